@@ -177,13 +177,13 @@ func reference(namespace, name string) corev1.SecretReference {
 
 // requests returns the requests, but at least those of minAllowed.
 func requests(cpu, memory string, minAllowed corev1.ResourceList) *corev1.ResourceRequirements {
-	list := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu), corev1.ResourceMemory: resource.MustParse(memory)}
+	requirements := shared.Requests(cpu, memory)
 	for name, least := range minAllowed {
-		if own, found := list[name]; !found || own.Cmp(least) < 0 {
-			list[name] = least
+		if own, found := requirements.Requests[name]; !found || own.Cmp(least) < 0 {
+			requirements.Requests[name] = least
 		}
 	}
-	return &corev1.ResourceRequirements{Requests: list}
+	return &requirements
 }
 
 func clientService(v values.Values) *druidcorev1alpha1.ClientService {

@@ -155,9 +155,7 @@ func service(owner shared.Owner) *corev1.Service {
 	meta.Annotations = shared.From(shared.SeedScrapeTargets, metricsPort)
 	return &corev1.Service{TypeMeta: shared.Type("v1", "Service"), ObjectMeta: meta, Spec: corev1.ServiceSpec{
 		Type: corev1.ServiceTypeClusterIP, Selector: maps.Clone(owner.Labels),
-		Ports: []corev1.ServicePort{{
-			Name: "metrics", Port: metricsPort, TargetPort: intstr.FromInt32(metricsPort), Protocol: corev1.ProtocolTCP,
-		}},
+		Ports: []corev1.ServicePort{shared.ServicePort("metrics", metricsPort, metricsPort)},
 	}}
 }
 
@@ -182,11 +180,9 @@ func deployment(owner shared.Owner, v values.Values, configMap string) (*appsv1.
 					Tolerations: []corev1.Toleration{{Key: "node-role.kubernetes.io/control-plane", Operator: corev1.TolerationOpExists}},
 					Containers: []corev1.Container{{
 						Name: name, Image: image, ImagePullPolicy: corev1.PullIfNotPresent,
-						Args:  []string{"--config=" + configPath + "/" + configKey},
-						Ports: []corev1.ContainerPort{{Name: "metrics", ContainerPort: metricsPort, Protocol: corev1.ProtocolTCP}},
-						Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{
-							corev1.ResourceCPU: resource.MustParse("50m"), corev1.ResourceMemory: resource.MustParse("128Mi"),
-						}},
+						Args:            []string{"--config=" + configPath + "/" + configKey},
+						Ports:           []corev1.ContainerPort{shared.ContainerPort("metrics", metricsPort)},
+						Resources:       shared.Requests("50m", "128Mi"),
 						SecurityContext: &corev1.SecurityContext{AllowPrivilegeEscalation: ptr.To(false)},
 						VolumeMounts:    []corev1.VolumeMount{{Name: volume, MountPath: configPath, ReadOnly: true}},
 					}},

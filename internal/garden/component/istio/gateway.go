@@ -5,7 +5,6 @@ import (
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -73,7 +72,7 @@ func gatewayService(v values.Values, owner shared.Owner) *corev1.Service {
 	)
 	service := &corev1.Service{TypeMeta: shared.Type("v1", "Service"), ObjectMeta: meta, Spec: corev1.ServiceSpec{
 		Type: corev1.ServiceTypeLoadBalancer, Selector: owner.Labels,
-		Ports: []corev1.ServicePort{{Name: "tcp", Port: 443, TargetPort: intstr.FromInt32(gatewayPort), Protocol: corev1.ProtocolTCP}},
+		Ports: []corev1.ServicePort{shared.ServicePort("tcp", 443, gatewayPort)},
 	}}
 	if policy := v.LoadBalancers.ExternalTrafficPolicy; policy != nil {
 		service.Spec.ExternalTrafficPolicy = *policy
@@ -149,25 +148,24 @@ func gatewayContainer(image string, paths []corev1.VolumeMount) corev1.Container
 			"proxy", "router", "--domain=" + GatewayNamespace + ".svc.cluster.local", "--proxyLogLevel=warning",
 			"--proxyComponentLogLevel=misc:error", "--log_output_level=all:warn,ads:error", "--serviceCluster=" + Gateway, "--concurrency=4",
 		},
-		Ports: []corev1.ContainerPort{{ContainerPort: gatewayPort, Protocol: corev1.ProtocolTCP}},
+		Ports: []corev1.ContainerPort{shared.ContainerPort("", gatewayPort)},
 		ReadinessProbe: &corev1.Probe{
 			ProbeHandler:     corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: "/healthz/ready", Port: intstr.FromInt32(statusPort)}},
 			FailureThreshold: 30, InitialDelaySeconds: 1, PeriodSeconds: 2, TimeoutSeconds: 1,
 		},
 		Env: gatewayEnvironment(), VolumeMounts: paths, SecurityContext: restricted(),
-		Resources: corev1.ResourceRequirements{
-			Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1"), corev1.ResourceMemory: resource.MustParse("2Gi")},
-			Limits:   corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("8Gi")},
-		},
+		Resources: shared.RequestsAndLimit("1", "2Gi", "8Gi"),
 	}
 }
 
 func gatewayEnvironment() []corev1.EnvVar {
 	return []corev1.EnvVar{
-		field("NODE_NAME", "spec.nodeName"), field("POD_NAME", "metadata.name"), field("POD_NAMESPACE", "metadata.namespace"),
-		field("INSTANCE_IP", "status.podIP"), field("HOST_IP", "status.hostIP"), field("SERVICE_ACCOUNT", "spec.serviceAccountName"),
-		field("ISTIO_META_POD_NAME", "metadata.name"), field("ISTIO_META_CONFIG_NAMESPACE", "metadata.namespace"),
-		field("ISTIO_META_NODE_NAME", "spec.nodeName"), variable("JWT_POLICY", "third-party-jwt"), variable("PILOT_CERT_PROVIDER", istiod),
+		shared.FieldVariable("NODE_NAME", "spec.nodeName"), shared.FieldVariable("POD_NAME", "metadata.name"),
+		shared.FieldVariable("POD_NAMESPACE", "metadata.namespace"), shared.FieldVariable("INSTANCE_IP", "status.podIP"),
+		shared.FieldVariable("HOST_IP", "status.hostIP"), shared.FieldVariable("SERVICE_ACCOUNT", "spec.serviceAccountName"),
+		shared.FieldVariable("ISTIO_META_POD_NAME", "metadata.name"), shared.FieldVariable("ISTIO_META_CONFIG_NAMESPACE", "metadata.namespace"),
+		shared.FieldVariable("ISTIO_META_NODE_NAME", "spec.nodeName"),
+		variable("JWT_POLICY", "third-party-jwt"), variable("PILOT_CERT_PROVIDER", istiod),
 		variable("ISTIO_META_USER_SDS", "true"), variable("CA_ADDR", "istiod.istio-system.svc:15012"),
 		variable("ISTIO_META_WORKLOAD_NAME", Gateway),
 		variable("ISTIO_META_OWNER", "kubernetes://apis/apps/v1/namespaces/"+GatewayNamespace+"/deployments/"+Gateway),
@@ -196,10 +194,14 @@ func gatewayMounts() mounts {
 }
 
 func filter(owner shared.Owner, name string, patches ...any) client.Object {
-	o := &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": "networking.istio.io/v1alpha3", "kind": "EnvoyFilter",
-		"spec": map[string]any{"workloadSelector": map[string]any{"labels": selectorOf(owner)}, "configPatches": patches},
-	}}
+	return NetworkingObject(owner, "v1alpha3", "EnvoyFilter", name, map[string]any{
+		"workloadSelector": map[string]any{"labels": selectorOf(owner)}, "configPatches": patches,
+	})
+}
+
+// NetworkingObject returns an object of Istio's group networking.istio.io.
+func NetworkingObject(owner shared.Owner, version, kind, name string, spec map[string]any) client.Object {
+	o := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "networking.istio.io/" + version, "kind": kind, "spec": spec}}
 	o.SetNamespace(owner.Namespace)
 	o.SetName(name)
 	o.SetLabels(owner.Labels)

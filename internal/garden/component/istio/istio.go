@@ -101,10 +101,6 @@ func restricted() *corev1.SecurityContext {
 	}
 }
 
-func field(name, path string) corev1.EnvVar {
-	return corev1.EnvVar{Name: name, ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: path}}}
-}
-
 func variable(name, value string) corev1.EnvVar { return corev1.EnvVar{Name: name, Value: value} }
 
 // mounts are volumes with the paths of their mounts.

@@ -76,12 +76,10 @@ func istiodService(v values.Values, owner shared.Owner) *corev1.Service {
 			`{"matchExpressions":[{"key":"handler.exposureclass.gardener.cloud/name","operator":"Exists"}]},`+
 			`{"matchLabels":{"kubernetes.io/metadata.name":"`+v.Namespace+`"}}]`),
 	)
-	port := func(name string, number, target int32) corev1.ServicePort {
-		return corev1.ServicePort{Name: name, Port: number, TargetPort: intstr.FromInt32(target), Protocol: corev1.ProtocolTCP}
-	}
 	return &corev1.Service{TypeMeta: shared.Type("v1", "Service"), ObjectMeta: meta, Spec: corev1.ServiceSpec{
 		Type: corev1.ServiceTypeClusterIP, Selector: owner.Labels, Ports: []corev1.ServicePort{
-			port("https-sds", sdsPort, sdsPort), port("https-webhook", 443, webhookPort), port("metrics", monitoringPort, monitoringPort),
+			shared.ServicePort("https-sds", sdsPort, sdsPort), shared.ServicePort("https-webhook", 443, webhookPort),
+			shared.ServicePort("metrics", monitoringPort, monitoringPort),
 		},
 	}}
 }
@@ -110,18 +108,16 @@ func istiodDeployment(owner shared.Owner, image string) *appsv1.Deployment {
 							"--domain", "cluster.local", "--keepaliveMaxServerConnectionAge", "30m",
 						},
 						Ports: []corev1.ContainerPort{
-							{ContainerPort: sdsPort, Protocol: corev1.ProtocolTCP},
-							{ContainerPort: webhookPort, Protocol: corev1.ProtocolTCP},
-							{ContainerPort: readyPort, Protocol: corev1.ProtocolTCP},
+							shared.ContainerPort("", sdsPort),
+							shared.ContainerPort("", webhookPort),
+							shared.ContainerPort("", readyPort),
 						},
 						ReadinessProbe: &corev1.Probe{
 							ProbeHandler:        corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: "/ready", Port: intstr.FromInt32(readyPort)}},
 							InitialDelaySeconds: 1, PeriodSeconds: 3, TimeoutSeconds: 5,
 						},
 						Env: istiodEnvironment(), VolumeMounts: m.paths, SecurityContext: restricted(),
-						Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{
-							corev1.ResourceCPU: resource.MustParse("250m"), corev1.ResourceMemory: resource.MustParse("256Mi"),
-						}},
+						Resources: shared.Requests("250m", "256Mi"),
 					}},
 				},
 			},
@@ -132,7 +128,8 @@ func istiodDeployment(owner shared.Owner, image string) *appsv1.Deployment {
 func istiodEnvironment() []corev1.EnvVar {
 	return []corev1.EnvVar{
 		variable("REVISION", "default"), variable("PILOT_CERT_PROVIDER", istiod),
-		field("POD_NAME", "metadata.name"), field("POD_NAMESPACE", "metadata.namespace"), field("SERVICE_ACCOUNT", "spec.serviceAccountName"),
+		shared.FieldVariable("POD_NAME", "metadata.name"), shared.FieldVariable("POD_NAMESPACE", "metadata.namespace"),
+		shared.FieldVariable("SERVICE_ACCOUNT", "spec.serviceAccountName"),
 		variable("KUBECONFIG", "/var/run/secrets/remote/config"), variable("PILOT_TRACE_SAMPLING", "1"),
 		variable("PILOT_ENABLE_ANALYSIS", "false"), variable("CLUSTER_ID", "Kubernetes"),
 	}

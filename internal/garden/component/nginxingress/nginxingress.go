@@ -12,7 +12,6 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -110,8 +109,7 @@ func controllerService(v values.Values) *corev1.Service {
 	)
 	return &corev1.Service{TypeMeta: shared.Type("v1", "Service"), ObjectMeta: meta, Spec: corev1.ServiceSpec{
 		Type: corev1.ServiceTypeClusterIP, Selector: controllerSelector(v), Ports: []corev1.ServicePort{
-			{Name: "http", Port: 80, TargetPort: intstr.FromInt32(80), Protocol: corev1.ProtocolTCP},
-			{Name: "https", Port: 443, TargetPort: intstr.FromInt32(443), Protocol: corev1.ProtocolTCP},
+			shared.ServicePort("http", 80, 80), shared.ServicePort("https", 443, 443),
 		},
 	}}
 }
@@ -120,7 +118,7 @@ func backendService(v values.Values) *corev1.Service {
 	owner := backendOwner(v)
 	return &corev1.Service{TypeMeta: shared.Type("v1", "Service"), ObjectMeta: owner.Meta(backend), Spec: corev1.ServiceSpec{
 		Type: corev1.ServiceTypeClusterIP, Selector: owner.Labels,
-		Ports: []corev1.ServicePort{{Port: 80, TargetPort: intstr.FromInt32(backendPort), Protocol: corev1.ProtocolTCP}},
+		Ports: []corev1.ServicePort{shared.ServicePort("", 80, backendPort)},
 	}}
 }
 
@@ -135,11 +133,11 @@ func controllerDeployment(v values.Values, configMap string) (*appsv1.Deployment
 	}
 	c := corev1.Container{
 		Name: controller, Image: image, ImagePullPolicy: corev1.PullIfNotPresent, Args: args(v, configMap),
-		Env: []corev1.EnvVar{field("POD_NAME", "metadata.name"), field("POD_NAMESPACE", "metadata.namespace")},
+		Env: []corev1.EnvVar{shared.FieldVariable("POD_NAME", "metadata.name"), shared.FieldVariable("POD_NAMESPACE", "metadata.namespace")},
 		Ports: []corev1.ContainerPort{
-			{Name: "http", ContainerPort: 80, Protocol: corev1.ProtocolTCP}, {Name: "https", ContainerPort: 443, Protocol: corev1.ProtocolTCP},
+			shared.ContainerPort("http", 80), shared.ContainerPort("https", 443),
 		},
-		LivenessProbe: probe, ReadinessProbe: probe.DeepCopy(), Resources: resources("100m", "375Mi", "1500Mi"),
+		LivenessProbe: probe, ReadinessProbe: probe.DeepCopy(), Resources: shared.RequestsAndLimit("100m", "375Mi", "1500Mi"),
 		// The image changes its root, and listens on low ports as a user that is not root.
 		SecurityContext: &corev1.SecurityContext{
 			AllowPrivilegeEscalation: ptr.To(true), RunAsUser: ptr.To[int64](101),
@@ -156,17 +154,6 @@ func controllerDeployment(v values.Values, configMap string) (*appsv1.Deployment
 	reference := map[string]string{references.AnnotationKey(references.KindConfigMap, configMap): configMap}
 	d.Annotations, d.Spec.Template.Annotations = reference, shared.Union(reference)
 	return d, nil
-}
-
-func field(name, path string) corev1.EnvVar {
-	return corev1.EnvVar{Name: name, ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: path}}}
-}
-
-func resources(cpu, memory, limit string) corev1.ResourceRequirements {
-	return corev1.ResourceRequirements{
-		Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu), corev1.ResourceMemory: resource.MustParse(memory)},
-		Limits:   corev1.ResourceList{corev1.ResourceMemory: resource.MustParse(limit)},
-	}
 }
 
 func args(v values.Values, configMap string) []string {
@@ -187,12 +174,12 @@ func backendDeployment(v values.Values) (*appsv1.Deployment, error) {
 	owner := backendOwner(v)
 	d := deployment(owner, backend, 1, owner.Labels, corev1.Container{
 		Name: backend, Image: image, ImagePullPolicy: corev1.PullIfNotPresent,
-		Ports: []corev1.ContainerPort{{ContainerPort: backendPort, Protocol: corev1.ProtocolTCP}},
+		Ports: []corev1.ContainerPort{shared.ContainerPort("", backendPort)},
 		LivenessProbe: &corev1.Probe{
 			ProbeHandler:        corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: "/healthy", Port: intstr.FromInt32(backendPort)}},
 			InitialDelaySeconds: 30, TimeoutSeconds: 5,
 		},
-		Resources:       resources("20m", "20Mi", "100Mi"),
+		Resources:       shared.RequestsAndLimit("20m", "20Mi", "100Mi"),
 		SecurityContext: &corev1.SecurityContext{AllowPrivilegeEscalation: ptr.To(false)},
 	})
 	d.Spec.Template.Spec.SecurityContext = &corev1.PodSecurityContext{RunAsUser: ptr.To[int64](65534), FSGroup: ptr.To[int64](65534)}
@@ -223,7 +210,7 @@ func exposure(v values.Values) []client.Object {
 	for _, domain := range v.Ingress.Domains {
 		hosts = append(hosts, "*."+domain)
 	}
-	gateway := networkingObject(owner, "Gateway", controller, map[string]any{
+	gateway := istio.NetworkingObject(owner, "v1beta1", "Gateway", controller, map[string]any{
 		"selector": istio.GatewaySelector(),
 		"servers": []any{map[string]any{
 			"port": map[string]any{"number": int64(443), "name": "tls", "protocol": "TLS"},
@@ -232,7 +219,7 @@ func exposure(v values.Values) []client.Object {
 	})
 	objects := []client.Object{gateway}
 	for i, each := range hosts {
-		objects = append(objects, networkingObject(owner, "VirtualService", fmt.Sprintf("%s-%d", controller, i), map[string]any{
+		objects = append(objects, istio.NetworkingObject(owner, "v1beta1", "VirtualService", fmt.Sprintf("%s-%d", controller, i), map[string]any{
 			"exportTo": []any{istio.GatewayNamespace}, "hosts": []any{each}, "gateways": []any{controller},
 			"tls": []any{map[string]any{
 				"match": []any{map[string]any{"port": int64(443), "sniHosts": []any{each}}},
@@ -240,15 +227,7 @@ func exposure(v values.Values) []client.Object {
 			}},
 		}))
 	}
-	return append(objects, networkingObject(owner, "DestinationRule", controller, map[string]any{
+	return append(objects, istio.NetworkingObject(owner, "v1beta1", "DestinationRule", controller, map[string]any{
 		"exportTo": []any{istio.GatewayNamespace}, "host": host, "trafficPolicy": map[string]any{"tls": map[string]any{"mode": "DISABLE"}},
 	}))
-}
-
-func networkingObject(owner shared.Owner, kind, name string, spec map[string]any) client.Object {
-	o := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "networking.istio.io/v1beta1", "kind": kind, "spec": spec}}
-	o.SetNamespace(owner.Namespace)
-	o.SetName(name)
-	o.SetLabels(owner.Labels)
-	return o
 }

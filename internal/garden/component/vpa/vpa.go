@@ -120,13 +120,13 @@ func admissionWorkload(v values.Values, credentials Credentials) workload {
 			"--kube-api-qps=200", "--kube-api-burst=250",
 		}, gateArgs(v)),
 		cpu: "30m", memory: "200Mi", limit: "3Gi", metricsPort: metricsPort, namespaceVariable: true, minMemory: "100Mi",
-		ports: []corev1.ContainerPort{port("webhooks", webhookPort)},
+		ports: []corev1.ContainerPort{shared.ContainerPort("webhooks", webhookPort)},
 		service: &corev1.Service{
 			ObjectMeta: metav1.ObjectMeta{Name: webhookService, Annotations: shared.Union(
 				shared.FromWorld(webhookPort), shared.From(shared.GardenScrapeTargets, metricsPort),
 			)},
 			Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{
-				servicePort("server", 443, webhookPort), servicePort("metrics", metricsPort, metricsPort),
+				shared.ServicePort("server", 443, webhookPort), shared.ServicePort("metrics", metricsPort, metricsPort),
 			}},
 		},
 		complete: func(d *appsv1.Deployment) { addCertificates(d, credentials) },
@@ -148,7 +148,7 @@ func recommenderWorkload(v values.Values) workload {
 	}
 	return workload{
 		name: recommender, container: "recommender", priority: system.Class200, availability: shared.Controller, args: args,
-		cpu: "200m", memory: "800M", limit: "4Gi", metricsPort: metricsPort, ports: []corev1.ContainerPort{port("server", 8080)},
+		cpu: "200m", memory: "800M", limit: "4Gi", metricsPort: metricsPort, ports: []corev1.ContainerPort{shared.ContainerPort("server", 8080)},
 		service: metricsService(recommender, metricsPort),
 	}
 }
@@ -162,7 +162,7 @@ func updaterWorkload(v values.Values) workload {
 			"--evict-after-oom-threshold=48h0m0s", "--updater-interval=1m0s", "--stderrthreshold=info", "--v=2",
 			"--kube-api-qps=200", "--kube-api-burst=250", "--leader-elect=true", "--leader-elect-resource-namespace=" + v.Namespace,
 		}, gateArgs(v)),
-		cpu: "30m", memory: "200Mi", limit: "4Gi", metricsPort: metricsPort, ports: []corev1.ContainerPort{port("server", 8080)},
+		cpu: "30m", memory: "200Mi", limit: "4Gi", metricsPort: metricsPort, ports: []corev1.ContainerPort{shared.ContainerPort("server", 8080)},
 		namespaceVariable: true, minMemory: "50Mi", service: metricsService(updater, metricsPort),
 	}
 }
@@ -184,16 +184,8 @@ func gateArgs(v values.Values) []string {
 func metricsService(name string, port int32) *corev1.Service {
 	return &corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: shared.From(shared.GardenScrapeTargets, port)},
-		Spec:       corev1.ServiceSpec{Ports: []corev1.ServicePort{servicePort("metrics", port, port)}},
+		Spec:       corev1.ServiceSpec{Ports: []corev1.ServicePort{shared.ServicePort("metrics", port, port)}},
 	}
-}
-
-func port(name string, number int32) corev1.ContainerPort {
-	return corev1.ContainerPort{Name: name, ContainerPort: number, Protocol: corev1.ProtocolTCP}
-}
-
-func servicePort(name string, number, target int32) corev1.ServicePort {
-	return corev1.ServicePort{Name: name, Port: number, TargetPort: intstr.FromInt32(target), Protocol: corev1.ProtocolTCP}
 }
 
 func (w workload) objects(owner shared.Owner, v values.Values) ([]client.Object, error) {
@@ -227,21 +219,16 @@ func (w workload) objects(owner shared.Owner, v values.Values) ([]client.Object,
 func (w workload) deployment(owner shared.Owner, image string) *appsv1.Deployment {
 	c := corev1.Container{
 		Name: w.container, Image: image, ImagePullPolicy: corev1.PullIfNotPresent, Args: w.args,
-		Ports: append([]corev1.ContainerPort{port("metrics", w.metricsPort)}, w.ports...),
+		Ports: append([]corev1.ContainerPort{shared.ContainerPort("metrics", w.metricsPort)}, w.ports...),
 		LivenessProbe: &corev1.Probe{
 			ProbeHandler:        corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: "/health-check", Port: intstr.FromString("metrics")}},
 			InitialDelaySeconds: 120, PeriodSeconds: 60, TimeoutSeconds: 30, FailureThreshold: 3,
 		},
-		Resources: corev1.ResourceRequirements{
-			Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(w.cpu), corev1.ResourceMemory: resource.MustParse(w.memory)},
-			Limits:   corev1.ResourceList{corev1.ResourceMemory: resource.MustParse(w.limit)},
-		},
+		Resources:       shared.RequestsAndLimit(w.cpu, w.memory, w.limit),
 		SecurityContext: &corev1.SecurityContext{AllowPrivilegeEscalation: ptr.To(false)},
 	}
 	if w.namespaceVariable {
-		c.Env = []corev1.EnvVar{{
-			Name: "NAMESPACE", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.namespace"}},
-		}}
+		c.Env = []corev1.EnvVar{shared.FieldVariable("NAMESPACE", "metadata.namespace")}
 	}
 	selector := map[string]string{"app": w.name}
 	return &appsv1.Deployment{

@@ -1,0 +1,36 @@
+package shared
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/util/intstr"
+)
+
+// FieldVariable returns an environment variable whose value is a field of the Pod.
+func FieldVariable(name, path string) corev1.EnvVar {
+	return corev1.EnvVar{Name: name, ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: path}}}
+}
+
+// ServicePort returns a TCP port of a Service, and the port of the Pods behind it.
+func ServicePort(name string, number, target int32) corev1.ServicePort {
+	return corev1.ServicePort{Name: name, Port: number, TargetPort: intstr.FromInt32(target), Protocol: corev1.ProtocolTCP}
+}
+
+// ContainerPort returns a TCP port of a container.
+func ContainerPort(name string, number int32) corev1.ContainerPort {
+	return corev1.ContainerPort{Name: name, ContainerPort: number, Protocol: corev1.ProtocolTCP}
+}
+
+// Requests returns requests for cpu and memory, without limits. It panics if a quantity is malformed.
+func Requests(cpu, memory string) corev1.ResourceRequirements {
+	return corev1.ResourceRequirements{Requests: corev1.ResourceList{
+		corev1.ResourceCPU: resource.MustParse(cpu), corev1.ResourceMemory: resource.MustParse(memory),
+	}}
+}
+
+// RequestsAndLimit returns requests for cpu and memory, and a limit for memory. It panics if a quantity is malformed.
+func RequestsAndLimit(cpu, memory, limit string) corev1.ResourceRequirements {
+	requirements := Requests(cpu, memory)
+	requirements.Limits = corev1.ResourceList{corev1.ResourceMemory: resource.MustParse(limit)}
+	return requirements
+}

@@ -65,6 +65,23 @@ func Run[T any](ctx context.Context, o Options, keep Keep[T], into Receiver[T]) 
 		RunWithContext(logr.NewContext(ctx, o.Log))
 }
 
+// List returns what is kept of the current objects. It reads them page by page, with one page in memory.
+func List[T any](ctx context.Context, c Client, keep Keep[T]) ([]T, error) {
+	list, err := readPages(ctx, c, metav1.ListOptions{}, func(event watch.Event) watch.Event { return reduce(event, keep) })
+	if err != nil {
+		return nil, err
+	}
+	kept := make([]T, 0, len(list.Items))
+	for _, each := range list.Items {
+		arrived, ok := each.(*item[T])
+		if !ok {
+			return nil, fmt.Errorf("read list: unexpected type %T", each)
+		}
+		kept = append(kept, arrived.value)
+	}
+	return kept, nil
+}
+
 // item is what remains of an object when it has arrived. Its metadata contains namespace, name and resourceVersion.
 type item[T any] struct {
 	metav1.ObjectMeta

@@ -68,17 +68,24 @@ func Source(c Client, connection any, pass func(watch.Event) watch.Event) cache.
 // Reflector would request all objects at once, except at its start.
 func PagedSource(c Client, connection any, pass func(watch.Event) watch.Event) cache.ListerWatcher {
 	return source(c.Watch, connection, pass, func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
-		kept := &metainternalversion.List{}
-		options.Limit, options.ResourceVersion, options.ResourceVersionMatch = PageSize, "", ""
-		for {
-			if err := addPage(ctx, kept, c, options, pass); err != nil {
-				return nil, err
-			}
-			if options.Continue = kept.Continue; options.Continue == "" {
-				return kept, nil
-			}
-		}
+		return readPages(ctx, c, options, pass)
 	})
+}
+
+// readPages lists the current objects page by page, and returns what pass keeps of them.
+func readPages(
+	ctx context.Context, c Client, options metav1.ListOptions, pass func(watch.Event) watch.Event,
+) (*metainternalversion.List, error) {
+	kept := &metainternalversion.List{}
+	options.Limit, options.ResourceVersion, options.ResourceVersionMatch = PageSize, "", ""
+	for {
+		if err := addPage(ctx, kept, c, options, pass); err != nil {
+			return nil, err
+		}
+		if options.Continue = kept.Continue; options.Continue == "" {
+			return kept, nil
+		}
+	}
 }
 
 func source(

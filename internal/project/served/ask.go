@@ -50,7 +50,7 @@ func (t *Tracker) gather(ctx context.Context, version schema.GroupVersion) (fact
 
 // readServices reads the APIServices of a group.
 func (t *Tracker) readServices(ctx context.Context, group string, f *facts) error {
-	for _, name := range t.services.objects.ListKeys() {
+	for _, name := range t.services.objects.keys() {
 		if !strings.HasSuffix(name, "."+group) {
 			continue
 		}

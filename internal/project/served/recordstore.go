@@ -13,7 +13,7 @@ import (
 
 // recordStore stores objects by key and by indexes. It needs less than half of the memory for trimmed objects: it stores Shoots and
 // metadata, of which there are many, as records. Each read returns newly built objects.
-type recordStore struct{ toolscache.ThreadSafeStore }
+type recordStore struct{ records toolscache.ThreadSafeStore }
 
 func newRecordStore(indexers toolscache.Indexers) recordStore {
 	ofRecords := toolscache.Indexers{}
@@ -23,28 +23,32 @@ func newRecordStore(indexers toolscache.Indexers) recordStore {
 	return recordStore{toolscache.NewThreadSafeStore(ofRecords, toolscache.Indices{})}
 }
 
-func (s recordStore) set(key string, object any) { s.Update(key, pack(object)) }
+func (s recordStore) set(key string, object any) { s.records.Update(key, pack(object)) }
 
 func (s recordStore) replace(objects map[types.NamespacedName]runtime.Object, version string) {
 	records := make(map[string]any, len(objects))
 	for key, each := range objects {
 		records[nameOf(key)] = pack(each)
 	}
-	s.Replace(records, version)
+	s.records.Replace(records, version)
 }
+
+func (s recordStore) remove(key string) { s.records.Delete(key) }
+
+func (s recordStore) keys() []string { return s.records.ListKeys() }
 
 // get returns an object, or nil if there is none.
 func (s recordStore) get(key string) any {
-	stored, _ := s.Get(key)
+	stored, _ := s.records.Get(key)
 	return unpack(stored)
 }
 
 // all returns all objects.
-func (s recordStore) all() []any { return unpackAll(s.List()) }
+func (s recordStore) all() []any { return unpackAll(s.records.List()) }
 
 // byIndex returns the objects with a key of an index.
 func (s recordStore) byIndex(index, key string) ([]any, error) {
-	found, err := s.ByIndex(index, key)
+	found, err := s.records.ByIndex(index, key)
 	return unpackAll(found), err
 }
 

@@ -50,11 +50,11 @@ func TestRecordStoreReturnsStoredObjects(t *testing.T) {
 			for range 2 {
 				g.Expect(s.get("garden-a/n")).To(Equal(object))
 				g.Expect(s.all()).To(Equal([]any{object}))
-				g.Expect(s.ListKeys()).To(Equal([]string{"garden-a/n"}))
+				g.Expect(s.keys()).To(Equal([]string{"garden-a/n"}))
 				g.Expect(s.byIndex("namespace", "garden-a")).To(Equal([]any{object}))
 				s.set("garden-a/n", object)
 			}
-			s.Delete("garden-a/n")
+			s.remove("garden-a/n")
 			g.Expect(s.get("garden-a/n")).To(BeNil())
 			g.Expect(s.all()).To(BeEmpty())
 			g.Expect(s.byIndex("namespace", "garden-a")).To(BeEmpty())

@@ -102,7 +102,7 @@ func TestWatchThatIsReplacedDuringALookupReturnsNothing(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
 			tracker, w := newTracker(t), full(t)
-			w.objects.ThreadSafeStore = replaced{w.objects.ThreadSafeStore, func() { tc.happens(tracker, w) }}
+			w.objects.records = replaced{w.objects.records, func() { tc.happens(tracker, w) }}
 			tracker.followed[Plant] = w
 			found, finding := tracker.Objects(Plant, ByNamespace, "ns")
 			g.Expect(found).To(BeEmpty())

@@ -23,14 +23,14 @@ func (w *watch) Set(key types.NamespacedName, object runtime.Object) {
 func (w *watch) Delete(key types.NamespacedName, _ string) {
 	name := nameOf(key)
 	old := w.objects.get(name)
-	w.objects.Delete(name)
+	w.objects.remove(name)
 	w.announce(old, nil, false)
 }
 
 // Replace implements reflector.Receiver.
 func (w *watch) Replace(objects map[types.NamespacedName]runtime.Object, version string) {
 	before := map[string]any{}
-	for _, name := range w.objects.ListKeys() {
+	for _, name := range w.objects.keys() {
 		before[name] = w.objects.get(name)
 	}
 	w.objects.replace(objects, version)

@@ -126,7 +126,7 @@ func (f *remoteServer) awaits(want ...string) {
 
 func (f *remoteServer) finds(want Finding) { f.Eventually(f.watch.finding).Should(Equal(want)) }
 
-func (f *remoteServer) storedKeys() []string { return f.watch.objects.ListKeys() }
+func (f *remoteServer) storedKeys() []string { return f.watch.objects.keys() }
 
 // After an outage, the finding must not be Served before all missed events have arrived.
 func TestAWatchThatIsBackMustCatchUp(t *testing.T) {

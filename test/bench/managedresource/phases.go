@@ -3,6 +3,7 @@ package managedresource
 import (
 	"context"
 	"encoding/base64"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"iter"
@@ -354,27 +355,44 @@ func (b *bench) repairDeleted(ctx context.Context, w *follower, i item) (time.Du
 // bareSets is the namespace of the sets in which the bare client changes an object; bareSetClass excludes them from the controller.
 const bareSets, bareSetClass = "bench-bare-sets", "bench-floor"
 
+// bareChecksum is the checksum that the bare client writes into the status.
+const bareChecksum = "changed by the bare client"
+
 // changeFloor measures the minimum cost, for any controller, of a change of one object in every set: the Secret is changed in the same way,
-// and then the bare client reads it, reads and replaces the ConfigMap, and writes the status of the set.
+// and then the bare client reads it, reads and replaces the ConfigMap, and writes the status of a set. The status is as large as that of the
+// controller's sets, and the same watches and profiles run, since both cost the API server time.
 func (b *bench) changeFloor(ctx context.Context, f *figures) error {
 	before, errBefore := b.secretsData(dataBefore)
 	after, errAfter := b.secretsData(dataAfter)
 	if err := errors.Join(errBefore, errAfter); err != nil {
 		return err
 	}
-	create := func(ctx context.Context, set int) error { return b.createBareSet(ctx, set, before[set]) }
+	statuses, err := b.statuses(ctx)
+	if err != nil {
+		return err
+	}
+	create := func(ctx context.Context, set int) error {
+		return b.createBareSet(ctx, set, before[set], statuses[setName(set)])
+	}
 	if err := harness.Parallel(ctx, b.sets, workers, create); err != nil {
 		return fmt.Errorf("prepare change of bare client: %w", err)
 	}
-	if err := b.settle(ctx); err != nil {
+	changed := map[string]bool{}
+	took, err := b.measureChange(ctx, change{
+		name: "update-floor", effect: "the bare client to have changed one object in every set", profile: time.Second,
+		subjects: []subject{{resource: managedResources, full: true}, {resource: configMaps, selector: runLabel + "=" + floorRun, full: true}},
+		cause:    func(ctx context.Context, set int) error { return b.changeBareSet(ctx, set, after[set]) },
+		done: func(e event) bool {
+			if e.object.GetNamespace() == bareSets && textOf(e.content(), "status", "secretsDataChecksum") == bareChecksum {
+				changed[e.object.GetName()] = true
+			}
+			return len(changed) == b.sets
+		},
+	})
+	if err != nil {
 		return err
 	}
-	took, err := harness.Timed(ctx, b.sets, workers, func(ctx context.Context, set int) error { return b.changeBareSet(ctx, set, after[set]) })
-	if err != nil {
-		return fmt.Errorf("measure change of bare client: %w", err)
-	}
 	f.updateFloors = append(f.updateFloors, took)
-	b.Step("floor: a bare client changed one object in every set in %s", harness.Seconds(took))
 	return harness.Parallel(ctx, b.sets, workers, func(ctx context.Context, set int) error {
 		secret, managedResource := bareSetOf(set, nil)
 		return errors.Join(
@@ -383,6 +401,19 @@ func (b *bench) changeFloor(ctx context.Context, f *figures) error {
 			remove(ctx, b.source.bare, secret, metav1.DeleteOptions{}),
 		)
 	})
+}
+
+// statuses returns the status of every set of the controller, by name.
+func (b *bench) statuses(ctx context.Context) (map[string]any, error) {
+	list, err := b.source.objects.Resource(managedResources).Namespace(sourceNamespace).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("list ManagedResources: %w", err)
+	}
+	all := make(map[string]any, len(list.Items))
+	for _, each := range list.Items {
+		all[each.GetName()] = each.Object["status"]
+	}
+	return all, nil
 }
 
 func bareSetOf(set int, data []byte) (secret, managedResource item) {
@@ -394,12 +425,25 @@ func bareSetOf(set int, data []byte) (secret, managedResource item) {
 }
 
 // createBareSet creates, of its objects, only the one that is changed.
-func (b *bench) createBareSet(ctx context.Context, set int, data []byte) error {
+func (b *bench) createBareSet(ctx context.Context, set int, data []byte, status any) error {
 	secret, managedResource := bareSetOf(set, data)
-	return errors.Join(
+	if err := errors.Join(
 		create(ctx, b.source.bare, secret), create(ctx, b.source.bare, managedResource),
 		create(ctx, b.target.bare, itemOf(floorRun, set, changingConfigMap, dataBefore)),
-	)
+	); err != nil {
+		return err
+	}
+	return b.patchBareStatus(ctx, set, status)
+}
+
+func (b *bench) patchBareStatus(ctx context.Context, set int, status any) error {
+	patch, err := json.Marshal(map[string]any{"status": status})
+	if err != nil {
+		return fmt.Errorf("encode status: %w", err)
+	}
+	_, err = b.source.bare.Resource(managedResources).Namespace(bareSets).
+		Patch(ctx, setName(set), types.MergePatchType, patch, metav1.PatchOptions{}, "status")
+	return err
 }
 
 func (b *bench) changeBareSet(ctx context.Context, set int, data []byte) error {
@@ -419,10 +463,7 @@ func (b *bench) changeBareSet(ctx context.Context, set int, data []byte) error {
 	if _, err = c.Update(ctx, live, metav1.UpdateOptions{}); err != nil {
 		return err
 	}
-	status := fmt.Sprintf(`{"status":{"secretsDataChecksum":%q}}`, time.Now().Format(time.RFC3339Nano))
-	_, err = b.source.bare.Resource(managedResources).Namespace(bareSets).
-		Patch(ctx, setName(set), types.MergePatchType, []byte(status), metav1.PatchOptions{}, "status")
-	return err
+	return b.patchBareStatus(ctx, set, map[string]any{"secretsDataChecksum": bareChecksum})
 }
 
 // update changes one ConfigMap in the Secret of every set, and measures until all are seen with the new data and all sets are applied with

@@ -374,7 +374,7 @@ func (b *bench) changeFloor(ctx context.Context, f *figures) error {
 	create := func(ctx context.Context, set int) error {
 		return b.createBareSet(ctx, set, before[set], statuses[setName(set)])
 	}
-	if err := harness.Parallel(ctx, b.sets, workers, create); err != nil {
+	if err = harness.Parallel(ctx, b.sets, workers, create); err != nil {
 		return fmt.Errorf("prepare change of bare client: %w", err)
 	}
 	changed := map[string]bool{}

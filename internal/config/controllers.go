@@ -1,6 +1,17 @@
 package config
 
-import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+import (
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/utils/ptr"
+)
+
+// defaultSets is higher than defaultWorkers: the objects of a ManagedResource are applied wave by wave, so a small one has few requests
+// in flight.
+const defaultSets = 20
 
 // Controllers has one section per controller of the resource-manager family.
 type Controllers struct {
@@ -112,4 +123,84 @@ type TokenRequestorController struct {
 	Enabled bool `json:"enabled,omitempty"`
 	// ConcurrentSyncs is the number of workers; if enabled at least 1, default 5.
 	ConcurrentSyncs *int `json:"concurrentSyncs,omitempty"`
+}
+
+func defaultControllers(c *Controllers) {
+	setIfNil(&c.ClusterID, "")
+	setIfNil(&c.ResourceClass, "resources")
+	setIfNil(&c.CacheSyncTimeout, duration(defaultCacheSyncTimeout))
+
+	setIfNil(&c.ManagedResource.ConcurrentSyncs, defaultSets)
+	setIfNil(&c.ManagedResource.SyncPeriod, duration(time.Minute))
+	setIfNil(&c.ManagedResource.AlwaysUpdate, false)
+	setIfNil(&c.ManagedResource.ManagedByLabelValue, "gardener")
+
+	setIfNil(&c.Health.ConcurrentSyncs, defaultWorkers)
+	setIfNil(&c.Health.SyncPeriod, duration(time.Minute))
+	setIfNil(&c.Secret.ConcurrentSyncs, defaultWorkers)
+
+	if c.GarbageCollector.Enabled {
+		setIfNil(&c.GarbageCollector.SyncPeriod, duration(time.Hour))
+	}
+	if c.KubeletCSRApprover.Enabled {
+		setIfNil(&c.KubeletCSRApprover.ConcurrentSyncs, 1)
+	}
+	if c.NetworkPolicy.Enabled {
+		setIfNil(&c.NetworkPolicy.ConcurrentSyncs, defaultWorkers)
+	}
+	if c.Node.Enabled {
+		setIfNil(&c.Node.ConcurrentSyncs, defaultWorkers)
+		setIfNil(&c.Node.Backoff, duration(10*time.Second))
+	}
+	if c.TokenInvalidator.Enabled {
+		setIfNil(&c.TokenInvalidator.ConcurrentSyncs, defaultWorkers)
+	}
+	if c.TokenRequestor.Enabled {
+		setIfNil(&c.TokenRequestor.ConcurrentSyncs, defaultWorkers)
+	}
+}
+
+// validateControllers reports mistakes in the ManagedResource section under its plural name, as Gardener does.
+func validateControllers(c Controllers, at *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	if c.ClusterID == nil {
+		errs = append(errs, field.Required(at.Child("clusterID"), "cluster id must be non-nil"))
+	}
+	if ptr.Deref(c.ResourceClass, "") == "" {
+		errs = append(errs, field.Required(at.Child("resourceClass"), "must provide a resource class"))
+	}
+	errs = append(errs, validatePositive(c.CacheSyncTimeout, at.Child("cacheSyncTimeout"))...)
+	errs = append(errs, validateWorkers(c.ManagedResource.ConcurrentSyncs, at.Child("managedResources"))...)
+	errs = append(errs, validateSyncPeriod(c.ManagedResource.SyncPeriod, at.Child("managedResources"))...)
+	if ptr.Deref(c.ManagedResource.ManagedByLabelValue, "") == "" {
+		errs = append(errs, field.Required(at.Child("managedResources", "managedByLabelValue"), "must specify value of managed-by label"))
+	}
+	errs = append(errs, validateWorkers(c.Health.ConcurrentSyncs, at.Child("health"))...)
+	errs = append(errs, validateSyncPeriod(c.Health.SyncPeriod, at.Child("health"))...)
+	errs = append(errs, validateWorkers(c.Secret.ConcurrentSyncs, at.Child("secret"))...)
+	if c.GarbageCollector.Enabled {
+		errs = append(errs, validateSyncPeriod(c.GarbageCollector.SyncPeriod, at.Child("garbageCollector"))...)
+	}
+	if c.KubeletCSRApprover.Enabled {
+		errs = append(errs, validateWorkers(c.KubeletCSRApprover.ConcurrentSyncs, at.Child("kubeletCSRApprover"))...)
+	}
+	if c.TokenRequestor.Enabled {
+		errs = append(errs, validateWorkers(c.TokenRequestor.ConcurrentSyncs, at.Child("tokenRequestor"))...)
+	}
+	return append(errs, validateNetworkPolicy(c.NetworkPolicy, at.Child("networkPolicy"))...)
+}
+
+// validateNetworkPolicy refuses selectors that are invalid, so that the controller does not have to handle errors in them.
+func validateNetworkPolicy(c NetworkPolicyController, at *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	options := metav1validation.LabelSelectorValidationOptions{}
+	for i := range c.NamespaceSelectors {
+		errs = append(errs, metav1validation.ValidateLabelSelector(&c.NamespaceSelectors[i], options, at.Child("namespaceSelectors").Index(i))...)
+	}
+	if c.IngressControllerSelector != nil {
+		errs = append(errs,
+			metav1validation.ValidateLabelSelector(&c.IngressControllerSelector.PodSelector, options,
+				at.Child("ingressControllerSelector", "podSelector"))...)
+	}
+	return errs
 }

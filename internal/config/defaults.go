@@ -14,10 +14,7 @@ const (
 )
 
 const (
-	defaultWorkers = 5
-	// defaultSets is higher than defaultWorkers: the objects of a ManagedResource are applied wave by wave, so a small one has few requests
-	// in flight.
-	defaultSets            = 20
+	defaultWorkers         = 5
 	defaultHealthProbePort = 8081
 	defaultMetricsPort     = 8080
 	defaultWebhookPort     = 9449
@@ -64,67 +61,6 @@ func defaultServer(c *Server) {
 	setIfZero(&c.HealthProbes.Port, defaultHealthProbePort)
 	setIfNil(&c.Metrics, Endpoint{})
 	setIfZero(&c.Metrics.Port, defaultMetricsPort)
-}
-
-func defaultControllers(c *Controllers) {
-	setIfNil(&c.ClusterID, "")
-	setIfNil(&c.ResourceClass, "resources")
-	setIfNil(&c.CacheSyncTimeout, duration(defaultCacheSyncTimeout))
-
-	setIfNil(&c.ManagedResource.ConcurrentSyncs, defaultSets)
-	setIfNil(&c.ManagedResource.SyncPeriod, duration(time.Minute))
-	setIfNil(&c.ManagedResource.AlwaysUpdate, false)
-	setIfNil(&c.ManagedResource.ManagedByLabelValue, "gardener")
-
-	setIfNil(&c.Health.ConcurrentSyncs, defaultWorkers)
-	setIfNil(&c.Health.SyncPeriod, duration(time.Minute))
-	setIfNil(&c.Secret.ConcurrentSyncs, defaultWorkers)
-
-	if c.GarbageCollector.Enabled {
-		setIfNil(&c.GarbageCollector.SyncPeriod, duration(time.Hour))
-	}
-	if c.KubeletCSRApprover.Enabled {
-		setIfNil(&c.KubeletCSRApprover.ConcurrentSyncs, 1)
-	}
-	if c.NetworkPolicy.Enabled {
-		setIfNil(&c.NetworkPolicy.ConcurrentSyncs, defaultWorkers)
-	}
-	if c.Node.Enabled {
-		setIfNil(&c.Node.ConcurrentSyncs, defaultWorkers)
-		setIfNil(&c.Node.Backoff, duration(10*time.Second))
-	}
-	if c.TokenInvalidator.Enabled {
-		setIfNil(&c.TokenInvalidator.ConcurrentSyncs, defaultWorkers)
-	}
-	if c.TokenRequestor.Enabled {
-		setIfNil(&c.TokenRequestor.ConcurrentSyncs, defaultWorkers)
-	}
-}
-
-func defaultWebhooks(c *Webhooks) {
-	if c.PodSchedulerName.Enabled {
-		setIfNil(&c.PodSchedulerName.SchedulerName, "default-scheduler")
-	}
-	if c.ProjectedTokenMount.Enabled {
-		setIfNil(&c.ProjectedTokenMount.ExpirationSeconds, 43200)
-	}
-}
-
-func defaultEspalier(c *Espalier) {
-	setIfNil(&c.ManagedResource.AuditPeriod, duration(time.Hour))
-	setIfNil(&c.ManagedResource.DeletionWaveTimeout, duration(30*time.Second))
-	setIfNil(&c.ManagedResource.MaxConcurrentRequests, 32)
-	setIfNil(&c.ManagedResource.MaxDecompressedBytes, 64<<20)
-	setIfNil(&c.ManagedResource.Kstatus, false)
-	setIfNil(&c.ManagedResource.GarbageCollectionReportOnly, false)
-	if c.ManagedResource.Namespaces != nil {
-		setIfNil(&c.ManagedResource.Namespaces.ClusterScoped, true)
-	}
-	defaultEspalierToken(&c.Token)
-	defaultEspalierCSRApprover(&c.CSRApprover)
-	defaultEspalierWebhooks(&c.Webhooks)
-	defaultEspalierNetworkPolicy(&c.NetworkPolicy)
-	defaultEspalierNode(&c.Node)
 }
 
 func setIfNil[T any](field **T, value T) {

@@ -17,12 +17,10 @@ const renewJitter = 1.2
 
 // The smallest and largest accepted values.
 const (
-	minWorkers            = 1
-	minSyncPeriod         = 15 * time.Second
-	minCacheResyncPeriod  = 10 * time.Second
-	minAuditPeriod        = time.Minute
-	minTokenExpirySeconds = 600
-	maxPort               = 65535
+	minWorkers           = 1
+	minSyncPeriod        = 15 * time.Second
+	minCacheResyncPeriod = 10 * time.Second
+	maxPort              = 65535
 )
 
 // Validate reports every mistake in a defaulted configuration with the path of its field. It returns nil if there is none.
@@ -105,98 +103,6 @@ func validateEndpoint(c *Endpoint, at *field.Path, missing string) field.ErrorLi
 	return errs
 }
 
-// validateControllers reports mistakes in the ManagedResource section under its plural name, as Gardener does.
-func validateControllers(c Controllers, at *field.Path) field.ErrorList {
-	var errs field.ErrorList
-	if c.ClusterID == nil {
-		errs = append(errs, field.Required(at.Child("clusterID"), "cluster id must be non-nil"))
-	}
-	if ptr.Deref(c.ResourceClass, "") == "" {
-		errs = append(errs, field.Required(at.Child("resourceClass"), "must provide a resource class"))
-	}
-	errs = append(errs, validatePositive(c.CacheSyncTimeout, at.Child("cacheSyncTimeout"))...)
-	errs = append(errs, validateWorkers(c.ManagedResource.ConcurrentSyncs, at.Child("managedResources"))...)
-	errs = append(errs, validateSyncPeriod(c.ManagedResource.SyncPeriod, at.Child("managedResources"))...)
-	if ptr.Deref(c.ManagedResource.ManagedByLabelValue, "") == "" {
-		errs = append(errs, field.Required(at.Child("managedResources", "managedByLabelValue"), "must specify value of managed-by label"))
-	}
-	errs = append(errs, validateWorkers(c.Health.ConcurrentSyncs, at.Child("health"))...)
-	errs = append(errs, validateSyncPeriod(c.Health.SyncPeriod, at.Child("health"))...)
-	errs = append(errs, validateWorkers(c.Secret.ConcurrentSyncs, at.Child("secret"))...)
-	if c.GarbageCollector.Enabled {
-		errs = append(errs, validateSyncPeriod(c.GarbageCollector.SyncPeriod, at.Child("garbageCollector"))...)
-	}
-	if c.KubeletCSRApprover.Enabled {
-		errs = append(errs, validateWorkers(c.KubeletCSRApprover.ConcurrentSyncs, at.Child("kubeletCSRApprover"))...)
-	}
-	if c.TokenRequestor.Enabled {
-		errs = append(errs, validateWorkers(c.TokenRequestor.ConcurrentSyncs, at.Child("tokenRequestor"))...)
-	}
-	return append(errs, validateNetworkPolicy(c.NetworkPolicy, at.Child("networkPolicy"))...)
-}
-
-// validateNetworkPolicy refuses selectors that are invalid, so that the controller does not have to handle errors in them.
-func validateNetworkPolicy(c NetworkPolicyController, at *field.Path) field.ErrorList {
-	var errs field.ErrorList
-	options := metav1validation.LabelSelectorValidationOptions{}
-	for i := range c.NamespaceSelectors {
-		errs = append(errs, metav1validation.ValidateLabelSelector(&c.NamespaceSelectors[i], options, at.Child("namespaceSelectors").Index(i))...)
-	}
-	if c.IngressControllerSelector != nil {
-		errs = append(errs,
-			metav1validation.ValidateLabelSelector(&c.IngressControllerSelector.PodSelector, options,
-				at.Child("ingressControllerSelector", "podSelector"))...)
-	}
-	return errs
-}
-
-func validateWebhooks(c Webhooks, at *field.Path) field.ErrorList {
-	var errs field.ErrorList
-	ha, haPath := c.HighAvailabilityConfig, at.Child("highAvailabilityConfig")
-	if seconds := ha.DefaultNotReadyTolerationSeconds; seconds != nil {
-		errs = append(errs, apivalidation.ValidateNonnegativeField(*seconds, haPath.Child("defaultNotReadyTolerationSeconds"))...)
-	}
-	if seconds := ha.DefaultUnreachableTolerationSeconds; seconds != nil {
-		errs = append(errs, apivalidation.ValidateNonnegativeField(*seconds, haPath.Child("defaultUnreachableTolerationSeconds"))...)
-	}
-	errs = append(errs, validateTolerations(c.SystemComponentsConfig.PodTolerations, at.Child("systemComponentsConfig", "podTolerations"))...)
-	if c.PodSchedulerName.Enabled && ptr.Deref(c.PodSchedulerName.SchedulerName, "") == "" {
-		errs = append(errs, field.Required(at.Child("podSchedulerName", "schedulerName"), "must specify schedulerName when webhook is enabled"))
-	}
-	if seconds := ptr.Deref(c.ProjectedTokenMount.ExpirationSeconds, 0); c.ProjectedTokenMount.Enabled && seconds < minTokenExpirySeconds {
-		errs = append(errs,
-			field.Invalid(at.Child("projectedTokenMount", "expirationSeconds"), seconds, fmt.Sprintf("must be at least %d", minTokenExpirySeconds)))
-	}
-	return errs
-}
-
-func validateEspalier(c Espalier, at *field.Path) field.ErrorList {
-	errs := validateEspalierManagedResource(c.ManagedResource, at.Child("managedResource"))
-	errs = append(errs, validateEspalierToken(c.Token, at.Child("token"))...)
-	errs = append(errs, validateEspalierCSRApprover(c.CSRApprover, at.Child("csrApprover"))...)
-	errs = append(errs, validateEspalierWebhooks(c.Webhooks, at.Child("webhooks"))...)
-	errs = append(errs, validateEspalierNetworkPolicy(c.NetworkPolicy, at.Child("networkPolicy"))...)
-	return append(errs, validateEspalierNode(c.Node, at.Child("node"))...)
-}
-
-func validateEspalierManagedResource(mr EspalierManagedResource, at *field.Path) field.ErrorList {
-	errs := validateAtLeast(mr.AuditPeriod, minAuditPeriod, at.Child("auditPeriod"))
-	errs = append(errs, validatePositive(mr.DeletionWaveTimeout, at.Child("deletionWaveTimeout"))...)
-	if requests := ptr.Deref(mr.MaxConcurrentRequests, 0); requests < 1 {
-		errs = append(errs, field.Invalid(at.Child("maxConcurrentRequests"), requests, "must be at least 1"))
-	}
-	if size := ptr.Deref(mr.MaxDecompressedBytes, 0); size < 1 {
-		errs = append(errs, field.Invalid(at.Child("maxDecompressedBytes"), size, "must be at least 1"))
-	}
-	if mr.Namespaces == nil {
-		return errs
-	}
-	errs = append(errs, validateNamespaces(mr.Namespaces.Sets, at.Child("namespaces", "sets"))...)
-	errs = append(errs, validateAllowed(mr.Namespaces.SetSelector, "sets of all namespaces, remove setSelector and sets",
-		at.Child("namespaces", "setSelector"))...)
-	return append(errs, validateNamespaces(mr.Namespaces.Objects, at.Child("namespaces", "objects"))...)
-}
-
 // validateAllowed validates the selector of a restriction. It must not be empty, because an empty one would allow all. toAllow is for the
 // message: what to remove to allow all.
 func validateAllowed(selector *metav1.LabelSelector, toAllow string, at *field.Path) field.ErrorList {
@@ -204,16 +110,6 @@ func validateAllowed(selector *metav1.LabelSelector, toAllow string, at *field.P
 		return field.ErrorList{field.Required(at, "an empty selector would allow all namespaces; to allow "+toAllow)}
 	}
 	return metav1validation.ValidateLabelSelector(selector, metav1validation.LabelSelectorValidationOptions{}, at)
-}
-
-func validateNamespaces(names *[]string, at *field.Path) field.ErrorList {
-	var errs field.ErrorList
-	for i, name := range ptr.Deref(names, nil) {
-		for _, message := range apivalidation.ValidateNamespaceName(name, false) {
-			errs = append(errs, field.Invalid(at.Index(i), name, message))
-		}
-	}
-	return errs
 }
 
 func validateWorkers(workers *int, section *field.Path) field.ErrorList {

@@ -1,6 +1,16 @@
 package config
 
-import corev1 "k8s.io/api/core/v1"
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	apivalidation "k8s.io/apimachinery/pkg/api/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/utils/ptr"
+)
+
+// minTokenExpirySeconds is the shortest lifetime of a token that the API server accepts in a request.
+const minTokenExpirySeconds = 600
 
 // Webhooks has one section per admission handler; all are off by default.
 type Webhooks struct {
@@ -67,4 +77,33 @@ type SystemComponentsConfigWebhook struct {
 	PodNodeSelector map[string]string `json:"podNodeSelector,omitempty"`
 	// PodTolerations are added to Pods; validated even when disabled.
 	PodTolerations []corev1.Toleration `json:"podTolerations,omitempty"`
+}
+
+func defaultWebhooks(c *Webhooks) {
+	if c.PodSchedulerName.Enabled {
+		setIfNil(&c.PodSchedulerName.SchedulerName, "default-scheduler")
+	}
+	if c.ProjectedTokenMount.Enabled {
+		setIfNil(&c.ProjectedTokenMount.ExpirationSeconds, 43200)
+	}
+}
+
+func validateWebhooks(c Webhooks, at *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	ha, haPath := c.HighAvailabilityConfig, at.Child("highAvailabilityConfig")
+	if seconds := ha.DefaultNotReadyTolerationSeconds; seconds != nil {
+		errs = append(errs, apivalidation.ValidateNonnegativeField(*seconds, haPath.Child("defaultNotReadyTolerationSeconds"))...)
+	}
+	if seconds := ha.DefaultUnreachableTolerationSeconds; seconds != nil {
+		errs = append(errs, apivalidation.ValidateNonnegativeField(*seconds, haPath.Child("defaultUnreachableTolerationSeconds"))...)
+	}
+	errs = append(errs, validateTolerations(c.SystemComponentsConfig.PodTolerations, at.Child("systemComponentsConfig", "podTolerations"))...)
+	if c.PodSchedulerName.Enabled && ptr.Deref(c.PodSchedulerName.SchedulerName, "") == "" {
+		errs = append(errs, field.Required(at.Child("podSchedulerName", "schedulerName"), "must specify schedulerName when webhook is enabled"))
+	}
+	if seconds := ptr.Deref(c.ProjectedTokenMount.ExpirationSeconds, 0); c.ProjectedTokenMount.Enabled && seconds < minTokenExpirySeconds {
+		errs = append(errs,
+			field.Invalid(at.Child("projectedTokenMount", "expirationSeconds"), seconds, fmt.Sprintf("must be at least %d", minTokenExpirySeconds)))
+	}
+	return errs
 }

@@ -1,0 +1,85 @@
+package config
+
+import (
+	"time"
+
+	apivalidation "k8s.io/apimachinery/pkg/api/validation"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/utils/ptr"
+)
+
+// minAuditPeriod is the shortest time between two live reads of all objects.
+const minAuditPeriod = time.Minute
+
+// EspalierManagedResource configures and restricts managedresource-controller.
+type EspalierManagedResource struct {
+	// AuditPeriod is the time between two live reads of all objects, with jitter; at least 1m, default 1h.
+	AuditPeriod *metav1.Duration `json:"auditPeriod,omitempty"`
+	// DeletionWaveTimeout is how long one wave of a deletion delays the next; more than 0, default 30s.
+	DeletionWaveTimeout *metav1.Duration `json:"deletionWaveTimeout,omitempty"`
+	// MaxConcurrentRequests limits the concurrent requests to the target for all ManagedResources; at least 1, default 32.
+	MaxConcurrentRequests *int `json:"maxConcurrentRequests,omitempty"`
+	// MaxDecompressedBytes limits the size of one compressed key of a Secret after decompression, in bytes; at least 1, default 64 MiB.
+	MaxDecompressedBytes *int64 `json:"maxDecompressedBytes,omitempty"`
+	// Kstatus checks objects of kinds without a specific rule by their status conditions and observed generation. The annotation
+	// espalier.dev/kstatus of a ManagedResource overrides it for its objects. Default false.
+	Kstatus *bool `json:"kstatus,omitempty"`
+	// GarbageCollectionReportOnly makes the garbage collector report what it would delete, without deleting. Default false.
+	GarbageCollectionReportOnly *bool `json:"garbageCollectionReportOnly,omitempty"`
+	// Namespaces restricts the namespaces of ManagedResources and of their objects. Nil: no restriction.
+	Namespaces *EspalierNamespaces `json:"namespaces,omitempty"`
+}
+
+// EspalierNamespaces restricts ManagedResources. In the lists, nil means no restriction, and empty allows none.
+type EspalierNamespaces struct {
+	// Sets lists the source namespaces whose ManagedResources are applied.
+	Sets *[]string `json:"sets,omitempty"`
+	// SetSelector selects, by their labels, additional source namespaces whose ManagedResources are applied. If one of the two is set,
+	// ManagedResources of all other namespaces are refused. Nil selects nothing, and an empty selector is refused.
+	SetSelector *metav1.LabelSelector `json:"setSelector,omitempty"`
+	// Objects lists the target namespaces in which ManagedResources may change objects.
+	Objects *[]string `json:"objects,omitempty"`
+	// ClusterScoped allows ManagedResources to change cluster-scoped objects; default true.
+	ClusterScoped *bool `json:"clusterScoped,omitempty"`
+}
+
+func defaultEspalierManagedResource(c *EspalierManagedResource) {
+	setIfNil(&c.AuditPeriod, duration(time.Hour))
+	setIfNil(&c.DeletionWaveTimeout, duration(30*time.Second))
+	setIfNil(&c.MaxConcurrentRequests, 32)
+	setIfNil(&c.MaxDecompressedBytes, 64<<20)
+	setIfNil(&c.Kstatus, false)
+	setIfNil(&c.GarbageCollectionReportOnly, false)
+	if c.Namespaces != nil {
+		setIfNil(&c.Namespaces.ClusterScoped, true)
+	}
+}
+
+func validateEspalierManagedResource(c EspalierManagedResource, at *field.Path) field.ErrorList {
+	errs := validateAtLeast(c.AuditPeriod, minAuditPeriod, at.Child("auditPeriod"))
+	errs = append(errs, validatePositive(c.DeletionWaveTimeout, at.Child("deletionWaveTimeout"))...)
+	if requests := ptr.Deref(c.MaxConcurrentRequests, 0); requests < 1 {
+		errs = append(errs, field.Invalid(at.Child("maxConcurrentRequests"), requests, "must be at least 1"))
+	}
+	if size := ptr.Deref(c.MaxDecompressedBytes, 0); size < 1 {
+		errs = append(errs, field.Invalid(at.Child("maxDecompressedBytes"), size, "must be at least 1"))
+	}
+	if c.Namespaces == nil {
+		return errs
+	}
+	errs = append(errs, validateNamespaces(c.Namespaces.Sets, at.Child("namespaces", "sets"))...)
+	errs = append(errs, validateAllowed(c.Namespaces.SetSelector, "sets of all namespaces, remove setSelector and sets",
+		at.Child("namespaces", "setSelector"))...)
+	return append(errs, validateNamespaces(c.Namespaces.Objects, at.Child("namespaces", "objects"))...)
+}
+
+func validateNamespaces(names *[]string, at *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	for i, name := range ptr.Deref(names, nil) {
+		for _, message := range apivalidation.ValidateNamespaceName(name, false) {
+			errs = append(errs, field.Invalid(at.Index(i), name, message))
+		}
+	}
+	return errs
+}

@@ -6,28 +6,9 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
 )
-
-// rules are the kinds that are judged, with the rule for objects without a Go type. It is never changed.
-var rules = map[schema.GroupKind]func(*unstructured.Unstructured) Verdict{
-	{Group: "apps", Kind: "Deployment"}:                               reading(judgeDeployment),
-	{Group: "apps", Kind: "StatefulSet"}:                              reading(judgeStatefulSet),
-	{Group: "apps", Kind: "DaemonSet"}:                                reading(judgeDaemonSet),
-	{Group: "apps", Kind: "ReplicaSet"}:                               reading(judgeReplicaSet),
-	{Kind: "ReplicationController"}:                                   reading(judgeReplicationController),
-	{Kind: "Pod"}:                                                     reading(judgePod),
-	{Kind: "Service"}:                                                 reading(judgeService),
-	{Group: "batch", Kind: "Job"}:                                     reading(judgeJob),
-	{Group: "apiextensions.k8s.io", Kind: "CustomResourceDefinition"}: reading(judgeDefinitionStatus),
-	{Group: "monitoring.coreos.com", Kind: "Prometheus"}:              reading(judgeMonitoring),
-	{Group: "monitoring.coreos.com", Kind: "Alertmanager"}:            reading(judgeMonitoring),
-	{Group: "autoscaling.k8s.io", Kind: "VerticalPodAutoscaler"}:      reading(judgeVerticalPodAutoscaler),
-	{Group: "cert.gardener.cloud", Kind: "Certificate"}:               reading(judgeCertificate),
-	{Group: "cert.gardener.cloud", Kind: "Issuer"}:                    reading(judgeIssuer),
-}
 
 func judgeUntyped(object *unstructured.Unstructured) Verdict {
 	rule, found := rules[object.GroupVersionKind().GroupKind()]

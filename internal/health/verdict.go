@@ -9,7 +9,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
 )
@@ -26,12 +25,6 @@ type Verdict struct {
 	// Progressing describes the rollout that is not complete; "" if it is, or if the kind has no rollout. It does not cover old Pods of a
 	// Deployment: see Rollout.
 	Progressing string
-}
-
-// HasRule reports whether there is a rule for a kind, by its group and kind; it does not say which versions can be read.
-func HasRule(kind schema.GroupKind) bool {
-	_, found := rules[kind]
-	return found
 }
 
 // Judge applies the rules to an object: a typed one (k8s.io/api, or a CustomResourceDefinition of either version), which needs no

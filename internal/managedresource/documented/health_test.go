@@ -21,7 +21,7 @@ import (
 func judgedKinds(t *testing.T) []string {
 	t.Helper()
 	g := NewWithT(t)
-	file, err := parser.ParseFile(token.NewFileSet(), "../../health/untyped.go", nil, 0)
+	file, err := parser.ParseFile(token.NewFileSet(), "../../health/kinds.go", nil, 0)
 	g.Expect(err).NotTo(HaveOccurred())
 	table, ok := file.Scope.Lookup("rules").Decl.(*ast.ValueSpec)
 	g.Expect(ok).To(BeTrue())

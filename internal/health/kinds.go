@@ -1,0 +1,34 @@
+package health
+
+import (
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// rules are the kinds that are judged, with the rule for objects without a Go type. It is never changed.
+//
+// To add a kind, write its rule in otherapis.go, or in builtin.go if it is a kind of Kubernetes, and add it here. If objects of the kind
+// are read with a Go type, Judge needs a case, too. A test compares this table with the one in
+// docs/writing-managedresources.md.
+var rules = map[schema.GroupKind]func(*unstructured.Unstructured) Verdict{
+	{Group: "apps", Kind: "Deployment"}:                               reading(judgeDeployment),
+	{Group: "apps", Kind: "StatefulSet"}:                              reading(judgeStatefulSet),
+	{Group: "apps", Kind: "DaemonSet"}:                                reading(judgeDaemonSet),
+	{Group: "apps", Kind: "ReplicaSet"}:                               reading(judgeReplicaSet),
+	{Kind: "ReplicationController"}:                                   reading(judgeReplicationController),
+	{Kind: "Pod"}:                                                     reading(judgePod),
+	{Kind: "Service"}:                                                 reading(judgeService),
+	{Group: "batch", Kind: "Job"}:                                     reading(judgeJob),
+	{Group: "apiextensions.k8s.io", Kind: "CustomResourceDefinition"}: reading(judgeDefinitionStatus),
+	{Group: "monitoring.coreos.com", Kind: "Prometheus"}:              reading(judgeMonitoring),
+	{Group: "monitoring.coreos.com", Kind: "Alertmanager"}:            reading(judgeMonitoring),
+	{Group: "autoscaling.k8s.io", Kind: "VerticalPodAutoscaler"}:      reading(judgeVerticalPodAutoscaler),
+	{Group: "cert.gardener.cloud", Kind: "Certificate"}:               reading(judgeCertificate),
+	{Group: "cert.gardener.cloud", Kind: "Issuer"}:                    reading(judgeIssuer),
+}
+
+// HasRule reports whether there is a rule for a kind, by its group and kind; it does not say which versions can be read.
+func HasRule(kind schema.GroupKind) bool {
+	_, found := rules[kind]
+	return found
+}

@@ -65,11 +65,18 @@ func admissionPolicies(folder string) error {
 		return err
 	}
 	files := map[string][]client.Object{}
+	k := kustomization{comment: policiesComment, APIVersion: kustomizeVersion, Kind: "Kustomization"}
 	for _, each := range all {
 		files[each.Handler] = each.Objects
+		k.Resources = append(k.Resources, each.Handler+".yaml")
 	}
-	return write(folder, files)
+	return errors.Join(write(folder, files), k.write(folder))
 }
+
+const policiesComment = `# The handlers of webhook-server that API servers can run themselves: kubectl apply -k deploy/policies (Kubernetes
+# 1.36 and later). They replace the server's handlers of the same names: do not use both. A policy that needs a value has
+# no effect until a patch sets it. See docs/admission-policies.md.
+`
 
 // bases writes what the binaries need to run.
 func bases(root string) []error {

@@ -26,8 +26,14 @@ const (
 	tag      = "v0.0.0-dev"
 )
 
+// kustomizeVersion is the API version of a Kustomization; a Component has another one.
+const kustomizeVersion = "kustomize.config.k8s.io/v1beta1"
+
 // kustomization contains the fields of a kustomization.yaml that we write.
 type kustomization struct {
+	// comment is written above the fields; empty for none.
+	comment string
+
 	APIVersion string   `json:"apiVersion"`
 	Kind       string   `json:"kind"`
 	Resources  []string `json:"resources,omitempty"`
@@ -97,7 +103,7 @@ func overlay(folder string, b deployable.Binary, have, want []client.Object) err
 		wanted[identity(each)] = each
 	}
 	k := kustomization{
-		APIVersion: "kustomize.config.k8s.io/v1beta1", Kind: "Kustomization", Resources: []string{path.Join("../../../..", b.Name)},
+		APIVersion: kustomizeVersion, Kind: "Kustomization", Resources: []string{path.Join("../../../..", b.Name)},
 	}
 	for _, each := range have {
 		var fields map[string]any
@@ -169,7 +175,7 @@ func (k *kustomization) write(folder string) error {
 	if err != nil {
 		return fmt.Errorf("encode kustomization: %w", err)
 	}
-	return writeFile(filepath.Join(folder, "kustomization.yaml"), append([]byte(header), content...))
+	return writeFile(filepath.Join(folder, "kustomization.yaml"), append([]byte(header+k.comment), content...))
 }
 
 // podPatch returns the part of a Pod that depends on its clusters.

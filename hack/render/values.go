@@ -53,7 +53,7 @@ const valuesOfBinary = `
     # sha256:…, in place of any tag.
     digest: ""
   # Of several, one works and the others are ready to take over%s.
-  replicas: 2
+  replicas: %d
   # Of its container, as in a Pod.
   resources:
     requests:
@@ -122,8 +122,8 @@ func values(file string) error {
 		if purposes[each.Name] == "" {
 			return fmt.Errorf("values of %s: its purpose is not known: name it in hack/render/values.go", each.Name)
 		}
-		fmt.Fprintf(&out, valuesOfBinary, purposes[each.Name], key(each), enabled, each.Name, together, each.CPU.String(), each.Memory.String(),
-			target)
+		fmt.Fprintf(&out, valuesOfBinary, purposes[each.Name], key(each), enabled, each.Name, together, deployable.Replicas,
+			each.CPU.String(), each.Memory.String(), target)
 	}
 	return writeFile(file, []byte(out.String()))
 }

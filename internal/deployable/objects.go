@@ -16,8 +16,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
+// Replicas is how many Pods of a binary run as shipped.
+const Replicas = 2
+
 const (
-	replicas = 2
 	// user is that of the images.
 	user = 65532
 	// configKey is the file in the ConfigMap, and where it is mounted.
@@ -160,7 +162,7 @@ func (b Binary) deployment(image string) *appsv1.Deployment {
 	return &appsv1.Deployment{
 		TypeMeta: typeMeta(appsv1.SchemeGroupVersion.String(), "Deployment"), ObjectMeta: b.meta(),
 		Spec: appsv1.DeploymentSpec{
-			Replicas: ptr.To[int32](replicas), RevisionHistoryLimit: ptr.To[int32](2), Selector: &metav1.LabelSelector{MatchLabels: b.selector()},
+			Replicas: ptr.To[int32](Replicas), RevisionHistoryLimit: ptr.To[int32](2), Selector: &metav1.LabelSelector{MatchLabels: b.selector()},
 			Template: corev1.PodTemplateSpec{
 				ObjectMeta: metav1.ObjectMeta{Labels: labels, Annotations: map[string]string{configChecksum: checksum(b.Config)}},
 				Spec: corev1.PodSpec{

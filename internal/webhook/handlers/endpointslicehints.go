@@ -22,7 +22,7 @@ const considerHints = "endpoint-slice-hints.resources.gardener.cloud/consider"
 func endpointSliceHints() Handler {
 	return Handler{
 		Name: "endpoint-slice-hints", Path: "/webhooks/endpoint-slice-hints", Mutating: true,
-		Section: "endpointSliceHints", Switch: func(w *config.Webhooks) *bool { return &w.EndpointSliceHints.Enabled }, OnByDefault: true,
+		Section: "endpointSliceHints", Switch: func(w *config.Webhooks) *bool { return &w.EndpointSliceHints.Enabled }, Registered: true,
 		Webhooks: always(func(flavor.Cluster) registration.Webhook {
 			return registration.Webhook{
 				Rules: registration.Rules(registration.Rule(registration.OnWrite(), "discovery.k8s.io", registration.Versions("v1"),

@@ -39,9 +39,10 @@ type Handler struct {
 	// Section is the section of the configuration below webhooks, and Switch returns its field enabled.
 	Section string
 	Switch  func(*config.Webhooks) *bool
-	// OnByDefault reports whether deploy/ enables the handler. Handlers that need a setting, or kinds that only Gardener
-	// has, are off.
-	OnByDefault bool
+	// Registered reports whether the files in deploy/webhook-server/webhooks register the handler. They do not register
+	// handlers that need a setting, or that are for kinds that only Gardener has. Which handlers the shipped configuration
+	// enables is said in internal/deployable/binaries.go.
+	Registered bool
 	// Webhooks declares the webhooks that call the handler in a cluster; none if it is not registered there. Declared fills
 	// in their type and path, and their name unless the row has set one.
 	Webhooks func(flavor.Cluster) []registration.Webhook

@@ -19,7 +19,7 @@ const (
 func highAvailability() Handler {
 	return Handler{
 		Name: "high-availability-config", Path: "/webhooks/high-availability-config", Mutating: true,
-		Section: "highAvailabilityConfig", Switch: func(w *config.Webhooks) *bool { return &w.HighAvailabilityConfig.Enabled }, OnByDefault: true,
+		Section: "highAvailabilityConfig", Switch: func(w *config.Webhooks) *bool { return &w.HighAvailabilityConfig.Enabled }, Registered: true,
 		Webhooks: always(func(flavor.Cluster) registration.Webhook {
 			return registration.Webhook{
 				Rules: registration.Rules(

@@ -24,7 +24,7 @@ func podTopologySpread() Handler {
 	return Handler{
 		Name: "pod-topology-spread-constraints", Path: "/webhooks/pod-topology-spread-constraints", Mutating: true,
 		Section: "podTopologySpreadConstraints", Switch: func(w *config.Webhooks) *bool { return &w.PodTopologySpread.Enabled },
-		OnByDefault: true,
+		Registered: true,
 		Webhooks: always(func(in flavor.Cluster) registration.Webhook {
 			required := []metav1.LabelSelectorRequirement{in.NotOwn(), registration.Absent(skipSpread)}
 			if in.Plain() { // the handler changes only Pods that have the label

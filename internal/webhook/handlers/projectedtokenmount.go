@@ -31,7 +31,7 @@ const policyTokenSeconds = 43200
 func projectedTokenMount() Handler {
 	return Handler{
 		Name: "projected-token-mount", Path: "/webhooks/mount-projected-service-account-token", Mutating: true,
-		Section: "projectedTokenMount", Switch: func(w *config.Webhooks) *bool { return &w.ProjectedTokenMount.Enabled }, OnByDefault: true,
+		Section: "projectedTokenMount", Switch: func(w *config.Webhooks) *bool { return &w.ProjectedTokenMount.Enabled }, Registered: true,
 		Webhooks: always(func(in flavor.Cluster) registration.Webhook {
 			return registration.Webhook{
 				Rules:      createdPods(),

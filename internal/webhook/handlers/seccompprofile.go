@@ -19,7 +19,7 @@ const skipSeccomp = "seccompprofile.resources.gardener.cloud/skip"
 func seccompProfile() Handler {
 	return Handler{
 		Name: "seccomp-profile", Path: "/webhooks/seccomp-profile", Mutating: true,
-		Section: "seccompProfile", Switch: func(w *config.Webhooks) *bool { return &w.SeccompProfile.Enabled }, OnByDefault: true,
+		Section: "seccompProfile", Switch: func(w *config.Webhooks) *bool { return &w.SeccompProfile.Enabled }, Registered: true,
 		Webhooks: always(func(in flavor.Cluster) registration.Webhook {
 			return registration.Webhook{
 				Rules:      createdPods(),

@@ -25,7 +25,7 @@ import (
 func tokenInvalidator() Handler {
 	return Handler{
 		Name: "token-invalidator", Path: "/webhooks/invalidate-service-account-token-secret", Mutating: true,
-		Section: "tokenInvalidator", Switch: func(w *config.Webhooks) *bool { return &w.TokenInvalidator.Enabled }, OnByDefault: true,
+		Section: "tokenInvalidator", Switch: func(w *config.Webhooks) *bool { return &w.TokenInvalidator.Enabled }, Registered: true,
 		Webhooks: always(func(flavor.Cluster) registration.Webhook {
 			return registration.Webhook{
 				Rules:      registration.Rules(registration.Rule(registration.OnWrite(), "", registration.Versions("v1"), "secrets")),

@@ -22,7 +22,7 @@ const deletionProtected = "gardener.cloud/deletion-protected"
 func deletionProtection() Handler {
 	return Handler{
 		Name: "crd-deletion-protection", Path: "/webhooks/validate-crd-deletion",
-		Section: "crdDeletionProtection", Switch: func(w *config.Webhooks) *bool { return &w.CRDDeletionProtection.Enabled }, OnByDefault: true,
+		Section: "crdDeletionProtection", Switch: func(w *config.Webhooks) *bool { return &w.CRDDeletionProtection.Enabled }, Registered: true,
 		Webhooks: elsewhereThanShoots(func(in flavor.Cluster) []registration.Webhook {
 			return []registration.Webhook{definitionDeletion(in), resourceDeletion(in)}
 		}),

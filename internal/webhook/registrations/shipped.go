@@ -16,9 +16,9 @@ const (
 	shootURL = "https://gardener-resource-manager.shoot--project--name:443"
 )
 
-// Default enables the handlers that need no settings, and no kinds that only Gardener has.
-func Default() config.Webhooks {
-	return enable(func(h handlers.Handler) bool { return h.OnByDefault })
+// registered enables the handlers that the files for any cluster register.
+func registered() config.Webhooks {
+	return enable(func(h handlers.Handler) bool { return h.Registered })
 }
 
 // Everything enables all handlers.
@@ -47,5 +47,5 @@ func Shipped(flavor string) []client.Object {
 		return Configurations(flavor, Everything(), own)(nil)
 	}
 	own := Own{Name: shippedName, Namespace: shippedNamespace, ServiceName: shippedName}
-	return Configurations(flavor, Default(), own)(nil)
+	return Configurations(flavor, registered(), own)(nil)
 }

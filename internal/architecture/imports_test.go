@@ -27,6 +27,7 @@ func TestEachRuleFindsWhatBreaksIt(t *testing.T) {
 		pure:     []string{"apply/merge"},
 	}
 	const ours = "github.com/espalier-dev/espalier/"
+	marked := source() + "// +kubebuilder:rbac:groups=\"\",resources=pods,verbs=get\n"
 
 	for name, tc := range map[string]struct {
 		files map[string]string
@@ -194,6 +195,23 @@ func TestEachRuleFindsWhatBreaksIt(t *testing.T) {
 				"api/core/v1/zz_generated.deepcopy.go does not begin with: Code generated … DO NOT EDIT.",
 				"deploy/crds/core.yaml does not begin with: Code generated … DO NOT EDIT.",
 				"deploy/gardener/rbac/role.yaml does not begin with: Code generated … DO NOT EDIT.",
+			},
+		},
+		"RBAC markers that do not become roles": {
+			files: map[string]string{
+				"hack/generate.sh":         "roles gardener internal/fruit/...\nroles pruner internal/tree internal/tree/elm\n",
+				"internal/fruit/a.go":      marked,
+				"internal/fruit/a_test.go": marked,
+				"internal/fruit/b/a.go":    marked,
+				"internal/process/a.go":    marked,
+				"internal/tree/a.go":       marked,
+				"internal/tree/elm/a.go":   marked,
+				"internal/tree/oak/a.go":   marked,
+			},
+			want: []string{
+				"internal/fruit/a_test.go has an RBAC marker that hack/generate.sh does not read: no role contains the right",
+				"internal/process/a.go has an RBAC marker that hack/generate.sh does not read: no role contains the right",
+				"internal/tree/oak/a.go has an RBAC marker that hack/generate.sh does not read: no role contains the right",
 			},
 		},
 		"a main of sixty-one lines": {

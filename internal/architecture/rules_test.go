@@ -20,6 +20,7 @@ func rules() []rule {
 		pureFilesDoNoIO,
 		noLiteralSetsRequeue,
 		generatedFilesSaySo,
+		markersAreRead,
 		mainsAreShort,
 	}
 }
@@ -199,6 +200,29 @@ func generatedFilesSaySo(_ layout, t tree) []string {
 		}
 	}
 	return broken
+}
+
+// markersAreRead finds RBAC markers that the generator of the roles ignores, so that no role would contain the right.
+func markersAreRead(_ layout, t tree) []string {
+	var broken []string
+	for _, file := range t.goFiles {
+		isRead := !strings.HasSuffix(file.path, "_test.go") && slices.ContainsFunc(t.markers, func(folder string) bool {
+			root, all := strings.CutSuffix(folder, "/...")
+			return file.folder() == root || all && inside(root, file.path)
+		})
+		if !isRead && hasMarker(file.syntax) {
+			broken = append(broken, file.path+" has an RBAC marker that "+generator+" does not read: no role contains the right")
+		}
+	}
+	return broken
+}
+
+func hasMarker(file *ast.File) bool {
+	return slices.ContainsFunc(file.Comments, func(group *ast.CommentGroup) bool {
+		return slices.ContainsFunc(group.List, func(comment *ast.Comment) bool {
+			return strings.HasPrefix(comment.Text, "// +kubebuilder:rbac:")
+		})
+	})
 }
 
 func mainsAreShort(_ layout, t tree) []string {

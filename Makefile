@@ -137,6 +137,12 @@ format: ## Format the code as the linters require
 generate: ## Write generated code, CRDs and roles
 	@hack/generate.sh
 
+.PHONY: rights
+rights: ## Record which rights the tests of a family use, and write the table of rights (FAMILY=csr: internal/csr)
+	@[ -d "internal/$(FAMILY)" ] && [ -n "$(FAMILY)" ] || { echo 'error: name a folder of internal/: make rights FAMILY=csr' >&2; exit 2; }
+	go run ./test/rights -record internal/$(FAMILY) -apiserver --feature-gates=WatchList=false -- \
+	  go run ./test/local/testservers run -- go test -ldflags=-w -vet=off -count=1 -timeout 30m ./internal/$(FAMILY)/...
+
 .PHONY: garden-crds
 garden-crds: ## Copy the CRDs of other projects that garden-operator deploys from their Go modules
 	@hack/garden-crds.sh

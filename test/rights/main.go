@@ -5,8 +5,8 @@
 //	go run ./test/rights -audit e2e=.local/node/logs/audit.log  # first add what an API server's audit log shows
 //	go run ./test/rights -record internal/csr -- COMMAND        # first run a command whose API servers keep audit logs, and add those
 //
-// Suites are recorded with -apiserver --feature-gates=WatchList=false, because clients receive watched objects as a stream, and list them
-// only if the API server does not support streams.
+// make rights FAMILY=csr records the tests of internal/csr. It disables the feature gate WatchList of the API servers, because clients
+// receive watched objects as a stream, and list them only if the API server does not support streams.
 //
 // The roles are those of deploy/. testdata/used.yaml contains the rights that suites have used, and these runs add to it; with -forget the
 // earlier evidence of the suite is removed first. reasons.yaml contains, one per line, why a right is granted that no suite uses; it is

@@ -15,13 +15,6 @@ import (
 	"github.com/espalier-dev/espalier/test/bench/harness"
 )
 
-// All returns the benchmarks.
-func All() []harness.Benchmark {
-	return []harness.Benchmark{
-		tokenBenchmark(), csrBenchmark(), networkPolicyBenchmark(), nodeBenchmark(), webhookBenchmark(), projectBenchmark(),
-	}
-}
-
 // job returns the only job of a benchmark, if all sizes are at least 1.
 func job(do harness.Job, sizes ...*int) func() ([]harness.Job, error) {
 	return func() ([]harness.Job, error) {

@@ -8,10 +8,12 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/espalier-dev/espalier/test/local"
 )
@@ -19,9 +21,11 @@ import (
 // Benchmark is a subcommand.
 type Benchmark struct {
 	Name, Summary string
+	// Group is a subcommand that runs every benchmark with this group; empty for none.
+	Group string
 	// Flags defines the flags that only this benchmark has; nil means none.
 	Flags func(*flag.FlagSet)
-	// Smoke replaces the sizes by tiny ones.
+	// Smoke replaces the sizes by tiny ones. Every benchmark has one, so that the flag -smoke never starts a long run.
 	Smoke func()
 	// Jobs returns the measurements. It is called after the flags are parsed, and validates them.
 	Jobs func() ([]Job, error)
@@ -55,7 +59,7 @@ type Run struct {
 	releases []func() // of ports
 }
 
-// Main runs the benchmark that the first argument names, or all of them, and prints one table, even if a job could not be completed.
+// Main runs the benchmark or the group that the first argument names, or all benchmarks, and prints one table, even if a job could not be completed.
 func Main(ctx context.Context, args []string, out io.Writer, benchmarks []Benchmark) error {
 	selected, o, err := parse(args, out, benchmarks)
 	if err != nil {
@@ -102,7 +106,9 @@ func parse(args []string, out io.Writer, benchmarks []Benchmark) (selected []Ben
 		return nil, o, flag.ErrHelp
 	}
 	name := args[0]
-	selected = slices.DeleteFunc(slices.Clone(benchmarks), func(b Benchmark) bool { return name != "all" && name != b.Name })
+	selected = slices.DeleteFunc(slices.Clone(benchmarks), func(b Benchmark) bool {
+		return name != "all" && name != b.Name && (b.Group == "" || name != b.Group)
+	})
 	if len(selected) == 0 {
 		return nil, o, fmt.Errorf("there is no benchmark %q", name)
 	}
@@ -115,7 +121,7 @@ func parse(args []string, out io.Writer, benchmarks []Benchmark) (selected []Ben
 	flags.StringVar(&o.Binary, "binary", "", "measure this `program` instead of building one, for comparisons")
 	for _, b := range selected {
 		own := flags
-		if name == "all" { // the flags of one benchmark may have the names of another one's
+		if name != b.Name { // several run, and the flags of one benchmark may have the names of another one's
 			own = flag.NewFlagSet(b.Name, flag.ContinueOnError)
 		}
 		if b.Flags != nil {
@@ -146,6 +152,15 @@ func usage(out io.Writer, benchmarks []Benchmark) {
 	fmt.Fprintln(out, "usage: go run ./test/bench <benchmark> [flags]\n\nbenchmarks:")
 	for _, b := range benchmarks {
 		fmt.Fprintf(out, "  %-14s %s\n", b.Name, b.Summary)
+	}
+	groups := map[string][]string{}
+	for _, b := range benchmarks {
+		if b.Group != "" {
+			groups[b.Group] = append(groups[b.Group], b.Name)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(groups)) {
+		fmt.Fprintf(out, "  %-14s %s\n", name, strings.Join(groups[name], ", "))
 	}
 	fmt.Fprintln(out, "  all            every benchmark, with their default sizes or with -smoke")
 }

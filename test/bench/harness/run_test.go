@@ -13,7 +13,7 @@ import (
 // counting is a benchmark that reports its size.
 func counting(name string, size int) Benchmark {
 	return Benchmark{
-		Name: name, Summary: "counts " + name,
+		Name: name, Summary: "counts " + name, Group: "fruit",
 		Flags: func(flags *flag.FlagSet) { flags.IntVar(&size, "size", size, "`number` of things") },
 		Smoke: func() { size = 1 },
 		Jobs: func() ([]Job, error) {
@@ -39,6 +39,8 @@ func TestMain(t *testing.T) {
 		"another size":                 {args: []string{"apples", "-size", "11"}, want: []string{"11        MISS"}},
 		"a missed target is enforced":  {args: []string{"apples", "-size", "11", "-enforce"}, err: "apples, things: 11, target ≤ 10"},
 		"a tiny size":                  {args: []string{"apples", "-smoke"}, want: []string{"≤ 10    1 "}},
+		"the benchmarks of a group":    {args: []string{"fruit", "-smoke"}, want: []string{"apples    ≤ 10    1 ", "pears     ≤ 10    1 "}},
+		"a group in the usage":         {want: []string{"fruit          apples, pears"}, err: "flag: help requested"},
 		"all benchmarks":               {args: []string{"all"}, want: []string{"apples    ≤ 10    7", "pears     ≤ 10    20        MISS"}},
 		"a size that is not valid":     {args: []string{"apples", "-size", "0"}, err: "-size must be at least 1"},
 		"a benchmark that is not here": {args: []string{"plums"}, err: `there is no benchmark "plums"`},

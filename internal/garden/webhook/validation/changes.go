@@ -2,6 +2,7 @@ package validation
 
 import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/utils/ptr"
 
 	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/garden/versions"
@@ -30,6 +31,7 @@ func changes(updated, old *operatorv1alpha1.Garden) field.ErrorList {
 		found = append(found, field.Invalid(at, field.OmitValueType{}, immutable))
 	}
 	found = append(found, backupChanges(virtualPath.Child("etcd", "main", "backup"), backupOf(updated), backupOf(old))...)
+	found = append(found, storageClassChanges(virtualPath.Child("etcd"), virtual.ETCD, virtualBefore.ETCD)...)
 	found = append(found, versionChange(
 		virtualPath.Child("kubernetes", "version"), virtual.Kubernetes.Version, virtualBefore.Kubernetes.Version)...)
 	return append(found, encryptionChanges(virtualPath, updated, old)...)
@@ -67,6 +69,30 @@ func bucketOf(backup *operatorv1alpha1.Backup) string {
 		return ""
 	}
 	return *backup.BucketName
+}
+
+// storageClassChanges judges the StorageClasses of etcds, which etcd-druid cannot change.
+func storageClassChanges(path *field.Path, updated, old *operatorv1alpha1.ETCD) field.ErrorList {
+	var found field.ErrorList
+	now, before := storageClasses(updated), storageClasses(old)
+	for _, role := range []string{"main", "events"} {
+		if !ptr.Equal(now[role], before[role]) {
+			found = append(found, field.Invalid(path.Child(role, "storage", "className"), ptr.Deref(now[role], ""), immutable))
+		}
+	}
+	return found
+}
+
+// storageClasses returns those that a Garden names, by the roles of etcds.
+func storageClasses(settings *operatorv1alpha1.ETCD) map[string]*string {
+	classes := map[string]*string{}
+	if settings != nil && settings.Main != nil && settings.Main.Storage != nil {
+		classes["main"] = settings.Main.Storage.ClassName
+	}
+	if settings != nil && settings.Events != nil && settings.Events.Storage != nil {
+		classes["events"] = settings.Events.Storage.ClassName
+	}
+	return classes
 }
 
 func versionChange(path *field.Path, updated, old string) field.ErrorList {

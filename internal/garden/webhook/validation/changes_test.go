@@ -92,6 +92,22 @@ func TestRulesForChanges(t *testing.T) {
 			want: []string{`Invalid V.kubernetes.version: parse version "" of Kubernetes: could not parse "" as version`},
 		},
 
+		// storage
+		"the StorageClass of an etcd": {
+			old:     []string{"V: {etcd: {main: {storage: {className: slow}}}}"},
+			changes: []string{"V: {etcd: {main: {storage: {className: fast}}, events: {storage: {className: fast}}}}"},
+			want: []string{
+				"Invalid V.etcd.main.storage.className: field is immutable", "Invalid V.etcd.events.storage.className: field is immutable",
+			},
+		},
+		"the StorageClass removed": {
+			old: []string{"V: {etcd: {events: {storage: {className: slow}}}}"}, changes: []string{"V: {etcd: null}"},
+			want: []string{"Invalid V.etcd.events.storage.className: field is immutable"},
+		},
+		"the capacity of an etcd": {
+			old: []string{"V: {etcd: {main: {storage: {className: slow}}}}"}, changes: []string{"V: {etcd: {main: {storage: {capacity: 5Gi}}}}"},
+		},
+
 		// values that are not supported any more
 		"retired values that stay": {
 			old: []string{

@@ -36,7 +36,7 @@ func run(root string) error {
 	server := filepath.Join(root, "webhook-server")
 	return errors.Join(errors.Join(bases(root)...),
 		write(filepath.Join(root, "namespace"), map[string][]client.Object{"namespace": {deployable.NamespaceObject()}}),
-		write(filepath.Join(root, "garden-operator", "namespace"), map[string][]client.Object{"namespace": {deployable.GardenNamespaceObject()}}),
+		write(filepath.Join(root, "garden-operator", "namespace"), map[string][]client.Object{"namespace": deployable.GardenNamespaces()}),
 		images(filepath.Join(root, "images")),
 		sourceTarget(root, filepath.Join(root, "overlays", "source-target")),
 		invalidator(filepath.Join(root, "components", "token-invalidator")),

@@ -85,9 +85,9 @@ const valuesOfClusterAdmin = `  # Whether its ServiceAccount is bound to cluster
 
 // purposes are the descriptions of the binaries in comments.
 var purposes = map[string]string{
-	"garden-operator": "garden-operator checks Gardens, and prepares the runtime cluster for them. Namespace garden must exist before it " +
-		"is enabled. See\n" +
-		"# docs/garden-operator.md.",
+	"garden-operator": "garden-operator checks Gardens, and prepares the runtime cluster for them. Namespaces garden and istio-system " +
+		"must exist before it is\n" +
+		"# enabled. See docs/garden-operator.md.",
 	"csr-approver":               "csr-approver approves serving certificates of kubelets.",
 	"managedresource-controller": "managedresource-controller keeps the objects of ManagedResources. It collects garbage, too.",
 	"netpol-controller":          "netpol-controller makes NetworkPolicies from Services.",

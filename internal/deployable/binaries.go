@@ -24,8 +24,11 @@ const (
 // Namespace is where all binaries run. Their generated roles name it.
 const Namespace = "espalier-system"
 
-// GardenNamespace is the namespace of the lease of garden-operator, and of everything that belongs to a Garden.
+// GardenNamespace is the namespace of the lease of garden-operator, and of everything that belongs to a Garden but Istio.
 const GardenNamespace = "garden"
+
+// IstioNamespace is the namespace of istiod and of the ManagedResources of Istio.
+const IstioNamespace = "istio-system"
 
 // Ports that all binaries serve at, unless their own configuration files have other defaults.
 const (
@@ -185,6 +188,7 @@ func servers() []Binary {
 			Name: gardenOperator,
 			Roles: append(clusterRoles("garden-operator-source", "garden-operator-selfmanaged"),
 				Role{"espalier-garden-operator-lease", GardenNamespace}, Role{"espalier-garden-operator-garden", GardenNamespace},
+				Role{"espalier-garden-operator-istio", IstioNamespace},
 				Role{"espalier-garden-operator-cluster-identity", "kube-system"}, Role{"espalier-garden-operator-apiserver", "default"},
 				Role{"espalier-garden-operator-events", "default"},
 				Role{"espalier-garden-operator-selfmanaged", Namespace}),

@@ -62,30 +62,36 @@ func newLifecycle(p *parts) (*lifecycle.Reconciler, error) {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("read control groups: %w", err)
 	}
+	programs, err := programsOfOthers(p)
+	if err != nil {
+		return nil, err
+	}
 	random := rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64())) //nolint:gosec // it names the process, and is no secret
 	return &lifecycle.Reconciler{
 		Client: live, Clock: p.clusters.Clock, Identity: identity.New(hostname, identity.GardenerVersion, cgroup, random),
-		Operator: operatorValues(p.cfg), SyncPeriod: p.cfg.Controllers.Garden.SyncPeriod.Duration,
+		Operator: operatorValues(p.cfg, programs), SyncPeriod: p.cfg.Controllers.Garden.SyncPeriod.Duration,
 		Workers: *p.cfg.Controllers.Garden.ConcurrentSyncs, Recorder: mgr.GetEventRecorder("garden-operator"),
 	}, nil
 }
 
-// operatorValues returns what a defaulted and valid configuration decides about components.
-func operatorValues(cfg *config.OperatorConfiguration) values.Operator {
-	o := values.Operator{
-		Namespace: deployable.GardenNamespace, Image: images(cfg.Espalier.Garden.Images, process.Version),
-		LogLevel: cfg.LogLevel, LogFormat: cfg.LogFormat,
-		NetworkPolicyWorkers: *cfg.Controllers.NetworkPolicy.ConcurrentSyncs, NamespaceSelectors: cfg.Controllers.NetworkPolicy.AdditionalNamespaceSelectors,
-		DefaultSeccompProfile: cfg.Enabled(config.GateDefaultSeccompProfile),
-	}
+// operatorValues returns what a defaulted and valid configuration decides about components. It completes values that have the programs of
+// others.
+func operatorValues(cfg *config.OperatorConfiguration, o values.Operator) values.Operator {
+	o.Namespace, o.Image = deployable.GardenNamespace, ownImages(cfg.Espalier.Garden.Images, process.Version)
+	o.LogLevel, o.LogFormat = cfg.LogLevel, cfg.LogFormat
+	o.NetworkPolicyWorkers = *cfg.Controllers.NetworkPolicy.ConcurrentSyncs
+	o.NamespaceSelectors = cfg.Controllers.NetworkPolicy.AdditionalNamespaceSelectors
+	o.DefaultSeccompProfile = cfg.Enabled(config.GateDefaultSeccompProfile)
+	o.DisableNginxIngress = cfg.Enabled(config.GateDisableNginxIngressInGarden)
+	o.ETCDConfig = *cfg.Controllers.Garden.ETCDConfig
 	if t := cfg.NodeToleration; t != nil {
 		o.NotReadySeconds, o.UnreachableSeconds = t.DefaultNotReadyTolerationSeconds, t.DefaultUnreachableTolerationSeconds
 	}
 	return o
 }
 
-// images returns the function that names the image of a binary.
-func images(from config.EspalierImages, version string) func(binary string) string {
+// ownImages returns the function that names the image of a binary.
+func ownImages(from config.EspalierImages, version string) func(binary string) string {
 	tag := from.Tag
 	if tag == "" {
 		tag = version

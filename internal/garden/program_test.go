@@ -177,6 +177,7 @@ func (p *program) inventory() []string {
 		rbac.WithKind("Role"), rbac.WithKind("RoleBinding"),
 		{Group: "policy", Version: "v1", Kind: "PodDisruptionBudget"},
 		{Group: "resources.gardener.cloud", Version: "v1alpha1", Kind: "ManagedResource"},
+		{Group: "druid.gardener.cloud", Version: "v1alpha1", Kind: "Etcd"},
 	} {
 		list(kind, client.InNamespace("garden"))
 	}

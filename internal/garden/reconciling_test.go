@@ -20,6 +20,7 @@ import (
 
 	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
 	"github.com/espalier-dev/espalier/test/binary"
+	"github.com/espalier-dev/espalier/test/local/standin"
 )
 
 // patience is for a whole reconciliation or deletion.
@@ -48,7 +49,7 @@ func TestOperatorReconcilesAndDeletesAGarden(t *testing.T) {
 		return string(garden.Status.LastOperation.State), err
 	}
 	o.Eventually(state, patience, 50*time.Millisecond).Should(Equal("Succeeded"))
-	o.Expect(garden.Status.Tasks).To(HaveLen(8))
+	o.Expect(garden.Status.Tasks).To(HaveLen(14))
 	for _, task := range garden.Status.Tasks {
 		o.Expect(task.State).To(BeEquivalentTo("Succeeded"), task.Name)
 	}
@@ -152,12 +153,17 @@ func (o *operator) deployments() []string {
 	return names
 }
 
-// playKubelet makes all Pods of the garden namespace ready, until the test ends. The controllers of Deployments run.
+// playKubelet makes all Pods of the garden namespace ready, and ManagedResources and Etcds healthy, until the test ends. The controllers of
+// Deployments run.
 func (o *operator) playKubelet() {
 	watching, ok := o.admin.(client.WithWatch)
 	o.Expect(ok).To(BeTrue())
 	ctx, cancel := context.WithCancel(context.Background())
 	var ended sync.WaitGroup
+	player := standin.Player{
+		Client: watching, Parts: []standin.Part{standin.ManagedResources(), standin.Etcds()}, Failed: func(err error) { o.t.Error(err) },
+	}
+	ended.Go(func() { player.Play(ctx) })
 	ended.Go(func() {
 		for ctx.Err() == nil {
 			watched, err := watching.Watch(ctx, &corev1.PodList{}, client.InNamespace("garden"))

@@ -1,6 +1,5 @@
 // Package images has the images of programs of others that the garden operator deploys: a list that is part of the binary, and files of
-// the user that override it. It is pure: the caller reads the files. The flow of Gardens does not deploy such programs
-// yet, so no binary reads these files.
+// the user that override it. It is pure: the caller reads the files.
 package images
 
 import (

@@ -58,7 +58,13 @@ func TestFirstReconciliationPreparesTheRuntimeCluster(t *testing.T) {
 		"Deploying custom resource definitions for Istio":                   "Succeeded",
 		"Deploying custom resource definitions for fluent-operator":         "Succeeded",
 		"Deploying and waiting for gardener-resource-manager to be healthy": "Succeeded",
+		"Deploying nginx-ingress controller":                                "Succeeded",
 		"Deploying runtime system resources":                                "Succeeded",
+		"Deploying Kubernetes vertical pod autoscaler":                      "Succeeded",
+		"Deploying ETCD Druid":                                              "Succeeded",
+		"Deploying Istio":                                                   "Succeeded",
+		"Deploying main and events ETCDs of virtual garden":                 "Succeeded",
+		"Waiting until main and event ETCDs report readiness":               "Succeeded",
 	}))
 
 	namespace := &corev1.Namespace{}
@@ -148,7 +154,9 @@ func (s *scene) expectNothingLeft() {
 		s.Expect(s.admin.List(s.t.Context(), list, ours, client.InNamespace(s.namespace()))).To(Succeed())
 		s.Expect(list).To(HaveField("Items", BeEmpty()))
 	}
-	for _, list := range []client.ObjectList{&rbacv1.ClusterRoleList{}, &rbacv1.ClusterRoleBindingList{}} {
+	for _, list := range []client.ObjectList{
+		&rbacv1.ClusterRoleList{}, &rbacv1.ClusterRoleBindingList{}, &corev1.SecretList{}, &corev1.NamespaceList{},
+	} {
 		s.Expect(s.admin.List(s.t.Context(), list, ours)).To(Succeed())
 		s.Expect(list).To(HaveField("Items", BeEmpty()))
 	}
@@ -193,7 +201,9 @@ func TestEveryObjectIsRestored(t *testing.T) {
 		patch := map[string]string{
 			"Role": `{"rules":null}`, "ClusterRole": `{"rules":null}`, "PriorityClass": `{"description":"other"}`,
 			"VerticalPodAutoscaler": `{"spec":{"updatePolicy":{"updateMode":"Off"}}}`, "ManagedResource": `{"spec":{"keepObjects":true}}`,
-			"Secret": `{"metadata":{"labels":{"resources.gardener.cloud/garbage-collectable-reference":"other"}}}`,
+			"Secret":    `{"metadata":{"labels":{"resources.gardener.cloud/garbage-collectable-reference":"other"}}}`,
+			"Namespace": `{"metadata":{"labels":{"istio":"other"}}}`,
+			"Etcd":      `{"spec":{"etcd":{"metrics":"basic"},"backup":{"port":8081}},"metadata":{"labels":{"role":"other"}}}`,
 		}[each.GetKind()]
 		if patch == "" {
 			patch = `{"metadata":{"labels":{"app":"other"}}}`
@@ -254,7 +264,9 @@ func (s *scene) setFinalizers(o unstructured.Unstructured, finalizers string) {
 func (s *scene) ours() []unstructured.Unstructured {
 	s.t.Helper()
 	var all []unstructured.Unstructured
-	for _, kind := range append(slices.Clone(createdKinds), schedulingv1.SchemeGroupVersion.WithKind("PriorityClass")) {
+	for _, kind := range append(slices.Clone(createdKinds),
+		schedulingv1.SchemeGroupVersion.WithKind("PriorityClass"), corev1.SchemeGroupVersion.WithKind("Namespace"),
+	) {
 		list := &unstructured.UnstructuredList{}
 		list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
 		s.Expect(s.admin.List(s.t.Context(), list, client.MatchingLabels{"espalier.dev/created-by": "garden-operator"})).To(Succeed())
@@ -262,6 +274,7 @@ func (s *scene) ours() []unstructured.Unstructured {
 			each.SetResourceVersion("")
 			each.SetManagedFields(nil)
 			each.SetGeneration(0)
+			delete(each.Object, "status")
 			all = append(all, each)
 		}
 	}
@@ -270,14 +283,9 @@ func (s *scene) ours() []unstructured.Unstructured {
 
 func TestNothingIsDeployedBeforeTheResourceManagerIsHealthy(t *testing.T) {
 	s := newScene(t)
-	s.unhealthy.Store(true)
-	s.reconciler.Timing.ReportDelay, s.reconciler.Timing.ReportInterval = time.Millisecond, time.Millisecond
+	s.stop("Deployment")
 	s.create()
-	done := make(chan error, 1)
-	go func() {
-		_, err := s.reconcile()
-		done <- err
-	}()
+	done := s.begin()
 	waiting := func() string {
 		for _, task := range s.get().Status.Tasks {
 			if task.State == "Running" {
@@ -294,14 +302,14 @@ func TestNothingIsDeployedBeforeTheResourceManagerIsHealthy(t *testing.T) {
 	)))
 	s.Expect(s.get().Status.Gardener).To(HaveValue(HaveField("Name", "operator-0")))
 	s.Expect(s.exists(&resourcesv1alpha1.ManagedResource{}, s.namespace(), "garden-system")).To(BeFalse())
-	s.healAll()
+	s.heal("Deployment")
 	s.Eventually(done, binary.Patience).Should(Receive(BeNil()))
 	s.Expect(s.exists(&resourcesv1alpha1.ManagedResource{}, s.namespace(), "garden-system")).To(BeTrue())
 }
 
 func TestFailureOfATaskIsRecordedAndRetried(t *testing.T) {
 	s := newScene(t)
-	s.unhealthy.Store(true)
+	s.stop("Deployment")
 	s.reconciler.Timing.ResourceManager = 50 * time.Millisecond
 	s.create()
 	_, err := s.reconcile()
@@ -310,7 +318,7 @@ func TestFailureOfATaskIsRecordedAndRetried(t *testing.T) {
 	s.Expect(g.Status.LastOperation.State).To(BeEquivalentTo("Error"))
 	s.Expect(g.Status.LastOperation.Description).To(Equal(err.Error() + " Operation will be retried."))
 	s.Expect(g.Status.Tasks).To(ContainElement(HaveField("State", BeEquivalentTo("Failed"))))
-	s.healAll()
+	s.heal("Deployment")
 	s.mustReconcile()
 	s.Expect(s.get().Status.LastOperation.State).To(BeEquivalentTo("Succeeded"))
 }
@@ -570,11 +578,7 @@ func TestForeignManagedResourceStopsTheDeletion(t *testing.T) {
 	s.Expect(s.secrets("ca")).To(HaveLen(1))
 
 	s.reconciler.Timing.ManagedResources = binary.Patience
-	done := make(chan error, 1)
-	go func() {
-		_, err := s.reconcile()
-		done <- err
-	}()
+	done := s.begin()
 	s.Expect(s.admin.Delete(t.Context(), foreign)).To(Succeed())
 	s.Eventually(done, binary.Patience).Should(Receive(BeNil()))
 	s.Expect(s.isGone()).To(BeTrue())
@@ -613,7 +617,8 @@ func TestEtcdsKeepTheirDefinitionsAndTheGarden(t *testing.T) {
 	s.Expect(s.admin.Create(t.Context(), task)).To(Succeed())
 	s.delete()
 	_, err := s.reconcile()
-	s.Expect(err).To(MatchError(ContainSubstring("cannot delete etcd CRDs because there are still")))
+	s.Expect(err).To(MatchError(ContainSubstring("cannot delete etcd-druid because there are still objects: ")))
+	s.Expect(s.exists(&resourcesv1alpha1.ManagedResource{}, s.namespace(), "etcd-druid")).To(BeTrue())
 	s.Expect(s.definitions("druid.gardener.cloud")).To(HaveLen(2))
 	s.Expect(s.isGone()).To(BeFalse())
 	s.Expect(s.admin.Delete(t.Context(), task)).To(Succeed())
@@ -629,12 +634,7 @@ func TestDefinitionThatIsBeingDeletedIsCreatedAgainWhenItIsGone(t *testing.T) {
 		d.Finalizers = append(d.Finalizers, "example.com/test")
 	})
 	s.deleteDefinition()
-	s.reconciler.Timing.ReportDelay, s.reconciler.Timing.ReportInterval = time.Millisecond, time.Millisecond
-	done := make(chan error, 1)
-	go func() {
-		_, err := s.reconcile()
-		done <- err
-	}()
+	done := s.begin()
 	s.Eventually(func() []operatorv1alpha1.Task { return s.get().Status.Tasks }, binary.Patience, 20*time.Millisecond).Should(ContainElement(
 		HaveField("WaitingFor", "CustomResourceDefinition gateways.networking.istio.io is being deleted, and is created again when it is gone"),
 	))

@@ -2,7 +2,6 @@ package lifecycle
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -17,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/garden/component/vpa"
 	"github.com/espalier-dev/espalier/internal/garden/rotation"
 	"github.com/espalier-dev/espalier/internal/secrets"
 	"github.com/espalier-dev/espalier/internal/secrets/config"
@@ -28,7 +28,7 @@ const secretsIdentity = "gardener-operator"
 
 // Certificate authorities that renew themselves.
 const (
-	authorityRuntime   = "ca-garden-runtime"
+	authorityRuntime   = vpa.Authority
 	authorityBasicAuth = "ca-virtual-garden-istio-basic-auth-server"
 
 	shortValidity = 720 * time.Hour
@@ -82,8 +82,8 @@ func authorities(phase operatorv1alpha1.RotationPhase) []secrets.Request {
 
 func (o *operation) generateAuthorities(ctx context.Context) error {
 	for _, request := range authorities(o.values.AuthorityPhase) {
-		if _, err := o.secrets.Generate(ctx, request); err != nil {
-			return fmt.Errorf("generate certificate authority: %w", err)
+		if _, err := o.generate(ctx, request); err != nil {
+			return err
 		}
 	}
 	if expiring := o.secrets.ExpiringAuthorities(); len(expiring) > 0 {
@@ -123,19 +123,37 @@ func (o *operation) checkWildcardCertificate(ctx context.Context) error {
 	return nil
 }
 
+// bundle returns the Secret with the bundle of a certificate authority.
+func (o *operation) bundle(authority string) (*corev1.Secret, error) {
+	bundle, found := o.secrets.Get(authority, secrets.BundleOrCurrent)
+	if !found {
+		return nil, fmt.Errorf("the bundle of certificate authority %s was not generated", authority)
+	}
+	return bundle, nil
+}
+
+// generate returns the current Secret of a request.
+func (o *operation) generate(ctx context.Context, request secrets.Request) (*corev1.Secret, error) {
+	secret, err := o.secrets.Generate(ctx, request)
+	if err != nil {
+		return nil, fmt.Errorf("generate %s: %w", request.Config.LogicalName(), err)
+	}
+	return secret, nil
+}
+
 // generateKubeconfig generates the generic token kubeconfig and names it in an annotation of the Garden.
 func (o *operation) generateKubeconfig(ctx context.Context) error {
-	bundle, found := o.secrets.Get("ca", secrets.BundleOrCurrent)
-	if !found {
-		return errors.New("the bundle of certificate authority ca was not generated")
+	bundle, err := o.bundle("ca")
+	if err != nil {
+		return err
 	}
-	secret, err := o.secrets.Generate(ctx, secrets.Request{KeepOld: true, Config: config.Kubeconfig{
+	secret, err := o.generate(ctx, secrets.Request{KeepOld: true, Config: config.Kubeconfig{
 		Name: genericKubeconfig, ContextName: genericKubeconfigContext,
 		Cluster: config.Cluster{Server: virtualAPIServer, CAData: bundle.Data[config.DataKeyCertificateBundle]},
 		User:    config.User{TokenFile: genericTokenFile},
 	}})
 	if err != nil {
-		return fmt.Errorf("generate kubeconfig: %w", err)
+		return err
 	}
 	garden := o.garden.DeepCopy()
 	if garden.Annotations[operatorv1alpha1.AnnotationGenericTokenKubeconfig] == secret.Name {
@@ -167,7 +185,7 @@ func (o *operation) cleanUpSecrets(ctx context.Context) error {
 		if of := own[secrets.LabelBundleFor]; of != "" {
 			name = of
 		}
-		if _, known := o.secrets.Get(name, secrets.Current); !known {
+		if _, known := o.secrets.Get(name, secrets.Current); !known && name != vpa.ServerSecret { // of an autoscaler that was disabled
 			log.FromContext(ctx).Info("Kept all Secrets, because one belongs to a component that is not deployed", "secret", managed.Items[i].Name)
 			return nil
 		}

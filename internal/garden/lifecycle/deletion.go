@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 
+	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -13,9 +15,12 @@ import (
 
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/garden/component/crds"
+	"github.com/espalier-dev/espalier/internal/garden/component/istio"
 	"github.com/espalier-dev/espalier/internal/garden/component/networkpolicies"
+	"github.com/espalier-dev/espalier/internal/garden/component/nginxingress"
 	"github.com/espalier-dev/espalier/internal/garden/component/resourcemanager"
 	"github.com/espalier-dev/espalier/internal/garden/component/system"
+	"github.com/espalier-dev/espalier/internal/garden/component/vpa"
 	"github.com/espalier-dev/espalier/internal/garden/flow"
 	"github.com/espalier-dev/espalier/internal/garden/rollout"
 	"github.com/espalier-dev/espalier/internal/garden/values"
@@ -23,6 +28,11 @@ import (
 
 // Names of the tasks of a deletion.
 const (
+	taskDestroyETCDs           = "Destroying main and events ETCDs of virtual garden"
+	taskDestroyDruid           = "Destroying ETCD Druid"
+	taskDestroyIstio           = "Destroying Istio"
+	taskDestroyAutoscaler      = "Destroying Kubernetes vertical pod autoscaler"
+	taskDestroyIngress         = "Destroying nginx-ingress controller"
 	taskDestroySystem          = "Destroying runtime system resources"
 	taskNoManagedResources     = "Ensuring no ManagedResources exist anymore"
 	taskDestroyResourceManager = "Destroying and waiting for gardener-resource-manager to be deleted"
@@ -53,9 +63,16 @@ func (o *operation) deletionTasks() []flow.Task {
 	if !o.values.VerticalPodAutoscaler {
 		noVPADefinitions = noVPA
 	}
+	controlPlane := []string{taskDestroyETCDs}
+	components := []string{taskDestroyDruid, taskDestroyIstio, taskDestroyAutoscaler, taskDestroyIngress}
 	managed := []string{taskDestroyResourceManager}
 	return []flow.Task{
-		{Name: taskDestroySystem, Run: o.destroySystem},
+		{Name: taskDestroyETCDs, Run: o.destroyEtcds},
+		{Name: taskDestroyDruid, DependsOn: controlPlane, Run: o.destroyDruid},
+		{Name: taskDestroyIstio, Run: o.destroyIstio},
+		{Name: taskDestroyAutoscaler, DependsOn: controlPlane, Run: o.destroySets(vpa.ManagedResource)},
+		{Name: taskDestroyIngress, DependsOn: controlPlane, Run: o.destroySets(nginxingress.ManagedResource)},
+		{Name: taskDestroySystem, DependsOn: components, Run: o.destroySets(networkpolicies.ManagedResource, system.ManagedResource)},
 		{Name: taskNoManagedResources, DependsOn: []string{taskDestroySystem}, Run: o.untilNoManagedResources},
 		{Name: taskDestroyResourceManager, DependsOn: []string{taskNoManagedResources}, Run: o.destroyResourceManager},
 		{Name: taskDestroyFluentCRDs, DependsOn: managed, Run: o.destroyDefinitions(crds.Fluent)},
@@ -63,17 +80,32 @@ func (o *operation) deletionTasks() []flow.Task {
 		{Name: taskDestroyVPACRDs, DependsOn: managed, Run: o.destroyDefinitions(crds.VPA), SkipReason: noVPADefinitions},
 		{Name: taskDestroyHVPACRDs, DependsOn: managed, SkipReason: "Reconciliations remove it already."},
 		{Name: taskDestroyETCDCRDs, DependsOn: managed, Run: o.destroyETCDDefinitions},
-		{Name: taskCleanUpSecrets, DependsOn: managed, Run: func(ctx context.Context, _ flow.WaitingFor) error { return o.secrets.Cleanup(ctx) }},
+		{Name: taskCleanUpSecrets, DependsOn: managed, Run: work(o.secrets.Cleanup)},
 	}
 }
 
-func (o *operation) destroySystem(ctx context.Context, waitingFor flow.WaitingFor) error {
-	for _, name := range []string{networkpolicies.ManagedResource, system.ManagedResource} {
-		if err := o.cluster.DestroySeedSet(ctx, waitingFor, o.Timing.defaulted().ManagedResources, o.values.Namespace, name); err != nil {
+// destroySets returns the work of a task that destroys ManagedResources of the garden namespace.
+func (o *operation) destroySets(names ...string) func(context.Context, flow.WaitingFor) error {
+	return func(ctx context.Context, waitingFor flow.WaitingFor) error {
+		for _, name := range names {
+			if err := o.cluster.DestroySeedSet(ctx, waitingFor, o.Timing.defaulted().ManagedResources, o.values.Namespace, name); err != nil {
+				return err //nolint:wrapcheck // it names the object
+			}
+		}
+		return nil
+	}
+}
+
+// destroyIstio keeps the namespace of istiod, which the operator has not created: a Role of its own is in it.
+func (o *operation) destroyIstio(ctx context.Context, waitingFor flow.WaitingFor) error {
+	timeout := o.Timing.defaulted().ManagedResources
+	for _, name := range []string{istio.ManagedResource, istio.GatewayManagedResource} {
+		if err := o.cluster.DestroySeedSet(ctx, waitingFor, timeout, istio.Namespace, name); err != nil {
 			return err //nolint:wrapcheck // it names the object
 		}
 	}
-	return nil
+	gateway := rollout.Identity(corev1.SchemeGroupVersion.WithKind("Namespace"), "", istio.GatewayNamespace)
+	return o.cluster.Destroy(ctx, waitingFor, timeout, gateway) //nolint:wrapcheck // as above
 }
 
 // untilNoManagedResources waits until the runtime cluster has no ManagedResource left, including those of other clients. Without the
@@ -174,38 +206,14 @@ func (o *operation) untilGone(ctx context.Context, waitingFor flow.WaitingFor, d
 	return nil
 }
 
-// destroyETCDDefinitions fails as long as there are objects of these kinds: they are the data of the virtual cluster.
-func (o *operation) destroyETCDDefinitions(ctx context.Context, waitingFor flow.WaitingFor) error {
-	wanted, err := o.definitions(crds.ETCD)
-	if err != nil {
-		return err
-	}
-	for _, each := range wanted {
-		err := o.cluster.Unused(ctx, each)
-		if errors.Is(err, rollout.ErrInUse) {
-			return fmt.Errorf("cannot delete etcd CRDs because there are still objects: %w", err)
-		}
-		if err != nil {
-			return err //nolint:wrapcheck // as above
-		}
-	}
-	return o.destroyDefinitions(crds.ETCD)(ctx, waitingFor)
-}
-
 // removeHVPA deletes the ManagedResource of the controller of Hvpas, and the definition of Hvpas when no Hvpa is left, even if another client
 // created them. No program uses them any more. It does not wait for the ManagedResource, because the resource manager may not be there yet.
 func (o *operation) removeHVPA(ctx context.Context, waitingFor flow.WaitingFor) error {
-	set := &unstructured.Unstructured{}
-	set.SetGroupVersionKind(resourcesv1alpha1.SchemeGroupVersion.WithKind("ManagedResource"))
-	set.SetNamespace(o.values.Namespace)
-	set.SetName(hvpaManagedResource)
+	set := rollout.Identity(resourcesv1alpha1.SchemeGroupVersion.WithKind("ManagedResource"), o.values.Namespace, hvpaManagedResource)
 	if _, err := o.cluster.Delete(ctx, set, rollout.Any); err != nil {
 		return err //nolint:wrapcheck // it names the object
 	}
-	definition := &unstructured.Unstructured{}
-	definition.SetAPIVersion("apiextensions.k8s.io/v1")
-	definition.SetKind("CustomResourceDefinition")
-	definition.SetName(crds.HVPA)
+	definition := rollout.Identity(apiextensionsv1.SchemeGroupVersion.WithKind("CustomResourceDefinition"), "", crds.HVPA)
 	requested, err := o.cluster.DeleteDefinition(ctx, definition, rollout.Any, true)
 	if errors.Is(err, rollout.ErrInUse) {
 		log.FromContext(ctx).Info("Kept definition", "name", crds.HVPA, "reason", err.Error())

@@ -5,8 +5,9 @@
 // outdated cache could renew credentials. All state is in the objects and in the status of the Garden. If the process stops at any point,
 // the next one runs the same flow again, whose tasks write only what differs.
 //
-// The flow has the tasks that prepare the runtime cluster: definitions, the resource manager and system resources. There is no second pass
-// for the seed authorizer, because the flow has no API servers that it concerns.
+// The flow has the tasks that prepare the runtime cluster, which are definitions, the resource manager and the components that it applies,
+// and the etcds of the virtual cluster. There is no second pass for the seed authorizer, because the flow has no API servers that it
+// concerns.
 package lifecycle
 
 import (
@@ -49,12 +50,20 @@ import (
 // +kubebuilder:rbac:groups=security.istio.io,resources=authorizationpolicies;peerauthentications;requestauthentications,verbs=list
 // +kubebuilder:rbac:groups=telemetry.istio.io,resources=telemetries,verbs=list
 // +kubebuilder:rbac:groups=extensions.istio.io,resources=wasmplugins,verbs=list
-// The garden namespace is prepared. It exists, because the Role of the operator is in it.
-// +kubebuilder:rbac:groups="",resources=namespaces,resourceNames=garden,verbs=get;update
+// The garden namespace and that of istiod are prepared. They exist, because Roles of the operator are in them. That of the gateway is
+// created and deleted.
+// +kubebuilder:rbac:groups="",resources=namespaces,verbs=create
+// +kubebuilder:rbac:groups="",resources=namespaces,resourceNames=garden;istio-system,verbs=get;update
+// +kubebuilder:rbac:groups="",resources=namespaces,resourceNames=virtual-garden-istio-ingress,verbs=get;watch;update;delete
 // Credentials, and the content of ManagedResources, are Secrets. Any ManagedResource of the cluster can keep the Garden from being deleted.
 // +kubebuilder:rbac:groups="",resources=secrets,verbs=get;list;create;patch;delete;update,namespace=garden,roleName=espalier-garden-operator-garden
 // +kubebuilder:rbac:groups=resources.gardener.cloud,resources=managedresources,verbs=get;create;update;delete,namespace=garden,roleName=espalier-garden-operator-garden
 // +kubebuilder:rbac:groups=resources.gardener.cloud,resources=managedresources,verbs=list;watch
+// The ManagedResources of Istio are in the namespace of istiod.
+// +kubebuilder:rbac:groups="",resources=secrets,verbs=get;list;create;update;delete,namespace=istio-system,roleName=espalier-garden-operator-istio
+// +kubebuilder:rbac:groups=resources.gardener.cloud,resources=managedresources,verbs=get;create;update;delete,namespace=istio-system,roleName=espalier-garden-operator-istio
+// Etcds are deployed, awaited and destroyed; their deletion is confirmed by an annotation.
+// +kubebuilder:rbac:groups=druid.gardener.cloud,resources=etcds,verbs=get;watch;create;update;patch;delete,namespace=garden,roleName=espalier-garden-operator-garden
 // The resource manager is deployed, awaited and destroyed.
 // +kubebuilder:rbac:groups="",resources=configmaps;serviceaccounts;services,verbs=get;watch;create;update;delete,namespace=garden,roleName=espalier-garden-operator-garden
 // +kubebuilder:rbac:groups=apps,resources=deployments,verbs=get;watch;create;update;delete,namespace=garden,roleName=espalier-garden-operator-garden
@@ -78,7 +87,7 @@ import (
 // +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=rolebindings,resourceNames=gardener-resource-manager-cluster-identity,verbs=get;watch;update;delete,namespace=kube-system,roleName=espalier-garden-operator-cluster-identity
 // NetworkPolicies allow the ports of the API server of the runtime cluster.
 // +kubebuilder:rbac:groups="",resources=services,resourceNames=kubernetes,verbs=get,namespace=default,roleName=espalier-garden-operator-apiserver
-// Events report operations that are refused and definitions that are kept.
+// Events report failures, long waits, operations that are refused and definitions that are kept.
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch,namespace=default,roleName=espalier-garden-operator-events
 
 // Reconciler is the main loop. All fields are required unless they say otherwise.
@@ -128,7 +137,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	}
 	s := &status{client: r.Client, garden: garden, clock: r.Clock}
 	if invalid := validate(garden); invalid != nil {
-		return ctrl.Result{}, s.failed(ctx, r.Identity, reconcile.TerminalError(invalid))
+		return ctrl.Result{}, r.record(ctx, s, reconcile.TerminalError(invalid))
 	}
 	if err := r.begin(ctx, s); err != nil {
 		return ctrl.Result{}, err
@@ -138,7 +147,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	if err == nil || ctx.Err() != nil || conflict.Only(err) || errors.As(err, &unrecorded) {
 		return result, err
 	}
-	return result, s.failed(ctx, r.Identity, err)
+	return result, r.record(ctx, s, err)
 }
 
 // isSingle reports whether there is only one Garden. It logs that there are several: none of them is reconciled then.
@@ -180,7 +189,7 @@ func (r *Reconciler) operate(ctx context.Context, s *status) (ctrl.Result, error
 		return ctrl.Result{}, err
 	}
 	if failure := o.prepare(ctx); failure != nil {
-		return ctrl.Result{}, failure
+		return ctrl.Result{}, advised(failure)
 	}
 	tasks, err := o.run(ctx, "Garden reconciliation", o.reconciliationTasks())
 	if err != nil {

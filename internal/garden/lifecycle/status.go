@@ -106,7 +106,7 @@ func (r *Reconciler) removeOperations(ctx context.Context, s *status, rest strin
 func (s *status) report(ctx context.Context, progress flow.Status) {
 	err := s.write(ctx, false, func(status *operatorv1alpha1.GardenStatus) {
 		status.LastOperation.Progress = int32(min(progress.Progress, 100)) //nolint:gosec // it is a percentage
-		status.LastOperation.Description = excerpt.Of(progress.Description, maxDescription)
+		status.LastOperation.Description = excerpt.Of(describe(progress), maxDescription)
 		status.LastOperation.LastUpdateTime = metav1.NewTime(s.clock.Now())
 		status.Tasks = tasksOf(progress)
 	})

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	"crypto/rsa"
-	"fmt"
 	"net/http"
 	"os"
 	"slices"
@@ -38,11 +37,13 @@ import (
 
 	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
+	imagevector "github.com/espalier-dev/espalier/internal/garden/images"
 	"github.com/espalier-dev/espalier/internal/garden/lifecycle"
 	"github.com/espalier-dev/espalier/internal/garden/values"
 	secretconfig "github.com/espalier-dev/espalier/internal/secrets/config"
 	"github.com/espalier-dev/espalier/test/binary"
 	"github.com/espalier-dev/espalier/test/local"
+	"github.com/espalier-dev/espalier/test/local/standin"
 )
 
 // The tests use the API server without controllers: they play the part of the controllers that a runtime cluster has.
@@ -85,9 +86,10 @@ type scene struct {
 	clock      *clocktesting.FakePassiveClock
 	recorder   *events.FakeRecorder
 	reconciler *lifecycle.Reconciler
-	// unhealthy keeps Deployments from getting healthy.
-	unhealthy atomic.Bool
-	keys      atomic.Int64
+	player     standin.Player
+	// idle are the kinds whose controllers do nothing.
+	idle sync.Map
+	keys atomic.Int64
 }
 
 // newScene returns a Garden that deploys only a few of the definitions.
@@ -107,18 +109,20 @@ func newSceneOn(t *testing.T, server func(local.Servers) *rest.Config) *scene {
 	s.Expect(err).NotTo(HaveOccurred())
 	s.admin = s.connect(server(servers), nil)
 	s.clear()
-	if err := s.admin.List(t.Context(), &operatorv1alpha1.GardenList{}); err != nil {
+	if s.admin.List(t.Context(), &operatorv1alpha1.GardenList{}) != nil {
 		_, err = binary.Install(t.Context(), s.admin, "deploy/garden-operator/crds/*.yaml")
 		s.Expect(err).NotTo(HaveOccurred())
 		s.Eventually(func() error { return s.admin.List(t.Context(), &operatorv1alpha1.GardenList{}) }, binary.Patience, 20*time.Millisecond).Should(Succeed())
 	}
 
+	images, err := imagevector.Embedded()
+	s.Expect(err).NotTo(HaveOccurred())
 	s.reconciler = &lifecycle.Reconciler{
 		Client:   s.connect(s.operator(server(servers)), s.requests.Wrap),
 		Clock:    s.clock,
 		Identity: operatorv1alpha1.OperatorIdentity{ID: "id", Name: "operator-0", Version: "v1.149.3"},
 		Operator: values.Operator{
-			Namespace: "garden", Image: func(binary string) string { return "example.com/" + binary + ":v1" },
+			Namespace: "garden", Image: func(binary string) string { return "example.com/" + binary + ":v1" }, Images: images,
 		},
 		SyncPeriod: time.Hour, Workers: 1, Recorder: s.recorder, Random: s.source(),
 		Timing: lifecycle.Timing{ReportDelay: time.Hour}, OmitsDefinition: func(name string) bool { return !slices.Contains(fewDefinitions, name) },
@@ -167,54 +171,29 @@ func (s *scene) source() secretconfig.Source {
 	}}
 }
 
-// play does what controllers of a runtime cluster do: Deployments become healthy, and the garbage collector ends foreground deletions.
+// play does what controllers of a runtime cluster do, until the test ends.
 func (s *scene) play() {
+	s.player = standin.Player{
+		Client: s.admin, Idle: func(kind string) bool { _, is := s.idle.Load(kind); return is }, Failed: func(err error) { s.t.Error(err) },
+		Parts: []standin.Part{standin.Deployments(), standin.ManagedResources(), standin.Etcds(), standin.Namespaces()},
+	}
 	ctx, cancel := context.WithCancel(context.Background())
 	var ended sync.WaitGroup
-	ended.Go(func() {
-		for ctx.Err() == nil {
-			watched, err := s.admin.Watch(ctx, &appsv1.DeploymentList{}, client.InNamespace(s.namespace()))
-			if err != nil {
-				continue
-			}
-			for each := range watched.ResultChan() {
-				if d, ok := each.Object.(*appsv1.Deployment); ok {
-					s.control(ctx, d)
-				}
-			}
-		}
-	})
+	ended.Go(func() { s.player.Play(ctx) })
 	s.t.Cleanup(func() { cancel(); ended.Wait() })
 }
 
-func (s *scene) control(ctx context.Context, d *appsv1.Deployment) {
-	if d.DeletionTimestamp != nil && len(d.Finalizers) > 0 {
-		_ = s.admin.Patch(ctx, d, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`)))
-		return
-	}
-	if s.unhealthy.Load() || d.Status.ObservedGeneration == d.Generation && len(d.Status.Conditions) > 0 {
-		return
-	}
-	s.heal(ctx, d)
-}
+// stop keeps objects of a kind from getting healthy.
+func (s *scene) stop(kind string) { s.idle.Store(kind, true) }
 
-func (s *scene) heal(ctx context.Context, d *appsv1.Deployment) {
-	patch := fmt.Sprintf(`{"status":{"observedGeneration":%d,"conditions":[{"type":"Available","status":"True"}]}}`, d.Generation)
-	_ = s.admin.Status().Patch(ctx, d, client.RawPatch(types.MergePatchType, []byte(patch)))
-}
-
-// healAll makes all Deployments healthy that are not.
-func (s *scene) healAll() {
+// heal makes all objects of a kind healthy, and keeps them so.
+func (s *scene) heal(kind string) {
 	s.t.Helper()
-	s.unhealthy.Store(false)
-	list := &appsv1.DeploymentList{}
-	s.Expect(s.admin.List(s.t.Context(), list, client.InNamespace(s.namespace()))).To(Succeed())
-	for i := range list.Items {
-		s.heal(s.t.Context(), &list.Items[i])
-	}
+	s.idle.Delete(kind)
+	s.player.CatchUp(s.t.Context(), kind)
 }
 
-// clear deletes Gardens, and what they have created except for definitions and the namespace.
+// clear deletes Gardens, and what they have created except for definitions and namespaces.
 func (s *scene) clear() {
 	ctx := context.Background()
 	gardens := &operatorv1alpha1.GardenList{}
@@ -231,14 +210,14 @@ func (s *scene) clear() {
 		if kind.Group == rbacv1.GroupName { // the operator has roles of its own
 			options = append(options, client.MatchingLabels{"espalier.dev/created-by": "garden-operator"})
 		}
-		namespaces := []string{"garden", "kube-system", "default"}
-		if strings.HasPrefix(kind.Kind, "Cluster") {
+		namespaces := []string{"garden"}
+		switch {
+		case strings.HasPrefix(kind.Kind, "Cluster"):
 			namespaces = []string{""}
-		} else if kind.Group != rbacv1.GroupName {
-			namespaces = namespaces[:1]
-		}
-		if kind.Kind == "ManagedResource" {
-			namespaces = append(namespaces, "default")
+		case kind.Group == rbacv1.GroupName:
+			namespaces = []string{"garden", "kube-system", "default"}
+		case kind.Kind == "ManagedResource" || kind.Kind == "Secret":
+			namespaces = []string{"garden", "istio-system", "default"}
 		}
 		for _, namespace := range namespaces {
 			o := &unstructured.Unstructured{}
@@ -256,6 +235,7 @@ var createdKinds = []schema.GroupVersionKind{
 	corev1.SchemeGroupVersion.WithKind("ServiceAccount"), appsv1.SchemeGroupVersion.WithKind("Deployment"),
 	policyv1.SchemeGroupVersion.WithKind("PodDisruptionBudget"), resourcesv1alpha1.SchemeGroupVersion.WithKind("ManagedResource"),
 	{Group: "autoscaling.k8s.io", Version: "v1", Kind: "VerticalPodAutoscaler"},
+	{Group: "druid.gardener.cloud", Version: "v1alpha1", Kind: "Etcd"},
 	rbacv1.SchemeGroupVersion.WithKind("Role"), rbacv1.SchemeGroupVersion.WithKind("RoleBinding"),
 	rbacv1.SchemeGroupVersion.WithKind("ClusterRole"), rbacv1.SchemeGroupVersion.WithKind("ClusterRoleBinding"),
 }

@@ -18,8 +18,12 @@ type Timing struct {
 	Definitions time.Duration
 	// ResourceManager is the longest wait for the resource manager to be healthy or gone; default 5m.
 	ResourceManager time.Duration
-	// ManagedResources is the longest wait for ManagedResources to be gone; default 2m.
+	// ManagedResources is the longest wait for ManagedResources to be healthy or gone; default 2m.
 	ManagedResources time.Duration
+	// ETCDs is the longest wait for etcds to be ready or gone; default 5m.
+	ETCDs time.Duration
+	// WaitEvent is how long a task waits before an Event says so; default 10s.
+	WaitEvent time.Duration
 }
 
 func (t Timing) defaulted() Timing {
@@ -29,5 +33,7 @@ func (t Timing) defaulted() Timing {
 		Definitions:      cmp.Or(t.Definitions, 2*time.Minute),
 		ResourceManager:  cmp.Or(t.ResourceManager, 5*time.Minute),
 		ManagedResources: cmp.Or(t.ManagedResources, 2*time.Minute),
+		ETCDs:            cmp.Or(t.ETCDs, 5*time.Minute),
+		WaitEvent:        cmp.Or(t.WaitEvent, 10*time.Second),
 	}
 }

@@ -74,3 +74,8 @@ func TestSeedSetHasAUniqueSecret(t *testing.T) {
 	}))
 	g.Expect(resource.GetAnnotations()).To(ContainElement(secret.GetName()))
 }
+
+func TestKeysOfSecretsHaveNoColons(t *testing.T) {
+	role := of(object{"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": object{"name": "gardener.cloud:a"}})
+	NewWithT(t).Expect(key(role)).To(Equal("clusterrole____gardener.cloud_a.yaml"))
+}

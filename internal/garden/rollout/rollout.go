@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -29,8 +30,9 @@ const FieldManager = "garden-operator"
 const (
 	// reopenPause is how long a wait pauses before it opens a watch again that has ended.
 	reopenPause = time.Second
-	// deletionProtected is a label on objects whose deletion must be confirmed.
+	// deletionProtected is a label on objects whose deletion must be confirmed. That of objects of druidGroup must be confirmed too.
 	deletionProtected = "gardener.cloud/deletion-protected"
+	druidGroup        = "druid.gardener.cloud"
 	confirmDeletion   = "confirmation.gardener.cloud/deletion"
 )
 
@@ -75,6 +77,15 @@ func describe(o client.Object) string {
 	return o.GetObjectKind().GroupVersionKind().Kind + " " + name
 }
 
+// inspect returns the command that shows more about an object.
+func inspect(o client.Object) string {
+	command := "kubectl"
+	if o.GetNamespace() != "" {
+		command += " -n " + o.GetNamespace()
+	}
+	return command + " describe " + strings.ToLower(o.GetObjectKind().GroupVersionKind().Kind) + " " + o.GetName()
+}
+
 // UntilHealthy waits until objects are healthy that were deployed before. One that is being deleted, or that another client has deleted in
 // the meantime, is created again as soon as it is gone.
 func (c Cluster) UntilHealthy(ctx context.Context, waitingFor flow.WaitingFor, timeout time.Duration, objects ...*unstructured.Unstructured) error {
@@ -101,7 +112,7 @@ func (c Cluster) ensureHealthy(ctx context.Context, desired *unstructured.Unstru
 		return fmt.Errorf("%s is being deleted, and is created again when it is gone", describe(desired))
 	}
 	if verdict := health.Judge(live); verdict.Unhealthy != "" || verdict.Failed != "" {
-		return fmt.Errorf("%s is not healthy: %s%s", describe(desired), verdict.Unhealthy, verdict.Failed)
+		return fmt.Errorf("%s is not healthy: %s%s (see %s)", describe(desired), verdict.Unhealthy, verdict.Failed, inspect(desired))
 	}
 	return nil
 }
@@ -202,7 +213,7 @@ func (c Cluster) Delete(ctx context.Context, o *unstructured.Unstructured, condi
 	if live.DeletionTimestamp != nil {
 		return true, nil
 	}
-	if live.Labels[deletionProtected] == "true" && live.Annotations[confirmDeletion] != "true" {
+	if isProtected(live) && live.Annotations[confirmDeletion] != "true" {
 		patch := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"annotations":{"`+confirmDeletion+`":"true"}}}`))
 		if failure := c.Client.Patch(ctx, live, patch, client.FieldOwner(FieldManager)); failure != nil {
 			return false, fmt.Errorf("confirm deletion of %s: %w", describe(o), failure)
@@ -219,6 +230,11 @@ func (c Cluster) Delete(ctx context.Context, o *unstructured.Unstructured, condi
 		return false, fmt.Errorf("delete %s: %w", describe(o), err)
 	}
 	return true, nil
+}
+
+// isProtected reports whether webhooks deny the deletion of an object that does not confirm it.
+func isProtected(o client.Object) bool {
+	return o.GetLabels()[deletionProtected] == "true" || o.GetObjectKind().GroupVersionKind().Group == druidGroup
 }
 
 // UntilGone waits until an object does not exist.

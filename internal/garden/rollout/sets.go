@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
@@ -18,6 +19,8 @@ import (
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/garden/flow"
 )
+
+var managedResource = resourcesv1alpha1.SchemeGroupVersion.WithKind("ManagedResource")
 
 // ClassSeed is the class of ManagedResources for the runtime cluster.
 const ClassSeed = managedresources.ClassSeed
@@ -38,7 +41,7 @@ func SeedSet(namespace, name string, objects ...client.Object) ([]*unstructured.
 		if err != nil {
 			return nil, fmt.Errorf("encode %s: %w", describe(each), err)
 		}
-		secret.Data[strings.ToLower(each.GetKind())+"__"+each.GetNamespace()+"__"+each.GetName()+".yaml"] = text
+		secret.Data[key(each)] = text
 	}
 	references.MakeSecretUnique(secret)
 	set := &resourcesv1alpha1.ManagedResource{
@@ -56,29 +59,64 @@ func SeedSet(namespace, name string, objects ...client.Object) ([]*unstructured.
 	return Unstructured(secret, set)
 }
 
-// DestroySeedSet deletes the Secrets of a ManagedResource and the ManagedResource, if the operator created it, and waits until it is gone.
+// key returns the key of an object in a Secret. Names of roles may have colons, and keys may not.
+func key(o client.Object) string {
+	kind := strings.ToLower(o.GetObjectKind().GroupVersionKind().Kind)
+	return strings.ReplaceAll(kind+"__"+o.GetNamespace()+"__"+o.GetName()+".yaml", ":", "_")
+}
+
+// UntilSetsReady waits until ManagedResources of a namespace satisfy a judgement, which returns what is missing.
+func (c Cluster) UntilSetsReady(
+	ctx context.Context, waitingFor flow.WaitingFor, timeout time.Duration, judge func(*resourcesv1alpha1.ManagedResource) error,
+	namespace string, names ...string,
+) error {
+	watched := Watched{Kind: managedResource, Options: []client.ListOption{client.InNamespace(namespace)}}
+	return c.Until(ctx, waitingFor, timeout, watched, func(ctx context.Context) error {
+		for _, name := range names {
+			set := &resourcesv1alpha1.ManagedResource{}
+			if err := c.Client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, set); err != nil {
+				return fmt.Errorf("read ManagedResource %s/%s: %w", namespace, name, err)
+			}
+			if err := judge(set); err != nil {
+				return fmt.Errorf("not ready (see kubectl -n %s describe managedresource %s): %w", namespace, name, err)
+			}
+		}
+		return nil
+	})
+}
+
+// DestroySeedSet does the same as DeleteSeedSet, and waits until the ManagedResource is gone.
 func (c Cluster) DestroySeedSet(ctx context.Context, waitingFor flow.WaitingFor, timeout time.Duration, namespace, name string) error {
+	requested, err := c.DeleteSeedSet(ctx, namespace, name)
+	if err != nil || !requested {
+		return err
+	}
+	return c.UntilGone(ctx, waitingFor, timeout, Identity(managedResource, namespace, name))
+}
+
+// DeleteSeedSet deletes the Secrets of a ManagedResource, and requests the deletion of the ManagedResource, each if the operator created it.
+// It returns false if there is no such ManagedResource.
+func (c Cluster) DeleteSeedSet(ctx context.Context, namespace, name string) (bool, error) {
 	secrets := &metav1.PartialObjectMetadataList{}
 	secrets.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("SecretList"))
 	if err := c.Client.List(ctx, secrets, client.InNamespace(namespace), client.HasLabels{resourcesv1alpha1.GarbageCollectableReference}); err != nil {
-		return fmt.Errorf("list Secrets of ManagedResources: %w", err)
+		return false, fmt.Errorf("list Secrets of ManagedResources: %w", err)
 	}
 	prefix := managedresources.SecretName(name, true) + "-"
 	for i := range secrets.Items {
 		if suffix, own := strings.CutPrefix(secrets.Items[i].Name, prefix); own && !strings.Contains(suffix, "-") {
-			if _, err := c.Delete(ctx, identity("v1", "Secret", namespace, secrets.Items[i].Name), Ours); err != nil {
-				return err
+			if _, err := c.Delete(ctx, Identity(corev1.SchemeGroupVersion.WithKind("Secret"), namespace, secrets.Items[i].Name), Ours); err != nil {
+				return false, err
 			}
 		}
 	}
-	set := identity(resourcesv1alpha1.SchemeGroupVersion.String(), "ManagedResource", namespace, name)
-	return c.Destroy(ctx, waitingFor, timeout, set)
+	return c.Delete(ctx, Identity(managedResource, namespace, name), Ours)
 }
 
-func identity(apiVersion, kind, namespace, name string) *unstructured.Unstructured {
+// Identity returns an object that has only what identifies it.
+func Identity(kind schema.GroupVersionKind, namespace, name string) *unstructured.Unstructured {
 	o := &unstructured.Unstructured{}
-	o.SetAPIVersion(apiVersion)
-	o.SetKind(kind)
+	o.SetGroupVersionKind(kind)
 	o.SetNamespace(namespace)
 	o.SetName(name)
 	return o

@@ -38,6 +38,8 @@ type Operator struct {
 	NamespaceSelectors []metav1.LabelSelector
 	// DefaultSeccompProfile is the feature gate of that name.
 	DefaultSeccompProfile bool
+	// DisableNginxIngress is the feature gate DisableNginxIngressInGarden.
+	DisableNginxIngress bool
 	// Images are the images of programs of others.
 	Images images.List
 	// ComponentImages are lists of images that components which deploy further images read themselves, by the names of these components.
@@ -112,8 +114,6 @@ type Ingress struct {
 
 // Maintenance is when disruptive work may happen.
 type Maintenance struct {
-	// Window is as in the Garden.
-	Window operatorv1alpha1.MaintenanceTimeWindow
 	// Begin is the first moment of the window, in UTC, as the time since midnight. Length is 0 if the window is the whole day or not set.
 	Begin, Length time.Duration
 }
@@ -207,7 +207,7 @@ func maintenance(window operatorv1alpha1.MaintenanceTimeWindow) (Maintenance, er
 		form = "150405-0700"
 		day  = 24 * time.Hour
 	)
-	m := Maintenance{Window: window}
+	var m Maintenance
 	if window.Begin == "" && window.End == "" || window.Begin == "000000+0000" && window.End == "235959+0000" {
 		return m, nil
 	}

@@ -1,10 +1,11 @@
-// Package etcd has the two etcds of the virtual cluster, as objects for etcd-druid. The flow of Gardens does not deploy them yet.
+// Package etcd has the two etcds of the virtual cluster, as objects for etcd-druid.
 //
 // etcd-druid acts on a changed object only if an annotation asks for an operation. Request sets it where it is needed, so that an unchanged
 // and healthy Etcd is not written.
 package etcd
 
 import (
+	"fmt"
 	"maps"
 	"strings"
 
@@ -131,6 +132,20 @@ func capacity(f figures, live *druidcorev1alpha1.Etcd) *resource.Quantity {
 		return ptr.To(f.storage.Capacity.DeepCopy())
 	}
 	return ptr.To(resource.MustParse(f.capacity))
+}
+
+// StorageProblem returns why the Garden must not be reconciled, or "": it names another StorageClass than the live Etcd has, which cannot
+// change. The webhook denies such a change of the Garden.
+func StorageProblem(v values.Values, role Role, live *druidcorev1alpha1.Etcd) string {
+	var wanted *string
+	if storage := role.figures(v).storage; storage != nil {
+		wanted = storage.ClassName
+	}
+	if ptr.Equal(wanted, live.Spec.StorageClass) {
+		return ""
+	}
+	return fmt.Sprintf("spec.virtualCluster.etcd.%s.storage.className: Invalid value: %q: field is immutable: Etcd %s has the StorageClass %q",
+		role, ptr.Deref(wanted, ""), role.Name(), ptr.Deref(live.Spec.StorageClass, ""))
 }
 
 // storageClass returns that of the live Etcd, even if it has none: the field is immutable.

@@ -36,9 +36,7 @@ func plain(changes ...func(*values.Values)) values.Values {
 	v := values.Values{
 		Operator:              values.Operator{Namespace: "garden", RuntimeKubernetes: version.MustParseSemantic("1.34.0")},
 		VerticalPodAutoscaler: true, GardenUID: "abcdef", GardenCreated: now,
-		Maintenance: values.Maintenance{
-			Window: operatorv1alpha1.MaintenanceTimeWindow{Begin: "220000+0100", End: "230000+0100"}, Begin: 21 * time.Hour, Length: time.Hour,
-		},
+		Maintenance: values.Maintenance{Begin: 21 * time.Hour, Length: time.Hour},
 	}
 	for _, each := range changes {
 		each(&v)
@@ -119,6 +117,21 @@ func TestStorageNeverChanges(t *testing.T) {
 		got := etcd.Object(plain(configured), etcd.Main, secretsOf(etcd.Main), &druidcorev1alpha1.Etcd{Spec: live}).Spec
 		g.Expect(got.StorageCapacity.String()).To(Equal("3Gi"), name)
 		g.Expect(got.StorageClass).To(Equal(live.StorageClass), name)
+	}
+}
+
+func TestChangeOfTheStorageClassIsAProblem(t *testing.T) {
+	live := func(class *string) *druidcorev1alpha1.Etcd {
+		return &druidcorev1alpha1.Etcd{Spec: druidcorev1alpha1.EtcdSpec{StorageClass: class}}
+	}
+	for want, got := range map[string]string{
+		"": etcd.StorageProblem(plain(configured), etcd.Main, live(ptr.To("fast"))) + etcd.StorageProblem(plain(), etcd.Events, live(nil)),
+		`spec.virtualCluster.etcd.main.storage.className: Invalid value: "fast": field is immutable: ` +
+			`Etcd virtual-garden-etcd-main has the StorageClass "slow"`: etcd.StorageProblem(plain(configured), etcd.Main, live(ptr.To("slow"))),
+		`spec.virtualCluster.etcd.events.storage.className: Invalid value: "": field is immutable: ` +
+			`Etcd virtual-garden-etcd-events has the StorageClass "slow"`: etcd.StorageProblem(plain(), etcd.Events, live(ptr.To("slow"))),
+	} {
+		NewWithT(t).Expect(got).To(Equal(want))
 	}
 }
 

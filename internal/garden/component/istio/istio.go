@@ -1,6 +1,5 @@
 // Package istio has Istio 1.29 in the runtime cluster: istiod, and a gateway that passes TLS connections through to the API server of the
-// virtual cluster by their server names. Each has a ManagedResource in the namespace istio-system. The flow of Gardens
-// does not deploy them yet.
+// virtual cluster by their server names. Each has a ManagedResource in the namespace istio-system.
 //
 // Each namespace has the NetworkPolicies for the DNS and the API server of the runtime cluster. Those of the Garden are only in its own
 // namespace.
@@ -25,6 +24,7 @@ import (
 
 	"github.com/espalier-dev/espalier/api/managedresources"
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/deployable"
 	"github.com/espalier-dev/espalier/internal/garden/component/shared"
 	"github.com/espalier-dev/espalier/internal/garden/values"
 )
@@ -32,7 +32,7 @@ import (
 // Namespaces of Istio.
 const (
 	// Namespace has istiod and the ManagedResources.
-	Namespace = "istio-system"
+	Namespace = deployable.IstioNamespace
 	// GatewayNamespace has the gateway.
 	GatewayNamespace = "virtual-garden-istio-ingress"
 )

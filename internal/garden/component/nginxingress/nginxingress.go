@@ -1,5 +1,5 @@
 // Package nginxingress has the ingress controller of the runtime cluster. It is behind the gateway of Istio, which passes TLS connections
-// for the domains below the ingress domains through to it. The flow of Gardens does not deploy it yet.
+// for the domains below the ingress domains through to it.
 package nginxingress
 
 import (

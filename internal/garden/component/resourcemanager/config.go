@@ -8,14 +8,12 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/espalier-dev/espalier/internal/config"
+	"github.com/espalier-dev/espalier/internal/deployable"
 	"github.com/espalier-dev/espalier/internal/garden/values"
 )
 
 // class is the class of the ManagedResources for the runtime cluster.
 const class = "seed"
-
-// istioNamespace has the ManagedResources of Istio.
-const istioNamespace = "istio-system"
 
 type section = map[string]any
 
@@ -47,7 +45,7 @@ func managedResources(v values.Values) section {
 			"garbageCollector": section{"enabled": true, "syncPeriod": "12h"},
 		},
 		"espalier": section{"managedResource": section{"namespaces": section{
-			"sets": []string{v.Namespace, istioNamespace},
+			"sets": []string{v.Namespace, deployable.IstioNamespace},
 			"setSelector": section{"matchExpressions": []section{
 				{"key": role, "operator": "In", "values": []string{"extension", "istio-ingress", "shoot"}},
 			}},

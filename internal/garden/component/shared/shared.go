@@ -1,5 +1,5 @@
 // Package shared has labels, annotations and small objects that several components have. What only one component has is in the package of
-// that component. The flow of Gardens does not deploy these components yet.
+// that component.
 package shared
 
 import (

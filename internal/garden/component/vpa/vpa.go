@@ -1,5 +1,5 @@
 // Package vpa has the vertical pod autoscaler 1.8.1: admission controller, recommender and updater. Without the metrics API in the runtime
-// cluster, the recommender has nothing to recommend. The flow of Gardens does not deploy them yet.
+// cluster, the recommender has nothing to recommend.
 package vpa
 
 import (
@@ -30,6 +30,12 @@ import (
 // ManagedResource is the name of the ManagedResource with these objects.
 const ManagedResource = "vpa"
 
+// Authority is the certificate authority of the webhook, and ServerSecret the logical name of its certificate.
+const (
+	Authority    = "ca-garden-runtime"
+	ServerSecret = "vpa-admission-controller-server"
+)
+
 const (
 	admission   = "vpa-admission-controller"
 	recommender = "vpa-recommender"
@@ -57,8 +63,8 @@ type Credentials struct {
 
 // ServerCertificate returns the request for the certificate of the webhook.
 func ServerCertificate(namespace string) secrets.Request {
-	return secrets.Request{SignedBy: "ca-garden-runtime", Signer: secrets.CurrentSigner, Config: secretconfig.Certificate{
-		Name: "vpa-admission-controller-server", CommonName: webhookService + "." + namespace + ".svc", Type: secretconfig.Server,
+	return secrets.Request{SignedBy: Authority, Signer: secrets.CurrentSigner, Config: secretconfig.Certificate{
+		Name: ServerSecret, CommonName: webhookService + "." + namespace + ".svc", Type: secretconfig.Server,
 		DNSNames: shared.Services(namespace, webhookService), SkipPublishingCACertificate: true,
 	}}
 }
@@ -74,12 +80,8 @@ func UnknownGates(v values.Values) []string {
 	return unknown
 }
 
-// Objects returns the objects of the ManagedResource. There are none if the Garden brings its own vertical pod autoscaler, which removes
-// those of an earlier time.
+// Objects returns the objects of the ManagedResource. A Garden that brings its own vertical pod autoscaler has no such ManagedResource.
 func Objects(v values.Values, credentials Credentials) ([]client.Object, error) {
-	if !v.VerticalPodAutoscaler {
-		return nil, nil
-	}
 	owner := shared.Owner{Namespace: v.Namespace, Labels: map[string]string{shared.Role: "vpa"}}
 	objects := roles(owner)
 	objects = append(objects, webhook(owner, credentials))

@@ -33,10 +33,8 @@ func configured(t *testing.T) values.Values {
 
 func TestObjectsAreAsInTheGoldenFiles(t *testing.T) {
 	credentials := vpa.Credentials{Authority: "ca-garden-runtime-bundle-1", Bundle: []byte("bundle"), Server: "vpa-admission-controller-server-1"}
-	disabled := enabled(t)
-	disabled.VerticalPodAutoscaler = false
 	objects := map[string][]client.Object{}
-	for name, v := range map[string]values.Values{"enabled": enabled(t), "configured": configured(t), "disabled": disabled} {
+	for name, v := range map[string]values.Values{"enabled": enabled(t), "configured": configured(t)} {
 		var err error
 		objects[name], err = vpa.Objects(v, credentials)
 		NewWithT(t).Expect(err).NotTo(HaveOccurred())

@@ -1,0 +1,178 @@
+package lifecycle
+
+import (
+	"context"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/espalier-dev/espalier/internal/garden/component/crds"
+	"github.com/espalier-dev/espalier/internal/garden/component/etcddruid"
+	"github.com/espalier-dev/espalier/internal/garden/component/istio"
+	"github.com/espalier-dev/espalier/internal/garden/component/networkpolicies"
+	"github.com/espalier-dev/espalier/internal/garden/component/nginxingress"
+	"github.com/espalier-dev/espalier/internal/garden/component/resourcemanager"
+	"github.com/espalier-dev/espalier/internal/garden/component/system"
+	"github.com/espalier-dev/espalier/internal/garden/component/vpa"
+	"github.com/espalier-dev/espalier/internal/garden/flow"
+	"github.com/espalier-dev/espalier/internal/garden/rollout"
+	"github.com/espalier-dev/espalier/internal/garden/values"
+	secretconfig "github.com/espalier-dev/espalier/internal/secrets/config"
+)
+
+type definitions = func() ([]*unstructured.Unstructured, error)
+
+// definitions returns definitions without those that are omitted.
+func (o *operation) definitions(read definitions) ([]*unstructured.Unstructured, error) {
+	all, err := read()
+	if o.OmitsDefinition == nil {
+		return all, err
+	}
+	return slices.DeleteFunc(all, func(each *unstructured.Unstructured) bool { return o.OmitsDefinition(each.GetName()) }), err
+}
+
+// deployDefinitions returns the work of a task that deploys definitions and waits until they are served.
+func (o *operation) deployDefinitions(read definitions) func(context.Context, flow.WaitingFor) error {
+	return func(ctx context.Context, waitingFor flow.WaitingFor) error {
+		wanted, err := o.definitions(read)
+		if err != nil {
+			return err
+		}
+		if err := o.cluster.Deploy(ctx, wanted...); err != nil {
+			return err //nolint:wrapcheck // it names the object
+		}
+		return o.cluster.UntilHealthy(ctx, waitingFor, o.Timing.defaulted().Definitions, wanted...) //nolint:wrapcheck // as above
+	}
+}
+
+// resourceManager returns the objects of the resource manager.
+func (o *operation) resourceManager() ([]*unstructured.Unstructured, error) {
+	typed, err := resourcemanager.Objects(o.values)
+	if err != nil {
+		return nil, err //nolint:wrapcheck // it names the object
+	}
+	return rollout.Unstructured(typed...) //nolint:wrapcheck // as above
+}
+
+// deployResourceManager deploys the definition of ManagedResources and the resource manager, and waits until its Deployments are healthy.
+func (o *operation) deployResourceManager(ctx context.Context, waitingFor flow.WaitingFor) error {
+	if err := o.deployDefinitions(crds.ManagedResources)(ctx, waitingFor); err != nil {
+		return err
+	}
+	objects, err := o.resourceManager()
+	if err != nil {
+		return err
+	}
+	if err := o.cluster.Deploy(ctx, objects...); err != nil {
+		return err //nolint:wrapcheck // it names the object
+	}
+	return o.cluster.UntilHealthy(ctx, waitingFor, o.Timing.defaulted().ResourceManager, deployments(objects)...) //nolint:wrapcheck // as above
+}
+
+func deployments(objects []*unstructured.Unstructured) []*unstructured.Unstructured {
+	var found []*unstructured.Unstructured
+	for _, each := range objects {
+		if each.GetKind() == "Deployment" {
+			found = append(found, each)
+		}
+	}
+	return found
+}
+
+func (o *operation) deploySystem(ctx context.Context) error {
+	if err := o.deploySet(ctx, o.values.Namespace, system.ManagedResource, system.Objects()); err != nil {
+		return err
+	}
+	return o.deploySet(ctx, o.values.Namespace, networkpolicies.ManagedResource, networkpolicies.Objects(o.values))
+}
+
+// deploySet deploys a ManagedResource of class seed with these objects.
+func (o *operation) deploySet(ctx context.Context, namespace, name string, objects []client.Object) error {
+	set, err := rollout.SeedSet(namespace, name, objects...)
+	if err != nil {
+		return err //nolint:wrapcheck // it names the object
+	}
+	return o.cluster.Deploy(ctx, set...) //nolint:wrapcheck // as above
+}
+
+// deployIngressController removes the ingress controller if the configuration of the operator disables it.
+func (o *operation) deployIngressController(ctx context.Context) error {
+	if o.values.DisableNginxIngress {
+		_, err := o.cluster.DeleteSeedSet(ctx, o.values.Namespace, nginxingress.ManagedResource)
+		return err //nolint:wrapcheck // it names the object
+	}
+	objects, err := nginxingress.Objects(o.values)
+	if err != nil {
+		return err //nolint:wrapcheck // it names the image
+	}
+	return o.deploySet(ctx, o.values.Namespace, nginxingress.ManagedResource, objects)
+}
+
+// deployAutoscaler removes the vertical pod autoscaler if the Garden brings its own.
+func (o *operation) deployAutoscaler(ctx context.Context) error {
+	if !o.values.VerticalPodAutoscaler {
+		_, err := o.cluster.DeleteSeedSet(ctx, o.values.Namespace, vpa.ManagedResource)
+		return err //nolint:wrapcheck // it names the object
+	}
+	authority, err := o.bundle(vpa.Authority)
+	if err != nil {
+		return err
+	}
+	server, err := o.generate(ctx, vpa.ServerCertificate(o.values.Namespace))
+	if err != nil {
+		return err
+	}
+	if unknown := vpa.UnknownGates(o.values); len(unknown) > 0 {
+		log.FromContext(ctx).Info("Ignored feature gates that the vertical pod autoscaler does not know", "gates", unknown)
+	}
+	objects, err := vpa.Objects(o.values, vpa.Credentials{
+		Authority: authority.Name, Bundle: authority.Data[secretconfig.DataKeyCertificateBundle], Server: server.Name,
+	})
+	if err != nil {
+		return err //nolint:wrapcheck // it names the image
+	}
+	return o.deploySet(ctx, o.values.Namespace, vpa.ManagedResource, objects)
+}
+
+func (o *operation) deployDruid(ctx context.Context, waitingFor flow.WaitingFor) error {
+	objects, err := etcddruid.Objects(o.values)
+	if err != nil {
+		return err //nolint:wrapcheck // it names the image
+	}
+	if err := o.deploySet(ctx, o.values.Namespace, etcddruid.ManagedResource, objects); err != nil {
+		return err
+	}
+	timeout := o.Timing.defaulted().ManagedResources
+	return o.cluster.UntilSetsReady( //nolint:wrapcheck // it has its final form
+		ctx, waitingFor, timeout, etcddruid.Ready, o.values.Namespace, etcddruid.ManagedResource,
+	)
+}
+
+// deployIstio deploys the namespaces of Istio and what is in them, and waits until istiod and the gateway are healthy.
+func (o *operation) deployIstio(ctx context.Context, waitingFor flow.WaitingFor) error {
+	namespaces, err := rollout.Unstructured(istio.Namespaces(o.values)...)
+	if err != nil {
+		return err //nolint:wrapcheck // it names the object
+	}
+	if err := o.cluster.Deploy(ctx, namespaces...); err != nil {
+		return err //nolint:wrapcheck // as above
+	}
+	for _, each := range []struct {
+		set     string
+		objects func(values.Values) ([]client.Object, error)
+	}{{istio.ManagedResource, istio.Objects}, {istio.GatewayManagedResource, istio.GatewayObjects}} {
+		objects, err := each.objects(o.values)
+		if err != nil {
+			return err //nolint:wrapcheck // it names the image
+		}
+		if err := o.deploySet(ctx, istio.Namespace, each.set, objects); err != nil {
+			return err
+		}
+	}
+	timeout := o.Timing.defaulted().ManagedResources
+	return o.cluster.UntilSetsReady( //nolint:wrapcheck // it has its final form
+		ctx, waitingFor, timeout, istio.Ready, istio.Namespace, istio.ManagedResource, istio.GatewayManagedResource,
+	)
+}

@@ -1,0 +1,206 @@
+package lifecycle
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	druidcorev1alpha1 "github.com/gardener/etcd-druid/api/core/v1alpha1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/garden/component/crds"
+	"github.com/espalier-dev/espalier/internal/garden/component/etcd"
+	"github.com/espalier-dev/espalier/internal/garden/component/etcddruid"
+	"github.com/espalier-dev/espalier/internal/garden/flow"
+	"github.com/espalier-dev/espalier/internal/garden/rollout"
+)
+
+var (
+	etcdKind       = druidcorev1alpha1.SchemeGroupVersion.WithKind("Etcd")
+	autoscalerKind = schema.GroupVersionKind{Group: "autoscaling.k8s.io", Version: "v1", Kind: "VerticalPodAutoscaler"}
+)
+
+// etcdRoles returns the etcds of the virtual cluster.
+func etcdRoles() []etcd.Role { return []etcd.Role{etcd.Main, etcd.Events} }
+
+// etcdTasks returns the tasks that deploy the etcds after others, and wait for them.
+func (o *operation) etcdTasks(after []string) []flow.Task {
+	var deployed []*druidcorev1alpha1.Etcd // by the first task, for the second one
+	return []flow.Task{
+		{Name: taskETCDs, DependsOn: after, Run: func(ctx context.Context, waitingFor flow.WaitingFor) error {
+			for _, role := range etcdRoles() {
+				each, err := o.deployEtcd(ctx, waitingFor, role)
+				if err != nil {
+					return err
+				}
+				deployed = append(deployed, each)
+			}
+			return nil
+		}},
+		{Name: taskETCDsReady, DependsOn: []string{taskETCDs}, Run: func(ctx context.Context, waitingFor flow.WaitingFor) error {
+			return o.untilReady(ctx, waitingFor, deployed...)
+		}},
+	}
+}
+
+// deployEtcd returns the Etcd that it has deployed.
+func (o *operation) deployEtcd(ctx context.Context, waitingFor flow.WaitingFor, role etcd.Role) (*druidcorev1alpha1.Etcd, error) {
+	secrets, err := o.etcdSecrets(ctx, role)
+	if err != nil {
+		return nil, err
+	}
+	live, err := o.readEtcd(ctx, role)
+	if err != nil {
+		return nil, err
+	}
+	if live != nil {
+		if problem := etcd.StorageProblem(o.values, role, live); problem != "" {
+			return nil, errors.New(problem)
+		}
+		if live, err = o.rollOutPeerAuthority(ctx, waitingFor, role, live, secrets.PeerCA); err != nil {
+			return nil, err
+		}
+	}
+	wanted := etcd.Request(etcd.Object(o.values, role, secrets, live), live, o.Clock.Now())
+	return wanted, o.deployTyped(ctx, wanted, etcd.Autoscaler(o.values, role))
+}
+
+func (o *operation) deployTyped(ctx context.Context, objects ...client.Object) error {
+	untyped, err := rollout.Unstructured(objects...)
+	if err != nil {
+		return err //nolint:wrapcheck // it names the object
+	}
+	return o.cluster.Deploy(ctx, untyped...) //nolint:wrapcheck // as above
+}
+
+// rollOutPeerAuthority makes all members of a live Etcd trust the new certificate authority of peers, and waits for that, before one of
+// them gets a certificate of it. It returns the Etcd as it is then. There is such an authority only while a rotation is in phase Preparing,
+// and only with high availability.
+func (o *operation) rollOutPeerAuthority(
+	ctx context.Context, waitingFor flow.WaitingFor, role etcd.Role, live *druidcorev1alpha1.Etcd, bundle string,
+) (*druidcorev1alpha1.Etcd, error) {
+	if o.values.AuthorityPhase != operatorv1alpha1.RotationPreparing || live.Spec.Etcd.PeerUrlTLS == nil {
+		return live, nil
+	}
+	changed := etcd.WithPeerAuthority(live, bundle, o.Clock.Now())
+	changed.SetGroupVersionKind(etcdKind)
+	if err := o.deployTyped(ctx, changed); err != nil {
+		return nil, err
+	}
+	if err := o.untilReady(ctx, waitingFor, changed); err != nil {
+		return nil, err
+	}
+	return o.readEtcd(ctx, role)
+}
+
+// readEtcd returns nil if there is no Etcd.
+func (o *operation) readEtcd(ctx context.Context, role etcd.Role) (*druidcorev1alpha1.Etcd, error) {
+	live := &druidcorev1alpha1.Etcd{}
+	err := o.Client.Get(ctx, client.ObjectKey{Namespace: o.values.Namespace, Name: role.Name()}, live)
+	if apierrors.IsNotFound(err) {
+		return nil, nil //nolint:nilnil // there is none
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read Etcd %s: %w", role.Name(), err)
+	}
+	return live, nil
+}
+
+// etcdSecrets generates the certificates of an etcd, and returns the names of all its Secrets.
+func (o *operation) etcdSecrets(ctx context.Context, role etcd.Role) (etcd.Secrets, error) {
+	authority, err := o.bundle(etcd.Authority)
+	if err != nil {
+		return etcd.Secrets{}, err
+	}
+	certificates := etcd.ServerCertificates(o.values, role)
+	server, err := o.generate(ctx, certificates.Server)
+	if err != nil {
+		return etcd.Secrets{}, err
+	}
+	clients, err := o.generate(ctx, etcd.ClientCertificate())
+	if err != nil {
+		return etcd.Secrets{}, err
+	}
+	names := etcd.Secrets{CA: authority.Name, Server: server.Name, Client: clients.Name}
+	if certificates.Peer == nil {
+		return names, nil
+	}
+	peerAuthority, err := o.bundle(etcd.PeerAuthority)
+	if err != nil {
+		return etcd.Secrets{}, err
+	}
+	peer, err := o.generate(ctx, *certificates.Peer)
+	if err != nil {
+		return etcd.Secrets{}, err
+	}
+	names.PeerCA, names.PeerServer = peerAuthority.Name, peer.Name
+	return names, nil
+}
+
+// untilReady waits until Etcds that were deployed before are ready.
+func (o *operation) untilReady(ctx context.Context, waitingFor flow.WaitingFor, deployed ...*druidcorev1alpha1.Etcd) error {
+	watched := rollout.Watched{Kind: etcdKind, Options: []client.ListOption{client.InNamespace(o.values.Namespace)}}
+	timeout := o.Timing.defaulted().ETCDs
+	return o.cluster.Until(ctx, waitingFor, timeout, watched, func(ctx context.Context) error { //nolint:wrapcheck // it has its final form
+		for _, each := range deployed {
+			live := &druidcorev1alpha1.Etcd{}
+			if err := o.Client.Get(ctx, client.ObjectKeyFromObject(each), live); err != nil {
+				return fmt.Errorf("read Etcd %s: %w", each.Name, err)
+			}
+			if problem := etcd.Problem(live, each); problem != "" {
+				return fmt.Errorf("not ready (see kubectl -n %s describe etcd %s): %s", each.Namespace, each.Name, problem)
+			}
+		}
+		return nil
+	})
+}
+
+// destroyEtcds destroys the etcds with the data of the virtual cluster. etcd-druid must still run, because it ends their deletion.
+func (o *operation) destroyEtcds(ctx context.Context, waitingFor flow.WaitingFor) error {
+	roles := etcdRoles()
+	objects := make([]*unstructured.Unstructured, 0, 2*len(roles))
+	for _, role := range roles {
+		objects = append(objects,
+			rollout.Identity(etcdKind, o.values.Namespace, role.Name()), rollout.Identity(autoscalerKind, o.values.Namespace, role.Name()),
+		)
+	}
+	return o.cluster.Destroy(ctx, waitingFor, o.Timing.defaulted().ETCDs, objects...) //nolint:wrapcheck // it names the object
+}
+
+// destroyDruid fails as long as there are objects that etcd-druid has to delete.
+func (o *operation) destroyDruid(ctx context.Context, waitingFor flow.WaitingFor) error {
+	if err := o.noEtcds(ctx, "etcd-druid"); err != nil {
+		return err
+	}
+	return o.destroySets(etcddruid.ManagedResource)(ctx, waitingFor)
+}
+
+// destroyETCDDefinitions fails as long as there are objects of these kinds: they are the data of the virtual cluster.
+func (o *operation) destroyETCDDefinitions(ctx context.Context, waitingFor flow.WaitingFor) error {
+	if err := o.noEtcds(ctx, "etcd CRDs"); err != nil {
+		return err
+	}
+	return o.destroyDefinitions(crds.ETCD)(ctx, waitingFor)
+}
+
+// noEtcds fails if there are objects of etcd-druid in any namespace.
+func (o *operation) noEtcds(ctx context.Context, what string) error {
+	definitions, err := o.definitions(crds.ETCD)
+	if err != nil {
+		return err
+	}
+	for _, each := range definitions {
+		err := o.cluster.Unused(ctx, each)
+		if errors.Is(err, rollout.ErrInUse) {
+			return fmt.Errorf("cannot delete %s because there are still objects: %w", what, err)
+		}
+		if err != nil {
+			return err //nolint:wrapcheck // it names the definition
+		}
+	}
+	return nil
+}

@@ -1,0 +1,90 @@
+package lifecycle
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+
+	"github.com/espalier-dev/espalier/internal/conflict"
+	"github.com/espalier-dev/espalier/internal/excerpt"
+	"github.com/espalier-dev/espalier/internal/garden/flow"
+)
+
+// maxNote bounds the parts of Events that come from errors, in bytes: the API server refuses longer ones.
+const maxNote = 800
+
+// told returns a task that records an Event when its work fails, and one when it waits for long.
+func (o *operation) told(task flow.Task) flow.Task {
+	run := task.Run
+	if run == nil { // it is skipped
+		return task
+	}
+	task.Run = func(ctx context.Context, waitingFor flow.WaitingFor) error {
+		var latest atomic.Pointer[string]
+		var begins sync.Once
+		var timer atomic.Pointer[time.Timer]
+		tell := func() {
+			if cause := latest.Load(); *cause != "" && ctx.Err() == nil {
+				o.Recorder.Eventf(o.garden, nil, "Normal", reasonTaskWaits, "Wait", "Task %q waits: %s", task.Name, excerpt.Of(*cause, maxNote))
+			}
+		}
+		err := advised(run(ctx, func(sentence string) {
+			latest.Store(&sentence)
+			if sentence != "" {
+				begins.Do(func() { timer.Store(time.AfterFunc(o.Timing.defaulted().WaitEvent, tell)) })
+			}
+			waitingFor(sentence)
+		}))
+		if waits := timer.Load(); waits != nil {
+			waits.Stop()
+		}
+		if err != nil && ctx.Err() == nil && !conflict.Only(err) {
+			o.Recorder.Eventf(o.garden, nil, "Warning", reasonTaskFailed, "Run", "Task %q failed: %s", task.Name, excerpt.Of(err.Error(), maxNote))
+		}
+		return err
+	}
+	return task
+}
+
+// record records why an operation failed in an Event, unless its tasks have done that, and in the status. It returns the error.
+func (r *Reconciler) record(ctx context.Context, s *status, err error) error {
+	if _, ofTasks := errors.AsType[flow.TaskErrors](err); !ofTasks {
+		r.Recorder.Eventf(s.garden, nil, "Warning", reasonOperationFailed, "Run", "%s", excerpt.Of(err.Error(), maxNote))
+	}
+	return s.failed(ctx, r.Identity, err)
+}
+
+// advised returns an error that says what the user can do about it, if that is known.
+func advised(err error) error {
+	switch {
+	case apierrors.IsForbidden(err):
+		return fmt.Errorf("the operator lacks a right (apply its roles again, with deploy/overlays/garden or the chart): %w", err)
+	case meta.IsNoMatchError(err):
+		return fmt.Errorf("a definition is missing (those of the operator are deployed again at the next attempt): %w", err)
+	}
+	return err
+}
+
+// describe returns the description of an operation in progress: that of its flow, which tasks have failed, and what the others wait for.
+func describe(progress flow.Status) string {
+	var parts []string
+	if progress.Description != "" {
+		parts = append(parts, progress.Description)
+	}
+	for _, each := range progress.Tasks {
+		switch {
+		case each.State == flow.Failed:
+			parts = append(parts, fmt.Sprintf("task %q failed: %s", each.Name, each.Message))
+		case each.State == flow.Running && each.Message != "":
+			parts = append(parts, fmt.Sprintf("task %q waits: %s", each.Name, each.Message))
+		}
+	}
+	return strings.Join(parts, "; ")
+}

@@ -1,0 +1,44 @@
+package lifecycle
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+
+	. "github.com/onsi/gomega"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/espalier-dev/espalier/internal/garden/flow"
+)
+
+func TestDescriptionHasFailuresAndWhatTasksWaitFor(t *testing.T) {
+	for want, progress := range map[string]flow.Status{
+		"a, b": {Description: "a, b", Tasks: []flow.TaskStatus{
+			{Name: "a", State: flow.Running}, {Name: "c", State: flow.Pending, Message: "Waits."},
+		}},
+		"flow starts": {Description: "flow starts"},
+		`a, b; task "b" waits: not ready; task "c" failed: no right`: {Description: "a, b", Tasks: []flow.TaskStatus{
+			{Name: "a", State: flow.Running},
+			{Name: "b", State: flow.Running, Message: "not ready"},
+			{Name: "c", State: flow.Failed, Message: "no right"},
+		}},
+		`task "c" failed: no right`: {Tasks: []flow.TaskStatus{{Name: "c", State: flow.Failed, Message: "no right"}}},
+	} {
+		NewWithT(t).Expect(describe(progress)).To(Equal(want))
+	}
+}
+
+func TestErrorsThatUsersCanRemedySayHow(t *testing.T) {
+	g := NewWithT(t)
+	forbidden := apierrors.NewForbidden(schema.GroupResource{Resource: "secrets"}, "a", errors.New("no"))
+	missing := &meta.NoKindMatchError{GroupKind: schema.GroupKind{Group: "druid.gardener.cloud", Kind: "Etcd"}}
+	g.Expect(advised(fmt.Errorf("deploy a: %w", forbidden))).To(MatchError(
+		"the operator lacks a right (apply its roles again, with deploy/overlays/garden or the chart): " +
+			`deploy a: secrets "a" is forbidden: no`,
+	))
+	g.Expect(advised(missing)).To(MatchError(HavePrefix("a definition is missing (those of the operator are deployed again at the next attempt): ")))
+	g.Expect(advised(errors.New("other"))).To(MatchError("other"))
+	g.Expect(advised(nil)).To(Succeed())
+}

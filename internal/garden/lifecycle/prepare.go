@@ -1,0 +1,95 @@
+package lifecycle
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/espalier-dev/espalier/internal/garden/values"
+	"github.com/espalier-dev/espalier/internal/garden/webhook/auditpolicy"
+)
+
+// prepare does what must be done before the flow, one step after the other.
+func (o *operation) prepare(ctx context.Context) error {
+	if err := o.addFinalizer(ctx, o.status.garden); err != nil {
+		return err
+	}
+	if !o.values.VerticalPodAutoscaler {
+		if _, err := o.Client.RESTMapper().RESTMapping(schema.GroupKind{Group: "autoscaling.k8s.io", Kind: "VerticalPodAutoscaler"}); err != nil {
+			return fmt.Errorf("VPA is required for runtime cluster but CRD is not installed: %w "+
+				"(install one, or set spec.runtimeCluster.settings.verticalPodAutoscaler.enabled to true)", err)
+		}
+	}
+	if err := o.cluster.Deploy(ctx, namespace(o.values)); err != nil {
+		return err
+	}
+	if err := o.generateAuthorities(ctx); err != nil {
+		return err
+	}
+	if err := o.checkWildcardCertificate(ctx); err != nil {
+		return err
+	}
+	if err := o.checkAuditPolicies(ctx); err != nil {
+		return err
+	}
+	return o.readAPIServerPorts(ctx)
+}
+
+// checkAuditPolicies fails if API servers could not start with an audit policy that the Garden refers to. The API server may
+// have stored the Garden or the ConfigMap before the webhook was registered.
+func (o *operation) checkAuditPolicies(ctx context.Context) error {
+	for _, each := range auditpolicy.References(o.status.garden) {
+		configMap := &corev1.ConfigMap{}
+		err := o.Client.Get(ctx, client.ObjectKey{Namespace: o.values.Namespace, Name: each.Name}, configMap)
+		if apierrors.IsNotFound(err) {
+			configMap, err = nil, nil
+		}
+		if err != nil {
+			return fmt.Errorf("read ConfigMap with audit policy: %w", err)
+		}
+		if problem := auditpolicy.Problem(configMap); problem != "" {
+			return field.Invalid(each.Path, each.Name, problem)
+		}
+	}
+	return nil
+}
+
+// readAPIServerPorts sets APIServerPorts in the values: the ports of Service default/kubernetes and their target ports.
+func (o *operation) readAPIServerPorts(ctx context.Context) error {
+	service := &corev1.Service{}
+	if err := o.Client.Get(ctx, client.ObjectKey{Namespace: metav1.NamespaceDefault, Name: "kubernetes"}, service); err != nil {
+		return fmt.Errorf("read Service of API server: %w", err)
+	}
+	for _, each := range service.Spec.Ports {
+		o.values.APIServerPorts = append(o.values.APIServerPorts, each.Port)
+		if target := each.TargetPort.IntVal; target != 0 {
+			o.values.APIServerPorts = append(o.values.APIServerPorts, target)
+		}
+	}
+	slices.Sort(o.values.APIServerPorts)
+	o.values.APIServerPorts = slices.Compact(o.values.APIServerPorts)
+	return nil
+}
+
+func namespace(v values.Values) *unstructured.Unstructured {
+	return &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "v1", "kind": "Namespace",
+		"metadata": map[string]any{
+			"name": v.Namespace,
+			"labels": map[string]any{
+				"pod-security.kubernetes.io/enforce":                         "privileged",
+				"high-availability-config.resources.gardener.cloud/consider": "true",
+			},
+			"annotations": map[string]any{"high-availability-config.resources.gardener.cloud/zones": strings.Join(v.Zones, ",")},
+		},
+	}}
+}

@@ -11,6 +11,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/espalier-dev/espalier/test/local/standin"
 )
 
 const (
@@ -41,7 +43,18 @@ func (s settings) showGarden(ctx context.Context, r *report, w world) error {
 	if err != nil {
 		return err
 	}
-	err = showTasks(ctx, r, w, example)
+	garden, err := applyGarden(ctx, r, w, example)
+	if err != nil {
+		return err
+	}
+	playing, stop := context.WithCancel(ctx)
+	defer stop()
+	go standin.Player{Client: w.client, Parts: []standin.Part{standin.Etcds(), standin.LoadBalancers()}}.Play(playing)
+	err = s.startResourceManager(ctx, r, w)
+	if err != nil {
+		return err
+	}
+	err = showTasks(ctx, r, w, garden)
 	if err != nil {
 		return err
 	}
@@ -86,17 +99,34 @@ func withOverlap(example *unstructured.Unstructured) *unstructured.Unstructured 
 	return wrong
 }
 
-// showTasks applies the Garden, and waits until it is reconciled; in a later run, once more.
-func showTasks(ctx context.Context, r *report, w world, example *unstructured.Unstructured) error {
+// applyGarden applies the Garden, and asks for its reconciliation, which it has in a later run too.
+func applyGarden(ctx context.Context, r *report, w world, example *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	r.step("gardens: applying %s", gardenExample)
 	garden := example.DeepCopy()
 	garden.SetAnnotations(map[string]string{operation: "reconcile"})
-	err := apply(ctx, w.client, garden.DeepCopy())
+	return garden, apply(ctx, w.client, garden.DeepCopy())
+}
+
+// startResourceManager starts the resource manager as soon as the operator has deployed it. The operator waits for what it applies.
+func (s settings) startResourceManager(ctx context.Context, r *report, w world) error {
+	first := object("resources.gardener.cloud/v1alpha1", "ManagedResource", gardenNamespace, "garden-system", nil)
+	err := await(ctx, 3*time.Minute, describe(first)+" to be deployed", func(ctx context.Context) error {
+		return w.client.Get(ctx, client.ObjectKeyFromObject(first), first)
+	})
 	if err != nil {
 		return err
 	}
+	b := resourceManager()
+	r.step("gardens: the Pods of the fake node run no program, so make up itself starts the program of Deployment %s/%s,", b.namespace, b.name)
+	_, _ = fmt.Fprintf(r, "with the configuration and the ServiceAccount that the operator has created for it,\n"+
+		"and sets the status of Etcds and load balancers")
+	return s.startBinary(ctx, r, w, b, len(binaries()), s.installResourceManager)
+}
+
+// showTasks waits until the Garden is reconciled.
+func showTasks(ctx context.Context, r *report, w world, garden *unstructured.Unstructured) error {
 	shown := ""
-	err = await(ctx, 5*time.Minute, describe(garden)+" to be reconciled", func(ctx context.Context) error {
+	err := await(ctx, 5*time.Minute, describe(garden)+" to be reconciled", func(ctx context.Context) error {
 		failure := w.client.Get(ctx, client.ObjectKeyFromObject(garden), garden)
 		if failure != nil {
 			return failure
@@ -153,15 +183,9 @@ func showAuthorities(ctx context.Context, r *report, w world) error {
 	return nil
 }
 
-// showResourceManager starts the resource manager, and shows that it keeps the ManagedResource of the operator applied.
+// showResourceManager shows that the resource manager keeps a ManagedResource of the operator applied.
 func (s settings) showResourceManager(ctx context.Context, r *report, w world) error {
 	b := resourceManager()
-	r.step("gardens: the Pods of the fake node run no program, so make up itself starts the program of Deployment %s/%s,", b.namespace, b.name)
-	_, _ = fmt.Fprintf(r, "with the configuration and the ServiceAccount that the operator has created for it")
-	err := s.startBinary(ctx, r, w, b, len(binaries()), s.installResourceManager)
-	if err != nil {
-		return err
-	}
 	set, err := s.showApplied(ctx, r, w.client, b, gardenNamespace, "garden-system")
 	if err != nil {
 		return err

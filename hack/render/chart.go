@@ -64,13 +64,11 @@ func template(root string, b deployable.Binary) (string, error) {
 		if err != nil {
 			return "", fmt.Errorf("find roles: %w", err)
 		}
-		for _, file := range files {
-			objects, err := read(file)
-			if err != nil {
-				return "", err
-			}
-			roles = append(roles, objects...)
+		objects, err := read(files...)
+		if err != nil {
+			return "", err
 		}
+		roles = append(roles, objects...)
 	}
 	var out strings.Builder
 	fmt.Fprint(&out, templateHeader, configTemplate(b))

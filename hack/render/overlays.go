@@ -11,13 +11,12 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
 	"github.com/espalier-dev/espalier/internal/config"
 	"github.com/espalier-dev/espalier/internal/deployable"
+	"github.com/espalier-dev/espalier/test/local"
 )
 
 // registry is the first part of the names of all images, which users replace; tag is the tag of an unnamed version.
@@ -204,23 +203,14 @@ func identity(object client.Object) string {
 	return fmt.Sprintf("%s %s/%s", object.GetObjectKind().GroupVersionKind().Kind, object.GetNamespace(), object.GetName())
 }
 
-// read returns the objects of a file.
-func read(file string) ([]client.Object, error) {
-	content, err := os.ReadFile(file)
-	if err != nil {
-		return nil, fmt.Errorf("read manifests: %w", err)
+// read returns the objects of files.
+func read(files ...string) ([]client.Object, error) {
+	found, err := local.ReadManifests(files...)
+	objects := make([]client.Object, len(found))
+	for i, each := range found {
+		objects[i] = each
 	}
-	var objects []client.Object
-	for document := range bytes.SplitSeq(content, []byte("\n---\n")) {
-		fields := map[string]any{}
-		if err := utilyaml.Unmarshal(document, &fields); err != nil {
-			return nil, fmt.Errorf("decode %s: %w", file, err)
-		}
-		if len(fields) > 0 {
-			objects = append(objects, &unstructured.Unstructured{Object: fields})
-		}
-	}
-	return objects, nil
+	return objects, err
 }
 
 func writeFile(name string, content []byte) error {

@@ -1,12 +1,8 @@
 package binary
 
 import (
-	"bytes"
 	"context"
-	"errors"
 	"fmt"
-	"io"
-	"os"
 	"path/filepath"
 	"strings"
 	"time"
@@ -19,7 +15,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/wait"
-	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -47,7 +42,7 @@ func Install(ctx context.Context, c client.Client, patterns ...string) ([]*unstr
 			if filepath.Base(file) == "kustomization.yaml" { // a list of files, and no object
 				continue
 			}
-			objects, err := decode(file)
+			objects, err := local.ReadManifests(file)
 			if err != nil {
 				return nil, err
 			}
@@ -73,28 +68,6 @@ func create(ctx context.Context, c client.Client, object *unstructured.Unstructu
 		return err
 	}
 	return nil
-}
-
-func decode(file string) ([]*unstructured.Unstructured, error) {
-	content, err := os.ReadFile(file)
-	if err != nil {
-		return nil, err
-	}
-	var objects []*unstructured.Unstructured
-	decoder := utilyaml.NewYAMLOrJSONDecoder(bytes.NewReader(content), 4096)
-	for {
-		object := &unstructured.Unstructured{}
-		err := decoder.Decode(&object.Object)
-		if errors.Is(err, io.EOF) {
-			return objects, nil
-		}
-		if err != nil {
-			return nil, fmt.Errorf("decode %s: %w", file, err)
-		}
-		if len(object.Object) > 0 {
-			objects = append(objects, object)
-		}
-	}
 }
 
 // Side is the cluster that roles are for.

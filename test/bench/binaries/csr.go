@@ -23,6 +23,7 @@ import (
 
 	"github.com/espalier-dev/espalier/test/bench/harness"
 	"github.com/espalier-dev/espalier/test/binary"
+	"github.com/espalier-dev/espalier/test/local"
 )
 
 // csr measures csr-approver: the time from a burst of requests until the last one is approved, compared with a bare client that approves
@@ -138,7 +139,7 @@ func (c *csr) createNodes(ctx context.Context) error {
 			return err
 		}
 		served := func(ctx context.Context) error { return c.cluster.Client.Create(ctx, machine) }
-		err = harness.Await(ctx, time.Minute, "the kind Machine to be served", served)
+		err = local.Await(ctx, time.Minute, "the kind Machine to be served", served)
 		if err != nil {
 			return err
 		}

@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/espalier-dev/espalier/test/bench/harness"
+	"github.com/espalier-dev/espalier/test/local"
 )
 
 // job returns the only job of a benchmark, if all sizes are at least 1.
@@ -52,7 +53,7 @@ func restRequests(ctx context.Context, r *harness.Run, c *harness.Cluster, user 
 	if err != nil {
 		return nil, err
 	}
-	err = harness.Pause(ctx, d)
+	err = local.Pause(ctx, d)
 	if err != nil {
 		return nil, err
 	}

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/espalier-dev/espalier/test/bench/harness"
+	"github.com/espalier-dev/espalier/test/local"
 )
 
 // networkPolicy measures netpol-controller: the time from its start until all policies exist, compared with a bare client that creates
@@ -267,7 +268,7 @@ func (n *networkPolicy) newNamespaces(ctx context.Context, v variant) ([]harness
 func (n *networkPolicy) cost(ctx context.Context, do func() error) (int, error) {
 	var sent [2]float64
 	for i, step := range []func() error{func() error { return nil }, do} {
-		if err := errors.Join(step(), harness.Pause(ctx, 2*time.Second)); err != nil {
+		if err := errors.Join(step(), local.Pause(ctx, 2*time.Second)); err != nil {
 			return 0, err
 		}
 		metrics, err := n.program.Metrics(ctx)

@@ -20,6 +20,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/espalier-dev/espalier/test/bench/harness"
+	"github.com/espalier-dev/espalier/test/local"
 )
 
 // node measures node-controller: the time from when the last critical Pod of a Node is ready until its taint is removed, while very many
@@ -140,7 +141,7 @@ func (n *node) join(ctx context.Context) error {
 		err = n.createNode(ctx, name)
 		if err == nil && n.rate > 0 {
 			due := begin.Add(time.Duration(float64(i+1) / n.rate * float64(time.Second)))
-			err = harness.Pause(ctx, time.Until(due))
+			err = local.Pause(ctx, time.Until(due))
 		}
 		if err != nil {
 			return err

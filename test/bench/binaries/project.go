@@ -16,6 +16,7 @@ import (
 	corev1beta1 "github.com/espalier-dev/espalier/api/core/v1beta1"
 	"github.com/espalier-dev/espalier/test/bench/harness"
 	"github.com/espalier-dev/espalier/test/binary"
+	"github.com/espalier-dev/espalier/test/local"
 )
 
 // project measures project-controller on real control planes. Every Project has an owner and four members, of which three are people or
@@ -152,7 +153,7 @@ func (p *project) newGarden(ctx context.Context, name string) (g *garden, err er
 	}
 	for _, list := range []client.ObjectList{&corev1beta1.ProjectList{}, &corev1beta1.ShootList{}} {
 		served := func(ctx context.Context) error { return g.admin.List(ctx, list) }
-		err = harness.Await(ctx, time.Minute, "the CRDs to be served", served)
+		err = local.Await(ctx, time.Minute, "the CRDs to be served", served)
 		if err != nil {
 			return nil, err
 		}
@@ -271,7 +272,7 @@ func (p *project) follow(ctx context.Context, g *garden, program *harness.Progra
 	profiled := p.Profile(ctx, fmt.Sprintf("convergence-%d", place), 20*time.Second, program, g.Cluster)
 	err := program.Await(ctx, "the controller to be in sync", func(ctx context.Context) error {
 		// Each read makes the process count all Projects, which would slow down the measured work.
-		if err := harness.Pause(ctx, 500*time.Millisecond); err != nil {
+		if err := local.Pause(ctx, 500*time.Millisecond); err != nil {
 			return err
 		}
 		metrics, err := program.Metrics(ctx)
@@ -336,7 +337,7 @@ func (g *garden) complete(ctx context.Context) error {
 
 // atRest counts the requests of the controller while nothing happens, and measures the cost of its checks.
 func (p *project) atRest(ctx context.Context, g *garden, program *harness.Program, r *projectResult) error {
-	if err := harness.Pause(ctx, 3*time.Second); err != nil { // the last Events arrive in this time
+	if err := local.Pause(ctx, 3*time.Second); err != nil { // the last Events arrive in this time
 		return err
 	}
 	effort := func() (checks float64, used time.Duration, err error) {

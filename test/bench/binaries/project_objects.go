@@ -198,17 +198,17 @@ func (g *garden) addShoot(ctx context.Context, shoot *unstructured.Unstructured,
 // judged waits until every unused Project is marked as stale, and fails if another one is: otherwise the checks did not do the measured
 // work.
 func (g *garden) judged(ctx context.Context) error {
-	return harness.Await(ctx, harness.Patience, "the unused Projects to be marked", func(ctx context.Context) error {
+	return local.Await(ctx, harness.Patience, "the unused Projects to be marked", func(ctx context.Context) error {
 		list := &corev1beta1.ProjectList{}
 		if err := g.admin.List(ctx, list); err != nil {
-			return harness.GiveUp(err)
+			return local.GiveUp(err)
 		}
 		missing := 0
 		for i, p := range list.Items {
 			stale := p.Status.StaleSinceTimestamp != nil
 			switch {
 			case stale && useOf(i) != unused:
-				return harness.GiveUp(fmt.Errorf("project %s is marked as stale, but used by a %s", p.Name, useOf(i)))
+				return local.GiveUp(fmt.Errorf("project %s is marked as stale, but used by a %s", p.Name, useOf(i)))
 			case !stale && useOf(i) == unused:
 				missing++
 			}

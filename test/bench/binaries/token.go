@@ -15,6 +15,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/espalier-dev/espalier/test/bench/harness"
+	"github.com/espalier-dev/espalier/test/local"
 )
 
 // token measures token-controllers. Secrets without the label and Secrets that want a token exist before the process starts, as at an
@@ -68,7 +69,7 @@ func (t *token) measure(ctx context.Context, r *harness.Run) ([]harness.Row, err
 			return err
 		},
 		func(ctx context.Context) (err error) {
-			err = harness.Pause(ctx, 2*time.Second) // the last Events arrive in this time
+			err = local.Pause(ctx, 2*time.Second) // the last Events arrive in this time
 			if err != nil {
 				return err
 			}
@@ -221,7 +222,7 @@ func (t *token) issue(ctx context.Context) (counted harness.Requests, err error)
 	return counted, t.program.Await(ctx, "all tokens to be written", func(context.Context) error {
 		var some harness.Requests
 		if some, place, err = t.cluster.Audit.Since(place, harness.User(tokenBinary)); err != nil {
-			return harness.GiveUp(err)
+			return local.GiveUp(err)
 		}
 		for _, each := range some {
 			patch := each.Object.Resource == "secrets" && each.Verb == "patch"

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/espalier-dev/espalier/test/bench/harness"
+	"github.com/espalier-dev/espalier/test/local"
 )
 
 // Webhooks are called in onSpace, and not in offSpace: its namespace and its Pods are opted out.
@@ -170,7 +171,7 @@ func (w *webhook) podCreation(ctx context.Context) ([]harness.Row, error) {
 		{"floor: added by each webhook that answers the same patch at once", "patched", file, w.effective},
 		{"floor: added by each webhook that allows", "allowed", "", func(ctx context.Context, _ string) error {
 			// There is no way to query when an API server detects that webhooks are registered.
-			return harness.Pause(ctx, 3*time.Second)
+			return local.Pause(ctx, 3*time.Second)
 		}},
 	} {
 		process, err := w.startFloor(ctx, floor.answers)
@@ -214,11 +215,11 @@ func (w *webhook) compareCreation(
 // effective waits until the API server calls all webhooks. The names of the objects that it creates contain name.
 func (w *webhook) effective(ctx context.Context, name string) error {
 	attempt := 0
-	return harness.Await(ctx, time.Minute, "the API server to call the webhooks", func(ctx context.Context) error {
+	return local.Await(ctx, time.Minute, "the API server to call the webhooks", func(ctx context.Context) error {
 		attempt++
 		created, err := w.createPod(ctx, onSpace, fmt.Sprintf("%s-not-yet-%d", name, attempt))
 		if err != nil {
-			return harness.GiveUp(err)
+			return local.GiveUp(err)
 		}
 		volumes, _, _ := unstructured.NestedSlice(created.Object, "spec", "volumes")
 		scheduler, _, _ := unstructured.NestedString(created.Object, "spec", "schedulerName")

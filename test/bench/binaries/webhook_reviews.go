@@ -25,6 +25,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/config"
 	"github.com/espalier-dev/espalier/internal/webhook/registrations"
 	"github.com/espalier-dev/espalier/test/bench/harness"
+	"github.com/espalier-dev/espalier/test/local"
 	"github.com/espalier-dev/espalier/test/local/child"
 )
 
@@ -198,10 +199,10 @@ func (w *webhook) record(ctx context.Context) error {
 	// All but the deletions and the eleven other extension kinds.
 	wanted := len(registrations.Enabled(config.FlavorStandalone, w.cfg.Webhooks, registrations.Own{})) - 13
 	attempt := 0
-	err = harness.Await(ctx, time.Minute, fmt.Sprintf("the API server to call %d webhooks", wanted), func(ctx context.Context) error {
+	err = local.Await(ctx, time.Minute, fmt.Sprintf("the API server to call %d webhooks", wanted), func(ctx context.Context) error {
 		attempt++
 		if failure := w.createExamples(ctx, fmt.Sprintf("recorded-%d", attempt)); failure != nil {
-			return harness.GiveUp(failure)
+			return local.GiveUp(failure)
 		}
 		mu.Lock()
 		defer mu.Unlock()
@@ -307,13 +308,13 @@ func (w *webhook) startFloor(ctx context.Context, answers string) (*floorProcess
 	}
 	floor := &floorProcess{process, port}
 	w.floors = append(w.floors, floor)
-	return floor, harness.Await(ctx, time.Minute, "the floor to listen", func(ctx context.Context) error {
+	return floor, local.Await(ctx, time.Minute, "the floor to listen", func(ctx context.Context) error {
 		connection, err := (&net.Dialer{}).DialContext(ctx, "tcp", address)
 		if err == nil {
 			return connection.Close()
 		}
 		if failure := process.Failure(); failure != nil {
-			return harness.GiveUp(failure)
+			return local.GiveUp(failure)
 		}
 		return err
 	})

@@ -170,7 +170,7 @@ func (u Usage) String() string {
 // AwaitServed waits until the API server serves the kind of a list.
 func (c *Cluster) AwaitServed(ctx context.Context, lists ...client.ObjectList) error {
 	for _, list := range lists {
-		err := Await(ctx, time.Minute, "the kind to be served", func(ctx context.Context) error { return c.Client.List(ctx, list) })
+		err := local.Await(ctx, time.Minute, "the kind to be served", func(ctx context.Context) error { return c.Client.List(ctx, list) })
 		if err != nil {
 			return errors.Join(err, c.Failure())
 		}

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"k8s.io/client-go/rest"
+
+	"github.com/espalier-dev/espalier/test/local"
 )
 
 // Profile takes CPU profiles of a program and of an API server for that long, during the measurement, and then a profile of the program's
@@ -26,7 +28,7 @@ func (r *Run) Profile(ctx context.Context, name string, length time.Duration, p 
 		tasks = append(tasks, func() error {
 			// The process may just have been started.
 			err := p.Await(ctx, "profiles to be served", func(ctx context.Context) error {
-				_, err := Get(ctx, http.DefaultClient, p.URL("/debug/pprof/"))
+				_, err := local.Get(ctx, http.DefaultClient, p.URL("/debug/pprof/"))
 				return err
 			})
 			if err == nil {
@@ -71,7 +73,7 @@ func (r *Run) profileAPIServer(ctx context.Context, c *Cluster, path, name strin
 }
 
 func (r *Run) save(ctx context.Context, c *http.Client, url, name string) error {
-	content, err := Get(ctx, c, url)
+	content, err := local.Get(ctx, c, url)
 	if err != nil {
 		return err
 	}

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -19,6 +18,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/espalier-dev/espalier/internal/deployable"
+	"github.com/espalier-dev/espalier/test/local"
 	"github.com/espalier-dev/espalier/test/local/child"
 )
 
@@ -49,9 +49,9 @@ type Program struct {
 	// ClientConfig is that of the program's ServiceAccount; only StartClusterFor sets it.
 	ClientConfig *rest.Config
 
-	name, path, dir string
-	probes, metrics int
-	process         *child.Process
+	binary  local.Binary
+	metrics int
+	process *child.Process
 }
 
 // StartClusterFor starts a control plane, and prepares a binary that uses it with the roles that it ships.
@@ -78,10 +78,10 @@ func (r *Run) Program(ctx context.Context, name string, kubeconfigs ...[]byte) (
 	if err != nil {
 		return nil, err
 	}
-	p := &Program{name: name, path: path, dir: filepath.Join(r.Dir, name)}
+	p := &Program{binary: local.Binary{Name: name, Path: path, Dir: filepath.Join(r.Dir, name), Env: deployable.Environment(name)}}
 	r.programs = append(r.programs, p)
-	failure := os.MkdirAll(p.dir, 0o700)
-	for _, port := range []*int{&p.probes, &p.metrics, &p.WebhookPort} {
+	failure := os.MkdirAll(p.binary.Dir, 0o700)
+	for _, port := range []*int{&p.binary.ProbePort, &p.metrics, &p.WebhookPort} {
 		*port, err = r.FreePort()
 		failure = errors.Join(failure, err)
 	}
@@ -92,12 +92,12 @@ func (r *Run) Program(ctx context.Context, name string, kubeconfigs ...[]byte) (
 }
 
 // File returns the path of a file of the program: "source" and "target" are the kubeconfigs.
-func (p *Program) File(name string) string { return filepath.Join(p.dir, name) }
+func (p *Program) File(name string) string { return filepath.Join(p.binary.Dir, name) }
 
 // Configure writes the configuration, in which it replaces the variables.
 func (p *Program) Configure(text string, profiling bool) error {
 	variables := strings.NewReplacer("$SOURCE", strconv.Quote(p.File("source")), "$TARGET", strconv.Quote(p.File("target")),
-		"$PROBES", strconv.Itoa(p.probes), "$METRICS", strconv.Itoa(p.metrics), "$WEBHOOKS", strconv.Itoa(p.WebhookPort),
+		"$PROBES", strconv.Itoa(p.binary.ProbePort), "$METRICS", strconv.Itoa(p.metrics), "$WEBHOOKS", strconv.Itoa(p.WebhookPort),
 		"$PROFILING", strconv.FormatBool(profiling))
 	return os.WriteFile(p.File("config.yaml"), []byte(variables.Replace(text)), 0o600)
 }
@@ -105,10 +105,7 @@ func (p *Program) Configure(text string, profiling bool) error {
 // Start starts the process, and does not wait.
 func (p *Program) Start() (err error) {
 	p.Started = time.Now()
-	p.process, err = child.Start(child.Spec{
-		Name: p.name, Path: p.path, Args: []string{"--config=" + p.File("config.yaml")},
-		Env: deployable.Environment(p.name), Dir: p.dir, LogFile: p.File("log"), RecordFile: p.File("record.json"),
-	})
+	p.process, err = p.binary.Start()
 	return err
 }
 
@@ -137,24 +134,21 @@ func (p *Program) Usage() Usage {
 	if p == nil || p.process == nil {
 		return Usage{}
 	}
-	return usageOf(map[string]int{p.name: p.process.ID})
+	return usageOf(map[string]int{p.binary.Name: p.process.ID})
 }
 
 // Ready waits until the process is ready.
 func (p *Program) Ready(ctx context.Context) error {
-	return p.Await(ctx, p.name+" to be ready", func(ctx context.Context) error {
-		_, err := Get(ctx, http.DefaultClient, fmt.Sprintf("http://127.0.0.1:%d/readyz", p.probes))
-		return err
-	})
+	return p.binary.Ready(ctx, p.process, Patience)
 }
 
 // Await is like the function of that name, but gives up when the process ends.
 func (p *Program) Await(ctx context.Context, what string, probe func(context.Context) error) error {
-	return Await(ctx, Patience, what, func(ctx context.Context) error {
+	return local.Await(ctx, Patience, what, func(ctx context.Context) error {
 		err := probe(ctx)
 		select {
 		case <-p.process.Done():
-			return endedError{errors.Join(errors.New("the process has ended"), err)}
+			return local.GiveUp(errors.Join(errors.New("the process has ended"), err))
 		default:
 			return err
 		}
@@ -166,12 +160,12 @@ func (p *Program) explain(err error) error {
 	if err == nil || errors.Is(err, context.Canceled) {
 		return err
 	}
-	return fmt.Errorf("%w; the end of the log of %s:\n%s", err, p.name, child.Tail(p.File("log")))
+	return fmt.Errorf("%w; the end of the log of %s:\n%s", err, p.binary.Name, child.Tail(p.binary.LogFile()))
 }
 
 // LogContains reports whether the process has logged a text.
 func (p *Program) LogContains(text string) (bool, error) {
-	log, err := os.ReadFile(p.File("log"))
+	log, err := os.ReadFile(p.binary.LogFile())
 	return bytes.Contains(log, []byte(text)), err
 }
 
@@ -185,7 +179,7 @@ type Metrics map[string]*dto.MetricFamily
 
 // Metrics returns the current ones. Rendering them costs the process a few milliseconds.
 func (p *Program) Metrics(ctx context.Context) (Metrics, error) {
-	page, err := Get(ctx, http.DefaultClient, p.URL("/metrics"))
+	page, err := local.Get(ctx, http.DefaultClient, p.URL("/metrics"))
 	if err != nil {
 		return nil, err
 	}
@@ -231,22 +225,4 @@ func (m Metrics) Value(name string) (float64, error) {
 		return 0, fmt.Errorf("there is no metric %s", name)
 	}
 	return m.Sum(name), nil
-}
-
-// Get returns the body of a response with status 200. The server does not compress it, which would cost the measured process time.
-func Get(ctx context.Context, c *http.Client, url string) ([]byte, error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
-	if err != nil {
-		return nil, err
-	}
-	request.Header.Set("Accept-Encoding", "identity")
-	response, err := c.Do(request)
-	if err != nil {
-		return nil, err
-	}
-	defer response.Body.Close()
-	if response.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("%s answers %s", url, response.Status)
-	}
-	return io.ReadAll(response.Body)
 }

@@ -1,10 +1,7 @@
 package harness
 
 import (
-	"context"
-	"errors"
 	"testing"
-	"time"
 
 	. "github.com/onsi/gomega"
 )
@@ -38,15 +35,4 @@ func TestValueIsThatOfAMetricThatExists(t *testing.T) {
 	g.Expect(metrics.Value("go_memstats_heap_alloc_bytes")).To(Equal(5596744.8))
 	_, err = metrics.Value("go_threads")
 	g.Expect(err).To(MatchError("there is no metric go_threads"))
-}
-
-func TestAwaitGivesUpWhenTheProbeSaysSo(t *testing.T) {
-	probe := func(context.Context) error { return GiveUp(errors.New("it has ended")) }
-	err := Await(t.Context(), 5*time.Second, "a process to be ready", probe)
-	NewWithT(t).Expect(err).To(MatchError("wait for a process to be ready: it has ended"))
-}
-
-func TestAwaitReportsTheLastErrorAfterTheLimit(t *testing.T) {
-	err := Await(t.Context(), time.Millisecond, "a process to be ready", func(context.Context) error { return errors.New("it is not") })
-	NewWithT(t).Expect(err).To(MatchError("wait for a process to be ready: not within 1ms: it is not"))
 }

@@ -10,6 +10,10 @@ import (
 	"strings"
 	"text/tabwriter"
 	"time"
+
+	"k8s.io/utils/clock"
+
+	"github.com/espalier-dev/espalier/test/local"
 )
 
 // Verdict compares a figure with its target.
@@ -105,35 +109,11 @@ func Enforce(rows []Row) error {
 	return errors.Join(missed...)
 }
 
-// Report prints what happens, each step with the time since the start.
-type Report struct {
-	out   io.Writer
-	begin time.Time
-}
+// Report prints what happens, and at the end the table.
+type Report struct{ *local.Report }
 
 // NewReport returns a report that begins now.
-func NewReport(out io.Writer) *Report { return &Report{out: out, begin: time.Now()} }
-
-// Step prints a line with the time.
-func (r *Report) Step(format string, args ...any) {
-	_, _ = fmt.Fprintf(r.out, "[%6.1f s] %s\n", time.Since(r.begin).Seconds(), fmt.Sprintf(format, args...))
-}
-
-// Detail adds a line to the preceding step.
-func (r *Report) Detail(format string, args ...any) {
-	_, _ = fmt.Fprintf(r.out, "             %s\n", fmt.Sprintf(format, args...))
-}
-
-// Say prints a line.
-func (r *Report) Say(text string) { _, _ = fmt.Fprintln(r.out, text) }
-
-// Write adds the output of programs to the preceding step.
-func (r *Report) Write(text []byte) (int, error) {
-	for line := range strings.SplitSeq(strings.TrimRight(string(text), "\n"), "\n") {
-		r.Detail("%s", line)
-	}
-	return len(text), nil
-}
+func NewReport(out io.Writer) *Report { return &Report{local.NewReport(out, clock.RealClock{})} }
 
 // Table prints the rows, grouped by measure in their order, and their notes below. It has a column for Gardener if a row has a figure for
 // it.
@@ -144,7 +124,8 @@ func (r *Report) Table(rows []Row) {
 	}
 	rows = slices.SortedStableFunc(slices.Values(rows), func(a, b Row) int { return order[a.Measure] - order[b.Measure] })
 	gardener := slices.ContainsFunc(rows, func(l Row) bool { return l.Gardener != "" })
-	w := tabwriter.NewWriter(r.out, 0, 0, 2, ' ', 0)
+	var text strings.Builder
+	w := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
 	line := func(measure, workload, theirs, target, ours, verdict string) {
 		cells := []string{measure, workload, theirs, target, ours, verdict}
 		if !gardener {
@@ -157,7 +138,8 @@ func (r *Report) Table(rows []Row) {
 	for _, l := range rows {
 		line(l.Measure, l.Workload, cmp.Or(l.Gardener, "–"), l.Target, l.Figure, l.Verdict.String())
 	}
-	_ = w.Flush() // continue even if the terminal is gone
+	_ = w.Flush() // writing to a builder cannot fail
+	r.Say(strings.TrimSuffix(text.String(), "\n"))
 	for _, l := range rows {
 		if l.Note != "" {
 			r.Say(l.Workload + ", " + l.Note)

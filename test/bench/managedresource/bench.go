@@ -145,7 +145,7 @@ func startCluster(ctx context.Context, r *harness.Run, name string, s harness.Se
 	if err != nil {
 		return nil, fmt.Errorf("create clients: %w", err)
 	}
-	return c, harness.Await(ctx, 30*time.Second, "ManagedResources to be served", func(ctx context.Context) error {
+	return c, local.Await(ctx, 30*time.Second, "ManagedResources to be served", func(ctx context.Context) error {
 		_, err := c.metadata.Resource(managedResources).List(ctx, metav1.ListOptions{Limit: 1})
 		return err
 	})
@@ -260,7 +260,7 @@ func (b *bench) settle(ctx context.Context) error {
 	begin := time.Now()
 	for calm := 0; calm < 2; {
 		before, at := b.usage(), time.Now()
-		if err := harness.Pause(ctx, b.calm); err != nil {
+		if err := local.Pause(ctx, b.calm); err != nil {
 			return err
 		}
 		busy := float64(b.usage().Since(before).Total()) / float64(time.Since(at))

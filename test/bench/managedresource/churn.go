@@ -20,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/espalier-dev/espalier/test/bench/harness"
+	"github.com/espalier-dev/espalier/test/local"
 )
 
 const (
@@ -76,7 +77,7 @@ func (a actor) run(ctx context.Context) error {
 		switch {
 		case err == nil:
 			a.count.Add(1)
-			_ = harness.Pause(ctx, a.every) // the loop checks the context
+			_ = local.Pause(ctx, a.every) // the loop checks the context
 		case ctx.Err() == nil:
 			return fmt.Errorf("%s: %w", a.name, err)
 		}
@@ -139,7 +140,7 @@ func (c *churn) removeObject(ctx context.Context, resource schema.GroupVersionRe
 	if err != nil {
 		return fmt.Errorf("delete %s %s: %w", resource.Resource, name, err)
 	}
-	return harness.Await(ctx, goneLimit, fmt.Sprintf("%s %s to be gone", resource.Resource, name), func(ctx context.Context) error {
+	return local.Await(ctx, goneLimit, fmt.Sprintf("%s %s to be gone", resource.Resource, name), func(ctx context.Context) error {
 		_, err := objects.Get(ctx, name, metav1.GetOptions{})
 		if apierrors.IsNotFound(err) {
 			return nil
@@ -255,7 +256,7 @@ func (c *churn) passKinds(ctx context.Context, n int) error {
 // awaitApplied waits until a set is applied with another checksum than before, and returns the new one.
 func (c *churn) awaitApplied(ctx context.Context, set int, before string) (checksum string, err error) {
 	sets := c.source.objects.Resource(managedResources).Namespace(sourceNamespace)
-	err = harness.Await(ctx, goneLimit, setName(set)+" to be applied", func(ctx context.Context) error {
+	err = local.Await(ctx, goneLimit, setName(set)+" to be applied", func(ctx context.Context) error {
 		managedResource, failure := sets.Get(ctx, setName(set), metav1.GetOptions{})
 		if failure != nil {
 			return failure

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/espalier-dev/espalier/test/bench/harness"
+	"github.com/espalier-dev/espalier/test/local"
 )
 
 // conditionLimit is how long a condition may take before the run fails: this distinguishes a controller that writes no conditions from a
@@ -211,7 +212,7 @@ func (b *bench) latencyRound(ctx context.Context, w *follower, t *conditionTrack
 		if err := b.changeTogether(ctx, w, t, round, want, status, some, generations); err != nil {
 			return fmt.Errorf("%s, %d at a time: %w", round.what, round.together, err)
 		}
-		if err := harness.Pause(ctx, repairPause); err != nil {
+		if err := local.Pause(ctx, repairPause); err != nil {
 			return err
 		}
 	}

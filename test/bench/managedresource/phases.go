@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/espalier-dev/espalier/test/bench/harness"
+	"github.com/espalier-dev/espalier/test/local"
 )
 
 // workload is a number of sets with objects that go through every phase.
@@ -269,7 +270,7 @@ func (b *bench) drift(ctx context.Context, f *figures) error {
 			repair, object = b.repairDeleted, deleted[i/2]
 		}
 		took, err := repair(ctx, w, object)
-		err = errors.Join(err, harness.Pause(ctx, repairPause))
+		err = errors.Join(err, local.Pause(ctx, repairPause))
 		if err != nil {
 			return fmt.Errorf("repair drift: %w", err)
 		}
@@ -309,7 +310,7 @@ func shuffled(s size) iter.Seq[item] {
 }
 
 // otherManager is the field manager that changes objects.
-const otherManager = "somebody-else"
+const otherManager = "another-client"
 
 // repairEdited measures from the response to the edit until a watch shows the former data.
 func (b *bench) repairEdited(ctx context.Context, w *follower, i item) (time.Duration, error) {
@@ -582,7 +583,7 @@ func (b *bench) atRest(ctx context.Context, f *figures) error {
 		return err
 	}
 	before, begin := b.controller.Usage(), time.Now()
-	err = harness.Pause(ctx, b.rest)
+	err = local.Pause(ctx, b.rest)
 	if err != nil {
 		return err
 	}
@@ -614,7 +615,7 @@ func (b *bench) quiet(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		err = harness.Pause(ctx, 5*b.calm)
+		err = local.Pause(ctx, 5*b.calm)
 		if err != nil {
 			return err
 		}
@@ -655,7 +656,7 @@ func (b *bench) restart(ctx context.Context, f *figures) error {
 	}
 	f.restart = time.Since(b.controller.Started)
 	used := b.controller.Usage()
-	err = harness.Pause(ctx, 2*time.Second) // later requests also belong to the restart
+	err = local.Pause(ctx, 2*time.Second) // later requests also belong to the restart
 	if err != nil {
 		return err
 	}

@@ -17,6 +17,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/espalier-dev/espalier/test/bench/harness"
+	"github.com/espalier-dev/espalier/test/local"
 )
 
 // foreignNamespaces is the number of namespaces of the foreign Secrets.
@@ -161,7 +162,7 @@ func (b *bench) createFew(ctx context.Context) error {
 
 // weigh waits and then measures the memory.
 func (b *bench) weigh(ctx context.Context, wait time.Duration, beside string) (f footprint, err error) {
-	err = harness.Pause(ctx, wait)
+	err = local.Pause(ctx, wait)
 	if err != nil {
 		return f, err
 	}

@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/espalier-dev/espalier/test/bench/harness"
+	"github.com/espalier-dev/espalier/test/local"
 )
 
 // soak checks whether the controller grows while everything around it changes continuously.
@@ -100,7 +101,7 @@ func (b *bench) sampleAll(ctx context.Context, s soak, samples *[]sample) error 
 				return err
 			}
 		}
-		if err := harness.Pause(ctx, min(s.interval, s.length-at)); err != nil {
+		if err := local.Pause(ctx, min(s.interval, s.length-at)); err != nil {
 			return err
 		}
 	}
@@ -108,7 +109,7 @@ func (b *bench) sampleAll(ctx context.Context, s soak, samples *[]sample) error 
 
 // sample first runs a garbage collection, so that the heap contains only memory in use.
 func (b *bench) sample(ctx context.Context, at time.Duration) (sample, error) {
-	if _, err := harness.Get(ctx, http.DefaultClient, b.controller.URL("/debug/pprof/heap?gc=1")); err != nil {
+	if _, err := local.Get(ctx, http.DefaultClient, b.controller.URL("/debug/pprof/heap?gc=1")); err != nil {
 		return sample{}, fmt.Errorf("collect garbage of the controller: %w", err)
 	}
 	metrics, err := b.controller.Metrics(ctx)
@@ -128,7 +129,7 @@ func (b *bench) profileGrowth(ctx context.Context, moment string) error {
 
 // allApplied waits until every set that is not being deleted is applied.
 func (b *bench) allApplied(ctx context.Context) error {
-	return harness.Await(ctx, 2*time.Minute, "every set to be applied in the end", func(ctx context.Context) error {
+	return local.Await(ctx, 2*time.Minute, "every set to be applied in the end", func(ctx context.Context) error {
 		list, err := b.source.objects.Resource(managedResources).List(ctx, metav1.ListOptions{})
 		if err != nil {
 			return err

@@ -78,10 +78,7 @@ controllers:
 `, c.file("kubeconfig"), c.namespace, ports[0], ports[1], ports[2])
 	g.Expect(os.WriteFile(c.file("config.yaml"), []byte(config), 0o600)).To(Succeed())
 	c.starts++
-	c.process, err = child.Start(child.Spec{
-		Name: binaryName, Path: c.binary, Args: []string{"--config=" + c.file("config.yaml")},
-		Dir: c.dir, LogFile: c.file("controller.log"), RecordFile: c.file("record.json"),
-	})
+	c.process, err = local.Binary{Name: binaryName, Path: c.binary, Dir: c.dir}.Start()
 	g.Expect(err).NotTo(HaveOccurred())
 }
 
@@ -101,7 +98,7 @@ func (c *controller) kill(after time.Duration) <-chan error {
 // complaints returns the lines of the log that no run may have.
 func (c *controller) complaints() []string {
 	c.t.Helper()
-	log, err := os.ReadFile(c.file("controller.log"))
+	log, err := os.ReadFile(c.file("log"))
 	NewWithT(c.t).Expect(err).NotTo(HaveOccurred())
 	var found []string
 	for line := range strings.Lines(string(log)) {

@@ -104,7 +104,7 @@ func TestAKilledControllerLeavesNothingBehindAndTakesNothingAway(t *testing.T) {
 	s.removeAll()
 	t.Logf("Events: %v", s.eventReasons())
 	s.Expect(s.controller.complaints()).To(BeEmpty())
-	s.Expect(s.eventReasons()).NotTo(HaveKey("DriftRepaired"), "nobody else changes anything")
+	s.Expect(s.eventReasons()).NotTo(HaveKey("DriftRepaired"), "no other client changes anything")
 
 	for _, each := range []phase{converging, updating, deleting, changing} {
 		t.Logf("%s: %d kills, %d of them with work left", each, s.report.kills[each], s.report.midway[each])
@@ -333,7 +333,7 @@ func (s *scenario) converge(what string, start time.Time) {
 		s.Expect(s.controller.process.Failure()).NotTo(HaveOccurred(), what)
 		if time.Now().After(deadline) {
 			s.T.Fatalf("%s: %v later there still is:\n%s\nThe end of the controller's log:\n%s", what, patience, shortened(open),
-				child.Tail(s.controller.file("controller.log")))
+				child.Tail(s.controller.file("log")))
 		}
 	}
 	s.report.longest = max(s.report.longest, time.Since(start))
@@ -357,7 +357,7 @@ func (s *scenario) check(what string) {
 	}
 	if len(findings) > 0 {
 		s.T.Fatalf("%s: %d findings:\n%s\nThe end of the controller's log:\n%s", what, len(findings), shortened(findings),
-			child.Tail(s.controller.file("controller.log")))
+			child.Tail(s.controller.file("log")))
 	}
 	s.stays = make(map[key]types.UID, len(live))
 	for identity, object := range live {

@@ -28,7 +28,7 @@ const workload = "test/e2e/workload"
 // prepare starts the cluster, with the images in it.
 func (r *runner) prepare(ctx context.Context) error {
 	if r.cluster == clusterOwn {
-		r.step("Using the cluster of %s, with images %s/<binary>:%s", r.kubeconfig, valueOr(r.repository, cluster.DefaultRepository), r.version)
+		r.Step("Using the cluster of %s, with images %s/<binary>:%s", r.kubeconfig, valueOr(r.repository, cluster.DefaultRepository), r.version)
 		return nil
 	}
 	if r.version == "" {
@@ -65,10 +65,10 @@ func (r *runner) images(ctx context.Context) ([]string, error) {
 	}
 	stamp := filepath.Join(folder, "version")
 	if built, err := os.ReadFile(stamp); err == nil && string(built) == r.version && exist(archives) {
-		r.step("Images of %s have been built", r.version)
+		r.Step("Images of %s have been built", r.version)
 		return archives, nil
 	}
-	r.step("Building images of %s", r.version)
+	r.Step("Building images of %s", r.version)
 	if err := errors.Join(os.RemoveAll(folder), os.MkdirAll(folder, 0o755)); err != nil {
 		return nil, err
 	}
@@ -97,12 +97,12 @@ func (r *runner) node(ctx context.Context, archives []string) error {
 	if !answers(r.kubeconfig) {
 		r.stop = func(ctx context.Context) error { return r.command(ctx, "go", "run", "./hack/upnode", "down") }
 	}
-	r.step("Starting the local node")
+	r.Step("Starting the local node")
 	r.env = []string{"KUBECONFIG="}
 	if err := r.command(ctx, "go", "run", "./hack/upnode"); err != nil {
 		return fmt.Errorf("start local node: %w", err)
 	}
-	r.step("Importing images")
+	r.Step("Importing images")
 	return r.command(ctx, "go", append([]string{"run", "./hack/upnode", "load"}, archives...)...)
 }
 
@@ -153,10 +153,10 @@ func (r *runner) kind(ctx context.Context, archives []string) error {
 		return fmt.Errorf("list clusters of kind: %w", err)
 	}
 	if strings.Contains("\n"+string(there)+"\n", "\n"+kindName+"\n") {
-		r.step("Using the kind cluster %s", kindName)
+		r.Step("Using the kind cluster %s", kindName)
 		err = r.command(ctx, "kind", "export", "kubeconfig", "--name", kindName, "--kubeconfig", r.kubeconfig)
 	} else {
-		r.step("Creating the kind cluster %s", kindName)
+		r.Step("Creating the kind cluster %s", kindName)
 		r.stop = func(ctx context.Context) error {
 			return r.command(ctx, "kind", "delete", "cluster", "--name", kindName, "--kubeconfig", r.kubeconfig)
 		}
@@ -166,7 +166,7 @@ func (r *runner) kind(ctx context.Context, archives []string) error {
 		return err
 	}
 	for _, archive := range archives {
-		r.step("Importing %s", filepath.Base(archive))
+		r.Step("Importing %s", filepath.Base(archive))
 		if err := r.command(ctx, "kind", "load", "image-archive", archive, "--name", kindName); err != nil {
 			return err
 		}

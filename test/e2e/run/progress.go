@@ -1,28 +1,17 @@
 package main
 
 import (
-	"bytes"
 	"strings"
+
+	"github.com/espalier-dev/espalier/test/e2e/cluster"
+	"github.com/espalier-dev/espalier/test/local"
 )
 
-// progressWriter passes the lines with a prefix, without it, and drops the others.
-type progressWriter struct {
-	prefix string
-	to     func(line string)
-	rest   []byte
-}
-
-// Write accepts parts of lines, too.
-func (p *progressWriter) Write(data []byte) (int, error) {
-	p.rest = append(p.rest, data...)
-	for {
-		line, rest, whole := bytes.Cut(p.rest, []byte("\n"))
-		if !whole {
-			return len(data), nil
+// progress passes the lines with the results of single specs, without their prefix, and drops the others.
+func progress(to func(line string)) *local.Lines {
+	return &local.Lines{To: func(line string) {
+		if text, ok := strings.CutPrefix(line, cluster.ProgressPrefix); ok {
+			to(text)
 		}
-		if text, ok := strings.CutPrefix(string(line), p.prefix); ok {
-			p.to(text)
-		}
-		p.rest = bytes.Clone(rest)
-	}
+	}}
 }

@@ -72,10 +72,10 @@ func TestVerdict(t *testing.T) {
 	}
 }
 
-func TestProgressWriter(t *testing.T) {
+func TestProgress(t *testing.T) {
 	g := NewWithT(t)
 	var lines []string
-	w := &progressWriter{prefix: "e2e: ", to: func(line string) { lines = append(lines, line) }}
+	w := progress(func(line string) { lines = append(lines, line) })
 	for _, part := range []string{"noise\ne2e: fir", "st\ne2", "e: second\nnot e2e: third\ne2e: unfinished"} {
 		g.Expect(w.Write([]byte(part))).To(Equal(len(part)))
 	}

@@ -13,6 +13,8 @@ import (
 	"syscall"
 	"time"
 
+	"k8s.io/utils/clock"
+
 	"github.com/espalier-dev/espalier/test/e2e/cluster"
 	"github.com/espalier-dev/espalier/test/local"
 )
@@ -29,10 +31,10 @@ const (
 // runner has a cluster and runs suites on it.
 type runner struct {
 	options
+	*local.Report
 
-	root  string
-	out   io.Writer
-	begin time.Time
+	root string
+	out  io.Writer
 	// env are additional environment variables for programs that use the cluster.
 	env []string
 	// stop removes the cluster if this run has started it; otherwise it is nil.
@@ -40,11 +42,7 @@ type runner struct {
 }
 
 func newRunner(root string, o options) *runner {
-	return &runner{options: o, root: root, out: os.Stdout, begin: time.Now()}
-}
-
-func (r *runner) step(format string, args ...any) {
-	fmt.Fprintf(r.out, "[%6.1f s] %s\n", time.Since(r.begin).Seconds(), fmt.Sprintf(format, args...))
+	return &runner{options: o, Report: local.NewReport(os.Stdout, clock.RealClock{}), root: root, out: os.Stdout}
 }
 
 func (r *runner) path(parts ...string) string {
@@ -59,12 +57,12 @@ func (r *runner) takeDown(ctx context.Context) {
 		return
 	}
 	if r.keep {
-		r.step("The cluster is left running, as -keep says: KUBECONFIG=%s", r.kubeconfig)
+		r.Step("The cluster is left running, as -keep says: KUBECONFIG=%s", r.kubeconfig)
 		return
 	}
-	r.step("Removing the cluster that this run has started")
+	r.Step("Removing the cluster that this run has started")
 	if err := r.stop(ctx); err != nil {
-		r.step("The cluster could not be removed: %v", err)
+		r.Step("The cluster could not be removed: %v", err)
 	}
 }
 
@@ -94,7 +92,7 @@ func (r *runner) run(ctx context.Context, rounds []round) error {
 			return err
 		}
 	}
-	r.step("Done with %d suites", len(results))
+	r.Step("Done with %d suites", len(results))
 	printTable(r.out, results)
 	return verdict(results)
 }
@@ -127,12 +125,12 @@ func (r *runner) deploy(ctx context.Context, c *cluster.Cluster, without string)
 	}
 	wanted := slices.DeleteFunc(found.deployed, func(binary string) bool { return binary == without })
 	if without != "" {
-		r.step("Leaving out %s", without)
+		r.Step("Leaving out %s", without)
 		if err := c.Remove(ctx, without); err != nil {
 			return err
 		}
 	}
-	r.step("Deploying %s in version %s", strings.Join(wanted, ", "), r.version)
+	r.Step("Deploying %s in version %s", strings.Join(wanted, ", "), r.version)
 	return c.Ensure(ctx, wanted...)
 }
 
@@ -144,10 +142,10 @@ func (r *runner) suite(ctx context.Context, name, without string) result {
 	}
 	program, err := r.build(ctx, name)
 	if err != nil {
-		r.step("Suite %s: %v", title, err)
+		r.Step("Suite %s: %v", title, err)
 		return result{suite: title, failed: 1, problem: err.Error()}
 	}
-	r.step("Suite %s", title)
+	r.Step("Suite %s", title)
 	begin := time.Now()
 	err = r.test(ctx, program, name, without, folder)
 	outcome, readErr := readReport(filepath.Join(folder, name+".xml"))
@@ -155,7 +153,7 @@ func (r *runner) suite(ctx context.Context, name, without string) result {
 	if err != nil && outcome.failed == 0 || readErr != nil {
 		outcome.failed++
 		outcome.problem = fmt.Sprintf("the suite did not run to its end; see %s: %v", filepath.Join(folder, name+".log"), errors.Join(err, readErr))
-		r.step("%s", outcome.problem)
+		r.Step("%s", outcome.problem)
 	}
 	return outcome
 }
@@ -190,8 +188,7 @@ func (r *runner) test(ctx context.Context, program, name, without, folder string
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.WaitDelay = cleanUpLimit
-	progress := &progressWriter{prefix: cluster.ProgressPrefix, to: func(line string) { r.step("  %s", line) }}
-	cmd.Stdout = io.MultiWriter(log, progress)
+	cmd.Stdout = io.MultiWriter(log, progress(func(line string) { r.Step("  %s", line) }))
 	cmd.Stderr = log
 	return cmd.Run()
 }

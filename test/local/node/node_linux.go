@@ -17,7 +17,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/espalier-dev/espalier/test/local"
@@ -205,30 +204,30 @@ func launch(l layout, spec child.Spec, log io.Writer) error {
 // awaitReady waits for the Node. After a stop of the kubelet, the Node stays ready for some time, so the kubelet must have sent a status
 // since its start.
 func awaitReady(ctx context.Context, l layout, clients kubernetes.Interface, since time.Time) error {
-	var last error
-	err := wait.PollUntilContextTimeout(ctx, 200*time.Millisecond, 2*time.Minute, true, func(ctx context.Context) (bool, error) {
+	err := local.Await(ctx, 2*time.Minute, "the Node to be ready", func(ctx context.Context) error {
 		found, err := clients.CoreV1().Nodes().Get(ctx, Name, metav1.GetOptions{})
-		if last = err; err != nil {
-			return false, nil //nolint:nilerr // it is retried, and the last error is returned at the deadline
+		if err != nil {
+			return err
 		}
 		lease, err := clients.CoordinationV1().Leases(corev1.NamespaceNodeLease).Get(ctx, Name, metav1.GetOptions{})
-		if last = err; err != nil {
-			return false, nil //nolint:nilerr // as above
+		if err != nil {
+			return err
 		}
-		if last = errors.New("the kubelet has not renewed " +
-			"its lease yet"); lease.Spec.RenewTime == nil || lease.Spec.RenewTime.Time.Before(since) {
-			return false, nil
+		if lease.Spec.RenewTime == nil || lease.Spec.RenewTime.Time.Before(since) {
+			return errors.New("the kubelet has not renewed its lease yet")
 		}
 		for _, condition := range found.Status.Conditions {
+			if condition.Type == corev1.NodeReady && condition.Status != corev1.ConditionTrue {
+				return fmt.Errorf("%s: %s", condition.Reason, condition.Message)
+			}
 			if condition.Type == corev1.NodeReady {
-				last = fmt.Errorf("%s: %s", condition.Reason, condition.Message)
-				return condition.Status == corev1.ConditionTrue, nil
+				return nil
 			}
 		}
-		return false, nil
+		return errors.New("it has no condition Ready")
 	})
 	if err != nil {
-		return fmt.Errorf("wait for the Node to be ready: %w; %w; the end of %s:\n%s", err, last, l.log(kubelet), child.Tail(l.log(kubelet)))
+		return fmt.Errorf("%w; the end of %s:\n%s", err, l.log(kubelet), child.Tail(l.log(kubelet)))
 	}
 	return nil
 }
@@ -249,11 +248,11 @@ func Load(ctx context.Context, log io.Writer, archives ...string) error {
 // importImages waits for containerd to serve.
 func importImages(ctx context.Context, node string, archives ...string) error {
 	for _, archive := range archives {
-		err := wait.PollUntilContextTimeout(ctx, 200*time.Millisecond, 30*time.Second, true, func(ctx context.Context) (bool, error) {
-			return exec.CommandContext(ctx, filepath.Join(node, "ctr"), "--address", socket(), "version").Run() == nil, nil
+		err := local.Await(ctx, 30*time.Second, "containerd to serve at "+socket(), func(ctx context.Context) error {
+			return exec.CommandContext(ctx, filepath.Join(node, "ctr"), "--address", socket(), "version").Run()
 		})
 		if err != nil {
-			return fmt.Errorf("wait for containerd to serve at %s: %w", socket(), err)
+			return err
 		}
 		out, err := exec.CommandContext(ctx, filepath.Join(node, "ctr"), "--address", socket(), "--namespace", "k8s.io", "images", "import",
 			archive).CombinedOutput()

@@ -17,7 +17,6 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
-	"runtime"
 	"syscall"
 	"time"
 
@@ -80,30 +79,13 @@ func run(ctx context.Context, args []string, log io.Writer) (err error) {
 		_, _ = fmt.Fprintf(log, "export %s=%s %s=%s\n", local.TestServersVariable, dir, local.AssetsVariable, assets)
 		<-ctx.Done()
 	} else {
-		err = command(ctx, args[2:], local.TestServersVariable+"="+dir, local.AssetsVariable+"="+assets)
+		cmd := exec.CommandContext(ctx, args[2], args[3:]...)
+		cmd.Env = append(child.Environment(os.Environ()), local.TestServersVariable+"="+dir, local.AssetsVariable+"="+assets)
+		cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
+		err = child.Run(ctx, cmd)
 	}
 	if failure := context.Cause(ctx); failure != nil && !errors.Is(failure, context.Canceled) {
 		return failure // of a server, which causes all failures of the command
-	}
-	return err
-}
-
-// command runs in its own process group, so that a stop also reaches the test binaries that `go test` starts.
-func command(ctx context.Context, args []string, env ...string) error {
-	runtime.LockOSThread() // otherwise the command could be killed too early; see child.Attributes
-	defer runtime.UnlockOSThread()
-	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
-	cmd.Env = append(child.Environment(os.Environ()), env...)
-	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
-	cmd.SysProcAttr = child.Attributes(false)
-	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }
-	cmd.WaitDelay = 10 * time.Second
-	if err := cmd.Start(); err != nil {
-		return err
-	}
-	err := cmd.Wait()
-	if ctx.Err() != nil {
-		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // processes of the group that ignored the first signal
 	}
 	return err
 }

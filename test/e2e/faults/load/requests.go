@@ -5,9 +5,7 @@ import (
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
-	"crypto/x509"
 	"crypto/x509/pkix"
-	"encoding/pem"
 	"errors"
 	"fmt"
 	"net"
@@ -19,7 +17,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/util/cert"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/espalier-dev/espalier/test/local"
 )
 
 // requests are those of a kubelet for serving certificates. Revision n has arrived when n of them are approved.
@@ -27,7 +28,8 @@ type requests struct {
 	base
 	kubelet   kubernetes.Interface
 	user      string
-	addresses []corev1.NodeAddress
+	names     []string
+	addresses []net.IP
 }
 
 func (r *requests) title() string        { return "CertificateSigningRequest" }
@@ -42,7 +44,8 @@ func (r *requests) create(ctx context.Context) error {
 	}
 	for _, node := range found.Items {
 		if _, ours := node.Labels[marker]; !ours && len(node.Status.Addresses) > 0 {
-			r.user, r.addresses = "system:node:"+node.Name, node.Status.Addresses
+			r.user = "system:node:" + node.Name
+			r.names, r.addresses = local.ServingIdentities(&node)
 		}
 	}
 	if r.user == "" {
@@ -76,19 +79,7 @@ func (r *requests) request() ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make key: %w", err)
 	}
-	template := &x509.CertificateRequest{Subject: pkix.Name{CommonName: r.user, Organization: []string{"system:nodes"}}}
-	for _, address := range r.addresses {
-		if ip := net.ParseIP(address.Address); ip != nil {
-			template.IPAddresses = append(template.IPAddresses, ip)
-		} else {
-			template.DNSNames = append(template.DNSNames, address.Address)
-		}
-	}
-	der, err := x509.CreateCertificateRequest(rand.Reader, template, key)
-	if err != nil {
-		return nil, fmt.Errorf("make request: %w", err)
-	}
-	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der}), nil
+	return cert.MakeCSR(key, &pkix.Name{CommonName: r.user, Organization: []string{"system:nodes"}}, r.names, r.addresses)
 }
 
 func (r *requests) arrived(ctx context.Context) (map[string]int, error) {

@@ -1,0 +1,61 @@
+package local
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+)
+
+// ReadManifests reads every object of the files; a folder stands for the YAML files directly in it.
+func ReadManifests(paths ...string) ([]*unstructured.Unstructured, error) {
+	var objects []*unstructured.Unstructured
+	for _, path := range paths {
+		info, err := os.Stat(path)
+		if err != nil {
+			return nil, fmt.Errorf("read manifests: %w", err)
+		}
+		files := []string{path}
+		if info.IsDir() {
+			if files, err = filepath.Glob(filepath.Join(path, "*.yaml")); err != nil {
+				return nil, fmt.Errorf("read manifests: %w", err)
+			}
+		}
+		for _, file := range files {
+			data, err := os.ReadFile(file)
+			if err != nil {
+				return nil, fmt.Errorf("read manifests: %w", err)
+			}
+			read, err := ParseManifests(data)
+			if err != nil {
+				return nil, fmt.Errorf("read manifests of %s: %w", file, err)
+			}
+			objects = append(objects, read...)
+		}
+	}
+	return objects, nil
+}
+
+// ParseManifests reads every object of the text, and skips documents that contain only comments.
+func ParseManifests(text []byte) ([]*unstructured.Unstructured, error) {
+	var objects []*unstructured.Unstructured
+	decoder := utilyaml.NewYAMLOrJSONDecoder(bytes.NewReader(text), 4096)
+	for {
+		object := &unstructured.Unstructured{}
+		err := decoder.Decode(&object.Object)
+		if errors.Is(err, io.EOF) {
+			return objects, nil
+		}
+		if err != nil {
+			return nil, fmt.Errorf("decode object: %w", err)
+		}
+		if len(object.Object) > 0 {
+			objects = append(objects, object)
+		}
+	}
+}

@@ -1,0 +1,69 @@
+package local
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"time"
+
+	"k8s.io/utils/clock"
+)
+
+// Report prints what a program for developers does, each step with the time since the start.
+type Report struct {
+	out   io.Writer
+	clock clock.PassiveClock
+	begin time.Time
+	mu    sync.Mutex // keeps lines whole
+}
+
+// NewReport returns a report that begins now.
+func NewReport(out io.Writer, now clock.PassiveClock) *Report {
+	return &Report{out: out, clock: now, begin: now.Now()}
+}
+
+// Step prints a line with the time.
+func (r *Report) Step(format string, args ...any) {
+	r.Say(fmt.Sprintf("[%5.1f s] ", r.clock.Since(r.begin).Seconds()) + fmt.Sprintf(format, args...))
+}
+
+// Detail adds a line to the preceding step.
+func (r *Report) Detail(format string, args ...any) {
+	r.Say("          " + fmt.Sprintf(format, args...))
+}
+
+// Say prints text and a line end.
+func (r *Report) Say(text string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	_, _ = fmt.Fprintln(r.out, text)
+}
+
+// Write adds the output of programs and libraries to the preceding step.
+func (r *Report) Write(text []byte) (int, error) {
+	for line := range strings.SplitSeq(strings.TrimRight(string(text), "\n"), "\n") {
+		r.Detail("%s", line)
+	}
+	return len(text), nil
+}
+
+// Lines is a writer that is called with each complete line, without its end.
+type Lines struct {
+	To   func(line string)
+	rest []byte
+}
+
+// Write accepts parts of lines, too.
+func (l *Lines) Write(text []byte) (int, error) {
+	l.rest = append(l.rest, text...)
+	for {
+		line, rest, complete := bytes.Cut(l.rest, []byte("\n"))
+		if !complete {
+			return len(text), nil
+		}
+		l.rest = rest
+		l.To(string(line))
+	}
+}

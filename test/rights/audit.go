@@ -7,7 +7,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/url"
 	"os"
+	"path"
+	"slices"
+	"strings"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
 )
 
 // readAudit calls visit for each line. It skips text after the last line end, which is not complete yet.
@@ -32,14 +39,142 @@ func readAudit(from io.Reader, visit func(event)) error {
 	}
 }
 
-func readAuditFile(file string, visit func(event)) (err error) {
+func readAuditFile(file string, visit func(event)) error {
 	f, err := os.Open(file)
 	if err != nil {
 		return fmt.Errorf("read audit log: %w", err)
 	}
-	defer func() { err = errors.Join(err, f.Close()) }()
+	defer func() { _ = f.Close() }()
 	if err := readAudit(f, visit); err != nil {
 		return fmt.Errorf("%s: %w", file, err)
 	}
 	return nil
+}
+
+// event is an entry of an audit log at level Metadata.
+type event struct{ auditv1.Event }
+
+// outcome is the result of a request.
+type outcome string
+
+const (
+	// allowed requests passed authorization; later errors do not matter.
+	allowed outcome = "allowed"
+	// denied requests had no right.
+	denied outcome = "denied"
+	// refused requests had their right, but admission, or the rules for roles and bindings, refused them.
+	refused outcome = "refused"
+)
+
+func (e event) code() int32 {
+	if e.ResponseStatus == nil {
+		return 0
+	}
+	return e.ResponseStatus.Code
+}
+
+func (e event) outcome() outcome {
+	switch decision := e.Annotations["authorization.k8s.io/decision"]; {
+	case decision == "forbid", decision == "" && e.code() == 403, e.code() == 401:
+		return denied
+	case e.code() == 403:
+		return refused
+	}
+	return allowed
+}
+
+// allowedBy returns the role that allowed the request according to the API server, as "ClusterRole x"; empty if it does not say.
+func (e event) allowedBy() string {
+	_, rest, _ := strings.Cut(e.Annotations["authorization.k8s.io/reason"], " of ")
+	ref, _, _ := strings.Cut(rest, " to ")
+	return strings.ReplaceAll(ref, `"`, "")
+}
+
+// requests lists all authorization requests about the user for this event: the request itself; further checks of the API server, for which
+// there is no event; and for an impersonated request, the right to impersonate.
+func (e event) requests() []request {
+	if e.ImpersonatedUser != nil {
+		return impersonation(*e.ImpersonatedUser)
+	}
+	all := []request{e.request()}
+	if e.outcome() == allowed && e.code() >= 200 && e.code() < 300 {
+		all = append(all, e.implied(all[0].right)...)
+	}
+	return all
+}
+
+// request returns the request of the event itself. For a creation, the log has the name of the object, but the authorizer does not get it:
+// it is in the body, not in the URL.
+func (e event) request() request {
+	ref := e.ObjectRef
+	if ref == nil {
+		at := e.RequestURI
+		if parsed, err := url.Parse(at); err == nil {
+			at = parsed.Path
+		}
+		return request{right: right{verb: e.Verb, url: at}}
+	}
+	q := right{
+		verb: e.Verb, group: ref.APIGroup, resource: path.Join(ref.Resource, ref.Subresource), namespace: ref.Namespace, name: ref.Name,
+	}
+	if q.verb == "create" && ref.Subresource == "" || q.verb == "deletecollection" {
+		q.name = ""
+	}
+	if ref.Resource == "namespaces" {
+		q.namespace = "" // the log repeats the name
+	}
+	return request{right: q}
+}
+
+// implied lists further rights that were necessary for the request to succeed. A user with all rights of a role needs no "escalate" and no
+// "bind" for it; programs that write roles for others do need them.
+func (e event) implied(q right) []request {
+	if !slices.Contains([]string{"create", "update", "patch"}, q.verb) {
+		return nil
+	}
+	var all []request
+	if q.verb != "create" && e.code() == 201 { // the object did not exist, so the API server created it
+		made := q
+		made.verb = "create"
+		all = append(all, request{right: made})
+	}
+	add := func(verb, resource, name string) {
+		needed := right{verb: verb, group: q.group, resource: resource, namespace: q.namespace, name: name}
+		all = append(all, request{right: needed, anyName: name == ""})
+	}
+	switch q.resource + "." + q.group {
+	case "clusterroles.rbac.authorization.k8s.io", "roles.rbac.authorization.k8s.io":
+		add("escalate", q.resource, q.name)
+	case "clusterrolebindings.rbac.authorization.k8s.io":
+		add("bind", "clusterroles", "")
+	case "rolebindings.rbac.authorization.k8s.io":
+		add("bind", "clusterroles", "")
+		add("bind", "roles", "")
+	case "certificatesigningrequests/approval.certificates.k8s.io":
+		add("approve", "signers", "")
+	case "certificatesigningrequests/status.certificates.k8s.io":
+		add("sign", "signers", "")
+	}
+	return all
+}
+
+func impersonation(user authenticationv1.UserInfo) []request {
+	as := right{verb: "impersonate", resource: "users", name: user.Username}
+	if namespace, name, ok := serviceAccount(user.Username); ok {
+		as = right{verb: "impersonate", resource: "serviceaccounts", namespace: namespace, name: name}
+	}
+	all := []request{{right: as}}
+	for _, group := range user.Groups {
+		all = append(all, request{right: right{verb: "impersonate", resource: "groups", name: group}})
+	}
+	return all
+}
+
+// serviceAccount parses the name of a user.
+func serviceAccount(user string) (namespace, name string, ok bool) {
+	rest, ok := strings.CutPrefix(user, "system:serviceaccount:")
+	if !ok {
+		return "", "", false
+	}
+	return strings.Cut(rest, ":")
 }

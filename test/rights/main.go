@@ -38,16 +38,21 @@ type options struct {
 	command []string
 	// serverArgs are added to the command lines of the API servers of the command.
 	serverArgs []string
-	// forget removes the earlier evidence of the suites.
-	forget bool
-	// tidy removes reasons that are no longer needed.
-	tidy  bool
+	// forget removes the earlier evidence of the suites, tidy the reasons that are no longer needed.
+	forget, tidy bool
+	// check changes nothing.
 	check bool
 }
 
 func main() {
 	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := start(ctx, os.Args[1:], os.Stdout)
+	root, err := local.RepositoryRoot()
+	if err == nil {
+		var o options
+		if o, err = parse(os.Args[1:]); err == nil {
+			err = run(ctx, root, o, os.Stdout)
+		}
+	}
 	cancel()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "error:", err)
@@ -55,30 +60,18 @@ func main() {
 	}
 }
 
-func start(ctx context.Context, args []string, out io.Writer) error {
-	o, err := parse(args)
-	if err != nil {
-		return err
-	}
-	root, err := local.RepositoryRoot()
-	if err != nil {
-		return err
-	}
-	return run(ctx, root, o, out)
-}
-
 func parse(args []string) (options, error) {
 	var o options
 	flags := flag.NewFlagSet("rights", flag.ContinueOnError)
-	flags.Func("audit", "add what an audit log shows: [`suite`=]file", func(value string) error {
-		o.audit = append(o.audit, value)
-		return nil
-	})
+	list := func(to *[]string) func(string) error {
+		return func(value string) error {
+			*to = append(*to, value)
+			return nil
+		}
+	}
+	flags.Func("audit", "add what an audit log shows: [`suite`=]file", list(&o.audit))
 	flags.StringVar(&o.record, "record", "", "run the command that follows, as this `suite`, with API servers that keep audit logs")
-	flags.Func("apiserver", "give the command's API servers this `argument`, too", func(value string) error {
-		o.serverArgs = append(o.serverArgs, value)
-		return nil
-	})
+	flags.Func("apiserver", "give the command's API servers this `argument`, too", list(&o.serverArgs))
 	flags.BoolVar(&o.forget, "forget", false, "forget what the suite has used in earlier runs")
 	flags.BoolVar(&o.tidy, "tidy", false, "remove the reasons for rights that are used, or not granted any more")
 	flags.BoolVar(&o.check, "check", false, "change nothing, and fail unless each right has a use or a reason and the table is current")
@@ -95,34 +88,6 @@ func parse(args []string) (options, error) {
 	return o, nil
 }
 
-// state is the relevant content of the repository.
-type state struct {
-	root     string
-	binaries []grants
-	used     evidence
-	why      reasons
-}
-
-func (s state) usedFile() string {
-	return filepath.Join(s.root, "test", "rights", "testdata", "used.yaml")
-}
-
-func (s state) tableFile() string { return filepath.Join(s.root, "docs", "reference", "rights.md") }
-
-func (s state) reasonsFile() string { return filepath.Join(s.root, "test", "rights", "reasons.yaml") }
-
-func load(root string) (state, error) {
-	s := state{root: root, why: reasons{}}
-	var err error
-	if s.binaries, err = readGrants(root); err != nil {
-		return s, err
-	}
-	if s.used, err = readEvidence(s.usedFile()); err != nil {
-		return s, err
-	}
-	return s, readYAML(s.reasonsFile(), &s.why)
-}
-
 func run(ctx context.Context, root string, o options, out io.Writer) error {
 	dir, err := os.MkdirTemp("", "espalier-rights-")
 	if err != nil {
@@ -131,46 +96,13 @@ func run(ctx context.Context, root string, o options, out io.Writer) error {
 	defer func() { _ = os.RemoveAll(dir) }()
 	logs, failure := o.logs(ctx, dir, out)
 	s, err := load(root) // read late: another run may have added evidence meanwhile
-	if err != nil {
+	switch {
+	case err != nil:
 		return errors.Join(failure, err)
-	}
-	if o.check {
+	case o.check:
 		return s.check()
 	}
-	if len(logs) > 0 {
-		if err := s.collect(logs, o.forget, out); err != nil {
-			return errors.Join(failure, err)
-		}
-	}
-	if o.tidy {
-		s.why.keepNeeded(s.binaries, s.used)
-		if err := writeYAML(s.reasonsFile(), reasonsHeader, s.why); err != nil {
-			return errors.Join(failure, err)
-		}
-	}
-	for _, problem := range problems(s.binaries, s.used, s.why) {
-		fmt.Fprintln(out, problem)
-	}
-	if err := os.WriteFile(s.tableFile(), []byte(table(s.binaries, s.used, s.why)), 0o644); err != nil {
-		return errors.Join(failure, fmt.Errorf("write table: %w", err))
-	}
-	return failure
-}
-
-// check fails if rights, evidence, reasons and table do not match.
-func (s state) check() error {
-	all := problems(s.binaries, s.used, s.why)
-	content, err := os.ReadFile(s.tableFile())
-	if err != nil {
-		return fmt.Errorf("read table: %w", err)
-	}
-	if string(content) != table(s.binaries, s.used, s.why) {
-		all = append(all, "docs/reference/rights.md is not current: run make generate")
-	}
-	if len(all) > 0 {
-		return errors.New(strings.Join(all, "\n"))
-	}
-	return nil
+	return errors.Join(failure, s.update(logs, o, out))
 }
 
 // logs returns the files of each suite, after running the command, if there is one. It returns its logs even if the command fails.
@@ -193,21 +125,84 @@ func (o options) logs(ctx context.Context, dir string, out io.Writer) (map[strin
 	return logs, err
 }
 
-// collect adds the evidence from the logs.
-func (s state) collect(logs map[string][]string, forget bool, out io.Writer) error {
+// state is the relevant content of the repository, by right.
+type state struct {
+	root string
+	// granted contains every right, in the order of the table.
+	granted []grant
+	// used contains the suites that have used a right, in order.
+	used entries[[]string]
+	// reasons contain why a right is granted although no suite uses it.
+	reasons entries[string]
+}
+
+// Files in the repository.
+const (
+	usedFile    = "test/rights/testdata/used.yaml"
+	reasonsFile = "test/rights/reasons.yaml"
+	tableFile   = "docs/reference/rights.md"
+)
+
+func load(root string) (s state, err error) {
+	s.root = root
+	if s.granted, err = readGrants(root); err != nil {
+		return s, err
+	}
+	if s.used, err = readEntries[[]string](filepath.Join(root, usedFile)); err != nil {
+		return s, err
+	}
+	s.reasons, err = readEntries[string](filepath.Join(root, reasonsFile))
+	return s, err
+}
+
+// update adds the evidence from the logs, and writes the files.
+func (s state) update(logs map[string][]string, o options, out io.Writer) error {
 	for suite, files := range logs {
-		u := newUsage(s.binaries)
+		u := newUsage(s.granted)
 		for _, file := range files {
 			if err := readAuditFile(file, u.add); err != nil {
 				return err
 			}
 		}
-		if forget {
-			s.used.forget(suite)
+		if o.forget {
+			s.forget(suite)
 		}
-		s.used.merge(suite, u.used)
-		printReport(out, suite, u)
+		s.merge(suite, u.used)
+		u.print(out, suite)
 	}
-	s.used.keepGranted(s.binaries)
-	return s.used.write(s.usedFile())
+	if len(logs) > 0 {
+		s.keepGranted()
+		if err := s.used.write(filepath.Join(s.root, usedFile), usedHeader); err != nil {
+			return err
+		}
+	}
+	if o.tidy {
+		s.keepNeeded()
+		if err := s.reasons.write(filepath.Join(s.root, reasonsFile), reasonsHeader); err != nil {
+			return err
+		}
+	}
+	for _, problem := range s.problems() {
+		fmt.Fprintln(out, problem)
+	}
+	if err := os.WriteFile(filepath.Join(s.root, tableFile), []byte(s.table()), 0o644); err != nil {
+		return fmt.Errorf("write table: %w", err)
+	}
+	return nil
+}
+
+// check fails if rights, evidence, reasons and table do not match.
+func (s state) check() error {
+	all := s.problems()
+	content, err := os.ReadFile(filepath.Join(s.root, tableFile))
+	if err != nil {
+		return fmt.Errorf("read table: %w", err)
+	}
+	if string(content) != s.table() {
+		all = append(all, "docs/reference/rights.md is not current: run make generate")
+	}
+	if len(all) > 0 {
+		return errors.New(strings.Join(all, "\n"))
+	}
+	return nil
 }

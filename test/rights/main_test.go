@@ -50,8 +50,8 @@ func TestAnAuditLogIsKeptAndTheTableFollows(t *testing.T) {
 	g := NewWithT(t)
 	root := tree(t)
 	g.Expect(run(t.Context(), root, options{audit: []string{filepath.Join(root, "audit.log")}}, io.Discard)).To(Succeed())
-	g.Expect(readEvidence(filepath.Join(root, "test", "rights", "testdata", "used.yaml"))).
-		To(Equal(evidence{"x": {"espalier-x": {"list pods": {"e2e"}}}}))
+	g.Expect(readEntries[[]string](filepath.Join(root, "test", "rights", "testdata", "used.yaml"))).
+		To(Equal(entries[[]string]{{"x", "espalier-x", "list pods"}: {"e2e"}}))
 	g.Expect(run(t.Context(), root, options{check: true}, io.Discard)).To(Succeed())
 
 	page := filepath.Join(root, "docs", "reference", "rights.md")
@@ -74,9 +74,7 @@ func TestReasonsAreTidied(t *testing.T) {
 			`x: espalier-x: "list pods" is used, so that its reason is not needed: remove it from reasons.yaml`))
 
 	g.Expect(run(t.Context(), root, options{tidy: true}, io.Discard)).To(Succeed())
-	kept := reasons{}
-	g.Expect(readYAML(file, &kept)).To(Succeed())
-	g.Expect(kept).To(Equal(reasons{"x": {"espalier-x": {"watch pods": "Late."}}}))
+	g.Expect(readEntries[string](file)).To(Equal(entries[string]{{"x", "espalier-x", "watch pods"}: "Late."}))
 	g.Expect(run(t.Context(), root, options{check: true}, io.Discard)).To(Succeed())
 }
 
@@ -87,8 +85,8 @@ func TestASuiteIsForgotten(t *testing.T) {
 	g.Expect(run(t.Context(), root, options{audit: []string{"one=" + log, "two=" + log}}, io.Discard)).To(Succeed())
 	g.Expect(os.WriteFile(log, nil, 0o600)).To(Succeed())
 	g.Expect(run(t.Context(), root, options{audit: []string{"one=" + log}, forget: true}, io.Discard)).To(Succeed())
-	g.Expect(readEvidence(filepath.Join(root, "test", "rights", "testdata", "used.yaml"))).
-		To(Equal(evidence{"x": {"espalier-x": {"list pods": {"two"}}}}))
+	g.Expect(readEntries[[]string](filepath.Join(root, "test", "rights", "testdata", "used.yaml"))).
+		To(Equal(entries[[]string]{{"x", "espalier-x", "list pods"}: {"two"}}))
 }
 
 func TestACommandsAPIServersKeepLogs(t *testing.T) {
@@ -105,8 +103,8 @@ func TestACommandsAPIServersKeepLogs(t *testing.T) {
 	command := []string{"/bin/sh", "-c", `"$KUBEBUILDER_ASSETS/kube-apiserver" --secure-port=1; exec "$KUBEBUILDER_ASSETS/etcd"`}
 	err := run(t.Context(), root, options{record: "internal/x", command: command, serverArgs: []string{"--more"}}, io.Discard)
 	g.Expect(err).To(MatchError(ContainSubstring("exit status 3")), "the command's own failure is reported")
-	g.Expect(readEvidence(filepath.Join(root, "test", "rights", "testdata", "used.yaml"))).
-		To(Equal(evidence{"x": {"espalier-x": {"list pods": {"internal/x"}}}}))
+	g.Expect(readEntries[[]string](filepath.Join(root, "test", "rights", "testdata", "used.yaml"))).
+		To(Equal(entries[[]string]{{"x", "espalier-x", "list pods"}: {"internal/x"}}))
 }
 
 func TestACommandThatStartsNoAPIServer(t *testing.T) {

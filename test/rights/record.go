@@ -37,58 +37,44 @@ $guard %q "$@" --audit-policy-file=%q --audit-log-path=%q/$$.log --audit-log-max
 // record runs a command and returns the audit logs of all API servers that it starts. The folder of the control plane's binaries is
 // replaced by one with an API server that writes an audit log. It returns the logs even if the command fails.
 func record(ctx context.Context, dir string, o options, out io.Writer) ([]string, error) {
-	command := o.command
 	built, err := local.Assets(ctx, out)
 	if err != nil {
 		return nil, err
 	}
-	assets, err := wrap(dir, built, o.serverArgs)
-	if err != nil {
+	assets, logs := filepath.Join(dir, "assets"), filepath.Join(dir, "logs")
+	if err := wrap(built, assets, logs, o.serverArgs); err != nil {
 		return nil, fmt.Errorf("prepare audit logs: %w", err)
 	}
-	cmd := exec.CommandContext(ctx, command[0], command[1:]...)
+	cmd := exec.CommandContext(ctx, o.command[0], o.command[1:]...)
 	cmd.Env = append(os.Environ(), local.AssetsVariable+"="+assets)
 	cmd.Stdout, cmd.Stderr = out, out
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	failure := cmd.Run()
 	if failure != nil {
-		failure = fmt.Errorf("run %s: %w", strings.Join(command, " "), failure)
+		failure = fmt.Errorf("run %s: %w", strings.Join(o.command, " "), failure)
 	}
-	logs, err := filepath.Glob(filepath.Join(dir, "logs", "*.log"))
-	if err == nil && len(logs) == 0 {
+	files, err := filepath.Glob(filepath.Join(logs, "*.log"))
+	if err == nil && len(files) == 0 {
 		err = errors.New("the command has started no API server")
 	}
-	return logs, errors.Join(failure, err)
+	return files, errors.Join(failure, err)
 }
 
-// wrap creates a folder with links to all built binaries, and an API server that writes a log below dir and gets more arguments.
-func wrap(dir, built string, more []string) (string, error) {
-	assets := filepath.Join(dir, "assets")
-	for _, each := range []string{assets, filepath.Join(dir, "logs")} {
-		if err := os.MkdirAll(each, 0o700); err != nil {
-			return "", err
+// wrap creates a folder with links to all built binaries, and an API server that writes a log to the other folder and gets more arguments.
+func wrap(built, assets, logs string, more []string) error {
+	binaries, err := filepath.Glob(filepath.Join(built, "*"))
+	err = errors.Join(err, os.MkdirAll(assets, 0o700), os.MkdirAll(logs, 0o700))
+	for _, binary := range binaries {
+		if filepath.Base(binary) != apiServer {
+			err = errors.Join(err, os.Symlink(binary, filepath.Join(assets, filepath.Base(binary))))
 		}
 	}
-	files, err := os.ReadDir(built)
-	if err != nil {
-		return "", err
-	}
-	for _, file := range files {
-		if file.Name() == apiServer {
-			continue
-		}
-		if err := os.Symlink(filepath.Join(built, file.Name()), filepath.Join(assets, file.Name())); err != nil {
-			return "", err
-		}
-	}
-	policy := filepath.Join(dir, "policy.yaml")
+	policy := filepath.Join(assets, "policy.yaml")
 	var script strings.Builder
-	fmt.Fprintf(&script, wrapper, filepath.Join(built, apiServer), policy, filepath.Join(dir, "logs"))
+	fmt.Fprintf(&script, wrapper, filepath.Join(built, apiServer), policy, logs)
 	for _, each := range more {
 		fmt.Fprintf(&script, " %q", each)
 	}
-	return assets, errors.Join(
-		os.WriteFile(policy, []byte(auditPolicy), 0o600),
-		os.WriteFile(filepath.Join(assets, apiServer), []byte(script.String()+"\n"), 0o700),
-	)
+	return errors.Join(err, os.WriteFile(policy, []byte(auditPolicy), 0o600),
+		os.WriteFile(filepath.Join(assets, apiServer), []byte(script.String()+"\n"), 0o700))
 }

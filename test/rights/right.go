@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/component-helpers/auth/rbac/validation"
 )
 
 // anything is the wildcard for verbs, groups, resources and URLs, as in the rules of roles.
@@ -54,57 +55,51 @@ func (r right) isWildcard() bool {
 func expand(rules []rbacv1.PolicyRule, namespace string) []right {
 	all := make([]right, 0, len(rules))
 	for _, rule := range rules {
-		all = append(all, expandRule(rule, namespace)...)
+		for _, each := range validation.BreakdownRule(rule) {
+			r := right{verb: each.Verbs[0]}
+			if len(each.NonResourceURLs) > 0 {
+				r.url = each.NonResourceURLs[0]
+			} else {
+				r.group, r.resource, r.name, r.namespace = each.APIGroups[0], each.Resources[0], strings.Join(each.ResourceNames, ""), namespace
+			}
+			all = append(all, r)
+		}
 	}
-	slices.SortFunc(all, compare)
+	slices.SortFunc(all, func(a, b right) int {
+		return cmp.Or(
+			strings.Compare(a.url, b.url), strings.Compare(a.namespace, b.namespace), strings.Compare(a.group, b.group),
+			strings.Compare(a.resource, b.resource), strings.Compare(a.name, b.name), strings.Compare(a.verb, b.verb),
+		)
+	})
 	return slices.Compact(all)
 }
 
-func expandRule(rule rbacv1.PolicyRule, namespace string) []right {
-	names := rule.ResourceNames
-	if len(names) == 0 {
-		names = []string{""}
+// rule returns a rule with only this right.
+func (r right) rule() []rbacv1.PolicyRule {
+	rule := rbacv1.PolicyRule{Verbs: []string{r.verb}}
+	if r.url != "" {
+		rule.NonResourceURLs = []string{r.url}
+	} else {
+		rule.APIGroups, rule.Resources = []string{r.group}, []string{r.resource}
 	}
-	all := make([]right, 0, len(rule.Verbs))
-	for _, verb := range rule.Verbs {
-		for _, url := range rule.NonResourceURLs {
-			all = append(all, right{verb: verb, url: url})
-		}
-		for _, group := range rule.APIGroups {
-			for _, resource := range rule.Resources {
-				for _, name := range names {
-					all = append(all, right{verb: verb, group: group, resource: resource, name: name, namespace: namespace})
-				}
-			}
-		}
+	if r.name != "" {
+		rule.ResourceNames = []string{r.name}
 	}
-	return all
+	return []rbacv1.PolicyRule{rule}
 }
 
-// compare sorts rights for the same objects together.
-func compare(a, b right) int {
-	return cmp.Or(
-		strings.Compare(a.url, b.url), strings.Compare(a.namespace, b.namespace), strings.Compare(a.group, b.group),
-		strings.Compare(a.resource, b.resource), strings.Compare(a.name, b.name), strings.Compare(a.verb, b.verb),
-	)
+// request contains the attributes of a request for an authorizer, in the form of the right that allows only this request.
+type request struct {
+	right
+	// anyName is true if the log does not contain the name of the object.
+	anyName bool
 }
 
 // allows reports whether the right is sufficient for the request, like the API server's RBAC authorizer.
 func (r right) allows(q request) bool {
-	if r.verb != q.verb && r.verb != anything {
-		return false
+	if q.anyName {
+		q.name = r.name
 	}
-	if q.url != "" {
-		prefix, open := strings.CutSuffix(r.url, anything)
-		return r.url != "" && (r.url == q.url || open && strings.HasPrefix(q.url, prefix))
-	}
-	return r.resource != "" && (r.group == q.group || r.group == anything) && r.covers(q.resource, q.subresource) &&
-		(r.name == "" || q.anyName || r.name == q.name) && (r.namespace == "" || r.namespace == q.namespace)
-}
-
-func (r right) covers(resource, subresource string) bool {
-	if subresource == "" {
-		return r.resource == resource || r.resource == anything
-	}
-	return r.resource == resource+"/"+subresource || r.resource == anything+"/"+subresource || r.resource == anything
+	covers, _ := validation.Covers(r.rule(), q.rule())
+	return covers && (r.namespace == "" || r.namespace == q.namespace)
 }

@@ -1,41 +1,31 @@
 package main
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
-	"io"
-	"io/fs"
-	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/espalier-dev/espalier/test/local"
 )
 
 // systemNamespace is the namespace of the binaries in deploy/.
 const systemNamespace = "espalier-system"
 
-// clusterAdmin is a role that every API server has.
-const clusterAdmin = "cluster-admin"
-
-// role is a role that a binary ships, or that is bound to it.
-type role struct {
-	name string
-	// namespace is the namespace of a Role; empty for a ClusterRole.
-	namespace string
-	// bound is true if deploy/<binary>/base binds it to the binary; users bind other roles if they need them.
-	bound  bool
-	rights []right
-}
-
-// grants are the roles of a binary.
-type grants struct {
-	binary string
-	roles  []role
+// grant is a right in a role that a binary ships, or that is bound to it. A Role, and a ClusterRole that is bound in one namespace, has the
+// namespace before its name in the key, separated by a slash.
+type grant struct {
+	key
+	// bound is true if deploy/<binary>/base binds the role to the binary; users bind other roles if they need them.
+	bound bool
+	right right
 }
 
 // manifest contains the fields of an object in deploy/ that are used.
@@ -47,8 +37,8 @@ type manifest struct {
 	Subjects          []rbacv1.Subject    `json:"subjects"`
 }
 
-// readGrants reads the roles of all binaries below deploy/ of the root, sorted by name.
-func readGrants(root string) ([]grants, error) {
+// readGrants reads the roles of all binaries below deploy/ of the root, sorted by binary and role.
+func readGrants(root string) ([]grant, error) {
 	folders, err := filepath.Glob(filepath.Join(root, "deploy", "*", "rbac"))
 	if err != nil {
 		return nil, fmt.Errorf("find roles: %w", err)
@@ -56,13 +46,13 @@ func readGrants(root string) ([]grants, error) {
 	if len(folders) == 0 {
 		return nil, errors.New("find roles: there is no deploy/<binary>/rbac; run this in the root of the repository")
 	}
-	var all []grants
+	var all []grant
 	for _, folder := range folders {
-		shipped, err := readManifests(folder)
+		shipped, err := decode(local.ReadManifests(folder))
 		if err != nil {
 			return nil, err
 		}
-		base, err := readManifests(filepath.Join(filepath.Dir(folder), "base"))
+		base, err := decode(local.ReadManifests(filepath.Join(filepath.Dir(folder), "base")))
 		if err != nil {
 			return nil, err
 		}
@@ -70,108 +60,74 @@ func readGrants(root string) ([]grants, error) {
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, each)
+		all = append(all, each...)
 	}
 	return all, nil
 }
 
-func readManifests(folder string) ([]manifest, error) {
-	files, err := filepath.Glob(filepath.Join(folder, "*.yaml"))
+// decode returns the manifests of objects. It takes the results of the functions of package local.
+func decode(objects []*unstructured.Unstructured, err error) ([]manifest, error) {
+	all := make([]manifest, len(objects))
+	for i, each := range objects {
+		err = errors.Join(err, runtime.DefaultUnstructuredConverter.FromUnstructured(each.Object, &all[i]))
+	}
 	if err != nil {
-		return nil, fmt.Errorf("find manifests: %w", err)
-	}
-	if _, err := os.Stat(folder); errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("find manifests: %w", err)
-	}
-	var all []manifest
-	for _, file := range files {
-		content, err := os.ReadFile(file)
-		if err != nil {
-			return nil, fmt.Errorf("read manifests: %w", err)
-		}
-		found, err := decodeManifests(content)
-		if err != nil {
-			return nil, fmt.Errorf("read %s: %w", file, err)
-		}
-		all = append(all, found...)
+		return nil, fmt.Errorf("read roles: %w", err)
 	}
 	return all, nil
 }
 
-func decodeManifests(content []byte) ([]manifest, error) {
-	decoder := utilyaml.NewYAMLOrJSONDecoder(bytes.NewReader(content), 4096)
-	var all []manifest
-	for {
-		var each manifest
-		err := decoder.Decode(&each)
-		if errors.Is(err, io.EOF) {
-			return all, nil
-		}
-		if err != nil {
-			return nil, fmt.Errorf("decode object: %w", err)
-		}
-		if each.Kind != "" {
-			all = append(all, each)
+// grantsOf returns the rights in the roles that a binary ships, and in those that the bindings of its base give to its ServiceAccount. A
+// ClusterRole that is bound in a namespace applies only there.
+func grantsOf(binary string, shipped, base []manifest) ([]grant, error) {
+	var all []grant
+	add := func(role manifest, namespace string, bound bool) {
+		for _, each := range expand(role.Rules, namespace) {
+			all = append(all, grant{key: key{binary, path.Join(namespace, role.Name), each.String()}, bound: bound, right: each})
 		}
 	}
-}
-
-// grantsOf returns the roles that a binary ships and those that the bindings of its base give to its ServiceAccount. A ClusterRole that is
-// bound in a namespace applies only there.
-func grantsOf(binary string, shipped, base []manifest) (grants, error) {
-	all := grants{binary: binary}
 	given := map[string]bool{}
 	for _, binding := range base {
-		if !gives(binding, "espalier-"+binary) {
+		if !binding.gives("espalier-" + binary) {
 			continue
 		}
-		found, err := boundRole(binding, shipped)
+		role, err := boundRole(binding, shipped)
 		if err != nil {
-			return grants{}, fmt.Errorf("read roles of %s: %w", binary, err)
+			return nil, fmt.Errorf("read roles of %s: %w", binary, err)
 		}
-		given[binding.RoleRef.Kind+" "+found.key()] = true
-		all.roles = append(all.roles, found)
+		given[path.Join(role.Kind, binding.Namespace, role.Name)] = true
+		add(role, binding.Namespace, true)
 	}
 	for _, each := range shipped {
-		found := role{name: each.Name, namespace: each.Namespace, rights: expand(each.Rules, each.Namespace)}
-		if isRole(each) && !given[each.Kind+" "+found.key()] {
-			all.roles = append(all.roles, found)
+		isRole := each.Kind == "ClusterRole" || each.Kind == "Role"
+		if isRole && !given[path.Join(each.Kind, each.Namespace, each.Name)] {
+			add(each, each.Namespace, false)
 		}
 	}
-	slices.SortFunc(all.roles, func(a, b role) int { return strings.Compare(a.key(), b.key()) })
+	slices.SortStableFunc(all, func(a, b grant) int { return strings.Compare(a.role, b.role) })
 	return all, nil
 }
 
-func isRole(m manifest) bool { return m.Kind == "ClusterRole" || m.Kind == "Role" }
-
 // gives reports whether the object binds a role to the ServiceAccount in the namespace of the binaries.
-func gives(binding manifest, account string) bool {
-	if binding.Kind != "ClusterRoleBinding" && binding.Kind != "RoleBinding" {
-		return false
-	}
-	return slices.Contains(binding.Subjects, rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: systemNamespace, Name: account})
+func (m manifest) gives(account string) bool {
+	return (m.Kind == "ClusterRoleBinding" || m.Kind == "RoleBinding") &&
+		slices.Contains(m.Subjects, rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: systemNamespace, Name: account})
 }
 
-func boundRole(binding manifest, shipped []manifest) (role, error) {
+// boundRole returns the role of a binding: a shipped one, or cluster-admin, which every API server has.
+func boundRole(binding manifest, shipped []manifest) (manifest, error) {
 	ref := binding.RoleRef
-	if ref.Kind == "ClusterRole" && ref.Name == clusterAdmin {
-		all := rbacv1.PolicyRule{
-			Verbs: []string{anything}, APIGroups: []string{anything}, Resources: []string{anything}, NonResourceURLs: []string{anything},
-		}
-		return role{name: clusterAdmin, bound: true, rights: expand([]rbacv1.PolicyRule{all}, binding.Namespace)}, nil
+	if ref.Kind == "ClusterRole" && ref.Name == "cluster-admin" {
+		all := []string{anything}
+		return manifest{
+			TypeMeta: metav1.TypeMeta{Kind: ref.Kind}, ObjectMeta: metav1.ObjectMeta{Name: ref.Name},
+			Rules: []rbacv1.PolicyRule{{Verbs: all, APIGroups: all, Resources: all, NonResourceURLs: all}},
+		}, nil
 	}
 	for _, each := range shipped {
 		if each.Kind == ref.Kind && each.Name == ref.Name && (each.Kind == "ClusterRole" || each.Namespace == binding.Namespace) {
-			return role{name: each.Name, namespace: binding.Namespace, bound: true, rights: expand(each.Rules, binding.Namespace)}, nil
+			return each, nil
 		}
 	}
-	return role{}, fmt.Errorf("%s %s gives %s %s, which is not shipped beside it", binding.Kind, binding.Name, ref.Kind, ref.Name)
-}
-
-// key identifies the role among those of its binary.
-func (r role) key() string {
-	if r.namespace == "" {
-		return r.name
-	}
-	return r.namespace + "/" + r.name
+	return manifest{}, fmt.Errorf("%s %s gives %s %s, which is not shipped beside it", binding.Kind, binding.Name, ref.Kind, ref.Name)
 }

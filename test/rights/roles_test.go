@@ -4,6 +4,8 @@ import (
 	"testing"
 
 	. "github.com/onsi/gomega"
+
+	"github.com/espalier-dev/espalier/test/local"
 )
 
 const shippedRoles = `
@@ -28,69 +30,67 @@ subjects: [{kind: ServiceAccount, name: espalier-x, namespace: espalier-system}]
 `
 
 func TestGrantsOf(t *testing.T) {
-	source := role{name: "espalier-x-source", bound: true, rights: []right{{verb: "list", resource: "pods"}}}
-	extra := role{name: "espalier-x-extra", rights: []right{{verb: "list", resource: "nodes"}}}
-	lease := role{
-		name: "espalier-x-lease", namespace: "espalier-system",
-		rights: []right{{verb: "create", resource: "events", namespace: "espalier-system"}},
+	of := func(role string, bound bool, r right) grant {
+		return grant{key: key{"x", role, r.String()}, bound: bound, right: r}
 	}
-	unbound := source
-	unbound.bound = false
-	admin := role{name: "cluster-admin", bound: true, rights: []right{{verb: "*", group: "*", resource: "*"}, {verb: "*", url: "*"}}}
-	limited := role{
-		name: "espalier-x-extra", namespace: "kube-system", bound: true,
-		rights: []right{{verb: "list", resource: "nodes", namespace: "kube-system"}},
+	pods, nodes := right{verb: "list", resource: "pods"}, right{verb: "list", resource: "nodes"}
+	events := right{verb: "create", resource: "events", namespace: "espalier-system"}
+	inSystem := right{verb: "list", resource: "nodes", namespace: "kube-system"}
+	lease, extra := of("espalier-system/espalier-x-lease", false, events), of("espalier-x-extra", false, nodes)
+	source, unbound := of("espalier-x-source", true, pods), of("espalier-x-source", false, pods)
+	admin := []grant{
+		of("cluster-admin", true, right{verb: "*", group: "*", resource: "*"}), of("cluster-admin", true, right{verb: "*", url: "*"}),
 	}
+	limited := of("kube-system/espalier-x-extra", true, inSystem)
 
 	for name, tc := range map[string]struct {
 		base string
-		want []role
+		want []grant
 	}{
-		"no binding":     {"", []role{lease, extra, unbound}},
-		"a cluster role": {binding, []role{lease, extra, source}},
+		"no binding":     {"", []grant{lease, extra, unbound}},
+		"a cluster role": {binding, []grant{lease, extra, source}},
 		"another's ServiceAccount": {`
 kind: ClusterRoleBinding
 metadata: {name: a}
 roleRef: {kind: ClusterRole, name: espalier-x-source}
 subjects: [{kind: ServiceAccount, name: espalier-x, namespace: default}]
-`, []role{lease, extra, unbound}},
+`, []grant{lease, extra, unbound}},
 		"a role in its namespace": {binding + `
 ---
 kind: RoleBinding
 metadata: {name: b, namespace: espalier-system}
 roleRef: {kind: Role, name: espalier-x-lease}
 subjects: [{kind: ServiceAccount, name: espalier-x, namespace: espalier-system}]
-`, []role{{name: lease.name, namespace: lease.namespace, bound: true, rights: lease.rights}, extra, source}},
+`, []grant{of("espalier-system/espalier-x-lease", true, events), extra, source}},
 		"cluster-admin": {`
 kind: ClusterRoleBinding
 metadata: {name: a}
 roleRef: {kind: ClusterRole, name: cluster-admin}
 subjects: [{kind: ServiceAccount, name: espalier-x, namespace: espalier-system}]
-`, []role{admin, lease, extra, unbound}},
+`, append(admin, lease, extra, unbound)},
 		"a cluster role in one namespace": {`
 kind: RoleBinding
 metadata: {name: b, namespace: kube-system}
 roleRef: {kind: ClusterRole, name: espalier-x-extra}
 subjects: [{kind: ServiceAccount, name: espalier-x, namespace: espalier-system}]
-`, []role{lease, extra, unbound, limited}},
+`, []grant{lease, extra, unbound, limited}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
-			shipped, err := decodeManifests([]byte(shippedRoles))
+			shipped, err := decode(local.ParseManifests([]byte(shippedRoles)))
 			g.Expect(err).NotTo(HaveOccurred())
-			base, err := decodeManifests([]byte(tc.base))
+			base, err := decode(local.ParseManifests([]byte(tc.base)))
 			g.Expect(err).NotTo(HaveOccurred())
 			got, err := grantsOf("x", shipped, base)
 			g.Expect(err).NotTo(HaveOccurred())
-			g.Expect(got.binary).To(Equal("x"))
-			g.Expect(got.roles).To(ConsistOf(tc.want))
+			g.Expect(got).To(ConsistOf(tc.want))
 		})
 	}
 }
 
 func TestABindingOfARoleThatIsNotThere(t *testing.T) {
 	g := NewWithT(t)
-	base, err := decodeManifests([]byte(binding))
+	base, err := decode(local.ParseManifests([]byte(binding)))
 	g.Expect(err).NotTo(HaveOccurred())
 	_, err = grantsOf("x", nil, base)
 	g.Expect(err).To(MatchError("read roles of x: ClusterRoleBinding a gives ClusterRole espalier-x-source, which is not shipped beside it"))

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 )
@@ -28,40 +29,11 @@ rights mean and how to give fewer.
 
 `
 
-// figures are the counts for a binary or a role.
+// figures are the counts of all binaries or of one.
 type figures struct{ granted, used, justified int }
 
-// table returns the contents of docs/reference/rights.md.
-func table(binaries []grants, used evidence, why reasons) string {
-	var sections, summary strings.Builder
-	summary.WriteString("| binary | rights granted | used | with a reason instead |\n|---|---|---|---|\n")
-	var total figures
-	for _, each := range binaries {
-		text, f := section(each, used, why)
-		sections.WriteString(text)
-		fmt.Fprintf(&summary, "| [%s](#%s) | %d | %d | %d |\n", each.binary, each.binary, f.granted, f.used, f.justified)
-		total = figures{total.granted + f.granted, total.used + f.used, total.justified + f.justified}
-	}
-	fmt.Fprintf(&summary, "| all | %d | %d | %d |\n", total.granted, total.used, total.justified)
-	return preface + summary.String() + sections.String()
-}
-
-func section(of grants, used evidence, why reasons) (string, figures) {
-	var text strings.Builder
-	var f figures
-	fmt.Fprintf(&text, "\n## %s\n", of.binary)
-	for _, r := range of.roles {
-		if len(r.rights) == 0 {
-			continue
-		}
-		fmt.Fprintf(&text, "\n%s:\n\n| right | used by, or why it is granted |\n|---|---|\n", r.title())
-		for _, each := range r.rights {
-			suites, reason := used.of(use{of.binary, r.key(), each}), why[of.binary][r.key()][each.String()]
-			f.add(suites, reason)
-			fmt.Fprintf(&text, "| %s | %s |\n", cell("`"+each.String()+"`"), cell(account(suites, reason)))
-		}
-	}
-	return text.String(), f
+func (f figures) row(binary string) string {
+	return fmt.Sprintf("| %s | %d | %d | %d |\n", binary, f.granted, f.used, f.justified)
 }
 
 func (f *figures) add(suites []string, reason string) {
@@ -74,39 +46,56 @@ func (f *figures) add(suites []string, reason string) {
 	}
 }
 
-func (r role) title() string {
-	kind, where := "ClusterRole", ""
-	if r.namespace != "" {
-		kind, where = "Role", " in namespace `"+r.namespace+"`"
+// table returns the contents of docs/reference/rights.md.
+func (s state) table() string {
+	var sections, summary strings.Builder
+	summary.WriteString("| binary | rights granted | used | with a reason instead |\n|---|---|---|---|\n")
+	var total figures
+	for rest := s.granted; len(rest) > 0; {
+		binary, own := rest[0].binary, figures{}
+		fmt.Fprintf(&sections, "\n## %s\n", binary)
+		for role := ""; len(rest) > 0 && rest[0].binary == binary; rest = rest[1:] {
+			each := rest[0]
+			if each.role != role {
+				role = each.role
+				fmt.Fprintf(&sections, "\n%s:\n\n| right | used by, or why it is granted |\n|---|---|\n", each.title())
+			}
+			suites, reason := s.used[each.key], s.reasons[each.key]
+			own.add(suites, reason)
+			total.add(suites, reason)
+			fmt.Fprintf(&sections, "| %s | %s |\n", cell("`"+each.text+"`"), cell(account(suites, reason)))
+		}
+		summary.WriteString(own.row(fmt.Sprintf("[%s](#%s)", binary, binary)))
 	}
-	if !r.bound {
-		where += ", which is not bound by default"
+	return preface + summary.String() + total.row("all") + sections.String()
+}
+
+// title describes the role of the right.
+func (g grant) title() string {
+	title := "ClusterRole `" + g.role + "`"
+	if namespace, name, found := strings.Cut(g.role, "/"); found {
+		title = "Role `" + name + "` in namespace `" + namespace + "`"
 	}
-	return kind + " `" + r.name + "`" + where
+	if !g.bound {
+		title += ", which is not bound by default"
+	}
+	return title
 }
 
 func account(suites []string, reason string) string {
 	reason = strings.Join(strings.Fields(reason), " ")
-	switch {
-	case len(suites) == 0 && reason == "":
-		return "**not used, and no reason is given**"
-	case len(suites) == 0:
-		return reason
+	if len(suites) == 0 {
+		return cmp.Or(reason, "**not used, and no reason is given**")
 	}
-	var all []string
+	all := make([]string, 0, len(suites))
 	for _, suite := range suites {
+		mark := "*"
 		if strings.Contains(suite, "/") {
-			suite = "`" + suite + "`"
-		} else {
-			suite = "*" + suite + "*"
+			mark = "`"
 		}
-		all = append(all, suite)
+		all = append(all, mark+suite+mark)
 	}
-	text := strings.Join(all, ", ")
-	if reason != "" {
-		text += ". " + reason
-	}
-	return text
+	return strings.TrimSuffix(strings.Join(all, ", ")+". "+reason, ". ")
 }
 
 func cell(text string) string { return strings.ReplaceAll(text, "|", `\|`) }

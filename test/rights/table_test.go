@@ -9,18 +9,21 @@ import (
 
 func TestTable(t *testing.T) {
 	g := NewWithT(t)
-	granted := []grants{{binary: "x", roles: []role{
-		{name: "cluster-admin", bound: true, rights: []right{{verb: "*", group: "*", resource: "*"}}},
-		{name: "empty"},
-		{
-			name: "r", namespace: "n",
-			rights: []right{{verb: "list", resource: "pods", namespace: "n"}, {verb: "get", resource: "pods", namespace: "n"}},
+	of := func(role string, bound bool, r right) grant {
+		return grant{key: key{"x", role, r.String()}, bound: bound, right: r}
+	}
+	got := state{
+		granted: []grant{
+			of("cluster-admin", true, right{verb: "*", group: "*", resource: "*"}),
+			of("n/r", false, right{verb: "list", resource: "pods", namespace: "n"}),
+			of("n/r", false, right{verb: "get", resource: "pods", namespace: "n"}),
+			of("s", true, right{verb: "get", url: "/x"}),
 		},
-		{name: "s", bound: true, rights: []right{{verb: "get", url: "/x"}}},
-	}}}
-	got := table(granted,
-		evidence{"x": {"cluster-admin": {"* *.*": {"e2e"}}, "n/r": {"list pods in n": {"e2e", "internal/x"}}}},
-		reasons{"x": {"cluster-admin": {"* *.*": "Sets may hold\nanything."}, "n/r": {"get pods in n": "For a | b."}}})
+		used: entries[[]string]{{"x", "cluster-admin", "* *.*"}: {"e2e"}, {"x", "n/r", "list pods in n"}: {"e2e", "internal/x"}},
+		reasons: entries[string]{
+			{"x", "cluster-admin", "* *.*"}: "Sets may hold\nanything.", {"x", "n/r", "get pods in n"}: "For a | b.",
+		},
+	}.table()
 	text, ok := strings.CutPrefix(got, preface)
 	g.Expect(ok).To(BeTrue())
 	g.Expect(text).To(Equal("| binary | rights granted | used | with a reason instead |\n|---|---|---|---|\n" +

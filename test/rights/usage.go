@@ -1,115 +1,130 @@
 package main
 
-import "strings"
+import (
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+)
 
 // usage records how binaries have used their rights.
 type usage struct {
-	binaries []grants
-	// used contains every right that was used, by binary and role.
-	used map[use]bool
-	// seen contains requests that have been processed: logs repeat few requests very often.
-	seen map[seen]bool
+	granted []grant
+	// used contains every right that was used.
+	used map[key]bool
+	// seen contains requests that have been processed, by binary: logs repeat few requests very often.
+	seen map[string]map[request]bool
 	// denied, refused and beyond count requests by binary and then by text. Beyond contains those that were allowed although no role of the
 	// binary allows them: all users have some rights, and tests grant more rights in some cases.
-	denied, refused, beyond map[string]map[string]int
+	denied, refused, beyond counts
 }
 
-// use is a right of a binary's role.
-type use struct {
-	binary, role string
-	right        right
-}
+type counts map[string]map[string]int
 
-type seen struct {
-	binary  string
-	request request
-}
-
-func newUsage(binaries []grants) *usage {
-	return &usage{
-		binaries: binaries, used: map[use]bool{}, seen: map[seen]bool{},
-		denied: map[string]map[string]int{}, refused: map[string]map[string]int{}, beyond: map[string]map[string]int{},
+func (c counts) add(binary, text string) {
+	if c[binary] == nil {
+		c[binary] = map[string]int{}
 	}
+	c[binary][text]++
 }
 
-// accounts are ServiceAccounts with which tests run only a part of a binary.
-func accounts() map[string]string {
-	return map[string]string{"collector": "managedresource-controller", "garbage-collector": "managedresource-controller"}
+func newUsage(granted []grant) *usage {
+	u := &usage{
+		granted: granted, used: map[key]bool{}, seen: map[string]map[request]bool{}, denied: counts{}, refused: counts{}, beyond: counts{},
+	}
+	for _, each := range granted {
+		u.seen[each.binary] = map[request]bool{}
+	}
+	return u
 }
 
 // binaryOf returns the binary whose ServiceAccount the user is: espalier-<binary> in the namespace of deploy/, <binary> in the namespaces
 // of tests. It returns false for all others, including those of the controller manager, one of which has the name of a binary.
-func (u *usage) binaryOf(user string) (grants, bool) {
+func (u *usage) binaryOf(user string) (string, bool) {
 	namespace, name, ok := serviceAccount(user)
 	if !ok || namespace == "kube-system" {
-		return grants{}, false
+		return "", false
 	}
 	name = strings.TrimPrefix(name, "espalier-")
-	if of := accounts()[name]; of != "" {
-		name = of
+	if name == "collector" || name == "garbage-collector" { // with these, tests run only a part of the binary
+		name = "managedresource-controller"
 	}
-	for _, each := range u.binaries {
-		if each.binary == name {
-			return each, true
-		}
-	}
-	return grants{}, false
+	return name, u.seen[name] != nil
 }
 
 // add processes an event.
 func (u *usage) add(e event) {
-	of, ok := u.binaryOf(e.User.Username)
+	binary, ok := u.binaryOf(e.User.Username)
 	if !ok {
 		return
 	}
+	own := e.request()
 	switch e.outcome() {
 	case denied:
-		count(u.denied, of.binary, e.request().String())
+		u.denied.add(binary, own.String())
 		return
 	case refused:
-		count(u.refused, of.binary, e.request().String())
+		u.refused.add(binary, own.String())
 	case allowed:
 	}
 	for _, q := range e.requests() {
-		if key := (seen{of.binary, q}); !u.seen[key] {
-			u.seen[key] = true
-			if !u.mark(of, q) && q == e.request() {
-				count(u.beyond, of.binary, strings.TrimSuffix(q.String()+" by "+e.allowedBy(), " by "))
-			}
+		if u.seen[binary][q] {
+			continue
+		}
+		u.seen[binary][q] = true
+		if !u.mark(binary, q) && q == own {
+			u.beyond.add(binary, strings.TrimSuffix(q.String()+" by "+e.allowedBy(), " by "))
 		}
 	}
-}
-
-func count(counts map[string]map[string]int, binary, text string) {
-	if counts[binary] == nil {
-		counts[binary] = map[string]int{}
-	}
-	counts[binary][text]++
 }
 
 // mark records every right that allows the request, in all roles: the log does not show the purpose of the request. A wildcard counts as
-// used only if no other bound role allows the request. It returns whether there is any such right.
-func (u *usage) mark(of grants, q request) bool {
-	listed := false
-	for _, r := range of.roles {
-		for _, each := range r.rights {
-			if !each.isWildcard() && each.allows(q) {
-				u.used[use{of.binary, r.key(), each}] = true
-				listed = listed || r.bound
+// used only if no other bound role allows the request. It reports whether there is any such right.
+func (u *usage) mark(binary string, q request) bool {
+	var listed, wildcards []grant
+	for _, each := range u.granted {
+		switch {
+		case each.binary != binary || !each.right.allows(q):
+		case each.right.isWildcard():
+			wildcards = append(wildcards, each)
+		default:
+			listed = append(listed, each)
+		}
+	}
+	if !slices.ContainsFunc(listed, func(each grant) bool { return each.bound }) {
+		listed = append(listed, wildcards...)
+	}
+	for _, each := range listed {
+		u.used[each.key] = true
+	}
+	return len(listed) > 0
+}
+
+// print prints the results of the logs, including what no table contains: requests without rights, and with rights of other roles.
+func (u *usage) print(out io.Writer, suite string) {
+	granted, used := map[string]int{}, map[string]int{}
+	var binaries []string
+	for _, each := range u.granted {
+		granted[each.binary]++
+		if u.used[each.key] {
+			used[each.binary]++
+		}
+		binaries = append(binaries, each.binary)
+	}
+	for _, binary := range slices.Compact(binaries) {
+		fmt.Fprintf(out, "%s: %s has used %d of %d rights\n", suite, binary, used[binary], granted[binary])
+		for _, each := range []struct {
+			what  string
+			texts map[string]int
+		}{
+			{"denied", u.denied[binary]},
+			{"refused after authorization", u.refused[binary]},
+			{"allowed by no role of the binary", u.beyond[binary]},
+		} {
+			for _, text := range slices.Sorted(maps.Keys(each.texts)) {
+				fmt.Fprintf(out, "  %s: %s (%d)\n", each.what, text, each.texts[text])
 			}
 		}
 	}
-	if listed {
-		return true
-	}
-	found := false
-	for _, r := range of.roles {
-		for _, each := range r.rights {
-			if each.allows(q) {
-				u.used[use{of.binary, r.key(), each}] = true
-				found = true
-			}
-		}
-	}
-	return found
 }

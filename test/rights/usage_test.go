@@ -7,14 +7,17 @@ import (
 	. "github.com/onsi/gomega"
 )
 
-func twoBinaries() []grants {
-	return []grants{
-		{binary: "x", roles: []role{
-			{name: "cluster-admin", bound: true, rights: []right{{verb: "*", group: "*", resource: "*"}}},
-			{name: "bound", bound: true, rights: []right{{verb: "list", resource: "pods"}, {verb: "watch", resource: "pods"}}},
-			{name: "extra", rights: []right{{verb: "list", resource: "nodes"}, {verb: "list", resource: "pods"}}},
-		}},
-		{binary: "managedresource-controller", roles: []role{{name: "gc", rights: []right{{verb: "list", resource: "secrets"}}}}},
+func twoBinaries() []grant {
+	of := func(binary, role string, bound bool, r right) grant {
+		return grant{key: key{binary, role, r.String()}, bound: bound, right: r}
+	}
+	return []grant{
+		of("x", "cluster-admin", true, right{verb: "*", group: "*", resource: "*"}),
+		of("x", "bound", true, right{verb: "list", resource: "pods"}),
+		of("x", "bound", true, right{verb: "watch", resource: "pods"}),
+		of("x", "extra", false, right{verb: "list", resource: "nodes"}),
+		of("x", "extra", false, right{verb: "list", resource: "pods"}),
+		of("managedresource-controller", "gc", false, right{verb: "list", resource: "secrets"}),
 	}
 }
 
@@ -31,24 +34,23 @@ func read(g *WithT, lines ...string) *usage {
 }
 
 func TestWhatIsUsed(t *testing.T) {
-	pods, nodes, all := right{verb: "list", resource: "pods"}, right{verb: "list", resource: "nodes"},
-		right{verb: "*", group: "*", resource: "*"}
+	const pods, nodes, all = "list pods", "list nodes", "* *.*"
 	for name, tc := range map[string]struct {
 		user, resource string
-		want           []use
+		want           []key
 	}{
 		"by every role that allows it, but no wildcard": {
-			"system:serviceaccount:espalier-system:espalier-x", "pods", []use{{"x", "bound", pods}, {"x", "extra", pods}},
+			"system:serviceaccount:espalier-system:espalier-x", "pods", []key{{"x", "bound", pods}, {"x", "extra", pods}},
 		},
 		"as it is called in tests": {
-			"system:serviceaccount:test-1:x", "pods", []use{{"x", "bound", pods}, {"x", "extra", pods}},
+			"system:serviceaccount:test-1:x", "pods", []key{{"x", "bound", pods}, {"x", "extra", pods}},
 		},
 		"by a wildcard, if nothing bound allows it": {
-			"system:serviceaccount:espalier-system:espalier-x", "nodes", []use{{"x", "extra", nodes}, {"x", "cluster-admin", all}},
+			"system:serviceaccount:espalier-system:espalier-x", "nodes", []key{{"x", "extra", nodes}, {"x", "cluster-admin", all}},
 		},
 		"by a part of a binary": {
 			"system:serviceaccount:test-1:collector", "secrets",
-			[]use{{"managedresource-controller", "gc", right{verb: "list", resource: "secrets"}}},
+			[]key{{"managedresource-controller", "gc", "list secrets"}},
 		},
 		"by another account":        {"system:serviceaccount:espalier-system:espalier-y", "pods", nil},
 		"by the controller manager": {"system:serviceaccount:kube-system:x", "pods", nil},
@@ -56,7 +58,7 @@ func TestWhatIsUsed(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
-			used := map[use]bool{}
+			used := map[key]bool{}
 			for _, each := range tc.want {
 				used[each] = true
 			}
@@ -75,14 +77,14 @@ func TestRequestsWithoutRights(t *testing.T) {
 		`"annotations":{"authorization.k8s.io/decision":"allow"}}`
 	u := read(g, denied, denied, refused, listBy(user, "nodes"))
 	g.Expect(u.used).To(BeEmpty())
-	g.Expect(u.denied).To(Equal(map[string]map[string]int{"managedresource-controller": {"list secrets": 2}}))
-	g.Expect(u.refused).To(Equal(map[string]map[string]int{"managedresource-controller": {"create pods in n": 1}}))
-	g.Expect(u.beyond).To(Equal(map[string]map[string]int{
+	g.Expect(u.denied).To(Equal(counts{"managedresource-controller": {"list secrets": 2}}))
+	g.Expect(u.refused).To(Equal(counts{"managedresource-controller": {"create pods in n": 1}}))
+	g.Expect(u.beyond).To(Equal(counts{
 		"managedresource-controller": {"create pods in n": 1, "list nodes by ClusterRole r": 1},
 	}))
 
 	var out strings.Builder
-	printReport(&out, "e2e", u)
+	u.print(&out, "e2e")
 	g.Expect(out.String()).To(Equal(`e2e: x has used 0 of 5 rights
 e2e: managedresource-controller has used 0 of 1 rights
   denied: list secrets (2)

@@ -20,102 +20,105 @@ func TestRequestsOfAnEvent(t *testing.T) {
 	}{
 		"a read": {
 			`{"verb":"get","objectRef":{"resource":"pods","namespace":"n","name":"p"},"responseStatus":{"code":404}}`,
-			[]request{{verb: "get", resource: "pods", namespace: "n", name: "p"}},
+			[]request{{right: right{verb: "get", resource: "pods", namespace: "n", name: "p"}}},
 		},
 		"a list of one": {
 			`{"verb":"list","objectRef":{"resource":"secrets","namespace":"n","name":"p"},"responseStatus":{"code":200}}`,
-			[]request{{verb: "list", resource: "secrets", namespace: "n", name: "p"}},
+			[]request{{right: right{verb: "list", resource: "secrets", namespace: "n", name: "p"}}},
 		},
 		"a creation is not asked for by name": {
 			`{"verb":"create","objectRef":{"resource":"leases","apiGroup":"coordination.k8s.io","namespace":"n","name":"p"},` +
 				`"responseStatus":{"code":201}}`,
-			[]request{{verb: "create", group: "coordination.k8s.io", resource: "leases", namespace: "n"}},
+			[]request{{right: right{verb: "create", group: "coordination.k8s.io", resource: "leases", namespace: "n"}}},
 		},
 		"a creation in an object is": {
 			`{"verb":"create","objectRef":{"resource":"serviceaccounts","subresource":"token","namespace":"n","name":"p"},` +
 				`"responseStatus":{"code":201}}`,
-			[]request{{verb: "create", resource: "serviceaccounts", subresource: "token", namespace: "n", name: "p"}},
+			[]request{{right: right{verb: "create", resource: "serviceaccounts/token", namespace: "n", name: "p"}}},
 		},
 		"a namespace is in none": {
 			`{"verb":"get","objectRef":{"resource":"namespaces","namespace":"n","name":"n"},"responseStatus":{"code":200}}`,
-			[]request{{verb: "get", resource: "namespaces", name: "n"}},
+			[]request{{right: right{verb: "get", resource: "namespaces", name: "n"}}},
 		},
 		"a URL": {
 			`{"verb":"get","requestURI":"/apis?timeout=32s","responseStatus":{"code":200}}`,
-			[]request{{verb: "get", url: "/apis"}},
+			[]request{{right: right{verb: "get", url: "/apis"}}},
 		},
 		"a patch that creates": {
 			`{"verb":"patch","objectRef":{"resource":"configmaps","namespace":"n","name":"p"},"responseStatus":{"code":201}}`,
 			[]request{
-				{verb: "patch", resource: "configmaps", namespace: "n", name: "p"},
-				{verb: "create", resource: "configmaps", namespace: "n", name: "p"},
+				{right: right{verb: "patch", resource: "configmaps", namespace: "n", name: "p"}},
+				{right: right{verb: "create", resource: "configmaps", namespace: "n", name: "p"}},
 			},
 		},
 		"a role that was created": {
 			`{"verb":"create","objectRef":{"resource":"clusterroles","apiGroup":"rbac.authorization.k8s.io","name":"r"},` +
 				`"responseStatus":{"code":201}}`,
 			[]request{
-				{verb: "create", group: "rbac.authorization.k8s.io", resource: "clusterroles"},
-				{verb: "escalate", group: "rbac.authorization.k8s.io", resource: "clusterroles", anyName: true},
+				{right: right{verb: "create", group: "rbac.authorization.k8s.io", resource: "clusterroles"}},
+				{right: right{verb: "escalate", group: "rbac.authorization.k8s.io", resource: "clusterroles"}, anyName: true},
 			},
 		},
 		"a role that was patched": {
 			`{"verb":"patch","objectRef":{"resource":"roles","apiGroup":"rbac.authorization.k8s.io","namespace":"n","name":"r"},` +
 				`"responseStatus":{"code":200}}`,
 			[]request{
-				{verb: "patch", group: "rbac.authorization.k8s.io", resource: "roles", namespace: "n", name: "r"},
-				{verb: "escalate", group: "rbac.authorization.k8s.io", resource: "roles", namespace: "n", name: "r"},
+				{right: right{verb: "patch", group: "rbac.authorization.k8s.io", resource: "roles", namespace: "n", name: "r"}},
+				{right: right{verb: "escalate", group: "rbac.authorization.k8s.io", resource: "roles", namespace: "n", name: "r"}},
 			},
 		},
 		"a role that was refused": {
 			`{"verb":"create","objectRef":{"resource":"clusterroles","apiGroup":"rbac.authorization.k8s.io","name":"r"},` +
 				`"responseStatus":{"code":403},"annotations":{"authorization.k8s.io/decision":"allow"}}`,
-			[]request{{verb: "create", group: "rbac.authorization.k8s.io", resource: "clusterroles"}},
+			[]request{{right: right{verb: "create", group: "rbac.authorization.k8s.io", resource: "clusterroles"}}},
 		},
 		"a role that was read": {
 			`{"verb":"get","objectRef":{"resource":"clusterroles","apiGroup":"rbac.authorization.k8s.io","name":"r"},"responseStatus":{"code":200}}`,
-			[]request{{verb: "get", group: "rbac.authorization.k8s.io", resource: "clusterroles", name: "r"}},
+			[]request{{right: right{verb: "get", group: "rbac.authorization.k8s.io", resource: "clusterroles", name: "r"}}},
 		},
 		"a binding in a cluster": {
 			`{"verb":"create","objectRef":{"resource":"clusterrolebindings","apiGroup":"rbac.authorization.k8s.io"},"responseStatus":{"code":201}}`,
 			[]request{
-				{verb: "create", group: "rbac.authorization.k8s.io", resource: "clusterrolebindings"},
-				{verb: "bind", group: "rbac.authorization.k8s.io", resource: "clusterroles", anyName: true},
+				{right: right{verb: "create", group: "rbac.authorization.k8s.io", resource: "clusterrolebindings"}},
+				{right: right{verb: "bind", group: "rbac.authorization.k8s.io", resource: "clusterroles"}, anyName: true},
 			},
 		},
 		"a binding in a namespace": {
 			`{"verb":"patch","objectRef":{"resource":"rolebindings","apiGroup":"rbac.authorization.k8s.io","namespace":"n","name":"b"},` +
 				`"responseStatus":{"code":200}}`,
 			[]request{
-				{verb: "patch", group: "rbac.authorization.k8s.io", resource: "rolebindings", namespace: "n", name: "b"},
-				{verb: "bind", group: "rbac.authorization.k8s.io", resource: "clusterroles", namespace: "n", anyName: true},
-				{verb: "bind", group: "rbac.authorization.k8s.io", resource: "roles", namespace: "n", anyName: true},
+				{right: right{verb: "patch", group: "rbac.authorization.k8s.io", resource: "rolebindings", namespace: "n", name: "b"}},
+				{right: right{verb: "bind", group: "rbac.authorization.k8s.io", resource: "clusterroles", namespace: "n"}, anyName: true},
+				{right: right{verb: "bind", group: "rbac.authorization.k8s.io", resource: "roles", namespace: "n"}, anyName: true},
 			},
 		},
 		"an approval": {
 			`{"verb":"update","objectRef":{"resource":"certificatesigningrequests","apiGroup":"certificates.k8s.io","subresource":"approval",` +
 				`"name":"c"},"responseStatus":{"code":200}}`,
 			[]request{
-				{verb: "update", group: "certificates.k8s.io", resource: "certificatesigningrequests", subresource: "approval", name: "c"},
-				{verb: "approve", group: "certificates.k8s.io", resource: "signers", anyName: true},
+				{right: right{verb: "update", group: "certificates.k8s.io", resource: "certificatesigningrequests/approval", name: "c"}},
+				{right: right{verb: "approve", group: "certificates.k8s.io", resource: "signers"}, anyName: true},
 			},
 		},
 		"a signature": {
 			`{"verb":"update","objectRef":{"resource":"certificatesigningrequests","apiGroup":"certificates.k8s.io","subresource":"status",` +
 				`"name":"c"},"responseStatus":{"code":200}}`,
 			[]request{
-				{verb: "update", group: "certificates.k8s.io", resource: "certificatesigningrequests", subresource: "status", name: "c"},
-				{verb: "sign", group: "certificates.k8s.io", resource: "signers", anyName: true},
+				{right: right{verb: "update", group: "certificates.k8s.io", resource: "certificatesigningrequests/status", name: "c"}},
+				{right: right{verb: "sign", group: "certificates.k8s.io", resource: "signers"}, anyName: true},
 			},
 		},
 		"as a user in a group": {
 			`{"verb":"list","objectRef":{"resource":"pods"},"responseStatus":{"code":200},"impersonatedUser":{"username":"alice","groups":["dev"]}}`,
-			[]request{{verb: "impersonate", resource: "users", name: "alice"}, {verb: "impersonate", resource: "groups", name: "dev"}},
+			[]request{
+				{right: right{verb: "impersonate", resource: "users", name: "alice"}},
+				{right: right{verb: "impersonate", resource: "groups", name: "dev"}},
+			},
 		},
 		"as a ServiceAccount": {
 			`{"verb":"list","objectRef":{"resource":"pods"},"responseStatus":{"code":200},` +
 				`"impersonatedUser":{"username":"system:serviceaccount:n:a"}}`,
-			[]request{{verb: "impersonate", resource: "serviceaccounts", namespace: "n", name: "a"}},
+			[]request{{right: right{verb: "impersonate", resource: "serviceaccounts", namespace: "n", name: "a"}}},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

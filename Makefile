@@ -126,7 +126,7 @@ vet: ## Run go vet
 
 .PHONY: lint
 lint: ## Run the linters of .golangci.yml, and check that the scripts parse
-	@echo "checking scripts"; for script in hack/*.sh .ci/run; do bash -n "$$script"; done
+	@echo "checking scripts"; for script in hack/*.sh hack/*/*.sh .ci/run; do bash -n "$$script"; done
 	$(TOOL) golangci-lint run
 
 .PHONY: format

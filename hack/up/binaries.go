@@ -1,14 +1,9 @@
 package main
 
 import (
-	"context"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
-
-	"k8s.io/client-go/rest"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/espalier-dev/espalier/internal/deployable"
 )
@@ -31,8 +26,8 @@ type binary struct {
 	config func(environment) string
 	// ownClusterOnly says why the binary must not run in the user's own cluster; empty: it may.
 	ownClusterOnly string
-	// show demonstrates the binary, once all are started.
-	show func(settings, context.Context, *report, world) error
+	// hidden leaves the binary out of the walkthrough.
+	hidden bool
 }
 
 // environment contains the values that a configuration depends on.
@@ -43,19 +38,14 @@ type environment struct {
 	foreign bool
 }
 
-// world is the cluster in which the walk-through works.
-type world struct {
-	client client.WithWatch
-	admin  *rest.Config
-	// dead is called when a process of ours dies.
-	dead failed
-}
+// managedResources is the binary that keeps the objects of ManagedResources applied.
+const managedResources = "managedresource-controller"
 
 // binaries returns the binaries in the order in which they are started.
 func binaries() []binary {
 	return []binary{
 		{
-			name: walkThroughBinary,
+			name: managedResources,
 			clusterRoles: []string{
 				"espalier-managedresource-controller-source",
 				"espalier-managedresource-controller-target-base",
@@ -63,10 +53,9 @@ func binaries() []binary {
 				"espalier-managedresource-controller-target-restricted",
 			},
 			config: func(e environment) string { return resourceManagerConfig(e, managedResourceSections) },
-			show:   settings.walkThrough,
 		},
 		{
-			name: "token-controllers", show: settings.showToken,
+			name: "token-controllers",
 			clusterRoles: []string{
 				"espalier-token-controllers-source", "espalier-token-controllers-target", "espalier-token-controllers-target-invalidator",
 			},
@@ -76,22 +65,21 @@ func binaries() []binary {
 			name:         "csr-approver",
 			clusterRoles: []string{"espalier-csr-approver-source", "espalier-csr-approver-target"},
 			config:       func(e environment) string { return resourceManagerConfig(e, csrSections(e)) },
-			show:         settings.showCertificates,
 		},
 		{
 			name:         "netpol-controller",
 			clusterRoles: []string{"espalier-netpol-controller-target"},
 			config:       func(e environment) string { return resourceManagerConfig(e, networkPolicySections) },
-			show:         settings.showPolicies,
 		},
 		{
 			name:           "node-controller",
 			clusterRoles:   []string{"espalier-node-controller-target"},
 			config:         func(e environment) string { return resourceManagerConfig(e, nodeSections) },
 			ownClusterOnly: "it would act on nodes of yours",
+			hidden:         true,
 		},
 		{
-			name: "webhook-server", show: settings.showWebhooks,
+			name: "webhook-server",
 			clusterRoles: []string{
 				"espalier-webhook-server-source", "espalier-webhook-server-target", "espalier-webhook-server-target-selfmanaged",
 			},
@@ -103,16 +91,19 @@ func binaries() []binary {
 			clusterRoles:   []string{"espalier-project-controller-source", "espalier-project-controller-selfmanaged"},
 			config:         controllerManagerConfig,
 			ownClusterOnly: "it would act on projects of yours, and its API server cannot call this machine",
-			show:           settings.showProject,
 		},
 		{
 			name:           "garden-operator",
 			clusterRoles:   []string{"espalier-garden-operator-source", "espalier-garden-operator-selfmanaged"},
 			config:         operatorConfig,
 			ownClusterOnly: "it would deploy definitions and a resource manager, and its API server cannot call this machine",
-			show:           settings.showGarden,
 		},
 	}
+}
+
+// resourceManager is managedresource-controller as garden-operator deploys it: with the ConfigMap and the ServiceAccount of this name.
+func resourceManager() binary {
+	return binary{name: "gardener-resource-manager", program: managedResources, namespace: deployable.GardenNamespace}
 }
 
 // processes returns everything that runs beside the control plane, in the order in which it is started.
@@ -166,7 +157,7 @@ const networkPolicySections = `controllers:
   networkPolicy:
     enabled: true
     namespaceSelectors:
-    - matchLabels: {espalier.dev/network-policies: enabled, kubernetes.io/metadata.name: ` + exampleNamespace + `}
+    - matchLabels: {espalier.dev/network-policies: enabled, kubernetes.io/metadata.name: orchard}
 espalier:
   networkPolicy:
     clientNamespaceSelectors:
@@ -253,11 +244,7 @@ func (s settings) environmentOf(b binary, index int) environment {
 
 func (s settings) recordOf(b binary) string { return s.state("pids", b.name+".json") }
 
-func (s settings) logOf(b binary) string { return s.state(b.name, "log") }
-
 func (s settings) deployOf(b binary) string { return filepath.Join(s.root, "deploy", b.name) }
 
-func (s settings) exists(b binary) bool {
-	_, err := os.Stat(filepath.Join(s.root, "cmd", b.name))
-	return err == nil
-}
+// runs reports whether this run starts the binary.
+func (s settings) runs(b binary) bool { return b.ownClusterOnly == "" || s.cluster == "" }

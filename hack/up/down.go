@@ -16,9 +16,9 @@ import (
 const stopGrace = 10 * time.Second
 
 // down stops the recorded processes, binaries first, and removes the state. It is not an error if nothing is recorded.
-func down(s settings, r *report) error {
+func down(s settings, r report) error {
 	if _, err := os.Stat(s.state()); errors.Is(err, os.ErrNotExist) {
-		r.say("Nothing runs.")
+		r.Say("Nothing runs.")
 		return nil
 	}
 	unlock, err := s.lock()
@@ -45,12 +45,12 @@ func down(s settings, r *report) error {
 		return err
 	}
 	if stopped = append(stopped, parts...); len(stopped) > 0 {
-		r.step("stopped %s", strings.Join(stopped, ", "))
+		r.Step("stopped %s", strings.Join(stopped, ", "))
 	} else {
-		r.step("nothing ran any more; removed what it had left")
+		r.Step("nothing ran any more; removed what it had left")
 	}
 	if len(cluster) > 0 {
-		r.say(leftInCluster(string(cluster)))
+		r.Say(leftInCluster(string(cluster)))
 	}
 	return nil
 }
@@ -89,5 +89,5 @@ func leftInCluster(kubeconfig string) string {
 The cluster of %s was not started by make up, so these were left in it: the example and its namespace %q, the namespace
 %q, ClusterRoles and their bindings whose names begin with "espalier-", and the CRDs of deploy/crds. With no controller
 running, the ManagedResource keeps its finalizer: run make up and delete it before you delete its namespace.`,
-		kubeconfig, exampleNamespace, systemNamespace)
+		kubeconfig, "orchard", systemNamespace)
 }

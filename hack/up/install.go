@@ -3,7 +3,9 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -22,7 +24,7 @@ const rbacGroup = "rbac.authorization.k8s.io"
 
 // installCRDs installs the CRDs of a folder and waits until the API server serves them.
 func installCRDs(ctx context.Context, c client.Client, folder string) error {
-	crds, err := readManifests(folder)
+	crds, err := local.ReadManifests(folder)
 	if err != nil {
 		return err
 	}
@@ -30,14 +32,17 @@ func installCRDs(ctx context.Context, c client.Client, folder string) error {
 		return err
 	}
 	for _, crd := range crds {
-		if err := await(ctx, 30*time.Second, describe(crd)+" to be served", func(ctx context.Context) error {
+		if err := local.Await(ctx, 30*time.Second, describe(crd)+" to be served", func(ctx context.Context) error {
 			if err := c.Get(ctx, client.ObjectKeyFromObject(crd), crd); err != nil {
 				return err
 			}
-			if status, _, message := condition(crd, "Established"); status != "True" {
-				return fmt.Errorf("not established: %s", message)
+			conditions, _, _ := unstructured.NestedSlice(crd.Object, "status", "conditions")
+			for _, each := range conditions {
+				if fields, ok := each.(map[string]any); ok && fields["type"] == "Established" && fields["status"] == "True" {
+					return nil
+				}
 			}
-			return nil
+			return errors.New("not established")
 		}); err != nil {
 			return err
 		}
@@ -46,12 +51,12 @@ func installCRDs(ctx context.Context, c client.Client, folder string) error {
 }
 
 // install prepares what a binary needs: its roles, its ServiceAccount with a token in a kubeconfig, and its configuration.
-func (s settings) install(ctx context.Context, w world, b binary, e environment) error {
+func (s settings) install(ctx context.Context, w cluster, b binary, e environment) error {
 	err := s.installBefore(ctx, w.client, b)
 	if err != nil {
 		return err
 	}
-	manifests, err := readManifests(s.deployOf(b), filepath.Join(s.deployOf(b), "rbac"))
+	manifests, err := local.ReadManifests(s.deployOf(b), filepath.Join(s.deployOf(b), "rbac"))
 	if err != nil {
 		return err
 	}
@@ -75,7 +80,7 @@ func (s settings) install(ctx context.Context, w world, b binary, e environment)
 func (b binary) accountNamespace() string { return cmp.Or(b.namespace, systemNamespace) }
 
 // writeFiles writes a kubeconfig with a token of the binary's ServiceAccount, and its configuration.
-func (s settings) writeFiles(ctx context.Context, w world, b binary, e environment, config string) error {
+func (s settings) writeFiles(ctx context.Context, w cluster, b binary, e environment, config string) error {
 	kubeconfig, err := local.ServiceAccountKubeconfig(ctx, w.admin, b.accountNamespace(), b.name, tokenLifetime)
 	if err != nil {
 		return err
@@ -96,7 +101,7 @@ func (s settings) writeFiles(ctx context.Context, w world, b binary, e environme
 // users: CRDs, and roles that it binds but does not have itself.
 func (s settings) installBefore(ctx context.Context, c client.Client, b binary) error {
 	if namespace := filepath.Join(s.deployOf(b), "namespace"); isFolder(namespace) {
-		manifests, err := readManifests(namespace)
+		manifests, err := local.ReadManifests(namespace)
 		if err != nil {
 			return err
 		}
@@ -113,7 +118,7 @@ func (s settings) installBefore(ctx context.Context, c client.Client, b binary) 
 	if !isFolder(roles) {
 		return nil
 	}
-	manifests, err := readManifests(roles)
+	manifests, err := local.ReadManifests(roles)
 	if err != nil {
 		return err
 	}
@@ -163,4 +168,40 @@ func bindingsOf(b binary, roles []*unstructured.Unstructured) ([]*unstructured.U
 		}
 	}
 	return bindings, nil
+}
+
+// installResourceManager writes the files of the resource manager. Only addresses differ from what the operator has deployed.
+func (s settings) installResourceManager(ctx context.Context, w cluster, b binary, e environment) error {
+	deployed := object("v1", "ConfigMap", b.namespace, b.name, nil)
+	if err := w.client.Get(ctx, client.ObjectKeyFromObject(deployed), deployed); err != nil {
+		return fmt.Errorf("read configuration of %s: %w", b.name, err)
+	}
+	config, _, _ := unstructured.NestedString(deployed.Object, "data", "config.yaml")
+	return s.writeFiles(ctx, w, b, e, config+addresses("sourceClientConnection", e))
+}
+
+// apply applies the objects in their order.
+func apply(ctx context.Context, c client.Client, objects ...*unstructured.Unstructured) error {
+	for _, o := range objects {
+		err := c.Apply(ctx, client.ApplyConfigurationFromUnstructured(o), client.FieldOwner("espalier-up"), client.ForceOwnership)
+		if err != nil {
+			return fmt.Errorf("apply %s: %w", describe(o), err)
+		}
+	}
+	return nil
+}
+
+func describe(o *unstructured.Unstructured) string {
+	return o.GetKind() + " " + client.ObjectKeyFromObject(o).String()
+}
+
+// object returns a small manifest.
+func object(apiVersion, kind, namespace, name string, content map[string]any) *unstructured.Unstructured {
+	o := &unstructured.Unstructured{Object: map[string]any{}}
+	maps.Copy(o.Object, content)
+	o.SetAPIVersion(apiVersion)
+	o.SetKind(kind)
+	o.SetNamespace(namespace)
+	o.SetName(name)
+	return o
 }

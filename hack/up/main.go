@@ -44,8 +44,7 @@ func run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	r := &report{out: os.Stdout, clock: clock.RealClock{}}
-	r.begin = r.clock.Now()
+	r := report{local.NewReport(os.Stdout, clock.RealClock{})}
 	switch {
 	case len(args) == 0:
 		if err = up(ctx, s, r); err != nil && ctx.Err() != nil {

@@ -3,49 +3,18 @@ package main
 import (
 	"bytes"
 	"fmt"
-	"io"
 	"strings"
-	"sync"
 	"text/tabwriter"
 	"time"
 
-	"k8s.io/utils/clock"
+	"github.com/espalier-dev/espalier/test/local"
 )
 
-// report prints what happens, each step with the time since the start.
-type report struct {
-	out   io.Writer
-	clock clock.PassiveClock
-	begin time.Time
-	mu    sync.Mutex // keeps lines whole
-}
-
-func (r *report) step(format string, args ...any) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	_, _ = fmt.Fprintf(r.out, "[%5.1f s] %s\n", r.clock.Since(r.begin).Seconds(), fmt.Sprintf(format, args...))
-}
-
-func (r *report) say(text string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	_, _ = fmt.Fprintln(r.out, text)
-}
-
-// Write indents the output of programs and libraries below the current step.
-func (r *report) Write(text []byte) (int, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for line := range strings.SplitSeq(strings.TrimRight(string(text), "\n"), "\n") {
-		if _, err := fmt.Fprintf(r.out, "          %s\n", line); err != nil {
-			return 0, err
-		}
-	}
-	return len(text), nil
-}
+// report prints what happens.
+type report struct{ *local.Report }
 
 // table prints rows in aligned columns; the first is the header.
-func (r *report) table(rows [][]string) {
+func (r report) table(rows [][]string) {
 	var text bytes.Buffer // the tab writer writes cell by cell
 	w := tabwriter.NewWriter(&text, 0, 0, 3, ' ', 0)
 	for _, row := range rows {
@@ -56,7 +25,7 @@ func (r *report) table(rows [][]string) {
 }
 
 // during runs a function that may print nothing for minutes, and prints every 15 seconds that it is still running.
-func (r *report) during(what string, run func() error) error {
+func (r report) during(what string, run func() error) error {
 	done := make(chan struct{})
 	silent := make(chan struct{})
 	go func() {
@@ -66,7 +35,7 @@ func (r *report) during(what string, run func() error) error {
 		for {
 			select {
 			case <-ticker.C:
-				r.step("still %s", what)
+				r.Step("still %s", what)
 			case <-done:
 				return
 			}
@@ -77,4 +46,31 @@ func (r *report) during(what string, run func() error) error {
 		<-silent
 	}()
 	return run()
+}
+
+// walkthrough prints the lines of the script: "# " begins a step, and the rows of a table have tabs.
+type walkthrough struct {
+	report report
+	rows   [][]string
+}
+
+func (w *walkthrough) line(text string) {
+	if strings.Contains(text, "\t") {
+		w.rows = append(w.rows, strings.Split(text, "\t"))
+		return
+	}
+	w.flush()
+	if step, ok := strings.CutPrefix(text, "# "); ok {
+		w.report.Step("%s", step)
+	} else {
+		w.report.Detail("%s", text)
+	}
+}
+
+// flush prints the rows that were written last.
+func (w *walkthrough) flush() {
+	if len(w.rows) > 0 {
+		w.report.table(w.rows)
+		w.rows = nil
+	}
 }

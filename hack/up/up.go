@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -8,6 +9,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
+	"strings"
 	"time"
 
 	"k8s.io/client-go/rest"
@@ -19,11 +22,16 @@ import (
 	"github.com/espalier-dev/espalier/test/local/child"
 )
 
-// failed cancels the context of a run when a process dies; its cause names the process.
-type failed = context.CancelCauseFunc
+// cluster is where the binaries run.
+type cluster struct {
+	client client.Client
+	admin  *rest.Config
+	// dead is called when a process of ours dies; its cause names the process.
+	dead context.CancelCauseFunc
+}
 
-// up runs all steps, from the build to the walk-through.
-func up(ctx context.Context, s settings, r *report) error {
+// up runs all steps, from the build to the walkthrough.
+func up(ctx context.Context, s settings, r report) error {
 	unlock, err := s.lock()
 	if err != nil {
 		return err
@@ -32,51 +40,81 @@ func up(ctx context.Context, s settings, r *report) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 
-	present, err := s.build(ctx, r)
-	if err != nil {
-		return err
+	r.Step("building our binaries into bin/")
+	build := exec.CommandContext(ctx, "make", "--no-print-directory", "build")
+	build.Dir, build.Stdout, build.Stderr = s.root, r, r
+	if err = r.during("building", build.Run); err != nil {
+		return fmt.Errorf("build binaries: make build: %w", err)
 	}
 	admin, err := s.startCluster(ctx, r, cancel)
 	if err != nil {
 		return err
 	}
-	if err := s.showBinaries(ctx, r, admin, present, cancel); err != nil {
+	if err := s.showBinaries(ctx, r, admin, cancel); err != nil {
 		return &unfinishedError{causeOf(ctx, err)}
 	}
-	r.say(s.howToGoOn())
+	r.Say(s.howToGoOn())
 	return nil
 }
 
 // showBinaries installs and starts our binaries on a ready cluster, and demonstrates them.
-func (s settings) showBinaries(ctx context.Context, r *report, admin *rest.Config, present map[string]bool, dead failed) error {
-	c, err := client.NewWithWatch(admin, client.Options{})
+func (s settings) showBinaries(ctx context.Context, r report, admin *rest.Config, dead context.CancelCauseFunc) error {
+	c, err := client.New(admin, client.Options{})
 	if err != nil {
 		return fmt.Errorf("connect to cluster: %w", err)
 	}
-	w := world{client: c, admin: admin, dead: dead}
-	r.step("installing the CRDs of deploy/crds")
+	w := cluster{client: c, admin: admin, dead: dead}
+	r.Step("installing the CRDs of deploy/crds")
 	if err := installCRDs(ctx, c, filepath.Join(s.root, "deploy", "crds")); err != nil {
 		return err
 	}
+	var shown []binary
 	for index, b := range binaries() {
-		if !present[b.name] {
-			continue
-		}
-		if b.ownClusterOnly != "" && s.cluster != "" {
-			r.step("not starting %s: %s", b.name, b.ownClusterOnly)
+		if !s.runs(b) {
+			r.Step("not starting %s: %s", b.name, b.ownClusterOnly)
 			continue
 		}
 		if err := s.startBinary(ctx, r, w, b, index, s.install); err != nil {
 			return err
 		}
-	}
-	for _, b := range binaries() {
-		if !present[b.name] || b.show == nil || b.ownClusterOnly != "" && s.cluster != "" {
-			continue
+		if !b.hidden {
+			shown = append(shown, b)
 		}
-		if err := b.show(s, ctx, r, w); err != nil {
+	}
+	for _, b := range shown {
+		if err := s.show(ctx, r, b); err != nil {
 			return err
 		}
+	}
+	if s.cluster != "" {
+		return nil
+	}
+	b := resourceManager()
+	r.Step("gardens: the Pods of the fake node run no program, so make up itself starts the program of Deployment %s/%s,", b.namespace, b.name)
+	r.Detail("with the configuration and the ServiceAccount that the operator has created for it")
+	if err := s.startBinary(ctx, r, w, b, len(binaries()), s.installResourceManager); err != nil {
+		return err
+	}
+	return s.show(ctx, r, b)
+}
+
+// show runs the part of the walkthrough for a binary.
+func (s settings) show(ctx context.Context, r report, b binary) error {
+	kubectl := s.bin("kubectl")
+	if s.cluster != "" {
+		kubectl = "kubectl"
+	}
+	var complaints bytes.Buffer
+	out := &walkthrough{report: r}
+	script := exec.CommandContext(ctx, filepath.Join(s.root, "hack", "up", "walkthrough.sh"), b.name)
+	script.Env = append(child.Environment(os.Environ()), "KUBECONFIG="+s.kubeconfig(), "KUBECTL="+kubectl,
+		"KUBECACHEDIR="+s.state("kubectl-cache"), "OWN_CLUSTER="+s.cluster)
+	script.Stdout, script.Stderr = &local.Lines{To: out.line}, &complaints
+	err := child.Run(ctx, script)
+	out.flush()
+	if err != nil {
+		log := s.binaryOf(b, environment{}).LogFile()
+		return fmt.Errorf("show %s: %w: %s\nthe end of %s:\n%s", b.name, err, strings.TrimSpace(complaints.String()), log, child.Tail(log))
 	}
 	return nil
 }
@@ -92,34 +130,12 @@ func causeOf(ctx context.Context, err error) error {
 	}
 }
 
-// build compiles our binaries and returns those that exist.
-func (s settings) build(ctx context.Context, r *report) (map[string]bool, error) {
-	present := map[string]bool{}
-	for _, b := range binaries() {
-		if s.exists(b) {
-			present[b.name] = true
-		} else {
-			r.step("there is no cmd/%s yet; going on without it", b.name)
-		}
-	}
-	if len(present) == 0 {
-		return present, nil
-	}
-	r.step("building our binaries into bin/")
-	build := exec.CommandContext(ctx, "make", "--no-print-directory", "build")
-	build.Dir, build.Stdout, build.Stderr = s.root, r, r
-	if err := r.during("building", build.Run); err != nil {
-		return nil, fmt.Errorf("build binaries: make build: %w", err)
-	}
-	return present, nil
-}
-
 // startCluster returns the administrator's configuration of a ready cluster.
-func (s settings) startCluster(ctx context.Context, r *report, dead failed) (*rest.Config, error) {
+func (s settings) startCluster(ctx context.Context, r report, dead context.CancelCauseFunc) (*rest.Config, error) {
 	if s.cluster != "" {
 		return s.useCluster(r)
 	}
-	r.step("looking for the control plane's binaries")
+	r.Step("looking for the control plane's binaries")
 	assets, err := local.Assets(ctx, r)
 	if err != nil {
 		return nil, err
@@ -128,7 +144,7 @@ func (s settings) startCluster(ctx context.Context, r *report, dead failed) (*re
 	if err != nil {
 		return nil, err
 	}
-	r.step("starting the control plane (ports %d to %d on 127.0.0.1; logs in .local/controlplane/logs)", s.port, s.port+2)
+	r.Step("starting the control plane (ports %d to %d on 127.0.0.1; logs in .local/controlplane/logs)", s.port, s.port+2)
 	plane, err := local.Start(ctx, local.Options{
 		Dir: s.controlPlane(), Assets: assets, Port: s.port, ControllerManager: true, Scheduler: true, KWOK: true, Detached: true, Log: r,
 	})
@@ -143,11 +159,14 @@ func (s settings) startCluster(ctx context.Context, r *report, dead failed) (*re
 	if err = os.WriteFile(s.kubeconfig(), plane.AdminKubeconfig(), 0o600); err != nil {
 		return nil, fmt.Errorf("write kubeconfig: %w", err)
 	}
-	r.step("control plane ready, with one fake node")
+	r.Step("control plane ready, with one fake node")
 	return plane.AdminConfig(), nil
 }
 
-func (s settings) useCluster(r *report) (*rest.Config, error) {
+func (s settings) useCluster(r report) (*rest.Config, error) {
+	if _, err := exec.LookPath("kubectl"); err != nil {
+		return nil, fmt.Errorf("use the cluster of ESPALIER_KUBECONFIG: %w", err)
+	}
 	config, err := clientcmd.BuildConfigFromFlags("", s.cluster)
 	if err != nil {
 		return nil, fmt.Errorf("read ESPALIER_KUBECONFIG: %w", err)
@@ -156,22 +175,31 @@ func (s settings) useCluster(r *report) (*rest.Config, error) {
 	if err = os.WriteFile(s.externalCluster(), []byte(s.cluster), 0o600); err != nil {
 		return nil, fmt.Errorf("remember cluster: %w", err)
 	}
-	r.step("using the cluster at %s (ESPALIER_KUBECONFIG)", config.Host)
+	r.Step("using the cluster at %s (ESPALIER_KUBECONFIG)", config.Host)
 	return config, nil
 }
 
+// binaryOf returns the process of a binary.
+func (s settings) binaryOf(b binary, e environment) local.Binary {
+	program := cmp.Or(b.program, b.name)
+	return local.Binary{
+		Name: b.name, Path: s.bin(program), Dir: s.state(b.name), RecordFile: s.recordOf(b), ProbePort: e.probePort, Detached: true,
+		Env: append(deployable.Environment(program), "POD_NAMESPACE="+b.accountNamespace()),
+	}
+}
+
 // installer prepares what a binary needs, and writes its files.
-type installer func(context.Context, world, binary, environment) error
+type installer func(context.Context, cluster, binary, environment) error
 
 // startBinary replaces the binary if it runs, because it may be rebuilt, and waits until it is ready.
-func (s settings) startBinary(ctx context.Context, r *report, w world, b binary, index int, install installer) error {
+func (s settings) startBinary(ctx context.Context, r report, w cluster, b binary, index int, install installer) error {
 	e := s.environmentOf(b, index)
 	ran, err := s.stop(b)
 	if err != nil {
 		return err
 	}
 	if ran {
-		r.step("stopped the %s that ran, since it may have been built anew", b.name)
+		r.Step("stopped the %s that ran, since it may have been built anew", b.name)
 	}
 	err = errors.Join(local.CheckPort(e.probePort, b.name), local.CheckPort(e.metricsPort, b.name), local.CheckPort(e.webhookPort, b.name))
 	if err != nil {
@@ -181,15 +209,12 @@ func (s settings) startBinary(ctx context.Context, r *report, w world, b binary,
 	if err != nil {
 		return err
 	}
-	p, err := child.Start(child.Spec{
-		Name: b.name, Path: s.bin(cmp.Or(b.program, b.name)), Args: []string{"--config=" + s.state(b.name, "config.yaml")},
-		Env: append(deployable.Environment(cmp.Or(b.program, b.name)), "POD_NAMESPACE="+b.accountNamespace()),
-		Dir: s.state(b.name), LogFile: s.logOf(b), RecordFile: s.recordOf(b), Detached: true,
-	})
+	process := s.binaryOf(b, e)
+	p, err := process.Start()
 	if err != nil {
 		return err
 	}
-	r.step("started %s (pid %d) as ServiceAccount %s/%s", b.name, p.ID, b.accountNamespace(), b.name)
+	r.Step("started %s (pid %d) as ServiceAccount %s/%s", b.name, p.ID, b.accountNamespace(), b.name)
 	go func() {
 		select {
 		case <-p.Done():
@@ -197,11 +222,9 @@ func (s settings) startBinary(ctx context.Context, r *report, w world, b binary,
 		case <-ctx.Done():
 		}
 	}()
-	err = await(ctx, 60*time.Second, b.name+" to be ready", func(ctx context.Context) error {
-		return get(ctx, fmt.Sprintf("http://127.0.0.1:%d/readyz", e.probePort))
-	})
+	err = process.Ready(ctx, p, time.Minute)
 	if err != nil && ctx.Err() == nil {
-		return fmt.Errorf("%w; the end of %s:\n%s", err, s.logOf(b), child.Tail(s.logOf(b)))
+		return fmt.Errorf("%w; the end of %s:\n%s", err, process.LogFile(), child.Tail(process.LogFile()))
 	}
 	return err
 }
@@ -215,4 +238,35 @@ func link(target, path string) error {
 		return fmt.Errorf("replace %s: %w", path, err)
 	}
 	return os.Symlink(target, path)
+}
+
+// howToGoOn is the last output of make up.
+func (s settings) howToGoOn() string {
+	kubectl := "bin/kubectl"
+	if s.cluster != "" {
+		kubectl = "kubectl"
+	}
+	lines := [][2]string{
+		{"export KUBECONFIG=" + s.kubeconfig(), ""},
+		{kubectl + " get managedresources --all-namespaces", ""},
+		{kubectl + " -n orchard edit configmap harvest", "is undone at once"},
+		{kubectl + " -n orchard edit secret first", "what you change here is carried out"},
+		{kubectl + " -n orchard delete managedresource first", "takes its objects along"},
+		{"tail -f .local/" + managedResources + "/log", "what the controller says"},
+		{"make up", "again, with newly built binaries"},
+		{"make down", "stops everything"},
+	}
+	if s.cluster == "" { // a cluster of the user's has no CRDs of Projects and Gardens
+		lines = slices.Insert(lines, len(lines)-3, [2]string{kubectl + " apply -f examples/project.yaml", "a project again"},
+			[2]string{kubectl + " get garden -o wide", "the Garden and its state"})
+	}
+	var text strings.Builder
+	text.WriteString("\nIt keeps running in the background. Go on with it:\n\n")
+	for _, line := range lines {
+		if line[1] != "" {
+			line[0] = fmt.Sprintf("%-56s # %s", line[0], line[1])
+		}
+		text.WriteString("  " + line[0] + "\n")
+	}
+	return text.String()
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -144,26 +145,33 @@ func TestOperatorConfig(t *testing.T) {
 
 func TestGardenExampleIsValid(t *testing.T) {
 	g := NewWithT(t)
-	objects, err := readManifests(filepath.Join("..", "..", gardenExample))
+	example, err := os.ReadFile(filepath.Join("..", "..", "examples", "garden.yaml"))
 	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(objects).To(HaveLen(1))
-	findings := func(o *unstructured.Unstructured) []string {
+	findings := func(text string) []string {
+		objects, err := local.ParseManifests([]byte(text))
+		g.Expect(err).NotTo(HaveOccurred())
+		g.Expect(objects).To(HaveLen(1))
 		garden := &operatorv1alpha1.Garden{}
-		g.Expect(runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(o.Object, garden, true)).To(Succeed())
+		g.Expect(runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(objects[0].Object, garden, true)).To(Succeed())
 		var messages []string
 		for _, each := range validation.Create(garden) {
 			messages = append(messages, each.Detail)
 		}
 		return messages
 	}
-	g.Expect(findings(objects[0])).To(BeEmpty())
-	g.Expect(findings(withOverlap(objects[0]))).To(Equal([]string{noOverlap}))
+	g.Expect(findings(string(example))).To(BeEmpty())
+	g.Expect(findings(strings.Replace(string(example), "100.64.0.0/13", "10.2.0.0/16", 1))).
+		To(Equal([]string{"pod network of runtime cluster intersects with service network of virtual cluster"}))
+	script, err := os.ReadFile("walkthrough.sh")
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(string(script)).To(And(ContainSubstring("s|100.64.0.0/13|10.2.0.0/16|"),
+		ContainSubstring("pod network of runtime cluster intersects with service network of virtual cluster")))
 }
 
-// The walk-through impersonates these users.
-func TestTheProjectExampleHoldsWhomTheWalkThroughActsAs(t *testing.T) {
+// The walkthrough impersonates these users.
+func TestProjectExampleHasTheUsersOfTheWalkthrough(t *testing.T) {
 	g := NewWithT(t)
-	objects, err := readManifests(filepath.Join("..", "..", projectExample))
+	objects, err := local.ReadManifests(filepath.Join("..", "..", "examples", "project.yaml"))
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(objects).To(HaveLen(1))
 	spec, _, err := unstructured.NestedMap(objects[0].Object, "spec")
@@ -233,21 +241,10 @@ func TestBindingsOf(t *testing.T) {
 	})
 }
 
-func TestParseManifests(t *testing.T) {
+// The walkthrough changes objects by name and prints texts that describe them.
+func TestFirstExampleHasTheObjectsOfTheWalkthrough(t *testing.T) {
 	g := NewWithT(t)
-	got, err := parseManifests([]byte("# only a comment\n---\napiVersion: v1\nkind: Namespace\n---\n---\nkind: Secret\n"))
-	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(got).To(Equal([]*unstructured.Unstructured{
-		{Object: map[string]any{"apiVersion": "v1", "kind": "Namespace"}}, {Object: map[string]any{"kind": "Secret"}},
-	}))
-	_, err = parseManifests([]byte("a: b: c"))
-	g.Expect(err).To(HaveOccurred())
-}
-
-// The walk-through changes objects by name and prints texts that describe them.
-func TestTheExampleHoldsWhatTheWalkThroughTouches(t *testing.T) {
-	g := NewWithT(t)
-	objects, err := readManifests(filepath.Join("..", "..", exampleFile))
+	objects, err := local.ReadManifests(filepath.Join("..", "..", "examples", "first-managedresource.yaml"))
 	g.Expect(err).NotTo(HaveOccurred())
 	var kinds, managed []string
 	for _, o := range objects {
@@ -255,7 +252,7 @@ func TestTheExampleHoldsWhatTheWalkThroughTouches(t *testing.T) {
 		documents, _, err := unstructured.NestedStringMap(o.Object, "stringData")
 		g.Expect(err).NotTo(HaveOccurred())
 		for _, document := range documents {
-			inside, err := parseManifests([]byte(document))
+			inside, err := local.ParseManifests([]byte(document))
 			g.Expect(err).NotTo(HaveOccurred())
 			for _, i := range inside {
 				managed = append(managed, describe(i))
@@ -266,41 +263,16 @@ func TestTheExampleHoldsWhatTheWalkThroughTouches(t *testing.T) {
 	g.Expect(managed).To(ConsistOf(
 		"ConfigMap orchard/harvest", "ConfigMap orchard/notes", "Deployment orchard/watering", "ServiceAccount orchard/watering",
 		"Role orchard/watering", "RoleBinding orchard/watering", "CustomResourceDefinition /trees.orchard.example.com", "Tree orchard/old-pear"))
-	for _, s := range driftedObjects() {
-		g.Expect(managed).To(ContainElement(describe(s.object)))
-	}
-}
-
-func TestStateOf(t *testing.T) {
-	established := func(status string) map[string]any {
-		return map[string]any{"status": map[string]any{"conditions": []any{map[string]any{"type": "Established", "status": status}}}}
-	}
-	for name, tc := range map[string]struct {
-		object *unstructured.Unstructured
-		want   string
-	}{
-		"a Deployment on its way": {object("apps/v1", "Deployment", "n", "d", map[string]any{
-			"spec": map[string]any{"replicas": int64(2)}, "status": map[string]any{"availableReplicas": int64(1)},
-		}), "1 of 2 available"},
-		"a served CRD":     {object("apiextensions.k8s.io/v1", "CustomResourceDefinition", "", "c", established("True")), "established"},
-		"a CRD not served": {object("apiextensions.k8s.io/v1", "CustomResourceDefinition", "", "c", established("False")), "not established"},
-		"anything else":    {object("v1", "ConfigMap", "n", "c", nil), "present"},
-	} {
-		t.Run(name, func(t *testing.T) { NewWithT(t).Expect(stateOf(tc.object)).To(Equal(tc.want)) })
-	}
-}
-
-func TestNewEvents(t *testing.T) {
-	NewWithT(t).Expect(newEvents(map[string]string{"a/1": "old"}, map[string]string{"a/1": "old", "a/2": "again", "b/3": "new"})).
-		To(Equal([]string{"again", "new"}))
+	g.Expect(managed).To(ContainElements("ConfigMap orchard/harvest", "ConfigMap orchard/notes"))
 }
 
 func TestReport(t *testing.T) {
 	g := NewWithT(t)
 	var out bytes.Buffer
-	begin := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
-	r := &report{out: &out, begin: begin, clock: testingclock.NewFakePassiveClock(begin.Add(1234 * time.Millisecond))}
-	r.step("starting %s", "etcd")
+	now := testingclock.NewFakePassiveClock(time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC))
+	r := report{local.NewReport(&out, now)}
+	now.SetTime(now.Now().Add(1234 * time.Millisecond))
+	r.Step("starting %s", "etcd")
 	r.table([][]string{{"KIND", "NAME"}, {"Deployment", "web"}})
 	g.Expect(r.during("waiting", func() error { return errors.New("no") })).To(MatchError("no"))
 	g.Expect(out.String()).To(Equal("[  1.2 s] starting etcd\n          KIND         NAME\n          Deployment   web\n"))
@@ -331,7 +303,7 @@ func TestOnlyOneRunAtATime(t *testing.T) {
 func TestDownWithNothingToStop(t *testing.T) {
 	g := NewWithT(t)
 	var out bytes.Buffer
-	r := &report{out: &out, clock: testingclock.NewFakePassiveClock(time.Time{})}
+	r := report{local.NewReport(&out, testingclock.NewFakePassiveClock(time.Time{}))}
 	s := settings{root: t.TempDir()}
 	g.Expect(down(s, r)).To(Succeed())
 	g.Expect(out.String()).To(Equal("Nothing runs.\n"))
@@ -339,18 +311,4 @@ func TestDownWithNothingToStop(t *testing.T) {
 	g.Expect(os.MkdirAll(s.state("logs"), 0o700)).To(Succeed())
 	g.Expect(down(s, r)).To(Succeed())
 	g.Expect(s.state()).NotTo(BeADirectory())
-}
-
-func TestAwait(t *testing.T) {
-	g := NewWithT(t)
-	calls := 0
-	g.Expect(await(t.Context(), time.Minute, "it", func(context.Context) error {
-		calls++
-		if calls < 3 {
-			return errors.New("not yet")
-		}
-		return nil
-	})).To(Succeed())
-	g.Expect(await(t.Context(), time.Millisecond, "it", func(context.Context) error { return errors.New("not yet") })).
-		To(MatchError("wait for it: not within 1ms: not yet"))
 }

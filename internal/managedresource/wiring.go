@@ -60,13 +60,16 @@ func Needs(cfg *config.ResourceManagerConfiguration) (process.Needs, error) {
 }
 
 // Add adds the controllers to the manager of the source cluster. Watches end with lifetime.
-func Add(lifetime context.Context, clusters *process.Clusters, cfg *config.ResourceManagerConfiguration, registry prometheus.Registerer) error {
+func Add(lifetime context.Context, clusters *process.Clusters, cfg *config.ResourceManagerConfiguration,
+	registry prometheus.Registerer,
+) error {
 	clusterID, err := resolveClusterID(lifetime, clusters.Source.GetAPIReader(), ptr.Deref(cfg.Controllers.ClusterID, ""))
 	if err != nil {
 		return err
 	}
 	own := cfg.Espalier.ManagedResource
-	target, err := apply.NewTarget(clusters.TargetConfig, clusters.TargetHTTPClient, clusters.TargetMapper, ptr.Deref(own.MaxConcurrentRequests, 0), clusters.Clock)
+	target, err := apply.NewTarget(clusters.TargetConfig, clusters.TargetHTTPClient, clusters.TargetMapper,
+		ptr.Deref(own.MaxConcurrentRequests, 0), clusters.Clock)
 	if err != nil {
 		return fmt.Errorf("connect to target cluster: %w", err)
 	}
@@ -84,7 +87,8 @@ func Add(lifetime context.Context, clusters *process.Clusters, cfg *config.Resou
 	judge := newHealth(clusters, cfg, target, sight, changes.Ledger(class), verdicts, registry)
 	r := &applier.Reconciler{
 		Source: clusters.Source.GetClient(), SourceLive: clusters.Source.GetAPIReader(), SecretVersions: secrets,
-		Target: target, TargetLive: clusters.Target.GetAPIReader(), Watcher: sight.watcher, Autoscalers: sight.autoscalers, Clock: clusters.Clock, Jitter: rand.Float64,
+		Target: target, TargetLive: clusters.Target.GetAPIReader(), Watcher: sight.watcher, Autoscalers: sight.autoscalers, Clock: clusters.Clock,
+		Jitter:  rand.Float64,
 		Events:  &applier.Events{Recorder: clusters.Source.GetEventRecorder("managedresource-controller")},
 		Metrics: applier.NewMetrics(registry, sight.watcher.Watches, secrets.Kept),
 		Class:   class, ClusterID: clusterID,
@@ -95,7 +99,8 @@ func Add(lifetime context.Context, clusters *process.Clusters, cfg *config.Resou
 		Parallel: ptr.Deref(own.MaxConcurrentRequests, 0), MaxDecompressedBytes: ptr.Deref(own.MaxDecompressedBytes, 0),
 		Kstatus: ptr.Deref(own.Kstatus, false), Registered: sight.whole.IsRegistered, Concluded: verdicts.Set, Judge: judge.Judge,
 	}
-	if err := r.SetupWithManager(lifetime, clusters.Source, changes, ptr.Deref(section.ConcurrentSyncs, 0), cfg.Process().CacheSyncTimeout); err != nil {
+	if err := r.SetupWithManager(lifetime, clusters.Source, changes, ptr.Deref(section.ConcurrentSyncs, 0), cfg.Process().
+		CacheSyncTimeout); err != nil {
 		return fmt.Errorf("add controller %s: %w", applier.ControllerName, err)
 	}
 	if err := addGarbageCollector(clusters, cfg, registry); err != nil {
@@ -108,7 +113,8 @@ func Add(lifetime context.Context, clusters *process.Clusters, cfg *config.Resou
 func resolveClusterID(ctx context.Context, source client.Reader, value string) (string, error) {
 	id, err := process.ResolveClusterID(ctx, source, value)
 	if apierrors.IsForbidden(err) {
-		return "", fmt.Errorf("%w; in the source, allow get on ConfigMap cluster-identity in namespace kube-system, for example with Role espalier-managedresource-controller-cluster-identity", err)
+		return "", fmt.Errorf("%w; in the source, allow get on ConfigMap cluster-identity in namespace kube-system, for example with Role "+
+			"espalier-managedresource-controller-cluster-identity", err)
 	}
 	return id, err
 }

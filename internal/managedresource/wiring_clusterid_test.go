@@ -22,7 +22,8 @@ func TestMissingRightToReadTheClusterIDIsReportedWithItsRole(t *testing.T) {
 		"a missing right": {
 			apierrors.NewForbidden(schema.GroupResource{Resource: "configmaps"}, "cluster-identity", errors.New("no role")),
 			prefix + `configmaps "cluster-identity" is forbidden: no role; ` +
-				"in the source, allow get on ConfigMap cluster-identity in namespace kube-system, for example with Role espalier-managedresource-controller-cluster-identity",
+				"in the source, allow get on ConfigMap cluster-identity in namespace kube-system, for example with Role " +
+				"espalier-managedresource-controller-cluster-identity",
 		},
 		"another failure": {errors.New("server is down"), prefix + "server is down"},
 	} {

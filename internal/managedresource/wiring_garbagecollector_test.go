@@ -30,14 +30,16 @@ targetClientConnection: {kubeconfig: /target, namespaces: [a, b]}
 espalier:
   managedResource: {maxConcurrentRequests: 3, garbageCollectionReportOnly: true}`,
 			want: garbagecollector.Collector{
-				Finalizer: "resources.gardener.cloud/gardener-resource-manager-seed", MinimumAge: 10 * time.Minute, SyncPeriod: 2 * time.Hour, Parallel: 3,
+				Finalizer: "resources.gardener.cloud/gardener-resource-manager-seed", MinimumAge: 10 * time.Minute, SyncPeriod: 2 * time.Hour,
+				Parallel:   3,
 				Namespaces: []string{"a", "b"}, ReportOnly: true,
 			},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
-			cfg, _, err := config.ResourceManager([]byte("apiVersion: resourcemanager.config.gardener.cloud/v1alpha1\nkind: ResourceManagerConfiguration\nleaderElection: {leaderElect: false}\n" + tc.file))
+			cfg, _, err := config.ResourceManager([]byte("apiVersion: resourcemanager.config.gardener.cloud/v1alpha1\n" +
+				"kind: ResourceManagerConfiguration\nleaderElection: {leaderElect: false}\n" + tc.file))
 			g.Expect(err).NotTo(HaveOccurred())
 			g.Expect(*garbageCollector(cfg)).To(Equal(tc.want))
 		})
@@ -47,7 +49,8 @@ espalier:
 func TestSetsThatTheCacheDoesNotHold(t *testing.T) {
 	g := NewWithT(t)
 	for namespaces, want := range map[string]bool{"": false, "sourceClientConnection: {namespaces: [a]}\n": true} {
-		cfg, _, err := config.ResourceManager([]byte("apiVersion: resourcemanager.config.gardener.cloud/v1alpha1\nkind: ResourceManagerConfiguration\n" + namespaces))
+		cfg, _, err := config.ResourceManager([]byte("apiVersion: resourcemanager.config.gardener.cloud/v1alpha1\n" +
+			"kind: ResourceManagerConfiguration\n" + namespaces))
 		g.Expect(err).NotTo(HaveOccurred())
 		g.Expect(unseenSets(true, cfg)).To(Equal(want), namespaces)
 		g.Expect(unseenSets(false, cfg)).To(BeFalse(), "sets of another cluster are read from no Secret of this one")

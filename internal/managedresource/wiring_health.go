@@ -14,7 +14,9 @@ import (
 )
 
 // newHealth returns the controller that judges the health of the applied objects.
-func newHealth(clusters *process.Clusters, cfg *config.ResourceManagerConfiguration, target *apply.Target, sight *sight, ledger *applier.Ledger, verdicts *health.Verdicts, registry prometheus.Registerer) *health.Reconciler {
+func newHealth(clusters *process.Clusters, cfg *config.ResourceManagerConfiguration, target *apply.Target, sight *sight,
+	ledger *applier.Ledger, verdicts *health.Verdicts, registry prometheus.Registerer,
+) *health.Reconciler {
 	return &health.Reconciler{
 		Source: clusters.Source.GetClient(), Target: target, TargetLive: clusters.Target.GetAPIReader(),
 		Watcher: sight.watcher, Pods: sight.pods, Whole: sight.whole, Ledger: ledger, Verdicts: verdicts,
@@ -24,7 +26,8 @@ func newHealth(clusters *process.Clusters, cfg *config.ResourceManagerConfigurat
 }
 
 func addHealth(clusters *process.Clusters, cfg *config.ResourceManagerConfiguration, r *health.Reconciler) error {
-	if err := r.SetupWithManager(clusters.Source, ptr.Deref(cfg.Controllers.Health.ConcurrentSyncs, 0), cfg.Process().CacheSyncTimeout); err != nil {
+	if err := r.SetupWithManager(clusters.Source, ptr.Deref(cfg.Controllers.Health.ConcurrentSyncs, 0), cfg.Process().
+		CacheSyncTimeout); err != nil {
 		return fmt.Errorf("add controller %s: %w", health.ControllerName, err)
 	}
 	return nil

@@ -30,7 +30,8 @@ func addSecrets(clusters *process.Clusters, cfg *config.ResourceManagerConfigura
 		return nil, fmt.Errorf("add readiness check of Secrets: %w", err)
 	}
 	r := &secret.Reconciler{Source: clusters.Source.GetClient(), Secrets: tracker, Finalizer: finalizer}
-	if err := r.SetupWithManager(clusters.Source, ptr.Deref(cfg.Controllers.Secret.ConcurrentSyncs, 0), cfg.Process().CacheSyncTimeout); err != nil {
+	if err := r.SetupWithManager(clusters.Source, ptr.Deref(cfg.Controllers.Secret.ConcurrentSyncs, 0), cfg.Process().
+		CacheSyncTimeout); err != nil {
 		return nil, fmt.Errorf("add controller %s: %w", secret.ControllerName, err)
 	}
 	return tracker, nil

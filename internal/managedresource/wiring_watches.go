@@ -25,7 +25,9 @@ type sight struct {
 }
 
 // watches creates everything that watches the state of the target; no watch starts before a set needs it.
-func watches(lifetime context.Context, clusters *process.Clusters, cfg *config.ResourceManagerConfiguration, changes *applier.Changes, verdicts *health.Verdicts) (*sight, error) {
+func watches(lifetime context.Context, clusters *process.Clusters, cfg *config.ResourceManagerConfiguration, changes *applier.Changes,
+	verdicts *health.Verdicts,
+) (*sight, error) {
 	metadataClient, err := metadata.NewForConfigAndClient(clusters.TargetConfig, clusters.TargetHTTPClient)
 	if err != nil {
 		return nil, fmt.Errorf("create metadata client of target cluster: %w", err)
@@ -39,7 +41,10 @@ func watches(lifetime context.Context, clusters *process.Clusters, cfg *config.R
 		return nil, fmt.Errorf("create client of target cluster: %w", err)
 	}
 	namespaces, log := targetNamespaces(cfg), clusters.Source.GetLogger()
-	pods := observe.NewPods(lifetime, observe.PodOptions{Client: metadataClient, Namespaces: namespaces, OnChange: verdicts.Deployment, Clock: clusters.Clock, Log: log.WithName("pods")})
+	pods := observe.NewPods(lifetime, observe.PodOptions{
+		Client: metadataClient, Namespaces: namespaces, OnChange: verdicts.Deployment,
+		Clock: clusters.Clock, Log: log.WithName("pods"),
+	})
 	watcher := observe.New(lifetime, observe.Options{
 		Client: metadataClient, Label: resourcesv1alpha1.ManagedBy, Value: ptr.Deref(cfg.Controllers.ManagedResource.ManagedByLabelValue, ""),
 		Namespaces: namespaces, OnChange: changes.Object, OnVerdict: verdicts.Object, Whole: whole, Pods: pods,

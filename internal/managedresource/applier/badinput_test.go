@@ -49,7 +49,10 @@ func TestBadInput(t *testing.T) {
 			value: func(e *Env) string {
 				return fmt.Sprintf("apiVersion: no.such/v1\nkind: Thing\nmetadata: {name: x, namespace: %s}", e.Namespace)
 			},
-			want: "False/ApplyFailed", contains: []string{`"no.such/v1/Thing/%s/x"`, "no matches for kind", "index 0 in 'bad.yaml' in secret '%s/mr'"},
+			want: "False/ApplyFailed", contains: []string{
+				`"no.such/v1/Thing/%s/x"`, "no matches for kind",
+				"index 0 in 'bad.yaml' in secret '%s/mr'",
+			},
 		},
 		"an object that the API server rejects": {
 			value: func(e *Env) string {
@@ -77,7 +80,10 @@ func TestBadInput(t *testing.T) {
 			value: func(e *Env) string {
 				return fmt.Sprintf("apiVersion: coordination.k8s.io/v1\nkind: Lease\nmetadata: {name: x, namespace: %s}", e.Namespace)
 			},
-			want: "False/ApplyFailed", contains: []string{`"coordination.k8s.io/v1/Lease/%s/x"`, "forbidden", "index 0 in 'bad.yaml' in secret '%s/mr'"},
+			want: "False/ApplyFailed", contains: []string{
+				`"coordination.k8s.io/v1/Lease/%s/x"`, "forbidden",
+				"index 0 in 'bad.yaml' in secret '%s/mr'",
+			},
 		},
 		"a namespace that does not exist": {
 			value: func(e *Env) string {
@@ -148,7 +154,10 @@ func TestAForbiddenObjectThatLeavesIsNotReadWhenTheSetChangesAgain(t *testing.T)
 	t.Parallel()
 	e := New(t, Options{Configure: longSyncPeriod})
 	forbidden := fmt.Sprintf("apiVersion: coordination.k8s.io/v1\nkind: Lease\nmetadata: {name: x, namespace: %s}", e.Namespace)
-	e.SecretData("mr", map[string][]byte{"good.yaml": []byte(e.ConfigMap("good", "1")), "held.yaml": []byte(e.ConfigMap("held", "1")), "bad.yaml": []byte(forbidden)})
+	e.SecretData("mr", map[string][]byte{
+		"good.yaml": []byte(e.ConfigMap("good", "1")), "held.yaml": []byte(e.ConfigMap("held", "1")),
+		"bad.yaml": []byte(forbidden),
+	})
 	e.Expect(e.Source.Create(e.Ctx, e.ManagedResource("mr", "mr"))).To(Succeed())
 	e.AwaitApplied("mr", "False/ApplyFailed")
 	e.AwaitData("held", "1")
@@ -243,7 +252,8 @@ func TestAllFailingObjectsAreListed(t *testing.T) {
 	e.AwaitApplied("mr", succeeded)
 	var documents []string
 	for i := range 25 {
-		documents = append(documents, fmt.Sprintf("apiVersion: v1\nkind: Service\nmetadata: {name: bad-%02d, namespace: %s}\nspec: {ports: [{port: 99999}]}", i, e.Namespace))
+		documents = append(documents,
+			fmt.Sprintf("apiVersion: v1\nkind: Service\nmetadata: {name: bad-%02d, namespace: %s}\nspec: {ports: [{port: 99999}]}", i, e.Namespace))
 	}
 	e.Secret("mr", append(documents, e.ConfigMap("good", "1"))...)
 	mr := e.AwaitApplied("mr", "False/ApplyFailed")

@@ -53,7 +53,8 @@ func withVerdicts(clk clock.PassiveClock, conditions []corev1beta1.Condition, ve
 // hasVerdict reports whether the conditions already contain a verdict.
 func hasVerdict(conditions []corev1beta1.Condition, v verdict) bool {
 	known := corev1beta1.GetCondition(conditions, v.kind)
-	return known != nil && known.Status == v.status && known.Reason == v.reason && known.Message == v.message && slices.Equal(known.Codes, v.codes())
+	return known != nil && known.Status == v.status && known.Reason == v.reason && known.Message == v.message &&
+		slices.Equal(known.Codes, v.codes())
 }
 
 func applied(status corev1beta1.ConditionStatus, reason, message string) verdict {
@@ -77,8 +78,14 @@ func changedVerdicts(conditions []corev1beta1.Condition) []verdict {
 func checksPending() []verdict {
 	reason := resourcesv1alpha1.ConditionHealthChecksPending
 	return append(make([]verdict, 0, 3), // the capacity includes ResourcesApplied
-		verdict{kind: resourcesv1alpha1.ResourcesHealthy, status: corev1beta1.ConditionUnknown, reason: reason, message: resourcesv1alpha1.MessageHealthChecksPending},
-		verdict{kind: resourcesv1alpha1.ResourcesProgressing, status: corev1beta1.ConditionUnknown, reason: reason, message: resourcesv1alpha1.MessageProgressingChecksPending})
+		verdict{
+			kind: resourcesv1alpha1.ResourcesHealthy, status: corev1beta1.ConditionUnknown, reason: reason,
+			message: resourcesv1alpha1.MessageHealthChecksPending,
+		},
+		verdict{
+			kind: resourcesv1alpha1.ResourcesProgressing, status: corev1beta1.ConditionUnknown, reason: reason,
+			message: resourcesv1alpha1.MessageProgressingChecksPending,
+		})
 }
 
 // judgedAsIgnored reports whether the condition of health only shows that the set was ignored.
@@ -168,7 +175,8 @@ func failureMessage(namespace string, failures []failure, items []*state.Object)
 	texts := make([]string, 0, len(failures))
 	for _, each := range failures {
 		at := each.item.Place
-		texts = append(texts, fmt.Sprintf("%s (index %d in '%s' in secret '%s/%s')", failureText(each), at.Index, at.DataKey, namespace, at.Secret))
+		texts = append(texts, fmt.Sprintf("%s (index %d in '%s' in secret '%s/%s')", failureText(each), at.Index, at.DataKey, namespace,
+			at.Secret))
 	}
 	return strings.Join(status.Bounded(texts), "; ")
 }

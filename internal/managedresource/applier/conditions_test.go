@@ -39,12 +39,31 @@ func TestVerdicts(t *testing.T) {
 		verdicts func([]corev1beta1.Condition) []verdict
 		want     string
 	}{
-		"a new set is announced in the usual order": {verdicts: changedVerdicts, want: "ResourcesHealthy=Unknown/ChecksPending ResourcesProgressing=Unknown/ChecksPending ResourcesApplied=Progressing/ApplyProgressing"},
-		"an announcement keeps an earlier failure":  {known: condition("False", "ApplyFailed", "x"), verdicts: changedVerdicts, want: "ResourcesApplied=Progressing/ApplyFailed ResourcesHealthy=Unknown/ChecksPending ResourcesProgressing=Unknown/ChecksPending"},
-		"an announcement replaces a decoding fault": {known: condition("False", "DecodingFailed", "x"), verdicts: changedVerdicts, want: "ResourcesApplied=Progressing/ApplyProgressing ResourcesHealthy=Unknown/ChecksPending ResourcesProgressing=Unknown/ChecksPending"},
-		"a deletion":                    {verdicts: func(c []corev1beta1.Condition) []verdict { return deletionVerdicts(c, false) }, want: "ResourcesHealthy=False/DeletionPending ResourcesProgressing=True/DeletionPending ResourcesApplied=Progressing/DeletionPending"},
-		"a deletion that keeps objects": {verdicts: func(c []corev1beta1.Condition) []verdict { return deletionVerdicts(c, true) }, want: "ResourcesHealthy=False/DeletionPending ResourcesProgressing=True/DeletionPending"},
-		"an ignored set":                {verdicts: func([]corev1beta1.Condition) []verdict { return ignoredVerdicts() }, want: "ResourcesHealthy=True/ManagedResourceIgnored ResourcesProgressing=False/ManagedResourceIgnored ResourcesApplied=True/ManagedResourceIgnored"},
+		"a new set is announced in the usual order": {
+			verdicts: changedVerdicts,
+			want:     "ResourcesHealthy=Unknown/ChecksPending ResourcesProgressing=Unknown/ChecksPending ResourcesApplied=Progressing/ApplyProgressing",
+		},
+		"an announcement keeps an earlier failure": {
+			known: condition("False", "ApplyFailed", "x"), verdicts: changedVerdicts,
+			want: "ResourcesApplied=Progressing/ApplyFailed ResourcesHealthy=Unknown/ChecksPending ResourcesProgressing=Unknown/ChecksPending",
+		},
+		"an announcement replaces a decoding fault": {
+			known: condition("False", "DecodingFailed", "x"), verdicts: changedVerdicts,
+			want: "ResourcesApplied=Progressing/ApplyProgressing ResourcesHealthy=Unknown/ChecksPending ResourcesProgressing=Unknown/ChecksPending",
+		},
+		"a deletion": {
+			verdicts: func(c []corev1beta1.Condition) []verdict { return deletionVerdicts(c, false) },
+			want:     "ResourcesHealthy=False/DeletionPending ResourcesProgressing=True/DeletionPending ResourcesApplied=Progressing/DeletionPending",
+		},
+		"a deletion that keeps objects": {
+			verdicts: func(c []corev1beta1.Condition) []verdict { return deletionVerdicts(c, true) },
+			want:     "ResourcesHealthy=False/DeletionPending ResourcesProgressing=True/DeletionPending",
+		},
+		"an ignored set": {
+			verdicts: func([]corev1beta1.Condition) []verdict { return ignoredVerdicts() },
+			want: "ResourcesHealthy=True/ManagedResourceIgnored ResourcesProgressing=False/ManagedResourceIgnored " +
+				"ResourcesApplied=True/ManagedResourceIgnored",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
@@ -61,13 +80,15 @@ func TestCompleted(t *testing.T) {
 		conditions []corev1beta1.Condition
 		want       bool
 	}{
-		"nothing is known":                           {},
-		"succeeded":                                  {conditions: condition("True", "ApplySucceeded", ""), want: true},
-		"under way":                                  {conditions: condition("Progressing", "ApplyProgressing", "")},
-		"under way after a failure":                  {conditions: marked(condition("Progressing", "ApplyFailed", "held by another ManagedResource: x"))},
-		"failed":                                     {conditions: condition("False", "ApplyFailed", "error during apply")},
-		"failed, quoting the text of claims":         {conditions: condition("False", "ApplyFailed", "x held by another ManagedResource: x")},
-		"all but what other sets hold":               {conditions: marked(condition("False", "ApplyFailed", "held by another ManagedResource: x")), want: true},
+		"nothing is known": {},
+		"succeeded":        {conditions: condition("True", "ApplySucceeded", ""), want: true},
+		"under way":        {conditions: condition("Progressing", "ApplyProgressing", "")},
+		"under way after a failure": {conditions: marked(condition("Progressing", "ApplyFailed",
+			"held by another ManagedResource: x"))},
+		"failed":                             {conditions: condition("False", "ApplyFailed", "error during apply")},
+		"failed, quoting the text of claims": {conditions: condition("False", "ApplyFailed", "x held by another ManagedResource: x")},
+		"all but what other sets hold": {conditions: marked(condition("False", "ApplyFailed",
+			"held by another ManagedResource: x")), want: true},
 		"held by other sets, of an earlier version":  {conditions: condition("False", "ApplyFailed", "held by another ManagedResource: x")},
 		"succeeded, but a repair is postponed":       {conditions: coded(condition("True", "ApplySucceeded", ""), "ESPALIER_REPAIR_POSTPONED")},
 		"decoded in part, and a repair is postponed": {conditions: coded(condition("False", "DecodingFailed", "x"), "ESPALIER_REPAIR_POSTPONED")},
@@ -111,13 +132,23 @@ func TestInUseKeepsTheLabelsOfBothSides(t *testing.T) {
 func TestMessages(t *testing.T) {
 	configMap := schema.GroupVersionKind{Version: "v1", Kind: "ConfigMap"}
 	items := []*state.Object{
-		{Item: &desired.Item{Kind: configMap, Key: inventory.KeyOf("", "ConfigMap", "ns", "a"), Place: desired.Place{Secret: "s", DataKey: "objects.yaml"}}},
-		{Item: &desired.Item{Kind: configMap, Key: inventory.KeyOf("", "ConfigMap", "ns", "b"), Place: desired.Place{Secret: "s", DataKey: "objects.yaml", Index: 4}}},
+		{Item: &desired.Item{
+			Kind: configMap, Key: inventory.KeyOf("", "ConfigMap", "ns", "a"),
+			Place: desired.Place{Secret: "s", DataKey: "objects.yaml"},
+		}},
+		{Item: &desired.Item{
+			Kind: configMap, Key: inventory.KeyOf("", "ConfigMap", "ns", "b"),
+			Place: desired.Place{Secret: "s", DataKey: "objects.yaml", Index: 4},
+		}},
 	}
 	for name, tc := range map[string]struct{ have, want string }{
 		"failures stand in the order of the set": {
-			have: failureMessage("ns", []failure{{items[1], errors.New("refused")}, {items[0], errors.New(`error during apply of object "v1/ConfigMap/ns/a": boom`)}}, items),
-			want: `error during apply of object "v1/ConfigMap/ns/a": boom (index 0 in 'objects.yaml' in secret 'ns/s'); error during apply of object "v1/ConfigMap/ns/b": refused (index 4 in 'objects.yaml' in secret 'ns/s')`,
+			have: failureMessage("ns", []failure{
+				{items[1], errors.New("refused")},
+				{items[0], errors.New(`error during apply of object "v1/ConfigMap/ns/a": boom`)},
+			}, items),
+			want: `error during apply of object "v1/ConfigMap/ns/a": boom (index 0 in 'objects.yaml' in secret 'ns/s'); error during apply of ` +
+				`object "v1/ConfigMap/ns/b": refused (index 4 in 'objects.yaml' in secret 'ns/s')`,
 		},
 		"undecodable documents": {
 			have: decodingMessage([]string{"a.", "b."}),
@@ -129,16 +160,23 @@ func TestMessages(t *testing.T) {
 }
 
 func TestAFailureTextIsBounded(t *testing.T) {
-	i := &state.Object{Item: &desired.Item{Kind: schema.GroupVersionKind{Version: "v1", Kind: "ConfigMap"}, Key: inventory.KeyOf("", "ConfigMap", "ns", "a")}}
+	i := &state.Object{Item: &desired.Item{
+		Kind: schema.GroupVersionKind{Version: "v1", Kind: "ConfigMap"},
+		Key:  inventory.KeyOf("", "ConfigMap", "ns", "a"),
+	}}
 	text := failureText(failure{i, errors.New(strings.Repeat("é", 2000))})
 	NewWithT(t).Expect(len(text)).To(BeNumerically("<=", 1024+len("…")))
 }
 
 // The health controller does not check a set that could not be applied.
 func TestMissingObjectsMakeTheSetUnhealthy(t *testing.T) {
-	web := &state.Object{Item: &desired.Item{Key: inventory.KeyOf("", "Secret", "shop", "web"), Kind: schema.GroupVersionKind{Version: "v1", Kind: "Secret"}, Namespace: "shop"}}
+	web := &state.Object{Item: &desired.Item{
+		Key:  inventory.KeyOf("", "Secret", "shop", "web"),
+		Kind: schema.GroupVersionKind{Version: "v1", Kind: "Secret"}, Namespace: "shop",
+	}}
 	role := &state.Object{Item: &desired.Item{
-		Key: inventory.KeyOf("rbac.authorization.k8s.io", "ClusterRole", "", "all"), Kind: schema.GroupVersionKind{Group: "rbac.authorization.k8s.io", Version: "v1", Kind: "ClusterRole"},
+		Key: inventory.KeyOf("rbac.authorization.k8s.io", "ClusterRole", "",
+			"all"), Kind: schema.GroupVersionKind{Group: "rbac.authorization.k8s.io", Version: "v1", Kind: "ClusterRole"},
 	}}
 	items := []*state.Object{role, web}
 	unhealthy := func(message string) []corev1beta1.Condition {
@@ -153,7 +191,11 @@ func TestMissingObjectsMakeTheSetUnhealthy(t *testing.T) {
 		"none is missing":     {nil, nil, nil},
 		"one":                 {nil, []*state.Object{web}, webIsMissing},
 		"after another fault": {unhealthy("Pod is unhealthy"), []*state.Object{web}, webIsMissing},
-		"one that the condition lists among others": {unhealthy(`Required Secret "web" in namespace "shop" is missing; and 3 more`), []*state.Object{web}, nil},
+		"one that the condition lists among others": {
+			unhealthy(`Required Secret "web" in namespace "shop" is missing; and 3 more`),
+			[]*state.Object{web},
+			nil,
+		},
 		"several, in the order of the set": {nil, []*state.Object{web, role}, []verdict{{
 			"ResourcesHealthy", "False", "ClusterRoleMissing",
 			`Required ClusterRole "all" in namespace "" is missing; Required Secret "web" in namespace "shop" is missing`, "",

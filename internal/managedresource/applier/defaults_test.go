@@ -37,8 +37,10 @@ func TestLabelsThatTheAPIServerAddsToAJobStay(t *testing.T) {
 		e.Set("mr", onceJob(e, ""))
 		before := e.AwaitApplied("mr", "True/ApplySucceeded")
 		live := e.Live(jobKind, "once")
-		labels, selector := managedresourcetest.Field(live, "spec", "template", "metadata", "labels"), managedresourcetest.Field(live, "spec", "selector")
-		e.Expect(labels).To(And(HaveKeyWithValue("app", "once"), HaveKey("batch.kubernetes.io/controller-uid"), HaveKey("job-name"), HaveKeyWithValue(managedBy, "gardener")))
+		labels, selector := managedresourcetest.Field(live, "spec", "template", "metadata", "labels"), managedresourcetest.Field(live, "spec",
+			"selector")
+		e.Expect(labels).To(And(HaveKeyWithValue("app", "once"), HaveKey("batch.kubernetes.io/controller-uid"), HaveKey("job-name"),
+			HaveKeyWithValue(managedBy, "gardener")))
 		e.Expect(e.Look("mr")).To(BeEmpty())
 		e.Expect(e.Live(jobKind, "once").GetGeneration()).To(Equal(live.GetGeneration()))
 
@@ -100,7 +102,8 @@ func awaitPasses(e *managedresourcetest.Env, passes float64) {
 	e.T.Helper()
 	const spared = "espalier_managedresource_requests_saved_total"
 	before := e.Counter(spared)
-	e.Eventually(func() float64 { return e.Counter(spared) - before }).WithTimeout(managedresourcetest.Patience).WithPolling(20 * time.Millisecond).Should(BeNumerically(">=", 2*passes))
+	e.Eventually(func() float64 { return e.Counter(spared) - before }).WithTimeout(managedresourcetest.Patience).
+		WithPolling(20 * time.Millisecond).Should(BeNumerically(">=", 2*passes))
 }
 
 func TestEveryObjectIsUpdatedInEachPeriodIfConfigured(t *testing.T) {
@@ -114,7 +117,8 @@ func TestEveryObjectIsUpdatedInEachPeriodIfConfigured(t *testing.T) {
 	before := []string{e.LiveConfigMap("c").ResourceVersion, e.Live(deploymentKind, "web").GetResourceVersion()}
 	recording := e.Requests.Record()
 	for _, path := range []string{"/api/v1/namespaces/$NS/configmaps/c", "/apis/apps/v1/namespaces/$NS/deployments/web"} {
-		e.Eventually(func() int { return len(recording.Of("PUT", e.Fill(path))) }).WithTimeout(managedresourcetest.Patience).WithPolling(20 * time.Millisecond).Should(BeNumerically(">=", 3))
+		e.Eventually(func() int { return len(recording.Of("PUT", e.Fill(path))) }).WithTimeout(managedresourcetest.Patience).
+			WithPolling(20 * time.Millisecond).Should(BeNumerically(">=", 3))
 	}
 	e.Expect([]string{e.LiveConfigMap("c").ResourceVersion, e.Live(deploymentKind, "web").GetResourceVersion()}).To(Equal(before))
 }

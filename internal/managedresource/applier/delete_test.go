@@ -64,7 +64,8 @@ func TestVolumeClaimsOfAStatefulSetStayByDefault(t *testing.T) {
 
 func TestASelectorWithoutLabelsDeletesNoVolumeClaim(t *testing.T) {
 	e := inOneCluster(t)
-	e.Secret("mr", strings.Replace(webStatefulSet(e, "", "1Gi"), "selector: {matchLabels: {app: web}}", "selector: {matchExpressions: [{key: app, operator: In, values: [web]}]}", 1))
+	e.Secret("mr", strings.Replace(webStatefulSet(e, "", "1Gi"), "selector: {matchLabels: {app: web}}",
+		"selector: {matchExpressions: [{key: app, operator: In, values: [web]}]}", 1))
 	mr := e.ManagedResource("mr", "mr")
 	mr.Spec.DeletePersistentVolumeClaims = managedresourcetest.Yes()
 	e.Expect(e.Source.Create(e.Ctx, mr)).To(Succeed())
@@ -83,7 +84,8 @@ func TestWorkloadsAreDeletedInTheForeground(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			e := inOneCluster(t)
-			e.Set("mr", webDeployment(e, "", "replicas: 0, ", ""), webStatefulSet(e, "", "1Gi"), onceJob(e, ""), nightlyCronJob(e), e.ConfigMap("c", "1"),
+			e.Set("mr", webDeployment(e, "", "replicas: 0, ", ""), webStatefulSet(e, "", "1Gi"), onceJob(e, ""), nightlyCronJob(e),
+				e.ConfigMap("c", "1"),
 				webService(e, "", "clusterIP: None, "), e.Fill(defaulted["DaemonSet"].manifest), e.Fill(defaulted["NetworkPolicy"].manifest))
 			e.AwaitApplied("mr", "True/ApplySucceeded")
 			recording := e.Requests.Record()
@@ -132,7 +134,8 @@ func TestADeploymentThatMovesToAnotherAPIGroupIsKept(t *testing.T) {
 		after := e.AwaitChange(before)
 		live := e.Live(deploymentKind, "web")
 		e.Expect(live.GetUID()).To(Equal(uid))
-		e.Expect(live.GetLabels()).To(Equal(map[string]string{managedBy: "gardener"})) // the former entry shows that the label was that of the set
+		// the former entry shows that the label was that of the set
+		e.Expect(live.GetLabels()).To(Equal(map[string]string{managedBy: "gardener"}))
 		e.Expect(recording.Order("DELETE")).To(BeEmpty())
 		e.Expect(names(after)).To(Equal([]string{"apps/v1/Deployment/web"}))
 	})

@@ -29,7 +29,8 @@ func (r *recordingRegisterer) MustRegister(collectors ...prometheus.Collector) {
 	r.collectors = append(r.collectors, collectors...)
 }
 
-var description = regexp.MustCompile(`^Desc\{fqName: "([^"]+)", help: "([^"]*)", unit: "[^"]*", constLabels: \{\}, variableLabels: \{([^}]*)\}`)
+var description = regexp.MustCompile(`^Desc\{fqName: "([^"]+)", help: "([^"]*)", unit: "[^"]*", constLabels: \{\}, variableLabels: ` +
+	`\{([^}]*)\}`)
 
 func registeredMetrics(t *testing.T) map[string]documentedMetric {
 	t.Helper()

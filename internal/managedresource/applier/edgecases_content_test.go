@@ -22,15 +22,16 @@ func TestUnusualContentOfSets(t *testing.T) {
 		"a missing Secret deletes nothing":                            {run: missingSecretDeletesNothing},
 		"a set is applied at once when its missing Secret is created": {run: missingSecretAppears},
 		"an empty Secret":                                             {run: emptySecret(map[string][]byte{})},
-		"a Secret with comments only":                                 {run: emptySecret(map[string][]byte{"a": []byte("# nothing\n---\n# here\n"), "b": {}})},
-		"one bad document among good ones":                            {run: badAmongGood},
-		"a manifest without kind, and another one that fails early":   {run: withoutKind},
-		"a definition comes before its custom resource":               {run: definitionFirst, everywhere: true},
-		"a definition and its custom resource in two sets":            {run: definitionInAnotherSet, everywhere: true},
-		"a cluster-scoped object with a namespace":                    {run: priorityClassWithNamespace},
-		"an object without namespace of a kind not yet served":        {run: gadgetWithoutNamespace},
-		"obsolete objects that are not gone yet delay new objects":    {run: pendingDeletionsDelayNewObjects},
-		"an object whose kind is no longer served":                    {run: kindNoLongerServed},
+		"a Secret with comments only": {run: emptySecret(map[string][]byte{"a": []byte("# nothing\n---\n# " +
+			"here\n"), "b": {}})},
+		"one bad document among good ones":                          {run: badAmongGood},
+		"a manifest without kind, and another one that fails early": {run: withoutKind},
+		"a definition comes before its custom resource":             {run: definitionFirst, everywhere: true},
+		"a definition and its custom resource in two sets":          {run: definitionInAnotherSet, everywhere: true},
+		"a cluster-scoped object with a namespace":                  {run: priorityClassWithNamespace},
+		"an object without namespace of a kind not yet served":      {run: gadgetWithoutNamespace},
+		"obsolete objects that are not gone yet delay new objects":  {run: pendingDeletionsDelayNewObjects},
+		"an object whose kind is no longer served":                  {run: kindNoLongerServed},
 	})
 }
 
@@ -94,7 +95,8 @@ func missingSecretAppears(a *setTest) {
 	a.Expect(a.Source.Create(a.Ctx, a.ManagedResource("mr", "mr"))).To(Succeed())
 	a.soon(a.readsOfSecret).WithTimeout(2 * managedresourcetest.Patience).Should(BeNumerically(">=", 12)) // the pause is 10 s now, and doubles
 	a.Secret("mr", a.ConfigMap("c", "1"))
-	a.Eventually(func() *corev1.ConfigMap { return a.LiveConfigMap("c") }).WithTimeout(8 * time.Second).ShouldNot(BeNil()) // before the pause is over
+	// before the pause is over
+	a.Eventually(func() *corev1.ConfigMap { return a.LiveConfigMap("c") }).WithTimeout(8 * time.Second).ShouldNot(BeNil())
 	a.AwaitApplied("mr", "True/ApplySucceeded")
 }
 
@@ -117,7 +119,8 @@ func badAmongGood(a *setTest) {
 		return mr.Status.ObservedGeneration
 	}).Should(Equal(int64(2)))
 	a.Expect(managedresourcetest.Message(mr, "ResourcesApplied")).To(Equal(
-		"Could not decode all new resources: [Could not decode resource at index 1 in 'objects.yaml' in secret '" + a.Namespace + "/mr': document is not an object.]"))
+		"Could not decode all new resources: [Could not decode resource at index 1 in 'objects.yaml' in secret '" + a.Namespace +
+			"/mr': document is not an object.]"))
 	a.Expect(listed(mr)).To(Equal(a.listedMaps("c", "d", "e")))
 	a.Expect(a.live("c").Data).To(Equal(map[string]string{"key": "1"}))
 	a.Expect(a.live("d").Data).To(Equal(map[string]string{"key": "2"}))
@@ -171,7 +174,8 @@ func definitionInAnotherSet(a *setTest) {
 }
 
 func priorityClassWithNamespace(a *setTest) {
-	mr := a.set(fmt.Sprintf("apiVersion: scheduling.k8s.io/v1\nkind: PriorityClass\nmetadata: {name: %[1]s, namespace: %[1]s}\nvalue: 5", a.Namespace))
+	mr := a.set(fmt.Sprintf("apiVersion: scheduling.k8s.io/v1\nkind: PriorityClass\nmetadata: {name: %[1]s, namespace: %[1]s}\nvalue: 5",
+		a.Namespace))
 	a.Expect(a.read("scheduling.k8s.io/v1", "PriorityClass", "", a.Namespace).GetName()).To(Equal(a.Namespace))
 	a.Expect(listed(mr)).To(Equal([]string{"scheduling.k8s.io/v1/PriorityClass//" + a.Namespace}))
 	a.expectNoWrites()
@@ -317,7 +321,8 @@ func injectedManagedBy(a *setTest) {
 func changedImmutable(kind, data string) func(a *setTest) {
 	return func(a *setTest) {
 		manifest := func(value string) string {
-			return fmt.Sprintf("apiVersion: v1\nkind: %s\nmetadata: {name: x, namespace: %s}\nimmutable: true\n%s: {key: %s}", kind, a.Namespace, data, value)
+			return fmt.Sprintf("apiVersion: v1\nkind: %s\nmetadata: {name: x, namespace: %s}\nimmutable: true\n%s: {key: %s}", kind, a.Namespace,
+				data, value)
 		}
 		a.set(manifest("first"))
 		before := a.read("v1", kind, a.Namespace, "x")
@@ -348,14 +353,16 @@ func changedSelectorReplaced(a *setTest) {
 	a.replace(a.deployment("web", "other", deleteOnInvalid))
 	after := a.read("apps/v1", "Deployment", a.Namespace, "web")
 	a.Expect(after.GetUID()).NotTo(Equal(before.GetUID()))
-	a.Expect(after.Object).To(HaveKeyWithValue("spec", HaveKeyWithValue("selector", Equal(map[string]any{"matchLabels": map[string]any{"app": "other"}}))))
+	a.Expect(after.Object).To(HaveKeyWithValue("spec", HaveKeyWithValue("selector",
+		Equal(map[string]any{"matchLabels": map[string]any{"app": "other"}}))))
 	a.expectNoWrites()
 }
 
 func validUpdate(a *setTest) {
 	a.set(a.deployment("web", "web", deleteOnInvalid), a.ConfigMap("c", "1", deleteOnInvalid))
 	before, c := a.read("apps/v1", "Deployment", a.Namespace, "web"), a.live("c")
-	a.replace(strings.ReplaceAll(a.deployment("web", "web", deleteOnInvalid), "example.com/image", "example.com/other"), a.ConfigMap("c", "2", deleteOnInvalid))
+	a.replace(strings.ReplaceAll(a.deployment("web", "web", deleteOnInvalid), "example.com/image", "example.com/other"),
+		a.ConfigMap("c", "2", deleteOnInvalid))
 	after := a.read("apps/v1", "Deployment", a.Namespace, "web")
 	a.Expect(after.GetUID()).To(Equal(before.GetUID()))
 	a.Expect(after.GetGeneration()).To(Equal(before.GetGeneration() + 1))

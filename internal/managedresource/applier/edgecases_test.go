@@ -87,10 +87,12 @@ func TestOnlyTheLiteralTrueKeepsReplicas(t *testing.T) {
 	for _, value := range []string{"True", "1", "yes", "false"} {
 		t.Run(value, func(t *testing.T) {
 			e := withoutControllers(t)
-			e.Set("mr", webDeployment(e, "annotations: {resources.gardener.cloud/preserve-replicas: '"+value+"', resources.gardener.cloud/preserve-resources: '"+value+"'}, ",
+			e.Set("mr", webDeployment(e,
+				"annotations: {resources.gardener.cloud/preserve-replicas: '"+value+"', resources.gardener.cloud/preserve-resources: '"+value+"'}, ",
 				"replicas: 1, ", "resources: {requests: {cpu: 100m}}, "))
 			e.AwaitApplied("mr", "True/ApplySucceeded")
-			e.Patch(deploymentKind, "web", `{"spec":{"replicas":5,"template":{"spec":{"containers":[{"name":"c","image":"i","resources":{"requests":{"cpu":"200m"}}}]}}}}`)
+			e.Patch(deploymentKind, "web",
+				`{"spec":{"replicas":5,"template":{"spec":{"containers":[{"name":"c","image":"i","resources":{"requests":{"cpu":"200m"}}}]}}}}`)
 			e.Await(deploymentKind, "web", func(g Gomega, live *unstructured.Unstructured) {
 				g.Expect(replicas(live)).To(Equal(int64(1)))
 				g.Expect(containerResources(live)).To(Equal(map[string]any{"requests": map[string]any{"cpu": "100m"}}))
@@ -187,7 +189,8 @@ func deleteWithForeignFinalizer(e *managedresourcetest.Env) *resourcesv1alpha1.M
 		mr.Finalizers = append(mr.Finalizers, "example.test/hold")
 	})
 	e.Delete("mr")
-	e.Eventually(func() []string { return e.Get("mr").Finalizers }).WithTimeout(managedresourcetest.Patience).WithPolling(10 * time.Millisecond).Should(Equal([]string{"example.test/hold"}))
+	e.Eventually(func() []string { return e.Get("mr").Finalizers }).WithTimeout(managedresourcetest.Patience).
+		WithPolling(10 * time.Millisecond).Should(Equal([]string{"example.test/hold"}))
 	return e.Get("mr")
 }
 
@@ -264,7 +267,8 @@ func TestAnObjectMovesToAnotherSet(t *testing.T) {
 		live := e.LiveConfigMap("c")
 		e.Expect(live.UID).To(Equal(uid))
 		e.Expect(live.Data).To(Equal(map[string]string{"key": "2"}))
-		e.Expect(live.Annotations).To(And(HaveKeyWithValue("resources.gardener.cloud/origin", e.Namespace+"/b"), HaveKey("resources.gardener.cloud/description")))
+		e.Expect(live.Annotations).To(And(HaveKeyWithValue("resources.gardener.cloud/origin", e.Namespace+"/b"),
+			HaveKey("resources.gardener.cloud/description")))
 		e.Edit("c", `{"data":{"key":"by hand"}}`)
 		e.AwaitData("c", "2")
 	})
@@ -310,7 +314,8 @@ func TestFinalizersAreRemovedAfterTheConfiguredTimeNotBefore(t *testing.T) {
 
 func TestANamespaceIsFinalizedByForceToo(t *testing.T) {
 	e := withoutControllers(t) // no controller of Kubernetes finalizes namespaces there
-	e.Set("mr", e.Fill("apiVersion: v1\nkind: Namespace\nmetadata: {name: $NS-n, finalizers: [example.test/hold], annotations: {resources.gardener.cloud/finalize-deletion-after: 1s}}"))
+	e.Set("mr", e.Fill("apiVersion: v1\nkind: Namespace\nmetadata: {name: $NS-n, finalizers: [example.test/hold], annotations: "+
+		"{resources.gardener.cloud/finalize-deletion-after: 1s}}"))
 	e.AwaitApplied("mr", "True/ApplySucceeded")
 	e.Expect(managedresourcetest.Field(e.Live("v1/Namespace", e.Fill("$NS-n")), "spec", "finalizers")).To(Equal([]any{"kubernetes"}))
 	e.Delete("mr")
@@ -320,7 +325,8 @@ func TestANamespaceIsFinalizedByForceToo(t *testing.T) {
 
 func TestANewNamespaceOfTheSameNameIsNotFinalized(t *testing.T) {
 	e := withoutControllers(t)
-	e.Set("mr", e.Fill("apiVersion: v1\nkind: Namespace\nmetadata: {name: $NS-n, annotations: {resources.gardener.cloud/finalize-deletion-after: 1s}}"))
+	e.Set("mr", e.Fill("apiVersion: v1\nkind: Namespace\nmetadata: {name: $NS-n, annotations: "+
+		"{resources.gardener.cloud/finalize-deletion-after: 1s}}"))
 	e.AwaitApplied("mr", "True/ApplySucceeded")
 	newer := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: e.Fill("$NS-n")}}
 	var replace sync.Once
@@ -353,7 +359,8 @@ func TestFinalizersStayDuringALongConfiguredTime(t *testing.T) {
 	e := inOneCluster(t)
 	finalizable(e, "1h")
 	e.Delete("mr")
-	e.Eventually(func() string { return managedresourcetest.Message(e.Get("mr"), "ResourcesApplied") }).WithTimeout(managedresourcetest.Patience).Should(
+	e.Eventually(func() string { return managedresourcetest.Message(e.Get("mr"), "ResourcesApplied") }).
+		WithTimeout(managedresourcetest.Patience).Should(
 		Equal(e.Fill(`Could not clean all old resources: 1 error occurred: deletion of old resource "v1/ConfigMap/$NS/c" is still pending`)))
 	e.Fence()
 	e.Expect(e.LiveConfigMap("c").Finalizers).To(Equal([]string{"example.test/hold"}))
@@ -365,7 +372,8 @@ func TestAnInvalidDurationIsReportedWhileTheObjectExists(t *testing.T) {
 	e := inOneCluster(t)
 	finalizable(e, "soon")
 	e.Secret("mr", e.ConfigMap("d", "2"))
-	e.Eventually(func() string { return managedresourcetest.Message(e.Get("mr"), "ResourcesApplied") }).WithTimeout(managedresourcetest.Patience).Should(
+	e.Eventually(func() string { return managedresourcetest.Message(e.Get("mr"), "ResourcesApplied") }).
+		WithTimeout(managedresourcetest.Patience).Should(
 		Equal(e.Fill(`Could not clean all old resources: 1 error occurred: deletion of old resource "v1/ConfigMap/$NS/c" is still pending: ` +
 			`failed parsing duration of resources.gardener.cloud/finalize-deletion-after annotation: time: invalid duration "soon"`)))
 	e.Expect(managedresourcetest.Condition(e.Get("mr"), "ResourcesApplied")).To(Equal("Progressing/DeletionPending"))
@@ -457,7 +465,8 @@ func TestPortsWithoutNameAreTreatedAsPortsWithTheSameName(t *testing.T) {
 		e.AwaitChange(before)
 		sent := recording.Of("PUT", e.Fill("/api/v1/namespaces/$NS/services/web")) // newer API servers would keep the port themselves
 		e.Expect(sent).To(HaveLen(1))
-		e.Expect(sent[0].Body["spec"]).To(HaveKeyWithValue("ports", HaveExactElements(HaveKeyWithValue("nodePort", BeNumerically("==", allocated)))))
+		e.Expect(sent[0].Body["spec"]).To(HaveKeyWithValue("ports", HaveExactElements(HaveKeyWithValue("nodePort",
+			BeNumerically("==", allocated)))))
 		e.Expect(nodePorts(e.Live(serviceKind, "web"))).To(Equal(map[int64]int64{81: allocated}))
 	})
 }
@@ -601,7 +610,8 @@ func TestATemplateWithInvalidLabelsIsReported(t *testing.T) {
 			e := managedresourcetest.New(t, managedresourcetest.Options{Stopped: true, Configure: longSyncPeriod})
 			e.Define(e.Fill("$NS.test"), "v1", "Gadget")
 			e.Start()
-			e.Set("mr", e.Fill("apiVersion: $NS.test/v1\nkind: Gadget\nmetadata: {name: g, namespace: $NS}\nspec: {template: "+tc.template+"}"), e.ConfigMap("c", "1"))
+			e.Set("mr", e.Fill("apiVersion: $NS.test/v1\nkind: Gadget\nmetadata: {name: g, namespace: $NS}\nspec: {template: "+tc.template+"}"),
+				e.ConfigMap("c", "1"))
 			mr := e.AwaitApplied("mr", "False/ApplyFailed")
 			e.Expect(managedresourcetest.Message(mr, "ResourcesApplied")).To(And(
 				HavePrefix(e.Fill(`error injecting labels into object "$NS.test/v1/Gadget/$NS/g": spec.template`)), ContainSubstring(tc.want),
@@ -617,14 +627,17 @@ func TestVolumeClaimsAreDeletedBeforeTheirStatefulSet(t *testing.T) {
 		createVolumeClaims(e, managedresourcetest.Yes())
 		recording := e.Requests.Record()
 		e.Secret("mr", e.ConfigMap("c", "1"))
-		claims, web := e.Fill("DELETE /api/v1/namespaces/$NS/persistentvolumeclaims"), e.Fill("DELETE /apis/apps/v1/namespaces/$NS/statefulsets/web")
+		claims, web := e.Fill("DELETE /api/v1/namespaces/$NS/persistentvolumeclaims"), e.Fill("DELETE /apis/apps/v1/namespaces/$NS/"+
+			"statefulsets/web")
 		if e.Source != e.Target {
-			e.Eventually(func() []string { return recording.Order("DELETE") }).WithTimeout(managedresourcetest.Patience).WithPolling(10 * time.Millisecond).Should(Equal([]string{claims, web}))
+			e.Eventually(func() []string { return recording.Order("DELETE") }).WithTimeout(managedresourcetest.Patience).
+				WithPolling(10 * time.Millisecond).Should(Equal([]string{claims, web}))
 			return
 		}
 		// The StatefulSet's controller may write a status meanwhile. Then the deletion is refused and sent again, after that of the
 		// PersistentVolumeClaims if they still exist.
 		e.AwaitAbsent(statefulSetKind, "web")
-		e.Expect(recording.Order("DELETE")).To(Or(Equal([]string{claims, web}), Equal([]string{claims, web, web}), Equal([]string{claims, web, claims, web})))
+		e.Expect(recording.Order("DELETE")).To(Or(Equal([]string{claims, web}), Equal([]string{claims, web, web}),
+			Equal([]string{claims, web, claims, web})))
 	})
 }

@@ -64,17 +64,23 @@ func (e *Events) repairPaused(mr *resourcesv1alpha1.ManagedResource, i *state.Ob
 }
 
 func (e *Events) objectClaimed(mr *resourcesv1alpha1.ManagedResource, i *state.Object, claimant string) {
-	e.send(mr, i.Reference(), corev1.EventTypeWarning, ReasonObjectClaimed, "Apply", fmt.Sprintf("%s (index %d in '%s' in secret '%s/%s') is held by ManagedResource %q, which wants it as well; remove it from one of the two",
-		shown(i.Kind, i.Key.Namespace, i.Key.Name), i.Place.Index, i.Place.DataKey, mr.Namespace, i.Place.Secret, claimant))
+	e.send(mr, i.Reference(), corev1.EventTypeWarning, ReasonObjectClaimed, "Apply",
+		fmt.Sprintf("%s (index %d in '%s' in secret '%s/%s') is held by ManagedResource %q, which wants it as well; remove it from one of the "+
+			"two",
+			shown(i.Kind, i.Key.Namespace, i.Key.Name), i.Place.Index, i.Place.DataKey, mr.Namespace, i.Place.Secret, claimant))
 }
 
 func (e *Events) deletionRefused(mr *resourcesv1alpha1.ManagedResource, ref resourcesv1alpha1.ObjectReference, reason string) {
-	e.send(mr, &ref.ObjectReference, corev1.EventTypeWarning, ReasonDeletionRefused, "Delete", fmt.Sprintf("Left %s in place: %s", shown(refKind(ref), ref.Namespace, ref.Name), reason))
+	e.send(mr, &ref.ObjectReference, corev1.EventTypeWarning, ReasonDeletionRefused, "Delete",
+		fmt.Sprintf("Left %s in place: %s", shown(refKind(ref), ref.Namespace, ref.Name), reason))
 }
 
 // planned reports that a new plan was published. The version of the ConfigMap in the reference distinguishes it from earlier plans.
 func (e *Events) planned(mr *resourcesv1alpha1.ManagedResource, configMap *corev1.ConfigMap, announcement string) {
-	related := &corev1.ObjectReference{APIVersion: "v1", Kind: "ConfigMap", Namespace: configMap.Namespace, Name: configMap.Name, ResourceVersion: configMap.ResourceVersion}
+	related := &corev1.ObjectReference{
+		APIVersion: "v1", Kind: "ConfigMap", Namespace: configMap.Namespace, Name: configMap.Name,
+		ResourceVersion: configMap.ResourceVersion,
+	}
 	e.send(mr, related, corev1.EventTypeNormal, ReasonPlanned, "Plan", announcement)
 }
 
@@ -94,7 +100,10 @@ func (e *Events) failed(p *pass, related *corev1.ObjectReference, reason, messag
 	}
 	p.set.LastFault = reason + message
 	if related == nil {
-		related = &corev1.ObjectReference{APIVersion: resourcesv1alpha1.SchemeGroupVersion.String(), Kind: "ManagedResource", Namespace: p.mr.Namespace, Name: p.mr.Name}
+		related = &corev1.ObjectReference{
+			APIVersion: resourcesv1alpha1.SchemeGroupVersion.String(), Kind: "ManagedResource",
+			Namespace: p.mr.Namespace, Name: p.mr.Name,
+		}
 	}
 	e.send(p.mr, related, corev1.EventTypeWarning, reason, "Apply", message)
 }

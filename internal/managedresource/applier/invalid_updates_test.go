@@ -43,7 +43,8 @@ func TestAnInvalidCompressedKeyIsReported(t *testing.T) {
 	e.SecretData("mr", map[string][]byte{"data.yaml.br": []byte(e.ConfigMap("c", "1")), "plain.yaml": []byte(e.ConfigMap("plain", "1"))})
 	e.Expect(e.Source.Create(e.Ctx, e.ManagedResource("mr", "mr"))).To(Succeed())
 	mr := e.AwaitApplied("mr", "False/DecodingFailed")
-	e.Expect(managedresourcetest.Message(mr, "ResourcesApplied")).To(HavePrefix(e.Fill("Could not decode all new resources: [Could not decode resource at index 0 in 'data.yaml.br' in secret '$NS/mr': ")))
+	e.Expect(managedresourcetest.Message(mr, "ResourcesApplied")).
+		To(HavePrefix(e.Fill("Could not decode all new resources: [Could not decode resource at index 0 in 'data.yaml.br' in secret '$NS/mr': ")))
 	e.AwaitData("plain", "1")
 }
 
@@ -92,7 +93,8 @@ func TestTheRestartAnnotationOfAPodTemplateStays(t *testing.T) {
 			e.Secret("mr", tc.manifest(e, "two"))
 			e.AwaitChange(before)
 			live := e.Live(tc.kind, tc.object)
-			e.Expect(managedresourcetest.Field(live, append(tc.template, "metadata", "annotations")...)).To(Equal(map[string]any{"kubectl.kubernetes.io/restartedAt": "noon"}))
+			e.Expect(managedresourcetest.Field(live, append(tc.template, "metadata", "annotations")...)).
+				To(Equal(map[string]any{"kubectl.kubernetes.io/restartedAt": "noon"}))
 			containers, _ := managedresourcetest.Field(live, append(tc.template, "spec", "containers")...).([]any)
 			e.Expect(containers).To(HaveExactElements(HaveKeyWithValue("image", "two")))
 		})
@@ -199,9 +201,11 @@ func TestAnUnknownPropagationIsReported(t *testing.T) {
 	uid := e.LiveConfigMap("c").UID
 	e.Secret("mr", unchangeable(e, "2", annotation))
 	mr := e.AwaitApplied("mr", "False/ApplyFailed")
-	e.Expect(managedresourcetest.Message(mr, "ResourcesApplied")).To(Equal(e.Fill(`error deleting object "v1/ConfigMap/$NS/c" after 'invalid' update error: ` +
-		`annotation resources.gardener.cloud/deletion-propagation-on-invalid-update has value "Sometimes", allowed are Background, Foreground and Orphan ` +
-		`(index 0 in 'objects.yaml' in secret '$NS/mr')`)))
+	e.Expect(managedresourcetest.Message(mr, "ResourcesApplied")).
+		To(Equal(e.Fill(`error deleting object "v1/ConfigMap/$NS/c" after 'invalid' update error: ` +
+			`annotation resources.gardener.cloud/deletion-propagation-on-invalid-update has value "Sometimes", allowed are Background, ` +
+			`Foreground and Orphan ` +
+			`(index 0 in 'objects.yaml' in secret '$NS/mr')`)))
 	live := e.LiveConfigMap("c")
 	e.Expect(live.UID).To(Equal(uid))
 	e.Expect(live.Data).To(Equal(map[string]string{"key": "1"}))

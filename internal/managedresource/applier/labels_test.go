@@ -51,7 +51,8 @@ func TestTheManagedByLabelCannotBeInjected(t *testing.T) {
 	injecting(e, map[string]string{"resources.gardener.cloud/managed-by": "foo"}, webDeployment(e, "", "replicas: 0, ", ""))
 	live := e.Live(deploymentKind, "web")
 	e.Expect(live.GetLabels()).To(Equal(map[string]string{"resources.gardener.cloud/managed-by": "gardener"}))
-	e.Expect(managedresourcetest.Field(live, "spec", "template", "metadata", "labels")).To(Equal(map[string]any{"app": "web", "resources.gardener.cloud/managed-by": "gardener"}))
+	e.Expect(managedresourcetest.Field(live, "spec", "template", "metadata", "labels")).
+		To(Equal(map[string]any{"app": "web", "resources.gardener.cloud/managed-by": "gardener"}))
 }
 
 func TestNoLabelsAreInjectedIntoTheJobTemplateOfACronJob(t *testing.T) {
@@ -60,7 +61,8 @@ func TestNoLabelsAreInjectedIntoTheJobTemplateOfACronJob(t *testing.T) {
 	live := e.Live("batch/v1/CronJob", "nightly")
 	e.Expect(live.GetLabels()).To(Equal(map[string]string{"foo": "bar", "resources.gardener.cloud/managed-by": "gardener"}))
 	e.Expect(managedresourcetest.Field(live, "spec", "jobTemplate", "metadata", "labels")).To(Equal(map[string]any{"app": "nightly"}))
-	e.Expect(managedresourcetest.Field(live, "spec", "jobTemplate", "spec", "template", "metadata", "labels")).To(Equal(map[string]any{"app": "nightly"}))
+	e.Expect(managedresourcetest.Field(live, "spec", "jobTemplate", "spec", "template", "metadata", "labels")).
+		To(Equal(map[string]any{"app": "nightly"}))
 }
 
 const managedBy = "resources.gardener.cloud/managed-by"

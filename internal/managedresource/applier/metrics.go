@@ -13,8 +13,10 @@ import (
 // knownManagers are the field managers that the drift metric names; all others count as "other", so that the number
 // of time series stays bounded. The Event names every one.
 var knownManagers = []string{
-	"kubectl", "kubectl-client-side-apply", "kubectl-edit", "kubectl-patch", "kubectl-scale", "kubectl-label", "kubectl-annotate", "kubectl-replace",
-	"helm", "Helm", "argocd-controller", "kustomize-controller", "helm-controller", "terraform", "kube-controller-manager", "cluster-autoscaler",
+	"kubectl", "kubectl-client-side-apply", "kubectl-edit", "kubectl-patch", "kubectl-scale", "kubectl-label", "kubectl-annotate",
+	"kubectl-replace",
+	"helm", "Helm", "argocd-controller", "kustomize-controller", "helm-controller", "terraform", "kube-controller-manager",
+	"cluster-autoscaler",
 	"gardener-resource-manager", "gardenlet", "espalier",
 }
 
@@ -56,7 +58,8 @@ func NewMetrics(registry prometheus.Registerer, watches, secrets func() int) *Me
 			Name: "espalier_managedresource_objects", Help: "Objects of all sets by state: applied, failed, or claimed by another set.",
 		}, []string{"state"}),
 		unwatched: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "espalier_managedresource_unwatched_objects", Help: "Objects that no granted watch covers: they are read once in each sync period.",
+			Name: "espalier_managedresource_unwatched_objects", Help: "Objects that no granted watch covers: they are read once in each sync " +
+				"period.",
 		}),
 		sets: map[types.NamespacedName]counts{},
 	}

@@ -72,9 +72,10 @@ func TestEditorOfANamespaceWithoutTheLabelDoesNotActAsTheController(t *testing.T
 
 	secret := &corev1.Secret{}
 	e.Expect(attacker.Get(e.Ctx, client.ObjectKey{Namespace: e.Namespace, Name: "mr"}, secret)).To(Succeed())
-	secret.Data["objects.yaml"] = fmt.Appendf(nil, "apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRoleBinding\nmetadata: {name: %s}\n"+
-		"roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: cluster-admin}\n"+
-		"subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: %[1]s}]\n", user)
+	secret.Data["objects.yaml"] = fmt.Appendf(nil,
+		"apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRoleBinding\nmetadata: {name: %s}\n"+
+			"roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: cluster-admin}\n"+
+			"subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: %[1]s}]\n", user)
 	e.Expect(attacker.Update(e.Ctx, secret)).To(Succeed())
 
 	mr := e.AwaitApplied("mr", "False/ApplyFailed")

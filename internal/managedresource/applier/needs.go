@@ -46,7 +46,8 @@ func (r *Reconciler) needs(p *pass) []observe.Need {
 		if resource, err := r.Target.Resource(each.Kind); err == nil && each.Unlabelled && named < maxNamed {
 			named++
 			needs = append(needs, observe.Need{
-				Resource: resource.Resource, Kind: each.Kind.GroupKind(), Namespaced: resource.Namespaced, Namespaces: []string{each.Namespace}, Name: each.Key.Name,
+				Resource: resource.Resource, Kind: each.Kind.GroupKind(), Namespaced: resource.Namespaced, Namespaces: []string{each.Namespace},
+				Name:  each.Key.Name,
 				Whole: r.needsWholeObject(p, each.Kind),
 			})
 		}

@@ -30,7 +30,8 @@ func underOwnManagers() map[string]func(e *Env) {
 		for what, patch := range map[string]string{"a value changed": `{"data":{"key":"x"}}`, "a field added": `{"data":{"more":"x"}}`} {
 			changes[what+" as "+manager] = func(e *Env) {
 				object := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: e.Namespace, Name: "one"}}
-				e.Expect(e.Target.Patch(e.Ctx, object, client.RawPatch("application/merge-patch+json", []byte(patch)), client.FieldOwner(manager))).To(Succeed())
+				e.Expect(e.Target.Patch(e.Ctx, object, client.RawPatch("application/merge-patch+json", []byte(patch)), client.FieldOwner(manager))).
+					To(Succeed())
 			}
 		}
 	}
@@ -48,7 +49,8 @@ func TestChangesUnderTheOwnFieldManagerAreRepairedAtOnce(t *testing.T) {
 			e.AwaitRest()
 			change(e)
 			awaitUnchanged(e)
-			e.Eventually(func() []string { return e.Events("mr") }).WithTimeout(Patience).Should(ContainElement(HavePrefix("DriftRepaired: Restored v1 ConfigMap " + e.Namespace + "/one")))
+			e.Eventually(func() []string { return e.Events("mr") }).WithTimeout(Patience).
+				Should(ContainElement(HavePrefix("DriftRepaired: Restored v1 ConfigMap " + e.Namespace + "/one")))
 			e.AwaitRest()
 		})
 	}
@@ -131,7 +133,8 @@ func awaitLaterSecond(e *Env) {
 // awaitUnchanged waits until the ConfigMap is in its desired state.
 func awaitUnchanged(e *Env) {
 	e.T.Helper()
-	e.Eventually(func() map[string]string { return e.LiveConfigMap("one").Data }).WithTimeout(Patience).WithPolling(10 * time.Millisecond).Should(Equal(map[string]string{"key": "1"}))
+	e.Eventually(func() map[string]string { return e.LiveConfigMap("one").Data }).WithTimeout(Patience).WithPolling(10 * time.Millisecond).
+		Should(Equal(map[string]string{"key": "1"}))
 }
 
 // awaitSecondAfterStatus waits until a write has a later time than the last write of the status.

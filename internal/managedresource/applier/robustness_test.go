@@ -31,7 +31,10 @@ func objectRequests(e *Env) []string {
 	var found []string
 	for _, each := range e.Requests.Seen() {
 		_, path, _ := strings.Cut(each, " ")
-		for _, kind := range []string{"/configmaps/", "/configmaps", "/services", "/deployments", "/serviceaccounts", "/roles", "/poddisruptionbudgets"} {
+		for _, kind := range []string{
+			"/configmaps/", "/configmaps", "/services", "/deployments", "/serviceaccounts", "/roles",
+			"/poddisruptionbudgets",
+		} {
 			if strings.Contains(path, "/namespaces/"+e.Namespace+kind) && (kind != "/configmaps" || strings.HasSuffix(path, kind)) {
 				found = append(found, each)
 				break
@@ -44,12 +47,17 @@ func objectRequests(e *Env) []string {
 func manifests(e *Env) []string {
 	return []string{
 		e.ConfigMap("one", "1"), e.ConfigMap("two", "2"),
-		fmt.Sprintf("apiVersion: v1\nkind: Service\nmetadata: {name: web, namespace: %s}\nspec: {clusterIP: None, selector: {app: web}, ports: [{port: 53, protocol: UDP, name: dns}, {port: 80, name: http}]}", e.Namespace),
+		fmt.Sprintf("apiVersion: v1\nkind: Service\nmetadata: {name: web, namespace: %s}\n"+
+			"spec: {clusterIP: None, selector: {app: web}, ports: [{port: 53, protocol: UDP, name: dns}, {port: 80, name: http}]}", e.Namespace),
 		fmt.Sprintf("apiVersion: v1\nkind: ServiceAccount\nmetadata: {name: web, namespace: %s}", e.Namespace),
 		fmt.Sprintf("apiVersion: v1\nkind: Secret\nmetadata: {name: web, namespace: %s}\nstringData: {a: b}", e.Namespace),
-		fmt.Sprintf("apiVersion: policy/v1\nkind: PodDisruptionBudget\nmetadata: {name: web, namespace: %s}\nspec: {minAvailable: 1, selector: {matchLabels: {app: web}}}", e.Namespace),
-		fmt.Sprintf("apiVersion: rbac.authorization.k8s.io/v1\nkind: Role\nmetadata: {name: web, namespace: %s}\nrules: [{apiGroups: [''], resources: [pods], verbs: [get]}]", e.Namespace),
-		fmt.Sprintf("apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web, namespace: %s}\nspec: {replicas: 0, selector: {matchLabels: {app: web}}, template: {metadata: {labels: {app: web}}, spec: {containers: [{name: c, image: i, resources: {limits: {cpu: 1000m}}, ports: [{containerPort: 80}]}]}}}", e.Namespace),
+		fmt.Sprintf("apiVersion: policy/v1\nkind: PodDisruptionBudget\nmetadata: {name: web, namespace: %s}\n"+
+			"spec: {minAvailable: 1, selector: {matchLabels: {app: web}}}", e.Namespace),
+		fmt.Sprintf("apiVersion: rbac.authorization.k8s.io/v1\nkind: Role\nmetadata: {name: web, namespace: %s}\n"+
+			"rules: [{apiGroups: [''], resources: [pods], verbs: [get]}]", e.Namespace),
+		fmt.Sprintf("apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web, namespace: %s}\n"+
+			"spec: {replicas: 0, selector: {matchLabels: {app: web}}, template: {metadata: {labels: {app: web}}, spec: {containers: [{name: c, "+
+			"image: i, resources: {limits: {cpu: 1000m}}, ports: [{containerPort: 80}]}]}}}", e.Namespace),
 	}
 }
 
@@ -99,7 +107,8 @@ func writes(e *Env) []string {
 // awaitReconciled waits until the controller counts that many objects as applied.
 func awaitReconciled(e *Env, objects float64) {
 	e.T.Helper()
-	e.Eventually(func() float64 { return gauge(e, "espalier_managedresource_objects", "applied") }).WithTimeout(Patience).WithPolling(5 * time.Millisecond).Should(Equal(objects))
+	e.Eventually(func() float64 { return gauge(e, "espalier_managedresource_objects", "applied") }).WithTimeout(Patience).
+		WithPolling(5 * time.Millisecond).Should(Equal(objects))
 }
 
 func gauge(e *Env, name, state string) float64 {
@@ -122,11 +131,17 @@ func TestChangesMadeWhileTheProcessIsDownAreRepaired(t *testing.T) {
 		change func(e *Env)
 		reads  bool
 	}{
-		"an owned value changed":      {change: func(e *Env) { e.Edit("one", `{"data":{"key":"x"}}`) }},
-		"an owned value removed":      {change: func(e *Env) { e.Edit("one", `{"data":{"key":null}}`) }},
-		"a foreign value added":       {change: func(e *Env) { e.Edit("one", `{"data":{"foreign":"x"}}`) }},
-		"the managed-by label gone":   {change: func(e *Env) { e.Edit("one", `{"metadata":{"labels":{"resources.gardener.cloud/managed-by":null}}}`) }},
-		"the managed-by label edited": {change: func(e *Env) { e.Edit("one", `{"metadata":{"labels":{"resources.gardener.cloud/managed-by":"x"}}}`) }},
+		"an owned value changed": {change: func(e *Env) { e.Edit("one", `{"data":{"key":"x"}}`) }},
+		"an owned value removed": {change: func(e *Env) { e.Edit("one", `{"data":{"key":null}}`) }},
+		"a foreign value added":  {change: func(e *Env) { e.Edit("one", `{"data":{"foreign":"x"}}`) }},
+		"the managed-by label gone": {change: func(e *Env) {
+			e.Edit("one",
+				`{"metadata":{"labels":{"resources.gardener.cloud/managed-by":null}}}`)
+		}},
+		"the managed-by label edited": {change: func(e *Env) {
+			e.Edit("one",
+				`{"metadata":{"labels":{"resources.gardener.cloud/managed-by":"x"}}}`)
+		}},
 		"the origin changed": {change: func(e *Env) {
 			e.Edit("one", `{"metadata":{"annotations":{"resources.gardener.cloud/origin":"no/body"}}}`)
 		}},
@@ -141,8 +156,12 @@ func TestChangesMadeWhileTheProcessIsDownAreRepaired(t *testing.T) {
 			e.Edit("one", `{"metadata":{"managedFields":[{}]}}`)
 		}},
 		"taken over by a forced apply": {change: func(e *Env) {
-			object := &corev1.ConfigMap{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"}, ObjectMeta: metav1.ObjectMeta{Namespace: e.Namespace, Name: "one"}, Data: map[string]string{"key": "x"}}
-			e.Expect(e.Target.Patch(e.Ctx, object, client.Apply, client.FieldOwner("espalier"), client.ForceOwnership)).To(Succeed()) //nolint:staticcheck // the typed replacement needs generated types
+			object := &corev1.ConfigMap{
+				TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"},
+				ObjectMeta: metav1.ObjectMeta{Namespace: e.Namespace, Name: "one"}, Data: map[string]string{"key": "x"},
+			}
+			//nolint:staticcheck // the typed replacement needs generated types
+			e.Expect(e.Target.Patch(e.Ctx, object, client.Apply, client.FieldOwner("espalier"), client.ForceOwnership)).To(Succeed())
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -232,7 +251,8 @@ func TestACrashDuringAnApplyAndANewSecretLeaveNoOrphan(t *testing.T) {
 // configMaps returns the managed ones of the target by name.
 func configMaps(e *Env) map[string]string {
 	list := &corev1.ConfigMapList{}
-	e.Expect(e.Target.List(e.Ctx, list, client.InNamespace(e.Namespace), client.MatchingLabels{"resources.gardener.cloud/managed-by": "gardener"})).To(Succeed())
+	e.Expect(e.Target.List(e.Ctx, list, client.InNamespace(e.Namespace),
+		client.MatchingLabels{"resources.gardener.cloud/managed-by": "gardener"})).To(Succeed())
 	found := map[string]string{}
 	for _, each := range list.Items {
 		found[each.Name] = each.Data["key"]
@@ -244,7 +264,10 @@ func configMaps(e *Env) map[string]string {
 func TestAnAnnouncedObjectThatWasNeverWrittenIsNotDeleted(t *testing.T) {
 	t.Parallel()
 	e := New(t, Options{})
-	foreign := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: e.Namespace, Name: "foreign"}, Data: map[string]string{"key": "mine"}}
+	foreign := &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Namespace: e.Namespace, Name: "foreign"},
+		Data:       map[string]string{"key": "mine"},
+	}
 	e.Expect(e.Target.Create(e.Ctx, foreign)).To(Succeed())
 	cutAfter(e, 0, func(r *http.Request) bool {
 		return strings.Contains(r.URL.Path, "/configmaps") && r.URL.Query().Get("watch") == ""
@@ -291,7 +314,8 @@ func TestTwoSetsThatWantOneObject(t *testing.T) {
 		loser := e.Get("first")
 		return Condition(loser, applied) + ": " + Message(loser, applied)
 	}).WithTimeout(Patience).WithPolling(10 * time.Millisecond).Should(SatisfyAll(
-		HavePrefix("False/ApplyFailed: "), ContainSubstring(`"v1/ConfigMap/%s/shared"`, e.Namespace), ContainSubstring("index 0 in 'objects.yaml' in secret '%s/first'", e.Namespace),
+		HavePrefix("False/ApplyFailed: "), ContainSubstring(`"v1/ConfigMap/%s/shared"`,
+			e.Namespace), ContainSubstring("index 0 in 'objects.yaml' in secret '%s/first'", e.Namespace),
 		ContainSubstring(`ManagedResource "%s/second"`, e.Namespace)))
 	e.Eventually(func() []string { return e.Events("first") }).WithTimeout(Patience).Should(ContainElement(HavePrefix("ObjectClaimed: ")))
 
@@ -347,7 +371,8 @@ func TestRepairsPauseIfAnotherManagerChangesAnObjectAgainAndAgain(t *testing.T) 
 		e.Edit("c", `{"data":{"key":"x"}}`)
 		e.AwaitData("c", "1")
 	}
-	e.Eventually(func() []string { return e.Events("mr") }).WithTimeout(Patience).Should(ContainElement(SatisfyAll(HavePrefix("DriftRepairPaused: "), ContainSubstring(`"kubectl-edit"`))))
+	e.Eventually(func() []string { return e.Events("mr") }).WithTimeout(Patience).
+		Should(ContainElement(SatisfyAll(HavePrefix("DriftRepairPaused: "), ContainSubstring(`"kubectl-edit"`))))
 	expectPaused := func() {
 		e.Edit("c", `{"data":{"key":"x"}}`)
 		e.Reconciled("mr")
@@ -377,7 +402,8 @@ func TestAWaveThatDoesNotEndDelaysLaterWavesForALimitedTime(t *testing.T) {
 	e := New(t, Options{Clock: now, Configure: func(c *config.ResourceManagerConfiguration) {
 		c.Espalier.ManagedResource.DeletionWaveTimeout = &metav1.Duration{Duration: timeout}
 	}})
-	service := fmt.Sprintf("apiVersion: v1\nkind: Service\nmetadata: {name: stuck, namespace: %s, finalizers: [example.org/stuck]}\nspec: {clusterIP: None, ports: [{port: 80}]}", e.Namespace)
+	service := fmt.Sprintf("apiVersion: v1\nkind: Service\nmetadata: {name: stuck, namespace: %s, finalizers: [example.org/stuck]}\n"+
+		"spec: {clusterIP: None, ports: [{port: 80}]}", e.Namespace)
 	e.Set("mr", service, e.ConfigMap("c", "1"))
 	mr := e.AwaitApplied("mr", succeeded)
 	e.Expect(e.Source.Delete(e.Ctx, mr)).To(Succeed())
@@ -406,7 +432,8 @@ func TestObjectsThatTheControllerNeedsAreNeverDeletedOrOverwritten(t *testing.T)
 	namespace := fmt.Sprintf("apiVersion: v1\nkind: Namespace\nmetadata: {name: %s}", e.Namespace)
 	e.Set("mr", own, namespace, e.ConfigMap("c", "1"))
 	mr := e.AwaitApplied("mr", "False/ApplyFailed")
-	e.Expect(Message(mr, applied)).To(SatisfyAll(ContainSubstring(`"v1/Secret/%s/mr"`, e.Namespace), ContainSubstring("a set must not contain itself or a Secret that it is read from"), ContainSubstring("index 0 in 'objects.yaml'")))
+	e.Expect(Message(mr, applied)).To(SatisfyAll(ContainSubstring(`"v1/Secret/%s/mr"`, e.Namespace),
+		ContainSubstring("a set must not contain itself or a Secret that it is read from"), ContainSubstring("index 0 in 'objects.yaml'")))
 	e.AwaitData("c", "1")
 	e.Expect(e.Source.Delete(e.Ctx, mr)).To(Succeed())
 	e.AwaitGone("mr")
@@ -425,7 +452,8 @@ func TestNamespacesOfObjectsCanBeRestricted(t *testing.T) {
 	}})
 	e.Set("mr", e.ConfigMap("c", "1"), fmt.Sprintf("apiVersion: v1\nkind: Namespace\nmetadata: {name: %s-x}", e.Namespace))
 	mr := e.AwaitApplied("mr", "False/ApplyFailed")
-	e.Expect(Message(mr, applied)).To(SatisfyAll(ContainSubstring("espalier.managedResource.namespaces.objects"), ContainSubstring("espalier.managedResource.namespaces.clusterScoped")))
+	e.Expect(Message(mr, applied)).To(SatisfyAll(ContainSubstring("espalier.managedResource.namespaces.objects"),
+		ContainSubstring("espalier.managedResource.namespaces.clusterScoped")))
 	e.Expect(e.LiveConfigMap("c")).To(BeNil())
 }
 

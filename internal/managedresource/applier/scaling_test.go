@@ -42,7 +42,8 @@ func TestReplicasFollowTheManifestUnlessTheyArePreserved(t *testing.T) {
 		before = e.AwaitChange(before)
 		e.Patch(deploymentKind, "web", `{"spec":{"replicas":5}}`)
 		e.Expect(e.Look("mr")).To(BeEmpty())
-		e.Secret("mr", webDeployment(e, `annotations: {resources.gardener.cloud/preserve-replicas: "true"}, `, "replicas: 2, minReadySeconds: 1, ", ""))
+		e.Secret("mr", webDeployment(e, `annotations: {resources.gardener.cloud/preserve-replicas: "true"}, `,
+			"replicas: 2, minReadySeconds: 1, ", ""))
 		e.AwaitChange(before)
 		live := e.Live(deploymentKind, "web")
 		e.Expect(replicas(live)).To(Equal(int64(5)))
@@ -107,11 +108,13 @@ func TestContainerResourcesFollowTheManifestDespiteAVerticalPodAutoscaler(t *tes
 	t.Parallel()
 	e := managedresourcetest.New(t, managedresourcetest.Options{TwoClusters: true, Stopped: true, Configure: longSyncPeriod})
 	defineAutoscalers(e)
-	e.Create(e.Fill("apiVersion: autoscaling.k8s.io/v1\nkind: VerticalPodAutoscaler\nmetadata: {name: web, namespace: $NS}\nspec: {targetRef: {apiVersion: apps/v1, kind: Deployment, name: web}}"))
+	e.Create(e.Fill("apiVersion: autoscaling.k8s.io/v1\nkind: VerticalPodAutoscaler\nmetadata: {name: web, namespace: $NS}\n" +
+		"spec: {targetRef: {apiVersion: apps/v1, kind: Deployment, name: web}}"))
 	e.Start()
 	e.Set("mr", webDeployment(e, "", "replicas: 0, ", "resources: {requests: {cpu: 100m}}, "))
 	e.AwaitApplied("mr", "True/ApplySucceeded")
-	e.Patch(deploymentKind, "web", `{"spec":{"template":{"spec":{"containers":[{"name":"c","image":"i","resources":{"requests":{"cpu":"200m"}}}]}}}}`)
+	e.Patch(deploymentKind, "web",
+		`{"spec":{"template":{"spec":{"containers":[{"name":"c","image":"i","resources":{"requests":{"cpu":"200m"}}}]}}}}`)
 	e.Await(deploymentKind, "web", func(g Gomega, live *unstructured.Unstructured) {
 		g.Expect(containerResources(live)).To(Equal(map[string]any{"requests": map[string]any{"cpu": "100m"}}))
 	})
@@ -147,11 +150,13 @@ func TestFieldsThatAnHvpaScalesStay(t *testing.T) {
 			t.Parallel()
 			e := managedresourcetest.New(t, managedresourcetest.Options{TwoClusters: true, Stopped: true, Configure: longSyncPeriod})
 			defineAutoscalers(e)
-			e.Create(e.Fill("apiVersion: autoscaling.k8s.io/v1alpha1\nkind: Hvpa\nmetadata: {name: web, namespace: $NS}\nspec: {" + tc.spec + ", targetRef: {apiVersion: apps/v1, kind: Deployment, name: web}}"))
+			e.Create(e.Fill("apiVersion: autoscaling.k8s.io/v1alpha1\nkind: Hvpa\nmetadata: {name: web, namespace: $NS}\nspec: {" + tc.spec +
+				", targetRef: {apiVersion: apps/v1, kind: Deployment, name: web}}"))
 			e.Start()
 			e.Set("mr", webDeployment(e, "", "replicas: 1, ", "resources: {requests: {cpu: 100m}}, "))
 			e.AwaitApplied("mr", "True/ApplySucceeded")
-			e.Patch(deploymentKind, "web", `{"spec":{"replicas":5,"template":{"spec":{"containers":[{"name":"c","image":"i","resources":{"requests":{"cpu":"200m"}}}]}}}}`)
+			e.Patch(deploymentKind, "web",
+				`{"spec":{"replicas":5,"template":{"spec":{"containers":[{"name":"c","image":"i","resources":{"requests":{"cpu":"200m"}}}]}}}}`)
 			e.Await(deploymentKind, "web", func(g Gomega, live *unstructured.Unstructured) {
 				g.Expect(replicas(live)).To(Equal(tc.replicas))
 				g.Expect(containerResources(live)).To(Equal(map[string]any{"requests": map[string]any{"cpu": tc.resources}}))

@@ -17,7 +17,8 @@ import (
 // awaitTracked waits until the versions of a number of Secrets are stored.
 func awaitTracked(e *Env, want int) {
 	e.T.Helper()
-	e.Eventually(func() float64 { return plainGauge(e, "espalier_managedresource_tracked_secrets") }).WithTimeout(Patience).WithPolling(10 * time.Millisecond).Should(Equal(float64(want)))
+	e.Eventually(func() float64 { return plainGauge(e, "espalier_managedresource_tracked_secrets") }).WithTimeout(Patience).
+		WithPolling(10 * time.Millisecond).Should(Equal(float64(want)))
 }
 
 func plainGauge(e *Env, name string) float64 {
@@ -85,7 +86,8 @@ func TestASecretThatChangesWhileItIsReadIsReadAgain(t *testing.T) {
 	e.Set("mr", e.ConfigMap("one", "1"))
 	changed := false
 	e.Requests.Hook(func(r *http.Request) error {
-		if r.Method == http.MethodPatch && strings.Contains(r.URL.Path, "/managedresources/mr") && !changed { // the finalizer, before the first read
+		// the finalizer, before the first read
+		if r.Method == http.MethodPatch && strings.Contains(r.URL.Path, "/managedresources/mr") && !changed {
 			changed = true
 			e.Secret("mr", e.ConfigMap("one", "2"))
 		}

@@ -37,13 +37,15 @@ func TestTheClusterIPNoneIsSent(t *testing.T) {
 	recording := e.Requests.Record()
 	e.Secret("mr", webService(e, "", "clusterIP: None, ports: [{port: 80}], "))
 	mr := e.AwaitApplied("mr", "False/ApplyFailed")
-	e.Expect(managedresourcetest.Message(mr, "ResourcesApplied")).To(And(HavePrefix(e.Fill(`error during apply of object "v1/Service/$NS/web": `)), ContainSubstring("spec.clusterIP"),
-		HaveSuffix(e.Fill(` (index 0 in 'objects.yaml' in secret '$NS/mr')`))))
+	e.Expect(managedresourcetest.Message(mr, "ResourcesApplied")).
+		To(And(HavePrefix(e.Fill(`error during apply of object "v1/Service/$NS/web": `)), ContainSubstring("spec.clusterIP"),
+			HaveSuffix(e.Fill(` (index 0 in 'objects.yaml' in secret '$NS/mr')`))))
 	sent := recording.Of("PUT", e.Fill("/api/v1/namespaces/$NS/services/web"))
 	e.Expect(sent).NotTo(BeEmpty())
 	e.Expect(sent[0].Body["spec"]).To(HaveKeyWithValue("clusterIP", "None"))
 
-	e.Secret("mr", webService(e, `annotations: {resources.gardener.cloud/delete-on-invalid-update: "true"}, `, "clusterIP: None, ports: [{port: 80}], "))
+	e.Secret("mr", webService(e, `annotations: {resources.gardener.cloud/delete-on-invalid-update: "true"}, `,
+		"clusterIP: None, ports: [{port: 80}], "))
 	e.AwaitApplied("mr", "True/ApplySucceeded")
 	live := e.Live(serviceKind, "web")
 	e.Expect(managedresourcetest.Field(live, "spec", "clusterIP")).To(Equal("None"))
@@ -75,7 +77,8 @@ func TestPortsAllocatedForALoadBalancerStay(t *testing.T) {
 		e.Expect(e.Look("mr")).To(BeEmpty())
 
 		recording := e.Requests.Record()
-		e.Secret("mr", webService(e, "labels: {a: b}, ", spec+"sessionAffinity: ClientIP, ports: [{name: a, port: 8080}, {name: c, port: 443}], "))
+		e.Secret("mr", webService(e, "labels: {a: b}, ",
+			spec+"sessionAffinity: ClientIP, ports: [{name: a, port: 8080}, {name: c, port: 443}], "))
 		e.AwaitChange(before)
 		live = e.Live(serviceKind, "web")
 		e.Expect(nodePorts(live)).To(Equal(map[int64]int64{8080: allocated[80], 443: allocated[443]}))

@@ -97,7 +97,8 @@ func missingSecret(a *setTest) {
 func typelessManifest(a *setTest) {
 	a.Set("mr", "metadata: {name: typeless}")
 	mr := a.AwaitApplied("mr", "False/ApplyFailed")
-	a.Expect(managedresourcetest.Message(mr, "ResourcesApplied")).To(HaveSuffix(" (index 0 in 'objects.yaml' in secret '" + a.Namespace + "/mr')"))
+	a.Expect(managedresourcetest.Message(mr, "ResourcesApplied")).
+		To(HaveSuffix(" (index 0 in 'objects.yaml' in secret '" + a.Namespace + "/mr')"))
 }
 
 func secondTypelessManifest(a *setTest) {
@@ -207,7 +208,8 @@ func emptyDocuments(a *setTest) {
 }
 
 func lists(a *setTest) {
-	a.Set("mr", fmt.Sprintf("apiVersion: v1\nkind: List\nitems: [{apiVersion: v1, kind: ConfigMap, metadata: {name: c, namespace: %s}}]", a.Namespace))
+	a.Set("mr", fmt.Sprintf("apiVersion: v1\nkind: List\nitems: [{apiVersion: v1, kind: ConfigMap, metadata: {name: c, namespace: %s}}]",
+		a.Namespace))
 	mr := a.AwaitApplied("mr", "False/ApplyFailed")
 	a.Expect(managedresourcetest.Message(mr, "ResourcesApplied")).To(And(ContainSubstring("no matches for kind"), HaveSuffix(
 		" (index 0 in 'objects.yaml' in secret '"+a.Namespace+"/mr')")))
@@ -222,7 +224,8 @@ func withoutNamespace(a *setTest) {
 }
 
 func clusterScopedWithNamespace(a *setTest) {
-	mr := a.set(fmt.Sprintf("apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata: {name: %[1]s, namespace: %[1]s}\nrules: []", a.Namespace))
+	mr := a.set(fmt.Sprintf("apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata: {name: %[1]s, namespace: %[1]s}\n"+
+		"rules: []", a.Namespace))
 	a.Expect(a.read("rbac.authorization.k8s.io/v1", "ClusterRole", "", a.Namespace).GetName()).To(Equal(a.Namespace))
 	a.Expect(listed(mr)).To(Equal([]string{"rbac.authorization.k8s.io/v1/ClusterRole//" + a.Namespace}))
 	a.expectNoWrites()
@@ -234,7 +237,8 @@ func clusterScopedWithNamespace(a *setTest) {
 func definitionAndResource(a *setTest) {
 	a.Grant(a.gadgets(), "gadgets")
 	mr := a.set(a.gadget(a.Namespace, "g"), a.definition())
-	a.Expect(a.read(a.gadgets()+"/v1", "Gadget", a.Namespace, "g").GetLabels()).To(Equal(map[string]string{"resources.gardener.cloud/managed-by": "gardener"}))
+	a.Expect(a.read(a.gadgets()+"/v1", "Gadget", a.Namespace, "g").GetLabels()).
+		To(Equal(map[string]string{"resources.gardener.cloud/managed-by": "gardener"}))
 	a.Expect(listed(mr)).To(ConsistOf(
 		"apiextensions.k8s.io/v1/CustomResourceDefinition//gadgets."+a.gadgets(), a.gadgets()+"/v1/Gadget/"+a.Namespace+"/g"))
 	a.expectNoWrites()
@@ -248,7 +252,10 @@ func creationOrder(a *setTest) {
 	a.set(
 		a.gadget(a.Namespace, "g"), a.deployment("web", "web"), a.definition(), a.ConfigMap("c", "1"),
 		"apiVersion: v1\nkind: Namespace\nmetadata: {name: "+a.Namespace+"-other}")
-	a.Expect(slices.Compact(a.creations())).To(Equal([]string{"namespaces", "configmaps", "customresourcedefinitions", "deployments", "gadgets"}))
+	a.Expect(slices.Compact(a.creations())).To(Equal([]string{
+		"namespaces", "configmaps", "customresourcedefinitions", "deployments",
+		"gadgets",
+	}))
 	a.expectNoWrites()
 }
 

@@ -71,7 +71,8 @@ func deletedSet(a *setTest) {
 // deletionPending returns the conditions of a set that is being deleted.
 func deletionPending() map[string]string {
 	return map[string]string{
-		"ResourcesApplied": "Progressing/DeletionPending", "ResourcesHealthy": "False/DeletionPending", "ResourcesProgressing": "True/DeletionPending",
+		"ResourcesApplied": "Progressing/DeletionPending", "ResourcesHealthy": "False/DeletionPending",
+		"ResourcesProgressing": "True/DeletionPending",
 	}
 }
 
@@ -144,7 +145,8 @@ func moveBetweenInstances(a *setTest) {
 	a.set(a.ConfigMap("c", "1"))
 	first := a.live("c")
 	a.class("test")
-	a.soon(func() []string { return a.Get("mr").Finalizers }).Should(Equal([]string{"resources.gardener.cloud/gardener-resource-manager-test"}))
+	a.soon(func() []string { return a.Get("mr").Finalizers }).
+		Should(Equal([]string{"resources.gardener.cloud/gardener-resource-manager-test"}))
 	a.AwaitApplied("mr", "True/ApplySucceeded")
 	a.Expect(a.live("c").UID).NotTo(Equal(first.UID))
 	a.Expect(other.Requests.Writes()).To(ContainElement("POST /api/v1/namespaces/" + a.Namespace + "/configmaps"))

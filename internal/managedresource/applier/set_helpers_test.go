@@ -102,7 +102,8 @@ func (a *setTest) awaitChecksumOtherThan(before string) *resourcesv1alpha1.Manag
 	a.soon(func(g Gomega) {
 		mr = a.Get("mr")
 		g.Expect(ptr.Deref(mr.Status.SecretsDataChecksum, "")).NotTo(Equal(before))
-		g.Expect(managedresourcetest.Condition(mr, "ResourcesApplied")).To(Equal("True/ApplySucceeded"), "%s", managedresourcetest.Message(mr, "ResourcesApplied"))
+		g.Expect(managedresourcetest.Condition(mr, "ResourcesApplied")).
+			To(Equal("True/ApplySucceeded"), "%s", managedresourcetest.Message(mr, "ResourcesApplied"))
 		managedresourcetest.Judged(g, mr)
 	}).Should(Succeed())
 	return mr
@@ -117,7 +118,8 @@ func (a *setTest) expectNoWrites() {
 	a.soon(func() string { return a.Get("mr").Annotations["gardener.cloud/operation"] }).Should(BeEmpty())
 	set := "PATCH /apis/resources.gardener.cloud/v1alpha1/namespaces/" + a.Namespace + "/managedresources/mr"
 	a.Consistently(func() []string {
-		return slices.DeleteFunc(a.Requests.Writes(), func(request string) bool { return request == set+"/status" }) // the health of the objects may change
+		// the health of the objects may change
+		return slices.DeleteFunc(a.Requests.Writes(), func(request string) bool { return request == set+"/status" })
 	}).WithTimeout(300 * time.Millisecond).Should(Equal([]string{set}))
 }
 
@@ -134,7 +136,8 @@ func (a *setTest) annotate(key, value string) {
 
 func (a *setTest) patch(c client.Client, object client.Object, patch string) {
 	a.T.Helper()
-	a.Expect(c.Patch(a.Ctx, object, client.RawPatch("application/merge-patch+json", []byte(patch)), client.FieldOwner("kubectl-edit"))).To(Succeed())
+	a.Expect(c.Patch(a.Ctx, object, client.RawPatch("application/merge-patch+json", []byte(patch)), client.FieldOwner("kubectl-edit"))).
+		To(Succeed())
 }
 
 // delete requests the deletion of the set "mr".
@@ -165,12 +168,18 @@ func describeConditions(mr *resourcesv1alpha1.ManagedResource) map[string]string
 
 // checksPending returns the conditions of a changed set, with the given state of ResourcesApplied.
 func checksPending(applied string) map[string]string {
-	return map[string]string{"ResourcesApplied": applied, "ResourcesHealthy": "Unknown/ChecksPending", "ResourcesProgressing": "Unknown/ChecksPending"}
+	return map[string]string{
+		"ResourcesApplied": applied, "ResourcesHealthy": "Unknown/ChecksPending",
+		"ResourcesProgressing": "Unknown/ChecksPending",
+	}
 }
 
 // healthyAndApplied returns the conditions of an applied and healthy set.
 func healthyAndApplied() map[string]string {
-	return map[string]string{"ResourcesApplied": "True/ApplySucceeded", "ResourcesHealthy": "True/ResourcesHealthy", "ResourcesProgressing": "False/ResourcesRolledOut"}
+	return map[string]string{
+		"ResourcesApplied": "True/ApplySucceeded", "ResourcesHealthy": "True/ResourcesHealthy",
+		"ResourcesProgressing": "False/ResourcesRolledOut",
+	}
 }
 
 // listed returns the objects of the set's status as "apiVersion/kind/namespace/name".
@@ -196,7 +205,8 @@ func (a *setTest) blockDeletion(name string) {
 	a.Edit(name, `{"metadata":{"finalizers":["example.com/stuck"]}}`)
 	a.T.Cleanup(func() {
 		object := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: a.Namespace, Name: name}}
-		_ = a.Target.Patch(context.WithoutCancel(a.Ctx), object, client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"finalizers":null}}`)))
+		_ = a.Target.Patch(context.WithoutCancel(a.Ctx), object, client.RawPatch("application/merge-patch+json",
+			[]byte(`{"metadata":{"finalizers":null}}`)))
 	})
 }
 

@@ -94,7 +94,9 @@ func (c *Changes) enqueue(sets []types.NamespacedName) {
 }
 
 // SetupWithManager adds the controller to the manager of the source cluster.
-func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, changes *Changes, workers int, cacheSyncTimeout time.Duration) error {
+func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, changes *Changes, workers int,
+	cacheSyncTimeout time.Duration,
+) error {
 	r.memory = changes.memory
 	err := mgr.GetFieldIndexer().IndexField(ctx, &resourcesv1alpha1.ManagedResource{}, secretIndex, SecretNames)
 	if err != nil {

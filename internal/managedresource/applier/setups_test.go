@@ -54,12 +54,14 @@ const (
 // webDeployment returns a Deployment called web. The arguments are parts of its metadata, spec and container, each with a comma at its end.
 func webDeployment(e *managedresourcetest.Env, metadata, spec, container string) string {
 	return e.Fill("apiVersion: apps/v1\nkind: Deployment\nmetadata: {" + metadata + "name: web, namespace: $NS}\nspec: {" + spec +
-		"selector: {matchLabels: {app: web}}, template: {metadata: {labels: {app: web}}, spec: {containers: [{" + container + "name: c, image: i}]}}}")
+		"selector: {matchLabels: {app: web}}, template: {metadata: {labels: {app: web}}, spec: {containers: [{" + container +
+		"name: c, image: i}]}}}")
 }
 
 // webStatefulSet is a StatefulSet called web without Pods, with one claim template.
 func webStatefulSet(e *managedresourcetest.Env, metadata, size string) string {
-	return e.Fill("apiVersion: apps/v1\nkind: StatefulSet\nmetadata: {" + metadata + "name: web, namespace: $NS}\nspec: {replicas: 0, serviceName: web, " +
+	return e.Fill("apiVersion: apps/v1\nkind: StatefulSet\nmetadata: {" + metadata +
+		"name: web, namespace: $NS}\nspec: {replicas: 0, serviceName: web, " +
 		"selector: {matchLabels: {app: web}}, template: {metadata: {labels: {app: web}}, spec: {containers: [{name: c, image: i}]}}, " +
 		"volumeClaimTemplates: [{metadata: {name: data}, spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: " + size + "}}}}]}")
 }
@@ -67,7 +69,8 @@ func webStatefulSet(e *managedresourcetest.Env, metadata, size string) string {
 // nightlyCronJob is a CronJob called nightly.
 func nightlyCronJob(e *managedresourcetest.Env) string {
 	return e.Fill("apiVersion: batch/v1\nkind: CronJob\nmetadata: {name: nightly, namespace: $NS}\nspec: {schedule: '0 3 * * *', " +
-		"jobTemplate: {metadata: {labels: {app: nightly}}, spec: {template: {metadata: {labels: {app: nightly}}, spec: {restartPolicy: Never, containers: [{name: c, image: i}]}}}}}")
+		"jobTemplate: {metadata: {labels: {app: nightly}}, spec: {template: {metadata: {labels: {app: nightly}}, spec: {restartPolicy: Never, " +
+		"containers: [{name: c, image: i}]}}}}}")
 }
 
 // onceJob is a Job called once that creates no Pods.
@@ -78,5 +81,6 @@ func onceJob(e *managedresourcetest.Env, metadata string) string {
 
 // webService returns a Service called web. The arguments are parts of its metadata and spec, each with a comma at its end.
 func webService(e *managedresourcetest.Env, metadata, spec string) string {
-	return e.Fill("apiVersion: v1\nkind: Service\nmetadata: {" + metadata + "name: web, namespace: $NS}\nspec: {" + spec + "selector: {app: web}}")
+	return e.Fill("apiVersion: v1\nkind: Service\nmetadata: {" + metadata + "name: web, namespace: $NS}\nspec: {" + spec +
+		"selector: {app: web}}")
 }

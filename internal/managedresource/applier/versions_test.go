@@ -17,7 +17,8 @@ const definitionKind = "apiextensions.k8s.io/v1/CustomResourceDefinition"
 
 // versions returns the versions of a CustomResourceDefinition: v1 and an older one.
 func versions(olderIsServed bool) string {
-	const each = `{"name":%q,"served":%t,"storage":%t,"schema":{"openAPIV3Schema":{"type":"object","x-kubernetes-preserve-unknown-fields":true}}}`
+	const each = `{"name":%q,"served":%t,"storage":%t,"schema":{"openAPIV3Schema":{"type":"object",` +
+		`"x-kubernetes-preserve-unknown-fields":true}}}`
 	return "[" + fmt.Sprintf(each, "v1", true, true) + "," + fmt.Sprintf(each, "v1alpha1", olderIsServed, false) + "]"
 }
 
@@ -29,7 +30,8 @@ func TestAnObjectIsDeletedAfterItsVersionIsNotServedAnyMore(t *testing.T) {
 			t.Parallel()
 			a := &setTest{New(t, Options{TwoClusters: true, Configure: longSyncPeriod, Stopped: true})}
 			a.Grant(a.gadgets(), "gadgets")
-			definition := a.Create(fmt.Sprintf(`{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"gadgets.%[1]s"},`+
+			definition := a.Create(fmt.Sprintf(`{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition",`+
+				`"metadata":{"name":"gadgets.%[1]s"},`+
 				`"spec":{"group":%[1]q,"scope":"Namespaced","names":{"kind":"Gadget","plural":"gadgets"},"versions":%s}}`, a.gadgets(), versions(true)))
 			t.Cleanup(func() { _ = a.Target.Delete(context.WithoutCancel(a.Ctx), definition) })
 			older := func() error {

@@ -36,7 +36,10 @@ type scene struct {
 }
 
 func newScene() *scene {
-	s := &scene{clock: clocktesting.NewFakeClock(time.Unix(0, 0)), result: ctrl.Result{RequeueAfter: period}, busy: map[types.NamespacedName]bool{}}
+	s := &scene{
+		clock: clocktesting.NewFakeClock(time.Unix(0, 0)), result: ctrl.Result{RequeueAfter: period},
+		busy: map[types.NamespacedName]bool{},
+	}
 	s.Sweep = &Sweep{
 		Inner: reconcile.Func(func(context.Context, reconcile.Request) (ctrl.Result, error) { return s.result, s.err }),
 		AtRest: func(_ context.Context, name types.NamespacedName) bool {

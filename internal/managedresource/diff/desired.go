@@ -102,7 +102,10 @@ func (in *input) take(object *unstructured.Unstructured) error {
 
 // secretOf reads a Secret as the API server would store it. Errors contain none of its values.
 func secretOf(object *unstructured.Unstructured) (*corev1.Secret, error) {
-	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: object.GetNamespace(), Name: object.GetName()}, Data: map[string][]byte{}}
+	secret := &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: object.GetNamespace(), Name: object.GetName()},
+		Data:       map[string][]byte{},
+	}
 	folded := object.DeepCopy()
 	manifest.FoldStringData(folded.Object)
 	if folded.Object["stringData"] != nil {
@@ -149,7 +152,8 @@ func (in *input) remark(objects []*unstructured.Unstructured, indexes []int) {
 		if isSet || isSecret && referenced[types.NamespacedName{Namespace: namespace, Name: object.GetName()}] {
 			continue
 		}
-		in.remarks = append(in.remarks, fmt.Sprintf("not looked at, since it is in the file but in no set: document %d, %s %s", indexes[i], object.GetKind(), object.GetName()))
+		in.remarks = append(in.remarks, fmt.Sprintf("not looked at, since it is in the file but in no set: document %d, %s %s", indexes[i],
+			object.GetKind(), object.GetName()))
 	}
 }
 

@@ -27,7 +27,8 @@ func typed(mr *resourcesv1alpha1.ManagedResource) {
 	mr.APIVersion, mr.Kind = "resources.gardener.cloud/v1alpha1", "ManagedResource"
 }
 
-const setManifest = "apiVersion: resources.gardener.cloud/v1alpha1\nkind: ManagedResource\nmetadata: {name: web, namespace: shop}\nspec: {secretRefs: [{name: web}]}\n"
+const setManifest = "apiVersion: resources.gardener.cloud/v1alpha1\nkind: ManagedResource\nmetadata: {name: web, namespace: shop}\n" +
+	"spec: {secretRefs: [{name: web}]}\n"
 
 func secret(data map[string][]byte) map[types.NamespacedName]*corev1.Secret {
 	key := types.NamespacedName{Namespace: "shop", Name: "web"}
@@ -42,17 +43,25 @@ func TestRead(t *testing.T) {
 		fault   string
 	}{
 		"a set and its Secret": {
-			content: "---\n" + setManifest + "---\napiVersion: v1\nkind: Secret\nmetadata: {name: web, namespace: shop}\ndata: {a: eA==, b: eQ==}\nstringData: {b: z}\n",
-			want:    &input{sets: []*resourcesv1alpha1.ManagedResource{set(typed)}, secrets: secret(map[string][]byte{"a": []byte("x"), "b": []byte("z")})},
+			content: "---\n" + setManifest +
+				"---\napiVersion: v1\nkind: Secret\nmetadata: {name: web, namespace: shop}\ndata: {a: eA==, b: eQ==}\nstringData: {b: z}\n",
+			want: &input{
+				sets:    []*resourcesv1alpha1.ManagedResource{set(typed)},
+				secrets: secret(map[string][]byte{"a": []byte("x"), "b": []byte("z")}),
+			},
 		},
 		"other documents are reported": {
-			content: setManifest + "---\napiVersion: v1\nkind: Namespace\nmetadata: {name: shop}\n---\n# nothing\n---\napiVersion: v1\nkind: Secret\nmetadata: {name: x}\n",
+			content: setManifest +
+				"---\napiVersion: v1\nkind: Namespace\nmetadata: {name: shop}\n---\n# nothing\n---\napiVersion: v1\nkind: Secret\n" +
+				"metadata: {name: x}\n",
 			want: &input{sets: []*resourcesv1alpha1.ManagedResource{set(typed)}, secrets: map[types.NamespacedName]*corev1.Secret{
 				{Namespace: "default", Name: "x"}: {ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "x"}, Data: map[string][]byte{}},
-			}, remarks: []string{"not looked at, since it is in the file but in no set: document 1, Namespace shop", "not looked at, since it is in the file but in no set: document 3, Secret x"}},
+			}, remarks: []string{"not looked at, since it is in the file but in no set: document 1, Namespace shop", "not looked at, since it is " +
+				"in the file but in no set: document 3, Secret x"}},
 		},
 		"a set in the default namespace": {
-			content: "apiVersion: resources.gardener.cloud/v1alpha1\nkind: ManagedResource\nmetadata: {name: web}\nspec: {secretRefs: [{name: web}]}\n",
+			content: "apiVersion: resources.gardener.cloud/v1alpha1\nkind: ManagedResource\nmetadata: {name: web}\n" +
+				"spec: {secretRefs: [{name: web}]}\n",
 			want: &input{
 				sets:    []*resourcesv1alpha1.ManagedResource{set(typed, func(mr *resourcesv1alpha1.ManagedResource) { mr.Namespace = "default" })},
 				secrets: map[types.NamespacedName]*corev1.Secret{},
@@ -65,16 +74,40 @@ func TestRead(t *testing.T) {
 				secrets: secret(map[string][]byte{"objects.yaml": []byte("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n")}),
 			},
 		},
-		"JSON":                              {content: `{"apiVersion":"v1","kind":"ConfigMap"}`, fault: "read f.yaml: document 0: apiVersion, kind and metadata.name are required"},
-		"no YAML":                           {content: "a: b\n---\nhunter2: [\n", fault: "read f.yaml: document 1: invalid YAML at line 1: did not find expected node content"},
-		"broken JSON":                       {content: `{"a": 1} {"b": hunter2`, fault: "read f.yaml: document 1: invalid JSON at byte 16"},
-		"a text":                            {content: setManifest + "---\nhunter2\n", fault: "read f.yaml: document 1: document is not an object"},
-		"nothing":                           {content: "# nothing\n---\n", fault: "read f.yaml: it holds no objects"},
-		"a set with a field that is not":    {content: setManifest + "status: {}\nspce: {}\n", fault: `read f.yaml: document 0: ManagedResource web: strict decoding error: unknown field "spce"`},
-		"a Secret that is not in base64":    {content: "---\n---\napiVersion: v1\nkind: Secret\nmetadata: {name: x}\ndata: {a: hunter2}\n", fault: "read f.yaml: document 1: Secret x: data[a] is not in base64"},
-		"a Secret with a number":            {content: "apiVersion: v1\nkind: Secret\nmetadata: {name: x}\ndata: {a: 1234}\n", fault: "read f.yaml: document 0: Secret x: data[a] is not in base64"},
-		"a Secret whose data is a text":     {content: "apiVersion: v1\nkind: Secret\nmetadata: {name: x}\ndata: hunter2\n", fault: "read f.yaml: document 0: Secret x: data must be a map of texts"},
-		"a Secret whose texts are no texts": {content: "apiVersion: v1\nkind: Secret\nmetadata: {name: x}\nstringData: {a: 1}\n", fault: "read f.yaml: document 0: Secret x: data and stringData must be maps of texts"},
+		"JSON": {
+			content: `{"apiVersion":"v1","kind":"ConfigMap"}`,
+			fault:   "read f.yaml: document 0: apiVersion, kind and metadata.name are required",
+		},
+		"no YAML": {
+			content: "a: b\n---\nhunter2: [\n",
+			fault:   "read f.yaml: document 1: invalid YAML at line 1: did not find expected node content",
+		},
+		"broken JSON": {content: `{"a": 1} {"b": hunter2`, fault: "read f.yaml: document 1: invalid JSON at byte 16"},
+		"a text": {
+			content: setManifest + "---\nhunter2\n",
+			fault:   "read f.yaml: document 1: document is not an object",
+		},
+		"nothing": {content: "# nothing\n---\n", fault: "read f.yaml: it holds no objects"},
+		"a set with a field that is not": {
+			content: setManifest + "status: {}\nspce: {}\n",
+			fault:   `read f.yaml: document 0: ManagedResource web: strict decoding error: unknown field "spce"`,
+		},
+		"a Secret that is not in base64": {
+			content: "---\n---\napiVersion: v1\nkind: Secret\nmetadata: {name: x}\ndata: {a: hunter2}\n",
+			fault:   "read f.yaml: document 1: Secret x: data[a] is not in base64",
+		},
+		"a Secret with a number": {
+			content: "apiVersion: v1\nkind: Secret\nmetadata: {name: x}\ndata: {a: 1234}\n",
+			fault:   "read f.yaml: document 0: Secret x: data[a] is not in base64",
+		},
+		"a Secret whose data is a text": {
+			content: "apiVersion: v1\nkind: Secret\nmetadata: {name: x}\ndata: hunter2\n",
+			fault:   "read f.yaml: document 0: Secret x: data must be a map of texts",
+		},
+		"a Secret whose texts are no texts": {
+			content: "apiVersion: v1\nkind: Secret\nmetadata: {name: x}\nstringData: {a: 1}\n",
+			fault:   "read f.yaml: document 0: Secret x: data and stringData must be maps of texts",
+		},
 	} {
 		t.Run(description, func(t *testing.T) {
 			g := NewWithT(t)
@@ -114,15 +147,27 @@ func TestSettle(t *testing.T) {
 		mr, live *resourcesv1alpha1.ManagedResource
 		want     *resourcesv1alpha1.ManagedResource
 	}{
-		"a new set":                         {mr: set(applied), want: set(func(mr *resourcesv1alpha1.ManagedResource) { mr.UID = "u" })},
-		"one that exists":                   {mr: set(), live: set(applied), want: set(applied)},
-		"one that exists with another spec": {mr: set(), live: set(applied, injecting), want: set(applied, func(mr *resourcesv1alpha1.ManagedResource) { mr.Generation = 5 })},
-		"only the content of one that exists is another one": {in: input{plain: true}, mr: set(), live: set(applied, injecting), want: set(applied, injecting)},
-		"one that is being deleted":                          {mr: set(), live: set(applied, ending), want: set(applied, ending)},
-		"a new one cannot be deleted":                        {mr: set(ending), want: set(func(mr *resourcesv1alpha1.ManagedResource) { mr.Finalizers = []string{"example.com/x"} })},
-		"annotations that the file does not mention stay": {mr: set(marked("a", "file")), live: set(lastApplied("{}")), want: set(lastApplied("{}"), func(mr *resourcesv1alpha1.ManagedResource) {
-			mr.Annotations["a"] = "file"
-		})},
+		"a new set":       {mr: set(applied), want: set(func(mr *resourcesv1alpha1.ManagedResource) { mr.UID = "u" })},
+		"one that exists": {mr: set(), live: set(applied), want: set(applied)},
+		"one that exists with another spec": {
+			mr: set(), live: set(applied, injecting),
+			want: set(applied, func(mr *resourcesv1alpha1.ManagedResource) { mr.Generation = 5 }),
+		},
+		"only the content of one that exists is another one": {
+			in: input{plain: true}, mr: set(), live: set(applied, injecting),
+			want: set(applied, injecting),
+		},
+		"one that is being deleted": {mr: set(), live: set(applied, ending), want: set(applied, ending)},
+		"a new one cannot be deleted": {
+			mr:   set(ending),
+			want: set(func(mr *resourcesv1alpha1.ManagedResource) { mr.Finalizers = []string{"example.com/x"} }),
+		},
+		"annotations that the file does not mention stay": {
+			mr: set(marked("a", "file")), live: set(lastApplied("{}")),
+			want: set(lastApplied("{}"), func(mr *resourcesv1alpha1.ManagedResource) {
+				mr.Annotations["a"] = "file"
+			}),
+		},
 		"annotations that were in the file go": {
 			mr: set(), live: set(lastApplied(`{"resources.gardener.cloud/ignore":"true"}`)),
 			want: set(lastApplied(`{"resources.gardener.cloud/ignore":"true"}`), func(mr *resourcesv1alpha1.ManagedResource) {

@@ -56,7 +56,9 @@ func parse(program process.Program, args []string) (*flags, string, error) {
 	set.SetOutput(io.Discard)
 	set.SortFlags = false
 	set.StringVarP(&f.file, "filename", "f", "", "`file` to read, - for standard input (required)")
-	set.StringVar(&f.config, "config", "", "configuration `file` of the controller: its clusters and settings count. Without it, the cluster of your kubeconfig is source and target")
+	set.StringVar(&f.config, "config", "",
+		"configuration `file` of the controller: its clusters and settings count. Without it, the cluster of your kubeconfig is source and "+
+			"target")
 	set.StringVar(&name, "name", "default/diff", "`namespace/name` of the set that plain manifests would belong to")
 	set.StringVarP(&f.output, "output", "o", "text", "text or json")
 	set.BoolVarP(&help, "help", "h", false, "print this text and exit")
@@ -82,7 +84,8 @@ func parse(program process.Program, args []string) (*flags, string, error) {
 }
 
 func usage(program process.Program, set *pflag.FlagSet) string {
-	return fmt.Sprintf(`Prints what the controller would do with the ManagedResources of a file, read together with their Secrets, from the same
+	return fmt.Sprintf(
+		`Prints what the controller would do with the ManagedResources of a file, read together with their Secrets, from the same
 file or, where they are not in it, from the source cluster; or with plain manifests, taken as the whole content of one set.
 Nothing is changed: the target is read and asked for dry runs.
 
@@ -117,7 +120,7 @@ func run(ctx context.Context, program process.Program, args []string, in io.Read
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	plans, failure := preview(ctx, program, f, sets)
+	plans, failure := planSets(ctx, program, f, sets)
 	if err := show(out, f.output, plans); err != nil {
 		return err
 	}
@@ -142,8 +145,8 @@ func open(name string, in io.Reader) (content []byte, shown string, err error) {
 	return content, name, nil
 }
 
-// preview plans the sets of the file. If some sets fail, it returns the plans of the others.
-func preview(ctx context.Context, program process.Program, f *flags, sets *input) ([]*plan.Plan, error) {
+// planSets plans the sets of the file. If some sets fail, it returns the plans of the others.
+func planSets(ctx context.Context, program process.Program, f *flags, sets *input) ([]*plan.Plan, error) {
 	cfg, setup, err := configure(program, f.config)
 	if err != nil {
 		return nil, err
@@ -162,7 +165,7 @@ func preview(ctx context.Context, program process.Program, f *flags, sets *input
 		return nil, err
 	}
 	reader := &overlay{Reader: connections.Source.Client, secrets: sets.secrets}
-	previewer, err := managedresource.NewPreviewer(ctx, connections, reader, cfg)
+	planner, err := managedresource.NewPlanner(ctx, connections, reader, cfg)
 	if err != nil {
 		return nil, err
 	}
@@ -171,7 +174,7 @@ func preview(ctx context.Context, program process.Program, f *flags, sets *input
 		failures []error
 	)
 	for _, mr := range sets.sets {
-		computed, err := previewSet(ctx, previewer, connections.Source.Client, sets, mr)
+		computed, err := planSet(ctx, planner, connections.Source.Client, sets, mr)
 		if err != nil {
 			failures = append(failures, err)
 			continue
@@ -184,14 +187,16 @@ func preview(ctx context.Context, program process.Program, f *flags, sets *input
 	return plans, errors.Join(failures...)
 }
 
-// previewSet computes the plan of one set of the file.
-func previewSet(ctx context.Context, previewer *applier.Reconciler, source client.Reader, sets *input, mr *resourcesv1alpha1.ManagedResource) (*plan.Plan, error) {
+// planSet computes the plan of one set of the file.
+func planSet(ctx context.Context, planner *applier.Reconciler, source client.Reader, sets *input,
+	mr *resourcesv1alpha1.ManagedResource,
+) (*plan.Plan, error) {
 	live, remark, err := lookUp(ctx, source, mr)
 	if err != nil {
 		return nil, err
 	}
 	sets.settle(mr, live)
-	computed, err := previewer.Preview(ctx, mr)
+	computed, err := planner.Plan(ctx, mr)
 	if err != nil {
 		return nil, fmt.Errorf("plan ManagedResource %s/%s: %w", mr.Namespace, mr.Name, err)
 	}
@@ -234,7 +239,9 @@ func (o *overlay) Get(ctx context.Context, key client.ObjectKey, object client.O
 
 // lookUp returns the existing set with the name of a set in the file, nil if there is none. If the source does not serve the kind, or does
 // not allow reading it, that is not an error.
-func lookUp(ctx context.Context, source client.Reader, mr *resourcesv1alpha1.ManagedResource) (live *resourcesv1alpha1.ManagedResource, remark string, err error) {
+func lookUp(ctx context.Context, source client.Reader, mr *resourcesv1alpha1.ManagedResource) (live *resourcesv1alpha1.ManagedResource,
+	remark string, err error,
+) {
 	live = &resourcesv1alpha1.ManagedResource{}
 	err = source.Get(ctx, client.ObjectKeyFromObject(mr), live)
 	switch {
@@ -243,7 +250,8 @@ func lookUp(ctx context.Context, source client.Reader, mr *resourcesv1alpha1.Man
 	case apierrors.IsNotFound(err), meta.IsNoMatchError(err):
 		return nil, "", nil
 	case apierrors.IsForbidden(err):
-		return nil, fmt.Sprintf("cannot see whether the set exists, so it is taken for a new one, and nothing can be said of what it would delete: %v", err), nil
+		return nil, fmt.Sprintf("cannot see whether the set exists, so it is taken for a new one, and nothing can be said of what it would "+
+			"delete: %v", err), nil
 	}
 	return nil, "", fmt.Errorf("look up ManagedResource %s/%s: %w", mr.Namespace, mr.Name, err)
 }

@@ -94,7 +94,8 @@ spec:
 }
 
 func login(e *Env, password string) string {
-	return fmt.Sprintf("apiVersion: v1\nkind: Secret\nmetadata: {name: login, namespace: %s}\nstringData: {password: %s}\n", e.Namespace, password)
+	return fmt.Sprintf("apiVersion: v1\nkind: Secret\nmetadata: {name: login, namespace: %s}\nstringData: {password: %s}\n", e.Namespace,
+		password)
 }
 
 // The plan of a set before it exists, after it was applied from the file, and after the file has changed.
@@ -118,7 +119,8 @@ create v1 ConfigMap %[1]s/one
 	e.Set("mr", e.ConfigMap("one", "1")+"\n---\n"+e.ConfigMap("gone", "1")+"\n---\n"+login(e, "hunter2"))
 	e.AwaitApplied("mr", "True/ApplySucceeded")
 	got = invoke(t, admin, "", "-f", write(t, "file.yaml", first))
-	e.Expect(got).To(Equal(result{out: fmt.Sprintf("Plan for ManagedResource %[1]s/mr (generation 1)\nnothing would change: 3 unchanged\n! not looked at, since it is in the file but in no set: document 0, Namespace %[1]s\n", e.Namespace)}))
+	e.Expect(got).To(Equal(result{out: fmt.Sprintf("Plan for ManagedResource %[1]s/mr (generation 1)\nnothing would change: 3 unchanged\n"+
+		"! not looked at, since it is in the file but in no set: document 0, Namespace %[1]s\n", e.Namespace)}))
 
 	second := fileOf(e, e.ConfigMap("one", "2"), login(e, "hunter22"))
 	got = invoke(t, admin, second, "-f", "-")
@@ -188,7 +190,8 @@ func TestTheExitCodeIsTwoIfAnActionWouldFail(t *testing.T) {
 
 	got = invoke(t, admin, fileOf(e, e.ConfigMap("one", "1"), "foo: [1"), "-f", "-")
 	e.Expect(got.code).To(Equal(2))
-	e.Expect(got.out).To(ContainSubstring(fmt.Sprintf("! Could not decode resource at index 1 in 'objects.yaml' in secret '%s/mr'", e.Namespace)))
+	e.Expect(got.out).To(ContainSubstring(fmt.Sprintf("! Could not decode resource at index 1 in 'objects.yaml' in secret '%s/mr'",
+		e.Namespace)))
 
 	other := strings.ReplaceAll(fileOf(e), "name: mr", "name: missing")
 	got = invoke(t, admin, other[strings.LastIndex(other, "---\n"):], "-f", "-")
@@ -210,19 +213,24 @@ func TestForbiddenDryRunsAreReported(t *testing.T) {
 	e.Expect(got.out).To(ContainSubstring("1 to create, 1 to change, 1 unchanged; 3 of these not confirmed by the API server\n"))
 	e.Expect(got.out).To(ContainSubstring("  - data.key: \"1\"\n  + data.key: \"2\"\n"))
 	e.Expect(got.out).To(MatchRegexp(`# not confirmed: configmaps "one" is forbidden: User .* cannot update resource`))
-	e.Expect(got.out).To(MatchRegexp(`unchanged v1 ConfigMap \S+/same\n  # not confirmed: configmaps "same" is forbidden: User .* cannot update resource`))
+	e.Expect(got.out).To(MatchRegexp(`unchanged v1 ConfigMap \S+/same\n  # not confirmed: configmaps "same" is forbidden: User .* cannot ` +
+		`update resource`))
 }
 
 // readerOf returns a kubeconfig whose user may get ConfigMaps and ManagedResources of the namespace, and nothing else.
 func readerOf(e *Env, source local.Server) []byte {
 	e.T.Helper()
-	e.Expect(e.Source.Create(e.Ctx, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: e.Namespace, Name: "reader"}})).To(Succeed())
+	e.Expect(e.Source.Create(e.Ctx, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: e.Namespace, Name: "reader"}})).
+		To(Succeed())
 	role := &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: e.Namespace, Name: "reader"}, Rules: []rbacv1.PolicyRule{
 		{APIGroups: []string{"", "resources.gardener.cloud"}, Resources: []string{"configmaps", "managedresources"}, Verbs: []string{"get"}},
 	}}
 	e.Expect(e.Source.Create(e.Ctx, role)).To(Succeed())
 	e.Expect(e.Source.Create(e.Ctx, &rbacv1.RoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Namespace: e.Namespace, Name: "reader"}, RoleRef: rbacv1.RoleRef{APIGroup: "rbac.authorization.k8s.io", Kind: "Role", Name: "reader"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: e.Namespace, Name: "reader"}, RoleRef: rbacv1.RoleRef{
+			APIGroup: "rbac.authorization.k8s.io",
+			Kind:     "Role", Name: "reader",
+		},
 		Subjects: []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: e.Namespace, Name: "reader"}},
 	})).To(Succeed())
 	kubeconfig, err := local.ServiceAccountKubeconfig(e.Ctx, source.Config, e.Namespace, "reader", time.Hour)
@@ -235,11 +243,13 @@ func TestEarlierPlansArePrintedIfALaterSetFails(t *testing.T) {
 	t.Parallel()
 	e, source := New(t, Options{Stopped: true}), servers(t).Source
 	other := fileOf(e)
-	file := fileOf(e, e.ConfigMap("one", "1")) + strings.ReplaceAll(other[strings.LastIndex(other, "---\n"):], "name: mr", "name: not-in-the-file")
+	file := fileOf(e, e.ConfigMap("one", "1")) + strings.ReplaceAll(other[strings.LastIndex(other, "---\n"):], "name: mr",
+		"name: not-in-the-file")
 	got := invoke(t, readerOf(e, source), file, "-f", "-")
 	e.Expect(got.code).To(Equal(2))
 	e.Expect(got.out).To(ContainSubstring(fmt.Sprintf("Plan for ManagedResource %s/mr\n1 to create", e.Namespace)))
-	e.Expect(got.err).To(HavePrefix(fmt.Sprintf("Error: plan ManagedResource %[1]s/not-in-the-file: could not read secret '%[1]s/not-in-the-file': secrets \"not-in-the-file\" is forbidden", e.Namespace)))
+	e.Expect(got.err).To(HavePrefix(fmt.Sprintf("Error: plan ManagedResource %[1]s/not-in-the-file: could not read secret "+
+		"'%[1]s/not-in-the-file': secrets \"not-in-the-file\" is forbidden", e.Namespace)))
 }
 
 // The deletion or suspension of a whole set is reported, and not as changes of single objects.
@@ -254,16 +264,19 @@ func TestTheDeletionOrSuspensionOfASetIsReported(t *testing.T) {
 	e.Expect(got.out).To(ContainSubstring("1 to delete\n! the set would be handed over to another class\n"))
 	got = invoke(t, admin, strings.Replace(file, "spec:\n", "spec:\n  class: other\n  keepObjects: true\n", 1), "-f", "-")
 	e.Expect(got.out).To(ContainSubstring("nothing would change: 1 kept\n! the set would be handed over to another class\n"))
-	got = invoke(t, admin, strings.Replace(strings.ReplaceAll(file, "name: mr", "name: new"), "spec:\n", "spec:\n  class: other\n", 1), "-f", "-")
+	got = invoke(t, admin, strings.Replace(strings.ReplaceAll(file, "name: mr", "name: new"), "spec:\n", "spec:\n  class: other\n", 1), "-f",
+		"-")
 	e.Expect(got.code).To(Equal(2))
-	e.Expect(got.out).To(ContainSubstring(`nothing would be done: the set is of class "other", and this is about the controller of class "resources"`))
+	e.Expect(got.out).To(ContainSubstring(`nothing would be done: the set is of class "other", and this is about the controller of class ` +
+		`"resources"`))
 
 	e.Change("mr", func(mr *resourcesv1alpha1.ManagedResource) {
 		mr.Annotations = map[string]string{"resources.gardener.cloud/ignore": "true"}
 	})
 	got = invoke(t, admin, file, "-f", "-")
 	e.Expect(got.code).To(Equal(2))
-	e.Expect(got.out).To(ContainSubstring("nothing would be done: the set is ignored: it has the annotation resources.gardener.cloud/ignore\n"))
+	e.Expect(got.out).To(ContainSubstring("nothing would be done: the set is ignored: it has the annotation " +
+		"resources.gardener.cloud/ignore\n"))
 	got = invoke(t, admin, e.ConfigMap("one", "2"), "-f", "-", "--name", e.Namespace+"/mr")
 	e.Expect(got.out).To(ContainSubstring("nothing would be done: the set is ignored"))
 
@@ -309,14 +322,30 @@ func TestMistakesAreReported(t *testing.T) {
 		args []string
 		want string
 	}{
-		"a broken document":    {args: []string{"-f", broken}, want: "Error: read " + broken + ": document 1: invalid YAML at line 1: did not find expected\n"},
-		"no file":              {want: "Error: parse command line: name a file with -f; see managedresource-controller diff --help\n"},
-		"a file that is not":   {args: []string{"-f", "/no/such/file"}, want: "Error: read file: open /no/such/file: no such file or directory\n"},
-		"an unknown flag":      {args: []string{"--force"}, want: "Error: parse command line: unknown flag: --force; see managedresource-controller diff --help\n"},
-		"an argument":          {args: []string{"-f", "-", "x"}, want: "Error: parse command line: unexpected argument \"x\"; only flags are taken; see managedresource-controller diff --help\n"},
-		"an unknown format":    {args: []string{"-f", "-", "-o", "yaml"}, want: "Error: parse command line: --output must be text or json, not \"yaml\"; see managedresource-controller diff --help\n"},
-		"a name without slash": {args: []string{"-f", "-", "--name", "x"}, want: "Error: parse command line: --name must be like namespace/name, not \"x\"; see managedresource-controller diff --help\n"},
-		"nothing to read":      {args: []string{"-f", "-"}, want: "Error: read standard input: it holds no objects\n"},
+		"a broken document": {args: []string{"-f", broken}, want: "Error: read " + broken +
+			": document 1: invalid YAML at line 1: did not find expected\n"},
+		"no file": {want: "Error: parse command line: name a file with -f; see managedresource-controller diff --help\n"},
+		"a file that is not": {
+			args: []string{"-f", "/no/such/file"},
+			want: "Error: read file: open /no/such/file: no such file or directory\n",
+		},
+		"an unknown flag": {
+			args: []string{"--force"},
+			want: "Error: parse command line: unknown flag: --force; see managedresource-controller diff --help\n",
+		},
+		"an argument": {
+			args: []string{"-f", "-", "x"},
+			want: "Error: parse command line: unexpected argument \"x\"; only flags are taken; see managedresource-controller diff --help\n",
+		},
+		"an unknown format": {
+			args: []string{"-f", "-", "-o", "yaml"},
+			want: "Error: parse command line: --output must be text or json, not \"yaml\"; see managedresource-controller diff --help\n",
+		},
+		"a name without slash": {
+			args: []string{"-f", "-", "--name", "x"},
+			want: "Error: parse command line: --name must be like namespace/name, not \"x\"; see managedresource-controller diff --help\n",
+		},
+		"nothing to read": {args: []string{"-f", "-"}, want: "Error: read standard input: it holds no objects\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -10,7 +10,10 @@ import (
 
 func allExamples() map[string]example {
 	all := map[string]example{}
-	for _, each := range []map[string]example{secretExamples(), fieldExamples(), setExamples(), objectExamples(), updateExamples(), garbageExamples(), waitingExamples()} {
+	for _, each := range []map[string]example{
+		secretExamples(), fieldExamples(), setExamples(), objectExamples(), updateExamples(),
+		garbageExamples(), waitingExamples(),
+	} {
 		maps.Copy(all, each)
 	}
 	return all
@@ -27,7 +30,7 @@ func TestEveryExampleDoesWhatThePageSays(t *testing.T) {
 			for _, sentence := range shown[name].sentences {
 				t.Log(sentence)
 				claim := tc.claims[sentence]
-				s.Expect(claim).NotTo(BeNil(), "nobody proves this sentence")
+				s.Expect(claim).NotTo(BeNil(), "no test proves this sentence")
 				claim(s)
 			}
 		})

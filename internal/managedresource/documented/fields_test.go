@@ -34,7 +34,8 @@ func secretRefs() example {
 			s.apply(both, "- name: offers\n  - name: prices")
 			s.awaitValue("prices", "apples", "3")
 		},
-		"Name a Secret that does not exist: CannotReadSecret. Nothing is applied, nothing deleted, until it is there or its name gone.": func(s *scene) {
+		"Name a Secret that does not exist: CannotReadSecret. Nothing is applied, nothing deleted, until it is " +
+			"there or its name gone.": func(s *scene) {
 			const missing = "- name: prices\n  - name: demand"
 			s.apply(both, missing)
 			s.awaitApplied("False/CannotReadSecret")
@@ -69,7 +70,8 @@ func class() example {
 			s.Expect(mr.Finalizers).To(BeEmpty())
 			s.Expect(s.LiveConfigMap("classified")).To(BeNil())
 		},
-		"The controller with controllers.resourceClass: seed applies it; its finalizer is resources.gardener.cloud/gardener-resource-manager-seed.": func(s *scene) {
+		"The controller with controllers.resourceClass: seed applies it; its finalizer is " +
+			"resources.gardener.cloud/gardener-resource-manager-seed.": func(s *scene) {
 			s.StartAnother(func(cfg *config.ResourceManagerConfiguration) { cfg.Controllers.ResourceClass = ptr.To("seed") })
 			s.Expect(s.awaitApplied(applied).Finalizers).To(Equal([]string{ofSeed}))
 			s.Expect(s.LiveConfigMap("classified")).NotTo(BeNil())
@@ -99,7 +101,10 @@ func injectLabels() example {
 			s.awaitApplied(applied)
 			live := s.Live(statefulSet, "till")
 			s.Expect(labels(live)).To(Equal(both))
-			s.Expect(labels(live, "spec", "template")).To(Equal(map[string]string{"app": "till", "team": "checkout", "resources.gardener.cloud/managed-by": "gardener"}))
+			s.Expect(labels(live, "spec", "template")).To(Equal(map[string]string{
+				"app": "till", "team": "checkout",
+				"resources.gardener.cloud/managed-by": "gardener",
+			}))
 			claims, _ := Field(live, "spec", "volumeClaimTemplates").([]any)
 			s.Expect(claims).To(HaveLen(1))
 			claim, _ := claims[0].(map[string]any)
@@ -153,7 +158,8 @@ func forceOverwriteAnnotations() example {
 		},
 		"So is what you set by hand to be read from the live object: keep-object has to be in the manifest then.": func(s *scene) {
 			s.Edit("annotated", `{"metadata":{"annotations":{"resources.gardener.cloud/keep-object":"true"}}}`)
-			s.soon(func() map[string]string { return s.LiveConfigMap("annotated").Annotations }).ShouldNot(HaveKey("resources.gardener.cloud/keep-object"))
+			s.soon(func() map[string]string { return s.LiveConfigMap("annotated").Annotations }).
+				ShouldNot(HaveKey("resources.gardener.cloud/keep-object"))
 		},
 		"With false: it stays.": func(s *scene) {
 			s.apply("forceOverwriteAnnotations: true", "forceOverwriteAnnotations: false")
@@ -187,7 +193,8 @@ func keepObjects() example {
 			s.Edit("ledger", `{"data":{"text":"by hand"}}`)
 			s.soon(func() map[string]string { return s.LiveConfigMap("ledger").Data }).Should(BeEmpty())
 		},
-		"Take one document out of the Secret: that ConfigMap is deleted all the same. To keep a single object, see [keep-object](#resourcesgardenercloudkeep-object).": func(s *scene) {
+		"Take one document out of the Secret: that ConfigMap is deleted all the same. To keep a single object, see " +
+			"[keep-object](#resourcesgardenercloudkeep-object).": func(s *scene) {
 			s.change("    ---\n    apiVersion: v1\n    kind: ConfigMap\n    metadata:\n      name: inventory\n      namespace: shop\n", "")
 			s.Expect(s.LiveConfigMap("inventory")).To(BeNil())
 			s.Expect(s.LiveConfigMap("ledger")).NotTo(BeNil())
@@ -211,14 +218,16 @@ func equivalences() example {
 			s.remove()
 		},
 		"Add a kind that the API server does not serve: no effect.": func(s *scene) {
-			s.apply("new.widgets.example.com, kind: Widget}", "new.widgets.example.com, kind: Widget}\n    - {group: none.example.com, kind: Widget}")
+			s.apply("new.widgets.example.com, kind: Widget}",
+				"new.widgets.example.com, kind: Widget}\n    - {group: none.example.com, kind: Widget}")
 			s.awaitApplied(applied)
 			s.Expect(s.managed()).To(Equal([]string{"Widget/lever"}))
 			s.remove()
 			s.Expect(s.Live(former+"/Widget", "lever")).To(BeNil())
 		},
 		"Without equivalences: the old one is deleted.": func(s *scene) {
-			const field = "  equivalences:\n  - - {group: old.widgets.example.com, kind: Widget}\n    - {group: new.widgets.example.com, kind: Widget}\n"
+			const field = "  equivalences:\n  - - {group: old.widgets.example.com, kind: Widget}\n" +
+				"    - {group: new.widgets.example.com, kind: Widget}\n"
 			s.apply(field, "")
 			s.awaitApplied(applied)
 			s.change(field, "", "apiVersion: "+former, "apiVersion: "+next)
@@ -271,7 +280,8 @@ func TestMalformedFieldsAreRefused(t *testing.T) {
 			t.Parallel()
 			g := NewWithT(t)
 			mr := &unstructured.Unstructured{}
-			g.Expect(yaml.Unmarshal(fmt.Appendf(nil, "apiVersion: resources.gardener.cloud/v1alpha1\nkind: ManagedResource\nmetadata: {%sname: mr, namespace: %s}\nspec: %s\n",
+			g.Expect(yaml.Unmarshal(fmt.Appendf(nil,
+				"apiVersion: resources.gardener.cloud/v1alpha1\nkind: ManagedResource\nmetadata: {%sname: mr, namespace: %s}\nspec: %s\n",
 				tc.metadata, e.Namespace, tc.spec), &mr.Object)).To(Succeed())
 			err := e.Source.Create(e.Ctx, mr, client.DryRunAll, client.FieldValidation(metav1.FieldValidationStrict))
 			g.Expect(err == nil).To(Equal(tc.accepted), "%v", err)

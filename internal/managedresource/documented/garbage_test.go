@@ -47,9 +47,11 @@ func (s *scene) collect(later time.Duration) {
 	mapper, err := process.NewMapper(connection, httpClient, clock.RealClock{}, time.Minute)
 	s.Expect(err).NotTo(HaveOccurred())
 	collector := &garbagecollector.Collector{
-		Client: objects, Mapper: mapper, Sets: s.Source, SameCluster: func(context.Context) bool { return s.Source == s.Target }, Finalizer: "resources.gardener.cloud/gardener-resource-manager",
-		Events:  &garbagecollector.Events{Recorder: events.NewFakeRecorder(10)},
-		Metrics: garbagecollector.NewMetrics(prometheus.NewRegistry()), Clock: clocktesting.NewFakePassiveClock(clock.RealClock{}.Now().Add(later)),
+		Client: objects, Mapper: mapper, Sets: s.Source, SameCluster: func(context.Context) bool { return s.Source == s.Target },
+		Finalizer: "resources.gardener.cloud/gardener-resource-manager",
+		Events:    &garbagecollector.Events{Recorder: events.NewFakeRecorder(10)},
+		Metrics:   garbagecollector.NewMetrics(prometheus.NewRegistry()), Clock: clocktesting.NewFakePassiveClock(clock.RealClock{}.Now().
+				Add(later)),
 		Namespaces: []string{s.Namespace}, MinimumAge: garbagecollector.DefaultMinimumAge, SyncPeriod: time.Hour, Parallel: 1,
 	}
 	_, err = collector.Reconcile(s.Ctx, ctrl.Request{})
@@ -76,8 +78,11 @@ func (s *scene) collectorConnection() *rest.Config {
 	s.Expect(client.IgnoreAlreadyExists(err)).To(Succeed())
 	s.soon(func() (bool, error) { // the API server's authorizer learns of roles from its own watches
 		review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
-			User:               "system:serviceaccount:" + s.Namespace + ":" + account,
-			ResourceAttributes: &authorizationv1.ResourceAttributes{Namespace: s.Namespace, Group: "monitoring.coreos.com", Resource: "prometheuses", Verb: "list"},
+			User: "system:serviceaccount:" + s.Namespace + ":" + account,
+			ResourceAttributes: &authorizationv1.ResourceAttributes{
+				Namespace: s.Namespace, Group: "monitoring.coreos.com", Resource: "prometheuses",
+				Verb: "list",
+			},
 		}}
 		failure := s.Target.Create(s.Ctx, review)
 		return review.Status.Allowed, failure
@@ -97,7 +102,8 @@ func collectableObject() example {
 	renamed := []string{"name: " + old + "\n      namespace", "name: settings-8f0a77e1\n      namespace"}
 	everywhere := func(name, hash string) []string { return []string{old, name, oldKey, "configmap-" + hash} }
 	return example{configure: collecting, claims: map[string]func(s *scene){
-		"Rename the ConfigMap, but not in the Deployment: the former one stays, and the annotation protects it from the collector.": func(s *scene) {
+		"Rename the ConfigMap, but not in the Deployment: the former one stays, and the annotation protects it from " +
+			"the collector.": func(s *scene) {
 			s.apply()
 			s.awaitApplied(applied)
 			s.change(renamed...)
@@ -130,7 +136,8 @@ func collectableObject() example {
 		},
 		"Annotate the live Deployment with another reference: the annotation is removed.": func(s *scene) {
 			s.Patch(deployment, "web", `{"metadata":{"annotations":{"reference.resources.gardener.cloud/secret-1":"another"}}}`)
-			s.soon(func() map[string]string { return s.Live(deployment, "web").GetAnnotations() }).ShouldNot(HaveKey("reference.resources.gardener.cloud/secret-1"))
+			s.soon(func() map[string]string { return s.Live(deployment, "web").GetAnnotations() }).
+				ShouldNot(HaveKey("reference.resources.gardener.cloud/secret-1"))
 		},
 		"With the collector switched off: the ConfigMap is deleted when it leaves the set, like any other.": func(s *scene) {
 			s.Restart(func() { s.Config.Controllers.GarbageCollector.Enabled = false })
@@ -148,7 +155,8 @@ func collectableSecret() example {
 		return string(apierrors.ReasonForError(err))
 	}
 	return example{oneCluster: true, configure: collecting, claims: map[string]func(s *scene){
-		"The Secret is not collected, however old it is. (Espalier's collector would see secretRefs too; Gardener's looks at the annotation only.)": func(s *scene) {
+		"The Secret is not collected, however old it is. (Espalier's collector would see secretRefs too; Gardener's looks at the annotation " +
+			"only.)": func(s *scene) {
 			s.apply()
 			s.awaitApplied(applied)
 			s.collect(24 * time.Hour)

@@ -19,7 +19,7 @@ import (
 func notOnThePage() map[string]string {
 	return map[string]string{
 		"AllClasses":                      "it goes into the configuration of a controller only",
-		"DescriptionText":                 "nobody writes it",
+		"DescriptionText":                 "no client writes it",
 		"MessageApplyProgressing":         "a message, not to be compared with",
 		"MessageApplySucceeded":           "a message, not to be compared with",
 		"MessageDeletionPending":          "a message, not to be compared with",

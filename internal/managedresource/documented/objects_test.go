@@ -27,7 +27,8 @@ func mode() example {
 			s.Expect(s.managed()).To(Equal([]string{"ConfigMap/passed-on"}))
 			s.Expect(s.LiveConfigMap("passed-on")).NotTo(BeNil())
 		},
-		"Write Ignore again: it is released. It is not changed, except that origin and description are removed, and it is not repaired any more.": func(s *scene) {
+		"Write Ignore again: it is released. It is not changed, except that origin and description are removed, and it is not repaired any " +
+			"more.": func(s *scene) {
 			uid := s.uid(configMap, "passed-on")
 			s.change()
 			s.Expect(s.managed()).To(BeEmpty())
@@ -81,7 +82,8 @@ func ignoredObject() example {
 }
 
 func keepObject() example {
-	const document = "    apiVersion: v1\n    kind: ConfigMap\n    metadata:\n      name: treasure\n      namespace: shop\n      annotations:\n" +
+	const document = "    apiVersion: v1\n    kind: ConfigMap\n    metadata:\n      name: treasure\n      namespace: shop\n" +
+		"      annotations:\n" +
 		"        resources.gardener.cloud/keep-object: \"true\"\n    ---\n"
 	return example{claims: map[string]func(s *scene){
 		"Take the document with its annotation out of the Secret: the ConfigMap stays.": func(s *scene) {
@@ -134,7 +136,8 @@ func finalizeDeletionAfter() example {
 			s.apply("finalize-deletion-after: 1h", "finalize-deletion-after: soon")
 			s.awaitApplied(applied)
 			s.Delete(s.set)
-			s.soon(s.message).Should(ContainSubstring(`failed parsing duration of resources.gardener.cloud/finalize-deletion-after annotation: time: invalid duration "soon"`))
+			s.soon(s.message).Should(ContainSubstring(`failed parsing duration of resources.gardener.cloud/finalize-deletion-after annotation: ` +
+				`time: invalid duration "soon"`))
 			s.awaitApplied(pending)
 			s.Edit("lingering", `{"metadata":{"finalizers":null}}`)
 			s.AwaitGone(s.set)

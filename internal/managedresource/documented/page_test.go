@@ -58,7 +58,8 @@ func readPage(t *testing.T) *page {
 
 // withoutBlocks blanks fenced blocks, because a comment in a block is not a heading.
 func withoutBlocks(text string) string {
-	return regexp.MustCompile("(?ms)^```.*?\n```$").ReplaceAllStringFunc(text, func(block string) string { return strings.Repeat(" ", len(block)) })
+	return regexp.MustCompile("(?ms)^```.*?\n```$").ReplaceAllStringFunc(text,
+		func(block string) string { return strings.Repeat(" ", len(block)) })
 }
 
 func examplesOf(text string) []pageExample {

@@ -239,7 +239,8 @@ func (s *scene) awaitAnother(kind, name, uid string) {
 // annotate sets annotations of the ManagedResource by a merge patch, like kubectl annotate.
 func (s *scene) annotate(patch string) {
 	s.T.Helper()
-	s.Expect(s.Source.Patch(s.Ctx, s.ManagedResource(s.set), client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"annotations":`+patch+`}}`)))).To(Succeed())
+	s.Expect(s.Source.Patch(s.Ctx, s.ManagedResource(s.set), client.RawPatch("application/merge-patch+json",
+		[]byte(`{"metadata":{"annotations":`+patch+`}}`)))).To(Succeed())
 }
 
 // soon waits until a condition is true.

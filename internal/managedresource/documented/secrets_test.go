@@ -48,10 +48,13 @@ func documents() example {
 			s.awaitValue("colours", "door", "red")
 			s.Expect(s.Live("v1/ServiceAccount", "painter")).NotTo(BeNil())
 		},
-		"Make one document just text: DecodingFailed names Secret, key and document. All others are applied, and nothing is deleted, not even what that document was before.": func(s *scene) {
-			s.apply("apiVersion: v1\n    kind: ServiceAccount\n    metadata:\n      name: painter\n      namespace: shop\n", "just text\n", "door: red", "door: blue")
+		"Make one document just text: DecodingFailed names Secret, key and document. All others are applied, and nothing is deleted, not even " +
+			"what that document was before.": func(s *scene) {
+			s.apply("apiVersion: v1\n    kind: ServiceAccount\n    metadata:\n      name: painter\n      namespace: shop\n", "just text\n",
+				"door: red", "door: blue")
 			s.awaitApplied(undecodable)
-			s.Expect(s.message()).To(Equal("Could not decode all new resources: [Could not decode resource at index 2 in '1-settings.yaml' in secret '" +
+			s.Expect(s.message()).To(Equal("Could not decode all new resources: [Could not decode resource at index 2 in '1-settings.yaml' in " +
+				"secret '" +
 				s.Namespace + "/documents': document is not an object.]"))
 			s.awaitValue("colours", "door", "blue")
 			s.Fence()
@@ -75,7 +78,8 @@ func jsonObjects() example {
 			s.awaitValue("one", "text", "one")
 			s.awaitValue("two", "text", "two")
 		},
-		"Forget a closing brace of the second one: what stands before is applied, what stands after is not read, nothing is deleted; DecodingFailed.": func(s *scene) {
+		"Forget a closing brace of the second one: what stands before is applied, what stands after is not read, nothing is deleted; " +
+			"DecodingFailed.": func(s *scene) {
 			s.apply(`"text": "one"`, `"text": "changed"`, `"text": "two"}}`, `"text": "changed"}`)
 			s.awaitApplied(undecodable)
 			s.awaitValue("one", "text", "changed")

@@ -11,7 +11,10 @@ import (
 
 // setExamples are the examples for annotations of ManagedResources.
 func setExamples() map[string]example {
-	return map[string]example{"ignored-set": ignoredSet(), "operation": operation(), "plan": planned(), "plan-values": plannedWithValues(), "kstatus": kstatus()}
+	return map[string]example{
+		"ignored-set": ignoredSet(), "operation": operation(), "plan": planned(), "plan-values": plannedWithValues(),
+		"kstatus": kstatus(),
+	}
 }
 
 func ignoredSet() example {
@@ -79,7 +82,8 @@ func operation() example {
 			s.annotate(`{"gardener.cloud/operation":null}`)
 			s.AwaitGone("operation")
 		},
-		"reconcile: the controller takes the annotation away, and reads every object of the set instead of relying on its watches.": func(s *scene) {
+		"reconcile: the controller takes the annotation away, and reads every object of the set instead of relying " +
+			"on its watches.": func(s *scene) {
 			s.apply("wait-for-state", "reconcile")
 			s.awaitApplied(applied)
 			s.Expect(asked(s)).To(BeEmpty())
@@ -128,7 +132,8 @@ func planned() example {
 		s.Expect(s.Get("preview").Status.Conditions).To(BeEmpty())
 	}
 	return example{claims: map[string]func(s *scene){
-		"The ConfigMap preview-plan says that one object would be created. Nothing is written to the target; the set gets no finalizer and no conditions.": func(s *scene) {
+		"The ConfigMap preview-plan says that one object would be created. Nothing is written to the target; the set gets no finalizer and no " +
+			"conditions.": func(s *scene) {
 			s.apply()
 			untouched(s)
 		},
@@ -171,10 +176,14 @@ func plannedWithValues() example {
 			s.apply()
 			s.soon(func() string { return shown(s) }).Should(ContainSubstring("  - data.colour: \"red\"\n  + data.colour: \"green\"\n"))
 		},
-		"Take espalier.dev/plan-values away, or write false or yes: compared-plan says that data.colour would be changed, and shows no colour.": func(s *scene) {
+		"Take espalier.dev/plan-values away, or write false or yes: compared-plan says that data.colour would be " +
+			"changed, and shows no colour.": func(s *scene) {
 			paint(s)
 			for _, edits := range [][]string{
-				{"    espalier.dev/plan-values: \"true\"\n", ""}, {`plan-values: "true"`, `plan-values: "false"`}, {`plan-values: "true"`, `plan-values: "yes"`},
+				{"    espalier.dev/plan-values: \"true\"\n", ""}, {`plan-values: "true"`, `plan-values: "false"`}, {
+					`plan-values: "true"`,
+					`plan-values: "yes"`,
+				},
 			} {
 				s.apply(edits...)
 				s.soon(func() string { return shown(s) }).Should(
@@ -198,7 +207,8 @@ func kstatus() example {
 	dark := func(s *scene) { await(s, "False/LampUnhealthy", "True/LampProgressing") }
 	fine := func(s *scene) { await(s, "True/ResourcesHealthy", "False/ResourcesRolledOut") }
 	return example{before: func(s *scene) { s.Grant("lighting.example.com", "lamps") }, claims: map[string]func(s *scene){
-		"As long as the condition Ready of the Lamp is False: ResourcesHealthy is False with the reason LampUnhealthy, and ResourcesProgressing is True.": func(s *scene) {
+		"As long as the condition Ready of the Lamp is False: ResourcesHealthy is False with the reason LampUnhealthy, and " +
+			"ResourcesProgressing is True.": func(s *scene) {
 			s.apply()
 			s.awaitApplied(applied)
 			status(s, "False")

@@ -63,7 +63,8 @@ func deletionPropagation() example {
 		return list.Items
 	}
 	return example{oneCluster: true, claims: map[string]func(s *scene){
-		"Change the selector to tier: front: the Deployment is replaced; its ReplicaSet and Pods stay, and the new Deployment adopts them.": func(s *scene) {
+		"Change the selector to tier: front: the Deployment is replaced; its ReplicaSet and Pods stay, and the new " +
+			"Deployment adopts them.": func(s *scene) {
 			s.apply()
 			s.awaitApplied(applied)
 			s.soon(func() []appsv1.ReplicaSet { return replicaSets(s) }).Should(HaveLen(1))

@@ -28,7 +28,8 @@ func (s *scene) kubectl(line string) bool {
 	s.Expect(os.WriteFile(kubeconfig, servers.Source.Kubeconfig, 0o600)).To(Succeed())
 	rest, found := strings.CutPrefix(line, "kubectl -n shop ")
 	s.Expect(found).To(BeTrue(), line)
-	command := exec.CommandContext(s.Ctx, filepath.Join(assets, "kubectl"), append([]string{"--kubeconfig", kubeconfig, "-n", s.Namespace}, strings.Fields(rest)...)...)
+	command := exec.CommandContext(s.Ctx, filepath.Join(assets, "kubectl"),
+		append([]string{"--kubeconfig", kubeconfig, "-n", s.Namespace}, strings.Fields(rest)...)...)
 	output, err := command.CombinedOutput()
 	s.T.Logf("%s: %s", line, output)
 	return err == nil
@@ -44,7 +45,8 @@ func waiting() example {
 	return example{claims: map[string]func(s *scene){
 		"ResourcesApplied is True at once, ResourcesHealthy when a Pod runs, ResourcesProgressing is False when the rollout is over: " +
 			"the commands below return then. The last one returns when the set and its objects are gone.": awaitRollout,
-		"kubectl wait sees that a change of the spec is not applied yet. It does not see that of a changed Secret until the controller has taken note.": func(s *scene) {
+		"kubectl wait sees that a change of the spec is not applied yet. It does not see that of a changed Secret until the controller has " +
+			"taken note.": func(s *scene) {
 			forApplied := s.page.commands(s.T, "waiting")[0]
 			s.apply()
 			s.awaitApplied(applied)
@@ -92,7 +94,9 @@ func (s *scene) rollout(reason string) {
 	s.Expect(client.IgnoreAlreadyExists(s.Target.Create(s.Ctx, &corev1.Pod{ObjectMeta: meta, Spec: corev1.PodSpec{
 		AutomountServiceAccountToken: &no, Containers: []corev1.Container{{Name: "web", Image: "registry.example.com/web:1"}},
 	}}))).To(Succeed())
-	s.PatchStatus(deployment, "web", `{"status":{"observedGeneration":1,"replicas":1,"updatedReplicas":1,"readyReplicas":1,"availableReplicas":1,"conditions":[
+	s.PatchStatus(deployment, "web", `{"status":{"observedGeneration":1,"replicas":1,"updatedReplicas":1,
+		"readyReplicas":1,"availableReplicas":1,
+		"conditions":[
 		{"type":"Available","status":"True","reason":"MinimumReplicasAvailable","message":"available"},
 		{"type":"Progressing","status":"True","reason":"`+reason+`","message":"as the reason says"}]}}`)
 }

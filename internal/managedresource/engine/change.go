@@ -138,7 +138,7 @@ func (e *Engine) compareAndWrite(ctx context.Context, o order) change {
 		return change{readErr: err}
 	}
 	c := change{live: live}
-	if o.Yields || e.DryRun { // a plan shows who holds the object
+	if o.Yields || e.DryRun { // a plan shows which set holds the object
 		c.claim = e.Owner.Claim(ctx, e.Sets, o.Key, live.GetAnnotations()[resourcesv1alpha1.OriginAnnotation])
 		if c.yielded = o.Yields && c.claim == ownership.Claimed; c.yielded {
 			return c

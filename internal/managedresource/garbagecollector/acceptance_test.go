@@ -43,7 +43,8 @@ func TestUnusedObjectsAreDeleted(t *testing.T) {
 		var about []string
 		for _, note := range s.eventNotes() {
 			short, why, _ := strings.Cut(note, ": ")
-			s.Expect(why).To(MatchRegexp(`^Deleted: created at 20\S+Z, labelled as garbage-collectable, and no reference annotation on a workload, ManagedResource or Prometheus in namespace "%s" names it$`, s.Namespace))
+			s.Expect(why).To(MatchRegexp(`^Deleted: created at 20\S+Z, labelled as garbage-collectable, and no reference annotation on a `+
+				`workload, ManagedResource or Prometheus in namespace "%s" names it$`, s.Namespace))
 			about = append(about, short)
 		}
 		return about
@@ -68,11 +69,14 @@ const podTemplate = `{metadata: {labels: {a: b}}, spec: {restartPolicy: %s, cont
 func referrerManifests() map[string]string {
 	always, never := fmt.Sprintf(podTemplate, "Always"), fmt.Sprintf(podTemplate, "Never")
 	return map[string]string{
-		"Deployment":      "apiVersion: apps/v1\nkind: Deployment\nspec: {replicas: 0, selector: {matchLabels: {a: b}}, template: " + always + "}\n",
-		"StatefulSet":     "apiVersion: apps/v1\nkind: StatefulSet\nspec: {replicas: 0, serviceName: s, selector: {matchLabels: {a: b}}, template: " + always + "}\n",
-		"DaemonSet":       "apiVersion: apps/v1\nkind: DaemonSet\nspec: {selector: {matchLabels: {a: b}}, template: " + always + "}\n",
-		"Job":             "apiVersion: batch/v1\nkind: Job\nspec: {suspend: true, template: " + never + "}\n",
-		"CronJob":         "apiVersion: batch/v1\nkind: CronJob\nspec: {suspend: true, schedule: '0 0 1 1 *', jobTemplate: {spec: {template: " + never + "}}}\n",
+		"Deployment": "apiVersion: apps/v1\nkind: Deployment\nspec: {replicas: 0, selector: {matchLabels: {a: b}}, template: " + always +
+			"}\n",
+		"StatefulSet": "apiVersion: apps/v1\nkind: StatefulSet\nspec: {replicas: 0, serviceName: s, selector: {matchLabels: {a: b}}, " +
+			"template: " + always + "}\n",
+		"DaemonSet": "apiVersion: apps/v1\nkind: DaemonSet\nspec: {selector: {matchLabels: {a: b}}, template: " + always + "}\n",
+		"Job":       "apiVersion: batch/v1\nkind: Job\nspec: {suspend: true, template: " + never + "}\n",
+		"CronJob": "apiVersion: batch/v1\nkind: CronJob\nspec: {suspend: true, schedule: '0 0 1 1 *', jobTemplate: {spec: {template: " +
+			never + "}}}\n",
 		"Pod":             "apiVersion: v1\nkind: Pod\nspec: {serviceAccountName: collector, containers: [{name: c, image: none}]}\n",
 		"ManagedResource": "apiVersion: resources.gardener.cloud/v1alpha1\nkind: ManagedResource\nspec: {secretRefs: []}\n",
 		"Prometheus":      "apiVersion: monitoring.coreos.com/v1\nkind: Prometheus\nspec: {}\n",
@@ -84,7 +88,8 @@ func TestReferencedObjectsStay(t *testing.T) {
 	s := newScene(t, options{twoClusters: true})
 	s.servePrometheus()
 	other := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{
-		Namespace: s.Namespace, Name: "of-the-source", Labels: map[string]string{"resources.gardener.cloud/garbage-collectable-reference": "true"},
+		Namespace: s.Namespace, Name: "of-the-source",
+		Labels: map[string]string{"resources.gardener.cloud/garbage-collectable-reference": "true"},
 	}}
 	s.Expect(s.Source.Create(s.Ctx, other)).To(Succeed())
 	var want []string
@@ -110,18 +115,26 @@ func TestWhatProtectsAndWhatDoesNot(t *testing.T) {
 	deployment := referrerManifests()["Deployment"]
 
 	s.object(s.Namespace, "Secret/unlabelled", nil, nil)
-	s.object(s.Namespace, "Secret/labelled-otherwise", map[string]string{"resources.gardener.cloud/garbage-collectable-reference": "True"}, nil)
-	s.object(s.Namespace, "Secret/to-be-kept", map[string]string{"resources.gardener.cloud/garbage-collectable-reference": "true"}, map[string]string{"resources.gardener.cloud/keep-object": "true"})
+	s.object(s.Namespace, "Secret/labelled-otherwise", map[string]string{"resources.gardener.cloud/garbage-collectable-reference": "True"},
+		nil)
+	s.object(s.Namespace, "Secret/to-be-kept", map[string]string{"resources.gardener.cloud/garbage-collectable-reference": "true"},
+		map[string]string{"resources.gardener.cloud/keep-object": "true"})
 	s.collectable("Secret/bogus-hash", "Secret/in-pod-template", "Secret/in-other-namespace", "ConfigMap/other-kind")
-	s.object(s.Namespace, "Secret/in-deletion", map[string]string{"resources.gardener.cloud/garbage-collectable-reference": "true"}, nil, "example.com/stuck")
+	s.object(s.Namespace, "Secret/in-deletion", map[string]string{"resources.gardener.cloud/garbage-collectable-reference": "true"}, nil,
+		"example.com/stuck")
 	s.Remove("v1/Secret", "in-deletion")
 	s.Create(deployment + s.referring("hash", "secret-foo: bogus-hash", "secret-12345678: other-kind"))
 	s.Create(strings.Replace(deployment, "metadata: {labels: {a: b}}",
-		"metadata: {labels: {a: b}, annotations: {reference.resources.gardener.cloud/secret-e4e3c3b6: in-pod-template}}", 1) + s.referring("template"))
-	s.Create(strings.Replace(deployment+s.referring("elsewhere", "secret-12345678: in-other-namespace"), "namespace: "+s.Namespace, "namespace: "+elsewhere.Name, 1))
+		"metadata: {labels: {a: b}, annotations: {reference.resources.gardener.cloud/secret-e4e3c3b6: in-pod-template}}", 1) +
+		s.referring("template"))
+	s.Create(strings.Replace(deployment+s.referring("elsewhere", "secret-12345678: in-other-namespace"), "namespace: "+s.Namespace,
+		"namespace: "+elsewhere.Name, 1))
 
 	s.Expect(s.run()).To(Succeed())
-	s.Expect(s.left()).To(Equal([]string{"Secret/bogus-hash", "Secret/in-deletion", "Secret/labelled-otherwise", "Secret/to-be-kept", "Secret/unlabelled"}))
+	s.Expect(s.left()).To(Equal([]string{
+		"Secret/bogus-hash", "Secret/in-deletion", "Secret/labelled-otherwise", "Secret/to-be-kept",
+		"Secret/unlabelled",
+	}))
 	s.Expect(s.line.requests()).NotTo(ContainElement("DELETE /api/v1/namespaces/" + s.Namespace + "/secrets/in-deletion"))
 	s.Patch("v1/Secret", "in-deletion", `{"metadata":{"finalizers":null}}`)
 }
@@ -208,8 +221,10 @@ func TestAllNamespacesAreListedAtOnce(t *testing.T) {
 	s.Expect(s.run()).To(Succeed())
 	s.Expect(s.metric("espalier_managedresource_garbage_found", "Secret")).To(Equal(1.0))
 	look := []string{
-		"GET /apis/resources.gardener.cloud/v1alpha1/managedresources", "GET /apis/monitoring.coreos.com/v1/prometheuses", "GET /apis/apps/v1/deployments",
-		"GET /apis/apps/v1/statefulsets", "GET /apis/apps/v1/daemonsets", "GET /apis/batch/v1/cronjobs", "GET /apis/batch/v1/jobs", "GET /api/v1/pods",
+		"GET /apis/resources.gardener.cloud/v1alpha1/managedresources", "GET /apis/monitoring.coreos.com/v1/prometheuses", "GET /apis/apps/v1/" +
+			"deployments",
+		"GET /apis/apps/v1/statefulsets", "GET /apis/apps/v1/daemonsets", "GET /apis/batch/v1/cronjobs", "GET /apis/batch/v1/jobs", "GET /api/" +
+			"v1/pods",
 	}
 	s.Expect(distinct(paths)).To(Equal(append([]string{"GET /api/v1/configmaps", "GET /api/v1/secrets"}, look...)))
 }

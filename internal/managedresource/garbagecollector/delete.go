@@ -91,7 +91,8 @@ func notAll(failures []string) error {
 	if total > maxErrors {
 		failures = append(failures[:maxErrors:maxErrors], fmt.Sprintf("and %d more", total-maxErrors))
 	}
-	return fmt.Errorf(prefix+"%d errors occurred: [%s]", total, strings.Join(failures, ", ")) //nolint:staticcheck // the specification begins it with a capital
+	//nolint:staticcheck // the specification begins it with a capital
+	return fmt.Errorf(prefix+"%d errors occurred: [%s]", total, strings.Join(failures, ", "))
 }
 
 // withRemedy adds the remedy for a missing right.

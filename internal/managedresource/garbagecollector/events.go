@@ -33,12 +33,14 @@ func (e *Events) collected(deleted candidate, before int) {
 }
 
 func (e *Events) found(unused candidate) {
-	e.Recorder.Eventf(unused.reference(), nil, corev1.EventTypeNormal, ReasonFound, "Report", "%s", "Would be deleted, but garbage collection only reports: "+why(unused))
+	e.Recorder.Eventf(unused.reference(), nil, corev1.EventTypeNormal, ReasonFound, "Report", "%s",
+		"Would be deleted, but garbage collection only reports: "+why(unused))
 }
 
 // why returns why an object is not needed.
 func why(unused candidate) string {
-	return fmt.Sprintf("created at %s, labelled as garbage-collectable, and no reference annotation on a workload, ManagedResource or Prometheus in namespace %q names it",
+	return fmt.Sprintf("created at %s, labelled as garbage-collectable, and no reference annotation on a workload, ManagedResource or "+
+		"Prometheus in namespace %q names it",
 		unused.created.UTC().Format(time.RFC3339), unused.namespace)
 }
 
@@ -59,6 +61,7 @@ func (c *Collector) report(ctx context.Context, unused []candidate) {
 	}
 	c.reported = reported
 	if described > 0 {
-		log.FromContext(ctx).Info("Found unreferenced objects, and did not delete them", "objects", len(unused), "new", described, "reportedLater", later)
+		log.FromContext(ctx).Info("Found unreferenced objects, and did not delete them", "objects", len(unused), "new", described,
+			"reportedLater", later)
 	}
 }

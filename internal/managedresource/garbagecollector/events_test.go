@@ -34,8 +34,10 @@ func TestEventsNameAReason(t *testing.T) {
 	e.collected(unused, 0)
 	e.found(unused)
 	NewWithT(t).Expect(recorded(recorder)).To(Equal([]string{
-		"Normal GarbageCollected Deleted: created at 2026-03-04T12:00:00Z, labelled as garbage-collectable, and no reference annotation on a workload, ManagedResource or Prometheus in namespace \"shop\" names it",
-		"Normal GarbageFound Would be deleted, but garbage collection only reports: created at 2026-03-04T12:00:00Z, labelled as garbage-collectable, and no reference annotation on a workload, ManagedResource or Prometheus in namespace \"shop\" names it",
+		"Normal GarbageCollected Deleted: created at 2026-03-04T12:00:00Z, labelled as garbage-collectable, and no reference annotation on a " +
+			"workload, ManagedResource or Prometheus in namespace \"shop\" names it",
+		"Normal GarbageFound Would be deleted, but garbage collection only reports: created at 2026-03-04T12:00:00Z, labelled as " +
+			"garbage-collectable, and no reference annotation on a workload, ManagedResource or Prometheus in namespace \"shop\" names it",
 	}))
 }
 

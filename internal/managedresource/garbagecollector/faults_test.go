@@ -62,7 +62,10 @@ func (u unreadable) List(context.Context, client.ObjectList, ...client.ListOptio
 func TestNothingIsDeletedIfAnythingCannotBeListed(t *testing.T) {
 	s := newScene(t, options{})
 	s.collectable("ConfigMap/unused", "Secret/unused")
-	for _, resource := range []string{"configmaps", "secrets", "managedresources", "prometheuses", "deployments", "statefulsets", "daemonsets", "cronjobs", "jobs", "pods"} {
+	for _, resource := range []string{
+		"configmaps", "secrets", "managedresources", "prometheuses", "deployments", "statefulsets", "daemonsets",
+		"cronjobs", "jobs", "pods",
+	} {
 		t.Run(resource, func(t *testing.T) {
 			g := NewWithT(t)
 			s.line.fail(http.MethodGet, "/"+resource)
@@ -96,7 +99,8 @@ func TestNothingIsDeletedIfALaterPageFails(t *testing.T) {
 		case !strings.HasSuffix(request.URL.Path, "/pods"):
 			return nil, nil
 		case query.Get("continue") == "":
-			return answer(request, http.StatusOK, `{"kind":"PartialObjectMetadataList","apiVersion":"meta.k8s.io/v1","metadata":{"continue":"more"},"items":[]}`), nil
+			return answer(request, http.StatusOK,
+				`{"kind":"PartialObjectMetadataList","apiVersion":"meta.k8s.io/v1","metadata":{"continue":"more"},"items":[]}`), nil
 		}
 		return status(request, http.StatusGone, "Expired"), nil
 	})
@@ -160,11 +164,13 @@ func TestKindsThatAreNotServed(t *testing.T) {
 		"the API server does not know it": {mapper: &mapper{unserved: []schema.GroupKind{prometheus}}, left: []string{}},
 		"the API server says that it knows it": {
 			mapper: &mapper{}, left: []string{"Secret/unused"},
-			want: "list prometheuses.monitoring.coreos.com: synthetic, and it is not certain that the kind is not served: the API server says that it serves Prometheus.monitoring.coreos.com",
+			want: "list prometheuses.monitoring.coreos.com: synthetic, and it is not certain that the kind is not served: the API server says " +
+				"that it serves Prometheus.monitoring.coreos.com",
 		},
 		"the API server of the group is out of order": {
 			mapper: &mapper{failure: errors.New("boom")}, left: []string{"Secret/unused"},
-			want: "list prometheuses.monitoring.coreos.com: synthetic, and it is not certain that the kind is not served: discover Prometheus.monitoring.coreos.com: boom",
+			want: "list prometheuses.monitoring.coreos.com: synthetic, and it is not certain that the kind is not served: discover " +
+				"Prometheus.monitoring.coreos.com: boom",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -230,7 +236,10 @@ func TestATargetWithoutTheKindManagedResourceHasNoSets(t *testing.T) {
 func TestOldVersionsOfCronJobsCount(t *testing.T) {
 	s := newScene(t, options{})
 	s.collectable("Secret/used", "Secret/unused")
-	s.collector.Mapper = &mapper{unserved: []schema.GroupKind{{Group: "batch", Kind: "CronJob"}, {Group: "monitoring.coreos.com", Kind: "Prometheus"}}}
+	s.collector.Mapper = &mapper{unserved: []schema.GroupKind{
+		{Group: "batch", Kind: "CronJob"},
+		{Group: "monitoring.coreos.com", Kind: "Prometheus"},
+	}}
 	s.line.by(func(request *http.Request) (*http.Response, error) {
 		switch path := request.URL.Path; {
 		case strings.HasPrefix(path, "/apis/batch/v1/") && strings.HasSuffix(path, "/cronjobs"):
@@ -289,7 +298,8 @@ func TestOneFailureHoldsUpNoOtherDeletion(t *testing.T) {
 	s := newScene(t, options{})
 	s.collectable("ConfigMap/a", "Secret/a", "Secret/b", "Secret/stuck")
 	s.line.fail(http.MethodDelete, "/stuck")
-	s.Expect(s.run()).To(MatchError(fmt.Sprintf("Could not delete all unused resources: 1 error occurred: delete Secret %s/stuck: synthetic", s.Namespace)))
+	s.Expect(s.run()).To(MatchError(fmt.Sprintf("Could not delete all unused resources: 1 error occurred: delete Secret %s/stuck: synthetic",
+		s.Namespace)))
 	s.Expect(s.left()).To(Equal([]string{"Secret/stuck"}))
 	s.Expect(s.metric("espalier_managedresource_garbage_collected_total", "Secret")).To(Equal(2.0))
 	s.Expect(s.metric("espalier_managedresource_garbage_collection_last_success_timestamp_seconds", "")).To(Equal(-1.0))
@@ -304,7 +314,8 @@ func TestMissingRightsAreReportedWithTheirRemedy(t *testing.T) {
 	err := s.run()
 	s.Expect(err).To(MatchError(And(
 		HavePrefix("list configmaps: configmaps is forbidden: User "),
-		HaveSuffix("; ClusterRole espalier-managedresource-controller-target-garbagecollector has the rights that garbage collection needs in the target cluster: bind it"),
+		HaveSuffix("; ClusterRole espalier-managedresource-controller-target-garbagecollector has the rights that garbage collection needs in "+
+			"the target cluster: bind it"),
 		Not(ContainSubstring("\n")),
 	)))
 	s.Expect(s.left()).To(Equal([]string{"Secret/unused"}))

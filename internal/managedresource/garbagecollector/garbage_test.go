@@ -40,16 +40,18 @@ func TestConsider(t *testing.T) {
 		object *metav1.PartialObjectMetadata
 		taken  bool
 	}{
-		"an old object":                   {object: collectableObject(), taken: true},
-		"exactly as old as it must be":    {object: collectableObject(age(10 * time.Minute)), taken: true},
-		"a second too young":              {object: collectableObject(age(10*time.Minute - time.Second))},
-		"created in the future":           {object: collectableObject(age(-time.Hour))},
-		"another truthy label":            {object: collectableObject(label("True"))},
-		"an empty label":                  {object: collectableObject(label(""))},
-		"no label":                        {object: collectableObject(func(o *metav1.PartialObjectMetadata) { o.Labels = nil })},
-		"to be kept":                      {object: collectableObject(keep("t"))},
-		"not to be kept":                  {object: collectableObject(keep("false")), taken: true},
-		"in deletion, held by finalizers": {object: collectableObject(func(o *metav1.PartialObjectMetadata) { o.DeletionTimestamp = &metav1.Time{Time: noon} })},
+		"an old object":                {object: collectableObject(), taken: true},
+		"exactly as old as it must be": {object: collectableObject(age(10 * time.Minute)), taken: true},
+		"a second too young":           {object: collectableObject(age(10*time.Minute - time.Second))},
+		"created in the future":        {object: collectableObject(age(-time.Hour))},
+		"another truthy label":         {object: collectableObject(label("True"))},
+		"an empty label":               {object: collectableObject(label(""))},
+		"no label":                     {object: collectableObject(func(o *metav1.PartialObjectMetadata) { o.Labels = nil })},
+		"to be kept":                   {object: collectableObject(keep("t"))},
+		"not to be kept":               {object: collectableObject(keep("false")), taken: true},
+		"in deletion, held by finalizers": {object: collectableObject(func(o *metav1.PartialObjectMetadata) {
+			o.DeletionTimestamp = &metav1.Time{Time: noon}
+		})},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := garbage{}
@@ -98,8 +100,11 @@ func TestSpareReferenced(t *testing.T) {
 			left:        garbageOf(configMapA, secretB, elsewhereA),
 		},
 		"several": {
-			annotations: map[string]string{"reference.resources.gardener.cloud/secret-1": "a", "reference.resources.gardener.cloud/secret-2": "b", "other": "a"},
-			left:        garbageOf(configMapA, elsewhereA),
+			annotations: map[string]string{
+				"reference.resources.gardener.cloud/secret-1": "a", "reference.resources.gardener.cloud/secret-2": "b",
+				"other": "a",
+			},
+			left: garbageOf(configMapA, elsewhereA),
 		},
 		"what looks similar": {
 			annotations: map[string]string{

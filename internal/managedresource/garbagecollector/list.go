@@ -28,7 +28,10 @@ func (c *Collector) find(ctx context.Context) ([]candidate, error) {
 	for _, each := range collectables() {
 		options := metav1.ListOptions{LabelSelector: resourcesv1alpha1.GarbageCollectableReference + "=true"}
 		now := c.Clock.Now() // before the list, so that no object becomes old enough while the list is read
-		err := c.list(ctx, each.resource, options, func(object *metav1.PartialObjectMetadata) { g.consider(each.kind, object, now, c.MinimumAge) })
+		err := c.list(ctx, each.resource, options, func(object *metav1.PartialObjectMetadata) {
+			g.consider(each.kind, object, now,
+				c.MinimumAge)
+		})
 		if err != nil {
 			return nil, err
 		}
@@ -138,7 +141,9 @@ func (c *Collector) namespaces() []string {
 }
 
 // list passes the metadata of all objects of a kind to take, page by page.
-func (c *Collector) list(ctx context.Context, resource schema.GroupVersionResource, options metav1.ListOptions, take func(*metav1.PartialObjectMetadata)) error {
+func (c *Collector) list(ctx context.Context, resource schema.GroupVersionResource, options metav1.ListOptions,
+	take func(*metav1.PartialObjectMetadata),
+) error {
 	for _, namespace := range c.namespaces() {
 		page := options
 		page.Limit = pageSize

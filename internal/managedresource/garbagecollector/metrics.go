@@ -21,10 +21,12 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 			Name: "espalier_managedresource_garbage_collected_total", Help: "ConfigMaps and Secrets that the garbage collector has deleted.",
 		}, []string{"kind"}),
 		last: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "espalier_managedresource_garbage_found", Help: "ConfigMaps and Secrets that the last look of the garbage collector found to be unused.",
+			Name: "espalier_managedresource_garbage_found", Help: "ConfigMaps and Secrets that the last look of the garbage collector found to " +
+				"be unused.",
 		}, []string{"kind"}),
 		success: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "espalier_managedresource_garbage_collection_last_success_timestamp_seconds", Help: "When the garbage collector last did all that it had to do, in seconds since 1970.",
+			Name: "espalier_managedresource_garbage_collection_last_success_timestamp_seconds", Help: "When the garbage collector last did all " +
+				"that it had to do, in seconds since 1970.",
 		}, nil),
 	}
 	for _, each := range collectables() {

@@ -41,7 +41,8 @@ func TestRunsAtStartInTheTargetOnly(t *testing.T) {
 	e := managedresourcetest.New(t, managedresourcetest.Options{Stopped: true, TwoClusters: true, Configure: every(time.Hour)})
 	var hosts atomic.Pointer[string]
 	e.Requests.Hook(func(request *http.Request) error {
-		if strings.HasSuffix(request.URL.Path, "/secrets") && request.URL.Query().Get("labelSelector") == "resources.gardener.cloud/garbage-collectable-reference=true" {
+		if strings.HasSuffix(request.URL.Path, "/secrets") && request.URL.Query().
+			Get("labelSelector") == "resources.gardener.cloud/garbage-collectable-reference=true" {
 			host := request.URL.Host
 			hosts.Store(&host)
 		}

@@ -31,7 +31,8 @@ func (c *Collector) SetupWithManager(mgr ctrl.Manager) error {
 		WatchesRawSource(start).
 		WithOptions(controller.Options{
 			MaxConcurrentReconciles: 1,
-			RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](shortestPause, min(longestPause, max(c.SyncPeriod, shortestPause))),
+			RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](shortestPause,
+				min(longestPause, max(c.SyncPeriod, shortestPause))),
 		}).
 		Complete(c)
 }

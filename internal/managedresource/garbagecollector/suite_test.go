@@ -81,8 +81,10 @@ func newScene(t *testing.T, o options) *scene {
 	s.Expect(broadcaster.StartRecordingToSinkWithContext(t.Context())).To(Succeed())
 	t.Cleanup(broadcaster.Shutdown)
 	s.collector = &garbagecollector.Collector{
-		Client: metadataClient, Mapper: mapper, Sets: s.Source, SameCluster: func(context.Context) bool { return !o.twoClusters }, Finalizer: "resources.gardener.cloud/gardener-resource-manager",
-		Events: &garbagecollector.Events{Recorder: broadcaster.NewRecorder(clientgoscheme.Scheme, "test")}, Metrics: garbagecollector.NewMetrics(s.registry),
+		Client: metadataClient, Mapper: mapper, Sets: s.Source, SameCluster: func(context.Context) bool { return !o.twoClusters },
+		Finalizer: "resources.gardener.cloud/gardener-resource-manager",
+		Events: &garbagecollector.Events{Recorder: broadcaster.NewRecorder(clientgoscheme.Scheme,
+			"test")}, Metrics: garbagecollector.NewMetrics(s.registry),
 		Clock: clock.RealClock{}, Namespaces: []string{s.Namespace}, SyncPeriod: time.Hour, Parallel: 4,
 	}
 	return s
@@ -98,7 +100,8 @@ func (s *scene) identity(o options) *rest.Config {
 	if o.twoClusters {
 		admin = servers.Target.Config
 	}
-	s.Expect(s.Target.Create(s.Ctx, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: account}})).To(Succeed())
+	s.Expect(s.Target.Create(s.Ctx, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: account}})).
+		To(Succeed())
 	if !o.noRights {
 		s.Expect(s.Target.Create(s.Ctx, &rbacv1.ClusterRoleBinding{
 			ObjectMeta: metav1.ObjectMeta{Name: s.Namespace + "-collector"},
@@ -207,7 +210,8 @@ func (s *scene) metric(name, kind string) float64 {
 	s.Expect(err).NotTo(HaveOccurred())
 	for _, family := range families {
 		for _, metric := range family.GetMetric() {
-			ofKind := kind == "" && len(metric.GetLabel()) == 0 || kind != "" && len(metric.GetLabel()) == 1 && metric.GetLabel()[0].GetValue() == kind
+			ofKind := kind == "" && len(metric.GetLabel()) == 0 || kind != "" && len(metric.GetLabel()) == 1 &&
+				metric.GetLabel()[0].GetValue() == kind
 			if family.GetName() == name && ofKind {
 				return metric.GetCounter().GetValue() + metric.GetGauge().GetValue()
 			}
@@ -226,7 +230,8 @@ func (s *scene) servePrometheus() {
 	s.Expect(client.IgnoreAlreadyExists(s.Target.Create(s.Ctx, definition))).To(Succeed())
 	list := &unstructured.UnstructuredList{}
 	list.SetGroupVersionKind(schema.GroupVersionKind{Group: "monitoring.coreos.com", Version: "v1", Kind: "PrometheusList"})
-	s.Eventually(func() error { return s.Target.List(s.Ctx, list, client.InNamespace(s.Namespace)) }).WithTimeout(managedresourcetest.Patience).Should(Succeed())
+	s.Eventually(func() error { return s.Target.List(s.Ctx, list, client.InNamespace(s.Namespace)) }).
+		WithTimeout(managedresourcetest.Patience).Should(Succeed())
 }
 
 // line records the requests of a collector, except for Events and discovery, and may answer instead of the API server.
@@ -279,7 +284,8 @@ func (t *transport) RoundTrip(request *http.Request) (*http.Response, error) {
 
 // status returns the response of an API server to a failed request.
 func status(request *http.Request, code int, reason string) *http.Response {
-	return answer(request, code, fmt.Sprintf(`{"kind":"Status","apiVersion":"v1","status":"Failure","message":"synthetic","reason":%q,"code":%d}`, reason, code))
+	return answer(request, code,
+		fmt.Sprintf(`{"kind":"Status","apiVersion":"v1","status":"Failure","message":"synthetic","reason":%q,"code":%d}`, reason, code))
 }
 
 func answer(request *http.Request, code int, body string) *http.Response {

@@ -176,7 +176,8 @@ func TestAcceptance73ADeletedObjectIsMissingForAMoment(t *testing.T) {
 
 func TestAStrippedLabelIsNotTakenForADeletion(t *testing.T) {
 	e := quiet(t)
-	e.Set("mr", e.ConfigMap("c", "1"), e.Fill("apiVersion: v1\nkind: Service\nmetadata: {name: s, namespace: $NS}\nspec: {ports: [{port: 80}]}"))
+	e.Set("mr", e.ConfigMap("c", "1"),
+		e.Fill("apiVersion: v1\nkind: Service\nmetadata: {name: s, namespace: $NS}\nspec: {ports: [{port: 80}]}"))
 	await(e, "mr", healthy, rolledOut)
 	seen := follow(e, "mr")
 	strip := `{"metadata":{"labels":{"resources.gardener.cloud/managed-by":null}}}`
@@ -195,8 +196,10 @@ func TestAcceptance75TheMessageOfARollout(t *testing.T) {
 	e.Set("mr", deploymentManifest(e, "web", 0, "example.com/one"))
 	e.AwaitApplied("mr", "True/ApplySucceeded")
 	mr := await(e, "mr", "False/DeploymentUnhealthy", "True/DeploymentProgressing")
-	e.Expect(Message(mr, "ResourcesHealthy")).To(Equal(`Deployment "` + e.Namespace + `/web" is unhealthy: observed generation outdated (0/1)`))
-	e.Expect(Message(mr, "ResourcesProgressing")).To(Equal(`Deployment "` + e.Namespace + `/web" is progressing: observed generation outdated (0/1)`))
+	e.Expect(Message(mr, "ResourcesHealthy")).To(Equal(`Deployment "` + e.Namespace +
+		`/web" is unhealthy: observed generation outdated (0/1)`))
+	e.Expect(Message(mr, "ResourcesProgressing")).To(Equal(`Deployment "` + e.Namespace +
+		`/web" is progressing: observed generation outdated (0/1)`))
 	e.PatchStatus(deployment, "web", `{"status":{"observedGeneration":1,"conditions":[
 		{"type":"Available","status":"True","reason":"R","message":"m"},
 		{"type":"Progressing","status":"False","reason":"ProgressDeadlineExceeded","message":"it takes too long"}]}}`)
@@ -204,7 +207,8 @@ func TestAcceptance75TheMessageOfARollout(t *testing.T) {
 		`Deployment "` + e.Namespace + `/web" is progressing: it takes too long`))
 	mr = await(e, "mr", "False/DeploymentUnhealthy", "True/DeploymentProgressing")
 	e.Expect(Message(mr, "ResourcesHealthy")).To(Equal(`Deployment "` + e.Namespace +
-		`/web" is unhealthy: condition "Progressing" has invalid status False (expected True) due to ProgressDeadlineExceeded: it takes too long`))
+		`/web" is unhealthy: condition "Progressing" has invalid status False (expected True) due to ProgressDeadlineExceeded: it takes too ` +
+		`long`))
 }
 
 func TestADeploymentScaledToZeroIsRolledOut(t *testing.T) {
@@ -223,7 +227,8 @@ func TestAcceptance76OldPods(t *testing.T) {
 			running(e, "extra")
 		}},
 		"a pod of another workload that the selector matches": {counts: true, pod: func(e *Env) {
-			e.Create(podManifest(e, "extra", "labels: {app: web, other: workload}", "ownerReferences: [{apiVersion: batch/v1, kind: Job, name: j, uid: 2c5d1f0e-0000-4000-8000-000000000000}]"))
+			e.Create(podManifest(e, "extra", "labels: {app: web, other: workload}",
+				"ownerReferences: [{apiVersion: batch/v1, kind: Job, name: j, uid: 2c5d1f0e-0000-4000-8000-000000000000}]"))
 		}},
 		"a pod that terminates": {counts: true, pod: func(e *Env) {
 			e.Create(podManifest(e, "extra", "labels: {app: web}", "finalizers: [example.com/stuck]"))
@@ -247,7 +252,8 @@ func TestAcceptance76OldPods(t *testing.T) {
 				return
 			}
 			mr := await(e, "web", healthy, "True/DeploymentProgressing")
-			e.Expect(Message(mr, "ResourcesProgressing")).To(Equal(`Deployment "` + e.Namespace + `/web" is progressing: there are still non-terminated old pods`))
+			e.Expect(Message(mr, "ResourcesProgressing")).To(Equal(`Deployment "` + e.Namespace +
+				`/web" is progressing: there are still non-terminated old pods`))
 			e.PatchStatus(pod, "extra", `{"status":{"phase":"Failed"}}`)
 			await(e, "web", healthy, rolledOut)
 			e.PatchStatus(pod, "extra", `{"status":{"phase":"Running"}}`)
@@ -267,7 +273,8 @@ func TestAcceptance76ADeletedPodEndsARollout(t *testing.T) {
 	await(e, "web", healthy, rolledOut)
 	e.Remove(pod, "web-0")
 	mr := await(e, "web", healthy, "True/DeploymentProgressing")
-	e.Expect(Message(mr, "ResourcesProgressing")).To(Equal(`Deployment "` + e.Namespace + `/web" is progressing: there are still non-terminated old pods`))
+	e.Expect(Message(mr, "ResourcesProgressing")).To(Equal(`Deployment "` + e.Namespace +
+		`/web" is progressing: there are still non-terminated old pods`))
 }
 
 // The verdict on the Deployment itself is the same before and after.
@@ -301,7 +308,8 @@ func TestAcceptance77WorkloadsThatAreOneShort(t *testing.T) {
 		t.Run(kind, func(t *testing.T) {
 			e := apart(t)
 			e.Set("mr", fmt.Sprintf("apiVersion: apps/v1\nkind: %s\nmetadata: {name: w, namespace: %s}\n"+
-				"spec: {%sselector: {matchLabels: {app: w}}, template: {metadata: {labels: {app: w}}, spec: {containers: [{name: c, image: i}]}}}", kind, e.Namespace, tc.spec))
+				"spec: {%sselector: {matchLabels: {app: w}}, template: {metadata: {labels: {app: w}}, spec: {containers: [{name: c, image: i}]}}}",
+				kind, e.Namespace, tc.spec))
 			e.AwaitApplied("mr", "True/ApplySucceeded")
 			e.PatchStatus("apps/v1/"+kind, "w", `{"status":`+tc.short+`}`)
 			mr := await(e, "mr", healthy, "True/"+kind+"Progressing")
@@ -319,13 +327,15 @@ func TestAcceptance77WorkloadsThatAreOneShort(t *testing.T) {
 // The controller runs with the shipped role.
 func TestAServiceWithoutLoadBalancerTellsItsEvents(t *testing.T) {
 	e := quiet(t, checkedEvery(3*time.Second)) // this also limits the time of one check
-	e.Set("mr", e.Fill("apiVersion: v1\nkind: Service\nmetadata: {name: lb, namespace: $NS}\nspec: {type: LoadBalancer, selector: {app: x}, ports: [{port: 80}]}"))
+	e.Set("mr", e.Fill("apiVersion: v1\nkind: Service\nmetadata: {name: lb, namespace: $NS}\n"+
+		"spec: {type: LoadBalancer, selector: {app: x}, ports: [{port: 80}]}"))
 	mr := await(e, "mr", "False/ServiceUnhealthy", rolledOut)
 	e.Expect(Message(mr, "ResourcesHealthy")).To(Equal(`Service "` + e.Namespace + `/lb" is unhealthy: service is missing ingress status`))
 	event := warning(e, "Service", "lb")
 	e.Expect(e.Target.Create(e.Ctx, event)).To(Succeed())
 	soon(e, func() string { return Message(e.Get("mr"), "ResourcesHealthy") }).Should(MatchRegexp(
-		`^Service "%s/lb" is unhealthy: service is missing ingress status\n\n-> Events:\n\* cloud reported \d+m\d*s? ago: no quota$`, e.Namespace))
+		`^Service "%s/lb" is unhealthy: service is missing ingress status\n\n-> Events:\n\* cloud reported \d+m\d*s? ago: no quota$`,
+		e.Namespace))
 	e.PatchStatus("v1/Service", "lb", `{"status":{"loadBalancer":{"ingress":[{"ip":"10.1.1.1"}]}}}`)
 	await(e, "mr", healthy, rolledOut)
 }
@@ -333,7 +343,10 @@ func TestAServiceWithoutLoadBalancerTellsItsEvents(t *testing.T) {
 // warning returns an Event about an object that was last seen some time ago.
 func warning(e *Env, kind, name string) *corev1.Event {
 	at := metav1.NewTime(clock.RealClock{}.Now().Add(-10 * time.Minute))
-	event := &corev1.Event{Type: corev1.EventTypeWarning, Reason: "Failed", Message: "no quota", Count: 1, FirstTimestamp: at, LastTimestamp: at}
+	event := &corev1.Event{
+		Type: corev1.EventTypeWarning, Reason: "Failed", Message: "no quota", Count: 1, FirstTimestamp: at,
+		LastTimestamp: at,
+	}
 	event.Namespace, event.Name = e.Namespace, name+"-1"
 	event.Source.Component = "cloud"
 	event.InvolvedObject = corev1.ObjectReference{APIVersion: "v1", Kind: kind, Namespace: e.Namespace, Name: name}
@@ -342,7 +355,8 @@ func warning(e *Env, kind, name string) *corev1.Event {
 
 func TestEveryCulpritIsListed(t *testing.T) {
 	e := apart(t)
-	e.Set("mr", podManifest(e, "b"), podManifest(e, "a"), podManifest(e, "c"), deploymentManifest(e, "web", 0, "i"), deploymentManifest(e, "api", 0, "i"))
+	e.Set("mr", podManifest(e, "b"), podManifest(e, "a"), podManifest(e, "c"), deploymentManifest(e, "web", 0, "i"),
+		deploymentManifest(e, "api", 0, "i"))
 	mr := await(e, "mr", "False/PodUnhealthy", "True/DeploymentProgressing")
 	e.Expect(Message(mr, "ResourcesHealthy")).To(Equal(e.Fill(
 		`Pod "$NS/a" is unhealthy: pod is in invalid phase "Pending" (expected one of ["Running" "Succeeded"]); ` +
@@ -351,7 +365,8 @@ func TestEveryCulpritIsListed(t *testing.T) {
 			`Deployment "$NS/api" is unhealthy: observed generation outdated (0/1); ` +
 			`Deployment "$NS/web" is unhealthy: observed generation outdated (0/1)`)))
 	e.Expect(Message(mr, "ResourcesProgressing")).To(Equal(e.Fill(
-		`Deployment "$NS/api" is progressing: observed generation outdated (0/1); Deployment "$NS/web" is progressing: observed generation outdated (0/1)`)))
+		`Deployment "$NS/api" is progressing: observed generation outdated (0/1); Deployment "$NS/web" is progressing: observed generation ` +
+			`outdated (0/1)`)))
 	running(e, "a")
 	soon(e, func() string { return Message(e.Get("mr"), "ResourcesHealthy") }).Should(HavePrefix(e.Fill(`Pod "$NS/b" is unhealthy`)))
 }

@@ -121,7 +121,10 @@ type alone struct {
 func newAlone(t *testing.T) *alone {
 	t.Helper()
 	t.Parallel()
-	a := &alone{Env: New(t, Options{Stopped: true, TwoClusters: true}), ledger: &ledger{}, clock: testingclock.NewFakeClock(clock.RealClock{}.Now()), gate: &gate{}}
+	a := &alone{
+		Env: New(t, Options{Stopped: true, TwoClusters: true}), ledger: &ledger{},
+		clock: testingclock.NewFakeClock(clock.RealClock{}.Now()), gate: &gate{},
+	}
 	servers, err := local.ForTests()
 	a.Expect(err).NotTo(HaveOccurred())
 	config := rest.CopyConfig(servers.Target.Config)
@@ -140,7 +143,10 @@ func newAlone(t *testing.T) *alone {
 	metadataClient, err := metadata.NewForConfigAndClient(config, httpClient)
 	a.Expect(err).NotTo(HaveOccurred())
 	verdicts := health.NewVerdicts(a.clock, func(schema.GroupKind, string, string) []types.NamespacedName { return nil })
-	pods := observe.NewPods(a.Ctx, observe.PodOptions{Client: metadataClient, OnChange: func(string, string) {}, Clock: clock.RealClock{}, Log: logr.Discard()})
+	pods := observe.NewPods(a.Ctx, observe.PodOptions{
+		Client: metadataClient, OnChange: func(string, string) {}, Clock: clock.RealClock{},
+		Log: logr.Discard(),
+	})
 	watcher := observe.New(a.Ctx, observe.Options{
 		Client: metadataClient, Label: "resources.gardener.cloud/managed-by", Value: "gardener", Whole: whole, Pods: pods,
 		OnChange: func(schema.GroupKind, string, string) {}, Clock: clock.RealClock{}, Log: logr.Discard(),
@@ -174,7 +180,10 @@ func (a *alone) status(mr *resourcesv1alpha1.ManagedResource) {
 }
 
 func (a *alone) ref(apiVersion, kind, namespace, name string) resourcesv1alpha1.ObjectReference {
-	return resourcesv1alpha1.ObjectReference{ObjectReference: corev1.ObjectReference{APIVersion: apiVersion, Kind: kind, Namespace: namespace, Name: name}}
+	return resourcesv1alpha1.ObjectReference{ObjectReference: corev1.ObjectReference{
+		APIVersion: apiVersion, Kind: kind, Namespace: namespace,
+		Name: name,
+	}}
 }
 
 // judge calls the controller.
@@ -233,7 +242,8 @@ func TestAcceptance67Preconditions(t *testing.T) {
 		*a.ledger = tc.ledger
 		a.Expect(a.judge(mr.Name)).To(Equal(map[bool]ctrl.Result{true: {RequeueAfter: time.Minute}}[tc.judged]), name)
 		got := a.Get(mr.Name)
-		a.Expect([]bool{Condition(got, "ResourcesHealthy") != "", Condition(got, "ResourcesProgressing") != ""}).To(Equal([]bool{tc.judged, tc.judged}), name)
+		a.Expect([]bool{Condition(got, "ResourcesHealthy") != "", Condition(got, "ResourcesProgressing") != ""}).
+			To(Equal([]bool{tc.judged, tc.judged}), name)
 	}
 }
 
@@ -256,14 +266,33 @@ func TestAcceptance70And74MissingObjects(t *testing.T) {
 		ref     resourcesv1alpha1.ObjectReference
 		healthy string
 	}{
-		"configmap":        {a.ref("v1", "ConfigMap", ns, "x"), "False/ConfigMapMissing: Required ConfigMap \"x\" in namespace \"" + ns + "\" is missing"},
-		"deployment":       {a.ref("apps/v1", "Deployment", ns, "x"), "False/DeploymentMissing: Required Deployment \"x\" in namespace \"" + ns + "\" is missing"},
-		"cluster-scoped":   {a.ref("v1", "Namespace", "", "x-"+ns), "False/NamespaceMissing: Required Namespace \"x-" + ns + "\" in namespace \"\" is missing"},
-		"unregistered":     {a.ref("resources.gardener.cloud/v1alpha1", "ManagedResource", ns, "x"), "False/ManagedResourceMissing: Required ManagedResource \"x\" in namespace \"" + ns + "\" is missing"},
-		"unknown-group":    {a.ref("unknown.example.com/v1", "Thing", ns, "x"), "False/ThingMissing: Required Thing \"x\" in namespace \"" + ns + "\" is missing: no matches for kind \"Thing\" in version \"unknown.example.com/v1\""},
-		"unknown-version":  {a.ref("apps/v9", "Deployment", ns, "x"), "False/DeploymentMissing: Required Deployment \"x\" in namespace \"" + ns + "\" is missing: no matches for kind \"Deployment\" in version \"apps/v9\""},
-		"nothing-missing":  {a.ref("v1", "Namespace", "", ns), allHealthy},
-		"of-another-space": {a.ref("v1", "ServiceAccount", "kube-system", "x-"+ns), "False/ServiceAccountMissing: Required ServiceAccount \"x-" + ns + "\" in namespace \"kube-system\" is missing"},
+		"configmap": {a.ref("v1", "ConfigMap", ns, "x"), "False/ConfigMapMissing: Required ConfigMap \"x\" in namespace \"" + ns +
+			"\" is missing"},
+		"deployment": {
+			a.ref("apps/v1", "Deployment", ns, "x"),
+			"False/DeploymentMissing: Required Deployment \"x\" in namespace \"" + ns + "\" is missing",
+		},
+		"cluster-scoped": {a.ref("v1", "Namespace", "", "x-"+ns), "False/NamespaceMissing: Required Namespace \"x-" + ns +
+			"\" in namespace \"\" is missing"},
+		"unregistered": {
+			a.ref("resources.gardener.cloud/v1alpha1", "ManagedResource", ns, "x"),
+			"False/ManagedResourceMissing: Required ManagedResource \"x\" in namespace \"" + ns + "\" is missing",
+		},
+		"unknown-group": {
+			a.ref("unknown.example.com/v1", "Thing", ns, "x"),
+			"False/ThingMissing: Required Thing \"x\" in namespace \"" + ns +
+				"\" is missing: no matches for kind \"Thing\" in version \"unknown.example.com/v1\"",
+		},
+		"unknown-version": {
+			a.ref("apps/v9", "Deployment", ns, "x"),
+			"False/DeploymentMissing: Required Deployment \"x\" in namespace \"" + ns +
+				"\" is missing: no matches for kind \"Deployment\" in version \"apps/v9\"",
+		},
+		"nothing-missing": {a.ref("v1", "Namespace", "", ns), allHealthy},
+		"of-another-space": {
+			a.ref("v1", "ServiceAccount", "kube-system", "x-"+ns),
+			"False/ServiceAccountMissing: Required ServiceAccount \"x-" + ns + "\" in namespace \"kube-system\" is missing",
+		},
 	} {
 		a.ledger.written = ""
 		a.set(name, tc.ref)
@@ -281,7 +310,8 @@ func TestAnObjectWhoseVersionIsNotServedIsJudgedInAServedVersion(t *testing.T) {
   template: {metadata: {labels: {a: b}}, spec: {containers: [{name: a, image: a}]}}}}`))
 	a.set("with-rule", a.ref("apps/v9", "Deployment", a.Namespace, "x"))
 	a.judge("with-rule")
-	a.Expect(a.verdict("with-rule")[0]).To(Equal(a.Fill(`False/DeploymentUnhealthy: Deployment "$NS/x" is unhealthy: observed generation outdated (0/1)`)))
+	a.Expect(a.verdict("with-rule")[0]).To(Equal(a.Fill(`False/DeploymentUnhealthy: Deployment "$NS/x" is unhealthy: observed generation ` +
+		`outdated (0/1)`)))
 	a.set("without-rule", a.ref("rbac.authorization.k8s.io/v9", "ClusterRole", "", "view"))
 	a.judge("without-rule")
 	a.Expect(a.verdict("without-rule")).To(Equal([2]string{allHealthy, allRolledOut}))
@@ -301,7 +331,8 @@ func TestTheFirstCulpritMakesTheReason(t *testing.T) {
 func TestAnObjectThatCannotBeJudged(t *testing.T) {
 	a := newAlone(t)
 	a.Define("monitoring.coreos.com", "v1", "Alertmanager")
-	a.Create(a.Fill(`{apiVersion: monitoring.coreos.com/v1, kind: Alertmanager, metadata: {name: odd, namespace: $NS}, status: {conditions: none}}`))
+	a.Create(a.Fill(`{apiVersion: monitoring.coreos.com/v1, kind: Alertmanager, metadata: {name: odd, namespace: $NS}, status: ` +
+		`{conditions: none}}`))
 	a.set("mr", a.ref("monitoring.coreos.com/v1", "Alertmanager", a.Namespace, "odd"))
 	a.judge("mr")
 	mr := a.Get("mr")
@@ -317,7 +348,8 @@ func TestAgesAreNoNews(t *testing.T) {
 	a.Expect(a.Target.Create(a.Ctx, event)).To(Succeed())
 	a.set("mr", a.ref("v1", "Service", a.Namespace, "lb"))
 	a.judge("mr")
-	text := a.Fill(`False/ServiceUnhealthy: Service "$NS/lb" is unhealthy: service is missing ingress status` + "\n\n-> Events:\n* cloud reported ")
+	text := a.Fill(`False/ServiceUnhealthy: Service "$NS/lb" is unhealthy: service is missing ingress status` +
+		"\n\n-> Events:\n* cloud reported ")
 	a.Expect(a.verdict("mr")[0]).To(HavePrefix(text))
 	before := a.Get("mr")
 	for range 3 {
@@ -361,14 +393,16 @@ func TestAWatchThatLagsBehindOurOwnWriteIsWaitedFor(t *testing.T) {
 	complete(a.Env, "web", 1, 0)
 	a.set("mr", a.ref("apps/v1", "Deployment", a.Namespace, "web"))
 	a.watch()
-	soon(a.Env, func() [2]string { a.clock.Step(time.Second); a.judge("mr"); return a.verdict("mr") }).Should(Equal([2]string{allHealthy, allRolledOut}))
+	soon(a.Env, func() [2]string { a.clock.Step(time.Second); a.judge("mr"); return a.verdict("mr") }).
+		Should(Equal([2]string{allHealthy, allRolledOut}))
 
 	a.gate.shut()
 	live := &appsv1.Deployment{}
 	a.Expect(a.Target.Get(a.Ctx, client.ObjectKey{Namespace: a.Namespace, Name: "web"}, live)).To(Succeed())
 	live.Spec.Replicas = ptr.To(int32(3))
 	a.Expect(a.Target.Update(a.Ctx, live)).To(Succeed())
-	a.reconciler.Watcher.Record(schema.GroupKind{Group: "apps", Kind: "Deployment"}, &metav1.PartialObjectMetadata{ObjectMeta: live.ObjectMeta})
+	a.reconciler.Watcher.Record(schema.GroupKind{Group: "apps", Kind: "Deployment"},
+		&metav1.PartialObjectMetadata{ObjectMeta: live.ObjectMeta})
 	a.clock.Step(time.Second) // the conditions were just written
 	before := a.Get("mr").ResourceVersion
 	for range 3 {
@@ -384,7 +418,8 @@ func TestAWatchThatLagsBehindOurOwnWriteIsWaitedFor(t *testing.T) {
 	complete(a.Env, "web", 2, 0)
 	a.gate.lift()
 	soon(a.Env, func() string { a.clock.Step(time.Second); a.judge("mr"); return a.verdict("mr")[0] }).Should(Equal(allHealthy))
-	a.Expect(a.verdict("mr")[1]).To(Equal(a.Fill(`True/DeploymentProgressing: Deployment "$NS/web" is progressing: there are still non-terminated old pods`)))
+	a.Expect(a.verdict("mr")[1]).To(Equal(a.Fill(`True/DeploymentProgressing: Deployment "$NS/web" is progressing: there are still ` +
+		`non-terminated old pods`)))
 }
 
 // A Deployment that no watch covers is read live, and its Pods too.
@@ -424,7 +459,10 @@ func TestPodsThatAreNotCountedInTimeAreListed(t *testing.T) {
 	a.Expect(err).NotTo(HaveOccurred())
 	deployments, err := metadata.NewForConfig(reachable.Target.Config)
 	a.Expect(err).NotTo(HaveOccurred())
-	a.reconciler.Pods = observe.NewPods(a.Ctx, observe.PodOptions{Client: unreachable, OnChange: func(string, string) {}, Clock: clock.RealClock{}, Log: logr.Discard()})
+	a.reconciler.Pods = observe.NewPods(a.Ctx, observe.PodOptions{
+		Client: unreachable, OnChange: func(string, string) {},
+		Clock: clock.RealClock{}, Log: logr.Discard(),
+	})
 	a.reconciler.Watcher = observe.New(a.Ctx, observe.Options{
 		Client: deployments, Label: "resources.gardener.cloud/managed-by", Value: "gardener", Whole: a.reconciler.Whole, Pods: a.reconciler.Pods,
 		OnChange: func(schema.GroupKind, string, string) {}, Clock: clock.RealClock{}, Log: logr.Discard(),
@@ -451,7 +489,8 @@ func TestASetIsNotFoundWellWhileAnObjectIsMadeAgain(t *testing.T) {
 	a.Expect(a.verdict("mr")[0]).To(Equal(allHealthy))
 	a.ledger.recreated = []resourcesv1alpha1.ObjectReference{ref}
 	a.judge("mr")
-	a.Expect(a.verdict("mr")[0]).To(Equal(`False/ServiceAccountMissing: Required ServiceAccount "default" in namespace "` + a.Namespace + `" is missing`))
+	a.Expect(a.verdict("mr")[0]).To(Equal(`False/ServiceAccountMissing: Required ServiceAccount "default" in namespace "` + a.Namespace +
+		`" is missing`))
 	a.Expect(a.judge("mr")).To(Equal(ctrl.Result{RequeueAfter: time.Second}))
 	a.Expect(a.verdict("mr")[0]).To(HavePrefix("False/"))
 	a.clock.Step(time.Second)

@@ -31,15 +31,24 @@ func TestAgeless(t *testing.T) {
 		one, other string
 		matcher    func(any) OmegaMatcher
 	}{
-		"an Event that happened once grows older":          {block(soon, 1, "quota"), block(late, 1, "quota"), same},
-		"an Event that happened often grows older":         {block(soon, 7, "quota"), block(late, 7, "quota"), same},
-		"it happens once more":                             {block(soon, 7, "quota"), block(soon, 8, "quota"), different},
-		"it happens for the second time":                   {block(soon, 1, "quota"), block(soon, 2, "quota"), different},
-		"it says something else":                           {block(soon, 1, "quota"), block(soon, 1, "zone"), different},
-		"it tells of something that was reported itself":   {block(soon, 1, "node reported 5s ago: x"), block(late, 1, "node reported 5s ago: x"), same},
-		"it tells of an age, which is the Event's own":     {block(soon, 1, "node reported 5s ago: x"), block(soon, 1, "node reported 6s ago: x"), different},
-		"it tells something like an entry in another line": {block(soon, 1, "a\nb reported 5s ago: x"), block(soon, 1, "a\nb reported 6s ago: x"), different},
-		"a message without Events":                         {"reported 5s ago: x", "reported 6s ago: x", different},
+		"an Event that happened once grows older":  {block(soon, 1, "quota"), block(late, 1, "quota"), same},
+		"an Event that happened often grows older": {block(soon, 7, "quota"), block(late, 7, "quota"), same},
+		"it happens once more":                     {block(soon, 7, "quota"), block(soon, 8, "quota"), different},
+		"it happens for the second time":           {block(soon, 1, "quota"), block(soon, 2, "quota"), different},
+		"it says something else":                   {block(soon, 1, "quota"), block(soon, 1, "zone"), different},
+		"it tells of something that was reported itself": {
+			block(soon, 1, "node reported 5s ago: x"), block(late, 1, "node reported 5s ago: x"),
+			same,
+		},
+		"it tells of an age, which is the Event's own": {
+			block(soon, 1, "node reported 5s ago: x"), block(soon, 1, "node reported 6s ago: x"),
+			different,
+		},
+		"it tells something like an entry in another line": {
+			block(soon, 1, "a\nb reported 5s ago: x"), block(soon, 1, "a\nb reported 6s ago: x"),
+			different,
+		},
+		"a message without Events": {"reported 5s ago: x", "reported 6s ago: x", different},
 	} {
 		t.Run(name, func(t *testing.T) { NewWithT(t).Expect(ageless(tc.one)).To(tc.matcher(ageless(tc.other))) })
 	}
@@ -90,9 +99,13 @@ func TestConditionsKeepTheirTimesAndPlaces(t *testing.T) {
 		},
 		"a rollout began": {
 			before: []corev1beta1.Condition{healthy, rolledOut, applied},
-			found:  findings{rolling: []rules.Rolling{{Kind: "DaemonSet", Namespace: "a", Name: "b", Description: "1 of 2 replica(s) have been updated"}}},
+			found: findings{rolling: []rules.Rolling{{
+				Kind: "DaemonSet", Namespace: "a", Name: "b",
+				Description: "1 of 2 replica(s) have been updated",
+			}}},
 			want: []corev1beta1.Condition{
-				healthy, at(known("ResourcesProgressing", "True", "DaemonSetProgressing", `DaemonSet "a/b" is progressing: 1 of 2 replica(s) have been updated`), later, later), applied,
+				healthy, at(known("ResourcesProgressing", "True", "DaemonSetProgressing",
+					`DaemonSet "a/b" is progressing: 1 of 2 replica(s) have been updated`), later, later), applied,
 			},
 		},
 	} {
@@ -115,12 +128,21 @@ func TestLost(t *testing.T) {
 		wantLost bool
 		want     []rules.Fault
 	}{
-		"nothing was missed":                 {mr: healthy},
-		"an object of a healthy set":         {mr: healthy, missed: []resourcesv1alpha1.ObjectReference{gone}, wantLost: true, want: []rules.Fault{missing}},
-		"an object of an unhealthy set":      {mr: unhealthy, missed: []resourcesv1alpha1.ObjectReference{gone}},
-		"an object of a set not judged yet":  {mr: &resourcesv1alpha1.ManagedResource{}, missed: []resourcesv1alpha1.ObjectReference{gone}},
-		"a set that is unhealthy by now":     {mr: healthy, faults: []rules.Fault{other}, missed: []resourcesv1alpha1.ObjectReference{gone}, want: []rules.Fault{other}},
-		"several objects in their own order": {mr: healthy, missed: []resourcesv1alpha1.ObjectReference{gone, gone}, wantLost: true, want: []rules.Fault{missing, missing}},
+		"nothing was missed": {mr: healthy},
+		"an object of a healthy set": {
+			mr: healthy, missed: []resourcesv1alpha1.ObjectReference{gone}, wantLost: true,
+			want: []rules.Fault{missing},
+		},
+		"an object of an unhealthy set":     {mr: unhealthy, missed: []resourcesv1alpha1.ObjectReference{gone}},
+		"an object of a set not judged yet": {mr: &resourcesv1alpha1.ManagedResource{}, missed: []resourcesv1alpha1.ObjectReference{gone}},
+		"a set that is unhealthy by now": {
+			mr: healthy, faults: []rules.Fault{other}, missed: []resourcesv1alpha1.ObjectReference{gone},
+			want: []rules.Fault{other},
+		},
+		"several objects in their own order": {
+			mr: healthy, missed: []resourcesv1alpha1.ObjectReference{gone, gone}, wantLost: true,
+			want: []rules.Fault{missing, missing},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g, found := NewWithT(t), &findings{faults: tc.faults}

@@ -33,7 +33,8 @@ func TestAnUpdateIsNeverHealthyBeforeItsTime(t *testing.T) {
 	mr := await(e, "web", "False/DeploymentUnhealthy", "True/DeploymentProgressing")
 	e.Expect(Message(mr, "ResourcesHealthy")).To(HaveSuffix("observed generation outdated (1/2)"))
 	e.PatchStatus(deployment, "web", `{"status":{"observedGeneration":2,"updatedReplicas":0,"conditions":[
-		{"type":"Available","status":"True","reason":"R","message":"m"},{"type":"Progressing","status":"True","reason":"ReplicaSetUpdated","message":"rolling"}]}}`)
+		{"type":"Available","status":"True","reason":"R","message":"m"},
+			{"type":"Progressing","status":"True","reason":"ReplicaSetUpdated","message":"rolling"}]}}`)
 	await(e, "web", healthy, "True/DeploymentProgressing")
 	complete(e, "web", 2, 1)
 	await(e, "web", healthy, rolledOut)
@@ -190,7 +191,8 @@ func TestKindsWithoutARuleAreJudgedByStatusOnlyWhereThatIsAskedFor(t *testing.T)
 			}
 			e.Expect(e.Source.Create(e.Ctx, mr)).To(Succeed())
 			await(e, "mr", healthy, rolledOut)
-			e.Patch(gadgets(e)+"/v1/Gadget", "g", `{"status":{"conditions":[{"type":"Ready","status":"False","reason":"Broken","message":"it is broken"}]}}`)
+			e.Patch(gadgets(e)+"/v1/Gadget", "g",
+				`{"status":{"conditions":[{"type":"Ready","status":"False","reason":"Broken","message":"it is broken"}]}}`)
 			if !tc.judged {
 				e.Fence()
 				await(e, "mr", healthy, rolledOut)
@@ -309,7 +311,8 @@ func TestWithoutTheRightToSeePodsTheConditionsComeWithoutThem(t *testing.T) {
 	t.Parallel()
 	e := New(t, Options{Stopped: true, TwoClusters: true, Configure: quietly()})
 	account(e, true)
-	restrict(e, rule("apps", "deployments", "*"), rule("autoscaling", "horizontalpodautoscalers", "list", "watch"), rule("autoscaling.k8s.io", "hvpas", "list", "watch"))
+	restrict(e, rule("apps", "deployments", "*"), rule("autoscaling", "horizontalpodautoscalers", "list", "watch"),
+		rule("autoscaling.k8s.io", "hvpas", "list", "watch"))
 	e.Start()
 	e.Set("mr", deploymentManifest(e, "web", 1, "i"))
 	await(e, "mr", "False/DeploymentUnhealthy", "True/DeploymentProgressing")
@@ -355,7 +358,9 @@ func TestAcceptance70AKindThatIsGone(t *testing.T) {
 	await(e, "mr", healthy, rolledOut)
 	e.Remove("apiextensions.k8s.io/v1/CustomResourceDefinition", "gadgets."+gadgets(e))
 	await(e, "mr", "False/GadgetMissing", rolledOut) // the objects are deleted before their kind
-	soon(e, func() string { return Message(e.Get("mr"), "ResourcesHealthy") }).Should(Equal(e.Fill(`Required Gadget "g" in namespace "$NS" is missing: no matches for kind "Gadget" in version "` + gadgets(e) + `/v1"`)))
+	soon(e, func() string { return Message(e.Get("mr"), "ResourcesHealthy") }).
+		Should(Equal(e.Fill(`Required Gadget "g" in namespace "$NS" is missing: no matches for kind "Gadget" in version "` + gadgets(e) +
+			`/v1"`)))
 }
 
 // define creates the kind of gadgets, for which the controller gets no rights.

@@ -32,7 +32,8 @@ func mayDiffer(before, after *resourcesv1alpha1.ManagedResource) bool {
 func overwritten(before, after *resourcesv1alpha1.ManagedResource) bool {
 	return slices.ContainsFunc([]corev1beta1.ConditionType{resourcesv1alpha1.ResourcesHealthy, resourcesv1alpha1.ResourcesProgressing},
 		func(kind corev1beta1.ConditionType) bool {
-			return !equality.Semantic.DeepEqual(corev1beta1.GetCondition(before.Status.Conditions, kind), corev1beta1.GetCondition(after.Status.Conditions, kind))
+			return !equality.Semantic.DeepEqual(corev1beta1.GetCondition(before.Status.Conditions, kind),
+				corev1beta1.GetCondition(after.Status.Conditions, kind))
 		})
 }
 

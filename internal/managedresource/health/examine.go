@@ -156,7 +156,9 @@ func (e *examination) read(ctx context.Context, kind schema.GroupVersionKind, re
 }
 
 // get reads an object if there are rules for its kind, and only its metadata otherwise.
-func (e *examination) get(ctx context.Context, kind schema.GroupVersionKind, resource apply.Resource, ref resourcesv1alpha1.ObjectReference) (*unstructured.Unstructured, error) {
+func (e *examination) get(ctx context.Context, kind schema.GroupVersionKind, resource apply.Resource,
+	ref resourcesv1alpha1.ObjectReference,
+) (*unstructured.Unstructured, error) {
 	if e.judged(kind) {
 		return e.Target.Get(ctx, resource, ref.Namespace, ref.Name)
 	}
@@ -184,7 +186,9 @@ func (e *examination) verdict(kind schema.GroupVersionKind, live *unstructured.U
 
 // conclude records a verdict, and returns a function that reads what is needed in addition. Live is the object if it was read, nil if the
 // data is from a watch.
-func (e *examination) conclude(kind schema.GroupVersionKind, ref resourcesv1alpha1.ObjectReference, verdict *rules.Verdict, live *unstructured.Unstructured) func(context.Context) error {
+func (e *examination) conclude(kind schema.GroupVersionKind, ref resourcesv1alpha1.ObjectReference, verdict *rules.Verdict,
+	live *unstructured.Unstructured,
+) func(context.Context) error {
 	if !e.judged(kind) {
 		return nil
 	}
@@ -217,7 +221,10 @@ func (e *examination) conclude(kind schema.GroupVersionKind, ref resourcesv1alph
 
 // rolls records that an object's rollout is not complete.
 func (e *examination) rolls(ref resourcesv1alpha1.ObjectReference, description string) {
-	e.found.rolling = append(e.found.rolling, rules.Rolling{Kind: ref.Kind, Namespace: ref.Namespace, Name: ref.Name, Description: description})
+	e.found.rolling = append(e.found.rolling, rules.Rolling{
+		Kind: ref.Kind, Namespace: ref.Namespace, Name: ref.Name,
+		Description: description,
+	})
 }
 
 // pods lists the Pods of a Deployment that may have more or fewer than it wants. Metadata shows only that this is possible; the Pods
@@ -265,7 +272,8 @@ const serviceKind = "Service"
 func (r *Reconciler) events(ctx context.Context, namespace, name string) string {
 	about := corev1.ObjectReference{APIVersion: "v1", Kind: serviceKind, Namespace: namespace, Name: name}
 	events := &corev1.EventList{}
-	err := r.TargetLive.List(ctx, events, client.InNamespace(namespace), client.MatchingFields{"involvedObject.name": name, "involvedObject.kind": serviceKind})
+	err := r.TargetLive.List(ctx, events, client.InNamespace(namespace),
+		client.MatchingFields{"involvedObject.name": name, "involvedObject.kind": serviceKind})
 	if err != nil {
 		log.FromContext(ctx).Info("Cannot read Events of a Service", "service", name, "reason", err.Error())
 		return ""

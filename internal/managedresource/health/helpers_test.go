@@ -70,7 +70,8 @@ func await(e *Env, name, healthy, progressing string) *resourcesv1alpha1.Managed
 	soon(e, func(g Gomega) {
 		mr = &resourcesv1alpha1.ManagedResource{}
 		g.Expect(e.Source.Get(e.Ctx, client.ObjectKey{Namespace: e.Namespace, Name: name}, mr)).To(Succeed())
-		g.Expect(Condition(mr, "ResourcesHealthy")).To(Equal(healthy), "%s (applied: %s)", Message(mr, "ResourcesHealthy"), Message(mr, "ResourcesApplied"))
+		g.Expect(Condition(mr, "ResourcesHealthy")).To(Equal(healthy), "%s (applied: %s)", Message(mr, "ResourcesHealthy"),
+			Message(mr, "ResourcesApplied"))
 		g.Expect(Condition(mr, "ResourcesProgressing")).To(Equal(progressing), "%s", Message(mr, "ResourcesProgressing"))
 	}).Should(Succeed())
 	return mr
@@ -97,7 +98,8 @@ func follow(e *Env, name string) *history {
 	e.Expect(err).NotTo(HaveOccurred())
 	c, err := client.NewWithWatch(servers.Source.Config, client.Options{Scheme: needs.Scheme})
 	e.Expect(err).NotTo(HaveOccurred())
-	stream, err := c.Watch(e.Ctx, &resourcesv1alpha1.ManagedResourceList{}, client.InNamespace(e.Namespace), client.MatchingFields{"metadata.name": name})
+	stream, err := c.Watch(e.Ctx, &resourcesv1alpha1.ManagedResourceList{}, client.InNamespace(e.Namespace),
+		client.MatchingFields{"metadata.name": name})
 	e.Expect(err).NotTo(HaveOccurred())
 	e.T.Cleanup(stream.Stop)
 	h := &history{}
@@ -168,7 +170,8 @@ func account(e *Env, two bool) {
 
 // podManifest returns a Pod with metadata such as "labels: {app: web}".
 func podManifest(e *Env, name string, metadata ...string) string {
-	return fmt.Sprintf("apiVersion: v1\nkind: Pod\nmetadata:\n  name: %s\n  namespace: %s\n%sspec:\n  automountServiceAccountToken: false\n  containers: [{name: c, image: example.com/c}]\n",
+	return fmt.Sprintf("apiVersion: v1\nkind: Pod\nmetadata:\n  name: %s\n  namespace: %s\n%sspec:\n  automountServiceAccountToken: false\n"+
+		"  containers: [{name: c, image: example.com/c}]\n",
 		name, e.Namespace, lines(metadata))
 }
 
@@ -199,7 +202,9 @@ func lines(metadata []string) string {
 // complete writes the status of a Deployment with a complete rollout.
 func complete(e *Env, name string, generation, replicas int) {
 	e.T.Helper()
-	e.PatchStatus(deployment, name, fmt.Sprintf(`{"status":{"observedGeneration":%d,"replicas":%[2]d,"updatedReplicas":%[2]d,"readyReplicas":%[2]d,"availableReplicas":%[2]d,"conditions":[
+	e.PatchStatus(deployment, name, fmt.Sprintf(`{"status":{"observedGeneration":%d,"replicas":%[2]d,"updatedReplicas":%[2]d,
+		"readyReplicas":%[2]d,"availableReplicas":%[2]d,
+		"conditions":[
 		{"type":"Available","status":"True","reason":"MinimumReplicasAvailable","message":"available"},
 		{"type":"Progressing","status":"True","reason":"NewReplicaSetAvailable","message":"done"}]}}`, generation, replicas))
 }
@@ -236,7 +241,8 @@ func annotateSet(e *Env, name, key, value string) {
 func gadgets(e *Env) string { return e.Namespace + ".example.com" }
 
 func gadget(e *Env, name string) string {
-	return fmt.Sprintf("apiVersion: %s/v1\nkind: Gadget\nmetadata: {name: %s, namespace: %s}\nspec: {size: 1}\n", gadgets(e), name, e.Namespace)
+	return fmt.Sprintf("apiVersion: %s/v1\nkind: Gadget\nmetadata: {name: %s, namespace: %s}\nspec: {size: 1}\n", gadgets(e), name,
+		e.Namespace)
 }
 
 // watched counts the watches on managed objects.

@@ -20,34 +20,40 @@ type judgedKind struct {
 func judgedKinds(e *Env) []judgedKind {
 	workload := func(kind, spec string) string {
 		return fmt.Sprintf("apiVersion: apps/v1\nkind: %s\nmetadata: {name: x, namespace: %s}\n"+
-			"spec: {%sselector: {matchLabels: {app: %[1]s}}, template: {metadata: {labels: {app: %[1]s}}, spec: {containers: [{name: c, image: i}]}}}", kind, e.Namespace, spec)
+			"spec: {%sselector: {matchLabels: {app: %[1]s}}, template: {metadata: {labels: {app: %[1]s}}, spec: {containers: [{name: c, image: "+
+			"i}]}}}", kind, e.Namespace, spec)
 	}
 	return []judgedKind{
 		{
 			kind: "apps/v1/Deployment", manifest: workload("Deployment", "replicas: 0, "),
-			sick:    `{"observedGeneration":1,"conditions":[{"type":"Progressing","status":"True","reason":"NewReplicaSetAvailable"}]}`,
-			well:    `{"conditions":[{"type":"Available","status":"True"},{"type":"Progressing","status":"True","reason":"NewReplicaSetAvailable"}]}`,
+			sick: `{"observedGeneration":1,"conditions":[{"type":"Progressing","status":"True","reason":"NewReplicaSetAvailable"}]}`,
+			well: `{"conditions":[{"type":"Available","status":"True"},{"type":"Progressing","status":"True",` +
+				`"reason":"NewReplicaSetAvailable"}]}`,
 			message: `condition "Available" is missing`,
 		},
 		{
 			kind: "apps/v1/DaemonSet", manifest: workload("DaemonSet", ""),
-			sick:    `{"observedGeneration":1,"desiredNumberScheduled":2,"currentNumberScheduled":2,"updatedNumberScheduled":2,"numberUnavailable":1}`,
+			sick: `{"observedGeneration":1,"desiredNumberScheduled":2,"currentNumberScheduled":2,"updatedNumberScheduled":2,` +
+				`"numberUnavailable":1}`,
 			well:    `{"numberUnavailable":0}`,
 			message: `too many unavailable pods found (1/2)`,
 		},
 		{
 			kind: "apps/v1/StatefulSet", manifest: workload("StatefulSet", "serviceName: x, "),
-			sick: `{"observedGeneration":1,"replicas":1,"updatedReplicas":1}`, well: `{"readyReplicas":1}`, message: `not enough ready replicas (0/1)`,
+			sick: `{"observedGeneration":1,"replicas":1,"updatedReplicas":1}`, well: `{"readyReplicas":1}`, message: `not enough ready replicas ` +
+				`(0/1)`,
 		},
 		{
 			kind: "apps/v1/ReplicaSet", manifest: workload("ReplicaSet", "replicas: 2, "),
-			sick: `{"observedGeneration":1,"replicas":2,"readyReplicas":1}`, well: `{"readyReplicas":2}`, message: `ReplicaSet does not have minimum availability`,
+			sick: `{"observedGeneration":1,"replicas":2,"readyReplicas":1}`, well: `{"readyReplicas":2}`, message: `ReplicaSet does not have ` +
+				`minimum availability`,
 		},
 		{
 			kind: "v1/ReplicationController",
 			manifest: e.Fill("apiVersion: v1\nkind: ReplicationController\nmetadata: {name: x, namespace: $NS}\n" +
 				"spec: {replicas: 1, selector: {app: rc}, template: {metadata: {labels: {app: rc}}, spec: {containers: [{name: c, image: i}]}}}"),
-			sick: `{"observedGeneration":1,"replicas":1}`, well: `{"readyReplicas":1}`, message: `ReplicationController does not have minimum availability`,
+			sick: `{"observedGeneration":1,"replicas":1}`, well: `{"readyReplicas":1}`, message: `ReplicationController does not have minimum ` +
+				`availability`,
 		},
 		{
 			kind: "batch/v1/Job",
@@ -97,7 +103,8 @@ func TestAcceptance72Definitions(t *testing.T) {
 	await(e, "fine", healthy, rolledOut)
 	e.Set("taken", e.Fill(widgets("others")))
 	soon(e, func() string { return Message(e.Get("taken"), "ResourcesHealthy") }).Should(HavePrefix(
-		e.Fill(`CustomResourceDefinition "/others.$NS.example.com" is unhealthy: condition "NamesAccepted" has invalid status False (expected True)`)))
+		e.Fill(`CustomResourceDefinition "/others.$NS.example.com" is unhealthy: condition "NamesAccepted" has invalid status False (expected ` +
+			`True)`)))
 	e.Expect(Condition(e.Get("taken"), "ResourcesHealthy")).To(Equal("False/CustomResourceDefinitionUnhealthy"))
 }
 

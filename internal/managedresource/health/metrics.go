@@ -26,7 +26,8 @@ func NewMetrics(registry prometheus.Registerer, sets client.Reader, responsible 
 	})}
 	registry.MustRegister(m.latency, &census{
 		sets: sets, responsible: responsible,
-		description: prometheus.NewDesc("espalier_managedresource_sets", "ManagedResources by the status of their conditions.", []string{"condition", "status"}, nil),
+		description: prometheus.NewDesc("espalier_managedresource_sets", "ManagedResources by the status of their conditions.",
+			[]string{"condition", "status"}, nil),
 	})
 	return m
 }
@@ -63,10 +64,12 @@ type tallied struct{ condition, status string }
 // judged have no status.
 func tally(sets []resourcesv1alpha1.ManagedResource, responsible func(*resourcesv1alpha1.ManagedResource) bool) map[tallied]int {
 	conditions := map[corev1beta1.ConditionType]string{
-		resourcesv1alpha1.ResourcesApplied: "applied", resourcesv1alpha1.ResourcesHealthy: "healthy", resourcesv1alpha1.ResourcesProgressing: "progressing",
+		resourcesv1alpha1.ResourcesApplied: "applied", resourcesv1alpha1.ResourcesHealthy: "healthy",
+		resourcesv1alpha1.ResourcesProgressing: "progressing",
 	}
 	statuses := map[corev1beta1.ConditionStatus]string{
-		corev1beta1.ConditionTrue: "true", corev1beta1.ConditionFalse: "false", corev1beta1.ConditionUnknown: "unknown", corev1beta1.ConditionProgressing: "progressing",
+		corev1beta1.ConditionTrue: "true", corev1beta1.ConditionFalse: "false", corev1beta1.ConditionUnknown: "unknown",
+		corev1beta1.ConditionProgressing: "progressing",
 	}
 	counts := map[tallied]int{}
 	for _, condition := range conditions {

@@ -57,7 +57,10 @@ func TestTally(t *testing.T) {
 			want: zeros(map[tallied]int{{"applied", "unknown"}: 1, {"healthy", "unknown"}: 1, {"progressing", "unknown"}: 1}),
 		},
 		"sets with one condition each": {
-			sets: []resourcesv1alpha1.ManagedResource{*condition("ResourcesApplied", "Progressing", ""), *condition("ResourcesHealthy", "False", ""), rolling, rolling},
+			sets: []resourcesv1alpha1.ManagedResource{
+				*condition("ResourcesApplied", "Progressing", ""), *condition("ResourcesHealthy", "False", ""),
+				rolling, rolling,
+			},
 			want: zeros(map[tallied]int{
 				{"applied", "progressing"}: 1, {"applied", "unknown"}: 3, {"healthy", "false"}: 1, {"healthy", "unknown"}: 3,
 				{"progressing", "true"}: 2, {"progressing", "unknown"}: 2,

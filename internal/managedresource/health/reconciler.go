@@ -206,7 +206,9 @@ func conditions(clk clock.PassiveClock, before []corev1beta1.Condition, found *f
 	return corev1beta1.MergeConditions(before, health, with(clk, before, resourcesv1alpha1.ResourcesProgressing, progressing, reason, message))
 }
 
-func with(clk clock.PassiveClock, before []corev1beta1.Condition, kind corev1beta1.ConditionType, holds bool, reason, message string) corev1beta1.Condition {
+func with(clk clock.PassiveClock, before []corev1beta1.Condition, kind corev1beta1.ConditionType, holds bool, reason,
+	message string,
+) corev1beta1.Condition {
 	value := corev1beta1.ConditionFalse
 	if holds {
 		value = corev1beta1.ConditionTrue

@@ -74,7 +74,7 @@ func TestVerdictsWaitForACacheThatIsBehindOnceInAPeriodAfterAWhile(t *testing.T)
 func TestVerdictsWaitForAWatchButNotForEver(t *testing.T) {
 	g := NewWithT(t)
 	v := verdictsFor(testingclock.NewFakePassiveClock(noon))
-	g.Expect(v.waitedEnough(set, noon)).To(BeFalse(), "nobody waits")
+	g.Expect(v.waitedEnough(set, noon)).To(BeFalse(), "no condition waits")
 	g.Expect(v.wait(set, noon)).To(Equal(time.Second))
 	g.Expect(v.wait(set, noon.Add(4*time.Second))).To(Equal(time.Second))
 	g.Expect(v.waitedEnough(set, noon.Add(5*time.Second))).To(BeFalse())

@@ -122,7 +122,8 @@ func (e *Env) createNamespaces(two bool) {
 // identity creates the controller's ServiceAccount with the shipped roles and returns a kubeconfig for it.
 func (e *Env) identity(c client.Client, admin *rest.Config) []byte {
 	const name = "managedresource-controller"
-	_, err := binary.Install(e.Ctx, c, "deploy/crds/*.yaml", "deploy/managedresource-controller/rbac/*.yaml", "deploy/managedresource-controller/*.yaml")
+	_, err := binary.Install(e.Ctx, c, "deploy/crds/*.yaml", "deploy/managedresource-controller/rbac/*.yaml",
+		"deploy/managedresource-controller/*.yaml")
 	e.Expect(err).NotTo(HaveOccurred())
 	e.Eventually(func() error { return c.List(e.Ctx, &resourcesv1alpha1.ManagedResourceList{}) }).WithTimeout(Patience).Should(Succeed())
 	e.Expect(c.Create(e.Ctx, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: e.Namespace, Name: name}})).To(Succeed())
@@ -140,7 +141,10 @@ func (e *Env) identity(c client.Client, admin *rest.Config) []byte {
 	})).To(Succeed())
 	// Wait for the last right of each kind of binding: a process that lacks a right at its start exits.
 	e.awaitRight(c, name, authorizationv1.ResourceAttributes{Group: "monitoring.coreos.com", Resource: "prometheuses", Verb: "list"})
-	e.awaitRight(c, name, authorizationv1.ResourceAttributes{Namespace: "kube-system", Resource: "configmaps", Name: "cluster-identity", Verb: "get"})
+	e.awaitRight(c, name, authorizationv1.ResourceAttributes{
+		Namespace: "kube-system", Resource: "configmaps", Name: "cluster-identity",
+		Verb: "get",
+	})
 	kubeconfig, err := local.ServiceAccountKubeconfig(e.Ctx, admin, e.Namespace, name, time.Hour)
 	e.Expect(err).NotTo(HaveOccurred())
 	return kubeconfig
@@ -286,7 +290,8 @@ func (e *Env) AwaitApplied(name, want string) *resourcesv1alpha1.ManagedResource
 // AwaitCondition waits until a condition has this value, as "status/reason".
 func (e *Env) AwaitCondition(name, kind, want string) {
 	e.T.Helper()
-	e.Eventually(func() string { return Condition(e.Get(name), kind) }).WithTimeout(Patience).WithPolling(5 * time.Millisecond).Should(Equal(want))
+	e.Eventually(func() string { return Condition(e.Get(name), kind) }).WithTimeout(Patience).WithPolling(5 * time.Millisecond).
+		Should(Equal(want))
 }
 
 // Judged requires that a set has been judged since it was applied. Conditions that were written when its objects were deleted, or while it
@@ -319,7 +324,8 @@ func (e *Env) AwaitGone(name string) {
 
 // ConfigMap returns a manifest in the env's namespace with one key.
 func (e *Env) ConfigMap(name, value string, metadata ...string) string {
-	return fmt.Sprintf("apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: %s\n  namespace: %s\n%sdata:\n  key: %q\n", name, e.Namespace, indent(metadata), value)
+	return fmt.Sprintf("apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: %s\n  namespace: %s\n%sdata:\n  key: %q\n", name, e.Namespace,
+		indent(metadata), value)
 }
 
 func indent(lines []string) string {
@@ -361,7 +367,8 @@ func (e *Env) AwaitData(name, value string) *corev1.ConfigMap {
 func (e *Env) Edit(name, patch string) {
 	e.T.Helper()
 	object := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: e.Namespace, Name: name}}
-	e.Expect(e.Target.Patch(e.Ctx, object, client.RawPatch("application/merge-patch+json", []byte(patch)), client.FieldOwner("kubectl-edit"))).To(Succeed())
+	e.Expect(e.Target.Patch(e.Ctx, object, client.RawPatch("application/merge-patch+json", []byte(patch)), client.FieldOwner("kubectl-edit"))).
+		To(Succeed())
 }
 
 // Events lists the Events about a set as "reason: note".

@@ -78,21 +78,24 @@ func (e *Env) Await(kind, name string, check func(g Gomega, live *unstructured.U
 // AwaitAbsent waits until an object of the target does not exist.
 func (e *Env) AwaitAbsent(kind, name string) {
 	e.T.Helper()
-	e.Eventually(func() *unstructured.Unstructured { return e.Live(kind, name) }).WithTimeout(Patience).WithPolling(10 * time.Millisecond).Should(BeNil())
+	e.Eventually(func() *unstructured.Unstructured { return e.Live(kind, name) }).WithTimeout(Patience).WithPolling(10 * time.Millisecond).
+		Should(BeNil())
 }
 
 // Patch changes an object of the target by a merge patch, as another field manager, and returns it.
 func (e *Env) Patch(kind, name, patch string) *unstructured.Unstructured {
 	e.T.Helper()
 	object := e.object(kind, name)
-	e.Expect(e.Target.Patch(e.Ctx, object, client.RawPatch("application/merge-patch+json", []byte(patch)), client.FieldOwner("kubectl-edit"))).To(Succeed())
+	e.Expect(e.Target.Patch(e.Ctx, object, client.RawPatch("application/merge-patch+json", []byte(patch)), client.FieldOwner("kubectl-edit"))).
+		To(Succeed())
 	return object
 }
 
 // PatchStatus changes the status subresource in the same way.
 func (e *Env) PatchStatus(kind, name, patch string) {
 	e.T.Helper()
-	e.Expect(e.Target.Status().Patch(e.Ctx, e.object(kind, name), client.RawPatch("application/merge-patch+json", []byte(patch)), client.FieldOwner("kubectl-edit"))).To(Succeed())
+	e.Expect(e.Target.Status().Patch(e.Ctx, e.object(kind, name), client.RawPatch("application/merge-patch+json", []byte(patch)),
+		client.FieldOwner("kubectl-edit"))).To(Succeed())
 }
 
 // Create creates an object in the target directly, without a set.
@@ -149,7 +152,8 @@ func (e *Env) ask(name string) {
 	mr := &resourcesv1alpha1.ManagedResource{ObjectMeta: metav1.ObjectMeta{Namespace: e.Namespace, Name: name}}
 	patch := client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"annotations":{"gardener.cloud/operation":"reconcile"}}}`))
 	e.Expect(e.Source.Patch(e.Ctx, mr, patch)).To(Succeed())
-	e.Eventually(func() map[string]string { return e.Get(name).Annotations }).WithTimeout(Patience).WithPolling(5 * time.Millisecond).ShouldNot(HaveKey("gardener.cloud/operation"))
+	e.Eventually(func() map[string]string { return e.Get(name).Annotations }).WithTimeout(Patience).WithPolling(5 * time.Millisecond).
+		ShouldNot(HaveKey("gardener.cloud/operation"))
 }
 
 // path is the URL path of an object in the target.

@@ -136,7 +136,8 @@ func SetOnlyClusterID(mr *resourcesv1alpha1.ManagedResource, id string) { setClu
 
 // DoubtfulOriginError explains to the user how to resolve a doubtful origin.
 func DoubtfulOriginError(origin string) error {
-	return fmt.Errorf("its origin %q has another cluster ID than this controller, and whether it is a former ID of this ManagedResource is not recorded: "+
+	return fmt.Errorf("its origin %q has another cluster ID than this controller, and whether it is a former ID of this ManagedResource is "+
+		"not recorded: "+
 		"if it is, annotate the ManagedResource with %s (the former IDs, separated by %q); if not, annotate the object with %s=true",
 		origin, resourcesv1alpha1.ClusterIDs, clusterIDSeparator, resourcesv1alpha1.KeepObject)
 }

@@ -70,7 +70,8 @@ func (l Limits) RefuseSet(namespace string, have map[string]string) string {
 		return ""
 	}
 	missing := missingLabels(l.SetSelector, have)
-	return fmt.Sprintf("refused: the labels of namespace %q do not allow sets (%s wants %s); an administrator allows them with: kubectl label --overwrite namespace %s %s",
+	return fmt.Sprintf("refused: the labels of namespace %q do not allow sets (%s wants %s); an administrator allows them with: kubectl "+
+		"label --overwrite namespace %s %s",
 		namespace, selectorSetting, metav1.FormatLabelSelector(l.SetSelector), namespace, strings.Join(missing, " "))
 }
 

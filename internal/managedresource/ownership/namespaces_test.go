@@ -14,26 +14,43 @@ func TestRefuseSet(t *testing.T) {
 		labels map[string]string
 		want   string
 	}{
-		"no restriction":                      {limits: Limits{}},
-		"a list with the name":                {limits: Limits{SetNamespaces: &[]string{"shop"}}},
-		"a list without the name":             {limits: Limits{SetNamespaces: &[]string{"garden"}}, want: `refused: sets may not live in namespace "shop" (espalier.managedResource.namespaces.sets)`},
-		"an empty list":                       {limits: Limits{SetNamespaces: &[]string{}}, want: `refused: sets may not live in namespace "shop" (espalier.managedResource.namespaces.sets)`},
-		"the label":                           {limits: Limits{SetSelector: allowed}, labels: map[string]string{"espalier.dev/managedresources": "allowed", "a": "b"}},
+		"no restriction":       {limits: Limits{}},
+		"a list with the name": {limits: Limits{SetNamespaces: &[]string{"shop"}}},
+		"a list without the name": {
+			limits: Limits{SetNamespaces: &[]string{"garden"}},
+			want:   `refused: sets may not live in namespace "shop" (espalier.managedResource.namespaces.sets)`,
+		},
+		"an empty list": {
+			limits: Limits{SetNamespaces: &[]string{}},
+			want:   `refused: sets may not live in namespace "shop" (espalier.managedResource.namespaces.sets)`,
+		},
+		"the label": {
+			limits: Limits{SetSelector: allowed},
+			labels: map[string]string{"espalier.dev/managedresources": "allowed", "a": "b"},
+		},
 		"no label, but the list has the name": {limits: Limits{SetSelector: allowed, SetNamespaces: &[]string{"shop"}}},
-		"the label, and not in the list":      {limits: Limits{SetSelector: allowed, SetNamespaces: &[]string{"garden"}}, labels: map[string]string{"espalier.dev/managedresources": "allowed"}},
+		"the label, and not in the list": {
+			limits: Limits{SetSelector: allowed, SetNamespaces: &[]string{"garden"}},
+			labels: map[string]string{"espalier.dev/managedresources": "allowed"},
+		},
 		"no label": {
 			limits: Limits{SetSelector: allowed, SetNamespaces: &[]string{"garden"}},
-			want: `refused: the labels of namespace "shop" do not allow sets (espalier.managedResource.namespaces.setSelector wants espalier.dev/managedresources=allowed); ` +
+			want: `refused: the labels of namespace "shop" do not allow sets (espalier.managedResource.namespaces.setSelector wants ` +
+				`espalier.dev/managedresources=allowed); ` +
 				`an administrator allows them with: kubectl label --overwrite namespace shop espalier.dev/managedresources=allowed`,
 		},
 		"the label with another value": {
 			limits: Limits{SetSelector: allowed}, labels: map[string]string{"espalier.dev/managedresources": "denied"},
-			want: `refused: the labels of namespace "shop" do not allow sets (espalier.managedResource.namespaces.setSelector wants espalier.dev/managedresources=allowed); ` +
+			want: `refused: the labels of namespace "shop" do not allow sets (espalier.managedResource.namespaces.setSelector wants ` +
+				`espalier.dev/managedresources=allowed); ` +
 				`an administrator allows them with: kubectl label --overwrite namespace shop espalier.dev/managedresources=allowed`,
 		},
 		"an empty selector": {limits: Limits{SetSelector: &metav1.LabelSelector{}}},
 		"a selector that cannot be read": {
-			limits: Limits{SetSelector: &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "a", Operator: "Like", Values: []string{"b"}}}}},
+			limits: Limits{SetSelector: &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{
+				Key: "a", Operator: "Like",
+				Values: []string{"b"},
+			}}}},
 			want: `refused: the labels of namespace "shop" do not allow sets (espalier.managedResource.namespaces.setSelector wants <error>); ` +
 				`an administrator allows them with: kubectl label --overwrite namespace shop `,
 		},
@@ -56,6 +73,7 @@ func TestMissingLabelsAreArgumentsOfKubectl(t *testing.T) {
 	}
 	g := NewWithT(t)
 	g.Expect(missingLabels(selector, nil)).To(Equal([]string{"a=1", "b=2", "in=x", "exists="}))
-	g.Expect(missingLabels(selector, map[string]string{"a": "2", "in": "z", "not-in": "z", "absent": ""})).To(Equal([]string{"a=1", "b=2", "in=x", "exists=", "not-in-", "absent-"}))
+	g.Expect(missingLabels(selector, map[string]string{"a": "2", "in": "z", "not-in": "z", "absent": ""})).
+		To(Equal([]string{"a=1", "b=2", "in=x", "exists=", "not-in-", "absent-"}))
 	g.Expect(missingLabels(selector, map[string]string{"a": "1", "b": "2", "in": "y", "exists": "", "not-in": "a"})).To(BeEmpty())
 }

@@ -25,7 +25,10 @@ func TestConfigMap(t *testing.T) {
 	g.Expect(made).To(BeComparableTo(&corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: "shop", Name: "web-plan", Labels: map[string]string{"espalier.dev/plan-of": "web"},
-			OwnerReferences: []metav1.OwnerReference{{APIVersion: "resources.gardener.cloud/v1alpha1", Kind: "ManagedResource", Name: "web", UID: "u", Controller: ptr.To(true)}},
+			OwnerReferences: []metav1.OwnerReference{{
+				APIVersion: "resources.gardener.cloud/v1alpha1", Kind: "ManagedResource", Name: "web",
+				UID: "u", Controller: ptr.To(true),
+			}},
 		},
 		Data: map[string]string{"summary": p.Summary(), "plan.txt": p.Text(plan.Unbounded), "plan.json": machine},
 	}))

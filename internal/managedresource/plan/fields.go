@@ -62,7 +62,10 @@ func fieldAt(path fieldpath.Path, before, after map[string]any) Field {
 	oldValue, was := lookup(before, path)
 	newValue, is := lookup(after, path)
 	passes := func(names func(string) bool) bool {
-		return slices.ContainsFunc(path, func(element fieldpath.PathElement) bool { return element.FieldName != nil && names(*element.FieldName) })
+		return slices.ContainsFunc(path, func(element fieldpath.PathElement) bool {
+			return element.FieldName != nil &&
+				names(*element.FieldName)
+		})
 	}
 	switch {
 	case passes(holdsCopies):

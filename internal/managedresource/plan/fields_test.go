@@ -88,15 +88,18 @@ func TestFields(t *testing.T) {
 			want: []plan.Field{{Path: "items", New: `[{"kind":"Secret","metadata":{"name":"x"},"stringData":"(not shown)"}]`}},
 		},
 		"what kubectl applied last": {
-			before: "{metadata: {annotations: {kubectl.kubernetes.io/last-applied-configuration: hunter2}}}", after: "{metadata: {annotations: {}}, spec: {metadata: {annotations: {kubectl.kubernetes.io/last-applied-configuration: hunter2}}}}",
+			before: "{metadata: {annotations: {kubectl.kubernetes.io/last-applied-configuration: hunter2}}}", after: "{metadata: {annotations: " +
+				"{}}, spec: {metadata: {annotations: {kubectl.kubernetes.io/last-applied-configuration: hunter2}}}}",
 			want: []plan.Field{
 				{Path: "metadata.annotations['kubectl.kubernetes.io/last-applied-configuration']", Masked: "(not shown)"},
 				{Path: "spec", New: `{"metadata":{"annotations":{"kubectl.kubernetes.io/last-applied-configuration":"(not shown)"}}}`},
 			},
 		},
 		"a Secret's annotations, other than ours": {
-			before: `{kind: Secret, metadata: {annotations: {kapp.k14s.io/original: '{"data":{"a":"hunter"}}', gone: hunter2, resources.gardener.cloud/origin: shop/other}}}`,
-			after:  `{kind: Secret, metadata: {annotations: {kapp.k14s.io/original: '{"data":{"a":"hunter22"}}', espalier.dev/x: w, resources.gardener.cloud/origin: shop/web}}}`,
+			before: `{kind: Secret, metadata: {annotations: {kapp.k14s.io/original: '{"data":{"a":"hunter"}}', gone: hunter2, ` +
+				`resources.gardener.cloud/origin: shop/other}}}`,
+			after: `{kind: Secret, metadata: {annotations: {kapp.k14s.io/original: '{"data":{"a":"hunter22"}}', espalier.dev/x: w, ` +
+				`resources.gardener.cloud/origin: shop/web}}}`,
 			want: []plan.Field{
 				{Path: "metadata.annotations.gone", Masked: "removed (7 bytes)"},
 				{Path: "metadata.annotations['espalier.dev/x']", New: `"w"`},
@@ -105,7 +108,8 @@ func TestFields(t *testing.T) {
 			},
 		},
 		"all annotations of a Secret": {
-			before: "{spec: {a: {kind: Secret, metadata: {name: x}}}}", after: "{spec: {a: {kind: Secret, metadata: {name: x, annotations: {espalier.dev/x: w, z: hunter2}}}}}",
+			before: "{spec: {a: {kind: Secret, metadata: {name: x}}}}", after: "{spec: {a: {kind: Secret, metadata: {name: x, annotations: " +
+				"{espalier.dev/x: w, z: hunter2}}}}}",
 			want: []plan.Field{{Path: "spec.a.metadata.annotations", New: `{"espalier.dev/x":"w","z":"(not shown)"}`}},
 		},
 		"annotations of a Secret inside of another object": {
@@ -114,7 +118,8 @@ func TestFields(t *testing.T) {
 		},
 		"copies of Secrets in texts": {
 			before: `{kind: ConfigMap, data: {same: x, one: '{"kind": "Secret", "data": {"a": "hunter"}}'}}`,
-			after:  `{kind: ConfigMap, data: {same: w, one: '{"kind": "Secret", "data": {"a": "hunter2"}}', two: '["{\"kind\":\"SecretList\",\"items\":[\"hunter2\"]}"]'}}`,
+			after: `{kind: ConfigMap, data: {same: w, one: '{"kind": "Secret", "data": {"a": "hunter2"}}', two: ` +
+				`'["{\"kind\":\"SecretList\",\"items\":[\"hunter2\"]}"]'}}`,
 			want: []plan.Field{
 				{Path: "data.one", Masked: "(not shown)"}, {Path: "data.same", Old: `"x"`, New: `"w"`}, {Path: "data.two", New: `"(not shown)"`},
 			},
@@ -139,7 +144,10 @@ func TestFieldsAreBounded(t *testing.T) {
 	for i := range 30 {
 		fmt.Fprintf(&text, "k%02d: 1, ", i)
 	}
-	decided := plan.Decide(plan.Wanted{Live: object(t, "{data: {}}"), Desired: object(t, "{}"), Answer: object(t, "{data: {"+text.String()+"}}"), Managed: true})
+	decided := plan.Decide(plan.Wanted{
+		Live: object(t, "{data: {}}"), Desired: object(t, "{}"),
+		Answer: object(t, "{data: {"+text.String()+"}}"), Managed: true,
+	})
 	g.Expect(decided.Fields).To(HaveLen(20))
 	g.Expect(decided.Fields[19].Path).To(Equal("data.k19"))
 	g.Expect(decided.MoreFields).To(Equal(10))
@@ -148,9 +156,12 @@ func TestFieldsAreBounded(t *testing.T) {
 // In a plan that all readers of ConfigMaps may read, neither a field nor an error of the API server shows a value.
 func TestPlansWithoutValuesShowPathsAndReasonsOnly(t *testing.T) {
 	before, after := "data: {same: hunter1, gone: hunter2, other: hunter3}", "data: {same: hunter1, other: hunter4, new: hunter5}"
-	invalid := apierrors.NewInvalid(schema.GroupKind{Kind: "ConfigMap"}, "x", field.ErrorList{field.Invalid(field.NewPath("data").Key("a"), "hunter6", "no")})
-	webhook := apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "x", errors.New(`admission webhook "x" denied the request: hunter7`))
-	missing := apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "x", errors.New(`pod "hunter8" refers to config map "made", which was not found`))
+	invalid := apierrors.NewInvalid(schema.GroupKind{Kind: "ConfigMap"}, "x",
+		field.ErrorList{field.Invalid(field.NewPath("data").Key("a"), "hunter6", "no")})
+	webhook := apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "x",
+		errors.New(`admission webhook "x" denied the request: hunter7`))
+	missing := apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "x",
+		errors.New(`pod "hunter8" refers to config map "made", which was not found`))
 	objects := []plan.Object{
 		plan.Decide(plan.Wanted{Live: object(t, before), Desired: object(t, after), Answer: object(t, after)}),
 		plan.Decide(plan.Wanted{Live: object(t, before), Desired: object(t, after), Err: invalid}),
@@ -168,7 +179,11 @@ func TestPlansWithoutValuesShowPathsAndReasonsOnly(t *testing.T) {
 	machine, err := hidden.JSON(plan.Unbounded)
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(hidden.Text(plan.Unbounded) + machine).NotTo(ContainSubstring("hunter"))
-	changes := []plan.Field{{Path: "data.gone", Masked: "removed"}, {Path: "data.new", Masked: "added"}, {Path: "data.other", Masked: "changed"}}
+	changes := []plan.Field{
+		{Path: "data.gone", Masked: "removed"},
+		{Path: "data.new", Masked: "added"},
+		{Path: "data.other", Masked: "changed"},
+	}
 	g.Expect(hidden.Objects[0].Fields).To(BeComparableTo(changes))
 	var notes []string
 	for _, each := range hidden.Objects[1:6] {
@@ -192,22 +207,36 @@ func TestAnswersAboutSecretsAreReduced(t *testing.T) {
 		err  error
 		want string
 	}{
-		"invalid":   {apierrors.NewInvalid(schema.GroupKind{Kind: "Secret"}, "x", field.ErrorList{field.Invalid(field.NewPath("data").Key("a"), "hunter2", "no")}), "the API server answers Invalid data[a] (FieldValueInvalid)"},
+		"invalid": {
+			apierrors.NewInvalid(schema.GroupKind{Kind: "Secret"}, "x",
+				field.ErrorList{field.Invalid(field.NewPath("data").Key("a"), "hunter2", "no")}),
+			"the API server answers Invalid data[a] (FieldValueInvalid)",
+		},
 		"malformed": {apierrors.NewBadRequest(`cannot decode "hunter2"`), "the API server answers BadRequest"},
 		"a webhook": {apierrors.NewForbidden(secrets, "x", errors.New("hunter2 is a bad password")), "the API server answers Forbidden"},
 		"a network": {errors.New("hunter2"), "not confirmed: the request failed"},
-		"no rights": {apierrors.NewForbidden(secrets, "x", errors.New(`User "jane" cannot create resource "secrets"`)), `secrets "x" is forbidden: User "jane" cannot create resource "secrets"`},
+		"no rights": {
+			apierrors.NewForbidden(secrets, "x", errors.New(`User "jane" cannot create resource "secrets"`)),
+			`secrets "x" is forbidden: User "jane" cannot create resource "secrets"`,
+		},
 		"a webhook that finds nothing": {
-			&apierrors.StatusError{ErrStatus: metav1.Status{Reason: metav1.StatusReasonNotFound, Code: 404, Message: `admission webhook "x" denied the request: user of hunter2 not found`}},
+			&apierrors.StatusError{ErrStatus: metav1.Status{
+				Reason: metav1.StatusReasonNotFound, Code: 404,
+				Message: `admission webhook "x" denied the request: user of hunter2 not found`,
+			}},
 			"the API server answers NotFound",
 		},
 		"a server that finds nothing in what it was sent": {
-			&apierrors.StatusError{ErrStatus: metav1.Status{Reason: metav1.StatusReasonNotFound, Code: 404, Message: `key "hunter2" of the Secret not found`}},
+			&apierrors.StatusError{ErrStatus: metav1.Status{
+				Reason: metav1.StatusReasonNotFound, Code: 404,
+				Message: `key "hunter2" of the Secret not found`,
+			}},
 			"the API server answers NotFound",
 		},
 		"a network that finds nothing": {errors.New("hunter2 not found"), "not confirmed: the request failed"},
 		"a webhook that speaks of rights": {
-			apierrors.NewForbidden(secrets, "x", errors.New(`admission webhook "x" denied the request: hunter2 is forbidden: User "a" cannot get resource`)),
+			apierrors.NewForbidden(secrets, "x",
+				errors.New(`admission webhook "x" denied the request: hunter2 is forbidden: User "a" cannot get resource`)),
 			"the API server answers Forbidden",
 		},
 		"no context": {apierrors.NewNotFound(schema.GroupResource{Resource: "namespaces"}, "shop"), `namespaces "shop" not found`},

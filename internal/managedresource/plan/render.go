@@ -91,7 +91,8 @@ type set struct {
 func (p *Plan) JSON(limit int) (string, error) {
 	d := document{
 		Version: "v1", ManagedResource: set{p.Namespace, p.Name, p.Generation}, SecretsChecksum: p.Checksum,
-		Summary: p.Summary(), Counts: p.Counts(), Problem: excerpt.Of(p.Problem, maxNote), Faults: bounded(p.Faults), Remarks: bounded(p.Remarks), Objects: []json.RawMessage{},
+		Summary: p.Summary(), Counts: p.Counts(), Problem: excerpt.Of(p.Problem,
+			maxNote), Faults: bounded(p.Faults), Remarks: bounded(p.Remarks), Objects: []json.RawMessage{},
 		ValuesHidden: p.ValuesHidden,
 	}
 	size := 4 * maxNote

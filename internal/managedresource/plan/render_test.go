@@ -37,7 +37,10 @@ func everything() *plan.Plan {
 			}},
 			{Action: plan.Change, ID: id("Secret", "login"), Fields: []plan.Field{{Path: "data.password", Masked: "changed (6 bytes → 7 bytes)"}}},
 			{Action: plan.Adopt, ID: id("ConfigMap", "found"), Note: "it exists and belongs to no set"},
-			{Action: plan.Replace, ID: plan.ID{APIVersion: "apps/v1", Kind: "Deployment", Namespace: "shop", Name: "web"}, Unconfirmed: true, Note: "first line\nsecond line"},
+			{
+				Action: plan.Replace, ID: plan.ID{APIVersion: "apps/v1", Kind: "Deployment", Namespace: "shop", Name: "web"}, Unconfirmed: true,
+				Note: "first line\nsecond line",
+			},
 			{Action: plan.Refused, ID: id("ConfigMap", "bad"), Note: "is invalid"},
 			{Action: plan.Unknown, ID: id("ConfigMap", "who"), Note: "cannot tell: no rights"},
 			{Action: plan.Unchanged, ID: id("ConfigMap", "gone"), Note: "it is gone already"},
@@ -49,9 +52,12 @@ func TestRenderings(t *testing.T) {
 	for name, p := range map[string]*plan.Plan{
 		"everything":     everything(),
 		"without-values": everything().WithoutValues(),
-		"unchanged":      {Namespace: "shop", Name: "web", Generation: 1, Checksum: "abc", Objects: []plan.Object{{Action: plan.Unchanged, ID: id("ConfigMap", "same")}}},
-		"empty":          {Namespace: "shop", Name: "web", Generation: 1, Checksum: "abc"},
-		"problem":        {Namespace: "shop", Name: "web", Problem: "could not read secret 'shop/web'"},
+		"unchanged": {
+			Namespace: "shop", Name: "web", Generation: 1, Checksum: "abc",
+			Objects: []plan.Object{{Action: plan.Unchanged, ID: id("ConfigMap", "same")}},
+		},
+		"empty":   {Namespace: "shop", Name: "web", Generation: 1, Checksum: "abc"},
+		"problem": {Namespace: "shop", Name: "web", Problem: "could not read secret 'shop/web'"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			machine, err := p.JSON(plan.Unbounded)
@@ -81,16 +87,20 @@ func TestSummaryAndVerdict(t *testing.T) {
 		changes, faulty bool
 	}{
 		"everything": {
-			plan:    *everything(),
-			summary: "2 to create, 2 to change, 1 to replace, 1 to delete, 1 to adopt, 1 to release, 1 refused, 1 unknown, 1 kept, 2 unchanged; 2 of these not confirmed by the API server; documents that cannot be read: 1",
+			plan: *everything(),
+			summary: "2 to create, 2 to change, 1 to replace, 1 to delete, 1 to adopt, 1 to release, 1 refused, 1 unknown, 1 kept, 2 unchanged; " +
+				"2 of these not confirmed by the API server; documents that cannot be read: 1",
 			changes: true, faulty: true,
 		},
-		"nothing":       {summary: "nothing would change: the set has no objects"},
-		"kept only":     {plan: plan.Plan{Objects: []plan.Object{{Action: plan.Keep}}}, summary: "nothing would change: 1 kept"},
-		"a problem":     {plan: plan.Plan{Problem: "no Secret"}, summary: "nothing would be done: no Secret", faulty: true},
-		"refused":       {plan: plan.Plan{Objects: []plan.Object{{Action: plan.Refused}}}, summary: "1 refused", faulty: true},
-		"unknown":       {plan: plan.Plan{Objects: []plan.Object{{Action: plan.Unknown}}}, summary: "1 unknown", faulty: true},
-		"faults":        {plan: plan.Plan{Faults: []string{"x"}}, summary: "nothing would change: the set has no objects; documents that cannot be read: 1", faulty: true},
+		"nothing":   {summary: "nothing would change: the set has no objects"},
+		"kept only": {plan: plan.Plan{Objects: []plan.Object{{Action: plan.Keep}}}, summary: "nothing would change: 1 kept"},
+		"a problem": {plan: plan.Plan{Problem: "no Secret"}, summary: "nothing would be done: no Secret", faulty: true},
+		"refused":   {plan: plan.Plan{Objects: []plan.Object{{Action: plan.Refused}}}, summary: "1 refused", faulty: true},
+		"unknown":   {plan: plan.Plan{Objects: []plan.Object{{Action: plan.Unknown}}}, summary: "1 unknown", faulty: true},
+		"faults": {
+			plan:    plan.Plan{Faults: []string{"x"}},
+			summary: "nothing would change: the set has no objects; documents that cannot be read: 1", faulty: true,
+		},
 		"a change":      {plan: plan.Plan{Objects: []plan.Object{{Action: plan.Change}}}, summary: "1 to change", changes: true},
 		"an adoption":   {plan: plan.Plan{Objects: []plan.Object{{Action: plan.Adopt}}}, summary: "1 to adopt", changes: true},
 		"a release":     {plan: plan.Plan{Objects: []plan.Object{{Action: plan.Release}}}, summary: "1 to release", changes: true},

@@ -68,7 +68,8 @@ func Decide(w Wanted) Object {
 	case w.Doubt != "":
 		o.Action, o.Note = Unknown, "cannot tell: "+w.Doubt
 	case w.Live != nil && w.Held == HeldByOther && w.Yields:
-		o.Action, o.Note = Refused, fmt.Sprintf("it is held by ManagedResource %q, which wants it as well; remove it from one of the two", w.liveOrigin())
+		o.Action, o.Note = Refused, fmt.Sprintf("it is held by ManagedResource %q, which wants it as well; remove it from one of the two",
+			w.liveOrigin())
 	case w.Live == nil:
 		o.Action = Create
 		w.confirm(&o)

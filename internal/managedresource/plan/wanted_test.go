@@ -24,21 +24,27 @@ func object(t *testing.T, text string) *unstructured.Unstructured {
 }
 
 const (
-	live     = `{apiVersion: v1, kind: ConfigMap, metadata: {name: pear, namespace: shop, generation: 1, resourceVersion: "7", annotations: {resources.gardener.cloud/origin: shop/web}}, data: {key: old}}`
-	wanted   = `{apiVersion: v1, kind: ConfigMap, metadata: {name: pear, namespace: shop, resourceVersion: "7", annotations: {resources.gardener.cloud/origin: shop/web}}, data: {key: new}}`
-	foreign  = `{apiVersion: v1, kind: ConfigMap, metadata: {name: pear, namespace: shop, annotations: {resources.gardener.cloud/origin: shop/other}}, data: {key: new}}`
-	emptied  = `{apiVersion: v1, kind: ConfigMap, metadata: {name: pear, namespace: shop, annotations: {resources.gardener.cloud/origin: shop/web}}, data: {}}`
+	live = `{apiVersion: v1, kind: ConfigMap, metadata: {name: pear, namespace: shop, generation: 1, resourceVersion: "7", ` +
+		`annotations: {resources.gardener.cloud/origin: shop/web}}, data: {key: old}}`
+	wanted = `{apiVersion: v1, kind: ConfigMap, metadata: {name: pear, namespace: shop, resourceVersion: "7", annotations: ` +
+		`{resources.gardener.cloud/origin: shop/web}}, data: {key: new}}`
+	foreign = `{apiVersion: v1, kind: ConfigMap, metadata: {name: pear, namespace: shop, annotations: {resources.gardener.cloud/origin: ` +
+		`shop/other}}, data: {key: new}}`
+	emptied = `{apiVersion: v1, kind: ConfigMap, metadata: {name: pear, namespace: shop, annotations: {resources.gardener.cloud/origin: ` +
+		`shop/web}}, data: {}}`
 	unmarked = `{apiVersion: v1, kind: ConfigMap, metadata: {name: pear, namespace: shop}, data: {key: new}}`
 )
 
 func configMaps() schema.GroupResource { return schema.GroupResource{Resource: "configmaps"} }
 
 func noRights() error {
-	return apierrors.NewForbidden(configMaps(), "pear", errors.New(`User "jane" cannot update resource "configmaps" in API group "" in the namespace "shop"`))
+	return apierrors.NewForbidden(configMaps(), "pear",
+		errors.New(`User "jane" cannot update resource "configmaps" in API group "" in the namespace "shop"`))
 }
 
 func invalid() error {
-	return apierrors.NewInvalid(schema.GroupKind{Kind: "ConfigMap"}, "pear", field.ErrorList{field.Invalid(field.NewPath("data"), "x", "too sweet")})
+	return apierrors.NewInvalid(schema.GroupKind{Kind: "ConfigMap"}, "pear",
+		field.ErrorList{field.Invalid(field.NewPath("data"), "x", "too sweet")})
 }
 
 func TestDecide(t *testing.T) {
@@ -74,7 +80,10 @@ func TestDecide(t *testing.T) {
 		},
 		"it is made once only, and bears a description that is not true": {
 			facts: plan.Wanted{Live: object(t, unmarked), Desired: object(t, wanted), Answer: object(t, wanted), CreatedOnce: true},
-			want:  plan.Object{Action: "change", Fields: []plan.Field{{Path: "metadata.annotations['resources.gardener.cloud/origin']", New: `"shop/web"`}}},
+			want: plan.Object{Action: "change", Fields: []plan.Field{{
+				Path: "metadata.annotations['resources.gardener.cloud/origin']",
+				New:  `"shop/web"`,
+			}}},
 		},
 		"it belongs to no set": {
 			facts: plan.Wanted{Live: object(t, unmarked), Desired: object(t, wanted), Answer: object(t, wanted)},
@@ -85,18 +94,27 @@ func TestDecide(t *testing.T) {
 		},
 		"it has lost its mark": {
 			facts: plan.Wanted{Live: object(t, unmarked), Desired: object(t, wanted), Answer: object(t, wanted), Managed: true},
-			want:  plan.Object{Action: "change", Fields: []plan.Field{{Path: "metadata.annotations['resources.gardener.cloud/origin']", New: `"shop/web"`}}},
+			want: plan.Object{Action: "change", Fields: []plan.Field{{
+				Path: "metadata.annotations['resources.gardener.cloud/origin']",
+				New:  `"shop/web"`,
+			}}},
 		},
 		"another set holds it, and it is taken": {
 			facts: plan.Wanted{Live: object(t, foreign), Desired: object(t, wanted), Answer: object(t, wanted), Held: plan.HeldByOther},
 			want: plan.Object{
-				Action: "adopt", Fields: []plan.Field{{Path: "metadata.annotations['resources.gardener.cloud/origin']", Old: `"shop/other"`, New: `"shop/web"`}},
+				Action: "adopt", Fields: []plan.Field{{
+					Path: "metadata.annotations['resources.gardener.cloud/origin']", Old: `"shop/other"`,
+					New: `"shop/web"`,
+				}},
 				Note: `it would be taken from ManagedResource "shop/other", which holds it too`,
 			},
 		},
 		"another set holds it, and keeps it": {
 			facts: plan.Wanted{Live: object(t, foreign), Held: plan.HeldByOther, Yields: true},
-			want:  plan.Object{Action: "refused", Note: `it is held by ManagedResource "shop/other", which wants it as well; remove it from one of the two`},
+			want: plan.Object{
+				Action: "refused",
+				Note:   `it is held by ManagedResource "shop/other", which wants it as well; remove it from one of the two`,
+			},
 		},
 		"its origin cannot be seen": {
 			facts: plan.Wanted{Live: object(t, foreign), Desired: object(t, foreign), Answer: object(t, foreign), Held: plan.HeldUnknown},
@@ -116,7 +134,10 @@ func TestDecide(t *testing.T) {
 		},
 		"its kind comes with the set": {
 			facts: plan.Wanted{Unserved: "pears.example.com"},
-			want:  plan.Object{Action: "create", Unconfirmed: true, Note: `not confirmed: its kind is not served yet; CustomResourceDefinition "pears.example.com" of the set defines it`},
+			want: plan.Object{
+				Action: "create", Unconfirmed: true,
+				Note: `not confirmed: its kind is not served yet; CustomResourceDefinition "pears.example.com" of the set defines it`,
+			},
 		},
 		"the API server calls it invalid": {
 			facts: plan.Wanted{Live: object(t, live), Desired: object(t, wanted), Err: invalid()},
@@ -126,7 +147,8 @@ func TestDecide(t *testing.T) {
 			facts: plan.Wanted{Live: object(t, live), Desired: object(t, wanted), Err: invalid(), Replaceable: true},
 			want: plan.Object{
 				Action: "replace", Fields: keyChange, Unconfirmed: true,
-				Note: `it would be deleted and made anew, because the API server does not take the change: ConfigMap "pear" is invalid: data: Invalid value: "x": too sweet`,
+				Note: `it would be deleted and made anew, because the API server does not take the change: ConfigMap "pear" is invalid: data: ` +
+					`Invalid value: "x": too sweet`,
 			},
 		},
 		"the controller lacks the right": {
@@ -143,19 +165,27 @@ func TestDecide(t *testing.T) {
 		},
 		"no dry run can confirm that an added field is removed": {
 			facts: plan.Wanted{Live: object(t, wanted), Desired: object(t, emptied), Err: noRights(), OtherRights: true, Drift: true},
-			want:  plan.Object{Action: "change", Unconfirmed: true, Note: "changed by another client since it was applied; not confirmed: " + noRights().Error()},
+			want: plan.Object{Action: "change", Unconfirmed: true, Note: "changed by another client since it was applied; not confirmed: " +
+				noRights().Error()},
 		},
 		"no dry run can confirm that an equal object is adopted": {
 			facts: plan.Wanted{Live: object(t, foreign), Desired: object(t, foreign), Err: noRights(), OtherRights: true},
-			want:  plan.Object{Action: "adopt", Unconfirmed: true, Note: `its origin names "shop/other", which does not hold it; not confirmed: ` + noRights().Error()},
+			want: plan.Object{Action: "adopt", Unconfirmed: true, Note: `its origin names "shop/other", which does not hold it; not confirmed: ` +
+				noRights().Error()},
 		},
 		"an admission check refuses it for every user": {
-			facts: plan.Wanted{Desired: object(t, wanted), Err: apierrors.NewForbidden(configMaps(), "pear", errors.New("exceeded quota")), OtherRights: true},
-			want:  plan.Object{Action: "refused", Note: `configmaps "pear" is forbidden: exceeded quota`},
+			facts: plan.Wanted{
+				Desired: object(t, wanted), Err: apierrors.NewForbidden(configMaps(), "pear", errors.New("exceeded quota")),
+				OtherRights: true,
+			},
+			want: plan.Object{Action: "refused", Note: `configmaps "pear" is forbidden: exceeded quota`},
 		},
 		"a webhook refuses it with a code of its own": {
-			facts: plan.Wanted{Desired: object(t, wanted), Err: &apierrors.StatusError{ErrStatus: metav1.Status{Code: http.StatusTeapot, Message: `admission webhook "x" denied the request: no`}}},
-			want:  plan.Object{Action: "refused", Note: `admission webhook "x" denied the request: no`},
+			facts: plan.Wanted{Desired: object(t, wanted), Err: &apierrors.StatusError{ErrStatus: metav1.Status{
+				Code:    http.StatusTeapot,
+				Message: `admission webhook "x" denied the request: no`,
+			}}},
+			want: plan.Object{Action: "refused", Note: `admission webhook "x" denied the request: no`},
 		},
 		"a webhook knows no dry run": {
 			facts: plan.Wanted{Desired: object(t, wanted), Err: apierrors.NewBadRequest(`admission webhook "x" does not support dry run`)},
@@ -166,8 +196,11 @@ func TestDecide(t *testing.T) {
 			want:  plan.Object{Action: "create", Unconfirmed: true, Note: "not confirmed: Internal error occurred: no etcd"},
 		},
 		"its namespace comes with the set": {
-			facts: plan.Wanted{Desired: object(t, wanted), NamespaceInSet: true, Err: apierrors.NewNotFound(schema.GroupResource{Resource: "namespaces"}, "shop")},
-			want:  plan.Object{Action: "create", Unconfirmed: true, Note: "not confirmed: its namespace is created by the set itself"},
+			facts: plan.Wanted{
+				Desired: object(t, wanted), NamespaceInSet: true,
+				Err: apierrors.NewNotFound(schema.GroupResource{Resource: "namespaces"}, "shop"),
+			},
+			want: plan.Object{Action: "create", Unconfirmed: true, Note: "not confirmed: its namespace is created by the set itself"},
 		},
 		"its namespace is missing": {
 			facts: plan.Wanted{Desired: object(t, wanted), Err: apierrors.NewNotFound(schema.GroupResource{Resource: "namespaces"}, "shop")},
@@ -224,13 +257,31 @@ func TestDismiss(t *testing.T) {
 		facts plan.Leaving
 		want  plan.Object
 	}{
-		"it goes":                              {want: plan.Object{Action: "delete"}},
-		"it cannot be read":                    {facts: plan.Leaving{Doubt: "no rights", Stays: "x"}, want: plan.Object{Action: "unknown", Note: "cannot tell: no rights"}},
-		"it is gone":                           {facts: plan.Leaving{Gone: "it is gone already", Stays: "x"}, want: plan.Object{Action: "unchanged", Note: "it is gone already"}},
-		"it is protected":                      {facts: plan.Leaving{Stays: "keep-object", Released: true}, want: plan.Object{Action: "keep", Note: "keep-object"}},
-		"it is released":                       {facts: plan.Leaving{Released: true}, want: plan.Object{Action: "release", Note: `mode "Ignore": it stays, without the marks of the set`}},
-		"it is being deleted, with finalizers": {facts: plan.Leaving{Deleted: true, Finalizers: []string{"a/b", "c/d"}}, want: plan.Object{Action: "delete", Note: "it is being deleted already; it is gone only when its finalizers are removed: a/b, c/d"}},
-		"its volume claims are deleted too":    {facts: plan.Leaving{Claims: 2}, want: plan.Object{Action: "delete", Note: "with it 2 PersistentVolumeClaims"}},
+		"it goes": {want: plan.Object{Action: "delete"}},
+		"it cannot be read": {
+			facts: plan.Leaving{Doubt: "no rights", Stays: "x"},
+			want:  plan.Object{Action: "unknown", Note: "cannot tell: no rights"},
+		},
+		"it is gone": {
+			facts: plan.Leaving{Gone: "it is gone already", Stays: "x"},
+			want:  plan.Object{Action: "unchanged", Note: "it is gone already"},
+		},
+		"it is protected": {
+			facts: plan.Leaving{Stays: "keep-object", Released: true},
+			want:  plan.Object{Action: "keep", Note: "keep-object"},
+		},
+		"it is released": {
+			facts: plan.Leaving{Released: true},
+			want:  plan.Object{Action: "release", Note: `mode "Ignore": it stays, without the marks of the set`},
+		},
+		"it is being deleted, with finalizers": {
+			facts: plan.Leaving{Deleted: true, Finalizers: []string{"a/b", "c/d"}},
+			want:  plan.Object{Action: "delete", Note: "it is being deleted already; it is gone only when its finalizers are removed: a/b, c/d"},
+		},
+		"its volume claims are deleted too": {
+			facts: plan.Leaving{Claims: 2},
+			want:  plan.Object{Action: "delete", Note: "with it 2 PersistentVolumeClaims"},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			tc.facts.ID, tc.want.ID = id, id

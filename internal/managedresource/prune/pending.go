@@ -36,7 +36,8 @@ func (p Pending) Reference() *corev1.ObjectReference { return &p.ref.ObjectRefer
 func Message(open []Pending, now time.Time) string {
 	texts := make([]string, 0, len(open))
 	for _, each := range open {
-		text := fmt.Sprintf("deletion of old resource %q is still pending", status.Describe(each.ref.GroupVersionKind(), each.ref.Namespace, each.ref.Name))
+		text := fmt.Sprintf("deletion of old resource %q is still pending",
+			status.Describe(each.ref.GroupVersionKind(), each.ref.Namespace, each.ref.Name))
 		if each.err != nil {
 			text += ": " + each.err.Error()
 		}
@@ -57,7 +58,8 @@ func AddEvents(ctx context.Context, target client.Reader, open []Pending) {
 		}
 		about := corev1.ObjectReference{APIVersion: each.ref.APIVersion, Kind: each.ref.Kind, Namespace: each.ref.Namespace, Name: each.ref.Name}
 		events := &corev1.EventList{}
-		err := target.List(ctx, events, client.InNamespace(each.ref.Namespace), client.MatchingFields{"involvedObject.name": each.ref.Name, "involvedObject.kind": "Service"})
+		err := target.List(ctx, events, client.InNamespace(each.ref.Namespace),
+			client.MatchingFields{"involvedObject.name": each.ref.Name, "involvedObject.kind": "Service"})
 		if err != nil {
 			log.FromContext(ctx).Info("Cannot read Events of a Service", "service", each.ref.Name, "reason", err.Error())
 			continue

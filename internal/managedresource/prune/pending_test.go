@@ -12,7 +12,10 @@ import (
 )
 
 func reference(name string) resourcesv1alpha1.ObjectReference {
-	return resourcesv1alpha1.ObjectReference{ObjectReference: corev1.ObjectReference{APIVersion: "v1", Kind: "ConfigMap", Namespace: "ns", Name: name}}
+	return resourcesv1alpha1.ObjectReference{ObjectReference: corev1.ObjectReference{
+		APIVersion: "v1", Kind: "ConfigMap", Namespace: "ns",
+		Name: name,
+	}}
 }
 
 func TestMessage(t *testing.T) {
@@ -24,7 +27,8 @@ func TestMessage(t *testing.T) {
 		},
 		"two pending deletions, sorted, one with an error": {
 			have: Message([]Pending{{ref: reference("b")}, {ref: reference("a"), err: errors.New("boom")}}, noon),
-			want: `Could not clean all old resources: 2 errors occurred: [deletion of old resource "v1/ConfigMap/ns/a" is still pending: boom, deletion of old resource "v1/ConfigMap/ns/b" is still pending]`,
+			want: `Could not clean all old resources: 2 errors occurred: [deletion of old resource "v1/ConfigMap/ns/a" is still pending: boom, ` +
+				`deletion of old resource "v1/ConfigMap/ns/b" is still pending]`,
 		},
 	} {
 		t.Run(name, func(t *testing.T) { NewWithT(t).Expect(tc.have).To(Equal(tc.want)) })

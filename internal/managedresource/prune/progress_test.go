@@ -13,7 +13,10 @@ import (
 )
 
 func TestADeletionThatAWatchHasNotShownYet(t *testing.T) {
-	ref := resourcesv1alpha1.ObjectReference{ObjectReference: corev1.ObjectReference{APIVersion: "v1", Kind: "ConfigMap", Namespace: "ns", Name: "a"}}
+	ref := resourcesv1alpha1.ObjectReference{ObjectReference: corev1.ObjectReference{
+		APIVersion: "v1", Kind: "ConfigMap", Namespace: "ns",
+		Name: "a",
+	}}
 	for name, tc := range map[string]struct {
 		seen observe.Object
 		want bool

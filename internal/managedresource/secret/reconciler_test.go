@@ -48,7 +48,8 @@ func read(e *Env, name string) *corev1.Secret {
 // awaitFinalizers waits until a Secret has exactly these finalizers, and checks that nothing else was changed.
 func awaitFinalizers(e *Env, name string, want ...string) {
 	e.T.Helper()
-	e.Eventually(func() []string { return read(e, name).Finalizers }).WithTimeout(Patience).WithPolling(10 * time.Millisecond).Should(Equal(want))
+	e.Eventually(func() []string { return read(e, name).Finalizers }).WithTimeout(Patience).WithPolling(10 * time.Millisecond).
+		Should(Equal(want))
 	e.Expect(read(e, name).Data).To(Equal(map[string][]byte{"key": []byte("value")}))
 }
 
@@ -95,7 +96,8 @@ func release(e *Env, names ...string) {
 	e.T.Helper()
 	for _, name := range names {
 		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: e.Namespace, Name: name}}
-		e.Expect(e.Source.Patch(e.Ctx, secret, client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"finalizers":null}}`)))).To(Succeed())
+		e.Expect(e.Source.Patch(e.Ctx, secret, client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"finalizers":null}}`)))).
+			To(Succeed())
 	}
 }
 

@@ -28,7 +28,10 @@ func TestReferenced(t *testing.T) {
 		before, after client.Object
 		want          []types.NamespacedName
 	}{
-		"a changed spec: what it named and what it names": {before: set(1, "a", "b"), after: set(2, "b", "c"), want: []types.NamespacedName{key("a"), key("b"), key("b"), key("c")}},
+		"a changed spec: what it named and what it names": {
+			before: set(1, "a", "b"), after: set(2, "b", "c"),
+			want: []types.NamespacedName{key("a"), key("b"), key("b"), key("c")},
+		},
 		"no name":        {before: set(1, ""), after: set(2, "a", ""), want: []types.NamespacedName{key("a")}},
 		"no Secrets":     {before: set(1), after: set(2)},
 		"only status":    {before: set(2, "a"), after: set(2, "a")},

@@ -142,7 +142,8 @@ func (s *stream) await(ctx context.Context) error {
 	case s.failure == nil:
 		return fmt.Errorf("list secrets in %s of the source: not complete in time: %w", where, ctx.Err())
 	case apierrors.IsForbidden(s.failure):
-		return fmt.Errorf("cannot list secrets in %s of the source: %w: grant list and watch, for example with the roles in deploy/managedresource-controller", where, s.failure)
+		return fmt.Errorf("cannot list secrets in %s of the source: %w: grant list and watch, for example with the roles in "+
+			"deploy/managedresource-controller", where, s.failure)
 	}
 	return fmt.Errorf("cannot list secrets in %s of the source: %w", where, s.failure)
 }

@@ -61,7 +61,8 @@ func newBench(t *testing.T) *bench {
 
 func (b *bench) newNamespace() string {
 	b.t.Helper()
-	namespace, err := b.admin.CoreV1().Namespaces().Create(b.ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "secretversions-"}}, metav1.CreateOptions{})
+	namespace, err := b.admin.CoreV1().Namespaces().
+		Create(b.ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "secretversions-"}}, metav1.CreateOptions{})
 	b.Expect(err).NotTo(HaveOccurred())
 	return namespace.Name
 }
@@ -101,7 +102,8 @@ func (b *bench) use(set string, secrets ...string) { b.tracker.Use(b.key(set), s
 
 func (b *bench) create(name string, finalizers ...string) secretversions.Version {
 	b.t.Helper()
-	created, err := b.admin.CoreV1().Secrets(b.namespace).Create(b.ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: name, Finalizers: finalizers}}, metav1.CreateOptions{})
+	created, err := b.admin.CoreV1().Secrets(b.namespace).Create(b.ctx,
+		&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: name, Finalizers: finalizers}}, metav1.CreateOptions{})
 	b.Expect(err).NotTo(HaveOccurred())
 	return secretversions.Version{UID: created.UID, ResourceVersion: created.ResourceVersion}
 }
@@ -218,7 +220,8 @@ type refusal struct {
 }
 
 func (r *refusal) response(request *http.Request) *http.Response {
-	body := fmt.Sprintf(`{"apiVersion":"v1","kind":"Status","status":"Failure","code":%d,"reason":%q,"message":%q}`, r.code, r.reason, r.message)
+	body := fmt.Sprintf(`{"apiVersion":"v1","kind":"Status","status":"Failure","code":%d,"reason":%q,"message":%q}`, r.code, r.reason,
+		r.message)
 	return &http.Response{
 		StatusCode: r.code, Status: http.StatusText(r.code), Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Request: request,
 		Header: http.Header{"Content-Type": []string{"application/json"}}, Body: io.NopCloser(strings.NewReader(body)),

@@ -64,7 +64,8 @@ func (s *story) state() map[string]string {
 	state := map[string]string{}
 	for key := range s.table.entries {
 		version, knowledge := s.table.lookup(key)
-		text := fmt.Sprintf("%s %s/%s", map[Knowledge]string{Unknown: "unknown", Absent: "absent", Present: "present"}[knowledge], version.UID, version.ResourceVersion)
+		text := fmt.Sprintf("%s %s/%s", map[Knowledge]string{Unknown: "unknown", Absent: "absent", Present: "present"}[knowledge], version.UID,
+			version.ResourceVersion)
 		if slices.Contains(s.table.carriers(), key) {
 			text += " carries"
 		}

@@ -76,7 +76,10 @@ func lists(request *http.Request) *refusal {
 	if !streams(request) {
 		return nil
 	}
-	return &refusal{http.StatusUnprocessableEntity, "Invalid", "sendInitialEvents is forbidden for watch unless the WatchList feature gate is enabled"}
+	return &refusal{
+		http.StatusUnprocessableEntity, "Invalid",
+		"sendInitialEvents is forbidden for watch unless the WatchList feature gate is enabled",
+	}
 }
 
 // once limits an answer to the first request that it matches: the watch after a new list has to work.
@@ -260,11 +263,13 @@ func TestReadinessAndControllersWaitForTheFirstListing(t *testing.T) {
 	b.prepare(b.namespace)
 	b.Expect(b.tracker.Ready(nil)).To(Succeed(), "a replica that does not lead")
 	go func() { _ = b.tracker.Start(b.ctx) }()
-	b.Eventually(func() error { return b.tracker.Ready(nil) }).WithTimeout(patience).Should(MatchError("secrets of the source are not listed yet"))
+	b.Eventually(func() error { return b.tracker.Ready(nil) }).WithTimeout(patience).
+		Should(MatchError("secrets of the source are not listed yet"))
 
 	short, cancel := context.WithTimeout(b.ctx, 10*time.Millisecond)
 	defer cancel()
-	b.Expect(b.tracker.Changes(nil).WaitForSync(short)).To(MatchError(ContainSubstring(" secrets in namespace %q of the source: ", b.namespace)))
+	b.Expect(b.tracker.Changes(nil).WaitForSync(short)).To(MatchError(ContainSubstring(" secrets in namespace %q of the source: ",
+		b.namespace)))
 	ending, end := context.WithCancel(b.ctx)
 	end()
 	b.Expect(b.tracker.Carriers().WaitForSync(ending)).To(Succeed(), "the process ends")
@@ -278,9 +283,11 @@ func TestMissingRightsAreReportedWithTheSolution(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	const name = "nobody"
-	_, err := b.admin.CoreV1().ServiceAccounts(b.namespace).Create(b.ctx, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
+	_, err := b.admin.CoreV1().ServiceAccounts(b.namespace).Create(b.ctx, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: name}},
+		metav1.CreateOptions{})
 	b.Expect(err).NotTo(HaveOccurred())
-	token, err := b.admin.CoreV1().ServiceAccounts(b.namespace).CreateToken(b.ctx, name, &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
+	token, err := b.admin.CoreV1().ServiceAccounts(b.namespace).CreateToken(b.ctx, name, &authenticationv1.TokenRequest{},
+		metav1.CreateOptions{})
 	b.Expect(err).NotTo(HaveOccurred())
 	b.config = rest.AnonymousClientConfig(b.config)
 	b.config.BearerToken = token.Status.Token

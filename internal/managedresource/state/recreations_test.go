@@ -16,7 +16,10 @@ func TestRecreationsAreReportedOnceAndRemovedAfterAMinute(t *testing.T) {
 	start := time.Unix(1e9, 0)
 	set := types.NamespacedName{Namespace: "sets", Name: "one"}
 	ref := func(name string) resourcesv1alpha1.ObjectReference {
-		return resourcesv1alpha1.ObjectReference{ObjectReference: corev1.ObjectReference{APIVersion: "v1", Kind: "Secret", Namespace: "shop", Name: name}}
+		return resourcesv1alpha1.ObjectReference{ObjectReference: corev1.ObjectReference{
+			APIVersion: "v1", Kind: "Secret", Namespace: "shop",
+			Name: name,
+		}}
 	}
 	memory := NewMemory()
 	recreated := func(after time.Duration) []resourcesv1alpha1.ObjectReference {
@@ -45,7 +48,10 @@ func TestARecreationIsUnconfirmedUntilTheObjectIsCreated(t *testing.T) {
 	g := NewWithT(t)
 	start := time.Unix(1e9, 0)
 	set := types.NamespacedName{Namespace: "sets", Name: "one"}
-	ref := resourcesv1alpha1.ObjectReference{ObjectReference: corev1.ObjectReference{APIVersion: "v1", Kind: "Secret", Namespace: "shop", Name: "a"}}
+	ref := resourcesv1alpha1.ObjectReference{ObjectReference: corev1.ObjectReference{
+		APIVersion: "v1", Kind: "Secret", Namespace: "shop",
+		Name: "a",
+	}}
 	memory := NewMemory()
 	for _, deleted := range []bool{false, true} {
 		memory.AddRecreation(set, ref, start)

@@ -17,7 +17,9 @@ import (
 
 // Write makes next the status of a ManagedResource, of which mr is the last known version. It reports whether a write was needed; mr then
 // has the new status and resourceVersion. A conflict is an error that satisfies apierrors.IsConflict.
-func Write(ctx context.Context, c client.Client, mr *resourcesv1alpha1.ManagedResource, next resourcesv1alpha1.ManagedResourceStatus) (bool, error) {
+func Write(ctx context.Context, c client.Client, mr *resourcesv1alpha1.ManagedResource, next resourcesv1alpha1.ManagedResourceStatus) (bool,
+	error,
+) {
 	changed := differences(mr.Status, next)
 	if len(changed) == 0 {
 		return false, nil

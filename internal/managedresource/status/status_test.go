@@ -23,14 +23,35 @@ func TestOnlyChangedFieldsAreWritten(t *testing.T) {
 		change func(*resourcesv1alpha1.ManagedResourceStatus)
 		want   map[string]any
 	}{
-		"nothing":                       {func(*resourcesv1alpha1.ManagedResourceStatus) {}, map[string]any{}},
-		"a condition":                   {func(s *resourcesv1alpha1.ManagedResourceStatus) { s.Conditions[0].Status = "False" }, map[string]any{"conditions": []corev1beta1.Condition{{Type: "ResourcesApplied", Status: "False"}}}},
-		"the generation":                {func(s *resourcesv1alpha1.ManagedResourceStatus) { s.ObservedGeneration = 4 }, map[string]any{"observedGeneration": int64(4)}},
-		"a label of an object":          {func(s *resourcesv1alpha1.ManagedResourceStatus) { s.Resources[0].Labels["a"] = "c" }, map[string]any{"resources": []resourcesv1alpha1.ObjectReference{{Labels: map[string]string{"a": "c"}}}}},
-		"no objects any more":           {func(s *resourcesv1alpha1.ManagedResourceStatus) { s.Resources = nil }, map[string]any{"resources": []resourcesv1alpha1.ObjectReference(nil)}},
-		"the checksum":                  {func(s *resourcesv1alpha1.ManagedResourceStatus) { s.SecretsDataChecksum = ptr.To("d") }, map[string]any{"secretsDataChecksum": ptr.To("d")}},
-		"no checksum any more":          {func(s *resourcesv1alpha1.ManagedResourceStatus) { s.SecretsDataChecksum = nil }, map[string]any{"secretsDataChecksum": (*string)(nil)}},
-		"an equal checksum at its side": {func(s *resourcesv1alpha1.ManagedResourceStatus) { s.SecretsDataChecksum = ptr.To("c") }, map[string]any{}},
+		"nothing": {func(*resourcesv1alpha1.ManagedResourceStatus) {}, map[string]any{}},
+		"a condition": {
+			func(s *resourcesv1alpha1.ManagedResourceStatus) { s.Conditions[0].Status = "False" },
+			map[string]any{"conditions": []corev1beta1.Condition{{Type: "ResourcesApplied", Status: "False"}}},
+		},
+		"the generation": {
+			func(s *resourcesv1alpha1.ManagedResourceStatus) { s.ObservedGeneration = 4 },
+			map[string]any{"observedGeneration": int64(4)},
+		},
+		"a label of an object": {
+			func(s *resourcesv1alpha1.ManagedResourceStatus) { s.Resources[0].Labels["a"] = "c" },
+			map[string]any{"resources": []resourcesv1alpha1.ObjectReference{{Labels: map[string]string{"a": "c"}}}},
+		},
+		"no objects any more": {
+			func(s *resourcesv1alpha1.ManagedResourceStatus) { s.Resources = nil },
+			map[string]any{"resources": []resourcesv1alpha1.ObjectReference(nil)},
+		},
+		"the checksum": {
+			func(s *resourcesv1alpha1.ManagedResourceStatus) { s.SecretsDataChecksum = ptr.To("d") },
+			map[string]any{"secretsDataChecksum": ptr.To("d")},
+		},
+		"no checksum any more": {
+			func(s *resourcesv1alpha1.ManagedResourceStatus) { s.SecretsDataChecksum = nil },
+			map[string]any{"secretsDataChecksum": (*string)(nil)},
+		},
+		"an equal checksum at its side": {
+			func(s *resourcesv1alpha1.ManagedResourceStatus) { s.SecretsDataChecksum = ptr.To("c") },
+			map[string]any{},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			next := full()

@@ -41,7 +41,10 @@ func Shrink(object any) (any, error) {
 	written := Written(mr)
 	mr.ManagedFields = nil
 	if !written.IsZero() {
-		mr.ManagedFields = []metav1.ManagedFieldsEntry{{Time: &metav1.Time{Time: written}, FieldsV1: metav1.NewFieldsV1(`{"f:status":{` + checksumField + `:{}}}`)}}
+		mr.ManagedFields = []metav1.ManagedFieldsEntry{{
+			Time:     &metav1.Time{Time: written},
+			FieldsV1: metav1.NewFieldsV1(`{"f:status":{` + checksumField + `:{}}}`),
+		}}
 	}
 	// Clone removes the spare capacity that decoders leave at the end of a list.
 	mr.Status.Resources = slices.Clone(mr.Status.Resources)

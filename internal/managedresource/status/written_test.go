@@ -22,11 +22,17 @@ func TestStatusIsWrittenByTheManagerThatRecordsChecksums(t *testing.T) {
 		entries []metav1.ManagedFieldsEntry
 		want    time.Time
 	}{
-		"nothing is recorded":           {},
-		"the checksum was never set":    {entries: []metav1.ManagedFieldsEntry{entry("status", `{"f:status":{"f:conditions":{}}}`, 7)}},
-		"the checksum was set":          {entries: []metav1.ManagedFieldsEntry{entry("", `{"f:spec":{}}`, 9), entry("status", checksum, 7)}, want: time.Unix(7, 0)},
-		"two managers set the checksum": {entries: []metav1.ManagedFieldsEntry{entry("status", checksum, 8), entry("status", checksum, 7)}, want: time.Unix(8, 0)},
-		"an entry has no time":          {entries: []metav1.ManagedFieldsEntry{{FieldsV1: metav1.NewFieldsV1(checksum)}}},
+		"nothing is recorded":        {},
+		"the checksum was never set": {entries: []metav1.ManagedFieldsEntry{entry("status", `{"f:status":{"f:conditions":{}}}`, 7)}},
+		"the checksum was set": {
+			entries: []metav1.ManagedFieldsEntry{entry("", `{"f:spec":{}}`, 9), entry("status", checksum, 7)},
+			want:    time.Unix(7, 0),
+		},
+		"two managers set the checksum": {
+			entries: []metav1.ManagedFieldsEntry{entry("status", checksum, 8), entry("status", checksum, 7)},
+			want:    time.Unix(8, 0),
+		},
+		"an entry has no time": {entries: []metav1.ManagedFieldsEntry{{FieldsV1: metav1.NewFieldsV1(checksum)}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
@@ -45,13 +51,17 @@ func TestTheCacheTransformRemovesOnlyManagedFields(t *testing.T) {
 	g := NewWithT(t)
 	ref := func(name string, labels, annotations map[string]string) resourcesv1alpha1.ObjectReference {
 		return resourcesv1alpha1.ObjectReference{
-			ObjectReference: corev1.ObjectReference{APIVersion: "v1", Kind: "ConfigMap", Namespace: "ns", Name: name}, Labels: labels, Annotations: annotations,
+			ObjectReference: corev1.ObjectReference{
+				APIVersion: "v1", Kind: "ConfigMap", Namespace: "ns",
+				Name: name,
+			}, Labels: labels, Annotations: annotations,
 		}
 	}
 	mr := &resourcesv1alpha1.ManagedResource{
 		ObjectMeta: metav1.ObjectMeta{Name: "set", ResourceVersion: "7", ManagedFields: []metav1.ManagedFieldsEntry{entry("", "{}", 1)}},
 		Status: resourcesv1alpha1.ManagedResourceStatus{ObservedGeneration: 2, Resources: []resourcesv1alpha1.ObjectReference{
-			ref("a", map[string]string{"l": "1"}, nil), ref("b", map[string]string{"l": "1"}, map[string]string{"x": "y"}), ref("c", map[string]string{"l": "2"}, nil),
+			ref("a", map[string]string{"l": "1"}, nil), ref("b", map[string]string{"l": "1"}, map[string]string{"x": "y"}), ref("c",
+				map[string]string{"l": "2"}, nil),
 		}},
 	}
 	want := mr.DeepCopy()

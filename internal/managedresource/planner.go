@@ -18,9 +18,11 @@ import (
 	"github.com/espalier-dev/espalier/internal/process"
 )
 
-// NewPreviewer returns a Reconciler that can only Preview sets. It reads Secrets from the given reader. Its watches on autoscalers end with
+// NewPlanner returns a Reconciler that can only Plan sets. It reads Secrets from the given reader. Its watches on autoscalers end with
 // lifetime.
-func NewPreviewer(lifetime context.Context, connections *process.Connections, secrets client.Reader, cfg *config.ResourceManagerConfiguration) (*applier.Reconciler, error) {
+func NewPlanner(lifetime context.Context, connections *process.Connections, secrets client.Reader,
+	cfg *config.ResourceManagerConfiguration,
+) (*applier.Reconciler, error) {
 	clusterID, err := process.ResolveClusterID(lifetime, connections.Source.Client, ptr.Deref(cfg.Controllers.ClusterID, ""))
 	if err != nil {
 		return nil, err // the specification defines the text of this error

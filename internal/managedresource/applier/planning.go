@@ -15,18 +15,18 @@ import (
 	"github.com/espalier-dev/espalier/internal/managedresource/state"
 )
 
-// Preview returns what Reconcile would do with a set. It needs no SetupWithManager, only the clients, the target and the autoscalers,
+// Plan returns what Reconcile would do with a set. It needs no SetupWithManager, only the clients, the target and the autoscalers,
 // with the rights of any user. Metadata and status of the set are used as they are; a set that does not exist has no status. If the set
 // has the annotation that requests a plan, the result only contains a remark about it.
-func (r *Reconciler) Preview(ctx context.Context, mr *resourcesv1alpha1.ManagedResource) (*plan.Plan, error) {
+func (r *Reconciler) Plan(ctx context.Context, mr *resourcesv1alpha1.ManagedResource) (*plan.Plan, error) {
 	if r.memory == nil {
 		r.memory = state.NewMemory()
 	}
-	p, computed, err := r.newPreview(ctx, mr)
+	p, computed, err := r.newPlan(ctx, mr)
 	if err != nil {
 		return nil, err
 	}
-	next := r.Class.previewSet(mr)
+	next := r.Class.planStep(mr)
 	if computed.Problem == "" {
 		computed.Problem = next.problem
 	}
@@ -34,15 +34,15 @@ func (r *Reconciler) Preview(ctx context.Context, mr *resourcesv1alpha1.ManagedR
 		computed.Remarks = append(computed.Remarks, next.remark)
 	}
 	const otherRights = true
-	if err := r.loadPreview(ctx, p, computed, next.removesSet, otherRights); err != nil {
+	if err := r.loadPlan(ctx, p, computed, next.removesSet, otherRights); err != nil {
 		return nil, err
 	}
-	r.preview(ctx, p, computed, next.removesSet, otherRights)
+	r.planObjects(ctx, p, computed, next.removesSet, otherRights)
 	return computed, nil
 }
 
-// newPreview returns a pass over a copy of the state of a set, and its plan without objects. The copy has what is known about the objects.
-func (r *Reconciler) newPreview(ctx context.Context, mr *resourcesv1alpha1.ManagedResource) (*pass, *plan.Plan, error) {
+// newPlan returns a pass over a copy of the state of a set, and its plan without objects. The copy has what is known about the objects.
+func (r *Reconciler) newPlan(ctx context.Context, mr *resourcesv1alpha1.ManagedResource) (*pass, *plan.Plan, error) {
 	refusal, err := r.refusal(ctx, mr.Namespace)
 	if apierrors.IsNotFound(err) { // the user will create the Namespace with the set, and it will need the labels
 		refusal, err = r.Limits.RefuseSet(mr.Namespace, nil), nil
@@ -58,8 +58,8 @@ func (r *Reconciler) newPreview(ctx context.Context, mr *resourcesv1alpha1.Manag
 	return p, &plan.Plan{Namespace: mr.Namespace, Name: mr.Name, Generation: mr.Generation, Problem: refusal}, nil
 }
 
-// loadPreview reads the set's Secrets. If one is missing, or the controller may not read it, the plan shows that nothing would be done.
-func (r *Reconciler) loadPreview(ctx context.Context, p *pass, computed *plan.Plan, removesSet, otherRights bool) error {
+// loadPlan reads the set's Secrets. If one is missing, or the controller may not read it, the plan shows that nothing would be done.
+func (r *Reconciler) loadPlan(ctx context.Context, p *pass, computed *plan.Plan, removesSet, otherRights bool) error {
 	if removesSet || computed.Problem != "" {
 		return nil
 	}
@@ -78,10 +78,10 @@ func (r *Reconciler) loadPreview(ctx context.Context, p *pass, computed *plan.Pl
 	return nil
 }
 
-// preview adds what would be done with every object, in the order in which the objects would be processed. It sends only reads and
+// planObjects adds what would be done with every object, in the order in which the objects would be processed. It sends only reads and
 // dry-run requests to the target. RemovesSet is true if the objects of the set would be deleted or kept, and the finalizer removed.
 // OtherRights is true if the requests are not made with the rights of the controller.
-func (r *Reconciler) preview(ctx context.Context, p *pass, computed *plan.Plan, removesSet, otherRights bool) {
+func (r *Reconciler) planObjects(ctx context.Context, p *pass, computed *plan.Plan, removesSet, otherRights bool) {
 	if computed.Problem != "" {
 		return
 	}
@@ -122,34 +122,34 @@ func (p *pass) comparisons() []engine.Task {
 	return tasks
 }
 
-// setPreview is the effect of the next step on a set as a whole.
-type setPreview struct {
+// setPlan is the effect of the next step on a set as a whole.
+type setPlan struct {
 	// removesSet is true if the objects of the set would be deleted or kept, and the finalizer removed.
 	removesSet bool
 	// problem is the reason why nothing would be done, remark further information; empty otherwise.
 	problem, remark string
 }
 
-// previewSet returns the effect of a reconciliation on the given set, as if no annotation requested a plan.
-func (c Class) previewSet(mr *resourcesv1alpha1.ManagedResource) setPreview {
+// planStep returns the effect of a reconciliation on the given set, as if no annotation requested a plan.
+func (c Class) planStep(mr *resourcesv1alpha1.ManagedResource) setPlan {
 	switch c.next(mr) {
 	case stepWait:
-		return setPreview{problem: fmt.Sprintf("the set waits: it has the annotation %s=%s",
+		return setPlan{problem: fmt.Sprintf("the set waits: it has the annotation %s=%s",
 			resourcesv1alpha1.GardenerOperation, resourcesv1alpha1.OperationWaitForState)}
 	case stepIgnore:
-		return setPreview{problem: fmt.Sprintf("the set is ignored: it has the annotation %s", resourcesv1alpha1.Ignore)}
+		return setPlan{problem: fmt.Sprintf("the set is ignored: it has the annotation %s", resourcesv1alpha1.Ignore)}
 	case stepNone:
-		return setPreview{problem: c.notServedReason(mr)}
+		return setPlan{problem: c.notServedReason(mr)}
 	case stepPlan:
-		return setPreview{
+		return setPlan{
 			removesSet: !c.responsible(mr),
 			remark:     fmt.Sprintf("the set has the annotation %s: nothing of this is done while it is there", resourcesv1alpha1.Plan),
 		}
 	case stepRemove:
-		return setPreview{removesSet: true}
+		return setPlan{removesSet: true}
 	case stepApply:
 	}
-	return setPreview{}
+	return setPlan{}
 }
 
 // notServedReason returns why this instance does not process a set.
@@ -158,7 +158,8 @@ func (c Class) notServedReason(mr *resourcesv1alpha1.ManagedResource) string {
 	case mr.DeletionTimestamp != nil:
 		return "the set is being deleted, and it has the finalizer of another controller or none"
 	case c.responsible(mr):
-		return "another controller holds the set and lets go of it first, which deletes its objects unless spec.keepObjects is set; then they are made anew"
+		return "another controller holds the set and lets go of it first, which deletes its objects unless spec.keepObjects is set; then they " +
+			"are made anew"
 	}
 	return fmt.Sprintf("the set is of class %q, and this is about the controller of class %q", classOf(mr), string(c))
 }

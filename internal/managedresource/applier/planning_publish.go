@@ -30,8 +30,9 @@ func (r *Reconciler) planSet(ctx context.Context, mr *resourcesv1alpha1.ManagedR
 	s := r.memory.Get(client.ObjectKeyFromObject(mr))
 	s.Invalidate() // so that the next apply compares everything
 	if _, malformed := plan.Asked(mr); malformed {
-		r.Events.planFault(mr, s, ReasonPlanAnnotationMalformed, fmt.Sprintf("Annotation %s has value %q, which is neither true nor false; the set is planned and not applied",
-			resourcesv1alpha1.Plan, mr.Annotations[resourcesv1alpha1.Plan]))
+		r.Events.planFault(mr, s, ReasonPlanAnnotationMalformed,
+			fmt.Sprintf("Annotation %s has value %q, which is neither true nor false; the set is planned and not applied",
+				resourcesv1alpha1.Plan, mr.Annotations[resourcesv1alpha1.Plan]))
 	}
 	if pause := s.NextPlan.Sub(r.Clock.Now()); pause > 0 && !asked {
 		return ctrl.Result{RequeueAfter: pause}, nil
@@ -44,14 +45,14 @@ func (r *Reconciler) planNow(ctx context.Context, mr *resourcesv1alpha1.ManagedR
 	bounded, cancel := context.WithTimeoutCause(ctx, deadlineCap, errors.New("the time for one plan is over"))
 	defer cancel()
 	began := r.Clock.Now()
-	p, computed, err := r.newPreview(ctx, mr)
+	p, computed, err := r.newPlan(ctx, mr)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
 	const otherRights = false
 	removesSet := !r.Class.responsible(mr)
 	r.SecretVersions.Use(p.name, SecretNames(mr)) // before they are read, so that no later change is missed
-	if err := r.loadPreview(bounded, p, computed, removesSet, otherRights); err != nil {
+	if err := r.loadPlan(bounded, p, computed, removesSet, otherRights); err != nil {
 		if ctx.Err() == nil { // otherwise the process ends
 			r.Events.planFault(mr, s, resourcesv1alpha1.ConditionCannotReadSecret, err.Error())
 		}
@@ -63,7 +64,7 @@ func (r *Reconciler) planNow(ctx context.Context, mr *resourcesv1alpha1.ManagedR
 	if computed.Problem == "" {
 		r.Watcher.Use(bounded, p.name, r.needs(p))
 	}
-	r.preview(bounded, p, computed, removesSet, otherRights)
+	r.planObjects(bounded, p, computed, removesSet, otherRights)
 	if ctx.Err() != nil {
 		return ctrl.Result{}, fmt.Errorf("stop: %w", context.Cause(ctx))
 	}

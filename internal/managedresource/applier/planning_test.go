@@ -182,7 +182,8 @@ func TestANewSetWithThePlanAnnotationIsNotApplied(t *testing.T) {
 	e.Expect(found.OwnerReferences[0].UID).To(Equal(mr.UID))
 	e.Expect(mr.Finalizers).To(BeEmpty())
 	e.Expect(mr.Status).To(BeComparableTo(resourcesv1alpha1.ManagedResourceStatus{}))
-	e.Eventually(func() []string { return eventsOf(e, "mr", "Planned") }).WithTimeout(Patience).Should(ConsistOf(`8 to create (see plan.txt in ConfigMap "mr-plan")`))
+	e.Eventually(func() []string { return eventsOf(e, "mr", "Planned") }).WithTimeout(Patience).
+		Should(ConsistOf(`8 to create (see plan.txt in ConfigMap "mr-plan")`))
 
 	e.Restart(nil)
 	e.Requests.Reset()
@@ -216,7 +217,8 @@ func secretManifest(e *Env, value string) string {
 }
 
 func service(e *Env, name, metadata string) string {
-	return fmt.Sprintf("apiVersion: v1\nkind: Service\nmetadata: {name: %s, namespace: %s%s}\nspec: {selector: {app: web}, ports: [{port: 80}]}", name, e.Namespace, metadata)
+	return fmt.Sprintf("apiVersion: v1\nkind: Service\nmetadata: {name: %s, namespace: %s%s}\n"+
+		"spec: {selector: {app: web}, ports: [{port: 80}]}", name, e.Namespace, metadata)
 }
 
 func TestEveryActionInOnePlan(t *testing.T) {
@@ -225,9 +227,11 @@ func TestEveryActionInOnePlan(t *testing.T) {
 		c.Espalier.ManagedResource.Namespaces = &config.EspalierNamespaces{Objects: nil, ClusterScoped: ptr.To(true)}
 	}})
 	e.Set("mr",
-		e.ConfigMap("changed", "1"), e.ConfigMap("same", "1"), e.ConfigMap("deleted", "1"), e.ConfigMap("released", "1"), e.ConfigMap("finalized", "1"),
+		e.ConfigMap("changed", "1"), e.ConfigMap("same", "1"), e.ConfigMap("deleted", "1"), e.ConfigMap("released", "1"), e.ConfigMap("finalized",
+			"1"),
 		e.ConfigMap("kept", "1", "annotations: {resources.gardener.cloud/keep-object: 'true'}"),
-		e.ConfigMap("replaced", "1")+"immutable: true\n", secretManifest(e, secretValue), e.ConfigMap("vanished", "1"), e.ConfigMap("tampered", "1"),
+		e.ConfigMap("replaced", "1")+"immutable: true\n", secretManifest(e, secretValue), e.ConfigMap("vanished", "1"), e.ConfigMap("tampered",
+			"1"),
 		service(e, "invalid", ""),
 	)
 	e.AwaitApplied("mr", succeeded)
@@ -256,8 +260,10 @@ func TestEveryActionInOnePlan(t *testing.T) {
 	})
 
 	e.Secret("mr",
-		e.ConfigMap("changed", "2"), e.ConfigMap("same", "1"), e.ConfigMap("released", "1", "annotations: {resources.gardener.cloud/mode: Ignore}"),
-		e.ConfigMap("replaced", "2")+"immutable: true\n", secretManifest(e, secretValue+"4711"), e.ConfigMap("vanished", "1"), e.ConfigMap("tampered", "1"),
+		e.ConfigMap("changed", "2"), e.ConfigMap("same", "1"), e.ConfigMap("released", "1",
+			"annotations: {resources.gardener.cloud/mode: Ignore}"),
+		e.ConfigMap("replaced", "2")+"immutable: true\n", secretManifest(e, secretValue+"4711"), e.ConfigMap("vanished",
+			"1"), e.ConfigMap("tampered", "1"),
 		strings.Replace(service(e, "invalid", ""), "port: 80", "port: 99999", 1),
 		e.ConfigMap("new", "1"), e.ConfigMap("found", "1"), e.ConfigMap("taken", "2"),
 		"apiVersion: no.such/v1\nkind: Thing\nmetadata: {name: unserved}",
@@ -265,14 +271,17 @@ func TestEveryActionInOnePlan(t *testing.T) {
 		strings.Replace(e.ConfigMap("inside", "1"), "namespace: "+e.Namespace, "namespace: "+e.Namespace+"-more", 1),
 		strings.Replace(e.ConfigMap("nowhere", "1"), "namespace: "+e.Namespace, "namespace: "+e.Namespace+"-less", 1),
 		"apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: pears.plan.example.com}\n"+
-			"spec: {group: plan.example.com, names: {kind: Pear, listKind: PearList, plural: pears, singular: pear}, scope: Namespaced, versions: [{name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object}}}]}",
+			"spec: {group: plan.example.com, names: {kind: Pear, listKind: PearList, plural: pears, singular: pear}, scope: Namespaced, "+
+			"versions: [{name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object}}}]}",
 		fmt.Sprintf("apiVersion: plan.example.com/v1\nkind: Pear\nmetadata: {name: pear, namespace: %s}", e.Namespace),
 	)
 	found := awaitPlan(e, "mr", showsActions(
 		"adopt ConfigMap found", "adopt ConfigMap taken", "change ConfigMap changed", "change ConfigMap tampered", "change Secret login",
 		"create ConfigMap inside", "create ConfigMap new", "create ConfigMap vanished", "create CustomResourceDefinition pears.plan.example.com",
-		"create Namespace "+e.Namespace+"-more", "create Pear pear", "delete ConfigMap deleted", "delete ConfigMap finalized", "keep ConfigMap kept",
-		"refused ConfigMap nowhere", "refused Service invalid", "refused Thing unserved", "release ConfigMap released", "replace ConfigMap replaced", "unchanged ConfigMap same",
+		"create Namespace "+e.Namespace+"-more", "create Pear pear", "delete ConfigMap deleted", "delete ConfigMap finalized",
+		"keep ConfigMap kept",
+		"refused ConfigMap nowhere", "refused Service invalid", "refused Thing unserved", "release ConfigMap released", "replace ConfigMap "+
+			"replaced", "unchanged ConfigMap same",
 	))
 	p := &published{}
 	e.Expect(json.Unmarshal([]byte(found.Data["plan.json"]), p)).To(Succeed())
@@ -301,7 +310,10 @@ func TestEveryActionInOnePlan(t *testing.T) {
 	e.Expect(p.of("invalid").Note).To(ContainSubstring("spec.ports[0].port: Invalid value: 99999"))
 	e.Expect(p.of("replaced").Note).To(ContainSubstring("field is immutable when `immutable` is set"))
 	e.Expect(p.of("unserved").Note).To(ContainSubstring("no matches for kind"))
-	e.Expect(p.of("login").Fields).To(Equal([]struct{ Path, Old, New, Masked string }{{Path: "data.password", Masked: fmt.Sprintf("changed (%d bytes → %d bytes)", len(secretValue), len(secretValue)+4)}}))
+	e.Expect(p.of("login").Fields).To(Equal([]struct {
+		Path, Old, New,
+		Masked string
+	}{{Path: "data.password", Masked: fmt.Sprintf("changed (%d bytes → %d bytes)", len(secretValue), len(secretValue)+4)}}))
 	e.Expect(p.of("changed").Fields).To(Equal([]struct{ Path, Old, New, Masked string }{{Path: "data.key", Old: `"1"`, New: `"2"`}}))
 
 	writes, trials := seen.seen()
@@ -391,7 +403,8 @@ func TestThePlanOfASetThatMovesToAnotherClassIsRemoved(t *testing.T) {
 				mr.Spec.Class = ptr.To("other")
 			})
 			e.Eventually(func() *corev1.ConfigMap { return readPlan(e, "mr") }).WithTimeout(Patience).Should(BeNil())
-			e.Eventually(func() map[string]string { return e.Get("mr").Annotations }).WithTimeout(Patience).ShouldNot(HaveKey("espalier.dev/planned"))
+			e.Eventually(func() map[string]string { return e.Get("mr").Annotations }).WithTimeout(Patience).
+				ShouldNot(HaveKey("espalier.dev/planned"))
 			e.Eventually(func() []string { return e.Get("mr").Finalizers }).WithTimeout(Patience).Should(BeEmpty())
 		})
 	}
@@ -408,7 +421,8 @@ func TestThePlanOfTheOtherInstanceIsKept(t *testing.T) {
 	awaitPlan(e, "mr", func(g Gomega, p *published) { g.Expect(p.ManagedResource.Generation).To(Equal(mr.Generation)) })
 	e.Fence()
 	awaitPlan(e, "mr", func(g Gomega, p *published) { g.Expect(p.ManagedResource.Generation).To(Equal(mr.Generation)) })
-	e.Eventually(func() map[string]string { return e.Get("mr").Annotations }).WithTimeout(Patience).Should(HaveKeyWithValue("espalier.dev/planned", "mr-plan"))
+	e.Eventually(func() map[string]string { return e.Get("mr").Annotations }).WithTimeout(Patience).
+		Should(HaveKeyWithValue("espalier.dev/planned", "mr-plan"))
 }
 
 // Each attempt sends dry-run requests for the whole set.
@@ -459,7 +473,8 @@ func TestAPlanReportsAnUnreadableSecret(t *testing.T) {
 
 	respond(apierrors.NewForbidden(schema.GroupResource{Resource: "secrets"}, "mr", errors.New("synthetic")))
 	awaitPlan(e, "mr", func(g Gomega, p *published) {
-		g.Expect(p.Problem).To(And(HavePrefix(fmt.Sprintf("could not read secret '%s/mr': ", e.Namespace)), HaveSuffix("is forbidden: synthetic")))
+		g.Expect(p.Problem).To(And(HavePrefix(fmt.Sprintf("could not read secret '%s/mr': ", e.Namespace)),
+			HaveSuffix("is forbidden: synthetic")))
 	})
 	respond(nil)
 	awaitPlan(e, "mr", showsActions("create ConfigMap one"))
@@ -468,7 +483,10 @@ func TestAPlanReportsAnUnreadableSecret(t *testing.T) {
 func TestAForeignConfigMapIsNotTouched(t *testing.T) {
 	t.Parallel()
 	e := New(t, Options{})
-	foreign := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: e.Namespace, Name: "mr-plan"}, Data: map[string]string{"mine": "yes"}}
+	foreign := &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Namespace: e.Namespace, Name: "mr-plan"},
+		Data:       map[string]string{"mine": "yes"},
+	}
 	e.Expect(e.Source.Create(e.Ctx, foreign)).To(Succeed())
 	plannedSet(e, "mr", e.ConfigMap("one", "1"))
 	e.Eventually(func() []string { return eventsOf(e, "mr", "PlanNotPublished") }).WithTimeout(Patience).
@@ -490,7 +508,8 @@ func TestAnInvalidValueOfTheAnnotationRequestsAPlan(t *testing.T) {
 	e.Expect(e.Source.Create(e.Ctx, mr)).To(Succeed())
 	awaitPlan(e, "mr", showsActions("create ConfigMap one"))
 	e.Eventually(func() []string { return eventsOf(e, "mr", "PlanAnnotationMalformed") }).WithTimeout(Patience).
-		Should(ConsistOf(`Annotation espalier.dev/plan has value "of course", which is neither true nor false; the set is planned and not applied`))
+		Should(ConsistOf(`Annotation espalier.dev/plan has value "of course", which is neither true nor false; the set is planned and not ` +
+			`applied`))
 	e.Expect(e.LiveConfigMap("one")).To(BeNil())
 	changed(e, "mr", planAs("false"))
 	e.AwaitApplied("mr", succeeded)
@@ -552,7 +571,8 @@ func TestAFaultThatPreventsThePlanIsReported(t *testing.T) {
 	})
 	e.Secret("mr", e.ConfigMap("one", "1"), "foo: [1, 2")
 	awaitPlan(e, "mr", showsActions("create ConfigMap one"))
-	e.Expect(readPlan(e, "mr").Data["plan.txt"]).To(ContainSubstring(fmt.Sprintf("! Could not decode resource at index 1 in 'objects.yaml' in secret '%s/mr'", e.Namespace)))
+	e.Expect(readPlan(e, "mr").Data["plan.txt"]).
+		To(ContainSubstring(fmt.Sprintf("! Could not decode resource at index 1 in 'objects.yaml' in secret '%s/mr'", e.Namespace)))
 }
 
 func TestABigPlanFitsIntoAConfigMap(t *testing.T) {
@@ -585,14 +605,21 @@ func TestABigPlanFitsIntoAConfigMap(t *testing.T) {
 func TestThePlanReportsMissingRights(t *testing.T) {
 	t.Parallel()
 	e := New(t, Options{})
-	plannedSet(e, "mr", e.ConfigMap("one", "1"), fmt.Sprintf("apiVersion: v1\nkind: Event\nmetadata: {name: e, namespace: %s}\ninvolvedObject: {namespace: %s}", e.Namespace, e.Namespace),
+	plannedSet(e, "mr", e.ConfigMap("one", "1"),
+		fmt.Sprintf("apiVersion: v1\nkind: Event\nmetadata: {name: e, namespace: %s}\ninvolvedObject: {namespace: %s}", e.Namespace, e.Namespace),
 		fmt.Sprintf("apiVersion: coordination.k8s.io/v1\nkind: Lease\nmetadata: {name: lease, namespace: %s}", e.Namespace))
 	e.Expect(e.Source.Create(e.Ctx, &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", "metadata": map[string]any{"name": "read-leases", "namespace": e.Namespace},
-		"rules": []any{map[string]any{"apiGroups": []any{"coordination.k8s.io"}, "resources": []any{"leases"}, "verbs": []any{"get", "list", "watch"}}},
+		"rules": []any{map[string]any{
+			"apiGroups": []any{"coordination.k8s.io"}, "resources": []any{"leases"},
+			"verbs": []any{"get", "list", "watch"},
+		}},
 	}})).To(Succeed())
 	e.Expect(e.Source.Create(e.Ctx, &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding", "metadata": map[string]any{"name": "read-leases", "namespace": e.Namespace},
+		"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding", "metadata": map[string]any{
+			"name":      "read-leases",
+			"namespace": e.Namespace,
+		},
 		"roleRef":  map[string]any{"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "read-leases"},
 		"subjects": []any{map[string]any{"kind": "ServiceAccount", "namespace": e.Namespace, "name": "managedresource-controller"}},
 	}})).To(Succeed())

@@ -21,8 +21,8 @@ activity() {
   for condition in ResourcesApplied ResourcesHealthy ResourcesProgressing=False; do
     kubectl -n dashboard-check wait managedresource/activity --for="condition=$condition" --timeout=60s
   done
-  kubectl -n dashboard-check patch configmap activity --type=merge --patch='{"data":{"changed-by":"somebody"}}'
-  kubectl -n dashboard-check wait configmap/activity --for='jsonpath={.data.changed-by}=nobody' --timeout=30s
+  kubectl -n dashboard-check patch configmap activity --type=merge --patch='{"data":{"changed-by":"another-client"}}'
+  kubectl -n dashboard-check wait configmap/activity --for='jsonpath={.data.changed-by}=no-client' --timeout=30s
   kubectl -n dashboard-check delete managedresource activity --timeout=60s
 }
 

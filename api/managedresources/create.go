@@ -90,8 +90,8 @@ func CreateForSeed(ctx context.Context, c client.Client, namespace, name string,
 	return Create(ctx, c, namespace, name, labels, true, ClassSeed, data, &keepObjects, nil, nil)
 }
 
-// CreateForShoot is Create for objects that go into a shoot: default class, Secret name with prefix, labelled with who
-// created it, every object protected from the shoot's clean-up.
+// CreateForShoot is Create for objects that go into a shoot: default class, Secret name with prefix, labelled with its
+// creator, every object protected from the shoot's clean-up.
 func CreateForShoot(ctx context.Context, c client.Client, namespace, name, origin string, keepObjects bool, data map[string][]byte) error {
 	labels := map[string]string{LabelKeyOrigin: origin}
 	return Create(ctx, c, namespace, name, labels, true, "", data, &keepObjects, noCleanupLabels(), nil)

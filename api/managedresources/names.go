@@ -2,7 +2,7 @@ package managedresources
 
 // Set by this package on the ManagedResources that it creates.
 const (
-	// LabelKeyOrigin is a label on the ManagedResources of CreateForShoot. Value: who created them, such as
+	// LabelKeyOrigin is a label on the ManagedResources of CreateForShoot. Value: the program that created them, such as
 	// LabelValueGardener. Missing: nothing is known about it.
 	LabelKeyOrigin = "origin"
 	// LabelValueGardener is the value of LabelKeyOrigin on what belongs to Gardener itself.

@@ -76,7 +76,7 @@ func mayNotImport(l layout, file goFile, target string) string {
 
 	switch {
 	case inside("cmd", target):
-		return "a main package is nobody's library"
+		return "a main package is not a library"
 	case inside("api", file.path) && internal:
 		return "api is public and stands alone"
 	case inside("test", file.path) || inside("hack", file.path):

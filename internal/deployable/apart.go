@@ -14,7 +14,7 @@ const TargetKey = "kubeconfig"
 // HasTarget is true if source and target may be two clusters.
 func (b Binary) HasTarget() bool { return b.ConfigApart != "" }
 
-// TargetSecret is the Secret in the source that holds the credentials for the target. Who installs the binary makes it.
+// TargetSecret is the Secret in the source that holds the credentials for the target. The user who installs the binary creates it.
 func (b Binary) TargetSecret() string { return b.object() + "-target" }
 
 // IsForTarget is true for roles that the binary needs in the target; the others it needs in the source.

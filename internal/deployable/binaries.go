@@ -263,7 +263,7 @@ const ShippedImages = `images: {repository: ` + config.DefaultImageRepository + 
 // selfManaged registers the webhooks at the Service, which API servers of another cluster cannot reach.
 const selfManaged = `{selfManaged: {}}`
 
-// AddressMissing stands in ConfigApart where only who installs a server knows how API servers of the target reach it. No
+// AddressMissing stands in ConfigApart where only the user who installs a server knows how API servers of the target reach it. No
 // server starts with it, and so none registers webhooks that would not be reached, which would hold up the whole target.
 const AddressMissing = "say here how API servers of the target reach this server, as https://host:port"
 

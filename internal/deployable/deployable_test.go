@@ -81,8 +81,8 @@ func TestConfigurationsAreValidWithoutWarning(t *testing.T) {
 	}
 }
 
-// TestConfigurationsForTwoClustersNameTheMountedKubeconfig holds that all but one are complete: only who installs
-// webhook-server knows its address, so it starts with none, and registers nothing that cannot be reached.
+// TestConfigurationsForTwoClustersNameTheMountedKubeconfig holds that all but one are complete: only the user who
+// installs webhook-server knows its address, so it starts with none, and registers nothing that cannot be reached.
 func TestConfigurationsForTwoClustersNameTheMountedKubeconfig(t *testing.T) {
 	for _, each := range deployable.All() {
 		if !each.HasTarget() {

@@ -101,7 +101,7 @@ func TestAProcessThatWaitsEndsAtASignal(t *testing.T) {
 func TestAProcessInAClusterDoesNotWaitForAnotherMistake(t *testing.T) {
 	s := servers(t)
 	g := NewWithT(t)
-	unknown := userFile(t, s.Source, &clientcmdapi.AuthInfo{Token: "nobody's"})
+	unknown := userFile(t, s.Source, &clientcmdapi.AuthInfo{Token: "of no user"})
 	p := start(t, roleGardener, configIn("garden", ""), "KUBECONFIG="+unknown, inCluster)
 	code, last := p.ends(t)
 	g.Expect(code).To(Equal(1))

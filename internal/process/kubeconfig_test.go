@@ -49,7 +49,7 @@ func TestSupportedUsersOfAKubeconfigAreUsed(t *testing.T) {
 		user string
 		want func(*rest.Config)
 	}{
-		"nobody":   {user: `{}`, want: func(*rest.Config) {}},
+		"no user":  {user: `{}`, want: func(*rest.Config) {}},
 		"a token":  {user: `{token: abc}`, want: func(c *rest.Config) { c.BearerToken = "abc" }},
 		"password": {user: `{username: a, password: b}`, want: func(c *rest.Config) { c.Username, c.Password = "a", "b" }},
 		"certificate and key": {user: `{client-certificate-data: Yw==, client-key-data: aw==}`, want: func(c *rest.Config) {

@@ -142,7 +142,7 @@ func find[T any](m *Mapper, group string, look func(meta.RESTMapper) (T, error))
 }
 
 // discover returns what is known, unless the caller names it as not enough and it may be asked for again. Else it asks the
-// server; others who need the answer too wait for it.
+// server; other callers that need the answer wait for it.
 func (m *Mapper) discover(notEnough *discovered, group string) (*discovered, error) {
 	known, resets := m.current()
 	if known != nil && (notEnough == nil || known.resets == resets && (known != notEnough || !m.tooOld(known, group))) {

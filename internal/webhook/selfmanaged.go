@@ -11,8 +11,8 @@ import (
 	"github.com/espalier-dev/espalier/internal/webhook/registrations"
 )
 
-// Who manages its certificates itself needs, in its own namespace, its Secret and the lease of who writes it, and in the
-// cluster whose API server calls it, its webhook configurations.
+// A server that manages its certificates itself needs, in its own namespace, its Secret and the lease of the replica that writes it, and
+// in the cluster whose API server calls it, its webhook configurations.
 // +kubebuilder:rbac:groups="",resources=secrets,verbs=create,namespace=espalier-system,roleName=espalier-webhook-server-selfmanaged
 // +kubebuilder:rbac:groups="",resources=secrets,resourceNames=espalier-webhook-server,verbs=get;list;watch;update,namespace=espalier-system,roleName=espalier-webhook-server-selfmanaged
 // +kubebuilder:rbac:groups=coordination.k8s.io,resources=leases,verbs=create,namespace=espalier-system,roleName=espalier-webhook-server-selfmanaged

@@ -17,7 +17,7 @@ import (
 // Runner runs a binary within a test, again and again. Nothing is remembered of the last run, as far as that is possible in one
 // process.
 type Runner struct {
-	// Test is whose end is the binary's, at the latest.
+	// Test is the test at whose end the binary ends, at the latest.
 	Test *testing.T
 	// Setup is what it connects with. A log without sink is discarded.
 	Setup func() *process.Setup

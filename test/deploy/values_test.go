@@ -184,7 +184,7 @@ func TestWrongValuesAreRefused(t *testing.T) {
 		"an unknown pull policy":          {"image: {pullPolicy: Sometimes}", "value must be one of 'Always', 'IfNotPresent', 'Never'"},
 		"a digest that is none":           {"csrApprover: {image: {digest: v1}}", "does not match pattern"},
 		"fewer replicas than none":        {"csrApprover: {replicas: -1}", "minimum"},
-		"a target for who knows none":     {"projectController: {targetKubeconfigSecret: a}", "'targetKubeconfigSecret' not allowed"},
+		"a target of an only cluster":     {"projectController: {targetKubeconfigSecret: a}", "'targetKubeconfigSecret' not allowed"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := template(t, namespace, parse(t, tc.values))

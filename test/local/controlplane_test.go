@@ -177,7 +177,7 @@ func userOf(ctx context.Context, config *rest.Config) (string, error) {
 	}
 	review, err := clients.AuthenticationV1().SelfSubjectReviews().Create(ctx, &authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{})
 	if err != nil {
-		return "", fmt.Errorf("ask who I am: %w", err)
+		return "", fmt.Errorf("review own user: %w", err)
 	}
 	return review.Status.UserInfo.Username, nil
 }

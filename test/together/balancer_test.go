@@ -100,7 +100,7 @@ func (b *balancer) choose(useless *replica) *replica {
 
 // dial connects to a replica.
 func (b *balancer) dial() (net.Conn, *replica, error) {
-	err := errors.New("nobody is ready")
+	err := errors.New("no replica is ready")
 	var chosen *replica
 	for range 2 { // each of the two replicas
 		if chosen = b.choose(chosen); chosen == nil {

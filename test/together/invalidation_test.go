@@ -71,7 +71,7 @@ func (s scene) token(name string) string {
 	return string(secret.Data["token"])
 }
 
-// user returns whom the API server takes the bearer of a token for, empty if for no user.
+// user returns the user as which the API server authenticates a token, empty if as none.
 func (s scene) user(bearer string) string {
 	s.T.Helper()
 	config := rest.AnonymousClientConfig(s.Servers.Source.Config)

@@ -23,7 +23,7 @@ type load struct {
 	asked, failed atomic.Int64
 	// warned is true if a client that gets a failure from now on must not get another one for its next requests.
 	warned atomic.Bool
-	// again counts the failures of those who had met one, and were warned, before they asked.
+	// again counts the failures of clients that had received one, and were warned, before they sent the request.
 	again   atomic.Int64
 	cancel  context.CancelFunc
 	running sync.WaitGroup

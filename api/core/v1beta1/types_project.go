@@ -165,7 +165,7 @@ type ProjectStatus struct {
 	// StaleSinceTimestamp is when the project was first found unused; nil if it is in use.
 	// +optional
 	StaleSinceTimestamp *metav1.Time `json:"staleSinceTimestamp,omitempty"`
-	// StaleAutoDeleteTimestamp is when the project will be deleted if nobody uses it until then; nil if no such date is set.
+	// StaleAutoDeleteTimestamp is when the project will be deleted unless it is used until then; nil if no such date is set.
 	// +optional
 	StaleAutoDeleteTimestamp *metav1.Time `json:"staleAutoDeleteTimestamp,omitempty"`
 	// LastActivityTimestamp is when something that counts as use was last created, changed or deleted in the project.

@@ -18,9 +18,9 @@ const (
 	GardenerOperation = "gardener.cloud/operation"
 	// OperationReconcile asks for one reconciliation. The controller removes the annotation when it starts.
 	OperationReconcile = "reconcile"
-	// OperationRestore asks for a reconciliation. The annotation stays; who has set it removes it.
+	// OperationRestore asks for a reconciliation. The annotation stays; the client that has set it removes it.
 	OperationRestore = "restore"
-	// OperationMigrate asks for a reconciliation. The annotation stays; who has set it removes it.
+	// OperationMigrate asks for a reconciliation. The annotation stays; the client that has set it removes it.
 	OperationMigrate = "migrate"
 	// OperationWaitForState makes the controller leave the ManagedResource alone until the annotation is gone.
 	OperationWaitForState = "wait-for-state"

@@ -1,6 +1,6 @@
 package v1alpha1
 
-// Set by users and controllers on Secrets, to say who shall take care of them.
+// Set by users and controllers on Secrets, to name the controller that handles them.
 const (
 	// ResourcePurpose is a label on Secrets. Values: PurposeTokenRequestor, PurposeTokenInvalidator; others have no effect.
 	// Missing: neither the token requestor nor the webhook that invalidates tokens looks at the Secret.
@@ -38,7 +38,7 @@ const (
 
 // Annotations that users of Espalier set on Secrets for the token requestor. Gardener does not know them.
 const (
-	// TokenAudiences are whom the token is for. Value: audiences separated by commas. Missing: as the process is configured.
+	// TokenAudiences are the audiences of the token. Value: audiences separated by commas. Missing: as the process is configured.
 	TokenAudiences = "espalier.dev/token-audiences"
 	// RenewToken, with any value that is not false: the token is renewed at once, and the annotation removed with it.
 	// Missing: the token is renewed when it is time.

@@ -151,7 +151,7 @@ func TestAClockThatIsWrongForAWhile(t *testing.T) {
 			g.Expect(shown().Equal(before.serving.certificate)).To(BeTrue(), "what is valid is remembered")
 			w.work(k)
 			_, after := w.secret()
-			g.Expect(after.authority).To(Equal(before.authority), "nobody must learn of another one")
+			g.Expect(after.authority).To(Equal(before.authority), "no client must learn of another one")
 			g.Expect(valid(after.serving.certificate, at(time.Minute))).To(BeTrue())
 			g.Expect(trusts([]byte(w.bundles()[0]), after.serving.certificate, at(time.Minute))).To(Succeed())
 

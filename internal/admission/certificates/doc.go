@@ -2,7 +2,7 @@
 // help: an authority and a certificate signed by it in one Secret, and that authority in the CA bundle of the webhook
 // configurations. Both are replaced after two thirds of their validity, and no request fails meanwhile.
 //
-// # Who does what
+// # Duties of the replicas
 //
 // Every replica watches the Secret, that one only, and serves from it. One replica, which holds a lease of the Keeper's
 // own, writes Secret and configurations; the others only read. The lease keeps replicas from working against each other,

@@ -40,7 +40,7 @@ type Lease struct {
 	Duration, RenewDeadline, RetryPeriod time.Duration
 }
 
-// Options say which certificates are kept, and for whom.
+// Options define which certificates are kept, and for which servers.
 type Options struct {
 	// Own is the cluster with the Secret and the Lease; Called is the one whose API servers call the webhooks, where the
 	// configurations are.
@@ -49,7 +49,7 @@ type Options struct {
 	Namespace, SecretName string
 	// FieldManager is the name under which managedFields record what is written.
 	FieldManager string
-	// Lease is who may write, one replica at a time.
+	// Lease is that of the replica that may write.
 	Lease Lease
 	// Hosts are the DNS names and IP addresses that the certificate is for. See ServiceHosts.
 	Hosts []string
@@ -143,7 +143,7 @@ func (k *Keeper) GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, error) 
 		newest.serving.certificate.NotBefore.Format(time.RFC3339), newest.serving.certificate.NotAfter.Format(time.RFC3339))
 }
 
-// NeedLeaderElection says that every replica reads the Secret. Who writes is decided by a lease of the Keeper's own.
+// NeedLeaderElection says that every replica reads the Secret. A lease of the Keeper's own decides which one writes.
 func (*Keeper) NeedLeaderElection() bool { return false }
 
 // Start serves what is in the Secret, and keeps it and the configurations while this replica has the lease, until the

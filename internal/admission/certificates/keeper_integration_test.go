@@ -244,7 +244,7 @@ func TestForeignChangesToConfigurations(t *testing.T) {
 			wantM, wantV := m.DeepCopy(), v.DeepCopy()
 			change(m, v)
 			m.Labels["team"], v.Labels["team"] = "gardeners", "gardeners"
-			m.Annotations, v.Annotations = map[string]string{"note": "of somebody"}, map[string]string{"note": "of somebody"}
+			m.Annotations, v.Annotations = map[string]string{"note": "of another user"}, map[string]string{"note": "of another user"}
 			g.Expect(w.admin.Update(t.Context(), m)).To(Succeed())
 			g.Expect(w.admin.Update(t.Context(), v)).To(Succeed())
 
@@ -256,7 +256,7 @@ func TestForeignChangesToConfigurations(t *testing.T) {
 			for _, labels := range []map[string]string{m.Labels, v.Labels} {
 				g.Expect(labels).To(Equal(map[string]string{"app": "hooks", "team": "gardeners"}))
 			}
-			g.Expect(m.Annotations).To(Equal(map[string]string{"note": "of somebody"}))
+			g.Expect(m.Annotations).To(Equal(map[string]string{"note": "of another user"}))
 		})
 	}
 }
@@ -356,7 +356,7 @@ func TestCertificatesAreRenewedWhileConfigurationsCannotBeReached(t *testing.T) 
 	}
 	_, announced := w.secret()
 	g.Expect(announced.next).NotTo(BeNil())
-	g.Expect(announced.authority).To(Equal(before.authority), "an authority that nobody trusts must not be used")
+	g.Expect(announced.authority).To(Equal(before.authority), "an authority that no client trusts must not be used")
 }
 
 func TestASecretDeletedByHand(t *testing.T) {

@@ -38,8 +38,8 @@ const (
 	nothing change = ""
 	// create makes an authority and a certificate: there is nothing that API servers could trust.
 	create change = "create"
-	// restore stores again what was served until a client deleted or broke the Secret, and announces a new authority: who
-	// deletes it wants a new one. So it does with what was served until a clock that is wrong has led to a new authority.
+	// restore stores again what was served until a client deleted or broke the Secret, and announces a new authority: a
+	// user who deletes it wants a new one. So it does with what was served until a clock that is wrong has led to a new authority.
 	restore change = "restore"
 	// announce makes the next authority, which is trusted from then on, but not used.
 	announce change = "announce"

@@ -83,7 +83,7 @@ func TestDial(t *testing.T) {
 
 func TestConfigurationsBeginWhenTheServerIsReachable(t *testing.T) {
 	g, w := NewWithT(t), newWorld(t)
-	away := errors.New("nobody answers")
+	away := errors.New("no server answers")
 	var bundles []string
 	k := w.keeper(nil, func(o *Options) {
 		o.Reachable = func(_ context.Context, bundle []byte) error {
@@ -95,7 +95,7 @@ func TestConfigurationsBeginWhenTheServerIsReachable(t *testing.T) {
 	g.Expect(w.admin.Create(t.Context(), mutating(w.name, nil))).To(Succeed())
 
 	_, err := k.step(t.Context())
-	g.Expect(err).To(MatchError("the webhook server cannot be reached yet: nobody answers"))
+	g.Expect(err).To(MatchError("the webhook server cannot be reached yet: no server answers"))
 	g.Expect(errors.Is(err, errUnreachable)).To(BeTrue())
 	_, s := w.secret()
 	g.Expect(bundles).To(Equal([]string{string(s.bundle())}), "it is asked once for both, with what API servers would trust")
@@ -140,7 +140,7 @@ func TestTheServerIsAskedForEverySecond(t *testing.T) {
 			if left < 0 {
 				return nil
 			}
-			return errors.New("nobody answers")
+			return errors.New("no server answers")
 		}
 	})
 	ctx, cancel := context.WithCancel(t.Context())
@@ -165,5 +165,5 @@ func TestTheServerIsAskedForEverySecond(t *testing.T) {
 	g.Eventually(asked).WithTimeout(30 * time.Second).Should(Receive())
 	g.Eventually(func() int { m, _ := w.configurations(); return len(m.Webhooks) }).WithTimeout(30 * time.Second).Should(Equal(2))
 	g.Expect(w.log.String()).To(ContainSubstring(`"msg"="Webhook configurations are not created yet; trying again" "reason"="the webhook ` +
-		`server cannot be reached yet: nobody answers" "after"="1s"`))
+		`server cannot be reached yet: no server answers" "after"="1s"`))
 }

@@ -437,7 +437,7 @@ func TestReplicasTakeTurns(t *testing.T) {
 	one.stop()
 	before := i.stored(g)
 	g.Eventually(func() string { return i.stored(g) }).WithTimeout(30*time.Second).WithPolling(20*time.Millisecond).
-		ShouldNot(Equal(before), "nobody took over")
+		ShouldNot(Equal(before), "no replica took over")
 	g.Eventually(func(g Gomega) { g.Expect(shown(two)).To(Equal(i.stored(g))) }).WithTimeout(30 * time.Second).
 		WithPolling(20 * time.Millisecond).Should(Succeed())
 

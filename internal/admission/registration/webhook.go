@@ -1,5 +1,5 @@
 // Package registration builds webhook configurations out of one declaration per webhook. It knows no webhook itself: each
-// family declares its own, says of whom they are served and which namespaces and objects they are meant for, and gets the
+// family declares its own, says which server serves them and which namespaces and objects they are meant for, and gets the
 // objects that an API server takes. Nothing here talks to a cluster.
 package registration
 
@@ -22,7 +22,7 @@ const (
 	Validating
 )
 
-// Webhook declares one entry of a webhook configuration, apart from who serves it and for which namespaces. All webhooks
+// Webhook declares one entry of a webhook configuration, apart from its server and its namespaces. All webhooks
 // have no side effects.
 type Webhook struct {
 	// Type says whether it changes or judges.

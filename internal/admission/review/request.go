@@ -36,7 +36,7 @@ type Request struct {
 	// Namespace is empty for cluster-scoped objects.
 	Namespace string
 	Operation Operation
-	// User is who asks.
+	// User is the user who sends the request.
 	User User
 	// Object and OldObject are JSON; nil if absent or null.
 	Object, OldObject []byte
@@ -45,7 +45,7 @@ type Request struct {
 	DryRun  bool
 }
 
-// User is who sends a request.
+// User is the user who sends a request.
 type User struct {
 	Name   string   `json:"username"`
 	UID    string   `json:"uid"`

@@ -23,7 +23,7 @@ const outsidePatience = time.Minute
 // can tell, by its Service or URL.
 type reachable struct {
 	server *serving.Server
-	// serverName is whom the certificate is for; outside is what API servers connect to.
+	// serverName is the name in the certificate; outside is what API servers connect to.
 	serverName, bindAddress, outside string
 	clock                            clock.PassiveClock
 	log                              logr.Logger

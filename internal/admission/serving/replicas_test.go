@@ -95,8 +95,8 @@ func startReplica(t *testing.T, certs string) *replica {
 	return r
 }
 
-// balancer forwards connections to replicas that are ready, one after the other. Like kube-proxy it asks now and then who
-// is ready, leaves connections alone that it has forwarded, and knows nothing of HTTP.
+// balancer forwards connections to replicas that are ready, one after the other. Like kube-proxy it checks now and then which
+// replicas are ready, leaves connections alone that it has forwarded, and knows nothing of HTTP.
 type balancer struct {
 	// retries makes it try another replica if one does not take a connection at all, which kube-proxy does not.
 	retries  bool
@@ -163,7 +163,7 @@ func (b *balancer) forward(connection net.Conn) {
 
 // dial connects to the next replica that is ready.
 func (b *balancer) dial() (upstream net.Conn, err error) {
-	err = errors.New("nobody is ready")
+	err = errors.New("no replica is ready")
 	first := int(b.next.Add(1))
 	for n := range b.replicas { // each once, whichever other clients connect meanwhile
 		i := (first + n) % len(b.replicas)

@@ -156,7 +156,7 @@ func (s *Server) Start(ctx context.Context) error {
 	return nil
 }
 
-// listen opens the port. HTTP/2 is offered, and who does not ask for it gets HTTP/1.1.
+// listen opens the port. HTTP/2 is offered, and clients that do not request it get HTTP/1.1.
 func (s *Server) listen(ctx context.Context, getCertificate GetCertificate) (net.Listener, error) {
 	var config net.ListenConfig
 	listener, err := config.Listen(ctx, "tcp", net.JoinHostPort(s.options.BindAddress, strconv.Itoa(s.options.Port)))

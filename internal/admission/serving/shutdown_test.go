@@ -82,7 +82,7 @@ func TestAManagerEndsWithReadinessFirst(t *testing.T) {
 		Should(BeTrue(), "the delay begins a moment after readiness has ended")
 	response, err := post(t.Context(), client, hook)
 	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(response.closes).To(BeFalse(), "nobody can have noticed yet")
+	g.Expect(response.closes).To(BeFalse(), "no client can have noticed yet")
 	fake.Step(time.Second)
 	response, err = post(t.Context(), client, hook)
 	g.Expect(err).NotTo(HaveOccurred())

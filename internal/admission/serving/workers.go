@@ -12,7 +12,7 @@ import (
 const workersPerProcessor = 8
 
 type workers struct {
-	// tasks is not buffered: who is not busy takes from it.
+	// tasks is not buffered: a worker that is not busy takes from it.
 	tasks chan *task
 }
 

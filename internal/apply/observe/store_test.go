@@ -77,7 +77,7 @@ func metaOf(name, version string, generation ...int64) metav1.ObjectMeta {
 	object := metav1.ObjectMeta{
 		Namespace: "shop", Name: name, ResourceVersion: version, UID: types.UID(name),
 		ManagedFields: []metav1.ManagedFieldsEntry{
-			{Manager: "somebody", Operation: "Update"}, {Manager: "kubelet", Operation: "Update", Subresource: "status"},
+			{Manager: "another-client", Operation: "Update"}, {Manager: "kubelet", Operation: "Update", Subresource: "status"},
 		},
 	}
 	for _, each := range generation {

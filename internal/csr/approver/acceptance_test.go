@@ -73,7 +73,7 @@ func TestInvalidRequestsAreDeniedForTheFirstReason(t *testing.T) {
 	organization := func(names ...string) func(*wish) {
 		return func(w *wish) { w.template.Subject.Organization = names }
 	}
-	anybody := func(name string) func(*wish) {
+	user := func(name string) func(*wish) {
 		return func(w *wish) { w.user, w.groups = name, []string{"system:masters"} }
 	}
 	noNames := func(w *wish) { w.template.DNSNames, w.template.IPAddresses = nil, nil }
@@ -83,9 +83,9 @@ func TestInvalidRequestsAreDeniedForTheFirstReason(t *testing.T) {
 		changes []func(*wish)
 		want    string
 	}{
-		"not a node": {[]func(*wish){anybody("alice")}, denied(`username "alice" is not prefixed with "system:node:"`)},
+		"not a node": {[]func(*wish){user("alice")}, denied(`username "alice" is not prefixed with "system:node:"`)},
 		"almost a node": {
-			[]func(*wish){anybody("system:nodes:n")}, denied(`username "system:nodes:n" is not prefixed with "system:node:"`),
+			[]func(*wish){user("system:nodes:n")}, denied(`username "system:nodes:n" is not prefixed with "system:node:"`),
 		},
 		"no names": {[]func(*wish){noNames}, denied("no DNS names or IP addresses in the SANs found")},
 		"only names of other types": {
@@ -102,7 +102,7 @@ func TestInvalidRequestsAreDeniedForTheFirstReason(t *testing.T) {
 		"another organization":      {[]func(*wish){organization("foo")}, wrongOrganization},
 		"one organization too many": {[]func(*wish){organization("system:nodes", "foo")}, wrongOrganization},
 		"everything is wrong": {
-			[]func(*wish){anybody("alice"), noNames, otherCN, organization()}, denied(`username "alice" is not prefixed with "system:node:"`),
+			[]func(*wish){user("alice"), noNames, otherCN, organization()}, denied(`username "alice" is not prefixed with "system:node:"`),
 		},
 		"all but the user": {
 			[]func(*wish){noNames, otherCN, organization()}, denied("no DNS names or IP addresses in the SANs found"),

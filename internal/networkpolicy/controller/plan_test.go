@@ -71,13 +71,13 @@ func TestDescribeChangesIsBounded(t *testing.T) {
 func TestWritesAreNoNewsWhenTheyArrive(t *testing.T) {
 	g, passive := NewWithT(t), clocktesting.NewFakePassiveClock(time.Unix(1000, 0))
 	w := NewWrites(passive)
-	g.Expect(w.arrived(named("s"), named("p"), "x")).To(BeFalse(), "nobody has written it")
+	g.Expect(w.arrived(named("s"), named("p"), "x")).To(BeFalse(), "no client has written it")
 	w.begin(named("s"), named("p"), "x")
 	g.Expect(w.of(named("s"))).To(Equal(map[types.NamespacedName]string{named("p"): "x"}))
 	g.Expect(w.arrived(named("s"), named("p"), "x")).To(BeTrue())
 	g.Expect(w.arrived(named("s"), named("p"), "x")).To(BeFalse(), "it has arrived before")
 	w.begin(named("s"), named("p"), "x")
-	g.Expect(w.arrived(named("s"), named("p"), "y")).To(BeFalse(), "somebody has written since")
+	g.Expect(w.arrived(named("s"), named("p"), "y")).To(BeFalse(), "another client has written since")
 	g.Expect(w.of(named("s"))).To(BeEmpty())
 	w.begin(named("s"), named("p"), "x")
 	w.fail(named("s"), named("p"))
@@ -113,7 +113,7 @@ func TestSelections(t *testing.T) {
 	s.set(named("same"), "", false)
 	s.set(named("some"), all, true)
 	g.Expect(s.differing(labels.Set{}, labels.Set{"a": "b"})).To(BeEmpty())
-	g.Expect(s.byText).To(HaveLen(2), "values that nobody has are forgotten")
+	g.Expect(s.byText).To(HaveLen(2), "values that no object has are forgotten")
 }
 
 func TestReportedFaultsAreNotReportedAgain(t *testing.T) {

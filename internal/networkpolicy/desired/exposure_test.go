@@ -72,7 +72,7 @@ func TestNames(t *testing.T) {
 				"ns/ingress-to-s-tcp-2-via-b", "ns/egress-to-s-tcp-2-via-b",
 			},
 		},
-		"everybody": {
+		"every client": {
 			service: service(map[string]string{prefix + "from-world-to-ports": "[]"}), want: []string{"ns/ingress-to-s-from-world"},
 		},
 		"keys that only look alike": {

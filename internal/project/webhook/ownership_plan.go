@@ -8,7 +8,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/project/webhook/normalform"
 )
 
-// planCreate records who creates a project, whatever was sent, and gives it an owner. The creator is always a User, even if
+// planCreate records the user who creates a project, whatever was sent, and gives it an owner. The creator is always a User, even if
 // it is a ServiceAccount.
 func planCreate(spec *normalform.Spec, user string) patch.Patch {
 	changes := patch.Patch{}

@@ -50,7 +50,7 @@ func TestOwnership(t *testing.T) {
 			`{spec: {createdBy: ` + ownershipAlice + `, owner: ` + ownershipBob + `, members: [{kind: User, name: x, role: admin}, ` +
 				ownershipBobOwns + `, {kind: User, name: z, roles: [owner]}]}}`,
 		},
-		"also one who is more than that": {
+		"also one with more roles": {
 			review.Create, `{spec: {members: [{kind: ServiceAccount, namespace: ns, name: s, role: admin, roles: [uam, owner]}]}}`,
 			`{spec: {createdBy: ` + ownershipAlice +
 				`, owner: {kind: ServiceAccount, namespace: ns, name: s}, members: [{kind: ServiceAccount, namespace: ns, name: s, role: admin, ` +

@@ -50,7 +50,7 @@ func allow(e *projecttest.Env, group, name string, verbs ...string) {
 
 func may(e *projecttest.Env, group, verb, name string) bool {
 	asked := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
-		User: "somebody", Groups: []string{group},
+		User: "another-user", Groups: []string{group},
 		ResourceAttributes: &authorizationv1.ResourceAttributes{
 			Group: "core.gardener.cloud", Version: "v1beta1", Resource: "projects", Verb: verb, Name: name,
 		},

@@ -41,7 +41,7 @@ func validate(now, before *normalform.Spec) field.ErrorList {
 	return found
 }
 
-// countSubjects counts the members, with the owner, who is there once at least.
+// countSubjects counts the members and the owner; the owner counts at least once.
 func countSubjects(spec *normalform.Spec) map[normalform.Subject]int {
 	found := make(map[normalform.Subject]int, len(spec.Members)+1)
 	for _, member := range spec.Members {

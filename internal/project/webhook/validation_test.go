@@ -116,7 +116,7 @@ func TestStoredMistakesDoNotBlockUpdates(t *testing.T) {
 			now: `{owner: {kind: User, name: "system:serviceaccount:foo:bar"}, members: [{kind: ServiceAccount, namespace: foo, name: bar}, ` +
 				`{kind: User, name: "system:serviceaccount:foo:bar"}]}`,
 		},
-		"an owner who cannot exist": {before: `{owner: ` + nobody + `}`, now: `{owner: ` + nobody + `, members: [` + nobody + `]}`},
+		"an owner that cannot exist": {before: `{owner: ` + nobody + `}`, now: `{owner: ` + nobody + `, members: [` + nobody + `]}`},
 		"the garden tolerates protected seeds": {
 			before: `{namespace: garden, tolerations: {whitelist: [{key: a}, {key: a, value: v}]}}`,
 			now: `{namespace: garden, tolerations: {defaults: [{key: seed.gardener.cloud/protected}], whitelist: [{key: a}, {key: a, value: ` +
@@ -152,7 +152,7 @@ func TestStoredMistakesDoNotBlockUpdates(t *testing.T) {
 				"{kind: ServiceAccount, namespace: foo, name: bar}, {kind: User, name: \"system:serviceaccount:foo:bar\"}" + `]}`,
 			want: `spec.members[1]: Duplicate value: "User system:serviceaccount:foo:bar"`,
 		},
-		"one more who cannot exist": {
+		"one more that cannot exist": {
 			before: `{members: [` + gone + `]}`, now: `{members: [` + gone + `, ` + nobody + `]}`,
 			want: `spec.members[1].name: Invalid value: "system:serviceaccount:abcd": unsupported service account user name: ` +
 				`"system:serviceaccount:abcd"`,

@@ -93,7 +93,7 @@ func TestBrokenKubeconfigIsReportedAndNotChanged(t *testing.T) {
 		s.Expect(s.read(name).Annotations).NotTo(HaveKey(renewKey))
 		s.Expect(s.hasAccount(name)).To(BeTrue())
 	}
-	s.Expect(s.tokenRequests()).To(BeZero(), "nobody could have used these tokens")
+	s.Expect(s.tokenRequests()).To(BeZero(), "no client could have used these tokens")
 }
 
 func TestLifetimeUnderTenMinutesIsRejected(t *testing.T) {

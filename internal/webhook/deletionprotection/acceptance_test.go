@@ -314,7 +314,7 @@ func TestDefinitionsWithoutTheLabel(t *testing.T) {
 	definition.SetLabels(nil)
 	c.Expect(c.Target.Create(c.Ctx, definition)).To(Succeed())
 	answer := c.Review(path, requests("DELETE")[0]+"name: things.example.com\noldObject: {metadata: {name: things.example.com}}")
-	c.Expect(verdict(answer)).To(Equal("false 403 "+missing), "whoever asks gets the verdict")
+	c.Expect(verdict(answer)).To(Equal("false 403 "+missing), "every user gets the verdict")
 	c.Expect(verdict(c.Review(path, requests("DELETE")[0]+"oldObject: {}"))).
 		To(Equal("false 403 "+missing), "the others, which are labelled, are not confirmed")
 	c.Expect(c.delete(definition)).To(Succeed(), "the API server does not ask")

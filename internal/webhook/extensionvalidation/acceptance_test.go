@@ -198,7 +198,7 @@ func TestObjectsFromBeforeAnyRuleCanBeDeleted(t *testing.T) {
 	NewWithT(t).Expect(admin.Create(t.Context(), bucket)).To(Succeed())
 	v := cluster(t)
 	_, err := v.Update(bucket, `{"metadata":{"finalizers":null}}`)
-	v.Expect(err).To(MatchError(ContainSubstring("spec.type: Required value")), "while nobody deletes it")
+	v.Expect(err).To(MatchError(ContainSubstring("spec.type: Required value")), "while no user deletes it")
 	v.Expect(v.Target.Delete(v.Ctx, bucket)).To(Succeed())
 	_, err = v.Update(bucket, `{"metadata":{"finalizers":null}}`)
 	v.Expect(err).NotTo(HaveOccurred())

@@ -4,7 +4,7 @@ func operatingSystemConfigs() map[string]example {
 	config := func(change string, want ...string) example {
 		return example{kind: "OperatingSystemConfig", object: change, want: want}
 	}
-	// API servers take no status from those who write an object.
+	// API servers ignore the status when a client writes an object.
 	withStatus := func(change string, want ...string) example {
 		return example{kind: "OperatingSystemConfig", object: change, impossible: true, want: want}
 	}

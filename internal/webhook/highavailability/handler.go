@@ -3,7 +3,7 @@
 // annotations of their namespace. Of each kind it changes nothing but these fields; whatever else is in the lists that it
 // changes stays in its order, with all of its fields.
 //
-// It reads the namespace and who scales the workload, from the target cluster, for every request; it writes nothing.
+// It reads the namespace and the autoscalers of the workload, from the target cluster, for every request; it writes nothing.
 package highavailability
 
 import (
@@ -24,7 +24,7 @@ type Namespaces interface {
 	Annotations(ctx context.Context, name string) (map[string]string, error)
 }
 
-// Target is what autoscalers say whom they scale.
+// Target is the object that an autoscaler scales.
 type Target struct{ Namespace, APIVersion, Kind, Name string }
 
 // Scaling knows what is scaled horizontally.

@@ -9,7 +9,7 @@ import (
 // AnnotationPrefix begins all annotations and labels that this handler reads.
 const AnnotationPrefix = "high-availability-config.resources.gardener.cloud/"
 
-// Annotations of namespaces. Who runs the cluster sets them.
+// Annotations of namespaces. Administrators set them.
 const (
 	// FailureToleranceType says what workloads must survive: node, zone or another word; empty if nothing. Missing is
 	// another case than empty.

@@ -8,7 +8,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/excerpt"
 )
 
-// Labels and annotations of workloads and autoscalers. Who deploys them sets them.
+// Labels and annotations of workloads and autoscalers. The user who deploys them sets them.
 const (
 	// ComponentType, a label, is controller, or any other word for what serves requests. Missing or empty: replicas are
 	// left alone.

@@ -15,11 +15,11 @@ import (
 	"github.com/espalier-dev/espalier/internal/webhook/highavailability"
 )
 
-// Enabled says who looks something up; nothing is watched for others.
+// Enabled says which handlers look something up; nothing is watched for others.
 type Enabled struct{ HighAvailability, SystemComponents, TokenMount bool }
 
 // Cache keeps of the target what handlers ask for: of namespaces the annotations about high availability, of
-// HorizontalPodAutoscalers whom they scale and how far, of Nodes labels and taints, of ServiceAccounts whether tokens are
+// HorizontalPodAutoscalers which object they scale and how far, of Nodes labels and taints, of ServiceAccounts whether tokens are
 // mounted. Callers must not change what it returns.
 func Cache(enabled Enabled) cache.Options {
 	byObject := map[client.Object]cache.ByObject{}

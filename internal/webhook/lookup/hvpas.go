@@ -195,14 +195,14 @@ func (h *hvpas) undefined() bool {
 	return err == nil && !defined
 }
 
-// served is false if discovery does not know Hvpas. To those who may not read them API servers tell no other way: they refuse
-// first, and then look for what is asked for.
+// served is false if discovery does not know Hvpas. A user who may not read them cannot find out in another way: API servers
+// check the right first, and then whether the kind exists.
 func (h *hvpas) served() bool {
 	_, err := h.mapper.RESTMapping(schema.GroupKind{Group: hvpaResource().Group, Kind: "Hvpa"}, hvpaResource().Version)
 	return !meta.IsNoMatchError(err)
 }
 
-// hvpaIndex indexes Hvpas by whom they scale.
+// hvpaIndex indexes Hvpas by the object that they scale.
 func hvpaIndex(object any) ([]string, error) {
 	if found, ok := object.(*scaler); ok && found.scales {
 		return []string{hvpaKey(found.target)}, nil

@@ -1,10 +1,10 @@
-// Package lookup answers what handlers ask of the target cluster: annotations of namespaces, who scales a workload, taints of
+// Package lookup answers what handlers ask of the target cluster: annotations of namespaces, which autoscaler scales a workload, taints of
 // Nodes, and whether a ServiceAccount wants its tokens mounted. It writes nothing.
 //
 // Answers come from watches that keep no more than that, so that no request is sent while they are up to date. They are
 // optional: whatever a cache does not hold yet, cannot hold, or does not find by name is read from the API server at once,
-// and no request ever waits for a cache. What is found in a cache may be older than what was written last, by as long as a watch
-// takes to tell, which is milliseconds. Who cannot bear that asks for what is there now (MaxReplicasLive).
+// and no request ever waits for a cache. A cache may be some milliseconds behind the API server, because watches are.
+// A caller that needs the current state reads it from the API server (MaxReplicasLive).
 package lookup
 
 import (
@@ -169,7 +169,7 @@ func (l *Lookups) maxReplicas(
 	return first.limit, first.scales, nil
 }
 
-// byTarget is the index of HorizontalPodAutoscalers by whom they scale.
+// byTarget is the index of HorizontalPodAutoscalers by the object that they scale.
 const byTarget = "spec.scaleTargetRef"
 
 func targetIndex(object client.Object) []string {

@@ -49,8 +49,8 @@ func (e *env) everythingIsFound() {
 	e.Expect(err).NotTo(HaveOccurred())
 	e.Expect(annotations).To(HaveKeyWithValue("high-availability-config.resources.gardener.cloud/zones", "a,b"))
 	e.Expect(e.scalingOf(e.target("web"))).To(Equal(scaling{limit: 7, scaled: true}), "the first by name counts")
-	for _, nobody := range []string{"old", "set", "missing", ""} {
-		e.Expect(e.scalingOf(e.target(nobody))).To(Equal(scaling{}), nobody)
+	for _, name := range []string{"old", "set", "missing", ""} {
+		e.Expect(e.scalingOf(e.target(name))).To(Equal(scaling{}), name)
 	}
 	automount, err := e.Automount(ctx, e.namespace, "robot")
 	e.Expect(err).NotTo(HaveOccurred())

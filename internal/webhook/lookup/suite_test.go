@@ -32,7 +32,7 @@ import (
 	"github.com/espalier-dev/espalier/test/local"
 )
 
-// TestMain takes servers of its own: whether Hvpas are served is the same for all who use a server.
+// TestMain takes servers of its own: whether Hvpas are served is the same for all clients of a server.
 func TestMain(m *testing.M) { os.Exit(binary.WithOwnServers(m)) }
 
 // all are all look-ups.
@@ -49,13 +49,13 @@ type env struct {
 	manager manager.Manager
 }
 
-// options change what is looked up, and by whom.
+// options change what is looked up, and by which user.
 type options struct {
 	// cold never starts the manager, so that no cache gets filled.
 	cold bool
 	// unmanaged fills the caches without a manager, which would not end while some are not filled.
 	unmanaged bool
-	// as is who reads; nil is an administrator.
+	// as is the configuration of the user; nil is that of an administrator.
 	as *rest.Config
 	// namespaces restrict the connection.
 	namespaces []string

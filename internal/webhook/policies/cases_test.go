@@ -236,7 +236,7 @@ func tokenMountExamples() []example {
 		{name: "a lifetime with a sign", object: pod(seconds("+8998"), optedOut), change: simple(8998)},
 		{name: "a lifetime with zeros before it", object: pod(seconds("0000000000000000600"), optedOut), change: simple(600)},
 		{name: "a lifetime with a sign and zeros before it", object: pod(seconds("+0000000000000000000008998"), optedOut), change: simple(8998)},
-		{name: "a lifetime that nobody asks for", object: pod(seconds("x"), "")},
+		{name: "a lifetime that no volume asks for", object: pod(seconds("x"), "")},
 		{
 			name:   "a Pod that opts out with any value",
 			object: pod(`labels: {projected-token-mount.resources.gardener.cloud/skip: "false"}`, optedOut),
@@ -272,7 +272,7 @@ func hintExamples() []example {
 			change: "[" + hint(2, "europe-1c") + "]",
 		},
 		{name: "hints without a zone stay", object: slice(consider, "{addresses: [10.0.0.1], hints: {forZones: [{name: x}]}}")},
-		{name: "nobody asks for hints", object: slice("a: b", "{addresses: [10.0.0.1], zone: a}")},
+		{name: "no annotation asks for hints", object: slice("a: b", "{addresses: [10.0.0.1], zone: a}")},
 		{name: "no endpoints", object: slice(consider)},
 		{name: "three hundred endpoints", object: slice(consider, many...), change: "[" + strings.Join(hints, ",") + "]"},
 		{

@@ -24,7 +24,7 @@ const (
 // resourceManager is how Gardener calls its resource manager, after a prefix of the garden.
 const resourceManager = "gardener-resource-manager"
 
-// Own says who serves the webhooks.
+// Own defines the server of the webhooks.
 type Own struct {
 	// Name is that of the webhook configurations.
 	Name string

@@ -142,7 +142,7 @@ func severalSets() harness.Scenario {
 // updateTwice changes a set again while no controller runs: objects that only the version in between had must be deleted.
 func updateTwice() harness.Scenario {
 	return harness.Scenario{
-		Name: "update, and another one while nobody runs",
+		Name: "update, and another one while no controller runs",
 		First: []harness.Step{{Do: func(w *harness.World) {
 			w.Set("set", nil, configMap("one", "1", "labels: {first: label}"), configMap("first", "1"))
 		}}},
@@ -176,7 +176,7 @@ func updateTakenBack() harness.Scenario {
 // deletedMeanwhile deletes a set that is being updated while no controller runs.
 func deletedMeanwhile() harness.Scenario {
 	s := updateTwice()
-	s.Name = "update, and deletion while nobody runs"
+	s.Name = "update, and deletion while no controller runs"
 	s.Meanwhile = &harness.Step{Do: func(w *harness.World) { w.DeleteSet("set") }}
 	s.Stays, s.Goes = nil, []string{"ConfigMap/one", "ConfigMap/first"}
 	return s
@@ -304,7 +304,7 @@ func drift() harness.Scenario {
 // driftWhileDown changes, takes over and deletes objects as another client while no controller runs.
 func driftWhileDown() harness.Scenario {
 	return harness.Scenario{
-		Name: "repair of drift from while nobody ran",
+		Name: "repair of drift from while no controller ran",
 		First: []harness.Step{{Do: func(w *harness.World) {
 			w.Set("set", nil, configMap("changed", "1"), configMap("same", "1"), configMap("deleted", "1"), configMap("stripped", "1"))
 		}}},

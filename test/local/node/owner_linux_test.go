@@ -17,7 +17,7 @@ func TestAMachineHasOneNode(t *testing.T) {
 	g.Expect(claim(file, second)).To(MatchError(ContainSubstring("that of " + string(first))))
 
 	g.Expect(os.RemoveAll(string(first))).To(Succeed())
-	g.Expect(claim(file, second)).To(Succeed(), "a node whose folder is gone is anybody's")
+	g.Expect(claim(file, second)).To(Succeed(), "a node whose folder is gone can be claimed again")
 	g.Expect(os.ReadFile(file)).To(BeEquivalentTo(second))
 }
 

@@ -81,7 +81,7 @@ func withOwnerRole(roles []string, owner bool) []string {
 	return roles
 }
 
-// unfold is the inverse of AllRoles. Who has no role is a viewer. A list whose first role is empty, or comes again, stays a
+// unfold is the inverse of AllRoles. A member without a role is a viewer. A list whose first role is empty, or comes again, stays a
 // list: put first, it would be taken for a repetition, and pass.
 func unfold(all []string) (role string, roles []string) {
 	switch {

@@ -73,7 +73,10 @@ func add(archive *tar.Writer, path, name string) error {
 	if err != nil {
 		return err
 	}
-	if err := archive.WriteHeader(&tar.Header{Name: name, Mode: 0o644, Size: info.Size(), Typeflag: tar.TypeReg, Format: tar.FormatPAX}); err != nil {
+	if err := archive.WriteHeader(&tar.Header{
+		Name: name, Mode: 0o644, Size: info.Size(), Typeflag: tar.TypeReg,
+		Format: tar.FormatPAX,
+	}); err != nil {
 		return err
 	}
 	_, err = io.Copy(archive, from)

@@ -133,7 +133,8 @@ func builderVersion() string {
 
 // nothing returns an image without files.
 func nothing(arch string) (v1.Image, error) {
-	image, err := mutate.ConfigFile(mutate.MediaType(empty.Image, types.OCIManifestSchema1), &v1.ConfigFile{OS: "linux", Architecture: arch, RootFS: v1.RootFS{Type: "layers"}})
+	image, err := mutate.ConfigFile(mutate.MediaType(empty.Image, types.OCIManifestSchema1),
+		&v1.ConfigFile{OS: "linux", Architecture: arch, RootFS: v1.RootFS{Type: "layers"}})
 	if err != nil {
 		return nil, fmt.Errorf("make an image without files: %w", err)
 	}

@@ -86,12 +86,27 @@ func TestCheckAlertsFindsWhatIsWrong(t *testing.T) {
 		spoil func(*rulefmt.Rule)
 		want  string
 	}{
-		"a name of another kind": {func(r *rulefmt.Rule) { r.Alert = "A"; r.Annotations["runbook_url"] = alertsURL + "a" }, "A does not say in its name whose it is"},
-		"no severity":            {func(r *rulefmt.Rule) { r.Labels = nil }, "EspalierManagedResourceX has no severity"},
-		"no description":         {func(r *rulefmt.Rule) { delete(r.Annotations, "description") }, "EspalierManagedResourceX has no sentence as description"},
-		"a link to nowhere":      {func(r *rulefmt.Rule) { r.Annotations["runbook_url"] = alertsURL }, "EspalierManagedResourceX does not link to its section of the page"},
-		"an unknown metric":      {func(r *rulefmt.Rule) { r.Expr = "espalier_unheard_of > 0" }, "EspalierManagedResourceX uses espalier_unheard_of, which is not documented"},
-		"everybody's metric":     {func(r *rulefmt.Rule) { r.Expr = "go_goroutines > 0" }, "EspalierManagedResourceX is about every process that serves such metrics, not only about ours"},
+		"a name of another kind": {
+			func(r *rulefmt.Rule) { r.Alert = "A"; r.Annotations["runbook_url"] = alertsURL + "a" },
+			"A does not say in its name whose it is",
+		},
+		"no severity": {func(r *rulefmt.Rule) { r.Labels = nil }, "EspalierManagedResourceX has no severity"},
+		"no description": {
+			func(r *rulefmt.Rule) { delete(r.Annotations, "description") },
+			"EspalierManagedResourceX has no sentence as description",
+		},
+		"a link to nowhere": {
+			func(r *rulefmt.Rule) { r.Annotations["runbook_url"] = alertsURL },
+			"EspalierManagedResourceX does not link to its section of the page",
+		},
+		"an unknown metric": {
+			func(r *rulefmt.Rule) { r.Expr = "espalier_unheard_of > 0" },
+			"EspalierManagedResourceX uses espalier_unheard_of, which is not documented",
+		},
+		"a metric of every Go program": {
+			func(r *rulefmt.Rule) { r.Expr = "go_goroutines > 0" },
+			"EspalierManagedResourceX is about every process that serves such metrics, not only about ours",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)

@@ -34,7 +34,8 @@ func server(t *testing.T, status int) string {
 		w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
 		w.WriteHeader(status)
 		_, _ = w.Write([]byte("# TYPE jobs_total counter\njobs_total{kind=\"a\"} " + strings.Repeat("1", int(scrapes.Add(1))) + "\n" +
-			"# TYPE took_seconds histogram\ntook_seconds_bucket{le=\"1\"} 1\ntook_seconds_bucket{le=\"+Inf\"} 1\ntook_seconds_sum 1\ntook_seconds_count 1\n"))
+			"# TYPE took_seconds histogram\ntook_seconds_bucket{le=\"1\"} 1\ntook_seconds_bucket{le=\"+Inf\"} 1\ntook_seconds_sum 1\n" +
+			"took_seconds_count 1\n"))
 	}))
 	t.Cleanup(s.Close)
 	return s.URL
@@ -89,10 +90,16 @@ func TestRun(t *testing.T) {
 		"an alert that does not parse": {
 			expr: "1", rules: "groups: [{name: g, rules: [{alert: A, expr: 'sum('}]}]", problem: "could not parse expression",
 		},
-		"a command that makes something happen": {expr: "1", args: []string{"--", "echo", "something happens"}, want: []string{"something happens"}},
-		"a command that fails":                  {expr: "1", args: []string{"--", "false"}, problem: "run false: exit status 1"},
-		"a single scrape":                       {expr: "1", args: []string{"-scrapes", "1"}, problem: "-scrapes must be at least 2: a rate needs two samples"},
-		"an endpoint that refuses":              {expr: "1", status: http.StatusForbidden, problem: "answers 403 Forbidden"},
+		"a command that makes something happen": {
+			expr: "1", args: []string{"--", "echo", "something happens"},
+			want: []string{"something happens"},
+		},
+		"a command that fails": {expr: "1", args: []string{"--", "false"}, problem: "run false: exit status 1"},
+		"a single scrape": {
+			expr: "1", args: []string{"-scrapes", "1"},
+			problem: "-scrapes must be at least 2: a rate needs two samples",
+		},
+		"an endpoint that refuses": {expr: "1", status: http.StatusForbidden, problem: "answers 403 Forbidden"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)

@@ -241,31 +241,55 @@ func TestCheckDashboardFindsWhatIsWrong(t *testing.T) {
 		spoil func(*dashboard)
 		want  string
 	}{
-		"no uid":                         {func(d *dashboard) { d.UID = "" }, "it has no uid"},
-		"no variable for the job":        {func(d *dashboard) { d.Templating.List = d.Templating.List[:2] }, "there is no variable job of type query"},
-		"a variable with a fixed source": {func(d *dashboard) { d.Templating.List[2].Datasource = nil }, "variable job does not ask the chosen data source"},
-		"a variable that must be chosen": {func(d *dashboard) { d.Templating.List[2].IncludeAll = false }, "variable job cannot be left open: a metric may lack the label"},
-		"an id used twice":               {func(d *dashboard) { d.Panels[2].ID = d.Panels[1].ID }, `panel "two" has id 2, as has "one"`},
-		"a panel over another":           {func(d *dashboard) { d.Panels[2].GridPos.X-- }, `panel "two" covers "one"`},
-		"a panel beside the grid":        {func(d *dashboard) { d.Panels[2].GridPos.W++ }, `panel "two" is out of the grid`},
-		"a description without advice":   {func(d *dashboard) { d.Panels[1].Description = "A thing." }, `panel "one" does not say in its description what to look for (in bold) and do`},
-		"a panel with a fixed source":    {func(d *dashboard) { d.Panels[1].Datasource.UID = "abc" }, `panel "one" does not ask the chosen data source`},
-		"no unit":                        {func(d *dashboard) { d.Panels[1].FieldConfig.Defaults.Unit = "" }, `panel "one" has no unit`},
-		"no query":                       {func(d *dashboard) { d.Panels[1].Targets = nil }, `panel "one" has no query`},
-		"two queries of one name":        {func(d *dashboard) { d.Panels[1].Targets = append(d.Panels[1].Targets, d.Panels[1].Targets[0]) }, `panel "one" has no query of its own by the name "A"`},
-		"a query with a fixed source":    {func(d *dashboard) { d.Panels[1].Targets[0].Datasource = nil }, `panel "one" has a query that does not ask the chosen data source`},
-		"a query without a legend":       {func(d *dashboard) { d.Panels[1].Targets[0].LegendFormat = "" }, `panel "one" has a query without a legend`},
+		"no uid": {func(d *dashboard) { d.UID = "" }, "it has no uid"},
+		"no variable for the job": {
+			func(d *dashboard) { d.Templating.List = d.Templating.List[:2] },
+			"there is no variable job of type query",
+		},
+		"a variable with a fixed source": {
+			func(d *dashboard) { d.Templating.List[2].Datasource = nil },
+			"variable job does not ask the chosen data source",
+		},
+		"a variable that must be chosen": {
+			func(d *dashboard) { d.Templating.List[2].IncludeAll = false },
+			"variable job cannot be left open: a metric may lack the label",
+		},
+		"an id used twice":        {func(d *dashboard) { d.Panels[2].ID = d.Panels[1].ID }, `panel "two" has id 2, as has "one"`},
+		"a panel over another":    {func(d *dashboard) { d.Panels[2].GridPos.X-- }, `panel "two" covers "one"`},
+		"a panel beside the grid": {func(d *dashboard) { d.Panels[2].GridPos.W++ }, `panel "two" is out of the grid`},
+		"a description without advice": {
+			func(d *dashboard) { d.Panels[1].Description = "A thing." },
+			`panel "one" does not say in its description what to look for (in bold) and do`,
+		},
+		"a panel with a fixed source": {
+			func(d *dashboard) { d.Panels[1].Datasource.UID = "abc" },
+			`panel "one" does not ask the chosen data source`,
+		},
+		"no unit":  {func(d *dashboard) { d.Panels[1].FieldConfig.Defaults.Unit = "" }, `panel "one" has no unit`},
+		"no query": {func(d *dashboard) { d.Panels[1].Targets = nil }, `panel "one" has no query`},
+		"two queries of one name": {
+			func(d *dashboard) { d.Panels[1].Targets = append(d.Panels[1].Targets, d.Panels[1].Targets[0]) },
+			`panel "one" has no query of its own by the name "A"`,
+		},
+		"a query with a fixed source": {
+			func(d *dashboard) { d.Panels[1].Targets[0].Datasource = nil },
+			`panel "one" has a query that does not ask the chosen data source`,
+		},
+		"a query without a legend": {
+			func(d *dashboard) { d.Panels[1].Targets[0].LegendFormat = "" },
+			`panel "one" has a query without a legend`,
+		},
 		"a query that does not parse": {
 			func(d *dashboard) { d.Panels[1].Targets[0].Expr = "sum(" },
 			`panel "one", A: 1:5: parse error: unclosed left parenthesis`,
 		},
-		"a variable that nobody knows": {
+		"an unknown variable": {
 			func(d *dashboard) {
 				d.Panels[1].Targets[0].Expr = `rate(m{namespace=~"$namespace", job=~"$job"}[$window])`
 			},
 			`panel "one", A: 1:36: parse error: unexpected character in duration expression: '$'`,
 		},
-		"a metric that nobody knows": {
+		"an unknown metric": {
 			func(d *dashboard) { d.Panels[1].Targets[0].Expr = `unheard_of{namespace=~"$namespace", job=~"$job"}` },
 			`panel "one", A: unheard_of is not documented`,
 		},
@@ -288,7 +312,10 @@ func TestCheckDashboardFindsWhatIsWrong(t *testing.T) {
 func smallDashboard() dashboard {
 	chosen := func() *datasource { return &datasource{Type: "prometheus", UID: "${datasource}"} }
 	of := func(id, x int, title string) panel {
-		p := panel{ID: id, Type: "timeseries", Title: title, Description: "**High:** look at it.", Datasource: chosen(), GridPos: gridPos{H: 8, W: 12, X: x, Y: 1}}
+		p := panel{
+			ID: id, Type: "timeseries", Title: title, Description: "**High:** look at it.", Datasource: chosen(),
+			GridPos: gridPos{H: 8, W: 12, X: x, Y: 1},
+		}
 		p.FieldConfig.Defaults.Unit = "s"
 		p.Targets = []target{{RefID: "A", Datasource: chosen(), Expr: `m{namespace=~"$namespace", job=~"$job"}`, LegendFormat: "it"}}
 		return p
@@ -297,14 +324,18 @@ func smallDashboard() dashboard {
 	d.Templating.List = []variable{
 		{Name: "datasource", Type: "datasource"},
 		{Name: "namespace", Type: "query", Datasource: chosen(), Query: []byte(`"label_values(m, namespace)"`), IncludeAll: true, AllValue: ".*"},
-		{Name: "job", Type: "query", Datasource: chosen(), Query: []byte(`{"query": "label_values(m{namespace=~\"$namespace\"}, job)"}`), IncludeAll: true, AllValue: ".*"},
+		{
+			Name: "job", Type: "query", Datasource: chosen(), Query: []byte(`{"query": "label_values(m{namespace=~\"$namespace\"}, job)"}`),
+			IncludeAll: true, AllValue: ".*",
+		},
 	}
 	d.Panels = []panel{{ID: 1, Type: "row", Title: "row", GridPos: gridPos{H: 1, W: 24}}, of(2, 0, "one"), of(3, 12, "two")}
 	return d
 }
 
 func TestSubstitute(t *testing.T) {
-	NewWithT(t).Expect(substitute(`rate(m{job=~"$job", pod=~"${pod}"}[$__rate_interval]) + $other`, map[string]string{"job": ".*", "pod": "p", "__rate_interval": "5m"})).
+	NewWithT(t).Expect(substitute(`rate(m{job=~"$job", pod=~"${pod}"}[$__rate_interval]) + $other`,
+		map[string]string{"job": ".*", "pod": "p", "__rate_interval": "5m"})).
 		To(Equal(`rate(m{job=~".*", pod=~"p"}[5m]) + $other`))
 }
 
@@ -313,8 +344,11 @@ func TestLabelQuery(t *testing.T) {
 		query, problem string
 		want           labelQuery
 	}{
-		"a text":           {query: `"label_values(m, job)"`, want: labelQuery{selector: "m", label: "job"}},
-		"an object":        {query: `{"query": "label_values(m{a=\"b\"}, job)", "refId": "x"}`, want: labelQuery{selector: `m{a="b"}`, label: "job"}},
+		"a text": {query: `"label_values(m, job)"`, want: labelQuery{selector: "m", label: "job"}},
+		"an object": {
+			query: `{"query": "label_values(m{a=\"b\"}, job)", "refId": "x"}`,
+			want:  labelQuery{selector: `m{a="b"}`, label: "job"},
+		},
 		"another function": {query: `"metrics(m)"`, problem: `query of variable v: "metrics(m)" is not label_values(<selector>, <label>)`},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -26,7 +26,10 @@ type store struct {
 
 // targetLabels are the labels that service discovery adds to each sample.
 func targetLabels() map[string]string {
-	return map[string]string{"namespace": "espalier-system", "job": "managedresource-controller", "instance": "local", "pod": "managedresource-controller-0"}
+	return map[string]string{
+		"namespace": "espalier-system", "job": "managedresource-controller", "instance": "local",
+		"pod": "managedresource-controller-0",
+	}
 }
 
 func openStore() (*store, error) {

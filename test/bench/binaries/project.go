@@ -26,10 +26,10 @@ import (
 // process to the last one, by the audit log. A bare client, before and after, creates the same namespaces, roles and bindings on separate
 // API servers with the same Projects: as many Projects concurrently as the controller has workers, and for each first the namespace and
 // then everything else at once. It does not write to Projects, which the controller does three times for each: finalizer, first phase,
-// last phase. The time of a bare client that also does that is printed too. If API server and writer share a few processors, each request costs
-// processor time: a write to a Project, which the API server validates by the rules of its CRD, takes about three times as much as the
-// creation of a role or binding. The processor time of API server, etcd and writer is printed for all of them, because other load on the
-// machine affects it less than the elapsed time.
+// last phase. The time of a bare client that also does that is printed too. If API server and writer share a few processors, each request
+// costs processor time: a write to a Project, which the API server validates by the rules of its CRD, takes about three times as much as
+// the creation of a role or binding. The processor time of API server, etcd and writer is printed for all of them, because other load on
+// the machine affects it less than the elapsed time.
 //
 // Then the process is stopped. Every other namespace gets Shoots and their SecretBinding. The other namespaces get Secrets and Quotas,
 // which those Shoots use, except for one in five, which is unused. Each Shoot has its own Secrets. The process starts again with a short

@@ -10,7 +10,8 @@ import (
 	. "github.com/onsi/gomega"
 )
 
-const auditText = `{"kind":"Event","stage":"ResponseComplete","verb":"create","user":{"username":"me"},"objectRef":{"resource":"configmaps","namespace":"bench-ours-001","apiVersion":"v1"},"responseStatus":{"code":201}}
+const auditText = `{"kind":"Event","stage":"ResponseComplete","verb":"create","user":{"username":"me"},` +
+	`"objectRef":{"resource":"configmaps","namespace":"bench-ours-001","apiVersion":"v1"},"responseStatus":{"code":201}}
 {"kind":"Event","stage":"ResponseComplete","verb":"create","user":{"username":"me"},"objectRef":{"resource":"configmaps","namespace":"bench-ours-002","apiVersion":"v1"},"responseStatus":{"code":201}}
 {"kind":"Event","stage":"ResponseComplete","verb":"create","user":{"username":"you"},"objectRef":{"resource":"configmaps","namespace":"bench-ours-001"},"responseStatus":{"code":201}}
 {"kind":"Event","stage":"ResponseStarted","verb":"watch","user":{"username":"me"},"objectRef":{"resource":"deployments","apiGroup":"apps"},"responseStatus":{"code":200}}
@@ -29,7 +30,8 @@ func TestAuditCountsRequestsOnceByVerbAndResource(t *testing.T) {
 	requests, err := parseAudit([]byte(auditText), "me")
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(requests.Only(Request.Counts).String()).To(
-		Equal("2 create configmaps, 1 get (no resource), 1 get secrets, 1 get secrets (404), 1 list deployments, 1 update managedresources/status"))
+		Equal("2 create configmaps, 1 get (no resource), 1 get secrets, 1 get secrets (404), 1 list deployments, 1 update " +
+			"managedresources/status"))
 	waiting := requests.Only(func(r Request) bool { return !r.Counts() })
 	g.Expect(waiting.String()).To(Equal("1 update leases, 1 watch deployments, 1 watch services"))
 	writes := requests.Only(Request.IsWrite)

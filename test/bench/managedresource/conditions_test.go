@@ -57,10 +57,11 @@ func TestConditionTracker(t *testing.T) {
 	tracker.expect(verdicts{healthy: "True", progressing: "False"}, "a", "b")
 	g.Expect(tracker.see(deployment(3, "a", "7"))).To(BeFalse())
 	g.Expect(tracker.see(set(4, "a", "True", "True"))).To(BeFalse(), "one of two conditions")
-	g.Expect(tracker.explain()).To(Equal("1 say ResourcesHealthy False, ResourcesProgressing True; 1 say ResourcesHealthy True, ResourcesProgressing True"))
+	g.Expect(tracker.explain()).To(Equal("1 say ResourcesHealthy False, ResourcesProgressing True; 1 say ResourcesHealthy True, " +
+		"ResourcesProgressing True"))
 	g.Expect(tracker.see(set(5, "a", "True", "False"))).To(BeFalse(), "b is missing")
 	g.Expect(tracker.see(set(6, "a", "True", "False"))).To(BeFalse())
-	g.Expect(tracker.see(set(7, "c", "True", "False"))).To(BeFalse(), "nobody waits for c")
+	g.Expect(tracker.see(set(7, "c", "True", "False"))).To(BeFalse(), "no step waits for c")
 	g.Expect(tracker.see(set(8, "b", "True", "False"))).To(BeTrue())
 	g.Expect(tracker.reached).To(Equal(map[string]time.Time{"a": second(5), "b": second(8)}))
 

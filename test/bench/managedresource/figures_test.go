@@ -28,7 +28,8 @@ func TestTable(t *testing.T) {
 	g := NewWithT(t)
 	var out bytes.Buffer
 	harness.NewReport(&out).Table(goodFigures().rows())
-	g.Expect(out.String()).To(Equal(`measure                                         workload  Gardener v1.149.3  target             Espalier                         
+	g.Expect(out.String()).To(Equal(
+		`measure                                         workload  Gardener v1.149.3  target             Espalier                         
 -------                                         --------  -----------------  ------             --------                         
 converge ÷ floor                                50×40     2.9                ≤ 1.4              1.25                             PASS
 requests/min at rest, to managed objects        50×40     1,000              0                  0.0 (others 1.5)                 PASS

@@ -36,9 +36,18 @@ func TestLatencyRows(t *testing.T) {
 			rows := l.rows(rounds)
 			g.Expect(harness.Row{Figure: rows[0].Figure, Verdict: rows[0].Verdict}).To(Equal(tc.want))
 			g.Expect(rows[1:]).To(Equal([]harness.Row{
-				{Measure: "Deployment broken → not Healthy, Progressing, median / p95 / max", Workload: "100, 1 at a time", Target: "≤ 50 ms / – / 500 ms", Figure: "–", Verdict: harness.Unmeasured},
-				{Measure: "Deployment rolled out → Healthy, not Progressing, median / p95 / max", Workload: "100, 10 at a time", Target: "≤ 50 ms / – / 500 ms", Figure: "–", Verdict: harness.Unmeasured},
-				{Measure: "Deployment broken → not Healthy, Progressing, median / p95 / max", Workload: "100, 10 at a time", Target: "≤ 50 ms / – / 500 ms", Figure: "–", Verdict: harness.Unmeasured},
+				{
+					Measure: "Deployment broken → not Healthy, Progressing, median / p95 / max", Workload: "100, 1 at a time",
+					Target: "≤ 50 ms / – / 500 ms", Figure: "–", Verdict: harness.Unmeasured,
+				},
+				{
+					Measure: "Deployment rolled out → Healthy, not Progressing, median / p95 / max", Workload: "100, 10 at a time",
+					Target: "≤ 50 ms / – / 500 ms", Figure: "–", Verdict: harness.Unmeasured,
+				},
+				{
+					Measure: "Deployment broken → not Healthy, Progressing, median / p95 / max", Workload: "100, 10 at a time",
+					Target: "≤ 50 ms / – / 500 ms", Figure: "–", Verdict: harness.Unmeasured,
+				},
 			}))
 		})
 	}

@@ -64,11 +64,13 @@ type Cluster struct {
 func Connect() (*Cluster, error) {
 	kubeconfig := os.Getenv(clientcmd.RecommendedConfigPathEnvVar)
 	if kubeconfig == "" {
-		return nil, errors.New("connect to cluster: KUBECONFIG is not set; run `make e2e`, which starts a cluster and sets it, or see docs/e2e.md")
+		return nil, errors.New("connect to cluster: KUBECONFIG is not set; run `make e2e`, which starts a cluster and sets it, or see " +
+			"docs/e2e.md")
 	}
 	version := os.Getenv(VersionVariable)
 	if version == "" {
-		return nil, fmt.Errorf("connect to cluster: %s is not set: say which version of the images the cluster has, or run `make e2e`", VersionVariable)
+		return nil, fmt.Errorf("connect to cluster: %s is not set: say which version of the images the cluster has, or run `make e2e`",
+			VersionVariable)
 	}
 	root, err := local.RepositoryRoot()
 	if err != nil {
@@ -78,7 +80,10 @@ func Connect() (*Cluster, error) {
 	if err != nil {
 		return nil, fmt.Errorf("connect to cluster: %w", err)
 	}
-	c := &Cluster{Kubeconfig: kubeconfig, Version: version, Repository: os.Getenv(RepositoryVariable), root: root, without: os.Getenv(WithoutVariable)}
+	c := &Cluster{
+		Kubeconfig: kubeconfig, Version: version, Repository: os.Getenv(RepositoryVariable), root: root,
+		without: os.Getenv(WithoutVariable),
+	}
 	if c.Repository == "" {
 		c.Repository = DefaultRepository
 	}
@@ -110,7 +115,8 @@ func (c *Cluster) connect() error {
 
 func newScheme() (*runtime.Scheme, error) {
 	scheme := runtime.NewScheme()
-	builder := runtime.NewSchemeBuilder(clientgoscheme.AddToScheme, apiextensionsv1.AddToScheme, resourcesv1alpha1.AddToScheme, corev1beta1.AddToScheme,
+	builder := runtime.NewSchemeBuilder(clientgoscheme.AddToScheme, apiextensionsv1.AddToScheme, resourcesv1alpha1.AddToScheme,
+		corev1beta1.AddToScheme,
 		operatorv1alpha1.AddToScheme)
 	return scheme, builder.AddToScheme(scheme)
 }

@@ -123,7 +123,8 @@ func (c *Cluster) withdraw(ctx context.Context, binary string) error {
 	return nil
 }
 
-// configurationsOf returns the name of the webhook configurations of a binary. Those of garden-operator replace those of Gardener's operator.
+// configurationsOf returns the name of the webhook configurations of a binary. Those of garden-operator replace those of Gardener's
+// operator.
 func configurationsOf(binary string) string {
 	if binary == "garden-operator" {
 		return "gardener-operator"

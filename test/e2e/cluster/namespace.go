@@ -21,8 +21,13 @@ const NamespaceLabel = "e2e.espalier.dev/namespace"
 // Namespace creates a namespace for a spec and waits until Pods can be created in it. Its name is e2e-<prefix>-<random>. The labels are
 // added to the common ones. remove deletes the namespace without waiting for the end of the deletion, which takes at least five seconds;
 // NamespacesGone waits for it.
-func (c *Cluster) Namespace(ctx context.Context, prefix string, labels map[string]string) (name string, remove func(context.Context) error, err error) {
-	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "e2e-" + prefix + "-", Labels: map[string]string{NamespaceLabel: "true"}}}
+func (c *Cluster) Namespace(ctx context.Context, prefix string, labels map[string]string) (name string, remove func(context.Context) error,
+	err error,
+) {
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
+		GenerateName: "e2e-" + prefix + "-",
+		Labels:       map[string]string{NamespaceLabel: "true"},
+	}}
 	maps.Copy(namespace.Labels, labels)
 	if err = c.Client.Create(ctx, namespace); err != nil {
 		return "", nil, fmt.Errorf("create namespace: %w", err)

@@ -27,7 +27,10 @@ func (o overlay) kustomization() ([]byte, error) {
 		"apiVersion": "kustomize.config.k8s.io/v1beta1",
 		"kind":       "Kustomization",
 		"resources":  []string{o.base},
-		"images":     []any{map[string]any{"name": DefaultRepository + "/" + o.binary, "newName": o.repository + "/" + o.binary, "newTag": o.version}},
+		"images": []any{map[string]any{
+			"name": DefaultRepository + "/" + o.binary, "newName": o.repository + "/" + o.binary,
+			"newTag": o.version,
+		}},
 	}
 	if o.config != "" {
 		patches, err := o.configuration()
@@ -80,7 +83,10 @@ func (c *Cluster) overlayFolder(binary, version, config string) (folder string, 
 		return "", nil, fmt.Errorf("write overlay of %s: %w", binary, err)
 	}
 	remove = func() { _ = os.RemoveAll(folder) }
-	o := overlay{binary: binary, repository: c.Repository, version: version, config: config, base: filepath.Join("..", "..", "..", "deploy", binary)}
+	o := overlay{
+		binary: binary, repository: c.Repository, version: version, config: config,
+		base: filepath.Join("..", "..", "..", "deploy", binary),
+	}
 	content, err := o.kustomization()
 	if err == nil {
 		err = os.WriteFile(filepath.Join(folder, "kustomization.yaml"), content, 0o600)

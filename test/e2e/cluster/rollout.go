@@ -55,7 +55,8 @@ func unfinished(d *appsv1.Deployment) error {
 	case have.ObservedGeneration < d.Generation:
 		return errors.New("its last change was not seen yet")
 	case have.UpdatedReplicas != want || have.Replicas != want || have.AvailableReplicas != want:
-		return fmt.Errorf("of %d replicas %d are up to date, %d available, %d there", want, have.UpdatedReplicas, have.AvailableReplicas, have.Replicas)
+		return fmt.Errorf("of %d replicas %d are up to date, %d available, %d there", want, have.UpdatedReplicas, have.AvailableReplicas,
+			have.Replicas)
 	}
 	return nil
 }

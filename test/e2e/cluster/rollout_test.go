@@ -16,22 +16,37 @@ func TestUnfinished(t *testing.T) {
 		status   appsv1.DeploymentStatus
 		want     string
 	}{
-		"all are there":           {replicas: ptr.To[int32](2), status: appsv1.DeploymentStatus{ObservedGeneration: 3, Replicas: 2, UpdatedReplicas: 2, AvailableReplicas: 2}},
-		"one, where nobody asked": {status: appsv1.DeploymentStatus{ObservedGeneration: 3, Replicas: 1, UpdatedReplicas: 1, AvailableReplicas: 1}},
-		"none are wanted":         {replicas: ptr.To[int32](0), status: appsv1.DeploymentStatus{ObservedGeneration: 3}},
-		"the status is older":     {replicas: ptr.To[int32](0), status: appsv1.DeploymentStatus{ObservedGeneration: 2}, want: "its last change was not seen yet"},
+		"all are there": {replicas: ptr.To[int32](2), status: appsv1.DeploymentStatus{
+			ObservedGeneration: 3, Replicas: 2,
+			UpdatedReplicas: 2, AvailableReplicas: 2,
+		}},
+		"one, the default": {status: appsv1.DeploymentStatus{ObservedGeneration: 3, Replicas: 1, UpdatedReplicas: 1, AvailableReplicas: 1}},
+		"none are wanted":  {replicas: ptr.To[int32](0), status: appsv1.DeploymentStatus{ObservedGeneration: 3}},
+		"the status is older": {
+			replicas: ptr.To[int32](0), status: appsv1.DeploymentStatus{ObservedGeneration: 2},
+			want: "its last change was not seen yet",
+		},
 		"an old one is left": {
-			replicas: ptr.To[int32](2), status: appsv1.DeploymentStatus{ObservedGeneration: 3, Replicas: 3, UpdatedReplicas: 2, AvailableReplicas: 2},
+			replicas: ptr.To[int32](2), status: appsv1.DeploymentStatus{
+				ObservedGeneration: 3, Replicas: 3, UpdatedReplicas: 2,
+				AvailableReplicas: 2,
+			},
 			want: "of 2 replicas 2 are up to date, 2 available, 3 there",
 		},
 		"one is not available": {
-			replicas: ptr.To[int32](2), status: appsv1.DeploymentStatus{ObservedGeneration: 3, Replicas: 2, UpdatedReplicas: 2, AvailableReplicas: 1},
+			replicas: ptr.To[int32](2), status: appsv1.DeploymentStatus{
+				ObservedGeneration: 3, Replicas: 2, UpdatedReplicas: 2,
+				AvailableReplicas: 1,
+			},
 			want: "of 2 replicas 2 are up to date, 1 available, 2 there",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
-			err := unfinished(&appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Generation: 3}, Spec: appsv1.DeploymentSpec{Replicas: tc.replicas}, Status: tc.status})
+			err := unfinished(&appsv1.Deployment{
+				ObjectMeta: metav1.ObjectMeta{Generation: 3}, Spec: appsv1.DeploymentSpec{Replicas: tc.replicas},
+				Status: tc.status,
+			})
 			if tc.want == "" {
 				g.Expect(err).NotTo(HaveOccurred())
 				return
@@ -50,7 +65,8 @@ func TestDescribe(t *testing.T) {
 			LastTerminationState: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 7, Message: "as told"}},
 		}},
 	}}
-	NewWithT(t).Expect(describe(pod)).To(Equal("Pod p is Running, containers with unready status, CrashLoopBackOff: back-off 10s, ended with 7 as told"))
+	NewWithT(t).Expect(describe(pod)).To(Equal("Pod p is Running, containers with unready status, CrashLoopBackOff: back-off 10s, ended " +
+		"with 7 as told"))
 }
 
 func TestSettled(t *testing.T) {

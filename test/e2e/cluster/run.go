@@ -52,7 +52,8 @@ func Run(t *testing.T, name string) {
 	if folder := os.Getenv(ReportsVariable); folder != "" {
 		ReportAfterSuite("report", func(report Report) {
 			file := filepath.Join(folder, name+".xml")
-			Expect(reporters.GenerateJUnitReportWithConfig(selected(report), file, reporters.JunitReportConfig{OmitLeafNodeType: true})).To(Succeed())
+			Expect(reporters.GenerateJUnitReportWithConfig(selected(report), file, reporters.JunitReportConfig{OmitLeafNodeType: true})).
+				To(Succeed())
 		})
 	}
 	RunSpecs(t, name)

@@ -68,7 +68,12 @@ var _ = Describe("decisions", func() {
 			"common name in CSR does not match username"),
 		Entry("for another organization", func(r *request) { r.organization = []string{"system:masters"} },
 			"organization in CSR does not match nodes group"),
-		Entry("for the organization of kubelets and another one", func(r *request) { r.organization = []string{"system:nodes", "system:masters"} },
+		Entry("for the organization of kubelets and another one", func(r *request) {
+			r.organization = []string{
+				"system:nodes",
+				"system:masters",
+			}
+		},
 			"organization in CSR does not match nodes group"),
 		Entry("for a Node that does not exist", func(r *request) { r.user, r.commonName = "system:node:e2e-nobody", "system:node:e2e-nobody" },
 			`could not find node object with name "e2e-nobody"`),

@@ -43,7 +43,10 @@ var _ = Describe("the kubelet", Serial, func() {
 
 	// speak sends requests to the kubelet for which it needs a certificate that the API server accepts.
 	speak := func(ctx context.Context) error {
-		for _, args := range [][]string{{"logs", "-n", namespace, "speaker"}, {"exec", "-n", namespace, "listener", "--", program, "print", "/proc/self/status"}} {
+		for _, args := range [][]string{
+			{"logs", "-n", namespace, "speaker"},
+			{"exec", "-n", namespace, "listener", "--", program, "print", "/proc/self/status"},
+		} {
 			said, err := c.Kubectl(ctx, args...)
 			if err != nil {
 				return err
@@ -136,7 +139,8 @@ var _ = Describe("replicas", Serial, func() {
 // ofKubelets returns the requests for serving certificates that kubelets themselves have sent, oldest first.
 func ofKubelets(ctx context.Context) []certificatesv1.CertificateSigningRequest {
 	GinkgoHelper()
-	all, err := c.Clients.CertificatesV1().CertificateSigningRequests().List(ctx, metav1.ListOptions{FieldSelector: "spec.signerName=" + servingSigner})
+	all, err := c.Clients.CertificatesV1().CertificateSigningRequests().
+		List(ctx, metav1.ListOptions{FieldSelector: "spec.signerName=" + servingSigner})
 	Expect(err).NotTo(HaveOccurred())
 	var found []certificatesv1.CertificateSigningRequest
 	for _, each := range all.Items {

@@ -66,12 +66,16 @@ var _ = Describe("a node that claims to be the API server", func() {
 			Expect(err).NotTo(HaveOccurred())
 			ip := slice.Endpoints[0].Addresses[0]
 			return corev1.NodeAddress{Type: corev1.NodeInternalIP, Address: ip},
-				`IP address "` + net.ParseIP(ip).String() + `" belongs to the API server, and the node has no label node-role.kubernetes.io/control-plane`
+				`IP address "` + net.ParseIP(ip).String() +
+					`" belongs to the API server, and the node has no label node-role.kubernetes.io/control-plane`
 		}),
 	)
 
 	It("cannot label itself as a control plane node", func(ctx SpecContext) {
-		labelled := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: stolen, Labels: map[string]string{"node-role.kubernetes.io/control-plane": ""}}}
+		labelled := &corev1.Node{ObjectMeta: metav1.ObjectMeta{
+			Name:   stolen,
+			Labels: map[string]string{"node-role.kubernetes.io/control-plane": ""},
+		}}
 		_, err := kubeletOf(stolen).CoreV1().Nodes().Create(ctx, labelled, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 		Expect(err).To(MatchError(ContainSubstring("is not allowed to set the following labels: node-role.kubernetes.io/control-plane")))
 	})
@@ -79,7 +83,8 @@ var _ = Describe("a node that claims to be the API server", func() {
 
 func apiServerName(name string) func(context.Context) (corev1.NodeAddress, string) {
 	return func(context.Context) (corev1.NodeAddress, string) {
-		return corev1.NodeAddress{Type: corev1.NodeInternalDNS, Address: name}, `DNS name "` + name + `" is or covers an identity that is denied to nodes`
+		return corev1.NodeAddress{Type: corev1.NodeInternalDNS, Address: name},
+			`DNS name "` + name + `" is or covers an identity that is denied to nodes`
 	}
 }
 

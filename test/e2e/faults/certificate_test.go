@@ -47,7 +47,8 @@ func ended() fault {
 			GinkgoHelper()
 			DeferCleanup(func(ctx SpecContext) { scale(ctx, 2) }, NodeTimeout(limit))
 			scale(ctx, 0)
-			Eventually(ctx, func() ([]corev1.Pod, error) { return c.Pods(ctx, webhookServer) }).WithTimeout(cluster.RolloutPatience).Should(BeEmpty())
+			Eventually(ctx, func() ([]corev1.Pod, error) { return c.Pods(ctx, webhookServer) }).WithTimeout(cluster.RolloutPatience).
+				Should(BeEmpty())
 			endCertificate(ctx, -time.Second)
 			scale(ctx, 2)
 		},

@@ -64,8 +64,11 @@ func fill(ctx context.Context) {
 	GinkgoHelper()
 	for i := range 2 * room / filling {
 		err := c.Client.Create(ctx, &corev1.ConfigMap{
-			ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: fmt.Sprintf("filling-%d", i), Labels: map[string]string{"e2e.espalier.dev/filling": "true"}},
-			Data:       map[string]string{"filling": strings.Repeat("x", filling)},
+			ObjectMeta: metav1.ObjectMeta{
+				Namespace: "default", Name: fmt.Sprintf("filling-%d", i),
+				Labels: map[string]string{"e2e.espalier.dev/filling": "true"},
+			},
+			Data: map[string]string{"filling": strings.Repeat("x", filling)},
 		})
 		if err != nil {
 			Expect(err).To(MatchError(ContainSubstring("database space exceeded")))
@@ -78,13 +81,16 @@ func fill(ctx context.Context) {
 // makeRoom may also be called if there is enough space.
 func makeRoom(ctx context.Context) {
 	GinkgoHelper()
-	Expect(c.Client.DeleteAllOf(ctx, &corev1.ConfigMap{}, client.InNamespace("default"), client.HasLabels{"e2e.espalier.dev/filling"})).To(Succeed())
+	Expect(c.Client.DeleteAllOf(ctx, &corev1.ConfigMap{}, client.InNamespace("default"), client.HasLabels{"e2e.espalier.dev/filling"})).
+		To(Succeed())
 	status := struct{ Header struct{ Revision string } }{}
 	Expect(ask(ctx, "maintenance/status", map[string]any{}, &status)).To(Succeed())
-	Expect(ask(ctx, "kv/compaction", map[string]any{"revision": status.Header.Revision, "physical": true}, nil)).To(Or(Succeed(), MatchError(ContainSubstring("has been compacted"))))
+	Expect(ask(ctx, "kv/compaction", map[string]any{"revision": status.Header.Revision, "physical": true}, nil)).
+		To(Or(Succeed(), MatchError(ContainSubstring("has been compacted"))))
 	Expect(ask(ctx, "maintenance/defragment", map[string]any{}, nil)).To(Succeed())
 	for _, raised := range alarms(ctx) {
-		Expect(ask(ctx, "maintenance/alarm", map[string]any{"action": "DEACTIVATE", "memberID": raised.MemberID, "alarm": raised.Alarm}, nil)).To(Succeed())
+		Expect(ask(ctx, "maintenance/alarm", map[string]any{"action": "DEACTIVATE", "memberID": raised.MemberID, "alarm": raised.Alarm}, nil)).
+			To(Succeed())
 	}
 	Expect(alarms(ctx)).To(BeEmpty())
 }
@@ -143,5 +149,8 @@ func etcdTransport() (*http.Transport, error) {
 	}
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM(authority)
-	return &http.Transport{DialContext: dialInside, TLSClientConfig: &tls.Config{Certificates: []tls.Certificate{pair}, RootCAs: roots, MinVersion: tls.VersionTLS12}}, nil
+	return &http.Transport{DialContext: dialInside, TLSClientConfig: &tls.Config{
+		Certificates: []tls.Certificate{pair}, RootCAs: roots,
+		MinVersion: tls.VersionTLS12,
+	}}, nil
 }

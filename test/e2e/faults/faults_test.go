@@ -111,7 +111,7 @@ var _ = Describe("faults", Ordered, ContinueOnFailure, Label("faults"), func() {
 		measure(ctx, ending())
 	}, SpecTimeout(limit))
 
-	It("renews a certificate that has ended while nobody ran", Label("certificate"), func(ctx SpecContext) {
+	It("renews a certificate that has expired while no replica ran", Label("certificate"), func(ctx SpecContext) {
 		measure(ctx, ended())
 	}, SpecTimeout(limit))
 })

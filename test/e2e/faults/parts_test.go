@@ -160,7 +160,8 @@ func cordon(ctx context.Context, node string, closed bool) {
 func evict(ctx context.Context, pods []corev1.Pod) (evicted, refused int) {
 	GinkgoHelper()
 	for _, pod := range pods {
-		err := c.Clients.PolicyV1().Evictions(pod.Namespace).Evict(ctx, &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Name: pod.Name, Namespace: pod.Namespace}})
+		err := c.Clients.PolicyV1().Evictions(pod.Namespace).Evict(ctx,
+			&policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Name: pod.Name, Namespace: pod.Namespace}})
 		switch {
 		case err == nil:
 			evicted++

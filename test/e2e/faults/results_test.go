@@ -57,7 +57,10 @@ func (r *results) save(root string) error {
 func TestTable(t *testing.T) {
 	r := &results{all: []measurement{
 		{fault: "a", recovery: 1500 * time.Millisecond, outcome: &load.Outcome{Figures: load.Figures{Changes: 7}}, result: "passed"},
-		{fault: "b", recovery: time.Minute, outcome: &load.Outcome{Figures: load.Figures{Changes: 5}, Lost: []string{"x"}, Deleted: []string{"y", "z"}}, result: "**failed**: c"},
+		{fault: "b", recovery: time.Minute, outcome: &load.Outcome{
+			Figures: load.Figures{Changes: 5}, Lost: []string{"x"},
+			Deleted: []string{"y", "z"},
+		}, result: "**failed**: c"},
 		{fault: "d", result: "**failed**: e"},
 	}}
 	NewWithT(t).Expect(r.table()).To(Equal(`| fault | recovery, s | changes meanwhile | lost updates | wrong deletions | result |

@@ -52,18 +52,21 @@ func prepareGarbage(ctx context.Context) {
 	reference := map[string]string{"reference.resources.gardener.cloud/configmap-0fffcb27": "used"}
 	web.Annotations = reference
 	web.Spec.Template.Annotations = reference
-	web.Spec.Template.Spec.Containers[0].EnvFrom = []corev1.EnvFromSource{{ConfigMapRef: &corev1.ConfigMapEnvSource{LocalObjectReference: corev1.LocalObjectReference{Name: "used"}}}}
+	web.Spec.Template.Spec.Containers[0].EnvFrom = []corev1.EnvFromSource{{ConfigMapRef: &corev1.ConfigMapEnvSource{
+		LocalObjectReference: corev1.LocalObjectReference{Name: "used"},
+	}}}
 	Expect(c.Client.Create(ctx, web)).To(Succeed())
 }
 
 // It runs last, because it has to wait.
 var _ = Describe("the garbage collector", slow, SpecPriority(-1), func() {
-	It("deletes immutable ConfigMaps that nobody uses, and those that were used when nobody does any more", func(ctx SpecContext) {
+	It("deletes immutable ConfigMaps that no object uses, and used ones when no object uses them any more", func(ctx SpecContext) {
 		DeferCleanup(func(ctx SpecContext) { Expect(c.Ensure(ctx, binary)).To(Succeed()) })
 		Expect(c.Configure(ctx, binary, collecting)).To(Succeed())
 
 		By("waiting until the ConfigMaps are old enough")
-		Eventually(garbage.names).WithContext(ctx).WithTimeout(minimumAge + time.Minute).WithPolling(time.Second).ShouldNot(ContainElement("unused"))
+		Eventually(garbage.names).WithContext(ctx).WithTimeout(minimumAge + time.Minute).WithPolling(time.Second).
+			ShouldNot(ContainElement("unused"))
 		Expect(garbage.names(ctx)).To(ContainElements("used", "unlabelled", "kept"))
 		Eventually(c.Notes).WithContext(ctx).WithArguments(garbage.namespace, "GarbageCollected").Should(HaveLen(1))
 

@@ -48,7 +48,8 @@ var _ = Describe("health and progress", func() {
 		crashing.Spec.Template.Spec.Containers[0].Args = []string{"fail"}
 		s.apply(ctx, "set", crashing)
 		s.reports(ctx, "set", map[string]string{
-			"ResourcesApplied": "True ApplySucceeded", "ResourcesHealthy": "False DeploymentUnhealthy", "ResourcesProgressing": "True DeploymentProgressing",
+			"ResourcesApplied": "True ApplySucceeded", "ResourcesHealthy": "False DeploymentUnhealthy",
+			"ResourcesProgressing": "True DeploymentProgressing",
 		})
 		Eventually(s.exitCode).WithContext(ctx).WithArguments("web").Should(BeEquivalentTo(7))
 
@@ -74,7 +75,8 @@ func (s scene) ready(ctx context.Context, app, ready string) {
 	GinkgoHelper()
 	pod, err := s.pod(ctx, app)
 	Expect(err).NotTo(HaveOccurred())
-	answer, err := c.Clients.CoreV1().Pods(s.namespace).ProxyGet("http", pod.Name, "8080", "/readyz", map[string]string{"ready": ready}).DoRaw(ctx)
+	answer, err := c.Clients.CoreV1().Pods(s.namespace).ProxyGet("http", pod.Name, "8080", "/readyz", map[string]string{"ready": ready}).
+		DoRaw(ctx)
 	Expect(err).NotTo(HaveOccurred())
 	Expect(string(answer)).To(Equal("ready: " + ready))
 }

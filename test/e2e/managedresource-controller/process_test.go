@@ -37,7 +37,7 @@ var _ = Describe("the controller's Pods", Serial, func() {
 		for _, pod := range pods {
 			Expect(client.IgnoreNotFound(c.Client.Delete(ctx, &pod, client.GracePeriodSeconds(0)))).To(Succeed())
 		}
-		By("changing things while nobody looks")
+		By("changing objects while no controller runs")
 		_, err = c.Kubectl(ctx, "-n", s.namespace, "patch", "configmap", "before", "--type=merge", "-p", `{"data": {"value": "changed"}}`)
 		Expect(err).NotTo(HaveOccurred())
 		s.apply(ctx, "meanwhile", s.configMap("meanwhile", "b"))

@@ -46,11 +46,12 @@ var _ = Describe("a set", func() {
 		s.reports(ctx, "set", settled())
 	})
 
-	It("restores what others change or delete, and says who it was", Label("smoke"), func(ctx SpecContext) {
+	It("restores what other clients change or delete, and reports which client it was", Label("smoke"), func(ctx SpecContext) {
 		s.apply(ctx, "set", s.configMap("settings", "as it should be"), s.configMap("other", "as well"))
 		s.reports(ctx, "set", settled())
 
-		_, err := c.Kubectl(ctx, "-n", s.namespace, "patch", "configmap", "settings", "--field-manager=somebody", "--type=merge", "-p", `{"data": {"value": "changed", "more": "added"}}`)
+		_, err := c.Kubectl(ctx, "-n", s.namespace, "patch", "configmap", "settings", "--field-manager=another-client", "--type=merge", "-p",
+			`{"data": {"value": "changed", "more": "added"}}`)
 		Expect(err).NotTo(HaveOccurred())
 		Eventually(s.data).WithContext(ctx).WithArguments("settings").Should(Equal(map[string]string{"value": "as it should be"}))
 
@@ -63,7 +64,8 @@ var _ = Describe("a set", func() {
 			return string(now.UID), err
 		}).WithContext(ctx).ShouldNot(BeElementOf("", string(before.UID)))
 		Expect(s.value(ctx, "other")).To(Equal("as well"))
-		Eventually(c.Notes).WithContext(ctx).WithArguments(s.namespace, "DriftRepaired").Should(ContainElement(ContainSubstring("somebody")))
+		Eventually(c.Notes).WithContext(ctx).WithArguments(s.namespace, "DriftRepaired").
+			Should(ContainElement(ContainSubstring("another-client")))
 	})
 
 	It("restores the replicas of a running Deployment, and its Pods follow", func(ctx SpecContext) {
@@ -86,7 +88,7 @@ var _ = Describe("a set", func() {
 	})
 
 	It("deletes what leaves its Secret, and nothing else", Label("smoke"), func(ctx SpecContext) {
-		foreign := s.configMap("foreign", "nobody's")
+		foreign := s.configMap("foreign", "of no set")
 		Expect(c.Client.Create(ctx, foreign)).To(Succeed())
 		s.apply(ctx, "set", s.configMap("stays", "a"), s.configMap("leaves", "b"))
 		s.reports(ctx, "set", settled())

@@ -35,7 +35,8 @@ var _ = Describe("a policy engine", func() {
 				Spec:       networkingv1.NetworkPolicySpec{PolicyTypes: []networkingv1.PolicyType{"Ingress", "Egress"}},
 			})).To(Succeed())
 		}
-		Expect(c.Client.Create(ctx, stall(own, map[string]string{prefix + "namespace-selectors": `[{"matchLabels":{"team":"` + team + `"}}]`}))).To(Succeed())
+		Expect(c.Client.Create(ctx, stall(own, map[string]string{prefix + "namespace-selectors": `[{"matchLabels":{"team":"` + team + `"}}]`}))).
+			To(Succeed())
 		Expect(c.Client.Create(ctx, c.Pod(own, "stall", "serve"))).To(Succeed())
 		server, err := c.PodReady(ctx, own, "stall")
 		Expect(err).NotTo(HaveOccurred())

@@ -58,7 +58,8 @@ var _ = Describe("the shipped configuration", func() {
 		Eventually(ctx, namesOf).WithArguments(own).Should(ContainElement(own + "/ingress-to-stall-tcp-8080"))
 
 		label := client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"labels":{"`+optIn+`":"enabled"}}}`))
-		Expect(editor.Patch(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: other}}, label)).To(MatchError(ContainSubstring("forbidden")))
+		Expect(editor.Patch(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: other}}, label)).
+			To(MatchError(ContainSubstring("forbidden")))
 		for _, namespace := range []string{other, "kube-system", "default"} {
 			Consistently(ctx, isolatedIn).WithArguments(namespace).WithTimeout(quiet).Should(BeEmpty())
 		}

@@ -42,7 +42,8 @@ var _ = Describe("policies for a Service", func() {
 	It("come and go with the namespaces that it selects", Label("smoke"), func(ctx SpecContext) {
 		team := "t" + rand.String(6)
 		own, other := namespaceOfSpec(ctx, nil), namespaceOfSpec(ctx, map[string]string{"team": team})
-		Expect(c.Client.Create(ctx, stall(own, map[string]string{prefix + "namespace-selectors": `[{"matchLabels":{"team":"` + team + `"}}]`}))).To(Succeed())
+		Expect(c.Client.Create(ctx, stall(own, map[string]string{prefix + "namespace-selectors": `[{"matchLabels":{"team":"` + team + `"}}]`}))).
+			To(Succeed())
 		alone := specs{
 			own + "/ingress-to-stall-tcp-8080": letsIn(prefix+"to-stall-tcp-8080", nil, 8080),
 			own + "/egress-to-stall-tcp-8080":  letsOut(prefix+"to-stall-tcp-8080", nil, 8080),
@@ -74,7 +75,7 @@ var _ = Describe("policies for a Service", func() {
 		Eventually(ctx, policiesOf).WithArguments(own).Should(Equal(alone))
 	}, SpecTimeout(3*time.Minute))
 
-	It("open what annotations name, to aliases and to everybody, until they are taken off", func(ctx SpecContext) {
+	It("open what annotations name, to aliases and to every client, until they are removed", func(ctx SpecContext) {
 		own := namespaceOfSpec(ctx, nil)
 		Expect(c.Client.Create(ctx, stall(own, map[string]string{
 			prefix + "from-scraper-allowed-ports": `[{"port":9100,"protocol":"TCP"}]`,
@@ -132,7 +133,7 @@ var _ = Describe("policies for a Service", func() {
 		Eventually(ctx, policiesOf).WithArguments(own).Should(BeEmpty())
 	})
 
-	It("are restored when somebody changes or deletes them", Label("smoke"), func(ctx SpecContext) {
+	It("are restored when another client changes or deletes them", Label("smoke"), func(ctx SpecContext) {
 		own := namespaceOfSpec(ctx, nil)
 		Expect(c.Client.Create(ctx, stall(own, nil))).To(Succeed())
 		want := specs{
@@ -144,11 +145,14 @@ var _ = Describe("policies for a Service", func() {
 		policy := &networkingv1.NetworkPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: own, Name: "ingress-to-stall-tcp-8080"}}
 		Expect(c.Client.Patch(ctx, policy, client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"ingress":[{}]}}`)))).To(Succeed())
 		Expect(policy.Spec.Ingress[0].From).To(BeEmpty())
-		Expect(c.Client.Delete(ctx, &networkingv1.NetworkPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: own, Name: "egress-to-stall-tcp-8080"}})).To(Succeed())
+		Expect(c.Client.Delete(ctx, &networkingv1.NetworkPolicy{ObjectMeta: metav1.ObjectMeta{
+			Namespace: own,
+			Name:      "egress-to-stall-tcp-8080",
+		}})).To(Succeed())
 		Eventually(ctx, policiesOf).WithArguments(own).Should(Equal(want))
 	})
 
-	It("leave alone what somebody else has put in their place, which an Event tells", func(ctx SpecContext) {
+	It("do not replace policies of another user with the same name, and an Event reports it", func(ctx SpecContext) {
 		own := namespaceOfSpec(ctx, nil)
 		foreign := &networkingv1.NetworkPolicy{
 			ObjectMeta: metav1.ObjectMeta{Namespace: own, Name: "ingress-to-stall-tcp-8080"},

@@ -19,7 +19,10 @@ import (
 // status that a kubelet would write.
 var _ = Describe("a Node that joins", func() {
 	It("is free at once where nothing is critical, and keeps other taints in their order", Label("smoke"), func(ctx SpecContext) {
-		before, after := corev1.Taint{Key: "e2e.espalier.dev/before", Value: "a", Effect: "NoSchedule"}, corev1.Taint{Key: "e2e.espalier.dev/after", Value: "b", Effect: "PreferNoSchedule"}
+		before, after := corev1.Taint{
+			Key: "e2e.espalier.dev/before", Value: "a",
+			Effect: "NoSchedule",
+		}, corev1.Taint{Key: "e2e.espalier.dev/after", Value: "b", Effect: "PreferNoSchedule"}
 		node := bare(before, waiting(), after)
 		others := []corev1.Taint{node.Spec.Taints[0], before, after}
 		join(ctx, node)
@@ -47,7 +50,7 @@ var _ = Describe("a Node that joins", func() {
 		Eventually(ctx, freed).Should(Receive(BeNil()))
 	}, SpecTimeout(2*time.Minute))
 
-	It("waits for a Pod that nobody can schedule there yet", func(ctx SpecContext) {
+	It("waits for a Pod that cannot be scheduled there yet", func(ctx SpecContext) {
 		node, namespace := bare(waiting()), namespaceOfSpec(ctx)
 		agents := critical(namespace, node.Name)
 		// The scheduler finds no room, but the DaemonSet belongs to the Node.
@@ -64,7 +67,7 @@ var _ = Describe("a Node that joins", func() {
 		Eventually(ctx, waits).WithArguments(node.Name).Should(BeFalse())
 	}, SpecTimeout(2*time.Minute))
 
-	It("waits for every critical Pod on it, whoever made it, and for the CSI drivers that they name", func(ctx SpecContext) {
+	It("waits for every critical Pod on it, with any owner, and for the CSI drivers that they name", func(ctx SpecContext) {
 		node, namespace := bare(waiting()), namespaceOfSpec(ctx)
 		pod := c.Pod(namespace, "driver", "serve")
 		pod.Labels[criticalLabel] = "true"

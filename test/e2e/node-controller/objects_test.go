@@ -39,8 +39,9 @@ func bare(taints ...corev1.Taint) *corev1.Node {
 	room := corev1.ResourceList{"cpu": resource.MustParse("4"), "memory": resource.MustParse("4Gi"), "pods": resource.MustParse("20")}
 	return &corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"kubernetes.io/hostname": name}},
-		Spec:       corev1.NodeSpec{Taints: append([]corev1.Taint{{Key: "e2e.espalier.dev/no-kubelet", Effect: corev1.TaintEffectNoSchedule}}, taints...)},
-		Status:     corev1.NodeStatus{Capacity: room, Allocatable: room},
+		Spec: corev1.NodeSpec{Taints: append([]corev1.Taint{{Key: "e2e.espalier.dev/no-kubelet", Effect: corev1.TaintEffectNoSchedule}},
+			taints...)},
+		Status: corev1.NodeStatus{Capacity: room, Allocatable: room},
 	}
 }
 

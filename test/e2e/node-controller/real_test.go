@@ -112,7 +112,8 @@ func podFor(ctx context.Context, g Gomega, namespace, host string) *corev1.Pod {
 // tell changes the readiness of a workload through the API server.
 func tell(ctx context.Context, pod *corev1.Pod, key, value string) {
 	GinkgoHelper()
-	answer, err := c.Clients.CoreV1().Pods(pod.Namespace).ProxyGet("http", pod.Name, "8080", "/readyz", map[string]string{key: value}).DoRaw(ctx)
+	answer, err := c.Clients.CoreV1().Pods(pod.Namespace).ProxyGet("http", pod.Name, "8080", "/readyz", map[string]string{key: value}).
+		DoRaw(ctx)
 	Expect(err).NotTo(HaveOccurred())
 	Expect(string(answer)).To(Equal("ready: " + value))
 }

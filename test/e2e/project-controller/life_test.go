@@ -26,8 +26,10 @@ var _ = Describe("the end of a project", func() {
 		Expect(c.Client.Create(ctx, note(namespace.Name, "note"))).To(Succeed())
 		Expect(c.Client.Delete(ctx, project)).To(MatchError(ContainSubstring(unconfirmed)))
 		// The API server's authorizer knows the owner's roles after a moment.
-		Eventually(ctx, func(ctx context.Context) error { return as(owner).Delete(ctx, project) }).Should(MatchError(ContainSubstring(unconfirmed)))
-		Expect(c.Client.Delete(ctx, namespace)).To(MatchError(ContainSubstring(`you must delete the corresponding project "` + project.Name + `"`)))
+		Eventually(ctx, func(ctx context.Context) error { return as(owner).Delete(ctx, project) }).
+			Should(MatchError(ContainSubstring(unconfirmed)))
+		Expect(c.Client.Delete(ctx, namespace)).To(MatchError(ContainSubstring(`you must delete the corresponding project "` + project.Name +
+			`"`)))
 		Consistently(ctx, isGone).WithArguments(namespace).WithTimeout(2 * time.Second).Should(BeFalse())
 
 		Expect(confirm(ctx, project)).To(BeTrue())
@@ -112,7 +114,7 @@ var _ = Describe("the end of a project", func() {
 	}, SpecTimeout(3*time.Minute))
 })
 
-var _ = Describe("a namespace that belongs to nobody's project", func() {
+var _ = Describe("a namespace that belongs to no project", func() {
 	It("is not taken by naming it", func(ctx SpecContext) {
 		foreign := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "garden-e2e-" + rand.String(5)}}
 		Expect(c.Client.Create(ctx, foreign)).To(Succeed())

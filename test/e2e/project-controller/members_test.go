@@ -20,19 +20,20 @@ import (
 )
 
 var _ = Describe("a project", Label("smoke"), func() {
-	It("of a user who may create some belongs to him, and has a namespace of its own", func(ctx SpecContext) {
+	It("belongs to the user who creates it, and has a namespace of its own", func(ctx SpecContext) {
 		binding := &rbacv1.ClusterRoleBinding{
 			ObjectMeta: metav1.ObjectMeta{Name: "e2e-creation-" + rand.String(5)}, Subjects: []rbacv1.Subject{user(stranger)},
 			RoleRef: rbacv1.RoleRef{APIGroup: "rbac.authorization.k8s.io", Kind: "ClusterRole", Name: "gardener.cloud:system:project-creation"},
 		}
 		project := unnamed()
 		project.Spec.Owner = nil
-		forged := user("somebody")
+		forged := user("another-user")
 		project.Spec.CreatedBy = &forged
 		Expect(as(stranger).Create(ctx, project.DeepCopy())).To(MatchError(apierrors.IsForbidden, "is forbidden"))
 		Expect(c.Client.Create(ctx, binding)).To(Succeed())
 		DeferCleanup(func(ctx SpecContext) { Expect(c.Client.Delete(ctx, binding)).To(Succeed()) })
-		Eventually(ctx, func(ctx context.Context) error { return as(stranger).Create(ctx, project.DeepCopy(), client.DryRunAll) }).Should(Succeed())
+		Eventually(ctx, func(ctx context.Context) error { return as(stranger).Create(ctx, project.DeepCopy(), client.DryRunAll) }).
+			Should(Succeed())
 
 		create(ctx, as(stranger), project)
 
@@ -48,7 +49,7 @@ var _ = Describe("a project", Label("smoke"), func() {
 		Eventually(ctx, func(ctx context.Context) error { return as(stranger).Create(ctx, note(namespace.Name, "note")) }).Should(Succeed())
 	}, SpecTimeout(2*time.Minute))
 
-	It("lets its members do what their roles say, and nobody else anything", func(ctx SpecContext) {
+	It("lets its members do what their roles allow, and other users nothing", func(ctx SpecContext) {
 		project := unnamed(withRole(user(member), "admin"), withRole(user(viewer), "viewer"))
 		create(ctx, c.Client, project)
 		namespace := *project.Spec.Namespace
@@ -112,7 +113,7 @@ var _ = Describe("a project", Label("smoke"), func() {
 			Should(MatchError(apierrors.IsForbidden, "is forbidden"))
 	}, SpecTimeout(3*time.Minute))
 
-	It("has its roles restored when somebody deletes or changes them", func(ctx SpecContext) {
+	It("has its roles restored when another client deletes or changes them", func(ctx SpecContext) {
 		project := unnamed(withRole(user(member), "admin"))
 		create(ctx, c.Client, project)
 		role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "gardener.cloud:system:project:" + project.Name}}

@@ -114,7 +114,8 @@ func dismissed(ctx context.Context) ([]string, error) {
 // confirm annotates a project, unless it does not exist.
 func confirm(ctx context.Context, project *corev1beta1.Project) bool {
 	GinkgoHelper()
-	patch := client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"annotations":{"confirmation.gardener.cloud/deletion":"true"}}}`))
+	patch := client.RawPatch("application/merge-patch+json",
+		[]byte(`{"metadata":{"annotations":{"confirmation.gardener.cloud/deletion":"true"}}}`))
 	err := c.Client.Patch(ctx, &corev1beta1.Project{ObjectMeta: metav1.ObjectMeta{Name: project.Name}}, patch)
 	if apierrors.IsNotFound(err) {
 		return false

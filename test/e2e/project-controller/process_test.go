@@ -9,5 +9,8 @@ import (
 )
 
 var _ = Describe("its own Pods", func() {
-	cluster.Process{Binary: binary, Lease: "gardener-controller-manager-leader-election-project-controller", Metric: "espalier_project_"}.Specs(&c)
+	cluster.Process{
+		Binary: binary, Lease: "gardener-controller-manager-leader-election-project-controller",
+		Metric: "espalier_project_",
+	}.Specs(&c)
 })

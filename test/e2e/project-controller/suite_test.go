@@ -23,5 +23,6 @@ func TestE2E(t *testing.T) { cluster.Run(t, binary) }
 
 var _ = BeforeSuite(func(ctx SpecContext) {
 	c = cluster.Deployed(ctx, binary)
-	DeferCleanup(func(ctx SpecContext) { Eventually(ctx, dismissed).WithTimeout(2 * time.Minute).Should(BeEmpty()) }, NodeTimeout(3*time.Minute))
+	DeferCleanup(func(ctx SpecContext) { Eventually(ctx, dismissed).WithTimeout(2 * time.Minute).Should(BeEmpty()) },
+		NodeTimeout(3*time.Minute))
 }, NodeTimeout(5*time.Minute))

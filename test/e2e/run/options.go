@@ -56,7 +56,8 @@ func (o options) resolve() (options, error) {
 	case o.cluster == "" && o.kubeconfig != "":
 		o.cluster = clusterOwn
 		if o.version == "" {
-			return options{}, errors.New("KUBECONFIG is set, so its cluster is used: set E2E_VERSION (and E2E_REPOSITORY) to the images that it can pull, or set E2E_CLUSTER=node to start a cluster here")
+			return options{}, errors.New("KUBECONFIG is set, so its cluster is used: set E2E_VERSION (and E2E_REPOSITORY) to the images that it " +
+				"can pull, or set E2E_CLUSTER=node to start a cluster here")
 		}
 		var err error
 		if o.kubeconfig, err = filepath.Abs(o.kubeconfig); err != nil { // suites run in other working folders

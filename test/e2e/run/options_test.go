@@ -18,19 +18,28 @@ func TestParseOptions(t *testing.T) {
 		want options
 		err  string
 	}{
-		"a node on this machine, unless somebody says otherwise": {want: options{cluster: "node"}},
+		"a node on this machine, unless the user says otherwise": {want: options{cluster: "node"}},
 		"the shell's cluster": {
 			env:  map[string]string{"KUBECONFIG": "k", "E2E_VERSION": "v1", "E2E_REPOSITORY": "r.example.com/e"},
 			want: options{cluster: "own", kubeconfig: here + "/k", version: "v1", repository: "r.example.com/e"},
 		},
 		"the shell's cluster, without a word about its images": {env: map[string]string{"KUBECONFIG": "k"}, err: "set E2E_VERSION"},
-		"a node although the shell has a cluster":              {env: map[string]string{"KUBECONFIG": "k", "E2E_CLUSTER": "node"}, want: options{cluster: "node", kubeconfig: "k"}},
+		"a node although the shell has a cluster": {
+			env:  map[string]string{"KUBECONFIG": "k", "E2E_CLUSTER": "node"},
+			want: options{cluster: "node", kubeconfig: "k"},
+		},
 		"kind, with flags and names": {
 			args: []string{"-labels", "smoke", "-without", "b", "-keep", "one", "two"}, env: map[string]string{"E2E_CLUSTER": "kind"},
 			want: options{cluster: "kind", labels: "smoke", without: "b", keep: true, suites: []string{"one", "two"}},
 		},
-		"a kind of cluster that there is not":       {env: map[string]string{"E2E_CLUSTER": "minikube"}, err: `"minikube" is neither node nor kind`},
-		"images of elsewhere that are built here":   {env: map[string]string{"E2E_REPOSITORY": "r.example.com/e"}, err: "E2E_REPOSITORY is for clusters of your own"},
+		"a kind of cluster that there is not": {
+			env: map[string]string{"E2E_CLUSTER": "minikube"},
+			err: `"minikube" is neither node nor kind`,
+		},
+		"images of elsewhere that are built here": {
+			env: map[string]string{"E2E_REPOSITORY": "r.example.com/e"},
+			err: "E2E_REPOSITORY is for clusters of your own",
+		},
 		"one binary left out, and each of them too": {args: []string{"-matrix", "-without", "b"}, err: "exclude each other"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -58,7 +67,11 @@ func TestRounds(t *testing.T) {
 		"one left out, with its suite": {options: options{without: "a"}, want: []round{{without: "a", suites: []string{"b"}}}},
 		"each left out once, also one that is untested": {
 			options: options{matrix: true},
-			want:    []round{{without: "a", suites: []string{"b"}}, {without: "b", suites: []string{"a"}}, {without: "bare", suites: []string{"a", "b"}}},
+			want: []round{
+				{without: "a", suites: []string{"b"}},
+				{without: "b", suites: []string{"a"}},
+				{without: "bare", suites: []string{"a", "b"}},
+			},
 		},
 		"a suite that is not there":  {options: options{suites: []string{"c"}}, err: `no suite "c"`},
 		"a binary that is not there": {options: options{without: "c"}, err: `no binary "c"`},
@@ -80,7 +93,7 @@ func TestFilter(t *testing.T) {
 	for name, tc := range map[string]struct{ labels, without, want string }{
 		"everything":                     {},
 		"some":                           {labels: "smoke", want: "smoke"},
-		"what needs nobody who is away":  {without: "webhook-server", want: "!needs-webhook-server"},
+		"what needs no missing binary":   {without: "webhook-server", want: "!needs-webhook-server"},
 		"some of them, of several kinds": {labels: "smoke || slow", without: "b", want: "(smoke || slow) && !needs-b"},
 	} {
 		t.Run(name, func(t *testing.T) {

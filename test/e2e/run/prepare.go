@@ -127,7 +127,8 @@ func (r *runner) possible(ctx context.Context) error {
 		return haveKind(ctx)
 	}
 	if runtime.GOOS != "linux" || os.Geteuid() != 0 {
-		return &impossibleError{"the local node needs Linux and root; E2E_CLUSTER=kind needs Docker and kind instead, KUBECONFIG uses a cluster of yours"}
+		return &impossibleError{"the local node needs Linux and root; E2E_CLUSTER=kind needs Docker and kind instead, KUBECONFIG uses a " +
+			"cluster of yours"}
 	}
 	if err := node.Check(); err != nil {
 		return &impossibleError{err.Error()}
@@ -160,7 +161,8 @@ func (r *runner) kind(ctx context.Context, archives []string) error {
 		r.stop = func(ctx context.Context) error {
 			return r.command(ctx, "kind", "delete", "cluster", "--name", kindName, "--kubeconfig", r.kubeconfig)
 		}
-		err = r.command(ctx, "kind", "create", "cluster", "--name", kindName, "--config", r.path("test", "e2e", "kind.yaml"), "--kubeconfig", r.kubeconfig, "--wait", "180s")
+		err = r.command(ctx, "kind", "create", "cluster", "--name", kindName, "--config", r.path("test", "e2e", "kind.yaml"), "--kubeconfig",
+			r.kubeconfig, "--wait", "180s")
 	}
 	if err != nil {
 		return err

@@ -60,7 +60,8 @@ func printTable(out io.Writer, results []result) {
 	w := tabwriter.NewWriter(out, 0, 0, 3, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(w, "suite\tpassed\tfailed\tskipped\tseconds\t")
 	for _, each := range results {
-		fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%s\t\n", each.suite, each.passed, each.failed, each.skipped, strconv.FormatFloat(each.time.Seconds(), 'f', 1, 64))
+		fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%s\t\n", each.suite, each.passed, each.failed, each.skipped,
+			strconv.FormatFloat(each.time.Seconds(), 'f', 1, 64))
 		sum.passed, sum.failed, sum.skipped = sum.passed+each.passed, sum.failed+each.failed, sum.skipped+each.skipped
 	}
 	_ = w.Flush() // an error cannot be printed either

@@ -108,7 +108,8 @@ func (r *runner) connect(ctx context.Context) (*cluster.Cluster, error) {
 		kubectl = filepath.Join(assets, "kubectl")
 	}
 	for name, value := range map[string]string{
-		"KUBECONFIG": r.kubeconfig, cluster.VersionVariable: r.version, cluster.RepositoryVariable: r.repository, cluster.KubectlVariable: kubectl,
+		"KUBECONFIG": r.kubeconfig, cluster.VersionVariable: r.version, cluster.RepositoryVariable: r.repository,
+		cluster.KubectlVariable: kubectl,
 	} {
 		if err := os.Setenv(name, value); err != nil {
 			return nil, err
@@ -152,7 +153,8 @@ func (r *runner) suite(ctx context.Context, name, without string) result {
 	outcome.suite, outcome.time = title, time.Since(begin)
 	if err != nil && outcome.failed == 0 || readErr != nil {
 		outcome.failed++
-		outcome.problem = fmt.Sprintf("the suite did not run to its end; see %s: %v", filepath.Join(folder, name+".log"), errors.Join(err, readErr))
+		outcome.problem = fmt.Sprintf("the suite did not run to its end; see %s: %v", filepath.Join(folder, name+".log"),
+			errors.Join(err, readErr))
 		r.Step("%s", outcome.problem)
 	}
 	return outcome
@@ -177,7 +179,10 @@ func (r *runner) test(ctx context.Context, program, name, without, folder string
 	if found, err := findSuites(r.root); err == nil && slices.Contains(found.binaries, name) {
 		limit = suiteLimit
 	}
-	args := []string{"-test.v", "-test.timeout", (limit + cleanUpLimit).String(), "-ginkgo.timeout", limit.String(), "-ginkgo.v", "-ginkgo.no-color"}
+	args := []string{
+		"-test.v", "-test.timeout", (limit + cleanUpLimit).String(), "-ginkgo.timeout", limit.String(), "-ginkgo.v",
+		"-ginkgo.no-color",
+	}
 	if filter := r.filter(without); filter != "" {
 		args = append(args, "-ginkgo.label-filter="+filter)
 	}

@@ -27,7 +27,8 @@ var _ = Describe("a user who may edit one namespace", func() {
 	ask := func(ctx context.Context, name string, annotations map[string]string) {
 		GinkgoHelper()
 		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{
-			Namespace: s.namespace, Name: name, Labels: map[string]string{"resources.gardener.cloud/purpose": "token-requestor"}, Annotations: annotations,
+			Namespace: s.namespace, Name: name, Labels: map[string]string{"resources.gardener.cloud/purpose": "token-requestor"},
+			Annotations: annotations,
 		}}
 		Expect(attacker.Create(ctx, secret)).To(Succeed())
 		Eventually(func(ctx context.Context) ([]string, error) {

@@ -66,7 +66,8 @@ var _ = Describe("a static token", Label("needs-webhook-server"), Ordered, func(
 		DeferCleanup(func(ctx SpecContext) { Expect(c.Ensure(ctx, webhookServer, binary)).To(Succeed()) })
 		Expect(c.Configure(ctx, webhookServer, overwriting)).To(Succeed())
 		By("waiting until the webhook is registered: what was marked before would stay valid until its next write")
-		Eventually(registered).WithContext(ctx).WithTimeout(registrationPatience).Should(ContainElement("token-invalidator.resources.gardener.cloud"))
+		Eventually(registered).WithContext(ctx).WithTimeout(registrationPatience).
+			Should(ContainElement("token-invalidator.resources.gardener.cloud"))
 		Expect(c.Configure(ctx, binary, marking)).To(Succeed())
 	})
 
@@ -84,14 +85,17 @@ var _ = Describe("a static token", Label("needs-webhook-server"), Ordered, func(
 	It("stays valid while a Pod has it mounted", func(ctx SpecContext) {
 		bearer := s.static(ctx, "holder")
 		holder := c.Pod(s.namespace, "holder", "sleep")
-		holder.Spec.Volumes = []corev1.Volume{{Name: "token", VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: "holder"}}}}
+		holder.Spec.Volumes = []corev1.Volume{{
+			Name:         "token",
+			VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: "holder"}},
+		}}
 		holder.Spec.Containers[0].VolumeMounts = []corev1.VolumeMount{{Name: "token", MountPath: "/token"}}
 		Expect(c.Client.Create(ctx, holder)).To(Succeed())
 		_, err := c.PodReady(ctx, s.namespace, "holder")
 		Expect(err).NotTo(HaveOccurred())
 		s.optOut(ctx, "holder")
 
-		By("waiting until another one, of which nobody holds the token, was seen")
+		By("waiting until the controller has seen another one, whose token no client has")
 		s.static(ctx, "other")
 		s.optOut(ctx, "other")
 		Eventually(s.has).WithContext(ctx).WithArguments("other", invalid).Should(BeTrue())
@@ -121,8 +125,11 @@ func (s scene) static(ctx context.Context, name string) string {
 	GinkgoHelper()
 	Expect(c.Client.Create(ctx, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: name}})).To(Succeed())
 	Expect(c.Client.Create(ctx, &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: name, Annotations: map[string]string{"kubernetes.io/service-account.name": name}},
-		Type:       corev1.SecretTypeServiceAccountToken,
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: s.namespace, Name: name,
+			Annotations: map[string]string{"kubernetes.io/service-account.name": name},
+		},
+		Type: corev1.SecretTypeServiceAccountToken,
 	})).To(Succeed())
 	Eventually(s.userOf).WithContext(ctx).WithArguments(name).Should(Equal(s.account(name)))
 	bearer, err := s.token(ctx, name)
@@ -143,5 +150,6 @@ func (s scene) userOf(ctx context.Context, name string) (string, error) {
 func (s scene) optOut(ctx context.Context, name string) {
 	GinkgoHelper()
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: name}}
-	Expect(c.Client.Patch(ctx, account, client.RawPatch("application/merge-patch+json", []byte(`{"automountServiceAccountToken": false}`)))).To(Succeed())
+	Expect(c.Client.Patch(ctx, account, client.RawPatch("application/merge-patch+json", []byte(`{"automountServiceAccountToken": false}`)))).
+		To(Succeed())
 }

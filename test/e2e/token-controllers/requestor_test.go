@@ -35,7 +35,7 @@ var _ = Describe("a token", func() {
 		s.fetch(ctx, "denied", "access", "403", s.secrets(), byToken()...)
 	})
 
-	It("is renewed when somebody asks, while the old one stays valid", Label("smoke"), func(ctx SpecContext) {
+	It("is renewed when a user requests it, while the old one stays valid", Label("smoke"), func(ctx SpecContext) {
 		s.request(ctx, "access", "robot")
 		Eventually(s.token).WithContext(ctx).WithArguments("access").ShouldNot(BeEmpty())
 		old, err := s.token(ctx, "access")
@@ -98,7 +98,8 @@ var _ = Describe("a token", func() {
 			secret.Annotations["serviceaccount.resources.gardener.cloud/namespace"] = missing
 		})
 		Eventually(c.Notes).WithContext(ctx).WithArguments(s.namespace, "TokenRequestFailed").Should(ContainElement(ContainSubstring(missing)))
-		_, err := c.Kubectl(ctx, "-n", s.namespace, "annotate", "--overwrite", "secret", "access", "serviceaccount.resources.gardener.cloud/namespace="+s.namespace)
+		_, err := c.Kubectl(ctx, "-n", s.namespace, "annotate", "--overwrite", "secret", "access",
+			"serviceaccount.resources.gardener.cloud/namespace="+s.namespace)
 		Expect(err).NotTo(HaveOccurred())
 		Eventually(s.token).WithContext(ctx).WithArguments("access").ShouldNot(BeEmpty())
 	})

@@ -92,7 +92,8 @@ func (s scene) grant(ctx context.Context, account string) {
 	GinkgoHelper()
 	_, err := c.Kubectl(ctx, "-n", s.namespace, "create", "role", account, "--verb=list", "--resource=configmaps")
 	Expect(err).NotTo(HaveOccurred())
-	_, err = c.Kubectl(ctx, "-n", s.namespace, "create", "rolebinding", account, "--role="+account, "--serviceaccount="+s.namespace+":"+account)
+	_, err = c.Kubectl(ctx, "-n", s.namespace, "create", "rolebinding", account, "--role="+account,
+		"--serviceaccount="+s.namespace+":"+account)
 	Expect(err).NotTo(HaveOccurred())
 }
 
@@ -105,9 +106,14 @@ func (s scene) fetch(ctx context.Context, pod, secret, want, path string, flags 
 	mode := ptr.To[int32](0o440)
 	object.Spec.Volumes = []corev1.Volume{
 		{Name: "credentials", VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: secret, DefaultMode: mode}}},
-		{Name: "authority", VolumeSource: corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: "kube-root-ca.crt"}}}},
+		{Name: "authority", VolumeSource: corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{
+			LocalObjectReference: corev1.LocalObjectReference{Name: "kube-root-ca.crt"},
+		}}},
 	}
-	object.Spec.Containers[0].VolumeMounts = []corev1.VolumeMount{{Name: "credentials", MountPath: "/credentials", ReadOnly: true}, {Name: "authority", MountPath: "/authority", ReadOnly: true}}
+	object.Spec.Containers[0].VolumeMounts = []corev1.VolumeMount{
+		{Name: "credentials", MountPath: "/credentials", ReadOnly: true},
+		{Name: "authority", MountPath: "/authority", ReadOnly: true},
+	}
 	Expect(c.Client.Create(ctx, object)).To(Succeed())
 	code, output, err := c.PodEnded(ctx, s.namespace, pod)
 	Expect(err).NotTo(HaveOccurred())

@@ -32,7 +32,8 @@ type state struct {
 }
 
 // errNoHistory means that the commit to upgrade from is missing.
-var errNoHistory = errors.New("the commit to upgrade from is not there: this is a shallow clone, or no clone at all; fetch all of the history, or name another commit in " + fromVariable)
+var errNoHistory = errors.New("the commit to upgrade from is not there: this is a shallow clone, or no clone at all; fetch all of the " +
+	"history, or name another commit in " + fromVariable)
 
 // former builds the images of an earlier commit, from its own sources, and imports them. It uses images of an earlier run.
 func former(ctx context.Context) (state, error) {
@@ -40,7 +41,8 @@ func former(ctx context.Context) (state, error) {
 	if commit == "" {
 		commit = formerState
 	}
-	out, err := exec.CommandContext(ctx, "git", "-C", m.Root, "rev-parse", "--verify", "--quiet", "--end-of-options", commit+"^{commit}").Output()
+	out, err := exec.CommandContext(ctx, "git", "-C", m.Root, "rev-parse", "--verify", "--quiet", "--end-of-options", commit+"^{commit}").
+		Output()
 	if err != nil {
 		return state{}, fmt.Errorf("%w (%s)", errNoHistory, commit)
 	}
@@ -83,7 +85,8 @@ func build(ctx context.Context, commit, source, images, tag string) error {
 	if out, err := exec.CommandContext(ctx, "tar", "-xf", source+".tar", "-C", source).CombinedOutput(); err != nil {
 		return fmt.Errorf("take sources of %s: %w: %s", commit, err, out)
 	}
-	builder := exec.CommandContext(ctx, "go", "run", "-C", filepath.Join(m.Root, "hack", "images"), ".", "-root", source, "-out", images, "-version", tag)
+	builder := exec.CommandContext(ctx, "go", "run", "-C", filepath.Join(m.Root, "hack", "images"), ".", "-root", source, "-out", images,
+		"-version", tag)
 	if out, err := builder.CombinedOutput(); err != nil {
 		return fmt.Errorf("build images of %s: %w: %s", commit, err, out)
 	}
@@ -93,7 +96,8 @@ func build(ctx context.Context, commit, source, images, tag string) error {
 // present returns the state under test.
 func present() state {
 	return state{
-		name: "version " + c.Version, deploy: filepath.Join(m.Root, "deploy"), overlay: filepath.Join(m.Root, ".local", "e2e", "upgrade", "present"),
+		name: "version " + c.Version, deploy: filepath.Join(m.Root, "deploy"), overlay: filepath.Join(m.Root, ".local", "e2e", "upgrade",
+			"present"),
 		repository: c.Repository, tag: c.Version,
 	}
 }
@@ -104,7 +108,10 @@ func (s state) apply(ctx context.Context) {
 	Expect(err).NotTo(HaveOccurred())
 	images := make([]any, 0, len(cluster.Binaries()))
 	for _, binary := range cluster.Binaries() {
-		images = append(images, map[string]string{"name": cluster.DefaultRepository + "/" + binary, "newName": s.repository + "/" + binary, "newTag": s.tag})
+		images = append(images, map[string]string{
+			"name": cluster.DefaultRepository + "/" + binary, "newName": s.repository + "/" + binary,
+			"newTag": s.tag,
+		})
 	}
 	content, err := yaml.Marshal(map[string]any{
 		"apiVersion": "kustomize.config.k8s.io/v1beta1", "kind": "Kustomization", "resources": []string{base}, "images": images,

@@ -45,7 +45,8 @@ var _ = Describe("upgrade and rollback", Label("upgrade"), func() {
 			DeferCleanup(func(ctx SpecContext) { Expect(work.Close(ctx)).To(Succeed()) }, NodeTimeout(limit))
 		}
 		Expect(err).NotTo(HaveOccurred())
-		rows := []string{"| change | rollout, s | in sync after, s | changes meanwhile | Pods shown to webhooks | unanswered | lost updates | wrong deletions | result |\n|---|---|---|---|---|---|---|---|---|\n"}
+		rows := []string{"| change | rollout, s | in sync after, s | changes meanwhile | Pods shown to webhooks | unanswered | lost updates | " +
+			"wrong deletions | result |\n|---|---|---|---|---|---|---|---|---|\n"}
 		defer func() {
 			AddReportEntry("upgrade and rollback", strings.Join(rows, ""))
 			_, _ = fmt.Fprintln(os.Stdout, "\n"+strings.Join(rows, ""))

@@ -29,7 +29,7 @@ var _ = Describe("a server that manages itself", Serial, func() {
 		Expect(secret.Type).To(BeEquivalentTo("espalier.dev/webhook-certificates"))
 	})
 
-	It("restores its webhooks when somebody changes them", func(ctx SpecContext) {
+	It("restores its webhooks when another client changes them", func(ctx SpecContext) {
 		namespace := namespaceOfSpec(ctx, nil, nil)
 		want := registered(ctx)
 		spoilt := want.DeepCopy()
@@ -73,7 +73,8 @@ var _ = Describe("replicas", Serial, func() {
 
 		for i := range before {
 			Expect(c.Client.Delete(ctx, &before[i])).To(Succeed())
-			Eventually(ctx, c.Client.Get).WithArguments(client.ObjectKeyFromObject(&before[i]), &corev1.Pod{}).Should(MatchError(apierrors.IsNotFound, "is not found"))
+			Eventually(ctx, c.Client.Get).WithArguments(client.ObjectKeyFromObject(&before[i]), &corev1.Pod{}).
+				Should(MatchError(apierrors.IsNotFound, "is not found"))
 			Expect(c.RolledOut(ctx, binary)).To(Succeed())
 		}
 
@@ -139,7 +140,8 @@ var _ = Describe("deletion protection and validation of extensions, once they ar
 		// The API server may need a moment to apply new webhooks; until then it would allow the deletion.
 		Eventually(ctx, func(ctx context.Context) error { return c.Client.Delete(ctx, crd, client.DryRunAll) }).
 			Should(MatchError(ContainSubstring(`must have a "confirmation.gardener.cloud/deletion" annotation to delete`)))
-		Expect(c.Client.Delete(ctx, crd)).To(MatchError(ContainSubstring(`must have a "confirmation.gardener.cloud/deletion" annotation to delete`)))
+		Expect(c.Client.Delete(ctx,
+			crd)).To(MatchError(ContainSubstring(`must have a "confirmation.gardener.cloud/deletion" annotation to delete`)))
 		confirmed(ctx, crd)
 	}, SpecTimeout(2*time.Minute))
 
@@ -151,14 +153,16 @@ var _ = Describe("deletion protection and validation of extensions, once they ar
 		namespace := namespaceOfSpec(ctx, nil, nil)
 		record := resource("extensions.gardener.cloud/v1alpha1", "DNSRecord", namespace, "www")
 		record.Object["spec"] = map[string]any{
-			"type": "test", "secretRef": map[string]any{"name": "dns"}, "name": "www.example.com", "recordType": "NOTHING", "values": []any{"1.2.3.4"},
+			"type": "test", "secretRef": map[string]any{"name": "dns"}, "name": "www.example.com", "recordType": "NOTHING",
+			"values": []any{"1.2.3.4"},
 		}
 		Eventually(ctx, func(ctx context.Context) error { return c.Client.Create(ctx, record.DeepCopy(), client.DryRunAll) }).
 			Should(MatchError(ContainSubstring("spec.recordType")))
 		Expect(unstructured.SetNestedField(record.Object, "A", "spec", "recordType")).To(Succeed())
 		Expect(c.Client.Create(ctx, record)).To(Succeed())
 		DeferCleanup(func(ctx SpecContext) { confirmed(ctx, record) })
-		Expect(c.Client.Delete(ctx, record)).To(MatchError(ContainSubstring(`must have a "confirmation.gardener.cloud/deletion" annotation to delete`)))
+		Expect(c.Client.Delete(ctx,
+			record)).To(MatchError(ContainSubstring(`must have a "confirmation.gardener.cloud/deletion" annotation to delete`)))
 		confirmed(ctx, record)
 	}, SpecTimeout(3*time.Minute))
 })
@@ -178,7 +182,8 @@ func registered(ctx context.Context) *admissionregistrationv1.MutatingWebhookCon
 			g.Expect(webhook.FailurePolicy).To(HaveValue(BeEquivalentTo("Fail")))
 		}
 		g.Expect(names).To(ConsistOf(
-			"projected-token-mount.resources.gardener.cloud", "high-availability-config.resources.gardener.cloud", "seccomp-profile.resources.gardener.cloud",
+			"projected-token-mount.resources.gardener.cloud", "high-availability-config.resources.gardener.cloud",
+			"seccomp-profile.resources.gardener.cloud",
 			"endpoint-slice-hints.resources.gardener.cloud", "pod-topology-spread-constraints.resources.gardener.cloud",
 		))
 	}).WithTimeout(2 * time.Minute).Should(Succeed())
@@ -244,10 +249,16 @@ func definition(plural, group string) *apiextensionsv1.CustomResourceDefinition 
 		ObjectMeta: metav1.ObjectMeta{Name: plural + "." + group},
 		Spec: apiextensionsv1.CustomResourceDefinitionSpec{
 			Group: group, Scope: apiextensionsv1.NamespaceScoped,
-			Names: apiextensionsv1.CustomResourceDefinitionNames{Plural: plural, Singular: plural, Kind: "E" + plural[1:], ListKind: "E" + plural[1:] + "List"},
+			Names: apiextensionsv1.CustomResourceDefinitionNames{
+				Plural: plural, Singular: plural, Kind: "E" + plural[1:],
+				ListKind: "E" + plural[1:] + "List",
+			},
 			Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{
 				Name: "v1alpha1", Served: true, Storage: true,
-				Schema: &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{Type: "object", XPreserveUnknownFields: &keep}},
+				Schema: &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{
+					Type:                   "object",
+					XPreserveUnknownFields: &keep,
+				}},
 			}},
 		},
 	}

@@ -89,7 +89,7 @@ var _ = Describe("workloads of other namespaces", func() {
 		Eventually(ctx, outcome).WithArguments(namespace).Should(ConsistOf("ready", "ready"))
 	}, SpecTimeout(3*time.Minute))
 
-	It("are not touched if nobody has asked for it", Label("smoke"), func(ctx SpecContext) {
+	It("are not changed unless a label asks for it", Label("smoke"), func(ctx SpecContext) {
 		namespace := namespaceOfSpec(ctx, nil, map[string]string{availability + "failure-tolerance-type": "node"})
 		asked(ctx, namespace)
 		press := deployment(namespace, 1, ofType("server"))
@@ -109,7 +109,8 @@ var _ = Describe("workloads of other namespaces", func() {
 		_, err := c.Kubectl(ctx, "annotate", "--overwrite", "namespace", namespace, availability+"failure-tolerance-type=node")
 		Expect(err).NotTo(HaveOccurred())
 		Eventually(ctx, func(g Gomega, ctx context.Context) {
-			_, err := c.Kubectl(ctx, "annotate", "--overwrite", "-n", namespace, "deployment/press", fmt.Sprintf("e2e.espalier.dev/touched=%d", time.Now().UnixNano()))
+			_, err := c.Kubectl(ctx, "annotate", "--overwrite", "-n", namespace, "deployment/press",
+				fmt.Sprintf("e2e.espalier.dev/touched=%d", time.Now().UnixNano()))
 			g.Expect(err).NotTo(HaveOccurred())
 			now := &appsv1.Deployment{}
 			g.Expect(c.Client.Get(ctx, client.ObjectKeyFromObject(press), now)).To(Succeed())
@@ -142,7 +143,10 @@ var _ = Describe("EndpointSlices", Label("smoke"), func() {
 		} {
 			Expect(c.Client.Create(ctx, &corev1.Service{
 				ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: labels},
-				Spec:       corev1.ServiceSpec{Selector: map[string]string{"app": "press"}, Ports: []corev1.ServicePort{{Port: 80, TargetPort: intstr.FromInt32(8080)}}},
+				Spec: corev1.ServiceSpec{
+					Selector: map[string]string{"app": "press"},
+					Ports:    []corev1.ServicePort{{Port: 80, TargetPort: intstr.FromInt32(8080)}},
+				},
 			})).To(Succeed())
 		}
 		pod := c.Pod(namespace, "press", "serve")
@@ -208,7 +212,8 @@ func outcome(ctx context.Context, namespace string) ([]string, error) {
 // sliceOf returns the EndpointSlice of a Service with its only endpoint.
 func sliceOf(ctx context.Context, g Gomega, namespace, service string) discoveryv1.EndpointSlice {
 	slices := &discoveryv1.EndpointSliceList{}
-	g.Expect(c.Client.List(ctx, slices, client.InNamespace(namespace), client.MatchingLabels{"kubernetes.io/service-name": service})).To(Succeed())
+	g.Expect(c.Client.List(ctx, slices, client.InNamespace(namespace), client.MatchingLabels{"kubernetes.io/service-name": service})).
+		To(Succeed())
 	g.Expect(slices.Items).To(HaveLen(1))
 	g.Expect(slices.Items[0].Endpoints).To(HaveLen(1))
 	return slices.Items[0]

@@ -36,7 +36,8 @@ func TestFetch(t *testing.T) {
 	authority := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
 	kubeconfigOf := func(token string) string {
 		return "current-context: c\ncontexts: [{name: c, context: {cluster: k, user: u}}]\n" +
-			"clusters: [{name: k, cluster: {server: \"" + server.URL + "\", certificate-authority-data: " + base64.StdEncoding.EncodeToString(authority) + "}}]\n" +
+			"clusters: [{name: k, cluster: {server: \"" + server.URL + "\", certificate-authority-data: " +
+			base64.StdEncoding.EncodeToString(authority) + "}}]\n" +
 			"users: [{name: u, user: {token: " + token + "}}]\n"
 	}
 	for name, content := range map[string]string{
@@ -51,14 +52,23 @@ func TestFetch(t *testing.T) {
 		output string
 		code   int
 	}{
-		"a good token":                           {args: []string{"-ca", file("ca"), "-token", file("good"), server.URL}, output: "200\nfine\n"},
-		"a bad token":                            {args: []string{"-ca", file("ca"), "-token", file("bad"), server.URL}, output: "403\n\n", code: 1},
-		"a bad token, as expected":               {args: []string{"-want", "403", "-ca", file("ca"), "-token", file("bad"), server.URL}, output: "403\n\n"},
+		"a good token": {args: []string{"-ca", file("ca"), "-token", file("good"), server.URL}, output: "200\nfine\n"},
+		"a bad token": {
+			args: []string{"-ca", file("ca"), "-token", file("bad"), server.URL}, output: "403\n\n",
+			code: 1,
+		},
+		"a bad token, as expected": {
+			args:   []string{"-want", "403", "-ca", file("ca"), "-token", file("bad"), server.URL},
+			output: "403\n\n",
+		},
 		"no token":                               {args: []string{"-ca", file("ca"), server.URL}, output: "401\n\n", code: 1},
 		"a kubeconfig, and a path of its server": {args: []string{"-kubeconfig", file("kubeconfig"), "/path"}, output: "200\nfine\n"},
-		"a kubeconfig without its context":       {args: []string{"-kubeconfig", file("empty"), "/path"}, output: "read " + file("empty") + `: it has no context "none"` + "\n", code: 1},
-		"no authority":                           {args: []string{"-token", file("good"), server.URL}, output: "certificate", code: 1},
-		"no URL":                                 {args: []string{"-want", "200"}, code: 2},
+		"a kubeconfig without its context": {
+			args:   []string{"-kubeconfig", file("empty"), "/path"},
+			output: "read " + file("empty") + `: it has no context "none"` + "\n", code: 1,
+		},
+		"no authority": {args: []string{"-token", file("good"), server.URL}, output: "certificate", code: 1},
+		"no URL":       {args: []string{"-want", "200"}, code: 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
@@ -101,7 +111,7 @@ func TestCommands(t *testing.T) {
 		code   int
 	}{
 		"an open port":           {args: []string{"dial", strings.TrimPrefix(server.URL, "http://")}, output: "connected\n"},
-		"a port of nobody":       {args: []string{"dial", "127.0.0.1:1"}, output: "connection refused", code: 1},
+		"a port without server":  {args: []string{"dial", "127.0.0.1:1"}, output: "connection refused", code: 1},
 		"a file":                 {args: []string{"print", file}, output: "content"},
 		"a file that is missing": {args: []string{"print", file + "s"}, output: "no such file", code: 1},
 		"what ends again":        {args: []string{"fail"}, output: "failing, as told\n", code: 7},

@@ -15,13 +15,19 @@ import (
 
 func TestDeletionsSince(t *testing.T) {
 	const (
-		stamp    = `,"requestReceivedTimestamp":"2026-01-02T03:04:05.000006Z"}` + "\n"
-		before   = `{"verb":"delete","user":{"username":"system:serviceaccount:espalier-system:espalier-a"},"objectRef":{"resource":"secrets","namespace":"n","name":"before"},"responseStatus":{"code":200}` + stamp
-		ours     = `{"verb":"delete","user":{"username":"system:serviceaccount:espalier-system:espalier-a"},"objectRef":{"resource":"secrets","namespace":"n","name":"ours"},"responseStatus":{"code":200}` + stamp
-		many     = `{"verb":"deletecollection","user":{"username":"system:serviceaccount:espalier-system:espalier-b"},"objectRef":{"resource":"pods","namespace":"n"},"responseStatus":{"code":200}` + stamp
-		refused  = `{"verb":"delete","user":{"username":"system:serviceaccount:espalier-system:espalier-a"},"objectRef":{"resource":"secrets","namespace":"n","name":"refused"},"responseStatus":{"code":409}` + stamp
-		others   = `{"verb":"delete","user":{"username":"system:admin"},"objectRef":{"resource":"secrets","namespace":"n","name":"others"},"responseStatus":{"code":200}` + stamp
-		read     = `{"verb":"get","user":{"username":"system:serviceaccount:espalier-system:espalier-a"},"objectRef":{"resource":"secrets","namespace":"n","name":"read"},"responseStatus":{"code":200}` + stamp
+		stamp  = `,"requestReceivedTimestamp":"2026-01-02T03:04:05.000006Z"}` + "\n"
+		before = `{"verb":"delete","user":{"username":"system:serviceaccount:espalier-system:espalier-a"},` +
+			`"objectRef":{"resource":"secrets","namespace":"n","name":"before"},"responseStatus":{"code":200}` + stamp
+		ours = `{"verb":"delete","user":{"username":"system:serviceaccount:espalier-system:espalier-a"},` +
+			`"objectRef":{"resource":"secrets","namespace":"n","name":"ours"},"responseStatus":{"code":200}` + stamp
+		many = `{"verb":"deletecollection","user":{"username":"system:serviceaccount:espalier-system:espalier-b"},` +
+			`"objectRef":{"resource":"pods","namespace":"n"},"responseStatus":{"code":200}` + stamp
+		refused = `{"verb":"delete","user":{"username":"system:serviceaccount:espalier-system:espalier-a"},` +
+			`"objectRef":{"resource":"secrets","namespace":"n","name":"refused"},"responseStatus":{"code":409}` + stamp
+		others = `{"verb":"delete","user":{"username":"system:admin"},"objectRef":{"resource":"secrets","namespace":"n",` +
+			`"name":"others"},"responseStatus":{"code":200}` + stamp
+		read = `{"verb":"get","user":{"username":"system:serviceaccount:espalier-system:espalier-a"},` +
+			`"objectRef":{"resource":"secrets","namespace":"n","name":"read"},"responseStatus":{"code":200}` + stamp
 		half     = `{"verb":"del` + "\n"
 		unending = `{"verb":"delete","user":{"username":"system:serviceaccount:espalier-system:espalier-a"}`
 	)
@@ -87,21 +93,44 @@ func TestWrong(t *testing.T) {
 		deletions   []deletion
 		want        []string
 	}{
-		"nothing":                         {map[string]types.UID{"secrets/ns/a": "1"}, map[string]types.UID{"secrets/ns/a": "1"}, nil, []string{}},
-		"one has vanished":                {map[string]types.UID{"secrets/ns/a": "1"}, nil, nil, []string{"secrets/ns/a"}},
-		"one is another one now":          {map[string]types.UID{"secrets/ns/a": "1"}, map[string]types.UID{"secrets/ns/a": "2"}, nil, []string{"secrets/ns/a"}},
+		"nothing": {
+			map[string]types.UID{"secrets/ns/a": "1"},
+			map[string]types.UID{"secrets/ns/a": "1"},
+			nil,
+			[]string{},
+		},
+		"one has vanished": {map[string]types.UID{"secrets/ns/a": "1"}, nil, nil, []string{"secrets/ns/a"}},
+		"one is another one now": {
+			map[string]types.UID{"secrets/ns/a": "1"},
+			map[string]types.UID{"secrets/ns/a": "2"},
+			nil,
+			[]string{"secrets/ns/a"},
+		},
 		"the load has deleted it":         {map[string]types.UID{"secrets/ns/a": "drift"}, nil, nil, []string{}},
 		"we have deleted what came later": {nil, nil, []deletion{{name: "secrets/ns/a", at: noon(), ours: true}}, []string{"secrets/ns/a"}},
 		"others have":                     {nil, nil, []deletion{{name: "secrets/ns/a", at: noon()}}, []string{}},
-		"an obsolete one is deleted":      {map[string]types.UID{current: "1"}, nil, []deletion{{name: current, at: noon().Add(2 * time.Minute), ours: true}}, []string{}},
+		"an obsolete one is deleted": {
+			map[string]types.UID{current: "1"},
+			nil,
+			[]deletion{{name: current, at: noon().Add(2 * time.Minute), ours: true}},
+			[]string{},
+		},
 		"one is deleted that becomes obsolete later": {
 			map[string]types.UID{current: "1"}, nil, []deletion{{name: current, at: noon().Add(90 * time.Second), ours: true}}, []string{current},
 		},
-		"the same by others": {map[string]types.UID{current: "1"}, nil, []deletion{{name: current, at: noon().Add(90 * time.Second)}}, []string{current}},
-		"one is deleted too early, and once more": {
-			nil, nil, []deletion{{name: current, at: noon().Add(90 * time.Second), ours: true}, {name: current, at: noon().Add(3 * time.Minute), ours: true}}, []string{current},
+		"the same by others": {
+			map[string]types.UID{current: "1"},
+			nil,
+			[]deletion{{name: current, at: noon().Add(90 * time.Second)}},
+			[]string{current},
 		},
-		"an obsolete one has vanished, nobody knows when": {map[string]types.UID{current: "1"}, nil, nil, []string{}},
+		"one is deleted too early, and once more": {
+			nil, nil, []deletion{
+				{name: current, at: noon().Add(90 * time.Second), ours: true},
+				{name: current, at: noon().Add(3 * time.Minute), ours: true},
+			}, []string{current},
+		},
+		"an obsolete one has vanished at an unknown time": {map[string]types.UID{current: "1"}, nil, nil, []string{}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := &Load{
@@ -119,10 +148,10 @@ func TestOnlyReader(t *testing.T) {
 		subjects []rbacv1.Subject
 		want     int
 	}{
-		"none":                    {nil, -1},
-		"one":                     {[]rbacv1.Subject{subject("reader-3")}, 3},
-		"one, and somebody else":  {[]rbacv1.Subject{subject("owner"), subject("reader-3")}, 3},
-		"the former one is still": {[]rbacv1.Subject{subject("reader-2"), subject("reader-3")}, -1},
+		"none":                     {nil, -1},
+		"one":                      {[]rbacv1.Subject{subject("reader-3")}, 3},
+		"one, and another subject": {[]rbacv1.Subject{subject("owner"), subject("reader-3")}, 3},
+		"the former one is still":  {[]rbacv1.Subject{subject("reader-2"), subject("reader-3")}, -1},
 	} {
 		t.Run(name, func(t *testing.T) { NewWithT(t).Expect(onlyReader(tc.subjects)).To(Equal(tc.want)) })
 	}

@@ -82,7 +82,10 @@ func New(ctx context.Context, c *cluster.Cluster) (*Load, error) {
 	if err != nil {
 		return nil, fmt.Errorf("create load: %w", err)
 	}
-	l := &Load{Namespace: namespace, cluster: c, remove: remove, clock: clock.RealClock{}, wanted: map[string][]time.Time{}, deleted: sets.New[types.UID]()}
+	l := &Load{
+		Namespace: namespace, cluster: c, remove: remove, clock: clock.RealClock{}, wanted: map[string][]time.Time{},
+		deleted: sets.New[types.UID](),
+	}
 	l.pods = &pods{cluster: c, namespace: namespace}
 	b := base{cluster: c, namespace: namespace, suffix: namespace[strings.LastIndexByte(namespace, '-')+1:]}
 	l.families = []family{&manifests{base: b, load: l}, &projects{b}, &tokens{b}, &services{b}, &nodes{b}, &requests{base: b}}

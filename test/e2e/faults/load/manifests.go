@@ -96,7 +96,8 @@ func (m *manifests) change(ctx context.Context, lane string, to int) error {
 	if key == renamed {
 		name += "-" + strconv.Itoa(to)
 	}
-	manifest := fmt.Sprintf("apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: %s\n  namespace: %s\n  labels: {%s: %q}\ndata: {%s: %q}\n", name, m.namespace, marker, lane, revision, strconv.Itoa(to))
+	manifest := fmt.Sprintf("apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: %s\n  namespace: %s\n  labels: {%s: %q}\ndata: {%s: %q}\n",
+		name, m.namespace, marker, lane, revision, strconv.Itoa(to))
 	patch, err := json.Marshal(map[string]any{"data": map[string][]byte{key: []byte(manifest)}})
 	if err != nil {
 		return err
@@ -156,7 +157,10 @@ func (m *manifests) unsettled(ctx context.Context) ([]string, error) {
 		for _, condition := range managed.Status.Conditions {
 			conditions[string(condition.Type)] = string(condition.Status)
 		}
-		for condition, wanted := range map[string]string{"ResourcesApplied": "True", "ResourcesHealthy": "True", "ResourcesProgressing": "False"} {
+		for condition, wanted := range map[string]string{
+			"ResourcesApplied": "True", "ResourcesHealthy": "True",
+			"ResourcesProgressing": "False",
+		} {
 			if conditions[condition] != wanted {
 				unsettled = append(unsettled, fmt.Sprintf("%s of ManagedResource %s is %q", condition, managed.Name, conditions[condition]))
 			}

@@ -26,7 +26,10 @@ func (n *nodes) lanes() []string      { return numbered("load-"+n.suffix+"-", 2)
 
 func (n *nodes) create(ctx context.Context) error {
 	for _, name := range n.lanes() {
-		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{marker: n.namespace}}, Spec: corev1.NodeSpec{Unschedulable: true}}
+		node := &corev1.Node{
+			ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{marker: n.namespace}},
+			Spec:       corev1.NodeSpec{Unschedulable: true},
+		}
 		if err := client.IgnoreAlreadyExists(n.cluster.Client.Create(ctx, node)); err != nil {
 			return err
 		}

@@ -86,12 +86,14 @@ func (f *Figures) count(err error, excused func(error) bool) {
 // the API server is stopped. Errors that name a webhook, and missing responses, do not count.
 func APIServerAway(err error) bool {
 	text := err.Error()
-	if strings.Contains(text, "failed calling webhook") || strings.Contains(text, "admission webhook") || errors.Is(err, context.DeadlineExceeded) {
+	if strings.Contains(text, "failed calling webhook") || strings.Contains(text, "admission webhook") ||
+		errors.Is(err, context.DeadlineExceeded) {
 		return false
 	}
 	if status := apierrors.APIStatus(nil); !errors.As(err, &status) {
 		return true // the connection was refused or closed
 	}
-	return apierrors.IsServiceUnavailable(err) || apierrors.IsTooManyRequests(err) || apierrors.IsTimeout(err) || apierrors.IsServerTimeout(err) ||
+	return apierrors.IsServiceUnavailable(err) || apierrors.IsTooManyRequests(err) || apierrors.IsTimeout(err) ||
+		apierrors.IsServerTimeout(err) ||
 		apierrors.IsInternalError(err) || apierrors.IsForbidden(err) && strings.Contains(text, "not yet ready to handle request")
 }

@@ -21,7 +21,7 @@ func TestAPIServerAway(t *testing.T) {
 		err  error
 		want bool
 	}{
-		"nobody listens":                      {sent(syscall.ECONNREFUSED), true},
+		"no program listens":                  {sent(syscall.ECONNREFUSED), true},
 		"the connection is closed":            {sent(io.EOF), true},
 		"the connection is reset":             {sent(syscall.ECONNRESET), true},
 		"it ends":                             {apierrors.NewTooManyRequests("the apiserver is shutting down", 1), true},

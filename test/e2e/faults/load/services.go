@@ -41,7 +41,8 @@ func (s *services) create(ctx context.Context) error {
 
 func (s *services) change(ctx context.Context, lane string, to int) error {
 	service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: lane}}
-	patch := fmt.Sprintf(`{"metadata":{"annotations":{"networking.resources.gardener.cloud/from-world-to-ports":"[{\"port\":%d,\"protocol\":\"TCP\"}]"}}}`, firstPort+to)
+	patch := fmt.Sprintf(`{"metadata":{"annotations":{"networking.resources.gardener.cloud/from-world-to-ports":"[{\"port\":%d,`+
+		`\"protocol\":\"TCP\"}]"}}}`, firstPort+to)
 	return s.cluster.Client.Patch(ctx, service, client.RawPatch(types.MergePatchType, []byte(patch)))
 }
 

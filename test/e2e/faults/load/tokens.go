@@ -53,7 +53,8 @@ func (t *tokens) change(ctx context.Context, lane string, to int) error {
 	if err != nil {
 		return err
 	}
-	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": map[string]string{tokenPrefix + "labels": string(labels), renewNow: "true"}}})
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": map[string]string{tokenPrefix +
+		"labels": string(labels), renewNow: "true"}}})
 	if err != nil {
 		return err
 	}
@@ -79,7 +80,8 @@ func (t *tokens) arrived(ctx context.Context) (map[string]int, error) {
 
 func (t *tokens) unsettled(ctx context.Context) ([]string, error) {
 	found := &corev1.SecretList{}
-	if err := t.cluster.Client.List(ctx, found, client.InNamespace(t.namespace), client.MatchingLabels{"resources.gardener.cloud/purpose": "token-requestor"}); err != nil {
+	if err := t.cluster.Client.List(ctx, found, client.InNamespace(t.namespace),
+		client.MatchingLabels{"resources.gardener.cloud/purpose": "token-requestor"}); err != nil {
 		return nil, err
 	}
 	var unsettled []string

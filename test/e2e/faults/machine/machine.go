@@ -14,7 +14,8 @@ import (
 )
 
 // ErrElsewhere means that the cluster under test is not the local node.
-var ErrElsewhere = errors.New("the cluster under test is not the local node of `make up-node`, and nobody else's kubelet, etcd or API server is stopped")
+var ErrElsewhere = errors.New("the cluster under test is not the local node of `make up-node`; kubelets, etcds and API servers of other " +
+	"clusters are not stopped")
 
 // Machine is the machine of the local node.
 type Machine struct {
@@ -39,7 +40,10 @@ func Find(ctx context.Context, kubeconfig string) (*Machine, error) {
 	if err != nil || !os.SameFile(given, own) {
 		return nil, ErrElsewhere
 	}
-	m := &Machine{Root: root, Dir: dir, AuditLog: filepath.Join(dir, "logs", "audit.log"), command: filepath.Join(root, ".local", "e2e", "upnode")}
+	m := &Machine{
+		Root: root, Dir: dir, AuditLog: filepath.Join(dir, "logs", "audit.log"),
+		command: filepath.Join(root, ".local", "e2e", "upnode"),
+	}
 	if err = errors.Join(keepDescriptors(), m.run(ctx, nil, "go", "build", "-o", m.command, "./hack/upnode")); err != nil {
 		return nil, fmt.Errorf("prepare machine: %w", err)
 	}

@@ -20,6 +20,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/deployable"
 	"github.com/espalier-dev/espalier/test/local"
 	"github.com/espalier-dev/espalier/test/local/child"
+	"github.com/espalier-dev/espalier/test/local/standin"
 )
 
 // cluster is where the binaries run.
@@ -59,11 +60,16 @@ func up(ctx context.Context, s settings, r report) error {
 
 // showBinaries installs and starts our binaries on a ready cluster, and demonstrates them.
 func (s settings) showBinaries(ctx context.Context, r report, admin *rest.Config, dead context.CancelCauseFunc) error {
-	c, err := client.New(admin, client.Options{})
+	c, err := client.NewWithWatch(admin, client.Options{})
 	if err != nil {
 		return fmt.Errorf("connect to cluster: %w", err)
 	}
 	w := cluster{client: c, admin: admin, dead: dead}
+	if s.cluster == "" {
+		playing, stop := context.WithCancel(ctx)
+		defer stop()
+		go standin.Player{Client: c, Parts: []standin.Part{standin.Etcds(), standin.LoadBalancers()}}.Play(playing)
+	}
 	r.Step("installing the CRDs of deploy/crds")
 	if err := installCRDs(ctx, c, filepath.Join(s.root, "deploy", "crds")); err != nil {
 		return err
@@ -89,9 +95,10 @@ func (s settings) showBinaries(ctx context.Context, r report, admin *rest.Config
 	if s.cluster != "" {
 		return nil
 	}
-	b := resourceManager()
+	b := resourceManager() // garden-operator has deployed it, and waits for what it applies
 	r.Step("gardens: the Pods of the fake node run no program, so make up itself starts the program of Deployment %s/%s,", b.namespace, b.name)
-	r.Detail("with the configuration and the ServiceAccount that the operator has created for it")
+	r.Detail("with the configuration and the ServiceAccount that the operator has created for it,")
+	r.Detail("and sets the status of Etcds and load balancers")
 	if err := s.startBinary(ctx, r, w, b, len(binaries()), s.installResourceManager); err != nil {
 		return err
 	}

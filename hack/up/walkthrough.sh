@@ -343,13 +343,17 @@ unused_project() {
 garden-operator() {
   # In this one, Services of the virtual cluster have addresses of Pods of the runtime cluster.
   sed 's|100.64.0.0/13|10.2.0.0/16|' examples/garden.yaml >"$scratch/overlap.yaml"
-  local overlap="pod network of runtime cluster intersects with service network of virtual cluster" answer shown="" state description
+  local overlap="pod network of runtime cluster intersects with service network of virtual cluster" answer
   answer=$(await 60 "the API server to refuse a wrong Garden" verdict "$overlap" apply --dry-run=server -f "$scratch/overlap.yaml")
   step "gardens: an administrator applies one whose networks overlap: $answer"
 
   step "gardens: applying examples/garden.yaml" # a later run has it reconciled again
   sed 's|^  name: orchards$|&\n  annotations: {gardener.cloud/operation: reconcile}|' examples/garden.yaml | apply -f -
-  local end=$((SECONDS + 300))
+  await 180 "the operator to deploy the resource manager and a ManagedResource" kubectl -n garden get managedresource garden-system >/dev/null
+}
+
+gardener-resource-manager() {
+  local shown="" state description end=$((SECONDS + 300))
   while IFS='|' read -r state description <<<"$(garden_state)" && [ "$state" != Succeeded ]; do
     [ -z "$description" ] || [ "$description" = "$shown" ] || step "Garden orchards: $description"
     shown=$description
@@ -368,6 +372,8 @@ garden-operator() {
   while read -r name secret seconds; do
     [[ $name != ca* ]] || printf '%s\t%s\t%s\n' "$name" "$secret" "$(date --utc --date="@$seconds" +%FT%TZ)"
   done <"$scratch/secrets"
+
+  kept_by_resource_manager
 }
 
 # garden_state: prints state and description of the last operation, or nothing until the operator has begun.
@@ -376,7 +382,7 @@ garden_state() {
 {{with .status.lastOperation}}{{.state}}|{{.description}}{{end}}{{end}}'
 }
 
-gardener-resource-manager() {
+kept_by_resource_manager() {
   condition garden garden-system ResourcesApplied True
   echo "its class is $(kubectl -n garden get managedresource garden-system -o jsonpath='{.spec.class}')"
   objects garden garden-system

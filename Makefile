@@ -27,8 +27,12 @@ up-node: ## Start a cluster with one real node (Linux, root), with an image of e
 	$(MAKE) --no-print-directory images
 	go run ./hack/upnode
 
+.PHONY: up-garden
+up-garden: up-node ## Make that node a runtime cluster, with programs of others built from their modules, and create a Garden (Linux, root)
+	go run ./hack/upgarden -version $(VERSION)
+
 .PHONY: down
-down: ## Stop everything that `make up` and `make up-node` started, and remove its state
+down: ## Stop everything that `make up`, `make up-node` and `make up-garden` started, and remove its state
 	@status=0; go run ./hack/upnode down || status=1; go run ./hack/up --down || status=1; exit $$status
 
 ##@ Build

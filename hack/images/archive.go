@@ -58,12 +58,12 @@ func pack(file, dir string) (err error) {
 		if err != nil {
 			return err
 		}
-		return add(archive, path, filepath.ToSlash(name))
+		return add(archive, path, filepath.ToSlash(name), 0o644)
 	})
 	return errors.Join(err, archive.Close())
 }
 
-func add(archive *tar.Writer, path, name string) error {
+func add(archive *tar.Writer, path, name string, mode int64) error {
 	from, err := os.Open(path)
 	if err != nil {
 		return err
@@ -74,7 +74,7 @@ func add(archive *tar.Writer, path, name string) error {
 		return err
 	}
 	if err := archive.WriteHeader(&tar.Header{
-		Name: name, Mode: 0o644, Size: info.Size(), Typeflag: tar.TypeReg,
+		Name: name, Mode: mode, Size: info.Size(), Typeflag: tar.TypeReg,
 		Format: tar.FormatPAX,
 	}); err != nil {
 		return err

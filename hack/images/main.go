@@ -1,6 +1,8 @@
 // Command images builds an image for every binary of cmd/, or for the given packages, without a container engine and without a base image.
 // Each image contains one static binary, runs as an unprivileged user, and has no shell. Per binary it writes an archive of an OCI layout
 // (<binary>.tar) and a bill of materials (<binary>.spdx.json), and prints sizes and digests. The same commit gives the same digests.
+//
+// "images pack" instead writes archives of images with programs that are built already; it reads a list of them from its standard input.
 package main
 
 import (
@@ -51,6 +53,9 @@ type settings struct {
 }
 
 func run(ctx context.Context, args []string, out io.Writer) error {
+	if len(args) == 1 && args[0] == "pack" {
+		return packImages(os.Stdin)
+	}
 	s := settings{}
 	flags := flag.NewFlagSet("images", flag.ContinueOnError)
 	flags.StringVar(&s.root, "root", ".", "the folder of the repository")

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"strings"
 	"testing"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
@@ -136,5 +137,41 @@ func each(t *testing.T, archive io.Reader, do func(*tar.Header, io.Reader)) {
 			t.Fatal(err)
 		}
 		do(header, reader)
+	}
+}
+
+func TestPackedImageHasPrograms(t *testing.T) {
+	dir := t.TempDir()
+	archive, program := filepath.Join(dir, "a.tar"), filepath.Join(dir, "program")
+	if err := os.WriteFile(program, []byte("a"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	list := `[{"image": "espalier.local/a:v1", "archive": "` + archive + `", "programs": {"/bin/sh": "` + program + `"}, "entrypoint": ["/bin/sh"]}]`
+	if err := packImages(strings.NewReader(list)); err != nil {
+		t.Fatal(err)
+	}
+	image, name := open(t, archive)
+	if name != "espalier.local/a:v1" {
+		t.Errorf("its name is %q", name)
+	}
+	config, err := image.ConfigFile()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := []string{"/bin/sh"}; !reflect.DeepEqual(config.Config.Entrypoint, want) {
+		t.Errorf("its entrypoint is %q", config.Config.Entrypoint)
+	}
+	found := map[string]int64{}
+	layers, err := image.Layers()
+	if err != nil {
+		t.Fatal(err)
+	}
+	content, err := layers[0].Uncompressed()
+	if err != nil {
+		t.Fatal(err)
+	}
+	each(t, content, func(header *tar.Header, _ io.Reader) { found[header.Name] = header.Mode })
+	if want := map[string]int64{"bin/sh": 0o755, "tmp/": 0o1777, "home/": 0o755, "home/nonroot/": 0o755}; !reflect.DeepEqual(found, want) {
+		t.Errorf("it holds %v", found)
 	}
 }

@@ -79,6 +79,24 @@ func putIntoCgroups(pid int) error {
 	return nil
 }
 
+// Memory returns how many bytes all processes of the node and of its Pods use, without the content of files.
+func Memory() (int64, error) {
+	file, field := filepath.Join(cgroupRoot, cgroup, "memory.stat"), "anon"
+	if !exists(file) {
+		file, field = filepath.Join(cgroupRoot, "memory", cgroup, "memory.stat"), "total_rss"
+	}
+	statistics, err := os.ReadFile(file)
+	if err != nil {
+		return 0, fmt.Errorf("read use of memory: %w", err)
+	}
+	for line := range strings.Lines(string(statistics)) {
+		if value, found := strings.CutPrefix(line, field+" "); found {
+			return strconv.ParseInt(strings.TrimSpace(value), 10, 64)
+		}
+	}
+	return 0, fmt.Errorf("read use of memory: %s has no %s", file, field)
+}
+
 // emptyCgroups kills the remaining processes in the cgroups, and removes them.
 func emptyCgroups() error {
 	roots, err := hierarchies()

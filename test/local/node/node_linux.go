@@ -186,6 +186,9 @@ func labelNode(ctx context.Context, clients kubernetes.Interface) error {
 	return nil
 }
 
+// Launch starts a program beside the node, unless it runs. Down stops it.
+func Launch(dir string, spec child.Spec, log io.Writer) error { return launch(layout(dir), spec, log) }
+
 // launch starts a part, unless it runs.
 func launch(l layout, spec child.Spec, log io.Writer) error {
 	spec.LogFile, spec.RecordFile, spec.Dir, spec.Detached = l.log(spec.Name), l.record(spec.Name), string(l), true

@@ -6,6 +6,8 @@ import (
 	"context"
 	"errors"
 	"io"
+
+	"github.com/espalier-dev/espalier/test/local/child"
 )
 
 var errLinux = errors.New("a node needs Linux; the suites also run on kind, or on a cluster of your own (docs/e2e.md)")
@@ -24,6 +26,12 @@ func Forward(context.Context) error { return errLinux }
 
 // Load fails: it needs Linux.
 func Load(context.Context, io.Writer, ...string) error { return errLinux }
+
+// Launch fails: it needs Linux.
+func Launch(string, child.Spec, io.Writer) error { return errLinux }
+
+// Memory fails: it needs Linux.
+func Memory() (int64, error) { return 0, errLinux }
 
 // Stop fails: it needs Linux.
 func Stop(string, ...string) error { return errLinux }

@@ -42,8 +42,8 @@ func cniConfig(l layout) string {
 `, l.file("addresses"), pods)
 }
 
-// kubeletConfig disables evictions and keeps all images: the disk is shared with the machine, and images cannot be pulled again. Names are
-// not resolved: there is no DNS server at the cluster DNS address, but without the setting each Pod would get a warning.
+// kubeletConfig disables evictions and keeps all images: the disk is shared with the machine, and images cannot be pulled again. The address
+// for DNS is that of a Service that only `make up-garden` creates; without it, no names are resolved.
 func kubeletConfig(l layout) string {
 	return fmt.Sprintf(`apiVersion: kubelet.config.k8s.io/v1beta1
 kind: KubeletConfiguration
@@ -59,6 +59,7 @@ evictionHard: {}
 imageGCHighThresholdPercent: 100
 failSwapOn: false
 clusterDNS: [10.0.0.10]
+clusterDomain: cluster.local
 resolvConf: %q
 podLogsDir: %q
 volumePluginDir: %q

@@ -1,0 +1,41 @@
+#!/usr/bin/env bash
+# Builds the programs of others that a local garden runs from Go modules, once per version, into a cache outside the work tree.
+# Prints a line for each one: its name, its version, and its file (progress is written to standard error, with the time that is left).
+#
+#   ESPALIER_CACHE       where built tools are kept      (default: the user's cache folder, plus /espalier)
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")"
+. ./build.sh
+
+# name, folder of the module file, module, package, seconds that a build without a cache takes on two cores
+vpa=k8s.io/autoscaler/vertical-pod-autoscaler
+programs="
+etcd                     etcd     go.etcd.io/etcd/server/v3                go.etcd.io/etcd/server/v3                60
+etcdbrctl                backup   github.com/gardener/etcd-backup-restore  github.com/gardener/etcd-backup-restore  300
+etcd-druid               druid    github.com/gardener/etcd-druid           github.com/gardener/etcd-druid/cmd       120
+vpa-admission-controller vpa      $vpa                                     $vpa/pkg/admission-controller            90
+vpa-recommender          vpa      $vpa                                     $vpa/pkg/recommender                     20
+vpa-updater              vpa      $vpa                                     $vpa/pkg/updater                         20
+pilot-discovery          istio    istio.io/istio                           istio.io/istio/pilot/cmd/pilot-discovery 300
+coredns                  coredns  github.com/coredns/coredns               github.com/coredns/coredns               240
+"
+
+check_go garden/etcd
+bin=$(cache_folder garden)
+lock "$bin"
+
+# The first pass finds out what is missing, the second one builds it.
+left=0
+for pass in 1 2; do
+  while read -r name folder module package seconds; do
+    [ -n "$name" ] || continue
+    version=$(version_of "garden/$folder" "$module")
+    if [ ! -x "$bin/$name-$version" ]; then
+      [ "$pass" = 2 ] || { left=$((left + seconds)); continue; }
+      say "about $(((left + 59) / 60)) min of building left"
+      build "$bin" "garden/$folder" "$name-$version" "$package"
+      left=$((left - seconds))
+    fi
+    [ "$pass" = 1 ] || printf '%s %s %s\n' "$name" "$version" "$bin/$name-$version"
+  done <<<"$programs"
+done

@@ -1,0 +1,157 @@
+package main
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/espalier-dev/espalier/test/local/node"
+)
+
+// image is an image that is packed from programs of hack/garden.sh and of test/local/garden.
+type image struct {
+	// name is the one in lists of images.
+	name string
+	// programs are the programs by their paths. The first argument of the entrypoint is one of the paths.
+	programs   map[string]string
+	entrypoint []string
+}
+
+func only(name, program string, arguments ...string) image {
+	path := "/" + program
+	return image{name: name, programs: map[string]string{path: program}, entrypoint: append([]string{path}, arguments...)}
+}
+
+// Images of programs without a module are those of standin, with the ports of their probes and Services.
+func images() []image {
+	return []image{
+		only("coredns", "coredns"),
+		only("etcd-druid", "etcd-druid"),
+		only("etcd-backup-restore", "etcdbrctl"),
+		{
+			name: "etcd-wrapper", programs: map[string]string{"/etcdwrapper": "etcdwrapper", "/etcd": "etcd"},
+			entrypoint: []string{"/etcdwrapper"},
+		},
+		{name: "alpine", programs: map[string]string{"/bin/sh": "shell", "/bin/chown": "shell"}, entrypoint: []string{"/bin/sh"}},
+		only("vpa-admission-controller", "vpa-admission-controller"),
+		only("vpa-recommender", "vpa-recommender"),
+		only("vpa-updater", "vpa-updater"),
+		only("istio-istiod", "pilot-discovery"),
+		only("istio-proxy", "sniproxy"),
+		only("nginx-ingress-controller", "standin", "80", "443", "10254", "--"),
+		only("ingress-default-backend", "standin", "8080", "--"),
+	}
+}
+
+// packed is an image for `images pack`.
+type packed struct {
+	Image      string            `json:"image"`
+	Archive    string            `json:"archive"`
+	Programs   map[string]string `json:"programs"`
+	Entrypoint []string          `json:"entrypoint"`
+}
+
+// images builds missing programs, and imports images that the node does not have. It returns the images by their names.
+func (u up) images(ctx context.Context) (map[string]string, error) {
+	u.step("building the programs of others that are not in the cache")
+	programs, err := u.programs(ctx)
+	if err != nil {
+		return nil, err
+	}
+	references := map[string]string{}
+	var missing []packed
+	for _, each := range images() {
+		p, err := each.pack(programs, u.state)
+		if err != nil {
+			return nil, err
+		}
+		references[each.name] = p.Image
+		if info, err := os.Stat(p.Archive); err != nil || info.Size() > 0 {
+			missing = append(missing, p)
+		}
+	}
+	if len(missing) == 0 {
+		return references, nil
+	}
+	u.step("importing %d images", len(missing))
+	list, err := json.Marshal(missing)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := u.command(ctx, string(list), "go", "run", "-C", "hack/images", ".", "pack"); err != nil {
+		return nil, err
+	}
+	for _, each := range missing {
+		// An empty archive says that the node has the image.
+		if err := node.Load(ctx, u.out, each.Archive); err != nil {
+			return nil, err
+		}
+		if err := os.Truncate(each.Archive, 0); err != nil {
+			return nil, fmt.Errorf("remember that %s is imported: %w", each.Image, err)
+		}
+	}
+	return references, nil
+}
+
+// programs builds programs and returns their files by their names.
+func (u up) programs(ctx context.Context) (map[string]string, error) {
+	files := map[string]string{}
+	built, err := u.command(ctx, "", "bash", "hack/garden.sh")
+	if err != nil {
+		return nil, err
+	}
+	for line := range strings.Lines(built) {
+		fields := strings.Fields(line)
+		files[fields[0]] = fields[2]
+	}
+	folder := filepath.Join(u.state, "bin")
+	build := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-o", folder+"/", "./test/local/garden/...")
+	build.Dir, build.Env, build.Stderr = u.root, append(os.Environ(), "CGO_ENABLED=0"), u.out
+	if err := errors.Join(os.MkdirAll(folder, 0o700), build.Run()); err != nil {
+		return nil, fmt.Errorf("build test/local/garden: %w", err)
+	}
+	entries, err := os.ReadDir(folder)
+	if err != nil {
+		return nil, err
+	}
+	for _, each := range entries {
+		files[each.Name()] = filepath.Join(folder, each.Name())
+	}
+	return files, nil
+}
+
+// pack returns how to pack an image. Its tag is a digest of its content, so that Pods with former programs are replaced.
+func (i image) pack(files map[string]string, folder string) (packed, error) {
+	sum := sha256.New()
+	p := packed{Programs: map[string]string{}, Entrypoint: i.entrypoint}
+	for _, path := range slices.Sorted(maps.Keys(i.programs)) {
+		file, found := files[i.programs[path]]
+		if !found {
+			return p, fmt.Errorf("pack image %s: there is no program %s", i.name, i.programs[path])
+		}
+		content, err := os.Open(file)
+		if err != nil {
+			return p, err
+		}
+		_, err = io.Copy(sum, content)
+		if err := errors.Join(err, content.Close()); err != nil {
+			return p, fmt.Errorf("read %s: %w", file, err)
+		}
+		p.Programs[path] = file
+	}
+	fmt.Fprint(sum, i.entrypoint)
+	tag := hex.EncodeToString(sum.Sum(nil))[:12]
+	p.Image = "espalier.local/" + i.name + ":" + tag
+	p.Archive = filepath.Join(folder, i.name+"-"+tag+".tar")
+	return p, nil
+}

@@ -1,0 +1,153 @@
+// Command upgarden implements `make up-garden`: it makes the node of `make up-node` a runtime cluster, with names, volumes, load balancers
+// and images of programs of others, deploys garden-operator, creates a Garden, and prints its tasks until it is reconciled. Another call
+// goes on where an earlier one stopped, with what has been built anew. `make down` removes everything.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/go-logr/logr"
+	"k8s.io/client-go/tools/clientcmd"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/espalier-dev/espalier/test/local"
+	"github.com/espalier-dev/espalier/test/local/child"
+	"github.com/espalier-dev/espalier/test/local/garden/cloud"
+	"github.com/espalier-dev/espalier/test/local/node"
+)
+
+// provider is the argument with which this program runs package cloud in the background.
+const provider = "cloud"
+
+func main() {
+	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	log.SetLogger(logr.Discard()) // the steps print everything important
+	err := run(ctx, os.Args[1:])
+	cancel()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "error:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, args []string) error {
+	if len(args) == 2 && args[0] == provider {
+		config, err := clientcmd.BuildConfigFromFlags("", filepath.Join(args[1], "kubeconfig"))
+		if err != nil {
+			return fmt.Errorf("read kubeconfig: %w", err)
+		}
+		return cloud.Run(ctx, config, filepath.Join(args[1], "volumes"))
+	}
+	flags := flag.NewFlagSet("upgarden", flag.ContinueOnError)
+	version := flags.String("version", "", "the tag of the images of `make images`")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	if *version == "" || flags.NArg() > 0 {
+		return errors.New("usage: upgarden -version VERSION")
+	}
+	u, err := newUp(ctx, *version, os.Stdout)
+	if err != nil {
+		return err
+	}
+	return u.run(ctx)
+}
+
+// up is one call. Nothing changes it.
+type up struct {
+	root, version string
+	// node is the state folder of the node, and state that of the garden in it.
+	node, state string
+	kubectlPath string
+	out         io.Writer
+	begin       time.Time
+}
+
+func newUp(ctx context.Context, version string, out io.Writer) (up, error) {
+	root, err := local.RepositoryRoot()
+	if err != nil {
+		return up{}, err
+	}
+	assets, err := local.Assets(ctx, out)
+	if err != nil {
+		return up{}, err
+	}
+	dir := filepath.Join(root, ".local", "node")
+	u := up{
+		root: root, version: version, node: dir, state: filepath.Join(dir, "garden"), kubectlPath: filepath.Join(assets, "kubectl"),
+		out: out, begin: time.Now(),
+	}
+	return u, os.MkdirAll(u.state, 0o700)
+}
+
+func (u up) run(ctx context.Context) error {
+	images, err := u.images(ctx)
+	if err != nil {
+		return err
+	}
+	u.step("preparing the node: names, volumes, load balancers")
+	if err := u.startProvider(); err != nil {
+		return err
+	}
+	if err := u.applyAddOns(ctx, images); err != nil {
+		return err
+	}
+	u.step("deploying garden-operator %s", u.version)
+	if err := u.deployOperator(ctx, images); err != nil {
+		return err
+	}
+	if err := u.applyGarden(ctx); err != nil {
+		return err
+	}
+	if err := u.awaitGarden(ctx); err != nil {
+		return fmt.Errorf("%w\nEverything keeps running: KUBECONFIG=%s; `make up-garden` tries again, `make down` removes it", err, u.kubeconfig())
+	}
+	return u.summary(ctx)
+}
+
+// startProvider starts package cloud as a process of the node.
+func (u up) startProvider() error {
+	self, err := os.Executable()
+	if err != nil {
+		return fmt.Errorf("find this program: %w", err)
+	}
+	return node.Launch(u.node, child.Spec{Name: provider, Path: self, Args: []string{provider, u.node}}, io.Discard)
+}
+
+func (u up) kubeconfig() string { return filepath.Join(u.node, "kubeconfig") }
+
+func (u up) step(format string, args ...any) {
+	fmt.Fprintf(u.out, "[%6.1f s] %s\n", time.Since(u.begin).Seconds(), fmt.Sprintf(format, args...))
+}
+
+// command runs a program in the repository, and returns its standard output. Standard error goes to the terminal.
+func (u up) command(ctx context.Context, stdin string, program string, args ...string) (string, error) {
+	c := exec.CommandContext(ctx, program, args...)
+	c.Dir, c.Stdin, c.Stderr = u.root, strings.NewReader(stdin), u.out
+	c.Env = append(os.Environ(), "KUBECONFIG="+u.kubeconfig())
+	out, err := c.Output()
+	if err != nil {
+		return "", fmt.Errorf("run %s %s: %w", filepath.Base(program), strings.Join(args, " "), err)
+	}
+	return string(out), nil
+}
+
+func (u up) kubectl(ctx context.Context, stdin string, args ...string) (string, error) {
+	return u.command(ctx, stdin, u.kubectlPath, args...)
+}
+
+func (u up) apply(ctx context.Context, objects string) error {
+	_, err := u.kubectl(ctx, objects, "apply", "--server-side", "--force-conflicts", "-f", "-")
+	return err
+}

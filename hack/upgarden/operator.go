@@ -1,0 +1,102 @@
+package main
+
+import (
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"sigs.k8s.io/yaml"
+)
+
+// addOns are objects that a runtime cluster has before a garden: names, a class of volumes, and rights of the gateway's proxy.
+//
+//go:embed addons.yaml
+var addOns string
+
+func (u up) applyAddOns(ctx context.Context, images map[string]string) error {
+	return u.apply(ctx, strings.ReplaceAll(addOns, "$COREDNS", images["coredns"]))
+}
+
+// overlay deploys the operator with files that name the images of this node, and csr-approver, so that the API server trusts the kubelet
+// and `kubectl logs` works. Kustomize gives the ConfigMap a new name when a file changes, which replaces the Pods.
+const overlay = `apiVersion: kustomize.config.k8s.io/v1beta1
+kind: Kustomization
+resources:
+- ../../../deploy/namespace
+- ../../../deploy/garden-operator
+- ../../../deploy/csr-approver
+images:
+- {name: espalier.local/garden-operator, newTag: $VERSION}
+- {name: espalier.local/csr-approver, newTag: $VERSION}
+configMapGenerator:
+- {name: garden-images, namespace: espalier-system, files: [images.yaml, components.yaml]}
+patches:
+- patch: |
+    apiVersion: apps/v1
+    kind: Deployment
+    metadata: {name: espalier-garden-operator, namespace: espalier-system}
+    spec:
+      template:
+        spec:
+          containers:
+          - name: garden-operator
+            env:
+            - {name: IMAGEVECTOR_OVERWRITE, value: /images/images.yaml}
+            - {name: IMAGEVECTOR_OVERWRITE_COMPONENTS, value: /images/components.yaml}
+            volumeMounts:
+            - {name: images, mountPath: /images, readOnly: true}
+          volumes:
+          - {name: images, configMap: {name: garden-images}}
+`
+
+// deployOperator deploys the operator and waits until it serves its webhooks.
+func (u up) deployOperator(ctx context.Context, images map[string]string) error {
+	components, err := yaml.Marshal(map[string]any{"components": []any{
+		// etcd-druid uses this image for folders of backups.
+		map[string]any{"name": "etcd-druid", "imageVectorOverwrite": imageList(map[string]string{"alpine": images["alpine"]})},
+	}})
+	if err != nil {
+		return err
+	}
+	folder := filepath.Join(u.state, "operator")
+	if err := os.MkdirAll(folder, 0o700); err != nil {
+		return fmt.Errorf("write overlay: %w", err)
+	}
+	for name, content := range map[string]string{
+		"images.yaml": imageList(images), "components.yaml": string(components),
+		"kustomization.yaml": strings.ReplaceAll(overlay, "$VERSION", u.version),
+	} {
+		if err := os.WriteFile(filepath.Join(folder, name), []byte(content), 0o600); err != nil {
+			return fmt.Errorf("write overlay: %w", err)
+		}
+	}
+	apply := []string{"apply", "--server-side", "--force-conflicts"}
+	definitions := []string{"-f", "deploy/crds", "-f", "deploy/garden-operator/crds/operator.gardener.cloud_gardens.yaml"}
+	for _, each := range [][]string{
+		slices.Concat(apply, definitions, []string{"-f", "deploy/namespace/namespace.yaml", "-f", "deploy/garden-operator/namespace/namespace.yaml"}),
+		slices.Concat([]string{"wait", "--for=condition=Established", "--timeout=60s"}, definitions),
+		slices.Concat(apply, []string{"-k", folder}),
+		{"-n", "espalier-system", "rollout", "status", "--timeout=3m", "deployment/espalier-garden-operator"},
+	} {
+		if _, err := u.kubectl(ctx, "", each...); err != nil {
+			return errors.Join(err, errors.New("see: kubectl -n espalier-system get pods"))
+		}
+	}
+	return nil
+}
+
+// imageList returns a list of images in the format of internal/garden/images.
+func imageList(images map[string]string) string {
+	var list strings.Builder
+	list.WriteString("images:\n")
+	for _, name := range slices.Sorted(maps.Keys(images)) {
+		fmt.Fprintf(&list, "- {name: %s, ref: %q}\n", name, images[name])
+	}
+	return list.String()
+}

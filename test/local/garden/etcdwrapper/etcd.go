@@ -1,0 +1,168 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"sigs.k8s.io/yaml"
+)
+
+const (
+	// stopGrace is how long etcd may take to hand over its leadership and to close its database. The kubelet allows 30 seconds.
+	stopGrace     = 25 * time.Second
+	probeInterval = 2 * time.Second
+	probeTimeout  = 5 * time.Second
+)
+
+// marker is a file with inOrder if etcd has stopped in order, so that its database need not be checked.
+func (s settings) marker() string { return filepath.Join(s.data, "exit_code") }
+
+const inOrder = "terminated"
+
+// takeMode returns the mode of the initialization, and removes the marker, so that it says nothing about the coming run.
+func takeMode(s settings) (string, error) {
+	content, err := os.ReadFile(s.marker())
+	if errors.Is(err, os.ErrNotExist) {
+		return full, nil
+	}
+	if err := errors.Join(err, os.Remove(s.marker())); err != nil {
+		return "", fmt.Errorf("find out how etcd has stopped: %w", err)
+	}
+	if string(content) == inOrder {
+		return sanity, nil
+	}
+	return full, nil
+}
+
+// etcd is the process of etcd.
+type etcd struct {
+	settings
+
+	log *log.Logger
+	// ready is the result of the last probe.
+	ready atomic.Bool
+}
+
+// run returns when etcd has ended. The error is nil if the context has ended and etcd has stopped in order because of that.
+func (e *etcd) run(ctx context.Context, config []byte) error {
+	client, err := e.client(config)
+	if err != nil {
+		return err
+	}
+	command := exec.CommandContext(ctx, e.etcd, "--config-file="+e.config)
+	command.Stdout, command.Stderr = os.Stdout, os.Stderr
+	command.WaitDelay = stopGrace
+	command.Cancel = func() error {
+		e.ready.Store(false)
+		return command.Process.Signal(syscall.SIGTERM)
+	}
+	if err := command.Start(); err != nil {
+		return fmt.Errorf("start etcd: %w", err)
+	}
+	probing, stop := context.WithCancel(ctx)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		e.probe(probing, client)
+	}()
+	err = command.Wait()
+	stop()
+	<-done
+	e.ready.Store(false)
+	if !asked(ctx) || !orderly(command.ProcessState) {
+		return fmt.Errorf("etcd has stopped: %w", errors.Join(err, context.Cause(ctx)))
+	}
+	if err := os.WriteFile(e.marker(), []byte(inOrder), 0o600); err != nil {
+		return fmt.Errorf("remember that etcd has stopped in order: %w", err)
+	}
+	return nil
+}
+
+// asked reports whether the program was asked to stop, and does not stop because of a failure.
+func asked(ctx context.Context) bool {
+	return ctx.Err() != nil && !errors.Is(context.Cause(ctx), errServer)
+}
+
+// orderly reports whether a process has ended by itself or by the signal that asks it to, which etcd sends to itself when it has closed
+// its database.
+func orderly(state *os.ProcessState) bool {
+	status, ok := state.Sys().(syscall.WaitStatus)
+	return state.Success() || ok && status.Signaled() && status.Signal() == syscall.SIGTERM
+}
+
+// probe keeps ready current until the context ends.
+func (e *etcd) probe(ctx context.Context, client *http.Client) {
+	for {
+		err := e.healthy(ctx, client)
+		if ready := err == nil; e.ready.Swap(ready) != ready && ctx.Err() == nil {
+			e.log.Printf("ready: %t, %v", ready, err)
+		}
+		if wait(ctx, probeInterval) != nil {
+			return
+		}
+	}
+}
+
+// healthy makes etcd read a key, with the agreement of its members. Alarms do not count: without space, etcd still serves reads.
+func (e *etcd) healthy(ctx context.Context, client *http.Client) error {
+	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
+	defer cancel()
+	scheme := "http"
+	if e.clientTLS() {
+		scheme = "https"
+	}
+	url := scheme + "://" + net.JoinHostPort(e.serverName, strconv.Itoa(e.clientPort)) + "/health?exclude=NOSPACE&exclude=CORRUPT"
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
+	if err != nil {
+		return err
+	}
+	response, err := client.Do(request)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = response.Body.Close() }()
+	answer, err := io.ReadAll(io.LimitReader(response.Body, 1<<10))
+	if err == nil && response.StatusCode != http.StatusOK {
+		err = fmt.Errorf("status %d: %s", response.StatusCode, answer)
+	}
+	return err
+}
+
+// client returns a client of etcd, which trusts what etcd itself trusts.
+func (e *etcd) client(config []byte) (*http.Client, error) {
+	if !e.clientTLS() {
+		return &http.Client{}, nil
+	}
+	file := struct {
+		Clients struct {
+			CA string `json:"trusted-ca-file"`
+		} `json:"client-transport-security"`
+	}{}
+	if err := yaml.Unmarshal(config, &file); err != nil {
+		return nil, fmt.Errorf("decode configuration of etcd: %w", err)
+	}
+	authorities, err := certificatePool(file.Clients.CA)
+	if err != nil {
+		return nil, err
+	}
+	pair, err := tls.LoadX509KeyPair(e.clientCert, e.clientKey)
+	if err != nil {
+		return nil, fmt.Errorf("read client certificate: %w", err)
+	}
+	return &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{
+		RootCAs: authorities, Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12,
+	}}}, nil
+}

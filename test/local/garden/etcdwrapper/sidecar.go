@@ -1,0 +1,135 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"net/http"
+	"os"
+	"strings"
+	"time"
+)
+
+// sidecar is etcd-backup-restore in the same Pod.
+type sidecar struct {
+	client *http.Client
+	url    string
+	log    *log.Logger
+	// interval is the time between two requests for the state, and pause that after a failed initialization.
+	interval, pause time.Duration
+}
+
+// Modes of the initialization. Both restore bad data from the backup; full also checks the database for corruption.
+const (
+	full   = "full"
+	sanity = "sanity"
+)
+
+const (
+	requestTimeout = 10 * time.Second
+	// configTimeout is long, because the sidecar may first have to add a member.
+	configTimeout = 2 * time.Minute
+)
+
+func newSidecar(s settings, logger *log.Logger) (*sidecar, error) {
+	c := &sidecar{client: &http.Client{}, url: "http://" + s.sidecar, log: logger, interval: time.Second, pause: 5 * time.Second}
+	if !s.sidecarTLS {
+		return c, nil
+	}
+	authorities, err := certificatePool(s.sidecarCA)
+	if err != nil {
+		return nil, err
+	}
+	c.url = "https://" + s.sidecar
+	c.client.Transport = &http.Transport{TLSClientConfig: &tls.Config{RootCAs: authorities, MinVersion: tls.VersionTLS12}}
+	return c, nil
+}
+
+func certificatePool(file string) (*x509.CertPool, error) {
+	bundle, err := os.ReadFile(file)
+	if err != nil {
+		return nil, fmt.Errorf("read certificate authorities: %w", err)
+	}
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM(bundle) {
+		return nil, fmt.Errorf("read certificate authorities: there are none in %s", file)
+	}
+	return pool, nil
+}
+
+// prepare waits until the data are fit for a start of etcd, however long a restore takes, and returns the configuration of etcd.
+func (c *sidecar) prepare(ctx context.Context, mode string) ([]byte, error) {
+	if err := c.initialize(ctx, mode); err != nil {
+		return nil, err
+	}
+	for {
+		config, err := c.get(ctx, "/config", configTimeout)
+		if err == nil {
+			return config, nil
+		}
+		c.log.Print("read configuration of etcd: ", err)
+		if err := wait(ctx, c.interval); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// initialize asks for the state until the initialization has succeeded. The sidecar forgets the result with the answer that has it.
+func (c *sidecar) initialize(ctx context.Context, mode string) error {
+	for {
+		pause := c.interval
+		state, err := c.get(ctx, "/initialization/status", requestTimeout)
+		switch strings.Trim(string(state), "\" \n") {
+		case "Successful":
+			return nil
+		case "New":
+			c.log.Printf("starting initialization in mode %s", mode)
+			_, err = c.get(ctx, "/initialization/start?mode="+mode, requestTimeout)
+		case "Failed":
+			mode, pause, err = full, c.pause, errors.New("the sidecar says that it has failed")
+		}
+		if err != nil {
+			c.log.Print("initialize data: ", err)
+		}
+		if err := wait(ctx, pause); err != nil {
+			return err
+		}
+	}
+}
+
+func (c *sidecar) get(ctx context.Context, path string, timeout time.Duration) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, c.url+path, http.NoBody)
+	if err != nil {
+		return nil, err
+	}
+	response, err := c.client.Do(request)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = response.Body.Close() }()
+	body, err := io.ReadAll(response.Body)
+	if err != nil {
+		return nil, fmt.Errorf("read answer of %s: %w", path, err)
+	}
+	if response.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("%s answers with status %d", path, response.StatusCode)
+	}
+	return body, nil
+}
+
+func wait(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-timer.C:
+		return nil
+	}
+}

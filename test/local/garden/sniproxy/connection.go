@@ -1,0 +1,99 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+)
+
+const (
+	// helloLimit and helloTimeout bound the first message of a client.
+	helloLimit   = 16 << 10
+	helloTimeout = 10 * time.Second
+	dialTimeout  = 10 * time.Second
+)
+
+// handle passes a connection through, and returns when both directions have ended.
+func handle(ctx context.Context, client *net.TCPConn, destination func(context.Context, string) (string, error)) error {
+	defer func() { _ = client.Close() }()
+	if err := client.SetReadDeadline(time.Now().Add(helloTimeout)); err != nil {
+		return err
+	}
+	host, hello, err := readHello(client)
+	if err != nil {
+		return err
+	}
+	if err := client.SetReadDeadline(time.Time{}); err != nil {
+		return err
+	}
+	to, err := destination(ctx, host)
+	if err != nil {
+		return err
+	}
+	dialed, err := (&net.Dialer{Timeout: dialTimeout}).DialContext(ctx, "tcp", to)
+	if err != nil {
+		return fmt.Errorf("connect to destination of %q: %w", host, err)
+	}
+	server := dialed.(*net.TCPConn)
+	defer func() { _ = server.Close() }()
+	stop := context.AfterFunc(ctx, func() { _, _ = client.Close(), server.Close() })
+	defer stop()
+	if _, err := server.Write(hello); err != nil {
+		return fmt.Errorf("pass first message: %w", err)
+	}
+	var group errgroup.Group
+	group.Go(func() error { return transfer(server, client) })
+	group.Go(func() error { return transfer(client, server) })
+	return group.Wait()
+}
+
+// transfer copies until the sender ends its direction, and then ends that direction too.
+func transfer(to, from *net.TCPConn) error {
+	if _, err := io.Copy(to, from); err != nil {
+		return errors.Join(err, to.Close(), from.Close())
+	}
+	return to.CloseWrite()
+}
+
+var errRead = errors.New("the first message is read")
+
+// readHello returns the host name in the first message of a TLS client, in lower case, and the bytes that were read.
+func readHello(client io.Reader) (host string, hello []byte, err error) {
+	var read bytes.Buffer
+	known := false
+	err = tls.Server(oneWay{Reader: io.TeeReader(io.LimitReader(client, helloLimit), &read)}, &tls.Config{
+		MinVersion: tls.VersionTLS12,
+		GetConfigForClient: func(message *tls.ClientHelloInfo) (*tls.Config, error) {
+			host, known = strings.TrimSuffix(strings.ToLower(message.ServerName), "."), true
+			return nil, errRead
+		},
+	}).Handshake()
+	switch {
+	case !known:
+		return "", nil, fmt.Errorf("read first message: %w", err)
+	case host == "":
+		return "", nil, errors.New("the first message has no host name")
+	}
+	return host, read.Bytes(), nil
+}
+
+// oneWay is a connection that sends nothing, so that a handshake ends after the first message without an answer.
+type oneWay struct {
+	net.Conn
+	io.Reader
+}
+
+func (c oneWay) Read(p []byte) (int, error)       { return c.Reader.Read(p) }
+func (c oneWay) Write(p []byte) (int, error)      { return len(p), nil }
+func (c oneWay) Close() error                     { return nil }
+func (c oneWay) SetDeadline(time.Time) error      { return nil }
+func (c oneWay) SetReadDeadline(time.Time) error  { return nil }
+func (c oneWay) SetWriteDeadline(time.Time) error { return nil }

@@ -1,0 +1,157 @@
+package main
+
+import (
+	"cmp"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+const port = 443
+
+// gateway is this Pod.
+type gateway struct {
+	namespace string
+	labels    map[string]string
+}
+
+// gatewayObject is a Gateway.
+type gatewayObject struct {
+	namespace, name string
+	gatewaySpec
+}
+
+// gatewaySpec is the part of its specification that matters.
+type gatewaySpec struct {
+	Selector map[string]string `json:"selector"`
+	Servers  []struct {
+		Hosts []string `json:"hosts"`
+		Port  struct {
+			Number   int    `json:"number"`
+			Protocol string `json:"protocol"`
+		} `json:"port"`
+		TLS struct {
+			Mode string `json:"mode"`
+		} `json:"tls"`
+	} `json:"servers"`
+}
+
+// virtualService is a VirtualService.
+type virtualService struct {
+	namespace string
+	created   time.Time
+	virtualServiceSpec
+}
+
+// virtualServiceSpec is the part of its specification that matters.
+type virtualServiceSpec struct {
+	ExportTo []string `json:"exportTo"`
+	Gateways []string `json:"gateways"`
+	TLS      []struct {
+		Match []struct {
+			Port     int      `json:"port"`
+			SNIHosts []string `json:"sniHosts"`
+		} `json:"match"`
+		Route []struct {
+			Destination struct {
+				Host string `json:"host"`
+				Port struct {
+					Number int `json:"number"`
+				} `json:"port"`
+			} `json:"destination"`
+		} `json:"route"`
+	} `json:"tls"`
+}
+
+// route returns the address for a host, or "". The most specific host of a VirtualService wins, and the oldest of equal ones.
+func (g gateway) route(host string, gateways []gatewayObject, services []virtualService) string {
+	var open []string
+	for _, each := range gateways {
+		if g.opens(each, host) {
+			open = append(open, each.namespace+"/"+each.name)
+		}
+	}
+	services = slices.SortedStableFunc(slices.Values(services), func(a, b virtualService) int { return a.created.Compare(b.created) })
+	best, address := -1, ""
+	for _, each := range services {
+		if !each.isExportedTo(g.namespace) || !slices.ContainsFunc(open, each.isBoundTo) {
+			continue
+		}
+		if specificity, to := each.route(host); specificity > best {
+			best, address = specificity, to
+		}
+	}
+	return address
+}
+
+// opens reports whether a Gateway makes this Pod pass connections for the host through.
+func (g gateway) opens(o gatewayObject, host string) bool {
+	for key, value := range o.Selector {
+		if own, found := g.labels[key]; !found || own != value {
+			return false
+		}
+	}
+	for _, each := range o.Servers {
+		if each.Port.Number == port && each.Port.Protocol == "TLS" && each.TLS.Mode == "PASSTHROUGH" && specificity(each.Hosts, host) >= 0 {
+			return true
+		}
+	}
+	return false
+}
+
+func (s virtualService) isExportedTo(namespace string) bool {
+	own := map[string]bool{namespace: true, "*": true, ".": s.namespace == namespace}
+	return slices.ContainsFunc(s.ExportTo, func(each string) bool { return own[each] })
+}
+
+// isBoundTo reports whether the VirtualService names a Gateway, which is given with its namespace.
+func (s virtualService) isBoundTo(name string) bool {
+	return slices.ContainsFunc(s.Gateways, func(each string) bool { return each == name || s.namespace+"/"+each == name })
+}
+
+// route returns the address for a host and how specific the match is: -1 without one.
+func (s virtualService) route(host string) (best int, address string) {
+	best = -1
+	for _, each := range s.TLS {
+		if len(each.Route) == 0 {
+			continue
+		}
+		for _, match := range each.Match {
+			if found := specificity(match.SNIHosts, host); found > best && (match.Port == 0 || match.Port == port) {
+				to := each.Route[0].Destination
+				best, address = found, net.JoinHostPort(to.Host, strconv.Itoa(cmp.Or(to.Port.Number, port)))
+			}
+		}
+	}
+	return best, address
+}
+
+// specificity returns how specific the best match of a host is: the length of the pattern, more than any other for the host itself, and -1
+// without a match. A Gateway may write a namespace before a host.
+func specificity(patterns []string, host string) int {
+	best := -1
+	for _, each := range patterns {
+		pattern := each[strings.IndexByte(each, '/')+1:]
+		switch {
+		case pattern == host:
+			return len(host) + 1
+		case strings.HasPrefix(pattern, "*") && strings.HasSuffix(host, pattern[1:]) && len(host) >= len(pattern):
+			best = max(best, len(pattern))
+		}
+	}
+	return best
+}
+
+// labelsOf decodes labels in the form of a volume with fields of the Pod: a line key="value" for each.
+func labelsOf(text string) map[string]string {
+	labels := map[string]string{}
+	for line := range strings.Lines(text) {
+		key, quoted, _ := strings.Cut(strings.TrimSpace(line), "=")
+		if value, err := strconv.Unquote(quoted); err == nil {
+			labels[key] = value
+		}
+	}
+	return labels
+}

@@ -42,7 +42,7 @@ func images() []image {
 			name: "etcd-wrapper", programs: map[string]string{"/etcdwrapper": "etcdwrapper", "/etcd": "etcd"},
 			entrypoint: []string{"/etcdwrapper"},
 		},
-		{name: "alpine", programs: map[string]string{"/bin/sh": "shell", "/bin/chown": "shell"}, entrypoint: []string{"/bin/sh"}},
+		{name: "alpine", programs: map[string]string{"/bin/chown": "chown"}, entrypoint: []string{"/bin/chown"}},
 		only("vpa-admission-controller", "vpa-admission-controller"),
 		only("vpa-recommender", "vpa-recommender"),
 		only("vpa-updater", "vpa-updater"),

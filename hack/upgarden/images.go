@@ -91,13 +91,17 @@ func (u up) images(ctx context.Context) (map[string]string, error) {
 	if _, err := u.command(ctx, string(list), "go", "run", "-C", "hack/images", ".", "pack"); err != nil {
 		return nil, err
 	}
+	archives := make([]string, 0, len(missing))
 	for _, each := range missing {
+		archives = append(archives, each.Archive)
+	}
+	if err := node.Load(ctx, u.out, archives...); err != nil {
+		return nil, err
+	}
+	for _, each := range archives {
 		// An empty archive says that the node has the image.
-		if err := node.Load(ctx, u.out, each.Archive); err != nil {
-			return nil, err
-		}
-		if err := os.Truncate(each.Archive, 0); err != nil {
-			return nil, fmt.Errorf("remember that %s is imported: %w", each.Image, err)
+		if err := os.Truncate(each, 0); err != nil {
+			return nil, fmt.Errorf("remember that an image is imported: %w", err)
 		}
 	}
 	return references, nil

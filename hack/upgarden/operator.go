@@ -28,9 +28,9 @@ func (u up) applyAddOns(ctx context.Context, images map[string]string) error {
 const overlay = `apiVersion: kustomize.config.k8s.io/v1beta1
 kind: Kustomization
 resources:
-- ../../../deploy/namespace
-- ../../../deploy/garden-operator
-- ../../../deploy/csr-approver
+- ../../../../deploy/namespace
+- ../../../../deploy/garden-operator
+- ../../../../deploy/csr-approver
 images:
 - {name: espalier.local/garden-operator, newTag: $VERSION}
 - {name: espalier.local/csr-approver, newTag: $VERSION}

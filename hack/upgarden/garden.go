@@ -38,7 +38,7 @@ func (u up) applyGarden(ctx context.Context) error {
 	return err
 }
 
-// awaitGarden prints each change of the tasks until the Garden is reconciled.
+// awaitGarden prints each change of tasks that have begun until the Garden is reconciled.
 func (u up) awaitGarden(ctx context.Context) error {
 	config, err := clientcmd.BuildConfigFromFlags("", u.kubeconfig())
 	if err != nil {
@@ -60,7 +60,7 @@ func (u up) awaitGarden(ctx context.Context) error {
 			return false, nil
 		}
 		for _, task := range found.Status.Tasks {
-			if line := describe(task); shown[task.Name] != line {
+			if line := describe(task); task.State != operatorv1alpha1.TaskPending && shown[task.Name] != line {
 				shown[task.Name] = line
 				u.step("%s", line)
 			}

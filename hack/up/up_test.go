@@ -148,8 +148,8 @@ func TestGardenExampleIsValid(t *testing.T) {
 	example, err := os.ReadFile(filepath.Join("..", "..", "examples", "garden.yaml"))
 	g.Expect(err).NotTo(HaveOccurred())
 	findings := func(text string) []string {
-		objects, err := local.ParseManifests([]byte(text))
-		g.Expect(err).NotTo(HaveOccurred())
+		objects, problem := local.ParseManifests([]byte(text))
+		g.Expect(problem).NotTo(HaveOccurred())
 		g.Expect(objects).To(HaveLen(1))
 		garden := &operatorv1alpha1.Garden{}
 		g.Expect(runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(objects[0].Object, garden, true)).To(Succeed())

@@ -159,8 +159,8 @@ func TestScriptParses(t *testing.T) {
 	g.Expect(err).NotTo(HaveOccurred(), complaints)
 	g.Expect(out).To(Equal("managedresource-controller\n"))
 	for _, b := range processes() {
-		_, complaints, err := script(t, `declare -F "$1"`, b.name)
-		g.Expect(err == nil).To(Equal(!b.hidden), b.name+complaints)
+		_, complaints, problem := script(t, `declare -F "$1"`, b.name)
+		g.Expect(problem == nil).To(Equal(!b.hidden), b.name+complaints)
 	}
 	info, err := os.Stat("walkthrough.sh")
 	g.Expect(err).NotTo(HaveOccurred())

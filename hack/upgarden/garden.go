@@ -45,7 +45,8 @@ func (u up) awaitGarden(ctx context.Context) error {
 		return fmt.Errorf("read kubeconfig: %w", err)
 	}
 	scheme := runtime.NewScheme()
-	if err := operatorv1alpha1.AddToScheme(scheme); err != nil {
+	err = operatorv1alpha1.AddToScheme(scheme)
+	if err != nil {
 		return err
 	}
 	c, err := client.New(config, client.Options{Scheme: scheme})
@@ -55,9 +56,8 @@ func (u up) awaitGarden(ctx context.Context) error {
 	shown, last := map[string]string{}, errors.New("the operator has not begun")
 	err = wait.PollUntilContextTimeout(ctx, time.Second, patience, true, func(ctx context.Context) (bool, error) {
 		found := &operatorv1alpha1.Garden{}
-		if err := c.Get(ctx, client.ObjectKey{Name: gardenName}, found); err != nil {
-			last = err
-			return false, nil
+		if last = c.Get(ctx, client.ObjectKey{Name: gardenName}, found); last != nil {
+			return false, nil //nolint:nilerr // it is tried again, and reported at the end
 		}
 		for _, task := range found.Status.Tasks {
 			if line := describe(task); task.State != operatorv1alpha1.TaskPending && shown[task.Name] != line {

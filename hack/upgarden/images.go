@@ -71,12 +71,12 @@ func (u up) images(ctx context.Context) (map[string]string, error) {
 	references := map[string]string{}
 	var missing []packed
 	for _, each := range images() {
-		p, err := each.pack(programs, u.state)
-		if err != nil {
-			return nil, err
+		p, problem := each.pack(programs, u.state)
+		if problem != nil {
+			return nil, problem
 		}
 		references[each.name] = p.Image
-		if info, err := os.Stat(p.Archive); err != nil || info.Size() > 0 {
+		if info, absent := os.Stat(p.Archive); absent != nil || info.Size() > 0 {
 			missing = append(missing, p)
 		}
 	}
@@ -119,9 +119,10 @@ func (u up) programs(ctx context.Context) (map[string]string, error) {
 		files[fields[0]] = fields[2]
 	}
 	folder := filepath.Join(u.state, "bin")
-	build := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-o", folder+"/", "./test/local/garden/...")
+	build := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-o", folder+"/",
+		"./test/local/garden/...")
 	build.Dir, build.Env, build.Stderr = u.root, append(os.Environ(), "CGO_ENABLED=0"), u.out
-	if err := errors.Join(os.MkdirAll(folder, 0o700), build.Run()); err != nil {
+	if err = errors.Join(os.MkdirAll(folder, 0o700), build.Run()); err != nil {
 		return nil, fmt.Errorf("build test/local/garden: %w", err)
 	}
 	entries, err := os.ReadDir(folder)
@@ -148,7 +149,7 @@ func (i image) pack(files map[string]string, folder string) (packed, error) {
 			return p, err
 		}
 		_, err = io.Copy(sum, content)
-		if err := errors.Join(err, content.Close()); err != nil {
+		if err = errors.Join(err, content.Close()); err != nil {
 			return p, fmt.Errorf("read %s: %w", file, err)
 		}
 		p.Programs[path] = file

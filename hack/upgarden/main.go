@@ -111,7 +111,8 @@ func (u up) run(ctx context.Context) error {
 		return err
 	}
 	if err := u.awaitGarden(ctx); err != nil {
-		return fmt.Errorf("%w\nEverything keeps running: KUBECONFIG=%s; `make up-garden` tries again, `make down` removes it", err, u.kubeconfig())
+		return fmt.Errorf("%w\nEverything keeps running: KUBECONFIG=%s; `make up-garden` tries again, `make down` removes it",
+			err, u.kubeconfig())
 	}
 	return u.summary(ctx)
 }
@@ -132,7 +133,7 @@ func (u up) step(format string, args ...any) {
 }
 
 // command runs a program in the repository, and returns its standard output. Standard error goes to the terminal.
-func (u up) command(ctx context.Context, stdin string, program string, args ...string) (string, error) {
+func (u up) command(ctx context.Context, stdin, program string, args ...string) (string, error) {
 	c := exec.CommandContext(ctx, program, args...)
 	c.Dir, c.Stdin, c.Stderr = u.root, strings.NewReader(stdin), u.out
 	c.Env = append(os.Environ(), "KUBECONFIG="+u.kubeconfig())

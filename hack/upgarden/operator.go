@@ -79,7 +79,9 @@ func (u up) deployOperator(ctx context.Context, images map[string]string) error 
 	apply := []string{"apply", "--server-side", "--force-conflicts"}
 	definitions := []string{"-f", "deploy/crds", "-f", "deploy/garden-operator/crds/operator.gardener.cloud_gardens.yaml"}
 	for _, each := range [][]string{
-		slices.Concat(apply, definitions, []string{"-f", "deploy/namespace/namespace.yaml", "-f", "deploy/garden-operator/namespace/namespace.yaml"}),
+		slices.Concat(apply, definitions, []string{
+			"-f", "deploy/namespace/namespace.yaml", "-f", "deploy/garden-operator/namespace/namespace.yaml",
+		}),
 		slices.Concat([]string{"wait", "--for=condition=Established", "--timeout=60s"}, definitions),
 		slices.Concat(apply, []string{"-k", folder}),
 		{"-n", "espalier-system", "rollout", "status", "--timeout=3m", "deployment/espalier-garden-operator"},

@@ -1,6 +1,7 @@
 package local
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -32,12 +33,9 @@ func (b Binary) LogFile() string { return filepath.Join(b.Dir, "log") }
 
 // Start starts the process, and does not wait.
 func (b Binary) Start() (*child.Process, error) {
-	if b.RecordFile == "" {
-		b.RecordFile = filepath.Join(b.Dir, "record.json")
-	}
 	return child.Start(child.Spec{
 		Name: b.Name, Path: b.Path, Args: []string{"--config=" + filepath.Join(b.Dir, "config.yaml")},
-		Env: b.Env, Dir: b.Dir, LogFile: b.LogFile(), RecordFile: b.RecordFile, Detached: b.Detached,
+		Env: b.Env, Dir: b.Dir, LogFile: b.LogFile(), RecordFile: cmp.Or(b.RecordFile, filepath.Join(b.Dir, "record.json")), Detached: b.Detached,
 	})
 }
 

@@ -163,7 +163,7 @@ func impersonation(user authenticationv1.UserInfo) []request {
 	if namespace, name, ok := serviceAccount(user.Username); ok {
 		as = right{verb: "impersonate", resource: "serviceaccounts", namespace: namespace, name: name}
 	}
-	all := []request{{right: as}}
+	all := append(make([]request, 0, 1+len(user.Groups)), request{right: as})
 	for _, group := range user.Groups {
 		all = append(all, request{right: right{verb: "impersonate", resource: "groups", name: group}})
 	}

@@ -42,7 +42,7 @@ func record(ctx context.Context, dir string, o options, out io.Writer) ([]string
 		return nil, err
 	}
 	assets, logs := filepath.Join(dir, "assets"), filepath.Join(dir, "logs")
-	if err := wrap(built, assets, logs, o.serverArgs); err != nil {
+	if err = wrap(built, assets, logs, o.serverArgs); err != nil {
 		return nil, fmt.Errorf("prepare audit logs: %w", err)
 	}
 	cmd := exec.CommandContext(ctx, o.command[0], o.command[1:]...)

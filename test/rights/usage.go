@@ -104,7 +104,7 @@ func (u *usage) mark(binary string, q request) bool {
 // print prints the results of the logs, including what no table contains: requests without rights, and with rights of other roles.
 func (u *usage) print(out io.Writer, suite string) {
 	granted, used := map[string]int{}, map[string]int{}
-	var binaries []string
+	binaries := make([]string, 0, len(u.granted))
 	for _, each := range u.granted {
 		granted[each.binary]++
 		if u.used[each.key] {

@@ -59,7 +59,8 @@ type Run struct {
 	releases []func() // of ports
 }
 
-// Main runs the benchmark or the group that the first argument names, or all benchmarks, and prints one table, even if a job could not be completed.
+// Main runs the benchmark or the group that the first argument names, or all benchmarks, and prints one table, even if a job could not be
+// completed.
 func Main(ctx context.Context, args []string, out io.Writer, benchmarks []Benchmark) error {
 	selected, o, err := parse(args, out, benchmarks)
 	if err != nil {

@@ -360,8 +360,8 @@ const bareSets, bareSetClass = "bench-bare-sets", "bench-floor"
 const bareChecksum = "changed by the bare client"
 
 // changeFloor measures the minimum cost, for any controller, of a change of one object in every set: the Secret is changed in the same way,
-// and then the bare client reads it, reads and replaces the ConfigMap, and writes the status of a set. The status is as large as that of the
-// controller's sets, and the same watches and profiles run, since both cost the API server time.
+// and then the bare client reads it, reads and replaces the ConfigMap, and writes the status of a set. The status is as large as those of
+// the controller's sets, and the same watches and profiles run, since both cost the API server time.
 func (b *bench) changeFloor(ctx context.Context, f *figures) error {
 	before, errBefore := b.secretsData(dataBefore)
 	after, errAfter := b.secretsData(dataAfter)

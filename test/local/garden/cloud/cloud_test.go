@@ -19,7 +19,8 @@ func TestVolumesFollowClaims(t *testing.T) {
 	folder := t.TempDir()
 	claim := &corev1.PersistentVolumeClaim{
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: "garden", Name: "main-0", UID: "1", Annotations: map[string]string{"volume.kubernetes.io/storage-provisioner": "espalier.dev/folder"},
+			Namespace: "garden", Name: "main-0", UID: "1",
+			Annotations: map[string]string{"volume.kubernetes.io/storage-provisioner": "espalier.dev/folder"},
 		},
 		Spec: corev1.PersistentVolumeClaimSpec{
 			AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}, StorageClassName: ptr.To("folder"),

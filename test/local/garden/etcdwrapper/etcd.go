@@ -38,7 +38,7 @@ func takeMode(s settings) (string, error) {
 	if errors.Is(err, os.ErrNotExist) {
 		return full, nil
 	}
-	if err := errors.Join(err, os.Remove(s.marker())); err != nil {
+	if err = errors.Join(err, os.Remove(s.marker())); err != nil {
 		return "", fmt.Errorf("find out how etcd has stopped: %w", err)
 	}
 	if string(content) == inOrder {
@@ -69,7 +69,7 @@ func (e *etcd) run(ctx context.Context, config []byte) error {
 		e.ready.Store(false)
 		return command.Process.Signal(syscall.SIGTERM)
 	}
-	if err := command.Start(); err != nil {
+	if err = command.Start(); err != nil {
 		return fmt.Errorf("start etcd: %w", err)
 	}
 	probing, stop := context.WithCancel(ctx)

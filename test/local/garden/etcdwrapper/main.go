@@ -1,5 +1,5 @@
-// Command etcdwrapper runs etcd in the Pods that etcd-druid makes. It first lets the sidecar, etcd-backup-restore, check the data and restore
-// them if necessary, and reads the configuration of etcd from it. While etcd runs, it serves whether etcd answers.
+// Command etcdwrapper runs etcd in the Pods that etcd-druid creates. It first lets the sidecar, etcd-backup-restore, check the data and
+// restore them if necessary, and reads the configuration of etcd from it. While etcd runs, it serves whether etcd answers.
 //
 // It starts the program etcd beside it in the image, does not change the data itself, and does not reach the API server. A certificate that
 // changes has a new Secret, which replaces the Pod.

@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
 	"errors"
@@ -13,6 +12,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -59,10 +59,14 @@ func TestInitializationFollowsTheSidecar(t *testing.T) {
 	for sentence, tc := range map[string]struct {
 		states, want []string
 	}{
-		"it is started":                                       {states: []string{"New", "Progress", "Successful"}, want: []string{"sanity"}},
-		"it goes on after a restart":                          {states: []string{"Progress", "Progress", "Successful"}},
-		"a failure leads to the full check":                   {states: []string{"New", "Failed", "New", "Successful"}, want: []string{"sanity", "full"}},
-		"an answer that is not understood is asked for again": {states: []string{"", "New", "Successful"}, want: []string{"sanity"}},
+		"it is started":              {states: []string{"New", "Progress", "Successful"}, want: []string{"sanity"}},
+		"it goes on after a restart": {states: []string{"Progress", "Progress", "Successful"}},
+		"a failure leads to the full check": {
+			states: []string{"New", "Failed", "New", "Successful"}, want: []string{"sanity", "full"},
+		},
+		"an answer that is not understood is asked for again": {
+			states: []string{"", "New", "Successful"}, want: []string{"sanity"},
+		},
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			g := NewWithT(t)
@@ -133,7 +137,7 @@ func freePort(t *testing.T) int {
 	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	NewWithT(t).Expect(err).NotTo(HaveOccurred())
 	defer func() { _ = listener.Close() }()
-	return listener.Addr().(*net.TCPAddr).Port
+	return int(netip.MustParseAddrPort(listener.Addr().String()).Port())
 }
 
 // runs waits for SIGTERM, ends in order, and fails unless its configuration is that of the sidecar.
@@ -199,14 +203,13 @@ func TestServerWithTLS(t *testing.T) {
 	defer source.Close()
 	files := writeCertificate(t, source)
 	s := settings{port: freePort(t), clientCert: filepath.Join(files, "tls.crt"), certificates: files}
-	e := &etcd{settings: s}
+	e := &etcd{}
 	ctx, stop := context.WithCancel(t.Context())
 	own := &server{ready: &e.ready, stop: stop}
 	g.Expect(own.listen(ctx, s)).To(Succeed())
 	done := make(chan error, 1)
 	go func() { done <- own.serve(ctx) }()
 	client := source.Client()
-	g.Expect(client.Transport.(*http.Transport).TLSClientConfig).To(BeAssignableToTypeOf(&tls.Config{}))
 	g.Expect(status(client.Get(fmt.Sprintf("https://127.0.0.1:%d/readyz", s.port)))).To(Equal(http.StatusServiceUnavailable))
 	e.ready.Store(true)
 	g.Expect(status(client.Get(fmt.Sprintf("https://127.0.0.1:%d/readyz", s.port)))).To(Equal(http.StatusOK))

@@ -31,7 +31,8 @@ func handle(ctx context.Context, client *net.TCPConn, destination func(context.C
 	if err != nil {
 		return err
 	}
-	if err := client.SetReadDeadline(time.Time{}); err != nil {
+	err = client.SetReadDeadline(time.Time{})
+	if err != nil {
 		return err
 	}
 	to, err := destination(ctx, host)
@@ -42,7 +43,10 @@ func handle(ctx context.Context, client *net.TCPConn, destination func(context.C
 	if err != nil {
 		return fmt.Errorf("connect to destination of %q: %w", host, err)
 	}
-	server := dialed.(*net.TCPConn)
+	server, ok := dialed.(*net.TCPConn)
+	if !ok {
+		return fmt.Errorf("connect to destination of %q: %T is no TCP connection", host, dialed)
+	}
 	defer func() { _ = server.Close() }()
 	stop := context.AfterFunc(ctx, func() { _, _ = client.Close(), server.Close() })
 	defer stop()

@@ -43,7 +43,9 @@ func TestConnectionIsPassedThrough(t *testing.T) {
 	})
 	get := func(host string) (string, error) {
 		client := server.Client()
-		transport := client.Transport.(*http.Transport).Clone()
+		original, ok := client.Transport.(*http.Transport)
+		NewWithT(t).Expect(ok).To(BeTrue())
+		transport := original.Clone()
 		transport.TLSClientConfig.ServerName, transport.DisableKeepAlives = host, true
 		client.Transport = transport
 		response, err := client.Get("https://" + address)

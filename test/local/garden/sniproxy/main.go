@@ -101,13 +101,17 @@ func pass(ctx context.Context, listener net.Listener, destination func(context.C
 		if ctx.Err() != nil {
 			time.AfterFunc(drain, end)
 			open.Wait()
-			return nil //nolint:nilerr // the listener was closed
+			return nil
 		}
 		if err != nil {
 			return fmt.Errorf("accept: %w", err)
 		}
+		from, ok := client.(*net.TCPConn)
+		if !ok {
+			return fmt.Errorf("accept: %T is no TCP connection", client)
+		}
 		open.Go(func() {
-			if err := handle(connections, client.(*net.TCPConn), destination); err != nil {
+			if err := handle(connections, from, destination); err != nil {
 				log.Printf("connection of %s: %v", client.RemoteAddr(), err)
 			}
 		})

@@ -16,7 +16,8 @@ func spec(t *testing.T, text string, into any) {
 func gatewayOf(t *testing.T, name, selector, hosts string) gatewayObject {
 	t.Helper()
 	o := gatewayObject{namespace: "garden", name: name}
-	spec(t, `{selector: {`+selector+`}, servers: [{hosts: [`+hosts+`], port: {number: 443, protocol: TLS}, tls: {mode: PASSTHROUGH}}]}`, &o.gatewaySpec)
+	spec(t, `{selector: {`+selector+`}, servers: [{hosts: [`+hosts+`], port: {number: 443, protocol: TLS},
+tls: {mode: PASSTHROUGH}}]}`, &o.gatewaySpec)
 	return o
 }
 
@@ -39,14 +40,38 @@ func TestRoute(t *testing.T) {
 		services []virtualService
 		want     string
 	}{
-		"the host of both":                  {gateways: []gatewayObject{api}, services: []virtualService{serviceOf(t, 0, "ingress", "api", "api.example.com", "a")}, want: "a:8443"},
-		"exported to all":                   {gateways: []gatewayObject{api}, services: []virtualService{serviceOf(t, 0, `"*"`, "garden/api", "api.example.com", "a")}, want: "a:8443"},
-		"not exported":                      {gateways: []gatewayObject{api}, services: []virtualService{serviceOf(t, 0, `"~"`, "api", "api.example.com", "a")}},
-		"another gateway is bound":          {gateways: []gatewayObject{api}, services: []virtualService{serviceOf(t, 0, "ingress", "wide", "api.example.com", "a")}},
-		"another Pod is selected":           {gateways: []gatewayObject{foreign}, services: []virtualService{serviceOf(t, 0, "ingress", "foreign", "api.example.com", "a")}},
-		"the Gateway lacks it":              {host: "www.example.com", gateways: []gatewayObject{api}, services: []virtualService{serviceOf(t, 0, "ingress", "api", `"*.example.com"`, "a")}},
-		"the VirtualService lacks it":       {gateways: []gatewayObject{wide}, services: []virtualService{serviceOf(t, 0, "ingress", "wide", "www.example.com", "a")}},
-		"the domain itself is not below it": {host: "example.com", gateways: []gatewayObject{wide}, services: []virtualService{serviceOf(t, 0, "ingress", "wide", `"*.example.com"`, "a")}},
+		"the host of both": {
+			gateways: []gatewayObject{api},
+			services: []virtualService{serviceOf(t, 0, "ingress", "api", "api.example.com", "a")}, want: "a:8443",
+		},
+		"exported to all": {
+			gateways: []gatewayObject{api},
+			services: []virtualService{serviceOf(t, 0, `"*"`, "garden/api", "api.example.com", "a")}, want: "a:8443",
+		},
+		"not exported": {
+			gateways: []gatewayObject{api},
+			services: []virtualService{serviceOf(t, 0, `"~"`, "api", "api.example.com", "a")},
+		},
+		"another gateway is bound": {
+			gateways: []gatewayObject{api},
+			services: []virtualService{serviceOf(t, 0, "ingress", "wide", "api.example.com", "a")},
+		},
+		"another Pod is selected": {
+			gateways: []gatewayObject{foreign},
+			services: []virtualService{serviceOf(t, 0, "ingress", "foreign", "api.example.com", "a")},
+		},
+		"the Gateway lacks it": {
+			host: "www.example.com", gateways: []gatewayObject{api},
+			services: []virtualService{serviceOf(t, 0, "ingress", "api", `"*.example.com"`, "a")},
+		},
+		"the VirtualService lacks it": {
+			gateways: []gatewayObject{wide},
+			services: []virtualService{serviceOf(t, 0, "ingress", "wide", "www.example.com", "a")},
+		},
+		"the domain itself is not below it": {
+			host: "example.com", gateways: []gatewayObject{wide},
+			services: []virtualService{serviceOf(t, 0, "ingress", "wide", `"*.example.com"`, "a")},
+		},
 		"the exact host wins": {gateways: []gatewayObject{api, wide}, services: []virtualService{
 			serviceOf(t, time.Hour, "ingress", "wide", `"*.example.com"`, "a"), serviceOf(t, 0, "ingress", "api", "api.example.com", "b"),
 		}, want: "b:8443"},

@@ -123,6 +123,33 @@ func TestAReleaseFromInstallToUninstall(t *testing.T) {
 	g.Expect(err).NotTo(HaveOccurred())
 }
 
+// TestHelmTakesOverObjectsOfKubectl installs over objects that kubectl has applied, with the flags that docs/deploying.md names. Fields with
+// other values, here the replicas and the image, belong to kubectl until then.
+func TestHelmTakesOverObjectsOfKubectl(t *testing.T) {
+	g := NewWithT(t)
+	c := newCluster(t)
+	rendered, err := template(t, c.namespace, parse(t, "{image: {tag: v0.9.0}, csrApprover: {replicas: 1}}"))
+	g.Expect(err).NotTo(HaveOccurred())
+	for id, fields := range decode(t, []byte(rendered)) {
+		configuration := client.ApplyConfigurationFromUnstructured(&unstructured.Unstructured{Object: fields})
+		g.Expect(c.Apply(t.Context(), configuration, client.FieldOwner("kubectl"))).To(Succeed(), id)
+	}
+	install := action.NewInstall(c.configuration)
+	install.ReleaseName, install.Namespace, install.WaitStrategy = "espalier", c.namespace, kube.HookOnlyStrategy
+	install.TakeOwnership = true
+	_, err = install.Run(loadChart(t), nil)
+	g.Expect(err).To(MatchError(ContainSubstring("conflict")), "without --force-conflicts")
+	install.ForceConflicts, install.Replace = true, true
+	_, err = install.Run(loadChart(t), nil)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(c.deployments()).To(Equal(images("v0.0.0-dev")))
+	uninstall := action.NewUninstall(c.configuration)
+	uninstall.WaitStrategy = kube.HookOnlyStrategy
+	_, err = uninstall.Run("espalier")
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(c.deployments()).To(BeEmpty())
+}
+
 // TestOneReleaseInACluster holds that a second one, which would take the roles of the first, is refused.
 func TestOneReleaseInACluster(t *testing.T) {
 	g := NewWithT(t)

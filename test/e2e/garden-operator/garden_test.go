@@ -24,6 +24,7 @@ import (
 const (
 	namespace = "garden"
 	example   = "examples/garden.yaml"
+	requests  = "test/e2e/garden-operator/requests.yaml"
 	// patience is for a reconciliation or a deletion, in which Pods start or end. A deletion begins when the reconciliation no longer waits.
 	patience = 5 * time.Minute
 )
@@ -36,6 +37,11 @@ var _ = Describe("a Garden", Ordered, Label("smoke"), func() {
 		Expect(c.Client.List(ctx, existing)).To(Succeed())
 		if len(existing.Items) > 0 {
 			Skip("SKIPPED: the cluster has a Garden, and there can be only one: " + existing.Items[0].Name)
+		}
+		if _, err := c.Kubectl(ctx, "apply", "-f", requests); err == nil {
+			DeferCleanup(func(ctx SpecContext) { Expect(c.Kubectl(ctx, "delete", "-f", requests)).Error().NotTo(HaveOccurred()) })
+		} else { // an API server before Kubernetes 1.36 does not serve it
+			Expect(err).To(MatchError(ContainSubstring("no matches for kind")))
 		}
 		// The API server may need a moment to call new webhooks, which set defaults.
 		Eventually(ctx, func(ctx context.Context) (string, error) {

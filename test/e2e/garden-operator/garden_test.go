@@ -29,7 +29,8 @@ const (
 	patience = 5 * time.Minute
 )
 
-var _ = Describe("a Garden", Ordered, Label("smoke"), func() {
+// Not among the smoke tests: on a node without images of other programs, a deletion takes longer than these may.
+var _ = Describe("a Garden", Ordered, func() {
 	var garden *operatorv1alpha1.Garden
 
 	BeforeAll(func(ctx SpecContext) {

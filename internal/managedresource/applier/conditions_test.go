@@ -41,7 +41,8 @@ func TestVerdicts(t *testing.T) {
 	}{
 		"a new set is announced in the usual order": {
 			verdicts: changedVerdicts,
-			want:     "ResourcesHealthy=Unknown/ChecksPending ResourcesProgressing=Unknown/ChecksPending ResourcesApplied=Progressing/ApplyProgressing",
+			want: "ResourcesHealthy=Unknown/ChecksPending ResourcesProgressing=Unknown/ChecksPending " +
+				"ResourcesApplied=Progressing/ApplyProgressing",
 		},
 		"an announcement keeps an earlier failure": {
 			known: condition("False", "ApplyFailed", "x"), verdicts: changedVerdicts,
@@ -53,7 +54,8 @@ func TestVerdicts(t *testing.T) {
 		},
 		"a deletion": {
 			verdicts: func(c []corev1beta1.Condition) []verdict { return deletionVerdicts(c, false) },
-			want:     "ResourcesHealthy=False/DeletionPending ResourcesProgressing=True/DeletionPending ResourcesApplied=Progressing/DeletionPending",
+			want: "ResourcesHealthy=False/DeletionPending ResourcesProgressing=True/DeletionPending " +
+				"ResourcesApplied=Progressing/DeletionPending",
 		},
 		"a deletion that keeps objects": {
 			verdicts: func(c []corev1beta1.Condition) []verdict { return deletionVerdicts(c, true) },

@@ -73,10 +73,8 @@ func add(archive *tar.Writer, path, name string, mode int64) error {
 	if err != nil {
 		return err
 	}
-	if err := archive.WriteHeader(&tar.Header{
-		Name: name, Mode: mode, Size: info.Size(), Typeflag: tar.TypeReg,
-		Format: tar.FormatPAX,
-	}); err != nil {
+	header := &tar.Header{Name: name, Mode: mode, Size: info.Size(), Typeflag: tar.TypeReg, Format: tar.FormatPAX}
+	if err := archive.WriteHeader(header); err != nil {
 		return err
 	}
 	_, err = io.Copy(archive, from)

@@ -29,7 +29,7 @@ const (
 
 // applyGarden creates the Garden as soon as the API server calls the webhooks, and has it reconciled.
 func (u up) applyGarden(ctx context.Context) error {
-	u.step("creating Garden %s of hack/upgarden/garden.yaml", gardenName)
+	u.report.Step("creating Garden %s of hack/upgarden/garden.yaml", gardenName)
 	objects := strings.ReplaceAll(garden, "$BACKUPS", filepath.Join(u.node, "backups"))
 	if err := u.apply(ctx, objects); err != nil {
 		return err
@@ -62,7 +62,7 @@ func (u up) awaitGarden(ctx context.Context) error {
 		for _, task := range found.Status.Tasks {
 			if line := describe(task); task.State != operatorv1alpha1.TaskPending && shown[task.Name] != line {
 				shown[task.Name] = line
-				u.step("%s", line)
+				u.report.Step("%s", line)
 			}
 		}
 		operation := found.Status.LastOperation

@@ -63,7 +63,7 @@ type packed struct {
 
 // images builds missing programs, and imports images that the node does not have. It returns the images by their names.
 func (u up) images(ctx context.Context) (map[string]string, error) {
-	u.step("building the programs of others that are not in the cache")
+	u.report.Step("building the programs of others that are not in the cache")
 	programs, err := u.programs(ctx)
 	if err != nil {
 		return nil, err
@@ -83,7 +83,7 @@ func (u up) images(ctx context.Context) (map[string]string, error) {
 	if len(missing) == 0 {
 		return references, nil
 	}
-	u.step("importing %d images", len(missing))
+	u.report.Step("importing %d images", len(missing))
 	list, err := json.Marshal(missing)
 	if err != nil {
 		return nil, err

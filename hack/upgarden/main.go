@@ -19,6 +19,7 @@ import (
 
 	"github.com/go-logr/logr"
 	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/espalier-dev/espalier/test/local"
@@ -71,6 +72,7 @@ type up struct {
 	node, state string
 	kubectlPath string
 	out         io.Writer
+	report      *local.Report
 	begin       time.Time
 }
 
@@ -86,7 +88,7 @@ func newUp(ctx context.Context, version string, out io.Writer) (up, error) {
 	dir := filepath.Join(root, ".local", "node")
 	u := up{
 		root: root, version: version, node: dir, state: filepath.Join(dir, "garden"), kubectlPath: filepath.Join(assets, "kubectl"),
-		out: out, begin: time.Now(),
+		out: out, report: local.NewReport(out, clock.RealClock{}), begin: time.Now(),
 	}
 	return u, os.MkdirAll(u.state, 0o700)
 }
@@ -96,14 +98,14 @@ func (u up) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	u.step("preparing the node: names, volumes, load balancers")
+	u.report.Step("preparing the node: names, volumes, load balancers")
 	if err := u.startProvider(); err != nil {
 		return err
 	}
 	if err := u.applyAddOns(ctx, images); err != nil {
 		return err
 	}
-	u.step("deploying garden-operator %s", u.version)
+	u.report.Step("deploying garden-operator %s", u.version)
 	if err := u.deployOperator(ctx, images); err != nil {
 		return err
 	}
@@ -127,10 +129,6 @@ func (u up) startProvider() error {
 }
 
 func (u up) kubeconfig() string { return filepath.Join(u.node, "kubeconfig") }
-
-func (u up) step(format string, args ...any) {
-	fmt.Fprintf(u.out, "[%6.1f s] %s\n", time.Since(u.begin).Seconds(), fmt.Sprintf(format, args...))
-}
 
 // command runs a program in the repository, and returns its standard output. Standard error goes to the terminal.
 func (u up) command(ctx context.Context, stdin, program string, args ...string) (string, error) {

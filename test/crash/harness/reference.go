@@ -108,11 +108,11 @@ func orphans(scenario Scenario, outcome Outcome) error {
 }
 
 // Try runs a scenario as planned and requires the same result as the reference: all objects and sets are equal, nothing was deleted that is
-// not deleted undisturbed, and nothing is orphaned. It returns the number of cuts that were made.
-func Try(ctx context.Context, env *managedresourcetest.Env, scenario Scenario, plan Plan, reference *Reference) (int, error) {
+// not deleted undisturbed, and nothing is orphaned.
+func Try(ctx context.Context, env *managedresourcetest.Env, scenario Scenario, plan Plan, reference *Reference) (Outcome, error) {
 	outcome, err := Run(ctx, env, scenario, plan, reference)
 	if err != nil {
-		return outcome.Made, err
+		return outcome, err
 	}
 	var findings []string
 	for key := range reference.stays {
@@ -127,7 +127,7 @@ func Try(ctx context.Context, env *managedresourcetest.Env, scenario Scenario, p
 	}
 	slices.Sort(findings)
 	if len(findings) > 0 {
-		return outcome.Made, errors.New(strings.Join(slices.Compact(findings), "; "))
+		return outcome, errors.New(strings.Join(slices.Compact(findings), "; "))
 	}
-	return outcome.Made, orphans(scenario, outcome)
+	return outcome, orphans(scenario, outcome)
 }

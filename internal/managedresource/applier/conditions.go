@@ -1,6 +1,7 @@
 package applier
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -11,6 +12,7 @@ import (
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/excerpt"
 	rules "github.com/espalier-dev/espalier/internal/health"
+	"github.com/espalier-dev/espalier/internal/managedresource/ownership"
 	"github.com/espalier-dev/espalier/internal/managedresource/state"
 	"github.com/espalier-dev/espalier/internal/managedresource/status"
 )
@@ -59,6 +61,36 @@ func hasVerdict(conditions []corev1beta1.Condition, v verdict) bool {
 
 func applied(status corev1beta1.ConditionStatus, reason, message string) verdict {
 	return verdict{kind: resourcesv1alpha1.ResourcesApplied, status: status, reason: reason, message: message}
+}
+
+// judge returns the condition about an apply, and an error if a retry may help. Objects are those of the set, faults are its documents that
+// cannot be read. It sorts the failures of the outcome in the order of the set.
+func judge(namespace string, objects []*state.Object, faults []string, result *outcome) (verdict, error) {
+	judgement := applied(corev1beta1.ConditionTrue, resourcesv1alpha1.ConditionApplySucceeded, resourcesv1alpha1.MessageApplySucceeded)
+	switch {
+	case len(result.failures) > 0:
+		message := failureMessage(namespace, result.failures, objects)
+		if len(faults) > 0 || !onlyClaims(result.failures) {
+			return applied(corev1beta1.ConditionFalse, resourcesv1alpha1.ConditionApplyFailed, message),
+				fmt.Errorf("could not apply all new resources: %s", message)
+		}
+		judgement = applied(corev1beta1.ConditionFalse, resourcesv1alpha1.ConditionApplyFailed, "held by another ManagedResource: "+message)
+		judgement.code = codeClaimed
+	case len(faults) > 0:
+		judgement = applied(corev1beta1.ConditionFalse, resourcesv1alpha1.ConditionDecodingFailed, decodingMessage(faults))
+	}
+	if result.postponed {
+		judgement.code = codePostponed
+	}
+	return judgement, nil
+}
+
+// onlyClaims reports whether all failures are about objects that other sets hold.
+func onlyClaims(failures []failure) bool {
+	return !slices.ContainsFunc(failures, func(f failure) bool {
+		var claimed *ownership.ClaimedError
+		return !errors.As(f.err, &claimed)
+	})
 }
 
 // changedVerdicts returns the conditions of a set that has changed. A message that explains a fault stays until the result of the new

@@ -14,6 +14,7 @@ import (
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/apply/inventory"
 	"github.com/espalier-dev/espalier/internal/managedresource/desired"
+	"github.com/espalier-dev/espalier/internal/managedresource/ownership"
 	"github.com/espalier-dev/espalier/internal/managedresource/state"
 )
 
@@ -158,6 +159,63 @@ func TestMessages(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) { NewWithT(t).Expect(tc.have).To(Equal(tc.want)) })
+	}
+}
+
+func TestJudge(t *testing.T) {
+	kind := schema.GroupVersionKind{Version: "v1", Kind: "ConfigMap"}
+	a := &state.Object{Item: &desired.Item{
+		Kind: kind, Key: inventory.KeyOf("", "ConfigMap", "ns", "a"), Place: desired.Place{Secret: "s", DataKey: "k"},
+	}}
+	refused, claimed := failure{a, errors.New("refused")}, failure{a, &ownership.ClaimedError{Claimant: "ns/other"}}
+	const refusedText = `error during apply of object "v1/ConfigMap/ns/a": refused (index 0 in 'k' in secret 'ns/s')`
+	const claimedText = `error during apply of object "v1/ConfigMap/ns/a": it is held by ManagedResource "ns/other", which wants it as ` +
+		`well; remove it from one of the two (index 0 in 'k' in secret 'ns/s')`
+	succeeded := verdict{"ResourcesApplied", "True", "ApplySucceeded", "All resources are applied.", ""}
+	postponed := succeeded
+	postponed.code = "ESPALIER_REPAIR_POSTPONED"
+	for name, tc := range map[string]struct {
+		outcome outcome
+		faults  []string
+		want    verdict
+		err     string
+	}{
+		"everything is applied": {want: succeeded},
+		"a repair is postponed": {outcome: outcome{postponed: true}, want: postponed},
+		"a document cannot be read": {
+			faults: []string{"a."}, want: verdict{"ResourcesApplied", "False", "DecodingFailed", "Could not decode all new resources: [a.]", ""},
+		},
+		"an object is refused": {
+			outcome: outcome{failures: []failure{refused}}, want: verdict{"ResourcesApplied", "False", "ApplyFailed", refusedText, ""},
+			err: "could not apply all new resources: " + refusedText,
+		},
+		"an object is held by another set": {
+			outcome: outcome{failures: []failure{claimed}},
+			want: verdict{
+				"ResourcesApplied", "False", "ApplyFailed", "held by another ManagedResource: " + claimedText, "ESPALIER_OBJECTS_CLAIMED",
+			},
+		},
+		"an object is held by another set, and a document cannot be read": {
+			outcome: outcome{failures: []failure{claimed}}, faults: []string{"a."},
+			want: verdict{"ResourcesApplied", "False", "ApplyFailed", claimedText, ""},
+			err:  "could not apply all new resources: " + claimedText,
+		},
+		"an object is refused, and a repair is postponed": {
+			outcome: outcome{failures: []failure{refused}, postponed: true},
+			want:    verdict{"ResourcesApplied", "False", "ApplyFailed", refusedText, ""},
+			err:     "could not apply all new resources: " + refusedText,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			judgement, err := judge("ns", []*state.Object{a}, tc.faults, &tc.outcome)
+			g.Expect(judgement).To(Equal(tc.want))
+			if tc.err == "" {
+				g.Expect(err).NotTo(HaveOccurred())
+			} else {
+				g.Expect(err).To(MatchError(tc.err))
+			}
+		})
 	}
 }
 

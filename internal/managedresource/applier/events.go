@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/events"
 
+	corev1beta1 "github.com/espalier-dev/espalier/api/core/v1beta1"
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/excerpt"
 	"github.com/espalier-dev/espalier/internal/managedresource/state"
@@ -106,6 +107,18 @@ func (e *Events) failed(p *pass, related *corev1.ObjectReference, reason, messag
 		}
 	}
 	e.send(p.mr, related, corev1.EventTypeWarning, reason, "Apply", message)
+}
+
+// concluded reports the fault that an apply has shown. It does not report objects that other sets hold: see objectClaimed.
+func (e *Events) concluded(p *pass, judgement verdict, failure error, result *outcome) {
+	switch {
+	case failure != nil:
+		e.failed(p, result.failures[0].item.Reference(), judgement.reason, judgement.message)
+	case judgement.reason == resourcesv1alpha1.ConditionDecodingFailed:
+		e.failed(p, nil, judgement.reason, judgement.message)
+	case judgement.status == corev1beta1.ConditionTrue:
+		e.recovered(p)
+	}
 }
 
 // recovered forgets the last fault, so that the same fault is reported again.

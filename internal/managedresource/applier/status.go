@@ -15,7 +15,6 @@ import (
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/apply/inventory"
 	"github.com/espalier-dev/espalier/internal/managedresource/desired"
-	"github.com/espalier-dev/espalier/internal/managedresource/ownership"
 	"github.com/espalier-dev/espalier/internal/managedresource/prune"
 	"github.com/espalier-dev/espalier/internal/managedresource/state"
 	"github.com/espalier-dev/espalier/internal/managedresource/status"
@@ -149,11 +148,9 @@ func (r *Reconciler) conclude(ctx context.Context, p *pass, result *outcome) (ct
 		return ctrl.Result{RequeueAfter: settlePause}, nil
 	}
 	s.Watched = result.unwatched == 0
-	judgement, failure := r.judge(p, result)
+	judgement, failure := judge(p.name.Namespace, s.Objects, s.Content.Faults, result)
+	r.Events.concluded(p, judgement, failure, result)
 	whole := failure == nil
-	if whole && result.postponed {
-		judgement.code = codePostponed
-	}
 	r.Metrics.updateObjects(p.name, counts{
 		applied: len(s.Objects) - len(result.failures), failed: len(result.failures) - result.claimed,
 		claimed: result.claimed, unwatched: result.unwatched,
@@ -213,32 +210,6 @@ func (r *Reconciler) requestJudgement(p *pass, wrote bool) {
 	if r.memory.MarkConcluded(p.name) || wrote {
 		r.Concluded(p.name)
 	}
-}
-
-// judge turns the outcome into the condition, and into an error if a retry may help.
-func (r *Reconciler) judge(p *pass, result *outcome) (verdict, error) {
-	if len(result.failures) == 0 {
-		if len(p.set.Content.Faults) > 0 {
-			message := decodingMessage(p.set.Content.Faults)
-			r.Events.failed(p, nil, resourcesv1alpha1.ConditionDecodingFailed, message)
-			return applied(corev1beta1.ConditionFalse, resourcesv1alpha1.ConditionDecodingFailed, message), nil
-		}
-		r.Events.recovered(p)
-		return applied(corev1beta1.ConditionTrue, resourcesv1alpha1.ConditionApplySucceeded, resourcesv1alpha1.MessageApplySucceeded), nil
-	}
-	message := failureMessage(p.name.Namespace, result.failures, p.set.Objects)
-	onlyClaims := !slices.ContainsFunc(result.failures, func(f failure) bool {
-		var claimed *ownership.ClaimedError
-		return !errors.As(f.err, &claimed)
-	})
-	if onlyClaims && len(p.set.Content.Faults) == 0 {
-		held := applied(corev1beta1.ConditionFalse, resourcesv1alpha1.ConditionApplyFailed, "held by another ManagedResource: "+message)
-		held.code = codeClaimed
-		return held, nil
-	}
-	r.Events.failed(p, result.failures[0].item.Reference(), resourcesv1alpha1.ConditionApplyFailed, message)
-	return applied(corev1beta1.ConditionFalse, resourcesv1alpha1.ConditionApplyFailed, message),
-		fmt.Errorf("could not apply all new resources: %s", message)
 }
 
 // requeueAfter returns when the set is reconciled again without an event.

@@ -84,8 +84,6 @@ func (p *pass) compare() {
 	}
 }
 
-func isTrue(value *bool) bool { return value != nil && *value }
-
 // referencesDigest returns a hash of status.resources, to recognize them without a copy.
 func referencesDigest(refs []resourcesv1alpha1.ObjectReference) uint64 {
 	hash := xxhash.New()

@@ -85,19 +85,11 @@ func (r *Reconciler) planObjects(ctx context.Context, p *pass, computed *plan.Pl
 	if computed.Problem != "" {
 		return
 	}
-	pruner := r.pruner(p)
+	pruner, stays := r.pruner(p), prune.KeepAll(p.mr, removesSet, p.set.Content.Faults)
 	if removesSet {
 		computed.Remarks = append(computed.Remarks, removalReason(p.mr))
-		stays := ""
-		if isTrue(p.mr.Spec.KeepObjects) {
-			stays = "spec.keepObjects"
-		}
 		computed.Objects = pruner.PlanDeletion(ctx, p.mr.Status.Resources, prune.NewProgress(true, p.set.Unwritten()), stays)
 	} else {
-		stays := ""
-		if len(computed.Faults) > 0 {
-			stays = "nothing is deleted while documents of the set cannot be read"
-		}
 		computed.Objects = pruner.PlanDeletion(ctx, p.obsolete(), prune.NewProgress(false, p.set.NeverWritten), stays)
 		computed.Objects = append(computed.Objects, pruner.PlanRelease(ctx, p.set.Content.Released, p.before)...)
 		e := r.engine(p)

@@ -314,9 +314,9 @@ func (r *Reconciler) auditDue(s *state.Set) bool {
 	return due
 }
 
-// prune deletes objects that the set no longer contains. It deletes nothing while a document of the set is unreadable.
+// prune deletes objects that the set no longer contains.
 func (r *Reconciler) prune(ctx context.Context, p *pass) prune.Result {
-	if len(p.set.Content.Faults) > 0 || p.set.Settled {
+	if prune.KeepAll(p.mr, false, p.set.Content.Faults) != "" || p.set.Settled {
 		return prune.Result{} // the status of a settled set lists exactly its objects
 	}
 	obsolete := p.obsolete()
@@ -355,7 +355,7 @@ func (r *Reconciler) removeSet(ctx context.Context, mr *resourcesv1alpha1.Manage
 	r.unpublish(ctx, mr)
 	p := r.newPass(ctx, mr)
 	p.set.BeginDeletion()
-	keep := isTrue(mr.Spec.KeepObjects)
+	keep := prune.KeepAll(mr, true, nil) != ""
 	if err := r.report(ctx, p, deletionVerdicts(mr.Status.Conditions, keep)...); err != nil {
 		return ctrl.Result{}, err
 	}

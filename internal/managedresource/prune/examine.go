@@ -2,16 +2,13 @@ package prune
 
 import (
 	"context"
-	"fmt"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/apply"
 	"github.com/espalier-dev/espalier/internal/apply/inventory"
-	"github.com/espalier-dev/espalier/internal/apply/merge"
 	"github.com/espalier-dev/espalier/internal/apply/observe"
-	"github.com/espalier-dev/espalier/internal/managedresource/ownership"
 )
 
 // sighting is an object that exists.
@@ -61,7 +58,8 @@ const (
 	neverWritten = "it was never written"
 )
 
-// examine checks whether an object of a served kind may be deleted. An error means that this is unknown.
+// examine checks whether an object of a served kind may be deleted: first by its name alone, then by keepReason. An error means that this
+// is unknown.
 func (p *Pruner) examine(ctx context.Context, ref resourcesv1alpha1.ObjectReference, resource apply.Resource, look look) (finding, error) {
 	if !apply.CanExist(ref.Namespace, ref.Name) {
 		return finding{gone: neverWritten}, nil
@@ -77,39 +75,19 @@ func (p *Pruner) examine(ctx context.Context, ref resourcesv1alpha1.ObjectRefere
 		return finding{gone: goneAlready}, nil
 	}
 	found := finding{sighting: *seen}
-	found.stays, found.surprising, err = p.keepReason(ctx, ref, resource, seen.Object)
+	found.stays, found.surprising, err = keepReason(p.gather(ctx, ref, resource, seen.Object))
 	return found, err
 }
 
-// keepReason returns why an object is kept in the target, "" if it may be deleted, and whether that may surprise the user who removed it
-// from the set. An error explains why both are unknown.
-func (p *Pruner) keepReason(
-	ctx context.Context, ref resourcesv1alpha1.ObjectReference, resource apply.Resource, seen observe.Object,
-) (reason string, surprising bool, err error) {
-	if merge.Truthy(seen.KeepObject) {
-		return "it has the annotation " + resourcesv1alpha1.KeepObject, false, nil
+// gather returns what decides whether an object that exists is kept. If the object alone shows that, no other set is read.
+func (p *Pruner) gather(ctx context.Context, ref resourcesv1alpha1.ObjectReference, resource apply.Resource, seen observe.Object) facts {
+	key := inventory.RefKey(ref)
+	f := facts{
+		Object: seen, isData: ref.APIVersion == "v1" && (ref.Kind == "ConfigMap" || ref.Kind == "Secret"),
+		garbageCollector: p.GarbageCollector, ownOrigin: p.Owner.Origin(), mayWrite: p.Owner.Refusal(key, resource) == nil,
 	}
-	collectable := ref.APIVersion == "v1" && (ref.Kind == "ConfigMap" || ref.Kind == "Secret") && merge.Truthy(seen.GarbageCollectable)
-	if collectable && p.GarbageCollector {
-		return "it is the garbage collector's to delete", false, nil
+	if !f.keptByAnnotation() && !f.keptForGarbageCollector() {
+		f.claim = p.Owner.Claim(ctx, p.Sets, key, seen.Origin)
 	}
-	written := seen.Origin == p.Owner.Origin()
-	switch p.Owner.Claim(ctx, p.Sets, inventory.RefKey(ref), seen.Origin) {
-	case ownership.Claimed:
-		return fmt.Sprintf("ManagedResource %q holds it", seen.Origin), false, nil
-	case ownership.Unknown:
-		return fmt.Sprintf("its origin %q names a set that cannot be seen from here", seen.Origin), true, nil
-	case ownership.Doubtful:
-		if seen.WrittenByUs {
-			return "", false, ownership.DoubtfulOriginError(seen.Origin)
-		}
-	case ownership.Former:
-		written = seen.WrittenByUs
-	case ownership.Unclaimed:
-	}
-	lostOrigin := seen.Origin == "" && seen.WrittenByUs && p.Owner.Refusal(inventory.RefKey(ref), resource) == nil
-	if !written && !lostOrigin {
-		return "nothing shows that it was ever written on behalf of this set", true, nil
-	}
-	return "", false, nil
+	return f
 }

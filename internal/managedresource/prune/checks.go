@@ -1,0 +1,78 @@
+package prune
+
+import (
+	"fmt"
+
+	"k8s.io/utils/ptr"
+
+	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/apply/merge"
+	"github.com/espalier-dev/espalier/internal/apply/observe"
+	"github.com/espalier-dev/espalier/internal/managedresource/ownership"
+)
+
+// This file decides which objects are deleted. One rule is elsewhere: ownership.Owner.Protection, for objects that are never deleted. It
+// needs only the name of an object, so that protected objects are not read.
+
+// KeepAll returns why all objects that leave a set are kept in the target, "" if keepReason decides about each. RemovesSet is true if the
+// set itself is deleted or handed over, faults are the documents of the set that cannot be read.
+func KeepAll(set *resourcesv1alpha1.ManagedResource, removesSet bool, faults []string) string {
+	switch {
+	case removesSet && ptr.Deref(set.Spec.KeepObjects, false):
+		return "spec.keepObjects"
+	case !removesSet && len(faults) > 0:
+		return "nothing is deleted while documents of the set cannot be read"
+	}
+	return ""
+}
+
+// facts are what decides whether an object that exists is kept.
+type facts struct {
+	observe.Object
+	// isData is true for a ConfigMap or a Secret.
+	isData bool
+	// garbageCollector is true if the garbage collector deletes garbage-collectable objects.
+	garbageCollector bool
+	// ownOrigin is the origin of the objects of the set.
+	ownOrigin string
+	// claim is what the origin of the object shows about other sets.
+	claim ownership.Claim
+	// mayWrite is true if the set may write the object.
+	mayWrite bool
+}
+
+func (f facts) keptByAnnotation() bool { return merge.Truthy(f.KeepObject) }
+
+func (f facts) keptForGarbageCollector() bool {
+	return f.isData && f.garbageCollector && merge.Truthy(f.GarbageCollectable)
+}
+
+// keepReason returns why an object is kept in the target, "" if it is deleted, and whether that may surprise the user who removed it from
+// the set. An error explains why both are unknown.
+func keepReason(f facts) (reason string, surprising bool, err error) {
+	switch {
+	case f.keptByAnnotation():
+		return "it has the annotation " + resourcesv1alpha1.KeepObject, false, nil
+	case f.keptForGarbageCollector():
+		return "it is the garbage collector's to delete", false, nil
+	}
+	written := f.Origin == f.ownOrigin
+	switch f.claim {
+	case ownership.Claimed:
+		return fmt.Sprintf("ManagedResource %q holds it", f.Origin), false, nil
+	case ownership.Unknown:
+		return fmt.Sprintf("its origin %q names a set that cannot be seen from here", f.Origin), true, nil
+	case ownership.Doubtful:
+		if f.WrittenByUs {
+			return "", false, ownership.DoubtfulOriginError(f.Origin)
+		}
+	case ownership.Former:
+		written = f.WrittenByUs
+	case ownership.Unclaimed:
+	}
+	lostOrigin := f.Origin == "" && f.WrittenByUs && f.mayWrite
+	if !written && !lostOrigin {
+		return "nothing shows that it was ever written on behalf of this set", true, nil
+	}
+	return "", false, nil
+}

@@ -125,11 +125,30 @@ func TestInUseKeepsTheLabelsOfBothSides(t *testing.T) {
 	gets := []resourcesv1alpha1.ObjectReference{entry("a", map[string]string{"stays": "new"}), entry("c", nil)}
 	want := []resourcesv1alpha1.ObjectReference{entry("a", map[string]string{"gone": "1", "stays": "new"}), entry("b", nil), entry("c", nil)}
 	g := NewWithT(t)
-	joined := inUse(had, gets)
+	joined := inUse(had, gets, inventory.Equivalences{})
 	g.Expect(joined).To(BeComparableTo(want))
-	g.Expect(inUse(joined, gets)).To(BeComparableTo(want), "announcing again changes nothing")
+	g.Expect(inUse(joined, gets, inventory.Equivalences{})).To(BeComparableTo(want), "announcing again changes nothing")
 	g.Expect(had[0].Labels).To(Equal(map[string]string{"gone": "1", "stays": "old"}), "the input is not touched")
 	g.Expect(stillInUse(joined, gets)).To(BeComparableTo([]resourcesv1alpha1.ObjectReference{want[0], want[2]}))
+}
+
+func TestInUseKeepsTheLabelsAndAnnotationsOfAFormerGroup(t *testing.T) {
+	deployment := func(apiVersion, key, value string) resourcesv1alpha1.ObjectReference {
+		ref := resourcesv1alpha1.ObjectReference{Labels: map[string]string{key: value}, Annotations: map[string]string{key: value}}
+		ref.APIVersion, ref.Kind, ref.Namespace, ref.Name = apiVersion, "Deployment", "ns", "web"
+		return ref
+	}
+	had, gets := deployment("extensions/v1beta1", "gone", "1"), deployment("apps/v1", "new", "2")
+	want := deployment("apps/v1", "new", "2")
+	want.Labels["gone"], want.Annotations["gone"] = "1", "1"
+	g := NewWithT(t)
+	wanted, equivalences := []resourcesv1alpha1.ObjectReference{gets}, inventory.NewEquivalences(nil)
+	joined := inUse([]resourcesv1alpha1.ObjectReference{had}, wanted, equivalences)
+	g.Expect(joined).To(BeComparableTo([]resourcesv1alpha1.ObjectReference{want, had}))
+	g.Expect(gets.Labels).To(Equal(map[string]string{"new": "2"}), "the input is not touched")
+	kept := stillInUse(joined, wanted)
+	g.Expect(kept).To(BeComparableTo([]resourcesv1alpha1.ObjectReference{want}))
+	g.Expect(inUse(kept, wanted, equivalences)).To(BeComparableTo(kept), "announcing again changes nothing")
 }
 
 func TestMessages(t *testing.T) {

@@ -68,7 +68,7 @@ func (r *Reconciler) announce(ctx context.Context, p *pass) error {
 		}
 		return nil
 	}
-	union := inUse(status.Resources, s.References)
+	union := inUse(status.Resources, s.References, inventory.NewEquivalences(p.mr.Spec.Equivalences))
 	if s.Announced == content && inventory.SameReferences(union, status.Resources) {
 		return nil
 	}
@@ -90,16 +90,16 @@ func (r *Reconciler) announce(ctx context.Context, p *pass) error {
 }
 
 // inUse returns the union of the objects that a set had and those that it wants. The entry of an object in both also keeps the labels and
-// annotations that it had: after a restart, only the entry shows which of them the controller must remove.
-func inUse(had, wanted []resourcesv1alpha1.ObjectReference) []resourcesv1alpha1.ObjectReference {
-	before := make(map[inventory.Key]resourcesv1alpha1.ObjectReference, len(had))
-	for _, ref := range had {
-		before[inventory.RefKey(ref)] = ref
-	}
+// annotations that it had, also under an equivalent kind: after a restart or a failure, only the entry shows which of them the controller
+// must remove.
+func inUse(had, wanted []resourcesv1alpha1.ObjectReference, equivalences inventory.Equivalences) []resourcesv1alpha1.ObjectReference {
+	before := inventory.NewIndex(had, equivalences)
 	joined := inventory.Union(had, wanted)
 	for i, ref := range joined {
-		joined[i].Labels = overlay(before[inventory.RefKey(ref)].Labels, ref.Labels)
-		joined[i].Annotations = overlay(before[inventory.RefKey(ref)].Annotations, ref.Annotations)
+		if previous, found := before.Lookup(inventory.RefKey(ref)); found {
+			joined[i].Labels = overlay(previous.Labels, ref.Labels)
+			joined[i].Annotations = overlay(previous.Annotations, ref.Annotations)
+		}
 	}
 	return joined
 }

@@ -18,8 +18,9 @@ import (
 // maxErrors is the maximum number of failures in a message; it counts the others.
 const maxErrors = 20
 
-// delete deletes the unused objects, each only if it has not changed since it was found: a client that has changed it may need it.
-func (c *Collector) delete(ctx context.Context, unused []candidate) error {
+// delete deletes the unused objects, each only if it has not changed since it was found: a client that has changed it may need it. It
+// reports whether such objects are left.
+func (c *Collector) delete(ctx context.Context, unused []candidate) (changed bool, err error) {
 	var (
 		mu       sync.Mutex
 		deleted  []candidate
@@ -29,15 +30,19 @@ func (c *Collector) delete(ctx context.Context, unused []candidate) error {
 	group.SetLimit(c.Parallel)
 	for _, each := range unused {
 		group.Go(func() error {
-			gone, err := c.deleteOne(ctx, each)
+			err := c.deleteOne(ctx, each)
 			mu.Lock()
 			defer mu.Unlock()
-			if err != nil {
-				failures = append(failures, err.Error())
-			}
-			if gone {
+			switch {
+			case err == nil:
 				c.Events.collected(each, len(deleted))
 				deleted = append(deleted, each)
+			case apierrors.IsNotFound(err):
+			case apierrors.IsConflict(err):
+				log.FromContext(ctx).V(1).Info("Spared an object that has changed", "object", each.String())
+				changed = true
+			default:
+				failures = append(failures, fmt.Errorf("delete %s: %w", each, withRemedy(err)).Error())
 			}
 			return nil
 		})
@@ -49,23 +54,12 @@ func (c *Collector) delete(ctx context.Context, unused []candidate) error {
 	if len(deleted) > 0 {
 		log.FromContext(ctx).Info("Deleted what nothing refers to", "objects", len(deleted), "withoutEvent", max(len(deleted)-maxEvents, 0))
 	}
-	return notAll(failures)
+	return changed, notAll(failures)
 }
 
-// deleteOne reports whether the object existed and is now deleted.
-func (c *Collector) deleteOne(ctx context.Context, unused candidate) (bool, error) {
+func (c *Collector) deleteOne(ctx context.Context, unused candidate) error {
 	options := metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &unused.uid, ResourceVersion: &unused.version}}
-	err := c.Client.Resource(resourceOf(unused.kind)).Namespace(unused.namespace).Delete(ctx, unused.name, options)
-	switch {
-	case apierrors.IsNotFound(err):
-		return false, nil
-	case apierrors.IsConflict(err):
-		log.FromContext(ctx).V(1).Info("Spared an object that has changed", "object", unused.String())
-		return false, nil
-	case err != nil:
-		return false, fmt.Errorf("delete %s: %w", unused, withRemedy(err))
-	}
-	return true, nil
+	return c.Client.Resource(resourceOf(unused.kind)).Namespace(unused.namespace).Delete(ctx, unused.name, options)
 }
 
 func resourceOf(kind string) schema.GroupVersionResource {

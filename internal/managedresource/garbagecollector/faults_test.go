@@ -271,10 +271,34 @@ func TestObjectsThatChangeMeanwhileAreSpared(t *testing.T) {
 		}
 		return nil, nil
 	})
-	s.Expect(s.run()).To(Succeed())
+	s.Expect(s.runUntil(time.Second)).To(Succeed())
 	s.Expect(s.left()).To(Equal([]string{"Secret/changed", "Secret/replaced"}))
 	s.Expect(s.metric("espalier_managedresource_garbage_collected_total", "Secret")).To(Equal(1.0))
 	s.Expect(s.metric("espalier_managedresource_garbage_found", "Secret")).To(Equal(4.0))
+}
+
+// A changed object is checked again soon, after pauses that grow, because each run lists whole kinds.
+func TestObjectsThatHaveChangedAreCheckedAgainSoon(t *testing.T) {
+	s := newScene(t, options{})
+	s.collectable("Secret/unused")
+	conflict := func(request *http.Request) (*http.Response, error) {
+		if request.Method == http.MethodDelete {
+			return status(request, http.StatusConflict, "Conflict"), nil
+		}
+		return nil, nil
+	}
+	s.line.by(conflict)
+	for _, pause := range []time.Duration{1, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300} {
+		s.Expect(s.runUntil(pause * time.Second)).To(Succeed())
+	}
+	s.Expect(s.left()).To(Equal([]string{"Secret/unused"}))
+	s.line.by(nil)
+	s.Expect(s.run()).To(Succeed())
+	s.Expect(s.left()).To(BeEmpty())
+
+	s.collectable("Secret/unused")
+	s.line.by(conflict)
+	s.Expect(s.runUntil(time.Second)).To(Succeed(), "the pauses begin with the shortest again")
 }
 
 // A reference that appears on a kind that was listed already is found by the second pass.

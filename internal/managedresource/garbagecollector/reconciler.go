@@ -4,10 +4,11 @@
 // the garbage-collectable label, and of all objects whose annotations may reference them. It deletes those that are old enough and not
 // referenced, and sends an Event about each. It reads ManagedResources of the source from a cache, and live if the source is the target and
 // the cache does not contain all of them. Between runs it stores only which objects it has reported, so that each is reported once per
-// process.
+// process, and the length of its last pause.
 //
-// If the process dies half-way, the next one starts again; deleted objects are not found again. If a list fails, nothing is deleted,
-// because objects in that list may reference a candidate.
+// If an object changes before it is deleted, it is not deleted, and the next run, which checks it again, follows soon. If the process dies
+// half-way, the next one starts again; deleted objects are not found again. If a list fails, nothing is deleted, because objects in that
+// list may reference a candidate.
 package garbagecollector
 
 import (
@@ -78,13 +79,16 @@ type Collector struct {
 	// reported are the objects that were reported with ReportOnly and are still unused. Only the single worker uses it; after a restart
 	// everything is reported again.
 	reported map[types.UID]bool
+	// pause is the last pause after a run in which objects changed before they were deleted; zero if they did not in the last run. Only the
+	// single worker uses it; after a restart the pauses begin with the shortest again.
+	pause time.Duration
 }
 
 // Reconcile implements reconcile.Reconciler. It does one run, and returns an error if the run was not complete.
 func (c *Collector) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, error) {
 	bounded, cancel := context.WithTimeoutCause(ctx, min(c.SyncPeriod, deadlineCap), errors.New("the time for one garbage collection is over"))
 	defer cancel()
-	err := c.collect(bounded)
+	changed, err := c.collect(bounded)
 	if ctx.Err() != nil {
 		return ctrl.Result{}, nil // the process ends
 	}
@@ -95,13 +99,19 @@ func (c *Collector) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result,
 		return ctrl.Result{}, err
 	}
 	c.Metrics.succeeded(c.Clock.Now())
+	if changed { // a new run finds out whether these objects are still unused
+		c.pause = min(max(2*c.pause, shortestPause), longestPause, c.SyncPeriod)
+		return ctrl.Result{RequeueAfter: c.pause}, nil
+	}
+	c.pause = 0
 	return ctrl.Result{RequeueAfter: c.SyncPeriod}, nil
 }
 
-func (c *Collector) collect(ctx context.Context) error {
+// collect does one run. It reports whether objects were left because they changed before they were deleted.
+func (c *Collector) collect(ctx context.Context) (changed bool, err error) {
 	unused, err := c.find(ctx)
 	if err != nil {
-		return err
+		return false, err
 	}
 	c.Metrics.found(count(unused))
 	if len(unused) == 0 {
@@ -109,7 +119,7 @@ func (c *Collector) collect(ctx context.Context) error {
 	}
 	if c.ReportOnly {
 		c.report(ctx, unused)
-		return nil
+		return false, nil
 	}
 	return c.delete(ctx, unused)
 }

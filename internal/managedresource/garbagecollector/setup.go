@@ -14,7 +14,8 @@ import (
 // ControllerName names the controller in logs and metrics.
 const ControllerName = "garbage-collector"
 
-// The pause after a failed run grows from shortestPause to longestPause. A run lists whole kinds, so the pause is not short.
+// The pause after a run that failed, or in which objects changed, grows from shortestPause to longestPause. A run lists whole kinds, so the
+// pause is not short.
 const (
 	shortestPause = time.Second
 	longestPause  = 5 * time.Minute

@@ -128,10 +128,16 @@ func (s *scene) identity(o options) *rest.Config {
 // run makes the collector run once and returns its error.
 func (s *scene) run() error {
 	s.T.Helper()
+	return s.runUntil(s.collector.SyncPeriod)
+}
+
+// runUntil is run for a run after which the next one follows after a pause.
+func (s *scene) runUntil(pause time.Duration) error {
+	s.T.Helper()
 	s.line.reset()
 	result, err := s.collector.Reconcile(s.Ctx, ctrl.Request{})
 	if err == nil {
-		s.Expect(result).To(Equal(ctrl.Result{RequeueAfter: s.collector.SyncPeriod}))
+		s.Expect(result).To(Equal(ctrl.Result{RequeueAfter: pause}))
 	}
 	return err
 }

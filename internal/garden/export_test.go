@@ -10,6 +10,8 @@ import (
 )
 
 // AddWebhooks is Add without controllers, which would give Gardens a finalizer and deploy what they describe.
-func AddWebhooks(lifetime context.Context, clusters *process.Clusters, cfg *config.OperatorConfiguration, registry prometheus.Registerer) error {
+func AddWebhooks(
+	lifetime context.Context, clusters *process.Clusters, cfg *config.OperatorConfiguration, registry prometheus.Registerer,
+) error {
 	return addParts(lifetime, &parts{clusters: clusters, cfg: cfg, registry: registry}, addWebhooks)
 }

@@ -40,7 +40,7 @@ func programsOfOthers(p *parts) (values.Operator, error) {
 func imageLists(getenv func(string) string, readFile func(string) ([]byte, error)) (images.List, map[string]string, error) {
 	list, err := images.Embedded()
 	if err != nil {
-		return nil, nil, err //nolint:wrapcheck // it says what is wrong
+		return nil, nil, err
 	}
 	overwrite, err := fromFile(images.EnvOverwrite, getenv, readFile, images.Parse)
 	if err != nil {

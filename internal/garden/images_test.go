@@ -29,14 +29,17 @@ func TestImagesComeFromTheFilesThatTheEnvironmentNames(t *testing.T) {
 	g.Expect(components).To(BeEmpty())
 	g.Expect(list.Find("vpa-updater", images.Cluster{})).To(Equal("registry.k8s.io/autoscaling/vpa-updater:1.8.1"))
 
-	list, components, err = read(map[string]string{"IMAGEVECTOR_OVERWRITE": "images.yaml", "IMAGEVECTOR_OVERWRITE_COMPONENTS": "components.yaml"})
+	list, components, err = read(
+		map[string]string{"IMAGEVECTOR_OVERWRITE": "images.yaml", "IMAGEVECTOR_OVERWRITE_COMPONENTS": "components.yaml"},
+	)
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(components).To(Equal(map[string]string{"etcd-druid": "images: []"}))
 	g.Expect(list.Find("etcd-druid", images.Cluster{})).To(Equal("example.com/etcd-druid:v1"))
 	g.Expect(list.Find("vpa-updater", images.Cluster{})).To(Equal("registry.k8s.io/autoscaling/vpa-updater:1.8.1"))
 
 	_, _, err = read(map[string]string{"IMAGEVECTOR_OVERWRITE": "none.yaml"})
-	g.Expect(err).To(MatchError(`environment variable IMAGEVECTOR_OVERWRITE names the file "none.yaml": open none.yaml: file does not exist; ` +
+	g.Expect(err).To(MatchError(`environment variable IMAGEVECTOR_OVERWRITE names the file "none.yaml": open none.yaml: file does not ` +
+		`exist; ` +
 		"correct the file, or remove the variable"))
 	_, _, err = read(map[string]string{"IMAGEVECTOR_OVERWRITE_COMPONENTS": "broken.yaml"})
 	g.Expect(err).NotTo(HaveOccurred(), "it has no components")

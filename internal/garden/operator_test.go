@@ -59,8 +59,10 @@ func TestGardensAreDeniedOnCreation(t *testing.T) {
 			paths: []string{"spec.runtimeCluster.settings.topologyAwareRouting.enabled"},
 		},
 		"a mode of limits that does not exist": {
-			change: "{spec: {virtualCluster: {gardener: {gardenerAdmissionController: {resourceAdmissionConfiguration: {limits: [], operationMode: foo}}}}}}",
-			code:   http.StatusUnprocessableEntity, paths: []string{"spec.virtualCluster.gardener.gardenerAdmissionController.resourceAdmissionConfiguration.mode"},
+			change: "{spec: {virtualCluster: {gardener: {gardenerAdmissionController: {resourceAdmissionConfiguration: {limits: [], " +
+				"operationMode: foo}}}}}}",
+			code:  http.StatusUnprocessableEntity,
+			paths: []string{"spec.virtualCluster.gardener.gardenerAdmissionController.resourceAdmissionConfiguration.mode"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -97,15 +99,24 @@ func TestGardensAreDeniedOnUpdate(t *testing.T) {
 		patch string
 		paths []string // nil allows
 	}{
-		"high availability is removed": {"{spec: {virtualCluster: {controlPlane: {highAvailability: }}}}", []string{"spec.virtualCluster.controlPlane.highAvailability"}},
-		"the first domain changes": {
-			"{spec: {virtualCluster: {dns: {domains: [{name: example.net}, {name: example.org}]}}}}", []string{"spec.virtualCluster.dns.domains[0].name"},
+		"high availability is removed": {
+			"{spec: {virtualCluster: {controlPlane: {highAvailability: }}}}", []string{"spec.virtualCluster.controlPlane.highAvailability"},
 		},
-		"a domain is appended":      {"{spec: {virtualCluster: {dns: {domains: [{name: example.com}, {name: example.org}, {name: example.net}]}}}}", nil},
+		"the first domain changes": {
+			"{spec: {virtualCluster: {dns: {domains: [{name: example.net}, {name: example.org}]}}}}",
+			[]string{"spec.virtualCluster.dns.domains[0].name"},
+		},
+		"a domain is appended": {
+			"{spec: {virtualCluster: {dns: {domains: [{name: example.com}, {name: example.org}, {name: example.net}]}}}}", nil,
+		},
 		"a later domain is removed": {"{spec: {virtualCluster: {dns: {domains: [{name: example.com}]}}}}", nil},
-		"the version decreases":     {"{spec: {virtualCluster: {kubernetes: {version: 1.33.1}}}}", []string{"spec.virtualCluster.kubernetes.version"}},
-		"the version skips a minor": {"{spec: {virtualCluster: {kubernetes: {version: 1.36.0}}}}", []string{"spec.virtualCluster.kubernetes.version"}},
-		"the next version":          {"{spec: {virtualCluster: {kubernetes: {version: 1.35.0}}}}", nil},
+		"the version decreases": {
+			"{spec: {virtualCluster: {kubernetes: {version: 1.33.1}}}}", []string{"spec.virtualCluster.kubernetes.version"},
+		},
+		"the version skips a minor": {
+			"{spec: {virtualCluster: {kubernetes: {version: 1.36.0}}}}", []string{"spec.virtualCluster.kubernetes.version"},
+		},
+		"the next version": {"{spec: {virtualCluster: {kubernetes: {version: 1.35.0}}}}", nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
@@ -147,7 +158,9 @@ func TestAuditPoliciesMustBeUsable(t *testing.T) {
 	err := o.change(good.DeepCopy(), "{data: {policy: none}}")
 	o.Expect(err).To(MatchError(ContainSubstring("a Garden takes its audit policy from here: decode audit policy: ")))
 	o.Expect(pathsOf(err)).To(Equal([]string{"data[policy]"}))
-	o.Expect(o.change(good.DeepCopy(), "{data: {policy: }}")).To(MatchError(ContainSubstring("data[policy]: Required value: a Garden takes its audit policy from here")))
+	o.Expect(o.change(good.DeepCopy(), "{data: {policy: }}")).To(
+		MatchError(ContainSubstring("data[policy]: Required value: a Garden takes its audit policy from here")),
+	)
 	o.Expect(o.change(good.DeepCopy(), "{data: {policy: '"+strings.ReplaceAll(usable, "Metadata", "Request")+"', a: b}}")).To(Succeed())
 	o.Expect(o.change(other, "{data: {policy: still none}}")).To(Succeed(), "no Garden refers to it")
 }
@@ -173,7 +186,9 @@ func TestOperationsDependOnThePhaseThatIsStored(t *testing.T) {
 	const annotate = "{metadata: {annotations: {gardener.cloud/operation: "
 	err := o.change(garden.DeepCopy(), annotate+"rotate-ca-start}}}")
 	o.Expect(code(err)).To(BeEquivalentTo(http.StatusUnprocessableEntity))
-	o.Expect(err).To(MatchError(ContainSubstring("cannot start CA rotation if .status.credentials.rotation.certificateAuthorities.phase is not 'Completed'")))
+	o.Expect(err).To(
+		MatchError(ContainSubstring("cannot start CA rotation if .status.credentials.rotation.certificateAuthorities.phase is not 'Completed'")),
+	)
 	o.Expect(o.change(garden.DeepCopy(), annotate+"rotate-ca-complete}}}")).To(Succeed())
 }
 
@@ -187,12 +202,16 @@ func TestDeletionNeedsAConfirmation(t *testing.T) {
 		o.Expect(code(err)).To(BeEquivalentTo(http.StatusForbidden))
 	}
 	err := o.admin.Delete(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "garden"}}, client.DryRunAll)
-	o.Expect(denial(err)).To(Equal(`deletion of namespace "garden" is forbidden while a Garden resource exists - delete it first before deleting the namespace`))
+	o.Expect(denial(err)).To(
+		Equal(`deletion of namespace "garden" is forbidden while a Garden resource exists - delete it first before deleting the namespace`),
+	)
 	o.Expect(code(err)).To(BeEquivalentTo(http.StatusForbidden))
 
 	o.Expect(o.change(garden.DeepCopy(), "{metadata: {annotations: {confirmation.gardener.cloud/deletion: 'true'}}}")).To(Succeed())
 	o.Expect(o.admin.Delete(t.Context(), garden)).To(Succeed())
-	o.Expect(o.admin.Delete(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "garden"}}, client.DryRunAll)).To(Succeed(), "the Garden is gone")
+	o.Expect(
+		o.admin.Delete(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "garden"}}, client.DryRunAll),
+	).To(Succeed(), "the Garden is gone")
 	o.Expect(o.admin.Delete(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "espalier-system"}}, client.DryRunAll)).
 		To(Succeed(), "namespaces of others are not its business")
 }
@@ -209,7 +228,9 @@ func TestDefaultsAreStoredAndEverythingElseStaysAsItWasSent(t *testing.T) {
 		return value
 	}
 	server := []string{"spec", "virtualCluster", "kubernetes", "kubeAPIServer"}
-	o.Expect(at(append(server, "requests")...)).To(Equal(map[string]any{"maxNonMutatingInflight": int64(400), "maxMutatingInflight": int64(200)}))
+	o.Expect(at(append(server, "requests")...)).To(
+		Equal(map[string]any{"maxNonMutatingInflight": int64(400), "maxMutatingInflight": int64(200)}),
+	)
 	o.Expect(at(append(server, "enableAnonymousAuthentication")...)).To(BeFalse())
 	o.Expect(at(append(server, "eventTTL")...)).To(Equal("1h0m0s"))
 	o.Expect(at(append(server, "logging", "verbosity")...)).To(Equal(int64(2)))

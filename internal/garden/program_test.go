@@ -114,7 +114,9 @@ func (p *program) isGone() bool {
 // requestsSent returns the number of requests that the process has sent.
 func (p *program) requestsSent() (sent int) {
 	p.t.Helper()
-	request, err := http.NewRequestWithContext(p.t.Context(), http.MethodGet, fmt.Sprintf("http://127.0.0.1:%d/metrics", p.cfg.Server.Metrics.Port), http.NoBody)
+	request, err := http.NewRequestWithContext(
+		p.t.Context(), http.MethodGet, fmt.Sprintf("http://127.0.0.1:%d/metrics", p.cfg.Server.Metrics.Port), http.NoBody,
+	)
 	p.Expect(err).NotTo(HaveOccurred())
 	response, err := http.DefaultClient.Do(request)
 	p.Expect(err).NotTo(HaveOccurred())
@@ -129,8 +131,8 @@ func (p *program) requestsSent() (sent int) {
 	return sent
 }
 
-// killDuring makes a change, and waits until the work on it is done. If typical is not zero, it kills the operator at a random moment before
-// that time, and starts it again. It returns how long the work took since then.
+// killDuring makes a change, and waits until the work on it is done. If typical is not zero, it kills the operator at a random moment
+// before that time, and starts it again. It returns how long the work took since then.
 func (p *program) killDuring(random *rand.Rand, typical time.Duration, change func(), done func() bool) time.Duration {
 	p.t.Helper()
 	change()
@@ -182,7 +184,8 @@ func (p *program) inventory() []string {
 		list(kind, client.InNamespace("garden"))
 	}
 	for _, kind := range []schema.GroupVersionKind{
-		rbac.WithKind("ClusterRole"), rbac.WithKind("ClusterRoleBinding"), {Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"},
+		rbac.WithKind("ClusterRole"), rbac.WithKind("ClusterRoleBinding"),
+		{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"},
 	} {
 		list(kind, client.MatchingLabels{"espalier.dev/created-by": "garden-operator"})
 	}
@@ -252,7 +255,8 @@ func TestObjectsOfOthersInTheNamespaceCostLittleMemory(t *testing.T) {
 	for i := range secrets {
 		meta := metav1.ObjectMeta{Namespace: "garden", Name: fmt.Sprintf("load-%d", i), Labels: labels}
 		writers.Go(func() error {
-			return o.admin.Create(t.Context(), &corev1.Secret{ObjectMeta: meta, Data: map[string][]byte{"content": make([]byte, 50_000_000/secrets)}})
+			content := map[string][]byte{"content": make([]byte, 50_000_000/secrets)}
+			return o.admin.Create(t.Context(), &corev1.Secret{ObjectMeta: meta, Data: content})
 		})
 		if i%25 == 0 {
 			spec := resourcesv1alpha1.ManagedResourceSpec{SecretRefs: []corev1.LocalObjectReference{{Name: meta.Name}}}

@@ -54,7 +54,8 @@ func TestOperatorReconcilesAndDeletesAGarden(t *testing.T) {
 		o.Expect(task.State).To(BeEquivalentTo("Succeeded"), task.Name)
 	}
 	o.Expect(o.authorities()).To(Equal([]string{
-		"ca", "ca-client", "ca-etcd", "ca-etcd-peer", "ca-front-proxy", "ca-garden-runtime", "ca-gardener", "ca-virtual-garden-istio-basic-auth-server",
+		"ca", "ca-client", "ca-etcd", "ca-etcd-peer", "ca-front-proxy", "ca-garden-runtime", "ca-gardener",
+		"ca-virtual-garden-istio-basic-auth-server",
 	}))
 	o.Expect(o.deployments()).To(Equal([]string{
 		"gardener-resource-manager espalier.local/managedresource-controller:v0.0.0-dev",
@@ -70,7 +71,9 @@ func TestOperatorReconcilesAndDeletesAGarden(t *testing.T) {
 			types = append(types, string(each.Type))
 		}
 		return types
-	}, binary.Patience, 50*time.Millisecond).Should(ConsistOf("VirtualGardenAPIServerAvailable", "RuntimeComponentsHealthy", "VirtualComponentsHealthy", "ObservabilityComponentsHealthy"))
+	}, binary.Patience, 50*time.Millisecond).Should(ConsistOf(
+		"VirtualGardenAPIServerAvailable", "RuntimeComponentsHealthy", "VirtualComponentsHealthy", "ObservabilityComponentsHealthy",
+	))
 	const protection = "gardener.cloud/reference-protection"
 	for _, each := range []client.Object{audit, policy} {
 		o.Eventually(func() ([]string, error) {
@@ -106,7 +109,8 @@ func (o *operator) keepsUsedDefinition(garden client.Object) {
 	o.t.Helper()
 	ctx := o.t.Context()
 	gateway := &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": "networking.istio.io/v1beta1", "kind": "Gateway", "metadata": map[string]any{"name": "shop", "namespace": "default"}, "spec": map[string]any{},
+		"apiVersion": "networking.istio.io/v1beta1", "kind": "Gateway", "metadata": map[string]any{"name": "shop", "namespace": "default"},
+		"spec": map[string]any{},
 	}}
 	o.Expect(o.admin.Create(ctx, gateway)).To(Succeed())
 	o.Expect(o.change(garden, "{metadata: {annotations: {confirmation.gardener.cloud/deletion: 'true'}}}")).To(Succeed())
@@ -129,7 +133,9 @@ func (o *operator) keepsUsedDefinition(garden client.Object) {
 func (o *operator) authorities() []string {
 	o.t.Helper()
 	list := &corev1.SecretList{}
-	o.Expect(o.admin.List(o.t.Context(), list, client.InNamespace("garden"), client.MatchingLabels{"managed-by": "secrets-manager"})).To(Succeed())
+	o.Expect(
+		o.admin.List(o.t.Context(), list, client.InNamespace("garden"), client.MatchingLabels{"managed-by": "secrets-manager"}),
+	).To(Succeed())
 	var names []string
 	for i := range list.Items {
 		if labels := list.Items[i].Labels; strings.HasPrefix(labels["name"], "ca") && labels["bundle-for"] == "" {

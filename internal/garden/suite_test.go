@@ -93,9 +93,13 @@ func stoppedOperator(t *testing.T, changes ...func(*operator)) *operator {
 	admin.WarningHandlerWithContext = o.warnings
 	o.admin, err = client.NewWithWatch(admin, client.Options{Scheme: needs.Scheme})
 	g.Expect(err).NotTo(HaveOccurred())
-	_, err = binary.Install(t.Context(), o.admin, "deploy/namespace/*.yaml", "deploy/garden-operator/namespace/*.yaml", "deploy/garden-operator/crds/*.yaml")
+	_, err = binary.Install(
+		t.Context(), o.admin, "deploy/namespace/*.yaml", "deploy/garden-operator/namespace/*.yaml", "deploy/garden-operator/crds/*.yaml",
+	)
 	g.Expect(err).NotTo(HaveOccurred())
-	g.Eventually(func() error { return o.admin.List(t.Context(), &operatorv1alpha1.GardenList{}) }, binary.Patience, 20*time.Millisecond).Should(Succeed())
+	g.Eventually(
+		func() error { return o.admin.List(t.Context(), &operatorv1alpha1.GardenList{}) }, binary.Patience, 20*time.Millisecond,
+	).Should(Succeed())
 
 	identities++
 	account := &unstructured.Unstructured{}
@@ -117,7 +121,8 @@ func stoppedOperator(t *testing.T, changes ...func(*operator)) *operator {
 		Test: t, Needs: func() (process.Needs, error) { return garden.Needs(cfg) },
 		Setup: func() *process.Setup {
 			return &process.Setup{
-				Program: process.Program{Name: "garden-operator", Source: "runtime", KeepsLeaseName: true}, Config: cfg.Process(), WrapTransport: o.requests.Wrap,
+				Program: process.Program{Name: "garden-operator", Source: "runtime", KeepsLeaseName: true}, Config: cfg.Process(),
+				WrapTransport: o.requests.Wrap,
 			}
 		},
 		Add: func(ctx context.Context, clusters *process.Clusters) error {

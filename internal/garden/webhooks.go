@@ -37,7 +37,7 @@ func server(cfg *config.OperatorConfiguration) *serving.Server {
 func addWebhooks(p *parts) error {
 	server, err := serving.Of(p.clusters.Source)
 	if err != nil {
-		return err //nolint:wrapcheck // it says what is wrong
+		return err
 	}
 	handlers := webhook.Handlers()
 	served := make([]serving.Webhook, 0, len(handlers))

@@ -22,8 +22,8 @@ type parts struct {
 	registry prometheus.Registerer
 }
 
-// Of several replicas, only the one that holds the lease works. The lease has the name and namespace of that of Gardener's operator, so that
-// the two exclude each other.
+// Of several replicas, only the one that holds the lease works. The lease has the name and namespace of that of Gardener's operator, so
+// that the two exclude each other.
 // +kubebuilder:rbac:groups=coordination.k8s.io,resources=leases,verbs=create,namespace=garden,roleName=espalier-garden-operator-lease
 // +kubebuilder:rbac:groups=coordination.k8s.io,resources=leases,resourceNames=gardener-operator-leader-election,verbs=get;update,namespace=garden,roleName=espalier-garden-operator-lease
 // +kubebuilder:rbac:groups="",resources=events,verbs=create;patch,namespace=garden,roleName=espalier-garden-operator-lease
@@ -32,7 +32,7 @@ type parts struct {
 func Needs(cfg *config.OperatorConfiguration) (process.Needs, error) {
 	scheme, err := lifecycle.Scheme()
 	if err != nil {
-		return process.Needs{}, err //nolint:wrapcheck // it says what failed
+		return process.Needs{}, err
 	}
 	return process.Needs{
 		Scheme:       scheme,
@@ -59,7 +59,7 @@ func Add(lifetime context.Context, clusters *process.Clusters, cfg *config.Opera
 
 func addParts(lifetime context.Context, p *parts, all ...func(*parts) error) error {
 	if err := skew.Verify(lifetime, p.clusters.Source.GetAPIReader(), identity.GardenerVersion); err != nil {
-		return err //nolint:wrapcheck // the callee adds context
+		return err
 	}
 	for _, add := range all {
 		if err := add(p); err != nil {

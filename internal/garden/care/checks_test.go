@@ -86,7 +86,9 @@ func change(name string, how func(*resourcesv1alpha1.ManagedResource)) func(*fac
 
 func remove(names ...string) func(*facts) {
 	return func(f *facts) {
-		f.managedResources = slices.DeleteFunc(f.managedResources, func(mr resourcesv1alpha1.ManagedResource) bool { return slices.Contains(names, mr.Name) })
+		f.managedResources = slices.DeleteFunc(f.managedResources, func(mr resourcesv1alpha1.ManagedResource) bool {
+			return slices.Contains(names, mr.Name)
+		})
 	}
 }
 
@@ -95,7 +97,8 @@ func setCondition(kind, status string) func(*resourcesv1alpha1.ManagedResource) 
 		for i := range mr.Status.Conditions {
 			if string(mr.Status.Conditions[i].Type) == kind {
 				mr.Status.Conditions[i] = corev1beta1.Condition{
-					Type: corev1beta1.ConditionType(kind), Status: corev1beta1.ConditionStatus(status), Reason: kind + "Reason", Message: kind + " message",
+					Type: corev1beta1.ConditionType(kind), Status: corev1beta1.ConditionStatus(status), Reason: kind + "Reason",
+					Message: kind + " message",
 				}
 			}
 		}
@@ -185,7 +188,8 @@ func TestChecks(t *testing.T) {
 				f.etcds[0].hasBackupFailure, f.etcds[0].backupFailure, f.etcds[0].lastError = true, "no bucket", "boom"
 			}},
 			want: map[corev1beta1.ConditionType]verdict{virtualHealthy: unhealthy("EtcdUnhealthy",
-				`Etcd extension resource "virtual-garden-etcd-main" is unhealthy: backup for etcd "virtual-garden-etcd-main" is reported as unready: no bucket (boom)`)},
+				`Etcd extension resource "virtual-garden-etcd-main" is unhealthy: backup for etcd "virtual-garden-etcd-main" is reported as unready: `+
+					`no bucket (boom)`)},
 		},
 		"a ready Etcd with an error": {change: []func(*facts){func(f *facts) { f.etcds[0].lastError = "boom" }}},
 		"Deployments come before Etcds, and those before ManagedResources": {
@@ -209,7 +213,9 @@ func TestChecks(t *testing.T) {
 			change: []func(*facts){remove("istio-system")}, want: map[corev1beta1.ConditionType]verdict{runtimeHealthy: notFound("istio-system")},
 		},
 		"ManagedResources without status": {
-			change: []func(*facts){change("etcd-druid", func(mr *resourcesv1alpha1.ManagedResource) { mr.Status = resourcesv1alpha1.ManagedResourceStatus{} })},
+			change: []func(*facts){
+				change("etcd-druid", func(mr *resourcesv1alpha1.ManagedResource) { mr.Status = resourcesv1alpha1.ManagedResourceStatus{} }),
+			},
 			want: map[corev1beta1.ConditionType]verdict{runtimeHealthy: unhealthy("OutdatedStatus",
 				"observed generation of managed resource 'garden/etcd-druid' outdated (0/1)")},
 		},
@@ -228,11 +234,26 @@ func TestChecks(t *testing.T) {
 			change: []func(*facts){change("vali", setCondition("ResourcesApplied", "Unknown")), change("vali", fails)},
 			want:   map[corev1beta1.ConditionType]verdict{observabilityHealthy: unhealthy("ResourcesAppliedReason", "ResourcesApplied message")},
 		},
-		"not healthy":         {change: []func(*facts){change("vali", fails)}, want: map[corev1beta1.ConditionType]verdict{observabilityHealthy: failure}},
-		"health is unknown":   {change: []func(*facts){change("vali", setCondition("ResourcesHealthy", "Unknown"))}, want: map[corev1beta1.ConditionType]verdict{observabilityHealthy: failure}},
-		"being applied":       {change: []func(*facts){change("vali", setCondition("ResourcesApplied", "Progressing"))}},
-		"rolling out":         {change: []func(*facts){change("vali", setCondition("ResourcesProgressing", "True"))}, want: map[corev1beta1.ConditionType]verdict{observabilityHealthy: unhealthy("ResourcesProgressingReason", "ResourcesProgressing message")}},
-		"perhaps rolling out": {change: []func(*facts){change("vali", setCondition("ResourcesProgressing", "Unknown"))}, want: map[corev1beta1.ConditionType]verdict{observabilityHealthy: unhealthy("ResourcesProgressingReason", "ResourcesProgressing message")}},
+		"not healthy": {
+			change: []func(*facts){change("vali", fails)}, want: map[corev1beta1.ConditionType]verdict{observabilityHealthy: failure},
+		},
+		"health is unknown": {
+			change: []func(*facts){change("vali", setCondition("ResourcesHealthy", "Unknown"))},
+			want:   map[corev1beta1.ConditionType]verdict{observabilityHealthy: failure},
+		},
+		"being applied": {change: []func(*facts){change("vali", setCondition("ResourcesApplied", "Progressing"))}},
+		"rolling out": {
+			change: []func(*facts){change("vali", setCondition("ResourcesProgressing", "True"))},
+			want: map[corev1beta1.ConditionType]verdict{
+				observabilityHealthy: unhealthy("ResourcesProgressingReason", "ResourcesProgressing message"),
+			},
+		},
+		"perhaps rolling out": {
+			change: []func(*facts){change("vali", setCondition("ResourcesProgressing", "Unknown"))},
+			want: map[corev1beta1.ConditionType]verdict{
+				observabilityHealthy: unhealthy("ResourcesProgressingReason", "ResourcesProgressing message"),
+			},
+		},
 		"missing conditions": {
 			change: []func(*facts){change("vali", func(mr *resourcesv1alpha1.ManagedResource) { mr.Status.Conditions = mr.Status.Conditions[2:] })},
 			want: map[corev1beta1.ConditionType]verdict{observabilityHealthy: unhealthy("MissingManagedResourceCondition",
@@ -244,8 +265,10 @@ func TestChecks(t *testing.T) {
 				"observed generation of managed resource 'garden/garden-system' outdated (1/2)")},
 		},
 		"a foreign one with a class": {
-			change: []func(*facts){add("foreign", func(mr *resourcesv1alpha1.ManagedResource) { mr.Spec.Class = ptr.To("seed") }), change("foreign", fails)},
-			want:   map[corev1beta1.ConditionType]verdict{runtimeHealthy: failure},
+			change: []func(*facts){
+				add("foreign", func(mr *resourcesv1alpha1.ManagedResource) { mr.Spec.Class = ptr.To("seed") }), change("foreign", fails),
+			},
+			want: map[corev1beta1.ConditionType]verdict{runtimeHealthy: failure},
 		},
 		"a foreign one without a class": {
 			change: []func(*facts){add("foreign", func(*resourcesv1alpha1.ManagedResource) {}), change("foreign", fails)},
@@ -291,7 +314,9 @@ func TestChecks(t *testing.T) {
 				each(&f)
 			}
 			want := map[corev1beta1.ConditionType]verdict{
-				apiServerAvailable:   {healthy: true, reason: "HealthzRequestSucceeded", message: "API server /healthz endpoint responded with success status code."},
+				apiServerAvailable: {
+					healthy: true, reason: "HealthzRequestSucceeded", message: "API server /healthz endpoint responded with success status code.",
+				},
 				runtimeHealthy:       {healthy: true, reason: "RuntimeComponentsRunning", message: "All runtime components are healthy."},
 				virtualHealthy:       {healthy: true, reason: "VirtualComponentsRunning", message: "All virtual garden components are healthy."},
 				observabilityHealthy: {healthy: true, reason: "ObservabilityComponentsRunning", message: "All observability components are healthy."},
@@ -321,10 +346,14 @@ func TestEtcdOf(t *testing.T) {
 		status string
 		want   etcd
 	}{
-		"no status":         {status: `{}`, want: etcd{name: "a"}},
-		"ready":             {status: `{ready: true}`, want: etcd{name: "a", ready: true}},
-		"an error":          {status: `{ready: false, lastError: boom, lastErrors: [{description: other}]}`, want: etcd{name: "a", lastError: "boom"}},
-		"errors":            {status: `{lastErrors: [{code: A, description: boom}, {description: bang}, 5]}`, want: etcd{name: "a", lastError: "boom; bang"}},
+		"no status": {status: `{}`, want: etcd{name: "a"}},
+		"ready":     {status: `{ready: true}`, want: etcd{name: "a", ready: true}},
+		"an error": {
+			status: `{ready: false, lastError: boom, lastErrors: [{description: other}]}`, want: etcd{name: "a", lastError: "boom"},
+		},
+		"errors": {
+			status: `{lastErrors: [{code: A, description: boom}, {description: bang}, 5]}`, want: etcd{name: "a", lastError: "boom; bang"},
+		},
 		"a backup":          {status: `{conditions: [{type: BackupReady, status: "True", message: m}]}`, want: etcd{name: "a"}},
 		"an unknown backup": {status: `{conditions: [{type: BackupReady, status: Unknown, message: m}]}`, want: etcd{name: "a"}},
 		"no backup": {
@@ -336,7 +365,9 @@ func TestEtcdOf(t *testing.T) {
 		t.Run(sentence, func(t *testing.T) {
 			g := NewWithT(t)
 			object := &unstructured.Unstructured{}
-			content, err := yaml.YAMLToJSON([]byte(`{apiVersion: druid.gardener.cloud/v1alpha1, kind: Etcd, metadata: {name: a}, status: ` + tc.status + `}`))
+			content, err := yaml.YAMLToJSON(
+				[]byte(`{apiVersion: druid.gardener.cloud/v1alpha1, kind: Etcd, metadata: {name: a}, status: ` + tc.status + `}`),
+			)
 			g.Expect(err).NotTo(HaveOccurred())
 			g.Expect(object.UnmarshalJSON(content)).To(Succeed())
 			g.Expect(etcdOf(object)).To(Equal(tc.want))

@@ -30,21 +30,29 @@ func TestStatusOfFailedChecks(t *testing.T) {
 		with        corev1beta1.ConditionStatus // with the threshold; without it, the status is always False
 	}{
 		"True": {old: "True", transition: long, with: "Progressing"},
-		"Progressing for less than the threshold":    {old: "Progressing", transition: threshold - time.Second, with: "Progressing"},
-		"Progressing for exactly the threshold":      {old: "Progressing", transition: threshold, with: "Progressing"},
-		"Progressing for more than the threshold":    {old: "Progressing", transition: threshold + time.Second, with: "False"},
-		"Progressing long after a success":           {old: "Progressing", transition: long, last: operation("Succeeded", threshold+time.Second), with: "False"},
-		"Progressing shortly after a success":        {old: "Progressing", transition: long, last: operation("Succeeded", threshold), with: "Progressing"},
+		"Progressing for less than the threshold": {old: "Progressing", transition: threshold - time.Second, with: "Progressing"},
+		"Progressing for exactly the threshold":   {old: "Progressing", transition: threshold, with: "Progressing"},
+		"Progressing for more than the threshold": {old: "Progressing", transition: threshold + time.Second, with: "False"},
+		"Progressing long after a success": {
+			old: "Progressing", transition: long, last: operation("Succeeded", threshold+time.Second), with: "False",
+		},
+		"Progressing shortly after a success": {
+			old: "Progressing", transition: long, last: operation("Succeeded", threshold), with: "Progressing",
+		},
 		"Progressing shortly after an error":         {old: "Progressing", transition: long, last: operation("Error", 0), with: "False"},
 		"Progressing while an operation is going on": {old: "Progressing", transition: long, last: operation("Processing", 0), with: "False"},
 		"Progressing for long, with another reason":  {old: "Progressing", transition: long, otherReason: true, with: "False"},
 		"False with the same reason":                 {old: "False", transition: 0, with: "False"},
 		"False with another reason":                  {old: "False", transition: long, otherReason: true, with: "Progressing"},
-		"False shortly after a success":              {old: "False", transition: long, last: operation("Succeeded", threshold), with: "Progressing"},
-		"False long after a success":                 {old: "False", transition: 0, last: operation("Succeeded", long), with: "False"},
-		"False shortly after an error":               {old: "False", transition: 0, last: operation("Error", 0), with: "False"},
-		"Unknown":                                    {old: "Unknown", transition: 0, last: operation("Succeeded", 0), otherReason: true, with: "False"},
-		"none":                                       {old: "", transition: 0, last: operation("Succeeded", 0), otherReason: true, with: "False"},
+		"False shortly after a success": {
+			old: "False", transition: long, last: operation("Succeeded", threshold), with: "Progressing",
+		},
+		"False long after a success":   {old: "False", transition: 0, last: operation("Succeeded", long), with: "False"},
+		"False shortly after an error": {old: "False", transition: 0, last: operation("Error", 0), with: "False"},
+		"Unknown": {
+			old: "Unknown", transition: 0, last: operation("Succeeded", 0), otherReason: true, with: "False",
+		},
+		"none": {old: "", transition: 0, last: operation("Succeeded", 0), otherReason: true, with: "False"},
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			g := NewWithT(t)
@@ -124,11 +132,17 @@ func TestMerge(t *testing.T) {
 		conditions []corev1beta1.Condition
 		want       []corev1beta1.Condition // nil: the conditions stay
 	}{
-		"none":                      {want: results},
-		"the same in another order": {conditions: []corev1beta1.Condition{of(virtual, "True"), of("Foreign", "True"), of(api, "True"), of(runtime, "True"), of(observability, "True")}},
+		"none": {want: results},
+		"the same in another order": {
+			conditions: []corev1beta1.Condition{
+				of(virtual, "True"), of("Foreign", "True"), of(api, "True"), of(runtime, "True"), of(observability, "True"),
+			},
+		},
 		"one that changes, between foreign ones": {
-			conditions: []corev1beta1.Condition{of("Foreign", "False"), of(virtual, "False"), of("Other", "True"), of(api, "True"), of(runtime, "True"), of(observability, "True")},
-			want:       append([]corev1beta1.Condition{of("Foreign", "False"), of("Other", "True")}, results...),
+			conditions: []corev1beta1.Condition{
+				of("Foreign", "False"), of(virtual, "False"), of("Other", "True"), of(api, "True"), of(runtime, "True"), of(observability, "True"),
+			},
+			want: append([]corev1beta1.Condition{of("Foreign", "False"), of("Other", "True")}, results...),
 		},
 		"one that is missing": {conditions: results[1:], want: results},
 	} {

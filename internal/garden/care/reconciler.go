@@ -24,7 +24,8 @@ import (
 // +kubebuilder:rbac:groups=operator.gardener.cloud,resources=gardens,verbs=list;watch
 // +kubebuilder:rbac:groups=operator.gardener.cloud,resources=gardens/status,verbs=patch
 
-// ManagedResources are watched. Deployments and Etcds are listed in the namespace of the Garden; the main loop needs Etcds of all namespaces.
+// ManagedResources are watched. Deployments and Etcds are listed in the namespace of the Garden; the main loop needs Etcds of all
+// namespaces.
 // +kubebuilder:rbac:groups=resources.gardener.cloud,resources=managedresources,verbs=list;watch
 // +kubebuilder:rbac:groups=apps,resources=deployments,verbs=list,namespace=garden,roleName=espalier-garden-operator-garden
 // +kubebuilder:rbac:groups=druid.gardener.cloud,resources=etcds,verbs=list

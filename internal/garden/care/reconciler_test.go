@@ -67,7 +67,9 @@ func newScene(t *testing.T) *scene {
 	servers, err := local.ForTests()
 	g.Expect(err).NotTo(HaveOccurred())
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, operatorv1alpha1.AddToScheme, resourcesv1alpha1.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{
+		clientgoscheme.AddToScheme, operatorv1alpha1.AddToScheme, resourcesv1alpha1.AddToScheme,
+	} {
 		g.Expect(add(scheme)).To(Succeed())
 	}
 	s := &scene{
@@ -197,9 +199,12 @@ func (s *scene) createManagedResource(namespace, name string) *resourcesv1alpha1
 
 // good are the conditions of a healthy ManagedResource.
 const good = `{"observedGeneration":1,"conditions":[
-	{"type":"ResourcesApplied","status":"True","reason":"a","message":"","lastTransitionTime":"2026-01-02T03:04:05Z","lastUpdateTime":"2026-01-02T03:04:05Z"},
-	{"type":"ResourcesHealthy","status":"True","reason":"a","message":"","lastTransitionTime":"2026-01-02T03:04:05Z","lastUpdateTime":"2026-01-02T03:04:05Z"},
-	{"type":"ResourcesProgressing","status":"False","reason":"a","message":"","lastTransitionTime":"2026-01-02T03:04:05Z","lastUpdateTime":"2026-01-02T03:04:05Z"}]}`
+	{"type":"ResourcesApplied","status":"True","reason":"a","message":"",
+		"lastTransitionTime":"2026-01-02T03:04:05Z","lastUpdateTime":"2026-01-02T03:04:05Z"},
+	{"type":"ResourcesHealthy","status":"True","reason":"a","message":"",
+		"lastTransitionTime":"2026-01-02T03:04:05Z","lastUpdateTime":"2026-01-02T03:04:05Z"},
+	{"type":"ResourcesProgressing","status":"False","reason":"a","message":"",
+		"lastTransitionTime":"2026-01-02T03:04:05Z","lastUpdateTime":"2026-01-02T03:04:05Z"}]}`
 
 func TestConditionsFollowRuntimeComponents(t *testing.T) {
 	s := newScene(t)
@@ -266,7 +271,8 @@ func TestConditionsFollowTheControlPlane(t *testing.T) {
 	for _, each := range []*unstructured.Unstructured{main, etcd("virtual-garden-etcd-events", `{ready: true}`)} {
 		s.Expect(s.admin.Create(s.ctx, each)).To(Succeed())
 	}
-	s.Expect(s.reconcile()).To(HaveKeyWithValue(virtual, `False EtcdUnhealthy: Etcd extension resource "virtual-garden-etcd-main" is unhealthy: `+
+	s.Expect(s.reconcile()).To(HaveKeyWithValue(virtual, `False EtcdUnhealthy: `+
+		`Etcd extension resource "virtual-garden-etcd-main" is unhealthy: `+
 		`etcd "virtual-garden-etcd-main" is not ready yet`))
 	ready := client.RawPatch("application/merge-patch+json", []byte(`{"status":{"ready":true}}`))
 	s.Expect(s.admin.Patch(s.ctx, main, ready)).To(Succeed())
@@ -311,7 +317,8 @@ func TestThresholdDelaysFailure(t *testing.T) {
 	s := newScene(t)
 	s.reconciler.Config.ConditionThresholds = []config.ConditionThreshold{{Type: runtimes, Duration: metav1.Duration{Duration: time.Minute}}}
 	at := s.clock.Now().UTC().Format(time.RFC3339)
-	s.patchStatus(s.garden, `{"conditions":[{"type":"RuntimeComponentsHealthy","status":"True","reason":"a","message":"","lastTransitionTime":"`+at+`","lastUpdateTime":"`+at+`"}]}`)
+	s.patchStatus(s.garden, `{"conditions":[{"type":"RuntimeComponentsHealthy","status":"True","reason":"a","message":"",
+		"lastTransitionTime":"`+at+`","lastUpdateTime":"`+at+`"}]}`)
 
 	s.Expect(s.reconcile()).To(HaveKeyWithValue(runtimes, HavePrefix("Progressing ResourceNotFound: ")))
 	s.clock.SetTime(s.clock.Now().Add(time.Minute))
@@ -339,8 +346,10 @@ func TestForeignConditionsAndFieldsSurvive(t *testing.T) {
 func TestConcurrentWritesAreNotOverwritten(t *testing.T) {
 	s := newScene(t)
 	stale := s.latest()
-	s.patchStatus(s.garden, `{"lastOperation":{"type":"Reconcile","state":"Processing","progress":50,"description":"d","lastUpdateTime":"2026-01-02T03:04:05Z"},
-		"conditions":[{"type":"Foreign","status":"True","reason":"a","message":"b","lastTransitionTime":"2026-01-02T03:04:05Z","lastUpdateTime":"2026-01-02T03:04:05Z"}]}`)
+	s.patchStatus(s.garden, `{"lastOperation":{"type":"Reconcile","state":"Processing","progress":50,"description":"d",
+		"lastUpdateTime":"2026-01-02T03:04:05Z"},
+		"conditions":[{"type":"Foreign","status":"True","reason":"a","message":"b",
+		"lastTransitionTime":"2026-01-02T03:04:05Z","lastUpdateTime":"2026-01-02T03:04:05Z"}]}`)
 	_, err := s.reconciler.Reconcile(s.ctx, stale)
 	s.Expect(apierrors.IsConflict(errors.Unwrap(err))).To(BeTrue(), "%v", err)
 	s.Expect(s.latest().Status.Conditions).To(HaveLen(1))
@@ -369,7 +378,9 @@ func TestChecksThatFailAreUnknown(t *testing.T) {
 		return nil
 	})
 	s.Expect(s.reconcile()).To(And(
-		HaveKeyWithValue(virtual, And(HavePrefix("Unknown ConditionCheckError: list deployments of the control plane: "), ContainSubstring("cut off"))),
+		HaveKeyWithValue(
+			virtual, And(HavePrefix("Unknown ConditionCheckError: list deployments of the control plane: "), ContainSubstring("cut off")),
+		),
 		HaveKeyWithValue(runtimes, HavePrefix("False ResourceNotFound: ")),
 	))
 }

@@ -28,7 +28,8 @@ func TestControllerFollowsGardensAndManagedResources(t *testing.T) {
 	})
 	s.Expect(err).NotTo(HaveOccurred())
 	controller := &care.Reconciler{
-		Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Virtual: s.reconciler.Virtual, Clock: s.clock, Config: s.reconciler.Config, Namespace: s.namespace,
+		Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Virtual: s.reconciler.Virtual, Clock: s.clock, Config: s.reconciler.Config,
+		Namespace: s.namespace,
 	}
 	s.Expect(controller.SetupWithManager(mgr)).To(Succeed())
 	done := make(chan error, 1)

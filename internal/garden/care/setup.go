@@ -44,12 +44,12 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		}).
 		Build(conflict.RetryAtOnce(reconcile.AsReconciler(r.Client, r)))
 	if err != nil {
-		return err //nolint:wrapcheck // the caller adds context
+		return err
 	}
 	r.watch = lateWatch{
 		served: func() error {
 			_, err := mgr.GetRESTMapper().RESTMapping(resourcesv1alpha1.SchemeGroupVersion.WithKind("ManagedResource").GroupKind())
-			return err //nolint:wrapcheck // the caller compares it
+			return err
 		},
 		start: func() error {
 			return built.Watch(source.Kind(mgr.GetCache(), client.Object(&resourcesv1alpha1.ManagedResource{}),

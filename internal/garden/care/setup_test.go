@@ -56,15 +56,17 @@ func TestTriggersByManagedResources(t *testing.T) {
 		change func(*resourcesv1alpha1.ManagedResource)
 		want   bool
 	}{
-		"nothing":               {change: func(*resourcesv1alpha1.ManagedResource) {}},
-		"metadata":              {change: func(mr *resourcesv1alpha1.ManagedResource) { mr.Labels = map[string]string{"a": "b"} }},
-		"times":                 {change: func(mr *resourcesv1alpha1.ManagedResource) { mr.Status.Conditions[0].LastUpdateTime = metav1.Now() }},
-		"the order":             {change: func(mr *resourcesv1alpha1.ManagedResource) { c := mr.Status.Conditions; c[0], c[1] = c[1], c[0] }},
-		"a foreign condition":   {change: func(mr *resourcesv1alpha1.ManagedResource) { mr.Status.Conditions[0].Type = "Foreign" }, want: true},
-		"the status":            {change: setCondition("ResourcesApplied", "False"), want: true},
-		"the reason":            {change: func(mr *resourcesv1alpha1.ManagedResource) { mr.Status.Conditions[1].Reason = "b" }, want: true},
-		"the message":           {change: func(mr *resourcesv1alpha1.ManagedResource) { mr.Status.Conditions[2].Message = "b" }, want: true},
-		"a condition that goes": {change: func(mr *resourcesv1alpha1.ManagedResource) { mr.Status.Conditions = mr.Status.Conditions[:2] }, want: true},
+		"nothing":             {change: func(*resourcesv1alpha1.ManagedResource) {}},
+		"metadata":            {change: func(mr *resourcesv1alpha1.ManagedResource) { mr.Labels = map[string]string{"a": "b"} }},
+		"times":               {change: func(mr *resourcesv1alpha1.ManagedResource) { mr.Status.Conditions[0].LastUpdateTime = metav1.Now() }},
+		"the order":           {change: func(mr *resourcesv1alpha1.ManagedResource) { c := mr.Status.Conditions; c[0], c[1] = c[1], c[0] }},
+		"a foreign condition": {change: func(mr *resourcesv1alpha1.ManagedResource) { mr.Status.Conditions[0].Type = "Foreign" }, want: true},
+		"the status":          {change: setCondition("ResourcesApplied", "False"), want: true},
+		"the reason":          {change: func(mr *resourcesv1alpha1.ManagedResource) { mr.Status.Conditions[1].Reason = "b" }, want: true},
+		"the message":         {change: func(mr *resourcesv1alpha1.ManagedResource) { mr.Status.Conditions[2].Message = "b" }, want: true},
+		"a condition that goes": {
+			change: func(mr *resourcesv1alpha1.ManagedResource) { mr.Status.Conditions = mr.Status.Conditions[:2] }, want: true,
+		},
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			old := managedResource("garden", "a")

@@ -10,8 +10,8 @@ import (
 	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
 )
 
-// GardenerVersion is the version of Gardener whose programs the operator deploys. A Garden's status names it as the version of the operator,
-// because versions of Gardener must follow one another, whatever the release of Espalier.
+// GardenerVersion is the version of Gardener whose programs the operator deploys. A Garden's status names it as the version of the
+// operator, because versions of Gardener must follow one another, whatever the release of Espalier.
 const GardenerVersion = "v1.149.3"
 
 // idLength is the length of an ID. Container runtimes use as many hexadecimal digits.

@@ -29,16 +29,22 @@ func TestImageThatIsFound(t *testing.T) {
 		list, overwrite string
 		want            string
 	}{
-		"the tag is kept":            {list: `[{name: a, repository: r, tag: "1"}]`, overwrite: `[{name: a, repository: s}]`, want: "s:1"},
-		"the repository is kept":     {list: `[{name: a, repository: r, tag: "1"}]`, overwrite: `[{name: a, tag: "2"}]`, want: "r:2"},
-		"a reference replaces both":  {list: `[{name: a, repository: r, tag: "1"}]`, overwrite: `[{name: a, ref: "x:9"}]`, want: "x:9"},
-		"both replace a reference":   {list: `[{name: a, ref: "x:9"}]`, overwrite: `[{name: a, repository: r, tag: "1"}]`, want: "r:1"},
-		"a digest":                   {list: `[{name: a, repository: r, tag: "sha256:ab"}]`, want: "r@sha256:ab"},
-		"without a tag":              {list: `[{name: a, repository: r}]`, want: "r:v1.33.1"},
-		"other names do not count":   {list: `[{name: b, repository: s, tag: "2"}, {name: a, repository: r, tag: "1"}]`, want: "r:1"},
-		"a constraint is preferred":  {list: `[{name: a, repository: r, tag: "1"}, {name: a, repository: r, tag: "2", targetVersion: ">= 1.33"}]`, want: "r:2"},
-		"a constraint does not hold": {list: `[{name: a, repository: r, tag: "1"}, {name: a, repository: r, tag: "2", runtimeVersion: "< 1.34"}]`, want: "r:1"},
-		"an architecture":            {list: `[{name: a, repository: r, tag: "1", architectures: [amd64]}, {name: a, repository: r, tag: "2"}]`, want: "r:2"},
+		"the tag is kept":           {list: `[{name: a, repository: r, tag: "1"}]`, overwrite: `[{name: a, repository: s}]`, want: "s:1"},
+		"the repository is kept":    {list: `[{name: a, repository: r, tag: "1"}]`, overwrite: `[{name: a, tag: "2"}]`, want: "r:2"},
+		"a reference replaces both": {list: `[{name: a, repository: r, tag: "1"}]`, overwrite: `[{name: a, ref: "x:9"}]`, want: "x:9"},
+		"both replace a reference":  {list: `[{name: a, ref: "x:9"}]`, overwrite: `[{name: a, repository: r, tag: "1"}]`, want: "r:1"},
+		"a digest":                  {list: `[{name: a, repository: r, tag: "sha256:ab"}]`, want: "r@sha256:ab"},
+		"without a tag":             {list: `[{name: a, repository: r}]`, want: "r:v1.33.1"},
+		"other names do not count":  {list: `[{name: b, repository: s, tag: "2"}, {name: a, repository: r, tag: "1"}]`, want: "r:1"},
+		"a constraint is preferred": {
+			list: `[{name: a, repository: r, tag: "1"}, {name: a, repository: r, tag: "2", targetVersion: ">= 1.33"}]`, want: "r:2",
+		},
+		"a constraint does not hold": {
+			list: `[{name: a, repository: r, tag: "1"}, {name: a, repository: r, tag: "2", runtimeVersion: "< 1.34"}]`, want: "r:1",
+		},
+		"an architecture": {
+			list: `[{name: a, repository: r, tag: "1", architectures: [amd64]}, {name: a, repository: r, tag: "2"}]`, want: "r:2",
+		},
 		"fields that only Gardener has": {
 			list:      `[{name: a, repository: r, tag: "1", sourceRepository: example.com/a, labels: [{name: b, value: {c: [d]}}]}]`,
 			overwrite: `[{name: a, tag: "2", resourceId: {name: a}}]`, want: "r:2",

@@ -42,9 +42,12 @@ func TestFirstReconciliationPreparesTheRuntimeCluster(t *testing.T) {
 	s.Expect(g.Finalizers).To(Equal([]string{"gardener.cloud/operator"}))
 	s.Expect(g.Status.Gardener).To(HaveValue(Equal(operatorv1alpha1.OperatorIdentity{ID: "id", Name: "operator-0", Version: "v1.149.3"})))
 	s.Expect(g.Status.ObservedGeneration).To(Equal(created.Generation))
-	s.Expect(g.Status.AdvertisedAddresses).To(Equal([]operatorv1alpha1.AdvertisedAddress{{Name: "virtual-garden", URL: "https://api.example.com"}}))
+	s.Expect(g.Status.AdvertisedAddresses).To(
+		Equal([]operatorv1alpha1.AdvertisedAddress{{Name: "virtual-garden", URL: "https://api.example.com"}}),
+	)
 	s.Expect(*g.Status.LastOperation).To(BeComparableTo(operatorv1alpha1.LastOperation{
-		Type: "Reconcile", State: "Succeeded", Progress: 100, Description: "Garden cluster has been successfully reconciled.", LastUpdateTime: metav1.NewTime(start),
+		Type: "Reconcile", State: "Succeeded", Progress: 100, Description: "Garden cluster has been successfully reconciled.",
+		LastUpdateTime: metav1.NewTime(start),
 	}))
 	states := map[string]string{}
 	for _, task := range g.Status.Tasks {
@@ -70,7 +73,8 @@ func TestFirstReconciliationPreparesTheRuntimeCluster(t *testing.T) {
 	namespace := &corev1.Namespace{}
 	s.Expect(s.exists(namespace, "", s.namespace())).To(BeTrue())
 	s.Expect(namespace.Labels).To(And(
-		HaveKeyWithValue("pod-security.kubernetes.io/enforce", "privileged"), HaveKeyWithValue("high-availability-config.resources.gardener.cloud/consider", "true"),
+		HaveKeyWithValue("pod-security.kubernetes.io/enforce", "privileged"),
+		HaveKeyWithValue("high-availability-config.resources.gardener.cloud/consider", "true"),
 	))
 	s.Expect(namespace.Annotations).To(HaveKeyWithValue("high-availability-config.resources.gardener.cloud/zones", "a,b,c"))
 
@@ -81,7 +85,8 @@ func TestFirstReconciliationPreparesTheRuntimeCluster(t *testing.T) {
 	}
 	s.Expect(authorities).To(Equal(map[string]string{
 		"ca-garden-runtime": "ca-garden-runtime-03768586", "ca-etcd": "ca-etcd-f7594faa", "ca-etcd-peer": "ca-etcd-peer-23be1f02",
-		"ca": "ca-f6032ea0", "ca-client": "ca-client-58f8e9ac", "ca-front-proxy": "ca-front-proxy-4841e85d", "ca-gardener": "ca-gardener-39044a95",
+		"ca": "ca-f6032ea0", "ca-client": "ca-client-58f8e9ac", "ca-front-proxy": "ca-front-proxy-4841e85d",
+		"ca-gardener": "ca-gardener-39044a95",
 	}))
 	kubeconfig := g.Annotations["generic-token-kubeconfig.secret.gardener.cloud/name"]
 	s.Expect(kubeconfig).To(HavePrefix("generic-token-kubeconfig-"))
@@ -226,7 +231,8 @@ func TestDeletionWaitsForObjectsWithFinalizersOfOthers(t *testing.T) {
 	s.mustReconcile()
 	held := map[string]unstructured.Unstructured{} // by resource and name
 	for _, each := range s.ours() {
-		if each.GetKind() == "Secret" || each.GetKind() == "Deployment" { // no task waits for Secrets, and the test plays the controller of Deployments
+		// No task waits for Secrets, and the test plays the controller of Deployments.
+		if each.GetKind() == "Secret" || each.GetKind() == "Deployment" {
 			continue
 		}
 		mapping, err := s.admin.RESTMapper().RESTMapping(each.GroupVersionKind().GroupKind())
@@ -257,7 +263,9 @@ func TestDeletionWaitsForObjectsWithFinalizersOfOthers(t *testing.T) {
 
 func (s *scene) setFinalizers(o unstructured.Unstructured, finalizers string) {
 	s.t.Helper()
-	s.Expect(s.admin.Patch(s.t.Context(), &o, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":`+finalizers+`}}`)))).To(Succeed())
+	s.Expect(
+		s.admin.Patch(s.t.Context(), &o, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":`+finalizers+`}}`))),
+	).To(Succeed())
 }
 
 // ours returns all objects that the operator created, except for definitions, without what the API server counts.
@@ -295,10 +303,12 @@ func TestNothingIsDeployedBeforeTheResourceManagerIsHealthy(t *testing.T) {
 		return ""
 	}
 	s.Eventually(waiting, binary.Patience, 20*time.Millisecond).Should(And(
-		HavePrefix("Deploying and waiting for gardener-resource-manager to be healthy: "), ContainSubstring("Deployment "+s.namespace()+"/gardener-resource-manager is not healthy"),
+		HavePrefix("Deploying and waiting for gardener-resource-manager to be healthy: "),
+		ContainSubstring("Deployment "+s.namespace()+"/gardener-resource-manager is not healthy"),
 	))
 	s.Expect(s.get().Status.LastOperation).To(HaveValue(And(
-		HaveField("Type", BeEquivalentTo("Reconcile")), HaveField("State", BeEquivalentTo("Processing")), HaveField("Progress", BeNumerically("<", 100)),
+		HaveField("Type", BeEquivalentTo("Reconcile")), HaveField("State", BeEquivalentTo("Processing")),
+		HaveField("Progress", BeNumerically("<", 100)),
 	)))
 	s.Expect(s.get().Status.Gardener).To(HaveValue(HaveField("Name", "operator-0")))
 	s.Expect(s.exists(&resourcesv1alpha1.ManagedResource{}, s.namespace(), "garden-system")).To(BeFalse())
@@ -360,7 +370,9 @@ func TestOperationThatDoesNotFitThePhaseHasNoEffect(t *testing.T) {
 	s.create(annotated("gardener.cloud/operation", "rotate-ca-complete"))
 	s.mustReconcile()
 	s.Expect(s.get().Status.Credentials).To(BeNil())
-	s.Expect(s.recorder.Events).To(Receive(ContainSubstring("The rotation of the certificate authorities does not complete, because there is none.")))
+	s.Expect(s.recorder.Events).To(
+		Receive(ContainSubstring("The rotation of the certificate authorities does not complete, because there is none.")),
+	)
 }
 
 func TestDisabledAutoscalerNeedsOneInTheCluster(t *testing.T) {
@@ -390,7 +402,9 @@ func TestOneWildcardCertificateIsAllowed(t *testing.T) {
 	s.mustReconcile()
 	certificate("today", "garden-cert")
 	_, err = s.reconcile()
-	s.Expect(err).To(MatchError("misconfigured cluster: not possible to provide more than one secret with annotation controlplane-cert: former, today"))
+	s.Expect(err).To(
+		MatchError("misconfigured cluster: not possible to provide more than one secret with annotation controlplane-cert: former, today"),
+	)
 	s.Expect(s.get().Status.LastOperation).To(HaveValue(And(
 		HaveField("State", BeEquivalentTo("Error")), HaveField("Description", HavePrefix("misconfigured cluster: ")),
 	)))
@@ -406,7 +420,9 @@ func TestUnusableAuditPolicyIsRefused(t *testing.T) {
 	const at = `spec.virtualCluster.gardener.gardenerAPIServer.auditConfig.auditPolicy.configMapRef.name: Invalid value: "policy": `
 	_, err := s.reconcile()
 	s.Expect(err).To(MatchError(at + "there is no ConfigMap of this name in the namespace of the Garden"))
-	policy := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace(), Name: "policy"}, Data: map[string]string{"policy": "{}"}}
+	policy := &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace(), Name: "policy"}, Data: map[string]string{"policy": "{}"},
+	}
 	s.Expect(s.admin.Create(t.Context(), policy)).To(Succeed())
 	_, err = s.reconcile()
 	s.Expect(err).To(MatchError(HavePrefix(at + "the ConfigMap has a policy that API servers cannot use: ")))
@@ -430,12 +446,21 @@ func TestInvalidGardenIsRefused(t *testing.T) {
 		change func(*operatorv1alpha1.Garden)
 		want   string
 	}{
-		"no domain":  {func(g *operatorv1alpha1.Garden) { g.Spec.VirtualCluster.DNS.Domains = nil }, "spec.virtualCluster.dns.domains must have at least one domain"},
-		"no version": {func(g *operatorv1alpha1.Garden) { g.Spec.VirtualCluster.Kubernetes.Version = "latest" }, `failed parsing version "latest" for virtual cluster: `},
+		"no domain": {
+			func(g *operatorv1alpha1.Garden) { g.Spec.VirtualCluster.DNS.Domains = nil },
+			"spec.virtualCluster.dns.domains must have at least one domain",
+		},
+		"no version": {
+			func(g *operatorv1alpha1.Garden) { g.Spec.VirtualCluster.Kubernetes.Version = "latest" },
+			`failed parsing version "latest" for virtual cluster: `,
+		},
 		"what the webhook denies": {func(g *operatorv1alpha1.Garden) {
 			g.Spec.VirtualCluster.Networking.Services = operatorv1alpha1.CIDRList{"no network"}
 		}, "spec.virtualCluster.networking.services"},
-		"version with a gap": {func(g *operatorv1alpha1.Garden) { g.Spec.VirtualCluster.Kubernetes.Version = "1..2" }, `failed parsing version "1..2" for virtual cluster: `},
+		"version with a gap": {
+			func(g *operatorv1alpha1.Garden) { g.Spec.VirtualCluster.Kubernetes.Version = "1..2" },
+			`failed parsing version "1..2" for virtual cluster: `,
+		},
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			s := newScene(t)
@@ -453,7 +478,11 @@ func TestHvpaDefinitionIsRemovedUnlessItIsUsed(t *testing.T) {
 	s := newScene(t)
 	definition := hvpaDefinition()
 	s.Expect(s.admin.Create(t.Context(), definition)).To(Succeed())
-	used := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "autoscaling.k8s.io/v1alpha1", "kind": "Hvpa", "metadata": map[string]any{"name": "used", "namespace": "default"}}}
+	used := &unstructured.Unstructured{
+		Object: map[string]any{
+			"apiVersion": "autoscaling.k8s.io/v1alpha1", "kind": "Hvpa", "metadata": map[string]any{"name": "used", "namespace": "default"},
+		},
+	}
 	s.Eventually(func() error { return s.admin.Create(t.Context(), used) }, binary.Patience, 20*time.Millisecond).Should(Succeed())
 	s.create()
 	s.mustReconcile()
@@ -471,7 +500,9 @@ func TestHvpaDefinitionIsRemovedUnlessItIsUsed(t *testing.T) {
 
 func hvpaDefinition() *apiextensionsv1.CustomResourceDefinition {
 	return &apiextensionsv1.CustomResourceDefinition{
-		ObjectMeta: metav1.ObjectMeta{Name: "hvpas.autoscaling.k8s.io", Annotations: map[string]string{"api-approved.kubernetes.io": "unapproved, for a test"}},
+		ObjectMeta: metav1.ObjectMeta{
+			Name: "hvpas.autoscaling.k8s.io", Annotations: map[string]string{"api-approved.kubernetes.io": "unapproved, for a test"},
+		},
 		Spec: apiextensionsv1.CustomResourceDefinitionSpec{
 			Group: "autoscaling.k8s.io", Scope: apiextensionsv1.NamespaceScoped,
 			Names: apiextensionsv1.CustomResourceDefinitionNames{Plural: "hvpas", Singular: "hvpa", Kind: "Hvpa", ListKind: "HvpaList"},
@@ -511,8 +542,10 @@ func TestPausedGardenIsNotReconciled(t *testing.T) {
 	g := s.get()
 	s.Expect(g.Status.LastOperation).To(BeNil())
 	s.Expect(g.Status.Conditions).To(HaveLen(1))
-	s.Expect(g.Status.Conditions[0]).To(And(HaveField("Type", BeEquivalentTo("ReconciliationPaused")), HaveField("Status", BeEquivalentTo("True")),
-		HaveField("Reason", "PausedByUser"), HaveField("Message", "The annotation espalier.dev/paused-until stops reconciliation and deletion until 2026-02-28T12:30:00Z.")))
+	s.Expect(g.Status.Conditions[0]).To(And(
+		HaveField("Type", BeEquivalentTo("ReconciliationPaused")), HaveField("Status", BeEquivalentTo("True")),
+		HaveField("Reason", "PausedByUser"), HaveField("Message", "The annotation espalier.dev/paused-until stops reconciliation and deletion "+
+			"until 2026-02-28T12:30:00Z.")))
 
 	s.edit(annotated("espalier.dev/paused-until", "tomorrow"))
 	s.Expect(s.mustReconcile()).To(Equal(ctrl.Result{}))
@@ -529,9 +562,11 @@ func TestSecretsOfOtherComponentsAreKept(t *testing.T) {
 	s := newScene(t)
 	s.create()
 	s.mustReconcile()
-	key := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace(), Name: "service-account-key-c37a87f6", Labels: map[string]string{
-		"name": "service-account-key", "managed-by": "secrets-manager", "manager-identity": "gardener-operator", "last-rotation-initiation-time": "",
-	}}}
+	key := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace(), Name: "service-account-key-c37a87f6"}}
+	key.Labels = map[string]string{
+		"name": "service-account-key", "managed-by": "secrets-manager", "manager-identity": "gardener-operator",
+		"last-rotation-initiation-time": "",
+	}
 	s.Expect(s.admin.Create(t.Context(), key)).To(Succeed())
 	s.mustReconcile()
 	s.Expect(s.secrets("service-account-key")).To(HaveLen(1))
@@ -544,7 +579,8 @@ func TestDeletionRemovesWhatTheWebhookServerCreated(t *testing.T) {
 	name := metav1.ObjectMeta{Name: "gardener-resource-manager"}
 	certificate := metav1.ObjectMeta{Namespace: s.namespace(), Name: "gardener-resource-manager-webhooks"}
 	created := []client.Object{
-		&admissionregistrationv1.MutatingWebhookConfiguration{ObjectMeta: name}, &admissionregistrationv1.ValidatingWebhookConfiguration{ObjectMeta: name},
+		&admissionregistrationv1.MutatingWebhookConfiguration{ObjectMeta: name},
+		&admissionregistrationv1.ValidatingWebhookConfiguration{ObjectMeta: name},
 		&corev1.Secret{ObjectMeta: certificate},
 	}
 	for _, each := range created {
@@ -593,7 +629,8 @@ func TestDeletionKeepsWhatOthersCreatedOrUse(t *testing.T) {
 	delete(account.Labels, "espalier.dev/created-by")
 	s.Expect(s.admin.Update(t.Context(), account)).To(Succeed())
 	gateway := &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": "networking.istio.io/v1beta1", "kind": "Gateway", "metadata": map[string]any{"name": "shop", "namespace": "default"}, "spec": map[string]any{},
+		"apiVersion": "networking.istio.io/v1beta1", "kind": "Gateway", "metadata": map[string]any{"name": "shop", "namespace": "default"},
+		"spec": map[string]any{},
 	}}
 	s.Expect(s.admin.Create(t.Context(), gateway)).To(Succeed())
 	t.Cleanup(func() { _ = s.admin.Delete(t.Context(), gateway) })
@@ -611,8 +648,9 @@ func TestEtcdsKeepTheirDefinitionsAndTheGarden(t *testing.T) {
 	s.create()
 	s.mustReconcile()
 	task := &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": "druid.gardener.cloud/v1alpha1", "kind": "EtcdCopyBackupsTask", "metadata": map[string]any{"name": "copy", "namespace": "default"},
-		"spec": map[string]any{"sourceStore": map[string]any{"prefix": "a"}, "targetStore": map[string]any{"prefix": "b"}},
+		"apiVersion": "druid.gardener.cloud/v1alpha1", "kind": "EtcdCopyBackupsTask",
+		"metadata": map[string]any{"name": "copy", "namespace": "default"},
+		"spec":     map[string]any{"sourceStore": map[string]any{"prefix": "a"}, "targetStore": map[string]any{"prefix": "b"}},
 	}}
 	s.Expect(s.admin.Create(t.Context(), task)).To(Succeed())
 	s.delete()

@@ -41,9 +41,9 @@ func (o *operation) deployDefinitions(read definitions) func(context.Context, fl
 			return err
 		}
 		if err := o.cluster.Deploy(ctx, wanted...); err != nil {
-			return err //nolint:wrapcheck // it names the object
+			return err
 		}
-		return o.cluster.UntilHealthy(ctx, waitingFor, o.Timing.defaulted().Definitions, wanted...) //nolint:wrapcheck // as above
+		return o.cluster.UntilHealthy(ctx, waitingFor, o.Timing.defaulted().Definitions, wanted...)
 	}
 }
 
@@ -51,9 +51,9 @@ func (o *operation) deployDefinitions(read definitions) func(context.Context, fl
 func (o *operation) resourceManager() ([]*unstructured.Unstructured, error) {
 	typed, err := resourcemanager.Objects(o.values)
 	if err != nil {
-		return nil, err //nolint:wrapcheck // it names the object
+		return nil, err
 	}
-	return rollout.Unstructured(typed...) //nolint:wrapcheck // as above
+	return rollout.Unstructured(typed...)
 }
 
 // deployResourceManager deploys the definition of ManagedResources and the resource manager, and waits until its Deployments are healthy.
@@ -66,9 +66,9 @@ func (o *operation) deployResourceManager(ctx context.Context, waitingFor flow.W
 		return err
 	}
 	if err := o.cluster.Deploy(ctx, objects...); err != nil {
-		return err //nolint:wrapcheck // it names the object
+		return err
 	}
-	return o.cluster.UntilHealthy(ctx, waitingFor, o.Timing.defaulted().ResourceManager, deployments(objects)...) //nolint:wrapcheck // as above
+	return o.cluster.UntilHealthy(ctx, waitingFor, o.Timing.defaulted().ResourceManager, deployments(objects)...)
 }
 
 func deployments(objects []*unstructured.Unstructured) []*unstructured.Unstructured {
@@ -92,20 +92,20 @@ func (o *operation) deploySystem(ctx context.Context) error {
 func (o *operation) deploySet(ctx context.Context, namespace, name string, objects []client.Object) error {
 	set, err := rollout.SeedSet(namespace, name, objects...)
 	if err != nil {
-		return err //nolint:wrapcheck // it names the object
+		return err
 	}
-	return o.cluster.Deploy(ctx, set...) //nolint:wrapcheck // as above
+	return o.cluster.Deploy(ctx, set...)
 }
 
 // deployIngressController removes the ingress controller if the configuration of the operator disables it.
 func (o *operation) deployIngressController(ctx context.Context) error {
 	if o.values.DisableNginxIngress {
 		_, err := o.cluster.DeleteSeedSet(ctx, o.values.Namespace, nginxingress.ManagedResource)
-		return err //nolint:wrapcheck // it names the object
+		return err
 	}
 	objects, err := nginxingress.Objects(o.values)
 	if err != nil {
-		return err //nolint:wrapcheck // it names the image
+		return err
 	}
 	return o.deploySet(ctx, o.values.Namespace, nginxingress.ManagedResource, objects)
 }
@@ -114,7 +114,7 @@ func (o *operation) deployIngressController(ctx context.Context) error {
 func (o *operation) deployAutoscaler(ctx context.Context) error {
 	if !o.values.VerticalPodAutoscaler {
 		_, err := o.cluster.DeleteSeedSet(ctx, o.values.Namespace, vpa.ManagedResource)
-		return err //nolint:wrapcheck // it names the object
+		return err
 	}
 	authority, err := o.bundle(vpa.Authority)
 	if err != nil {
@@ -131,7 +131,7 @@ func (o *operation) deployAutoscaler(ctx context.Context) error {
 		Authority: authority.Name, Bundle: authority.Data[secretconfig.DataKeyCertificateBundle], Server: server.Name,
 	})
 	if err != nil {
-		return err //nolint:wrapcheck // it names the image
+		return err
 	}
 	return o.deploySet(ctx, o.values.Namespace, vpa.ManagedResource, objects)
 }
@@ -139,13 +139,13 @@ func (o *operation) deployAutoscaler(ctx context.Context) error {
 func (o *operation) deployDruid(ctx context.Context, waitingFor flow.WaitingFor) error {
 	objects, err := etcddruid.Objects(o.values)
 	if err != nil {
-		return err //nolint:wrapcheck // it names the image
+		return err
 	}
 	if err := o.deploySet(ctx, o.values.Namespace, etcddruid.ManagedResource, objects); err != nil {
 		return err
 	}
 	timeout := o.Timing.defaulted().ManagedResources
-	return o.cluster.UntilSetsReady( //nolint:wrapcheck // it has its final form
+	return o.cluster.UntilSetsReady(
 		ctx, waitingFor, timeout, etcddruid.Ready, o.values.Namespace, etcddruid.ManagedResource,
 	)
 }
@@ -154,10 +154,10 @@ func (o *operation) deployDruid(ctx context.Context, waitingFor flow.WaitingFor)
 func (o *operation) deployIstio(ctx context.Context, waitingFor flow.WaitingFor) error {
 	namespaces, err := rollout.Unstructured(istio.Namespaces(o.values)...)
 	if err != nil {
-		return err //nolint:wrapcheck // it names the object
+		return err
 	}
 	if err := o.cluster.Deploy(ctx, namespaces...); err != nil {
-		return err //nolint:wrapcheck // as above
+		return err
 	}
 	for _, each := range []struct {
 		set     string
@@ -165,14 +165,14 @@ func (o *operation) deployIstio(ctx context.Context, waitingFor flow.WaitingFor)
 	}{{istio.ManagedResource, istio.Objects}, {istio.GatewayManagedResource, istio.GatewayObjects}} {
 		objects, err := each.objects(o.values)
 		if err != nil {
-			return err //nolint:wrapcheck // it names the image
+			return err
 		}
 		if err := o.deploySet(ctx, istio.Namespace, each.set, objects); err != nil {
 			return err
 		}
 	}
 	timeout := o.Timing.defaulted().ManagedResources
-	return o.cluster.UntilSetsReady( //nolint:wrapcheck // it has its final form
+	return o.cluster.UntilSetsReady(
 		ctx, waitingFor, timeout, istio.Ready, istio.Namespace, istio.ManagedResource, istio.GatewayManagedResource,
 	)
 }

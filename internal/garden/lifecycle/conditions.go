@@ -79,5 +79,7 @@ func withPause(conditions []corev1beta1.Condition, p *pause, now metav1.Time) []
 
 // withoutPause returns the conditions without that of a pause.
 func withoutPause(conditions []corev1beta1.Condition) []corev1beta1.Condition {
-	return slices.DeleteFunc(slices.Clone(conditions), func(c corev1beta1.Condition) bool { return c.Type == operatorv1alpha1.ReconciliationPaused })
+	return slices.DeleteFunc(slices.Clone(conditions), func(c corev1beta1.Condition) bool {
+		return c.Type == operatorv1alpha1.ReconciliationPaused
+	})
 }

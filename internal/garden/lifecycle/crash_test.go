@@ -68,7 +68,8 @@ func (s *scene) state() []string {
 	all := s.definitions(deployedGroups...)
 	in := client.InNamespace(s.namespace())
 	for kind, list := range map[string]client.ObjectList{
-		"Deployment": &appsv1.DeploymentList{}, "Service": &corev1.ServiceList{}, "ConfigMap": &corev1.ConfigMapList{}, "Secret": &corev1.SecretList{},
+		"Deployment": &appsv1.DeploymentList{}, "Service": &corev1.ServiceList{}, "ConfigMap": &corev1.ConfigMapList{},
+		"Secret":         &corev1.SecretList{},
 		"ServiceAccount": &corev1.ServiceAccountList{}, "Role": &rbacv1.RoleList{}, "RoleBinding": &rbacv1.RoleBindingList{},
 		"PodDisruptionBudget": &policyv1.PodDisruptionBudgetList{}, "ManagedResource": &resourcesv1alpha1.ManagedResourceList{},
 		"Etcd": &druidcorev1alpha1.EtcdList{},

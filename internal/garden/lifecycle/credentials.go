@@ -118,7 +118,8 @@ func (o *operation) checkWildcardCertificate(ctx context.Context) error {
 			operatorv1alpha1.RoleFormerWildcardCertificate, strings.Join(names, ", "))
 	case len(found.Items) == 0 && server != nil && server.SNI != nil && server.SNI.SecretName == nil:
 		return fmt.Errorf("spec.virtualCluster.kubernetes.kubeAPIServer.sni has no secretName, "+
-			"and namespace %s has no Secret with the label %s=%s", o.values.Namespace, operatorv1alpha1.LabelRole, operatorv1alpha1.RoleWildcardCertificate)
+			"and namespace %s has no Secret with the label %s=%s",
+			o.values.Namespace, operatorv1alpha1.LabelRole, operatorv1alpha1.RoleWildcardCertificate)
 	}
 	return nil
 }

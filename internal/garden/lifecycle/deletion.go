@@ -89,7 +89,7 @@ func (o *operation) destroySets(names ...string) func(context.Context, flow.Wait
 	return func(ctx context.Context, waitingFor flow.WaitingFor) error {
 		for _, name := range names {
 			if err := o.cluster.DestroySeedSet(ctx, waitingFor, o.Timing.defaulted().ManagedResources, o.values.Namespace, name); err != nil {
-				return err //nolint:wrapcheck // it names the object
+				return err
 			}
 		}
 		return nil
@@ -101,18 +101,18 @@ func (o *operation) destroyIstio(ctx context.Context, waitingFor flow.WaitingFor
 	timeout := o.Timing.defaulted().ManagedResources
 	for _, name := range []string{istio.ManagedResource, istio.GatewayManagedResource} {
 		if err := o.cluster.DestroySeedSet(ctx, waitingFor, timeout, istio.Namespace, name); err != nil {
-			return err //nolint:wrapcheck // it names the object
+			return err
 		}
 	}
 	gateway := rollout.Identity(corev1.SchemeGroupVersion.WithKind("Namespace"), "", istio.GatewayNamespace)
-	return o.cluster.Destroy(ctx, waitingFor, timeout, gateway) //nolint:wrapcheck // as above
+	return o.cluster.Destroy(ctx, waitingFor, timeout, gateway)
 }
 
 // untilNoManagedResources waits until the runtime cluster has no ManagedResource left, including those of other clients. Without the
 // resource manager, none of them could be deleted any more.
 func (o *operation) untilNoManagedResources(ctx context.Context, waitingFor flow.WaitingFor) error {
-	watched := rollout.Watched{Kind: resourcesv1alpha1.SchemeGroupVersion.WithKind("ManagedResource")}
-	return o.cluster.Until(ctx, waitingFor, o.Timing.defaulted().ManagedResources, watched, func(ctx context.Context) error { //nolint:wrapcheck // it has its final form
+	watched := rollout.Watched{Kind: rollout.ManagedResource}
+	return o.cluster.Until(ctx, waitingFor, o.Timing.defaulted().ManagedResources, watched, func(ctx context.Context) error {
 		sets := &resourcesv1alpha1.ManagedResourceList{}
 		err := o.Client.List(ctx, sets)
 		if meta.IsNoMatchError(err) || apierrors.IsNotFound(err) {
@@ -146,17 +146,17 @@ func (o *operation) destroyResourceManager(ctx context.Context, waitingFor flow.
 		return err
 	}
 	if err := o.cluster.Destroy(ctx, waitingFor, timeout, running...); err != nil {
-		return err //nolint:wrapcheck // it names the object
+		return err
 	}
 	if served {
 		// webhook-server, which the operator had deployed, created these.
 		for _, each := range append(resourcemanager.WebhookConfigurations(), resourcemanager.CertificateSecret(o.values.Namespace)) {
 			if _, err := o.cluster.Delete(ctx, each, rollout.Any); err != nil {
-				return err //nolint:wrapcheck // as above
+				return err
 			}
 		}
 	}
-	return o.cluster.Destroy(ctx, waitingFor, timeout, objects...) //nolint:wrapcheck // as above
+	return o.cluster.Destroy(ctx, waitingFor, timeout, objects...)
 }
 
 // anyOurs reports whether the operator created one of the objects.
@@ -164,7 +164,7 @@ func (o *operation) anyOurs(ctx context.Context, objects []*unstructured.Unstruc
 	for _, each := range objects {
 		ours, err := o.cluster.IsOurs(ctx, each)
 		if ours || err != nil {
-			return ours, err //nolint:wrapcheck // it names the object
+			return ours, err
 		}
 	}
 	return false, nil
@@ -187,7 +187,7 @@ func (o *operation) destroyDefinitions(read definitions) func(context.Context, f
 				continue
 			}
 			if err != nil {
-				return err //nolint:wrapcheck // it names the object
+				return err
 			}
 			if requested {
 				deleted = append(deleted, each)
@@ -200,18 +200,19 @@ func (o *operation) destroyDefinitions(read definitions) func(context.Context, f
 func (o *operation) untilGone(ctx context.Context, waitingFor flow.WaitingFor, deleted []*unstructured.Unstructured) error {
 	for _, each := range deleted {
 		if err := o.cluster.UntilGone(ctx, waitingFor, o.Timing.defaulted().Definitions, each); err != nil {
-			return err //nolint:wrapcheck // it names the object
+			return err
 		}
 	}
 	return nil
 }
 
-// removeHVPA deletes the ManagedResource of the controller of Hvpas, and the definition of Hvpas when no Hvpa is left, even if another client
-// created them. No program uses them any more. It does not wait for the ManagedResource, because the resource manager may not be there yet.
+// removeHVPA deletes the ManagedResource of the controller of Hvpas, and the definition of Hvpas when no Hvpa is left, even if another
+// client created them. No program uses them any more. It does not wait for the ManagedResource, because the resource manager may not be
+// there yet.
 func (o *operation) removeHVPA(ctx context.Context, waitingFor flow.WaitingFor) error {
-	set := rollout.Identity(resourcesv1alpha1.SchemeGroupVersion.WithKind("ManagedResource"), o.values.Namespace, hvpaManagedResource)
+	set := rollout.Identity(rollout.ManagedResource, o.values.Namespace, hvpaManagedResource)
 	if _, err := o.cluster.Delete(ctx, set, rollout.Any); err != nil {
-		return err //nolint:wrapcheck // it names the object
+		return err
 	}
 	definition := rollout.Identity(apiextensionsv1.SchemeGroupVersion.WithKind("CustomResourceDefinition"), "", crds.HVPA)
 	requested, err := o.cluster.DeleteDefinition(ctx, definition, rollout.Any, true)
@@ -220,7 +221,7 @@ func (o *operation) removeHVPA(ctx context.Context, waitingFor flow.WaitingFor) 
 		return nil
 	}
 	if err != nil || !requested {
-		return err //nolint:wrapcheck // it names the object
+		return err
 	}
 	return o.untilGone(ctx, waitingFor, []*unstructured.Unstructured{definition})
 }

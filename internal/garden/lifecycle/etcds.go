@@ -72,9 +72,9 @@ func (o *operation) deployEtcd(ctx context.Context, waitingFor flow.WaitingFor, 
 func (o *operation) deployTyped(ctx context.Context, objects ...client.Object) error {
 	untyped, err := rollout.Unstructured(objects...)
 	if err != nil {
-		return err //nolint:wrapcheck // it names the object
+		return err
 	}
-	return o.cluster.Deploy(ctx, untyped...) //nolint:wrapcheck // as above
+	return o.cluster.Deploy(ctx, untyped...)
 }
 
 // rollOutPeerAuthority makes all members of a live Etcd trust the new certificate authority of peers, and waits for that, before one of
@@ -145,7 +145,7 @@ func (o *operation) etcdSecrets(ctx context.Context, role etcd.Role) (etcd.Secre
 func (o *operation) untilReady(ctx context.Context, waitingFor flow.WaitingFor, deployed ...*druidcorev1alpha1.Etcd) error {
 	watched := rollout.Watched{Kind: etcdKind, Options: []client.ListOption{client.InNamespace(o.values.Namespace)}}
 	timeout := o.Timing.defaulted().ETCDs
-	return o.cluster.Until(ctx, waitingFor, timeout, watched, func(ctx context.Context) error { //nolint:wrapcheck // it has its final form
+	return o.cluster.Until(ctx, waitingFor, timeout, watched, func(ctx context.Context) error {
 		for _, each := range deployed {
 			live := &druidcorev1alpha1.Etcd{}
 			if err := o.Client.Get(ctx, client.ObjectKeyFromObject(each), live); err != nil {
@@ -168,7 +168,7 @@ func (o *operation) destroyEtcds(ctx context.Context, waitingFor flow.WaitingFor
 			rollout.Identity(etcdKind, o.values.Namespace, role.Name()), rollout.Identity(autoscalerKind, o.values.Namespace, role.Name()),
 		)
 	}
-	return o.cluster.Destroy(ctx, waitingFor, o.Timing.defaulted().ETCDs, objects...) //nolint:wrapcheck // it names the object
+	return o.cluster.Destroy(ctx, waitingFor, o.Timing.defaulted().ETCDs, objects...)
 }
 
 // destroyDruid fails as long as there are objects that etcd-druid has to delete.
@@ -199,7 +199,7 @@ func (o *operation) noEtcds(ctx context.Context, what string) error {
 			return fmt.Errorf("cannot delete %s because there are still objects: %w", what, err)
 		}
 		if err != nil {
-			return err //nolint:wrapcheck // it names the definition
+			return err
 		}
 	}
 	return nil

@@ -38,7 +38,9 @@ func TestErrorsThatUsersCanRemedySayHow(t *testing.T) {
 		"the operator lacks a right (apply its roles again, with deploy/overlays/garden or the chart): " +
 			`deploy a: secrets "a" is forbidden: no`,
 	))
-	g.Expect(advised(missing)).To(MatchError(HavePrefix("a definition is missing (those of the operator are deployed again at the next attempt): ")))
+	g.Expect(advised(missing)).To(
+		MatchError(HavePrefix("a definition is missing (those of the operator are deployed again at the next attempt): ")),
+	)
 	g.Expect(advised(errors.New("other"))).To(MatchError("other"))
 	g.Expect(advised(nil)).To(Succeed())
 }

@@ -52,7 +52,7 @@ func (o *operation) run(ctx context.Context, name string, tasks []flow.Task) ([]
 	}
 	f, err := flow.New(name, tasks)
 	if err != nil {
-		return nil, err //nolint:wrapcheck // it names the flow
+		return nil, err
 	}
 	timing := o.Timing.defaulted()
 	last, err := f.Run(ctx, flow.Options{
@@ -61,7 +61,7 @@ func (o *operation) run(ctx context.Context, name string, tasks []flow.Task) ([]
 	if err != nil {
 		o.status.tasks = tasksOf(last)
 	}
-	return tasksOf(last), err //nolint:wrapcheck // the errors of tasks have their final form
+	return tasksOf(last), err
 }
 
 func (o *operation) reconciliationTasks() []flow.Task {

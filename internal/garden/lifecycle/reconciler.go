@@ -123,7 +123,7 @@ const maxDescription = 8 << 10
 func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
 	garden := &operatorv1alpha1.Garden{}
 	if err := r.Client.Get(ctx, request.NamespacedName, garden); err != nil {
-		return ctrl.Result{}, client.IgnoreNotFound(err) //nolint:wrapcheck // it names the object
+		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
 	if garden.DeletionTimestamp != nil && !controllerutil.ContainsFinalizer(garden, operatorv1alpha1.FinalizerOperator) {
 		return ctrl.Result{}, nil

@@ -48,9 +48,10 @@ func Scheme() (*runtime.Scheme, error) {
 
 // SetupWithManager adds the controller to the manager. No timeout limits a reconciliation as a whole: its waits have timeouts of their own.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
+	enqueue := &handler.TypedEnqueueRequestForObject[*operatorv1alpha1.Garden]{}
 	err := ctrl.NewControllerManagedBy(mgr).
 		Named(ControllerName).
-		WatchesRawSource(source.Kind(mgr.GetCache(), &operatorv1alpha1.Garden{}, &handler.TypedEnqueueRequestForObject[*operatorv1alpha1.Garden]{}, triggers())).
+		WatchesRawSource(source.Kind(mgr.GetCache(), &operatorv1alpha1.Garden{}, enqueue, triggers())).
 		WithOptions(controller.Options{
 			MaxConcurrentReconciles: r.Workers,
 			RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](shortestPause, longestPause),

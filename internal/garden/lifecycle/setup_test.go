@@ -30,20 +30,26 @@ func TestEventsThatTriggerAReconciliation(t *testing.T) {
 		"the status changes": {plain(same), plain(func(g *operatorv1alpha1.Garden) {
 			g.Status.LastOperation = &operatorv1alpha1.LastOperation{LastUpdateTime: metav1.NewTime(time.Unix(1, 0))}
 		}), false},
-		"a finalizer is added":      {plain(same), plain(func(g *operatorv1alpha1.Garden) { g.Finalizers = []string{"a"} }), false},
-		"another object appears":    {plain(same), plain(func(g *operatorv1alpha1.Garden) { g.UID = "other" }), true},
-		"an operation appears":      {plain(same), annotated("gardener.cloud/operation", "reconcile"), true},
-		"an unknown value appears":  {plain(same), annotated("gardener.cloud/operation", "foo"), false},
-		"an operation disappears":   {annotated("gardener.cloud/operation", "reconcile"), plain(same), false},
-		"the operations change":     {annotated("gardener.cloud/operation", "reconcile"), annotated("gardener.cloud/operation", "rotate-ca-start"), true},
-		"a pause begins":            {plain(same), annotated("espalier.dev/paused-until", "true"), true},
-		"a pause ends":              {annotated("espalier.dev/paused-until", "true"), plain(same), true},
-		"other annotations appear":  {plain(same), annotated("team", "a"), false},
-		"a pause is what it was":    {annotated("espalier.dev/paused-until", "true"), annotated("espalier.dev/paused-until", "true"), false},
-		"an operation is unchanged": {annotated("gardener.cloud/operation", "reconcile"), annotated("gardener.cloud/operation", "reconcile"), false},
+		"a finalizer is added":     {plain(same), plain(func(g *operatorv1alpha1.Garden) { g.Finalizers = []string{"a"} }), false},
+		"another object appears":   {plain(same), plain(func(g *operatorv1alpha1.Garden) { g.UID = "other" }), true},
+		"an operation appears":     {plain(same), annotated("gardener.cloud/operation", "reconcile"), true},
+		"an unknown value appears": {plain(same), annotated("gardener.cloud/operation", "foo"), false},
+		"an operation disappears":  {annotated("gardener.cloud/operation", "reconcile"), plain(same), false},
+		"the operations change": {
+			annotated("gardener.cloud/operation", "reconcile"), annotated("gardener.cloud/operation", "rotate-ca-start"), true,
+		},
+		"a pause begins":           {plain(same), annotated("espalier.dev/paused-until", "true"), true},
+		"a pause ends":             {annotated("espalier.dev/paused-until", "true"), plain(same), true},
+		"other annotations appear": {plain(same), annotated("team", "a"), false},
+		"a pause is what it was":   {annotated("espalier.dev/paused-until", "true"), annotated("espalier.dev/paused-until", "true"), false},
+		"an operation is unchanged": {
+			annotated("gardener.cloud/operation", "reconcile"), annotated("gardener.cloud/operation", "reconcile"), false,
+		},
 	} {
 		t.Run(sentence, func(t *testing.T) {
-			NewWithT(t).Expect(triggers().Update(event.TypedUpdateEvent[*operatorv1alpha1.Garden]{ObjectOld: tc.before, ObjectNew: tc.after})).To(Equal(tc.want))
+			NewWithT(t).Expect(
+				triggers().Update(event.TypedUpdateEvent[*operatorv1alpha1.Garden]{ObjectOld: tc.before, ObjectNew: tc.after}),
+			).To(Equal(tc.want))
 		})
 	}
 	g := NewWithT(t)

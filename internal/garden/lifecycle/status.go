@@ -48,7 +48,7 @@ func (s *status) write(ctx context.Context, locked bool, change func(*operatorv1
 		patch = client.MergeFromWithOptions(s.garden, client.MergeFromWithOptimisticLock{})
 	}
 	if err := s.client.Status().Patch(ctx, changed, patch); err != nil {
-		return err //nolint:wrapcheck // callers add context
+		return err
 	}
 	s.garden = changed
 	return nil

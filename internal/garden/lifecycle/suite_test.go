@@ -104,7 +104,10 @@ func newSceneOn(t *testing.T, server func(local.Servers) *rest.Config) *scene {
 	if testing.Short() {
 		t.Skip("needs an API server")
 	}
-	s := &scene{WithT: NewWithT(t), t: t, requests: &binary.Requests{}, clock: clocktesting.NewFakePassiveClock(start), recorder: events.NewFakeRecorder(100)}
+	s := &scene{
+		WithT: NewWithT(t), t: t, requests: &binary.Requests{}, clock: clocktesting.NewFakePassiveClock(start),
+		recorder: events.NewFakeRecorder(100),
+	}
 	servers, err := local.ForTests()
 	s.Expect(err).NotTo(HaveOccurred())
 	s.admin = s.connect(server(servers), nil)
@@ -112,7 +115,9 @@ func newSceneOn(t *testing.T, server func(local.Servers) *rest.Config) *scene {
 	if s.admin.List(t.Context(), &operatorv1alpha1.GardenList{}) != nil {
 		_, err = binary.Install(t.Context(), s.admin, "deploy/garden-operator/crds/*.yaml")
 		s.Expect(err).NotTo(HaveOccurred())
-		s.Eventually(func() error { return s.admin.List(t.Context(), &operatorv1alpha1.GardenList{}) }, binary.Patience, 20*time.Millisecond).Should(Succeed())
+		s.Eventually(
+			func() error { return s.admin.List(t.Context(), &operatorv1alpha1.GardenList{}) }, binary.Patience, 20*time.Millisecond,
+		).Should(Succeed())
 	}
 
 	images, err := imagevector.Embedded()
@@ -125,7 +130,8 @@ func newSceneOn(t *testing.T, server func(local.Servers) *rest.Config) *scene {
 			Namespace: "garden", Image: func(binary string) string { return "example.com/" + binary + ":v1" }, Images: images,
 		},
 		SyncPeriod: time.Hour, Workers: 1, Recorder: s.recorder, Random: s.source(),
-		Timing: lifecycle.Timing{ReportDelay: time.Hour}, OmitsDefinition: func(name string) bool { return !slices.Contains(fewDefinitions, name) },
+		Timing:          lifecycle.Timing{ReportDelay: time.Hour},
+		OmitsDefinition: func(name string) bool { return !slices.Contains(fewDefinitions, name) },
 	}
 	s.play()
 	t.Cleanup(s.clear)
@@ -231,7 +237,8 @@ func (s *scene) clear() {
 
 // createdKinds are the kinds of which objects are created in the garden namespace, and of roles.
 var createdKinds = []schema.GroupVersionKind{
-	corev1.SchemeGroupVersion.WithKind("ConfigMap"), corev1.SchemeGroupVersion.WithKind("Secret"), corev1.SchemeGroupVersion.WithKind("Service"),
+	corev1.SchemeGroupVersion.WithKind("ConfigMap"), corev1.SchemeGroupVersion.WithKind("Secret"),
+	corev1.SchemeGroupVersion.WithKind("Service"),
 	corev1.SchemeGroupVersion.WithKind("ServiceAccount"), appsv1.SchemeGroupVersion.WithKind("Deployment"),
 	policyv1.SchemeGroupVersion.WithKind("PodDisruptionBudget"), resourcesv1alpha1.SchemeGroupVersion.WithKind("ManagedResource"),
 	{Group: "autoscaling.k8s.io", Version: "v1", Kind: "VerticalPodAutoscaler"},

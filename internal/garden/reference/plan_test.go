@@ -44,7 +44,8 @@ kubernetes:
   version: 1.36.1
   kubeAPIServer:
     structuredAuthentication: {configMapName: authentication}
-    structuredAuthorization: {configMapName: authorization, kubeconfigs: [{authorizerName: a, secretName: b}, {authorizerName: c, secretName: d}]}
+    structuredAuthorization: {configMapName: authorization, kubeconfigs: [
+      {authorizerName: a, secretName: b}, {authorizerName: c, secretName: d}]}
 `
 
 // read reads a block of the virtual cluster.
@@ -61,12 +62,16 @@ func TestNames(t *testing.T) {
 		Secrets:    []string{"audit", "authentication", "backup", "gardener-audit", "gardener-plugin", "plugin", "sni"},
 		ConfigMaps: []string{"gardener-policy", "policy"},
 	}))
-	g.Expect(Of(read(t, later))).To(BeComparableTo(Names{Secrets: []string{"b", "d"}, ConfigMaps: []string{"authentication", "authorization"}}))
+	g.Expect(Of(read(t, later))).To(
+		BeComparableTo(Names{Secrets: []string{"b", "d"}, ConfigMaps: []string{"authentication", "authorization"}}),
+	)
 	for sentence, cluster := range map[string]string{
 		"nothing": `{}`,
-		"empty parts": `{etcd: {main: {}}, gardener: {gardenerAPIServer: {auditConfig: {}}}, kubernetes: {kubeAPIServer: {auditConfig: {auditPolicy: {}},
+		"empty parts": `{etcd: {main: {}}, gardener: {gardenerAPIServer: {auditConfig: {}}},
+			kubernetes: {kubeAPIServer: {auditConfig: {auditPolicy: {}},
 			authentication: {}, sni: {}}}}`,
-		"empty names": `{etcd: {main: {backup: {secretRef: {name: ''}}}}, kubernetes: {kubeAPIServer: {auditConfig: {auditPolicy: {configMapRef: {}}}}}}`,
+		"empty names": `{etcd: {main: {backup: {secretRef: {name: ''}}}}, kubernetes: {kubeAPIServer: {auditConfig: {auditPolicy: ` +
+			`{configMapRef: {}}}}}}`,
 	} {
 		found := Of(garden(t, cluster))
 		g.Expect(append(found.Secrets, found.ConfigMaps...)).To(BeEmpty(), sentence)
@@ -143,11 +148,15 @@ func TestPlan(t *testing.T) {
 		problems         []string
 	}{
 		"new references": {
-			referenced: names, objects: []metav1.PartialObjectMetadata{object("Secret", "s"), object("ConfigMap", "c"), object("Secret", "c"), object("ConfigMap", "s")},
+			referenced: names,
+			objects: []metav1.PartialObjectMetadata{
+				object("Secret", "s"), object("ConfigMap", "c"), object("Secret", "c"), object("ConfigMap", "s"),
+			},
 			protect: []string{"Secret s", "ConfigMap c"}, garden: true,
 		},
 		"protected references": {
-			referenced: names, objects: []metav1.PartialObjectMetadata{object("Secret", "s", protected), object("ConfigMap", "c", protected)}, garden: true,
+			referenced: names, objects: []metav1.PartialObjectMetadata{object("Secret", "s", protected), object("ConfigMap", "c", protected)},
+			garden: true,
 		},
 		"missing references": {
 			referenced: names, objects: []metav1.PartialObjectMetadata{object("ConfigMap", "c")}, protect: []string{"ConfigMap c"}, garden: true,
@@ -155,24 +164,37 @@ func TestPlan(t *testing.T) {
 		},
 		"references that are being deleted": {
 			referenced: names,
-			objects:    []metav1.PartialObjectMetadata{object("ConfigMap", "c", deletedObject), object("Secret", "s", deletedObject, protected)}, garden: true,
-			problems: []string{`referenced ConfigMap "c" is being deleted`},
+			objects:    []metav1.PartialObjectMetadata{object("ConfigMap", "c", deletedObject), object("Secret", "s", deletedObject, protected)},
+			garden:     true,
+			problems:   []string{`referenced ConfigMap "c" is being deleted`},
 		},
 		"objects that are not referenced any more": {
-			without: true, objects: []metav1.PartialObjectMetadata{object("Secret", "s", protected), object("ConfigMap", "c", protected, withRole("x")), object("Secret", "t")},
+			without: true,
+			objects: []metav1.PartialObjectMetadata{
+				object("Secret", "s", protected), object("ConfigMap", "c", protected, withRole("x")), object("Secret", "t"),
+			},
 			release: []string{"Secret s", "ConfigMap c"},
 		},
-		"objects that another Garden refers to": {without: true, referenced: names, objects: []metav1.PartialObjectMetadata{object("Secret", "s", protected)}},
+		"objects that another Garden refers to": {
+			without: true, referenced: names, objects: []metav1.PartialObjectMetadata{object("Secret", "s", protected)},
+		},
 		"Secrets of components": {
-			referenced: Names{}, objects: []metav1.PartialObjectMetadata{object("Secret", "s", withRole("ca")), object("ConfigMap", "c", withRole("ca")), object("Secret", "t", protected, withRole("ca"))},
+			referenced: Names{},
+			objects: []metav1.PartialObjectMetadata{
+				object("Secret", "s", withRole("ca")), object("ConfigMap", "c", withRole("ca")), object("Secret", "t", protected, withRole("ca")),
+			},
 			protect: []string{"ConfigMap c"}, garden: true,
 		},
 		"Secrets with an empty role": {
-			referenced: names, objects: []metav1.PartialObjectMetadata{object("Secret", "s", withRole("")), object("ConfigMap", "c", protected), object("Secret", "t", protected, withRole(""))},
+			referenced: names,
+			objects: []metav1.PartialObjectMetadata{
+				object("Secret", "s", withRole("")), object("ConfigMap", "c", protected), object("Secret", "t", protected, withRole("")),
+			},
 			release: []string{"Secret t"}, protect: []string{"Secret s"}, garden: true,
 		},
 		"a Garden in deletion": {
-			deleted: true, objects: []metav1.PartialObjectMetadata{object("Secret", "s", protected), object("ConfigMap", "c")}, release: []string{"Secret s"},
+			deleted: true, objects: []metav1.PartialObjectMetadata{object("Secret", "s", protected), object("ConfigMap", "c")},
+			release: []string{"Secret s"},
 		},
 	} {
 		t.Run(sentence, func(t *testing.T) {

@@ -103,5 +103,5 @@ func (r *Reconciler) setFinalizer(ctx context.Context, object client.Object, pro
 	}
 	object.SetFinalizers(finalizers)
 	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
-	return r.Client.Patch(ctx, object, patch) //nolint:wrapcheck // the caller adds context
+	return r.Client.Patch(ctx, object, patch)
 }

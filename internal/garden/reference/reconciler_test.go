@@ -52,7 +52,9 @@ func newScene(t *testing.T) *scene {
 	g.Expect(err).NotTo(HaveOccurred())
 	_, err = binary.Install(s.ctx, s.admin, "deploy/garden-operator/crds/*.yaml")
 	g.Expect(err).NotTo(HaveOccurred())
-	g.Eventually(func() error { return s.admin.List(s.ctx, &operatorv1alpha1.GardenList{}) }, binary.Patience, 20*time.Millisecond).Should(Succeed())
+	g.Eventually(
+		func() error { return s.admin.List(s.ctx, &operatorv1alpha1.GardenList{}) }, binary.Patience, 20*time.Millisecond,
+	).Should(Succeed())
 
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "reference-"}}
 	g.Expect(s.admin.Create(s.ctx, namespace)).To(Succeed())
@@ -164,7 +166,8 @@ func TestEverythingReferencedIsProtectedAndReleased(t *testing.T) {
 	garden, err := s.reconcile(garden)
 	s.Expect(err).NotTo(HaveOccurred())
 	s.Expect(garden.Finalizers).To(BeComparableTo([]string{finalizer}))
-	s.Expect(s.protected()).To(ConsistOf("Secret audit", "Secret authentication", "Secret backup", "Secret gardener-audit", "Secret gardener-plugin",
+	s.Expect(s.protected()).To(ConsistOf("Secret audit", "Secret authentication", "Secret backup", "Secret gardener-audit", "Secret "+
+		"gardener-plugin",
 		"Secret plugin", "Secret sni", "ConfigMap gardener-policy", "ConfigMap policy"))
 
 	s.patch(garden, `{"etcd":null,"gardener":{"gardenerAPIServer":null},"kubernetes":{"kubeAPIServer":{"admissionPlugins":null}}}`)
@@ -202,7 +205,9 @@ func TestGardenWithoutReferencesIsNotWritten(t *testing.T) {
 func TestMissingReferenceDoesNotKeepOthersUnprotected(t *testing.T) {
 	s := newScene(t)
 	s.secrets("sni")
-	garden := s.create(`{auditWebhook: {kubeconfigSecretName: audit}, sni: {secretName: sni}, structuredAuthentication: {configMapName: authentication}}`)
+	garden := s.create(
+		`{auditWebhook: {kubeconfigSecretName: audit}, sni: {secretName: sni}, structuredAuthentication: {configMapName: authentication}}`,
+	)
 	garden, err := s.reconcile(garden)
 	s.Expect(err).To(MatchError("referenced Secret \"audit\" does not exist\nreferenced ConfigMap \"authentication\" does not exist"))
 	s.Expect(garden.Finalizers).To(BeComparableTo([]string{finalizer}))
@@ -233,7 +238,9 @@ func TestConflictIsReturned(t *testing.T) {
 	s.secrets("sni")
 	garden := s.create(`{sni: {secretName: sni}}`)
 	stale := garden.DeepCopy()
-	s.Expect(s.admin.Patch(s.ctx, garden, client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"finalizers":["example.com/foreign"]}}`)))).To(Succeed())
+	s.Expect(s.admin.Patch(
+		s.ctx, garden, client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"finalizers":["example.com/foreign"]}}`)),
+	)).To(Succeed())
 	_, err := s.reconciler.Reconcile(s.ctx, stale)
 	s.Expect(err).To(MatchError(ContainSubstring("the object has been modified")))
 	garden, err = s.reconcile(garden)

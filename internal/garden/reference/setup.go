@@ -28,10 +28,10 @@ const (
 
 // SetupWithManager adds the controller to the manager.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
-	return ctrl.NewControllerManagedBy(mgr). //nolint:wrapcheck // the caller adds context
-							Named(ControllerName).
-							For(&operatorv1alpha1.Garden{}, builder.WithPredicates(relevant())).
-							WithOptions(controller.Options{
+	return ctrl.NewControllerManagedBy(mgr).
+		Named(ControllerName).
+		For(&operatorv1alpha1.Garden{}, builder.WithPredicates(relevant())).
+		WithOptions(controller.Options{
 			MaxConcurrentReconciles: 1,
 			ReconciliationTimeout:   deadline,
 			RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](shortestPause, longestPause),

@@ -33,7 +33,8 @@ func TestUpdateKeepsWhatOthersAdded(t *testing.T) {
 			live:    object{"metadata": object{"name": "a", "managedFields": []any{object{"manager": "gardener-operator"}}}},
 			desired: object{"metadata": object{"name": "a"}},
 			want: object{"metadata": object{
-				"name": "a", "managedFields": []any{object{"manager": "gardener-operator"}}, "labels": object{"espalier.dev/created-by": "garden-operator"},
+				"name": "a", "managedFields": []any{object{"manager": "gardener-operator"}},
+				"labels": object{"espalier.dev/created-by": "garden-operator"},
 			}},
 		},
 		"an object of another client does not": {
@@ -60,7 +61,8 @@ func TestCreatedObjectsAreMarked(t *testing.T) {
 func TestSeedSetHasAUniqueSecret(t *testing.T) {
 	g := NewWithT(t)
 	set, err := SeedSet("garden", "set", &corev1.ConfigMap{
-		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"}, ObjectMeta: metav1.ObjectMeta{Name: "c"}, Data: map[string]string{"a": "b"},
+		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"}, ObjectMeta: metav1.ObjectMeta{Name: "c"},
+		Data: map[string]string{"a": "b"},
 	})
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(set).To(HaveLen(2))

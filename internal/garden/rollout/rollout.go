@@ -57,16 +57,16 @@ func (c Cluster) deploy(ctx context.Context, desired *unstructured.Unstructured)
 	live.SetGroupVersionKind(desired.GroupVersionKind())
 	err := c.Client.Get(ctx, client.ObjectKeyFromObject(desired), live)
 	if apierrors.IsNotFound(err) {
-		return c.Client.Create(ctx, created(desired), client.FieldOwner(FieldManager)) //nolint:wrapcheck // Deploy adds context
+		return c.Client.Create(ctx, created(desired), client.FieldOwner(FieldManager))
 	}
 	if err != nil {
-		return err //nolint:wrapcheck // Deploy adds context
+		return err
 	}
 	wanted := updated(live, desired)
 	if len(merge.Differences(live, wanted)) == 0 {
 		return nil
 	}
-	return c.Client.Update(ctx, wanted, client.FieldOwner(FieldManager)) //nolint:wrapcheck // Deploy adds context
+	return c.Client.Update(ctx, wanted, client.FieldOwner(FieldManager))
 }
 
 func describe(o client.Object) string {
@@ -88,9 +88,12 @@ func inspect(o client.Object) string {
 
 // UntilHealthy waits until objects are healthy that were deployed before. One that is being deleted, or that another client has deleted in
 // the meantime, is created again as soon as it is gone.
-func (c Cluster) UntilHealthy(ctx context.Context, waitingFor flow.WaitingFor, timeout time.Duration, objects ...*unstructured.Unstructured) error {
+func (c Cluster) UntilHealthy(
+	ctx context.Context, waitingFor flow.WaitingFor, timeout time.Duration, objects ...*unstructured.Unstructured,
+) error {
 	for _, each := range objects {
-		if err := c.Until(ctx, waitingFor, timeout, one(each), func(ctx context.Context) error { return c.ensureHealthy(ctx, each) }); err != nil {
+		check := func(ctx context.Context) error { return c.ensureHealthy(ctx, each) }
+		if err := c.Until(ctx, waitingFor, timeout, one(each), check); err != nil {
 			return err
 		}
 	}
@@ -131,7 +134,9 @@ func one(o client.Object) Watched {
 }
 
 // Until waits until a check returns nil. The check is repeated when a watched object changes.
-func (c Cluster) Until(ctx context.Context, waitingFor flow.WaitingFor, timeout time.Duration, w Watched, check func(context.Context) error) error {
+func (c Cluster) Until(
+	ctx context.Context, waitingFor flow.WaitingFor, timeout time.Duration, w Watched, check func(context.Context) error,
+) error {
 	if check(ctx) == nil {
 		return nil
 	}
@@ -180,7 +185,9 @@ func drain[T any](ctx context.Context, events <-chan T, notify func()) {
 
 // Destroy deletes those of the objects that the operator created, in their order, and then waits until they are gone. Objects that others
 // created stay.
-func (c Cluster) Destroy(ctx context.Context, waitingFor flow.WaitingFor, timeout time.Duration, objects ...*unstructured.Unstructured) error {
+func (c Cluster) Destroy(
+	ctx context.Context, waitingFor flow.WaitingFor, timeout time.Duration, objects ...*unstructured.Unstructured,
+) error {
 	var deleted []*unstructured.Unstructured
 	for _, each := range objects {
 		requested, err := c.Delete(ctx, each, Ours)
@@ -267,7 +274,9 @@ var ErrInUse = errors.New("objects of this kind exist")
 
 // DeleteDefinition requests the deletion of a CustomResourceDefinition that satisfies a condition, unless objects of its kind exist:
 // deleting the definition would delete them. It returns false if there is no such definition.
-func (c Cluster) DeleteDefinition(ctx context.Context, definition *unstructured.Unstructured, condition func(client.Object) bool, counts bool) (bool, error) {
+func (c Cluster) DeleteDefinition(
+	ctx context.Context, definition *unstructured.Unstructured, condition func(client.Object) bool, counts bool,
+) (bool, error) {
 	live := definition.DeepCopy()
 	err := c.Client.Get(ctx, client.ObjectKeyFromObject(definition), live)
 	if isGone(err) || err == nil && !condition(live) {

@@ -20,7 +20,8 @@ import (
 	"github.com/espalier-dev/espalier/internal/garden/flow"
 )
 
-var managedResource = resourcesv1alpha1.SchemeGroupVersion.WithKind("ManagedResource")
+// ManagedResource is the kind of ManagedResources.
+var ManagedResource = resourcesv1alpha1.SchemeGroupVersion.WithKind("ManagedResource")
 
 // ClassSeed is the class of ManagedResources for the runtime cluster.
 const ClassSeed = managedresources.ClassSeed
@@ -70,7 +71,7 @@ func (c Cluster) UntilSetsReady(
 	ctx context.Context, waitingFor flow.WaitingFor, timeout time.Duration, judge func(*resourcesv1alpha1.ManagedResource) error,
 	namespace string, names ...string,
 ) error {
-	watched := Watched{Kind: managedResource, Options: []client.ListOption{client.InNamespace(namespace)}}
+	watched := Watched{Kind: ManagedResource, Options: []client.ListOption{client.InNamespace(namespace)}}
 	return c.Until(ctx, waitingFor, timeout, watched, func(ctx context.Context) error {
 		for _, name := range names {
 			set := &resourcesv1alpha1.ManagedResource{}
@@ -91,15 +92,16 @@ func (c Cluster) DestroySeedSet(ctx context.Context, waitingFor flow.WaitingFor,
 	if err != nil || !requested {
 		return err
 	}
-	return c.UntilGone(ctx, waitingFor, timeout, Identity(managedResource, namespace, name))
+	return c.UntilGone(ctx, waitingFor, timeout, Identity(ManagedResource, namespace, name))
 }
 
-// DeleteSeedSet deletes the Secrets of a ManagedResource, and requests the deletion of the ManagedResource, each if the operator created it.
-// It returns false if there is no such ManagedResource.
+// DeleteSeedSet deletes the Secrets of a ManagedResource, and requests the deletion of the ManagedResource, each if the operator created
+// it. It returns false if there is no such ManagedResource.
 func (c Cluster) DeleteSeedSet(ctx context.Context, namespace, name string) (bool, error) {
 	secrets := &metav1.PartialObjectMetadataList{}
 	secrets.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("SecretList"))
-	if err := c.Client.List(ctx, secrets, client.InNamespace(namespace), client.HasLabels{resourcesv1alpha1.GarbageCollectableReference}); err != nil {
+	collectable := client.HasLabels{resourcesv1alpha1.GarbageCollectableReference}
+	if err := c.Client.List(ctx, secrets, client.InNamespace(namespace), collectable); err != nil {
 		return false, fmt.Errorf("list Secrets of ManagedResources: %w", err)
 	}
 	prefix := managedresources.SecretName(name, true) + "-"
@@ -110,7 +112,7 @@ func (c Cluster) DeleteSeedSet(ctx context.Context, namespace, name string) (boo
 			}
 		}
 	}
-	return c.Delete(ctx, Identity(managedResource, namespace, name), Ours)
+	return c.Delete(ctx, Identity(ManagedResource, namespace, name), Ours)
 }
 
 // Identity returns an object that has only what identifies it.

@@ -125,7 +125,9 @@ func advance(rotation *operatorv1alpha1.Rotation, does step, credential string, 
 }
 
 // beginEncryption is advance for the encryption key, whose rotation may complete by itself, and starts when the provider changes.
-func beginEncryption(current *operatorv1alpha1.ETCDEncryptionKeyRotation, f Facts) (next *operatorv1alpha1.ETCDEncryptionKeyRotation, refusal string) {
+func beginEncryption(
+	current *operatorv1alpha1.ETCDEncryptionKeyRotation, f Facts,
+) (next *operatorv1alpha1.ETCDEncryptionKeyRotation, refusal string) {
 	rotation := ptr.Deref(current, operatorv1alpha1.ETCDEncryptionKeyRotation{})
 	does, completesItself := encryptionStep(f)
 	before := rotation.Phase

@@ -18,9 +18,11 @@ func TestAnnotationIsASetOfOperations(t *testing.T) {
 		operations []operatorv1alpha1.Operation
 		rest       string
 	}{
-		"nothing":                  {annotation: "", rest: ""},
-		"one operation":            {annotation: "reconcile", operations: []operatorv1alpha1.Operation{"reconcile"}},
-		"several in any order":     {annotation: " rotate-ca-start ;reconcile; ", operations: []operatorv1alpha1.Operation{"reconcile", "rotate-ca-start"}},
+		"nothing":       {annotation: "", rest: ""},
+		"one operation": {annotation: "reconcile", operations: []operatorv1alpha1.Operation{"reconcile"}},
+		"several in any order": {
+			annotation: " rotate-ca-start ;reconcile; ", operations: []operatorv1alpha1.Operation{"reconcile", "rotate-ca-start"},
+		},
 		"repetitions":              {annotation: "reconcile;reconcile", operations: []operatorv1alpha1.Operation{"reconcile"}},
 		"an unknown value":         {annotation: "foo", rest: "foo"},
 		"an unknown value, mixed":  {annotation: "foo;reconcile; bar", operations: []operatorv1alpha1.Operation{"reconcile"}, rest: "foo;bar"},
@@ -94,7 +96,8 @@ func TestOperationsBeginRotations(t *testing.T) {
 		},
 		"a start after a completed rotation keeps the time of its completion": {
 			current: &state{ServiceAccountKey: &two{
-				Phase: "Completed", LastInitiationTime: &earlier, LastInitiationFinishedTime: &earlier, LastCompletionTriggeredTime: &earlier, LastCompletionTime: &earlier,
+				Phase: "Completed", LastInitiationTime: &earlier, LastInitiationFinishedTime: &earlier, LastCompletionTriggeredTime: &earlier,
+				LastCompletionTime: &earlier,
 			}},
 			annotation: "rotate-serviceaccount-key-start",
 			want:       &state{ServiceAccountKey: &two{Phase: "Preparing", LastInitiationTime: &now, LastCompletionTime: &earlier}},
@@ -110,10 +113,12 @@ func TestOperationsBeginRotations(t *testing.T) {
 			refused: []string{"The rotation of the certificate authorities does not start, because the last one is in phase Prepared."},
 		},
 		"a completion": {
-			current: &state{CertificateAuthorities: prepared()}, annotation: "rotate-ca-complete", want: &state{CertificateAuthorities: completing()},
+			current: &state{CertificateAuthorities: prepared()}, annotation: "rotate-ca-complete",
+			want: &state{CertificateAuthorities: completing()},
 		},
 		"a completion that is handled twice keeps its time": {
-			current: &state{CertificateAuthorities: completing()}, annotation: "rotate-ca-complete", want: &state{CertificateAuthorities: completing()},
+			current: &state{CertificateAuthorities: completing()}, annotation: "rotate-ca-complete",
+			want: &state{CertificateAuthorities: completing()},
 		},
 		"a completion too early is refused": {
 			current: &state{WorkloadIdentityKey: started()}, annotation: "rotate-workload-identity-key-complete",
@@ -121,7 +126,8 @@ func TestOperationsBeginRotations(t *testing.T) {
 			refused: []string{"The rotation of the key for tokens of workload identities does not complete, because it is in phase Preparing."},
 		},
 		"a completion without a rotation is refused": {
-			annotation: "rotate-ca-complete", refused: []string{"The rotation of the certificate authorities does not complete, because there is none."},
+			annotation: "rotate-ca-complete",
+			refused:    []string{"The rotation of the certificate authorities does not complete, because there is none."},
 		},
 		"the passwords": {
 			current:    &state{Observability: &operatorv1alpha1.ObservabilityRotation{LastCompletionTime: &earlier}},
@@ -146,7 +152,8 @@ func TestOperationsBeginRotations(t *testing.T) {
 		},
 		"completion of all": {
 			current: &state{
-				CertificateAuthorities: prepared(), ServiceAccountKey: prepared(), WorkloadIdentityKey: prepared(), ETCDEncryptionKey: &key{Rotation: *prepared()},
+				CertificateAuthorities: prepared(), ServiceAccountKey: prepared(), WorkloadIdentityKey: prepared(),
+				ETCDEncryptionKey: &key{Rotation: *prepared()},
 			},
 			annotation: "rotate-credentials-complete",
 			want: &state{
@@ -244,7 +251,8 @@ func TestSuccessAdvancesRotations(t *testing.T) {
 func TestTimesNameTheSecretsOfEachRotation(t *testing.T) {
 	g := NewWithT(t)
 	g.Expect(rotation.Times(nil)).To(BeEmpty())
-	g.Expect(rotation.Times(&state{CertificateAuthorities: prepared(), ServiceAccountKey: &two{Phase: "Preparing"}})).To(Equal(map[string]time.Time{
+	began := &state{CertificateAuthorities: prepared(), ServiceAccountKey: &two{Phase: "Preparing"}}
+	g.Expect(rotation.Times(began)).To(Equal(map[string]time.Time{
 		"ca-etcd": earlier.Time, "ca-etcd-peer": earlier.Time, "ca": earlier.Time, "ca-client": earlier.Time, "ca-front-proxy": earlier.Time,
 		"ca-gardener": earlier.Time, "kube-apiserver-static-token": earlier.Time,
 	}))

@@ -32,10 +32,14 @@ func Check(gardens []operatorv1alpha1.Garden, own string) error {
 		return fmt.Errorf("failed comparing versions for downgrade check: %w", err)
 	}
 	if ownVersion.LessThan(oldVersion) {
-		return fmt.Errorf("downgrading Gardener is not supported (old version was %s, my version is %s), start a version that is not earlier", old, own)
+		return fmt.Errorf(
+			"downgrading Gardener is not supported (old version was %s, my version is %s), start a version that is not earlier", old, own,
+		)
 	}
 	if tooNew := version.MajorMinor(oldVersion.Major(), oldVersion.Minor()+maxMinors+1); ownVersion.AtLeast(tooNew) {
-		return fmt.Errorf("skipping Gardener versions is unsupported (old version was %s, my version is %s), upgrade one minor version at a time", old, own)
+		return fmt.Errorf(
+			"skipping Gardener versions is unsupported (old version was %s, my version is %s), upgrade one minor version at a time", old, own,
+		)
 	}
 	return nil
 }

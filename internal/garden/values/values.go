@@ -93,7 +93,7 @@ type Values struct {
 // ExternalImage returns the image of a program of others.
 func (v Values) ExternalImage(name string) (string, error) {
 	cluster := images.Cluster{Runtime: v.RuntimeKubernetes, Target: v.Kubernetes, Architecture: v.Architecture}
-	return v.Images.Find(name, cluster) //nolint:wrapcheck // it names the image
+	return v.Images.Find(name, cluster)
 }
 
 // Networks are networks of the runtime cluster.

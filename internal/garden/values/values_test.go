@@ -45,12 +45,16 @@ func TestMaintenanceWindowIsInUTC(t *testing.T) {
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			g := NewWithT(t)
-			v, err := values.New(garden(func(g *operatorv1alpha1.Garden) { g.Spec.VirtualCluster.Maintenance.TimeWindow = tc.window }), values.Operator{})
+			v, err := values.New(
+				garden(func(g *operatorv1alpha1.Garden) { g.Spec.VirtualCluster.Maintenance.TimeWindow = tc.window }), values.Operator{},
+			)
 			g.Expect(err).NotTo(HaveOccurred())
 			g.Expect(v.Maintenance).To(Equal(values.Maintenance{Begin: tc.begin, Length: tc.length}))
 		})
 	}
-	_, err := values.New(garden(func(g *operatorv1alpha1.Garden) { g.Spec.VirtualCluster.Maintenance.TimeWindow.Begin = "22:00" }), values.Operator{})
+	_, err := values.New(
+		garden(func(g *operatorv1alpha1.Garden) { g.Spec.VirtualCluster.Maintenance.TimeWindow.Begin = "22:00" }), values.Operator{},
+	)
 	NewWithT(t).Expect(err).To(MatchError(ContainSubstring("spec.virtualCluster.maintenance.timeWindow: begin: ")))
 }
 
@@ -89,9 +93,11 @@ func TestSettingsOfAGarden(t *testing.T) {
 	v, err := values.New(from, values.Operator{})
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(v).To(Equal(values.Values{
-		Kubernetes: version.MustParseSemantic("1.33.1"), Domains: []string{"example.com"}, VerticalPodAutoscaler: true, TopologyAwareRouting: true,
-		Autoscaling: *from.Spec.RuntimeCluster.Settings.VerticalPodAutoscaler, LoadBalancers: *from.Spec.RuntimeCluster.Settings.LoadBalancerServices,
-		HighAvailability: true, ETCDMain: *from.Spec.VirtualCluster.ETCD.Main, GardenUID: "uid", GardenCreated: created.Time,
+		Kubernetes: version.MustParseSemantic("1.33.1"), Domains: []string{"example.com"}, VerticalPodAutoscaler: true,
+		TopologyAwareRouting: true,
+		Autoscaling:          *from.Spec.RuntimeCluster.Settings.VerticalPodAutoscaler,
+		LoadBalancers:        *from.Spec.RuntimeCluster.Settings.LoadBalancerServices,
+		HighAvailability:     true, ETCDMain: *from.Spec.VirtualCluster.ETCD.Main, GardenUID: "uid", GardenCreated: created.Time,
 		Networks: values.Networks{Cluster: v.Networks.Cluster, Blocked: v.Networks.Blocked},
 	}))
 	from.Spec.RuntimeCluster.Settings.LoadBalancerServices.Annotations["a"] = "c"

@@ -87,8 +87,12 @@ func TestFeatureGatesOfKubernetes(t *testing.T) {
 		gate          FeatureGate
 		knowledge     Knowledge
 	}{
-		"on":                       {version: "1.33.1", name: "StructuredAuthenticationConfiguration", gate: FeatureGate{Default: true}, knowledge: Present},
-		"locked":                   {version: "1.34.1", name: "StructuredAuthenticationConfiguration", gate: FeatureGate{Default: true, Locked: true}, knowledge: Present},
+		"on": {
+			version: "1.33.1", name: "StructuredAuthenticationConfiguration", gate: FeatureGate{Default: true}, knowledge: Present,
+		},
+		"locked": {
+			version: "1.34.1", name: "StructuredAuthenticationConfiguration", gate: FeatureGate{Default: true, Locked: true}, knowledge: Present,
+		},
 		"off":                      {version: "1.32.1", name: "AllAlpha", knowledge: Present},
 		"gone":                     {version: "1.36.1", name: "StructuredAuthorizationConfiguration", knowledge: Elsewhere},
 		"of no version":            {version: "1.36.1", name: "HVPA"},
@@ -124,8 +128,12 @@ func TestFeatureGatesOfGardener(t *testing.T) {
 		gate      FeatureGate
 		known     bool
 	}{
-		"of gardener-apiserver":                   {component: GardenerAPIServer, name: "CloudProfileCapabilities", gate: FeatureGate{Default: true}, known: true},
-		"of every API server":                     {component: GardenerAPIServer, name: "APIServerTracing", gate: FeatureGate{Default: true, Locked: true}, known: true},
+		"of gardener-apiserver": {
+			component: GardenerAPIServer, name: "CloudProfileCapabilities", gate: FeatureGate{Default: true}, known: true,
+		},
+		"of every API server": {
+			component: GardenerAPIServer, name: "APIServerTracing", gate: FeatureGate{Default: true, Locked: true}, known: true,
+		},
 		"of kube-apiserver only":                  {component: GardenerAPIServer, name: "PodAndContainerStatsFromCRI"},
 		"of gardener-controller-manager":          {component: GardenerControllerManager, name: "DisableNginxIngressInShoot", known: true},
 		"of API servers, elsewhere":               {component: GardenerControllerManager, name: "AllAlpha"},

@@ -25,8 +25,8 @@ func fields(garden *operatorv1alpha1.Garden) (map[string]any, error) {
 }
 
 // difference returns the patch that makes in an object, as it was sent, the changes between two typed forms of it. What does not differ
-// between the two is not patched, so old forms of fields and fields that the types do not have stay as they were sent. Objects that were not
-// sent are added with all they contain. Lists are replaced as a whole.
+// between the two is not patched, so old forms of fields and fields that the types do not have stay as they were sent. Objects that were
+// not sent are added with all they contain. Lists are replaced as a whole.
 func difference(sent, before, after map[string]any) patch.Patch {
 	return differenceAt(nil, sent, before, after)
 }

@@ -31,7 +31,8 @@ kind: MutatingWebhookConfiguration
 metadata: {name: gardener-operator, labels: {app: espalier-garden-operator}}
 webhooks:
 - name: garden-defaulting.operator.gardener.cloud
-  clientConfig: {service: {namespace: espalier-system, name: espalier-garden-operator, path: /webhooks/default-operator-gardener-cloud-v1alpha1-garden}}
+  clientConfig: {service: {namespace: espalier-system, name: espalier-garden-operator,
+    path: /webhooks/default-operator-gardener-cloud-v1alpha1-garden}}
 `+wantedOfGardens[1:]), mutating)).To(Succeed())
 	g.Expect(yaml.UnmarshalStrict([]byte(`
 apiVersion: admissionregistration.k8s.io/v1
@@ -39,7 +40,8 @@ kind: ValidatingWebhookConfiguration
 metadata: {name: gardener-operator, labels: {app: espalier-garden-operator}}
 webhooks:
 - name: garden-validation.operator.gardener.cloud
-  clientConfig: {service: {namespace: espalier-system, name: espalier-garden-operator, path: /webhooks/validate-operator-gardener-cloud-v1alpha1-garden}}
+  clientConfig: {service: {namespace: espalier-system, name: espalier-garden-operator,
+    path: /webhooks/validate-operator-gardener-cloud-v1alpha1-garden}}
 `+wantedOfGardens[1:]+`
 - name: namespace-deletion-validation.operator.gardener.cloud
   clientConfig: {service: {namespace: espalier-system, name: espalier-garden-operator, path: /webhooks/validate-core-v1-namespace}}

@@ -31,19 +31,24 @@ type Handler struct {
 func Handlers() []Handler {
 	return []Handler{
 		{
-			Name:    "garden-defaulting",
-			Webhook: ofGardens(registration.Mutating, "garden-defaulting.operator.gardener.cloud", "/webhooks/default-operator-gardener-cloud-v1alpha1-garden"),
-			Review:  func(client.Reader) review.Handler { return Defaulting{} },
+			Name: "garden-defaulting",
+			Webhook: ofGardens(
+				registration.Mutating, "garden-defaulting.operator.gardener.cloud", "/webhooks/default-operator-gardener-cloud-v1alpha1-garden",
+			),
+			Review: func(client.Reader) review.Handler { return Defaulting{} },
 		},
 		{
-			Name:    "garden-validation",
-			Webhook: ofGardens(registration.Validating, "garden-validation.operator.gardener.cloud", "/webhooks/validate-operator-gardener-cloud-v1alpha1-garden"),
-			Review:  func(live client.Reader) review.Handler { return &Validation{Gardens: live} },
+			Name: "garden-validation",
+			Webhook: ofGardens(
+				registration.Validating, "garden-validation.operator.gardener.cloud", "/webhooks/validate-operator-gardener-cloud-v1alpha1-garden",
+			),
+			Review: func(live client.Reader) review.Handler { return &Validation{Gardens: live} },
 		},
 		{
 			Name: "garden-namespace-deletion",
 			Webhook: registration.Webhook{
-				Type: registration.Validating, Name: "namespace-deletion-validation.operator.gardener.cloud", Path: "/webhooks/validate-core-v1-namespace",
+				Type: registration.Validating,
+				Name: "namespace-deletion-validation.operator.gardener.cloud", Path: "/webhooks/validate-core-v1-namespace",
 				Rules:          registration.Rules(registration.Rule(registration.OnDelete(), "", registration.Versions("v1"), "namespaces")),
 				Namespaces:     registration.Selection{Labels: registration.Labelled(corev1.LabelMetadataName, gardenNamespace)},
 				ReviewVersions: reviewVersions(),
@@ -72,7 +77,9 @@ func (h Handler) Mutating() bool { return h.Webhook.Type == registration.Mutatin
 
 // ofGardens returns a webhook that is called for every write of a Garden, except of its status.
 func ofGardens(kind registration.Type, name, path string) registration.Webhook {
-	on := []admissionregistrationv1.OperationType{admissionregistrationv1.Create, admissionregistrationv1.Update, admissionregistrationv1.Delete}
+	on := []admissionregistrationv1.OperationType{
+		admissionregistrationv1.Create, admissionregistrationv1.Update, admissionregistrationv1.Delete,
+	}
 	return registration.Webhook{
 		Type: kind, Name: name, Path: path, ReviewVersions: reviewVersions(),
 		Rules: registration.Rules(ruleForGardens(on)),

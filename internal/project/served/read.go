@@ -29,5 +29,5 @@ func (r reader) keep(object client.Object) (runtime.Object, bool) {
 
 // all lists the current objects page by page. It keeps only those that matter, trimmed.
 func (r reader) all(ctx context.Context) ([]runtime.Object, error) {
-	return reflector.List(ctx, r.Client, r.keep) //nolint:wrapcheck // the caller checks the type of the error
+	return reflector.List(ctx, r.Client, r.keep)
 }

@@ -142,7 +142,9 @@ func reconciled(changes ...func(*druidcorev1alpha1.Etcd)) *druidcorev1alpha1.Etc
 	o.Annotations = map[string]string{"gardener.cloud/timestamp": "2026-03-04T05:06:07Z"}
 	o.Status = druidcorev1alpha1.EtcdStatus{
 		ObservedGeneration: ptr.To[int64](3), Ready: ptr.To(true),
-		Conditions: []druidcorev1alpha1.Condition{{Type: druidcorev1alpha1.ConditionTypeAllMembersUpdated, Status: druidcorev1alpha1.ConditionTrue}},
+		Conditions: []druidcorev1alpha1.Condition{
+			{Type: druidcorev1alpha1.ConditionTypeAllMembersUpdated, Status: druidcorev1alpha1.ConditionTrue},
+		},
 	}
 	for _, each := range changes {
 		each(o)
@@ -162,13 +164,15 @@ func TestReconciliationIsRequestedWhereItIsNeeded(t *testing.T) {
 		changes []func(*values.Values)
 		want    bool
 	}{
-		"nothing changes":                    {live: reconciled()},
-		"there is no Etcd":                   {want: true},
-		"the specification changes":          {live: reconciled(), changes: []func(*values.Values){topologyAware}, want: true},
-		"the last one failed":                {live: reconciled(failed), want: true},
-		"the last one is not complete":       {live: reconciled(pending), want: true},
-		"the last one has not begun":         {live: reconciled(outdated), want: true},
-		"a quantity is written in other way": {live: reconciled(func(o *druidcorev1alpha1.Etcd) { o.Spec.Etcd.Quota = ptr.To(resource.MustParse("8192Mi")) })},
+		"nothing changes":              {live: reconciled()},
+		"there is no Etcd":             {want: true},
+		"the specification changes":    {live: reconciled(), changes: []func(*values.Values){topologyAware}, want: true},
+		"the last one failed":          {live: reconciled(failed), want: true},
+		"the last one is not complete": {live: reconciled(pending), want: true},
+		"the last one has not begun":   {live: reconciled(outdated), want: true},
+		"a quantity is written in other way": {
+			live: reconciled(func(o *druidcorev1alpha1.Etcd) { o.Spec.Etcd.Quota = ptr.To(resource.MustParse("8192Mi")) }),
+		},
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			g := NewWithT(t)
@@ -192,13 +196,17 @@ func TestWhyAnEtcdIsNotReady(t *testing.T) {
 	}
 	for want, live := range map[string]*druidcorev1alpha1.Etcd{
 		"": reconciled(),
-		"the request for its reconciliation was overwritten":              reconciled(func(o *druidcorev1alpha1.Etcd) { o.Annotations = nil }),
-		"etcd-druid reports errors: boom (ERR_A)":                         reconciled(failed),
-		"it is being deleted":                                             reconciled(func(o *druidcorev1alpha1.Etcd) { o.DeletionTimestamp = &metav1.Time{} }),
-		"etcd-druid has not reconciled it yet":                            reconciled(outdated),
-		"its StatefulSet is not ready":                                    reconciled(func(o *druidcorev1alpha1.Etcd) { o.Status.Ready = nil }),
-		"not all members are updated: 1 of 3":                             reconciled(members(druidcorev1alpha1.ConditionFalse)),
-		"etcd-druid has not reported yet whether all members are updated": reconciled(func(o *druidcorev1alpha1.Etcd) { o.Status.Conditions = nil }),
+		"the request for its reconciliation was overwritten": reconciled(func(o *druidcorev1alpha1.Etcd) { o.Annotations = nil }),
+		"etcd-druid reports errors: boom (ERR_A)":            reconciled(failed),
+		"it is being deleted": reconciled(func(o *druidcorev1alpha1.Etcd) {
+			o.DeletionTimestamp = &metav1.Time{}
+		}),
+		"etcd-druid has not reconciled it yet": reconciled(outdated),
+		"its StatefulSet is not ready":         reconciled(func(o *druidcorev1alpha1.Etcd) { o.Status.Ready = nil }),
+		"not all members are updated: 1 of 3":  reconciled(members(druidcorev1alpha1.ConditionFalse)),
+		"etcd-druid has not reported yet whether all members are updated": reconciled(func(o *druidcorev1alpha1.Etcd) {
+			o.Status.Conditions = nil
+		}),
 	} {
 		g := NewWithT(t)
 		g.Expect(etcd.Problem(live, etcd.Request(reconciled(), nil, now))).To(Equal(want))

@@ -119,7 +119,7 @@ func imageList(v values.Values) (string, error) {
 	for _, each := range []string{"etcd-wrapper", "etcd-backup-restore"} {
 		image, err := v.ExternalImage(each)
 		if err != nil {
-			return "", err //nolint:wrapcheck // it names the image
+			return "", err
 		}
 		for _, key := range []string{each, each + "-next"} {
 			if !slices.ContainsFunc(list.Images, func(own map[string]any) bool { return own["name"] == key }) {
@@ -161,7 +161,7 @@ func service(owner shared.Owner) *corev1.Service {
 func deployment(owner shared.Owner, v values.Values, configMap string) (*appsv1.Deployment, error) {
 	image, err := v.ExternalImage(name)
 	if err != nil {
-		return nil, err //nolint:wrapcheck // it names the image
+		return nil, err
 	}
 	const volume = "etcd-druid-operator-config"
 	return &appsv1.Deployment{
@@ -242,7 +242,7 @@ func configuration(v values.Values) map[string]any {
 // Ready returns why etcd-druid does not run as it was deployed, by its ManagedResource.
 func Ready(set *resourcesv1alpha1.ManagedResource) error {
 	if err := managedresources.CheckAppliedAndHealthy(set); err != nil {
-		return err //nolint:wrapcheck // it names the ManagedResource
+		return err
 	}
-	return managedresources.CheckNotProgressing(set) //nolint:wrapcheck // as above
+	return managedresources.CheckNotProgressing(set)
 }

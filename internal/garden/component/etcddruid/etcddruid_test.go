@@ -37,19 +37,24 @@ func TestObjectsAreAsInTheGoldenFiles(t *testing.T) {
 	ownAutoscaler := shipped(t)
 	ownAutoscaler.VerticalPodAutoscaler = false
 	configured := shipped(t)
-	configured.ComponentImages = map[string]string{"etcd-druid": "images:\n- name: etcd-wrapper\n  ref: example.com/etcd-wrapper:v1\n  sourceRepository: a\n"}
+	configured.ComponentImages = map[string]string{
+		"etcd-druid": "images:\n- name: etcd-wrapper\n  ref: example.com/etcd-wrapper:v1\n  sourceRepository: a\n",
+	}
 	configured.ETCDConfig = config.ETCDConfig{
 		ETCDController: &config.ETCDWorkers{Workers: ptr.To[int64](7)},
 		BackupCompactionController: &config.BackupCompactionController{
 			Workers: ptr.To[int64](2), EnableBackupCompaction: ptr.To(true), EventsThreshold: ptr.To[int64](500),
-			ActiveDeadlineDuration: &metav1.Duration{Duration: 90 * time.Minute}, MetricsScrapeWaitDuration: &metav1.Duration{Duration: 30 * time.Second},
+			ActiveDeadlineDuration:    &metav1.Duration{Duration: 90 * time.Minute},
+			MetricsScrapeWaitDuration: &metav1.Duration{Duration: 30 * time.Second},
 		},
 		FeatureGates: map[string]bool{"UpgradeEtcdVersion": true},
 	}
 	unset := shipped(t)
 	unset.ETCDConfig = config.ETCDConfig{}
 	objects := map[string][]client.Object{}
-	for name, v := range map[string]values.Values{"shipped": plain, "own-vpa": ownAutoscaler, "configured": configured, "no-etcd-config": unset} {
+	for name, v := range map[string]values.Values{
+		"shipped": plain, "own-vpa": ownAutoscaler, "configured": configured, "no-etcd-config": unset,
+	} {
 		var err error
 		objects[name], err = etcddruid.Objects(v)
 		NewWithT(t).Expect(err).NotTo(HaveOccurred())

@@ -44,7 +44,7 @@ const (
 func GatewayObjects(v values.Values) ([]client.Object, error) {
 	image, err := v.ExternalImage("istio-proxy")
 	if err != nil {
-		return nil, err //nolint:wrapcheck // it names the image
+		return nil, err
 	}
 	owner := shared.Owner{Namespace: GatewayNamespace, Labels: map[string]string{
 		"app": Gateway, "istio": "ingressgateway", "istio-role": "garden",

@@ -146,5 +146,5 @@ func checksum(text string) string {
 
 // Ready returns why istiod or the gateway, by its ManagedResource, is not healthy.
 func Ready(set *resourcesv1alpha1.ManagedResource) error {
-	return managedresources.CheckAppliedAndHealthy(set) //nolint:wrapcheck // it names the ManagedResource
+	return managedresources.CheckAppliedAndHealthy(set)
 }

@@ -50,7 +50,7 @@ trustDomain: cluster.local
 func Objects(v values.Values) ([]client.Object, error) {
 	image, err := v.ExternalImage("istio-istiod")
 	if err != nil {
-		return nil, err //nolint:wrapcheck // it names the image
+		return nil, err
 	}
 	owner := shared.Owner{Namespace: Namespace, Labels: map[string]string{"app": istiod, "istio": "pilot"}}
 	configuration := &corev1.ConfigMap{

@@ -125,7 +125,7 @@ func backendService(v values.Values) *corev1.Service {
 func controllerDeployment(v values.Values, configMap string) (*appsv1.Deployment, error) {
 	image, err := v.ExternalImage(controller)
 	if err != nil {
-		return nil, err //nolint:wrapcheck // it names the image
+		return nil, err
 	}
 	probe := &corev1.Probe{
 		ProbeHandler:        corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: "/healthz", Port: intstr.FromInt32(healthPort)}},
@@ -169,7 +169,7 @@ func args(v values.Values, configMap string) []string {
 func backendDeployment(v values.Values) (*appsv1.Deployment, error) {
 	image, err := v.ExternalImage("ingress-default-backend")
 	if err != nil {
-		return nil, err //nolint:wrapcheck // it names the image
+		return nil, err
 	}
 	owner := backendOwner(v)
 	d := deployment(owner, backend, 1, owner.Labels, corev1.Container{

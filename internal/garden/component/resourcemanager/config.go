@@ -86,7 +86,9 @@ const webhooksName = Name + "-webhooks"
 func networkPolicies(v values.Values) section {
 	selectors := slices.Concat([]metav1.LabelSelector{
 		labelled(role, "shoot"), labelled(role, "extension"), labelled(role, "istio-system"), labelled(role, "istio-ingress"),
-		{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "handler.exposureclass.gardener.cloud/name", Operator: metav1.LabelSelectorOpExists}}},
+		{MatchExpressions: []metav1.LabelSelectorRequirement{
+			{Key: "handler.exposureclass.gardener.cloud/name", Operator: metav1.LabelSelectorOpExists},
+		}},
 		labelled("kubernetes.io/metadata.name", v.Namespace),
 	}, v.NamespaceSelectors)
 	controller := section{

@@ -24,8 +24,10 @@ func variants() map[string]values.Values {
 		"plain": {Operator: values.Operator{Namespace: "garden", Image: image}},
 		"full": {
 			Operator: values.Operator{
-				Namespace: "garden", Image: image, LogLevel: "debug", LogFormat: "text", NotReadySeconds: ptr.To[int64](60), UnreachableSeconds: ptr.To[int64](50),
-				NetworkPolicyWorkers: 7, NamespaceSelectors: []metav1.LabelSelector{{MatchLabels: map[string]string{"team": "a"}}}, DefaultSeccompProfile: true,
+				Namespace: "garden", Image: image, LogLevel: "debug", LogFormat: "text", NotReadySeconds: ptr.To[int64](60),
+				UnreachableSeconds:   ptr.To[int64](50),
+				NetworkPolicyWorkers: 7, NamespaceSelectors: []metav1.LabelSelector{{MatchLabels: map[string]string{"team": "a"}}},
+				DefaultSeccompProfile: true,
 			},
 			Zones: []string{"a", "b"}, TopologyAwareRouting: true,
 		},

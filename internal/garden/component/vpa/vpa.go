@@ -193,7 +193,7 @@ func metricsService(name string, port int32) *corev1.Service {
 func (w workload) objects(owner shared.Owner, v values.Values) ([]client.Object, error) {
 	image, err := v.ExternalImage(w.name)
 	if err != nil {
-		return nil, err //nolint:wrapcheck // it names the image
+		return nil, err
 	}
 	selector := map[string]string{"app": w.name}
 	owner = owner.WithLabels(selector)

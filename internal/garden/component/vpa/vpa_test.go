@@ -27,12 +27,16 @@ func configured(t *testing.T) values.Values {
 	t.Helper()
 	v := enabled(t)
 	v.Autoscaling.FeatureGates = map[string]bool{"PerVPAConfig": false, "CPUStartupBoost": true, "InPlaceOrRecreate": true, "Trees": true}
-	v.Autoscaling.MaxAllowed = corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("100Gi"), corev1.ResourceCPU: resource.MustParse("16")}
+	v.Autoscaling.MaxAllowed = corev1.ResourceList{
+		corev1.ResourceMemory: resource.MustParse("100Gi"), corev1.ResourceCPU: resource.MustParse("16"),
+	}
 	return v
 }
 
 func TestObjectsAreAsInTheGoldenFiles(t *testing.T) {
-	credentials := vpa.Credentials{Authority: "ca-garden-runtime-bundle-1", Bundle: []byte("bundle"), Server: "vpa-admission-controller-server-1"}
+	credentials := vpa.Credentials{
+		Authority: "ca-garden-runtime-bundle-1", Bundle: []byte("bundle"), Server: "vpa-admission-controller-server-1",
+	}
 	objects := map[string][]client.Object{}
 	for name, v := range map[string]values.Values{"enabled": enabled(t), "configured": configured(t)} {
 		var err error
@@ -51,8 +55,11 @@ func TestUnknownFeatureGatesAreNamed(t *testing.T) {
 func TestServerCertificate(t *testing.T) {
 	NewWithT(t).Expect(vpa.ServerCertificate("garden")).To(Equal(secrets.Request{
 		SignedBy: "ca-garden-runtime", Signer: secrets.CurrentSigner, Config: secretconfig.Certificate{
-			Name: "vpa-admission-controller-server", CommonName: "vpa-webhook.garden.svc", Type: secretconfig.Server, SkipPublishingCACertificate: true,
-			DNSNames: []string{"vpa-webhook", "vpa-webhook.garden", "vpa-webhook.garden.svc", "vpa-webhook.garden.svc.cluster.local"},
+			Name: "vpa-admission-controller-server", CommonName: "vpa-webhook.garden.svc", Type: secretconfig.Server,
+			SkipPublishingCACertificate: true,
+			DNSNames: []string{
+				"vpa-webhook", "vpa-webhook.garden", "vpa-webhook.garden.svc", "vpa-webhook.garden.svc.cluster.local",
+			},
 		},
 	}))
 }

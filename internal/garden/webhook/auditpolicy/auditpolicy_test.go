@@ -21,7 +21,8 @@ func TestCheck(t *testing.T) {
 		"no text":          {want: "decode audit policy: "},
 		"no YAML":          {text: "a: b: c", want: "decode audit policy: "},
 		"an earlier version": {
-			text: "apiVersion: audit.k8s.io/v1beta1\nkind: Policy\nrules: [{level: None}]", want: `decode audit policy: no kind "Policy" is registered for version "audit.k8s.io/v1beta1"`,
+			text: "apiVersion: audit.k8s.io/v1beta1\nkind: Policy\nrules: [{level: None}]",
+			want: `decode audit policy: no kind "Policy" is registered for version "audit.k8s.io/v1beta1"`,
 		},
 		"an event":             {text: "apiVersion: audit.k8s.io/v1\nkind: Event\n", want: "must be a Policy of audit.k8s.io/v1"},
 		"a kind of others":     {text: "apiVersion: v1\nkind: ConfigMap\n", want: "decode audit policy: no kind "},
@@ -30,9 +31,12 @@ func TestCheck(t *testing.T) {
 		"no rules":             {text: policy, want: "rules: Required value: must have at least one rule"},
 		"a rule without level": {text: policy + "rules: [{users: [a]}]", want: "rules[0].level: Required value"},
 		"an unknown level":     {text: policy + "rules: [{level: All}]", want: `rules[0].level: Unsupported value: "All"`},
-		"an unknown stage":     {text: policy + "rules: [{level: None, omitStages: [Foo]}]", want: `rules[0].omitStages[0]: Invalid value: "Foo"`},
+		"an unknown stage": {
+			text: policy + "rules: [{level: None, omitStages: [Foo]}]", want: `rules[0].omitStages[0]: Invalid value: "Foo"`,
+		},
 		"resources and URLs": {
-			text: policy + "rules: [{level: None, nonResourceURLs: [/healthz], namespaces: [a]}]", want: "rules cannot apply to both regular resources and non-resource URLs",
+			text: policy + "rules: [{level: None, nonResourceURLs: [/healthz], namespaces: [a]}]",
+			want: "rules cannot apply to both regular resources and non-resource URLs",
 		},
 		"several mistakes": {text: policy + "rules: [{level: All}, {}]", want: "rules[1].level: Required value"},
 	} {
@@ -53,8 +57,10 @@ func TestReferences(t *testing.T) {
 		cluster string
 		want    []string
 	}{
-		"nothing":     {cluster: "{}"},
-		"empty parts": {cluster: "{kubernetes: {kubeAPIServer: {auditConfig: {auditPolicy: {}}}}, gardener: {gardenerAPIServer: {auditConfig: {}}}}"},
+		"nothing": {cluster: "{}"},
+		"empty parts": {
+			cluster: "{kubernetes: {kubeAPIServer: {auditConfig: {auditPolicy: {}}}}, gardener: {gardenerAPIServer: {auditConfig: {}}}}",
+		},
 		"an empty name": {
 			cluster: "{kubernetes: {kubeAPIServer: {auditConfig: {auditPolicy: {configMapRef: {name: ''}}}}}}",
 		},

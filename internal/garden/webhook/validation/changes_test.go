@@ -11,7 +11,8 @@ import (
 func TestRulesForChanges(t *testing.T) {
 	const (
 		backup     = "V: {etcd: {main: {backup: {provider: S3, bucketName: b, secretRef: {name: a}}}}}"
-		reconciled = "S: {observedGeneration: 1, lastOperation: {type: Reconcile, state: Succeeded, progress: 100, description: '', lastUpdateTime: null}}"
+		reconciled = "S: {observedGeneration: 1, lastOperation: {type: Reconcile, state: Succeeded, progress: 100, description: '', " +
+			"lastUpdateTime: null}}"
 		encrypted  = "K: {encryptionConfig: {resources: [configmaps]}}"
 		secretbox  = "K: {encryptionConfig: {provider: {type: secretbox}}}"
 		rollingOut = "because a previous encryption configuration change is currently being rolled out"
@@ -24,19 +25,28 @@ func TestRulesForChanges(t *testing.T) {
 		want    []string
 	}{
 		// domains
-		"the first ingress domain": {changes: []string{"R: {ingress: {domains: [a.example.com]}}"}, want: []string{"Invalid R.ingress.domains[0]: field is immutable"}},
+		"the first ingress domain": {
+			changes: []string{"R: {ingress: {domains: [a.example.com]}}"}, want: []string{"Invalid R.ingress.domains[0]: field is immutable"},
+		},
 		"the ingress domain of v1.84 to another one": {
-			old: []string{"R: {ingress: {domain: a.example.com, domains: null}}"}, changes: []string{"R: {ingress: {domain: null, domains: [b.example.com]}}"},
-			want: []string{"Invalid R.ingress.domains[0]: field is immutable"},
+			old:     []string{"R: {ingress: {domain: a.example.com, domains: null}}"},
+			changes: []string{"R: {ingress: {domain: null, domains: [b.example.com]}}"},
+			want:    []string{"Invalid R.ingress.domains[0]: field is immutable"},
 		},
 		"the ingress domain of v1.84 to a list": {
-			old: []string{"R: {ingress: {domain: a.example.com, domains: null}}"}, changes: []string{"R: {ingress: {domain: null, domains: [a.example.com]}}"},
+			old:     []string{"R: {ingress: {domain: a.example.com, domains: null}}"},
+			changes: []string{"R: {ingress: {domain: null, domains: [a.example.com]}}"},
 		},
-		"the first domain":       {changes: []string{"V: {dns: {domains: [example.org, example.com]}}"}, want: []string{"Invalid V.dns.domains[0].name: field is immutable"}},
+		"the first domain": {
+			changes: []string{"V: {dns: {domains: [example.org, example.com]}}"},
+			want:    []string{"Invalid V.dns.domains[0].name: field is immutable"},
+		},
 		"a later domain":         {changes: []string{"V: {dns: {domains: [example.com, a.example.org]}}"}},
 		"a domain appended":      {changes: []string{"V: {dns: {domains: [example.com, example.org, example.net]}}"}},
 		"a later domain removed": {changes: []string{"V: {dns: {domains: [example.com]}}"}},
-		"all domains removed":    {changes: []string{"V: {dns: {domains: []}}"}, want: []string{"Required V.dns.domains: must provide at least one domain"}},
+		"all domains removed": {
+			changes: []string{"V: {dns: {domains: []}}"}, want: []string{"Required V.dns.domains: must provide at least one domain"},
+		},
 
 		// networks
 		"networks appended": {changes: []string{
@@ -44,7 +54,8 @@ func TestRulesForChanges(t *testing.T) {
 			"V: {networking: {services: [100.64.0.0/13, 2001:db8::/112]}}",
 		}},
 		"networks changed": {changes: []string{
-			"R: {networking: {nodes: [10.11.0.0/16], pods: [10.12.0.0/16], services: [10.13.0.0/16]}}", "V: {networking: {services: [100.96.0.0/13]}}",
+			"R: {networking: {nodes: [10.11.0.0/16], pods: [10.12.0.0/16], services: [10.13.0.0/16]}}",
+			"V: {networking: {services: [100.96.0.0/13]}}",
 		}, want: []string{
 			"Invalid R.networking.nodes[0]: field is immutable", "Invalid R.networking.pods[0]: field is immutable",
 			"Invalid R.networking.services[0]: field is immutable", "Invalid V.networking.services[0]: field is immutable",
@@ -63,8 +74,13 @@ func TestRulesForChanges(t *testing.T) {
 			},
 		},
 		"networks of v1.112 to lists": {
-			old:     []string{"R: {networking: {nodes: 10.1.0.0/16, pods: 10.2.0.0/16, services: 10.3.0.0/16}}", "V: {networking: {services: 100.64.0.0/13}}"},
-			changes: []string{"R: {networking: {nodes: [10.1.0.0/16], pods: [10.2.0.0/16], services: [10.3.0.0/16]}}", "V: {networking: {services: [100.64.0.0/13]}}", other},
+			old: []string{
+				"R: {networking: {nodes: 10.1.0.0/16, pods: 10.2.0.0/16, services: 10.3.0.0/16}}", "V: {networking: {services: 100.64.0.0/13}}",
+			},
+			changes: []string{
+				"R: {networking: {nodes: [10.1.0.0/16], pods: [10.2.0.0/16], services: [10.3.0.0/16]}}", "V: {networking: {services: [100.64.0.0/13]}}",
+				other,
+			},
 		},
 
 		// control plane, backup, version
@@ -77,16 +93,35 @@ func TestRulesForChanges(t *testing.T) {
 			old: []string{"V: {controlPlane: {highAvailability: {}}}"}, changes: []string{"V: {controlPlane: null}"},
 			want: []string{"Invalid V.controlPlane.highAvailability: field is immutable"},
 		},
-		"the backup set":         {changes: []string{backup}},
-		"the backup's Secret":    {old: []string{backup}, changes: []string{"V: {etcd: {main: {backup: {secretRef: {name: b}}}}}"}},
-		"the backup removed":     {old: []string{backup}, changes: []string{"V: {etcd: null}"}, want: []string{"Forbidden V.etcd.main.backup: backup must not be deactivated if it was set before"}},
-		"the bucket removed":     {old: []string{backup}, changes: []string{"V: {etcd: {main: {backup: {bucketName: null}}}}"}, want: []string{"Invalid V.etcd.main.backup.bucketName: field is immutable"}},
-		"the bucket set later":   {old: []string{backup, "V: {etcd: {main: {backup: {bucketName: null}}}}"}, changes: []string{backup}, want: []string{"Invalid V.etcd.main.backup.bucketName: field is immutable"}},
-		"the next version":       {changes: []string{"version: 1.34.0"}},
-		"an earlier patch":       {changes: []string{"version: 1.33.0"}, want: []string{"Forbidden V.kubernetes.version: kubernetes version downgrade is not supported"}},
-		"an earlier minor":       {changes: []string{"version: 1.32.9"}, want: []string{"Forbidden V.kubernetes.version: kubernetes version downgrade is not supported"}},
-		"a minor left out":       {changes: []string{"version: 1.35.0"}, want: []string{"Forbidden V.kubernetes.version: kubernetes version upgrade cannot skip a minor version"}},
-		"a version that is none": {changes: []string{"version: a.b"}, want: []string{`Invalid V.kubernetes.version: parse version "a.b" of Kubernetes: could not parse "a.b" as version`, unsupported}},
+		"the backup set":      {changes: []string{backup}},
+		"the backup's Secret": {old: []string{backup}, changes: []string{"V: {etcd: {main: {backup: {secretRef: {name: b}}}}}"}},
+		"the backup removed": {
+			old: []string{backup}, changes: []string{"V: {etcd: null}"},
+			want: []string{"Forbidden V.etcd.main.backup: backup must not be deactivated if it was set before"},
+		},
+		"the bucket removed": {
+			old: []string{backup}, changes: []string{"V: {etcd: {main: {backup: {bucketName: null}}}}"},
+			want: []string{"Invalid V.etcd.main.backup.bucketName: field is immutable"},
+		},
+		"the bucket set later": {
+			old: []string{backup, "V: {etcd: {main: {backup: {bucketName: null}}}}"}, changes: []string{backup},
+			want: []string{"Invalid V.etcd.main.backup.bucketName: field is immutable"},
+		},
+		"the next version": {changes: []string{"version: 1.34.0"}},
+		"an earlier patch": {
+			changes: []string{"version: 1.33.0"}, want: []string{"Forbidden V.kubernetes.version: kubernetes version downgrade is not supported"},
+		},
+		"an earlier minor": {
+			changes: []string{"version: 1.32.9"}, want: []string{"Forbidden V.kubernetes.version: kubernetes version downgrade is not supported"},
+		},
+		"a minor left out": {
+			changes: []string{"version: 1.35.0"},
+			want:    []string{"Forbidden V.kubernetes.version: kubernetes version upgrade cannot skip a minor version"},
+		},
+		"a version that is none": {
+			changes: []string{"version: a.b"},
+			want:    []string{`Invalid V.kubernetes.version: parse version "a.b" of Kubernetes: could not parse "a.b" as version`, unsupported},
+		},
 		"from a version that is none": {
 			old: []string{"version: ''"}, changes: []string{"version: 1.33.0"},
 			want: []string{`Invalid V.kubernetes.version: parse version "" of Kubernetes: could not parse "" as version`},
@@ -112,7 +147,8 @@ func TestRulesForChanges(t *testing.T) {
 		"retired values that stay": {
 			old: []string{
 				"K: {eventTTL: 168h, serviceAccountConfig: {acceptedIssuers: ['http://a']}}",
-				"G: {gardenerAPIServer: {featureGates: {WorkerlessShoots: true}, admissionPlugins: [{name: ProjectValidator}]}, gardenerControllerManager: {featureGates: {WorkerlessShoots: true}}, gardenerScheduler: {featureGates: {WorkerlessShoots: true}}}",
+				"G: {gardenerAPIServer: {featureGates: {WorkerlessShoots: true}, admissionPlugins: [{name: ProjectValidator}]}, " +
+					"gardenerControllerManager: {featureGates: {WorkerlessShoots: true}}, gardenerScheduler: {featureGates: {WorkerlessShoots: true}}}",
 			},
 			changes: []string{other},
 		},
@@ -141,18 +177,28 @@ func TestRulesForChanges(t *testing.T) {
 		"encryption before the operator has begun": {changes: []string{encrypted}},
 		"the provider before the operator has begun": {
 			changes: []string{secretbox},
-			want:    []string{"Forbidden K.encryptionConfig.provider.type: provider cannot be changed before the Garden has been reconciled for the first time"},
+			want: []string{
+				"Forbidden K.encryptionConfig.provider.type: provider cannot be changed before the Garden has been reconciled for the first time",
+			},
 		},
 		"encryption during the first run": {
 			old: []string{encrypted, "S: {observedGeneration: 1}"}, changes: []string{"K: {encryptionConfig: {resources: []}}"},
 			want: []string{"Forbidden K.encryptionConfig.resources: resources cannot be changed " + rollingOut},
 		},
-		"encryption":                       {old: []string{reconciled}, changes: []string{encrypted}},
-		"encryption by gardener-apiserver": {old: []string{reconciled}, changes: []string{"G: {gardenerAPIServer: {encryptionConfig: {resources: [shoots.core.gardener.cloud]}}}"}},
-		"the provider":                     {old: []string{reconciled}, changes: []string{secretbox}},
-		"the provider spelled out":         {changes: []string{"K: {encryptionConfig: {provider: {type: aescbc}}}", other}},
-		"resources and provider":           {old: []string{reconciled}, changes: []string{encrypted, secretbox}, want: []string{"Forbidden K.encryptionConfig: resources and provider cannot be changed at the same time"}},
-		"encryption after a change":        {old: []string{reconciled, encrypted, "S: {credentials: {encryptionAtRest: {resources: [configmaps]}}}"}, changes: []string{"K: {encryptionConfig: {resources: []}}"}},
+		"encryption": {old: []string{reconciled}, changes: []string{encrypted}},
+		"encryption by gardener-apiserver": {
+			old: []string{reconciled}, changes: []string{"G: {gardenerAPIServer: {encryptionConfig: {resources: [shoots.core.gardener.cloud]}}}"},
+		},
+		"the provider":             {old: []string{reconciled}, changes: []string{secretbox}},
+		"the provider spelled out": {changes: []string{"K: {encryptionConfig: {provider: {type: aescbc}}}", other}},
+		"resources and provider": {
+			old: []string{reconciled}, changes: []string{encrypted, secretbox},
+			want: []string{"Forbidden K.encryptionConfig: resources and provider cannot be changed at the same time"},
+		},
+		"encryption after a change": {
+			old:     []string{reconciled, encrypted, "S: {credentials: {encryptionAtRest: {resources: [configmaps]}}}"},
+			changes: []string{"K: {encryptionConfig: {resources: []}}"},
+		},
 		"encryption in another order": {
 			old:     []string{reconciled, "K: {encryptionConfig: {resources: [a, b]}}"},
 			changes: []string{"K: {encryptionConfig: {resources: [b, a]}}"},
@@ -169,7 +215,9 @@ func TestRulesForChanges(t *testing.T) {
 			old: []string{reconciled, "S: {credentials: {rotation: {etcdEncryptionKey: {phase: Preparing}}}}"}, changes: []string{encrypted},
 			want: []string{"Forbidden K.encryptionConfig.resources: resources cannot be changed " + rotating},
 		},
-		"encryption after a rotation": {old: []string{reconciled, "S: {credentials: {rotation: {etcdEncryptionKey: {phase: Completed}}}}"}, changes: []string{encrypted}},
+		"encryption after a rotation": {
+			old: []string{reconciled, "S: {credentials: {rotation: {etcdEncryptionKey: {phase: Completed}}}}"}, changes: []string{encrypted},
+		},
 		"another field during a rotation": {
 			old: []string{reconciled, encrypted, "S: {credentials: {rotation: {etcdEncryptionKey: {phase: Preparing}}}}"}, changes: []string{other},
 		},

@@ -21,10 +21,15 @@ func TestRulesForKubeAPIServer(t *testing.T) {
 		want    []string
 	}{
 		// OpenID Connect
-		"OpenID Connect":          {changes: []string{"K: {oidcConfig: {clientID: a, issuerURL: 'https://a', caBundle: " + certificate(t) + ", groupsClaim: a, signingAlgs: [RS256, none]}}"}},
+		"OpenID Connect": {
+			changes: []string{
+				"K: {oidcConfig: {clientID: a, issuerURL: 'https://a', caBundle: " + certificate(t) + ", groupsClaim: a, signingAlgs: [RS256, none]}}",
+			},
+		},
 		"an empty OpenID Connect": {changes: []string{"K: {oidcConfig: {}}"}},
 		"empty values of OpenID Connect": {
-			changes: []string{"K: {oidcConfig: {clientID: '', issuerURL: '', caBundle: '', groupsClaim: '', groupsPrefix: '', usernameClaim: '', usernamePrefix: '', signingAlgs: [HS256]}}"},
+			changes: []string{"K: {oidcConfig: {clientID: '', issuerURL: '', caBundle: '', groupsClaim: '', groupsPrefix: '', usernameClaim: '', " +
+				"usernamePrefix: '', signingAlgs: [HS256]}}"},
 			want: []string{
 				"Invalid K.oidcConfig.clientID: clientID must not be empty if it is set",
 				"Invalid K.oidcConfig.issuerURL: issuerURL must not be empty if it is set",
@@ -37,18 +42,35 @@ func TestRulesForKubeAPIServer(t *testing.T) {
 					`"RS384", "RS512", "none"`,
 			},
 		},
-		"OpenID Connect without client":     {changes: []string{"K: {oidcConfig: {issuerURL: 'https://a'}}"}, want: []string{"Invalid K.oidcConfig.clientID: clientID must be set if issuerURL is set"}},
-		"OpenID Connect without issuer":     {changes: []string{"K: {oidcConfig: {clientID: a}}"}, want: []string{"Invalid K.oidcConfig.issuerURL: issuerURL must be set if clientID is set"}},
-		"OpenID Connect without host":       {changes: []string{"K: {oidcConfig: {clientID: a, issuerURL: 'https:///a'}}"}, want: []string{"Invalid K.oidcConfig.issuerURL: must be a URL with a host"}},
-		"OpenID Connect with wrong URL":     {changes: []string{"K: {oidcConfig: {clientID: a, issuerURL: ':'}}"}, want: []string{"Invalid K.oidcConfig.issuerURL: must be a URL with a host"}},
-		"OpenID Connect without encryption": {changes: []string{"K: {oidcConfig: {clientID: a, issuerURL: 'http://a'}}"}, want: []string{"Invalid K.oidcConfig.issuerURL: must have the scheme https"}},
+		"OpenID Connect without client": {
+			changes: []string{"K: {oidcConfig: {issuerURL: 'https://a'}}"},
+			want:    []string{"Invalid K.oidcConfig.clientID: clientID must be set if issuerURL is set"},
+		},
+		"OpenID Connect without issuer": {
+			changes: []string{"K: {oidcConfig: {clientID: a}}"},
+			want:    []string{"Invalid K.oidcConfig.issuerURL: issuerURL must be set if clientID is set"},
+		},
+		"OpenID Connect without host": {
+			changes: []string{"K: {oidcConfig: {clientID: a, issuerURL: 'https:///a'}}"},
+			want:    []string{"Invalid K.oidcConfig.issuerURL: must be a URL with a host"},
+		},
+		"OpenID Connect with wrong URL": {
+			changes: []string{"K: {oidcConfig: {clientID: a, issuerURL: ':'}}"},
+			want:    []string{"Invalid K.oidcConfig.issuerURL: must be a URL with a host"},
+		},
+		"OpenID Connect without encryption": {
+			changes: []string{"K: {oidcConfig: {clientID: a, issuerURL: 'http://a'}}"},
+			want:    []string{"Invalid K.oidcConfig.issuerURL: must have the scheme https"},
+		},
 
 		// admission plugins
-		"admission plugins": {changes: []string{`K: {admissionPlugins: [{name: PodSecurity, config: {apiVersion: pod-security.admission.config.k8s.io/v1, kind: PodSecurityConfiguration,
+		"admission plugins": {changes: []string{`K: {admissionPlugins: [{name: PodSecurity,
+			config: {apiVersion: pod-security.admission.config.k8s.io/v1, kind: PodSecurityConfiguration,
 			defaults: {enforce: baseline, enforce-version: latest}, exemptions: {namespaces: [a]}}}, {name: AlwaysPullImages, disabled: true},
 			{name: ImagePolicyWebhook, kubeconfigSecretName: a}, {name: PodSecurityPolicy, disabled: true}]}`}},
 		"wrong names of admission plugins": {
-			changes: []string{"K: {admissionPlugins: [{name: ''}, {name: Foo}, {name: PodGroupProtection}, {name: SecurityContextDeny, disabled: true}, {name: PodSecurityPolicy}]}"},
+			changes: []string{"K: {admissionPlugins: [{name: ''}, {name: Foo}, {name: PodGroupProtection}, {name: SecurityContextDeny, " +
+				"disabled: true}, {name: PodSecurityPolicy}]}"},
 			want: []string{
 				"Required K.admissionPlugins[0].name: must provide a name",
 				`Invalid K.admissionPlugins[1].name: unknown admission plugin "Foo"`,
@@ -59,8 +81,10 @@ func TestRulesForKubeAPIServer(t *testing.T) {
 		},
 		"an admission plugin of a later version": {changes: []string{"version: 1.36.0", "K: {admissionPlugins: [{name: PodGroupProtection}]}"}},
 		"required admission plugins that are disabled": {
-			changes: []string{`K: {admissionPlugins: [{name: MutatingAdmissionWebhook, disabled: true}, {name: NamespaceLifecycle, disabled: true}, {name: NodeRestriction, disabled: true},
-				{name: PodSecurity, disabled: true}, {name: Priority, disabled: true}, {name: StorageObjectInUseProtection, disabled: true}, {name: ValidatingAdmissionWebhook, disabled: true},
+			changes: []string{`K: {admissionPlugins: [{name: MutatingAdmissionWebhook, disabled: true}, {name: NamespaceLifecycle, disabled: true},
+				{name: NodeRestriction, disabled: true},
+				{name: PodSecurity, disabled: true}, {name: Priority, disabled: true}, {name: StorageObjectInUseProtection, disabled: true},
+				{name: ValidatingAdmissionWebhook, disabled: true},
 				{name: NodeRestriction, disabled: false}]}`},
 			want: []string{
 				`Forbidden K.admissionPlugins[0]: admission plugin "MutatingAdmissionWebhook" cannot be disabled`,
@@ -73,8 +97,9 @@ func TestRulesForKubeAPIServer(t *testing.T) {
 			},
 		},
 		"kubeconfigs for admission plugins": {
-			changes: []string{`K: {admissionPlugins: [{name: ValidatingAdmissionWebhook, kubeconfigSecretName: a}, {name: MutatingAdmissionWebhook, kubeconfigSecretName: a}, {name: Priority, kubeconfigSecretName: a}]}`},
-			want:    []string{`Forbidden K.admissionPlugins[2].kubeconfigSecretName: admission plugin "Priority" does not read a kubeconfig`},
+			changes: []string{`K: {admissionPlugins: [{name: ValidatingAdmissionWebhook, kubeconfigSecretName: a}, ` +
+				`{name: MutatingAdmissionWebhook, kubeconfigSecretName: a}, {name: Priority, kubeconfigSecretName: a}]}`},
+			want: []string{`Forbidden K.admissionPlugins[2].kubeconfigSecretName: admission plugin "Priority" does not read a kubeconfig`},
 		},
 		"configurations for PodSecurity": {
 			changes: []string{`K: {admissionPlugins: [{name: PodSecurity, config: {apiVersion: v1, kind: PodSecurityConfiguration}},
@@ -82,17 +107,22 @@ func TestRulesForKubeAPIServer(t *testing.T) {
 				{name: PodSecurity, config: {apiVersion: pod-security.admission.config.k8s.io/v1beta1, kind: PodSecurityConfiguration, foo: bar}},
 				{name: PodSecurity, config: {apiVersion: pod-security.admission.config.k8s.io/v1alpha1, kind: PodSecurityConfiguration}}]}`},
 			want: []string{
-				"Invalid K.admissionPlugins[0].config: must be a PodSecurityConfiguration of pod-security.admission.config.k8s.io/v1, v1beta1 or v1alpha1",
-				"Invalid K.admissionPlugins[1].config: must be a PodSecurityConfiguration of pod-security.admission.config.k8s.io/v1, v1beta1 or v1alpha1",
+				"Invalid K.admissionPlugins[0].config: must be a PodSecurityConfiguration of pod-security.admission.config.k8s.io/v1, v1beta1 or " +
+					"v1alpha1",
+				"Invalid K.admissionPlugins[1].config: must be a PodSecurityConfiguration of pod-security.admission.config.k8s.io/v1, v1beta1 or " +
+					"v1alpha1",
 				`Invalid K.admissionPlugins[2].config: cannot decode a PodSecurityConfiguration: json: unknown field "foo"`,
 			},
 		},
 
 		// runtime configuration
-		"APIs": {changes: []string{`K: {runtimeConfig: {v1: true, api/v1: true, apps/v1: false, batch/v1/jobs: false, api/alpha: true, api/beta: false, api/all: true,
+		"APIs": {changes: []string{`K: {runtimeConfig: {v1: true, api/v1: true, apps/v1: false, batch/v1/jobs: false, api/alpha: true,
+			api/beta: false, api/all: true,
 			networking.k8s.io/v1beta1: false, discovery.k8s.io/v1: true, events.k8s.io/v1/events: true}}`}},
 		"wrong APIs": {
-			changes: []string{`K: {runtimeConfig: {foo: true, foo/v1: true, apps/v1/pods: true, resource.k8s.io/v1: true, Apps/v1: true, '': true}}`},
+			changes: []string{
+				`K: {runtimeConfig: {foo: true, foo/v1: true, apps/v1/pods: true, resource.k8s.io/v1: true, Apps/v1: true, '': true}}`,
+			},
 			want: []string{
 				`Invalid K.runtimeConfig[]: unknown API ""`,
 				`Invalid K.runtimeConfig[Apps/v1]: unknown API "Apps/v1"`,
@@ -103,28 +133,35 @@ func TestRulesForKubeAPIServer(t *testing.T) {
 			},
 		},
 		"required APIs that are disabled": {
-			changes: []string{`K: {runtimeConfig: {v1: false, v1/pods: false, api/v1: false, networking.k8s.io/v1: false, networking.k8s.io/v1/ingresses: false, rbac.authorization.k8s.io/v1: false,
-				discovery.k8s.io/v1/endpointslices: false, discovery.k8s.io/v1: false, events.k8s.io/v1/events: false, api/ga: false, api/all: false}}`},
+			changes: []string{`K: {runtimeConfig: {v1: false, v1/pods: false, api/v1: false, networking.k8s.io/v1: false,
+				networking.k8s.io/v1/ingresses: false, rbac.authorization.k8s.io/v1: false,
+				discovery.k8s.io/v1/endpointslices: false, discovery.k8s.io/v1: false, events.k8s.io/v1/events: false, api/ga: false,
+				api/all: false}}`},
 			want: []string{
 				`Forbidden K.runtimeConfig[api/all]: api "api/all" cannot be disabled for workerless clusters`,
 				`Forbidden K.runtimeConfig[api/ga]: api "api/ga" cannot be disabled for workerless clusters`,
 				`Forbidden K.runtimeConfig[api/v1]: api "api/v1" cannot be disabled for workerless clusters`,
 				`Forbidden K.runtimeConfig[discovery.k8s.io/v1]: api "discovery.k8s.io/v1" cannot be disabled for workerless clusters`,
-				`Forbidden K.runtimeConfig[discovery.k8s.io/v1/endpointslices]: api "discovery.k8s.io/v1/endpointslices" cannot be disabled for workerless clusters`,
+				`Forbidden K.runtimeConfig[discovery.k8s.io/v1/endpointslices]: api "discovery.k8s.io/v1/endpointslices" cannot be disabled for ` +
+					`workerless clusters`,
 				`Forbidden K.runtimeConfig[events.k8s.io/v1/events]: api "events.k8s.io/v1/events" cannot be disabled for workerless clusters`,
 				`Forbidden K.runtimeConfig[networking.k8s.io/v1]: api "networking.k8s.io/v1" cannot be disabled for workerless clusters`,
-				`Forbidden K.runtimeConfig[networking.k8s.io/v1/ingresses]: api "networking.k8s.io/v1/ingresses" cannot be disabled for workerless clusters`,
-				`Forbidden K.runtimeConfig[rbac.authorization.k8s.io/v1]: api "rbac.authorization.k8s.io/v1" cannot be disabled for workerless clusters`,
+				`Forbidden K.runtimeConfig[networking.k8s.io/v1/ingresses]: api "networking.k8s.io/v1/ingresses" cannot be disabled for workerless ` +
+					`clusters`,
+				`Forbidden K.runtimeConfig[rbac.authorization.k8s.io/v1]: api "rbac.authorization.k8s.io/v1" cannot be disabled for workerless ` +
+					`clusters`,
 				`Forbidden K.runtimeConfig[v1]: api "v1" cannot be disabled for workerless clusters`,
 				`Forbidden K.runtimeConfig[v1/pods]: api "v1/pods" cannot be disabled for workerless clusters`,
 			},
 		},
 
 		// durations and ServiceAccounts
-		"times at their limits": {changes: []string{"K: {eventTTL: 24h, defaultNotReadyTolerationSeconds: 0, defaultUnreachableTolerationSeconds: 0, serviceAccountConfig: {maxTokenExpiration: 720h}}"}},
-		"times of zero":         {changes: []string{"K: {eventTTL: 0s, serviceAccountConfig: {maxTokenExpiration: 0s}}"}},
+		"times at their limits": {changes: []string{"K: {eventTTL: 24h, defaultNotReadyTolerationSeconds: 0, " +
+			"defaultUnreachableTolerationSeconds: 0, serviceAccountConfig: {maxTokenExpiration: 720h}}"}},
+		"times of zero": {changes: []string{"K: {eventTTL: 0s, serviceAccountConfig: {maxTokenExpiration: 0s}}"}},
 		"negative times": {
-			changes: []string{"K: {eventTTL: -1s, defaultNotReadyTolerationSeconds: -1, defaultUnreachableTolerationSeconds: -1, serviceAccountConfig: {maxTokenExpiration: -1s}}"},
+			changes: []string{"K: {eventTTL: -1s, defaultNotReadyTolerationSeconds: -1, defaultUnreachableTolerationSeconds: -1, " +
+				"serviceAccountConfig: {maxTokenExpiration: -1s}}"},
 			want: []string{
 				"Invalid K.defaultNotReadyTolerationSeconds: must not be negative",
 				"Invalid K.defaultUnreachableTolerationSeconds: must not be negative",
@@ -141,7 +178,8 @@ func TestRulesForKubeAPIServer(t *testing.T) {
 		}},
 		"issuers": {changes: []string{"K: {serviceAccountConfig: {issuer: 'https://a/b', acceptedIssuers: ['https://c', 'https://d']}}"}},
 		"wrong issuers": {
-			changes: []string{"K: {serviceAccountConfig: {issuer: 'http://a', acceptedIssuers: ['https://', 'https://a?b', 'https://a#', 'https://u@a', 'http://a', 'https://c', 'https://c', ':']}}"},
+			changes: []string{"K: {serviceAccountConfig: {issuer: 'http://a', acceptedIssuers: ['https://', 'https://a?b', 'https://a#', " +
+				"'https://u@a', 'http://a', 'https://c', 'https://c', ':']}}"},
 			want: []string{
 				"Invalid K.serviceAccountConfig.issuer: " + noIssuer,
 				"Invalid K.serviceAccountConfig.acceptedIssuers[0]: " + noIssuer,
@@ -159,7 +197,9 @@ func TestRulesForKubeAPIServer(t *testing.T) {
 		}},
 
 		// fields that later versions do not have
-		"fields before version 1.35": {changes: []string{"version: 1.34.9", "K: {enableAnonymousAuthentication: true, watchCacheSizes: {default: 1}}"}},
+		"fields before version 1.35": {
+			changes: []string{"version: 1.34.9", "K: {enableAnonymousAuthentication: true, watchCacheSizes: {default: 1}}"},
+		},
 		"fields from version 1.35 on": {
 			changes: []string{"version: 1.35.0", "K: {enableAnonymousAuthentication: false, watchCacheSizes: {default: 1}}"},
 			want: []string{
@@ -183,7 +223,8 @@ func TestRulesForKubeAPIServer(t *testing.T) {
 			},
 		},
 		"kubeconfigs of authorizers": {
-			changes: []string{`K: {structuredAuthorization: {configMapName: a, kubeconfigs: [{authorizerName: '', secretName: ''}, {authorizerName: a, secretName: a}, {authorizerName: a, secretName: b}]}}`},
+			changes: []string{`K: {structuredAuthorization: {configMapName: a, kubeconfigs: [{authorizerName: '', secretName: ''}, ` +
+				`{authorizerName: a, secretName: a}, {authorizerName: a, secretName: b}]}}`},
 			want: []string{
 				"Required K.structuredAuthorization.kubeconfigs[0].authorizerName: must provide a name",
 				"Required K.structuredAuthorization.kubeconfigs[0].secretName: must provide a name",
@@ -191,7 +232,8 @@ func TestRulesForKubeAPIServer(t *testing.T) {
 			},
 		},
 		"structured authentication and authorization without their feature gates": {
-			changes: []string{`K: {structuredAuthentication: {configMapName: a}, structuredAuthorization: {configMapName: a, kubeconfigs: [{authorizerName: a, secretName: a}]},
+			changes: []string{`K: {structuredAuthentication: {configMapName: a}, structuredAuthorization: {configMapName: a,
+				kubeconfigs: [{authorizerName: a, secretName: a}]},
 				featureGates: {StructuredAuthenticationConfiguration: false, StructuredAuthorizationConfiguration: false}}`},
 			want: []string{
 				"Forbidden K.featureGates.StructuredAuthorizationConfiguration: cannot set feature gate to false, feature is locked to true",
@@ -201,12 +243,17 @@ func TestRulesForKubeAPIServer(t *testing.T) {
 		},
 
 		// other later fields
-		"TLS":                 {changes: []string{"K: {tlsMinVersion: VersionTLS11}"}, want: []string{`NotSupported K.tlsMinVersion: supported values: "VersionTLS12", "VersionTLS13"`}},
+		"TLS": {
+			changes: []string{"K: {tlsMinVersion: VersionTLS11}"},
+			want:    []string{`NotSupported K.tlsMinVersion: supported values: "VersionTLS12", "VersionTLS13"`},
+		},
 		"TLS 1.3, and bounds": {changes: []string{"K: {tlsMinVersion: VersionTLS13, autoscaling: {minAllowed: {cpu: 20m, memory: 200M}}}"}},
 		"low bounds": {changes: []string{"K: {autoscaling: {minAllowed: {cpu: 19m, memory: 199M}}}"}, want: []string{
 			"Invalid K.autoscaling.minAllowed[cpu]: must be at least 20m", "Invalid K.autoscaling.minAllowed[memory]: must be at least 200M",
 		}},
-		"patterns of domains": {changes: []string{"K: {sni: {domainPatterns: ['*.example.org', 'a.example.com', '*.com', 'example.com', '*.api.example.com']}}"}},
+		"patterns of domains": {
+			changes: []string{"K: {sni: {domainPatterns: ['*.example.org', 'a.example.com', '*.com', 'example.com', '*.api.example.com']}}"},
+		},
 		"patterns of domains that match": {changes: []string{"K: {sni: {domainPatterns: ['*.example.com', 'api.example.com']}}"}, want: []string{
 			`Invalid K.sni.domainPatterns[0]: must not match "api.example.com"`, `Invalid K.sni.domainPatterns[1]: must not match "api.example.com"`,
 		}},
@@ -223,7 +270,8 @@ func TestRulesForKubeAPIServer(t *testing.T) {
 			"K: {encryptionConfig: {provider: {type: aesgcm}}}", "G: {gardenerAPIServer: {encryptionConfig: {provider: {type: ''}}}}",
 		}},
 		"wrong encryption by kube-apiserver": {
-			changes: []string{"K: {encryptionConfig: {resources: [secrets, ConfigMaps, '*.apps', pods., apiserveripinfo, serviceipallocations, servicenodeportallocations, events.events.k8s.io, ingresses.extensions, aa, 'aa', ''], provider: {type: rot13}}}"},
+			changes: []string{"K: {encryptionConfig: {resources: [secrets, ConfigMaps, '*.apps', pods., apiserveripinfo, serviceipallocations, " +
+				"servicenodeportallocations, events.events.k8s.io, ingresses.extensions, aa, 'aa', ''], provider: {type: rot13}}}"},
 			want: []string{
 				"Invalid K.encryptionConfig.resources[0]: resource is always encrypted",
 				"Invalid K.encryptionConfig.resources[1]: must be lower case",
@@ -240,7 +288,8 @@ func TestRulesForKubeAPIServer(t *testing.T) {
 			},
 		},
 		"wrong encryption by gardener-apiserver": {
-			changes: []string{"G: {gardenerAPIServer: {encryptionConfig: {resources: [shootstates.core.gardener.cloud, configmaps, shoots.core.gardener.cloud.], provider: {type: secretbox}}}}"},
+			changes: []string{"G: {gardenerAPIServer: {encryptionConfig: {resources: [shootstates.core.gardener.cloud, configmaps, " +
+				"shoots.core.gardener.cloud.], provider: {type: secretbox}}}}"},
 			want: []string{
 				"Invalid G.gardenerAPIServer.encryptionConfig.resources[0]: resource is always encrypted",
 				"Invalid G.gardenerAPIServer.encryptionConfig.resources[1]: " + noGardenerGroup,
@@ -261,8 +310,8 @@ func TestRulesForKubeAPIServer(t *testing.T) {
 
 const (
 	noIssuer        = "must be an https URL with a host and without query, fragment and user"
-	noGardenerGroup = "must be a resource of one of the groups authentication.gardener.cloud, core.gardener.cloud, operations.gardener.cloud, " +
-		"security.gardener.cloud, seedmanagement.gardener.cloud"
+	noGardenerGroup = "must be a resource of one of the groups authentication.gardener.cloud, core.gardener.cloud, " +
+		"operations.gardener.cloud, security.gardener.cloud, seedmanagement.gardener.cloud"
 )
 
 // certificate returns a certificate in PEM as a string in YAML.

@@ -39,14 +39,19 @@ func TestOperations(t *testing.T) {
 		changes   []string
 		want      []string
 	}{
-		"none":                {operation: `""`},
-		"only separators":     {operation: `" ; "`},
-		"reconcile":           {operation: "reconcile"},
-		"unknown":             {operation: "foo", want: []string{supported}},
-		"retry":               {operation: "retry", want: []string{supported}},
-		"maintain":            {operation: "maintain", want: []string{supported}},
-		"several":             {operation: `"reconcile ; rotate-ca-start;rotate-observability-credentials"`},
-		"several, two faults": {operation: `"foo;rotate-ca-complete"`, want: []string{supported, "Forbidden A: cannot complete CA rotation if .status.credentials.rotation.certificateAuthorities.phase is not 'Prepared'"}},
+		"none":            {operation: `""`},
+		"only separators": {operation: `" ; "`},
+		"reconcile":       {operation: "reconcile"},
+		"unknown":         {operation: "foo", want: []string{supported}},
+		"retry":           {operation: "retry", want: []string{supported}},
+		"maintain":        {operation: "maintain", want: []string{supported}},
+		"several":         {operation: `"reconcile ; rotate-ca-start;rotate-observability-credentials"`},
+		"several, two faults": {
+			operation: `"foo;rotate-ca-complete"`,
+			want: []string{
+				supported, "Forbidden A: cannot complete CA rotation if .status.credentials.rotation.certificateAuthorities.phase is not 'Prepared'",
+			},
+		},
 		"rotation of observability while others go on": {operation: "rotate-observability-credentials", changes: []string{preparing}},
 
 		"all credentials for the first time": {operation: "rotate-credentials-start"},
@@ -73,13 +78,17 @@ func TestOperations(t *testing.T) {
 		"the key for etcd in one step": {operation: "rotate-etcd-encryption-key", changes: []string{"version: 1.34.0"}},
 		"the key for etcd in one step while it is prepared": {
 			operation: "rotate-etcd-encryption-key", changes: []string{prepared},
-			want: []string{"Forbidden A: cannot start ETCD encryption key rotation if .status.credentials.rotation.etcdEncryptionKey.phase is not 'Completed'"},
+			want: []string{
+				"Forbidden A: cannot start ETCD encryption key rotation if .status.credentials.rotation.etcdEncryptionKey.phase is not 'Completed'",
+			},
 		},
 		"the key for etcd in two steps from 1.34 on": {
 			operation: `"rotate-etcd-encryption-key-start;rotate-etcd-encryption-key-complete"`, changes: []string{"version: 1.34.0"},
 			want: []string{
-				`Forbidden A: operation "rotate-etcd-encryption-key-start" is not supported for Kubernetes 1.34 and later, use "rotate-etcd-encryption-key"`,
-				`Forbidden A: operation "rotate-etcd-encryption-key-complete" is not supported for Kubernetes 1.34 and later, use "rotate-etcd-encryption-key"`,
+				`Forbidden A: operation "rotate-etcd-encryption-key-start" is not supported for Kubernetes 1.34 and later, use ` +
+					`"rotate-etcd-encryption-key"`,
+				`Forbidden A: operation "rotate-etcd-encryption-key-complete" is not supported for Kubernetes 1.34 and later, use ` +
+					`"rotate-etcd-encryption-key"`,
 				"Forbidden A: cannot complete ETCD encryption key rotation if .status.credentials.rotation.etcdEncryptionKey.phase is not 'Prepared'",
 			},
 		},

@@ -36,9 +36,12 @@ var rules = map[string]struct {
 	"an ingress domain of the wrong type": {changes: []string{"R: {ingress: {domains: [5]}}"}, want: []string{
 		"Invalid R.ingress.domains[0].name: " + noSubdomain,
 	}},
-	"an ingress domain twice": {changes: []string{"R: {ingress: {domains: [a.example.com, {name: a.example.com, provider: p}]}}"}, want: []string{
-		"Duplicate R.ingress.domains[1].name: ",
-	}},
+	"an ingress domain twice": {
+		changes: []string{"R: {ingress: {domains: [a.example.com, {name: a.example.com, provider: p}]}}"},
+		want: []string{
+			"Duplicate R.ingress.domains[1].name: ",
+		},
+	},
 	"no domain of the virtual cluster": {
 		changes: []string{"V: {dns: {domains: null}}"},
 		want:    []string{"Required V.dns.domains: must provide at least one domain"},
@@ -58,17 +61,23 @@ var rules = map[string]struct {
 		"Required R.networking.services: must provide at least one network",
 		"Required V.networking.services: must provide at least one network",
 	}},
-	"networks that are none": {changes: []string{"R: {networking: {nodes: [a], pods: [10.2.0.0/16, 5], services: 10.3.0.0, blockCIDRs: [x]}}"}, want: []string{
-		`Invalid R.networking.nodes[0]: cannot parse node network cidr of runtime cluster: netip.ParsePrefix("a"): no '/'`,
-		`Invalid R.networking.pods[1]: cannot parse pod network cidr of runtime cluster: netip.ParsePrefix("malformed: 5"): no '/'`,
-		`Invalid R.networking.services[0]: cannot parse service network cidr of runtime cluster: netip.ParsePrefix("10.3.0.0"): no '/'`,
-		`Invalid R.networking.blockCIDRs[0]: cannot parse network cidr: netip.ParsePrefix("x"): no '/'`,
-	}},
-	"networks that intersect": {changes: []string{"R: {networking: {nodes: [10.0.0.0/8], pods: [2001:db8::/32, 10.2.0.0/16], services: [10.2.128.0/17]}}"}, want: []string{
-		"Invalid R.networking.services: pod network of runtime cluster intersects with service network of runtime cluster",
-		"Invalid R.networking.nodes: node network of runtime cluster intersects with pod network of runtime cluster",
-		"Invalid R.networking.nodes: node network of runtime cluster intersects with service network of runtime cluster",
-	}},
+	"networks that are none": {
+		changes: []string{"R: {networking: {nodes: [a], pods: [10.2.0.0/16, 5], services: 10.3.0.0, blockCIDRs: [x]}}"},
+		want: []string{
+			`Invalid R.networking.nodes[0]: cannot parse node network cidr of runtime cluster: netip.ParsePrefix("a"): no '/'`,
+			`Invalid R.networking.pods[1]: cannot parse pod network cidr of runtime cluster: netip.ParsePrefix("malformed: 5"): no '/'`,
+			`Invalid R.networking.services[0]: cannot parse service network cidr of runtime cluster: netip.ParsePrefix("10.3.0.0"): no '/'`,
+			`Invalid R.networking.blockCIDRs[0]: cannot parse network cidr: netip.ParsePrefix("x"): no '/'`,
+		},
+	},
+	"networks that intersect": {
+		changes: []string{"R: {networking: {nodes: [10.0.0.0/8], pods: [2001:db8::/32, 10.2.0.0/16], services: [10.2.128.0/17]}}"},
+		want: []string{
+			"Invalid R.networking.services: pod network of runtime cluster intersects with service network of runtime cluster",
+			"Invalid R.networking.nodes: node network of runtime cluster intersects with pod network of runtime cluster",
+			"Invalid R.networking.nodes: node network of runtime cluster intersects with service network of runtime cluster",
+		},
+	},
 	"both IP families": {changes: []string{"R: {networking: {ipFamilies: [IPv6, IPv4]}}"}},
 	"IP families": {changes: []string{"R: {networking: {ipFamilies: [IPv4, IPv5, IPv4]}}"}, want: []string{
 		`NotSupported R.networking.ipFamilies[1]: supported values: "IPv4", "IPv6"`,
@@ -84,10 +93,13 @@ var rules = map[string]struct {
 	"virtual networks of one family": {changes: []string{"V: {networking: {services: [100.64.0.0/13, 100.96.0.0/13]}}"}, want: []string{
 		"Invalid V.networking.services[1]: networks must be of different IP families",
 	}},
-	"three virtual networks": {changes: []string{"V: {networking: {services: [100.64.0.0/13, 2001:db8:4::/112, 2001:db8:5::/112]}}"}, want: []string{
-		"TooMany V.networking.services: must have at most 2 items",
-		"Invalid V.networking.services[2]: networks must be of different IP families",
-	}},
+	"three virtual networks": {
+		changes: []string{"V: {networking: {services: [100.64.0.0/13, 2001:db8:4::/112, 2001:db8:5::/112]}}"},
+		want: []string{
+			"TooMany V.networking.services: must have at most 2 items",
+			"Invalid V.networking.services[2]: networks must be of different IP families",
+		},
+	},
 	"a virtual network that intersects": {changes: []string{"V: {networking: {services: [10.0.0.0/8]}}"}, want: []string{
 		"Invalid V.networking.services[0]: pod network of runtime cluster intersects with service network of virtual cluster",
 		"Invalid V.networking.services[0]: service network of runtime cluster intersects with service network of virtual cluster",
@@ -95,12 +107,17 @@ var rules = map[string]struct {
 	}},
 
 	// settings of the runtime cluster
-	"an unknown external traffic policy": {changes: []string{"R: {settings: {loadBalancerServices: {externalTrafficPolicy: Near}}}"}, want: []string{
-		`NotSupported R.settings.loadBalancerServices.externalTrafficPolicy: supported values: "Cluster", "Local"`,
-	}},
+	"an unknown external traffic policy": {
+		changes: []string{"R: {settings: {loadBalancerServices: {externalTrafficPolicy: Near}}}"},
+		want: []string{
+			`NotSupported R.settings.loadBalancerServices.externalTrafficPolicy: supported values: "Cluster", "Local"`,
+		},
+	},
 	"an external traffic policy": {changes: []string{"R: {settings: {loadBalancerServices: {externalTrafficPolicy: Local}}}"}},
 	"settings of the vertical pod autoscaler": {
-		changes: []string{"R: {settings: {verticalPodAutoscaler: {featureGates: {InPlace: true, InPlaceOrRecreate: true}, maxAllowed: {cpu: 8, memory: 0}}}}"},
+		changes: []string{
+			"R: {settings: {verticalPodAutoscaler: {featureGates: {InPlace: true, InPlaceOrRecreate: true}, maxAllowed: {cpu: 8, memory: 0}}}}",
+		},
 	},
 	"wrong settings of the vertical pod autoscaler": {
 		changes: []string{"R: {settings: {verticalPodAutoscaler: {featureGates: {HVPA: true}, maxAllowed: {cpu: -1, memory: -1, disk: 1}}}}"},
@@ -123,20 +140,33 @@ var rules = map[string]struct {
 				"high-availability is enabled",
 		},
 	},
-	"topology-aware routing that is off": {changes: []string{"R: {provider: {zones: null}, settings: {topologyAwareRouting: {enabled: false}}}"}},
+	"topology-aware routing that is off": {
+		changes: []string{"R: {provider: {zones: null}, settings: {topologyAwareRouting: {enabled: false}}}"},
+	},
 
 	// etcd
-	"bounds of etcd": {changes: []string{"V: {etcd: {main: {autoscaling: {minAllowed: {memory: 300M}}}, events: {autoscaling: {minAllowed: {cpu: 1m, memory: 60M}}}}}"}},
-	"wrong bounds of etcd": {changes: []string{"V: {etcd: {main: {autoscaling: {minAllowed: {memory: 299M, disk: 1}}}, events: {autoscaling: {minAllowed: {cpu: -1, memory: 59M}}}}}"}, want: []string{
-		`NotSupported V.etcd.main.autoscaling.minAllowed[disk]: supported values: "cpu", "memory"`,
-		"Invalid V.etcd.main.autoscaling.minAllowed[memory]: must be at least 300M",
-		"Invalid V.etcd.events.autoscaling.minAllowed[cpu]: value must not be negative",
-		"Invalid V.etcd.events.autoscaling.minAllowed[memory]: must be at least 60M",
-	}},
-	"empty bounds": {changes: []string{"V: {etcd: {main: {autoscaling: {minAllowed: {}}}}}", "K: {autoscaling: {minAllowed: {}}}"}, want: []string{
-		"Required V.etcd.main.autoscaling.minAllowed: must provide cpu or memory",
-		"Required K.autoscaling.minAllowed: must provide cpu or memory",
-	}},
+	"bounds of etcd": {
+		changes: []string{
+			"V: {etcd: {main: {autoscaling: {minAllowed: {memory: 300M}}}, events: {autoscaling: {minAllowed: {cpu: 1m, memory: 60M}}}}}",
+		},
+	},
+	"wrong bounds of etcd": {
+		changes: []string{"V: {etcd: {main: {autoscaling: {minAllowed: {memory: 299M, disk: 1}}}, " +
+			"events: {autoscaling: {minAllowed: {cpu: -1, memory: 59M}}}}}"},
+		want: []string{
+			`NotSupported V.etcd.main.autoscaling.minAllowed[disk]: supported values: "cpu", "memory"`,
+			"Invalid V.etcd.main.autoscaling.minAllowed[memory]: must be at least 300M",
+			"Invalid V.etcd.events.autoscaling.minAllowed[cpu]: value must not be negative",
+			"Invalid V.etcd.events.autoscaling.minAllowed[memory]: must be at least 60M",
+		},
+	},
+	"empty bounds": {
+		changes: []string{"V: {etcd: {main: {autoscaling: {minAllowed: {}}}}}", "K: {autoscaling: {minAllowed: {}}}"},
+		want: []string{
+			"Required V.etcd.main.autoscaling.minAllowed: must provide cpu or memory",
+			"Required K.autoscaling.minAllowed: must provide cpu or memory",
+		},
+	},
 
 	// Kubernetes
 	"the lowest version":      {changes: []string{"version: 1.32.0"}},
@@ -146,7 +176,8 @@ var rules = map[string]struct {
 	"a version that is none":  {changes: []string{"version: latest"}, want: []string{unsupported}},
 	"a version without patch": {changes: []string{"version: '1.36'"}},
 	"settings of kube-controller-manager for nodes": {
-		changes: []string{"V: {kubernetes: {kubeControllerManager: {nodeCIDRMaskSize: 1, horizontalPodAutoscaler: {}, podEvictionTimeout: 1s, nodeMonitorGracePeriod: 1s}}}"},
+		changes: []string{"V: {kubernetes: {kubeControllerManager: {nodeCIDRMaskSize: 1, horizontalPodAutoscaler: {}, podEvictionTimeout: 1s, " +
+			"nodeMonitorGracePeriod: 1s}}}"},
 		want: []string{
 			"Forbidden V.kubernetes.kubeControllerManager.nodeCIDRMaskSize: this field should not be set for workerless Shoot clusters",
 			"Forbidden V.kubernetes.kubeControllerManager.horizontalPodAutoscaler: this field should not be set for workerless Shoot clusters",
@@ -159,7 +190,8 @@ var rules = map[string]struct {
 		want:    []string{"Invalid V.kubernetes.kubeControllerManager.featureGates.HVPA: unknown feature gate HVPA"},
 	},
 	"feature gates of kube-apiserver": {
-		changes: []string{"K: {featureGates: {AllAlpha: true, StructuredAuthorizationConfiguration: true, ComponentSLIs: false, CustomCPUCFSQuotaPeriod: true, Foo: true}}"},
+		changes: []string{"K: {featureGates: {AllAlpha: true, StructuredAuthorizationConfiguration: true, ComponentSLIs: false, " +
+			"CustomCPUCFSQuotaPeriod: true, Foo: true}}"},
 		want: []string{
 			"Forbidden K.featureGates.ComponentSLIs: cannot set feature gate to false, feature is locked to true",
 			"Forbidden K.featureGates.CustomCPUCFSQuotaPeriod: not supported in Kubernetes version 1.33.1",
@@ -173,10 +205,13 @@ var rules = map[string]struct {
 
 	// Gardener
 	"feature gates of Gardener": {
-		changes: []string{"G: {gardenerAPIServer: {featureGates: {InPlaceNodeUpdates: true, HVPA: true}}, gardenerControllerManager: {featureGates: {DisableNginxIngressInShoot: true}}, gardenerScheduler: {featureGates: {HVPA: false}}}"},
+		changes: []string{"G: {gardenerAPIServer: {featureGates: {InPlaceNodeUpdates: true, HVPA: true}}, " +
+			"gardenerControllerManager: {featureGates: {DisableNginxIngressInShoot: true}}, gardenerScheduler: {featureGates: {HVPA: false}}}"},
 	},
 	"wrong feature gates of Gardener": {
-		changes: []string{"G: {gardenerAPIServer: {featureGates: {APIServerTracing: false, WorkerlessShoots: true}}, gardenerControllerManager: {featureGates: {InPlaceNodeUpdates: true}}, gardenerScheduler: {featureGates: {DisableNginxIngressInShoot: true}}}"},
+		changes: []string{"G: {gardenerAPIServer: {featureGates: {APIServerTracing: false, WorkerlessShoots: true}}, " +
+			"gardenerControllerManager: {featureGates: {InPlaceNodeUpdates: true}}, " +
+			"gardenerScheduler: {featureGates: {DisableNginxIngressInShoot: true}}}"},
 		want: []string{
 			"Forbidden G.gardenerAPIServer.featureGates.APIServerTracing: cannot set feature gate to false, feature is locked to true",
 			"Forbidden G.gardenerAPIServer.featureGates.WorkerlessShoots: not supported by Gardener",
@@ -184,11 +219,16 @@ var rules = map[string]struct {
 			"Forbidden G.gardenerScheduler.featureGates.DisableNginxIngressInShoot: not supported by Gardener",
 		},
 	},
-	"admission plugins of Gardener": {changes: []string{"G: {gardenerAPIServer: {admissionPlugins: [{name: ShootMutator}, {name: Bastion, disabled: true}]}}"}},
-	"unknown admission plugins of Gardener": {changes: []string{"G: {gardenerAPIServer: {admissionPlugins: [{name: Foo}, {name: ProjectValidator}]}}"}, want: []string{
-		"NotSupported G.gardenerAPIServer.admissionPlugins[0].name: " + plugins,
-		"NotSupported G.gardenerAPIServer.admissionPlugins[1].name: " + plugins,
-	}},
+	"admission plugins of Gardener": {
+		changes: []string{"G: {gardenerAPIServer: {admissionPlugins: [{name: ShootMutator}, {name: Bastion, disabled: true}]}}"},
+	},
+	"unknown admission plugins of Gardener": {
+		changes: []string{"G: {gardenerAPIServer: {admissionPlugins: [{name: Foo}, {name: ProjectValidator}]}}"},
+		want: []string{
+			"NotSupported G.gardenerAPIServer.admissionPlugins[0].name: " + plugins,
+			"NotSupported G.gardenerAPIServer.admissionPlugins[1].name: " + plugins,
+		},
+	},
 	"an admission plugin of Gardener without name ends the validation of gardener-apiserver": {
 		changes: []string{"G: {gardenerAPIServer: {admissionPlugins: [{name: ''}, {name: Foo}], logging: {verbosity: -1}}}"},
 		want:    []string{"Required G.gardenerAPIServer.admissionPlugins[0].name: must provide a name"},
@@ -223,17 +263,21 @@ var rules = map[string]struct {
 			"Invalid K.requests.maxMutatingInflight: cannot set higher than 2500",
 		},
 	},
-	"negative requests": {changes: []string{"K: {requests: {maxNonMutatingInflight: -1, maxMutatingInflight: -1}}", "G: {gardenerAPIServer: {goAwayChance: -0.1}}"}, want: []string{
-		"Invalid G.gardenerAPIServer.goAwayChance: must be between 0 and 0.02",
-		"Invalid K.requests.maxNonMutatingInflight: must not be negative",
-		"Invalid K.requests.maxMutatingInflight: must not be negative",
-	}},
+	"negative requests": {
+		changes: []string{"K: {requests: {maxNonMutatingInflight: -1, maxMutatingInflight: -1}}", "G: {gardenerAPIServer: {goAwayChance: -0.1}}"},
+		want: []string{
+			"Invalid G.gardenerAPIServer.goAwayChance: must be between 0 and 0.02",
+			"Invalid K.requests.maxNonMutatingInflight: must not be negative",
+			"Invalid K.requests.maxMutatingInflight: must not be negative",
+		},
+	},
 	"audit without policy": {changes: []string{"K: {auditConfig: {auditPolicy: {}}}", "G: {gardenerAPIServer: {auditConfig: {}}}"}},
 
 	// resource admission
 	"resource admission": {changes: []string{`G: {gardenerAdmissionController: {resourceAdmissionConfiguration: {operationMode: log,
 		unrestrictedSubjects: [{kind: User, name: a, apiGroup: rbac.authorization.k8s.io}, {kind: ServiceAccount, name: a, namespace: b}],
-		limits: [{apiGroups: [''], apiVersions: [v1], resources: [secrets], size: 0}, {apiGroups: [a], apiVersions: [v1], resources: [b], count: 0}]}}}`}},
+		limits: [{apiGroups: [''], apiVersions: [v1], resources: [secrets], size: 0},
+		{apiGroups: [a], apiVersions: [v1], resources: [b], count: 0}]}}}`}},
 	"wrong resource admission": {
 		changes: []string{`G: {gardenerAdmissionController: {resourceAdmissionConfiguration: {operationMode: foo,
 			unrestrictedSubjects: [{kind: Robot, name: a}, {kind: ServiceAccount, name: '', apiGroup: rbac.authorization.k8s.io},
@@ -262,8 +306,10 @@ var rules = map[string]struct {
 	},
 	"selectors of quotas": {
 		changes: []string{`G: {gardenerControllerManager: {defaultProjectQuotas: [{config: {}}, {config: {}, projectSelector: {matchExpressions:
-			[{key: a, operator: In, values: ['not a label value']}]}}, {config: {}, projectSelector: {matchExpressions: [{key: a, operator: Near}]}}]}}`},
-		want: []string{"Invalid G.gardenerControllerManager.defaultProjectQuotas[2].projectSelector.matchExpressions[0].operator: not a valid selector operator"},
+			[{key: a, operator: In, values: ['not a label value']}]}}, {config: {}, projectSelector: {
+			matchExpressions: [{key: a, operator: Near}]}}]}}`},
+		want: []string{"Invalid G.gardenerControllerManager.defaultProjectQuotas[2].projectSelector.matchExpressions[0].operator: " +
+			"not a valid selector operator"},
 	},
 	"namespaces for the resource manager": {
 		changes: []string{"G: {gardenerResourceManager: {additionalTargetNamespaces: [a, a.b]}}"},
@@ -272,8 +318,8 @@ var rules = map[string]struct {
 }
 
 const (
-	noSubdomain = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with " +
-		"an alphanumeric character (e.g. 'example.com', regex used for validation is " +
+	noSubdomain = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end " +
+		"with an alphanumeric character (e.g. 'example.com', regex used for validation is " +
 		`'[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')`
 	unsupported = `NotSupported V.kubernetes.version: supported values: "1.32", "1.33", "1.34", "1.35", "1.36"`
 	admission   = "G.gardenerAdmissionController.resourceAdmissionConfiguration"
@@ -286,7 +332,8 @@ const (
 		`"ValidatingAdmissionPolicy", "ValidatingAdmissionWebhook"`
 	atLimits = `{auditConfig: {auditPolicy: {configMapRef: {name: a}}}, watchCacheSizes: {default: 0, resources: [{resource: a, size: 0}]},
 		logging: {verbosity: 0, httpAccessVerbosity: 0}, requests: {maxNonMutatingInflight: 5000, maxMutatingInflight: 2500}}`
-	beyondLimits = `{auditConfig: {auditPolicy: {configMapRef: {name: ''}}}, watchCacheSizes: {default: -1, resources: [{resource: '', size: -1}]},
+	beyondLimits = `{auditConfig: {auditPolicy: {configMapRef: {name: ''}}}, watchCacheSizes: {default: -1,
+		resources: [{resource: '', size: -1}]},
 		logging: {verbosity: -1, httpAccessVerbosity: -1}, requests: {maxNonMutatingInflight: 5001, maxMutatingInflight: 2501}}`
 )
 

@@ -61,11 +61,18 @@ func TestWarnings(t *testing.T) {
 		changes []string
 		want    []string
 	}{
-		"a Garden without deprecated fields": {changes: []string{"K: {enableAnonymousAuthentication: false, eventTTL: 24h, watchCacheSizes: {resources: []}}", "R: {settings: {verticalPodAutoscaler: {featureGates: {InPlace: true}}}}"}},
+		"a Garden without deprecated fields": {
+			changes: []string{
+				"K: {enableAnonymousAuthentication: false, eventTTL: 24h, watchCacheSizes: {resources: []}}",
+				"R: {settings: {verticalPodAutoscaler: {featureGates: {InPlace: true}}}}",
+			},
+		},
 		"all deprecated fields": {
 			changes: []string{
-				"R: {certManagement: {}, ingress: {domain: ingress.example.com}, settings: {verticalPodAutoscaler: {featureGates: {InPlaceOrRecreate: true}}}}",
-				"G: {gardenerAPIServer: {featureGates: {HVPA: true, WorkerlessShoots: true, InPlaceNodeUpdates: true}, admissionPlugins: [{name: Bastion}, {name: ProjectValidator}]}}",
+				"R: {certManagement: {}, ingress: {domain: ingress.example.com}, " +
+					"settings: {verticalPodAutoscaler: {featureGates: {InPlaceOrRecreate: true}}}}",
+				"G: {gardenerAPIServer: {featureGates: {HVPA: true, WorkerlessShoots: true, InPlaceNodeUpdates: true}, " +
+					"admissionPlugins: [{name: Bastion}, {name: ProjectValidator}]}}",
 				"G: {gardenerControllerManager: {featureGates: {HVPA: false}}, gardenerScheduler: {featureGates: {HVPA: false}}}",
 				"K: {enableAnonymousAuthentication: true, eventTTL: 25h, watchCacheSizes: {default: 1}}",
 			},
@@ -85,22 +92,26 @@ func TestWarnings(t *testing.T) {
 			},
 		},
 		"OpenID Connect": {
-			changes: []string{"K: {oidcConfig: {clientID: c, issuerURL: 'https://i', caBundle: x, groupsClaim: g, groupsPrefix: 'p:', requiredClaims: {b: '2', a: '1'}, usernameClaim: email}}"},
+			changes: []string{"K: {oidcConfig: {clientID: c, issuerURL: 'https://i', caBundle: x, groupsClaim: g, groupsPrefix: 'p:', " +
+				"requiredClaims: {b: '2', a: '1'}, usernameClaim: email}}"},
 			want: []string{"spec.virtualCluster.kubernetes.kubeAPIServer.oidcConfig is deprecated, use structuredAuthentication with " +
-				`{"apiVersion":"apiserver.config.k8s.io/v1beta1","kind":"AuthenticationConfiguration","jwt":[{"issuer":{"url":"https://i","audiences":["c"],` +
+				`{"apiVersion":"apiserver.config.k8s.io/v1beta1","kind":"AuthenticationConfiguration",` +
+				`"jwt":[{"issuer":{"url":"https://i","audiences":["c"],` +
 				certificateAuthority + `},"claimMappings":{"username":{"claim":"email","prefix":""},"groups":{"claim":"g","prefix":"p:"}},` +
 				`"claimValidationRules":[{"claim":"a","requiredValue":"1"},{"claim":"b","requiredValue":"2"}]}]}`},
 		},
 		"OpenID Connect with defaults": {
 			changes: []string{"K: {oidcConfig: {clientID: c, issuerURL: 'https://i'}}"},
 			want: []string{"spec.virtualCluster.kubernetes.kubeAPIServer.oidcConfig is deprecated, use structuredAuthentication with " +
-				`{"apiVersion":"apiserver.config.k8s.io/v1beta1","kind":"AuthenticationConfiguration","jwt":[{"issuer":{"url":"https://i","audiences":["c"]},` +
+				`{"apiVersion":"apiserver.config.k8s.io/v1beta1","kind":"AuthenticationConfiguration",` +
+				`"jwt":[{"issuer":{"url":"https://i","audiences":["c"]},` +
 				`"claimMappings":{"username":{"claim":"sub","prefix":"https://i#"}}}]}`},
 		},
 		"OpenID Connect without prefix": {
 			changes: []string{"K: {oidcConfig: {clientID: c, issuerURL: 'https://i', usernamePrefix: '-'}}"},
 			want: []string{"spec.virtualCluster.kubernetes.kubeAPIServer.oidcConfig is deprecated, use structuredAuthentication with " +
-				`{"apiVersion":"apiserver.config.k8s.io/v1beta1","kind":"AuthenticationConfiguration","jwt":[{"issuer":{"url":"https://i","audiences":["c"]},` +
+				`{"apiVersion":"apiserver.config.k8s.io/v1beta1","kind":"AuthenticationConfiguration",` +
+				`"jwt":[{"issuer":{"url":"https://i","audiences":["c"]},` +
 				`"claimMappings":{"username":{"claim":"sub","prefix":""}}}]}`},
 		},
 	} {

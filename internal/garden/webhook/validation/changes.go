@@ -73,26 +73,27 @@ func bucketOf(backup *operatorv1alpha1.Backup) string {
 
 // storageClassChanges judges the StorageClasses of etcds, which etcd-druid cannot change.
 func storageClassChanges(path *field.Path, updated, old *operatorv1alpha1.ETCD) field.ErrorList {
-	var found field.ErrorList
-	now, before := storageClasses(updated), storageClasses(old)
-	for _, role := range []string{"main", "events"} {
-		if !ptr.Equal(now[role], before[role]) {
-			found = append(found, field.Invalid(path.Child(role, "storage", "className"), ptr.Deref(now[role], ""), immutable))
-		}
-	}
-	return found
+	main, events := storageClasses(updated)
+	oldMain, oldEvents := storageClasses(old)
+	return append(storageClassChange(path.Child("main"), main, oldMain), storageClassChange(path.Child("events"), events, oldEvents)...)
 }
 
-// storageClasses returns those that a Garden names, by the roles of etcds.
-func storageClasses(settings *operatorv1alpha1.ETCD) map[string]*string {
-	classes := map[string]*string{}
+func storageClassChange(path *field.Path, updated, old *string) field.ErrorList {
+	if ptr.Equal(updated, old) {
+		return nil
+	}
+	return field.ErrorList{field.Invalid(path.Child("storage", "className"), ptr.Deref(updated, ""), immutable)}
+}
+
+// storageClasses returns those that a Garden names.
+func storageClasses(settings *operatorv1alpha1.ETCD) (main, events *string) {
 	if settings != nil && settings.Main != nil && settings.Main.Storage != nil {
-		classes["main"] = settings.Main.Storage.ClassName
+		main = settings.Main.Storage.ClassName
 	}
 	if settings != nil && settings.Events != nil && settings.Events.Storage != nil {
-		classes["events"] = settings.Events.Storage.ClassName
+		events = settings.Events.Storage.ClassName
 	}
-	return classes
+	return main, events
 }
 
 func versionChange(path *field.Path, updated, old string) field.ErrorList {

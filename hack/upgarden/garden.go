@@ -10,11 +10,11 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
+	"github.com/espalier-dev/espalier/test/local"
 	"github.com/espalier-dev/espalier/test/local/node"
 )
 
@@ -53,11 +53,11 @@ func (u up) awaitGarden(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("create client: %w", err)
 	}
-	shown, last := map[string]string{}, errors.New("the operator has not begun")
-	err = wait.PollUntilContextTimeout(ctx, time.Second, patience, true, func(ctx context.Context) (bool, error) {
+	shown := map[string]string{}
+	return local.Await(ctx, patience, "Garden "+gardenName+" to be reconciled", func(ctx context.Context) error {
 		found := &operatorv1alpha1.Garden{}
-		if last = c.Get(ctx, client.ObjectKey{Name: gardenName}, found); last != nil {
-			return false, nil //nolint:nilerr // it is tried again, and reported at the end
+		if err := c.Get(ctx, client.ObjectKey{Name: gardenName}, found); err != nil {
+			return err
 		}
 		for _, task := range found.Status.Tasks {
 			if line := describe(task); task.State != operatorv1alpha1.TaskPending && shown[task.Name] != line {
@@ -66,16 +66,14 @@ func (u up) awaitGarden(ctx context.Context) error {
 			}
 		}
 		operation := found.Status.LastOperation
-		if operation == nil || found.Annotations["gardener.cloud/operation"] != "" {
-			return false, nil
+		switch {
+		case operation == nil || found.Annotations["gardener.cloud/operation"] != "":
+			return errors.New("the operator has not begun")
+		case operation.State == operatorv1alpha1.LastOperationSucceeded && found.Status.ObservedGeneration == found.Generation:
+			return nil
 		}
-		last = fmt.Errorf("%s: %s", operation.State, operation.Description)
-		return operation.State == operatorv1alpha1.LastOperationSucceeded && found.Status.ObservedGeneration == found.Generation, nil
+		return fmt.Errorf("%s: %s", operation.State, operation.Description)
 	})
-	if err != nil {
-		return fmt.Errorf("wait for Garden %s to be reconciled: %w: %w", gardenName, err, last)
-	}
-	return nil
 }
 
 func describe(task operatorv1alpha1.Task) string {

@@ -103,7 +103,7 @@ func TestDocumentedCommandsGrantRights(t *testing.T) {
 		"identity":          {"token-controllers.md", "token-controllers", "get namespaces/kube-system -n kube-system"},
 	} {
 		t.Run(tc.page+" "+name, func(t *testing.T) {
-			folder, user := t.TempDir(), "nobody"
+			folder, user := t.TempDir(), "no-account"
 			NewWithT(t).Expect(os.Symlink(filepath.Join(root(t), "deploy"), filepath.Join(folder, "deploy"))).To(Succeed())
 			// Other tests bind roles to the ServiceAccounts of the binaries, so the commands are for one of this case alone.
 			commands := strings.ReplaceAll(commandsOf(t, tc.page, name), "espalier-system:espalier-", "espalier-system:"+name+"-")

@@ -50,7 +50,7 @@ func TestDial(t *testing.T) {
 	free, release, err := local.FreePort()
 	NewWithT(t).Expect(err).NotTo(HaveOccurred())
 	t.Cleanup(release)
-	nobody := net.JoinHostPort("127.0.0.1", strconv.Itoa(free))
+	unused := net.JoinHostPort("127.0.0.1", strconv.Itoa(free))
 	for name, tc := range map[string]struct {
 		address, server string
 		bundle          []byte
@@ -66,7 +66,7 @@ func TestDial(t *testing.T) {
 			"connect to " + address + ": tls: failed to verify certificate: x509: certificate signed by unknown authority",
 		},
 		"no server listens": {
-			nobody, "hooks.garden.svc", s.bundle(), "connect to " + nobody + ": dial tcp " + nobody + ": connect: connection refused",
+			unused, "hooks.garden.svc", s.bundle(), "connect to " + unused + ": dial tcp " + unused + ": connect: connection refused",
 		},
 		"no authority is trusted": {address, "hooks.garden.svc", nil, "connect to " + address + ": the bundle has no certificate"},
 	} {

@@ -216,7 +216,7 @@ func (s *scene) decideAsAdmin(name string, kind certificatesv1.RequestConditionT
 	s.T.Helper()
 	csr := s.get(name)
 	csr.Status.Conditions = append(csr.Status.Conditions, certificatesv1.CertificateSigningRequestCondition{
-		Type: kind, Status: "True", Reason: "Somebody", Message: "has decided",
+		Type: kind, Status: "True", Reason: "ByAnotherClient", Message: "has decided",
 	})
 	write := s.Target.SubResource("approval")
 	if kind == certificatesv1.CertificateFailed {
@@ -241,9 +241,9 @@ func TestDecidedRequestsAreNotChanged(t *testing.T) {
 		s.touch(each)
 	}
 	s.approvesAnother()
-	s.Expect(s.conditions(approved)).To(Equal([]string{"Approved True Somebody: has decided"}))
-	s.Expect(s.conditions(refused)).To(Equal([]string{"Denied True Somebody: has decided"}))
-	s.Expect(s.conditions(failed)).To(Equal([]string{"Approved True Somebody: has decided", "Failed True Somebody: has decided"}))
+	s.Expect(s.conditions(approved)).To(Equal([]string{"Approved True ByAnotherClient: has decided"}))
+	s.Expect(s.conditions(refused)).To(Equal([]string{"Denied True ByAnotherClient: has decided"}))
+	s.Expect(s.conditions(failed)).To(Equal([]string{"Approved True ByAnotherClient: has decided", "Failed True ByAnotherClient: has decided"}))
 	s.Expect(s.conditions(signed)).To(BeEmpty())
 }
 
@@ -254,7 +254,7 @@ func TestFailedAloneIsDecided(t *testing.T) {
 	s.decideAsAdmin(failed, "Failed")
 	s.Start()
 	s.Eventually(func() []string { return s.conditions(failed) }).WithTimeout(binary.Patience).Should(Equal([]string{
-		"Failed True Somebody: has decided", denied(`could not find node object with name "ghost"`),
+		"Failed True ByAnotherClient: has decided", denied(`could not find node object with name "ghost"`),
 	}))
 }
 

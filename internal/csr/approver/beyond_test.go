@@ -397,9 +397,9 @@ func TestAConflictEndsWithTheOthersDecision(t *testing.T) {
 		return nil
 	})
 	s.ask("n", func(w *wish) { w.name = "contested" })
-	s.expect("contested", "Denied True Somebody: has decided")
+	s.expect("contested", "Denied True ByAnotherClient: has decided")
 	s.approvesAnother()
-	s.Expect(s.conditions("contested")).To(Equal([]string{"Denied True Somebody: has decided"}))
+	s.Expect(s.conditions("contested")).To(Equal([]string{"Denied True ByAnotherClient: has decided"}))
 	s.expectDecided("approved", "all-checks-passed", 1)
 	s.Expect(log.Containing("Reconciler error")).To(BeEmpty(), "a conflict is retried without the back-off of failures")
 }

@@ -54,7 +54,7 @@ func (r Rules) JudgeRequest(request Request) Verdict {
 		{CommonName, commonNameIsUsername},
 		{Organization, organizationIsNodes},
 		{Expiration, expiresSoonEnough},
-		{DeniedIdentity, isNobodyElse},
+		{DeniedIdentity, isNoDeniedIdentity},
 		{DNSPattern, dnsNamesAllowed},
 		{IPPrefix, ipsAllowed},
 	} {
@@ -105,7 +105,7 @@ func expiresSoonEnough(r Rules, request Request) string {
 	return ""
 }
 
-func isNobodyElse(r Rules, request Request) string {
+func isNoDeniedIdentity(r Rules, request Request) string {
 	for _, name := range request.DNSNames {
 		if r.deniesName(name) {
 			return fmt.Sprintf("DNS name %s is or covers an identity that is denied to nodes", quote(name))

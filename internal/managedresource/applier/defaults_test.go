@@ -337,7 +337,7 @@ apiVersion: autoscaling/v2
 kind: HorizontalPodAutoscaler
 metadata: {name: h, namespace: $NS}
 spec:
-  scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, name: nobody}
+  scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, name: missing}
   maxReplicas: 3
   metrics:
   - {type: Pods, pods: {metric: {name: m}, target: {type: AverageValue, averageValue: 1000m}}}
@@ -348,7 +348,7 @@ spec:
 apiVersion: autoscaling/v1
 kind: HorizontalPodAutoscaler
 metadata: {name: h1, namespace: $NS}
-spec: {scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, name: nobody}, maxReplicas: 3}
+spec: {scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, name: missing}, maxReplicas: 3}
 `},
 	"PriorityClass": {"scheduling.k8s.io/v1/PriorityClass", "$NS-p", `
 apiVersion: scheduling.k8s.io/v1

@@ -74,7 +74,7 @@ func (e *Engine) inspect(ctx context.Context, t Task, w *plan.Wanted) {
 	case ownership.Unknown, ownership.Doubtful:
 		w.Held = plan.HeldUnknown
 	case ownership.Unclaimed, ownership.Former:
-		w.Held = plan.HeldByNobody
+		w.Held = plan.NotHeld
 	}
 	if c.live != nil && c.sent != nil {
 		w.Drift, w.By = t.Same, fields.Attribute(c.live.GetManagedFields(), c.live.Object, c.changed)

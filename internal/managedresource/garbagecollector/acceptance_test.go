@@ -236,7 +236,7 @@ func TestSetsInNamespacesThatAreNotServedProtect(t *testing.T) {
 	elsewhere := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: s.Namespace + "-"}}
 	s.Expect(s.Target.Create(s.Ctx, elsewhere)).To(Succeed())
 	label := map[string]string{"resources.gardener.cloud/garbage-collectable-reference": "true"}
-	for _, each := range []string{"of-a-set", "of-nobody"} {
+	for _, each := range []string{"of-a-set", "of-no-set"} {
 		s.object(elsewhere.Name, "Secret/"+each, label, nil)
 	}
 	mr := s.ManagedResource("mr", "of-a-set")

@@ -15,8 +15,8 @@ import (
 type Holding int
 
 const (
-	// HeldByNobody means that no other set manages it.
-	HeldByNobody Holding = iota
+	// NotHeld means that no other set manages it.
+	NotHeld Holding = iota
 	// HeldByOther means that the set in its origin annotation manages it.
 	HeldByOther
 	// HeldUnknown means that its origin annotation names a set that cannot be read.

@@ -282,7 +282,7 @@ func TestReadinessAndControllersWaitForTheFirstListing(t *testing.T) {
 func TestMissingRightsAreReportedWithTheSolution(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	const name = "nobody"
+	const name = "without-rights"
 	_, err := b.admin.CoreV1().ServiceAccounts(b.namespace).Create(b.ctx, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: name}},
 		metav1.CreateOptions{})
 	b.Expect(err).NotTo(HaveOccurred())

@@ -17,7 +17,7 @@ import (
 
 func TestMissingRightsAreReportedAtStart(t *testing.T) {
 	s := newScene(t, binary.Options{Stopped: true})
-	kubeconfig, err := binary.Identity(s.Ctx, s.Target, s.Servers.Target.Config, "nobody", s.Namespace)
+	kubeconfig, err := binary.Identity(s.Ctx, s.Target, s.Servers.Target.Config, "without-rights", s.Namespace)
 	s.Expect(err).NotTo(HaveOccurred())
 	s.Config.TargetClientConnection.Kubeconfig = s.write(kubeconfig)
 	needs, err := node.Needs(s.Config)

@@ -85,7 +85,7 @@ func TestARoleThatLosesItsLabelLosesItsBinding(t *testing.T) {
 func TestALabelThatGoesWhileTheProcessIsDownIsMissed(t *testing.T) {
 	s := newScene(t, projecttest.Options{})
 	s.account("seed-foo", "a", relevant())
-	full, empty := s.role("down-full", relevantSelector), s.role("down-empty", `{"matchLabels":{"nobody":"x"}}`)
+	full, empty := s.role("down-full", relevantSelector), s.role("down-empty", `{"matchLabels":{"missing":"x"}}`)
 	s.expectBound(full, "seed-foo/a")
 	s.expectBound(empty)
 	s.Restart(func() {

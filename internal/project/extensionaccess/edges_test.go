@@ -270,7 +270,7 @@ func TestCrashPointsOfChangesAndOfALostLabel(t *testing.T) {
 		cuts int
 	}{
 		"change": {
-			func(r *rbacv1.ClusterRole) { r.Annotations[selectorAnnotation] = `{"matchLabels":{"nobody":"x"}}` },
+			func(r *rbacv1.ClusterRole) { r.Annotations[selectorAnnotation] = `{"matchLabels":{"missing":"x"}}` },
 			func(r *rbacv1.ClusterRole) []string { return bound(r) }, 4,
 		},
 		"lost label": {

@@ -139,7 +139,7 @@ func (s *fixture) expectGone(name string) {
 // passed waits until the controller has bound another role, and thereby processed all earlier events.
 func (s *fixture) passed() {
 	s.T.Helper()
-	s.expectBound(s.role(s.marker(), `{"matchLabels":{"nobody":"x"}}`))
+	s.expectBound(s.role(s.marker(), `{"matchLabels":{"missing":"x"}}`))
 }
 
 // marker returns an unused name.

@@ -19,7 +19,7 @@ func TestAttackNamespacesOfOthersAreNotAdopted(t *testing.T) {
 	victim := s.ready(owner("victim"))
 	for name, namespace := range map[string]string{
 		"another project's":          *victim.Spec.Namespace,
-		"of no project":              s.createNamespace("garden-nobody", nil, nil).Name,
+		"of no project":              s.createNamespace("garden-no-project", nil, nil).Name,
 		"labelled for another":       s.createNamespace("garden-other", labelsFor("other"), nil).Name,
 		"labelled as a project only": s.createNamespace("garden-half", map[string]string{"gardener.cloud/role": "project"}, nil).Name,
 	} {

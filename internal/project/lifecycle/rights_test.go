@@ -74,7 +74,7 @@ func TestAttackRolesMissingInTheCacheAreDeleted(t *testing.T) {
 	s.Requests.Hook(func(request *http.Request) error {
 		for _, kind := range []string{"/clusterroles", "/clusterrolebindings", "/rolebindings"} {
 			if request.Method == http.MethodGet && strings.HasSuffix(request.URL.Path, kind) {
-				request.URL.RawQuery += "&fieldSelector=metadata.name%3Dnobody"
+				request.URL.RawQuery += "&fieldSelector=metadata.name%3Dmissing"
 			}
 		}
 		return nil

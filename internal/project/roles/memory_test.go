@@ -22,7 +22,7 @@ func TestTheCacheIsSmall(t *testing.T) {
 	for i := range 5000 {
 		p := &corev1beta1.Project{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("p%d", i), UID: types.UID(fmt.Sprintf("%036d", i))}}
 		p.Spec.Owner = ptr.To(user("owner@example.com"))
-		objects, _ := Desired(p, []corev1beta1.ProjectMember{member(user("someone@example.com"), "viewer")}, "garden-"+p.Name)
+		objects, _ := Desired(p, []corev1beta1.ProjectMember{member(user("member@example.com"), "viewer")}, "garden-"+p.Name)
 		for j, each := range objects {
 			each.SetCreationTimestamp(metav1.Unix(1, 0))
 			each.SetUID(types.UID(fmt.Sprintf("%033d-%02d", i, j)))

@@ -46,8 +46,8 @@ func desired(t *testing.T, p *corev1beta1.Project) []client.Object {
 func TestDesiredObjectsAreThoseOfTheGoldenFiles(t *testing.T) {
 	robot := rbacv1.Subject{Kind: "ServiceAccount", Namespace: "garden-alpha", Name: "robot"}
 	for file, p := range map[string]*corev1beta1.Project{
-		"nobody.yaml": project(nil),
-		"everybody.yaml": project(ptr.To(user("o")),
+		"no-members.yaml": project(nil),
+		"all-roles.yaml": project(ptr.To(user("o")),
 			member(user("a"), "admin"), member(user("u"), "uam"), member(user("v"), "viewer", "admin", "viewer"),
 			member(robot, "serviceaccountmanager"), member(rbacv1.Subject{Kind: "User", Name: "w"}, "owner"),
 			member(user("e"), "extension:foo", "extension:bar"), member(user("v"), "extension:foo"), member(user("n"), "unknown")),

@@ -230,8 +230,8 @@ func TestNamespacesOfProjectsAreNotDeletedByHand(t *testing.T) {
 	alice := e.As("alice", "editors")
 	const webhook = `admission webhook "validate-namespace-deletion.gardener.cloud" denied the request: `
 
-	nobodys := namespace(e, "garden-a67-nobody", map[string]string{"gardener.cloud/role": "project"})
-	e.Expect(alice.Delete(e.Ctx, nobodys)).To(Succeed(), "row 1: no Project is named")
+	nameless := namespace(e, "garden-a67-nameless", map[string]string{"gardener.cloud/role": "project"})
+	e.Expect(alice.Delete(e.Ctx, nameless)).To(Succeed(), "row 1: no Project is named")
 	orphan := namespace(e, "garden-a67-orphan", map[string]string{"gardener.cloud/role": "project", "project.gardener.cloud/name": "a67-none"})
 	e.Expect(alice.Delete(e.Ctx, orphan)).To(Succeed(), "row 1: the Project does not exist")
 	created(e, "alice", "a67-none", `{}`)

@@ -100,8 +100,8 @@ func TestStoredMistakesDoNotBlockUpdates(t *testing.T) {
 		account = `{kind: User, name: "system:serviceaccount:foo:bar"}, {kind: ServiceAccount, namespace: foo, name: bar}`
 		filled  = `{kind: User, apiGroup: rbac.authorization.k8s.io, name: "system:serviceaccount:foo:bar"}, {kind: ServiceAccount, ` +
 			`namespace: foo, name: bar}`
-		nobody = `{kind: User, name: "system:serviceaccount:abcd"}`
-		gone   = `{kind: ServiceAccount, namespace: ns, name: ../a}`
+		invalid = `{kind: User, name: "system:serviceaccount:abcd"}`
+		gone    = `{kind: ServiceAccount, namespace: ns, name: ../a}`
 	)
 	for name, tc := range map[string]struct{ before, now, metadata, want string }{
 		"apiGroups are filled in": {before: `{members: [` + account + `]}`, now: `{members: [` + filled + `]}`},
@@ -116,22 +116,22 @@ func TestStoredMistakesDoNotBlockUpdates(t *testing.T) {
 			now: `{owner: {kind: User, name: "system:serviceaccount:foo:bar"}, members: [{kind: ServiceAccount, namespace: foo, name: bar}, ` +
 				`{kind: User, name: "system:serviceaccount:foo:bar"}]}`,
 		},
-		"an owner that cannot exist": {before: `{owner: ` + nobody + `}`, now: `{owner: ` + nobody + `, members: [` + nobody + `]}`},
+		"an owner that cannot exist": {before: `{owner: ` + invalid + `}`, now: `{owner: ` + invalid + `, members: [` + invalid + `]}`},
 		"the garden tolerates protected seeds": {
 			before: `{namespace: garden, tolerations: {whitelist: [{key: a}, {key: a, value: v}]}}`,
 			now: `{namespace: garden, tolerations: {defaults: [{key: seed.gardener.cloud/protected}], whitelist: [{key: a}, {key: a, value: ` +
 				`v}, {key: seed.gardener.cloud/protected}]}}`,
 		},
 		"another member is added": {
-			before: `{members: [` + account + `, ` + nobody + `, ` + gone + `]}`,
-			now:    `{members: [{kind: User, name: a}, ` + account + `, ` + nobody + `, ` + gone + `]}`,
+			before: `{members: [` + account + `, ` + invalid + `, ` + gone + `]}`,
+			now:    `{members: [{kind: User, name: a}, ` + account + `, ` + invalid + `, ` + gone + `]}`,
 		},
 		"a member is removed, the rest is moved": {
-			before: `{members: [` + account + `, ` + nobody + `, {kind: User, name: a}, {kind: User, name: a}]}`,
-			now:    `{members: [{kind: User, name: a}, ` + nobody + `, ` + account + `]}`,
+			before: `{members: [` + account + `, ` + invalid + `, {kind: User, name: a}, {kind: User, name: a}]}`,
+			now:    `{members: [{kind: User, name: a}, ` + invalid + `, ` + account + `]}`,
 		},
 		"a role changes": {
-			before: `{members: [` + nobody + `]}`, now: `{members: [{kind: User, name: "system:serviceaccount:abcd", role: admin}]}`,
+			before: `{members: [` + invalid + `]}`, now: `{members: [{kind: User, name: "system:serviceaccount:abcd", role: admin}]}`,
 		},
 		"the Project is being deleted": {
 			before: `{}`, now: `{members: [` + account + `]}`, metadata: `deletionTimestamp: "2026-01-01T00:00:00Z"`,
@@ -153,7 +153,7 @@ func TestStoredMistakesDoNotBlockUpdates(t *testing.T) {
 			want: `spec.members[1]: Duplicate value: "User system:serviceaccount:foo:bar"`,
 		},
 		"one more that cannot exist": {
-			before: `{members: [` + gone + `]}`, now: `{members: [` + gone + `, ` + nobody + `]}`,
+			before: `{members: [` + gone + `]}`, now: `{members: [` + gone + `, ` + invalid + `]}`,
 			want: `spec.members[1].name: Invalid value: "system:serviceaccount:abcd": unsupported service account user name: ` +
 				`"system:serviceaccount:abcd"`,
 		},

@@ -314,9 +314,9 @@ func TestTolerationsOfAWorkloadAreKept(t *testing.T) {
 func (e *env) autoscalers(annotations map[string]string, component, override, limits, wantMin, wantMax string) {
 	e.T.Helper()
 	namespace := e.namespace(annotations)
-	current := hpa(namespace, "Deployment", "nobody", component, override, limits)
+	current := hpa(namespace, "Deployment", "missing", component, override, limits)
 	e.becomes(current, "{min: "+wantMin+", max: "+wantMax+"}")
-	e.becomes(hvpa(namespace, "Deployment", "nobody", "true", component, override, limits), "{hvpaMin: "+wantMin+", hvpaMax: "+wantMax+"}")
+	e.becomes(hvpa(namespace, "Deployment", "missing", "true", component, override, limits), "{hvpaMin: "+wantMin+", hvpaMax: "+wantMax+"}")
 
 	old := e.Object(current) // which API servers no longer serve
 	old.SetAPIVersion("autoscaling/v2beta1")
@@ -355,7 +355,7 @@ func TestMinimumOfReplicasIsNotLowered(t *testing.T) {
 func TestHVPAWithoutAMinimumIsNotChanged(t *testing.T) {
 	e := serve(t, "", "")
 	e.serveHvpas()
-	e.becomes(hvpa(e.namespace(nil), "Deployment", "nobody", "true", "server", "", "maxReplicas: 1"), "{hvpaMax: 1}")
+	e.becomes(hvpa(e.namespace(nil), "Deployment", "missing", "true", "server", "", "maxReplicas: 1"), "{hvpaMax: 1}")
 }
 
 // The tests above call becomes, which checks this too.

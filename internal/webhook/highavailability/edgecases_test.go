@@ -238,8 +238,8 @@ func TestLegacyModeFollowsTheReplicaCriteria(t *testing.T) {
 		t.Parallel()
 		e := server.with(t)
 		namespace := e.namespace(map[string]string{"replica-criteria": "zones"})
-		e.outcomeIs(e.reviewOf(hpa(namespace, "Deployment", "nobody", "server", "", "minReplicas: 1, maxReplicas: 1")), "{min: 1, max: 1}")
+		e.outcomeIs(e.reviewOf(hpa(namespace, "Deployment", "missing", "server", "", "minReplicas: 1, maxReplicas: 1")), "{min: 1, max: 1}")
 		namespace = e.namespace(nil)
-		e.outcomeIs(e.reviewOf(hpa(namespace, "Deployment", "nobody", "server", "", "minReplicas: 1, maxReplicas: 1")), "{min: 2, max: 2}")
+		e.outcomeIs(e.reviewOf(hpa(namespace, "Deployment", "missing", "server", "", "minReplicas: 1, maxReplicas: 1")), "{min: 2, max: 2}")
 	})
 }

@@ -75,8 +75,8 @@ var _ = Describe("decisions", func() {
 			}
 		},
 			"organization in CSR does not match nodes group"),
-		Entry("for a Node that does not exist", func(r *request) { r.user, r.commonName = "system:node:e2e-nobody", "system:node:e2e-nobody" },
-			`could not find node object with name "e2e-nobody"`),
+		Entry("for a Node that does not exist", func(r *request) { r.user, r.commonName = "system:node:e2e-missing", "system:node:e2e-missing" },
+			`could not find node object with name "e2e-missing"`),
 		Entry("for the API server's name besides the Node's own", func(r *request) { r.names = append(r.names, "kubernetes.default.svc") },
 			`DNS name "kubernetes.default.svc" is or covers an identity that is denied to nodes`),
 		Entry("for a name besides the Node's own", func(r *request) { r.names = append(r.names, "e2e.example.com") },

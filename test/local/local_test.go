@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	"k8s.io/client-go/util/cert"
 )
 
 // syncBuffer may be written and read by several goroutines.
@@ -213,9 +214,8 @@ func TestForTestsSaysHowToGetServers(t *testing.T) {
 func certificate(t *testing.T, file string) *x509.Certificate {
 	t.Helper()
 	g := NewWithT(t)
-	data, err := os.ReadFile(file)
+	certs, err := cert.CertsFromFile(file)
 	g.Expect(err).NotTo(HaveOccurred())
-	cert, err := parseCertificate(data)
-	g.Expect(err).NotTo(HaveOccurred())
-	return cert
+	g.Expect(certs).To(HaveLen(1))
+	return certs[0]
 }

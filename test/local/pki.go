@@ -1,6 +1,7 @@
 package local
 
 import (
+	"crypto"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -14,6 +15,9 @@ import (
 	"os"
 	"path/filepath"
 	"time"
+
+	"k8s.io/client-go/util/cert"
+	"k8s.io/client-go/util/keyutil"
 )
 
 // validity is the lifetime of every certificate. They protect one developer's machine and are deleted with the state folder.
@@ -31,7 +35,7 @@ const (
 // authority signs certificates.
 type authority struct {
 	cert *x509.Certificate
-	key  *ecdsa.PrivateKey
+	key  crypto.Signer
 }
 
 // keyPair is a certificate and its private key in PEM.
@@ -46,8 +50,11 @@ func newAuthority(name string, now time.Time) (authority, keyPair, error) {
 	if err != nil {
 		return authority{}, keyPair{}, err
 	}
-	cert, err := parseCertificate(pair.cert)
-	return authority{cert: cert, key: key}, pair, err
+	certs, err := cert.ParseCertsPEM(pair.cert)
+	if err != nil {
+		return authority{}, keyPair{}, err
+	}
+	return authority{cert: certs[0], key: key}, pair, nil
 }
 
 // server issues a certificate for a server on 127.0.0.1, which is also valid for a client.
@@ -89,49 +96,25 @@ func sign(template *x509.Certificate, by authority, now time.Time) (keyPair, *ec
 	if err != nil {
 		return keyPair{}, nil, fmt.Errorf("sign certificate of %q: %w", template.Subject.CommonName, err)
 	}
-	keyPEM, err := encodeKey(key)
-	return keyPair{cert: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), key: keyPEM}, key, err
-}
-
-func encodeKey(key *ecdsa.PrivateKey) ([]byte, error) {
-	der, err := x509.MarshalECPrivateKey(key)
-	if err != nil {
-		return nil, fmt.Errorf("encode key: %w", err)
-	}
-	return pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: der}), nil
-}
-
-func parseCertificate(data []byte) (*x509.Certificate, error) {
-	block, _ := pem.Decode(data)
-	if block == nil {
-		return nil, errors.New("parse certificate: no PEM block")
-	}
-	return x509.ParseCertificate(block.Bytes)
+	keyPEM, err := keyutil.MarshalPrivateKeyToPEM(key)
+	return keyPair{cert: pem.EncodeToMemory(&pem.Block{Type: cert.CertificateBlockType, Bytes: der}), key: keyPEM}, key, err
 }
 
 // loadAuthority reads the cluster's authority from a PKI folder.
 func loadAuthority(dir string) (authority, error) {
-	certPEM, err := os.ReadFile(filepath.Join(dir, caCert))
+	certs, err := cert.CertsFromFile(filepath.Join(dir, caCert))
 	if err != nil {
 		return authority{}, fmt.Errorf("read certificate authority: %w", err)
 	}
-	keyPEM, err := os.ReadFile(filepath.Join(dir, caKey))
+	key, err := keyutil.PrivateKeyFromFile(filepath.Join(dir, caKey))
 	if err != nil {
 		return authority{}, fmt.Errorf("read certificate authority: %w", err)
 	}
-	cert, err := parseCertificate(certPEM)
-	if err != nil {
-		return authority{}, fmt.Errorf("read certificate authority: %w", err)
+	signer, ok := key.(crypto.Signer)
+	if !ok {
+		return authority{}, errors.New("read certificate authority: its key cannot sign")
 	}
-	block, _ := pem.Decode(keyPEM)
-	if block == nil {
-		return authority{}, errors.New("read certificate authority: no PEM block in its key")
-	}
-	key, err := x509.ParseECPrivateKey(block.Bytes)
-	if err != nil {
-		return authority{}, fmt.Errorf("read certificate authority: %w", err)
-	}
-	return authority{cert: cert, key: key}, nil
+	return authority{cert: certs[0], key: signer}, nil
 }
 
 // createPKI creates the folder, unless it exists. A rename makes it appear complete.
@@ -176,7 +159,7 @@ func newPKI(now time.Time) (map[string][]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("generate key: %w", err)
 	}
-	tokensPEM, err := encodeKey(tokens)
+	tokensPEM, err := keyutil.MarshalPrivateKeyToPEM(tokens)
 	if err != nil {
 		return nil, err
 	}

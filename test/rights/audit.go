@@ -1,52 +1,36 @@
 package main
 
 import (
-	"bufio"
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"net/url"
-	"os"
 	"path"
 	"slices"
 	"strings"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
+
+	"github.com/espalier-dev/espalier/test/local"
 )
 
-// readAudit calls visit for each line. It skips text after the last line end, which is not complete yet.
-func readAudit(from io.Reader, visit func(event)) error {
-	reader := bufio.NewReaderSize(from, 1<<20)
-	for number := 1; ; number++ {
-		line, err := reader.ReadBytes('\n')
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
+// readAudit calls visit for each request of a ServiceAccount in an audit log.
+func readAudit(file string, visit func(event)) error {
+	number := 0
+	for line, err := range local.AuditLines(file, 0) {
 		if err != nil {
-			return fmt.Errorf("read audit log: %w", err)
+			return err
 		}
+		number++
 		if !bytes.Contains(line, []byte(`"system:serviceaccount:`)) {
 			continue // of another user, like most events of a log
 		}
 		var e event
 		if err := json.Unmarshal(line, &e); err != nil {
-			return fmt.Errorf("read audit log, line %d: %w", number, err)
+			return fmt.Errorf("read audit log, line %d: %s: %w", number, file, err)
 		}
 		visit(e)
-	}
-}
-
-func readAuditFile(file string, visit func(event)) error {
-	f, err := os.Open(file)
-	if err != nil {
-		return fmt.Errorf("read audit log: %w", err)
-	}
-	defer func() { _ = f.Close() }()
-	if err := readAudit(f, visit); err != nil {
-		return fmt.Errorf("%s: %w", file, err)
 	}
 	return nil
 }

@@ -160,7 +160,7 @@ func (s state) update(logs map[string][]string, o options, out io.Writer) error 
 	for suite, files := range logs {
 		u := newUsage(s.granted)
 		for _, file := range files {
-			if err := readAuditFile(file, u.add); err != nil {
+			if err := readAudit(file, u.add); err != nil {
 				return err
 			}
 		}

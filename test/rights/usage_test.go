@@ -1,6 +1,8 @@
 package main
 
 import (
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -27,10 +29,18 @@ func listBy(user, resource string) string {
 		`ClusterRole \"r\" to ServiceAccount \"a/n\""}}`
 }
 
-func read(g *WithT, lines ...string) *usage {
+func read(t *testing.T, lines ...string) *usage {
+	t.Helper()
 	u := newUsage(twoBinaries())
-	g.Expect(readAudit(strings.NewReader(strings.Join(lines, "\n")+"\n"), u.add)).To(Succeed())
+	NewWithT(t).Expect(readAudit(logOf(t, strings.Join(lines, "\n")+"\n"), u.add)).To(Succeed())
 	return u
+}
+
+func logOf(t *testing.T, content string) (file string) {
+	t.Helper()
+	file = filepath.Join(t.TempDir(), "audit.log")
+	NewWithT(t).Expect(os.WriteFile(file, []byte(content), 0o600)).To(Succeed())
+	return file
 }
 
 func TestWhatIsUsed(t *testing.T) {
@@ -62,7 +72,7 @@ func TestWhatIsUsed(t *testing.T) {
 			for _, each := range tc.want {
 				used[each] = true
 			}
-			g.Expect(read(g, listBy(tc.user, tc.resource)).used).To(Equal(used))
+			g.Expect(read(t, listBy(tc.user, tc.resource)).used).To(Equal(used))
 		})
 	}
 }
@@ -75,7 +85,7 @@ func TestRequestsWithoutRights(t *testing.T) {
 	refused := `{"verb":"create","user":{"username":"` + user +
 		`"},"objectRef":{"resource":"pods","namespace":"n"},"responseStatus":{"code":403},` +
 		`"annotations":{"authorization.k8s.io/decision":"allow"}}`
-	u := read(g, denied, denied, refused, listBy(user, "nodes"))
+	u := read(t, denied, denied, refused, listBy(user, "nodes"))
 	g.Expect(u.used).To(BeEmpty())
 	g.Expect(u.denied).To(Equal(counts{"managedresource-controller": {"list secrets": 2}}))
 	g.Expect(u.refused).To(Equal(counts{"managedresource-controller": {"create pods in n": 1}}))
@@ -110,7 +120,7 @@ func TestAnAuditLog(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
 			count := 0
-			err := readAudit(strings.NewReader(tc.log), func(event) { count++ })
+			err := readAudit(logOf(t, tc.log), func(event) { count++ })
 			g.Expect(count).To(Equal(tc.count))
 			if tc.err == "" {
 				g.Expect(err).NotTo(HaveOccurred())

@@ -1,17 +1,17 @@
 package harness
 
 import (
-	"bytes"
 	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"os"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/espalier-dev/espalier/test/local"
 )
 
 // auditPolicy records only the requests of these users.
@@ -66,32 +66,17 @@ func (l AuditLog) End() (int64, error) {
 	return info.Size(), nil
 }
 
-// Since returns the requests of the user that were logged after that place, and the place up to which it has read.
-func (l AuditLog) Since(place int64, user string) (Requests, int64, error) {
-	file, err := os.Open(l.file)
-	if err != nil {
-		return nil, place, fmt.Errorf("read audit log: %w", err)
-	}
-	defer func() { _ = file.Close() }()
-	if _, err = file.Seek(place, io.SeekStart); err != nil {
-		return nil, place, fmt.Errorf("read audit log: %w", err)
-	}
-	data, err := io.ReadAll(file)
-	if err != nil {
-		return nil, place, fmt.Errorf("read audit log: %w", err)
-	}
-	data = data[:bytes.LastIndexByte(data, '\n')+1] // the last line may be incomplete
-	requests, err := parseAudit(data, user)
-	return requests, place + int64(len(data)), err
-}
-
-// parseAudit reads one event per line and returns the user's requests, each once: a watch when it started, all others when they ended.
-func parseAudit(data []byte, user string) (Requests, error) {
-	var requests Requests
-	for line := range bytes.Lines(data) {
+// Since returns the requests of the user that were logged after that place, each once: a watch when it started, all others when they ended.
+// It also returns the place up to which it has read.
+func (l AuditLog) Since(place int64, user string) (requests Requests, end int64, err error) {
+	end = place
+	for line, err := range local.AuditLines(l.file, place) {
+		if err != nil {
+			return nil, place, err
+		}
 		var r Request
 		if err := json.Unmarshal(line, &r); err != nil {
-			return nil, fmt.Errorf("read audit log: %w", err)
+			return nil, place, fmt.Errorf("read audit log: %w", err)
 		}
 		ends := "ResponseComplete"
 		if r.Verb == "watch" {
@@ -100,8 +85,9 @@ func parseAudit(data []byte, user string) (Requests, error) {
 		if r.User.Username == user && r.Stage == ends {
 			requests = append(requests, r)
 		}
+		end += int64(len(line))
 	}
-	return requests, nil
+	return requests, end, nil
 }
 
 // Counts reports whether a request counts while the controller is idle: watches, which are renewed every few minutes, and leases do not.

@@ -27,7 +27,9 @@ const auditText = `{"kind":"Event","stage":"ResponseComplete","verb":"create","u
 
 func TestAuditCountsRequestsOnceByVerbAndResource(t *testing.T) {
 	g := NewWithT(t)
-	requests, err := parseAudit([]byte(auditText), "me")
+	file := filepath.Join(t.TempDir(), "audit.log")
+	g.Expect(os.WriteFile(file, []byte(auditText), 0o600)).To(Succeed())
+	requests, _, err := AuditLog{file}.Since(0, "me")
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(requests.Only(Request.Counts).String()).To(
 		Equal("2 create configmaps, 1 get (no resource), 1 get secrets, 1 get secrets (404), 1 list deployments, 1 update " +

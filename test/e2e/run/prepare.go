@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -28,7 +29,7 @@ const workload = "test/e2e/workload"
 // prepare starts the cluster, with the images in it.
 func (r *runner) prepare(ctx context.Context) error {
 	if r.cluster == clusterOwn {
-		r.Step("Using the cluster of %s, with images %s/<binary>:%s", r.kubeconfig, valueOr(r.repository, cluster.DefaultRepository), r.version)
+		r.Step("Using the cluster of %s, with images %s/<binary>:%s", r.kubeconfig, cmp.Or(r.repository, cluster.DefaultRepository), r.version)
 		return nil
 	}
 	if r.version == "" {
@@ -174,11 +175,4 @@ func (r *runner) kind(ctx context.Context, archives []string) error {
 		}
 	}
 	return nil
-}
-
-func valueOr(value, otherwise string) string {
-	if value == "" {
-		return otherwise
-	}
-	return value
 }

@@ -1,12 +1,9 @@
 package load
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"os"
 	"strconv"
 	"strings"
@@ -16,6 +13,10 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
+	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/espalier-dev/espalier/test/local"
 )
 
 // watched are the kinds whose objects must not be deleted.
@@ -149,51 +150,24 @@ type deletion struct {
 	ours bool
 }
 
-// auditEvent contains the fields of an audit event that are read.
-type auditEvent struct {
-	Verb string `json:"verb"`
-	User struct {
-		Username string `json:"username"`
-	} `json:"user"`
-	ObjectRef struct {
-		Resource  string `json:"resource"`
-		Namespace string `json:"namespace"`
-		Name      string `json:"name"`
-	} `json:"objectRef"`
-	ResponseStatus struct {
-		Code int `json:"code"`
-	} `json:"responseStatus"`
-	Received time.Time `json:"requestReceivedTimestamp"`
-}
-
-// deletionsSince reads the audit log from the baseline on. The last line may be incomplete.
+// deletionsSince reads the audit log from the baseline on.
 func deletionsSince(since Baseline) ([]deletion, error) {
-	file, err := os.Open(since.auditLog)
-	if err != nil {
-		return nil, fmt.Errorf("open audit log: %w", err)
-	}
-	defer func() { _ = file.Close() }()
-	if _, err := file.Seek(since.offset, io.SeekStart); err != nil {
-		return nil, fmt.Errorf("read audit log: %w", err)
-	}
 	var deletions []deletion
-	for reader := bufio.NewReader(file); ; {
-		line, err := reader.ReadBytes('\n')
-		if errors.Is(err, io.EOF) {
-			return deletions, nil
-		}
+	for line, err := range local.AuditLines(since.auditLog, since.offset) {
 		if err != nil {
-			return nil, fmt.Errorf("read audit log: %w", err)
+			return nil, err
 		}
-		event := auditEvent{}
+		event := auditv1.Event{}
 		if json.Unmarshal(line, &event) != nil {
 			continue // an incomplete line of an API server that was killed
 		}
-		if strings.HasPrefix(event.Verb, "delete") && event.ResponseStatus.Code < 300 {
+		ref, status := event.ObjectRef, ptr.Deref(event.ResponseStatus, metav1.Status{})
+		if strings.HasPrefix(event.Verb, "delete") && ref != nil && status.Code < 300 {
 			deletions = append(deletions, deletion{
-				name: event.ObjectRef.Resource + "/" + event.ObjectRef.Namespace + "/" + event.ObjectRef.Name, at: event.Received,
+				name: ref.Resource + "/" + ref.Namespace + "/" + ref.Name, at: event.RequestReceivedTimestamp.UTC(),
 				ours: strings.HasPrefix(event.User.Username, "system:serviceaccount:espalier-system:"),
 			})
 		}
 	}
+	return deletions, nil
 }

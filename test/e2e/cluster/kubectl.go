@@ -14,7 +14,7 @@ import (
 
 // Kubectl runs kubectl as administrator and returns its standard output. Its standard error is in the error.
 func (c *Cluster) Kubectl(ctx context.Context, args ...string) (string, error) {
-	c.find.Do(func() { c.kubectl, c.findErr = findKubectl(ctx) })
+	c.find.Do(func() { c.kubectl, c.findErr = FindKubectl(ctx) })
 	if c.findErr != nil {
 		return "", c.findErr
 	}
@@ -29,8 +29,8 @@ func (c *Cluster) Kubectl(ctx context.Context, args ...string) (string, error) {
 	return out.String(), nil
 }
 
-// findKubectl prefers the kubectl of the runner or the user to one that must be built.
-func findKubectl(ctx context.Context) (string, error) {
+// FindKubectl returns the path of kubectl. It prefers that of the runner or of the user to one that must be built.
+func FindKubectl(ctx context.Context) (string, error) {
 	if named := os.Getenv(KubectlVariable); named != "" {
 		return named, nil
 	}

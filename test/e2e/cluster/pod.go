@@ -50,12 +50,10 @@ func (c *Cluster) PodReady(ctx context.Context, namespace, name string) (*corev1
 		if err := c.Client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, pod); err != nil {
 			return err
 		}
-		for _, condition := range pod.Status.Conditions {
-			if condition.Type == corev1.PodReady && condition.Status == corev1.ConditionTrue {
-				return nil
-			}
+		if !isReady(*pod) {
+			return fmt.Errorf("it is not ready: %s", describe(*pod))
 		}
-		return fmt.Errorf("it is not ready: %s", describe(*pod))
+		return nil
 	})
 	return pod, err
 }

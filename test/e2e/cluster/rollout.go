@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -69,16 +70,20 @@ func settled(pods []corev1.Pod, want int) error {
 		if pod.DeletionTimestamp != nil {
 			return fmt.Errorf("pod %s has not ended yet", pod.Name)
 		}
-		for _, condition := range pod.Status.Conditions {
-			if condition.Type == corev1.PodReady && condition.Status == corev1.ConditionTrue {
-				ready++
-			}
+		if isReady(pod) {
+			ready++
 		}
 	}
 	if ready < want {
 		return fmt.Errorf("of %d replicas %d are ready", want, ready)
 	}
 	return nil
+}
+
+func isReady(pod corev1.Pod) bool {
+	return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
+	})
 }
 
 // describe returns the state of a Pod in one line.

@@ -72,7 +72,7 @@ func run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	r := newRunner(root, o)
+	r := newRunner(root, o, suites)
 	defer r.takeDown(context.WithoutCancel(ctx))
 	if err := r.prepare(ctx); err != nil {
 		return err

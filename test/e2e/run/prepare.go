@@ -55,13 +55,9 @@ func (r *runner) prepare(ctx context.Context) error {
 // images builds the images of the binaries and of test Pods, unless they exist in this version. They are in a separate folder, because the
 // images of `make images` may have any version.
 func (r *runner) images(ctx context.Context) ([]string, error) {
-	found, err := findSuites(r.root)
-	if err != nil {
-		return nil, err
-	}
 	folder := r.path(".local", "e2e", "images")
-	archives := make([]string, 0, len(found.deployed)+1)
-	for _, name := range append(found.deployed, workload) {
+	archives := make([]string, 0, len(r.found.deployed)+1)
+	for _, name := range append(slices.Clone(r.found.deployed), workload) {
 		archives = append(archives, filepath.Join(folder, filepath.Base(name)+".tar"))
 	}
 	stamp := filepath.Join(folder, "version")
@@ -74,7 +70,7 @@ func (r *runner) images(ctx context.Context) ([]string, error) {
 		return nil, err
 	}
 	build := []string{"run", "-C", r.path("hack", "images"), ".", "-root", r.root, "-out", folder, "-version", r.version}
-	if err := r.command(ctx, "go", slices.Concat(build, found.deployed, []string{workload})...); err != nil {
+	if err := r.command(ctx, "go", slices.Concat(build, r.found.deployed, []string{workload})...); err != nil {
 		return nil, err
 	}
 	if !exist(archives) {

@@ -34,15 +34,17 @@ type runner struct {
 	*local.Report
 
 	root string
-	out  io.Writer
+	// found are the suites of the repository.
+	found suites
+	out   io.Writer
 	// env are additional environment variables for programs that use the cluster.
 	env []string
 	// stop removes the cluster if this run has started it; otherwise it is nil.
 	stop func(context.Context) error
 }
 
-func newRunner(root string, o options) *runner {
-	return &runner{options: o, Report: local.NewReport(os.Stdout, clock.RealClock{}), root: root, out: os.Stdout}
+func newRunner(root string, o options, found suites) *runner {
+	return &runner{options: o, Report: local.NewReport(os.Stdout, clock.RealClock{}), root: root, found: found, out: os.Stdout}
 }
 
 func (r *runner) path(parts ...string) string {
@@ -99,13 +101,9 @@ func (r *runner) run(ctx context.Context, rounds []round) error {
 
 // connect gives suites and this process the same access to the cluster.
 func (r *runner) connect(ctx context.Context) (*cluster.Cluster, error) {
-	kubectl, err := exec.LookPath("kubectl")
+	kubectl, err := cluster.FindKubectl(ctx)
 	if err != nil {
-		assets, err := local.Assets(ctx, r.out)
-		if err != nil {
-			return nil, err
-		}
-		kubectl = filepath.Join(assets, "kubectl")
+		return nil, err
 	}
 	for name, value := range map[string]string{
 		"KUBECONFIG": r.kubeconfig, cluster.VersionVariable: r.version, cluster.RepositoryVariable: r.repository,
@@ -120,11 +118,7 @@ func (r *runner) connect(ctx context.Context) (*cluster.Cluster, error) {
 
 // deploy creates the initial state of a round: all binaries as shipped, except one.
 func (r *runner) deploy(ctx context.Context, c *cluster.Cluster, without string) error {
-	found, err := findSuites(r.root)
-	if err != nil {
-		return err
-	}
-	wanted := slices.DeleteFunc(found.deployed, func(binary string) bool { return binary == without })
+	wanted := slices.DeleteFunc(slices.Clone(r.found.deployed), func(binary string) bool { return binary == without })
 	if without != "" {
 		r.Step("Leaving out %s", without)
 		if err := c.Remove(ctx, without); err != nil {
@@ -176,7 +170,7 @@ func (r *runner) test(ctx context.Context, program, name, without, folder string
 	}
 	defer func() { _ = log.Close() }() // errors do not matter: the log is read only after failures
 	limit := otherLimit
-	if found, err := findSuites(r.root); err == nil && slices.Contains(found.binaries, name) {
+	if slices.Contains(r.found.binaries, name) {
 		limit = suiteLimit
 	}
 	args := []string{

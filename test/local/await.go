@@ -25,6 +25,11 @@ func Pause(ctx context.Context, d time.Duration) error {
 
 // Await calls probe until it succeeds. The error contains the awaited state and the last error.
 func Await(ctx context.Context, limit time.Duration, what string, probe func(context.Context) error) error {
+	return AwaitEvery(ctx, probeInterval, limit, what, probe)
+}
+
+// AwaitEvery is Await with another pause between two calls.
+func AwaitEvery(ctx context.Context, pause, limit time.Duration, what string, probe func(context.Context) error) error {
 	limited, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	for {
@@ -35,11 +40,11 @@ func Await(ctx context.Context, limit time.Duration, what string, probe func(con
 		if ended := (endedError{}); errors.As(err, &ended) {
 			return fmt.Errorf("wait for %s: %w", what, err)
 		}
-		if Pause(limited, probeInterval) == nil {
+		if Pause(limited, pause) == nil {
 			continue
 		}
 		if ctx.Err() != nil {
-			return context.Cause(ctx)
+			return fmt.Errorf("wait for %s: %w: %w", what, context.Cause(ctx), err)
 		}
 		return fmt.Errorf("wait for %s: not within %s: %w", what, limit, err)
 	}

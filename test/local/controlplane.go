@@ -221,23 +221,17 @@ func (c *ControlPlane) launch(part string) error {
 // await calls probe until it succeeds. It stops when a part stops or the context ends, and then returns an error with the log of the given
 // part.
 func (c *ControlPlane) await(ctx context.Context, what, part string, probe func(context.Context) error) error {
-	ticker := time.NewTicker(probeInterval)
-	defer ticker.Stop()
-	for {
+	err := Await(ctx, startLimit, what, func(ctx context.Context) error {
 		err := probe(ctx)
-		if err == nil {
-			return nil
+		if failure := c.Failure(); err != nil && failure != nil {
+			return GiveUp(failure)
 		}
-		if failure := c.Failure(); failure != nil {
-			return fmt.Errorf("wait for %s: %w", what, failure)
-		}
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("wait for %s: %w (%w); the end of %s:\n%s", what, err, context.Cause(ctx), c.layout.log(part),
-				child.Tail(c.layout.log(part)))
-		case <-ticker.C:
-		}
+		return err
+	})
+	if err == nil || c.Failure() != nil {
+		return err
 	}
+	return fmt.Errorf("%w; the end of %s:\n%s", err, c.layout.log(part), child.Tail(c.layout.log(part)))
 }
 
 // Failure returns an error if a part has stopped without being asked to, with the end of its log.

@@ -10,9 +10,10 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/espalier-dev/espalier/test/local"
 )
 
 // RolloutPatience is how long a rollout of our Deployments, or the termination of their Pods, may take.
@@ -107,13 +108,5 @@ func describe(pod corev1.Pod) string {
 
 // await calls probe until it succeeds. The error contains the last error.
 func await(ctx context.Context, limit time.Duration, what string, probe func(context.Context) error) error {
-	last := errors.New("there was no time to look")
-	err := wait.PollUntilContextTimeout(ctx, 500*time.Millisecond, limit, true, func(ctx context.Context) (bool, error) {
-		last = probe(ctx)
-		return last == nil, nil
-	})
-	if err != nil {
-		return fmt.Errorf("wait for %s: %w: %w", what, err, last)
-	}
-	return nil
+	return local.AwaitEvery(ctx, 500*time.Millisecond, limit, what, probe)
 }

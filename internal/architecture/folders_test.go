@@ -71,6 +71,7 @@ func project() layout {
 			"apply/merge",
 			"garden/component/etcd",
 			"garden/component/etcddruid",
+			"garden/component/exposure",
 			"garden/component/istio",
 			"garden/component/nginxingress",
 			"garden/component/shared",

@@ -13,7 +13,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/version"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -202,14 +201,9 @@ func requests(cpu, memory string, minAllowed corev1.ResourceList) *corev1.Resour
 }
 
 func clientService(v values.Values) *druidcorev1alpha1.ClientService {
-	service := &druidcorev1alpha1.ClientService{Annotations: shared.From(shared.GardenScrapeTargets, clientPort, backupPort)}
-	if v.TopologyAwareRouting {
-		service.TrafficDistribution = ptr.To(corev1.ServiceTrafficDistributionPreferClose)
-		if v.RuntimeKubernetes != nil && v.RuntimeKubernetes.AtLeast(version.MajorMinor(1, 34)) {
-			service.TrafficDistribution = ptr.To(corev1.ServiceTrafficDistributionPreferSameZone)
-		}
+	return &druidcorev1alpha1.ClientService{
+		Annotations: shared.From(shared.GardenScrapeTargets, clientPort, backupPort), TrafficDistribution: shared.TrafficDistribution(v),
 	}
-	return service
 }
 
 func backup(v values.Values, role Role, secrets Secrets, live *druidcorev1alpha1.Etcd) druidcorev1alpha1.BackupSpec {

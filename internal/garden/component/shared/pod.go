@@ -4,6 +4,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/apimachinery/pkg/util/version"
+	"k8s.io/utils/ptr"
+
+	"github.com/espalier-dev/espalier/internal/garden/values"
 )
 
 // FieldVariable returns an environment variable whose value is a field of the Pod.
@@ -14,6 +18,18 @@ func FieldVariable(name, path string) corev1.EnvVar {
 // ServicePort returns a TCP port of a Service, and the port of the Pods behind it.
 func ServicePort(name string, number, target int32) corev1.ServicePort {
 	return corev1.ServicePort{Name: name, Port: number, TargetPort: intstr.FromInt32(target), Protocol: corev1.ProtocolTCP}
+}
+
+// TrafficDistribution returns how a Service distributes connections: to endpoints in the zone of the client if routing is aware of the
+// topology. Nil: to all endpoints.
+func TrafficDistribution(v values.Values) *string {
+	switch {
+	case !v.TopologyAwareRouting:
+		return nil
+	case v.RuntimeKubernetes != nil && v.RuntimeKubernetes.AtLeast(version.MajorMinor(1, 34)):
+		return ptr.To(corev1.ServiceTrafficDistributionPreferSameZone)
+	}
+	return ptr.To(corev1.ServiceTrafficDistributionPreferClose)
 }
 
 // ContainerPort returns a TCP port of a container.

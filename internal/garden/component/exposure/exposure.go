@@ -1,0 +1,128 @@
+// Package exposure has the objects by which clients reach the API server of the virtual cluster: its Service, and the objects of Istio with
+// which the gateway passes TLS connections through to that Service by their server names.
+//
+// All objects are deployed directly. Clients connect to the load balancer of the gateway; the DNS records for the hosts are those of the
+// user.
+package exposure
+
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/espalier-dev/espalier/internal/garden/component/istio"
+	"github.com/espalier-dev/espalier/internal/garden/component/shared"
+	"github.com/espalier-dev/espalier/internal/garden/values"
+)
+
+const (
+	// Name is the name of all objects, and that of the Deployment of kube-apiserver.
+	Name = "virtual-garden-kube-apiserver"
+	// Port is the port of the Service, and of its Pods.
+	Port = 443
+)
+
+// clientNamespaces are the namespaces whose Pods may connect to the Pods of the Service: that of the gateway, and those with a label.
+const clientNamespaces = `[{"matchLabels":{"gardener.cloud/role":"istio-ingress"}},` +
+	`{"matchLabels":{"networking.gardener.cloud/access-target-apiserver":"allowed"}}]`
+
+// Labels returns the labels of all objects, by which the Service selects Pods.
+func Labels() map[string]string {
+	return map[string]string{"app": "kubernetes", "role": "apiserver"}
+}
+
+// Hosts returns the hosts at which clients reach the API server, in the order of the domains.
+func Hosts(v values.Values) []string {
+	hosts := make([]string, 0, 2*len(v.Domains))
+	for _, domain := range v.Domains {
+		hosts = append(hosts, "api."+domain, "gardener."+domain)
+	}
+	return hosts
+}
+
+// Service returns the Service of the API server.
+func Service(v values.Values) *corev1.Service {
+	meta := owner(v).Meta(Name)
+	meta.Annotations = shared.Union(
+		v.LoadBalancers.Annotations, shared.From(shared.GardenScrapeTargets, Port), shared.FromNamespaces(clientNamespaces),
+		map[string]string{istio.ExportTo: istio.GatewayNamespace},
+	)
+	return &corev1.Service{TypeMeta: shared.Type("v1", "Service"), ObjectMeta: meta, Spec: corev1.ServiceSpec{
+		Type: corev1.ServiceTypeClusterIP, Selector: Labels(), TrafficDistribution: shared.TrafficDistribution(v),
+		Ports: []corev1.ServicePort{shared.ServicePort("kube-apiserver", Port, Port)},
+	}}
+}
+
+// Routes returns the objects of Istio, which refer to the Service.
+func Routes(v values.Values) []client.Object {
+	destination := fmt.Sprintf("%s.%s.svc.cluster.local", Name, v.Namespace)
+	exportTo := []any{istio.GatewayNamespace}
+	hosts := make([]any, 0, 2*len(v.Domains))
+	for _, each := range Hosts(v) {
+		hosts = append(hosts, each)
+	}
+	object := func(kind string, spec map[string]any) client.Object {
+		return istio.NetworkingObject(owner(v), "v1beta1", kind, Name, spec)
+	}
+	return []client.Object{
+		object("Gateway", map[string]any{
+			"selector": istio.GatewaySelector(),
+			"servers": []any{map[string]any{
+				"port": map[string]any{"number": int64(Port), "name": "tls", "protocol": "TLS"},
+				"tls":  map[string]any{"mode": "PASSTHROUGH"}, "hosts": hosts,
+			}},
+		}),
+		object("VirtualService", map[string]any{
+			"exportTo": exportTo, "hosts": hosts, "gateways": []any{Name},
+			"tls": []any{map[string]any{
+				"match": []any{map[string]any{"port": int64(Port), "sniHosts": hosts}},
+				"route": []any{map[string]any{"destination": map[string]any{
+					"host": destination, "port": map[string]any{"number": int64(Port)},
+				}}},
+			}},
+		}),
+		object("DestinationRule", map[string]any{"exportTo": exportTo, "host": destination, "trafficPolicy": trafficPolicy()}),
+	}
+}
+
+// trafficPolicy bounds connections, whose TLS is that of the client. Locality applies only together with outlier detection.
+func trafficPolicy() map[string]any {
+	return map[string]any{
+		"connectionPool": map[string]any{"tcp": map[string]any{
+			"maxConnections": int64(5000), "maxConnectionDuration": "86400s",
+			"tcpKeepalive": map[string]any{"time": "7200s", "interval": "75s"},
+		}},
+		"loadBalancer": map[string]any{"localityLbSetting": map[string]any{
+			"enabled": true, "failoverPriority": []any{corev1.LabelTopologyZone},
+		}},
+		"outlierDetection": map[string]any{"minHealthPercent": int64(0)},
+		"tls":              map[string]any{"mode": "DISABLE"},
+	}
+}
+
+func owner(v values.Values) shared.Owner {
+	return shared.Owner{Namespace: v.Namespace, Labels: Labels()}
+}
+
+// Address returns the address of the load balancer of a gateway, by its Service: a host name, or else an IP address. It is empty if there
+// is none yet. Of several load balancers, the last one counts.
+func Address(gateway *corev1.Service) string {
+	ingress := gateway.Status.LoadBalancer.Ingress
+	if len(ingress) == 0 {
+		return ""
+	}
+	last := ingress[len(ingress)-1]
+	if last.Hostname != "" {
+		return last.Hostname
+	}
+	return last.IP
+}
+
+// Problem returns why clients cannot reach a gateway, by its Service, or "".
+func Problem(gateway *corev1.Service) string {
+	if Address(gateway) != "" {
+		return ""
+	}
+	return fmt.Sprintf("Service %s/%s has no load balancer yet: its status.loadBalancer.ingress is empty", gateway.Namespace, gateway.Name)
+}

@@ -13,7 +13,6 @@ import (
 	. "github.com/onsi/gomega"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/yaml"
 
 	"github.com/espalier-dev/espalier/internal/garden/rollout"
 )
@@ -78,7 +77,7 @@ func render(g Gomega, objects []client.Object) []document {
 	documents := make([]document, 0, len(converted))
 	known := map[string]bool{}
 	for _, each := range converted {
-		content, err := yaml.Marshal(each.Object)
+		content, err := rollout.YAML(each)
 		g.Expect(err).NotTo(HaveOccurred())
 		identity := identityOf(each)
 		g.Expect(each.GetAPIVersion()).NotTo(BeEmpty(), identity)

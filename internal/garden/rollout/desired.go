@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 
+	"go.yaml.in/yaml/v2"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -30,6 +31,24 @@ func Unstructured(objects ...client.Object) ([]*unstructured.Unstructured, error
 		all = append(all, o)
 	}
 	return all, nil
+}
+
+// YAML returns an object as a text in which all keys are in the order of their bytes. The order of sigs.k8s.io/yaml differs between calls
+// if keys have digits and letters, as those of references have.
+func YAML(o *unstructured.Unstructured) ([]byte, error) {
+	sorted, err := o.MarshalJSON()
+	if err != nil {
+		return nil, fmt.Errorf("encode %s: %w", describe(o), err)
+	}
+	var ordered yaml.MapSlice // keeps the order
+	if err = yaml.Unmarshal(sorted, &ordered); err != nil {
+		return nil, fmt.Errorf("encode %s: %w", describe(o), err)
+	}
+	text, err := yaml.Marshal(ordered)
+	if err != nil {
+		return nil, fmt.Errorf("encode %s: %w", describe(o), err)
+	}
+	return text, nil
 }
 
 // created returns the object to create.

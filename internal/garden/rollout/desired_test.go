@@ -58,6 +58,32 @@ func TestCreatedObjectsAreMarked(t *testing.T) {
 	g.Expect(Ours(desired)).To(BeFalse())
 }
 
+func TestAnObjectAlwaysHasTheSameText(t *testing.T) {
+	annotations := object{}
+	for _, each := range []string{"42e4766d", "4f97cfc1", "6e33154e", "087f9a16"} {
+		annotations["reference.resources.gardener.cloud/secret-"+each] = "true"
+	}
+	o := of(object{
+		"kind": "ConfigMap", "metadata": object{"name": "7", "annotations": annotations}, "data": object{"b": int64(1), "a": []any{}},
+	})
+	for range 50 {
+		text, err := YAML(o)
+		NewWithT(t).Expect(err).NotTo(HaveOccurred())
+		NewWithT(t).Expect(string(text)).To(Equal(`data:
+  a: []
+  b: 1
+kind: ConfigMap
+metadata:
+  annotations:
+    reference.resources.gardener.cloud/secret-087f9a16: "true"
+    reference.resources.gardener.cloud/secret-42e4766d: "true"
+    reference.resources.gardener.cloud/secret-4f97cfc1: "true"
+    reference.resources.gardener.cloud/secret-6e33154e: "true"
+  name: "7"
+`))
+	}
+}
+
 func TestSeedSetHasAUniqueSecret(t *testing.T) {
 	g := NewWithT(t)
 	set, err := SeedSet("garden", "set", &corev1.ConfigMap{

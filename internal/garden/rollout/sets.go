@@ -12,7 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/yaml"
 
 	"github.com/espalier-dev/espalier/api/managedresources"
 	"github.com/espalier-dev/espalier/api/references"
@@ -38,9 +37,9 @@ func SeedSet(namespace, name string, objects ...client.Object) ([]*unstructured.
 		Type:       corev1.SecretTypeOpaque, Data: map[string][]byte{},
 	}
 	for _, each := range contents {
-		text, err := yaml.Marshal(each.Object)
+		text, err := YAML(each)
 		if err != nil {
-			return nil, fmt.Errorf("encode %s: %w", describe(each), err)
+			return nil, err
 		}
 		secret.Data[key(each)] = text
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"go.yaml.in/yaml/v2"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -11,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
+	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
 )
 
 // predecessor is the field manager of Gardener's own operator, whose landscape is taken over.
@@ -59,7 +61,8 @@ func created(desired *unstructured.Unstructured) *unstructured.Unstructured {
 }
 
 // updated returns what a live object must become: labels and annotations are added to those that it has, the other parts that the desired
-// object has are replaced, and the rest stays. An object of Gardener's own operator becomes one of ours.
+// object has are replaced, and the rest stays. Of annotations for references, only those of the desired object stay: the garbage collector
+// would keep what the object referred to before. An object of Gardener's own operator becomes one of ours.
 func updated(live, desired *unstructured.Unstructured) *unstructured.Unstructured {
 	o := live.DeepCopy()
 	for field, value := range desired.DeepCopy().Object {
@@ -68,7 +71,9 @@ func updated(live, desired *unstructured.Unstructured) *unstructured.Unstructure
 		}
 	}
 	o.SetLabels(overlaid(o.GetLabels(), desired.GetLabels()))
-	o.SetAnnotations(overlaid(o.GetAnnotations(), desired.GetAnnotations()))
+	annotations := o.GetAnnotations()
+	maps.DeleteFunc(annotations, func(key, _ string) bool { return strings.HasPrefix(key, resourcesv1alpha1.ReferencePrefix) })
+	o.SetAnnotations(overlaid(annotations, desired.GetAnnotations()))
 	for _, entry := range live.GetManagedFields() {
 		if entry.Manager == predecessor {
 			mark(o)

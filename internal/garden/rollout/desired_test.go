@@ -29,6 +29,17 @@ func TestUpdateKeepsWhatOthersAdded(t *testing.T) {
 			desired: object{"metadata": object{"name": "a"}, "spec": object{"a": "3"}, "status": object{"x": "z"}},
 			want:    object{"metadata": object{"name": "a"}, "spec": object{"a": "3"}, "secrets": []any{"s"}, "status": object{"x": "y"}},
 		},
+		"former references are dropped": {
+			live: object{"metadata": object{"name": "a", "annotations": object{
+				"reference.resources.gardener.cloud/secret-1": "old", "reference.resources.gardener.cloud/secret-2": "same", "note": "x",
+			}}},
+			desired: object{"metadata": object{"name": "a", "annotations": object{
+				"reference.resources.gardener.cloud/secret-2": "same", "reference.resources.gardener.cloud/secret-3": "new",
+			}}},
+			want: object{"metadata": object{"name": "a", "annotations": object{
+				"reference.resources.gardener.cloud/secret-2": "same", "reference.resources.gardener.cloud/secret-3": "new", "note": "x",
+			}}},
+		},
 		"an object of the predecessor becomes ours": {
 			live:    object{"metadata": object{"name": "a", "managedFields": []any{object{"manager": "gardener-operator"}}}},
 			desired: object{"metadata": object{"name": "a"}},

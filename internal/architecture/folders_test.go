@@ -73,6 +73,7 @@ func project() layout {
 			"garden/component/etcddruid",
 			"garden/component/exposure",
 			"garden/component/istio",
+			"garden/component/kubeapiserver",
 			"garden/component/nginxingress",
 			"garden/component/shared",
 			"garden/component/vpa",

@@ -19,9 +19,10 @@ func TestEmbeddedImages(t *testing.T) {
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(list.Find("vpa-updater", images.Cluster{})).To(Equal("registry.k8s.io/autoscaling/vpa-updater:1.8.1"))
 	for _, each := range list {
-		_, err := list.Find(each.Name, images.Cluster{})
+		_, err := list.Find(each.Name, cluster("1.36.3"))
 		g.Expect(err).NotTo(HaveOccurred())
 	}
+	g.Expect(list.Find("kube-apiserver", cluster("1.36.3"))).To(Equal("registry.k8s.io/kube-apiserver:v1.36.3"))
 }
 
 func TestImageThatIsFound(t *testing.T) {

@@ -86,8 +86,16 @@ type Values struct {
 	// GardenUID and GardenCreated identify the Garden.
 	GardenUID     types.UID
 	GardenCreated time.Time
-	// AuthorityPhase is the phase of the rotation of the certificate authorities.
-	AuthorityPhase operatorv1alpha1.RotationPhase
+	// ServiceNetworks are the networks of Services of the virtual cluster.
+	ServiceNetworks []netip.Prefix
+	// KubeAPIServer are settings for kube-apiserver.
+	KubeAPIServer operatorv1alpha1.KubeAPIServer
+	// EncryptedResources are the resources of both API servers that are encrypted in etcd besides those that always are, as of the last
+	// reconciliation.
+	EncryptedResources []string
+	// AuthorityPhase, EncryptionPhase and ServiceAccountPhase are the phases of the rotations of the certificate authorities, of the
+	// encryption keys of etcd, and of the key that signs tokens of ServiceAccounts.
+	AuthorityPhase, EncryptionPhase, ServiceAccountPhase operatorv1alpha1.RotationPhase
 }
 
 // ExternalImage returns the image of a program of others.
@@ -152,10 +160,31 @@ func New(garden *operatorv1alpha1.Garden, operator Operator) (Values, error) {
 	v.GardenUID, v.GardenCreated = garden.UID, garden.CreationTimestamp.Time
 	c := garden.Spec.VirtualCluster.ControlPlane
 	v.HighAvailability = c != nil && c.HighAvailability != nil
-	if c := garden.Status.Credentials; c != nil && c.Rotation != nil && c.Rotation.CertificateAuthorities != nil {
-		v.AuthorityPhase = c.Rotation.CertificateAuthorities.Phase
+	if v.ServiceNetworks, err = networks(garden.Spec.VirtualCluster.Networking.Services); err != nil {
+		return Values{}, fmt.Errorf("spec.virtualCluster.networking.services: %w", err)
 	}
+	if server := garden.Spec.VirtualCluster.Kubernetes.KubeAPIServer; server != nil {
+		v.KubeAPIServer = *server.DeepCopy()
+	}
+	v.EncryptedResources = slices.Clone(garden.Status.EncryptionAtRest().Resources)
+	v.setPhases(garden.Status.Credentials)
 	return v, nil
+}
+
+func (v *Values) setPhases(credentials *operatorv1alpha1.Credentials) {
+	if credentials == nil || credentials.Rotation == nil {
+		return
+	}
+	rotation := credentials.Rotation
+	if rotation.CertificateAuthorities != nil {
+		v.AuthorityPhase = rotation.CertificateAuthorities.Phase
+	}
+	if rotation.ETCDEncryptionKey != nil {
+		v.EncryptionPhase = rotation.ETCDEncryptionKey.Phase
+	}
+	if rotation.ServiceAccountKey != nil {
+		v.ServiceAccountPhase = rotation.ServiceAccountKey.Phase
+	}
 }
 
 func (v *Values) setSettings(settings *operatorv1alpha1.Settings) {

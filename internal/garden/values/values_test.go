@@ -1,6 +1,7 @@
 package values_test
 
 import (
+	"net/netip"
 	"testing"
 	"time"
 
@@ -89,6 +90,20 @@ func TestSettingsOfAGarden(t *testing.T) {
 			VerticalPodAutoscaler: &operatorv1alpha1.VerticalPodAutoscaler{Enabled: ptr.To(true), FeatureGates: map[string]bool{"InPlace": true}},
 			TopologyAwareRouting:  &operatorv1alpha1.TopologyAwareRouting{Enabled: true},
 		}
+		g.Spec.VirtualCluster.Networking.Services = operatorv1alpha1.CIDRList{"100.64.0.0/13"}
+		g.Spec.VirtualCluster.Kubernetes.KubeAPIServer = &operatorv1alpha1.KubeAPIServer{
+			SNI: &operatorv1alpha1.SNI{DomainPatterns: []string{"*.example.org"}},
+		}
+		g.Status.Credentials = &operatorv1alpha1.Credentials{
+			EncryptionAtRest: &operatorv1alpha1.EncryptionAtRest{Resources: []string{"configmaps"}},
+			Rotation: &operatorv1alpha1.CredentialsRotation{
+				CertificateAuthorities: &operatorv1alpha1.Rotation{Phase: operatorv1alpha1.RotationPrepared},
+				ServiceAccountKey:      &operatorv1alpha1.Rotation{Phase: operatorv1alpha1.RotationCompleted},
+				ETCDEncryptionKey: &operatorv1alpha1.ETCDEncryptionKeyRotation{
+					Rotation: operatorv1alpha1.Rotation{Phase: operatorv1alpha1.RotationPreparing},
+				},
+			},
+		}
 	})
 	v, err := values.New(from, values.Operator{})
 	g.Expect(err).NotTo(HaveOccurred())
@@ -98,10 +113,23 @@ func TestSettingsOfAGarden(t *testing.T) {
 		Autoscaling:          *from.Spec.RuntimeCluster.Settings.VerticalPodAutoscaler,
 		LoadBalancers:        *from.Spec.RuntimeCluster.Settings.LoadBalancerServices,
 		HighAvailability:     true, ETCDMain: *from.Spec.VirtualCluster.ETCD.Main, GardenUID: "uid", GardenCreated: created.Time,
-		Networks: values.Networks{Cluster: v.Networks.Cluster, Blocked: v.Networks.Blocked},
+		Networks:        values.Networks{Cluster: v.Networks.Cluster, Blocked: v.Networks.Blocked},
+		ServiceNetworks: []netip.Prefix{netip.MustParsePrefix("100.64.0.0/13")}, EncryptedResources: []string{"configmaps"},
+		KubeAPIServer:  operatorv1alpha1.KubeAPIServer{SNI: &operatorv1alpha1.SNI{DomainPatterns: []string{"*.example.org"}}},
+		AuthorityPhase: operatorv1alpha1.RotationPrepared, ServiceAccountPhase: operatorv1alpha1.RotationCompleted,
+		EncryptionPhase: operatorv1alpha1.RotationPreparing,
 	}))
+	from.Spec.VirtualCluster.Kubernetes.KubeAPIServer.SNI.DomainPatterns[0] = "changed"
+	g.Expect(v.KubeAPIServer.SNI.DomainPatterns).To(Equal([]string{"*.example.org"}))
 	from.Spec.RuntimeCluster.Settings.LoadBalancerServices.Annotations["a"] = "c"
 	g.Expect(v.LoadBalancers.Annotations).To(HaveKeyWithValue("a", "b"))
+}
+
+func TestNetworksOfServicesAreParsed(t *testing.T) {
+	_, err := values.New(garden(func(g *operatorv1alpha1.Garden) {
+		g.Spec.VirtualCluster.Networking.Services = operatorv1alpha1.CIDRList{"100.64.0.0"}
+	}), values.Operator{})
+	NewWithT(t).Expect(err).To(MatchError(ContainSubstring("spec.virtualCluster.networking.services: parse network: ")))
 }
 
 func TestImagesOfProgramsOfOthersDependOnVersions(t *testing.T) {

@@ -67,6 +67,14 @@ func ParseKubernetes(text string) (Kubernetes, error) {
 	return Kubernetes{text: text, version: parsed}, nil
 }
 
+// KubernetesOf returns a parsed version. Nil is the zero Kubernetes.
+func KubernetesOf(parsed *version.Version) Kubernetes {
+	if parsed == nil {
+		return Kubernetes{}
+	}
+	return Kubernetes{text: parsed.String(), version: parsed}
+}
+
 // SupportedKubernetes returns the supported minor versions for virtual clusters, in ascending order.
 func SupportedKubernetes() []string { return slices.Clone(supported) }
 

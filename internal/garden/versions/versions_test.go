@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	. "github.com/onsi/gomega"
+	"k8s.io/apimachinery/pkg/util/version"
 )
 
 func read(t *testing.T, text string) Kubernetes {
@@ -31,6 +32,8 @@ func TestVersions(t *testing.T) {
 		_, err := ParseKubernetes(text)
 		g.Expect(err).To(MatchError(ContainSubstring("parse version \""+text+"\" of Kubernetes")), text)
 	}
+	g.Expect(KubernetesOf(version.MustParseSemantic("1.36.1"))).To(Equal(read(t, "1.36.1")))
+	g.Expect(KubernetesOf(nil)).To(Equal(Kubernetes{}))
 	g.Expect(Kubernetes{}.Supported()).To(BeFalse())
 	g.Expect(Kubernetes{}.AtLeast(0)).To(BeFalse())
 	g.Expect(read(t, "2.0.0").AtLeast(36)).To(BeTrue())
@@ -119,6 +122,29 @@ func TestPluginsAndAPIsOfKubernetes(t *testing.T) {
 	g.Expect(read(t, "1.36.1").API("resource.k8s.io/v1")).To(Equal(Present))
 	g.Expect(read(t, "1.33.1").API("resource.k8s.io/v1")).To(Equal(Elsewhere))
 	g.Expect(read(t, "1.36.1").API("apps/v1/pods")).To(Equal(Unknown))
+}
+
+func TestSettingsOfKubeAPIServer(t *testing.T) {
+	for setting, columns := range kubeAPIServerSettings {
+		NewWithT(t).Expect(columns).To(HaveLen(len(supported)), string(setting))
+	}
+	for sentence, tc := range map[string]struct {
+		version string
+		want    bool
+	}{
+		"before":           {version: "1.33.9"},
+		"from":             {version: "1.34.0", want: true},
+		"the last version": {version: "1.36.3", want: true},
+		"a later version":  {version: "1.37.0"},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			NewWithT(t).Expect(read(t, tc.version).Has(AuthorizerCacheSwitches)).To(Equal(tc.want))
+		})
+	}
+	g := NewWithT(t)
+	g.Expect(read(t, "1.34.9").Has(DefaultWatchCacheSize)).To(BeTrue())
+	g.Expect(read(t, "1.35.0").Has(DefaultWatchCacheSize)).To(BeFalse())
+	g.Expect(read(t, "1.36.0").Has("other")).To(BeFalse())
 }
 
 func TestFeatureGatesOfGardener(t *testing.T) {

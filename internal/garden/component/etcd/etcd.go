@@ -163,7 +163,8 @@ func etcdSpec(v values.Values, role Role, secrets Secrets, live *druidcorev1alph
 	spec := druidcorev1alpha1.EtcdConfig{
 		Metrics: &f.metrics, Quota: ptr.To(resource.MustParse("8Gi")), DefragmentationSchedule: ptr.To(defragmentation(v, role, live)),
 		ServerPort: ptr.To[int32](serverPort), ClientPort: ptr.To[int32](clientPort), WrapperPort: ptr.To[int32](wrapperPort),
-		Resources: requests(f.cpu, f.memory, f.minAllowed), ClientUrlTLS: clientTLS(v.Namespace, secrets), ClientService: clientService(v),
+		Resources:    ptr.To(shared.RequestsOfAtLeast(f.cpu, f.memory, f.minAllowed)),
+		ClientUrlTLS: clientTLS(v.Namespace, secrets), ClientService: clientService(v),
 	}
 	if v.HighAvailability {
 		spec.PeerUrlTLS = &druidcorev1alpha1.PeerTLSConfig{TLSConfig: druidcorev1alpha1.TLSConfig{
@@ -189,17 +190,6 @@ func reference(namespace, name string) corev1.SecretReference {
 	return corev1.SecretReference{Namespace: namespace, Name: name}
 }
 
-// requests returns the requests, but at least those of minAllowed.
-func requests(cpu, memory string, minAllowed corev1.ResourceList) *corev1.ResourceRequirements {
-	requirements := shared.Requests(cpu, memory)
-	for name, least := range minAllowed {
-		if own, found := requirements.Requests[name]; !found || own.Cmp(least) < 0 {
-			requirements.Requests[name] = least
-		}
-	}
-	return &requirements
-}
-
 func clientService(v values.Values) *druidcorev1alpha1.ClientService {
 	return &druidcorev1alpha1.ClientService{
 		Annotations: shared.From(shared.GardenScrapeTargets, clientPort, backupPort), TrafficDistribution: shared.TrafficDistribution(v),
@@ -209,13 +199,13 @@ func clientService(v values.Values) *druidcorev1alpha1.ClientService {
 func backup(v values.Values, role Role, secrets Secrets, live *druidcorev1alpha1.Etcd) druidcorev1alpha1.BackupSpec {
 	f := role.figures(v)
 	spec := druidcorev1alpha1.BackupSpec{
-		TLS: clientTLS(v.Namespace, secrets), Port: ptr.To[int32](backupPort), Resources: requests(f.backupCPU, f.backupMemory, nil),
+		TLS: clientTLS(v.Namespace, secrets), Port: ptr.To[int32](backupPort), Resources: ptr.To(shared.Requests(f.backupCPU, f.backupMemory)),
 		GarbageCollectionPolicy: ptr.To[druidcorev1alpha1.GarbageCollectionPolicy](druidcorev1alpha1.GarbageCollectionPolicyExponential),
 		GarbageCollectionPeriod: duration(garbageCollectionPeriod),
 		SnapshotCompression: &druidcorev1alpha1.CompressionSpec{
 			Enabled: ptr.To(true), Policy: ptr.To[druidcorev1alpha1.CompressionPolicy](druidcorev1alpha1.GzipCompression),
 		},
-		SnapshotCompaction: &druidcorev1alpha1.SnapshotCompactionSpec{Resources: requests("600m", "3Gi", nil)},
+		SnapshotCompaction: &druidcorev1alpha1.SnapshotCompactionSpec{Resources: ptr.To(shared.Requests("600m", "3Gi"))},
 	}
 	if role != Main || v.ETCDMain.Backup == nil {
 		return spec

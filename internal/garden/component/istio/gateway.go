@@ -129,12 +129,12 @@ func gatewayDeployment(v values.Values, owner shared.Owner, image string) *appsv
 					Annotations: map[string]string{"sidecar.istio.io/inject": "false", "checksum/" + bootstrapName: checksum(bootstrap)},
 				},
 				Spec: corev1.PodSpec{
-					ServiceAccountName: gatewayAccount, PriorityClassName: system.Critical, Affinity: apart(owner.Labels), Volumes: m.volumes,
+					ServiceAccountName: gatewayAccount, PriorityClassName: system.Critical, Affinity: apart(owner.Labels), Volumes: m.Volumes,
 					SecurityContext: &corev1.PodSecurityContext{
 						RunAsNonRoot: ptr.To(true), RunAsUser: ptr.To[int64](1337), RunAsGroup: ptr.To[int64](1337), FSGroup: ptr.To[int64](1337),
 						Sysctls: []corev1.Sysctl{{Name: "net.ipv4.ip_unprivileged_port_start", Value: "0"}},
 					},
-					Containers: []corev1.Container{gatewayContainer(image, m.paths)},
+					Containers: []corev1.Container{gatewayContainer(image, m.Paths)},
 				},
 			},
 		},
@@ -174,20 +174,20 @@ func gatewayEnvironment() []corev1.EnvVar {
 	}
 }
 
-func gatewayMounts() mounts {
+func gatewayMounts() shared.Mounts {
 	item := func(name string) corev1.DownwardAPIVolumeFile {
 		return corev1.DownwardAPIVolumeFile{Path: name, FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata." + name}}
 	}
-	var m mounts
-	m.add("workload-socket", "/var/run/secrets/workload-spiffe-uds", false, emptyDir(""))
-	m.add("credential-socket", "/var/run/secrets/credential-uds", false, emptyDir(""))
-	m.add("workload-certs", "/var/run/secrets/workload-spiffe-credentials", false, emptyDir(""))
-	m.add("istio-envoy", "/etc/istio/proxy", false, emptyDir(""))
-	m.add("istio-data", "/var/lib/istio/data", false, emptyDir(""))
-	m.add("root-certificate", "/var/run/secrets/istio", false, configMapSource("istio-ca-root-cert", false))
-	m.add("bootstrap", bootstrapPath, false, configMapSource(bootstrapName, false))
-	m.add("token", "/var/run/secrets/tokens", true, token())
-	m.add("podinfo", "/etc/istio/pod", false, corev1.VolumeSource{DownwardAPI: &corev1.DownwardAPIVolumeSource{
+	var m shared.Mounts
+	m.Add("workload-socket", "/var/run/secrets/workload-spiffe-uds", false, emptyDir(""))
+	m.Add("credential-socket", "/var/run/secrets/credential-uds", false, emptyDir(""))
+	m.Add("workload-certs", "/var/run/secrets/workload-spiffe-credentials", false, emptyDir(""))
+	m.Add("istio-envoy", "/etc/istio/proxy", false, emptyDir(""))
+	m.Add("istio-data", "/var/lib/istio/data", false, emptyDir(""))
+	m.Add("root-certificate", "/var/run/secrets/istio", false, configMapSource("istio-ca-root-cert", false))
+	m.Add("bootstrap", bootstrapPath, false, configMapSource(bootstrapName, false))
+	m.Add("token", "/var/run/secrets/tokens", true, token())
+	m.Add("podinfo", "/etc/istio/pod", false, corev1.VolumeSource{DownwardAPI: &corev1.DownwardAPIVolumeSource{
 		Items: []corev1.DownwardAPIVolumeFile{item("labels"), item("annotations")},
 	}})
 	return m

@@ -103,17 +103,6 @@ func restricted() *corev1.SecurityContext {
 
 func variable(name, value string) corev1.EnvVar { return corev1.EnvVar{Name: name, Value: value} }
 
-// mounts are volumes with the paths of their mounts.
-type mounts struct {
-	volumes []corev1.Volume
-	paths   []corev1.VolumeMount
-}
-
-func (m *mounts) add(name, path string, readOnly bool, source corev1.VolumeSource) {
-	m.volumes = append(m.volumes, corev1.Volume{Name: name, VolumeSource: source})
-	m.paths = append(m.paths, corev1.VolumeMount{Name: name, MountPath: path, ReadOnly: readOnly})
-}
-
 func emptyDir(medium corev1.StorageMedium) corev1.VolumeSource {
 	return corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{Medium: medium}}
 }

@@ -100,7 +100,7 @@ func istiodDeployment(owner shared.Owner, image string) *appsv1.Deployment {
 				},
 				Spec: corev1.PodSpec{
 					ServiceAccountName: istiod, PriorityClassName: system.Critical, Affinity: apart(owner.Labels),
-					SecurityContext: &corev1.PodSecurityContext{FSGroup: ptr.To[int64](1337)}, Volumes: m.volumes,
+					SecurityContext: &corev1.PodSecurityContext{FSGroup: ptr.To[int64](1337)}, Volumes: m.Volumes,
 					Containers: []corev1.Container{{
 						Name: "discovery", Image: image, ImagePullPolicy: corev1.PullIfNotPresent,
 						Args: []string{
@@ -116,7 +116,7 @@ func istiodDeployment(owner shared.Owner, image string) *appsv1.Deployment {
 							ProbeHandler:        corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: "/ready", Port: intstr.FromInt32(readyPort)}},
 							InitialDelaySeconds: 1, PeriodSeconds: 3, TimeoutSeconds: 5,
 						},
-						Env: istiodEnvironment(), VolumeMounts: m.paths, SecurityContext: restricted(),
+						Env: istiodEnvironment(), VolumeMounts: m.Paths, SecurityContext: restricted(),
 						Resources: shared.Requests("250m", "256Mi"),
 					}},
 				},
@@ -135,15 +135,15 @@ func istiodEnvironment() []corev1.EnvVar {
 	}
 }
 
-func istiodMounts() mounts {
-	var m mounts
-	m.add("mesh", "/etc/istio/config", false, configMapSource("istio", false))
-	m.add("token", "/var/run/secrets/tokens", true, token())
-	m.add("certificates", "/var/run/secrets/istio-dns", false, emptyDir(corev1.StorageMediumMemory))
-	m.add("authority", "/etc/cacerts", true, optionalSecret("cacerts"))
-	m.add("kubeconfig", "/var/run/secrets/remote", true, optionalSecret("istio-kubeconfig"))
-	m.add("server-certificate", "/var/run/secrets/istiod/tls", true, optionalSecret("istiod-tls"))
-	m.add("root-certificate", "/var/run/secrets/istiod/ca", true, configMapSource("istio-ca-root-cert", true))
+func istiodMounts() shared.Mounts {
+	var m shared.Mounts
+	m.Add("mesh", "/etc/istio/config", false, configMapSource("istio", false))
+	m.Add("token", "/var/run/secrets/tokens", true, token())
+	m.Add("certificates", "/var/run/secrets/istio-dns", false, emptyDir(corev1.StorageMediumMemory))
+	m.Add("authority", "/etc/cacerts", true, optionalSecret("cacerts"))
+	m.Add("kubeconfig", "/var/run/secrets/remote", true, optionalSecret("istio-kubeconfig"))
+	m.Add("server-certificate", "/var/run/secrets/istiod/tls", true, optionalSecret("istiod-tls"))
+	m.Add("root-certificate", "/var/run/secrets/istiod/ca", true, configMapSource("istio-ca-root-cert", true))
 	return m
 }
 

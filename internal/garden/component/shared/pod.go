@@ -44,9 +44,32 @@ func Requests(cpu, memory string) corev1.ResourceRequirements {
 	}}
 }
 
+// RequestsOfAtLeast returns requests for cpu and memory, which are at least those of minAllowed. It panics if a quantity is malformed.
+func RequestsOfAtLeast(cpu, memory string, minAllowed corev1.ResourceList) corev1.ResourceRequirements {
+	requirements := Requests(cpu, memory)
+	for name, least := range minAllowed {
+		if own, found := requirements.Requests[name]; !found || own.Cmp(least) < 0 {
+			requirements.Requests[name] = least
+		}
+	}
+	return requirements
+}
+
 // RequestsAndLimit returns requests for cpu and memory, and a limit for memory. It panics if a quantity is malformed.
 func RequestsAndLimit(cpu, memory, limit string) corev1.ResourceRequirements {
 	requirements := Requests(cpu, memory)
 	requirements.Limits = corev1.ResourceList{corev1.ResourceMemory: resource.MustParse(limit)}
 	return requirements
+}
+
+// Mounts are volumes with the paths of their mounts.
+type Mounts struct {
+	Volumes []corev1.Volume
+	Paths   []corev1.VolumeMount
+}
+
+// Add adds a volume and its mount.
+func (m *Mounts) Add(name, path string, readOnly bool, source corev1.VolumeSource) {
+	m.Volumes = append(m.Volumes, corev1.Volume{Name: name, VolumeSource: source})
+	m.Paths = append(m.Paths, corev1.VolumeMount{Name: name, MountPath: path, ReadOnly: readOnly})
 }

@@ -1,0 +1,324 @@
+package kubeapiserver
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/garden/component/etcd"
+	"github.com/espalier-dev/espalier/internal/garden/component/exposure"
+	"github.com/espalier-dev/espalier/internal/garden/values"
+	"github.com/espalier-dev/espalier/internal/garden/versions"
+	secretconfig "github.com/espalier-dev/espalier/internal/secrets/config"
+)
+
+// Folders with Secrets of the manager of secrets.
+const (
+	credentialsFolder         = "/srv/kubernetes/"
+	authorityFolder           = credentialsFolder + "ca"
+	clientAuthorityFolder     = credentialsFolder + "ca-client"
+	frontProxyAuthorityFolder = credentialsFolder + "ca-front-proxy"
+	serviceAccountKeyFolder   = credentialsFolder + "service-account-key"
+	serviceAccountKeysFolder  = credentialsFolder + "service-account-key-bundle"
+	staticTokenFolder         = credentialsFolder + "token"
+	aggregatorFolder          = credentialsFolder + "aggregator"
+	etcdAuthorityFolder       = credentialsFolder + "etcd/ca"
+	etcdClientFolder          = credentialsFolder + "etcd/client"
+	serverFolder              = credentialsFolder + "apiserver"
+	serverNamesFolder         = credentialsFolder + "tls-sni/0"
+)
+
+// ciphers are the cipher suites that clients may use.
+var ciphers = []string{
+	"TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256", "TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384", "TLS_AES_128_GCM_SHA256", "TLS_AES_256_GCM_SHA384",
+	"TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256", "TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384", "TLS_CHACHA20_POLY1305_SHA256",
+	"TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305", "TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305",
+}
+
+// args returns the arguments of kube-apiserver. The order matters for arguments that occur several times.
+func args(v values.Values, s Secrets, parts []part) []string {
+	all := slices.Concat(
+		servingArgs(v), storageArgs(v), credentialArgs(s), identityArgs(v), clusterArgs(v), limitArgs(v), logArgs(v.KubeAPIServer.Logging),
+	)
+	for _, each := range parts {
+		all = append(all, each.args...)
+	}
+	return all
+}
+
+func servingArgs(v values.Values) []string {
+	all := []string{
+		"--secure-port=" + strconv.Itoa(exposure.Port),
+		"--external-hostname=" + externalHostname(v),
+		"--tls-cert-file=" + certificateIn(serverFolder),
+		"--tls-private-key-file=" + keyIn(serverFolder),
+		"--tls-cipher-suites=" + strings.Join(ciphers, ","),
+		"--http2-max-streams-per-connection=1000",
+		"--livez-grace-period=1m",
+		"--profiling=false",
+		fmt.Sprintf("--shutdown-delay-duration=%ds", shutdownSeconds/2),
+	}
+	if least := v.KubeAPIServer.TLSMinVersion; least != nil {
+		all = append(all, "--tls-min-version="+*least)
+	}
+	return all
+}
+
+func certificateIn(folder string) string { return folder + "/" + secretconfig.DataKeyCertificate }
+
+func keyIn(folder string) string { return folder + "/" + secretconfig.DataKeyPrivateKey }
+
+func bundleIn(folder string) string { return folder + "/" + secretconfig.DataKeyCertificateBundle }
+
+// externalHostname returns the host in the URLs that clients get: that of the issuer of tokens if clients reach the API server there.
+func externalHostname(v values.Values) string {
+	first := "api." + v.Domains[0]
+	parsed, err := url.Parse(issuers(v)[0])
+	if err != nil {
+		return first
+	}
+	for _, domain := range v.Domains {
+		if parsed.Host == "api."+domain {
+			return parsed.Host
+		}
+	}
+	return first
+}
+
+// storageArgs stores events, and resources that the user chooses, in an etcd of their own.
+func storageArgs(v values.Values) []string {
+	events := etcdURL(etcd.Events)
+	overrides := slices.Concat([]string{"/events#" + events}, texts(v.KubeAPIServer.ResourcesToStoreInETCDEvents,
+		func(r operatorv1alpha1.GroupResource) string { return r.Group + "/" + r.Resource + "#" + events }))
+	return []string{
+		"--etcd-servers=" + etcdURL(etcd.Main),
+		"--etcd-servers-overrides=" + strings.Join(overrides, ","),
+		"--etcd-cafile=" + bundleIn(etcdAuthorityFolder),
+		"--etcd-certfile=" + certificateIn(etcdClientFolder),
+		"--etcd-keyfile=" + keyIn(etcdClientFolder),
+	}
+}
+
+func etcdURL(role etcd.Role) string { return "https://" + role.Name() + "-client:2379" }
+
+func credentialArgs(s Secrets) []string {
+	all := []string{
+		"--client-ca-file=" + bundleIn(clientAuthorityFolder),
+		"--token-auth-file=" + staticTokenFolder + "/" + secretconfig.DataKeyStaticTokens,
+		"--proxy-client-cert-file=" + certificateIn(aggregatorFolder),
+		"--proxy-client-key-file=" + keyIn(aggregatorFolder),
+		"--requestheader-client-ca-file=" + bundleIn(frontProxyAuthorityFolder),
+		"--requestheader-extra-headers-prefix=X-Remote-Extra-",
+		"--requestheader-group-headers=X-Remote-Group",
+		"--requestheader-username-headers=X-Remote-User",
+		"--service-account-signing-key-file=" + serviceAccountKeyFolder + "/" + secretconfig.DataKeyRSAPrivateKey,
+		"--service-account-key-file=" + serviceAccountKeysFolder + "/" + secretconfig.DataKeyPrivateKeyBundle,
+	}
+	if s.SharedAuthority {
+		all = append(all, "--requestheader-allowed-names="+aggregator)
+	}
+	return all
+}
+
+// identityArgs configures tokens of ServiceAccounts, and those with which nodes join.
+func identityArgs(v values.Values) []string {
+	all := []string{"--enable-bootstrap-token-auth=true", "--api-audiences=" + strings.Join(audiences(v), ",")}
+	for _, each := range issuers(v) {
+		all = append(all, "--service-account-issuer="+each)
+	}
+	config := v.KubeAPIServer.ServiceAccountConfig
+	if config == nil {
+		return all
+	}
+	if extend := config.ExtendTokenExpiration; extend != nil {
+		all = append(all, "--service-account-extend-token-expiration="+strconv.FormatBool(*extend))
+	}
+	if longest := config.MaxTokenExpiration; longest != nil {
+		all = append(all, "--service-account-max-token-expiration="+longest.Duration.String())
+	}
+	return all
+}
+
+// audiences are those that Gardener asks for tokens for, in addition to those of the user.
+func audiences(v values.Values) []string {
+	const gardener = "gardener"
+	all := slices.Clone(v.KubeAPIServer.APIAudiences)
+	if len(all) == 0 {
+		all = []string{"kubernetes"}
+	}
+	if !slices.Contains(all, gardener) {
+		all = append(all, gardener)
+	}
+	return all
+}
+
+// issuers returns the issuer of new tokens, followed by further issuers whose tokens are accepted. The default one always is, so that a
+// change of the issuer invalidates no token.
+func issuers(v values.Values) []string {
+	byDefault := "https://api." + v.Domains[0]
+	config := v.KubeAPIServer.ServiceAccountConfig
+	if config == nil {
+		return []string{byDefault}
+	}
+	all := []string{ptr.Deref(config.Issuer, byDefault)}
+	for _, each := range append(slices.Clone(config.AcceptedIssuers), byDefault) {
+		if !slices.Contains(all, each) {
+			all = append(all, each)
+		}
+	}
+	return all
+}
+
+// clusterArgs configures what the virtual cluster has.
+func clusterArgs(v values.Values) []string {
+	settings := v.KubeAPIServer
+	all := []string{
+		"--enable-aggregator-routing=true",
+		"--service-cluster-ip-range=" + strings.Join(texts(v.ServiceNetworks, netip.Prefix.String), ","),
+		"--event-ttl=" + ptr.Deref(settings.EventTTL, metav1.Duration{Duration: time.Hour}).Duration.String(),
+		"--runtime-config=" + settingList(RuntimeConfig(v)),
+	}
+	if gates := featureGates(v); len(gates) > 0 {
+		all = append(all, "--feature-gates="+settingList(gates))
+	}
+	if seconds := settings.DefaultNotReadyTolerationSeconds; seconds != nil {
+		all = append(all, fmt.Sprintf("--default-not-ready-toleration-seconds=%d", *seconds))
+	}
+	if seconds := settings.DefaultUnreachableTolerationSeconds; seconds != nil {
+		all = append(all, fmt.Sprintf("--default-unreachable-toleration-seconds=%d", *seconds))
+	}
+	return all
+}
+
+// withoutWorkloads are the APIs that a cluster without nodes does not need. They are off unless the user switches them on.
+func withoutWorkloads() map[string]bool {
+	return map[string]bool{
+		"apps/v1": false, "autoscaling/v2": false, "batch/v1": false, "policy/v1": false, "storage.k8s.io/v1/csinodes": false,
+	}
+}
+
+// RuntimeConfig returns which APIs are on and off. kube-controller-manager runs no controllers for those that are off.
+func RuntimeConfig(v values.Values) map[string]bool {
+	config := withoutWorkloads()
+	for api, on := range v.KubeAPIServer.RuntimeConfig {
+		if knowsAPI(v, api) {
+			config[api] = on
+		}
+	}
+	return config
+}
+
+// knowsAPI reports whether kube-apiserver of the version has an API. Keys that begin with api/ are sets of APIs, or the core API.
+func knowsAPI(v values.Values, api string) bool {
+	return strings.HasPrefix(api, "api/") || kubernetes(v).API(api) == versions.Present
+}
+
+func featureGates(v values.Values) map[string]bool {
+	gates := maps.Clone(v.KubeAPIServer.FeatureGates)
+	maps.DeleteFunc(gates, func(name string, value bool) bool { return !takesGate(v, name, value) })
+	return gates
+}
+
+// takesGate reports whether kube-apiserver of the version starts with a value of a feature gate: it has the gate, and the gate is not
+// locked to the other value.
+func takesGate(v values.Values, name string, value bool) bool {
+	gate, knowledge := kubernetes(v).FeatureGate(name)
+	return knowledge == versions.Present && (!gate.Locked || gate.Default == value)
+}
+
+// Ignored returns the settings that kube-apiserver does not get because it would not start with them: those that an earlier version had,
+// and that the webhook accepts as long as they do not change. The list is sorted.
+func Ignored(v values.Values) []string {
+	var all []string
+	for name, value := range v.KubeAPIServer.FeatureGates {
+		if !takesGate(v, name, value) {
+			all = append(all, "feature gate "+name)
+		}
+	}
+	for api := range v.KubeAPIServer.RuntimeConfig {
+		if !knowsAPI(v, api) {
+			all = append(all, "API "+api)
+		}
+	}
+	for _, each := range v.KubeAPIServer.AdmissionPlugins {
+		if kubernetes(v).AdmissionPlugin(each.Name) != versions.Present {
+			all = append(all, "admission plugin "+each.Name)
+		}
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+func limitArgs(v values.Values) []string {
+	requests := ptr.Deref(v.KubeAPIServer.Requests, operatorv1alpha1.APIServerRequests{})
+	all := []string{
+		fmt.Sprintf("--max-requests-inflight=%d", ptr.Deref(requests.MaxNonMutatingInflight, 400)),
+		fmt.Sprintf("--max-mutating-requests-inflight=%d", ptr.Deref(requests.MaxMutatingInflight, 200)),
+	}
+	sizes := v.KubeAPIServer.WatchCacheSizes
+	if sizes == nil {
+		return all
+	}
+	if sizes.Default != nil && kubernetes(v).Has(versions.DefaultWatchCacheSize) {
+		all = append(all, fmt.Sprintf("--default-watch-cache-size=%d", *sizes.Default))
+	}
+	if len(sizes.Resources) > 0 {
+		all = append(all, "--watch-cache-sizes="+strings.Join(texts(sizes.Resources, watchCacheSize), ","))
+	}
+	return all
+}
+
+func watchCacheSize(size operatorv1alpha1.ResourceWatchCacheSize) string {
+	name := size.Resource
+	if group := ptr.Deref(size.APIGroup, corev1.GroupName); group != "" {
+		name += "." + group
+	}
+	return fmt.Sprintf("%s#%d", name, size.CacheSize)
+}
+
+func logArgs(logging *operatorv1alpha1.APIServerLogging) []string {
+	logging = cmp.Or(logging, &operatorv1alpha1.APIServerLogging{})
+	all := []string{fmt.Sprintf("--v=%d", ptr.Deref(logging.Verbosity, 2))}
+	if logging.HTTPAccessVerbosity != nil {
+		all = append(all, fmt.Sprintf("--vmodule=httplog=%d", *logging.HTTPAccessVerbosity))
+	}
+	return all
+}
+
+// serverNamesParts adds a certificate that clients see for certain server names.
+func serverNamesParts(v values.Values, refs References) []part {
+	if v.KubeAPIServer.SNI == nil {
+		return nil
+	}
+	argument := "--tls-sni-cert-key=" + certificateIn(serverNamesFolder) + "," + keyIn(serverNamesFolder)
+	if patterns := v.KubeAPIServer.SNI.DomainPatterns; len(patterns) > 0 {
+		argument += ":" + strings.Join(patterns, ",")
+	}
+	return []part{{volume: "tls-sni-0", folder: serverNamesFolder, private: true, secret: refs.ServerNames, args: []string{argument}}}
+}
+
+// settingList returns settings as <name>=<true or false>, sorted and separated by commas.
+func settingList(settings map[string]bool) string {
+	return strings.Join(texts(slices.Sorted(maps.Keys(settings)), func(name string) string {
+		return name + "=" + strconv.FormatBool(settings[name])
+	}), ",")
+}
+
+func texts[T any](items []T, text func(T) string) []string {
+	all := make([]string, 0, len(items))
+	for _, each := range items {
+		all = append(all, text(each))
+	}
+	return all
+}

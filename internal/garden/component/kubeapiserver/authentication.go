@@ -1,0 +1,129 @@
+package kubeapiserver
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"k8s.io/client-go/util/cert"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/yaml"
+
+	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/garden/values"
+)
+
+const (
+	configFile = "config.yaml"
+
+	authenticationFolder        = "/etc/kubernetes/structured/authentication"
+	authenticationWebhookFolder = "/etc/kubernetes/webhook/authentication"
+	authenticationVersion       = "v1beta1"
+
+	oidcFolder = "/srv/kubernetes/oidc"
+	oidcFile   = "ca.crt"
+)
+
+// oidc returns the provider in the deprecated field, nil if there is none.
+func oidc(v values.Values) *operatorv1alpha1.OIDCConfig {
+	config := v.KubeAPIServer.OIDCConfig //nolint:staticcheck // the field works as long as it is in the API
+	if config == nil || config.IssuerURL == nil {
+		return nil
+	}
+	return config
+}
+
+// enabled reports whether a feature gate that is on by default is not switched off. A gate that the version does not have is on.
+func enabled(v values.Values, gate string) bool {
+	value, set := v.KubeAPIServer.FeatureGates[gate]
+	return !set || value || !takesGate(v, gate, value)
+}
+
+// authenticationParts configures how users are authenticated. A configuration file and the flags for OpenID Connect exclude each other, as
+// do the setting for anonymous users in the file and the flag for it.
+func authenticationParts(v values.Values, refs References) ([]part, error) {
+	anonymous := ptr.Deref(v.KubeAPIServer.EnableAnonymousAuthentication, false)
+	flag := "--anonymous-auth=" + strconv.FormatBool(anonymous)
+	parts := authenticationWebhookParts(v, refs)
+	if config := oidc(v); config != nil {
+		own, err := oidcPart(v, config)
+		own.args = append(own.args, flag)
+		return append(parts, own), err
+	}
+	if !enabled(v, "StructuredAuthenticationConfiguration") {
+		return append(parts, part{args: []string{flag}}), nil
+	}
+	config := map[string]any{"apiVersion": inV1Beta1, "kind": authenticationKind, "jwt": []any{}}
+	if refs.Authentication != nil {
+		config = maps.Clone(refs.Authentication)
+	}
+	args := []string{"--authentication-config=" + authenticationFolder + "/" + configFile}
+	if _, set := config["anonymous"]; !set {
+		if enabled(v, "AnonymousAuthConfigurableEndpoints") {
+			config["anonymous"] = map[string]any{"enabled": anonymous}
+		} else {
+			args = append(args, flag)
+		}
+	}
+	text, err := yaml.Marshal(config)
+	if err != nil {
+		return nil, fmt.Errorf("encode authentication configuration: %w", err)
+	}
+	return append(parts, part{
+		volume: "authentication-config", folder: authenticationFolder, args: args,
+		object: configMap(v, "kube-apiserver-authentication-config", map[string]string{configFile: string(text)}),
+	}), nil
+}
+
+func authenticationWebhookParts(v values.Values, refs References) []part {
+	if v.KubeAPIServer.Authentication == nil || v.KubeAPIServer.Authentication.Webhook == nil {
+		return nil
+	}
+	webhook := v.KubeAPIServer.Authentication.Webhook
+	const flag = "--authentication-token-webhook-"
+	args := []string{
+		flag + "config-file=" + authenticationWebhookFolder + "/" + kubeconfigFile,
+		flag + "version=" + ptr.Deref(webhook.Version, authenticationVersion),
+	}
+	if webhook.CacheTTL != nil {
+		args = append(args, flag+"cache-ttl="+webhook.CacheTTL.Duration.String())
+	}
+	return []part{{
+		volume: "authentication-webhook-kubeconfig", folder: authenticationWebhookFolder, private: true, args: args,
+		object: secret(v, "kube-apiserver-authentication-webhook-kubeconfig", nil, map[string][]byte{kubeconfigFile: refs.AuthenticationWebhook}),
+	}}
+}
+
+func oidcPart(v values.Values, config *operatorv1alpha1.OIDCConfig) (part, error) {
+	var own part
+	add := func(name string, value *string) {
+		if value != nil {
+			own.args = append(own.args, "--oidc-"+name+"="+*value)
+		}
+	}
+	if config.CABundle != nil {
+		if _, err := cert.ParseCertsPEM([]byte(*config.CABundle)); err != nil {
+			return part{}, fmt.Errorf("%s.oidcConfig.caBundle must be PEM certificates: %w; correct or remove it", settingsPath, err)
+		}
+		own = part{
+			volume: "oidc-cabundle", folder: oidcFolder,
+			object: secret(v, "kube-apiserver-oidc-cabundle", nil, map[string][]byte{oidcFile: []byte(*config.CABundle)}),
+		}
+		add("ca-file", ptr.To(oidcFolder+"/"+oidcFile))
+	}
+	add("issuer-url", config.IssuerURL)
+	add("client-id", config.ClientID)
+	add("username-claim", config.UsernameClaim)
+	add("groups-claim", config.GroupsClaim)
+	add("username-prefix", config.UsernamePrefix)
+	add("groups-prefix", config.GroupsPrefix)
+	if len(config.SigningAlgs) > 0 {
+		add("signing-algs", ptr.To(strings.Join(config.SigningAlgs, ",")))
+	}
+	for _, claim := range slices.Sorted(maps.Keys(config.RequiredClaims)) {
+		add("required-claim", ptr.To(claim+"="+config.RequiredClaims[claim]))
+	}
+	return own, nil
+}

@@ -1,0 +1,116 @@
+package kubeapiserver
+
+import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+// The kinds of the configuration files of kube-apiserver, which all have the group apiserver.config.k8s.io. The Go types in
+// k8s.io/apiserver would bring registries of metrics and feature gates, and the libraries for traces.
+const (
+	configGroup = "apiserver.config.k8s.io"
+	// inV1Beta1 is the version of files for authentication and authorization that all supported versions of Kubernetes read.
+	inV1Beta1 = configGroup + "/v1beta1"
+	inV1      = configGroup + "/v1"
+
+	admissionKind      = "AdmissionConfiguration"
+	authenticationKind = "AuthenticationConfiguration"
+	authorizationKind  = "AuthorizationConfiguration"
+)
+
+type admissionConfiguration struct {
+	metav1.TypeMeta `json:",inline"`
+
+	Plugins []admissionPlugin `json:"plugins"`
+}
+
+type admissionPlugin struct {
+	Name string `json:"name"`
+	Path string `json:"path"`
+}
+
+type authorizationConfiguration struct {
+	metav1.TypeMeta `json:",inline"`
+
+	Authorizers []Authorizer `json:"authorizers"`
+}
+
+// Authorizer is an entry of an AuthorizationConfiguration.
+type Authorizer struct {
+	Type    string             `json:"type"`
+	Name    string             `json:"name"`
+	Webhook *AuthorizerWebhook `json:"webhook,omitempty"`
+}
+
+// AuthorizerWebhook is how an authorizer asks a webhook.
+type AuthorizerWebhook struct {
+	AuthorizedTTL                            metav1.Duration  `json:"authorizedTTL"`
+	CacheAuthorizedRequests                  *bool            `json:"cacheAuthorizedRequests,omitempty"`
+	UnauthorizedTTL                          metav1.Duration  `json:"unauthorizedTTL"`
+	CacheUnauthorizedRequests                *bool            `json:"cacheUnauthorizedRequests,omitempty"`
+	Timeout                                  metav1.Duration  `json:"timeout"`
+	SubjectAccessReviewVersion               string           `json:"subjectAccessReviewVersion"`
+	MatchConditionSubjectAccessReviewVersion string           `json:"matchConditionSubjectAccessReviewVersion,omitempty"`
+	FailurePolicy                            string           `json:"failurePolicy"`
+	ConnectionInfo                           ConnectionInfo   `json:"connectionInfo"`
+	MatchConditions                          []MatchCondition `json:"matchConditions,omitempty"`
+}
+
+func (w AuthorizerWebhook) hasCacheSwitches() bool {
+	return w.CacheAuthorizedRequests != nil || w.CacheUnauthorizedRequests != nil
+}
+
+// ConnectionInfo is where a webhook is.
+type ConnectionInfo struct {
+	Type           string `json:"type"`
+	KubeConfigFile string `json:"kubeConfigFile"`
+}
+
+// MatchCondition is a condition, in CEL, for a request that a webhook is asked about.
+type MatchCondition struct {
+	Expression string `json:"expression"`
+}
+
+// authenticationConfiguration is decoded to check the file of a user, which kube-apiserver gets as it is.
+type authenticationConfiguration struct {
+	metav1.TypeMeta `json:",inline"`
+
+	JWT []struct {
+		Issuer struct {
+			URL                  string   `json:"url"`
+			DiscoveryURL         string   `json:"discoveryURL"`
+			CertificateAuthority string   `json:"certificateAuthority"`
+			Audiences            []string `json:"audiences"`
+			AudienceMatchPolicy  string   `json:"audienceMatchPolicy"`
+			EgressSelectorType   string   `json:"egressSelectorType"`
+		} `json:"issuer"`
+		ClaimValidationRules []struct {
+			Claim         string `json:"claim"`
+			RequiredValue string `json:"requiredValue"`
+			Expression    string `json:"expression"`
+			Message       string `json:"message"`
+		} `json:"claimValidationRules"`
+		ClaimMappings struct {
+			Username claimMapping `json:"username"`
+			Groups   claimMapping `json:"groups"`
+			UID      claimMapping `json:"uid"`
+			Extra    []struct {
+				Key             string `json:"key"`
+				ValueExpression string `json:"valueExpression"`
+			} `json:"extra"`
+		} `json:"claimMappings"`
+		UserValidationRules []struct {
+			Expression string `json:"expression"`
+			Message    string `json:"message"`
+		} `json:"userValidationRules"`
+	} `json:"jwt"`
+	Anonymous *struct {
+		Enabled    bool `json:"enabled"`
+		Conditions []struct {
+			Path string `json:"path"`
+		} `json:"conditions"`
+	} `json:"anonymous"`
+}
+
+type claimMapping struct {
+	Claim      string  `json:"claim"`
+	Prefix     *string `json:"prefix"`
+	Expression string  `json:"expression"`
+}

@@ -1,0 +1,127 @@
+package kubeapiserver
+
+import (
+	"bytes"
+	"crypto/x509"
+	"encoding/csv"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/util/cert"
+
+	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/garden/component/exposure"
+	"github.com/espalier-dev/espalier/internal/garden/component/shared"
+	"github.com/espalier-dev/espalier/internal/garden/values"
+	"github.com/espalier-dev/espalier/internal/secrets"
+	secretconfig "github.com/espalier-dev/espalier/internal/secrets/config"
+)
+
+// Certificate authorities.
+const (
+	// Authority signs the certificate of kube-apiserver.
+	Authority = "ca"
+	// ClientAuthority signs certificates of clients.
+	ClientAuthority = "ca-client"
+	// FrontProxyAuthority signs the certificate with which kube-apiserver passes requests on to API servers behind it.
+	FrontProxyAuthority = "ca-front-proxy"
+	// GardenerAuthority signs the certificate of gardener-admission-controller, which authorizes requests.
+	GardenerAuthority = "ca-gardener"
+)
+
+const (
+	healthUser          = "health-check"
+	encryptionKeyLength = 32
+	serviceAccountBits  = 4096
+)
+
+// Secrets are the Secrets of the manager of secrets that kube-apiserver needs. Those without comment are names.
+type Secrets struct {
+	// Authority, ClientAuthority and FrontProxyAuthority have the bundles of the authorities.
+	Authority, ClientAuthority, FrontProxyAuthority string
+	// ETCDAuthority has the bundle of the authority of etcds, and ETCDClient the certificate for them.
+	ETCDAuthority, ETCDClient string
+	// Server has the certificate of kube-apiserver, and Aggregator that for API servers behind it.
+	Server, Aggregator string
+	// ServiceAccountKey has the key that signs tokens of ServiceAccounts, and ServiceAccountKeys the bundle with those that verify them.
+	ServiceAccountKey, ServiceAccountKeys string
+	// StaticTokens has the token of the probes, and HealthToken is that token.
+	StaticTokens, HealthToken string
+	// GardenerAuthority is the content of the bundle of the authority of gardener-admission-controller.
+	GardenerAuthority []byte
+	// EncryptionKeys are the keys that encrypt data in etcd, in the order of EncryptionKeys.
+	EncryptionKeys []secretconfig.UsableEncryptionKey
+	// SharedAuthority is true if clients and the front proxy have the same authority, as SharesAuthority says. The API server refuses that
+	// unless it knows the name of the front proxy.
+	SharedAuthority bool
+}
+
+// ServerCertificate returns the request for the certificate of kube-apiserver.
+func ServerCertificate(v values.Values) secrets.Request {
+	return secrets.Request{SignedBy: Authority, Config: secretconfig.Certificate{
+		Name: "kube-apiserver", CommonName: Name, DNSNames: slices.Concat(shared.Services(v.Namespace, exposure.Name), exposure.Hosts(v)),
+		Type: secretconfig.Server, SkipPublishingCACertificate: true, IncludeCACertificateInServerChain: true,
+	}}
+}
+
+// aggregator is the user that passes requests on to API servers behind kube-apiserver.
+const aggregator = "system:kube-aggregator"
+
+// AggregatorCertificate returns the request for the certificate with which kube-apiserver passes requests on.
+func AggregatorCertificate() secrets.Request {
+	return secrets.Request{SignedBy: FrontProxyAuthority, Config: secretconfig.Certificate{
+		Name: "kube-aggregator", CommonName: aggregator, Type: secretconfig.Client, SkipPublishingCACertificate: true,
+	}}
+}
+
+// StaticTokens returns the request for the token of the probes. Its user has no rights but those of all authenticated users.
+func StaticTokens() secrets.Request {
+	return secrets.Request{Persist: true, Config: secretconfig.StaticTokens{
+		Name: "kube-apiserver-static-token", Users: map[string]secretconfig.TokenUser{healthUser: {Username: healthUser, UserID: healthUser}},
+	}}
+}
+
+// ServiceAccountKey returns the request for the key that signs tokens of ServiceAccounts.
+func ServiceAccountKey(v values.Values) secrets.Request {
+	return secrets.Request{
+		Config:  secretconfig.RSAKey{Name: "service-account-key", Bits: serviceAccountBits},
+		Persist: true, KeepOld: true, IgnoreOld: v.ServiceAccountPhase == operatorv1alpha1.RotationCompleting,
+	}
+}
+
+// EncryptionKey returns the request for the key that encrypts data in etcd.
+func EncryptionKey(v values.Values) secrets.Request {
+	return secrets.Request{
+		Config: secretconfig.EncryptionKey{
+			Name: "kube-apiserver-etcd-encryption-key", Provider: encryptionProvider(v), SecretLength: encryptionKeyLength,
+		},
+		Persist: true, KeepOld: true, IgnoreOld: v.EncryptionPhase == operatorv1alpha1.RotationCompleting,
+	}
+}
+
+// HealthToken returns the token of the probes from the Secret of StaticTokens.
+func HealthToken(tokens *corev1.Secret) (string, error) {
+	reader := csv.NewReader(bytes.NewReader(tokens.Data[secretconfig.DataKeyStaticTokens]))
+	reader.FieldsPerRecord = -1 // groups are optional
+	lines, err := reader.ReadAll()
+	if err != nil {
+		// The error of the reader has a position, but the cause is left out because the file has tokens.
+		return "", fmt.Errorf("read key %q of Secret %s: it is not in CSV format", secretconfig.DataKeyStaticTokens, tokens.Name)
+	}
+	for _, line := range lines {
+		if len(line) > 1 && line[1] == healthUser {
+			return line[0], nil
+		}
+	}
+	return "", fmt.Errorf("key %q of Secret %s has no token of user %s; delete the Secret, and the operator generates it again",
+		secretconfig.DataKeyStaticTokens, tokens.Name, healthUser)
+}
+
+// SharesAuthority reports whether two bundles have a certificate in common, as adopted authorities for clients and for the front proxy may.
+func SharesAuthority(clients, frontProxy []byte) bool {
+	// A bundle that cannot be read has no certificate in common; kube-apiserver says what is wrong with it.
+	first, _ := cert.ParseCertsPEM(clients)
+	second, _ := cert.ParseCertsPEM(frontProxy)
+	return slices.ContainsFunc(first, func(one *x509.Certificate) bool { return slices.ContainsFunc(second, one.Equal) })
+}

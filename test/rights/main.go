@@ -8,7 +8,7 @@
 // make rights FAMILY=csr records the tests of internal/csr. It disables the feature gate WatchList of the API servers, because clients
 // receive watched objects as a stream, and list them only if the API server does not support streams.
 //
-// The roles are those of deploy/. testdata/used.yaml contains the rights that suites have used, and these runs add to it; with -forget the
+// The roles are those of deploy/. used.yaml contains the rights that suites have used, and these runs add to it; with -forget the
 // earlier evidence of the suite is removed first. reasons.yaml contains, one per line, why a right is granted that no suite uses; it is
 // written by hand, and -tidy removes reasons that are no longer needed. The log must contain the requests of ServiceAccounts at level
 // Metadata or above, one event per line.
@@ -138,7 +138,7 @@ type state struct {
 
 // Files in the repository.
 const (
-	usedFile    = "test/rights/testdata/used.yaml"
+	usedFile    = "test/rights/used.yaml"
 	reasonsFile = "test/rights/reasons.yaml"
 	tableFile   = "docs/reference/rights.md"
 )

@@ -34,10 +34,9 @@ func tree(t *testing.T) string {
 			"verbs: [list, watch]}]\n",
 		"deploy/x/base/binding.yaml": "kind: ClusterRoleBinding\nroleRef: {kind: ClusterRole, name: espalier-x}\nsubjects: [{kind: " +
 			"ServiceAccount, name: espalier-x, namespace: espalier-system}]\n",
-		"test/rights/reasons.yaml":      "x: {espalier-x: {watch pods: They come late.}}\n",
-		"test/rights/testdata/.gitkeep": "",
-		"docs/reference/.gitkeep":       "",
-		"audit.log":                     listBy("system:serviceaccount:espalier-system:espalier-x", "pods") + "\n",
+		"test/rights/reasons.yaml": "x: {espalier-x: {watch pods: They come late.}}\n",
+		"docs/reference/.gitkeep":  "",
+		"audit.log":                listBy("system:serviceaccount:espalier-system:espalier-x", "pods") + "\n",
 	} {
 		file := filepath.Join(root, filepath.FromSlash(name))
 		NewWithT(t).Expect(os.MkdirAll(filepath.Dir(file), 0o700)).To(Succeed())
@@ -50,7 +49,7 @@ func TestAnAuditLogIsKeptAndTheTableFollows(t *testing.T) {
 	g := NewWithT(t)
 	root := tree(t)
 	g.Expect(run(t.Context(), root, options{audit: []string{filepath.Join(root, "audit.log")}}, io.Discard)).To(Succeed())
-	g.Expect(readEntries[[]string](filepath.Join(root, "test", "rights", "testdata", "used.yaml"))).
+	g.Expect(readEntries[[]string](filepath.Join(root, "test", "rights", "used.yaml"))).
 		To(Equal(entries[[]string]{{"x", "espalier-x", "list pods"}: {"e2e"}}))
 	g.Expect(run(t.Context(), root, options{check: true}, io.Discard)).To(Succeed())
 
@@ -85,7 +84,7 @@ func TestASuiteIsForgotten(t *testing.T) {
 	g.Expect(run(t.Context(), root, options{audit: []string{"one=" + log, "two=" + log}}, io.Discard)).To(Succeed())
 	g.Expect(os.WriteFile(log, nil, 0o600)).To(Succeed())
 	g.Expect(run(t.Context(), root, options{audit: []string{"one=" + log}, forget: true}, io.Discard)).To(Succeed())
-	g.Expect(readEntries[[]string](filepath.Join(root, "test", "rights", "testdata", "used.yaml"))).
+	g.Expect(readEntries[[]string](filepath.Join(root, "test", "rights", "used.yaml"))).
 		To(Equal(entries[[]string]{{"x", "espalier-x", "list pods"}: {"two"}}))
 }
 
@@ -103,7 +102,7 @@ func TestACommandsAPIServersKeepLogs(t *testing.T) {
 	command := []string{"/bin/sh", "-c", `"$KUBEBUILDER_ASSETS/kube-apiserver" --secure-port=1; exec "$KUBEBUILDER_ASSETS/etcd"`}
 	err := run(t.Context(), root, options{record: "internal/x", command: command, serverArgs: []string{"--more"}}, io.Discard)
 	g.Expect(err).To(MatchError(ContainSubstring("exit status 3")), "the command's own failure is reported")
-	g.Expect(readEntries[[]string](filepath.Join(root, "test", "rights", "testdata", "used.yaml"))).
+	g.Expect(readEntries[[]string](filepath.Join(root, "test", "rights", "used.yaml"))).
 		To(Equal(entries[[]string]{{"x", "espalier-x", "list pods"}: {"internal/x"}}))
 }
 

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/espalier-dev/espalier/internal/garden/rollout"
+	"github.com/espalier-dev/espalier/test/local"
 )
 
 var update = flag.Bool("update", false, "write the golden files")
@@ -56,7 +57,7 @@ func Compare(t *testing.T, base string, variants map[string][]client.Object) {
 			}
 			want, err := os.ReadFile(path)
 			own.Expect(err).NotTo(HaveOccurred())
-			own.Expect(got).To(Equal(string(want)))
+			own.Expect(got).To(Equal(string(want)), "if that is intended: %s", updateCommand(own))
 		})
 	}
 	entries, err := os.ReadDir(folder)
@@ -66,6 +67,17 @@ func Compare(t *testing.T, base string, variants map[string][]client.Object) {
 		files = append(files, strings.TrimSuffix(each.Name(), ".yaml"))
 	}
 	g.Expect(files).To(ConsistOf(slices.Collect(maps.Keys(variants))), "files in testdata without a variant")
+}
+
+// updateCommand is the command that writes the golden files of the package whose test runs, from the root of the repository.
+func updateCommand(g Gomega) string {
+	root, err := local.RepositoryRoot()
+	g.Expect(err).NotTo(HaveOccurred())
+	here, err := os.Getwd()
+	g.Expect(err).NotTo(HaveOccurred())
+	folder, err := filepath.Rel(root, here)
+	g.Expect(err).NotTo(HaveOccurred())
+	return "go test ./" + filepath.ToSlash(folder) + " -update"
 }
 
 // document is an object as text, with what identifies it.

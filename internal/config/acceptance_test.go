@@ -87,7 +87,7 @@ controllers:
   clusterID: id
   resourceClass: "*"
   cacheSyncTimeout: 3m
-  managedResource: {concurrentSyncs: 20, syncPeriod: 2m, alwaysUpdate: true, managedByLabelValue: me}
+  managedResource: {concurrentSyncs: 21, syncPeriod: 2m, alwaysUpdate: true, managedByLabelValue: me}
   health: {concurrentSyncs: 10, syncPeriod: 3m}
   secret: {concurrentSyncs: 4}
   garbageCollector: {enabled: true, syncPeriod: 720m}

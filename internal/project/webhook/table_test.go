@@ -13,26 +13,40 @@ import (
 	"github.com/espalier-dev/espalier/test/local"
 )
 
-// TestDocumentationHasEveryWebhook compares the table of docs/project-controller.md with the handlers.
+// TestDocumentationHasEveryWebhook compares the tables of webhooks in the documentation with the handlers.
 func TestDocumentationHasEveryWebhook(t *testing.T) {
+	g := NewWithT(t)
+	var webhooks, handlers []string
+	for _, each := range webhook.Declared() {
+		webhooks = append(webhooks, strings.TrimSuffix(each.Name, ".project-controller.espalier.dev"))
+	}
+	for _, each := range webhook.Handlers() {
+		handlers = append(handlers, each.Name)
+	}
+	g.Expect(firstColumn(t, "project-controller.md", "## Webhooks")).To(ConsistOf(webhooks))
+	g.Expect(firstColumn(t, "reference/metrics.md", "## Webhooks of project-controller")).To(ConsistOf(handlers))
+}
+
+// firstColumn returns the words in code in the first column of the first table below a heading of a page.
+func firstColumn(t *testing.T, page, heading string) []string {
+	t.Helper()
 	g := NewWithT(t)
 	root, err := local.RepositoryRoot()
 	g.Expect(err).NotTo(HaveOccurred())
-	page, err := os.ReadFile(filepath.Join(root, "docs", "project-controller.md"))
+	content, err := os.ReadFile(filepath.Join(root, "docs", filepath.FromSlash(page)))
 	g.Expect(err).NotTo(HaveOccurred())
-	_, section, found := strings.Cut(string(page), "\n## Webhooks\n")
-	g.Expect(found).To(BeTrue())
-	table, _, _ := strings.Cut(strings.TrimSpace(section), "\n\n")
-	var documented, declared []string
+	_, section, found := strings.Cut(string(content), "\n"+heading+"\n")
+	g.Expect(found).To(BeTrue(), heading)
+	_, table, found := strings.Cut(section, "|---|")
+	g.Expect(found).To(BeTrue(), heading)
+	table, _, _ = strings.Cut(table, "\n\n")
+	var words []string
 	for _, row := range regexp.MustCompile("(?m)^\\| (`.*?) \\|").FindAllStringSubmatch(table, -1) {
-		for name := range strings.SplitSeq(row[1], ", ") {
-			documented = append(documented, strings.Trim(name, "`"))
+		for word := range strings.SplitSeq(row[1], ", ") {
+			words = append(words, strings.Trim(word, "`"))
 		}
 	}
-	for _, each := range webhook.Declared() {
-		declared = append(declared, strings.TrimSuffix(each.Name, ".project-controller.espalier.dev"))
-	}
-	g.Expect(documented).To(ConsistOf(declared))
+	return words
 }
 
 func TestHandlersAreNamedAndServedOnce(t *testing.T) {

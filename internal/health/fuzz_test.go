@@ -1,36 +1,19 @@
 package health_test
 
 import (
+	"maps"
+	"slices"
 	"testing"
 
 	. "github.com/onsi/gomega"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 	"sigs.k8s.io/yaml"
 
 	"github.com/espalier-dev/espalier/internal/health"
 )
-
-// kinds are all kinds with a rule, and one without.
-var kinds = [][2]string{
-	{"apps/v1", "Deployment"},
-	{"apps/v1", "StatefulSet"},
-	{"apps/v1", "DaemonSet"},
-	{"apps/v1", "ReplicaSet"},
-	{"v1", "ReplicationController"},
-	{"v1", "Pod"},
-	{"v1", "Service"},
-	{"batch/v1", "Job"},
-	{"apiextensions.k8s.io/v1", "CustomResourceDefinition"},
-	{"apiextensions.k8s.io/v1beta1", "CustomResourceDefinition"},
-	{"monitoring.coreos.com/v1", "Prometheus"},
-	{"monitoring.coreos.com/v1", "Alertmanager"},
-	{"autoscaling.k8s.io/v1", "VerticalPodAutoscaler"},
-	{"cert.gardener.cloud/v1alpha1", "Certificate"},
-	{"cert.gardener.cloud/v1alpha1", "Issuer"},
-	{"v1", "PersistentVolumeClaim"},
-}
 
 // FuzzJudge judges any JSON as an object of every kind. It checks that nothing panics and that a verdict does not contradict itself. If the
 // JSON can be decoded into the kind's Go type, the typed object must get the same verdict.
@@ -52,7 +35,7 @@ func FuzzJudge(f *testing.F) {
 	} {
 		f.Add([]byte(odd))
 	}
-	scheme := typed()
+	scheme, kinds := typed(), exampleKinds(f)
 	f.Fuzz(func(t *testing.T, json []byte) {
 		content := map[string]any{}
 		if utiljson.Unmarshal(json, &content) != nil || content == nil {
@@ -60,7 +43,7 @@ func FuzzJudge(f *testing.F) {
 		}
 		g := NewWithT(t)
 		for _, kind := range kinds {
-			content["apiVersion"], content["kind"] = kind[0], kind[1]
+			content["apiVersion"], content["kind"] = kind.ToAPIVersionAndKind()
 			object := &unstructured.Unstructured{Object: content}
 			verdict := health.Judge(object)
 			g.Expect(sound(verdict)).To(BeTrue(), "%v: %+v", kind, verdict)
@@ -76,6 +59,16 @@ func FuzzJudge(f *testing.F) {
 			}
 		}
 	})
+}
+
+// exampleKinds returns the kinds of the examples: all kinds with a rule, and some without.
+func exampleKinds(f *testing.F) []schema.GroupVersionKind {
+	f.Helper()
+	kinds := map[schema.GroupVersionKind]bool{}
+	for _, tc := range examples(workloads(), others(), foreign(), reported()) {
+		kinds[read(NewWithT(f), tc.object).GroupVersionKind()] = true
+	}
+	return slices.Collect(maps.Keys(kinds))
 }
 
 // sound reports whether a verdict is consistent.

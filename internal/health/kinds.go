@@ -1,6 +1,9 @@
 package health
 
 import (
+	"maps"
+	"slices"
+
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
@@ -8,7 +11,7 @@ import (
 // rules are the kinds that are judged, with the rule for objects without a Go type. It is never changed.
 //
 // To add a kind, write its rule in otherapis.go, or in builtin.go if it is a kind of Kubernetes, and add it here. If objects of the kind
-// are read with a Go type, Judge needs a case, too. A test compares this table with the one in
+// are read with a Go type, Judge needs a case, too. Tests require examples of the kind in verdict_test.go, and a row in
 // docs/writing-managedresources.md.
 var rules = map[schema.GroupKind]func(*unstructured.Unstructured) Verdict{
 	{Group: "apps", Kind: "Deployment"}:                               reading(judgeDeployment),
@@ -26,6 +29,9 @@ var rules = map[schema.GroupKind]func(*unstructured.Unstructured) Verdict{
 	{Group: "cert.gardener.cloud", Kind: "Certificate"}:               reading(judgeCertificate),
 	{Group: "cert.gardener.cloud", Kind: "Issuer"}:                    reading(judgeIssuer),
 }
+
+// Kinds returns the kinds with a rule, in any order.
+func Kinds() []schema.GroupKind { return slices.Collect(maps.Keys(rules)) }
 
 // HasRule reports whether there is a rule for a kind, by its group and kind; it does not say which versions can be read.
 func HasRule(kind schema.GroupKind) bool {

@@ -1,6 +1,7 @@
 package policies_test
 
 import (
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -191,7 +192,7 @@ func TestPoliciesWithoutTheirValuesDoNothing(t *testing.T) {
 	e.id = "p"
 	want, err := w.try(e, e.change)
 	w.Expect(err).NotTo(HaveOccurred())
-	for _, handler := range []string{"pod-scheduler-name", "kubernetes-service-host", "seccomp-profile"} {
+	for _, handler := range append(slices.Sorted(maps.Keys(neededValues())), "seccomp-profile") {
 		w.install(t, w.shipped(handler)...)
 	}
 	w.Eventually(func() (string, error) { return w.try(e, "") }, binary.Patience).Should(ContainSubstring("RuntimeDefault"))

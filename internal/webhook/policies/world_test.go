@@ -86,12 +86,15 @@ func (w *world) shipped(handler string) []client.Object {
 	return all[i].Objects
 }
 
+// neededValues returns the handlers whose policies do nothing as they are shipped, with values of their settings in CEL.
+func neededValues() map[string]string {
+	return map[string]string{"pod-scheduler-name": "'bin-packing-scheduler'", "kubernetes-service-host": "'api.example.com'"}
+}
+
 // configured returns them with the values that the examples expect, by the patches that docs/admission-policies.md names.
 func (w *world) configured(handler string) []client.Object {
 	objects := w.shipped(handler)
-	value, needed := map[string]string{
-		"pod-scheduler-name": "'bin-packing-scheduler'", "kubernetes-service-host": "'api.example.com'",
-	}[handler]
+	value, needed := neededValues()[handler]
 	if !needed {
 		return objects
 	}

@@ -2,8 +2,9 @@
 // configuration, the webhooks by which API servers call it, and how it answers. The server, the webhook configurations, the
 // admission policies and the tests of the documentation read the table.
 //
-// To add a handler, write a file with its row and its plan, and a file with its tests, and add the row to All. The handlers
-// that change objects are here; larger ones have a package of their own, of which the row is here.
+// To add a handler, write a file with its row and its plan, a file with the tests of the plan (_test.go), and one with tests on a
+// real API server (_acceptance_test.go), and add the row to All. The handlers that change objects are here; larger ones have a
+// package of their own, of which the row is here.
 //
 // Files in this package only compute: they do not import context. A handler that needs to know more than the object under
 // review gets it by an object.Lookup of the Settings.

@@ -227,13 +227,13 @@ func (r *Reconciler) requeueAfter(result *outcome) time.Duration {
 // reportPending writes a condition that lists pending deletions, if they take longer than pendingGrace or have failed.
 func (r *Reconciler) reportPending(ctx context.Context, p *pass, result prune.Result) (ctrl.Result, error) {
 	open, progress := result.Pending, p.set.Deletion
-	since := r.Clock.Now().Sub(progress.Began)
+	since := max(0, r.Clock.Now().Sub(progress.Began)) // the clock may be set back
 	failed := prune.Failed(open)
 	if since < pendingGrace && !failed {
 		return ctrl.Result{RequeueAfter: pendingGrace - since}, nil
 	}
 	prune.AddEvents(ctx, r.TargetLive, open)
-	wait := max(result.NextCheck.Sub(r.Clock.Now()), settlePause)
+	wait := min(max(result.NextCheck.Sub(r.Clock.Now()), settlePause), r.DeletionPoll)
 	known := corev1beta1.GetCondition(p.mr.Status.Conditions, resourcesv1alpha1.ResourcesApplied)
 	facts := prune.Facts(open)
 	if progress.Reported == facts && known != nil && known.Reason == resourcesv1alpha1.ConditionDeletionPending {

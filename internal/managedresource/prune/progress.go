@@ -41,15 +41,16 @@ func NewProgress(wholeSet bool, neverWritten map[inventory.Key]struct{}) *Progre
 // OfWholeSet reports whether all objects of the set are deleted.
 func (p *Progress) OfWholeSet() bool { return p != nil && p.wholeSet }
 
+// begin records the begin of the deletion. If the clock was set back since then, the deletion counts as begun now.
 func (p *Progress) begin(now time.Time) {
-	if p.Began.IsZero() {
+	if p.Began.IsZero() || now.Before(p.Began) {
 		p.Began = now
 	}
 }
 
-// waveBegan returns when the deletion of a wave was first blocked.
+// waveBegan returns when the deletion of a wave was first blocked, now if the clock was set back since then.
 func (p *Progress) waveBegan(wave inventory.Key, now time.Time) time.Time {
-	if _, found := p.waves[wave]; !found {
+	if began, found := p.waves[wave]; !found || now.Before(began) {
 		p.waves[wave] = now
 	}
 	return p.waves[wave]

@@ -32,3 +32,15 @@ func TestADeletionThatAWatchHasNotShownYet(t *testing.T) {
 		})
 	}
 }
+
+func TestADeletionAfterTheClockWasSetBack(t *testing.T) {
+	g := NewWithT(t)
+	p, key := NewProgress(false, nil), inventory.KeyOf("", "ConfigMap", "ns", "a")
+	noon := time.Date(2026, time.March, 1, 12, 0, 0, 0, time.UTC)
+	earlier, later := noon.Add(-2*time.Hour), noon.Add(time.Minute)
+	for _, tc := range []struct{ now, began time.Time }{{noon, noon}, {later, noon}, {earlier, earlier}, {noon, earlier}} {
+		p.begin(tc.now)
+		g.Expect(p.Began).To(Equal(tc.began))
+		g.Expect(p.waveBegan(key, tc.now)).To(Equal(tc.began))
+	}
+}

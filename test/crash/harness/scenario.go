@@ -32,6 +32,9 @@ type Scenario struct {
 
 	// Ahead is how far the controllers' clock is ahead of that of the API servers.
 	Ahead time.Duration
+	// Waits means that the controllers wait until their clock has reached a time relative to one that an API server recorded. If the clock
+	// is set back for good, the wait is too long for a test.
+	Waits bool
 
 	// Prepare, if not nil, is called once for all runs.
 	Prepare func(*managedresourcetest.Env)
@@ -75,4 +78,6 @@ type Plan struct {
 	Parallel bool
 	// During, if not nil, starts after the first change of Act, and the run waits for its end.
 	During func(*Clock) error
+	// Behind is true if During sets the clock back for good.
+	Behind bool
 }

@@ -225,11 +225,13 @@ func (s *Suite) RandomRuns(random *rand.Rand, count int) []Planned {
 	return runs
 }
 
-// Runs plans the same for all scenarios, with a separate plan for each.
+// Runs plans the same for all scenarios that it suits, with a separate plan for each.
 func (s *Suite) Runs(name string, plan func() Plan) []Planned {
 	runs := make([]Planned, 0, len(s.entries))
 	for _, e := range s.entries {
-		runs = append(runs, Planned{e, name, plan()})
+		if planned := plan(); !planned.Behind || !e.scenario.Waits {
+			runs = append(runs, Planned{e, name, planned})
+		}
 	}
 	return runs
 }

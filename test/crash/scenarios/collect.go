@@ -11,11 +11,11 @@ import (
 
 const collectable = `labels: {resources.gardener.cloud/garbage-collectable-reference: "true"}`
 
-// garbage runs the garbage collector once, at the start of a controller whose clock makes all objects old enough. It is restricted to the
-// scenario's namespace.
+// garbage runs the garbage collector once, at the start of a controller whose clock makes all objects old enough, even if a fault sets it
+// back by two hours. It is restricted to the scenario's namespace.
 func garbage() harness.Scenario {
 	return harness.Scenario{
-		Name: "garbage collection", Workloads: true, Ahead: 11 * time.Minute,
+		Name: "garbage collection", Workloads: true, Ahead: 3 * time.Hour,
 		Configure: func(cfg *config.ResourceManagerConfiguration) {
 			target := cfg.SourceClientConnection
 			cfg.TargetClientConnection = &target

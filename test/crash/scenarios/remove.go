@@ -100,7 +100,7 @@ func heldPruning() harness.Scenario {
 // finalizedDeletion deletes a set in which an object is finalized by force.
 func finalizedDeletion() harness.Scenario {
 	return harness.Scenario{
-		Name: "deletion with finalize-deletion-after",
+		Name: "deletion with finalize-deletion-after", Waits: true,
 		First: []harness.Step{{Do: func(w *harness.World) {
 			w.Set("set", nil, configMap("stuck", "1", hold, "annotations: {resources.gardener.cloud/finalize-deletion-after: 3s}"),
 				configMap("one", "1"))

@@ -736,6 +736,31 @@ func TestGardenWithoutTheFinalizerIsNotDestroyed(t *testing.T) {
 	s.Expect(s.requests.Writes()).To(BeEmpty())
 }
 
+func TestDeletionAndChangeEndAReconciliationThatWaits(t *testing.T) {
+	for name, change := range map[string]func(*scene){
+		"deletion": (*scene).delete,
+		"change": func(s *scene) {
+			s.edit(func(g *operatorv1alpha1.Garden) { g.Spec.VirtualCluster.Maintenance.TimeWindow.Begin = "210000+0100" })
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newScene(t)
+			s.reconciler.Timing.ManagedResources = time.Hour
+			s.stop("ManagedResource")
+			s.create()
+			done := s.begin()
+			s.task("Deploying ETCD Druid", "Running", Not(BeEmpty()))
+			s.task("Deploying Istio", "Running", Not(BeEmpty()))
+			change(s)
+			s.Eventually(done, binary.Patience).Should(Receive(BeNil()))
+			s.Expect(s.get().Status.LastOperation.State).To(BeEquivalentTo("Processing"))
+			s.heal("ManagedResource")
+			s.mustReconcile()
+			s.Expect(s.isGone()).To(Equal(name == "deletion"))
+		})
+	}
+}
+
 func TestInvalidGardenCanBeDeleted(t *testing.T) {
 	s := newScene(t)
 	s.create()

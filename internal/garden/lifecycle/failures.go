@@ -20,8 +20,8 @@ import (
 // maxNote bounds the parts of Events that come from errors, in bytes: the API server refuses longer ones.
 const maxNote = 800
 
-// told returns a task that records an Event when its work fails, and one when it waits for long.
-func (o *operation) told(task flow.Task) flow.Task {
+// told returns a task that records an Event when its work fails, and one when it waits for long. It calls waits when it begins to wait.
+func (o *operation) told(task flow.Task, waits func()) flow.Task {
 	run := task.Run
 	if run == nil { // it is skipped
 		return task
@@ -38,12 +38,13 @@ func (o *operation) told(task flow.Task) flow.Task {
 		err := advised(run(ctx, func(sentence string) {
 			latest.Store(&sentence)
 			if sentence != "" {
+				waits()
 				begins.Do(func() { timer.Store(time.AfterFunc(o.Timing.defaulted().WaitEvent, tell)) })
 			}
 			waitingFor(sentence)
 		}))
-		if waits := timer.Load(); waits != nil {
-			waits.Stop()
+		if running := timer.Load(); running != nil {
+			running.Stop()
 		}
 		if err != nil && ctx.Err() == nil && !conflict.Only(err) {
 			o.Recorder.Eventf(o.garden, nil, "Warning", reasonTaskFailed, "Run", "Task %q failed: %s", task.Name, excerpt.Of(err.Error(), maxNote))

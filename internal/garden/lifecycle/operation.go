@@ -2,7 +2,9 @@ package lifecycle
 
 import (
 	"context"
+	"errors"
 	"slices"
+	"sync"
 
 	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/garden/component/crds"
@@ -44,11 +46,16 @@ type operation struct {
 	garden *operatorv1alpha1.Garden
 }
 
-// run runs a flow, reports its progress, and returns its tasks for the status.
+// run runs a flow, reports its progress, and returns its tasks for the status. It returns errOutdated if the Garden is deleted or changed
+// while tasks wait.
 func (o *operation) run(ctx context.Context, name string, tasks []flow.Task) ([]operatorv1alpha1.Task, error) {
 	o.garden = o.status.garden.DeepCopy()
+	ctx, end := context.WithCancelCause(ctx)
+	var watching sync.WaitGroup
+	defer func() { end(nil); watching.Wait() }()
+	waits := sync.OnceFunc(func() { watching.Go(func() { o.endIfOutdated(ctx, end) }) })
 	for i := range tasks {
-		tasks[i] = o.told(tasks[i])
+		tasks[i] = o.told(tasks[i], waits)
 	}
 	f, err := flow.New(name, tasks)
 	if err != nil {
@@ -58,6 +65,9 @@ func (o *operation) run(ctx context.Context, name string, tasks []flow.Task) ([]
 	last, err := f.Run(ctx, flow.Options{
 		Clock: o.Clock, Report: o.status.report, ReportInterval: timing.ReportInterval, ReportDelay: timing.ReportDelay,
 	})
+	if err != nil && errors.Is(context.Cause(ctx), errOutdated) {
+		return nil, errOutdated
+	}
 	if err != nil {
 		o.status.tasks = tasksOf(last)
 	}

@@ -143,6 +143,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 		return ctrl.Result{}, err
 	}
 	result, err := r.operate(ctx, s)
+	if errors.Is(err, errOutdated) {
+		log.FromContext(ctx).Info("Ended the operation early", "reason", err.Error())
+		return ctrl.Result{RequeueAfter: time.Millisecond}, nil
+	}
 	var unrecorded *unrecordedError
 	if err == nil || ctx.Err() != nil || conflict.Only(err) || errors.As(err, &unrecorded) {
 		return result, err

@@ -110,7 +110,7 @@ func (s *status) report(ctx context.Context, progress flow.Status) {
 		status.LastOperation.LastUpdateTime = metav1.NewTime(s.clock.Now())
 		status.Tasks = tasksOf(progress)
 	})
-	if err != nil {
+	if err != nil && ctx.Err() == nil {
 		log.FromContext(ctx).Error(err, "Could not report reconciliation progress")
 	}
 }

@@ -93,7 +93,7 @@ func (c Cluster) UntilHealthy(
 ) error {
 	for _, each := range objects {
 		check := func(ctx context.Context) error { return c.ensureHealthy(ctx, each) }
-		if err := c.Until(ctx, waitingFor, timeout, one(each), check); err != nil {
+		if err := c.Until(ctx, waitingFor, timeout, One(each), check); err != nil {
 			return err
 		}
 	}
@@ -126,8 +126,8 @@ type Watched struct {
 	Options []client.ListOption
 }
 
-// one watches a single object.
-func one(o client.Object) Watched {
+// One watches a single object.
+func One(o client.Object) Watched {
 	return Watched{Kind: o.GetObjectKind().GroupVersionKind(), Options: []client.ListOption{
 		client.InNamespace(o.GetNamespace()), client.MatchingFields{"metadata.name": o.GetName()},
 	}}
@@ -209,7 +209,7 @@ func (c Cluster) Destroy(
 // Delete requests the deletion of an object that satisfies a condition, and confirms it where that is needed. It returns false if there is
 // no such object. Deployments are gone only when their Pods are.
 func (c Cluster) Delete(ctx context.Context, o *unstructured.Unstructured, condition func(client.Object) bool) (bool, error) {
-	live := metadataOf(o)
+	live := MetadataOf(o)
 	err := c.Client.Get(ctx, client.ObjectKeyFromObject(o), live)
 	if isGone(err) || err == nil && !condition(live) {
 		return false, nil
@@ -246,8 +246,8 @@ func isProtected(o client.Object) bool {
 
 // UntilGone waits until an object does not exist.
 func (c Cluster) UntilGone(ctx context.Context, waitingFor flow.WaitingFor, timeout time.Duration, o *unstructured.Unstructured) error {
-	return c.Until(ctx, waitingFor, timeout, one(o), func(ctx context.Context) error {
-		err := c.Client.Get(ctx, client.ObjectKeyFromObject(o), metadataOf(o))
+	return c.Until(ctx, waitingFor, timeout, One(o), func(ctx context.Context) error {
+		err := c.Client.Get(ctx, client.ObjectKeyFromObject(o), MetadataOf(o))
 		if err == nil {
 			return fmt.Errorf("%s still exists", describe(o))
 		}
@@ -258,7 +258,8 @@ func (c Cluster) UntilGone(ctx context.Context, waitingFor flow.WaitingFor, time
 	})
 }
 
-func metadataOf(o *unstructured.Unstructured) *metav1.PartialObjectMetadata {
+// MetadataOf returns the identity of an object, to read its metadata.
+func MetadataOf(o *unstructured.Unstructured) *metav1.PartialObjectMetadata {
 	live := &metav1.PartialObjectMetadata{}
 	live.SetGroupVersionKind(o.GroupVersionKind())
 	return live
@@ -322,7 +323,7 @@ func Any(client.Object) bool { return true }
 
 // IsOurs reports whether an object exists that the operator created.
 func (c Cluster) IsOurs(ctx context.Context, o *unstructured.Unstructured) (bool, error) {
-	live := metadataOf(o)
+	live := MetadataOf(o)
 	if err := c.Client.Get(ctx, client.ObjectKeyFromObject(o), live); err != nil {
 		if isGone(err) {
 			return false, nil

@@ -1,0 +1,37 @@
+package lifecycle
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/garden/rollout"
+)
+
+// errOutdated is why an operation ends early: a user has deleted the Garden or changed its specification. The next operation follows at
+// once. Without this, it would have to wait until the tasks of this one have reached their timeouts.
+var errOutdated = errors.New("the Garden was deleted or changed in the meantime")
+
+var errCurrent = errors.New("the Garden has not changed")
+
+// endIfOutdated ends an operation when the generation of the Garden changes; deletion changes it too. It returns when the context ends.
+func (o *operation) endIfOutdated(ctx context.Context, end context.CancelCauseFunc) {
+	kind := operatorv1alpha1.SchemeGroupVersion.WithKind("Garden")
+	current := rollout.Identity(kind, "", o.garden.Name)
+	err := o.cluster.Until(ctx, func(string) {}, 0, rollout.One(current), func(ctx context.Context) error {
+		live := rollout.MetadataOf(current)
+		if err := o.Client.Get(ctx, client.ObjectKeyFromObject(current), live); err != nil {
+			return fmt.Errorf("read Garden %s: %w", current.GetName(), err)
+		}
+		if live.Generation == o.garden.Generation {
+			return errCurrent
+		}
+		return nil
+	})
+	if err == nil {
+		end(errOutdated)
+	}
+}

@@ -2,6 +2,7 @@ package config
 
 import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/ptr"
 )
@@ -17,6 +18,9 @@ type EspalierNetworkPolicy struct {
 	// namespaces in which policies of these Services are created. Nil allows all namespaces, an empty list
 	// allows none, and an empty selector is refused.
 	ClientNamespaceSelectors *[]metav1.LabelSelector `json:"clientNamespaceSelectors,omitempty"`
+	// Instance is the name of this instance, which its policies have as a label. It is for clusters in which several netpol-controllers handle
+	// different namespaces: each neither changes nor deletes the policies of another one. Default empty: its policies have no such label.
+	Instance string `json:"instance,omitempty"`
 	// MaxConcurrentRequests limits the concurrent requests to the target for all Services; at least 1, default 32. Half as many Services
 	// are reconciled at the same time, or controllers.networkPolicy.concurrentSyncs if that is higher. Read it with Requests.
 	MaxConcurrentRequests *int `json:"maxConcurrentRequests,omitempty"`
@@ -33,6 +37,9 @@ func validateEspalierNetworkPolicy(c EspalierNetworkPolicy, at *field.Path) fiel
 	var errs field.ErrorList
 	if c.Requests() < 1 {
 		errs = append(errs, field.Invalid(at.Child("maxConcurrentRequests"), c.Requests(), "must be at least 1"))
+	}
+	for _, message := range validation.IsValidLabelValue(c.Instance) {
+		errs = append(errs, field.Invalid(at.Child("instance"), c.Instance, message))
 	}
 	if c.ClientNamespaceSelectors != nil {
 		for i, selector := range *c.ClientNamespaceSelectors {

@@ -33,7 +33,7 @@ func Needs(cfg *config.ResourceManagerConfiguration) (process.Needs, error) {
 		return process.Needs{Scheme: scheme}, nil
 	}
 	ingresses := section.IngressControllerSelector != nil
-	cached, err := controller.CacheOptions(ingresses)
+	cached, err := controller.CacheOptions(ingresses, cfg.Espalier.NetworkPolicy.Instance)
 	if err != nil {
 		return process.Needs{}, err
 	}
@@ -102,7 +102,7 @@ func Add(
 		Metrics: controller.NewMetrics(registry, reported, observeOnly(cfg)),
 		Scopes:  &controller.Scopes{}, Writes: controller.NewWrites(clusters.Clock), Repairs: controller.NewRepairs(clusters.Clock),
 		Selections: &controller.Selections{}, Waiting: &controller.Waiting{},
-		Handled: handled, Clients: clients, Visible: visible, IngressController: ingressController, ObserveOnly: observeOnly(cfg),
+		Instance: cfg.Espalier.NetworkPolicy.Instance, Handled: handled, Clients: clients, Visible: visible, IngressController: ingressController, ObserveOnly: observeOnly(cfg),
 		Slots: make(chan struct{}, cfg.Espalier.NetworkPolicy.Requests()),
 	}
 	if err := r.SetupWithManager(lifetime, clusters.Source, clusters.Target, workers(cfg), cfg.Process().CacheSyncTimeout); err != nil {

@@ -48,6 +48,9 @@ const (
 	// NetworkingServiceNamespace is a label. Value: the namespace of the Service that the policy is for. Missing, or without
 	// NetworkingServiceName: the policy belongs to another client.
 	NetworkingServiceNamespace = networkingPrefix + "service-namespace"
+	// NetworkingInstance is a label. Value: the name of the instance of the controller that keeps the policy, as its configuration gives it.
+	// Missing: an instance without a name keeps it. An instance neither changes nor deletes the policies of another one.
+	NetworkingInstance = "espalier.dev/network-policies-instance"
 	// GardenerDescription is an annotation. Value: what the policy allows, in a sentence. Missing: the controller adds it.
 	GardenerDescription = "gardener.cloud/description"
 )

@@ -20,10 +20,10 @@ import (
 // cached.
 const fingerprintKey = "espalier.dev/fingerprint"
 
-// CacheOptions keep only what the controller needs: of policies with both labels a fingerprint, of Services the selector, the ports and the
+// CacheOptions keep only what the controller needs: of policies of this instance with both labels of a Service a fingerprint, of Services the selector, the ports and the
 // annotations of this API, of namespaces the labels, of Ingresses the rules. Ingresses are watched only if ingresses is true.
-func CacheOptions(ingresses bool) (cache.Options, error) {
-	ours, err := ourPolicies()
+func CacheOptions(ingresses bool, instance string) (cache.Options, error) {
+	ours, err := ourPolicies(instance)
 	if err != nil {
 		return cache.Options{}, err
 	}
@@ -38,15 +38,27 @@ func CacheOptions(ingresses bool) (cache.Options, error) {
 	return cache.Options{ByObject: byObject}, nil
 }
 
-// ourPolicies returns the selector for policies that have both labels, with any values.
-func ourPolicies() (labels.Selector, error) {
+// ourPolicies returns the selector for policies of this instance that have both labels of a Service, with any values.
+func ourPolicies(instance string) (labels.Selector, error) {
+	operator, values := selection.DoesNotExist, []string(nil)
+	if instance != "" {
+		operator, values = selection.Equals, []string{instance}
+	}
 	selector := labels.NewSelector()
-	for _, key := range []string{resourcesv1alpha1.NetworkingServiceName, resourcesv1alpha1.NetworkingServiceNamespace} {
-		has, err := labels.NewRequirement(key, selection.Exists, nil)
+	for _, each := range []struct {
+		key      string
+		operator selection.Operator
+		values   []string
+	}{
+		{resourcesv1alpha1.NetworkingServiceName, selection.Exists, nil},
+		{resourcesv1alpha1.NetworkingServiceNamespace, selection.Exists, nil},
+		{resourcesv1alpha1.NetworkingInstance, operator, values},
+	} {
+		requirement, err := labels.NewRequirement(each.key, each.operator, each.values)
 		if err != nil {
-			return nil, fmt.Errorf("select policies by label %s: %w", key, err)
+			return nil, fmt.Errorf("select policies by label %s: %w", each.key, err)
 		}
-		selector = selector.Add(*has)
+		selector = selector.Add(*requirement)
 	}
 	return selector, nil
 }

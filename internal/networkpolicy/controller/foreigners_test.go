@@ -158,3 +158,39 @@ func TestObserveOnlyLooksAgainAtNamesThatAnotherServiceHas(t *testing.T) {
 	s.Expect(s.Target.Delete(s.Ctx, theirs)).To(Succeed())
 	s.Eventually(s.pending).WithTimeout(binary.Patience).Should(Equal(map[string]float64{"create": 4, "update": 0, "delete": 0}))
 }
+
+func TestInstancesLeavePoliciesOfEachOtherAlone(t *testing.T) {
+	t.Parallel()
+	s := newScene(t, setting{stopped: true})
+	handle := func(instance string, handled bool) {
+		t.Helper()
+		s.Stop()
+		s.Config.Espalier.NetworkPolicy.Instance = instance
+		selected := map[bool]string{true: s.A, false: "none"}[handled]
+		s.Config.Controllers.NetworkPolicy.NamespaceSelectors = []metav1.LabelSelector{{MatchLabels: map[string]string{handledBy: selected}}}
+		s.Start()
+	}
+	s.service(nil)
+	handle("one", true)
+	s.awaits(own())
+	s.Expect(s.policy(s.A, "egress-to-s-tcp-5678").Labels).To(HaveKeyWithValue("espalier.dev/network-policies-instance", "one"))
+	for _, other := range []string{"", "two"} {
+		handle(other, false)
+		s.settled()
+		s.awaits(own())
+		handle(other, true)
+		s.awaitsEvent("s", HavePrefix(`Warning PolicyNameTaken: NetworkPolicy a/egress-to-s-tcp-5678 exists and belongs to the `+
+			`netpol-controller of instance "one", for which the namespace of the Service must be left out here; it is left alone`))
+		s.settled()
+		s.Expect(s.policy(s.A, "egress-to-s-tcp-5678").Labels).To(HaveKeyWithValue("espalier.dev/network-policies-instance", "one"))
+	}
+	handle("one", false)
+	s.awaits()
+	handle("", true)
+	s.awaits(own())
+	handle("one", true) // it takes over policies of an instance without a name
+	s.Eventually(func() map[string]string { return s.policy(s.A, "egress-to-s-tcp-5678").Labels }).WithTimeout(binary.Patience).
+		Should(HaveKeyWithValue("espalier.dev/network-policies-instance", "one"))
+	handle("one", false)
+	s.awaits()
+}

@@ -60,6 +60,8 @@ type Reconciler struct {
 	Selections   *Selections
 	Waiting      *Waiting
 
+	// Instance is the name of this instance; empty for none. The cache shows no policies of other instances.
+	Instance string
 	// Handled select the namespaces whose Services are handled; an empty list selects all.
 	Handled []labels.Selector
 	// Clients select the namespaces that Services may select as clients. Nil allows all namespaces; an empty list allows only the Service's

@@ -134,7 +134,14 @@ func (r *Reconciler) live(ctx context.Context, service types.NamespacedName, c c
 		return result{err: err}
 	}
 	owner, owned := desired.Owner(found)
+	instance := desired.Instance(found)
 	switch {
+	case instance != "" && instance != r.Instance && c.want == nil:
+		return result{}
+	case instance != "" && instance != r.Instance:
+		return result{takenBy: fmt.Sprintf(
+			"the netpol-controller of instance %q, for which the namespace of the Service must be left out here", instance,
+		)}
 	case c.want == nil && owner != service, c.want == nil && !owned:
 		return result{}
 	case c.want == nil:

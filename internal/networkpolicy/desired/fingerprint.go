@@ -19,14 +19,20 @@ func Owner(policy *networkingv1.NetworkPolicy) (types.NamespacedName, bool) {
 	return types.NamespacedName{Namespace: namespace, Name: name}, named && placed
 }
 
-// Fingerprint is the same for policies that are equal in what the controller decides: the spec, the labels that name the Service, and the
-// existence of a description. Other controllers that maintain the same policies use other descriptions. The policy must have the defaults
+// Instance returns the instance of the controller that keeps a policy; empty for one without a name.
+func Instance(policy *networkingv1.NetworkPolicy) string {
+	return policy.Labels[resourcesv1alpha1.NetworkingInstance]
+}
+
+// Fingerprint is the same for policies that are equal in what the controller decides: the spec, the labels that name the Service and the
+// instance, and the existence of a description. Other controllers that maintain the same policies use other descriptions. The policy must have the defaults
 // of the API server.
 func Fingerprint(policy *networkingv1.NetworkPolicy) string {
 	digest := sha256.New()
 	owner, _ := Owner(policy)
 	described := policy.Annotations[resourcesv1alpha1.GardenerDescription] != ""
 	_, _ = fmt.Fprintf(digest, "%s\x00%t\x00", owner, described) // a digest never fails
+	_, _ = digest.Write([]byte(Instance(policy)))
 	_, _ = digest.Write(specBytes(policy.Spec))
 	return hex.EncodeToString(digest.Sum(nil)[:16])
 }

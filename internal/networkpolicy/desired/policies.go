@@ -28,6 +28,9 @@ type Shortened struct{ Long, Short string }
 // Build computes the policies of one Service.
 type Build struct {
 	*Exposure
+	// Instance is the value of the label that the policies get; empty for none.
+	Instance string
+
 	set Set
 }
 
@@ -134,6 +137,9 @@ func (b *Build) add(namespace, name, description string, spec networkingv1.Netwo
 			Annotations: map[string]string{resourcesv1alpha1.GardenerDescription: description},
 		},
 		Spec: spec,
+	}
+	if b.Instance != "" {
+		policy.Labels[resourcesv1alpha1.NetworkingInstance] = b.Instance
 	}
 	if known := b.set.known[key]; known != nil {
 		if Fingerprint(known) != Fingerprint(policy) && !slices.Contains(b.set.Clashes, key) {

@@ -101,7 +101,11 @@ func networkPolicies(v values.Values) section {
 	if v.NetworkPolicyWorkers > 0 {
 		controller["concurrentSyncs"] = v.NetworkPolicyWorkers
 	}
-	return section{"controllers": section{"networkPolicy": controller}}
+	return section{
+		"controllers": section{"networkPolicy": controller},
+		// A netpol-controller of the administrator, for other namespaces, does not delete these policies.
+		"espalier": section{"networkPolicy": section{"instance": Name}},
+	}
 }
 
 func labelled(key, value string) metav1.LabelSelector {

@@ -25,12 +25,11 @@ const (
 	namespace = "garden"
 	example   = "examples/garden.yaml"
 	requests  = "test/e2e/garden-operator/requests.yaml"
-	// patience is for a reconciliation or a deletion, in which Pods start or end. A deletion begins when the reconciliation no longer waits.
+	// patience is for a reconciliation or a deletion, in which Pods start or end.
 	patience = 5 * time.Minute
 )
 
-// Not among the smoke tests: on a node without images of other programs, a deletion takes longer than these may.
-var _ = Describe("a Garden", Ordered, func() {
+var _ = Describe("a Garden", Ordered, Label("smoke"), func() {
 	var garden *operatorv1alpha1.Garden
 
 	BeforeAll(func(ctx SpecContext) {
@@ -154,7 +153,7 @@ var _ = Describe("a Garden", Ordered, func() {
 		}
 		Eventually(ctx, c.Kubectl).WithArguments("get", "networkpolicies", "-n", namespace, "-o", "name").Should(BeEmpty())
 		Expect(c.Kubectl(ctx, "get", "mutatingwebhookconfigurations,validatingwebhookconfigurations,priorityclasses", "-o", "name")).
-			NotTo(Or(ContainSubstring("gardener-resource-manager"), ContainSubstring("gardener-garden-system")))
+			NotTo(Or(ContainSubstring("gardener-resource-manager"), ContainSubstring("gardener-garden-system-100")))
 		Expect(c.Client.Delete(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, client.DryRunAll)).To(Succeed())
 	}, SpecTimeout(patience+time.Minute))
 })

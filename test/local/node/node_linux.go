@@ -37,8 +37,8 @@ func Up(ctx context.Context, dir string, log io.Writer) error {
 	if err := claim(ownerFile, l); err != nil {
 		return err
 	}
-	for _, folder := range []string{l.file("images"), l.file("logs"), l.file("pids"), l.file("kubeconfigs"), l.file("cni")} {
-		if err := os.MkdirAll(folder, 0o700); err != nil {
+	for _, folder := range []string{"images", "logs", "pids", "kubeconfigs", "cni", filepath.Join("registries", "_default")} {
+		if err := os.MkdirAll(l.file(folder), 0o700); err != nil {
 			return fmt.Errorf("create state folder: %w", err)
 		}
 	}

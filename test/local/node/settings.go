@@ -13,6 +13,8 @@ state = %q
 address = %q
 [plugins.'io.containerd.cri.v1.images'.pinned_images]
 sandbox = %q
+[plugins.'io.containerd.cri.v1.images'.registry]
+config_path = %q
 [plugins.'io.containerd.cri.v1.runtime']
 # Machines without CAP_SYS_RESOURCE may not lower a score.
 restrict_oom_score_adj = true
@@ -28,8 +30,8 @@ bin_dirs = [%q]
 conf_dir = %q
 [plugins.'io.containerd.internal.v1.opt']
 path = %q
-`, l.file("containerd"), runDir+"/containerd", socket(), sandboxImage, binaries+"/runc", runDir+"/runc", binaries, l.file("cni"),
-		l.file("opt"))
+`, l.file("containerd"), runDir+"/containerd", socket(), sandboxImage, l.file("registries"), binaries+"/runc", runDir+"/runc", binaries,
+		l.file("cni"), l.file("opt"))
 }
 
 // cniConfig gives each Pod its own link to the node, which routes all traffic between Pods. On a bridge, responses from behind a Service's
@@ -125,6 +127,9 @@ func settings(l layout, binaries string) map[string]string {
 		"cni/espalier.conflist": cniConfig(l),
 		"kubelet.yaml":          kubeletConfig(l),
 		"kube-proxy.yaml":       proxyConfig(l),
-		"resolv.conf":           "# no names are resolved in this cluster\n",
+		// The node reaches no registry: its images are imported. A pull fails at once, because nothing listens on this port. Otherwise it would
+		// wait until the resolution of names times out, and delay the deletion of its Pod and all other pulls.
+		"registries/_default/hosts.toml": `server = "http://127.0.0.1:1"` + "\n",
+		"resolv.conf":                    "# no names are resolved in this cluster\n",
 	}
 }

@@ -45,6 +45,10 @@ const (
 	operatorWebhookPort = 2750
 )
 
+// CriticalPriority is the PriorityClass of garden-operator, and of the components of a Garden that all others need. The chart of Gardener's
+// operator has it too, with the same content.
+const CriticalPriority = "gardener-garden-system-critical"
+
 // ClusterAdmin is the built-in role with all rights.
 const ClusterAdmin = "cluster-admin"
 
@@ -77,6 +81,9 @@ type Binary struct {
 	// leaves Go's default of 100: then half of the memory of a process with large caches would be garbage. A lower value costs processor
 	// time while the process allocates much memory, at its start, and hardly any later.
 	GarbagePercent int
+	// Critical gives the Pods the PriorityClass CriticalPriority, which is one of the objects then. Without it, the Pods of a Garden would
+	// preempt on a small node those of the process that deploys them.
+	Critical bool
 
 	place Place
 }
@@ -195,7 +202,7 @@ func servers() []Binary {
 			Config:      operatorConfig,
 			OffTogether: true,
 			ProbePort:   operatorProbePort, MetricsPort: operatorMetricsPort, WebhookPort: operatorWebhookPort,
-			Memory: resource.MustParse("128Mi"), CPU: resource.MustParse("20m"),
+			Memory: resource.MustParse("128Mi"), CPU: resource.MustParse("20m"), Critical: true,
 		},
 		{
 			Name: projectController,

@@ -275,6 +275,9 @@ func TestAnAPIServerTakesAllOfItUnderTheStrictestPodSecurity(t *testing.T) {
 			if deployment, ok := object.(*appsv1.Deployment); ok {
 				pod := &corev1.Pod{ObjectMeta: deployment.Spec.Template.ObjectMeta, Spec: deployment.Spec.Template.Spec}
 				pod.Namespace, pod.GenerateName = namespace.Name, each.Name+"-"
+				if each.Critical {
+					pod.Spec.PriorityClassName = namespace.Name + pod.Spec.PriorityClassName
+				}
 				g.Expect(c.Create(t.Context(), pod)).To(Succeed())
 			}
 		}

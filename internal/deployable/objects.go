@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/utils/ptr"
@@ -46,6 +47,9 @@ const (
 // Namespace, but bindings of roles that are elsewhere.
 func (b Binary) Objects(image string) []client.Object {
 	objects := append([]client.Object{b.serviceAccount()}, b.bindings(func(Role) bool { return true })...)
+	if b.Critical {
+		objects = append(objects, priorityClass())
+	}
 	return append(objects, b.configMap(b.Config), b.service(), b.disruptionBudget(), b.deployment(image))
 }
 
@@ -154,8 +158,19 @@ func (b Binary) disruptionBudget() *policyv1.PodDisruptionBudget {
 	}
 }
 
+func priorityClass() *schedulingv1.PriorityClass {
+	return &schedulingv1.PriorityClass{
+		TypeMeta: typeMeta(schedulingv1.SchemeGroupVersion.String(), "PriorityClass"), ObjectMeta: metav1.ObjectMeta{Name: CriticalPriority},
+		Description: "PriorityClass for Garden system components", GlobalDefault: false, Value: 999999550,
+	}
+}
+
 func (b Binary) deployment(image string) *appsv1.Deployment {
 	labels := b.labels()
+	priority := ""
+	if b.Critical {
+		priority = CriticalPriority
+	}
 	// For clusters that deny traffic unless it is allowed by these labels.
 	labels["networking.gardener.cloud/to-dns"] = "allowed"
 	labels["networking.gardener.cloud/to-runtime-apiserver"] = "allowed"
@@ -167,6 +182,7 @@ func (b Binary) deployment(image string) *appsv1.Deployment {
 				ObjectMeta: metav1.ObjectMeta{Labels: labels, Annotations: map[string]string{configChecksum: checksum(b.Config)}},
 				Spec: corev1.PodSpec{
 					ServiceAccountName: b.object(), AutomountServiceAccountToken: ptr.To(true), TerminationGracePeriodSeconds: ptr.To[int64](gracePeriod),
+					PriorityClassName: priority,
 					SecurityContext: &corev1.PodSecurityContext{
 						RunAsNonRoot: ptr.To(true), RunAsUser: ptr.To[int64](user), RunAsGroup: ptr.To[int64](user), FSGroup: ptr.To[int64](user),
 						SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},

@@ -69,8 +69,6 @@ import (
 // +kubebuilder:rbac:groups=apps,resources=deployments,verbs=get;watch;create;update;delete,namespace=garden,roleName=espalier-garden-operator-garden
 // +kubebuilder:rbac:groups=policy,resources=poddisruptionbudgets,verbs=get;watch;create;update;delete,namespace=garden,roleName=espalier-garden-operator-garden
 // +kubebuilder:rbac:groups=autoscaling.k8s.io,resources=verticalpodautoscalers,verbs=get;watch;create;update;delete,namespace=garden,roleName=espalier-garden-operator-garden
-// +kubebuilder:rbac:groups=scheduling.k8s.io,resources=priorityclasses,verbs=create
-// +kubebuilder:rbac:groups=scheduling.k8s.io,resources=priorityclasses,resourceNames=gardener-garden-system-critical,verbs=get;watch;update;delete
 // +kubebuilder:rbac:groups=admissionregistration.k8s.io,resources=mutatingwebhookconfigurations;validatingwebhookconfigurations,resourceNames=gardener-resource-manager,verbs=get;delete
 // The resource manager has rights that the operator itself does not have, among them those of cluster-admin. Escalation on creation cannot
 // be limited to names.

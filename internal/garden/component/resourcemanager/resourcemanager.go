@@ -71,7 +71,7 @@ func (p part) name() string {
 
 // Objects returns the objects of all binaries, in the order in which they are deployed, except for the CRD.
 func Objects(v values.Values) ([]client.Object, error) {
-	objects := []client.Object{system.CriticalClass()}
+	var objects []client.Object
 	for _, each := range parts() {
 		own, err := each.objects(v)
 		if err != nil {

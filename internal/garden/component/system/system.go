@@ -5,14 +5,16 @@ import (
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/espalier-dev/espalier/internal/deployable"
 )
 
 // ManagedResource is the name of the ManagedResource with these objects.
 const ManagedResource = "garden-system"
 
-// Critical is the PriorityClass of the components that everything else needs. It is not part of Objects, because the
-// ManagedResource needs a running resource manager, whose Pods have this class.
-const Critical = "gardener-garden-system-critical"
+// Critical is the PriorityClass of the components that everything else needs. It is not part of Objects: it is deployed with the operator,
+// which has it too.
+const Critical = deployable.CriticalPriority
 
 // PriorityClasses of components, by their importance.
 const (
@@ -38,9 +40,6 @@ func Objects() []client.Object {
 		priorityClass(Class100, 999999100),
 	}
 }
-
-// CriticalClass returns the PriorityClass Critical. The chart of Gardener's operator has it too, with the same content.
-func CriticalClass() client.Object { return priorityClass(Critical, 999999550) }
 
 func priorityClass(name string, value int32) *schedulingv1.PriorityClass {
 	return &schedulingv1.PriorityClass{

@@ -10,5 +10,5 @@ import (
 )
 
 func TestObjectsAreAsInTheGoldenFiles(t *testing.T) {
-	goldentest.Compare(t, "", map[string][]client.Object{"all": append(system.Objects(), system.CriticalClass())})
+	goldentest.Compare(t, "", map[string][]client.Object{"all": system.Objects()})
 }

@@ -74,6 +74,7 @@ func project() layout {
 			"garden/component/exposure",
 			"garden/component/istio",
 			"garden/component/kubeapiserver",
+			"garden/component/kubecontrollermanager",
 			"garden/component/nginxingress",
 			"garden/component/shared",
 			"garden/component/vpa",

@@ -83,6 +83,10 @@ type Values struct {
 	ETCDEvents operatorv1alpha1.ETCDEvents
 	// Maintenance is when disruptive work may happen.
 	Maintenance Maintenance
+	// KubeControllerManager are settings for kube-controller-manager.
+	KubeControllerManager operatorv1alpha1.KubeControllerManager
+	// TargetNamespaces are namespaces of the virtual cluster that the resource manager works in besides those that it always does.
+	TargetNamespaces []string
 	// GardenUID and GardenCreated identify the Garden.
 	GardenUID     types.UID
 	GardenCreated time.Time
@@ -157,6 +161,7 @@ func New(garden *operatorv1alpha1.Garden, operator Operator) (Values, error) {
 		return Values{}, fmt.Errorf("spec.virtualCluster.maintenance.timeWindow: %w", err)
 	}
 	v.setETCD(garden.Spec.VirtualCluster.ETCD)
+	v.setManagers(garden.Spec.VirtualCluster)
 	v.GardenUID, v.GardenCreated = garden.UID, garden.CreationTimestamp.Time
 	c := garden.Spec.VirtualCluster.ControlPlane
 	v.HighAvailability = c != nil && c.HighAvailability != nil
@@ -206,6 +211,16 @@ func (v *Values) setETCD(etcd *operatorv1alpha1.ETCD) {
 	etcd = etcd.DeepCopy()
 	v.ETCDMain = ptr.Deref(etcd.Main, operatorv1alpha1.ETCDMain{})
 	v.ETCDEvents = ptr.Deref(etcd.Events, operatorv1alpha1.ETCDEvents{})
+}
+
+// setManagers sets what the Garden says about kube-controller-manager and the resource manager of the virtual cluster.
+func (v *Values) setManagers(cluster operatorv1alpha1.VirtualCluster) {
+	if own := cluster.Kubernetes.KubeControllerManager; own != nil {
+		v.KubeControllerManager = *own.DeepCopy()
+	}
+	if own := cluster.Gardener.ResourceManager; own != nil {
+		v.TargetNamespaces = slices.Clone(own.AdditionalTargetNamespaces)
+	}
 }
 
 // ingress returns the settings as texts, because they become data of a ConfigMap.

@@ -104,6 +104,10 @@ func TestSettingsOfAGarden(t *testing.T) {
 				},
 			},
 		}
+		g.Spec.VirtualCluster.Kubernetes.KubeControllerManager = &operatorv1alpha1.KubeControllerManager{
+			CertificateSigningDuration: &metav1.Duration{Duration: time.Hour},
+		}
+		g.Spec.VirtualCluster.Gardener.ResourceManager = &operatorv1alpha1.GardenerResourceManager{AdditionalTargetNamespaces: []string{"a"}}
 	})
 	v, err := values.New(from, values.Operator{})
 	g.Expect(err).NotTo(HaveOccurred())
@@ -117,7 +121,9 @@ func TestSettingsOfAGarden(t *testing.T) {
 		ServiceNetworks: []netip.Prefix{netip.MustParsePrefix("100.64.0.0/13")}, EncryptedResources: []string{"configmaps"},
 		KubeAPIServer:  operatorv1alpha1.KubeAPIServer{SNI: &operatorv1alpha1.SNI{DomainPatterns: []string{"*.example.org"}}},
 		AuthorityPhase: operatorv1alpha1.RotationPrepared, ServiceAccountPhase: operatorv1alpha1.RotationCompleted,
-		EncryptionPhase: operatorv1alpha1.RotationPreparing,
+		EncryptionPhase:       operatorv1alpha1.RotationPreparing,
+		TargetNamespaces:      []string{"a"},
+		KubeControllerManager: operatorv1alpha1.KubeControllerManager{CertificateSigningDuration: &metav1.Duration{Duration: time.Hour}},
 	}))
 	from.Spec.VirtualCluster.Kubernetes.KubeAPIServer.SNI.DomainPatterns[0] = "changed"
 	g.Expect(v.KubeAPIServer.SNI.DomainPatterns).To(Equal([]string{"*.example.org"}))

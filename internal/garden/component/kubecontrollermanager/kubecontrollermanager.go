@@ -1,0 +1,240 @@
+// Package kubecontrollermanager has kube-controller-manager of the virtual cluster, of Kubernetes 1.32 to 1.36. The virtual cluster has no
+// nodes, so only those controllers run that it needs.
+//
+// The objects in the runtime cluster are deployed directly, those in the virtual cluster by a ManagedResource.
+package kubecontrollermanager
+
+import (
+	"fmt"
+	"maps"
+	"strings"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/espalier-dev/espalier/internal/garden/component/shared"
+	"github.com/espalier-dev/espalier/internal/garden/component/system"
+	"github.com/espalier-dev/espalier/internal/garden/values"
+	"github.com/espalier-dev/espalier/internal/garden/versions"
+	"github.com/espalier-dev/espalier/internal/secrets"
+	secretconfig "github.com/espalier-dev/espalier/internal/secrets/config"
+)
+
+const (
+	// Name is the name of the Deployment, of its Service and of its PodDisruptionBudget.
+	Name = "virtual-garden-kube-controller-manager"
+	// AutoscalerName is the name of the VerticalPodAutoscaler.
+	AutoscalerName = Name + "-vpa"
+	// AccessSecret is the name of the Secret with the token for the virtual cluster.
+	AccessSecret = "shoot-access-kube-controller-manager"
+	// ManagedResource is the name of the ManagedResource with VirtualObjects. Their deletion keeps the objects.
+	ManagedResource = "shoot-core-kube-controller-manager"
+	// Authority is the certificate authority of the serving certificate.
+	Authority = "ca"
+)
+
+const (
+	// program is the name of the image, of the container and of the ServiceAccount in the virtual cluster.
+	program = "kube-controller-manager"
+	port    = 10257
+	// user is that of the image.
+	user = 65532
+	// private is the mode of files with keys.
+	private = 0o640
+
+	authorityPath         = "/srv/kubernetes/ca"
+	clientAuthorityPath   = "/srv/kubernetes/ca-client"
+	serviceAccountKeyPath = "/srv/kubernetes/service-account-key"
+	serverPath            = "/var/lib/kube-controller-manager-server"
+
+	// signingDuration is the validity of the certificates that are signed if the Garden has none.
+	signingDuration = 720 * time.Hour
+)
+
+// Secrets are the names of the Secrets that the Pods mount.
+type Secrets struct {
+	// Authority has the bundle of the certificate authority of kube-apiserver.
+	Authority string
+	// ClientAuthority has the current certificate authority of clients with its key.
+	ClientAuthority string
+	// ServiceAccountKey has the current key for tokens of ServiceAccounts.
+	ServiceAccountKey string
+	// Server has the serving certificate.
+	Server string
+	// Kubeconfig has the generic token kubeconfig.
+	Kubeconfig string
+}
+
+// ServerCertificate returns the request for the serving certificate.
+func ServerCertificate(namespace string) secrets.Request {
+	return secrets.Request{SignedBy: Authority, Config: secretconfig.Certificate{
+		Name: program + "-server", CommonName: Name, DNSNames: shared.Services(namespace, Name), Type: secretconfig.Server,
+		SkipPublishingCACertificate: true,
+	}}
+}
+
+// Objects returns the objects in the runtime cluster, in the order in which they are deployed. The Deployment is the last one.
+// RuntimeConfig has the API versions that kube-apiserver of the virtual cluster switches on or off, including those of its defaults.
+func Objects(v values.Values, names Secrets, runtimeConfig map[string]bool) ([]client.Object, error) {
+	kubernetes, err := versions.ParseKubernetes(v.Kubernetes.String())
+	if err != nil {
+		return nil, err //nolint:wrapcheck // it names the version
+	}
+	image, err := v.ExternalImage(program)
+	if err != nil {
+		return nil, err //nolint:wrapcheck // it names the image
+	}
+	owner := shared.Owner{Namespace: v.Namespace, Labels: map[string]string{"app": "kubernetes", "role": "controller-manager"}}
+	return []client.Object{
+		shared.AccessSecret(v.Namespace, AccessSecret, program),
+		service(owner),
+		owner.DisruptionBudget(Name, owner.Labels, policyv1.PodDisruptionBudgetSpec{
+			MaxUnavailable: ptr.To(intstr.FromInt32(1)), UnhealthyPodEvictionPolicy: ptr.To(policyv1.AlwaysAllow),
+		}),
+		shared.Autoscaler{Name: AutoscalerName, Target: Name, Container: program}.Object(v, v.Namespace),
+		deployment(owner, names, image, command(v, kubernetes, runtimeConfig)),
+	}, nil
+}
+
+// VirtualObjects returns the objects in the virtual cluster.
+func VirtualObjects() []client.Object {
+	accounts := shared.Owner{Namespace: metav1.NamespaceSystem}
+	return []client.Object{
+		accounts.ClusterRoleBinding("gardener.cloud:target:"+program, "system:"+program, program),
+	}
+}
+
+func service(owner shared.Owner) *corev1.Service {
+	meta := owner.Meta(Name)
+	meta.Annotations = shared.From(shared.GardenScrapeTargets, port)
+	return &corev1.Service{TypeMeta: shared.Type("v1", "Service"), ObjectMeta: meta, Spec: corev1.ServiceSpec{
+		Type: corev1.ServiceTypeClusterIP, ClusterIP: corev1.ClusterIPNone, Selector: maps.Clone(owner.Labels),
+		Ports: []corev1.ServicePort{shared.ServicePort("metrics", port, port)},
+	}}
+}
+
+func deployment(owner shared.Owner, names Secrets, image string, command []string) *appsv1.Deployment {
+	own := owner.WithLabels(map[string]string{shared.Role: "controlplane"})
+	d := &appsv1.Deployment{
+		TypeMeta: shared.Type(appsv1.SchemeGroupVersion.String(), "Deployment"),
+		ObjectMeta: own.WithLabels(map[string]string{
+			shared.AvailabilityType: shared.Controller, "provider.extensions.gardener.cloud/mutated-by-controlplane-webhook": "true",
+		}).Meta(Name),
+		Spec: appsv1.DeploymentSpec{
+			// The webhook that spreads Pods sets the same number. With another one, each reconciliation would write the Deployment.
+			Replicas: ptr.To[int32](2), RevisionHistoryLimit: ptr.To[int32](1),
+			Selector: &metav1.LabelSelector{MatchLabels: maps.Clone(owner.Labels)},
+			Template: corev1.PodTemplateSpec{
+				ObjectMeta: metav1.ObjectMeta{Labels: shared.Union(
+					own.Labels, shared.VirtualClients(), map[string]string{"maintenance.gardener.cloud/restart": "true"},
+				)},
+				Spec: corev1.PodSpec{
+					PriorityClassName: system.Class300, AutomountServiceAccountToken: ptr.To(false),
+					SecurityContext: &corev1.PodSecurityContext{
+						RunAsNonRoot: ptr.To(true), RunAsUser: ptr.To[int64](user), RunAsGroup: ptr.To[int64](user), FSGroup: ptr.To[int64](user),
+					},
+					Containers: []corev1.Container{{
+						Name: program, Image: image, ImagePullPolicy: corev1.PullIfNotPresent, Command: command,
+						Ports: []corev1.ContainerPort{shared.ContainerPort("metrics", port)},
+						LivenessProbe: &corev1.Probe{
+							ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{
+								Path: "/healthz", Scheme: corev1.URISchemeHTTPS, Port: intstr.FromInt32(port),
+							}},
+							InitialDelaySeconds: 15, PeriodSeconds: 10, TimeoutSeconds: 15, FailureThreshold: 2, SuccessThreshold: 1,
+						},
+						Resources:       shared.Requests("10m", "30M"),
+						SecurityContext: &corev1.SecurityContext{AllowPrivilegeEscalation: ptr.To(false)},
+					}},
+				},
+			},
+		},
+	}
+	pod := &d.Spec.Template.Spec
+	mountSecret(pod, "ca", authorityPath, names.Authority, nil)
+	mountSecret(pod, "ca-client", clientAuthorityPath, names.ClientAuthority, ptr.To[int32](private))
+	mountSecret(pod, "service-account-key", serviceAccountKeyPath, names.ServiceAccountKey, ptr.To[int32](private))
+	mountSecret(pod, "server", serverPath, names.Server, ptr.To[int32](private))
+	shared.MountKubeconfig(pod, names.Kubeconfig, AccessSecret)
+	return d
+}
+
+func mountSecret(pod *corev1.PodSpec, volume, path, secret string, mode *int32) {
+	pod.Volumes = append(pod.Volumes, corev1.Volume{Name: volume, VolumeSource: corev1.VolumeSource{
+		Secret: &corev1.SecretVolumeSource{SecretName: secret, DefaultMode: mode},
+	}})
+	c := &pod.Containers[0]
+	c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: volume, MountPath: path, ReadOnly: true})
+}
+
+// command returns the arguments. Without --leader-elect, the default elects a leader in the virtual cluster.
+func command(v values.Values, kubernetes versions.Kubernetes, runtimeConfig map[string]bool) []string {
+	own := v.KubeControllerManager
+	signing := signingDuration
+	if own.CertificateSigningDuration != nil {
+		signing = own.CertificateSigningDuration.Duration
+	}
+	args := []string{
+		"/usr/local/bin/kube-controller-manager",
+		"--authentication-kubeconfig=" + shared.KubeconfigPath,
+		"--authorization-kubeconfig=" + shared.KubeconfigPath,
+		"--kubeconfig=" + shared.KubeconfigPath,
+		"--kube-api-qps=100",
+		"--kube-api-burst=200",
+		"--cluster-name=garden",
+	}
+	for _, signer := range []string{"kube-apiserver-client", "legacy-unknown"} {
+		args = append(args,
+			"--cluster-signing-"+signer+"-cert-file="+clientAuthorityPath+"/"+secretconfig.DataKeyCACertificate,
+			"--cluster-signing-"+signer+"-key-file="+clientAuthorityPath+"/"+secretconfig.DataKeyCAPrivateKey,
+		)
+	}
+	args = append(args,
+		"--cluster-signing-duration="+signing.String(),
+		"--concurrent-endpoint-syncs=15",
+		"--concurrent-gc-syncs=250",
+		"--concurrent-namespace-syncs=100",
+		"--concurrent-resource-quota-syncs=100",
+		"--concurrent-service-endpoint-syncs=15",
+		"--controllers="+controllers(kubernetes.DisabledControllers(runtimeConfig)),
+		"--resource-quota-sync-period=1m0s",
+	)
+	if gates := featureGates(own.FeatureGates, kubernetes); len(gates) > 0 {
+		args = append(args, "--feature-gates="+shared.Switches(gates))
+	}
+	networks := make([]string, 0, len(v.ServiceNetworks))
+	for _, each := range v.ServiceNetworks {
+		networks = append(networks, each.String())
+	}
+	return append(args,
+		"--root-ca-file="+authorityPath+"/"+secretconfig.DataKeyCertificateBundle,
+		"--service-account-private-key-file="+serviceAccountKeyPath+"/"+secretconfig.DataKeyRSAPrivateKey,
+		fmt.Sprintf("--secure-port=%d", port),
+		"--service-cluster-ip-range="+strings.Join(networks, ","),
+		"--profiling=false",
+		"--tls-cert-file="+serverPath+"/"+secretconfig.DataKeyCertificate,
+		"--tls-private-key-file="+serverPath+"/"+secretconfig.DataKeyPrivateKey,
+		"--tls-cipher-suites="+shared.CipherSuites(),
+		"--use-service-account-credentials=true",
+		"--v=2",
+	)
+}
+
+// featureGates returns the gates with which this version starts: those that it has, unless they are locked to the other value.
+func featureGates(wanted map[string]bool, kubernetes versions.Kubernetes) map[string]bool {
+	gates := maps.Clone(wanted)
+	maps.DeleteFunc(gates, func(name string, value bool) bool {
+		gate, knowledge := kubernetes.FeatureGate(name)
+		return knowledge != versions.Present || gate.Locked && gate.Default != value
+	})
+	return gates
+}
+
+func controllers(disabled []string) string {
+	return strings.Join(append([]string{"*,bootstrapsigner,tokencleaner"}, disabled...), ",-")
+}

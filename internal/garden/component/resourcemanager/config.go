@@ -18,9 +18,13 @@ const class = "seed"
 type section = map[string]any
 
 // file returns a configuration file with the given sections.
-func file(sections section, v values.Values) (string, error) {
+func file(sections section, v values.Values, lease string) (string, error) {
 	sections["apiVersion"], sections["kind"] = config.ResourceManagerAPIVersion, config.ResourceManagerKind
-	sections["leaderElection"] = section{"resourceNamespace": v.Namespace}
+	election := section{"resourceNamespace": v.Namespace}
+	if lease != Name { // which is the default
+		election["resourceName"] = lease
+	}
+	sections["leaderElection"] = election
 	if v.LogLevel != "" {
 		sections["logLevel"] = v.LogLevel
 	}
@@ -112,7 +116,7 @@ func labelled(key, value string) metav1.LabelSelector {
 	return metav1.LabelSelector{MatchLabels: map[string]string{key: value}}
 }
 
-func tokens(values.Values) section {
+func tokens() section {
 	return section{
 		"controllers": section{"tokenInvalidator": section{"enabled": true, "concurrentSyncs": 5}, "tokenRequestor": section{"enabled": false}},
 		"webhooks":    section{"tokenInvalidator": section{"enabled": true}},

@@ -1,10 +1,12 @@
-// Package resourcemanager has the resource manager of the runtime cluster. It consists of four of Espalier's binaries, each in a Deployment
-// of its own: managedresource-controller as gardener-resource-manager, with the class seed, and beside it webhook-server, netpol-controller
-// and token-controllers.
+// Package resourcemanager has the resource managers of the runtime cluster and of the virtual cluster.
 //
-// The first one has the name, the lease, the Service and the selector of Gardener's own resource manager, so that an existing landscape
-// hands over by a rolling update. webhook-server issues its own certificate and maintains its own webhook configurations, under the name
-// of those of Gardener's resource manager. netpol-controller makes policies from Services only; package networkpolicies has the others.
+// That of the runtime cluster consists of four of Espalier's binaries, each in a Deployment of its own: managedresource-controller as
+// gardener-resource-manager, with the class seed, and beside it webhook-server, netpol-controller and token-controllers. The first one has
+// the name, the lease, the Service and the selector of Gardener's own resource manager, so that an existing landscape hands over by a
+// rolling update. webhook-server issues its own certificate and maintains its own webhook configurations, under the name of those of
+// Gardener's resource manager. netpol-controller makes policies from Services only; package networkpolicies has the others.
+//
+// That of the virtual cluster is in virtual.go.
 package resourcemanager
 
 import (
@@ -35,51 +37,65 @@ const (
 	gardenScrapeTargets  = "networking.resources.gardener.cloud/from-all-garden-scrape-targets-allowed-ports"
 )
 
+// Binaries that both resource managers have.
+const (
+	managedResourceController = "managedresource-controller"
+	tokenControllers          = "token-controllers"
+)
+
 // part is one of the binaries.
 type part struct {
-	binary, suffix string
-	selector       map[string]string
-	config         func(values.Values) map[string]any
-	// wanted selects the roles of the binary; nil: all.
-	wanted func(role string) bool
+	binary, name string
+	// lease is the name of the lease of managedresource-controller. Other binaries append their names.
+	lease    string
+	selector map[string]string
+	config   section
+	// roles returns the roles to have for one of the binary. Nil: that one.
+	roles func(deployable.Role) []deployable.Role
+	// complete changes the Deployment.
+	complete   func(*appsv1.Deployment)
+	autoscaler client.Object
 }
 
-func parts() []part {
-	return []part{
-		{
-			binary: "managedresource-controller", selector: map[string]string{app: Name, role: "seed"}, config: managedResources,
-		},
-		{binary: "webhook-server", suffix: "webhooks", selector: selector("webhooks"), config: webhooks},
-		{binary: "netpol-controller", suffix: "networkpolicies", selector: selector("networkpolicies"), config: networkPolicies},
-		{
-			binary: "token-controllers", suffix: "tokens", selector: selector("tokens"), config: tokens,
-			wanted: func(role string) bool { return !deployable.OnlyForRequestor(role) },
-		},
+func parts(v values.Values) []part {
+	of := func(binary, suffix string, config section) part {
+		name := Name + "-" + suffix
+		return part{binary: binary, name: name, selector: map[string]string{app: Name, component: suffix}, config: config}
 	}
-}
-
-func selector(suffix string) map[string]string {
-	return map[string]string{app: Name, component: suffix}
-}
-
-func (p part) name() string {
-	if p.suffix == "" {
-		return Name
+	all := []part{
+		{binary: managedResourceController, name: Name, selector: map[string]string{app: Name, role: "seed"}, config: managedResources(v)},
+		of("webhook-server", "webhooks", webhooks(v)),
+		of("netpol-controller", "networkpolicies", networkPolicies(v)),
+		of(tokenControllers, "tokens", tokens()),
 	}
-	return Name + "-" + p.suffix
+	for i := range all {
+		all[i].lease, all[i].autoscaler = Name, autoscaler(v.Namespace, all[i].name)
+		all[i].complete = func(d *appsv1.Deployment) { adapt(d, v) }
+	}
+	all[len(all)-1].roles = func(r deployable.Role) []deployable.Role {
+		if deployable.OnlyForRequestor(r.Name) {
+			return nil
+		}
+		return []deployable.Role{r}
+	}
+	return all
 }
 
 // Objects returns the objects of all binaries, in the order in which they are deployed, except for the CRD.
 func Objects(v values.Values) ([]client.Object, error) {
-	var objects []client.Object
-	for _, each := range parts() {
+	return objects(v, parts(v))
+}
+
+func objects(v values.Values, parts []part) ([]client.Object, error) {
+	var all []client.Object
+	for _, each := range parts {
 		own, err := each.objects(v)
 		if err != nil {
-			return nil, fmt.Errorf("render %s: %w", each.name(), err)
+			return nil, fmt.Errorf("render %s: %w", each.name, err)
 		}
-		objects = append(objects, own...)
+		all = append(all, own...)
 	}
-	return objects, nil
+	return all, nil
 }
 
 func (p part) objects(v values.Values) ([]client.Object, error) {
@@ -87,35 +103,33 @@ func (p part) objects(v values.Values) ([]client.Object, error) {
 	if !found {
 		return nil, fmt.Errorf("there is no binary %s", p.binary)
 	}
-	config, err := file(p.config(v), v)
+	config, err := file(p.config, v, p.lease)
 	if err != nil {
 		return nil, err
 	}
-	if p.wanted != nil {
-		var roles []deployable.Role
+	if p.roles != nil {
+		roles := make([]deployable.Role, 0, len(binary.Roles))
 		for _, each := range binary.Roles {
-			if p.wanted(each.Name) {
-				roles = append(roles, each)
-			}
+			roles = append(roles, p.roles(each)...)
 		}
 		binary.Roles = roles
 	}
-	place := deployable.Place{Namespace: v.Namespace, Name: p.name(), Selector: p.selector, Config: config}
-	objects, err := p.roles(binary, place)
+	place := deployable.Place{Namespace: v.Namespace, Name: p.name, Selector: p.selector, Config: config}
+	objects, err := p.generatedRoles(binary, place)
 	if err != nil {
 		return nil, err
 	}
 	for _, each := range binary.At(place).Objects(v.Image(p.binary)) {
 		switch o := each.(type) {
 		case *appsv1.Deployment:
-			adapt(o, v)
+			p.complete(o)
 		case *corev1.Service:
 			o.Annotations[gardenScrapeTargets] = o.Annotations[scrapeTargets]
 			delete(o.Annotations, scrapeTargets)
 		}
 		objects = append(objects, each)
 	}
-	return append(objects, autoscaler(v.Namespace, p.name())), nil
+	return append(objects, p.autoscaler), nil
 }
 
 // adapt changes what is special in a garden namespace. The webhooks there do not serve the Pods of the resource manager.

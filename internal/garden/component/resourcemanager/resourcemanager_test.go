@@ -1,6 +1,7 @@
 package resourcemanager_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -29,31 +30,47 @@ func variants() map[string]values.Values {
 				NetworkPolicyWorkers: 7, NamespaceSelectors: []metav1.LabelSelector{{MatchLabels: map[string]string{"team": "a"}}},
 				DefaultSeccompProfile: true,
 			},
-			Zones: []string{"a", "b"}, TopologyAwareRouting: true,
+			Zones: []string{"a", "b"}, TopologyAwareRouting: true, VerticalPodAutoscaler: true, HighAvailability: true,
+			TargetNamespaces: []string{"extra", "garden"},
 		},
 	}
 }
 
+func withToken() resourcemanager.Credentials {
+	return resourcemanager.Credentials{Kubeconfig: "generic-token-kubeconfig-1"}
+}
+
+func withCertificate() resourcemanager.Credentials {
+	return resourcemanager.Credentials{Kubeconfig: "generic-token-kubeconfig-1", Bootstrap: "bootstrap-1"}
+}
+
+// objects returns those of both resource managers.
+func objects(t *testing.T, v values.Values, credentials resourcemanager.Credentials) []client.Object {
+	t.Helper()
+	runtime, err := resourcemanager.Objects(v)
+	NewWithT(t).Expect(err).NotTo(HaveOccurred())
+	virtual, err := resourcemanager.VirtualObjects(v, credentials)
+	NewWithT(t).Expect(err).NotTo(HaveOccurred())
+	return slices.Concat(runtime, virtual, resourcemanager.TargetObjects())
+}
+
 func TestObjectsAreAsInTheGoldenFiles(t *testing.T) {
-	objects := map[string][]client.Object{}
+	rendered := map[string][]client.Object{"bootstrap": objects(t, variants()["full"], withCertificate())}
 	for name, v := range variants() {
-		var err error
-		objects[name], err = resourcemanager.Objects(v)
-		NewWithT(t).Expect(err).NotTo(HaveOccurred())
+		rendered[name] = objects(t, v, withToken())
 	}
-	goldentest.Compare(t, "full", objects)
+	goldentest.Compare(t, "full", rendered)
 }
 
 func TestConfigurationsAreValid(t *testing.T) {
 	for name, v := range variants() {
-		typed, err := resourcemanager.Objects(v)
-		NewWithT(t).Expect(err).NotTo(HaveOccurred())
-		for _, each := range typed {
+		for _, each := range objects(t, v, withToken()) {
 			if o, ok := each.(*corev1.ConfigMap); ok {
 				t.Run(name+" "+o.Name, func(t *testing.T) {
-					_, warnings, err := config.ResourceManager([]byte(o.Data["config.yaml"]))
+					c, warnings, err := config.ResourceManager([]byte(o.Data["config.yaml"]))
 					NewWithT(t).Expect(err).NotTo(HaveOccurred())
 					NewWithT(t).Expect(warnings).To(BeEmpty())
+					NewWithT(t).Expect(c.Validate()).To(BeEmpty())
 				})
 			}
 		}

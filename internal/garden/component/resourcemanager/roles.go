@@ -4,20 +4,23 @@ import (
 	"bytes"
 	"fmt"
 	"slices"
+	"strings"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
 	"github.com/espalier-dev/espalier/deploy"
 	"github.com/espalier-dev/espalier/internal/deployable"
+	"github.com/espalier-dev/espalier/internal/garden/component/shared"
 )
 
-// roles returns the generated roles of a binary under the names that they have at a place.
-func (p part) roles(binary deployable.Binary, place deployable.Place) ([]client.Object, error) {
+// generatedRoles returns the roles of a binary under the names that they have at a place. A generated ClusterRole may be wanted as a Role
+// of the namespace and as a ClusterRole, which then has only what the Role cannot have.
+func (p part) generatedRoles(binary deployable.Binary, place deployable.Place) ([]client.Object, error) {
 	content, err := deploy.Files.ReadFile(p.binary + "/rbac/role.yaml")
 	if err != nil {
 		return nil, fmt.Errorf("read roles: %w", err)
@@ -29,30 +32,52 @@ func (p part) roles(binary deployable.Binary, place deployable.Place) ([]client.
 		if err := yaml.Unmarshal(document, read); err != nil {
 			return nil, fmt.Errorf("decode role: %w", err)
 		}
-		declared := deployable.Role{Name: read.Name, Namespace: read.Namespace}
-		if !slices.Contains(binary.Roles, declared) {
-			continue
+		wanted := slices.DeleteFunc(slices.Clone(binary.Roles), func(r deployable.Role) bool {
+			return r.Name != read.Name || read.Namespace != "" && r.Namespace != read.Namespace
+		})
+		rules := p.renamed(read.Rules, binary, place)
+		for _, declared := range wanted {
+			own := rules
+			if len(wanted) > 1 {
+				own = split(rules, declared.Namespace)
+			}
+			roles = append(roles, roleAt(binary.RoleAt(place, declared), own))
 		}
-		at := binary.RoleAt(place, declared)
-		meta := metav1.ObjectMeta{Name: at.Name, Namespace: at.Namespace}
-		rules := renamed(read.Rules, binary, place)
-		if at.Namespace == "" {
-			roles = append(roles, &rbacv1.ClusterRole{TypeMeta: read.TypeMeta, ObjectMeta: meta, Rules: rules})
-			continue
-		}
-		roles = append(roles, &rbacv1.Role{TypeMeta: read.TypeMeta, ObjectMeta: meta, Rules: rules})
 	}
 	return roles, nil
 }
 
+func roleAt(at deployable.Role, rules []rbacv1.PolicyRule) client.Object {
+	if at.Namespace == "" {
+		return shared.Owner{}.ClusterRole(at.Name, rules...)
+	}
+	return shared.Owner{Namespace: at.Namespace}.RoleIn(at.Name, rules...)
+}
+
+// split returns the rules of a ClusterRole that are needed in a namespace, or those that are needed besides if namespace is empty: for
+// certain Namespaces. The rule for all Namespaces is for a selector, which a process that works in one namespace does not have.
+func split(rules []rbacv1.PolicyRule, namespace string) []rbacv1.PolicyRule {
+	return slices.DeleteFunc(slices.Clone(rules), func(rule rbacv1.PolicyRule) bool {
+		aboutNamespaces := slices.Contains(rule.Resources, "namespaces")
+		if namespace != "" {
+			return aboutNamespaces
+		}
+		return !aboutNamespaces || len(rule.ResourceNames) == 0
+	})
+}
+
 // renamed replaces names of the binary's own objects in rules.
-func renamed(rules []rbacv1.PolicyRule, binary deployable.Binary, place deployable.Place) []rbacv1.PolicyRule {
-	for i := range rules {
-		for j, name := range rules[i].ResourceNames {
-			rules[i].ResourceNames[j] = binary.AtPlace(place, name)
-			if name != rules[i].ResourceNames[j] && slices.Contains(rules[i].APIGroups, admissionregistrationv1.GroupName) {
-				rules[i].ResourceNames[j] = Name
+func (p part) renamed(rules []rbacv1.PolicyRule, binary deployable.Binary, place deployable.Place) []rbacv1.PolicyRule {
+	for _, rule := range rules {
+		for j, name := range rule.ResourceNames {
+			placed := binary.AtPlace(place, name)
+			switch suffix, lease := strings.CutPrefix(name, Name); {
+			case placed != name && slices.Contains(rule.APIGroups, admissionregistrationv1.GroupName):
+				placed = Name
+			case lease && slices.Contains(rule.APIGroups, coordinationv1.GroupName):
+				placed = p.lease + suffix
 			}
+			rule.ResourceNames[j] = placed
 		}
 	}
 	return rules

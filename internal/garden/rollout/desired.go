@@ -56,6 +56,7 @@ func YAML(o *unstructured.Unstructured) ([]byte, error) {
 // created returns the object to create.
 func created(desired *unstructured.Unstructured) *unstructured.Unstructured {
 	o := desired.DeepCopy()
+	o.SetResourceVersion("")
 	mark(o)
 	return o
 }
@@ -78,6 +79,9 @@ func updated(live, desired *unstructured.Unstructured) *unstructured.Unstructure
 		if entry.Manager == predecessor {
 			mark(o)
 		}
+	}
+	if version := desired.GetResourceVersion(); version != "" {
+		o.SetResourceVersion(version)
 	}
 	return o
 }

@@ -53,6 +53,11 @@ func TestUpdateKeepsWhatOthersAdded(t *testing.T) {
 			desired: object{"metadata": object{"name": "a"}},
 			want:    object{"metadata": object{"name": "a", "managedFields": []any{object{"manager": "kubectl"}}}},
 		},
+		"an object that was made from another version keeps that": {
+			live:    object{"metadata": object{"name": "a", "resourceVersion": "7"}},
+			desired: object{"metadata": object{"name": "a", "resourceVersion": "6"}},
+			want:    object{"metadata": object{"name": "a", "resourceVersion": "6"}},
+		},
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			NewWithT(t).Expect(updated(of(tc.live), of(tc.desired)).Object).To(BeComparableTo(tc.want))
@@ -66,6 +71,8 @@ func TestCreatedObjectsAreMarked(t *testing.T) {
 	g.Expect(created(desired).GetLabels()).To(Equal(map[string]string{"espalier.dev/created-by": "garden-operator"}))
 	g.Expect(desired.GetLabels()).To(BeEmpty())
 	g.Expect(Ours(created(desired))).To(BeTrue())
+	desired.SetResourceVersion("6")
+	g.Expect(created(desired).GetResourceVersion()).To(BeEmpty())
 	g.Expect(Ours(desired)).To(BeFalse())
 }
 
@@ -117,4 +124,19 @@ func TestSeedSetHasAUniqueSecret(t *testing.T) {
 func TestKeysOfSecretsHaveNoColons(t *testing.T) {
 	role := of(object{"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": object{"name": "gardener.cloud:a"}})
 	NewWithT(t).Expect(key(role)).To(Equal("clusterrole____gardener.cloud_a.yaml"))
+}
+
+func TestVirtualSetHasNoClass(t *testing.T) {
+	g := NewWithT(t)
+	configMap := &corev1.ConfigMap{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"}, ObjectMeta: metav1.ObjectMeta{Name: "a"}}
+	for _, keep := range []bool{true, false} {
+		set, err := VirtualSet("garden", "set", keep, configMap)
+		g.Expect(err).NotTo(HaveOccurred())
+		g.Expect(set).To(HaveLen(2))
+		g.Expect(set[1].GetLabels()).To(Equal(map[string]string{"origin": "gardener"}))
+		g.Expect(set[1].Object["spec"]).To(Equal(object{
+			"keepObjects": keep, "injectLabels": object{"shoot.gardener.cloud/no-cleanup": "true"},
+			"secretRefs": []any{object{"name": set[0].GetName()}},
+		}))
+	}
 }

@@ -42,7 +42,8 @@ type Cluster struct {
 	Client client.WithWatch
 }
 
-// Deploy creates and updates objects in their order.
+// Deploy creates and updates objects in their order. An object with a resource version was made from the live object of that version; if
+// the live object has changed meanwhile, the API server refuses the update with a conflict.
 func (c Cluster) Deploy(ctx context.Context, objects ...*unstructured.Unstructured) error {
 	for _, desired := range objects {
 		if err := c.deploy(ctx, desired); err != nil {

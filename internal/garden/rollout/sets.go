@@ -27,6 +27,24 @@ const ClassSeed = managedresources.ClassSeed
 
 // SeedSet returns a ManagedResource for the runtime cluster that has these objects, preceded by its Secret.
 func SeedSet(namespace, name string, objects ...client.Object) ([]*unstructured.Unstructured, error) {
+	labels := map[string]string{managedresources.LabelKeyRole: managedresources.RoleSeedSystemComponent}
+	spec := resourcesv1alpha1.ManagedResourceSpec{Class: ptr.To(ClassSeed), KeepObjects: ptr.To(false)}
+	return set(namespace, name, labels, spec, objects)
+}
+
+// VirtualSet returns a ManagedResource for the virtual cluster that has these objects, preceded by its Secret. With keepObjects, its
+// deletion keeps the objects.
+func VirtualSet(namespace, name string, keepObjects bool, objects ...client.Object) ([]*unstructured.Unstructured, error) {
+	labels := map[string]string{managedresources.LabelKeyOrigin: managedresources.LabelValueGardener}
+	spec := resourcesv1alpha1.ManagedResourceSpec{
+		KeepObjects: ptr.To(keepObjects), InjectLabels: map[string]string{managedresources.LabelKeyNoCleanup: "true"},
+	}
+	return set(namespace, name, labels, spec, objects)
+}
+
+func set(
+	namespace, name string, labels map[string]string, spec resourcesv1alpha1.ManagedResourceSpec, objects []client.Object,
+) ([]*unstructured.Unstructured, error) {
 	contents, err := Unstructured(objects...)
 	if err != nil {
 		return nil, err
@@ -44,19 +62,15 @@ func SeedSet(namespace, name string, objects ...client.Object) ([]*unstructured.
 		secret.Data[key(each)] = text
 	}
 	references.MakeSecretUnique(secret)
-	set := &resourcesv1alpha1.ManagedResource{
-		TypeMeta: metav1.TypeMeta{APIVersion: resourcesv1alpha1.SchemeGroupVersion.String(), Kind: "ManagedResource"},
-		ObjectMeta: metav1.ObjectMeta{
-			Namespace: namespace, Name: name, Labels: map[string]string{managedresources.LabelKeyRole: managedresources.RoleSeedSystemComponent},
-		},
-		Spec: resourcesv1alpha1.ManagedResourceSpec{
-			Class: ptr.To(ClassSeed), KeepObjects: ptr.To(false), SecretRefs: []corev1.LocalObjectReference{{Name: secret.Name}},
-		},
+	spec.SecretRefs = []corev1.LocalObjectReference{{Name: secret.Name}}
+	managed := &resourcesv1alpha1.ManagedResource{
+		TypeMeta:   metav1.TypeMeta{APIVersion: resourcesv1alpha1.SchemeGroupVersion.String(), Kind: "ManagedResource"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: labels}, Spec: spec,
 	}
-	if err := references.InjectAnnotations(set); err != nil {
+	if err := references.InjectAnnotations(managed); err != nil {
 		return nil, fmt.Errorf("annotate ManagedResource %s: %w", name, err)
 	}
-	return Unstructured(secret, set)
+	return Unstructured(secret, managed)
 }
 
 // key returns the key of an object in a Secret. Names of roles may have colons, and keys may not.

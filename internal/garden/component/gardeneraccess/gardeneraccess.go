@@ -1,0 +1,78 @@
+// Package gardeneraccess has two kubeconfigs with all rights in the virtual cluster: one with the external address of its API server, for
+// users, and one with the address in the runtime cluster, for the operator.
+//
+// The Secrets are deployed directly. The resource manager of the virtual cluster puts tokens into their kubeconfigs and renews them. The
+// objects in the virtual cluster are deployed by a ManagedResource, whose deletion keeps them.
+package gardeneraccess
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/clientcmd"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/garden/component/shared"
+	"github.com/espalier-dev/espalier/internal/garden/values"
+	secretconfig "github.com/espalier-dev/espalier/internal/secrets/config"
+)
+
+// Names of the Secrets, and of their ServiceAccounts in the virtual cluster.
+const (
+	// External has the external address.
+	External = "gardener"
+	// Internal has the address in the runtime cluster.
+	Internal = "gardener-internal"
+)
+
+// ManagedResource is the name of the ManagedResource with VirtualObjects.
+const ManagedResource = "shoot-core-gardeneraccess"
+
+// contextName is the name of the context, the cluster and the user of the kubeconfigs.
+const contextName = "garden"
+
+// Secrets returns the Secrets. Bundle is the bundle of the certificate authority of kube-apiserver. Live has the Secrets that exist, by
+// their names: their tokens are kept, and each must be written only if its resource version is still the same, or else a token that was
+// renewed in the meantime would be lost.
+func Secrets(v values.Values, bundle []byte, live map[string]*corev1.Secret) ([]client.Object, error) {
+	var objects []client.Object
+	for _, each := range []struct{ name, server string }{
+		{External, "api." + v.Domains[0]},
+		{Internal, shared.VirtualAPIServer + "." + v.Namespace + ".svc.cluster.local"},
+	} {
+		o := shared.AccessSecret(v.Namespace, each.name, each.name)
+		user := secretconfig.User{}
+		if existing := live[each.name]; existing != nil {
+			user.Token, o.ResourceVersion = Token(existing), existing.ResourceVersion
+		}
+		data, err := secretconfig.Kubeconfig{
+			Name: each.name, ContextName: contextName, User: user, Cluster: secretconfig.Cluster{Server: each.server, CAData: bundle},
+		}.Generate(secretconfig.Source{})
+		if err != nil {
+			return nil, err //nolint:wrapcheck // it names the kubeconfig
+		}
+		o.Data = data
+		objects = append(objects, o)
+	}
+	return objects, nil
+}
+
+// Token returns the token of the kubeconfig in a Secret, "" if there is none.
+func Token(secret *corev1.Secret) string {
+	kubeconfig, err := clientcmd.Load(secret.Data[resourcesv1alpha1.DataKeyKubeconfig])
+	if err != nil {
+		return ""
+	}
+	if current := kubeconfig.Contexts[kubeconfig.CurrentContext]; current != nil {
+		if user := kubeconfig.AuthInfos[current.AuthInfo]; user != nil {
+			return user.Token
+		}
+	}
+	return ""
+}
+
+// VirtualObjects returns the objects in the virtual cluster.
+func VirtualObjects() []client.Object {
+	accounts := shared.Owner{Namespace: metav1.NamespaceSystem}
+	return []client.Object{accounts.ClusterRoleBinding("gardener.cloud:system:gardener", "cluster-admin", External, Internal)}
+}

@@ -288,8 +288,8 @@ func TestObjectsThatHaveChangedAreCheckedAgainSoon(t *testing.T) {
 		return nil, nil
 	}
 	s.line.by(conflict)
-	for _, pause := range []time.Duration{1, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300} {
-		s.Expect(s.runUntil(pause * time.Second)).To(Succeed())
+	for _, seconds := range []int{1, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300} {
+		s.Expect(s.runUntil(time.Duration(seconds) * time.Second)).To(Succeed())
 	}
 	s.Expect(s.left()).To(Equal([]string{"Secret/unused"}))
 	s.line.by(nil)

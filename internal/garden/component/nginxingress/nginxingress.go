@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/espalier-dev/espalier/api/references"
+	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/garden/component/istio"
 	"github.com/espalier-dev/espalier/internal/garden/component/shared"
 	"github.com/espalier-dev/espalier/internal/garden/component/system"
@@ -64,7 +65,7 @@ func Objects(v values.Values) ([]client.Object, error) {
 			Name: controller, Labels: owner.Labels, Container: controller,
 			MinAllowed: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("100Mi")}, WithLimits: true,
 		}.Object(v, v.Namespace),
-		backendService(v), other,
+		backendService(v), other, backendPolicy(v),
 	)
 	return append(objects, exposure(v)...), nil
 }
@@ -184,6 +185,22 @@ func backendDeployment(v values.Values) (*appsv1.Deployment, error) {
 	})
 	d.Spec.Template.Spec.SecurityContext = &corev1.PodSecurityContext{RunAsUser: ptr.To[int64](65534), FSGroup: ptr.To[int64](65534)}
 	return d, nil
+}
+
+// backendPolicy keeps the backend from connecting to anything. Without a policy for its egress it could connect to every Pod without a
+// policy, and to all networks.
+func backendPolicy(v values.Values) *networkingv1.NetworkPolicy {
+	owner := backendOwner(v)
+	meta := owner.Meta(backend)
+	meta.Annotations = map[string]string{
+		resourcesv1alpha1.GardenerDescription: "Denies all egress traffic of the default backend, which only answers requests.",
+	}
+	return &networkingv1.NetworkPolicy{
+		TypeMeta: shared.Type(networkingv1.SchemeGroupVersion.String(), "NetworkPolicy"), ObjectMeta: meta,
+		Spec: networkingv1.NetworkPolicySpec{
+			PodSelector: metav1.LabelSelector{MatchLabels: owner.Labels}, PolicyTypes: []networkingv1.PolicyType{networkingv1.PolicyTypeEgress},
+		},
+	}
 }
 
 func deployment(owner shared.Owner, name string, replicas int32, selector map[string]string, c corev1.Container) *appsv1.Deployment {

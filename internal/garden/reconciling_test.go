@@ -2,7 +2,6 @@ package garden_test
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"strings"
 	"sync"
@@ -159,7 +158,7 @@ func (o *operator) deployments() []string {
 	return names
 }
 
-// playKubelet makes all Pods of the garden namespace ready, and ManagedResources and Etcds healthy, until the test ends. The controllers of
+// playKubelet makes all Pods ready, and ManagedResources and Etcds healthy, until the test ends. The controllers of
 // Deployments run.
 func (o *operator) playKubelet() {
 	watching, ok := o.admin.(client.WithWatch)
@@ -167,26 +166,10 @@ func (o *operator) playKubelet() {
 	ctx, cancel := context.WithCancel(context.Background())
 	var ended sync.WaitGroup
 	player := standin.Player{
-		Client: watching, Parts: []standin.Part{standin.ManagedResources(), standin.Etcds()}, Failed: func(err error) { o.t.Error(err) },
+		Client: watching, Parts: []standin.Part{standin.Pods(), standin.ManagedResources(), standin.Etcds()},
+		Failed: func(err error) { o.t.Error(err) },
 	}
 	ended.Go(func() { player.Play(ctx) })
-	ended.Go(func() {
-		for ctx.Err() == nil {
-			watched, err := watching.Watch(ctx, &corev1.PodList{}, client.InNamespace("garden"))
-			if err != nil {
-				continue
-			}
-			for each := range watched.ResultChan() {
-				if pod, isPod := each.Object.(*corev1.Pod); isPod && pod.Status.Phase == corev1.PodPending && pod.DeletionTimestamp == nil {
-					err := watching.Status().Patch(ctx, pod, client.RawPatch("application/merge-patch+json",
-						[]byte(`{"status":{"phase":"Running","conditions":[{"type":"Ready","status":"True"}]}}`)))
-					if client.IgnoreNotFound(err) != nil && !errors.Is(err, context.Canceled) {
-						o.t.Errorf("play kubelet: %v", err)
-					}
-				}
-			}
-		}
-	})
 	o.t.Cleanup(func() { cancel(); ended.Wait() })
 }
 

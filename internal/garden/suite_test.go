@@ -95,6 +95,7 @@ func stoppedOperator(t *testing.T, changes ...func(*operator)) *operator {
 	g.Expect(err).NotTo(HaveOccurred())
 	_, err = binary.Install(
 		t.Context(), o.admin, "deploy/namespace/*.yaml", "deploy/garden-operator/namespace/*.yaml", "deploy/garden-operator/crds/*.yaml",
+		"deploy/garden-operator/base/priorityclass.yaml",
 	)
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Eventually(

@@ -15,10 +15,10 @@ import (
 func WithOwnServers(m *testing.M) int { return withServers(m, local.StartTestServers) }
 
 // WithOwnServer is like WithOwnServers for packages with one cluster: it starts only the API server with a controller manager,
-// which is both source and target.
-func WithOwnServer(m *testing.M) int {
+// which is both source and target. Further arguments are added to the command line of the API server.
+func WithOwnServer(m *testing.M, apiServerArgs ...string) int {
 	return withServers(m, func(ctx context.Context, dir, assets string) ([]*local.ControlPlane, error) {
-		plane, err := local.StartSource(ctx, dir, assets)
+		plane, err := local.StartSource(ctx, dir, assets, apiServerArgs...)
 		return []*local.ControlPlane{plane}, err
 	})
 }

@@ -71,9 +71,9 @@ func (s Server) UserConfig(user string, groups ...string) (*rest.Config, error) 
 }
 
 // StartSource starts the server that ForTests returns as Source when TestServersVariable names the folder. The caller stops it;
-// after an error there is nothing to stop.
-func StartSource(ctx context.Context, dir, assets string) (*ControlPlane, error) {
-	return Start(ctx, Options{Dir: filepath.Join(dir, "source"), Assets: assets, ControllerManager: true})
+// after an error there is nothing to stop. Further arguments are added to the command line of the API server.
+func StartSource(ctx context.Context, dir, assets string, apiServerArgs ...string) (*ControlPlane, error) {
+	return Start(ctx, Options{Dir: filepath.Join(dir, "source"), Assets: assets, ControllerManager: true, APIServerArgs: apiServerArgs})
 }
 
 // StartTestServers starts the servers for ForTests, which finds them if TestServersVariable names the folder. The caller must stop both;

@@ -34,6 +34,21 @@ func Deployments() Part {
 	}
 }
 
+// Pods plays the kubelets of Pods, which run and are ready at once. No scheduler is needed.
+func Pods() Part {
+	return Part{
+		kind: corev1.SchemeGroupVersion.WithKind("Pod"),
+		settle: func(ctx context.Context, c client.Client, o *unstructured.Unstructured) error {
+			if phase, _, _ := unstructured.NestedString(o.Object, "status", "phase"); phase != string(corev1.PodPending) {
+				return nil
+			}
+			return setStatus(ctx, c, o, map[string]any{
+				"phase": string(corev1.PodRunning), "conditions": []any{map[string]any{"type": "Ready", "status": "True"}},
+			})
+		},
+	}
+}
+
 // ManagedResources plays a controller of ManagedResources whose objects are healthy at once. It applies none of them.
 func ManagedResources() Part {
 	return Part{

@@ -1,0 +1,192 @@
+// Package connectivity_test compares which components of a Garden may connect to which, by the NetworkPolicies of its runtime cluster, with
+// an expectation. The operator deploys the Garden, its resource manager applies the components, and netpol-controller makes policies with
+// the configuration and the rights that the operator gives it. Pods exist, but run no programs.
+package connectivity_test
+
+import (
+	"flag"
+	"fmt"
+	"maps"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/espalier-dev/espalier/internal/managedresource"
+	"github.com/espalier-dev/espalier/internal/networkpolicy"
+	"github.com/espalier-dev/espalier/internal/networkpolicy/connectivity"
+	"github.com/espalier-dev/espalier/test/binary"
+)
+
+var update = flag.Bool("update", false, "write the expectation anew")
+
+// The API server calls the webhooks of components, which do not run, at the addresses of their Pods. There are none, so it goes on at once.
+// At the addresses of Services, to which nothing routes, it would wait for an answer each time.
+func TestMain(m *testing.M) { os.Exit(binary.WithOwnServer(m, "--enable-aggregator-routing=true")) }
+
+// anywhere is how the report names every Pod and every address outside the cluster.
+const anywhere = "(anywhere)"
+
+const head = `# Which component of a highly available Garden may connect to which: the report of netpol-controller connectivity,
+# with one line for each source. Ports are those of the Pods. This command writes the file:
+# go run ./test/local/testservers run -- go test ./test/connectivity -update
+
+`
+
+// reasons say why sources have connections, where that is not obvious.
+func reasons() map[string]string {
+	return map[string]string{
+		anywhere: `API servers call webhooks, those of the resource manager at 9449, from addresses that no policy can name.
+Clients of the virtual cluster and of the ingress domains connect to 9443 of the gateway. Its ports 8132 and 8443 are
+for Shoots, in a seed that is also the runtime cluster.`,
+		"garden/etcd-druid": `It reads metrics of the compaction of backups, which only etcd main has.`,
+		"garden/nginx-ingress-controller": `It passes requests that no Ingress is for to the default backend. netpol-controller
+also allows the backends of Ingresses, of which there are none yet.`,
+		"garden/nginx-ingress-k8s-backend": `It only answers requests.`,
+		"garden/virtual-garden-etcd-events": `Its members connect to each other: 2379 for clients, 2380 for peers, 8080 for sidecars.
+It has no backup, and may connect to networks because Gardener gives both etcds the same labels.`,
+		"garden/virtual-garden-etcd-main": `Its members connect to each other: 2379 for clients, 2380 for peers, 8080 for sidecars.
+The backup store is in a public or a private network.`,
+		"virtual-garden-istio-ingress/istio-ingressgateway": `istiod configures it. It passes connections for the ingress domains to the
+ingress controller. It may also connect to the API server of the virtual cluster, which is not deployed yet.`,
+	}
+}
+
+func TestComponentsOfAGardenMayConnectOnlyToWhatTheyNeed(t *testing.T) {
+	if testing.Short() {
+		t.Skip("needs an API server")
+	}
+	c := newCluster(t)
+	done := c.reconcile(c.createGarden())
+	c.run("gardener-resource-manager", binary.Binary{
+		Name: "managedresource-controller", Needs: managedresource.Needs, Add: managedresource.Add,
+	})
+	c.run("gardener-resource-manager-networkpolicies", binary.Binary{
+		Name: "netpol-controller", Needs: networkpolicy.Needs, Add: networkpolicy.Add,
+	})
+	c.Eventually(done, patience).Should(Receive(BeNil()))
+	c.deployEtcds()
+
+	file := filepath.Join("testdata", "garden.txt")
+	if *update {
+		last := ""
+		c.Eventually(func() bool {
+			before := last
+			last = c.matrix()
+			return last == before
+		}, patience, 5*time.Second).Should(BeTrue(), "policies still change")
+		c.Expect(os.WriteFile(file, []byte(last), 0o600)).To(Succeed())
+	}
+	want, err := os.ReadFile(file)
+	c.Expect(err).NotTo(HaveOccurred())
+	c.Eventually(c.matrix, binary.Patience, interval).Should(BeComparableTo(string(want)))
+	c.Consistently(c.matrix, 2*time.Second, interval).Should(BeComparableTo(string(want)))
+	for source := range reasons() {
+		c.Expect(string(want)).To(ContainSubstring("\n"+source+": "), "a reason without its source")
+	}
+}
+
+// matrix returns the report as the text of the expectation.
+func (c *cluster) matrix() string {
+	report := c.report()
+	server := c.apiServerPorts()
+	to := map[string][]string{}
+	for _, each := range report.OpenIngress {
+		to[each] = nil
+		to[anywhere] = append(to[anywhere], each)
+	}
+	for _, edge := range report.Edges {
+		if _, known := to[edge.To]; !known && edge.To != anywhere && !isNetwork(edge.To) {
+			to[edge.To] = nil // it may be no source
+		}
+		to[edge.From] = append(to[edge.From], destinations(edge, server)...)
+	}
+	for _, each := range report.OpenEgress {
+		to[each] = append(to[each], "everything that accepts it")
+	}
+	why := reasons()
+	var text strings.Builder
+	text.WriteString(head)
+	for _, source := range slices.Sorted(maps.Keys(to)) {
+		if why[source] != "" {
+			fmt.Fprintf(&text, "# %s\n", strings.ReplaceAll(why[source], "\n", "\n# "))
+		}
+		slices.Sort(to[source])
+		all := strings.Join(slices.Compact(to[source]), "; ")
+		if all == "" {
+			all = "nothing"
+		}
+		fmt.Fprintf(&text, "%s: %s\n", source, all)
+	}
+	return text.String()
+}
+
+// report returns the report of netpol-controller about the whole cluster.
+func (c *cluster) report() *connectivity.Report {
+	namespaces, pods, policies := &corev1.NamespaceList{}, &corev1.PodList{}, &networkingv1.NetworkPolicyList{}
+	for _, each := range []client.ObjectList{namespaces, pods, policies} {
+		c.Expect(c.admin.List(c.t.Context(), each)).To(Succeed())
+	}
+	found := connectivity.Cluster{Namespaces: map[string]labels.Set{}, Pods: pods.Items, Policies: policies.Items}
+	for i := range namespaces.Items {
+		found.Namespaces[namespaces.Items[i].Name] = namespaces.Items[i].Labels
+	}
+	report, err := connectivity.Evaluate(found, "")
+	c.Expect(err).NotTo(HaveOccurred())
+	return report
+}
+
+// apiServerPorts returns the ports of the API server of the runtime cluster, one of which differs in each run of the test.
+func (c *cluster) apiServerPorts() []string {
+	service := &corev1.Service{}
+	c.Expect(c.admin.Get(c.t.Context(), client.ObjectKey{Namespace: "default", Name: "kubernetes"}, service)).To(Succeed())
+	port := service.Spec.Ports[0]
+	return []string{fmt.Sprintf("TCP/%d", port.Port), fmt.Sprintf("TCP/%d", port.TargetPort.IntVal)}
+}
+
+// destinations returns who is at the other end of an edge. The golden files of package networkpolicies have the addresses of networks.
+func destinations(edge connectivity.Edge, apiServerPorts []string) []string {
+	name := edge.To
+	switch {
+	case edge.To == anywhere:
+		return atAnyAddress(strings.Split(edge.Ports, ", "), apiServerPorts)
+	case isNetwork(edge.To) && strings.Contains(edge.To, "/0 "):
+		name = "public networks"
+	case isNetwork(edge.To):
+		name = "private networks"
+	}
+	return []string{strings.TrimSuffix(name+" "+edge.Ports, " all")}
+}
+
+// isNetwork reports whether an end of an edge is a network, which the report may print with exceptions.
+func isNetwork(end string) bool {
+	_, err := netip.ParsePrefix(strings.Fields(end)[0])
+	return err == nil
+}
+
+// atAnyAddress returns who serves ports that are allowed at any address.
+func atAnyAddress(ports, apiServerPorts []string) []string {
+	var names []string
+	for _, known := range []struct {
+		name  string
+		ports []string
+	}{{"DNS", []string{"TCP/53", "TCP/8053", "UDP/53", "UDP/8053"}}, {"runtime API server", apiServerPorts}} {
+		rest := slices.DeleteFunc(slices.Clone(ports), func(port string) bool { return slices.Contains(known.ports, port) })
+		if len(ports)-len(rest) == len(known.ports) {
+			names, ports = append(names, known.name), rest
+		}
+	}
+	if len(ports) > 0 {
+		names = append(names, anywhere+" "+strings.Join(ports, ", "))
+	}
+	return names
+}

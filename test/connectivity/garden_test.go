@@ -1,0 +1,199 @@
+package connectivity_test
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/rsa"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	druidcorev1alpha1 "github.com/gardener/etcd-druid/api/core/v1alpha1"
+	. "github.com/onsi/gomega"
+	"github.com/prometheus/client_golang/prometheus"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/clock"
+	"k8s.io/utils/ptr"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/config"
+	"github.com/espalier-dev/espalier/internal/garden/images"
+	"github.com/espalier-dev/espalier/internal/garden/lifecycle"
+	"github.com/espalier-dev/espalier/internal/garden/values"
+	"github.com/espalier-dev/espalier/internal/process"
+	secretconfig "github.com/espalier-dev/espalier/internal/secrets/config"
+	"github.com/espalier-dev/espalier/test/binary"
+	"github.com/espalier-dev/espalier/test/local"
+	"github.com/espalier-dev/espalier/test/local/standin"
+)
+
+const (
+	namespace = "garden"
+	// patience is for the deployment of a whole Garden.
+	patience = 10 * binary.Patience
+	interval = 100 * time.Millisecond
+)
+
+// cluster is a runtime cluster without nodes. The controllers of Deployments and StatefulSets run.
+type cluster struct {
+	*WithT
+	t       *testing.T
+	servers local.Servers
+	admin   client.WithWatch
+}
+
+func newCluster(t *testing.T) *cluster {
+	t.Helper()
+	c := &cluster{WithT: NewWithT(t), t: t}
+	var err error
+	c.servers, err = local.ForTests()
+	c.Expect(err).NotTo(HaveOccurred())
+	scheme, err := lifecycle.Scheme()
+	c.Expect(err).NotTo(HaveOccurred())
+	c.admin, err = client.NewWithWatch(c.servers.Source.Config, client.Options{Scheme: scheme})
+	c.Expect(err).NotTo(HaveOccurred())
+	_, err = binary.Install(t.Context(), c.admin, "deploy/garden-operator/crds/*.yaml", "deploy/garden-operator/base/priorityclass.yaml")
+	c.Expect(err).NotTo(HaveOccurred())
+	c.Eventually(func() error {
+		return c.admin.List(t.Context(), &operatorv1alpha1.GardenList{})
+	}, binary.Patience, interval).Should(Succeed())
+	c.play()
+	return c
+}
+
+// play plays kubelets, etcd-druid and load balancers until the test ends.
+func (c *cluster) play() {
+	player := standin.Player{
+		Client: c.admin, Parts: []standin.Part{standin.Pods(), standin.Etcds(), standin.LoadBalancers()},
+		Failed: func(err error) { c.t.Error(err) },
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	var ended sync.WaitGroup
+	ended.Go(func() { player.Play(ctx) })
+	c.t.Cleanup(func() { cancel(); ended.Wait() })
+}
+
+// createGarden creates the Garden of the examples, highly available and with a vertical pod autoscaler: it has the most components and
+// connections.
+func (c *cluster) createGarden() *unstructured.Unstructured {
+	c.t.Helper()
+	root, err := local.RepositoryRoot()
+	c.Expect(err).NotTo(HaveOccurred())
+	objects, err := local.ReadManifests(filepath.Join(root, "examples", "garden.yaml"))
+	c.Expect(err).NotTo(HaveOccurred())
+	c.Expect(objects).To(HaveLen(1))
+	garden := objects[0]
+	set := func(value any, path ...string) {
+		c.Expect(unstructured.SetNestedField(garden.Object, value, path...)).To(Succeed())
+	}
+	set(true, "spec", "runtimeCluster", "settings", "verticalPodAutoscaler", "enabled")
+	set(map[string]any{}, "spec", "virtualCluster", "controlPlane", "highAvailability")
+	c.Expect(c.admin.Create(c.t.Context(), garden)).To(Succeed())
+	return garden
+}
+
+// reconcile starts a reconciliation of a Garden, and returns a channel that gets its error.
+func (c *cluster) reconcile(garden client.Object) <-chan error {
+	c.t.Helper()
+	list, err := images.Embedded()
+	c.Expect(err).NotTo(HaveOccurred())
+	key, err := rsa.GenerateKey(rand.Reader, 2048) // one for all certificates: keys take long
+	c.Expect(err).NotTo(HaveOccurred())
+	reconciler := &lifecycle.Reconciler{
+		Client: c.admin, Clock: clock.RealClock{}, Identity: operatorv1alpha1.OperatorIdentity{ID: "id", Name: "operator-0", Version: "v1.149.3"},
+		Operator: values.Operator{
+			Namespace: namespace, Image: func(binary string) string { return "registry.example.com/" + binary }, Images: list,
+		},
+		SyncPeriod: time.Hour, Workers: 1, Recorder: events.NewFakeRecorder(100),
+		Random: secretconfig.Source{Random: rand.Reader, RSAKey: func(int) (*rsa.PrivateKey, error) { return key, nil }},
+	}
+	done := make(chan error, 1)
+	go func() {
+		_, err := reconciler.Reconcile(c.t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(garden)})
+		done <- err
+	}()
+	return done
+}
+
+// run runs a binary of the resource manager as soon as its Deployment is available: with the configuration, the ServiceAccount and the
+// rights that the operator has deployed.
+func (c *cluster) run(deployment string, b binary.Binary) {
+	c.t.Helper()
+	key := client.ObjectKey{Namespace: namespace, Name: deployment}
+	c.Eventually(func() (int32, error) {
+		deployed := &appsv1.Deployment{}
+		err := c.admin.Get(c.t.Context(), key, deployed)
+		return deployed.Status.AvailableReplicas, client.IgnoreNotFound(err)
+	}, patience, interval).Should(BeNumerically(">", 0), deployment)
+	configuration := &corev1.ConfigMap{}
+	c.Expect(c.admin.Get(c.t.Context(), key, configuration)).To(Succeed())
+	cfg, warnings, err := config.ResourceManager([]byte(configuration.Data["config.yaml"]))
+	c.Expect(err).NotTo(HaveOccurred())
+	c.Expect(warnings).To(BeEmpty())
+	kubeconfig, err := local.ServiceAccountKubeconfig(c.t.Context(), c.servers.Source.Config, namespace, deployment, time.Hour)
+	c.Expect(err).NotTo(HaveOccurred())
+	cfg.SourceClientConnection.Kubeconfig = filepath.Join(c.t.TempDir(), "kubeconfig")
+	c.Expect(os.WriteFile(cfg.SourceClientConnection.Kubeconfig, kubeconfig, 0o600)).To(Succeed())
+	cfg.LeaderElection.LeaderElect = ptr.To(false)
+	cfg.Server.Metrics, cfg.Server.HealthProbes = nil, nil
+	runner := &binary.Runner{
+		Test: c.t,
+		Setup: func() *process.Setup {
+			return &process.Setup{Program: process.Program{Name: b.Name}, Config: cfg.Process()}
+		},
+		Needs: func() (process.Needs, error) { return b.Needs(cfg) },
+		Add: func(ctx context.Context, clusters *process.Clusters) error {
+			return b.Add(ctx, clusters, cfg, prometheus.NewRegistry())
+		},
+	}
+	runner.Start()
+	c.t.Cleanup(runner.Stop)
+}
+
+// deployEtcds creates what etcd-druid creates for Etcds, as far as NetworkPolicies depend on it.
+func (c *cluster) deployEtcds() {
+	c.t.Helper()
+	etcds := &druidcorev1alpha1.EtcdList{}
+	c.Expect(c.admin.List(c.t.Context(), etcds, client.InNamespace(namespace))).To(Succeed())
+	c.Expect(etcds.Items).To(HaveLen(2))
+	for i := range etcds.Items {
+		for _, each := range etcdObjects(&etcds.Items[i]) {
+			c.Expect(c.admin.Create(c.t.Context(), each)).To(Succeed())
+		}
+	}
+}
+
+func etcdObjects(etcd *druidcorev1alpha1.Etcd) []client.Object {
+	spec := &etcd.Spec
+	meta := func(suffix string) metav1.ObjectMeta {
+		return metav1.ObjectMeta{Namespace: etcd.Namespace, Name: etcd.Name + suffix}
+	}
+	port := func(name string, number *int32) corev1.ServicePort {
+		return corev1.ServicePort{Name: name, Port: *number}
+	}
+	clients := &corev1.Service{ObjectMeta: meta("-client"), Spec: corev1.ServiceSpec{
+		Selector: spec.Selector.MatchLabels,
+		Ports: []corev1.ServicePort{
+			port("client", spec.Etcd.ClientPort), port("peer", spec.Etcd.ServerPort), port("backup", spec.Backup.Port),
+		},
+	}}
+	clients.Annotations = spec.Etcd.ClientService.Annotations
+	peers := &corev1.Service{ObjectMeta: meta("-peer"), Spec: corev1.ServiceSpec{
+		Selector: spec.Selector.MatchLabels, ClusterIP: corev1.ClusterIPNone, Ports: []corev1.ServicePort{port("peer", spec.Etcd.ServerPort)},
+	}}
+	return []client.Object{clients, peers, &appsv1.StatefulSet{ObjectMeta: meta(""), Spec: appsv1.StatefulSetSpec{
+		Replicas: &spec.Replicas, ServiceName: peers.Name, Selector: spec.Selector,
+		Template: corev1.PodTemplateSpec{
+			ObjectMeta: metav1.ObjectMeta{Labels: spec.Labels},
+			Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "etcd", Image: "registry.example.com/etcd"}}},
+		},
+	}}}
+}

@@ -102,7 +102,8 @@ func Add(
 		Metrics: controller.NewMetrics(registry, reported, observeOnly(cfg)),
 		Scopes:  &controller.Scopes{}, Writes: controller.NewWrites(clusters.Clock), Repairs: controller.NewRepairs(clusters.Clock),
 		Selections: &controller.Selections{}, Waiting: &controller.Waiting{},
-		Instance: cfg.Espalier.NetworkPolicy.Instance, Handled: handled, Clients: clients, Visible: visible, IngressController: ingressController, ObserveOnly: observeOnly(cfg),
+		Instance: cfg.Espalier.NetworkPolicy.Instance, Handled: handled, Clients: clients, Visible: visible,
+		IngressController: ingressController, ObserveOnly: observeOnly(cfg),
 		Slots: make(chan struct{}, cfg.Espalier.NetworkPolicy.Requests()),
 	}
 	if err := r.SetupWithManager(lifetime, clusters.Source, clusters.Target, workers(cfg), cfg.Process().CacheSyncTimeout); err != nil {

@@ -243,7 +243,9 @@ func TestDecidedRequestsAreNotChanged(t *testing.T) {
 	s.approvesAnother()
 	s.Expect(s.conditions(approved)).To(Equal([]string{"Approved True ByAnotherClient: has decided"}))
 	s.Expect(s.conditions(refused)).To(Equal([]string{"Denied True ByAnotherClient: has decided"}))
-	s.Expect(s.conditions(failed)).To(Equal([]string{"Approved True ByAnotherClient: has decided", "Failed True ByAnotherClient: has decided"}))
+	s.Expect(s.conditions(failed)).To(Equal([]string{
+		"Approved True ByAnotherClient: has decided", "Failed True ByAnotherClient: has decided",
+	}))
 	s.Expect(s.conditions(signed)).To(BeEmpty())
 }
 

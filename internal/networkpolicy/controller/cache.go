@@ -20,8 +20,9 @@ import (
 // cached.
 const fingerprintKey = "espalier.dev/fingerprint"
 
-// CacheOptions keep only what the controller needs: of policies of this instance with both labels of a Service a fingerprint, of Services the selector, the ports and the
-// annotations of this API, of namespaces the labels, of Ingresses the rules. Ingresses are watched only if ingresses is true.
+// CacheOptions keep only what the controller needs: of policies of this instance with both labels of a Service a fingerprint, of Services
+// the selector, the ports and the annotations of this API, of namespaces the labels, of Ingresses the rules. Ingresses are watched only if
+// ingresses is true.
 func CacheOptions(ingresses bool, instance string) (cache.Options, error) {
 	ours, err := ourPolicies(instance)
 	if err != nil {

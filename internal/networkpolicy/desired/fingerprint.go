@@ -25,8 +25,8 @@ func Instance(policy *networkingv1.NetworkPolicy) string {
 }
 
 // Fingerprint is the same for policies that are equal in what the controller decides: the spec, the labels that name the Service and the
-// instance, and the existence of a description. Other controllers that maintain the same policies use other descriptions. The policy must have the defaults
-// of the API server.
+// instance, and the existence of a description. Other controllers that maintain the same policies use other descriptions. The policy must
+// have the defaults of the API server.
 func Fingerprint(policy *networkingv1.NetworkPolicy) string {
 	digest := sha256.New()
 	owner, _ := Owner(policy)

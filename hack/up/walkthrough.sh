@@ -347,6 +347,7 @@ garden-operator() {
   answer=$(await 60 "the API server to refuse a wrong Garden" verdict "$overlap" apply --dry-run=server -f "$scratch/overlap.yaml")
   step "gardens: an administrator applies one whose networks overlap: $answer"
 
+  apply -f deploy/garden-operator/base/priorityclass.yaml # Pods of the Garden need it; with the Deployment of the operator, it is there
   step "gardens: applying examples/garden.yaml" # a later run has it reconciled again
   sed 's|^  name: orchards$|&\n  annotations: {gardener.cloud/operation: reconcile}|' examples/garden.yaml | apply -f -
   await 180 "the operator to deploy the resource manager and a ManagedResource" kubectl -n garden get managedresource garden-system >/dev/null

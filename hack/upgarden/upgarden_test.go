@@ -3,6 +3,7 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -23,8 +24,12 @@ func TestEveryImageOfTheOperatorIsReplaced(t *testing.T) {
 	for _, each := range images() {
 		references[each.name] = "espalier.local/" + each.name + ":1"
 	}
+	// The operator does not deploy the virtual cluster yet.
+	virtual := []string{"kube-apiserver", "kube-controller-manager"}
 	for _, each := range embedded {
-		g.Expect(references).To(HaveKey(each.Name))
+		if !slices.Contains(virtual, each.Name) {
+			g.Expect(references).To(HaveKey(each.Name))
+		}
 	}
 	g.Expect(list.Parse([]byte(imageList(map[string]string{"a": "b:1", "c": "d:2"})))).To(Equal(list.List{
 		{Name: "a", Ref: "b:1"}, {Name: "c", Ref: "d:2"},

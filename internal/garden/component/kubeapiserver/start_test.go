@@ -33,6 +33,8 @@ func TestKubeAPIServerStarts(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts API servers")
 	}
+	_, err := local.ForTests() // it uses their etcd
+	NewWithT(t).Expect(err).NotTo(HaveOccurred())
 	for name, settings := range map[string]string{"everything": everything, "oidc": oidcSettings()} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)

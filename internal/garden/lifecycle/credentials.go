@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/garden/component/shared"
 	"github.com/espalier-dev/espalier/internal/garden/component/vpa"
 	"github.com/espalier-dev/espalier/internal/garden/rotation"
 	"github.com/espalier-dev/espalier/internal/secrets"
@@ -39,7 +40,6 @@ const (
 const (
 	genericKubeconfig        = "generic-token-kubeconfig"
 	genericKubeconfigContext = "garden"
-	virtualAPIServer         = "virtual-garden-kube-apiserver"
 	genericTokenFile         = "/var/run/secrets/gardener.cloud/shoot/generic-kubeconfig/token"
 )
 
@@ -150,7 +150,7 @@ func (o *operation) generateKubeconfig(ctx context.Context) error {
 	}
 	secret, err := o.generate(ctx, secrets.Request{KeepOld: true, Config: config.Kubeconfig{
 		Name: genericKubeconfig, ContextName: genericKubeconfigContext,
-		Cluster: config.Cluster{Server: virtualAPIServer, CAData: bundle.Data[config.DataKeyCertificateBundle]},
+		Cluster: config.Cluster{Server: shared.VirtualAPIServer, CAData: bundle.Data[config.DataKeyCertificateBundle]},
 		User:    config.User{TokenFile: genericTokenFile},
 	}})
 	if err != nil {

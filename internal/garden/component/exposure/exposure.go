@@ -18,7 +18,7 @@ import (
 
 const (
 	// Name is the name of all objects, and that of the Deployment of kube-apiserver.
-	Name = "virtual-garden-kube-apiserver"
+	Name = shared.VirtualAPIServer
 	// Port is the port of the Service, and of its Pods.
 	Port = 443
 )

@@ -18,6 +18,7 @@ import (
 	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/garden/component/etcd"
 	"github.com/espalier-dev/espalier/internal/garden/component/exposure"
+	"github.com/espalier-dev/espalier/internal/garden/component/shared"
 	"github.com/espalier-dev/espalier/internal/garden/values"
 	"github.com/espalier-dev/espalier/internal/garden/versions"
 	secretconfig "github.com/espalier-dev/espalier/internal/secrets/config"
@@ -39,13 +40,6 @@ const (
 	serverNamesFolder         = credentialsFolder + "tls-sni/0"
 )
 
-// ciphers are the cipher suites that clients may use.
-var ciphers = []string{
-	"TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256", "TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384", "TLS_AES_128_GCM_SHA256", "TLS_AES_256_GCM_SHA384",
-	"TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256", "TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384", "TLS_CHACHA20_POLY1305_SHA256",
-	"TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305", "TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305",
-}
-
 // args returns the arguments of kube-apiserver. The order matters for arguments that occur several times.
 func args(v values.Values, s Secrets, parts []part) []string {
 	all := slices.Concat(
@@ -63,7 +57,7 @@ func servingArgs(v values.Values) []string {
 		"--external-hostname=" + externalHostname(v),
 		"--tls-cert-file=" + certificateIn(serverFolder),
 		"--tls-private-key-file=" + keyIn(serverFolder),
-		"--tls-cipher-suites=" + strings.Join(ciphers, ","),
+		"--tls-cipher-suites=" + shared.CipherSuites(),
 		"--http2-max-streams-per-connection=1000",
 		"--livez-grace-period=1m",
 		"--profiling=false",
@@ -187,10 +181,10 @@ func clusterArgs(v values.Values) []string {
 		"--enable-aggregator-routing=true",
 		"--service-cluster-ip-range=" + strings.Join(texts(v.ServiceNetworks, netip.Prefix.String), ","),
 		"--event-ttl=" + ptr.Deref(settings.EventTTL, metav1.Duration{Duration: time.Hour}).Duration.String(),
-		"--runtime-config=" + settingList(RuntimeConfig(v)),
+		"--runtime-config=" + shared.Switches(RuntimeConfig(v)),
 	}
 	if gates := featureGates(v); len(gates) > 0 {
-		all = append(all, "--feature-gates="+settingList(gates))
+		all = append(all, "--feature-gates="+shared.Switches(gates))
 	}
 	if seconds := settings.DefaultNotReadyTolerationSeconds; seconds != nil {
 		all = append(all, fmt.Sprintf("--default-not-ready-toleration-seconds=%d", *seconds))
@@ -306,13 +300,6 @@ func serverNamesParts(v values.Values, refs References) []part {
 		argument += ":" + strings.Join(patterns, ",")
 	}
 	return []part{{volume: "tls-sni-0", folder: serverNamesFolder, private: true, secret: refs.ServerNames, args: []string{argument}}}
-}
-
-// settingList returns settings as <name>=<true or false>, sorted and separated by commas.
-func settingList(settings map[string]bool) string {
-	return strings.Join(texts(slices.Sorted(maps.Keys(settings)), func(name string) string {
-		return name + "=" + strconv.FormatBool(settings[name])
-	}), ",")
 }
 
 func texts[T any](items []T, text func(T) string) []string {

@@ -210,6 +210,7 @@ func deploymentMarks(b deployable.Binary, declared *appsv1.Deployment, fields ma
 		return err
 	}
 	podFields["containers"] = []any{container}
+	delete(podFields, "priorityClassName") // it is a value
 	if !b.HasTarget() {
 		return nil
 	}

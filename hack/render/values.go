@@ -68,7 +68,7 @@ const valuesOfBinary = `
   nodeSelector: {}
   tolerations: []
   affinity: {}
-  priorityClassName: ""
+  priorityClassName: %q
 `
 
 const valuesOfTarget = `  # A Secret in the release's namespace with a kubeconfig (key "kubeconfig") ` +
@@ -103,7 +103,10 @@ func values(file string) error {
 	var out strings.Builder
 	out.WriteString(valuesHead)
 	for _, each := range deployable.All() {
-		target, together, enabled := "", "", "true"
+		target, together, enabled, priority := "", "", "true", ""
+		if each.Critical {
+			priority = deployable.CriticalPriority
+		}
 		if each.OffTogether {
 			enabled = "false"
 		}
@@ -123,7 +126,7 @@ func values(file string) error {
 			return fmt.Errorf("values of %s: its purpose is not known: name it in hack/render/values.go", each.Name)
 		}
 		fmt.Fprintf(&out, valuesOfBinary, purposes[each.Name], key(each), enabled, each.Name, together, deployable.Replicas,
-			each.CPU.String(), each.Memory.String(), target)
+			each.CPU.String(), each.Memory.String(), target, priority)
 	}
 	return writeFile(file, []byte(out.String()))
 }

@@ -49,7 +49,8 @@ const (
 	// NetworkingServiceName: the policy belongs to another client.
 	NetworkingServiceNamespace = networkingPrefix + "service-namespace"
 	// NetworkingInstance is a label. Value: the name of the instance of the controller that keeps the policy, as its configuration gives it.
-	// Missing: an instance without a name keeps it. An instance neither changes nor deletes the policies of another one.
+	// Missing: an instance without a name keeps it. An instance neither changes nor deletes the policies of another one
+	// that has a name.
 	NetworkingInstance = "espalier.dev/network-policies-instance"
 	// GardenerDescription is an annotation. Value: what the policy allows, in a sentence. Missing: the controller adds it.
 	GardenerDescription = "gardener.cloud/description"

@@ -1,6 +1,7 @@
 package lifecycle_test
 
 import (
+	"context"
 	"maps"
 	"net/http"
 	"path"
@@ -14,6 +15,7 @@ import (
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -582,7 +584,14 @@ func TestDeletionRemovesWhatTheWebhookServerCreated(t *testing.T) {
 		&admissionregistrationv1.MutatingWebhookConfiguration{ObjectMeta: name},
 		&admissionregistrationv1.ValidatingWebhookConfiguration{ObjectMeta: name},
 		&corev1.Secret{ObjectMeta: certificate},
+		&networkingv1.NetworkPolicy{ObjectMeta: metav1.ObjectMeta{
+			Namespace: s.namespace(), Name: "of-gardener-resource-manager",
+			Labels: map[string]string{"espalier.dev/network-policies-instance": "gardener-resource-manager"},
+		}},
 	}
+	other := &networkingv1.NetworkPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace(), Name: "of-another-instance"}}
+	s.Expect(s.admin.Create(t.Context(), other)).To(Succeed())
+	t.Cleanup(func() { s.Expect(s.admin.Delete(context.WithoutCancel(t.Context()), other)).To(Succeed()) })
 	for _, each := range created {
 		s.Expect(s.admin.Create(t.Context(), each)).To(Succeed())
 	}
@@ -591,6 +600,7 @@ func TestDeletionRemovesWhatTheWebhookServerCreated(t *testing.T) {
 	for _, each := range created {
 		s.Expect(s.exists(each, each.GetNamespace(), each.GetName())).To(BeFalse(), "%T", each)
 	}
+	s.Expect(s.exists(other, s.namespace(), other.Name)).To(BeTrue())
 }
 
 func TestForeignManagedResourceStopsTheDeletion(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -154,6 +155,11 @@ func (o *operation) destroyResourceManager(ctx context.Context, waitingFor flow.
 			if _, err := o.cluster.Delete(ctx, each, rollout.Any); err != nil {
 				return err
 			}
+		}
+		// The netpol-controller of the resource manager no longer runs, and so does not delete the policies of these Services.
+		of := client.MatchingLabels{resourcesv1alpha1.NetworkingInstance: resourcemanager.Name}
+		if err := o.Client.DeleteAllOf(ctx, &networkingv1.NetworkPolicy{}, client.InNamespace(o.values.Namespace), of); err != nil {
+			return fmt.Errorf("delete NetworkPolicies of the resource manager: %w", err)
 		}
 	}
 	return o.cluster.Destroy(ctx, waitingFor, timeout, objects...)

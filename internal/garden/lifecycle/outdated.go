@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
@@ -23,10 +24,13 @@ func (o *operation) endIfOutdated(ctx context.Context, end context.CancelCauseFu
 	current := rollout.Identity(kind, "", o.garden.Name)
 	err := o.cluster.Until(ctx, func(string) {}, 0, rollout.One(current), func(ctx context.Context) error {
 		live := rollout.MetadataOf(current)
-		if err := o.Client.Get(ctx, client.ObjectKeyFromObject(current), live); err != nil {
+		err := o.Client.Get(ctx, client.ObjectKeyFromObject(current), live)
+		switch {
+		case apierrors.IsNotFound(err):
+			return nil
+		case err != nil:
 			return fmt.Errorf("read Garden %s: %w", current.GetName(), err)
-		}
-		if live.Generation == o.garden.Generation {
+		case live.UID == o.garden.UID && live.Generation == o.garden.Generation:
 			return errCurrent
 		}
 		return nil

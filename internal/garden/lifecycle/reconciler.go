@@ -67,6 +67,7 @@ import (
 // The resource manager is deployed, awaited and destroyed.
 // +kubebuilder:rbac:groups="",resources=configmaps;serviceaccounts;services,verbs=get;watch;create;update;delete,namespace=garden,roleName=espalier-garden-operator-garden
 // +kubebuilder:rbac:groups=apps,resources=deployments,verbs=get;watch;create;update;delete,namespace=garden,roleName=espalier-garden-operator-garden
+// +kubebuilder:rbac:groups=networking.k8s.io,resources=networkpolicies,verbs=deletecollection,namespace=garden,roleName=espalier-garden-operator-garden
 // +kubebuilder:rbac:groups=policy,resources=poddisruptionbudgets,verbs=get;watch;create;update;delete,namespace=garden,roleName=espalier-garden-operator-garden
 // +kubebuilder:rbac:groups=autoscaling.k8s.io,resources=verticalpodautoscalers,verbs=get;watch;create;update;delete,namespace=garden,roleName=espalier-garden-operator-garden
 // +kubebuilder:rbac:groups=admissionregistration.k8s.io,resources=mutatingwebhookconfigurations;validatingwebhookconfigurations,resourceNames=gardener-resource-manager,verbs=get;delete

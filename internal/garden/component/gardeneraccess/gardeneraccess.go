@@ -49,7 +49,7 @@ func Secrets(v values.Values, bundle []byte, live map[string]*corev1.Secret) ([]
 			Name: each.name, ContextName: contextName, User: user, Cluster: secretconfig.Cluster{Server: each.server, CAData: bundle},
 		}.Generate(secretconfig.Source{})
 		if err != nil {
-			return nil, err //nolint:wrapcheck // it names the kubeconfig
+			return nil, err
 		}
 		o.Data = data
 		objects = append(objects, o)

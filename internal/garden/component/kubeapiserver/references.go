@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	"k8s.io/client-go/util/cert"
 	"sigs.k8s.io/json"
 	"sigs.k8s.io/yaml"
@@ -250,8 +251,25 @@ func readServerNames(wildcard *corev1.Secret, refs *References) error {
 // judgeUsers returns what is wrong with a kubeconfig that is read for its users only. The cause is left out, because it could have a part
 // of the content.
 func judgeUsers(content []byte) error {
-	if _, err := clientcmd.Load(content); err != nil {
+	config, err := clientcmd.Load(content)
+	if err != nil {
 		return errors.New("it cannot be decoded as a kubeconfig")
+	}
+	return checkSelfContained(config)
+}
+
+// checkSelfContained returns an error for a kubeconfig that refers to files or programs: the Pods do not have them, or they are credentials
+// of kube-apiserver that the author of the kubeconfig may not read.
+func checkSelfContained(config *clientcmdapi.Config) error {
+	for name, each := range config.Clusters {
+		if each.CertificateAuthority != "" {
+			return fmt.Errorf("its cluster %q refers to a file: use certificate-authority-data", name)
+		}
+	}
+	for name, each := range config.AuthInfos {
+		if each.ClientCertificate != "" || each.ClientKey != "" || each.TokenFile != "" || each.Exec != nil {
+			return fmt.Errorf("its user %q refers to a file or a program: put the content into the kubeconfig", name)
+		}
 	}
 	return nil
 }
@@ -261,6 +279,9 @@ func judgeEndpoint(content []byte) error {
 	config, err := clientcmd.Load(content)
 	if err != nil {
 		return errors.New("it cannot be decoded as a kubeconfig")
+	}
+	if err := checkSelfContained(config); err != nil {
+		return err
 	}
 	if config.CurrentContext == "" {
 		return errors.New("it has no current-context")

@@ -227,6 +227,31 @@ func TestMalformedReferencesAreNamed(t *testing.T) {
 			settings: `{admissionPlugins: [{name: ValidatingAdmissionWebhook, kubeconfigSecretName: users}]}`,
 			secret:   "users", key: "kubeconfig", value: "hidden", want: malformed + "it cannot be decoded as a kubeconfig",
 		},
+		"a kubeconfig with the name of a file with certificates": {
+			settings: withAuditWebhook, secret: "webhook", key: "kubeconfig",
+			value: kubeconfig("server: https://webhook.example.com", "server: https://webhook.example.com, certificate-authority: /ca.crt"),
+			want:  malformed + `its cluster "a" refers to a file: use certificate-authority-data`,
+		},
+		"a kubeconfig with the name of a token file": {
+			settings: withAuditWebhook, secret: "webhook", key: "kubeconfig",
+			value: kubeconfig("token: hidden", "tokenFile: /key"),
+			want:  malformed + `its user "a" refers to a file or a program: put the content into the kubeconfig`,
+		},
+		"a kubeconfig with the name of a certificate file": {
+			settings: withAuditWebhook, secret: "webhook", key: "kubeconfig",
+			value: kubeconfig("token: hidden", "client-certificate: /a.crt"),
+			want:  malformed + `its user "a" refers to a file or a program: put the content into the kubeconfig`,
+		},
+		"a kubeconfig with the name of a key file": {
+			settings: withAuditWebhook, secret: "webhook", key: "kubeconfig",
+			value: kubeconfig("token: hidden", "client-key: /a.key"),
+			want:  malformed + `its user "a" refers to a file or a program: put the content into the kubeconfig`,
+		},
+		"a kubeconfig with a program": {
+			settings: withAuditWebhook, secret: "webhook", key: "kubeconfig",
+			value: kubeconfig("token: hidden", "exec: {apiVersion: client.authentication.k8s.io/v1, command: a, interactiveMode: Never}"),
+			want:  malformed + `its user "a" refers to a file or a program: put the content into the kubeconfig`,
+		},
 		"a kubeconfig without context": {
 			settings: withAuditWebhook, secret: "webhook", key: "kubeconfig", value: usersKubeconfig, want: malformed + "it has no current-context",
 		},

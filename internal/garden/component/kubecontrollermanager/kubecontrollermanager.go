@@ -84,11 +84,11 @@ func ServerCertificate(namespace string) secrets.Request {
 func Objects(v values.Values, names Secrets, runtimeConfig map[string]bool) ([]client.Object, error) {
 	kubernetes, err := versions.ParseKubernetes(v.Kubernetes.String())
 	if err != nil {
-		return nil, err //nolint:wrapcheck // it names the version
+		return nil, err
 	}
 	image, err := v.ExternalImage(program)
 	if err != nil {
-		return nil, err //nolint:wrapcheck // it names the image
+		return nil, err
 	}
 	owner := shared.Owner{Namespace: v.Namespace, Labels: map[string]string{"app": "kubernetes", "role": "controller-manager"}}
 	return []client.Object{

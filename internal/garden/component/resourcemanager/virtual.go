@@ -196,7 +196,7 @@ func Bootstrapped(access *corev1.Secret, set *resourcesv1alpha1.ManagedResource,
 	if set == nil {
 		return fmt.Errorf("there is no ManagedResource %s", VirtualManagedResource)
 	}
-	return managedresources.CheckAppliedAndHealthy(set) //nolint:wrapcheck // it names the ManagedResource
+	return managedresources.CheckAppliedAndHealthy(set)
 }
 
 // tokenProblem returns why a Secret has no token that is renewed, or "".

@@ -32,8 +32,8 @@ resources:
 - ../../../../deploy/garden-operator
 - ../../../../deploy/csr-approver
 images:
-- {name: espalier.local/garden-operator, newTag: $VERSION}
-- {name: espalier.local/csr-approver, newTag: $VERSION}
+- {name: espalier.local/garden-operator, newTag: "$VERSION"}
+- {name: espalier.local/csr-approver, newTag: "$VERSION"}
 configMapGenerator:
 - {name: garden-images, namespace: espalier-system, files: [images.yaml, components.yaml]}
 patches:

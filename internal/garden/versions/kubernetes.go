@@ -140,6 +140,13 @@ func gateOf(column byte) FeatureGate {
 	return FeatureGate{Default: column == 't' || column == 'T', Locked: column == 'T' || column == 'F'}
 }
 
+// TakesGate reports whether programs of the version start with a value of a feature gate: they have the gate, and it is not locked to the
+// other value.
+func (k Kubernetes) TakesGate(name string, value bool) bool {
+	gate, knowledge := k.FeatureGate(name)
+	return knowledge == Present && (!gate.Locked || gate.Default == value)
+}
+
 // AdmissionPlugin says whether kube-apiserver has an admission plugin.
 func (k Kubernetes) AdmissionPlugin(name string) Knowledge {
 	_, knowledge := k.find(tables().plugins, name)

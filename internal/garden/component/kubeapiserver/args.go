@@ -220,15 +220,8 @@ func knowsAPI(v values.Values, api string) bool {
 
 func featureGates(v values.Values) map[string]bool {
 	gates := maps.Clone(v.KubeAPIServer.FeatureGates)
-	maps.DeleteFunc(gates, func(name string, value bool) bool { return !takesGate(v, name, value) })
+	maps.DeleteFunc(gates, func(name string, value bool) bool { return !kubernetes(v).TakesGate(name, value) })
 	return gates
-}
-
-// takesGate reports whether kube-apiserver of the version starts with a value of a feature gate: it has the gate, and the gate is not
-// locked to the other value.
-func takesGate(v values.Values, name string, value bool) bool {
-	gate, knowledge := kubernetes(v).FeatureGate(name)
-	return knowledge == versions.Present && (!gate.Locked || gate.Default == value)
 }
 
 // Ignored returns the settings that kube-apiserver does not get because it would not start with them: those that an earlier version had,
@@ -236,7 +229,7 @@ func takesGate(v values.Values, name string, value bool) bool {
 func Ignored(v values.Values) []string {
 	var all []string
 	for name, value := range v.KubeAPIServer.FeatureGates {
-		if !takesGate(v, name, value) {
+		if !kubernetes(v).TakesGate(name, value) {
 			all = append(all, "feature gate "+name)
 		}
 	}

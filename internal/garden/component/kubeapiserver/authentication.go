@@ -38,7 +38,7 @@ func oidc(v values.Values) *operatorv1alpha1.OIDCConfig {
 // enabled reports whether a feature gate that is on by default is not switched off. A gate that the version does not have is on.
 func enabled(v values.Values, gate string) bool {
 	value, set := v.KubeAPIServer.FeatureGates[gate]
-	return !set || value || !takesGate(v, gate, value)
+	return !set || value || !kubernetes(v).TakesGate(gate, value)
 }
 
 // authenticationParts configures how users are authenticated. A configuration file and the flags for OpenID Connect exclude each other, as

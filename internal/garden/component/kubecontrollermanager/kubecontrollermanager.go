@@ -82,10 +82,7 @@ func ServerCertificate(namespace string) secrets.Request {
 // Objects returns the objects in the runtime cluster, in the order in which they are deployed. The Deployment is the last one.
 // RuntimeConfig has the API versions that kube-apiserver of the virtual cluster switches on or off, including those of its defaults.
 func Objects(v values.Values, names Secrets, runtimeConfig map[string]bool) ([]client.Object, error) {
-	kubernetes, err := versions.ParseKubernetes(v.Kubernetes.String())
-	if err != nil {
-		return nil, err
-	}
+	kubernetes := versions.KubernetesOf(v.Kubernetes)
 	image, err := v.ExternalImage(program)
 	if err != nil {
 		return nil, err
@@ -228,10 +225,7 @@ func command(v values.Values, kubernetes versions.Kubernetes, runtimeConfig map[
 // featureGates returns the gates with which this version starts: those that it has, unless they are locked to the other value.
 func featureGates(wanted map[string]bool, kubernetes versions.Kubernetes) map[string]bool {
 	gates := maps.Clone(wanted)
-	maps.DeleteFunc(gates, func(name string, value bool) bool {
-		gate, knowledge := kubernetes.FeatureGate(name)
-		return knowledge != versions.Present || gate.Locked && gate.Default != value
-	})
+	maps.DeleteFunc(gates, func(name string, value bool) bool { return !kubernetes.TakesGate(name, value) })
 	return gates
 }
 

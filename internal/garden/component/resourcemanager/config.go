@@ -7,13 +7,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
+	"github.com/espalier-dev/espalier/api/managedresources"
 	"github.com/espalier-dev/espalier/internal/config"
 	"github.com/espalier-dev/espalier/internal/deployable"
 	"github.com/espalier-dev/espalier/internal/garden/values"
 )
-
-// class is the class of the ManagedResources for the runtime cluster.
-const class = "seed"
 
 type section = map[string]any
 
@@ -43,7 +41,7 @@ func file(sections section, v values.Values, lease string) (string, error) {
 func managedResources(v values.Values) section {
 	return section{
 		"controllers": section{
-			"resourceClass":    class,
+			"resourceClass":    managedresources.ClassSeed,
 			"managedResource":  section{"concurrentSyncs": 20, "syncPeriod": "1h"},
 			"health":           section{"syncPeriod": "1m"},
 			"garbageCollector": section{"enabled": true, "syncPeriod": "12h"},

@@ -109,7 +109,7 @@ func accessSecret(namespace string, renew bool) *corev1.Secret {
 	return o
 }
 
-// virtualParts configures no class of Secrets: users of Gardener are told that one with the label for the purpose is enough. Nor are all
+// virtualParts configures no class of Secrets: in Gardener's documentation, the label for the purpose is enough. Nor are all
 // objects written again in each period (alwaysUpdate), as Gardener's resource manager does, because changes are repaired when they happen.
 func virtualParts(v values.Values, credentials Credentials) []part {
 	all := []part{

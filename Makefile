@@ -13,6 +13,7 @@ PARALLEL ?= $(shell echo $$((2 * $$(getconf _NPROCESSORS_ONLN))))
 BINARIES ?=
 CRASHED  ?= ./internal/csr/... ./internal/networkpolicy/... ./internal/node/... ./internal/project/... ./internal/token/...
 BENCH    ?= binaries
+GARDEN   ?= garden
 TOOL     := go tool -modfile=hack/tools/go.mod
 
 ##@ See it work
@@ -29,7 +30,7 @@ up-node: ## Start a cluster with one real node (Linux, root), with an image of e
 
 .PHONY: up-garden
 up-garden: up-node ## Make that node a runtime cluster, with programs of others built from their modules, and create a Garden (Linux, root)
-	go run ./hack/upgarden -version $(VERSION)
+	go run ./hack/upgarden -version $(VERSION) $(if $(KUBERNETES),-kubernetes $(KUBERNETES)) $(if $(GARDENER),-gardener)
 
 .PHONY: down
 down: ## Stop everything that `make up`, `make up-node` and `make up-garden` started, and remove its state
@@ -62,12 +63,12 @@ clean: down ## Stop what is running and remove build output from the work tree (
 .PHONY: test
 test: ## Run all tests, unit and integration, with the race detector, on real API servers, and list the slowest packages (PACKAGES=./...)
 	@log=$$(mktemp); trap 'rm -f "$$log"' EXIT; status=0; set -x; \
-	go run ./test/local/testservers run -- go test -race -ldflags=-w -vet=off -p $(PARALLEL) -timeout 30m $(PACKAGES) | tee "$$log" || status=$$?; \
+	go run ./test/local/testservers run -- go test -race -ldflags=-w -vet=off -p $(PARALLEL) -timeout 50m $(PACKAGES) | tee "$$log" || status=$$?; \
 	{ set +x; } 2>/dev/null; awk -f hack/slowest.awk "$$log"; exit $$status
 
 .PHONY: e2e
 e2e: ## Deploy the shipped manifests into a cluster with a real node, and test them there (E2E_CLUSTER=node or kind; docs/e2e.md)
-	@hack/e2e.sh -labels '!faults && !upgrade'
+	@hack/e2e.sh -labels '!faults && !upgrade && !garden'
 
 .PHONY: e2e-smoke
 e2e-smoke: ## Run the fast ones of these tests
@@ -80,6 +81,12 @@ e2e-matrix: ## Run the fast tests once without each binary
 .PHONY: e2e-faults
 e2e-faults: ## Stop parts of the cluster, upgrade and go back, all under load; print a table of the effects
 	@hack/e2e.sh -labels 'faults || upgrade' faults upgrade
+
+.PHONY: e2e-garden
+e2e-garden: up-garden ## Test the Garden of `make up-garden`: data, faults with the time to recover, kills of the operator (GARDEN=garden: label filter)
+	KUBECONFIG=$(CURDIR)/.local/node/kubeconfig E2E_VERSION=$(VERSION) \
+	  go test -tags e2e -count=1 -v -timeout 2h ./test/e2e/garden-operator \
+	  -ginkgo.v -ginkgo.no-color -ginkgo.timeout 2h -ginkgo.label-filter='$(GARDEN)'
 
 .PHONY: test-unit
 test-unit: ## Run the tests of all packages that need no API server

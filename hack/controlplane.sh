@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Builds etcd, the Kubernetes control plane, kubectl and KWOK from Go modules, once per version, into a cache outside the work tree, and
+# Builds etcd with its tools, the Kubernetes control plane, kubectl and KWOK from Go modules, once per version, into a cache outside the work tree, and
 # prints the folder of the binaries (alone on standard output; progress is written to standard error).
 #
 #   ESPALIER_CACHE       where built tools are kept      (default: the user's cache folder, plus /espalier)
@@ -25,6 +25,8 @@ lock "$bin"
 stamp=$(kubernetes_stamp "$kubernetes")
 
 build "$bin" etcd etcd go.etcd.io/etcd/server/v3
+build "$bin" etcd etcdctl go.etcd.io/etcd/etcdctl/v3
+build "$bin" etcd etcdutl go.etcd.io/etcd/etcdutl/v3
 build "$bin" controlplane kube-apiserver k8s.io/kubernetes/cmd/kube-apiserver "$stamp"
 build "$bin" controlplane kubectl k8s.io/kubernetes/cmd/kubectl "$stamp"
 build "$bin" controlplane kube-controller-manager k8s.io/kubernetes/cmd/kube-controller-manager "$stamp"

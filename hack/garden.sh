@@ -2,6 +2,8 @@
 # Builds the programs of others that a local garden runs from Go modules, once per version, into a cache outside the work tree.
 # Prints a line for each one: its name, its version, and its file (progress is written to standard error, with the time that is left).
 #
+#   garden.sh [folder…]  also builds those of these folders of hack/garden, which are not always needed: gardener, kubernetes-1.35
+#
 #   ESPALIER_CACHE       where built tools are kept      (default: the user's cache folder, plus /espalier)
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
@@ -19,6 +21,29 @@ vpa-updater              vpa      $vpa                                     $vpa/
 pilot-discovery          istio    istio.io/istio                           istio.io/istio/pilot/cmd/pilot-discovery 300
 coredns                  coredns  github.com/coredns/coredns               github.com/coredns/coredns               240
 "
+# The same for programs that are built only on request.
+gardener=github.com/gardener/gardener
+older=kubernetes-1.35
+on_request="
+gardener-apiserver            gardener $gardener       $gardener/cmd/gardener-apiserver                  350
+gardener-admission-controller gardener $gardener       $gardener/cmd/gardener-admission-controller       25
+gardener-controller-manager   gardener $gardener       $gardener/cmd/gardener-controller-manager         25
+gardener-scheduler            gardener $gardener       $gardener/cmd/gardener-scheduler                  10
+kube-apiserver-1.35           $older   k8s.io/kubernetes k8s.io/kubernetes/cmd/kube-apiserver            200
+kube-controller-manager-1.35  $older   k8s.io/kubernetes k8s.io/kubernetes/cmd/kube-controller-manager   60
+"
+for folder in "$@"; do
+  chosen=$(awk -v folder="$folder" '$2 == folder' <<<"$on_request")
+  [ -n "$chosen" ] || die "no programs are built from hack/garden/$folder on request"
+  programs+=$chosen$'\n'
+done
+
+# These report the version of the stamp.
+stamp_of() { # stamp_of <folder> <version>
+  case $1 in
+  gardener | kubernetes-*) kubernetes_stamp "$2" ;;
+  esac
+}
 
 check_go garden/etcd
 bin=$(cache_folder garden)
@@ -33,7 +58,7 @@ for pass in 1 2; do
     if [ ! -x "$bin/$name-$version" ]; then
       [ "$pass" = 2 ] || { left=$((left + seconds)); continue; }
       say "about $(((left + 59) / 60)) min of building left"
-      build "$bin" "garden/$folder" "$name-$version" "$package"
+      build "$bin" "garden/$folder" "$name-$version" "$package" "$(stamp_of "$folder" "$version")"
       left=$((left - seconds))
     fi
     [ "$pass" = 1 ] || printf '%s %s %s\n' "$name" "$version" "$bin/$name-$version"

@@ -68,7 +68,9 @@ func (s settings) showBinaries(ctx context.Context, r report, admin *rest.Config
 	if s.cluster == "" {
 		playing, stop := context.WithCancel(ctx)
 		defer stop()
-		go standin.Player{Client: c, Parts: []standin.Part{standin.Etcds(), standin.LoadBalancers()}}.Play(playing)
+		go standin.Player{Client: c, Parts: []standin.Part{
+			standin.Etcds(), standin.LoadBalancers(), standin.VirtualManagedResources(), standin.Tokens(),
+		}}.Play(playing)
 	}
 	r.Step("installing the CRDs of deploy/crds")
 	if err := installCRDs(ctx, c, filepath.Join(s.root, "deploy", "crds")); err != nil {
@@ -98,7 +100,7 @@ func (s settings) showBinaries(ctx context.Context, r report, admin *rest.Config
 	b := resourceManager() // garden-operator has deployed it, and waits for what it applies
 	r.Step("gardens: the Pods of the fake node run no program, so make up itself starts the program of Deployment %s/%s,", b.namespace, b.name)
 	r.Detail("with the configuration and the ServiceAccount that the operator has created for it,")
-	r.Detail("and sets the status of Etcds and load balancers")
+	r.Detail("and sets the status of Etcds, load balancers and what is for the virtual cluster, whose API server does not run here")
 	if err := s.startBinary(ctx, r, w, b, len(binaries()), s.installResourceManager); err != nil {
 		return err
 	}

@@ -5,14 +5,19 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	corev1beta1 "github.com/espalier-dev/espalier/api/core/v1beta1"
 	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
 	"github.com/espalier-dev/espalier/test/local"
 	"github.com/espalier-dev/espalier/test/local/node"
@@ -25,36 +30,58 @@ const (
 	gardenName = "orchards"
 	// patience is for the first reconciliation, in which all Pods start.
 	patience = 15 * time.Minute
+	// pollInterval is less than the second which the status of a Garden is exact to.
+	pollInterval = 500 * time.Millisecond
+	// conditions is the number of conditions of a Garden, and componentMissing the reason of one whose components are not all there.
+	conditions       = 4
+	componentMissing = "ResourceNotFound"
 )
 
-// applyGarden creates the Garden as soon as the API server calls the webhooks, and has it reconciled.
-func (u up) applyGarden(ctx context.Context) error {
+// applyGarden creates or changes the Garden, and has one that exists reconciled.
+func (u up) applyGarden(ctx context.Context, c client.Client) error {
+	existing := &operatorv1alpha1.Garden{}
+	absent := c.Get(ctx, client.ObjectKey{Name: gardenName}, existing)
+	if client.IgnoreNotFound(absent) != nil {
+		return fmt.Errorf("read Garden %s: %w", gardenName, absent)
+	}
 	u.report.Step("creating Garden %s of hack/upgarden/garden.yaml", gardenName)
-	objects := strings.ReplaceAll(garden, "$BACKUPS", filepath.Join(u.node, "backups"))
-	if err := u.apply(ctx, objects); err != nil {
+	objects := objectsOf(u.kubernetes, filepath.Join(u.node, "backups"))
+	if err := u.apply(ctx, objects); err != nil || absent != nil {
 		return err
 	}
 	_, err := u.kubectl(ctx, "", "annotate", "--overwrite", "garden", gardenName, "gardener.cloud/operation=reconcile")
 	return err
 }
 
-// awaitGarden prints each change of tasks that have begun until the Garden is reconciled.
-func (u up) awaitGarden(ctx context.Context) error {
+// objectsOf returns the Garden with a version of the virtual cluster and a folder of backups.
+func objectsOf(kubernetes, backups string) string {
+	return strings.NewReplacer("$KUBERNETES", strconv.Quote(kubernetes), "$BACKUPS", backups).Replace(garden)
+}
+
+// newClient returns a client without a cache.
+func (u up) newClient() (client.Client, error) {
 	config, err := clientcmd.BuildConfigFromFlags("", u.kubeconfig())
 	if err != nil {
-		return fmt.Errorf("read kubeconfig: %w", err)
+		return nil, fmt.Errorf("read kubeconfig: %w", err)
 	}
 	scheme := runtime.NewScheme()
-	err = operatorv1alpha1.AddToScheme(scheme)
+	add := runtime.NewSchemeBuilder(operatorv1alpha1.AddToScheme, corev1.AddToScheme, appsv1.AddToScheme)
+	err = add.AddToScheme(scheme)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	c, err := client.New(config, client.Options{Scheme: scheme})
 	if err != nil {
-		return fmt.Errorf("create client: %w", err)
+		return nil, fmt.Errorf("create client: %w", err)
 	}
-	shown := map[string]string{}
-	return local.Await(ctx, patience, "Garden "+gardenName+" to be reconciled", func(ctx context.Context) error {
+	return c, nil
+}
+
+// awaitGarden prints each change of tasks that have begun until the Garden is reconciled and its conditions are true. It returns what took
+// how long.
+func (u up) awaitGarden(ctx context.Context, c client.Client, applied time.Time) (*timeline, error) {
+	observed, shown := newTimeline(applied), map[string]string{}
+	err := local.AwaitEvery(ctx, pollInterval, patience, "Garden "+gardenName+" to be reconciled", func(ctx context.Context) error {
 		found := &operatorv1alpha1.Garden{}
 		if err := c.Get(ctx, client.ObjectKey{Name: gardenName}, found); err != nil {
 			return err
@@ -65,15 +92,34 @@ func (u up) awaitGarden(ctx context.Context) error {
 				u.report.Step("%s", line)
 			}
 		}
-		operation := found.Status.LastOperation
-		switch {
-		case operation == nil || found.Annotations["gardener.cloud/operation"] != "":
-			return errors.New("the operator has not begun")
-		case operation.State == operatorv1alpha1.LastOperationSucceeded && found.Status.ObservedGeneration == found.Generation:
-			return nil
+		observed.addTasks(found.Status.Tasks)
+		if err := observePods(ctx, c, observed); err != nil {
+			return err
 		}
-		return fmt.Errorf("%s: %s", operation.State, operation.Description)
+		return unfinished(found)
 	})
+	return observed, err
+}
+
+func observePods(ctx context.Context, c client.Client, observed *timeline) error {
+	pods, sets := &corev1.PodList{}, &appsv1.ReplicaSetList{}
+	if err := errors.Join(c.List(ctx, pods), c.List(ctx, sets)); err != nil {
+		return err
+	}
+	observed.addPods(pods.Items, sets.Items)
+	return nil
+}
+
+// unfinished returns why a Garden is not reconciled, or nil.
+func unfinished(garden *operatorv1alpha1.Garden) error {
+	operation := garden.Status.LastOperation
+	switch {
+	case operation == nil || garden.Annotations["gardener.cloud/operation"] != "":
+		return errors.New("the operator has not begun")
+	case operation.State != operatorv1alpha1.LastOperationSucceeded || garden.Status.ObservedGeneration != garden.Generation:
+		return fmt.Errorf("%s: %s", operation.State, operation.Description)
+	}
+	return nil
 }
 
 func describe(task operatorv1alpha1.Task) string {
@@ -84,9 +130,55 @@ func describe(task operatorv1alpha1.Task) string {
 	return line
 }
 
+// awaitConditions waits until all conditions are true, or say that a component is missing, which the operator does not deploy yet. It
+// prints them.
+func (u up) awaitConditions(ctx context.Context, c client.Client) error {
+	found := &operatorv1alpha1.Garden{}
+	err := local.AwaitEvery(ctx, pollInterval, patience, "conditions of Garden "+gardenName, func(ctx context.Context) error {
+		if err := c.Get(ctx, client.ObjectKey{Name: gardenName}, found); err != nil {
+			return err
+		}
+		if have := len(found.Status.Conditions); have < conditions {
+			return fmt.Errorf("%d of %d are known", have, conditions)
+		}
+		for _, each := range found.Status.Conditions {
+			if each.Status != corev1beta1.ConditionTrue && each.Reason != componentMissing {
+				return fmt.Errorf("%s is %s: %s", each.Type, each.Status, each.Message)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	for _, each := range found.Status.Conditions {
+		u.report.Step("%-7s %s: %s", each.Status, each.Type, each.Message)
+	}
+	return nil
+}
+
+// enterVirtual reads the namespaces of the virtual cluster as a user does: through the gateway, with a kubeconfig whose token is renewed.
+func (u up) enterVirtual(ctx context.Context) (string, error) {
+	u.report.Step("connecting to the virtual cluster through the gateway")
+	var namespaces string
+	err := local.Await(ctx, patience, "virtual cluster to answer", func(ctx context.Context) (err error) {
+		file := virtualKubeconfig(u.node)
+		if _, absent := os.Stat(file); absent != nil {
+			return fmt.Errorf("find kubeconfig: %w", absent)
+		}
+		namespaces, err = u.kubectl(ctx, "", "--kubeconfig", file, "get", "namespaces")
+		return err
+	})
+	return namespaces, err
+}
+
 // summary prints what runs, and what it costs.
-func (u up) summary(ctx context.Context) error {
-	all, err := u.kubectl(ctx, "", "get", "gardens,managedresources,etcds,pods", "-A")
+func (u up) summary(ctx context.Context, namespaces string, observed *timeline) error {
+	all, err := u.kubectl(ctx, "", "get", "managedresources,etcds,pods", "-A")
+	if err != nil {
+		return err
+	}
+	wide, err := u.kubectl(ctx, "", "get", "garden", gardenName, "-o", "wide")
 	if err != nil {
 		return err
 	}
@@ -96,10 +188,15 @@ func (u up) summary(ctx context.Context) error {
 	}
 	fmt.Fprintf(u.out, `
 %s
+%s
+%s
+Namespaces of the virtual cluster:
+%s
 Garden %s is reconciled after %.0f s; the node and everything in it use %d MB of memory.
 
   export KUBECONFIG=%s
+  export KUBECONFIG=%s   # the virtual cluster
   make down removes all of it
-`, all, gardenName, time.Since(u.begin).Seconds(), used/1e6, u.kubeconfig())
+`, observed.table(), all, wide, namespaces, gardenName, time.Since(u.begin).Seconds(), used/1e6, u.kubeconfig(), virtualKubeconfig(u.node))
 	return nil
 }

@@ -15,13 +15,16 @@ import (
 	"slices"
 	"strings"
 
+	list "github.com/espalier-dev/espalier/internal/garden/images"
 	"github.com/espalier-dev/espalier/test/local/node"
 )
 
-// image is an image that is packed from programs of hack/garden.sh and of test/local/garden.
+// image is an image that is packed from programs of hack/controlplane.sh, hack/garden.sh and test/local/garden.
 type image struct {
-	// name is the one in lists of images.
-	name string
+	// name is the one in lists of images, and target the constraint there for versions of the virtual cluster; empty: any.
+	name, target string
+	// folder is that of programs which hack/garden.sh builds only on request; empty for others.
+	folder string
 	// programs are the programs by their paths. The first argument of the entrypoint is one of the paths.
 	programs   map[string]string
 	entrypoint []string
@@ -34,7 +37,7 @@ func only(name, program string, arguments ...string) image {
 
 // Images of programs without a module are those of standin, with the ports of their probes and Services.
 func images() []image {
-	return []image{
+	return slices.Concat([]image{
 		only("coredns", "coredns"),
 		only("etcd-druid", "etcd-druid"),
 		only("etcd-backup-restore", "etcdbrctl"),
@@ -50,7 +53,32 @@ func images() []image {
 		only("istio-proxy", "sniproxy"),
 		only("nginx-ingress-controller", "standin", "80", "443", "10254", "--"),
 		only("ingress-default-backend", "standin", "8080", "--"),
+	}, kubernetes("1.36", ""), kubernetes("1.35", "kubernetes-1.35"), gardenersOwn())
+}
+
+// gardenersOwn returns the images of Gardener's own programs.
+func gardenersOwn() []image {
+	names := []string{"gardener-apiserver", "gardener-admission-controller", "gardener-controller-manager", "gardener-scheduler"}
+	all := make([]image, 0, len(names))
+	for _, name := range names {
+		each := only(name, name)
+		each.folder = gardener
+		all = append(all, each)
 	}
+	return all
+}
+
+// kubernetes returns the images for virtual clusters of a minor version. Their Pods name the paths of the programs.
+func kubernetes(minor, folder string) []image {
+	names := []string{"kube-apiserver", "kube-controller-manager"}
+	all := make([]image, 0, len(names))
+	for _, name := range names {
+		path := "/usr/local/bin/" + name
+		all = append(all, image{
+			name: name, target: minor + ".x", folder: folder, programs: map[string]string{path: name + "-" + minor}, entrypoint: []string{path},
+		})
+	}
+	return all
 }
 
 // packed is an image for `images pack`.
@@ -61,34 +89,37 @@ type packed struct {
 	Entrypoint []string          `json:"entrypoint"`
 }
 
-// images builds missing programs, and imports images that the node does not have. It returns the images by their names.
-func (u up) images(ctx context.Context) (map[string]string, error) {
+// images builds missing programs, and imports images that the node does not have. It returns the list of images.
+func (u up) images(ctx context.Context) (list.List, error) {
 	u.report.Step("building the programs of others that are not in the cache")
 	programs, err := u.programs(ctx)
 	if err != nil {
 		return nil, err
 	}
-	references := map[string]string{}
+	var known list.List
 	var missing []packed
 	for _, each := range images() {
+		if each.folder != "" && !slices.Contains(u.requested, each.folder) {
+			continue
+		}
 		p, problem := each.pack(programs, u.state)
 		if problem != nil {
 			return nil, problem
 		}
-		references[each.name] = p.Image
+		known = append(known, list.Image{Name: each.name, TargetVersion: each.target, Ref: p.Image})
 		if info, absent := os.Stat(p.Archive); absent != nil || info.Size() > 0 {
 			missing = append(missing, p)
 		}
 	}
 	if len(missing) == 0 {
-		return references, nil
+		return known, nil
 	}
 	u.report.Step("importing %d images", len(missing))
-	list, err := json.Marshal(missing)
+	toPack, err := json.Marshal(missing)
 	if err != nil {
 		return nil, err
 	}
-	if _, err := u.command(ctx, string(list), "go", "run", "-C", "hack/images", ".", "pack"); err != nil {
+	if _, err := u.command(ctx, string(toPack), "go", "run", "-C", "hack/images", ".", "pack"); err != nil {
 		return nil, err
 	}
 	archives := make([]string, 0, len(missing))
@@ -104,13 +135,16 @@ func (u up) images(ctx context.Context) (map[string]string, error) {
 			return nil, fmt.Errorf("remember that an image is imported: %w", err)
 		}
 	}
-	return references, nil
+	return known, nil
 }
 
 // programs builds programs and returns their files by their names.
 func (u up) programs(ctx context.Context) (map[string]string, error) {
 	files := map[string]string{}
-	built, err := u.command(ctx, "", "bash", "hack/garden.sh")
+	for _, name := range []string{"kube-apiserver", "kube-controller-manager"} {
+		files[name+"-1.36"] = filepath.Join(u.assets, name)
+	}
+	built, err := u.command(ctx, "", "bash", append([]string{"hack/garden.sh"}, u.requested...)...)
 	if err != nil {
 		return nil, err
 	}

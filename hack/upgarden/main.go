@@ -48,35 +48,65 @@ func run(ctx context.Context, args []string) error {
 		if err != nil {
 			return fmt.Errorf("read kubeconfig: %w", err)
 		}
-		return cloud.Run(ctx, config, filepath.Join(args[1], "volumes"))
+		return cloud.Run(ctx, config, cloud.Files{Volumes: filepath.Join(args[1], "volumes"), Kubeconfig: virtualKubeconfig(args[1])})
 	}
 	flags := flag.NewFlagSet("upgarden", flag.ContinueOnError)
-	version := flags.String("version", "", "the tag of the images of `make images`")
+	o := options{}
+	flags.StringVar(&o.version, "version", "", "the tag of the images of `make images`")
+	flags.StringVar(&o.kubernetes, "kubernetes", defaultKubernetes, "the version of the virtual cluster")
+	flags.BoolVar(&o.gardener, "gardener", false, "build Gardener's own programs and import their images")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
-	if *version == "" || flags.NArg() > 0 {
-		return errors.New("usage: upgarden -version VERSION")
+	if o.version == "" || flags.NArg() > 0 {
+		return errors.New("usage: upgarden -version VERSION [-kubernetes VERSION] [-gardener]")
 	}
-	u, err := newUp(ctx, *version, os.Stdout)
+	u, err := newUp(ctx, o, os.Stdout)
 	if err != nil {
 		return err
 	}
 	return u.run(ctx)
 }
 
-// up is one call. Nothing changes it.
-type up struct {
-	root, version string
-	// node is the state folder of the node, and state that of the garden in it.
-	node, state string
-	kubectlPath string
-	out         io.Writer
-	report      *local.Report
-	begin       time.Time
+// defaultKubernetes is the version of the virtual cluster. Its programs are those of the node's control plane.
+const defaultKubernetes = "1.36.3"
+
+// gardener is the folder of Gardener's own programs in hack/garden.
+const gardener = "gardener"
+
+// options are the flags.
+type options struct {
+	version, kubernetes string
+	gardener            bool
 }
 
-func newUp(ctx context.Context, version string, out io.Writer) (up, error) {
+// requested returns the folders in hack/garden of programs that are built only on request.
+func (o options) requested() []string {
+	var folders []string
+	if o.gardener {
+		folders = append(folders, gardener)
+	}
+	if minor := o.kubernetes[:max(0, strings.LastIndex(o.kubernetes, "."))]; !strings.HasPrefix(defaultKubernetes, minor+".") {
+		folders = append(folders, "kubernetes-"+minor)
+	}
+	return folders
+}
+
+// up is one call. Nothing changes it.
+type up struct {
+	root, version, kubernetes string
+	// requested are folders in hack/garden of programs that are built only on request.
+	requested []string
+	// node is the state folder of the node, and state that of the garden in it.
+	node, state string
+	// assets is the folder of the programs of the node's control plane, and of kubectl.
+	assets string
+	out    io.Writer
+	report *local.Report
+	begin  time.Time
+}
+
+func newUp(ctx context.Context, o options, out io.Writer) (up, error) {
 	root, err := local.RepositoryRoot()
 	if err != nil {
 		return up{}, err
@@ -87,7 +117,7 @@ func newUp(ctx context.Context, version string, out io.Writer) (up, error) {
 	}
 	dir := filepath.Join(root, ".local", "node")
 	u := up{
-		root: root, version: version, node: dir, state: filepath.Join(dir, "garden"), kubectlPath: filepath.Join(assets, "kubectl"),
+		root: root, version: o.version, kubernetes: o.kubernetes, requested: o.requested(), node: dir, state: stateOf(dir), assets: assets,
 		out: out, report: local.NewReport(out, clock.RealClock{}), begin: time.Now(),
 	}
 	return u, os.MkdirAll(u.state, 0o700)
@@ -109,14 +139,37 @@ func (u up) run(ctx context.Context) error {
 	if err := u.deployOperator(ctx, images); err != nil {
 		return err
 	}
-	if err := u.applyGarden(ctx); err != nil {
-		return err
-	}
-	if err := u.awaitGarden(ctx); err != nil {
+	if err := u.garden(ctx); err != nil {
 		return fmt.Errorf("%w\nEverything keeps running: KUBECONFIG=%s; `make up-garden` tries again, `make down` removes it",
 			err, u.kubeconfig())
 	}
-	return u.summary(ctx)
+	return nil
+}
+
+// garden creates the Garden, waits for all of it, and prints what there is.
+func (u up) garden(ctx context.Context) error {
+	c, err := u.newClient()
+	if err != nil {
+		return err
+	}
+	applied := time.Now()
+	err = u.applyGarden(ctx, c)
+	if err != nil {
+		return err
+	}
+	observed, err := u.awaitGarden(ctx, c, applied)
+	if err != nil {
+		return err
+	}
+	err = u.awaitConditions(ctx, c)
+	if err != nil {
+		return err
+	}
+	namespaces, err := u.enterVirtual(ctx)
+	if err != nil {
+		return err
+	}
+	return u.summary(ctx, namespaces, observed)
 }
 
 // startProvider starts package cloud as a process of the node.
@@ -129,6 +182,11 @@ func (u up) startProvider() error {
 }
 
 func (u up) kubeconfig() string { return filepath.Join(u.node, "kubeconfig") }
+
+// stateOf returns the state folder of the garden in that of the node, and virtualKubeconfig the kubeconfig of the virtual cluster in it.
+func stateOf(node string) string { return filepath.Join(node, "garden") }
+
+func virtualKubeconfig(node string) string { return filepath.Join(stateOf(node), "kubeconfig") }
 
 // command runs a program in the repository, and returns its standard output. Standard error goes to the terminal.
 func (u up) command(ctx context.Context, stdin, program string, args ...string) (string, error) {
@@ -143,7 +201,7 @@ func (u up) command(ctx context.Context, stdin, program string, args ...string) 
 }
 
 func (u up) kubectl(ctx context.Context, stdin string, args ...string) (string, error) {
-	return u.command(ctx, stdin, u.kubectlPath, args...)
+	return u.command(ctx, stdin, filepath.Join(u.assets, "kubectl"), args...)
 }
 
 func (u up) apply(ctx context.Context, objects string) error {

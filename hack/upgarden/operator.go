@@ -5,13 +5,14 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 
 	"sigs.k8s.io/yaml"
+
+	list "github.com/espalier-dev/espalier/internal/garden/images"
 )
 
 // addOns are objects that a runtime cluster has before a garden: names, a class of volumes, and rights of the gateway's proxy.
@@ -19,8 +20,12 @@ import (
 //go:embed addons.yaml
 var addOns string
 
-func (u up) applyAddOns(ctx context.Context, images map[string]string) error {
-	return u.apply(ctx, strings.ReplaceAll(addOns, "$COREDNS", images["coredns"]))
+func (u up) applyAddOns(ctx context.Context, images list.List) error {
+	coredns, err := images.Find("coredns", list.Cluster{})
+	if err != nil {
+		return err
+	}
+	return u.apply(ctx, strings.ReplaceAll(addOns, "$COREDNS", coredns))
 }
 
 // overlay deploys the operator with files that name the images of this node, and csr-approver, so that the API server trusts the kubelet
@@ -56,11 +61,12 @@ patches:
 `
 
 // deployOperator deploys the operator and waits until it serves its webhooks.
-func (u up) deployOperator(ctx context.Context, images map[string]string) error {
-	components, err := yaml.Marshal(map[string]any{"components": []any{
-		// etcd-druid uses this image for folders of backups.
-		map[string]any{"name": "etcd-druid", "imageVectorOverwrite": imageList(map[string]string{"alpine": images["alpine"]})},
-	}})
+func (u up) deployOperator(ctx context.Context, images list.List) error {
+	all, err := imageList(images)
+	if err != nil {
+		return err
+	}
+	components, err := componentLists(images)
 	if err != nil {
 		return err
 	}
@@ -69,7 +75,7 @@ func (u up) deployOperator(ctx context.Context, images map[string]string) error 
 		return fmt.Errorf("write overlay: %w", err)
 	}
 	for name, content := range map[string]string{
-		"images.yaml": imageList(images), "components.yaml": string(components),
+		"images.yaml": all, "components.yaml": components,
 		"kustomization.yaml": strings.ReplaceAll(overlay, "$VERSION", u.version),
 	} {
 		if err := os.WriteFile(filepath.Join(folder, name), []byte(content), 0o600); err != nil {
@@ -93,12 +99,22 @@ func (u up) deployOperator(ctx context.Context, images map[string]string) error 
 	return nil
 }
 
-// imageList returns a list of images in the format of internal/garden/images.
-func imageList(images map[string]string) string {
-	var list strings.Builder
-	list.WriteString("images:\n")
-	for _, name := range slices.Sorted(maps.Keys(images)) {
-		fmt.Fprintf(&list, "- {name: %s, ref: %q}\n", name, images[name])
+// componentLists returns the lists of components in the format of internal/garden/images: etcd-druid uses an image for folders of backups.
+func componentLists(images list.List) (string, error) {
+	folders, err := images.Find("alpine", list.Cluster{})
+	if err != nil {
+		return "", err
 	}
-	return list.String()
+	own, err := imageList(list.List{{Name: "alpine", Ref: folders}})
+	if err != nil {
+		return "", err
+	}
+	content, err := yaml.Marshal(map[string]any{"components": []any{map[string]any{"name": "etcd-druid", "imageVectorOverwrite": own}}})
+	return string(content), err
+}
+
+// imageList returns a list of images in the format of internal/garden/images.
+func imageList(images list.List) (string, error) {
+	content, err := yaml.Marshal(map[string]list.List{"images": images})
+	return string(content), err
 }

@@ -3,11 +3,11 @@ package main
 import (
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
 	. "github.com/onsi/gomega"
+	"k8s.io/apimachinery/pkg/util/version"
 	"sigs.k8s.io/yaml"
 
 	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
@@ -20,20 +20,36 @@ func TestEveryImageOfTheOperatorIsReplaced(t *testing.T) {
 	g := NewWithT(t)
 	embedded, err := list.Embedded()
 	g.Expect(err).NotTo(HaveOccurred())
-	references := map[string]string{}
+	var known list.List
 	for _, each := range images() {
-		references[each.name] = "espalier.local/" + each.name + ":1"
+		known = append(known, list.Image{Name: each.name, TargetVersion: each.target, Ref: "espalier.local/" + each.name + ":" + each.folder})
 	}
-	// The operator does not deploy the virtual cluster yet.
-	virtual := []string{"kube-apiserver", "kube-controller-manager"}
-	for _, each := range embedded {
-		if !slices.Contains(virtual, each.Name) {
-			g.Expect(references).To(HaveKey(each.Name))
+	text, err := imageList(known)
+	g.Expect(err).NotTo(HaveOccurred())
+	read, err := list.Parse([]byte(text))
+	g.Expect(err).NotTo(HaveOccurred())
+	for target, folder := range map[string]string{defaultKubernetes: "", "1.35.9": "kubernetes-1.35"} {
+		cluster := list.Cluster{Target: version.MustParseGeneric(target)}
+		for _, each := range embedded {
+			found, err := embedded.Overwritten(read).Find(each.Name, cluster)
+			g.Expect(err).NotTo(HaveOccurred())
+			g.Expect(found).To(HavePrefix("espalier.local/"+each.Name+":"), target)
 		}
+		g.Expect(read.Find("kube-apiserver", cluster)).To(HaveSuffix(":" + folder))
 	}
-	g.Expect(list.Parse([]byte(imageList(map[string]string{"a": "b:1", "c": "d:2"})))).To(Equal(list.List{
-		{Name: "a", Ref: "b:1"}, {Name: "c", Ref: "d:2"},
-	}))
+}
+
+func TestFoldersOnRequest(t *testing.T) {
+	for name, tc := range map[string]struct {
+		options options
+		want    []string
+	}{
+		"none by default":                 {options: options{kubernetes: defaultKubernetes}},
+		"those of another version":        {options: options{kubernetes: "1.35.2"}, want: []string{"kubernetes-1.35"}},
+		"those of Gardener, if requested": {options: options{kubernetes: "1.36.0", gardener: true}, want: []string{"gardener"}},
+	} {
+		t.Run(name, func(t *testing.T) { NewWithT(t).Expect(tc.options.requested()).To(Equal(tc.want)) })
+	}
 }
 
 func TestTagsFollowTheContent(t *testing.T) {
@@ -65,7 +81,7 @@ func TestObjectsParse(t *testing.T) {
 
 func TestGardenIsValid(t *testing.T) {
 	g := NewWithT(t)
-	documents := strings.Split(garden, "\n---\n")
+	documents := strings.Split(objectsOf(defaultKubernetes, "/backups"), "\n---\n")
 	o := &operatorv1alpha1.Garden{}
 	g.Expect(yaml.UnmarshalStrict([]byte(documents[len(documents)-1]), o)).To(Succeed())
 	g.Expect(o.Name).To(Equal(gardenName))

@@ -6,9 +6,15 @@ import (
 	"fmt"
 	"io/fs"
 	"math/rand/v2"
+	"net"
 	"os"
+	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -19,13 +25,15 @@ import (
 	"github.com/espalier-dev/espalier/internal/garden/lifecycle"
 	"github.com/espalier-dev/espalier/internal/garden/reference"
 	"github.com/espalier-dev/espalier/internal/garden/values"
+	"github.com/espalier-dev/espalier/internal/garden/virtual"
 	"github.com/espalier-dev/espalier/internal/process"
 )
 
 // addControllers adds the controllers. Only the replica that holds the lease runs them.
 func addControllers(p *parts) error {
 	mgr := p.clusters.Source
-	main, err := newLifecycle(p)
+	connection := newConnection(p)
+	main, err := newLifecycle(p, connection)
 	if err != nil {
 		return err
 	}
@@ -33,7 +41,13 @@ func addControllers(p *parts) error {
 		main,
 		&care.Reconciler{
 			Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Clock: p.clusters.Clock, Config: p.cfg.Controllers.GardenCare,
-			Namespace: deployable.GardenNamespace, Virtual: noVirtualCluster,
+			Namespace: deployable.GardenNamespace, Virtual: func(ctx context.Context) (rest.Interface, error) {
+				clients, err := connection.Clients(ctx)
+				if err != nil {
+					return nil, err
+				}
+				return clients.REST, nil
+			},
 		},
 		&reference.Reconciler{Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Namespace: deployable.GardenNamespace},
 	} {
@@ -44,10 +58,30 @@ func addControllers(p *parts) error {
 	return nil
 }
 
-// noVirtualCluster connects to no virtual cluster, because the operator does not deploy one yet.
-func noVirtualCluster(context.Context) (rest.Interface, error) { return nil, nil } //nolint:nilnil // there is none
+// newConnection returns the connection to the virtual cluster, with the limits of the configuration.
+func newConnection(p *parts) *virtual.Connection {
+	limits := p.cfg.VirtualClientConnection
+	return &virtual.Connection{
+		Reader: p.clusters.Source.GetAPIReader(), Namespace: deployable.GardenNamespace, Clock: p.clusters.Clock,
+		Resolves: func(ctx context.Context, host string) bool {
+			addresses, err := net.DefaultResolver.LookupHost(ctx, host)
+			return err == nil && len(addresses) > 0
+		},
+		Config: func(kubeconfig []byte) (*rest.Config, error) {
+			config, err := clientcmd.RESTConfigFromKubeConfig(kubeconfig)
+			if err != nil {
+				return nil, err
+			}
+			config.QPS, config.Burst = -1, 0 // the priorities of the API server limit requests
+			if limits.QPS > 0 {
+				config.QPS, config.Burst = limits.QPS, int(limits.Burst)
+			}
+			return config, nil
+		},
+	}
+}
 
-func newLifecycle(p *parts) (*lifecycle.Reconciler, error) {
+func newLifecycle(p *parts, connection *virtual.Connection) (*lifecycle.Reconciler, error) {
 	mgr := p.clusters.Source
 	// It reads and writes live, and has a mapper of its own, which finds kinds as soon as their definitions are deployed.
 	live, err := client.NewWithWatch(mgr.GetConfig(), client.Options{HTTPClient: mgr.GetHTTPClient(), Scheme: mgr.GetScheme()})
@@ -62,16 +96,38 @@ func newLifecycle(p *parts) (*lifecycle.Reconciler, error) {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("read control groups: %w", err)
 	}
+	typed, err := kubernetes.NewForConfigAndClient(mgr.GetConfig(), mgr.GetHTTPClient())
+	if err != nil {
+		return nil, fmt.Errorf("create client for logs: %w", err)
+	}
 	programs, err := programsOfOthers(p)
 	if err != nil {
 		return nil, err
 	}
 	random := rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64())) //nolint:gosec // it names the process, and is no secret
 	return &lifecycle.Reconciler{
-		Client: live, Clock: p.clusters.Clock, Identity: identity.New(hostname, identity.GardenerVersion, cgroup, random),
+		Client: live, Connection: connection, Logs: logsOf(typed), Clock: p.clusters.Clock,
+		Identity: identity.New(hostname, identity.GardenerVersion, cgroup, random),
 		Operator: operatorValues(p.cfg, programs), SyncPeriod: p.cfg.Controllers.Garden.SyncPeriod.Duration,
 		Workers: *p.cfg.Controllers.Garden.ConcurrentSyncs, Recorder: mgr.GetEventRecorder("garden-operator"),
 	}, nil
+}
+
+// maxLog bounds the log of a Pod that becomes part of an error, in bytes, and logTimeout the time to read it.
+const (
+	maxLog     = 8 << 10
+	logTimeout = 10 * time.Second
+)
+
+// logsOf returns a function that reads the last lines of the log of a Pod.
+func logsOf(c kubernetes.Interface) func(ctx context.Context, pod client.ObjectKey, lines int64) (string, error) {
+	return func(ctx context.Context, pod client.ObjectKey, lines int64) (string, error) {
+		ctx, cancel := context.WithTimeout(ctx, logTimeout)
+		defer cancel()
+		options := &corev1.PodLogOptions{TailLines: &lines, LimitBytes: ptr.To[int64](maxLog)}
+		text, err := c.CoreV1().Pods(pod.Namespace).GetLogs(pod.Name, options).DoRaw(ctx)
+		return string(text), err
+	}
 }
 
 // operatorValues returns what a defaulted and valid configuration decides about components. It completes values that have the programs of

@@ -96,7 +96,7 @@ func (p *program) remove() {
 	p.t.Helper()
 	garden := p.garden()
 	p.Eventually(func() error {
-		return p.change(garden, "{metadata: {annotations: {confirmation.gardener.cloud/deletion: 'true'}}}")
+		return p.change(garden, confirmDeletion)
 	}, patience, 50*time.Millisecond).Should(Succeed())
 	p.Expect(p.admin.Delete(p.t.Context(), garden)).To(Succeed())
 }

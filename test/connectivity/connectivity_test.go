@@ -56,8 +56,10 @@ also allows the backends of Ingresses, of which there are none yet.`,
 It has no backup, and may connect to networks because Gardener gives both etcds the same labels.`,
 		"garden/virtual-garden-etcd-main": `Its members connect to each other: 2379 for clients, 2380 for peers, 8080 for sidecars.
 The backup store is in a public or a private network.`,
+		"garden/virtual-garden-kube-apiserver": `It calls webhooks, which the Garden or objects of the virtual cluster name, in public and
+private networks.`,
 		"virtual-garden-istio-ingress/istio-ingressgateway": `istiod configures it. It passes connections for the ingress domains to the
-ingress controller. It may also connect to the API server of the virtual cluster, which is not deployed yet.`,
+ingress controller, and those for the virtual cluster to its API server.`,
 	}
 }
 

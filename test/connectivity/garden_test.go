@@ -28,6 +28,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/garden/images"
 	"github.com/espalier-dev/espalier/internal/garden/lifecycle"
 	"github.com/espalier-dev/espalier/internal/garden/values"
+	"github.com/espalier-dev/espalier/internal/garden/virtual"
 	"github.com/espalier-dev/espalier/internal/process"
 	secretconfig "github.com/espalier-dev/espalier/internal/secrets/config"
 	"github.com/espalier-dev/espalier/test/binary"
@@ -69,10 +70,12 @@ func newCluster(t *testing.T) *cluster {
 	return c
 }
 
-// play plays kubelets, etcd-druid and load balancers until the test ends.
+// play plays kubelets, etcd-druid, load balancers and the resource manager of the virtual cluster until the test ends.
 func (c *cluster) play() {
 	player := standin.Player{
-		Client: c.admin, Parts: []standin.Part{standin.Pods(), standin.Etcds(), standin.LoadBalancers()},
+		Client: c.admin, Parts: []standin.Part{
+			standin.Pods(), standin.Etcds(), standin.LoadBalancers(), standin.VirtualManagedResources(), standin.Tokens(),
+		},
 		Failed: func(err error) { c.t.Error(err) },
 	}
 	ctx, cancel := context.WithCancel(context.Background())
@@ -109,6 +112,9 @@ func (c *cluster) reconcile(garden client.Object) <-chan error {
 	c.Expect(err).NotTo(HaveOccurred())
 	reconciler := &lifecycle.Reconciler{
 		Client: c.admin, Clock: clock.RealClock{}, Identity: operatorv1alpha1.OperatorIdentity{ID: "id", Name: "operator-0", Version: "v1.149.3"},
+		Connection: &virtual.Connection{
+			Reader: c.admin, Namespace: namespace, Clock: clock.RealClock{}, Resolves: func(context.Context, string) bool { return true },
+		},
 		Operator: values.Operator{
 			Namespace: namespace, Image: func(binary string) string { return "registry.example.com/" + binary }, Images: list,
 		},

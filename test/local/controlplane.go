@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"sync"
@@ -332,31 +333,42 @@ func (c *ControlPlane) StartAPIServer(ctx context.Context) error {
 	return c.await(ctx, "the API server to be ready", apiServer, c.apiServerReady)
 }
 
-// Backup copies the data of etcd into a folder that does not exist yet. It stops API server and etcd for that, and starts them again.
-func (c *ControlPlane) Backup(ctx context.Context, folder string) error {
-	return c.withoutEtcd(ctx, func(data string) error { return os.CopyFS(folder, os.DirFS(data)) })
+// Backup saves a snapshot of etcd, which keeps running, in a file.
+func (c *ControlPlane) Backup(ctx context.Context, file string) error {
+	return c.etcdTool(ctx, "etcdctl", "--endpoints=https://"+address(c.ports.Etcd), "--cacert="+c.layout.pki(etcdCACert),
+		"--cert="+c.layout.pki(etcdCert), "--key="+c.layout.pki(etcdKey), "snapshot", "save", file)
 }
 
-// Restore restores the copy of Backup, like a restore of a cluster: resourceVersions go back too.
-func (c *ControlPlane) Restore(ctx context.Context, folder string) error {
-	return c.withoutEtcd(ctx, func(data string) error {
-		return errors.Join(os.RemoveAll(data), os.CopyFS(data, os.DirFS(folder)), os.Chmod(data, 0o700))
-	})
-}
-
-func (c *ControlPlane) withoutEtcd(ctx context.Context, work func(data string) error) error {
+// Restore replaces the data of etcd by a snapshot of Backup, as in a restore of a cluster: resourceVersions go back too. It restarts API
+// server and etcd.
+func (c *ControlPlane) Restore(ctx context.Context, file string) error {
 	for _, part := range []string{apiServer, etcd} {
 		if err := c.stopPart(part, stopGrace); err != nil {
 			return err
 		}
 	}
-	if err := work(c.layout.file(etcd)); err != nil {
-		return fmt.Errorf("copy the data of etcd: %w", err)
+	data := c.layout.file(etcd)
+	if err := os.RemoveAll(data); err != nil {
+		return fmt.Errorf("remove the data of etcd: %w", err)
+	}
+	peer := "https://" + address(c.ports.EtcdPeer)
+	err := c.etcdTool(ctx, "etcdutl", "snapshot", "restore", file, "--data-dir="+data,
+		"--initial-cluster=default="+peer, "--initial-advertise-peer-urls="+peer)
+	if err != nil {
+		return err
 	}
 	if err := c.launch(etcd); err != nil {
 		return err
 	}
 	return c.StartAPIServer(ctx)
+}
+
+// etcdTool runs a tool that is built with etcd. The folders of KUBEBUILDER_ASSETS may lack it.
+func (c *ControlPlane) etcdTool(ctx context.Context, tool string, arguments ...string) error {
+	if out, err := exec.CommandContext(ctx, filepath.Join(c.options.Assets, tool), arguments...).CombinedOutput(); err != nil {
+		return fmt.Errorf("run %s: %w: %s", tool, err, out)
+	}
+	return nil
 }
 
 // AdminConfig returns a copy of the administrator's client configuration, without a client-side rate limit.

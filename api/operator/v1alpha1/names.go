@@ -23,6 +23,9 @@ const (
 	// AnnotationPausedUntil stops the reconciliation of the Garden until a time in RFC 3339, or without an end for the value
 	// "true". Users set it. Health checks continue.
 	AnnotationPausedUntil = "espalier.dev/paused-until"
+	// AnnotationSkippedChecks names checks that do not keep the operator from changing or deleting the virtual cluster, separated
+	// by commas: deprecated-apis, etcd-backup, kubernetes-version and seeds-and-shoots. Users set it. Missing: none is skipped.
+	AnnotationSkippedChecks = "espalier.dev/skipped-checks"
 )
 
 // LabelCreatedBy is a label on the objects that the operator created in the runtime cluster, with the value CreatedByOperator. At the
@@ -105,3 +108,7 @@ const (
 	// wanted a pause.
 	ReasonPauseInvalid = "PauseInvalid"
 )
+
+// AnnotationKubernetesVersion is the version of Kubernetes that Deployment virtual-garden-kube-apiserver in the namespace garden has. The
+// operator sets it. Missing: the tag of the image counts.
+const AnnotationKubernetesVersion = "espalier.dev/kubernetes-version"

@@ -16,6 +16,8 @@ func TestWireNames(t *testing.T) {
 		"confirmation.gardener.cloud/deletion":                operatorv1alpha1.AnnotationConfirmDeletion,
 		"generic-token-kubeconfig.secret.gardener.cloud/name": operatorv1alpha1.AnnotationGenericTokenKubeconfig,
 		"espalier.dev/paused-until":                           operatorv1alpha1.AnnotationPausedUntil,
+		"espalier.dev/skipped-checks":                         operatorv1alpha1.AnnotationSkippedChecks,
+		"espalier.dev/kubernetes-version":                     operatorv1alpha1.AnnotationKubernetesVersion,
 		"gardener.cloud/role":                                 operatorv1alpha1.LabelRole,
 		"garden-cert":                                         operatorv1alpha1.RoleWildcardCertificate,
 		"controlplane-cert":                                   operatorv1alpha1.RoleFormerWildcardCertificate,

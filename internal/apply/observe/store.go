@@ -220,15 +220,20 @@ func (s *store) recordEvent(key types.NamespacedName, object Object) {
 	}
 }
 
-// recordOwnWrite stores the result of our own write and reports no change. It ignores the result if the watch has passed that
-// write: the object may have been deleted since.
+// recordOwnWrite stores the result of our own write. It ignores the result if the watch has passed that write: the object may have been
+// deleted since. The write is a change for the set that loses the object by it, and for no other one.
 func (s *store) recordOwnWrite(key types.NamespacedName, object Object) {
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	if !Older(s.observedVersion, object.ResourceVersion) {
+		s.mu.Unlock()
 		return
 	}
+	known := s.objects[key]
 	s.objects[key] = object
+	s.mu.Unlock()
+	if known.Origin != "" && known.Origin != object.Origin {
+		s.onChange(key.Namespace, key.Name)
+	}
 }
 
 // condenseAnswer condenses the answer to our own write. The result has a verdict if the answer is the whole object and the store

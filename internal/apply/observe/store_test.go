@@ -137,6 +137,23 @@ func TestVerdictFromBeforeOurWriteIsIgnored(t *testing.T) {
 	s.Expect(s.state("p")).To(Equal([3]any{true, true, ""}), "a write that the watch is past is no news")
 }
 
+// The set that had the object learns at once that another set has taken it.
+func TestAnOwnWriteThatChangesTheOriginIsAChange(t *testing.T) {
+	s := newStoreFixture(t, true)
+	withOrigin := func(version, origin string) *metav1.PartialObjectMetadata {
+		object := metadataObject("p", version)
+		object.Annotations = map[string]string{"resources.gardener.cloud/origin": origin}
+		return object
+	}
+	s.list("10", metadataObject("p", "5"))
+	s.recordOwnWrite(withOrigin("20", "shop/first"))
+	s.Expect(s.takeReports()).To(BeEmpty(), "no set had it")
+	s.recordOwnWrite(withOrigin("21", "shop/first"))
+	s.Expect(s.takeReports()).To(BeEmpty())
+	s.recordOwnWrite(withOrigin("22", "shop/second"))
+	s.Expect(s.takeReports()).To(Equal([]string{"changed p"}))
+}
+
 // The answer to a write may be the whole object. Then its health is known before the event.
 func TestWholeObjectInTheAnswerToOurWriteHasAVerdict(t *testing.T) {
 	s := newStoreFixture(t, true)

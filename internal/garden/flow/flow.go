@@ -28,6 +28,11 @@ type Task struct {
 	Run func(ctx context.Context, waitingFor WaitingFor) error
 }
 
+// Work returns the work of a task that waits for nothing.
+func Work(run func(context.Context) error) func(context.Context, WaitingFor) error {
+	return func(ctx context.Context, _ WaitingFor) error { return run(ctx) }
+}
+
 // WaitingFor records in one sentence what a running task waits for. An empty sentence says that it no longer waits. Any
 // goroutine may call it. A call after the task has ended has no effect.
 type WaitingFor func(sentence string)

@@ -56,20 +56,35 @@ func TestFirstReconciliationPreparesTheRuntimeCluster(t *testing.T) {
 		states[task.Name] = string(task.State)
 	}
 	s.Expect(states).To(Equal(map[string]string{
-		"Generating generic token kubeconfig":                               "Succeeded",
-		"Deploying ETCD-related custom resource definitions":                "Succeeded",
-		"Deploying custom resource definitions for VPA":                     "Succeeded",
-		"Reconciling custom resource definitions for HVPA":                  "Succeeded",
-		"Deploying custom resource definitions for Istio":                   "Succeeded",
-		"Deploying custom resource definitions for fluent-operator":         "Succeeded",
-		"Deploying and waiting for gardener-resource-manager to be healthy": "Succeeded",
-		"Deploying nginx-ingress controller":                                "Succeeded",
-		"Deploying runtime system resources":                                "Succeeded",
-		"Deploying Kubernetes vertical pod autoscaler":                      "Succeeded",
-		"Deploying ETCD Druid":                                              "Succeeded",
-		"Deploying Istio":                                                   "Succeeded",
-		"Deploying main and events ETCDs of virtual garden":                 "Succeeded",
-		"Waiting until main and event ETCDs report readiness":               "Succeeded",
+		"Generating generic token kubeconfig":                                                        "Succeeded",
+		"Deploying ETCD-related custom resource definitions":                                         "Succeeded",
+		"Deploying custom resource definitions for VPA":                                              "Succeeded",
+		"Reconciling custom resource definitions for HVPA":                                           "Succeeded",
+		"Deploying custom resource definitions for Istio":                                            "Succeeded",
+		"Deploying custom resource definitions for fluent-operator":                                  "Succeeded",
+		"Deploying and waiting for gardener-resource-manager to be healthy":                          "Succeeded",
+		"Deploying nginx-ingress controller":                                                         "Succeeded",
+		"Deploying runtime system resources":                                                         "Succeeded",
+		"Deploying Kubernetes vertical pod autoscaler":                                               "Succeeded",
+		"Deploying ETCD Druid":                                                                       "Succeeded",
+		"Deploying Istio":                                                                            "Succeeded",
+		"Deploying main and events ETCDs of virtual garden":                                          "Succeeded",
+		"Waiting until main and event ETCDs report readiness":                                        "Succeeded",
+		"Checking preconditions of virtual garden":                                                   "Succeeded",
+		"Deploying and waiting for kube-apiserver service in the runtime cluster":                    "Succeeded",
+		"Deploying Kubernetes API server service SNI":                                                "Succeeded",
+		"Deploying Kubernetes API Server":                                                            "Succeeded",
+		"Deploying Kubernetes Controller Manager":                                                    "Succeeded",
+		"Deploying gardener-resource-manager for virtual garden":                                     "Succeeded",
+		"Waiting until gardener-resource-manager for virtual garden rolled out":                      "Succeeded",
+		"Deploying virtual system resources":                                                         "Succeeded",
+		"Deploying resources for gardener-operator access to virtual garden":                         "Succeeded",
+		"Renewing virtual garden access secrets after creation of new ServiceAccount signing key":    "Skipped",
+		"Initializing connection to virtual garden cluster":                                          "Succeeded",
+		"Labeling encrypted resources to re-encrypt them with new ETCD encryption key":               "Succeeded",
+		"Snapshotting ETCD after encrypted resources were re-encrypted with new ETCD encryption key": "Skipped",
+		"Removing label from re-encrypted resources after rotation of ETCD encryption key":           "Succeeded",
+		"Waiting until Kubernetes API server rolled out":                                             "Succeeded",
 	}))
 
 	namespace := &corev1.Namespace{}
@@ -205,14 +220,18 @@ func TestEveryObjectIsRestored(t *testing.T) {
 	before := s.ours()
 	s.Expect(len(before)).To(BeNumerically(">=", 50))
 	for _, each := range before {
+		_, isCollectable := each.GetLabels()["resources.gardener.cloud/garbage-collectable-reference"]
 		patch := map[string]string{
 			"Role": `{"rules":null}`, "ClusterRole": `{"rules":null}`, "PriorityClass": `{"description":"other"}`,
 			"VerticalPodAutoscaler": `{"spec":{"updatePolicy":{"updateMode":"Off"}}}`, "ManagedResource": `{"spec":{"keepObjects":true}}`,
-			"Secret":    `{"metadata":{"labels":{"resources.gardener.cloud/garbage-collectable-reference":"other"}}}`,
+			"Secret":    `{"metadata":{"labels":{"resources.gardener.cloud/class":"other"}}}`,
 			"Namespace": `{"metadata":{"labels":{"istio":"other"}}}`,
 			"Etcd":      `{"spec":{"etcd":{"metrics":"basic"},"backup":{"port":8081}},"metadata":{"labels":{"role":"other"}}}`,
 		}[each.GetKind()]
-		if patch == "" {
+		switch {
+		case isCollectable:
+			patch = `{"metadata":{"labels":{"resources.gardener.cloud/garbage-collectable-reference":"other"}}}`
+		case patch == "":
 			patch = `{"metadata":{"labels":{"app":"other"}}}`
 		}
 		s.Expect(s.admin.Patch(t.Context(), each.DeepCopy(), client.RawPatch(types.MergePatchType, []byte(patch)))).To(Succeed())
@@ -233,8 +252,9 @@ func TestDeletionWaitsForObjectsWithFinalizersOfOthers(t *testing.T) {
 	s.mustReconcile()
 	held := map[string]unstructured.Unstructured{} // by resource and name
 	for _, each := range s.ours() {
-		// No task waits for Secrets, and the test plays the controller of Deployments.
-		if each.GetKind() == "Secret" || each.GetKind() == "Deployment" {
+		// No task waits for immutable objects and Secrets, and the test plays the controller of Deployments.
+		_, isCollectable := each.GetLabels()["resources.gardener.cloud/garbage-collectable-reference"]
+		if isCollectable || each.GetKind() == "Secret" || each.GetKind() == "Deployment" {
 			continue
 		}
 		mapping, err := s.admin.RESTMapper().RESTMapping(each.GroupVersionKind().GroupKind())
@@ -390,18 +410,22 @@ func TestOneWildcardCertificateIsAllowed(t *testing.T) {
 	s := newScene(t)
 	certificate := func(name, role string) {
 		t.Helper()
-		s.Expect(s.admin.Create(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{
-			Namespace: s.namespace(), Name: name, Labels: map[string]string{"gardener.cloud/role": role},
-		}})).To(Succeed())
+		s.Expect(s.admin.Create(t.Context(), &corev1.Secret{
+			ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace(), Name: name, Labels: map[string]string{"gardener.cloud/role": role}},
+			Data:       s.servingCertificate(),
+		})).To(Succeed())
 	}
 	s.create(func(g *operatorv1alpha1.Garden) {
 		g.Spec.VirtualCluster.Kubernetes.KubeAPIServer = &operatorv1alpha1.KubeAPIServer{SNI: &operatorv1alpha1.SNI{}}
 	})
 	_, err := s.reconcile()
-	s.Expect(err).To(MatchError("spec.virtualCluster.kubernetes.kubeAPIServer.sni has no secretName, " +
-		"and namespace garden has no Secret with the label gardener.cloud/role=garden-cert"))
+	s.Expect(err).To(MatchError(ContainSubstring(
+		"spec.virtualCluster.kubernetes.kubeAPIServer.sni has no secretName, and namespace garden has no Secret with a wildcard certificate; " +
+			"set the field, or the label gardener.cloud/role=garden-cert on a Secret",
+	)))
 	certificate("former", "controlplane-cert")
 	s.mustReconcile()
+	s.Expect(s.apiServer().Spec.Template.Spec.Volumes).To(ContainElement(HaveField("Secret", HaveField("SecretName", "former"))))
 	certificate("today", "garden-cert")
 	_, err = s.reconcile()
 	s.Expect(err).To(
@@ -564,14 +588,15 @@ func TestSecretsOfOtherComponentsAreKept(t *testing.T) {
 	s := newScene(t)
 	s.create()
 	s.mustReconcile()
-	key := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace(), Name: "service-account-key-c37a87f6"}}
+	const name = "gardener-apiserver-etcd-encryption-key"
+	key := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace(), Name: name + "-f08d302c"}}
 	key.Labels = map[string]string{
-		"name": "service-account-key", "managed-by": "secrets-manager", "manager-identity": "gardener-operator",
+		"name": name, "managed-by": "secrets-manager", "manager-identity": "gardener-operator",
 		"last-rotation-initiation-time": "",
 	}
 	s.Expect(s.admin.Create(t.Context(), key)).To(Succeed())
 	s.mustReconcile()
-	s.Expect(s.secrets("service-account-key")).To(HaveLen(1))
+	s.Expect(s.secrets(name)).To(HaveLen(1))
 }
 
 func TestDeletionRemovesWhatTheWebhookServerCreated(t *testing.T) {

@@ -68,17 +68,7 @@ func (o *operation) deployResourceManager(ctx context.Context, waitingFor flow.W
 	if err := o.cluster.Deploy(ctx, objects...); err != nil {
 		return err
 	}
-	return o.cluster.UntilHealthy(ctx, waitingFor, o.Timing.defaulted().ResourceManager, deployments(objects)...)
-}
-
-func deployments(objects []*unstructured.Unstructured) []*unstructured.Unstructured {
-	var found []*unstructured.Unstructured
-	for _, each := range objects {
-		if each.GetKind() == "Deployment" {
-			found = append(found, each)
-		}
-	}
-	return found
+	return o.cluster.UntilHealthy(ctx, waitingFor, o.Timing.defaulted().ResourceManager, rollout.Deployments(objects)...)
 }
 
 func (o *operation) deploySystem(ctx context.Context) error {
@@ -100,7 +90,7 @@ func (o *operation) deploySet(ctx context.Context, namespace, name string, objec
 // deployIngressController removes the ingress controller if the configuration of the operator disables it.
 func (o *operation) deployIngressController(ctx context.Context) error {
 	if o.values.DisableNginxIngress {
-		_, err := o.cluster.DeleteSeedSet(ctx, o.values.Namespace, nginxingress.ManagedResource)
+		_, err := o.cluster.DeleteSet(ctx, o.values.Namespace, nginxingress.ManagedResource)
 		return err
 	}
 	objects, err := nginxingress.Objects(o.values)
@@ -113,14 +103,14 @@ func (o *operation) deployIngressController(ctx context.Context) error {
 // deployAutoscaler removes the vertical pod autoscaler if the Garden brings its own.
 func (o *operation) deployAutoscaler(ctx context.Context) error {
 	if !o.values.VerticalPodAutoscaler {
-		_, err := o.cluster.DeleteSeedSet(ctx, o.values.Namespace, vpa.ManagedResource)
+		_, err := o.cluster.DeleteSet(ctx, o.values.Namespace, vpa.ManagedResource)
 		return err
 	}
-	authority, err := o.bundle(vpa.Authority)
+	authority, err := o.secrets.Bundle(vpa.Authority)
 	if err != nil {
 		return err
 	}
-	server, err := o.generate(ctx, vpa.ServerCertificate(o.values.Namespace))
+	server, err := o.secrets.Generate(ctx, vpa.ServerCertificate(o.values.Namespace))
 	if err != nil {
 		return err
 	}

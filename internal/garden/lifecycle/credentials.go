@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/garden/component/resourcemanager"
 	"github.com/espalier-dev/espalier/internal/garden/component/shared"
 	"github.com/espalier-dev/espalier/internal/garden/component/vpa"
 	"github.com/espalier-dev/espalier/internal/garden/rotation"
@@ -38,7 +39,6 @@ const (
 
 // What the generic token kubeconfig contains.
 const (
-	genericKubeconfig        = "generic-token-kubeconfig"
 	genericKubeconfigContext = "garden"
 	genericTokenFile         = "/var/run/secrets/gardener.cloud/shoot/generic-kubeconfig/token"
 )
@@ -82,7 +82,7 @@ func authorities(phase operatorv1alpha1.RotationPhase) []secrets.Request {
 
 func (o *operation) generateAuthorities(ctx context.Context) error {
 	for _, request := range authorities(o.values.AuthorityPhase) {
-		if _, err := o.generate(ctx, request); err != nil {
+		if _, err := o.secrets.Generate(ctx, request); err != nil {
 			return err
 		}
 	}
@@ -92,8 +92,8 @@ func (o *operation) generateAuthorities(ctx context.Context) error {
 	return nil
 }
 
-// checkWildcardCertificate fails if there are several wildcard certificates, or none although the Garden needs one.
-func (o *operation) checkWildcardCertificate(ctx context.Context) error {
+// findWildcardCertificate sets the name of the Secret with the wildcard certificate. It fails if there are several.
+func (o *operation) findWildcardCertificate(ctx context.Context) error {
 	role, err := labels.NewRequirement(operatorv1alpha1.LabelRole, selection.In, []string{
 		operatorv1alpha1.RoleWildcardCertificate, operatorv1alpha1.RoleFormerWildcardCertificate,
 	})
@@ -106,50 +106,27 @@ func (o *operation) checkWildcardCertificate(ctx context.Context) error {
 	if err := o.Client.List(ctx, found, client.InNamespace(o.values.Namespace), selector); err != nil {
 		return fmt.Errorf("list wildcard certificates: %w", err)
 	}
-	server := o.status.garden.Spec.VirtualCluster.Kubernetes.KubeAPIServer
-	switch {
-	case len(found.Items) > 1:
-		names := make([]string, 0, len(found.Items))
-		for i := range found.Items {
-			names = append(names, found.Items[i].Name)
-		}
-		slices.Sort(names)
+	names := make([]string, 0, len(found.Items))
+	for i := range found.Items {
+		names = append(names, found.Items[i].Name)
+	}
+	slices.Sort(names)
+	if len(names) > 1 {
 		return fmt.Errorf("misconfigured cluster: not possible to provide more than one secret with annotation %s: %s",
 			operatorv1alpha1.RoleFormerWildcardCertificate, strings.Join(names, ", "))
-	case len(found.Items) == 0 && server != nil && server.SNI != nil && server.SNI.SecretName == nil:
-		return fmt.Errorf("spec.virtualCluster.kubernetes.kubeAPIServer.sni has no secretName, "+
-			"and namespace %s has no Secret with the label %s=%s",
-			o.values.Namespace, operatorv1alpha1.LabelRole, operatorv1alpha1.RoleWildcardCertificate)
 	}
+	o.wildcard = strings.Join(names, "")
 	return nil
-}
-
-// bundle returns the Secret with the bundle of a certificate authority.
-func (o *operation) bundle(authority string) (*corev1.Secret, error) {
-	bundle, found := o.secrets.Get(authority, secrets.BundleOrCurrent)
-	if !found {
-		return nil, fmt.Errorf("the bundle of certificate authority %s was not generated", authority)
-	}
-	return bundle, nil
-}
-
-// generate returns the current Secret of a request.
-func (o *operation) generate(ctx context.Context, request secrets.Request) (*corev1.Secret, error) {
-	secret, err := o.secrets.Generate(ctx, request)
-	if err != nil {
-		return nil, fmt.Errorf("generate %s: %w", request.Config.LogicalName(), err)
-	}
-	return secret, nil
 }
 
 // generateKubeconfig generates the generic token kubeconfig and names it in an annotation of the Garden.
 func (o *operation) generateKubeconfig(ctx context.Context) error {
-	bundle, err := o.bundle("ca")
+	bundle, err := o.secrets.Bundle("ca")
 	if err != nil {
 		return err
 	}
-	secret, err := o.generate(ctx, secrets.Request{KeepOld: true, Config: config.Kubeconfig{
-		Name: genericKubeconfig, ContextName: genericKubeconfigContext,
+	secret, err := o.secrets.Generate(ctx, secrets.Request{KeepOld: true, Config: config.Kubeconfig{
+		Name: shared.GenericKubeconfig, ContextName: genericKubeconfigContext,
 		Cluster: config.Cluster{Server: shared.VirtualAPIServer, CAData: bundle.Data[config.DataKeyCertificateBundle]},
 		User:    config.User{TokenFile: genericTokenFile},
 	}})
@@ -170,6 +147,10 @@ func (o *operation) generateKubeconfig(ctx context.Context) error {
 	return nil
 }
 
+// formerSecrets are the logical names of Secrets that only some reconciliations need: those of an autoscaler that was disabled since, and
+// the certificate with which the resource manager of the virtual cluster got its first token.
+var formerSecrets = []string{vpa.ServerSecret, resourcemanager.BootstrapSecret}
+
 // cleanUpSecrets deletes Secrets that are not needed any more. It deletes nothing as long as there are Secrets of components that the flow
 // does not deploy, because a landscape that was taken over still needs them.
 func (o *operation) cleanUpSecrets(ctx context.Context) error {
@@ -186,7 +167,7 @@ func (o *operation) cleanUpSecrets(ctx context.Context) error {
 		if of := own[secrets.LabelBundleFor]; of != "" {
 			name = of
 		}
-		if _, known := o.secrets.Get(name, secrets.Current); !known && name != vpa.ServerSecret { // of an autoscaler that was disabled
+		if _, known := o.secrets.Get(name, secrets.Current); !known && !slices.Contains(formerSecrets, name) {
 			log.FromContext(ctx).Info("Kept all Secrets, because one belongs to a component that is not deployed", "secret", managed.Items[i].Name)
 			return nil
 		}

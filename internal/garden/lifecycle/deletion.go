@@ -25,6 +25,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/garden/flow"
 	"github.com/espalier-dev/espalier/internal/garden/rollout"
 	"github.com/espalier-dev/espalier/internal/garden/values"
+	"github.com/espalier-dev/espalier/internal/garden/virtual"
 )
 
 // Names of the tasks of a deletion.
@@ -64,13 +65,13 @@ func (o *operation) deletionTasks() []flow.Task {
 	if !o.values.VerticalPodAutoscaler {
 		noVPADefinitions = noVPA
 	}
-	controlPlane := []string{taskDestroyETCDs}
+	controlPlane := []string{taskDestroyETCDs, virtual.TaskDestroyService, virtual.TaskDestroyAPIServer}
 	components := []string{taskDestroyDruid, taskDestroyIstio, taskDestroyAutoscaler, taskDestroyIngress}
 	managed := []string{taskDestroyResourceManager}
-	return []flow.Task{
-		{Name: taskDestroyETCDs, Run: o.destroyEtcds},
+	return append(o.virtual().DeletionTasks(), []flow.Task{
+		{Name: taskDestroyETCDs, DependsOn: []string{virtual.TaskDestroyAPIServer}, Run: o.destroyEtcds},
 		{Name: taskDestroyDruid, DependsOn: controlPlane, Run: o.destroyDruid},
-		{Name: taskDestroyIstio, Run: o.destroyIstio},
+		{Name: taskDestroyIstio, DependsOn: []string{virtual.TaskUnused}, Run: o.destroyIstio},
 		{Name: taskDestroyAutoscaler, DependsOn: controlPlane, Run: o.destroySets(vpa.ManagedResource)},
 		{Name: taskDestroyIngress, DependsOn: controlPlane, Run: o.destroySets(nginxingress.ManagedResource)},
 		{Name: taskDestroySystem, DependsOn: components, Run: o.destroySets(networkpolicies.ManagedResource, system.ManagedResource)},
@@ -81,15 +82,24 @@ func (o *operation) deletionTasks() []flow.Task {
 		{Name: taskDestroyVPACRDs, DependsOn: managed, Run: o.destroyDefinitions(crds.VPA), SkipReason: noVPADefinitions},
 		{Name: taskDestroyHVPACRDs, DependsOn: managed, SkipReason: "Reconciliations remove it already."},
 		{Name: taskDestroyETCDCRDs, DependsOn: managed, Run: o.destroyETCDDefinitions},
-		{Name: taskCleanUpSecrets, DependsOn: managed, Run: work(o.secrets.Cleanup)},
+		{Name: taskCleanUpSecrets, DependsOn: managed, Run: flow.Work(o.destroySecrets)},
+	}...)
+}
+
+// destroySecrets deletes the Secrets of the manager of secrets, and immutable Secrets and ConfigMaps that no garbage collector deletes any
+// more.
+func (o *operation) destroySecrets(ctx context.Context) error {
+	if err := o.secrets.Cleanup(ctx); err != nil {
+		return fmt.Errorf("clean up Secrets: %w", err)
 	}
+	return o.cluster.DeleteGarbage(ctx, o.values.Namespace)
 }
 
 // destroySets returns the work of a task that destroys ManagedResources of the garden namespace.
 func (o *operation) destroySets(names ...string) func(context.Context, flow.WaitingFor) error {
 	return func(ctx context.Context, waitingFor flow.WaitingFor) error {
 		for _, name := range names {
-			if err := o.cluster.DestroySeedSet(ctx, waitingFor, o.Timing.defaulted().ManagedResources, o.values.Namespace, name); err != nil {
+			if err := o.cluster.DestroySet(ctx, waitingFor, o.Timing.defaulted().ManagedResources, o.values.Namespace, name); err != nil {
 				return err
 			}
 		}
@@ -101,7 +111,7 @@ func (o *operation) destroySets(names ...string) func(context.Context, flow.Wait
 func (o *operation) destroyIstio(ctx context.Context, waitingFor flow.WaitingFor) error {
 	timeout := o.Timing.defaulted().ManagedResources
 	for _, name := range []string{istio.ManagedResource, istio.GatewayManagedResource} {
-		if err := o.cluster.DestroySeedSet(ctx, waitingFor, timeout, istio.Namespace, name); err != nil {
+		if err := o.cluster.DestroySet(ctx, waitingFor, timeout, istio.Namespace, name); err != nil {
 			return err
 		}
 	}
@@ -113,7 +123,7 @@ func (o *operation) destroyIstio(ctx context.Context, waitingFor flow.WaitingFor
 // resource manager, none of them could be deleted any more.
 func (o *operation) untilNoManagedResources(ctx context.Context, waitingFor flow.WaitingFor) error {
 	watched := rollout.Watched{Kind: rollout.ManagedResource}
-	return o.cluster.Until(ctx, waitingFor, o.Timing.defaulted().ManagedResources, watched, func(ctx context.Context) error {
+	return o.cluster.Until(ctx, waitingFor, o.Timing.defaulted().ManagedResources, func(ctx context.Context) error {
 		sets := &resourcesv1alpha1.ManagedResourceList{}
 		err := o.Client.List(ctx, sets)
 		if meta.IsNoMatchError(err) || apierrors.IsNotFound(err) {
@@ -128,7 +138,7 @@ func (o *operation) untilNoManagedResources(ctx context.Context, waitingFor flow
 			}
 		}
 		return nil
-	})
+	}, watched)
 }
 
 // destroyResourceManager destroys the Deployments before the webhook configurations, which one of them would create again.
@@ -141,7 +151,7 @@ func (o *operation) destroyResourceManager(ctx context.Context, waitingFor flow.
 		return err
 	}
 	timeout := o.Timing.defaulted().ResourceManager
-	running := deployments(objects)
+	running := rollout.Deployments(objects)
 	served, err := o.anyOurs(ctx, append(running, objects...))
 	if err != nil {
 		return err

@@ -2,6 +2,7 @@ package lifecycle
 
 import (
 	"slices"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -83,6 +84,15 @@ func tasksOf(progress flow.Status) []operatorv1alpha1.Task {
 		})
 	}
 	return slices.Clip(tasks)
+}
+
+// skippedChecks returns the names of the checks that the user skips.
+func skippedChecks(garden *operatorv1alpha1.Garden) []string {
+	var names []string
+	for name := range strings.SplitSeq(garden.Annotations[operatorv1alpha1.AnnotationSkippedChecks], ",") {
+		names = append(names, strings.TrimSpace(name))
+	}
+	return names
 }
 
 func equalConditions(a, b *operatorv1alpha1.Garden) bool {

@@ -66,15 +66,7 @@ func (o *operation) deployEtcd(ctx context.Context, waitingFor flow.WaitingFor, 
 		}
 	}
 	wanted := etcd.Request(etcd.Object(o.values, role, secrets, live), live, o.Clock.Now())
-	return wanted, o.deployTyped(ctx, wanted, etcd.Autoscaler(o.values, role))
-}
-
-func (o *operation) deployTyped(ctx context.Context, objects ...client.Object) error {
-	untyped, err := rollout.Unstructured(objects...)
-	if err != nil {
-		return err
-	}
-	return o.cluster.Deploy(ctx, untyped...)
+	return wanted, o.cluster.DeployTyped(ctx, wanted, etcd.Autoscaler(o.values, role))
 }
 
 // rollOutPeerAuthority makes all members of a live Etcd trust the new certificate authority of peers, and waits for that, before one of
@@ -88,7 +80,7 @@ func (o *operation) rollOutPeerAuthority(
 	}
 	changed := etcd.WithPeerAuthority(live, bundle, o.Clock.Now())
 	changed.SetGroupVersionKind(etcdKind)
-	if err := o.deployTyped(ctx, changed); err != nil {
+	if err := o.cluster.DeployTyped(ctx, changed); err != nil {
 		return nil, err
 	}
 	if err := o.untilReady(ctx, waitingFor, changed); err != nil {
@@ -112,16 +104,16 @@ func (o *operation) readEtcd(ctx context.Context, role etcd.Role) (*druidcorev1a
 
 // etcdSecrets generates the certificates of an etcd, and returns the names of all its Secrets.
 func (o *operation) etcdSecrets(ctx context.Context, role etcd.Role) (etcd.Secrets, error) {
-	authority, err := o.bundle(etcd.Authority)
+	authority, err := o.secrets.Bundle(etcd.Authority)
 	if err != nil {
 		return etcd.Secrets{}, err
 	}
 	certificates := etcd.ServerCertificates(o.values, role)
-	server, err := o.generate(ctx, certificates.Server)
+	server, err := o.secrets.Generate(ctx, certificates.Server)
 	if err != nil {
 		return etcd.Secrets{}, err
 	}
-	clients, err := o.generate(ctx, etcd.ClientCertificate())
+	clients, err := o.secrets.Generate(ctx, etcd.ClientCertificate())
 	if err != nil {
 		return etcd.Secrets{}, err
 	}
@@ -129,11 +121,11 @@ func (o *operation) etcdSecrets(ctx context.Context, role etcd.Role) (etcd.Secre
 	if certificates.Peer == nil {
 		return names, nil
 	}
-	peerAuthority, err := o.bundle(etcd.PeerAuthority)
+	peerAuthority, err := o.secrets.Bundle(etcd.PeerAuthority)
 	if err != nil {
 		return etcd.Secrets{}, err
 	}
-	peer, err := o.generate(ctx, *certificates.Peer)
+	peer, err := o.secrets.Generate(ctx, *certificates.Peer)
 	if err != nil {
 		return etcd.Secrets{}, err
 	}
@@ -145,7 +137,7 @@ func (o *operation) etcdSecrets(ctx context.Context, role etcd.Role) (etcd.Secre
 func (o *operation) untilReady(ctx context.Context, waitingFor flow.WaitingFor, deployed ...*druidcorev1alpha1.Etcd) error {
 	watched := rollout.Watched{Kind: etcdKind, Options: []client.ListOption{client.InNamespace(o.values.Namespace)}}
 	timeout := o.Timing.defaulted().ETCDs
-	return o.cluster.Until(ctx, waitingFor, timeout, watched, func(ctx context.Context) error {
+	return o.cluster.Until(ctx, waitingFor, timeout, func(ctx context.Context) error {
 		for _, each := range deployed {
 			live := &druidcorev1alpha1.Etcd{}
 			if err := o.Client.Get(ctx, client.ObjectKeyFromObject(each), live); err != nil {
@@ -156,7 +148,7 @@ func (o *operation) untilReady(ctx context.Context, waitingFor flow.WaitingFor, 
 			}
 		}
 		return nil
-	})
+	}, watched)
 }
 
 // destroyEtcds destroys the etcds with the data of the virtual cluster. etcd-druid must still run, because it ends their deletion.

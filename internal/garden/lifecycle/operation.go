@@ -11,6 +11,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/garden/flow"
 	"github.com/espalier-dev/espalier/internal/garden/rollout"
 	"github.com/espalier-dev/espalier/internal/garden/values"
+	"github.com/espalier-dev/espalier/internal/garden/virtual"
 	"github.com/espalier-dev/espalier/internal/secrets/manager"
 )
 
@@ -42,6 +43,8 @@ type operation struct {
 	status  *status
 	secrets *manager.Manager
 	values  values.Values
+	// wildcard is the name of the Secret with the wildcard certificate; empty if there is none.
+	wildcard string
 	// garden is the Garden before the flow.
 	garden *operatorv1alpha1.Garden
 }
@@ -85,22 +88,25 @@ func (o *operation) reconciliationTasks() []flow.Task {
 		taskKubeconfig, taskFluentCRDs, taskIngressController, taskSystem, taskAutoscaler, taskDruid, taskIstio,
 	}
 	return slices.Concat([]flow.Task{
-		{Name: taskKubeconfig, Run: work(o.generateKubeconfig)},
+		{Name: taskKubeconfig, Run: flow.Work(o.generateKubeconfig)},
 		{Name: taskETCDCRDs, Run: o.deployDefinitions(crds.ETCD)},
 		{Name: taskVPACRDs, Run: o.deployDefinitions(crds.VPA), SkipReason: noVPADefinitions},
 		{Name: taskHVPACRDs, Run: o.removeHVPA},
 		{Name: taskIstioCRDs, Run: o.deployDefinitions(crds.Istio)},
 		{Name: taskFluentCRDs, Run: o.deployDefinitions(crds.Fluent)},
 		{Name: taskResourceManager, DependsOn: served, Run: o.deployResourceManager},
-		{Name: taskIngressController, DependsOn: managed, Run: work(o.deployIngressController)},
-		{Name: taskSystem, DependsOn: managed, Run: work(o.deploySystem)},
-		{Name: taskAutoscaler, DependsOn: managed, Run: work(o.deployAutoscaler)},
+		{Name: taskIngressController, DependsOn: managed, Run: flow.Work(o.deployIngressController)},
+		{Name: taskSystem, DependsOn: managed, Run: flow.Work(o.deploySystem)},
+		{Name: taskAutoscaler, DependsOn: managed, Run: flow.Work(o.deployAutoscaler)},
 		{Name: taskDruid, DependsOn: managed, Run: o.deployDruid},
 		{Name: taskIstio, DependsOn: managed, Run: o.deployIstio},
-	}, o.etcdTasks(systemComponents))
+	}, o.etcdTasks(append(slices.Clone(systemComponents), virtual.TaskPreconditions)), o.virtual().Tasks(systemComponents, taskETCDsReady))
 }
 
-// work returns the work of a task that waits for nothing.
-func work(run func(context.Context) error) func(context.Context, flow.WaitingFor) error {
-	return func(ctx context.Context, _ flow.WaitingFor) error { return run(ctx) }
+// virtual returns the control plane of the virtual cluster.
+func (o *operation) virtual() *virtual.ControlPlane {
+	return &virtual.ControlPlane{
+		Cluster: o.cluster, Secrets: o.secrets, Values: o.values, Clock: o.Clock, Timing: o.Timing.Virtual, Wildcard: o.wildcard,
+		SkippedChecks: skippedChecks(o.status.garden), Connection: o.Connection, Logs: o.Logs, Dial: o.Dial,
+	}
 }

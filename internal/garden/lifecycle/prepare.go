@@ -35,7 +35,7 @@ func (o *operation) prepare(ctx context.Context) error {
 	if err := o.generateAuthorities(ctx); err != nil {
 		return err
 	}
-	if err := o.checkWildcardCertificate(ctx); err != nil {
+	if err := o.findWildcardCertificate(ctx); err != nil {
 		return err
 	}
 	if err := o.checkAuditPolicies(ctx); err != nil {
@@ -44,10 +44,10 @@ func (o *operation) prepare(ctx context.Context) error {
 	return o.readAPIServerPorts(ctx)
 }
 
-// checkAuditPolicies fails if API servers could not start with an audit policy that the Garden refers to. The API server may
-// have stored the Garden or the ConfigMap before the webhook was registered.
+// checkAuditPolicies fails if gardener-apiserver could not start with the audit policy that the Garden refers to. The API server may have
+// stored the Garden or the ConfigMap before the webhook was registered. A task checks that of kube-apiserver.
 func (o *operation) checkAuditPolicies(ctx context.Context) error {
-	for _, each := range auditpolicy.References(o.status.garden) {
+	for _, each := range auditpolicy.ReferencesOfGardener(o.status.garden) {
 		configMap := &corev1.ConfigMap{}
 		err := o.Client.Get(ctx, client.ObjectKey{Namespace: o.values.Namespace, Name: each.Name}, configMap)
 		if apierrors.IsNotFound(err) {

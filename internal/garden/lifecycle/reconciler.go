@@ -6,14 +6,15 @@
 // the next one runs the same flow again, whose tasks write only what differs.
 //
 // The flow has the tasks that prepare the runtime cluster, which are definitions, the resource manager and the components that it applies,
-// and the etcds of the virtual cluster. There is no second pass for the seed authorizer, because the flow has no API servers that it
-// concerns.
+// the etcds of the virtual cluster, and the tasks of package virtual. There is no second pass for the seed authorizer: kube-apiserver
+// always has it.
 package lifecycle
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -28,8 +29,10 @@ import (
 
 	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/conflict"
+	"github.com/espalier-dev/espalier/internal/garden/component/kubeapiserver"
 	"github.com/espalier-dev/espalier/internal/garden/rollout"
 	"github.com/espalier-dev/espalier/internal/garden/values"
+	"github.com/espalier-dev/espalier/internal/garden/virtual"
 	"github.com/espalier-dev/espalier/internal/garden/webhook/validation"
 	secretconfig "github.com/espalier-dev/espalier/internal/secrets/config"
 )
@@ -64,9 +67,11 @@ import (
 // +kubebuilder:rbac:groups=resources.gardener.cloud,resources=managedresources,verbs=get;create;update;delete,namespace=istio-system,roleName=espalier-garden-operator-istio
 // Etcds are deployed, awaited and destroyed; their deletion is confirmed by an annotation.
 // +kubebuilder:rbac:groups=druid.gardener.cloud,resources=etcds,verbs=get;watch;create;update;patch;delete,namespace=garden,roleName=espalier-garden-operator-garden
+// Immutable ConfigMaps are destroyed with those that referred to them.
+// +kubebuilder:rbac:groups="",resources=configmaps,verbs=list,namespace=garden,roleName=espalier-garden-operator-garden
 // The resource manager is deployed, awaited and destroyed.
 // +kubebuilder:rbac:groups="",resources=configmaps;serviceaccounts;services,verbs=get;watch;create;update;delete,namespace=garden,roleName=espalier-garden-operator-garden
-// +kubebuilder:rbac:groups=apps,resources=deployments,verbs=get;watch;create;update;delete,namespace=garden,roleName=espalier-garden-operator-garden
+// +kubebuilder:rbac:groups=apps,resources=deployments,verbs=get;watch;create;update;patch;delete,namespace=garden,roleName=espalier-garden-operator-garden
 // +kubebuilder:rbac:groups=networking.k8s.io,resources=networkpolicies,verbs=deletecollection,namespace=garden,roleName=espalier-garden-operator-garden
 // +kubebuilder:rbac:groups=policy,resources=poddisruptionbudgets,verbs=get;watch;create;update;delete,namespace=garden,roleName=espalier-garden-operator-garden
 // +kubebuilder:rbac:groups=autoscaling.k8s.io,resources=verticalpodautoscalers,verbs=get;watch;create;update;delete,namespace=garden,roleName=espalier-garden-operator-garden
@@ -94,6 +99,12 @@ type Reconciler struct {
 	// Client reads and writes the runtime cluster live. It is not that of the manager, which reads caches: client.NewWithWatch returns one.
 	// Its scheme must have the kinds of Scheme.
 	Client client.WithWatch
+	// Connection is that to the virtual cluster.
+	Connection *virtual.Connection
+	// Logs returns the last lines of the log of a Pod. Nil: no error has a log.
+	Logs func(ctx context.Context, pod client.ObjectKey, lines int64) (string, error)
+	// Dial connects to the main etcd of the virtual cluster. Nil: as the network does.
+	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 	// Clock gives the times in the status.
 	Clock clock.PassiveClock
 	// Identity is this process, for the status.
@@ -201,7 +212,7 @@ func (r *Reconciler) operate(ctx context.Context, s *status) (ctrl.Result, error
 	if failure := o.cleanUpSecrets(ctx); failure != nil {
 		return ctrl.Result{}, failure
 	}
-	again, err := s.succeeded(ctx, tasks)
+	again, err := s.succeeded(ctx, tasks, kubeapiserver.Rewrite(o.values).Encrypted)
 	if err != nil {
 		return ctrl.Result{}, err
 	}

@@ -115,8 +115,11 @@ func (s *status) report(ctx context.Context, progress flow.Status) {
 	}
 }
 
-// succeeded records the end of a reconciliation. Again is true if the next one must follow at once.
-func (s *status) succeeded(ctx context.Context, tasks []operatorv1alpha1.Task) (again bool, err error) {
+// succeeded records the end of a reconciliation. Encrypted is what is encrypted from now on; nil: what was. Again is true if the next
+// reconciliation must follow at once.
+func (s *status) succeeded(
+	ctx context.Context, tasks []operatorv1alpha1.Task, encrypted *operatorv1alpha1.EncryptionAtRest,
+) (again bool, err error) {
 	now := metav1.NewTime(s.clock.Now()).Rfc3339Copy()
 	next, again := rotation.End(rotationOf(s.garden), now)
 	err = s.write(ctx, false, func(status *operatorv1alpha1.GardenStatus) {
@@ -126,6 +129,12 @@ func (s *status) succeeded(ctx context.Context, tasks []operatorv1alpha1.Task) (
 		}
 		status.Tasks = tasks
 		setRotation(status, next)
+		if encrypted != nil {
+			if status.Credentials == nil {
+				status.Credentials = &operatorv1alpha1.Credentials{}
+			}
+			status.Credentials.EncryptionAtRest = encrypted
+		}
 	})
 	if err != nil {
 		// The operation itself has succeeded, so that no error is recorded, as a conflict would not be.

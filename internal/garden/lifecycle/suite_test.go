@@ -16,6 +16,7 @@ import (
 	"github.com/go-logr/logr"
 	. "github.com/onsi/gomega"
 	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -40,6 +41,7 @@ import (
 	imagevector "github.com/espalier-dev/espalier/internal/garden/images"
 	"github.com/espalier-dev/espalier/internal/garden/lifecycle"
 	"github.com/espalier-dev/espalier/internal/garden/values"
+	"github.com/espalier-dev/espalier/internal/garden/virtual"
 	secretconfig "github.com/espalier-dev/espalier/internal/secrets/config"
 	"github.com/espalier-dev/espalier/test/binary"
 	"github.com/espalier-dev/espalier/test/local"
@@ -74,7 +76,8 @@ var operators = map[string][]byte{}
 var fewDefinitions = []string{
 	"managedresources.resources.gardener.cloud", "etcds.druid.gardener.cloud", "etcdcopybackupstasks.druid.gardener.cloud",
 	"verticalpodautoscalers.autoscaling.k8s.io", "verticalpodautoscalercheckpoints.autoscaling.k8s.io",
-	"gateways.networking.istio.io", "clusteroutputs.fluentbit.fluent.io",
+	"gateways.networking.istio.io", "virtualservices.networking.istio.io", "destinationrules.networking.istio.io",
+	"clusteroutputs.fluentbit.fluent.io",
 }
 
 // scene is a Garden on a real API server. The reconciler has the rights of the binary.
@@ -87,6 +90,8 @@ type scene struct {
 	recorder   *events.FakeRecorder
 	reconciler *lifecycle.Reconciler
 	player     standin.Player
+	// virtual is how the operator reaches the API server of the virtual cluster.
+	virtual *rest.Config
 	// idle are the kinds whose controllers do nothing.
 	idle sync.Map
 	keys atomic.Int64
@@ -120,10 +125,17 @@ func newSceneOn(t *testing.T, server func(local.Servers) *rest.Config) *scene {
 		).Should(Succeed())
 	}
 
+	s.createAccount()
 	images, err := imagevector.Embedded()
 	s.Expect(err).NotTo(HaveOccurred())
+	s.virtual = servers.Source.Config
+	operator := s.connect(s.operator(server(servers)), s.requests.Wrap)
 	s.reconciler = &lifecycle.Reconciler{
-		Client:   s.connect(s.operator(server(servers)), s.requests.Wrap),
+		Client: operator,
+		Connection: &virtual.Connection{
+			Reader: operator, Namespace: s.namespace(), Clock: s.clock, Resolves: func(context.Context, string) bool { return true },
+			Config: func([]byte) (*rest.Config, error) { return rest.CopyConfig(s.virtual), nil },
+		},
 		Clock:    s.clock,
 		Identity: operatorv1alpha1.OperatorIdentity{ID: "id", Name: "operator-0", Version: "v1.149.3"},
 		Operator: values.Operator{
@@ -136,6 +148,17 @@ func newSceneOn(t *testing.T, server func(local.Servers) *rest.Config) *scene {
 	s.play()
 	t.Cleanup(s.clear)
 	return s
+}
+
+// createAccount creates the ServiceAccount of the Pods of Deployments, as kube-controller-manager does.
+func (s *scene) createAccount() {
+	s.t.Helper()
+	for _, each := range []client.Object{
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.namespace()}},
+		&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace(), Name: "default"}},
+	} {
+		s.Expect(client.IgnoreAlreadyExists(s.admin.Create(s.t.Context(), each))).To(Succeed())
+	}
 }
 
 // operator returns the configuration of a client with exactly the rights of the binary.
@@ -181,7 +204,10 @@ func (s *scene) source() secretconfig.Source {
 func (s *scene) play() {
 	s.player = standin.Player{
 		Client: s.admin, Idle: func(kind string) bool { _, is := s.idle.Load(kind); return is }, Failed: func(err error) { s.t.Error(err) },
-		Parts: []standin.Part{standin.Deployments(), standin.ManagedResources(), standin.Etcds(), standin.Namespaces()},
+		Parts: []standin.Part{
+			standin.Deployments(), standin.ManagedResources(), standin.Etcds(), standin.Namespaces(), standin.Gateways(), standin.LoadBalancers(),
+			standin.Tokens(),
+		},
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	var ended sync.WaitGroup
@@ -222,6 +248,8 @@ func (s *scene) clear() {
 			namespaces = []string{""}
 		case kind.Group == rbacv1.GroupName:
 			namespaces = []string{"garden", "kube-system", "default"}
+		case kind.Kind == "Service":
+			namespaces = []string{"garden", "virtual-garden-istio-ingress"}
 		case kind.Kind == "ManagedResource" || kind.Kind == "Secret":
 			namespaces = []string{"garden", "istio-system", "default"}
 		}
@@ -239,10 +267,15 @@ func (s *scene) clear() {
 var createdKinds = []schema.GroupVersionKind{
 	corev1.SchemeGroupVersion.WithKind("ConfigMap"), corev1.SchemeGroupVersion.WithKind("Secret"),
 	corev1.SchemeGroupVersion.WithKind("Service"),
-	corev1.SchemeGroupVersion.WithKind("ServiceAccount"), appsv1.SchemeGroupVersion.WithKind("Deployment"),
+	corev1.SchemeGroupVersion.WithKind("ServiceAccount"), corev1.SchemeGroupVersion.WithKind("Pod"),
+	appsv1.SchemeGroupVersion.WithKind("Deployment"),
 	policyv1.SchemeGroupVersion.WithKind("PodDisruptionBudget"), resourcesv1alpha1.SchemeGroupVersion.WithKind("ManagedResource"),
 	{Group: "autoscaling.k8s.io", Version: "v1", Kind: "VerticalPodAutoscaler"},
 	{Group: "druid.gardener.cloud", Version: "v1alpha1", Kind: "Etcd"},
+	autoscalingv2.SchemeGroupVersion.WithKind("HorizontalPodAutoscaler"),
+	{Group: "networking.istio.io", Version: "v1beta1", Kind: "Gateway"},
+	{Group: "networking.istio.io", Version: "v1beta1", Kind: "VirtualService"},
+	{Group: "networking.istio.io", Version: "v1beta1", Kind: "DestinationRule"},
 	rbacv1.SchemeGroupVersion.WithKind("Role"), rbacv1.SchemeGroupVersion.WithKind("RoleBinding"),
 	rbacv1.SchemeGroupVersion.WithKind("ClusterRole"), rbacv1.SchemeGroupVersion.WithKind("ClusterRoleBinding"),
 }

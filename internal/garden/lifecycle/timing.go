@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/espalier-dev/espalier/internal/garden/flow"
+	"github.com/espalier-dev/espalier/internal/garden/virtual"
 )
 
 // Timing are durations of an operation. A zero one stands for its default.
@@ -24,6 +25,8 @@ type Timing struct {
 	ETCDs time.Duration
 	// WaitEvent is how long a task waits before an Event says so; default 10s.
 	WaitEvent time.Duration
+	// Virtual are those of the virtual cluster.
+	Virtual virtual.Timing
 }
 
 func (t Timing) defaulted() Timing {
@@ -35,5 +38,6 @@ func (t Timing) defaulted() Timing {
 		ManagedResources: cmp.Or(t.ManagedResources, 2*time.Minute),
 		ETCDs:            cmp.Or(t.ETCDs, 5*time.Minute),
 		WaitEvent:        cmp.Or(t.WaitEvent, 10*time.Second),
+		Virtual:          t.Virtual,
 	}
 }

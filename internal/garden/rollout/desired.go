@@ -6,13 +6,13 @@ import (
 	"slices"
 	"strings"
 
-	"go.yaml.in/yaml/v2"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/garden/component/shared"
 )
 
 // predecessor is the field manager of Gardener's own operator, whose landscape is taken over.
@@ -35,18 +35,9 @@ func Unstructured(objects ...client.Object) ([]*unstructured.Unstructured, error
 	return all, nil
 }
 
-// YAML returns an object as a text in which all keys are in the order of their bytes. The order of sigs.k8s.io/yaml differs between calls
-// if keys have digits and letters, as those of references have.
+// YAML returns an object as a text in which all keys are in the order of their bytes.
 func YAML(o *unstructured.Unstructured) ([]byte, error) {
-	sorted, err := o.MarshalJSON()
-	if err != nil {
-		return nil, fmt.Errorf("encode %s: %w", describe(o), err)
-	}
-	var ordered yaml.MapSlice // keeps the order
-	if err = yaml.Unmarshal(sorted, &ordered); err != nil {
-		return nil, fmt.Errorf("encode %s: %w", describe(o), err)
-	}
-	text, err := yaml.Marshal(ordered)
+	text, err := shared.YAML(o)
 	if err != nil {
 		return nil, fmt.Errorf("encode %s: %w", describe(o), err)
 	}

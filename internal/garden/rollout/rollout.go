@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -17,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/espalier-dev/espalier/internal/apply/merge"
@@ -53,7 +55,23 @@ func (c Cluster) Deploy(ctx context.Context, objects ...*unstructured.Unstructur
 	return nil
 }
 
+// DeployTyped does the same as Deploy. The objects must have their apiVersion and kind.
+func (c Cluster) DeployTyped(ctx context.Context, objects ...client.Object) error {
+	untyped, err := Unstructured(objects...)
+	if err != nil {
+		return err
+	}
+	return c.Deploy(ctx, untyped...)
+}
+
+// deploy reads and writes again after a conflict, because the status of an object changes at any time.
 func (c Cluster) deploy(ctx context.Context, desired *unstructured.Unstructured) error {
+	return retry.OnError(retry.DefaultRetry, func(err error) bool {
+		return apierrors.IsConflict(err) && desired.GetResourceVersion() == ""
+	}, func() error { return c.deployOnce(ctx, desired) })
+}
+
+func (c Cluster) deployOnce(ctx context.Context, desired *unstructured.Unstructured) error {
 	live := &unstructured.Unstructured{}
 	live.SetGroupVersionKind(desired.GroupVersionKind())
 	err := c.Client.Get(ctx, client.ObjectKeyFromObject(desired), live)
@@ -94,7 +112,7 @@ func (c Cluster) UntilHealthy(
 ) error {
 	for _, each := range objects {
 		check := func(ctx context.Context) error { return c.ensureHealthy(ctx, each) }
-		if err := c.Until(ctx, waitingFor, timeout, One(each), check); err != nil {
+		if err := c.Until(ctx, waitingFor, timeout, check, One(each)); err != nil {
 			return err
 		}
 	}
@@ -136,19 +154,18 @@ func One(o client.Object) Watched {
 
 // Until waits until a check returns nil. The check is repeated when a watched object changes.
 func (c Cluster) Until(
-	ctx context.Context, waitingFor flow.WaitingFor, timeout time.Duration, w Watched, check func(context.Context) error,
+	ctx context.Context, waitingFor flow.WaitingFor, timeout time.Duration, check func(context.Context) error, watched ...Watched,
 ) error {
 	if check(ctx) == nil {
 		return nil
 	}
 	changes := &flow.Changes{}
 	watching, stop := context.WithCancel(ctx)
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		c.notify(watching, w, changes)
-	}()
-	defer func() { stop(); <-ended }()
+	var watches sync.WaitGroup
+	for _, each := range watched {
+		watches.Go(func() { c.notify(watching, each, changes) })
+	}
+	defer func() { stop(); watches.Wait() }()
 	return flow.Wait{Changes: changes, Timeout: timeout}.Until(ctx, waitingFor, check)
 }
 
@@ -247,7 +264,7 @@ func isProtected(o client.Object) bool {
 
 // UntilGone waits until an object does not exist.
 func (c Cluster) UntilGone(ctx context.Context, waitingFor flow.WaitingFor, timeout time.Duration, o *unstructured.Unstructured) error {
-	return c.Until(ctx, waitingFor, timeout, One(o), func(ctx context.Context) error {
+	return c.Until(ctx, waitingFor, timeout, func(ctx context.Context) error {
 		err := c.Client.Get(ctx, client.ObjectKeyFromObject(o), MetadataOf(o))
 		if err == nil {
 			return fmt.Errorf("%s still exists", describe(o))
@@ -256,7 +273,7 @@ func (c Cluster) UntilGone(ctx context.Context, waitingFor flow.WaitingFor, time
 			return fmt.Errorf("read %s: %w", describe(o), err)
 		}
 		return nil
-	})
+	}, One(o))
 }
 
 // MetadataOf returns the identity of an object, to read its metadata.

@@ -85,7 +85,7 @@ func (c Cluster) UntilSetsReady(
 	namespace string, names ...string,
 ) error {
 	watched := Watched{Kind: ManagedResource, Options: []client.ListOption{client.InNamespace(namespace)}}
-	return c.Until(ctx, waitingFor, timeout, watched, func(ctx context.Context) error {
+	return c.Until(ctx, waitingFor, timeout, func(ctx context.Context) error {
 		for _, name := range names {
 			set := &resourcesv1alpha1.ManagedResource{}
 			if err := c.Client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, set); err != nil {
@@ -96,36 +96,70 @@ func (c Cluster) UntilSetsReady(
 			}
 		}
 		return nil
-	})
+	}, watched)
 }
 
-// DestroySeedSet does the same as DeleteSeedSet, and waits until the ManagedResource is gone.
-func (c Cluster) DestroySeedSet(ctx context.Context, waitingFor flow.WaitingFor, timeout time.Duration, namespace, name string) error {
-	requested, err := c.DeleteSeedSet(ctx, namespace, name)
+// DestroySet does the same as DeleteSet, and waits until the ManagedResource is gone.
+func (c Cluster) DestroySet(ctx context.Context, waitingFor flow.WaitingFor, timeout time.Duration, namespace, name string) error {
+	requested, err := c.DeleteSet(ctx, namespace, name)
 	if err != nil || !requested {
 		return err
 	}
 	return c.UntilGone(ctx, waitingFor, timeout, Identity(ManagedResource, namespace, name))
 }
 
-// DeleteSeedSet deletes the Secrets of a ManagedResource, and requests the deletion of the ManagedResource, each if the operator created
+// DeleteSet deletes the Secrets of a ManagedResource, and requests the deletion of the ManagedResource, each if the operator created
 // it. It returns false if there is no such ManagedResource.
-func (c Cluster) DeleteSeedSet(ctx context.Context, namespace, name string) (bool, error) {
-	secrets := &metav1.PartialObjectMetadataList{}
-	secrets.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("SecretList"))
-	collectable := client.HasLabels{resourcesv1alpha1.GarbageCollectableReference}
-	if err := c.Client.List(ctx, secrets, client.InNamespace(namespace), collectable); err != nil {
-		return false, fmt.Errorf("list Secrets of ManagedResources: %w", err)
-	}
+func (c Cluster) DeleteSet(ctx context.Context, namespace, name string) (bool, error) {
 	prefix := managedresources.SecretName(name, true) + "-"
-	for i := range secrets.Items {
-		if suffix, own := strings.CutPrefix(secrets.Items[i].Name, prefix); own && !strings.Contains(suffix, "-") {
-			if _, err := c.Delete(ctx, Identity(corev1.SchemeGroupVersion.WithKind("Secret"), namespace, secrets.Items[i].Name), Ours); err != nil {
-				return false, err
-			}
-		}
+	if err := c.deleteCollectable(ctx, "Secret", namespace, func(name string) bool {
+		suffix, own := strings.CutPrefix(name, prefix)
+		return own && !strings.Contains(suffix, "-")
+	}); err != nil {
+		return false, err
 	}
 	return c.Delete(ctx, Identity(ManagedResource, namespace, name), Ours)
+}
+
+// DeleteGarbage deletes the immutable Secrets and ConfigMaps of a namespace that the operator created. It does the work of the garbage
+// collector of the resource manager when that is gone.
+func (c Cluster) DeleteGarbage(ctx context.Context, namespace string) error {
+	for _, kind := range []string{"Secret", "ConfigMap"} {
+		if err := c.deleteCollectable(ctx, kind, namespace, func(string) bool { return true }); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// deleteCollectable deletes immutable objects that the operator created, if their names satisfy a condition.
+func (c Cluster) deleteCollectable(ctx context.Context, kind, namespace string, condition func(name string) bool) error {
+	list := &metav1.PartialObjectMetadataList{}
+	list.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind(kind + "List"))
+	collectable := client.HasLabels{resourcesv1alpha1.GarbageCollectableReference}
+	if err := c.Client.List(ctx, list, client.InNamespace(namespace), collectable); err != nil {
+		return fmt.Errorf("list immutable objects of kind %s: %w", kind, err)
+	}
+	for i := range list.Items {
+		if !condition(list.Items[i].Name) {
+			continue
+		}
+		if _, err := c.Delete(ctx, Identity(corev1.SchemeGroupVersion.WithKind(kind), namespace, list.Items[i].Name), Ours); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Deployments returns those of the objects that are Deployments.
+func Deployments(objects []*unstructured.Unstructured) []*unstructured.Unstructured {
+	var found []*unstructured.Unstructured
+	for _, each := range objects {
+		if each.GetKind() == "Deployment" {
+			found = append(found, each)
+		}
+	}
+	return found
 }
 
 // Identity returns an object that has only what identifies it.

@@ -1,5 +1,5 @@
-// Package skew refuses to start the operator with a version that must not follow the version that acted last on the Garden. It reads
-// Gardens once, before anything else runs, and writes nothing.
+// Package skew refuses versions that must not follow the current one. Of the operator itself, it reads the version that acted last on the
+// Garden once, before anything else runs. Of the virtual cluster, it only judges. It writes nothing.
 package skew
 
 import (

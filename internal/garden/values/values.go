@@ -94,12 +94,22 @@ type Values struct {
 	ServiceNetworks []netip.Prefix
 	// KubeAPIServer are settings for kube-apiserver.
 	KubeAPIServer operatorv1alpha1.KubeAPIServer
+	// ClusterIdentity is the identity of the garden.
+	ClusterIdentity string
+	// GardenerAPIServer, GardenerAdmissionController, GardenerControllerManager and GardenerScheduler are settings for the programs of
+	// Gardener.
+	GardenerAPIServer           operatorv1alpha1.GardenerAPIServer
+	GardenerAdmissionController operatorv1alpha1.GardenerAdmissionController
+	GardenerControllerManager   operatorv1alpha1.GardenerControllerManager
+	GardenerScheduler           operatorv1alpha1.GardenerScheduler
 	// EncryptedResources are the resources of both API servers that are encrypted in etcd besides those that always are, as of the last
 	// reconciliation.
 	EncryptedResources []string
-	// AuthorityPhase, EncryptionPhase and ServiceAccountPhase are the phases of the rotations of the certificate authorities, of the
-	// encryption keys of etcd, and of the key that signs tokens of ServiceAccounts.
-	AuthorityPhase, EncryptionPhase, ServiceAccountPhase operatorv1alpha1.RotationPhase
+	// EncryptedProvider is how they are encrypted, as of the last reconciliation; empty if that is not known.
+	EncryptedProvider operatorv1alpha1.EncryptionProviderType
+	// AuthorityPhase, EncryptionPhase, ServiceAccountPhase and WorkloadIdentityPhase are the phases of the rotations of the certificate
+	// authorities, of the encryption keys of etcd, and of the keys that sign tokens of ServiceAccounts and of workload identities.
+	AuthorityPhase, EncryptionPhase, ServiceAccountPhase, WorkloadIdentityPhase operatorv1alpha1.RotationPhase
 }
 
 // ExternalImage returns the image of a program of others.
@@ -162,6 +172,7 @@ func New(garden *operatorv1alpha1.Garden, operator Operator) (Values, error) {
 	}
 	v.setETCD(garden.Spec.VirtualCluster.ETCD)
 	v.setManagers(garden.Spec.VirtualCluster)
+	v.setGardener(garden.Spec.VirtualCluster.Gardener)
 	v.GardenUID, v.GardenCreated = garden.UID, garden.CreationTimestamp.Time
 	c := garden.Spec.VirtualCluster.ControlPlane
 	v.HighAvailability = c != nil && c.HighAvailability != nil
@@ -172,6 +183,9 @@ func New(garden *operatorv1alpha1.Garden, operator Operator) (Values, error) {
 		v.KubeAPIServer = *server.DeepCopy()
 	}
 	v.EncryptedResources = slices.Clone(garden.Status.EncryptionAtRest().Resources)
+	if c := garden.Status.Credentials; c != nil && c.EncryptionAtRest != nil && c.EncryptionAtRest.Provider != nil {
+		v.EncryptedProvider = c.EncryptionAtRest.Provider.Type
+	}
 	v.setPhases(garden.Status.Credentials)
 	return v, nil
 }
@@ -189,6 +203,9 @@ func (v *Values) setPhases(credentials *operatorv1alpha1.Credentials) {
 	}
 	if rotation.ServiceAccountKey != nil {
 		v.ServiceAccountPhase = rotation.ServiceAccountKey.Phase
+	}
+	if rotation.WorkloadIdentityKey != nil {
+		v.WorkloadIdentityPhase = rotation.WorkloadIdentityKey.Phase
 	}
 }
 
@@ -221,6 +238,16 @@ func (v *Values) setManagers(cluster operatorv1alpha1.VirtualCluster) {
 	if own := cluster.Gardener.ResourceManager; own != nil {
 		v.TargetNamespaces = slices.Clone(own.AdditionalTargetNamespaces)
 	}
+}
+
+// setGardener sets what the Garden says about the programs of Gardener.
+func (v *Values) setGardener(gardener operatorv1alpha1.Gardener) {
+	settings := gardener.DeepCopy()
+	v.ClusterIdentity = settings.ClusterIdentity
+	v.GardenerAPIServer = ptr.Deref(settings.APIServer, operatorv1alpha1.GardenerAPIServer{})
+	v.GardenerAdmissionController = ptr.Deref(settings.AdmissionController, operatorv1alpha1.GardenerAdmissionController{})
+	v.GardenerControllerManager = ptr.Deref(settings.ControllerManager, operatorv1alpha1.GardenerControllerManager{})
+	v.GardenerScheduler = ptr.Deref(settings.Scheduler, operatorv1alpha1.GardenerScheduler{})
 }
 
 // ingress returns the settings as texts, because they become data of a ConfigMap.

@@ -95,10 +95,13 @@ func TestSettingsOfAGarden(t *testing.T) {
 			SNI: &operatorv1alpha1.SNI{DomainPatterns: []string{"*.example.org"}},
 		}
 		g.Status.Credentials = &operatorv1alpha1.Credentials{
-			EncryptionAtRest: &operatorv1alpha1.EncryptionAtRest{Resources: []string{"configmaps"}},
+			EncryptionAtRest: &operatorv1alpha1.EncryptionAtRest{
+				Resources: []string{"configmaps"}, Provider: &operatorv1alpha1.EncryptionProviderStatus{Type: "aesgcm"},
+			},
 			Rotation: &operatorv1alpha1.CredentialsRotation{
 				CertificateAuthorities: &operatorv1alpha1.Rotation{Phase: operatorv1alpha1.RotationPrepared},
 				ServiceAccountKey:      &operatorv1alpha1.Rotation{Phase: operatorv1alpha1.RotationCompleted},
+				WorkloadIdentityKey:    &operatorv1alpha1.Rotation{Phase: operatorv1alpha1.RotationCompleting},
 				ETCDEncryptionKey: &operatorv1alpha1.ETCDEncryptionKeyRotation{
 					Rotation: operatorv1alpha1.Rotation{Phase: operatorv1alpha1.RotationPreparing},
 				},
@@ -107,7 +110,13 @@ func TestSettingsOfAGarden(t *testing.T) {
 		g.Spec.VirtualCluster.Kubernetes.KubeControllerManager = &operatorv1alpha1.KubeControllerManager{
 			CertificateSigningDuration: &metav1.Duration{Duration: time.Hour},
 		}
-		g.Spec.VirtualCluster.Gardener.ResourceManager = &operatorv1alpha1.GardenerResourceManager{AdditionalTargetNamespaces: []string{"a"}}
+		g.Spec.VirtualCluster.Gardener = operatorv1alpha1.Gardener{
+			ClusterIdentity: "identity", APIServer: &operatorv1alpha1.GardenerAPIServer{FeatureGates: map[string]bool{"a": true}},
+			AdmissionController: &operatorv1alpha1.GardenerAdmissionController{LogLevel: ptr.To("error")},
+			ControllerManager:   &operatorv1alpha1.GardenerControllerManager{LogLevel: ptr.To("debug")},
+			Scheduler:           &operatorv1alpha1.GardenerScheduler{LogLevel: ptr.To("info")},
+			ResourceManager:     &operatorv1alpha1.GardenerResourceManager{AdditionalTargetNamespaces: []string{"a"}},
+		}
 	})
 	v, err := values.New(from, values.Operator{})
 	g.Expect(err).NotTo(HaveOccurred())
@@ -119,12 +128,20 @@ func TestSettingsOfAGarden(t *testing.T) {
 		HighAvailability:     true, ETCDMain: *from.Spec.VirtualCluster.ETCD.Main, GardenUID: "uid", GardenCreated: created.Time,
 		Networks:        values.Networks{Cluster: v.Networks.Cluster, Blocked: v.Networks.Blocked},
 		ServiceNetworks: []netip.Prefix{netip.MustParsePrefix("100.64.0.0/13")}, EncryptedResources: []string{"configmaps"},
-		KubeAPIServer:  operatorv1alpha1.KubeAPIServer{SNI: &operatorv1alpha1.SNI{DomainPatterns: []string{"*.example.org"}}},
-		AuthorityPhase: operatorv1alpha1.RotationPrepared, ServiceAccountPhase: operatorv1alpha1.RotationCompleted,
-		EncryptionPhase:       operatorv1alpha1.RotationPreparing,
-		TargetNamespaces:      []string{"a"},
-		KubeControllerManager: operatorv1alpha1.KubeControllerManager{CertificateSigningDuration: &metav1.Duration{Duration: time.Hour}},
+		EncryptedProvider: "aesgcm",
+		KubeAPIServer:     operatorv1alpha1.KubeAPIServer{SNI: &operatorv1alpha1.SNI{DomainPatterns: []string{"*.example.org"}}},
+		AuthorityPhase:    operatorv1alpha1.RotationPrepared, ServiceAccountPhase: operatorv1alpha1.RotationCompleted,
+		EncryptionPhase: operatorv1alpha1.RotationPreparing, WorkloadIdentityPhase: operatorv1alpha1.RotationCompleting,
+		ClusterIdentity:             "identity",
+		GardenerAPIServer:           operatorv1alpha1.GardenerAPIServer{FeatureGates: map[string]bool{"a": true}},
+		GardenerAdmissionController: operatorv1alpha1.GardenerAdmissionController{LogLevel: ptr.To("error")},
+		GardenerControllerManager:   operatorv1alpha1.GardenerControllerManager{LogLevel: ptr.To("debug")},
+		GardenerScheduler:           operatorv1alpha1.GardenerScheduler{LogLevel: ptr.To("info")},
+		TargetNamespaces:            []string{"a"},
+		KubeControllerManager:       operatorv1alpha1.KubeControllerManager{CertificateSigningDuration: &metav1.Duration{Duration: time.Hour}},
 	}))
+	from.Spec.VirtualCluster.Gardener.APIServer.FeatureGates["a"] = false
+	g.Expect(v.GardenerAPIServer.FeatureGates).To(HaveKeyWithValue("a", true))
 	from.Spec.VirtualCluster.Kubernetes.KubeAPIServer.SNI.DomainPatterns[0] = "changed"
 	g.Expect(v.KubeAPIServer.SNI.DomainPatterns).To(Equal([]string{"*.example.org"}))
 	from.Spec.RuntimeCluster.Settings.LoadBalancerServices.Annotations["a"] = "c"

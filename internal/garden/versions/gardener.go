@@ -28,6 +28,13 @@ func GardenerFeatureGate(component Component, name string) (FeatureGate, bool) {
 	return gateOf(generic.columns[len(generic.columns)-1]), true
 }
 
+// TakesGardenerGate reports whether a component starts with a value of a feature gate: it has the gate, and the gate is not locked to the
+// other value.
+func TakesGardenerGate(component Component, name string, value bool) bool {
+	gate, known := GardenerFeatureGate(component, name)
+	return known && (!gate.Locked || gate.Default == value)
+}
+
 // gardenerFeatureGates are the gates of Gardener 1.149. gardener-apiserver has those of API servers of Kubernetes 1.36 too.
 var gardenerFeatureGates = map[Component]map[string]FeatureGate{
 	GardenerAPIServer: {

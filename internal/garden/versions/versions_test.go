@@ -171,6 +171,8 @@ func TestFeatureGatesOfGardener(t *testing.T) {
 			gate, known := GardenerFeatureGate(tc.component, tc.name)
 			g.Expect(gate).To(Equal(tc.gate))
 			g.Expect(known).To(Equal(tc.known))
+			g.Expect(TakesGardenerGate(tc.component, tc.name, tc.gate.Default)).To(Equal(tc.known))
+			g.Expect(TakesGardenerGate(tc.component, tc.name, !tc.gate.Default)).To(Equal(tc.known && !tc.gate.Locked))
 		})
 	}
 }

@@ -299,6 +299,18 @@ func TestALabelDroppedInAnInterruptedChangeIsRemovedAfterRestart(t *testing.T) {
 	e.Expect(e.LiveConfigMap("c").Labels).To(Equal(map[string]string{"stays": "here", "resources.gardener.cloud/managed-by": "gardener"}))
 }
 
+// The set that loses an object reports that at once, and not only in its next period.
+func TestASetReportsAtOnceThatAnotherSetHasTakenAnObject(t *testing.T) {
+	t.Parallel()
+	e := New(t, Options{Configure: func(c *config.ResourceManagerConfiguration) {
+		c.Controllers.ManagedResource.SyncPeriod = &metav1.Duration{Duration: time.Hour}
+	}})
+	e.Set("first", e.ConfigMap("shared", "first"))
+	e.AwaitApplied("first", succeeded)
+	e.Set("second", e.ConfigMap("shared", "second"))
+	e.AwaitApplied("first", "False/ApplyFailed")
+}
+
 func TestTwoSetsThatWantOneObject(t *testing.T) {
 	t.Parallel()
 	const period = 2 * time.Second // which also bounds a pass

@@ -56,13 +56,29 @@ func (m *Manager) Generate(ctx context.Context, request secrets.Request) (*corev
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	secret, bundle, err := m.ensure(ctx, request)
-	if err != nil {
-		return nil, err
+	if err == nil && bundle != nil {
+		_, _, err = m.ensure(ctx, *bundle)
 	}
-	if bundle != nil {
-		if _, _, err := m.ensure(ctx, *bundle); err != nil {
-			return nil, err
-		}
+	if err != nil {
+		return nil, fmt.Errorf("generate %s: %w", request.Config.LogicalName(), err)
+	}
+	return secret, nil
+}
+
+// Bundle returns the bundle of a Secret that this manager has generated before, or that Secret if it has no bundle. It sends no request.
+func (m *Manager) Bundle(name string) (*corev1.Secret, error) {
+	return m.required(name, secrets.BundleOrCurrent)
+}
+
+// Current returns a Secret that this manager has generated before. It sends no request.
+func (m *Manager) Current(name string) (*corev1.Secret, error) {
+	return m.required(name, secrets.Current)
+}
+
+func (m *Manager) required(name string, class secrets.Class) (*corev1.Secret, error) {
+	secret, found := m.Get(name, class)
+	if !found {
+		return nil, fmt.Errorf("secret of %s was not generated", name)
 	}
 	return secret, nil
 }

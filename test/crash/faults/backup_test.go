@@ -21,7 +21,7 @@ import (
 // backupPatience is how long a test waits after a restore: watches are resumed with a back-off of up to 30 seconds.
 const backupPatience = 2 * time.Minute
 
-// TestAClusterRestoredFromABackup restores an earlier state of etcd under a running controller.
+// TestAClusterRestoredFromABackup restores a snapshot of etcd under a running controller.
 func TestAClusterRestoredFromABackup(t *testing.T) {
 	g := NewWithT(t)
 	_, err := local.ForTests()

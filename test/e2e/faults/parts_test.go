@@ -5,10 +5,6 @@ package faults_test
 import (
 	"context"
 	"fmt"
-	"os"
-	"path/filepath"
-	"strconv"
-	"strings"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -22,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/espalier-dev/espalier/test/e2e/cluster"
+	"github.com/espalier-dev/espalier/test/e2e/faults/machine"
 )
 
 // killed kills both replicas at once, without time to release a lease: first their processes, then the Pods.
@@ -36,7 +33,7 @@ func killed(binary string) fault {
 			Expect(pods).To(HaveLen(2))
 			for _, pod := range pods {
 				gone.Insert(pod.UID)
-				Expect(killContainers(pod)).To(Succeed())
+				Expect(machine.Kill(pod)).To(Succeed())
 				Expect(c.Client.Delete(ctx, &pod, client.GracePeriodSeconds(0))).To(Succeed())
 			}
 		},
@@ -45,40 +42,6 @@ func killed(binary string) fault {
 			Eventually(ctx, func() ([]string, error) { return readyPods(ctx, binary, gone) }).WithTimeout(patience).Should(HaveLen(2))
 		},
 	}
-}
-
-// killContainers kills the processes of a Pod on the local node, which it finds by the names of their cgroups.
-func killContainers(pod corev1.Pod) error {
-	files, err := filepath.Glob("/proc/[0-9]*/cgroup")
-	if err != nil {
-		return err
-	}
-	killed := 0
-	for _, container := range pod.Status.ContainerStatuses {
-		_, id, _ := strings.Cut(container.ContainerID, "://")
-		for _, file := range files {
-			membership, err := os.ReadFile(file)
-			if err != nil || id == "" || !strings.Contains(string(membership), id) {
-				continue // it has ended, or belongs to another user
-			}
-			pid, err := strconv.Atoi(filepath.Base(filepath.Dir(file)))
-			if err != nil {
-				return err
-			}
-			process, err := os.FindProcess(pid)
-			if err == nil {
-				err = process.Kill()
-			}
-			if err != nil {
-				return fmt.Errorf("kill process %d of Pod %s: %w", pid, pod.Name, err)
-			}
-			killed++
-		}
-	}
-	if killed == 0 {
-		return fmt.Errorf("kill processes of Pod %s: none was found", pod.Name)
-	}
-	return nil
 }
 
 // readyPods returns the names of the ready Pods, except for some.

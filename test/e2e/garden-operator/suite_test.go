@@ -24,7 +24,13 @@ var c *cluster.Cluster
 func TestE2E(t *testing.T) { cluster.Run(t, binary) }
 
 var _ = BeforeSuite(func(ctx SpecContext) {
-	c = cluster.Deployed(ctx, binary)
+	var err error
+	c, err = cluster.Connect()
+	Expect(err).NotTo(HaveOccurred())
+	if isLocalGarden(ctx) {
+		return // `make up-garden` has deployed the operator, with lists of images
+	}
+	Expect(c.Ensure(ctx, binary)).To(Succeed())
 	if c.Repository == cluster.DefaultRepository {
 		return
 	}

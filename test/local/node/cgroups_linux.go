@@ -17,6 +17,10 @@ import (
 // cgroupRoot is where the system mounts cgroups.
 const cgroupRoot = "/sys/fs/cgroup"
 
+// weight is the share of the processors that the node gets on a busy machine, as a multiple of that of one process outside of it. All its
+// processes and Pods are in one cgroup, and would have to share the time of a single process otherwise.
+const weight = 16
+
 // hierarchies are the roots of all cgroup hierarchies: one with cgroup v2, one for each controller with v1.
 func hierarchies() ([]string, error) {
 	if _, err := os.Stat(filepath.Join(cgroupRoot, "cgroup.controllers")); err == nil {
@@ -58,6 +62,26 @@ func createCgroups() error {
 				if err != nil && !errors.Is(err, os.ErrNotExist) {
 					return fmt.Errorf("set %s of cgroup: %w", setting, err)
 				}
+			}
+		}
+	}
+	return nil
+}
+
+// setWeight gives the node its share of the processors, with both versions of cgroups.
+func setWeight() error {
+	roots, err := hierarchies()
+	if err != nil {
+		return err
+	}
+	for _, root := range roots {
+		for name, one := range map[string]int{"cpu.shares": 1024, "cpu.weight": 100} {
+			file := filepath.Join(root, cgroup, name)
+			if _, err := os.Stat(file); errors.Is(err, os.ErrNotExist) {
+				continue
+			}
+			if err := os.WriteFile(file, []byte(strconv.Itoa(weight*one)), 0o600); err != nil {
+				return fmt.Errorf("set share of processors: %w", err)
 			}
 		}
 	}

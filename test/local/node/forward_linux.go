@@ -11,7 +11,13 @@ import (
 
 // Forward listens at 127.0.0.1:Port and forwards connections to the same address in the network namespace, until the context ends.
 func Forward(ctx context.Context) error {
-	at := net.JoinHostPort("127.0.0.1", strconv.Itoa(Port))
+	return ForwardTo(ctx, Port, func(context.Context) (string, error) { return loopback(Port), nil })
+}
+
+// ForwardTo listens at a port of 127.0.0.1 and forwards each connection to the address in the network namespace that the function returns,
+// until the context ends.
+func ForwardTo(ctx context.Context, port int, address func(context.Context) (string, error)) error {
+	at := loopback(port)
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp4", at)
 	if err != nil {
 		return fmt.Errorf("listen at %s: %w", at, err)
@@ -26,14 +32,16 @@ func Forward(ctx context.Context) error {
 			}
 			return fmt.Errorf("accept: %w", err)
 		}
-		go pass(ctx, from, at)
+		go pass(ctx, from, address)
 	}
 }
 
+func loopback(port int) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)) }
+
 // pass copies data in both directions, and closes both connections when one of them ends.
-func pass(ctx context.Context, from net.Conn, at string) {
+func pass(ctx context.Context, from net.Conn, address func(context.Context) (string, error)) {
 	defer func() { _ = from.Close() }()
-	to, err := dial(ctx, at)
+	to, err := connect(ctx, address)
 	if err != nil {
 		_, _ = fmt.Fprintln(os.Stderr, "error:", err) // the caller only sees a closed connection
 		return
@@ -47,4 +55,12 @@ func pass(ctx context.Context, from net.Conn, at string) {
 		}()
 	}
 	<-done
+}
+
+func connect(ctx context.Context, address func(context.Context) (string, error)) (net.Conn, error) {
+	at, err := address(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return dial(ctx, at)
 }

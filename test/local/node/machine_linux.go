@@ -98,11 +98,19 @@ func nodeTools(ctx context.Context, root string, progress io.Writer) (string, er
 
 // clean removes everything that is left when all processes of the node have ended.
 func clean(ctx context.Context, l layout) error {
-	failures := []error{emptyCgroups(), unmountBelow(string(l)), unmountBelow(runDir), deleteNamespace(ctx), removeTraces(l)}
-	if err := errors.Join(failures...); err != nil {
+	if err := removeOutside(ctx, l); err != nil {
 		return fmt.Errorf("clean up: %w", err)
 	}
-	return errors.Join(os.RemoveAll(runDir), os.RemoveAll(string(l)))
+	return os.RemoveAll(string(l))
+}
+
+// removeOutside removes what is outside of the state folder, and mounts in it.
+func removeOutside(ctx context.Context, l layout) error {
+	failures := []error{emptyCgroups(), unmountBelow(string(l)), unmountBelow(runDir), deleteNamespace(ctx), removeTraces(l)}
+	if err := errors.Join(failures...); err != nil {
+		return err
+	}
+	return os.RemoveAll(runDir)
 }
 
 // removeTraces removes our files in folders that cannot be configured: links to logs and the addresses of our Pods. It removes these

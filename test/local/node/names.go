@@ -7,6 +7,8 @@ const (
 	Name = "espalier-node"
 	// Port is the port of the API server, at 127.0.0.1 both outside and inside of the network namespace.
 	Port = 26643
+	// GatewayPort is the port at 127.0.0.1, outside of the network namespace, of the gateway of a local garden.
+	GatewayPort = 26653
 	// EtcdArgsVariable is an environment variable with arguments for etcd, separated by blanks, which apply at each of its starts.
 	EtcdArgsVariable = "ESPALIER_NODE_ETCD_ARGS"
 

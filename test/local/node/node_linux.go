@@ -34,7 +34,7 @@ func Up(ctx context.Context, dir string, log io.Writer) error {
 		return err
 	}
 	l := layout(dir)
-	if err := claim(ownerFile, l); err != nil {
+	if err := expectFree(ownerFile, l); err != nil {
 		return err
 	}
 	for _, folder := range []string{"images", "logs", "pids", "kubeconfigs", "cni", filepath.Join("registries", "_default")} {
@@ -46,7 +46,15 @@ func Up(ctx context.Context, dir string, log io.Writer) error {
 	if err != nil {
 		return err
 	}
+	err = claim(ownerFile, l, func(former layout) error { return removeOutside(ctx, former) })
+	if err != nil {
+		return err
+	}
 	err = errors.Join(checkNamespace(ctx), createCgroups())
+	if err != nil {
+		return err
+	}
+	err = setWeight()
 	if err != nil {
 		return err
 	}

@@ -24,6 +24,9 @@ func Start(context.Context, string, string, string, io.Writer) error { return er
 // Forward fails: it needs Linux.
 func Forward(context.Context) error { return errLinux }
 
+// ForwardTo fails: it needs Linux.
+func ForwardTo(context.Context, int, func(context.Context) (string, error)) error { return errLinux }
+
 // Load fails: it needs Linux.
 func Load(context.Context, io.Writer, ...string) error { return errLinux }
 

@@ -6,16 +6,21 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
+
+// when is the time of what has happened.
+const when = "2026-01-01T00:00:00Z"
 
 // operation is the annotation by which an Etcd asks etcd-druid for an operation.
 const operation = "gardener.cloud/operation"
 
-// Deployments plays the controller of Deployments, with the garbage collector, which ends foreground deletions.
+// Deployments plays the controller of Deployments, whose Pods run nowhere, with the garbage collector, which ends foreground deletions.
 func Deployments() Part {
 	return Part{
 		kind: appsv1.SchemeGroupVersion.WithKind("Deployment"),
@@ -23,15 +28,51 @@ func Deployments() Part {
 			if observed(o) {
 				return nil
 			}
-			return settleStatus(ctx, c, o, map[string]any{"conditions": []any{map[string]any{"type": "Available", "status": "True"}}})
+			replicas, found, _ := unstructured.NestedInt64(o.Object, "spec", "replicas")
+			if !found {
+				replicas = 1
+			}
+			if err := scale(ctx, c, o, int(replicas)); err != nil {
+				return err
+			}
+			return settleStatus(ctx, c, o, map[string]any{"conditions": []any{
+				map[string]any{"type": "Available", "status": "True"},
+				map[string]any{"type": "Progressing", "status": "True", "reason": "NewReplicaSetAvailable"},
+			}})
 		},
 		end: func(ctx context.Context, c client.Client, o *unstructured.Unstructured) error {
 			if len(o.GetFinalizers()) == 0 {
 				return nil
 			}
+			if err := scale(ctx, c, o, 0); err != nil {
+				return err
+			}
 			return setMetadata(ctx, c, o, map[string]any{"finalizers": nil})
 		},
 	}
+}
+
+// scale makes a Deployment have a number of Pods, which have nothing of its template but the labels of the selector.
+func scale(ctx context.Context, c client.Client, deployment *unstructured.Unstructured, replicas int) error {
+	labels, _, _ := unstructured.NestedStringMap(deployment.Object, "spec", "selector", "matchLabels")
+	pods := &corev1.PodList{}
+	if err := c.List(ctx, pods, client.InNamespace(deployment.GetNamespace()), client.MatchingLabels(labels)); err != nil {
+		return fmt.Errorf("list Pods of Deployment %s: %w", deployment.GetName(), err)
+	}
+	for i := replicas; i < len(pods.Items); i++ {
+		if err := c.Delete(ctx, &pods.Items[i]); client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("delete Pod of Deployment %s: %w", deployment.GetName(), err)
+		}
+	}
+	for range replicas - len(pods.Items) {
+		if err := c.Create(ctx, &corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{Namespace: deployment.GetNamespace(), GenerateName: deployment.GetName() + "-", Labels: labels},
+			Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "none", Image: "none"}}},
+		}); err != nil {
+			return fmt.Errorf("create Pod of Deployment %s: %w", deployment.GetName(), err)
+		}
+	}
+	return nil
 }
 
 // Pods plays the kubelets of Pods, which run and are ready at once. No scheduler is needed.
@@ -43,18 +84,28 @@ func Pods() Part {
 				return nil
 			}
 			return setStatus(ctx, c, o, map[string]any{
-				"phase": string(corev1.PodRunning), "conditions": []any{map[string]any{"type": "Ready", "status": "True"}},
+				"phase": string(corev1.PodRunning),
+				// A Pod that has been ready for long is available at once.
+				"conditions": []any{map[string]any{"type": "Ready", "status": "True", "lastTransitionTime": when}},
 			})
 		},
 	}
 }
 
 // ManagedResources plays a controller of ManagedResources whose objects are healthy at once. It applies none of them.
-func ManagedResources() Part {
+func ManagedResources() Part { return managedResources(func(string) bool { return true }) }
+
+// VirtualManagedResources does the same for those of the virtual cluster alone.
+func VirtualManagedResources() Part {
+	return managedResources(func(class string) bool { return class == "" })
+}
+
+func managedResources(isServed func(class string) bool) Part {
 	return Part{
 		kind: schema.GroupVersionKind{Group: "resources.gardener.cloud", Version: "v1alpha1", Kind: "ManagedResource"},
 		settle: func(ctx context.Context, c client.Client, o *unstructured.Unstructured) error {
-			if observed(o) {
+			class, _, _ := unstructured.NestedString(o.Object, "spec", "class")
+			if observed(o) || !isServed(class) {
 				return nil
 			}
 			return settleStatus(ctx, c, o, map[string]any{"conditions": []any{
@@ -92,6 +143,64 @@ func LoadBalancers() Part {
 				return nil
 			}
 			return setStatus(ctx, c, o, map[string]any{"loadBalancer": map[string]any{"ingress": []any{map[string]any{"ip": "192.0.2.2"}}}})
+		},
+	}
+}
+
+// Gateways plays the ManagedResource of the gateway of Istio: it creates the Service of the gateway, with the type LoadBalancer, in its
+// namespace.
+func Gateways() Part {
+	return Part{
+		kind: corev1.SchemeGroupVersion.WithKind("Namespace"),
+		settle: func(ctx context.Context, c client.Client, o *unstructured.Unstructured) error {
+			if o.GetLabels()["gardener.cloud/role"] != "istio-ingress" {
+				return nil
+			}
+			return client.IgnoreAlreadyExists(c.Create(ctx, &corev1.Service{
+				ObjectMeta: metav1.ObjectMeta{Namespace: o.GetName(), Name: "istio-ingressgateway"},
+				Spec:       corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer, Ports: []corev1.ServicePort{{Port: 443}}},
+			}))
+		},
+	}
+}
+
+// Tokens plays the token requestor of the virtual cluster, with tokens that no API server accepts.
+func Tokens() Part {
+	const prefix = "serviceaccount.resources.gardener.cloud/"
+	return Part{
+		kind: corev1.SchemeGroupVersion.WithKind("Secret"),
+		settle: func(ctx context.Context, c client.Client, o *unstructured.Unstructured) error {
+			const purpose, class = "resources.gardener.cloud/purpose", "resources.gardener.cloud/class"
+			labels, renewal := o.GetLabels(), o.GetAnnotations()[prefix+"token-renew-timestamp"]
+			if labels[purpose] != "token-requestor" || labels[class] != "shoot" || renewal != "" {
+				return nil
+			}
+			secret := &corev1.Secret{}
+			if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, secret); err != nil {
+				return fmt.Errorf("read Secret: %w", err)
+			}
+			key, content := "token", []byte("token")
+			if held := secret.Data["kubeconfig"]; held != nil {
+				kubeconfig, err := clientcmd.Load(held)
+				if err != nil {
+					return fmt.Errorf("read kubeconfig in Secret %s: %w", o.GetName(), err)
+				}
+				for _, user := range kubeconfig.AuthInfos {
+					user.Token = "token"
+				}
+				if content, err = clientcmd.Write(*kubeconfig); err != nil {
+					return fmt.Errorf("encode kubeconfig: %w", err)
+				}
+				key = "kubeconfig"
+			}
+			change, err := patch(o, map[string]any{
+				"data":     map[string]any{key: content},
+				"metadata": map[string]any{"annotations": map[string]any{prefix + "token-renew-timestamp": "2126-01-01T00:00:00Z"}},
+			})
+			if err != nil {
+				return err
+			}
+			return c.Patch(ctx, o, change)
 		},
 	}
 }

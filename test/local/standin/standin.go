@@ -153,7 +153,6 @@ func setMetadata(ctx context.Context, c client.Client, o *unstructured.Unstructu
 
 // condition returns a condition of the form that Gardener's kinds have.
 func condition(kind, status string) map[string]any {
-	const when = "2026-01-01T00:00:00Z"
 	return map[string]any{
 		"type": kind, "status": status, "reason": "StandIn", "message": "No program was asked.",
 		"lastTransitionTime": when, "lastUpdateTime": when,

@@ -16,6 +16,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"sync"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
@@ -27,6 +28,25 @@ import (
 
 //go:embed etcd/*.yaml vpa/*.yaml istio/*.yaml fluent/*.yaml
 var files embed.FS
+
+// Each folder is decoded once, because that takes much longer than a copy. Nothing changes what these functions return.
+var (
+	etcd, vpa, istio, fluent = once(files, "etcd"), once(files, "vpa"), once(files, "istio"), once(files, "fluent")
+	managedResources         = once(deploy.Files, "crds")
+)
+
+func once(from fs.FS, folder string) func() ([]*unstructured.Unstructured, error) {
+	return sync.OnceValues(func() ([]*unstructured.Unstructured, error) { return read(from, folder) })
+}
+
+// copies returns copies of definitions, which the caller may change.
+func copies(definitions []*unstructured.Unstructured, err error) ([]*unstructured.Unstructured, error) {
+	all := make([]*unstructured.Unstructured, 0, len(definitions))
+	for _, each := range definitions {
+		all = append(all, each.DeepCopy())
+	}
+	return all, err
+}
 
 // HVPA is the name of the definition of Hvpas, which Gardener deployed up to release 1.109.
 const HVPA = "hvpas.autoscaling.k8s.io"
@@ -42,7 +62,7 @@ func IsDerived(name string) bool { return slices.Contains(derived, name) }
 
 // ETCD returns the definitions for etcd-druid. Their deletion is protected.
 func ETCD() ([]*unstructured.Unstructured, error) {
-	definitions, err := read(files, "etcd")
+	definitions, err := copies(etcd())
 	for _, each := range definitions {
 		label(each, deletionProtected, "true")
 	}
@@ -51,7 +71,7 @@ func ETCD() ([]*unstructured.Unstructured, error) {
 
 // VPA returns the definitions for the vertical pod autoscaler.
 func VPA() ([]*unstructured.Unstructured, error) {
-	definitions, err := read(files, "vpa")
+	definitions, err := copies(vpa())
 	for _, each := range definitions {
 		annotations := each.GetAnnotations()
 		annotations[resourcesv1alpha1.KeepObject] = "true"
@@ -61,14 +81,14 @@ func VPA() ([]*unstructured.Unstructured, error) {
 }
 
 // Istio returns the definitions for Istio.
-func Istio() ([]*unstructured.Unstructured, error) { return read(files, "istio") }
+func Istio() ([]*unstructured.Unstructured, error) { return copies(istio()) }
 
 // Fluent returns the definitions for fluent-operator, without those for fluentd.
-func Fluent() ([]*unstructured.Unstructured, error) { return read(files, "fluent") }
+func Fluent() ([]*unstructured.Unstructured, error) { return copies(fluent()) }
 
 // ManagedResources returns the definition of ManagedResources. Its deletion is protected.
 func ManagedResources() ([]*unstructured.Unstructured, error) {
-	definitions, err := read(deploy.Files, "crds")
+	definitions, err := copies(managedResources())
 	for _, each := range definitions {
 		label(each, deletionProtected, "true")
 	}

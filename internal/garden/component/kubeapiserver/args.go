@@ -1,7 +1,6 @@
 package kubeapiserver
 
 import (
-	"cmp"
 	"fmt"
 	"maps"
 	"net/netip"
@@ -11,11 +10,11 @@ import (
 	"strings"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
 	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/garden/component/apiserver"
 	"github.com/espalier-dev/espalier/internal/garden/component/etcd"
 	"github.com/espalier-dev/espalier/internal/garden/component/exposure"
 	"github.com/espalier-dev/espalier/internal/garden/component/shared"
@@ -26,54 +25,34 @@ import (
 
 // Folders with Secrets of the manager of secrets.
 const (
-	credentialsFolder         = "/srv/kubernetes/"
-	authorityFolder           = credentialsFolder + "ca"
-	clientAuthorityFolder     = credentialsFolder + "ca-client"
-	frontProxyAuthorityFolder = credentialsFolder + "ca-front-proxy"
-	serviceAccountKeyFolder   = credentialsFolder + "service-account-key"
-	serviceAccountKeysFolder  = credentialsFolder + "service-account-key-bundle"
-	staticTokenFolder         = credentialsFolder + "token"
-	aggregatorFolder          = credentialsFolder + "aggregator"
-	etcdAuthorityFolder       = credentialsFolder + "etcd/ca"
-	etcdClientFolder          = credentialsFolder + "etcd/client"
-	serverFolder              = credentialsFolder + "apiserver"
-	serverNamesFolder         = credentialsFolder + "tls-sni/0"
+	authorityFolder           = apiserver.CredentialsFolder + "ca"
+	clientAuthorityFolder     = apiserver.CredentialsFolder + "ca-client"
+	frontProxyAuthorityFolder = apiserver.CredentialsFolder + "ca-front-proxy"
+	serviceAccountKeyFolder   = apiserver.CredentialsFolder + "service-account-key"
+	serviceAccountKeysFolder  = apiserver.CredentialsFolder + "service-account-key-bundle"
+	staticTokenFolder         = apiserver.CredentialsFolder + "token"
+	aggregatorFolder          = apiserver.CredentialsFolder + "aggregator"
+	serverNamesFolder         = apiserver.CredentialsFolder + "tls-sni/0"
 )
 
 // args returns the arguments of kube-apiserver. The order matters for arguments that occur several times.
-func args(v values.Values, s Secrets, parts []part) []string {
-	all := slices.Concat(
-		servingArgs(v), storageArgs(v), credentialArgs(s), identityArgs(v), clusterArgs(v), limitArgs(v), logArgs(v.KubeAPIServer.Logging),
+func args(v values.Values, s Secrets, parts []apiserver.Part) []string {
+	return slices.Concat(
+		servingArgs(v), storageArgs(v), credentialArgs(s), identityArgs(v), clusterArgs(v), limitArgs(v),
+		apiserver.LogArgs(v.KubeAPIServer.Logging), apiserver.Args(parts),
 	)
-	for _, each := range parts {
-		all = append(all, each.args...)
-	}
-	return all
 }
 
 func servingArgs(v values.Values) []string {
-	all := []string{
+	all := append([]string{
 		"--secure-port=" + strconv.Itoa(exposure.Port),
 		"--external-hostname=" + externalHostname(v),
-		"--tls-cert-file=" + certificateIn(serverFolder),
-		"--tls-private-key-file=" + keyIn(serverFolder),
-		"--tls-cipher-suites=" + shared.CipherSuites(),
-		"--http2-max-streams-per-connection=1000",
-		"--livez-grace-period=1m",
-		"--profiling=false",
-		fmt.Sprintf("--shutdown-delay-duration=%ds", shutdownSeconds/2),
-	}
+	}, apiserver.ServingArgs()...)
 	if least := v.KubeAPIServer.TLSMinVersion; least != nil {
 		all = append(all, "--tls-min-version="+*least)
 	}
 	return all
 }
-
-func certificateIn(folder string) string { return folder + "/" + secretconfig.DataKeyCertificate }
-
-func keyIn(folder string) string { return folder + "/" + secretconfig.DataKeyPrivateKey }
-
-func bundleIn(folder string) string { return folder + "/" + secretconfig.DataKeyCertificateBundle }
 
 // externalHostname returns the host in the URLs that clients get: that of the issuer of tokens if clients reach the API server there.
 func externalHostname(v values.Values) string {
@@ -92,27 +71,22 @@ func externalHostname(v values.Values) string {
 
 // storageArgs stores events, and resources that the user chooses, in an etcd of their own.
 func storageArgs(v values.Values) []string {
-	events := etcdURL(etcd.Events)
+	events := apiserver.ETCDURL(etcd.Events)
 	overrides := slices.Concat([]string{"/events#" + events}, texts(v.KubeAPIServer.ResourcesToStoreInETCDEvents,
 		func(r operatorv1alpha1.GroupResource) string { return r.Group + "/" + r.Resource + "#" + events }))
-	return []string{
-		"--etcd-servers=" + etcdURL(etcd.Main),
+	return append([]string{
+		"--etcd-servers=" + apiserver.ETCDURL(etcd.Main),
 		"--etcd-servers-overrides=" + strings.Join(overrides, ","),
-		"--etcd-cafile=" + bundleIn(etcdAuthorityFolder),
-		"--etcd-certfile=" + certificateIn(etcdClientFolder),
-		"--etcd-keyfile=" + keyIn(etcdClientFolder),
-	}
+	}, apiserver.ETCDArgs()...)
 }
-
-func etcdURL(role etcd.Role) string { return "https://" + role.Name() + "-client:2379" }
 
 func credentialArgs(s Secrets) []string {
 	all := []string{
-		"--client-ca-file=" + bundleIn(clientAuthorityFolder),
+		"--client-ca-file=" + apiserver.BundleIn(clientAuthorityFolder),
 		"--token-auth-file=" + staticTokenFolder + "/" + secretconfig.DataKeyStaticTokens,
-		"--proxy-client-cert-file=" + certificateIn(aggregatorFolder),
-		"--proxy-client-key-file=" + keyIn(aggregatorFolder),
-		"--requestheader-client-ca-file=" + bundleIn(frontProxyAuthorityFolder),
+		"--proxy-client-cert-file=" + apiserver.CertificateIn(aggregatorFolder),
+		"--proxy-client-key-file=" + apiserver.KeyIn(aggregatorFolder),
+		"--requestheader-client-ca-file=" + apiserver.BundleIn(frontProxyAuthorityFolder),
 		"--requestheader-extra-headers-prefix=X-Remote-Extra-",
 		"--requestheader-group-headers=X-Remote-Group",
 		"--requestheader-username-headers=X-Remote-User",
@@ -248,51 +222,26 @@ func Ignored(v values.Values) []string {
 }
 
 func limitArgs(v values.Values) []string {
-	requests := ptr.Deref(v.KubeAPIServer.Requests, operatorv1alpha1.APIServerRequests{})
-	all := []string{
-		fmt.Sprintf("--max-requests-inflight=%d", ptr.Deref(requests.MaxNonMutatingInflight, 400)),
-		fmt.Sprintf("--max-mutating-requests-inflight=%d", ptr.Deref(requests.MaxMutatingInflight, 200)),
-	}
+	all := apiserver.RequestArgs(v.KubeAPIServer.Requests)
 	sizes := v.KubeAPIServer.WatchCacheSizes
-	if sizes == nil {
-		return all
-	}
-	if sizes.Default != nil && kubernetes(v).Has(versions.DefaultWatchCacheSize) {
+	if sizes != nil && sizes.Default != nil && kubernetes(v).Has(versions.DefaultWatchCacheSize) {
 		all = append(all, fmt.Sprintf("--default-watch-cache-size=%d", *sizes.Default))
 	}
-	if len(sizes.Resources) > 0 {
-		all = append(all, "--watch-cache-sizes="+strings.Join(texts(sizes.Resources, watchCacheSize), ","))
-	}
-	return all
-}
-
-func watchCacheSize(size operatorv1alpha1.ResourceWatchCacheSize) string {
-	name := size.Resource
-	if group := ptr.Deref(size.APIGroup, corev1.GroupName); group != "" {
-		name += "." + group
-	}
-	return fmt.Sprintf("%s#%d", name, size.CacheSize)
-}
-
-func logArgs(logging *operatorv1alpha1.APIServerLogging) []string {
-	logging = cmp.Or(logging, &operatorv1alpha1.APIServerLogging{})
-	all := []string{fmt.Sprintf("--v=%d", ptr.Deref(logging.Verbosity, 2))}
-	if logging.HTTPAccessVerbosity != nil {
-		all = append(all, fmt.Sprintf("--vmodule=httplog=%d", *logging.HTTPAccessVerbosity))
-	}
-	return all
+	return append(all, apiserver.WatchCacheArgs(sizes)...)
 }
 
 // serverNamesParts adds a certificate that clients see for certain server names.
-func serverNamesParts(v values.Values, refs References) []part {
+func serverNamesParts(v values.Values, refs References) []apiserver.Part {
 	if v.KubeAPIServer.SNI == nil {
 		return nil
 	}
-	argument := "--tls-sni-cert-key=" + certificateIn(serverNamesFolder) + "," + keyIn(serverNamesFolder)
+	argument := "--tls-sni-cert-key=" + apiserver.CertificateIn(serverNamesFolder) + "," + apiserver.KeyIn(serverNamesFolder)
 	if patterns := v.KubeAPIServer.SNI.DomainPatterns; len(patterns) > 0 {
 		argument += ":" + strings.Join(patterns, ",")
 	}
-	return []part{{volume: "tls-sni-0", folder: serverNamesFolder, private: true, secret: refs.ServerNames, args: []string{argument}}}
+	return []apiserver.Part{{
+		Volume: "tls-sni-0", Folder: serverNamesFolder, Private: true, Secret: refs.ServerNames, Args: []string{argument},
+	}}
 }
 
 func texts[T any](items []T, text func(T) string) []string {

@@ -12,6 +12,8 @@ import (
 	"sigs.k8s.io/yaml"
 
 	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/garden/component/apiserver"
+	"github.com/espalier-dev/espalier/internal/garden/component/shared"
 	"github.com/espalier-dev/espalier/internal/garden/values"
 )
 
@@ -43,17 +45,17 @@ func enabled(v values.Values, gate string) bool {
 
 // authenticationParts configures how users are authenticated. A configuration file and the flags for OpenID Connect exclude each other, as
 // do the setting for anonymous users in the file and the flag for it.
-func authenticationParts(v values.Values, refs References) ([]part, error) {
+func authenticationParts(v values.Values, refs References) ([]apiserver.Part, error) {
 	anonymous := ptr.Deref(v.KubeAPIServer.EnableAnonymousAuthentication, false)
 	flag := "--anonymous-auth=" + strconv.FormatBool(anonymous)
 	parts := authenticationWebhookParts(v, refs)
 	if config := oidc(v); config != nil {
 		own, err := oidcPart(v, config)
-		own.args = append(own.args, flag)
+		own.Args = append(own.Args, flag)
 		return append(parts, own), err
 	}
 	if !enabled(v, "StructuredAuthenticationConfiguration") {
-		return append(parts, part{args: []string{flag}}), nil
+		return append(parts, apiserver.Part{Args: []string{flag}}), nil
 	}
 	config := map[string]any{"apiVersion": inV1Beta1, "kind": authenticationKind, "jwt": []any{}}
 	if refs.Authentication != nil {
@@ -71,45 +73,47 @@ func authenticationParts(v values.Values, refs References) ([]part, error) {
 	if err != nil {
 		return nil, fmt.Errorf("encode authentication configuration: %w", err)
 	}
-	return append(parts, part{
-		volume: "authentication-config", folder: authenticationFolder, args: args,
-		object: configMap(v, "kube-apiserver-authentication-config", map[string]string{configFile: string(text)}),
+	return append(parts, apiserver.Part{
+		Volume: "authentication-config", Folder: authenticationFolder, Args: args,
+		Object: shared.UniqueConfigMap(v.Namespace, "kube-apiserver-authentication-config", map[string]string{configFile: string(text)}),
 	}), nil
 }
 
-func authenticationWebhookParts(v values.Values, refs References) []part {
+func authenticationWebhookParts(v values.Values, refs References) []apiserver.Part {
 	if v.KubeAPIServer.Authentication == nil || v.KubeAPIServer.Authentication.Webhook == nil {
 		return nil
 	}
 	webhook := v.KubeAPIServer.Authentication.Webhook
 	const flag = "--authentication-token-webhook-"
 	args := []string{
-		flag + "config-file=" + authenticationWebhookFolder + "/" + kubeconfigFile,
+		flag + "config-file=" + authenticationWebhookFolder + "/" + apiserver.KubeconfigFile,
 		flag + "version=" + ptr.Deref(webhook.Version, authenticationVersion),
 	}
 	if webhook.CacheTTL != nil {
 		args = append(args, flag+"cache-ttl="+webhook.CacheTTL.Duration.String())
 	}
-	return []part{{
-		volume: "authentication-webhook-kubeconfig", folder: authenticationWebhookFolder, private: true, args: args,
-		object: secret(v, "kube-apiserver-authentication-webhook-kubeconfig", nil, map[string][]byte{kubeconfigFile: refs.AuthenticationWebhook}),
+	return []apiserver.Part{{
+		Volume: "authentication-webhook-kubeconfig", Folder: authenticationWebhookFolder, Private: true, Args: args,
+		Object: shared.UniqueSecret(v.Namespace, "kube-apiserver-authentication-webhook-kubeconfig", nil, map[string][]byte{
+			apiserver.KubeconfigFile: refs.AuthenticationWebhook,
+		}),
 	}}
 }
 
-func oidcPart(v values.Values, config *operatorv1alpha1.OIDCConfig) (part, error) {
-	var own part
+func oidcPart(v values.Values, config *operatorv1alpha1.OIDCConfig) (apiserver.Part, error) {
+	var own apiserver.Part
 	add := func(name string, value *string) {
 		if value != nil {
-			own.args = append(own.args, "--oidc-"+name+"="+*value)
+			own.Args = append(own.Args, "--oidc-"+name+"="+*value)
 		}
 	}
 	if config.CABundle != nil {
 		if _, err := cert.ParseCertsPEM([]byte(*config.CABundle)); err != nil {
-			return part{}, fmt.Errorf("%s.oidcConfig.caBundle must be PEM certificates: %w; correct or remove it", settingsPath, err)
+			return apiserver.Part{}, fmt.Errorf("%s.oidcConfig.caBundle must be PEM certificates: %w; correct or remove it", settingsPath, err)
 		}
-		own = part{
-			volume: "oidc-cabundle", folder: oidcFolder,
-			object: secret(v, "kube-apiserver-oidc-cabundle", nil, map[string][]byte{oidcFile: []byte(*config.CABundle)}),
+		own = apiserver.Part{
+			Volume: "oidc-cabundle", Folder: oidcFolder,
+			Object: shared.UniqueSecret(v.Namespace, "kube-apiserver-oidc-cabundle", nil, map[string][]byte{oidcFile: []byte(*config.CABundle)}),
 		}
 		add("ca-file", ptr.To(oidcFolder+"/"+oidcFile))
 	}

@@ -96,6 +96,6 @@ func verticalAutoscaler(v values.Values) client.Object {
 	least := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("20m"), corev1.ResourceMemory: resource.MustParse("200M")}
 	maps.Copy(least, minAllowed(v))
 	return shared.Autoscaler{
-		Name: Name + "-vpa", Target: Name, Labels: selector(), Container: Container, MinAllowed: least,
+		Name: AutoscalerName, Target: Name, Labels: selector(), Container: Container, MinAllowed: least,
 	}.Object(v, v.Namespace)
 }

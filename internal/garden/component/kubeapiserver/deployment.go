@@ -9,7 +9,9 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/utils/ptr"
 
+	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
 	"github.com/espalier-dev/espalier/api/references"
+	"github.com/espalier-dev/espalier/internal/garden/component/apiserver"
 	"github.com/espalier-dev/espalier/internal/garden/component/etcd"
 	"github.com/espalier-dev/espalier/internal/garden/component/exposure"
 	"github.com/espalier-dev/espalier/internal/garden/component/shared"
@@ -17,13 +19,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/garden/values"
 )
 
-const (
-	user = 65532
-	// shutdownSeconds is how long a Pod may take to end. kube-apiserver serves for half of that time, until no client connects to it.
-	shutdownSeconds = 30
-	// privateMode makes files readable for the group of the process.
-	privateMode = 0o640
-)
+const user = 65532
 
 // selector returns the labels by which the Service and the Deployment select Pods.
 func selector() map[string]string { return exposure.Labels() }
@@ -32,7 +28,7 @@ func owner(v values.Values) shared.Owner {
 	return shared.Owner{Namespace: v.Namespace, Labels: selector()}
 }
 
-func deployment(v values.Values, in Input, image string, parts []part) (*appsv1.Deployment, error) {
+func deployment(v values.Values, in Input, image string, parts []apiserver.Part) (*appsv1.Deployment, error) {
 	own := owner(v).WithLabels(map[string]string{
 		shared.Role: "controlplane", "provider.extensions.gardener.cloud/mutated-by-controlplane-webhook": "true",
 	})
@@ -50,7 +46,7 @@ func deployment(v values.Values, in Input, image string, parts []part) (*appsv1.
 				ObjectMeta: metav1.ObjectMeta{Labels: shared.Union(selector(), map[string]string{shared.Role: "controlplane"}, clients())},
 				Spec: corev1.PodSpec{
 					PriorityClassName: system.Class500, AutomountServiceAccountToken: ptr.To(false),
-					TerminationGracePeriodSeconds: ptr.To[int64](shutdownSeconds), SecurityContext: podSecurityContext(), Volumes: m.Volumes,
+					TerminationGracePeriodSeconds: ptr.To[int64](apiserver.ShutdownSeconds), SecurityContext: podSecurityContext(), Volumes: m.Volumes,
 					Containers: []corev1.Container{{
 						Name: Container, Image: image, ImagePullPolicy: corev1.PullIfNotPresent,
 						Command: []string{"/usr/local/bin/kube-apiserver"}, Args: args(v, in.Secrets, parts),
@@ -63,6 +59,10 @@ func deployment(v values.Values, in Input, image string, parts []part) (*appsv1.
 			},
 		},
 	}
+	metav1.SetMetaDataAnnotation(&d.ObjectMeta, operatorv1alpha1.AnnotationKubernetesVersion, v.Kubernetes.String())
+	if in.Live != nil && in.Live.Annotations[apiserver.NewKeyPopulated] != "" {
+		metav1.SetMetaDataAnnotation(&d.ObjectMeta, apiserver.NewKeyPopulated, in.Live.Annotations[apiserver.NewKeyPopulated])
+	}
 	if err := references.InjectAnnotations(d); err != nil {
 		return nil, fmt.Errorf("annotate Deployment %s: %w", Name, err)
 	}
@@ -74,7 +74,9 @@ func clients() map[string]string {
 	const etcdClient = "-client-tcp-2379"
 	return shared.Union(
 		shared.DNSClients(), shared.Allowed(shared.ToPublicNetworks, shared.ToPrivateNetworks),
-		shared.ClientsOf("all-webhook-targets", "extensions-all-webhook-targets", etcd.Main.Name()+etcdClient, etcd.Events.Name()+etcdClient),
+		shared.ClientsOf(
+			shared.WebhookTargets, "extensions-all-webhook-targets", etcd.Main.Name()+etcdClient, etcd.Events.Name()+etcdClient,
+		),
 	)
 }
 
@@ -98,7 +100,7 @@ func probe(path, token string, delay int32) *corev1.Probe {
 	}
 }
 
-func mounts(s Secrets, parts []part) shared.Mounts {
+func mounts(s Secrets, parts []apiserver.Part) shared.Mounts {
 	var m shared.Mounts
 	for _, each := range []struct {
 		volume, folder, secret string
@@ -111,36 +113,12 @@ func mounts(s Secrets, parts []part) shared.Mounts {
 		{"service-account-key-bundle", serviceAccountKeysFolder, s.ServiceAccountKeys, true},
 		{"static-token", staticTokenFolder, s.StaticTokens, false},
 		{"kube-aggregator", aggregatorFolder, s.Aggregator, true},
-		{"ca-etcd", etcdAuthorityFolder, s.ETCDAuthority, false},
-		{"etcd-client", etcdClientFolder, s.ETCDClient, true},
-		{"server", serverFolder, s.Server, true},
+		{"ca-etcd", apiserver.ETCDAuthorityFolder, s.ETCDAuthority, false},
+		{"etcd-client", apiserver.ETCDClientFolder, s.ETCDClient, true},
+		{"server", apiserver.ServerFolder, s.Server, true},
 	} {
-		m.Add(each.volume, each.folder, true, secretSource(each.secret, each.private))
+		m.Add(each.volume, each.folder, true, apiserver.SecretSource(each.secret, each.private))
 	}
-	for _, each := range parts {
-		if each.volume != "" {
-			m.Add(each.volume, each.folder, true, each.source())
-		}
-	}
+	apiserver.Mount(&m, parts)
 	return m
-}
-
-func secretSource(name string, private bool) corev1.VolumeSource {
-	source := &corev1.SecretVolumeSource{SecretName: name}
-	if private {
-		source.DefaultMode = ptr.To[int32](privateMode)
-	}
-	return corev1.VolumeSource{Secret: source}
-}
-
-func (p part) source() corev1.VolumeSource {
-	if p.object == nil {
-		return secretSource(p.secret, p.private)
-	}
-	if _, isConfigMap := p.object.(*corev1.ConfigMap); isConfigMap {
-		return corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{
-			LocalObjectReference: corev1.LocalObjectReference{Name: p.object.GetName()},
-		}}
-	}
-	return secretSource(p.object.GetName(), p.private)
 }

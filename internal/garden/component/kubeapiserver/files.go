@@ -1,30 +1,19 @@
 package kubeapiserver
 
-import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-// The kinds of the configuration files of kube-apiserver, which all have the group apiserver.config.k8s.io. The Go types in
-// k8s.io/apiserver would bring registries of metrics and feature gates, and the libraries for traces.
+	"github.com/espalier-dev/espalier/internal/garden/component/apiserver"
+)
+
+// The kinds of the configuration files of kube-apiserver.
 const (
-	configGroup = "apiserver.config.k8s.io"
 	// inV1Beta1 is the version of files for authentication and authorization that all supported versions of Kubernetes read.
-	inV1Beta1 = configGroup + "/v1beta1"
-	inV1      = configGroup + "/v1"
+	inV1Beta1 = apiserver.ConfigGroup + "/v1beta1"
 
-	admissionKind      = "AdmissionConfiguration"
 	authenticationKind = "AuthenticationConfiguration"
 	authorizationKind  = "AuthorizationConfiguration"
 )
-
-type admissionConfiguration struct {
-	metav1.TypeMeta `json:",inline"`
-
-	Plugins []admissionPlugin `json:"plugins"`
-}
-
-type admissionPlugin struct {
-	Name string `json:"name"`
-	Path string `json:"path"`
-}
 
 type authorizationConfiguration struct {
 	metav1.TypeMeta `json:",inline"`

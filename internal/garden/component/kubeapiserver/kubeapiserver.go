@@ -4,18 +4,19 @@
 // change rolls out; the garbage collector of the resource manager deletes those that no workload refers to. Package exposure has the
 // Service.
 //
-// A rotation of the encryption key takes two deployments: see NewKeyPopulated.
+// A rotation of the encryption key takes two deployments: see apiserver.NewKeyPopulated.
 package kubeapiserver
 
 import (
+	"strings"
+
 	appsv1 "k8s.io/api/apps/v1"
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/version"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/espalier-dev/espalier/api/references"
+	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/garden/component/apiserver"
 	"github.com/espalier-dev/espalier/internal/garden/component/exposure"
-	"github.com/espalier-dev/espalier/internal/garden/component/shared"
 	"github.com/espalier-dev/espalier/internal/garden/values"
 	"github.com/espalier-dev/espalier/internal/garden/versions"
 )
@@ -23,9 +24,27 @@ import (
 const (
 	// Name is the name of the Deployment, of its PodDisruptionBudget and of its HorizontalPodAutoscaler.
 	Name = exposure.Name
+	// AutoscalerName is the name of the VerticalPodAutoscaler.
+	AutoscalerName = Name + "-vpa"
 	// Container is the name of the container.
 	Container = "kube-apiserver"
 )
+
+// Version returns the version of Kubernetes that the live Deployment has: that of the annotation, or else that of the tag of its image. It
+// is nil if neither has one.
+func Version(live *appsv1.Deployment) *version.Version {
+	text := live.Annotations[operatorv1alpha1.AnnotationKubernetesVersion]
+	for i := range live.Spec.Template.Spec.Containers {
+		if c := &live.Spec.Template.Spec.Containers[i]; text == "" && c.Name == Container {
+			text = c.Image[strings.LastIndex(c.Image, ":")+1:]
+		}
+	}
+	parsed, err := version.ParseSemantic(text)
+	if err != nil {
+		return nil
+	}
+	return parsed
+}
 
 // Input is what the objects depend on besides the values.
 type Input struct {
@@ -45,35 +64,17 @@ func Objects(v values.Values, in Input) ([]client.Object, error) {
 	if err != nil {
 		return nil, err
 	}
-	var objects []client.Object
-	for _, each := range parts {
-		if each.object != nil {
-			objects = append(objects, each.object)
-		}
-	}
 	d, err := deployment(v, in, image, parts)
 	if err != nil {
 		return nil, err
 	}
-	return append(objects, disruptionBudget(v), horizontalAutoscaler(v), verticalAutoscaler(v), d), nil
-}
-
-// part is a folder with configuration files, and the arguments that name them.
-type part struct {
-	// volume is the name of the volume; empty if there is no folder.
-	volume, folder string
-	// object is the immutable ConfigMap or Secret with the files; nil if others create it.
-	object client.Object
-	// secret is the name of a Secret that others create.
-	secret string
-	// private makes the files readable for the group of the process only.
-	private bool
-	args    []string
+	return append(apiserver.Objects(parts), disruptionBudget(v), horizontalAutoscaler(v), verticalAutoscaler(v), d), nil
 }
 
 // configuration returns the configuration that consists of files.
-func configuration(v values.Values, in Input) ([]part, error) {
-	admission, err := admissionParts(v, in.References)
+func configuration(v values.Values, in Input) ([]apiserver.Part, error) {
+	common := in.References.References
+	admission, err := server(v).AdmissionParts(plugins(v), common)
 	if err != nil {
 		return nil, err
 	}
@@ -89,28 +90,14 @@ func configuration(v values.Values, in Input) ([]part, error) {
 	if err != nil {
 		return nil, err
 	}
-	parts := append(auditParts(v, in.References), admission...)
+	parts := append(server(v).AuditParts("audit-policy-config", v.KubeAPIServer.AuditWebhook, common), admission...)
 	parts = append(append(parts, authentication...), authorization...)
 	return append(append(parts, encryption), serverNamesParts(v, in.References)...), nil
 }
 
-// configMap returns an immutable ConfigMap.
-func configMap(v values.Values, name string, data map[string]string) *corev1.ConfigMap {
-	o := &corev1.ConfigMap{
-		TypeMeta: shared.Type("v1", "ConfigMap"), ObjectMeta: metav1.ObjectMeta{Namespace: v.Namespace, Name: name}, Data: data,
-	}
-	references.MakeConfigMapUnique(o)
-	return o
-}
-
-// secret returns an immutable Secret.
-func secret(v values.Values, name string, labels map[string]string, data map[string][]byte) *corev1.Secret {
-	o := &corev1.Secret{
-		TypeMeta: shared.Type("v1", "Secret"), ObjectMeta: metav1.ObjectMeta{Namespace: v.Namespace, Name: name, Labels: labels},
-		Type: corev1.SecretTypeOpaque, Data: data,
-	}
-	references.MakeSecretUnique(o)
-	return o
+// server returns what the configuration files are for.
+func server(v values.Values) apiserver.Server {
+	return apiserver.Server{Name: Container, Namespace: v.Namespace, Path: settingsPath}
 }
 
 // kubernetes returns the version of the virtual cluster, for tables.

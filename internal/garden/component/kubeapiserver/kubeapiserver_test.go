@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/garden/component/apiserver"
 	"github.com/espalier-dev/espalier/internal/garden/component/kubeapiserver"
 	"github.com/espalier-dev/espalier/internal/garden/component/shared"
 	"github.com/espalier-dev/espalier/internal/garden/goldentest"
@@ -109,7 +110,7 @@ admissionPlugins:
 - name: ValidatingAdmissionWebhook
   kubeconfigSecretName: users
 - name: MutatingAdmissionWebhook
-  config: {apiVersion: apiserver.config.k8s.io/v1, kind: WebhookAdmissionConfiguration, kubeConfigFile: /other}
+  config: {apiVersion: apiserver.k8s.io/v1alpha1, kind: WebhookAdmission, kubeConfigFile: /other}
 - name: ImagePolicyWebhook
   config: {imagePolicy: {allowTTL: 50}}
   kubeconfigSecretName: webhook
@@ -323,17 +324,17 @@ func TestNewEncryptionKeyIsMadeKnownBeforeItIsUsed(t *testing.T) {
 		t.Run(sentence, func(t *testing.T) {
 			g := NewWithT(t)
 			v := garden(t, "{}", func(v *values.Values) { v.EncryptionPhase = tc.phase })
-			keys, err := kubeapiserver.EncryptionKeys(v, current, tc.old, tc.live)
+			keys, err := apiserver.EncryptionKeys(v, current, tc.old, tc.live)
 			g.Expect(err).NotTo(HaveOccurred())
 			var names []string
 			for _, each := range keys {
 				names = append(names, each.Name)
 			}
 			g.Expect(names).To(Equal(tc.want))
-			g.Expect(kubeapiserver.AddsKey(v, tc.live)).To(Equal(tc.adds))
+			g.Expect(apiserver.AddsKey(v, tc.live)).To(Equal(tc.adds))
 		})
 	}
-	_, err := kubeapiserver.EncryptionKeys(garden(t, "{}"), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "empty"}}, nil, nil)
+	_, err := apiserver.EncryptionKeys(garden(t, "{}"), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "empty"}}, nil, nil)
 	NewWithT(t).Expect(err).To(MatchError(`read encryption key in Secret empty: data keys "key" and "secret" must not be empty; ` +
 		`restore the Secret, because without it encrypted data cannot be read`))
 }
@@ -397,4 +398,27 @@ func TestAuthoritiesThatClientsAndFrontProxyShare(t *testing.T) {
 	g.Expect(kubeapiserver.SharesAuthority(one.certificate, other.certificate)).To(BeFalse())
 	g.Expect(kubeapiserver.SharesAuthority(one.certificate, append(other.certificate, one.certificate...))).To(BeTrue())
 	g.Expect(kubeapiserver.SharesAuthority(nil, []byte("none"))).To(BeFalse())
+}
+
+func TestVersionOfALiveDeployment(t *testing.T) {
+	for sentence, tc := range map[string]struct {
+		annotation, image string
+		want              string // "" if it is not known
+	}{
+		"the annotation wins":                      {annotation: "1.35.2", image: "registry.example.com/kube-apiserver:v1.34.0", want: "1.35.2"},
+		"the tag, before there was the annotation": {image: "registry.example.com:5000/kube-apiserver:v1.34.0", want: "1.34.0"},
+		"another tag":                              {image: "registry.example.com/kube-apiserver:stable"},
+		"no tag":                                   {image: "registry.example.com:5000/kube-apiserver"},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			live := &appsv1.Deployment{}
+			live.Annotations = map[string]string{"espalier.dev/kubernetes-version": tc.annotation}
+			live.Spec.Template.Spec.Containers = []corev1.Container{{Name: "other", Image: "a:v1.0.0"}, {Name: "kube-apiserver", Image: tc.image}}
+			got := ""
+			if parsed := kubeapiserver.Version(live); parsed != nil {
+				got = parsed.String()
+			}
+			NewWithT(t).Expect(got).To(Equal(tc.want))
+		})
+	}
 }

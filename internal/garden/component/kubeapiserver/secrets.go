@@ -12,6 +12,7 @@ import (
 
 	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/garden/component/exposure"
+	"github.com/espalier-dev/espalier/internal/garden/component/gardener"
 	"github.com/espalier-dev/espalier/internal/garden/component/shared"
 	"github.com/espalier-dev/espalier/internal/garden/values"
 	"github.com/espalier-dev/espalier/internal/secrets"
@@ -27,13 +28,20 @@ const (
 	// FrontProxyAuthority signs the certificate with which kube-apiserver passes requests on to API servers behind it.
 	FrontProxyAuthority = "ca-front-proxy"
 	// GardenerAuthority signs the certificate of gardener-admission-controller, which authorizes requests.
-	GardenerAuthority = "ca-gardener"
+	GardenerAuthority = gardener.Authority
+)
+
+// Logical names of Secrets.
+const (
+	// ServiceAccountKeyName is that of the key that signs tokens of ServiceAccounts.
+	ServiceAccountKeyName = "service-account-key"
+	// EncryptionKeyName is that of the key that encrypts data in etcd.
+	EncryptionKeyName = "kube-apiserver-etcd-encryption-key"
 )
 
 const (
-	healthUser          = "health-check"
-	encryptionKeyLength = 32
-	serviceAccountBits  = 4096
+	healthUser         = "health-check"
+	serviceAccountBits = 4096
 )
 
 // Secrets are the Secrets of the manager of secrets that kube-apiserver needs. Those without comment are names.
@@ -85,19 +93,14 @@ func StaticTokens() secrets.Request {
 // ServiceAccountKey returns the request for the key that signs tokens of ServiceAccounts.
 func ServiceAccountKey(v values.Values) secrets.Request {
 	return secrets.Request{
-		Config:  secretconfig.RSAKey{Name: "service-account-key", Bits: serviceAccountBits},
+		Config:  secretconfig.RSAKey{Name: ServiceAccountKeyName, Bits: serviceAccountBits},
 		Persist: true, KeepOld: true, IgnoreOld: v.ServiceAccountPhase == operatorv1alpha1.RotationCompleting,
 	}
 }
 
 // EncryptionKey returns the request for the key that encrypts data in etcd.
 func EncryptionKey(v values.Values) secrets.Request {
-	return secrets.Request{
-		Config: secretconfig.EncryptionKey{
-			Name: "kube-apiserver-etcd-encryption-key", Provider: encryptionProvider(v), SecretLength: encryptionKeyLength,
-		},
-		Persist: true, KeepOld: true, IgnoreOld: v.EncryptionPhase == operatorv1alpha1.RotationCompleting,
-	}
+	return server(v).EncryptionKey(v)
 }
 
 // HealthToken returns the token of the probes from the Secret of StaticTokens.

@@ -20,6 +20,7 @@ import (
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/espalier-dev/espalier/internal/garden/component/apiserver"
 	"github.com/espalier-dev/espalier/internal/garden/component/kubeapiserver"
 	"github.com/espalier-dev/espalier/internal/garden/values"
 	"github.com/espalier-dev/espalier/internal/secrets"
@@ -116,7 +117,7 @@ func (m *machine) generate(g Gomega, v values.Values) kubeapiserver.Secrets {
 	token, err := kubeapiserver.HealthToken(&corev1.Secret{Data: m.contents["tokens"]})
 	g.Expect(err).NotTo(HaveOccurred())
 	encryption := add("encryption", kubeapiserver.EncryptionKey(v).Config)
-	keys, err := kubeapiserver.EncryptionKeys(v, &corev1.Secret{Data: encryption}, nil, nil)
+	keys, err := apiserver.EncryptionKeys(v, &corev1.Secret{Data: encryption}, nil, nil)
 	g.Expect(err).NotTo(HaveOccurred())
 	m.contents["etcd-ca"] = map[string][]byte{"bundle.crt": pki(g, "etcd-ca.crt")}
 	m.contents["etcd-client"] = map[string][]byte{"tls.crt": pki(g, "etcd.crt"), "tls.key": pki(g, "etcd.key")}

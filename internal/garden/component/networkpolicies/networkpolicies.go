@@ -1,6 +1,6 @@
-// Package networkpolicies has the NetworkPolicies for connections of Pods that do not go to Services. Each policy selects the Pods of its
-// namespace with the label networking.gardener.cloud/to-<target>: allowed. Components in another namespace than that of the Garden have
-// the policies of In among their objects. netpol-controller makes those for connections to Services.
+// Package networkpolicies has the NetworkPolicies for connections of Pods that do not go to Services, and for those of the operator. Each
+// other policy selects the Pods of its namespace with the label networking.gardener.cloud/to-<target>: allowed. Components in another
+// namespace than that of the Garden have the policies of In among their objects. netpol-controller makes those for connections to Services.
 //
 // Kubernetes denies all other connections of a Pod once a policy selects it, so each label that components set needs its policy. The names
 // differ from those of gardenlet's policies, which may run in the same cluster.
@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/deployable"
 	"github.com/espalier-dev/espalier/internal/garden/values"
 )
 
@@ -52,7 +53,27 @@ func Objects(v values.Values) []client.Object {
 			"Allows egress traffic to private networks, without those of the cluster and blocked ones, for pods with the label "+
 				"networking.gardener.cloud/to-private-networks.",
 			toNetworks(notPublic, slices.Concat(cluster, v.Networks.Blocked))),
+		fromOperator(v.Namespace),
 	)
+}
+
+// fromOperator lets the operator connect to the API server of the virtual cluster. The operator is in another namespace, which need not
+// have policies: with one of netpol-controller there, the operator could connect to nothing else.
+func fromOperator(namespace string) client.Object {
+	allows := policy(namespace, "operator-to-virtual-apiserver",
+		"Allows ingress traffic from the garden operator to the API server of the virtual cluster.", nil)
+	allows.Spec = networkingv1.NetworkPolicySpec{
+		PodSelector: metav1.LabelSelector{MatchLabels: map[string]string{"app": "kubernetes", "role": "apiserver"}},
+		PolicyTypes: []networkingv1.PolicyType{networkingv1.PolicyTypeIngress},
+		Ingress: []networkingv1.NetworkPolicyIngressRule{{
+			From: []networkingv1.NetworkPolicyPeer{{
+				NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: deployable.Namespace}},
+				PodSelector:       &metav1.LabelSelector{MatchLabels: map[string]string{"app.kubernetes.io/name": "espalier-garden-operator"}},
+			}},
+			Ports: []networkingv1.NetworkPolicyPort{{Protocol: ptr.To(corev1.ProtocolTCP), Port: ptr.To(intstr.FromInt32(443))}},
+		}},
+	}
+	return allows
 }
 
 // In returns the policies for DNS and the API server of the runtime cluster in another namespace than that of the Garden.

@@ -39,6 +39,8 @@ import (
 const (
 	// VirtualName is the name of the first Deployment, and the beginning of the name of the other one.
 	VirtualName = "virtual-garden-" + Name
+	// VirtualTokens is the name of the Deployment that renews tokens.
+	VirtualTokens = VirtualName + "-tokens"
 	// VirtualManagedResource is the name of the ManagedResource with TargetObjects.
 	VirtualManagedResource = "shoot-core-" + Name
 	// AccessSecret is the name of the Secret with the token for the virtual cluster.
@@ -118,7 +120,7 @@ func virtualParts(v values.Values, credentials Credentials) []part {
 			"health":           section{"concurrentSyncs": 10, "syncPeriod": "1m"},
 			"garbageCollector": section{"enabled": true, "syncPeriod": "12h"},
 		}}},
-		{binary: tokenControllers, name: VirtualName + "-tokens", config: section{"controllers": section{
+		{binary: tokenControllers, name: VirtualTokens, config: section{"controllers": section{
 			"tokenRequestor": section{"enabled": true, "concurrentSyncs": 5},
 		}}},
 	}
@@ -171,10 +173,13 @@ func adaptVirtual(d *appsv1.Deployment, credentials Credentials) {
 }
 
 // BootstrapReason returns why the resource manager of the virtual cluster needs the kubeconfig of BootstrapRequest, or "" if it can renew
-// its token and has its rights. Access is the Secret with the token, and set is the ManagedResource. Each is nil if it does not exist.
+// its token and has its rights. Access is the Secret with the token, set is the ManagedResource, and tokens is the Deployment that renews
+// the token. Each is nil if it does not exist.
 //
 // With that kubeconfig, VirtualObjects are deployed twice: with it until Bootstrapped returns no error, and then without it.
-func BootstrapReason(access *corev1.Secret, set *resourcesv1alpha1.ManagedResource, now time.Time) string {
+func BootstrapReason(
+	access *corev1.Secret, set *resourcesv1alpha1.ManagedResource, tokens *appsv1.Deployment, now time.Time,
+) string {
 	if problem := tokenProblem(access, now.Add(-renewalDelay)); problem != "" {
 		return problem
 	}
@@ -185,7 +190,17 @@ func BootstrapReason(access *corev1.Secret, set *resourcesv1alpha1.ManagedResour
 	if applied != nil && applied.Status == corev1beta1.ConditionFalse && isRefused(applied.Message) {
 		return "the virtual cluster refuses its requests: " + applied.Message
 	}
+	if tokens != nil && isUnavailable(tokens) {
+		return "Deployment " + VirtualTokens + " has too few available replicas; they do not start if the virtual cluster refuses its token"
+	}
 	return ""
+}
+
+// isUnavailable reports whether the controller of Deployments has found that too few of the present Pods are available.
+func isUnavailable(d *appsv1.Deployment) bool {
+	return d.Status.ObservedGeneration >= d.Generation && slices.ContainsFunc(d.Status.Conditions, func(c appsv1.DeploymentCondition) bool {
+		return c.Type == appsv1.DeploymentAvailable && c.Status == corev1.ConditionFalse
+	})
 }
 
 // Bootstrapped returns what the resource manager of the virtual cluster still lacks, or nil if it can go on with its token.

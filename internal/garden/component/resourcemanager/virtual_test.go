@@ -5,6 +5,7 @@ import (
 	"time"
 
 	. "github.com/onsi/gomega"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -36,6 +37,13 @@ func set(applied corev1beta1.ConditionStatus, message string) *resourcesv1alpha1
 	}}}
 }
 
+// deployment returns a Deployment that is available or not.
+func deployment(available corev1.ConditionStatus) *appsv1.Deployment {
+	return &appsv1.Deployment{Status: appsv1.DeploymentStatus{Conditions: []appsv1.DeploymentCondition{
+		{Type: appsv1.DeploymentAvailable, Status: available},
+	}}}
+}
+
 func TestBootstrapIsNeededWithoutATokenOrRights(t *testing.T) {
 	const future = "2026-03-04T06:00:00Z"
 	withoutToken := access(future)
@@ -44,6 +52,7 @@ func TestBootstrapIsNeededWithoutATokenOrRights(t *testing.T) {
 	for sentence, tc := range map[string]struct {
 		access *corev1.Secret
 		set    *resourcesv1alpha1.ManagedResource
+		tokens *appsv1.Deployment
 		reason string // of the bootstrap; "" for none
 		lacks  string // after it; "" for nothing
 	}{
@@ -93,11 +102,16 @@ func TestBootstrapIsNeededWithoutATokenOrRights(t *testing.T) {
 			access: access(future), set: &resourcesv1alpha1.ManagedResource{},
 			lacks: "condition ResourcesApplied for managed resource / has not been reported yet",
 		},
-		"nothing missing": {access: access(future), set: applied},
+		"a token that nothing accepts, so that its user does not start": {
+			access: access(future), set: applied, tokens: deployment(corev1.ConditionFalse),
+			reason: "Deployment virtual-garden-gardener-resource-manager-tokens has too few available replicas; they do not start if the virtual " +
+				"cluster refuses its token",
+		},
+		"nothing missing": {access: access(future), set: applied, tokens: deployment(corev1.ConditionTrue)},
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			g := NewWithT(t)
-			g.Expect(resourcemanager.BootstrapReason(tc.access, tc.set, now)).To(Equal(tc.reason))
+			g.Expect(resourcemanager.BootstrapReason(tc.access, tc.set, tc.tokens, now)).To(Equal(tc.reason))
 			err := resourcemanager.Bootstrapped(tc.access, tc.set, now)
 			if tc.lacks == "" {
 				g.Expect(err).NotTo(HaveOccurred())

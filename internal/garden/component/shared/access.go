@@ -11,6 +11,9 @@ import (
 // VirtualAPIServer is the name of the Service of kube-apiserver of the virtual cluster.
 const VirtualAPIServer = "virtual-garden-kube-apiserver"
 
+// GenericKubeconfig is the logical name of the Secret with the generic token kubeconfig.
+const GenericKubeconfig = "generic-token-kubeconfig"
+
 const kubeconfigFolder = "/var/run/secrets/gardener.cloud/shoot/generic-kubeconfig"
 
 // KubeconfigPath is the file with the kubeconfig in containers that reach the virtual cluster.

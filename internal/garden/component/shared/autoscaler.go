@@ -18,8 +18,8 @@ type Autoscaler struct {
 	APIVersion, Kind, Target string
 	// Container is the only container whose requests change. Empty: all containers.
 	Container string
-	// MinAllowed are the least requests.
-	MinAllowed corev1.ResourceList
+	// MinAllowed are the least requests, and MaxAllowed the largest ones.
+	MinAllowed, MaxAllowed corev1.ResourceList
 	// WithLimits changes limits in proportion to requests.
 	WithLimits bool
 	// OnlyUpscale evicts Pods only if the CPU or the memory that they need is more than they request.
@@ -70,12 +70,15 @@ func (a Autoscaler) policies() []any {
 	if !a.WithLimits {
 		policy["controlledValues"] = "RequestsOnly"
 	}
-	if len(a.MinAllowed) > 0 {
-		minimum := map[string]any{}
-		for name, quantity := range a.MinAllowed {
-			minimum[string(name)] = quantity.String()
+	for bound, list := range map[string]corev1.ResourceList{"minAllowed": a.MinAllowed, "maxAllowed": a.MaxAllowed} {
+		if len(list) == 0 {
+			continue
 		}
-		policy["minAllowed"] = minimum
+		quantities := map[string]any{}
+		for name, quantity := range list {
+			quantities[string(name)] = quantity.String()
+		}
+		policy[bound] = quantities
 	}
 	policies := []any{policy}
 	if a.Container != "" {

@@ -44,6 +44,11 @@ func Requests(cpu, memory string) corev1.ResourceRequirements {
 	}}
 }
 
+// Memory returns a list with an amount of memory. It panics if the quantity is malformed.
+func Memory(amount string) corev1.ResourceList {
+	return corev1.ResourceList{corev1.ResourceMemory: resource.MustParse(amount)}
+}
+
 // RequestsOfAtLeast returns requests for cpu and memory, which are at least those of minAllowed. It panics if a quantity is malformed.
 func RequestsOfAtLeast(cpu, memory string, minAllowed corev1.ResourceList) corev1.ResourceRequirements {
 	requirements := Requests(cpu, memory)

@@ -19,11 +19,13 @@ import (
 // Role is the label that says what an object is for.
 const Role = "gardener.cloud/role"
 
-// Labels of workloads and their values.
+// Labels and annotations of workloads, and values of labels.
 const (
 	// AvailabilityType makes a webhook set the replicas of a Deployment or StatefulSet, and spread its Pods.
 	AvailabilityType = "high-availability-config.resources.gardener.cloud/type"
-	// Controller and Server are its values.
+	// AvailabilityReplicas is an annotation with the number of replicas that it sets. Without it, there are two.
+	AvailabilityReplicas = "high-availability-config.resources.gardener.cloud/replicas"
+	// Controller and Server are values of AvailabilityType.
 	Controller = "controller"
 	Server     = "server"
 )
@@ -44,6 +46,8 @@ const (
 	GardenScrapeTargets = "all-garden-scrape-targets"
 	// SeedScrapeTargets are scraped by the Prometheus of the garden and of seeds.
 	SeedScrapeTargets = "all-seed-scrape-targets"
+	// WebhookTargets are called by API servers.
+	WebhookTargets = "all-webhook-targets"
 )
 
 // Union returns a new map with the entries of all maps. Later maps win.

@@ -28,22 +28,28 @@ type Reference struct {
 
 // References returns the fields of a Garden that name ConfigMaps with audit policies. Fields without a name are left out.
 func References(garden *operatorv1alpha1.Garden) []Reference {
-	path, cluster := field.NewPath("spec", "virtualCluster"), garden.Spec.VirtualCluster
 	var all []Reference
-	add := func(at *field.Path, config *operatorv1alpha1.AuditConfig) {
-		if config == nil || config.AuditPolicy == nil || config.AuditPolicy.ConfigMapRef == nil || config.AuditPolicy.ConfigMapRef.Name == "" {
-			return
-		}
-		at = at.Child("auditConfig", "auditPolicy", "configMapRef", "name")
-		all = append(all, Reference{Path: at, Name: config.AuditPolicy.ConfigMapRef.Name})
+	if server := garden.Spec.VirtualCluster.Kubernetes.KubeAPIServer; server != nil {
+		all = references(field.NewPath("spec", "virtualCluster", "kubernetes", "kubeAPIServer"), server.AuditConfig)
 	}
-	if server := cluster.Kubernetes.KubeAPIServer; server != nil {
-		add(path.Child("kubernetes", "kubeAPIServer"), server.AuditConfig)
+	return append(all, ReferencesOfGardener(garden)...)
+}
+
+// ReferencesOfGardener returns those of References that are for gardener-apiserver.
+func ReferencesOfGardener(garden *operatorv1alpha1.Garden) []Reference {
+	server := garden.Spec.VirtualCluster.Gardener.APIServer
+	if server == nil {
+		return nil
 	}
-	if server := cluster.Gardener.APIServer; server != nil {
-		add(path.Child("gardener", "gardenerAPIServer"), server.AuditConfig)
+	return references(field.NewPath("spec", "virtualCluster", "gardener", "gardenerAPIServer"), server.AuditConfig)
+}
+
+func references(at *field.Path, config *operatorv1alpha1.AuditConfig) []Reference {
+	if config == nil || config.AuditPolicy == nil || config.AuditPolicy.ConfigMapRef == nil || config.AuditPolicy.ConfigMapRef.Name == "" {
+		return nil
 	}
-	return all
+	at = at.Child("auditConfig", "auditPolicy", "configMapRef", "name")
+	return []Reference{{Path: at, Name: config.AuditPolicy.ConfigMapRef.Name}}
 }
 
 // Problem says what is wrong with the policy in a ConfigMap, which is nil if it does not exist. It is empty if nothing is wrong.

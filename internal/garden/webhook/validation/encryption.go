@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/garden/versions"
 )
 
 // Resources that cannot be listed for encryption.
@@ -20,10 +21,6 @@ var (
 	}
 	neverEncrypted       = []string{"apiserveripinfo", "serviceipallocations", "servicenodeportallocations"}
 	neverEncryptedGroups = []string{"events.k8s.io", "extensions"}
-	gardenerGroups       = []string{
-		"authentication.gardener.cloud", "core.gardener.cloud", "operations.gardener.cloud", "security.gardener.cloud",
-		"seedmanagement.gardener.cloud",
-	}
 )
 
 var encryptionProviders = []operatorv1alpha1.EncryptionProviderType{
@@ -50,8 +47,8 @@ func kubernetesEncryption(path *field.Path, config *operatorv1alpha1.EncryptionC
 func gardenerEncryption(path *field.Path, cluster operatorv1alpha1.VirtualCluster) field.ErrorList {
 	config := cluster.Gardener.APIServer.EncryptionConfig
 	found := encryption(path, config, alwaysEncryptedByGardener, func(resource string) string {
-		if _, group, _ := strings.Cut(resource, "."); !slices.Contains(gardenerGroups, group) {
-			return "must be a resource of one of the groups " + strings.Join(gardenerGroups, ", ")
+		if _, group, _ := strings.Cut(resource, "."); !slices.Contains(versions.GardenerGroups(), group) {
+			return "must be a resource of one of the groups " + strings.Join(versions.GardenerGroups(), ", ")
 		}
 		return ""
 	})

@@ -1,0 +1,48 @@
+package apiserver
+
+import (
+	"cmp"
+	"fmt"
+
+	"k8s.io/utils/ptr"
+
+	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/garden/component/shared"
+)
+
+const (
+	auditFolder        = "/etc/kubernetes/audit"
+	auditWebhookFolder = "/etc/kubernetes/webhook/audit"
+	auditPolicyFile    = "audit-policy.yaml"
+
+	// noAudit is the policy of a Garden that refers to none.
+	noAudit = `apiVersion: audit.k8s.io/v1
+kind: Policy
+rules:
+- level: None
+`
+	auditBatchSize = 30
+	auditVersion   = "audit.k8s.io/v1"
+)
+
+// AuditParts configures what is audited, and the webhook that gets the events. Policy is the name of the ConfigMap with the policy. Without
+// a policy of the user there are no events, so that the webhook is left out.
+func (s Server) AuditParts(policy string, webhook *operatorv1alpha1.AuditWebhook, refs References) []Part {
+	own := Part{
+		Volume: "audit-policy-config", Folder: auditFolder,
+		Object: shared.UniqueConfigMap(s.Namespace, policy, map[string]string{auditPolicyFile: cmp.Or(refs.AuditPolicy, noAudit)}),
+		Args:   []string{"--audit-policy-file=" + auditFolder + "/" + auditPolicyFile},
+	}
+	if webhook == nil || refs.AuditPolicy == "" {
+		return []Part{own}
+	}
+	return []Part{own, {
+		Volume: "audit-webhook-kubeconfig", Folder: auditWebhookFolder, Private: true,
+		Object: shared.UniqueSecret(s.Namespace, s.Name+"-audit-webhook-kubeconfig", nil, map[string][]byte{KubeconfigFile: refs.AuditWebhook}),
+		Args: []string{
+			"--audit-webhook-config-file=" + auditWebhookFolder + "/" + KubeconfigFile,
+			fmt.Sprintf("--audit-webhook-batch-max-size=%d", ptr.Deref(webhook.BatchMaxSize, auditBatchSize)),
+			"--audit-webhook-version=" + ptr.Deref(webhook.Version, auditVersion),
+		},
+	}}
+}

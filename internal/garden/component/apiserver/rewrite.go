@@ -1,0 +1,69 @@
+package apiserver
+
+import (
+	"cmp"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/util/sets"
+
+	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/garden/values"
+	secretconfig "github.com/espalier-dev/espalier/internal/secrets/config"
+)
+
+const (
+	// KeyName is a label on encrypted objects of the virtual cluster. Its value is the name of the Secret with the encryption key that
+	// kube-apiserver had when the operator wrote the object again. The operator removes it when the rotation of the key completes.
+	KeyName = "credentials.gardener.cloud/key-name"
+	// ResourcesLabeled is an annotation of the Deployment of kube-apiserver with the value "true": all objects of a Rewrite have the label.
+	// Missing: they get it.
+	ResourcesLabeled = "credentials.gardener.cloud/resources-labeled"
+	// Snapshotted is an annotation of the Deployment of kube-apiserver with the value "true": the snapshot that follows the label was taken.
+	// Missing: it is taken.
+	Snapshotted = "credentials.gardener.cloud/etcd-snapshotted"
+)
+
+// Rewrite is how a reconciliation makes an API server write encrypted objects again, so that etcd has them as the Garden asks for.
+type Rewrite struct {
+	// Label is true if objects get the label KeyName, and Unlabel if they lose it. Both write an object again. If both are true, objects first
+	// get the label.
+	Label, Unlabel bool
+	// Resources are the resources of the objects, for example secrets or deployments.apps.
+	Resources []string
+	// Encrypted is what is encrypted after the rewrite, without the resources that always are. Nil: nothing of that changes.
+	Encrypted *operatorv1alpha1.EncryptionAtRest
+}
+
+// PlanRewrite returns the Rewrite of a reconciliation of kube-apiserver, which encrypts some resources always. A rewrite is necessary while
+// a new key is being prepared, if other resources are to be encrypted than before, and if it is not known how they were encrypted.
+func PlanRewrite(v values.Values, always []string) Rewrite {
+	var wanted []string
+	if config := v.KubeAPIServer.EncryptionConfig; config != nil {
+		wanted = config.Resources
+	}
+	before, after := sets.New(OfKubernetes(v.EncryptedResources)...), sets.New(wanted...)
+	provider := operatorv1alpha1.EncryptionProviderType(cmp.Or(encryptionProvider(v), secretconfig.AESCBC))
+	otherResources, otherProvider := !before.Equal(after), provider != v.EncryptedProvider
+	preparing := v.EncryptionPhase == operatorv1alpha1.RotationPreparing
+	prepared := v.EncryptionPhase == operatorv1alpha1.RotationPrepared
+	completing := v.EncryptionPhase == operatorv1alpha1.RotationCompleting
+	r := Rewrite{
+		Label:   preparing || otherResources || otherProvider && !completing,
+		Unlabel: completing || otherResources || otherProvider && !preparing && !prepared,
+	}
+	if !r.Label && !r.Unlabel {
+		return Rewrite{}
+	}
+	rewritten := before.Union(after).Insert(always...)
+	if otherResources && !otherProvider && !preparing && !prepared && !completing {
+		rewritten = before.SymmetricDifference(after)
+	}
+	r.Resources = sets.List(rewritten)
+	if r.Unlabel && (otherResources || otherProvider) {
+		r.Encrypted = &operatorv1alpha1.EncryptionAtRest{
+			Resources: slices.Concat(sets.List(after), OfGardener(v.EncryptedResources)),
+			Provider:  &operatorv1alpha1.EncryptionProviderStatus{Type: provider},
+		}
+	}
+	return r
+}

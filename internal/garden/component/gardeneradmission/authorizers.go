@@ -1,0 +1,33 @@
+package gardeneradmission
+
+import "fmt"
+
+// Authorizer is a webhook of gardener-admission-controller that authorizes the requests of certain users.
+type Authorizer struct {
+	// Name is part of the path of the webhook.
+	Name string
+	// users is a condition in CEL, with the verbs %[1]s and %[2]s of fmt for the groups and the name of the user.
+	users string
+}
+
+// Authorizers are the webhooks for gardenlets and extensions of seeds, and for those of self-hosted shoots. kube-apiserver asks them after
+// RBAC.
+func Authorizers() []Authorizer {
+	return []Authorizer{
+		{Name: "seed", users: `'gardener.cloud:system:seeds' in %[1]s || %[1]s.exists(e, e.startsWith('system:serviceaccounts:seed-'))`},
+		{Name: "shoot", users: `'gardener.cloud:system:shoots' in %[1]s || ` +
+			`(%[1]s.exists(e, e == 'system:serviceaccounts:garden' || e.startsWith('system:serviceaccounts:garden-')) && ` +
+			`%[2]s.contains(':extension-shoot--'))`},
+	}
+}
+
+// URL returns where kube-apiserver reaches the webhook, by the Service in its own namespace.
+func (a Authorizer) URL() string { return "https://" + Name + "/webhooks/auth/" + a.Name }
+
+// Condition returns a condition, in CEL, for the users. Groups and name are expressions for those of the user of a request.
+func (a Authorizer) Condition(groups, name string) string { return fmt.Sprintf(a.users, groups, name) }
+
+// restriction returns the condition for the webhook that restricts what the same users create and change.
+func (a Authorizer) restriction() string {
+	return a.Condition("request.userInfo.groups", "request.userInfo.username")
+}

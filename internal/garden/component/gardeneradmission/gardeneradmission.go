@@ -1,0 +1,105 @@
+// Package gardeneradmission has gardener-admission-controller of Gardener 1.149, which serves webhooks of the virtual cluster: some for
+// admission, and those that authorize requests of seeds and of self-hosted shoots.
+//
+// kube-apiserver of the virtual cluster asks the authorizers from its first start on, before gardener-admission-controller runs. The
+// operation needs no second run, as that of Gardener 1.84 did: conditions let kube-apiserver ask about the requests of seeds and shoots
+// only, so no other client depends on gardener-admission-controller, and there are no seeds before it runs. An operation that ends without
+// an error is therefore complete, and its status says so. Authorizers has the conditions, and package kubeapiserver the configuration.
+//
+// What a flow does, after gardener-apiserver is ready, because gardener-admission-controller reads its API:
+//   - It generates ServerCertificate, and deploys Objects.Direct and the ManagedResource VirtualManagedResource with VirtualObjects. As
+//     long as CallsWebhooks is false for the latter, they are without webhooks, which would fail while gardener-admission-controller does
+//     not run. The flow waits until VirtualManagedResource is ready, so that clients know an authority before it signs the certificate.
+//   - It deploys the ManagedResource RuntimeManagedResource with Objects.Set, and waits until that is ready.
+//   - If CallsWebhooks was false, it deploys VirtualManagedResource with webhooks, and waits until that is ready.
+//
+// A deletion deletes VirtualManagedResource and waits until it is gone, because its webhooks would fail, then RuntimeManagedResource, and
+// then the Secret AccessSecret.
+package gardeneradmission
+
+import (
+	corev1 "k8s.io/api/core/v1"
+
+	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/garden/component/apiserver"
+	"github.com/espalier-dev/espalier/internal/garden/component/gardener"
+	"github.com/espalier-dev/espalier/internal/garden/component/shared"
+	"github.com/espalier-dev/espalier/internal/garden/component/system"
+	"github.com/espalier-dev/espalier/internal/garden/values"
+	"github.com/espalier-dev/espalier/internal/secrets"
+	secretconfig "github.com/espalier-dev/espalier/internal/secrets/config"
+)
+
+const (
+	// Name is the name of the Deployment and of its Service.
+	Name = "gardener-admission-controller"
+	// RuntimeManagedResource is the name of the ManagedResource with objects in the runtime cluster.
+	RuntimeManagedResource = Name + gardener.RuntimeSuffix
+	// VirtualManagedResource is the name of the ManagedResource with objects in the virtual cluster.
+	VirtualManagedResource = Name + gardener.VirtualSuffix
+	// AccessSecret is the name of the Secret with the token for the virtual cluster.
+	AccessSecret = gardener.AccessPrefix + Name
+)
+
+const (
+	role              = "admission-controller"
+	webhookPort       = 2719
+	healthPort        = 2722
+	metricsPort       = 2723
+	certificateFolder = "/etc/" + Name + "/srv"
+)
+
+// Input is what the objects depend on besides the values: names of Secrets.
+type Input struct {
+	// Kubeconfig has the generic token kubeconfig.
+	Kubeconfig string
+	// Server has the certificate of ServerCertificate.
+	Server string
+}
+
+// ServerCertificate returns the request for the serving certificate. The current authority signs it: bundles have that one before it does.
+func ServerCertificate(namespace string) secrets.Request {
+	return secrets.Request{SignedBy: gardener.Authority, Signer: secrets.CurrentSigner, Config: secretconfig.Certificate{
+		Name: Name + "-cert", CommonName: Name, DNSNames: shared.Services(namespace, Name), Type: secretconfig.Server,
+		SkipPublishingCACertificate: true,
+	}}
+}
+
+// Objects returns the objects in the runtime cluster.
+func Objects(v values.Values, in Input) (gardener.Objects, error) {
+	service := gardener.Service(gardener.Owner(v, role), Name, metricsPort,
+		shared.ServicePort("https", 443, webhookPort), shared.ServicePort("metrics", metricsPort, metricsPort))
+	gardener.CalledByServers(v, service, webhookPort)
+	p := gardener.Program{
+		Name: Name, Role: role, PriorityClass: system.Class400, Availability: shared.Server,
+		CPU: "100m", Memory: "200Mi", LeastMemory: "25Mi",
+		ConfigMap: Name, File: "config.yaml", Config: config(v), Service: service,
+		Ports:      []corev1.ContainerPort{shared.ContainerPort("https", webhookPort), shared.ContainerPort("metrics", metricsPort)},
+		HealthPort: healthPort, LiveDelay: 15, ReadyDelay: 10,
+	}
+	p.Volumes.Add("gardener-admission-controller-cert", certificateFolder, true, apiserver.SecretSource(in.Server, true))
+	return p.Objects(v, in.Kubeconfig)
+}
+
+func config(v values.Values) map[string]any {
+	settings := v.GardenerAdmissionController
+	server := gardener.Ports(healthPort, metricsPort)
+	server["webhooks"] = map[string]any{
+		"bindAddress": "", "port": webhookPort, "tls": map[string]any{"serverCertDir": certificateFolder},
+	}
+	if limits := settings.ResourceAdmissionConfiguration; limits != nil {
+		server["resourceAdmissionConfiguration"] = limits
+	}
+	file := map[string]any{
+		"apiVersion": "admissioncontroller.config.gardener.cloud/v1alpha1", "kind": "AdmissionControllerConfiguration",
+		"gardenClientConnection": gardener.Connection(), "server": server,
+	}
+	gardener.SetLogs(file, settings.LogLevel)
+	return file
+}
+
+// CallsWebhooks reports whether VirtualManagedResource, which is nil if it does not exist, has brought webhooks into the virtual cluster.
+// From then on it keeps them, also while gardener-admission-controller does not run: they restrict what seeds may do.
+func CallsWebhooks(set *resourcesv1alpha1.ManagedResource) bool {
+	return gardener.Has(set, validatingKind)
+}

@@ -1,0 +1,118 @@
+package gardeneradmission
+
+import (
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/espalier-dev/espalier/internal/garden/component/gardener"
+	"github.com/espalier-dev/espalier/internal/garden/component/shared"
+	"github.com/espalier-dev/espalier/internal/garden/values"
+)
+
+const validatingKind = "ValidatingWebhookConfiguration"
+
+// VirtualObjects returns the objects in the virtual cluster. Bundle is that of gardener.Authority. Without webhooks, they are those with
+// which gardener-admission-controller becomes ready.
+func VirtualObjects(v values.Values, bundle []byte, webhooks bool) []client.Object {
+	if !webhooks {
+		return accessObjects()
+	}
+	meta := shared.Owner{Labels: gardener.Labels(role)}.Meta(Name)
+	validating := &admissionregistrationv1.ValidatingWebhookConfiguration{
+		TypeMeta: shared.Type(admissionregistrationv1.SchemeGroupVersion.String(), validatingKind), ObjectMeta: meta,
+	}
+	for _, each := range validators(v) {
+		validating.Webhooks = append(validating.Webhooks, each.validating(v, bundle))
+	}
+	mutating := &admissionregistrationv1.MutatingWebhookConfiguration{
+		TypeMeta: shared.Type(admissionregistrationv1.SchemeGroupVersion.String(), "MutatingWebhookConfiguration"), ObjectMeta: *meta.DeepCopy(),
+	}
+	for _, each := range mutators() {
+		mutating.Webhooks = append(mutating.Webhooks, each.mutating(v, bundle))
+	}
+	return append(accessObjects(), validating, mutating)
+}
+
+func accessObjects() []client.Object {
+	owner := gardener.VirtualOwner(role)
+	const clusterRole = "gardener.cloud:system:admission-controller"
+	return []client.Object{
+		owner.ClusterRole(clusterRole, rules()...),
+		owner.ClusterRoleBinding("gardener.cloud:admission-controller", clusterRole, Name),
+	}
+}
+
+// API groups of Gardener, and of Kubernetes.
+const (
+	coreGroup           = "core.gardener.cloud"
+	operationsGroup     = "operations.gardener.cloud"
+	seedManagementGroup = "seedmanagement.gardener.cloud"
+	securityGroup       = "security.gardener.cloud"
+	leasesGroup         = "coordination.k8s.io"
+	certificatesGroup   = "certificates.k8s.io"
+)
+
+// rules are the rights. Without one of those to read, gardener-admission-controller does not become ready.
+func rules() []rbacv1.PolicyRule {
+	return []rbacv1.PolicyRule{
+		shared.Rule(shared.Groups(coreGroup), shared.Resources(
+			"backupbuckets", "backupentries", "controllerdeployments", "controllerinstallations", "internalsecrets", "projects",
+			"secretbindings", "seeds", "shoots", "shootstates",
+		), shared.Read()...),
+		shared.Rule(shared.Groups(seedManagementGroup), shared.Resources("gardenlets", "managedseeds"), shared.Read()...),
+		shared.Rule(shared.Groups(operationsGroup), shared.Resources("bastions"), shared.Read()...),
+		shared.Rule(shared.Groups(securityGroup), shared.Resources("credentialsbindings"), shared.Read()...),
+		shared.Rule(shared.Groups(""), shared.Resources("configmaps", "namespaces", "secrets", "serviceaccounts"), shared.Read()...),
+		shared.Rule(shared.Groups(leasesGroup), shared.Resources("leases"), shared.Read()...),
+		shared.Rule(shared.Groups(certificatesGroup), shared.Resources("certificatesigningrequests"), shared.Read()...),
+		shared.Rule(shared.Groups("authorization.k8s.io"), shared.Resources("subjectaccessreviews"), "create"),
+	}
+}
+
+// webhook is a webhook for admission. It is called for requests that a rule matches, in namespaces and for objects that are selected, by
+// users for whom the condition holds. A request fails if the webhook does not answer.
+type webhook struct {
+	name, path          string
+	rules               []rule
+	namespaces, objects *metav1.LabelSelector
+	// users has the users that the webhook is for; nil stands for all.
+	users *Authorizer
+}
+
+// seconds is how long an API server waits for an answer.
+const seconds = 10
+
+func (w webhook) url(v values.Values) string { return "https://" + Name + "." + v.Namespace + w.path }
+
+// conditions keep users whom the webhook lets do everything from depending on it.
+func (w webhook) conditions() []admissionregistrationv1.MatchCondition {
+	if w.users == nil {
+		return nil
+	}
+	return []admissionregistrationv1.MatchCondition{{Name: w.users.Name + "s", Expression: w.users.restriction()}}
+}
+
+// match is that of all webhooks: requests in other versions of an API are converted.
+var match = admissionregistrationv1.Equivalent
+
+func (w webhook) validating(v values.Values, bundle []byte) admissionregistrationv1.ValidatingWebhook {
+	return admissionregistrationv1.ValidatingWebhook{
+		Name: w.name + ".gardener.cloud", Rules: w.rules, NamespaceSelector: w.namespaces, ObjectSelector: w.objects,
+		ClientConfig: admissionregistrationv1.WebhookClientConfig{URL: ptr.To(w.url(v)), CABundle: bundle}, MatchPolicy: &match,
+		FailurePolicy: ptr.To(admissionregistrationv1.Fail), SideEffects: ptr.To(admissionregistrationv1.SideEffectClassNone),
+		TimeoutSeconds:          ptr.To[int32](seconds),
+		AdmissionReviewVersions: []string{"v1", "v1beta1"}, MatchConditions: w.conditions(),
+	}
+}
+
+func (w webhook) mutating(v values.Values, bundle []byte) admissionregistrationv1.MutatingWebhook {
+	own := w.validating(v, bundle)
+	return admissionregistrationv1.MutatingWebhook{
+		Name: own.Name, Rules: own.Rules, NamespaceSelector: own.NamespaceSelector, ObjectSelector: own.ObjectSelector,
+		ClientConfig: own.ClientConfig, MatchPolicy: own.MatchPolicy, FailurePolicy: own.FailurePolicy, SideEffects: own.SideEffects,
+		TimeoutSeconds: own.TimeoutSeconds, AdmissionReviewVersions: own.AdmissionReviewVersions, MatchConditions: own.MatchConditions,
+	}
+}

@@ -1,0 +1,149 @@
+// Package gardenerapiserver has gardener-apiserver of Gardener 1.149, which serves the API of Gardener in the virtual cluster.
+// kube-apiserver there passes requests on to the Service in the runtime cluster, whose address is in an EndpointSlice.
+//
+// What a flow does, after the etcds, kube-apiserver and the resource manager of the virtual cluster are ready:
+//   - It reads the objects of Names for Resolve. If there is an error, it changes nothing.
+//   - It generates ServerCertificate, EncryptionKey and WorkloadIdentityKey, and reads the Deployment for EncryptionKeys.
+//   - If ServesAPIs is false for the ManagedResource VirtualManagedResource, it deploys that with AccessObjects. gardener-apiserver does
+//     not become ready without these rights.
+//   - It deploys Objects.Direct, and the ManagedResource RuntimeManagedResource with Objects.Set, and waits until that is rolled out: see
+//     package gardener.
+//   - If apiserver.AddsKey was true, it sets the annotation apiserver.NewKeyPopulated of the Deployment, and repeats the step before. In
+//     phase Completing it removes the annotation.
+//   - It reads the Service of RuntimeManagedResource for Address, deploys VirtualManagedResource with VirtualObjects, and waits until that
+//     is ready. This comes last, because no Pod may have a certificate of the former authority when the APIServices no longer have that.
+//   - When it has a client for the virtual cluster, it deploys Info there.
+//
+// A deletion deletes VirtualManagedResource, then RuntimeManagedResource, and then the Secret AccessSecret. It waits until the
+// ManagedResources are gone in that order.
+package gardenerapiserver
+
+import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/espalier-dev/espalier/internal/garden/component/apiserver"
+	"github.com/espalier-dev/espalier/internal/garden/component/gardener"
+	"github.com/espalier-dev/espalier/internal/garden/component/shared"
+	"github.com/espalier-dev/espalier/internal/garden/values"
+	"github.com/espalier-dev/espalier/internal/garden/versions"
+	secretconfig "github.com/espalier-dev/espalier/internal/secrets/config"
+)
+
+const (
+	// Name is the name of the Deployment, and of its Services in both clusters.
+	Name = "gardener-apiserver"
+	// RuntimeManagedResource is the name of the ManagedResource with objects in the runtime cluster.
+	RuntimeManagedResource = Name + gardener.RuntimeSuffix
+	// VirtualManagedResource is the name of the ManagedResource with objects in the virtual cluster.
+	VirtualManagedResource = Name + gardener.VirtualSuffix
+	// AccessSecret is the name of the Secret with the token for the virtual cluster.
+	AccessSecret = gardener.AccessPrefix + Name
+)
+
+const (
+	role         = "apiserver"
+	servicePort  = 443
+	port         = 8443
+	settingsPath = "spec.virtualCluster.gardener.gardenerAPIServer"
+)
+
+// Input is what the objects depend on besides the values. The first group are names of Secrets.
+type Input struct {
+	// Kubeconfig has the generic token kubeconfig.
+	Kubeconfig string
+	// ETCDAuthority has the bundle of the authority of etcds, and ETCDClient the certificate for them.
+	ETCDAuthority, ETCDClient string
+	// Server has the certificate of ServerCertificate.
+	Server string
+	// WorkloadIdentityKey has the current key of WorkloadIdentityKey.
+	WorkloadIdentityKey string
+
+	// EncryptionKeys are the keys that encrypt data in etcd, in the order of apiserver.EncryptionKeys.
+	EncryptionKeys []secretconfig.UsableEncryptionKey
+	References     apiserver.References
+}
+
+// Objects returns the objects in the runtime cluster.
+func Objects(v values.Values, in Input) (gardener.Objects, error) {
+	image, err := v.ExternalImage(Name)
+	if err != nil {
+		return gardener.Objects{}, err
+	}
+	parts, err := configuration(v, in)
+	if err != nil {
+		return gardener.Objects{}, err
+	}
+	d, err := deployment(v, in, image, parts)
+	if err != nil {
+		return gardener.Objects{}, err
+	}
+	owner := gardener.Owner(v, role)
+	service := gardener.Service(owner, Name, port, shared.ServicePort("", servicePort, port))
+	gardener.CalledByServers(v, service, port)
+	objects := gardener.Objects{}
+	objects.Direct = append(objects.Direct, shared.AccessSecret(v.Namespace, AccessSecret, Name))
+	objects.Direct = append(objects.Direct, apiserver.Objects(parts)...)
+	objects.Set = append(objects.Set, gardener.DisruptionBudget(owner, Name), service, shared.Autoscaler{
+		Name: Name + "-vpa", Target: Name, Labels: owner.Labels, Container: Name, MinAllowed: shared.Memory("200M"),
+		MaxAllowed: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("12"), corev1.ResourceMemory: resource.MustParse("48G")},
+	}.Object(v, v.Namespace), d)
+	return objects, nil
+}
+
+// server returns what the configuration files are for.
+func server(v values.Values) apiserver.Server {
+	return apiserver.Server{Name: Name, Namespace: v.Namespace, Path: settingsPath}
+}
+
+// plugins returns the admission plugins that differ from the defaults. Ignored names those that gardener-apiserver does not have.
+func plugins(v values.Values) apiserver.Plugins {
+	return apiserver.PluginsOf(v.GardenerAPIServer.AdmissionPlugins, nil, hasPlugin)
+}
+
+func hasPlugin(name string) bool { return slices.Contains(versions.GardenerAdmissionPlugins(), name) }
+
+// alwaysEncrypted returns the resources that are encrypted in every Garden.
+func alwaysEncrypted() []string {
+	return []string{
+		"controllerdeployments.core.gardener.cloud", "controllerregistrations.core.gardener.cloud", "internalsecrets.core.gardener.cloud",
+		"shootstates.core.gardener.cloud",
+	}
+}
+
+// configuration returns the configuration that consists of files.
+func configuration(v values.Values, in Input) ([]apiserver.Part, error) {
+	own, settings := server(v), v.GardenerAPIServer
+	parts := own.AuditParts(Name+"-audit-policy-config", settings.AuditWebhook, in.References)
+	admission, err := own.AdmissionParts(plugins(v), in.References)
+	if err != nil {
+		return nil, err
+	}
+	encryption, err := own.EncryptionPart(apiserver.Encryption{
+		Config: settings.EncryptionConfig, Always: alwaysEncrypted(), Former: apiserver.OfGardener(v.EncryptedResources),
+		Keys: in.EncryptionKeys,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return append(append(parts, admission...), encryption), nil
+}
+
+// Ignored returns the settings that gardener-apiserver does not get because it would not start with them: those that an earlier version
+// had, and that the webhook accepts as long as they do not change. The list is sorted.
+func Ignored(v values.Values) []string {
+	settings := v.GardenerAPIServer
+	all := gardener.IgnoredGates(versions.GardenerAPIServer, settings.FeatureGates)
+	for _, each := range settings.AdmissionPlugins {
+		if !hasPlugin(each.Name) {
+			all = append(all, "admission plugin "+each.Name)
+		}
+	}
+	if settings.WatchCacheSizes != nil && settings.WatchCacheSizes.Default != nil {
+		all = append(all, "default size of watch caches")
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}

@@ -1,0 +1,154 @@
+package gardenerapiserver
+
+import (
+	"fmt"
+	"net/netip"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/garden/component/gardener"
+	"github.com/espalier-dev/espalier/internal/garden/component/shared"
+	"github.com/espalier-dev/espalier/internal/garden/component/virtualsystem"
+	"github.com/espalier-dev/espalier/internal/garden/values"
+	"github.com/espalier-dev/espalier/internal/garden/versions"
+)
+
+const apiServiceKind = "APIService"
+
+// served returns the API versions of Gardener.
+func served() []metav1.GroupVersion {
+	return []metav1.GroupVersion{
+		{Group: "core.gardener.cloud", Version: "v1"},
+		{Group: "core.gardener.cloud", Version: "v1beta1"},
+		{Group: "seedmanagement.gardener.cloud", Version: "v1alpha1"},
+		{Group: "operations.gardener.cloud", Version: "v1alpha1"},
+		{Group: "security.gardener.cloud", Version: "v1alpha1"},
+	}
+}
+
+// ServesAPIs reports whether VirtualManagedResource, which is nil if it does not exist, has brought APIServices into the virtual cluster.
+func ServesAPIs(set *resourcesv1alpha1.ManagedResource) bool {
+	return gardener.Has(set, apiServiceKind)
+}
+
+// Address returns the address of the Service in the runtime cluster, or an error as long as it has none.
+func Address(service *corev1.Service) (netip.Addr, error) {
+	address, err := netip.ParseAddr(service.Spec.ClusterIP)
+	if err != nil {
+		return netip.Addr{}, fmt.Errorf("there is no cluster IP of Service %s/%s yet: its spec.clusterIP is %q",
+			service.Namespace, service.Name, service.Spec.ClusterIP)
+	}
+	return address, nil
+}
+
+// AccessObjects returns the rights in the virtual cluster. gardener-apiserver reads what its admission plugins need, and may grant rights
+// to others, so it has all rights.
+func AccessObjects() []client.Object {
+	owner := gardener.VirtualOwner(role)
+	const (
+		clusterRole   = "gardener.cloud:system:apiserver"
+		authenticator = "extension-apiserver-authentication-reader"
+	)
+	return []client.Object{
+		owner.ClusterRole(clusterRole, shared.Rule(shared.Groups("*"), shared.Resources("*"), "*")),
+		owner.ClusterRoleBinding(clusterRole, clusterRole, Name),
+		owner.ClusterRoleBinding("gardener.cloud:apiserver:auth-delegator", "system:auth-delegator", Name),
+		owner.RoleBinding("gardener.cloud:apiserver:auth-reader", authenticator, Name),
+	}
+}
+
+// VirtualObjects returns the objects in the virtual cluster. Bundle is that of gardener.Authority, and address that of the Service in the
+// runtime cluster.
+func VirtualObjects(v values.Values, bundle []byte, address netip.Addr) []client.Object {
+	objects := AccessObjects()
+	for _, each := range served() {
+		objects = append(objects, apiService(each, bundle))
+	}
+	objects = append(objects, service())
+	kubernetes := versions.KubernetesOf(v.Kubernetes)
+	if !kubernetes.AtLeast(slicesOnlyFrom) {
+		objects = append(objects, endpoints(address))
+	}
+	if kubernetes.AtLeast(slicesFrom) {
+		objects = append(objects, endpointSlice(address))
+	}
+	return objects
+}
+
+// Info returns what all users of the virtual cluster may know: the version of gardener-apiserver, as it reports it, and the issuer of
+// tokens of workload identities.
+func Info(v values.Values, reported string) (*corev1.ConfigMap, error) {
+	issuer, err := Issuer(v)
+	if err != nil {
+		return nil, err
+	}
+	text, err := shared.YAML(map[string]string{"version": reported, "workloadIdentityIssuerURL": issuer})
+	if err != nil {
+		return nil, err
+	}
+	return &corev1.ConfigMap{
+		TypeMeta: shared.Type("v1", "ConfigMap"), ObjectMeta: metav1.ObjectMeta{Namespace: virtualsystem.PublicNamespace, Name: "gardener-info"},
+		Data: map[string]string{"gardenerAPIServer": string(text)},
+	}, nil
+}
+
+// The minor versions of Kubernetes from which on kube-apiserver reads EndpointSlices of APIServices, and no longer Endpoints.
+const (
+	slicesFrom     = 33
+	slicesOnlyFrom = 34
+)
+
+func apiService(of metav1.GroupVersion, bundle []byte) *apiregistrationv1.APIService {
+	meta := gardener.VirtualOwner(role).Meta(of.Version + "." + of.Group)
+	meta.Namespace = ""
+	return &apiregistrationv1.APIService{
+		TypeMeta: shared.Type(apiregistrationv1.SchemeGroupVersion.String(), apiServiceKind), ObjectMeta: meta,
+		Spec: apiregistrationv1.APIServiceSpec{
+			Service: &apiregistrationv1.ServiceReference{Namespace: metav1.NamespaceSystem, Name: Name, Port: ptr.To[int32](servicePort)},
+			Group:   of.Group, Version: of.Version, CABundle: bundle, GroupPriorityMinimum: 10000, VersionPriority: 20,
+		},
+	}
+}
+
+// service has no selector: there are no Pods in the virtual cluster, and kube-controller-manager would replace the endpoints by an empty
+// list.
+func service() *corev1.Service {
+	return &corev1.Service{
+		TypeMeta: shared.Type("v1", "Service"), ObjectMeta: gardener.VirtualOwner(role).Meta(Name),
+		Spec: corev1.ServiceSpec{
+			Type: corev1.ServiceTypeClusterIP, Ports: []corev1.ServicePort{shared.ServicePort("", servicePort, port)},
+		},
+	}
+}
+
+func endpointSlice(address netip.Addr) *discoveryv1.EndpointSlice {
+	family := discoveryv1.AddressTypeIPv4
+	if address.Is6() {
+		family = discoveryv1.AddressTypeIPv6
+	}
+	meta := gardener.VirtualOwner(role).WithLabels(map[string]string{discoveryv1.LabelServiceName: Name}).Meta(Name)
+	return &discoveryv1.EndpointSlice{
+		TypeMeta: shared.Type(discoveryv1.SchemeGroupVersion.String(), "EndpointSlice"), ObjectMeta: meta, AddressType: family,
+		Endpoints: []discoveryv1.Endpoint{{Addresses: []string{address.String()}}},
+		Ports:     []discoveryv1.EndpointPort{{Port: ptr.To[int32](servicePort), Protocol: ptr.To(corev1.ProtocolTCP)}},
+	}
+}
+
+// endpoints are what kube-apiserver of Kubernetes 1.32 reads. In 1.33 they are for Pods of it that still have the version before.
+//
+//nolint:staticcheck // later versions of Kubernetes deprecate the kind
+func endpoints(address netip.Addr) client.Object {
+	return &corev1.Endpoints{
+		TypeMeta: shared.Type("v1", "Endpoints"), ObjectMeta: gardener.VirtualOwner(role).Meta(Name),
+		Subsets: []corev1.EndpointSubset{{
+			Addresses: []corev1.EndpointAddress{{IP: address.String()}},
+			Ports:     []corev1.EndpointPort{{Port: servicePort, Protocol: corev1.ProtocolTCP}},
+		}},
+	}
+}

@@ -1,0 +1,133 @@
+// Package gardenercontrollermanager has gardener-controller-manager of Gardener 1.149.
+//
+// What a flow does, after gardener-apiserver is ready: it deploys Objects.Direct, the ManagedResource RuntimeManagedResource with
+// Objects.Set, and the ManagedResource VirtualManagedResource with VirtualObjects, and waits until both are ready, in any order. A deletion
+// deletes both, waits until they are gone, and deletes the Secret AccessSecret.
+//
+// # Projects
+//
+// Three controllers of gardener-controller-manager are for Projects: one reconciles them, one finds stale ones, and one records activity.
+// Its configuration file cannot switch them off, as none of its controllers: without a section a controller has the defaults, and 0
+// workers are as good as 1. A Project has no annotation that makes it ignored either, and a narrower role does not help, because rights to
+// namespaces and roles cannot leave out those of projects.
+//
+// So gardener-controller-manager reconciles Projects, and project-controller does not run, unless the user wants project-controller. Then a
+// policy for admission refuses what gardener-controller-manager writes to Projects, to their namespaces, to the quota in these, and to
+// their roles. All its other controllers work as before. The two do not compete: gardener-controller-manager only writes what differs from
+// what it wants, so it ends without a request when project-controller has reconciled a Project, after some attempts that it repeats less
+// and less often. It still emits its Event. Both must have the same settings for quotas and stale Projects. If they differ,
+// gardener-controller-manager repeats its attempt about every 16 minutes, and changes nothing.
+package gardenercontrollermanager
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/espalier-dev/espalier/internal/garden/component/gardener"
+	"github.com/espalier-dev/espalier/internal/garden/component/shared"
+	"github.com/espalier-dev/espalier/internal/garden/component/system"
+	"github.com/espalier-dev/espalier/internal/garden/values"
+	"github.com/espalier-dev/espalier/internal/garden/versions"
+)
+
+const (
+	// Name is the name of the Deployment and of its Service.
+	Name = "gardener-controller-manager"
+	// RuntimeManagedResource is the name of the ManagedResource with objects in the runtime cluster.
+	RuntimeManagedResource = Name + gardener.RuntimeSuffix
+	// VirtualManagedResource is the name of the ManagedResource with objects in the virtual cluster.
+	VirtualManagedResource = Name + gardener.VirtualSuffix
+	// AccessSecret is the name of the Secret with the token for the virtual cluster.
+	AccessSecret = gardener.AccessPrefix + Name
+)
+
+const (
+	role        = "controller-manager"
+	healthPort  = 2718
+	metricsPort = 2719
+)
+
+// Objects returns the objects in the runtime cluster. Kubeconfig is the name of the Secret with the generic token kubeconfig.
+func Objects(v values.Values, kubeconfig string) (gardener.Objects, error) {
+	if err := checkQuotas(v); err != nil {
+		return gardener.Objects{}, err
+	}
+	return gardener.Program{
+		Name: Name, Role: role, PriorityClass: system.Class200, Availability: shared.Controller,
+		CPU: "1", Memory: "1Gi", LeastMemory: "300Mi",
+		ConfigMap: Name + "-config", File: "config.yaml", Config: config(v),
+		Service: gardener.Service(gardener.Owner(v, role), Name, metricsPort, shared.ServicePort("metrics", metricsPort, metricsPort)),
+		Ports:   []corev1.ContainerPort{shared.ContainerPort("metrics", metricsPort)}, HealthPort: healthPort, LiveDelay: 30, ReadyDelay: 10,
+	}.Objects(v, kubeconfig)
+}
+
+// Ignored returns the settings that gardener-controller-manager does not get because it would not start with them: those that an earlier
+// version had, and that the webhook accepts as long as they do not change. The list is sorted.
+func Ignored(v values.Values) []string {
+	return slices.Sorted(slices.Values(gardener.IgnoredGates(versions.GardenerControllerManager, v.GardenerControllerManager.FeatureGates)))
+}
+
+// checkQuotas returns an error for a default quota with which gardener-controller-manager would not start, or which it could not create.
+// The webhook accepts those, because that of Gardener does.
+func checkQuotas(v values.Values) error {
+	for i, each := range v.GardenerControllerManager.DefaultProjectQuotas {
+		at := fmt.Sprintf("spec.virtualCluster.gardener.gardenerControllerManager.defaultProjectQuotas[%d].config", i)
+		var quota corev1.ResourceQuota
+		if err := json.Unmarshal(each.Config.Raw, &quota); err != nil {
+			return fmt.Errorf("%s must be a ResourceQuota of v1: %w; correct it, or remove the entry", at, err)
+		}
+		if quota.APIVersion != "v1" || quota.Kind != "ResourceQuota" {
+			return fmt.Errorf("%s must be a ResourceQuota of v1, not a %q of %q; correct it, or remove the entry", at, quota.Kind, quota.APIVersion)
+		}
+	}
+	return nil
+}
+
+type section = map[string]any
+
+func config(v values.Values) section {
+	settings := v.GardenerControllerManager
+	file := section{
+		"apiVersion": "controllermanager.config.gardener.cloud/v1alpha1", "kind": "ControllerManagerConfiguration",
+		"gardenClientConnection": gardener.Connection(),
+		"leaderElection":         gardener.Election(Name),
+		"server":                 gardener.Ports(healthPort, metricsPort),
+		"controllers":            controllers(v),
+	}
+	if gates := gardener.FeatureGates(versions.GardenerControllerManager, settings.FeatureGates); len(gates) > 0 {
+		file["featureGates"] = gates
+	}
+	gardener.SetLogs(file, settings.LogLevel)
+	return file
+}
+
+func controllers(v values.Values) section {
+	workers := func(sections section) section {
+		sections["concurrentSyncs"] = 20
+		return sections
+	}
+	// tolerance is how long a condition may be bad until it is reported so.
+	tolerance := func(condition string) section {
+		return section{"conditionThresholds": []section{{"type": condition, "duration": "1m0s"}}}
+	}
+	project := workers(section{})
+	if quotas := v.GardenerControllerManager.DefaultProjectQuotas; len(quotas) > 0 {
+		project["quotas"] = quotas
+	}
+	return section{
+		"controllerRegistration": workers(section{}),
+		"credentialsBinding":     workers(section{}),
+		"event":                  section{"concurrentSyncs": 10, "ttlNonShootEvents": "2h0m0s"},
+		"project":                project,
+		"secretBinding":          workers(section{}),
+		"seed":                   workers(section{"shootMonitorPeriod": "5m0s"}),
+		"seedBackupBucketsCheck": tolerance("BackupBucketsReady"),
+		"seedExtensionsCheck":    tolerance("ExtensionsReady"),
+		"shootHibernation":       section{},
+		"shootMaintenance":       workers(section{}),
+		"shootReference":         workers(section{}),
+	}
+}

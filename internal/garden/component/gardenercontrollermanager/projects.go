@@ -1,0 +1,87 @@
+package gardenercontrollermanager
+
+import (
+	"strings"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/espalier-dev/espalier/internal/garden/component/gardener"
+	"github.com/espalier-dev/espalier/internal/garden/component/shared"
+)
+
+// policyName is the name of the policy and of its binding.
+const policyName = "project-controller.espalier.dev"
+
+// notOfProjects is a condition in CEL for requests that do not change a Project or what belongs to one: its namespace, the quota there, and
+// its roles.
+var notOfProjects = strings.Join([]string{
+	"request.resource.resource == 'namespaces' ? ![object, oldObject].exists(o, o != null && has(o.metadata.labels) &&",
+	"'gardener.cloud/role' in o.metadata.labels && o.metadata.labels['gardener.cloud/role'] == 'project') :",
+	"request.resource.resource == 'resourcequotas' ? variables.name != 'gardener' :",
+	"request.resource.group == 'rbac.authorization.k8s.io' ? !variables.name.startsWith('gardener.cloud:system:project') &&",
+	"!variables.name.startsWith('gardener.cloud:extension:project:') : false",
+}, " ")
+
+// projectPolicy returns the policy that keeps gardener-controller-manager from changing Projects. gardener-apiserver reads it too, with its
+// admission plugin ValidatingAdmissionPolicy, which must not be disabled.
+func projectPolicy(owner shared.Owner) []client.Object {
+	meta := shared.Owner{Labels: owner.Labels}.Meta(policyName)
+	const version = "admissionregistration.k8s.io/v1"
+	on := func(group, version string, resources ...string) admissionregistrationv1.NamedRuleWithOperations {
+		return admissionregistrationv1.NamedRuleWithOperations{RuleWithOperations: admissionregistrationv1.RuleWithOperations{
+			Operations: []admissionregistrationv1.OperationType{
+				admissionregistrationv1.Create, admissionregistrationv1.Update, admissionregistrationv1.Delete,
+			},
+			Rule: admissionregistrationv1.Rule{APIGroups: []string{group}, APIVersions: []string{version}, Resources: resources},
+		}}
+	}
+	return []client.Object{
+		&admissionregistrationv1.ValidatingAdmissionPolicy{
+			TypeMeta: shared.Type(version, "ValidatingAdmissionPolicy"), ObjectMeta: meta,
+			Spec: admissionregistrationv1.ValidatingAdmissionPolicySpec{
+				FailurePolicy: ptr.To(admissionregistrationv1.Fail),
+				MatchConstraints: &admissionregistrationv1.MatchResources{ResourceRules: []admissionregistrationv1.NamedRuleWithOperations{
+					on("core.gardener.cloud", "v1beta1", "projects", "projects/status"),
+					on("", "v1", "namespaces", "resourcequotas"),
+					on(rbacv1.GroupName, "v1", "clusterroles", "clusterrolebindings", "rolebindings"),
+				}},
+				MatchConditions: []admissionregistrationv1.MatchCondition{{
+					Name:       Name,
+					Expression: "request.userInfo.username == 'system:serviceaccount:" + metav1.NamespaceSystem + ":" + Name + "'",
+				}},
+				Variables: []admissionregistrationv1.Variable{{
+					Name: "name", Expression: "object == null ? oldObject.metadata.name : object.metadata.name",
+				}},
+				Validations: []admissionregistrationv1.Validation{{
+					Expression: notOfProjects, Reason: ptr.To(metav1.StatusReasonForbidden),
+					Message: "project-controller reconciles Projects in place of gardener-controller-manager",
+				}},
+			},
+		},
+		&admissionregistrationv1.ValidatingAdmissionPolicyBinding{
+			TypeMeta: shared.Type(version, "ValidatingAdmissionPolicyBinding"), ObjectMeta: *meta.DeepCopy(),
+			Spec: admissionregistrationv1.ValidatingAdmissionPolicyBindingSpec{
+				PolicyName: policyName, ValidationActions: []admissionregistrationv1.ValidationAction{admissionregistrationv1.Deny},
+			},
+		},
+	}
+}
+
+// VirtualObjects returns the objects in the virtual cluster. gardener-controller-manager grants the rights of roles of projects, which
+// extensions may add to, so it has all rights. With projectController, project-controller reconciles Projects in its place.
+func VirtualObjects(projectController bool) []client.Object {
+	owner := gardener.VirtualOwner(role)
+	const clusterRole = "gardener.cloud:system:controller-manager"
+	objects := []client.Object{
+		owner.ClusterRole(clusterRole, shared.Rule(shared.Groups("*"), shared.Resources("*"), "*")),
+		owner.ClusterRoleBinding(clusterRole, clusterRole, Name),
+	}
+	if projectController {
+		objects = append(objects, projectPolicy(owner)...)
+	}
+	return objects
+}

@@ -1,0 +1,127 @@
+// Package gardenerscheduler has gardener-scheduler of Gardener 1.149.
+//
+// What a flow does, after gardener-apiserver is ready: it reads the ConfigMap with the configuration of the Deployment, if there is one,
+// for Strategy. It deploys Objects.Direct, the ManagedResource RuntimeManagedResource with Objects.Set, and the ManagedResource
+// VirtualManagedResource with VirtualObjects, and waits until both are ready, in any order. A deletion deletes both, waits until they are
+// gone, and deletes the Secret AccessSecret.
+package gardenerscheduler
+
+import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/garden/component/gardener"
+	"github.com/espalier-dev/espalier/internal/garden/component/shared"
+	"github.com/espalier-dev/espalier/internal/garden/component/system"
+	"github.com/espalier-dev/espalier/internal/garden/values"
+	"github.com/espalier-dev/espalier/internal/garden/versions"
+)
+
+const (
+	// Name is the name of the Deployment and of its Service.
+	Name = "gardener-scheduler"
+	// RuntimeManagedResource is the name of the ManagedResource with objects in the runtime cluster.
+	RuntimeManagedResource = Name + gardener.RuntimeSuffix
+	// VirtualManagedResource is the name of the ManagedResource with objects in the virtual cluster.
+	VirtualManagedResource = Name + gardener.VirtualSuffix
+	// AccessSecret is the name of the Secret with the token for the virtual cluster.
+	AccessSecret = gardener.AccessPrefix + Name
+)
+
+const (
+	role        = "scheduler"
+	healthPort  = 10251
+	metricsPort = 19251
+	configFile  = "schedulerconfiguration.yaml"
+)
+
+// Objects returns the objects in the runtime cluster. Kubeconfig is the name of the Secret with the generic token kubeconfig, and strategy
+// is that of Strategy.
+func Objects(v values.Values, kubeconfig string, strategy operatorv1alpha1.SchedulingStrategy) (gardener.Objects, error) {
+	return gardener.Program{
+		Name: Name, Role: role, PriorityClass: system.Class200, Availability: shared.Controller,
+		CPU: "50m", Memory: "50Mi", LeastMemory: "25Mi",
+		ConfigMap: Name + "-config", File: configFile, Config: config(v, strategy),
+		Service: gardener.Service(gardener.Owner(v, role), Name, metricsPort, shared.ServicePort("metrics", metricsPort, metricsPort)),
+		Ports:   []corev1.ContainerPort{shared.ContainerPort("metrics", metricsPort)}, HealthPort: healthPort, LiveDelay: 15, ReadyDelay: 10,
+	}.Objects(v, kubeconfig)
+}
+
+// VirtualObjects returns the objects in the virtual cluster.
+func VirtualObjects() []client.Object {
+	owner := gardener.VirtualOwner(role)
+	const (
+		clusterRole = "gardener.cloud:system:scheduler"
+		coreGroup   = "core.gardener.cloud"
+		leasesGroup = "coordination.k8s.io"
+	)
+	return []client.Object{
+		owner.ClusterRole(clusterRole,
+			shared.Rule(shared.Groups("", "events.k8s.io"), shared.Resources("events"), "create", "patch", "update"),
+			shared.Rule(shared.Groups(""),
+				shared.Resources("configmaps"), shared.Read("create", "delete", "deletecollection", "patch", "update")...),
+			shared.Rule(shared.Groups(coreGroup),
+				shared.Resources("cloudprofiles", "namespacedcloudprofiles", "projects", "seeds"), shared.Read()...),
+			shared.Rule(shared.Groups(coreGroup), shared.Resources("shoots", "shoots/status"), shared.Read("patch", "update")...),
+			shared.Rule(shared.Groups(coreGroup), shared.Resources("shoots/binding"), "update"),
+			shared.Rule(shared.Groups(leasesGroup), shared.Resources("leases"), "create"),
+			shared.Named(shared.Rule(shared.Groups(leasesGroup), shared.Resources("leases"), "get", "update", "watch"), Name+"-leader-election"),
+		),
+		owner.ClusterRoleBinding(clusterRole, clusterRole, Name),
+	}
+}
+
+// Ignored returns the settings that gardener-scheduler does not get because it would not start with them: those that an earlier version
+// had, and that the webhook accepts as long as they do not change. The list is sorted.
+func Ignored(v values.Values) []string {
+	return slices.Sorted(slices.Values(gardener.IgnoredGates(versions.GardenerScheduler, v.GardenerScheduler.FeatureGates)))
+}
+
+func config(v values.Values, strategy operatorv1alpha1.SchedulingStrategy) map[string]any {
+	settings := v.GardenerScheduler
+	file := map[string]any{
+		"apiVersion": "scheduler.config.gardener.cloud/v1alpha1", "kind": "SchedulerConfiguration",
+		"clientConnection": gardener.Connection(),
+		"leaderElection":   gardener.Election(Name),
+		"server":           gardener.Ports(healthPort, metricsPort),
+		"schedulers":       map[string]any{"shoot": map[string]any{"candidateDeterminationStrategy": strategy}},
+	}
+	if gates := gardener.FeatureGates(versions.GardenerScheduler, settings.FeatureGates); len(gates) > 0 {
+		file["featureGates"] = gates
+	}
+	gardener.SetLogs(file, settings.LogLevel)
+	return file
+}
+
+// Strategy returns how gardener-scheduler chooses a Seed, and whether that differs from the default because a landscape keeps what it had.
+// Live is the ConfigMap with the configuration of the Deployment in the cluster, nil if there is none: Gardener before 1.145 had the
+// strategy MinimalDistance in all Gardens, and shoots of regions without a Seed could not be created any more with another one. A Garden
+// that says something about gardener-scheduler decides itself.
+func Strategy(v values.Values, live *corev1.ConfigMap) (strategy operatorv1alpha1.SchedulingStrategy, kept bool) {
+	if own := v.GardenerScheduler.Strategy; own != nil {
+		return *own, false
+	}
+	if live != nil && liveStrategy(live) == operatorv1alpha1.SchedulingMinimalDistance {
+		return operatorv1alpha1.SchedulingMinimalDistance, true
+	}
+	return operatorv1alpha1.SchedulingSameRegion, false
+}
+
+// liveStrategy returns the strategy in a configuration file, "" if it has none or cannot be read.
+func liveStrategy(live *corev1.ConfigMap) operatorv1alpha1.SchedulingStrategy {
+	var file struct {
+		Schedulers struct {
+			Shoot struct {
+				Strategy operatorv1alpha1.SchedulingStrategy `json:"candidateDeterminationStrategy"`
+			} `json:"shoot"`
+		} `json:"schedulers"`
+	}
+	if err := yaml.Unmarshal([]byte(live.Data[configFile]), &file); err != nil {
+		return ""
+	}
+	return file.Schedulers.Shoot.Strategy
+}

@@ -1,0 +1,606 @@
+package lifecycle_test
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	druidcorev1alpha1 "github.com/gardener/etcd-druid/api/core/v1alpha1"
+	. "github.com/onsi/gomega"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
+	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
+	secretconfig "github.com/espalier-dev/espalier/internal/secrets/config"
+	"github.com/espalier-dev/espalier/test/binary"
+)
+
+const apiServer = "virtual-garden-kube-apiserver"
+
+// Names of tasks.
+const (
+	taskPreconditions = "Checking preconditions of virtual garden"
+	taskAPIServer     = "Deploying Kubernetes API Server"
+)
+
+func (s *scene) apiServer() *appsv1.Deployment {
+	s.t.Helper()
+	d := &appsv1.Deployment{}
+	s.Expect(s.admin.Get(s.t.Context(), client.ObjectKey{Namespace: s.namespace(), Name: apiServer}, d)).To(Succeed())
+	return d
+}
+
+// mounted returns the name of the Secret or ConfigMap of a volume of kube-apiserver.
+func (s *scene) mounted(volume string) string {
+	s.t.Helper()
+	for _, each := range s.apiServer().Spec.Template.Spec.Volumes {
+		switch {
+		case each.Name != volume:
+		case each.Secret != nil:
+			return each.Secret.SecretName
+		case each.ConfigMap != nil:
+			return each.ConfigMap.Name
+		}
+	}
+	return ""
+}
+
+// servingCertificate returns the data of a Secret with a certificate.
+func (s *scene) servingCertificate() map[string][]byte {
+	s.t.Helper()
+	data, err := secretconfig.Certificate{Name: "any", CommonName: "any", Type: secretconfig.CA}.Generate(s.source())
+	s.Expect(err).NotTo(HaveOccurred())
+	return map[string][]byte{"tls.crt": data["ca.crt"], "tls.key": data["ca.key"]}
+}
+
+func configured(change func(*operatorv1alpha1.KubeAPIServer)) func(*operatorv1alpha1.Garden) {
+	return func(g *operatorv1alpha1.Garden) {
+		server := &operatorv1alpha1.KubeAPIServer{}
+		change(server)
+		g.Spec.VirtualCluster.Kubernetes.KubeAPIServer = server
+	}
+}
+
+func TestVirtualClusterWaitsForTheLoadBalancerAndForEtcds(t *testing.T) {
+	s := newScene(t)
+	s.stop("Service")
+	s.stop("Etcd")
+	s.create()
+	done := s.begin()
+	s.task("Deploying and waiting for kube-apiserver service in the runtime cluster", "Running", Equal(
+		"Service virtual-garden-istio-ingress/istio-ingressgateway has no load balancer yet: its status.loadBalancer.ingress is empty",
+	))
+	s.Expect(s.exists(&corev1.Service{}, s.namespace(), apiServer)).To(BeTrue())
+	s.heal("Service")
+	s.task("Deploying Kubernetes API server service SNI", "Succeeded", BeEmpty())
+	s.Expect(s.exists(&appsv1.Deployment{}, s.namespace(), apiServer)).To(BeFalse())
+	s.stop("Deployment")
+	s.heal("Etcd")
+	s.task("Waiting until Kubernetes API server rolled out", "Running", HavePrefix(
+		"Deployment garden/virtual-garden-kube-apiserver is not rolled out: observed generation outdated (0/1) ",
+	))
+	s.heal("Deployment")
+	s.Eventually(done, binary.Patience).Should(Receive(BeNil()))
+}
+
+func TestEveryWrongReferenceIsNamedAndNothingOfTheVirtualClusterChanges(t *testing.T) {
+	s := newScene(t)
+	s.create()
+	s.mustReconcile()
+	before := s.ours()
+	key := func(kubeconfig string) map[string][]byte { return map[string][]byte{"kubeconfig": []byte(kubeconfig)} }
+	for name, data := range map[string]map[string][]byte{
+		"empty": {}, "malformed": key("["), "incomplete": key("{apiVersion: v1, kind: Config}"), "certificate": {"tls.crt": []byte("none")},
+	} {
+		s.Expect(s.admin.Create(t.Context(), &corev1.Secret{
+			ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace(), Name: name}, Data: data,
+		})).To(Succeed())
+	}
+	policy := &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace(), Name: "policy"}, Data: map[string]string{"policy": "{}"},
+	}
+	s.Expect(s.admin.Create(t.Context(), policy)).To(Succeed())
+	s.edit(configured(func(k *operatorv1alpha1.KubeAPIServer) {
+		k.AuditConfig = &operatorv1alpha1.AuditConfig{
+			AuditPolicy: &operatorv1alpha1.AuditPolicy{ConfigMapRef: &corev1.ObjectReference{Name: "policy"}},
+		}
+		k.AuditWebhook = &operatorv1alpha1.AuditWebhook{KubeconfigSecretName: "missing"}
+		k.Authentication = &operatorv1alpha1.Authentication{Webhook: &operatorv1alpha1.AuthenticationWebhook{KubeconfigSecretName: "incomplete"}}
+		k.AdmissionPlugins = []operatorv1alpha1.AdmissionPlugin{
+			{Name: "ValidatingAdmissionWebhook", KubeconfigSecretName: ptr.To("malformed")},
+			{Name: "MutatingAdmissionWebhook", KubeconfigSecretName: ptr.To("empty")},
+		}
+		k.SNI = &operatorv1alpha1.SNI{SecretName: ptr.To("certificate")}
+	}))
+	s.requests.Reset()
+	_, err := s.reconcile()
+	s.Expect(err).To(MatchError(ContainSubstring(`task "` + taskPreconditions + `" failed: `)))
+	const path = "; correct it, or change spec.virtualCluster.kubernetes.kubeAPIServer."
+	wrong := []string{
+		"failed reading audit policy from referenced configmap garden/policy: the configmap's field 'policy' is malformed: ",
+		path + "auditConfig.auditPolicy.configMapRef.name",
+		"failed reading kubeconfig for audit webhook from referenced secret garden/missing: " +
+			`it does not exist, and must have the key "kubeconfig"` + path + "auditWebhook.kubeconfigSecretName",
+		"failed reading kubeconfig for authentication webhook from referenced secret garden/incomplete: " +
+			"the secret's field 'kubeconfig' is malformed: it has no current-context" + path + "authentication.webhook.kubeconfigSecretName",
+		"failed reading kubeconfig for admission plugin ValidatingAdmissionWebhook from referenced secret garden/malformed: " +
+			"the secret's field 'kubeconfig' is malformed: it cannot be decoded as a kubeconfig" +
+			path + "admissionPlugins[ValidatingAdmissionWebhook].kubeconfigSecretName",
+		"failed reading kubeconfig for admission plugin MutatingAdmissionWebhook from referenced secret garden/empty: " +
+			"the secret's field 'kubeconfig' is either not present or empty" +
+			path + "admissionPlugins[MutatingAdmissionWebhook].kubeconfigSecretName",
+		"failed reading certificate for server names from referenced secret garden/certificate: " +
+			"the secret's field 'tls.key' is either not present or empty" + path + "sni.secretName",
+	}
+	g := s.get()
+	for _, each := range wrong {
+		s.Expect(g.Status.LastOperation.Description).To(ContainSubstring(each))
+	}
+	s.Expect(g.Status.Tasks).To(ContainElement(And(
+		HaveField("Name", taskPreconditions), HaveField("State", BeEquivalentTo("Failed")),
+		HaveField("WaitingFor", ContainSubstring(wrong[0])),
+	)))
+	s.event(And(HavePrefix(`Warning TaskFailed Task "`+taskPreconditions+`" failed: `), ContainSubstring(wrong[0])))
+	s.Expect(s.requests.Writes()).To(HaveEach(HaveSuffix("/gardens/garden/status")))
+	s.Expect(s.ours()).To(BeComparableTo(before))
+
+	s.edit(func(g *operatorv1alpha1.Garden) { g.Spec.VirtualCluster.Kubernetes.KubeAPIServer = nil })
+	s.mustReconcile()
+}
+
+func backedUp(g *operatorv1alpha1.Garden) {
+	g.Spec.VirtualCluster.ETCD = &operatorv1alpha1.ETCD{Main: &operatorv1alpha1.ETCDMain{Backup: &operatorv1alpha1.Backup{
+		Provider: "S3", SecretRef: corev1.LocalObjectReference{Name: "backup"},
+	}}}
+}
+
+// backup sets what etcd-druid reports about backups of the main etcd.
+func (s *scene) backup(status druidcorev1alpha1.ConditionStatus) {
+	s.t.Helper()
+	live := &druidcorev1alpha1.Etcd{}
+	s.Expect(s.admin.Get(s.t.Context(), client.ObjectKey{Namespace: s.namespace(), Name: "virtual-garden-etcd-main"}, live)).To(Succeed())
+	before := live.DeepCopy()
+	live.Status.Conditions = []druidcorev1alpha1.Condition{
+		{Type: druidcorev1alpha1.ConditionTypeAllMembersUpdated, Status: druidcorev1alpha1.ConditionTrue, Message: "a message"},
+		{Type: druidcorev1alpha1.ConditionTypeBackupReady, Status: status, Message: "a message"},
+	}
+	s.Expect(s.admin.Status().Patch(s.t.Context(), live, client.MergeFrom(before))).To(Succeed())
+}
+
+// backups lets an etcd with the certificate of the Garden answer requests for snapshots, and returns them.
+func (s *scene) backups() (paths chan string) {
+	s.t.Helper()
+	paths = make(chan string, 10)
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { paths <- r.Host + r.URL.String() }))
+	server.TLS = &tls.Config{MinVersion: tls.VersionTLS13, GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+		list := &corev1.SecretList{}
+		err := s.admin.List(context.Background(), list, client.MatchingLabels{"name": "etcd-server-main"})
+		if err != nil || len(list.Items) != 1 {
+			return nil, fmt.Errorf("%d Secrets: %w", len(list.Items), err)
+		}
+		certificate, err := tls.X509KeyPair(list.Items[0].Data["tls.crt"], list.Items[0].Data["tls.key"])
+		return &certificate, err
+	}}
+	server.StartTLS()
+	s.t.Cleanup(server.Close)
+	s.reconciler.Dial = func(ctx context.Context, network, _ string) (net.Conn, error) {
+		return (&net.Dialer{}).DialContext(ctx, network, server.Listener.Addr().String())
+	}
+	return paths
+}
+
+func TestRotationOfTheEncryptionKeyWritesEncryptedObjectsAgain(t *testing.T) {
+	const populated, labeled = "credentials.gardener.cloud/new-encryption-key-populated", "credentials.gardener.cloud/resources-labeled"
+	const snapshotted, keyName = "credentials.gardener.cloud/etcd-snapshotted", "credentials.gardener.cloud/key-name"
+	const snapshot = "virtual-garden-etcd-main-client.garden:8080/snapshot/full?final=true"
+	s := newScene(t)
+	virtual := s.connect(s.virtual, nil)
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "encrypted"}}
+	s.Expect(virtual.Create(t.Context(), secret)).To(Succeed())
+	defer func() { s.Expect(virtual.Delete(t.Context(), secret)).To(Succeed()) }()
+	// rewritten reports whether the Secret was written since it was read last.
+	rewritten := func() bool {
+		t.Helper()
+		before := secret.ResourceVersion
+		s.Expect(virtual.Get(t.Context(), client.ObjectKeyFromObject(secret), secret)).To(Succeed())
+		return secret.ResourceVersion != before
+	}
+	snapshots := s.backups()
+	s.create(backedUp)
+	s.mustReconcile()
+	s.Expect(rewritten()).To(BeTrue(), "it was not known how it was encrypted")
+	s.Expect(secret.Labels).NotTo(HaveKey(keyName))
+	s.Expect(s.get().Status.Credentials.EncryptionAtRest).To(BeComparableTo(
+		&operatorv1alpha1.EncryptionAtRest{Provider: &operatorv1alpha1.EncryptionProviderStatus{Type: "aescbc"}},
+	))
+	s.Expect(snapshots).To(Receive(Equal(snapshot)))
+	s.Expect(s.apiServer().Annotations).NotTo(Or(HaveKey(labeled), HaveKey(snapshotted)))
+	s.mustReconcile()
+	s.Expect(rewritten()).To(BeFalse())
+
+	before := s.mounted("etcd-encryption-secret")
+	keys := func(secret string) []string {
+		t.Helper()
+		content := &corev1.Secret{}
+		s.Expect(s.exists(content, s.namespace(), secret)).To(BeTrue())
+		var names []string
+		for line := range strings.Lines(string(content.Data["encryption-configuration.yaml"])) {
+			if name, isKey := strings.CutPrefix(strings.TrimSpace(line), "- name: "); isKey {
+				names = append(names, name)
+			}
+		}
+		return names
+	}
+	s.Expect(keys(before)).To(HaveLen(1))
+
+	s.clock.SetTime(start.Add(time.Hour))
+	s.edit(annotated("gardener.cloud/operation", "rotate-etcd-encryption-key-start"))
+	s.stop("Deployment")
+	done := s.begin()
+	s.task(taskAPIServer, "Running", ContainSubstring("is not rolled out: "))
+	first := s.mounted("etcd-encryption-secret")
+	s.Expect(keys(first)).To(HaveLen(2))
+	s.Expect(keys(first)[0]).To(Equal(keys(before)[0]), "Pods read with the new key, and write with the old one")
+	s.Expect(s.apiServer().Annotations).NotTo(HaveKey(populated))
+	s.Expect(rewritten()).To(BeFalse(), "Pods still write with the old key")
+	s.heal("Deployment")
+	s.Eventually(done, binary.Patience).Should(Receive(BeNil()))
+	second := s.mounted("etcd-encryption-secret")
+	s.Expect(keys(second)).To(Equal([]string{keys(first)[1], keys(first)[0]}))
+	s.Expect(s.apiServer().Annotations).To(And(
+		HaveKeyWithValue(populated, "true"), HaveKeyWithValue(labeled, "true"), HaveKeyWithValue(snapshotted, "true"),
+	))
+	s.Expect(rewritten()).To(BeTrue())
+	s.Expect(s.exists(&corev1.Secret{}, s.namespace(), secret.Labels[keyName])).To(BeTrue())
+	s.Expect(secret.Labels[keyName]).To(HavePrefix("kube-apiserver-etcd-encryption-key-"))
+	s.Expect(snapshots).To(Receive(Equal(snapshot)))
+	s.mustReconcile()
+	s.Expect(s.mounted("etcd-encryption-secret")).To(Equal(second))
+	s.Expect(rewritten()).To(BeFalse())
+
+	s.edit(annotated("gardener.cloud/operation", "rotate-etcd-encryption-key-complete"))
+	s.mustReconcile()
+	s.Expect(keys(s.mounted("etcd-encryption-secret"))).To(Equal(keys(second)[:1]))
+	s.Expect(s.apiServer().Annotations).NotTo(Or(HaveKey(populated), HaveKey(labeled), HaveKey(snapshotted)))
+	s.Expect(rewritten()).To(BeTrue())
+	s.Expect(secret.Labels).NotTo(HaveKey(keyName))
+	s.Expect(snapshots).NotTo(Receive())
+	s.Expect(s.get().Status.Credentials.Rotation.ETCDEncryptionKey.Phase).To(BeEquivalentTo("Completed"))
+}
+
+func TestSecondRotationOfTheEncryptionKeyDoesNotTrustAnnotationsOfTheFirst(t *testing.T) {
+	const labeled, snapshotted = "credentials.gardener.cloud/resources-labeled", "credentials.gardener.cloud/etcd-snapshotted"
+	s := newScene(t)
+	s.create()
+	s.mustReconcile()
+	s.Expect(s.admin.Patch(t.Context(), s.apiServer(), client.RawPatch(types.MergePatchType, fmt.Appendf(nil,
+		`{"metadata":{"annotations":{%q:"true",%q:"true"}}}`, labeled, snapshotted,
+	)))).To(Succeed())
+	s.clock.SetTime(start.Add(time.Hour))
+	s.edit(annotated("gardener.cloud/operation", "rotate-etcd-encryption-key-start"))
+	s.reconciler.Connection.Config = func([]byte) (*rest.Config, error) { return nil, errors.New("no connection") }
+	s.reconciler.Connection.Forget()
+	s.reconciler.Timing.Virtual.Connection = time.Millisecond
+	_, err := s.reconcile()
+	s.Expect(err).To(MatchError(ContainSubstring(`task "Initializing connection to virtual garden cluster" failed: `)))
+	s.Expect(s.apiServer().Annotations).NotTo(Or(HaveKey(labeled), HaveKey(snapshotted)))
+}
+
+func TestVersionOfTheVirtualClusterCannotSkipAMinorVersion(t *testing.T) {
+	s := newScene(t)
+	version := func(v string) func(*operatorv1alpha1.Garden) {
+		return func(g *operatorv1alpha1.Garden) { g.Spec.VirtualCluster.Kubernetes.Version = v }
+	}
+	s.backups()
+	s.create(backedUp)
+	s.mustReconcile()
+	image := func() string { return s.apiServer().Spec.Template.Spec.Containers[0].Image }
+	before := image()
+	s.edit(version("1.35.0"))
+	_, err := s.reconcile()
+	s.Expect(err).To(MatchError(ContainSubstring("spec.virtualCluster.kubernetes.version is 1.35.0, but kube-apiserver has 1.33.1, " +
+		"and an upgrade cannot skip a minor version; correct spec.virtualCluster.kubernetes.version")))
+	s.Expect(image()).To(Equal(before))
+
+	s.edit(version("1.34.0"))
+	s.backup("False")
+	_, err = s.reconcile()
+	s.Expect(err).To(MatchError(ContainSubstring("backups of Etcd garden/virtual-garden-etcd-main fail: a message; repair them, or skip " +
+		"this check with the annotation espalier.dev/skipped-checks=etcd-backup")))
+	s.Expect(image()).To(Equal(before))
+	s.backup("True")
+	s.mustReconcile()
+	s.Expect(image()).To(HaveSuffix(":v1.34.0"))
+	s.edit(version("1.33.1"))
+	_, err = s.reconcile()
+	s.Expect(err).To(MatchError(ContainSubstring("a downgrade is not supported")))
+	s.edit(annotated("espalier.dev/skipped-checks", "other, kubernetes-version"))
+	s.mustReconcile()
+	s.Expect(image()).To(Equal(before))
+
+	s.edit(func(g *operatorv1alpha1.Garden) { g.Annotations = nil })
+	s.edit(version("1.34.0"))
+	s.reconciler.Timing.Virtual.APIServer = 50 * time.Millisecond
+	s.stop("Deployment")
+	s.reconciler.Logs = func(_ context.Context, pod client.ObjectKey, lines int64) (string, error) {
+		return fmt.Sprintf("%d lines of a Pod of %s", lines, pod.Namespace), nil
+	}
+	_, err = s.reconcile()
+	s.Expect(err).To(MatchError(And(
+		ContainSubstring(`task "Waiting until Kubernetes API server rolled out" failed: not done after 50ms: `),
+		ContainSubstring(", and the log of Pod virtual-garden-kube-apiserver-"), HaveSuffix(" ends with: 10 lines of a Pod of garden"),
+	)))
+	s.edit(version("1.35.0"))
+	_, err = s.reconcile()
+	s.Expect(err).To(MatchError(ContainSubstring("but kube-apiserver 1.34.0 is not rolled out: ")))
+	s.heal("Deployment")
+	s.reconciler.Timing.Virtual.APIServer = 0
+	s.mustReconcile()
+	s.Expect(image()).To(HaveSuffix(":v1.35.0"))
+}
+
+// A Pod that is terminating may still serve.
+func TestRolloutIsCompleteWhenNoOldPodIsLeft(t *testing.T) {
+	s := newScene(t)
+	s.create()
+	s.mustReconcile()
+	old := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace(), Name: "old", Labels: s.apiServer().Spec.Selector.MatchLabels},
+		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "none", Image: "none"}}},
+	}
+	s.Expect(s.admin.Create(t.Context(), old)).To(Succeed())
+	done := s.begin()
+	s.task("Waiting until Kubernetes API server rolled out", "Running", ContainSubstring("there are still non-terminated old pods"))
+	s.Expect(s.admin.Delete(t.Context(), old)).To(Succeed())
+	s.Eventually(done, binary.Patience).Should(Receive(BeNil()))
+}
+
+const (
+	resourceManager     = "virtual-garden-gardener-resource-manager"
+	taskResourceManager = "Deploying gardener-resource-manager for virtual garden"
+	bootstrap           = "shoot-access-gardener-resource-manager-bootstrap"
+)
+
+// kubeconfigOf returns the name of the Secret with the kubeconfig of a Deployment of the resource manager.
+func (s *scene) kubeconfigOf(name string) string {
+	s.t.Helper()
+	d := &appsv1.Deployment{}
+	s.Expect(s.admin.Get(s.t.Context(), client.ObjectKey{Namespace: s.namespace(), Name: name}, d)).To(Succeed())
+	for _, each := range d.Spec.Template.Spec.Volumes {
+		switch {
+		case each.Name != "kubeconfig":
+		case each.Secret != nil:
+			return each.Secret.SecretName
+		default:
+			return each.Projected.Sources[0].Secret.Name
+		}
+	}
+	return ""
+}
+
+func TestVirtualClusterConsistsOfItsManagedResourcesAndDeployments(t *testing.T) {
+	s := newScene(t)
+	s.create()
+	s.mustReconcile()
+	for name, keepsObjects := range map[string]bool{
+		"shoot-core-kube-controller-manager": true, "shoot-core-gardener-resource-manager": false, "garden-system-virtual": false,
+		"shoot-core-gardeneraccess": true,
+	} {
+		set := &resourcesv1alpha1.ManagedResource{}
+		s.Expect(s.exists(set, s.namespace(), name)).To(BeTrue(), name)
+		s.Expect(set.Spec.Class).To(BeNil(), name)
+		s.Expect(set.Spec.KeepObjects).To(HaveValue(Equal(keepsObjects)), name)
+		s.Expect(set.Spec.InjectLabels).To(Equal(map[string]string{"shoot.gardener.cloud/no-cleanup": "true"}), name)
+	}
+	for _, name := range []string{apiServer, "virtual-garden-kube-controller-manager", resourceManager, resourceManager + "-tokens"} {
+		d := &appsv1.Deployment{}
+		s.Expect(s.exists(d, s.namespace(), name)).To(BeTrue(), name)
+		s.Expect(d.Labels).To(HaveKeyWithValue("gardener.cloud/role", "controlplane"), name)
+	}
+	access := &corev1.Secret{}
+	s.Expect(s.exists(access, s.namespace(), "gardener")).To(BeTrue())
+	s.Expect(string(access.Data["kubeconfig"])).To(And(
+		ContainSubstring("server: https://api.example.com\n"), ContainSubstring("token: token\n"),
+	))
+}
+
+func TestResourceManagerOfTheVirtualClusterGetsItsFirstTokenWithACertificate(t *testing.T) {
+	s := newScene(t)
+	s.stop("Secret")
+	s.create()
+	done := s.begin()
+	s.task(taskResourceManager, "Running", Equal("Secret shoot-access-gardener-resource-manager has no token"))
+	s.Expect(s.secrets(bootstrap)).To(HaveLen(1))
+	for _, name := range []string{resourceManager, resourceManager + "-tokens"} {
+		s.Expect(s.kubeconfigOf(name)).To(Equal(s.secrets(bootstrap)[0].Name))
+	}
+	s.Expect(s.set(s.namespace(), "garden-system-virtual")).To(BeFalse())
+	s.heal("Secret")
+	s.Eventually(done, binary.Patience).Should(Receive(BeNil()))
+	for _, name := range []string{resourceManager, resourceManager + "-tokens"} {
+		s.Expect(s.kubeconfigOf(name)).To(HavePrefix("generic-token-kubeconfig-"))
+	}
+	s.Expect(s.secrets(bootstrap)).To(BeEmpty())
+}
+
+func TestCertificateForTheFirstTokenIsRenewed(t *testing.T) {
+	s := newScene(t)
+	s.stop("Secret")
+	s.reconciler.Timing.Virtual.Bootstrap = 50 * time.Millisecond
+	s.create()
+	_, err := s.reconcile()
+	s.Expect(err).To(MatchError(ContainSubstring("not done after 50ms: Secret shoot-access-gardener-resource-manager has no token")))
+	expired := s.kubeconfigOf(resourceManager)
+	s.Expect(expired).To(HavePrefix(bootstrap))
+
+	s.clock.SetTime(start.Add(11 * time.Minute))
+	_, err = s.reconcile()
+	s.Expect(err).To(HaveOccurred())
+	s.Expect(s.kubeconfigOf(resourceManager)).To(And(HavePrefix(bootstrap), Not(Equal(expired))))
+	s.heal("Secret")
+	s.reconciler.Timing.Virtual.Bootstrap = 0
+	s.mustReconcile()
+	s.Expect(s.secrets(bootstrap)).To(BeEmpty())
+}
+
+func TestLostTokenOfTheResourceManagerIsReplaced(t *testing.T) {
+	for sentence, lose := range map[string]func(*corev1.Secret){
+		"it is gone": func(access *corev1.Secret) { access.Data = nil },
+		"it was not renewed": func(access *corev1.Secret) {
+			access.Annotations["serviceaccount.resources.gardener.cloud/token-renew-timestamp"] = start.Add(-time.Hour).Format(time.RFC3339)
+		},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			s := newScene(t)
+			s.create()
+			s.mustReconcile()
+			access := &corev1.Secret{}
+			s.Expect(s.exists(access, s.namespace(), "shoot-access-gardener-resource-manager")).To(BeTrue())
+			lose(access)
+			s.Expect(s.admin.Update(t.Context(), access)).To(Succeed())
+			s.mustReconcile()
+			s.Expect(s.exists(access, s.namespace(), access.Name)).To(BeTrue())
+			s.Expect(access.Data).To(HaveKey("token"))
+			s.Expect(s.kubeconfigOf(resourceManager)).To(HavePrefix("generic-token-kubeconfig-"))
+			s.Expect(s.secrets(bootstrap)).To(BeEmpty())
+		})
+	}
+}
+
+func TestNewKeyForTokensRenewsThem(t *testing.T) {
+	s := newScene(t)
+	s.create()
+	s.mustReconcile()
+	s.stop("Secret")
+	s.edit(annotated("gardener.cloud/operation", "rotate-serviceaccount-key-start"))
+	s.mustReconcile()
+	const renewal = "serviceaccount.resources.gardener.cloud/token-renew-timestamp"
+	for _, name := range []string{"gardener", "gardener-internal", "shoot-access-kube-controller-manager"} {
+		access := &corev1.Secret{}
+		s.Expect(s.exists(access, s.namespace(), name)).To(BeTrue())
+		s.Expect(access.Annotations).NotTo(HaveKey(renewal), name)
+	}
+	s.Expect(s.secrets("service-account-key")).To(HaveLen(2))
+	s.heal("Secret")
+}
+
+func TestOperatorConnectsWhenItsKubeconfigHasAToken(t *testing.T) {
+	s := newScene(t)
+	s.create()
+	s.mustReconcile()
+	access := &corev1.Secret{}
+	s.Expect(s.exists(access, s.namespace(), "gardener-internal")).To(BeTrue())
+	s.stop("Secret")
+	s.Expect(s.admin.Delete(t.Context(), access)).To(Succeed())
+	s.clock.SetTime(start.Add(time.Minute)) // after which the connection reads it again
+	done := s.begin()
+	s.task("Initializing connection to virtual garden cluster", "Running",
+		Equal("token for virtual garden kubeconfig was not populated yet (see Secret garden/gardener-internal)"))
+	s.heal("Secret")
+	s.Eventually(done, binary.Patience).Should(Receive(BeNil()))
+}
+
+func TestVirtualClusterIsDeletedInOrder(t *testing.T) {
+	s := newScene(t)
+	s.create()
+	s.mustReconcile()
+	s.requests.Reset()
+	s.delete()
+	s.mustReconcile()
+	s.Expect(s.isGone()).To(BeTrue())
+	set := func(name string) string {
+		return "/apis/resources.gardener.cloud/v1alpha1/namespaces/garden/managedresources/" + name
+	}
+	deployment := func(name string) string { return "/apis/apps/v1/namespaces/garden/deployments/" + name }
+	const kubeControllerManager = "virtual-garden-kube-controller-manager"
+	writes := s.requests.Writes()
+	for _, pair := range [][2]string{
+		{set("garden-system-virtual"), set("shoot-core-kube-controller-manager")},
+		{set("garden-system-virtual"), set("shoot-core-gardener-resource-manager")},
+		{set("shoot-core-gardeneraccess"), set("shoot-core-gardener-resource-manager")},
+		{set("shoot-core-kube-controller-manager"), deployment(kubeControllerManager)},
+		{deployment(kubeControllerManager), set("shoot-core-gardener-resource-manager")},
+		{set("shoot-core-gardener-resource-manager"), deployment(resourceManager)},
+		{deployment(resourceManager), "/apis/networking.istio.io/v1beta1/namespaces/garden/gateways/" + apiServer},
+		{"/apis/networking.istio.io/v1beta1/namespaces/garden/gateways/" + apiServer, "/api/v1/namespaces/garden/services/" + apiServer},
+		{deployment(resourceManager + "-tokens"), deployment(apiServer)},
+		{deployment(apiServer), "/apis/druid.gardener.cloud/v1alpha1/namespaces/garden/etcds/" + etcdMain},
+		{"/apis/druid.gardener.cloud/v1alpha1/namespaces/garden/etcds/" + etcdMain, set("etcd-druid")},
+		{"/api/v1/namespaces/garden/services/" + apiServer, set("etcd-druid")},
+	} {
+		first, second := slices.Index(writes, "DELETE "+pair[0]), slices.Index(writes, "DELETE "+pair[1])
+		s.Expect(first).To(BeNumerically(">=", 0), pair[0])
+		s.Expect(second).To(BeNumerically(">", first), "%s after %s", pair[1], pair[0])
+	}
+}
+
+func TestSeedsAndShootsKeepTheGarden(t *testing.T) {
+	s := newScene(t)
+	s.create()
+	s.mustReconcile()
+	virtual := s.connect(s.virtual, nil)
+	definition := seedDefinition()
+	s.Expect(virtual.Create(t.Context(), definition)).To(Succeed())
+	t.Cleanup(func() { s.Expect(virtual.Delete(context.WithoutCancel(t.Context()), definition)).To(Succeed()) })
+	seed := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "core.gardener.cloud/v1beta1", "kind": "Seed", "metadata": map[string]any{"name": "local"},
+	}}
+	s.Eventually(func() error { return virtual.Create(t.Context(), seed) }, binary.Patience, 20*time.Millisecond).Should(Succeed())
+	before := s.ours()
+	s.delete()
+	_, err := s.reconcile()
+	s.Expect(err).To(MatchError(ContainSubstring(
+		`task "Ensuring no Seeds and Shoots exist in virtual garden" failed: the virtual garden still has Seeds, for example local; ` +
+			"to delete the Garden in spite of that, set its annotation espalier.dev/skipped-checks=seeds-and-shoots",
+	)))
+	s.Expect(s.ours()).To(BeComparableTo(before))
+
+	s.Expect(virtual.Delete(t.Context(), seed)).To(Succeed())
+	s.mustReconcile()
+	s.Expect(s.isGone()).To(BeTrue())
+}
+
+func TestVirtualClusterThatDoesNotAnswerKeepsTheGarden(t *testing.T) {
+	s := newScene(t)
+	s.create()
+	s.mustReconcile()
+	s.virtual = &rest.Config{Host: "https://127.0.0.1:1"}
+	s.reconciler.Connection.Forget()
+	s.delete()
+	_, err := s.reconcile()
+	s.Expect(err).To(MatchError(And(ContainSubstring("connection refused"), ContainSubstring("; to delete the Garden in spite of that, "))))
+	s.Expect(s.exists(&appsv1.Deployment{}, s.namespace(), apiServer)).To(BeTrue())
+	s.edit(annotated("espalier.dev/skipped-checks", "seeds-and-shoots"))
+	s.mustReconcile()
+	s.Expect(s.isGone()).To(BeTrue())
+}
+
+func seedDefinition() *apiextensionsv1.CustomResourceDefinition {
+	return &apiextensionsv1.CustomResourceDefinition{
+		ObjectMeta: metav1.ObjectMeta{Name: "seeds.core.gardener.cloud"},
+		Spec: apiextensionsv1.CustomResourceDefinitionSpec{
+			Group: "core.gardener.cloud", Scope: apiextensionsv1.ClusterScoped,
+			Names: apiextensionsv1.CustomResourceDefinitionNames{Plural: "seeds", Singular: "seed", Kind: "Seed", ListKind: "SeedList"},
+			Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{
+				Name: "v1beta1", Served: true, Storage: true,
+				Schema: &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{Type: "object"}},
+			}},
+		},
+	}
+}

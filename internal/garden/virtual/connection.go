@@ -1,0 +1,132 @@
+package virtual
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/discovery"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/espalier-dev/espalier/internal/garden/component/gardeneraccess"
+	"github.com/espalier-dev/espalier/internal/garden/component/shared"
+	secretconfig "github.com/espalier-dev/espalier/internal/secrets/config"
+)
+
+// readTimeout bounds the read of the kubeconfig, for which other goroutines wait.
+const readTimeout = 10 * time.Second
+
+// recheck is how long a Connection uses its clients before it reads the kubeconfig again.
+const recheck = 5 * time.Second
+
+// ErrNoToken is why there is no connection: the resource manager of the virtual cluster has not requested the token yet.
+var ErrNoToken = errors.New("token for virtual garden kubeconfig was not populated yet")
+
+// Connection connects to the virtual cluster. It keeps clients as long as the kubeconfig does not change; a restart builds them again. Any
+// goroutine may use it. The fields are required unless they say otherwise.
+type Connection struct {
+	// Reader reads Secrets of the runtime cluster live.
+	Reader client.Reader
+	// Namespace has the Secrets with the kubeconfigs.
+	Namespace string
+	Clock     clock.PassiveClock
+	// Resolves reports whether a host has an address.
+	Resolves func(ctx context.Context, host string) bool
+	// Config returns the configuration of clients for a kubeconfig. Nil: as the kubeconfig says.
+	Config func(kubeconfig []byte) (*rest.Config, error)
+
+	mu       sync.Mutex // guards what follows
+	clients  *Clients
+	checksum [sha256.Size]byte
+	checked  time.Time
+}
+
+// Clients are for the virtual cluster.
+type Clients struct {
+	// Client reads and writes live.
+	Client client.Client
+	// REST sends requests to any path.
+	REST rest.Interface
+}
+
+// Clients returns clients for the virtual cluster. The error is ErrNoToken or that of the API server, NotFound, if there is no kubeconfig
+// yet. A nil error does not mean that the virtual cluster answers.
+func (c *Connection) Clients(ctx context.Context) (*Clients, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := c.Clock.Now()
+	if c.clients != nil && now.Sub(c.checked) < recheck {
+		return c.clients, nil
+	}
+	kubeconfig, err := c.kubeconfig(ctx)
+	if err != nil {
+		return nil, err
+	}
+	checksum := sha256.Sum256(kubeconfig)
+	if c.clients == nil || checksum != c.checksum {
+		built, err := c.build(kubeconfig)
+		if err != nil {
+			return nil, err
+		}
+		c.clients, c.checksum = built, checksum
+	}
+	c.checked = now
+	return c.clients, nil
+}
+
+// Forget drops the clients, because the virtual cluster is gone.
+func (c *Connection) Forget() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.clients = nil
+}
+
+// kubeconfig returns the kubeconfig with the address inside the runtime cluster if that has an address, else that for users.
+func (c *Connection) kubeconfig(ctx context.Context) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
+	name := gardeneraccess.External
+	if c.Resolves(ctx, shared.VirtualAPIServer+"."+c.Namespace+".svc.cluster.local") {
+		name = gardeneraccess.Internal
+	}
+	secret := &corev1.Secret{}
+	if err := c.Reader.Get(ctx, client.ObjectKey{Namespace: c.Namespace, Name: name}, secret); err != nil {
+		return nil, fmt.Errorf("read kubeconfig for virtual garden: %w", err)
+	}
+	if gardeneraccess.Token(secret) == "" {
+		return nil, fmt.Errorf("%w (see Secret %s/%s)", ErrNoToken, c.Namespace, name)
+	}
+	return secret.Data[secretconfig.DataKeyKubeconfig], nil
+}
+
+func (c *Connection) build(kubeconfig []byte) (*Clients, error) {
+	read := c.Config
+	if read == nil {
+		read = clientcmd.RESTConfigFromKubeConfig
+	}
+	config, err := read(kubeconfig)
+	if err != nil {
+		return nil, fmt.Errorf("read kubeconfig for virtual garden: %w", err)
+	}
+	httpClient, err := rest.HTTPClientFor(config)
+	if err != nil {
+		return nil, fmt.Errorf("create client for virtual garden: %w", err)
+	}
+	built, err := client.New(config, client.Options{HTTPClient: httpClient, Scheme: clientgoscheme.Scheme})
+	if err != nil {
+		return nil, fmt.Errorf("create client for virtual garden: %w", err)
+	}
+	requests, err := discovery.NewDiscoveryClientForConfigAndClient(config, httpClient)
+	if err != nil {
+		return nil, fmt.Errorf("create client for virtual garden: %w", err)
+	}
+	return &Clients{Client: built, REST: requests.RESTClient()}, nil
+}

@@ -1,0 +1,198 @@
+package virtual
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	corev1beta1 "github.com/espalier-dev/espalier/api/core/v1beta1"
+	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
+	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/garden/component/exposure"
+	"github.com/espalier-dev/espalier/internal/garden/component/gardeneraccess"
+	"github.com/espalier-dev/espalier/internal/garden/component/kubeapiserver"
+	"github.com/espalier-dev/espalier/internal/garden/component/kubecontrollermanager"
+	"github.com/espalier-dev/espalier/internal/garden/component/resourcemanager"
+	"github.com/espalier-dev/espalier/internal/garden/component/virtualsystem"
+	"github.com/espalier-dev/espalier/internal/garden/flow"
+	"github.com/espalier-dev/espalier/internal/garden/rollout"
+)
+
+// Names of the tasks of a deletion.
+const (
+	// TaskUnused must succeed before anything is destroyed.
+	TaskUnused = "Ensuring no Seeds and Shoots exist in virtual garden"
+	// TaskDestroyAPIServer and TaskDestroyService are the last tasks that destroy something of the virtual cluster besides its etcds.
+	TaskDestroyAPIServer = "Destroying Kubernetes API Server"
+	TaskDestroyService   = "Destroying Kubernetes API Server service"
+
+	taskDestroySystem            = "Destroying virtual system resources"
+	taskDestroyAccess            = "Destroying Gardener virtual garden access resources"
+	taskDestroyControllerManager = "Destroying Kubernetes Controller Manager Server"
+	taskDestroyResourceManager   = "Destroying gardener-resource-manager for virtual garden"
+	taskDestroyRoutes            = "Destroying Kubernetes API server service SNI"
+	taskForget                   = "Invalidate client for virtual garden"
+)
+
+// CheckUnused is the name of the check that the virtual cluster has no Seeds and Shoots.
+const CheckUnused = "seeds-and-shoots"
+
+// answerTimeout is how long the virtual cluster may take to answer a request.
+const answerTimeout = 30 * time.Second
+
+// DeletionTasks returns the tasks that destroy the virtual cluster except for its etcds. What is in the virtual cluster is destroyed first,
+// as long as its resource manager runs.
+func (c *ControlPlane) DeletionTasks() []flow.Task {
+	unused, manager := []string{TaskUnused}, []string{taskDestroyResourceManager}
+	return []flow.Task{
+		{Name: TaskUnused, Run: flow.Work(c.ensureUnused)},
+		{Name: taskDestroySystem, DependsOn: unused, Run: c.destroy(virtualsystem.ManagedResource)},
+		{Name: taskDestroyAccess, DependsOn: unused, Run: c.destroy(gardeneraccess.ManagedResource,
+			c.identity(secretKind, gardeneraccess.External), c.identity(secretKind, gardeneraccess.Internal))},
+		// kube-controller-manager empties the namespaces that the task before deletes.
+		{Name: taskDestroyControllerManager, DependsOn: []string{taskDestroySystem}, Run: c.destroy(kubecontrollermanager.ManagedResource,
+			c.identity(deploymentKind, kubecontrollermanager.Name),
+			c.identity(autoscalerKind, kubecontrollermanager.AutoscalerName),
+			c.identity(policyv1.SchemeGroupVersion.WithKind("PodDisruptionBudget"), kubecontrollermanager.Name),
+			c.identity(corev1.SchemeGroupVersion.WithKind("Service"), kubecontrollermanager.Name),
+			c.identity(secretKind, kubecontrollermanager.AccessSecret))},
+		{
+			Name: taskDestroyResourceManager, DependsOn: []string{taskDestroySystem, taskDestroyAccess, taskDestroyControllerManager},
+			Run: c.destroyResourceManager,
+		},
+		{Name: taskDestroyRoutes, DependsOn: manager, Run: c.destroyRoutes},
+		{Name: TaskDestroyService, DependsOn: []string{taskDestroyRoutes}, Run: c.destroyObjects(
+			c.identity(corev1.SchemeGroupVersion.WithKind("Service"), exposure.Name))},
+		{Name: TaskDestroyAPIServer, DependsOn: manager, Run: c.destroyObjects(
+			c.identity(deploymentKind, kubeapiserver.Name),
+			c.identity(autoscalingv2.SchemeGroupVersion.WithKind("HorizontalPodAutoscaler"), kubeapiserver.Name),
+			c.identity(autoscalerKind, kubeapiserver.AutoscalerName),
+			c.identity(policyv1.SchemeGroupVersion.WithKind("PodDisruptionBudget"), kubeapiserver.Name))},
+		{Name: taskForget, DependsOn: []string{TaskDestroyAPIServer}, Run: flow.Work(func(context.Context) error {
+			c.Connection.Forget()
+			return nil
+		})},
+	}
+}
+
+var (
+	deploymentKind = appsv1.SchemeGroupVersion.WithKind("Deployment")
+	autoscalerKind = schema.GroupVersionKind{Group: "autoscaling.k8s.io", Version: "v1", Kind: "VerticalPodAutoscaler"}
+)
+
+// identity returns the identity of an object in the namespace of the Garden.
+func (c *ControlPlane) identity(kind schema.GroupVersionKind, name string) *unstructured.Unstructured {
+	return rollout.Identity(kind, c.Values.Namespace, name)
+}
+
+// destroyObjects returns the work of a task that destroys objects.
+func (c *ControlPlane) destroyObjects(objects ...*unstructured.Unstructured) func(context.Context, flow.WaitingFor) error {
+	return func(ctx context.Context, waitingFor flow.WaitingFor) error {
+		return c.Cluster.Destroy(ctx, waitingFor, c.Timing.defaulted().APIServer, objects...)
+	}
+}
+
+// destroy returns the work of a task that destroys a ManagedResource, and then objects.
+func (c *ControlPlane) destroy(set string, objects ...*unstructured.Unstructured) func(context.Context, flow.WaitingFor) error {
+	return func(ctx context.Context, waitingFor flow.WaitingFor) error {
+		timeout := c.Timing.defaulted().ManagedResources
+		if err := c.Cluster.DestroySet(ctx, waitingFor, timeout, c.Values.Namespace, set); err != nil {
+			return err
+		}
+		return c.destroyObjects(objects...)(ctx, waitingFor)
+	}
+}
+
+func (c *ControlPlane) destroyResourceManager(ctx context.Context, waitingFor flow.WaitingFor) error {
+	typed, err := resourcemanager.VirtualObjects(c.Values, resourcemanager.Credentials{})
+	if err != nil {
+		return err
+	}
+	objects, err := rollout.Unstructured(typed...)
+	if err != nil {
+		return err
+	}
+	return c.destroy(resourcemanager.VirtualManagedResource, append(rollout.Deployments(objects), objects...)...)(ctx, waitingFor)
+}
+
+func (c *ControlPlane) destroyRoutes(ctx context.Context, waitingFor flow.WaitingFor) error {
+	objects, err := rollout.Unstructured(exposure.Routes(c.Values)...)
+	if err != nil {
+		return err
+	}
+	return c.destroyObjects(objects...)(ctx, waitingFor)
+}
+
+// ensureUnused fails as long as there are Seeds or Shoots: without the virtual cluster, what runs for them could not be deleted any more.
+// Until the first installation is complete, and after a deletion has begun, there is no kubeconfig to ask with. Then there are none,
+// or the operator has asked before.
+func (c *ControlPlane) ensureUnused(ctx context.Context) error {
+	if c.skips(CheckUnused) {
+		return nil
+	}
+	live, err := c.readDeployment(ctx, kubeapiserver.Name)
+	if err != nil || live == nil || live.DeletionTimestamp != nil {
+		return err
+	}
+	clients, err := c.Connection.Clients(ctx)
+	if apierrors.IsNotFound(err) || errors.Is(err, ErrNoToken) {
+		gives, failure := c.givesAccess(ctx)
+		if failure != nil || !gives {
+			return failure
+		}
+	}
+	if err == nil {
+		err = findUsers(ctx, clients.Client)
+	}
+	if err != nil {
+		return fmt.Errorf("%w; to delete the Garden in spite of that, set its annotation %s=%s", err,
+			operatorv1alpha1.AnnotationSkippedChecks, CheckUnused)
+	}
+	return nil
+}
+
+// givesAccess reports whether users and the operator have had access to the virtual cluster since the last installation: only a kubeconfig
+// that was lost is missing then.
+func (c *ControlPlane) givesAccess(ctx context.Context) (bool, error) {
+	set, err := read(ctx, c, gardeneraccess.ManagedResource, &resourcesv1alpha1.ManagedResource{})
+	if err != nil || set == nil || set.DeletionTimestamp != nil {
+		return false, err
+	}
+	known := corev1beta1.GetCondition(set.Status.Conditions, resourcesv1alpha1.ResourcesApplied)
+	return known != nil && known.Status == corev1beta1.ConditionTrue, nil
+}
+
+// findUsers returns an error that names a Seed or a Shoot if there is one. Without Gardener's API server there are none.
+func findUsers(ctx context.Context, virtual client.Reader) error {
+	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
+	defer cancel()
+	for _, kind := range []string{"Seed", "Shoot"} {
+		list := &metav1.PartialObjectMetadataList{}
+		list.SetGroupVersionKind(corev1beta1.SchemeGroupVersion.WithKind(kind + "List"))
+		err := virtual.List(ctx, list, client.Limit(1))
+		if meta.IsNoMatchError(err) || apierrors.IsNotFound(err) {
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("list %ss of the virtual garden: %w", kind, err)
+		}
+		if len(list.Items) > 0 {
+			name := strings.TrimPrefix(client.ObjectKeyFromObject(&list.Items[0]).String(), "/")
+			return fmt.Errorf("the virtual garden still has %ss, for example %s", kind, name)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,175 @@
+package virtual
+
+import (
+	"context"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/garden/component/kubeapiserver"
+	"github.com/espalier-dev/espalier/internal/garden/component/kubecontrollermanager"
+	"github.com/espalier-dev/espalier/internal/garden/component/resourcemanager"
+	"github.com/espalier-dev/espalier/internal/garden/component/shared"
+	"github.com/espalier-dev/espalier/internal/garden/flow"
+	"github.com/espalier-dev/espalier/internal/garden/rollout"
+	secretconfig "github.com/espalier-dev/espalier/internal/secrets/config"
+)
+
+// The resource manager reads the identity of the runtime cluster, which the operator itself may not read.
+// +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=clusterroles,resourceNames=virtual-garden-gardener-resource-manager-source;virtual-garden-gardener-resource-manager-tokens-source,verbs=get;watch;update;delete;bind
+// +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=clusterrolebindings,resourceNames=virtual-garden-gardener-resource-manager-source;virtual-garden-gardener-resource-manager-tokens-source,verbs=get;watch;update;delete
+// The token of the resource manager is awaited.
+// +kubebuilder:rbac:groups="",resources=secrets,verbs=watch,namespace=garden,roleName=espalier-garden-operator-garden
+
+// deployControllerManager deploys kube-controller-manager, and waits until it is rolled out. It starts as soon as the resource manager has
+// requested its token.
+func (c *ControlPlane) deployControllerManager(ctx context.Context, waitingFor flow.WaitingFor) error {
+	names, err := c.controllerManagerSecrets(ctx)
+	if err != nil {
+		return err
+	}
+	objects, err := kubecontrollermanager.Objects(c.Values, names, kubeapiserver.RuntimeConfig(c.Values))
+	if err != nil {
+		return err
+	}
+	if err := c.Cluster.DeployTyped(ctx, objects...); err != nil {
+		return err
+	}
+	if err := c.deploySet(ctx, kubecontrollermanager.ManagedResource, true, kubecontrollermanager.VirtualObjects()); err != nil {
+		return err
+	}
+	return c.untilRolledOut(ctx, waitingFor, c.Timing.defaulted().ControllerManager, kubecontrollermanager.Name)
+}
+
+func (c *ControlPlane) controllerManagerSecrets(ctx context.Context) (names kubecontrollermanager.Secrets, err error) {
+	server, err := c.Secrets.Generate(ctx, kubecontrollermanager.ServerCertificate(c.Values.Namespace))
+	if err != nil {
+		return names, err
+	}
+	authority, err := c.Secrets.Bundle(kubecontrollermanager.Authority)
+	if err != nil {
+		return names, err
+	}
+	clients, err := c.Secrets.Current(kubeapiserver.ClientAuthority)
+	if err != nil {
+		return names, err
+	}
+	key, err := c.Secrets.Current(kubeapiserver.ServiceAccountKeyName)
+	if err != nil {
+		return names, err
+	}
+	kubeconfig, err := c.Secrets.Current(shared.GenericKubeconfig)
+	if err != nil {
+		return names, err
+	}
+	return kubecontrollermanager.Secrets{
+		Authority: authority.Name, ClientAuthority: clients.Name, ServiceAccountKey: key.Name, Server: server.Name, Kubeconfig: kubeconfig.Name,
+	}, nil
+}
+
+// deploySet deploys a ManagedResource with objects in the virtual cluster.
+func (c *ControlPlane) deploySet(ctx context.Context, name string, keepObjects bool, objects []client.Object) error {
+	set, err := rollout.VirtualSet(c.Values.Namespace, name, keepObjects, objects...)
+	if err != nil {
+		return err
+	}
+	return c.Cluster.Deploy(ctx, set...)
+}
+
+// deployResourceManager deploys the resource manager, and returns its Deployments. If it has no token that it can renew, or lacks rights,
+// it gets a certificate for ten minutes first.
+func (c *ControlPlane) deployResourceManager(ctx context.Context, waitingFor flow.WaitingFor) ([]*unstructured.Unstructured, error) {
+	access, set, err := c.readResourceManager(ctx)
+	if err != nil {
+		return nil, err
+	}
+	kubeconfig, err := c.Secrets.Current(shared.GenericKubeconfig)
+	if err != nil {
+		return nil, err
+	}
+	credentials := resourcemanager.Credentials{Kubeconfig: kubeconfig.Name}
+	tokens, err := c.readDeployment(ctx, resourcemanager.VirtualTokens)
+	if err != nil {
+		return nil, err
+	}
+	reason := resourcemanager.BootstrapReason(access, set, tokens, c.Clock.Now())
+	if reason == "" {
+		return c.applyResourceManager(ctx, credentials)
+	}
+	log.FromContext(ctx).Info("Giving the resource manager of the virtual cluster a certificate for its first token", "reason", reason)
+	certificate, err := c.bootstrapCertificate(ctx)
+	if err != nil {
+		return nil, err
+	}
+	temporary := credentials
+	temporary.Bootstrap = certificate.Name
+	if _, err = c.applyResourceManager(ctx, temporary); err != nil {
+		return nil, err
+	}
+	err = c.untilBootstrapped(ctx, waitingFor)
+	if err != nil {
+		return nil, err
+	}
+	deployed, err := c.applyResourceManager(ctx, credentials)
+	if err != nil {
+		return nil, err
+	}
+	_, err = c.Cluster.Delete(ctx, rollout.Identity(secretKind, certificate.Namespace, certificate.Name), rollout.Any)
+	return deployed, err
+}
+
+var secretKind = corev1.SchemeGroupVersion.WithKind("Secret")
+
+func (c *ControlPlane) bootstrapCertificate(ctx context.Context) (*corev1.Secret, error) {
+	bundle, err := c.Secrets.Bundle(kubeapiserver.Authority)
+	if err != nil {
+		return nil, err
+	}
+	return c.Secrets.Generate(ctx, resourcemanager.BootstrapRequest(bundle.Data[secretconfig.DataKeyCertificateBundle]))
+}
+
+// applyResourceManager deploys the resource manager once, and returns its Deployments.
+func (c *ControlPlane) applyResourceManager(
+	ctx context.Context, credentials resourcemanager.Credentials,
+) ([]*unstructured.Unstructured, error) {
+	if err := c.deploySet(ctx, resourcemanager.VirtualManagedResource, false, resourcemanager.TargetObjects()); err != nil {
+		return nil, err
+	}
+	typed, err := resourcemanager.VirtualObjects(c.Values, credentials)
+	if err != nil {
+		return nil, err
+	}
+	objects, err := rollout.Unstructured(typed...)
+	if err != nil {
+		return nil, err
+	}
+	return rollout.Deployments(objects), c.Cluster.Deploy(ctx, objects...)
+}
+
+// readResourceManager returns the Secret with the token of the resource manager, and the ManagedResource with its rights, each nil if there
+// is none.
+func (c *ControlPlane) readResourceManager(ctx context.Context) (*corev1.Secret, *resourcesv1alpha1.ManagedResource, error) {
+	access, err := c.readSecret(ctx, resourcemanager.AccessSecret)
+	if err != nil {
+		return nil, nil, err
+	}
+	set, err := read(ctx, c, resourcemanager.VirtualManagedResource, &resourcesv1alpha1.ManagedResource{})
+	return access, set, err
+}
+
+// untilBootstrapped waits until the resource manager can go on with its token.
+func (c *ControlPlane) untilBootstrapped(ctx context.Context, waitingFor flow.WaitingFor) error {
+	return c.Cluster.Until(ctx, waitingFor, c.Timing.defaulted().Bootstrap, func(ctx context.Context) error {
+		access, set, err := c.readResourceManager(ctx)
+		if err != nil {
+			return err
+		}
+		return resourcemanager.Bootstrapped(access, set, c.Clock.Now())
+	},
+		rollout.One(rollout.Identity(secretKind, c.Values.Namespace, resourcemanager.AccessSecret)),
+		rollout.One(rollout.Identity(rollout.ManagedResource, c.Values.Namespace, resourcemanager.VirtualManagedResource)),
+	)
+}

@@ -1,0 +1,73 @@
+package virtual
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/espalier-dev/espalier/internal/garden/component/kubeapiserver"
+	"github.com/espalier-dev/espalier/internal/garden/skew"
+)
+
+// CheckVersionSkew is the name of the check that the virtual cluster gets no version of Kubernetes that must not follow the current one.
+const CheckVersionSkew = "kubernetes-version"
+
+// checkPreconditions returns the contents of the objects that the Garden refers to. It fails if a change of the virtual cluster would leave
+// kube-apiserver without something that it needs. The error names everything that is wrong.
+func (c *ControlPlane) checkPreconditions(ctx context.Context) (kubeapiserver.References, error) {
+	refs, err := c.readReferences(ctx)
+	live, failure := c.readDeployment(ctx, kubeapiserver.Name)
+	if failure != nil || live == nil {
+		return refs, errors.Join(err, failure)
+	}
+	return refs, errors.Join(c.checkVersion(ctx, live), err)
+}
+
+// readReferences reads the objects that the Garden refers to. It reads them live: they change seldom, and a cache of all Secrets would be
+// large.
+func (c *ControlPlane) readReferences(ctx context.Context) (kubeapiserver.References, error) {
+	secrets, configMaps := kubeapiserver.Names(c.Values)
+	found := kubeapiserver.Found{Secrets: map[string]*corev1.Secret{}, ConfigMaps: map[string]*corev1.ConfigMap{}}
+	var err error
+	for _, name := range secrets {
+		if found.Secrets[name], err = c.readSecret(ctx, name); err != nil {
+			return kubeapiserver.References{}, err
+		}
+	}
+	for _, name := range configMaps {
+		if found.ConfigMaps[name], err = read(ctx, c, name, &corev1.ConfigMap{}); err != nil {
+			return kubeapiserver.References{}, err
+		}
+	}
+	if c.Wildcard != "" {
+		if found.Wildcard, err = c.readSecret(ctx, c.Wildcard); err != nil {
+			return kubeapiserver.References{}, err
+		}
+	}
+	return kubeapiserver.Resolve(c.Values, found)
+}
+
+// checkVersion fails if the version of Kubernetes must not follow the one that the live kube-apiserver has, or not now.
+func (c *ControlPlane) checkVersion(ctx context.Context, live *appsv1.Deployment) error {
+	current := kubeapiserver.Version(live)
+	if current == nil || current.EqualTo(c.Values.Kubernetes) {
+		return nil
+	}
+	var upgrade error
+	if current.Minor() < c.Values.Kubernetes.Minor() {
+		upgrade = c.checkUpgrade(ctx)
+	}
+	if c.skips(CheckVersionSkew) {
+		return upgrade
+	}
+	unfinished, err := c.rolloutProblem(ctx, live)
+	if err != nil {
+		return err
+	}
+	return errors.Join(skew.CheckKubernetes(current, c.Values.Kubernetes, unfinished), upgrade)
+}
+
+func (c *ControlPlane) skips(check string) bool { return slices.Contains(c.SkippedChecks, check) }

@@ -1,0 +1,39 @@
+package virtual
+
+import (
+	"cmp"
+	"time"
+)
+
+// Timing are durations of waits. A zero one stands for its default.
+type Timing struct {
+	// LoadBalancer is the longest wait for the load balancer of the gateway; default 10m.
+	LoadBalancer time.Duration
+	// APIServer is the longest wait for kube-apiserver to be rolled out or gone; default 5m.
+	APIServer time.Duration
+	// ControllerManager is the longest wait for kube-controller-manager to be rolled out; default 3m.
+	ControllerManager time.Duration
+	// Bootstrap is the longest wait for the first token of the resource manager; default 2m.
+	Bootstrap time.Duration
+	// ResourceManager is the longest wait for the resource manager to be healthy; default 5m.
+	ResourceManager time.Duration
+	// ManagedResources is the longest wait for ManagedResources to be healthy or gone; default 2m.
+	ManagedResources time.Duration
+	// Connection is the longest wait for the token of the operator; default 30s.
+	Connection time.Duration
+	// Snapshot is the longest wait for a snapshot of the main etcd; default 2m.
+	Snapshot time.Duration
+}
+
+func (t Timing) defaulted() Timing {
+	return Timing{
+		LoadBalancer:      cmp.Or(t.LoadBalancer, 10*time.Minute),
+		APIServer:         cmp.Or(t.APIServer, 5*time.Minute),
+		ControllerManager: cmp.Or(t.ControllerManager, 3*time.Minute),
+		Bootstrap:         cmp.Or(t.Bootstrap, 2*time.Minute),
+		ResourceManager:   cmp.Or(t.ResourceManager, 5*time.Minute),
+		ManagedResources:  cmp.Or(t.ManagedResources, 2*time.Minute),
+		Connection:        cmp.Or(t.Connection, 30*time.Second),
+		Snapshot:          cmp.Or(t.Snapshot, 2*time.Minute),
+	}
+}

@@ -1,0 +1,190 @@
+// Package virtual has the tasks that deploy and destroy the virtual cluster: what exposes it, kube-apiserver, kube-controller-manager, its
+// resource manager, what that applies, the connection to it, and the rewrite of its encrypted objects. The tasks for its etcds are in
+// package lifecycle.
+//
+// All workloads are in the runtime cluster. What is in the virtual cluster is in ManagedResources, which the resource manager of the
+// virtual cluster applies. The operator itself writes only a label of encrypted objects there.
+//
+// Tasks write only what differs. If the process stops at any point, the next reconciliation runs the same tasks again.
+package virtual
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"slices"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/garden/component/kubeapiserver"
+	"github.com/espalier-dev/espalier/internal/garden/component/shared"
+	"github.com/espalier-dev/espalier/internal/garden/flow"
+	"github.com/espalier-dev/espalier/internal/garden/rollout"
+	"github.com/espalier-dev/espalier/internal/garden/values"
+	"github.com/espalier-dev/espalier/internal/secrets"
+	"github.com/espalier-dev/espalier/internal/secrets/manager"
+)
+
+// Names of the tasks of a reconciliation. Users see them in descriptions, in the status and in errors.
+const (
+	// TaskPreconditions must succeed before anything of the virtual cluster changes, its etcds included.
+	TaskPreconditions = "Checking preconditions of virtual garden"
+
+	taskService       = "Deploying and waiting for kube-apiserver service in the runtime cluster"
+	taskRoutes        = "Deploying Kubernetes API server service SNI"
+	taskAPIServer     = "Deploying Kubernetes API Server"
+	taskAPIServerDone = "Waiting until Kubernetes API server rolled out"
+	taskController    = "Deploying Kubernetes Controller Manager"
+	taskManager       = "Deploying gardener-resource-manager for virtual garden"
+	taskManagerDone   = "Waiting until gardener-resource-manager for virtual garden rolled out"
+	taskSystem        = "Deploying virtual system resources"
+	taskAccess        = "Deploying resources for gardener-operator access to virtual garden"
+	taskRenewal       = "Renewing virtual garden access secrets after creation of new ServiceAccount signing key"
+	taskConnection    = "Initializing connection to virtual garden cluster"
+	taskLabel         = "Labeling encrypted resources to re-encrypt them with new ETCD encryption key"
+	taskSnapshot      = "Snapshotting ETCD after encrypted resources were re-encrypted with new ETCD encryption key"
+	taskUnlabel       = "Removing label from re-encrypted resources after rotation of ETCD encryption key"
+)
+
+// ControlPlane deploys and destroys the control plane of the virtual cluster. All fields are required unless they say otherwise. Nothing
+// changes them while tasks run.
+type ControlPlane struct {
+	// Cluster is the runtime cluster.
+	Cluster rollout.Cluster
+	// Secrets has generated the certificate authorities.
+	Secrets *manager.Manager
+	// Values are what the components are built from. A deletion needs only those of the operator.
+	Values values.Values
+	Clock  clock.PassiveClock
+	// Timing changes durations for tests. The zero value stands for the defaults.
+	Timing Timing
+	// Wildcard is the name of the Secret with the wildcard certificate; empty if there is none.
+	Wildcard string
+	// SkippedChecks are the names of checks that the user skips.
+	SkippedChecks []string
+	// Connection is that to the virtual cluster.
+	Connection *Connection
+	// Logs returns the last lines of the log of a Pod of the runtime cluster. Nil: no error has a log.
+	Logs func(ctx context.Context, pod client.ObjectKey, lines int64) (string, error)
+	// Dial connects to the main etcd for a snapshot. Nil: as the network does.
+	Dial func(ctx context.Context, network, address string) (net.Conn, error)
+}
+
+const noNewKey = "No new key for tokens of ServiceAccounts is being prepared."
+
+// Tasks returns the tasks of a reconciliation. They start after the tasks of the runtime cluster have succeeded, and those that need etcds
+// after the task that waits for them.
+func (c *ControlPlane) Tasks(runtime []string, etcds string) []flow.Task {
+	var refs kubeapiserver.References         // by the first task, for others
+	var managers []*unstructured.Unstructured // by the task that deploys them, for the one that waits
+	noRenewal := ""
+	if c.Values.ServiceAccountPhase != operatorv1alpha1.RotationPreparing {
+		noRenewal = noNewKey
+	}
+	served := []string{taskAPIServerDone}
+	return append([]flow.Task{
+		{Name: TaskPreconditions, Run: flow.Work(func(ctx context.Context) (err error) {
+			refs, err = c.checkPreconditions(ctx)
+			return err
+		})},
+		{Name: taskService, DependsOn: append(slices.Clone(runtime), TaskPreconditions), Run: c.deployService},
+		{Name: taskRoutes, DependsOn: []string{taskService}, Run: flow.Work(c.deployRoutes)},
+		{
+			Name: taskAPIServer, DependsOn: []string{TaskPreconditions, etcds},
+			Run: func(ctx context.Context, waitingFor flow.WaitingFor) error {
+				return c.deployAPIServer(ctx, waitingFor, refs)
+			},
+		},
+		{Name: taskAPIServerDone, DependsOn: []string{taskAPIServer}, Run: c.untilAPIServerRolledOut},
+		{Name: taskController, DependsOn: served, Run: c.deployControllerManager},
+		{Name: taskManager, DependsOn: served, Run: func(ctx context.Context, waitingFor flow.WaitingFor) (err error) {
+			managers, err = c.deployResourceManager(ctx, waitingFor)
+			return err
+		}},
+		{Name: taskManagerDone, DependsOn: []string{taskManager}, Run: func(ctx context.Context, waitingFor flow.WaitingFor) error {
+			return c.Cluster.UntilHealthy(ctx, waitingFor, c.Timing.defaulted().ResourceManager, managers...)
+		}},
+		{Name: taskSystem, DependsOn: []string{taskManager}, Run: flow.Work(c.deploySystem)},
+		{Name: taskAccess, DependsOn: []string{taskManagerDone}, Run: c.deployAccess},
+		{Name: taskRenewal, DependsOn: []string{taskController, taskAccess}, Run: flow.Work(c.renewTokens), SkipReason: noRenewal},
+		{Name: taskConnection, DependsOn: []string{taskService, taskAccess, taskRenewal}, Run: c.connect},
+	}, c.rewriteTasks(taskConnection)...)
+}
+
+// readDeployment returns nil if there is no Deployment.
+func (c *ControlPlane) readDeployment(ctx context.Context, name string) (*appsv1.Deployment, error) {
+	return read(ctx, c, name, &appsv1.Deployment{})
+}
+
+// readSecret returns nil if there is no Secret.
+func (c *ControlPlane) readSecret(ctx context.Context, name string) (*corev1.Secret, error) {
+	return read(ctx, c, name, &corev1.Secret{})
+}
+
+// read reads an object of the namespace of the Garden live. It returns nil if there is none.
+func read[T client.Object](ctx context.Context, c *ControlPlane, name string, into T) (T, error) {
+	var none T
+	err := c.Cluster.Client.Get(ctx, client.ObjectKey{Namespace: c.Values.Namespace, Name: name}, into)
+	if apierrors.IsNotFound(err) {
+		return none, nil
+	}
+	if err != nil {
+		return none, fmt.Errorf("read %T %s/%s: %w", into, c.Values.Namespace, name, err)
+	}
+	return into, nil
+}
+
+// generateAll returns the current Secrets of requests.
+func (c *ControlPlane) generateAll(ctx context.Context, requests ...secrets.Request) ([]*corev1.Secret, error) {
+	all := make([]*corev1.Secret, 0, len(requests))
+	for _, each := range requests {
+		generated, err := c.Secrets.Generate(ctx, each)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, generated)
+	}
+	return all, nil
+}
+
+// untilRolledOut waits until a Deployment is rolled out and no old Pod is left.
+func (c *ControlPlane) untilRolledOut(ctx context.Context, waitingFor flow.WaitingFor, timeout time.Duration, name string) error {
+	deployment := rollout.Identity(appsv1.SchemeGroupVersion.WithKind("Deployment"), c.Values.Namespace, name)
+	pods := rollout.Watched{
+		Kind: corev1.SchemeGroupVersion.WithKind("Pod"), Options: []client.ListOption{client.InNamespace(c.Values.Namespace)},
+	}
+	return c.Cluster.Until(ctx, waitingFor, timeout, func(ctx context.Context) error {
+		live, err := c.readDeployment(ctx, name)
+		if err != nil {
+			return err
+		}
+		problem := "it does not exist"
+		if live != nil {
+			if problem, err = c.rolloutProblem(ctx, live); err != nil {
+				return err
+			}
+		}
+		if problem != "" {
+			return fmt.Errorf("%s %s/%s is not rolled out: %s (see kubectl -n %s describe deployment %s)",
+				deployment.GetKind(), c.Values.Namespace, name, problem, c.Values.Namespace, name)
+		}
+		return nil
+	}, rollout.One(deployment), pods)
+}
+
+// rolloutProblem returns why a Deployment is not rolled out, or "".
+func (c *ControlPlane) rolloutProblem(ctx context.Context, live *appsv1.Deployment) (string, error) {
+	pods := &corev1.PodList{}
+	selected := client.MatchingLabels(live.Spec.Selector.MatchLabels)
+	if err := c.Cluster.Client.List(ctx, pods, client.InNamespace(c.Values.Namespace), selected); err != nil {
+		return "", fmt.Errorf("list Pods of Deployment %s/%s: %w", live.Namespace, live.Name, err)
+	}
+	return shared.RolloutProblem(live, pods.Items), nil
+}

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -14,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/espalier-dev/espalier/internal/garden/component/kubeapiserver"
 	"github.com/espalier-dev/espalier/internal/garden/values"
 	"github.com/espalier-dev/espalier/internal/garden/webhook/auditpolicy"
 )
@@ -41,7 +43,31 @@ func (o *operation) prepare(ctx context.Context) error {
 	if err := o.checkAuditPolicies(ctx); err != nil {
 		return err
 	}
+	if err := o.recordEncryption(ctx); err != nil {
+		return err
+	}
 	return o.readAPIServerPorts(ctx)
+}
+
+// recordEncryption records how objects of the virtual cluster are encrypted before its API server is deployed for the first time, so that
+// a later change is noticed, and that no object has to be written again until then.
+func (o *operation) recordEncryption(ctx context.Context) error {
+	encrypted := kubeapiserver.Rewrite(o.values).Encrypted
+	if o.values.EncryptedProvider != "" || encrypted == nil {
+		return nil
+	}
+	err := o.Client.Get(ctx, client.ObjectKey{Namespace: o.values.Namespace, Name: kubeapiserver.Name}, &appsv1.Deployment{})
+	if err == nil {
+		return nil
+	}
+	if !apierrors.IsNotFound(err) {
+		return fmt.Errorf("read Deployment of kube-apiserver: %w", err)
+	}
+	if err := o.status.write(ctx, false, encryptionOf(encrypted)); err != nil {
+		return fmt.Errorf("record encryption: %w", err)
+	}
+	o.values.EncryptedResources, o.values.EncryptedProvider = encrypted.Resources, encrypted.Provider.Type
+	return nil
 }
 
 // checkAuditPolicies fails if gardener-apiserver could not start with the audit policy that the Garden refers to. The API server may have

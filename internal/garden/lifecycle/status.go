@@ -129,18 +129,26 @@ func (s *status) succeeded(
 		}
 		status.Tasks = tasks
 		setRotation(status, next)
-		if encrypted != nil {
-			if status.Credentials == nil {
-				status.Credentials = &operatorv1alpha1.Credentials{}
-			}
-			status.Credentials.EncryptionAtRest = encrypted
-		}
+		encryptionOf(encrypted)(status)
 	})
 	if err != nil {
 		// The operation itself has succeeded, so that no error is recorded, as a conflict would not be.
 		return false, &unrecordedError{fmt.Errorf("record success: %w", err)}
 	}
 	return again, nil
+}
+
+// encryptionOf returns a change of a status that records what is encrypted; nil: what was.
+func encryptionOf(encrypted *operatorv1alpha1.EncryptionAtRest) func(*operatorv1alpha1.GardenStatus) {
+	return func(status *operatorv1alpha1.GardenStatus) {
+		if encrypted == nil {
+			return
+		}
+		if status.Credentials == nil {
+			status.Credentials = &operatorv1alpha1.Credentials{}
+		}
+		status.Credentials.EncryptionAtRest = encrypted
+	}
 }
 
 // unrecordedError is an error that is returned without being recorded in the status.

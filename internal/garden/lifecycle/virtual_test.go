@@ -176,10 +176,12 @@ func (s *scene) backup(status druidcorev1alpha1.ConditionStatus) {
 	live := &druidcorev1alpha1.Etcd{}
 	s.Expect(s.admin.Get(s.t.Context(), client.ObjectKey{Namespace: s.namespace(), Name: "virtual-garden-etcd-main"}, live)).To(Succeed())
 	before := live.DeepCopy()
-	live.Status.Conditions = []druidcorev1alpha1.Condition{
-		{Type: druidcorev1alpha1.ConditionTypeAllMembersUpdated, Status: druidcorev1alpha1.ConditionTrue, Message: "a message"},
-		{Type: druidcorev1alpha1.ConditionTypeBackupReady, Status: status, Message: "a message"},
-	}
+	now := metav1.NewTime(s.clock.Now())
+	condition := druidcorev1alpha1.Condition{Message: "a message", LastTransitionTime: now, LastUpdateTime: now}
+	updated, ready := condition, condition
+	updated.Type, updated.Status = druidcorev1alpha1.ConditionTypeAllMembersUpdated, druidcorev1alpha1.ConditionTrue
+	ready.Type, ready.Status = druidcorev1alpha1.ConditionTypeBackupReady, status
+	live.Status.Conditions = []druidcorev1alpha1.Condition{updated, ready}
 	s.Expect(s.admin.Status().Patch(s.t.Context(), live, client.MergeFrom(before))).To(Succeed())
 }
 
@@ -224,11 +226,17 @@ func TestRotationOfTheEncryptionKeyWritesEncryptedObjectsAgain(t *testing.T) {
 	snapshots := s.backups()
 	s.create(backedUp)
 	s.mustReconcile()
+	s.Expect(rewritten()).To(BeFalse(), "kube-apiserver is new")
+	encryption := BeComparableTo(
+		&operatorv1alpha1.EncryptionAtRest{Provider: &operatorv1alpha1.EncryptionProviderStatus{Type: "aescbc"}},
+	)
+	s.Expect(s.get().Status.Credentials.EncryptionAtRest).To(encryption)
+	lost := client.RawPatch(types.MergePatchType, []byte(`{"status":{"credentials":null}}`))
+	s.Expect(s.admin.Status().Patch(t.Context(), s.get(), lost)).To(Succeed())
+	s.mustReconcile()
 	s.Expect(rewritten()).To(BeTrue(), "it was not known how it was encrypted")
 	s.Expect(secret.Labels).NotTo(HaveKey(keyName))
-	s.Expect(s.get().Status.Credentials.EncryptionAtRest).To(BeComparableTo(
-		&operatorv1alpha1.EncryptionAtRest{Provider: &operatorv1alpha1.EncryptionProviderStatus{Type: "aescbc"}},
-	))
+	s.Expect(s.get().Status.Credentials.EncryptionAtRest).To(encryption)
 	s.Expect(snapshots).To(Receive(Equal(snapshot)))
 	s.Expect(s.apiServer().Annotations).NotTo(Or(HaveKey(labeled), HaveKey(snapshotted)))
 	s.mustReconcile()

@@ -44,7 +44,7 @@ func (s *scene) task(name string, state operatorv1alpha1.TaskState, message gome
 	tasks := func() []operatorv1alpha1.Task { return s.get().Status.Tasks }
 	s.Eventually(tasks, binary.Patience, 20*time.Millisecond).Should(ContainElement(And(
 		HaveField("Name", name), HaveField("State", state), HaveField("WaitingFor", message),
-	)))
+	)), func() string { return s.get().Status.LastOperation.Description })
 }
 
 // event requires an Event. It drops the Events before it.

@@ -9,20 +9,33 @@ import (
 // kubernetesField is the field of a Garden with the version of the virtual cluster.
 const kubernetesField = "spec.virtualCluster.kubernetes.version"
 
+// Kubernetes is what the virtual cluster has.
+type Kubernetes struct {
+	// APIServer is the version of kube-apiserver, required.
+	APIServer *version.Version
+	// Unfinished is why kube-apiserver is not rolled out, or "". Until it is, some of its Pods may have the minor version before.
+	Unfinished string
+	// ControllerManager is the version of kube-controller-manager; nil if there is none.
+	ControllerManager *version.Version
+}
+
 // CheckKubernetes returns an error unless the virtual cluster may get a version of Kubernetes: it is that of kube-apiserver or a later
-// patch of it, or one of the next minor version. Unfinished is why kube-apiserver is not rolled out, or "": until it is, some of its Pods
-// may have the minor version before the current one.
-func CheckKubernetes(current, wanted *version.Version, unfinished string) error {
+// patch of it, or one of the next minor version, which kube-controller-manager must not be further behind than one.
+func CheckKubernetes(current Kubernetes, wanted *version.Version) error {
 	const remedy = "; correct " + kubernetesField + ", or skip this check with the annotation espalier.dev/skipped-checks=kubernetes-version"
-	switch minors := int(wanted.Minor()) - int(current.Minor()); {
-	case wanted.LessThan(current):
-		return fmt.Errorf("%s is %s, but kube-apiserver has %s, and a downgrade is not supported"+remedy, kubernetesField, wanted, current)
-	case wanted.Major() != current.Major() || minors > 1:
+	server, manager := current.APIServer, current.ControllerManager
+	switch minors := int(wanted.Minor()) - int(server.Minor()); {
+	case wanted.LessThan(server):
+		return fmt.Errorf("%s is %s, but kube-apiserver has %s, and a downgrade is not supported"+remedy, kubernetesField, wanted, server)
+	case wanted.Major() != server.Major() || minors > 1:
 		return fmt.Errorf("%s is %s, but kube-apiserver has %s, and an upgrade cannot skip a minor version"+remedy,
-			kubernetesField, wanted, current)
-	case minors == 1 && unfinished != "":
+			kubernetesField, wanted, server)
+	case minors == 1 && current.Unfinished != "":
 		return fmt.Errorf("%s is %s, but kube-apiserver %s is not rolled out: %s; the upgrade goes on in a later attempt, when it is",
-			kubernetesField, wanted, current, unfinished)
+			kubernetesField, wanted, server, current.Unfinished)
+	case minors == 1 && manager != nil && manager.Minor() < server.Minor():
+		return fmt.Errorf("%s is %s, but kube-controller-manager still has %s; set it to %s until kube-controller-manager has that version too",
+			kubernetesField, wanted, manager, server)
 	}
 	return nil
 }

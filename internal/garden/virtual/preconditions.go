@@ -9,6 +9,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/espalier-dev/espalier/internal/garden/component/kubeapiserver"
+	"github.com/espalier-dev/espalier/internal/garden/component/kubecontrollermanager"
+	"github.com/espalier-dev/espalier/internal/garden/component/shared"
 	"github.com/espalier-dev/espalier/internal/garden/skew"
 )
 
@@ -52,22 +54,28 @@ func (c *ControlPlane) readReferences(ctx context.Context) (kubeapiserver.Refere
 
 // checkVersion fails if the version of Kubernetes must not follow the one that the live kube-apiserver has, or not now.
 func (c *ControlPlane) checkVersion(ctx context.Context, live *appsv1.Deployment) error {
-	current := kubeapiserver.Version(live)
-	if current == nil || current.EqualTo(c.Values.Kubernetes) {
+	current := skew.Kubernetes{APIServer: shared.KubernetesVersion(live, kubeapiserver.Container)}
+	if current.APIServer == nil || current.APIServer.EqualTo(c.Values.Kubernetes) {
 		return nil
 	}
-	var upgrade error
-	if current.Minor() < c.Values.Kubernetes.Minor() {
+	var upgrade, err error
+	if current.APIServer.Minor() < c.Values.Kubernetes.Minor() {
 		upgrade = c.checkUpgrade(ctx)
 	}
 	if c.skips(CheckVersionSkew) {
 		return upgrade
 	}
-	unfinished, err := c.rolloutProblem(ctx, live)
+	if current.Unfinished, err = c.rolloutProblem(ctx, live); err != nil {
+		return err
+	}
+	manager, err := c.readDeployment(ctx, kubecontrollermanager.Name)
 	if err != nil {
 		return err
 	}
-	return errors.Join(skew.CheckKubernetes(current, c.Values.Kubernetes, unfinished), upgrade)
+	if manager != nil {
+		current.ControllerManager = shared.KubernetesVersion(manager, kubecontrollermanager.Container)
+	}
+	return errors.Join(skew.CheckKubernetes(current, c.Values.Kubernetes), upgrade)
 }
 
 func (c *ControlPlane) skips(check string) bool { return slices.Contains(c.SkippedChecks, check) }

@@ -8,13 +8,9 @@
 package kubeapiserver
 
 import (
-	"strings"
-
 	appsv1 "k8s.io/api/apps/v1"
-	"k8s.io/apimachinery/pkg/util/version"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/garden/component/apiserver"
 	"github.com/espalier-dev/espalier/internal/garden/component/exposure"
 	"github.com/espalier-dev/espalier/internal/garden/values"
@@ -29,22 +25,6 @@ const (
 	// Container is the name of the container.
 	Container = "kube-apiserver"
 )
-
-// Version returns the version of Kubernetes that the live Deployment has: that of the annotation, or else that of the tag of its image. It
-// is nil if neither has one.
-func Version(live *appsv1.Deployment) *version.Version {
-	text := live.Annotations[operatorv1alpha1.AnnotationKubernetesVersion]
-	for i := range live.Spec.Template.Spec.Containers {
-		if c := &live.Spec.Template.Spec.Containers[i]; text == "" && c.Name == Container {
-			text = c.Image[strings.LastIndex(c.Image, ":")+1:]
-		}
-	}
-	parsed, err := version.ParseSemantic(text)
-	if err != nil {
-		return nil
-	}
-	return parsed
-}
 
 // Input is what the objects depend on besides the values.
 type Input struct {

@@ -18,6 +18,7 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/garden/component/shared"
 	"github.com/espalier-dev/espalier/internal/garden/component/system"
 	"github.com/espalier-dev/espalier/internal/garden/values"
@@ -37,12 +38,12 @@ const (
 	ManagedResource = "shoot-core-kube-controller-manager"
 	// Authority is the certificate authority of the serving certificate.
 	Authority = "ca"
+	// Container is the name of the container, of the image and of the ServiceAccount in the virtual cluster.
+	Container = "kube-controller-manager"
 )
 
 const (
-	// program is the name of the image, of the container and of the ServiceAccount in the virtual cluster.
-	program = "kube-controller-manager"
-	port    = 10257
+	port = 10257
 	// user is that of the image.
 	user = 65532
 	// private is the mode of files with keys.
@@ -74,7 +75,7 @@ type Secrets struct {
 // ServerCertificate returns the request for the serving certificate.
 func ServerCertificate(namespace string) secrets.Request {
 	return secrets.Request{SignedBy: Authority, Config: secretconfig.Certificate{
-		Name: program + "-server", CommonName: Name, DNSNames: shared.Services(namespace, Name), Type: secretconfig.Server,
+		Name: Container + "-server", CommonName: Name, DNSNames: shared.Services(namespace, Name), Type: secretconfig.Server,
 		SkipPublishingCACertificate: true,
 	}}
 }
@@ -83,19 +84,21 @@ func ServerCertificate(namespace string) secrets.Request {
 // RuntimeConfig has the API versions that kube-apiserver of the virtual cluster switches on or off, including those of its defaults.
 func Objects(v values.Values, names Secrets, runtimeConfig map[string]bool) ([]client.Object, error) {
 	kubernetes := versions.KubernetesOf(v.Kubernetes)
-	image, err := v.ExternalImage(program)
+	image, err := v.ExternalImage(Container)
 	if err != nil {
 		return nil, err
 	}
 	owner := shared.Owner{Namespace: v.Namespace, Labels: map[string]string{"app": "kubernetes", "role": "controller-manager"}}
+	manager := deployment(owner, names, image, command(v, kubernetes, runtimeConfig))
+	metav1.SetMetaDataAnnotation(&manager.ObjectMeta, operatorv1alpha1.AnnotationKubernetesVersion, v.Kubernetes.String())
 	return []client.Object{
-		shared.AccessSecret(v.Namespace, AccessSecret, program),
+		shared.AccessSecret(v.Namespace, AccessSecret, Container),
 		service(owner),
 		owner.DisruptionBudget(Name, owner.Labels, policyv1.PodDisruptionBudgetSpec{
 			MaxUnavailable: ptr.To(intstr.FromInt32(1)), UnhealthyPodEvictionPolicy: ptr.To(policyv1.AlwaysAllow),
 		}),
-		shared.Autoscaler{Name: AutoscalerName, Target: Name, Container: program}.Object(v, v.Namespace),
-		deployment(owner, names, image, command(v, kubernetes, runtimeConfig)),
+		shared.Autoscaler{Name: AutoscalerName, Target: Name, Container: Container}.Object(v, v.Namespace),
+		manager,
 	}, nil
 }
 
@@ -103,7 +106,7 @@ func Objects(v values.Values, names Secrets, runtimeConfig map[string]bool) ([]c
 func VirtualObjects() []client.Object {
 	accounts := shared.Owner{Namespace: metav1.NamespaceSystem}
 	return []client.Object{
-		accounts.ClusterRoleBinding("gardener.cloud:target:"+program, "system:"+program, program),
+		accounts.ClusterRoleBinding("gardener.cloud:target:"+Container, "system:"+Container, Container),
 	}
 }
 
@@ -137,7 +140,7 @@ func deployment(owner shared.Owner, names Secrets, image string, command []strin
 						RunAsNonRoot: ptr.To(true), RunAsUser: ptr.To[int64](user), RunAsGroup: ptr.To[int64](user), FSGroup: ptr.To[int64](user),
 					},
 					Containers: []corev1.Container{{
-						Name: program, Image: image, ImagePullPolicy: corev1.PullIfNotPresent, Command: command,
+						Name: Container, Image: image, ImagePullPolicy: corev1.PullIfNotPresent, Command: command,
 						Ports: []corev1.ContainerPort{shared.ContainerPort("metrics", port)},
 						LivenessProbe: &corev1.Probe{
 							ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{

@@ -359,6 +359,11 @@ func TestVersionOfTheVirtualClusterCannotSkipAMinorVersion(t *testing.T) {
 	s.Expect(err).To(MatchError(ContainSubstring("but kube-apiserver 1.34.0 is not rolled out: ")))
 	s.heal("Deployment")
 	s.reconciler.Timing.Virtual.APIServer = 0
+	_, err = s.reconcile()
+	s.Expect(err).To(MatchError(ContainSubstring("but kube-controller-manager still has 1.33.1; set it to 1.34.0 until")))
+	s.edit(version("1.34.0"))
+	s.mustReconcile()
+	s.edit(version("1.35.0"))
 	s.mustReconcile()
 	s.Expect(image()).To(HaveSuffix(":v1.35.0"))
 }

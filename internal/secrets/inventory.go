@@ -66,7 +66,7 @@ func NewInventory(options Options, observed, donors []corev1.Secret, now time.Ti
 		if _, known := inventory.rotation[name]; known || !inventory.manages(secret) {
 			continue
 		}
-		newest := inventory.newest(name, "")
+		newest := inventory.Newest(name, "")
 		inventory.rotation[name] = newest.Labels[LabelLastRotation]
 		if err := inventory.renew(name, newest, now); err != nil {
 			return nil, err
@@ -141,7 +141,7 @@ func (i *Inventory) Record(request Request, secret *corev1.Secret, now time.Time
 		return nil, err
 	}
 	if keep {
-		recorded.old = i.newest(name, secret.Name)
+		recorded.old = i.Newest(name, secret.Name)
 	}
 	i.entries[name] = recorded
 	return bundleRequest(request, recorded, now)
@@ -159,9 +159,9 @@ func keepsOld(request Request, current *corev1.Secret, now time.Time) (bool, err
 	return err == nil && now.Sub(issuedAt) < request.IgnoreOldAfter, err
 }
 
-// newest returns the newest observed Secret of a logical name whose name is not the given one, or nil. Of Secrets that were created in
+// Newest returns the newest observed Secret of a logical name whose name is not the given one, or nil. Of Secrets that were created in
 // the same second, it is the first one of the list.
-func (i *Inventory) newest(logicalName, except string) *corev1.Secret {
+func (i *Inventory) Newest(logicalName, except string) *corev1.Secret {
 	var newest *corev1.Secret
 	for _, secret := range i.observed {
 		if secret.Name == except || !i.manages(secret) || secret.Labels[LabelName] != logicalName {

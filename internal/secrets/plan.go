@@ -148,7 +148,7 @@ func (i *Inventory) refuseUnexplainedKey(c config.Config, name, rotation string)
 	if !ok {
 		return nil
 	}
-	existing := i.newest(key.Name, name)
+	existing := i.Newest(key.Name, name)
 	if existing == nil || existing.Labels[LabelLastRotation] != rotation {
 		return nil
 	}

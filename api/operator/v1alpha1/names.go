@@ -112,3 +112,7 @@ const (
 // AnnotationKubernetesVersion is the version of Kubernetes that Deployment virtual-garden-kube-apiserver in the namespace garden has. The
 // operator sets it. Missing: the tag of the image counts.
 const AnnotationKubernetesVersion = "espalier.dev/kubernetes-version"
+
+// AnnotationEncryptionKey is the name of the Secret with the encryption key that the other annotations of the Deployment of an API server
+// about a rotation are about. The operator sets it. Missing: they are about the current key.
+const AnnotationEncryptionKey = "espalier.dev/encryption-key"

@@ -15,6 +15,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/conflict"
 	"github.com/espalier-dev/espalier/internal/excerpt"
 	"github.com/espalier-dev/espalier/internal/garden/flow"
+	"github.com/espalier-dev/espalier/internal/garden/virtual"
 )
 
 // maxNote bounds the parts of Events that come from errors, in bytes: the API server refuses longer ones.
@@ -64,6 +65,9 @@ func (r *Reconciler) record(ctx context.Context, s *status, err error) error {
 
 // advised returns an error that says what the user can do about it, if that is known.
 func advised(err error) error {
+	if _, isVirtual := errors.AsType[*virtual.Error](err); isVirtual {
+		return err
+	}
 	switch {
 	case apierrors.IsForbidden(err):
 		return fmt.Errorf("the operator lacks a right (apply its roles again, with deploy/overlays/garden or the chart): %w", err)

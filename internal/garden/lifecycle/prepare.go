@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -49,19 +48,18 @@ func (o *operation) prepare(ctx context.Context) error {
 	return o.readAPIServerPorts(ctx)
 }
 
-// recordEncryption records how objects of the virtual cluster are encrypted before its API server is deployed for the first time, so that
-// a later change is noticed, and that no object has to be written again until then.
+// recordEncryption records how objects of the virtual cluster are encrypted before there is a key to encrypt them with, so that a later
+// change is noticed, and that no object has to be written again until then. If there is a key, objects have to be written again.
 func (o *operation) recordEncryption(ctx context.Context) error {
+	if o.values.EncryptedProvider != "" {
+		return nil
+	}
+	if key := o.secrets.Newest(kubeapiserver.EncryptionKeyName); key != nil {
+		return kubeapiserver.CheckProvider(o.values, key)
+	}
 	encrypted := kubeapiserver.Rewrite(o.values).Encrypted
-	if o.values.EncryptedProvider != "" || encrypted == nil {
+	if encrypted == nil {
 		return nil
-	}
-	err := o.Client.Get(ctx, client.ObjectKey{Namespace: o.values.Namespace, Name: kubeapiserver.Name}, &appsv1.Deployment{})
-	if err == nil {
-		return nil
-	}
-	if !apierrors.IsNotFound(err) {
-		return fmt.Errorf("read Deployment of kube-apiserver: %w", err)
 	}
 	if err := o.status.write(ctx, false, encryptionOf(encrypted)); err != nil {
 		return fmt.Errorf("record encryption: %w", err)

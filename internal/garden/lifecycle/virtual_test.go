@@ -292,7 +292,45 @@ func TestRotationOfTheEncryptionKeyWritesEncryptedObjectsAgain(t *testing.T) {
 	s.Expect(s.get().Status.Credentials.Rotation.ETCDEncryptionKey.Phase).To(BeEquivalentTo("Completed"))
 }
 
-func TestSecondRotationOfTheEncryptionKeyDoesNotTrustAnnotationsOfTheFirst(t *testing.T) {
+func TestObjectsOfOtherEncryptedResourcesAreWrittenAgain(t *testing.T) {
+	s := newScene(t)
+	virtual := s.connect(s.virtual, nil)
+	object := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "encrypted"}}
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "encrypted"}}
+	for _, each := range []client.Object{object, secret} {
+		s.Expect(virtual.Create(t.Context(), each)).To(Succeed())
+		defer func() { s.Expect(virtual.Delete(t.Context(), each)).To(Succeed()) }()
+	}
+	// reconciled reports whether the reconciliation has written an object, which keeps no label.
+	reconciled := func(o client.Object) bool {
+		t.Helper()
+		before := o.GetResourceVersion()
+		s.Expect(virtual.Get(t.Context(), client.ObjectKeyFromObject(o), o)).To(Succeed())
+		s.Expect(o.GetLabels()).To(BeEmpty())
+		return o.GetResourceVersion() != before
+	}
+	encrypt := func(resources ...string) {
+		t.Helper()
+		s.edit(func(g *operatorv1alpha1.Garden) {
+			g.Spec.VirtualCluster.Kubernetes.KubeAPIServer = &operatorv1alpha1.KubeAPIServer{
+				KubeAPIServerConfig: operatorv1alpha1.KubeAPIServerConfig{EncryptionConfig: &operatorv1alpha1.EncryptionConfig{Resources: resources}},
+			}
+		})
+		s.mustReconcile()
+		s.Expect(s.get().Status.Credentials.EncryptionAtRest.Resources).To(ConsistOf(resources))
+	}
+	s.create()
+	s.mustReconcile()
+	encrypt("configmaps", "things.example.com") // no definition of the latter
+	s.Expect(reconciled(object)).To(BeTrue())
+	encrypt("configmaps", "things.example.com")
+	s.Expect(reconciled(object)).To(BeFalse())
+	encrypt()
+	s.Expect(reconciled(object)).To(BeTrue())
+	s.Expect(reconciled(secret)).To(BeFalse())
+}
+
+func TestRotationOfTheEncryptionKeyRemovesAnnotationsOfTheLastOne(t *testing.T) {
 	const labeled, snapshotted = "credentials.gardener.cloud/resources-labeled", "credentials.gardener.cloud/etcd-snapshotted"
 	s := newScene(t)
 	s.create()
@@ -599,6 +637,21 @@ func TestVirtualClusterThatDoesNotAnswerKeepsTheGarden(t *testing.T) {
 	_, err := s.reconcile()
 	s.Expect(err).To(MatchError(And(ContainSubstring("connection refused"), ContainSubstring("; to delete the Garden in spite of that, "))))
 	s.Expect(s.exists(&appsv1.Deployment{}, s.namespace(), apiServer)).To(BeTrue())
+	s.edit(annotated("espalier.dev/skipped-checks", "seeds-and-shoots"))
+	s.mustReconcile()
+	s.Expect(s.isGone()).To(BeTrue())
+}
+
+func TestVirtualClusterThatWasInstalledKeepsTheGardenWithoutItsAPIServer(t *testing.T) {
+	s := newScene(t)
+	s.create()
+	s.mustReconcile()
+	s.Expect(s.admin.Delete(t.Context(), s.apiServer())).To(Succeed())
+	s.delete()
+	_, err := s.reconcile()
+	s.Expect(err).To(MatchError(ContainSubstring("cannot be asked for Seeds and Shoots, because there is no Deployment of its kube-apiserver; to " +
+		"delete the Garden in spite of that, ")))
+	s.Expect(s.etcd(etcdMain)).NotTo(BeNil())
 	s.edit(annotated("espalier.dev/skipped-checks", "seeds-and-shoots"))
 	s.mustReconcile()
 	s.Expect(s.isGone()).To(BeTrue())

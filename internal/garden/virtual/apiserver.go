@@ -33,11 +33,12 @@ func (c *ControlPlane) deployAPIServer(ctx context.Context, waitingFor flow.Wait
 	if ignored := kubeapiserver.Ignored(c.Values); len(ignored) > 0 {
 		log.FromContext(ctx).Info("Ignored settings that kube-apiserver of this version does not have", "settings", ignored)
 	}
-	live, err := c.readDeployment(ctx, kubeapiserver.Name)
+	key, err := c.Secrets.Generate(ctx, kubeapiserver.EncryptionKey(c.Values))
 	if err != nil {
 		return err
 	}
-	if live, err = c.removeOutdatedMarks(ctx, live); err != nil {
+	live, err := c.readServer(ctx, kubeapiserver.Name, key.Name)
+	if err != nil {
 		return err
 	}
 	if err = c.applyAPIServer(ctx, refs, live); err != nil || !apiserver.AddsKey(c.Values, live) {
@@ -70,11 +71,15 @@ func (c *ControlPlane) applyAPIServer(ctx context.Context, refs kubeapiserver.Re
 	return c.Cluster.DeployTyped(ctx, objects...)
 }
 
-// removeOutdatedMarks removes the annotations that an earlier rotation of the encryption key has left. It returns the Deployment without
-// them.
-func (c *ControlPlane) removeOutdatedMarks(ctx context.Context, live *appsv1.Deployment) (*appsv1.Deployment, error) {
+// readServer reads the Deployment of an API server, nil if there is none. It removes the annotations that are about an earlier rotation of
+// the encryption key than that to the current key.
+func (c *ControlPlane) readServer(ctx context.Context, name, key string) (*appsv1.Deployment, error) {
+	live, err := c.readDeployment(ctx, name)
+	if err != nil {
+		return nil, err
+	}
 	outdated := map[string]any{}
-	for _, each := range kubeapiserver.OutdatedMarks(c.Values, live) {
+	for _, each := range apiserver.OutdatedMarks(c.Values, live, key) {
 		outdated[each] = nil
 	}
 	if len(outdated) == 0 {
@@ -83,7 +88,7 @@ func (c *ControlPlane) removeOutdatedMarks(ctx context.Context, live *appsv1.Dep
 	if err := c.mark(ctx, outdated); err != nil {
 		return nil, err
 	}
-	return c.readDeployment(ctx, kubeapiserver.Name)
+	return c.readDeployment(ctx, name)
 }
 
 // logLines are how many lines of the log of a Pod an error has.
@@ -151,7 +156,7 @@ func (c *ControlPlane) apiServerSecrets(ctx context.Context, live *appsv1.Deploy
 		Authority: bundles[kubeapiserver.Authority].Name, ClientAuthority: clients.Name, FrontProxyAuthority: frontProxy.Name,
 		ETCDAuthority: bundles[etcd.Authority].Name, ETCDClient: etcdClient.Name, Server: server.Name, Aggregator: aggregator.Name,
 		ServiceAccountKey: key.Name, ServiceAccountKeys: keys.Name, StaticTokens: tokens.Name, HealthToken: healthToken,
-		GardenerAuthority: bundles[kubeapiserver.GardenerAuthority].Data[bundle], EncryptionKeys: encryptionKeys,
+		GardenerAuthority: bundles[kubeapiserver.GardenerAuthority].Data[bundle], EncryptionKeys: encryptionKeys, EncryptionKey: encryptionKey.Name,
 		SharedAuthority: kubeapiserver.SharesAuthority(clients.Data[bundle], frontProxy.Data[bundle]),
 	}, nil
 }

@@ -30,6 +30,11 @@ const recheck = 5 * time.Second
 // ErrNoToken is why there is no connection: the resource manager of the virtual cluster has not requested the token yet.
 var ErrNoToken = errors.New("token for virtual garden kubeconfig was not populated yet")
 
+// Error is an error of a request to the virtual cluster. Rights and definitions that it is about are not those of the runtime cluster.
+type Error struct{ error }
+
+func (e *Error) Unwrap() error { return e.error }
+
 // Connection connects to the virtual cluster. It keeps clients as long as the kubeconfig does not change; a restart builds them again. Any
 // goroutine may use it. The fields are required unless they say otherwise.
 type Connection struct {

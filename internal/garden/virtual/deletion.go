@@ -137,25 +137,18 @@ func (c *ControlPlane) destroyRoutes(ctx context.Context, waitingFor flow.Waitin
 }
 
 // ensureUnused fails as long as there are Seeds or Shoots: without the virtual cluster, what runs for them could not be deleted any more.
-// Until the first installation is complete, and after a deletion has begun, there is no kubeconfig to ask with. Then there are none,
-// or the operator has asked before.
+// Until the first installation is complete, and after a deletion has begun, there is nothing to ask, or no kubeconfig to ask with. Then
+// there are none, or the operator has asked before.
 func (c *ControlPlane) ensureUnused(ctx context.Context) error {
 	if c.skips(CheckUnused) {
 		return nil
 	}
-	live, err := c.readDeployment(ctx, kubeapiserver.Name)
-	if err != nil || live == nil || live.DeletionTimestamp != nil {
-		return err
-	}
-	clients, err := c.Connection.Clients(ctx)
-	if apierrors.IsNotFound(err) || errors.Is(err, ErrNoToken) {
+	err := c.findUsers(ctx)
+	if apierrors.IsNotFound(err) || errors.Is(err, ErrNoToken) || errors.Is(err, errStopped) {
 		gives, failure := c.givesAccess(ctx)
 		if failure != nil || !gives {
 			return failure
 		}
-	}
-	if err == nil {
-		err = findUsers(ctx, clients.Client)
 	}
 	if err != nil {
 		return fmt.Errorf("%w; to delete the Garden in spite of that, set its annotation %s=%s", err,
@@ -175,14 +168,28 @@ func (c *ControlPlane) givesAccess(ctx context.Context) (bool, error) {
 	return known != nil && known.Status == corev1beta1.ConditionTrue, nil
 }
 
+// errStopped is why the virtual cluster cannot be asked.
+var errStopped = errors.New("the virtual garden cannot be asked for Seeds and Shoots, because there is no Deployment of its kube-apiserver")
+
 // findUsers returns an error that names a Seed or a Shoot if there is one. Without Gardener's API server there are none.
-func findUsers(ctx context.Context, virtual client.Reader) error {
+func (c *ControlPlane) findUsers(ctx context.Context) error {
+	live, err := c.readDeployment(ctx, kubeapiserver.Name)
+	if err != nil {
+		return err
+	}
+	if live == nil || live.DeletionTimestamp != nil {
+		return errStopped
+	}
+	clients, err := c.Connection.Clients(ctx)
+	if err != nil {
+		return err
+	}
 	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()
 	for _, kind := range []string{"Seed", "Shoot"} {
 		list := &metav1.PartialObjectMetadataList{}
 		list.SetGroupVersionKind(corev1beta1.SchemeGroupVersion.WithKind(kind + "List"))
-		err := virtual.List(ctx, list, client.Limit(1))
+		err := clients.Client.List(ctx, list, client.Limit(1))
 		if meta.IsNoMatchError(err) || apierrors.IsNotFound(err) {
 			continue
 		}

@@ -55,7 +55,7 @@ func (c *ControlPlane) checkDeprecatedAPIs(ctx context.Context) error {
 		return err
 	}
 	return fmt.Errorf("clients of the virtual cluster use APIs that Kubernetes %s does not have: %s; %s",
-		c.Values.Kubernetes, strings.Join(removed, ", "), advice("make them use other versions", CheckDeprecatedAPIs))
+		c.Values.Kubernetes, strings.Join(removed, ", "), advice("make them use other versions, and restart the Pods of kube-apiserver, which count since they started", CheckDeprecatedAPIs))
 }
 
 // removedAPIs returns the APIs in the metrics of an API server that a version of Kubernetes does not have.
@@ -63,7 +63,8 @@ func removedAPIs(metrics []byte, wanted *version.Version) ([]string, error) {
 	parser := expfmt.NewTextParser(model.UTF8Validation)
 	families, err := parser.TextToMetricFamilies(bytes.NewReader(metrics))
 	if err != nil {
-		return nil, fmt.Errorf("read metrics of the virtual cluster: %w", err)
+		return nil, fmt.Errorf("read metrics of the virtual cluster: %w (the annotation %s=%s skips this check)",
+			err, operatorv1alpha1.AnnotationSkippedChecks, CheckDeprecatedAPIs)
 	}
 	var removed []string
 	for _, sample := range families[deprecatedMetric].GetMetric() {

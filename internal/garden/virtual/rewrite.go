@@ -7,16 +7,20 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/time/rate"
 	appsv1 "k8s.io/api/apps/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/selection"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/espalier-dev/espalier/internal/garden/component/apiserver"
 	"github.com/espalier-dev/espalier/internal/garden/component/etcd"
@@ -34,6 +38,8 @@ const (
 	rewriteWorkers = 10
 	// rewritePage is how many objects a list returns at once.
 	rewritePage = 500
+	// rewriteTimeout is how long the virtual cluster may take for a list or a write.
+	rewriteTimeout = time.Minute
 )
 
 const (
@@ -42,8 +48,8 @@ const (
 	noSnapshot = "The main etcd has no backup."
 )
 
-// rewriteTasks returns the tasks that write encrypted objects again, and take a snapshot of what etcd has then. They start after a task.
-func (c *ControlPlane) rewriteTasks(after string) []flow.Task {
+// rewriteTasks returns the tasks that write encrypted objects again, and take a snapshot of what etcd has then. They start after others.
+func (c *ControlPlane) rewriteTasks(after ...string) []flow.Task {
 	plan := kubeapiserver.Rewrite(c.Values)
 	skipLabel, skipSnapshot, skipUnlabel := "", "", ""
 	if !plan.Label {
@@ -53,15 +59,23 @@ func (c *ControlPlane) rewriteTasks(after string) []flow.Task {
 	}
 	if !plan.Unlabel {
 		skipUnlabel = noUnlabel
+		if !plan.Label {
+			skipUnlabel = noRewrite
+		}
 	}
 	return []flow.Task{
 		{
-			Name: taskLabel, DependsOn: []string{after}, SkipReason: skipLabel,
+			Name: taskLabel, DependsOn: after, SkipReason: skipLabel,
 			Run: func(ctx context.Context, waitingFor flow.WaitingFor) error {
-				return c.label(ctx, waitingFor, plan.Resources)
+				return c.once(ctx, plan, apiserver.ResourcesLabeled, func() error { return c.label(ctx, waitingFor, plan.Resources) })
 			},
 		},
-		{Name: taskSnapshot, DependsOn: []string{taskLabel}, Run: flow.Work(c.takeSnapshot), SkipReason: skipSnapshot},
+		{
+			Name: taskSnapshot, DependsOn: []string{taskLabel}, SkipReason: skipSnapshot,
+			Run: flow.Work(func(ctx context.Context) error {
+				return c.once(ctx, plan, apiserver.Snapshotted, func() error { return c.takeSnapshot(ctx) })
+			}),
+		},
 		{
 			Name: taskUnlabel, DependsOn: []string{taskSnapshot}, SkipReason: skipUnlabel,
 			Run: func(ctx context.Context, waitingFor flow.WaitingFor) error {
@@ -71,19 +85,28 @@ func (c *ControlPlane) rewriteTasks(after string) []flow.Task {
 	}
 }
 
-// label adds the label with the name of the key to objects that do not have it yet. A retry continues where the last attempt ended.
-func (c *ControlPlane) label(ctx context.Context, waitingFor flow.WaitingFor, resources []string) error {
-	if marked, err := c.isMarked(ctx, apiserver.ResourcesLabeled); marked || err != nil {
+// once does work that a rotation needs only once, and then sets an annotation. A rewrite that one reconciliation begins and ends does not
+// trust annotations: the attempt before may have been for other resources.
+func (c *ControlPlane) once(ctx context.Context, plan apiserver.Rewrite, annotation string, work func() error) error {
+	if plan.Unlabel {
+		return work()
+	}
+	if marked, err := c.isMarked(ctx, annotation); marked || err != nil {
 		return err
 	}
+	if err := work(); err != nil {
+		return err
+	}
+	return c.mark(ctx, map[string]any{annotation: "true"})
+}
+
+// label adds the label with the name of the key to objects that do not have it yet. A retry continues where the last attempt ended.
+func (c *ControlPlane) label(ctx context.Context, waitingFor flow.WaitingFor, resources []string) error {
 	key, known := c.Secrets.Get(kubeapiserver.EncryptionKeyName, secrets.Current)
 	if !known {
 		return fmt.Errorf("secret %q not found", kubeapiserver.EncryptionKeyName)
 	}
-	if err := c.rewrite(ctx, waitingFor, resources, selection.NotEquals, key.Name); err != nil {
-		return err
-	}
-	return c.mark(ctx, map[string]any{apiserver.ResourcesLabeled: "true"})
+	return c.rewrite(ctx, waitingFor, resources, selection.NotEquals, key.Name)
 }
 
 // unlabel removes the label from objects that have it, and then the annotations of the Deployment.
@@ -97,7 +120,12 @@ func (c *ControlPlane) unlabel(ctx context.Context, waitingFor flow.WaitingFor, 
 // rewrite sets the label of objects whose label matches, or removes it if the value is empty.
 func (c *ControlPlane) rewrite(
 	ctx context.Context, waitingFor flow.WaitingFor, resources []string, matches selection.Operator, value string,
-) error {
+) (err error) {
+	defer func() {
+		if err != nil {
+			err = &Error{err}
+		}
+	}()
 	virtual, err := c.Connection.Clients(ctx)
 	if err != nil {
 		return err
@@ -118,19 +146,25 @@ func (c *ControlPlane) rewrite(
 	selected := client.MatchingLabelsSelector{Selector: labels.NewSelector().Add(*requirement)}
 	limiter := rate.NewLimiter(rewritesPerSecond, rewritesPerSecond)
 	for _, resource := range resources {
-		kind, err := virtual.Client.RESTMapper().KindFor(schema.ParseGroupResource(resource).WithVersion(""))
+		kind, err := kindOf(virtual.Client.RESTMapper(), resource)
 		if err != nil {
 			return fmt.Errorf("find kind of encrypted resource %s: %w", resource, err)
 		}
-		written := 0
-		page := &metav1.PartialObjectMetadataList{}
-		for first := true; first || page.Continue != ""; first = false {
-			next := page.Continue
-			page = &metav1.PartialObjectMetadataList{}
-			page.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
-			if err := virtual.Client.List(ctx, page, selected, client.Limit(rewritePage), client.Continue(next)); err != nil {
+		if kind.Empty() {
+			log.FromContext(ctx).Info("The virtual cluster does not serve an encrypted resource, so it has no objects of it", "resource", resource)
+			continue
+		}
+		written, next := 0, ""
+		for first := true; first || next != ""; first = false {
+			page, err := listPage(ctx, virtual.Client, kind, selected, next)
+			if apierrors.IsResourceExpired(err) && next != "" { // what was written is no longer selected
+				next = ""
+				page, err = listPage(ctx, virtual.Client, kind, selected, next)
+			}
+			if err != nil {
 				return fmt.Errorf("list encrypted objects of %s: %w", resource, err)
 			}
+			next = page.Continue
 			waitingFor(fmt.Sprintf("writing objects of %s again, after %d", resource, written))
 			if err := patchAll(ctx, virtual.Client, limiter, page.Items, kind, patch); err != nil {
 				return err
@@ -140,6 +174,32 @@ func (c *ControlPlane) rewrite(
 	}
 	waitingFor("")
 	return nil
+}
+
+// kindOf returns the kind of a resource, empty if the virtual cluster does not serve the resource. A mapper also finds groups that only
+// begin with the one that is asked for.
+func kindOf(mapper meta.RESTMapper, resource string) (schema.GroupVersionKind, error) {
+	wanted := schema.ParseGroupResource(resource)
+	kinds, err := mapper.KindsFor(wanted.WithVersion(""))
+	if err != nil && !meta.IsNoMatchError(err) {
+		return schema.GroupVersionKind{}, err
+	}
+	for _, each := range kinds {
+		if each.Group == wanted.Group {
+			return each, nil
+		}
+	}
+	return schema.GroupVersionKind{}, nil
+}
+
+func listPage(
+	ctx context.Context, c client.Reader, kind schema.GroupVersionKind, selected client.ListOption, next string,
+) (*metav1.PartialObjectMetadataList, error) {
+	ctx, cancel := context.WithTimeout(ctx, rewriteTimeout)
+	defer cancel()
+	page := &metav1.PartialObjectMetadataList{}
+	page.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
+	return page, c.List(ctx, page, selected, client.Limit(rewritePage), client.Continue(next))
 }
 
 func patchAll(
@@ -155,7 +215,9 @@ func patchAll(
 			}
 			o := &objects[i]
 			o.SetGroupVersionKind(kind)
-			err := c.Patch(ctx, o, client.RawPatch(types.MergePatchType, patch), client.FieldOwner(rollout.FieldManager))
+			bounded, cancel := context.WithTimeout(ctx, rewriteTimeout)
+			defer cancel()
+			err := c.Patch(bounded, o, client.RawPatch(types.MergePatchType, patch), client.FieldOwner(rollout.FieldManager))
 			if client.IgnoreNotFound(err) != nil {
 				return fmt.Errorf("write %s %s again: %w", kind.Kind, client.ObjectKeyFromObject(o), err)
 			}
@@ -165,11 +227,8 @@ func patchAll(
 	return group.Wait()
 }
 
-// takeSnapshot makes etcd-backup-restore take a full snapshot, so that no later restore needs the former key. It does so once.
+// takeSnapshot makes etcd-backup-restore take a full snapshot, so that no later restore needs the former key.
 func (c *ControlPlane) takeSnapshot(ctx context.Context) error {
-	if marked, err := c.isMarked(ctx, apiserver.Snapshotted); marked || err != nil {
-		return err
-	}
 	bundle, err := c.Secrets.Bundle(etcd.Authority)
 	if err != nil {
 		return err
@@ -193,7 +252,7 @@ func (c *ControlPlane) takeSnapshot(ctx context.Context) error {
 	if err := etcd.JudgeSnapshot(response.StatusCode); err != nil {
 		return fmt.Errorf("request snapshot of etcd: %w (see the log of container backup-restore of Pod %s-0)", err, etcd.Main.Name())
 	}
-	return c.mark(ctx, map[string]any{apiserver.Snapshotted: "true"})
+	return nil
 }
 
 // isMarked reports whether the Deployment of kube-apiserver has an annotation with the value "true".

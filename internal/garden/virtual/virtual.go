@@ -115,7 +115,7 @@ func (c *ControlPlane) Tasks(runtime []string, etcds string) []flow.Task {
 		{Name: taskAccess, DependsOn: []string{taskManagerDone}, Run: c.deployAccess},
 		{Name: taskRenewal, DependsOn: []string{taskController, taskAccess}, Run: flow.Work(c.renewTokens), SkipReason: noRenewal},
 		{Name: taskConnection, DependsOn: []string{taskService, taskAccess, taskRenewal}, Run: c.connect},
-	}, c.rewriteTasks(taskConnection)...)
+	}, c.rewriteTasks(taskConnection, taskRoutes, taskSystem)...)
 }
 
 // readDeployment returns nil if there is no Deployment.

@@ -91,6 +91,10 @@ func (m *Manager) Get(name string, class secrets.Class) (*corev1.Secret, bool) {
 	return secret.DeepCopy(), found
 }
 
+// Newest returns the Secret of a logical name that was created last, whether this manager has generated it or an earlier one; nil if there
+// is none. It sends no request.
+func (m *Manager) Newest(name string) *corev1.Secret { return m.inventory.Newest(name, "").DeepCopy() }
+
 // ExpiringAuthorities returns the logical names of certificate authorities that expire soon and that only a rotation replaces.
 func (m *Manager) ExpiringAuthorities() []string { return m.inventory.ExpiringAuthorities() }
 

@@ -37,6 +37,8 @@ type fault struct {
 	inject func(ctx context.Context)
 	// repaired returns what is still missing, besides what localGarden.well returns; nil: nothing.
 	repaired func(ctx context.Context) error
+	// planned is true if no request may fail.
+	planned bool
 }
 
 // measure injects a fault while a client writes into the virtual cluster, and waits until all parts run again.
@@ -67,6 +69,9 @@ func (l localGarden) measure(ctx context.Context, all []measurement, f fault) []
 	})
 	Expect(save(l.machine.Root, all)).To(Succeed())
 	Expect(lost).To(BeEmpty())
+	if f.planned {
+		Expect(w.failed).To(BeZero())
+	}
 	Eventually(ctx, l.healthy).WithTimeout(recoveryPatience).Should(Succeed())
 	return all
 }
@@ -131,10 +136,12 @@ func upgraded(l localGarden, from string) fault {
 
 // keyRotated rotates the key with which data is encrypted in etcd. Nothing may fail meanwhile.
 func keyRotated(l localGarden) fault {
+	var begin time.Time
 	return fault{
-		name: "rotation of the encryption key",
+		name: "rotation of the encryption key", planned: true,
 		inject: func(ctx context.Context) {
 			GinkgoHelper()
+			begin = time.Now().Truncate(time.Second)
 			_, err := c.Kubectl(ctx, "annotate", "--overwrite", "garden", l.garden.Name, "gardener.cloud/operation=rotate-etcd-encryption-key")
 			Expect(err).NotTo(HaveOccurred())
 		},
@@ -148,7 +155,7 @@ func keyRotated(l localGarden) fault {
 				return errors.New("the rotation has not begun")
 			}
 			rotation := credentials.Rotation.ETCDEncryptionKey
-			if rotation.Phase != operatorv1alpha1.RotationCompleted {
+			if end := rotation.LastCompletionTime; rotation.Phase != operatorv1alpha1.RotationCompleted || end == nil || end.Time.Before(begin) {
 				return fmt.Errorf("the rotation is in phase %s", rotation.Phase)
 			}
 			return nil

@@ -20,7 +20,7 @@ const (
 	writeTimeout  = 5 * time.Second
 )
 
-// writer creates objects in the virtual cluster, one after the other, as a client that tries again does. Its figures are read after end.
+// writer creates Secrets in the virtual cluster, which etcd has encrypted, one after the other, as a client that tries again does. Its figures are read after end.
 type writer struct {
 	client client.Client
 	prefix string
@@ -51,7 +51,7 @@ func (w *writer) run(ctx context.Context) {
 	for i := 0; ctx.Err() == nil; i++ {
 		name := fmt.Sprintf("%s-%d", w.prefix, i)
 		limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeTimeout)
-		err := w.client.Create(limited, &corev1.ConfigMap{
+		err := w.client.Create(limited, &corev1.Secret{
 			ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, Labels: map[string]string{writerLabel: w.prefix}},
 		})
 		cancel()
@@ -75,7 +75,7 @@ func (w *writer) end() {
 
 // lost returns the confirmed objects that do not exist, and deletes all others.
 func (w *writer) lost(ctx context.Context) ([]string, error) {
-	found := &corev1.ConfigMapList{}
+	found := &corev1.SecretList{}
 	selected := []client.ListOption{client.InNamespace("default"), client.MatchingLabels{writerLabel: w.prefix}}
 	if err := w.client.List(ctx, found, selected...); err != nil {
 		return nil, fmt.Errorf("list objects of writer: %w", err)
@@ -90,7 +90,7 @@ func (w *writer) lost(ctx context.Context) ([]string, error) {
 			lost = append(lost, name)
 		}
 	}
-	err := w.client.DeleteAllOf(ctx, &corev1.ConfigMap{}, client.InNamespace("default"), client.MatchingLabels{writerLabel: w.prefix})
+	err := w.client.DeleteAllOf(ctx, &corev1.Secret{}, client.InNamespace("default"), client.MatchingLabels{writerLabel: w.prefix})
 	return lost, err
 }
 

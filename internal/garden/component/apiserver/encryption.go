@@ -1,12 +1,14 @@
 package apiserver
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
 	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
@@ -66,9 +68,39 @@ func EncryptionKeys(v values.Values, current, old *corev1.Secret, live *appsv1.D
 }
 
 // AddsKey reports whether the deployment only makes a new encryption key known, because Pods that do not know it could not read what others
-// write with it. When it is rolled out, NewKeyPopulated must be set, and the objects deployed again.
+// write with it. When it is rolled out, NewKeyPopulated must be set, and the objects deployed again. Without a Deployment there are no Pods.
 func AddsKey(v values.Values, live *appsv1.Deployment) bool {
-	return v.EncryptionPhase == operatorv1alpha1.RotationPreparing && (live == nil || live.Annotations[NewKeyPopulated] != "true")
+	return v.EncryptionPhase == operatorv1alpha1.RotationPreparing && live != nil && live.Annotations[NewKeyPopulated] != "true"
+}
+
+// SetMarks sets NewKeyPopulated and the annotation with its key on a Deployment whose Pods write with a new key.
+func SetMarks(v values.Values, deployment, live *appsv1.Deployment, key string) {
+	writes := v.EncryptionPhase == operatorv1alpha1.RotationPreparing && !AddsKey(v, live)
+	if writes || live != nil && live.Annotations[NewKeyPopulated] == "true" {
+		metav1.SetMetaDataAnnotation(&deployment.ObjectMeta, NewKeyPopulated, "true")
+		metav1.SetMetaDataAnnotation(&deployment.ObjectMeta, operatorv1alpha1.AnnotationEncryptionKey, key)
+	}
+}
+
+// OutdatedMarks returns the annotations of the live Deployment, nil if there is none, that are about an earlier rotation of the encryption
+// key: with them, the next rotation would skip a step. Key is the name of the Secret with the current key.
+func OutdatedMarks(v values.Values, live *appsv1.Deployment, key string) []string {
+	if live == nil {
+		return nil
+	}
+	of := live.Annotations[operatorv1alpha1.AnnotationEncryptionKey]
+	otherKey := of != "" && of != key
+	rotates := v.EncryptionPhase == operatorv1alpha1.RotationPreparing || v.EncryptionPhase == operatorv1alpha1.RotationPrepared
+	var outdated []string
+	for mark, is := range map[string]bool{
+		NewKeyPopulated: !rotates || otherKey, operatorv1alpha1.AnnotationEncryptionKey: !rotates || otherKey,
+		ResourcesLabeled: otherKey || AddsKey(v, live), Snapshotted: otherKey || AddsKey(v, live),
+	} {
+		if _, marked := live.Annotations[mark]; marked && is {
+			outdated = append(outdated, mark)
+		}
+	}
+	return outdated
 }
 
 // EncryptionKey returns the request for the key with which the API server encrypts data in etcd. Both API servers have the provider of
@@ -78,7 +110,8 @@ func (s Server) EncryptionKey(v values.Values) secrets.Request {
 		Config: secretconfig.EncryptionKey{
 			Name: s.Name + "-etcd-encryption-key", Provider: encryptionProvider(v), SecretLength: encryptionKeyLength,
 		},
-		Persist: true, KeepOld: true, IgnoreOld: v.EncryptionPhase == operatorv1alpha1.RotationCompleting,
+		Persist: true, KeepOld: true, IgnoreOld: v.EncryptionPhase == operatorv1alpha1.RotationCompleting ||
+			v.EncryptionPhase == operatorv1alpha1.RotationCompleted,
 	}
 }
 
@@ -93,6 +126,18 @@ func encryptionProvider(v values.Values) secretconfig.EncryptionProvider {
 		return ""
 	}
 	return provider
+}
+
+// CheckProvider fails if the Garden asks for another provider than an existing key has, and it is not known how objects are encrypted: all
+// Pods would have to use the new key at once, and some could not read what others write.
+func (s Server) CheckProvider(v values.Values, existing *corev1.Secret) error {
+	used := cmp.Or(secretconfig.EncryptionProvider(existing.Data[secretconfig.DataKeyEncryptionProvider]), secretconfig.AESCBC)
+	if wanted := cmp.Or(encryptionProvider(v), secretconfig.AESCBC); wanted != used {
+		return fmt.Errorf("%s.encryptionConfig.provider.type is %s, but the encryption key in Secret %s/%s is for %s, and the status of the Garden "+
+			"does not say how objects are encrypted; set it to %s, and change it after a reconciliation",
+			s.Path, wanted, s.Namespace, existing.Name, used, used)
+	}
+	return nil
 }
 
 // Encryption is what an API server encrypts.

@@ -2,6 +2,7 @@ package apiserver
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -16,14 +17,14 @@ const (
 	// kube-apiserver had when the operator wrote the object again. The operator removes it when the rotation of the key completes.
 	KeyName = "credentials.gardener.cloud/key-name"
 	// ResourcesLabeled is an annotation of the Deployment of kube-apiserver with the value "true": all objects of a Rewrite have the label.
-	// Missing: they get it.
+	// Missing: the operator labels them.
 	ResourcesLabeled = "credentials.gardener.cloud/resources-labeled"
 	// Snapshotted is an annotation of the Deployment of kube-apiserver with the value "true": the snapshot that follows the label was taken.
-	// Missing: it is taken.
+	// Missing: the operator takes it.
 	Snapshotted = "credentials.gardener.cloud/etcd-snapshotted"
 )
 
-// Rewrite is how a reconciliation makes an API server write encrypted objects again, so that etcd has them as the Garden asks for.
+// Rewrite is how a reconciliation makes an API server write encrypted objects again, so that etcd has them in the form that the Garden requests.
 type Rewrite struct {
 	// Label is true if objects get the label KeyName, and Unlabel if they lose it. Both write an object again. If both are true, objects first
 	// get the label.
@@ -37,11 +38,12 @@ type Rewrite struct {
 // PlanRewrite returns the Rewrite of a reconciliation of kube-apiserver, which encrypts some resources always. A rewrite is necessary while
 // a new key is being prepared, if other resources are to be encrypted than before, and if it is not known how they were encrypted.
 func PlanRewrite(v values.Values, always []string) Rewrite {
-	var wanted []string
-	if config := v.KubeAPIServer.EncryptionConfig; config != nil {
-		wanted = config.Resources
+	before, after := sets.New(v.EncryptedResources...), sets.New[string]()
+	for _, config := range []*operatorv1alpha1.EncryptionConfig{v.KubeAPIServer.EncryptionConfig, v.GardenerAPIServer.EncryptionConfig} {
+		if config != nil {
+			after.Insert(config.Resources...)
+		}
 	}
-	before, after := sets.New(OfKubernetes(v.EncryptedResources)...), sets.New(wanted...)
 	provider := operatorv1alpha1.EncryptionProviderType(cmp.Or(encryptionProvider(v), secretconfig.AESCBC))
 	otherResources, otherProvider := !before.Equal(after), provider != v.EncryptedProvider
 	preparing := v.EncryptionPhase == operatorv1alpha1.RotationPreparing
@@ -58,11 +60,10 @@ func PlanRewrite(v values.Values, always []string) Rewrite {
 	if otherResources && !otherProvider && !preparing && !prepared && !completing {
 		rewritten = before.SymmetricDifference(after)
 	}
-	r.Resources = sets.List(rewritten)
+	r.Resources = OfKubernetes(slices.Sorted(maps.Keys(rewritten)))
 	if r.Unlabel && (otherResources || otherProvider) {
 		r.Encrypted = &operatorv1alpha1.EncryptionAtRest{
-			Resources: slices.Concat(sets.List(after), OfGardener(v.EncryptedResources)),
-			Provider:  &operatorv1alpha1.EncryptionProviderStatus{Type: provider},
+			Resources: slices.Sorted(maps.Keys(after)), Provider: &operatorv1alpha1.EncryptionProviderStatus{Type: provider},
 		}
 	}
 	return r

@@ -38,7 +38,8 @@ func TestEncryptedObjectsAreWrittenAgainWhenTheirFormChanges(t *testing.T) {
 		"a new key is being prepared": {
 			values: values.Values{
 				EncryptedProvider: "aescbc", EncryptionPhase: operatorv1alpha1.RotationPreparing,
-				KubeAPIServer: wants("aescbc", "pods"), EncryptedResources: []string{"pods", "shootstates.core.gardener.cloud"},
+				KubeAPIServer: wants("aescbc", "pods"), EncryptedResources: append([]string{"pods"}, shootStates...),
+				GardenerAPIServer: operatorv1alpha1.GardenerAPIServer{EncryptionConfig: &operatorv1alpha1.EncryptionConfig{Resources: shootStates}},
 			},
 			want: apiserver.Rewrite{Label: true, Resources: []string{"pods", "secrets"}},
 		},
@@ -53,8 +54,28 @@ func TestEncryptedObjectsAreWrittenAgainWhenTheirFormChanges(t *testing.T) {
 			},
 			want: apiserver.Rewrite{
 				Label: true, Unlabel: true, Resources: []string{"configmaps", "deployments.apps"},
-				Encrypted: encrypted("aescbc", append([]string{"deployments.apps", "pods"}, shootStates...)...),
+				Encrypted: encrypted("aescbc", "deployments.apps", "pods"),
 			},
+		},
+		"resources of gardener-apiserver are to be encrypted": {
+			values: values.Values{EncryptedProvider: "aescbc", GardenerAPIServer: operatorv1alpha1.GardenerAPIServer{
+				EncryptionConfig: &operatorv1alpha1.EncryptionConfig{Resources: shootStates},
+			}},
+			want: apiserver.Rewrite{Label: true, Unlabel: true, Resources: []string{}, Encrypted: encrypted("aescbc", shootStates...)},
+		},
+		"other resources are to be encrypted in phase Prepared": {
+			values: values.Values{
+				EncryptedProvider: "aescbc", EncryptionPhase: operatorv1alpha1.RotationPrepared, KubeAPIServer: wants("aescbc", "pods"),
+			},
+			want: apiserver.Rewrite{Label: true, Unlabel: true, Resources: []string{"pods", "secrets"}, Encrypted: encrypted("aescbc", "pods")},
+		},
+		"it is not known how objects are encrypted, and a new key is being prepared": {
+			values: values.Values{EncryptionPhase: operatorv1alpha1.RotationPreparing},
+			want:   apiserver.Rewrite{Label: true, Resources: []string{"secrets"}},
+		},
+		"it is not known how objects are encrypted, and the rotation of the key completes": {
+			values: values.Values{EncryptionPhase: operatorv1alpha1.RotationCompleting},
+			want:   apiserver.Rewrite{Unlabel: true, Resources: []string{"secrets"}, Encrypted: encrypted("aescbc")},
 		},
 		"other resources are to be encrypted while a new key is being prepared": {
 			values: values.Values{

@@ -60,9 +60,7 @@ func deployment(v values.Values, in Input, image string, parts []apiserver.Part)
 		},
 	}
 	metav1.SetMetaDataAnnotation(&d.ObjectMeta, operatorv1alpha1.AnnotationKubernetesVersion, v.Kubernetes.String())
-	if in.Live != nil && in.Live.Annotations[apiserver.NewKeyPopulated] != "" {
-		metav1.SetMetaDataAnnotation(&d.ObjectMeta, apiserver.NewKeyPopulated, in.Live.Annotations[apiserver.NewKeyPopulated])
-	}
+	apiserver.SetMarks(v, d, in.Live, in.Secrets.EncryptionKey)
 	if err := references.InjectAnnotations(d); err != nil {
 		return nil, fmt.Errorf("annotate Deployment %s: %w", Name, err)
 	}

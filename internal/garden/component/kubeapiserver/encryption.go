@@ -1,31 +1,16 @@
 package kubeapiserver
 
 import (
-	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 
-	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/garden/component/apiserver"
 	"github.com/espalier-dev/espalier/internal/garden/values"
 	secretconfig "github.com/espalier-dev/espalier/internal/secrets/config"
 )
 
-// OutdatedMarks returns the annotations of the live Deployment, nil if there is none, that are about an earlier rotation of the encryption
-// key: with them, the next rotation would skip a step.
-func OutdatedMarks(v values.Values, live *appsv1.Deployment) []string {
-	var outdated []string
-	if live == nil {
-		return outdated
-	}
-	rotates := v.EncryptionPhase == operatorv1alpha1.RotationPreparing || v.EncryptionPhase == operatorv1alpha1.RotationPrepared
-	if _, marked := live.Annotations[apiserver.NewKeyPopulated]; marked && !rotates {
-		outdated = append(outdated, apiserver.NewKeyPopulated)
-	}
-	for _, each := range []string{apiserver.ResourcesLabeled, apiserver.Snapshotted} {
-		if _, marked := live.Annotations[each]; marked && apiserver.AddsKey(v, live) {
-			outdated = append(outdated, each)
-		}
-	}
-	return outdated
+// CheckProvider fails if the provider of the existing encryption key is not the one that the Garden asks for: see apiserver.CheckProvider.
+func CheckProvider(v values.Values, existing *corev1.Secret) error {
+	return server(v).CheckProvider(v, existing)
 }
 
 // alwaysEncrypted are the resources that are encrypted in every Garden.

@@ -316,7 +316,7 @@ func TestNewEncryptionKeyIsMadeKnownBeforeItIsUsed(t *testing.T) {
 		"a key that is not known": {
 			phase: operatorv1alpha1.RotationPreparing, old: old, live: &appsv1.Deployment{}, want: []string{"key1", "key2"}, adds: true,
 		},
-		"a key without a Deployment":   {phase: operatorv1alpha1.RotationPreparing, old: old, want: []string{"key1", "key2"}, adds: true},
+		"a key without a Deployment":   {phase: operatorv1alpha1.RotationPreparing, old: old, want: []string{"key2", "key1"}},
 		"a key that all Pods know":     {phase: operatorv1alpha1.RotationPreparing, old: old, live: populated, want: []string{"key2", "key1"}},
 		"a prepared rotation":          {phase: operatorv1alpha1.RotationPrepared, old: old, live: populated, want: []string{"key2", "key1"}},
 		"a rotation that is completed": {phase: operatorv1alpha1.RotationCompleting, live: populated, want: []string{"key2"}},
@@ -337,6 +337,49 @@ func TestNewEncryptionKeyIsMadeKnownBeforeItIsUsed(t *testing.T) {
 	_, err := apiserver.EncryptionKeys(garden(t, "{}"), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "empty"}}, nil, nil)
 	NewWithT(t).Expect(err).To(MatchError(`read encryption key in Secret empty: data keys "key" and "secret" must not be empty; ` +
 		`restore the Secret, because without it encrypted data cannot be read`))
+}
+
+func TestAnnotationsOfAnotherRotationAreOutdated(t *testing.T) {
+	const populated, labeled = "credentials.gardener.cloud/new-encryption-key-populated", "credentials.gardener.cloud/resources-labeled"
+	const preparing, prepared = operatorv1alpha1.RotationPreparing, operatorv1alpha1.RotationPrepared
+	for sentence, tc := range map[string]struct {
+		phase operatorv1alpha1.RotationPhase
+		key   string // "" is from before there was the annotation
+		marks []string
+		want  []string
+	}{
+		"of this rotation":                    {phase: prepared, key: "key", marks: []string{populated, labeled}},
+		"of an operator without the own mark": {phase: prepared, marks: []string{populated, labeled}},
+		"of a rotation that has ended":        {key: "key", marks: []string{populated}, want: []string{populated, "espalier.dev/encryption-key"}},
+		"of a rotation before the last one": {
+			phase: preparing, key: "other", marks: []string{populated, labeled}, want: []string{populated, labeled, "espalier.dev/encryption-key"},
+		},
+		"before Pods know the new key": {phase: preparing, marks: []string{labeled}, want: []string{labeled}},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			live := &appsv1.Deployment{}
+			for _, each := range tc.marks {
+				metav1.SetMetaDataAnnotation(&live.ObjectMeta, each, "true")
+			}
+			if tc.key != "" {
+				metav1.SetMetaDataAnnotation(&live.ObjectMeta, "espalier.dev/encryption-key", tc.key)
+			}
+			v := garden(t, "{}", func(v *values.Values) { v.EncryptionPhase = tc.phase })
+			NewWithT(t).Expect(apiserver.OutdatedMarks(v, live, "key")).To(ConsistOf(tc.want))
+		})
+	}
+}
+
+func TestProviderOfAnExistingKeyIsNotReplacedWithoutARotation(t *testing.T) {
+	g := NewWithT(t)
+	boxed := garden(t, "{encryptionConfig: {provider: {type: secretbox}}}")
+	existing := encryptionKey("existing", "1")
+	g.Expect(kubeapiserver.CheckProvider(garden(t, "{}"), existing)).To(Succeed())
+	g.Expect(kubeapiserver.CheckProvider(boxed, existing)).To(MatchError("spec.virtualCluster.kubernetes.kubeAPIServer.encryptionConfig." +
+		"provider.type is secretbox, but the encryption key in Secret garden/existing is for aescbc, and the status of the Garden does not say " +
+		"how objects are encrypted; set it to aescbc, and change it after a reconciliation"))
+	existing.Data["provider"] = []byte("secretbox")
+	g.Expect(kubeapiserver.CheckProvider(boxed, existing)).To(Succeed())
 }
 
 func encryptionKey(name, seconds string) *corev1.Secret {

@@ -60,6 +60,8 @@ type Secrets struct {
 	GardenerAuthority []byte
 	// EncryptionKeys are the keys that encrypt data in etcd, in the order of EncryptionKeys.
 	EncryptionKeys []secretconfig.UsableEncryptionKey
+	// EncryptionKey is the name of the Secret with the current one.
+	EncryptionKey string
 	// SharedAuthority is true if clients and the front proxy have the same authority, as SharesAuthority says. The API server refuses that
 	// unless it knows the name of the front proxy.
 	SharedAuthority bool

@@ -53,24 +53,24 @@ func Objects(v values.Values) []client.Object {
 			"Allows egress traffic to private networks, without those of the cluster and blocked ones, for pods with the label "+
 				"networking.gardener.cloud/to-private-networks.",
 			toNetworks(notPublic, slices.Concat(cluster, v.Networks.Blocked))),
-		fromOperator(v.Namespace),
+		fromOperator(v.Namespace, "apiserver", "the API server of the virtual cluster", map[string]string{"app": "kubernetes", "role": "apiserver"}, 443),
+		fromOperator(v.Namespace, "etcd-main", "the sidecar of the main etcd", map[string]string{"app": "etcd-statefulset", "role": "main"}, 8080),
 	)
 }
 
-// fromOperator lets the operator connect to the API server of the virtual cluster. The operator is in another namespace, which need not
-// have policies: with one of netpol-controller there, the operator could connect to nothing else.
-func fromOperator(namespace string) client.Object {
-	allows := policy(namespace, "operator-to-virtual-apiserver",
-		"Allows ingress traffic from the garden operator to the API server of the virtual cluster.", nil)
+// fromOperator lets the operator connect to a server of the virtual cluster. The operator is in another namespace, which need not have
+// policies: with one of netpol-controller there, the operator could connect to nothing else.
+func fromOperator(namespace, server, what string, pods map[string]string, port int32) client.Object {
+	allows := policy(namespace, "operator-to-virtual-"+server, "Allows ingress traffic from the garden operator to "+what+".", nil)
 	allows.Spec = networkingv1.NetworkPolicySpec{
-		PodSelector: metav1.LabelSelector{MatchLabels: map[string]string{"app": "kubernetes", "role": "apiserver"}},
+		PodSelector: metav1.LabelSelector{MatchLabels: pods},
 		PolicyTypes: []networkingv1.PolicyType{networkingv1.PolicyTypeIngress},
 		Ingress: []networkingv1.NetworkPolicyIngressRule{{
 			From: []networkingv1.NetworkPolicyPeer{{
 				NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: deployable.Namespace}},
 				PodSelector:       &metav1.LabelSelector{MatchLabels: map[string]string{"app.kubernetes.io/name": "espalier-garden-operator"}},
 			}},
-			Ports: []networkingv1.NetworkPolicyPort{{Protocol: ptr.To(corev1.ProtocolTCP), Port: ptr.To(intstr.FromInt32(443))}},
+			Ports: []networkingv1.NetworkPolicyPort{{Protocol: ptr.To(corev1.ProtocolTCP), Port: ptr.To(intstr.FromInt32(port))}},
 		}},
 	}
 	return allows

@@ -299,7 +299,7 @@ func TestObjectsOfOtherEncryptedResourcesAreWrittenAgain(t *testing.T) {
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "encrypted"}}
 	for _, each := range []client.Object{object, secret} {
 		s.Expect(virtual.Create(t.Context(), each)).To(Succeed())
-		defer func() { s.Expect(virtual.Delete(t.Context(), each)).To(Succeed()) }()
+		t.Cleanup(func() { s.Expect(virtual.Delete(context.WithoutCancel(t.Context()), each)).To(Succeed()) })
 	}
 	// reconciled reports whether the reconciliation has written an object, which keeps no label.
 	reconciled := func(o client.Object) bool {
@@ -649,8 +649,8 @@ func TestVirtualClusterThatWasInstalledKeepsTheGardenWithoutItsAPIServer(t *test
 	s.Expect(s.admin.Delete(t.Context(), s.apiServer())).To(Succeed())
 	s.delete()
 	_, err := s.reconcile()
-	s.Expect(err).To(MatchError(ContainSubstring("cannot be asked for Seeds and Shoots, because there is no Deployment of its kube-apiserver; to " +
-		"delete the Garden in spite of that, ")))
+	s.Expect(err).To(MatchError(ContainSubstring("cannot be asked for Seeds and Shoots, because there is no Deployment of its " +
+		"kube-apiserver; to delete the Garden in spite of that, ")))
 	s.Expect(s.etcd(etcdMain)).NotTo(BeNil())
 	s.edit(annotated("espalier.dev/skipped-checks", "seeds-and-shoots"))
 	s.mustReconcile()

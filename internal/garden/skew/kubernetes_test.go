@@ -27,7 +27,8 @@ func TestCheckKubernetes(t *testing.T) {
 		},
 		"the next minor version before kube-controller-manager has the current one": {
 			current: "1.35.1", wanted: "1.36.0", manager: "1.34.9",
-			want: field + "1.36.0, but kube-controller-manager still has 1.34.9; set it to 1.35.1 until kube-controller-manager has that version too",
+			want: field + "1.36.0, but kube-controller-manager still has 1.34.9; set it to 1.35.1 until kube-controller-manager has that " +
+				"version too",
 		},
 		"two minor versions later": {
 			current: "1.34.1", wanted: "1.36.0",

@@ -156,7 +156,8 @@ func (c *ControlPlane) apiServerSecrets(ctx context.Context, live *appsv1.Deploy
 		Authority: bundles[kubeapiserver.Authority].Name, ClientAuthority: clients.Name, FrontProxyAuthority: frontProxy.Name,
 		ETCDAuthority: bundles[etcd.Authority].Name, ETCDClient: etcdClient.Name, Server: server.Name, Aggregator: aggregator.Name,
 		ServiceAccountKey: key.Name, ServiceAccountKeys: keys.Name, StaticTokens: tokens.Name, HealthToken: healthToken,
-		GardenerAuthority: bundles[kubeapiserver.GardenerAuthority].Data[bundle], EncryptionKeys: encryptionKeys, EncryptionKey: encryptionKey.Name,
+		GardenerAuthority: bundles[kubeapiserver.GardenerAuthority].Data[bundle], EncryptionKeys: encryptionKeys,
+		EncryptionKey:   encryptionKey.Name,
 		SharedAuthority: kubeapiserver.SharesAuthority(clients.Data[bundle], frontProxy.Data[bundle]),
 	}, nil
 }

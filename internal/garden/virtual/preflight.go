@@ -54,8 +54,9 @@ func (c *ControlPlane) checkDeprecatedAPIs(ctx context.Context) error {
 	if err != nil || len(removed) == 0 {
 		return err
 	}
+	const remedy = "make them use other versions, and restart the Pods of kube-apiserver, which count since they started"
 	return fmt.Errorf("clients of the virtual cluster use APIs that Kubernetes %s does not have: %s; %s",
-		c.Values.Kubernetes, strings.Join(removed, ", "), advice("make them use other versions, and restart the Pods of kube-apiserver, which count since they started", CheckDeprecatedAPIs))
+		c.Values.Kubernetes, strings.Join(removed, ", "), advice(remedy, CheckDeprecatedAPIs))
 }
 
 // removedAPIs returns the APIs in the metrics of an API server that a version of Kubernetes does not have.

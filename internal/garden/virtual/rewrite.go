@@ -154,22 +154,12 @@ func (c *ControlPlane) rewrite(
 			log.FromContext(ctx).Info("The virtual cluster does not serve an encrypted resource, so it has no objects of it", "resource", resource)
 			continue
 		}
-		written, next := 0, ""
-		for first := true; first || next != ""; first = false {
-			page, err := listPage(ctx, virtual.Client, kind, selected, next)
-			if apierrors.IsResourceExpired(err) && next != "" { // what was written is no longer selected
-				next = ""
-				page, err = listPage(ctx, virtual.Client, kind, selected, next)
-			}
-			if err != nil {
-				return fmt.Errorf("list encrypted objects of %s: %w", resource, err)
-			}
-			next = page.Continue
-			waitingFor(fmt.Sprintf("writing objects of %s again, after %d", resource, written))
-			if err := patchAll(ctx, virtual.Client, limiter, page.Items, kind, patch); err != nil {
-				return err
-			}
-			written += len(page.Items)
+		err = forPages(ctx, virtual.Client, kind, selected, func(objects []metav1.PartialObjectMetadata, before int) error {
+			waitingFor(fmt.Sprintf("writing objects of %s again, after %d", resource, before))
+			return patchAll(ctx, virtual.Client, limiter, objects, kind, patch)
+		})
+		if err != nil {
+			return err
 		}
 	}
 	waitingFor("")
@@ -190,6 +180,28 @@ func kindOf(mapper meta.RESTMapper, resource string) (schema.GroupVersionKind, e
 		}
 	}
 	return schema.GroupVersionKind{}, nil
+}
+
+// forPages calls a function with each page of objects, which are no longer selected afterwards, and with their number before it.
+func forPages(
+	ctx context.Context, c client.Reader, kind schema.GroupVersionKind, selected client.ListOption,
+	use func(objects []metav1.PartialObjectMetadata, before int) error,
+) error {
+	before, next := 0, ""
+	for first := true; first || next != ""; first = false {
+		page, err := listPage(ctx, c, kind, selected, next)
+		if apierrors.IsResourceExpired(err) && next != "" {
+			page, err = listPage(ctx, c, kind, selected, "")
+		}
+		if err != nil {
+			return fmt.Errorf("list objects of %s: %w", kind.Kind, err)
+		}
+		if err := use(page.Items, before); err != nil {
+			return err
+		}
+		before, next = before+len(page.Items), page.Continue
+	}
+	return nil
 }
 
 func listPage(

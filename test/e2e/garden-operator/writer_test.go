@@ -20,7 +20,8 @@ const (
 	writeTimeout  = 5 * time.Second
 )
 
-// writer creates Secrets in the virtual cluster, which etcd has encrypted, one after the other, as a client that tries again does. Its figures are read after end.
+// writer creates Secrets in the virtual cluster, which etcd has encrypted, one after the other, as a client that tries again does. Its
+// figures are read after end.
 type writer struct {
 	client client.Client
 	prefix string

@@ -68,7 +68,8 @@ func EncryptionKeys(v values.Values, current, old *corev1.Secret, live *appsv1.D
 }
 
 // AddsKey reports whether the deployment only makes a new encryption key known, because Pods that do not know it could not read what others
-// write with it. When it is rolled out, NewKeyPopulated must be set, and the objects deployed again. Without a Deployment there are no Pods.
+// write with it. When it is rolled out, NewKeyPopulated must be set, and the objects deployed again. Without a Deployment there are no
+// Pods.
 func AddsKey(v values.Values, live *appsv1.Deployment) bool {
 	return v.EncryptionPhase == operatorv1alpha1.RotationPreparing && live != nil && live.Annotations[NewKeyPopulated] != "true"
 }
@@ -133,8 +134,8 @@ func encryptionProvider(v values.Values) secretconfig.EncryptionProvider {
 func (s Server) CheckProvider(v values.Values, existing *corev1.Secret) error {
 	used := cmp.Or(secretconfig.EncryptionProvider(existing.Data[secretconfig.DataKeyEncryptionProvider]), secretconfig.AESCBC)
 	if wanted := cmp.Or(encryptionProvider(v), secretconfig.AESCBC); wanted != used {
-		return fmt.Errorf("%s.encryptionConfig.provider.type is %s, but the encryption key in Secret %s/%s is for %s, and the status of the Garden "+
-			"does not say how objects are encrypted; set it to %s, and change it after a reconciliation",
+		return fmt.Errorf("%s.encryptionConfig.provider.type is %s, but the encryption key in Secret %s/%s is for %s, and the status of the "+
+			"Garden does not say how objects are encrypted; set it to %s, and change it after a reconciliation",
 			s.Path, wanted, s.Namespace, existing.Name, used, used)
 	}
 	return nil

@@ -24,7 +24,8 @@ const (
 	Snapshotted = "credentials.gardener.cloud/etcd-snapshotted"
 )
 
-// Rewrite is how a reconciliation makes an API server write encrypted objects again, so that etcd has them in the form that the Garden requests.
+// Rewrite is how a reconciliation makes an API server write encrypted objects again, so that etcd has them in the form that the Garden
+// requests.
 type Rewrite struct {
 	// Label is true if objects get the label KeyName, and Unlabel if they lose it. Both write an object again. If both are true, objects first
 	// get the label.

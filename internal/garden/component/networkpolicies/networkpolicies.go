@@ -53,8 +53,10 @@ func Objects(v values.Values) []client.Object {
 			"Allows egress traffic to private networks, without those of the cluster and blocked ones, for pods with the label "+
 				"networking.gardener.cloud/to-private-networks.",
 			toNetworks(notPublic, slices.Concat(cluster, v.Networks.Blocked))),
-		fromOperator(v.Namespace, "apiserver", "the API server of the virtual cluster", map[string]string{"app": "kubernetes", "role": "apiserver"}, 443),
-		fromOperator(v.Namespace, "etcd-main", "the sidecar of the main etcd", map[string]string{"app": "etcd-statefulset", "role": "main"}, 8080),
+		fromOperator(v.Namespace, "apiserver", "the API server of the virtual cluster",
+			map[string]string{"app": "kubernetes", "role": "apiserver"}, 443),
+		fromOperator(v.Namespace, "etcd-main", "the sidecar of the main etcd",
+			map[string]string{"app": "etcd-statefulset", "role": "main"}, 8080),
 	)
 }
 

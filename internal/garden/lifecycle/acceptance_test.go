@@ -391,7 +391,7 @@ func TestOperationThatDoesNotFitThePhaseHasNoEffect(t *testing.T) {
 	s := newScene(t)
 	s.create(annotated("gardener.cloud/operation", "rotate-ca-complete"))
 	s.mustReconcile()
-	s.Expect(s.get().Status.Credentials).To(BeNil())
+	s.Expect(s.get().Status.Credentials.Rotation).To(BeNil())
 	s.Expect(s.recorder.Events).To(
 		Receive(ContainSubstring("The rotation of the certificate authorities does not complete, because there is none.")),
 	)

@@ -3,6 +3,7 @@ package lifecycle_test
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"strconv"
 	"testing"
 	"time"
 
@@ -158,12 +159,18 @@ func TestOnlyChangesOfTheSpecTrigger(t *testing.T) {
 	s.edit(p, func(p *corev1beta1.Project) { p.Spec.Description = ptr.To("new") })
 	s.eventually(p, "Ready")
 	s.Expect(s.Get(p).Status.ObservedGeneration).To(BeEquivalentTo(3))
-	s.atRest()
-	before := s.countReconciliations()
-	s.Requests.Reset()
-	s.edit(p, func(p *corev1beta1.Project) { p.Labels = map[string]string{"a": "b"} })
-	s.Consistently(func() []string { return s.Requests.Seen() }).WithTimeout(500 * time.Millisecond).Should(BeEmpty())
-	s.Expect(s.countReconciliations()).To(Equal(before), "the label has the Project looked at")
+	var before float64
+	attempt := 0
+	s.Eventually(func(g Gomega) { // the Project may be looked at for another reason once, and for its label it would be each time
+		s.atRest()
+		attempt++
+		before = s.countReconciliations()
+		s.Requests.Reset()
+		s.edit(p, func(p *corev1beta1.Project) { p.Labels = map[string]string{"attempt": strconv.Itoa(attempt)} })
+		time.Sleep(500 * time.Millisecond)
+		g.Expect(s.Requests.Seen()).To(BeEmpty())
+		g.Expect(s.countReconciliations()).To(Equal(before), "the label has the Project looked at")
+	}).WithTimeout(binary.Patience).Should(Succeed())
 	s.again(p)
 	// a reconciliation is counted when it ends
 	s.Eventually(s.countReconciliations).WithTimeout(binary.Patience).Should(BeNumerically(">", before))

@@ -16,6 +16,7 @@ import (
 
 	"github.com/espalier-dev/espalier/internal/garden/component/kubeapiserver"
 	"github.com/espalier-dev/espalier/internal/garden/values"
+	"github.com/espalier-dev/espalier/internal/garden/virtual"
 	"github.com/espalier-dev/espalier/internal/garden/webhook/auditpolicy"
 )
 
@@ -57,7 +58,7 @@ func (o *operation) recordEncryption(ctx context.Context) error {
 	if key := o.secrets.Newest(kubeapiserver.EncryptionKeyName); key != nil {
 		return kubeapiserver.CheckProvider(o.values, key)
 	}
-	encrypted := kubeapiserver.Rewrite(o.values).Encrypted
+	encrypted := virtual.Rewrite(o.values).Encrypted
 	if encrypted == nil {
 		return nil
 	}

@@ -29,7 +29,6 @@ import (
 
 	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/conflict"
-	"github.com/espalier-dev/espalier/internal/garden/component/kubeapiserver"
 	"github.com/espalier-dev/espalier/internal/garden/rollout"
 	"github.com/espalier-dev/espalier/internal/garden/values"
 	"github.com/espalier-dev/espalier/internal/garden/virtual"
@@ -212,7 +211,7 @@ func (r *Reconciler) operate(ctx context.Context, s *status) (ctrl.Result, error
 	if failure := o.cleanUpSecrets(ctx); failure != nil {
 		return ctrl.Result{}, failure
 	}
-	again, err := s.succeeded(ctx, tasks, kubeapiserver.Rewrite(o.values).Encrypted)
+	again, err := s.succeeded(ctx, tasks, virtual.Rewrite(o.values).Encrypted)
 	if err != nil {
 		return ctrl.Result{}, err
 	}

@@ -20,6 +20,7 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/ptr"
@@ -207,12 +208,33 @@ func (s *scene) backups() (paths chan string) {
 	return paths
 }
 
+// serve lets the virtual cluster serve resources of core.gardener.cloud, until the test ends.
+func (s *scene) serve(virtual client.Client, kinds map[string]string) {
+	s.t.Helper()
+	for kind, version := range kinds {
+		definition := gardenerDefinition(kind, version)
+		s.Expect(virtual.Create(s.t.Context(), definition)).To(Succeed())
+		s.t.Cleanup(func() { s.Expect(virtual.Delete(context.WithoutCancel(s.t.Context()), definition)).To(Succeed()) })
+	}
+	for kind, version := range kinds {
+		list := &unstructured.UnstructuredList{}
+		list.SetGroupVersionKind(schema.GroupVersionKind{Group: "core.gardener.cloud", Version: version, Kind: kind + "List"})
+		s.Eventually(func() error { return virtual.List(s.t.Context(), list) }, binary.Patience, 20*time.Millisecond).Should(Succeed())
+	}
+}
+
+// alwaysEncrypted are the kinds that gardener-apiserver always encrypts, with a version.
+func alwaysEncrypted() map[string]string {
+	return map[string]string{"ControllerDeployment": "v1", "ControllerRegistration": "v1beta1", "InternalSecret": "v1beta1", "ShootState": "v1beta1"}
+}
+
 func TestRotationOfTheEncryptionKeyWritesEncryptedObjectsAgain(t *testing.T) {
 	const populated, labeled = "credentials.gardener.cloud/new-encryption-key-populated", "credentials.gardener.cloud/resources-labeled"
 	const snapshotted, keyName = "credentials.gardener.cloud/etcd-snapshotted", "credentials.gardener.cloud/key-name"
 	const snapshot = "virtual-garden-etcd-main-client.garden:8080/snapshot/full?final=true"
 	s := newScene(t)
 	virtual := s.connect(s.virtual, nil)
+	s.serve(virtual, alwaysEncrypted())
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "encrypted"}}
 	s.Expect(virtual.Create(t.Context(), secret)).To(Succeed())
 	defer func() { s.Expect(virtual.Delete(t.Context(), secret)).To(Succeed()) }()
@@ -583,6 +605,10 @@ func TestVirtualClusterIsDeletedInOrder(t *testing.T) {
 	writes := s.requests.Writes()
 	for _, pair := range [][2]string{
 		{set("garden-system-virtual"), set("shoot-core-kube-controller-manager")},
+		{set("gardener-apiserver-virtual"), set("gardener-apiserver-runtime")},
+		{set("gardener-apiserver-runtime"), set("garden-system-virtual")},
+		{set("gardener-admission-controller-virtual"), set("gardener-admission-controller-runtime")},
+		{set("gardener-admission-controller-runtime"), set("shoot-core-gardener-resource-manager")},
 		{set("garden-system-virtual"), set("shoot-core-gardener-resource-manager")},
 		{set("shoot-core-gardeneraccess"), set("shoot-core-gardener-resource-manager")},
 		{set("shoot-core-kube-controller-manager"), deployment(kubeControllerManager)},
@@ -606,13 +632,11 @@ func TestSeedsAndShootsKeepTheGarden(t *testing.T) {
 	s.create()
 	s.mustReconcile()
 	virtual := s.connect(s.virtual, nil)
-	definition := seedDefinition()
-	s.Expect(virtual.Create(t.Context(), definition)).To(Succeed())
-	t.Cleanup(func() { s.Expect(virtual.Delete(context.WithoutCancel(t.Context()), definition)).To(Succeed()) })
+	s.serve(virtual, map[string]string{"Seed": "v1beta1"})
 	seed := &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "core.gardener.cloud/v1beta1", "kind": "Seed", "metadata": map[string]any{"name": "local"},
 	}}
-	s.Eventually(func() error { return virtual.Create(t.Context(), seed) }, binary.Patience, 20*time.Millisecond).Should(Succeed())
+	s.Expect(virtual.Create(t.Context(), seed)).To(Succeed())
 	before := s.ours()
 	s.delete()
 	_, err := s.reconcile()
@@ -657,14 +681,17 @@ func TestVirtualClusterThatWasInstalledKeepsTheGardenWithoutItsAPIServer(t *test
 	s.Expect(s.isGone()).To(BeTrue())
 }
 
-func seedDefinition() *apiextensionsv1.CustomResourceDefinition {
+func gardenerDefinition(kind, version string) *apiextensionsv1.CustomResourceDefinition {
+	singular := strings.ToLower(kind)
 	return &apiextensionsv1.CustomResourceDefinition{
-		ObjectMeta: metav1.ObjectMeta{Name: "seeds.core.gardener.cloud"},
+		ObjectMeta: metav1.ObjectMeta{Name: singular + "s.core.gardener.cloud"},
 		Spec: apiextensionsv1.CustomResourceDefinitionSpec{
 			Group: "core.gardener.cloud", Scope: apiextensionsv1.ClusterScoped,
-			Names: apiextensionsv1.CustomResourceDefinitionNames{Plural: "seeds", Singular: "seed", Kind: "Seed", ListKind: "SeedList"},
+			Names: apiextensionsv1.CustomResourceDefinitionNames{
+				Plural: singular + "s", Singular: singular, Kind: kind, ListKind: kind + "List",
+			},
 			Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{
-				Name: "v1beta1", Served: true, Storage: true,
+				Name: version, Served: true, Storage: true,
 				Schema: &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{Type: "object"}},
 			}},
 		},

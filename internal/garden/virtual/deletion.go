@@ -57,9 +57,11 @@ const answerTimeout = 30 * time.Second
 // as long as its resource manager runs.
 func (c *ControlPlane) DeletionTasks() []flow.Task {
 	unused, manager := []string{TaskUnused}, []string{taskDestroyResourceManager}
-	return []flow.Task{
+	programs := []string{taskDestroyScheduler, taskDestroyGardenerManager, taskDestroyAdmission}
+	return append([]flow.Task{
 		{Name: TaskUnused, Run: flow.Work(c.ensureUnused)},
-		{Name: taskDestroySystem, DependsOn: unused, Run: c.destroy(virtualsystem.ManagedResource)},
+		// The namespaces that it deletes are gone only if all APIs are served.
+		{Name: taskDestroySystem, DependsOn: []string{taskDestroyGardenerServer}, Run: c.destroy(virtualsystem.ManagedResource)},
 		{Name: taskDestroyAccess, DependsOn: unused, Run: c.destroy(gardeneraccess.ManagedResource,
 			c.identity(secretKind, gardeneraccess.External), c.identity(secretKind, gardeneraccess.Internal))},
 		// kube-controller-manager empties the namespaces that the task before deletes.
@@ -70,8 +72,9 @@ func (c *ControlPlane) DeletionTasks() []flow.Task {
 			c.identity(corev1.SchemeGroupVersion.WithKind("Service"), kubecontrollermanager.Name),
 			c.identity(secretKind, kubecontrollermanager.AccessSecret))},
 		{
-			Name: taskDestroyResourceManager, DependsOn: []string{taskDestroySystem, taskDestroyAccess, taskDestroyControllerManager},
-			Run: c.destroyResourceManager,
+			Name:      taskDestroyResourceManager,
+			DependsOn: append(programs, taskDestroySystem, taskDestroyAccess, taskDestroyControllerManager),
+			Run:       c.destroyResourceManager,
 		},
 		{Name: taskDestroyRoutes, DependsOn: manager, Run: c.destroyRoutes},
 		{Name: TaskDestroyService, DependsOn: []string{taskDestroyRoutes}, Run: c.destroyObjects(
@@ -85,7 +88,7 @@ func (c *ControlPlane) DeletionTasks() []flow.Task {
 			c.Connection.Forget()
 			return nil
 		})},
-	}
+	}, c.destroyGardenerTasks(TaskUnused)...)
 }
 
 var (

@@ -8,6 +8,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/espalier-dev/espalier/internal/garden/component/apiserver"
 	"github.com/espalier-dev/espalier/internal/garden/component/kubeapiserver"
 	"github.com/espalier-dev/espalier/internal/garden/component/kubecontrollermanager"
 	"github.com/espalier-dev/espalier/internal/garden/component/shared"
@@ -31,18 +32,10 @@ func (c *ControlPlane) checkPreconditions(ctx context.Context) (kubeapiserver.Re
 // readReferences reads the objects that the Garden refers to. It reads them live: they change seldom, and a cache of all Secrets would be
 // large.
 func (c *ControlPlane) readReferences(ctx context.Context) (kubeapiserver.References, error) {
-	secrets, configMaps := kubeapiserver.Names(c.Values)
-	found := kubeapiserver.Found{Secrets: map[string]*corev1.Secret{}, ConfigMaps: map[string]*corev1.ConfigMap{}}
+	found := kubeapiserver.Found{}
 	var err error
-	for _, name := range secrets {
-		if found.Secrets[name], err = c.readSecret(ctx, name); err != nil {
-			return kubeapiserver.References{}, err
-		}
-	}
-	for _, name := range configMaps {
-		if found.ConfigMaps[name], err = read(ctx, c, name, &corev1.ConfigMap{}); err != nil {
-			return kubeapiserver.References{}, err
-		}
+	if found.Found, err = c.find(ctx, kubeapiserver.Names(c.Values)); err != nil {
+		return kubeapiserver.References{}, err
 	}
 	if c.Wildcard != "" {
 		if found.Wildcard, err = c.readSecret(ctx, c.Wildcard); err != nil {
@@ -50,6 +43,22 @@ func (c *ControlPlane) readReferences(ctx context.Context) (kubeapiserver.Refere
 		}
 	}
 	return kubeapiserver.Resolve(c.Values, found)
+}
+
+// find reads the Secrets and ConfigMaps with these names. Those that do not exist are nil.
+func (c *ControlPlane) find(ctx context.Context, names apiserver.ObjectNames) (found apiserver.Found, err error) {
+	found = apiserver.Found{Secrets: map[string]*corev1.Secret{}, ConfigMaps: map[string]*corev1.ConfigMap{}}
+	for _, name := range names.Secrets {
+		if found.Secrets[name], err = c.readSecret(ctx, name); err != nil {
+			return found, err
+		}
+	}
+	for _, name := range names.ConfigMaps {
+		if found.ConfigMaps[name], err = read(ctx, c, name, &corev1.ConfigMap{}); err != nil {
+			return found, err
+		}
+	}
+	return found, nil
 }
 
 // checkVersion fails if the version of Kubernetes must not follow the one that the live kube-apiserver has, or not now.

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -24,9 +25,11 @@ import (
 
 	"github.com/espalier-dev/espalier/internal/garden/component/apiserver"
 	"github.com/espalier-dev/espalier/internal/garden/component/etcd"
+	"github.com/espalier-dev/espalier/internal/garden/component/gardenerapiserver"
 	"github.com/espalier-dev/espalier/internal/garden/component/kubeapiserver"
 	"github.com/espalier-dev/espalier/internal/garden/flow"
 	"github.com/espalier-dev/espalier/internal/garden/rollout"
+	"github.com/espalier-dev/espalier/internal/garden/values"
 	"github.com/espalier-dev/espalier/internal/secrets"
 	secretconfig "github.com/espalier-dev/espalier/internal/secrets/config"
 )
@@ -48,9 +51,14 @@ const (
 	noSnapshot = "The main etcd has no backup."
 )
 
+// Rewrite returns how encrypted objects of both API servers are written again.
+func Rewrite(v values.Values) apiserver.Rewrite {
+	return apiserver.PlanRewrite(v, slices.Concat(kubeapiserver.AlwaysEncrypted(), gardenerapiserver.AlwaysEncrypted()))
+}
+
 // rewriteTasks returns the tasks that write encrypted objects again, and take a snapshot of what etcd has then. They start after others.
 func (c *ControlPlane) rewriteTasks(after ...string) []flow.Task {
-	plan := kubeapiserver.Rewrite(c.Values)
+	plan := Rewrite(c.Values)
 	skipLabel, skipSnapshot, skipUnlabel := "", "", ""
 	if !plan.Label {
 		skipLabel, skipSnapshot = noRewrite, noRewrite
@@ -149,6 +157,9 @@ func (c *ControlPlane) rewrite(
 		kind, err := kindOf(virtual.Client.RESTMapper(), resource)
 		if err != nil {
 			return fmt.Errorf("find kind of encrypted resource %s: %w", resource, err)
+		}
+		if kind.Empty() && len(apiserver.OfGardener([]string{resource})) > 0 {
+			return fmt.Errorf("gardener-apiserver does not serve the encrypted resource %s (see kubectl get apiservices)", resource)
 		}
 		if kind.Empty() {
 			log.FromContext(ctx).Info("The virtual cluster does not serve an encrypted resource, so it has no objects of it", "resource", resource)

@@ -21,6 +21,8 @@ type Timing struct {
 	ManagedResources time.Duration
 	// Connection is the longest wait for the token of the operator; default 30s.
 	Connection time.Duration
+	// Gardener is the longest wait for a program of Gardener to be rolled out; default 5m.
+	Gardener time.Duration
 	// Snapshot is the longest wait for a snapshot of the main etcd; default 2m.
 	Snapshot time.Duration
 }
@@ -34,6 +36,7 @@ func (t Timing) defaulted() Timing {
 		ResourceManager:   cmp.Or(t.ResourceManager, 5*time.Minute),
 		ManagedResources:  cmp.Or(t.ManagedResources, 2*time.Minute),
 		Connection:        cmp.Or(t.Connection, 30*time.Second),
+		Gardener:          cmp.Or(t.Gardener, 5*time.Minute),
 		Snapshot:          cmp.Or(t.Snapshot, 2*time.Minute),
 	}
 }

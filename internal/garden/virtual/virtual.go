@@ -1,5 +1,5 @@
 // Package virtual has the tasks that deploy and destroy the virtual cluster: what exposes it, kube-apiserver, kube-controller-manager, its
-// resource manager, what that applies, the connection to it, and the rewrite of its encrypted objects. The tasks for its etcds are in
+// resource manager, what that applies, the programs of Gardener, the connection to it, and the rewrite of its encrypted objects. The tasks for its etcds are in
 // package lifecycle.
 //
 // All workloads are in the runtime cluster. What is in the virtual cluster is in ManagedResources, which the resource manager of the
@@ -89,7 +89,7 @@ func (c *ControlPlane) Tasks(runtime []string, etcds string) []flow.Task {
 		noRenewal = noNewKey
 	}
 	served := []string{taskAPIServerDone}
-	return append([]flow.Task{
+	return slices.Concat([]flow.Task{
 		{Name: TaskPreconditions, Run: flow.Work(func(ctx context.Context) (err error) {
 			refs, err = c.checkPreconditions(ctx)
 			return err
@@ -113,9 +113,9 @@ func (c *ControlPlane) Tasks(runtime []string, etcds string) []flow.Task {
 		}},
 		{Name: taskSystem, DependsOn: []string{taskManager}, Run: flow.Work(c.deploySystem)},
 		{Name: taskAccess, DependsOn: []string{taskManagerDone}, Run: c.deployAccess},
-		{Name: taskRenewal, DependsOn: []string{taskController, taskAccess}, Run: flow.Work(c.renewTokens), SkipReason: noRenewal},
+		{Name: taskRenewal, DependsOn: append(gardenerPrograms(), taskController, taskAccess), Run: flow.Work(c.renewTokens), SkipReason: noRenewal},
 		{Name: taskConnection, DependsOn: []string{taskService, taskAccess, taskRenewal}, Run: c.connect},
-	}, c.rewriteTasks(taskConnection, taskRoutes, taskSystem)...)
+	}, c.gardenerTasks(taskAPIServerDone, taskManagerDone), c.rewriteTasks(taskConnection, taskRoutes, taskSystem))
 }
 
 // readDeployment returns nil if there is no Deployment.

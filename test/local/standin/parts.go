@@ -3,15 +3,19 @@ package standin
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
 )
 
 // when is the time of what has happened.
@@ -108,11 +112,52 @@ func managedResources(isServed func(class string) bool) Part {
 			if observed(o) || !isServed(class) {
 				return nil
 			}
-			return settleStatus(ctx, c, o, map[string]any{"conditions": []any{
+			objects, err := contents(ctx, c, o)
+			if err != nil {
+				return err
+			}
+			var resources []any
+			for _, each := range objects {
+				resources = append(resources, map[string]any{
+					"apiVersion": each.GetAPIVersion(), "kind": each.GetKind(), "namespace": each.GetNamespace(), "name": each.GetName(),
+				})
+				if class == "" || each.GetKind() != "Service" {
+					continue
+				}
+				if err := c.Create(ctx, each); err != nil && !apierrors.IsAlreadyExists(err) {
+					return fmt.Errorf("create Service %s of ManagedResource %s: %w", each.GetName(), o.GetName(), err)
+				}
+			}
+			return settleStatus(ctx, c, o, map[string]any{"resources": resources, "conditions": []any{
 				condition("ResourcesApplied", "True"), condition("ResourcesHealthy", "True"), condition("ResourcesProgressing", "False"),
 			}})
 		},
 	}
+}
+
+// contents returns the objects of a ManagedResource.
+func contents(ctx context.Context, c client.Client, set *unstructured.Unstructured) ([]*unstructured.Unstructured, error) {
+	refs, _, _ := unstructured.NestedSlice(set.Object, "spec", "secretRefs")
+	var objects []*unstructured.Unstructured
+	for _, each := range refs {
+		ref, _ := each.(map[string]any)
+		name, _ := ref["name"].(string)
+		secret := &corev1.Secret{}
+		if err := c.Get(ctx, client.ObjectKey{Namespace: set.GetNamespace(), Name: name}, secret); err != nil {
+			return nil, fmt.Errorf("read Secret of ManagedResource %s: %w", set.GetName(), err)
+		}
+		for key, text := range secret.Data {
+			o := &unstructured.Unstructured{}
+			if err := yaml.Unmarshal(text, &o.Object); err != nil {
+				return nil, fmt.Errorf("read %s of Secret %s: %w", key, name, err)
+			}
+			objects = append(objects, o)
+		}
+	}
+	slices.SortFunc(objects, func(a, b *unstructured.Unstructured) int {
+		return strings.Compare(a.GetKind()+a.GetName(), b.GetKind()+b.GetName())
+	})
+	return objects, nil
 }
 
 // Etcds plays etcd-druid, which acts on an Etcd only if its annotation asks for that, and etcds that are ready at once.

@@ -51,18 +51,21 @@ type Reference struct {
 	Read func(values [][]byte) error
 }
 
-// Names returns the names of the Secrets and ConfigMaps of references, without duplicates.
-func Names(wanted []Reference) (secrets, configMaps []string) {
+// ObjectNames are names of objects, without duplicates.
+type ObjectNames struct{ Secrets, ConfigMaps []string }
+
+// Names returns the names of the objects of references.
+func Names(wanted []Reference) (names ObjectNames) {
 	for _, each := range wanted {
-		list := &secrets
+		list := &names.Secrets
 		if each.Kind == KindConfigMap {
-			list = &configMaps
+			list = &names.ConfigMaps
 		}
 		if !slices.Contains(*list, each.Name) {
 			*list = append(*list, each.Name)
 		}
 	}
-	return secrets, configMaps
+	return names
 }
 
 // Resolve reads the objects. Each of the errors names an object and a key that is missing or malformed, and how to correct it. It has no

@@ -36,7 +36,7 @@ type Rewrite struct {
 	Encrypted *operatorv1alpha1.EncryptionAtRest
 }
 
-// PlanRewrite returns the Rewrite of a reconciliation of kube-apiserver, which encrypts some resources always. A rewrite is necessary while
+// PlanRewrite returns the Rewrite of a reconciliation of both API servers, which encrypt some resources always. A rewrite is necessary while
 // a new key is being prepared, if other resources are to be encrypted than before, and if it is not known how they were encrypted.
 func PlanRewrite(v values.Values, always []string) Rewrite {
 	before, after := sets.New(v.EncryptedResources...), sets.New[string]()
@@ -61,7 +61,7 @@ func PlanRewrite(v values.Values, always []string) Rewrite {
 	if otherResources && !otherProvider && !preparing && !prepared && !completing {
 		rewritten = before.SymmetricDifference(after)
 	}
-	r.Resources = OfKubernetes(slices.Sorted(maps.Keys(rewritten)))
+	r.Resources = slices.Sorted(maps.Keys(rewritten))
 	if r.Unlabel && (otherResources || otherProvider) {
 		r.Encrypted = &operatorv1alpha1.EncryptionAtRest{
 			Resources: slices.Sorted(maps.Keys(after)), Provider: &operatorv1alpha1.EncryptionProviderStatus{Type: provider},

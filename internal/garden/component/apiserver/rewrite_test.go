@@ -41,7 +41,7 @@ func TestEncryptedObjectsAreWrittenAgainWhenTheirFormChanges(t *testing.T) {
 				KubeAPIServer: wants("aescbc", "pods"), EncryptedResources: append([]string{"pods"}, shootStates...),
 				GardenerAPIServer: operatorv1alpha1.GardenerAPIServer{EncryptionConfig: &operatorv1alpha1.EncryptionConfig{Resources: shootStates}},
 			},
-			want: apiserver.Rewrite{Label: true, Resources: []string{"pods", "secrets"}},
+			want: apiserver.Rewrite{Label: true, Resources: []string{"pods", "secrets", "shootstates.core.gardener.cloud"}},
 		},
 		"the rotation of the key completes": {
 			values: values.Values{EncryptedProvider: "aescbc", EncryptionPhase: operatorv1alpha1.RotationCompleting},
@@ -53,7 +53,7 @@ func TestEncryptedObjectsAreWrittenAgainWhenTheirFormChanges(t *testing.T) {
 				EncryptedResources: append([]string{"pods", "configmaps"}, shootStates...),
 			},
 			want: apiserver.Rewrite{
-				Label: true, Unlabel: true, Resources: []string{"configmaps", "deployments.apps"},
+				Label: true, Unlabel: true, Resources: []string{"configmaps", "deployments.apps", "shootstates.core.gardener.cloud"},
 				Encrypted: encrypted("aescbc", "deployments.apps", "pods"),
 			},
 		},
@@ -61,7 +61,7 @@ func TestEncryptedObjectsAreWrittenAgainWhenTheirFormChanges(t *testing.T) {
 			values: values.Values{EncryptedProvider: "aescbc", GardenerAPIServer: operatorv1alpha1.GardenerAPIServer{
 				EncryptionConfig: &operatorv1alpha1.EncryptionConfig{Resources: shootStates},
 			}},
-			want: apiserver.Rewrite{Label: true, Unlabel: true, Resources: []string{}, Encrypted: encrypted("aescbc", shootStates...)},
+			want: apiserver.Rewrite{Label: true, Unlabel: true, Resources: shootStates, Encrypted: encrypted("aescbc", shootStates...)},
 		},
 		"other resources are to be encrypted in phase Prepared": {
 			values: values.Values{

@@ -93,7 +93,7 @@ func wanted(v values.Values, refs *apiserver.References) []apiserver.Reference {
 }
 
 // Names returns the names of the Secrets and ConfigMaps that Resolve needs, without duplicates.
-func Names(v values.Values) (secrets, configMaps []string) {
+func Names(v values.Values) apiserver.ObjectNames {
 	return apiserver.Names(wanted(v, &apiserver.References{}))
 }
 

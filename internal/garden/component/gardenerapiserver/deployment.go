@@ -55,6 +55,7 @@ func deployment(v values.Values, in Input, image string, parts []apiserver.Part)
 		},
 	}
 	shared.MountKubeconfig(&d.Spec.Template.Spec, in.Kubeconfig, AccessSecret)
+	apiserver.SetMarks(v, d, in.Live, in.EncryptionKey)
 	if err := references.InjectAnnotations(d); err != nil {
 		return nil, fmt.Errorf("annotate Deployment %s: %w", Name, err)
 	}

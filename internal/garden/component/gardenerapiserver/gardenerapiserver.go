@@ -8,11 +8,9 @@
 //     not become ready without these rights.
 //   - It deploys Objects.Direct, and the ManagedResource RuntimeManagedResource with Objects.Set, and waits until that is rolled out: see
 //     package gardener.
-//   - If apiserver.AddsKey was true, it sets the annotation apiserver.NewKeyPopulated of the Deployment, and repeats the step before. In
-//     phase Completing it removes the annotation.
-//   - It reads the Service of RuntimeManagedResource for Address, deploys VirtualManagedResource with VirtualObjects, and waits until that
+//   - If apiserver.AddsKey was true, it repeats the step before with the annotation apiserver.NewKeyPopulated.
+//   - It reads the Service of RuntimeManagedResource for Address, deploys VirtualManagedResource with VirtualObjects and Info, and waits until that
 //     is ready. This comes last, because no Pod may have a certificate of the former authority when the APIServices no longer have that.
-//   - When it has a client for the virtual cluster, it deploys Info there.
 //
 // A deletion deletes VirtualManagedResource, then RuntimeManagedResource, and then the Secret AccessSecret. It waits until the
 // ManagedResources are gone in that order.
@@ -21,6 +19,7 @@ package gardenerapiserver
 import (
 	"slices"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
@@ -63,7 +62,11 @@ type Input struct {
 
 	// EncryptionKeys are the keys that encrypt data in etcd, in the order of apiserver.EncryptionKeys.
 	EncryptionKeys []secretconfig.UsableEncryptionKey
-	References     apiserver.References
+	// EncryptionKey is the name of the Secret with the current one.
+	EncryptionKey string
+	// Live is the Deployment in the cluster without outdated annotations, nil if there is none.
+	Live       *appsv1.Deployment
+	References apiserver.References
 }
 
 // Objects returns the objects in the runtime cluster.
@@ -105,8 +108,8 @@ func plugins(v values.Values) apiserver.Plugins {
 
 func hasPlugin(name string) bool { return slices.Contains(versions.GardenerAdmissionPlugins(), name) }
 
-// alwaysEncrypted returns the resources that are encrypted in every Garden.
-func alwaysEncrypted() []string {
+// AlwaysEncrypted returns the resources that are encrypted in every Garden.
+func AlwaysEncrypted() []string {
 	return []string{
 		"controllerdeployments.core.gardener.cloud", "controllerregistrations.core.gardener.cloud", "internalsecrets.core.gardener.cloud",
 		"shootstates.core.gardener.cloud",
@@ -122,7 +125,7 @@ func configuration(v values.Values, in Input) ([]apiserver.Part, error) {
 		return nil, err
 	}
 	encryption, err := own.EncryptionPart(apiserver.Encryption{
-		Config: settings.EncryptionConfig, Always: alwaysEncrypted(), Former: apiserver.OfGardener(v.EncryptedResources),
+		Config: settings.EncryptionConfig, Always: AlwaysEncrypted(), Former: apiserver.OfGardener(v.EncryptedResources),
 		Keys: in.EncryptionKeys,
 	})
 	if err != nil {

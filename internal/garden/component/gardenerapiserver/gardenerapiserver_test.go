@@ -290,9 +290,9 @@ func existing() apiserver.Found {
 
 func TestNamesOfReferences(t *testing.T) {
 	g := NewWithT(t)
-	secrets, configMaps := gardenerapiserver.Names(garden(t, everything))
-	g.Expect(secrets).To(Equal([]string{"webhook", "users"}))
-	g.Expect(configMaps).To(Equal([]string{"policy"}))
+	g.Expect(gardenerapiserver.Names(garden(t, everything))).To(Equal(apiserver.ObjectNames{
+		Secrets: []string{"webhook", "users"}, ConfigMaps: []string{"policy"},
+	}))
 }
 
 func TestReferencesThatAreMissingOrMalformedAreNamed(t *testing.T) {

@@ -26,6 +26,9 @@ func ServerCertificate(namespace string) secrets.Request {
 // EncryptionKey returns the request for the key that encrypts data in etcd.
 func EncryptionKey(v values.Values) secrets.Request { return server(v).EncryptionKey(v) }
 
+// EncryptionKeyName is the logical name of that key.
+const EncryptionKeyName = Name + "-etcd-encryption-key"
+
 // WorkloadIdentityKey returns the request for the key that signs tokens of workload identities.
 func WorkloadIdentityKey(v values.Values) secrets.Request {
 	return secrets.Request{

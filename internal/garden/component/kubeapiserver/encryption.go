@@ -13,15 +13,12 @@ func CheckProvider(v values.Values, existing *corev1.Secret) error {
 	return server(v).CheckProvider(v, existing)
 }
 
-// alwaysEncrypted are the resources that are encrypted in every Garden.
-var alwaysEncrypted = []string{"secrets"}
-
-// Rewrite returns how encrypted objects are written again.
-func Rewrite(v values.Values) apiserver.Rewrite { return apiserver.PlanRewrite(v, alwaysEncrypted) }
+// AlwaysEncrypted returns the resources that are encrypted in every Garden.
+func AlwaysEncrypted() []string { return []string{"secrets"} }
 
 // encryptionPart encrypts the resources of the Garden.
 func encryptionPart(v values.Values, keys []secretconfig.UsableEncryptionKey) (apiserver.Part, error) {
 	return server(v).EncryptionPart(apiserver.Encryption{
-		Config: v.KubeAPIServer.EncryptionConfig, Always: alwaysEncrypted, Former: apiserver.OfKubernetes(v.EncryptedResources), Keys: keys,
+		Config: v.KubeAPIServer.EncryptionConfig, Always: AlwaysEncrypted(), Former: apiserver.OfKubernetes(v.EncryptedResources), Keys: keys,
 	})
 }

@@ -40,14 +40,14 @@ type References struct {
 
 // Found are the objects that the Garden refers to, by their names. Those that do not exist are absent.
 type Found struct {
-	Secrets    map[string]*corev1.Secret
-	ConfigMaps map[string]*corev1.ConfigMap
+	apiserver.Found
+
 	// Wildcard is the Secret with the wildcard certificate, which is found by its label; nil if there is none.
 	Wildcard *corev1.Secret
 }
 
 // Names returns the names of the Secrets and ConfigMaps that Resolve needs, without duplicates.
-func Names(v values.Values) (secrets, configMaps []string) {
+func Names(v values.Values) apiserver.ObjectNames {
 	return apiserver.Names(wanted(v, &References{}))
 }
 
@@ -55,7 +55,7 @@ func Names(v values.Values) (secrets, configMaps []string) {
 // It has no value of a Secret.
 func Resolve(v values.Values, found Found) (References, error) {
 	var refs References
-	problems := server(v).Resolve(wanted(v, &refs), apiserver.Found{Secrets: found.Secrets, ConfigMaps: found.ConfigMaps})
+	problems := server(v).Resolve(wanted(v, &refs), found.Found)
 	if sni := v.KubeAPIServer.SNI; sni != nil && sni.SecretName == nil {
 		refs.ServerNames = ""
 		if found.Wildcard == nil {

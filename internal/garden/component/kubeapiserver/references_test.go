@@ -15,6 +15,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/espalier-dev/espalier/internal/garden/component/apiserver"
 	"github.com/espalier-dev/espalier/internal/garden/component/kubeapiserver"
 )
 
@@ -116,7 +117,7 @@ func existing(t *testing.T) kubeapiserver.Found {
 	t.Helper()
 	served := certificate(t)
 	tls := map[string]string{"tls.crt": string(served.certificate), "tls.key": string(served.key)}
-	return kubeapiserver.Found{
+	return kubeapiserver.Found{Found: apiserver.Found{
 		Secrets: map[string]*corev1.Secret{
 			"webhook": secret("webhook", map[string]string{"kubeconfig": webhookKubeconfig}),
 			"users":   secret("users", map[string]string{"kubeconfig": usersKubeconfig}), "certificate": secret("certificate", tls),
@@ -127,18 +128,17 @@ func existing(t *testing.T) kubeapiserver.Found {
 			"anonymous":      configMap("anonymous", "config.yaml", anonymousFile),
 			"authorization":  configMap("authorization", "config.yaml", authorizationFile),
 		},
-		Wildcard: secret("wildcard", tls),
-	}
+	}, Wildcard: secret("wildcard", tls)}
 }
 
 func TestNamesOfReferences(t *testing.T) {
 	g := NewWithT(t)
-	secrets, configMaps := kubeapiserver.Names(garden(t, everything))
-	g.Expect(secrets).To(Equal([]string{"webhook", "users", "certificate"}))
-	g.Expect(configMaps).To(Equal([]string{"policy", "authentication", "authorization"}))
-	secrets, configMaps = kubeapiserver.Names(garden(t, "{sni: {}}"))
-	g.Expect(secrets).To(BeEmpty())
-	g.Expect(configMaps).To(BeEmpty())
+	names := kubeapiserver.Names(garden(t, everything))
+	g.Expect(names.Secrets).To(Equal([]string{"webhook", "users", "certificate"}))
+	g.Expect(names.ConfigMaps).To(Equal([]string{"policy", "authentication", "authorization"}))
+	names = kubeapiserver.Names(garden(t, "{sni: {}}"))
+	g.Expect(names.Secrets).To(BeEmpty())
+	g.Expect(names.ConfigMaps).To(BeEmpty())
 }
 
 // Settings with one reference each.

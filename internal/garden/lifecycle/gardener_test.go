@@ -1,0 +1,125 @@
+package lifecycle_test
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+
+	. "github.com/onsi/gomega"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
+	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
+)
+
+// contents returns the texts of the objects of a ManagedResource, by their keys.
+func (s *scene) contents(name string) map[string][]byte {
+	s.t.Helper()
+	set := &resourcesv1alpha1.ManagedResource{}
+	s.Expect(s.exists(set, s.namespace(), name)).To(BeTrue(), name)
+	secret := &corev1.Secret{}
+	s.Expect(s.exists(secret, s.namespace(), set.Spec.SecretRefs[0].Name)).To(BeTrue(), name)
+	return secret.Data
+}
+
+func TestProgramsOfGardenerAreDeployed(t *testing.T) {
+	s := newScene(t)
+	s.create()
+	s.mustReconcile()
+	for _, name := range []string{"gardener-apiserver", "gardener-admission-controller", "gardener-controller-manager", "gardener-scheduler"} {
+		s.Expect(s.contents(name+"-runtime")).To(HaveKey("deployment__garden__"+name+".yaml"), name)
+		s.Expect(s.set(s.namespace(), name+"-virtual")).To(BeTrue(), name)
+		access := &corev1.Secret{}
+		s.Expect(s.exists(access, s.namespace(), "shoot-access-"+name)).To(BeTrue(), name)
+		s.Expect(access.Annotations).To(HaveKeyWithValue("serviceaccount.resources.gardener.cloud/name", name))
+	}
+	service := &corev1.Service{}
+	s.Expect(s.exists(service, s.namespace(), "gardener-apiserver")).To(BeTrue())
+	served := s.contents("gardener-apiserver-virtual")
+	s.Expect(string(served["endpoints__kube-system__gardener-apiserver.yaml"])).To(ContainSubstring("ip: " + service.Spec.ClusterIP))
+	s.Expect(string(served["configmap__gardener-system-public__gardener-info.yaml"])).To(ContainSubstring("version: v1.149.3"))
+	s.Expect(served).To(HaveKey("apiservice____v1beta1.core.gardener.cloud.yaml"))
+	s.Expect(s.contents("gardener-admission-controller-virtual")).To(
+		HaveKey("validatingwebhookconfiguration____gardener-admission-controller.yaml"))
+}
+
+// Requests that a webhook is for, or that need an API of Gardener, would fail before.
+func TestVirtualClusterCallsProgramsOfGardenerOnlyWhenTheyRun(t *testing.T) {
+	s := newScene(t)
+	s.create()
+	s.mustReconcile()
+	extended := func() (names []string) {
+		const prefix = "PUT /apis/resources.gardener.cloud/v1alpha1/namespaces/garden/managedresources/"
+		for _, each := range s.requests.Writes() {
+			if name, is := strings.CutPrefix(each, prefix); is {
+				names = append(names, name)
+			}
+		}
+		return names
+	}
+	s.Expect(extended()).To(ConsistOf("gardener-apiserver-virtual", "gardener-admission-controller-virtual"))
+	s.requests.Reset()
+	s.mustReconcile()
+	s.Expect(extended()).To(BeEmpty())
+}
+
+func TestReferencesOfGardenerAPIServerAreChecked(t *testing.T) {
+	s := newScene(t)
+	s.create()
+	s.mustReconcile()
+	before := s.contents("gardener-apiserver-runtime")
+	s.edit(func(g *operatorv1alpha1.Garden) {
+		g.Spec.VirtualCluster.Gardener.APIServer = &operatorv1alpha1.GardenerAPIServer{
+			AuditWebhook: &operatorv1alpha1.AuditWebhook{KubeconfigSecretName: "missing"},
+		}
+	})
+	_, err := s.reconcile()
+	s.Expect(err).To(MatchError(ContainSubstring(`task "Deploying Gardener API Server" failed: failed reading audit webhook kubeconfig from ` +
+		`referenced secret garden/missing: it does not exist, and must have the key "kubeconfig"; correct it, or change ` +
+		"spec.virtualCluster.gardener.gardenerAPIServer.auditWebhook.kubeconfigSecretName")))
+	s.Expect(s.contents("gardener-apiserver-runtime")).To(Equal(before))
+}
+
+// The scheduler of former versions had another default, which shoots may need.
+func TestStrategyOfARunningSchedulerIsKept(t *testing.T) {
+	s := newScene(t)
+	s.create()
+	s.mustReconcile()
+	configs := func() (names []string) {
+		list := &corev1.ConfigMapList{}
+		s.Expect(s.admin.List(t.Context(), list, client.InNamespace(s.namespace()))).To(Succeed())
+		for _, each := range list.Items {
+			if strings.HasPrefix(each.Name, "gardener-scheduler-config-") {
+				names = append(names, each.Name)
+			}
+		}
+		slices.Sort(names)
+		return names
+	}
+	s.Expect(configs()).To(HaveLen(1))
+	meta := metav1.ObjectMeta{Namespace: s.namespace(), Name: "gardener-scheduler"}
+	labels := map[string]string{"app": "scheduler"}
+	for _, each := range []client.Object{
+		&corev1.ConfigMap{ObjectMeta: meta, Data: map[string]string{
+			"schedulerconfiguration.yaml": "schedulers: {shoot: {candidateDeterminationStrategy: MinimalDistance}}",
+		}},
+		&appsv1.Deployment{ObjectMeta: meta, Spec: appsv1.DeploymentSpec{
+			Selector: &metav1.LabelSelector{MatchLabels: labels},
+			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: corev1.PodSpec{
+				Containers: []corev1.Container{{Name: "none", Image: "none"}},
+				Volumes: []corev1.Volume{{Name: "config", VolumeSource: corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{
+					LocalObjectReference: corev1.LocalObjectReference{Name: meta.Name},
+				}}}},
+			}},
+		}},
+	} {
+		s.Expect(s.admin.Create(t.Context(), each)).To(Succeed())
+		t.Cleanup(func() { s.Expect(s.admin.Delete(context.WithoutCancel(t.Context()), each)).To(Succeed()) })
+	}
+	s.mustReconcile()
+	s.Expect(configs()).To(HaveLen(2))
+}

@@ -1,0 +1,323 @@
+package virtual
+
+import (
+	"context"
+	"fmt"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/garden/component/apiserver"
+	"github.com/espalier-dev/espalier/internal/garden/component/etcd"
+	"github.com/espalier-dev/espalier/internal/garden/component/gardener"
+	"github.com/espalier-dev/espalier/internal/garden/component/gardeneradmission"
+	"github.com/espalier-dev/espalier/internal/garden/component/gardenerapiserver"
+	"github.com/espalier-dev/espalier/internal/garden/component/gardenercontrollermanager"
+	"github.com/espalier-dev/espalier/internal/garden/component/gardenerscheduler"
+	"github.com/espalier-dev/espalier/internal/garden/component/shared"
+	"github.com/espalier-dev/espalier/internal/garden/flow"
+	"github.com/espalier-dev/espalier/internal/garden/identity"
+	"github.com/espalier-dev/espalier/internal/garden/rollout"
+	"github.com/espalier-dev/espalier/internal/secrets"
+	secretconfig "github.com/espalier-dev/espalier/internal/secrets/config"
+)
+
+// Names of the tasks for the programs of Gardener.
+const (
+	taskGardenerServer     = "Deploying Gardener API Server"
+	taskGardenerServerDone = "Waiting until Gardener API server rolled out"
+	taskAdmission          = "Deploying Gardener Admission Controller"
+	taskGardenerManager    = "Deploying Gardener Controller Manager"
+	taskScheduler          = "Deploying Gardener Scheduler"
+
+	taskDestroyGardenerServer  = "Destroying Gardener API Server"
+	taskDestroyAdmission       = "Destroying Gardener Admission Controller"
+	taskDestroyGardenerManager = "Destroying Gardener Controller Manager"
+	taskDestroyScheduler       = "Destroying Gardener Scheduler"
+)
+
+// gardenerTasks returns the tasks that deploy the programs of Gardener. They start after other tasks.
+func (c *ControlPlane) gardenerTasks(after ...string) []flow.Task {
+	served := []string{taskGardenerServerDone}
+	return []flow.Task{
+		{Name: taskGardenerServer, DependsOn: after, Run: c.deployGardenerServer},
+		{Name: taskGardenerServerDone, DependsOn: []string{taskGardenerServer}, Run: c.registerGardenerServer},
+		{Name: taskAdmission, DependsOn: served, Run: c.deployAdmission},
+		{Name: taskGardenerManager, DependsOn: served, Run: c.deployGardenerManager},
+		{Name: taskScheduler, DependsOn: served, Run: c.deployScheduler},
+	}
+}
+
+// gardenerPrograms are the tasks after which all programs of Gardener are healthy.
+func gardenerPrograms() []string { return []string{taskAdmission, taskGardenerManager, taskScheduler} }
+
+// destroyGardenerTasks returns the tasks that destroy the programs of Gardener. They start after another task.
+func (c *ControlPlane) destroyGardenerTasks(after string) []flow.Task {
+	return []flow.Task{
+		{Name: taskDestroyScheduler, DependsOn: []string{after}, Run: c.destroyProgram(gardenerscheduler.Name)},
+		{Name: taskDestroyGardenerManager, DependsOn: []string{after}, Run: c.destroyProgram(gardenercontrollermanager.Name)},
+		{Name: taskDestroyAdmission, DependsOn: []string{after}, Run: c.destroyProgram(gardeneradmission.Name)},
+		{Name: taskDestroyGardenerServer, DependsOn: []string{after}, Run: c.destroyProgram(gardenerapiserver.Name)},
+	}
+}
+
+// destroyProgram returns the work of a task that destroys a program of Gardener: first what calls it in the virtual cluster.
+func (c *ControlPlane) destroyProgram(name string) func(context.Context, flow.WaitingFor) error {
+	return func(ctx context.Context, waitingFor flow.WaitingFor) error {
+		if err := c.destroy(name+gardener.VirtualSuffix)(ctx, waitingFor); err != nil {
+			return err
+		}
+		return c.destroy(name+gardener.RuntimeSuffix, c.identity(secretKind, gardener.AccessPrefix+name))(ctx, waitingFor)
+	}
+}
+
+// deployGardenerServer deploys gardener-apiserver. A new encryption key takes two deployments, as that of kube-apiserver does.
+func (c *ControlPlane) deployGardenerServer(ctx context.Context, waitingFor flow.WaitingFor) error {
+	logIgnored(ctx, gardenerapiserver.Name, gardenerapiserver.Ignored(c.Values))
+	found, err := c.find(ctx, gardenerapiserver.Names(c.Values))
+	if err != nil {
+		return err
+	}
+	refs, err := gardenerapiserver.Resolve(c.Values, found)
+	if err != nil {
+		return err
+	}
+	set, err := c.readSet(ctx, gardenerapiserver.VirtualManagedResource)
+	if err != nil {
+		return err
+	}
+	if !gardenerapiserver.ServesAPIs(set) {
+		// It does not become ready without these rights.
+		if err = c.deploySet(ctx, gardenerapiserver.VirtualManagedResource, false, gardenerapiserver.AccessObjects()); err != nil {
+			return err
+		}
+	}
+	key, err := c.Secrets.Generate(ctx, gardenerapiserver.EncryptionKey(c.Values))
+	if err != nil {
+		return err
+	}
+	live, err := c.readDeployment(ctx, gardenerapiserver.Name)
+	if err != nil {
+		return err
+	}
+	for _, each := range apiserver.OutdatedMarks(c.Values, live, key.Name) {
+		delete(live.Annotations, each)
+	}
+	if err = c.applyGardenerServer(ctx, key, refs, live); err != nil || !apiserver.AddsKey(c.Values, live) {
+		return err
+	}
+	if err = c.untilSets(ctx, waitingFor, gardener.RolledOut, gardenerapiserver.RuntimeManagedResource); err != nil {
+		return err
+	}
+	metav1.SetMetaDataAnnotation(&live.ObjectMeta, apiserver.NewKeyPopulated, "true")
+	return c.applyGardenerServer(ctx, key, refs, live)
+}
+
+// applyGardenerServer deploys gardener-apiserver once. An annotation of the live Deployment says whether its Pods know a new encryption key.
+func (c *ControlPlane) applyGardenerServer(
+	ctx context.Context, key *corev1.Secret, refs apiserver.References, live *appsv1.Deployment,
+) error {
+	etcdAuthority, err := c.Secrets.Bundle(etcd.Authority)
+	if err != nil {
+		return err
+	}
+	kubeconfig, err := c.Secrets.Current(shared.GenericKubeconfig)
+	if err != nil {
+		return err
+	}
+	all, err := c.generateAll(ctx,
+		etcd.ClientCertificate(), gardenerapiserver.ServerCertificate(c.Values.Namespace), gardenerapiserver.WorkloadIdentityKey(c.Values))
+	if err != nil {
+		return err
+	}
+	in := gardenerapiserver.Input{
+		Kubeconfig: kubeconfig.Name, ETCDAuthority: etcdAuthority.Name, ETCDClient: all[0].Name, Server: all[1].Name,
+		WorkloadIdentityKey: all[2].Name, EncryptionKey: key.Name, Live: live, References: refs,
+	}
+	oldKey, _ := c.Secrets.Get(gardenerapiserver.EncryptionKeyName, secrets.Old) // nil if there is none
+	if in.EncryptionKeys, err = apiserver.EncryptionKeys(c.Values, key, oldKey, live); err != nil {
+		return err
+	}
+	objects, err := gardenerapiserver.Objects(c.Values, in)
+	if err != nil {
+		return err
+	}
+	return c.deployProgram(ctx, gardenerapiserver.Name, objects)
+}
+
+// registerGardenerServer makes kube-apiserver pass requests for the API of Gardener on. It does so when all Pods have a certificate of the
+// current authority.
+func (c *ControlPlane) registerGardenerServer(ctx context.Context, waitingFor flow.WaitingFor) error {
+	if err := c.untilSets(ctx, waitingFor, gardener.RolledOut, gardenerapiserver.RuntimeManagedResource); err != nil {
+		return err
+	}
+	service, err := read(ctx, c, gardenerapiserver.Name, &corev1.Service{})
+	if err != nil {
+		return err
+	}
+	if service == nil {
+		return fmt.Errorf("the Service %s/%s was deleted in the meantime", c.Values.Namespace, gardenerapiserver.Name)
+	}
+	address, err := gardenerapiserver.Address(service)
+	if err != nil {
+		return err
+	}
+	bundle, err := c.gardenerBundle()
+	if err != nil {
+		return err
+	}
+	info, err := gardenerapiserver.Info(c.Values, identity.GardenerVersion)
+	if err != nil {
+		return err
+	}
+	return c.deployVirtual(ctx, waitingFor, gardenerapiserver.Name, append(gardenerapiserver.VirtualObjects(c.Values, bundle, address), info))
+}
+
+// deployAdmission deploys gardener-admission-controller. Its webhooks come last, because requests fail as long as it does not answer them.
+func (c *ControlPlane) deployAdmission(ctx context.Context, waitingFor flow.WaitingFor) error {
+	server, err := c.Secrets.Generate(ctx, gardeneradmission.ServerCertificate(c.Values.Namespace))
+	if err != nil {
+		return err
+	}
+	kubeconfig, err := c.Secrets.Current(shared.GenericKubeconfig)
+	if err != nil {
+		return err
+	}
+	objects, err := gardeneradmission.Objects(c.Values, gardeneradmission.Input{Kubeconfig: kubeconfig.Name, Server: server.Name})
+	if err != nil {
+		return err
+	}
+	bundle, err := c.gardenerBundle()
+	if err != nil {
+		return err
+	}
+	set, err := c.readSet(ctx, gardeneradmission.VirtualManagedResource)
+	if err != nil {
+		return err
+	}
+	called := gardeneradmission.CallsWebhooks(set)
+	// Clients know an authority before it signs the certificate.
+	if err := c.deployVirtual(
+		ctx, waitingFor, gardeneradmission.Name, gardeneradmission.VirtualObjects(c.Values, bundle, called),
+	); err != nil {
+		return err
+	}
+	if err := c.deployProgram(ctx, gardeneradmission.Name, objects); err != nil {
+		return err
+	}
+	if err := c.untilSets(ctx, waitingFor, gardener.Ready, gardeneradmission.RuntimeManagedResource); err != nil || called {
+		return err
+	}
+	return c.deployVirtual(ctx, waitingFor, gardeneradmission.Name, gardeneradmission.VirtualObjects(c.Values, bundle, true))
+}
+
+func (c *ControlPlane) deployGardenerManager(ctx context.Context, waitingFor flow.WaitingFor) error {
+	logIgnored(ctx, gardenercontrollermanager.Name, gardenercontrollermanager.Ignored(c.Values))
+	kubeconfig, err := c.Secrets.Current(shared.GenericKubeconfig)
+	if err != nil {
+		return err
+	}
+	objects, err := gardenercontrollermanager.Objects(c.Values, kubeconfig.Name)
+	if err != nil {
+		return err
+	}
+	return c.deployClient(ctx, waitingFor, gardenercontrollermanager.Name, objects, gardenercontrollermanager.VirtualObjects(false))
+}
+
+func (c *ControlPlane) deployScheduler(ctx context.Context, waitingFor flow.WaitingFor) error {
+	logIgnored(ctx, gardenerscheduler.Name, gardenerscheduler.Ignored(c.Values))
+	kubeconfig, err := c.Secrets.Current(shared.GenericKubeconfig)
+	if err != nil {
+		return err
+	}
+	live, err := c.schedulerConfig(ctx)
+	if err != nil {
+		return err
+	}
+	strategy, kept := gardenerscheduler.Strategy(c.Values, live)
+	if kept {
+		log.FromContext(ctx).Info("Keeping the strategy that gardener-scheduler had, because the Garden has none", "strategy", strategy)
+	}
+	objects, err := gardenerscheduler.Objects(c.Values, kubeconfig.Name, strategy)
+	if err != nil {
+		return err
+	}
+	return c.deployClient(ctx, waitingFor, gardenerscheduler.Name, objects, gardenerscheduler.VirtualObjects())
+}
+
+// schedulerConfig returns the ConfigMap with the configuration of the live gardener-scheduler, nil if there is none.
+func (c *ControlPlane) schedulerConfig(ctx context.Context) (*corev1.ConfigMap, error) {
+	live, err := c.readDeployment(ctx, gardenerscheduler.Name)
+	if err != nil || live == nil {
+		return nil, err
+	}
+	for _, each := range live.Spec.Template.Spec.Volumes {
+		if each.ConfigMap != nil {
+			return read(ctx, c, each.ConfigMap.Name, &corev1.ConfigMap{})
+		}
+	}
+	return nil, nil
+}
+
+// deployClient deploys a program that nothing in the virtual cluster calls, and waits until it is healthy.
+func (c *ControlPlane) deployClient(
+	ctx context.Context, waitingFor flow.WaitingFor, name string, objects gardener.Objects, virtual []client.Object,
+) error {
+	if err := c.deployProgram(ctx, name, objects); err != nil {
+		return err
+	}
+	if err := c.deployVirtual(ctx, waitingFor, name, virtual); err != nil {
+		return err
+	}
+	return c.untilSets(ctx, waitingFor, gardener.Ready, name+gardener.RuntimeSuffix)
+}
+
+// deployProgram deploys the objects of a program in the runtime cluster.
+func (c *ControlPlane) deployProgram(ctx context.Context, name string, objects gardener.Objects) error {
+	if err := c.Cluster.DeployTyped(ctx, objects.Direct...); err != nil {
+		return err
+	}
+	set, err := rollout.SeedSet(c.Values.Namespace, name+gardener.RuntimeSuffix, objects.Set...)
+	if err != nil {
+		return err
+	}
+	return c.Cluster.Deploy(ctx, set...)
+}
+
+// deployVirtual deploys the objects of a program in the virtual cluster, and waits until they are healthy.
+func (c *ControlPlane) deployVirtual(ctx context.Context, waitingFor flow.WaitingFor, name string, objects []client.Object) error {
+	if err := c.deploySet(ctx, name+gardener.VirtualSuffix, false, objects); err != nil {
+		return err
+	}
+	return c.untilSets(ctx, waitingFor, gardener.Ready, name+gardener.VirtualSuffix)
+}
+
+// untilSets waits until a ManagedResource of a program of Gardener satisfies a judgement.
+func (c *ControlPlane) untilSets(
+	ctx context.Context, waitingFor flow.WaitingFor, judge func(*resourcesv1alpha1.ManagedResource) error, name string,
+) error {
+	return c.Cluster.UntilSetsReady(ctx, waitingFor, c.Timing.defaulted().Gardener, judge, c.Values.Namespace, name)
+}
+
+// readSet returns nil if there is no ManagedResource.
+func (c *ControlPlane) readSet(ctx context.Context, name string) (*resourcesv1alpha1.ManagedResource, error) {
+	return read(ctx, c, name, &resourcesv1alpha1.ManagedResource{})
+}
+
+func (c *ControlPlane) gardenerBundle() ([]byte, error) {
+	bundle, err := c.Secrets.Bundle(gardener.Authority)
+	if err != nil {
+		return nil, err
+	}
+	return bundle.Data[secretconfig.DataKeyCertificateBundle], nil
+}
+
+func logIgnored(ctx context.Context, program string, settings []string) {
+	if len(settings) > 0 {
+		log.FromContext(ctx).Info("Ignored settings that the program does not have", "program", program, "settings", settings)
+	}
+}

@@ -49,6 +49,8 @@ func reasons() map[string]string {
 Clients of the virtual cluster and of the ingress domains connect to 9443 of the gateway. Its ports 8132 and 8443 are
 for Shoots, in a seed that is also the runtime cluster.`,
 		"garden/etcd-druid": `It reads metrics of the compaction of backups, which only etcd main has.`,
+		"garden/gardener-apiserver": `It calls webhooks, those of the virtual cluster and that for audit events, in public and private
+networks.`,
 		"garden/nginx-ingress-controller": `It passes requests that no Ingress is for to the default backend. netpol-controller
 also allows the backends of Ingresses, of which there are none yet.`,
 		"garden/nginx-ingress-k8s-backend": `It only answers requests.`,

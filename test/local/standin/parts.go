@@ -135,7 +135,7 @@ func managedResources(isServed func(class string) bool) Part {
 	}
 }
 
-// contents returns the objects of a ManagedResource.
+// contents returns the objects of a ManagedResource, without what is none.
 func contents(ctx context.Context, c client.Client, set *unstructured.Unstructured) ([]*unstructured.Unstructured, error) {
 	refs, _, _ := unstructured.NestedSlice(set.Object, "spec", "secretRefs")
 	var objects []*unstructured.Unstructured
@@ -146,12 +146,11 @@ func contents(ctx context.Context, c client.Client, set *unstructured.Unstructur
 		if err := c.Get(ctx, client.ObjectKey{Namespace: set.GetNamespace(), Name: name}, secret); err != nil {
 			return nil, fmt.Errorf("read Secret of ManagedResource %s: %w", set.GetName(), err)
 		}
-		for key, text := range secret.Data {
+		for _, text := range secret.Data {
 			o := &unstructured.Unstructured{}
-			if err := yaml.Unmarshal(text, &o.Object); err != nil {
-				return nil, fmt.Errorf("read %s of Secret %s: %w", key, name, err)
+			if yaml.Unmarshal(text, &o.Object) == nil {
+				objects = append(objects, o)
 			}
-			objects = append(objects, o)
 		}
 	}
 	slices.SortFunc(objects, func(a, b *unstructured.Unstructured) int {

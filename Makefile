@@ -30,7 +30,7 @@ up-node: ## Start a cluster with one real node (Linux, root), with an image of e
 
 .PHONY: up-garden
 up-garden: up-node ## Make that node a runtime cluster, with programs of others built from their modules, and create a Garden (Linux, root)
-	go run ./hack/upgarden -version $(VERSION) $(if $(KUBERNETES),-kubernetes $(KUBERNETES)) $(if $(GARDENER),-gardener)
+	go run ./hack/upgarden -version $(VERSION) $(if $(KUBERNETES),-kubernetes $(KUBERNETES))
 
 .PHONY: down
 down: ## Stop everything that `make up`, `make up-node` and `make up-garden` started, and remove its state

@@ -2,7 +2,7 @@
 # Builds the programs of others that a local garden runs from Go modules, once per version, into a cache outside the work tree.
 # Prints a line for each one: its name, its version, and its file (progress is written to standard error, with the time that is left).
 #
-#   garden.sh [folder…]  also builds those of these folders of hack/garden, which are not always needed: gardener, kubernetes-1.35
+#   garden.sh [folder…]  also builds those of these folders of hack/garden, which are not always needed: kubernetes-1.35
 #
 #   ESPALIER_CACHE       where built tools are kept      (default: the user's cache folder, plus /espalier)
 set -euo pipefail
@@ -11,6 +11,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")"
 
 # name, folder of the module file, module, package, seconds that a build without a cache takes on two cores
 vpa=k8s.io/autoscaler/vertical-pod-autoscaler
+gardener=github.com/gardener/gardener
 programs="
 etcd                     etcd     go.etcd.io/etcd/server/v3                go.etcd.io/etcd/server/v3                60
 etcdbrctl                backup   github.com/gardener/etcd-backup-restore  github.com/gardener/etcd-backup-restore  300
@@ -20,15 +21,14 @@ vpa-recommender          vpa      $vpa                                     $vpa/
 vpa-updater              vpa      $vpa                                     $vpa/pkg/updater                         20
 pilot-discovery          istio    istio.io/istio                           istio.io/istio/pilot/cmd/pilot-discovery 300
 coredns                  coredns  github.com/coredns/coredns               github.com/coredns/coredns               240
+gardener-apiserver            gardener $gardener $gardener/cmd/gardener-apiserver                 350
+gardener-admission-controller gardener $gardener $gardener/cmd/gardener-admission-controller      25
+gardener-controller-manager   gardener $gardener $gardener/cmd/gardener-controller-manager        25
+gardener-scheduler            gardener $gardener $gardener/cmd/gardener-scheduler                 10
 "
 # The same for programs that are built only on request.
-gardener=github.com/gardener/gardener
 older=kubernetes-1.35
 on_request="
-gardener-apiserver            gardener $gardener       $gardener/cmd/gardener-apiserver                  350
-gardener-admission-controller gardener $gardener       $gardener/cmd/gardener-admission-controller       25
-gardener-controller-manager   gardener $gardener       $gardener/cmd/gardener-controller-manager         25
-gardener-scheduler            gardener $gardener       $gardener/cmd/gardener-scheduler                  10
 kube-apiserver-1.35           $older   k8s.io/kubernetes k8s.io/kubernetes/cmd/kube-apiserver            200
 kube-controller-manager-1.35  $older   k8s.io/kubernetes k8s.io/kubernetes/cmd/kube-controller-manager   60
 "

@@ -53,19 +53,11 @@ func images() []image {
 		only("istio-proxy", "sniproxy"),
 		only("nginx-ingress-controller", "standin", "80", "443", "10254", "--"),
 		only("ingress-default-backend", "standin", "8080", "--"),
-	}, kubernetes("1.36", ""), kubernetes("1.35", "kubernetes-1.35"), gardenersOwn())
-}
-
-// gardenersOwn returns the images of Gardener's own programs.
-func gardenersOwn() []image {
-	names := []string{"gardener-apiserver", "gardener-admission-controller", "gardener-controller-manager", "gardener-scheduler"}
-	all := make([]image, 0, len(names))
-	for _, name := range names {
-		each := only(name, name)
-		each.folder = gardener
-		all = append(all, each)
-	}
-	return all
+		only("gardener-apiserver", "gardener-apiserver"),
+		only("gardener-admission-controller", "gardener-admission-controller"),
+		only("gardener-controller-manager", "gardener-controller-manager"),
+		only("gardener-scheduler", "gardener-scheduler"),
+	}, kubernetes("1.36", ""), kubernetes("1.35", "kubernetes-1.35"))
 }
 
 // kubernetes returns the images for virtual clusters of a minor version. Their Pods name the paths of the programs.

@@ -54,12 +54,11 @@ func run(ctx context.Context, args []string) error {
 	o := options{}
 	flags.StringVar(&o.version, "version", "", "the tag of the images of `make images`")
 	flags.StringVar(&o.kubernetes, "kubernetes", defaultKubernetes, "the version of the virtual cluster")
-	flags.BoolVar(&o.gardener, "gardener", false, "build Gardener's own programs and import their images")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
 	if o.version == "" || flags.NArg() > 0 {
-		return errors.New("usage: upgarden -version VERSION [-kubernetes VERSION] [-gardener]")
+		return errors.New("usage: upgarden -version VERSION [-kubernetes VERSION]")
 	}
 	u, err := newUp(ctx, o, os.Stdout)
 	if err != nil {
@@ -71,21 +70,12 @@ func run(ctx context.Context, args []string) error {
 // defaultKubernetes is the version of the virtual cluster. Its programs are those of the node's control plane.
 const defaultKubernetes = "1.36.3"
 
-// gardener is the folder of Gardener's own programs in hack/garden.
-const gardener = "gardener"
-
 // options are the flags.
-type options struct {
-	version, kubernetes string
-	gardener            bool
-}
+type options struct{ version, kubernetes string }
 
 // requested returns the folders in hack/garden of programs that are built only on request.
 func (o options) requested() []string {
 	var folders []string
-	if o.gardener {
-		folders = append(folders, gardener)
-	}
 	if minor := o.kubernetes[:max(0, strings.LastIndex(o.kubernetes, "."))]; !strings.HasPrefix(defaultKubernetes, minor+".") {
 		folders = append(folders, "kubernetes-"+minor)
 	}

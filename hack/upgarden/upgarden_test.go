@@ -44,9 +44,8 @@ func TestFoldersOnRequest(t *testing.T) {
 		options options
 		want    []string
 	}{
-		"none by default":                 {options: options{kubernetes: defaultKubernetes}},
-		"those of another version":        {options: options{kubernetes: "1.35.2"}, want: []string{"kubernetes-1.35"}},
-		"those of Gardener, if requested": {options: options{kubernetes: "1.36.0", gardener: true}, want: []string{"gardener"}},
+		"none by default":          {options: options{kubernetes: defaultKubernetes}},
+		"those of another version": {options: options{kubernetes: "1.35.2"}, want: []string{"kubernetes-1.35"}},
 	} {
 		t.Run(name, func(t *testing.T) { NewWithT(t).Expect(tc.options.requested()).To(Equal(tc.want)) })
 	}

@@ -78,8 +78,8 @@ func TestReferencesOfGardenerAPIServerAreChecked(t *testing.T) {
 		}
 	})
 	_, err := s.reconcile()
-	s.Expect(err).To(MatchError(ContainSubstring(`task "Deploying Gardener API Server" failed: failed reading kubeconfig for audit webhook from ` +
-		`referenced secret garden/missing: it does not exist, and must have the key "kubeconfig"; correct it, or change ` +
+	s.Expect(err).To(MatchError(ContainSubstring(`task "Deploying Gardener API Server" failed: failed reading kubeconfig for audit webhook ` +
+		`from referenced secret garden/missing: it does not exist, and must have the key "kubeconfig"; correct it, or change ` +
 		"spec.virtualCluster.gardener.gardenerAPIServer.auditWebhook.kubeconfigSecretName")))
 	s.Expect(s.contents("gardener-apiserver-runtime")).To(Equal(before))
 }

@@ -225,7 +225,9 @@ func (s *scene) serve(virtual client.Client, kinds map[string]string) {
 
 // alwaysEncrypted are the kinds that gardener-apiserver always encrypts, with a version.
 func alwaysEncrypted() map[string]string {
-	return map[string]string{"ControllerDeployment": "v1", "ControllerRegistration": "v1beta1", "InternalSecret": "v1beta1", "ShootState": "v1beta1"}
+	return map[string]string{
+		"ControllerDeployment": "v1", "ControllerRegistration": "v1beta1", "InternalSecret": "v1beta1", "ShootState": "v1beta1",
+	}
 }
 
 func TestRotationOfTheEncryptionKeyWritesEncryptedObjectsAgain(t *testing.T) {

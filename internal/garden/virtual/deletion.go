@@ -57,7 +57,11 @@ const answerTimeout = 30 * time.Second
 // as long as its resource manager runs.
 func (c *ControlPlane) DeletionTasks() []flow.Task {
 	unused, manager := []string{TaskUnused}, []string{taskDestroyResourceManager}
-	programs := []string{taskDestroyScheduler, taskDestroyGardenerManager, taskDestroyAdmission}
+	// managed are the tasks that need the resource manager of the virtual cluster; that for gardener-apiserver is one of those before them.
+	managed := []string{
+		taskDestroyScheduler, taskDestroyGardenerManager, taskDestroyAdmission, taskDestroySystem, taskDestroyAccess,
+		taskDestroyControllerManager,
+	}
 	return append([]flow.Task{
 		{Name: TaskUnused, Run: flow.Work(c.ensureUnused)},
 		// The namespaces that it deletes are gone only if all APIs are served.
@@ -71,11 +75,7 @@ func (c *ControlPlane) DeletionTasks() []flow.Task {
 			c.identity(policyv1.SchemeGroupVersion.WithKind("PodDisruptionBudget"), kubecontrollermanager.Name),
 			c.identity(corev1.SchemeGroupVersion.WithKind("Service"), kubecontrollermanager.Name),
 			c.identity(secretKind, kubecontrollermanager.AccessSecret))},
-		{
-			Name:      taskDestroyResourceManager,
-			DependsOn: append(programs, taskDestroySystem, taskDestroyAccess, taskDestroyControllerManager),
-			Run:       c.destroyResourceManager,
-		},
+		{Name: taskDestroyResourceManager, DependsOn: managed, Run: c.destroyResourceManager},
 		{Name: taskDestroyRoutes, DependsOn: manager, Run: c.destroyRoutes},
 		{Name: TaskDestroyService, DependsOn: []string{taskDestroyRoutes}, Run: c.destroyObjects(
 			c.identity(corev1.SchemeGroupVersion.WithKind("Service"), exposure.Name))},

@@ -92,7 +92,7 @@ func (c *ControlPlane) deployGardenerServer(ctx context.Context, waitingFor flow
 	}
 	if !gardenerapiserver.ServesAPIs(set) {
 		// It does not become ready without these rights.
-		if err = c.deploySet(ctx, gardenerapiserver.VirtualManagedResource, false, gardenerapiserver.AccessObjects()); err != nil {
+		if err := c.deploySet(ctx, gardenerapiserver.VirtualManagedResource, false, gardenerapiserver.AccessObjects()); err != nil {
 			return err
 		}
 	}
@@ -110,14 +110,15 @@ func (c *ControlPlane) deployGardenerServer(ctx context.Context, waitingFor flow
 	if err = c.applyGardenerServer(ctx, key, refs, live); err != nil || !apiserver.AddsKey(c.Values, live) {
 		return err
 	}
-	if err = c.untilSets(ctx, waitingFor, gardener.RolledOut, gardenerapiserver.RuntimeManagedResource); err != nil {
+	if err := c.untilSets(ctx, waitingFor, gardener.RolledOut, gardenerapiserver.RuntimeManagedResource); err != nil {
 		return err
 	}
 	metav1.SetMetaDataAnnotation(&live.ObjectMeta, apiserver.NewKeyPopulated, "true")
 	return c.applyGardenerServer(ctx, key, refs, live)
 }
 
-// applyGardenerServer deploys gardener-apiserver once. An annotation of the live Deployment says whether its Pods know a new encryption key.
+// applyGardenerServer deploys gardener-apiserver once. An annotation of the live Deployment says whether its Pods know a new encryption
+// key.
 func (c *ControlPlane) applyGardenerServer(
 	ctx context.Context, key *corev1.Secret, refs apiserver.References, live *appsv1.Deployment,
 ) error {

@@ -1,6 +1,6 @@
 // Package virtual has the tasks that deploy and destroy the virtual cluster: what exposes it, kube-apiserver, kube-controller-manager, its
-// resource manager, what that applies, the programs of Gardener, the connection to it, and the rewrite of its encrypted objects. The tasks for its etcds are in
-// package lifecycle.
+// resource manager, what that applies, the programs of Gardener, the connection to it, and the rewrite of its encrypted objects. The tasks
+// for its etcds are in package lifecycle.
 //
 // All workloads are in the runtime cluster. What is in the virtual cluster is in ManagedResources, which the resource manager of the
 // virtual cluster applies. The operator itself writes only a label of encrypted objects there.
@@ -113,7 +113,10 @@ func (c *ControlPlane) Tasks(runtime []string, etcds string) []flow.Task {
 		}},
 		{Name: taskSystem, DependsOn: []string{taskManager}, Run: flow.Work(c.deploySystem)},
 		{Name: taskAccess, DependsOn: []string{taskManagerDone}, Run: c.deployAccess},
-		{Name: taskRenewal, DependsOn: append(gardenerPrograms(), taskController, taskAccess), Run: flow.Work(c.renewTokens), SkipReason: noRenewal},
+		{
+			Name: taskRenewal, DependsOn: append(gardenerPrograms(), taskController, taskAccess), Run: flow.Work(c.renewTokens),
+			SkipReason: noRenewal,
+		},
 		{Name: taskConnection, DependsOn: []string{taskService, taskAccess, taskRenewal}, Run: c.connect},
 	}, c.gardenerTasks(taskAPIServerDone, taskManagerDone), c.rewriteTasks(taskConnection, taskRoutes, taskSystem))
 }

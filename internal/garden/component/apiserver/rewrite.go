@@ -36,8 +36,8 @@ type Rewrite struct {
 	Encrypted *operatorv1alpha1.EncryptionAtRest
 }
 
-// PlanRewrite returns the Rewrite of a reconciliation of both API servers, which encrypt some resources always. A rewrite is necessary while
-// a new key is being prepared, if other resources are to be encrypted than before, and if it is not known how they were encrypted.
+// PlanRewrite returns the Rewrite of a reconciliation of both API servers, which encrypt some resources always. A rewrite is necessary
+// while a new key is being prepared, if other resources are to be encrypted than before, and if it is not known how they were encrypted.
 func PlanRewrite(v values.Values, always []string) Rewrite {
 	before, after := sets.New(v.EncryptedResources...), sets.New[string]()
 	for _, config := range []*operatorv1alpha1.EncryptionConfig{v.KubeAPIServer.EncryptionConfig, v.GardenerAPIServer.EncryptionConfig} {

@@ -9,8 +9,9 @@
 //   - It deploys Objects.Direct, and the ManagedResource RuntimeManagedResource with Objects.Set, and waits until that is rolled out: see
 //     package gardener.
 //   - If apiserver.AddsKey was true, it repeats the step before with the annotation apiserver.NewKeyPopulated.
-//   - It reads the Service of RuntimeManagedResource for Address, deploys VirtualManagedResource with VirtualObjects and Info, and waits until that
-//     is ready. This comes last, because no Pod may have a certificate of the former authority when the APIServices no longer have that.
+//   - It reads the Service of RuntimeManagedResource for Address, deploys VirtualManagedResource with VirtualObjects and Info, and waits
+//     until that is ready. This comes last, because no Pod may have a certificate of the former authority when the APIServices no longer
+//     have that.
 //
 // A deletion deletes VirtualManagedResource, then RuntimeManagedResource, and then the Secret AccessSecret. It waits until the
 // ManagedResources are gone in that order.

@@ -92,8 +92,9 @@ func (c *ControlPlane) deployGardenerServer(ctx context.Context, waitingFor flow
 	}
 	if !gardenerapiserver.ServesAPIs(set) {
 		// It does not become ready without these rights.
-		if err := c.deploySet(ctx, gardenerapiserver.VirtualManagedResource, false, gardenerapiserver.AccessObjects()); err != nil {
-			return err
+		failure := c.deploySet(ctx, gardenerapiserver.VirtualManagedResource, false, gardenerapiserver.AccessObjects())
+		if failure != nil {
+			return failure
 		}
 	}
 	key, err := c.Secrets.Generate(ctx, gardenerapiserver.EncryptionKey(c.Values))

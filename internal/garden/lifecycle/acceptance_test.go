@@ -159,8 +159,21 @@ func TestDeletionRemovesEverythingThatWasCreated(t *testing.T) {
 	s.mustReconcile()
 	foreign := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace(), Name: "foreign"}}
 	s.Expect(s.admin.Create(t.Context(), foreign)).To(Succeed())
+	t.Cleanup(func() { s.Expect(s.admin.Delete(context.WithoutCancel(t.Context()), foreign)).To(Succeed()) })
+	for name, origin := range map[string]string{"brought": "garden/vpa", "brought-from-elsewhere": "cluster:garden/vpa"} {
+		brought := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
+			Namespace: s.namespace(), Name: name, Annotations: map[string]string{"resources.gardener.cloud/origin": origin},
+			Labels: map[string]string{"resources.gardener.cloud/garbage-collectable-reference": "true"},
+		}}
+		s.Expect(s.admin.Create(t.Context(), brought)).To(Succeed())
+		t.Cleanup(func() {
+			s.Expect(client.IgnoreNotFound(s.admin.Delete(context.WithoutCancel(t.Context()), brought))).To(Succeed())
+		})
+	}
 	s.delete()
 	s.Expect(s.mustReconcile()).To(Equal(ctrl.Result{}))
+	s.Expect(s.exists(&corev1.ConfigMap{}, s.namespace(), "brought")).To(BeFalse(), "no garbage collector runs any more")
+	s.Expect(s.exists(&corev1.ConfigMap{}, s.namespace(), "brought-from-elsewhere")).To(BeTrue())
 	s.Expect(s.isGone()).To(BeTrue())
 	s.expectNothingLeft()
 	s.Expect(s.exists(&corev1.ConfigMap{}, s.namespace(), "foreign")).To(BeTrue())

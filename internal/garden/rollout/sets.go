@@ -112,28 +112,42 @@ func (c Cluster) DestroySet(ctx context.Context, waitingFor flow.WaitingFor, tim
 // it. It returns false if there is no such ManagedResource.
 func (c Cluster) DeleteSet(ctx context.Context, namespace, name string) (bool, error) {
 	prefix := managedresources.SecretName(name, true) + "-"
-	if err := c.deleteCollectable(ctx, "Secret", namespace, func(name string) bool {
-		suffix, own := strings.CutPrefix(name, prefix)
-		return own && !strings.Contains(suffix, "-")
+	if err := c.deleteCollectable(ctx, "Secret", namespace, func(o client.Object) bool {
+		suffix, own := strings.CutPrefix(o.GetName(), prefix)
+		return own && !strings.Contains(suffix, "-") && Ours(o)
 	}); err != nil {
 		return false, err
 	}
 	return c.Delete(ctx, Identity(ManagedResource, namespace, name), Ours)
 }
 
-// DeleteGarbage deletes the immutable Secrets and ConfigMaps of a namespace that the operator created. It does the work of the garbage
-// collector of the resource manager when that is gone.
+// DeleteGarbage deletes the immutable Secrets and ConfigMaps of a namespace that the operator created, and those that ManagedResources of
+// that namespace have brought there which no longer exist. It does the work of the garbage collector of the resource manager when that is
+// gone.
 func (c Cluster) DeleteGarbage(ctx context.Context, namespace string) error {
+	sets := &metav1.PartialObjectMetadataList{}
+	sets.SetGroupVersionKind(ManagedResource.GroupVersion().WithKind("ManagedResourceList"))
+	if err := c.Client.List(ctx, sets, client.InNamespace(namespace)); err != nil && !isGone(err) {
+		return fmt.Errorf("list ManagedResources: %w", err)
+	}
+	exists := map[string]bool{}
+	for i := range sets.Items {
+		exists[sets.Items[i].Name] = true
+	}
+	garbage := func(o client.Object) bool {
+		set, brought := strings.CutPrefix(o.GetAnnotations()[resourcesv1alpha1.OriginAnnotation], namespace+"/")
+		return Ours(o) || brought && !exists[set]
+	}
 	for _, kind := range []string{"Secret", "ConfigMap"} {
-		if err := c.deleteCollectable(ctx, kind, namespace, func(string) bool { return true }); err != nil {
+		if err := c.deleteCollectable(ctx, kind, namespace, garbage); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// deleteCollectable deletes immutable objects that the operator created, if their names satisfy a condition.
-func (c Cluster) deleteCollectable(ctx context.Context, kind, namespace string, condition func(name string) bool) error {
+// deleteCollectable deletes immutable objects that satisfy a condition.
+func (c Cluster) deleteCollectable(ctx context.Context, kind, namespace string, condition func(client.Object) bool) error {
 	list := &metav1.PartialObjectMetadataList{}
 	list.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind(kind + "List"))
 	collectable := client.HasLabels{resourcesv1alpha1.GarbageCollectableReference}
@@ -141,10 +155,11 @@ func (c Cluster) deleteCollectable(ctx context.Context, kind, namespace string, 
 		return fmt.Errorf("list immutable objects of kind %s: %w", kind, err)
 	}
 	for i := range list.Items {
-		if !condition(list.Items[i].Name) {
+		if !condition(&list.Items[i]) {
 			continue
 		}
-		if _, err := c.Delete(ctx, Identity(corev1.SchemeGroupVersion.WithKind(kind), namespace, list.Items[i].Name), Ours); err != nil {
+		o := Identity(corev1.SchemeGroupVersion.WithKind(kind), namespace, list.Items[i].Name)
+		if _, err := c.Delete(ctx, o, condition); err != nil {
 			return err
 		}
 	}

@@ -110,7 +110,7 @@ func TestCrashPointsOfFirstReconciliationAndDeletion(t *testing.T) {
 	empty := s.state()
 	s.Expect(len(want)).To(BeNumerically(">", len(empty)+len(fewDefinitions)+30))
 
-	tried := binary.EveryCut(t, distance(400), func(t *testing.T, at binary.Cut) bool {
+	tried := binary.EveryCut(t, distance(600), func(t *testing.T, at binary.Cut) bool {
 		t.Helper()
 		s.create()
 		first := s.cut(at)

@@ -72,10 +72,11 @@ var keyPool = sync.OnceValues(func() ([]*rsa.PrivateKey, error) {
 // operators are the kubeconfigs of the operator's ServiceAccount, by the address of the API server. Tests run one after another.
 var operators = map[string][]byte{}
 
-// fewDefinitions are at least one of each task. Deploying and destroying all definitions takes many seconds.
+// fewDefinitions are at least one of each task. Deploying and destroying all definitions takes many seconds. The operator lists the objects
+// of each of these before it deletes the definition: an API server may need minutes to delete one whose objects were never listed.
 var fewDefinitions = []string{
 	"managedresources.resources.gardener.cloud", "etcds.druid.gardener.cloud", "etcdcopybackupstasks.druid.gardener.cloud",
-	"verticalpodautoscalers.autoscaling.k8s.io", "verticalpodautoscalercheckpoints.autoscaling.k8s.io",
+	"verticalpodautoscalers.autoscaling.k8s.io",
 	"gateways.networking.istio.io", "virtualservices.networking.istio.io", "destinationrules.networking.istio.io",
 	"clusteroutputs.fluentbit.fluent.io",
 }

@@ -69,7 +69,7 @@ func (s settings) showBinaries(ctx context.Context, r report, admin *rest.Config
 		playing, stop := context.WithCancel(ctx)
 		defer stop()
 		go standin.Player{Client: c, Parts: []standin.Part{
-			standin.Etcds(), standin.LoadBalancers(), standin.VirtualManagedResources(), standin.Tokens(),
+			standin.Registrations(), standin.Etcds(), standin.LoadBalancers(), standin.VirtualManagedResources(), standin.Tokens(),
 		}}.Play(playing)
 	}
 	r.Step("installing the CRDs of deploy/crds")

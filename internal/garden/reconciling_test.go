@@ -181,7 +181,8 @@ func (o *operator) playKubelet() {
 	var ended sync.WaitGroup
 	player := standin.Player{
 		Client: watching, Parts: []standin.Part{
-			standin.Pods(), standin.ManagedResources(), standin.Etcds(), standin.Gateways(), standin.LoadBalancers(), standin.Tokens(),
+			standin.Pods(), standin.Registrations(), standin.ManagedResources(), standin.Etcds(), standin.Gateways(),
+			standin.LoadBalancers(), standin.Tokens(),
 		},
 		Failed: func(err error) { o.t.Error(err) },
 	}

@@ -74,7 +74,7 @@ func newCluster(t *testing.T) *cluster {
 func (c *cluster) play() {
 	player := standin.Player{
 		Client: c.admin, Parts: []standin.Part{
-			standin.Pods(), standin.Etcds(), standin.LoadBalancers(), standin.VirtualManagedResources(), standin.Tokens(),
+			standin.Pods(), standin.Registrations(), standin.Etcds(), standin.LoadBalancers(), standin.VirtualManagedResources(), standin.Tokens(),
 		},
 		Failed: func(err error) { c.t.Error(err) },
 	}

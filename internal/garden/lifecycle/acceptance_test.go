@@ -620,14 +620,41 @@ func TestSecretsOfOtherComponentsAreKept(t *testing.T) {
 	s.Expect(s.secrets(name)).To(HaveLen(1))
 }
 
+func TestNothingIsDeployedBeforeTheWebhooksOfTheResourceManagerAreRegistered(t *testing.T) {
+	s := newScene(t)
+	s.create()
+	s.mustReconcile()
+	registration := &admissionregistrationv1.MutatingWebhookConfiguration{}
+	s.Expect(s.exists(registration, "", "gardener-resource-manager")).To(BeTrue())
+	set := &resourcesv1alpha1.ManagedResource{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace(), Name: "garden-system"}}
+	bundle := registration.Webhooks[0].ClientConfig.CABundle
+	s.Expect(s.admin.Delete(t.Context(), set)).To(Succeed())
+	s.Expect(s.admin.Delete(t.Context(), registration)).To(Succeed())
+
+	done := s.begin()
+	message := Equal("Deployment gardener-resource-manager-webhooks has not registered its webhooks in MutatingWebhookConfiguration " +
+		"gardener-resource-manager (see kubectl -n garden logs deployment/gardener-resource-manager-webhooks)")
+	s.task("Deploying and waiting for gardener-resource-manager to be healthy", "Running", message)
+	registration.ResourceVersion, registration.UID, registration.Webhooks[0].ClientConfig.CABundle = "", "", nil
+	s.Expect(s.admin.Create(t.Context(), registration)).To(Succeed())
+	s.Consistently(done, 100*time.Millisecond).ShouldNot(Receive(), "webhooks without a bundle are not trusted")
+	s.Expect(s.exists(set, s.namespace(), set.Name)).To(BeFalse())
+
+	registration.Webhooks[0].ClientConfig.CABundle = bundle
+	s.Expect(s.admin.Update(t.Context(), registration)).To(Succeed())
+	s.Eventually(done, binary.Patience).Should(Receive(BeNil()))
+	s.Expect(s.exists(set, s.namespace(), set.Name)).To(BeTrue())
+}
+
 func TestDeletionRemovesWhatTheWebhookServerCreated(t *testing.T) {
 	s := newScene(t)
 	s.create()
 	s.mustReconcile()
 	name := metav1.ObjectMeta{Name: "gardener-resource-manager"}
 	certificate := metav1.ObjectMeta{Namespace: s.namespace(), Name: "gardener-resource-manager-webhooks"}
+	mutating := &admissionregistrationv1.MutatingWebhookConfiguration{ObjectMeta: name}
+	s.Expect(s.exists(mutating, "", mutating.Name)).To(BeTrue())
 	created := []client.Object{
-		&admissionregistrationv1.MutatingWebhookConfiguration{ObjectMeta: name},
 		&admissionregistrationv1.ValidatingWebhookConfiguration{ObjectMeta: name},
 		&corev1.Secret{ObjectMeta: certificate},
 		&networkingv1.NetworkPolicy{ObjectMeta: metav1.ObjectMeta{
@@ -643,7 +670,7 @@ func TestDeletionRemovesWhatTheWebhookServerCreated(t *testing.T) {
 	}
 	s.delete()
 	s.mustReconcile()
-	for _, each := range created {
+	for _, each := range append(created, mutating) {
 		s.Expect(s.exists(each, each.GetNamespace(), each.GetName())).To(BeFalse(), "%T", each)
 	}
 	s.Expect(s.exists(other, s.namespace(), other.Name)).To(BeTrue())

@@ -2,8 +2,11 @@ package lifecycle
 
 import (
 	"context"
+	"fmt"
 	"slices"
 
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -56,7 +59,9 @@ func (o *operation) resourceManager() ([]*unstructured.Unstructured, error) {
 	return rollout.Unstructured(typed...)
 }
 
-// deployResourceManager deploys the definition of ManagedResources and the resource manager, and waits until its Deployments are healthy.
+// deployResourceManager deploys the definition of ManagedResources and the resource manager, and waits until its Deployments are healthy and
+// the API server calls its webhooks. Pods that are created earlier would never get a token: no client creates a Pod of a Deployment again
+// that lacks only its token.
 func (o *operation) deployResourceManager(ctx context.Context, waitingFor flow.WaitingFor) error {
 	if err := o.deployDefinitions(crds.ManagedResources)(ctx, waitingFor); err != nil {
 		return err
@@ -68,7 +73,26 @@ func (o *operation) deployResourceManager(ctx context.Context, waitingFor flow.W
 	if err := o.cluster.Deploy(ctx, objects...); err != nil {
 		return err
 	}
-	return o.cluster.UntilHealthy(ctx, waitingFor, o.Timing.defaulted().ResourceManager, rollout.Deployments(objects)...)
+	timeout := o.Timing.defaulted().ResourceManager
+	if err := o.cluster.UntilHealthy(ctx, waitingFor, timeout, rollout.Deployments(objects)...); err != nil {
+		return err
+	}
+	return o.cluster.Until(ctx, waitingFor, timeout, o.checkRegistration, rollout.One(resourcemanager.MutatingWebhooks()))
+}
+
+// checkRegistration returns an error as long as the webhooks of the resource manager are not registered.
+func (o *operation) checkRegistration(ctx context.Context) error {
+	registration := &admissionregistrationv1.MutatingWebhookConfiguration{}
+	err := o.Client.Get(ctx, client.ObjectKey{Name: resourcemanager.Name}, registration)
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("read MutatingWebhookConfiguration %s: %w", resourcemanager.Name, err)
+	}
+	lacksBundle := func(w admissionregistrationv1.MutatingWebhook) bool { return len(w.ClientConfig.CABundle) == 0 }
+	if len(registration.Webhooks) == 0 || slices.ContainsFunc(registration.Webhooks, lacksBundle) {
+		return fmt.Errorf("Deployment %[1]s has not registered its webhooks in MutatingWebhookConfiguration %[2]s "+
+			"(see kubectl -n %[3]s logs deployment/%[1]s)", resourcemanager.WebhookServer, resourcemanager.Name, o.values.Namespace)
+	}
+	return nil
 }
 
 func (o *operation) deploySystem(ctx context.Context) error {

@@ -161,7 +161,9 @@ func (o *operation) destroyResourceManager(ctx context.Context, waitingFor flow.
 	}
 	if served {
 		// webhook-server, which the operator had deployed, created these.
-		for _, each := range append(resourcemanager.WebhookConfigurations(), resourcemanager.CertificateSecret(o.values.Namespace)) {
+		for _, each := range []*unstructured.Unstructured{
+			resourcemanager.MutatingWebhooks(), resourcemanager.ValidatingWebhooks(), resourcemanager.CertificateSecret(o.values.Namespace),
+		} {
 			if _, err := o.cluster.Delete(ctx, each, rollout.Any); err != nil {
 				return err
 			}

@@ -74,7 +74,8 @@ import (
 // +kubebuilder:rbac:groups=networking.k8s.io,resources=networkpolicies,verbs=deletecollection,namespace=garden,roleName=espalier-garden-operator-garden
 // +kubebuilder:rbac:groups=policy,resources=poddisruptionbudgets,verbs=get;watch;create;update;delete,namespace=garden,roleName=espalier-garden-operator-garden
 // +kubebuilder:rbac:groups=autoscaling.k8s.io,resources=verticalpodautoscalers,verbs=get;watch;create;update;delete,namespace=garden,roleName=espalier-garden-operator-garden
-// +kubebuilder:rbac:groups=admissionregistration.k8s.io,resources=mutatingwebhookconfigurations;validatingwebhookconfigurations,resourceNames=gardener-resource-manager,verbs=get;delete
+// +kubebuilder:rbac:groups=admissionregistration.k8s.io,resources=mutatingwebhookconfigurations,resourceNames=gardener-resource-manager,verbs=get;watch;delete
+// +kubebuilder:rbac:groups=admissionregistration.k8s.io,resources=validatingwebhookconfigurations,resourceNames=gardener-resource-manager,verbs=get;delete
 // The resource manager has rights that the operator itself does not have, among them those of cluster-admin. Escalation on creation cannot
 // be limited to names.
 // +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=clusterroles,verbs=create;escalate

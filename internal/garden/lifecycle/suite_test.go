@@ -206,8 +206,8 @@ func (s *scene) play() {
 	s.player = standin.Player{
 		Client: s.admin, Idle: func(kind string) bool { _, is := s.idle.Load(kind); return is }, Failed: func(err error) { s.t.Error(err) },
 		Parts: []standin.Part{
-			standin.Deployments(), standin.ManagedResources(), standin.Etcds(), standin.Namespaces(), standin.Gateways(), standin.LoadBalancers(),
-			standin.Tokens(),
+			standin.Deployments(), standin.Registrations(), standin.ManagedResources(), standin.Etcds(), standin.Namespaces(),
+			standin.Gateways(), standin.LoadBalancers(), standin.Tokens(),
 		},
 	}
 	ctx, cancel := context.WithCancel(context.Background())

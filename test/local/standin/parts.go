@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -14,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 )
@@ -77,6 +79,25 @@ func scale(ctx context.Context, c client.Client, deployment *unstructured.Unstru
 		}
 	}
 	return nil
+}
+
+// Registrations plays the webhook server of the resource manager, as far as it registers webhooks. They match no request.
+func Registrations() Part {
+	return Part{
+		kind: appsv1.SchemeGroupVersion.WithKind("Deployment"),
+		settle: func(ctx context.Context, c client.Client, o *unstructured.Unstructured) error {
+			if o.GetName() != "gardener-resource-manager-webhooks" {
+				return nil
+			}
+			return client.IgnoreAlreadyExists(c.Create(ctx, &admissionregistrationv1.MutatingWebhookConfiguration{
+				ObjectMeta: metav1.ObjectMeta{Name: "gardener-resource-manager"},
+				Webhooks: []admissionregistrationv1.MutatingWebhook{{
+					Name: "none.example.com", SideEffects: ptr.To(admissionregistrationv1.SideEffectClassNone), AdmissionReviewVersions: []string{"v1"},
+					ClientConfig: admissionregistrationv1.WebhookClientConfig{URL: ptr.To("https://none.example.com"), CABundle: []byte("none")},
+				}},
+			}))
+		},
+	}
 }
 
 // Pods plays the kubelets of Pods, which run and are ready at once. No scheduler is needed.

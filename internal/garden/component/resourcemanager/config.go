@@ -77,13 +77,13 @@ func webhooks(v values.Values) section {
 			"tokenInvalidator":             on,
 		},
 		"espalier": section{"webhooks": section{"selfManaged": section{
-			"flavor": config.FlavorGardenerRuntime, "configurationName": Name, "secretName": webhooksName, "serviceName": webhooksName,
+			"flavor": config.FlavorGardenerRuntime, "configurationName": Name, "secretName": WebhookServer, "serviceName": WebhookServer,
 		}}},
 	}
 }
 
-// webhooksName is the name of the Deployment that serves webhooks, of its Service and of the Secret with its certificate.
-const webhooksName = Name + "-webhooks"
+// WebhookServer is the name of the Deployment that serves webhooks, of its Service and of the Secret with its certificate.
+const WebhookServer = Name + "-webhooks"
 
 func networkPolicies(v values.Values) section {
 	selectors := slices.Concat([]metav1.LabelSelector{

@@ -83,14 +83,21 @@ func (p part) renamed(rules []rbacv1.PolicyRule, binary deployable.Binary, place
 	return rules
 }
 
-// WebhookConfigurations returns the identities of the webhook configurations that webhook-server maintains.
-func WebhookConfigurations() []*unstructured.Unstructured {
-	mutating, validating := &unstructured.Unstructured{}, &unstructured.Unstructured{}
-	mutating.SetGroupVersionKind(admissionregistrationv1.SchemeGroupVersion.WithKind("MutatingWebhookConfiguration"))
-	mutating.SetName(Name)
-	validating.SetGroupVersionKind(admissionregistrationv1.SchemeGroupVersion.WithKind("ValidatingWebhookConfiguration"))
-	validating.SetName(Name)
-	return []*unstructured.Unstructured{mutating, validating}
+// MutatingWebhooks returns the identity of the configuration of mutating webhooks that webhook-server maintains.
+func MutatingWebhooks() *unstructured.Unstructured {
+	return webhookConfiguration("MutatingWebhookConfiguration")
+}
+
+// ValidatingWebhooks returns the identity of the configuration of validating webhooks that webhook-server maintains.
+func ValidatingWebhooks() *unstructured.Unstructured {
+	return webhookConfiguration("ValidatingWebhookConfiguration")
+}
+
+func webhookConfiguration(kind string) *unstructured.Unstructured {
+	o := &unstructured.Unstructured{}
+	o.SetGroupVersionKind(admissionregistrationv1.SchemeGroupVersion.WithKind(kind))
+	o.SetName(Name)
+	return o
 }
 
 // CertificateSecret returns the identity of the Secret with the certificate of webhook-server, which maintains it.
@@ -99,6 +106,6 @@ func CertificateSecret(namespace string) *unstructured.Unstructured {
 	o.SetAPIVersion("v1")
 	o.SetKind("Secret")
 	o.SetNamespace(namespace)
-	o.SetName(webhooksName)
+	o.SetName(WebhookServer)
 	return o
 }

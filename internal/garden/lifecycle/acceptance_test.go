@@ -632,8 +632,8 @@ func TestNothingIsDeployedBeforeTheWebhooksOfTheResourceManagerAreRegistered(t *
 	s.Expect(s.admin.Delete(t.Context(), registration)).To(Succeed())
 
 	done := s.begin()
-	message := Equal("Deployment gardener-resource-manager-webhooks has not registered its webhooks in MutatingWebhookConfiguration " +
-		"gardener-resource-manager (see kubectl -n garden logs deployment/gardener-resource-manager-webhooks)")
+	message := Equal("MutatingWebhookConfiguration gardener-resource-manager has no webhooks with a CA bundle " +
+		"(see kubectl -n garden logs deployment/gardener-resource-manager-webhooks)")
 	s.task("Deploying and waiting for gardener-resource-manager to be healthy", "Running", message)
 	registration.ResourceVersion, registration.UID, registration.Webhooks[0].ClientConfig.CABundle = "", "", nil
 	s.Expect(s.admin.Create(t.Context(), registration)).To(Succeed())

@@ -59,9 +59,8 @@ func (o *operation) resourceManager() ([]*unstructured.Unstructured, error) {
 	return rollout.Unstructured(typed...)
 }
 
-// deployResourceManager deploys the definition of ManagedResources and the resource manager, and waits until its Deployments are healthy and
-// the API server calls its webhooks. Pods that are created earlier would never get a token: no client creates a Pod of a Deployment again
-// that lacks only its token.
+// deployResourceManager deploys the definition of ManagedResources and the resource manager, and waits until its Deployments are healthy
+// and its webhooks are registered. Pods that are created earlier never get a token, and no client creates them again for that.
 func (o *operation) deployResourceManager(ctx context.Context, waitingFor flow.WaitingFor) error {
 	if err := o.deployDefinitions(crds.ManagedResources)(ctx, waitingFor); err != nil {
 		return err
@@ -82,15 +81,16 @@ func (o *operation) deployResourceManager(ctx context.Context, waitingFor flow.W
 
 // checkRegistration returns an error as long as the webhooks of the resource manager are not registered.
 func (o *operation) checkRegistration(ctx context.Context) error {
+	const kind = "MutatingWebhookConfiguration"
 	registration := &admissionregistrationv1.MutatingWebhookConfiguration{}
 	err := o.Client.Get(ctx, client.ObjectKey{Name: resourcemanager.Name}, registration)
 	if err != nil && !apierrors.IsNotFound(err) {
-		return fmt.Errorf("read MutatingWebhookConfiguration %s: %w", resourcemanager.Name, err)
+		return fmt.Errorf("read %s %s: %w", kind, resourcemanager.Name, err)
 	}
 	lacksBundle := func(w admissionregistrationv1.MutatingWebhook) bool { return len(w.ClientConfig.CABundle) == 0 }
 	if len(registration.Webhooks) == 0 || slices.ContainsFunc(registration.Webhooks, lacksBundle) {
-		return fmt.Errorf("Deployment %[1]s has not registered its webhooks in MutatingWebhookConfiguration %[2]s "+
-			"(see kubectl -n %[3]s logs deployment/%[1]s)", resourcemanager.WebhookServer, resourcemanager.Name, o.values.Namespace)
+		return fmt.Errorf("%s %s has no webhooks with a CA bundle (see kubectl -n %s logs deployment/%s)",
+			kind, resourcemanager.Name, o.values.Namespace, resourcemanager.WebhookServer)
 	}
 	return nil
 }

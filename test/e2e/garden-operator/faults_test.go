@@ -96,8 +96,9 @@ var _ = Describe("the Garden of make up-garden", Ordered, ContinueOnFailure, Lab
 	}, SpecTimeout(limit))
 
 	for _, f := range []func(localGarden) fault{
-		etcdPodDeleted, kubeletStopped, apiServerPodsDeleted, runtimeAway, certificateDeleted, replicasEdited, setEdited, tokenLost,
-		keyRotated,
+		etcdPodDeleted, eventsDeleted, kubeletStopped, apiServerPodsDeleted, replicaDeleted, runtimeAway, certificateDeleted, replicasEdited,
+		setEdited, tokenLost, keyRotated, programDeleted("apiserver"), programDeleted("admission-controller"), 
+		programDeleted("controller-manager"), programDeleted("scheduler"),
 	} {
 		name := f(localGarden{}).name
 		It("recovers: "+name, func(ctx SpecContext) { results = l.measure(ctx, results, f(l)) }, SpecTimeout(limit))
@@ -181,6 +182,40 @@ func etcdPodDeleted(localGarden) fault {
 	}}
 }
 
+func eventsDeleted(l localGarden) fault {
+	return fault{name: "Pod of the etcd for Events deleted", repaired: l.served, inject: func(ctx context.Context) {
+		GinkgoHelper()
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "virtual-garden-etcd-events-0"}}
+		Expect(c.Client.Delete(ctx, pod)).To(Succeed())
+	}}
+}
+
+// programDeleted deletes all Pods of a program of Gardener.
+func programDeleted(role string) func(localGarden) fault {
+	return func(l localGarden) fault {
+		return fault{name: "Pods of gardener-" + role + " deleted", repaired: l.served, inject: func(ctx context.Context) {
+			GinkgoHelper()
+			deletePods(ctx, client.MatchingLabels{"app": "gardener", "role": role})
+		}}
+	}
+}
+
+// served returns which APIService of the virtual cluster is not available, or nil.
+func (l localGarden) served(ctx context.Context) error {
+	states, err := l.kubectl(ctx, "get", "apiservices", "-o",
+		`jsonpath={range .items[*]}{.metadata.name} {.status.conditions[?(@.type=="Available")].status}{"\n"}{end}`)
+	if err != nil {
+		return err
+	}
+	for line := range strings.Lines(states) {
+		if !strings.HasSuffix(strings.TrimSpace(line), " True") {
+			return errors.New("not available: " + line)
+		}
+	}
+	_, err = l.kubectl(ctx, "get", "projects")
+	return err
+}
+
 func kubeletStopped(l localGarden) fault {
 	return fault{name: "kubelet stopped for 10 s", inject: func(ctx context.Context) {
 		GinkgoHelper()
@@ -192,6 +227,18 @@ func apiServerPodsDeleted(localGarden) fault {
 	return fault{name: "Pods of the virtual API server deleted", inject: func(ctx context.Context) {
 		GinkgoHelper()
 		deletePods(ctx, client.MatchingLabels{"app": "kubernetes", "role": "apiserver"})
+	}}
+}
+
+// replicaDeleted deletes one of the two Pods of the virtual API server. The other one answers meanwhile.
+func replicaDeleted(l localGarden) fault {
+	return fault{name: "one Pod of the virtual API server deleted", repaired: l.served, inject: func(ctx context.Context) {
+		GinkgoHelper()
+		pods := &corev1.PodList{}
+		labels := client.MatchingLabels{"app": "kubernetes", "role": "apiserver"}
+		Expect(c.Client.List(ctx, pods, client.InNamespace(namespace), labels)).To(Succeed())
+		Expect(pods.Items).To(HaveLen(2))
+		Expect(c.Client.Delete(ctx, &pods.Items[0])).To(Succeed())
 	}}
 }
 

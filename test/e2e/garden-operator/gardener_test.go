@@ -1,0 +1,233 @@
+//go:build e2e
+
+package gardenoperator_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
+)
+
+const (
+	manifests = "test/e2e/garden-operator/gardener/"
+	// ofProject is the namespace of the Project.
+	ofProject = "garden-apples"
+)
+
+var _ = Describe("Gardener in the virtual cluster of make up-garden", Ordered, Label("garden"), func() {
+	var l localGarden
+
+	BeforeAll(func(ctx SpecContext) {
+		l = requireLocalGarden(ctx)
+		begin := time.Now()
+		_, err := l.kubectl(ctx, "create", "-f", manifests+"project.yaml")
+		Expect(err).NotTo(HaveOccurred())
+		Eventually(ctx, l.kubectl).WithArguments("get", "project", "apples", "-o", "jsonpath={.status.phase}").Should(Equal("Ready"))
+		AddReportEntry("Project ready after", time.Since(begin).Round(100*time.Millisecond).String())
+	}, NodeTimeout(limit))
+
+	It("makes the namespace of a Project, and gives its members their rights", func(ctx SpecContext) {
+		Expect(l.kubectl(ctx, "get", "namespace", ofProject, "-o", "jsonpath={.metadata.labels}{.metadata.ownerReferences[*].name}")).
+			To(And(ContainSubstring(`"project.gardener.cloud/name":"apples"`), HaveSuffix("apples")))
+		may := func(ctx context.Context, user, verb, resource, in string) string {
+			answer, err := l.kubectl(ctx, "auth", "can-i", verb, resource, "--namespace", in, "--as", user)
+			if err != nil { // kubectl fails if the answer is no
+				return err.Error()
+			}
+			return answer
+		}
+		for _, each := range []struct {
+			user, verb, resource, in string
+			allowed                  bool
+		}{
+			{"alice", "create", "shoots", ofProject, true},
+			{"alice", "get", "secrets", ofProject, true},
+			{"alice", "create", "shoots", "garden", false},
+			{"alice", "create", "seeds", "", false},
+			{"bob", "get", "shoots", ofProject, true},
+			{"bob", "create", "shoots", ofProject, false},
+			{"bob", "get", "secrets", ofProject, false},
+			{"carol", "get", "shoots", ofProject, false},
+		} {
+			Expect(strings.HasPrefix(may(ctx, each.user, each.verb, each.resource, each.in), "yes")).To(Equal(each.allowed), "%+v", each)
+		}
+	})
+
+	It("accepts CloudProfiles, Seeds and Shoots, and refuses others with Gardener's reasons", func(ctx SpecContext) {
+		for file, reason := range map[string]string{
+			"seed.yaml":  `given Seed uses non-registered provider type: spec.provider.type ("e2e")`,
+			"shoot.yaml": "is forbidden",
+		} {
+			_, err := l.kubectl(ctx, "create", "-f", manifests+file)
+			Expect(err).To(MatchError(ContainSubstring(reason)), file)
+		}
+		_, err := l.kubectl(ctx, "create", "-f", manifests+"landscape.yaml")
+		Expect(err).NotTo(HaveOccurred())
+		for _, file := range []string{"seed.yaml", "shoot.yaml"} {
+			_, err = l.kubectl(ctx, "create", "-f", manifests+file)
+			Expect(err).NotTo(HaveOccurred())
+		}
+		for change, reason := range map[string]string{
+			`{"spec":{"kubernetes":{"version":"1.32.0"}}}`: "kubernetes.version",
+			`{"spec":{"region":"elsewhere"}}`:              "spec.region",
+			`{"spec":{"noSuchField":true}}`:                `unknown field "spec.noSuchField"`,
+		} {
+			_, err = l.kubectl(ctx, "-n", ofProject, "patch", "shoot", "tree", "--type=merge", "-p", change)
+			Expect(err).To(MatchError(ContainSubstring(reason)), change)
+		}
+		// No gardenlet makes the Seed ready.
+		Eventually(ctx, l.kubectl).WithArguments("-n", ofProject, "get", "shoot", "tree", "-o", "jsonpath={.status.lastOperation.description}").
+			Should(ContainSubstring("Failed to schedule Shoot"))
+		_, err = l.kubectl(ctx, "-n", ofProject, "delete", "shoot", "tree")
+		Expect(err).To(MatchError(ContainSubstring("confirmation.gardener.cloud/deletion")))
+		_, err = l.kubectl(ctx, "delete", "seed", "e2e", "--wait=false")
+		Expect(err).NotTo(HaveOccurred())
+	})
+
+	It("changes nothing when the Garden is reconciled again at rest", func(ctx SpecContext) {
+		Eventually(ctx, l.well).WithTimeout(recoveryPatience).Should(Succeed())
+		before, err := sent(ctx)
+		Expect(err).NotTo(HaveOccurred())
+		versions := l.resourceVersions(ctx)
+		Expect(l.reconcile(ctx)).To(Succeed())
+		Eventually(ctx, l.well).WithTimeout(recoveryPatience).Should(Succeed())
+		Expect(l.resourceVersions(ctx)).To(Equal(versions))
+		after, err := sent(ctx)
+		Expect(err).NotTo(HaveOccurred())
+		for _, each := range slices.Sorted(maps.Keys(after)) {
+			AddReportEntry(each, strconv.Itoa(int(after[each]-before[each])))
+		}
+	}, SpecTimeout(limit))
+
+	It("is not deleted as long as there is a Shoot, and then leaves nothing behind", func(ctx SpecContext) {
+		foreign := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "e2e-foreign"}}
+		Expect(c.Client.Create(ctx, foreign)).To(Succeed())
+		former := &operatorv1alpha1.Garden{}
+		Expect(c.Client.Get(ctx, client.ObjectKeyFromObject(l.garden), former)).To(Succeed())
+		garden := former.DeepCopy()
+		Expect(c.Client.Patch(ctx, garden, confirmation())).To(Succeed())
+		Expect(c.Client.Delete(ctx, garden)).To(Succeed())
+		Eventually(ctx, func(ctx context.Context) (string, error) {
+			err := c.Client.Get(ctx, client.ObjectKeyFromObject(garden), garden)
+			return garden.Status.LastOperation.Description, err
+		}).WithTimeout(patience).Should(ContainSubstring("the virtual garden still has Shoots, for example garden-apples/tree"))
+		Expect(podsReady(ctx)).To(Succeed())
+
+		_, err := l.kubectl(ctx, "-n", ofProject, "annotate", "shoot", "tree", "confirmation.gardener.cloud/deletion=true")
+		Expect(err).NotTo(HaveOccurred())
+		_, err = l.kubectl(ctx, "-n", ofProject, "delete", "shoot", "tree")
+		Expect(err).NotTo(HaveOccurred())
+		begin := time.Now()
+		Eventually(ctx, isGone).WithArguments(garden).WithTimeout(recoveryPatience).Should(BeTrue())
+		AddReportEntry("Garden deleted after", time.Since(begin).Round(time.Second).String())
+
+		Eventually(ctx, leftInNamespace).Should(BeEmpty())
+		for _, kinds := range []string{
+			"mutatingwebhookconfigurations,validatingwebhookconfigurations", "apiservices", "clusterroles,clusterrolebindings", "priorityclasses",
+			"customresourcedefinitions", "namespaces",
+		} {
+			all, err := c.Kubectl(ctx, "get", kinds, "-o", "name")
+			Expect(err).NotTo(HaveOccurred())
+			Expect(all).NotTo(Or(ContainSubstring("gardener-resource-manager"), ContainSubstring("istio.io"), ContainSubstring("druid"),
+				ContainSubstring("gardener-garden-system"), ContainSubstring("virtual-garden")), kinds)
+		}
+		found := foreign.DeepCopy()
+		Expect(c.Client.Get(ctx, client.ObjectKeyFromObject(foreign), found)).To(Succeed())
+		Expect(found).To(Equal(foreign))
+		Expect(c.Client.Delete(ctx, foreign)).To(Succeed())
+
+		forget(ctx, filepath.Join(l.machine.Dir, "backups", *former.Spec.VirtualCluster.ETCD.Main.Backup.BucketName))
+		begin = time.Now()
+		Expect(c.Client.Create(ctx, &operatorv1alpha1.Garden{ObjectMeta: metav1.ObjectMeta{Name: former.Name}, Spec: former.Spec})).To(Succeed())
+		Eventually(ctx, l.well).WithTimeout(2 * recoveryPatience).Should(Succeed())
+		AddReportEntry("Garden reconciled again after", time.Since(begin).Round(time.Second).String())
+		Expect(l.kubectl(ctx, "get", "projects", "-o", "name")).To(BeEmpty(), "the data of the former Garden is gone")
+	}, SpecTimeout(2*limit))
+})
+
+// stays are the objects that stay in the garden namespace, by the beginning of their names: those of the cluster, of the administrator, and
+// of leader elections; and volumes with data.
+var stays = []string{
+	"configmap/istio-ca-", "configmap/kube-root-ca.crt", "configmap/e2e-foreign", "serviceaccount/default", "secret/backup",
+	"lease.coordination.k8s.io/", "persistentvolumeclaim/", "role.rbac.authorization.k8s.io/espalier-garden-operator",
+	"rolebinding.rbac.authorization.k8s.io/espalier-garden-operator", "event/", "event.events.k8s.io/",
+}
+
+// leftInNamespace returns the objects in the garden namespace that do not stay.
+func leftInNamespace(ctx context.Context) ([]string, error) {
+	kinds, err := c.Kubectl(ctx, "api-resources", "--verbs=list", "--namespaced", "-o", "name")
+	if err != nil {
+		return nil, err
+	}
+	all, err := c.Kubectl(ctx, "get", strings.Join(strings.Fields(kinds), ","), "-n", namespace, "-o", "name")
+	if err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(strings.Fields(all), func(name string) bool {
+		return slices.ContainsFunc(stays, func(each string) bool { return strings.HasPrefix(name, each) })
+	}), nil
+}
+
+// forget deletes the volumes of the etcds, and a folder with backups: the encryption key of a new Garden cannot read the data.
+func forget(ctx context.Context, backups string) {
+	GinkgoHelper()
+	Expect(c.Client.DeleteAllOf(ctx, &corev1.PersistentVolumeClaim{}, client.InNamespace(namespace))).To(Succeed())
+	Expect(os.RemoveAll(backups)).To(Succeed())
+}
+
+// sent returns how many requests the active operator has sent, by method and API server, since it started.
+func sent(ctx context.Context) (map[string]float64, error) {
+	leader, err := leading(ctx)
+	if err != nil {
+		return nil, err
+	}
+	text, err := c.Clients.CoreV1().Pods(leader.Namespace).ProxyGet("http", leader.Name, "metrics", "/metrics", nil).DoRaw(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("get metrics of %s: %w", leader.Name, err)
+	}
+	parser := expfmt.NewTextParser(model.UTF8Validation)
+	families, err := parser.TextToMetricFamilies(bytes.NewReader(text))
+	if err != nil {
+		return nil, fmt.Errorf("read metrics of %s: %w", leader.Name, err)
+	}
+	number := map[string]float64{}
+	for _, each := range families["rest_client_requests_total"].GetMetric() {
+		labels := map[string]string{}
+		for _, label := range each.GetLabel() {
+			labels[label.GetName()] = label.GetValue()
+		}
+		cluster := "runtime cluster"
+		if strings.HasPrefix(labels["host"], "virtual-garden") {
+			cluster = "virtual cluster"
+		}
+		number[labels["method"]+" to the "+cluster] += each.GetCounter().GetValue()
+	}
+	return number, nil
+}
+
+// resourceVersions returns the versions of all objects that the operator deploys itself.
+func (l localGarden) resourceVersions(ctx context.Context) []string {
+	GinkgoHelper()
+	all, err := c.Kubectl(ctx, "get", "deployments,configmaps,secrets,services,managedresources,etcds,roles,rolebindings,"+
+		"poddisruptionbudgets,serviceaccounts,clusterroles,clusterrolebindings", "--all-namespaces", "-l", operatorv1alpha1.LabelCreatedBy,
+		"-o", `jsonpath={range .items[*]}{.kind}/{.metadata.name} {.metadata.resourceVersion}{"\n"}{end}`)
+	Expect(err).NotTo(HaveOccurred())
+	return strings.Split(strings.TrimSpace(all), "\n")
+}

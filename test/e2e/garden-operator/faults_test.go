@@ -97,7 +97,7 @@ var _ = Describe("the Garden of make up-garden", Ordered, ContinueOnFailure, Lab
 
 	for _, f := range []func(localGarden) fault{
 		etcdPodDeleted, eventsDeleted, kubeletStopped, apiServerPodsDeleted, replicaDeleted, runtimeAway, certificateDeleted, replicasEdited,
-		setEdited, tokenLost, keyRotated, programDeleted("apiserver"), programDeleted("admission-controller"), 
+		setEdited, tokenLost, keyRotated, programDeleted("apiserver"), programDeleted("admission-controller"),
 		programDeleted("controller-manager"), programDeleted("scheduler"),
 	} {
 		name := f(localGarden{}).name

@@ -25,7 +25,7 @@ import (
 )
 
 // Patience is how long tests wait for something that takes milliseconds on an idle machine.
-const Patience = 30 * time.Second
+const Patience = time.Minute
 
 // Binary is what one of cmd/ consists of.
 type Binary struct {

@@ -34,7 +34,7 @@ import (
 )
 
 // Patience is how long tests wait for an event that takes milliseconds on an idle machine.
-const Patience = 30 * time.Second
+const Patience = time.Minute
 
 // Env is a source namespace, a target namespace of the same name, and a running controller that serves only that
 // source namespace.

@@ -53,7 +53,7 @@ func (l localGarden) measure(ctx context.Context, all []measurement, f fault) []
 	begin := time.Now()
 	f.inject(ctx)
 	if f.repaired != nil {
-		Eventually(ctx, f.repaired).WithTimeout(recoveryPatience).Should(Succeed())
+		Eventually(ctx, f.repaired).WithTimeout(2 * recoveryPatience).Should(Succeed())
 	}
 	Eventually(ctx, l.well).WithTimeout(recoveryPatience).Should(Succeed())
 	recovery := time.Since(begin)

@@ -73,7 +73,7 @@ var _ = Describe("Gardener in the virtual cluster of make up-garden", Ordered, L
 	It("accepts CloudProfiles, Seeds and Shoots, and refuses others with Gardener's reasons", func(ctx SpecContext) {
 		for file, reason := range map[string]string{
 			"seed.yaml":  `given Seed uses non-registered provider type: spec.provider.type ("e2e")`,
-			"shoot.yaml": "is forbidden",
+			"shoot.yaml": "could not find referenced cloud profile",
 		} {
 			_, err := l.kubectl(ctx, "create", "-f", manifests+file)
 			Expect(err).To(MatchError(ContainSubstring(reason)), file)

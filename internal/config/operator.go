@@ -147,6 +147,9 @@ type EspalierGarden struct {
 	Webhooks EspalierGardenWebhooks `json:"webhooks,omitempty"`
 	// Images are those of Espalier's binaries that the operator deploys.
 	Images EspalierImages `json:"images,omitempty"`
+	// ProjectController says that project-controller reconciles the Projects of virtual clusters, and gardener-controller-manager must not.
+	// The operator does not deploy project-controller. Default false.
+	ProjectController bool `json:"projectController,omitempty"`
 }
 
 // EspalierImages names images of Espalier's binaries: <repository>/<binary>:<tag>.

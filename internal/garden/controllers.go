@@ -138,6 +138,7 @@ func operatorValues(cfg *config.OperatorConfiguration, o values.Operator) values
 	o.NetworkPolicyWorkers = *cfg.Controllers.NetworkPolicy.ConcurrentSyncs
 	o.NamespaceSelectors = cfg.Controllers.NetworkPolicy.AdditionalNamespaceSelectors
 	o.DefaultSeccompProfile = cfg.Enabled(config.GateDefaultSeccompProfile)
+	o.ProjectController = cfg.Espalier.Garden.ProjectController
 	o.DisableNginxIngress = cfg.Enabled(config.GateDisableNginxIngressInGarden)
 	o.ETCDConfig = *cfg.Controllers.Garden.ETCDConfig
 	if t := cfg.NodeToleration; t != nil {

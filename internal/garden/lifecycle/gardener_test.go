@@ -47,6 +47,18 @@ func TestProgramsOfGardenerAreDeployed(t *testing.T) {
 		HaveKey("validatingwebhookconfiguration____gardener-admission-controller.yaml"))
 }
 
+func TestProjectControllerTakesTheProjectsOfGardenerControllerManager(t *testing.T) {
+	const policy, binding = "validatingadmissionpolicy____project-controller.espalier.dev.yaml",
+		"validatingadmissionpolicybinding____project-controller.espalier.dev.yaml"
+	s := newScene(t)
+	s.create()
+	s.mustReconcile()
+	s.Expect(s.contents("gardener-controller-manager-virtual")).NotTo(Or(HaveKey(policy), HaveKey(binding)))
+	s.reconciler.Operator.ProjectController = true
+	s.mustReconcile()
+	s.Expect(s.contents("gardener-controller-manager-virtual")).To(And(HaveKey(policy), HaveKey(binding)))
+}
+
 // Requests that a webhook is for, or that need an API of Gardener, would fail before.
 func TestVirtualClusterCallsProgramsOfGardenerOnlyWhenTheyRun(t *testing.T) {
 	s := newScene(t)

@@ -38,6 +38,8 @@ type Operator struct {
 	NamespaceSelectors []metav1.LabelSelector
 	// DefaultSeccompProfile is the feature gate of that name.
 	DefaultSeccompProfile bool
+	// ProjectController is true if project-controller reconciles Projects in place of gardener-controller-manager.
+	ProjectController bool
 	// DisableNginxIngress is the feature gate DisableNginxIngressInGarden.
 	DisableNginxIngress bool
 	// Images are the images of programs of others.

@@ -227,7 +227,8 @@ func (c *ControlPlane) deployGardenerManager(ctx context.Context, waitingFor flo
 	if err != nil {
 		return err
 	}
-	return c.deployClient(ctx, waitingFor, gardenercontrollermanager.Name, objects, gardenercontrollermanager.VirtualObjects(false))
+	virtual := gardenercontrollermanager.VirtualObjects(c.Values.ProjectController)
+	return c.deployClient(ctx, waitingFor, gardenercontrollermanager.Name, objects, virtual)
 }
 
 func (c *ControlPlane) deployScheduler(ctx context.Context, waitingFor flow.WaitingFor) error {

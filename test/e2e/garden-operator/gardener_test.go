@@ -87,7 +87,7 @@ var _ = Describe("Gardener in the virtual cluster of make up-garden", Ordered, L
 		for change, reason := range map[string]string{
 			`{"spec":{"kubernetes":{"version":"1.32.0"}}}`: "kubernetes.version",
 			`{"spec":{"region":"elsewhere"}}`:              "spec.region",
-			`{"spec":{"noSuchField":true}}`:                `unknown field "spec.noSuchField"`,
+			`{"spec":{"purpose":"unknown"}}`:               "spec.purpose: Unsupported value",
 		} {
 			_, err = l.kubectl(ctx, "-n", ofProject, "patch", "shoot", "tree", "--type=merge", "-p", change)
 			Expect(err).To(MatchError(ContainSubstring(reason)), change)

@@ -198,7 +198,13 @@ func sent(ctx context.Context) (map[string]float64, error) {
 	if err != nil {
 		return nil, err
 	}
-	text, err := c.Clients.CoreV1().Pods(leader.Namespace).ProxyGet("http", leader.Name, "metrics", "/metrics", nil).DoRaw(ctx)
+	ports := leader.Spec.Containers[0].Ports // the API server forwards requests to Pods by number only
+	metrics := slices.IndexFunc(ports, func(p corev1.ContainerPort) bool { return p.Name == "metrics" })
+	if metrics < 0 {
+		return nil, fmt.Errorf("%s has no port for metrics", leader.Name)
+	}
+	port := strconv.Itoa(int(ports[metrics].ContainerPort))
+	text, err := c.Clients.CoreV1().Pods(leader.Namespace).ProxyGet("http", leader.Name, port, "/metrics", nil).DoRaw(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("get metrics of %s: %w", leader.Name, err)
 	}

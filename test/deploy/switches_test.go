@@ -42,6 +42,7 @@ var switches = []struct {
 
 	{binary: "garden-operator", config: "controllers: {garden: {etcdConfig: {backupCompactionController: {enableBackupCompaction: true}}}}"},
 	{binary: "garden-operator", config: "espalier: {garden: {webhooks: {selfManaged: {}}}}", code: []string{"garden/webhooks.go"}},
+	{binary: "garden-operator", config: "espalier: {garden: {projectController: true}}"},
 	{
 		binary: "garden-operator", config: "controllers: {networkPolicy: {additionalNamespaceSelectors: [{matchLabels: {a: b}}]}}",
 		code: []string{"garden/lifecycle", "garden/care", "garden/reference"},

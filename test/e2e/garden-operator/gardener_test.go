@@ -119,7 +119,9 @@ var _ = Describe("Gardener in the virtual cluster of make up-garden", Ordered, L
 	It("is not deleted as long as there is a Shoot, and then leaves nothing behind", func(ctx SpecContext) {
 		foreign := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "e2e-foreign"}}
 		Expect(c.Client.Create(ctx, foreign)).To(Succeed())
-		DeferCleanup(func(ctx SpecContext) { Expect(client.IgnoreNotFound(c.Client.Delete(ctx, foreign.DeepCopy()))).To(Succeed()) })
+		DeferCleanup(func(ctx SpecContext) {
+			Expect(client.IgnoreNotFound(c.Client.Delete(ctx, foreign.DeepCopy()))).To(Succeed())
+		})
 		former := &operatorv1alpha1.Garden{}
 		Expect(c.Client.Get(ctx, client.ObjectKeyFromObject(l.garden), former)).To(Succeed())
 		garden := former.DeepCopy()

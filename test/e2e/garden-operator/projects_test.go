@@ -1,0 +1,144 @@
+//go:build e2e
+
+package gardenoperator_test
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/tools/clientcmd"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/espalier-dev/espalier/test/local"
+)
+
+// projectConfig is the configuration of project-controller.
+const projectConfig = `apiVersion: controllermanager.config.gardener.cloud/v1alpha1
+kind: ControllerManagerConfiguration
+leaderElection: {resourceNamespace: espalier-system}
+server: {healthProbes: {bindAddress: 127.0.0.1}, metrics: {bindAddress: 127.0.0.1}}
+espalier: {project: {staleDeletion: DryRun}}
+`
+
+var _ = Describe("project-controller in the virtual cluster of make up-garden", Ordered, Label("garden"), func() {
+	var l localGarden
+
+	BeforeAll(func(ctx SpecContext) {
+		l = requireLocalGarden(ctx)
+		DeferCleanup(func(ctx SpecContext) { l.setProjectController(ctx, false) }, NodeTimeout(limit))
+		l.setProjectController(ctx, true)
+		l.startProjectController(ctx)
+	}, NodeTimeout(limit))
+
+	It("reconciles Projects in place of gardener-controller-manager", func(ctx SpecContext) {
+		_, err := l.kubectl(ctx, "create", "-f", manifests+"other-project.yaml")
+		Expect(err).NotTo(HaveOccurred())
+		get := func(ctx context.Context, path string) (string, error) {
+			return l.kubectl(ctx, "get", "project", "pears", "--show-managed-fields", "-o", "jsonpath={"+path+"}")
+		}
+		Eventually(ctx, get).WithArguments(".status.phase").Should(Equal("Ready"))
+		Expect(get(ctx, `.metadata.managedFields[?(@.subresource=="status")].manager`)).To(Equal("espalier-project-controller"))
+		version, err := get(ctx, ".metadata.resourceVersion")
+		Expect(err).NotTo(HaveOccurred())
+		Eventually(ctx, refusals).Should(BeNumerically(">", 0))
+		Consistently(ctx, get).WithArguments(".metadata.resourceVersion").WithTimeout(10 * time.Second).Should(Equal(version))
+
+		_, err = l.kubectl(ctx, "annotate", "project", "pears", "confirmation.gardener.cloud/deletion=true")
+		Expect(err).NotTo(HaveOccurred())
+		_, err = l.kubectl(ctx, "delete", "project", "pears")
+		Expect(err).NotTo(HaveOccurred())
+		_, err = l.kubectl(ctx, "get", "namespace", "garden-pears")
+		Expect(err).To(MatchError(ContainSubstring("not found")))
+	}, SpecTimeout(limit))
+})
+
+// refusals returns how many messages in the logs of gardener-controller-manager name the policy.
+func refusals(ctx context.Context) (int, error) {
+	number := 0
+	pods := &corev1.PodList{}
+	selected := client.MatchingLabels{"app": "gardener", "role": "controller-manager"}
+	if err := c.Client.List(ctx, pods, client.InNamespace(namespace), selected); err != nil {
+		return 0, err
+	}
+	for _, each := range pods.Items {
+		log, err := c.Kubectl(ctx, "-n", namespace, "logs", each.Name)
+		if err != nil {
+			return 0, err
+		}
+		number += strings.Count(log, "project-controller.espalier.dev")
+	}
+	return number, nil
+}
+
+// setProjectController changes the setting in the configuration of the operator, and has the Garden reconciled.
+func (l localGarden) setProjectController(ctx context.Context, on bool) {
+	GinkgoHelper()
+	const without, with = "    images: {", "    projectController: true\n    images: {"
+	configuration := &corev1.ConfigMap{}
+	key := client.ObjectKey{Namespace: "espalier-system", Name: "espalier-garden-operator"}
+	Expect(c.Client.Get(ctx, key, configuration)).To(Succeed())
+	text := strings.Replace(configuration.Data["config.yaml"], with, without, 1)
+	if on {
+		text = strings.Replace(text, without, with, 1)
+		Expect(text).To(ContainSubstring(with))
+	}
+	configuration.Data["config.yaml"] = text
+	Expect(c.Client.Update(ctx, configuration)).To(Succeed())
+	_, err := c.Kubectl(ctx, "-n", key.Namespace, "rollout", "restart", "deployment", key.Name)
+	Expect(err).NotTo(HaveOccurred())
+	Expect(c.RolledOut(ctx, binary)).To(Succeed())
+	Expect(l.reconcile(ctx)).To(Succeed())
+	Eventually(ctx, l.well).WithTimeout(recoveryPatience).Should(Succeed())
+	Eventually(ctx, l.kubectl).WithArguments("get", "validatingadmissionpolicies", "-o", "name").
+		Should(WithTransform(func(all string) bool { return strings.Contains(all, "project-controller.espalier.dev") }, Equal(on)))
+}
+
+// startProjectController starts project-controller as a process, with the rights that it ships in the virtual cluster, until the end of the
+// specs.
+func (l localGarden) startProjectController(ctx context.Context) {
+	GinkgoHelper()
+	const in, name = "espalier-system", "espalier-project-controller"
+	folder := GinkgoT().TempDir()
+	program := filepath.Join(folder, "project-controller")
+	build := exec.CommandContext(ctx, "go", "build", "-o", program, "./cmd/project-controller")
+	build.Dir = l.machine.Root
+	output, err := build.CombinedOutput()
+	Expect(err).NotTo(HaveOccurred(), string(output))
+
+	_, err = l.kubectl(ctx, "create", "namespace", in)
+	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(func(ctx SpecContext) {
+		Expect(l.kubectl(ctx, "delete", "namespace", in)).Error().NotTo(HaveOccurred())
+	}, NodeTimeout(limit))
+	_, err = l.kubectl(ctx, "create", "serviceaccount", "-n", in, name)
+	Expect(err).NotTo(HaveOccurred())
+	files := []string{"rbac/role.yaml", "base/clusterrolebinding.yaml", "base/rolebinding.yaml"}
+	for _, each := range files {
+		_, err = l.kubectl(ctx, "apply", "-f", filepath.Join(l.machine.Root, "deploy", "project-controller", each))
+		Expect(err).NotTo(HaveOccurred())
+	}
+	admin, err := clientcmd.BuildConfigFromFlags("", l.kubeconfig)
+	Expect(err).NotTo(HaveOccurred())
+	kubeconfig, err := local.ServiceAccountKubeconfig(ctx, admin, in, name, time.Hour)
+	Expect(err).NotTo(HaveOccurred())
+	for file, content := range map[string][]byte{"kubeconfig": kubeconfig, "config.yaml": []byte(projectConfig)} {
+		Expect(os.WriteFile(filepath.Join(folder, file), content, 0o600)).To(Succeed())
+	}
+
+	process := exec.Command(program, "--config="+filepath.Join(folder, "config.yaml")) // it runs longer than this node
+	process.Env = append(os.Environ(), "KUBECONFIG="+filepath.Join(folder, "kubeconfig"), "POD_NAMESPACE="+in)
+	process.Stdout, process.Stderr = GinkgoWriter, GinkgoWriter
+	Expect(process.Start()).To(Succeed())
+	DeferCleanup(func() {
+		Expect(process.Process.Signal(syscall.SIGTERM)).To(Succeed())
+		_ = process.Wait() // it reports that it has given its lease back
+	})
+}

@@ -60,7 +60,8 @@ func (o *operation) resourceManager() ([]*unstructured.Unstructured, error) {
 }
 
 // deployResourceManager deploys the definition of ManagedResources and the resource manager, and waits until its Deployments are healthy
-// and its webhooks are registered. Pods that are created earlier never get a token, and no client creates them again for that.
+// and its webhooks are registered. These webhooks add tokens to Pods. A Pod that is created before stays without a token, and no controller
+// replaces it.
 func (o *operation) deployResourceManager(ctx context.Context, waitingFor flow.WaitingFor) error {
 	if err := o.deployDefinitions(crds.ManagedResources)(ctx, waitingFor); err != nil {
 		return err

@@ -60,7 +60,7 @@ var _ = Describe("project-controller in the virtual cluster of make up-garden", 
 	}, SpecTimeout(limit))
 })
 
-// refusals returns how many messages in the logs of gardener-controller-manager name the policy.
+// refusals returns how many messages in the logs of gardener-controller-manager name the policy and the Project.
 func refusals(ctx context.Context) (int, error) {
 	number := 0
 	pods := &corev1.PodList{}
@@ -73,7 +73,11 @@ func refusals(ctx context.Context) (int, error) {
 		if err != nil {
 			return 0, err
 		}
-		number += strings.Count(log, "project-controller.espalier.dev")
+		for line := range strings.Lines(log) {
+			if strings.Contains(line, "project-controller.espalier.dev") && strings.Contains(line, "pears") {
+				number++
+			}
+		}
 	}
 	return number, nil
 }
@@ -122,8 +126,12 @@ func (l localGarden) startProjectController(ctx context.Context) {
 	Expect(err).NotTo(HaveOccurred())
 	files := []string{"rbac/role.yaml", "base/clusterrolebinding.yaml", "base/rolebinding.yaml"}
 	for _, each := range files {
-		_, err = l.kubectl(ctx, "apply", "-f", filepath.Join(l.machine.Root, "deploy", "project-controller", each))
+		file := filepath.Join(l.machine.Root, "deploy", "project-controller", each)
+		_, err = l.kubectl(ctx, "apply", "-f", file)
 		Expect(err).NotTo(HaveOccurred())
+		DeferCleanup(func(ctx SpecContext) {
+			Expect(l.kubectl(ctx, "delete", "--ignore-not-found", "-f", file)).Error().NotTo(HaveOccurred())
+		}, NodeTimeout(limit))
 	}
 	admin, err := clientcmd.BuildConfigFromFlags("", l.kubeconfig)
 	Expect(err).NotTo(HaveOccurred())

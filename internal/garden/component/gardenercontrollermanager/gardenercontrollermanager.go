@@ -21,6 +21,7 @@ package gardenercontrollermanager
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -52,7 +53,7 @@ const (
 
 // Objects returns the objects in the runtime cluster. Kubeconfig is the name of the Secret with the generic token kubeconfig.
 func Objects(v values.Values, kubeconfig string) (gardener.Objects, error) {
-	if err := checkQuotas(v); err != nil {
+	if err := errors.Join(checkQuotas(v), checkPolicy(v)); err != nil {
 		return gardener.Objects{}, err
 	}
 	return gardener.Program{

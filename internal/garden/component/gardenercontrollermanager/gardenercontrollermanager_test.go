@@ -5,9 +5,11 @@ import (
 
 	. "github.com/onsi/gomega"
 	"k8s.io/apimachinery/pkg/util/version"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
+	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/garden/component/gardenercontrollermanager"
 	"github.com/espalier-dev/espalier/internal/garden/goldentest"
 	"github.com/espalier-dev/espalier/internal/garden/images"
@@ -61,6 +63,21 @@ func TestObjectsAreAsInTheGoldenFiles(t *testing.T) {
 func TestImageIsRequired(t *testing.T) {
 	_, err := gardenercontrollermanager.Objects(garden(t, "{}", func(v *values.Values) { v.Images = nil }), "")
 	NewWithT(t).Expect(err).To(MatchError(`there is no image "gardener-controller-manager" for this cluster`))
+}
+
+func TestPluginThatEnforcesThePolicyMustBeEnabled(t *testing.T) {
+	g := NewWithT(t)
+	disabled := func(on bool) values.Values {
+		return garden(t, "{}", func(v *values.Values) {
+			v.ProjectController = on
+			v.GardenerAPIServer.AdmissionPlugins = []operatorv1alpha1.AdmissionPlugin{{Name: "ValidatingAdmissionPolicy", Disabled: ptr.To(true)}}
+		})
+	}
+	_, err := gardenercontrollermanager.Objects(disabled(true), "")
+	g.Expect(err).To(MatchError(ContainSubstring("spec.virtualCluster.gardener.gardenerAPIServer.admissionPlugins[0] disables " +
+		"ValidatingAdmissionPolicy, which keeps gardener-controller-manager from changing Projects")))
+	_, err = gardenercontrollermanager.Objects(disabled(false), "")
+	g.Expect(err).NotTo(HaveOccurred())
 }
 
 func TestFeatureGatesThatGardenerDoesNotHaveAreIgnored(t *testing.T) {

@@ -1,6 +1,8 @@
 package gardenercontrollermanager
 
 import (
+	"fmt"
+	"slices"
 	"strings"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
@@ -11,13 +13,14 @@ import (
 
 	"github.com/espalier-dev/espalier/internal/garden/component/gardener"
 	"github.com/espalier-dev/espalier/internal/garden/component/shared"
+	"github.com/espalier-dev/espalier/internal/garden/values"
 )
 
 // policyName is the name of the policy and of its binding.
 const policyName = "project-controller.espalier.dev"
 
-// notOfProjects is a condition in CEL for requests that do not change a Project or what belongs to one: its namespace, the quota there, and
-// its roles.
+// notOfProjects is a condition in CEL for requests that do not change a Project, its namespace or its roles, and do not create or delete
+// the quota in its namespace. Updates of the quota are allowed: gardener-controller-manager raises its limits for Shoots.
 var notOfProjects = strings.Join([]string{
 	"request.resource.resource == 'namespaces' ? ![object, oldObject].exists(o, o != null && has(o.metadata.labels) &&",
 	"'gardener.cloud/role' in o.metadata.labels && o.metadata.labels['gardener.cloud/role'] == 'project') :",
@@ -31,23 +34,26 @@ var notOfProjects = strings.Join([]string{
 func projectPolicy(owner shared.Owner) []client.Object {
 	meta := shared.Owner{Labels: owner.Labels}.Meta(policyName)
 	const version = "admissionregistration.k8s.io/v1"
-	on := func(group, version string, resources ...string) admissionregistrationv1.NamedRuleWithOperations {
+	on := func(
+		operations []admissionregistrationv1.OperationType, group, version string, resources ...string,
+	) admissionregistrationv1.NamedRuleWithOperations {
 		return admissionregistrationv1.NamedRuleWithOperations{RuleWithOperations: admissionregistrationv1.RuleWithOperations{
-			Operations: []admissionregistrationv1.OperationType{
-				admissionregistrationv1.Create, admissionregistrationv1.Update, admissionregistrationv1.Delete,
-			},
-			Rule: admissionregistrationv1.Rule{APIGroups: []string{group}, APIVersions: []string{version}, Resources: resources},
+			Operations: operations,
+			Rule:       admissionregistrationv1.Rule{APIGroups: []string{group}, APIVersions: []string{version}, Resources: resources},
 		}}
 	}
+	createAndDelete := []admissionregistrationv1.OperationType{admissionregistrationv1.Create, admissionregistrationv1.Delete}
+	all := append(slices.Clone(createAndDelete), admissionregistrationv1.Update)
 	return []client.Object{
 		&admissionregistrationv1.ValidatingAdmissionPolicy{
 			TypeMeta: shared.Type(version, "ValidatingAdmissionPolicy"), ObjectMeta: meta,
 			Spec: admissionregistrationv1.ValidatingAdmissionPolicySpec{
 				FailurePolicy: ptr.To(admissionregistrationv1.Fail),
 				MatchConstraints: &admissionregistrationv1.MatchResources{ResourceRules: []admissionregistrationv1.NamedRuleWithOperations{
-					on("core.gardener.cloud", "v1beta1", "projects", "projects/status"),
-					on("", "v1", "namespaces", "resourcequotas"),
-					on(rbacv1.GroupName, "v1", "clusterroles", "clusterrolebindings", "rolebindings"),
+					on(all, "core.gardener.cloud", "v1beta1", "projects", "projects/status"),
+					on(all, "", "v1", "namespaces"),
+					on(createAndDelete, "", "v1", "resourcequotas"),
+					on(all, rbacv1.GroupName, "v1", "clusterroles", "clusterrolebindings", "rolebindings"),
 				}},
 				MatchConditions: []admissionregistrationv1.MatchCondition{{
 					Name:       Name,
@@ -69,6 +75,19 @@ func projectPolicy(owner shared.Owner) []client.Object {
 			},
 		},
 	}
+}
+
+// checkPolicy returns an error if gardener-apiserver would not enforce the policy, so that two controllers would change Projects.
+func checkPolicy(v values.Values) error {
+	const plugin = "ValidatingAdmissionPolicy"
+	for i, each := range v.GardenerAPIServer.AdmissionPlugins {
+		if v.ProjectController && each.Name == plugin && ptr.Deref(each.Disabled, false) {
+			return fmt.Errorf("spec.virtualCluster.gardener.gardenerAPIServer.admissionPlugins[%d] disables %s, which keeps "+
+				"gardener-controller-manager from changing Projects; enable it, or remove espalier.garden.projectController from the "+
+				"configuration of the operator", i, plugin)
+		}
+	}
+	return nil
 }
 
 // VirtualObjects returns the objects in the virtual cluster. gardener-controller-manager grants the rights of roles of projects, which

@@ -11,6 +11,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/rest"
@@ -95,6 +96,14 @@ func TestPolicyKeepsProjectsFromGardenerControllerManagerOnly(t *testing.T) {
 			}
 		})
 	}
+	t.Run("changes of a quota", func(t *testing.T) {
+		own := NewWithT(t)
+		o := quota("gardener")
+		own.Expect(other.Create(t.Context(), o)).To(Succeed())
+		o.Spec.Hard = corev1.ResourceList{"count/secrets": resource.MustParse("9")}
+		own.Expect(manager.Update(t.Context(), o.DeepCopy(), client.DryRunAll)).To(Succeed())
+		own.Expect(apierrors.IsForbidden(manager.Delete(t.Context(), o))).To(BeTrue())
+	})
 	t.Run("changes and deletions", func(t *testing.T) {
 		own := NewWithT(t)
 		o := namespace("garden-cellar", ofProject)

@@ -3,12 +3,10 @@
 package gardenoperator_test
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"maps"
-	"os"
-	"path/filepath"
+	"net/http"
 	"slices"
 	"strconv"
 	"strings"
@@ -16,13 +14,12 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
-	"github.com/prometheus/common/expfmt"
-	"github.com/prometheus/common/model"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
+	"github.com/espalier-dev/espalier/test/bench/harness"
 )
 
 const (
@@ -103,13 +100,13 @@ var _ = Describe("Gardener in the virtual cluster of make up-garden", Ordered, L
 
 	It("changes nothing when the Garden is reconciled again at rest", func(ctx SpecContext) {
 		Eventually(ctx, l.well).WithTimeout(recoveryPatience).Should(Succeed())
-		before, err := sent(ctx)
+		before, err := requestCounts(ctx)
 		Expect(err).NotTo(HaveOccurred())
 		versions := l.resourceVersions(ctx)
 		Expect(l.reconcile(ctx)).To(Succeed())
 		Eventually(ctx, l.well).WithTimeout(recoveryPatience).Should(Succeed())
 		Expect(l.resourceVersions(ctx)).To(Equal(versions))
-		after, err := sent(ctx)
+		after, err := requestCounts(ctx)
 		Expect(err).NotTo(HaveOccurred())
 		for _, each := range slices.Sorted(maps.Keys(after)) {
 			AddReportEntry(each, strconv.Itoa(int(after[each]-before[each])))
@@ -133,10 +130,7 @@ var _ = Describe("Gardener in the virtual cluster of make up-garden", Ordered, L
 		}).WithTimeout(patience).Should(ContainSubstring("the virtual garden still has Shoots, for example garden-apples/tree"))
 		Expect(podsReady(ctx)).To(Succeed())
 
-		_, err := l.kubectl(ctx, "-n", ofProject, "annotate", "shoot", "tree", "confirmation.gardener.cloud/deletion=true")
-		Expect(err).NotTo(HaveOccurred())
-		_, err = l.kubectl(ctx, "-n", ofProject, "delete", "shoot", "tree")
-		Expect(err).NotTo(HaveOccurred())
+		l.confirmAndDelete(ctx, "shoot", ofProject, "tree")
 		begin := time.Now()
 		Eventually(ctx, isGone).WithArguments(garden).WithTimeout(recoveryPatience).Should(BeTrue())
 		AddReportEntry("Garden deleted after", time.Since(begin).Round(time.Second).String())
@@ -156,9 +150,8 @@ var _ = Describe("Gardener in the virtual cluster of make up-garden", Ordered, L
 		Expect(found).To(Equal(foreign))
 		Expect(c.Client.Delete(ctx, foreign)).To(Succeed())
 
-		forget(ctx, filepath.Join(l.machine.Dir, "backups", *former.Spec.VirtualCluster.ETCD.Main.Backup.BucketName))
 		begin = time.Now()
-		Expect(c.Client.Create(ctx, &operatorv1alpha1.Garden{ObjectMeta: metav1.ObjectMeta{Name: former.Name}, Spec: former.Spec})).To(Succeed())
+		l.createWithoutData(ctx, former)
 		Eventually(ctx, l.well).WithTimeout(2 * recoveryPatience).Should(Succeed())
 		AddReportEntry("Garden reconciled again after", time.Since(begin).Round(time.Second).String())
 		Expect(l.kubectl(ctx, "get", "projects", "-o", "name")).To(BeEmpty(), "the data of the former Garden is gone")
@@ -188,45 +181,41 @@ func leftInNamespace(ctx context.Context) ([]string, error) {
 	}), nil
 }
 
-// forget deletes the volumes of the etcds, and a folder with backups: the encryption key of a new Garden cannot read the data.
-func forget(ctx context.Context, backups string) {
+// confirmAndDelete deletes an object of the virtual cluster, after it has confirmed the deletion.
+func (l localGarden) confirmAndDelete(ctx context.Context, kind, in, name string) {
 	GinkgoHelper()
-	Expect(c.Client.DeleteAllOf(ctx, &corev1.PersistentVolumeClaim{}, client.InNamespace(namespace))).To(Succeed())
-	Expect(os.RemoveAll(backups)).To(Succeed())
+	_, err := l.kubectl(ctx, "-n", in, "annotate", kind, name, "confirmation.gardener.cloud/deletion=true")
+	Expect(err).NotTo(HaveOccurred())
+	_, err = l.kubectl(ctx, "-n", in, "delete", kind, name)
+	Expect(err).NotTo(HaveOccurred())
 }
 
-// sent returns how many requests the active operator has sent, by method and API server, since it started.
-func sent(ctx context.Context) (map[string]float64, error) {
+// requestCounts returns how many requests the active operator has sent, by method and API server, since it started.
+func requestCounts(ctx context.Context) (map[string]float64, error) {
 	leader, err := leading(ctx)
 	if err != nil {
 		return nil, err
 	}
 	ports := leader.Spec.Containers[0].Ports // the API server forwards requests to Pods by number only
-	metrics := slices.IndexFunc(ports, func(p corev1.ContainerPort) bool { return p.Name == "metrics" })
-	if metrics < 0 {
+	own := slices.IndexFunc(ports, func(p corev1.ContainerPort) bool { return p.Name == "metrics" })
+	if own < 0 {
 		return nil, fmt.Errorf("%s has no port for metrics", leader.Name)
 	}
-	port := strconv.Itoa(int(ports[metrics].ContainerPort))
+	port := strconv.Itoa(int(ports[own].ContainerPort))
 	text, err := c.Clients.CoreV1().Pods(leader.Namespace).ProxyGet("http", leader.Name, port, "/metrics", nil).DoRaw(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("get metrics of %s: %w", leader.Name, err)
 	}
-	parser := expfmt.NewTextParser(model.UTF8Validation)
-	families, err := parser.TextToMetricFamilies(bytes.NewReader(text))
+	metrics, err := harness.ParseMetrics(text)
 	if err != nil {
-		return nil, fmt.Errorf("read metrics of %s: %w", leader.Name, err)
+		return nil, fmt.Errorf("metrics of %s: %w", leader.Name, err)
 	}
+	const name, virtual = "rest_client_requests_total", "virtual-garden-kube-apiserver.garden.svc.cluster.local"
 	number := map[string]float64{}
-	for _, each := range families["rest_client_requests_total"].GetMetric() {
-		labels := map[string]string{}
-		for _, label := range each.GetLabel() {
-			labels[label.GetName()] = label.GetValue()
-		}
-		cluster := "runtime cluster"
-		if strings.HasPrefix(labels["host"], "virtual-garden") {
-			cluster = "virtual cluster"
-		}
-		number[labels["method"]+" to the "+cluster] += each.GetCounter().GetValue()
+	for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete} {
+		toVirtual := metrics.Sum(name, "method", method, "host", virtual)
+		number[method+" to the virtual cluster"] = toVirtual
+		number[method+" to the runtime cluster"] = metrics.Sum(name, "method", method) - toVirtual
 	}
 	return number, nil
 }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"math/rand/v2"
 	"os"
+	"path/filepath"
 	"strconv"
 	"time"
 
@@ -65,6 +66,16 @@ func (l localGarden) createAgain(ctx context.Context) {
 	former := &operatorv1alpha1.Garden{}
 	Expect(c.Client.Get(ctx, client.ObjectKeyFromObject(l.garden), former)).To(Succeed())
 	remove(ctx, former.DeepCopy())
+	l.createWithoutData(ctx, former)
+}
+
+// createWithoutData creates a Garden again that was deleted. It first deletes the volumes and the backups of the etcds, which the
+// encryption key of the new Garden cannot read.
+func (l localGarden) createWithoutData(ctx context.Context, former *operatorv1alpha1.Garden) {
+	GinkgoHelper()
+	Expect(c.Client.DeleteAllOf(ctx, &corev1.PersistentVolumeClaim{}, client.InNamespace(namespace))).To(Succeed())
+	bucket := *former.Spec.VirtualCluster.ETCD.Main.Backup.BucketName
+	Expect(os.RemoveAll(filepath.Join(l.machine.Dir, "backups", bucket))).To(Succeed())
 	Expect(c.Client.Create(ctx, &operatorv1alpha1.Garden{
 		ObjectMeta: metav1.ObjectMeta{Name: former.Name}, Spec: former.Spec,
 	})).To(Succeed())

@@ -51,10 +51,7 @@ var _ = Describe("project-controller in the virtual cluster of make up-garden", 
 		Eventually(ctx, refusals).Should(BeNumerically(">", 0))
 		Consistently(ctx, get).WithArguments(".metadata.resourceVersion").WithTimeout(10 * time.Second).Should(Equal(version))
 
-		_, err = l.kubectl(ctx, "annotate", "project", "pears", "confirmation.gardener.cloud/deletion=true")
-		Expect(err).NotTo(HaveOccurred())
-		_, err = l.kubectl(ctx, "delete", "project", "pears")
-		Expect(err).NotTo(HaveOccurred())
+		l.confirmAndDelete(ctx, "project", "", "pears")
 		_, err = l.kubectl(ctx, "get", "namespace", "garden-pears")
 		Expect(err).To(MatchError(ContainSubstring("not found")))
 	}, SpecTimeout(limit))
@@ -124,8 +121,7 @@ func (l localGarden) startProjectController(ctx context.Context) {
 	}, NodeTimeout(limit))
 	_, err = l.kubectl(ctx, "create", "serviceaccount", "-n", in, name)
 	Expect(err).NotTo(HaveOccurred())
-	files := []string{"rbac/role.yaml", "base/clusterrolebinding.yaml", "base/rolebinding.yaml"}
-	for _, each := range files {
+	for _, each := range []string{"rbac/role.yaml", "base/clusterrolebinding.yaml", "base/rolebinding.yaml"} {
 		file := filepath.Join(l.machine.Root, "deploy", "project-controller", each)
 		_, err = l.kubectl(ctx, "apply", "-f", file)
 		Expect(err).NotTo(HaveOccurred())

@@ -1,7 +1,11 @@
+// Package apply sends requests to the target cluster. It maps kinds to resources, reads and writes single objects, asks for
+// metadata only where that is enough, and bounds the number of requests in flight.
+//
+// The pure packages manifest, inventory, merge and fields decide what to write. Package observe knows the state of the objects
+// in the cluster.
 package apply
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -105,7 +109,7 @@ func (t *Target) Resource(kind schema.GroupVersionKind) (Resource, error) {
 	if err != nil {
 		return Resource{}, err // callers distinguish "not served" from other errors, and add the name of the object
 	}
-	resource := Resource{Kind: kind, Resource: mapping.Resource, Namespaced: mapping.Scope.Name() == meta.RESTScopeNameNamespace}
+	resource := resourceOf(mapping)
 	t.mu.Lock()
 	t.resources[kind] = cachedResource{resource, now}
 	t.mu.Unlock()
@@ -128,9 +132,13 @@ func (t *Target) Served(kind schema.GroupVersionKind) (Resource, error) {
 	if err != nil {
 		return Resource{}, err
 	}
+	return resourceOf(mapping), nil
+}
+
+func resourceOf(mapping *meta.RESTMapping) Resource {
 	return Resource{
 		Kind: mapping.GroupVersionKind, Resource: mapping.Resource, Namespaced: mapping.Scope.Name() == meta.RESTScopeNameNamespace,
-	}, nil
+	}
 }
 
 // IsUnserved reports whether an answer comes from an API server that does not serve the version of the kind. The object may
@@ -240,32 +248,6 @@ func (t *Target) Get(ctx context.Context, r Resource, namespace, name string) (*
 	return t.sendForObject(ctx, t.client.Get().AbsPath(r.path(namespace, name)...))
 }
 
-// sendForObject sends a request and returns the whole object in the answer.
-func (t *Target) sendForObject(ctx context.Context, request *rest.Request) (*unstructured.Unstructured, error) {
-	if err := t.acquire(ctx); err != nil {
-		return nil, err
-	}
-	defer t.release()
-	raw, err := rawBody(request.SetHeader("Accept", runtime.ContentTypeJSON).Do(ctx))
-	if err != nil {
-		return nil, err
-	}
-	object := &unstructured.Unstructured{}
-	if err := utiljson.Unmarshal(raw, &object.Object); err != nil {
-		return nil, fmt.Errorf("decode answer: %w", err)
-	}
-	return object, nil
-}
-
-// rawBody returns the bytes of the answer. It calls Error first, because only Error decodes the API server's description of a
-// failure.
-func rawBody(result rest.Result) ([]byte, error) {
-	if err := result.Error(); err != nil {
-		return nil, err // API status errors stay unwrapped; callers add the name of the object
-	}
-	return result.Raw()
-}
-
 // GetMetadata reads an object's metadata.
 func (t *Target) GetMetadata(ctx context.Context, r Resource, namespace, name string) (*metav1.PartialObjectMetadata, error) {
 	return t.sendForMetadata(ctx, t.client.Get().AbsPath(r.path(namespace, name)...))
@@ -273,20 +255,38 @@ func (t *Target) GetMetadata(ctx context.Context, r Resource, namespace, name st
 
 // Create writes a new object and returns it as stored: the whole object if its kind has a health rule, else its metadata.
 func (t *Target) Create(ctx context.Context, r Resource, object *unstructured.Unstructured) (metav1.Object, error) {
-	return t.write(ctx, r, t.client.Post().AbsPath(r.path(object.GetNamespace())...), object)
+	return t.write(ctx, r, t.create(r, object), object)
 }
 
 // Update replaces an object and returns it as stored: the whole object if its kind has a health rule, else its metadata.
 func (t *Target) Update(ctx context.Context, r Resource, object *unstructured.Unstructured) (metav1.Object, error) {
-	return t.write(ctx, r, t.client.Put().AbsPath(r.path(object.GetNamespace(), object.GetName())...), object)
+	return t.write(ctx, r, t.update(r, object), object)
+}
+
+// DryRunCreate makes the API server do everything that Create would, admission included, except store the object. It returns
+// the object that Create would store.
+func (t *Target) DryRunCreate(ctx context.Context, r Resource, object *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+	return t.dryRun(ctx, t.create(r, object), object)
+}
+
+// DryRunUpdate is the dry run of Update, as DryRunCreate is of Create.
+func (t *Target) DryRunUpdate(ctx context.Context, r Resource, object *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+	return t.dryRun(ctx, t.update(r, object), object)
+}
+
+func (t *Target) create(r Resource, object *unstructured.Unstructured) *rest.Request {
+	return t.client.Post().AbsPath(r.path(object.GetNamespace())...)
+}
+
+func (t *Target) update(r Resource, object *unstructured.Unstructured) *rest.Request {
+	return t.client.Put().AbsPath(r.path(object.GetNamespace(), object.GetName())...)
 }
 
 func (t *Target) write(ctx context.Context, r Resource, request *rest.Request, object *unstructured.Unstructured) (metav1.Object, error) {
-	body, err := json.Marshal(object.Object)
+	request, err := withObject(request, object)
 	if err != nil {
-		return nil, fmt.Errorf("encode object: %w", err)
+		return nil, err
 	}
-	request = request.SetHeader("Content-Type", runtime.ContentTypeJSON).Param("fieldManager", fields.Manager).Body(body)
 	if health.HasRule(r.Kind.GroupKind()) { // so that the caller can check its health without waiting for a watch
 		whole, failure := t.sendForObject(ctx, request)
 		if failure != nil {
@@ -299,6 +299,22 @@ func (t *Target) write(ctx context.Context, r Resource, request *rest.Request, o
 		return nil, err
 	}
 	return stored, nil
+}
+
+func (t *Target) dryRun(ctx context.Context, request *rest.Request, object *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+	request, err := withObject(request.Param("dryRun", metav1.DryRunAll), object)
+	if err != nil {
+		return nil, err
+	}
+	return t.sendForObject(ctx, request)
+}
+
+func withObject(request *rest.Request, object *unstructured.Unstructured) (*rest.Request, error) {
+	body, err := json.Marshal(object.Object)
+	if err != nil {
+		return nil, fmt.Errorf("encode object: %w", err)
+	}
+	return request.SetHeader("Content-Type", runtime.ContentTypeJSON).Param("fieldManager", fields.Manager).Body(body), nil
 }
 
 // MergePatch patches an object and returns its metadata.
@@ -322,61 +338,60 @@ func (t *Target) Finalize(ctx context.Context, r Resource, namespace *unstructur
 // Delete requests the deletion of an object and reports whether the object no longer exists: then the answer has no
 // deletionTimestamp.
 func (t *Target) Delete(ctx context.Context, r Resource, namespace, name string, options metav1.DeleteOptions) (bool, error) {
-	answer, err := t.sendDelete(ctx, t.client.Delete().AbsPath(r.path(namespace, name)...), options)
+	answer, err := t.sendForMetadata(ctx, withOptions(t.client.Delete().AbsPath(r.path(namespace, name)...), options))
 	return err == nil && answer.DeletionTimestamp == nil, err
 }
 
 // DeleteCollection requests the deletion of all objects of a kind in a namespace that a label selector matches. It ignores the
 // answer, which lists them: API servers refuse to reduce that list to metadata.
 func (t *Target) DeleteCollection(ctx context.Context, r Resource, namespace, selector string, options metav1.DeleteOptions) error {
-	request, err := withOptions(t.client.Delete().AbsPath(r.path(namespace)...).Param("labelSelector", selector), options)
-	if err != nil {
-		return err
-	}
-	if err := t.acquire(ctx); err != nil {
-		return err
-	}
-	defer t.release()
-	return request.SetHeader("Accept", runtime.ContentTypeJSON).Do(ctx).Error()
+	request := t.client.Delete().AbsPath(r.path(namespace)...).Param("labelSelector", selector)
+	return t.sendForJSON(ctx, withOptions(request, options), nil)
 }
 
-func (t *Target) sendDelete(
-	ctx context.Context, request *rest.Request, options metav1.DeleteOptions,
-) (*metav1.PartialObjectMetadata, error) {
-	request, err := withOptions(request, options)
-	if err != nil {
-		return nil, err
-	}
-	return t.sendForMetadata(ctx, request)
-}
-
-func withOptions(request *rest.Request, options metav1.DeleteOptions) (*rest.Request, error) {
+func withOptions(request *rest.Request, options metav1.DeleteOptions) *rest.Request {
 	options.APIVersion, options.Kind = "v1", "DeleteOptions"
-	body, err := json.Marshal(options)
-	if err != nil {
-		return nil, fmt.Errorf("encode delete options: %w", err)
-	}
-	return request.SetHeader("Content-Type", runtime.ContentTypeJSON).Body(body), nil
+	body, _ := json.Marshal(options) // the type has no value that JSON cannot express
+	return request.SetHeader("Content-Type", runtime.ContentTypeJSON).Body(body)
 }
 
 // Count returns the number of objects of a kind in a namespace that a label selector matches.
 func (t *Target) Count(ctx context.Context, r Resource, namespace, selector string) (int, error) {
-	if err := t.acquire(ctx); err != nil {
-		return 0, err
-	}
-	defer t.release()
-	request := t.client.Get().AbsPath(r.path(namespace)...).Param("labelSelector", selector)
-	raw, err := rawBody(request.SetHeader("Accept", runtime.ContentTypeJSON).Do(ctx))
-	if err != nil {
-		return 0, err
-	}
 	var list struct {
 		Items []json.RawMessage `json:"items"`
 	}
-	if err := json.Unmarshal(raw, &list); err != nil {
-		return 0, fmt.Errorf("decode answer: %w", err)
+	err := t.sendForJSON(ctx, t.client.Get().AbsPath(r.path(namespace)...).Param("labelSelector", selector), &list)
+	return len(list.Items), err
+}
+
+// sendForObject sends a request and returns the whole object in the answer.
+func (t *Target) sendForObject(ctx context.Context, request *rest.Request) (*unstructured.Unstructured, error) {
+	object := &unstructured.Unstructured{}
+	if err := t.sendForJSON(ctx, request, &object.Object); err != nil {
+		return nil, err
 	}
-	return len(list.Items), nil
+	return object, nil
+}
+
+// sendForJSON sends a request and decodes the answer, unless into is nil. API status errors stay unwrapped; callers add the name of the
+// object.
+func (t *Target) sendForJSON(ctx context.Context, request *rest.Request, into any) error {
+	if err := t.acquire(ctx); err != nil {
+		return err
+	}
+	defer t.release()
+	result := request.SetHeader("Accept", runtime.ContentTypeJSON).Do(ctx)
+	if err := result.Error(); err != nil || into == nil { // only Error decodes the API server's description of a failure
+		return err
+	}
+	raw, err := result.Raw()
+	if err != nil {
+		return err
+	}
+	if err := utiljson.Unmarshal(raw, into); err != nil {
+		return fmt.Errorf("decode answer: %w", err)
+	}
+	return nil
 }
 
 // sendForMetadata sends a request and returns the metadata of the object in the answer, empty if the answer has none.
@@ -404,7 +419,7 @@ func (t *Target) sendForMetadata(ctx context.Context, request *rest.Request) (*m
 		return nil, err
 	}
 	object := &metav1.PartialObjectMetadata{}
-	if err := json.NewDecoder(bytes.NewReader(raw)).Decode(object); err != nil {
+	if err := json.Unmarshal(raw, object); err != nil {
 		return nil, fmt.Errorf("decode answer: %w", err)
 	}
 	return object, nil

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/cespare/xxhash/v2"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -36,13 +37,7 @@ func Fingerprint(object metav1.Object) uint64 {
 			continue
 		}
 		tracked++
-		digest.text(entry.Manager)
-		digest.text(string(entry.Operation))
-		digest.text(entry.APIVersion)
-		digest.text(entry.Subresource)
-		if entry.Time != nil {
-			digest.number(entry.Time.Unix())
-		}
+		digest.writer(entry)
 		if entry.FieldsV1 != nil {
 			digest.bytes(entry.FieldsV1.GetRawBytes())
 		}
@@ -95,12 +90,7 @@ func (c *annotationNameCache) of(entry metav1.ManagedFieldsEntry) []string {
 	if names, found := c.known[string(raw)]; found {
 		return names
 	}
-	names := []string{}
-	for element := range elements(at(parsed(entry), "metadata", "annotations")) {
-		if element.FieldName != nil {
-			names = append(names, *element.FieldName)
-		}
-	}
+	names := keysOf(entry, "annotations")
 	if len(c.known) >= maxCachedEntries {
 		clear(c.known)
 	}
@@ -132,6 +122,62 @@ func (d digester) stringMap(m map[string]string) {
 	}
 }
 
+// writer adds an entry without its fields.
+func (d digester) writer(entry metav1.ManagedFieldsEntry) {
+	d.text(entry.Manager)
+	d.text(string(entry.Operation))
+	d.text(entry.APIVersion)
+	d.text(entry.Subresource)
+	if entry.Time != nil {
+		d.number(entry.Time.Unix())
+	}
+}
+
 func (d digester) write(b []byte) {
 	_, _ = d.hash.Write(b) // a hash never fails to write
+}
+
+// OwnWrites identifies the last writes under the names of Espalier and its peer, as managedFields show them.
+type OwnWrites struct {
+	// writes is a hash of the entries without their fields, and of their times.
+	writes uint64
+	// size is the total length of their fields.
+	size int
+}
+
+// OwnWritesOf returns the OwnWrites of an object.
+func OwnWritesOf(entries []metav1.ManagedFieldsEntry) OwnWrites {
+	digest, size := digester{xxhash.New()}, 0
+	for _, entry := range entries {
+		if !hasOwnName(entry) {
+			continue
+		}
+		digest.writer(entry)
+		if entry.FieldsV1 != nil {
+			size += len(entry.FieldsV1.GetRawBytes())
+		}
+	}
+	return OwnWrites{writes: digest.hash.Sum64(), size: size}
+}
+
+// ChangedSince reports whether there was a write under one of these names since the earlier OwnWrites: a time changed, or fields
+// were added within the same second. An entry becomes smaller if other managers take over fields of it. That does not count.
+func (m OwnWrites) ChangedSince(since OwnWrites) bool {
+	return m.writes != since.writes || m.size > since.size
+}
+
+// LastOwnWrite returns the time of the last write under the names of Espalier and its peer; zero if there is none.
+func LastOwnWrite(entries []metav1.ManagedFieldsEntry) time.Time {
+	var last time.Time
+	for _, entry := range entries {
+		if hasOwnName(entry) && entry.Time != nil && entry.Time.After(last) {
+			last = entry.Time.Time
+		}
+	}
+	return last
+}
+
+// hasOwnName reports whether an entry has our name or the peer's, regardless of the operation, and is not of status.
+func hasOwnName(entry metav1.ManagedFieldsEntry) bool {
+	return IsOwnName(entry.Manager) && entry.Subresource != statusSubresource
 }

@@ -1,9 +1,17 @@
+// Package fields reads the managedFields of an object. They show whether a client wrote more than status since the last read
+// (Fingerprint), whether a desired object is still as Espalier wrote it (Covers, OnlyTolerated), which fields other managers
+// added (Additions), and which manager changed the object (Attribute).
+//
+// The package is pure. It does not compare values, as package merge does, and sends no requests.
 package fields
 
 import (
+	"slices"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
@@ -23,14 +31,26 @@ func ours(entry metav1.ManagedFieldsEntry) bool {
 	return entry.Manager == Manager && entry.Operation == metav1.ManagedFieldsOperationUpdate && entry.Subresource == ""
 }
 
+// IsOwnName reports whether a field manager has our name or the peer's.
+func IsOwnName(manager string) bool { return manager == Manager || manager == PeerManager }
+
 // WrittenByUs reports whether an object's managedFields have an entry of Espalier or its peer.
 func WrittenByUs(entries []metav1.ManagedFieldsEntry) bool {
+	return slices.ContainsFunc(entries, func(entry metav1.ManagedFieldsEntry) bool { return IsOwnName(entry.Manager) })
+}
+
+// KeysOwnedOnlyByUs lists the keys of an object's labels (part "labels") or annotations (part "annotations") that Espalier owns
+// and no other manager. A write of Espalier set these keys. Keys that Espalier did not send are defaults.
+func KeysOwnedOnlyByUs(entries []metav1.ManagedFieldsEntry, part string) []string {
+	owned, foreign := sets.Set[string]{}, sets.Set[string]{}
 	for _, entry := range entries {
-		if entry.Manager == Manager || entry.Manager == PeerManager {
-			return true
+		into := foreign
+		if ours(entry) {
+			into = owned
 		}
+		into.Insert(keysOf(entry, part)...)
 	}
-	return false
+	return owned.Difference(foreign).UnsortedList()
 }
 
 // Covers reports whether Espalier's entries own every leaf of the desired object: no other manager changed, took over or removed
@@ -46,48 +66,47 @@ func Covers(entries []metav1.ManagedFieldsEntry, desired map[string]any) bool {
 
 func coversObject(owned *fieldpath.Set, desired map[string]any) bool {
 	for key, value := range desired {
+		covered := true
 		switch key {
 		case "apiVersion", "kind", "status":
-			continue
 		case "metadata":
 			metadata, _ := value.(map[string]any)
-			for _, part := range []string{"labels", "annotations"} {
-				keys, _ := metadata[part].(map[string]any)
-				if !coversFields(at(owned, "metadata", part), keys) { // these maps are never atomic
-					return false
-				}
-			}
-			continue
+			covered = covers(inMetadata(owned, "labels"), metadata["labels"]) &&
+				covers(inMetadata(owned, "annotations"), metadata["annotations"])
+		default:
+			covered = coversField(owned, key, value)
 		}
-		if below, found := descend(owned, fieldpath.FieldNameElement(key)); !isEmpty(value) && !found || found && !covers(below, value) {
+		if !covered {
 			return false
 		}
 	}
 	return true
 }
 
+func coversField(owned *fieldpath.Set, name string, value any) bool {
+	if below, found := descend(owned, fieldpath.FieldNameElement(name)); found {
+		return covers(below, value)
+	}
+	return isEmpty(value)
+}
+
 // covers treats a nil set as ownership of the whole value.
 func covers(owned *fieldpath.Set, value any) bool {
-	if owned == nil || isEmpty(value) {
+	if owned == nil {
 		return true
 	}
 	switch typed := value.(type) {
 	case map[string]any:
-		return coversFields(owned, typed)
+		for name, field := range typed {
+			if !coversField(owned, name, field) {
+				return false
+			}
+		}
 	case []any:
 		for _, item := range typed {
 			if !coversItem(owned, item) {
 				return false
 			}
-		}
-	}
-	return true
-}
-
-func coversFields(owned *fieldpath.Set, fields map[string]any) bool {
-	for key, value := range fields {
-		if below, found := descend(owned, fieldpath.FieldNameElement(key)); !isEmpty(value) && !found || found && !covers(below, value) {
-			return false
 		}
 	}
 	return true
@@ -147,50 +166,30 @@ func OnlyTolerated(entries []metav1.ManagedFieldsEntry, t Tolerance) bool {
 func (t Tolerance) allowsMetadata(owned *fieldpath.Set) bool {
 	desired, _ := t.Desired["metadata"].(map[string]any)
 	for element, below := range elements(owned) {
-		if element.FieldName == nil {
-			return false
-		}
-		switch *element.FieldName {
+		part := ptr.Deref(element.FieldName, "")
+		switch part {
 		case "finalizers", "ownerReferences":
-		case "labels":
-			if t.ForceLabels && !ownsOnly(below, desired["labels"]) {
-				return false
-			}
-		case "annotations":
-			if t.ForceAnnotations && !ownsOnly(below, desired["annotations"]) || ownsUndesiredReference(below, desired["annotations"]) {
-				return false
-			}
+			continue
+		case "labels", "annotations":
 		default:
 			return false
 		}
-	}
-	return true
-}
-
-func ownsOnly(owned *fieldpath.Set, desired any) bool {
-	keys, _ := desired.(map[string]any)
-	for element := range elements(owned) {
-		if element.FieldName == nil {
-			return false
-		}
-		if _, found := keys[*element.FieldName]; !found {
-			return false
+		keys, _ := desired[part].(map[string]any)
+		for key := range elements(below) {
+			name := ptr.Deref(key.FieldName, "")
+			if _, isDesired := keys[name]; !isDesired && t.removes(part, name) {
+				return false
+			}
 		}
 	}
 	return true
 }
 
-// ownsUndesiredReference reports whether an entry owns a reference annotation that is not desired: a merge drops it, whichever
-// manager wrote it.
-func ownsUndesiredReference(owned *fieldpath.Set, desired any) bool {
-	keys, _ := desired.(map[string]any)
-	for element := range elements(owned) {
-		if element.FieldName == nil {
-			continue
-		}
-		if _, found := keys[*element.FieldName]; !found && strings.HasPrefix(*element.FieldName, resourcesv1alpha1.ReferencePrefix) {
-			return true
-		}
+// removes reports whether a merge removes a label or annotation of another manager that is not desired. It removes reference annotations
+// of any manager.
+func (t Tolerance) removes(part, key string) bool {
+	if part == "labels" {
+		return t.ForceLabels
 	}
-	return false
+	return t.ForceAnnotations || strings.HasPrefix(key, resourcesv1alpha1.ReferencePrefix)
 }

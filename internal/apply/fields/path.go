@@ -28,26 +28,32 @@ func parsed(entry metav1.ManagedFieldsEntry) *fieldpath.Set {
 }
 
 // descend returns the set of fields that are owned below an element. The set is nil if the element is owned and nothing below
-// it: it is a leaf, an atomic value, or an empty map or list. owned may be nil.
+// it: it is a leaf, an atomic value, or an empty map or list.
 func descend(owned *fieldpath.Set, element fieldpath.PathElement) (below *fieldpath.Set, found bool) {
-	if owned == nil {
-		return nil, false
-	}
 	if below, found = owned.Children.Get(element); found {
 		return below, true
 	}
 	return nil, owned.Members.Has(element)
 }
 
-// at returns the set of owned fields below a path of field names, nil if nothing is owned there.
-func at(owned *fieldpath.Set, names ...string) *fieldpath.Set {
-	for _, name := range names {
-		owned, _ = descend(owned, fieldpath.FieldNameElement(name))
-	}
-	return owned
+// inMetadata returns the set of owned fields in the labels (part "labels") or annotations (part "annotations") of an object.
+func inMetadata(owned *fieldpath.Set, part string) *fieldpath.Set {
+	return owned.WithPrefix(fieldpath.FieldNameElement("metadata")).WithPrefix(fieldpath.FieldNameElement(part))
 }
 
-// elements iterates over the owned elements of a set and the sets below them (see descend).
+// keysOf returns the keys of the labels or annotations that an entry owns.
+func keysOf(entry metav1.ManagedFieldsEntry, part string) []string {
+	keys := []string{}
+	for element := range elements(inMetadata(parsed(entry), part)) {
+		if element.FieldName != nil {
+			keys = append(keys, *element.FieldName)
+		}
+	}
+	return keys
+}
+
+// elements iterates over the owned elements of a set, which may be nil, and the sets below them (see descend). The iterator of Children
+// cannot be stopped.
 func elements(owned *fieldpath.Set) iter.Seq2[fieldpath.PathElement, *fieldpath.Set] {
 	return func(yield func(fieldpath.PathElement, *fieldpath.Set) bool) {
 		if owned == nil {

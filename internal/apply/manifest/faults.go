@@ -10,21 +10,18 @@ import (
 	"sigs.k8s.io/json"
 )
 
-// faultError is an error with a text of this package, which quotes nothing of the input.
-type faultError string
+// fault is an error with a text of this package, which quotes nothing of the input.
+type fault string
 
 // Error implements error.
-func (f faultError) Error() string { return string(f) }
-
-// fault returns an error with a text of this package.
-func fault(text string) error { return faultError(text) }
+func (f fault) Error() string { return string(f) }
 
 // DecodingError is the element of a condition's message for one document that could not be read:
 // `Could not decode resource at index <i> in '<data key>' in secret '<ns>/<name>': <err>.` Errors of this package
 // appear unchanged. Other errors are reduced to the position and the kind of fault, because parsers quote their input, which
 // is the content of a Secret.
 func DecodingError(index int, dataKey, secretNamespace, secretName string, err error) string {
-	if ours, isOurs := errors.AsType[faultError](err); isOurs {
+	if ours, isOurs := errors.AsType[fault](err); isOurs {
 		err = ours
 	} else {
 		err = toFault(err)

@@ -26,7 +26,7 @@ const maxDifferences = 64
 // are compared unconverted. The stringData of Secrets counts as data.
 func Differences(live, merged *unstructured.Unstructured) []fieldpath.Path {
 	liveObject, mergedObject := withData(live), withData(merged)
-	raw := comparison{limit: maxDifferences}
+	raw := comparison{}
 	raw.objects(liveObject, mergedObject, nil, nil)
 	if len(raw.found) == 0 {
 		return nil
@@ -39,7 +39,7 @@ func Differences(live, merged *unstructured.Unstructured) []fieldpath.Path {
 	if !known {
 		return raw.found
 	}
-	typed := comparison{limit: maxDifferences}
+	typed := comparison{}
 	typed.objects(liveObject, mergedObject, liveTyped, mergedTyped)
 	return typed.found
 }
@@ -91,19 +91,16 @@ func (s side) value() any {
 	return s.raw
 }
 
-// comparison collects differences.
-type comparison struct {
-	found []fieldpath.Path
-	limit int
-}
+// comparison collects differences, at most maxDifferences.
+type comparison struct{ found []fieldpath.Path }
 
 func (c *comparison) add(path fieldpath.Path) {
-	if len(c.found) < c.limit {
+	if !c.isFull() {
 		c.found = append(c.found, path)
 	}
 }
 
-func (c *comparison) isFull() bool { return len(c.found) >= c.limit }
+func (c *comparison) isFull() bool { return len(c.found) >= maxDifferences }
 
 // objects compares two objects. The typed ones are nil if the kind is not known.
 func (c *comparison) objects(live, merged, liveTyped, mergedTyped map[string]any) {

@@ -87,14 +87,8 @@ func equalMaps(a, b map[string]any) bool {
 // equalScalars compares null, text, booleans and numbers. Maps and lists are never equal.
 func equalScalars(a, b any) bool {
 	switch typed := a.(type) {
-	case nil:
-		return b == nil
-	case string:
-		other, isText := b.(string)
-		return isText && typed == other
-	case bool:
-		other, isBool := b.(bool)
-		return isBool && typed == other
+	case nil, string, bool:
+		return a == b
 	case int64:
 		if other, isWhole := b.(int64); isWhole {
 			return typed == other

@@ -31,18 +31,18 @@ func (r kindRules) apply(gvk schema.GroupVersionKind) error {
 		return firstError(r.keepSelector, r.keepTemplateLabels, r.keepInTemplate)
 	case schema.GroupKind{Group: "batch", Kind: "CronJob"}:
 		if gvk.Version != "v1" && gvk.Version != "v1beta1" {
-			return errUnsupportedVersion(gvk)
+			return fmt.Errorf("cannot merge objects with gvk: %s", gvk) // the pod template of other versions may be at another path
 		}
-		return r.keepInJobTemplate()
+		return r.keepInPodTemplate("spec", "jobTemplate", "spec", "template")
 	case schema.GroupKind{Kind: "Service"}:
 		return r.keepInService()
 	case schema.GroupKind{Kind: "ServiceAccount"}:
 		keep(r.live, r.result, "secrets")
 		keep(r.live, r.result, "imagePullSecrets")
 	case schema.GroupKind{Kind: "PersistentVolumeClaim"}:
-		return r.keepBinding("volumeName")
+		return r.keepIfUnset("volumeName", false) // the API server refuses to remove it
 	case schema.GroupKind{Kind: "PersistentVolume"}:
-		return r.keepBinding("claimRef")
+		return r.keepIfUnset("claimRef", false) // removing it separates the volume from its claim
 	}
 	return nil
 }
@@ -74,31 +74,20 @@ func (r kindRules) specs() (live, result map[string]any, err error) {
 	return live, result, err
 }
 
-// keepReplicas keeps the number of replicas if the manifest has none or does not own it.
-func (r kindRules) keepReplicas() error {
+// keepIfUnset keeps a field of spec if the manifest does not set it, or always: the number of replicas, and the fields with which the
+// controller manager binds volumes and claims. Gardener's resource manager has no rule for the latter.
+func (r kindRules) keepIfUnset(field string, always bool) error {
 	live, result, err := r.specs()
 	if err != nil {
 		return err
 	}
-	if replicas := live["replicas"]; replicas != nil && (r.preserveReplicas || result["replicas"] == nil) {
-		result["replicas"] = replicas
+	if value := live[field]; value != nil && (always || result[field] == nil) {
+		result[field] = value
 	}
 	return nil
 }
 
-// keepBinding keeps the field that binds a volume and a claim, unless the manifest sets it: the controller manager binds them.
-// The API server refuses to remove the field of a claim. Removing that of a volume separates it from its claim. Gardener's
-// resource manager has no such rule.
-func (r kindRules) keepBinding(field string) error {
-	live, result, err := r.specs()
-	if err != nil {
-		return err
-	}
-	if binding := live[field]; binding != nil && result[field] == nil {
-		result[field] = binding
-	}
-	return nil
-}
+func (r kindRules) keepReplicas() error { return r.keepIfUnset("replicas", r.preserveReplicas) }
 
 // keepVolumeClaimTemplates keeps the claim templates, which the API server does not allow to change.
 func (r kindRules) keepVolumeClaimTemplates() error {
@@ -151,11 +140,6 @@ func (r kindRules) keepTemplateLabels() error {
 
 // keepInTemplate applies the rules for the pod template of most kinds.
 func (r kindRules) keepInTemplate() error { return r.keepInPodTemplate("spec", "template") }
-
-// keepInJobTemplate applies these rules to the pod template of a CronJob.
-func (r kindRules) keepInJobTemplate() error {
-	return r.keepInPodTemplate("spec", "jobTemplate", "spec", "template")
-}
 
 func (r kindRules) keepInPodTemplate(path ...string) error {
 	live, err := mapAt(r.live, path...)

@@ -12,7 +12,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/runtime"
 
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
 )
@@ -51,8 +51,8 @@ func Merge(live, manifest *unstructured.Unstructured, o Options) (*unstructured.
 }
 
 func merge(live, manifest map[string]any, o Options, creating bool) (*unstructured.Unstructured, error) {
-	live = copyMap(live)
-	result := &unstructured.Unstructured{Object: copyMap(manifest)}
+	live = runtime.DeepCopyJSON(live)
+	result := &unstructured.Unstructured{Object: runtime.DeepCopyJSON(manifest)}
 	if err := InjectLabels(result, o.InjectLabels); err != nil {
 		return nil, err
 	}
@@ -94,7 +94,7 @@ func ForCreateIgnored(manifest *unstructured.Unstructured) *unstructured.Unstruc
 //
 //nolint:revive // Beside Merge and ForCreateIgnored, this is the name that a caller looks for.
 func MergeIgnored(live *unstructured.Unstructured) (result *unstructured.Unstructured, changed bool) {
-	result = &unstructured.Unstructured{Object: copyMap(live.Object)}
+	result = live.DeepCopy()
 	annotations, err := mapAt(result.Object, "metadata", "annotations")
 	if err != nil {
 		// The API server refuses it with an error.
@@ -128,9 +128,4 @@ func describe(obj *unstructured.Unstructured) string {
 		namespace = metav1.NamespaceDefault
 	}
 	return fmt.Sprintf("%s/%s/%s/%s", obj.GetAPIVersion(), obj.GetKind(), namespace, obj.GetName())
-}
-
-// errUnsupportedVersion returns the error of versions whose pod template is at another path.
-func errUnsupportedVersion(gvk schema.GroupVersionKind) error {
-	return fmt.Errorf("cannot merge objects with gvk: %s", gvk)
 }

@@ -6,7 +6,6 @@ import (
 
 	. "github.com/onsi/gomega"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
@@ -572,9 +571,4 @@ func TestMergeErrors(t *testing.T) {
 			NewWithT(t).Expect(err).To(MatchError(tc.want))
 		})
 	}
-}
-
-func TestCopyValueCopiesAsDeepCopyJSONDoes(t *testing.T) {
-	value := object(t, `{apiVersion: v1, kind: X, a: [1, 1.5, x, null, true, {b: []}], c: {}}`).Object
-	NewWithT(t).Expect(copyMap(value)).To(Equal(runtime.DeepCopyJSON(value)))
 }

@@ -81,7 +81,7 @@ func overlayLabels(object map[string]any, labels map[string]string) error {
 
 // mergeMetadata returns live's metadata with merged labels and annotations. The labels of the result have been injected.
 func mergeMetadata(live, result map[string]any, o Options) (map[string]any, error) {
-	metadata, err := mapAt(live, "metadata")
+	liveMetadata, err := mapAt(live, "metadata")
 	if err != nil {
 		return nil, fmt.Errorf("live object: %w", err)
 	}
@@ -100,7 +100,8 @@ func mergeMetadata(live, result map[string]any, o Options) (map[string]any, erro
 	annotations[resourcesv1alpha1.DescriptionAnnotation] = resourcesv1alpha1.DescriptionText
 	annotations[resourcesv1alpha1.OriginAnnotation] = o.Origin
 
-	metadata = copyMap(metadata)
+	metadata := map[string]any{}
+	maps.Copy(metadata, liveMetadata)
 	delete(metadata, "labels")
 	if len(labels) > 0 {
 		metadata["labels"] = untyped(labels)

@@ -56,13 +56,6 @@ func itemElement(item any, key string) fieldpath.PathElement {
 }
 
 func isPlain(name string) bool {
-	for _, character := range name {
-		switch {
-		case 'a' <= character && character <= 'z', 'A' <= character && character <= 'Z',
-			'0' <= character && character <= '9', character == '-', character == '_':
-		default:
-			return false
-		}
-	}
-	return name != ""
+	const plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_"
+	return name != "" && strings.Trim(name, plain) == ""
 }

@@ -5,6 +5,7 @@ import (
 
 	. "github.com/onsi/gomega"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 )
 
 // oddValues returns the values that replace each value of an object in turn.
@@ -25,7 +26,7 @@ func variants(root map[string]any, visit func()) {
 	var descend func(value any)
 	try := func(old any, set func(any)) {
 		for _, odd := range oddValues() {
-			set(copyValue(odd))
+			set(runtime.DeepCopyJSONValue(odd))
 			visit()
 		}
 		set(old)

@@ -9,35 +9,29 @@ import (
 
 // mapAt returns the map at a path, nil if it or a part of the path is missing.
 func mapAt(object map[string]any, path ...string) (map[string]any, error) {
-	current := object
-	for i, field := range path {
-		value := current[field]
-		if value == nil {
-			return nil, nil
-		}
-		next, ok := value.(map[string]any)
-		if !ok {
-			return nil, fmt.Errorf("%s: %w", strings.Join(path[:i+1], "."), wrongType(value, "an object"))
-		}
-		current = next
-	}
-	return current, nil
+	return walk(object, false, path)
 }
 
 // ensureMap returns the map at a path and creates the missing maps of the path.
 func ensureMap(object map[string]any, path ...string) (map[string]any, error) {
-	current := object
+	return walk(object, true, path)
+}
+
+func walk(object map[string]any, create bool, path []string) (map[string]any, error) {
 	for i, field := range path {
-		if current[field] == nil {
-			current[field] = map[string]any{}
+		if object[field] == nil {
+			if !create {
+				return nil, nil
+			}
+			object[field] = map[string]any{}
 		}
-		next, ok := current[field].(map[string]any)
+		next, ok := object[field].(map[string]any)
 		if !ok {
-			return nil, fmt.Errorf("%s: %w", strings.Join(path[:i+1], "."), wrongType(current[field], "an object"))
+			return nil, fmt.Errorf("%s: %w", strings.Join(path[:i+1], "."), wrongType(object[field], "an object"))
 		}
-		current = next
+		object = next
 	}
-	return current, nil
+	return object, nil
 }
 
 // listAt returns the list at a path, nil if it is missing.
@@ -47,11 +41,8 @@ func listAt(object map[string]any, path ...string) ([]any, error) {
 		return nil, err
 	}
 	value := parent[path[len(path)-1]]
-	if value == nil {
-		return nil, nil
-	}
 	list, ok := value.([]any)
-	if !ok {
+	if !ok && value != nil {
 		return nil, fmt.Errorf("%s: %w", strings.Join(path, "."), wrongType(value, "a list"))
 	}
 	return list, nil
@@ -93,26 +84,18 @@ func textsAt(object map[string]any, path ...string) (map[string]string, error) {
 
 // textAt returns the text in a field, "" if it is missing.
 func textAt(object map[string]any, field string) (string, error) {
-	value := object[field]
-	if value == nil {
-		return "", nil
-	}
-	text, ok := value.(string)
-	if !ok {
-		return "", fmt.Errorf("%s: %w", field, wrongType(value, "text"))
+	text, ok := object[field].(string)
+	if !ok && object[field] != nil {
+		return "", fmt.Errorf("%s: %w", field, wrongType(object[field], "text"))
 	}
 	return text, nil
 }
 
 // numberAt returns the number in a field, 0 if it is missing.
 func numberAt(object map[string]any, field string) (float64, error) {
-	value := object[field]
-	if value == nil {
-		return 0, nil
-	}
-	number, ok := asNumber(value)
-	if !ok {
-		return 0, fmt.Errorf("%s: %w", field, wrongType(value, "a number"))
+	number, ok := asNumber(object[field])
+	if !ok && object[field] != nil {
+		return 0, fmt.Errorf("%s: %w", field, wrongType(object[field], "a number"))
 	}
 	return number, nil
 }
@@ -171,34 +154,4 @@ func untyped(texts map[string]string) map[string]any {
 		values[key] = text
 	}
 	return values
-}
-
-// copyMap returns a deep copy, never nil.
-func copyMap(object map[string]any) map[string]any {
-	result := make(map[string]any, len(object))
-	for key, value := range object {
-		result[key] = copyValue(value)
-	}
-	return result
-}
-
-// copyValue copies maps and lists. Other values in an object are immutable.
-func copyValue(value any) any {
-	switch typed := value.(type) {
-	case map[string]any:
-		if typed == nil {
-			return nil
-		}
-		return copyMap(typed)
-	case []any:
-		if typed == nil {
-			return nil
-		}
-		result := make([]any, len(typed))
-		for i, item := range typed {
-			result[i] = copyValue(item)
-		}
-		return result
-	}
-	return value
 }

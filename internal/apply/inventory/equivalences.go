@@ -2,9 +2,11 @@ package inventory
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 )
 
 // builtInEquivalences returns the kinds that moved from one API group to another, each with all its groups.
@@ -28,28 +30,20 @@ type Equivalences struct {
 
 // NewEquivalences returns the built-in sets and the additional ones. Sets that share a member become one set.
 func NewEquivalences(additional [][]metav1.GroupKind) Equivalences {
-	members := map[metav1.GroupKind]*[]metav1.GroupKind{}
+	members := map[metav1.GroupKind]sets.Set[metav1.GroupKind]{}
 	for _, set := range append(builtInEquivalences(), additional...) {
-		united := &[]metav1.GroupKind{}
+		united := sets.New(set...)
 		for _, groupKind := range set {
-			joined := &[]metav1.GroupKind{groupKind}
-			if known, found := members[groupKind]; found {
-				joined = known
-			}
-			if joined == united {
-				continue
-			}
-			*united = append(*united, *joined...)
-			for _, member := range *joined {
-				members[member] = united
-			}
+			united = united.Union(members[groupKind])
+		}
+		for groupKind := range united {
+			members[groupKind] = united
 		}
 	}
 	others := make(map[metav1.GroupKind][]metav1.GroupKind, len(members))
-	for groupKind, set := range members {
-		rest := slices.DeleteFunc(slices.Clone(*set), func(other metav1.GroupKind) bool { return other == groupKind })
-		slices.SortFunc(rest, compareGroupKinds)
-		others[groupKind] = rest
+	for groupKind, united := range members {
+		rest := united.Clone().Delete(groupKind)
+		others[groupKind] = slices.SortedFunc(maps.Keys(rest), compareGroupKinds)
 	}
 	return Equivalences{others: others}
 }

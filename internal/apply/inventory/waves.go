@@ -2,6 +2,7 @@ package inventory
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 )
 
@@ -30,35 +31,24 @@ func Wave(kind string) int {
 // by kind name. Inside a group they are sorted by name, then namespace, then input order. The caller may apply the items
 // of one group at the same time, except that the last one of several items with the same name and namespace must win.
 func ApplyWaves[T any](items []T, kindOf func(T) string, nameOf func(T) (namespace, name string)) [][]T {
-	type positionedItem struct {
-		wave                  int
-		kind, namespace, name string
-		item                  T
-	}
-	positions := make(map[string]int)
-	sorted := make([]positionedItem, 0, len(items))
+	byKind := map[string][]T{}
 	for _, item := range items {
-		kind := kindOf(item)
-		wave, known := positions[kind]
-		if !known {
-			wave = Wave(kind)
-			positions[kind] = wave
-		}
-		namespace, name := nameOf(item)
-		sorted = append(sorted, positionedItem{wave: wave, kind: kind, namespace: namespace, name: name, item: item})
+		byKind[kindOf(item)] = append(byKind[kindOf(item)], item)
 	}
-	slices.SortStableFunc(sorted, func(a, b positionedItem) int {
-		return cmp.Or(cmp.Compare(a.wave, b.wave), cmp.Compare(a.kind, b.kind), cmp.Compare(a.name, b.name),
-			cmp.Compare(a.namespace, b.namespace))
-	})
 	var waves [][]T
-	for i, current := range sorted {
-		if i == 0 || current.kind != sorted[i-1].kind {
-			waves = append(waves, nil)
-		}
-		waves[len(waves)-1] = append(waves[len(waves)-1], current.item)
+	for _, kind := range slices.SortedFunc(maps.Keys(byKind), compareKinds) {
+		slices.SortStableFunc(byKind[kind], func(a, b T) int {
+			namespaceOfA, nameOfA := nameOf(a)
+			namespaceOfB, nameOfB := nameOf(b)
+			return cmp.Or(cmp.Compare(nameOfA, nameOfB), cmp.Compare(namespaceOfA, namespaceOfB))
+		})
+		waves = append(waves, byKind[kind])
 	}
 	return waves
+}
+
+func compareKinds(a, b string) int {
+	return cmp.Or(cmp.Compare(Wave(a), Wave(b)), cmp.Compare(a, b))
 }
 
 // DeleteWaves groups items as ApplyWaves does, with the group that is applied last first.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"sync"
 
 	"github.com/go-logr/logr"
@@ -76,9 +77,9 @@ func (a *Autoscalers) Ensure(ctx context.Context) error {
 	}
 	for _, each := range a.ensureWatches(resources) {
 		select {
-		case <-each.synced:
+		case <-each.first.done:
 		case <-each.access.firstDenied:
-		case <-each.timedOut:
+		case <-each.first.timedOut:
 		case <-ctx.Done():
 		}
 		if err := each.unknownReason(); err != nil {
@@ -94,10 +95,11 @@ func (a *Autoscalers) Of(kinds []schema.GroupKind, namespace, name string) Scali
 	defer a.mu.Unlock()
 	var found Scaling
 	for _, each := range a.started {
-		for _, kind := range kinds {
-			scaling := each.of(scaleTarget{kind, namespace, name})
-			found.Replicas = found.Replicas || scaling.Replicas
-			found.Resources = found.Resources || scaling.Resources
+		for _, scaled := range each.targets.All() {
+			if scaled.namespace == namespace && scaled.name == name && slices.Contains(kinds, scaled.kind) {
+				found.Replicas = found.Replicas || scaled.Replicas
+				found.Resources = found.Resources || scaled.Resources
+			}
 		}
 	}
 	return found
@@ -126,10 +128,7 @@ func (a *Autoscalers) ensureWatches(resources []schema.GroupVersionResource) []*
 
 func (a *Autoscalers) startWatch(s autoscalerScope) *scalingWatch {
 	started := newScalingWatch(&a.options)
-	a.options.Clock.AfterFunc(firstListingTimeout, func() {
-		started.stopWaiting()
-		close(started.timedOut)
-	})
+	started.first.limit(a.options.Clock)
 	a.started[s] = started
 	objects := reflector.Dynamic(a.options.Client.Resource(s.resource).Namespace(s.namespace))
 	go reflector.Run(a.lifetime, reflector.Options{
@@ -140,14 +139,10 @@ func (a *Autoscalers) startWatch(s autoscalerScope) *scalingWatch {
 	return started
 }
 
-// scaleTarget is an object that an autoscaler points at.
-type scaleTarget struct {
+// scaledObject is an object that an autoscaler points at.
+type scaledObject struct {
 	kind            schema.GroupKind
 	namespace, name string
-}
-
-type scaledObject struct {
-	scaleTarget
 	Scaling
 }
 
@@ -155,20 +150,16 @@ type scaledObject struct {
 type scalingWatch struct {
 	options *AutoscalerOptions
 	targets *reflector.Table[scaledObject]
-	synced  chan struct{}
-	// timedOut is closed when callers no longer wait for the first listing.
-	timedOut chan struct{}
-	access   *access
+	first   *firstListing
+	access  *access
 
 	mu sync.RWMutex
-	// listed is true once there was a listing. reportFirstListing is true if the changes of the first one must be reported.
-	listed, reportFirstListing bool
 	// lastError is the last error of the API server.
 	lastError error
 }
 
 func newScalingWatch(options *AutoscalerOptions) *scalingWatch {
-	s := &scalingWatch{options: options, synced: make(chan struct{}), timedOut: make(chan struct{}), access: newAccess(options.Clock)}
+	s := &scalingWatch{options: options, first: newFirstListing(), access: newAccess(options.Clock)}
 	s.targets = &reflector.Table[scaledObject]{Changed: s.onEvent, Listed: s.onListing}
 	return s
 }
@@ -182,10 +173,8 @@ func (s *scalingWatch) unknownReason() error {
 		}
 		return reason
 	}
-	select {
-	case <-s.synced:
+	if s.first.isDone() {
 		return nil
-	default:
 	}
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -195,34 +184,16 @@ func (s *scalingWatch) unknownReason() error {
 	return errors.New("the API server has not listed them yet")
 }
 
-// stopWaiting records that a caller continued without the first listing.
-func (s *scalingWatch) stopWaiting() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.reportFirstListing = true
-}
-
 // onAccessChange records the result of a request.
 func (s *scalingWatch) onAccessChange(change accessChange, err error) {
 	if change == accessDenied {
-		s.stopWaiting()
+		s.first.stopWaiting()
 	}
 	if err != nil {
 		s.mu.Lock()
 		s.lastError = err
 		s.mu.Unlock()
 	}
-}
-
-func (s *scalingWatch) of(target scaleTarget) Scaling {
-	var found Scaling
-	for _, each := range s.targets.All() {
-		if each.scaleTarget == target {
-			found.Replicas = found.Replicas || each.Replicas
-			found.Resources = found.Resources || each.Resources
-		}
-	}
-	return found
 }
 
 // keep returns the target of an autoscaler, the zero value if it cannot be read.
@@ -244,9 +215,9 @@ func (s *scalingWatch) onEvent(_ types.NamespacedName, before, after *scaledObje
 
 // onListing reports the changes of a listing. Callers wait for the first one, so its changes are not reported.
 func (s *scalingWatch) onListing(before map[types.NamespacedName]scaledObject) {
-	awaited := s.isAwaited()
+	report := s.first.record()
 	s.access.recordListing()
-	if awaited {
+	if !report {
 		return
 	}
 	after := maps.Collect(s.targets.All())
@@ -256,18 +227,6 @@ func (s *scalingWatch) onListing(before map[types.NamespacedName]scaledObject) {
 	for key, each := range after {
 		s.reportChange(before[key], each)
 	}
-}
-
-// isAwaited records a listing, and reports whether callers wait for it.
-func (s *scalingWatch) isAwaited() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.listed {
-		return false
-	}
-	s.listed = true
-	close(s.synced)
-	return !s.reportFirstListing
 }
 
 // reportChange reports the former and the new target of an autoscaler if they differ.
@@ -301,5 +260,5 @@ func scaledBy(object *unstructured.Unstructured) (scaledObject, error) {
 	if err != nil {
 		return scaledObject{}, fmt.Errorf("parse spec.%s.apiVersion: %w", field, err)
 	}
-	return scaledObject{scaleTarget{version.WithKind(kind).GroupKind(), object.GetNamespace(), name}, scaling}, nil
+	return scaledObject{version.WithKind(kind).GroupKind(), object.GetNamespace(), name, scaling}, nil
 }

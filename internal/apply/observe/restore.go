@@ -97,35 +97,12 @@ func Older(resourceVersion, other string) bool {
 func NewInformer(
 	source cache.ListerWatcher, example runtime.Object, resync time.Duration, indexers cache.Indexers,
 ) cache.SharedIndexInformer {
-	return cache.NewSharedIndexInformer(&restoreCheckedSource{
-		ListerWatcherWithContext: cache.ToListerWatcherWithContext(source), source: source, check: RestoreCheck{Clock: clock.RealClock{}},
-	}, example, resync, indexers)
-}
-
-// restoreCheckedSource is a source of a reflector with a RestoreCheck.
-type restoreCheckedSource struct {
-	cache.ListerWatcherWithContext
-	source cache.ListerWatcher
-	check  RestoreCheck
-}
-
-// List implements cache.Lister.
-func (c *restoreCheckedSource) List(options metav1.ListOptions) (runtime.Object, error) {
-	return c.ListWithContext(context.Background(), options)
-}
-
-// Watch implements cache.Watcher.
-func (c *restoreCheckedSource) Watch(options metav1.ListOptions) (watch.Interface, error) {
-	return c.WatchWithContext(context.Background(), options)
-}
-
-// WatchWithContext implements cache.WatcherWithContext.
-func (c *restoreCheckedSource) WatchWithContext(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
-	return c.check.Watch(ctx, options, c.ListWithContext, c.ListerWatcherWithContext.WatchWithContext)
-}
-
-// IsWatchListSemanticsUnSupported returns the answer of the source.
-func (c *restoreCheckedSource) IsWatchListSemanticsUnSupported() bool {
-	source, ok := c.source.(interface{ IsWatchListSemanticsUnSupported() bool })
-	return ok && source.IsWatchListSemanticsUnSupported()
+	inner, check := cache.ToListerWatcherWithContext(source), &RestoreCheck{Clock: clock.RealClock{}}
+	checked := &cache.ListWatch{
+		ListWithContextFunc: inner.ListWithContext,
+		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
+			return check.Watch(ctx, options, inner.ListWithContext, inner.WatchWithContext)
+		},
+	}
+	return cache.NewSharedIndexInformer(cache.ToListWatcherWithWatchListSemantics(checked, source), example, resync, indexers)
 }

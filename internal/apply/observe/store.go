@@ -101,19 +101,14 @@ type store struct {
 	objects map[types.NamespacedName]Object
 	// observedVersion is the resourceVersion of the last event, bookmark or listing.
 	observedVersion string
-	synced          chan struct{}
-	// listed is true once there was a listing.
-	listed bool
-	// reportFirstListing is true if the changes of the first listing must be reported: the objects come from the store that this
-	// one replaces, or callers no longer wait for the listing.
-	reportFirstListing bool
+	first           *firstListing
 	// onListing is called after a listing has replaced the objects, before its changes are reported.
 	onListing func(first bool)
 }
 
 func newStore(onChange, onVerdict func(namespace, name string)) *store {
 	return &store{
-		onChange: onChange, onVerdict: onVerdict, objects: map[types.NamespacedName]Object{}, synced: make(chan struct{}),
+		onChange: onChange, onVerdict: onVerdict, objects: map[types.NamespacedName]Object{}, first: newFirstListing(),
 		onListing: func(bool) {},
 	}
 }
@@ -122,14 +117,8 @@ func newStore(onChange, onVerdict func(namespace, name string)) *store {
 func (s *store) copyFrom(other *store) {
 	other.mu.RLock()
 	defer other.mu.RUnlock()
-	s.objects, s.reportFirstListing = maps.Clone(other.objects), true
-}
-
-// stopWaiting records that a caller continued without the first listing.
-func (s *store) stopWaiting() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.reportFirstListing = true
+	s.objects = maps.Clone(other.objects)
+	s.first.stopWaiting()
 }
 
 func keyOf(object metav1.Object) types.NamespacedName {
@@ -140,24 +129,19 @@ func keyOf(object metav1.Object) types.NamespacedName {
 func (s *store) keep(object client.Object) (metav1.Object, bool) {
 	if found, ok := object.(*metav1.PartialObjectMetadata); ok {
 		found.OwnerReferences = nil
-		return found, true
 	}
 	reduced, err := s.reduce(object)
 	return reduced, err == nil
 }
 
-// reduce returns the fields of a whole object that the store needs.
-func (s *store) reduce(item any) (metav1.Object, error) {
-	switch object := item.(type) {
-	case *reducedObject:
-		return object, nil
-	case *metav1.PartialObjectMetadata:
-		return object, nil
+// reduce returns the fields of a whole object that the store needs, and metadata unchanged.
+func (s *store) reduce(whole metav1.Object) (metav1.Object, error) {
+	if _, isMetadata := whole.(*metav1.PartialObjectMetadata); isMetadata {
+		return whole, nil
 	}
-	whole, isObject := item.(metav1.Object)
-	judged, isRuntime := item.(runtime.Object)
-	if !isObject || !isRuntime || s.verdictOf == nil {
-		return nil, fmt.Errorf("observe object: unexpected type %T", item)
+	judged, isRuntime := whole.(runtime.Object)
+	if !isRuntime || s.verdictOf == nil {
+		return nil, fmt.Errorf("observe object: unexpected type %T", whole)
 	}
 	seen := &reducedObject{verdict: s.verdictOf(judged)}
 	seen.ObjectMeta = metav1.ObjectMeta{
@@ -165,7 +149,7 @@ func (s *store) reduce(item any) (metav1.Object, error) {
 		Generation: whole.GetGeneration(), DeletionTimestamp: whole.GetDeletionTimestamp(), Labels: whole.GetLabels(),
 		Annotations: whole.GetAnnotations(), Finalizers: whole.GetFinalizers(), ManagedFields: whole.GetManagedFields(),
 	}
-	if deployment, ok := item.(*appsv1.Deployment); ok {
+	if deployment, ok := whole.(*appsv1.Deployment); ok {
 		if rollout, counted := health.RolloutOf(deployment); counted {
 			seen.rollout = &rollout
 		}
@@ -280,9 +264,7 @@ func (s *store) reportDeletion(key types.NamespacedName) {
 
 // Replace implements reflector.Receiver.
 func (s *store) Replace(objects map[types.NamespacedName]metav1.Object, resourceVersion string) {
-	s.mu.RLock()
-	first := !s.listed
-	s.mu.RUnlock()
+	first := !s.first.isDone()
 	next := make(map[types.NamespacedName]Object, len(objects))
 	for key, object := range objects {
 		condensed := condense(object)
@@ -340,12 +322,7 @@ func (s *store) replaceObjects(next map[types.NamespacedName]Object, listed stri
 		}
 	}
 	s.objects, s.observedVersion = next, listed
-	if s.listed {
-		return found
-	}
-	s.listed = true
-	close(s.synced)
-	if !s.reportFirstListing {
+	if !s.first.record() {
 		return listingChanges{}
 	}
 	return found

@@ -1,6 +1,13 @@
+// Package observe caches the state of managed objects. It runs one metadata-only watch per kind, restricted to objects with the
+// managed-by label, and stores a fingerprint per object.
+//
+// A watch starts when a set needs a kind and stops when no set needs it. If the API server forbids a cluster-wide watch, watches
+// of single namespaces replace it. A look-up of an object that no watch covers returns Unwatched, and the caller reads the object
+// live. The package makes no decisions and never writes.
 package observe
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"sync"
@@ -23,9 +30,6 @@ import (
 const (
 	// idleTimeout is how long a watch runs without users, so that a set that is created again does not cost a new listing.
 	idleTimeout = time.Minute
-	// firstListingTimeout is how long callers wait for the first listing of a new watch. A watch that takes longer, because its
-	// API server fails for example, must not delay the sets that need it, and the sets after them in the queue.
-	firstListingTimeout = 10 * time.Second
 	// firstMetadataTimeout is how long the metadata of the first listing is kept for sets that have not used it yet.
 	firstMetadataTimeout = 10 * time.Minute
 )
@@ -100,10 +104,8 @@ type kindWatch struct {
 	whole      bool
 	wholeUsers int
 	stop       context.CancelFunc
-	// timedOut is closed when callers no longer wait for the first listing.
-	timedOut  chan struct{}
-	users     int
-	idleSince time.Time
+	users      int
+	idleSince  time.Time
 	// access records whether the API server allows the watch.
 	access *access
 }
@@ -141,12 +143,12 @@ func (w *Watcher) waitForListings(ctx context.Context, watches []*kindWatch) boo
 	refused := false
 	for _, each := range watches {
 		select {
-		case <-each.store.synced:
+		case <-each.store.first.done:
 		case <-each.access.firstDenied:
-		case <-each.timedOut:
+		case <-each.store.first.timedOut:
 		case <-ctx.Done():
 			for _, late := range watches { // their first listings must be reported, because no caller waits for them
-				late.store.stopWaiting()
+				late.store.first.stopWaiting()
 			}
 			return false
 		case <-w.lifetime.Done():
@@ -218,7 +220,7 @@ func (w *Watcher) removeUser(by usage, now time.Time) {
 // scopes lists the widest watches that may serve a need.
 func (w *Watcher) scopes(need Need) []scope {
 	if need.Name != "" {
-		return []scope{{kind: need.Kind, namespace: firstOf(need.Namespaces), name: need.Name}}
+		return []scope{{kind: need.Kind, namespace: cmp.Or(need.Namespaces...), name: need.Name}}
 	}
 	wide := scope{kind: need.Kind}
 	if !need.Namespaced {
@@ -240,13 +242,6 @@ func (w *Watcher) scopes(need Need) []scope {
 		}
 	}
 	return narrow
-}
-
-func firstOf(namespaces []string) string {
-	if len(namespaces) == 0 {
-		return ""
-	}
-	return namespaces[0]
 }
 
 func (k *kindWatch) isDenied() bool { return k.access.denial() != nil }
@@ -272,18 +267,13 @@ func (w *Watcher) ensureWatch(s scope, need Need, now time.Time) {
 // startWatch starts a watch. It replaces known, which may be nil. The caller has locked mu.
 func (w *Watcher) startWatch(s scope, resource schema.GroupVersionResource, whole bool, known *kindWatch, now time.Time) {
 	ctx, stop := context.WithCancel(w.lifetime)
-	started := &kindWatch{
-		resource: resource, stop: stop, timedOut: make(chan struct{}), whole: whole, idleSince: now, access: newAccess(w.options.Clock),
-	}
+	started := &kindWatch{resource: resource, stop: stop, whole: whole, idleSince: now, access: newAccess(w.options.Clock)}
 	started.store = newStore(
 		func(namespace, name string) { w.options.OnChange(s.kind, namespace, name) },
 		func(namespace, name string) { w.options.OnVerdict(s.kind, namespace, name) },
 	)
 	started.store.onListing = func(first bool) { w.onListing(s, started, first) }
-	w.options.Clock.AfterFunc(firstListingTimeout, func() {
-		started.store.stopWaiting()
-		close(started.timedOut)
-	})
+	started.store.first.limit(w.options.Clock)
 	if whole {
 		started.store.verdictOf = verdictFunc(health.HasRule(s.kind))
 	}
@@ -365,7 +355,7 @@ func (w *Watcher) onAccessChange(s scope, state *kindWatch, change accessChange,
 		return
 	case accessDenied:
 		log.Info("Cannot watch, reading objects live instead", "reason", err.Error())
-		state.store.stopWaiting()
+		state.store.first.stopWaiting()
 	case accessRestored:
 		log.Info("Can watch again")
 		w.stopNarrowWatches(s, state)
@@ -431,13 +421,8 @@ func (w *Watcher) syncedWatches(scopes []scope) []*kindWatch {
 	var found []*kindWatch
 	for _, s := range scopes {
 		each := w.watches[s]
-		if each == nil || each.isDenied() {
-			continue
-		}
-		select {
-		case <-each.store.synced:
+		if each != nil && !each.isDenied() && each.store.first.isDone() {
 			found = append(found, each)
-		default:
 		}
 	}
 	return found

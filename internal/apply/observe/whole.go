@@ -55,7 +55,7 @@ func NewWholeObjects(config *rest.Config, client *http.Client) (*WholeObjects, e
 // client returns the client for the objects of a kind: for typed objects if the type is known, because they are cheaper to decode.
 func (w *WholeObjects) client(resource schema.GroupVersionResource, kind schema.GroupKind, namespace string) reflector.Client {
 	if w.scheme.Recognizes(kind.WithVersion(resource.Version)) {
-		return typedCollection{w, resource, namespace}
+		return w.typedCollection(resource, namespace)
 	}
 	return reflector.Dynamic(w.dynamic.Resource(resource).Namespace(namespace))
 }
@@ -82,31 +82,26 @@ func (w *WholeObjects) Typed(object *unstructured.Unstructured) (runtime.Object,
 	return typed, nil
 }
 
-type typedCollection struct {
-	whole     *WholeObjects
-	resource  schema.GroupVersionResource
-	namespace string
-}
-
-func (c typedCollection) request(options metav1.ListOptions) *rest.Request {
-	path := []string{"apis", c.resource.Group, c.resource.Version}
-	if c.resource.Group == "" {
-		path = []string{"api", c.resource.Version}
+// typedCollection returns the client for typed objects.
+func (w *WholeObjects) typedCollection(resource schema.GroupVersionResource, namespace string) reflector.Client {
+	path := []string{"apis", resource.Group, resource.Version}
+	if resource.Group == "" {
+		path = []string{"api", resource.Version}
 	}
-	if c.namespace != "" {
-		path = append(path, "namespaces", c.namespace)
+	if namespace != "" {
+		path = append(path, "namespaces", namespace)
 	}
-	return c.whole.typed.Get().AbsPath(append(path, c.resource.Resource)...).
-		SpecificallyVersionedParams(&options, clientgoscheme.ParameterCodec, metav1.Unversioned)
-}
-
-// List implements reflector.Client.
-func (c typedCollection) List(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
-	return c.request(options).Do(ctx).Get()
-}
-
-// Watch implements reflector.Client.
-func (c typedCollection) Watch(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
-	options.Watch = true
-	return c.request(options).Watch(ctx)
+	path = append(path, resource.Resource)
+	request := func(options metav1.ListOptions) *rest.Request {
+		return w.typed.Get().AbsPath(path...).SpecificallyVersionedParams(&options, clientgoscheme.ParameterCodec, metav1.Unversioned)
+	}
+	return reflector.Funcs{
+		ListFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+			return request(options).Do(ctx).Get()
+		},
+		WatchFunc: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
+			options.Watch = true
+			return request(options).Watch(ctx)
+		},
+	}
 }

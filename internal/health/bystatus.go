@@ -36,16 +36,11 @@ func JudgeByStatus(object *unstructured.Unstructured) Verdict {
 	if skippedUntyped(object) {
 		return Verdict{}
 	}
-	particular := unready
-	if object.GroupVersionKind().GroupKind() == (schema.GroupKind{Kind: "PersistentVolumeClaim"}) {
-		phase, _, _ := unstructured.NestedString(object.Object, "status", "phase")
-		particular = func([]condition) string { return unbound(phase) }
-	}
-	return reading(func(r *reporting) Verdict { return byStatus(r, particular) })(object)
+	return reading(func(r *reporting) Verdict { return byStatus(r, object) })(object)
 }
 
 // byStatus applies the checks for all kinds first, and then the specific check of the object's kind.
-func byStatus(r *reporting, particular func([]condition) string) Verdict {
+func byStatus(r *reporting, object *unstructured.Unstructured) Verdict {
 	if r.Metadata.DeletionTimestamp != "" {
 		return Verdict{Checked: true, Unhealthy: "object is being deleted"}
 	}
@@ -60,7 +55,11 @@ func byStatus(r *reporting, particular func([]condition) string) Verdict {
 			return Verdict{Checked: true, Unhealthy: differs(c, isFalse)}
 		}
 	}
-	return inProgress(particular(r.Status.Conditions))
+	if object.GroupVersionKind().GroupKind() == (schema.GroupKind{Kind: "PersistentVolumeClaim"}) {
+		phase, _, _ := unstructured.NestedString(object.Object, "status", "phase")
+		return inProgress(unbound(phase))
+	}
+	return inProgress(unready(r.Status.Conditions))
 }
 
 // inProgress returns the verdict on an object that is not ready yet, for the reason in text; "" means that it is ready.

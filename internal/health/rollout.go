@@ -1,6 +1,7 @@
 package health
 
 import (
+	"slices"
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -32,37 +33,19 @@ func RolloutOf(d *appsv1.Deployment) (Rollout, bool) {
 // Relevant reports whether a Pod counts for a Deployment. A Pod that will never run again does not: it is finished (Succeeded, Failed),
 // evicted or otherwise stale, completed, or about to be disrupted. A terminating Pod does.
 func Relevant(pod *corev1.Pod) bool {
-	switch pod.Status.Phase {
-	case corev1.PodSucceeded, corev1.PodFailed:
-		return false
-	default:
-		return !stale(pod.Status.Reason) && !finishing(pod.Status.Conditions)
-	}
+	status := pod.Status
+	return status.Phase != corev1.PodSucceeded && status.Phase != corev1.PodFailed && !stale(status.Reason) &&
+		!slices.ContainsFunc(status.Conditions, isFinal)
 }
 
 // stale reports whether the reason in a Pod's status says that its node rejected or lost it: it was evicted, did not fit (OutOfcpu,
 // OutOfmemory, OutOfpods), did not match the node, or the node is gone.
 func stale(reason string) bool {
-	switch reason {
-	case "Evicted", "NodeAffinity", "NodeLost":
-		return true
-	}
-	return strings.HasPrefix(reason, "OutOf")
+	return slices.Contains([]string{"Evicted", "NodeAffinity", "NodeLost"}, reason) || strings.HasPrefix(reason, "OutOf")
 }
 
-func finishing(conditions []corev1.PodCondition) bool {
-	for i := range conditions {
-		switch c := &conditions[i]; c.Type {
-		case corev1.PodReady:
-			if c.Status == corev1.ConditionFalse && c.Reason == "PodCompleted" {
-				return true
-			}
-		case corev1.DisruptionTarget:
-			if c.Status == corev1.ConditionTrue {
-				return true
-			}
-		default:
-		}
-	}
-	return false
+// isFinal reports whether a condition says that a Pod is completed or about to be disrupted.
+func isFinal(c corev1.PodCondition) bool {
+	completed := c.Type == corev1.PodReady && c.Status == corev1.ConditionFalse && c.Reason == "PodCompleted"
+	return completed || c.Type == corev1.DisruptionTarget && c.Status == corev1.ConditionTrue
 }

@@ -1,3 +1,6 @@
+// Package deployable declares, once for each binary, what it needs in a cluster: Deployment, ServiceAccount, bindings of its
+// roles, configuration, Service and disruption budget. deploy/ is rendered from it. The roles themselves are generated from
+// the markers beside the code that needs them, and CRDs from api/; neither is here.
 package deployable
 
 import (
@@ -325,21 +328,13 @@ func clusterRoles(names ...string) []Role {
 
 func lease(binary string) Role { return Role{"espalier-" + binary + "-lease", Namespace} }
 
-// requests are what a container asks for; it is not limited.
-func (b Binary) requests() corev1.ResourceList {
-	return corev1.ResourceList{corev1.ResourceMemory: b.Memory, corev1.ResourceCPU: b.CPU}
-}
-
 // Environment returns the environment variables of a binary's container that do not depend on the Pod, in the form NAME=value. Start the
 // binary with them where it must need as much memory as in its Deployment.
 func Environment(binary string) []string {
+	b, _ := Named(binary)
 	var variables []string
-	for _, each := range All() {
-		if each.Name == binary {
-			for _, variable := range each.tuning() {
-				variables = append(variables, variable.Name+"="+variable.Value)
-			}
-		}
+	for _, variable := range b.tuning() {
+		variables = append(variables, variable.Name+"="+variable.Value)
 	}
 	return variables
 }

@@ -212,6 +212,8 @@ func (b Binary) container(image string) corev1.Container {
 	if b.WebhookPort != 0 {
 		ports = append(ports, corev1.ContainerPort{Name: portWebhooks, ContainerPort: b.WebhookPort})
 	}
+	startup := probe("/healthz/ping", 2)
+	startup.FailureThreshold = startupAttempts
 	return corev1.Container{
 		Name: b.Name, Image: image, ImagePullPolicy: corev1.PullIfNotPresent, Args: []string{"--config=" + configPath + "/" + configKey},
 		Ports: ports,
@@ -220,10 +222,12 @@ func (b Binary) container(image string) corev1.Container {
 		}}, b.tuning()...),
 		// An outage of the API server must not restart us: only whether the process answers counts. It does not while it waits
 		// for the API server at its start, at most a minute.
-		StartupProbe:   patient(probe("/healthz/ping", 2), startupAttempts),
+		StartupProbe:   startup,
 		LivenessProbe:  probe("/healthz/ping", 10),
 		ReadinessProbe: probe("/readyz", 5),
-		Resources:      corev1.ResourceRequirements{Requests: b.requests()},
+		Resources: corev1.ResourceRequirements{ // without limits
+			Requests: corev1.ResourceList{corev1.ResourceMemory: b.Memory, corev1.ResourceCPU: b.CPU},
+		},
 		SecurityContext: &corev1.SecurityContext{
 			AllowPrivilegeEscalation: ptr.To(false), ReadOnlyRootFilesystem: ptr.To(true),
 			Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
@@ -239,11 +243,23 @@ func probe(path string, seconds int32) *corev1.Probe {
 	}
 }
 
-func patient(p *corev1.Probe, attempts int32) *corev1.Probe {
-	p.FailureThreshold = attempts
-	return p
-}
-
 func typeMeta(apiVersion, kind string) metav1.TypeMeta {
 	return metav1.TypeMeta{APIVersion: apiVersion, Kind: kind}
+}
+
+// GardenNamespaces returns the namespaces of everything that belongs to a Garden, but that of the gateway. The operator sets their labels.
+func GardenNamespaces() []client.Object {
+	namespace := func(name string) client.Object {
+		return &corev1.Namespace{TypeMeta: typeMeta("v1", "Namespace"), ObjectMeta: metav1.ObjectMeta{Name: name}}
+	}
+	return []client.Object{namespace(GardenNamespace), namespace(IstioNamespace)}
+}
+
+// NamespaceObject returns the namespace of all binaries. It takes no Pods but those of the restricted standard.
+func NamespaceObject() *corev1.Namespace {
+	return &corev1.Namespace{TypeMeta: typeMeta("v1", "Namespace"), ObjectMeta: metav1.ObjectMeta{Name: Namespace, Labels: map[string]string{
+		"app.kubernetes.io/part-of":                  "espalier",
+		"pod-security.kubernetes.io/enforce":         "restricted",
+		"pod-security.kubernetes.io/enforce-version": "latest",
+	}}}
 }

@@ -18,13 +18,13 @@ func bundleRequest(request Request, recorded entry, now time.Time) (*Request, er
 			return nil, nil // signed certificates have no bundle
 		}
 		certificates, err := withOld(recorded, config.DataKeyCACertificate, now)
-		return &Request{Config: config.CertificateBundle{Name: name + "-bundle", Certificates: certificates}, bundleFor: name}, err
+		return &Request{Config: config.CertificateBundle(name+"-bundle", certificates...), bundleFor: name}, err
 	case config.RSAKey:
 		if c.UsedForSSH {
 			return nil, nil // keys for SSH have no bundle
 		}
 		keys, err := withOld(recorded, config.DataKeyRSAPrivateKey, now)
-		return &Request{Config: config.PrivateKeyBundle{Name: name + "-bundle", PrivateKeys: keys}, bundleFor: name}, err
+		return &Request{Config: config.PrivateKeyBundle(name+"-bundle", keys...), bundleFor: name}, err
 	}
 	return nil, nil // other configs have no bundle
 }

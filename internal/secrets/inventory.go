@@ -1,6 +1,7 @@
 package secrets
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -104,12 +105,9 @@ func (i *Inventory) ExpiringAuthorities() []string { return slices.Clone(i.expir
 // Get returns a Secret of a logical name that was recorded before. The caller must not change the Secret.
 func (i *Inventory) Get(name string, class Class) (*corev1.Secret, bool) {
 	known := i.entries[name]
-	secret := map[Class]*corev1.Secret{Current: known.current, Old: known.old, Bundle: known.bundle}[class]
-	if class == BundleOrCurrent {
-		if secret = known.bundle; secret == nil {
-			secret = known.current
-		}
-	}
+	secret := map[Class]*corev1.Secret{
+		BundleOrCurrent: cmp.Or(known.bundle, known.current), Current: known.current, Old: known.old, Bundle: known.bundle,
+	}[class]
 	return secret, secret != nil
 }
 

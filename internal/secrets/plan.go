@@ -1,6 +1,7 @@
 package secrets
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"strconv"
@@ -74,9 +75,8 @@ func (i *Inventory) resolve(request Request, now time.Time) (Request, map[string
 		if err != nil {
 			return Request{}, nil, err
 		}
-		if request.Config, err = withSigningCA(request.Config, ca); err != nil {
-			return Request{}, nil, err
-		}
+		certificate.SigningCA = ca
+		request.Config = withCertificate(request.Config, certificate)
 		labels[LabelSigningCAChecksum] = checksum
 	}
 	name := request.Config.LogicalName()
@@ -152,15 +152,8 @@ func (i *Inventory) refuseUnexplainedKey(c config.Config, name, rotation string)
 	if existing == nil || existing.Labels[LabelLastRotation] != rotation {
 		return nil
 	}
-	wanted := key.Provider
-	if wanted == "" {
-		wanted = config.AESCBC
-	}
 	used := config.EncryptionProvider(existing.Data[config.DataKeyEncryptionProvider])
-	if used == "" {
-		used = config.AESCBC
-	}
-	if used != wanted {
+	if cmp.Or(used, config.AESCBC) != cmp.Or(key.Provider, config.AESCBC) {
 		return nil
 	}
 	return fmt.Errorf(

@@ -45,18 +45,13 @@ const (
 	OldSigner
 )
 
-// withSigningCA returns a config that the CA signs.
-func withSigningCA(c config.Config, ca *config.Authority) (config.Config, error) {
-	certificate, err := certificateOf(c)
-	if err != nil {
-		return nil, err
-	}
-	certificate.SigningCA = ca
+// withCertificate returns a config with another certificate.
+func withCertificate(c config.Config, certificate config.Certificate) config.Config {
 	if controlPlane, ok := c.(config.ControlPlane); ok {
 		controlPlane.Certificate = &certificate
-		return controlPlane, nil
+		return controlPlane
 	}
-	return certificate, nil
+	return certificate
 }
 
 // certificateOf returns the certificate that a CA can sign.

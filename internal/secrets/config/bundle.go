@@ -8,42 +8,34 @@ const (
 	DataKeyPrivateKeyBundle  = "bundle.key"
 )
 
-// CertificateBundle describes the concatenation of certificates. Its content is part of its hash.
-type CertificateBundle struct {
-	Name string
-	// Certificates are in PEM, the current one first.
-	Certificates [][]byte
+// bundle describes the concatenation of PEM blocks. Its content is part of its hash.
+type bundle struct {
+	name     string
+	contents [][]byte
+	dataKey  string
+	// hashType and hashField are the names of the type and of its field in the hash.
+	hashType, hashField string
+}
+
+// CertificateBundle describes the concatenation of certificates in PEM, the current one first.
+func CertificateBundle(name string, certificates ...[]byte) Config {
+	return bundle{name, certificates, DataKeyCertificateBundle, "CertificateBundleSecretConfig", "CertificatePEMs"}
+}
+
+// PrivateKeyBundle describes the concatenation of RSA private keys in PEM, the current one first.
+func PrivateKeyBundle(name string, keys ...[]byte) Config {
+	return bundle{name, keys, DataKeyPrivateKeyBundle, "RSAPrivateKeyBundleSecretConfig", "PrivateKeyPEMs"}
 }
 
 // LogicalName implements Config.
-func (c CertificateBundle) LogicalName() string { return c.Name }
+func (b bundle) LogicalName() string { return b.name }
 
 // Hash implements Config.
-func (c CertificateBundle) Hash() uint64 {
-	return hashStruct("CertificateBundleSecretConfig", text("Name", c.Name), list("CertificatePEMs", c.Certificates, hashByteList[[]byte]))
+func (b bundle) Hash() uint64 {
+	return hashStruct(b.hashType, text("Name", b.name), list(b.hashField, b.contents, hashByteList[[]byte]))
 }
 
 // Generate implements Config.
-func (c CertificateBundle) Generate(Source) (map[string][]byte, error) {
-	return map[string][]byte{DataKeyCertificateBundle: slices.Concat(c.Certificates...)}, nil
-}
-
-// PrivateKeyBundle describes the concatenation of RSA private keys. Its content is part of its hash.
-type PrivateKeyBundle struct {
-	Name string
-	// PrivateKeys are in PEM, the current one first.
-	PrivateKeys [][]byte
-}
-
-// LogicalName implements Config.
-func (c PrivateKeyBundle) LogicalName() string { return c.Name }
-
-// Hash implements Config.
-func (c PrivateKeyBundle) Hash() uint64 {
-	return hashStruct("RSAPrivateKeyBundleSecretConfig", text("Name", c.Name), list("PrivateKeyPEMs", c.PrivateKeys, hashByteList[[]byte]))
-}
-
-// Generate implements Config.
-func (c PrivateKeyBundle) Generate(Source) (map[string][]byte, error) {
-	return map[string][]byte{DataKeyPrivateKeyBundle: slices.Concat(c.PrivateKeys...)}, nil
+func (b bundle) Generate(Source) (map[string][]byte, error) {
+	return map[string][]byte{b.dataKey: slices.Concat(b.contents...)}, nil
 }

@@ -4,7 +4,6 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
-	"errors"
 	"fmt"
 	"math/big"
 	"net"
@@ -93,9 +92,6 @@ func (c Certificate) Hash() uint64 {
 	)
 }
 
-// IsSelfSignedCA reports whether the certificate is a certificate authority that signs itself.
-func (c Certificate) IsSelfSignedCA() bool { return c.Type == CA && c.SigningCA == nil }
-
 // Generate implements Config.
 func (c Certificate) Generate(source Source) (map[string][]byte, error) {
 	pair, err := c.issue(source)
@@ -180,17 +176,11 @@ func (c Certificate) template(source Source) (*x509.Certificate, error) {
 	return template, nil
 }
 
-// errNoCertificate means that a data key holds no certificate.
-var errNoCertificate = errors.New("no certificate")
-
 // ParseCertificate returns the first certificate of a chain in PEM.
 func ParseCertificate(chain []byte) (*x509.Certificate, error) {
-	certificates, err := cert.ParseCertsPEM(chain)
+	certificates, err := cert.ParseCertsPEM(chain) // at least one, or an error
 	if err != nil {
 		return nil, err
-	}
-	if len(certificates) == 0 {
-		return nil, errNoCertificate
 	}
 	return certificates[0], nil
 }

@@ -1,9 +1,8 @@
 package config
 
 import (
-	"crypto/sha256"
+	"cmp"
 	"encoding/base64"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"slices"
@@ -28,15 +27,12 @@ type UsableEncryptionKey struct {
 // before 1.113: their text is handed to the API server as it is. Encoding it would make all encrypted data unreadable.
 func ParseEncryptionKey(data map[string][]byte) (UsableEncryptionKey, error) {
 	key := UsableEncryptionKey{
-		Provider: EncryptionProvider(data[DataKeyEncryptionProvider]),
+		Provider: cmp.Or(EncryptionProvider(data[DataKeyEncryptionProvider]), AESCBC),
 		Name:     string(data[DataKeyEncryptionKeyName]),
 		Secret:   string(data[DataKeyEncryptionSecret]),
 	}
 	if key.Name == "" || key.Secret == "" {
 		return UsableEncryptionKey{}, fmt.Errorf("data keys %q and %q must not be empty", DataKeyEncryptionKeyName, DataKeyEncryptionSecret)
-	}
-	if key.Provider == "" {
-		key.Provider = AESCBC
 	}
 	if string(data[DataKeyEncryptionEncoding]) == encodingNone {
 		key.Secret = base64.StdEncoding.EncodeToString(data[DataKeyEncryptionSecret])
@@ -106,11 +102,4 @@ func (e Encryption) YAML() ([]byte, error) {
 		file.Resources = append(file.Resources, encryptionEntry{Resources: decrypted, Providers: slices.Concat(plain, encrypting)})
 	}
 	return yaml.Marshal(file)
-}
-
-// UniqueName returns the name of a Secret whose only data value is content: the prefix, and a suffix that depends on the content.
-func UniqueName(prefix string, content []byte) string {
-	inner := sha256.Sum256(content)
-	outer := sha256.Sum256([]byte(hex.EncodeToString(inner[:])))
-	return prefix + "-" + hex.EncodeToString(outer[:])[:8]
 }

@@ -6,7 +6,10 @@ import (
 	"testing"
 
 	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/espalier-dev/espalier/api/references"
 	"github.com/espalier-dev/espalier/internal/secrets/config"
 )
 
@@ -73,7 +76,9 @@ func TestEncryptionConfigurationIsThatOfExistingLandscapes(t *testing.T) {
 			g := NewWithT(t)
 			content, err := config.Encryption{Resources: tc.resources, Keys: tc.keys}.YAML()
 			g.Expect(err).NotTo(HaveOccurred())
-			g.Expect(config.UniqueName(tc.prefix, content)).To(Equal(tc.want), string(content))
+			secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: tc.prefix}, Data: map[string][]byte{"encryption-configuration.yaml": content}}
+			references.MakeSecretUnique(secret)
+			g.Expect(secret.Name).To(Equal(tc.want), string(content))
 		})
 	}
 }

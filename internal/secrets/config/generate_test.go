@@ -248,8 +248,8 @@ func TestControlPlaneCredentialsAreUsedByItsKubeconfig(t *testing.T) {
 func TestBundlesAreConcatenations(t *testing.T) {
 	g := NewWithT(t)
 	parts := [][]byte{[]byte("one\n"), []byte("two\n")}
-	g.Expect(generate(t, config.CertificateBundle{Name: "b", Certificates: parts})).To(HaveKeyWithValue("bundle.crt", []byte("one\ntwo\n")))
-	g.Expect(generate(t, config.PrivateKeyBundle{Name: "b", PrivateKeys: parts})).To(HaveKeyWithValue("bundle.key", []byte("one\ntwo\n")))
+	g.Expect(generate(t, config.CertificateBundle("b", parts...))).To(HaveKeyWithValue("bundle.crt", []byte("one\ntwo\n")))
+	g.Expect(generate(t, config.PrivateKeyBundle("b", parts...))).To(HaveKeyWithValue("bundle.key", []byte("one\ntwo\n")))
 }
 
 func TestMissingRandomBytesAreAnError(t *testing.T) {

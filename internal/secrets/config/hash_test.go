@@ -84,10 +84,10 @@ func TestHashesOfListsMapsAndNestedFieldsAreThoseOfHashstructure(t *testing.T) {
 			"a": {Username: "a", UserID: "1"}, "b": {Username: "b", UserID: "2", Groups: []string{"x", "y"}}, "c": {},
 		}}, 4602387576143038984},
 		"a bundle of certificates": {
-			config.CertificateBundle{Name: "ca-bundle", Certificates: [][]byte{[]byte("one\n"), []byte("two\n")}}, 13180227273069942582,
+			config.CertificateBundle("ca-bundle", []byte("one\n"), []byte("two\n")), 13180227273069942582,
 		},
 		"a bundle of private keys": {
-			config.PrivateKeyBundle{Name: "k-bundle", PrivateKeys: [][]byte{[]byte("one\n"), []byte("two\n")}}, 14583641597626777429,
+			config.PrivateKeyBundle("k-bundle", []byte("one\n"), []byte("two\n")), 14583641597626777429,
 		},
 		"a certificate with every field": {config.Certificate{
 			Name: "c", CommonName: "cn", Organization: []string{"o1", "o2"}, DNSNames: []string{"d1", "d2"},

@@ -1,9 +1,8 @@
 package inventory
 
 import (
-	"maps"
-
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
 )
@@ -58,9 +57,7 @@ func addMissing(one, other map[string]string) map[string]string {
 	if len(other) == 0 {
 		return one
 	}
-	all := maps.Clone(other)
-	maps.Copy(all, one)
-	return all
+	return labels.Merge(other, one)
 }
 
 // Obsolete returns the references that were never looked up, sorted by key.

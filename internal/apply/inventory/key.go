@@ -12,6 +12,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
@@ -60,9 +61,7 @@ func Reference(obj *unstructured.Unstructured, injectLabels map[string]string) r
 	reference.Kind = obj.GetKind()
 	reference.Name = obj.GetName()
 	reference.Namespace = obj.GetNamespace()
-	reference.Labels = make(map[string]string, len(injectLabels))
-	maps.Copy(reference.Labels, obj.GetLabels())
-	maps.Copy(reference.Labels, injectLabels)
+	reference.Labels = labels.Merge(obj.GetLabels(), injectLabels)
 	if annotations := obj.GetAnnotations(); len(annotations) > 0 {
 		reference.Annotations = annotations
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
@@ -134,7 +135,7 @@ func (r kindRules) keepTemplateLabels() error {
 	if err != nil {
 		return err
 	}
-	metadata["labels"] = untyped(overlay(liveLabels, desiredLabels))
+	metadata["labels"] = untyped(labels.Merge(liveLabels, desiredLabels))
 	return nil
 }
 

@@ -6,6 +6,7 @@ import (
 
 	. "github.com/onsi/gomega"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
@@ -44,6 +45,8 @@ func preserveResources(o *Options) { o.PreserveResources = true }
 func injected(labels map[string]string) func(*Options) {
 	return func(o *Options) { o.InjectLabels = InjectedLabels(labels, "gardener") }
 }
+
+func overlay(lower, upper map[string]string) map[string]string { return labels.Merge(lower, upper) }
 
 // metadataOfSet is the metadata of every merged object in the tables below.
 const metadataOfSet = `

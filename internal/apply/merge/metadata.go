@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/utils/ptr"
 
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
 )
@@ -13,27 +15,24 @@ import (
 // InjectedLabels returns the labels that every object of a set gets: those of the spec, overlaid by the managed-by label. So the
 // spec cannot override that label.
 func InjectedLabels(spec map[string]string, managedByValue string) map[string]string {
-	labels := make(map[string]string, len(spec)+1)
-	maps.Copy(labels, spec)
-	labels[resourcesv1alpha1.ManagedBy] = managedByValue
-	return labels
+	return labels.Merge(spec, labels.Set{resourcesv1alpha1.ManagedBy: managedByValue})
 }
 
 // InjectLabels sets labels on an object in place, over those that it has: on the object itself, on the pod template of any kind
 // that has one at spec.template, and on the templates of volume claims. It does not change selectors and the templates of a
 // CronJob. If it fails, it may have set some labels.
-func InjectLabels(obj *unstructured.Unstructured, labels map[string]string) error {
+func InjectLabels(obj *unstructured.Unstructured, injected map[string]string) error {
 	if obj.Object == nil {
 		obj.Object = map[string]any{}
 	}
-	if err := injectLabels(obj.Object, labels); err != nil {
+	if err := injectLabels(obj.Object, injected); err != nil {
 		return fmt.Errorf("error injecting labels into object %q: %w", describe(obj), err)
 	}
 	return nil
 }
 
-func injectLabels(object map[string]any, labels map[string]string) error {
-	if err := overlayLabels(object, labels); err != nil {
+func injectLabels(object map[string]any, injected map[string]string) error {
+	if err := overlayLabels(object, injected); err != nil {
 		return err
 	}
 	spec, isMap := object["spec"].(map[string]any)
@@ -41,7 +40,7 @@ func injectLabels(object map[string]any, labels map[string]string) error {
 		return nil
 	}
 	if template, found := spec["template"]; found {
-		if err := injectTemplate(template, labels); err != nil {
+		if err := injectTemplate(template, injected); err != nil {
 			return fmt.Errorf("spec.template: %w", err)
 		}
 	}
@@ -50,32 +49,32 @@ func injectLabels(object map[string]any, labels map[string]string) error {
 		return err
 	}
 	for i, claim := range claims {
-		if err := injectTemplate(claim, labels); err != nil {
+		if err := injectTemplate(claim, injected); err != nil {
 			return fmt.Errorf("spec.volumeClaimTemplates[%d]: %w", i, err)
 		}
 	}
 	return nil
 }
 
-func injectTemplate(template any, labels map[string]string) error {
+func injectTemplate(template any, injected map[string]string) error {
 	typed, ok := template.(map[string]any)
 	if !ok {
 		return wrongType(template, "an object")
 	}
-	return overlayLabels(typed, labels)
+	return overlayLabels(typed, injected)
 }
 
 // overlayLabels sets labels in the metadata of an object or template.
-func overlayLabels(object map[string]any, labels map[string]string) error {
+func overlayLabels(object map[string]any, injected map[string]string) error {
 	old, err := textsAt(object, "metadata", "labels")
-	if err != nil || len(labels) == 0 {
+	if err != nil || len(injected) == 0 {
 		return err
 	}
 	metadata, err := ensureMap(object, "metadata")
 	if err != nil {
 		return err
 	}
-	metadata["labels"] = untyped(overlay(old, labels))
+	metadata["labels"] = untyped(labels.Merge(old, injected))
 	return nil
 }
 
@@ -85,11 +84,8 @@ func mergeMetadata(live, result map[string]any, o Options) (map[string]any, erro
 	if err != nil {
 		return nil, fmt.Errorf("live object: %w", err)
 	}
-	var previous resourcesv1alpha1.ObjectReference
-	if o.Previous != nil {
-		previous = *o.Previous
-	}
-	labels, err := mergeTexts(live, result, "labels", o.ForceLabels, previous.Labels)
+	previous := ptr.Deref(o.Previous, resourcesv1alpha1.ObjectReference{})
+	mergedLabels, err := mergeTexts(live, result, "labels", o.ForceLabels, previous.Labels)
 	if err != nil {
 		return nil, err
 	}
@@ -103,8 +99,8 @@ func mergeMetadata(live, result map[string]any, o Options) (map[string]any, erro
 	metadata := map[string]any{}
 	maps.Copy(metadata, liveMetadata)
 	delete(metadata, "labels")
-	if len(labels) > 0 {
-		metadata["labels"] = untyped(labels)
+	if len(mergedLabels) > 0 {
+		metadata["labels"] = untyped(mergedLabels)
 	}
 	metadata["annotations"] = untyped(annotations)
 	return metadata, nil
@@ -117,7 +113,7 @@ func mergeTexts(live, result map[string]any, field string, force bool, previous 
 		return nil, err
 	}
 	if force {
-		return overlay(nil, desiredTexts), nil
+		return labels.Merge(nil, desiredTexts), nil
 	}
 	liveTexts, err := textsAt(live, "metadata", field)
 	if err != nil {
@@ -131,20 +127,12 @@ func mergeTexts(live, result map[string]any, field string, force bool, previous 
 
 // threeWay returns live overlaid by desired, without the keys of the last apply that are unchanged and no longer desired.
 func threeWay(live, desired, previous map[string]string) map[string]string {
-	merged := overlay(live, desired)
+	merged := labels.Merge(live, desired)
 	for key, value := range previous {
 		_, isDesired := desired[key]
 		if liveValue, isLive := live[key]; isLive && liveValue == value && !isDesired {
 			delete(merged, key)
 		}
 	}
-	return merged
-}
-
-// overlay returns a new map with the entries of both maps. Entries of upper win.
-func overlay(lower, upper map[string]string) map[string]string {
-	merged := make(map[string]string, len(lower)+len(upper)+2)
-	maps.Copy(merged, lower)
-	maps.Copy(merged, upper)
 	return merged
 }

@@ -1,25 +1,19 @@
 package merge
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"strings"
+
+	corev1 "k8s.io/api/core/v1"
 )
 
 // openstackPrefix is the prefix of the annotations that contain the state of OpenStack's load balancer controller.
 const openstackPrefix = "loadbalancer.openstack.org"
 
-const (
-	typeClusterIP    = "ClusterIP"
-	typeNodePort     = "NodePort"
-	typeLoadBalancer = "LoadBalancer"
-	typeExternalName = "ExternalName"
-
-	// headless is the cluster IP of Services without one.
-	headless = "None"
-	// trafficPolicyLocal is the external traffic policy that has a health check port.
-	trafficPolicyLocal = "Local"
-)
+// trafficPolicyLocal is the external traffic policy that has a health check port.
+const trafficPolicyLocal = string(corev1.ServiceExternalTrafficPolicyLocal)
 
 // keepInService keeps the addresses and ports that are allocated for a Service.
 func (r kindRules) keepInService() error {
@@ -38,19 +32,19 @@ func (r kindRules) keepInService() error {
 	if err != nil {
 		return fmt.Errorf("spec.%w", err)
 	}
-	if desiredType == typeLoadBalancer || desiredType == typeNodePort {
+	if desiredType == corev1.ServiceTypeLoadBalancer || desiredType == corev1.ServiceTypeNodePort {
 		if err := keepNodePorts(live, result); err != nil {
 			return fmt.Errorf("spec.ports: %w", err)
 		}
 		keepIfEmpty(live, result, "loadBalancerIP")
 	}
-	if desiredType == typeExternalName {
+	if desiredType == corev1.ServiceTypeExternalName {
 		return nil
 	}
-	if result["clusterIP"] != headless && liveType != typeExternalName {
+	if result["clusterIP"] != corev1.ClusterIPNone && liveType != corev1.ServiceTypeExternalName {
 		keep(live, result, "clusterIP")
 	}
-	if liveType == typeLoadBalancer && desiredType == typeLoadBalancer &&
+	if liveType == corev1.ServiceTypeLoadBalancer && desiredType == corev1.ServiceTypeLoadBalancer &&
 		live["externalTrafficPolicy"] == trafficPolicyLocal && result["externalTrafficPolicy"] == trafficPolicyLocal {
 		keepIfEmpty(live, result, "healthCheckNodePort")
 	}
@@ -76,12 +70,9 @@ func (r kindRules) keepOpenStackAnnotations() error {
 	return nil
 }
 
-func serviceType(spec map[string]any) (string, error) {
+func serviceType(spec map[string]any) (corev1.ServiceType, error) {
 	name, err := textAt(spec, "type")
-	if name == "" {
-		name = typeClusterIP
-	}
-	return name, err
+	return cmp.Or(corev1.ServiceType(name), corev1.ServiceTypeClusterIP), err
 }
 
 // keepIfEmpty keeps a field of live if the manifest has no value for it.

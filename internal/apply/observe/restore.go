@@ -36,14 +36,11 @@ type RestoreCheck struct {
 	interrupted bool
 }
 
-type (
-	listFunc  = func(context.Context, metav1.ListOptions) (runtime.Object, error)
-	watchFunc = func(context.Context, metav1.ListOptions) (watch.Interface, error)
-)
-
 // Watch opens a watch, unless the cluster is older than the version to resume at: then it returns an error that says that
 // the version has expired.
-func (c *RestoreCheck) Watch(ctx context.Context, options metav1.ListOptions, list listFunc, open watchFunc) (watch.Interface, error) {
+func (c *RestoreCheck) Watch(
+	ctx context.Context, options metav1.ListOptions, list cache.ListWithContextFunc, open cache.WatchFuncWithContext,
+) (watch.Interface, error) {
 	if err := c.checkVersion(ctx, options, list); err != nil {
 		return nil, err
 	}
@@ -65,7 +62,7 @@ func (c *RestoreCheck) wasInterrupted() bool {
 	return c.interrupted
 }
 
-func (c *RestoreCheck) checkVersion(ctx context.Context, options metav1.ListOptions, list listFunc) error {
+func (c *RestoreCheck) checkVersion(ctx context.Context, options metav1.ListOptions, list cache.ListWithContextFunc) error {
 	if ptr.Deref(options.SendInitialEvents, false) || options.ResourceVersion == "" || options.ResourceVersion == "0" || !c.wasInterrupted() {
 		return nil
 	}

@@ -3,6 +3,7 @@ package observe
 import (
 	"fmt"
 	"maps"
+	"slices"
 	"sync"
 	"time"
 	"unique"
@@ -11,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
@@ -79,13 +81,7 @@ func (o Object) differsOnlyInStatus(other Object) bool {
 
 // hasSameVerdict reports whether two states of an object have the same verdict.
 func (o Object) hasSameVerdict(other Object) bool {
-	if o.VerdictUnknown || other.VerdictUnknown {
-		return o.VerdictUnknown == other.VerdictUnknown
-	}
-	if o.Verdict == nil || other.Verdict == nil {
-		return o.Verdict == other.Verdict
-	}
-	return *o.Verdict == *other.Verdict
+	return o.VerdictUnknown == other.VerdictUnknown && ptr.Equal(o.Verdict, other.Verdict)
 }
 
 // store receives the objects of one watch. mu guards its fields. It calls the callbacks without that lock.
@@ -353,9 +349,5 @@ func (s *store) dropAllFirstMetadata() {
 func (s *store) keys() []types.NamespacedName {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	keys := make([]types.NamespacedName, 0, len(s.objects))
-	for key := range s.objects {
-		keys = append(keys, key)
-	}
-	return keys
+	return slices.AppendSeq(make([]types.NamespacedName, 0, len(s.objects)), maps.Keys(s.objects))
 }

@@ -62,10 +62,8 @@ func (i *Inventory) Plan(request Request, source config.Source) (Step, error) {
 
 // resolve returns the request with its signing CA, and all labels but those of the lifetime.
 func (i *Inventory) resolve(request Request, now time.Time) (Request, map[string]string, error) {
-	labels := maps.Clone(request.Labels)
-	if labels == nil {
-		labels = map[string]string{}
-	}
+	labels := map[string]string{}
+	maps.Copy(labels, request.Labels)
 	if request.SignedBy != "" {
 		certificate, err := certificateOf(request.Config)
 		if err != nil {

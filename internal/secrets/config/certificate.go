@@ -12,6 +12,7 @@ import (
 
 	"k8s.io/client-go/util/cert"
 	"k8s.io/client-go/util/keyutil"
+	"k8s.io/utils/ptr"
 )
 
 // Data keys of Secrets with certificates.
@@ -84,9 +85,9 @@ func (c Certificate) Hash() uint64 {
 		list("DNSNames", c.DNSNames, hashText),
 		list("IPAddresses", c.IPAddresses, hashByteList[net.IP]),
 		text("CertType", c.Type),
-		nested("SigningCA", c.SigningCA != nil, func() uint64 { return hashStruct("Certificate") }),
+		field{"SigningCA", c.SigningCA != nil, hashStruct("Certificate")},
 		number("PKCS", int(c.PKCS)),
-		duration("Validity", c.Validity),
+		field{"Validity", c.Validity != nil, hashSigned(int64(ptr.Deref(c.Validity, 0)))},
 		flag("SkipPublishingCACertificate", c.SkipPublishingCACertificate),
 		flag("IncludeCACertificateInServerChain", c.IncludeCACertificateInServerChain),
 	)

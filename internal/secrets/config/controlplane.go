@@ -5,6 +5,7 @@ import (
 
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	"k8s.io/utils/ptr"
 )
 
 // ControlPlane describes the credentials of a component: a client certificate, basic authentication or a token, each optional, and
@@ -52,9 +53,9 @@ func (c ControlPlane) LogicalName() string { return c.Name }
 func (c ControlPlane) Hash() uint64 {
 	return hashStruct("ControlPlaneSecretConfig",
 		text("Name", c.Name),
-		nested("CertificateSecretConfig", c.Certificate != nil, func() uint64 { return c.Certificate.Hash() }),
-		nested("BasicAuth", c.BasicAuth != nil, func() uint64 { return c.BasicAuth.hash() }),
-		nested("Token", c.Token != nil, func() uint64 { return c.Token.hash() }),
+		field{"CertificateSecretConfig", c.Certificate != nil, ptr.Deref(c.Certificate, Certificate{}).Hash()},
+		field{"BasicAuth", c.BasicAuth != nil, ptr.Deref(c.BasicAuth, Password{}).hash()},
+		field{"Token", c.Token != nil, ptr.Deref(c.Token, Token{}).hash()},
 		list("KubeConfigRequests", c.Kubeconfigs, KubeconfigRequest.hash),
 	)
 }

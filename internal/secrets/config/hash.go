@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 	"hash/fnv"
 	"slices"
-	"time"
 )
 
 // The config hash is that of github.com/mitchellh/hashstructure/v2 (format 2, zero values ignored), computed from fields that are spelled
@@ -41,14 +40,6 @@ func flag(name string, value bool) field {
 	return field{name: name, present: value, hash: hashBytes([]byte{1})}
 }
 
-// duration is present if the pointer is set, also for a duration of zero.
-func duration(name string, value *time.Duration) field {
-	if value == nil {
-		return field{}
-	}
-	return field{name: name, present: true, hash: hashSigned(int64(*value))}
-}
-
 // list takes the order of the values into account. An empty list is absent.
 func list[T any](name string, values []T, hash func(T) uint64) field {
 	return field{name: name, present: len(values) > 0, hash: hashList(values, hash)}
@@ -61,14 +52,6 @@ func dictionary[T any](name string, values map[string]T, hash func(T) uint64) fi
 		sum ^= hashPair(hashText(key), hash(value))
 	}
 	return field{name: name, present: len(values) > 0, hash: hashNumber(sum)}
-}
-
-// nested is a struct inside a struct.
-func nested(name string, present bool, hash func() uint64) field {
-	if !present {
-		return field{}
-	}
-	return field{name: name, present: true, hash: hash()}
 }
 
 func hashList[T any](values []T, hash func(T) uint64) uint64 {

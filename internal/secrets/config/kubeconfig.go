@@ -53,10 +53,9 @@ func (c Kubeconfig) LogicalName() string { return c.Name }
 
 // Hash implements Config.
 func (c Kubeconfig) Hash() uint64 {
-	empty := hashStruct("Cluster") == c.Cluster.hash()
-	anonymous := hashStruct("AuthInfo") == c.User.hash()
+	cluster, user := c.Cluster.hash(), c.User.hash()
 	return hashStruct("KubeconfigSecretConfig", text("Name", c.Name), text("ContextName", c.ContextName),
-		nested("Cluster", !empty, c.Cluster.hash), nested("AuthInfo", !anonymous, c.User.hash))
+		field{"Cluster", cluster != hashStruct("Cluster"), cluster}, field{"AuthInfo", user != hashStruct("AuthInfo"), user})
 }
 
 // Generate implements Config.

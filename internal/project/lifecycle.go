@@ -11,6 +11,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/config"
 	"github.com/espalier-dev/espalier/internal/process"
 	"github.com/espalier-dev/espalier/internal/project/lifecycle"
+	"github.com/espalier-dev/espalier/internal/project/served"
 )
 
 func lifecycleDemand(cfg *config.ControllerManagerConfiguration) demand {
@@ -47,6 +48,10 @@ func addLifecycle(lifetime context.Context, p *parts) error {
 	if err != nil {
 		return fmt.Errorf("add controller %s: %w", lifecycle.ControllerName, err)
 	}
-	p.served.OnShootDeleted(deleted)
+	p.served.Handle(served.Shoot, func(before, after *served.Object) {
+		if after == nil {
+			deleted(before.Namespace)
+		}
+	})
 	return nil
 }

@@ -117,7 +117,7 @@ func Add(
 	if err := index.Add(lifetime, clusters.Source.GetFieldIndexer()); err != nil {
 		return err
 	}
-	tracker, err := served.New(served.Options{Clusters: clusters, Registry: registry})
+	tracker, err := served.New(clusters, registry)
 	if err != nil {
 		return fmt.Errorf("find out what is served: %w", err)
 	}

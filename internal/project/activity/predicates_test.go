@@ -13,12 +13,12 @@ import (
 
 func now() time.Time { return time.Date(2030, 1, 1, 12, 0, 0, 0, time.UTC) }
 
-func object(age time.Duration, change ...func(*metav1.ObjectMeta)) metav1.Object {
+func object(age time.Duration, change ...func(*metav1.ObjectMeta)) *served.Object {
 	o := &metav1.ObjectMeta{CreationTimestamp: metav1.NewTime(now().Add(-age)), ResourceVersion: "1", Generation: 1}
 	for _, each := range change {
 		each(o)
 	}
-	return o
+	return served.Of(&metav1.PartialObjectMetadata{ObjectMeta: *o})
 }
 
 func labelled(o *metav1.ObjectMeta) {
@@ -35,7 +35,22 @@ func generation(g int64) func(*metav1.ObjectMeta) {
 
 func uid(u types.UID) func(*metav1.ObjectMeta) { return func(o *metav1.ObjectMeta) { o.UID = u } }
 
-func TestPredicates(t *testing.T) {
+// of are the changes of one kind.
+type of served.Kind
+
+func (k of) created(object *served.Object, now time.Time) bool {
+	return isActivity(served.Kind(k), nil, object, now)
+}
+
+func (k of) updated(before, after *served.Object) bool {
+	return isActivity(served.Kind(k), before, after, now())
+}
+
+func (k of) deleted(object *served.Object) bool {
+	return isActivity(served.Kind(k), object, nil, now())
+}
+
+func TestIsActivity(t *testing.T) {
 	shoot, secret, quota := of(served.Shoot), of(served.Secret), of(served.Quota)
 	for name, tc := range map[string]struct{ got, want bool }{
 		"a new Shoot":                            {shoot.created(object(time.Minute), now()), true},

@@ -8,6 +8,7 @@
 package activity
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"sync"
@@ -16,7 +17,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -67,7 +67,11 @@ const (
 // SetupWithManager adds the controller to the manager. The Tracker must not run yet.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, tracker *served.Tracker, workers int) error {
 	for _, kind := range Kinds() {
-		tracker.Handle(kind, r.handler(kind))
+		tracker.Handle(kind, func(before, after *served.Object) {
+			if isActivity(kind, before, after, r.Clock.Now()) {
+				r.active.Add(cmp.Or(after, before).Namespace)
+			}
+		})
 	}
 	return ctrl.NewControllerManagedBy(mgr).
 		Named(ControllerName).
@@ -76,32 +80,27 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, tracker *served.Tracker,
 		Complete(conflict.RetryAtOnce(r))
 }
 
-// handler enqueues the namespaces of objects whose events count as activity.
-func (r *Reconciler) handler(kind served.Kind) toolscache.ResourceEventHandler {
-	counts := of(kind)
-	return toolscache.ResourceEventHandlerFuncs{
-		AddFunc: func(object any) {
-			if created, ok := object.(metav1.Object); ok && counts.created(created, r.Clock.Now()) {
-				r.note(created.GetNamespace())
-			}
-		},
-		UpdateFunc: func(old, object any) {
-			before, known := old.(metav1.Object)
-			after, ok := object.(metav1.Object)
-			if known && ok && counts.updated(before, after) {
-				r.note(after.GetNamespace())
-			}
-		},
-		DeleteFunc: func(object any) {
-			if deleted := served.Deleted(object); deleted != nil && counts.deleted(deleted) {
-				r.note(deleted.GetNamespace())
-			}
-		},
+// newness is the age up to which an object that is reported as created counts as created now. Most objects that exist when the process
+// starts are older, and are no activity.
+const newness = time.Hour
+
+// isActivity reports whether a change of an object counts. Secrets and Quotas count only while bindings refer to them.
+func isActivity(kind served.Kind, before, after *served.Object, now time.Time) bool {
+	labelled := kind == served.Secret || kind == served.Quota
+	switch {
+	case before == nil:
+		return now.Sub(time.Unix(after.Created, 0)) <= newness && (!labelled || after.Referenced)
+	case after == nil:
+		return !labelled || before.Referenced
+	case before.ResourceVersion == after.ResourceVersion:
+		return false
+	case labelled:
+		return before.Referenced || after.Referenced
+	default:
+		// Another UID means another object of the same name: the deletion of the first one was not reported.
+		return before.Generation != after.Generation || before.UID != after.UID
 	}
 }
-
-// note enqueues a namespace.
-func (r *Reconciler) note(namespace string) { r.active.Add(namespace) }
 
 // Reconcile records activity in a namespace at the current time. Several events within one second are one activity.
 func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {

@@ -36,10 +36,8 @@ func (t *Tracker) gather(ctx context.Context, version schema.GroupVersion) (fact
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
 	f := facts{definitions: map[string]types.UID{}, listed: map[Kind]bool{}}
-	for _, object := range t.definitions.objects.all() {
-		if found, ok := object.(metav1.Object); ok {
-			f.definitions[found.GetName()] = found.GetUID()
-		}
+	for _, object := range t.definitions.all() {
+		f.definitions[object.Name] = object.UID
 	}
 	if err := t.readServices(ctx, version.Group, &f); err != nil {
 		return f, err
@@ -50,16 +48,16 @@ func (t *Tracker) gather(ctx context.Context, version schema.GroupVersion) (fact
 
 // readServices reads the APIServices of a group.
 func (t *Tracker) readServices(ctx context.Context, group string, f *facts) error {
-	for _, name := range t.services.objects.keys() {
-		if !strings.HasSuffix(name, "."+group) {
+	for _, object := range t.services.all() {
+		if !strings.HasSuffix(object.Name, "."+group) {
 			continue
 		}
-		found, err := t.dynamic.Resource(apiServices()).Get(ctx, name, metav1.GetOptions{})
+		found, err := t.dynamic.Resource(apiServices()).Get(ctx, object.Name, metav1.GetOptions{})
 		if apierrors.IsNotFound(err) {
 			continue // the watch is about to report the deletion
 		}
 		if err != nil {
-			return fmt.Errorf("read APIService %s: %w", name, err)
+			return fmt.Errorf("read APIService %s: %w", object.Name, err)
 		}
 		f.services = append(f.services, serviceOf(found))
 	}

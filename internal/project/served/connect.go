@@ -29,7 +29,7 @@ func customResourceDefinitions() schema.GroupVersionResource {
 }
 
 func (t *Tracker) connect() (err error) {
-	cfg, httpClient := t.options.Clusters.Source.GetConfig(), t.options.Clusters.Source.GetHTTPClient()
+	cfg, httpClient := t.clusters.Source.GetConfig(), t.clusters.Source.GetHTTPClient()
 	if t.discovery, err = discovery.NewDiscoveryClientForConfigAndClient(cfg, httpClient); err != nil {
 		return fmt.Errorf("create discovery client: %w", err)
 	}
@@ -39,7 +39,7 @@ func (t *Tracker) connect() (err error) {
 	if t.metadata, err = metadata.NewForConfigAndClient(metadata.ConfigFor(cfg), httpClient); err != nil {
 		return fmt.Errorf("create client for metadata: %w", err)
 	}
-	codecs := serializer.NewCodecFactory(t.options.Clusters.Source.GetScheme())
+	codecs := serializer.NewCodecFactory(t.clusters.Source.GetScheme())
 	for _, version := range versions() {
 		t.typed[version], err = apiutil.RESTClientForGVK(version.WithKind(""), true, false, cfg, codecs, httpClient)
 		if err != nil {
@@ -60,9 +60,7 @@ func (t *Tracker) reader(kind Kind, namespace string) reader {
 		return t.typedReader(kind, namespace, &securityv1alpha1.CredentialsBindingList{})
 	default:
 		read := t.metadataReader(kind.Resource(), namespace)
-		if kind == Secret {
-			read.matters = matters
-		}
+		read.reduced = kind == Secret
 		return read
 	}
 }
@@ -74,7 +72,7 @@ func (t *Tracker) metadataReader(resource schema.GroupVersionResource, namespace
 // typedReader returns the reader of a kind of which more than metadata is needed.
 func (t *Tracker) typedReader(kind Kind, namespace string, empty runtime.Object) reader {
 	client, resource := t.typed[kind.version()], kind.Resource().Resource
-	parameters := runtime.NewParameterCodec(t.options.Clusters.Source.GetScheme())
+	parameters := runtime.NewParameterCodec(t.clusters.Source.GetScheme())
 	request := func(options metav1.ListOptions) *rest.Request {
 		return client.Get().NamespaceIfScoped(namespace, namespace != "").Resource(resource).VersionedParams(&options, parameters)
 	}

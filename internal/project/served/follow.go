@@ -1,6 +1,7 @@
 package served
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"slices"
@@ -10,7 +11,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/wait"
-	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 )
 
@@ -35,18 +35,14 @@ const (
 
 // watchGroup prepares the watches whose events make the Tracker ask again.
 func (t *Tracker) watchGroup() {
-	ofGroup := func(object any) {
-		found := Deleted(object)
-		if found != nil && slices.ContainsFunc(versions(), func(v schema.GroupVersion) bool {
-			return strings.HasSuffix(found.GetName(), "."+v.Group)
-		}) {
+	ofGroup := func(before, after *Object) {
+		name := cmp.Or(after, before).Name
+		if slices.ContainsFunc(versions(), func(v schema.GroupVersion) bool { return strings.HasSuffix(name, "."+v.Group) }) {
 			t.requestDiscovery()
 		}
 	}
-	handler := toolscache.ResourceEventHandlerFuncs{AddFunc: ofGroup, UpdateFunc: func(_, now any) { ofGroup(now) }, DeleteFunc: ofGroup}
-	t.services = newWatch(t.metadataReader(apiServices(), metav1.NamespaceAll), toolscache.Indexers{}, t.requestDiscovery, handler)
-	definitions := t.metadataReader(customResourceDefinitions(), metav1.NamespaceAll)
-	t.definitions = newWatch(definitions, toolscache.Indexers{}, t.requestDiscovery, handler)
+	t.services = newWatch(t.metadataReader(apiServices(), metav1.NamespaceAll), t.requestDiscovery, ofGroup)
+	t.definitions = newWatch(t.metadataReader(customResourceDefinitions(), metav1.NamespaceAll), t.requestDiscovery, ofGroup)
 }
 
 // requestDiscovery makes the loop ask again. Until it has, all kinds but Secret are Unknown.
@@ -71,7 +67,6 @@ func (*Tracker) NeedLeaderElection() bool { return false }
 func (t *Tracker) Start(ctx context.Context) error {
 	var running wait.Group
 	defer running.Wait()
-	defer t.forgetAll()
 	for _, w := range []*watch{t.services, t.definitions} {
 		running.Start(func() { w.run(ctx) })
 	}
@@ -112,7 +107,7 @@ func (l leader) Start(ctx context.Context) error {
 // refresh finds out what is served, and starts and stops the watches of kinds.
 func (t *Tracker) refresh(ctx context.Context, running *wait.Group) answer {
 	t.mu.Lock()
-	considered, before, asked := t.changes, t.answer, t.options.Clusters.Clock.Now()
+	considered, before, asked := t.changes, t.answer, t.clusters.Clock.Now()
 	t.mu.Unlock()
 	now := t.ask(ctx)
 	if ctx.Err() != nil {
@@ -157,18 +152,10 @@ func (t *Tracker) follow(ctx context.Context, running *wait.Group, kind Kind) {
 	if current != nil || state != Served {
 		return
 	}
-	next := newWatch(t.reader(kind, metav1.NamespaceAll), kind.indexers(), t.reportChanges, t.handlers[kind]...)
+	next := newWatch(t.reader(kind, metav1.NamespaceAll), t.reportChanges, t.handlers[kind]...)
 	var watching context.Context
 	watching, next.stop = context.WithCancel(ctx)
 	next.of = of
 	t.followed[kind] = next
 	running.Start(func() { next.run(watching) })
-}
-
-func (t *Tracker) forgetAll() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	for _, each := range t.followed {
-		each.stop()
-	}
 }

@@ -10,11 +10,11 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Any asks the API server, not a cache, whether there is an object of a kind in a namespace. It returns false without an error if the kind
-// is certainly not served, and an error if that is unknown.
-func (t *Tracker) Any(ctx context.Context, kind Kind, namespace string) (bool, error) {
-	found, err := t.first(ctx, kind.Resource(), namespace)
-	if apierrors.IsNotFound(err) && t.certainlyAbsent(kind) {
+// AnyShoot asks the API server, not a cache, whether there is a Shoot in a namespace. It returns false without an error if Shoots are
+// certainly not served, and an error if that is unknown.
+func (t *Tracker) AnyShoot(ctx context.Context, namespace string) (bool, error) {
+	found, err := t.first(ctx, Shoot.Resource(), namespace)
+	if apierrors.IsNotFound(err) && t.Finding(Shoot).State == Absent {
 		return false, nil
 	}
 	return found, err
@@ -43,8 +43,4 @@ func (t *Tracker) first(ctx context.Context, resource schema.GroupVersionResourc
 		return false, fmt.Errorf("list %s in namespace %q: %w", resource.GroupResource(), namespace, err)
 	}
 	return len(list.Items) > 0, nil
-}
-
-func (t *Tracker) certainlyAbsent(kind Kind) bool {
-	return t.Finding(kind).State == Absent
 }

@@ -9,7 +9,6 @@ import (
 
 	. "github.com/onsi/gomega"
 	"github.com/prometheus/client_golang/prometheus"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
@@ -26,7 +25,7 @@ func newTracker(t *testing.T) *Tracker {
 	client, err := metadata.NewForConfig(&rest.Config{Host: "localhost"})
 	NewWithT(t).Expect(err).NotTo(HaveOccurred())
 	return &Tracker{
-		options:  Options{Clusters: &process.Clusters{Clock: clocktesting.NewFakeClock(time.Unix(0, 0))}},
+		clusters: &process.Clusters{Clock: clocktesting.NewFakeClock(time.Unix(0, 0))},
 		metadata: client, wake: make(chan struct{}, 1), followed: map[Kind]*watch{}, answer: everything(), asked: time.Unix(0, 0),
 	}
 }
@@ -42,7 +41,7 @@ func everything() answer {
 // full returns a watch that is up to date.
 func full(t *testing.T, objects ...any) *watch {
 	t.Helper()
-	w := newWatch(reader{resource: "plants"}, toolscache.Indexers{ByNamespace: namespaceOf}, func() {})
+	w := newWatch(reader{resource: "plants"}, func() {})
 	w.watching = true
 	NewWithT(t).Expect(reflector.NewStore(w.read.keep, w).Replace(objects, "1")).To(Succeed())
 	return w
@@ -92,7 +91,7 @@ func TestWatchThatIsReplacedDuringALookupReturnsNothing(t *testing.T) {
 		want    Finding
 	}{
 		"by one that is not full": {func(tracker *Tracker, _ *watch) {
-			tracker.followed[Plant] = newWatch(reader{resource: "plants"}, toolscache.Indexers{}, func() {})
+			tracker.followed[Plant] = newWatch(reader{resource: "plants"}, func() {})
 		}, Finding{State: "unknown"}},
 		"by one that is full": {func(tracker *Tracker, _ *watch) { tracker.followed[Plant] = full(t) }, Finding{State: "unknown"}},
 		"or fails": {func(_ *Tracker, w *watch) {
@@ -102,7 +101,7 @@ func TestWatchThatIsReplacedDuringALookupReturnsNothing(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
 			tracker, w := newTracker(t), full(t)
-			w.objects.records = replaced{w.objects.records, func() { tc.happens(tracker, w) }}
+			w.objects = replaced{w.objects, func() { tc.happens(tracker, w) }}
 			tracker.followed[Plant] = w
 			found, finding := tracker.Objects(Plant, ByNamespace, "ns")
 			g.Expect(found).To(BeEmpty())
@@ -166,7 +165,7 @@ func TestAListingIsSharedForSomeSeconds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := NewWithT(t)
 		listings, fail := 0, errors.New("no")
-		s := &shared{list: func(context.Context) ([]runtime.Object, error) {
+		s := &shared{list: func(context.Context) ([]*Object, error) {
 			listings++
 			return nil, fail
 		}}

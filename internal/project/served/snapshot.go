@@ -4,22 +4,24 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // Snapshot is what the API server says, at one time, about everything that may count as use of a namespace. It has the methods Finding and
 // Objects of the Tracker, but only for that namespace and for the Shoots of its Secrets and Quotas.
 type Snapshot struct {
 	findings map[Kind]Finding
-	objects  map[Kind][]any
+	objects  map[Kind][]*Object
 }
 
 // Snapshot asks the API server, not a cache. It returns an error if it cannot read everything. Only bindings, which may be in any
 // namespace, may be some seconds old; bindings that the cache has by then count too.
 func (t *Tracker) Snapshot(ctx context.Context, namespace string) (*Snapshot, error) {
-	s := &Snapshot{findings: map[Kind]Finding{}, objects: map[Kind][]any{}}
+	s := &Snapshot{findings: map[Kind]Finding{}, objects: map[Kind][]*Object{}}
 	for _, kind := range []Kind{Plant, BackupEntry, Quota, Secret} {
 		if err := t.fill(ctx, s, kind, t.reader(kind, namespace).all); err != nil {
 			return nil, err
@@ -31,9 +33,7 @@ func (t *Tracker) Snapshot(ctx context.Context, namespace string) (*Snapshot, er
 			return nil, err
 		}
 		for _, object := range s.objects[kind] {
-			if binding, ok := BindingOf(object); ok {
-				namespaces = append(namespaces, binding.Namespace)
-			}
+			namespaces = append(namespaces, object.Namespace)
 		}
 	}
 	slices.Sort(namespaces)
@@ -59,42 +59,30 @@ func (t *Tracker) fillBindings(ctx context.Context, s *Snapshot, kind Kind, name
 	following := t.followed[kind]
 	t.mu.Unlock()
 	if following != nil {
-		s.objects[kind] = append(s.objects[kind], following.objects.all()...)
+		s.objects[kind] = append(s.objects[kind], following.all()...)
 	}
-	s.objects[kind] = slices.DeleteFunc(s.objects[kind], func(object any) bool {
-		binding, ok := BindingOf(object)
-		return !ok || !concerns(binding, namespace)
-	})
+	s.objects[kind] = slices.DeleteFunc(s.objects[kind], func(object *Object) bool { return !object.Binding.concerns(namespace) })
 	return nil
 }
 
 // concerns reports whether a binding refers to credentials or a Quota of a namespace.
-func concerns(binding Binding, namespace string) bool {
-	if binding.Credentials.Namespace == namespace {
-		return true
-	}
-	for _, quota := range binding.Quotas {
-		if quota.Namespace == namespace {
-			return true
-		}
-	}
-	return false
+func (b *Binding) concerns(namespace string) bool {
+	return b.Credentials.Namespace == namespace ||
+		slices.ContainsFunc(b.Quotas, func(quota types.NamespacedName) bool { return quota.Namespace == namespace })
 }
 
 // fill adds the listed objects of a kind.
-func (t *Tracker) fill(ctx context.Context, s *Snapshot, kind Kind, read func(context.Context) ([]runtime.Object, error)) error {
+func (t *Tracker) fill(ctx context.Context, s *Snapshot, kind Kind, read func(context.Context) ([]*Object, error)) error {
 	objects, err := read(ctx)
 	switch {
-	case apierrors.IsNotFound(err) && t.certainlyAbsent(kind):
+	case apierrors.IsNotFound(err) && t.Finding(kind).State == Absent:
 		s.findings[kind] = Finding{State: Absent}
 		return nil
 	case err != nil:
 		return fmt.Errorf("list %s: %w", kind.Resource().GroupResource(), err)
 	}
 	s.findings[kind] = Finding{State: Served}
-	for _, object := range objects {
-		s.objects[kind] = append(s.objects[kind], object)
-	}
+	s.objects[kind] = append(s.objects[kind], objects...)
 	return nil
 }
 
@@ -102,13 +90,45 @@ func (t *Tracker) fill(ctx context.Context, s *Snapshot, kind Kind, read func(co
 func (s *Snapshot) Finding(kind Kind) Finding { return s.findings[kind] }
 
 // Objects returns the same as Tracker.Objects.
-func (s *Snapshot) Objects(kind Kind, index, key string) ([]any, Finding) {
-	var found []any
+func (s *Snapshot) Objects(kind Kind, index, key string) ([]*Object, Finding) {
+	var found []*Object
 	for _, object := range s.objects[kind] {
-		keys, err := kind.indexers()[index](object)
-		if err == nil && slices.Contains(keys, key) {
+		if slices.Contains(object.keys(index), key) {
 			found = append(found, object)
 		}
 	}
 	return found, s.findings[kind]
+}
+
+// sharedFor is how long a listing is shared.
+const sharedFor = 5 * time.Second
+
+// shared gives all callers within some seconds the same listing: it covers the whole cluster, and there may be thousands of callers.
+type shared struct {
+	list func(context.Context) ([]*Object, error)
+
+	mu   sync.Mutex // guards last and has. It stays locked during a listing, so that other callers wait for its result
+	last []*Object
+	has  bool
+}
+
+// get returns a listing that began at most 5 seconds ago. The caller must not change it.
+func (s *shared) get(ctx context.Context) ([]*Object, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.has {
+		return s.last, nil
+	}
+	expiry := time.AfterFunc(sharedFor, func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.last, s.has = nil, false
+	})
+	list, err := s.list(ctx)
+	if err != nil {
+		expiry.Stop()
+		return nil, err
+	}
+	s.last, s.has = list, true
+	return list, nil
 }

@@ -12,18 +12,43 @@ import (
 	apiwatch "k8s.io/apimachinery/pkg/watch"
 	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/espalier-dev/espalier/internal/reflector"
 )
+
+// reader lists and watches one resource.
+type reader struct {
+	reflector.Client
+	// resource is the plural name.
+	resource string
+	// reduced is true for Secrets: most Secrets of a large cluster belong to Shoots and are not needed.
+	reduced bool
+}
+
+// keep returns what is kept of an object, and false if the object is not needed.
+func (r reader) keep(object client.Object) (*Object, bool) {
+	kept := Of(object)
+	return kept, !r.reduced || kept.Credentials || kept.Referenced
+}
+
+// all lists the current objects page by page.
+func (r reader) all(ctx context.Context) ([]*Object, error) {
+	return reflector.List(ctx, r.Client, r.keep)
+}
+
+// Handler is called with each change of an object. before is nil if the object was created, after is nil if it was deleted. An object with
+// the same name and another UID is reported as a deletion and a creation, even if the watch missed the time in between.
+type Handler func(before, after *Object)
 
 // watch caches the objects of one resource, and knows whether the cache is complete. While its requests fail, the cache is outdated, and a
 // request that succeeds again does not mean that the missed events have arrived. After a failure everything is listed again, and only when
 // that list is in the store the cache counts as complete.
 type watch struct {
 	read     reader
-	objects  recordStore
-	handlers []toolscache.ResourceEventHandler
+	objects  toolscache.ThreadSafeStore // of *Object
+	handlers []Handler
 	changed  func()
 	// of is the UID of the CustomResourceDefinition or APIService that the objects belong to; stop ends the watch. Only the caller of
 	// newWatch uses both.
@@ -37,10 +62,12 @@ type watch struct {
 	err error
 }
 
+var _ reflector.Receiver[*Object] = &watch{}
+
 // newWatch returns a watch that is not running yet. It calls changed whenever its finding changes, and the handlers for each change of its
 // objects, one after the other. Neither may block.
-func newWatch(read reader, indexers toolscache.Indexers, changed func(), handlers ...toolscache.ResourceEventHandler) *watch {
-	return &watch{read: read, objects: newRecordStore(indexers), changed: changed, handlers: handlers}
+func newWatch(read reader, changed func(), handlers ...Handler) *watch {
+	return &watch{read: read, objects: newStore(), changed: changed, handlers: handlers}
 }
 
 // run follows the resource until the context ends.
@@ -49,6 +76,64 @@ func (w *watch) run(ctx context.Context) {
 		Name: w.read.resource, Client: reflector.Funcs{ListFunc: w.list, WatchFunc: w.begin}, Paged: true, Log: log.FromContext(ctx),
 		OnError: func(err error) { w.handleError(ctx, err) },
 	}, w.read.keep, w)
+}
+
+// all returns all objects.
+func (w *watch) all() []*Object { return objectsOf(w.objects.List()) }
+
+// Set implements reflector.Receiver.
+func (w *watch) Set(key types.NamespacedName, object *Object) {
+	before, _ := w.objects.Get(key.String())
+	w.objects.Update(key.String(), object)
+	w.announce(asObject(before), object)
+}
+
+// Delete implements reflector.Receiver.
+func (w *watch) Delete(key types.NamespacedName, _ string) {
+	before, _ := w.objects.Get(key.String())
+	w.objects.Delete(key.String())
+	w.announce(asObject(before), nil)
+}
+
+// Replace implements reflector.Receiver.
+func (w *watch) Replace(objects map[types.NamespacedName]*Object, version string) {
+	before := map[types.NamespacedName]*Object{}
+	for _, object := range w.all() {
+		before[types.NamespacedName{Namespace: object.Namespace, Name: object.Name}] = object
+	}
+	stored := make(map[string]any, len(objects))
+	for key, object := range objects {
+		stored[key.String()] = object
+	}
+	w.objects.Replace(stored, version)
+	for key, object := range objects {
+		w.announce(before[key], object)
+		delete(before, key)
+	}
+	for _, gone := range before {
+		w.announce(gone, nil)
+	}
+	w.note(func() { w.listed = true })
+}
+
+// announce reports a change of an object to the handlers.
+func (w *watch) announce(before, after *Object) {
+	if before != nil && after != nil {
+		if before.UID != after.UID {
+			w.announce(before, nil)
+			w.announce(nil, after)
+			return
+		}
+		if before.ResourceVersion == after.ResourceVersion {
+			return
+		}
+	}
+	if before == nil && after == nil {
+		return // the object was never kept
+	}
+	for _, handler := range w.handlers {
+		handler(before, after)
+	}
 }
 
 // finding returns Served if the watch has all objects.

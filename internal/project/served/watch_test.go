@@ -16,7 +16,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	apiwatch "k8s.io/apimachinery/pkg/watch"
-	toolscache "k8s.io/client-go/tools/cache"
 
 	"github.com/espalier-dev/espalier/internal/reflector"
 	"github.com/espalier-dev/espalier/test/binary"
@@ -51,11 +50,15 @@ func newRemoteServer(t *testing.T, change func(*remoteServer)) *remoteServer {
 		change(f)
 	}
 	f.watch = newWatch(reader{resource: "things", Client: reflector.Funcs{ListFunc: f.list, WatchFunc: f.begin}},
-		toolscache.Indexers{ByNamespace: namespaceOf},
-		f.changed, toolscache.ResourceEventHandlerFuncs{
-			AddFunc:    func(o any) { f.expectEvent("added", o) },
-			UpdateFunc: func(_, o any) { f.expectEvent("updated", o) },
-			DeleteFunc: func(o any) { f.expectEvent("deleted", o) },
+		f.changed, func(before, after *Object) {
+			switch {
+			case before == nil:
+				f.expectEvent("added", after)
+			case after == nil:
+				f.expectEvent("deleted", before)
+			default:
+				f.expectEvent("updated", after)
+			}
 		})
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
@@ -100,8 +103,8 @@ func (f *remoteServer) changed() {
 	f.set(func() { f.findings = append(f.findings, finding) })
 }
 
-func (f *remoteServer) expectEvent(what string, object any) {
-	f.set(func() { f.events = append(f.events, what+" "+Deleted(object).GetName()) })
+func (f *remoteServer) expectEvent(what string, object *Object) {
+	f.set(func() { f.events = append(f.events, what+" "+object.Name) })
 }
 
 // sends waits for a stream, and sends the objects and the bookmark that ends the initial list.
@@ -126,7 +129,7 @@ func (f *remoteServer) awaits(want ...string) {
 
 func (f *remoteServer) finds(want Finding) { f.Eventually(f.watch.finding).Should(Equal(want)) }
 
-func (f *remoteServer) storedKeys() []string { return f.watch.objects.keys() }
+func (f *remoteServer) storedKeys() []string { return f.watch.objects.ListKeys() }
 
 // After an outage, the finding must not be Served before all missed events have arrived.
 func TestAWatchThatIsBackMustCatchUp(t *testing.T) {
@@ -223,7 +226,7 @@ func TestAListingAloneIsNotEnough(t *testing.T) {
 				return nil, errors.New("no right")
 			},
 		},
-	}, toolscache.Indexers{}, func() {})
+	}, func() {})
 	for range 2 {
 		_, err := w.list(t.Context(), metav1.ListOptions{})
 		g.Expect(err).NotTo(HaveOccurred())
@@ -247,7 +250,7 @@ func TestStoppedWatchLeavesNoGoroutines(t *testing.T) {
 			begin()
 			return stream, nil
 		},
-	}}, toolscache.Indexers{}, func() {})
+	}}, func() {})
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
 	go func() {

@@ -13,11 +13,11 @@ import (
 )
 
 // indexed are caches in which every kind is served.
-type indexed map[string][]any
+type indexed map[string][]*served.Object
 
 func (indexed) Finding(served.Kind) served.Finding { return served.Finding{State: "served"} }
 
-func (i indexed) Objects(kind served.Kind, index, key string) ([]any, served.Finding) {
+func (i indexed) Objects(kind served.Kind, index, key string) ([]*served.Object, served.Finding) {
 	return i[string(kind)+" "+index+" "+key], i.Finding(kind)
 }
 
@@ -27,21 +27,21 @@ func TestWhatIsUsedThroughABinding(t *testing.T) {
 	for name, namespace := range map[string]string{"of the same namespace": "ns", "of another namespace": "other"} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
-			binding := &corev1beta1.SecretBinding{
+			binding := served.Of(&corev1beta1.SecretBinding{
 				ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "b"}, SecretRef: corev1.SecretReference{Namespace: "ns", Name: "c"},
-			}
-			shoot := &corev1beta1.Shoot{
+			})
+			shoot := served.Of(&corev1beta1.Shoot{
 				ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "s"}, Spec: corev1beta1.ShootSpec{SecretBindingName: ptr.To("b")},
-			}
+			})
 			c := indexed{
 				"SecretBinding credentials-namespace ns":            {binding},
 				"SecretBinding quota-namespace/quota ns/q":          {binding},
 				"Shoot namespace/secretbinding " + namespace + "/b": {shoot},
 				"Secret namespace ns": {
-					&metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "c"}},
+					served.Of(&metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "c"}}),
 				},
 				"Quota namespace ns": {
-					&metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "q"}},
+					served.Of(&metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "q"}}),
 				},
 			}
 			g.Expect(usedSecret(&observer{Caches: c}, "ns")).To(BeTrue())

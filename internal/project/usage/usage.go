@@ -13,7 +13,6 @@ import (
 	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/espalier-dev/espalier/internal/project/served"
@@ -29,7 +28,7 @@ type Caches interface {
 	// Finding returns whether a kind is served.
 	Finding(kind served.Kind) served.Finding
 	// Objects returns the objects of a kind by an index. They are complete if the finding is Served; otherwise there are none.
-	Objects(kind served.Kind, index, key string) ([]any, served.Finding)
+	Objects(kind served.Kind, index, key string) ([]*served.Object, served.Finding)
 }
 
 // Live asks the API server.
@@ -56,7 +55,7 @@ type observer struct {
 	unknown []served.Finding
 }
 
-func (e *observer) objects(kind served.Kind, index, key string) []any {
+func (e *observer) objects(kind served.Kind, index, key string) []*served.Object {
 	found, finding := e.Objects(kind, index, key)
 	if finding.State == served.Unknown {
 		e.unknown = append(e.unknown, finding)
@@ -112,11 +111,11 @@ func present(kind served.Kind) func(*observer, string) bool {
 }
 
 // boundCredentials returns the bindings in any namespace that refer to credentials of this namespace and that a Shoot uses.
-func boundCredentials(e *observer, namespace string) []served.Binding {
-	var found []served.Binding
+func boundCredentials(e *observer, namespace string) []*served.Object {
+	var found []*served.Object
 	for _, kind := range served.Bindings() {
-		for _, object := range e.objects(kind, served.ByCredentialsNamespace, namespace) {
-			if binding, ok := served.BindingOf(object); ok && bound(e, binding) {
+		for _, binding := range e.objects(kind, served.ByCredentialsNamespace, namespace) {
+			if bound(e, binding) {
 				found = append(found, binding)
 			}
 		}
@@ -130,26 +129,20 @@ func usedSecret(e *observer, namespace string) bool {
 		return false
 	}
 	names := map[string]bool{}
-	for _, binding := range boundCredentials(e, namespace) {
-		if binding.NamesSecret() {
-			names[binding.Credentials.Name] = true
+	for _, each := range boundCredentials(e, namespace) {
+		if each.Binding.OfSecret {
+			names[each.Binding.Credentials.Name] = true
 		}
 	}
-	if len(names) == 0 {
-		return false
-	}
-	for _, object := range e.objects(served.Secret, served.ByNamespace, namespace) {
-		if secret, ok := object.(metav1.Object); ok && names[secret.GetName()] && served.Credentials(secret) {
-			return true
-		}
-	}
-	return false
+	return len(names) > 0 && slices.ContainsFunc(e.objects(served.Secret, served.ByNamespace, namespace), func(secret *served.Object) bool {
+		return names[secret.Name] && secret.Credentials
+	})
 }
 
 // usedOtherCredentials reports whether a Shoot uses a binding that refers to credentials of the namespace other than a Secret.
 func usedOtherCredentials(e *observer, namespace string) bool {
 	return !e.isAbsent(served.Shoot) &&
-		slices.ContainsFunc(boundCredentials(e, namespace), func(binding served.Binding) bool { return !binding.NamesSecret() })
+		slices.ContainsFunc(boundCredentials(e, namespace), func(each *served.Object) bool { return !each.Binding.OfSecret })
 }
 
 // usedQuota reports whether the namespace has a Quota that applies to a Shoot through a binding.
@@ -157,19 +150,10 @@ func usedQuota(e *observer, namespace string) bool {
 	if e.isAbsent(served.Shoot) || e.isAbsent(served.SecretBinding) && e.isAbsent(served.CredentialsBinding) {
 		return false
 	}
-	for _, object := range e.objects(served.Quota, served.ByNamespace, namespace) {
-		if quota, ok := object.(metav1.Object); ok && bindsShoot(e, served.Key(namespace, quota.GetName())) {
-			return true
-		}
-	}
-	return false
-}
-
-// bindsShoot reports whether a Shoot uses a binding that refers to a Quota.
-func bindsShoot(e *observer, quota string) bool {
-	for _, kind := range served.Bindings() {
-		for _, object := range e.objects(kind, served.ByQuota, quota) {
-			if binding, ok := served.BindingOf(object); ok && bound(e, binding) {
+	for _, quota := range e.objects(served.Quota, served.ByNamespace, namespace) {
+		for _, kind := range served.Bindings() {
+			bindings := e.objects(kind, served.ByQuota, served.Key(namespace, quota.Name))
+			if slices.ContainsFunc(bindings, func(binding *served.Object) bool { return bound(e, binding) }) {
 				return true
 			}
 		}
@@ -178,8 +162,8 @@ func bindsShoot(e *observer, quota string) bool {
 }
 
 // bound reports whether a Shoot uses a binding. Such a Shoot must be in the binding's own namespace.
-func bound(e *observer, binding served.Binding) bool {
-	return len(e.objects(served.Shoot, binding.UsedBy, served.Key(binding.Namespace, binding.Name))) > 0
+func bound(e *observer, binding *served.Object) bool {
+	return len(e.objects(served.Shoot, binding.Binding.UsedBy, served.Key(binding.Namespace, binding.Name))) > 0
 }
 
 // Running is for clusters without Shoots. It asks the API server for Pods, workloads and volume claims in a namespace, and returns the

@@ -2,6 +2,7 @@ package extensionaccess
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -82,10 +83,7 @@ func desired(name string, uid types.UID, accounts []types.NamespacedName) bindin
 	}
 	sorted := slices.Clone(accounts)
 	slices.SortFunc(sorted, func(a, b types.NamespacedName) int {
-		if a.Namespace != b.Namespace {
-			return strings.Compare(a.Namespace, b.Namespace)
-		}
-		return strings.Compare(a.Name, b.Name)
+		return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name))
 	})
 	for _, each := range sorted {
 		want.subjects = append(want.subjects, rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Name: each.Name, Namespace: each.Namespace})

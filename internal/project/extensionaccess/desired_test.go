@@ -125,22 +125,22 @@ func TestOnlyBindingsThatWereOursAreRemoved(t *testing.T) {
 	for name, tc := range map[string]struct {
 		have *rbacv1.ClusterRoleBinding
 		of   *metav1.PartialObjectMetadata
-		want leftoverAction
+		want bool
 	}{
-		"the role has lost its label":                  {have(), of(), removed},
-		"the role has lost its label, and none had it": {have(noSubjects), of(annotated), removed},
-		"nothing says that the binding was ours":       {have(noSubjects), of(), kept},
-		"the role is labelled":                         {have(), of(labelled), kept},
-		"the role is gone":                             {have(), nil, kept},
-		"the role is going":                            {have(), of(gone), kept},
-		"the role is another one of that name":         {have(otherOwner), of(annotated), kept},
-		"another subject is bound too":                 {have(alsoAUser), of(annotated), kept},
-		"who is bound is in no seed":                   {have(elsewhere), of(annotated), kept},
-		"it has two owners":                            {have(secondOwner), of(annotated), kept},
-		"it binds another role":                        {have(otherRole), of(annotated), kept},
-		"it is being deleted":                          {have(deleting), of(annotated), kept},
+		"the role has lost its label":                  {have(), of(), true},
+		"the role has lost its label, and none had it": {have(noSubjects), of(annotated), true},
+		"nothing says that the binding was ours":       {have(noSubjects), of(), false},
+		"the role is labelled":                         {have(), of(labelled), false},
+		"the role is gone":                             {have(), nil, false},
+		"the role is going":                            {have(), of(gone), false},
+		"the role is another one of that name":         {have(otherOwner), of(annotated), false},
+		"another subject is bound too":                 {have(alsoAUser), of(annotated), false},
+		"who is bound is in no seed":                   {have(elsewhere), of(annotated), false},
+		"it has two owners":                            {have(secondOwner), of(annotated), false},
+		"it binds another role":                        {have(otherRole), of(annotated), false},
+		"it is being deleted":                          {have(deleting), of(annotated), false},
 	} {
-		t.Run(name, func(t *testing.T) { NewWithT(t).Expect(decideLeftover(tc.have, tc.of)).To(Equal(tc.want)) })
+		t.Run(name, func(t *testing.T) { NewWithT(t).Expect(isLeftover(tc.have, tc.of)).To(Equal(tc.want)) })
 	}
 }
 

@@ -49,25 +49,14 @@ func owned(have *rbacv1.ClusterRoleBinding, want binding) bool {
 	})
 }
 
-// leftoverAction is what to do with a binding that looks like one of this controller when its ClusterRole does not have the label.
-type leftoverAction string
-
-const (
-	kept    leftoverAction = "kept"
-	removed leftoverAction = "removed"
-)
-
-// decideLeftover decides about a binding by the ClusterRole of the same name, nil if there is none. Bindings of deleted roles, and of roles
-// that were created again, are left to the garbage collector. A binding without subjects is removed only if the role has the annotation
-// with the selector, because other clients create such bindings too.
-func decideLeftover(object *rbacv1.ClusterRoleBinding, of *metav1.PartialObjectMetadata) leftoverAction {
+// isLeftover reports whether to remove a binding that looks like one of this controller, by the ClusterRole of the same name, nil if there
+// is none. Bindings of deleted roles, and of roles that were created again, are left to the garbage collector. A binding without subjects is
+// removed only if the role has the annotation with the selector, because other clients create such bindings too.
+func isLeftover(object *rbacv1.ClusterRoleBinding, of *metav1.PartialObjectMetadata) bool {
 	if of == nil || of.DeletionTimestamp != nil || of.Labels[corev1beta1.LabelCustomExtensionsPermissions] == labelled ||
 		object.DeletionTimestamp != nil {
-		return kept
+		return false
 	}
 	_, annotated := of.Annotations[corev1beta1.AnnotationExtensionsServiceAccountSelector]
-	if !isCreatedByUs(object) || object.OwnerReferences[0].UID != of.UID || len(object.Subjects) == 0 && !annotated {
-		return kept
-	}
-	return removed
+	return isCreatedByUs(object) && object.OwnerReferences[0].UID == of.UID && (len(object.Subjects) > 0 || annotated)
 }

@@ -89,13 +89,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 // bind makes the ClusterRoleBinding of a ClusterRole as desired. It reads the binding live: the watch keeps only bindings that look like
 // those of this controller, and may lag behind the controller's own writes.
 func (r *Reconciler) bind(ctx context.Context, name string, ref *rbacv1.ClusterRole, want binding) error {
-	have := &rbacv1.ClusterRoleBinding{}
-	err := r.Client.Get(ctx, client.ObjectKey{Name: name}, have)
-	if apierrors.IsNotFound(err) {
-		have, err = nil, nil
-	}
+	have, err := r.read(ctx, name)
 	if err != nil {
-		return fmt.Errorf("read ClusterRoleBinding: %w", err)
+		return err
 	}
 	next := plan(have, want)
 	if next == refuse {
@@ -118,6 +114,19 @@ func (r *Reconciler) bind(ctx context.Context, name string, ref *rbacv1.ClusterR
 	}
 	r.report(name, ref, outcome{bound: true})
 	return nil
+}
+
+// read reads a ClusterRoleBinding; nil if there is none.
+func (r *Reconciler) read(ctx context.Context, name string) (*rbacv1.ClusterRoleBinding, error) {
+	found := &rbacv1.ClusterRoleBinding{}
+	err := r.Client.Get(ctx, client.ObjectKey{Name: name}, found)
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read ClusterRoleBinding: %w", err)
+	}
+	return found, nil
 }
 
 // do carries out a step.
@@ -176,15 +185,11 @@ func (r *Reconciler) cleanUp(ctx context.Context, request ctrl.Request) error {
 	if err != nil {
 		return fmt.Errorf("read ClusterRole: %w", err)
 	}
-	have := &rbacv1.ClusterRoleBinding{}
-	err = r.Client.Get(ctx, request.NamespacedName, have)
-	if apierrors.IsNotFound(err) {
-		return nil
+	have, err := r.read(ctx, request.Name)
+	if err != nil || have == nil {
+		return err
 	}
-	if err != nil {
-		return fmt.Errorf("read ClusterRoleBinding: %w", err)
-	}
-	if decideLeftover(have, of) == kept {
+	if !isLeftover(have, of) {
 		return nil
 	}
 	if err := r.delete(ctx, have); err != nil {

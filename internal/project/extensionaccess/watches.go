@@ -42,8 +42,12 @@ type watches struct {
 func newWatches(c client.WithWatch, log logr.Logger) *watches {
 	w := &watches{client: c, log: log}
 	w.synced.Add(3)
-	w.roles = &reflector.Table[role]{Changed: w.roleChanged, Listed: listed(w, w.rolesListed)}
-	w.accounts = &reflector.Table[labels.Set]{Changed: w.accountChanged, Listed: listed(w, w.accountsListed)}
+	w.roles = &reflector.Table[role]{
+		Changed: func(key types.NamespacedName, _, _ *role) { w.enqueue(key.Name) }, Listed: listed(w, w.rolesListed),
+	}
+	w.accounts = &reflector.Table[labels.Set]{
+		Changed: w.accountChanged, Listed: listed(w, func(map[types.NamespacedName]labels.Set) { w.enqueueRoles() }),
+	}
 	w.bindings = &reflector.Table[binding]{Changed: w.bindingChanged, Listed: listed(w, w.bindingsListed)}
 	return w
 }
@@ -83,8 +87,6 @@ func (w *watches) enqueueRoles() {
 	}
 }
 
-func (w *watches) roleChanged(key types.NamespacedName, _, _ *role) { w.enqueue(key.Name) }
-
 // rolesListed also enqueues roles that have lost their label or are deleted.
 func (w *watches) rolesListed(before map[types.NamespacedName]role) {
 	for key := range before {
@@ -92,8 +94,6 @@ func (w *watches) rolesListed(before map[types.NamespacedName]role) {
 	}
 	w.enqueueRoles()
 }
-
-func (w *watches) accountsListed(map[types.NamespacedName]labels.Set) { w.enqueueRoles() }
 
 // accountChanged enqueues the roles that a ServiceAccount had or gets.
 func (w *watches) accountChanged(_ types.NamespacedName, before, after *labels.Set) {

@@ -32,14 +32,9 @@ func (h *NamespaceUse) Handle(ctx context.Context, request *review.Request) revi
 	if request.SubResource != "" || request.Operation != review.Create && request.Operation != review.Update {
 		return review.Allowed("")
 	}
-	now, before := normalform.Project{}, normalform.Project{}
-	if err := request.Decode(&now); err != nil {
+	now, before, err := decodeBoth(request)
+	if err != nil {
 		return review.Undecodable(err)
-	}
-	if request.Operation == review.Update {
-		if err := review.Decode(request.OldObject, &before); err != nil {
-			return review.Undecodable(err)
-		}
 	}
 	namespace := namespaceOf(now)
 	if namespace == "" || namespace == namespaceOf(before) {

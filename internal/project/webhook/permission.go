@@ -8,7 +8,6 @@ import (
 
 	"github.com/espalier-dev/espalier/internal/admission/review"
 	"github.com/espalier-dev/espalier/internal/excerpt"
-	"github.com/espalier-dev/espalier/internal/project/webhook/normalform"
 )
 
 // Action is an action on a Project that RBAC can allow.
@@ -44,18 +43,15 @@ func (h *Permission) Handle(ctx context.Context, request *review.Request) review
 	if request.SubResource != "" || request.Operation != review.Create && request.Operation != review.Update {
 		return review.Allowed("")
 	}
-	now := &normalform.Project{}
-	if err := request.Decode(now); err != nil {
+	now, before, err := decodeBoth(request)
+	if err != nil {
 		return review.Undecodable(err)
 	}
-	var before *normalform.Project
-	if request.Operation == review.Update {
-		before = &normalform.Project{}
-		if err := review.Decode(request.OldObject, before); err != nil {
-			return review.Undecodable(err)
-		}
+	old := &before
+	if request.Operation == review.Create {
+		old = nil
 	}
-	refusals, err := h.refusals(ctx, request.User, now.Metadata.Name, planNeeds(now, before, request.User))
+	refusals, err := h.refusals(ctx, request.User, now.Metadata.Name, planNeeds(&now, old, request.User))
 	if err != nil {
 		return review.Errored(http.StatusInternalServerError, err)
 	}

@@ -2,6 +2,7 @@ package webhook
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -36,7 +37,7 @@ func planNeeds(now, before *normalform.Project, user review.User) []need {
 	}
 	is, was := normalOf(now.Spec), normalOf(before.Spec)
 	needs := planFinalizers(now.Metadata.Finalizers, before.Metadata.Finalizers)
-	if !slices.EqualFunc(whitelist(is), whitelist(was), normalform.Toleration.Equal) {
+	if !slices.EqualFunc(tolerationsOf(is).Whitelist, tolerationsOf(was).Whitelist, normalform.Toleration.Equal) {
 		needs = append(needs, need{Action{Verb: modifyWhitelist}, "modify .spec.tolerations.whitelist"})
 	}
 	owner := was.Owner // the user that becomes the owner has no rights of an owner yet
@@ -50,7 +51,7 @@ func planNeeds(now, before *normalform.Project, user review.User) []need {
 	if !creation && (is.Owner == nil || *is.Owner != *owner) {
 		needs = append(needs, need{manage, "manage owner in .spec.owner"})
 	}
-	if !sameGrants(grants(is.Members, *owner), grants(was.Members, *owner)) {
+	if !maps.Equal(grants(is.Members, *owner), grants(was.Members, *owner)) {
 		needs = append(needs, need{manage, "manage human users or groups in .spec.members"})
 	}
 	if now.Metadata.Annotations[expiry.Annotation] != before.Metadata.Annotations[expiry.Annotation] {
@@ -81,13 +82,6 @@ func normalOf(spec *normalform.Spec) *normalform.Spec {
 		return &normalform.Spec{}
 	}
 	return normalform.Of(spec)
-}
-
-func whitelist(spec *normalform.Spec) []normalform.Toleration {
-	if spec.Tolerations == nil {
-		return nil
-	}
-	return spec.Tolerations.Whitelist
 }
 
 // isOwner reports whether a user acts as the owner. In a Project without owner every user that may change it does.
@@ -152,16 +146,4 @@ func memberKey(s normalform.Subject) normalform.Subject {
 // Groups of ServiceAccounts are groups.
 func isHuman(s normalform.Subject) bool {
 	return s.Kind == normalform.Group || s.Kind == normalform.User && !strings.HasPrefix(s.Name, normalform.ServiceAccountPrefix)
-}
-
-func sameGrants(a, b map[grant]struct{}) bool {
-	if len(a) != len(b) {
-		return false
-	}
-	for each := range a {
-		if _, also := b[each]; !also {
-			return false
-		}
-	}
-	return true
 }

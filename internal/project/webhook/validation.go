@@ -20,14 +20,9 @@ func (Validation) Handle(_ context.Context, request *review.Request) review.Resp
 	if request.SubResource != "" || request.Operation != review.Create && request.Operation != review.Update {
 		return review.Allowed("")
 	}
-	now, before := normalform.Project{}, normalform.Project{}
-	if err := request.Decode(&now); err != nil {
+	now, before, err := decodeBoth(request)
+	if err != nil {
 		return review.Undecodable(err)
-	}
-	if request.Operation == review.Update {
-		if err := review.Decode(request.OldObject, &before); err != nil {
-			return review.Undecodable(err)
-		}
 	}
 	if now.Metadata.DeletionTimestamp != nil {
 		return review.Allowed("") // the change gives no rights any more, and the deletion must not be blocked
@@ -38,4 +33,12 @@ func (Validation) Handle(_ context.Context, request *review.Request) review.Resp
 	}
 	kind := schema.GroupKind{Group: corev1beta1.GroupName, Kind: "Project"}
 	return review.Refused(apierrors.NewInvalid(kind, now.Metadata.Name, found))
+}
+
+// decodeBoth decodes the Project in a request, and the one before an update, which is empty at creation.
+func decodeBoth(request *review.Request) (now, before normalform.Project, err error) {
+	if err = request.Decode(&now); err == nil && request.Operation == review.Update {
+		err = review.Decode(request.OldObject, &before)
+	}
+	return now, before, err
 }

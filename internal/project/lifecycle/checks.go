@@ -5,14 +5,12 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
 	corev1beta1 "github.com/espalier-dev/espalier/api/core/v1beta1"
@@ -109,26 +107,17 @@ func labelled(p *corev1beta1.Project, namespace *metav1.ObjectMeta) bool {
 // adopt makes a namespace that passed check the Project's. A namespace that the controller has not created is kept when the Project is
 // deleted, unless its annotation says otherwise.
 func adopt(p *corev1beta1.Project, namespace *metav1.ObjectMeta) {
-	annotations := maps.Clone(namespace.Annotations)
-	if annotations == nil {
-		annotations = map[string]string{}
+	metav1.SetMetaDataAnnotation(namespace, corev1beta1.AnnotationNamespaceProject, string(p.UID))
+	if _, created := namespace.Annotations[corev1beta1.AnnotationNamespaceCreatedByController]; !created {
+		metav1.SetMetaDataAnnotation(namespace, corev1beta1.AnnotationNamespaceKeep, yes)
 	}
-	annotations[corev1beta1.AnnotationNamespaceProject] = string(p.UID)
-	if _, created := annotations[corev1beta1.AnnotationNamespaceCreatedByController]; !created {
-		annotations[corev1beta1.AnnotationNamespaceKeep] = yes
-	}
-	namespace.Annotations = annotations
 	if !owns(p, namespace) {
-		namespace.OwnerReferences = append(slices.Clone(namespace.OwnerReferences), ownerOf(p))
+		namespace.OwnerReferences = append(namespace.OwnerReferences, ownerOf(p))
 	}
 }
 
 func owns(p *corev1beta1.Project, namespace *metav1.ObjectMeta) bool {
-	return ownedBy(namespace, p.UID)
-}
-
-func ownedBy(namespace *metav1.ObjectMeta, uid types.UID) bool {
-	return slices.ContainsFunc(namespace.OwnerReferences, func(o metav1.OwnerReference) bool { return o.UID == uid })
+	return slices.ContainsFunc(namespace.OwnerReferences, func(o metav1.OwnerReference) bool { return o.UID == p.UID })
 }
 
 // release is what happens to a namespace when its Project is deleted.
@@ -167,11 +156,11 @@ func decideRelease(p *corev1beta1.Project, namespace *metav1.ObjectMeta) release
 // isKept reports whether a namespace remains when its Project is deleted. The annotation keep-after-project-deletion decides. If it is
 // missing or not a boolean, a namespace is kept if the controller did not create it.
 func isKept(annotations map[string]string) bool {
-	kept, err := strconv.ParseBool(annotations[corev1beta1.AnnotationNamespaceKeep])
-	if err != nil {
-		return !isTrue(annotations[corev1beta1.AnnotationNamespaceCreatedByController])
+	if kept, err := strconv.ParseBool(annotations[corev1beta1.AnnotationNamespaceKeep]); err == nil {
+		return kept
 	}
-	return kept
+	created, err := strconv.ParseBool(annotations[corev1beta1.AnnotationNamespaceCreatedByController])
+	return err != nil || !created
 }
 
 // endsWith reports whether a namespace may be deleted as a consequence of its Project's deletion, by the controller or by the garbage
@@ -181,24 +170,17 @@ func endsWith(p *corev1beta1.Project, namespace *metav1.ObjectMeta) bool {
 		decideRelease(p, namespace) != leave
 }
 
-func isTrue(value string) bool {
-	truth, err := strconv.ParseBool(value)
-	return err == nil && truth
-}
-
 // removeOwnership removes everything that adopt and newNamespace set.
 func removeOwnership(p *corev1beta1.Project, namespace *metav1.ObjectMeta) {
-	annotations, labels := maps.Clone(namespace.Annotations), maps.Clone(namespace.Labels)
 	for _, each := range []string{
 		corev1beta1.AnnotationNamespaceProject, corev1beta1.AnnotationNamespaceKeep, corev1beta1.AnnotationNamespaceCreatedByController,
 	} {
-		delete(annotations, each)
+		delete(namespace.Annotations, each)
 	}
-	delete(labels, corev1beta1.LabelRole)
-	delete(labels, corev1beta1.LabelProjectName)
+	delete(namespace.Labels, corev1beta1.LabelRole)
+	delete(namespace.Labels, corev1beta1.LabelProjectName)
 	own := ownerOf(p)
-	namespace.Annotations, namespace.Labels = annotations, labels
-	namespace.OwnerReferences = slices.DeleteFunc(slices.Clone(namespace.OwnerReferences), func(o metav1.OwnerReference) bool {
+	namespace.OwnerReferences = slices.DeleteFunc(namespace.OwnerReferences, func(o metav1.OwnerReference) bool {
 		return o.APIVersion == own.APIVersion && o.Kind == own.Kind && o.Name == own.Name && o.UID == own.UID
 	})
 }

@@ -44,13 +44,12 @@ func addLifecycle(lifetime context.Context, p *parts) error {
 		Events:  &lifecycle.Events{Recorder: mgr.GetEventRecorderFor(lifecycle.EventSource)}, //nolint:staticcheck // see above
 		Metrics: lifecycle.NewMetrics(p.registry, mgr.GetClient()),
 	}
-	deleted, err := r.SetupWithManager(lifetime, mgr, ptr.Deref(p.cfg.Controllers.Project.ConcurrentSyncs, 0))
-	if err != nil {
+	if err := r.SetupWithManager(lifetime, mgr, ptr.Deref(p.cfg.Controllers.Project.ConcurrentSyncs, 0)); err != nil {
 		return fmt.Errorf("add controller %s: %w", lifecycle.ControllerName, err)
 	}
 	p.served.Handle(served.Shoot, func(before, after *served.Object) {
 		if after == nil {
-			deleted(before.Namespace)
+			r.ShootDeleted(lifetime, before.Namespace)
 		}
 	})
 	return nil

@@ -170,18 +170,18 @@ func TestRemoveOwnership(t *testing.T) {
 func TestFailuresHaveTheSpecifiedTexts(t *testing.T) {
 	cause := errors.Join(errors.New("a"), errors.New("b"))
 	for want, have := range map[string]*failure{
-		"NamespaceReconcileFailed a; b":                                                            namespaceFailed(cause),
-		"NamespaceReconcileFailed Error while setting up ResourceQuota: a; b":                      quotaFailed(cause),
-		`NamespaceReconcileFailed Error while reconciling RBAC resources for namespace "n": a; b`:  rolesFailed("n", cause),
-		"NamespaceReconcileFailed Error while deleting stale RBAC rules for extension roles: a; b": staleRolesFailed(cause),
-		"NamespaceReconcileFailed Error while trying to mark project as ready: a; b":               readyFailed(cause),
+		"NamespaceReconcileFailed a; b":                                                            newFailure(stepNamespace, "n", cause),
+		"NamespaceReconcileFailed Error while setting up ResourceQuota: a; b":                      newFailure(stepQuota, "n", cause),
+		`NamespaceReconcileFailed Error while reconciling RBAC resources for namespace "n": a; b`:  newFailure(stepRoles, "n", cause),
+		"NamespaceReconcileFailed Error while deleting stale RBAC rules for extension roles: a; b": newFailure(stepExtensionRoles, "n", cause),
+		"NamespaceReconcileFailed Error while trying to mark project as ready: a; b":               newFailure(stepPhase, "n", cause),
 		`NamespaceDeletionFailed Failed to release project namespace "n": a; b`:                    releaseFailed("n", cause),
 	} {
 		NewWithT(t).Expect(have.reason + " " + have.message).To(Equal(want))
 	}
 	NewWithT(t).Expect(releaseFailed("n", cause).err).To(MatchError("failed to release project namespace: a\nb"))
-	NewWithT(t).Expect(rolesFailed("n", nil)).To(BeNil())
-	NewWithT(t).Expect(staleRolesFailed(nil)).To(BeNil())
+	NewWithT(t).Expect(newFailure(stepRoles, "n", nil)).To(BeNil())
+	NewWithT(t).Expect(newFailure(stepExtensionRoles, "n", nil)).To(BeNil())
 	NewWithT(t).Expect(failureWithoutEvent(stepPhase, nil)).To(BeNil())
 }
 

@@ -1,7 +1,6 @@
 package lifecycle
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 )
@@ -41,55 +40,25 @@ func failureWithoutEvent(s step, err error) *failure {
 	return &failure{step: s, err: err}
 }
 
-func namespaceFailed(err error) *failure {
-	return &failure{step: stepNamespace, err: err, reason: reasonReconcileFailed, message: oneLine(err)}
-}
-
-func quotaFailed(err error) *failure {
-	return &failure{step: stepQuota, err: err, reason: reasonReconcileFailed, message: "Error while setting up ResourceQuota: " + oneLine(err)}
-}
-
-// rolesFailed returns nil if there is no error.
-func rolesFailed(namespace string, err error) *failure {
+// newFailure returns a failure of a step that sets up the namespace of a Project, or what is in it; nil if there is no error.
+func newFailure(s step, namespace string, err error) *failure {
 	if err == nil {
 		return nil
 	}
-	return &failure{
-		step: stepRoles, err: err, reason: reasonReconcileFailed,
-		message: fmt.Sprintf("Error while reconciling RBAC resources for namespace %q: %s", namespace, oneLine(err)),
-	}
-}
-
-// staleRolesFailed returns nil if there is no error.
-func staleRolesFailed(err error) *failure {
-	if err == nil {
-		return nil
-	}
-	return &failure{
-		step: stepExtensionRoles, err: err, reason: reasonReconcileFailed,
-		message: "Error while deleting stale RBAC rules for extension roles: " + oneLine(err),
-	}
-}
-
-func readyFailed(err error) *failure {
-	return &failure{
-		step: stepPhase, err: err, reason: reasonReconcileFailed, keepsPhase: true,
-		message: "Error while trying to mark project as ready: " + oneLine(err),
-	}
+	message := map[step]string{
+		stepQuota:          "Error while setting up ResourceQuota: ",
+		stepRoles:          fmt.Sprintf("Error while reconciling RBAC resources for namespace %q: ", namespace),
+		stepExtensionRoles: "Error while deleting stale RBAC rules for extension roles: ",
+		stepPhase:          "Error while trying to mark project as ready: ",
+	}[s]
+	return &failure{step: s, err: err, reason: reasonReconcileFailed, message: message + oneLine(err), keepsPhase: s == stepPhase}
 }
 
 func releaseFailed(namespace string, err error) *failure {
-	err = fmt.Errorf("failed to release project namespace: %w", err)
 	return &failure{
-		step: stepRelease, err: err, reason: reasonDeletionFailed,
-		message: fmt.Sprintf("Failed to release project namespace %q: %s", namespace, oneLine(errors.Unwrap(err))),
+		step: stepRelease, err: fmt.Errorf("failed to release project namespace: %w", err), reason: reasonDeletionFailed,
+		message: fmt.Sprintf("Failed to release project namespace %q: %s", namespace, oneLine(err)),
 	}
-}
-
-func unsureOfShoots(namespace string, err error) *failure {
-	fault := releaseFailed(namespace, fmt.Errorf("look for Shoots: %w", err))
-	fault.keepsPhase = true
-	return fault
 }
 
 // oneLine returns the text of an error, also of joined errors, on one line.

@@ -16,14 +16,14 @@ import (
 // object is a part of a JSON object.
 type object map[string]any
 
-// locked returns a merge patch that fails if the Project differs from p: it was changed, or was deleted and created again.
-func locked(p *corev1beta1.Project, patch object) (client.Patch, error) {
+// locked returns a merge patch that fails if the object differs from o: it was changed, or was deleted and created again.
+func locked(o client.Object, patch object) (client.Patch, error) {
 	meta, ok := patch["metadata"].(object)
 	if !ok {
 		meta = object{}
 		patch["metadata"] = meta
 	}
-	meta["uid"], meta["resourceVersion"] = p.UID, p.ResourceVersion
+	meta["uid"], meta["resourceVersion"] = o.GetUID(), o.GetResourceVersion()
 	text, err := json.Marshal(patch)
 	if err != nil {
 		return nil, fmt.Errorf("encode patch: %w", err)

@@ -2,7 +2,6 @@ package lifecycle
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"sync"
@@ -10,7 +9,6 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -40,7 +38,10 @@ func (r *Reconciler) ensureRole(ctx context.Context, desired client.Object) (cha
 	cached := emptyLike(desired)
 	err = r.Client.Get(ctx, client.ObjectKeyFromObject(desired), cached)
 	if apierrors.IsNotFound(err) {
-		return r.createRole(ctx, desired)
+		if changed, err = r.createRole(ctx, desired); apierrors.IsAlreadyExists(err) {
+			return r.repairRole(ctx, desired)
+		}
+		return changed, err
 	}
 	if err != nil {
 		return false, fmt.Errorf("read %s: %w", describe(desired), err)
@@ -53,22 +54,19 @@ func (r *Reconciler) ensureRole(ctx context.Context, desired client.Object) (cha
 }
 
 func (r *Reconciler) createRole(ctx context.Context, desired client.Object) (changed bool, err error) {
-	err = r.Client.Create(ctx, copyOf(desired))
-	if apierrors.IsAlreadyExists(err) {
-		return r.repairRole(ctx, desired)
-	}
-	if err != nil {
+	if err := r.Client.Create(ctx, copyOf(desired)); err != nil {
 		return false, fmt.Errorf("create %s: %w", describe(desired), err)
 	}
 	return true, nil
 }
 
-// repairRole reads an object live, because the caches have only fingerprints, and patches the differences.
+// repairRole reads an object live, because the caches have only fingerprints, and patches the differences. If the object is missing, it is
+// created; if another client has created it by then, the error leads to a retry.
 func (r *Reconciler) repairRole(ctx context.Context, desired client.Object) (changed bool, err error) {
 	live := emptyLike(desired)
 	err = r.Live.Get(ctx, client.ObjectKeyFromObject(desired), live)
 	if apierrors.IsNotFound(err) {
-		return r.createAgain(ctx, desired)
+		return r.createRole(ctx, desired)
 	}
 	if err != nil {
 		return false, fmt.Errorf("read %s: %w", describe(desired), err)
@@ -78,7 +76,7 @@ func (r *Reconciler) repairRole(ctx context.Context, desired client.Object) (cha
 		if err := r.deleteRole(ctx, before); err != nil {
 			return false, err
 		}
-		return r.createAgain(ctx, desired)
+		return r.createRole(ctx, desired)
 	}
 	if equality.Semantic.DeepEqual(before, live) {
 		return false, nil
@@ -90,14 +88,6 @@ func (r *Reconciler) repairRole(ctx context.Context, desired client.Object) (cha
 	return true, nil
 }
 
-// createAgain creates an object that was just found to be missing. If another client has created it by then, the error leads to a retry.
-func (r *Reconciler) createAgain(ctx context.Context, desired client.Object) (changed bool, err error) {
-	if err := r.Client.Create(ctx, copyOf(desired)); err != nil {
-		return false, fmt.Errorf("create %s: %w", describe(desired), err)
-	}
-	return true, nil
-}
-
 // errHeld means that finalizers delay the deletion of an object. If the object is a binding, it has no subjects any more.
 var errHeld = errors.New("held by finalizers")
 
@@ -106,13 +96,11 @@ var errHeld = errors.New("held by finalizers")
 func (r *Reconciler) deleteRole(ctx context.Context, existing client.Object) error {
 	held := existing.GetFinalizers()
 	if _, isRole := existing.(*rbacv1.ClusterRole); len(held) > 0 && !isRole {
-		text, err := json.Marshal(object{
-			"metadata": object{"uid": existing.GetUID(), "resourceVersion": existing.GetResourceVersion()}, "subjects": nil,
-		})
+		patch, err := locked(existing, object{"subjects": nil})
 		if err != nil {
-			return fmt.Errorf("encode patch: %w", err)
+			return err
 		}
-		if err := r.Client.Patch(ctx, existing, client.RawPatch(types.MergePatchType, text)); err != nil {
+		if err := r.Client.Patch(ctx, existing, patch); err != nil {
 			return client.IgnoreNotFound(wrap("take subjects from", existing, err))
 		}
 	}
@@ -137,10 +125,10 @@ func (r *Reconciler) staleRoles(
 	ctx context.Context, p *corev1beta1.Project, namespace string, desired []client.Object,
 ) ([]client.Object, error) {
 	bindings, clusterRoles := &rbacv1.RoleBindingList{}, &rbacv1.ClusterRoleList{}
-	if err := r.Client.List(ctx, bindings, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
+	if err := r.Client.List(ctx, bindings, client.InNamespace(namespace)); err != nil {
 		return nil, fmt.Errorf("list RoleBindings: %w", err)
 	}
-	if err := r.Client.List(ctx, clusterRoles, client.MatchingFields{byExtensionProject: p.Name}, client.UnsafeDisableDeepCopy); err != nil {
+	if err := r.Client.List(ctx, clusterRoles, client.MatchingFields{byExtensionProject: p.Name}); err != nil {
 		return nil, fmt.Errorf("list ClusterRoles: %w", err)
 	}
 	return roles.Stale(p.Name, desired, bindings.Items, clusterRoles.Items), nil

@@ -32,6 +32,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/conflict"
 	"github.com/espalier-dev/espalier/internal/project/expiry"
 	"github.com/espalier-dev/espalier/internal/project/roles"
+	"github.com/espalier-dev/espalier/internal/project/trigger"
 )
 
 // Projects are watched; the finalizer and the name of the namespace are patched.
@@ -75,9 +76,8 @@ type Reconciler struct {
 	Events           *Events
 	Metrics          *Metrics
 
-	// Set by SetupWithManager.
-	reconciled    *reconciledProjects
-	repairBackoff *repairBackoff
+	reconciled reconciledProjects
+	shoots     trigger.Trigger // with the Projects that wait for the deletion of their last Shoot
 }
 
 // Reconcile reconciles one Project. It does nothing, not even compare with the caches, if this process has finished this generation of the
@@ -87,7 +87,6 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	if err := r.Client.Get(ctx, request.NamespacedName, p); err != nil {
 		if apierrors.IsNotFound(err) {
 			r.reconciled.forget(request.Name)
-			r.repairBackoff.forget(request.Name)
 			return ctrl.Result{}, nil
 		}
 		return ctrl.Result{}, fmt.Errorf("read Project: %w", err)
@@ -146,10 +145,10 @@ func (r *Reconciler) reconcile(ctx context.Context, p *corev1beta1.Project, now 
 	}
 	// Rights that no member has any more are removed even if others cannot be granted.
 	changed, err := r.ensureRoles(ctx, desired, refused)
-	fault := rolesFailed(namespace, err)
+	fault := newFailure(stepRoles, namespace, err)
 	removed, err := r.removeStaleRoles(ctx, p, namespace, desired)
-	if stale := staleRolesFailed(err); fault == nil {
-		fault = stale
+	if fault == nil {
+		fault = newFailure(stepExtensionRoles, namespace, err)
 	}
 	if !unseen {
 		r.recordRepairs(p, changed, removed, now)
@@ -157,10 +156,7 @@ func (r *Reconciler) reconcile(ctx context.Context, p *corev1beta1.Project, now 
 	if fault != nil {
 		return time.Time{}, fault
 	}
-	if err := r.setPhase(ctx, p, corev1beta1.ProjectReady); err != nil {
-		return time.Time{}, readyFailed(err)
-	}
-	return next, nil
+	return next, newFailure(stepPhase, namespace, r.setPhase(ctx, p, corev1beta1.ProjectReady))
 }
 
 // recordRepairs records what was restored although the Project had not changed.
@@ -173,7 +169,7 @@ func (r *Reconciler) recordRepairs(p *corev1beta1.Project, changed []client.Obje
 		about = append(about, unneededExtensionRoles)
 	}
 	for _, each := range about {
-		if pause := r.repairBackoff.recordRepair(p.Name, each, now); pause > 0 {
+		if pause := r.reconciled.recordRepair(p.Name, each, now); pause > 0 {
 			r.Events.repairsDelayed(p, each, pause)
 		}
 	}
@@ -183,20 +179,17 @@ func (r *Reconciler) recordRepairs(p *corev1beta1.Project, changed []client.Obje
 func (r *Reconciler) reconcileNamespace(ctx context.Context, p *corev1beta1.Project, namespace string, unseen bool) *failure {
 	written, err := r.ensureNamespace(ctx, p, namespace)
 	if err != nil {
-		return namespaceFailed(err)
+		return newFailure(stepNamespace, namespace, err)
 	}
 	if unseen || written {
 		r.Events.reconciled(p, namespace)
 	}
 	if ptr.Deref(p.Spec.Namespace, "") == "" {
 		if err := r.setNamespace(ctx, p, namespace); err != nil {
-			return namespaceFailed(err)
+			return newFailure(stepNamespace, namespace, err)
 		}
 	}
-	if err := r.ensureQuota(ctx, p, namespace); err != nil {
-		return quotaFailed(err)
-	}
-	return nil
+	return newFailure(stepQuota, namespace, r.ensureQuota(ctx, p, namespace))
 }
 
 // terminate releases the namespace of a Project that is being deleted, and removes the finalizer of the Project.
@@ -216,7 +209,9 @@ func (r *Reconciler) terminate(ctx context.Context, p *corev1beta1.Project) (ctr
 	if due == gone || endsWith(p, &namespace.ObjectMeta) {
 		used, unsure := r.Shoots.AnyShoot(ctx, name)
 		if unsure != nil { // the server of Shoots is not available, which is no failure of the Project
-			return ctrl.Result{}, unsureOfShoots(name, unsure)
+			fault := releaseFailed(name, fmt.Errorf("look for Shoots: %w", unsure))
+			fault.keepsPhase = true
+			return ctrl.Result{}, fault
 		}
 		if used {
 			r.Events.notEmpty(p, name)

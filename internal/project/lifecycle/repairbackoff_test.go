@@ -8,7 +8,7 @@ import (
 )
 
 func TestRepairsOfOneObjectDelayNoOther(t *testing.T) {
-	g, b, now := NewWithT(t), newRepairBackoff(), time.Unix(1000, 0)
+	g, b, now := NewWithT(t), &reconciledProjects{}, time.Unix(1000, 0)
 	var pauses []time.Duration
 	for range 3 {
 		pauses = append(pauses, b.recordRepair("alpha", "it", now))

@@ -37,7 +37,7 @@ func TestReconciledProjects(t *testing.T) {
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			g, s, p := NewWithT(t), newReconciledProjects(), alpha()
+			g, s, p := NewWithT(t), &reconciledProjects{}, alpha()
 			p.Finalizers = []string{"gardener"}
 			s.begin(p.Name)
 			s.finish(p, tc.until)

@@ -3,7 +3,6 @@ package lifecycle
 import (
 	"context"
 	"fmt"
-	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -64,33 +63,28 @@ func CacheOptions(quotas bool) map[client.Object]cache.ByObject {
 	return options
 }
 
-// SetupWithManager adds the controller to the manager, whose cache needs CacheOptions and index.Add. The caller must call onShootDeleted
-// with the namespace of each deleted Shoot.
-func (r *Reconciler) SetupWithManager(
-	ctx context.Context, mgr ctrl.Manager, workers int,
-) (onShootDeleted func(namespace string), err error) {
-	r.reconciled, r.repairBackoff = newReconciledProjects(), newRepairBackoff()
+// SetupWithManager adds the controller to the manager, whose cache needs CacheOptions and index.Add. The caller must call ShootDeleted for
+// each deleted Shoot.
+func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, workers int) error {
 	caches := mgr.GetCache()
-	if err = mgr.GetFieldIndexer().IndexField(ctx, &rbacv1.ClusterRole{}, byExtensionProject, roles.ExtensionOf); err != nil {
-		return nil, fmt.Errorf("index ClusterRoles by Project: %w", err)
+	if err := mgr.GetFieldIndexer().IndexField(ctx, &rbacv1.ClusterRole{}, byExtensionProject, roles.ExtensionOf); err != nil {
+		return fmt.Errorf("index ClusterRoles by Project: %w", err)
 	}
-	shoots := &shootDeletions{cached: mgr.GetClient()}
 	enqueue := &handler.TypedEnqueueRequestForObject[*corev1beta1.Project]{}
-	err = ctrl.NewControllerManagedBy(mgr).
+	return ctrl.NewControllerManagedBy(mgr).
 		Named(ControllerName).
 		WatchesRawSource(source.Kind(caches, &corev1beta1.Project{}, enqueue, r.needsReconciliation())).
 		WatchesRawSource(source.Kind(caches, namespaceMeta(), r.namespaces())).
-		WatchesRawSource(source.Kind(caches, &rbacv1.RoleBinding{}, drift[*rbacv1.RoleBinding](r))).
-		WatchesRawSource(source.Kind(caches, &rbacv1.ClusterRole{}, drift[*rbacv1.ClusterRole](r))).
-		WatchesRawSource(source.Kind(caches, &rbacv1.ClusterRoleBinding{}, drift[*rbacv1.ClusterRoleBinding](r))).
-		WatchesRawSource(source.Func(shoots.start)).
+		WatchesRawSource(source.Kind[client.Object](caches, &rbacv1.RoleBinding{}, drift(r))).
+		WatchesRawSource(source.Kind[client.Object](caches, &rbacv1.ClusterRole{}, drift(r))).
+		WatchesRawSource(source.Kind[client.Object](caches, &rbacv1.ClusterRoleBinding{}, drift(r))).
+		WatchesRawSource(r.shoots.Source()).
 		WithOptions(controller.Options{
 			MaxConcurrentReconciles: workers,
 			ReconciliationTimeout:   deadline,
 			RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](shortestPause, longestPause),
 		}).
 		Complete(conflict.RetryAtOnce(r))
-	return shoots.deleted, err
 }
 
 type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
@@ -168,25 +162,22 @@ func isProject(owner *metav1.OwnerReference) bool {
 
 // drift enqueues the Project of an object that was deleted or whose grants or owner another client changed. Resyncs count too, as they cost
 // no request if nothing differs. A new object of an extension role that no member has also enqueues its Project: when the controller
-// removed the role, its cache may not have had this object yet.
-func drift[T client.Object](r *Reconciler) handler.TypedEventHandler[T, reconcile.Request] {
-	return handler.TypedFuncs[T, reconcile.Request]{
-		CreateFunc: func(ctx context.Context, e event.TypedCreateEvent[T], q queue) {
+// removed the role, its cache may not have had this object yet. The objects of the events are records of package roles.
+func drift(r *Reconciler) handler.TypedEventHandler[client.Object, reconcile.Request] {
+	return handler.TypedFuncs[client.Object, reconcile.Request]{
+		CreateFunc: func(ctx context.Context, e event.CreateEvent, q queue) {
 			if !e.IsInInitialList { // after the initial list, every Project is reconciled anyway
-				r.onCreated(ctx, e.Object, q)
+				r.onCreated(ctx, copyOf(e.Object), q)
 			}
 		},
-		DeleteFunc: func(ctx context.Context, e event.TypedDeleteEvent[T], q queue) {
-			r.drifted(ctx, e.Object, q)
-			r.onDeleted(ctx, e.Object, q)
-		},
-		UpdateFunc: func(ctx context.Context, e event.TypedUpdateEvent[T], q queue) {
+		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q queue) { r.onDeleted(ctx, copyOf(e.Object), q) },
+		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q queue) {
 			if roles.GrantsSame(e.ObjectOld, e.ObjectNew) && e.ObjectOld.GetResourceVersion() != e.ObjectNew.GetResourceVersion() {
 				return
 			}
-			r.drifted(ctx, e.ObjectOld, q)
+			r.drifted(ctx, copyOf(e.ObjectOld), q)
 			if roles.Owner(e.ObjectNew) != roles.Owner(e.ObjectOld) {
-				r.drifted(ctx, e.ObjectNew, q)
+				r.drifted(ctx, copyOf(e.ObjectNew), q)
 			}
 		},
 	}
@@ -194,24 +185,21 @@ func drift[T client.Object](r *Reconciler) handler.TypedEventHandler[T, reconcil
 
 // onCreated enqueues the Project whose extension role a new object is labelled as, if the Project would remove it.
 func (r *Reconciler) onCreated(ctx context.Context, o client.Object, q queue) {
-	for _, p := range r.projectsWithExtensionRole(ctx, o) {
-		if !r.reconciled.needsExtensionRole(p.Name, o.GetName()) {
-			r.reconciled.markChanged(p.Name)
-			r.restore(p, unneededExtensionRoles, q)
-		}
+	if p := r.projectWithExtensionRole(ctx, o); p != nil && !r.reconciled.needsExtensionRole(p.Name, o.GetName()) {
+		r.restore(p, unneededExtensionRoles, q)
 	}
 }
 
-// projectsWithExtensionRole returns the Project whose extension role an object is labelled as, if the object is in the right namespace.
-func (r *Reconciler) projectsWithExtensionRole(ctx context.Context, o client.Object) []*corev1beta1.Project {
-	var found []*corev1beta1.Project
-	for _, name := range roles.ExtensionOf(o) {
+// projectWithExtensionRole returns the Project whose extension role an object is labelled as, if the object is in the right namespace; nil
+// if there is none.
+func (r *Reconciler) projectWithExtensionRole(ctx context.Context, o client.Object) *corev1beta1.Project {
+	for _, name := range roles.ExtensionOf(o) { // at most one
 		p := r.cachedProject(ctx, name)
 		if p != nil && (o.GetNamespace() == "" || o.GetNamespace() == namespaceName(p)) {
-			found = append(found, p)
+			return p
 		}
 	}
-	return found
+	return nil
 }
 
 // cachedProject returns a Project from the cache; nil if it is not there.
@@ -225,41 +213,33 @@ func (r *Reconciler) cachedProject(ctx context.Context, name string) *corev1beta
 
 // drifted enqueues the Project that owns an object.
 func (r *Reconciler) drifted(ctx context.Context, o client.Object, q queue) {
-	name := roles.Owner(o)
-	if name == "" {
-		return
-	}
-	r.reconciled.markChanged(name)
-	if p := r.cachedProject(ctx, name); p != nil {
+	if p := r.cachedProject(ctx, roles.Owner(o)); p != nil {
 		r.restore(p, describe(o), q)
 	}
 }
 
-// onDeleted enqueues the Projects that an object of another owner blocked: it had the name of one of their roles or bindings, or it was an
-// extension role to remove. A finalizer may have delayed its deletion until now.
+// onDeleted enqueues the Project that owned an object, and those that an object of another owner blocked: it had the name of one of their
+// roles or bindings, or it was an extension role to remove. A finalizer may have delayed its deletion until now.
 func (r *Reconciler) onDeleted(ctx context.Context, o client.Object, q queue) {
+	r.drifted(ctx, o, q)
 	owner := roles.Owner(o)
-	for _, p := range r.projectsWithExtensionRole(ctx, o) {
-		if p.Name != owner {
-			r.reconciled.markChanged(p.Name)
-			r.restore(p, unneededExtensionRoles, q)
-		}
+	if p := r.projectWithExtensionRole(ctx, o); p != nil && p.Name != owner {
+		r.restore(p, unneededExtensionRoles, q)
 	}
 	for _, p := range r.named(ctx, o) {
 		if p.Name != owner {
-			r.reconciled.markChanged(p.Name)
 			r.restore(p, describe(o), q)
 		}
 	}
 }
 
 // named returns the Projects that need an object of this name, except for extension roles.
-func (r *Reconciler) named(ctx context.Context, o client.Object) []*corev1beta1.Project {
+func (r *Reconciler) named(ctx context.Context, o client.Object) (found []*corev1beta1.Project) {
 	if o.GetNamespace() == "" {
 		if p := r.cachedProject(ctx, roles.ProjectOf(o.GetName())); p != nil {
-			return []*corev1beta1.Project{p}
+			found = append(found, p)
 		}
-		return nil
+		return found
 	}
 	if !roles.IsMemberBinding(o.GetName()) {
 		return nil
@@ -268,9 +248,7 @@ func (r *Reconciler) named(ctx context.Context, o client.Object) []*corev1beta1.
 	if err != nil {
 		log.FromContext(ctx).Error(err, "Could not find the Project of a deleted binding; it is looked at when its pause is over", "object",
 			describe(o))
-		return nil
 	}
-	var found []*corev1beta1.Project
 	for i := range projects {
 		found = append(found, &projects[i])
 	}
@@ -280,48 +258,27 @@ func (r *Reconciler) named(ctx context.Context, o client.Object) []*corev1beta1.
 // restore enqueues a Project, unless it is being deleted: then nothing is restored. An object that another client keeps changing is
 // restored after a pause.
 func (r *Reconciler) restore(p *corev1beta1.Project, about string, q queue) {
+	r.reconciled.markChanged(p.Name)
 	if p.DeletionTimestamp != nil {
 		return
 	}
-	if rest := r.repairBackoff.remainingPause(p.Name, about, r.Clock.Now()); rest > 0 {
+	if rest := r.reconciled.remainingPause(p.Name, about, r.Clock.Now()); rest > 0 {
 		q.AddAfter(request(p.Name), rest)
 		return
 	}
 	q.Add(request(p.Name))
 }
 
-// shootDeletions enqueues Projects that wait for the deletion of their last Shoot.
-type shootDeletions struct {
-	cached client.Reader
-
-	mu    sync.Mutex
-	ctx   context.Context //nolint:containedctx // it is the controller's context, and comes with its queue
-	queue queue
-}
-
-// start stores the queue. The first reconciliation of each Project covers Shoots that were deleted before.
-func (s *shootDeletions) start(ctx context.Context, q queue) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.ctx, s.queue = ctx, q
-	return nil
-}
-
-func (s *shootDeletions) deleted(namespace string) {
-	s.mu.Lock()
-	ctx, q := s.ctx, s.queue
-	s.mu.Unlock()
-	if q == nil {
-		return
-	}
-	projects, err := index.All(ctx, s.cached, namespace)
+// ShootDeleted enqueues the Projects that wait for the deletion of their last Shoot in a namespace. Several Projects may name the same
+// namespace, and only one has it.
+func (r *Reconciler) ShootDeleted(ctx context.Context, namespace string) {
+	projects, err := index.All(ctx, r.Client, namespace)
 	if err != nil {
 		log.FromContext(ctx).Error(err, "Could not find the Project of a deleted Shoot; it is looked at when its pause is over")
-		return
 	}
-	for i := range projects { // several Projects may name the same namespace, and only one has it
+	for i := range projects {
 		if projects[i].DeletionTimestamp != nil {
-			q.Add(request(projects[i].Name))
+			r.shoots.Add(projects[i].Name)
 		}
 	}
 }

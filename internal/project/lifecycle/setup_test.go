@@ -54,7 +54,7 @@ func (i indexer) IndexField(_ context.Context, o client.Object, field string, ke
 }
 
 // asCached returns a RoleBinding as a cache has it.
-func asCached(t *testing.T, version string, change ...func(*rbacv1.RoleBinding)) *rbacv1.RoleBinding {
+func asCached(t *testing.T, version string, change ...func(*rbacv1.RoleBinding)) client.Object {
 	t.Helper()
 	binding := &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{
 		Namespace: "garden-alpha", Name: "b", ResourceVersion: version, CreationTimestamp: metav1.Unix(1, 0),
@@ -67,7 +67,7 @@ func asCached(t *testing.T, version string, change ...func(*rbacv1.RoleBinding))
 	}
 	trimmed, err := roles.Trim(binding)
 	NewWithT(t).Expect(err).NotTo(HaveOccurred())
-	cached, ok := trimmed.(*rbacv1.RoleBinding)
+	cached, ok := trimmed.(client.Object)
 	NewWithT(t).Expect(ok).To(BeTrue())
 	return cached
 }
@@ -82,14 +82,14 @@ func elsewhere(b *rbacv1.RoleBinding) { b.Namespace = "garden-beta" }
 
 func TestDrift(t *testing.T) {
 	type handlers = func(r *Reconciler, q queue)
-	update := func(before, after *rbacv1.RoleBinding) handlers {
+	update := func(before, after client.Object) handlers {
 		return func(r *Reconciler, q queue) {
-			drift[*rbacv1.RoleBinding](r).Update(t.Context(), event.TypedUpdateEvent[*rbacv1.RoleBinding]{ObjectOld: before, ObjectNew: after}, q)
+			drift(r).Update(t.Context(), event.UpdateEvent{ObjectOld: before, ObjectNew: after}, q)
 		}
 	}
-	create := func(o *rbacv1.RoleBinding, initial bool) handlers {
+	create := func(o client.Object, initial bool) handlers {
 		return func(r *Reconciler, q queue) {
-			drift[*rbacv1.RoleBinding](r).Create(t.Context(), event.TypedCreateEvent[*rbacv1.RoleBinding]{Object: o, IsInInitialList: initial}, q)
+			drift(r).Create(t.Context(), event.CreateEvent{Object: o, IsInInitialList: initial}, q)
 		}
 	}
 	for name, tc := range map[string]struct {
@@ -116,10 +116,7 @@ func TestDrift(t *testing.T) {
 			if p == nil {
 				p = projectWithNamespace()
 			}
-			r := &Reconciler{
-				Client: projects(t, p), Clock: clocktesting.NewFakePassiveClock(time.Unix(1, 0)), reconciled: newReconciledProjects(),
-				repairBackoff: newRepairBackoff(),
-			}
+			r := &Reconciler{Client: projects(t, p), Clock: clocktesting.NewFakePassiveClock(time.Unix(1, 0))}
 			r.reconciled.recordExtensionRoles("alpha", []client.Object{
 				asCached(t, "1", labelledRole, func(b *rbacv1.RoleBinding) { b.Name = "wanted" }),
 			})
@@ -136,13 +133,13 @@ func TestDeletedShootEnqueuesEveryProjectInDeletion(t *testing.T) {
 	g := NewWithT(t)
 	squatter := projectWithNamespace()
 	squatter.Name, squatter.UID = "aaa", "2"
-	s := &shootDeletions{cached: projects(t, squatter, projectWithNamespace(deleteProject))}
+	r := &Reconciler{Client: projects(t, squatter, projectWithNamespace(deleteProject))}
 	q := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())
 	defer q.ShutDown()
-	g.Expect(s.start(t.Context(), q)).To(Succeed())
-	s.deleted("garden-beta")
+	g.Expect(r.shoots.Source().Start(t.Context(), q)).To(Succeed())
+	r.ShootDeleted(t.Context(), "garden-beta")
 	g.Expect(q.Len()).To(BeZero())
-	s.deleted("garden-alpha")
+	r.ShootDeleted(t.Context(), "garden-alpha")
 	g.Expect(q.Len()).To(Equal(1))
 	woken, _ := q.Get()
 	g.Expect(woken).To(Equal(request("alpha")))
@@ -202,7 +199,7 @@ func TestNamespaceEventsEnqueueOnlyTheirProjects(t *testing.T) {
 			if p == nil {
 				p = projectWithNamespace()
 			}
-			r := &Reconciler{Client: projects(t, p), reconciled: newReconciledProjects()}
+			r := &Reconciler{Client: projects(t, p)}
 			q := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())
 			defer q.ShutDown()
 			tc.happens(r.namespaces(), q)

@@ -80,7 +80,7 @@ func objectMeta(p *corev1beta1.Project, namespace, name string, labels map[strin
 	return metav1.ObjectMeta{
 		Namespace: namespace, Name: name, Labels: labels,
 		OwnerReferences: []metav1.OwnerReference{{
-			APIVersion: corev1beta1.SchemeGroupVersion.String(), Kind: projectKind, Name: p.Name, UID: p.UID,
+			APIVersion: corev1beta1.SchemeGroupVersion.String(), Kind: "Project", Name: p.Name, UID: p.UID,
 			Controller: ptr.To(true), BlockOwnerDeletion: ptr.To(false),
 		}},
 	}
@@ -89,4 +89,21 @@ func objectMeta(p *corev1beta1.Project, namespace, name string, labels map[strin
 // ExtensionLabels are the labels of the ClusterRoles and RoleBindings for the extension roles of a Project.
 func ExtensionLabels(project string) map[string]string {
 	return map[string]string{corev1beta1.LabelRole: corev1beta1.RoleExtensionProject, corev1beta1.LabelProjectName: project}
+}
+
+// extensionOf returns the name of the Project whose extension role an object is according to its labels, or "".
+func extensionOf(object client.Object) string {
+	labels := object.GetLabels()
+	if labels[corev1beta1.LabelRole] != corev1beta1.RoleExtensionProject {
+		return ""
+	}
+	return labels[corev1beta1.LabelProjectName]
+}
+
+// ExtensionOf is an index function for ClusterRoles: it returns the name of the Project whose extension role an object is.
+func ExtensionOf(object client.Object) []string {
+	if project := extensionOf(object); project != "" {
+		return []string{project}
+	}
+	return nil
 }

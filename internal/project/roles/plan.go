@@ -11,24 +11,18 @@ import (
 // fields stay, and so do the rules of a ClusterRole that are aggregated from others. recreate is true if the object must be recreated
 // instead, because the roleRef of a binding cannot be changed.
 func Overlay(live, desired client.Object) (recreate bool) {
-	switch want := desired.(type) {
-	case *rbacv1.ClusterRole:
+	if want, isRole := desired.(*rbacv1.ClusterRole); isRole {
 		if have, ok := live.(*rbacv1.ClusterRole); ok {
 			have.AggregationRule = want.AggregationRule
 			if want.AggregationRule == nil {
 				have.Rules = want.Rules
 			}
 		}
-	case *rbacv1.ClusterRoleBinding:
-		if have, ok := live.(*rbacv1.ClusterRoleBinding); ok {
-			recreate = have.RoleRef != want.RoleRef
-			have.Subjects = want.Subjects
-		}
-	case *rbacv1.RoleBinding:
-		if have, ok := live.(*rbacv1.RoleBinding); ok {
-			recreate = have.RoleRef != want.RoleRef
-			have.Subjects = want.Subjects
-		}
+	} else {
+		role, subjects := bindingOf(live)
+		wantedRole, wantedSubjects := bindingOf(desired)
+		recreate = *role != *wantedRole
+		*subjects = *wantedSubjects
 	}
 	if !maps.Equal(live.GetLabels(), desired.GetLabels()) {
 		live.SetLabels(desired.GetLabels())
@@ -40,31 +34,36 @@ func Overlay(live, desired client.Object) (recreate bool) {
 // Shrink removes subjects from a live binding that a desired one of the same kind and name does not have; all of them, if the live one
 // refers to another role. changed is true if there were any. It does not change roles.
 func Shrink(live, desired client.Object) (changed bool) {
-	switch want := desired.(type) {
-	case *rbacv1.ClusterRoleBinding:
-		if have, ok := live.(*rbacv1.ClusterRoleBinding); ok {
-			have.Subjects, changed = common(have.Subjects, want.Subjects, have.RoleRef == want.RoleRef)
-		}
-	case *rbacv1.RoleBinding:
-		if have, ok := live.(*rbacv1.RoleBinding); ok {
-			have.Subjects, changed = common(have.Subjects, want.Subjects, have.RoleRef == want.RoleRef)
-		}
+	role, subjects := bindingOf(live)
+	if role == nil {
+		return false
 	}
-	return changed
-}
-
-// common returns those subjects of have that are in want too, or none if the role differs, and whether any were dropped.
-func common(have, want []rbacv1.Subject, sameRole bool) (kept []rbacv1.Subject, changed bool) {
 	var wanted list
-	for _, each := range want {
-		wanted.add(each)
+	if wantedRole, wantedSubjects := bindingOf(desired); *role == *wantedRole {
+		for _, each := range *wantedSubjects {
+			wanted.add(each)
+		}
 	}
-	for _, each := range have {
-		if sameRole && wanted.known[each] {
+	var kept []rbacv1.Subject
+	for _, each := range *subjects {
+		if wanted.known[each] {
 			kept = append(kept, each)
 		}
 	}
-	return kept, len(kept) != len(have)
+	changed = len(kept) != len(*subjects)
+	*subjects = kept
+	return changed
+}
+
+// bindingOf returns the role and the subjects of a binding, which the caller may change; nil for a ClusterRole.
+func bindingOf(object client.Object) (*rbacv1.RoleRef, *[]rbacv1.Subject) {
+	switch binding := object.(type) {
+	case *rbacv1.ClusterRoleBinding:
+		return &binding.RoleRef, &binding.Subjects
+	case *rbacv1.RoleBinding:
+		return &binding.RoleRef, &binding.Subjects
+	}
+	return nil, nil
 }
 
 // Stale returns the objects with both labels of a Project's extension roles that are not desired, bindings first.
@@ -74,15 +73,16 @@ func Stale(project string, desired []client.Object, bindings []rbacv1.RoleBindin
 		wanted[each.GetName()] = true
 	}
 	var stale []client.Object
-	for i := range bindings {
-		if extensionOf(&bindings[i]) == project && !wanted[bindings[i].Name] {
-			stale = append(stale, &bindings[i])
+	add := func(object client.Object) {
+		if extensionOf(object) == project && !wanted[object.GetName()] {
+			stale = append(stale, object)
 		}
 	}
+	for i := range bindings {
+		add(&bindings[i])
+	}
 	for i := range clusterRoles {
-		if extensionOf(&clusterRoles[i]) == project && !wanted[clusterRoles[i].Name] {
-			stale = append(stale, &clusterRoles[i])
-		}
+		add(&clusterRoles[i])
 	}
 	return stale
 }

@@ -1,95 +1,124 @@
 package roles
 
 import (
+	"maps"
+	"strings"
+	"time"
+	"unique"
+
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	corev1beta1 "github.com/espalier-dev/espalier/api/core/v1beta1"
 )
 
-// record has the fields that Trim keeps of an object, in a quarter of the memory: the empty fields of the object's type need more memory
-// than the others. A record is never changed.
-type record struct {
-	namespace, name, version, generateName string
-	// rare is nil for most objects.
-	rare *rareFields
-}
-
-// rareFields has fields that few objects have.
-type rareFields struct {
-	uid        types.UID
-	labels     map[string]string
-	finalizers []string
-}
-
-var _ metav1.ObjectMetaAccessor = &record{}
-
-// GetObjectMeta implements metav1.ObjectMetaAccessor, from which informers derive the keys of their stores. It returns a copy.
-func (r *record) GetObjectMeta() metav1.Object {
-	meta := r.meta()
-	return &meta
-}
-
-func (r *record) meta() metav1.ObjectMeta {
-	meta := metav1.ObjectMeta{Namespace: r.namespace, Name: r.name, ResourceVersion: r.version, GenerateName: r.generateName}
-	if r.rare != nil {
-		meta.UID, meta.Labels, meta.Finalizers = r.rare.uid, r.rare.labels, r.rare.finalizers
-	}
-	return meta
-}
-
-// pack makes a record of a trimmed object. Other values stay as they are.
-func pack(trimmed any) any {
-	switch trimmed.(type) {
-	case *rbacv1.ClusterRole, *rbacv1.ClusterRoleBinding, *rbacv1.RoleBinding:
-	default:
-		return trimmed
-	}
-	o, ok := trimmed.(client.Object)
+// Trim is the transform for caches of ClusterRoles, ClusterRoleBindings and RoleBindings. A large cluster has eleven of them for each
+// Project. Trim keeps name, namespace and resource version of each object, and finalizers, which few objects have. Of objects of extension
+// roles, which may be deleted based on the cache, it also keeps the UID and the two labels. Of objects that a Project controls, it also
+// keeps a fingerprint and the name of the Project. Both are in generateName, which has no meaning in an existing object, and needs less
+// memory than an owner reference. Nothing else is kept. Objects of other kinds stay as they are.
+//
+// The result is a record, which needs a quarter of the memory of an object. Handlers of events get the records. Clients that read the cache
+// get objects of the kind, unless they use UnsafeDisableDeepCopy.
+func Trim(object any) (any, error) {
+	o, ok := object.(client.Object)
 	if !ok {
-		return trimmed
+		return object, nil
 	}
-	r := &record{namespace: o.GetNamespace(), name: o.GetName(), version: o.GetResourceVersion(), generateName: o.GetGenerateName()}
-	if o.GetUID() != "" || o.GetLabels() != nil || o.GetFinalizers() != nil {
-		r.rare = &rareFields{uid: o.GetUID(), labels: o.GetLabels(), finalizers: o.GetFinalizers()}
-	}
-	return r
-}
-
-// unpack builds objects from the records of one kind.
-type unpack func(metav1.ObjectMeta) client.Object
-
-// unpackFor returns a function that builds objects of the example's kind; nil if objects of that kind are not trimmed.
-func unpackFor(example runtime.Object) unpack {
-	switch example.(type) {
+	r := &record{ObjectMeta: noRareFields, namespace: o.GetNamespace(), name: o.GetName(), version: o.GetResourceVersion()}
+	switch o.(type) {
 	case *rbacv1.ClusterRole:
-		return func(meta metav1.ObjectMeta) client.Object { return &rbacv1.ClusterRole{ObjectMeta: meta} }
+		r.kind = kindClusterRole
 	case *rbacv1.ClusterRoleBinding:
-		return func(meta metav1.ObjectMeta) client.Object { return &rbacv1.ClusterRoleBinding{ObjectMeta: meta} }
+		r.kind = kindClusterRoleBinding
 	case *rbacv1.RoleBinding:
-		return func(meta metav1.ObjectMeta) client.Object { return &rbacv1.RoleBinding{ObjectMeta: meta} }
+		r.kind = kindRoleBinding
+		// the same few names occur in every namespace
+		r.namespace, r.name = unique.Make(r.namespace).Value(), unique.Make(r.name).Value()
+	default: // records are trimmed already
+		return object, nil
 	}
-	return nil
+	project := extensionOf(o)
+	if project != "" {
+		r.ObjectMeta = &metav1.ObjectMeta{UID: o.GetUID(), Labels: ExtensionLabels(strings.Clone(project)), Finalizers: o.GetFinalizers()}
+	} else if len(o.GetFinalizers()) > 0 {
+		r.ObjectMeta = &metav1.ObjectMeta{Finalizers: o.GetFinalizers()}
+	}
+	owner := metav1.GetControllerOfNoCopy(o)
+	if owner == nil || owner.Kind != "Project" || !strings.HasPrefix(owner.APIVersion, corev1beta1.GroupName+"/") {
+		return r, nil
+	}
+	mark, err := fingerprint(o)
+	r.generateName = mark + owner.Name
+	return r, err
 }
 
-// one returns the object of a record, also inside a DeletedFinalStateUnknown. Other values stay as they are.
-func (u unpack) one(stored any) any {
-	switch found := stored.(type) {
-	case *record:
-		return u(found.meta())
-	case cache.DeletedFinalStateUnknown:
-		found.Obj = u.one(found.Obj)
-		return found
+// NewInformer creates the informers of a cache whose RBAC objects are trimmed by Trim. It leaves the index by namespace empty for
+// cluster-scoped kinds: the index would have all objects under the empty name.
+func NewInformer(
+	source cache.ListerWatcher, example runtime.Object, resync time.Duration, indexers cache.Indexers,
+) cache.SharedIndexInformer {
+	switch example.(type) {
+	case *rbacv1.ClusterRole, *rbacv1.ClusterRoleBinding:
+		indexers = maps.Clone(indexers)
+		indexers[cache.NamespaceIndex] = func(any) ([]string, error) { return nil, nil }
 	}
-	return stored
+	return cache.NewSharedIndexInformer(source, example, resync, indexers)
 }
 
-// all replaces the records of a list by their objects, in place. The caller must own the list.
-func (u unpack) all(stored []any) []any {
-	for i := range stored {
-		stored[i] = u.one(stored[i])
+// kind is the kind of a record.
+type kind byte
+
+const (
+	kindRoleBinding kind = iota
+	kindClusterRoleBinding
+	kindClusterRole
+)
+
+// record is what Trim keeps of an object. It is never changed.
+type record struct {
+	// ObjectMeta has the fields that few objects have. The others share an empty one.
+	*metav1.ObjectMeta
+
+	namespace, name, version, generateName string
+	kind                                   kind
+}
+
+var (
+	_ client.Object = &record{}
+
+	noRareFields = &metav1.ObjectMeta{}
+)
+
+// GetNamespace implements metav1.Object.
+func (r *record) GetNamespace() string { return r.namespace }
+
+// GetName implements metav1.Object.
+func (r *record) GetName() string { return r.name }
+
+// GetResourceVersion implements metav1.Object.
+func (r *record) GetResourceVersion() string { return r.version }
+
+// GetGenerateName implements metav1.Object.
+func (r *record) GetGenerateName() string { return r.generateName }
+
+// GetObjectKind implements runtime.Object.
+func (*record) GetObjectKind() schema.ObjectKind { return schema.EmptyObjectKind }
+
+// DeepCopyObject implements runtime.Object. It returns an object of the record's kind.
+func (r *record) DeepCopyObject() runtime.Object {
+	meta := *r.ObjectMeta.DeepCopy()
+	meta.Namespace, meta.Name, meta.ResourceVersion, meta.GenerateName = r.namespace, r.name, r.version, r.generateName
+	switch r.kind {
+	case kindClusterRole:
+		return &rbacv1.ClusterRole{ObjectMeta: meta}
+	case kindClusterRoleBinding:
+		return &rbacv1.ClusterRoleBinding{ObjectMeta: meta}
+	default:
+		return &rbacv1.RoleBinding{ObjectMeta: meta}
 	}
-	return stored
 }

@@ -193,10 +193,10 @@ func TestTheCacheKeepsNothingElse(t *testing.T) {
 		ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "foreign", Labels: map[string]string{"a": "b"}},
 		RoleRef:    rbacv1.RoleRef{Name: "x"}, Subjects: []rbacv1.Subject{user("x")},
 	}
-	g.Expect(cached(t, stored(foreign, annotated))).To(Equal(&rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{
+	g.Expect(shown(cached(t, stored(foreign, annotated)))).To(Equal(&rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{
 		Namespace: "n", Name: "foreign", ResourceVersion: "7",
 	}}))
-	own, ok := cached(t, stored(desired(t, project(nil, member(user("e"), "extension:foo")))[12], annotated)).(*rbacv1.RoleBinding)
+	own, ok := shown(cached(t, stored(desired(t, project(nil, member(user("e"), "extension:foo")))[12], annotated))).(*rbacv1.RoleBinding)
 	g.Expect(ok).To(BeTrue())
 	g.Expect(own.GenerateName).To(And(HaveLen(24+5), HaveSuffix("alpha")))
 	own.GenerateName = ""

@@ -23,15 +23,14 @@ func staleDemand(_ *config.ControllerManagerConfiguration) demand {
 }
 
 // addStale adds the stale and activity loops.
-func addStale(lifetime context.Context, p *parts) error {
+func addStale(_ context.Context, p *parts) error {
 	source := p.clusters.Source
 	workers := ptr.Deref(p.cfg.Controllers.Project.ConcurrentSyncs, 0)
 	r := &stale.Reconciler{
-		Client: source.GetClient(), Live: source.GetAPIReader(), Served: p.served, Clock: p.clusters.Clock,
-		Rules: staleRules(p.cfg), Events: &stale.Events{Client: source.GetClient()},
+		Client: source.GetClient(), Live: source.GetAPIReader(), Served: p.served, Clock: p.clusters.Clock, Rules: staleRules(p.cfg),
+		Registry: p.registry,
 	}
-	r.Metrics = stale.NewMetrics(p.registry, source.GetClient(), p.clusters.Clock, r.Undecided)
-	if err := r.SetupWithManager(lifetime, source, workers); err != nil {
+	if err := r.SetupWithManager(source, workers); err != nil {
 		return fmt.Errorf("add controller %s: %w", stale.ControllerName, err)
 	}
 	active := &activity.Reconciler{Client: source.GetClient(), Clock: p.clusters.Clock}

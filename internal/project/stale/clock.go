@@ -20,7 +20,7 @@ func (r *Reconciler) checkClock(ctx context.Context) error {
 	if _, tests := r.Clock.(interface{ SetTime(t time.Time) }); tests {
 		return nil // a clock that a test sets has no counterpart at the API server
 	}
-	there, err := r.Events.serverTime(ctx)
+	there, err := r.serverTime(ctx)
 	if err != nil {
 		return fmt.Errorf("ask the API server for its time: %w", err)
 	}
@@ -37,12 +37,12 @@ func compareClocks(here clock.PassiveClock, there time.Time) error {
 }
 
 // serverTime returns the creation time that the API server gives an Event. It creates the Event as a dry run only.
-func (e *Events) serverTime(ctx context.Context) (time.Time, error) {
+func (r *Reconciler) serverTime(ctx context.Context) (time.Time, error) {
 	event := &corev1.Event{
 		ObjectMeta:     metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, GenerateName: source + "-"},
 		InvolvedObject: apiService(), Reason: "ClockChecked", Type: corev1.EventTypeNormal, Source: corev1.EventSource{Component: source},
 	}
-	if err := e.Client.Create(ctx, event, client.DryRunAll); err != nil {
+	if err := r.Client.Create(ctx, event, client.DryRunAll); err != nil {
 		return time.Time{}, refused(err)
 	}
 	return event.CreationTimestamp.Time, nil

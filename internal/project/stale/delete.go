@@ -57,7 +57,7 @@ func (r *Reconciler) stillDue(ctx context.Context, project *corev1beta1.Project)
 		return p.due, nil
 	}
 	if f.use.By != "" {
-		r.sightings.record(project.Name, liveUse{uid: project.UID, by: f.use.By, until: f.now.Add(r.Rules.SyncPeriod)})
+		r.memory.recordUse(project.Name, liveUse{uid: project.UID, by: f.use.By, until: f.now.Add(r.Rules.SyncPeriod)})
 	}
 	log.FromContext(ctx).Info("Kept a project that the caches took for unused", "verdict", p.row)
 	return false, r.writeStatus(ctx, project, p)
@@ -84,11 +84,24 @@ func (r *Reconciler) confirm(ctx context.Context, project *corev1beta1.Project) 
 
 // annotate changes annotations of exactly the object that was read, and updates the given object. nil removes an annotation.
 func (r *Reconciler) annotate(ctx context.Context, project *corev1beta1.Project, changes map[string]any) error {
-	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
-		"uid": project.UID, "resourceVersion": project.ResourceVersion, "annotations": changes,
-	}})
+	patch, err := lockedPatch(project, map[string]any{"metadata": map[string]any{"annotations": changes}})
 	if err != nil {
-		return fmt.Errorf("render annotations: %w", err)
+		return err
 	}
-	return r.Client.Patch(ctx, project, client.RawPatch(types.MergePatchType, patch))
+	return r.Client.Patch(ctx, project, patch)
+}
+
+// lockedPatch returns a merge patch that fails if the Project was changed, or was deleted and created again.
+func lockedPatch(project *corev1beta1.Project, fields map[string]any) (client.Patch, error) {
+	metadata, _ := fields["metadata"].(map[string]any)
+	if metadata == nil {
+		metadata = map[string]any{}
+		fields["metadata"] = metadata
+	}
+	metadata["uid"], metadata["resourceVersion"] = project.UID, project.ResourceVersion
+	patch, err := json.Marshal(fields)
+	if err != nil {
+		return nil, fmt.Errorf("render patch: %w", err)
+	}
+	return client.RawPatch(types.MergePatchType, patch), nil
 }

@@ -4,13 +4,11 @@ import (
 	"context"
 	"fmt"
 	"hash/fnv"
-	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	corev1beta1 "github.com/espalier-dev/espalier/api/core/v1beta1"
 	"github.com/espalier-dev/espalier/internal/excerpt"
@@ -37,24 +35,13 @@ const (
 // source is the component that reports the Events.
 const source = "project-controller"
 
-// Events creates Events. The name of an Event is derived from its content and time, so that it is not created twice while the first one
-// exists, even after a restart.
-type Events struct {
-	Client client.Client
-
-	mu sync.Mutex // guards created
-	// created has the Events that this process has created, by the names of Projects. After a restart, each one that is still ahead costs one
-	// request.
-	created map[string]map[string]bool
-}
-
-// project creates an Event about a Project; at is when the announced change happens. It creates one per day until then. first is true if
-// this process has not created this Event before.
-func (e *Events) project(
+// announce creates an Event about a Project; at is when the announced change happens. It creates one per day until then. first is true if
+// this process has not created this Event before. After a restart, each Event that is still ahead costs one request.
+func (r *Reconciler) announce(
 	ctx context.Context, project *corev1beta1.Project, now time.Time, reason string, at time.Time,
 ) (first bool, err error) {
 	key := fmt.Sprintf("%s/%s/%d/%d", project.UID, reason, at.Unix(), daysLeft(now, at))
-	if e.knows(project.Name, key) {
+	if r.memory.hasEvent(project.Name, key) {
 		return false, nil
 	}
 	eventType, message := eventText(reason, at)
@@ -62,10 +49,10 @@ func (e *Events) project(
 		APIVersion: corev1beta1.SchemeGroupVersion.String(), Kind: "Project", Name: project.Name, UID: project.UID,
 		ResourceVersion: project.ResourceVersion,
 	}
-	if err := e.create(ctx, about, key, now, eventType, reason, message); err != nil {
+	if err := r.createEvent(ctx, about, key, now, eventType, reason, message); err != nil {
 		return false, err
 	}
-	return e.remember(project.Name, key), nil
+	return r.memory.addEvent(project.Name, key), nil
 }
 
 func eventText(reason string, at time.Time) (eventType, message string) {
@@ -82,15 +69,15 @@ func eventText(reason string, at time.Time) (eventType, message string) {
 	}
 }
 
-// suspended reports that projects cannot be judged; resumed reports that they are judged again.
-func (e *Events) suspended(ctx context.Context, now time.Time, why string) error {
-	return e.create(ctx, apiService(), eventKey(ReasonSuspended, now), now, corev1.EventTypeWarning, ReasonSuspended,
+// reportSuspended reports that projects cannot be judged; reportResumed reports that they are judged again.
+func (r *Reconciler) reportSuspended(ctx context.Context, now time.Time, why string) error {
+	return r.createEvent(ctx, apiService(), eventKey(ReasonSuspended, now), now, corev1.EventTypeWarning, ReasonSuspended,
 		"Projects are neither marked as stale nor deleted, because it is unknown whether they are used: "+excerpt.Quoted(why))
 }
 
-func (e *Events) resumed(ctx context.Context, now time.Time) error {
+func (r *Reconciler) reportResumed(ctx context.Context, now time.Time) error {
 	key := eventKey(ReasonResumed, now)
-	return e.create(ctx, apiService(), key, now, corev1.EventTypeNormal, ReasonResumed, "Projects are marked as stale again")
+	return r.createEvent(ctx, apiService(), key, now, corev1.EventTypeNormal, ReasonResumed, "Projects are marked as stale again")
 }
 
 func eventKey(reason string, now time.Time) string { return fmt.Sprintf("%s/%d", reason, now.Unix()) }
@@ -102,8 +89,9 @@ func apiService() corev1.ObjectReference {
 	}
 }
 
-// create creates an Event, unless it exists already.
-func (e *Events) create(
+// createEvent creates an Event, unless it exists already. The name of the Event is derived from its key, so that it is not created twice
+// while the first one exists, even after a restart.
+func (r *Reconciler) createEvent(
 	ctx context.Context, about corev1.ObjectReference, key string, now time.Time, eventType, reason, message string,
 ) error {
 	hash := fnv.New64a()
@@ -114,7 +102,7 @@ func (e *Events) create(
 		Source: corev1.EventSource{Component: source}, ReportingController: source,
 		FirstTimestamp: metav1.NewTime(now), LastTimestamp: metav1.NewTime(now),
 	}
-	if err := e.Client.Create(ctx, event); err != nil && !apierrors.IsAlreadyExists(err) {
+	if err := r.Client.Create(ctx, event); err != nil && !apierrors.IsAlreadyExists(err) {
 		return fmt.Errorf("create Event %s: %w", reason, refused(err))
 	}
 	return nil
@@ -126,34 +114,4 @@ func refused(err error) error {
 		return fmt.Errorf("nothing is deleted that cannot be announced; grant create on events in namespace %q: %w", metav1.NamespaceDefault, err)
 	}
 	return err
-}
-
-func (e *Events) knows(project, key string) bool {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.created[project][key]
-}
-
-// remember records an Event and returns whether it was new.
-func (e *Events) remember(project, key string) bool {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.created[project][key] {
-		return false
-	}
-	if e.created == nil {
-		e.created = map[string]map[string]bool{}
-	}
-	if e.created[project] == nil {
-		e.created[project] = map[string]bool{}
-	}
-	e.created[project][key] = true
-	return true
-}
-
-// forget drops the records of a deleted Project.
-func (e *Events) forget(project string) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	delete(e.created, project)
 }

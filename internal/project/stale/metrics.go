@@ -14,27 +14,23 @@ import (
 // countTimeout limits one count. A read from the cache takes this long only if the cache is not filled yet.
 const countTimeout = time.Second
 
-// Metrics are the metrics about stale projects.
-type Metrics struct{ wouldDelete prometheus.Counter }
-
-// NewMetrics registers the metrics. Those about Projects are computed from the cache at each scrape.
-func NewMetrics(registry prometheus.Registerer, cached client.Reader, passive clock.PassiveClock, undecided func() int) *Metrics {
-	m := &Metrics{wouldDelete: prometheus.NewCounter(prometheus.CounterOpts{
+// registerMetrics registers the metrics. Those about Projects are computed from the cache at each scrape.
+func (r *Reconciler) registerMetrics() {
+	r.wouldDelete = prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "espalier_project_would_delete_total",
 		Help: "Projects that would have been deleted, were that not only rehearsed.",
-	})}
-	registry.MustRegister(m.wouldDelete,
+	})
+	r.Registry.MustRegister(r.wouldDelete,
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "espalier_project_undecided",
 			Help: "Projects of which it is unknown whether they are used.",
-		}, func() float64 { return float64(undecided()) }),
+		}, func() float64 { return float64(len(r.memory.undecided())) }),
 		&counted{
-			cached: cached, clock: passive,
+			cached: r.Client, clock: r.Clock,
 			stale: prometheus.NewDesc("espalier_project_stale", "Projects that are marked as stale.", nil, nil),
 			remaining: prometheus.NewDesc("espalier_project_days_to_deletion",
 				"Days until the first of the stale projects that have a date for it may be deleted.", nil, nil),
 		})
-	return m
 }
 
 // counted computes its metrics from all Projects at each scrape.

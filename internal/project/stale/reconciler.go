@@ -9,16 +9,14 @@ package stale
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"strconv"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
+	"github.com/prometheus/client_golang/prometheus"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -44,15 +42,15 @@ type Reconciler struct {
 	// Live reads from the API server.
 	Live client.Reader
 	// Served provides the objects that count as use.
-	Served  *served.Tracker
-	Rules   Rules
-	Clock   clock.PassiveClock
-	Events  *Events
-	Metrics *Metrics
+	Served *served.Tracker
+	Rules  Rules
+	Clock  clock.PassiveClock
+	// Registry takes the metrics.
+	Registry prometheus.Registerer
 
-	undecided undecidedProjects
-	sightings liveUses
-	again     trigger.Trigger
+	memory      memory
+	again       trigger.Trigger
+	wouldDelete prometheus.Counter // set by SetupWithManager
 }
 
 // Reconcile judges one Project and acts on the result.
@@ -60,15 +58,13 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	project := &corev1beta1.Project{}
 	if err := r.Client.Get(ctx, request.NamespacedName, project); err != nil {
 		if apierrors.IsNotFound(err) {
-			r.undecided.drop(request.Name)
-			r.sightings.forget(request.Name)
-			r.Events.forget(request.Name)
+			r.memory.forget(request.Name)
 		}
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
 	logger := log.FromContext(ctx).V(1).WithValues("resourceVersion", project.ResourceVersion)
 	if project.DeletionTimestamp != nil || ptr.Deref(project.Spec.Namespace, "") == "" {
-		r.undecided.drop(request.Name)
+		r.memory.setUndecided(request.Name, false)
 		logger.Info("Judged project", "verdict", "not to be judged")
 		return ctrl.Result{RequeueAfter: r.Rules.SyncPeriod}, nil
 	}
@@ -76,7 +72,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	f.use = r.sightings.complete(project.Name, project.UID, f.now, f.use)
+	f.use = r.memory.completeUse(project.Name, project.UID, f.now, f.use)
 	p := r.Rules.judge(f)
 	logger.Info("Judged project", "verdict", p.row)
 	again, err := r.reportSuspension(ctx, project.Name, f, p)
@@ -102,7 +98,7 @@ func (r *Reconciler) act(ctx context.Context, judged *corev1beta1.Project, f fac
 		return err
 	}
 	for _, each := range p.events {
-		if _, err := r.Events.project(ctx, project, f.now, each.reason, each.at); err != nil {
+		if _, err := r.announce(ctx, project, f.now, each.reason, each.at); err != nil {
 			return err
 		}
 	}
@@ -110,9 +106,9 @@ func (r *Reconciler) act(ctx context.Context, judged *corev1beta1.Project, f fac
 	case !p.due:
 		return nil
 	case r.Rules.Deletion == DryRun:
-		first, err := r.Events.project(ctx, project, f.now, ReasonWouldDelete, p.autoDelete.Time)
+		first, err := r.announce(ctx, project, f.now, ReasonWouldDelete, p.autoDelete.Time)
 		if first {
-			r.Metrics.wouldDelete.Inc()
+			r.wouldDelete.Inc()
 		}
 		return err
 	default:
@@ -122,8 +118,7 @@ func (r *Reconciler) act(ctx context.Context, judged *corev1beta1.Project, f fac
 
 // gather collects the facts about a Project. It reads the namespace with the reader, and what may use the project from the caches.
 func (r *Reconciler) gather(ctx context.Context, reader client.Reader, caches usage.Caches, project *corev1beta1.Project) (facts, error) {
-	namespace := &metav1.PartialObjectMetadata{}
-	namespace.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
+	namespace := newNamespace()
 	if err := reader.Get(ctx, client.ObjectKey{Name: *project.Spec.Namespace}, namespace); err != nil {
 		return facts{}, fmt.Errorf("read namespace %q: %w", *project.Spec.Namespace, err)
 	}
@@ -144,6 +139,11 @@ func (r *Reconciler) gather(ctx context.Context, reader client.Reader, caches us
 		}
 	}
 	return f, nil
+}
+
+// newNamespace is an empty namespace, of which only metadata is read.
+func newNamespace() *metav1.PartialObjectMetadata {
+	return &metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Namespace"}}
 }
 
 // writeAnnotations writes the announcement of the plan, and withdraws this controller's own confirmation if no deletion is due.
@@ -171,15 +171,13 @@ func (r *Reconciler) writeStatus(ctx context.Context, project *corev1beta1.Proje
 	if status.StaleSinceTimestamp.Equal(p.staleSince) && status.StaleAutoDeleteTimestamp.Equal(p.autoDelete) {
 		return nil
 	}
-	patch, err := json.Marshal(map[string]any{
-		// Only the object that was judged, not one that was recreated under its name.
-		"metadata": map[string]any{"uid": project.UID, "resourceVersion": project.ResourceVersion},
-		"status":   map[string]any{"staleSinceTimestamp": p.staleSince, "staleAutoDeleteTimestamp": p.autoDelete},
+	patch, err := lockedPatch(project, map[string]any{
+		"status": map[string]any{"staleSinceTimestamp": p.staleSince, "staleAutoDeleteTimestamp": p.autoDelete},
 	})
 	if err != nil {
-		return fmt.Errorf("render status: %w", err)
+		return err
 	}
-	err = r.Client.Status().Patch(ctx, project, client.RawPatch(types.MergePatchType, patch))
+	err = r.Client.Status().Patch(ctx, project, patch)
 	if apierrors.IsNotFound(err) {
 		return nil
 	}

@@ -1,0 +1,203 @@
+package stale
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/espalier-dev/espalier/internal/project/served"
+	"github.com/espalier-dev/espalier/internal/project/usage"
+)
+
+// memory is what this process remembers of Projects. After a restart, the first pass over all Projects finds it again, at the cost of some
+// requests. The zero value is ready for use.
+type memory struct {
+	mu     sync.Mutex // guards the fields below
+	byName map[string]remembered
+	// reported is true if the suspension has been reported, since is when.
+	reported bool
+	since    time.Time
+}
+
+// remembered is what is remembered of one Project.
+type remembered struct {
+	// undecided is true if the Project could not be judged.
+	undecided bool
+	// use is a use that the API server knows and the caches do not know yet; the zero value stands for none. It prevents that the Project is
+	// marked and cleared in turns. It lasts until the caches know the use too, or for a period.
+	use liveUse
+	// events are the keys of the Events that this process has created.
+	events map[string]bool
+}
+
+type liveUse struct {
+	uid   types.UID
+	by    string
+	until time.Time
+}
+
+// change calls a function with what is remembered of a Project, which it may change.
+func (m *memory) change(name string, f func(*remembered)) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	r := m.byName[name]
+	f(&r)
+	switch {
+	case !r.undecided && r.use.by == "" && r.events == nil:
+		delete(m.byName, name)
+	case m.byName == nil:
+		m.byName = map[string]remembered{name: r}
+	default:
+		m.byName[name] = r
+	}
+}
+
+func (m *memory) setUndecided(name string, undecided bool) {
+	m.change(name, func(r *remembered) { r.undecided = undecided })
+}
+
+// undecided returns the names of the Projects that could not be judged.
+func (m *memory) undecided() []string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var names []string
+	for name, each := range m.byName {
+		if each.undecided {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+func (m *memory) recordUse(name string, use liveUse) {
+	m.change(name, func(r *remembered) { r.use = use })
+}
+
+// completeUse returns the verdict of the caches, or the use that the API server has reported.
+func (m *memory) completeUse(name string, uid types.UID, now time.Time, cached usage.Verdict) (complete usage.Verdict) {
+	m.change(name, func(r *remembered) {
+		if cached.By != "" || r.use.uid != uid || !now.Before(r.use.until) {
+			r.use, complete = liveUse{}, cached
+			return
+		}
+		complete = usage.Verdict{By: r.use.by, WithoutShoots: cached.WithoutShoots}
+	})
+	return complete
+}
+
+func (m *memory) hasEvent(name, key string) (has bool) {
+	m.change(name, func(r *remembered) { has = r.events[key] })
+	return has
+}
+
+// addEvent records an Event and returns whether it was new.
+func (m *memory) addEvent(name, key string) (isNew bool) {
+	m.change(name, func(r *remembered) {
+		if isNew = !r.events[key]; r.events == nil {
+			r.events = map[string]bool{}
+		}
+		r.events[key] = true
+	})
+	return isNew
+}
+
+// forget drops what is remembered of a deleted Project.
+func (m *memory) forget(name string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.byName, name)
+}
+
+// minSuspensionInterval is how long after a report of a suspension the next one is not reported, so that an API that fails repeatedly does
+// not fill the API server with Events.
+const minSuspensionInterval = 10 * time.Minute
+
+// suspend returns true if the caller must report the suspension. Otherwise it returns after how long to try again; 0 for never. A caller
+// that fails to report it calls retractSuspension.
+func (m *memory) suspend(now time.Time) (report bool, again time.Duration) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.reported {
+		return false, 0
+	}
+	if quiet := m.since.Add(minSuspensionInterval).Sub(now); !m.since.IsZero() && quiet > 0 && quiet <= minSuspensionInterval {
+		return false, quiet
+	}
+	m.reported, m.since = true, now
+	return true, 0
+}
+
+// resume returns true if the caller must report that projects are judged again. A caller that fails to report it calls retractResumption.
+func (m *memory) resume() (report bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	report, m.reported = m.reported, false
+	return report
+}
+
+// retractSuspension undoes suspend, and retractResumption undoes resume, if the report failed.
+func (m *memory) retractSuspension() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.reported, m.since = false, time.Time{}
+}
+
+func (m *memory) retractResumption() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.reported = true
+}
+
+// enqueueUndecided enqueues all Projects that could not be judged.
+func (r *Reconciler) enqueueUndecided() {
+	for _, name := range r.memory.undecided() {
+		r.again.Add(name)
+	}
+}
+
+// reportSuspension reports, once for all Projects, when judging is suspended and when it resumes. A process that has just started and does
+// not know yet what is served reports nothing. again is after how long to reconcile the Project to report it then; 0 for never.
+func (r *Reconciler) reportSuspension(ctx context.Context, name string, f facts, p plan) (again time.Duration, err error) {
+	if !p.undecided {
+		r.memory.setUndecided(name, false)
+		return 0, r.reportResumption(ctx, f.now)
+	}
+	r.memory.setUndecided(name, true)
+	if f.use.Why == "" {
+		return 0, nil
+	}
+	report, again := r.memory.suspend(f.now)
+	if !report {
+		return again, nil
+	}
+	log.FromContext(ctx).Info("Projects are neither marked nor deleted, because it is unknown whether they are used", "why", f.use.Why)
+	if err := r.reportSuspended(ctx, f.now, f.use.Why); err != nil {
+		r.memory.retractSuspension()
+		return 0, err
+	}
+	return 0, nil
+}
+
+func (r *Reconciler) reportResumption(ctx context.Context, now time.Time) error {
+	if !r.knowsAllKinds() || !r.memory.resume() {
+		return nil
+	}
+	log.FromContext(ctx).Info("Projects are judged again")
+	if err := r.reportResumed(ctx, now); err != nil {
+		r.memory.retractResumption()
+		return err
+	}
+	return nil
+}
+
+func (r *Reconciler) knowsAllKinds() bool {
+	for _, kind := range served.Kinds() {
+		if r.Served.Finding(kind).State == served.Unknown {
+			return false
+		}
+	}
+	return true
+}

@@ -1,7 +1,6 @@
 package project
 
 import (
-	"context"
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
@@ -12,17 +11,17 @@ import (
 	"github.com/espalier-dev/espalier/internal/project/extensionaccess"
 )
 
-// extensionAccessDemand needs no shared caches: the controller keeps less of its kinds than the shared cache would.
-func extensionAccessDemand() demand {
-	return demand{access: []process.Requirement{
+// extensionAccess needs no shared caches: the controller keeps less of its kinds than the shared cache would.
+func extensionAccess() []process.Requirement {
+	return []process.Requirement{
 		{Kind: rbacv1.SchemeGroupVersion.WithKind("ClusterRole"), Verbs: []string{"get", "list", "watch", "bind"}},
 		{Kind: rbacv1.SchemeGroupVersion.WithKind("ClusterRoleBinding"), Verbs: []string{"get", "list", "watch", "create", "patch", "delete"}},
 		{Kind: corev1.SchemeGroupVersion.WithKind("ServiceAccount"), Verbs: []string{"list", "watch"}},
-	}}
+	}
 }
 
 // addExtensionAccess adds the controller that binds labelled ClusterRoles to the ServiceAccounts of extensions.
-func addExtensionAccess(_ context.Context, p *parts) error {
+func addExtensionAccess(p *parts) error {
 	source := p.clusters.Source
 	live, err := client.NewWithWatch(source.GetConfig(), client.Options{
 		HTTPClient: source.GetHTTPClient(), Scheme: source.GetScheme(), Mapper: source.GetRESTMapper(),

@@ -14,24 +14,20 @@ import (
 	"github.com/espalier-dev/espalier/internal/project/served"
 )
 
-func lifecycleDemand(cfg *config.ControllerManagerConfiguration) demand {
-	quotas := len(cfg.Controllers.Project.Quotas) > 0
+func lifecycleAccess(cfg *config.ControllerManagerConfiguration) []process.Requirement {
 	writes := []string{"get", "list", "watch", "create", "patch", "delete"}
-	d := demand{
-		cache: lifecycle.CacheOptions(quotas),
-		access: []process.Requirement{
-			{Kind: corev1.SchemeGroupVersion.WithKind("Namespace"), Verbs: writes},
-			{Kind: rbacv1.SchemeGroupVersion.WithKind("ClusterRole"), Verbs: append([]string{"escalate", "bind"}, writes...)},
-			{Kind: rbacv1.SchemeGroupVersion.WithKind("ClusterRoleBinding"), Verbs: writes},
-			{Kind: rbacv1.SchemeGroupVersion.WithKind("RoleBinding"), Verbs: writes},
-		},
+	access := []process.Requirement{
+		{Kind: corev1.SchemeGroupVersion.WithKind("Namespace"), Verbs: writes},
+		{Kind: rbacv1.SchemeGroupVersion.WithKind("ClusterRole"), Verbs: append([]string{"escalate", "bind"}, writes...)},
+		{Kind: rbacv1.SchemeGroupVersion.WithKind("ClusterRoleBinding"), Verbs: writes},
+		{Kind: rbacv1.SchemeGroupVersion.WithKind("RoleBinding"), Verbs: writes},
 	}
-	if quotas {
-		d.access = append(d.access, process.Requirement{
+	if len(cfg.Controllers.Project.Quotas) > 0 {
+		access = append(access, process.Requirement{
 			Kind: corev1.SchemeGroupVersion.WithKind("ResourceQuota"), Verbs: []string{"get", "list", "watch", "create", "patch"},
 		})
 	}
-	return d
+	return access
 }
 
 // addLifecycle adds the main loop.

@@ -1,7 +1,6 @@
 package project
 
 import (
-	"context"
 	"fmt"
 	"time"
 
@@ -15,15 +14,13 @@ import (
 	"github.com/espalier-dev/espalier/internal/project/stale"
 )
 
-// staleDemand does not include the kinds that count as use: if they are not served, or must not be read, projects are kept.
-func staleDemand(_ *config.ControllerManagerConfiguration) demand {
-	return demand{
-		access: []process.Requirement{{Kind: corev1.SchemeGroupVersion.WithKind("Namespace"), Verbs: []string{"get", "list", "watch"}}},
-	}
+// staleAccess does not include the kinds that count as use: if they are not served, or must not be read, projects are kept.
+func staleAccess() []process.Requirement {
+	return []process.Requirement{{Kind: corev1.SchemeGroupVersion.WithKind("Namespace"), Verbs: []string{"get", "list", "watch"}}}
 }
 
 // addStale adds the stale and activity loops.
-func addStale(_ context.Context, p *parts) error {
+func addStale(p *parts) error {
 	source := p.clusters.Source
 	workers := ptr.Deref(p.cfg.Controllers.Project.ConcurrentSyncs, 0)
 	r := &stale.Reconciler{

@@ -1,7 +1,6 @@
 package project
 
 import (
-	"context"
 	"fmt"
 
 	"k8s.io/utils/ptr"
@@ -36,8 +35,8 @@ func endpoints(p *parts) []serving.Webhook {
 }
 
 // addWebhooks adds the webhooks, if they are served.
-func addWebhooks(_ context.Context, p *parts) error {
-	if !servesWebhooks(p.cfg) {
+func addWebhooks(p *parts) error {
+	if !p.cfg.Espalier.Project.Webhooks.Served() {
 		return nil
 	}
 	server, err := serving.Of(p.clusters.Source)

@@ -5,9 +5,9 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"slices"
 
 	"github.com/prometheus/client_golang/prometheus"
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
@@ -23,15 +23,10 @@ import (
 	"github.com/espalier-dev/espalier/internal/config"
 	"github.com/espalier-dev/espalier/internal/process"
 	"github.com/espalier-dev/espalier/internal/project/index"
+	"github.com/espalier-dev/espalier/internal/project/lifecycle"
 	"github.com/espalier-dev/espalier/internal/project/roles"
 	"github.com/espalier-dev/espalier/internal/project/served"
 )
-
-// demand is what a part of the family needs from the connection.
-type demand struct {
-	cache  map[client.Object]cache.ByObject
-	access []process.Requirement
-}
 
 // parts are shared by all parts of the family.
 type parts struct {
@@ -60,27 +55,18 @@ func Needs(cfg *config.ControllerManagerConfiguration) (process.Needs, error) {
 		SourceCache: cache.Options{
 			ByObject: map[client.Object]cache.ByObject{
 				&corev1beta1.Project{}: {Transform: shrinkProject},
-				namespaces():           {Transform: shrinkNamespace},
+				// Only metadata of namespaces is cached.
+				&metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Namespace"}}: {Transform: shrinkNamespace},
 			},
 			DefaultTransform: cache.TransformStripManagedFields(), NewInformer: roles.NewInformer,
 		},
-		SourceAccess: []process.Requirement{projects()},
+		SourceAccess: slices.Concat([]process.Requirement{projects()}, lifecycleAccess(cfg), staleAccess(), extensionAccess()),
 	}
-	for _, each := range []demand{lifecycleDemand(cfg), staleDemand(cfg), extensionAccessDemand()} {
-		maps.Copy(needs.SourceCache.ByObject, each.cache)
-		needs.SourceAccess = append(needs.SourceAccess, each.access...)
-	}
-	if servesWebhooks(cfg) {
+	maps.Copy(needs.SourceCache.ByObject, lifecycle.CacheOptions(len(cfg.Controllers.Project.Quotas) > 0))
+	if cfg.Espalier.Project.Webhooks.Served() {
 		needs.WebhookServer = server(cfg)
 	}
 	return needs, nil
-}
-
-// namespaces is an object of the kind Namespace. Only metadata of namespaces is cached.
-func namespaces() client.Object {
-	kind := &metav1.PartialObjectMetadata{}
-	kind.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
-	return kind
 }
 
 // projects is the requirement of the kind Project, without which nothing works. If an aggregated API serves Projects, installing CRDs would
@@ -92,11 +78,6 @@ func projects() process.Requirement {
 		Unless: "another API server should serve them here: bring that one back instead, with its APIService " +
 			corev1beta1.SchemeGroupVersion.Version + "." + corev1beta1.GroupName,
 	}
-}
-
-// servesWebhooks reports whether there is a certificate for the webhook server.
-func servesWebhooks(cfg *config.ControllerManagerConfiguration) bool {
-	return cfg.Espalier.Project.Webhooks.Served()
 }
 
 func server(cfg *config.ControllerManagerConfiguration) *serving.Server {
@@ -124,8 +105,11 @@ func Add(
 	defaulted := *cfg // an empty field must never mean that projects are deleted at once
 	defaulted.Default()
 	p := &parts{clusters: clusters, cfg: &defaulted, registry: registry, served: tracker}
-	for _, add := range []func(context.Context, *parts) error{addLifecycle, addStale, addExtensionAccess, addWebhooks} {
-		if err := add(lifetime, p); err != nil {
+	if err := addLifecycle(lifetime, p); err != nil {
+		return err
+	}
+	for _, add := range []func(*parts) error{addStale, addExtensionAccess, addWebhooks} {
+		if err := add(p); err != nil {
 			return err
 		}
 	}

@@ -50,8 +50,8 @@ func owned(have *rbacv1.ClusterRoleBinding, want binding) bool {
 }
 
 // isLeftover reports whether to remove a binding that looks like one of this controller, by the ClusterRole of the same name, nil if there
-// is none. Bindings of deleted roles, and of roles that were created again, are left to the garbage collector. A binding without subjects is
-// removed only if the role has the annotation with the selector, because other clients create such bindings too.
+// is none. Bindings of deleted roles, and of roles that were created again, are left to the garbage collector. A binding without subjects
+// is removed only if the role has the annotation with the selector, because other clients create such bindings too.
 func isLeftover(object *rbacv1.ClusterRoleBinding, of *metav1.PartialObjectMetadata) bool {
 	if of == nil || of.DeletionTimestamp != nil || of.Labels[corev1beta1.LabelCustomExtensionsPermissions] == labelled ||
 		object.DeletionTimestamp != nil {

@@ -31,7 +31,7 @@ func (lister) IsWatchListSemanticsUnSupported() bool { return true }
 func shown(cached any) any { return cached.(client.Object).DeepCopyObject() } //nolint:errcheck // it is one
 
 func allShown(cached []any) []any {
-	var all []any
+	all := make([]any, 0, len(cached))
 	for _, each := range cached {
 		all = append(all, shown(each))
 	}

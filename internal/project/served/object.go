@@ -78,7 +78,7 @@ func reference(namespace, name, own string) types.NamespacedName {
 }
 
 func quotasOf(references []corev1.ObjectReference, own string) []types.NamespacedName {
-	var found []types.NamespacedName
+	found := make([]types.NamespacedName, 0, len(references))
 	for _, quota := range references {
 		found = append(found, reference(quota.Namespace, quota.Name, own))
 	}
@@ -137,7 +137,7 @@ func (o *Object) keys(index string) []string {
 	case index == ByCredentialsNamespace && o.Binding != nil:
 		return []string{o.Binding.Credentials.Namespace}
 	case index == ByQuota && o.Binding != nil:
-		var keys []string
+		keys := make([]string, 0, len(o.Binding.Quotas))
 		for _, quota := range o.Binding.Quotas {
 			keys = append(keys, quota.String())
 		}

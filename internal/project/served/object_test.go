@@ -82,7 +82,9 @@ func TestOf(t *testing.T) {
 		},
 		"a CredentialsBinding": {
 			object: &securityv1alpha1.CredentialsBinding{
-				ObjectMeta:     metav1.ObjectMeta{Namespace: "ns", Name: "b", Labels: map[string]string{"a": "b"}, CreationTimestamp: metav1.Unix(5, 0)},
+				ObjectMeta: metav1.ObjectMeta{
+					Namespace: "ns", Name: "b", Labels: map[string]string{"a": "b"}, CreationTimestamp: metav1.Unix(5, 0),
+				},
 				CredentialsRef: corev1.ObjectReference{APIVersion: "v1", Kind: "Secret", Namespace: "other", Name: "c"},
 				Quotas:         []corev1.ObjectReference{{Kind: "Quota", Namespace: "third", Name: "q"}},
 			},

@@ -96,7 +96,8 @@ func (m *memory) hasEvent(name, key string) (has bool) {
 // addEvent records an Event and returns whether it was new.
 func (m *memory) addEvent(name, key string) (isNew bool) {
 	m.change(name, func(r *remembered) {
-		if isNew = !r.events[key]; r.events == nil {
+		isNew = !r.events[key]
+		if r.events == nil {
 			r.events = map[string]bool{}
 		}
 		r.events[key] = true

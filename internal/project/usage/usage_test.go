@@ -65,11 +65,13 @@ func TestLook(t *testing.T) {
 		states  map[served.Kind]served.Finding
 		want    usage.Verdict
 	}{
-		"nothing":       {},
-		"a Shoot":       {objects: map[string][]*served.Object{"Shoot namespace ns": {shoot}}, want: usage.Verdict{By: "Shoot"}},
-		"a Plant":       {objects: map[string][]*served.Object{"Plant namespace ns": {objectOf("p", nil)}}, want: usage.Verdict{By: "Plant"}},
-		"a BackupEntry": {objects: map[string][]*served.Object{"BackupEntry namespace ns": {objectOf("b", nil)}}, want: usage.Verdict{By: "BackupEntry"}},
-		"a Secret":      {objects: bound, want: usage.Verdict{By: "Secret"}},
+		"nothing": {},
+		"a Shoot": {objects: map[string][]*served.Object{"Shoot namespace ns": {shoot}}, want: usage.Verdict{By: "Shoot"}},
+		"a Plant": {objects: map[string][]*served.Object{"Plant namespace ns": {objectOf("p", nil)}}, want: usage.Verdict{By: "Plant"}},
+		"a BackupEntry": {
+			objects: map[string][]*served.Object{"BackupEntry namespace ns": {objectOf("b", nil)}}, want: usage.Verdict{By: "BackupEntry"},
+		},
+		"a Secret": {objects: bound, want: usage.Verdict{By: "Secret"}},
 		"a Secret that is made for a Shoot": {objects: map[string][]*served.Object{
 			"SecretBinding credentials-namespace ns": {binding}, "Shoot namespace/secretbinding other/b": {shoot},
 			"Secret namespace ns": {objectOf("c", map[string]string{"gardener.cloud/role": "ssh-keypair"})},
@@ -92,7 +94,9 @@ func TestLook(t *testing.T) {
 			want:    usage.Verdict{By: "Secret"},
 		},
 		"a CredentialsBinding without Secret": {objects: map[string][]*served.Object{byCredentials: credentials("Secret"), shootOf: {shoot}}},
-		"a CredentialsBinding without Shoot":  {objects: map[string][]*served.Object{byCredentials: credentials("Secret"), "Secret namespace ns": secret}},
+		"a CredentialsBinding without Shoot": {
+			objects: map[string][]*served.Object{byCredentials: credentials("Secret"), "Secret namespace ns": secret},
+		},
 		"a CredentialsBinding whose name is that of the SecretBinding of a Shoot": {
 			objects: map[string][]*served.Object{
 				byCredentials: credentials("Secret"), "Shoot namespace/secretbinding other/b": {shoot}, "Secret namespace ns": secret,

@@ -6,67 +6,54 @@ import (
 )
 
 // alias is another spelling of a section that a file may use. If both are set, the canonical spelling takes precedence, field by field.
-type alias struct {
-	section   path // The section that contains both.
-	spelling  string
-	canonical string
-}
+type alias struct{ spelling, canonical path }
 
 // resourceManagerAliases are the sections that other releases and documents spell differently.
 func resourceManagerAliases() []alias {
 	return []alias{
-		{section: path{"controllers"}, spelling: "managedResources", canonical: "managedResource"},
-		{section: path{"controllers"}, spelling: "csrApprover", canonical: "kubeletCSRApprover"},
-		{section: path{"controllers"}, spelling: "nodeCriticalComponents", canonical: "node"},
+		{spelling: path{"controllers", "managedResources"}, canonical: path{"controllers", "managedResource"}},
+		{spelling: path{"controllers", "csrApprover"}, canonical: path{"controllers", "kubeletCSRApprover"}},
+		{spelling: path{"controllers", "nodeCriticalComponents"}, canonical: path{"controllers", "node"}},
 	}
 }
 
-// resolveAliases rewrites the tree of doc to canonical names, and returns a warning for each change.
-func resolveAliases(doc *document, aliases []alias) []Warning {
+// controllerManagerAliases are the sections of older releases: one HTTP server for probes, and one HTTPS server for webhooks.
+func controllerManagerAliases() []alias {
+	return []alias{
+		{spelling: path{"server", "http"}, canonical: path{"server", "healthProbes"}},
+		{spelling: path{"server", "https"}, canonical: path{"espalier", "project", "webhooks"}},
+	}
+}
+
+// resolveAliases rewrites the tree to canonical names, and returns a warning for each change.
+func (d *document) resolveAliases(aliases []alias) []Warning {
 	var warnings []Warning
 	for _, a := range aliases {
-		if section, ok := mapping(doc.tree, a.section); ok {
-			warnings = append(warnings, doc.resolveSection(section, a)...)
-		}
-	}
-	for _, connection := range []path{{"sourceClientConnection"}, {"targetClientConnection"}} {
-		if section, ok := mapping(doc.tree, connection); ok {
-			warnings = append(warnings, doc.resolveNamespace(section, connection)...)
-		}
+		warnings = append(warnings, d.move(a.spelling, a.canonical)...)
 	}
 	return warnings
 }
 
-// resolveSection moves the fields of one alias to the canonical section. It also moves a value of a wrong type, so that the decoder reports
-// it.
-func (d *document) resolveSection(parent map[string]any, a alias) []Warning {
-	return d.move(place{parent, a.section, a.spelling}, place{parent, a.section, a.canonical})
-}
-
-// place is a key of a map, and the path of that map.
-type place struct {
-	parent map[string]any
-	at     path
-	key    string
-}
-
-func (p place) path() path { return p.at.child(p.key) }
-
-// move moves the fields of one section to another. Fields that the target sets take precedence.
-func (d *document) move(source, target place) []Warning {
-	value, used := source.parent[source.key]
+// move moves the fields of one section to another. Fields that the target sets take precedence. It also moves a value of a wrong type, so
+// that the decoder reports it.
+func (d *document) move(from, to path) []Warning {
+	source, name := d.section(from.parent(), false), from.last()
+	value, used := source[name]
 	if !used {
 		return nil
 	}
-	delete(source.parent, source.key)
-	from, to := source.path(), target.path()
-	if target.parent[target.key] == nil {
-		target.parent[target.key] = value
+	target := d.section(to.parent(), true)
+	if target == nil {
+		return nil // The decoder reports the field, and why there is no such section.
+	}
+	delete(source, name)
+	if target[to.last()] == nil {
+		target[to.last()] = value
 		d.moved[to.String()] = from
 		return []Warning{d.warn(from, "read as "+to.String())}
 	}
 	fields, isMap := value.(map[string]any)
-	canonical, isCanonicalMap := target.parent[target.key].(map[string]any)
+	canonical, isCanonicalMap := target[to.last()].(map[string]any)
 	if !isMap || !isCanonicalMap {
 		return []Warning{d.warn(from, "ignored, "+to.String()+" is set")}
 	}
@@ -85,7 +72,8 @@ func (d *document) move(source, target place) []Warning {
 
 // resolveNamespace converts the single namespace of older releases into a list. An empty list does not override a named namespace, so that
 // the narrower setting applies.
-func (d *document) resolveNamespace(connection map[string]any, at path) []Warning {
+func (d *document) resolveNamespace(at path) []Warning {
+	connection := d.section(at, false)
 	value, used := connection["namespace"]
 	if !used {
 		return nil
@@ -101,20 +89,4 @@ func (d *document) resolveNamespace(connection map[string]any, at path) []Warnin
 	connection["namespaces"] = []any{value}
 	d.moved[to.item(0).String()] = from
 	return []Warning{d.warn(from, "read as "+to.String())}
-}
-
-func (d *document) warn(at path, message string) Warning {
-	return Warning{Path: at.String(), Line: lineOf(d.node, at), Message: message}
-}
-
-// mapping returns the map at the path.
-func mapping(tree any, at path) (map[string]any, bool) {
-	current, ok := tree.(map[string]any)
-	for _, step := range at {
-		if !ok {
-			return nil, false
-		}
-		current, ok = current[step].(map[string]any)
-	}
-	return current, ok
 }

@@ -29,10 +29,8 @@ func (c *ControllerManagerConfiguration) Default() {
 	defaultLeaderElection(&c.LeaderElection)
 	setIfZero(&c.LogLevel, "info")
 	setIfZero(&c.LogFormat, "json")
-	setIfNil(&c.Server.HealthProbes, Endpoint{})
-	setIfZero(&c.Server.HealthProbes.Port, defaultGardenProbePort)
-	setIfNil(&c.Server.Metrics, Endpoint{})
-	setIfZero(&c.Server.Metrics.Port, defaultGardenMetricsPort)
+	defaultEndpoint(&c.Server.HealthProbes, defaultGardenProbePort)
+	defaultEndpoint(&c.Server.Metrics, defaultGardenMetricsPort)
 	defaultProject(&c.Controllers.Project)
 	defaultEspalierProject(&c.Espalier.Project)
 }

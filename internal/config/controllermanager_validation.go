@@ -2,14 +2,24 @@ package config
 
 import (
 	"fmt"
+	"maps"
+	"slices"
+	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/ptr"
 )
 
 // MaxDays limits settings in days: more days would not give a valid date.
 const MaxDays = 100_000
+
+// minStaleSyncPeriod is the shortest time in which the API server can be expected to answer the requests of a check.
+const minStaleSyncPeriod = 100 * time.Millisecond
 
 // Validate reports every mistake in a defaulted configuration with the path of its field. It returns nil if there is none.
 func (c *ControllerManagerConfiguration) Validate() field.ErrorList {
@@ -20,13 +30,18 @@ func (c *ControllerManagerConfiguration) Validate() field.ErrorList {
 			field.Forbidden(garden.Child("namespaces"), "projects whose namespaces are not seen would look unused and be deleted"))
 	}
 	errs = append(errs, validateLeaderElection(c.LeaderElection, field.NewPath("leaderElection"))...)
-	errs = append(errs, validateServer(Server{HealthProbes: c.Server.HealthProbes, Metrics: c.Server.Metrics}, field.NewPath("server"))...)
+	server := Server{HealthProbes: c.Server.HealthProbes, Metrics: c.Server.Metrics}
+	errs = append(errs, validateServer(server, field.NewPath("server"))...)
 	errs = append(errs, validateOneOf(c.LogLevel, field.NewPath("logLevel"), "debug", "info", "error")...)
 	errs = append(errs, validateOneOf(c.LogFormat, field.NewPath("logFormat"), "json", "text")...)
 	errs = append(errs, validateProject(c.Controllers.Project, field.NewPath("controllers", "project"))...)
 	at := field.NewPath("espalier", "project")
 	errs = append(errs, validateEspalierProject(c.Espalier.Project, at)...)
-	return append(errs, validateProjectPorts(c, at.Child("webhooks", "port"))...)
+	var webhooks *Endpoint
+	if served := c.Espalier.Project.Webhooks; served.Served() {
+		webhooks = &Endpoint{BindAddress: served.BindAddress, Port: served.Port}
+	}
+	return append(errs, validatePorts(webhooks, server, at.Child("webhooks", "port"))...)
 }
 
 func validateProject(c ProjectController, at *field.Path) field.ErrorList {
@@ -44,6 +59,41 @@ func validateDays(days *int, at *field.Path) field.ErrorList {
 		return field.ErrorList{field.Invalid(at, n, fmt.Sprintf("must be at least 0 and at most %d", MaxDays))}
 	}
 	return nil
+}
+
+func validateStaleSyncPeriod(period *metav1.Duration, at *field.Path) field.ErrorList {
+	if errs := validatePositive(period, at); len(errs) > 0 {
+		return errs
+	}
+	return validateAtLeast(period, minStaleSyncPeriod, at)
+}
+
+func validateQuotas(quotas []ProjectQuota, at *field.Path) field.ErrorList {
+	errs := make(field.ErrorList, 0, 2*len(quotas))
+	for i, quota := range quotas {
+		entry := at.Index(i)
+		errs = append(errs, validateQuota(quota.Config, entry.Child("config"))...)
+		errs = append(errs, validateSelector(quota.ProjectSelector, entry.Child("projectSelector"))...)
+	}
+	return errs
+}
+
+// validateQuota reports what every API server refuses, because it would make all projects with this quota fail. It does not check resource
+// names without a group: API servers differ in which of them they know.
+func validateQuota(quota *corev1.ResourceQuota, at *field.Path) field.ErrorList {
+	if quota == nil {
+		return field.ErrorList{field.Required(at, "must provide a quota config")}
+	}
+	errs := metav1validation.ValidateLabels(quota.Labels, at.Child("metadata", "labels"))
+	errs = append(errs, apivalidation.ValidateAnnotations(quota.Annotations, at.Child("metadata", "annotations"))...)
+	for _, name := range slices.Sorted(maps.Keys(quota.Spec.Hard)) {
+		limit, of := quota.Spec.Hard[name], at.Child("spec", "hard").Key(string(name))
+		errs = append(errs, invalid(of, string(name), validation.IsQualifiedName(string(name)))...)
+		if limit.Sign() < 0 {
+			errs = append(errs, field.Invalid(of, limit.String(), apivalidation.IsNegativeErrorMsg))
+		}
+	}
+	return errs
 }
 
 func validateEspalierProject(c EspalierProject, at *field.Path) field.ErrorList {
@@ -68,21 +118,11 @@ func validateProjectWebhooks(c EspalierProjectWebhooks, at *field.Path) field.Er
 	errs := validateEndpoint(&Endpoint{Port: c.Port}, at, "")
 	errs = append(errs, validateShutdownDelay(c.ShutdownDelay, at.Child("shutdownDelay"))...)
 	errs = append(errs, validateProjectTLS(c.TLS, at.Child("tls"))...)
-	if c.SelfManaged == nil {
-		return errs
-	}
-	own := at.Child("selfManaged")
+	certificate := ""
 	if c.TLS.Named() {
-		errs = append(errs, field.Forbidden(own, "the certificate comes from tls already: remove one of both"))
+		certificate = "tls"
 	}
-	errs = append(errs, validateSelfManagedWebhooks(*c.SelfManaged, own)...)
-	if c.SelfManaged.Flavor == FlavorGardenerRuntime || c.SelfManaged.Flavor == FlavorGardenerShoot {
-		errs = append(errs, field.NotSupported(own.Child("flavor"), c.SelfManaged.Flavor, []string{FlavorStandalone}))
-	}
-	if len(c.SelfManaged.ExcludedNamespaces) > 0 {
-		errs = append(errs, field.Forbidden(own.Child("excludedNamespaces"), "the webhooks are about projects and their namespaces only"))
-	}
-	return errs
+	return append(errs, validateStandaloneWebhooks(c.SelfManaged, certificate, "projects and their namespaces", at.Child("selfManaged"))...)
 }
 
 func validateProjectTLS(c EspalierProjectTLS, at *field.Path) field.ErrorList {
@@ -98,32 +138,4 @@ func validateProjectTLS(c EspalierProjectTLS, at *field.Path) field.ErrorList {
 			field.Forbidden(at.Child("serverCertDir"), "serverCertPath and serverKeyPath name the certificate already: remove one of both"))
 	}
 	return errs
-}
-
-// validateProjectPorts reports servers of one process that use the same port. Older releases served webhooks on the port that is now used
-// for metrics.
-func validateProjectPorts(c *ControllerManagerConfiguration, at *field.Path) field.ErrorList {
-	webhooks := Endpoint{BindAddress: c.Espalier.Project.Webhooks.BindAddress, Port: c.Espalier.Project.Webhooks.Port}
-	var errs field.ErrorList
-	for _, other := range []struct {
-		name     string
-		endpoint *Endpoint
-	}{{"server.healthProbes.port", c.Server.HealthProbes}, {"server.metrics.port", c.Server.Metrics}} {
-		if c.Espalier.Project.Webhooks.Served() && collide(webhooks, other.endpoint) {
-			errs = append(errs, field.Invalid(at, webhooks.Port, fmt.Sprintf("is %s too: change one of both", other.name)))
-		}
-	}
-	if probes := c.Server.HealthProbes; probes != nil && collide(*probes, c.Server.Metrics) {
-		errs = append(errs,
-			field.Invalid(field.NewPath("server", "metrics", "port"), probes.Port, "is server.healthProbes.port too: change one of both"))
-	}
-	return errs
-}
-
-// collide reports whether two servers cannot both listen. Port 0 stands for any free port.
-func collide(one Endpoint, other *Endpoint) bool {
-	if other == nil || one.Port == 0 || one.Port != other.Port {
-		return false
-	}
-	return one.BindAddress == "" || other.BindAddress == "" || one.BindAddress == other.BindAddress
 }

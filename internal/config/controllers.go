@@ -4,7 +4,6 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/ptr"
 )
@@ -192,15 +191,9 @@ func validateControllers(c Controllers, at *field.Path) field.ErrorList {
 
 // validateNetworkPolicy refuses selectors that are invalid, so that the controller does not have to handle errors in them.
 func validateNetworkPolicy(c NetworkPolicyController, at *field.Path) field.ErrorList {
-	var errs field.ErrorList
-	options := metav1validation.LabelSelectorValidationOptions{}
-	for i := range c.NamespaceSelectors {
-		errs = append(errs, metav1validation.ValidateLabelSelector(&c.NamespaceSelectors[i], options, at.Child("namespaceSelectors").Index(i))...)
-	}
+	errs := validateSelectors(c.NamespaceSelectors, at.Child("namespaceSelectors"))
 	if c.IngressControllerSelector != nil {
-		errs = append(errs,
-			metav1validation.ValidateLabelSelector(&c.IngressControllerSelector.PodSelector, options,
-				at.Child("ingressControllerSelector", "podSelector"))...)
+		errs = append(errs, validateSelector(&c.IngressControllerSelector.PodSelector, at.Child("ingressControllerSelector", "podSelector"))...)
 	}
 	return errs
 }

@@ -73,10 +73,9 @@ func (d *decoder) structure(from any, target reflect.Value, at path) {
 		case holdsRestrictions(at):
 			d.fail(at.child(name), "unknown field; this section holds restrictions, and one that is not understood cannot be kept")
 		default:
-			where := d.doc.inFile(at.child(name))
-			d.warnings = append(d.warnings, Warning{
-				Path: where.String(), Line: lineOf(d.doc.node, where), Message: "unknown field, ignored", Mistake: true,
-			})
+			warning := d.doc.warn(d.doc.inFile(at.child(name)), "unknown field, ignored")
+			warning.Mistake = true
+			d.warnings = append(d.warnings, warning)
 		}
 	}
 }
@@ -122,14 +121,7 @@ func (d *decoder) leaf(from any, target reflect.Value, at path) {
 	}
 }
 
-func (d *decoder) fail(at path, message string) {
-	where := d.doc.inFile(at)
-	name := where.String()
-	if name == "" {
-		name = "file"
-	}
-	d.errs = append(d.errs, &FieldError{Path: name, Line: lineOf(d.doc.node, where), Message: message})
-}
+func (d *decoder) fail(at path, message string) { d.errs = append(d.errs, d.doc.mistake(at, message)) }
 
 // isRestriction reports whether a field restricts what a process may do, so that an empty value must never mean "no restriction".
 func isRestriction(at path) bool {

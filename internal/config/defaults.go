@@ -57,10 +57,13 @@ func defaultLeaderElection(c *LeaderElection) {
 
 func defaultServer(c *Server) {
 	setIfZero(&c.Webhooks.Port, defaultWebhookPort)
-	setIfNil(&c.HealthProbes, Endpoint{})
-	setIfZero(&c.HealthProbes.Port, defaultHealthProbePort)
-	setIfNil(&c.Metrics, Endpoint{})
-	setIfZero(&c.Metrics.Port, defaultMetricsPort)
+	defaultEndpoint(&c.HealthProbes, defaultHealthProbePort)
+	defaultEndpoint(&c.Metrics, defaultMetricsPort)
+}
+
+func defaultEndpoint(c **Endpoint, port int) {
+	setIfNil(c, Endpoint{})
+	setIfZero(&(*c).Port, port)
 }
 
 func setIfNil[T any](field **T, value T) {

@@ -2,16 +2,35 @@ package config
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"slices"
 	"strconv"
+	"strings"
 
 	"go.yaml.in/yaml/v3"
 	syaml "sigs.k8s.io/yaml"
 )
+
+// path is the path of a field in a file: keys, and "[0]" for the items of lists.
+type path []string
+
+// child returns a copy of p with one more step.
+func (p path) child(step string) path { return append(slices.Clip(p), step) }
+
+func (p path) item(index int) path { return p.child("[" + strconv.Itoa(index) + "]") }
+
+func (p path) parent() path { return p[:len(p)-1] }
+
+func (p path) last() string { return p[len(p)-1] }
+
+// String formats p as in messages to users: controllers.networkPolicy.namespaceSelectors[0].matchLabels.
+func (p path) String() string {
+	return strings.ReplaceAll(strings.Join(p, "."), ".[", "[")
+}
 
 // document is a file that was parsed as YAML or JSON, but not decoded into a configuration yet.
 type document struct {
@@ -83,9 +102,27 @@ func duplicates(node *yaml.Node, at path) []Warning {
 	return found
 }
 
-// line returns the line of the field, or 0 if it is not known.
-func (d *document) line(at path) int {
-	return lineOf(d.node, d.inFile(at))
+// section returns the map at the path; nil if there is none. It creates one if create is true and no other value is there.
+func (d *document) section(at path, create bool) map[string]any {
+	current, _ := d.tree.(map[string]any)
+	for _, step := range at {
+		if create && current != nil && current[step] == nil {
+			current[step] = map[string]any{}
+		}
+		current, _ = current[step].(map[string]any)
+	}
+	return current
+}
+
+// warn returns a warning about a field of the file.
+func (d *document) warn(at path, message string) Warning {
+	return Warning{Path: at.String(), Line: lineOf(d.node, at), Message: message}
+}
+
+// mistake returns an error that names a field and its line.
+func (d *document) mistake(at path, message string) error {
+	where := d.inFile(at)
+	return errors.New(Warning{Path: cmp.Or(where.String(), "file"), Line: lineOf(d.node, where), Message: message}.String())
 }
 
 // inFile returns the path of a field in the file, which differs if the file uses an alias.

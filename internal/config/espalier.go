@@ -23,8 +23,6 @@ func defaultEspalier(c *Espalier) {
 	defaultEspalierToken(&c.Token)
 	defaultEspalierCSRApprover(&c.CSRApprover)
 	defaultEspalierWebhooks(&c.Webhooks)
-	defaultEspalierNetworkPolicy(&c.NetworkPolicy)
-	defaultEspalierNode(&c.Node)
 }
 
 func validateEspalier(c Espalier, at *field.Path) field.ErrorList {

@@ -7,6 +7,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/utils/ptr"
 )
 
 // minExpiration is the shortest lifetime that the API server accepts in a request.
@@ -84,12 +85,8 @@ func defaultEspalierCSRApprover(c *EspalierCSRApprover) {
 
 func validateEspalierCSRApprover(c EspalierCSRApprover, at *field.Path) field.ErrorList {
 	var errs field.ErrorList
-	if c.AllowedDNSPatterns != nil {
-		errs = append(errs, validateDNSPatterns(*c.AllowedDNSPatterns, at.Child("allowedDNSPatterns"))...)
-	}
-	if c.AllowedIPPrefixes != nil {
-		errs = append(errs, validateIPPrefixes(*c.AllowedIPPrefixes, at.Child("allowedIPPrefixes"))...)
-	}
+	errs = append(errs, validateDNSPatterns(ptr.Deref(c.AllowedDNSPatterns, nil), at.Child("allowedDNSPatterns"))...)
+	errs = append(errs, validateIPPrefixes(ptr.Deref(c.AllowedIPPrefixes, nil), at.Child("allowedIPPrefixes"))...)
 	if c.MaxExpiration != nil {
 		errs = append(errs, validateAtLeast(c.MaxExpiration, minExpiration, at.Child("maxExpiration"))...)
 	} else if c.AllowUnsetExpiration {
@@ -108,10 +105,7 @@ func validateEspalierCSRApprover(c EspalierCSRApprover, at *field.Path) field.Er
 }
 
 func validateRateLimit(c EspalierCSRRateLimit, at *field.Path) field.ErrorList {
-	var errs field.ErrorList
-	if c.Requests < 1 {
-		errs = append(errs, field.Invalid(at.Child("requests"), c.Requests, "must be at least 1"))
-	}
+	errs := validateCount(c.Requests, at.Child("requests"))
 	errs = append(errs, validatePositive(c.Period, at.Child("period"))...)
 	return append(errs, validateAtLeast(c.MaxDelay, 0, at.Child("maxDelay"))...)
 }

@@ -59,12 +59,8 @@ func defaultEspalierManagedResource(c *EspalierManagedResource) {
 func validateEspalierManagedResource(c EspalierManagedResource, at *field.Path) field.ErrorList {
 	errs := validateAtLeast(c.AuditPeriod, minAuditPeriod, at.Child("auditPeriod"))
 	errs = append(errs, validatePositive(c.DeletionWaveTimeout, at.Child("deletionWaveTimeout"))...)
-	if requests := ptr.Deref(c.MaxConcurrentRequests, 0); requests < 1 {
-		errs = append(errs, field.Invalid(at.Child("maxConcurrentRequests"), requests, "must be at least 1"))
-	}
-	if size := ptr.Deref(c.MaxDecompressedBytes, 0); size < 1 {
-		errs = append(errs, field.Invalid(at.Child("maxDecompressedBytes"), size, "must be at least 1"))
-	}
+	errs = append(errs, validateCount(ptr.Deref(c.MaxConcurrentRequests, 0), at.Child("maxConcurrentRequests"))...)
+	errs = append(errs, validateCount(ptr.Deref(c.MaxDecompressedBytes, 0), at.Child("maxDecompressedBytes"))...)
 	if c.Namespaces == nil {
 		return errs
 	}
@@ -77,9 +73,7 @@ func validateEspalierManagedResource(c EspalierManagedResource, at *field.Path) 
 func validateNamespaces(names *[]string, at *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	for i, name := range ptr.Deref(names, nil) {
-		for _, message := range apivalidation.ValidateNamespaceName(name, false) {
-			errs = append(errs, field.Invalid(at.Index(i), name, message))
-		}
+		errs = append(errs, invalid(at.Index(i), name, apivalidation.ValidateNamespaceName(name, false))...)
 	}
 	return errs
 }

@@ -31,20 +31,11 @@ func (c EspalierNetworkPolicy) Requests() int {
 	return ptr.Deref(c.MaxConcurrentRequests, defaultNetworkPolicyRequests)
 }
 
-func defaultEspalierNetworkPolicy(_ *EspalierNetworkPolicy) {}
-
 func validateEspalierNetworkPolicy(c EspalierNetworkPolicy, at *field.Path) field.ErrorList {
-	var errs field.ErrorList
-	if c.Requests() < 1 {
-		errs = append(errs, field.Invalid(at.Child("maxConcurrentRequests"), c.Requests(), "must be at least 1"))
-	}
-	for _, message := range validation.IsValidLabelValue(c.Instance) {
-		errs = append(errs, field.Invalid(at.Child("instance"), c.Instance, message))
-	}
-	if c.ClientNamespaceSelectors != nil {
-		for i, selector := range *c.ClientNamespaceSelectors {
-			errs = append(errs, validateAllowed(&selector, "all, remove clientNamespaceSelectors", at.Child("clientNamespaceSelectors").Index(i))...)
-		}
+	errs := validateCount(c.Requests(), at.Child("maxConcurrentRequests"))
+	errs = append(errs, invalid(at.Child("instance"), c.Instance, validation.IsValidLabelValue(c.Instance))...)
+	for i, selector := range ptr.Deref(c.ClientNamespaceSelectors, nil) {
+		errs = append(errs, validateAllowed(&selector, "all, remove clientNamespaceSelectors", at.Child("clientNamespaceSelectors").Index(i))...)
 	}
 	return errs
 }

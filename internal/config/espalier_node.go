@@ -16,8 +16,6 @@ type EspalierNode struct {
 	RequiredDaemonSets []string `json:"requiredDaemonSets,omitempty"`
 }
 
-func defaultEspalierNode(_ *EspalierNode) {}
-
 func validateEspalierNode(c EspalierNode, at *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	seen := map[string]bool{}

@@ -54,12 +54,14 @@ func defaultEspalierToken(c *EspalierToken) {
 func validateEspalierToken(c EspalierToken, at *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	if c.Class != nil {
-		errs = append(errs, validateTokenClass(*c.Class, at.Child("class"))...)
+		if *c.Class == "" {
+			errs = append(errs, field.Required(at.Child("class"), "must not be empty; remove the key to serve every class"))
+		}
+		errs = append(errs, invalid(at.Child("class"), *c.Class, validation.IsValidLabelValue(*c.Class))...)
 	}
 	if c.TargetNamespace != nil {
-		for _, message := range apivalidation.ValidateNamespaceName(*c.TargetNamespace, false) {
-			errs = append(errs, field.Invalid(at.Child("targetNamespace"), *c.TargetNamespace, message))
-		}
+		errs = append(errs,
+			invalid(at.Child("targetNamespace"), *c.TargetNamespace, apivalidation.ValidateNamespaceName(*c.TargetNamespace, false))...)
 	}
 	if c.SameCluster != nil {
 		if scope := c.SameCluster.Scope; scope != "" {
@@ -75,10 +77,7 @@ func validateEspalierToken(c EspalierToken, at *field.Path) field.ErrorList {
 				field.Required(at.Child("audiences").Index(i), "must not be empty; an empty list leaves the choice to the API server"))
 		}
 	}
-	if n := ptr.Deref(c.RequestorWorkers, 0); n < minWorkers {
-		errs = append(errs, field.Invalid(at.Child("requestorWorkers"), n, "must be at least 1"))
-	}
-	return errs
+	return append(errs, validateCount(ptr.Deref(c.RequestorWorkers, 0), at.Child("requestorWorkers"))...)
 }
 
 func validateSystemServiceAccounts(names []string, at *field.Path) field.ErrorList {
@@ -88,17 +87,6 @@ func validateSystemServiceAccounts(names []string, at *field.Path) field.ErrorLi
 		if len(apivalidation.ValidateNamespaceName(namespace, false))+len(apivalidation.ValidateServiceAccountName(name, false)) > 0 {
 			errs = append(errs, field.Invalid(at.Index(i), each, "must be <namespace>/<name> of a ServiceAccount"))
 		}
-	}
-	return errs
-}
-
-func validateTokenClass(class string, at *field.Path) field.ErrorList {
-	if class == "" {
-		return field.ErrorList{field.Required(at, "must not be empty; remove the key to serve every class")}
-	}
-	var errs field.ErrorList
-	for _, message := range validation.IsValidLabelValue(class) {
-		errs = append(errs, field.Invalid(at, class, message))
 	}
 	return errs
 }

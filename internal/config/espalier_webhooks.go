@@ -2,7 +2,6 @@ package config
 
 import (
 	"net/url"
-	"slices"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -65,7 +64,7 @@ const (
 )
 
 func defaultEspalierWebhooks(c *EspalierWebhooks) {
-	setIfNil(&c.ShutdownDelay, metav1.Duration{Duration: defaultShutdownDelay})
+	setIfNil(&c.ShutdownDelay, duration(defaultShutdownDelay))
 	defaultSelfManagedWebhooks(c.SelfManaged, defaultCertificateSecret)
 }
 
@@ -78,8 +77,8 @@ func defaultSelfManagedWebhooks(c *EspalierSelfManagedWebhooks, name string) {
 	setIfZero(&c.ConfigurationName, name)
 	setIfZero(&c.ServiceName, name)
 	setIfZero(&c.Flavor, FlavorStandalone)
-	setIfNil(&c.AuthorityValidity, metav1.Duration{Duration: defaultAuthorityValidity})
-	setIfNil(&c.CertificateValidity, metav1.Duration{Duration: defaultCertificateValidity})
+	setIfNil(&c.AuthorityValidity, duration(defaultAuthorityValidity))
+	setIfNil(&c.CertificateValidity, duration(defaultCertificateValidity))
 }
 
 func validateEspalierWebhooks(c EspalierWebhooks, at *field.Path) field.ErrorList {
@@ -99,14 +98,9 @@ func validateShutdownDelay(d *metav1.Duration, at *field.Path) field.ErrorList {
 
 func validateSelfManagedWebhooks(c EspalierSelfManagedWebhooks, at *field.Path) field.ErrorList {
 	var errs field.ErrorList
-	for _, each := range []struct{ child, name string }{{"secretName", c.SecretName}, {"configurationName", c.ConfigurationName}} {
-		for _, problem := range validation.IsDNS1123Subdomain(each.name) {
-			errs = append(errs, field.Invalid(at.Child(each.child), each.name, problem))
-		}
-	}
-	for _, problem := range validation.IsDNS1035Label(c.ServiceName) {
-		errs = append(errs, field.Invalid(at.Child("serviceName"), c.ServiceName, problem))
-	}
+	errs = append(errs, invalid(at.Child("secretName"), c.SecretName, validation.IsDNS1123Subdomain(c.SecretName))...)
+	errs = append(errs, invalid(at.Child("configurationName"), c.ConfigurationName, validation.IsDNS1123Subdomain(c.ConfigurationName))...)
+	errs = append(errs, invalid(at.Child("serviceName"), c.ServiceName, validation.IsDNS1035Label(c.ServiceName))...)
 	if c.URL != "" {
 		parsed, err := url.Parse(c.URL)
 		if err != nil || parsed.Scheme != "https" || parsed.Hostname() == "" || parsed.Path != "" || parsed.RawQuery != "" ||
@@ -124,15 +118,30 @@ func validateSelfManagedWebhooks(c EspalierSelfManagedWebhooks, at *field.Path) 
 		}
 	}
 	for i, namespace := range c.ExcludedNamespaces {
-		for _, problem := range validation.IsDNS1123Label(namespace) {
-			errs = append(errs, field.Invalid(at.Child("excludedNamespaces").Index(i), namespace, problem))
-		}
+		errs = append(errs, invalid(at.Child("excludedNamespaces").Index(i), namespace, validation.IsDNS1123Label(namespace))...)
 	}
 	if len(c.ExcludedNamespaces) > 0 && c.Flavor != FlavorStandalone {
 		errs = append(errs, field.Forbidden(at.Child("excludedNamespaces"), "only flavor standalone selects namespaces by their names"))
 	}
-	if flavors := []string{FlavorStandalone, FlavorGardenerRuntime, FlavorGardenerShoot}; !slices.Contains(flavors, c.Flavor) {
-		errs = append(errs, field.NotSupported(at.Child("flavor"), c.Flavor, flavors))
+	return append(errs, validateOneOf(c.Flavor, at.Child("flavor"), FlavorStandalone, FlavorGardenerRuntime, FlavorGardenerShoot)...)
+}
+
+// validateStandaloneWebhooks validates webhooks that are the same in all clusters. Certificate is the setting that names a certificate
+// already, empty for none; about is what the webhooks are for.
+func validateStandaloneWebhooks(c *EspalierSelfManagedWebhooks, certificate, about string, at *field.Path) field.ErrorList {
+	if c == nil {
+		return nil
+	}
+	var errs field.ErrorList
+	if certificate != "" {
+		errs = append(errs, field.Forbidden(at, "the certificate comes from "+certificate+" already: remove one of both"))
+	}
+	errs = append(errs, validateSelfManagedWebhooks(*c, at)...)
+	if c.Flavor == FlavorGardenerRuntime || c.Flavor == FlavorGardenerShoot {
+		errs = append(errs, field.NotSupported(at.Child("flavor"), c.Flavor, []string{FlavorStandalone}))
+	}
+	if len(c.ExcludedNamespaces) > 0 {
+		errs = append(errs, field.Forbidden(at.Child("excludedNamespaces"), "the webhooks are about "+about+" only"))
 	}
 	return errs
 }

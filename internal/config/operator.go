@@ -1,6 +1,9 @@
 package config
 
 import (
+	"maps"
+	"slices"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -30,7 +33,7 @@ type OperatorConfiguration struct {
 	Server Server `json:"server,omitempty"`
 	// Debugging enables profiling.
 	Debugging Debugging `json:"debugging,omitempty"`
-	// FeatureGates enables and disables features; see FeatureGates. An unknown name is a mistake.
+	// FeatureGates enables and disables features; see featureGates. An unknown name is a mistake.
 	FeatureGates map[string]bool `json:"featureGates,omitempty"`
 	// Controllers has one section per controller.
 	Controllers OperatorControllers `json:"controllers,omitempty"`
@@ -169,6 +172,37 @@ type EspalierGardenWebhooks struct {
 	// Service default to espalier-garden-operator, that of the configurations to gardener-operator. Only flavor standalone, and no
 	// ExcludedNamespaces.
 	SelfManaged *EspalierSelfManagedWebhooks `json:"selfManaged,omitempty"`
+}
+
+// Operator decodes a configuration file of garden-operator and sets the defaults. See ResourceManager for the difference between warnings
+// and errors. Settings without effect cause a warning, and are not mistakes.
+func Operator(data []byte) (*OperatorConfiguration, []Warning, error) {
+	doc, warnings, err := parse(data)
+	if err != nil {
+		return nil, nil, err
+	}
+	c := &OperatorConfiguration{}
+	unknown, err := doc.load(c, OperatorAPIVersion, OperatorKind)
+	if err != nil {
+		return nil, nil, err
+	}
+	return c, slices.Concat(warnings, unknown, doc.withoutEffect(c)), nil
+}
+
+// withoutEffect returns a warning for each setting that the process does not act on.
+func (d *document) withoutEffect(c *OperatorConfiguration) []Warning {
+	var warnings []Warning
+	known := featureGates()
+	for _, name := range slices.Sorted(maps.Keys(c.FeatureGates)) {
+		if message := known[name].Warning; message != "" && c.FeatureGates[name] {
+			warnings = append(warnings, d.warn(path{"featureGates", name}, message))
+		}
+	}
+	if c.VirtualClientConnection.Kubeconfig != "" {
+		warnings = append(warnings,
+			d.warn(path{"virtualClientConnection", "kubeconfig"}, "ignored, the operator reads the kubeconfig from a Secret of the Garden"))
+	}
+	return warnings
 }
 
 // Process returns the part of c that every binary needs. It expects a defaulted configuration.

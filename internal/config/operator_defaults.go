@@ -34,10 +34,8 @@ func (c *OperatorConfiguration) Default() {
 	setIfZero(&c.LogLevel, "info")
 	setIfZero(&c.LogFormat, "json")
 	setIfZero(&c.Server.Webhooks.Port, defaultOperatorWebhookPort)
-	setIfNil(&c.Server.HealthProbes, Endpoint{})
-	setIfZero(&c.Server.HealthProbes.Port, defaultOperatorProbePort)
-	setIfNil(&c.Server.Metrics, Endpoint{})
-	setIfZero(&c.Server.Metrics.Port, defaultOperatorMetricsPort)
+	defaultEndpoint(&c.Server.HealthProbes, defaultOperatorProbePort)
+	defaultEndpoint(&c.Server.Metrics, defaultOperatorMetricsPort)
 	setIfNil(&c.Controllers.Garden.ConcurrentSyncs, 1)
 	setIfNil(&c.Controllers.Garden.SyncPeriod, duration(defaultGardenSyncPeriod))
 	setIfNil(&c.Controllers.Garden.ETCDConfig, defaultETCDConfig())
@@ -57,8 +55,7 @@ func defaultETCDConfig() ETCDConfig {
 	}
 }
 
-// defaultGardenWebhooks makes the process issue its own certificate if the file names none: files for Gardener's operator, which always
-// does
+// defaultGardenWebhooks makes the process issue its own certificate if the file names none: files for Gardener's operator, which always does
 // that, name none.
 func defaultGardenWebhooks(c *EspalierGardenWebhooks, tls TLSServer) {
 	setIfNil(&c.ShutdownDelay, duration(defaultShutdownDelay))

@@ -7,8 +7,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// FeatureGate is a feature of garden-operator that the configuration can enable or disable.
-type FeatureGate struct {
+// featureGate is a feature of garden-operator that the configuration can enable or disable.
+type featureGate struct {
 	// Default is the value if the configuration does not set one.
 	Default bool
 	// Locked features cannot be set to another value than Default.
@@ -19,35 +19,27 @@ type FeatureGate struct {
 
 // Names of the feature gates on which the behavior of the operator depends.
 const (
-	GateDefaultSeccompProfile        = "DefaultSeccompProfile"
-	GateHVPA                         = "HVPA"
-	GateIstioTLSTermination          = "IstioTLSTermination"
-	GateOpenTelemetryCollector       = "OpenTelemetryCollector"
-	GateDisableNginxIngressInGarden  = "DisableNginxIngressInGarden"
-	GateBackupEntryForGarden         = "BackupEntryForGarden"
-	GateVictoriaLogsBackend          = "VictoriaLogsBackend"
-	GateRemoveVali                   = "RemoveVali"
-	GatePrometheusHealthChecks       = "PrometheusHealthChecks"
-	GateDoNotCopyBackupCredentials   = "DoNotCopyBackupCredentials"
-	warningNotImplementedFeatureGate = "accepted without effect: this feature is not implemented"
+	GateDefaultSeccompProfile       = "DefaultSeccompProfile"
+	GateDisableNginxIngressInGarden = "DisableNginxIngressInGarden"
 )
 
-// FeatureGates returns the feature gates of garden-operator by their names: those of all releases of Gardener's operator. The features that
+// featureGates returns the feature gates of garden-operator by their names: those of all releases of Gardener's operator. The features that
 // need programs that are not deployed are off by default.
-func FeatureGates() map[string]FeatureGate {
-	return map[string]FeatureGate{
+func featureGates() map[string]featureGate {
+	const notImplemented = "accepted without effect: this feature is not implemented"
+	return map[string]featureGate{
 		GateDefaultSeccompProfile: {},
-		GateHVPA: {
+		"HVPA": {
 			Warning: "accepted without effect: the HVPA controller does not exist anymore, and its objects are removed",
 		},
-		GateIstioTLSTermination:         {Warning: warningNotImplementedFeatureGate},
-		GateOpenTelemetryCollector:      {Warning: warningNotImplementedFeatureGate},
+		"IstioTLSTermination":           {Warning: notImplemented},
+		"OpenTelemetryCollector":        {Warning: notImplemented},
 		GateDisableNginxIngressInGarden: {},
-		GateBackupEntryForGarden:        {Warning: warningNotImplementedFeatureGate},
-		GateVictoriaLogsBackend:         {Warning: warningNotImplementedFeatureGate},
-		GateRemoveVali:                  {Warning: warningNotImplementedFeatureGate},
-		GatePrometheusHealthChecks:      {Warning: warningNotImplementedFeatureGate},
-		GateDoNotCopyBackupCredentials:  {Default: true, Locked: true},
+		"BackupEntryForGarden":          {Warning: notImplemented},
+		"VictoriaLogsBackend":           {Warning: notImplemented},
+		"RemoveVali":                    {Warning: notImplemented},
+		"PrometheusHealthChecks":        {Warning: notImplemented},
+		"DoNotCopyBackupCredentials":    {Default: true, Locked: true},
 	}
 }
 
@@ -56,11 +48,11 @@ func (c *OperatorConfiguration) Enabled(gate string) bool {
 	if value, set := c.FeatureGates[gate]; set {
 		return value
 	}
-	return FeatureGates()[gate].Default
+	return featureGates()[gate].Default
 }
 
 func validateFeatureGates(gates map[string]bool, at *field.Path) field.ErrorList {
-	known := FeatureGates()
+	known := featureGates()
 	var errs field.ErrorList
 	for _, name := range slices.Sorted(maps.Keys(gates)) {
 		gate, ok := known[name]

@@ -30,9 +30,7 @@ func validateToleration(t corev1.Toleration, at *field.Path) field.ErrorList {
 	}
 	switch t.Operator {
 	case corev1.TolerationOpEqual, "":
-		for _, message := range validation.IsValidLabelValue(t.Value) {
-			errs = append(errs, field.Invalid(at.Child("value"), t.Value, message))
-		}
+		errs = append(errs, invalid(at.Child("value"), t.Value, validation.IsValidLabelValue(t.Value))...)
 	case corev1.TolerationOpExists:
 		if t.Value != "" {
 			errs = append(errs, field.Invalid(at.Child("value"), t.Value, "must be empty when operator is Exists"))

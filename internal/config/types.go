@@ -1,7 +1,10 @@
 package config
 
 import (
+	"time"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 )
 
 // The group version and kind that a configuration file of the resource-manager family must name.
@@ -9,9 +12,6 @@ const (
 	ResourceManagerAPIVersion = "resourcemanager.config.gardener.cloud/v1alpha1"
 	ResourceManagerKind       = "ResourceManagerConfiguration"
 )
-
-// AllResourceClasses is the resource class with which a process serves ManagedResources of all classes.
-const AllResourceClasses = "*"
 
 // ResourceManagerConfiguration is the configuration file of all binaries of the resource-manager family. Each binary reads its own sections
 // and ignores the others. ResourceManager decodes and defaults it.
@@ -116,4 +116,34 @@ type Debugging struct {
 	EnableProfiling bool `json:"enableProfiling,omitempty"`
 	// EnableContentionProfiling also records blocking; it requires EnableProfiling.
 	EnableContentionProfiling bool `json:"enableContentionProfiling,omitempty"`
+}
+
+// Process is the part of a configuration file that every binary needs, for all schemas.
+type Process struct {
+	Source         ClientConnection
+	Target         *ClientConnection // nil: the source cluster is the target
+	LeaderElection LeaderElection
+	Server         Server
+	Debugging      Debugging
+	LogLevel       string
+	LogFormat      string
+	// CacheSyncTimeout is how long controllers wait for their caches at start.
+	CacheSyncTimeout time.Duration
+}
+
+// Process returns the part of c that every binary needs. It expects a defaulted configuration.
+func (c *ResourceManagerConfiguration) Process() Process {
+	p := Process{
+		Source:           c.SourceClientConnection,
+		LeaderElection:   c.LeaderElection,
+		Server:           c.Server,
+		Debugging:        c.Debugging,
+		LogLevel:         c.LogLevel,
+		LogFormat:        c.LogFormat,
+		CacheSyncTimeout: ptr.Deref(c.Controllers.CacheSyncTimeout, duration(defaultCacheSyncTimeout)).Duration,
+	}
+	if c.TargetClientConnection != nil {
+		p.Target = ptr.To(*c.TargetClientConnection)
+	}
+	return p
 }

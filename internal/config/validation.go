@@ -17,7 +17,6 @@ const renewJitter = 1.2
 
 // The smallest and largest accepted values.
 const (
-	minWorkers           = 1
 	minSyncPeriod        = 15 * time.Second
 	minCacheResyncPeriod = 10 * time.Second
 	maxPort              = 65535
@@ -103,20 +102,77 @@ func validateEndpoint(c *Endpoint, at *field.Path, missing string) field.ErrorLi
 	return errs
 }
 
+// validatePorts reports servers of one process that use the same port. The port at the path is that of webhooks, nil if none are served.
+func validatePorts(webhooks *Endpoint, c Server, at *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	for _, other := range []struct {
+		name     string
+		endpoint *Endpoint
+	}{{"healthProbes", c.HealthProbes}, {"metrics", c.Metrics}} {
+		if collide(webhooks, other.endpoint) {
+			errs = append(errs, field.Invalid(at, webhooks.Port, fmt.Sprintf("is server.%s.port too: change one of both", other.name)))
+		}
+	}
+	if collide(c.HealthProbes, c.Metrics) {
+		errs = append(errs,
+			field.Invalid(field.NewPath("server", "metrics", "port"), c.Metrics.Port, "is server.healthProbes.port too: change one of both"))
+	}
+	return errs
+}
+
+// collide reports whether two servers cannot both listen. Port 0 stands for any free port.
+func collide(one, other *Endpoint) bool {
+	if one == nil || other == nil || one.Port == 0 || one.Port != other.Port {
+		return false
+	}
+	return one.BindAddress == "" || other.BindAddress == "" || one.BindAddress == other.BindAddress
+}
+
 // validateAllowed validates the selector of a restriction. It must not be empty, because an empty one would allow all. toAllow is for the
 // message: what to remove to allow all.
 func validateAllowed(selector *metav1.LabelSelector, toAllow string, at *field.Path) field.ErrorList {
 	if selector != nil && len(selector.MatchLabels)+len(selector.MatchExpressions) == 0 {
 		return field.ErrorList{field.Required(at, "an empty selector would allow all namespaces; to allow "+toAllow)}
 	}
+	return validateSelector(selector, at)
+}
+
+func validateSelector(selector *metav1.LabelSelector, at *field.Path) field.ErrorList {
 	return metav1validation.ValidateLabelSelector(selector, metav1validation.LabelSelectorValidationOptions{}, at)
 }
 
+func validateSelectors(selectors []metav1.LabelSelector, at *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	for i := range selectors {
+		errs = append(errs, validateSelector(&selectors[i], at.Index(i))...)
+	}
+	return errs
+}
+
+// invalid returns an error about a value for each message.
+func invalid(at *field.Path, value string, messages []string) field.ErrorList {
+	var errs field.ErrorList
+	for _, message := range messages {
+		errs = append(errs, field.Invalid(at, value, message))
+	}
+	return errs
+}
+
 func validateWorkers(workers *int, section *field.Path) field.ErrorList {
-	if n := ptr.Deref(workers, 0); n < minWorkers {
-		return field.ErrorList{field.Invalid(section.Child("concurrentSyncs"), n, fmt.Sprintf("must be at least %d", minWorkers))}
+	return validateCount(ptr.Deref(workers, 0), section.Child("concurrentSyncs"))
+}
+
+func validateCount[T int | int64](n T, at *field.Path) field.ErrorList {
+	if n < 1 {
+		return field.ErrorList{field.Invalid(at, n, "must be at least 1")}
 	}
 	return nil
+}
+
+// validateTolerationSeconds validates two fields, of which both may be unset.
+func validateTolerationSeconds(notReady, unreachable *int64, at *field.Path) field.ErrorList {
+	errs := apivalidation.ValidateNonnegativeField(ptr.Deref(notReady, 0), at.Child("defaultNotReadyTolerationSeconds"))
+	return append(errs, apivalidation.ValidateNonnegativeField(ptr.Deref(unreachable, 0), at.Child("defaultUnreachableTolerationSeconds"))...)
 }
 
 func validateSyncPeriod(period *metav1.Duration, section *field.Path) field.ErrorList {

@@ -4,7 +4,6 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
-	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/ptr"
 )
@@ -89,14 +88,9 @@ func defaultWebhooks(c *Webhooks) {
 }
 
 func validateWebhooks(c Webhooks, at *field.Path) field.ErrorList {
-	var errs field.ErrorList
-	ha, haPath := c.HighAvailabilityConfig, at.Child("highAvailabilityConfig")
-	if seconds := ha.DefaultNotReadyTolerationSeconds; seconds != nil {
-		errs = append(errs, apivalidation.ValidateNonnegativeField(*seconds, haPath.Child("defaultNotReadyTolerationSeconds"))...)
-	}
-	if seconds := ha.DefaultUnreachableTolerationSeconds; seconds != nil {
-		errs = append(errs, apivalidation.ValidateNonnegativeField(*seconds, haPath.Child("defaultUnreachableTolerationSeconds"))...)
-	}
+	ha := c.HighAvailabilityConfig
+	errs := validateTolerationSeconds(ha.DefaultNotReadyTolerationSeconds, ha.DefaultUnreachableTolerationSeconds,
+		at.Child("highAvailabilityConfig"))
 	errs = append(errs, validateTolerations(c.SystemComponentsConfig.PodTolerations, at.Child("systemComponentsConfig", "podTolerations"))...)
 	if c.PodSchedulerName.Enabled && ptr.Deref(c.PodSchedulerName.SchedulerName, "") == "" {
 		errs = append(errs, field.Required(at.Child("podSchedulerName", "schedulerName"), "must specify schedulerName when webhook is enabled"))

@@ -3,15 +3,13 @@ package main
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"os"
 	"path/filepath"
-	"regexp"
-	"slices"
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
@@ -119,22 +117,15 @@ func document(b deployable.Binary, object client.Object) (string, error) {
 	}
 	delete(fields, "status")
 	marks := placeholders{"labels": include("espalier.labels", "$")}
-	metadata, err := mapIn(fields, "metadata")
-	if err != nil {
+	if err := unstructured.SetNestedField(fields, nil, "metadata", "labels", "@labels"); err != nil {
 		return "", err
 	}
-	labels, err := mapIn(metadata, "labels")
-	if err != nil {
-		return "", err
-	}
-	labels["@labels"] = nil
 	switch object := object.(type) {
 	case *corev1.ConfigMap:
 		fields["data"] = map[string]any{"config.yaml": "@config"}
 		marks["config"] = "config.yaml: |\n  {{- include \"espalier.config\" $binary | nindent 2 }}"
 	case *appsv1.Deployment:
-		err = deploymentMarks(b, object, fields, marks)
-		if err != nil {
+		if err := deploymentMarks(b, object, fields, marks); err != nil {
 			return "", err
 		}
 	}
@@ -168,131 +159,90 @@ func roleOf(fields map[string]any, object client.Object) string {
 
 // deploymentMarks sets the placeholders for what values may change.
 func deploymentMarks(b deployable.Binary, declared *appsv1.Deployment, fields map[string]any, marks placeholders) error {
-	spec, err := mapIn(fields, "spec")
-	if err != nil {
-		return err
-	}
-	spec["replicas"] = "@replicas"
 	marks["replicas"] = "replicas: {{ $binary.values.replicas }}"
 	marks["podLabels"] = include("espalier.podLabels", "$binary")
 	marks["podAnnotations"] = include("espalier.podAnnotations", "$binary")
 	marks["scheduling"] = include("espalier.scheduling", "$binary")
-	for _, step := range []struct {
-		path []string
-		mark string
-	}{
-		{[]string{"template", "metadata", "labels"}, "@podLabels"},
-		{[]string{"template", "metadata", "annotations"}, "@podAnnotations"},
-		{[]string{"template", "spec"}, "@scheduling"},
-	} {
-		at := spec
-		for _, name := range step.path {
-			if at, err = mapIn(at, name); err != nil {
-				return err
-			}
-		}
-		at[step.mark] = nil
-		// The checksum depends on the configuration that results from the values.
-		delete(at, "espalier.dev/config-checksum")
-	}
+	marks["image"] = "image: {{ include \"espalier.image\" $binary | quote }}"
+	marks["pullPolicy"] = "imagePullPolicy: {{ $.Values.image.pullPolicy }}"
+	marks["resources"] = "resources: {{- toYaml $binary.values.resources | nindent 2 }}"
+	// The checksum depends on the configuration that results from the values, and the priority class is a value.
+	unstructured.RemoveNestedField(fields, "spec", "template", "metadata", "annotations", "espalier.dev/config-checksum")
+	unstructured.RemoveNestedField(fields, "spec", "template", "spec", "priorityClassName")
 	// The list contains only this container.
-	pod := &declared.Spec.Template.Spec
-	container, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&pod.Containers[0])
+	container, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&declared.Spec.Template.Spec.Containers[0])
 	if err != nil {
 		return fmt.Errorf("convert container: %w", err)
 	}
 	container["image"], container["imagePullPolicy"], container["resources"] = "@image", "@pullPolicy", "@resources"
-	marks["image"] = "image: {{ include \"espalier.image\" $binary | quote }}"
-	marks["pullPolicy"] = "imagePullPolicy: {{ $.Values.image.pullPolicy }}"
-	marks["resources"] = "resources: {{- toYaml $binary.values.resources | nindent 2 }}"
-	podFields, err := mapIn(spec["template"], "spec")
-	if err != nil {
-		return err
+	if b.HasTarget() {
+		err = targetMarks(b, fields, container, marks)
 	}
-	podFields["containers"] = []any{container}
-	delete(podFields, "priorityClassName") // it is a value
-	if !b.HasTarget() {
-		return nil
-	}
-	return targetMarks(b, podFields, container, marks)
+	return errors.Join(err,
+		unstructured.SetNestedField(fields, "@replicas", "spec", "replicas"),
+		unstructured.SetNestedField(fields, nil, "spec", "template", "metadata", "labels", "@podLabels"),
+		unstructured.SetNestedField(fields, nil, "spec", "template", "metadata", "annotations", "@podAnnotations"),
+		unstructured.SetNestedField(fields, nil, "spec", "template", "spec", "@scheduling"),
+		unstructured.SetNestedSlice(fields, []any{container}, "spec", "template", "spec", "containers"),
+	)
 }
 
 // targetMarks sets the placeholders for the credentials of another cluster.
-func targetMarks(b deployable.Binary, pod, container map[string]any, marks placeholders) error {
+func targetMarks(b deployable.Binary, fields, container map[string]any, marks placeholders) error {
 	for _, object := range b.SourceObjects(image(b)) {
 		apart, ok := object.(*appsv1.Deployment)
 		if !ok {
 			continue
 		}
-		mount := last(apart.Spec.Template.Spec.Containers[0].VolumeMounts)
-		volume := last(apart.Spec.Template.Spec.Volumes)
+		pod := apart.Spec.Template.Spec
+		mount, volume := last(pod.Containers[0].VolumeMounts), last(pod.Volumes)
 		volume.Secret.SecretName = "@secret"
-		for name, list := range map[string]struct {
-			in   map[string]any
-			item any
-		}{
-			"volumeMounts": {container, []corev1.VolumeMount{mount}},
-			"volumes":      {pod, []corev1.Volume{volume}},
-		} {
-			items, ok := list.in[name].([]any)
-			if !ok {
-				return fmt.Errorf("%s is no list", name)
-			}
-			list.in[name] = append(items, "@"+name)
-			text, err := yaml.Marshal(list.item)
-			if err != nil {
-				return fmt.Errorf("marshal: %w", err)
-			}
-			item := strings.ReplaceAll(strings.TrimSuffix(string(text), "\n"), "'@secret'", "{{ $binary.values.targetKubeconfigSecret | quote }}")
-			marks[name] = "{{- if $binary.values.targetKubeconfigSecret }}\n" + item + "\n{{- end }}"
-		}
+		return errors.Join(
+			marks.appendOptional(container, []corev1.VolumeMount{mount}, "volumeMounts"),
+			marks.appendOptional(fields, []corev1.Volume{volume}, "spec", "template", "spec", "volumes"))
 	}
 	return nil
 }
 
-func last[T any](list []T) T { return list[len(list)-1] }
-
-// mapIn returns a map in a map, and creates it if it is missing.
-func mapIn(in any, name string) (map[string]any, error) {
-	fields, ok := in.(map[string]any)
-	if !ok {
-		return nil, fmt.Errorf("%s is in no map", name)
+// appendOptional appends a placeholder to the list at the path. It stands for the items, which are there only if the target is another
+// cluster.
+func (m placeholders) appendOptional(fields map[string]any, items any, path ...string) error {
+	list, _, err := unstructured.NestedSlice(fields, path...)
+	if err != nil {
+		return err
 	}
-	if fields[name] == nil {
-		fields[name] = map[string]any{}
+	text, err := yaml.Marshal(items)
+	if err != nil {
+		return fmt.Errorf("marshal: %w", err)
 	}
-	found, ok := fields[name].(map[string]any)
-	if !ok {
-		return nil, fmt.Errorf("%s is no map", name)
-	}
-	return found, nil
+	item := strings.ReplaceAll(strings.TrimSuffix(string(text), "\n"), "'@secret'", "{{ $binary.values.targetKubeconfigSecret | quote }}")
+	name := last(path)
+	m[name] = "{{- if $binary.values.targetKubeconfigSecret }}\n" + item + "\n{{- end }}"
+	return unstructured.SetNestedSlice(fields, append(list, "@"+name), path...)
 }
 
-// include calls a helper that may return nothing. It uses the indentation of the line.
+func last[T any](list []T) T { return list[len(list)-1] }
+
+// include calls a helper that may return nothing.
 func include(helper, with string) string {
 	return fmt.Sprintf("{{- with include %q %s }}\n{{- . | nindent 0 }}\n{{- end }}", helper, with)
 }
 
-// placeholders are templates, by the name of the mark whose line they replace.
+// placeholders are templates, by the name of the mark whose line they replace. Their indentations are relative to that line.
 type placeholders map[string]string
-
-var indented = regexp.MustCompile(`nindent \d+`)
 
 func (m placeholders) replace(text string) string {
 	lines := strings.Split(text, "\n")
 	for i, line := range lines {
-		for _, name := range slices.Sorted(maps.Keys(m)) {
+		for name, mark := range m {
 			if !strings.Contains(line, "'@"+name+"'") {
 				continue
 			}
-			indent := strings.Repeat(" ", len(line)-len(strings.TrimLeft(line, " ")))
-			instead := strings.Split(m[name], "\n")
-			for j, each := range instead {
-				instead[j] = indent + indented.ReplaceAllStringFunc(each, func(n string) string {
-					var relative int
-					_, _ = fmt.Sscanf(n, "nindent %d", &relative)
-					return fmt.Sprintf("nindent %d", relative+len(indent))
-				})
+			indent := len(line) - len(strings.TrimLeft(line, " "))
+			relative := strings.NewReplacer("nindent 0", fmt.Sprintf("nindent %d", indent), "nindent 2", fmt.Sprintf("nindent %d", indent+2))
+			instead := strings.Split(relative.Replace(mark), "\n")
+			for j := range instead {
+				instead[j] = strings.Repeat(" ", indent) + instead[j]
 			}
 			lines[i] = strings.Join(instead, "\n")
 		}

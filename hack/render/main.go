@@ -34,25 +34,26 @@ func main() {
 
 func run(root string) error {
 	server := filepath.Join(root, "webhook-server")
-	return errors.Join(errors.Join(bases(root)...),
+	return errors.Join(bases(root),
 		write(filepath.Join(root, "namespace"), map[string][]client.Object{"namespace": {deployable.NamespaceObject()}}),
 		write(filepath.Join(root, "garden-operator", "namespace"), map[string][]client.Object{"namespace": deployable.GardenNamespaces()}),
 		images(filepath.Join(root, "images")),
 		sourceTarget(root, filepath.Join(root, "overlays", "source-target")),
 		invalidator(filepath.Join(root, "components", "token-invalidator")),
 		chart(root, filepath.Join(root, "charts", "espalier")),
-		configurations(filepath.Join(server, "webhooks"), registrations.Shipped(config.FlavorStandalone)),
-		configurations(filepath.Join(server, "gardener", "runtime"), registrations.Shipped(config.FlavorGardenerRuntime)),
-		configurations(filepath.Join(server, "gardener", "shoot"), registrations.Shipped(config.FlavorGardenerShoot)),
-		configurations(filepath.Join(root, "project-controller", "webhooks"), projectwebhook.Shipped()),
-		configurations(filepath.Join(root, "garden-operator", "webhooks"), gardenwebhook.Shipped()),
+		writeByKind(filepath.Join(server, "webhooks"), registrations.Shipped(config.FlavorStandalone)),
+		writeByKind(filepath.Join(server, "gardener", "runtime"), registrations.Shipped(config.FlavorGardenerRuntime)),
+		writeByKind(filepath.Join(server, "gardener", "shoot"), registrations.Shipped(config.FlavorGardenerShoot)),
+		writeByKind(filepath.Join(root, "project-controller", "webhooks"), projectwebhook.Shipped()),
+		writeByKind(filepath.Join(root, "garden-operator", "webhooks"), gardenwebhook.Shipped()),
 		admissionPolicies(filepath.Join(root, "policies")),
 	)
 }
 
-func configurations(folder string, shipped []client.Object) error {
+// writeByKind writes one file for each kind. The names of the files of webhook configurations do not contain these words.
+func writeByKind(folder string, objects []client.Object) error {
 	files := map[string][]client.Object{}
-	for _, object := range shipped {
+	for _, object := range objects {
 		name := strings.TrimSuffix(strings.ToLower(object.GetObjectKind().GroupVersionKind().Kind), "webhookconfiguration")
 		files[name] = append(files[name], object)
 	}
@@ -78,24 +79,13 @@ const policiesComment = `# The handlers of webhook-server that API servers can r
 # no effect until a patch sets it. See docs/admission-policies.md.
 `
 
-// bases writes what the binaries need to run.
-func bases(root string) []error {
-	all := deployable.All()
-	failures := make([]error, 0, len(all))
-	for _, each := range all {
-		failures = append(failures, base(filepath.Join(root, each.Name, "base"), each))
+// bases writes what the binaries need to run. An overlay sets the tags of the images.
+func bases(root string) error {
+	var failures []error
+	for _, each := range deployable.All() {
+		failures = append(failures, writeByKind(filepath.Join(root, each.Name, "base"), each.Objects(image(each))))
 	}
-	return failures
-}
-
-// base writes what a binary needs to run, one file for each kind. An overlay sets the tag of the image.
-func base(folder string, binary deployable.Binary) error {
-	files := map[string][]client.Object{}
-	for _, object := range binary.Objects(image(binary)) {
-		name := strings.ToLower(object.GetObjectKind().GroupVersionKind().Kind)
-		files[name] = append(files[name], object)
-	}
-	return write(folder, files)
+	return errors.Join(failures...)
 }
 
 // write replaces all files of a folder except the one that is written by hand.

@@ -110,17 +110,45 @@ func (s *store) series(ctx context.Context, expr string) ([]labels.Labels, error
 	return found, nil
 }
 
-// missing returns the metrics that have no series.
-func (s *store) missing(ctx context.Context, metrics []string) ([]string, error) {
-	var names []string
-	for _, name := range metrics {
-		found, err := s.series(ctx, name)
-		if err != nil {
-			return nil, err
+// evaluate evaluates the expression, and returns the metrics in it that have no series.
+func (s *store) evaluate(ctx context.Context, expr string) (found []labels.Labels, missing []string, err error) {
+	if found, err = s.series(ctx, expr); err != nil {
+		return nil, nil, err
+	}
+	names, err := metricsOf(expr)
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, name := range names {
+		if name == "" {
+			continue // the selector names no metric
 		}
-		if len(found) == 0 {
-			names = append(names, name)
+		series, err := s.series(ctx, name)
+		if err != nil {
+			return nil, nil, err
+		}
+		if len(series) == 0 {
+			missing = append(missing, name)
 		}
 	}
+	return found, missing, nil
+}
+
+// metricsOf returns the names of the metrics that the expression selects.
+func metricsOf(expr string) ([]string, error) {
+	parsed, err := newParser().ParseExpr(expr)
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	parser.Inspect(parsed, func(node parser.Node, _ []parser.Node) error {
+		if selector, ok := node.(*parser.VectorSelector); ok {
+			names = append(names, selector.Name)
+		}
+		return nil
+	})
 	return names, nil
 }
+
+// newParser returns a parser with the syntax of a Prometheus without feature flags.
+func newParser() parser.Parser { return parser.NewParser(parser.Options{}) }

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
@@ -39,14 +40,14 @@ func MakeSecretUnique(secret *corev1.Secret) {
 
 	secret.Immutable = new(true)
 	secret.Name = uniqueName(secret.Name, values)
-	secret.Labels = withCollectableLabel(secret.Labels)
+	secret.Labels = collectable(secret.Labels)
 }
 
 // MakeConfigMapUnique is MakeUnique for a ConfigMap.
 func MakeConfigMapUnique(configMap *corev1.ConfigMap) {
 	configMap.Immutable = new(true)
 	configMap.Name = uniqueName(configMap.Name, configMap.Data)
-	configMap.Labels = withCollectableLabel(configMap.Labels)
+	configMap.Labels = collectable(configMap.Labels)
 }
 
 // uniqueName hashes every value on its own before it hashes them together: otherwise moving bytes from one value to the
@@ -62,10 +63,7 @@ func uniqueName(name string, values map[string]string) string {
 	return name + shortHash(hashes.String())
 }
 
-// withCollectableLabel returns a copy, as callers often share one map of labels between objects.
-func withCollectableLabel(labels map[string]string) map[string]string {
-	labelled := make(map[string]string, len(labels)+1)
-	maps.Copy(labelled, labels)
-	labelled[resourcesv1alpha1.GarbageCollectableReference] = "true"
-	return labelled
+// collectable returns a copy with the label for the garbage collector, as callers often share one map of labels between objects.
+func collectable(shared map[string]string) map[string]string {
+	return labels.Merge(shared, labels.Set{resourcesv1alpha1.GarbageCollectableReference: "true"})
 }

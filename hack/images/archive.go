@@ -50,15 +50,11 @@ func pack(file, dir string) (err error) {
 	}
 	defer func() { err = errors.Join(err, to.Close()) }()
 	archive := tar.NewWriter(to)
-	err = filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+	err = fs.WalkDir(os.DirFS(dir), ".", func(name string, entry fs.DirEntry, err error) error {
 		if err != nil || !entry.Type().IsRegular() {
 			return err
 		}
-		name, err := filepath.Rel(dir, path)
-		if err != nil {
-			return err
-		}
-		return add(archive, path, filepath.ToSlash(name), 0o644)
+		return add(archive, filepath.Join(dir, name), name, 0o644)
 	})
 	return errors.Join(err, archive.Close())
 }

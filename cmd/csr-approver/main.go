@@ -17,20 +17,16 @@ import (
 
 func main() { os.Exit(process.Main(run)) }
 
-func program() process.Program {
-	return process.Program{
+func run(ctx context.Context, args []string, out io.Writer) error {
+	program := process.Program{
 		Name:    "csr-approver",
 		Purpose: "Approves or denies the serving certificates that kubelets ask for",
 	}
-}
-
-func run(ctx context.Context, args []string, out io.Writer) error {
-	cfg, setup, err := process.Load(program(), args, out, config.ResourceManager)
+	cfg, setup, err := process.Load(program, args, out, config.ResourceManager)
 	if err != nil {
 		return err
 	}
-	err = csr.Check(cfg)
-	if err != nil {
+	if err := csr.Check(cfg); err != nil {
 		return err
 	}
 	needs, err := csr.Needs(cfg)

@@ -16,17 +16,14 @@ import (
 
 func main() { os.Exit(process.Main(run)) }
 
-func program() process.Program {
-	return process.Program{
+func run(ctx context.Context, args []string, out io.Writer) error {
+	program := process.Program{
 		Name:           "garden-operator",
 		Purpose:        "Checks Gardens, which describe an installation of Gardener, and prepares the runtime cluster for them",
 		Source:         "runtime",
 		KeepsLeaseName: true,
 	}
-}
-
-func run(ctx context.Context, args []string, out io.Writer) error {
-	cfg, setup, err := process.Load(program(), args, out, config.Operator)
+	cfg, setup, err := process.Load(program, args, out, config.Operator)
 	if err != nil {
 		return err
 	}

@@ -16,20 +16,16 @@ import (
 
 func main() { os.Exit(process.Main(run)) }
 
-func program() process.Program {
-	return process.Program{
+func run(ctx context.Context, args []string, out io.Writer) error {
+	program := process.Program{
 		Name:    "node-controller",
 		Purpose: "Removes the taint of new Nodes once their critical components are ready",
 	}
-}
-
-func run(ctx context.Context, args []string, out io.Writer) error {
-	cfg, setup, err := process.Load(program(), args, out, config.ResourceManager)
+	cfg, setup, err := process.Load(program, args, out, config.ResourceManager)
 	if err != nil {
 		return err
 	}
-	err = node.Check(cfg)
-	if err != nil {
+	if err := node.Check(cfg); err != nil {
 		return err
 	}
 	needs, err := node.Needs(cfg)

@@ -16,16 +16,13 @@ import (
 
 func main() { os.Exit(process.Main(run)) }
 
-func program() process.Program {
-	return process.Program{
+func run(ctx context.Context, args []string, out io.Writer) error {
+	program := process.Program{
 		Name:    "project-controller",
 		Purpose: "Gives Projects their namespaces, roles and quotas, and removes unused ones",
 		Source:  "garden",
 	}
-}
-
-func run(ctx context.Context, args []string, out io.Writer) error {
-	cfg, setup, err := process.Load(program(), args, out, config.ControllerManager)
+	cfg, setup, err := process.Load(program, args, out, config.ControllerManager)
 	if err != nil {
 		return err
 	}

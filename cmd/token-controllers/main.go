@@ -16,15 +16,12 @@ import (
 
 func main() { os.Exit(process.Main(run)) }
 
-func program() process.Program {
-	return process.Program{
+func run(ctx context.Context, args []string, out io.Writer) error {
+	program := process.Program{
 		Name:    "token-controllers",
 		Purpose: "Keeps ServiceAccount tokens of a target cluster fresh in Secrets, and marks unused static ones",
 	}
-}
-
-func run(ctx context.Context, args []string, out io.Writer) error {
-	cfg, setup, err := process.Load(program(), args, out, config.ResourceManager)
+	cfg, setup, err := process.Load(program, args, out, config.ResourceManager)
 	if err != nil {
 		return err
 	}

@@ -16,20 +16,16 @@ import (
 
 func main() { os.Exit(process.Main(run)) }
 
-func program() process.Program {
-	return process.Program{
+func run(ctx context.Context, args []string, out io.Writer) error {
+	program := process.Program{
 		Name:    "webhook-server",
 		Purpose: "Serves the admission webhooks for Pods, workloads, autoscalers, EndpointSlices, Secrets and extension resources",
 	}
-}
-
-func run(ctx context.Context, args []string, out io.Writer) error {
-	cfg, setup, err := process.Load(program(), args, out, config.ResourceManager)
+	cfg, setup, err := process.Load(program, args, out, config.ResourceManager)
 	if err != nil {
 		return err
 	}
-	err = webhook.Check(cfg)
-	if err != nil {
+	if err := webhook.Check(cfg); err != nil {
 		return err
 	}
 	needs, err := webhook.Needs(cfg)

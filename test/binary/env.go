@@ -117,16 +117,18 @@ func (e *Env) createNamespaces() {
 }
 
 func (e *Env) identify() {
-	var err error
 	if !e.options.TwoClusters {
-		e.Kubeconfigs.Source, err = Identity(e.Ctx, e.Source, e.Servers.Source.Config, e.binary.Name, e.Namespace, Source, Target)
-		e.Expect(err).NotTo(HaveOccurred())
+		e.Kubeconfigs.Source = e.identity(e.Source, e.Servers.Source.Config, Source, Target)
 		return
 	}
-	e.Kubeconfigs.Source, err = Identity(e.Ctx, e.Source, e.Servers.Source.Config, e.binary.Name, e.Namespace, Source)
+	e.Kubeconfigs.Source = e.identity(e.Source, e.Servers.Source.Config, Source)
+	e.Kubeconfigs.Target = e.identity(e.Target, e.Servers.Target.Config, Target)
+}
+
+func (e *Env) identity(c client.Client, admin *rest.Config, sides ...Side) []byte {
+	kubeconfig, err := Identity(e.Ctx, c, admin, e.binary.Name, e.Namespace, sides...)
 	e.Expect(err).NotTo(HaveOccurred())
-	e.Kubeconfigs.Target, err = Identity(e.Ctx, e.Target, e.Servers.Target.Config, e.binary.Name, e.Namespace, Target)
-	e.Expect(err).NotTo(HaveOccurred())
+	return kubeconfig
 }
 
 func (e *Env) configuration() *config.ResourceManagerConfiguration {

@@ -4,13 +4,13 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -32,22 +32,19 @@ func Install(ctx context.Context, c client.Client, patterns ...string) ([]*unstr
 	if err != nil {
 		return nil, err
 	}
-	var all []*unstructured.Unstructured
+	var files []string
 	for _, pattern := range patterns {
-		files, err := filepath.Glob(filepath.Join(root, pattern))
+		found, err := filepath.Glob(filepath.Join(root, pattern))
 		if err != nil {
 			return nil, fmt.Errorf("find %s: %w", pattern, err)
 		}
-		for _, file := range files {
-			if filepath.Base(file) == "kustomization.yaml" { // a list of files, and no object
-				continue
-			}
-			objects, err := local.ReadManifests(file)
-			if err != nil {
-				return nil, err
-			}
-			all = append(all, objects...)
-		}
+		files = append(files, found...)
+	}
+	// A kustomization is a list of files, and no object.
+	files = slices.DeleteFunc(files, func(file string) bool { return filepath.Base(file) == "kustomization.yaml" })
+	all, err := local.ReadManifests(files...)
+	if err != nil {
+		return nil, err
 	}
 	for _, object := range all {
 		if err := create(ctx, c, object.DeepCopy()); err != nil {
@@ -60,14 +57,11 @@ func Install(ctx context.Context, c client.Client, patterns ...string) ([]*unstr
 func create(ctx context.Context, c client.Client, object *unstructured.Unstructured) error {
 	if object.GetNamespace() != "" {
 		namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: object.GetNamespace()}}
-		if err := c.Create(ctx, namespace); err != nil && !apierrors.IsAlreadyExists(err) {
+		if err := c.Create(ctx, namespace); client.IgnoreAlreadyExists(err) != nil {
 			return err
 		}
 	}
-	if err := c.Create(ctx, object); err != nil && !apierrors.IsAlreadyExists(err) {
-		return err
-	}
-	return nil
+	return client.IgnoreAlreadyExists(c.Create(ctx, object))
 }
 
 // Side is the cluster that roles are for.

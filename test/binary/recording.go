@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"sync"
 )
 
@@ -80,10 +81,8 @@ func (r *Recording) Order(verbs ...string) []string {
 	defer r.mu.Unlock()
 	var found []string
 	for _, each := range r.sent {
-		for _, verb := range verbs {
-			if each.Verb == verb {
-				found = append(found, verb+" "+each.Path)
-			}
+		if slices.Contains(verbs, each.Verb) {
+			found = append(found, each.Verb+" "+each.Path)
 		}
 	}
 	return found

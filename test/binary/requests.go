@@ -2,6 +2,7 @@ package binary
 
 import (
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 )
@@ -36,18 +37,12 @@ func (r *Requests) Reset() {
 func (r *Requests) Seen() []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return append([]string(nil), r.seen...)
+	return slices.Clone(r.seen)
 }
 
 // Writes lists those that change something.
 func (r *Requests) Writes() []string {
-	var writes []string
-	for _, each := range r.Seen() {
-		if !strings.HasPrefix(each, http.MethodGet+" ") {
-			writes = append(writes, each)
-		}
-	}
-	return writes
+	return slices.DeleteFunc(r.Seen(), func(each string) bool { return strings.HasPrefix(each, http.MethodGet+" ") })
 }
 
 // Wrap is for process.Setup.WrapTransport.

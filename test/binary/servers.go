@@ -23,38 +23,35 @@ func WithOwnServer(m *testing.M, apiServerArgs ...string) int {
 	})
 }
 
-type startServers func(ctx context.Context, dir, assets string) ([]*local.ControlPlane, error)
-
-func withServers(m *testing.M, start startServers) int {
-	code, err := runWithServers(m, start)
-	if err != nil {
+func withServers(m *testing.M, start func(ctx context.Context, dir, assets string) ([]*local.ControlPlane, error)) (code int) {
+	if os.Getenv(local.TestServersVariable) == "" { // the tests say themselves what they miss
+		return m.Run()
+	}
+	fail := func(err error) int {
 		fmt.Fprintf(os.Stderr, "error: %v\n", err)
 		return 1
-	}
-	return code
-}
-
-func runWithServers(m *testing.M, start startServers) (code int, err error) {
-	if os.Getenv(local.TestServersVariable) == "" { // the tests say themselves what they miss
-		return m.Run(), nil
 	}
 	ctx := context.Background()
 	assets, err := local.Assets(ctx, os.Stderr)
 	if err != nil {
-		return 0, err
+		return fail(err)
 	}
 	dir, err := os.MkdirTemp("", "espalier-test-servers-")
 	if err != nil {
-		return 0, err
+		return fail(err)
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
 	planes, err := start(ctx, dir, assets)
 	if err != nil {
-		return 0, fmt.Errorf("start API servers for this package: %w", err)
+		return fail(fmt.Errorf("start API servers for this package: %w", err))
 	}
-	defer func() { err = local.StopAll(planes) }()
+	defer func() {
+		if err := local.StopAll(planes); err != nil {
+			code = fail(err)
+		}
+	}()
 	if err := os.Setenv(local.TestServersVariable, dir); err != nil {
-		return 0, err
+		return fail(err)
 	}
-	return m.Run(), nil
+	return m.Run()
 }

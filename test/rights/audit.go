@@ -11,6 +11,7 @@ import (
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
+	"k8s.io/apiserver/pkg/authentication/serviceaccount"
 
 	"github.com/espalier-dev/espalier/test/local"
 )
@@ -144,7 +145,7 @@ func (e event) implied(q right) []request {
 
 func impersonation(user authenticationv1.UserInfo) []request {
 	as := right{verb: "impersonate", resource: "users", name: user.Username}
-	if namespace, name, ok := serviceAccount(user.Username); ok {
+	if namespace, name, err := serviceaccount.SplitUsername(user.Username); err == nil {
 		as = right{verb: "impersonate", resource: "serviceaccounts", namespace: namespace, name: name}
 	}
 	all := append(make([]request, 0, 1+len(user.Groups)), request{right: as})
@@ -152,13 +153,4 @@ func impersonation(user authenticationv1.UserInfo) []request {
 		all = append(all, request{right: right{verb: "impersonate", resource: "groups", name: group}})
 	}
 	return all
-}
-
-// serviceAccount parses the name of a user.
-func serviceAccount(user string) (namespace, name string, ok bool) {
-	rest, ok := strings.CutPrefix(user, "system:serviceaccount:")
-	if !ok {
-		return "", "", false
-	}
-	return strings.Cut(rest, ":")
 }

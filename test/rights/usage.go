@@ -6,6 +6,9 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apiserver/pkg/authentication/serviceaccount"
 )
 
 // usage records how binaries have used their rights.
@@ -42,8 +45,8 @@ func newUsage(granted []grant) *usage {
 // binaryOf returns the binary whose ServiceAccount the user is: espalier-<binary> in the namespace of deploy/, <binary> in the namespaces
 // of tests. It returns false for all others, including those of the controller manager, one of which has the name of a binary.
 func (u *usage) binaryOf(user string) (string, bool) {
-	namespace, name, ok := serviceAccount(user)
-	if !ok || namespace == "kube-system" {
+	namespace, name, err := serviceaccount.SplitUsername(user)
+	if err != nil || namespace == metav1.NamespaceSystem {
 		return "", false
 	}
 	name = strings.TrimPrefix(name, "espalier-")

@@ -14,11 +14,7 @@ const (
 )
 
 const (
-	defaultWorkers         = 5
-	defaultHealthProbePort = 8081
-	defaultMetricsPort     = 8080
-	defaultWebhookPort     = 9449
-
+	defaultWorkers          = 5
 	defaultCacheSyncTimeout = 2 * time.Minute
 )
 
@@ -56,9 +52,9 @@ func defaultLeaderElection(c *LeaderElection) {
 }
 
 func defaultServer(c *Server) {
-	setIfZero(&c.Webhooks.Port, defaultWebhookPort)
-	defaultEndpoint(&c.HealthProbes, defaultHealthProbePort)
-	defaultEndpoint(&c.Metrics, defaultMetricsPort)
+	setIfZero(&c.Webhooks.Port, 9449)
+	defaultEndpoint(&c.HealthProbes, 8081)
+	defaultEndpoint(&c.Metrics, 8080)
 }
 
 func defaultEndpoint(c **Endpoint, port int) {

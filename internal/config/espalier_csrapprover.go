@@ -13,13 +13,6 @@ import (
 // minExpiration is the shortest lifetime that the API server accepts in a request.
 const minExpiration = 10 * time.Minute
 
-// Defaults of the rate limit, if there is one.
-const (
-	defaultRateRequests = 5
-	defaultRatePeriod   = time.Minute
-	defaultRateMaxDelay = 5 * time.Minute
-)
-
 // EspalierCSRApprover configures csr-approver and makes it stricter; only WithoutMachines, SubsetOfAddresses and AllowUnsetExpiration make
 // it less strict. An unset field has no effect.
 type EspalierCSRApprover struct {
@@ -78,9 +71,9 @@ func defaultEspalierCSRApprover(c *EspalierCSRApprover) {
 	if c.RateLimit == nil {
 		return
 	}
-	setIfZero(&c.RateLimit.Requests, defaultRateRequests)
-	setIfNil(&c.RateLimit.Period, duration(defaultRatePeriod))
-	setIfNil(&c.RateLimit.MaxDelay, duration(defaultRateMaxDelay))
+	setIfZero(&c.RateLimit.Requests, 5)
+	setIfNil(&c.RateLimit.Period, duration(time.Minute))
+	setIfNil(&c.RateLimit.MaxDelay, duration(5*time.Minute))
 }
 
 func validateEspalierCSRApprover(c EspalierCSRApprover, at *field.Path) field.ErrorList {
@@ -112,21 +105,12 @@ func validateRateLimit(c EspalierCSRRateLimit, at *field.Path) field.ErrorList {
 
 func validateDNSPatterns(patterns []string, at *field.Path) field.ErrorList {
 	labels := regexp.MustCompile(`^[A-Za-z0-9_*-]+(\.[A-Za-z0-9_*-]+)*$`)
-	var errs field.ErrorList
-	for i, pattern := range patterns {
-		if !labels.MatchString(pattern) {
-			errs = append(errs, field.Invalid(at.Index(i), pattern, "must be a DNS name, in whose labels * stands for any characters"))
-		}
-	}
-	return errs
+	return validateEach(patterns, at, labels.MatchString, "must be a DNS name, in whose labels * stands for any characters")
 }
 
 func validateIPPrefixes(prefixes []string, at *field.Path) field.ErrorList {
-	var errs field.ErrorList
-	for i, prefix := range prefixes {
-		if parsed, err := netip.ParsePrefix(prefix); err != nil || parsed.Addr().Is4In6() {
-			errs = append(errs, field.Invalid(at.Index(i), prefix, "must be an IP prefix such as 10.250.0.0/16 or 2001:db8::/32"))
-		}
-	}
-	return errs
+	return validateEach(prefixes, at, func(prefix string) bool {
+		parsed, err := netip.ParsePrefix(prefix)
+		return err == nil && !parsed.Addr().Is4In6()
+	}, "must be an IP prefix such as 10.250.0.0/16 or 2001:db8::/32")
 }

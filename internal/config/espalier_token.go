@@ -67,9 +67,8 @@ func validateEspalierToken(c EspalierToken, at *field.Path) field.ErrorList {
 		if scope := c.SameCluster.Scope; scope != "" {
 			errs = append(errs, validateOneOf(scope, at.Child("sameCluster", "scope"), TokenScopeSecretNamespace, TokenScopeAllNamespaces)...)
 		}
-		errs = append(errs, validateSystemServiceAccounts(
-			c.SameCluster.SystemServiceAccounts, at.Child("sameCluster", "systemServiceAccounts"),
-		)...)
+		errs = append(errs, validateEach(c.SameCluster.SystemServiceAccounts, at.Child("sameCluster", "systemServiceAccounts"),
+			isServiceAccount, "must be <namespace>/<name> of a ServiceAccount")...)
 	}
 	for i, audience := range ptr.Deref(c.Audiences, nil) {
 		if audience == "" {
@@ -80,13 +79,7 @@ func validateEspalierToken(c EspalierToken, at *field.Path) field.ErrorList {
 	return append(errs, validateCount(ptr.Deref(c.RequestorWorkers, 0), at.Child("requestorWorkers"))...)
 }
 
-func validateSystemServiceAccounts(names []string, at *field.Path) field.ErrorList {
-	var errs field.ErrorList
-	for i, each := range names {
-		namespace, name, _ := strings.Cut(each, "/")
-		if len(apivalidation.ValidateNamespaceName(namespace, false))+len(apivalidation.ValidateServiceAccountName(name, false)) > 0 {
-			errs = append(errs, field.Invalid(at.Index(i), each, "must be <namespace>/<name> of a ServiceAccount"))
-		}
-	}
-	return errs
+func isServiceAccount(text string) bool {
+	namespace, name, _ := strings.Cut(text, "/")
+	return len(apivalidation.ValidateNamespaceName(namespace, false))+len(apivalidation.ValidateServiceAccountName(name, false)) == 0
 }

@@ -10,14 +10,11 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// Defaults of webhook-server.
+// The default of the shutdown delay, its maximum, and the minimum of other settings.
 const (
-	defaultShutdownDelay       = 2 * time.Second
-	maxShutdownDelay           = 4 * time.Second
-	defaultCertificateSecret   = "espalier-webhook-server"
-	defaultAuthorityValidity   = 365 * 24 * time.Hour
-	defaultCertificateValidity = 90 * 24 * time.Hour
-	minCertificateValidity     = time.Minute
+	defaultShutdownDelay   = 2 * time.Second
+	maxShutdownDelay       = 4 * time.Second
+	minCertificateValidity = time.Minute
 )
 
 // EspalierWebhooks configures webhook-server.
@@ -65,7 +62,7 @@ const (
 
 func defaultEspalierWebhooks(c *EspalierWebhooks) {
 	setIfNil(&c.ShutdownDelay, duration(defaultShutdownDelay))
-	defaultSelfManagedWebhooks(c.SelfManaged, defaultCertificateSecret)
+	defaultSelfManagedWebhooks(c.SelfManaged, "espalier-webhook-server")
 }
 
 // defaultSelfManagedWebhooks sets the default name of everything that the server owns.
@@ -77,8 +74,8 @@ func defaultSelfManagedWebhooks(c *EspalierSelfManagedWebhooks, name string) {
 	setIfZero(&c.ConfigurationName, name)
 	setIfZero(&c.ServiceName, name)
 	setIfZero(&c.Flavor, FlavorStandalone)
-	setIfNil(&c.AuthorityValidity, duration(defaultAuthorityValidity))
-	setIfNil(&c.CertificateValidity, duration(defaultCertificateValidity))
+	setIfNil(&c.AuthorityValidity, duration(365*Day))
+	setIfNil(&c.CertificateValidity, duration(90*Day))
 }
 
 func validateEspalierWebhooks(c EspalierWebhooks, at *field.Path) field.ErrorList {

@@ -9,18 +9,6 @@ import (
 // DefaultImageRepository is the first part of the names of all images as they are shipped. Users replace it by their registry.
 const DefaultImageRepository = "espalier.local"
 
-// Defaults of garden-operator.
-const (
-	defaultOperatorWebhookPort   = 2750
-	defaultOperatorProbePort     = 2751
-	defaultOperatorMetricsPort   = 2752
-	defaultOperatorLease         = "gardener-operator-leader-election"
-	defaultOperatorName          = "espalier-garden-operator"
-	defaultOperatorConfiguration = "gardener-operator"
-	defaultGardenSyncPeriod      = time.Hour
-	defaultGardenCareSyncPeriod  = time.Minute
-)
-
 // Default sets every field of c that is unset and has a default. It keeps all other fields. A second call changes nothing.
 func (c *OperatorConfiguration) Default() {
 	for _, connection := range []*ClientConnection{&c.RuntimeClientConnection, &c.VirtualClientConnection} {
@@ -28,18 +16,18 @@ func (c *OperatorConfiguration) Default() {
 		setIfZero(&connection.Burst, defaultBurst)
 		defaultClientConnection(connection)
 	}
-	setIfZero(&c.LeaderElection.ResourceName, defaultOperatorLease)
-	setIfZero(&c.LeaderElection.ResourceNamespace, defaultGardenNamespace)
+	setIfZero(&c.LeaderElection.ResourceName, "gardener-operator-leader-election")
+	setIfZero(&c.LeaderElection.ResourceNamespace, "garden")
 	defaultLeaderElection(&c.LeaderElection)
 	setIfZero(&c.LogLevel, "info")
 	setIfZero(&c.LogFormat, "json")
-	setIfZero(&c.Server.Webhooks.Port, defaultOperatorWebhookPort)
-	defaultEndpoint(&c.Server.HealthProbes, defaultOperatorProbePort)
-	defaultEndpoint(&c.Server.Metrics, defaultOperatorMetricsPort)
+	setIfZero(&c.Server.Webhooks.Port, 2750)
+	defaultEndpoint(&c.Server.HealthProbes, 2751)
+	defaultEndpoint(&c.Server.Metrics, 2752)
 	setIfNil(&c.Controllers.Garden.ConcurrentSyncs, 1)
-	setIfNil(&c.Controllers.Garden.SyncPeriod, duration(defaultGardenSyncPeriod))
+	setIfNil(&c.Controllers.Garden.SyncPeriod, duration(time.Hour))
 	setIfNil(&c.Controllers.Garden.ETCDConfig, defaultETCDConfig())
-	setIfNil(&c.Controllers.GardenCare.SyncPeriod, duration(defaultGardenCareSyncPeriod))
+	setIfNil(&c.Controllers.GardenCare.SyncPeriod, duration(time.Minute))
 	setIfZero(&c.Espalier.Garden.Images.Repository, DefaultImageRepository)
 	defaultGardenWebhooks(&c.Espalier.Garden.Webhooks, c.Server.Webhooks.TLS)
 }
@@ -63,7 +51,7 @@ func defaultGardenWebhooks(c *EspalierGardenWebhooks, tls TLSServer) {
 		setIfNil(&c.SelfManaged, EspalierSelfManagedWebhooks{})
 	}
 	if c.SelfManaged != nil {
-		setIfZero(&c.SelfManaged.ConfigurationName, defaultOperatorConfiguration)
+		setIfZero(&c.SelfManaged.ConfigurationName, "gardener-operator")
 	}
-	defaultSelfManagedWebhooks(c.SelfManaged, defaultOperatorName)
+	defaultSelfManagedWebhooks(c.SelfManaged, "espalier-garden-operator")
 }

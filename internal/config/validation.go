@@ -149,6 +149,17 @@ func validateSelectors(selectors []metav1.LabelSelector, at *field.Path) field.E
 	return errs
 }
 
+// validateEach returns an error with the message for each value that is not valid.
+func validateEach(values []string, at *field.Path, isValid func(string) bool, message string) field.ErrorList {
+	var errs field.ErrorList
+	for i, value := range values {
+		if !isValid(value) {
+			errs = append(errs, field.Invalid(at.Index(i), value, message))
+		}
+	}
+	return errs
+}
+
 // invalid returns an error about a value for each message.
 func invalid(at *field.Path, value string, messages []string) field.ErrorList {
 	var errs field.ErrorList

@@ -105,10 +105,15 @@ func checkAccess(
 	ctx context.Context, s side, binary string, cfg *rest.Config, httpClient *http.Client, required []Requirement, rights []right,
 	limit time.Duration,
 ) error {
-	checker, err := newAccessChecker(s, binary, cfg, httpClient)
+	discoverer, err := discovery.NewDiscoveryClientForConfigAndClient(cfg, httpClient)
 	if err != nil {
-		return s.explain(err)
+		return s.explain(fmt.Errorf("create discovery client: %w", err))
 	}
+	authorization, err := authorizationv1client.NewForConfigAndClient(cfg, httpClient)
+	if err != nil {
+		return s.explain(fmt.Errorf("create authorization client: %w", err))
+	}
+	checker := &accessChecker{side: s, binary: binary, discovery: discoverer, reviews: authorization.SelfSubjectAccessReviews()}
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	if err = checker.reach(ctx, cfg.Host); err != nil {
@@ -126,18 +131,6 @@ func checkAccess(
 		return absence{err}
 	}
 	return err
-}
-
-func newAccessChecker(s side, binary string, cfg *rest.Config, httpClient *http.Client) (*accessChecker, error) {
-	discoverer, err := discovery.NewDiscoveryClientForConfigAndClient(cfg, httpClient)
-	if err != nil {
-		return nil, fmt.Errorf("create discovery client: %w", err)
-	}
-	authorization, err := authorizationv1client.NewForConfigAndClient(cfg, httpClient)
-	if err != nil {
-		return nil, fmt.Errorf("create authorization client: %w", err)
-	}
-	return &accessChecker{side: s, binary: binary, discovery: discoverer, reviews: authorization.SelfSubjectAccessReviews()}, nil
 }
 
 // reach reads something that every authenticated client may read.
@@ -301,10 +294,10 @@ func (a *accessChecker) allowed(ctx context.Context, r right) (bool, error) {
 
 // leaseRights returns the rights that leader election needs.
 func leaseRights(namespace, name string) []right {
-	lease := right{group: "coordination.k8s.io", resource: "leases", namespace: namespace}
-	create, get, update := lease, lease, lease
-	create.verb = "create"
-	get.verb, get.name = "get", name
-	update.verb, update.name = "update", name
-	return []right{create, get, update}
+	const group, resource = "coordination.k8s.io", "leases"
+	return []right{
+		{verb: "create", group: group, resource: resource, namespace: namespace},
+		{verb: "get", group: group, resource: resource, namespace: namespace, name: name},
+		{verb: "update", group: group, resource: resource, namespace: namespace, name: name},
+	}
 }

@@ -57,18 +57,19 @@ func (s *Setup) Connect(ctx context.Context, needs Needs) (*Clusters, error) {
 		OwnNamespace: ownNamespace(os.Getenv, os.ReadFile, s.Config.LeaderElection.ResourceNamespace),
 	}
 	if s.Config.Target == nil {
-		clusters.share(mapper)
+		clusters.Target, clusters.Same = mgr, KnownSameness(true)
+		clusters.TargetConfig, clusters.TargetHTTPClient, clusters.TargetMapper = mgr.GetConfig(), mgr.GetHTTPClient(), mapper
 	} else if err := s.addTarget(ctx, clusters, needs, passive, deadline); err != nil {
 		return nil, err
 	}
 	if s.Config.Debugging.EnableProfiling && s.Config.Debugging.EnableContentionProfiling {
 		runtime.SetBlockProfileRate(1)
 	}
-	var targetCache syncer
+	caches := map[string]syncer{"source": mgr.GetCache()}
 	if s.Config.Target != nil {
-		targetCache = clusters.Target.GetCache()
+		caches["target"] = clusters.Target.GetCache()
 	}
-	if err := addProbes(mgr, mgr.GetCache(), targetCache, s.Config.CacheSyncTimeout, passive); err != nil {
+	if err := addProbes(mgr, caches, s.Config.CacheSyncTimeout, passive); err != nil {
 		return nil, fmt.Errorf("add health checks: %w", err)
 	}
 	return clusters, nil
@@ -77,15 +78,6 @@ func (s *Setup) Connect(ctx context.Context, needs Needs) (*Clusters, error) {
 // Start runs everything that was added to the manager until the context ends.
 func (c *Clusters) Start(ctx context.Context) error {
 	return explainPort(c.Source.Start(ctx))
-}
-
-// share makes the source the target.
-func (c *Clusters) share(mapper *Mapper) {
-	c.Target = c.Source
-	c.TargetConfig = c.Source.GetConfig()
-	c.TargetHTTPClient = c.Source.GetHTTPClient()
-	c.TargetMapper = mapper
-	c.Same = KnownSameness(true)
 }
 
 // newSource connects to the source cluster and creates the manager.
@@ -106,8 +98,7 @@ func (s *Setup) newSource(
 	if options.LeaderElection {
 		rights = leaseRights(options.LeaderElectionNamespace, options.LeaderElectionID)
 	}
-	err = s.awaitAccess(ctx, source, from, required, rights, deadline)
-	if err != nil {
+	if err := s.awaitAccess(ctx, source, from, required, rights, deadline); err != nil {
 		return nil, nil, err
 	}
 	options.MapperProvider = provide(from.mapper)
@@ -128,8 +119,7 @@ func (s *Setup) addTarget(ctx context.Context, clusters *Clusters, needs Needs, 
 	if err != nil {
 		return err
 	}
-	err = s.awaitAccess(ctx, target, from, needs.TargetAccess, nil, deadline)
-	if err != nil {
+	if err := s.awaitAccess(ctx, target, from, needs.TargetAccess, nil, deadline); err != nil {
 		return err
 	}
 	options := TargetOptions(target.connection, needs, s.Log)
@@ -143,11 +133,7 @@ func (s *Setup) addTarget(ctx context.Context, clusters *Clusters, needs Needs, 
 		return fmt.Errorf("add target cluster to manager: %w", err)
 	}
 	clusters.TargetConfig, clusters.TargetHTTPClient, clusters.TargetMapper = from.config, from.httpClient, from.mapper
-	if from.config.Host == clusters.Source.GetConfig().Host {
-		clusters.Same = KnownSameness(true)
-		return nil
-	}
-	clusters.Same = askedSameness(ctx, passive,
+	clusters.Same = newSameness(ctx, passive,
 		identified{clusters.Source.GetAPIReader(), clusters.Source.GetConfig(), clusters.Source.GetHTTPClient()},
 		identified{clusters.Target.GetAPIReader(), from.config, from.httpClient})
 	if _, err := clusters.Same.Ask(ctx); err != nil {

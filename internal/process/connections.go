@@ -41,12 +41,9 @@ type Connections struct {
 // unknown fields, because that process reports them.
 func LoadFile[C Configuration](program Program, file string, schema func([]byte) (C, []config.Warning, error)) (C, *Setup, error) {
 	var none C
-	c, _, err := readConfig(file, schema)
+	c, _, err := readConfig(file, false, schema)
 	if err != nil {
 		return none, nil, err
-	}
-	if err := c.Validate().ToAggregate(); err != nil {
-		return none, nil, fmt.Errorf("error validating config: %w", err)
 	}
 	return c, &Setup{Program: program, Config: unlessNamed(c.Process(), os.Getenv), Log: logr.Discard()}, nil
 }
@@ -87,11 +84,7 @@ func (s *Setup) Dial(ctx context.Context, scheme *runtime.Scheme) (*Connections,
 	if connections.Target, err = s.connection(cfg, scheme); err != nil {
 		return nil, target.explain(err)
 	}
-	if cfg.Host == connections.Source.Config.Host {
-		connections.Same = KnownSameness(true)
-		return connections, nil
-	}
-	connections.Same = askedSameness(ctx, clock.RealClock{}, connections.Source.identified(), connections.Target.identified())
+	connections.Same = newSameness(ctx, clock.RealClock{}, connections.Source.identified(), connections.Target.identified())
 	return connections, nil
 }
 

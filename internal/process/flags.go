@@ -40,20 +40,16 @@ func (f *flags) parse(args []string) error {
 	return nil
 }
 
-// values returns every flag with its value, in the order of the usage text.
-func (f *flags) values() [][2]string {
-	var values [][2]string
-	f.set.VisitAll(func(flag *pflag.Flag) {
-		values = append(values, [2]string{flag.Name, flag.Value.String()})
-	})
-	return values
-}
-
 func (f *flags) usage(program Program) string {
 	var text strings.Builder
 	fmt.Fprintf(&text, "%s.\n\n", program.Purpose)
 	fmt.Fprintf(&text, "Usage:\n  %s --config=FILE [--strict-config]\n\nFlags:\n%s", program.Name, f.set.FlagUsages())
-	text.WriteString(listSubcommands(program))
+	if len(program.Subcommands) > 0 {
+		text.WriteString("\nSubcommands (each explains itself with --help):\n")
+	}
+	for _, each := range program.Subcommands {
+		fmt.Fprintf(&text, "  %-19s %s\n", each.Name, each.Purpose)
+	}
 	fmt.Fprintf(&text, `
 Environment:
   KUBECONFIG          path of a kubeconfig file; used instead of %s.kubeconfig

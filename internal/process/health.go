@@ -28,14 +28,10 @@ type syncer interface {
 
 // addProbes adds the checks of /healthz and /readyz. Liveness probes must use /healthz/ping only: an outage of the API server must not
 // restart the process.
-func addProbes(mgr manager.Manager, source, target syncer, syncDeadline time.Duration, passive clock.PassiveClock) error {
+func addProbes(mgr manager.Manager, caches map[string]syncer, syncDeadline time.Duration, passive clock.PassiveClock) error {
 	apiServer, err := apiServerCheck(mgr.GetConfig(), mgr.GetHTTPClient())
 	if err != nil {
 		return err
-	}
-	caches := map[string]syncer{"source": source}
-	if target != nil {
-		caches["target"] = target
 	}
 	errs := []error{
 		mgr.AddHealthzCheck("ping", healthz.Ping),

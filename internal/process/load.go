@@ -6,9 +6,11 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/go-logr/logr"
+	"github.com/spf13/pflag"
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/clock"
@@ -55,28 +57,17 @@ func Load[C Configuration](
 ) (C, *Setup, error) {
 	var none C
 	f := newFlags(program)
-	fail := func(err error) (C, *Setup, error) {
-		return none, nil, &usageError{err: err, usage: f.usage(program)}
-	}
 	if err := f.parse(args); err != nil {
-		return fail(err)
+		return none, nil, &usageError{err: err, usage: f.usage(program)}
 	}
 	if answered, err := answer(f, program, out); err != nil {
 		return none, nil, err
 	} else if answered {
 		return none, nil, errAnswered
 	}
-	c, warnings, err := readConfig(f.config, schema)
+	c, warnings, err := readConfig(f.config, f.strict, schema)
 	if err != nil {
-		return fail(err)
-	}
-	if f.strict {
-		if err := refuseMistakes(warnings); err != nil {
-			return fail(err)
-		}
-	}
-	if err := c.Validate().ToAggregate(); err != nil {
-		return fail(fmt.Errorf("error validating config: %w", err))
+		return none, nil, &usageError{err: err, usage: f.usage(program)}
 	}
 	setup := &Setup{Program: program, Config: withEnvironment(c.Process(), os.Getenv), Patience: patience(os.Getenv)}
 	setup.Log = newLogger(out, setup.Config.LogLevel, setup.Config.LogFormat)
@@ -102,7 +93,10 @@ func answer(f *flags, program Program, out io.Writer) (bool, error) {
 	return true, err
 }
 
-func readConfig[C Configuration](file string, schema func([]byte) (C, []config.Warning, error)) (C, []config.Warning, error) {
+// readConfig reads and validates a configuration file.
+func readConfig[C Configuration](
+	file string, strict bool, schema func([]byte) (C, []config.Warning, error),
+) (C, []config.Warning, error) {
 	var none C
 	if file == "" {
 		return none, nil, errors.New("missing config file")
@@ -114,6 +108,14 @@ func readConfig[C Configuration](file string, schema func([]byte) (C, []config.W
 	c, warnings, err := schema(data)
 	if err != nil {
 		return none, nil, fmt.Errorf("error decoding config: %w", err)
+	}
+	if strict {
+		if err := refuseMistakes(warnings); err != nil {
+			return none, nil, err
+		}
+	}
+	if err := c.Validate().ToAggregate(); err != nil {
+		return none, nil, fmt.Errorf("error validating config: %w", err)
 	}
 	return c, warnings, nil
 }
@@ -145,11 +147,27 @@ func withEnvironment(c config.Process, getenv func(string) string) config.Proces
 	return c
 }
 
+// namespaceFile is the file in which Kubernetes gives a Pod its namespace.
+const namespaceFile = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
+
+// ownNamespace returns the namespace of this process: POD_NAMESPACE, else the ServiceAccount's, else that of its lease. Empty: not known.
+func ownNamespace(getenv func(string) string, readFile func(string) ([]byte, error), leaseNamespace string) string {
+	if namespace := getenv("POD_NAMESPACE"); namespace != "" {
+		return namespace
+	}
+	if data, err := readFile(namespaceFile); err == nil {
+		if namespace := strings.TrimSpace(string(data)); namespace != "" {
+			return namespace
+		}
+	}
+	return leaseNamespace
+}
+
 func logStart(log logr.Logger, program Program, f *flags, warnings []config.Warning) {
 	log.Info("Starting", "binary", program.Name, "version", Version)
-	for _, flag := range f.values() {
-		log.Info("Flag", "name", flag[0], "value", flag[1])
-	}
+	f.set.VisitAll(func(flag *pflag.Flag) {
+		log.Info("Flag", "name", flag.Name, "value", flag.Value.String())
+	})
 	for _, w := range warnings {
 		log.Info("Configuration warning", "field", w.Path, "line", w.Line, "warning", w.Message)
 	}

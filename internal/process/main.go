@@ -30,7 +30,7 @@ type Run func(ctx context.Context, args []string, out io.Writer) error
 // returns without waiting any longer.
 //
 // If the first argument names a subcommand, that is run instead, with the arguments that follow.
-func Main(run func(ctx context.Context, args []string, out io.Writer) error, subcommands ...Subcommand) int {
+func Main(run Run, subcommands ...Subcommand) int {
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
 	defer signal.Stop(signals)

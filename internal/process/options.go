@@ -53,7 +53,7 @@ func ManagerOptions(program Program, cfg config.Process, needs Needs, log logr.L
 		Client: clientOptions(),
 		Logger: log,
 
-		LeaderElection:                leaderElection(cfg, needs),
+		LeaderElection:                ptr.Deref(cfg.LeaderElection.LeaderElect, true) && !needs.EveryReplica,
 		LeaderElectionResourceLock:    cfg.LeaderElection.ResourceLock,
 		LeaderElectionNamespace:       cfg.LeaderElection.ResourceNamespace,
 		LeaderElectionID:              program.LeaseName(cfg.LeaderElection.ResourceName),
@@ -96,10 +96,6 @@ func TargetOptions(connection config.ClientConnection, needs Needs, log logr.Log
 		Client: clientOptions(),
 		Logger: log,
 	}
-}
-
-func leaderElection(cfg config.Process, needs Needs) bool {
-	return ptr.Deref(cfg.LeaderElection.LeaderElect, true) && !needs.EveryReplica
 }
 
 // cacheOptions returns base, restricted to the namespaces of a connection, if there are any.

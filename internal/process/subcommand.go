@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"strings"
 )
 
 // Subcommand is a task that a binary can do once, instead of its normal work.
@@ -77,17 +76,4 @@ func (s *Subcommand) report(errs io.Writer, err error) int {
 		fmt.Fprintf(errs, "Error: %v\n", problem)
 	}
 	return code
-}
-
-// listSubcommands returns the part of the usage text about subcommands; empty if there are none.
-func listSubcommands(program Program) string {
-	if len(program.Subcommands) == 0 {
-		return ""
-	}
-	var text strings.Builder
-	text.WriteString("\nSubcommands (each explains itself with --help):\n")
-	for _, each := range program.Subcommands {
-		fmt.Fprintf(&text, "  %-19s %s\n", each.Name, each.Purpose)
-	}
-	return text.String()
 }

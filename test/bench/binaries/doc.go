@@ -4,17 +4,25 @@
 package binaries
 
 import (
-	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
 
 	"github.com/espalier-dev/espalier/test/bench/harness"
-	"github.com/espalier-dev/espalier/test/local"
 )
+
+// All returns the benchmarks. They are the group "binaries", which make bench-binaries runs.
+func All() []harness.Benchmark {
+	all := []harness.Benchmark{
+		tokenBenchmark(), csrBenchmark(), networkPolicyBenchmark(), nodeBenchmark(), webhookBenchmark(), projectBenchmark(),
+	}
+	for i := range all {
+		all[i].Group = "binaries"
+	}
+	return all
+}
 
 // job returns the only job of a benchmark, if all sizes are at least 1.
 func job(do harness.Job, sizes ...*int) func() ([]harness.Job, error) {
@@ -33,32 +41,23 @@ func mebibytes(bytes int64) float64 { return float64(bytes) / (1 << 20) }
 
 // peakMemory returns a row with the maximum resident memory of a process.
 func peakMemory(p *harness.Program) harness.Row {
-	_, peak, err := harness.Memory(p.PID())
-	return harness.Inform("peak memory", "%s", harness.Mebibytes(peak)).If(err == nil)
+	_, peak := p.Memory()
+	return harness.Inform("peak memory", "%s", harness.Mebibytes(peak))
 }
 
 // object reads one manifest.
-func object(namespace, manifest string) (*unstructured.Unstructured, error) {
+func object(r *harness.Run, namespace, manifest string) *unstructured.Unstructured {
 	o := &unstructured.Unstructured{}
-	if err := yaml.Unmarshal([]byte(manifest), &o.Object); err != nil {
-		return nil, fmt.Errorf("read manifest: %w", err)
-	}
+	r.Checkf(yaml.Unmarshal([]byte(manifest), &o.Object), "read manifest")
 	o.SetNamespace(namespace)
-	return o, nil
+	return o
 }
 
 // restRequests returns the requests of a user within a duration in which nothing happens.
-func restRequests(ctx context.Context, r *harness.Run, c *harness.Cluster, user string, d time.Duration) (harness.Requests, error) {
-	place, err := c.Audit.End()
-	if err != nil {
-		return nil, err
-	}
-	err = local.Pause(ctx, d)
-	if err != nil {
-		return nil, err
-	}
-	all, _, err := c.Audit.Since(place, user)
-	requests := all.Only(harness.Request.Counts)
+func restRequests(r *harness.Run, c *harness.Cluster, user string, d time.Duration) harness.Requests {
+	place := c.AuditEnd()
+	r.Pause(d)
+	requests := c.Requests(place, user).Only(harness.Request.Counts)
 	r.Step("at rest: %s", requests)
-	return requests, err
+	return requests
 }

@@ -2,7 +2,6 @@ package binaries
 
 import (
 	"context"
-	"errors"
 	"flag"
 	"fmt"
 	"maps"
@@ -15,7 +14,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/espalier-dev/espalier/test/bench/harness"
-	"github.com/espalier-dev/espalier/test/local"
 )
 
 // networkPolicy measures netpol-controller: the time from its start until all policies exist, compared with a bare client that creates
@@ -102,40 +100,27 @@ func (v variant) growth() int {
 	return larger.policies() - v.policies()
 }
 
-func (n *networkPolicy) measure(ctx context.Context, r *harness.Run) (rows []harness.Row, err error) {
+func (n *networkPolicy) measure(r *harness.Run) {
 	n.Run = r
-	if n.cluster, n.program, err = r.StartClusterFor(ctx, networkPolicyBinary, harness.Setup{}); err != nil {
-		return nil, err
-	}
-	if n.bare, err = client.New(n.program.ClientConfig, client.Options{}); err != nil {
-		return nil, err
-	}
+	n.cluster, n.program = r.StartClusterFor(networkPolicyBinary, harness.Setup{})
+	bare, err := client.New(n.program.ClientConfig, client.Options{})
+	r.Check(err)
+	n.bare = bare
 	for _, v := range n.variants() {
-		some, err := n.measureVariant(ctx, v)
-		rows = append(rows, harness.On(fmt.Sprintf("%s, %d policies", v.name, v.policies()), some...)...)
-		if err != nil {
-			return rows, fmt.Errorf("measure %s: %w", v.name, err)
-		}
+		n.measureVariant(v)
 	}
-	return rows, nil
 }
 
-func (n *networkPolicy) measureVariant(ctx context.Context, v variant) ([]harness.Row, error) {
+func (n *networkPolicy) measureVariant(v variant) {
+	defer n.Within("measure %s", v.name)
 	n.Step("%s: %s", v.name, v.text)
-	create := func(ctx context.Context, i int) error { return n.create(ctx, v, i) }
-	if err := harness.Parallel(ctx, v.namespaces, networkPolicyWorkers, create); err != nil {
-		return nil, err
-	}
+	n.Parallel(v.namespaces, networkPolicyWorkers, func(i int) { n.create(v, i) })
 	var ours, floors []time.Duration
 	for range n.rounds {
-		took, bodies, err := n.converge(ctx, v)
-		if err != nil {
-			return nil, err
-		}
-		floor, err := n.floor(ctx, bodies)
-		if err != nil {
-			return nil, err
-		}
+		took := n.start(v)
+		bodies := n.bodies(v.policies())
+		n.Check(n.program.Stop())
+		floor := n.floor(bodies)
 		n.Step("controller, from the start of its process: %s; bare client: %s", harness.Seconds(took), harness.Seconds(floor))
 		ours, floors = append(ours, took), append(floors, floor)
 	}
@@ -143,18 +128,18 @@ func (n *networkPolicy) measureVariant(ctx context.Context, v variant) ([]harnes
 	if v.policies() < fewestPolicies {
 		target = 0
 	}
-	ratio := harness.Ratio("first convergence ÷ bare client", target, harness.Mean(ours), floors...).
-		WithNote("%s; mean of %s ÷ mean of %s", v.text, harness.Spread(ours), harness.Spread(floors))
-	rows, err := n.newNamespaces(ctx, v)
-	return append([]harness.Row{ratio}, rows...), err
+	workload := fmt.Sprintf("%s, %d policies", v.name, v.policies())
+	n.Add(harness.On(workload, harness.Ratio("first convergence ÷ bare client", target, harness.Mean(ours), floors...).
+		WithNote("%s; mean of %s ÷ mean of %s", v.text, harness.Spread(ours), harness.Spread(floors))))
+	n.newNamespaces(v, workload)
 }
 
 // create creates a namespace and its Services.
-func (n *networkPolicy) create(ctx context.Context, v variant, i int) error {
+func (n *networkPolicy) create(v variant, i int) {
 	name := fmt.Sprintf("%s-%04d", v.name, i)
-	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{member: v.name}}}
-	if err := n.cluster.Client.Create(ctx, namespace); err != nil || v.oneHome && i > 0 {
-		return err
+	n.cluster.Create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{member: v.name}}})
+	if v.oneHome && i > 0 {
+		return
 	}
 	for j := range v.services {
 		service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: name, Name: fmt.Sprintf("s%d", j)}}
@@ -166,116 +151,83 @@ func (n *networkPolicy) create(ctx context.Context, v variant, i int) error {
 				"networking.resources.gardener.cloud/namespace-selectors": fmt.Sprintf(`[{"matchLabels":{%q:%q}}]`, member, v.name),
 			}
 		}
-		if err := n.cluster.Client.Create(ctx, service); err != nil {
-			return err
-		}
+		n.cluster.Create(service)
 	}
-	return nil
 }
 
 // start starts the controller with its default settings, except for the namespaces whose Services it handles, and returns the time until
 // it has created all policies.
-func (n *networkPolicy) start(ctx context.Context, v variant) (time.Duration, error) {
-	config := harness.Config +
-		fmt.Sprintf("controllers: {networkPolicy: {enabled: true, namespaceSelectors: [{matchLabels: {%s: %s}}]}}\n", member, v.name)
-	if err := errors.Join(n.program.Configure(config, n.Profiles != ""), n.program.Start()); err != nil {
-		return 0, err
-	}
-	err := n.program.Await(ctx, fmt.Sprintf("%d policies", v.policies()), func(ctx context.Context) error {
-		metrics, err := n.program.Metrics(ctx)
+func (n *networkPolicy) start(v variant) time.Duration {
+	n.program.Configure(harness.Config +
+		fmt.Sprintf("controllers: {networkPolicy: {enabled: true, namespaceSelectors: [{matchLabels: {%s: %s}}]}}\n", member, v.name))
+	n.program.Start()
+	n.program.Await(fmt.Sprintf("%d policies", v.policies()), func(ctx context.Context) error {
+		metrics, err := n.program.ReadMetrics(ctx)
 		if created := int(metrics.Sum("espalier_networkpolicy_writes_total", "action", "create")); err == nil && created < v.policies() {
 			err = fmt.Errorf("there are %d", created)
 		}
 		return err
 	})
-	return time.Since(n.program.Started), err
-}
-
-// converge starts the controller, waits until it has created everything, and stops it again.
-func (n *networkPolicy) converge(ctx context.Context, v variant) (took time.Duration, bodies []*networkingv1.NetworkPolicy, err error) {
-	if took, err = n.start(ctx, v); err != nil {
-		return 0, nil, err
-	}
-	bodies, err = n.bodies(ctx, v.policies())
-	return took, bodies, errors.Join(err, n.program.Stop())
+	return time.Since(n.program.Started)
 }
 
 // floor deletes all policies, creates them with the bare client, and deletes them again.
-func (n *networkPolicy) floor(ctx context.Context, bodies []*networkingv1.NetworkPolicy) (time.Duration, error) {
-	if err := n.clear(ctx, bodies); err != nil {
-		return 0, err
-	}
-	create := func(ctx context.Context, i int) error { return n.bare.Create(ctx, bodies[i].DeepCopy()) }
-	took, err := harness.Timed(ctx, len(bodies), networkPolicyWorkers, create)
-	if err != nil {
-		return 0, err
-	}
-	return took, n.clear(ctx, bodies)
+func (n *networkPolicy) floor(bodies []*networkingv1.NetworkPolicy) time.Duration {
+	n.clear(bodies)
+	took := n.Timed(len(bodies), networkPolicyWorkers, func(i int) { n.Check(n.bare.Create(n.Ctx, bodies[i].DeepCopy())) })
+	n.clear(bodies)
+	return took
 }
 
 // bodies returns all policies, for a client that knows them in advance. Another number is an error.
-func (n *networkPolicy) bodies(ctx context.Context, want int) ([]*networkingv1.NetworkPolicy, error) {
+func (n *networkPolicy) bodies(want int) []*networkingv1.NetworkPolicy {
 	list := &networkingv1.NetworkPolicyList{}
-	if err := n.cluster.Client.List(ctx, list); err != nil {
-		return nil, err
-	}
+	n.Check(n.cluster.Client.List(n.Ctx, list))
 	if len(list.Items) != want {
-		return nil, fmt.Errorf("there are %d policies and not %d", len(list.Items), want)
+		n.Check(fmt.Errorf("there are %d policies and not %d", len(list.Items), want))
 	}
 	bodies := make([]*networkingv1.NetworkPolicy, 0, want)
 	for _, each := range list.Items {
 		meta := metav1.ObjectMeta{Namespace: each.Namespace, Name: each.Name, Labels: each.Labels, Annotations: each.Annotations}
 		bodies = append(bodies, &networkingv1.NetworkPolicy{ObjectMeta: meta, Spec: each.Spec})
 	}
-	return bodies, nil
+	return bodies
 }
 
 // clear deletes all policies.
-func (n *networkPolicy) clear(ctx context.Context, bodies []*networkingv1.NetworkPolicy) error {
+func (n *networkPolicy) clear(bodies []*networkingv1.NetworkPolicy) {
 	byNamespace := map[string]bool{}
 	for _, each := range bodies {
 		byNamespace[each.Namespace] = true
 	}
 	namespaces := slices.Collect(maps.Keys(byNamespace))
-	return harness.Parallel(ctx, len(namespaces), networkPolicyWorkers, func(ctx context.Context, i int) error {
-		return n.cluster.Client.DeleteAllOf(ctx, &networkingv1.NetworkPolicy{}, client.InNamespace(namespaces[i]))
+	n.Parallel(len(namespaces), networkPolicyWorkers, func(i int) {
+		n.Check(n.cluster.Client.DeleteAllOf(n.Ctx, &networkingv1.NetworkPolicy{}, client.InNamespace(namespaces[i])))
 	})
 }
 
 // newNamespaces measures what new namespaces cost an idle controller.
-func (n *networkPolicy) newNamespaces(ctx context.Context, v variant) ([]harness.Row, error) {
-	if _, err := n.start(ctx, v); err != nil {
-		return nil, err
-	}
-	unrelated, err := n.cost(ctx, func() error { return n.cluster.CreateNamespace(ctx, v.name+"-unrelated") })
-	if err != nil {
-		return nil, err
-	}
-	matching, err := n.cost(ctx, func() error { return n.create(ctx, v, v.namespaces) })
-	if err != nil {
-		return nil, err
-	}
-	rows := []harness.Row{
+func (n *networkPolicy) newNamespaces(v variant, workload string) {
+	n.start(v)
+	unrelated := n.cost(func() { n.cluster.CreateNamespace(v.name + "-unrelated") })
+	matching := n.cost(func() { n.create(v, v.namespaces) })
+	n.Add(harness.On(workload,
 		harness.Exactly("requests for one unrelated namespace", unrelated, 0),
 		harness.Exactly("requests for one more matching namespace, beside as many new policies", matching, v.growth()),
 		peakMemory(n.program),
-	}
-	bodies, err := n.bodies(ctx, v.policies()+v.growth())
-	return rows, errors.Join(err, n.program.Stop(), n.clear(ctx, bodies))
+	))
+	bodies := n.bodies(v.policies() + v.growth())
+	n.Check(n.program.Stop())
+	n.clear(bodies)
 }
 
 // cost returns how many requests the controller sends because of do.
-func (n *networkPolicy) cost(ctx context.Context, do func() error) (int, error) {
-	var sent [2]float64
-	for i, step := range []func() error{func() error { return nil }, do} {
-		if err := errors.Join(step(), local.Pause(ctx, 2*time.Second)); err != nil {
-			return 0, err
-		}
-		metrics, err := n.program.Metrics(ctx)
-		if err != nil {
-			return 0, err
-		}
-		sent[i] = metrics.Sum("rest_client_requests_total")
+func (n *networkPolicy) cost(do func()) int {
+	sent := func() float64 {
+		n.Pause(2 * time.Second)
+		return n.program.Metrics().Sum("rest_client_requests_total")
 	}
-	return int(sent[1] - sent[0]), nil
+	before := sent()
+	do()
+	return int(sent() - before)
 }

@@ -20,7 +20,6 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/espalier-dev/espalier/test/bench/harness"
-	"github.com/espalier-dev/espalier/test/local"
 )
 
 // node measures node-controller: the time from when the last critical Pod of a Node is ready until its taint is removed, while very many
@@ -62,28 +61,23 @@ func nodeBenchmark() harness.Benchmark {
 	}
 }
 
-func (n *node) measure(ctx context.Context, r *harness.Run) ([]harness.Row, error) {
+func (n *node) measure(r *harness.Run) {
 	n.Run = r
-	ctx, cancel := context.WithTimeoutCause(ctx, 20*time.Minute, errors.New("not finished within 20 minutes"))
+	ctx, cancel := context.WithTimeoutCause(r.Ctx, 20*time.Minute, errors.New("not finished within 20 minutes"))
 	defer cancel()
-	if err := harness.InOrder(ctx, n.start, n.join); err != nil {
-		return nil, err
-	}
+	r.Ctx = ctx
+	n.start()
+	n.join()
 	ours, early := n.seen.latencies(oursPrefix)
 	floor, _ := n.seen.latencies(floorPrefix)
-	requests, _, err := n.cluster.Audit.Since(0, harness.User(nodeBinary))
-	err = errors.Join(err, n.seen.fault)
-	if err != nil {
-		return nil, err
-	}
-	requests = requests.Only(func(q harness.Request) bool { return q.Verb != "watch" })
+	requests := n.cluster.Requests(0, harness.User(nodeBinary)).Only(func(q harness.Request) bool { return q.Verb != "watch" })
 	pods := "by DaemonSet controller and scheduler of Kubernetes"
 	if n.ownPods {
 		pods = "by the benchmark"
 	}
 	const target = time.Second
 	perNode := float64(len(requests)) / float64(n.nodes)
-	return harness.On(fmt.Sprintf("%d Nodes × %d Pods", n.nodes, n.daemonSets),
+	n.Add(harness.On(fmt.Sprintf("%d Nodes × %d Pods", n.nodes, n.daemonSets),
 		harness.Row{
 			Measure: "last critical Pod ready until the taint is removed", Target: "median ≤ " + harness.Seconds(target), Figure: tails(ours),
 			Verdict: harness.Judge(harness.Median(ours) <= target), Enforced: true,
@@ -93,7 +87,7 @@ func (n *node) measure(ctx context.Context, r *harness.Run) ([]harness.Row, erro
 		harness.Exactly("taints removed before the last Pod was ready", early, 0),
 		harness.Inform("requests per Node", "%.2f", perNode).WithNote("%s", requests.Per(float64(n.nodes), "%.2f")),
 		peakMemory(n.program),
-	), nil
+	))
 }
 
 func tails(values []time.Duration) string {
@@ -104,26 +98,18 @@ func tails(values []time.Duration) string {
 }
 
 // start starts the cluster and the binary with its default settings, and waits until its caches are filled.
-func (n *node) start(ctx context.Context) (err error) {
-	setup := harness.Setup{KWOK: true, ControllerManager: true, Scheduler: !n.ownPods, Audited: []string{harness.User(nodeBinary)}}
-	if n.cluster, n.program, err = n.StartClusterFor(ctx, nodeBinary, setup); err != nil {
-		return err
-	}
-	if err := n.program.Configure(harness.Config+"controllers: {node: {enabled: true}}\n", n.Profiles != ""); err != nil {
-		return err
-	}
-	return n.program.StartReady(ctx)
+func (n *node) start() {
+	n.cluster, n.program = n.StartClusterFor(nodeBinary, harness.Setup{
+		KWOK: true, ControllerManager: true, Scheduler: !n.ownPods, Audited: []string{harness.User(nodeBinary)},
+	})
+	n.program.Configure(harness.Config + "controllers: {node: {enabled: true}}\n")
+	n.program.StartReady()
 }
 
 // join creates all Nodes and waits until the last taint is removed.
-func (n *node) join(ctx context.Context) error {
-	daemonSets, err := n.createDaemonSets(ctx)
-	if err != nil {
-		return err
-	}
-	if n.seen, err = observeNodes(ctx, n.daemonSets, n.cluster); err != nil {
-		return err
-	}
+func (n *node) join() {
+	daemonSets := n.createDaemonSets()
+	n.observe()
 	total := n.nodes + (n.nodes+9)/10
 	n.Step("joining: %d Nodes, %d critical DaemonSets; %d of the Nodes are for the bare client", total, n.daemonSets, total-n.nodes)
 	begin := time.Now()
@@ -133,34 +119,27 @@ func (n *node) join(ctx context.Context) error {
 			name = fmt.Sprintf("%s%d", floorPrefix, i)
 		}
 		if n.ownPods { // before the Node, which would otherwise have nothing to wait for
-			err = n.createPods(ctx, name, daemonSets)
-			if err != nil {
-				return err
-			}
+			n.createPods(name, daemonSets)
 		}
-		err = n.createNode(ctx, name)
-		if err == nil && n.rate > 0 {
+		n.createNode(name)
+		if n.rate > 0 {
 			due := begin.Add(time.Duration(float64(i+1) / n.rate * float64(time.Second)))
-			err = local.Pause(ctx, time.Until(due))
-		}
-		if err != nil {
-			return err
+			n.Pause(time.Until(due))
 		}
 	}
 	n.Step("joined after %s; waiting for the last taint to go", harness.Seconds(time.Since(begin)))
-	err = n.program.Await(ctx, fmt.Sprintf("%d Nodes without taint", total), func(context.Context) error {
+	n.program.Await(fmt.Sprintf("%d Nodes without taint", total), func(context.Context) error {
 		if freed := n.seen.freed(); freed < total {
 			return fmt.Errorf("there are %d", freed)
 		}
 		return nil
 	})
 	n.Step("all within %s", harness.Seconds(time.Since(begin)))
-	return err
 }
 
 // createDaemonSets creates the DaemonSets. If the benchmark creates the Pods itself, the DaemonSet controller must not interfere: no Node
 // matches the template then, so that node-controller waits for the Pods, and not for the DaemonSets.
-func (n *node) createDaemonSets(ctx context.Context) ([]*appsv1.DaemonSet, error) {
+func (n *node) createDaemonSets() []*appsv1.DaemonSet {
 	var all []*appsv1.DaemonSet
 	for i := range n.daemonSets {
 		name := fmt.Sprintf("critical-%d", i)
@@ -176,16 +155,14 @@ func (n *node) createDaemonSets(ctx context.Context) ([]*appsv1.DaemonSet, error
 		if n.ownPods {
 			d.Spec.Template.Spec.NodeSelector = map[string]string{"bench.espalier.dev/no-node": "has-it"}
 		}
-		created, err := n.cluster.Typed.AppsV1().DaemonSets(harness.Namespace).Create(ctx, d, metav1.CreateOptions{})
-		if err != nil {
-			return nil, fmt.Errorf("create DaemonSet: %w", err)
-		}
+		created, err := n.cluster.Typed.AppsV1().DaemonSets(harness.Namespace).Create(n.Ctx, d, metav1.CreateOptions{})
+		n.Checkf(err, "create DaemonSet")
 		all = append(all, created)
 	}
-	return all, nil
+	return all
 }
 
-func (n *node) createNode(ctx context.Context, name string) error {
+func (n *node) createNode(name string) {
 	key := ourTaint
 	if strings.HasPrefix(name, floorPrefix) {
 		key = floorTaint
@@ -197,58 +174,50 @@ func (n *node) createNode(ctx context.Context, name string) error {
 		},
 		Spec: corev1.NodeSpec{Taints: []corev1.Taint{{Key: key, Effect: corev1.TaintEffectNoSchedule}}},
 	}
-	if _, err := n.cluster.Typed.CoreV1().Nodes().Create(ctx, object, metav1.CreateOptions{}); err != nil {
-		return fmt.Errorf("create Node: %w", err)
-	}
-	return nil
+	_, err := n.cluster.Typed.CoreV1().Nodes().Create(n.Ctx, object, metav1.CreateOptions{})
+	n.Checkf(err, "create Node")
 }
 
 // createPods creates the Pods as the DaemonSet controller would, already assigned to the Node.
-func (n *node) createPods(ctx context.Context, name string, daemonSets []*appsv1.DaemonSet) error {
+func (n *node) createPods(name string, daemonSets []*appsv1.DaemonSet) {
 	for _, each := range daemonSets {
 		pod := &corev1.Pod{ObjectMeta: each.Spec.Template.ObjectMeta, Spec: *each.Spec.Template.Spec.DeepCopy()}
 		pod.Name, pod.Spec.NodeName, pod.Spec.NodeSelector = each.Name+"-"+name, name, nil
-		if _, err := n.cluster.Typed.CoreV1().Pods(harness.Namespace).Create(ctx, pod, metav1.CreateOptions{}); err != nil {
-			return fmt.Errorf("create Pod: %w", err)
-		}
+		_, err := n.cluster.Typed.CoreV1().Pods(harness.Namespace).Create(n.Ctx, pod, metav1.CreateOptions{})
+		n.Checkf(err, "create Pod")
 	}
-	return nil
 }
 
-// nodeObserver detects, with its own watches, when the last Pod of each Node is ready and when its taint is removed. It is also the bare
-// client that removes the taints of the Nodes of the floor.
+// nodeObserver records when the last Pod of each Node is ready and when its taint is removed.
 type nodeObserver struct {
-	pods    int
-	cluster *harness.Cluster
+	pods int
 	// complete receives the Nodes of the floor whose Pods are all ready.
 	complete chan string
 
 	mu         sync.Mutex
 	ready      map[string]sets.Set[types.UID]
 	last, gone map[string]time.Time
-	fault      error
 }
 
-func observeNodes(ctx context.Context, pods int, c *harness.Cluster) (*nodeObserver, error) {
+// observe starts the observer with its own watches, and the bare client.
+func (n *node) observe() {
 	o := &nodeObserver{
-		pods: pods, cluster: c, complete: make(chan string, 10_000),
+		pods: n.daemonSets, complete: make(chan string, 10_000),
 		ready: map[string]sets.Set[types.UID]{}, last: map[string]time.Time{}, gone: map[string]time.Time{},
 	}
-	critical := informers.NewSharedInformerFactoryWithOptions(c.Typed, 0, informers.WithNamespace(harness.Namespace))
-	nodes := informers.NewSharedInformerFactory(c.Typed, 0)
+	n.seen = o
+	critical := informers.NewSharedInformerFactoryWithOptions(n.cluster.Typed, 0, informers.WithNamespace(harness.Namespace))
+	nodes := informers.NewSharedInformerFactory(n.cluster.Typed, 0)
 	_, errPods := critical.Core().V1().Pods().Informer().AddEventHandler(onChange(o.sawPod))
 	_, errNodes := nodes.Core().V1().Nodes().Informer().AddEventHandler(onChange(o.sawNode))
-	if err := errors.Join(errPods, errNodes); err != nil {
-		return nil, fmt.Errorf("watch: %w", err)
-	}
+	n.Checkf(errors.Join(errPods, errNodes), "watch")
 	for _, factory := range []informers.SharedInformerFactory{critical, nodes} {
-		factory.Start(ctx.Done())
-		factory.WaitForCacheSync(ctx.Done())
+		factory.Start(n.Ctx.Done())
+		factory.WaitForCacheSync(n.Ctx.Done())
 	}
 	for range 5 { // as many workers as node-controller has
-		go o.freeFloor(ctx)
+		go n.freeFloor()
 	}
-	return o, nil
 }
 
 func onChange[T any](do func(T)) cache.ResourceEventHandlerFuncs {
@@ -299,18 +268,16 @@ func (o *nodeObserver) sawNode(object *corev1.Node) {
 }
 
 // freeFloor removes all taints with one blind write, which is the fastest possible way.
-func (o *nodeObserver) freeFloor(ctx context.Context) {
+func (n *node) freeFloor() {
 	for {
 		select {
-		case <-ctx.Done():
+		case <-n.Ctx.Done():
 			return
-		case name := <-o.complete:
+		case name := <-n.seen.complete:
 			patch := []byte(`{"spec":{"taints":null}}`)
-			_, err := o.cluster.Typed.CoreV1().Nodes().Patch(ctx, name, types.MergePatchType, patch, metav1.PatchOptions{})
-			if err != nil {
-				o.mu.Lock()
-				o.fault = fmt.Errorf("bare client: %w", err)
-				o.mu.Unlock()
+			_, err := n.cluster.Typed.CoreV1().Nodes().Patch(n.Ctx, name, types.MergePatchType, patch, metav1.PatchOptions{})
+			if n.Ctx.Err() == nil { // otherwise the measurement is over
+				n.Checkf(err, "bare client")
 			}
 		}
 	}

@@ -77,34 +77,20 @@ func projectBenchmark() harness.Benchmark {
 	}
 }
 
-func (p *project) measure(ctx context.Context, r *harness.Run) ([]harness.Row, error) {
+func (p *project) measure(r *harness.Run) {
 	p.Run = r
 	var floors []time.Duration
 	var everything time.Duration
-	floor := func(name string, withProjects bool) error {
-		if p.alone {
-			return nil
-		}
-		took, err := p.floor(ctx, name, withProjects)
-		if withProjects {
-			everything = took
-		} else {
-			floors = append(floors, took)
-		}
-		return err
+	if !p.alone {
+		floors = append(floors, p.floor("before", false))
 	}
-	if err := floor("before", false); err != nil {
-		return nil, err
-	}
-	own, err := p.own(ctx)
-	if err != nil {
-		return nil, err
-	}
-	if err := errors.Join(floor("after", false), floor("everything", true)); err != nil {
-		return nil, err
+	own := p.own()
+	if !p.alone {
+		floors = append(floors, p.floor("after", false))
+		everything = p.floor("everything", true)
 	}
 	workload := fmt.Sprintf("%d Projects, %d Shoots × %d Secrets", p.projects, p.shoots, p.secrets)
-	return harness.On(workload, p.rows(own, floors, everything)...), nil
+	p.Add(harness.On(workload, p.rows(own, floors, everything)...))
 }
 
 func (p *project) rows(own projectResult, floors []time.Duration, everything time.Duration) []harness.Row {
@@ -133,69 +119,48 @@ func (p *project) rows(own projectResult, floors []time.Duration, everything tim
 type garden struct {
 	*harness.Cluster
 	admin client.Client
-	// kubeconfig and config are those of the controller's ServiceAccount.
+	// kubeconfig is that of the controller's ServiceAccount.
 	kubeconfig []byte
-	config     *rest.Config
 	projects   []*corev1beta1.Project
 }
 
 // newGarden starts a control plane and creates the Projects.
-func (p *project) newGarden(ctx context.Context, name string) (g *garden, err error) {
-	g = &garden{projects: make([]*corev1beta1.Project, p.projects)}
-	if g.Cluster, err = p.StartCluster(ctx, name, harness.Setup{Audited: []string{harness.User(projectBinary)}}); err != nil {
-		return nil, err
-	}
-	if g.admin, err = gardenClient(g.AdminConfig()); err != nil {
-		return nil, err
-	}
-	if _, err = binary.Install(ctx, g.admin, "deploy/project-controller/crds/*.yaml"); err != nil {
-		return nil, err
-	}
+func (p *project) newGarden(name string) *garden {
+	g := &garden{projects: make([]*corev1beta1.Project, p.projects)}
+	g.Cluster = p.StartCluster(name, harness.Setup{Audited: []string{harness.User(projectBinary)}})
+	g.admin = p.gardenClient(g.AdminConfig())
+	_, err := binary.Install(p.Ctx, g.admin, "deploy/project-controller/crds/*.yaml")
+	p.Check(err)
 	for _, list := range []client.ObjectList{&corev1beta1.ProjectList{}, &corev1beta1.ShootList{}} {
-		served := func(ctx context.Context) error { return g.admin.List(ctx, list) }
-		err = local.Await(ctx, time.Minute, "the CRDs to be served", served)
-		if err != nil {
-			return nil, err
-		}
+		p.Await(time.Minute, "the CRDs to be served", func(ctx context.Context) error { return g.admin.List(ctx, list) })
 	}
-	if g.kubeconfig, g.config, err = g.Identity(ctx, projectBinary, harness.Namespace); err != nil {
-		return nil, err
-	}
-	return g, harness.Parallel(ctx, p.projects, filling, func(ctx context.Context, i int) error {
+	g.kubeconfig = g.Identity(projectBinary, harness.Namespace, binary.Source, binary.Target)
+	p.Parallel(p.projects, filling, func(i int) {
 		g.projects[i] = newProject(i, p.generated)
-		return g.admin.Create(ctx, g.projects[i])
+		p.Check(g.admin.Create(p.Ctx, g.projects[i]))
 	})
+	return g
 }
 
-func gardenClient(cfg *rest.Config) (client.Client, error) {
+func (p *project) gardenClient(cfg *rest.Config) client.Client {
 	scheme := runtime.NewScheme()
-	if err := errors.Join(clientgoscheme.AddToScheme(scheme), corev1beta1.AddToScheme(scheme)); err != nil {
-		return nil, err
-	}
-	return client.New(cfg, client.Options{Scheme: scheme})
+	p.Check(errors.Join(clientgoscheme.AddToScheme(scheme), corev1beta1.AddToScheme(scheme)))
+	c, err := client.New(cfg, client.Options{Scheme: scheme})
+	p.Check(err)
+	return c
 }
 
 // floor measures a bare client on a new control plane.
-func (p *project) floor(ctx context.Context, name string, withProjects bool) (took time.Duration, err error) {
-	g, err := p.newGarden(ctx, "floor-"+name)
-	if err != nil {
-		return 0, err
-	}
-	c, err := gardenClient(g.config)
-	if err != nil {
-		return 0, err
-	}
+func (p *project) floor(name string, withProjects bool) time.Duration {
+	g := p.newGarden("floor-" + name)
+	c := p.gardenClient(p.ClientConfig(g.kubeconfig))
 	before := g.Usage().With(harness.Self())
-	profiled := p.Profile(ctx, "floor-"+name, 20*time.Second, nil, g.Cluster)
-	took, err = harness.Timed(ctx, len(g.projects), projectWorkers, func(ctx context.Context, i int) error {
-		return createForProject(ctx, c, g.projects[i], withProjects)
-	})
-	if err != nil {
-		return 0, err
-	}
+	profiled := p.Profile("floor-"+name, 20*time.Second, nil, g.Cluster)
+	took := p.Timed(len(g.projects), projectWorkers, func(i int) { p.createForProject(c, g.projects[i], withProjects) })
 	p.Step("bare client, %s: %s; processor time: %s", name, harness.Seconds(took), g.Usage().With(harness.Self()).Since(before))
 	profiled()
-	return took, p.CloseCluster(g.Cluster)
+	p.Check(g.Stop())
+	return took
 }
 
 // projectResult is the result of the controller.
@@ -218,64 +183,36 @@ type projectPhase struct {
 }
 
 // own measures the controller in its own garden.
-func (p *project) own(ctx context.Context) (r projectResult, err error) {
-	g, err := p.newGarden(ctx, "own")
-	if err != nil {
-		return r, err
-	}
-	program, err := p.Program(ctx, projectBinary, g.kubeconfig)
-	if err != nil {
-		return r, err
-	}
-	if r.convergence, err = p.follow(ctx, g, program, fmt.Sprintf(projectConfig, "", ""), 0); err != nil {
-		return r, err
-	}
+func (p *project) own() (r projectResult) {
+	g := p.newGarden("own")
+	program := p.Program(projectBinary, g.kubeconfig)
+	r.convergence = p.follow(g, program, fmt.Sprintf(projectConfig, "", ""), 0)
 	p.Step("first convergence: %s; processor time until it is in sync: %s", harness.Seconds(r.convergence.took), r.convergence.used)
-	err = errors.Join(g.complete(ctx), program.Stop())
-	if err != nil {
-		return r, err
-	}
-	err = p.addUses(ctx, g)
-	if err != nil {
-		return r, err
-	}
-	place, err := g.Audit.End()
-	if err != nil {
-		return r, err
-	}
+	p.requireReady(g)
+	p.Check(program.Stop())
+	p.addUses(g)
 	// Each check determines whether the Project is used: no Project is too young to be stale, and none is deleted.
 	checking := fmt.Sprintf(projectConfig, fmt.Sprintf("staleSyncPeriod: %s, minimumLifetimeDays: 0", p.period), `staleDeletion: "Off"`)
-	if r.restart, err = p.follow(ctx, g, program, checking, place); err != nil {
-		return r, err
-	}
-	err = g.judged(ctx)
-	if err != nil {
-		return r, err
-	}
-	err = p.atRest(ctx, g, program, &r)
-	if err != nil {
-		return r, err
-	}
-	if r.memory, r.peak, err = harness.Memory(program.PID()); err != nil {
-		return r, err
-	}
-	return r, errors.Join(p.SaveProfile(ctx, program, "/debug/pprof/heap", "rest.heap"), program.Stop(), p.CloseCluster(g.Cluster))
+	r.restart = p.follow(g, program, checking, g.AuditEnd())
+	p.requireStale(g)
+	p.atRest(g, program, &r)
+	r.memory, r.peak = program.Memory()
+	p.Check(errors.Join(p.SaveProfile(program, "/debug/pprof/heap", "rest.heap"), program.Stop(), g.Stop()))
+	return r
 }
 
 // follow starts the controller, waits until it is in sync, and counts its requests since then.
-func (p *project) follow(ctx context.Context, g *garden, program *harness.Program, config string, place int64) (projectPhase, error) {
-	var f projectPhase
+func (p *project) follow(g *garden, program *harness.Program, config string, place int64) (f projectPhase) {
 	before := g.Usage()
-	if err := errors.Join(program.Configure(config, p.Profiles != ""), program.Start()); err != nil {
-		return f, err
-	}
-	profiled := p.Profile(ctx, fmt.Sprintf("convergence-%d", place), 20*time.Second, program, g.Cluster)
-	err := program.Await(ctx, "the controller to be in sync", func(ctx context.Context) error {
+	program.Configure(config)
+	program.Start()
+	profiled := p.Profile(fmt.Sprintf("convergence-%d", place), 20*time.Second, program, g.Cluster)
+	program.Await("the controller to be in sync", func(ctx context.Context) error {
 		// Each read makes the process count all Projects, which would slow down the measured work.
 		if err := local.Pause(ctx, 500*time.Millisecond); err != nil {
 			return err
 		}
-		metrics, err := program.Metrics(ctx)
+		metrics, err := program.ReadMetrics(ctx)
 		if err != nil {
 			return err
 		}
@@ -290,18 +227,14 @@ func (p *project) follow(ctx context.Context, g *garden, program *harness.Progra
 		}
 		return nil
 	})
-	if err != nil {
-		return f, err
-	}
 	f.used = g.Usage().With(program.Usage()).Since(before)
 	profiled()
-	all, _, err := g.Audit.Since(place, harness.User(projectBinary))
-	f.sent = all.Only(aboutObjects)
+	f.sent = g.Requests(place, harness.User(projectBinary)).Only(aboutObjects)
 	// Events are sent asynchronously.
 	f.took = f.sent.Only(func(r harness.Request) bool {
 		return r.IsWrite() && r.Object.Resource != "events" && r.Object.Resource != "selfsubjectaccessreviews"
 	}).Period()
-	return f, err
+	return f
 }
 
 // successes returns the number of successful reconciles.
@@ -313,50 +246,34 @@ func successes(m harness.Metrics, controller string) float64 {
 // aboutObjects reports whether a request is about an object and not a watch, which is renewed every few minutes.
 func aboutObjects(r harness.Request) bool { return r.Verb != "watch" && r.Object.Resource != "" }
 
-// complete fails unless all Projects are Ready and all their objects exist.
-func (g *garden) complete(ctx context.Context) error {
+// requireReady fails unless all Projects are Ready and all their objects exist.
+func (p *project) requireReady(g *garden) {
 	projects := &corev1beta1.ProjectList{}
-	if err := g.admin.List(ctx, projects); err != nil {
-		return err
-	}
-	for _, p := range projects.Items {
-		if p.Status.Phase != corev1beta1.ProjectReady || p.Status.ObservedGeneration != p.Generation {
-			return fmt.Errorf("project %s is %q of generation %d, not Ready of %d",
-				p.Name, p.Status.Phase, p.Status.ObservedGeneration, p.Generation)
+	p.Check(g.admin.List(p.Ctx, projects))
+	for _, each := range projects.Items {
+		if each.Status.Phase != corev1beta1.ProjectReady || each.Status.ObservedGeneration != each.Generation {
+			p.Check(fmt.Errorf("project %s is %q of generation %d, not Ready of %d",
+				each.Name, each.Status.Phase, each.Status.ObservedGeneration, each.Generation))
 		}
 	}
 	namespaces := &corev1.NamespaceList{}
-	if err := g.admin.List(ctx, namespaces, client.MatchingLabels{"gardener.cloud/role": "project"}); err != nil {
-		return err
-	}
+	p.Check(g.admin.List(p.Ctx, namespaces, client.MatchingLabels{"gardener.cloud/role": "project"}))
 	if len(namespaces.Items) != len(projects.Items) {
-		return fmt.Errorf("%d Projects have %d namespaces", len(projects.Items), len(namespaces.Items))
+		p.Check(fmt.Errorf("%d Projects have %d namespaces", len(projects.Items), len(namespaces.Items)))
 	}
-	return nil
 }
 
 // atRest counts the requests of the controller while nothing happens, and measures the cost of its checks.
-func (p *project) atRest(ctx context.Context, g *garden, program *harness.Program, r *projectResult) error {
-	if err := local.Pause(ctx, 3*time.Second); err != nil { // the last Events arrive in this time
-		return err
+func (p *project) atRest(g *garden, program *harness.Program, r *projectResult) {
+	p.Pause(3 * time.Second) // the last Events arrive in this time
+	effort := func() (checks float64, used time.Duration) {
+		return successes(program.Metrics(), "project-stale"), program.Usage().Total()
 	}
-	effort := func() (checks float64, used time.Duration, err error) {
-		metrics, err := program.Metrics(ctx)
-		return successes(metrics, "project-stale"), program.Usage().Total(), err
-	}
-	checks, used, err := effort()
-	if err != nil {
-		return err
-	}
-	sent, err := restRequests(ctx, p.Run, g.Cluster, harness.User(projectBinary), p.rest)
-	if err != nil {
-		return err
-	}
-	r.rest = sent.Only(aboutObjects)
-	checksAfter, usedAfter, err := effort()
+	checks, used := effort()
+	r.rest = restRequests(p.Run, g.Cluster, harness.User(projectBinary), p.rest).Only(aboutObjects)
+	checksAfter, usedAfter := effort()
 	r.checks, r.checking = checksAfter-checks, usedAfter-used
-	if err == nil && r.checks == 0 {
-		err = errors.New("no Project was checked")
+	if r.checks == 0 {
+		p.Check(errors.New("no Project was checked"))
 	}
-	return err
 }

@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 
-	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -48,42 +47,30 @@ func newProject(i int, generated bool) *corev1beta1.Project {
 
 // createForProject does for one Project what the controller does: it creates the namespace, roles and bindings, and optionally writes to
 // the Project.
-func createForProject(ctx context.Context, c client.Client, p *corev1beta1.Project, withProjects bool) error {
+func (p *project) createForProject(c client.Client, of *corev1beta1.Project, withProjects bool) {
 	merge := func(patch string) client.Patch { return client.RawPatch(types.MergePatchType, []byte(patch)) }
 	if withProjects {
-		if err := c.Patch(ctx, p, merge(`{"metadata":{"finalizers":["gardener"]}}`)); err != nil {
-			return err
-		}
-		if err := c.Status().Patch(ctx, p, merge(`{"status":{"phase":"Pending","observedGeneration":1}}`)); err != nil {
-			return err
-		}
+		p.Check(c.Patch(p.Ctx, of, merge(`{"metadata":{"finalizers":["gardener"]}}`)))
+		p.Check(c.Status().Patch(p.Ctx, of, merge(`{"status":{"phase":"Pending","observedGeneration":1}}`)))
 	}
-	name := ptr.Deref(p.Spec.Namespace, "garden-"+p.Name+"-12345")
-	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
+	name := ptr.Deref(of.Spec.Namespace, "garden-"+of.Name+"-12345")
+	p.Check(c.Create(p.Ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
 		Name:   name,
-		Labels: map[string]string{"gardener.cloud/role": "project", "project.gardener.cloud/name": p.Name},
+		Labels: map[string]string{"gardener.cloud/role": "project", "project.gardener.cloud/name": of.Name},
 		Annotations: map[string]string{
-			"namespace.gardener.cloud/project": string(p.UID), "namespace.gardener.cloud/created-by-project-controller": "true",
+			"namespace.gardener.cloud/project": string(of.UID), "namespace.gardener.cloud/created-by-project-controller": "true",
 		},
-		OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(p, corev1beta1.SchemeGroupVersion.WithKind("Project"))},
-	}}
-	if err := c.Create(ctx, namespace); err != nil {
-		return err
+		OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(of, corev1beta1.SchemeGroupVersion.WithKind("Project"))},
+	}}))
+	if withProjects && of.Spec.Namespace == nil {
+		p.Check(c.Patch(p.Ctx, of, merge(fmt.Sprintf(`{"spec":{"namespace":%q}}`, name))))
 	}
-	if withProjects && p.Spec.Namespace == nil {
-		if err := c.Patch(ctx, p, merge(fmt.Sprintf(`{"spec":{"namespace":%q}}`, name))); err != nil {
-			return err
-		}
+	objects, refused := roles.Desired(of, of.Spec.Members, name)
+	p.Check(errors.Join(refused...))
+	p.Parallel(len(objects), len(objects), func(i int) { p.Check(c.Create(p.Ctx, objects[i])) })
+	if withProjects {
+		p.Check(c.Status().Patch(p.Ctx, of, merge(`{"status":{"phase":"Ready","observedGeneration":1}}`)))
 	}
-	objects, refused := roles.Desired(p, p.Spec.Members, name)
-	group, all := errgroup.WithContext(ctx)
-	for _, each := range objects {
-		group.Go(func() error { return c.Create(all, each) })
-	}
-	if err := errors.Join(append(refused, group.Wait())...); err != nil || !withProjects {
-		return err
-	}
-	return c.Status().Patch(ctx, p, merge(`{"status":{"phase":"Ready","observedGeneration":1}}`))
 }
 
 // use is the way in which the namespace of a Project is used. The namespaces are in the order of the Projects' names.
@@ -113,52 +100,40 @@ func useOf(i int) use {
 }
 
 // addUses fills the namespaces of the Projects, so that the checks search for all kinds of use, and most Secrets belong to Shoots.
-func (p *project) addUses(ctx context.Context, g *garden) error {
+func (p *project) addUses(g *garden) {
 	list := &corev1beta1.ProjectList{}
-	if err := g.admin.List(ctx, list); err != nil {
-		return err
-	}
+	p.Check(g.admin.List(p.Ctx, list))
 	namespaces := make([]string, len(list.Items))
 	for i := range list.Items {
 		namespaces[i] = ptr.Deref(list.Items[i].Spec.Namespace, "")
 	}
-	credentials := func(ctx context.Context, i int) error { return g.addCredentials(ctx, namespaces, i) }
-	if err := harness.Parallel(ctx, len(namespaces), filling, credentials); err != nil {
-		return err
-	}
+	create := func(o client.Object) { p.Check(g.admin.Create(p.Ctx, o)) }
+	p.Parallel(len(namespaces), filling, func(i int) { addCredentials(create, namespaces, i) })
 	root, err := local.RepositoryRoot()
-	if err != nil {
-		return err
-	}
+	p.Check(err)
 	manifest, err := os.ReadFile(filepath.Join(root, "internal", "project", "crdtest", "testdata", "shoot.yaml"))
-	if err != nil {
-		return err
-	}
+	p.Check(err)
 	holders := (len(namespaces) + 1) / 2
-	return harness.Parallel(ctx, p.shoots, filling, func(ctx context.Context, i int) error {
-		shoot, err := object(namespaces[2*(i%holders)], string(manifest))
-		if err != nil {
-			return err
-		}
+	p.Parallel(p.shoots, filling, func(i int) {
+		shoot := object(p.Run, namespaces[2*(i%holders)], string(manifest))
 		shoot.SetName(fmt.Sprintf("s-%05d", i))
-		return g.addShoot(ctx, shoot, p.secrets)
+		addShoot(create, shoot, p.secrets)
 	})
 }
 
 // addCredentials creates a Secret in a namespace, and a SecretBinding or a Quota. The Shoots reference the binding.
-func (g *garden) addCredentials(ctx context.Context, namespaces []string, i int) error {
+func addCredentials(create func(client.Object), namespaces []string, i int) {
 	const secret, quota = "credentials", "limits"
 	referenced := map[string]string{"reference.gardener.cloud/secretbinding": "true"}
 	meta := func(name string) metav1.ObjectMeta {
 		return metav1.ObjectMeta{Namespace: namespaces[i], Name: name, Labels: referenced}
 	}
-	if err := g.admin.Create(ctx, &corev1.Secret{ObjectMeta: meta(secret)}); err != nil {
-		return err
-	}
+	create(&corev1.Secret{ObjectMeta: meta(secret)})
 	if useOf(i) != withShoots {
 		limits := &corev1beta1.Quota{ObjectMeta: meta(quota)}
 		limits.Spec.Scope = corev1.ObjectReference{APIVersion: "v1", Kind: "Secret"}
-		return g.admin.Create(ctx, limits)
+		create(limits)
+		return
 	}
 	binding := &corev1beta1.SecretBinding{ObjectMeta: metav1.ObjectMeta{Namespace: namespaces[i], Name: "account"}}
 	binding.SecretRef = corev1.SecretReference{Namespace: namespaces[i], Name: secret}
@@ -171,44 +146,38 @@ func (g *garden) addCredentials(ctx context.Context, namespaces []string, i int)
 		case withShoots, unused:
 		}
 	}
-	return g.admin.Create(ctx, binding)
+	create(binding)
 }
 
 // addShoot creates a Shoot with its own Secrets.
-func (g *garden) addShoot(ctx context.Context, shoot *unstructured.Unstructured, secrets int) error {
-	if err := g.admin.Create(ctx, shoot); err != nil {
-		return err
-	}
+func addShoot(create func(client.Object), shoot *unstructured.Unstructured, secrets int) {
+	create(shoot)
 	owner := metav1.OwnerReference{APIVersion: shoot.GetAPIVersion(), Kind: shoot.GetKind(), Name: shoot.GetName(), UID: shoot.GetUID()}
 	for i := range secrets {
-		secret := &corev1.Secret{
+		create(&corev1.Secret{
 			ObjectMeta: metav1.ObjectMeta{
 				Namespace: shoot.GetNamespace(), Name: fmt.Sprintf("%s.kubeconfig-%d", shoot.GetName(), i),
 				Labels: map[string]string{"gardener.cloud/role": "kubeconfig"}, OwnerReferences: []metav1.OwnerReference{owner},
 			},
 			Data: map[string][]byte{"kubeconfig": make([]byte, 1024)},
-		}
-		if err := g.admin.Create(ctx, secret); err != nil {
-			return err
-		}
+		})
 	}
-	return nil
 }
 
-// judged waits until every unused Project is marked as stale, and fails if another one is: otherwise the checks did not do the measured
-// work.
-func (g *garden) judged(ctx context.Context) error {
-	return local.Await(ctx, harness.Patience, "the unused Projects to be marked", func(ctx context.Context) error {
+// requireStale waits until every unused Project is marked as stale, and fails if another one is: otherwise the checks did not do the
+// measured work.
+func (p *project) requireStale(g *garden) {
+	p.Await(harness.Patience, "the unused Projects to be marked", func(ctx context.Context) error {
 		list := &corev1beta1.ProjectList{}
 		if err := g.admin.List(ctx, list); err != nil {
 			return local.GiveUp(err)
 		}
 		missing := 0
-		for i, p := range list.Items {
-			stale := p.Status.StaleSinceTimestamp != nil
+		for i, each := range list.Items {
+			stale := each.Status.StaleSinceTimestamp != nil
 			switch {
 			case stale && useOf(i) != unused:
-				return local.GiveUp(fmt.Errorf("project %s is marked as stale, but used by a %s", p.Name, useOf(i)))
+				return local.GiveUp(fmt.Errorf("project %s is marked as stale, but used by a %s", each.Name, useOf(i)))
 			case !stale && useOf(i) == unused:
 				missing++
 			}

@@ -15,6 +15,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/espalier-dev/espalier/test/bench/harness"
+	"github.com/espalier-dev/espalier/test/binary"
 	"github.com/espalier-dev/espalier/test/local"
 )
 
@@ -57,133 +58,84 @@ func tokenBenchmark() harness.Benchmark {
 	}
 }
 
-func (t *token) measure(ctx context.Context, r *harness.Run) ([]harness.Row, error) {
+func (t *token) measure(r *harness.Run) {
 	t.Run = r
-	var issued, resting harness.Requests
-	var memory int64
-	err := harness.InOrder(ctx,
-		t.prepare, t.floor("before"), t.createForeign,
-		func(ctx context.Context) error { return t.createWanting(ctx, "own") },
-		func(ctx context.Context) (err error) {
-			issued, err = t.issue(ctx)
-			return err
-		},
-		func(ctx context.Context) (err error) {
-			err = local.Pause(ctx, 2*time.Second) // the last Events arrive in this time
-			if err != nil {
-				return err
-			}
-			if resting, err = restRequests(ctx, r, t.cluster, harness.User(tokenBinary), t.rest); err != nil {
-				return err
-			}
-			memory, _, err = harness.Memory(t.program.PID())
-			return err
-		},
-		func(context.Context) error { return t.program.Stop() },
-		t.floor("after"),
-	)
-	if err != nil {
-		return nil, err
-	}
+	t.prepare()
+	t.floor("before")
+	t.createForeign()
+	t.createWanting("own")
+	issued := t.issue()
+	t.Pause(2 * time.Second) // the last Events arrive in this time
+	resting := restRequests(r, t.cluster, harness.User(tokenBinary), t.rest)
+	memory, _ := t.program.Memory()
+	t.Check(t.program.Stop())
+	t.floor("after")
 	took := issued.Period()
-	return harness.On(fmt.Sprintf("%d Secrets", t.secrets),
+	t.Add(harness.On(fmt.Sprintf("%d Secrets", t.secrets),
 		harness.Inform("first issue, from the first request to the last write", "%s, %d requests", harness.Seconds(took), len(issued)),
 		harness.Ratio("first issue ÷ token requests alone, one after the other", 1.3, took, t.sequential...),
 		harness.Ratio("first issue ÷ token requests alone, 32 in flight", 0, took, t.parallel...),
 		harness.Ratio("first issue ÷ ServiceAccounts, tokens and Secrets, 32 in flight", 0, took, t.everything...),
 		harness.Exactly(fmt.Sprintf("requests in %s at rest", t.rest), len(resting), 0),
 		harness.AtMost(fmt.Sprintf("resident memory beside %d foreign Secrets", t.foreign), "%.0f MiB", mebibytes(memory), 60),
-	), nil
+	))
 }
 
-func (t *token) prepare(ctx context.Context) (err error) {
-	setup := harness.Setup{Audited: []string{harness.User(tokenBinary)}}
-	if t.cluster, t.program, err = t.StartClusterFor(ctx, tokenBinary, setup); err != nil {
-		return err
-	}
-	_, cfg, err := t.cluster.Identity(ctx, tokenBinary, "bare-system")
-	if err != nil {
-		return err
-	}
-	if t.bare, err = kubernetes.NewForConfig(cfg); err != nil {
-		return err
-	}
-	return t.program.Configure(tokenConfig, t.Profiles != "")
+func (t *token) prepare() {
+	t.cluster, t.program = t.StartClusterFor(tokenBinary, harness.Setup{Audited: []string{harness.User(tokenBinary)}})
+	kubeconfig := t.cluster.Identity(tokenBinary, "bare-system", binary.Source, binary.Target)
+	bare, err := kubernetes.NewForConfig(t.ClientConfig(kubeconfig))
+	t.Check(err)
+	t.bare = bare
+	t.program.Configure(tokenConfig)
 }
 
 // floor measures the bare clients.
-func (t *token) floor(round string) func(context.Context) error {
-	return func(ctx context.Context) error {
-		accounts, everything := "floor-"+round, "floor-"+round+"-everything"
-		if err := t.cluster.CreateNamespace(ctx, accounts); err != nil {
-			return err
-		}
-		create := func(ctx context.Context, i int) error { return t.createAccount(ctx, accounts, i) }
-		if err := harness.Parallel(ctx, t.secrets, tokenWorkers, create); err != nil {
-			return err
-		}
-		if err := t.createWanting(ctx, everything); err != nil {
-			return err
-		}
-		for _, floor := range []struct {
-			into     *[]time.Duration
-			inFlight int
-			do       func(context.Context, int) error
-		}{
-			{&t.sequential, 1, func(ctx context.Context, i int) error { return t.requestToken(ctx, accounts, i, nil) }},
-			{&t.parallel, tokenWorkers, func(ctx context.Context, i int) error { return t.requestToken(ctx, accounts, i, nil) }},
-			{&t.everything, tokenWorkers, func(ctx context.Context, i int) error { return t.issueOne(ctx, everything, i) }},
-		} {
-			took, err := harness.Timed(ctx, t.secrets, floor.inFlight, floor.do)
-			if err != nil {
-				return err
-			}
-			*floor.into = append(*floor.into, took)
-		}
-		t.Step("bare clients %s: %d tokens, one after the other %s, 32 in flight %s, with ServiceAccounts and Secrets %s", round, t.secrets,
-			harness.Spread(t.sequential), harness.Spread(t.parallel), harness.Spread(t.everything))
-		return t.cluster.Typed.CoreV1().Namespaces().Delete(ctx, everything, metav1.DeleteOptions{})
-	}
+func (t *token) floor(round string) {
+	accounts, everything := "floor-"+round, "floor-"+round+"-everything"
+	t.cluster.CreateNamespace(accounts)
+	t.Parallel(t.secrets, tokenWorkers, func(i int) { t.createAccount(accounts, i) })
+	t.createWanting(everything)
+	requestToken := func(i int) { t.requestToken(accounts, i) }
+	t.sequential = append(t.sequential, t.Timed(t.secrets, 1, requestToken))
+	t.parallel = append(t.parallel, t.Timed(t.secrets, tokenWorkers, requestToken))
+	t.everything = append(t.everything, t.Timed(t.secrets, tokenWorkers, func(i int) { t.issueOne(everything, i) }))
+	t.Step("bare clients %s: %d tokens, one after the other %s, 32 in flight %s, with ServiceAccounts and Secrets %s", round, t.secrets,
+		harness.Spread(t.sequential), harness.Spread(t.parallel), harness.Spread(t.everything))
+	t.Check(t.cluster.Typed.CoreV1().Namespaces().Delete(t.Ctx, everything, metav1.DeleteOptions{}))
 }
 
 func secretName(i int) string { return fmt.Sprintf("s-%05d", i) }
 
-func (t *token) createAccount(ctx context.Context, namespace string, i int) error {
+func (t *token) createAccount(namespace string, i int) {
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: secretName(i)}, AutomountServiceAccountToken: ptr.To(false)}
-	_, err := t.bare.CoreV1().ServiceAccounts(namespace).Create(ctx, account, metav1.CreateOptions{})
-	return err
+	_, err := t.bare.CoreV1().ServiceAccounts(namespace).Create(t.Ctx, account, metav1.CreateOptions{})
+	t.Check(err)
 }
 
-func (t *token) requestToken(ctx context.Context, namespace string, i int, into *string) error {
+func (t *token) requestToken(namespace string, i int) (token string) {
 	request := &authenticationv1.TokenRequest{
 		Spec: authenticationv1.TokenRequestSpec{Audiences: []string{"gardener"}, ExpirationSeconds: ptr.To[int64](43200)},
 	}
-	answer, err := t.bare.CoreV1().ServiceAccounts(namespace).CreateToken(ctx, secretName(i), request, metav1.CreateOptions{})
-	if err == nil && into != nil {
-		*into = answer.Status.Token
-	}
-	return err
+	answer, err := t.bare.CoreV1().ServiceAccounts(namespace).CreateToken(t.Ctx, secretName(i), request, metav1.CreateOptions{})
+	t.Check(err)
+	return answer.Status.Token
 }
 
 // issueOne does for one Secret what the controller does.
-func (t *token) issueOne(ctx context.Context, namespace string, i int) error {
-	if err := t.createAccount(ctx, namespace, i); err != nil {
-		return err
-	}
-	var issued string
-	if err := t.requestToken(ctx, namespace, i, &issued); err != nil {
-		return err
-	}
+func (t *token) issueOne(namespace string, i int) {
+	t.createAccount(namespace, i)
+	issued := t.requestToken(namespace, i)
 	const renewal = "serviceaccount.resources.gardener.cloud/token-renew-timestamp"
 	patch := fmt.Sprintf(`{"metadata":{"annotations":{%q:"2100-01-01T00:00:00Z"}},"data":{"token":%q}}`,
 		renewal, base64.StdEncoding.EncodeToString([]byte(issued)))
-	_, err := t.bare.CoreV1().Secrets(namespace).Patch(ctx, secretName(i), types.MergePatchType, []byte(patch), metav1.PatchOptions{})
-	return err
+	_, err := t.bare.CoreV1().Secrets(namespace).Patch(t.Ctx, secretName(i), types.MergePatchType, []byte(patch), metav1.PatchOptions{})
+	t.Check(err)
 }
 
 // createWanting creates Secrets that want a token. Those for a bare client have no label, so that the controller ignores them.
-func (t *token) createWanting(ctx context.Context, namespace string) error {
-	return t.createSecrets(ctx, namespace, t.secrets, func(secret *corev1.Secret) {
+func (t *token) createWanting(namespace string) {
+	t.createSecrets(namespace, t.secrets, func(secret *corev1.Secret) {
 		secret.Annotations = map[string]string{
 			"serviceaccount.resources.gardener.cloud/name": secret.Name, "serviceaccount.resources.gardener.cloud/namespace": namespace,
 		}
@@ -194,36 +146,32 @@ func (t *token) createWanting(ctx context.Context, namespace string) error {
 }
 
 // createForeign creates Secrets of 2 KiB that the controller ignores.
-func (t *token) createForeign(ctx context.Context) error {
-	return t.createSecrets(ctx, "foreign", t.foreign, func(secret *corev1.Secret) {
+func (t *token) createForeign() {
+	t.createSecrets("foreign", t.foreign, func(secret *corev1.Secret) {
 		secret.Data = map[string][]byte{"some": make([]byte, 2048)}
 	})
 }
 
-func (t *token) createSecrets(ctx context.Context, namespace string, n int, modify func(*corev1.Secret)) error {
-	if err := t.cluster.CreateNamespace(ctx, namespace); err != nil {
-		return err
-	}
-	return harness.Parallel(ctx, n, tokenWorkers, func(ctx context.Context, i int) error {
+func (t *token) createSecrets(namespace string, n int, modify func(*corev1.Secret)) {
+	t.cluster.CreateNamespace(namespace)
+	t.Parallel(n, tokenWorkers, func(i int) {
 		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: secretName(i)}}
 		modify(secret)
-		_, err := t.cluster.Typed.CoreV1().Secrets(namespace).Create(ctx, secret, metav1.CreateOptions{})
-		return err
+		_, err := t.cluster.Typed.CoreV1().Secrets(namespace).Create(t.Ctx, secret, metav1.CreateOptions{})
+		t.Check(err)
 	})
 }
 
 // issue starts the controller, waits until it has written all tokens, and returns its requests about them.
-func (t *token) issue(ctx context.Context) (counted harness.Requests, err error) {
-	err = t.program.StartReady(ctx)
-	if err != nil {
-		return nil, err
-	}
+func (t *token) issue() (counted harness.Requests) {
+	t.program.StartReady()
 	place, written := int64(0), 0
-	return counted, t.program.Await(ctx, "all tokens to be written", func(context.Context) error {
-		var some harness.Requests
-		if some, place, err = t.cluster.Audit.Since(place, harness.User(tokenBinary)); err != nil {
+	t.program.Await("all tokens to be written", func(context.Context) error {
+		some, end, err := t.cluster.Audit.Since(place, harness.User(tokenBinary))
+		if err != nil {
 			return local.GiveUp(err)
 		}
+		place = end
 		for _, each := range some {
 			patch := each.Object.Resource == "secrets" && each.Verb == "patch"
 			if patch || each.Object.Resource == "serviceaccounts" {
@@ -238,4 +186,5 @@ func (t *token) issue(ctx context.Context) (counted harness.Requests, err error)
 		}
 		return nil
 	})
+	return counted
 }

@@ -1,8 +1,6 @@
 package binaries
 
 import (
-	"context"
-	"errors"
 	"flag"
 	"fmt"
 	"maps"
@@ -33,18 +31,17 @@ type webhook struct {
 	autoscalers, namespaces, nodes, pods int
 	// load is the duration of each rate, single is the duration of the measurement of each handler.
 	load, single time.Duration
-	// floor, certificates and answers make this process a floor.
+	// certificates is the folder of the certificate of all servers here. The flags floor, certificates and answers make this process a floor.
 	floor, certificates, answers string
 
 	*harness.Run
 	cluster *harness.Cluster
 	program *harness.Program
 	cfg     *config.ResourceManagerConfiguration
-	// authority has signed the certificates of all servers here, in PEM.
+	// authority has signed that certificate, in PEM.
 	authority []byte
 	// recorded are the reviews of the API server by path.
 	recorded map[string][]byte
-	floors   []*floorProcess
 }
 
 const webhookBinary = "webhook-server"
@@ -89,120 +86,79 @@ func webhookBenchmark() harness.Benchmark {
 	}
 }
 
-func (w *webhook) measure(ctx context.Context, r *harness.Run) (rows []harness.Row, err error) {
-	if w.floor != "" {
-		return nil, serveFloor(ctx, w.floor, w.certificates, w.answers)
-	}
+func (w *webhook) measure(r *harness.Run) {
 	w.Run = r
-	defer func() {
-		for _, floor := range w.floors {
-			err = errors.Join(err, floor.Stop(10*time.Second))
-		}
-	}()
-	err = harness.InOrder(ctx, w.prepare, w.fill, w.record)
-	if err != nil {
-		return nil, err
+	if w.floor != "" {
+		w.runFloor()
+		return
 	}
-	for _, part := range []func(context.Context) ([]harness.Row, error){w.start, w.loads, w.handlers, w.podCreation} {
-		some, err := part(ctx)
-		rows = append(rows, some...)
-		if err != nil {
-			return rows, err
-		}
-	}
-	return rows, nil
+	w.prepare()
+	w.fill()
+	w.record()
+	w.start()
+	w.loads()
+	w.handlers()
+	w.podCreation()
 }
 
 // prepare starts the API server, and writes the configuration of the webhook server.
-func (w *webhook) prepare(ctx context.Context) (err error) {
-	if w.cluster, w.program, err = w.StartClusterFor(ctx, webhookBinary, harness.Setup{}); err != nil {
-		return err
-	}
-	if w.authority, err = certify(w.program.File("certificates")); err != nil {
-		return err
-	}
-	tls := fmt.Sprintf("  webhooks: {bindAddress: 127.0.0.1, port: $WEBHOOKS, tls: {serverCertDir: %q}}\n", w.program.File("certificates"))
-	err = w.program.Configure(harness.Config+tls+webhookSections, w.Profiles != "")
-	if err != nil {
-		return err
-	}
+func (w *webhook) prepare() {
+	w.cluster, w.program = w.StartClusterFor(webhookBinary, harness.Setup{})
+	w.certificates = w.program.File("certificates")
+	w.certify()
+	tls := fmt.Sprintf("  webhooks: {bindAddress: 127.0.0.1, port: $WEBHOOKS, tls: {serverCertDir: %q}}\n", w.certificates)
+	w.program.Configure(harness.Config + tls + webhookSections)
 	text, err := os.ReadFile(w.program.File("config.yaml"))
-	if err != nil {
-		return err
-	}
+	w.Check(err)
 	w.cfg, _, err = config.ResourceManager(text)
-	return err
+	w.Check(err)
 }
 
 // fill creates the objects for the caches of the server.
-func (w *webhook) fill(ctx context.Context) error {
-	err := harness.Parallel(ctx, w.nodes, 32, func(ctx context.Context, i int) error {
+func (w *webhook) fill() {
+	w.Parallel(w.nodes, 32, func(i int) {
 		object := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("node-%d", i), Labels: map[string]string{
 			"worker.gardener.cloud/system-components": "true", "worker.gardener.cloud/pool": "one",
 			corev1.LabelTopologyZone: fmt.Sprintf("zone-%d", i%3),
 		}}}
 		object.Spec.Taints = []corev1.Taint{{Key: "pool", Value: strconv.Itoa(i % 5), Effect: corev1.TaintEffectNoSchedule}}
-		return w.cluster.Client.Create(ctx, object)
+		w.cluster.Create(object)
 	})
-	if err != nil {
-		return err
-	}
-	return harness.Parallel(ctx, w.namespaces, 32, func(ctx context.Context, i int) error {
+	w.Parallel(w.namespaces, 32, func(i int) {
 		namespace := fmt.Sprintf("space-%d", i)
-		if err := w.cluster.CreateNamespace(ctx, namespace); err != nil {
-			return err
-		}
+		w.cluster.CreateNamespace(namespace)
 		for j := range w.autoscalers / w.namespaces {
 			name := fmt.Sprintf("hpa-%d", j)
 			autoscaler := &autoscalingv2.HorizontalPodAutoscaler{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
 			autoscaler.Spec.MaxReplicas = 4
 			autoscaler.Spec.ScaleTargetRef = autoscalingv2.CrossVersionObjectReference{APIVersion: "apps/v1", Kind: "Deployment", Name: name}
-			if err := w.cluster.Client.Create(ctx, autoscaler); err != nil {
-				return err
-			}
+			w.cluster.Create(autoscaler)
 		}
-		return nil
 	})
 }
 
 // start starts the server.
-func (w *webhook) start(ctx context.Context) ([]harness.Row, error) {
-	if err := w.program.StartReady(ctx); err != nil {
-		return nil, err
-	}
+func (w *webhook) start() {
+	w.program.StartReady()
 	ready := time.Since(w.program.Started)
-	memory, _, err := harness.Memory(w.program.PID())
-	caches := fmt.Sprintf("%d HPAs, %d namespaces, %d nodes", w.autoscalers, w.namespaces, w.nodes)
-	return harness.On(caches,
+	memory, _ := w.program.Memory()
+	w.Add(harness.On(fmt.Sprintf("%d HPAs, %d namespaces, %d nodes", w.autoscalers, w.namespaces, w.nodes),
 		harness.AtMost("start until ready", "%.3f s", ready.Seconds(), 2),
 		harness.AtMost("resident memory", "%.0f MiB", mebibytes(memory), 60),
-	), err
+	))
 }
 
 // loads measures Pods at two rates, mixed over all handlers for Pods, and the floor for each.
-func (w *webhook) loads(ctx context.Context) ([]harness.Row, error) {
-	var rows []harness.Row
-	bare, err := w.startFloor(ctx, "")
-	if err != nil {
-		return nil, err
-	}
-	server, mixed := w.server(), w.podReviews()
-	if _, err = w.send(ctx, server, mixed, 500, w.single); err != nil { // warm-up
-		return nil, err
-	}
+func (w *webhook) loads() {
+	bare, server, mixed := w.startFloor(""), target{w.program.PID(), w.program.WebhookPort, w.program}, w.podReviews()
+	w.send(server, mixed, 500, w.single) // warm-up
 	for _, rate := range []int{500, 1500} {
-		floor, err := w.send(ctx, target{bare.ID, bare.port, nil}, mixed, rate, w.load)
-		if err != nil {
-			return rows, err
-		}
-		profiled := w.Profile(ctx, fmt.Sprintf("reviews-%d", rate), w.load-time.Second, w.program, nil)
-		own, err := w.send(ctx, server, mixed, rate, w.load)
-		if err != nil {
-			return rows, err
-		}
+		floor := w.send(bare, mixed, rate, w.load)
+		profiled := w.Profile(fmt.Sprintf("reviews-%d", rate), w.load-time.Second, w.program, nil)
+		own := w.send(server, mixed, rate, w.load)
 		profiled()
 		w.Step("Pods at %d requests/s, all %d handlers for Pods in turn, bodies of %d bytes", rate, len(mixed), len(mixed[0].body))
-		rows = append(rows, harness.On(fmt.Sprintf("%d Pods/s", rate),
+		w.Add(harness.On(fmt.Sprintf("%d Pods/s", rate),
 			harness.AtMost("processor time for each request", "%.3f ms", own.processor, 0.25),
 			harness.AtMost("median of a request", "%.3f ms", own.median, 1.2),
 			harness.AtMost("99th percentile of a request", "%.3f ms", own.tail, 4),
@@ -210,24 +166,20 @@ func (w *webhook) loads(ctx context.Context) ([]harness.Row, error) {
 			harness.Inform("median ÷ floor", "%.2f", own.median/floor.median),
 			harness.Inform("99th percentile of the floor", "%.3f ms", floor.tail),
 			harness.Inform("allocations for each request", "%.0f objects, %.1f KiB", own.objects, own.bytes/1024),
-		)...)
+		))
 	}
-	return rows, nil
 }
 
 // handlers measures each handler alone.
-func (w *webhook) handlers(ctx context.Context) ([]harness.Row, error) {
-	var rows []harness.Row
+func (w *webhook) handlers() {
 	for _, path := range slices.Sorted(maps.Keys(w.recorded)) {
-		found, err := w.send(ctx, w.server(), []review{{path, w.recorded[path]}}, 1000, w.single)
-		if err != nil {
-			return rows, err
-		}
+		server := target{w.program.PID(), w.program.WebhookPort, w.program}
+		found := w.send(server, []review{{path, w.recorded[path]}}, 1000, w.single)
 		row := harness.AtMost("one handler at 1,000/s: processor time", "%.3f ms", found.processor, 0.25)
 		row.Figure += fmt.Sprintf(" (p50 %.2f ms, p99 %.2f ms, %.0f objects, %.1f KiB)",
 			found.median, found.tail, found.objects, found.bytes/1024)
-		rows = append(rows, harness.On(path, row)...)
+		w.Add(harness.On(path, row))
 	}
-	memory, _, err := harness.Memory(w.program.PID())
-	return append(rows, harness.Inform("resident memory after these loads", "%s", harness.Mebibytes(memory))), err
+	memory, _ := w.program.Memory()
+	w.Add([]harness.Row{harness.Inform("resident memory after these loads", "%s", harness.Mebibytes(memory))})
 }

@@ -104,41 +104,31 @@ func podSpec() string {
 }
 
 // prepareExamples creates the objects that the examples depend on.
-func (w *webhook) prepareExamples(ctx context.Context) error {
-	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
+func (w *webhook) prepareExamples() {
+	w.cluster.Create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
 		Name: onSpace, Labels: map[string]string{"high-availability-config.resources.gardener.cloud/consider": "true"},
 		Annotations: map[string]string{
 			"high-availability-config.resources.gardener.cloud/failure-tolerance-type": "zone",
 			"high-availability-config.resources.gardener.cloud/zones":                  "a,b,c",
 		},
-	}}
-	err := w.cluster.Client.Create(ctx, namespace)
-	if err != nil {
-		return err
-	}
-	err = errors.Join(w.apply(ctx, onSpace, exampleAccount), w.apply(ctx, offSpace, exampleAccount), w.apply(ctx, "", workerDefinition))
-	if err != nil {
-		return err
-	}
+	}})
+	w.Check(errors.Join(w.apply(onSpace, exampleAccount), w.apply(offSpace, exampleAccount), w.apply("", workerDefinition)))
 	list := &unstructured.UnstructuredList{}
 	list.SetAPIVersion("extensions.gardener.cloud/v1alpha1")
 	list.SetKind("WorkerList")
-	return w.cluster.AwaitServed(ctx, list)
+	w.cluster.AwaitServed(list)
 }
 
 // createExamples creates one object of each kind for which there is a webhook.
-func (w *webhook) createExamples(ctx context.Context, name string) error {
-	return w.apply(ctx, onSpace, strings.NewReplacer("$NAME", name, "$SPEC", podSpec()).Replace(exampleOthers+"---"+examplePod))
+func (w *webhook) createExamples(name string) error {
+	return w.apply(onSpace, strings.NewReplacer("$NAME", name, "$SPEC", podSpec()).Replace(exampleOthers+"---"+examplePod))
 }
 
 // apply creates objects.
-func (w *webhook) apply(ctx context.Context, namespace, text string) error {
+func (w *webhook) apply(namespace, text string) error {
 	for document := range strings.SplitSeq(text, "---\n") {
-		o, err := object(namespace, document)
-		if err != nil {
-			return err
-		}
-		if err := client.IgnoreAlreadyExists(w.cluster.Client.Create(ctx, o)); err != nil {
+		err := w.cluster.Client.Create(w.Ctx, object(w.Run, namespace, document))
+		if client.IgnoreAlreadyExists(err) != nil {
 			return err
 		}
 	}
@@ -148,77 +138,52 @@ func (w *webhook) apply(ctx context.Context, namespace, text string) error {
 // podCreation creates Pods through the API server, alternately with and without webhooks, and compares the times. The same with floors
 // instead of the server shows the cost of the API server itself: only for the calls, if everything is allowed, and also for changing the
 // Pods, if the responses are the recorded ones of the server.
-func (w *webhook) podCreation(ctx context.Context) ([]harness.Row, error) {
+func (w *webhook) podCreation() {
 	reviews := w.podReviews()
 	called := float64(len(reviews))
-	on, off, err := w.compareCreation(ctx, w.program.WebhookPort, "created", w.effective)
-	if err != nil {
-		return nil, err
-	}
-	rows := []harness.Row{
+	workload := fmt.Sprintf("%d Pods with %d webhooks, %d without", w.pods, len(reviews), w.pods)
+	on, off := w.compareCreation(w.program.WebhookPort, "created", w.awaitEffect)
+	w.Add(harness.On(workload,
 		harness.Inform("median creation of a Pod without webhooks", "%.3f ms", off),
 		harness.Inform("median creation of a Pod with webhooks", "%.3f ms", on),
 		harness.AtMost("added by each webhook", "%.3f ms", (on-off)/called, 1.5),
-	}
-	file, err := w.keepAnswers(ctx, reviews)
-	if err != nil {
-		return rows, err
-	}
+	))
 	for _, floor := range []struct {
 		measure, name, answers string
-		ready                  func(context.Context, string) error
+		ready                  func(string)
 	}{
-		{"floor: added by each webhook that answers the same patch at once", "patched", file, w.effective},
-		{"floor: added by each webhook that allows", "allowed", "", func(ctx context.Context, _ string) error {
-			// There is no way to query when an API server detects that webhooks are registered.
-			return local.Pause(ctx, 3*time.Second)
-		}},
+		{"floor: added by each webhook that answers the same patch at once", "patched", w.keepAnswers(reviews), w.awaitEffect},
+		// There is no way to query when an API server detects that webhooks are registered.
+		{"floor: added by each webhook that allows", "allowed", "", func(string) { w.Pause(3 * time.Second) }},
 	} {
-		process, err := w.startFloor(ctx, floor.answers)
-		if err != nil {
-			return rows, err
-		}
-		if on, off, err = w.compareCreation(ctx, process.port, floor.name, floor.ready); err != nil {
-			return rows, err
-		}
-		rows = append(rows, harness.Inform(floor.measure, "%.3f ms", (on-off)/called))
+		on, off = w.compareCreation(w.startFloor(floor.answers).port, floor.name, floor.ready)
+		w.Add(harness.On(workload, harness.Inform(floor.measure, "%.3f ms", (on-off)/called)))
 	}
-	return harness.On(fmt.Sprintf("%d Pods with %d webhooks, %d without", w.pods, len(reviews), w.pods), rows...), nil
 }
 
 // compareCreation returns the medians with all webhooks at a port, and without webhooks, in ms.
-func (w *webhook) compareCreation(
-	ctx context.Context, port int, name string, ready func(ctx context.Context, name string) error,
-) (on, off float64, err error) {
-	remove, err := w.register(ctx, net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
-	if err != nil {
-		return 0, 0, err
-	}
-	defer func() { err = errors.Join(err, remove(ctx)) }()
-	err = ready(ctx, name)
-	if err != nil {
-		return 0, 0, err
-	}
+func (w *webhook) compareCreation(port int, name string, ready func(name string)) (on, off float64) {
+	remove := w.register(net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
+	ready(name)
 	took := map[string][]time.Duration{}
 	for i := range w.pods {
 		for _, namespace := range []string{onSpace, offSpace} {
 			begin := time.Now()
-			if _, err := w.createPod(ctx, namespace, fmt.Sprintf("%s-%d", name, i)); err != nil {
-				return 0, 0, err
-			}
+			w.cluster.Create(w.pod(namespace, fmt.Sprintf("%s-%d", name, i)))
 			took[namespace] = append(took[namespace], time.Since(begin))
 		}
 	}
-	return harness.InMilliseconds(harness.Median(took[onSpace])), harness.InMilliseconds(harness.Median(took[offSpace])), nil
+	remove()
+	return harness.InMilliseconds(harness.Median(took[onSpace])), harness.InMilliseconds(harness.Median(took[offSpace]))
 }
 
-// effective waits until the API server calls all webhooks. The names of the objects that it creates contain name.
-func (w *webhook) effective(ctx context.Context, name string) error {
+// awaitEffect waits until the API server calls all webhooks. The names of the objects that it creates contain name.
+func (w *webhook) awaitEffect(name string) {
 	attempt := 0
-	return local.Await(ctx, time.Minute, "the API server to call the webhooks", func(ctx context.Context) error {
+	w.Await(time.Minute, "the API server to call the webhooks", func(ctx context.Context) error {
 		attempt++
-		created, err := w.createPod(ctx, onSpace, fmt.Sprintf("%s-not-yet-%d", name, attempt))
-		if err != nil {
+		created := w.pod(onSpace, fmt.Sprintf("%s-not-yet-%d", name, attempt))
+		if err := w.cluster.Client.Create(ctx, created); err != nil {
 			return local.GiveUp(err)
 		}
 		volumes, _, _ := unstructured.NestedSlice(created.Object, "spec", "volumes")
@@ -230,10 +195,6 @@ func (w *webhook) effective(ctx context.Context, name string) error {
 	})
 }
 
-func (w *webhook) createPod(ctx context.Context, namespace, name string) (*unstructured.Unstructured, error) {
-	o, err := object(namespace, strings.NewReplacer("$NAME", name, "$SPEC", podSpec()).Replace(examplePod))
-	if err != nil {
-		return nil, err
-	}
-	return o, w.cluster.Client.Create(ctx, o)
+func (w *webhook) pod(namespace, name string) *unstructured.Unstructured {
+	return object(w.Run, namespace, strings.NewReplacer("$NAME", name, "$SPEC", podSpec()).Replace(examplePod))
 }

@@ -13,7 +13,6 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strconv"
 	"sync"
@@ -47,8 +46,6 @@ type target struct {
 	program   *harness.Program
 }
 
-func (w *webhook) server() target { return target{w.program.PID(), w.program.WebhookPort, w.program} }
-
 // podReviews returns the reviews about Pods.
 func (w *webhook) podReviews() []review {
 	var found []review
@@ -61,43 +58,34 @@ func (w *webhook) podReviews() []review {
 }
 
 // send sends requests at a rate for a duration, in bursts, from one client with one connection.
-func (w *webhook) send(ctx context.Context, to target, reviews []review, rate int, d time.Duration) (reviewFigures, error) {
+func (w *webhook) send(to target, reviews []review, rate int, d time.Duration) reviewFigures {
 	c := w.newClient()
 	defer c.CloseIdleConnections()
-	if _, _, err := post(ctx, c, to.port, reviews[0]); err != nil { // opens the connection
-		return reviewFigures{}, err
-	}
-	before, err := to.used(ctx)
-	if err != nil {
-		return reviewFigures{}, err
-	}
-	latencies, err := sendBursts(ctx, c, to.port, reviews, rate, d)
-	if err != nil {
-		return reviewFigures{}, err
-	}
-	after, err := to.used(ctx)
-	if err != nil {
-		return reviewFigures{}, err
-	}
+	_, _, err := post(w.Ctx, c, to.port, reviews[0]) // opens the connection
+	w.Check(err)
+	before := w.used(to)
+	latencies, err := sendBursts(w.Ctx, c, to.port, reviews, rate, d)
+	w.Check(err)
+	after := w.used(to)
 	slices.Sort(latencies)
 	n := float64(len(latencies))
 	return reviewFigures{
 		processor: (after.processor - before.processor) / n,
 		objects:   (after.objects - before.objects) / n, bytes: (after.bytes - before.bytes) / n,
 		median: harness.InMilliseconds(latencies[len(latencies)/2]), tail: harness.InMilliseconds(latencies[len(latencies)*99/100]),
-	}, nil
+	}
 }
 
 // used returns the resource usage of the process since its start.
-func (to target) used(ctx context.Context) (reviewFigures, error) {
+func (w *webhook) used(to target) reviewFigures {
 	processor, err := harness.ProcessorTime(to.pid)
+	w.Check(err)
 	found := reviewFigures{processor: harness.InMilliseconds(processor)}
-	if err != nil || to.program == nil {
-		return found, err
+	if to.program != nil {
+		metrics := to.program.Metrics()
+		found.objects, found.bytes = metrics.Sum("go_memstats_mallocs_total"), metrics.Sum("go_memstats_alloc_bytes_total")
 	}
-	metrics, err := to.program.Metrics(ctx)
-	found.objects, found.bytes = metrics.Sum("go_memstats_mallocs_total"), metrics.Sum("go_memstats_alloc_bytes_total")
-	return found, err
+	return found
 }
 
 // newClient returns a client that uses one connection.
@@ -156,52 +144,31 @@ func post(ctx context.Context, c *http.Client, port int, r review) (took time.Du
 	return time.Since(begin), answer, nil
 }
 
-// uid matches the UID of a review.
-var uid = regexp.MustCompile(`"request":\{"uid":"([^"]*)"`)
-
 // record makes the API server send its reviews to a recorder, which keeps the first body for each path and allows everything.
-func (w *webhook) record(ctx context.Context) error {
+func (w *webhook) record() {
 	var mu sync.Mutex
 	bodies := map[string][]byte{}
-	handler := func(response http.ResponseWriter, request *http.Request) {
-		body, err := io.ReadAll(request.Body)
-		found := uid.FindSubmatch(body)
-		if err != nil || found == nil {
-			response.WriteHeader(http.StatusBadRequest)
-			return
-		}
-		mu.Lock()
-		if bodies[request.URL.Path] == nil {
-			bodies[request.URL.Path] = body
-		}
-		mu.Unlock()
-		response.Header().Set("Content-Type", "application/json")
-		_, _ = fmt.Fprintf(response, allowed, "admission.k8s.io/v1beta1", found[1], "")
-	}
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return err
-	}
-	server := &http.Server{Handler: http.HandlerFunc(handler), ReadHeaderTimeout: time.Minute}
-	certificates := w.program.File("certificates")
+	w.Check(err)
+	ctx, cancel := context.WithCancel(w.Ctx)
+	defer cancel()
 	go func() {
-		_ = server.ServeTLS(listener, filepath.Join(certificates, "tls.crt"), filepath.Join(certificates, "tls.key"))
+		_ = serveFloor(ctx, listener, w.certificates, nil, func(path string, body []byte) {
+			mu.Lock()
+			defer mu.Unlock()
+			if bodies[path] == nil {
+				bodies[path] = bytes.Clone(body)
+			}
+		})
 	}()
-	defer func() { _ = server.Close() }()
-	err = w.prepareExamples(ctx)
-	if err != nil {
-		return err
-	}
-	remove, err := w.register(ctx, listener.Addr().String())
-	if err != nil {
-		return err
-	}
+	w.prepareExamples()
+	remove := w.register(listener.Addr().String())
 	// All but the deletions and the eleven other extension kinds.
 	wanted := len(registrations.Enabled(config.FlavorStandalone, w.cfg.Webhooks, registrations.Own{})) - 13
 	attempt := 0
-	err = local.Await(ctx, time.Minute, fmt.Sprintf("the API server to call %d webhooks", wanted), func(ctx context.Context) error {
+	w.Await(time.Minute, fmt.Sprintf("the API server to call %d webhooks", wanted), func(context.Context) error {
 		attempt++
-		if failure := w.createExamples(ctx, fmt.Sprintf("recorded-%d", attempt)); failure != nil {
+		if failure := w.createExamples(fmt.Sprintf("recorded-%d", attempt)); failure != nil {
 			return local.GiveUp(failure)
 		}
 		mu.Lock()
@@ -212,25 +179,21 @@ func (w *webhook) record(ctx context.Context) error {
 		return nil
 	})
 	w.recorded = bodies
-	return errors.Join(err, remove(ctx))
+	remove()
 }
 
 // register makes the API server call an address for all webhooks, and returns a function that removes the registration.
-func (w *webhook) register(ctx context.Context, address string) (func(context.Context) error, error) {
+func (w *webhook) register(address string) (remove func()) {
 	own := registrations.Own{Name: "bench", Namespace: harness.Namespace, URL: "https://" + address}
 	objects := registrations.Configurations(config.FlavorStandalone, w.cfg.Webhooks, own)(w.authority)
 	for _, each := range objects {
-		if err := w.cluster.Client.Create(ctx, each); err != nil {
-			return nil, err
+		w.cluster.Create(each)
+	}
+	return func() {
+		for _, each := range objects {
+			w.Check(client.IgnoreNotFound(w.cluster.Client.Delete(w.Ctx, each)))
 		}
 	}
-	return func(ctx context.Context) error {
-		var err error
-		for _, each := range objects {
-			err = errors.Join(err, client.IgnoreNotFound(w.cluster.Client.Delete(ctx, each)))
-		}
-		return err
-	}, nil
 }
 
 // allowed is the response of a floor to every request, with a patch if it has one for the path.
@@ -246,69 +209,60 @@ func first(body []byte, name string) []byte {
 	return text
 }
 
-// serveFloor reads every request and allows it, until the context ends. The file, if there is one, contains the patches for the responses,
-// by path.
-func serveFloor(ctx context.Context, address, certificates, file string) error {
-	answers := map[string]string{}
-	if file != "" {
-		content, err := os.ReadFile(file)
-		if err != nil {
-			return err
-		}
-		if err := json.Unmarshal(content, &answers); err != nil {
-			return err
-		}
-	}
+// serveFloor reads every request and allows it, with the patch for its path if there is one, until the context ends. Seen, if not nil, gets
+// path and body, which is overwritten later.
+func serveFloor(
+	ctx context.Context, listener net.Listener, certificates string, answers map[string]string, seen func(path string, body []byte),
+) error {
 	bodies := sync.Pool{New: func() any { return &bytes.Buffer{} }}
 	handler := func(w http.ResponseWriter, r *http.Request) {
 		body := bodies.Get().(*bytes.Buffer) //nolint:errcheck // the pool contains nothing else
 		defer bodies.Put(body)
 		body.Reset()
 		_, _ = body.ReadFrom(r.Body)
+		if seen != nil {
+			seen(r.URL.Path, body.Bytes())
+		}
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = fmt.Fprintf(w, allowed, first(body.Bytes(), "apiVersion"), first(body.Bytes(), "uid"), answers[r.URL.Path])
 	}
-	server := &http.Server{Addr: address, ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(handler)}
-	go func() {
-		<-ctx.Done()
-		_ = server.Close()
-	}()
-	err := server.ListenAndServeTLS(filepath.Join(certificates, "tls.crt"), filepath.Join(certificates, "tls.key"))
+	server := &http.Server{ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(handler)}
+	defer context.AfterFunc(ctx, func() { _ = server.Close() })()
+	err := server.ServeTLS(listener, filepath.Join(certificates, "tls.crt"), filepath.Join(certificates, "tls.key"))
 	if ctx.Err() != nil {
 		return nil //nolint:nilerr // it was asked to stop
 	}
 	return err
 }
 
-// floorProcess is this program as a floor.
-type floorProcess struct {
-	*child.Process
-	port int
+// runFloor makes this process a floor.
+func (w *webhook) runFloor() {
+	answers := map[string]string{}
+	if w.answers != "" {
+		content, err := os.ReadFile(w.answers)
+		w.Check(err)
+		w.Check(json.Unmarshal(content, &answers))
+	}
+	listener, err := net.Listen("tcp", w.floor)
+	w.Check(err)
+	w.Check(serveFloor(w.Ctx, listener, w.certificates, answers, nil))
 }
 
 // startFloor starts this program as a floor, optionally with a file of patches.
-func (w *webhook) startFloor(ctx context.Context, answers string) (*floorProcess, error) {
+func (w *webhook) startFloor(answers string) target {
 	self, err := os.Executable()
-	if err != nil {
-		return nil, err
-	}
-	port, err := w.FreePort()
-	if err != nil {
-		return nil, err
-	}
+	w.Check(err)
+	port := w.FreePort()
 	address := net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
 	name := fmt.Sprintf("floor-%d", port)
 	process, err := child.Start(child.Spec{
 		Name: name, Path: self,
-		Args: []string{"webhook", "-floor", address, "-certificates", w.program.File("certificates"), "-answers", answers},
+		Args: []string{"webhook", "-floor", address, "-certificates", w.certificates, "-answers", answers},
 		Dir:  w.Dir, LogFile: filepath.Join(w.Dir, name+".log"), RecordFile: filepath.Join(w.Dir, name+".json"),
 	})
-	if err != nil {
-		return nil, err
-	}
-	floor := &floorProcess{process, port}
-	w.floors = append(w.floors, floor)
-	return floor, local.Await(ctx, time.Minute, "the floor to listen", func(ctx context.Context) error {
+	w.Check(err)
+	w.AtEnd(func() error { return process.Stop(10 * time.Second) })
+	w.Await(time.Minute, "the floor to listen", func(ctx context.Context) error {
 		connection, err := (&net.Dialer{}).DialContext(ctx, "tcp", address)
 		if err == nil {
 			return connection.Close()
@@ -318,36 +272,35 @@ func (w *webhook) startFloor(ctx context.Context, answers string) (*floorProcess
 		}
 		return err
 	})
+	return target{process.ID, port, nil}
 }
 
 // keepAnswers sends the recorded reviews to the server, and writes its patches into a file for a floor.
-func (w *webhook) keepAnswers(ctx context.Context, reviews []review) (file string, err error) {
+func (w *webhook) keepAnswers(reviews []review) (file string) {
 	c := w.newClient()
 	defer c.CloseIdleConnections()
 	answers := map[string]string{}
 	for _, each := range reviews {
-		_, answer, failure := post(ctx, c, w.program.WebhookPort, each)
-		if failure != nil {
-			return "", failure
-		}
+		_, answer, err := post(w.Ctx, c, w.program.WebhookPort, each)
+		w.Check(err)
 		if patch := first(answer, "patch"); len(patch) > 0 {
 			answers[each.path] = fmt.Sprintf(patched, patch)
 		}
 	}
 	content, err := json.Marshal(answers)
-	if err != nil {
-		return "", err
-	}
+	w.Check(err)
 	file = filepath.Join(w.Dir, "answers.json")
-	return file, os.WriteFile(file, content, 0o600)
+	w.Check(os.WriteFile(file, content, 0o600))
+	return file
 }
 
-// certify writes a certificate for loopback into a folder, and returns it with its authority.
-func certify(dir string) ([]byte, error) {
+// certify creates the certificate, for loopback, and its authority.
+func (w *webhook) certify() {
 	certificate, key, err := cert.GenerateSelfSignedCertKey("127.0.0.1", nil, nil)
-	return certificate, errors.Join(err,
-		os.MkdirAll(dir, 0o700),
-		os.WriteFile(filepath.Join(dir, "tls.crt"), certificate, 0o600),
-		os.WriteFile(filepath.Join(dir, "tls.key"), key, 0o600),
-	)
+	w.authority = certificate
+	w.Check(errors.Join(err,
+		os.MkdirAll(w.certificates, 0o700),
+		os.WriteFile(filepath.Join(w.certificates, "tls.crt"), certificate, 0o600),
+		os.WriteFile(filepath.Join(w.certificates, "tls.key"), key, 0o600),
+	))
 }

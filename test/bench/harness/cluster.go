@@ -2,7 +2,6 @@ package harness
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -47,12 +46,11 @@ type Cluster struct {
 }
 
 // StartCluster starts a control plane, which is stopped after the job. The name is that of its folder.
-func (r *Run) StartCluster(ctx context.Context, name string, s Setup) (*Cluster, error) {
+func (r *Run) StartCluster(name string, s Setup) *Cluster {
+	var err error
 	if r.assets == "" {
-		var err error
-		if r.assets, err = local.Assets(ctx, r.Report); err != nil {
-			return nil, err
-		}
+		r.assets, err = local.Assets(r.Ctx, r.Report)
+		r.Check(err)
 	}
 	o := local.Options{
 		Dir: filepath.Join(r.Dir, name), Assets: r.assets, Log: r.Report,
@@ -61,57 +59,64 @@ func (r *Run) StartCluster(ctx context.Context, name string, s Setup) (*Cluster,
 	if len(s.Audited) > 0 {
 		o.AuditPolicy = auditPolicy(s.Audited...)
 	}
-	plane, err := local.Start(ctx, o)
-	if err != nil {
-		return nil, fmt.Errorf("start control plane: %w", err)
-	}
+	plane, err := local.Start(r.Ctx, o)
+	r.Checkf(err, "start control plane")
 	c := &Cluster{ControlPlane: plane, Audit: AuditLog{plane.AuditLog()}, run: r}
 	r.clusters = append(r.clusters, c)
-	if c.Client, err = client.New(plane.AdminConfig(), client.Options{Scheme: clientgoscheme.Scheme}); err != nil {
-		return nil, fmt.Errorf("create client: %w", err)
-	}
+	c.Client, err = client.New(plane.AdminConfig(), client.Options{Scheme: clientgoscheme.Scheme})
+	r.Checkf(err, "create client")
 	protobuf := plane.AdminConfig()
 	protobuf.ContentType = "application/vnd.kubernetes.protobuf"
 	protobuf.AcceptContentTypes = "application/vnd.kubernetes.protobuf,application/json"
-	if c.Typed, err = kubernetes.NewForConfig(protobuf); err != nil {
-		return nil, fmt.Errorf("create client: %w", err)
-	}
-	return c, nil
+	c.Typed, err = kubernetes.NewForConfig(protobuf)
+	r.Checkf(err, "create client")
+	return c
 }
 
-// CloseCluster stops a cluster before the end of the job.
-func (r *Run) CloseCluster(c *Cluster) error {
-	r.clusters = slices.DeleteFunc(r.clusters, func(each *Cluster) bool { return each == c })
-	return c.Stop()
-}
+// Create creates an object.
+func (c *Cluster) Create(object client.Object) { c.run.Check(c.Client.Create(c.run.Ctx, object)) }
 
 // CreateNamespace creates a namespace.
-func (c *Cluster) CreateNamespace(ctx context.Context, name string) error {
-	return c.Client.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}})
+func (c *Cluster) CreateNamespace(name string) {
+	c.Create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}})
 }
 
-// Identity creates, in a namespace, the ServiceAccount of a binary with the roles that it ships, and returns its kubeconfig and its
-// client configuration, which has no client-side limit.
-func (c *Cluster) Identity(ctx context.Context, name, namespace string) ([]byte, *rest.Config, error) {
-	if err := client.IgnoreAlreadyExists(c.CreateNamespace(ctx, namespace)); err != nil {
-		return nil, nil, err
-	}
-	kubeconfig, err := binary.Identity(ctx, c.Client, c.AdminConfig(), name, namespace, binary.Source, binary.Target)
-	if err != nil {
-		return nil, nil, err
-	}
-	cfg, err := ClientConfig(kubeconfig)
-	return kubeconfig, cfg, err
+// Identity creates, in a new namespace, the ServiceAccount of a binary with the roles that it ships for these sides, and returns its
+// kubeconfig.
+func (c *Cluster) Identity(name, namespace string, sides ...binary.Side) []byte {
+	c.CreateNamespace(namespace)
+	_, err := binary.Identity(c.run.Ctx, c.Client, c.AdminConfig(), name, namespace, sides...)
+	c.run.Check(err)
+	return c.Kubeconfig(name, namespace)
+}
+
+// Kubeconfig returns a kubeconfig of a ServiceAccount with a token for longer than any run.
+func (c *Cluster) Kubeconfig(account, namespace string) []byte {
+	kubeconfig, err := local.ServiceAccountKubeconfig(c.run.Ctx, c.AdminConfig(), namespace, account, 24*time.Hour)
+	c.run.Check(err)
+	return kubeconfig
 }
 
 // ClientConfig reads a kubeconfig for a client without a client-side limit.
-func ClientConfig(kubeconfig []byte) (*rest.Config, error) {
+func (r *Run) ClientConfig(kubeconfig []byte) *rest.Config {
 	cfg, err := clientcmd.RESTConfigFromKubeConfig(kubeconfig)
-	if err != nil {
-		return nil, fmt.Errorf("read kubeconfig: %w", err)
-	}
+	r.Checkf(err, "read kubeconfig")
 	cfg.QPS = -1
-	return cfg, nil
+	return cfg
+}
+
+// AuditEnd returns the current end of the audit log.
+func (c *Cluster) AuditEnd() int64 {
+	end, err := c.Audit.End()
+	c.run.Check(err)
+	return end
+}
+
+// Requests returns the requests of a user that were logged after that place.
+func (c *Cluster) Requests(place int64, user string) Requests {
+	requests, _, err := c.Audit.Since(place, user)
+	c.run.Check(err)
+	return requests
 }
 
 // User returns the name of a ServiceAccount of the namespace in requests.
@@ -167,13 +172,9 @@ func (u Usage) String() string {
 	return strings.Join(parts, ", ")
 }
 
-// AwaitServed waits until the API server serves the kind of a list.
-func (c *Cluster) AwaitServed(ctx context.Context, lists ...client.ObjectList) error {
+// AwaitServed waits until the API server serves the kinds of the lists.
+func (c *Cluster) AwaitServed(lists ...client.ObjectList) {
 	for _, list := range lists {
-		err := local.Await(ctx, time.Minute, "the kind to be served", func(ctx context.Context) error { return c.Client.List(ctx, list) })
-		if err != nil {
-			return errors.Join(err, c.Failure())
-		}
+		c.run.Await(time.Minute, "the kind to be served", func(ctx context.Context) error { return c.Client.List(ctx, list) })
 	}
-	return nil
 }

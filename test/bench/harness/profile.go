@@ -15,27 +15,27 @@ import (
 
 // Profile takes CPU profiles of a program and of an API server for that long, during the measurement, and then a profile of the program's
 // heap. Program or cluster may be nil. The returned function waits until they are written. Without a folder for profiles it does nothing.
-func (r *Run) Profile(ctx context.Context, name string, length time.Duration, p *Program, c *Cluster) (wait func()) {
+func (r *Run) Profile(name string, length time.Duration, p *Program, c *Cluster) (wait func()) {
 	if r.Profiles == "" {
 		return func() {}
 	}
 	path := fmt.Sprintf("/debug/pprof/profile?seconds=%d", max(1, int(length.Round(time.Second)/time.Second)))
 	var tasks []func() error
 	if c != nil {
-		tasks = append(tasks, func() error { return r.profileAPIServer(ctx, c, path, name+".apiserver") })
+		tasks = append(tasks, func() error { return r.profileAPIServer(c, path, name+".apiserver") })
 	}
 	if p != nil {
 		tasks = append(tasks, func() error {
 			// The process may just have been started.
-			err := p.Await(ctx, "profiles to be served", func(ctx context.Context) error {
+			err := p.await("profiles to be served", func(ctx context.Context) error {
 				_, err := local.Get(ctx, http.DefaultClient, p.URL("/debug/pprof/"))
 				return err
 			})
 			if err == nil {
-				err = r.SaveProfile(ctx, p, path, name+".cpu")
+				err = r.SaveProfile(p, path, name+".cpu")
 			}
 			if err == nil {
-				err = r.SaveProfile(ctx, p, "/debug/pprof/heap", name+".heap")
+				err = r.SaveProfile(p, "/debug/pprof/heap", name+".heap")
 			}
 			return err
 		})
@@ -54,14 +54,14 @@ func (r *Run) Profile(ctx context.Context, name string, length time.Duration, p 
 }
 
 // SaveProfile writes a profile of a program, if there is a folder for profiles.
-func (r *Run) SaveProfile(ctx context.Context, p *Program, path, name string) error {
+func (r *Run) SaveProfile(p *Program, path, name string) error {
 	if r.Profiles == "" {
 		return nil
 	}
-	return r.save(ctx, http.DefaultClient, p.URL(path), name)
+	return r.save(http.DefaultClient, p.URL(path), name)
 }
 
-func (r *Run) profileAPIServer(ctx context.Context, c *Cluster, path, name string) error {
+func (r *Run) profileAPIServer(c *Cluster, path, name string) error {
 	cfg := c.AdminConfig()
 	cfg.Timeout = Patience // the default timeout is shorter than a profile
 	server, err := rest.HTTPClientFor(cfg)
@@ -69,11 +69,11 @@ func (r *Run) profileAPIServer(ctx context.Context, c *Cluster, path, name strin
 		return err
 	}
 	defer server.CloseIdleConnections()
-	return r.save(ctx, server, cfg.Host+path, name)
+	return r.save(server, cfg.Host+path, name)
 }
 
-func (r *Run) save(ctx context.Context, c *http.Client, url, name string) error {
-	content, err := local.Get(ctx, c, url)
+func (r *Run) save(c *http.Client, url, name string) error {
+	content, err := local.Get(r.Ctx, c, url)
 	if err != nil {
 		return err
 	}

@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/espalier-dev/espalier/internal/deployable"
+	"github.com/espalier-dev/espalier/test/binary"
 	"github.com/espalier-dev/espalier/test/local"
 	"github.com/espalier-dev/espalier/test/local/child"
 )
@@ -49,72 +50,61 @@ type Program struct {
 	// ClientConfig is that of the program's ServiceAccount; only StartClusterFor sets it.
 	ClientConfig *rest.Config
 
+	// Profiling makes the program serve profiles, even if none are requested.
+	Profiling bool
+
+	run     *Run
 	binary  local.Binary
 	metrics int
 	process *child.Process
 }
 
 // StartClusterFor starts a control plane, and prepares a binary that uses it with the roles that it ships.
-func (r *Run) StartClusterFor(ctx context.Context, name string, s Setup) (*Cluster, *Program, error) {
-	c, err := r.StartCluster(ctx, "plane", s)
-	if err != nil {
-		return nil, nil, err
-	}
-	kubeconfig, cfg, err := c.Identity(ctx, name, Namespace)
-	if err != nil {
-		return nil, nil, err
-	}
-	p, err := r.Program(ctx, name, kubeconfig)
-	if err != nil {
-		return nil, nil, err
-	}
-	p.ClientConfig = cfg
-	return c, p, nil
+func (r *Run) StartClusterFor(name string, s Setup) (*Cluster, *Program) {
+	c := r.StartCluster("plane", s)
+	kubeconfig := c.Identity(name, Namespace, binary.Source, binary.Target)
+	p := r.Program(name, kubeconfig)
+	p.ClientConfig = r.ClientConfig(kubeconfig)
+	return c, p
 }
 
 // Program builds a binary and prepares its files. The kubeconfigs are those of the source and of the target, if there is one.
-func (r *Run) Program(ctx context.Context, name string, kubeconfigs ...[]byte) (*Program, error) {
-	path, err := r.build(ctx, name)
-	if err != nil {
-		return nil, err
-	}
-	p := &Program{binary: local.Binary{Name: name, Path: path, Dir: filepath.Join(r.Dir, name), Env: deployable.Environment(name)}}
+func (r *Run) Program(name string, kubeconfigs ...[]byte) *Program {
+	p := &Program{run: r, binary: local.Binary{
+		Name: name, Path: r.build(name), Dir: filepath.Join(r.Dir, name), Env: deployable.Environment(name),
+	}}
 	r.programs = append(r.programs, p)
-	failure := os.MkdirAll(p.binary.Dir, 0o700)
-	for _, port := range []*int{&p.binary.ProbePort, &p.metrics, &p.WebhookPort} {
-		*port, err = r.FreePort()
-		failure = errors.Join(failure, err)
-	}
+	r.Check(os.MkdirAll(p.binary.Dir, 0o700))
+	p.binary.ProbePort, p.metrics, p.WebhookPort = r.FreePort(), r.FreePort(), r.FreePort()
 	for i, kubeconfig := range kubeconfigs {
-		failure = errors.Join(failure, os.WriteFile(p.File([]string{"source", "target"}[i]), kubeconfig, 0o600))
+		r.Check(os.WriteFile(p.File([]string{"source", "target"}[i]), kubeconfig, 0o600))
 	}
-	return p, failure
+	return p
 }
 
 // File returns the path of a file of the program: "source" and "target" are the kubeconfigs.
 func (p *Program) File(name string) string { return filepath.Join(p.binary.Dir, name) }
 
 // Configure writes the configuration, in which it replaces the variables.
-func (p *Program) Configure(text string, profiling bool) error {
+func (p *Program) Configure(text string) {
 	variables := strings.NewReplacer("$SOURCE", strconv.Quote(p.File("source")), "$TARGET", strconv.Quote(p.File("target")),
 		"$PROBES", strconv.Itoa(p.binary.ProbePort), "$METRICS", strconv.Itoa(p.metrics), "$WEBHOOKS", strconv.Itoa(p.WebhookPort),
-		"$PROFILING", strconv.FormatBool(profiling))
-	return os.WriteFile(p.File("config.yaml"), []byte(variables.Replace(text)), 0o600)
+		"$PROFILING", strconv.FormatBool(p.Profiling || p.run.Profiles != ""))
+	p.run.Check(os.WriteFile(p.File("config.yaml"), []byte(variables.Replace(text)), 0o600))
 }
 
 // Start starts the process, and does not wait.
-func (p *Program) Start() (err error) {
+func (p *Program) Start() {
 	p.Started = time.Now()
-	p.process, err = p.binary.Start()
-	return err
+	process, err := p.binary.Start()
+	p.process = process
+	p.run.Check(err)
 }
 
 // StartReady starts the process and waits until it is ready.
-func (p *Program) StartReady(ctx context.Context) error {
-	if err := p.Start(); err != nil {
-		return err
-	}
-	return p.Ready(ctx)
+func (p *Program) StartReady() {
+	p.Start()
+	p.Ready()
 }
 
 // Stop stops the process, if it is running.
@@ -137,14 +127,23 @@ func (p *Program) Usage() Usage {
 	return usageOf(map[string]int{p.binary.Name: p.process.ID})
 }
 
-// Ready waits until the process is ready.
-func (p *Program) Ready(ctx context.Context) error {
-	return p.binary.Ready(ctx, p.process, Patience)
+// Memory returns the resident memory of the running process in bytes, current and maximum.
+func (p *Program) Memory() (now, peak int64) {
+	now, peak, err := Memory(p.PID())
+	p.run.Check(err)
+	return now, peak
 }
 
-// Await is like the function of that name, but gives up when the process ends.
-func (p *Program) Await(ctx context.Context, what string, probe func(context.Context) error) error {
-	return local.Await(ctx, Patience, what, func(ctx context.Context) error {
+// Ready waits until the process is ready.
+func (p *Program) Ready() { p.run.Check(p.binary.Ready(p.run.Ctx, p.process, Patience)) }
+
+// Await is like that of the run, but gives up when the process ends.
+func (p *Program) Await(what string, probe func(context.Context) error) {
+	p.run.Check(p.await(what, probe))
+}
+
+func (p *Program) await(what string, probe func(context.Context) error) error {
+	return local.Await(p.run.Ctx, Patience, what, func(ctx context.Context) error {
 		err := probe(ctx)
 		select {
 		case <-p.process.Done():
@@ -178,7 +177,14 @@ func (p *Program) URL(path string) string {
 type Metrics map[string]*dto.MetricFamily
 
 // Metrics returns the current ones. Rendering them costs the process a few milliseconds.
-func (p *Program) Metrics(ctx context.Context) (Metrics, error) {
+func (p *Program) Metrics() Metrics {
+	metrics, err := p.ReadMetrics(p.run.Ctx)
+	p.run.Check(err)
+	return metrics
+}
+
+// ReadMetrics is Metrics for a process that may still be starting.
+func (p *Program) ReadMetrics(ctx context.Context) (Metrics, error) {
 	page, err := local.Get(ctx, http.DefaultClient, p.URL("/metrics"))
 	if err != nil {
 		return nil, err

@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/espalier-dev/espalier/test/local"
 )
@@ -31,8 +32,8 @@ type Benchmark struct {
 	Jobs func() ([]Job, error)
 }
 
-// Job is an independent measurement. It returns the rows that could be measured, even with an error.
-type Job func(context.Context, *Run) ([]Row, error)
+// Job is an independent measurement. It adds its rows to the run, and ends as soon as a step fails.
+type Job func(*Run)
 
 // Options are the flags of all benchmarks.
 type Options struct {
@@ -52,12 +53,25 @@ type Run struct {
 	*Report
 	// Dir is a temporary folder of the job.
 	Dir string
+	// Ctx ends with the job, and when a step fails.
+	Ctx context.Context //nolint:containedctx // it is the context of the job, with the same lifetime
 
+	cancel context.CancelFunc
+	mu     sync.Mutex
+	err    error
+
+	rows     []Row
 	assets   string
 	clusters []*Cluster
 	programs []*Program
-	releases []func() // of ports
+	ends     []func() error
 }
+
+// Add adds rows to the table. They are also shown if the job fails later.
+func (r *Run) Add(rows []Row) { r.rows = append(r.rows, rows...) }
+
+// AtEnd calls a function after the job, when its programs and clusters are stopped.
+func (r *Run) AtEnd(end func() error) { r.ends = append(r.ends, end) }
 
 // Main runs the benchmark or the group that the first argument names, or all benchmarks, and prints one table, even if a job could not be
 // completed.
@@ -79,11 +93,11 @@ func Main(ctx context.Context, args []string, out io.Writer, benchmarks []Benchm
 			}
 			report.Say("")
 			report.Step("%s: %s (load average of the machine: %s)", b.Name, b.Summary, load())
-			measured, err := (&Run{Options: o, Report: report}).do(ctx, job)
-			rows = append(rows, measured...)
-			if err != nil {
+			run := &Run{Options: o, Report: report}
+			if err := run.do(ctx, job); err != nil {
 				failures = append(failures, fmt.Errorf("%s: %w", b.Name, err))
 			}
+			rows = append(rows, run.rows...)
 		}
 	}
 	if ctx.Err() != nil {
@@ -167,12 +181,20 @@ func usage(out io.Writer, benchmarks []Benchmark) {
 }
 
 // do runs a job and then stops everything. An error contains the state of the processes.
-func (r *Run) do(ctx context.Context, job Job) (rows []Row, err error) {
+func (r *Run) do(ctx context.Context, job Job) (err error) {
 	if r.Dir, err = os.MkdirTemp("", "espalier-bench-"); err != nil {
-		return nil, err
+		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(r.Dir)) }()
-	rows, err = job(ctx, r)
+	r.Ctx, r.cancel = context.WithCancel(ctx)
+	defer r.cancel()
+	done := make(chan struct{})
+	go func() { // a step that fails ends this goroutine
+		defer close(done)
+		job(r)
+	}()
+	<-done
+	err = r.failure()
 	for _, p := range slices.Backward(r.programs) {
 		err = errors.Join(p.explain(err), p.Stop())
 	}
@@ -182,36 +204,34 @@ func (r *Run) do(ctx context.Context, job Job) (rows []Row, err error) {
 		}
 		err = errors.Join(err, c.Stop())
 	}
-	for _, release := range r.releases {
-		release()
+	for _, end := range r.ends {
+		err = errors.Join(err, end())
 	}
-	return rows, err
+	return err
 }
 
 // FreePort returns a port of loopback that is not used by others until the end of the job.
-func (r *Run) FreePort() (int, error) {
+func (r *Run) FreePort() int {
 	port, release, err := local.FreePort()
-	if err == nil {
-		r.releases = append(r.releases, release)
-	}
-	return port, err
+	r.Check(err)
+	r.AtEnd(func() error {
+		release()
+		return nil
+	})
+	return port
 }
 
 // build returns the path of a binary of cmd, which it builds unless another one is to be measured.
-func (r *Run) build(ctx context.Context, binary string) (string, error) {
+func (r *Run) build(binary string) string {
 	if r.Binary != "" {
-		return r.Binary, nil
+		return r.Binary
 	}
 	root, err := local.RepositoryRoot()
-	if err != nil {
-		return "", err
-	}
+	r.Check(err)
 	path := filepath.Join(root, "bin", binary)
 	r.Step("building bin/%s", binary)
-	build := exec.CommandContext(ctx, "go", "build", "-o", path, "./cmd/"+binary)
+	build := exec.CommandContext(r.Ctx, "go", "build", "-o", path, "./cmd/"+binary)
 	build.Dir, build.Stdout, build.Stderr = root, r.Report, r.Report
-	if err := build.Run(); err != nil {
-		return "", fmt.Errorf("build %s: %w", binary, err)
-	}
-	return path, nil
+	r.Checkf(build.Run(), "build %s", binary)
+	return path
 }

@@ -2,9 +2,9 @@ package harness
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"flag"
+	"strconv"
 	"testing"
 
 	. "github.com/onsi/gomega"
@@ -20,9 +20,7 @@ func counting(name string, size int) Benchmark {
 			if size < 1 {
 				return nil, errors.New("-size must be at least 1")
 			}
-			return []Job{func(context.Context, *Run) ([]Row, error) {
-				return On(name, AtMost("things", "%.0f", float64(size), 10)), nil
-			}}, nil
+			return []Job{func(r *Run) { r.Add(On(name, AtMost("things", "%.0f", float64(size), 10))) }}, nil
 		},
 	}
 }
@@ -66,14 +64,40 @@ func TestTheRowsOfAJobThatFailsAreShown(t *testing.T) {
 	g := NewWithT(t)
 	failing := counting("apples", 7)
 	failing.Jobs = func() ([]Job, error) {
-		return []Job{func(context.Context, *Run) ([]Row, error) {
-			return []Row{Inform("apples", "%d", 3), AtMost("pears", "%.0f", 0, 1).If(false)}, errors.New("interrupted")
+		return []Job{func(r *Run) {
+			r.Add([]Row{Inform("apples", "%d", 3), AtMost("pears", "%.0f", 0, 1).If(false)})
+			r.Check(errors.New("interrupted"))
 		}}, nil
 	}
 	var out bytes.Buffer
 	g.Expect(Main(t.Context(), []string{"apples"}, &out, []Benchmark{failing})).To(MatchError("apples: interrupted"))
 	g.Expect(out.String()).To(MatchRegexp(`apples +– +3\s+\n`))
 	g.Expect(out.String()).To(MatchRegexp(`pears +≤ 1 +– +NOT MEASURED`))
+}
+
+func TestAStepThatFailsEndsTheJob(t *testing.T) {
+	g := NewWithT(t)
+	failing := counting("apples", 7)
+	var reached, released []string
+	failing.Jobs = func() ([]Job, error) {
+		return []Job{func(r *Run) {
+			r.AtEnd(func() error { released = append(released, "a port"); return nil })
+			defer r.Within("measure %d", 7)
+			defer func() { reached = append(reached, "the deferred function") }()
+			r.Check(nil)
+			r.Parallel(3, 1, func(i int) {
+				r.Together(func() {
+					reached = append(reached, strconv.Itoa(i))
+					r.Checkf(errors.Join(map[int]error{1: errors.New("refused")}[i]), "create %d", i)
+				})
+			})
+			reached = append(reached, "the next step")
+		}}, nil
+	}
+	var out bytes.Buffer
+	g.Expect(Main(t.Context(), []string{"apples"}, &out, []Benchmark{failing})).To(MatchError("apples: measure 7: create 1: refused"))
+	g.Expect(reached).To(Equal([]string{"0", "1", "the deferred function"}))
+	g.Expect(released).To(Equal([]string{"a port"}))
 }
 
 func TestTableGroupsByMeasure(t *testing.T) {

@@ -12,10 +12,10 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/metadata"
+	"k8s.io/utils/ptr"
 
 	"github.com/espalier-dev/espalier/test/bench/harness"
 	"github.com/espalier-dev/espalier/test/binary"
-	"github.com/espalier-dev/espalier/test/local"
 )
 
 const (
@@ -23,8 +23,6 @@ const (
 	bareName   = "bare-client"
 	// workers is how many concurrent requests the bare client sends, and the client that creates our sets.
 	workers = 16
-	// tokenLifetime is longer than any run.
-	tokenLifetime = 24 * time.Hour
 	// repairPause gives the control plane's own controllers time to react, and separates changes.
 	repairPause = 150 * time.Millisecond
 )
@@ -63,8 +61,8 @@ type cluster struct {
 }
 
 // open starts the clusters and prepares the controller.
-func open(ctx context.Context, r *harness.Run, s setup, w workload) (b *bench, err error) {
-	b = &bench{Run: r, workload: w}
+func open(r *harness.Run, s setup, w workload) *bench {
+	b := &bench{Run: r, workload: w}
 	full := harness.Setup{ControllerManager: s.controllerManager, Scheduler: s.fakeNode, KWOK: s.fakeNode}
 	if !s.unaudited {
 		full.Audited = []string{harness.User(binaryName), harness.User(bareName)}
@@ -73,87 +71,53 @@ func open(ctx context.Context, r *harness.Run, s setup, w workload) (b *bench, e
 	if s.twoClusters { // the source needs only the API server then
 		only = harness.Setup{Audited: full.Audited}
 	}
-	if b.source, err = startCluster(ctx, r, "source", only, binary.Source); err != nil {
-		return nil, err
-	}
+	b.source = b.startCluster("source", only, binary.Source)
 	b.target = b.source
 	kubeconfigs, second := [][]byte{b.source.kubeconfig}, ""
 	if s.twoClusters {
-		if b.target, err = startCluster(ctx, r, "target", full); err != nil {
-			return nil, err
-		}
+		b.target = b.startCluster("target", full)
 		kubeconfigs, second = append(kubeconfigs, b.target.kubeconfig), "targetClientConnection: {kubeconfig: $TARGET}\n"
 	}
-	err = errors.Join(b.source.CreateNamespace(ctx, sourceNamespace), b.source.CreateNamespace(ctx, bareSets))
-	err = errors.Join(err, b.target.bindAdmin(ctx, binaryName))
-	if err != nil {
-		return nil, err
-	}
-	if b.controller, err = r.Program(ctx, binaryName, kubeconfigs...); err != nil {
-		return nil, err
-	}
+	b.source.CreateNamespace(sourceNamespace)
+	b.source.CreateNamespace(bareSets)
+	b.target.bindAdmin(binaryName)
+	b.controller = r.Program(binaryName, kubeconfigs...)
+	b.controller.Profiling = s.profiling
 	// The defaults except for the setup's changes: leader election with its lease, no client-side limits.
-	config := fmt.Sprintf(`apiVersion: resourcemanager.config.gardener.cloud/v1alpha1
+	b.controller.Configure(fmt.Sprintf(`apiVersion: resourcemanager.config.gardener.cloud/v1alpha1
 kind: ResourceManagerConfiguration
 sourceClientConnection: {kubeconfig: $SOURCE}
 %sleaderElection: {leaderElect: true, resourceNamespace: %s}
 controllers: {%s}
-`, second, harness.Namespace, s.controllers)
-	webhooks := "  webhooks: {bindAddress: 127.0.0.1, port: $WEBHOOKS}\n"
-	return b, b.controller.Configure(config+harness.ServerConfig+webhooks, s.profiling || r.Profiles != "")
+%s  webhooks: {bindAddress: 127.0.0.1, port: $WEBHOOKS}
+`, second, harness.Namespace, s.controllers, harness.ServerConfig))
+	return b
 }
 
 // startCluster starts a cluster with the CRDs, and the ServiceAccounts of the controller, which has the roles that it ships for these
 // sides, and of the bare client, which has all rights.
-func startCluster(ctx context.Context, r *harness.Run, name string, s harness.Setup, sides ...binary.Side) (c *cluster, err error) {
-	c = &cluster{}
-	if c.Cluster, err = r.StartCluster(ctx, name, s); err != nil {
-		return nil, err
-	}
-	admin := c.AdminConfig()
-	if _, err = binary.Install(ctx, c.Client, "deploy/crds/*.yaml"); err != nil {
-		return nil, err
-	}
-	err = c.CreateNamespace(ctx, harness.Namespace)
-	if err != nil {
-		return nil, err
-	}
-	if _, err = binary.Identity(ctx, c.Client, admin, binaryName, harness.Namespace, sides...); err != nil {
-		return nil, err
-	}
-	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: harness.Namespace, Name: bareName}}
-	err = errors.Join(c.Client.Create(ctx, account), c.bindAdmin(ctx, bareName))
-	if err != nil {
-		return nil, err
-	}
-	if c.kubeconfig, err = local.ServiceAccountKubeconfig(ctx, admin, harness.Namespace, binaryName, tokenLifetime); err != nil {
-		return nil, err
-	}
-	kubeconfig, err := local.ServiceAccountKubeconfig(ctx, admin, harness.Namespace, bareName, tokenLifetime)
-	if err != nil {
-		return nil, err
-	}
-	bare, err := harness.ClientConfig(kubeconfig)
-	if err != nil {
-		return nil, err
-	}
+func (b *bench) startCluster(name string, s harness.Setup, sides ...binary.Side) *cluster {
+	c := &cluster{Cluster: b.StartCluster(name, s)}
+	_, err := binary.Install(b.Ctx, c.Client, "deploy/crds/*.yaml")
+	b.Check(err)
+	c.kubeconfig = c.Identity(binaryName, harness.Namespace, sides...)
+	c.Create(&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: harness.Namespace, Name: bareName}})
+	c.bindAdmin(bareName)
 	var failures [3]error
-	c.objects, failures[0] = dynamic.NewForConfig(admin)
-	c.metadata, failures[1] = metadata.NewForConfig(admin)
-	c.bare, failures[2] = dynamic.NewForConfig(bare)
-	err = errors.Join(failures[:]...)
-	if err != nil {
-		return nil, fmt.Errorf("create clients: %w", err)
-	}
-	return c, local.Await(ctx, 30*time.Second, "ManagedResources to be served", func(ctx context.Context) error {
+	c.objects, failures[0] = dynamic.NewForConfig(c.AdminConfig())
+	c.metadata, failures[1] = metadata.NewForConfig(c.AdminConfig())
+	c.bare, failures[2] = dynamic.NewForConfig(b.ClientConfig(c.Kubeconfig(bareName, harness.Namespace)))
+	b.Checkf(errors.Join(failures[:]...), "create clients")
+	b.Await(30*time.Second, "ManagedResources to be served", func(ctx context.Context) error {
 		_, err := c.metadata.Resource(managedResources).List(ctx, metav1.ListOptions{Limit: 1})
 		return err
 	})
+	return c
 }
 
 // bindAdmin gives a ServiceAccount all rights.
-func (c *cluster) bindAdmin(ctx context.Context, account string) error {
-	return c.Client.Create(ctx, &rbacv1.ClusterRoleBinding{
+func (c *cluster) bindAdmin(account string) {
+	c.Create(&rbacv1.ClusterRoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Name: "bench:" + account},
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "cluster-admin"},
 		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: harness.Namespace, Name: account}},
@@ -179,39 +143,26 @@ func (b *bench) home(resource schema.GroupVersionResource) *cluster {
 // mark contains the current end of each cluster's audit log.
 type mark []int64
 
-func (b *bench) mark() (mark, error) {
-	var m mark
+func (b *bench) mark() (m mark) {
 	for _, c := range b.clusters() {
-		end, err := c.Audit.End()
-		if err != nil {
-			return nil, err
-		}
-		m = append(m, end)
+		m = append(m, c.AuditEnd())
 	}
-	return m, nil
+	return m
 }
 
 // requests returns those of a ServiceAccount to all clusters since then.
-func (b *bench) requests(since mark, account string) (all harness.Requests, err error) {
+func (b *bench) requests(since mark, account string) (all harness.Requests) {
 	for i, c := range b.clusters() {
-		some, _, err := c.Audit.Since(since[i], harness.User(account))
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, some...)
+		all = append(all, c.Requests(since[i], harness.User(account))...)
 	}
-	return all, nil
+	return all
 }
 
 // reportRequests prints the requests of the controller since then.
-func (b *bench) reportRequests(since mark) error {
-	requests, err := b.requests(since, binaryName)
-	if err != nil {
-		return err
-	}
+func (b *bench) reportRequests(since mark) {
+	requests := b.requests(since, binaryName)
 	b.Detail("requests: %s", requests.Pressure())
 	b.listRequests(requests)
-	return nil
 }
 
 // listRequests prints the requests of the controller by verb and resource.
@@ -223,17 +174,15 @@ func (b *bench) listRequests(all harness.Requests) {
 }
 
 // startController waits until the controller is the leader, because it is ready before that.
-func (b *bench) startController(ctx context.Context) error {
-	if err := b.controller.StartReady(ctx); err != nil {
-		return err
-	}
-	return b.controller.Await(ctx, "the controller to lead", func(ctx context.Context) error {
+func (b *bench) startController() {
+	b.controller.StartReady()
+	b.controller.Await("the controller to lead", func(ctx context.Context) error {
 		list, err := b.source.Typed.CoordinationV1().Leases(harness.Namespace).List(ctx, metav1.ListOptions{})
 		if err != nil {
 			return err
 		}
 		for _, lease := range list.Items {
-			if lease.Spec.HolderIdentity != nil && *lease.Spec.HolderIdentity != "" {
+			if ptr.Deref(lease.Spec.HolderIdentity, "") != "" {
 				return nil
 			}
 		}
@@ -242,9 +191,9 @@ func (b *bench) startController(ctx context.Context) error {
 }
 
 // inSync waits until the controller's metric counts all objects as applied.
-func (b *bench) inSync(ctx context.Context) error {
-	return b.controller.Await(ctx, "all objects to be in sync", func(ctx context.Context) error {
-		metrics, err := b.controller.Metrics(ctx)
+func (b *bench) inSync() {
+	b.controller.Await("all objects to be in sync", func(ctx context.Context) error {
+		metrics, err := b.controller.ReadMetrics(ctx)
 		if applied := int(metrics.Sum("espalier_managedresource_objects", "state", "applied")); err == nil && applied != b.total() {
 			err = fmt.Errorf("%d of %d are", applied, b.total())
 		}
@@ -254,15 +203,13 @@ func (b *bench) inSync(ctx context.Context) error {
 
 // settle waits until the control plane has finished the work of the phase before: its controllers continue for some time after creations
 // and deletions. The CPU usage must be low for two intervals. On a machine that is never idle, it continues after sixty intervals.
-func (b *bench) settle(ctx context.Context) error {
+func (b *bench) settle() {
 	const quiet = 0.25
 	limit := 60 * b.calm
 	begin := time.Now()
 	for calm := 0; calm < 2; {
 		before, at := b.usage(), time.Now()
-		if err := local.Pause(ctx, b.calm); err != nil {
-			return err
-		}
+		b.Pause(b.calm)
 		busy := float64(b.usage().Since(before).Total()) / float64(time.Since(at))
 		calm++
 		if busy > quiet {
@@ -270,10 +217,9 @@ func (b *bench) settle(ctx context.Context) error {
 		}
 		if time.Since(begin) > limit {
 			b.Detail("the control plane is still busy after %s (%.1f cores), going on", limit, busy)
-			return nil
+			return
 		}
 	}
-	return nil
 }
 
 // usage returns the processor time of the control planes and of the controller, if it runs.
@@ -288,17 +234,17 @@ func (b *bench) usage() harness.Usage {
 }
 
 // profile takes profiles of a phase; see harness.Run.Profile.
-func (b *bench) profile(ctx context.Context, phase string, length time.Duration) (wait func()) {
-	return b.Profile(ctx, fileName(b.workload.String())+"-"+phase, length, b.controller, b.target.Cluster)
+func (b *bench) profile(phase string, length time.Duration) (wait func()) {
+	return b.Profile(fileName(b.workload.String())+"-"+phase, length, b.controller, b.target.Cluster)
 }
 
 // createNamespaces creates namespaces for our objects and for those of the bare client.
-func (b *bench) createNamespaces(ctx context.Context) error {
-	return harness.Parallel(ctx, 2*b.sets, workers, func(ctx context.Context, i int) error {
+func (b *bench) createNamespaces() {
+	b.Parallel(2*b.sets, workers, func(i int) {
 		run := oursRun
 		if i >= b.sets {
 			run = floorRun
 		}
-		return b.target.CreateNamespace(ctx, namespaceOf(run, i%b.sets))
+		b.target.CreateNamespace(namespaceOf(run, i%b.sets))
 	})
 }

@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -19,7 +20,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/espalier-dev/espalier/test/bench/harness"
 	"github.com/espalier-dev/espalier/test/local"
 )
 
@@ -95,23 +95,16 @@ func (c *churn) tally() string {
 }
 
 // begin creates the objects that stay.
-func (c *churn) begin(ctx context.Context) error {
-	err := harness.Parallel(ctx, c.steady+rolling, workers, func(ctx context.Context, i int) error {
+func (c *churn) begin() {
+	c.Parallel(c.steady+rolling, workers, func(i int) {
 		items := itemsOf(oursRun, c.churned+i, objectsPerTemplate, dataBefore)
 		if i >= c.steady {
 			items = []item{rolledDeployment(c.churned+i, 2, "0")}
 		}
-		return c.createSetOf(ctx, c.churned+i, items)
+		c.Check(c.createSetOf(c.Ctx, c.churned+i, items))
 	})
-	if err != nil {
-		return err
-	}
-	err = createForeignNamespaces(ctx, c.source.Typed)
-	if err != nil {
-		return err
-	}
-	err = createForeignSecrets(ctx, c.source.Typed, c.soak.secrets)
-	return errors.Join(err, c.allApplied(ctx))
+	c.createForeignSecrets(c.soak.secrets)
+	c.awaitAllApplied()
 }
 
 func (c *churn) createSetOf(ctx context.Context, set int, items []item) error {
@@ -275,14 +268,19 @@ func (c *churn) passingSet() int { return c.churned + c.steady + rolling }
 // replaceSecrets deletes the oldest portion of foreign Secrets and creates a new one.
 func (c *churn) replaceSecrets(ctx context.Context, n int) error {
 	portion := max(1, c.soak.secrets/100)
-	return harness.Parallel(ctx, portion, workers, func(ctx context.Context, i int) error {
-		oldest := foreignSecret(n*portion + i)
-		err := c.source.Typed.CoreV1().Secrets(oldest.Namespace).Delete(ctx, oldest.Name, metav1.DeleteOptions{})
-		if err != nil && !apierrors.IsNotFound(err) {
-			return fmt.Errorf("delete Secret %s/%s: %w", oldest.Namespace, oldest.Name, err)
-		}
-		return createForeignSecret(ctx, c.source.Typed, c.soak.secrets+n*portion+i)
-	})
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(workers)
+	for i := range portion {
+		group.Go(func() error {
+			oldest := foreignSecret(n*portion + i)
+			err := c.source.Typed.CoreV1().Secrets(oldest.Namespace).Delete(ctx, oldest.Name, metav1.DeleteOptions{})
+			if err != nil && !apierrors.IsNotFound(err) {
+				return fmt.Errorf("delete Secret %s/%s: %w", oldest.Namespace, oldest.Name, err)
+			}
+			return createForeignSecret(ctx, c.source.Typed, c.soak.secrets+n*portion+i)
+		})
+	}
+	return group.Wait()
 }
 
 // passingKind is the number of a kind that is created and deleted.

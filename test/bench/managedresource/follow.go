@@ -51,30 +51,24 @@ type follower struct {
 }
 
 // follow starts the watches; they receive every change after it has returned. The caller must call stop.
-func (b *bench) follow(ctx context.Context, subjects ...subject) (*follower, error) {
-	ctx, cancel := context.WithCancel(ctx)
+func (b *bench) follow(subjects ...subject) *follower {
+	ctx, cancel := context.WithCancel(b.Ctx)
 	f := &follower{events: make(chan event, 1<<17), failed: make(chan error, len(subjects)), cancel: cancel}
 	for _, s := range subjects {
-		w, err := b.watch(ctx, s)
-		if err != nil {
-			f.stop()
-			return nil, err
-		}
+		w := b.watch(ctx, s)
 		f.group.Go(func() {
 			defer w.Stop()
 			f.failed <- pump(ctx, w, s.resource, f.events)
 		})
 	}
-	return f, nil
+	return f
 }
 
 // watch starts at the present state: a list with limit 1 returns its resourceVersion.
-func (b *bench) watch(ctx context.Context, s subject) (watch.Interface, error) {
+func (b *bench) watch(ctx context.Context, s subject) watch.Interface {
 	c := b.home(s.resource)
 	begin, err := c.metadata.Resource(s.resource).List(ctx, metav1.ListOptions{LabelSelector: s.selector, Limit: 1})
-	if err != nil {
-		return nil, fmt.Errorf("list %s: %w", s.resource.Resource, err)
-	}
+	b.Checkf(err, "list %s", s.resource.Resource)
 	source := &cache.ListWatch{WatchFuncWithContext: func(ctx context.Context, more metav1.ListOptions) (watch.Interface, error) {
 		more.LabelSelector = s.selector
 		if s.full {
@@ -84,10 +78,8 @@ func (b *bench) watch(ctx context.Context, s subject) (watch.Interface, error) {
 	}}
 	// An API server ends watches that cannot keep up; this watcher continues at the last version.
 	w, err := watchtools.NewRetryWatcherWithContext(ctx, begin.ResourceVersion, source)
-	if err != nil {
-		return nil, fmt.Errorf("watch %s: %w", s.resource.Resource, err)
-	}
-	return w, nil
+	b.Checkf(err, "watch %s", s.resource.Resource)
+	return w
 }
 
 // pump passes events until the watch or the context ends. In the latter case its error is not used.
@@ -134,19 +126,19 @@ func (f *follower) drain(see func(event) bool) {
 
 // until calls done for every event until it returns true, and returns the time of that event. What describes the awaited state in the error
 // after the limit.
-func (f *follower) until(ctx context.Context, limit time.Duration, what string, done func(event) bool) (time.Time, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("wait for %s: not within %s", what, limit))
+func (b *bench) until(f *follower, limit time.Duration, what string, done func(event) bool) time.Time {
+	ctx, cancel := context.WithTimeoutCause(b.Ctx, limit, fmt.Errorf("wait for %s: not within %s", what, limit))
 	defer cancel()
 	for {
 		select {
 		case e := <-f.events:
 			if done(e) {
-				return e.at, nil
+				return e.at
 			}
 		case err := <-f.failed:
-			return time.Time{}, errors.Join(fmt.Errorf("wait for %s: a watch has ended", what), err)
+			b.Check(errors.Join(fmt.Errorf("wait for %s: a watch has ended", what), err))
 		case <-ctx.Done():
-			return time.Time{}, context.Cause(ctx)
+			b.Check(context.Cause(ctx))
 		}
 	}
 }

@@ -1,7 +1,6 @@
 package managedresource
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -10,9 +9,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 
 	"github.com/espalier-dev/espalier/test/bench/harness"
-	"github.com/espalier-dev/espalier/test/local"
 )
 
 // conditionLimit is how long a condition may take before the run fails: this distinguishes a controller that writes no conditions from a
@@ -35,14 +34,11 @@ type latencyRound struct {
 	took, withWrite []time.Duration
 }
 
-func (l latency) measure(ctx context.Context, r *harness.Run) ([]harness.Row, error) {
-	w := workload{size: size{sets: l.deployments, objects: 1}, calm: 100 * time.Millisecond}
+func (l latency) measure(r *harness.Run) {
 	rounds := l.plan()
-	b, err := open(ctx, r, setup{}, w)
-	if err == nil {
-		err = b.measureLatency(ctx, rounds)
-	}
-	return l.rows(rounds), err
+	defer func() { r.Add(l.rows(rounds)) }()
+	w := workload{size: size{sets: l.deployments, objects: 1}, calm: 100 * time.Millisecond}
+	open(r, setup{}, w).measureLatency(rounds)
 }
 
 const (
@@ -80,63 +76,38 @@ func tails(values []time.Duration) string {
 }
 
 // measureLatency fills the rounds as far as it gets.
-func (b *bench) measureLatency(ctx context.Context, rounds []latencyRound) error {
-	if err := b.startController(ctx); err != nil {
-		return err
-	}
-	names, err := b.createLatencySets(ctx)
-	if err != nil {
-		return err
-	}
-	w, err := b.follow(ctx, subject{resource: managedResources, full: true}, subject{resource: deployments})
-	if err != nil {
-		return err
-	}
+func (b *bench) measureLatency(rounds []latencyRound) {
+	b.startController()
+	names := b.createLatencyNamespaces()
+	w := b.follow(subject{resource: managedResources, full: true}, subject{resource: deployments})
 	defer w.stop()
 	t := newConditionTracker()
 	t.expect(broken(), names...)
 	b.Step("creating %d sets with a Deployment each", len(names))
-	err = harness.Parallel(ctx, b.sets, workers, func(ctx context.Context, set int) error {
-		data, failure := secretData([]item{rolledDeployment(set, 1, "")})
-		if failure != nil {
-			return failure
-		}
-		return b.createSet(ctx, set, data)
+	b.Parallel(b.sets, workers, func(set int) {
+		data, err := secretData([]item{rolledDeployment(set, 1, "")})
+		b.Check(err)
+		b.Check(b.createSet(b.Ctx, set, data))
 	})
-	if err != nil {
-		return err
-	}
-	err = awaitConditions(ctx, w, t, "the sets to see that their Deployments are not rolled out")
-	if err != nil {
-		return err
-	}
-	generations, err := b.createPods(ctx)
-	if err != nil {
-		return err
-	}
+	b.awaitConditions(w, t, "the sets to see that their Deployments are not rolled out")
+	generations := b.createPods()
 	for i := range rounds {
-		if err := b.settle(ctx); err != nil {
-			return err
-		}
-		if err := b.latencyRound(ctx, w, t, &rounds[i], generations); err != nil {
-			return err
-		}
+		b.settle()
+		b.latencyRound(w, t, &rounds[i], generations)
 	}
-	return nil
 }
 
-// createLatencySets creates the namespaces and returns the names of the sets. In a namespace without a controller manager, the
+// createLatencyNamespaces creates the namespaces and returns the names of the sets. In a namespace without a controller manager, the
 // ServiceAccount for Pods is missing.
-func (b *bench) createLatencySets(ctx context.Context) ([]string, error) {
+func (b *bench) createLatencyNamespaces() []string {
 	names := make([]string, b.sets)
-	return names, harness.Parallel(ctx, b.sets, workers, func(ctx context.Context, set int) error {
+	b.Parallel(b.sets, workers, func(set int) {
 		names[set] = setName(set)
 		namespace := namespaceOf(oursRun, set)
-		if err := b.target.CreateNamespace(ctx, namespace); err != nil {
-			return err
-		}
-		return create(ctx, b.target.objects, item{serviceAccounts, object("v1", "ServiceAccount", namespace, "default", nil)})
+		b.target.CreateNamespace(namespace)
+		b.Check(create(b.Ctx, b.target.objects, item{serviceAccounts, object("v1", "ServiceAccount", namespace, "default", nil)}))
 	})
+	return names
 }
 
 // rolledDeployment returns a Deployment with replicas, with the namespace and the name of the set. Another version means another Pod
@@ -152,81 +123,73 @@ func rolledDeployment(set, replicas int, version string) item {
 }
 
 // createPods creates the ReplicaSet and the Pod of a complete rollout for each Deployment, and returns the Deployments' generations.
-func (b *bench) createPods(ctx context.Context) ([]int64, error) {
+func (b *bench) createPods() []int64 {
 	generations := make([]int64, b.sets)
-	return generations, harness.Parallel(ctx, b.sets, workers, func(ctx context.Context, set int) error {
+	b.Parallel(b.sets, workers, func(set int) {
 		namespace, name := namespaceOf(oursRun, set), setName(set)
-		deployment, err := b.target.objects.Resource(deployments).Namespace(namespace).Get(ctx, name, metav1.GetOptions{})
-		if err != nil {
-			return fmt.Errorf("read Deployment %s: %w", name, err)
-		}
+		deployment, err := b.target.objects.Resource(deployments).Namespace(namespace).Get(b.Ctx, name, metav1.GetOptions{})
+		b.Checkf(err, "read Deployment %s", name)
 		generations[set] = deployment.GetGeneration()
 		spec := deploymentSpec(map[string]any{"app": name})
 		spec["replicas"] = int64(1)
 		replicaSet := object("apps/v1", "ReplicaSet", namespace, name+"-1", map[string]any{"spec": spec})
 		replicaSet.SetOwnerReferences([]metav1.OwnerReference{ownedBy(deployment)})
-		created, err := b.target.objects.Resource(replicaSets).Namespace(namespace).Create(ctx, replicaSet, metav1.CreateOptions{})
-		if err != nil {
-			return fmt.Errorf("create %s: %w", describe(replicaSet), err)
-		}
+		created, err := b.target.objects.Resource(replicaSets).Namespace(namespace).Create(b.Ctx, replicaSet, metav1.CreateOptions{})
+		b.Checkf(err, "create %s", describe(replicaSet))
 		podSpec, _, _ := unstructured.NestedMap(spec, "template", "spec")
 		pod := object("v1", "Pod", namespace, name+"-1-a", map[string]any{"spec": podSpec})
 		pod.SetLabels(map[string]string{"app": name})
 		pod.SetOwnerReferences([]metav1.OwnerReference{ownedBy(created)})
-		return create(ctx, b.target.objects, item{pods, pod})
+		b.Check(create(b.Ctx, b.target.objects, item{pods, pod}))
 	})
+	return generations
 }
 
 func ownedBy(o *unstructured.Unstructured) metav1.OwnerReference {
-	yes := true
-	return metav1.OwnerReference{APIVersion: o.GetAPIVersion(), Kind: o.GetKind(), Name: o.GetName(), UID: o.GetUID(), Controller: &yes}
+	return metav1.OwnerReference{
+		APIVersion: o.GetAPIVersion(), Kind: o.GetKind(), Name: o.GetName(), UID: o.GetUID(), Controller: ptr.To(true),
+	}
 }
 
 // awaitConditions waits for what the tracker expects.
-func awaitConditions(ctx context.Context, w *follower, t *conditionTracker, what string) error {
+func (b *bench) awaitConditions(w *follower, t *conditionTracker, what string) {
 	if t.done() {
-		return nil
+		return
 	}
-	if _, err := w.until(ctx, conditionLimit, what, t.see); err != nil {
+	defer b.Explain(func(err error) error {
 		return fmt.Errorf("%w; of those that do not say %s, %s: does this controller keep the conditions at all?", err, t.want, t.explain())
-	}
-	return nil
+	})
+	b.until(w, conditionLimit, what, t.see)
 }
 
 // latencyRound changes all Deployments, the given number at a time.
-func (b *bench) latencyRound(ctx context.Context, w *follower, t *conditionTracker, round *latencyRound, generations []int64) error {
+func (b *bench) latencyRound(w *follower, t *conditionTracker, round *latencyRound, generations []int64) {
+	defer b.Within("%s, %d at a time", round.what, round.together)
 	want, status := settled(), settledStatus
 	if round.what == brokenDown {
 		want, status = broken(), brokenStatus
 	}
-	begin, err := b.mark()
-	if err != nil {
-		return err
-	}
-	profiled := b.profile(ctx, fmt.Sprintf("latency-%s-%d", want.healthy, round.together), 5*time.Second)
+	begin := b.mark()
+	profiled := b.profile(fmt.Sprintf("latency-%s-%d", want.healthy, round.together), 5*time.Second)
 	sets := make([]int, b.sets)
 	for i := range sets {
 		sets[i] = i
 	}
 	for some := range slices.Chunk(sets, round.together) {
-		if err := b.changeTogether(ctx, w, t, round, want, status, some, generations); err != nil {
-			return fmt.Errorf("%s, %d at a time: %w", round.what, round.together, err)
-		}
-		if err := local.Pause(ctx, repairPause); err != nil {
-			return err
-		}
+		b.changeTogether(w, t, round, want, some, func(set int) string { return b.writeStatus(set, status(generations[set])) })
+		b.Pause(repairPause)
 	}
 	profiled()
 	b.Step("%s, %d at a time: median / p95 / max %s", round.what, round.together, tails(round.took))
 	b.Detail("from before the request that changes the status: %s", tails(round.withWrite))
-	return b.reportRequests(begin)
+	b.reportRequests(begin)
 }
 
-// changeTogether writes the status of some Deployments and waits until their sets have the wanted conditions.
+// changeTogether writes the status of the Deployments of some sets, of which write returns the new version, and waits until the sets have
+// the wanted conditions.
 func (b *bench) changeTogether(
-	ctx context.Context, w *follower, t *conditionTracker, round *latencyRound, want verdicts, status func(int64) map[string]any, sets []int,
-	generations []int64,
-) error {
+	w *follower, t *conditionTracker, round *latencyRound, want verdicts, sets []int, write func(set int) (version string),
+) {
 	names := make([]string, 0, len(sets))
 	for _, set := range sets {
 		names = append(names, setName(set))
@@ -234,45 +197,37 @@ func (b *bench) changeTogether(
 	w.drain(t.see)
 	t.expect(want, names...)
 	if len(t.missing) != len(sets) {
-		return fmt.Errorf("the sets say %s before their Deployments have changed", want)
+		b.Check(fmt.Errorf("the sets say %s before their Deployments have changed", want))
 	}
 	type answer struct {
 		sent, answered time.Time
 		version        string
 	}
 	answers := make([]answer, len(sets))
-	_, err := both(ctx, func(ctx context.Context) error {
-		return harness.Parallel(ctx, len(sets), workers, func(ctx context.Context, i int) (err error) {
-			answers[i].sent = time.Now()
-			answers[i].version, err = b.writeStatus(ctx, sets[i], status(generations[sets[i]]))
-			answers[i].answered = time.Now()
-			return err
-		})
-	}, func(ctx context.Context) (time.Time, error) {
-		return time.Time{}, awaitConditions(ctx, w, t, "the conditions to follow their Deployments")
-	})
-	if err != nil {
-		return err
-	}
+	b.Together(
+		func() {
+			b.Parallel(len(sets), workers, func(i int) {
+				answers[i].sent = time.Now()
+				answers[i].version = write(sets[i])
+				answers[i].answered = time.Now()
+			})
+		},
+		func() { b.awaitConditions(w, t, "the conditions to follow their Deployments") },
+	)
 	for i, name := range names {
 		round.took = append(round.took, max(0, t.reached[name].Sub(t.begin(name, answers[i].version, answers[i].answered))))
 		round.withWrite = append(round.withWrite, t.reached[name].Sub(answers[i].sent))
 	}
-	return nil
 }
 
 // writeStatus replaces a Deployment's status as its controller would, and returns the new version.
-func (b *bench) writeStatus(ctx context.Context, set int, status map[string]any) (version string, err error) {
+func (b *bench) writeStatus(set int, status map[string]any) (version string) {
 	patch, err := json.Marshal(map[string]any{"status": status})
-	if err != nil {
-		return "", fmt.Errorf("render status: %w", err)
-	}
-	written, err := b.target.objects.Resource(deployments).Namespace(namespaceOf(oursRun, set)).Patch(ctx, setName(set),
+	b.Checkf(err, "render status")
+	written, err := b.target.objects.Resource(deployments).Namespace(namespaceOf(oursRun, set)).Patch(b.Ctx, setName(set),
 		types.MergePatchType, patch, metav1.PatchOptions{FieldManager: "kube-controller-manager"}, "status")
-	if err != nil {
-		return "", fmt.Errorf("write status of Deployment %s: %w", setName(set), err)
-	}
-	return written.GetResourceVersion(), nil
+	b.Checkf(err, "write status of Deployment %s", setName(set))
+	return written.GetResourceVersion()
 }
 
 // settledStatus returns the status that the Deployment controller writes when the last Pod of a rollout is ready.

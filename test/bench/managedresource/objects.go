@@ -68,6 +68,11 @@ type key struct {
 
 func (i item) key() key { return key{i.resource, i.object.GetNamespace(), i.object.GetName()} }
 
+// in returns the requests for objects of its resource and namespace.
+func (i item) in(c dynamic.Interface) dynamic.ResourceInterface {
+	return c.Resource(i.resource).Namespace(i.object.GetNamespace())
+}
+
 func namespaceOf(run string, set int) string { return fmt.Sprintf("bench-%s-%03d", run, set) }
 
 func setName(set int) string { return fmt.Sprintf("set-%03d", set) }
@@ -213,14 +218,14 @@ func object(apiVersion, kind, namespace, name string, content map[string]any) *u
 }
 
 func create(ctx context.Context, c dynamic.Interface, i item) error {
-	if _, err := c.Resource(i.resource).Namespace(i.object.GetNamespace()).Create(ctx, i.object, metav1.CreateOptions{}); err != nil {
+	if _, err := i.in(c).Create(ctx, i.object, metav1.CreateOptions{}); err != nil {
 		return fmt.Errorf("create %s: %w", describe(i.object), err)
 	}
 	return nil
 }
 
 func remove(ctx context.Context, c dynamic.Interface, i item, o metav1.DeleteOptions) error {
-	if err := c.Resource(i.resource).Namespace(i.object.GetNamespace()).Delete(ctx, i.object.GetName(), o); err != nil {
+	if err := i.in(c).Delete(ctx, i.object.GetName(), o); err != nil {
 		return fmt.Errorf("delete %s: %w", describe(i.object), err)
 	}
 	return nil

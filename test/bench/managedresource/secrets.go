@@ -17,7 +17,6 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/espalier-dev/espalier/test/bench/harness"
-	"github.com/espalier-dev/espalier/test/local"
 )
 
 // foreignNamespaces is the number of namespaces of the foreign Secrets.
@@ -49,13 +48,10 @@ type foreignFigures struct {
 // footprint is the memory of a process in bytes: peak is the highest resident one so far.
 type footprint struct{ resident, peak, heap int64 }
 
-func (s foreignSecrets) measure(ctx context.Context, r *harness.Run) ([]harness.Row, error) {
+func (s foreignSecrets) measure(r *harness.Run) {
 	f := foreignFigures{foreignSecrets: s}
-	b, err := open(ctx, r, setup{}, workload{size: s.sets, calm: time.Second})
-	if err == nil {
-		err = b.besideForeignSecrets(ctx, &f)
-	}
-	return f.rows(), err
+	defer func() { r.Add(f.rows()) }()
+	open(r, setup{}, workload{size: s.sets, calm: time.Second}).besideForeignSecrets(&f)
 }
 
 func (f foreignFigures) rows() []harness.Row {
@@ -81,150 +77,92 @@ func (f footprint) String() string {
 }
 
 // besideForeignSecrets starts a new process for each figure: with nothing, with the sets alone, with everything.
-func (b *bench) besideForeignSecrets(ctx context.Context, f *foreignFigures) error {
-	weigh := func(into *footprint, beside string) func(context.Context) error {
-		return func(ctx context.Context) (err error) {
-			*into, err = b.weigh(ctx, f.wait, beside)
-			return err
-		}
-	}
-	stop := func(context.Context) error { return b.controller.Stop() }
-	begin := func(ctx context.Context) error {
-		_, _, err := b.startUp(ctx)
-		return err
-	}
-	steps := []func(context.Context) error{
-		b.startController, weigh(&f.empty, "an empty source"), b.createFew, stop, begin, weigh(&f.few, "the sets alone"), stop,
-		func(ctx context.Context) error { return b.createForeignSecrets(ctx, f.secrets) }, b.settle,
-	}
-	if err := harness.InOrder(ctx, steps...); err != nil {
-		return err
-	}
+func (b *bench) besideForeignSecrets(f *foreignFigures) {
+	b.startController()
+	f.empty = b.weigh(f.wait, "an empty source")
+	b.createFew()
+	b.Check(b.controller.Stop())
+	b.startUp()
+	f.few = b.weigh(f.wait, "the sets alone")
+	b.Check(b.controller.Stop())
+	begin := time.Now()
+	b.Step("creating %d foreign Secrets in %d namespaces", f.secrets, foreignNamespaces)
+	b.createForeignSecrets(f.secrets)
+	b.Detail("created after %s", harness.Seconds(time.Since(begin)))
+	b.settle()
 	for range f.starts {
-		if err := b.startBeside(ctx, f); err != nil {
-			return err
-		}
+		b.startBeside(f)
 	}
-	return weigh(&f.full, "everything")(ctx)
+	f.full = b.weigh(f.wait, "everything")
 }
 
 // startBeside measures the API server's list and then a start-up.
-func (b *bench) startBeside(ctx context.Context, f *foreignFigures) error {
-	if err := b.controller.Stop(); err != nil {
-		return err
-	}
-	listed, err := b.listSecrets(ctx)
-	if err != nil {
-		return err
-	}
+func (b *bench) startBeside(f *foreignFigures) {
+	b.Check(b.controller.Stop())
+	listed := b.listSecrets()
 	f.lists = append(f.lists, listed)
-	place, err := b.mark()
-	if err != nil {
-		return err
-	}
-	ready, inSync, err := b.startUp(ctx)
-	if err != nil {
-		return err
-	}
+	place := b.mark()
+	ready, inSync := b.startUp()
 	f.ready, f.inSync = append(f.ready, ready), append(f.inSync, inSync)
 	b.Step("start-up: ready after %s, in sync after %s; the API server's list takes %s; CPU: %s",
 		harness.Seconds(ready), harness.Seconds(inSync), harness.Seconds(listed), b.controller.Usage())
-	return b.reportRequests(place)
+	b.reportRequests(place)
 }
 
 // startUp starts a process and measures the time until it is ready, and until all sets are in sync.
-func (b *bench) startUp(ctx context.Context) (ready, inSync time.Duration, err error) {
-	err = b.controller.Start()
-	if err != nil {
-		return 0, 0, err
-	}
-	wait := b.profile(ctx, "start", 10*time.Second)
-	defer wait()
-	err = b.controller.Ready(ctx)
-	if err != nil {
-		return 0, 0, err
-	}
+func (b *bench) startUp() (ready, inSync time.Duration) {
+	b.controller.Start()
+	defer b.profile("start", 10*time.Second)()
+	b.controller.Ready()
 	ready = time.Since(b.controller.Started)
-	err = b.inSync(ctx)
-	return ready, time.Since(b.controller.Started), err
+	b.inSync()
+	return ready, time.Since(b.controller.Started)
 }
 
 // createFew creates the sets, and waits until the running controller has applied them.
-func (b *bench) createFew(ctx context.Context) error {
-	data, err := b.secretsData(dataBefore)
-	if err != nil {
-		return err
-	}
-	return harness.InOrder(ctx, b.createNamespaces, func(ctx context.Context) error {
-		return harness.Parallel(ctx, b.sets, workers, func(ctx context.Context, set int) error { return b.createSet(ctx, set, data[set]) })
-	}, b.inSync)
+func (b *bench) createFew() {
+	data := b.secretsData(dataBefore)
+	b.createNamespaces()
+	b.Parallel(b.sets, workers, func(set int) { b.Check(b.createSet(b.Ctx, set, data[set])) })
+	b.inSync()
 }
 
 // weigh waits and then measures the memory.
-func (b *bench) weigh(ctx context.Context, wait time.Duration, beside string) (f footprint, err error) {
-	err = local.Pause(ctx, wait)
-	if err != nil {
-		return f, err
-	}
-	if f.resident, f.peak, err = harness.Memory(b.controller.PID()); err != nil {
-		return f, err
-	}
-	metrics, err := b.controller.Metrics(ctx)
-	f.heap = int64(metrics.Sum("go_memstats_heap_inuse_bytes"))
+func (b *bench) weigh(wait time.Duration, beside string) (f footprint) {
+	b.Pause(wait)
+	f.resident, f.peak = b.controller.Memory()
+	f.heap = int64(b.controller.Metrics().Sum("go_memstats_heap_inuse_bytes"))
 	b.Step("memory beside %s, %s after start-up: resident %s", beside, wait, f)
-	return f, err
+	return f
 }
 
 // listSecrets measures the time of the API server for the first list of a metadata cache. The response is not decoded: that is the
 // controller's own work.
-func (b *bench) listSecrets(ctx context.Context) (took time.Duration, err error) {
+func (b *bench) listSecrets() time.Duration {
 	config := b.source.AdminConfig()
 	config.AcceptContentTypes = "application/vnd.kubernetes.protobuf;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 	config.DisableCompression = true // like caches
 	config.Timeout = harness.Patience
 	clients, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		return 0, fmt.Errorf("create client: %w", err)
-	}
+	b.Checkf(err, "create client")
 	begin := time.Now()
-	body, err := clients.CoreV1().RESTClient().Get().Resource(secrets.Resource).Param("resourceVersion", "0").Stream(ctx)
-	if err != nil {
-		return 0, fmt.Errorf("list Secrets: %w", err)
-	}
-	defer func() { err = errors.Join(err, body.Close()) }()
+	body, err := clients.CoreV1().RESTClient().Get().Resource(secrets.Resource).Param("resourceVersion", "0").Stream(b.Ctx)
+	b.Checkf(err, "list Secrets")
 	bytes, err := io.Copy(io.Discard, body)
-	if err != nil {
-		return 0, fmt.Errorf("list Secrets: %w", err)
-	}
-	took = time.Since(begin)
+	b.Checkf(errors.Join(err, body.Close()), "list Secrets")
+	took := time.Since(begin)
 	b.Detail("the metadata of all Secrets: %s in %s", harness.Mebibytes(bytes), harness.Seconds(took))
-	return took, nil
+	return took
 }
 
-// createForeignSecrets uses the cheapest client.
-func (b *bench) createForeignSecrets(ctx context.Context, n int) error {
-	begin := time.Now()
-	b.Step("creating %d foreign Secrets in %d namespaces", n, foreignNamespaces)
-	if err := createForeignNamespaces(ctx, b.source.Typed); err != nil {
-		return err
-	}
-	err := createForeignSecrets(ctx, b.source.Typed, n)
-	b.Detail("created after %s", harness.Seconds(time.Since(begin)))
-	return err
-}
-
-func createForeignNamespaces(ctx context.Context, clients kubernetes.Interface) error {
-	return harness.Parallel(ctx, foreignNamespaces, workers, func(ctx context.Context, i int) error {
+// createForeignSecrets creates them and their namespaces, with the cheapest client.
+func (b *bench) createForeignSecrets(n int) {
+	b.Parallel(foreignNamespaces, workers, func(i int) {
 		namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: foreignNamespace(i)}}
-		if _, err := clients.CoreV1().Namespaces().Create(ctx, namespace, metav1.CreateOptions{}); err != nil {
-			return fmt.Errorf("create namespace %s: %w", namespace.Name, err)
-		}
-		return nil
+		_, err := b.source.Typed.CoreV1().Namespaces().Create(b.Ctx, namespace, metav1.CreateOptions{})
+		b.Checkf(err, "create namespace %s", namespace.Name)
 	})
-}
-
-func createForeignSecrets(ctx context.Context, clients kubernetes.Interface, n int) error {
-	return harness.Parallel(ctx, n, workers, func(ctx context.Context, i int) error { return createForeignSecret(ctx, clients, i) })
+	b.Parallel(n, workers, func(i int) { b.Check(createForeignSecret(b.Ctx, b.source.Typed, i)) })
 }
 
 func createForeignSecret(ctx context.Context, clients kubernetes.Interface, n int) error {

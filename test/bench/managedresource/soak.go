@@ -27,34 +27,25 @@ type soak struct {
 // rolling is how many sets have a Deployment with repeated rollouts.
 const rolling = 3
 
-func (s soak) measure(ctx context.Context, r *harness.Run) ([]harness.Row, error) {
+func (s soak) measure(r *harness.Run) {
 	var samples []sample
+	defer func() { r.Add(growthRows(samples, s.length)) }()
 	w := workload{size: size{sets: s.churned + s.steady + rolling, objects: objectsPerTemplate}, calm: time.Second}
-	b, err := open(ctx, r, setup{
+	open(r, setup{
 		controllerManager: true, fakeNode: true, unaudited: true, profiling: true,
 		controllers: "garbageCollector: {enabled: true, syncPeriod: 1m}",
-	}, w)
-	if err == nil {
-		err = b.changeAll(ctx, s, &samples)
-	}
-	return growthRows(samples, s.length), err
+	}, w).changeAll(s, &samples)
 }
 
 // changeAll appends the samples while it runs. At the end all remaining sets must be applied.
-func (b *bench) changeAll(ctx context.Context, s soak, samples *[]sample) error {
-	if err := b.createNamespaces(ctx); err != nil {
-		return err
-	}
-	if err := b.startController(ctx); err != nil {
-		return err
-	}
+func (b *bench) changeAll(s soak, samples *[]sample) {
+	b.createNamespaces()
+	b.startController()
 	c := newChurn(b, s)
 	b.Step("creating %d steady sets, %d that roll out, %d foreign Secrets", s.steady, rolling, s.secrets)
-	if err := c.begin(ctx); err != nil {
-		return err
-	}
+	c.begin()
 	b.Step("everything changes from now on, for %s", s.length)
-	changing, cancel := context.WithCancel(ctx)
+	changing, cancel := context.WithCancel(b.Ctx)
 	defer cancel()
 	group, changing := errgroup.WithContext(changing)
 	for _, a := range c.actors() {
@@ -66,18 +57,10 @@ func (b *bench) changeAll(ctx context.Context, s soak, samples *[]sample) error 
 	})
 	err := group.Wait()
 	b.Detail("done meanwhile: %s", c.tally())
-	if err == nil { // an interruption is not an error of the actors
-		err = context.Cause(ctx)
-	}
-	if err != nil {
-		return err
-	}
-	err = c.allApplied(ctx)
-	if err != nil {
-		return err
-	}
+	b.Check(err)
+	b.Check(context.Cause(b.Ctx)) // an interruption is not an error of the actors
+	b.awaitAllApplied()
 	b.Step("soak: over; all sets that are left are applied")
-	return nil
 }
 
 // sampleAll takes samples of the controller until the time is over.
@@ -87,7 +70,7 @@ func (b *bench) sampleAll(ctx context.Context, s soak, samples *[]sample) error 
 	for {
 		at := time.Since(begin)
 		if at >= s.length {
-			return b.profileGrowth(ctx, "end")
+			return b.profileGrowth("end")
 		}
 		taken, err := b.sample(ctx, at)
 		if err != nil {
@@ -97,7 +80,7 @@ func (b *bench) sampleAll(ctx context.Context, s soak, samples *[]sample) error 
 		b.Step("soak, %s: %s", at.Round(time.Second), taken)
 		if !profiled && at >= s.length/4 {
 			profiled = true
-			if err := b.profileGrowth(ctx, "quarter"); err != nil {
+			if err := b.profileGrowth("quarter"); err != nil {
 				return err
 			}
 		}
@@ -112,7 +95,7 @@ func (b *bench) sample(ctx context.Context, at time.Duration) (sample, error) {
 	if _, err := local.Get(ctx, http.DefaultClient, b.controller.URL("/debug/pprof/heap?gc=1")); err != nil {
 		return sample{}, fmt.Errorf("collect garbage of the controller: %w", err)
 	}
-	metrics, err := b.controller.Metrics(ctx)
+	metrics, err := b.controller.ReadMetrics(ctx)
 	if err != nil {
 		return sample{}, err
 	}
@@ -120,16 +103,16 @@ func (b *bench) sample(ctx context.Context, at time.Duration) (sample, error) {
 }
 
 // profileGrowth saves profiles of the heap and the goroutines, for a comparison of two times.
-func (b *bench) profileGrowth(ctx context.Context, moment string) error {
+func (b *bench) profileGrowth(moment string) error {
 	return errors.Join(
-		b.SaveProfile(ctx, b.controller, "/debug/pprof/heap?gc=1", "soak-"+moment+".heap"),
-		b.SaveProfile(ctx, b.controller, "/debug/pprof/goroutine", "soak-"+moment+".goroutine"),
+		b.SaveProfile(b.controller, "/debug/pprof/heap?gc=1", "soak-"+moment+".heap"),
+		b.SaveProfile(b.controller, "/debug/pprof/goroutine", "soak-"+moment+".goroutine"),
 	)
 }
 
-// allApplied waits until every set that is not being deleted is applied.
-func (b *bench) allApplied(ctx context.Context) error {
-	return local.Await(ctx, 2*time.Minute, "every set to be applied in the end", func(ctx context.Context) error {
+// awaitAllApplied waits until every set that is not being deleted is applied.
+func (b *bench) awaitAllApplied() {
+	b.Await(2*time.Minute, "every set to be applied in the end", func(ctx context.Context) error {
 		list, err := b.source.objects.Resource(managedResources).List(ctx, metav1.ListOptions{})
 		if err != nil {
 			return err

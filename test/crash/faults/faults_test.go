@@ -9,9 +9,10 @@ import (
 	"time"
 
 	. "github.com/onsi/gomega"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/espalier-dev/espalier/test/crash/crashtest"
 	"github.com/espalier-dev/espalier/test/crash/harness"
+	"github.com/espalier-dev/espalier/test/crash/scenarios"
 )
 
 func everything() bool { return os.Getenv("CRASH_FAULTS") == "all" }
@@ -43,8 +44,8 @@ func faults() map[string]fault {
 		"every second write meets a conflict":                        storm(2, 12, harness.Writes, harness.Conflict),
 		"nothing but conflicts for a while":                          storm(1, 12, harness.Writes, harness.Conflict),
 		"too many requests, try again in a second":                   storm(2, 4, nil, harness.TooMany),
-		"a burst of errors of the API server":                        storm(1, 8, nil, harness.Broken),
-		"now and then the API server is not available":               storm(3, 10, nil, harness.Unavailable),
+		"a burst of errors of the API server":                        storm(1, 8, nil, harness.Refuse(500, metav1.StatusReasonInternalError)),
+		"now and then the API server is not available":               storm(3, 10, nil, harness.Refuse(503, metav1.StatusReasonServiceUnavailable)),
 		"every third write is carried out and answered by a timeout": storm(3, 10, harness.Writes, harness.TimedOut),
 		"every second write is carried out and its answer lost":      storm(2, 10, harness.Writes, harness.Lost),
 		"half of an answer is lost":                                  storm(2, 10, nil, harness.Truncated),
@@ -77,7 +78,7 @@ func jumping(jumps []time.Duration) func(*harness.Clock) error {
 }
 
 func TestFaultsChangeNothingAboutTheEnd(t *testing.T) {
-	g, suite := NewWithT(t), crashtest.New(t, few()...)
+	g, suite := NewWithT(t), scenarios.NewSuite(t, few()...)
 	suite.References(t.Context(), 1)
 	g.Expect(suite.Failures()).To(BeZero())
 	plans := plans()
@@ -89,7 +90,7 @@ func TestFaultsChangeNothingAboutTheEnd(t *testing.T) {
 		}
 		runs = append(runs, all...)
 	}
-	suite.TryPlans(t.Context(), runs)
+	suite.Execute(t.Context(), runs)
 	t.Logf("faults of connections and clocks: %d kinds, %d runs tried, %d passed", len(plans), len(runs), len(runs)-suite.Failures())
 	g.Expect(suite.Failures()).To(BeZero())
 }

@@ -9,8 +9,8 @@ import (
 
 	. "github.com/onsi/gomega"
 
-	"github.com/espalier-dev/espalier/test/crash/crashtest"
 	"github.com/espalier-dev/espalier/test/crash/harness"
+	"github.com/espalier-dev/espalier/test/crash/scenarios"
 	"github.com/espalier-dev/espalier/test/local"
 )
 
@@ -25,7 +25,7 @@ func TestARestartOfTheAPIServersChangesNothingAboutTheEnd(t *testing.T) {
 	defer func() { g.Expect(local.StopAll(planes)).To(Succeed()) }()
 	t.Setenv(local.TestServersVariable, dir)
 
-	suite := crashtest.New(t, few()...)
+	suite := scenarios.NewSuite(t, few()...)
 	suite.References(t.Context(), 1)
 	g.Expect(suite.Failures()).To(BeZero())
 	suite.Workers = suite.Size() // the restart affects all of them
@@ -36,7 +36,7 @@ func TestARestartOfTheAPIServersChangesNothingAboutTheEnd(t *testing.T) {
 	for _, pause := range pauses {
 		restart := restartOnce(t.Context(), planes, suite.Size(), pause)
 		runs := suite.Runs("the API servers are restarted", func() harness.Plan { return harness.Plan{Parallel: true, During: restart} })
-		suite.TryPlans(t.Context(), runs)
+		suite.Execute(t.Context(), runs)
 		t.Logf("restart %v into the work: %d runs tried, %d passed", pause, len(runs), len(runs)-suite.Failures())
 		g.Expect(suite.Failures()).To(BeZero())
 	}

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"strconv"
 	"sync"
+	"testing/iotest"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -53,27 +54,28 @@ func (s Storm) Start() Fault {
 func Writes(request *http.Request) bool { return request.Method != http.MethodGet && Counts(request) }
 
 // Conflict refuses a write as a conflict with another client's write.
-func Conflict(request *http.Request, _ http.RoundTripper) (*http.Response, error) {
+func Conflict(request *http.Request, next http.RoundTripper) (*http.Response, error) {
 	reason := metav1.StatusReasonConflict
 	if request.Method == http.MethodPost {
 		reason = metav1.StatusReasonAlreadyExists
 	}
-	return refusal(request, http.StatusConflict, reason, nil)
+	return Refuse(http.StatusConflict, reason)(request, next)
 }
 
 // TooMany refuses a request and asks to repeat it in a second.
-func TooMany(request *http.Request, _ http.RoundTripper) (*http.Response, error) {
-	return refusal(request, http.StatusTooManyRequests, metav1.StatusReasonTooManyRequests, http.Header{"Retry-After": {"1"}})
+func TooMany(request *http.Request, next http.RoundTripper) (*http.Response, error) {
+	response, err := Refuse(http.StatusTooManyRequests, metav1.StatusReasonTooManyRequests)(request, next)
+	if err == nil {
+		response.Header.Set("Retry-After", "1")
+	}
+	return response, err
 }
 
-// Broken refuses a request with an internal error.
-func Broken(request *http.Request, _ http.RoundTripper) (*http.Response, error) {
-	return refusal(request, http.StatusInternalServerError, metav1.StatusReasonInternalError, nil)
-}
-
-// Unavailable refuses a request as if there was no API server.
-func Unavailable(request *http.Request, _ http.RoundTripper) (*http.Response, error) {
-	return refusal(request, http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable, nil)
+// Refuse answers a request with an error.
+func Refuse(code int, reason metav1.StatusReason) Fault {
+	return func(request *http.Request, _ http.RoundTripper) (*http.Response, error) {
+		return respond(request, code, status(request, code, reason))
+	}
 }
 
 // TimedOut executes a request and returns a timeout error.
@@ -81,7 +83,7 @@ func TimedOut(request *http.Request, next http.RoundTripper) (*http.Response, er
 	if err := carryOut(request, next); err != nil {
 		return nil, err
 	}
-	return refusal(request, http.StatusGatewayTimeout, metav1.StatusReasonTimeout, nil)
+	return Refuse(http.StatusGatewayTimeout, metav1.StatusReasonTimeout)(request, next)
 }
 
 // Lost executes a request and closes the connection before the response.
@@ -111,14 +113,9 @@ func Truncated(request *http.Request, next http.RoundTripper) (*http.Response, e
 	if err != nil {
 		return nil, err
 	}
-	response.Body = io.NopCloser(io.MultiReader(bytes.NewReader(whole[:len(whole)/2]), failing{}))
+	response.Body = io.NopCloser(io.MultiReader(bytes.NewReader(whole[:len(whole)/2]), iotest.ErrReader(io.ErrUnexpectedEOF)))
 	return response, nil
 }
-
-type failing struct{}
-
-// Read implements io.Reader.
-func (failing) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }
 
 // Slow delays a request.
 func Slow(by time.Duration) Fault {
@@ -186,40 +183,29 @@ func Expired(after time.Duration) Fault {
 		case 0:
 			return short(request, next)
 		case 1:
-			return refusal(request, http.StatusGone, metav1.StatusReasonExpired, nil)
+			return Refuse(http.StatusGone, metav1.StatusReasonExpired)(request, next)
 		}
-		event, err := json.Marshal(map[string]any{"type": "ERROR", "object": status(request, http.StatusGone, metav1.StatusReasonExpired)})
-		if err != nil {
-			return nil, fmt.Errorf("encode event: %w", err)
-		}
-		return respond(request, http.StatusOK, nil, event), nil
+		return respond(request, http.StatusOK,
+			map[string]any{"type": "ERROR", "object": status(request, http.StatusGone, metav1.StatusReasonExpired)})
 	}
 }
 
-func status(request *http.Request, code int32, reason metav1.StatusReason) metav1.Status {
+func status(request *http.Request, code int, reason metav1.StatusReason) metav1.Status {
 	at, _ := parse(request.URL.Path)
 	return metav1.Status{
-		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: metav1.StatusFailure, Code: code, Reason: reason,
+		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: metav1.StatusFailure, Code: int32(code), Reason: reason,
 		Message: "a test says so: " + string(reason), Details: &metav1.StatusDetails{Group: at.group, Kind: at.resource, Name: at.name},
 	}
 }
 
-func refusal(request *http.Request, code int, reason metav1.StatusReason, header http.Header) (*http.Response, error) {
-	body, err := json.Marshal(status(request, int32(code), reason))
+func respond(request *http.Request, code int, content any) (*http.Response, error) {
+	body, err := json.Marshal(content)
 	if err != nil {
-		return nil, fmt.Errorf("encode status: %w", err)
+		return nil, fmt.Errorf("encode response: %w", err)
 	}
-	return respond(request, code, header, body), nil
-}
-
-func respond(request *http.Request, code int, header http.Header, body []byte) *http.Response {
-	if header == nil {
-		header = http.Header{}
-	}
-	header = header.Clone()
-	header.Set("Content-Type", "application/json")
 	return &http.Response{
 		Status: strconv.Itoa(code) + " " + http.StatusText(code), StatusCode: code, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
-		Header: header, Body: io.NopCloser(bytes.NewReader(body)), ContentLength: int64(len(body)), Request: request,
-	}
+		Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(bytes.NewReader(body)),
+		ContentLength: int64(len(body)), Request: request,
+	}, nil
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/config"
 	"github.com/espalier-dev/espalier/internal/managedresource"
 	"github.com/espalier-dev/espalier/internal/process"
+	"github.com/espalier-dev/espalier/test/local"
 )
 
 // Process is a controller that runs within the test's process, without state of an earlier one.
@@ -51,7 +52,7 @@ func (p *Process) run(ctx context.Context, cfg *config.ResourceManagerConfigurat
 		Log: p.log.logger(), WrapTransport: p.Gate.Wrap, Clock: clk,
 	}
 	clusters, err := prepare(ctx, setup, needs, cfg)
-	for err != nil && starting(err) && !p.Gate.Dead() && sleep(ctx) { // a process that cannot start is restarted
+	for err != nil && starting(err) && !p.Gate.Dead() && local.Pause(ctx, restartPause) == nil { // a process that cannot start is restarted
 		setup.Log.Info("Could not start", "reason", err.Error())
 		clusters, err = prepare(ctx, setup, needs, cfg)
 	}
@@ -77,15 +78,6 @@ func prepare(
 
 // restartPause is the pause before a process that could not start is restarted.
 const restartPause = 100 * time.Millisecond
-
-func sleep(ctx context.Context) bool {
-	select {
-	case <-ctx.Done():
-		return false
-	case <-time.After(restartPause):
-		return true
-	}
-}
 
 // starting reports whether an API server was stopping or starting: one that has not read its roles yet refuses everything. The error of a
 // cut never counts.
@@ -118,34 +110,25 @@ func (p *Process) Failure() error {
 	return nil
 }
 
-// Log returns the last lines of the log.
-func (p *Process) Log() string { return p.log.tail() }
-
-// log keeps the last lines of a process's log, and all lines about a panic.
+// log keeps the lines of a process's log, and those about a panic.
 type log struct {
-	mu      sync.Mutex
-	lines   []string
-	panics  []string
-	ignored int
+	mu            sync.Mutex
+	lines, panics []string
 }
 
+// keptLines is how many lines are shown.
 const keptLines = 60
 
 func (l *log) logger() logr.Logger {
-	return funcr.New(func(prefix, args string) { l.add(prefix + " " + args) }, funcr.Options{LogTimestamp: true, Verbosity: 1})
-}
-
-func (l *log) add(line string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if strings.Contains(strings.ToLower(line), "panic") {
-		l.panics = append(l.panics, line)
-	}
-	l.lines = append(l.lines, line)
-	if len(l.lines) > keptLines {
-		l.ignored += len(l.lines) - keptLines
-		l.lines = slices.Clone(l.lines[len(l.lines)-keptLines:])
-	}
+	return funcr.New(func(prefix, args string) {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		line := prefix + " " + args
+		l.lines = append(l.lines, line)
+		if strings.Contains(strings.ToLower(line), "panic") {
+			l.panics = append(l.panics, line)
+		}
+	}, funcr.Options{LogTimestamp: true, Verbosity: 1})
 }
 
 func (l *log) complaints() []string {
@@ -157,5 +140,6 @@ func (l *log) complaints() []string {
 func (l *log) tail() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return fmt.Sprintf("(%d lines before)\n%s", l.ignored, strings.Join(l.lines, "\n"))
+	before := max(0, len(l.lines)-keptLines)
+	return fmt.Sprintf("(%d lines before)\n%s", before, strings.Join(l.lines[before:], "\n"))
 }

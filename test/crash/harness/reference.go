@@ -24,10 +24,14 @@ func Dry(ctx context.Context, env *managedresourcetest.Env, scenario Scenario, t
 		if err != nil {
 			return nil, fmt.Errorf("run undisturbed: %w", err)
 		}
-		next := newReference(outcome)
-		if err := errors.Join(next.complete(), promised(scenario, outcome)); err != nil {
+		err = promised(scenario, outcome)
+		if len(outcome.Requests) == 0 {
+			err = errors.Join(errors.New("the controller sent nothing at which it could be cut off"), err)
+		}
+		if err != nil {
 			return nil, fmt.Errorf("run undisturbed: %w", err)
 		}
+		next := newReference(outcome)
 		alike := 1
 		for _, each := range references {
 			if text := difference(each.End, next.End); text != "" {
@@ -47,14 +51,6 @@ func Dry(ctx context.Context, env *managedresourcetest.Env, scenario Scenario, t
 	return nil, different
 }
 
-// complete requires at least one request to cut.
-func (r *Reference) complete() error {
-	if len(r.Requests) == 0 {
-		return errors.New("the controller sent nothing at which it could be cut off")
-	}
-	return nil
-}
-
 // alikeRequests requires that two undisturbed runs send the same number of requests.
 func alikeRequests(one, other *Reference) error {
 	if len(one.Requests) == len(other.Requests) {
@@ -66,14 +62,11 @@ func alikeRequests(one, other *Reference) error {
 }
 
 func newReference(outcome Outcome) *Reference {
-	r := &Reference{Requests: outcome.Requests, End: outcome.end.Snapshot, stays: map[string]bool{}, deletions: map[string]bool{}}
-	for key, uid := range outcome.before.uids {
-		if outcome.end.uids[key] == uid {
-			r.stays[key] = true
+	r := &Reference{Requests: outcome.Requests, End: outcome.end.Snapshot, deletions: outcome.deletions}
+	for key := range outcome.before.uids {
+		if outcome.stayed(key) {
+			r.stays = append(r.stays, key)
 		}
-	}
-	for _, each := range outcome.deletions {
-		r.deletions[each] = true
 	}
 	return r
 }
@@ -82,12 +75,12 @@ func newReference(outcome Outcome) *Reference {
 func promised(scenario Scenario, outcome Outcome) error {
 	var findings []string
 	for _, key := range scenario.Stays {
-		if uid := outcome.before.uids[key]; uid == "" || outcome.end.uids[key] != uid {
+		if !outcome.stayed(key) {
 			findings = append(findings, key+" did not stay")
 		}
 	}
 	for _, key := range scenario.Goes {
-		if uid := outcome.before.uids[key]; uid == "" || outcome.end.uids[key] == uid {
+		if outcome.before.uids[key] == "" || outcome.stayed(key) {
 			findings = append(findings, key+" did not go")
 		}
 	}
@@ -115,13 +108,13 @@ func Try(ctx context.Context, env *managedresourcetest.Env, scenario Scenario, p
 		return outcome, err
 	}
 	var findings []string
-	for key := range reference.stays {
-		if outcome.end.uids[key] != outcome.before.uids[key] {
+	for _, key := range reference.stays {
+		if !outcome.stayed(key) {
 			findings = append(findings, key+" was deleted and created anew")
 		}
 	}
 	for _, each := range outcome.deletions {
-		if !reference.deletions[each] {
+		if !slices.Contains(reference.deletions, each) {
 			findings = append(findings, "undisturbed there is no "+each)
 		}
 	}

@@ -40,6 +40,11 @@ type Outcome struct {
 	deletions []string
 }
 
+// stayed reports whether an object existed before and was not replaced until the end.
+func (o Outcome) stayed(key string) bool {
+	return o.before.uids[key] != "" && o.end.uids[key] == o.before.uids[key]
+}
+
 // run is one run of a scenario.
 type run struct {
 	*World
@@ -93,8 +98,7 @@ func (r *run) drive() (outcome Outcome, err error) {
 	}
 	r.startAll()
 	for number, each := range r.scenario.First {
-		err = r.step(fmt.Sprintf("first state, step %d", number+1), each, calm)
-		if err != nil {
+		if err := r.step(fmt.Sprintf("first state, step %d", number+1), each); err != nil {
 			return Outcome{}, err
 		}
 	}
@@ -110,8 +114,7 @@ func (r *run) drive() (outcome Outcome, err error) {
 			r.arm(each.Gate, number)
 		}
 	}
-	err = r.act()
-	if err != nil {
+	if err := r.act(); err != nil {
 		return Outcome{}, err
 	}
 	outcome.end, err = r.end()
@@ -131,22 +134,18 @@ func (r *run) nameless(texts []string) []string {
 func (r *run) act() error {
 	during := make(chan error, 1)
 	begin := sync.OnceFunc(func() {
-		if r.plan.During == nil {
-			close(during)
-			return
-		}
-		go func() {
+		defer close(during)
+		if r.plan.During != nil {
 			during <- r.plan.During(r.clock)
-			close(during)
-		}()
+		}
 	})
 	for number, each := range r.scenario.Act {
 		if each.Do != nil {
 			each.Do(r.World)
 		}
-		begin()
+		go begin()
 		each.Do = nil
-		if err := r.step(fmt.Sprintf("step %d", number+1), each, calm); err != nil {
+		if err := r.step(fmt.Sprintf("step %d", number+1), each); err != nil {
 			return errors.Join(err, <-during)
 		}
 	}
@@ -161,7 +160,7 @@ func (r *run) act() error {
 	r.note()
 	if r.missed {
 		r.missed = false
-		return r.step("meanwhile", *r.scenario.Meanwhile, calm)
+		return r.step("meanwhile", *r.scenario.Meanwhile)
 	}
 	return nil
 }
@@ -217,7 +216,7 @@ func outdated(sets Snapshot) bool {
 }
 
 // step makes a change and waits until the controllers have processed it.
-func (r *run) step(what string, step Step, silence time.Duration) error {
+func (r *run) step(what string, step Step) error {
 	if step.Do != nil {
 		step.Do(r.World)
 	}
@@ -225,7 +224,7 @@ func (r *run) step(what string, step Step, silence time.Duration) error {
 	if until == nil {
 		until = (*World).Applied
 	}
-	return r.await(what, func() bool { return until(r.World) }, silence)
+	return r.await(what, func() bool { return until(r.World) }, calm)
 }
 
 // await waits until a condition is true and nothing was sent for some time. If the process is cut off, another one takes over.
@@ -345,7 +344,7 @@ func (r *run) logs() string {
 	all := append(slices.Clone(r.ended), r.processes...)
 	texts := make([]string, 0, len(all))
 	for _, each := range all {
-		texts = append(texts, each.Log())
+		texts = append(texts, each.log.tail())
 	}
 	return strings.ReplaceAll(strings.Join(texts, "\n-- next process --\n"), r.NS, "$NS")
 }

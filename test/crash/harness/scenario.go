@@ -64,8 +64,7 @@ type Reference struct {
 	// End is the complete state at the end.
 	End Snapshot
 	// stays are the objects that are not replaced between First and the end; deletions are all deletions.
-	stays     map[string]bool
-	deletions map[string]bool
+	stays, deletions []string
 }
 
 // Plan defines what happens to the controller in one run of a scenario. The zero value means nothing.

@@ -1,18 +1,21 @@
 package harness
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
 
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	corev1beta1 "github.com/espalier-dev/espalier/api/core/v1beta1"
+	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
 )
 
 // Snapshot is the state of everything in a scenario, without values that differ between runs: the text of each object by "Kind/name", or
@@ -28,19 +31,12 @@ type state struct {
 
 const originAnnotation = "resources.gardener.cloud/origin"
 
-// sets reads only the sets.
+// setsSnapshot reads only the sets.
 func (w *World) setsSnapshot() Snapshot {
 	found := Snapshot{}
 	for _, mr := range w.managedResources() {
-		content := &unstructured.Unstructured{}
-		w.do("convert set", func() error {
-			text, err := json.Marshal(mr)
-			if err != nil {
-				return err
-			}
-			return json.Unmarshal(text, &content.Object)
-		})
-		found["ManagedResource/"+mr.Name] = w.normalized(content)
+		w.normalizeSet(&mr)
+		found["ManagedResource/"+mr.Name] = w.text(mr)
 	}
 	return found
 }
@@ -94,11 +90,7 @@ func (w *World) list(kind schema.GroupVersionKind, namespace string) []unstructu
 	list := &unstructured.UnstructuredList{}
 	list.SetGroupVersionKind(kind)
 	w.do("list "+kind.Kind, func() error {
-		err := w.Target.List(w.ctx, list, client.InNamespace(namespace))
-		if meta.IsNoMatchError(err) {
-			return nil
-		}
-		return ignoreAbsent(err)
+		return ignoreAbsent(w.Target.List(w.ctx, list, client.InNamespace(namespace)))
 	})
 	return slices.DeleteFunc(list.Items, func(each unstructured.Unstructured) bool {
 		_, read := w.documents[each.GetName()]
@@ -118,67 +110,52 @@ func (w *World) key(kind, namespace, name string) string {
 // normalized returns the text of an object without values that differ between runs.
 func (w *World) normalized(live *unstructured.Unstructured) string {
 	content := live.DeepCopy()
-	deleting := content.GetDeletionTimestamp() != nil
-	for _, field := range []string{
-		"uid", "resourceVersion", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink",
-	} {
-		unstructured.RemoveNestedField(content.Object, "metadata", field)
-	}
-	if deleting {
-		_ = unstructured.SetNestedField(content.Object, "true", "metadata", "deletionTimestamp")
-	}
-	if content.GetKind() == "ManagedResource" {
-		unstructured.RemoveNestedField(content.Object, "metadata", "managedFields")
-		normalizeConditions(content)
-		w.normalizeChecksum(content)
-	} else {
-		unstructured.RemoveNestedField(content.Object, "status")
-		normalizeManagedFields(content)
-	}
+	normalizeMeta(content)
+	normalizeManagedFields(content)
+	unstructured.RemoveNestedField(content.Object, "status")
 	unstructured.RemoveNestedField(content.Object, "metadata", "annotations", "deployment.kubernetes.io/revision")
 	if ip, _, _ := unstructured.NestedString(content.Object, "spec", "clusterIP"); ip != "None" {
 		unstructured.RemoveNestedField(content.Object, "spec", "clusterIP")
 		unstructured.RemoveNestedField(content.Object, "spec", "clusterIPs")
 	}
-	text, err := json.MarshalIndent(content.Object, "", " ")
+	return w.text(content.Object)
+}
+
+func (w *World) text(content any) string {
+	text, err := json.MarshalIndent(content, "", " ")
 	if err != nil {
 		return err.Error()
 	}
 	return strings.ReplaceAll(string(text), w.NS, "$NS")
 }
 
-func normalizeConditions(mr *unstructured.Unstructured) {
-	conditions, _, _ := unstructured.NestedSlice(mr.Object, "status", "conditions")
-	// Conditions are in the order in which they were added, which differs between runs.
-	slices.SortFunc(conditions, func(a, b any) int { return strings.Compare(conditionType(a), conditionType(b)) })
-	for _, each := range conditions {
-		if condition, ok := each.(map[string]any); ok {
-			delete(condition, "lastTransitionTime")
-			delete(condition, "lastUpdateTime")
+func normalizeMeta(o metav1.Object) {
+	o.SetUID("")
+	o.SetResourceVersion("")
+	o.SetCreationTimestamp(metav1.Time{})
+	if o.GetDeletionTimestamp() != nil {
+		o.SetDeletionTimestamp(&metav1.Time{})
+	}
+	o.SetDeletionGracePeriodSeconds(nil)
+}
+
+// normalizeSet sorts the conditions, because the order in which they were added differs between runs. It replaces the checksum by whether
+// it is that of the set's Secrets, because these contain the name of the namespace.
+func (w *World) normalizeSet(mr *resourcesv1alpha1.ManagedResource) {
+	normalizeMeta(mr)
+	mr.ManagedFields = nil
+	conditions := mr.Status.Conditions
+	slices.SortFunc(conditions, func(a, b corev1beta1.Condition) int { return cmp.Compare(a.Type, b.Type) })
+	for i := range conditions {
+		conditions[i].LastTransitionTime, conditions[i].LastUpdateTime = metav1.Time{}, metav1.Time{}
+	}
+	if sum := mr.Status.SecretsDataChecksum; sum != nil {
+		text := "another one"
+		if _, known := w.references[mr.Name]; known && *sum == w.checksum(mr.Name) {
+			text = "that of its Secrets"
 		}
+		mr.Status.SecretsDataChecksum = &text
 	}
-	if len(conditions) > 0 {
-		_ = unstructured.SetNestedSlice(mr.Object, conditions, "status", "conditions")
-	}
-}
-
-func conditionType(condition any) string {
-	fields, _ := condition.(map[string]any)
-	text, _ := fields["type"].(string)
-	return text
-}
-
-// normalizeChecksum replaces the checksum by whether it is that of the set's Secrets, because these contain the name of the namespace.
-func (w *World) normalizeChecksum(mr *unstructured.Unstructured) {
-	sum, found, _ := unstructured.NestedString(mr.Object, "status", "secretsDataChecksum")
-	if !found {
-		return
-	}
-	text := "another one"
-	if _, known := w.sets[mr.GetName()]; known && sum == w.checksum(mr.GetName()) {
-		text = "that of its Secrets"
-	}
-	_ = unstructured.SetNestedField(mr.Object, text, "status", "secretsDataChecksum")
 }
 
 // normalizeManagedFields keeps the owners of fields, without the controllers of the control plane and the writers of status.

@@ -5,10 +5,15 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
+	"testing"
 	"time"
+
+	. "github.com/onsi/gomega"
 
 	"github.com/espalier-dev/espalier/internal/managedresource/managedresourcetest"
 )
@@ -70,21 +75,27 @@ func (s *Suite) References(ctx context.Context, times int) {
 	})
 }
 
-// Point is one run of a scenario with cuts.
-type Point struct {
+// Planned is a planned run of a scenario.
+type Planned struct {
 	entry *entry
-	Cuts  []Cut
+	// Name describes the plan.
+	Name string
+	Plan Plan
+	// isPoint requires that the first cut is made, and counts the run in the table.
+	isPoint bool
 }
 
-// Points lists every point of every scenario: a cut before and after each request, and for each request another one in which the process
-// that takes over is cut off too, at a random request.
-func (s *Suite) Points(random *rand.Rand) []Point {
-	var points []Point
+// Points plans a run for every point of every scenario: a cut before and after each request, and for each request another one in which the
+// process that takes over is cut off too, at a random request.
+func (s *Suite) Points(random *rand.Rand) []Planned {
+	var points []Planned
 	for _, e := range s.entries {
 		last := len(e.reference.Requests)
 		for at := 1; at <= last; at++ {
-			points = append(points, Point{e, []Cut{{at, Before}}}, Point{e, []Cut{{at, After}}},
-				Point{e, []Cut{{at, side(random)}, {1 + random.IntN(last), side(random)}}})
+			for _, cuts := range [][]Cut{{{at, Before}}, {{at, After}}, {{at, side(random)}, {1 + random.IntN(last), side(random)}}} {
+				name := fmt.Sprintf("%s (undisturbed that is %s)", describe(cuts), e.reference.Requests[at-1])
+				points = append(points, Planned{e, name, Plan{Cuts: cuts}, true})
+			}
 		}
 	}
 	return points
@@ -92,14 +103,22 @@ func (s *Suite) Points(random *rand.Rand) []Point {
 
 func side(random *rand.Rand) Side { return []Side{Before, After}[random.IntN(2)] }
 
+func describe(cuts []Cut) string {
+	texts := make([]string, 0, len(cuts))
+	for _, cut := range cuts {
+		texts = append(texts, cut.String())
+	}
+	return "cut " + strings.Join(texts, ", then ")
+}
+
 // Sample selects the given number of points, with an equal number for each scenario as far as possible.
-func Sample(points []Point, random *rand.Rand, size int) []Point {
+func Sample(points []Planned, random *rand.Rand, size int) []Planned {
 	shuffled := slices.Clone(points)
 	random.Shuffle(len(shuffled), func(i, j int) { shuffled[i], shuffled[j] = shuffled[j], shuffled[i] })
-	var chosen []Point
+	var chosen []Planned
 	for len(chosen) < min(size, len(points)) {
 		taken := map[*entry]bool{}
-		var rest []Point
+		var rest []Planned
 		for _, point := range shuffled {
 			if taken[point.entry] || len(chosen) == size {
 				rest = append(rest, point)
@@ -113,60 +132,83 @@ func Sample(points []Point, random *rand.Rand, size int) []Point {
 	return chosen
 }
 
+// mostCuts is the maximum number of cuts in a random run.
+const mostCuts = 3
+
+// RandomRuns plans runs with full concurrency in which one process after the other is cut off at a random request.
+func (s *Suite) RandomRuns(random *rand.Rand, count int) []Planned {
+	runs := make([]Planned, 0, count)
+	for i := range count {
+		e := s.entries[(i+random.IntN(2))%len(s.entries)]
+		plan := Plan{Parallel: true}
+		for range 1 + random.IntN(mostCuts) {
+			plan.Cuts = append(plan.Cuts, Cut{1 + random.IntN(len(e.reference.Requests)), side(random)})
+		}
+		runs = append(runs, Planned{entry: e, Name: "full concurrency, " + describe(plan.Cuts), Plan: plan})
+	}
+	return runs
+}
+
+// Runs plans the same for all scenarios that it suits, with a separate plan for each.
+func (s *Suite) Runs(name string, plan func() Plan) []Planned {
+	runs := make([]Planned, 0, len(s.entries))
+	for _, e := range s.entries {
+		if planned := plan(); !planned.Behind || !e.scenario.Waits {
+			runs = append(runs, Planned{entry: e, Name: name, Plan: planned})
+		}
+	}
+	return runs
+}
+
 // progressEvery is the number of points per line of progress.
 const progressEvery = 50
 
-// TryPoints runs points.
-func (s *Suite) TryPoints(ctx context.Context, points []Point) {
-	done := 0
-	s.each(len(points), func(i int) {
-		point := points[i]
-		start := time.Now()
-		made, err := point.try(ctx)
+// Execute executes the runs and returns the number of cuts that were made.
+func (s *Suite) Execute(ctx context.Context, runs []Planned) int {
+	done, total := 0, 0
+	s.each(len(runs), func(i int) {
+		run, start := runs[i], time.Now()
+		made, err := run.try(ctx)
 		if err != nil {
-			s.fail(point.name(), err)
+			s.fail(run.entry.scenario.Name+", "+run.Name, err)
 		}
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		point.entry.count(made, err, time.Since(start))
+		total += made
+		if !run.isPoint {
+			return
+		}
+		run.entry.count(made, err, time.Since(start))
 		done++
 		if done%progressEvery == 0 {
-			_, _ = fmt.Fprintf(s.Out, "crash points: %d of %d tried, %d failures\n", done, len(points), s.failures)
+			_, _ = fmt.Fprintf(s.Out, "crash points: %d of %d tried, %d failures\n", done, len(runs), s.failures)
 		}
 	})
+	return total
 }
 
 // attempts is how many times a point is tried as planned if its cut is not made.
 const attempts = 4
 
-// try requires that a point has the expected result and that its first cut is made. On a busy machine, a process may send fewer requests
-// than undisturbed, for example because an object is back before its absence is reported. If no attempt sends so many requests, the cut is
-// made at the last one that the process sends.
-func (p Point) try(ctx context.Context) (int, error) {
-	cuts := slices.Clone(p.Cuts)
+// try requires that a run has the expected result, and that the first cut of a point is made. On a busy machine, a process may send fewer
+// requests than undisturbed, for example because an object is back before its absence is reported. If no attempt sends so many requests,
+// the cut is made at the last one that the process sends.
+func (p Planned) try(ctx context.Context) (int, error) {
+	plan := p.Plan
+	plan.Cuts = slices.Clone(plan.Cuts)
 	var requests []string
 	for attempt := range attempts + 1 {
 		if attempt == attempts {
-			cuts[0].At = len(requests)
+			plan.Cuts[0].At = len(requests)
 		}
-		outcome, err := Try(ctx, p.entry.env, p.entry.scenario, Plan{Cuts: cuts}, p.entry.reference)
-		if err != nil || outcome.Made > 0 {
+		outcome, err := Try(ctx, p.entry.env, p.entry.scenario, plan, p.entry.reference)
+		if err != nil || outcome.Made > 0 || !p.isPoint {
 			return outcome.Made, err
 		}
 		requests = outcome.Requests
 	}
 	return 0, fmt.Errorf("the process was not cut off; it sent:\n%s\nundisturbed it sends:\n%s", strings.Join(requests, "\n"),
 		strings.Join(p.entry.reference.Requests, "\n"))
-}
-
-// name describes the cuts.
-func (p Point) name() string {
-	texts := make([]string, 0, len(p.Cuts))
-	for _, cut := range p.Cuts {
-		texts = append(texts, cut.String())
-	}
-	return fmt.Sprintf("%s, cut %s (undisturbed that is %s)", p.entry.scenario.Name, strings.Join(texts, ", then "),
-		p.entry.reference.Requests[p.Cuts[0].At-1])
 }
 
 func (e *entry) count(made int, err error, took time.Duration) {
@@ -199,58 +241,6 @@ func (s *Suite) Table() string {
 	return text.String()
 }
 
-// Planned is a planned run of a scenario.
-type Planned struct {
-	entry *entry
-	// Name describes the plan.
-	Name string
-	Plan Plan
-}
-
-// mostCuts is the maximum number of cuts in a random run.
-const mostCuts = 3
-
-// RandomRuns plans runs with full concurrency in which one process after the other is cut off at a random request.
-func (s *Suite) RandomRuns(random *rand.Rand, count int) []Planned {
-	runs := make([]Planned, 0, count)
-	for i := range count {
-		e := s.entries[(i+random.IntN(2))%len(s.entries)]
-		plan, texts := Plan{Parallel: true}, make([]string, 0, mostCuts)
-		for range 1 + random.IntN(mostCuts) {
-			cut := Cut{1 + random.IntN(len(e.reference.Requests)), side(random)}
-			plan.Cuts, texts = append(plan.Cuts, cut), append(texts, cut.String())
-		}
-		runs = append(runs, Planned{e, "full concurrency, cut " + strings.Join(texts, ", then "), plan})
-	}
-	return runs
-}
-
-// Runs plans the same for all scenarios that it suits, with a separate plan for each.
-func (s *Suite) Runs(name string, plan func() Plan) []Planned {
-	runs := make([]Planned, 0, len(s.entries))
-	for _, e := range s.entries {
-		if planned := plan(); !planned.Behind || !e.scenario.Waits {
-			runs = append(runs, Planned{e, name, planned})
-		}
-	}
-	return runs
-}
-
-// TryPlans executes the runs and returns the number of cuts that were made.
-func (s *Suite) TryPlans(ctx context.Context, runs []Planned) int {
-	total := 0
-	s.each(len(runs), func(i int) {
-		outcome, err := Try(ctx, runs[i].entry.env, runs[i].entry.scenario, runs[i].Plan, runs[i].entry.reference)
-		if err != nil {
-			s.fail(runs[i].entry.scenario.Name+", "+runs[i].Name, err)
-		}
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		total += outcome.Made
-	})
-	return total
-}
-
 // mostFailures is the number of failures after which no further run is started.
 const mostFailures = 5
 
@@ -269,4 +259,16 @@ func (s *Suite) each(count int, work func(int)) {
 		})
 	}
 	running.Wait()
+}
+
+// Number reads an environment variable.
+func Number(t *testing.T, variable string, fallback int) int {
+	t.Helper()
+	text := os.Getenv(variable)
+	if text == "" {
+		return fallback
+	}
+	value, err := strconv.Atoi(text)
+	NewWithT(t).Expect(err).NotTo(HaveOccurred(), variable)
+	return value
 }

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"maps"
 	"net/url"
+	"path"
 	"slices"
 	"strings"
 	"time"
@@ -18,6 +19,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
@@ -38,12 +40,12 @@ type World struct {
 
 	ctx context.Context //nolint:containedctx // it is the context of the run, with the same lifetime
 	err error
-	// documents are the contents of the Secrets; sets are the names of the Secrets that each set references.
-	documents map[string][]string
-	sets      map[string][]string
+	// documents are the contents of the Secrets; references are the names of the Secrets of each set.
+	documents  map[string][]string
+	references map[string][]string
 	// kinds are the namespaced kinds that the scenario uses, scoped are the cluster-scoped objects.
-	kinds  map[schema.GroupVersionKind]struct{}
-	scoped map[object]struct{}
+	kinds  sets.Set[schema.GroupVersionKind]
+	scoped sets.Set[object]
 }
 
 // object identifies an object of the target.
@@ -52,11 +54,19 @@ type object struct {
 	name string
 }
 
+// empty returns an object of that identity.
+func (o object) empty() *unstructured.Unstructured {
+	content := &unstructured.Unstructured{}
+	content.SetGroupVersionKind(o.kind)
+	content.SetName(o.name)
+	return content
+}
+
 // NewWorld creates the namespaces.
 func NewWorld(ctx context.Context, source, target client.Client) (*World, error) {
 	w := &World{
-		Source: source, Target: target, ctx: ctx, documents: map[string][]string{}, sets: map[string][]string{},
-		kinds: map[schema.GroupVersionKind]struct{}{}, scoped: map[object]struct{}{},
+		Source: source, Target: target, ctx: ctx, documents: map[string][]string{}, references: map[string][]string{},
+		kinds: sets.Set[schema.GroupVersionKind]{}, scoped: sets.Set[object]{},
 	}
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "crash-"}}
 	if err := source.Create(ctx, namespace); err != nil {
@@ -83,8 +93,7 @@ func (w *World) do(what string, change func() error) {
 		return
 	}
 	err := change()
-	for deadline := time.Now().
-		Add(outage); away(err) && w.ctx.Err() == nil && time.Now().Before(deadline); time.Sleep(100 * time.Millisecond) {
+	for begin := time.Now(); away(err) && w.ctx.Err() == nil && time.Since(begin) < outage; time.Sleep(100 * time.Millisecond) {
 		err = change()
 	}
 	if err != nil {
@@ -96,8 +105,8 @@ func (w *World) do(what string, change func() error) {
 func away(err error) bool {
 	var broken *url.Error
 	return errors.As(err, &broken) || apierrors.IsServiceUnavailable(err) || apierrors.IsInternalError(err) ||
-		apierrors.IsTooManyRequests(err) ||
-		apierrors.IsServerTimeout(err) || apierrors.IsForbidden(err) && strings.Contains(err.Error(), "not yet ready")
+		apierrors.IsTooManyRequests(err) || apierrors.IsServerTimeout(err) ||
+		apierrors.IsForbidden(err) && strings.Contains(err.Error(), "not yet ready")
 }
 
 func (w *World) fill(text string) string { return strings.ReplaceAll(text, "$NS", w.NS) }
@@ -158,10 +167,10 @@ func (w *World) learn(manifest string) {
 	}
 	kind := content.GroupVersionKind()
 	if content.GetNamespace() == "" {
-		w.scoped[object{kind, content.GetName()}] = struct{}{}
+		w.scoped.Insert(object{kind, content.GetName()})
 		return
 	}
-	w.kinds[kind] = struct{}{}
+	w.kinds.Insert(kind)
 }
 
 // Set creates a Secret of that name with documents, and a set that references it, after change, which may be nil.
@@ -177,9 +186,9 @@ func (w *World) Set(name string, change func(*resourcesv1alpha1.ManagedResource)
 }
 
 func (w *World) note(mr *resourcesv1alpha1.ManagedResource) {
-	w.sets[mr.Name] = nil
+	w.references[mr.Name] = nil
 	for _, ref := range mr.Spec.SecretRefs {
-		w.sets[mr.Name] = append(w.sets[mr.Name], ref.Name)
+		w.references[mr.Name] = append(w.references[mr.Name], ref.Name)
 	}
 }
 
@@ -218,8 +227,8 @@ func (w *World) read(name string) (*resourcesv1alpha1.ManagedResource, error) {
 
 // DeleteSet deletes a set, and then its Secrets. In the other order, a controller might report a missing Secret, depending on timing.
 func (w *World) DeleteSet(name string) {
-	secrets := w.sets[name]
-	delete(w.sets, name)
+	secrets := w.references[name]
+	delete(w.references, name)
 	w.do("delete set "+name, func() error {
 		mr := &resourcesv1alpha1.ManagedResource{ObjectMeta: metav1.ObjectMeta{Namespace: w.NS, Name: name}}
 		return client.IgnoreNotFound(w.Source.Delete(w.ctx, mr))
@@ -261,28 +270,19 @@ func (w *World) Delete(kind, name string) {
 // Live reads an object of the target; nil if it does not exist.
 func (w *World) Live(kind, name string) *unstructured.Unstructured {
 	live := w.addressed(kind, name)
-	found := true
 	w.do("read "+kind+" "+name, func() error {
-		err := w.Target.Get(w.ctx, client.ObjectKeyFromObject(live), live)
-		if apierrors.IsNotFound(err) || meta.IsNoMatchError(err) {
-			found = false
-			return nil
-		}
-		return err
+		return ignoreAbsent(w.Target.Get(w.ctx, client.ObjectKeyFromObject(live), live))
 	})
-	if !found || w.err != nil {
+	if live.GetUID() == "" || w.err != nil {
 		return nil
 	}
 	return live
 }
 
 func (w *World) addressed(kind, name string) *unstructured.Unstructured {
-	cut := strings.LastIndex(kind, "/")
-	content := &unstructured.Unstructured{}
-	content.SetAPIVersion(w.fill(kind[:cut]))
-	content.SetKind(kind[cut+1:])
+	version, short := path.Split(w.fill(kind))
+	content := object{schema.FromAPIVersionAndKind(strings.TrimSuffix(version, "/"), short), w.fill(name)}.empty()
 	content.SetNamespace(w.NS)
-	content.SetName(w.fill(name))
 	return content
 }
 
@@ -292,12 +292,12 @@ func (w *World) Applied() bool {
 	found := map[string]bool{}
 	for i := range list {
 		mr := &list[i]
-		if _, wanted := w.sets[mr.Name]; !wanted || !w.applied(mr) {
+		if _, wanted := w.references[mr.Name]; !wanted || !w.applied(mr) {
 			return false
 		}
 		found[mr.Name] = true
 	}
-	return w.err == nil && len(found) == len(w.sets)
+	return w.err == nil && len(found) == len(w.references)
 }
 
 // SetApplied reports whether one set is applied in its current state.
@@ -339,7 +339,7 @@ func (w *World) applied(mr *resourcesv1alpha1.ManagedResource) bool {
 // not released.
 func (w *World) checksum(set string) string {
 	hash := sha256.New()
-	for _, secret := range w.sets[set] {
+	for _, secret := range w.references[set] {
 		documents := w.documents[secret]
 		for _, each := range documents {
 			if !strings.Contains(each, "resources.gardener.cloud/mode: Ignore") {
@@ -367,12 +367,7 @@ func (w *World) Close(ctx context.Context) error {
 		w.do("delete objects", func() error { return w.clear(ctx, kind) })
 	}
 	for each := range w.scoped {
-		w.do("delete object", func() error {
-			content := &unstructured.Unstructured{}
-			content.SetGroupVersionKind(each.kind)
-			content.SetName(each.name)
-			return ignoreAbsent(w.Target.Delete(ctx, content))
-		})
+		w.do("delete object", func() error { return ignoreAbsent(w.Target.Delete(ctx, each.empty())) })
 	}
 	return w.err
 }

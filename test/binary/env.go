@@ -31,6 +31,8 @@ const Patience = time.Minute
 type Binary struct {
 	// Name is as in cmd/ and deploy/.
 	Name string
+	// SharesLease is that of its Program.
+	SharesLease bool
 	// Needs and Add are those of its family.
 	Needs func(*config.ResourceManagerConfiguration) (process.Needs, error)
 	Add   func(context.Context, *process.Clusters, *config.ResourceManagerConfiguration, prometheus.Registerer) error
@@ -91,12 +93,29 @@ func New(t *testing.T, binary Binary, options Options) *Env {
 	e.createNamespaces()
 	e.identify()
 	e.Config = e.configuration()
-	e.Runner = &Runner{Test: t, Setup: e.setup, Needs: func() (process.Needs, error) { return binary.Needs(e.Config) }, Add: e.add}
+	e.Runner = e.runner()
 	if !options.Stopped {
 		e.Start()
 	}
 	t.Cleanup(e.Stop)
 	return e
+}
+
+// StartAnother starts a second process in addition to the first, for the same namespaces and with the same rights. It has the configuration
+// of the first one after change, counts its own requests, and stops when the test ends.
+func (e *Env) StartAnother(change func(*config.ResourceManagerConfiguration)) *Env {
+	e.T.Helper()
+	other, cfg := *e, *e.Config
+	change(&cfg)
+	other.Config, other.Requests = &cfg, &Requests{}
+	other.Runner = other.runner()
+	other.Start()
+	e.T.Cleanup(other.Stop)
+	return &other
+}
+
+func (e *Env) runner() *Runner {
+	return &Runner{Test: e.T, Setup: e.setup, Needs: func() (process.Needs, error) { return e.binary.Needs(e.Config) }, Add: e.add}
 }
 
 func (e *Env) admin(cfg *rest.Config) client.Client {
@@ -170,7 +189,7 @@ func (e *Env) add(ctx context.Context, clusters *process.Clusters) error {
 
 func (e *Env) setup() *process.Setup {
 	return &process.Setup{
-		Program: process.Program{Name: e.binary.Name}, Config: e.Config.Process(),
+		Program: process.Program{Name: e.binary.Name, SharesLease: e.binary.SharesLease}, Config: e.Config.Process(),
 		Log: e.options.Log, Clock: e.options.Clock, WrapTransport: e.Requests.Wrap,
 	}
 }

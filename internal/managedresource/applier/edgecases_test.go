@@ -22,6 +22,7 @@ import (
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/config"
 	"github.com/espalier-dev/espalier/internal/managedresource/managedresourcetest"
+	"github.com/espalier-dev/espalier/test/binary"
 )
 
 func TestChangedVolumeClaimTemplatesDoNotPreventOtherChanges(t *testing.T) {
@@ -422,7 +423,7 @@ func TestASetWithoutObjectsReportsItsProgress(t *testing.T) {
 }
 
 // appliedReasons lists the reasons of ResourcesApplied in the order of the writes. The health controller may repeat the last one.
-func appliedReasons(e *managedresourcetest.Env, recording *managedresourcetest.Recording) []string {
+func appliedReasons(e *managedresourcetest.Env, recording *binary.Recording) []string {
 	var reasons []string
 	for _, each := range recording.Of("PATCH", e.Fill("/apis/resources.gardener.cloud/v1alpha1/namespaces/$NS/managedresources/mr/status")) {
 		written := &unstructured.Unstructured{Object: each.Body}

@@ -77,7 +77,7 @@ func TestAChangeWithoutNewReferencesNeedsOneWriteOfTheManagedResource(t *testing
 func TestConflictAtTheFinalizerOfASetIsRetriedAtOnce(t *testing.T) {
 	t.Parallel()
 	log := &binary.Log{}
-	e := New(t, Options{Log: log})
+	e := New(t, Options{Log: log.Logger()})
 	var conflicts atomic.Int32
 	e.Requests.Hook(func(r *http.Request) error {
 		if r.Method == http.MethodPatch && strings.HasSuffix(r.URL.Path, "/managedresources/mr") && conflicts.Add(1) == 1 {

@@ -277,7 +277,8 @@ func TestObjectsOfOthersCauseNothing(t *testing.T) {
 func restrict(e *Env, rules ...rbacv1.PolicyRule) {
 	e.T.Helper()
 	for _, role := range []string{"target-base", "target-builtin"} {
-		e.Expect(e.Target.Delete(e.Ctx, &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: e.Namespace + "-" + role}})).To(Succeed())
+		name := e.Namespace + "-espalier-managedresource-controller-" + role
+		e.Expect(e.Target.Delete(e.Ctx, &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: name}})).To(Succeed())
 	}
 	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{GenerateName: e.Namespace + "-"}, Rules: rules}
 	e.Expect(e.Target.Create(e.Ctx, role)).To(Succeed())

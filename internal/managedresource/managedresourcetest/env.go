@@ -3,197 +3,81 @@
 package managedresourcetest
 
 import (
-	"context"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/go-logr/logr"
 	. "github.com/onsi/gomega"
-	"github.com/prometheus/client_golang/prometheus"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/client-go/rest"
-	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/config"
 	"github.com/espalier-dev/espalier/internal/managedresource"
-	"github.com/espalier-dev/espalier/internal/process"
 	"github.com/espalier-dev/espalier/test/binary"
-	"github.com/espalier-dev/espalier/test/local"
 )
 
 // Patience is how long tests wait for an event that takes milliseconds on an idle machine.
-const Patience = time.Minute
+const Patience = binary.Patience
+
+// Options change what New starts.
+type Options = binary.Options
+
+// Requests counts the requests of a controller, except watches and those for leases and Events.
+type Requests = binary.Requests
+
+// account is the name of the controller's ServiceAccount.
+const account = "managedresource-controller"
 
 // Env is a source namespace, a target namespace of the same name, and a running controller that serves only that
 // source namespace.
-type Env struct {
-	*WithT
-	*binary.Runner
-	T   *testing.T
-	Ctx context.Context //nolint:containedctx // it is the context of the test, with the same lifetime
-	// Namespace exists in source and target.
-	Namespace string
-	// Source and Target are administrators' clients without caches. They are the same if there is one cluster.
-	Source, Target client.Client
-	// Requests counts the requests of the controller.
-	Requests *Requests
-	Registry *prometheus.Registry
-	Config   *config.ResourceManagerConfiguration
-
-	connection connection
-	clock      clock.WithTickerAndDelayedExecution
-	log        logr.Logger
-}
-
-type connection struct{ source, target []byte }
-
-// Options configure an Env.
-type Options struct {
-	// TwoClusters makes the target a separate cluster.
-	TwoClusters bool
-	// Configure changes the defaulted configuration; values below the limits of validation are allowed here.
-	Configure func(*config.ResourceManagerConfiguration)
-	// Stopped means that the controller is not started.
-	Stopped bool
-	// Clock is the clock of the controller; nil stands for the real one.
-	Clock clock.WithTickerAndDelayedExecution
-	// Log receives what the controller logs; nil for nothing.
-	Log *binary.Log
-}
+type Env struct{ *binary.Env }
 
 // New prepares namespaces and rights, and starts the controller unless Stopped is set.
 func New(t *testing.T, options Options) *Env {
 	t.Helper()
-	g := NewWithT(t)
-	servers, err := local.ForTests()
-	g.Expect(err).NotTo(HaveOccurred())
-	needs, err := managedresource.Needs(&config.ResourceManagerConfiguration{})
-	g.Expect(err).NotTo(HaveOccurred())
-	e := &Env{WithT: g, T: t, Ctx: t.Context(), Requests: &Requests{}, clock: options.Clock}
-	if options.Log != nil {
-		e.log = options.Log.Logger()
+	start, configure := !options.Stopped, options.Configure
+	options.Stopped = true
+	options.Configure = func(cfg *config.ResourceManagerConfiguration) {
+		cfg.Controllers.ManagedResource.SyncPeriod = &metav1.Duration{Duration: 2 * time.Second}
+		if configure != nil {
+			configure(cfg)
+		}
+		if cfg.Controllers.GarbageCollector.Enabled && cfg.Controllers.GarbageCollector.SyncPeriod == nil {
+			cfg.Controllers.GarbageCollector.SyncPeriod = &metav1.Duration{Duration: time.Hour} // it has no default while disabled
+		}
 	}
-	e.Source = newClient(g, servers.Source.Config, needs)
-	e.Target = e.Source
+	controller := binary.Binary{Name: account, SharesLease: true, Needs: managedresource.Needs, Add: managedresource.Add}
+	e := &Env{binary.New(t, controller, options)}
+	e.install(e.Source)
 	if options.TwoClusters {
-		e.Target = newClient(g, servers.Target.Config, needs)
+		e.install(e.Target)
 	}
-	e.createNamespaces(options.TwoClusters)
-	e.connection.source = e.identity(e.Source, servers.Source.Config)
-	if options.TwoClusters {
-		e.connection.target = e.identity(e.Target, servers.Target.Config)
-	}
-	e.Config = e.configuration(options)
-	e.Runner = e.runner()
-	if !options.Stopped {
+	e.allow("espalier-managedresource-controller-target-builtin",
+		authorizationv1.ResourceAttributes{Group: "apps", Resource: "deployments", Verb: "delete"})
+	if start {
 		e.Start()
 	}
-	t.Cleanup(e.Stop)
 	return e
 }
 
-func newClient(g *WithT, config *rest.Config, needs process.Needs) client.Client {
-	c, err := client.New(config, client.Options{Scheme: needs.Scheme})
-	g.Expect(err).NotTo(HaveOccurred())
-	return c
-}
-
-func (e *Env) createNamespaces(two bool) {
-	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "mr-"}}
-	e.Expect(e.Source.Create(e.Ctx, namespace)).To(Succeed())
-	e.Namespace = namespace.Name
-	if two {
-		e.Expect(e.Target.Create(e.Ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: e.Namespace}})).To(Succeed())
-	}
-}
-
-// identity creates the controller's ServiceAccount with the shipped roles and returns a kubeconfig for it.
-func (e *Env) identity(c client.Client, admin *rest.Config) []byte {
-	const name = "managedresource-controller"
-	_, err := binary.Install(e.Ctx, c, "deploy/crds/*.yaml", "deploy/managedresource-controller/rbac/*.yaml",
-		"deploy/managedresource-controller/*.yaml")
+// install creates the CustomResourceDefinitions and the roles that are not generated.
+func (e *Env) install(c client.Client) {
+	_, err := binary.Install(e.Ctx, c, "deploy/crds/*.yaml", "deploy/managedresource-controller/*.yaml")
 	e.Expect(err).NotTo(HaveOccurred())
 	e.Eventually(func() error { return c.List(e.Ctx, &resourcesv1alpha1.ManagedResourceList{}) }).WithTimeout(Patience).Should(Succeed())
-	e.Expect(c.Create(e.Ctx, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: e.Namespace, Name: name}})).To(Succeed())
-	for _, role := range []string{"source", "target-base", "target-builtin", "target-garbagecollector"} {
-		e.Expect(c.Create(e.Ctx, &rbacv1.ClusterRoleBinding{
-			ObjectMeta: metav1.ObjectMeta{Name: e.Namespace + "-" + role},
-			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "espalier-managedresource-controller-" + role},
-			Subjects:   []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: e.Namespace, Name: name}},
-		})).To(Succeed())
-	}
-	e.Expect(c.Create(e.Ctx, &rbacv1.RoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: e.Namespace},
-		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "espalier-managedresource-controller-cluster-identity"},
-		Subjects:   []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: e.Namespace, Name: name}},
-	})).To(Succeed())
-	// Wait for the last right of each kind of binding: a process that lacks a right at its start exits.
-	e.awaitRight(c, name, authorizationv1.ResourceAttributes{Group: "monitoring.coreos.com", Resource: "prometheuses", Verb: "list"})
-	e.awaitRight(c, name, authorizationv1.ResourceAttributes{
-		Namespace: "kube-system", Resource: "configmaps", Name: "cluster-identity",
-		Verb: "get",
-	})
-	kubeconfig, err := local.ServiceAccountKubeconfig(e.Ctx, admin, e.Namespace, name, time.Hour)
-	e.Expect(err).NotTo(HaveOccurred())
-	return kubeconfig
 }
 
-func (e *Env) configuration(options Options) *config.ResourceManagerConfiguration {
-	dir := e.T.TempDir()
-	text := fmt.Sprintf(`apiVersion: resourcemanager.config.gardener.cloud/v1alpha1
-kind: ResourceManagerConfiguration
-sourceClientConnection: {kubeconfig: %q, namespaces: [%s]}
-leaderElection: {leaderElect: false}
-`, e.write(dir, "source", e.connection.source), e.Namespace)
-	if options.TwoClusters {
-		text += fmt.Sprintf("targetClientConnection: {kubeconfig: %q}\n", e.write(dir, "target", e.connection.target))
-	}
-	cfg, _, err := config.ResourceManager([]byte(text))
-	e.Expect(err).NotTo(HaveOccurred())
-	cfg.Server.Metrics, cfg.Server.HealthProbes = nil, nil
-	cfg.Controllers.ManagedResource.SyncPeriod = &metav1.Duration{Duration: 2 * time.Second}
-	if options.Configure != nil {
-		options.Configure(cfg)
-	}
-	if cfg.Controllers.GarbageCollector.Enabled && cfg.Controllers.GarbageCollector.SyncPeriod == nil {
-		cfg.Controllers.GarbageCollector.SyncPeriod = &metav1.Duration{Duration: time.Hour} // it has no default while disabled
-	}
-	return cfg
-}
-
-func (e *Env) write(dir, name string, content []byte) string {
-	file := filepath.Join(dir, name+".kubeconfig")
-	e.Expect(os.WriteFile(file, content, 0o600)).To(Succeed())
-	return file
-}
-
-// runner returns the runner that starts the controller for this Env.
-func (e *Env) runner() *binary.Runner {
-	return &binary.Runner{
-		Test: e.T, Needs: func() (process.Needs, error) { return managedresource.Needs(e.Config) },
-		Setup: func() *process.Setup {
-			return &process.Setup{
-				Program: process.Program{Name: "managedresource-controller", SharesLease: true},
-				Config:  e.Config.Process(), WrapTransport: e.Requests.Wrap, Clock: e.clock, Log: e.log,
-			}
-		},
-		Add: func(ctx context.Context, clusters *process.Clusters) error {
-			e.Registry = prometheus.NewRegistry()
-			return managedresource.Add(ctx, clusters, e.Config, e.Registry)
-		},
-	}
+// StartAnother is that of binary.Env.
+func (e *Env) StartAnother(change func(*config.ResourceManagerConfiguration)) *Env {
+	e.T.Helper()
+	return &Env{e.Env.StartAnother(change)}
 }
 
 // Set creates a Secret with documents under one key, and a ManagedResource that references it, both with that name.

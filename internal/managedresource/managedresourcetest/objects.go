@@ -22,9 +22,9 @@ import (
 // Within returns the env for a subtest with its own failures. Only its parent starts and stops it.
 func (e *Env) Within(t *testing.T) *Env {
 	t.Helper()
-	sub := *e
+	sub := *e.Env
 	sub.T, sub.WithT = t, NewWithT(t)
-	return &sub
+	return &Env{&sub}
 }
 
 // Fill replaces every "$NS" in a text by the env's namespace, which is also a prefix for names of cluster-scoped objects.

@@ -5,18 +5,15 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
 
 	"golang.org/x/sync/errgroup"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/log"
-)
 
-// maxErrors is the maximum number of failures in a message; it counts the others.
-const maxErrors = 20
+	"github.com/espalier-dev/espalier/internal/managedresource/status"
+)
 
 // delete deletes the unused objects, each only if it has not changed since it was found: a client that has changed it may need it. It
 // reports whether such objects are left.
@@ -49,7 +46,7 @@ func (c *Collector) delete(ctx context.Context, unused []candidate) (changed boo
 	}
 	_ = group.Wait() // failures are collected above
 	for kind, n := range count(deleted) {
-		c.Metrics.deleted(kind, n)
+		c.Metrics.collected.WithLabelValues(kind).Add(float64(n))
 	}
 	if len(deleted) > 0 {
 		log.FromContext(ctx).Info("Deleted what nothing refers to", "objects", len(deleted), "withoutEvent", max(len(deleted)-maxEvents, 0))
@@ -59,16 +56,7 @@ func (c *Collector) delete(ctx context.Context, unused []candidate) (changed boo
 
 func (c *Collector) deleteOne(ctx context.Context, unused candidate) error {
 	options := metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &unused.uid, ResourceVersion: &unused.version}}
-	return c.Client.Resource(resourceOf(unused.kind)).Namespace(unused.namespace).Delete(ctx, unused.name, options)
-}
-
-func resourceOf(kind string) schema.GroupVersionResource {
-	for _, each := range collectables() {
-		if each.kind == kind {
-			return each.resource
-		}
-	}
-	return schema.GroupVersionResource{}
+	return c.Client.Resource(collectables()[unused.kind]).Namespace(unused.namespace).Delete(ctx, unused.name, options)
 }
 
 // notAll combines failures into one message, with the text of the specification.
@@ -76,17 +64,9 @@ func notAll(failures []string) error {
 	if len(failures) == 0 {
 		return nil
 	}
-	const prefix = "Could not delete all unused resources: "
-	if len(failures) == 1 {
-		return errors.New(prefix + "1 error occurred: " + failures[0])
-	}
-	total := len(failures)
 	slices.Sort(failures)
-	if total > maxErrors {
-		failures = append(failures[:maxErrors:maxErrors], fmt.Sprintf("and %d more", total-maxErrors))
-	}
 	//nolint:staticcheck // the specification begins it with a capital
-	return fmt.Errorf(prefix+"%d errors occurred: [%s]", total, strings.Join(failures, ", "))
+	return errors.New("Could not delete all unused resources" + status.CountedErrors(failures))
 }
 
 // withRemedy adds the remedy for a missing right.

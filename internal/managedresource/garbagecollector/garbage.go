@@ -16,28 +16,17 @@ import (
 	"github.com/espalier-dev/espalier/internal/apply/merge"
 )
 
-// collectable is a kind whose objects are collected.
-type collectable struct {
-	kind     string
-	resource schema.GroupVersionResource
-}
-
-func collectables() []collectable {
-	return []collectable{
-		{kind: "ConfigMap", resource: corev1.SchemeGroupVersion.WithResource("configmaps")},
-		{kind: "Secret", resource: corev1.SchemeGroupVersion.WithResource("secrets")},
+// collectables returns the resources of the kinds whose objects are collected.
+func collectables() map[string]schema.GroupVersionResource {
+	return map[string]schema.GroupVersionResource{
+		"ConfigMap": corev1.SchemeGroupVersion.WithResource("configmaps"),
+		"Secret":    corev1.SchemeGroupVersion.WithResource("secrets"),
 	}
 }
 
 // kindOfReference returns the kind that a reference annotation stands for; "" if objects of that kind are not collected.
 func kindOfReference(kind string) string {
-	switch kind {
-	case references.KindConfigMap:
-		return "ConfigMap"
-	case references.KindSecret:
-		return "Secret"
-	}
-	return ""
+	return map[string]string{references.KindConfigMap: "ConfigMap", references.KindSecret: "Secret"}[kind]
 }
 
 // key identifies a ConfigMap or Secret.
@@ -111,8 +100,8 @@ func (g garbage) sorted() []candidate {
 // count returns the number of objects of each kind.
 func count(unused []candidate) map[string]int {
 	counts := map[string]int{}
-	for _, each := range collectables() {
-		counts[each.kind] = 0
+	for kind := range collectables() {
+		counts[kind] = 0
 	}
 	for _, each := range unused {
 		counts[each.kind]++

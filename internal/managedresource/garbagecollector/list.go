@@ -3,6 +3,8 @@ package garbagecollector
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -25,12 +27,11 @@ const looks = 2
 // find lists the objects without a reference. Anything uncertain is an error.
 func (c *Collector) find(ctx context.Context) ([]candidate, error) {
 	g := garbage{}
-	for _, each := range collectables() {
+	for _, kind := range slices.Sorted(maps.Keys(collectables())) {
 		options := metav1.ListOptions{LabelSelector: resourcesv1alpha1.GarbageCollectableReference + "=true"}
 		now := c.Clock.Now() // before the list, so that no object becomes old enough while the list is read
-		err := c.list(ctx, each.resource, options, func(object *metav1.PartialObjectMetadata) {
-			g.consider(each.kind, object, now,
-				c.MinimumAge)
+		err := c.list(ctx, collectables()[kind], options, func(object *metav1.PartialObjectMetadata) {
+			g.consider(kind, object, now, c.MinimumAge)
 		})
 		if err != nil {
 			return nil, err
@@ -71,26 +72,20 @@ func (c *Collector) spareSetsBeyond(ctx context.Context, g garbage, same bool) e
 	if c.SetsBeyond == nil || !same {
 		return nil
 	}
-	for _, namespace := range c.namespaces() {
-		page := &client.ListOptions{Namespace: namespace, Limit: pageSize}
-		for {
-			sets := &resourcesv1alpha1.ManagedResourceList{}
-			if err := c.SetsBeyond.List(ctx, sets, page); err != nil {
-				failure := fmt.Errorf("list managedresources.%s: %w", resourcesv1alpha1.GroupName, withRemedy(err))
-				if apierrors.IsNotFound(err) || meta.IsNoMatchError(err) {
-					return c.unlessUnserved(resourcesv1alpha1.SchemeGroupVersion.WithKind("ManagedResource"), failure)
-				}
-				return failure
-			}
-			for i := range sets.Items {
-				g.spareSet(&sets.Items[i], true, c.Finalizer)
-			}
-			if page.Continue = sets.Continue; page.Continue == "" {
-				break
-			}
+	err := c.eachPage(func(namespace, from string) (next string, err error) {
+		sets := &resourcesv1alpha1.ManagedResourceList{}
+		if err := c.SetsBeyond.List(ctx, sets, &client.ListOptions{Namespace: namespace, Limit: pageSize, Continue: from}); err != nil {
+			return "", fmt.Errorf("list managedresources.%s: %w", resourcesv1alpha1.GroupName, withRemedy(err))
 		}
+		for i := range sets.Items {
+			g.spareSet(&sets.Items[i], true, c.Finalizer)
+		}
+		return sets.Continue, nil
+	})
+	if apierrors.IsNotFound(err) || meta.IsNoMatchError(err) {
+		return c.unlessUnserved(resourcesv1alpha1.SchemeGroupVersion.WithKind("ManagedResource"), err)
 	}
-	return nil
+	return err
 }
 
 func (c *Collector) spareReferenced(ctx context.Context, g garbage, by referrer) error {
@@ -108,17 +103,9 @@ func (c *Collector) spareReferenced(ctx context.Context, g garbage, by referrer)
 	return nil // the kind is not served, so no objects of it exist
 }
 
-// unlessUnserved returns the failure of a listing, unless it is certain that the API server does not serve the kind.
+// unlessUnserved returns the failure of a listing, unless the API server, asked again, says that it does not know the kind. A 404 alone is
+// not enough: it may come from a proxy, or from a server that is starting.
 func (c *Collector) unlessUnserved(kind schema.GroupVersionKind, failure error) error {
-	if err := c.unserved(kind); err != nil {
-		return fmt.Errorf("%w, and it is not certain that the kind is not served: %w", failure, err)
-	}
-	return nil
-}
-
-// unserved returns an error unless the API server, asked again, says that it does not know a kind. A 404 alone is not enough: it may come
-// from a proxy, or from a server that is starting.
-func (c *Collector) unserved(kind schema.GroupVersionKind) error {
 	err := c.Mapper.Refresh()
 	if err == nil {
 		_, err = c.Mapper.RESTMapping(kind.GroupKind(), kind.Version)
@@ -127,38 +114,45 @@ func (c *Collector) unserved(kind schema.GroupVersionKind) error {
 	case meta.IsNoMatchError(err):
 		return nil
 	case err != nil:
-		return fmt.Errorf("discover %s: %w", kind.GroupKind(), err)
+		err = fmt.Errorf("discover %s: %w", kind.GroupKind(), err)
+	default:
+		err = fmt.Errorf("the API server says that it serves %s", kind.GroupKind())
 	}
-	return fmt.Errorf("the API server says that it serves %s", kind.GroupKind())
+	return fmt.Errorf("%w, and it is not certain that the kind is not served: %w", failure, err)
 }
 
-// namespaces lists the namespaces to list, in the form for requests.
-func (c *Collector) namespaces() []string {
-	if len(c.Namespaces) == 0 {
-		return []string{metav1.NamespaceAll}
+// eachPage reads all pages of a list in each namespace. Read reads the page at a position, and returns that of the next one.
+func (c *Collector) eachPage(read func(namespace, from string) (next string, err error)) error {
+	namespaces := c.Namespaces
+	if len(namespaces) == 0 {
+		namespaces = []string{metav1.NamespaceAll}
 	}
-	return c.Namespaces
+	for _, namespace := range namespaces {
+		next, err := read(namespace, "")
+		for err == nil && next != "" {
+			next, err = read(namespace, next)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // list passes the metadata of all objects of a kind to take, page by page.
 func (c *Collector) list(ctx context.Context, resource schema.GroupVersionResource, options metav1.ListOptions,
 	take func(*metav1.PartialObjectMetadata),
 ) error {
-	for _, namespace := range c.namespaces() {
-		page := options
-		page.Limit = pageSize
-		for {
-			list, err := c.Client.Resource(resource).Namespace(namespace).List(ctx, page)
-			if err != nil {
-				return fmt.Errorf("list %s: %w", resource.GroupResource(), withRemedy(err))
-			}
-			for i := range list.Items {
-				take(&list.Items[i])
-			}
-			if page.Continue = list.Continue; page.Continue == "" {
-				break
-			}
+	options.Limit = pageSize
+	return c.eachPage(func(namespace, from string) (next string, err error) {
+		options.Continue = from
+		list, err := c.Client.Resource(resource).Namespace(namespace).List(ctx, options)
+		if err != nil {
+			return "", fmt.Errorf("list %s: %w", resource.GroupResource(), withRemedy(err))
 		}
-	}
-	return nil
+		for i := range list.Items {
+			take(&list.Items[i])
+		}
+		return list.Continue, nil
+	})
 }

@@ -1,10 +1,6 @@
 package garbagecollector
 
-import (
-	"time"
-
-	"github.com/prometheus/client_golang/prometheus"
-)
+import "github.com/prometheus/client_golang/prometheus"
 
 // Metrics of the garbage collector.
 type Metrics struct {
@@ -29,24 +25,10 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 				"that it had to do, in seconds since 1970.",
 		}, nil),
 	}
-	for _, each := range collectables() {
-		m.collected.WithLabelValues(each.kind)
-		m.last.WithLabelValues(each.kind)
+	for kind := range collectables() {
+		m.collected.WithLabelValues(kind)
+		m.last.WithLabelValues(kind)
 	}
 	registry.MustRegister(m.collected, m.last, m.success)
 	return m
-}
-
-func (m *Metrics) deleted(kind string, objects int) {
-	m.collected.WithLabelValues(kind).Add(float64(objects))
-}
-
-func (m *Metrics) found(counts map[string]int) {
-	for kind, objects := range counts {
-		m.last.WithLabelValues(kind).Set(float64(objects))
-	}
-}
-
-func (m *Metrics) succeeded(at time.Time) {
-	m.success.WithLabelValues().Set(float64(at.Unix()))
 }

@@ -98,7 +98,7 @@ func (c *Collector) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result,
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	c.Metrics.succeeded(c.Clock.Now())
+	c.Metrics.success.WithLabelValues().Set(float64(c.Clock.Now().Unix()))
 	if changed { // a new run finds out whether these objects are still unused
 		c.pause = min(max(2*c.pause, shortestPause), longestPause, c.SyncPeriod)
 		return ctrl.Result{RequeueAfter: c.pause}, nil
@@ -113,7 +113,9 @@ func (c *Collector) collect(ctx context.Context) (changed bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	c.Metrics.found(count(unused))
+	for kind, objects := range count(unused) {
+		c.Metrics.last.WithLabelValues(kind).Set(float64(objects))
+	}
 	if len(unused) == 0 {
 		log.FromContext(ctx).V(1).Info("Found nothing to delete")
 	}

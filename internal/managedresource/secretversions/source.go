@@ -14,22 +14,23 @@ import (
 type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 
 // Changes is a source of reconcile requests for the creation, change or deletion of Secrets that have users. The controller starts its work
-// after all Secrets have been listed.
+// after all Secrets have been listed. Only one controller can use it.
 func (t *Tracker) Changes(requests func(ctx context.Context, secret types.NamespacedName) []reconcile.Request) source.SyncingSource {
 	return &subscription{tracker: t, start: func(ctx context.Context, controller queue) {
-		t.listen(&t.onChange, func(secret types.NamespacedName) {
+		t.onChange.call.Store(new(func(secret types.NamespacedName) {
 			for _, each := range requests(ctx, secret) {
 				controller.Add(each)
 			}
-		})
+		}))
 	}}
 }
 
-// Carriers is a source of Secrets that carry the finalizer: each time one is created, changed or found in a list.
+// Carriers is a source of Secrets that carry the finalizer: each time one is created, changed or found in a list. Only one controller can
+// use it.
 func (t *Tracker) Carriers() source.SyncingSource {
 	return &subscription{tracker: t, start: func(_ context.Context, controller queue) {
 		add := func(secret types.NamespacedName) { controller.Add(reconcile.Request{NamespacedName: secret}) }
-		t.listen(&t.onCarrier, add)
+		t.onCarrier.call.Store(&add)
 		for _, each := range t.streams {
 			for _, secret := range each.table.carriers() {
 				add(secret)

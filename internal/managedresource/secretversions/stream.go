@@ -20,7 +20,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/reflector"
 )
 
-// stream watches the Secrets of one namespace, or of all. It is the store of the reflector.
+// stream watches the Secrets of one namespace, or of all.
 type stream struct {
 	table     *table
 	namespace string // empty: all
@@ -41,7 +41,8 @@ type stream struct {
 func (s *stream) run(ctx context.Context, client metadata.Interface, log logr.Logger) {
 	log = log.WithValues("namespace", s.namespace)
 	source := reflector.PagedSource(reflector.Funcs{ListFunc: s.list, WatchFunc: s.watch}, client, s.digest)
-	cache.NewReflectorWithOptions(source, &metav1.PartialObjectMetadata{}, s, cache.ReflectorOptions{Name: "secrets", Logger: &log}).
+	store := &cache.FakeCustomStore{ReplaceFunc: s.complete}
+	cache.NewReflectorWithOptions(source, &metav1.PartialObjectMetadata{}, store, cache.ReflectorOptions{Name: "secrets", Logger: &log}).
 		RunWithContext(logr.NewContext(ctx, log))
 }
 
@@ -88,8 +89,8 @@ func (s *stream) digest(event watch.Event) watch.Event {
 	return reflector.Bookmark(secret)
 }
 
-// Replace is called by the reflector at the end of a list, whose Secrets have been processed already.
-func (s *stream) Replace(_ []any, resourceVersion string) error {
+// complete is called by the reflector at the end of a list, whose Secrets have been processed already.
+func (s *stream) complete(_ []any, resourceVersion string) error {
 	gone := s.table.complete(resourceVersion)
 	s.once.Do(func() { close(s.synced) })
 	for _, key := range gone {
@@ -97,18 +98,6 @@ func (s *stream) Replace(_ []any, resourceVersion string) error {
 	}
 	return nil
 }
-
-// Add is never called, because the Reflector gets no objects; the same holds for Update and Delete.
-func (s *stream) Add(any) error { return nil }
-
-// Update is never called.
-func (s *stream) Update(any) error { return nil }
-
-// Delete is never called.
-func (s *stream) Delete(any) error { return nil }
-
-// Resync does nothing.
-func (s *stream) Resync() error { return nil }
 
 func (s *stream) note(err error) {
 	s.mu.Lock()

@@ -39,8 +39,18 @@ type Tracker struct {
 	mu    sync.Mutex
 	users map[types.NamespacedName][]types.NamespacedName
 
-	listening           sync.RWMutex
-	onChange, onCarrier []func(types.NamespacedName)
+	onChange, onCarrier listener
+}
+
+// listener is called for Secrets, as soon as there is a controller that needs that.
+type listener struct {
+	call atomic.Pointer[func(types.NamespacedName)]
+}
+
+func (l *listener) notify(secret types.NamespacedName) {
+	if call := l.call.Load(); call != nil {
+		(*call)(secret)
+	}
 }
 
 // New returns a Tracker that does nothing before Start.
@@ -54,9 +64,7 @@ func New(options Options) *Tracker {
 	for _, namespace := range namespaces {
 		t.streams[namespace] = &stream{
 			table: newTable(), namespace: namespace, client: secrets.Namespace(namespace), finalizer: options.Finalizer, synced: make(chan struct{}),
-			restore:  observe.RestoreCheck{Clock: clock.RealClock{}},
-			changed:  func(secret types.NamespacedName) { t.notify(&t.onChange, secret) },
-			carrying: func(secret types.NamespacedName) { t.notify(&t.onCarrier, secret) },
+			restore: observe.RestoreCheck{Clock: clock.RealClock{}}, changed: t.onChange.notify, carrying: t.onCarrier.notify,
 		}
 	}
 	return t
@@ -102,10 +110,10 @@ func (t *Tracker) Use(user types.NamespacedName, names []string) {
 		next = append(next, types.NamespacedName{Namespace: user.Namespace, Name: name})
 	}
 	for _, each := range next {
-		t.with(each, func(known *table) { known.add(each) })
+		t.table(each).add(each)
 	}
 	for _, each := range before {
-		t.with(each, func(known *table) { known.remove(each) })
+		t.table(each).remove(each)
 	}
 	t.users[user] = next
 	if len(next) == 0 {
@@ -117,23 +125,16 @@ func (t *Tracker) Use(user types.NamespacedName, names []string) {
 func (t *Tracker) Release(user types.NamespacedName) { t.Use(user, nil) }
 
 // Lookup returns the state of a Secret. It costs no request.
-func (t *Tracker) Lookup(secret types.NamespacedName) (version Version, knowledge Knowledge) {
-	t.with(secret, func(known *table) { version, knowledge = known.lookup(secret) })
-	return version, knowledge
+func (t *Tracker) Lookup(secret types.NamespacedName) (Version, Knowledge) {
+	return t.table(secret).lookup(secret)
 }
 
 // Restores counts how often the source was restored from a backup, as far as lists of the namespace of a Secret showed it. What was
 // read of the Secret before the last restore may not exist in the restored cluster.
-func (t *Tracker) Restores(secret types.NamespacedName) (count int) {
-	t.with(secret, func(known *table) { count = known.restored() })
-	return count
-}
+func (t *Tracker) Restores(secret types.NamespacedName) int { return t.table(secret).restored() }
 
 // Carries reports whether a Secret carries the finalizer, with or without users.
-func (t *Tracker) Carries(secret types.NamespacedName) (carries bool) {
-	t.with(secret, func(known *table) { carries = known.carries(secret) })
-	return carries
-}
+func (t *Tracker) Carries(secret types.NamespacedName) bool { return t.table(secret).carries(secret) }
 
 // Kept returns the number of Secrets that are stored, for metrics and tests.
 func (t *Tracker) Kept() int {
@@ -144,27 +145,12 @@ func (t *Tracker) Kept() int {
 	return kept
 }
 
-// with calls do with the table for a Secret, if its namespace is watched.
-func (t *Tracker) with(secret types.NamespacedName, do func(*table)) {
-	if found := t.streams[secret.Namespace]; found != nil {
-		do(found.table)
-	} else if found = t.streams[""]; found != nil {
-		do(found.table)
+// table returns the table for a Secret, an empty one if its namespace is not watched.
+func (t *Tracker) table(secret types.NamespacedName) *table {
+	for _, namespace := range []string{secret.Namespace, ""} {
+		if found := t.streams[namespace]; found != nil {
+			return found.table
+		}
 	}
-}
-
-// notify must be called without the lock of a table, so that listeners may call Lookup.
-func (t *Tracker) notify(listeners *[]func(types.NamespacedName), secret types.NamespacedName) {
-	t.listening.RLock()
-	current := *listeners
-	t.listening.RUnlock()
-	for _, each := range current {
-		each(secret)
-	}
-}
-
-func (t *Tracker) listen(listeners *[]func(types.NamespacedName), listener func(types.NamespacedName)) {
-	t.listening.Lock()
-	defer t.listening.Unlock()
-	*listeners = append(slices.Clip(*listeners), listener)
+	return newTable()
 }

@@ -30,21 +30,41 @@ type Verdicts struct {
 	// users lists the sets that contain an object.
 	users func(kind schema.GroupKind, namespace, name string) []types.NamespacedName
 
-	mu sync.Mutex
+	mu   sync.Mutex
+	sets map[types.NamespacedName]times
+}
+
+// times are what is known about a set. A zero time means that nothing is.
+type times struct {
 	// since is the time of the oldest event that is not reported yet; waiting is when the wait for a watch began.
-	since, waiting map[types.NamespacedName]time.Time
-	// behind is the time since which the cache is known not to have our last write to a set.
-	behind map[types.NamespacedName]time.Time
-	// written is when the conditions of a set were last written.
-	written map[types.NamespacedName]time.Time
+	since, waiting time.Time
+	// behind is the time since which the cache is known not to have our last write to the set.
+	behind time.Time
+	// written is when the conditions of the set were last written.
+	written time.Time
 }
 
 // NewVerdicts returns Verdicts that are not connected to a controller yet. Users lists the sets that contain an object.
 func NewVerdicts(passive clock.PassiveClock, users func(kind schema.GroupKind, namespace, name string) []types.NamespacedName) *Verdicts {
-	return &Verdicts{
-		clock: passive, users: users,
-		since: map[types.NamespacedName]time.Time{}, waiting: map[types.NamespacedName]time.Time{},
-		behind: map[types.NamespacedName]time.Time{}, written: map[types.NamespacedName]time.Time{},
+	return &Verdicts{clock: passive, users: users, sets: map[types.NamespacedName]times{}}
+}
+
+// update changes what is known about a set, and returns it.
+func (v *Verdicts) update(set types.NamespacedName, change func(*times)) times {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	known := v.sets[set]
+	change(&known)
+	if v.sets[set] = known; known == (times{}) {
+		delete(v.sets, set)
+	}
+	return known
+}
+
+// setIfZero records the begin of something, unless it began before.
+func setIfZero(begin *time.Time, now time.Time) {
+	if begin.IsZero() {
+		*begin = now
 	}
 }
 
@@ -62,60 +82,41 @@ func (v *Verdicts) Deployment(namespace, name string) {
 
 // Set must be called when a set has to be judged.
 func (v *Verdicts) Set(set types.NamespacedName) {
-	v.mu.Lock()
-	if _, known := v.since[set]; !known {
-		v.since[set] = v.clock.Now()
-	}
-	v.mu.Unlock()
+	v.update(set, func(known *times) { setIfZero(&known.since, v.clock.Now()) })
 	if queue := v.queue.Load(); queue != nil {
 		(*queue).Add(reconcile.Request{NamespacedName: set})
 	}
 }
 
 // takeReceived returns when the oldest unreported event of a set was received, and removes it.
-func (v *Verdicts) takeReceived(set types.NamespacedName) (time.Time, bool) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	since, known := v.since[set]
-	delete(v.since, set)
-	return since, known
+func (v *Verdicts) takeReceived(set types.NamespacedName) (since time.Time, found bool) {
+	v.update(set, func(known *times) { since, known.since = known.since, time.Time{} })
+	return since, !since.IsZero()
 }
 
 // wait records that a set waits for a watch, and returns when to check again.
 func (v *Verdicts) wait(set types.NamespacedName, now time.Time) time.Duration {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	if v.waiting[set].IsZero() {
-		v.waiting[set] = now
-	}
+	v.update(set, func(known *times) { setIfZero(&known.waiting, now) })
 	return peek
 }
 
 // waitedEnough reports whether a set has waited too long for a watch.
 func (v *Verdicts) waitedEnough(set types.NamespacedName, now time.Time) bool {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	began := v.waiting[set]
+	began := v.update(set, func(*times) {}).waiting
 	return !began.IsZero() && now.Sub(began) > patience
 }
 
 // sawAll records that the set waits for no watch.
 func (v *Verdicts) sawAll(set types.NamespacedName) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	delete(v.waiting, set)
+	v.update(set, func(known *times) { known.waiting = time.Time{} })
 }
 
 // cacheBehind records that the cache does not have the last write to a set yet, and returns the time until the next check: a moment,
 // and after patience a whole period. Then the source was probably restored from a backup, so the written version will not come
 // back. The ManagedResource controller detects that.
 func (v *Verdicts) cacheBehind(set types.NamespacedName, now time.Time, period time.Duration) time.Duration {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	if v.behind[set].IsZero() {
-		v.behind[set] = now
-	}
-	if now.Sub(v.behind[set]) > patience {
+	known := v.update(set, func(known *times) { setIfZero(&known.behind, now) })
+	if now.Sub(known.behind) > patience {
 		return period
 	}
 	return catchUp
@@ -123,35 +124,27 @@ func (v *Verdicts) cacheBehind(set types.NamespacedName, now time.Time, period t
 
 // cacheCurrent records that the cache has the last write to a set.
 func (v *Verdicts) cacheCurrent(set types.NamespacedName) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	delete(v.behind, set)
+	v.update(set, func(known *times) { known.behind = time.Time{} })
 }
 
 // wrote records that the conditions of a set were written now.
 func (v *Verdicts) wrote(set types.NamespacedName, now time.Time) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	v.written[set] = now
+	v.update(set, func(known *times) { known.written = now })
 }
 
 // pause returns how long to wait before the conditions of a set may be written; 0 if they may be written now.
-func (v *Verdicts) pause(set types.NamespacedName, now time.Time) time.Duration {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	passed := now.Sub(v.written[set])
-	if passed >= 0 && passed < writeInterval { // less than 0: the clock was set back
-		return writeInterval - passed
-	}
-	delete(v.written, set)
-	return 0
+func (v *Verdicts) pause(set types.NamespacedName, now time.Time) (wait time.Duration) {
+	v.update(set, func(known *times) {
+		passed := now.Sub(known.written)
+		if passed >= 0 && passed < writeInterval { // less than 0: the clock was set back
+			wait = writeInterval - passed
+			return
+		}
+		known.written = time.Time{}
+	})
+	return wait
 }
 
 func (v *Verdicts) forget(set types.NamespacedName) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	delete(v.since, set)
-	delete(v.waiting, set)
-	delete(v.behind, set)
-	delete(v.written, set)
+	v.update(set, func(known *times) { *known = times{} })
 }

@@ -68,7 +68,7 @@ func TestVerdictsWaitForACacheThatIsBehindOnceInAPeriodAfterAWhile(t *testing.T)
 	v.cacheCurrent(set)
 	g.Expect(v.cacheBehind(set, noon.Add(time.Hour), time.Minute)).To(Equal(20*time.Millisecond), "it is behind another write")
 	v.forget(set)
-	g.Expect(v.behind).To(BeEmpty())
+	g.Expect(v.sets).To(BeEmpty())
 }
 
 func TestVerdictsWaitForAWatchButNotForEver(t *testing.T) {

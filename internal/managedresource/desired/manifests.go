@@ -37,13 +37,6 @@ func (r *Reader) Manifests(mr *resourcesv1alpha1.ManagedResource, versions []Ver
 	return &Manifests{reader: r, set: mr, versions: versions, objects: map[*Item]*unstructured.Unstructured{}}
 }
 
-// Decoded returns the manifest of an item if it is decoded already, otherwise nil.
-func (m *Manifests) Decoded(i *Item) *unstructured.Unstructured {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.objects[i]
-}
-
 // Of returns the manifest of an item. The caller must not change it. The error is ErrChanged if the Secrets have another version now.
 func (m *Manifests) Of(ctx context.Context, i *Item) (*unstructured.Unstructured, error) {
 	m.mu.Lock()

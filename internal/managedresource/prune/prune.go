@@ -84,11 +84,11 @@ func (p *Pruner) Delete(ctx context.Context, refs []resourcesv1alpha1.ObjectRefe
 	progress.begin(p.Now)
 	result := Result{NextCheck: p.Now.Add(p.Poll)}
 	requestCount := 0
-	served := &discovery{target: p.Target}
+	refresh := sync.OnceValue(p.Target.Refresh)
 	waves := deleteWaves(refs)
 	for number, wave := range waves {
 		key, left := inventory.RefKey(wave[0]), progress.left(wave)
-		steps := engine.Parallel(ctx, p.Parallel, len(left), func(i int) step { return p.deleteObject(ctx, left[i], served, progress) },
+		steps := engine.Parallel(ctx, p.Parallel, len(left), func(i int) step { return p.deleteObject(ctx, left[i], refresh, progress) },
 			func(_ int, err error) step { return step{err: err} })
 		blocked := false
 		for i, each := range steps {
@@ -133,21 +133,9 @@ func deleteWaves(refs []resourcesv1alpha1.ObjectReference) [][]resourcesv1alpha1
 		func(ref resourcesv1alpha1.ObjectReference) (string, string) { return ref.Namespace, ref.Name })
 }
 
-// discovery asks the API server once which kinds it serves: before the first decision that an object is gone with its kind.
-type discovery struct {
-	target *apply.Target
-	once   sync.Once
-	err    error
-}
-
-func (d *discovery) refresh() error {
-	d.once.Do(func() { d.err = d.target.Refresh() })
-	return d.err
-}
-
 // deleteObject takes the next step of the deletion of an object. If the target no longer serves the version of the object, the object may
-// exist in another version of its kind.
-func (p *Pruner) deleteObject(ctx context.Context, ref resourcesv1alpha1.ObjectReference, served *discovery, progress *Progress) step {
+// exist in another version of its kind. Refresh asks the API server which kinds it serves.
+func (p *Pruner) deleteObject(ctx context.Context, ref resourcesv1alpha1.ObjectReference, refresh func() error, progress *Progress) step {
 	resource, err := p.Target.Resource(ref.GroupVersionKind())
 	if err == nil {
 		if s := p.deleteServed(ctx, ref, resource, progress); !apply.IsUnserved(s.err) {
@@ -157,7 +145,7 @@ func (p *Pruner) deleteObject(ctx context.Context, ref resourcesv1alpha1.ObjectR
 		return step{err: err}
 	}
 	// The known kinds may be outdated, and an object that the set forgets is never deleted.
-	if err = served.refresh(); err != nil {
+	if err = refresh(); err != nil {
 		return step{err: err}
 	}
 	resource, err = p.Target.Served(ref.GroupVersionKind())

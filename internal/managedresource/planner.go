@@ -10,7 +10,6 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/apply"
 	"github.com/espalier-dev/espalier/internal/apply/observe"
 	"github.com/espalier-dev/espalier/internal/config"
@@ -41,7 +40,7 @@ func NewPlanner(lifetime context.Context, connections *process.Connections, secr
 		Autoscalers: observe.NewAutoscalers(lifetime, observe.AutoscalerOptions{
 			Client: dynamicClient, Mapper: at.Mapper, Namespaces: targetNamespaces(cfg), Clock: clock.RealClock{}, Log: logr.Discard(),
 		}),
-		Class: applier.Class(ptr.Deref(cfg.Controllers.ResourceClass, resourcesv1alpha1.DefaultClass)), ClusterID: clusterID,
+		Class: class(cfg), ClusterID: clusterID,
 		ManagedBy:   ptr.Deref(cfg.Controllers.ManagedResource.ManagedByLabelValue, ""),
 		SameCluster: connections.Same.Assume, OwnNamespace: connections.OwnNamespace,
 		Limits: limits(cfg), GarbageCollector: cfg.Controllers.GarbageCollector.Enabled,

@@ -83,15 +83,20 @@ func Add(lifetime context.Context, clusters *process.Clusters, cfg *config.Resou
 	if err != nil {
 		return err
 	}
-	section, class := cfg.Controllers.ManagedResource, applier.Class(ptr.Deref(cfg.Controllers.ResourceClass, resourcesv1alpha1.DefaultClass))
-	judge := newHealth(clusters, cfg, target, sight, changes.Ledger(class), verdicts, registry)
+	section, ledger := cfg.Controllers.ManagedResource, changes.Ledger(class(cfg))
+	judge := &health.Reconciler{
+		Source: clusters.Source.GetClient(), Target: target, TargetLive: clusters.Target.GetAPIReader(),
+		Watcher: sight.watcher, Pods: sight.pods, Whole: sight.whole, Ledger: ledger, Verdicts: verdicts,
+		Metrics: health.NewMetrics(registry, clusters.Source.GetCache(), ledger.Responsible), Clock: clusters.Clock,
+		Kstatus: ptr.Deref(own.Kstatus, false), SyncPeriod: cfg.Controllers.Health.SyncPeriod.Duration,
+	}
 	r := &applier.Reconciler{
 		Source: clusters.Source.GetClient(), SourceLive: clusters.Source.GetAPIReader(), SecretVersions: secrets,
 		Target: target, TargetLive: clusters.Target.GetAPIReader(), Watcher: sight.watcher, Autoscalers: sight.autoscalers, Clock: clusters.Clock,
 		Jitter:  rand.Float64,
 		Events:  &applier.Events{Recorder: clusters.Source.GetEventRecorder("managedresource-controller")},
 		Metrics: applier.NewMetrics(registry, sight.watcher.Watches, secrets.Kept),
-		Class:   class, ClusterID: clusterID,
+		Class:   class(cfg), ClusterID: clusterID,
 		ManagedBy: ptr.Deref(section.ManagedByLabelValue, ""), SameCluster: clusters.Same.Assume, OwnNamespace: clusters.OwnNamespace,
 		Limits: limits(cfg), GarbageCollector: cfg.Controllers.GarbageCollector.Enabled,
 		SyncPeriod: section.SyncPeriod.Duration, AlwaysUpdate: ptr.Deref(section.AlwaysUpdate, false),
@@ -99,14 +104,21 @@ func Add(lifetime context.Context, clusters *process.Clusters, cfg *config.Resou
 		Parallel: ptr.Deref(own.MaxConcurrentRequests, 0), MaxDecompressedBytes: ptr.Deref(own.MaxDecompressedBytes, 0),
 		Kstatus: ptr.Deref(own.Kstatus, false), Registered: sight.whole.IsRegistered, Concluded: verdicts.Set, Judge: judge.Judge,
 	}
-	if err := r.SetupWithManager(lifetime, clusters.Source, changes, ptr.Deref(section.ConcurrentSyncs, 0), cfg.Process().
-		CacheSyncTimeout); err != nil {
+	if err := r.SetupWithManager(lifetime, clusters.Source, changes, ptr.Deref(section.ConcurrentSyncs, 0)); err != nil {
 		return fmt.Errorf("add controller %s: %w", applier.ControllerName, err)
 	}
 	if err := addGarbageCollector(clusters, cfg, registry); err != nil {
 		return err
 	}
-	return addHealth(clusters, cfg, judge)
+	if err := judge.SetupWithManager(clusters.Source, ptr.Deref(cfg.Controllers.Health.ConcurrentSyncs, 0)); err != nil {
+		return fmt.Errorf("add controller %s: %w", health.ControllerName, err)
+	}
+	return nil
+}
+
+// class returns the class of the sets that the process serves.
+func class(cfg *config.ResourceManagerConfiguration) applier.Class {
+	return applier.Class(ptr.Deref(cfg.Controllers.ResourceClass, resourcesv1alpha1.DefaultClass))
 }
 
 // resolveClusterID returns the cluster ID. The specification defines the texts of its errors; if a right is missing, the remedy follows.

@@ -7,7 +7,6 @@ import (
 	"k8s.io/client-go/metadata"
 	"k8s.io/utils/ptr"
 
-	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/config"
 	"github.com/espalier-dev/espalier/internal/managedresource/garbagecollector"
 	"github.com/espalier-dev/espalier/internal/process"
@@ -44,7 +43,7 @@ func unseenSets(same bool, cfg *config.ResourceManagerConfiguration) bool {
 func garbageCollector(cfg *config.ResourceManagerConfiguration) *garbagecollector.Collector {
 	own := cfg.Espalier.ManagedResource
 	return &garbagecollector.Collector{
-		Finalizer:  resourcesv1alpha1.FinalizerFor(ptr.Deref(cfg.Controllers.ResourceClass, resourcesv1alpha1.DefaultClass)),
+		Finalizer:  class(cfg).Finalizer(),
 		Namespaces: targetNamespaces(cfg),
 		MinimumAge: garbagecollector.DefaultMinimumAge,
 		SyncPeriod: cfg.Controllers.GarbageCollector.SyncPeriod.Duration,

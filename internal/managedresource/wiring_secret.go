@@ -6,7 +6,6 @@ import (
 	"k8s.io/client-go/metadata"
 	"k8s.io/utils/ptr"
 
-	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/config"
 	"github.com/espalier-dev/espalier/internal/managedresource/secret"
 	"github.com/espalier-dev/espalier/internal/managedresource/secretversions"
@@ -19,7 +18,7 @@ func addSecrets(clusters *process.Clusters, cfg *config.ResourceManagerConfigura
 	if err != nil {
 		return nil, fmt.Errorf("create metadata client of source cluster: %w", err)
 	}
-	finalizer := resourcesv1alpha1.FinalizerFor(ptr.Deref(cfg.Controllers.ResourceClass, resourcesv1alpha1.DefaultClass))
+	finalizer := class(cfg).Finalizer()
 	tracker := secretversions.New(secretversions.Options{
 		Client: client, Namespaces: cfg.Process().Source.Namespaces, Finalizer: finalizer, Log: clusters.Source.GetLogger().WithName("secrets"),
 	})
@@ -30,8 +29,7 @@ func addSecrets(clusters *process.Clusters, cfg *config.ResourceManagerConfigura
 		return nil, fmt.Errorf("add readiness check of Secrets: %w", err)
 	}
 	r := &secret.Reconciler{Source: clusters.Source.GetClient(), Secrets: tracker, Finalizer: finalizer}
-	if err := r.SetupWithManager(clusters.Source, ptr.Deref(cfg.Controllers.Secret.ConcurrentSyncs, 0), cfg.Process().
-		CacheSyncTimeout); err != nil {
+	if err := r.SetupWithManager(clusters.Source, ptr.Deref(cfg.Controllers.Secret.ConcurrentSyncs, 0)); err != nil {
 		return nil, fmt.Errorf("add controller %s: %w", secret.ControllerName, err)
 	}
 	return tracker, nil

@@ -51,7 +51,7 @@ func (o *outcome) requeueAt(at time.Time) {
 func (r *Reconciler) apply(ctx context.Context, p *pass) *outcome {
 	result := &outcome{}
 	tasks := r.tasks(p, result)
-	r.Metrics.addSaved(len(p.set.Objects) - len(tasks))
+	r.Metrics.saved.Add(float64(len(p.set.Objects) - len(tasks)))
 	if len(tasks) == 0 {
 		return result
 	}
@@ -60,7 +60,7 @@ func (r *Reconciler) apply(ctx context.Context, p *pass) *outcome {
 		items[each.Item] = each
 	}
 	r.engine(p).Apply(ctx, tasks, func(t engine.Task, done engine.Outcome) { r.record(p, items[t.Item], done, result) })
-	r.Metrics.observeDuration(r.Clock.Now().Sub(p.now))
+	r.Metrics.duration.Observe(r.Clock.Now().Sub(p.now).Seconds())
 	if result.created+result.updated+result.repaired > 0 {
 		log.FromContext(ctx).Info("Wrote objects", "created", result.created, "updated", result.updated, "repaired", result.repaired)
 	}
@@ -100,7 +100,7 @@ func (r *Reconciler) record(p *pass, i *state.Object, done engine.Outcome, resul
 	if claimed, ok := errors.AsType[*ownership.ClaimedError](done.Err); ok {
 		result.claimed++
 		if claimed.Claimant != claimant {
-			r.Metrics.addClaimed()
+			r.Metrics.claimed.Inc()
 			r.Events.objectClaimed(p.mr, i, claimed.Claimant)
 		}
 	}

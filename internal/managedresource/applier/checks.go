@@ -46,10 +46,11 @@ func classOf(mr *resourcesv1alpha1.ManagedResource) string {
 	return resourcesv1alpha1.DefaultClass
 }
 
-func (c Class) finalizer() string { return resourcesv1alpha1.FinalizerFor(string(c)) }
+// Finalizer returns the finalizer of the sets of this class.
+func (c Class) Finalizer() string { return resourcesv1alpha1.FinalizerFor(string(c)) }
 
 func (c Class) hasFinalizer(mr *resourcesv1alpha1.ManagedResource) bool {
-	return slices.Contains(mr.Finalizers, c.finalizer())
+	return slices.Contains(mr.Finalizers, c.Finalizer())
 }
 
 // active reports whether this instance may act on the set: the set has its finalizer, or it is of its class and has no finalizer of

@@ -5,12 +5,12 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/events"
 
 	corev1beta1 "github.com/espalier-dev/espalier/api/core/v1beta1"
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/excerpt"
+	"github.com/espalier-dev/espalier/internal/managedresource/plan"
 	"github.com/espalier-dev/espalier/internal/managedresource/state"
 )
 
@@ -45,10 +45,10 @@ func (e *Events) send(mr *resourcesv1alpha1.ManagedResource, related *corev1.Obj
 }
 
 func (e *Events) driftRepaired(mr *resourcesv1alpha1.ManagedResource, i *state.Object, missing bool, manager string) {
-	note := fmt.Sprintf("Restored %s", shown(i.Kind, i.Key.Namespace, i.Key.Name))
+	note := fmt.Sprintf("Restored %s", shown(i))
 	switch {
 	case missing:
-		note = fmt.Sprintf("Recreated %s, which had been deleted or stripped of its label", shown(i.Kind, i.Key.Namespace, i.Key.Name))
+		note = fmt.Sprintf("Recreated %s, which had been deleted or stripped of its label", shown(i))
 	case manager != "":
 		note += fmt.Sprintf(", changed by %q", manager)
 	}
@@ -60,7 +60,7 @@ func (e *Events) repairPaused(mr *resourcesv1alpha1.ManagedResource, i *state.Ob
 		manager = "unknown"
 	}
 	note := fmt.Sprintf("Repairs of %s pause for %s: field manager %q changes it again and again",
-		shown(i.Kind, i.Key.Namespace, i.Key.Name), pause, manager)
+		shown(i), pause, manager)
 	e.send(mr, i.Reference(), corev1.EventTypeWarning, ReasonDriftRepairPaused, "Repair", note)
 }
 
@@ -68,12 +68,12 @@ func (e *Events) objectClaimed(mr *resourcesv1alpha1.ManagedResource, i *state.O
 	e.send(mr, i.Reference(), corev1.EventTypeWarning, ReasonObjectClaimed, "Apply",
 		fmt.Sprintf("%s (index %d in '%s' in secret '%s/%s') is held by ManagedResource %q, which wants it as well; remove it from one of the "+
 			"two",
-			shown(i.Kind, i.Key.Namespace, i.Key.Name), i.Place.Index, i.Place.DataKey, mr.Namespace, i.Place.Secret, claimant))
+			shown(i), i.Place.Index, i.Place.DataKey, mr.Namespace, i.Place.Secret, claimant))
 }
 
 func (e *Events) deletionRefused(mr *resourcesv1alpha1.ManagedResource, ref resourcesv1alpha1.ObjectReference, reason string) {
 	e.send(mr, &ref.ObjectReference, corev1.EventTypeWarning, ReasonDeletionRefused, "Delete",
-		fmt.Sprintf("Left %s in place: %s", shown(refKind(ref), ref.Namespace, ref.Name), reason))
+		fmt.Sprintf("Left %s in place: %s", plan.IDOf(refKind(ref), ref.Namespace, ref.Name), reason))
 }
 
 // planned reports that a new plan was published. The version of the ConfigMap in the reference distinguishes it from earlier plans.
@@ -117,17 +117,9 @@ func (e *Events) concluded(p *pass, judgement verdict, failure error, result *ou
 	case judgement.reason == resourcesv1alpha1.ConditionDecodingFailed:
 		e.failed(p, nil, judgement.reason, judgement.message)
 	case judgement.status == corev1beta1.ConditionTrue:
-		e.recovered(p)
+		p.set.LastFault = "" // so that the same fault is reported again
 	}
 }
 
-// recovered forgets the last fault, so that the same fault is reported again.
-func (e *Events) recovered(p *pass) { p.set.LastFault = "" }
-
-// shown formats an object for the note of an Event.
-func shown(kind schema.GroupVersionKind, namespace, name string) string {
-	if namespace != "" {
-		name = namespace + "/" + name
-	}
-	return fmt.Sprintf("%s %s %s", kind.GroupVersion().String(), kind.Kind, name)
-}
+// shown returns the name of an object for the note of an Event.
+func shown(i *state.Object) plan.ID { return plan.IDOf(i.Kind, i.Key.Namespace, i.Key.Name) }

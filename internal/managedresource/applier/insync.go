@@ -35,7 +35,7 @@ func (r *Reconciler) isInSync(ctx context.Context, name types.NamespacedName) bo
 			return false
 		}
 	}
-	r.Metrics.addSaved(len(s.Objects))
+	r.Metrics.saved.Add(float64(len(s.Objects)))
 	return true
 }
 

@@ -3,7 +3,6 @@ package applier
 import (
 	"slices"
 	"sync"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -82,12 +81,6 @@ func (m *Metrics) addRepair(kind schema.GroupVersionKind, manager string) {
 	}
 	m.repairs.WithLabelValues(kind.Group, kind.Kind, manager).Inc()
 }
-
-func (m *Metrics) addSaved(comparisons int) { m.saved.Add(float64(comparisons)) }
-
-func (m *Metrics) addClaimed() { m.claimed.Inc() }
-
-func (m *Metrics) observeDuration(d time.Duration) { m.duration.Observe(d.Seconds()) }
 
 // updateObjects replaces the counts of one set in the number of objects by state.
 func (m *Metrics) updateObjects(set types.NamespacedName, next counts) {

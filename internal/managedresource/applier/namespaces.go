@@ -14,7 +14,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	corev1beta1 "github.com/espalier-dev/espalier/api/core/v1beta1"
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
 )
 
@@ -41,9 +40,7 @@ func (r *Reconciler) refuseSet(ctx context.Context, mr *resourcesv1alpha1.Manage
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	p := r.newPass(ctx, mr)
-	r.Events.failed(p, nil, resourcesv1alpha1.ConditionApplyFailed, refusal)
-	if err := r.report(ctx, p, applied(corev1beta1.ConditionFalse, resourcesv1alpha1.ConditionApplyFailed, refusal)); err != nil {
+	if err := r.fail(ctx, r.newPass(ctx, mr), resourcesv1alpha1.ConditionApplyFailed, refusal, nil); err != nil {
 		return ctrl.Result{}, err
 	}
 	return ctrl.Result{RequeueAfter: r.SyncPeriod}, nil

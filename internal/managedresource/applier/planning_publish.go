@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -165,16 +166,9 @@ func (r *Reconciler) recordPlanName(ctx context.Context, mr *resourcesv1alpha1.M
 	if name == "" {
 		delete(mr.Annotations, resourcesv1alpha1.Planned)
 	} else {
-		if mr.Annotations == nil {
-			mr.Annotations = map[string]string{}
-		}
-		mr.Annotations[resourcesv1alpha1.Planned] = name
+		metav1.SetMetaDataAnnotation(&mr.ObjectMeta, resourcesv1alpha1.Planned, name)
 	}
-	if err := r.Source.Patch(ctx, mr, client.MergeFrom(before)); err != nil {
-		return fmt.Errorf("write annotation %s: %w", resourcesv1alpha1.Planned, err)
-	}
-	r.memory.RecordWrite(mr)
-	return nil
+	return r.patch(ctx, "write annotation "+resourcesv1alpha1.Planned, mr, before)
 }
 
 const (

@@ -171,7 +171,7 @@ func (r *Reconciler) observeOnly(ctx context.Context, mr *resourcesv1alpha1.Mana
 		return
 	}
 	name := types.NamespacedName{Namespace: mr.Namespace, Name: mr.Name}
-	if r.memory.IsConcluded(name) {
+	if _, concluded := r.memory.Concluded(name); concluded {
 		return
 	}
 	bounded, cancel := context.WithTimeout(ctx, min(r.SyncPeriod, deadlineCap))
@@ -224,10 +224,9 @@ func (r *Reconciler) takeOperation(ctx context.Context, mr *resourcesv1alpha1.Ma
 	}
 	before := mr.DeepCopy()
 	delete(mr.Annotations, resourcesv1alpha1.GardenerOperation)
-	if err := r.Source.Patch(ctx, mr, client.MergeFrom(before)); err != nil {
-		return false, fmt.Errorf("remove annotation %s: %w", resourcesv1alpha1.GardenerOperation, err)
+	if err := r.patch(ctx, "remove annotation "+resourcesv1alpha1.GardenerOperation, mr, before); err != nil {
+		return false, err
 	}
-	r.memory.RecordWrite(mr)
 	r.memory.Get(client.ObjectKeyFromObject(mr)).AuditOwed = true
 	return true, nil
 }
@@ -248,7 +247,10 @@ func (r *Reconciler) applySet(ctx context.Context, mr *resourcesv1alpha1.Managed
 	bounded, cancel := context.WithTimeoutCause(ctx, min(r.SyncPeriod, deadlineCap), errors.New("the time for one reconciliation is over"))
 	defer cancel()
 	if err := r.load(bounded, p); err != nil {
-		return ctrl.Result{}, r.cannotRead(ctx, p, err)
+		if ctx.Err() != nil { // the process ends
+			return ctrl.Result{}, err
+		}
+		return ctrl.Result{}, r.fail(ctx, p, resourcesv1alpha1.ConditionCannotReadSecret, err.Error(), err)
 	}
 	if err := r.announce(ctx, p); err != nil {
 		return ctrl.Result{}, err
@@ -261,9 +263,7 @@ func (r *Reconciler) applySet(ctx context.Context, mr *resourcesv1alpha1.Managed
 		return r.reportPending(ctx, p, result)
 	}
 	if err := r.pruner(p).Release(ctx, p.set.Content.Released, p.before); err != nil {
-		r.Events.failed(p, nil, resourcesv1alpha1.ReleaseOfOrphanedResourcesFailed, err.Error())
-		return ctrl.Result{}, errors.Join(err, r.report(ctx, p,
-			applied(corev1beta1.ConditionFalse, resourcesv1alpha1.ReleaseOfOrphanedResourcesFailed, err.Error())))
+		return ctrl.Result{}, r.fail(ctx, p, resourcesv1alpha1.ReleaseOfOrphanedResourcesFailed, err.Error(), err)
 	}
 	return r.conclude(ctx, p, r.apply(bounded, p))
 }
@@ -272,13 +272,20 @@ func (r *Reconciler) applySet(ctx context.Context, mr *resourcesv1alpha1.Managed
 // set meanwhile.
 func (r *Reconciler) addFinalizer(ctx context.Context, mr *resourcesv1alpha1.ManagedResource) error {
 	before := mr.DeepCopy()
-	added := controllerutil.AddFinalizer(mr, r.Class.finalizer())
+	added := controllerutil.AddFinalizer(mr, r.Class.Finalizer())
 	recorded := ownership.RecordClusterID(mr, r.ClusterID, added && len(mr.Status.Resources) == 0)
 	if !added && !recorded {
 		return nil
 	}
-	if err := r.Source.Patch(ctx, mr, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
-		return fmt.Errorf("add finalizer: %w", err)
+	return r.patch(ctx, "add finalizer", mr, before, client.MergeFromWithOptimisticLock{})
+}
+
+// patch writes how a set differs from an earlier state of it, except for its status. Purpose is for the error.
+func (r *Reconciler) patch(ctx context.Context, purpose string, mr, before *resourcesv1alpha1.ManagedResource,
+	options ...client.MergeFromOption,
+) error {
+	if err := r.Source.Patch(ctx, mr, client.MergeFromWithOptions(before, options...)); err != nil {
+		return fmt.Errorf("%s: %w", purpose, err)
 	}
 	r.memory.RecordWrite(mr)
 	return nil
@@ -291,11 +298,10 @@ func (r *Reconciler) recordOnlyClusterID(ctx context.Context, p *pass) error {
 	}
 	next := p.mr.DeepCopy()
 	ownership.SetOnlyClusterID(next, r.ClusterID)
-	if err := r.Source.Patch(ctx, next, client.MergeFromWithOptions(p.mr, client.MergeFromWithOptimisticLock{})); err != nil {
-		return fmt.Errorf("record the cluster ID: %w", err)
+	if err := r.patch(ctx, "record the cluster ID", next, p.mr, client.MergeFromWithOptimisticLock{}); err != nil {
+		return err
 	}
 	p.mr = next
-	r.memory.RecordWrite(p.mr)
 	return nil
 }
 
@@ -370,7 +376,7 @@ func (r *Reconciler) removeSet(ctx context.Context, mr *resourcesv1alpha1.Manage
 		}
 	}
 	before := p.mr.DeepCopy()
-	if controllerutil.RemoveFinalizer(p.mr, r.Class.finalizer()) {
+	if controllerutil.RemoveFinalizer(p.mr, r.Class.Finalizer()) {
 		delete(p.mr.Annotations, resourcesv1alpha1.ClusterIDs) // the next controller may have another ID
 		err := r.Source.Patch(ctx, p.mr, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
 		if client.IgnoreNotFound(err) != nil {
@@ -383,13 +389,4 @@ func (r *Reconciler) removeSet(ctx context.Context, mr *resourcesv1alpha1.Manage
 	}
 	r.releaseSet(p.name)
 	return ctrl.Result{}, nil
-}
-
-// cannotRead reports a Secret that is missing or unreadable. Nothing was applied or deleted.
-func (r *Reconciler) cannotRead(ctx context.Context, p *pass, err error) error {
-	if ctx.Err() != nil { // the process ends
-		return err
-	}
-	r.Events.failed(p, nil, resourcesv1alpha1.ConditionCannotReadSecret, err.Error())
-	return errors.Join(err, r.report(ctx, p, applied(corev1beta1.ConditionFalse, resourcesv1alpha1.ConditionCannotReadSecret, err.Error())))
 }

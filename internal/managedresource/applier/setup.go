@@ -94,9 +94,7 @@ func (c *Changes) enqueue(sets []types.NamespacedName) {
 }
 
 // SetupWithManager adds the controller to the manager of the source cluster.
-func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, changes *Changes, workers int,
-	cacheSyncTimeout time.Duration,
-) error {
+func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, changes *Changes, workers int) error {
 	r.memory = changes.memory
 	err := mgr.GetFieldIndexer().IndexField(ctx, &resourcesv1alpha1.ManagedResource{}, secretIndex, SecretNames)
 	if err != nil {
@@ -115,7 +113,6 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, cha
 		WatchesRawSource(sweep.Source()).
 		WithOptions(controller.Options{
 			MaxConcurrentReconciles: workers,
-			CacheSyncTimeout:        cacheSyncTimeout,
 			RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](shortestPause, longestPause),
 		})
 	return r.watchNamespaces(b).Complete(sweep)

@@ -44,6 +44,12 @@ func (r *Reconciler) report(ctx context.Context, p *pass, verdicts ...verdict) e
 	})
 }
 
+// fail reports that a set was not applied, by an Event and a condition. It returns the error and that of the report.
+func (r *Reconciler) fail(ctx context.Context, p *pass, reason, message string, err error) error {
+	r.Events.failed(p, nil, reason, message)
+	return errors.Join(err, r.report(ctx, p, applied(corev1beta1.ConditionFalse, reason, message)))
+}
+
 // announce writes to the status that a changed set is in work, and every object that may exist from now on, before the first object is
 // written. If the process dies, the next one finds there which objects to delete.
 //
@@ -84,9 +90,7 @@ func (r *Reconciler) announce(ctx context.Context, p *pass) error {
 	if apierrors.IsConflict(err) {
 		return err
 	}
-	message := fmt.Sprintf("could not record what the set consists of: %v", err)
-	r.Events.failed(p, nil, resourcesv1alpha1.ConditionApplyFailed, message)
-	return errors.Join(err, r.report(ctx, p, applied(corev1beta1.ConditionFalse, resourcesv1alpha1.ConditionApplyFailed, message)))
+	return r.fail(ctx, p, resourcesv1alpha1.ConditionApplyFailed, fmt.Sprintf("could not record what the set consists of: %v", err), err)
 }
 
 // inUse returns the union of the objects that a set had and those that it wants. The entry of an object in both also keeps the labels and

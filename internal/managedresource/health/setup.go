@@ -28,7 +28,7 @@ const (
 )
 
 // SetupWithManager adds the controller to the manager of the source cluster.
-func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, workers int, cacheSyncTimeout time.Duration) error {
+func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, workers int) error {
 	wake := source.Func(func(_ context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
 		r.Verdicts.queue.Store(&queue)
 		return nil
@@ -41,7 +41,6 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, workers int, cacheSyncTi
 		WatchesRawSource(sweep.Source()).
 		WithOptions(controller.Options{
 			MaxConcurrentReconciles: workers,
-			CacheSyncTimeout:        cacheSyncTimeout,
 			RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](shortestPause, longestPause),
 		}).
 		Complete(sweep)

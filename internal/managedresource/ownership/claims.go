@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -119,10 +120,7 @@ func setClusterIDs(mr *resourcesv1alpha1.ManagedResource, ids ...string) {
 		delete(mr.Annotations, resourcesv1alpha1.ClusterIDs)
 		return
 	}
-	if mr.Annotations == nil {
-		mr.Annotations = map[string]string{}
-	}
-	mr.Annotations[resourcesv1alpha1.ClusterIDs] = strings.Join(ids, clusterIDSeparator)
+	metav1.SetMetaDataAnnotation(&mr.ObjectMeta, resourcesv1alpha1.ClusterIDs, strings.Join(ids, clusterIDSeparator))
 }
 
 // HasOnlyClusterID reports whether the record of a set shows that all its objects have the given cluster ID.

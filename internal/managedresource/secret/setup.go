@@ -23,14 +23,13 @@ const ControllerName = "secret"
 const deadline = 3 * time.Minute
 
 // SetupWithManager adds the controller to the manager of the source cluster.
-func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, workers int, cacheSyncTimeout time.Duration) error {
+func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, workers int) error {
 	return ctrl.NewControllerManagedBy(mgr).
 		Named(ControllerName).
 		WatchesRawSource(r.Secrets.Carriers()).
 		Watches(&resourcesv1alpha1.ManagedResource{}, handler.Funcs{UpdateFunc: r.setUpdated}).
 		WithOptions(controller.Options{
 			MaxConcurrentReconciles: workers,
-			CacheSyncTimeout:        cacheSyncTimeout,
 			ReconciliationTimeout:   deadline,
 		}).
 		Complete(r)

@@ -93,14 +93,6 @@ func (m *Memory) MarkConcluded(name types.NamespacedName) bool {
 	return !known
 }
 
-// IsConcluded reports whether MarkConcluded was called since the last MarkInProgress.
-func (m *Memory) IsConcluded(name types.NamespacedName) bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	_, known := m.concluded[name]
-	return known
-}
-
 // MarkInProgress records that a set is not applied as it is now.
 func (m *Memory) MarkInProgress(name types.NamespacedName) {
 	m.mu.Lock()
@@ -231,12 +223,8 @@ func (m *Memory) TakeDirty(name types.NamespacedName) map[inventory.Key]struct{}
 
 // Version returns the resourceVersion of the last write of this process to a set, "" if there was none.
 func (m *Memory) Version(name types.NamespacedName) string {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if known := m.sets[name]; known != nil {
-		return known.version
-	}
-	return ""
+	version, _ := m.Concluded(name)
+	return version
 }
 
 // Ended reports whether a set no longer exists, although a cache may still show it.
@@ -251,12 +239,12 @@ func (m *Memory) Ended(mr *resourcesv1alpha1.ManagedResource) bool {
 func (m *Memory) RecordWrite(mr *resourcesv1alpha1.ManagedResource) {
 	name := types.NamespacedName{Namespace: mr.Namespace, Name: mr.Name}
 	m.Get(name)
-	m.recordVersion(name, mr.ResourceVersion)
+	m.Wrote(name, mr.ResourceVersion)
 }
 
-// recordVersion records the version of a set after a write, if there is any state of that set. Two controllers of the process write to
-// it, and one may still write when the other has released the set.
-func (m *Memory) recordVersion(name types.NamespacedName, version string) {
+// Wrote records the version of a set after a write, if there is any state of that set. Two controllers of the process write to it, and one
+// may still write when the other has released the set.
+func (m *Memory) Wrote(name types.NamespacedName, version string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if known := m.sets[name]; known != nil && !observe.Older(version, known.version) {
@@ -286,11 +274,6 @@ func (m *Memory) Concluded(set types.NamespacedName) (resourceVersion string, ok
 		resourceVersion = known.version
 	}
 	return resourceVersion, ok
-}
-
-// Wrote records that another controller has written to a set.
-func (m *Memory) Wrote(set types.NamespacedName, resourceVersion string) {
-	m.recordVersion(set, resourceVersion)
 }
 
 // Recreated lists the objects of a set that another client deleted recently and the controller created again, unless that was reported

@@ -66,16 +66,8 @@ func (e *Engine) inspect(ctx context.Context, t Task, w *plan.Wanted) {
 		return
 	}
 	c := e.write(ctx, o)
-	w.Live, w.Desired, w.Err, w.Yields, w.Replaceable = c.live, c.sent, c.err, c.yielded, c.replaceable
+	w.Live, w.Desired, w.Err, w.Claim, w.Yields, w.Replaceable = c.live, c.sent, c.err, c.claim, c.yielded, c.replaceable
 	w.Answer, _ = c.answer.(*unstructured.Unstructured)
-	switch c.claim {
-	case ownership.Claimed:
-		w.Held = plan.HeldByOther
-	case ownership.Unknown, ownership.Doubtful:
-		w.Held = plan.HeldUnknown
-	case ownership.Unclaimed, ownership.Former:
-		w.Held = plan.NotHeld
-	}
 	if c.live != nil && c.sent != nil {
 		w.Drift, w.By = t.Same, fields.Attribute(c.live.GetManagedFields(), c.live.Object, c.changed)
 	}

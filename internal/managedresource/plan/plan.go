@@ -40,15 +40,15 @@ const (
 	Unchanged Action = "unchanged"
 )
 
-// actions lists all actions with their words, in the order in which plans count them.
-func actions() []struct {
+// counted is an action with its words in a summary.
+type counted struct {
 	action Action
 	words  string
-} {
-	return []struct {
-		action Action
-		words  string
-	}{
+}
+
+// actions lists all actions in the order in which plans count them.
+func actions() []counted {
+	return []counted{
 		{Create, "to create"},
 		{Change, "to change"},
 		{Replace, "to replace"},

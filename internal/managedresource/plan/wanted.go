@@ -9,18 +9,7 @@ import (
 
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/excerpt"
-)
-
-// Holding describes which other set manages an object.
-type Holding int
-
-const (
-	// NotHeld means that no other set manages it.
-	NotHeld Holding = iota
-	// HeldByOther means that the set in its origin annotation manages it.
-	HeldByOther
-	// HeldUnknown means that its origin annotation names a set that cannot be read.
-	HeldUnknown
+	"github.com/espalier-dev/espalier/internal/managedresource/ownership"
 )
 
 // Wanted are the facts about an object that the set contains.
@@ -46,8 +35,8 @@ type Wanted struct {
 	// Origin is the value of the set's origin annotation. Managed is true if the status of the set contains the object.
 	Origin  string
 	Managed bool
-	// Held says which set manages it according to its origin annotation; Yields is true if this set would leave it to that set.
-	Held   Holding
+	// Claim says which set holds it according to its origin annotation; Yields is true if this set would leave it to that set.
+	Claim  ownership.Claim
 	Yields bool
 	// CreatedOnce is true if the object is only created, and never changed (annotation "ignore").
 	CreatedOnce bool
@@ -67,7 +56,7 @@ func Decide(w Wanted) Object {
 		o.Note = fmt.Sprintf("not confirmed: its kind is not served yet; CustomResourceDefinition %q of the set defines it", w.Unserved)
 	case w.Doubt != "":
 		o.Action, o.Note = Unknown, "cannot tell: "+w.Doubt
-	case w.Live != nil && w.Held == HeldByOther && w.Yields:
+	case w.Live != nil && w.Claim == ownership.Claimed && w.Yields:
 		o.Action, o.Note = Refused, fmt.Sprintf("it is held by ManagedResource %q, which wants it as well; remove it from one of the two",
 			w.liveOrigin())
 	case w.Live == nil:
@@ -118,7 +107,7 @@ func (w *Wanted) decideChange(o *Object) {
 // adopts reports whether the object does not belong to the set yet. An object in the status whose origin names no other set that manages it
 // has only lost its mark.
 func (w *Wanted) adopts() bool {
-	return !w.CreatedOnce && w.liveOrigin() != w.Origin && (!w.Managed || w.Held == HeldByOther)
+	return !w.CreatedOnce && w.liveOrigin() != w.Origin && (!w.Managed || w.Claim == ownership.Claimed)
 }
 
 func (w *Wanted) adoption() string {
@@ -126,9 +115,9 @@ func (w *Wanted) adoption() string {
 	switch {
 	case origin == "":
 		return "it exists and belongs to no set"
-	case w.Held == HeldByOther:
+	case w.Claim == ownership.Claimed:
 		return fmt.Sprintf("it would be taken from ManagedResource %q, which holds it too", origin)
-	case w.Held == HeldUnknown:
+	case w.Claim == ownership.Unknown || w.Claim == ownership.Doubtful:
 		return fmt.Sprintf("its origin names %q, which cannot be seen from here", origin)
 	}
 	return fmt.Sprintf("its origin names %q, which does not hold it", origin)

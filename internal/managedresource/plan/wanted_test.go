@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/yaml"
 
+	"github.com/espalier-dev/espalier/internal/managedresource/ownership"
 	"github.com/espalier-dev/espalier/internal/managedresource/plan"
 )
 
@@ -100,7 +101,7 @@ func TestDecide(t *testing.T) {
 			}}},
 		},
 		"another set holds it, and it is taken": {
-			facts: plan.Wanted{Live: object(t, foreign), Desired: object(t, wanted), Answer: object(t, wanted), Held: plan.HeldByOther},
+			facts: plan.Wanted{Live: object(t, foreign), Desired: object(t, wanted), Answer: object(t, wanted), Claim: ownership.Claimed},
 			want: plan.Object{
 				Action: "adopt", Fields: []plan.Field{{
 					Path: "metadata.annotations['resources.gardener.cloud/origin']", Old: `"shop/other"`,
@@ -110,14 +111,14 @@ func TestDecide(t *testing.T) {
 			},
 		},
 		"another set holds it, and keeps it": {
-			facts: plan.Wanted{Live: object(t, foreign), Held: plan.HeldByOther, Yields: true},
+			facts: plan.Wanted{Live: object(t, foreign), Claim: ownership.Claimed, Yields: true},
 			want: plan.Object{
 				Action: "refused",
 				Note:   `it is held by ManagedResource "shop/other", which wants it as well; remove it from one of the two`,
 			},
 		},
 		"its origin cannot be seen": {
-			facts: plan.Wanted{Live: object(t, foreign), Desired: object(t, foreign), Answer: object(t, foreign), Held: plan.HeldUnknown},
+			facts: plan.Wanted{Live: object(t, foreign), Desired: object(t, foreign), Answer: object(t, foreign), Claim: ownership.Unknown},
 			want:  plan.Object{Action: "adopt", Note: `its origin names "shop/other", which cannot be seen from here`},
 		},
 		"its origin does not hold it": {

@@ -60,8 +60,8 @@ func (r *Reconciler) examine(ctx context.Context, name types.NamespacedName, mr 
 	}
 	found := combine(each)
 	if !found.pending && found.explainable() {
-		first := &found.faults[0]
-		first.Events = r.events(ctx, first.Namespace, first.Name)
+		first := &found.faults[0] // new Events trigger nothing: they appear in the next period
+		first.Events = rules.EventsBlock(ServiceWarnings(ctx, r.TargetLive, first.Namespace, first.Name), r.Clock.Now())
 	}
 	return found, nil
 }
@@ -268,15 +268,14 @@ func (e *examination) rollout(ref resourcesv1alpha1.ObjectReference, live *unstr
 // serviceKind is the kind whose Events are reported. Kinds of that name in other groups have none.
 const serviceKind = "Service"
 
-// events returns the recent Events about a Service. New Events trigger nothing: they appear in the next period.
-func (r *Reconciler) events(ctx context.Context, namespace, name string) string {
-	about := corev1.ObjectReference{APIVersion: "v1", Kind: serviceKind, Namespace: namespace, Name: name}
+// ServiceWarnings returns the latest Warning Events about a Service, none if they cannot be read.
+func ServiceWarnings(ctx context.Context, target client.Reader, namespace, name string) []corev1.Event {
 	events := &corev1.EventList{}
-	err := r.TargetLive.List(ctx, events, client.InNamespace(namespace),
+	err := target.List(ctx, events, client.InNamespace(namespace),
 		client.MatchingFields{"involvedObject.name": name, "involvedObject.kind": serviceKind})
 	if err != nil {
 		log.FromContext(ctx).Info("Cannot read Events of a Service", "service", name, "reason", err.Error())
-		return ""
+		return nil
 	}
-	return rules.EventsBlock(rules.Warnings(events.Items, about), r.Clock.Now())
+	return rules.Warnings(events.Items, corev1.ObjectReference{APIVersion: "v1", Kind: serviceKind, Namespace: namespace, Name: name})
 }

@@ -9,10 +9,10 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
-	"github.com/espalier-dev/espalier/internal/health"
+	rules "github.com/espalier-dev/espalier/internal/health"
+	"github.com/espalier-dev/espalier/internal/managedresource/health"
 	"github.com/espalier-dev/espalier/internal/managedresource/status"
 )
 
@@ -41,7 +41,7 @@ func Message(open []Pending, now time.Time) string {
 		if each.err != nil {
 			text += ": " + each.err.Error()
 		}
-		if block := health.EventsBlock(each.warnings, now); block != "" {
+		if block := rules.EventsBlock(each.warnings, now); block != "" {
 			text += "\n\n" + block
 		}
 		texts = append(texts, text)
@@ -53,18 +53,9 @@ func Message(open []Pending, now time.Time) string {
 // AddEvents adds the Events that may explain why a Service still exists. They are read live, because no cache contains Events.
 func AddEvents(ctx context.Context, target client.Reader, open []Pending) {
 	for i, each := range open {
-		if each.ref.GroupVersionKind() != corev1.SchemeGroupVersion.WithKind("Service") || i >= status.MaxListed {
-			continue
+		if each.ref.GroupVersionKind() == corev1.SchemeGroupVersion.WithKind("Service") && i < status.MaxListed {
+			open[i].warnings = health.ServiceWarnings(ctx, target, each.ref.Namespace, each.ref.Name)
 		}
-		about := corev1.ObjectReference{APIVersion: each.ref.APIVersion, Kind: each.ref.Kind, Namespace: each.ref.Namespace, Name: each.ref.Name}
-		events := &corev1.EventList{}
-		err := target.List(ctx, events, client.InNamespace(each.ref.Namespace),
-			client.MatchingFields{"involvedObject.name": each.ref.Name, "involvedObject.kind": "Service"})
-		if err != nil {
-			log.FromContext(ctx).Info("Cannot read Events of a Service", "service", each.ref.Name, "reason", err.Error())
-			continue
-		}
-		open[i].warnings = health.Warnings(events.Items, about)
 	}
 }
 
@@ -73,7 +64,7 @@ func Facts(open []Pending) string {
 	plain := slices.Clone(open)
 	var events strings.Builder
 	for i := range plain {
-		_, _ = events.WriteString(health.EventFacts(plain[i].warnings))
+		_, _ = events.WriteString(rules.EventFacts(plain[i].warnings))
 		plain[i].warnings = nil
 	}
 	return Message(plain, time.Time{}) + events.String()

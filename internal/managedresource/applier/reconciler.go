@@ -297,7 +297,7 @@ func (r *Reconciler) recordOnlyClusterID(ctx context.Context, p *pass) error {
 		return nil
 	}
 	next := p.mr.DeepCopy()
-	ownership.SetOnlyClusterID(next, r.ClusterID)
+	ownership.SetClusterIDs(next, r.ClusterID)
 	if err := r.patch(ctx, "record the cluster ID", next, p.mr, client.MergeFromWithOptimisticLock{}); err != nil {
 		return err
 	}

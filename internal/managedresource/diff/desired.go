@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -170,7 +171,7 @@ func (in *input) settle(mr, live *resourcesv1alpha1.ManagedResource) {
 	}
 	mr.UID, mr.Generation, mr.Status, mr.Spec = live.UID, live.Generation, live.Status, spec
 	mr.Finalizers, mr.DeletionTimestamp, mr.Annotations = live.Finalizers, live.DeletionTimestamp, annotations(mr, live)
-	if !sameSpec(mr, live) {
+	if !equality.Semantic.DeepEqual(mr.Spec, live.Spec) {
 		mr.Generation++ // as the API server would
 	}
 }

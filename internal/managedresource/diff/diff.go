@@ -13,7 +13,6 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/spf13/pflag"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/types"
@@ -254,10 +253,6 @@ func lookUp(ctx context.Context, source client.Reader, mr *resourcesv1alpha1.Man
 			"delete: %v", err), nil
 	}
 	return nil, "", fmt.Errorf("look up ManagedResource %s/%s: %w", mr.Namespace, mr.Name, err)
-}
-
-func sameSpec(a, b *resourcesv1alpha1.ManagedResource) bool {
-	return equality.Semantic.DeepEqual(a.Spec, b.Spec)
 }
 
 func show(out io.Writer, format string, plans []*plan.Plan) error {

@@ -17,6 +17,7 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	corev1beta1 "github.com/espalier-dev/espalier/api/core/v1beta1"
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/config"
 	"github.com/espalier-dev/espalier/internal/managedresource"
@@ -136,20 +137,16 @@ func (e *Env) Change(name string, change func(*resourcesv1alpha1.ManagedResource
 
 // Condition describes a condition as "status/reason", "" if it is absent.
 func Condition(mr *resourcesv1alpha1.ManagedResource, kind string) string {
-	for _, c := range mr.Status.Conditions {
-		if string(c.Type) == kind {
-			return string(c.Status) + "/" + c.Reason
-		}
+	if c := corev1beta1.GetCondition(mr.Status.Conditions, corev1beta1.ConditionType(kind)); c != nil {
+		return string(c.Status) + "/" + c.Reason
 	}
 	return ""
 }
 
 // Message returns the message of a condition.
 func Message(mr *resourcesv1alpha1.ManagedResource, kind string) string {
-	for _, c := range mr.Status.Conditions {
-		if string(c.Type) == kind {
-			return c.Message
-		}
+	if c := corev1beta1.GetCondition(mr.Status.Conditions, corev1beta1.ConditionType(kind)); c != nil {
+		return c.Message
 	}
 	return ""
 }
@@ -250,9 +247,7 @@ func (e *Env) AwaitData(name, value string) *corev1.ConfigMap {
 // Edit changes a ConfigMap of the target as another field manager.
 func (e *Env) Edit(name, patch string) {
 	e.T.Helper()
-	object := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: e.Namespace, Name: name}}
-	e.Expect(e.Target.Patch(e.Ctx, object, client.RawPatch("application/merge-patch+json", []byte(patch)), client.FieldOwner("kubectl-edit"))).
-		To(Succeed())
+	e.Patch("v1/ConfigMap", name, patch)
 }
 
 // Events lists the Events about a set as "reason: note".

@@ -107,15 +107,15 @@ func RecordClusterID(mr *resourcesv1alpha1.ManagedResource, id string, isNew boo
 	case slices.Contains(ids, id) || !recorded && !isNew:
 		return false
 	case recorded:
-		setClusterIDs(mr, append(ids, id)...)
+		SetClusterIDs(mr, append(ids, id)...)
 	default:
-		setClusterIDs(mr, id)
+		SetClusterIDs(mr, id)
 	}
 	return true
 }
 
-// setClusterIDs writes the record of a set. If all objects of the set were written without an ID, it removes the record.
-func setClusterIDs(mr *resourcesv1alpha1.ManagedResource, ids ...string) {
+// SetClusterIDs records the cluster IDs under which objects of a set may have been written. If all objects of the set were written without an ID, it removes the record.
+func SetClusterIDs(mr *resourcesv1alpha1.ManagedResource, ids ...string) {
 	if len(ids) == 1 && ids[0] == "" {
 		delete(mr.Annotations, resourcesv1alpha1.ClusterIDs)
 		return
@@ -128,9 +128,6 @@ func HasOnlyClusterID(mr *resourcesv1alpha1.ManagedResource, id string) bool {
 	ids, _ := clusterIDs(mr)
 	return len(ids) == 1 && ids[0] == id
 }
-
-// SetOnlyClusterID records that all objects of a set have the given cluster ID.
-func SetOnlyClusterID(mr *resourcesv1alpha1.ManagedResource, id string) { setClusterIDs(mr, id) }
 
 // DoubtfulOriginError explains to the user how to resolve a doubtful origin.
 func DoubtfulOriginError(origin string) error {

@@ -28,7 +28,7 @@ func down(s settings, r report) error {
 	defer unlock()
 	var stopped []string
 	for _, b := range slices.Backward(processes()) {
-		ran, stopErr := s.stop(b)
+		ran, stopErr := child.StopRecorded(s.recordOf(b), stopGrace)
 		if stopErr != nil {
 			return stopErr
 		}
@@ -71,15 +71,6 @@ func (s settings) removeState() error {
 	}
 	_ = os.Remove(s.state()) // fails if there are other files
 	return nil
-}
-
-// stop stops the binary if it runs.
-func (s settings) stop(b binary) (ran bool, err error) {
-	p, err := child.Find(s.recordOf(b))
-	if err != nil || p == nil {
-		return false, err
-	}
-	return true, p.Stop(stopGrace)
 }
 
 // leftInCluster returns the text about the CRDs that stay: the user's own cluster may contain other ManagedResources, which would be

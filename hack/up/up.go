@@ -203,7 +203,7 @@ type installer func(context.Context, cluster, binary, environment) error
 // startBinary replaces the binary if it runs, because it may be rebuilt, and waits until it is ready.
 func (s settings) startBinary(ctx context.Context, r report, w cluster, b binary, index int, install installer) error {
 	e := s.environmentOf(b, index)
-	ran, err := s.stop(b)
+	ran, err := child.StopRecorded(s.recordOf(b), stopGrace)
 	if err != nil {
 		return err
 	}

@@ -20,15 +20,20 @@ func Assets(ctx context.Context, progress io.Writer) (string, error) {
 	if dir := os.Getenv(AssetsVariable); dir != "" {
 		return dir, nil
 	}
+	return Build(ctx, "controlplane.sh", progress)
+}
+
+// Build runs a script of hack/ that builds tools once per version, and returns the folder of their binaries, which it prints.
+func Build(ctx context.Context, script string, progress io.Writer) (string, error) {
 	root, err := RepositoryRoot()
 	if err != nil {
 		return "", err
 	}
-	cmd := exec.CommandContext(ctx, "bash", filepath.Join(root, "hack", "controlplane.sh"))
+	cmd := exec.CommandContext(ctx, "bash", filepath.Join(root, "hack", script))
 	cmd.Stderr = progress
 	out, err := cmd.Output()
 	if err != nil {
-		return "", fmt.Errorf("build control plane: hack/controlplane.sh: %w", err)
+		return "", fmt.Errorf("build tools: hack/%s: %w", script, err)
 	}
 	return strings.TrimSpace(string(out)), nil
 }

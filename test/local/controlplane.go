@@ -271,10 +271,8 @@ func (c *ControlPlane) Stop() error {
 
 // stop stops the parts that match, clients before servers.
 func (c *ControlPlane) stop(match func(part string) bool) error {
-	parts := allParts()
-	slices.Reverse(parts)
 	var failures []error
-	for _, part := range parts {
+	for _, part := range slices.Backward(allParts()) {
 		if match(part) {
 			failures = append(failures, c.stopPart(part, stopGrace))
 		}
@@ -301,23 +299,18 @@ func (c *ControlPlane) stopPart(part string, grace time.Duration) error {
 
 // StopRecorded stops those parts of a control plane that run from the state folder, all if none is named, even if another program has
 // started them. It returns the names of the parts that were running.
-func StopRecorded(dir string, parts ...string) ([]string, error) {
-	c := &ControlPlane{layout: layout(dir), running: map[string]*child.Process{}}
-	var stopped []string
-	for _, part := range allParts() {
+func StopRecorded(dir string, parts ...string) (stopped []string, err error) {
+	for _, part := range slices.Backward(allParts()) {
 		if len(parts) > 0 && !slices.Contains(parts, part) {
 			continue
 		}
-		p, err := child.Find(c.layout.record(part))
-		if err != nil {
-			return nil, fmt.Errorf("stop control plane: %w", err)
-		}
-		if p != nil {
-			c.running[part] = p
+		ran, failure := child.StopRecorded(layout(dir).record(part), stopGrace)
+		if ran {
 			stopped = append(stopped, part)
 		}
+		err = errors.Join(err, failure)
 	}
-	return stopped, c.Stop()
+	return stopped, err
 }
 
 // StopAPIServer kills the API server without a grace period; all other parts keep running and try to reach it.
@@ -377,9 +370,6 @@ func (c *ControlPlane) AdminConfig() *rest.Config { return rest.CopyConfig(c.con
 // AdminKubeconfig returns the administrator's kubeconfig, with inline data.
 func (c *ControlPlane) AdminKubeconfig() []byte { return slices.Clone(c.kubeconfig) }
 
-// AdminKubeconfigFile returns the path of the administrator's kubeconfig.
-func (c *ControlPlane) AdminKubeconfigFile() string { return c.layout.kubeconfig(admin) }
-
 // UserKubeconfig returns a kubeconfig of a client that the API server authenticates as that user in those groups.
 func (c *ControlPlane) UserKubeconfig(user string, groups ...string) ([]byte, error) {
 	return userKubeconfig(c.layout.pki(""), c.ports.APIServer, user, groups, clock.RealClock{}.Now())
@@ -387,9 +377,6 @@ func (c *ControlPlane) UserKubeconfig(user string, groups ...string) ([]byte, er
 
 // AuditLog returns the path of the audit log; the file exists only with Options.AuditPolicy.
 func (c *ControlPlane) AuditLog() string { return c.layout.auditLog() }
-
-// Ports returns the ports of the control plane.
-func (c *ControlPlane) Ports() Ports { return c.ports }
 
 // PIDs returns the process id of each running part by name.
 func (c *ControlPlane) PIDs() map[string]int {

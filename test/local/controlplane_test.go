@@ -112,7 +112,7 @@ func TestTheWholeControlPlane(t *testing.T) {
 		delete(before, "kube-scheduler")
 		delete(after, "kube-scheduler")
 		g.Expect(after).To(Equal(before))
-		g.Expect(again.Ports()).To(Equal(c.Ports()))
+		g.Expect(again.ports).To(Equal(c.ports))
 		c = again
 	})
 
@@ -129,7 +129,7 @@ func TestTheWholeControlPlane(t *testing.T) {
 
 	t.Run("after a stop no process and no port is left", func(t *testing.T) {
 		g := NewWithT(t)
-		ids, ports := c.PIDs(), c.Ports()
+		ids, ports := c.PIDs(), c.ports
 		g.Expect(ids).To(HaveLen(5))
 		begin := time.Now()
 		g.Expect(c.Stop()).To(Succeed())

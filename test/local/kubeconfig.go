@@ -3,8 +3,6 @@ package local
 import (
 	"context"
 	"fmt"
-	"os"
-	"path/filepath"
 	"time"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
@@ -40,12 +38,8 @@ func userKubeconfig(pki string, port int, user string, groups []string, now time
 	if err != nil {
 		return nil, err
 	}
-	caPEM, err := os.ReadFile(filepath.Join(pki, caCert))
-	if err != nil {
-		return nil, fmt.Errorf("read certificate authority: %w", err)
-	}
 	return renderKubeconfig(
-		&clientcmdapi.Cluster{Server: "https://" + address(port), CertificateAuthorityData: caPEM},
+		&clientcmdapi.Cluster{Server: "https://" + address(port), CertificateAuthorityData: ca.cert},
 		&clientcmdapi.AuthInfo{ClientCertificateData: pair.cert, ClientKeyData: pair.key}, metav1.NamespaceDefault)
 }
 
@@ -88,14 +82,12 @@ func clusterOf(config *rest.Config) (*clientcmdapi.Cluster, error) {
 	if err != nil {
 		return nil, fmt.Errorf("find server address: %w", err)
 	}
-	ca := config.CAData
-	if len(ca) == 0 && config.CAFile != "" {
-		if ca, err = os.ReadFile(config.CAFile); err != nil {
-			return nil, fmt.Errorf("read certificate authority: %w", err)
-		}
+	config = rest.CopyConfig(config)
+	if err := rest.LoadTLSFiles(config); err != nil {
+		return nil, fmt.Errorf("read certificate authority: %w", err)
 	}
 	return &clientcmdapi.Cluster{
 		Server: server.String(), TLSServerName: config.ServerName,
-		CertificateAuthorityData: ca, InsecureSkipTLSVerify: config.Insecure,
+		CertificateAuthorityData: config.CAData, InsecureSkipTLSVerify: config.Insecure,
 	}, nil
 }

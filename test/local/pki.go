@@ -1,10 +1,10 @@
 package local
 
 import (
-	"crypto"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
+	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
@@ -32,89 +32,68 @@ const (
 	serviceAccountKey, serviceAcPub = "service-accounts.key", "service-accounts.pub" // signs tokens
 )
 
-// authority signs certificates.
-type authority struct {
-	cert *x509.Certificate
-	key  crypto.Signer
-}
-
-// keyPair is a certificate and its private key in PEM.
+// keyPair is a certificate and its private key in PEM. That of an authority signs others.
 type keyPair struct{ cert, key []byte }
 
-func newAuthority(name string, now time.Time) (authority, keyPair, error) {
-	template := &x509.Certificate{
+func newAuthority(name string, now time.Time) (keyPair, error) {
+	return keyPair{}.sign(&x509.Certificate{
 		Subject: pkix.Name{CommonName: name}, IsCA: true, BasicConstraintsValid: true,
 		KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature,
-	}
-	pair, key, err := sign(template, authority{}, now)
-	if err != nil {
-		return authority{}, keyPair{}, err
-	}
-	certs, err := cert.ParseCertsPEM(pair.cert)
-	if err != nil {
-		return authority{}, keyPair{}, err
-	}
-	return authority{cert: certs[0], key: key}, pair, nil
+	}, now)
 }
 
 // server issues a certificate for a server on 127.0.0.1, which is also valid for a client.
-func (a authority) server(name string, now time.Time) (keyPair, error) {
-	pair, _, err := sign(&x509.Certificate{
+func (by keyPair) server(name string, now time.Time) (keyPair, error) {
+	return by.sign(&x509.Certificate{
 		Subject:     pkix.Name{CommonName: name},
 		KeyUsage:    x509.KeyUsageDigitalSignature,
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
 		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1), net.IPv4(10, 0, 0, 1)}, // the second is that of the Service "kubernetes"
 		DNSNames:    []string{"localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc"},
-	}, a, now)
-	return pair, err
+	}, now)
 }
 
 // client issues a certificate for the user in the groups.
-func (a authority) client(user string, groups []string, now time.Time) (keyPair, error) {
-	pair, _, err := sign(&x509.Certificate{
+func (by keyPair) client(user string, groups []string, now time.Time) (keyPair, error) {
+	return by.sign(&x509.Certificate{
 		Subject:     pkix.Name{CommonName: user, Organization: groups},
 		KeyUsage:    x509.KeyUsageDigitalSignature,
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
-	}, a, now)
-	return pair, err
+	}, now)
 }
 
-// sign adds a new key, a serial number and the validity to the template and signs it; an empty authority means self-signed.
-func sign(template *x509.Certificate, by authority, now time.Time) (keyPair, *ecdsa.PrivateKey, error) {
+// sign adds a new key, a serial number and the validity to the template and signs it. The empty pair stands for the new one itself.
+func (by keyPair) sign(template *x509.Certificate, now time.Time) (keyPair, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
-		return keyPair{}, nil, fmt.Errorf("generate key: %w", err)
+		return keyPair{}, fmt.Errorf("generate key: %w", err)
 	}
 	if template.SerialNumber, err = rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 127)); err != nil {
-		return keyPair{}, nil, fmt.Errorf("generate serial number: %w", err)
+		return keyPair{}, fmt.Errorf("generate serial number: %w", err)
 	}
 	template.NotBefore, template.NotAfter = now.Add(-time.Hour), now.Add(validity)
-	if by.cert == nil {
-		by = authority{cert: template, key: key}
+	issuer := tls.Certificate{Leaf: template, PrivateKey: key}
+	if by.cert != nil {
+		if issuer, err = tls.X509KeyPair(by.cert, by.key); err != nil {
+			return keyPair{}, fmt.Errorf("read certificate authority: %w", err)
+		}
 	}
-	der, err := x509.CreateCertificate(rand.Reader, template, by.cert, key.Public(), by.key)
+	der, err := x509.CreateCertificate(rand.Reader, template, issuer.Leaf, key.Public(), issuer.PrivateKey)
 	if err != nil {
-		return keyPair{}, nil, fmt.Errorf("sign certificate of %q: %w", template.Subject.CommonName, err)
+		return keyPair{}, fmt.Errorf("sign certificate of %q: %w", template.Subject.CommonName, err)
 	}
 	keyPEM, err := keyutil.MarshalPrivateKeyToPEM(key)
-	return keyPair{cert: pem.EncodeToMemory(&pem.Block{Type: cert.CertificateBlockType, Bytes: der}), key: keyPEM}, key, err
+	return keyPair{cert: pem.EncodeToMemory(&pem.Block{Type: cert.CertificateBlockType, Bytes: der}), key: keyPEM}, err
 }
 
 // loadAuthority reads the cluster's authority from a PKI folder.
-func loadAuthority(dir string) (authority, error) {
-	certs, err := cert.CertsFromFile(filepath.Join(dir, caCert))
-	if err != nil {
-		return authority{}, fmt.Errorf("read certificate authority: %w", err)
+func loadAuthority(dir string) (keyPair, error) {
+	certPEM, certErr := os.ReadFile(filepath.Join(dir, caCert))
+	keyPEM, keyErr := os.ReadFile(filepath.Join(dir, caKey))
+	if err := errors.Join(certErr, keyErr); err != nil {
+		return keyPair{}, fmt.Errorf("read certificate authority: %w", err)
 	}
-	key, err := keyutil.PrivateKeyFromFile(filepath.Join(dir, caKey))
-	if err != nil {
-		return authority{}, fmt.Errorf("read certificate authority: %w", err)
-	}
-	signer, ok := key.(crypto.Signer)
-	if !ok {
-		return authority{}, errors.New("read certificate authority: its key cannot sign")
-	}
-	return authority{cert: certs[0], key: signer}, nil
+	return keyPair{cert: certPEM, key: keyPEM}, nil
 }
 
 // createPKI creates the folder, unless it exists. A rename makes it appear complete.
@@ -139,11 +118,11 @@ func createPKI(dir string, now time.Time) error {
 }
 
 func newPKI(now time.Time) (map[string][]byte, error) {
-	ca, caPair, err := newAuthority("espalier-local", now)
+	ca, err := newAuthority("espalier-local", now)
 	if err != nil {
 		return nil, err
 	}
-	etcdCA, etcdCAPair, err := newAuthority("espalier-local-etcd", now)
+	etcdCA, err := newAuthority("espalier-local-etcd", now)
 	if err != nil {
 		return nil, err
 	}
@@ -168,9 +147,9 @@ func newPKI(now time.Time) (map[string][]byte, error) {
 		return nil, fmt.Errorf("encode public key: %w", err)
 	}
 	return map[string][]byte{
-		caCert: caPair.cert, caKey: caPair.key,
+		caCert: ca.cert, caKey: ca.key,
 		apiServerCert: serving.cert, apiServerKey: serving.key,
-		etcdCACert: etcdCAPair.cert, etcdCert: storage.cert, etcdKey: storage.key,
+		etcdCACert: etcdCA.cert, etcdCert: storage.cert, etcdKey: storage.key,
 		serviceAccountKey: tokensPEM,
 		serviceAcPub:      pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: public}),
 	}, nil

@@ -42,46 +42,51 @@ func CheckPort(port int, user string) error {
 // connection might use a port before a program listens on it.
 const firstBlock, lastBlock, blockSize = 20000, 32760, 4
 
-// reserve chooses three free ports. The first port of a block is used by no program; the returned listener reserves the block on it: no
-// other launcher, in any process, uses the block until it is closed.
-func reserve() (Ports, net.Listener, error) {
-	const blocks = (lastBlock - firstBlock) / blockSize
-	start := rand.IntN(blocks)
-	for i := range blocks {
-		first := firstBlock + (start+i)%blocks*blockSize
-		lock, err := net.Listen("tcp", address(first))
-		if err != nil {
-			continue
-		}
-		ports := Ports{APIServer: first + 1, Etcd: first + 2, EtcdPeer: first + 3}
-		if ports.check() == nil {
-			return ports, lock, nil
-		}
-		_ = lock.Close()
+// reserve chooses three free ports. No other launcher, in any process, uses them until the returned listener is closed.
+func reserve() (ports Ports, lock net.Listener, err error) {
+	lock = reserveBlock(firstBlock, lastBlock, blockSize, func(first int) error {
+		ports = Ports{APIServer: first + 1, Etcd: first + 2, EtcdPeer: first + 3}
+		return ports.check()
+	})
+	if lock == nil {
+		return Ports{}, nil, fmt.Errorf("find free ports: all between %d and %d are taken", firstBlock, lastBlock)
 	}
-	return Ports{}, nil, fmt.Errorf("find free ports: all between %d and %d are taken", firstBlock, lastBlock)
+	return ports, lock, nil
 }
 
 // Single ports of programs that tests start are below those blocks, for the same reason.
-const firstPair, lastPair = 12000, 19998
+const firstPair, lastPair, pairSize = 12000, 19998, 2
 
 // FreePort returns an unused port of 127.0.0.1. Until release is called, no other caller gets it, in any process: programs that tests start
 // listen only seconds later on a busy machine.
 func FreePort() (port int, release func(), err error) {
-	const pairs = (lastPair - firstPair) / 2
-	start := rand.IntN(pairs)
-	for i := range pairs {
-		held := firstPair + (start+i)%pairs*2 // the listener reserves the port
-		lock, err := net.Listen("tcp", address(held))
+	lock := reserveBlock(firstPair, lastPair, pairSize, func(first int) error {
+		port = first + 1
+		return CheckPort(port, "a test")
+	})
+	if lock == nil {
+		return 0, nil, fmt.Errorf("find a free port: all between %d and %d are taken", firstPair, lastPair)
+	}
+	return port, func() { _ = lock.Close() }, nil
+}
+
+// reserveBlock chooses a block of ports whose other ports pass the check. The first one is used by no program: the returned listener
+// reserves the block on it. It is nil if there is no such block.
+func reserveBlock(from, to, size int, check func(first int) error) net.Listener {
+	blocks := (to - from) / size
+	start := rand.IntN(blocks)
+	for i := range blocks {
+		first := from + (start+i)%blocks*size
+		lock, err := net.Listen("tcp", address(first))
 		if err != nil {
 			continue
 		}
-		if CheckPort(held+1, "a test") == nil {
-			return held + 1, func() { _ = lock.Close() }, nil
+		if check(first) == nil {
+			return lock
 		}
 		_ = lock.Close()
 	}
-	return 0, nil, fmt.Errorf("find a free port: all between %d and %d are taken", firstPair, lastPair)
+	return nil
 }
 
 // check returns a *PortTakenError for each port that is in use.

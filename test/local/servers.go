@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
+	"sync"
 
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
@@ -79,36 +81,19 @@ func StartSource(ctx context.Context, dir, assets string, apiServerArgs ...strin
 // StartTestServers starts the servers for ForTests, which finds them if TestServersVariable names the folder. The caller must stop both;
 // after an error there is nothing to stop.
 func StartTestServers(ctx context.Context, dir, assets string) ([]*ControlPlane, error) {
-	type result struct {
-		plane *ControlPlane
-		err   error
-	}
-	start := func(start func() (*ControlPlane, error)) <-chan result {
-		done := make(chan result, 1)
-		go func() {
-			var r result
-			r.plane, r.err = start()
-			done <- r
-		}()
-		return done
-	}
-	source := start(func() (*ControlPlane, error) { return StartSource(ctx, dir, assets) })
-	target := start(func() (*ControlPlane, error) {
-		return Start(ctx, Options{Dir: filepath.Join(dir, "target"), Assets: assets})
+	planes := make([]*ControlPlane, 2)
+	failures := make([]error, len(planes))
+	var starts sync.WaitGroup
+	starts.Go(func() { planes[0], failures[0] = StartSource(ctx, dir, assets) })
+	starts.Go(func() {
+		planes[1], failures[1] = Start(ctx, Options{Dir: filepath.Join(dir, "target"), Assets: assets})
 	})
-	var planes []*ControlPlane
-	var failure error
-	for _, done := range []<-chan result{source, target} {
-		r := <-done
-		failure = errors.Join(failure, r.err)
-		if r.plane != nil {
-			planes = append(planes, r.plane)
-		}
+	starts.Wait()
+	if failure := errors.Join(failures...); failure != nil {
+		started := slices.DeleteFunc(planes, func(p *ControlPlane) bool { return p == nil })
+		return nil, errors.Join(failure, StopAll(started))
 	}
-	if failure == nil {
-		return planes, nil
-	}
-	return nil, errors.Join(failure, StopAll(planes))
+	return planes, nil
 }
 
 // StopAll stops all of them, even if some fail.

@@ -130,6 +130,15 @@ func Find(recordFile string) (*Process, error) {
 	return p, nil
 }
 
+// StopRecorded stops the process of a record, and reports whether it ran.
+func StopRecorded(recordFile string, grace time.Duration) (ran bool, err error) {
+	p, err := Find(recordFile)
+	if err != nil || p == nil {
+		return false, err
+	}
+	return true, p.Stop(grace)
+}
+
 // Done is closed when the process has ended.
 func (p *Process) Done() <-chan struct{} { return p.done }
 

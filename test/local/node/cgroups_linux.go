@@ -1,6 +1,7 @@
 package node
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -12,6 +13,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/espalier-dev/espalier/test/local"
 )
 
 // cgroupRoot is where the system mounts cgroups.
@@ -43,7 +46,8 @@ func hierarchies() ([]string, error) {
 	return roots, nil
 }
 
-// createCgroups creates the cgroups that the kubelet expects, with the same processors and memory as all others.
+// createCgroups creates the cgroups that the kubelet expects, with the same processors and memory as all others, and gives the node its
+// share of the processors.
 func createCgroups() error {
 	roots, err := hierarchies()
 	if err != nil {
@@ -64,20 +68,9 @@ func createCgroups() error {
 				}
 			}
 		}
-	}
-	return nil
-}
-
-// setWeight gives the node its share of the processors, with both versions of cgroups.
-func setWeight() error {
-	roots, err := hierarchies()
-	if err != nil {
-		return err
-	}
-	for _, root := range roots {
-		for name, one := range map[string]int{"cpu.shares": 1024, "cpu.weight": 100} {
+		for name, one := range map[string]int{"cpu.shares": 1024, "cpu.weight": 100} { // of v1 and of v2
 			file := filepath.Join(root, cgroup, name)
-			if _, err := os.Stat(file); errors.Is(err, os.ErrNotExist) {
+			if !exists(file) {
 				continue
 			}
 			if err := os.WriteFile(file, []byte(strconv.Itoa(weight*one)), 0o600); err != nil {
@@ -122,27 +115,18 @@ func Memory() (int64, error) {
 }
 
 // emptyCgroups kills the remaining processes in the cgroups, and removes them.
-func emptyCgroups() error {
+func emptyCgroups(ctx context.Context) error {
 	roots, err := hierarchies()
 	if err != nil {
 		return err
 	}
-	deadline := time.After(10 * time.Second)
-	for {
+	return local.AwaitEvery(ctx, 100*time.Millisecond, 10*time.Second, "cgroups to be empty", func(context.Context) error {
 		var failures []error
 		for _, root := range roots {
 			failures = append(failures, empty(filepath.Join(root, cgroup)))
 		}
-		err := errors.Join(failures...)
-		if err == nil {
-			return nil
-		}
-		select {
-		case <-deadline:
-			return err
-		case <-time.After(100 * time.Millisecond):
-		}
-	}
+		return errors.Join(failures...)
+	})
 }
 
 func empty(top string) error {

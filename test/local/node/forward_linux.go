@@ -41,7 +41,11 @@ func loopback(port int) string { return net.JoinHostPort("127.0.0.1", strconv.It
 // pass copies data in both directions, and closes both connections when one of them ends.
 func pass(ctx context.Context, from net.Conn, address func(context.Context) (string, error)) {
 	defer func() { _ = from.Close() }()
-	to, err := connect(ctx, address)
+	at, err := address(ctx)
+	var to net.Conn
+	if err == nil {
+		to, err = dial(ctx, at)
+	}
 	if err != nil {
 		_, _ = fmt.Fprintln(os.Stderr, "error:", err) // the caller only sees a closed connection
 		return
@@ -55,12 +59,4 @@ func pass(ctx context.Context, from net.Conn, address func(context.Context) (str
 		}()
 	}
 	<-done
-}
-
-func connect(ctx context.Context, address func(context.Context) (string, error)) (net.Conn, error) {
-	at, err := address(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return dial(ctx, at)
 }

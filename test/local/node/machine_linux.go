@@ -49,14 +49,6 @@ func Check() error {
 	return nil
 }
 
-// checkNamespace needs ip(8), which may only just have been installed.
-func checkNamespace(ctx context.Context) error {
-	if err := createNamespace(ctx); err != nil {
-		return &UnfitError{"no network namespace can be made: " + err.Error()}
-	}
-	return nil
-}
-
 // tools are the folders of the binaries.
 type tools struct{ controlPlane, node string }
 
@@ -70,7 +62,7 @@ func build(ctx context.Context, l layout, progress io.Writer) (tools, error) {
 	if t.controlPlane, err = local.Assets(ctx, progress); err != nil {
 		return tools{}, err
 	}
-	if t.node, err = nodeTools(ctx, root, progress); err != nil {
+	if t.node, err = nodeTools(ctx, progress); err != nil {
 		return tools{}, err
 	}
 	if _, err := os.Stat(l.file("images", "pause.tar")); err == nil {
@@ -86,14 +78,8 @@ func build(ctx context.Context, l layout, progress io.Writer) (tools, error) {
 }
 
 // nodeTools returns the folder of containerd, kubelet and the tools that they need, and builds them if necessary.
-func nodeTools(ctx context.Context, root string, progress io.Writer) (string, error) {
-	cmd := exec.CommandContext(ctx, "bash", filepath.Join(root, "hack", "node.sh"))
-	cmd.Stderr = progress
-	out, err := cmd.Output()
-	if err != nil {
-		return "", fmt.Errorf("build node: hack/node.sh: %w", err)
-	}
-	return strings.TrimSpace(string(out)), nil
+func nodeTools(ctx context.Context, progress io.Writer) (string, error) {
+	return local.Build(ctx, "node.sh", progress)
 }
 
 // clean removes everything that is left when all processes of the node have ended.
@@ -106,7 +92,7 @@ func clean(ctx context.Context, l layout) error {
 
 // removeOutside removes what is outside of the state folder, and mounts in it.
 func removeOutside(ctx context.Context, l layout) error {
-	failures := []error{emptyCgroups(), unmountBelow(string(l)), unmountBelow(runDir), deleteNamespace(ctx), removeTraces(l)}
+	failures := []error{emptyCgroups(ctx), unmountBelow(string(l)), unmountBelow(runDir), deleteNamespace(ctx), removeTraces(l)}
 	if err := errors.Join(failures...); err != nil {
 		return err
 	}
@@ -145,12 +131,7 @@ func removeTraces(l layout) error {
 		logs, results, "/var/lib/cni", "/run/containerd/s", "/run/containerd",
 		"/var/lib/kubelet/device-plugins", "/var/lib/kubelet",
 	} {
-		err := unix.Rmdir(folder)
-		if err != nil && !slices.ContainsFunc([]error{
-			unix.ENOENT, unix.ENOTEMPTY, unix.EEXIST, unix.EBUSY,
-		}, func(kept error) bool { return errors.Is(err, kept) }) {
-			failures = append(failures, fmt.Errorf("remove %s: %w", folder, err))
-		}
+		_ = unix.Rmdir(folder) // it fails if other programs use the folder
 	}
 	return errors.Join(failures...)
 }

@@ -57,68 +57,57 @@ func ip(ctx context.Context, arguments ...string) error {
 	return nil
 }
 
-// enter moves the thread of the calling goroutine, which ends with the goroutine, into the network namespace.
-func enter() error {
-	runtime.LockOSThread()
-	namespace, err := os.Open(namespaceFile)
-	if err != nil {
-		return fmt.Errorf("find network namespace: %w", err)
-	}
-	defer func() { _ = namespace.Close() }()
-	if err := unix.Setns(int(namespace.Fd()), unix.CLONE_NEWNET); err != nil {
-		return fmt.Errorf("enter network namespace: %w", err)
-	}
-	return nil
-}
-
-// Inside runs this program again in the network namespace.
-func Inside(ctx context.Context, arguments ...string) error {
+// onThread calls a function on a thread of its own, which ends with it. A change of the thread's namespaces affects nothing else.
+func onThread(do func() error) error {
 	done := make(chan error)
 	go func() {
-		done <- func() error {
-			if err := enter(); err != nil {
-				return err
-			}
-			self, err := os.Executable()
-			if err != nil {
-				return fmt.Errorf("find this program: %w", err)
-			}
-			cmd := exec.CommandContext(ctx, self, arguments...)
-			cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
-			cmd.Cancel = func() error { return cmd.Process.Signal(unix.SIGTERM) }
-			return cmd.Run()
-		}()
+		runtime.LockOSThread() // never unlocked: the thread ends with the goroutine
+		done <- do()
 	}()
 	return <-done
+}
+
+// inNamespace calls a function on a thread that is in the network namespace.
+func inNamespace(do func() error) error {
+	return onThread(func() error {
+		namespace, err := os.Open(namespaceFile)
+		if err != nil {
+			return fmt.Errorf("find network namespace: %w", err)
+		}
+		defer func() { _ = namespace.Close() }()
+		if err := unix.Setns(int(namespace.Fd()), unix.CLONE_NEWNET); err != nil {
+			return fmt.Errorf("enter network namespace: %w", err)
+		}
+		return do()
+	})
+}
+
+// inside runs this program again in the network namespace.
+func inside(ctx context.Context, arguments ...string) error {
+	self, err := os.Executable()
+	if err != nil {
+		return fmt.Errorf("find this program: %w", err)
+	}
+	return inNamespace(func() error {
+		cmd := exec.CommandContext(ctx, self, arguments...)
+		cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
+		cmd.Cancel = func() error { return cmd.Process.Signal(unix.SIGTERM) }
+		return cmd.Run()
+	})
 }
 
 // tryNamespace creates a network namespace for a thread that ends at once.
 func tryNamespace() error {
-	done := make(chan error)
-	go func() {
-		runtime.LockOSThread() // never unlocked: the thread ends with the goroutine
-		done <- unix.Unshare(unix.CLONE_NEWNET)
-	}()
-	return <-done
+	return onThread(func() error { return unix.Unshare(unix.CLONE_NEWNET) })
 }
 
 // dial connects to the address in the network namespace.
-func dial(ctx context.Context, to string) (net.Conn, error) {
-	type result struct {
-		connection net.Conn
-		err        error
-	}
-	done := make(chan result, 1)
-	go func() {
-		if err := enter(); err != nil {
-			done <- result{err: err}
-			return
-		}
-		connection, err := (&net.Dialer{}).DialContext(ctx, "tcp4", to)
-		done <- result{connection, err}
-	}()
-	r := <-done
-	return r.connection, r.err
+func dial(ctx context.Context, to string) (connection net.Conn, err error) {
+	err = inNamespace(func() (err error) {
+		connection, err = (&net.Dialer{}).DialContext(ctx, "tcp4", to)
+		return err
+	})
+	return connection, err
 }
 
 // unmountBelow unmounts all mounts in a folder, the innermost first.

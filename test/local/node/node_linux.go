@@ -50,22 +50,20 @@ func Up(ctx context.Context, dir string, log io.Writer) error {
 	if err != nil {
 		return err
 	}
-	err = errors.Join(checkNamespace(ctx), createCgroups())
-	if err != nil {
-		return err
+	if err := createNamespace(ctx); err != nil { // it needs ip(8), which may only just have been installed
+		return &UnfitError{"no network namespace can be made: " + err.Error()}
 	}
-	err = setWeight()
-	if err != nil {
+	if err := createCgroups(); err != nil {
 		return err
 	}
 	self, err := os.Executable()
 	if err != nil {
 		return fmt.Errorf("find this program: %w", err)
 	}
-	if err := launch(l, child.Spec{Name: forwarder, Path: self, Args: []string{forwarder}}, log); err != nil {
+	if err := Launch(dir, child.Spec{Name: forwarder, Path: self, Args: []string{forwarder}}, log); err != nil {
 		return err
 	}
-	if err := Inside(ctx, "inside", dir, t.controlPlane, t.node); err != nil {
+	if err := inside(ctx, "inside", dir, t.controlPlane, t.node); err != nil {
 		return err
 	}
 	return expectToRun(l, append(nodeParts(), forwarder)...)
@@ -114,7 +112,7 @@ func Start(ctx context.Context, dir, controlPlane, node string, log io.Writer) e
 		spec := child.Spec{
 			Name: part, Path: filepath.Join(node, part), Args: arguments(part, l), Env: []string{"PATH=" + node + ":" + os.Getenv("PATH")},
 		}
-		if err := launch(l, spec, log); err != nil {
+		if err := Launch(dir, spec, log); err != nil {
 			return err
 		}
 		if part == containerd {
@@ -194,12 +192,10 @@ func labelNode(ctx context.Context, clients kubernetes.Interface) error {
 	return nil
 }
 
-// Launch starts a program beside the node, unless it runs. Down stops it.
-func Launch(dir string, spec child.Spec, log io.Writer) error { return launch(layout(dir), spec, log) }
-
-// launch starts a part, unless it runs.
-func launch(l layout, spec child.Spec, log io.Writer) error {
-	spec.LogFile, spec.RecordFile, spec.Dir, spec.Detached = l.log(spec.Name), l.record(spec.Name), string(l), true
+// Launch starts a program beside the node, or a part of it, unless it runs. Down stops it.
+func Launch(dir string, spec child.Spec, log io.Writer) error {
+	l := layout(dir)
+	spec.LogFile, spec.RecordFile, spec.Dir, spec.Detached = l.log(spec.Name), l.record(spec.Name), dir, true
 	running, err := child.Find(spec.RecordFile)
 	if err != nil || running != nil {
 		return err
@@ -245,11 +241,7 @@ func awaitReady(ctx context.Context, l layout, clients kubernetes.Interface, sin
 
 // Load imports archives of images from `make images`.
 func Load(ctx context.Context, log io.Writer, archives ...string) error {
-	root, err := local.RepositoryRoot()
-	if err != nil {
-		return err
-	}
-	tools, err := nodeTools(ctx, root, log)
+	tools, err := nodeTools(ctx, log)
 	if err != nil {
 		return err
 	}
@@ -276,24 +268,12 @@ func importImages(ctx context.Context, node string, archives ...string) error {
 
 // Stop stops parts of the node or of the control plane, and no others; Up starts them again.
 func Stop(dir string, parts ...string) error {
-	l := layout(dir)
-	var ofNode, others []string
+	var others []string
 	for _, part := range parts {
-		if part == forwarder || slices.Contains(nodeParts(), part) {
-			ofNode = append(ofNode, part)
-		} else {
+		if part != forwarder && !slices.Contains(nodeParts(), part) {
 			others = append(others, part)
-		}
-	}
-	for _, part := range ofNode {
-		running, err := child.Find(l.record(part))
-		if err != nil {
+		} else if _, err := child.StopRecorded(layout(dir).record(part), stopGrace); err != nil {
 			return err
-		}
-		if running != nil {
-			if err := running.Stop(stopGrace); err != nil {
-				return err
-			}
 		}
 	}
 	if len(others) == 0 {

@@ -1,8 +1,8 @@
 package main
 
 import (
-	"fmt"
 	"path/filepath"
+	"strconv"
 	"strings"
 
 	"github.com/espalier-dev/espalier/internal/deployable"
@@ -22,8 +22,8 @@ type binary struct {
 	// clusterRoles are bound to its ServiceAccount, which has the binary's name, in addition to every Role that it ships. Here one cluster
 	// is source and target.
 	clusterRoles []string
-	// config renders its configuration file.
-	config func(environment) string
+	// config is its configuration file, with the variables of environment.render; empty: garden-operator has deployed it in a ConfigMap.
+	config string
 	// ownClusterOnly says why the binary must not run in the user's own cluster; empty: it may.
 	ownClusterOnly string
 	// hidden leaves the binary out of the walkthrough.
@@ -36,6 +36,14 @@ type environment struct {
 	probePort, metricsPort, webhookPort int
 	// foreign is true if the cluster belongs to the user: then the binaries decide nothing about existing objects.
 	foreign bool
+}
+
+// render replaces the variables in a configuration file. $OWN is whether the cluster is that of make up, $FOREIGN the opposite.
+func (e environment) render(config string) string {
+	return strings.NewReplacer(
+		"$KUBECONFIG", strconv.Quote(e.kubeconfig), "$PROBES", strconv.Itoa(e.probePort), "$METRICS", strconv.Itoa(e.metricsPort),
+		"$WEBHOOKS", strconv.Itoa(e.webhookPort), "$FOREIGN", strconv.FormatBool(e.foreign), "$OWN", strconv.FormatBool(!e.foreign),
+	).Replace(config)
 }
 
 // managedResources is the binary that keeps the objects of ManagedResources applied.
@@ -52,29 +60,29 @@ func binaries() []binary {
 				"espalier-managedresource-controller-target-garbagecollector",
 				"espalier-managedresource-controller-target-restricted",
 			},
-			config: func(e environment) string { return resourceManagerConfig(e, managedResourceSections) },
+			config: resourceManagerConfig + managedResourceSections,
 		},
 		{
 			name: "token-controllers",
 			clusterRoles: []string{
 				"espalier-token-controllers-source", "espalier-token-controllers-target", "espalier-token-controllers-target-invalidator",
 			},
-			config: func(e environment) string { return resourceManagerConfig(e, tokenSections(e)) },
+			config: resourceManagerConfig + tokenSections,
 		},
 		{
 			name:         "csr-approver",
 			clusterRoles: []string{"espalier-csr-approver-source", "espalier-csr-approver-target"},
-			config:       func(e environment) string { return resourceManagerConfig(e, csrSections(e)) },
+			config:       resourceManagerConfig + csrSections,
 		},
 		{
 			name:         "netpol-controller",
 			clusterRoles: []string{"espalier-netpol-controller-target"},
-			config:       func(e environment) string { return resourceManagerConfig(e, networkPolicySections) },
+			config:       resourceManagerConfig + networkPolicySections,
 		},
 		{
 			name:           "node-controller",
 			clusterRoles:   []string{"espalier-node-controller-target"},
-			config:         func(e environment) string { return resourceManagerConfig(e, nodeSections) },
+			config:         resourceManagerConfig + nodeSections,
 			ownClusterOnly: "it would act on nodes of yours",
 			hidden:         true,
 		},
@@ -83,7 +91,7 @@ func binaries() []binary {
 			clusterRoles: []string{
 				"espalier-webhook-server-source", "espalier-webhook-server-target", "espalier-webhook-server-target-selfmanaged",
 			},
-			config:         func(e environment) string { return resourceManagerConfig(e, webhookSections(e)) },
+			config:         resourceManagerConfig + webhookSections,
 			ownClusterOnly: "its API server cannot call this machine",
 		},
 		{
@@ -95,7 +103,7 @@ func binaries() []binary {
 		{
 			name:           "garden-operator",
 			clusterRoles:   []string{"espalier-garden-operator-source", "espalier-garden-operator-selfmanaged"},
-			config:         operatorConfig,
+			config:         operatorConfig(),
 			ownClusterOnly: "it would deploy definitions and a resource manager, and its API server cannot call this machine",
 		},
 	}
@@ -111,8 +119,7 @@ func processes() []binary { return append(binaries(), resourceManager()) }
 
 // webhookSections make the server manage certificates and webhook configurations itself. Both halves of the token invalidator are enabled,
 // as in token-controllers.
-func webhookSections(e environment) string {
-	return fmt.Sprintf(`controllers:
+const webhookSections = `controllers:
   tokenInvalidator: {enabled: true}
 webhooks:
   endpointSliceHints: {enabled: true}
@@ -122,34 +129,28 @@ webhooks:
   seccompProfile: {enabled: true}
   tokenInvalidator: {enabled: true}
 espalier:
-  webhooks:
-    selfManaged: {url: "https://127.0.0.1:%d"}
-`, e.webhookPort)
-}
+  webhooks: {selfManaged: {url: "https://127.0.0.1:$WEBHOOKS"}}
+`
 
 // tokenSections do not invalidate static tokens in the user's own cluster. Any API server accepts a token for its own audience. Secrets may
 // ask only for tokens of ServiceAccounts of their own namespace.
-func tokenSections(e environment) string {
-	return fmt.Sprintf(`controllers:
+const tokenSections = `controllers:
   tokenRequestor: {enabled: true}
-  tokenInvalidator: {enabled: %[1]t}
+  tokenInvalidator: {enabled: $OWN}
 webhooks:
-  tokenInvalidator: {enabled: %[1]t}
+  tokenInvalidator: {enabled: $OWN}
 espalier:
   token:
     audiences: []
     sameCluster: {scope: SecretNamespace}
-`, !e.foreign)
-}
+`
 
 // csrSections decide nothing in the user's own cluster. There are no Machines.
-func csrSections(e environment) string {
-	return fmt.Sprintf(`controllers:
+const csrSections = `controllers:
   kubeletCSRApprover: {enabled: true}
 espalier:
-  csrApprover: {withoutMachines: true, events: true, observeOnly: %t, deniedIdentities: {apiServer: true}}
-`, e.foreign)
-}
+  csrApprover: {withoutMachines: true, events: true, observeOnly: $FOREIGN, deniedIdentities: {apiServer: true}}
+`
 
 // networkPolicySections select namespaces by label, as the shipped configuration does, and of these only the example's namespace: the
 // cluster may belong to the user.
@@ -179,43 +180,40 @@ espalier:
       setSelector: {matchLabels: {espalier.dev/managedresources: allowed}}
 `
 
-// resourceManagerConfig renders the configuration file of the binaries of the resource manager family; sections is the part for this
-// binary.
-func resourceManagerConfig(e environment, sections string) string {
-	return fmt.Sprintf(`apiVersion: resourcemanager.config.gardener.cloud/v1alpha1
+// resourceManagerConfig is the part of the configuration file that all binaries of the resource manager family have.
+const resourceManagerConfig = `apiVersion: resourcemanager.config.gardener.cloud/v1alpha1
 kind: ResourceManagerConfiguration
-leaderElection: {leaderElect: true, resourceNamespace: %s}
+leaderElection: {leaderElect: true, resourceNamespace: ` + systemNamespace + `}
 logFormat: text
-%s%s`, systemNamespace, addresses("sourceClientConnection", e), sections)
-}
+` + sourceConfig
 
-// addresses renders where a binary finds its cluster, and where it is found.
-func addresses(connection string, e environment) string {
-	return fmt.Sprintf(`%s: {kubeconfig: %q}
-server:
-  healthProbes: {bindAddress: 127.0.0.1, port: %d}
-  metrics: {bindAddress: 127.0.0.1, port: %d}
-  webhooks: {bindAddress: 127.0.0.1, port: %d}
-`, connection, e.kubeconfig, e.probePort, e.metricsPort, e.webhookPort)
-}
+// sourceConfig is where they find their cluster, and serverConfig where they are found.
+const (
+	sourceConfig = "sourceClientConnection: {kubeconfig: $KUBECONFIG}\n" + serverConfig
+	serverConfig = `server:
+  healthProbes: {bindAddress: 127.0.0.1, port: $PROBES}
+  metrics: {bindAddress: 127.0.0.1, port: $METRICS}
+  webhooks: {bindAddress: 127.0.0.1, port: $WEBHOOKS}
+`
+)
 
 // operatorConfig is the shipped file of garden-operator with other addresses.
-func operatorConfig(e environment) string {
+func operatorConfig() string {
 	operator, _ := deployable.Named("garden-operator")
-	url := fmt.Sprintf(`selfManaged: {url: "https://127.0.0.1:%d"}`, e.webhookPort)
-	return strings.Replace(operator.Config, "selfManaged: {}", url, 1) + "logFormat: text\n" + addresses("runtimeClientConnection", e)
+	const url = `selfManaged: {url: "https://127.0.0.1:$WEBHOOKS"}`
+	return strings.Replace(operator.Config, "selfManaged: {}", url, 1) +
+		"logFormat: text\nruntimeClientConnection: {kubeconfig: $KUBECONFIG}\n" + serverConfig
 }
 
-// controllerManagerConfig renders the file of project-controller. An unused project is stale at once, has a grace period of a day, and is
+// controllerManagerConfig is the file of project-controller. An unused project is stale at once, has a grace period of a day, and is
 // deleted after three days.
-func controllerManagerConfig(e environment) string {
-	return fmt.Sprintf(`apiVersion: controllermanager.config.gardener.cloud/v1alpha1
+const controllerManagerConfig = `apiVersion: controllermanager.config.gardener.cloud/v1alpha1
 kind: ControllerManagerConfiguration
-gardenClientConnection: {kubeconfig: %q}
-leaderElection: {leaderElect: true, resourceNamespace: %s}
+gardenClientConnection: {kubeconfig: $KUBECONFIG}
+leaderElection: {leaderElect: true, resourceNamespace: ` + systemNamespace + `}
 server:
-  healthProbes: {bindAddress: 127.0.0.1, port: %d}
-  metrics: {bindAddress: 127.0.0.1, port: %d}
+  healthProbes: {bindAddress: 127.0.0.1, port: $PROBES}
+  metrics: {bindAddress: 127.0.0.1, port: $METRICS}
 logFormat: text
 controllers:
   project:
@@ -229,9 +227,8 @@ controllers:
         spec: {hard: {pods: "100"}}
 espalier:
   project:
-    webhooks: {bindAddress: 127.0.0.1, port: %[5]d, selfManaged: {url: "https://127.0.0.1:%[5]d"}}
-`, e.kubeconfig, systemNamespace, e.probePort, e.metricsPort, e.webhookPort)
-}
+    webhooks: {bindAddress: 127.0.0.1, port: $WEBHOOKS, selfManaged: {url: "https://127.0.0.1:$WEBHOOKS"}}
+`
 
 // environmentOf gives each binary its own files and ports; index is its place in processes().
 func (s settings) environmentOf(b binary, index int) environment {

@@ -20,60 +20,59 @@ import (
 // tokenLifetime is longer than such a cluster runs, because the token is not renewed.
 const tokenLifetime = 365 * 24 * time.Hour
 
-const rbacGroup = "rbac.authorization.k8s.io"
+const (
+	rbacGroup = "rbac.authorization.k8s.io"
+	crdKind   = "CustomResourceDefinition"
+)
 
-// installCRDs installs the CRDs of a folder and waits until the API server serves them.
-func installCRDs(ctx context.Context, c client.Client, folder string) error {
-	crds, err := local.ReadManifests(folder)
-	if err != nil {
-		return err
-	}
-	if err := apply(ctx, c, crds...); err != nil {
-		return err
-	}
-	for _, crd := range crds {
-		if err := local.Await(ctx, 30*time.Second, describe(crd)+" to be served", func(ctx context.Context) error {
-			if err := c.Get(ctx, client.ObjectKeyFromObject(crd), crd); err != nil {
-				return err
-			}
-			conditions, _, _ := unstructured.NestedSlice(crd.Object, "status", "conditions")
-			for _, each := range conditions {
-				if fields, ok := each.(map[string]any); ok && fields["type"] == "Established" && fields["status"] == "True" {
-					return nil
-				}
-			}
-			return errors.New("not established")
-		}); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// install prepares what a binary needs: its roles, its ServiceAccount with a token in a kubeconfig, and its configuration.
+// install prepares what a binary needs: what it ships, its ServiceAccount with a token in a kubeconfig, and its configuration.
 func (s settings) install(ctx context.Context, w cluster, b binary, e environment) error {
-	err := s.installBefore(ctx, w.client, b)
+	if b.config == "" {
+		return s.installDeployed(ctx, w, b, e)
+	}
+	shipped, err := s.shipped(b)
 	if err != nil {
 		return err
 	}
-	manifests, err := local.ReadManifests(s.deployOf(b), filepath.Join(s.deployOf(b), "rbac"))
-	if err != nil {
-		return err
-	}
-	roles := rolesAmong(manifests)
-	bindings, err := bindingsOf(b, roles)
+	bindings, err := bindingsOf(b, shipped)
 	if err != nil {
 		return fmt.Errorf("read %s: %w", s.deployOf(b), err)
 	}
-	objects := append([]*unstructured.Unstructured{
+	account := []*unstructured.Unstructured{
 		object("v1", "Namespace", "", systemNamespace, nil),
 		object("v1", "ServiceAccount", systemNamespace, b.name, nil),
-	}, roles...)
-	err = apply(ctx, w.client, append(objects, bindings...)...)
-	if err != nil {
+	}
+	if err := apply(ctx, w.client, slices.Concat(account, shipped, bindings)...); err != nil {
 		return err
 	}
-	return s.writeFiles(ctx, w, b, e, b.config(e))
+	return s.writeFiles(ctx, w, b, e, b.config)
+}
+
+// shipped returns the CRDs and the namespaces that a binary ships, and roles: its own ones, and those for its users.
+func (s settings) shipped(b binary) ([]*unstructured.Unstructured, error) {
+	var folders []string
+	for _, each := range []string{"namespace", "crds", "roles", ".", "rbac"} {
+		if folder := filepath.Join(s.deployOf(b), each); isFolder(folder) {
+			folders = append(folders, folder)
+		}
+	}
+	manifests, err := local.ReadManifests(folders...)
+	return installed(manifests), err
+}
+
+func isFolder(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.IsDir()
+}
+
+// installDeployed writes the files of the resource manager. Only addresses differ from what the operator has deployed.
+func (s settings) installDeployed(ctx context.Context, w cluster, b binary, e environment) error {
+	deployed := object("v1", "ConfigMap", b.namespace, b.name, nil)
+	if err := w.client.Get(ctx, client.ObjectKeyFromObject(deployed), deployed); err != nil {
+		return fmt.Errorf("read configuration of %s: %w", b.name, err)
+	}
+	config, _, _ := unstructured.NestedString(deployed.Object, "data", "config.yaml")
+	return s.writeFiles(ctx, w, b, e, config+sourceConfig)
 }
 
 // accountNamespace is the namespace of the binary's ServiceAccount.
@@ -85,66 +84,31 @@ func (s settings) writeFiles(ctx context.Context, w cluster, b binary, e environ
 	if err != nil {
 		return err
 	}
-	if err = os.MkdirAll(s.state(b.name), 0o700); err != nil {
-		return fmt.Errorf("create state folder: %w", err)
-	}
-	if err = os.WriteFile(e.kubeconfig, kubeconfig, 0o600); err != nil {
-		return fmt.Errorf("write kubeconfig: %w", err)
-	}
-	if err = os.WriteFile(s.state(b.name, "config.yaml"), []byte(config), 0o600); err != nil {
-		return fmt.Errorf("write configuration: %w", err)
+	if err := errors.Join(
+		os.MkdirAll(s.state(b.name), 0o700),
+		os.WriteFile(e.kubeconfig, kubeconfig, 0o600),
+		os.WriteFile(s.state(b.name, "config.yaml"), []byte(e.render(config)), 0o600),
+	); err != nil {
+		return fmt.Errorf("write files of %s: %w", b.name, err)
 	}
 	return nil
 }
 
-// installBefore installs what must exist before the binary's own roles: a namespace beside that of all binaries, and what it ships for its
-// users: CRDs, and roles that it binds but does not have itself.
-func (s settings) installBefore(ctx context.Context, c client.Client, b binary) error {
-	if namespace := filepath.Join(s.deployOf(b), "namespace"); isFolder(namespace) {
-		manifests, err := local.ReadManifests(namespace)
-		if err != nil {
-			return err
-		}
-		if err := apply(ctx, c, manifests...); err != nil {
-			return err
-		}
-	}
-	if crds := filepath.Join(s.deployOf(b), "crds"); isFolder(crds) {
-		if err := installCRDs(ctx, c, crds); err != nil {
-			return err
-		}
-	}
-	roles := filepath.Join(s.deployOf(b), "roles")
-	if !isFolder(roles) {
-		return nil
-	}
-	manifests, err := local.ReadManifests(roles)
-	if err != nil {
-		return err
-	}
-	return apply(ctx, c, rolesAmong(manifests)...)
-}
-
-func isFolder(path string) bool {
-	info, err := os.Stat(path)
-	return err == nil && info.IsDir()
-}
-
-// rolesAmong selects the roles. It omits the rules of aggregated roles, which the cluster computes: the rules in the manifest are empty,
-// and applying them would remove all rights for a moment.
-func rolesAmong(manifests []*unstructured.Unstructured) []*unstructured.Unstructured {
-	var roles []*unstructured.Unstructured
+// installed selects what is installed without a Deployment. It omits the rules of aggregated roles, which the cluster computes: the rules
+// in the manifest are empty, and applying them would remove all rights for a moment.
+func installed(manifests []*unstructured.Unstructured) []*unstructured.Unstructured {
+	var objects []*unstructured.Unstructured
 	for _, o := range manifests {
-		if o.GetKind() != "ClusterRole" && o.GetKind() != "Role" {
+		if !slices.Contains([]string{"Namespace", crdKind, "ClusterRole", "Role"}, o.GetKind()) {
 			continue
 		}
 		if _, aggregated := o.Object["aggregationRule"]; aggregated {
 			o = o.DeepCopy()
 			delete(o.Object, "rules")
 		}
-		roles = append(roles, o)
+		objects = append(objects, o)
 	}
-	return roles
+	return objects
 }
 
 // bindingsOf binds every Role to the binary's ServiceAccount, and its cluster roles, which must be among those that it ships.
@@ -170,22 +134,31 @@ func bindingsOf(b binary, roles []*unstructured.Unstructured) ([]*unstructured.U
 	return bindings, nil
 }
 
-// installResourceManager writes the files of the resource manager. Only addresses differ from what the operator has deployed.
-func (s settings) installResourceManager(ctx context.Context, w cluster, b binary, e environment) error {
-	deployed := object("v1", "ConfigMap", b.namespace, b.name, nil)
-	if err := w.client.Get(ctx, client.ObjectKeyFromObject(deployed), deployed); err != nil {
-		return fmt.Errorf("read configuration of %s: %w", b.name, err)
-	}
-	config, _, _ := unstructured.NestedString(deployed.Object, "data", "config.yaml")
-	return s.writeFiles(ctx, w, b, e, config+addresses("sourceClientConnection", e))
-}
-
-// apply applies the objects in their order.
+// apply applies the objects in their order, and waits until the API server serves the kinds that are among them.
 func apply(ctx context.Context, c client.Client, objects ...*unstructured.Unstructured) error {
 	for _, o := range objects {
 		err := c.Apply(ctx, client.ApplyConfigurationFromUnstructured(o), client.FieldOwner("espalier-up"), client.ForceOwnership)
 		if err != nil {
 			return fmt.Errorf("apply %s: %w", describe(o), err)
+		}
+	}
+	for _, o := range objects {
+		if o.GetKind() != crdKind {
+			continue
+		}
+		if err := local.Await(ctx, 30*time.Second, describe(o)+" to be served", func(ctx context.Context) error {
+			if err := c.Get(ctx, client.ObjectKeyFromObject(o), o); err != nil {
+				return err
+			}
+			conditions, _, _ := unstructured.NestedSlice(o.Object, "status", "conditions")
+			for _, each := range conditions {
+				if fields, ok := each.(map[string]any); ok && fields["type"] == "Established" && fields["status"] == "True" {
+					return nil
+				}
+			}
+			return errors.New("not established")
+		}); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -73,7 +73,11 @@ func (s settings) showBinaries(ctx context.Context, r report, admin *rest.Config
 		}}.Play(playing)
 	}
 	r.Step("installing the CRDs of deploy/crds")
-	if err := installCRDs(ctx, c, filepath.Join(s.root, "deploy", "crds")); err != nil {
+	crds, err := local.ReadManifests(filepath.Join(s.root, "deploy", "crds"))
+	if err == nil {
+		err = apply(ctx, c, crds...)
+	}
+	if err != nil {
 		return err
 	}
 	var shown []binary
@@ -82,7 +86,7 @@ func (s settings) showBinaries(ctx context.Context, r report, admin *rest.Config
 			r.Step("not starting %s: %s", b.name, b.ownClusterOnly)
 			continue
 		}
-		if err := s.startBinary(ctx, r, w, b, index, s.install); err != nil {
+		if err := s.startBinary(ctx, r, w, b, index); err != nil {
 			return err
 		}
 		if !b.hidden {
@@ -101,7 +105,7 @@ func (s settings) showBinaries(ctx context.Context, r report, admin *rest.Config
 	r.Step("gardens: the Pods of the fake node run no program, so make up itself starts the program of Deployment %s/%s,", b.namespace, b.name)
 	r.Detail("with the configuration and the ServiceAccount that the operator has created for it,")
 	r.Detail("and sets the status of Etcds, load balancers and what is for the virtual cluster, whose API server does not run here")
-	if err := s.startBinary(ctx, r, w, b, len(binaries()), s.installResourceManager); err != nil {
+	if err := s.startBinary(ctx, r, w, b, len(binaries())); err != nil {
 		return err
 	}
 	return s.show(ctx, r, b)
@@ -197,11 +201,8 @@ func (s settings) binaryOf(b binary, e environment) local.Binary {
 	}
 }
 
-// installer prepares what a binary needs, and writes its files.
-type installer func(context.Context, cluster, binary, environment) error
-
 // startBinary replaces the binary if it runs, because it may be rebuilt, and waits until it is ready.
-func (s settings) startBinary(ctx context.Context, r report, w cluster, b binary, index int, install installer) error {
+func (s settings) startBinary(ctx context.Context, r report, w cluster, b binary, index int) error {
 	e := s.environmentOf(b, index)
 	ran, err := child.StopRecorded(s.recordOf(b), stopGrace)
 	if err != nil {
@@ -214,7 +215,7 @@ func (s settings) startBinary(ctx context.Context, r report, w cluster, b binary
 	if err != nil {
 		return err
 	}
-	err = install(ctx, w, b, e)
+	err = s.install(ctx, w, b, e)
 	if err != nil {
 		return err
 	}

@@ -99,8 +99,8 @@ func TestEachBinaryHasPortsOfItsOwn(t *testing.T) {
 func TestResourceManagerConfig(t *testing.T) {
 	g := NewWithT(t)
 	var got map[string]any
-	g.Expect(yaml.Unmarshal([]byte(resourceManagerConfig(environment{kubeconfig: `/a "b"/k`, probePort: 1, metricsPort: 2, webhookPort: 3},
-		"controllers: {}\n")), &got)).To(Succeed())
+	e := environment{kubeconfig: `/a "b"/k`, probePort: 1, metricsPort: 2, webhookPort: 3}
+	g.Expect(yaml.Unmarshal([]byte(e.render(resourceManagerConfig+"controllers: {}\n")), &got)).To(Succeed())
 	g.Expect(got).To(Equal(map[string]any{
 		"apiVersion":             "resourcemanager.config.gardener.cloud/v1alpha1",
 		"kind":                   "ResourceManagerConfiguration",
@@ -118,9 +118,8 @@ func TestResourceManagerConfig(t *testing.T) {
 
 func TestControllerManagerConfig(t *testing.T) {
 	g := NewWithT(t)
-	cfg, warnings, err := config.ControllerManager([]byte(controllerManagerConfig(environment{
-		kubeconfig: `/a "b"/k`, probePort: 1, metricsPort: 2, webhookPort: 3,
-	})))
+	e := environment{kubeconfig: `/a "b"/k`, probePort: 1, metricsPort: 2, webhookPort: 3}
+	cfg, warnings, err := config.ControllerManager([]byte(e.render(controllerManagerConfig)))
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(warnings).To(BeEmpty())
 	g.Expect(cfg.Validate()).To(BeEmpty())
@@ -132,9 +131,8 @@ func TestControllerManagerConfig(t *testing.T) {
 
 func TestOperatorConfig(t *testing.T) {
 	g := NewWithT(t)
-	cfg, warnings, err := config.Operator([]byte(operatorConfig(environment{
-		kubeconfig: `/a "b"/k`, probePort: 1, metricsPort: 2, webhookPort: 3,
-	})))
+	e := environment{kubeconfig: `/a "b"/k`, probePort: 1, metricsPort: 2, webhookPort: 3}
+	cfg, warnings, err := config.Operator([]byte(e.render(operatorConfig())))
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(warnings).To(BeEmpty())
 	g.Expect(cfg.Validate()).To(BeEmpty())
@@ -190,18 +188,17 @@ func TestProjectExampleHasTheUsersOfTheWalkthrough(t *testing.T) {
 // The cluster may belong to the user, who names it in ESPALIER_KUBECONFIG.
 func TestNothingIsCollectedAsGarbage(t *testing.T) {
 	g := NewWithT(t)
-	cfg, _, err := config.ResourceManager([]byte(binaries()[0].config(environment{
-		kubeconfig: "/k", probePort: 1, metricsPort: 2, webhookPort: 3,
-	})))
+	e := environment{kubeconfig: "/k", probePort: 1, metricsPort: 2, webhookPort: 3}
+	cfg, _, err := config.ResourceManager([]byte(e.render(binaries()[0].config)))
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(cfg.Controllers.GarbageCollector.Enabled).To(BeTrue())
 	g.Expect(cfg.Espalier.ManagedResource.GarbageCollectionReportOnly).To(HaveValue(BeTrue()))
 }
 
-func TestRolesAmong(t *testing.T) {
+func TestInstalled(t *testing.T) {
 	rule := map[string]any{"rules": []any{}}
 	aggregated := map[string]any{"rules": []any{}, "aggregationRule": map[string]any{}}
-	NewWithT(t).Expect(rolesAmong([]*unstructured.Unstructured{
+	NewWithT(t).Expect(installed([]*unstructured.Unstructured{
 		object("rbac.authorization.k8s.io/v1", "ClusterRole", "", "plain", rule),
 		object("rbac.authorization.k8s.io/v1", "ClusterRole", "", "sum", aggregated),
 		object("rbac.authorization.k8s.io/v1", "Role", "n", "r", rule),

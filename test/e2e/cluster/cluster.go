@@ -1,6 +1,8 @@
 package cluster
 
 import (
+	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -54,84 +56,64 @@ type Cluster struct {
 	Version, Repository string
 
 	root, without string
-	// kubectl is determined once.
-	find    sync.Once
-	kubectl string
-	findErr error
+	// kubectl finds it once.
+	kubectl func() (string, error)
 }
 
 // Connect connects to the cluster of KUBECONFIG. It sends no request.
 func Connect() (*Cluster, error) {
-	kubeconfig := os.Getenv(clientcmd.RecommendedConfigPathEnvVar)
-	if kubeconfig == "" {
-		return nil, errors.New("connect to cluster: KUBECONFIG is not set; run `make e2e`, which starts a cluster and sets it, or see " +
-			"docs/e2e.md")
-	}
-	version := os.Getenv(VersionVariable)
-	if version == "" {
-		return nil, fmt.Errorf("connect to cluster: %s is not set: say which version of the images the cluster has, or run `make e2e`",
-			VersionVariable)
-	}
-	root, err := local.RepositoryRoot()
+	c, err := connect()
 	if err != nil {
 		return nil, fmt.Errorf("connect to cluster: %w", err)
-	}
-	kubeconfig, err = filepath.Abs(kubeconfig)
-	if err != nil {
-		return nil, fmt.Errorf("connect to cluster: %w", err)
-	}
-	c := &Cluster{
-		Kubeconfig: kubeconfig, Version: version, Repository: os.Getenv(RepositoryVariable), root: root,
-		without: os.Getenv(WithoutVariable),
-	}
-	if c.Repository == "" {
-		c.Repository = DefaultRepository
-	}
-	if err := c.connect(); err != nil {
-		return nil, err
 	}
 	return c, nil
 }
 
-func (c *Cluster) connect() error {
-	cfg, err := clientcmd.BuildConfigFromFlags("", c.Kubeconfig)
+func connect() (*Cluster, error) {
+	kubeconfig, version := os.Getenv(clientcmd.RecommendedConfigPathEnvVar), os.Getenv(VersionVariable)
+	if kubeconfig == "" {
+		return nil, errors.New("KUBECONFIG is not set; run `make e2e`, which starts a cluster and sets it, or see docs/e2e.md")
+	}
+	if version == "" {
+		return nil, fmt.Errorf("%s is not set: say which version of the images the cluster has, or run `make e2e`", VersionVariable)
+	}
+	root, err := local.RepositoryRoot()
 	if err != nil {
-		return fmt.Errorf("connect to cluster: read %s: %w; run `make e2e`", c.Kubeconfig, err)
+		return nil, err
+	}
+	if kubeconfig, err = filepath.Abs(kubeconfig); err != nil {
+		return nil, err
+	}
+	cfg, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w; run `make e2e`", kubeconfig, err)
 	}
 	cfg.QPS = -1 // the API server limits requests
-	c.Config = cfg
+	c := &Cluster{
+		Config: cfg, Kubeconfig: kubeconfig, Version: version, Repository: cmp.Or(os.Getenv(RepositoryVariable), DefaultRepository),
+		root: root, without: os.Getenv(WithoutVariable),
+		kubectl: sync.OnceValues(func() (string, error) { return FindKubectl(context.Background()) }),
+	}
 	scheme, err := newScheme()
 	if err != nil {
-		return fmt.Errorf("connect to cluster: %w", err)
+		return nil, err
 	}
 	if c.Client, err = client.New(cfg, client.Options{Scheme: scheme}); err != nil {
-		return fmt.Errorf("connect to cluster: %w; does it run? `make e2e` starts it", err)
+		return nil, fmt.Errorf("%w; does it run? `make e2e` starts it", err)
 	}
-	if c.Clients, err = kubernetes.NewForConfig(cfg); err != nil {
-		return fmt.Errorf("connect to cluster: %w", err)
-	}
-	return nil
+	c.Clients, err = kubernetes.NewForConfig(cfg)
+	return c, err
 }
 
 func newScheme() (*runtime.Scheme, error) {
 	scheme := runtime.NewScheme()
 	builder := runtime.NewSchemeBuilder(clientgoscheme.AddToScheme, apiextensionsv1.AddToScheme, resourcesv1alpha1.AddToScheme,
-		corev1beta1.AddToScheme,
-		operatorv1alpha1.AddToScheme)
+		corev1beta1.AddToScheme, operatorv1alpha1.AddToScheme)
 	return scheme, builder.AddToScheme(scheme)
 }
 
-// Image returns the reference of a binary's image in the version under test.
+// Image returns the reference of a binary's image in the version under test. That of test Pods is called workload; see test/e2e/workload.
 func (c *Cluster) Image(binary string) string { return c.Repository + "/" + binary + ":" + c.Version }
-
-// Workload returns the reference of the image of test Pods; see test/e2e/workload. An empty version stands for that of the images under
-// test.
-func (c *Cluster) Workload(version string) string {
-	if version == "" {
-		version = c.Version
-	}
-	return c.Repository + "/workload:" + version
-}
 
 // Lacks reports whether the binary must not be deployed in this run.
 func (c *Cluster) Lacks(binary string) bool { return c.without == binary }

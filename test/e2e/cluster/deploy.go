@@ -2,10 +2,10 @@ package cluster
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
@@ -13,9 +13,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
-
-// ErrLeftOut means that a suite needs a binary that this run does not deploy.
-var ErrLeftOut = errors.New("this run leaves it out")
 
 // explicit returns the configuration that a user must write for a binary whose shipped configuration does nothing in one cluster.
 func explicit(binary string) string {
@@ -36,24 +33,14 @@ espalier:
 
 // Ensure applies the shipped manifests of the binaries as a user would, with images of the version under test and the shipped
 // configuration: namespace, CRDs, and deploy/<binary>. A binary without a usable shipped configuration gets an explicit one. Ensure then
-// waits until their Deployments have rolled out. If everything exists already, nothing changes. The error wraps ErrLeftOut if the run
-// leaves out one of them.
+// waits until their Deployments have rolled out. If everything exists already, nothing changes. It fails for a binary that the run leaves
+// out.
 func (c *Cluster) Ensure(ctx context.Context, binaries ...string) error {
-	return c.EnsureVersion(ctx, c.Version, binaries...)
-}
-
-// EnsureVersion does the same with images of another version.
-func (c *Cluster) EnsureVersion(ctx context.Context, version string, binaries ...string) error {
-	for _, binary := range binaries {
-		if c.Lacks(binary) {
-			return fmt.Errorf("deploy %s: %w", binary, ErrLeftOut)
-		}
-	}
 	if err := c.prepare(ctx, binaries); err != nil {
 		return err
 	}
 	for _, binary := range binaries {
-		if err := c.deploy(ctx, binary, version, explicit(binary)); err != nil {
+		if err := c.deploy(ctx, binary, explicit(binary)); err != nil {
 			return err
 		}
 	}
@@ -68,10 +55,7 @@ func (c *Cluster) EnsureVersion(ctx context.Context, version string, binaries ..
 // Configure gives a binary another configuration file and waits until its Pods use it. The binary must be deployed; Ensure restores the
 // shipped configuration.
 func (c *Cluster) Configure(ctx context.Context, binary, config string) error {
-	if c.Lacks(binary) {
-		return fmt.Errorf("configure %s: %w", binary, ErrLeftOut)
-	}
-	if err := c.deploy(ctx, binary, c.Version, config); err != nil {
+	if err := c.deploy(ctx, binary, config); err != nil {
 		return err
 	}
 	return c.RolledOut(ctx, binary)
@@ -81,13 +65,7 @@ func (c *Cluster) Configure(ctx context.Context, binary, config string) error {
 // then it waits until the Pods are gone. Missing objects are not an error.
 func (c *Cluster) Remove(ctx context.Context, binaries ...string) error {
 	for _, binary := range binaries {
-		folder, remove, err := c.overlayFolder(binary, c.Version, "")
-		if err != nil {
-			return err
-		}
-		_, err = c.Kubectl(ctx, "delete", "--ignore-not-found", "--wait", "-k", folder)
-		remove()
-		if err != nil {
+		if err := c.withOverlay(ctx, binary, "", "delete", "--ignore-not-found", "--wait"); err != nil {
 			return fmt.Errorf("remove %s: %w", binary, err)
 		}
 	}
@@ -134,40 +112,31 @@ func configurationsOf(binary string) string {
 
 // prepare applies the objects that the binaries need before their start.
 func (c *Cluster) prepare(ctx context.Context, binaries []string) error {
-	folders := []string{filepath.Join("deploy", "crds")}
+	definitions := []string{"-f", filepath.Join("deploy", "crds")}
 	apply := []string{"apply", "--server-side", "--force-conflicts", "-f", filepath.Join("deploy", "namespace")}
 	for _, binary := range binaries {
-		namespace := filepath.Join("deploy", binary, "namespace")
-		if _, err := os.Stat(filepath.Join(c.root, namespace)); err == nil {
-			apply = append(apply, "-f", namespace)
+		folder := filepath.Join("deploy", binary)
+		if _, err := os.Stat(filepath.Join(c.root, folder, "namespace")); err == nil {
+			apply = append(apply, "-f", filepath.Join(folder, "namespace"))
 		}
-		own := filepath.Join("deploy", binary, "crds")
-		if found, err := filepath.Glob(filepath.Join(c.root, own, "*.yaml")); err == nil && len(found) > 0 {
-			folders = append(folders, own)
+		if _, err := os.Stat(filepath.Join(c.root, folder, "crds")); err == nil {
+			definitions = append(definitions, "-f", filepath.Join(folder, "crds"))
 		}
 	}
-	files := make([]string, 0, 2*len(folders))
-	for _, folder := range folders {
-		files = append(files, "-f", folder)
-	}
-	if _, err := c.Kubectl(ctx, append(apply, files...)...); err != nil {
-		return fmt.Errorf("prepare cluster for %s: %w", strings.Join(binaries, ", "), err)
-	}
-	wait := append([]string{"wait", "--for=condition=Established", "--timeout=60s"}, files...)
-	if _, err := c.Kubectl(ctx, wait...); err != nil {
-		return fmt.Errorf("prepare cluster for %s: %w", strings.Join(binaries, ", "), err)
+	for _, args := range [][]string{apply, {"wait", "--for=condition=Established", "--timeout=60s"}} {
+		if _, err := c.Kubectl(ctx, slices.Concat(args, definitions)...); err != nil {
+			return fmt.Errorf("prepare cluster for %s: %w", strings.Join(binaries, ", "), err)
+		}
 	}
 	return nil
 }
 
 // deploy also resets fields that a suite has changed in between, such as the number of replicas.
-func (c *Cluster) deploy(ctx context.Context, binary, version, config string) error {
-	folder, remove, err := c.overlayFolder(binary, version, config)
-	if err != nil {
-		return err
+func (c *Cluster) deploy(ctx context.Context, binary, config string) error {
+	if c.Lacks(binary) {
+		return fmt.Errorf("deploy %s: this run leaves it out", binary)
 	}
-	defer remove()
-	if _, err := c.Kubectl(ctx, "apply", "--server-side", "--force-conflicts", "-k", folder); err != nil {
+	if err := c.withOverlay(ctx, binary, config, "apply", "--server-side", "--force-conflicts"); err != nil {
 		return fmt.Errorf("deploy %s: %w", binary, err)
 	}
 	return nil

@@ -14,11 +14,11 @@ import (
 
 // Kubectl runs kubectl as administrator and returns its standard output. Its standard error is in the error.
 func (c *Cluster) Kubectl(ctx context.Context, args ...string) (string, error) {
-	c.find.Do(func() { c.kubectl, c.findErr = FindKubectl(ctx) })
-	if c.findErr != nil {
-		return "", c.findErr
+	kubectl, err := c.kubectl()
+	if err != nil {
+		return "", err
 	}
-	cmd := exec.CommandContext(ctx, c.kubectl, args...)
+	cmd := exec.CommandContext(ctx, kubectl, args...)
 	cmd.Dir = c.root
 	cmd.Env = append(os.Environ(), "KUBECONFIG="+c.Kubeconfig)
 	var out, complaints bytes.Buffer

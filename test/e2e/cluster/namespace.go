@@ -32,7 +32,12 @@ func (c *Cluster) Namespace(ctx context.Context, prefix string, labels map[strin
 	if err = c.Client.Create(ctx, namespace); err != nil {
 		return "", nil, fmt.Errorf("create namespace: %w", err)
 	}
-	remove = func(ctx context.Context) error { return c.removeNamespace(ctx, namespace.Name) }
+	remove = func(ctx context.Context) error {
+		if err := client.IgnoreNotFound(c.Client.Delete(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace.Name}})); err != nil {
+			return fmt.Errorf("delete namespace %s: %w", namespace.Name, err)
+		}
+		return nil
+	}
 	err = await(ctx, time.Minute, "default ServiceAccount of namespace "+namespace.Name, func(ctx context.Context) error {
 		return c.Client.Get(ctx, client.ObjectKey{Namespace: namespace.Name, Name: "default"}, &corev1.ServiceAccount{})
 	})
@@ -40,14 +45,6 @@ func (c *Cluster) Namespace(ctx context.Context, prefix string, labels map[strin
 		return "", nil, errors.Join(err, remove(context.WithoutCancel(ctx)))
 	}
 	return namespace.Name, remove, nil
-}
-
-func (c *Cluster) removeNamespace(ctx context.Context, name string) error {
-	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
-	if err := client.IgnoreNotFound(c.Client.Delete(ctx, namespace)); err != nil {
-		return fmt.Errorf("delete namespace %s: %w", name, err)
-	}
-	return nil
 }
 
 // NamespacesGone waits until all deleted namespaces of specs are gone. The error says what blocks their deletion.

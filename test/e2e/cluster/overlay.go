@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -67,33 +68,29 @@ func (o overlay) configuration() ([]any, error) {
 	return patches, nil
 }
 
-// overlayFolder writes the overlay into a new folder inside of the repository, because kustomize requires it for the base. It returns a
-// function that removes the folder.
-func (c *Cluster) overlayFolder(binary, version, config string) (folder string, remove func(), err error) {
-	base := filepath.Join(c.root, "deploy", binary)
-	if _, err = os.Stat(filepath.Join(base, "kustomization.yaml")); err != nil {
-		return "", nil, fmt.Errorf("find manifests of %q: %w", binary, err)
-	}
-	parent := filepath.Join(c.root, ".local", "e2e")
-	if err = os.MkdirAll(parent, 0o755); err != nil {
-		return "", nil, fmt.Errorf("write overlay of %s: %w", binary, err)
-	}
-	folder, err = os.MkdirTemp(parent, "overlay-"+binary+"-")
-	if err != nil {
-		return "", nil, fmt.Errorf("write overlay of %s: %w", binary, err)
-	}
-	remove = func() { _ = os.RemoveAll(folder) }
+// withOverlay runs kubectl with a folder that has the overlay of a binary. The folder is inside of the repository, because kustomize
+// requires it for the base.
+func (c *Cluster) withOverlay(ctx context.Context, binary, config string, args ...string) error {
 	o := overlay{
-		binary: binary, repository: c.Repository, version: version, config: config,
+		binary: binary, repository: c.Repository, version: c.Version, config: config,
 		base: filepath.Join("..", "..", "..", "deploy", binary),
 	}
 	content, err := o.kustomization()
-	if err == nil {
-		err = os.WriteFile(filepath.Join(folder, "kustomization.yaml"), content, 0o600)
-	}
 	if err != nil {
-		remove()
-		return "", nil, fmt.Errorf("write overlay of %s: %w", binary, err)
+		return fmt.Errorf("render overlay: %w", err)
 	}
-	return folder, remove, nil
+	parent := filepath.Join(c.root, ".local", "e2e")
+	if err := os.MkdirAll(parent, 0o755); err != nil {
+		return fmt.Errorf("write overlay: %w", err)
+	}
+	folder, err := os.MkdirTemp(parent, "overlay-"+binary+"-")
+	if err != nil {
+		return fmt.Errorf("write overlay: %w", err)
+	}
+	defer func() { _ = os.RemoveAll(folder) }()
+	if err := os.WriteFile(filepath.Join(folder, "kustomization.yaml"), content, 0o600); err != nil {
+		return fmt.Errorf("write overlay: %w", err)
+	}
+	_, err = c.Kubectl(ctx, append(args, "-k", folder)...)
+	return err
 }

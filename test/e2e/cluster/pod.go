@@ -34,7 +34,7 @@ func (c *Cluster) PodSpec(restart corev1.RestartPolicy, args ...string) corev1.P
 			SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
 		},
 		Containers: []corev1.Container{{
-			Name: "workload", Image: c.Workload(""), ImagePullPolicy: corev1.PullIfNotPresent, Args: args,
+			Name: "workload", Image: c.Image("workload"), ImagePullPolicy: corev1.PullIfNotPresent, Args: args,
 			SecurityContext: &corev1.SecurityContext{
 				AllowPrivilegeEscalation: ptr.To(false), ReadOnlyRootFilesystem: ptr.To(true),
 				Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},

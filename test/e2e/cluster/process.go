@@ -95,7 +95,7 @@ func (c *Cluster) Restricted(ctx context.Context, binary string) error {
 	}
 	lax := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: SystemNamespace, GenerateName: "lax-"},
-		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "lax", Image: c.Workload("")}}},
+		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "lax", Image: c.Image("workload")}}},
 	}
 	err = c.Client.Create(ctx, lax, client.DryRunAll)
 	switch {
@@ -105,4 +105,19 @@ func (c *Cluster) Restricted(ctx context.Context, binary string) error {
 		return nil
 	}
 	return fmt.Errorf("try a Pod that must be refused: %w", err)
+}
+
+// Notes returns the notes of the Events with a reason in a namespace.
+func (c *Cluster) Notes(ctx context.Context, namespace, reason string) ([]string, error) {
+	events, err := c.Clients.EventsV1().Events(namespace).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("list Events: %w", err)
+	}
+	var notes []string
+	for _, event := range events.Items {
+		if event.Reason == reason {
+			notes = append(notes, event.Note)
+		}
+	}
+	return notes, nil
 }

@@ -28,7 +28,7 @@ func (c *Cluster) RolledOut(ctx context.Context, binary string) error {
 		if err := c.Client.Get(ctx, key, deployment); err != nil {
 			return err
 		}
-		if err := unfinished(deployment); err != nil {
+		if err := Unfinished(deployment); err != nil {
 			return err
 		}
 		pods, err := c.Pods(ctx, binary)
@@ -50,8 +50,8 @@ func (c *Cluster) RolledOut(ctx context.Context, binary string) error {
 	return err
 }
 
-// unfinished returns why a rollout is not complete, or nil.
-func unfinished(d *appsv1.Deployment) error {
+// Unfinished returns why a rollout is not complete, or nil.
+func Unfinished(d *appsv1.Deployment) error {
 	want, have := ptr.Deref(d.Spec.Replicas, 1), d.Status
 	switch {
 	case have.ObservedGeneration < d.Generation:

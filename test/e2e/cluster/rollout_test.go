@@ -43,7 +43,7 @@ func TestUnfinished(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
-			err := unfinished(&appsv1.Deployment{
+			err := Unfinished(&appsv1.Deployment{
 				ObjectMeta: metav1.ObjectMeta{Generation: 3}, Spec: appsv1.DeploymentSpec{Replicas: tc.replicas},
 				Status: tc.status,
 			})

@@ -32,7 +32,7 @@ var _ = Describe("health and progress", func() {
 		s.reports(ctx, "set", settled())
 
 		broken := s.deployment("web", 1)
-		broken.Spec.Template.Spec.Containers[0].Image = c.Workload("there-is-no-such-version")
+		broken.Spec.Template.Spec.Containers[0].Image = c.Repository + "/workload:there-is-no-such-version"
 		s.write(ctx, "set", broken)
 		s.reports(ctx, "set", map[string]string{"ResourcesApplied": "True ApplySucceeded", "ResourcesProgressing": "True DeploymentProgressing"})
 		By("waiting for the Deployment to give up, while its old Pod serves on")

@@ -6,7 +6,6 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/espalier-dev/espalier/test/e2e/cluster"
@@ -20,9 +19,8 @@ func (l *Load) unavailable(ctx context.Context) ([]string, error) {
 	}
 	var missing []string
 	for _, d := range deployments.Items {
-		want, have := ptr.Deref(d.Spec.Replicas, 1), d.Status
-		if have.ObservedGeneration != d.Generation || have.Replicas != want || have.UpdatedReplicas != want || have.AvailableReplicas != want {
-			missing = append(missing, fmt.Sprintf("Deployment %s has %d of %d replicas", d.Name, have.AvailableReplicas, want))
+		if err := cluster.Unfinished(&d); err != nil {
+			missing = append(missing, fmt.Sprintf("Deployment %s: %v", d.Name, err))
 		}
 	}
 	if err := l.cluster.Client.List(ctx, found); err != nil {

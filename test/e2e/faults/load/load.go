@@ -2,19 +2,22 @@ package load
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
 	"github.com/espalier-dev/espalier/test/e2e/cluster"
+	"github.com/espalier-dev/espalier/test/local"
 )
 
 const (
@@ -28,14 +31,9 @@ const (
 
 // family is one kind of work.
 type family interface {
-	// title is the first word of its lanes.
-	title() string
-	// pause is the pause after each change.
-	pause() time.Duration
+	common() base
 	// create creates the objects to work on. It may be called again after an error.
 	create(ctx context.Context) error
-	// lanes returns the names of its values, each of which has a revision.
-	lanes() []string
 	// change changes the wanted revision of a lane. It is called again until it succeeds.
 	change(ctx context.Context, lane string, revision int) error
 	// arrived returns the current revisions in the results; -1 stands for a value that was never wanted.
@@ -87,13 +85,12 @@ func New(ctx context.Context, c *cluster.Cluster) (*Load, error) {
 		deleted: sets.New[types.UID](),
 	}
 	l.pods = &pods{cluster: c, namespace: namespace}
-	b := base{cluster: c, namespace: namespace, suffix: namespace[strings.LastIndexByte(namespace, '-')+1:]}
-	l.families = []family{&manifests{base: b, load: l}, &projects{b}, &tokens{b}, &services{b}, &nodes{b}, &requests{base: b}}
+	l.families = l.allFamilies()
 	for _, f := range l.families {
 		if err = insist(ctx, acceptance, f.create); err != nil {
-			return l, fmt.Errorf("create load: %s: %w", f.title(), err)
+			return l, fmt.Errorf("create load: %s: %w", f.common().title, err)
 		}
-		for _, lane := range f.lanes() {
+		for _, lane := range f.common().lanes {
 			if err = l.advance(ctx, f, lane, &Figures{Unaccepted: map[string]string{}}); err != nil {
 				return l, fmt.Errorf("create load: %w", err)
 			}
@@ -103,25 +100,84 @@ func New(ctx context.Context, c *cluster.Cluster) (*Load, error) {
 	return l, err
 }
 
-// base contains the common fields of all families.
-type base struct {
-	cluster           *cluster.Cluster
-	namespace, suffix string
+// allFamilies returns all kinds of work, each with the pause after a change.
+func (l *Load) allFamilies() []family {
+	of := func(title string, pause time.Duration, lanes []string) base {
+		return base{cluster: l.cluster, namespace: l.Namespace, title: title, pause: pause, lanes: lanes}
+	}
+	suffix := l.Namespace[strings.LastIndexByte(l.Namespace, '-')+1:]
+	return []family{
+		&manifests{base: of("ManagedResource", 100*time.Millisecond, manifestLanes()), load: l},
+		&projects{of("Project", time.Second, numbered("l"+suffix, 3))}, // names may have at most ten characters
+		&tokens{of("token", 500*time.Millisecond, numbered("token-", 6))},
+		&services{of("Service", 300*time.Millisecond, numbered("service-", serviceCount))},
+		&nodes{of("Node", time.Second, numbered("load-"+suffix+"-", 2))},
+		&requests{base: of("CertificateSigningRequest", 1500*time.Millisecond, []string{"kubelet"})},
+	}
 }
 
-// insist calls do until it succeeds. It returns the last error.
-func insist(ctx context.Context, limit time.Duration, do func(context.Context) error) error {
-	last := errors.New("it was not tried")
-	err := wait.PollUntilContextTimeout(ctx, retryPause, limit, true, func(ctx context.Context) (bool, error) {
-		ctx, cancel := context.WithTimeout(ctx, attempt)
-		defer cancel()
-		last = do(ctx)
-		return last == nil, nil
-	})
-	if err != nil {
-		return fmt.Errorf("%w: %w", err, last)
+func numbered(prefix string, count int) []string {
+	names := make([]string, 0, count)
+	for i := range count {
+		names = append(names, prefix+strconv.Itoa(i))
+	}
+	return names
+}
+
+// base is the common part of all families.
+type base struct {
+	cluster   *cluster.Cluster
+	namespace string
+	// title is the first word of its lanes.
+	title string
+	// pause is the pause after each change.
+	pause time.Duration
+	// lanes are the names of its values, each of which has a revision.
+	lanes []string
+}
+
+func (b base) common() base { return b }
+
+// unsettled is for families whose values are their whole state.
+func (b base) unsettled(context.Context) ([]string, error) { return nil, nil }
+
+// remove is for families whose objects are deleted with the namespace.
+func (b base) remove(context.Context) error { return nil }
+
+// createEach creates an object for each lane.
+func (b base) createEach(ctx context.Context, object func(lane string) client.Object) error {
+	for _, lane := range b.lanes {
+		if err := client.IgnoreAlreadyExists(b.cluster.Client.Create(ctx, object(lane))); err != nil {
+			return err
+		}
 	}
 	return nil
+}
+
+// patch changes fields of an object.
+func (b base) patch(ctx context.Context, object client.Object, content map[string]any) error {
+	patch, err := json.Marshal(content)
+	if err != nil {
+		return err
+	}
+	return b.cluster.Client.Patch(ctx, object, client.RawPatch(types.MergePatchType, patch))
+}
+
+// deleteMarked deletes the objects of a kind that have the marker.
+func (b base) deleteMarked(ctx context.Context, kind client.Object) error {
+	if err := b.cluster.Client.DeleteAllOf(ctx, kind, client.MatchingLabels{marker: b.namespace}); err != nil {
+		return fmt.Errorf("delete objects of %s: %w", b.title, err)
+	}
+	return nil
+}
+
+// insist calls do until it succeeds. The error contains the last one.
+func insist(ctx context.Context, limit time.Duration, do func(context.Context) error) error {
+	return local.AwaitEvery(ctx, retryPause, limit, "cluster", func(ctx context.Context) error {
+		ctx, cancel := context.WithTimeout(ctx, attempt)
+		defer cancel()
+		return do(ctx)
+	})
 }
 
 // advance makes one change and retries it.
@@ -136,8 +192,8 @@ func (l *Load) advance(ctx context.Context, f family, lane string, figures *Figu
 	defer l.mu.Unlock()
 	figures.Refusals += tries - 1
 	if err != nil {
-		figures.Unaccepted[f.title()+" "+lane] = fmt.Sprintf("revision %d was not accepted: %v", revision, err)
-		return fmt.Errorf("change %s %s to revision %d: %w", f.title(), lane, revision, err)
+		figures.Unaccepted[f.common().title+" "+lane] = fmt.Sprintf("revision %d was not accepted: %v", revision, err)
+		return fmt.Errorf("change %s %s to revision %d: %w", f.common().title, lane, revision, err)
 	}
 	figures.Changes++
 	return nil
@@ -147,7 +203,7 @@ func (l *Load) advance(ctx context.Context, f family, lane string, figures *Figu
 func (l *Load) want(f family, lane string) int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	name := f.title() + " " + lane
+	name := f.common().title + " " + lane
 	l.wanted[name] = append(l.wanted[name], l.clock.Now())
 	return len(l.wanted[name])
 }
@@ -185,12 +241,12 @@ func (l *Load) Start(ctx context.Context, excused func(error) bool) (stop func()
 
 // work runs until ending is closed, or until a change is never accepted, which the figures contain.
 func (l *Load) work(ctx context.Context, ending <-chan struct{}, f family, figures *Figures) {
-	lanes := f.lanes()
+	lanes := f.common().lanes
 	for i := 0; ; i++ {
 		select {
 		case <-ending:
 			return
-		case <-time.After(f.pause()):
+		case <-time.After(f.common().pause):
 		}
 		if err := l.advance(ctx, f, lanes[i%len(lanes)], figures); err != nil {
 			return
@@ -204,10 +260,10 @@ func (l *Load) lagging(ctx context.Context) (map[string]string, error) {
 	for _, f := range l.families {
 		arrived, err := f.arrived(ctx)
 		if err != nil {
-			return nil, fmt.Errorf("look at %s: %w", f.title(), err)
+			return nil, fmt.Errorf("look at %s: %w", f.common().title, err)
 		}
-		for _, lane := range f.lanes() {
-			name := f.title() + " " + lane
+		for _, lane := range f.common().lanes {
+			name := f.common().title + " " + lane
 			l.mu.Lock()
 			wanted := len(l.wanted[name])
 			l.mu.Unlock()
@@ -230,7 +286,7 @@ func (l *Load) InSync(ctx context.Context) error {
 	for _, f := range l.families {
 		var more []string
 		if more, err = f.unsettled(ctx); err != nil {
-			return fmt.Errorf("look at %s: %w", f.title(), err)
+			return fmt.Errorf("look at %s: %w", f.common().title, err)
 		}
 		missing = append(missing, more...)
 	}

@@ -2,16 +2,13 @@ package load
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
@@ -36,21 +33,14 @@ type manifests struct {
 	changes int
 }
 
-func (m *manifests) title() string        { return "ManagedResource" }
-func (m *manifests) pause() time.Duration { return 100 * time.Millisecond }
-
 func set(i int) string { return "set-" + strconv.Itoa(i) }
 
-// lanes are <set>.<key of its Secret>.
-func (m *manifests) lanes() []string {
+// manifestLanes returns <set>.<key of its Secret>.
+func manifestLanes() []string {
 	lanes := make([]string, 0, setCount*(fixed+1))
-	for key := range fixed + 1 {
+	for _, key := range append(numbered("fixed-", fixed), renamed) {
 		for i := range setCount {
-			name := "fixed-" + strconv.Itoa(key)
-			if key == fixed {
-				name = renamed
-			}
-			lanes = append(lanes, set(i)+"."+name)
+			lanes = append(lanes, set(i)+"."+key)
 		}
 	}
 	return lanes
@@ -98,12 +88,8 @@ func (m *manifests) change(ctx context.Context, lane string, to int) error {
 	}
 	manifest := fmt.Sprintf("apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: %s\n  namespace: %s\n  labels: {%s: %q}\ndata: {%s: %q}\n",
 		name, m.namespace, marker, lane, revision, strconv.Itoa(to))
-	patch, err := json.Marshal(map[string]any{"data": map[string][]byte{key: []byte(manifest)}})
-	if err != nil {
-		return err
-	}
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: m.namespace, Name: owner}}
-	if err := m.cluster.Client.Patch(ctx, secret, client.RawPatch(types.MergePatchType, patch)); err != nil {
+	if err := m.patch(ctx, secret, map[string]any{"data": map[string][]byte{key: []byte(manifest)}}); err != nil {
 		return err
 	}
 	m.changes++
@@ -122,8 +108,7 @@ func (m *manifests) drift(ctx context.Context, number int) error {
 		return client.IgnoreNotFound(err)
 	}
 	if number%2 == 0 {
-		patch := client.RawPatch(types.MergePatchType, []byte(`{"data":{"`+revision+`":"changed by hand"}}`))
-		return client.IgnoreNotFound(m.cluster.Client.Patch(ctx, object, patch))
+		return client.IgnoreNotFound(m.patch(ctx, object, map[string]any{"data": map[string]string{revision: "changed by hand"}}))
 	}
 	m.load.deletes(object.UID)
 	return client.IgnoreNotFound(m.cluster.Client.Delete(ctx, object, client.Preconditions{UID: &object.UID}))
@@ -157,10 +142,7 @@ func (m *manifests) unsettled(ctx context.Context) ([]string, error) {
 		for _, condition := range managed.Status.Conditions {
 			conditions[string(condition.Type)] = string(condition.Status)
 		}
-		for condition, wanted := range map[string]string{
-			"ResourcesApplied": "True", "ResourcesHealthy": "True",
-			"ResourcesProgressing": "False",
-		} {
+		for condition, wanted := range map[string]string{"ResourcesApplied": "True", "ResourcesHealthy": "True", "ResourcesProgressing": "False"} {
 			if conditions[condition] != wanted {
 				unsettled = append(unsettled, fmt.Sprintf("%s of ManagedResource %s is %q", condition, managed.Name, conditions[condition]))
 			}

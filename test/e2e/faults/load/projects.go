@@ -2,64 +2,39 @@ package load
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strconv"
 	"strings"
-	"time"
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	corev1beta1 "github.com/espalier-dev/espalier/api/core/v1beta1"
 )
 
-const projectCount = 3
-
 // projects are Projects whose only reader changes; the name of the reader is the revision.
 type projects struct{ base }
 
-func (p *projects) title() string        { return "Project" }
-func (p *projects) pause() time.Duration { return time.Second }
-
-// lanes are the names, which may have at most ten characters.
-func (p *projects) lanes() []string {
-	lanes := make([]string, 0, projectCount)
-	for i := range projectCount {
-		lanes = append(lanes, "l"+strconv.Itoa(i)+p.suffix)
-	}
-	return lanes
-}
-
 func (p *projects) create(ctx context.Context) error {
-	for _, name := range p.lanes() {
-		project := &corev1beta1.Project{
+	return p.createEach(ctx, func(name string) client.Object {
+		return &corev1beta1.Project{
 			ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{marker: p.namespace}},
 			Spec:       corev1beta1.ProjectSpec{Owner: &rbacv1.Subject{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: "owner"}},
 		}
-		if err := client.IgnoreAlreadyExists(p.cluster.Client.Create(ctx, project)); err != nil {
-			return err
-		}
-	}
-	return nil
+	})
 }
 
 const reader = "reader-"
 
 func (p *projects) change(ctx context.Context, lane string, to int) error {
-	patch, err := json.Marshal(map[string]any{"spec": map[string]any{"members": []any{
+	project := &corev1beta1.Project{ObjectMeta: metav1.ObjectMeta{Name: lane}}
+	return p.patch(ctx, project, map[string]any{"spec": map[string]any{"members": []any{
 		map[string]any{"apiGroup": rbacv1.GroupName, "kind": "User", "name": "owner", "role": "owner"},
 		map[string]any{"apiGroup": rbacv1.GroupName, "kind": "User", "name": reader + strconv.Itoa(to), "role": "viewer"},
 	}}})
-	if err != nil {
-		return err
-	}
-	project := &corev1beta1.Project{ObjectMeta: metav1.ObjectMeta{Name: lane}}
-	return p.cluster.Client.Patch(ctx, project, client.RawPatch(types.MergePatchType, patch))
 }
 
 func (p *projects) list(ctx context.Context) ([]corev1beta1.Project, error) {
@@ -120,9 +95,9 @@ func (p *projects) remove(ctx context.Context) error {
 		return err
 	}
 	for _, project := range found {
-		confirm := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"annotations":{"confirmation.gardener.cloud/deletion":"true"}}}`))
+		confirmed := map[string]any{"metadata": map[string]any{"annotations": map[string]string{"confirmation.gardener.cloud/deletion": "true"}}}
 		err := insist(ctx, acceptance, func(ctx context.Context) error {
-			if err := p.cluster.Client.Patch(ctx, &project, confirm); err != nil {
+			if err := p.patch(ctx, &project, confirmed); err != nil {
 				return client.IgnoreNotFound(err)
 			}
 			return client.IgnoreNotFound(p.cluster.Client.Delete(ctx, &project))

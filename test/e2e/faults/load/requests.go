@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"net"
 	"strconv"
-	"time"
 
 	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -31,10 +30,6 @@ type requests struct {
 	names     []string
 	addresses []net.IP
 }
-
-func (r *requests) title() string        { return "CertificateSigningRequest" }
-func (r *requests) pause() time.Duration { return 1500 * time.Millisecond }
-func (r *requests) lanes() []string      { return []string{"kubelet"} }
 
 // create finds the real Node, as whose kubelet requests are sent.
 func (r *requests) create(ctx context.Context) error {
@@ -98,12 +93,6 @@ func (r *requests) arrived(ctx context.Context) (map[string]int, error) {
 	return map[string]int{"kubelet": approved}, nil
 }
 
-func (r *requests) unsettled(context.Context) ([]string, error) { return nil, nil }
-
 func (r *requests) remove(ctx context.Context) error {
-	err := r.cluster.Client.DeleteAllOf(ctx, &certificatesv1.CertificateSigningRequest{}, client.MatchingLabels{marker: r.namespace})
-	if err != nil {
-		return fmt.Errorf("delete CertificateSigningRequests: %w", err)
-	}
-	return nil
+	return r.deleteMarked(ctx, &certificatesv1.CertificateSigningRequest{})
 }

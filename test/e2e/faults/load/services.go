@@ -4,12 +4,10 @@ import (
 	"context"
 	"fmt"
 	"strings"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -22,28 +20,21 @@ const (
 // services are Services that allow ingress from everywhere to a port, which is the revision.
 type services struct{ base }
 
-func (s *services) title() string        { return "Service" }
-func (s *services) pause() time.Duration { return 300 * time.Millisecond }
-func (s *services) lanes() []string      { return numbered("service-", serviceCount) }
-
 func (s *services) create(ctx context.Context) error {
-	for _, name := range s.lanes() {
-		service := &corev1.Service{
+	return s.createEach(ctx, func(name string) client.Object {
+		return &corev1.Service{
 			ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: name},
 			Spec:       corev1.ServiceSpec{Selector: map[string]string{"app": name}, Ports: []corev1.ServicePort{{Port: 80}}},
 		}
-		if err := client.IgnoreAlreadyExists(s.cluster.Client.Create(ctx, service)); err != nil {
-			return err
-		}
-	}
-	return nil
+	})
 }
 
 func (s *services) change(ctx context.Context, lane string, to int) error {
 	service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: lane}}
-	patch := fmt.Sprintf(`{"metadata":{"annotations":{"networking.resources.gardener.cloud/from-world-to-ports":"[{\"port\":%d,`+
-		`\"protocol\":\"TCP\"}]"}}}`, firstPort+to)
-	return s.cluster.Client.Patch(ctx, service, client.RawPatch(types.MergePatchType, []byte(patch)))
+	ports := fmt.Sprintf(`[{"port":%d,"protocol":"TCP"}]`, firstPort+to)
+	return s.patch(ctx, service, map[string]any{"metadata": map[string]any{
+		"annotations": map[string]string{"networking.resources.gardener.cloud/from-world-to-ports": ports},
+	}})
 }
 
 func (s *services) arrived(ctx context.Context) (map[string]int, error) {
@@ -76,6 +67,3 @@ func (s *services) unsettled(ctx context.Context) ([]string, error) {
 	}
 	return nil, nil
 }
-
-// remove does nothing: the objects are deleted with the namespace.
-func (s *services) remove(context.Context) error { return nil }

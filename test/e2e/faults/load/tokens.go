@@ -2,19 +2,15 @@ package load
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"strconv"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 const (
-	tokenCount  = 6
 	renewNow    = "espalier.dev/renew-token"
 	tokenPrefix = "serviceaccount.resources.gardener.cloud/"
 )
@@ -22,44 +18,21 @@ const (
 // tokens are Secrets that request tokens. With each revision the label of their ServiceAccount changes, and the token is renewed.
 type tokens struct{ base }
 
-func (t *tokens) title() string        { return "token" }
-func (t *tokens) pause() time.Duration { return 500 * time.Millisecond }
-
-func (t *tokens) lanes() []string { return numbered("token-", tokenCount) }
-
-func numbered(prefix string, count int) []string {
-	names := make([]string, 0, count)
-	for i := range count {
-		names = append(names, prefix+strconv.Itoa(i))
-	}
-	return names
-}
-
 func (t *tokens) create(ctx context.Context) error {
-	for _, name := range t.lanes() {
-		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{
+	return t.createEach(ctx, func(name string) client.Object {
+		return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{
 			Namespace: t.namespace, Name: name, Labels: map[string]string{"resources.gardener.cloud/purpose": "token-requestor"},
 			Annotations: map[string]string{tokenPrefix + "name": name, tokenPrefix + "namespace": t.namespace},
 		}}
-		if err := client.IgnoreAlreadyExists(t.cluster.Client.Create(ctx, secret)); err != nil {
-			return err
-		}
-	}
-	return nil
+	})
 }
 
 func (t *tokens) change(ctx context.Context, lane string, to int) error {
-	labels, err := json.Marshal(map[string]string{revision: strconv.Itoa(to)})
-	if err != nil {
-		return err
-	}
-	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": map[string]string{tokenPrefix +
-		"labels": string(labels), renewNow: "true"}}})
-	if err != nil {
-		return err
-	}
+	labels := fmt.Sprintf(`{%q:"%d"}`, revision, to)
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: t.namespace, Name: lane}}
-	return t.cluster.Client.Patch(ctx, secret, client.RawPatch(types.MergePatchType, patch))
+	return t.patch(ctx, secret, map[string]any{"metadata": map[string]any{
+		"annotations": map[string]string{tokenPrefix + "labels": labels, renewNow: "true"},
+	}})
 }
 
 func (t *tokens) arrived(ctx context.Context) (map[string]int, error) {
@@ -92,6 +65,3 @@ func (t *tokens) unsettled(ctx context.Context) ([]string, error) {
 	}
 	return unsettled, nil
 }
-
-// remove does nothing: the objects are deleted with the namespace.
-func (t *tokens) remove(context.Context) error { return nil }

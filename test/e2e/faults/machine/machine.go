@@ -8,8 +8,15 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
+	"syscall"
 
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/espalier-dev/espalier/test/e2e/cluster"
 	"github.com/espalier-dev/espalier/test/local"
 )
 
@@ -73,4 +80,53 @@ func (m *Machine) run(ctx context.Context, variables []string, command string, a
 		return fmt.Errorf("run %s %s: %w: %s", filepath.Base(command), strings.Join(args, " "), err, out)
 	}
 	return nil
+}
+
+// Kill kills the processes of a Pod of the local node, without time to end in order. It finds them by the names of their cgroups.
+func Kill(pod corev1.Pod) error {
+	files, err := filepath.Glob("/proc/[0-9]*/cgroup")
+	if err != nil {
+		return err
+	}
+	killed := 0
+	for _, container := range pod.Status.ContainerStatuses {
+		_, id, _ := strings.Cut(container.ContainerID, "://")
+		for _, file := range files {
+			membership, err := os.ReadFile(file)
+			if err != nil || id == "" || !strings.Contains(string(membership), id) {
+				continue // it has ended, or belongs to another user
+			}
+			pid, err := strconv.Atoi(filepath.Base(filepath.Dir(file)))
+			if err != nil {
+				return err
+			}
+			if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+				return fmt.Errorf("kill process %d of Pod %s: %w", pid, pod.Name, err)
+			}
+			killed++
+		}
+	}
+	if killed == 0 {
+		return fmt.Errorf("kill processes of Pod %s: none was found", pod.Name)
+	}
+	return nil
+}
+
+// Required connects to the cluster of KUBECONFIG and finds its machine. Use it in BeforeSuite of suites that need all binaries and the
+// local node. Without them it skips the suite, with a message that contains notDone.
+func Required(ctx SpecContext, notDone string) (*cluster.Cluster, *Machine) {
+	GinkgoHelper()
+	c, err := cluster.Connect()
+	Expect(err).NotTo(HaveOccurred())
+	for _, binary := range cluster.Binaries() {
+		if c.Lacks(binary) {
+			Skip("SKIPPED: " + notDone + ": it needs all binaries, and this run leaves out " + binary)
+		}
+	}
+	m, err := Find(ctx, c.Kubeconfig)
+	if errors.Is(err, ErrElsewhere) {
+		Skip("SKIPPED: " + notDone + ": " + err.Error())
+	}
+	Expect(err).NotTo(HaveOccurred())
+	return c, m
 }

@@ -3,6 +3,8 @@ package main
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"os"
@@ -32,12 +34,11 @@ func (r *runner) prepare(ctx context.Context) error {
 		r.Step("Using the cluster of %s, with images %s/<binary>:%s", r.kubeconfig, cmp.Or(r.repository, cluster.DefaultRepository), r.version)
 		return nil
 	}
+	var err error
 	if r.version == "" {
-		version, err := workTreeVersion(ctx, r.root)
-		if err != nil {
+		if r.version, err = workTreeVersion(ctx, r.root); err != nil {
 			return err
 		}
-		r.version = version
 	}
 	if err := r.possible(ctx); err != nil {
 		return err
@@ -171,4 +172,45 @@ func (r *runner) kind(ctx context.Context, archives []string) error {
 		}
 	}
 	return nil
+}
+
+// built are the files and folders from which images are built.
+var built = []string{"go.mod", "go.sum", "api", "cmd", "internal", "hack/images", "test/e2e/workload"}
+
+// workTreeVersion is that of `git describe`, with a suffix that distinguishes states of a changed work tree: a new image with the same
+// version would not restart Pods. Outside of a repository it depends only on the files.
+func workTreeVersion(ctx context.Context, root string) (string, error) {
+	sum, err := digest(root)
+	if err != nil {
+		return "", fmt.Errorf("find version of the work tree: %w", err)
+	}
+	version := "v0.0.0-e2e"
+	cmd := exec.CommandContext(ctx, "git", "describe", "--tags", "--always")
+	cmd.Dir = root
+	if described, err := cmd.Output(); err == nil {
+		version = strings.TrimSpace(string(described))
+	}
+	return version + "-" + sum, nil
+}
+
+// digest returns the digest of names and contents of all files from which images are built.
+func digest(root string) (string, error) {
+	sum := sha256.New()
+	for _, each := range built {
+		err := filepath.WalkDir(filepath.Join(root, each), func(path string, entry os.DirEntry, err error) error {
+			if err != nil || !entry.Type().IsRegular() || strings.HasSuffix(path, "_test.go") {
+				return err
+			}
+			content, err := os.ReadFile(path)
+			if err != nil {
+				return err
+			}
+			fmt.Fprintf(sum, "%s\n%s", strings.TrimPrefix(path, root), content)
+			return nil
+		})
+		if err != nil {
+			return "", err
+		}
+	}
+	return hex.EncodeToString(sum.Sum(nil))[:8], nil
 }

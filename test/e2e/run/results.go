@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"text/tabwriter"
 	"time"
+
+	"github.com/onsi/ginkgo/v2/reporters"
 )
 
 // result is the result of a suite.
@@ -26,21 +28,13 @@ func readReport(file string) (result, error) {
 	if err != nil {
 		return result{}, fmt.Errorf("read report: %w", err)
 	}
-	var report struct {
-		Suites []struct {
-			Cases []struct {
-				Failure *struct{} `xml:"failure"`
-				Error   *struct{} `xml:"error"`
-				Skipped *struct{} `xml:"skipped"`
-			} `xml:"testcase"`
-		} `xml:"testsuite"`
-	}
+	report := reporters.JUnitTestSuites{}
 	if err := xml.Unmarshal(content, &report); err != nil {
 		return result{}, fmt.Errorf("read report: %w", err)
 	}
 	counted := result{}
-	for _, suite := range report.Suites {
-		for _, spec := range suite.Cases {
+	for _, suite := range report.TestSuites {
+		for _, spec := range suite.TestCases {
 			switch {
 			case spec.Failure != nil || spec.Error != nil:
 				counted.failed++
@@ -56,13 +50,11 @@ func readReport(file string) (result, error) {
 
 // printTable prints the results, and the sum in the last line.
 func printTable(out io.Writer, results []result) {
-	sum := result{}
 	w := tabwriter.NewWriter(out, 0, 0, 3, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(w, "suite\tpassed\tfailed\tskipped\tseconds\t")
 	for _, each := range results {
 		fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%s\t\n", each.suite, each.passed, each.failed, each.skipped,
 			strconv.FormatFloat(each.time.Seconds(), 'f', 1, 64))
-		sum.passed, sum.failed, sum.skipped = sum.passed+each.passed, sum.failed+each.failed, sum.skipped+each.skipped
 	}
 	_ = w.Flush() // an error cannot be printed either
 	for _, each := range results {
@@ -70,21 +62,26 @@ func printTable(out io.Writer, results []result) {
 			fmt.Fprintf(out, "%s: %s\n", each.suite, each.problem)
 		}
 	}
+	sum := sumOf(results)
 	fmt.Fprintf(out, "%d passed, %d failed, %d skipped\n", sum.passed, sum.failed, sum.skipped)
+}
+
+func sumOf(results []result) (sum result) {
+	for _, each := range results {
+		sum.passed, sum.failed, sum.skipped = sum.passed+each.passed, sum.failed+each.failed, sum.skipped+each.skipped
+	}
+	return sum
 }
 
 // verdict returns an error unless at least one spec passed and none failed; if all were skipped, it says what this cluster lacks.
 func verdict(results []result) error {
-	passed, failed, skipped := 0, 0, 0
-	for _, each := range results {
-		passed, failed, skipped = passed+each.passed, failed+each.failed, skipped+each.skipped
-	}
+	sum := sumOf(results)
 	switch {
-	case failed > 0:
-		return fmt.Errorf("%d specs failed; the output of each suite is in .local/e2e/reports", failed)
-	case passed == 0 && skipped > 0:
+	case sum.failed > 0:
+		return fmt.Errorf("%d specs failed; the output of each suite is in .local/e2e/reports", sum.failed)
+	case sum.passed == 0 && sum.skipped > 0:
 		return &impossibleError{"all that was selected was skipped, for the reasons above"}
-	case passed == 0:
+	case sum.passed == 0:
 		return errors.New("no spec was run: the labels or the names select none")
 	}
 	return nil

@@ -203,3 +203,12 @@ func (r *runner) command(ctx context.Context, name string, args ...string) error
 	}
 	return nil
 }
+
+// progress passes the lines with the results of single specs, without their prefix, and drops the others.
+func progress(to func(line string)) *local.Lines {
+	return &local.Lines{To: func(line string) {
+		if text, ok := strings.CutPrefix(line, cluster.ProgressPrefix); ok {
+			to(text)
+		}
+	}}
+}

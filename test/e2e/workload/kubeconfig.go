@@ -9,27 +9,36 @@ import (
 
 // kubeconfig contains the fields of the format for tokens; the Kubernetes client library for it would make the image three times as large.
 type kubeconfig struct {
-	CurrentContext string `json:"current-context"`
-	Contexts       []struct {
-		Name    string `json:"name"`
-		Context struct {
-			Cluster string `json:"cluster"`
-			User    string `json:"user"`
-		} `json:"context"`
-	} `json:"contexts"`
-	Clusters []struct {
-		Name    string `json:"name"`
-		Cluster struct {
-			Server    string `json:"server"`
-			Authority []byte `json:"certificate-authority-data"`
-		} `json:"cluster"`
-	} `json:"clusters"`
-	Users []struct {
-		Name string `json:"name"`
-		User struct {
-			Token string `json:"token"`
-		} `json:"user"`
-	} `json:"users"`
+	CurrentContext string  `json:"current-context"`
+	Contexts       []entry `json:"contexts"`
+	Clusters       []entry `json:"clusters"`
+	Users          []entry `json:"users"`
+}
+
+// entry is one of a list of contexts, clusters or users, and has only the field of that name.
+type entry struct {
+	Name    string `json:"name"`
+	Context struct {
+		Cluster string `json:"cluster"`
+		User    string `json:"user"`
+	} `json:"context"`
+	Cluster struct {
+		Server    string `json:"server"`
+		Authority []byte `json:"certificate-authority-data"`
+	} `json:"cluster"`
+	User struct {
+		Token string `json:"token"`
+	} `json:"user"`
+}
+
+// named returns the entry of that name, or an empty one.
+func named(entries []entry, name string) entry {
+	for _, each := range entries {
+		if each.Name == name {
+			return each
+		}
+	}
+	return entry{}
 }
 
 // fromKubeconfig returns server and credentials of the current context of a kubeconfig.
@@ -42,27 +51,13 @@ func fromKubeconfig(file string) (server string, authority []byte, token string,
 	if err := yaml.Unmarshal(content, &config); err != nil {
 		return "", nil, "", fmt.Errorf("read %s: it is not a kubeconfig", file)
 	}
-	for _, context := range config.Contexts {
-		if context.Name == config.CurrentContext {
-			return config.resolve(context.Context.Cluster, context.Context.User)
-		}
+	context := named(config.Contexts, config.CurrentContext)
+	if context.Name == "" {
+		return "", nil, "", fmt.Errorf("read %s: it has no context %q", file, config.CurrentContext)
 	}
-	return "", nil, "", fmt.Errorf("read %s: it has no context %q", file, config.CurrentContext)
-}
-
-func (k kubeconfig) resolve(cluster, user string) (server string, authority []byte, token string, err error) {
-	for _, each := range k.Clusters {
-		if each.Name == cluster {
-			server, authority = each.Cluster.Server, each.Cluster.Authority
-		}
+	cluster, user := named(config.Clusters, context.Context.Cluster).Cluster, named(config.Users, context.Context.User).User
+	if cluster.Server == "" || user.Token == "" {
+		return "", nil, "", fmt.Errorf("read %s: cluster or user of context %q is not there, or says nothing", file, context.Name)
 	}
-	for _, each := range k.Users {
-		if each.Name == user {
-			token = each.User.Token
-		}
-	}
-	if server == "" || token == "" {
-		return "", nil, "", fmt.Errorf("resolve context: cluster %q or user %q is not there, or says nothing", cluster, user)
-	}
-	return server, authority, token, nil
+	return cluster.Server, cluster.Authority, user.Token, nil
 }

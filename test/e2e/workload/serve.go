@@ -16,17 +16,8 @@ import (
 //	/readyz?ready=false    makes it not ready; true makes it ready again
 func serve(ctx context.Context) error {
 	server := &http.Server{Addr: ":8080", Handler: handler(), ReadHeaderTimeout: 5 * time.Second}
-	ended := make(chan error, 1)
-	go func() { ended <- server.ListenAndServe() }()
-	select {
-	case err := <-ended:
-		return err
-	case <-ctx.Done():
-	}
-	if err := server.Close(); err != nil {
-		return err
-	}
-	if err := <-ended; !errors.Is(err, http.ErrServerClosed) {
+	context.AfterFunc(ctx, func() { _ = server.Close() })
+	if err := server.ListenAndServe(); !errors.Is(err, http.ErrServerClosed) {
 		return err
 	}
 	return nil

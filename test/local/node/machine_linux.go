@@ -16,35 +16,32 @@ import (
 	"github.com/espalier-dev/espalier/test/local"
 )
 
-// UnfitError says why a machine cannot run a node.
-type UnfitError struct{ Reason string }
-
-// Error returns the reason and the alternatives.
-func (e *UnfitError) Error() string {
-	return "this machine cannot run a node: " + e.Reason +
-		". `make up` needs none of this; the suites also run on kind, or on a cluster of your own (docs/e2e.md)."
+// unfit returns an error that says why this machine cannot run a node.
+func unfit(reason string) error {
+	return fmt.Errorf("this machine cannot run a node: %s. `make up` needs none of this; the suites also run on kind, or on a cluster of your "+
+		"own (docs/e2e.md)", reason)
 }
 
-// Check returns an *UnfitError if this machine cannot run a node. It builds and changes nothing, so it may not detect all reasons.
+// Check returns an error if this machine cannot run a node. It builds and changes nothing, so it may not detect all reasons.
 func Check() error {
 	if os.Geteuid() != 0 {
-		return &UnfitError{"containerd and kubelet need root, and you are not; try `sudo make up-node`"}
+		return unfit("containerd and kubelet need root, and you are not; try `sudo make up-node`")
 	}
 	roots, err := hierarchies()
 	if err != nil {
-		return &UnfitError{err.Error()}
+		return unfit(err.Error())
 	}
 	for _, root := range roots {
 		if err = unix.Access(root, unix.W_OK); err != nil {
-			return &UnfitError{fmt.Sprintf("no cgroups can be made in %s: %v", root, err)}
+			return unfit(fmt.Sprintf("no cgroups can be made in %s: %v", root, err))
 		}
 	}
 	filesystems, err := os.ReadFile("/proc/filesystems")
 	if err != nil || !strings.Contains(string(filesystems), "\toverlay\n") {
-		return &UnfitError{"its kernel has no overlay file system (modprobe overlay?)"}
+		return unfit("its kernel has no overlay file system (modprobe overlay?)")
 	}
 	if err := tryNamespace(); err != nil {
-		return &UnfitError{"no network namespace can be made: " + err.Error()}
+		return unfit("no network namespace can be made: " + err.Error())
 	}
 	return nil
 }

@@ -26,15 +26,15 @@ import (
 // stopGrace is how long a part may take to stop before it is killed.
 const stopGrace = 5 * time.Second
 
-// Up builds what is missing, starts what does not run, and returns when the Node is ready. Another call restarts what has died. It returns
-// an *UnfitError if the machine cannot run a node. The state folder must be absolute. This program must call Forward for the argument
+// Up builds what is missing, starts what does not run, and returns when the Node is ready. Another call restarts what has died. It fails
+// if the machine cannot run a node. The state folder must be absolute. This program must call Forward for the argument
 // "forward", and Start for "inside" and three folders.
 func Up(ctx context.Context, dir string, log io.Writer) error {
 	if err := Check(); err != nil {
 		return err
 	}
 	l := layout(dir)
-	if err := expectFree(ownerFile, l); err != nil {
+	if _, err := expectFree(ownerFile, l); err != nil {
 		return err
 	}
 	for _, folder := range []string{"images", "logs", "pids", "kubeconfigs", "cni", filepath.Join("registries", "_default")} {
@@ -51,7 +51,7 @@ func Up(ctx context.Context, dir string, log io.Writer) error {
 		return err
 	}
 	if err := createNamespace(ctx); err != nil { // it needs ip(8), which may only just have been installed
-		return &UnfitError{"no network namespace can be made: " + err.Error()}
+		return unfit("no network namespace can be made: " + err.Error())
 	}
 	if err := createCgroups(); err != nil {
 		return err

@@ -53,7 +53,7 @@ func Deployments() Part {
 			if err := scale(ctx, c, o, 0); err != nil {
 				return err
 			}
-			return setMetadata(ctx, c, o, map[string]any{"finalizers": nil})
+			return merge(ctx, c, o, map[string]any{"metadata": map[string]any{"finalizers": nil}})
 		},
 	}
 }
@@ -108,11 +108,11 @@ func Pods() Part {
 			if phase, _, _ := unstructured.NestedString(o.Object, "status", "phase"); phase != string(corev1.PodPending) {
 				return nil
 			}
-			return setStatus(ctx, c, o, map[string]any{
+			return merge(ctx, c, o, map[string]any{"status": map[string]any{
 				"phase": string(corev1.PodRunning),
 				// A Pod that has been ready for long is available at once.
 				"conditions": []any{map[string]any{"type": "Ready", "status": "True", "lastTransitionTime": when}},
-			})
+			}})
 		},
 	}
 }
@@ -192,7 +192,7 @@ func Etcds() Part {
 			if err := settleStatus(ctx, c, o, status); err != nil {
 				return err
 			}
-			return setMetadata(ctx, c, o, map[string]any{"annotations": map[string]any{operation: nil}})
+			return merge(ctx, c, o, map[string]any{"metadata": map[string]any{"annotations": map[string]any{operation: nil}}})
 		},
 	}
 }
@@ -207,7 +207,9 @@ func LoadBalancers() Part {
 			if kind != string(corev1.ServiceTypeLoadBalancer) || len(addresses) > 0 {
 				return nil
 			}
-			return setStatus(ctx, c, o, map[string]any{"loadBalancer": map[string]any{"ingress": []any{map[string]any{"ip": "192.0.2.2"}}}})
+			return merge(ctx, c, o, map[string]any{"status": map[string]any{
+				"loadBalancer": map[string]any{"ingress": []any{map[string]any{"ip": "192.0.2.2"}}},
+			}})
 		},
 	}
 }
@@ -258,14 +260,10 @@ func Tokens() Part {
 				}
 				key = "kubeconfig"
 			}
-			change, err := patch(o, map[string]any{
+			return merge(ctx, c, o, map[string]any{
 				"data":     map[string]any{key: content},
 				"metadata": map[string]any{"annotations": map[string]any{prefix + "token-renew-timestamp": "2126-01-01T00:00:00Z"}},
 			})
-			if err != nil {
-				return err
-			}
-			return c.Patch(ctx, o, change)
 		},
 	}
 }

@@ -12,6 +12,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
@@ -112,8 +113,8 @@ func observed(o *unstructured.Unstructured) bool {
 	return found && generation == o.GetGeneration()
 }
 
-// patch is a merge patch that fails with a conflict if the object has changed since it was read.
-func patch(o *unstructured.Unstructured, content map[string]any) (client.Patch, error) {
+// merge merges fields into an object, or into its status. It fails with a conflict if the object has changed since it was read.
+func merge(ctx context.Context, c client.Client, o *unstructured.Unstructured, content map[string]any) error {
 	metadata, _ := content["metadata"].(map[string]any)
 	if metadata == nil {
 		metadata = map[string]any{}
@@ -122,33 +123,19 @@ func patch(o *unstructured.Unstructured, content map[string]any) (client.Patch, 
 	content["metadata"] = metadata
 	text, err := json.Marshal(content)
 	if err != nil {
-		return nil, fmt.Errorf("encode patch: %w", err)
+		return fmt.Errorf("encode patch: %w", err)
 	}
-	return client.RawPatch("application/merge-patch+json", text), nil
+	change := client.RawPatch(types.MergePatchType, text)
+	if _, isStatus := content["status"]; isStatus {
+		return c.Status().Patch(ctx, o, change)
+	}
+	return c.Patch(ctx, o, change)
 }
 
 // settleStatus sets fields of the status, and that it is about the last change.
 func settleStatus(ctx context.Context, c client.Client, o *unstructured.Unstructured, status map[string]any) error {
 	status["observedGeneration"] = o.GetGeneration()
-	return setStatus(ctx, c, o, status)
-}
-
-// setStatus sets fields of the status.
-func setStatus(ctx context.Context, c client.Client, o *unstructured.Unstructured, status map[string]any) error {
-	change, err := patch(o, map[string]any{"status": status})
-	if err != nil {
-		return err
-	}
-	return c.Status().Patch(ctx, o, change)
-}
-
-// setMetadata changes fields of the metadata.
-func setMetadata(ctx context.Context, c client.Client, o *unstructured.Unstructured, metadata map[string]any) error {
-	change, err := patch(o, map[string]any{"metadata": metadata})
-	if err != nil {
-		return err
-	}
-	return c.Patch(ctx, o, change)
+	return merge(ctx, c, o, map[string]any{"status": status})
 }
 
 // condition returns a condition of the form that Gardener's kinds have.

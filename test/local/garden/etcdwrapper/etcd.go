@@ -5,7 +5,6 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"io"
 	"log"
 	"net"
 	"net/http"
@@ -118,26 +117,12 @@ func (e *etcd) probe(ctx context.Context, client *http.Client) {
 
 // healthy makes etcd read a key, with the agreement of its members. Alarms do not count: without space, etcd still serves reads.
 func (e *etcd) healthy(ctx context.Context, client *http.Client) error {
-	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
-	defer cancel()
 	scheme := "http"
 	if e.clientTLS() {
 		scheme = "https"
 	}
 	url := scheme + "://" + net.JoinHostPort(e.serverName, strconv.Itoa(e.clientPort)) + "/health?exclude=NOSPACE&exclude=CORRUPT"
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
-	if err != nil {
-		return err
-	}
-	response, err := client.Do(request)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = response.Body.Close() }()
-	answer, err := io.ReadAll(io.LimitReader(response.Body, 1<<10))
-	if err == nil && response.StatusCode != http.StatusOK {
-		err = fmt.Errorf("status %d: %s", response.StatusCode, answer)
-	}
+	_, err := get(ctx, client, url, probeTimeout)
 	return err
 }
 
@@ -154,15 +139,9 @@ func (e *etcd) client(config []byte) (*http.Client, error) {
 	if err := yaml.Unmarshal(config, &file); err != nil {
 		return nil, fmt.Errorf("decode configuration of etcd: %w", err)
 	}
-	authorities, err := certificatePool(file.Clients.CA)
-	if err != nil {
-		return nil, err
-	}
 	pair, err := tls.LoadX509KeyPair(e.clientCert, e.clientKey)
 	if err != nil {
 		return nil, fmt.Errorf("read client certificate: %w", err)
 	}
-	return &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{
-		RootCAs: authorities, Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12,
-	}}}, nil
+	return tlsClient(file.Clients.CA, pair)
 }

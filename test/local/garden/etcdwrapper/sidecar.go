@@ -40,13 +40,20 @@ func newSidecar(s settings, logger *log.Logger) (*sidecar, error) {
 	if !s.sidecarTLS {
 		return c, nil
 	}
-	authorities, err := certificatePool(s.sidecarCA)
+	var err error
+	c.url = "https://" + s.sidecar
+	c.client, err = tlsClient(s.sidecarCA)
+	return c, err
+}
+
+// tlsClient returns a client that trusts the authorities in a file.
+func tlsClient(authorities string, own ...tls.Certificate) (*http.Client, error) {
+	pool, err := certificatePool(authorities)
 	if err != nil {
 		return nil, err
 	}
-	c.url = "https://" + s.sidecar
-	c.client.Transport = &http.Transport{TLSClientConfig: &tls.Config{RootCAs: authorities, MinVersion: tls.VersionTLS12}}
-	return c, nil
+	config := &tls.Config{RootCAs: pool, Certificates: own, MinVersion: tls.VersionTLS12}
+	return &http.Client{Transport: &http.Transport{TLSClientConfig: config}}, nil
 }
 
 func certificatePool(file string) (*x509.CertPool, error) {
@@ -67,7 +74,7 @@ func (c *sidecar) prepare(ctx context.Context, mode string) ([]byte, error) {
 		return nil, err
 	}
 	for {
-		config, err := c.get(ctx, "/config", configTimeout)
+		config, err := get(ctx, c.client, c.url+"/config", configTimeout)
 		if err == nil {
 			return config, nil
 		}
@@ -82,13 +89,13 @@ func (c *sidecar) prepare(ctx context.Context, mode string) ([]byte, error) {
 func (c *sidecar) initialize(ctx context.Context, mode string) error {
 	for {
 		pause := c.interval
-		state, err := c.get(ctx, "/initialization/status", requestTimeout)
+		state, err := get(ctx, c.client, c.url+"/initialization/status", requestTimeout)
 		switch strings.Trim(string(state), "\" \n") {
 		case "Successful":
 			return nil
 		case "New":
 			c.log.Printf("starting initialization in mode %s", mode)
-			_, err = c.get(ctx, "/initialization/start?mode="+mode, requestTimeout)
+			_, err = get(ctx, c.client, c.url+"/initialization/start?mode="+mode, requestTimeout)
 		case "Failed":
 			mode, pause, err = full, c.pause, errors.New("the sidecar says that it has failed")
 		}
@@ -101,35 +108,34 @@ func (c *sidecar) initialize(ctx context.Context, mode string) error {
 	}
 }
 
-func (c *sidecar) get(ctx context.Context, path string, timeout time.Duration) ([]byte, error) {
+// get returns the body of an answer with status 200.
+func get(ctx context.Context, client *http.Client, url string, timeout time.Duration) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, c.url+path, http.NoBody)
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
 	if err != nil {
 		return nil, err
 	}
-	response, err := c.client.Do(request)
+	response, err := client.Do(request)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = response.Body.Close() }()
 	body, err := io.ReadAll(response.Body)
 	if err != nil {
-		return nil, fmt.Errorf("read answer of %s: %w", path, err)
+		return nil, fmt.Errorf("read answer of %s: %w", url, err)
 	}
 	if response.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("%s answers with status %d", path, response.StatusCode)
+		return nil, fmt.Errorf("%s answers with status %d: %.1000s", url, response.StatusCode, body)
 	}
 	return body, nil
 }
 
 func wait(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
 	select {
 	case <-ctx.Done():
 		return ctx.Err()
-	case <-timer.C:
+	case <-time.After(d):
 		return nil
 	}
 }

@@ -92,9 +92,9 @@ func TestSidecarIsVerified(t *testing.T) {
 	files := writeCertificate(t, server)
 	trusted, err := newSidecar(settings{sidecar: address, sidecarTLS: true, sidecarCA: filepath.Join(files, "tls.crt")}, silent())
 	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(trusted.get(t.Context(), "/config", time.Minute)).NotTo(BeEmpty())
+	g.Expect(get(t.Context(), trusted.client, trusted.url+"/config", time.Minute)).NotTo(BeEmpty())
 	trusted.url = strings.Replace(trusted.url, "127.0.0.1", "localhost", 1)
-	_, err = trusted.get(t.Context(), "/config", time.Minute)
+	_, err = get(t.Context(), trusted.client, trusted.url+"/config", time.Minute)
 	g.Expect(err).To(MatchError(ContainSubstring("certificate is valid for example.com")))
 }
 

@@ -6,7 +6,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 const port = 443
@@ -19,8 +20,9 @@ type gateway struct {
 
 // gatewayObject is a Gateway.
 type gatewayObject struct {
-	namespace, name string
-	gatewaySpec
+	metav1.ObjectMeta `json:"metadata"`
+
+	Spec gatewaySpec `json:"spec"`
 }
 
 // gatewaySpec is the part of its specification that matters.
@@ -40,9 +42,9 @@ type gatewaySpec struct {
 
 // virtualService is a VirtualService.
 type virtualService struct {
-	namespace string
-	created   time.Time
-	virtualServiceSpec
+	metav1.ObjectMeta `json:"metadata"`
+
+	Spec virtualServiceSpec `json:"spec"`
 }
 
 // virtualServiceSpec is the part of its specification that matters.
@@ -70,10 +72,12 @@ func (g gateway) route(host string, gateways []gatewayObject, services []virtual
 	var open []string
 	for _, each := range gateways {
 		if g.opens(each, host) {
-			open = append(open, each.namespace+"/"+each.name)
+			open = append(open, each.Namespace+"/"+each.Name)
 		}
 	}
-	services = slices.SortedStableFunc(slices.Values(services), func(a, b virtualService) int { return a.created.Compare(b.created) })
+	services = slices.SortedStableFunc(slices.Values(services), func(a, b virtualService) int {
+		return a.CreationTimestamp.Compare(b.CreationTimestamp.Time)
+	})
 	best, address := -1, ""
 	for _, each := range services {
 		if !each.isExportedTo(g.namespace) || !slices.ContainsFunc(open, each.isBoundTo) {
@@ -88,12 +92,12 @@ func (g gateway) route(host string, gateways []gatewayObject, services []virtual
 
 // opens reports whether a Gateway makes this Pod pass connections for the host through.
 func (g gateway) opens(o gatewayObject, host string) bool {
-	for key, value := range o.Selector {
+	for key, value := range o.Spec.Selector {
 		if own, found := g.labels[key]; !found || own != value {
 			return false
 		}
 	}
-	for _, each := range o.Servers {
+	for _, each := range o.Spec.Servers {
 		if each.Port.Number == port && each.Port.Protocol == "TLS" && each.TLS.Mode == "PASSTHROUGH" && specificity(each.Hosts, host) >= 0 {
 			return true
 		}
@@ -102,19 +106,19 @@ func (g gateway) opens(o gatewayObject, host string) bool {
 }
 
 func (s virtualService) isExportedTo(namespace string) bool {
-	own := map[string]bool{namespace: true, "*": true, ".": s.namespace == namespace}
-	return slices.ContainsFunc(s.ExportTo, func(each string) bool { return own[each] })
+	own := map[string]bool{namespace: true, "*": true, ".": s.Namespace == namespace}
+	return slices.ContainsFunc(s.Spec.ExportTo, func(each string) bool { return own[each] })
 }
 
 // isBoundTo reports whether the VirtualService names a Gateway, which is given with its namespace.
 func (s virtualService) isBoundTo(name string) bool {
-	return slices.ContainsFunc(s.Gateways, func(each string) bool { return each == name || s.namespace+"/"+each == name })
+	return slices.ContainsFunc(s.Spec.Gateways, func(each string) bool { return each == name || s.Namespace+"/"+each == name })
 }
 
 // route returns the address for a host and how specific the match is: -1 without one.
 func (s virtualService) route(host string) (best int, address string) {
 	best = -1
-	for _, each := range s.TLS {
+	for _, each := range s.Spec.TLS {
 		if len(each.Route) == 0 {
 			continue
 		}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	. "github.com/onsi/gomega"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 )
 
@@ -15,17 +16,19 @@ func spec(t *testing.T, text string, into any) {
 
 func gatewayOf(t *testing.T, name, selector, hosts string) gatewayObject {
 	t.Helper()
-	o := gatewayObject{namespace: "garden", name: name}
+	o := gatewayObject{ObjectMeta: metav1.ObjectMeta{Namespace: "garden", Name: name}}
 	spec(t, `{selector: {`+selector+`}, servers: [{hosts: [`+hosts+`], port: {number: 443, protocol: TLS},
-tls: {mode: PASSTHROUGH}}]}`, &o.gatewaySpec)
+tls: {mode: PASSTHROUGH}}]}`, &o.Spec)
 	return o
 }
 
 func serviceOf(t *testing.T, age time.Duration, exportTo, gateway, hosts, to string) virtualService {
 	t.Helper()
-	o := virtualService{namespace: "garden", created: time.Unix(0, 0).Add(-age)}
+	o := virtualService{ObjectMeta: metav1.ObjectMeta{
+		Namespace: "garden", CreationTimestamp: metav1.NewTime(time.Unix(0, 0).Add(-age)),
+	}}
 	spec(t, `{exportTo: [`+exportTo+`], gateways: [`+gateway+`], tls: [{match: [{port: 443, sniHosts: [`+hosts+`]}],
-route: [{destination: {host: `+to+`, port: {number: 8443}}}]}]}`, &o.virtualServiceSpec)
+route: [{destination: {host: `+to+`, port: {number: 8443}}}]}]}`, &o.Spec)
 	return o
 }
 
@@ -98,8 +101,8 @@ func TestServersThatTerminateTLSAreIgnored(t *testing.T) {
 		`{hosts: ["*"], port: {number: 443, protocol: HTTPS}, tls: {mode: SIMPLE}}`,
 		`{hosts: ["*"], port: {number: 8443, protocol: TLS}, tls: {mode: PASSTHROUGH}}`,
 	} {
-		o := gatewayObject{namespace: "garden", name: "api"}
-		spec(t, `{servers: [`+server+`]}`, &o.gatewaySpec)
+		o := gatewayObject{ObjectMeta: metav1.ObjectMeta{Namespace: "garden", Name: "api"}}
+		spec(t, `{servers: [`+server+`]}`, &o.Spec)
 		services := []virtualService{serviceOf(t, 0, "ingress", "api", "api.example.com", "a")}
 		NewWithT(t).Expect(own.route("api.example.com", []gatewayObject{o}, services)).To(BeEmpty(), server)
 	}

@@ -38,42 +38,30 @@ func (s *source) sync(ctx context.Context) error {
 
 // destination returns the address for a host.
 func (s *source) destination(ctx context.Context, host string) (string, error) {
-	var gateways []gatewayObject
-	var services []virtualService
-	err := errors.Join(
-		s.each(ctx, "Gateway", func(o *unstructured.Unstructured, spec map[string]any) error {
-			each := gatewayObject{namespace: o.GetNamespace(), name: o.GetName()}
-			err := runtime.DefaultUnstructuredConverter.FromUnstructured(spec, &each.gatewaySpec)
-			gateways = append(gateways, each)
-			return err
-		}),
-		s.each(ctx, "VirtualService", func(o *unstructured.Unstructured, spec map[string]any) error {
-			each := virtualService{namespace: o.GetNamespace(), created: o.GetCreationTimestamp().Time}
-			err := runtime.DefaultUnstructuredConverter.FromUnstructured(spec, &each.virtualServiceSpec)
-			services = append(services, each)
-			return err
-		}),
-	)
-	if err != nil {
+	var gateways struct {
+		Items []gatewayObject `json:"items"`
+	}
+	var services struct {
+		Items []virtualService `json:"items"`
+	}
+	if err := errors.Join(s.list(ctx, "Gateway", &gateways), s.list(ctx, "VirtualService", &services)); err != nil {
 		return "", err
 	}
-	if address := s.gateway.route(host, gateways, services); address != "" {
+	if address := s.gateway.route(host, gateways.Items, services.Items); address != "" {
 		return address, nil
 	}
 	return "", fmt.Errorf("there is no route for host %q", host)
 }
 
-func (s *source) each(ctx context.Context, name string, do func(o *unstructured.Unstructured, spec map[string]any) error) error {
+// list reads all objects of a kind.
+func (s *source) list(ctx context.Context, name string, into any) error {
 	list := &unstructured.UnstructuredList{}
 	list.SetGroupVersionKind(kind(name + "List"))
 	if err := s.reader.List(ctx, list); err != nil {
 		return fmt.Errorf("list kind %s: %w", name, err)
 	}
-	for i := range list.Items {
-		spec, _, _ := unstructured.NestedMap(list.Items[i].Object, "spec")
-		if err := do(&list.Items[i], spec); err != nil {
-			return fmt.Errorf("decode %s %s: %w", name, list.Items[i].GetName(), err)
-		}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(list.UnstructuredContent(), into); err != nil {
+		return fmt.Errorf("decode kind %s: %w", name, err)
 	}
 	return nil
 }

@@ -99,8 +99,9 @@ func (c *ControlPlane) prepare() error {
 	if err := c.settlePorts(); err != nil {
 		return err
 	}
-	for user, group := range map[string]string{admin: "system:masters", controllerManager: "", scheduler: "", kwok: "system:masters"} {
-		if err := c.writeKubeconfig(user, group, now); err != nil {
+	masters := []string{"system:masters"}
+	for user, groups := range map[string][]string{admin: masters, controllerManager: nil, scheduler: nil, kwok: masters} {
+		if err := c.writeKubeconfig(user, groups, now); err != nil {
 			return err
 		}
 	}
@@ -137,14 +138,10 @@ func (c *ControlPlane) settlePorts() error {
 }
 
 // writeKubeconfig gives a part the user name for which Kubernetes has roles: "system:" and the part's name.
-func (c *ControlPlane) writeKubeconfig(user, group string, now time.Time) error {
+func (c *ControlPlane) writeKubeconfig(user string, groups []string, now time.Time) error {
 	file := c.layout.kubeconfig(user)
 	if _, err := os.Stat(file); err == nil && len(c.running) > 0 {
 		return nil // a running part uses it, and the port has not changed
-	}
-	var groups []string
-	if group != "" {
-		groups = []string{group}
 	}
 	data, err := userKubeconfig(c.layout.pki(""), c.ports.APIServer, "system:"+user, groups, now)
 	if err != nil {

@@ -26,26 +26,18 @@ func (r report) table(rows [][]string) {
 
 // during runs a function that may print nothing for minutes, and prints every 15 seconds that it is still running.
 func (r report) during(what string, run func() error) error {
-	done := make(chan struct{})
-	silent := make(chan struct{})
-	go func() {
-		defer close(silent)
-		ticker := time.NewTicker(15 * time.Second)
-		defer ticker.Stop()
-		for {
-			select {
-			case <-ticker.C:
-				r.Step("still %s", what)
-			case <-done:
-				return
-			}
+	done := make(chan error, 1)
+	go func() { done <- run() }()
+	ticker := time.NewTicker(15 * time.Second)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ticker.C:
+			r.Step("still %s", what)
+		case err := <-done:
+			return err
 		}
-	}()
-	defer func() {
-		close(done)
-		<-silent
-	}()
-	return run()
+	}
 }
 
 // walkthrough prints the lines of the script: "# " begins a step, and the rows of a table have tabs.

@@ -9,7 +9,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
@@ -250,33 +249,24 @@ func link(target, path string) error {
 	return os.Symlink(target, path)
 }
 
-// howToGoOn is the last output of make up.
+// howToGoOn returns the last output of make up.
 func (s settings) howToGoOn() string {
-	kubectl := "bin/kubectl"
-	if s.cluster != "" {
-		kubectl = "kubectl"
+	kubectl, examples := "bin/kubectl", `
+  bin/kubectl apply -f examples/project.yaml              # a project again
+  bin/kubectl get garden -o wide                          # the Garden and its state`
+	if s.cluster != "" { // it has no CRDs of Projects and Gardens
+		kubectl, examples = "kubectl", ""
 	}
-	lines := [][2]string{
-		{"export KUBECONFIG=" + s.kubeconfig(), ""},
-		{kubectl + " get managedresources --all-namespaces", ""},
-		{kubectl + " -n orchard edit configmap harvest", "is undone at once"},
-		{kubectl + " -n orchard edit secret first", "what you change here is carried out"},
-		{kubectl + " -n orchard delete managedresource first", "takes its objects along"},
-		{"tail -f .local/" + managedResources + "/log", "what the controller says"},
-		{"make up", "again, with newly built binaries"},
-		{"make down", "stops everything"},
-	}
-	if s.cluster == "" { // a cluster of the user's has no CRDs of Projects and Gardens
-		lines = slices.Insert(lines, len(lines)-3, [2]string{kubectl + " apply -f examples/project.yaml", "a project again"},
-			[2]string{kubectl + " get garden -o wide", "the Garden and its state"})
-	}
-	var text strings.Builder
-	text.WriteString("\nIt keeps running in the background. Go on with it:\n\n")
-	for _, line := range lines {
-		if line[1] != "" {
-			line[0] = fmt.Sprintf("%-56s # %s", line[0], line[1])
-		}
-		text.WriteString("  " + line[0] + "\n")
-	}
-	return text.String()
+	return strings.NewReplacer("$KUBECTL", kubectl, "$KUBECONFIG", s.kubeconfig()).Replace(`
+It keeps running in the background. Go on with it:
+
+  export KUBECONFIG=$KUBECONFIG
+  $KUBECTL get managedresources --all-namespaces
+  $KUBECTL -n orchard edit configmap harvest           # is undone at once
+  $KUBECTL -n orchard edit secret first                # what you change here is carried out
+  $KUBECTL -n orchard delete managedresource first     # takes its objects along` + examples + `
+  tail -f .local/managedresource-controller/log           # what the controller says
+  make up                                                 # again, with newly built binaries
+  make down                                               # stops everything
+`)
 }

@@ -13,7 +13,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -64,17 +64,10 @@ func (u up) newClient() (client.Client, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read kubeconfig: %w", err)
 	}
-	scheme := runtime.NewScheme()
-	add := runtime.NewSchemeBuilder(operatorv1alpha1.AddToScheme, corev1.AddToScheme, appsv1.AddToScheme)
-	err = add.AddToScheme(scheme)
-	if err != nil {
+	if err := operatorv1alpha1.AddToScheme(scheme.Scheme); err != nil {
 		return nil, err
 	}
-	c, err := client.New(config, client.Options{Scheme: scheme})
-	if err != nil {
-		return nil, fmt.Errorf("create client: %w", err)
-	}
-	return c, nil
+	return client.New(config, client.Options{Scheme: scheme.Scheme})
 }
 
 // awaitGarden prints each change of tasks that have begun until the Garden is reconciled and its conditions are true. It returns what took
@@ -186,7 +179,7 @@ func (u up) summary(ctx context.Context, namespaces string, observed *timeline) 
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(u.out, `
+	u.report.Say(fmt.Sprintf(`
 %s
 %s
 %s
@@ -196,7 +189,7 @@ Garden %s is reconciled after %.0f s; the node and everything in it use %d MB of
 
   export KUBECONFIG=%s
   export KUBECONFIG=%s   # the virtual cluster
-  make down removes all of it
-`, observed.table(), all, wide, namespaces, gardenName, time.Since(u.begin).Seconds(), used/1e6, u.kubeconfig(), virtualKubeconfig(u.node))
+  make down removes all of it`, observed.table(), all, wide, namespaces,
+		gardenName, time.Since(u.begin).Seconds(), used/1e6, u.kubeconfig(), virtualKubeconfig(u.node)))
 	return nil
 }

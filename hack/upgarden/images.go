@@ -91,7 +91,7 @@ func (u up) images(ctx context.Context) (list.List, error) {
 	var known list.List
 	var missing []packed
 	for _, each := range images() {
-		if each.folder != "" && !slices.Contains(u.requested, each.folder) {
+		if each.folder != "" && !slices.Contains(u.requested(), each.folder) {
 			continue
 		}
 		p, problem := each.pack(programs, u.state)
@@ -118,7 +118,7 @@ func (u up) images(ctx context.Context) (list.List, error) {
 	for _, each := range missing {
 		archives = append(archives, each.Archive)
 	}
-	if err := node.Load(ctx, u.out, archives...); err != nil {
+	if err := node.Load(ctx, os.Stdout, archives...); err != nil {
 		return nil, err
 	}
 	for _, each := range archives {
@@ -136,7 +136,7 @@ func (u up) programs(ctx context.Context) (map[string]string, error) {
 	for _, name := range []string{"kube-apiserver", "kube-controller-manager"} {
 		files[name+"-1.36"] = filepath.Join(u.assets, name)
 	}
-	built, err := u.command(ctx, "", "bash", append([]string{"hack/garden.sh"}, u.requested...)...)
+	built, err := u.command(ctx, "", "bash", append([]string{"hack/garden.sh"}, u.requested()...)...)
 	if err != nil {
 		return nil, err
 	}
@@ -147,7 +147,7 @@ func (u up) programs(ctx context.Context) (map[string]string, error) {
 	folder := filepath.Join(u.state, "bin")
 	build := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-o", folder+"/",
 		"./test/local/garden/...")
-	build.Dir, build.Env, build.Stderr = u.root, append(os.Environ(), "CGO_ENABLED=0"), u.out
+	build.Dir, build.Env, build.Stderr = u.root, append(os.Environ(), "CGO_ENABLED=0"), os.Stdout
 	if err = errors.Join(os.MkdirAll(folder, 0o700), build.Run()); err != nil {
 		return nil, fmt.Errorf("build test/local/garden: %w", err)
 	}

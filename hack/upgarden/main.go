@@ -60,7 +60,7 @@ func run(ctx context.Context, args []string) error {
 	if o.version == "" || flags.NArg() > 0 {
 		return errors.New("usage: upgarden -version VERSION [-kubernetes VERSION]")
 	}
-	u, err := newUp(ctx, o, os.Stdout)
+	u, err := newUp(ctx, o)
 	if err != nil {
 		return err
 	}
@@ -84,31 +84,30 @@ func (o options) requested() []string {
 
 // up is one call. Nothing changes it.
 type up struct {
-	root, version, kubernetes string
-	// requested are folders in hack/garden of programs that are built only on request.
-	requested []string
+	options
+
+	root string
 	// node is the state folder of the node, and state that of the garden in it.
 	node, state string
 	// assets is the folder of the programs of the node's control plane, and of kubectl.
 	assets string
-	out    io.Writer
 	report *local.Report
 	begin  time.Time
 }
 
-func newUp(ctx context.Context, o options, out io.Writer) (up, error) {
+func newUp(ctx context.Context, o options) (up, error) {
 	root, err := local.RepositoryRoot()
 	if err != nil {
 		return up{}, err
 	}
-	assets, err := local.Assets(ctx, out)
+	assets, err := local.Assets(ctx, os.Stdout)
 	if err != nil {
 		return up{}, err
 	}
 	dir := filepath.Join(root, ".local", "node")
 	u := up{
-		root: root, version: o.version, kubernetes: o.kubernetes, requested: o.requested(), node: dir, state: stateOf(dir), assets: assets,
-		out: out, report: local.NewReport(out, clock.RealClock{}), begin: time.Now(),
+		options: o, root: root, node: dir, state: stateOf(dir), assets: assets,
+		report: local.NewReport(os.Stdout, clock.RealClock{}), begin: time.Now(),
 	}
 	return u, os.MkdirAll(u.state, 0o700)
 }
@@ -181,7 +180,7 @@ func virtualKubeconfig(node string) string { return filepath.Join(stateOf(node),
 // command runs a program in the repository, and returns its standard output. Standard error goes to the terminal.
 func (u up) command(ctx context.Context, stdin, program string, args ...string) (string, error) {
 	c := exec.CommandContext(ctx, program, args...)
-	c.Dir, c.Stdin, c.Stderr = u.root, strings.NewReader(stdin), u.out
+	c.Dir, c.Stdin, c.Stderr = u.root, strings.NewReader(stdin), os.Stdout
 	c.Env = append(os.Environ(), "KUBECONFIG="+u.kubeconfig())
 	out, err := c.Output()
 	if err != nil {

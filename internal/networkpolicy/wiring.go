@@ -106,7 +106,7 @@ func Add(
 		IngressController: ingressController, ObserveOnly: observeOnly(cfg),
 		Slots: make(chan struct{}, cfg.Espalier.NetworkPolicy.Requests()),
 	}
-	if err := r.SetupWithManager(lifetime, clusters.Source, clusters.Target, workers(cfg), cfg.Process().CacheSyncTimeout); err != nil {
+	if err := r.SetupWithManager(lifetime, clusters.Source, clusters.Target, workers(cfg)); err != nil {
 		return fmt.Errorf("add controller %s: %w", controller.ControllerName, err)
 	}
 	return nil

@@ -103,7 +103,7 @@ func addRequestor(clusters *process.Clusters, cfg *config.ResourceManagerConfigu
 		Audiences: ptr.Deref(own.Audiences, nil), SameCluster: clusters.Same.Ask, OneCluster: one,
 	}
 	workers := max(ptr.Deref(cfg.Controllers.TokenRequestor.ConcurrentSyncs, 0), ptr.Deref(own.RequestorWorkers, 0))
-	return r.SetupWithManager(clusters.Source, workers, cfg.Process().CacheSyncTimeout)
+	return r.SetupWithManager(clusters.Source, workers)
 }
 
 func oneCluster(clusters *process.Clusters, cfg *config.ResourceManagerConfiguration) requestor.OneCluster {
@@ -129,7 +129,7 @@ func addInvalidator(clusters *process.Clusters, cfg *config.ResourceManagerConfi
 		Metrics: invalidator.NewMetrics(registry), Pauses: invalidator.NewPauses(),
 	}
 	workers := max(ptr.Deref(cfg.Controllers.TokenInvalidator.ConcurrentSyncs, 0), 1)
-	return r.SetupWithManager(clusters.Source, clusters.Target.GetCache(), workers, cfg.Process().CacheSyncTimeout)
+	return r.SetupWithManager(clusters.Source, clusters.Target.GetCache(), workers)
 }
 
 // targetNamespaces are the namespaces of the target to work in; empty: all. If there is only one cluster, the requestor applies the

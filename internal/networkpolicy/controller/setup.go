@@ -34,9 +34,7 @@ const (
 const timeout = 3 * time.Minute
 
 // SetupWithManager adds the controller to the manager of the source cluster. It watches the target cluster.
-func (r *Reconciler) SetupWithManager(
-	ctx context.Context, mgr ctrl.Manager, target cluster.Cluster, workers int, cacheSyncTimeout time.Duration,
-) error {
+func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, target cluster.Cluster, workers int) error {
 	if err := target.GetFieldIndexer().IndexField(ctx, &networkingv1.NetworkPolicy{}, serviceIndex, serviceOf); err != nil {
 		return fmt.Errorf("index NetworkPolicies by Service: %w", err)
 	}
@@ -49,13 +47,12 @@ func (r *Reconciler) SetupWithManager(
 	if r.IngressController != nil {
 		b = b.WatchesRawSource(source.Kind(caches, &networkingv1.Ingress{}, r.ingressEvents()))
 	}
-	return b.WithOptions(options(workers, cacheSyncTimeout)).Complete(r)
+	return b.WithOptions(options(workers)).Complete(r)
 }
 
-func options(workers int, cacheSyncTimeout time.Duration) controller.Options {
+func options(workers int) controller.Options {
 	return controller.Options{
 		MaxConcurrentReconciles: workers,
-		CacheSyncTimeout:        cacheSyncTimeout,
 		ReconciliationTimeout:   timeout,
 		RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](shortestPause, longestPause),
 	}

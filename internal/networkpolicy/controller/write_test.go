@@ -57,7 +57,7 @@ func TestWaitingForASlotEndsWithTheContext(t *testing.T) {
 }
 
 func TestEachRunHasADeadline(t *testing.T) {
-	NewWithT(t).Expect(options(1, time.Second).ReconciliationTimeout).To(Equal(3 * time.Minute))
+	NewWithT(t).Expect(options(1).ReconciliationTimeout).To(Equal(3 * time.Minute))
 }
 
 func TestFailuresAreSorted(t *testing.T) {

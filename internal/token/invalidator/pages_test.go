@@ -37,5 +37,5 @@ func TestTheLastPageOfPodsIsTheLast(t *testing.T) {
 }
 
 func TestARequestHasThreeMinutes(t *testing.T) {
-	NewWithT(t).Expect(options(1, time.Second).ReconciliationTimeout).To(Equal(3 * time.Minute))
+	NewWithT(t).Expect(options(1).ReconciliationTimeout).To(Equal(3 * time.Minute))
 }

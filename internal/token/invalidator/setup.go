@@ -64,19 +64,18 @@ func stripAccount(object any) (any, error) {
 }
 
 // SetupWithManager adds the controller to a manager; accounts is the cache of the target, configured by TargetCache.
-func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, accounts cache.Cache, workers int, cacheSyncTimeout time.Duration) error {
+func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, accounts cache.Cache, workers int) error {
 	return builder.ControllerManagedBy(mgr).
 		Named(ControllerName).
 		WatchesRawSource(r.Secrets).
 		WatchesRawSource(source.Kind[client.Object](accounts, &corev1.ServiceAccount{}, r.accountChanges(), accountPredicate())).
-		WithOptions(options(workers, cacheSyncTimeout)).
+		WithOptions(options(workers)).
 		Complete(r)
 }
 
-func options(workers int, cacheSyncTimeout time.Duration) controller.Options {
+func options(workers int) controller.Options {
 	return controller.Options{
 		MaxConcurrentReconciles: workers,
-		CacheSyncTimeout:        cacheSyncTimeout,
 		ReconciliationTimeout:   deadline,
 		RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](shortestPause, longestPause),
 	}

@@ -44,19 +44,18 @@ func SourceCache(class *string) map[client.Object]cache.ByObject {
 }
 
 // SetupWithManager adds the controller to the manager of the source cluster, whose cache is configured by SourceCache.
-func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, workers int, cacheSyncTimeout time.Duration) error {
+func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, workers int) error {
 	return ctrl.NewControllerManagedBy(mgr).
 		Named(ControllerName).
 		WatchesRawSource(source.Kind[client.Object](mgr.GetCache(), &corev1.Secret{}, r.changes())).
 		WatchesRawSource(source.Func(r.followCA)).
-		WithOptions(options(workers, cacheSyncTimeout)).
+		WithOptions(options(workers)).
 		Complete(conflict.RetryAtOnce(r))
 }
 
-func options(workers int, cacheSyncTimeout time.Duration) controller.Options {
+func options(workers int) controller.Options {
 	return controller.Options{
 		MaxConcurrentReconciles: workers,
-		CacheSyncTimeout:        cacheSyncTimeout,
 		ReconciliationTimeout:   deadline,
 		RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](shortestPause, longestPause),
 	}

@@ -9,7 +9,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/utils/ptr"
 
@@ -39,13 +38,9 @@ func Check(cfg *config.ResourceManagerConfiguration) error {
 
 // Needs returns what the family needs from its connections.
 func Needs(cfg *config.ResourceManagerConfiguration) (process.Needs, error) {
-	scheme := runtime.NewScheme()
-	if err := clientgoscheme.AddToScheme(scheme); err != nil {
-		return process.Needs{}, fmt.Errorf("build scheme: %w", err)
-	}
 	reads := []string{"list", "watch"}
 	needs := process.Needs{
-		Scheme:      scheme,
+		Scheme:      clientgoscheme.Scheme,
 		TargetCache: approver.TargetCache(cfg.Espalier.CSRApprover.ObserveOnly),
 		TargetAccess: []process.Requirement{
 			{Kind: certificatesv1.SchemeGroupVersion.WithKind("CertificateSigningRequest"), Verbs: reads},

@@ -12,7 +12,6 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/utils/ptr"
 
@@ -24,20 +23,18 @@ import (
 
 // Needs returns what the family needs from its connections: nothing if it is disabled.
 func Needs(cfg *config.ResourceManagerConfiguration) (process.Needs, error) {
-	scheme := runtime.NewScheme()
-	if err := clientgoscheme.AddToScheme(scheme); err != nil {
-		return process.Needs{}, fmt.Errorf("build scheme: %w", err)
-	}
 	section := cfg.Controllers.NetworkPolicy
 	if !section.Enabled {
-		return process.Needs{Scheme: scheme}, nil
+		return process.Needs{Scheme: clientgoscheme.Scheme}, nil
 	}
 	ingresses := section.IngressControllerSelector != nil
 	cached, err := controller.CacheOptions(ingresses, cfg.Espalier.NetworkPolicy.Instance)
 	if err != nil {
 		return process.Needs{}, err
 	}
-	return process.Needs{Scheme: scheme, TargetCache: cached, TargetAccess: access(ingresses, observeOnly(cfg))}, nil
+	return process.Needs{
+		Scheme: clientgoscheme.Scheme, TargetCache: cached, TargetAccess: access(ingresses, observeOnly(cfg)),
+	}, nil
 }
 
 // access lists the rights that the process checks at start.

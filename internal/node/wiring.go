@@ -12,7 +12,6 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/utils/ptr"
@@ -36,15 +35,11 @@ func Check(cfg *config.ResourceManagerConfiguration) error {
 
 // Needs returns what the family needs from its connections.
 func Needs(cfg *config.ResourceManagerConfiguration) (process.Needs, error) {
-	scheme := runtime.NewScheme()
-	if err := clientgoscheme.AddToScheme(scheme); err != nil {
-		return process.Needs{}, fmt.Errorf("build scheme: %w", err)
-	}
 	if err := requiredAreSeen(cfg); err != nil {
 		return process.Needs{}, err
 	}
 	return process.Needs{
-		Scheme:      scheme,
+		Scheme:      clientgoscheme.Scheme,
 		TargetCache: cache.Options{ByObject: criticalcomponents.CacheOptions()},
 		TargetAccess: []process.Requirement{
 			{Kind: corev1.SchemeGroupVersion.WithKind("Node"), Verbs: []string{"list", "watch", "patch"}},

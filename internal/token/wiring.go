@@ -13,7 +13,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/metadata"
 	"k8s.io/utils/ptr"
@@ -34,10 +33,7 @@ import (
 
 // Needs returns what the family needs from its connections, for the enabled controllers.
 func Needs(cfg *config.ResourceManagerConfiguration) (process.Needs, error) {
-	needs := process.Needs{Scheme: runtime.NewScheme()}
-	if err := clientgoscheme.AddToScheme(needs.Scheme); err != nil {
-		return process.Needs{}, fmt.Errorf("build scheme: %w", err)
-	}
+	needs := process.Needs{Scheme: clientgoscheme.Scheme}
 	secret, account := corev1.SchemeGroupVersion.WithKind("Secret"), corev1.SchemeGroupVersion.WithKind("ServiceAccount")
 	if cfg.Controllers.TokenRequestor.Enabled {
 		needs.SourceCache.ByObject = requestor.SourceCache(cfg.Espalier.Token.Class)

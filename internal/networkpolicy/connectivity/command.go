@@ -13,7 +13,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -115,16 +114,12 @@ func run(ctx context.Context, program process.Program, args []string, out io.Wri
 const nothingConfigured = "apiVersion: " + config.ResourceManagerAPIVersion + "\nkind: " + config.ResourceManagerKind + "\n"
 
 func connect(ctx context.Context, program process.Program, file string) (client.Reader, error) {
-	scheme := runtime.NewScheme()
-	if err := clientgoscheme.AddToScheme(scheme); err != nil {
-		return nil, fmt.Errorf("build scheme: %w", err)
-	}
 	if file != "" {
 		_, setup, err := process.LoadFile(program, file, config.ResourceManager)
 		if err != nil {
 			return nil, err
 		}
-		connections, err := setup.Dial(ctx, scheme)
+		connections, err := setup.Dial(ctx, clientgoscheme.Scheme)
 		if err != nil {
 			return nil, err
 		}
@@ -135,7 +130,7 @@ func connect(ctx context.Context, program process.Program, file string) (client.
 		return nil, fmt.Errorf("fill in defaults: %w", err)
 	}
 	setup := &process.Setup{Program: program, Config: cfg.Process(), Log: logr.Discard()}
-	connections, err := setup.DialAsUser(scheme)
+	connections, err := setup.DialAsUser(clientgoscheme.Scheme)
 	if err != nil {
 		return nil, err
 	}

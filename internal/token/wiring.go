@@ -93,9 +93,9 @@ func addRequestor(clusters *process.Clusters, cfg *config.ResourceManagerConfigu
 		TargetAccounts: clusters.Target.GetAPIReader(),
 		CA:             requestor.CAOf(clusters.TargetConfig.CAData, clusters.TargetConfig.CAFile, os.ReadFile),
 		Clock:          clusters.Clock, Spread: requestor.NewSpread(rand.Float64()), Memory: memory, //nolint:gosec // it is not a secret
-		Events:  &requestor.Events{Recorder: clusters.Source.GetEventRecorder("token-controllers")},
-		Metrics: requestor.NewMetrics(registry, clusters.Clock, memory),
-		Class:   own.Class, TargetNamespace: ptr.Deref(own.TargetNamespace, ""), TargetNamespaces: targetNamespaces(cfg),
+		Events:          &requestor.Events{Recorder: clusters.Source.GetEventRecorder("token-controllers")},
+		Metrics:         requestor.NewMetrics(registry, clusters.Clock, memory),
+		TargetNamespace: ptr.Deref(own.TargetNamespace, ""), TargetNamespaces: targetNamespaces(cfg),
 		Audiences: ptr.Deref(own.Audiences, nil), SameCluster: clusters.Same.Ask, OneCluster: one,
 	}
 	workers := max(ptr.Deref(cfg.Controllers.TokenRequestor.ConcurrentSyncs, 0), ptr.Deref(own.RequestorWorkers, 0))

@@ -16,7 +16,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
-	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
@@ -68,7 +67,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, accounts cache.Cache, wo
 	return builder.ControllerManagedBy(mgr).
 		Named(ControllerName).
 		WatchesRawSource(r.Secrets).
-		WatchesRawSource(source.Kind[client.Object](accounts, &corev1.ServiceAccount{}, r.accountChanges(), accountPredicate())).
+		WatchesRawSource(source.Kind(accounts, &corev1.ServiceAccount{}, r.accountChanges())).
 		WithOptions(options(workers)).
 		Complete(r)
 }
@@ -81,44 +80,27 @@ func options(workers int) controller.Options {
 	}
 }
 
-// accountPredicate passes the changes that decide whether tokens are needed: a new ServiceAccount, or one whose settings have changed.
-func accountPredicate() predicate.Predicate {
-	return predicate.Funcs{
-		UpdateFunc: func(e event.UpdateEvent) bool {
-			before, ok := e.ObjectOld.(*corev1.ServiceAccount)
-			after, alsoOK := e.ObjectNew.(*corev1.ServiceAccount)
-			return ok && alsoOK && changedItsMind(before, after)
-		},
-		DeleteFunc:  func(event.DeleteEvent) bool { return false },
-		GenericFunc: func(event.GenericEvent) bool { return false },
-	}
-}
-
 func changedItsMind(before, after *corev1.ServiceAccount) bool {
 	skipBefore, hadSkip := before.Labels[resourcesv1alpha1.StaticTokenSkip]
 	skipAfter, hasSkip := after.Labels[resourcesv1alpha1.StaticTokenSkip]
 	return hadSkip != hasSkip || skipBefore != skipAfter || !ptr.Equal(before.AutomountServiceAccountToken, after.AutomountServiceAccountToken)
 }
 
-// accountChanges enqueues the Secrets of a ServiceAccount, in its old and in its new state.
-func (r *Reconciler) accountChanges() handler.EventHandler {
-	add := func(queue workqueue.TypedRateLimitingInterface[reconcile.Request], objects ...client.Object) {
-		var accounts []*corev1.ServiceAccount
-		for _, object := range objects {
-			if account, ok := object.(*corev1.ServiceAccount); ok {
-				accounts = append(accounts, account)
-			}
-		}
+type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
+
+// accountChanges enqueues the Secrets of a new ServiceAccount, and of one whose settings have changed: in its old and in its new state.
+func (r *Reconciler) accountChanges() handler.TypedFuncs[*corev1.ServiceAccount, reconcile.Request] {
+	add := func(q queue, accounts ...*corev1.ServiceAccount) {
 		for _, secret := range r.Secrets.naming(accounts...) {
-			queue.Add(reconcile.Request{NamespacedName: secret})
+			q.Add(reconcile.Request{NamespacedName: secret})
 		}
 	}
-	return handler.Funcs{
-		CreateFunc: func(_ context.Context, e event.CreateEvent, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) {
-			add(queue, e.Object)
-		},
-		UpdateFunc: func(_ context.Context, e event.UpdateEvent, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) {
-			add(queue, e.ObjectOld, e.ObjectNew)
+	return handler.TypedFuncs[*corev1.ServiceAccount, reconcile.Request]{
+		CreateFunc: func(_ context.Context, e event.TypedCreateEvent[*corev1.ServiceAccount], q queue) { add(q, e.Object) },
+		UpdateFunc: func(_ context.Context, e event.TypedUpdateEvent[*corev1.ServiceAccount], q queue) {
+			if changedItsMind(e.ObjectOld, e.ObjectNew) {
+				add(q, e.ObjectOld, e.ObjectNew)
+			}
 		},
 	}
 }

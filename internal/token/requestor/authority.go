@@ -6,9 +6,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/log"
-	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/espalier-dev/espalier/internal/token/digest"
 )
@@ -33,7 +31,7 @@ func CAOf(data []byte, file string, read func(string) ([]byte, error)) func() ([
 
 // followCA is a source of Secrets that get the certificate authority of the target. When it changes, all of them are enqueued. It sends no
 // requests.
-func (r *Reconciler) followCA(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
+func (r *Reconciler) followCA(ctx context.Context, q queue) error {
 	ticker := r.Clock.NewTicker(caPeriod)
 	known := r.currentCA("")
 	go func() {
@@ -48,7 +46,7 @@ func (r *Reconciler) followCA(ctx context.Context, queue workqueue.TypedRateLimi
 			if now == known {
 				continue
 			}
-			if err := r.enqueueInjected(ctx, queue); err != nil {
+			if err := r.enqueueInjected(ctx, q); err != nil {
 				log.FromContext(ctx).Error(err, "Could not tell Secrets of the new certificate authority of the target")
 				continue
 			}
@@ -68,15 +66,15 @@ func (r *Reconciler) currentCA(known string) string {
 	return digest.Hash(ca)
 }
 
-func (r *Reconciler) enqueueInjected(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
+func (r *Reconciler) enqueueInjected(ctx context.Context, q queue) error {
 	secrets := &corev1.SecretList{}
 	if err := r.Secrets.List(ctx, secrets); err != nil {
 		return fmt.Errorf("list Secrets in the cache: %w", err)
 	}
 	for i := range secrets.Items {
 		secret := &secrets.Items[i]
-		if inject, err := injectsCA(secret.Annotations); err == nil && inject && r.serves(secret) {
-			r.enqueue(queue, secret)
+		if inject, err := injectsCA(secret.Annotations); err == nil && inject {
+			r.enqueue(q, secret)
 		}
 	}
 	return nil

@@ -44,7 +44,7 @@ var errBehind = errors.New("the cache is behind")
 
 // Reconciler keeps tokens valid, one Secret at a time. Its fields are set once, before start.
 type Reconciler struct {
-	// Secrets reads digests of Secrets of the source from the cache; see digest.Strip.
+	// Secrets reads digests of Secrets of the source from the cache; see SourceCache.
 	Secrets client.Reader
 	// Source reads and patches Secrets live.
 	Source client.Client
@@ -61,8 +61,6 @@ type Reconciler struct {
 	Events  *Events
 	Metrics *Metrics
 
-	// Class is the class of Secrets that are served; nil: with any class or none.
-	Class *string
 	// TargetNamespace is the namespace of all ServiceAccounts; empty: the Secrets name it.
 	TargetNamespace string
 	// TargetNamespaces are the namespaces of the target to work in; empty: all.
@@ -79,16 +77,13 @@ type Reconciler struct {
 // triggers an event. All other failures are retried, for example a target Secret that cannot be written.
 func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
 	secret := &corev1.Secret{}
-	if err := r.Secrets.Get(ctx, request.NamespacedName, secret); err != nil {
-		if !apierrors.IsNotFound(err) {
-			return ctrl.Result{}, fmt.Errorf("read Secret: %w", err)
-		}
+	err := r.Secrets.Get(ctx, request.NamespacedName, secret)
+	if apierrors.IsNotFound(err) {
 		r.Memory.forget(request.NamespacedName)
 		return ctrl.Result{}, nil
 	}
-	if !r.serves(secret) {
-		r.Memory.forget(request.NamespacedName)
-		return ctrl.Result{}, nil
+	if err != nil {
+		return ctrl.Result{}, fmt.Errorf("read Secret: %w", err)
 	}
 	if r.Memory.outdated(request.NamespacedName, secret.ResourceVersion) {
 		return ctrl.Result{}, nil // the event of our write is still to come
@@ -130,11 +125,6 @@ func (r *Reconciler) conclude(secret *corev1.Secret, held digest.Digest, result 
 	}
 	priority := urgency(r.Clock.Now(), secret.Annotations, held)
 	return ctrl.Result{Priority: &priority}, err
-}
-
-// serves reports whether a Secret is of our class. All Secrets in the cache have our purpose label.
-func (r *Reconciler) serves(secret client.Object) bool {
-	return r.Class == nil || secret.GetLabels()[resourcesv1alpha1.ResourceClass] == *r.Class
 }
 
 // work is the state of the reconciliation of one Secret.

@@ -47,7 +47,7 @@ func SourceCache(class *string) map[client.Object]cache.ByObject {
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, workers int) error {
 	return ctrl.NewControllerManagedBy(mgr).
 		Named(ControllerName).
-		WatchesRawSource(source.Kind[client.Object](mgr.GetCache(), &corev1.Secret{}, r.changes())).
+		WatchesRawSource(source.Kind(mgr.GetCache(), &corev1.Secret{}, r.changes())).
 		WatchesRawSource(source.Func(r.followCA)).
 		WithOptions(options(workers)).
 		Complete(conflict.RetryAtOnce(r))
@@ -61,38 +61,24 @@ func options(workers int) controller.Options {
 	}
 }
 
-// changes enqueues Secrets that we serve or have served until now. If a Secret loses its label, the API server sends a deletion.
-func (r *Reconciler) changes() handler.EventHandler {
-	add := func(queue workqueue.TypedRateLimitingInterface[reconcile.Request], object client.Object, serve bool) {
-		if serve {
-			r.enqueue(queue, object)
-		}
-	}
-	return handler.Funcs{
-		CreateFunc: func(_ context.Context, e event.CreateEvent, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) {
-			add(queue, e.Object, r.serves(e.Object))
-		},
-		UpdateFunc: func(_ context.Context, e event.UpdateEvent, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) {
-			add(queue, e.ObjectNew, r.serves(e.ObjectOld) || r.serves(e.ObjectNew))
-		},
-		DeleteFunc: func(_ context.Context, e event.DeleteEvent, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) {
-			add(queue, e.Object, r.serves(e.Object))
-		},
+type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
+
+// changes enqueues Secrets that are created, changed or deleted. If a Secret loses its labels, the API server sends a deletion.
+func (r *Reconciler) changes() handler.TypedFuncs[*corev1.Secret, reconcile.Request] {
+	return handler.TypedFuncs[*corev1.Secret, reconcile.Request]{
+		CreateFunc: func(_ context.Context, e event.TypedCreateEvent[*corev1.Secret], q queue) { r.enqueue(q, e.Object) },
+		UpdateFunc: func(_ context.Context, e event.TypedUpdateEvent[*corev1.Secret], q queue) { r.enqueue(q, e.ObjectNew) },
+		DeleteFunc: func(_ context.Context, e event.TypedDeleteEvent[*corev1.Secret], q queue) { r.enqueue(q, e.Object) },
 	}
 }
 
 // enqueue adds a Secret with its priority.
-func (r *Reconciler) enqueue(queue workqueue.TypedRateLimitingInterface[reconcile.Request], object client.Object) {
-	request := reconcile.Request{NamespacedName: client.ObjectKeyFromObject(object)}
-	prioritized, ok := queue.(priorityqueue.PriorityQueue[reconcile.Request])
-	secret, isSecret := object.(*corev1.Secret)
-	if !ok || !isSecret {
-		queue.Add(request)
-		return
-	}
+func (r *Reconciler) enqueue(q queue, secret *corev1.Secret) {
+	request := reconcile.Request{NamespacedName: client.ObjectKeyFromObject(secret)}
+	prioritized, ok := q.(priorityqueue.PriorityQueue[reconcile.Request])
 	held, err := digest.Read(secret)
-	if err != nil {
-		queue.Add(request)
+	if !ok || err != nil {
+		q.Add(request)
 		return
 	}
 	priority := urgency(r.Clock.Now(), secret.Annotations, held)

@@ -1,13 +1,12 @@
 package approver
 
 import (
-	"strings"
-
 	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/tools/events"
 
 	"github.com/espalier-dev/espalier/internal/csr/rules"
+	"github.com/espalier-dev/espalier/internal/excerpt"
 )
 
 // Reasons of the Events about requests.
@@ -55,11 +54,5 @@ func (e *Events) decided(csr *certificatesv1.CertificateSigningRequest, how repo
 	}
 }
 
-// shorten cuts a note that is too long for the API server. The result stays valid UTF-8 even if the cut is within a character.
-func shorten(note string) string {
-	const mark = "…"
-	if len(note) <= maxNote {
-		return note
-	}
-	return strings.ToValidUTF8(note[:maxNote-len(mark)], "") + mark
-}
+// shorten cuts a note that is too long for the API server.
+func shorten(note string) string { return excerpt.Of(note, maxNote) }

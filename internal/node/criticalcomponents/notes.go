@@ -3,11 +3,12 @@ package criticalcomponents
 import (
 	"fmt"
 	"strings"
-	"unicode/utf8"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/espalier-dev/espalier/internal/excerpt"
 )
 
 const (
@@ -79,17 +80,9 @@ func (f finding) related(node *corev1.Node) *corev1.ObjectReference {
 	return reference
 }
 
-// bounded cuts a text to a number of bytes, between two characters, and makes it valid UTF-8.
+// bounded makes a text valid UTF-8, and cuts it to a number of bytes, between two characters.
 func bounded(text string, limit int) string {
-	text = strings.ToValidUTF8(text, "\uFFFD")
-	if len(text) <= limit {
-		return text
-	}
-	end := limit - len("…")
-	for end > 0 && !utf8.RuneStart(text[end]) {
-		end--
-	}
-	return text[:end] + "…"
+	return excerpt.Of(strings.ToValidUTF8(text, "\uFFFD"), limit)
 }
 
 func (b badAnnotation) note(node string) string {

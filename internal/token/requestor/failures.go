@@ -6,12 +6,14 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
 
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/excerpt"
 )
 
-// roleName is the name of the role that is generated from the markers above Reconciler.
-const roleName = "espalier-token-controllers-target"
+// bindRole is the remedy if a right in the target is missing. The role is generated from the markers above Reconciler.
+const bindRole = "; bind ClusterRole espalier-token-controllers-target in the target, at least in that namespace"
 
 // Kinds of failures, as the metric counts them.
 const (
@@ -46,7 +48,7 @@ type bounded struct {
 	text string
 }
 
-func boundedBy(err error, limit int) error { return &bounded{err, cut(err.Error(), limit)} }
+func boundedBy(err error, limit int) error { return &bounded{err, excerpt.Of(err.Error(), limit)} }
 
 // Error implements error.
 func (b *bounded) Error() string { return b.text }
@@ -61,7 +63,7 @@ func aboutAccount(attempt string, of types.NamespacedName, err error) error {
 	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
 		remedy = fmt.Sprintf("; namespace %q of the target is being deleted: wait until it is created again, or choose another one", of.Namespace)
 	case apierrors.IsForbidden(err):
-		remedy = "; bind ClusterRole " + roleName + " in the target, at least in that namespace"
+		remedy = bindRole
 	case apierrors.IsNotFound(err):
 		remedy = fmt.Sprintf("; create namespace %q in the target, or change annotation %q", of.Namespace,
 			resourcesv1alpha1.ServiceAccountNamespace)
@@ -76,7 +78,7 @@ func aboutToken(of types.NamespacedName, err error) error {
 	remedy := ""
 	switch {
 	case apierrors.IsForbidden(err):
-		remedy = "; bind ClusterRole " + roleName + " in the target, at least in that namespace"
+		remedy = bindRole
 	case apierrors.IsInvalid(err):
 		remedy = fmt.Sprintf("; check annotations %q and %q", resourcesv1alpha1.ServiceAccountTokenExpirationDuration,
 			resourcesv1alpha1.TokenAudiences)
@@ -101,10 +103,38 @@ func aboutWriting(target *types.NamespacedName, err error) error {
 	remedy := ""
 	switch {
 	case apierrors.IsForbidden(err) && !apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
-		remedy = "; bind ClusterRole " + roleName + " in the target, at least in that namespace"
+		remedy = bindRole
 	case apierrors.IsNotFound(err):
 		remedy = fmt.Sprintf("; create namespace %q in the target, or change annotation %q", target.Namespace,
 			resourcesv1alpha1.TokenRequestorTargetSecretNamespace)
 	}
 	return fmt.Errorf("could not update Secret with token: target Secret %s: %w%s", target, err, remedy)
+}
+
+// Reasons of the Events about Secrets of the source.
+const (
+	// ReasonRequestFailed: the Secret has no token, and could not get one.
+	ReasonRequestFailed = "TokenRequestFailed"
+	// ReasonRenewalFailed: the Secret has a token that could not be renewed.
+	ReasonRenewalFailed = "TokenRenewalFailed"
+	// ReasonRecovered: an earlier failure is over.
+	ReasonRecovered = "TokenRecovered"
+)
+
+// maxNote is the maximum length, in bytes, of the note of an Event and of a failure that is remembered and logged.
+const maxNote = 1024
+
+// Events reports what happens to Secrets, in the source cluster.
+type Events struct{ Recorder events.EventRecorder }
+
+func (e *Events) failed(secret *corev1.Secret, held bool, failure string) {
+	reason := ReasonRequestFailed
+	if held {
+		reason = ReasonRenewalFailed
+	}
+	e.Recorder.Eventf(secret, nil, corev1.EventTypeWarning, reason, "RequestToken", "%s", failure)
+}
+
+func (e *Events) recovered(secret *corev1.Secret) {
+	e.Recorder.Eventf(secret, nil, corev1.EventTypeNormal, ReasonRecovered, "RequestToken", "The token is kept fresh again")
 }

@@ -16,8 +16,8 @@ const (
 	stateMissing = "missing"
 )
 
-// Metrics of the token requestor. No label is the name of an object. Values that depend on the time are computed when metrics are
-// collected.
+// Metrics of the token requestor. No label is the name of an object. It collects the values that depend on the time, when they are asked
+// for.
 type Metrics struct {
 	requests *prometheus.CounterVec
 	failures *prometheus.CounterVec
@@ -51,7 +51,7 @@ func NewMetrics(registry prometheus.Registerer, passive clock.PassiveClock, memo
 	for _, kind := range kindsOfFailure() {
 		m.failures.WithLabelValues(kind)
 	}
-	registry.MustRegister(m)
+	registry.MustRegister(m.requests, m.failures, m)
 	return m
 }
 
@@ -67,8 +67,6 @@ func (m *Metrics) failed(err error) { m.failures.WithLabelValues(kindOf(err)).In
 
 // Describe implements prometheus.Collector.
 func (m *Metrics) Describe(descriptions chan<- *prometheus.Desc) {
-	m.requests.Describe(descriptions)
-	m.failures.Describe(descriptions)
 	for _, each := range []*prometheus.Desc{m.secrets, m.failing, m.until, m.soonest} {
 		descriptions <- each
 	}
@@ -76,8 +74,6 @@ func (m *Metrics) Describe(descriptions chan<- *prometheus.Desc) {
 
 // Collect implements prometheus.Collector.
 func (m *Metrics) Collect(metrics chan<- prometheus.Metric) {
-	m.requests.Collect(metrics)
-	m.failures.Collect(metrics)
 	s := summarize(m.clock.Now(), m.tokens())
 	for state, n := range s.states {
 		metrics <- prometheus.MustNewConstMetric(m.secrets, prometheus.GaugeValue, float64(n), state)

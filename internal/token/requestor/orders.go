@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/excerpt"
 )
 
 // defaultLifetime is the requested lifetime if a Secret asks for none.
@@ -184,13 +185,4 @@ func missing(annotation, meaning string) error {
 }
 
 // shortened limits the length of foreign text in messages.
-func shortened(text string) string { return cut(text, 128) }
-
-// cut returns at most limit bytes of a text.
-func cut(text string, limit int) string {
-	const mark = "…"
-	if len(text) <= limit {
-		return text
-	}
-	return strings.ToValidUTF8(text[:limit-len(mark)], "") + mark
-}
+func shortened(text string) string { return excerpt.Of(text, 128) }

@@ -217,7 +217,7 @@ func (r *Reconciler) readTarget(ctx context.Context, w *work) error {
 	case apierrors.IsNotFound(err):
 		w.targetSecret = nil
 	case apierrors.IsForbidden(err):
-		return fmt.Errorf("%w; bind ClusterRole %s in the target, at least in that namespace", err, roleName)
+		return fmt.Errorf("%w%s", err, bindRole)
 	case err != nil:
 		return err
 	default:

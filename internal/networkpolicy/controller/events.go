@@ -4,8 +4,10 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 
 	"github.com/espalier-dev/espalier/internal/networkpolicy/desired"
@@ -38,6 +40,49 @@ const maxNote = 1000
 type Events struct {
 	Recorder events.EventRecorder
 	Reported *Reported
+}
+
+// Reported remembers the last Events about Services, so that a fault is reported once, not in each reconciliation. After a restart
+// everything is reported again. The zero value is ready for use, and safe for concurrent use.
+type Reported struct {
+	mu    sync.Mutex
+	notes map[string]map[types.NamespacedName][]string // by reason
+}
+
+// news returns the notes that are new. If complete is true, it drops previous notes that are not among them; otherwise they stay.
+func (t *Reported) news(service types.NamespacedName, reason string, notes []string, complete bool) []string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.notes == nil {
+		t.notes = map[string]map[types.NamespacedName][]string{}
+	}
+	if t.notes[reason] == nil {
+		t.notes[reason] = map[types.NamespacedName][]string{}
+	}
+	before := t.notes[reason][service]
+	var fresh []string
+	for _, note := range notes {
+		if !slices.Contains(before, note) {
+			fresh = append(fresh, note)
+		}
+	}
+	after := slices.Concat(before, fresh)
+	if complete {
+		after = slices.Clone(notes)
+	}
+	if len(after) == 0 {
+		delete(t.notes[reason], service)
+	} else {
+		t.notes[reason][service] = after
+	}
+	return fresh
+}
+
+// services returns the number of Services with notes for a reason.
+func (t *Reported) services(reason string) int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return len(t.notes[reason])
 }
 
 // tell creates an Event with those notes about a Service that were not in the last one. If complete is true, notes are all current ones,

@@ -2,7 +2,6 @@ package controller
 
 import (
 	"context"
-	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
@@ -22,30 +21,32 @@ type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 
 // whole enqueues a Service, with everything as its scope.
 func (r *Reconciler) whole(q queue, service types.NamespacedName) {
-	r.Scopes.Whole(service)
+	r.scopes.requestAll(service)
 	q.Add(reconcile.Request{NamespacedName: service})
 }
 
-// serviceEvents enqueue a Service when one of its cached fields changes.
-func (r *Reconciler) serviceEvents() handler.TypedFuncs[*corev1.Service, reconcile.Request] {
-	changed := func(service *corev1.Service, exists bool, q queue) {
-		key := client.ObjectKeyFromObject(service)
-		text, present := service.Annotations[namespaceSelectors]
-		r.Selections.set(key, text, exists && present)
-		r.whole(q, key)
+// onEvent calls a function for each event. Before is nil for an object that was created, after for one that was deleted.
+func onEvent[T client.Object](happened func(ctx context.Context, before, after T, q queue)) handler.TypedFuncs[T, reconcile.Request] {
+	var none T
+	return handler.TypedFuncs[T, reconcile.Request]{
+		CreateFunc: func(ctx context.Context, e event.TypedCreateEvent[T], q queue) { happened(ctx, none, e.Object, q) },
+		UpdateFunc: func(ctx context.Context, e event.TypedUpdateEvent[T], q queue) {
+			happened(ctx, e.ObjectOld, e.ObjectNew, q)
+		},
+		DeleteFunc: func(ctx context.Context, e event.TypedDeleteEvent[T], q queue) { happened(ctx, e.Object, none, q) },
 	}
-	return handler.TypedFuncs[*corev1.Service, reconcile.Request]{
-		CreateFunc: func(_ context.Context, e event.TypedCreateEvent[*corev1.Service], q queue) {
-			changed(e.Object, true, q)
-		},
-		UpdateFunc: func(_ context.Context, e event.TypedUpdateEvent[*corev1.Service], q queue) {
-			if serviceChanged(e.ObjectOld, e.ObjectNew) {
-				changed(e.ObjectNew, true, q)
-			}
-		},
-		DeleteFunc: func(_ context.Context, e event.TypedDeleteEvent[*corev1.Service], q queue) {
-			changed(e.Object, false, q)
-		},
+}
+
+// serviceEvent enqueues a Service when one of its cached fields changes.
+func (r *Reconciler) serviceEvent(_ context.Context, before, after *corev1.Service, q queue) {
+	switch {
+	case after == nil:
+		r.selections.set(client.ObjectKeyFromObject(before), "", false)
+		r.whole(q, client.ObjectKeyFromObject(before))
+	case before == nil || serviceChanged(before, after):
+		text, present := after.Annotations[namespaceSelectors]
+		r.selections.set(client.ObjectKeyFromObject(after), text, present)
+		r.whole(q, client.ObjectKeyFromObject(after))
 	}
 }
 
@@ -94,32 +95,17 @@ func (r *Reconciler) policyEvents() handler.TypedFuncs[*networkingv1.NetworkPoli
 
 // wakeWaiting enqueues the Services that need the name of a policy, because another Service has released it.
 func (r *Reconciler) wakeWaiting(q queue, policy *networkingv1.NetworkPolicy) {
-	for _, service := range r.Waiting.forPolicy(client.ObjectKeyFromObject(policy)) {
+	for _, service := range r.waiting.forPolicy(client.ObjectKeyFromObject(policy)) {
 		r.whole(q, service)
 	}
 }
 
-// namespaceEvents enqueue the Services for which the role of a namespace has changed.
-func (r *Reconciler) namespaceEvents() handler.TypedFuncs[*metav1.PartialObjectMetadata, reconcile.Request] {
-	return handler.TypedFuncs[*metav1.PartialObjectMetadata, reconcile.Request]{
-		CreateFunc: func(ctx context.Context, e event.TypedCreateEvent[*metav1.PartialObjectMetadata], q queue) {
-			r.namespaceChanged(ctx, nil, e.Object, q)
-		},
-		UpdateFunc: func(ctx context.Context, e event.TypedUpdateEvent[*metav1.PartialObjectMetadata], q queue) {
-			r.namespaceChanged(ctx, e.ObjectOld, e.ObjectNew, q)
-		},
-		DeleteFunc: func(ctx context.Context, e event.TypedDeleteEvent[*metav1.PartialObjectMetadata], q queue) {
-			r.namespaceChanged(ctx, e.Object, nil, q)
-		},
-	}
-}
-
-// namespaceChanged handles an event; nil stands for a namespace that does not exist.
-func (r *Reconciler) namespaceChanged(ctx context.Context, before, after *metav1.PartialObjectMetadata, q queue) {
+// namespaceEvent enqueues the Services for which the role of a namespace has changed.
+func (r *Reconciler) namespaceEvent(ctx context.Context, before, after *metav1.PartialObjectMetadata, q queue) {
 	name := nameOf(before, after)
-	for _, service := range r.Selections.differing(r.clientLabels(before), r.clientLabels(after)) {
+	for _, service := range r.selections.differing(r.clientLabels(before), r.clientLabels(after)) {
 		if service.Namespace != name {
-			r.Scopes.Client(service, name)
+			r.scopes.requestClient(service, name)
 			q.Add(reconcile.Request{NamespacedName: service})
 		}
 	}
@@ -166,31 +152,21 @@ func (r *Reconciler) wakeBackends(ctx context.Context, q queue) {
 	}
 }
 
-func (r *Reconciler) backends(q queue, ingresses ...*networkingv1.Ingress) {
-	var woken []string
-	for _, ingress := range ingresses {
-		for _, name := range desired.Backends(ingress) {
-			if !slices.Contains(woken, name) {
-				woken = append(woken, name)
-				r.whole(q, types.NamespacedName{Namespace: ingress.Namespace, Name: name})
-			}
-		}
+// ingressEvent enqueues the backends of the old and the new rules.
+func (r *Reconciler) ingressEvent(_ context.Context, before, after *networkingv1.Ingress, q queue) {
+	if before != nil && after != nil && equality.Semantic.DeepEqual(before.Spec.Rules, after.Spec.Rules) {
+		return
 	}
+	r.backends(q, before)
+	r.backends(q, after)
 }
 
-// ingressEvents enqueue the backends of the old and the new rules.
-func (r *Reconciler) ingressEvents() handler.TypedFuncs[*networkingv1.Ingress, reconcile.Request] {
-	return handler.TypedFuncs[*networkingv1.Ingress, reconcile.Request]{
-		CreateFunc: func(_ context.Context, e event.TypedCreateEvent[*networkingv1.Ingress], q queue) {
-			r.backends(q, e.Object)
-		},
-		UpdateFunc: func(_ context.Context, e event.TypedUpdateEvent[*networkingv1.Ingress], q queue) {
-			if !equality.Semantic.DeepEqual(e.ObjectOld.Spec.Rules, e.ObjectNew.Spec.Rules) {
-				r.backends(q, e.ObjectOld, e.ObjectNew)
-			}
-		},
-		DeleteFunc: func(_ context.Context, e event.TypedDeleteEvent[*networkingv1.Ingress], q queue) {
-			r.backends(q, e.Object)
-		},
+// backends enqueues the backends of an Ingress; nil has none.
+func (r *Reconciler) backends(q queue, ingress *networkingv1.Ingress) {
+	if ingress == nil {
+		return
+	}
+	for _, name := range desired.Backends(ingress) {
+		r.whole(q, types.NamespacedName{Namespace: ingress.Namespace, Name: name})
 	}
 }

@@ -88,18 +88,18 @@ func TestWritesAreNoNewsWhenTheyArrive(t *testing.T) {
 }
 
 func TestScopes(t *testing.T) {
-	g, s := NewWithT(t), &Scopes{}
+	g, s := NewWithT(t), &scopes{}
 	g.Expect(s.take(named("s"))).To(Equal(scope{whole: true}), "a run without a reason is a repetition")
-	s.Client(named("s"), "b")
-	s.Client(named("s"), "c")
+	s.requestClient(named("s"), "b")
+	s.requestClient(named("s"), "c")
 	g.Expect(s.take(named("s"))).To(Equal(scope{clients: map[string]bool{"b": true, "c": true}}))
-	s.Client(named("s"), "b")
-	s.Whole(named("s"))
+	s.requestClient(named("s"), "b")
+	s.requestAll(named("s"))
 	g.Expect(s.take(named("s")).whole).To(BeTrue())
 }
 
 func TestSelections(t *testing.T) {
-	g, s := NewWithT(t), &Selections{}
+	g, s := NewWithT(t), &selections{}
 	all, some := `[{}]`, `[{"matchLabels":{"a":"b"}}]`
 	s.set(named("all"), all, true)
 	s.set(named("some"), some, true)

@@ -54,11 +54,8 @@ type Reconciler struct {
 	Writer       client.Writer
 	Events       *Events
 	Metrics      *Metrics
-	Scopes       *Scopes
 	Writes       *Writes
 	Repairs      *Repairs
-	Selections   *Selections
-	Waiting      *Waiting
 
 	// Instance is the name of this instance; empty for none. The cache shows no policies of other instances.
 	Instance string
@@ -75,11 +72,15 @@ type Reconciler struct {
 	ObserveOnly bool
 	// Slots limits the concurrent requests of all Services by its capacity.
 	Slots chan struct{}
+
+	scopes     scopes
+	selections selections
+	waiting    waiting
 }
 
 // Reconcile implements reconcile.Reconciler. Faults that only a user can correct are reported in Events, not as errors.
 func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
-	key, asked := request.NamespacedName, r.Scopes.take(request.NamespacedName)
+	key, asked := request.NamespacedName, r.scopes.take(request.NamespacedName)
 	if r.ObserveOnly {
 		asked = scope{whole: true} // the Event covers all differences
 	}
@@ -123,7 +124,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 // wait returns when to retry names that are taken. An event wakes the Service when another Service releases a name, but not if that
 // happened during this reconciliation.
 func (r *Reconciler) wait(ctx context.Context, f *facts, conflicts []conflict) reconcile.Result {
-	r.Waiting.set(f.key, conflicts, f.whole)
+	r.waiting.set(f.key, conflicts, f.whole)
 	if len(conflicts) == 0 {
 		return ctrl.Result{}
 	}

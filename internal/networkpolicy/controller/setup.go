@@ -41,11 +41,11 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, tar
 	caches := target.GetCache()
 	b := ctrl.NewControllerManagedBy(mgr).
 		Named(ControllerName).
-		WatchesRawSource(source.Kind(caches, &corev1.Service{}, r.serviceEvents())).
-		WatchesRawSource(source.Kind(caches, newNamespace(), r.namespaceEvents())).
+		WatchesRawSource(source.Kind(caches, &corev1.Service{}, onEvent(r.serviceEvent))).
+		WatchesRawSource(source.Kind(caches, newNamespace(), onEvent(r.namespaceEvent))).
 		WatchesRawSource(source.Kind(caches, &networkingv1.NetworkPolicy{}, r.policyEvents()))
 	if r.IngressController != nil {
-		b = b.WatchesRawSource(source.Kind(caches, &networkingv1.Ingress{}, r.ingressEvents()))
+		b = b.WatchesRawSource(source.Kind(caches, &networkingv1.Ingress{}, onEvent(r.ingressEvent)))
 	}
 	return b.WithOptions(options(workers)).Complete(r)
 }

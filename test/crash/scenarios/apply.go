@@ -17,11 +17,9 @@ func firstApply(name string, two bool) harness.Scenario {
 			w.Create(configMap("bystander", "1", "labels: {resources.gardener.cloud/managed-by: gardener}"))
 			w.Create(configMap("adopted", "foreign", "labels: {own: label}"))
 		},
-		Act: []harness.Step{{Do: func(w *harness.World) {
-			w.Set("set", nil, deployment("web", "web", "1"), service("web", 80), configMap("one", "1"), configMap("adopted", "ours"),
-				secret("token", "1"), serviceAccount("web"), role("web", "configmaps"),
-				configMap("once", "1", `annotations: {resources.gardener.cloud/ignore: "true"}`))
-		}}},
+		Act: created(nil, deployment("web", "web", "1"), service("web", 80), configMap("one", "1"), configMap("adopted", "ours"),
+			secret("token", "1"), serviceAccount("web"), role("web", "configmaps"),
+			configMap("once", "1", `annotations: {resources.gardener.cloud/ignore: "true"}`)),
 		Stays: []string{"ConfigMap/bystander", "ConfigMap/adopted"},
 	}
 }
@@ -31,9 +29,8 @@ func definition() harness.Scenario {
 	return harness.Scenario{
 		Name:    "first apply of a definition and an object of its kind",
 		Prepare: func(e *managedresourcetest.Env) { e.Grant("*", "things") },
-		Act: []harness.Step{{Do: func(w *harness.World) {
-			w.Set("set", nil, manifest("$NS.crash.test/v1", "Thing", "thing", "spec: {a: 1}"), configMap("one", "1"),
-				`apiVersion: apiextensions.k8s.io/v1
+		Act: created(nil, manifest("$NS.crash.test/v1", "Thing", "thing", "spec: {a: 1}"), configMap("one", "1"),
+			`apiVersion: apiextensions.k8s.io/v1
 kind: CustomResourceDefinition
 metadata: {name: things.$NS.crash.test, annotations: {api-approved.kubernetes.io: "unapproved, for tests only"}}
 spec:
@@ -41,8 +38,7 @@ spec:
   names: {kind: Thing, listKind: ThingList, plural: things, singular: thing}
   scope: Namespaced
   versions:
-  - {name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}}`)
-		}}},
+  - {name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}}`),
 	}
 }
 
@@ -50,13 +46,11 @@ spec:
 func namespace() harness.Scenario {
 	return harness.Scenario{
 		Name: "first apply of a namespace and objects in it",
-		Act: []harness.Step{{Do: func(w *harness.World) {
-			w.Set("set", nil,
-				"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: one, namespace: $NS-inner}\ndata: {key: \"1\"}",
-				"apiVersion: v1\nkind: Secret\nmetadata: {name: two, namespace: $NS-inner}\nstringData: {key: \"1\"}",
-				"apiVersion: v1\nkind: Namespace\nmetadata: {name: $NS-inner}",
-				"apiVersion: scheduling.k8s.io/v1\nkind: PriorityClass\nmetadata: {name: $NS-high}\nvalue: 1000")
-		}}},
+		Act: created(nil,
+			"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: one, namespace: $NS-inner}\ndata: {key: \"1\"}",
+			"apiVersion: v1\nkind: Secret\nmetadata: {name: two, namespace: $NS-inner}\nstringData: {key: \"1\"}",
+			"apiVersion: v1\nkind: Namespace\nmetadata: {name: $NS-inner}",
+			"apiVersion: scheduling.k8s.io/v1\nkind: PriorityClass\nmetadata: {name: $NS-high}\nvalue: 1000"),
 	}
 }
 
@@ -68,15 +62,11 @@ func update(name string, two bool) harness.Scenario {
 			w.Create(configMap("bystander", "1", "annotations: {resources.gardener.cloud/origin: $NS/set}",
 				"labels: {resources.gardener.cloud/managed-by: gardener}"))
 		},
-		First: []harness.Step{{Do: func(w *harness.World) {
-			w.Set("set", nil, configMap("changed", "1", "labels: {a: b, c: d}"), configMap("same", "1"), configMap("pruned", "1"),
-				secret("pruned", "1"),
-				configMap("kept", "1", `annotations: {resources.gardener.cloud/keep-object: "true"}`), role("changed", "configmaps"))
-		}}},
-		Act: []harness.Step{{Do: func(w *harness.World) {
-			w.Secret("set", configMap("changed", "2", "labels: {a: e}"), configMap("same", "1"), configMap("new", "1"), serviceAccount("new"),
-				role("changed", "secrets"))
-		}}},
+		First: created(nil, configMap("changed", "1", "labels: {a: b, c: d}"), configMap("same", "1"), configMap("pruned", "1"),
+			secret("pruned", "1"),
+			configMap("kept", "1", `annotations: {resources.gardener.cloud/keep-object: "true"}`), role("changed", "configmaps")),
+		Act: updated(configMap("changed", "2", "labels: {a: e}"), configMap("same", "1"), configMap("new", "1"), serviceAccount("new"),
+			role("changed", "secrets")),
 		Stays: []string{"ConfigMap/bystander", "ConfigMap/changed", "ConfigMap/same", "ConfigMap/kept", "Role/changed"},
 		Goes:  []string{"ConfigMap/pruned", "Secret/pruned"},
 		Kept:  []string{"ConfigMap/kept", "ConfigMap/bystander"},
@@ -87,16 +77,12 @@ func update(name string, two bool) harness.Scenario {
 func settings() harness.Scenario {
 	return harness.Scenario{
 		Name: "update of injected labels", Workloads: true,
-		First: []harness.Step{{Do: func(w *harness.World) {
-			w.Set("set", func(mr *resourcesv1alpha1.ManagedResource) {
-				mr.Spec.InjectLabels = map[string]string{"old": "1", "both": "1"}
-			}, configMap("one", "1"), configMap("two", "1"), deployment("web", "web", "1"))
-		}}},
-		Act: []harness.Step{{Do: func(w *harness.World) {
-			w.Change("set", func(mr *resourcesv1alpha1.ManagedResource) {
-				mr.Spec.InjectLabels = map[string]string{"new": "1", "both": "2"}
-			})
-		}}},
+		First: created(func(mr *resourcesv1alpha1.ManagedResource) {
+			mr.Spec.InjectLabels = map[string]string{"old": "1", "both": "1"}
+		}, configMap("one", "1"), configMap("two", "1"), deployment("web", "web", "1")),
+		Act: changed(func(mr *resourcesv1alpha1.ManagedResource) {
+			mr.Spec.InjectLabels = map[string]string{"new": "1", "both": "2"}
+		}),
 		Stays: []string{"ConfigMap/one", "ConfigMap/two", "Deployment/web"},
 	}
 }
@@ -104,10 +90,8 @@ func settings() harness.Scenario {
 // secretExchanged lets a set reference another Secret, as programs do whose Secrets are immutable.
 func secretExchanged() harness.Scenario {
 	return harness.Scenario{
-		Name: "update by another Secret",
-		First: []harness.Step{{Do: func(w *harness.World) {
-			w.Set("set", nil, configMap("one", "1"), configMap("old", "1"))
-		}}},
+		Name:  "update by another Secret",
+		First: created(nil, configMap("one", "1"), configMap("old", "1")),
 		Act: []harness.Step{{Do: func(w *harness.World) {
 			w.Secret("set-2", configMap("one", "2"), configMap("new", "1"))
 			w.Change("set", func(mr *resourcesv1alpha1.ManagedResource) {
@@ -142,13 +126,9 @@ func severalSets() harness.Scenario {
 // updateTwice changes a set again while no controller runs: objects that only the version in between had must be deleted.
 func updateTwice() harness.Scenario {
 	return harness.Scenario{
-		Name: "update, and another one while no controller runs",
-		First: []harness.Step{{Do: func(w *harness.World) {
-			w.Set("set", nil, configMap("one", "1", "labels: {first: label}"), configMap("first", "1"))
-		}}},
-		Act: []harness.Step{{Do: func(w *harness.World) {
-			w.Secret("set", configMap("one", "2", "labels: {second: label}"), configMap("second", "1"), serviceAccount("second"))
-		}}},
+		Name:  "update, and another one while no controller runs",
+		First: created(nil, configMap("one", "1", "labels: {first: label}"), configMap("first", "1")),
+		Act:   updated(configMap("one", "2", "labels: {second: label}"), configMap("second", "1"), serviceAccount("second")),
 		Meanwhile: &harness.Step{Do: func(w *harness.World) {
 			w.Secret("set", configMap("one", "3", "labels: {third: label}"), configMap("third", "1"))
 		}},
@@ -163,7 +143,7 @@ func updateTakenBack() harness.Scenario {
 	former := []string{configMap("one", "1"), configMap("two", "1"), secret("three", "1")}
 	return harness.Scenario{
 		Name:  "update that leaves the references, and the former content while no controller runs",
-		First: []harness.Step{{Do: func(w *harness.World) { w.Set("set", nil, former...) }}},
+		First: created(nil, former...),
 		Act: []harness.Step{{Do: func(w *harness.World) {
 			w.AwaitNextSecond() // times in managedFields are whole seconds
 			w.Secret("set", manifest("v1", "ConfigMap", "one", "data: {key: \"2\", more: \"2\"}"), configMap("two", "2"), secret("three", "2"))
@@ -185,10 +165,8 @@ func deletedMeanwhile() harness.Scenario {
 // broken makes a document invalid and then removes it from the set.
 func broken() harness.Scenario {
 	return harness.Scenario{
-		Name: "a document that cannot be read, and its removal",
-		First: []harness.Step{{Do: func(w *harness.World) {
-			w.Set("set", nil, configMap("one", "1"), configMap("two", "1"))
-		}}},
+		Name:  "a document that cannot be read, and its removal",
+		First: created(nil, configMap("one", "1"), configMap("two", "1")),
 		Act: []harness.Step{
 			{
 				Do:    func(w *harness.World) { w.Secret("set", configMap("one", "2"), "just a text") },
@@ -211,14 +189,10 @@ func equivalentKind() harness.Scenario {
 			e.Define(former, "v1", "Gadget")
 			e.Define(next, "v1", "Widget")
 		},
-		First: []harness.Step{{Do: func(w *harness.World) {
-			w.Set("set", func(mr *resourcesv1alpha1.ManagedResource) {
-				mr.Spec.Equivalences = [][]metav1.GroupKind{{{Group: former, Kind: "Gadget"}, {Group: next, Kind: "Widget"}}}
-			}, manifest(former+"/v1", "Gadget", "renamed", "spec: {a: 1}"), manifest(former+"/v1", "Gadget", "pruned", "spec: {a: 1}"))
-		}}},
-		Act: []harness.Step{{Do: func(w *harness.World) {
-			w.Secret("set", manifest(next+"/v1", "Widget", "renamed", "spec: {a: 2}"))
-		}}},
+		First: created(func(mr *resourcesv1alpha1.ManagedResource) {
+			mr.Spec.Equivalences = [][]metav1.GroupKind{{{Group: former, Kind: "Gadget"}, {Group: next, Kind: "Widget"}}}
+		}, manifest(former+"/v1", "Gadget", "renamed", "spec: {a: 1}"), manifest(former+"/v1", "Gadget", "pruned", "spec: {a: 1}")),
+		Act:   updated(manifest(next+"/v1", "Widget", "renamed", "spec: {a: 2}")),
 		Stays: []string{"Gadget/renamed"},
 		Goes:  []string{"Gadget/pruned"},
 		Kept:  []string{"Gadget/renamed"},
@@ -229,9 +203,7 @@ func equivalentKind() harness.Scenario {
 func formerGroup() harness.Scenario {
 	return harness.Scenario{
 		Name: "rename from extensions to apps", Workloads: true,
-		First: []harness.Step{{Do: func(w *harness.World) {
-			w.Set("set", nil, deployment("web", "web", "1", "labels: {a: b}"), configMap("one", "1"))
-		}}},
+		First: created(nil, deployment("web", "web", "1", "labels: {a: b}"), configMap("one", "1")),
 		Down: func(w *harness.World) {
 			w.ChangeStatus("set", func(status *resourcesv1alpha1.ManagedResourceStatus) {
 				for i := range status.Resources {
@@ -258,8 +230,8 @@ func immutable() harness.Scenario {
 	}
 	return harness.Scenario{
 		Name:  "immutable objects are recreated",
-		First: []harness.Step{{Do: func(w *harness.World) { w.Set("set", nil, fixed("1")...) }}},
-		Act:   []harness.Step{{Do: func(w *harness.World) { w.Secret("set", fixed("2")...) }}},
+		First: created(nil, fixed("1")...),
+		Act:   updated(fixed("2")...),
 		Stays: []string{"ConfigMap/one"},
 		Goes:  []string{"ConfigMap/fixed", "Secret/fixed"},
 	}
@@ -270,12 +242,8 @@ func invalid() harness.Scenario {
 	const mayGo = `annotations: {resources.gardener.cloud/delete-on-invalid-update: "true"}`
 	return harness.Scenario{
 		Name: "an invalid update deletes and recreates", Workloads: true,
-		First: []harness.Step{{Do: func(w *harness.World) {
-			w.Set("set", nil, deployment("web", "web", "1", mayGo), deployment("api", "api", "1", mayGo))
-		}}},
-		Act: []harness.Step{{Do: func(w *harness.World) {
-			w.Secret("set", deployment("web", "shop", "1", mayGo), deployment("api", "api", "2", mayGo))
-		}}},
+		First: created(nil, deployment("web", "web", "1", mayGo), deployment("api", "api", "1", mayGo)),
+		Act:   updated(deployment("web", "shop", "1", mayGo), deployment("api", "api", "2", mayGo)),
 		Stays: []string{"Deployment/api"},
 		Goes:  []string{"Deployment/web"},
 	}
@@ -285,7 +253,7 @@ func invalid() harness.Scenario {
 func drift() harness.Scenario {
 	return harness.Scenario{
 		Name:  "repair of drift",
-		First: []harness.Step{{Do: func(w *harness.World) { w.Set("set", nil, configMap("one", "1"), configMap("two", "1")) }}},
+		First: created(nil, configMap("one", "1"), configMap("two", "1")),
 		Act: []harness.Step{
 			{
 				Do:    func(w *harness.World) { w.Patch(configMapKind, "one", `{"data":{"key":"foreign"}}`) },
@@ -304,10 +272,8 @@ func drift() harness.Scenario {
 // driftWhileDown changes, takes over and deletes objects as another client while no controller runs.
 func driftWhileDown() harness.Scenario {
 	return harness.Scenario{
-		Name: "repair of drift from while no controller ran",
-		First: []harness.Step{{Do: func(w *harness.World) {
-			w.Set("set", nil, configMap("changed", "1"), configMap("same", "1"), configMap("deleted", "1"), configMap("stripped", "1"))
-		}}},
+		Name:  "repair of drift from while no controller ran",
+		First: created(nil, configMap("changed", "1"), configMap("same", "1"), configMap("deleted", "1"), configMap("stripped", "1")),
 		Down: func(w *harness.World) {
 			w.Patch(configMapKind, "changed", `{"data":{"key":"foreign"}}`)
 			w.Patch(configMapKind, "stripped", `{"metadata":{"labels":{"resources.gardener.cloud/managed-by":null}}}`)

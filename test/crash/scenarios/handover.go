@@ -17,11 +17,9 @@ func handOver(name string, two bool, victim int) harness.Scenario {
 	return harness.Scenario{
 		Name: name, TwoClusters: two, Classes: classes(), Victim: victim,
 		Begin: func(w *harness.World) { w.Create(configMap("bystander", "1")) },
-		First: []harness.Step{{Do: func(w *harness.World) {
-			w.Set("set", nil, configMap("one", "1"), secret("token", "1"),
-				configMap("kept", "1", `annotations: {resources.gardener.cloud/keep-object: "true"}`))
-		}}},
-		Act:   []harness.Step{{Do: func(w *harness.World) { w.Change("set", toOther) }}},
+		First: created(nil, configMap("one", "1"), secret("token", "1"),
+			configMap("kept", "1", `annotations: {resources.gardener.cloud/keep-object: "true"}`)),
+		Act:   changed(toOther),
 		Stays: []string{"ConfigMap/bystander", "ConfigMap/kept"},
 		Goes:  []string{"ConfigMap/one", "Secret/token"},
 	}
@@ -31,11 +29,9 @@ func handOver(name string, two bool, victim int) harness.Scenario {
 func handOverKept() harness.Scenario {
 	return harness.Scenario{
 		Name: "class hand-over that keeps the objects", Classes: classes(),
-		First: []harness.Step{{Do: func(w *harness.World) {
-			w.Set("set", func(mr *resourcesv1alpha1.ManagedResource) { mr.Spec.KeepObjects = ptr.To(true) }, configMap("one", "1"),
-				secret("token", "1"))
-		}}},
-		Act:   []harness.Step{{Do: func(w *harness.World) { w.Change("set", toOther) }}},
+		First: created(func(mr *resourcesv1alpha1.ManagedResource) { mr.Spec.KeepObjects = ptr.To(true) }, configMap("one", "1"),
+			secret("token", "1")),
+		Act:   changed(toOther),
 		Stays: []string{"ConfigMap/one", "Secret/token"},
 	}
 }
@@ -68,10 +64,8 @@ func objectHandedOver(name string, byMode bool) harness.Scenario {
 // released releases an object by mode Ignore, and then deletes the set.
 func released() harness.Scenario {
 	return harness.Scenario{
-		Name: "release by mode Ignore, and deletion of the set",
-		First: []harness.Step{{Do: func(w *harness.World) {
-			w.Set("set", nil, configMap("one", "1"), configMap("released", "1"), configMap("pruned", "1"))
-		}}},
+		Name:  "release by mode Ignore, and deletion of the set",
+		First: created(nil, configMap("one", "1"), configMap("released", "1"), configMap("pruned", "1")),
 		Act: []harness.Step{
 			{Do: func(w *harness.World) {
 				w.Secret("set", configMap("one", "2"), configMap("released", "2", "annotations:", "  resources.gardener.cloud/mode: Ignore"))
@@ -95,7 +89,7 @@ func isIgnored(w *harness.World) bool {
 func ignoreOn() harness.Scenario {
 	return harness.Scenario{
 		Name:  "a set comes to be ignored",
-		First: []harness.Step{{Do: func(w *harness.World) { w.Set("set", nil, configMap("one", "1"), configMap("two", "1")) }}},
+		First: created(nil, configMap("one", "1"), configMap("two", "1")),
 		Act: []harness.Step{
 			{Do: func(w *harness.World) { w.Change("set", ignore) }, Until: isIgnored},
 			{

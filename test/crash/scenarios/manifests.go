@@ -3,7 +3,30 @@ package scenarios
 import (
 	"fmt"
 	"strings"
+
+	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
+	"github.com/espalier-dev/espalier/test/crash/harness"
 )
+
+// created creates the set "set" with documents, after change, which may be nil.
+func created(change func(*resourcesv1alpha1.ManagedResource), documents ...string) []harness.Step {
+	return []harness.Step{{Do: func(w *harness.World) { w.Set("set", change, documents...) }}}
+}
+
+// updated replaces the documents of the set "set".
+func updated(documents ...string) []harness.Step {
+	return []harness.Step{{Do: func(w *harness.World) { w.Secret("set", documents...) }}}
+}
+
+// changed changes the set "set" itself.
+func changed(change func(*resourcesv1alpha1.ManagedResource)) []harness.Step {
+	return []harness.Step{{Do: func(w *harness.World) { w.Change("set", change) }}}
+}
+
+// deleted deletes the set "set".
+func deleted() []harness.Step {
+	return []harness.Step{{Do: func(w *harness.World) { w.DeleteSet("set") }}}
+}
 
 // configMap returns the manifest of a ConfigMap with one key. Each line of metadata is added to its metadata.
 func configMap(name, value string, metadata ...string) string {

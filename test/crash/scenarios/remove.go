@@ -23,7 +23,7 @@ func deletion(name string, two bool) harness.Scenario {
 			w.Set("set", nil, objects...)
 			w.Set("other", nil, configMap("others", "1"))
 		}}},
-		Act:   []harness.Step{{Do: func(w *harness.World) { w.DeleteSet("set") }}},
+		Act:   deleted(),
 		Stays: []string{"ConfigMap/kept", "ConfigMap/bystander", "ConfigMap/others"},
 		Goes:  []string{"ConfigMap/one", "Secret/token", "ServiceAccount/web", "Role/web"},
 		Kept:  []string{"ConfigMap/kept"},
@@ -40,10 +40,8 @@ func claims() harness.Scenario {
 			w.Create(claim("data-db-1", "db"))
 			w.Create(claim("data-other-0", "other"))
 		},
-		First: []harness.Step{{Do: func(w *harness.World) {
-			w.Set("set", func(mr *resourcesv1alpha1.ManagedResource) { mr.Spec.DeletePersistentVolumeClaims = ptr.To(true) },
-				statefulSet("db"), service("db", 5432), configMap("one", "1"))
-		}}},
+		First: created(func(mr *resourcesv1alpha1.ManagedResource) { mr.Spec.DeletePersistentVolumeClaims = ptr.To(true) },
+			statefulSet("db"), service("db", 5432), configMap("one", "1")),
 		Act: []harness.Step{{
 			Do: func(w *harness.World) { w.DeleteSet("set") },
 			Until: func(w *harness.World) bool {
@@ -73,11 +71,9 @@ func letGo(name string) func(*harness.World) {
 // heldDeletion deletes a set in which a finalizer of another controller delays the deletion of an object.
 func heldDeletion() harness.Scenario {
 	return harness.Scenario{
-		Name: "deletion with a foreign finalizer",
-		First: []harness.Step{{Do: func(w *harness.World) {
-			w.Set("set", nil, configMap("held", "1", hold), configMap("one", "1"), serviceAccount("web"))
-		}}},
-		Act:     []harness.Step{{Do: func(w *harness.World) { w.DeleteSet("set") }}},
+		Name:    "deletion with a foreign finalizer",
+		First:   created(nil, configMap("held", "1", hold), configMap("one", "1"), serviceAccount("web")),
+		Act:     deleted(),
 		Foreign: letGo("held"),
 		Goes:    []string{"ConfigMap/held", "ConfigMap/one", "ServiceAccount/web"},
 	}
@@ -86,11 +82,9 @@ func heldDeletion() harness.Scenario {
 // heldPruning removes such an object from a set that also gets a new one.
 func heldPruning() harness.Scenario {
 	return harness.Scenario{
-		Name: "update that prunes with a foreign finalizer",
-		First: []harness.Step{{Do: func(w *harness.World) {
-			w.Set("set", nil, configMap("held", "1", hold), configMap("one", "1"))
-		}}},
-		Act:     []harness.Step{{Do: func(w *harness.World) { w.Secret("set", configMap("one", "2"), configMap("new", "1")) }}},
+		Name:    "update that prunes with a foreign finalizer",
+		First:   created(nil, configMap("held", "1", hold), configMap("one", "1")),
+		Act:     updated(configMap("one", "2"), configMap("new", "1")),
 		Foreign: letGo("held"),
 		Stays:   []string{"ConfigMap/one"},
 		Goes:    []string{"ConfigMap/held"},
@@ -101,11 +95,9 @@ func heldPruning() harness.Scenario {
 func finalizedDeletion() harness.Scenario {
 	return harness.Scenario{
 		Name: "deletion with finalize-deletion-after", Waits: true,
-		First: []harness.Step{{Do: func(w *harness.World) {
-			w.Set("set", nil, configMap("stuck", "1", hold, "annotations: {resources.gardener.cloud/finalize-deletion-after: 3s}"),
-				configMap("one", "1"))
-		}}},
-		Act:  []harness.Step{{Do: func(w *harness.World) { w.DeleteSet("set") }}},
+		First: created(nil, configMap("stuck", "1", hold, "annotations: {resources.gardener.cloud/finalize-deletion-after: 3s}"),
+			configMap("one", "1")),
+		Act:  deleted(),
 		Goes: []string{"ConfigMap/stuck", "ConfigMap/one"},
 	}
 }
@@ -114,11 +106,9 @@ func finalizedDeletion() harness.Scenario {
 func keptObjects() harness.Scenario {
 	return harness.Scenario{
 		Name: "deletion that keeps the objects", Workloads: true,
-		First: []harness.Step{{Do: func(w *harness.World) {
-			w.Set("set", func(mr *resourcesv1alpha1.ManagedResource) { mr.Spec.KeepObjects = ptr.To(true) }, configMap("one", "1"),
-				deployment("web", "web", "1"))
-		}}},
-		Act:   []harness.Step{{Do: func(w *harness.World) { w.DeleteSet("set") }}},
+		First: created(func(mr *resourcesv1alpha1.ManagedResource) { mr.Spec.KeepObjects = ptr.To(true) }, configMap("one", "1"),
+			deployment("web", "web", "1")),
+		Act:   deleted(),
 		Stays: []string{"ConfigMap/one", "Deployment/web"},
 		Kept:  []string{"ConfigMap/one", "Deployment/web"},
 	}

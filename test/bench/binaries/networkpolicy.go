@@ -103,9 +103,7 @@ func (v variant) growth() int {
 func (n *networkPolicy) measure(r *harness.Run) {
 	n.Run = r
 	n.cluster, n.program = r.StartClusterFor(networkPolicyBinary, harness.Setup{})
-	bare, err := client.New(n.program.ClientConfig, client.Options{})
-	r.Check(err)
-	n.bare = bare
+	n.bare = r.ClientOf(n.program.Kubeconfig)
 	for _, v := range n.variants() {
 		n.measureVariant(v)
 	}

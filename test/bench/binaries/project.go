@@ -8,9 +8,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
-	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	corev1beta1 "github.com/espalier-dev/espalier/api/core/v1beta1"
@@ -118,7 +115,6 @@ func (p *project) rows(own projectResult, floors []time.Duration, everything tim
 // garden is a separate control plane with the Projects.
 type garden struct {
 	*harness.Cluster
-	admin client.Client
 	// kubeconfig is that of the controller's ServiceAccount.
 	kubeconfig []byte
 	projects   []*corev1beta1.Project
@@ -128,32 +124,23 @@ type garden struct {
 func (p *project) newGarden(name string) *garden {
 	g := &garden{projects: make([]*corev1beta1.Project, p.projects)}
 	g.Cluster = p.StartCluster(name, harness.Setup{Audited: []string{harness.User(projectBinary)}})
-	g.admin = p.gardenClient(g.AdminConfig())
-	_, err := binary.Install(p.Ctx, g.admin, "deploy/project-controller/crds/*.yaml")
+	_, err := binary.Install(p.Ctx, g.Client, "deploy/project-controller/crds/*.yaml")
 	p.Check(err)
 	for _, list := range []client.ObjectList{&corev1beta1.ProjectList{}, &corev1beta1.ShootList{}} {
-		p.Await(time.Minute, "the CRDs to be served", func(ctx context.Context) error { return g.admin.List(ctx, list) })
+		p.Await(time.Minute, "the CRDs to be served", func(ctx context.Context) error { return g.Client.List(ctx, list) })
 	}
 	g.kubeconfig = g.Identity(projectBinary, harness.Namespace, binary.Source, binary.Target)
 	p.Parallel(p.projects, filling, func(i int) {
 		g.projects[i] = newProject(i, p.generated)
-		p.Check(g.admin.Create(p.Ctx, g.projects[i]))
+		g.Create(g.projects[i])
 	})
 	return g
-}
-
-func (p *project) gardenClient(cfg *rest.Config) client.Client {
-	scheme := runtime.NewScheme()
-	p.Check(errors.Join(clientgoscheme.AddToScheme(scheme), corev1beta1.AddToScheme(scheme)))
-	c, err := client.New(cfg, client.Options{Scheme: scheme})
-	p.Check(err)
-	return c
 }
 
 // floor measures a bare client on a new control plane.
 func (p *project) floor(name string, withProjects bool) time.Duration {
 	g := p.newGarden("floor-" + name)
-	c := p.gardenClient(p.ClientConfig(g.kubeconfig))
+	c := p.ClientOf(g.kubeconfig)
 	before := g.Usage().With(harness.Self())
 	profiled := p.Profile("floor-"+name, 20*time.Second, nil, g.Cluster)
 	took := p.Timed(len(g.projects), projectWorkers, func(i int) { p.createForProject(c, g.projects[i], withProjects) })
@@ -249,7 +236,7 @@ func aboutObjects(r harness.Request) bool { return r.Verb != "watch" && r.Object
 // requireReady fails unless all Projects are Ready and all their objects exist.
 func (p *project) requireReady(g *garden) {
 	projects := &corev1beta1.ProjectList{}
-	p.Check(g.admin.List(p.Ctx, projects))
+	p.Check(g.Client.List(p.Ctx, projects))
 	for _, each := range projects.Items {
 		if each.Status.Phase != corev1beta1.ProjectReady || each.Status.ObservedGeneration != each.Generation {
 			p.Check(fmt.Errorf("project %s is %q of generation %d, not Ready of %d",
@@ -257,7 +244,7 @@ func (p *project) requireReady(g *garden) {
 		}
 	}
 	namespaces := &corev1.NamespaceList{}
-	p.Check(g.admin.List(p.Ctx, namespaces, client.MatchingLabels{"gardener.cloud/role": "project"}))
+	p.Check(g.Client.List(p.Ctx, namespaces, client.MatchingLabels{"gardener.cloud/role": "project"}))
 	if len(namespaces.Items) != len(projects.Items) {
 		p.Check(fmt.Errorf("%d Projects have %d namespaces", len(projects.Items), len(namespaces.Items)))
 	}

@@ -102,13 +102,12 @@ func useOf(i int) use {
 // addUses fills the namespaces of the Projects, so that the checks search for all kinds of use, and most Secrets belong to Shoots.
 func (p *project) addUses(g *garden) {
 	list := &corev1beta1.ProjectList{}
-	p.Check(g.admin.List(p.Ctx, list))
+	p.Check(g.Client.List(p.Ctx, list))
 	namespaces := make([]string, len(list.Items))
 	for i := range list.Items {
 		namespaces[i] = ptr.Deref(list.Items[i].Spec.Namespace, "")
 	}
-	create := func(o client.Object) { p.Check(g.admin.Create(p.Ctx, o)) }
-	p.Parallel(len(namespaces), filling, func(i int) { addCredentials(create, namespaces, i) })
+	p.Parallel(len(namespaces), filling, func(i int) { g.addCredentials(namespaces, i) })
 	root, err := local.RepositoryRoot()
 	p.Check(err)
 	manifest, err := os.ReadFile(filepath.Join(root, "internal", "project", "crdtest", "testdata", "shoot.yaml"))
@@ -117,22 +116,22 @@ func (p *project) addUses(g *garden) {
 	p.Parallel(p.shoots, filling, func(i int) {
 		shoot := object(p.Run, namespaces[2*(i%holders)], string(manifest))
 		shoot.SetName(fmt.Sprintf("s-%05d", i))
-		addShoot(create, shoot, p.secrets)
+		g.addShoot(shoot, p.secrets)
 	})
 }
 
 // addCredentials creates a Secret in a namespace, and a SecretBinding or a Quota. The Shoots reference the binding.
-func addCredentials(create func(client.Object), namespaces []string, i int) {
+func (g *garden) addCredentials(namespaces []string, i int) {
 	const secret, quota = "credentials", "limits"
 	referenced := map[string]string{"reference.gardener.cloud/secretbinding": "true"}
 	meta := func(name string) metav1.ObjectMeta {
 		return metav1.ObjectMeta{Namespace: namespaces[i], Name: name, Labels: referenced}
 	}
-	create(&corev1.Secret{ObjectMeta: meta(secret)})
+	g.Create(&corev1.Secret{ObjectMeta: meta(secret)})
 	if useOf(i) != withShoots {
 		limits := &corev1beta1.Quota{ObjectMeta: meta(quota)}
 		limits.Spec.Scope = corev1.ObjectReference{APIVersion: "v1", Kind: "Secret"}
-		create(limits)
+		g.Create(limits)
 		return
 	}
 	binding := &corev1beta1.SecretBinding{ObjectMeta: metav1.ObjectMeta{Namespace: namespaces[i], Name: "account"}}
@@ -146,15 +145,15 @@ func addCredentials(create func(client.Object), namespaces []string, i int) {
 		case withShoots, unused:
 		}
 	}
-	create(binding)
+	g.Create(binding)
 }
 
 // addShoot creates a Shoot with its own Secrets.
-func addShoot(create func(client.Object), shoot *unstructured.Unstructured, secrets int) {
-	create(shoot)
+func (g *garden) addShoot(shoot *unstructured.Unstructured, secrets int) {
+	g.Create(shoot)
 	owner := metav1.OwnerReference{APIVersion: shoot.GetAPIVersion(), Kind: shoot.GetKind(), Name: shoot.GetName(), UID: shoot.GetUID()}
 	for i := range secrets {
-		create(&corev1.Secret{
+		g.Create(&corev1.Secret{
 			ObjectMeta: metav1.ObjectMeta{
 				Namespace: shoot.GetNamespace(), Name: fmt.Sprintf("%s.kubeconfig-%d", shoot.GetName(), i),
 				Labels: map[string]string{"gardener.cloud/role": "kubeconfig"}, OwnerReferences: []metav1.OwnerReference{owner},
@@ -169,7 +168,7 @@ func addShoot(create func(client.Object), shoot *unstructured.Unstructured, secr
 func (p *project) requireStale(g *garden) {
 	p.Await(harness.Patience, "the unused Projects to be marked", func(ctx context.Context) error {
 		list := &corev1beta1.ProjectList{}
-		if err := g.admin.List(ctx, list); err != nil {
+		if err := g.Client.List(ctx, list); err != nil {
 			return local.GiveUp(err)
 		}
 		missing := 0

@@ -2,6 +2,7 @@ package harness
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -12,12 +13,14 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	corev1beta1 "github.com/espalier-dev/espalier/api/core/v1beta1"
 	"github.com/espalier-dev/espalier/test/binary"
 	"github.com/espalier-dev/espalier/test/local"
 )
@@ -63,8 +66,7 @@ func (r *Run) StartCluster(name string, s Setup) *Cluster {
 	r.Checkf(err, "start control plane")
 	c := &Cluster{ControlPlane: plane, Audit: AuditLog{plane.AuditLog()}, run: r}
 	r.clusters = append(r.clusters, c)
-	c.Client, err = client.New(plane.AdminConfig(), client.Options{Scheme: clientgoscheme.Scheme})
-	r.Checkf(err, "create client")
+	c.Client = r.newClient(plane.AdminConfig())
 	protobuf := plane.AdminConfig()
 	protobuf.ContentType = "application/vnd.kubernetes.protobuf"
 	protobuf.AcceptContentTypes = "application/vnd.kubernetes.protobuf,application/json"
@@ -95,6 +97,20 @@ func (c *Cluster) Kubeconfig(account, namespace string) []byte {
 	kubeconfig, err := local.ServiceAccountKubeconfig(c.run.Ctx, c.AdminConfig(), namespace, account, 24*time.Hour)
 	c.run.Check(err)
 	return kubeconfig
+}
+
+// newClient returns a client for the types of Kubernetes and of Projects.
+func (r *Run) newClient(cfg *rest.Config) client.Client {
+	scheme := runtime.NewScheme()
+	r.Check(errors.Join(clientgoscheme.AddToScheme(scheme), corev1beta1.AddToScheme(scheme)))
+	c, err := client.New(cfg, client.Options{Scheme: scheme})
+	r.Checkf(err, "create client")
+	return c
+}
+
+// ClientOf returns a client with the rights of a kubeconfig, and without a client-side limit.
+func (r *Run) ClientOf(kubeconfig []byte) client.Client {
+	return r.newClient(r.ClientConfig(kubeconfig))
 }
 
 // ClientConfig reads a kubeconfig for a client without a client-side limit.

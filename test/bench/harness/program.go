@@ -15,7 +15,6 @@ import (
 	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
-	"k8s.io/client-go/rest"
 
 	"github.com/espalier-dev/espalier/internal/deployable"
 	"github.com/espalier-dev/espalier/test/binary"
@@ -47,8 +46,8 @@ type Program struct {
 	WebhookPort int
 	// Started is when the process was started last.
 	Started time.Time
-	// ClientConfig is that of the program's ServiceAccount; only StartClusterFor sets it.
-	ClientConfig *rest.Config
+	// Kubeconfig is that of the program's ServiceAccount in the source.
+	Kubeconfig []byte
 
 	// Profiling makes the program serve profiles, even if none are requested.
 	Profiling bool
@@ -63,14 +62,12 @@ type Program struct {
 func (r *Run) StartClusterFor(name string, s Setup) (*Cluster, *Program) {
 	c := r.StartCluster("plane", s)
 	kubeconfig := c.Identity(name, Namespace, binary.Source, binary.Target)
-	p := r.Program(name, kubeconfig)
-	p.ClientConfig = r.ClientConfig(kubeconfig)
-	return c, p
+	return c, r.Program(name, kubeconfig)
 }
 
 // Program builds a binary and prepares its files. The kubeconfigs are those of the source and of the target, if there is one.
 func (r *Run) Program(name string, kubeconfigs ...[]byte) *Program {
-	p := &Program{run: r, binary: local.Binary{
+	p := &Program{Kubeconfig: kubeconfigs[0], run: r, binary: local.Binary{
 		Name: name, Path: r.build(name), Dir: filepath.Join(r.Dir, name), Env: deployable.Environment(name),
 	}}
 	r.programs = append(r.programs, p)

@@ -18,8 +18,8 @@ import (
 
 // unfit returns an error that says why this machine cannot run a node.
 func unfit(reason string) error {
-	return fmt.Errorf("this machine cannot run a node: %s. `make up` needs none of this; the suites also run on kind, or on a cluster of your "+
-		"own (docs/e2e.md)", reason)
+	return fmt.Errorf("this machine cannot run a node: %s. `make up` needs none of this; the suites also run on kind, or on a cluster of "+
+		"your own (docs/e2e.md)", reason)
 }
 
 // Check returns an error if this machine cannot run a node. It builds and changes nothing, so it may not detect all reasons.

@@ -142,7 +142,9 @@ func (m *manifests) unsettled(ctx context.Context) ([]string, error) {
 		for _, condition := range managed.Status.Conditions {
 			conditions[string(condition.Type)] = string(condition.Status)
 		}
-		for condition, wanted := range map[string]string{"ResourcesApplied": "True", "ResourcesHealthy": "True", "ResourcesProgressing": "False"} {
+		for condition, wanted := range map[string]string{
+			"ResourcesApplied": "True", "ResourcesHealthy": "True", "ResourcesProgressing": "False",
+		} {
 			if conditions[condition] != wanted {
 				unsettled = append(unsettled, fmt.Sprintf("%s of ManagedResource %s is %q", condition, managed.Name, conditions[condition]))
 			}

@@ -8,7 +8,6 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/selection"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -41,25 +40,14 @@ func CacheOptions(ingresses bool, instance string) (cache.Options, error) {
 
 // ourPolicies returns the selector for policies of this instance that have both labels of a Service, with any values.
 func ourPolicies(instance string) (labels.Selector, error) {
-	operator, values := selection.DoesNotExist, []string(nil)
+	ofInstance := "!" + resourcesv1alpha1.NetworkingInstance
 	if instance != "" {
-		operator, values = selection.Equals, []string{instance}
+		ofInstance = resourcesv1alpha1.NetworkingInstance + "=" + instance
 	}
-	selector := labels.NewSelector()
-	for _, each := range []struct {
-		key      string
-		operator selection.Operator
-		values   []string
-	}{
-		{resourcesv1alpha1.NetworkingServiceName, selection.Exists, nil},
-		{resourcesv1alpha1.NetworkingServiceNamespace, selection.Exists, nil},
-		{resourcesv1alpha1.NetworkingInstance, operator, values},
-	} {
-		requirement, err := labels.NewRequirement(each.key, each.operator, each.values)
-		if err != nil {
-			return nil, fmt.Errorf("select policies by label %s: %w", each.key, err)
-		}
-		selector = selector.Add(*requirement)
+	services := resourcesv1alpha1.NetworkingServiceName + "," + resourcesv1alpha1.NetworkingServiceNamespace
+	selector, err := labels.Parse(services + "," + ofInstance)
+	if err != nil {
+		return nil, fmt.Errorf("select policies by label %s: %w", resourcesv1alpha1.NetworkingInstance, err)
 	}
 	return selector, nil
 }

@@ -129,7 +129,8 @@ func (r *Reconciler) compare(ctx context.Context, f *facts, exposure *desired.Ex
 	for _, namespace := range clients {
 		build.Clients(namespace)
 	}
-	f.set, f.keep = build.Set(), map[types.NamespacedName]bool{}
+	f.set = build.Set()
+	f.have, f.keep = map[types.NamespacedName]existing{}, map[types.NamespacedName]bool{}
 	if name, unknown := build.Keep(); unknown {
 		f.keep[name] = true
 		f.faults = append(f.faults, *exposure.WorldFault())
@@ -251,10 +252,6 @@ func asCached(policy *networkingv1.NetworkPolicy) existing {
 
 // lookUp looks up the desired and the former policies by name. It removes names that other Services have from the set.
 func (r *Reconciler) lookUp(ctx context.Context, f *facts, former desired.Set) error {
-	known := f.have
-	if known == nil {
-		f.have, known = map[types.NamespacedName]existing{}, map[types.NamespacedName]existing{}
-	}
 	written := r.Writes.of(f.key)
 	var free []*networkingv1.NetworkPolicy
 	for i, policy := range slices.Concat(f.set.Policies, former.Policies) {
@@ -263,7 +260,7 @@ func (r *Reconciler) lookUp(ctx context.Context, f *facts, former desired.Set) e
 			f.keep[key] = true
 			continue
 		}
-		owner, err := r.lookUpOne(ctx, f, key, known, written)
+		owner, err := r.lookUpOne(ctx, f, key, written)
 		if err != nil {
 			return err
 		}
@@ -280,9 +277,9 @@ func (r *Reconciler) lookUp(ctx context.Context, f *facts, former desired.Set) e
 
 // lookUpOne adds a policy to the existing ones if the Service has it, and returns the Service that owns the name or may take it.
 func (r *Reconciler) lookUpOne(
-	ctx context.Context, f *facts, key types.NamespacedName, known map[types.NamespacedName]existing, written map[types.NamespacedName]string,
+	ctx context.Context, f *facts, key types.NamespacedName, written map[types.NamespacedName]string,
 ) (types.NamespacedName, error) {
-	if _, ok := known[key]; ok {
+	if _, known := f.have[key]; known {
 		return f.key, nil
 	}
 	fingerprint, ours := written[key]

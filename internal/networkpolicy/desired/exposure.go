@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
@@ -25,8 +26,9 @@ type Exposure struct {
 	selectors []labels.Selector
 	// alias replaces the namespace in the label keys of other namespaces; nil stands for the namespace itself.
 	alias *string
-	// world is nil if the Pods are not reachable for every peer.
-	world *world
+	// world are the ports that every peer may reach if toWorld is true; an empty list stands for all ports.
+	world   []networkingv1.NetworkPolicyPort
+	toWorld bool
 	// worldFault says why the annotation for every peer cannot be parsed. The existing policy for every peer then stays as it is.
 	worldFault *Fault
 }
@@ -216,5 +218,5 @@ func (r *reader) fromWorld() {
 		}
 		return
 	}
-	r.e.world = &world{ports: entries}
+	r.e.world, r.e.toWorld = entries, true
 }

@@ -1,6 +1,7 @@
 package desired
 
 import (
+	"fmt"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -52,17 +53,18 @@ func (b *Build) Clients(namespace string) {
 		}
 		b.pair(p, pair{
 			client: namespace, pods: metav1.LabelSelector{MatchLabels: map[string]string{key: resourcesv1alpha1.NetworkingClientAllowed}},
-			ingress: b.ingressName(p, namespace), egress: b.egressName(p, namespace), describe: describeClients,
+			ingress: b.ingressName(p, namespace), egress: b.egressName(p, namespace),
+			format: "pods running in namespace %s labeled with %s",
 		})
 	}
 }
 
 // World adds the policy for every peer, if the Service has the annotation for it.
 func (b *Build) World() {
-	if b.world == nil {
+	if !b.toWorld {
 		return
 	}
-	rule := networkingv1.NetworkPolicyIngressRule{Ports: b.world.ports}
+	rule := networkingv1.NetworkPolicyIngressRule{Ports: b.world}
 	b.add(b.service.Namespace, b.worldName(), b.describeWorld(), networkingv1.NetworkPolicySpec{
 		PodSelector: b.server(),
 		Ingress:     []networkingv1.NetworkPolicyIngressRule{rule},
@@ -75,9 +77,9 @@ func (b *Build) Ingresses(service *corev1.Service, ingresses []networkingv1.Ingr
 	for _, p := range backendPorts(service, ingresses) {
 		b.pair(p, pair{
 			client: controller.Namespace, pods: controller.Pods,
-			ingress:  "ingress-to-" + p.id(b.service.Name) + fromController,
-			egress:   b.egressName(p, controller.Namespace) + fromController,
-			describe: describeController,
+			ingress: "ingress-to-" + p.id(b.service.Name) + fromController,
+			egress:  b.egressName(p, controller.Namespace) + fromController,
+			format:  "ingress controller pods running in the %s namespace labeled with %s",
 		})
 	}
 }
@@ -92,11 +94,11 @@ type pair struct {
 	client          string // their namespace
 	pods            metav1.LabelSelector
 	ingress, egress string
-	describe        func(e *Exposure, p port, client, pods string) (ingress, egress string)
+	format          string // describes the clients by their namespace and their selector
 }
 
 func (b *Build) pair(p port, of pair) {
-	ingressText, egressText := of.describe(b.Exposure, p, of.client, describeSelector(of.pods))
+	ingressText, egressText := b.describe(p, fmt.Sprintf(of.format, of.client, describeSelector(of.pods)))
 	from := networkingv1.NetworkPolicyPeer{PodSelector: &of.pods, NamespaceSelector: b.namespace(of.client, of.client)}
 	b.add(b.service.Namespace, of.ingress, ingressText, networkingv1.NetworkPolicySpec{
 		PodSelector: b.server(),

@@ -7,6 +7,7 @@ import (
 
 	authorizationv1 "k8s.io/api/authorization/v1"
 	certificatesv1 "k8s.io/api/certificates/v1"
+	eventsv1 "k8s.io/api/events/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -32,7 +33,8 @@ func checkRights(ctx context.Context, clusters *process.Clusters, cfg *config.Re
 		target = decisionRights()
 	}
 	if tells(own) {
-		target = append(target, eventRights()...)
+		// Requests have no namespace, so the Events about them are in namespace default.
+		target = append(target, rightsIn(metav1.NamespaceDefault, eventsv1.GroupName, "events", "create", "patch")...)
 	}
 	if err := allowed(ctx, "target", clusters.Target.GetClient(), target); err != nil {
 		return err
@@ -41,7 +43,8 @@ func checkRights(ctx context.Context, clusters *process.Clusters, cfg *config.Re
 	if own.WithoutMachines || namespace == "" {
 		return nil
 	}
-	return allowed(ctx, "source", clusters.Source.GetClient(), machineRights(namespace))
+	machines := rightsIn(namespace, approver.MachineKind().Group, "machines", "list", "watch")
+	return allowed(ctx, "source", clusters.Source.GetClient(), machines)
 }
 
 func decisionRights() []right {
@@ -63,29 +66,13 @@ func decisionRights() []right {
 	}
 }
 
-// eventRights are the rights to write Events about requests. Requests have no namespace.
-func eventRights() []right {
-	const group, namespace = "events.k8s.io", metav1.NamespaceDefault
-	verbs := []string{"create", "patch"}
+// rightsIn are the rights to a resource in one namespace.
+func rightsIn(namespace, group, resource string, verbs ...string) []right {
 	rights := make([]right, 0, len(verbs))
 	for _, verb := range verbs {
 		rights = append(rights, right{
-			said: fmt.Sprintf("%s events.%s in namespace %q", verb, group, namespace),
-			any:  []authorizationv1.ResourceAttributes{{Verb: verb, Group: group, Resource: "events", Namespace: namespace}},
-		})
-	}
-	return rights
-}
-
-func machineRights(namespace string) []right {
-	verbs := []string{"list", "watch"}
-	rights := make([]right, 0, len(verbs))
-	for _, verb := range verbs {
-		rights = append(rights, right{
-			said: fmt.Sprintf("%s machines.%s in namespace %q", verb, approver.MachineKind().Group, namespace),
-			any: []authorizationv1.ResourceAttributes{
-				{Verb: verb, Group: approver.MachineKind().Group, Resource: "machines", Namespace: namespace},
-			},
+			said: fmt.Sprintf("%s %s.%s in namespace %q", verb, resource, group, namespace),
+			any:  []authorizationv1.ResourceAttributes{{Verb: verb, Group: group, Resource: resource, Namespace: namespace}},
 		})
 	}
 	return rights

@@ -97,19 +97,17 @@ func (r *Reconciler) requestEvents() predicate.TypedPredicate[*certificatesv1.Ce
 	}
 	type csr = *certificatesv1.CertificateSigningRequest
 	return predicate.TypedFuncs[csr]{
-		CreateFunc:  func(e event.TypedCreateEvent[csr]) bool { return ours(e.Object) },
-		UpdateFunc:  func(e event.TypedUpdateEvent[csr]) bool { return ours(e.ObjectNew) },
-		DeleteFunc:  func(e event.TypedDeleteEvent[csr]) bool { return remembered && ours(e.Object) },
-		GenericFunc: func(event.TypedGenericEvent[csr]) bool { return false },
+		CreateFunc: func(e event.TypedCreateEvent[csr]) bool { return ours(e.Object) },
+		UpdateFunc: func(e event.TypedUpdateEvent[csr]) bool { return ours(e.ObjectNew) },
+		DeleteFunc: func(e event.TypedDeleteEvent[csr]) bool { return remembered && ours(e.Object) },
 	}
 }
 
 // nodeEvents passes new Nodes only, because requests wait for them.
 func nodeEvents() predicate.TypedPredicate[*corev1.Node] {
 	return predicate.TypedFuncs[*corev1.Node]{
-		UpdateFunc:  func(event.TypedUpdateEvent[*corev1.Node]) bool { return false },
-		DeleteFunc:  func(event.TypedDeleteEvent[*corev1.Node]) bool { return false },
-		GenericFunc: func(event.TypedGenericEvent[*corev1.Node]) bool { return false },
+		UpdateFunc: func(event.TypedUpdateEvent[*corev1.Node]) bool { return false },
+		DeleteFunc: func(event.TypedDeleteEvent[*corev1.Node]) bool { return false },
 	}
 }
 
@@ -120,8 +118,7 @@ func machineEvents() predicate.TypedPredicate[*metav1.PartialObjectMetadata] {
 		UpdateFunc: func(e event.TypedUpdateEvent[machine]) bool {
 			return e.ObjectOld.Labels[nodeLabel] != e.ObjectNew.Labels[nodeLabel]
 		},
-		DeleteFunc:  func(event.TypedDeleteEvent[machine]) bool { return false },
-		GenericFunc: func(event.TypedGenericEvent[machine]) bool { return false },
+		DeleteFunc: func(event.TypedDeleteEvent[machine]) bool { return false },
 	}
 }
 

@@ -5,9 +5,12 @@ package digest
 
 import (
 	"crypto/sha256"
+	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"math"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -77,13 +80,23 @@ func Strip(object any) (any, error) {
 	if err != nil {
 		return nil, fmt.Errorf("encode digest: %w", err)
 	}
-	return &corev1.Secret{
+	stripped := &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: secret.Namespace, Name: secret.Name, UID: secret.UID, ResourceVersion: secret.ResourceVersion,
-			Labels: ours(secret.Labels, labels()), Annotations: ours(secret.Annotations, annotations()),
 		},
 		StringData: map[string]string{key: string(encoded)}, // API servers never serve this field, so it is free
-	}, nil
+	}
+	for _, each := range labels() {
+		if value, found := secret.Labels[each]; found {
+			metav1.SetMetaDataLabel(&stripped.ObjectMeta, each, value)
+		}
+	}
+	for _, each := range annotations() {
+		if value, found := secret.Annotations[each]; found {
+			metav1.SetMetaDataAnnotation(&stripped.ObjectMeta, each, value)
+		}
+	}
+	return stripped, nil
 }
 
 // key is the entry of StringData in which a stripped Secret stores its digest.
@@ -96,21 +109,6 @@ func Read(stripped *corev1.Secret) (Digest, error) {
 		return Digest{}, fmt.Errorf("decode digest: %w", err)
 	}
 	return d, nil
-}
-
-func ours(have map[string]string, keys []string) map[string]string {
-	var kept map[string]string
-	for _, each := range keys {
-		value, found := have[each]
-		if !found {
-			continue
-		}
-		if kept == nil {
-			kept = map[string]string{}
-		}
-		kept[each] = value
-	}
-	return kept
 }
 
 func labels() []string {
@@ -130,4 +128,24 @@ func annotations() []string {
 		resourcesv1alpha1.TokenAudiences,
 		resourcesv1alpha1.RenewToken,
 	}
+}
+
+// Expiry returns the expiry time that a token itself states; zero if it is not a JSON web token or states none. It does not check the
+// signature: only the API server that issued the token can do so.
+func Expiry(token string) time.Time {
+	parts := strings.Split(token, ".")
+	if len(parts) != 3 {
+		return time.Time{}
+	}
+	payload, err := base64.RawURLEncoding.DecodeString(parts[1])
+	if err != nil {
+		return time.Time{}
+	}
+	var claims struct {
+		Expires float64 `json:"exp"` // seconds, possibly with a fraction
+	}
+	if err := json.Unmarshal(payload, &claims); err != nil || claims.Expires <= 0 || claims.Expires > math.MaxInt32*100 {
+		return time.Time{}
+	}
+	return time.Unix(int64(claims.Expires), 0).UTC()
 }

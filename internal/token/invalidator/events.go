@@ -1,8 +1,6 @@
 package invalidator
 
 import (
-	"fmt"
-
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/events"
@@ -25,11 +23,11 @@ func (e *Events) labelled(secret *metav1.PartialObjectMetadata, done plan) {
 		ResourceVersion: secret.ResourceVersion,
 	}
 	if done.invalidate {
-		e.Recorder.Eventf(about, nil, corev1.EventTypeNormal, ReasonInvalidated, "Invalidate", "%s",
-			fmt.Sprintf("Marked for invalidation: ServiceAccount %q does not mount its token, and no Pod mounts this Secret", names(secret)))
+		e.Recorder.Eventf(about, nil, corev1.EventTypeNormal, ReasonInvalidated, "Invalidate",
+			"Marked for invalidation: ServiceAccount %q does not mount its token, and no Pod mounts this Secret", names(secret))
 	}
 	if done.restore {
-		e.Recorder.Eventf(about, nil, corev1.EventTypeNormal, ReasonRestored, "Restore", "%s",
-			fmt.Sprintf("No longer marked for invalidation: ServiceAccount %q mounts its token, or asks to be spared", names(secret)))
+		e.Recorder.Eventf(about, nil, corev1.EventTypeNormal, ReasonRestored, "Restore",
+			"No longer marked for invalidation: ServiceAccount %q mounts its token, or asks to be spared", names(secret))
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -115,12 +116,8 @@ func requiredAreSeen(cfg *config.ResourceManagerConfiguration) error {
 	if len(settings.Namespaces) == 0 {
 		return nil
 	}
-	seen := map[string]bool{}
-	for _, each := range settings.Namespaces {
-		seen[each] = true
-	}
 	for i, each := range required(cfg) {
-		if !seen[each.Namespace] {
+		if !slices.Contains(settings.Namespaces, each.Namespace) {
 			return fmt.Errorf("espalier.node.requiredDaemonSets[%d]: DaemonSet %s could never be seen, and no Node would lose its taint: add "+
 				"namespace %q to %s.namespaces", i, each, each.Namespace, field)
 		}

@@ -30,9 +30,8 @@ func unversioned[T client.Object](object T) any {
 // waits passes events of Nodes that have the taint, or had it until now.
 func waits() predicate.TypedFuncs[*corev1.Node] {
 	return predicate.TypedFuncs[*corev1.Node]{
-		CreateFunc:  func(e event.TypedCreateEvent[*corev1.Node]) bool { return tainted(e.Object) },
-		DeleteFunc:  func(e event.TypedDeleteEvent[*corev1.Node]) bool { return tainted(e.Object) },
-		GenericFunc: func(event.TypedGenericEvent[*corev1.Node]) bool { return false },
+		CreateFunc: func(e event.TypedCreateEvent[*corev1.Node]) bool { return tainted(e.Object) },
+		DeleteFunc: func(e event.TypedDeleteEvent[*corev1.Node]) bool { return tainted(e.Object) },
 		UpdateFunc: func(e event.TypedUpdateEvent[*corev1.Node]) bool {
 			return (tainted(e.ObjectOld) || tainted(e.ObjectNew)) && !same(e.ObjectOld, e.ObjectNew)
 		},

@@ -80,21 +80,15 @@ type evaluator struct {
 	Cluster
 
 	groups []*group
-	// sides are keyed by direction.
-	sides map[networkingv1.PolicyType]map[*group]*side
 }
 
 // Evaluate computes the report. With a namespace, the report is limited to the workloads in it. It returns an error for invalid selectors,
 // which the API server does not store.
 func Evaluate(cluster Cluster, namespace string) (*Report, error) {
-	e := &evaluator{Cluster: cluster, sides: map[networkingv1.PolicyType]map[*group]*side{
-		networkingv1.PolicyTypeIngress: {}, networkingv1.PolicyTypeEgress: {},
-	}}
-	report := &Report{namespaces: map[string]string{}}
+	e, report := &evaluator{Cluster: cluster}, &Report{namespaces: map[string]string{}}
 	e.groups, report.OnHostNetwork = groups(cluster.Pods, cluster.Policies)
 	for _, g := range e.groups {
 		report.namespaces[g.name] = g.namespace
-		e.sides[networkingv1.PolicyTypeIngress][g], e.sides[networkingv1.PolicyTypeEgress][g] = &side{}, &side{}
 	}
 	for i := range cluster.Policies {
 		if err := e.take(&cluster.Policies[i]); err != nil {
@@ -105,11 +99,11 @@ func Evaluate(cluster Cluster, namespace string) (*Report, error) {
 	for _, from := range e.groups {
 		for _, to := range e.groups {
 			if concerns(from) || concerns(to) {
-				report.Edges = append(report.Edges, e.between(from, to)...)
+				report.Edges = append(report.Edges, between(from, to)...)
 			}
 		}
 		if concerns(from) {
-			e.alone(report, from)
+			report.addAlone(from)
 		}
 	}
 	slices.SortFunc(report.Edges, func(a, b Edge) int {
@@ -138,7 +132,7 @@ func (e *evaluator) take(policy *networkingv1.NetworkPolicy) error {
 			continue
 		}
 		for _, direction := range policy.Spec.PolicyTypes {
-			selected := e.sides[direction][g]
+			selected := g.sides[direction]
 			selected.restricted = true
 			selected.rules = append(selected.rules, rules[direction]...)
 		}
@@ -192,8 +186,8 @@ func describeBlock(block *networkingv1.IPBlock) string {
 
 // between returns what one group may send to another, if at least one of them is restricted. Ports that an edge from or to anywhere covers
 // are omitted.
-func (e *evaluator) between(from, to *group) []Edge {
-	out, in := e.sides[networkingv1.PolicyTypeEgress][from], e.sides[networkingv1.PolicyTypeIngress][to]
+func between(from, to *group) []Edge {
+	out, in := from.sides[networkingv1.PolicyTypeEgress], to.sides[networkingv1.PolicyTypeIngress]
 	if !out.restricted && !in.restricted {
 		return nil
 	}
@@ -223,20 +217,20 @@ func (s *side) ports(peer, receiver *group, anyPeer bool) ports {
 	return union(allowed)
 }
 
-// alone adds the edges of one group from and to peers outside of groups, and records whether the group is open.
-func (e *evaluator) alone(report *Report, g *group) {
-	in, out := e.sides[networkingv1.PolicyTypeIngress][g], e.sides[networkingv1.PolicyTypeEgress][g]
+// addAlone adds the edges of one group from and to peers outside of groups, and records whether the group is open.
+func (r *Report) addAlone(g *group) {
+	in, out := g.sides[networkingv1.PolicyTypeIngress], g.sides[networkingv1.PolicyTypeEgress]
 	if !in.restricted {
-		report.OpenIngress = append(report.OpenIngress, g.name)
+		r.OpenIngress = append(r.OpenIngress, g.name)
 	}
 	if !out.restricted {
-		report.OpenEgress = append(report.OpenEgress, g.name)
+		r.OpenEgress = append(r.OpenEgress, g.name)
 	}
 	for outside, allowed := range in.outside(g) {
-		report.Edges = append(report.Edges, Edge{From: outside, To: g.name, Ports: allowed.String()})
+		r.Edges = append(r.Edges, Edge{From: outside, To: g.name, Ports: allowed.String()})
 	}
 	for outside, allowed := range out.outside(nil) {
-		report.Edges = append(report.Edges, Edge{From: g.name, To: outside, Ports: allowed.String()})
+		r.Edges = append(r.Edges, Edge{From: g.name, To: outside, Ports: allowed.String()})
 	}
 }
 

@@ -19,6 +19,8 @@ type group struct {
 	name   string
 	labels labels.Set
 	named  map[namedPort][]int32
+	// sides are the results of the policies, by direction.
+	sides map[networkingv1.PolicyType]*side
 }
 
 type namedPort struct {
@@ -54,6 +56,7 @@ func groups(pods []corev1.Pod, policies []networkingv1.NetworkPolicy) (found []*
 			continue
 		}
 		byKey[key] = g
+		g.sides = map[networkingv1.PolicyType]*side{networkingv1.PolicyTypeIngress: {}, networkingv1.PolicyTypeEgress: {}}
 		perName[g.name]++
 		if n := perName[g.name]; n > 1 {
 			g.name = fmt.Sprintf("%s#%d", g.name, n)

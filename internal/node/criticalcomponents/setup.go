@@ -8,6 +8,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
@@ -19,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
@@ -144,4 +146,34 @@ func (r *Reconciler) allNodes(ctx context.Context, _ *appsv1.DaemonSet) []reconc
 		requests = append(requests, reconcile.Request{NamespacedName: types.NamespacedName{Name: nodes.Items[i].Name}})
 	}
 	return requests
+}
+
+// changed passes updates that change a cached field of an object. Nearly all updates of Pods, DaemonSets and Nodes change only other
+// fields.
+func changed[T client.Object]() predicate.TypedFuncs[T] {
+	return predicate.TypedFuncs[T]{UpdateFunc: func(e event.TypedUpdateEvent[T]) bool { return !same(e.ObjectOld, e.ObjectNew) }}
+}
+
+// same compares two versions of an object, except for their resource versions.
+func same[T client.Object](before, after T) bool {
+	return equality.Semantic.DeepEqual(unversioned(before), unversioned(after))
+}
+
+func unversioned[T client.Object](object T) any {
+	clone := object.DeepCopyObject()
+	if meta, ok := clone.(client.Object); ok {
+		meta.SetResourceVersion("")
+	}
+	return clone
+}
+
+// waits passes events of Nodes that have the taint, or had it until now.
+func waits() predicate.TypedFuncs[*corev1.Node] {
+	return predicate.TypedFuncs[*corev1.Node]{
+		CreateFunc: func(e event.TypedCreateEvent[*corev1.Node]) bool { return tainted(e.Object) },
+		DeleteFunc: func(e event.TypedDeleteEvent[*corev1.Node]) bool { return tainted(e.Object) },
+		UpdateFunc: func(e event.TypedUpdateEvent[*corev1.Node]) bool {
+			return (tainted(e.ObjectOld) || tainted(e.ObjectNew)) && !same(e.ObjectOld, e.ObjectNew)
+		},
+	}
 }

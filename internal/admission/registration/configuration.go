@@ -2,8 +2,6 @@ package registration
 
 import (
 	"cmp"
-	"maps"
-	"slices"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -48,25 +46,14 @@ func URL(base string, caBundle []byte) ClientConfig {
 func (c Configuration) Mutating(declared ...Webhook) *admissionregistrationv1.MutatingWebhookConfiguration {
 	built := &admissionregistrationv1.MutatingWebhookConfiguration{
 		TypeMeta:   metav1.TypeMeta{APIVersion: admissionregistrationv1.SchemeGroupVersion.String(), Kind: "MutatingWebhookConfiguration"},
-		ObjectMeta: metav1.ObjectMeta{Name: c.Name, Labels: maps.Clone(c.Labels)},
+		ObjectMeta: metav1.ObjectMeta{Name: c.Name, Labels: c.Labels},
 	}
 	for _, w := range declared {
-		if w.Type != Mutating {
-			continue
+		if w.Type == Mutating {
+			built.Webhooks = append(built.Webhooks, c.webhook(w))
 		}
-		webhook := admissionregistrationv1.MutatingWebhook{
-			Name: w.Name, ClientConfig: c.Client(w.Path), Rules: rules(w),
-			NamespaceSelector: w.Namespaces.Selector(c.Namespaces), ObjectSelector: w.Objects.Selector(c.Objects),
-			MatchConditions: slices.Clone(w.MatchConditions),
-			FailurePolicy:   failurePolicy(w), MatchPolicy: matchPolicy(w), TimeoutSeconds: timeout(w),
-			SideEffects: ptr.To(admissionregistrationv1.SideEffectClassNone), AdmissionReviewVersions: versions(w),
-		}
-		if w.ReinvocationPolicy != "" {
-			webhook.ReinvocationPolicy = ptr.To(w.ReinvocationPolicy)
-		}
-		built.Webhooks = append(built.Webhooks, webhook)
 	}
-	return built
+	return built.DeepCopy() // nothing is shared with what is declared
 }
 
 // Validating returns the configuration of the validating webhooks among those declared, in their order. It has no webhooks
@@ -74,19 +61,39 @@ func (c Configuration) Mutating(declared ...Webhook) *admissionregistrationv1.Mu
 func (c Configuration) Validating(declared ...Webhook) *admissionregistrationv1.ValidatingWebhookConfiguration {
 	built := &admissionregistrationv1.ValidatingWebhookConfiguration{
 		TypeMeta:   metav1.TypeMeta{APIVersion: admissionregistrationv1.SchemeGroupVersion.String(), Kind: "ValidatingWebhookConfiguration"},
-		ObjectMeta: metav1.ObjectMeta{Name: c.Name, Labels: maps.Clone(c.Labels)},
+		ObjectMeta: metav1.ObjectMeta{Name: c.Name, Labels: c.Labels},
 	}
-	for _, w := range declared {
-		if w.Type != Validating {
+	for _, declaration := range declared {
+		if declaration.Type != Validating {
 			continue
 		}
+		w := c.webhook(declaration)
 		built.Webhooks = append(built.Webhooks, admissionregistrationv1.ValidatingWebhook{
-			Name: w.Name, ClientConfig: c.Client(w.Path), Rules: rules(w),
-			NamespaceSelector: w.Namespaces.Selector(c.Namespaces), ObjectSelector: w.Objects.Selector(c.Objects),
-			MatchConditions: slices.Clone(w.MatchConditions),
-			FailurePolicy:   failurePolicy(w), MatchPolicy: matchPolicy(w), TimeoutSeconds: timeout(w),
-			SideEffects: ptr.To(admissionregistrationv1.SideEffectClassNone), AdmissionReviewVersions: versions(w),
+			Name: w.Name, ClientConfig: w.ClientConfig, Rules: w.Rules, NamespaceSelector: w.NamespaceSelector,
+			ObjectSelector: w.ObjectSelector, MatchConditions: w.MatchConditions, FailurePolicy: w.FailurePolicy, MatchPolicy: w.MatchPolicy,
+			TimeoutSeconds: w.TimeoutSeconds, SideEffects: w.SideEffects, AdmissionReviewVersions: w.AdmissionReviewVersions,
 		})
+	}
+	return built.DeepCopy()
+}
+
+// webhook returns a webhook of either type. It shares memory with the declaration.
+func (c Configuration) webhook(w Webhook) admissionregistrationv1.MutatingWebhook {
+	built := admissionregistrationv1.MutatingWebhook{
+		Name: w.Name, ClientConfig: c.Client(w.Path), Rules: w.Rules,
+		NamespaceSelector: w.Namespaces.Selector(c.Namespaces), ObjectSelector: w.Objects.Selector(c.Objects),
+		MatchConditions:         w.MatchConditions,
+		FailurePolicy:           ptr.To(cmp.Or(w.FailurePolicy, admissionregistrationv1.Fail)),
+		MatchPolicy:             ptr.To(cmp.Or(w.MatchPolicy, admissionregistrationv1.Exact)),
+		TimeoutSeconds:          ptr.To(cmp.Or(w.TimeoutSeconds, DefaultTimeoutSeconds)),
+		SideEffects:             ptr.To(admissionregistrationv1.SideEffectClassNone),
+		AdmissionReviewVersions: w.ReviewVersions,
+	}
+	if w.ReviewVersions == nil {
+		built.AdmissionReviewVersions = []string{"v1beta1", "v1"}
+	}
+	if w.ReinvocationPolicy != "" {
+		built.ReinvocationPolicy = &w.ReinvocationPolicy
 	}
 	return built
 }
@@ -95,29 +102,4 @@ func (c Configuration) Validating(declared ...Webhook) *admissionregistrationv1.
 // objects also takes back what is no longer declared.
 func (c Configuration) Both(declared ...Webhook) []client.Object {
 	return []client.Object{c.Mutating(declared...), c.Validating(declared...)}
-}
-
-func rules(w Webhook) []admissionregistrationv1.RuleWithOperations {
-	copied := make([]admissionregistrationv1.RuleWithOperations, len(w.Rules))
-	for i := range w.Rules {
-		copied[i] = *w.Rules[i].DeepCopy()
-	}
-	return copied
-}
-
-func failurePolicy(w Webhook) *admissionregistrationv1.FailurePolicyType {
-	return ptr.To(cmp.Or(w.FailurePolicy, admissionregistrationv1.Fail))
-}
-
-func matchPolicy(w Webhook) *admissionregistrationv1.MatchPolicyType {
-	return ptr.To(cmp.Or(w.MatchPolicy, admissionregistrationv1.Exact))
-}
-
-func timeout(w Webhook) *int32 { return ptr.To(cmp.Or(w.TimeoutSeconds, DefaultTimeoutSeconds)) }
-
-func versions(w Webhook) []string {
-	if w.ReviewVersions == nil {
-		return reviewVersions()
-	}
-	return slices.Clone(w.ReviewVersions)
 }

@@ -57,22 +57,16 @@ type Selection struct {
 	Labels metav1.LabelSelector
 }
 
-// reviewVersions is the order in which API servers are offered the versions.
-func reviewVersions() []string { return []string{"v1beta1", "v1"} }
-
 // Selector joins what a webhook requires with what all webhooks of a configuration have in common, which may be nil, in a
 // selector of its own: what it is given may be shared by many webhooks. It is never nil.
 func (s Selection) Selector(standard *metav1.LabelSelector) *metav1.LabelSelector {
-	joined := &metav1.LabelSelector{}
-	if s.Standard && standard != nil {
-		joined = standard.DeepCopy()
-	}
 	own := s.Labels.DeepCopy()
+	if !s.Standard || standard == nil {
+		return own
+	}
+	joined := standard.DeepCopy()
 	for key, value := range own.MatchLabels {
-		if joined.MatchLabels == nil {
-			joined.MatchLabels = map[string]string{}
-		}
-		joined.MatchLabels[key] = value
+		metav1.AddLabelToSelector(joined, key, value)
 	}
 	joined.MatchExpressions = append(joined.MatchExpressions, own.MatchExpressions...)
 	return joined

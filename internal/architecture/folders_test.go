@@ -23,7 +23,6 @@ func project() layout {
 			"admission/registration",
 			"admission/review",
 			"admission/reviewtest",
-			"admission/selfmanaged",
 			"admission/serving",
 			"apply",
 			"apply/fields",

@@ -10,7 +10,6 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/espalier-dev/espalier/internal/admission/selfmanaged"
 	"github.com/espalier-dev/espalier/internal/admission/serving"
 	"github.com/espalier-dev/espalier/internal/config"
 	"github.com/espalier-dev/espalier/internal/garden/webhook"
@@ -35,10 +34,6 @@ func server(cfg *config.OperatorConfiguration) *serving.Server {
 
 // addWebhooks adds the webhooks. The webhook configurations decide which of them the API server calls.
 func addWebhooks(p *parts) error {
-	server, err := serving.Of(p.clusters.Source)
-	if err != nil {
-		return err
-	}
 	handlers := webhook.Handlers()
 	served := make([]serving.Webhook, 0, len(handlers))
 	for _, each := range handlers {
@@ -46,14 +41,11 @@ func addWebhooks(p *parts) error {
 			Name: each.Name, Path: each.Webhook.Path, Mutating: each.Mutating(), Handler: each.Review(p.clusters.Source.GetAPIReader()),
 		})
 	}
-	server.Handle(p.clusters.Source, p.registry, p.clusters.Clock, served)
-	if err := keepWebhooks(p, server); err != nil {
+	server, err := serving.Add(p.clusters, p.registry, served)
+	if err != nil {
 		return err
 	}
-	if err := server.AddTo(p.clusters.Source); err != nil {
-		return fmt.Errorf("add webhook server: %w", err)
-	}
-	return nil
+	return keepWebhooks(p, server)
 }
 
 // keepWebhooks lets the server create its own certificate, and maintains the webhook configurations, if selfManaged is set.
@@ -66,9 +58,8 @@ func keepWebhooks(p *parts, server *serving.Server) error {
 	if own.URL, err = addressOf(own, p.clusters.OwnNamespace, os.Getenv); err != nil {
 		return err
 	}
-	err = selfmanaged.Keep(selfmanaged.Options{
-		Clusters: p.clusters, Server: server, BindAddress: p.cfg.Server.Webhooks.BindAddress,
-		Settings: &own, SettingsPath: "espalier.garden.webhooks.selfManaged", Registry: p.registry,
+	err = server.KeepCertificate(serving.SelfManaged{
+		Clusters: p.clusters, Settings: &own, SettingsPath: "espalier.garden.webhooks.selfManaged", Registry: p.registry,
 		Configurations: func(serviceNamespace string) func([]byte) []client.Object {
 			return webhook.Configurations(webhook.Own{
 				Name: own.ConfigurationName, Namespace: serviceNamespace, ServiceName: own.ServiceName, URL: own.URL,

@@ -6,7 +6,6 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/espalier-dev/espalier/internal/admission/selfmanaged"
 	"github.com/espalier-dev/espalier/internal/admission/serving"
 	"github.com/espalier-dev/espalier/internal/project/webhook"
 )
@@ -39,18 +38,11 @@ func addWebhooks(p *parts) error {
 	if !p.cfg.Espalier.Project.Webhooks.Served() {
 		return nil
 	}
-	server, err := serving.Of(p.clusters.Source)
+	server, err := serving.Add(p.clusters, p.registry, endpoints(p))
 	if err != nil {
 		return err
 	}
-	server.Handle(p.clusters.Source, p.registry, p.clusters.Clock, endpoints(p))
-	if err := keepWebhooks(p, server); err != nil {
-		return err
-	}
-	if err := server.AddTo(p.clusters.Source); err != nil {
-		return fmt.Errorf("add webhook server: %w", err)
-	}
-	return nil
+	return keepWebhooks(p, server)
 }
 
 // keepWebhooks lets the server create its own certificate, and maintains the webhook configurations, if selfManaged is set.
@@ -59,9 +51,8 @@ func keepWebhooks(p *parts, server *serving.Server) error {
 	if own.SelfManaged == nil {
 		return nil
 	}
-	err := selfmanaged.Keep(selfmanaged.Options{
-		Clusters: p.clusters, Server: server, BindAddress: own.BindAddress,
-		Settings: own.SelfManaged, SettingsPath: "espalier.project.webhooks.selfManaged", Registry: p.registry,
+	err := server.KeepCertificate(serving.SelfManaged{
+		Clusters: p.clusters, Settings: own.SelfManaged, SettingsPath: "espalier.project.webhooks.selfManaged", Registry: p.registry,
 		Configurations: func(serviceNamespace string) func([]byte) []client.Object {
 			return webhook.Configurations(webhook.Own{
 				Name: own.SelfManaged.ConfigurationName, Namespace: serviceNamespace, ServiceName: own.SelfManaged.ServiceName,

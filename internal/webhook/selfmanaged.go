@@ -4,7 +4,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/espalier-dev/espalier/internal/admission/selfmanaged"
 	"github.com/espalier-dev/espalier/internal/admission/serving"
 	"github.com/espalier-dev/espalier/internal/config"
 	"github.com/espalier-dev/espalier/internal/process"
@@ -33,8 +32,8 @@ func keep(
 			Info("The webhook system-components-config is not registered in this flavor: only shoots have Nodes for system components",
 				"flavor", own.Flavor)
 	}
-	return selfmanaged.Keep(selfmanaged.Options{
-		Clusters: clusters, Server: server, BindAddress: cfg.Server.Webhooks.BindAddress, Registry: registry,
+	return server.KeepCertificate(serving.SelfManaged{
+		Clusters: clusters, Registry: registry,
 		Settings: own, SettingsPath: "espalier.webhooks.selfManaged",
 		Configurations: func(serviceNamespace string) func([]byte) []client.Object {
 			return registrations.Configurations(own.Flavor, cfg.Webhooks, registrations.Own{

@@ -9,6 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
@@ -67,20 +68,32 @@ func Add(
 	if err := Check(cfg); err != nil {
 		return err
 	}
-	server, err := serving.Of(clusters.Source)
-	if err != nil {
-		return err
-	}
 	found, err := lookup.New(lifetime, clusters, lookedUp(cfg.Webhooks))
 	if err != nil {
 		return fmt.Errorf("prepare look-ups: %w", err)
 	}
-	server.Handle(clusters.Source, registry, clusters.Clock, endpoints(cfg, clusters, found))
-	if err := keep(clusters, cfg, registry, server); err != nil {
+	server, err := serving.Add(clusters, registry, endpoints(cfg, clusters, found))
+	if err != nil {
 		return err
 	}
-	if err := server.AddTo(clusters.Source); err != nil {
-		return fmt.Errorf("add webhook server: %w", err)
+	return keep(clusters, cfg, registry, server)
+}
+
+// endpoints returns the enabled handlers. The path of a disabled handler is not served.
+func endpoints(cfg *config.ResourceManagerConfiguration, clusters *process.Clusters, found *lookup.Lookups) []serving.Webhook {
+	settings := handlers.Settings{
+		Webhooks:              cfg.Webhooks,
+		LegacyReplicaCriteria: cfg.Espalier.Webhooks.LegacyReplicaCriteria,
+		Automount: func(ctx context.Context, account types.NamespacedName) (*bool, error) {
+			return found.Automount(ctx, account.Namespace, account.Name)
+		},
+		Taints: found.Taints, Namespaces: found, Scaling: found,
+		Source: clusters.Source.GetAPIReader(),
 	}
-	return nil
+	enabled := handlers.Enabled(cfg.Webhooks)
+	all := make([]serving.Webhook, 0, len(enabled))
+	for _, each := range enabled {
+		all = append(all, serving.Webhook{Name: each.Name, Path: each.Path, Mutating: each.Mutating, Handler: each.Review(settings)})
+	}
+	return all
 }

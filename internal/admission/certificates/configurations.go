@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"sync"
 	"time"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
@@ -33,14 +34,10 @@ func (k *Keeper) readConfigurations(ctx context.Context) ([]client.Object, error
 	wanted := k.options.Configurations(nil)
 	live := make([]client.Object, len(wanted))
 	for i, want := range wanted {
-		object, err := empty(want)
-		if err != nil {
-			return nil, err
-		}
-		if err := k.called.Get(ctx, client.ObjectKeyFromObject(want), object); client.IgnoreNotFound(err) != nil {
+		live[i] = empty(want)
+		if err := k.called.Get(ctx, client.ObjectKeyFromObject(want), live[i]); client.IgnoreNotFound(err) != nil {
 			return nil, fmt.Errorf("read webhook configuration %q: %w", want.GetName(), err)
 		}
-		live[i] = object
 	}
 	return live, nil
 }
@@ -48,28 +45,24 @@ func (k *Keeper) readConfigurations(ctx context.Context) ([]client.Object, error
 // distribute writes the configurations that differ, over what was read of them, and returns how many it has written. Those
 // that would get their first webhooks wait until the server can be reached; the error wraps errUnreachable then.
 func (k *Keeper) distribute(ctx context.Context, bundle []byte, live []client.Object) (written int, err error) {
-	wanted := k.options.Configurations(bundle)
-	if len(wanted) != len(live) {
-		return 0, fmt.Errorf("keep webhook configurations: there are %d with a bundle, and %d without", len(wanted), len(live))
-	}
-	reach := k.reach(ctx, bundle)
+	reach := sync.OnceValue(func() error { return k.reach(ctx, bundle) })
 	var waiting error
-	for i, object := range wanted {
+	for i, object := range k.options.Configurations(bundle) {
 		want, err := newConfiguration(object)
 		if err != nil {
 			return written, err
 		}
-		begins, err := want.begins(live[i])
+		have, err := newConfiguration(live[i])
 		if err != nil {
 			return written, err
 		}
-		if begins {
+		if len(want.webhooks) > 0 && len(have.webhooks) == 0 {
 			if unreachable := reach(); unreachable != nil {
 				waiting = unreachable
 				continue
 			}
 		}
-		changed, err := k.write(ctx, want, live[i])
+		changed, err := k.write(ctx, want, have, live[i])
 		if changed {
 			written++
 		}
@@ -81,34 +74,26 @@ func (k *Keeper) distribute(ctx context.Context, bundle []byte, live []client.Ob
 }
 
 // write makes one configuration as it is wanted. It fails with a conflict if another client has changed it since it was read.
-func (k *Keeper) write(ctx context.Context, want configuration, live client.Object) (changed bool, _ error) {
-	have, err := newConfiguration(live)
-	if err != nil {
-		return false, err
-	}
+func (k *Keeper) write(ctx context.Context, want, have configuration, live client.Object) (changed bool, _ error) {
 	if live.GetResourceVersion() == "" {
 		if len(want.webhooks) == 0 {
 			return false, nil
 		}
 		// An empty one first: applying cannot require that no other client has created it in the meantime.
 		live.SetName(want.name)
-		err = k.called.Create(ctx, live, client.FieldOwner(k.options.FieldManager))
-		if err != nil {
+		if err := k.called.Create(ctx, live, client.FieldOwner(k.options.FieldManager)); err != nil {
 			return false, err
 		}
 	} else if want.keptBy(have) {
 		return false, nil
 	}
 	applied := want.applied(live.GetResourceVersion())
-	err = k.called.Apply(ctx, client.ApplyConfigurationFromUnstructured(applied), client.FieldOwner(k.options.FieldManager),
+	err := k.called.Apply(ctx, client.ApplyConfigurationFromUnstructured(applied), client.FieldOwner(k.options.FieldManager),
 		client.ForceOwnership)
 	if err != nil {
 		return true, err
 	}
-	after, err := empty(live)
-	if err != nil {
-		return true, err
-	}
+	after := empty(live)
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(applied.Object, after); err != nil {
 		return true, fmt.Errorf("read answer: %w", err)
 	}
@@ -142,25 +127,12 @@ func (k *Keeper) removeForeign(ctx context.Context, want configuration, live cli
 	return nil
 }
 
-// empty returns an object of the same kind.
-func empty(object client.Object) (client.Object, error) {
-	switch object.(type) {
-	case *admissionregistrationv1.MutatingWebhookConfiguration:
-		return &admissionregistrationv1.MutatingWebhookConfiguration{}, nil
-	case *admissionregistrationv1.ValidatingWebhookConfiguration:
-		return &admissionregistrationv1.ValidatingWebhookConfiguration{}, nil
+// empty returns an object of the same type.
+func empty(object client.Object) client.Object {
+	if _, mutates := object.(*admissionregistrationv1.MutatingWebhookConfiguration); mutates {
+		return &admissionregistrationv1.MutatingWebhookConfiguration{}
 	}
-	return nil, fmt.Errorf("keep webhook configuration %q: it is a %T", object.GetName(), object)
-}
-
-// named returns an object of the same kind and name.
-func named(object client.Object) (client.Object, error) {
-	only, err := empty(object)
-	if err != nil {
-		return nil, err
-	}
-	only.SetName(object.GetName())
-	return only, nil
+	return &admissionregistrationv1.ValidatingWebhookConfiguration{}
 }
 
 func isConflict(err error) bool { return apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) }

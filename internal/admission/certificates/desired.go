@@ -2,7 +2,6 @@ package certificates
 
 import (
 	"fmt"
-	"maps"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -27,14 +26,9 @@ type configuration struct {
 
 // newConfiguration reads what is wanted, or what is there.
 func newConfiguration(object client.Object) (configuration, error) {
-	c := configuration{name: object.GetName(), labels: object.GetLabels(), annotations: object.GetAnnotations()}
-	switch object.(type) {
-	case *admissionregistrationv1.MutatingWebhookConfiguration:
+	c := configuration{kind: validatingKind, name: object.GetName(), labels: object.GetLabels(), annotations: object.GetAnnotations()}
+	if _, mutates := object.(*admissionregistrationv1.MutatingWebhookConfiguration); mutates {
 		c.kind = mutatingKind
-	case *admissionregistrationv1.ValidatingWebhookConfiguration:
-		c.kind = validatingKind
-	default:
-		return configuration{}, fmt.Errorf("keep webhook configuration %q: it is a %T", object.GetName(), object)
 	}
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(object)
 	if err != nil {
@@ -94,9 +88,8 @@ func (c configuration) sameWebhooks(live configuration) bool {
 }
 
 func contains(all, some map[string]string) bool {
-	merged := maps.Clone(all)
 	for key, value := range some {
-		if present, found := merged[key]; !found || present != value {
+		if present, found := all[key]; !found || present != value {
 			return false
 		}
 	}

@@ -5,10 +5,8 @@ import (
 
 	. "github.com/onsi/gomega"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 // mutating is a configuration as a user declares it, without the fields that the API server sets.
@@ -122,17 +120,6 @@ func TestKeptBy(t *testing.T) {
 			have, err := newConfiguration(live)
 			g.Expect(err).NotTo(HaveOccurred())
 			g.Expect(want.keptBy(have)).To(Equal(tc.want))
-		})
-	}
-}
-
-func TestOnlyWebhookConfigurationsAreKept(t *testing.T) {
-	for name, object := range map[string]client.Object{
-		"a Secret": &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "hooks"}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			_, err := newConfiguration(object)
-			NewWithT(t).Expect(err).To(MatchError(`keep webhook configuration "hooks": it is a *v1.Secret`))
 		})
 	}
 }

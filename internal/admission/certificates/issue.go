@@ -22,7 +22,6 @@ const maxBackdated = time.Hour
 
 const (
 	certificateBlock = "CERTIFICATE"
-	keyBlock         = "EC PRIVATE KEY"
 	serialBits       = 127
 )
 
@@ -130,14 +129,6 @@ func encodeCertificates(certificates ...*x509.Certificate) []byte {
 		out.Write(pem.EncodeToMemory(&pem.Block{Type: certificateBlock, Bytes: certificate.Raw}))
 	}
 	return out.Bytes()
-}
-
-func encodeKey(key *ecdsa.PrivateKey) ([]byte, error) {
-	der, err := x509.MarshalECPrivateKey(key)
-	if err != nil {
-		return nil, fmt.Errorf("encode key: %w", err)
-	}
-	return pem.EncodeToMemory(&pem.Block{Type: keyBlock, Bytes: der}), nil
 }
 
 func decodeCertificates(data []byte) ([]*x509.Certificate, error) {

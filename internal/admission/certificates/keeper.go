@@ -1,17 +1,20 @@
 package certificates
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
-	"errors"
 	"fmt"
 	"net/http"
+	"os"
 	"sync"
 	"time"
 
 	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/uuid"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 	"k8s.io/utils/clock"
@@ -30,15 +33,8 @@ type Connection struct {
 	HTTPClient *http.Client
 }
 
-// Lease times as leader election has them; see Options.
-type Lease struct {
-	// Name is the Lease's name; empty for the Secret's.
-	Name string
-	// Identity tells this process from the other replicas; empty for the host's name and a random part.
-	Identity string
-	// Duration, RenewDeadline and RetryPeriod are 15, 10 and 2 seconds if all are 0.
-	Duration, RenewDeadline, RetryPeriod time.Duration
-}
+// Lease has the times of leader election; the zero value stands for 15, 10 and 2 seconds.
+type Lease struct{ Duration, RenewDeadline, RetryPeriod time.Duration }
 
 // Options define which certificates are kept, and for which servers.
 type Options struct {
@@ -49,7 +45,7 @@ type Options struct {
 	Namespace, SecretName string
 	// FieldManager is the name under which managedFields record what is written.
 	FieldManager string
-	// Lease is that of the replica that may write.
+	// Lease is that of the replica that may write. It has the name of the Secret.
 	Lease Lease
 	// Hosts are the DNS names and IP addresses that the certificate is for. See ServiceHosts.
 	Hosts []string
@@ -84,7 +80,8 @@ type Keeper struct {
 	own     client.WithWatch
 	called  client.WithWatch
 	lock    resourcelock.Interface
-	metrics *metrics
+	// expiry is when the certificates in use expire.
+	expiry *prometheus.GaugeVec
 
 	// known is what is served: the readable contents of the Secret, the last one first.
 	known memory
@@ -102,10 +99,13 @@ var (
 	_ manager.LeaderElectionRunnable = (*Keeper)(nil)
 )
 
-// New checks the options and returns a Keeper that has not started. It sends no request.
+// New returns a Keeper that has not started. It sends no request.
 func New(options Options) (*Keeper, error) {
-	if err := options.complete(); err != nil {
-		return nil, err
+	options.Settle = min(cmp.Or(options.Settle, DefaultSettle), options.AuthorityValidity/6)
+	options.Lease = cmp.Or(options.Lease, Lease{Duration: leaseDuration, RenewDeadline: renewDeadline, RetryPeriod: retryPeriod})
+	host, err := os.Hostname()
+	if err != nil {
+		return nil, fmt.Errorf("keep webhook certificates: find name of this host: %w", err)
 	}
 	own, err := newClient(options.Own)
 	if err != nil {
@@ -115,13 +115,22 @@ func New(options Options) (*Keeper, error) {
 	if err != nil {
 		return nil, fmt.Errorf("create client for webhook configurations: %w", err)
 	}
-	lock, err := newLock(options)
+	lock, err := newLock(options, host+"_"+string(uuid.NewUUID()))
 	if err != nil {
 		return nil, fmt.Errorf("create lease of webhook certificates: %w", err)
 	}
 	return &Keeper{
-		options: options, rules: options.rules(), own: own, called: called, lock: lock,
-		metrics: newMetrics(options.Registry), changed: make(chan struct{}, 1),
+		options: options,
+		rules: rules{
+			name: options.SecretName, hosts: options.Hosts,
+			authority: options.AuthorityValidity, certificate: options.CertificateValidity, settle: options.Settle,
+		},
+		own: own, called: called, lock: lock,
+		expiry: promauto.With(options.Registry).NewGaugeVec(prometheus.GaugeOpts{
+			Name: "espalier_webhook_certificate_expiry_seconds",
+			Help: "When what this replica serves with expires, in seconds since 1970, by part: authority or certificate.",
+		}, []string{"part"}),
+		changed: make(chan struct{}, 1),
 	}, nil
 }
 
@@ -169,7 +178,8 @@ func (k *Keeper) adoptFirst(s *state) {
 // adopt serves what the Secret holds.
 func (k *Keeper) adopt(s *state) {
 	before := k.known.add(s)
-	k.metrics.use(s)
+	k.expiry.WithLabelValues("authority").Set(float64(s.authority.certificate.NotAfter.Unix()))
+	k.expiry.WithLabelValues("certificate").Set(float64(s.serving.certificate.NotAfter.Unix()))
 	if before == nil || !before.serving.certificate.Equal(s.serving.certificate) {
 		k.options.Log.Info("Serving with a certificate", "serial", s.serving.certificate.SerialNumber.Text(16), "expires",
 			s.serving.certificate.NotAfter)
@@ -191,35 +201,6 @@ func (k *Keeper) signal() {
 	select {
 	case k.changed <- struct{}{}:
 	default: // It was signalled already.
-	}
-}
-
-func (o *Options) complete() error {
-	switch {
-	case o.Own.Config == nil || o.Called.Config == nil:
-		return errors.New("keep webhook certificates: both clusters must be named")
-	case o.Namespace == "":
-		return errors.New("keep webhook certificates: the own namespace is not known; set POD_NAMESPACE")
-	case o.SecretName == "":
-		return errors.New("keep webhook certificates: the Secret must be named")
-	case o.FieldManager == "":
-		return errors.New("keep webhook certificates: the field manager must be named")
-	case len(o.Hosts) == 0:
-		return errors.New("keep webhook certificates: there is no host that the certificate is for")
-	case o.AuthorityValidity <= 0 || o.CertificateValidity <= 0:
-		return errors.New("keep webhook certificates: validities must be positive")
-	}
-	if o.Settle == 0 {
-		o.Settle = DefaultSettle
-	}
-	o.Settle = min(o.Settle, o.AuthorityValidity/6)
-	return o.Lease.complete(o.SecretName)
-}
-
-func (o *Options) rules() rules {
-	return rules{
-		name: o.SecretName, hosts: o.Hosts,
-		authority: o.AuthorityValidity, certificate: o.CertificateValidity, settle: o.Settle,
 	}
 }
 

@@ -489,29 +489,6 @@ func TestChangedValiditiesAndHostsTakeEffect(t *testing.T) {
 	}
 }
 
-func TestNewRefusesWhatCannotWork(t *testing.T) {
-	for name, tc := range map[string]struct {
-		modify func(*Options)
-		want   string
-	}{
-		"no cluster":   {func(o *Options) { o.Called.Config = nil }, "keep webhook certificates: both clusters must be named"},
-		"no namespace": {func(o *Options) { o.Namespace = "" }, "keep webhook certificates: the own namespace is not known; set POD_NAMESPACE"},
-		"no Secret":    {func(o *Options) { o.SecretName = "" }, "keep webhook certificates: the Secret must be named"},
-		"no name":      {func(o *Options) { o.FieldManager = "" }, "keep webhook certificates: the field manager must be named"},
-		"no host":      {func(o *Options) { o.Hosts = nil }, "keep webhook certificates: there is no host that the certificate is for"},
-		"no validity":  {func(o *Options) { o.CertificateValidity = 0 }, "keep webhook certificates: validities must be positive"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			options := (&world{}).options()
-			options.Own.Config, options.Called.Config = &rest.Config{}, &rest.Config{}
-			options.Namespace, options.SecretName = "garden", "hooks"
-			tc.modify(&options)
-			_, err := New(options)
-			NewWithT(t).Expect(err).To(MatchError(tc.want))
-		})
-	}
-}
-
 func TestServiceHosts(t *testing.T) {
 	NewWithT(t).Expect(ServiceHosts("garden", "hooks")).To(Equal([]string{"hooks.garden.svc", "hooks.garden.svc.cluster.local"}))
 }

@@ -3,12 +3,9 @@ package certificates
 import (
 	"context"
 	"errors"
-	"fmt"
-	"os"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/uuid"
 	coordinationv1client "k8s.io/client-go/kubernetes/typed/coordination/v1"
 	"k8s.io/client-go/tools/leaderelection"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
@@ -21,24 +18,7 @@ const (
 	retryPeriod   = 2 * time.Second
 )
 
-func (l *Lease) complete(name string) error {
-	if l.Name == "" {
-		l.Name = name
-	}
-	if l.Identity == "" {
-		host, err := os.Hostname()
-		if err != nil {
-			return fmt.Errorf("keep webhook certificates: find name of this host: %w", err)
-		}
-		l.Identity = host + "_" + string(uuid.NewUUID())
-	}
-	if l.Duration == 0 && l.RenewDeadline == 0 && l.RetryPeriod == 0 {
-		l.Duration, l.RenewDeadline, l.RetryPeriod = leaseDuration, renewDeadline, retryPeriod
-	}
-	return nil
-}
-
-func newLock(options Options) (resourcelock.Interface, error) {
+func newLock(options Options, identity string) (resourcelock.Interface, error) {
 	httpClient, err := options.Own.client()
 	if err != nil {
 		return nil, err
@@ -48,9 +28,9 @@ func newLock(options Options) (resourcelock.Interface, error) {
 		return nil, err
 	}
 	return &resourcelock.LeaseLock{
-		LeaseMeta:  metav1.ObjectMeta{Namespace: options.Namespace, Name: options.Lease.Name},
+		LeaseMeta:  metav1.ObjectMeta{Namespace: options.Namespace, Name: options.SecretName},
 		Client:     leases,
-		LockConfig: resourcelock.ResourceLockConfig{Identity: options.Lease.Identity},
+		LockConfig: resourcelock.ResourceLockConfig{Identity: identity},
 	}, nil
 }
 
@@ -59,13 +39,13 @@ func newLock(options Options) (resourcelock.Interface, error) {
 func (k *Keeper) elect(ctx context.Context) error {
 	for ctx.Err() == nil {
 		elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
-			Lock: k.lock, Name: k.options.Lease.Name, ReleaseOnCancel: true,
+			Lock: k.lock, Name: k.options.SecretName, ReleaseOnCancel: true,
 			LeaseDuration: k.options.Lease.Duration, RenewDeadline: k.options.Lease.RenewDeadline, RetryPeriod: k.options.Lease.RetryPeriod,
 			Callbacks: leaderelection.LeaderCallbacks{
 				OnStartedLeading: k.lead,
 				OnStoppedLeading: func() {},
 				OnNewLeader: func(identity string) {
-					k.options.Log.Info("Webhook certificates are kept by a replica", "identity", identity, "self", identity == k.options.Lease.Identity)
+					k.options.Log.Info("Webhook certificates are kept by a replica", "identity", identity, "self", identity == k.lock.Identity())
 				},
 			},
 		})

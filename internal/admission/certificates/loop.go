@@ -31,12 +31,7 @@ func (k *Keeper) lead(ctx context.Context) {
 	var watching sync.WaitGroup
 	defer watching.Wait()
 	for _, wanted := range k.options.Configurations(nil) {
-		object, err := named(wanted)
-		if err != nil {
-			k.options.Log.Error(err, "Webhook configuration is not watched")
-			continue
-		}
-		watching.Go(func() { k.watchConfiguration(ctx, object) })
+		watching.Go(func() { k.watchConfiguration(ctx, wanted) })
 	}
 	k.distributed = distribution{}
 	retry := minRetry

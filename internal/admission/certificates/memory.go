@@ -1,6 +1,7 @@
 package certificates
 
 import (
+	"slices"
 	"sync"
 	"time"
 )
@@ -44,16 +45,11 @@ func (m *memory) first(is func(*state) bool) *state {
 func (m *memory) add(s *state) (before *state) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	kept := []*state{s}
-	for i, old := range m.states {
-		if i == 0 {
-			before = old
-		}
-		// Of states with the same certificate, only the newest tells anything.
-		if !old.serving.certificate.Equal(s.serving.certificate) && len(kept) < remembers {
-			kept = append(kept, old)
-		}
+	if len(m.states) > 0 {
+		before = m.states[0]
 	}
-	m.states = kept
+	// Of states with the same certificate, only the newest tells anything.
+	older := slices.DeleteFunc(m.states, func(old *state) bool { return old.serving.certificate.Equal(s.serving.certificate) })
+	m.states = append([]*state{s}, older[:min(len(older), remembers-1)]...)
 	return before
 }

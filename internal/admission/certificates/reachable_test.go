@@ -71,7 +71,7 @@ func TestDial(t *testing.T) {
 		"no authority is trusted": {address, "hooks.garden.svc", nil, "connect to " + address + ": the bundle has no certificate"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			err := Dial(tc.address, tc.server)(t.Context(), tc.bundle)
+			err := Dial(t.Context(), tc.address, tc.server, tc.bundle)
 			if tc.want == "" {
 				NewWithT(t).Expect(err).NotTo(HaveOccurred())
 			} else {

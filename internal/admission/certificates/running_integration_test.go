@@ -108,9 +108,8 @@ func (i *installation) run(modify ...func(*certificates.Options)) *replica {
 	}
 	keeper, err := certificates.New(options)
 	g.Expect(err).NotTo(HaveOccurred())
-	server := serving.New(serving.Options{
-		BindAddress: "127.0.0.1", GetCertificate: keeper.GetCertificate, Clock: clock.RealClock{}, Log: logr.Discard(),
-	})
+	server := serving.New(serving.Options{BindAddress: "127.0.0.1", Clock: clock.RealClock{}, Log: logr.Discard()})
+	server.GetCertificate = keeper.GetCertificate
 	server.Register("/hook", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "seen") }))
 	ctx, cancel := context.WithCancel(i.t.Context())
 	var running sync.WaitGroup

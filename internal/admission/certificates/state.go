@@ -11,6 +11,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/util/keyutil"
 )
 
 // SecretType marks Secrets of this package. A Secret of another type belongs to another client and is never written.
@@ -133,9 +134,9 @@ func (s *state) encode(namespace, name string) (*corev1.Secret, error) {
 		keys[keyNextKey] = *s.next
 	}
 	for key, value := range keys {
-		encoded, err := encodeKey(value.key)
+		encoded, err := keyutil.MarshalPrivateKeyToPEM(value.key)
 		if err != nil {
-			return nil, err
+			return nil, fmt.Errorf("encode key: %w", err)
 		}
 		data[key] = encoded
 	}

@@ -2,7 +2,6 @@ package certificates
 
 import (
 	"context"
-	"fmt"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -22,22 +21,27 @@ func (k *Keeper) watchSecret(ctx context.Context) {
 		}
 		k.signal()
 	}
-	watchOne(ctx, k.own, &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Namespace: k.options.Namespace, Name: k.options.SecretName},
-	}, toolscache.ResourceEventHandlerFuncs{
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: k.options.Namespace, Name: k.options.SecretName}}
+	watchOne(ctx, k.own, secret, &corev1.SecretList{}, toolscache.ResourceEventHandlerFuncs{
 		AddFunc: read, UpdateFunc: func(_, object any) { read(object) }, DeleteFunc: func(any) { k.signal() },
 	})
 }
 
 // watchConfiguration wakes the loop whenever a configuration changes, until the context ends.
 func (k *Keeper) watchConfiguration(ctx context.Context, object client.Object) {
-	watchOne(ctx, k.called, object, toolscache.ResourceEventHandlerFuncs{
+	var list client.ObjectList = &admissionregistrationv1.ValidatingWebhookConfigurationList{}
+	if _, mutates := object.(*admissionregistrationv1.MutatingWebhookConfiguration); mutates {
+		list = &admissionregistrationv1.MutatingWebhookConfigurationList{}
+	}
+	watchOne(ctx, k.called, object, list, toolscache.ResourceEventHandlerFuncs{
 		AddFunc: func(any) { k.signal() }, UpdateFunc: func(any, any) { k.signal() }, DeleteFunc: func(any) { k.signal() },
 	})
 }
 
-// watchOne watches a single object by its name, which is all that a role needs to allow.
-func watchOne(ctx context.Context, c client.WithWatch, object client.Object, handler toolscache.ResourceEventHandler) {
+// watchOne watches a single object by its name, which is all that a role needs to allow. The list says of which kind it is.
+func watchOne(
+	ctx context.Context, c client.WithWatch, object client.Object, kind client.ObjectList, handler toolscache.ResourceEventHandler,
+) {
 	only := []client.ListOption{
 		client.InNamespace(object.GetNamespace()),
 		client.MatchingFieldsSelector{Selector: fields.OneTermEqualSelector(metav1.ObjectNameField, object.GetName())},
@@ -45,34 +49,15 @@ func watchOne(ctx context.Context, c client.WithWatch, object client.Object, han
 	_, controller := toolscache.NewInformerWithOptions(toolscache.InformerOptions{
 		ListerWatcher: &toolscache.ListWatch{
 			ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
-				list, err := listFor(object)
-				if err != nil {
-					return nil, err
-				}
+				list := kind.DeepCopyObject().(client.ObjectList) //nolint:errcheck // it is a copy of one
 				return list, c.List(ctx, list, append(only, &client.ListOptions{Raw: &options})...)
 			},
 			WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
-				list, err := listFor(object)
-				if err != nil {
-					return nil, err
-				}
-				return c.Watch(ctx, list, append(only, &client.ListOptions{Raw: &options})...)
+				return c.Watch(ctx, kind, append(only, &client.ListOptions{Raw: &options})...)
 			},
 		},
 		ObjectType: object,
 		Handler:    handler,
 	})
 	controller.RunWithContext(ctx)
-}
-
-func listFor(object client.Object) (client.ObjectList, error) {
-	switch object.(type) {
-	case *corev1.Secret:
-		return &corev1.SecretList{}, nil
-	case *admissionregistrationv1.MutatingWebhookConfiguration:
-		return &admissionregistrationv1.MutatingWebhookConfigurationList{}, nil
-	case *admissionregistrationv1.ValidatingWebhookConfiguration:
-		return &admissionregistrationv1.ValidatingWebhookConfigurationList{}, nil
-	}
-	return nil, fmt.Errorf("watch %T: no such kind is kept", object)
 }

@@ -11,7 +11,7 @@
 //     that was taken is finished.
 //
 // A manager stops its groups one after the other: other runnables, controllers, caches, webhooks, and at last the HTTP
-// servers of probes and metrics. The webhook server therefore learns only late that the process is to end. AddTo adds a
+// servers of probes and metrics. The webhook server therefore learns only late that the process is to end. Add adds a
 // runnable to the first of these groups: it makes the readiness check fail at once, and holds the rest until the delay is
 // over, so that caches keep up with the cluster while requests are still taken. /readyz is answered all the time.
 //

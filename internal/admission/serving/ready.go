@@ -32,8 +32,8 @@ func (s *Server) StartedChecker() healthz.Checker {
 		if port == 0 {
 			return errors.New("webhook server has not been started yet")
 		}
-		if s.source != nil {
-			if _, err := s.source(&tls.ClientHelloInfo{}); err != nil {
+		if s.GetCertificate != nil {
+			if _, err := s.GetCertificate(&tls.ClientHelloInfo{}); err != nil {
 				return fmt.Errorf("webhook server cannot serve: %w", err)
 			}
 		}

@@ -19,6 +19,7 @@ import (
 
 	"github.com/go-logr/logr"
 	. "github.com/onsi/gomega"
+	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/utils/clock"
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 
@@ -60,7 +61,7 @@ func runReplica(ctx context.Context, _ []string, _ io.Writer) error {
 	if err != nil {
 		return err
 	}
-	if err := server.AddTo(mgr); err != nil {
+	if _, err := serving.Add(&process.Clusters{Source: mgr}, prometheus.NewRegistry(), nil); err != nil {
 		return err
 	}
 	return mgr.Start(ctx)

@@ -1,20 +1,20 @@
 package serving
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
-	"errors"
 	"fmt"
 	stdlog "log"
 	"net"
 	"net/http"
 	"strconv"
+	"strings"
 	"sync/atomic"
 	"time"
 
 	"github.com/go-logr/logr"
 	"k8s.io/utils/clock"
-	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
 )
 
@@ -42,15 +42,12 @@ type Options struct {
 	// Port is the port; 0 for any that is free.
 	Port int
 	// CertDir is the folder of tls.crt and tls.key, which are read again when they change. Empty: the library's,
-	// k8s-webhook-server/serving-certs in the folder for temporary files. Ignored if GetCertificate is set.
+	// k8s-webhook-server/serving-certs in the folder for temporary files.
 	CertDir string
-	// CertFile and KeyFile are the two files instead of a folder, read again likewise; both or none. Ignored if GetCertificate
-	// is set.
+	// CertFile and KeyFile are the two files instead of a folder, read again likewise; both or none.
 	CertFile, KeyFile string
 	// Setting is the field of the configuration that names folder or files, for messages; empty: server.webhooks.tls.serverCertDir.
 	Setting string
-	// GetCertificate is asked for the certificate of each connection instead; nil to use files.
-	GetCertificate GetCertificate
 	// ShutdownDelay is how long requests are taken after the process was asked to end.
 	ShutdownDelay time.Duration
 	// ShutdownLimit is when the end must have come, counted from the same moment; 0 for DefaultShutdownLimit.
@@ -63,14 +60,15 @@ type Options struct {
 	Log logr.Logger
 }
 
-// Server serves webhooks by TLS. It is the server of a manager: give it to manager.Options.WebhookServer, then call AddTo.
+// Server serves webhooks by TLS. It is the server of a manager: give it to manager.Options.WebhookServer, then call Add.
 type Server struct {
 	// Server is the library's. It registers handlers and measures them; it never starts.
 	webhook.Server
+	// GetCertificate is asked for the certificate of each connection; nil to use the files of the options. It must not change
+	// after Start.
+	GetCertificate GetCertificate
 
 	options Options
-	mux     *http.ServeMux
-	source  GetCertificate
 	// port is where it listens; 0 until then.
 	port atomic.Int64
 	// asked is when the process was asked to end; nil until then.
@@ -83,42 +81,18 @@ var _ webhook.Server = (*Server)(nil)
 
 // New returns a server that has not started.
 func New(options Options) *Server {
-	if options.ShutdownLimit == 0 {
-		options.ShutdownLimit = DefaultShutdownLimit
-	}
-	if options.ReadTimeout == 0 {
-		options.ReadTimeout = DefaultReadTimeout
-	}
-	mux := http.NewServeMux()
+	options.Setting = cmp.Or(options.Setting, "server.webhooks.tls.serverCertDir")
+	options.ShutdownLimit = cmp.Or(options.ShutdownLimit, DefaultShutdownLimit)
+	options.ReadTimeout = cmp.Or(options.ReadTimeout, DefaultReadTimeout)
 	return &Server{
-		Server:  webhook.NewServer(webhook.Options{WebhookMux: mux}),
+		Server:  webhook.NewServer(webhook.Options{}),
 		options: options,
-		mux:     mux,
-		source:  options.GetCertificate,
 		workers: workers{tasks: make(chan *task)},
 	}
 }
 
-// AddTo makes the manager run the server, whose webhook server it must be already, adds the readiness check
-// "webhook-server", and sees to it that the end begins with that check: see the package comment.
-func (s *Server) AddTo(mgr manager.Manager) error {
-	if mgr.GetWebhookServer() != webhook.Server(s) {
-		return errors.New("add webhook server: the manager was created with another one")
-	}
-	if err := mgr.AddReadyzCheck("webhook-server", s.StartedChecker()); err != nil {
-		return fmt.Errorf("add readiness check of webhook server: %w", err)
-	}
-	if err := mgr.Add(holder{s}); err != nil {
-		return fmt.Errorf("add delay of webhook server: %w", err)
-	}
-	return nil
-}
-
 // Port returns the port it listens at; 0 until it does.
 func (s *Server) Port() int { return int(s.port.Load()) }
-
-// WebhookMux returns what the handlers are registered with.
-func (s *Server) WebhookMux() *http.ServeMux { return s.mux }
 
 // Start serves until the context ends, and then as long as the package comment says. It returns an error if there is no
 // usable certificate, or the address is taken; none if requests were still in flight when time was up.
@@ -174,7 +148,7 @@ func (s *Server) serveHTTP(w http.ResponseWriter, r *http.Request) {
 	if since, ending := s.ending(); ending && since >= s.options.ShutdownDelay/2 {
 		w.Header().Set("Connection", "close")
 	}
-	s.workers.serve(s.mux, w, r)
+	s.workers.serve(s.WebhookMux(), w, r)
 }
 
 // connectionLog takes what net/http has to say. A client that does not finish its handshake, such as a probe that only
@@ -183,7 +157,7 @@ type connectionLog struct{ log logr.Logger }
 
 func (l connectionLog) Write(line []byte) (int, error) {
 	text := string(line)
-	if isHandshakeError(text) {
+	if strings.Contains(text, "TLS handshake error") {
 		l.log.V(1).Info("Connection refused", "reason", text)
 	} else {
 		l.log.Info("Connection failed", "reason", text)

@@ -34,13 +34,16 @@ type started struct {
 }
 
 // start runs a server on loopback until the test ends. Requests to /hook are answered by the handler.
-func start(t *testing.T, options serving.Options, handler http.HandlerFunc) *started {
+func start(t *testing.T, options serving.Options, handler http.HandlerFunc, certificate ...serving.GetCertificate) *started {
 	t.Helper()
 	options.BindAddress = "127.0.0.1"
 	if options.Clock == nil {
 		options.Clock = clock.RealClock{}
 	}
 	s := &started{Server: serving.New(options), done: make(chan error, 1)}
+	for _, each := range certificate {
+		s.GetCertificate = each
+	}
 	s.Register("/hook", handler)
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	s.stop = cancel
@@ -131,18 +134,15 @@ func TestReadiness(t *testing.T) {
 	g := NewWithT(t)
 	failing := errors.New("there is no certificate yet")
 	var certificate *tls.Certificate
-	options := serving.Options{
-		Clock: clocktesting.NewFakeClock(time.Now()), ShutdownDelay: time.Minute,
-		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
-			if certificate == nil {
-				return nil, failing
-			}
-			return certificate, nil
-		},
-	}
+	options := serving.Options{Clock: clocktesting.NewFakeClock(time.Now()), ShutdownDelay: time.Minute}
 	g.Expect(ready(t, serving.New(options))).To(MatchError("webhook server has not been started yet"))
 
-	s := start(t, options, answer)
+	s := start(t, options, answer, func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+		if certificate == nil {
+			return nil, failing
+		}
+		return certificate, nil
+	})
 	g.Expect(ready(t, s.Server)).To(MatchError("webhook server cannot serve: there is no certificate yet"))
 	pair, err := tls.LoadX509KeyPair(writePair(t, t.TempDir(), "one"))
 	g.Expect(err).NotTo(HaveOccurred())
@@ -158,8 +158,8 @@ func TestReadiness(t *testing.T) {
 
 func TestReadinessFindsAServerThatDoesNotAnswer(t *testing.T) {
 	g := NewWithT(t)
-	wrong := serving.Options{GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return &tls.Certificate{}, nil }}
-	s := start(t, wrong, answer)
+	wrong := func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return &tls.Certificate{}, nil }
+	s := start(t, serving.Options{}, answer, wrong)
 	g.Expect(ready(t, s.Server)).To(MatchError(HavePrefix("webhook server is not reachable: ")))
 }
 

@@ -3,7 +3,6 @@ package serving
 import (
 	"context"
 	"net/http"
-	"strings"
 	"time"
 )
 
@@ -63,5 +62,3 @@ func (h holder) Start(ctx context.Context) error {
 	}
 	return nil
 }
-
-func isHandshakeError(text string) bool { return strings.Contains(text, "TLS handshake error") }

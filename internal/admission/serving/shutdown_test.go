@@ -12,24 +12,34 @@ import (
 
 	"github.com/go-logr/logr"
 	. "github.com/onsi/gomega"
+	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/client-go/rest"
 	clocktesting "k8s.io/utils/clock/testing"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+	"sigs.k8s.io/controller-runtime/pkg/webhook"
 
 	"github.com/espalier-dev/espalier/internal/admission/admissiontest"
 	"github.com/espalier-dev/espalier/internal/admission/serving"
+	"github.com/espalier-dev/espalier/internal/process"
 )
 
 // newManager returns a manager that asks no API server for anything, and ends within a time.
-func newManager(server *serving.Server, probes string, grace time.Duration) (manager.Manager, error) {
+func newManager(server webhook.Server, probes string, grace time.Duration) (manager.Manager, error) {
 	return manager.New(&rest.Config{Host: "https://127.0.0.1:1"}, manager.Options{
 		MapperProvider: func(*rest.Config, *http.Client) (meta.RESTMapper, error) { return meta.NewDefaultRESTMapper(nil), nil },
 		Metrics:        metricsserver.Options{BindAddress: "0"}, HealthProbeBindAddress: probes,
 		WebhookServer: server, Logger: logr.Discard(), GracefulShutdownTimeout: ptr.To(grace),
 	})
+}
+
+// add makes a manager run its server.
+func add(t *testing.T, mgr manager.Manager) {
+	t.Helper()
+	_, err := serving.Add(&process.Clusters{Source: mgr}, prometheus.NewRegistry(), nil)
+	NewWithT(t).Expect(err).NotTo(HaveOccurred())
 }
 
 // readyz returns what /readyz/webhook-server answers.
@@ -59,7 +69,7 @@ func TestAManagerEndsWithReadinessFirst(t *testing.T) {
 	probes := net.JoinHostPort("127.0.0.1", strconv.Itoa(admissiontest.FreePort(t)))
 	mgr, err := newManager(server, probes, patience) // which passes by the real clock
 	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(server.AddTo(mgr)).To(Succeed())
+	add(t, mgr)
 	controllers := make(chan struct{})
 	g.Expect(mgr.Add(manager.RunnableFunc(func(ctx context.Context) error {
 		<-ctx.Done()
@@ -106,15 +116,16 @@ func TestAManagerWithoutServerDoesNotWait(t *testing.T) {
 	server := serving.New(serving.Options{BindAddress: "127.0.0.1", CertDir: t.TempDir(), ShutdownDelay: 2 * time.Second, Clock: fake})
 	mgr, err := newManager(server, "0", patience)
 	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(server.AddTo(mgr)).To(Succeed())
+	add(t, mgr)
 	g.Expect(mgr.Start(t.Context())).To(MatchError(ContainSubstring("read certificate of webhook server: ")))
 }
 
 func TestAManagerOfAnotherServerIsRefused(t *testing.T) {
 	g := NewWithT(t)
-	mgr, err := newManager(serving.New(serving.Options{}), "0", patience)
+	mgr, err := newManager(webhook.NewServer(webhook.Options{}), "0", patience)
 	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(serving.New(serving.Options{}).AddTo(mgr)).To(MatchError("add webhook server: the manager was created with another one"))
+	_, err = serving.Add(&process.Clusters{Source: mgr}, prometheus.NewRegistry(), nil)
+	g.Expect(err).To(MatchError("the manager was not made with the needs of a process that serves webhooks"))
 }
 
 func TestRequestsInFlightAreFinished(t *testing.T) {

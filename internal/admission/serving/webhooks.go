@@ -2,12 +2,12 @@ package serving
 
 import (
 	"errors"
+	"fmt"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"k8s.io/utils/clock"
-	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"github.com/espalier-dev/espalier/internal/admission/review"
+	"github.com/espalier-dev/espalier/internal/process"
 )
 
 // Webhook is a handler and where it is served.
@@ -19,21 +19,26 @@ type Webhook struct {
 	Handler  review.Handler
 }
 
-// Of returns the server of a manager that was made with one.
-func Of(mgr manager.Manager) (*Server, error) {
+// Add makes the manager of the source cluster, which must have been created with a Server, serve webhooks, whose metrics it
+// registers. It adds the readiness check "webhook-server", and sees to it that the end begins with that check: see the package
+// comment.
+func Add(clusters *process.Clusters, registry prometheus.Registerer, webhooks []Webhook) (*Server, error) {
+	mgr := clusters.Source
 	server, ok := mgr.GetWebhookServer().(*Server)
 	if !ok {
 		return nil, errors.New("the manager was not made with the needs of a process that serves webhooks")
 	}
-	return server, nil
-}
-
-// Handle serves webhooks, whose metrics it registers; it is called once.
-func (s *Server) Handle(mgr manager.Manager, registry prometheus.Registerer, now clock.PassiveClock, webhooks []Webhook) {
-	metrics := review.NewMetrics(registry)
+	metrics, log := review.NewMetrics(registry), mgr.GetLogger().WithName("webhook")
 	for _, each := range webhooks {
-		s.Register(each.Path, &review.Endpoint{
-			Name: each.Name, Mutating: each.Mutating, Handler: each.Handler, Metrics: metrics, Log: mgr.GetLogger().WithName("webhook"), Clock: now,
+		server.Register(each.Path, &review.Endpoint{
+			Name: each.Name, Mutating: each.Mutating, Handler: each.Handler, Metrics: metrics, Log: log, Clock: clusters.Clock,
 		})
 	}
+	if err := mgr.AddReadyzCheck("webhook-server", server.StartedChecker()); err != nil {
+		return nil, fmt.Errorf("add webhook server: add readiness check of webhook server: %w", err)
+	}
+	if err := mgr.Add(holder{server}); err != nil {
+		return nil, fmt.Errorf("add webhook server: add delay of webhook server: %w", err)
+	}
+	return server, nil
 }

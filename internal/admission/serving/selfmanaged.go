@@ -1,32 +1,33 @@
-package selfmanaged
+package serving
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"net"
 	"net/url"
 	"os"
+	"strconv"
 	"strings"
+	"sync"
+	"time"
 
+	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/client-go/rest"
+	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/espalier-dev/espalier/internal/admission/certificates"
-	"github.com/espalier-dev/espalier/internal/admission/serving"
 	"github.com/espalier-dev/espalier/internal/config"
 	"github.com/espalier-dev/espalier/internal/process"
 )
 
-// Options are what a server needs to manage itself.
-type Options struct {
+// SelfManaged is what a server needs to keep its own certificate and registration, without another component.
+type SelfManaged struct {
 	// Clusters are the process's: Secret and lease are in the source, configurations in the target.
 	Clusters *process.Clusters
-	// Server is the process's webhook server, which must not have started.
-	Server *serving.Server
-	// BindAddress is where it listens; empty for every address.
-	BindAddress string
 	// Settings say how it is reached; defaulted and validated.
 	Settings *config.EspalierSelfManagedWebhooks
 	// SettingsPath is where they stand in the configuration file, for messages.
@@ -38,9 +39,10 @@ type Options struct {
 	Registry prometheus.Registerer
 }
 
-// Keep makes the server serve a certificate of its own making, and keeps the webhook configurations. Call it before the
-// manager starts. It fails if the process does not know its namespace, or has no way to be reached.
-func Keep(o Options) error {
+// KeepCertificate makes the server serve a certificate of its own making, and keeps the webhook configurations. Call it before
+// the manager starts. It fails if the process does not know its namespace, or has no way to be reached. What happens if the
+// process ends half-way is described in package certificates.
+func (s *Server) KeepCertificate(o SelfManaged) error {
 	clusters, own := o.Clusters, o.Settings
 	if clusters.OwnNamespace == "" {
 		return fmt.Errorf("%s: the namespace of this process is not known; set the environment variable POD_NAMESPACE", o.SettingsPath)
@@ -55,9 +57,7 @@ func Keep(o Options) error {
 	unlimited := rest.CopyConfig(clusters.Source.GetConfig()) // a lease must not wait behind other requests
 	unlimited.QPS, unlimited.RateLimiter = -1, nil
 	log := clusters.Source.GetLogger().WithName("certificates")
-	reached := &reachable{
-		server: o.Server, serverName: hosts[0], bindAddress: o.BindAddress, outside: outside, clock: clusters.Clock, log: log,
-	}
+	reached := &reachable{server: s, serverName: hosts[0], outside: outside, clock: clusters.Clock, log: log}
 	keeper, err := certificates.New(certificates.Options{
 		Own:       certificates.Connection{Config: unlimited, HTTPClient: clusters.Source.GetHTTPClient()},
 		Called:    certificates.Connection{Config: clusters.TargetConfig, HTTPClient: clusters.TargetHTTPClient},
@@ -69,14 +69,14 @@ func Keep(o Options) error {
 	if err != nil {
 		return fmt.Errorf("keep certificates: %w", err)
 	}
-	o.Server.UseCertificates(keeper.GetCertificate)
+	s.GetCertificate = keeper.GetCertificate
 	if err := clusters.Source.Add(keeper); err != nil {
 		return fmt.Errorf("keep certificates: %w", err)
 	}
 	return nil
 }
 
-// serviceNamespace returns the namespace of the Service for Options.Configurations. While it is not known whether source and
+// serviceNamespace returns the namespace of the Service for SelfManaged.Configurations. While it is not known whether source and
 // target are one cluster, they may be: without the exclusion of its namespace, webhooks that fail closed could prevent the
 // start of the Pods that serve them.
 func serviceNamespace(clusters *process.Clusters) string {
@@ -108,4 +108,49 @@ func addresses(
 		return []string{parsed.Hostname()}, net.JoinHostPort(parsed.Hostname(), https), nil
 	}
 	return []string{parsed.Hostname()}, parsed.Host, nil
+}
+
+// outsidePatience is how long webhooks are not registered because this process cannot reach itself in the way that API
+// servers do. Network policies may forbid just that.
+const outsidePatience = time.Minute
+
+// reachable answers whether API servers will reach the server: it must answer at its own port, and, as far as this process
+// can tell, by its Service or URL.
+type reachable struct {
+	server *Server
+	// serverName is the name in the certificate; outside is what API servers connect to.
+	serverName, outside string
+	clock               clock.PassiveClock
+	log                 logr.Logger
+
+	mu sync.Mutex
+	// since is when the server answered for the first time.
+	since time.Time
+}
+
+// ask implements certificates.Options.Reachable.
+func (r *reachable) ask(ctx context.Context, bundle []byte) error {
+	port := r.server.Port()
+	if port == 0 {
+		return errors.New("the server has not been started yet")
+	}
+	host := cmp.Or(r.server.options.BindAddress, "localhost")
+	if err := certificates.Dial(ctx, net.JoinHostPort(host, strconv.Itoa(port)), r.serverName, bundle); err != nil {
+		return err
+	}
+	err := certificates.Dial(ctx, r.outside, r.serverName, bundle)
+	if err == nil {
+		return nil
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.since.IsZero() {
+		r.since = r.clock.Now()
+	}
+	if waited := r.clock.Since(r.since); waited < outsidePatience {
+		return err
+	}
+	r.log.Info("Registering webhooks although this process does not reach itself as API servers would", "address", r.outside, "reason",
+		err.Error())
+	return nil
 }

@@ -1,4 +1,4 @@
-package selfmanaged
+package serving
 
 import (
 	"testing"
@@ -57,7 +57,9 @@ func TestWhatCannotBeReachedIsRefusedWithTheSettingToChange(t *testing.T) {
 		"a URL without a host": {process.Clusters{OwnNamespace: "own", Same: process.KnownSameness(false)}, "https:", "a.b.url: it has no host"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			err := Keep(Options{Clusters: &tc.clusters, Settings: &config.EspalierSelfManagedWebhooks{URL: tc.url}, SettingsPath: "a.b"})
+			err := New(Options{}).KeepCertificate(SelfManaged{
+				Clusters: &tc.clusters, Settings: &config.EspalierSelfManagedWebhooks{URL: tc.url}, SettingsPath: "a.b",
+			})
 			NewWithT(t).Expect(err).To(MatchError(tc.want))
 		})
 	}

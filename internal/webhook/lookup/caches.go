@@ -7,6 +7,8 @@ import (
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -18,20 +20,43 @@ import (
 // Enabled says which handlers look something up; nothing is watched for others.
 type Enabled struct{ HighAvailability, SystemComponents, TokenMount bool }
 
+// watched is a kind in the cache.
+type watched struct {
+	object client.Object
+	kind   schema.GroupVersionKind
+	// verbs are the rights that the look-ups cannot do without.
+	verbs []string
+	// keep returns what the cache holds of an object.
+	keep toolscache.TransformFunc
+}
+
+func (e Enabled) watched() []watched {
+	core, read, follow := corev1.SchemeGroupVersion, []string{"get", "list", "watch"}, []string{"list", "watch"}
+	var kinds []watched
+	if e.HighAvailability {
+		kinds = append(kinds,
+			watched{namespaceMetadata(), core.WithKind("Namespace"), read, keeping(keepOfNamespace)},
+			watched{
+				&autoscalingv2.HorizontalPodAutoscaler{}, autoscalingv2.SchemeGroupVersion.WithKind("HorizontalPodAutoscaler"), follow,
+				keeping(keepOfAutoscaler),
+			})
+	}
+	if e.SystemComponents {
+		kinds = append(kinds, watched{&corev1.Node{}, core.WithKind("Node"), follow, keeping(keepOfNode)})
+	}
+	if e.TokenMount {
+		kinds = append(kinds, watched{&corev1.ServiceAccount{}, core.WithKind("ServiceAccount"), read, keeping(keepOfServiceAccount)})
+	}
+	return kinds
+}
+
 // Cache keeps of the target what handlers ask for: of namespaces the annotations about high availability, of
 // HorizontalPodAutoscalers which object they scale and how far, of Nodes labels and taints, of ServiceAccounts whether tokens are
 // mounted. Callers must not change what it returns.
 func Cache(enabled Enabled) cache.Options {
 	byObject := map[client.Object]cache.ByObject{}
-	if enabled.HighAvailability {
-		byObject[namespaceMetadata()] = cache.ByObject{Transform: keepOfNamespace, UnsafeDisableDeepCopy: ptr.To(true)}
-		byObject[&autoscalingv2.HorizontalPodAutoscaler{}] = cache.ByObject{Transform: keepOfAutoscaler, UnsafeDisableDeepCopy: ptr.To(true)}
-	}
-	if enabled.SystemComponents {
-		byObject[&corev1.Node{}] = cache.ByObject{Transform: keepOfNode, UnsafeDisableDeepCopy: ptr.To(true)}
-	}
-	if enabled.TokenMount {
-		byObject[&corev1.ServiceAccount{}] = cache.ByObject{Transform: keepOfServiceAccount, UnsafeDisableDeepCopy: ptr.To(true)}
+	for _, each := range enabled.watched() {
+		byObject[each.object] = cache.ByObject{Transform: each.keep, UnsafeDisableDeepCopy: ptr.To(true)}
 	}
 	return cache.Options{ByObject: byObject}
 }
@@ -40,19 +65,8 @@ func Cache(enabled Enabled) cache.Options {
 // them need no right to read them.
 func Requirements(enabled Enabled) []process.Requirement {
 	var required []process.Requirement
-	if enabled.HighAvailability {
-		required = append(required,
-			process.Requirement{Kind: corev1.SchemeGroupVersion.WithKind("Namespace"), Verbs: []string{"get", "list", "watch"}},
-			process.Requirement{Kind: autoscalingv2.SchemeGroupVersion.WithKind("HorizontalPodAutoscaler"), Verbs: []string{"list", "watch"}},
-		)
-	}
-	if enabled.SystemComponents {
-		required = append(required, process.Requirement{Kind: corev1.SchemeGroupVersion.WithKind("Node"), Verbs: []string{"list", "watch"}})
-	}
-	if enabled.TokenMount {
-		required = append(required, process.Requirement{
-			Kind: corev1.SchemeGroupVersion.WithKind("ServiceAccount"), Verbs: []string{"get", "list", "watch"},
-		})
+	for _, each := range enabled.watched() {
+		required = append(required, process.Requirement{Kind: each.kind, Verbs: each.verbs})
 	}
 	return required
 }
@@ -69,48 +83,42 @@ func identity(object metav1.Object) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Namespace: object.GetNamespace(), Name: object.GetName(), ResourceVersion: object.GetResourceVersion()}
 }
 
-func keepOfNamespace(object any) (any, error) {
-	namespace, ok := object.(*metav1.PartialObjectMetadata)
-	if !ok {
+// keeping leaves objects of other types, such as those that say what was deleted, as they are.
+func keeping[T, Kept any](keep func(T) Kept) toolscache.TransformFunc {
+	return func(object any) (any, error) {
+		if found, ok := object.(T); ok {
+			return keep(found), nil
+		}
 		return object, nil
 	}
+}
+
+func keepOfNamespace(namespace *metav1.PartialObjectMetadata) *metav1.PartialObjectMetadata {
 	kept := &metav1.PartialObjectMetadata{ObjectMeta: identity(namespace)}
 	for key, value := range namespace.Annotations {
 		if strings.HasPrefix(key, highavailability.AnnotationPrefix) {
 			metav1.SetMetaDataAnnotation(&kept.ObjectMeta, key, value)
 		}
 	}
-	return kept, nil
+	return kept
 }
 
-func keepOfAutoscaler(object any) (any, error) {
-	autoscaler, ok := object.(*autoscalingv2.HorizontalPodAutoscaler)
-	if !ok {
-		return object, nil
-	}
+func keepOfAutoscaler(autoscaler *autoscalingv2.HorizontalPodAutoscaler) *autoscalingv2.HorizontalPodAutoscaler {
 	kept := &autoscalingv2.HorizontalPodAutoscaler{ObjectMeta: identity(autoscaler)}
 	kept.Spec.ScaleTargetRef, kept.Spec.MaxReplicas = autoscaler.Spec.ScaleTargetRef, autoscaler.Spec.MaxReplicas
-	return kept, nil
+	return kept
 }
 
-func keepOfNode(object any) (any, error) {
-	node, ok := object.(*corev1.Node)
-	if !ok {
-		return object, nil
-	}
+func keepOfNode(node *corev1.Node) *corev1.Node {
 	kept := &corev1.Node{ObjectMeta: identity(node)}
 	kept.Labels = node.Labels
 	for _, taint := range node.Spec.Taints {
 		kept.Spec.Taints = append(kept.Spec.Taints, corev1.Taint{Key: taint.Key, Value: taint.Value, Effect: taint.Effect})
 	}
 	kept.Spec.Taints = slices.Clip(kept.Spec.Taints)
-	return kept, nil
+	return kept
 }
 
-func keepOfServiceAccount(object any) (any, error) {
-	account, ok := object.(*corev1.ServiceAccount)
-	if !ok {
-		return object, nil
-	}
-	return &corev1.ServiceAccount{ObjectMeta: identity(account), AutomountServiceAccountToken: account.AutomountServiceAccountToken}, nil
+func keepOfServiceAccount(account *corev1.ServiceAccount) *corev1.ServiceAccount {
+	return &corev1.ServiceAccount{ObjectMeta: identity(account), AutomountServiceAccountToken: account.AutomountServiceAccountToken}
 }

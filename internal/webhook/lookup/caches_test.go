@@ -93,11 +93,11 @@ func TestCachesKeepWhatIsAskedFor(t *testing.T) {
 		have, want any
 	}{
 		"namespaces": {
-			keep: keepOfNamespace, have: &metav1.PartialObjectMetadata{ObjectMeta: full()},
+			keep: keeping(keepOfNamespace), have: &metav1.PartialObjectMetadata{ObjectMeta: full()},
 			want: &metav1.PartialObjectMetadata{ObjectMeta: annotated},
 		},
 		"autoscalers": {
-			keep: keepOfAutoscaler,
+			keep: keeping(keepOfAutoscaler),
 			have: &autoscalingv2.HorizontalPodAutoscaler{
 				ObjectMeta: full(),
 				Spec: autoscalingv2.HorizontalPodAutoscalerSpec{
@@ -110,7 +110,7 @@ func TestCachesKeepWhatIsAskedFor(t *testing.T) {
 			},
 		},
 		"nodes": {
-			keep: keepOfNode,
+			keep: keeping(keepOfNode),
 			have: &corev1.Node{
 				ObjectMeta: full(),
 				Spec:       corev1.NodeSpec{ProviderID: "x", Taints: []corev1.Taint{{Key: "k", Value: "v", Effect: "NoExecute", TimeAdded: &now}}},
@@ -119,18 +119,18 @@ func TestCachesKeepWhatIsAskedFor(t *testing.T) {
 			want: &corev1.Node{ObjectMeta: labelled, Spec: corev1.NodeSpec{Taints: []corev1.Taint{{Key: "k", Value: "v", Effect: "NoExecute"}}}},
 		},
 		"ServiceAccounts": {
-			keep: keepOfServiceAccount,
+			keep: keeping(keepOfServiceAccount),
 			have: &corev1.ServiceAccount{
 				ObjectMeta: full(), AutomountServiceAccountToken: ptr.To(false), Secrets: []corev1.ObjectReference{{Name: "x"}},
 			},
 			want: &corev1.ServiceAccount{ObjectMeta: kept, AutomountServiceAccountToken: ptr.To(false)},
 		},
 		"the definition of Hvpas": {
-			keep: keepOfDefinition, have: &metav1.PartialObjectMetadata{ObjectMeta: full()},
+			keep: keeping(keepOfDefinition), have: &metav1.PartialObjectMetadata{ObjectMeta: full()},
 			want: &metav1.PartialObjectMetadata{ObjectMeta: func() metav1.ObjectMeta { k := kept; k.UID = "uid"; return k }()},
 		},
 		"Hvpas": {
-			keep: keepOfHvpa, have: hvpaOf("shop", "web", "db", true, 4),
+			keep: keeping(scalerOfHvpa), have: hvpaOf("shop", "web", "db", true, 4),
 			want: &scaler{
 				ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"}, scales: true, limit: 4,
 				target: (&env{namespace: "shop"}).target("db"),
@@ -174,7 +174,7 @@ func TestCachesAreSmall(t *testing.T) {
 	for i := range 5000 {
 		object := autoscaler(fmt.Sprint("shoot--project--", i%1000), fmt.Sprint("kube-apiserver-", i), "apps/v1", "Deployment",
 			fmt.Sprint("kube-apiserver-", i), 4)
-		add(t, autoscalers, keepOfAutoscaler, filled(object, object.ObjectMeta))
+		add(t, autoscalers, keeping(keepOfAutoscaler), filled(object, object.ObjectMeta))
 	}
 	for i := range 1000 {
 		node, namespace := &corev1.Node{}, namespaceMetadata()
@@ -185,8 +185,8 @@ func TestCachesAreSmall(t *testing.T) {
 			node.Labels[fmt.Sprint("node.kubernetes.io/a-label-", j)] = fmt.Sprint("value-", i, j)
 		}
 		namespace.Namespace, namespace.Name = "", fmt.Sprint("shoot--project--", i)
-		add(t, others, keepOfNode, node)
-		add(t, others, keepOfNamespace, namespace)
+		add(t, others, keeping(keepOfNode), node)
+		add(t, others, keeping(keepOfNamespace), namespace)
 	}
 	used := heap() - before
 	t.Logf("caches hold %d KiB", used>>10)

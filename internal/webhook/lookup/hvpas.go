@@ -10,7 +10,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -89,7 +88,7 @@ func (*hvpas) NeedLeaderElection() bool { return false }
 
 // Start implements manager.Runnable.
 func (h *hvpas) Start(ctx context.Context) error {
-	if err := h.definition.SetTransform(keepOfDefinition); err != nil {
+	if err := h.definition.SetTransform(keeping(keepOfDefinition)); err != nil {
 		return fmt.Errorf("watch CustomResourceDefinition %s: %w", definition, err)
 	}
 	_, err := h.definition.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
@@ -122,7 +121,7 @@ func (h *hvpas) follow(ctx context.Context, object any) {
 		toolscache.Indexers{byTarget: hvpaIndex}, nil).Informer()
 	watching, stop := context.WithCancel(ctx)
 	next := &following{SharedIndexInformer: informer, of: found.GetUID(), stop: stop}
-	if informer.SetTransform(keepOfHvpa) != nil || informer.SetWatchErrorHandlerWithContext(h.failed(next)) != nil {
+	if informer.SetTransform(keeping(scalerOfHvpa)) != nil || informer.SetWatchErrorHandlerWithContext(h.failed(next)) != nil {
 		stop() // not possible before it runs; the answers are live ones then
 		return
 	}
@@ -212,19 +211,8 @@ func hvpaIndex(object any) ([]string, error) {
 
 func hvpaKey(target highavailability.Target) string { return target.Namespace + "/" + indexKey(target) }
 
-func keepOfHvpa(object any) (any, error) {
-	if found, ok := object.(*unstructured.Unstructured); ok {
-		return scalerOfHvpa(found), nil
-	}
-	return object, nil
-}
-
-func keepOfDefinition(object any) (any, error) {
-	found, ok := object.(*metav1.PartialObjectMetadata)
-	if !ok {
-		return object, nil
-	}
+func keepOfDefinition(found *metav1.PartialObjectMetadata) *metav1.PartialObjectMetadata {
 	kept := &metav1.PartialObjectMetadata{ObjectMeta: identity(found)}
 	kept.UID = found.UID
-	return kept, nil
+	return kept
 }

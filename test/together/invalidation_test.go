@@ -15,7 +15,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/espalier-dev/espalier/internal/token"
-	"github.com/espalier-dev/espalier/internal/webhook/podtest"
 	"github.com/espalier-dev/espalier/internal/webhook/webhooktest"
 	"github.com/espalier-dev/espalier/test/binary"
 )
@@ -120,7 +119,7 @@ func TestInvalidatedStaticTokenStopsAuthenticating(t *testing.T) {
 func TestStaticTokenThatAPodMountsKeepsAuthenticating(t *testing.T) {
 	s := newScene(t)
 	bearer := s.account("holder")
-	podtest.Create(s.Env, "{metadata: {name: holder}, spec: {serviceAccountName: default, containers: [{name: c, image: i}], volumes: "+
+	s.CreatePod("{metadata: {name: holder}, spec: {serviceAccountName: default, containers: [{name: c, image: i}], volumes: " +
 		"[{name: token, secret: {secretName: holder}}]}}")
 	s.patch(&corev1.ServiceAccount{}, "holder", forbid)
 	s.account("other")

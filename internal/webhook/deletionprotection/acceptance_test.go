@@ -16,9 +16,7 @@ import (
 
 	"github.com/espalier-dev/espalier/internal/admission/review"
 	"github.com/espalier-dev/espalier/internal/webhook/deletionprotection"
-	"github.com/espalier-dev/espalier/internal/webhook/extensiontest"
 	"github.com/espalier-dev/espalier/internal/webhook/extensionvalidation"
-	"github.com/espalier-dev/espalier/internal/webhook/podtest"
 	"github.com/espalier-dev/espalier/internal/webhook/webhooktest"
 )
 
@@ -34,7 +32,7 @@ type guarded struct{ *webhooktest.Env }
 
 func cluster(t *testing.T) *guarded {
 	t.Helper()
-	admin := extensiontest.Install(t)
+	admin := webhooktest.InstallKinds(t)
 	t.Cleanup(func() { sweep(context.WithoutCancel(t.Context()), t, admin) })
 	return &guarded{webhooktest.New(t, webhooktest.Options{Webhooks: "crdDeletionProtection: {enabled: true}"})}
 }
@@ -64,7 +62,7 @@ func sweep(ctx context.Context, t *testing.T, admin client.Client) {
 // object creates an object of a kind. It is gone after the test.
 func (c *guarded) object(kind extensionvalidation.Kind, name string) *unstructured.Unstructured {
 	c.T.Helper()
-	object := extensiontest.Object(kind, c.Namespace, name)
+	object := webhooktest.ObjectOf(kind, c.Namespace, name)
 	c.Expect(c.Target.Create(c.Ctx, object)).To(Succeed())
 	return object
 }
@@ -227,7 +225,7 @@ func TestDeletionOfACollectionNeedsTheAnnotationOnAllObjects(t *testing.T) {
 	c := cluster(t)
 	for _, kind := range protectedKinds() {
 		one, other := c.object(kind, "one"), c.object(kind, "other")
-		all := extensiontest.Object(kind, c.Namespace, "")
+		all := webhooktest.ObjectOf(kind, c.Namespace, "")
 		c.Expect(c.confirm(one, "true")).To(Succeed())
 		everything := func() error { return c.Target.DeleteAllOf(c.Ctx, all, client.InNamespace(all.GetNamespace())) }
 		c.Expect(everything()).To(MatchError(ContainSubstring(missing)), kind.Kind)
@@ -246,12 +244,12 @@ func TestDeletionOfACollectionNeedsTheAnnotationOnAllObjects(t *testing.T) {
 func TestCollectionsOfOtherNamespacesDoNotCount(t *testing.T) {
 	c := cluster(t)
 	kind := kindOf("Worker")
-	elsewhere := extensiontest.Object(kind, "default", "elsewhere")
+	elsewhere := webhooktest.ObjectOf(kind, "default", "elsewhere")
 	c.Expect(c.Target.Create(c.Ctx, elsewhere)).To(Succeed())
 	defer func() { c.Expect(c.delete(elsewhere)).To(Succeed()) }() // webhooks are registered for the test's namespace
 	here := c.object(kind, "here")
 	c.Expect(c.confirm(here, "true")).To(Succeed())
-	c.Expect(c.Target.DeleteAllOf(c.Ctx, extensiontest.Object(kind, "", ""), client.InNamespace(c.Namespace))).To(Succeed())
+	c.Expect(c.Target.DeleteAllOf(c.Ctx, webhooktest.ObjectOf(kind, "", ""), client.InNamespace(c.Namespace))).To(Succeed())
 	c.gone(here)
 }
 
@@ -274,7 +272,7 @@ func TestObjectsOfEveryProtectedKindNeedTheAnnotation(t *testing.T) {
 		c.Expect(c.delete(c.object(kind, "o"))).To(MatchError(ContainSubstring("annotation to delete")), kind.Kind)
 	}
 	for _, kind := range extensionvalidation.Kinds() {
-		c.Expect(c.delete(extensiontest.Definition(kind))).
+		c.Expect(c.delete(webhooktest.Definition(kind))).
 			To(MatchError(And(HavePrefix(`admission webhook "crd-deletion-protection.resources.gardener.cloud" denied the request: `),
 				ContainSubstring("annotation to delete"))), kind.Kind)
 	}
@@ -286,21 +284,21 @@ func TestDefinitionsAreDeletedTogetherOnlyIfAllAreConfirmed(t *testing.T) {
 	worker := requests("DELETE")[len(kinds)] // the last
 	c.Expect(verdict(c.Review(path, worker))).To(Equal("true 200 "), "there are none")
 	object := c.object(kindOf("Worker"), "inside")
-	all := extensiontest.Definition(kinds[0])
+	all := webhooktest.Definition(kinds[0])
 	labelled := client.MatchingLabels{"gardener.cloud/deletion-protected": "true"}
 	for _, kind := range kinds[1:] {
-		c.Expect(c.confirm(extensiontest.Definition(kind), "true")).To(Succeed())
+		c.Expect(c.confirm(webhooktest.Definition(kind), "true")).To(Succeed())
 	}
 	c.Expect(c.Target.DeleteAllOf(c.Ctx, all, labelled)).To(MatchError(ContainSubstring(missing)))
 	for _, kind := range kinds {
-		definition := extensiontest.Definition(kind)
+		definition := webhooktest.Definition(kind)
 		c.Expect(c.Target.Get(c.Ctx, client.ObjectKeyFromObject(definition), definition)).To(Succeed())
 		c.Expect(definition.GetDeletionTimestamp()).To(BeNil(), kind.Kind)
 	}
 	c.Expect(c.confirm(all.DeepCopy(), "true")).To(Succeed())
 	c.Expect(c.Target.DeleteAllOf(c.Ctx, all, labelled)).To(Succeed())
 	for _, kind := range kinds {
-		c.gone(extensiontest.Definition(kind))
+		c.gone(webhooktest.Definition(kind))
 	}
 	c.Expect(apierrors.IsNotFound(c.Target.Get(c.Ctx, client.ObjectKeyFromObject(object), object))).To(BeTrue())
 	c.Expect(verdict(c.Review(path, worker))).To(Equal("true 200 object was not found"))
@@ -310,7 +308,7 @@ func TestDefinitionsWithoutTheLabel(t *testing.T) {
 	c := cluster(t)
 	plain := kindOf("Worker")
 	plain.Group, plain.Plural, plain.Kind = "example.com", "things", "Thing"
-	definition := extensiontest.Definition(plain)
+	definition := webhooktest.Definition(plain)
 	definition.SetLabels(nil)
 	c.Expect(c.Target.Create(c.Ctx, definition)).To(Succeed())
 	answer := c.Review(path, requests("DELETE")[0]+"name: things.example.com\noldObject: {metadata: {name: things.example.com}}")
@@ -323,7 +321,7 @@ func TestDefinitionsWithoutTheLabel(t *testing.T) {
 
 func TestPodsAreDeletedWithoutTheAnnotation(t *testing.T) {
 	c := cluster(t)
-	pod := podtest.Create(c.Env, `{metadata: {name: p}, spec: {containers: [{name: c, image: i}]}}`)
+	pod := c.CreatePod(`{metadata: {name: p}, spec: {containers: [{name: c, image: i}]}}`)
 	c.Expect(c.Target.Delete(c.Ctx, pod, client.GracePeriodSeconds(0))).To(Succeed())
 	c.gone(pod)
 }
@@ -334,7 +332,7 @@ func TestBastionsAreDeletedWithoutTheAnnotation(t *testing.T) {
 	c.Expect(c.delete(one)).To(Succeed())
 	c.gone(one)
 	two := c.object(kindOf("Bastion"), "two")
-	c.Expect(c.Target.DeleteAllOf(c.Ctx, extensiontest.Object(kindOf("Bastion"), "", ""), client.InNamespace(c.Namespace))).To(Succeed())
+	c.Expect(c.Target.DeleteAllOf(c.Ctx, webhooktest.ObjectOf(kindOf("Bastion"), "", ""), client.InNamespace(c.Namespace))).To(Succeed())
 	c.gone(two)
 	answer := c.Review(path, "{operation: DELETE, name: one, resource: {group: extensions.gardener.cloud, version: v1alpha1, "+
 		"resource: bastions}}")

@@ -13,7 +13,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/espalier-dev/espalier/internal/admission/review"
-	"github.com/espalier-dev/espalier/internal/webhook/extensiontest"
 	"github.com/espalier-dev/espalier/internal/webhook/extensionvalidation"
 	"github.com/espalier-dev/espalier/internal/webhook/webhooktest"
 )
@@ -23,7 +22,7 @@ type validated struct{ *webhooktest.Env }
 
 func cluster(t *testing.T) *validated {
 	t.Helper()
-	extensiontest.Install(t)
+	webhooktest.InstallKinds(t)
 	return &validated{webhooktest.New(t, webhooktest.Options{Webhooks: "extensionValidation: {enabled: true}"})}
 }
 
@@ -170,8 +169,8 @@ func TestErrorContainsWebhookKindAndObject(t *testing.T) {
 }
 
 func TestStatusIsNotValidated(t *testing.T) {
-	admin := extensiontest.Install(t)
-	bucket := extensiontest.Object(extensionvalidation.Kinds()[0], "", "without-anything")
+	admin := webhooktest.InstallKinds(t)
+	bucket := webhooktest.ObjectOf(extensionvalidation.Kinds()[0], "", "without-anything")
 	NewWithT(t).Expect(admin.Create(t.Context(), bucket)).To(Succeed()) // no webhook validates yet
 	v := cluster(t)
 	defer func() { v.Expect(v.Target.Delete(v.Ctx, bucket)).To(Succeed()) }()
@@ -191,9 +190,9 @@ func TestStatusIsNotValidated(t *testing.T) {
 }
 
 func TestObjectsFromBeforeAnyRuleCanBeDeleted(t *testing.T) {
-	admin := extensiontest.Install(t)
+	admin := webhooktest.InstallKinds(t)
 	kinds := extensionvalidation.Kinds()
-	bucket := extensiontest.Object(kinds[0], "", "held")
+	bucket := webhooktest.ObjectOf(kinds[0], "", "held")
 	bucket.SetFinalizers([]string{"espalier.dev/test"})
 	NewWithT(t).Expect(admin.Create(t.Context(), bucket)).To(Succeed())
 	v := cluster(t)

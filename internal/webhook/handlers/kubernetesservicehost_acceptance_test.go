@@ -6,7 +6,6 @@ import (
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/espalier-dev/espalier/internal/webhook/podtest"
 	"github.com/espalier-dev/espalier/internal/webhook/webhooktest"
 	"github.com/espalier-dev/espalier/test/binary"
 )
@@ -34,14 +33,14 @@ func serviceHostHost(value string) corev1.EnvVar {
 func TestAllContainersGetTheServiceHost(t *testing.T) {
 	t.Parallel()
 	e := serviceHostServed(t)
-	e.Expect(serviceHostEnvironments(podtest.Create(e, serviceHostBoth))).
+	e.Expect(serviceHostEnvironments(e.CreatePod(serviceHostBoth))).
 		To(BeComparableTo([][]corev1.EnvVar{{serviceHostHost("api.example.com")}, {serviceHostHost("api.example.com")}}))
 }
 
 func TestContainersThatSetTheServiceHostStay(t *testing.T) {
 	t.Parallel()
 	e := serviceHostServed(t)
-	pod := podtest.Create(e, `{spec: {
+	pod := e.CreatePod(`{spec: {
   initContainers: [{name: init, image: i, env: [{name: KUBERNETES_SERVICE_HOST, value: already-set}]}],
   containers: [{name: main, image: i, env: [{name: KUBERNETES_SERVICE_HOST, value: already-set}]}]}}`)
 	e.Expect(serviceHostEnvironments(pod)).
@@ -51,12 +50,12 @@ func TestContainersThatSetTheServiceHostStay(t *testing.T) {
 func TestOnlyContainersWithoutTheServiceHostGetIt(t *testing.T) {
 	t.Parallel()
 	e := serviceHostServed(t)
-	pod := podtest.Create(e, `{spec: {
+	pod := e.CreatePod(`{spec: {
   initContainers: [{name: init, image: i, env: [{name: KUBERNETES_SERVICE_HOST, value: already-set}]}],
   containers: [{name: main, image: i}]}}`)
 	e.Expect(serviceHostEnvironments(pod)).
 		To(BeComparableTo([][]corev1.EnvVar{{serviceHostHost("already-set")}, {serviceHostHost("api.example.com")}}))
-	pod = podtest.Create(e, `{spec: {
+	pod = e.CreatePod(`{spec: {
   initContainers: [{name: init, image: i}],
   containers: [{name: main, image: i, env: [{name: KUBERNETES_SERVICE_HOST}]}]}}`)
 	e.Expect(serviceHostEnvironments(pod)).To(BeComparableTo([][]corev1.EnvVar{{serviceHostHost("api.example.com")}, {serviceHostHost("")}}))
@@ -65,9 +64,9 @@ func TestOnlyContainersWithoutTheServiceHostGetIt(t *testing.T) {
 func TestServiceHostIsDisabledByTheLabelOfAPod(t *testing.T) {
 	t.Parallel()
 	e := serviceHostServed(t)
-	pod := podtest.Create(e, `{metadata: {labels: {apiserver-proxy.networking.gardener.cloud/inject: disable}}, `+serviceHostBoth[1:])
+	pod := e.CreatePod(`{metadata: {labels: {apiserver-proxy.networking.gardener.cloud/inject: disable}}, ` + serviceHostBoth[1:])
 	e.Expect(serviceHostEnvironments(pod)).To(BeComparableTo([][]corev1.EnvVar{nil, nil}))
-	pod = podtest.Create(e, `{metadata: {labels: {apiserver-proxy.networking.gardener.cloud/inject: other}}, `+serviceHostBoth[1:])
+	pod = e.CreatePod(`{metadata: {labels: {apiserver-proxy.networking.gardener.cloud/inject: other}}, ` + serviceHostBoth[1:])
 	e.Expect(serviceHostEnvironments(pod)).
 		To(BeComparableTo([][]corev1.EnvVar{{serviceHostHost("api.example.com")}, {serviceHostHost("api.example.com")}}),
 			"another value does not opt out")
@@ -76,17 +75,17 @@ func TestServiceHostIsDisabledByTheLabelOfAPod(t *testing.T) {
 func TestServiceHostIsDisabledByTheLabelOfANamespace(t *testing.T) {
 	t.Parallel()
 	e := serviceHostServed(t)
-	e.Expect(serviceHostEnvironments(podtest.Create(e, serviceHostBoth))).
+	e.Expect(serviceHostEnvironments(e.CreatePod(serviceHostBoth))).
 		To(BeComparableTo([][]corev1.EnvVar{{serviceHostHost("api.example.com")}, {serviceHostHost("api.example.com")}}))
 	e.LabelNamespace("apiserver-proxy.networking.gardener.cloud/inject", "disable")
-	e.Eventually(func() [][]corev1.EnvVar { return serviceHostEnvironments(podtest.Create(e, serviceHostBoth)) }, binary.Patience).
+	e.Eventually(func() [][]corev1.EnvVar { return serviceHostEnvironments(e.CreatePod(serviceHostBoth)) }, binary.Patience).
 		Should(BeComparableTo([][]corev1.EnvVar{nil, nil}))
 }
 
 func TestServiceHostIsAppendedToOtherVariables(t *testing.T) {
 	t.Parallel()
 	e := serviceHostServed(t)
-	pod := podtest.Create(e, `{spec: {containers: [{name: main, image: i, env: [{name: A, value: "1"}, {name: B, value: "2"}]}]}}`)
+	pod := e.CreatePod(`{spec: {containers: [{name: main, image: i, env: [{name: A, value: "1"}, {name: B, value: "2"}]}]}}`)
 	e.Expect(serviceHostEnvironments(pod)).
 		To(BeComparableTo([][]corev1.EnvVar{{{Name: "A", Value: "1"}, {Name: "B", Value: "2"}, serviceHostHost("api.example.com")}}))
 }

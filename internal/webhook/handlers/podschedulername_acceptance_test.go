@@ -5,7 +5,6 @@ import (
 
 	. "github.com/onsi/gomega"
 
-	"github.com/espalier-dev/espalier/internal/webhook/podtest"
 	"github.com/espalier-dev/espalier/internal/webhook/webhooktest"
 )
 
@@ -17,7 +16,7 @@ func schedulerServed(t *testing.T) *webhooktest.Env {
 // schedulerScheduler creates a Pod that asks for a scheduler, and returns which one it got.
 func schedulerScheduler(e *webhooktest.Env, name string) string {
 	e.T.Helper()
-	return podtest.Create(e, `{spec: {schedulerName: `+name+`, containers: [{name: main, image: i}]}}`).Spec.SchedulerName
+	return e.CreatePod(`{spec: {schedulerName: ` + name + `, containers: [{name: main, image: i}]}}`).Spec.SchedulerName
 }
 
 func TestAnotherSchedulerIsKept(t *testing.T) {

@@ -7,7 +7,6 @@ import (
 	. "github.com/onsi/gomega"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/espalier-dev/espalier/internal/webhook/podtest"
 	"github.com/espalier-dev/espalier/internal/webhook/webhooktest"
 )
 
@@ -27,8 +26,8 @@ func spreadStored(e *webhooktest.Env, labels string, selectors ...*metav1.LabelS
 	}
 	encoded, err := json.Marshal(constraints)
 	e.Expect(err).NotTo(HaveOccurred())
-	pod := podtest.Create(e,
-		`{metadata: {labels: `+labels+`}, spec: {topologySpreadConstraints: `+string(encoded)+`, containers: [{name: main, image: i}]}}`)
+	pod := e.CreatePod(
+		`{metadata: {labels: ` + labels + `}, spec: {topologySpreadConstraints: ` + string(encoded) + `, containers: [{name: main, image: i}]}}`)
 	var after []*metav1.LabelSelector
 	for _, each := range pod.Spec.TopologySpreadConstraints {
 		after = append(after, each.LabelSelector)

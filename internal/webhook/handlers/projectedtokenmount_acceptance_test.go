@@ -10,7 +10,6 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/espalier-dev/espalier/internal/webhook/podtest"
 	"github.com/espalier-dev/espalier/internal/webhook/webhooktest"
 	"github.com/espalier-dev/espalier/test/binary"
 )
@@ -63,7 +62,7 @@ func TestDefaultServiceAccountIsNotRead(t *testing.T) {
 	e.Expect(e.Target.Update(e.Ctx, account)).To(Succeed())
 	for _, name := range []string{`""`, "default"} {
 		e.Eventually(func() tokenMountMounts {
-			return tokenMountOf(podtest.Create(e, `{spec: {serviceAccountName: `+name+`, containers: [{name: main, image: i}]}}`))
+			return tokenMountOf(e.CreatePod(`{spec: {serviceAccountName: ` + name + `, containers: [{name: main, image: i}]}}`))
 		}, binary.Patience).Should(BeComparableTo(tokenMountMounts{Containers: [][]string{nil}}),
 			"the API server mounts tokens until it has seen the update")
 		answer := e.Review(tokenMountPath,
@@ -89,7 +88,7 @@ func TestServiceAccountThatAllowsMountingGetsTheTokenOfTheAPIServer(t *testing.T
 	t.Parallel()
 	e := tokenMountServed(t, `{metadata: {name: silent}}`, `{metadata: {name: willing}, automountServiceAccountToken: true}`)
 	for _, name := range []string{"silent", "willing"} {
-		found := tokenMountOf(podtest.Create(e, `{spec: {serviceAccountName: `+name+`, containers: [{name: main, image: i}]}}`))
+		found := tokenMountOf(e.CreatePod(`{spec: {serviceAccountName: ` + name + `, containers: [{name: main, image: i}]}}`))
 		e.Expect(found.Volumes).To(ConsistOf(And(HavePrefix("kube-api-access-"), Not(Equal("kube-api-access-gardener")))))
 		answer := e.Review(tokenMountPath,
 			`{kind: {version: v1, kind: Pod}, operation: CREATE, namespace: $NS, object: {spec: {serviceAccountName: `+name+
@@ -101,14 +100,14 @@ func TestServiceAccountThatAllowsMountingGetsTheTokenOfTheAPIServer(t *testing.T
 func TestPodThatForbidsMountingGetsNoToken(t *testing.T) {
 	t.Parallel()
 	e := tokenMountServed(t, tokenMountRobot)
-	pod := podtest.Create(e, `{spec: {serviceAccountName: robot, automountServiceAccountToken: false, containers: [{name: main, image: i}]}}`)
+	pod := e.CreatePod(`{spec: {serviceAccountName: robot, automountServiceAccountToken: false, containers: [{name: main, image: i}]}}`)
 	e.Expect(tokenMountOf(pod)).To(BeComparableTo(tokenMountMounts{Containers: [][]string{nil}}))
 }
 
 func TestPodWithATokenVolumeGetsNoOther(t *testing.T) {
 	t.Parallel()
 	e := tokenMountServed(t, tokenMountRobot)
-	pod := podtest.Create(e, `{spec: {serviceAccountName: robot, volumes: [{name: kube-api-access-2138h, emptyDir: {}}], containers: `+
+	pod := e.CreatePod(`{spec: {serviceAccountName: robot, volumes: [{name: kube-api-access-2138h, emptyDir: {}}], containers: ` +
 		`[{name: main, image: i}]}}`)
 	e.Expect(tokenMountOf(pod)).To(BeComparableTo(tokenMountMounts{Volumes: []string{"kube-api-access-2138h"}, Containers: [][]string{nil}}))
 }
@@ -116,7 +115,7 @@ func TestPodWithATokenVolumeGetsNoOther(t *testing.T) {
 func TestAllContainersGetTheToken(t *testing.T) {
 	t.Parallel()
 	e := tokenMountServed(t, tokenMountRobot)
-	pod := podtest.Create(e, `{spec: {serviceAccountName: robot, initContainers: [{name: init, image: i}], containers: [{name: one, `+
+	pod := e.CreatePod(`{spec: {serviceAccountName: robot, initContainers: [{name: init, image: i}], containers: [{name: one, ` +
 		`image: i}, {name: two, image: i}]}}`)
 	e.Expect(pod.Spec.Volumes).To(BeComparableTo([]corev1.Volume{{
 		Name: "kube-api-access-gardener",
@@ -151,17 +150,17 @@ func TestAllContainersGetTheToken(t *testing.T) {
 func TestAnnotationSetsTheLifetimeOfTheToken(t *testing.T) {
 	t.Parallel()
 	e := tokenMountServed(t, tokenMountRobot)
-	pod := podtest.Create(e, `{metadata: {annotations: {projected-token-mount.resources.gardener.cloud/expiration-seconds: "8998"}}, `+
+	pod := e.CreatePod(`{metadata: {annotations: {projected-token-mount.resources.gardener.cloud/expiration-seconds: "8998"}}, ` +
 		`spec: {serviceAccountName: robot, containers: [{name: main, image: i}]}}`)
 	e.Expect(pod.Spec.Volumes).To(HaveLen(1))
 	e.Expect(pod.Spec.Volumes[0].Projected.Sources[0].ServiceAccountToken).
 		To(BeComparableTo(&corev1.ServiceAccountTokenProjection{Path: "token", ExpirationSeconds: ptr.To[int64](8998)}))
 
-	_, err := podtest.Try(e, `{metadata: {annotations: {projected-token-mount.resources.gardener.cloud/expiration-seconds: x}}, spec: `+
+	_, err := e.TryPod(`{metadata: {annotations: {projected-token-mount.resources.gardener.cloud/expiration-seconds: x}}, spec: ` +
 		`{serviceAccountName: robot, containers: [{name: main, image: i}]}}`)
 	e.Expect(err).To(MatchError(`admission webhook "projected-token-mount.resources.gardener.cloud" denied the request: ` +
 		`strconv.ParseInt: parsing "x": invalid syntax`))
-	_, err = podtest.Try(e, `{metadata: {annotations: {projected-token-mount.resources.gardener.cloud/expiration-seconds: "599"}}, spec: `+
+	_, err = e.TryPod(`{metadata: {annotations: {projected-token-mount.resources.gardener.cloud/expiration-seconds: "599"}}, spec: ` +
 		`{serviceAccountName: robot, containers: [{name: main, image: i}]}}`)
 	e.Expect(err).To(MatchError(ContainSubstring("may not specify a duration less than 10 minutes")), "which the API server says")
 }
@@ -170,8 +169,8 @@ func TestTokenMountIsSkippedByTheLabelWithAnyValue(t *testing.T) {
 	t.Parallel()
 	e := tokenMountServed(t, tokenMountRobot)
 	for _, value := range []string{`"true"`, `"false"`, `""`} {
-		pod := podtest.Create(e,
-			`{metadata: {labels: {projected-token-mount.resources.gardener.cloud/skip: `+value+
+		pod := e.CreatePod(
+			`{metadata: {labels: {projected-token-mount.resources.gardener.cloud/skip: ` + value +
 				`}}, spec: {serviceAccountName: robot, containers: [{name: main, image: i}]}}`)
 		e.Expect(tokenMountOf(pod)).To(BeComparableTo(tokenMountMounts{Containers: [][]string{nil}}), value)
 	}

@@ -7,7 +7,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/utils/ptr"
 
-	"github.com/espalier-dev/espalier/internal/webhook/podtest"
 	"github.com/espalier-dev/espalier/internal/webhook/webhooktest"
 )
 
@@ -23,7 +22,7 @@ func seccompRuntimeDefault() *corev1.SeccompProfile {
 func TestUnconfinedProfileIsKept(t *testing.T) {
 	t.Parallel()
 	e := seccompServed(t)
-	pod := podtest.Create(e, `{spec: {securityContext: {seccompProfile: {type: Unconfined}}, containers: [{name: main, image: i}]}}`)
+	pod := e.CreatePod(`{spec: {securityContext: {seccompProfile: {type: Unconfined}}, containers: [{name: main, image: i}]}}`)
 	e.Expect(pod.Spec.SecurityContext).
 		To(BeComparableTo(&corev1.PodSecurityContext{SeccompProfile: &corev1.SeccompProfile{Type: "Unconfined"}}))
 }
@@ -32,7 +31,7 @@ func TestUnconfinedProfileIsKept(t *testing.T) {
 func TestPodWithoutSecurityContextGetsTheProfile(t *testing.T) {
 	t.Parallel()
 	e := seccompServed(t)
-	pod := podtest.Create(e, `{spec: {containers: [{name: main, image: i}]}}`)
+	pod := e.CreatePod(`{spec: {containers: [{name: main, image: i}]}}`)
 	e.Expect(pod.Spec.SecurityContext).To(BeComparableTo(&corev1.PodSecurityContext{SeccompProfile: seccompRuntimeDefault()}))
 	answer := e.Review("/webhooks/seccomp-profile", `{kind: {version: v1, kind: Pod}, operation: CREATE, namespace: $NS, object: {spec: `+
 		`{containers: [{name: main}]}}}`)
@@ -44,14 +43,14 @@ func TestPodWithoutSecurityContextGetsTheProfile(t *testing.T) {
 func TestPodWithAnEmptySecurityContextGetsTheProfile(t *testing.T) {
 	t.Parallel()
 	e := seccompServed(t)
-	pod := podtest.Create(e, `{spec: {securityContext: {}, containers: [{name: main, image: i}]}}`)
+	pod := e.CreatePod(`{spec: {securityContext: {}, containers: [{name: main, image: i}]}}`)
 	e.Expect(pod.Spec.SecurityContext).To(BeComparableTo(&corev1.PodSecurityContext{SeccompProfile: seccompRuntimeDefault()}))
 }
 
 func TestOtherFieldsOfTheSecurityContextAreKept(t *testing.T) {
 	t.Parallel()
 	e := seccompServed(t)
-	pod := podtest.Create(e, `{spec: {securityContext: {runAsUser: 3, runAsNonRoot: false, supplementalGroups: [4, 5, 6]}, containers: `+
+	pod := e.CreatePod(`{spec: {securityContext: {runAsUser: 3, runAsNonRoot: false, supplementalGroups: [4, 5, 6]}, containers: ` +
 		`[{name: main, image: i}]}}`)
 	e.Expect(pod.Spec.SecurityContext).To(BeComparableTo(&corev1.PodSecurityContext{
 		RunAsUser: ptr.To[int64](3), RunAsNonRoot: ptr.To(false), SupplementalGroups: []int64{4, 5, 6}, SeccompProfile: seccompRuntimeDefault(),
@@ -62,8 +61,8 @@ func TestSeccompProfileIsSkippedByTheLabelWithAnyValue(t *testing.T) {
 	t.Parallel()
 	e := seccompServed(t)
 	for _, value := range []string{`"true"`, `"false"`, `""`} {
-		pod := podtest.Create(e,
-			`{metadata: {labels: {seccompprofile.resources.gardener.cloud/skip: `+value+`}}, spec: {containers: [{name: main, image: i}]}}`)
+		pod := e.CreatePod(
+			`{metadata: {labels: {seccompprofile.resources.gardener.cloud/skip: ` + value + `}}, spec: {containers: [{name: main, image: i}]}}`)
 		e.Expect(pod.Spec.SecurityContext).To(BeComparableTo(&corev1.PodSecurityContext{}), value)
 	}
 }
@@ -71,6 +70,6 @@ func TestSeccompProfileIsSkippedByTheLabelWithAnyValue(t *testing.T) {
 func TestSeccompProfileIsNotSetInTheServersOwnPods(t *testing.T) {
 	t.Parallel()
 	e := seccompServed(t)
-	pod := podtest.Create(e, `{metadata: {labels: {app: gardener-resource-manager}}, spec: {containers: [{name: main, image: i}]}}`)
+	pod := e.CreatePod(`{metadata: {labels: {app: gardener-resource-manager}}, spec: {containers: [{name: main, image: i}]}}`)
 	e.Expect(pod.Spec.SecurityContext).To(BeComparableTo(&corev1.PodSecurityContext{}))
 }

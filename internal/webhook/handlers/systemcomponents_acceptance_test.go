@@ -13,7 +13,6 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/espalier-dev/espalier/internal/webhook/podtest"
 	"github.com/espalier-dev/espalier/internal/webhook/webhooktest"
 	"github.com/espalier-dev/espalier/test/local"
 )
@@ -77,7 +76,7 @@ const systemComponent = `{metadata: {labels: {resources.gardener.cloud/managed-b
 func TestPodsGetTheConfiguredTolerationsWithoutNodes(t *testing.T) {
 	t.Parallel()
 	e := systemServed(t)
-	e.Expect(systemOf(podtest.Create(e, systemComponent))).To(BeComparableTo(systemPlacement{
+	e.Expect(systemOf(e.CreatePod(systemComponent))).To(BeComparableTo(systemPlacement{
 		NodeSelector: map[string]string{"additional": "selector"}, Tolerations: []corev1.Toleration{systemConfigured},
 	}))
 }
@@ -85,7 +84,7 @@ func TestPodsGetTheConfiguredTolerationsWithoutNodes(t *testing.T) {
 func TestNodesWithoutTaintsAddNoTolerations(t *testing.T) {
 	t.Parallel()
 	e := systemServed(t, nil, nil)
-	e.Expect(systemOf(podtest.Create(e, systemComponent))).To(BeComparableTo(systemPlacement{
+	e.Expect(systemOf(e.CreatePod(systemComponent))).To(BeComparableTo(systemPlacement{
 		NodeSelector: map[string]string{"additional": "selector"}, Tolerations: []corev1.Toleration{systemConfigured},
 	}))
 }
@@ -105,7 +104,7 @@ func TestTaintsOfNodesAreTolerated(t *testing.T) {
 			{Key: "someKey", Value: "someValue", Effect: "NoExecute"},
 		},
 	)
-	e.Expect(systemOf(podtest.Create(e, systemComponent))).To(BeComparableTo(systemPlacement{
+	e.Expect(systemOf(e.CreatePod(systemComponent))).To(BeComparableTo(systemPlacement{
 		NodeSelector: map[string]string{"additional": "selector"},
 		Tolerations: []corev1.Toleration{
 			systemConfigured,
@@ -119,7 +118,7 @@ func TestTaintsOfNodesAreTolerated(t *testing.T) {
 func TestTolerationThatAPodHasTwiceIsKeptOnce(t *testing.T) {
 	t.Parallel()
 	e := systemServed(t)
-	pod := podtest.Create(e, `{metadata: {labels: {resources.gardener.cloud/managed-by: gardener}},
+	pod := e.CreatePod(`{metadata: {labels: {resources.gardener.cloud/managed-by: gardener}},
   spec: {containers: [{name: main, image: i}], tolerations: [
   {key: own, operator: Exists, effect: NoExecute, tolerationSeconds: 10},
   {key: own, operator: Exists, effect: NoExecute, tolerationSeconds: 10}]}}`)
@@ -132,8 +131,8 @@ func TestSystemComponentsAreSkippedByTheLabelWithAnyValue(t *testing.T) {
 	t.Parallel()
 	e := systemServed(t, []corev1.Taint{{Key: "k1", Effect: "NoExecute"}})
 	for _, value := range []string{`"true"`, `"false"`, `""`} {
-		pod := podtest.Create(e,
-			`{metadata: {labels: {resources.gardener.cloud/managed-by: gardener, system-components-config.resources.gardener.cloud/skip: `+value+
+		pod := e.CreatePod(
+			`{metadata: {labels: {resources.gardener.cloud/managed-by: gardener, system-components-config.resources.gardener.cloud/skip: ` + value +
 				`}}, spec: {containers: [{name: main, image: i}]}}`)
 		e.Expect(systemOf(pod)).To(BeComparableTo(systemPlacement{}), value)
 	}
@@ -142,7 +141,7 @@ func TestSystemComponentsAreSkippedByTheLabelWithAnyValue(t *testing.T) {
 func TestPodsWithoutTheLabelManagedByStay(t *testing.T) {
 	t.Parallel()
 	e := systemServed(t, []corev1.Taint{{Key: "k1", Effect: "NoExecute"}})
-	pod := podtest.Create(e, `{metadata: {labels: {resources.gardener.cloud/managed-by: some-manager}}, spec: {containers: [{name: main, `+
+	pod := e.CreatePod(`{metadata: {labels: {resources.gardener.cloud/managed-by: some-manager}}, spec: {containers: [{name: main, ` +
 		`image: i}]}}`)
 	e.Expect(systemOf(pod)).To(BeComparableTo(systemPlacement{}))
 }
@@ -151,7 +150,7 @@ func TestPodsWithoutTheLabelManagedByStay(t *testing.T) {
 func TestTaintsOfOtherNodesAreNotTolerated(t *testing.T) {
 	t.Parallel()
 	e := systemServed(t)
-	found := systemOf(podtest.Create(e, systemComponent))
+	found := systemOf(e.CreatePod(systemComponent))
 	e.Expect(found.Tolerations).To(BeComparableTo([]corev1.Toleration{systemConfigured}))
 	nodes := &corev1.NodeList{}
 	e.Expect(e.Target.List(e.Ctx, nodes, client.MatchingLabels{
@@ -164,7 +163,7 @@ func TestTaintsOfOtherNodesAreNotTolerated(t *testing.T) {
 func TestPodsOfDaemonSetsStay(t *testing.T) {
 	t.Parallel()
 	e := systemServed(t, []corev1.Taint{{Key: "k1", Effect: "NoExecute"}})
-	pod := podtest.Create(e, `{metadata: {
+	pod := e.CreatePod(`{metadata: {
   labels: {resources.gardener.cloud/managed-by: gardener},
   ownerReferences: [{apiVersion: apps/v1, kind: DaemonSet, name: proxy, uid: 00000000-0000-0000-0000-000000000001, controller: true}]},
   spec: {containers: [{name: main, image: i}]}}`)

@@ -23,8 +23,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
-	"github.com/espalier-dev/espalier/internal/webhook/extensiontest"
 	"github.com/espalier-dev/espalier/internal/webhook/policies"
+	"github.com/espalier-dev/espalier/internal/webhook/webhooktest"
 	"github.com/espalier-dev/espalier/test/binary"
 	"github.com/espalier-dev/espalier/test/local"
 )
@@ -56,7 +56,7 @@ func newWorld(t *testing.T) *world {
 	for _, name := range []string{w.namespace, w.disabled, "kube-system"} {
 		w.serviceAccounts(name)
 	}
-	extensiontest.Install(t)
+	webhooktest.InstallKinds(t)
 	return w
 }
 

@@ -18,8 +18,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
-	"github.com/espalier-dev/espalier/internal/webhook/extensiontest"
 	"github.com/espalier-dev/espalier/internal/webhook/registrations"
+	"github.com/espalier-dev/espalier/internal/webhook/webhooktest"
 	"github.com/espalier-dev/espalier/test/binary"
 	"github.com/espalier-dev/espalier/test/local"
 )
@@ -216,7 +216,7 @@ func newScene(t *testing.T) *scene {
 	s := &scene{WithT: g, Client: c, ctx: t.Context(), url: "https://" + closedAddress(t)}
 	s.own, s.plain = s.namespace(nil), s.namespace(nil)
 	s.considered = s.namespace(map[string]string{"high-availability-config.resources.gardener.cloud/consider": "true"})
-	extensiontest.Install(t)
+	webhooktest.InstallKinds(t)
 	for _, name := range []string{s.own, s.plain, s.considered, "kube-system"} { // or Pods could not be created
 		account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: name, Name: "default"}}
 		g.Expect(client.IgnoreAlreadyExists(s.Create(s.ctx, account))).To(Succeed())

@@ -1,6 +1,4 @@
-// Package extensiontest installs definitions of the extension kinds in the API server of a test: permissive ones, whose
-// schemas let through whatever webhooks are to judge.
-package extensiontest
+package webhooktest
 
 import (
 	"strings"
@@ -15,10 +13,11 @@ import (
 	"github.com/espalier-dev/espalier/test/local"
 )
 
-// patience is how long an API server may take to serve a new kind.
-const patience = 30 * time.Second
+// kindPatience is how long an API server may take to serve a new kind.
+const kindPatience = 30 * time.Second
 
-// Definition returns the CustomResourceDefinition of a kind, with the label that protects it.
+// Definition returns the CustomResourceDefinition of an extension kind, with the label that protects it. It is permissive: its
+// schema lets through whatever webhooks are to judge.
 func Definition(kind extensionvalidation.Kind) *unstructured.Unstructured {
 	anything := map[string]any{"type": "object", "x-kubernetes-preserve-unknown-fields": true}
 	scope := "Cluster"
@@ -44,9 +43,9 @@ func Definition(kind extensionvalidation.Kind) *unstructured.Unstructured {
 	return object
 }
 
-// Install creates the definitions of all kinds that are not there yet, and waits until their objects can be created. It
+// InstallKinds creates the definitions of all extension kinds that are not there yet, and waits until their objects can be created. It
 // must be called before webhooks are registered. It returns an administrator's client.
-func Install(t *testing.T) client.Client {
+func InstallKinds(t *testing.T) client.Client {
 	t.Helper()
 	g := NewWithT(t)
 	servers, err := local.ForTests()
@@ -58,14 +57,14 @@ func Install(t *testing.T) client.Client {
 		g.Expect(client.IgnoreAlreadyExists(c.Create(t.Context(), Definition(kind)))).To(Succeed())
 	}
 	for _, kind := range kinds {
-		g.Eventually(func() error { return c.Create(t.Context(), Object(kind, "default", "probe"), client.DryRunAll) }, patience,
+		g.Eventually(func() error { return c.Create(t.Context(), ObjectOf(kind, "default", "probe"), client.DryRunAll) }, kindPatience,
 			10*time.Millisecond).Should(Succeed())
 	}
 	return c
 }
 
-// Object returns an object of a kind with nothing in it. Those of the cluster are in no namespace.
-func Object(kind extensionvalidation.Kind, namespace, name string) *unstructured.Unstructured {
+// ObjectOf returns an object of an extension kind with nothing in it. Those of the cluster are in no namespace.
+func ObjectOf(kind extensionvalidation.Kind, namespace, name string) *unstructured.Unstructured {
 	object := &unstructured.Unstructured{Object: map[string]any{"apiVersion": kind.Group + "/v1alpha1", "kind": kind.Kind}}
 	object.SetName(name)
 	if kind.Namespaced {

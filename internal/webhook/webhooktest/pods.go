@@ -1,5 +1,4 @@
-// Package podtest creates Pods through a real API server that calls the webhooks of a test.
-package podtest
+package webhooktest
 
 import (
 	"strings"
@@ -8,22 +7,21 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
-	"github.com/espalier-dev/espalier/internal/webhook/webhooktest"
 	"github.com/espalier-dev/espalier/test/binary"
 )
 
-// Create creates a Pod, written as YAML without apiVersion and kind, and returns it as it was stored. It gets a name unless
+// CreatePod creates a Pod, written as YAML without apiVersion and kind, and returns it as it was stored. It gets a name unless
 // it has one.
-func Create(e *webhooktest.Env, members string) *corev1.Pod {
+func (e *Env) CreatePod(members string) *corev1.Pod {
 	e.T.Helper()
-	pod, err := Try(e, members)
+	pod, err := e.TryPod(members)
 	e.Expect(err).NotTo(HaveOccurred())
 	return pod
 }
 
-// Try is Create for a Pod that may be refused. It waits for the ServiceAccount default, which comes a moment after its
+// TryPod is CreatePod for a Pod that may be refused. It waits for the ServiceAccount default, which comes a moment after its
 // namespace, and without which Pods are refused before any webhook is called.
-func Try(e *webhooktest.Env, members string) (*corev1.Pod, error) {
+func (e *Env) TryPod(members string) (*corev1.Pod, error) {
 	e.T.Helper()
 	object := e.Object("{apiVersion: v1, kind: Pod, " + strings.TrimPrefix(strings.TrimSpace(members), "{"))
 	if object.GetName() == "" {

@@ -61,13 +61,9 @@ func writeByKind(folder string, objects []client.Object) error {
 }
 
 func admissionPolicies(folder string) error {
-	all, err := policies.All()
-	if err != nil {
-		return err
-	}
 	files := map[string][]client.Object{}
 	k := kustomization{comment: policiesComment, APIVersion: kustomizeVersion, Kind: "Kustomization"}
-	for _, each := range all {
+	for _, each := range policies.All() {
 		files[each.Handler] = each.Objects
 		k.Resources = append(k.Resources, each.Handler+".yaml")
 	}

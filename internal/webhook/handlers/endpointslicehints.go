@@ -11,7 +11,6 @@ import (
 	"github.com/espalier-dev/espalier/internal/admission/registration"
 	"github.com/espalier-dev/espalier/internal/admission/review"
 	"github.com/espalier-dev/espalier/internal/config"
-	"github.com/espalier-dev/espalier/internal/webhook/flavor"
 	"github.com/espalier-dev/espalier/internal/webhook/object"
 )
 
@@ -23,15 +22,15 @@ func endpointSliceHints() Handler {
 	return Handler{
 		Name: "endpoint-slice-hints", Path: "/webhooks/endpoint-slice-hints", Mutating: true,
 		Section: "endpointSliceHints", Switch: func(w *config.Webhooks) *bool { return &w.EndpointSliceHints.Enabled }, Registered: true,
-		Webhooks: always(func(flavor.Cluster) registration.Webhook {
-			return registration.Webhook{
+		Webhooks: func(Cluster) []registration.Webhook {
+			return []registration.Webhook{{
 				Rules: registration.Rules(registration.Rule(registration.OnWrite(), "discovery.k8s.io", registration.Versions("v1"),
 					"endpointslices")),
 				Namespaces:  registration.Selection{Standard: true},
 				Objects:     registration.Selection{Labels: registration.Labelled(considerHints, "true")},
 				MatchPolicy: admissionregistrationv1.Equivalent,
-			}
-		}),
+			}}
+		},
 		Policy: endpointSliceHintsPolicy(),
 		Review: func(Settings) review.Handler {
 			return object.Change(discoveryv1.SchemeGroupVersion.WithKind("EndpointSlice"), planHints)

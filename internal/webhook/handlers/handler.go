@@ -21,7 +21,6 @@ import (
 	"github.com/espalier-dev/espalier/internal/admission/registration"
 	"github.com/espalier-dev/espalier/internal/admission/review"
 	"github.com/espalier-dev/espalier/internal/config"
-	"github.com/espalier-dev/espalier/internal/webhook/flavor"
 	"github.com/espalier-dev/espalier/internal/webhook/highavailability"
 	"github.com/espalier-dev/espalier/internal/webhook/object"
 )
@@ -46,7 +45,7 @@ type Handler struct {
 	Registered bool
 	// Webhooks declares the webhooks that call the handler in a cluster; none if it is not registered there. Declared fills
 	// in their type and path, and their name unless the row has set one.
-	Webhooks func(flavor.Cluster) []registration.Webhook
+	Webhooks func(Cluster) []registration.Webhook
 	// Policy is the same in CEL; nil if an admission policy cannot do it.
 	Policy *Policy
 	// Review returns what answers reviews.
@@ -93,7 +92,7 @@ func Enabled(cfg config.Webhooks) []Handler {
 }
 
 // Declared returns the webhooks that call the handler in a cluster.
-func (h Handler) Declared(in flavor.Cluster) []registration.Webhook {
+func (h Handler) Declared(in Cluster) []registration.Webhook {
 	declared := h.Webhooks(in)
 	for i := range declared {
 		if declared[i].Name == "" {
@@ -107,11 +106,6 @@ func (h Handler) Declared(in flavor.Cluster) []registration.Webhook {
 		}
 	}
 	return declared
-}
-
-// always declares one webhook in every cluster.
-func always(declare func(flavor.Cluster) registration.Webhook) func(flavor.Cluster) []registration.Webhook {
-	return func(in flavor.Cluster) []registration.Webhook { return []registration.Webhook{declare(in)} }
 }
 
 // createdPods is the rule of webhooks for Pods: what they change cannot be changed later.

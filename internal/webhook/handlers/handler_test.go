@@ -12,7 +12,6 @@ import (
 	. "github.com/onsi/gomega"
 
 	"github.com/espalier-dev/espalier/internal/config"
-	"github.com/espalier-dev/espalier/internal/webhook/flavor"
 	"github.com/espalier-dev/espalier/test/local"
 )
 
@@ -73,7 +72,7 @@ func TestEveryHandlerIsRegisteredSomewhere(t *testing.T) {
 	for _, each := range All() {
 		declared := 0
 		for _, in := range []string{config.FlavorStandalone, config.FlavorGardenerRuntime, config.FlavorGardenerShoot} {
-			declared += len(each.Declared(flavor.Cluster{Flavor: in}))
+			declared += len(each.Declared(Cluster{Flavor: in}))
 		}
 		NewWithT(t).Expect(declared).To(BeNumerically(">", 0), each.Name)
 	}

@@ -6,7 +6,6 @@ import (
 	"github.com/espalier-dev/espalier/internal/admission/registration"
 	"github.com/espalier-dev/espalier/internal/admission/review"
 	"github.com/espalier-dev/espalier/internal/config"
-	"github.com/espalier-dev/espalier/internal/webhook/flavor"
 	"github.com/espalier-dev/espalier/internal/webhook/highavailability"
 )
 
@@ -20,8 +19,8 @@ func highAvailability() Handler {
 	return Handler{
 		Name: "high-availability-config", Path: "/webhooks/high-availability-config", Mutating: true,
 		Section: "highAvailabilityConfig", Switch: func(w *config.Webhooks) *bool { return &w.HighAvailabilityConfig.Enabled }, Registered: true,
-		Webhooks: always(func(flavor.Cluster) registration.Webhook {
-			return registration.Webhook{
+		Webhooks: func(Cluster) []registration.Webhook {
+			return []registration.Webhook{{
 				Rules: registration.Rules(
 					registration.Rule(registration.OnWrite(), "apps", registration.Versions("v1"), "deployments", "statefulsets"),
 					registration.Rule(registration.OnWrite(), "autoscaling", registration.Versions("v2beta1", "v2"), "horizontalpodautoscalers"),
@@ -30,8 +29,8 @@ func highAvailability() Handler {
 				Namespaces:  registration.Selection{Standard: true, Labels: registration.Labelled(considerHA, "true")},
 				Objects:     registration.Selection{Standard: true, Labels: registration.Expressions(registration.Absent(skipHA))},
 				MatchPolicy: admissionregistrationv1.Equivalent,
-			}
-		}),
+			}}
+		},
 		Review: func(s Settings) review.Handler {
 			return &highavailability.Handler{
 				Namespaces: s.Namespaces, Scaling: s.Scaling, LegacyReplicaCriteria: s.LegacyReplicaCriteria,

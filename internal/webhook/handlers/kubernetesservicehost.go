@@ -10,7 +10,6 @@ import (
 	"github.com/espalier-dev/espalier/internal/admission/registration"
 	"github.com/espalier-dev/espalier/internal/admission/review"
 	"github.com/espalier-dev/espalier/internal/config"
-	"github.com/espalier-dev/espalier/internal/webhook/flavor"
 	"github.com/espalier-dev/espalier/internal/webhook/object"
 )
 
@@ -26,17 +25,17 @@ func kubernetesServiceHost() Handler {
 	return Handler{
 		Name: "kubernetes-service-host", Path: "/webhooks/kubernetes-service-host", Mutating: true,
 		Section: "kubernetesServiceHost", Switch: func(w *config.Webhooks) *bool { return &w.KubernetesServiceHost.Enabled },
-		Webhooks: always(func(in flavor.Cluster) registration.Webhook {
+		Webhooks: func(in Cluster) []registration.Webhook {
 			notDisabled := registration.NotIn(injectServiceHost, "disable")
-			return registration.Webhook{
+			return []registration.Webhook{{
 				Rules:              createdPods(),
 				Namespaces:         registration.Selection{Standard: in.Plain(), Labels: registration.Expressions(notDisabled)},
 				Objects:            registration.Selection{Labels: in.Pods(notDisabled)},
 				FailurePolicy:      admissionregistrationv1.Ignore,
 				TimeoutSeconds:     serviceHostTimeoutSeconds,
 				ReinvocationPolicy: admissionregistrationv1.NeverReinvocationPolicy,
-			}
-		}),
+			}}
+		},
 		Policy: serviceHostPolicy(),
 		Review: func(s Settings) review.Handler {
 			return object.Change(corev1.SchemeGroupVersion.WithKind("Pod"), func(found hostPod) patch.Patch {

@@ -9,7 +9,6 @@ import (
 	"github.com/espalier-dev/espalier/internal/admission/registration"
 	"github.com/espalier-dev/espalier/internal/admission/review"
 	"github.com/espalier-dev/espalier/internal/config"
-	"github.com/espalier-dev/espalier/internal/webhook/flavor"
 	"github.com/espalier-dev/espalier/internal/webhook/object"
 )
 
@@ -19,14 +18,14 @@ func podSchedulerName() Handler {
 	return Handler{
 		Name: "pod-scheduler-name", Path: "/webhooks/default-pod-scheduler-name", Mutating: true,
 		Section: "podSchedulerName", Switch: func(w *config.Webhooks) *bool { return &w.PodSchedulerName.Enabled },
-		Webhooks: always(func(in flavor.Cluster) registration.Webhook {
-			return registration.Webhook{
+		Webhooks: func(in Cluster) []registration.Webhook {
+			return []registration.Webhook{{
 				Rules:         createdPods(),
 				Namespaces:    registration.Selection{Standard: in.Plain()},
 				Objects:       registration.Selection{Labels: in.Pods()},
 				FailurePolicy: admissionregistrationv1.Ignore,
-			}
-		}),
+			}}
+		},
 		Policy: &Policy{
 			Conditions: []admissionregistrationv1.MatchCondition{
 				condition("names-no-scheduler", "!has(object.spec.schedulerName) || object.spec.schedulerName in ['', 'default-scheduler']"),

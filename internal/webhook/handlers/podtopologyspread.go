@@ -12,7 +12,6 @@ import (
 	"github.com/espalier-dev/espalier/internal/admission/registration"
 	"github.com/espalier-dev/espalier/internal/admission/review"
 	"github.com/espalier-dev/espalier/internal/config"
-	"github.com/espalier-dev/espalier/internal/webhook/flavor"
 	"github.com/espalier-dev/espalier/internal/webhook/object"
 )
 
@@ -25,17 +24,17 @@ func podTopologySpread() Handler {
 		Name: "pod-topology-spread-constraints", Path: "/webhooks/pod-topology-spread-constraints", Mutating: true,
 		Section: "podTopologySpreadConstraints", Switch: func(w *config.Webhooks) *bool { return &w.PodTopologySpread.Enabled },
 		Registered: true,
-		Webhooks: always(func(in flavor.Cluster) registration.Webhook {
+		Webhooks: func(in Cluster) []registration.Webhook {
 			required := []metav1.LabelSelectorRequirement{in.NotOwn(), registration.Absent(skipSpread)}
 			if in.Plain() { // the handler changes only Pods that have the label
 				required = append(required, registration.Exists(hashLabel))
 			}
-			return registration.Webhook{
+			return []registration.Webhook{{
 				Rules:      createdPods(),
 				Namespaces: registration.Selection{Standard: true},
 				Objects:    registration.Selection{Standard: true, Labels: in.Pods(required...)},
-			}
-		}),
+			}}
+		},
 		Policy: topologySpreadPolicy(),
 		Review: func(Settings) review.Handler {
 			return object.Change(corev1.SchemeGroupVersion.WithKind("Pod"), planTopologySpread)

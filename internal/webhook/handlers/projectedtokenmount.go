@@ -16,7 +16,6 @@ import (
 	"github.com/espalier-dev/espalier/internal/admission/review"
 	"github.com/espalier-dev/espalier/internal/config"
 	"github.com/espalier-dev/espalier/internal/excerpt"
-	"github.com/espalier-dev/espalier/internal/webhook/flavor"
 	"github.com/espalier-dev/espalier/internal/webhook/object"
 )
 
@@ -32,13 +31,13 @@ func projectedTokenMount() Handler {
 	return Handler{
 		Name: "projected-token-mount", Path: "/webhooks/mount-projected-service-account-token", Mutating: true,
 		Section: "projectedTokenMount", Switch: func(w *config.Webhooks) *bool { return &w.ProjectedTokenMount.Enabled }, Registered: true,
-		Webhooks: always(func(in flavor.Cluster) registration.Webhook {
-			return registration.Webhook{
+		Webhooks: func(in Cluster) []registration.Webhook {
+			return []registration.Webhook{{
 				Rules:      createdPods(),
 				Namespaces: registration.Selection{Standard: true},
 				Objects:    registration.Selection{Labels: in.Pods(registration.Absent(skipTokenMount), in.NotOwn())},
-			}
-		}),
+			}}
+		},
 		Policy: tokenMountPolicy(),
 		Review: func(s Settings) review.Handler {
 			expirationSeconds := ptr.Deref(s.Webhooks.ProjectedTokenMount.ExpirationSeconds, 0)

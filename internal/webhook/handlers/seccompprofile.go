@@ -8,7 +8,6 @@ import (
 	"github.com/espalier-dev/espalier/internal/admission/registration"
 	"github.com/espalier-dev/espalier/internal/admission/review"
 	"github.com/espalier-dev/espalier/internal/config"
-	"github.com/espalier-dev/espalier/internal/webhook/flavor"
 	"github.com/espalier-dev/espalier/internal/webhook/object"
 )
 
@@ -20,13 +19,13 @@ func seccompProfile() Handler {
 	return Handler{
 		Name: "seccomp-profile", Path: "/webhooks/seccomp-profile", Mutating: true,
 		Section: "seccompProfile", Switch: func(w *config.Webhooks) *bool { return &w.SeccompProfile.Enabled }, Registered: true,
-		Webhooks: always(func(in flavor.Cluster) registration.Webhook {
-			return registration.Webhook{
+		Webhooks: func(in Cluster) []registration.Webhook {
+			return []registration.Webhook{{
 				Rules:      createdPods(),
 				Namespaces: registration.Selection{Standard: true},
 				Objects:    registration.Selection{Labels: in.Pods(registration.Absent(skipSeccomp), in.NotOwn())},
-			}
-		}),
+			}}
+		},
 		Policy: seccompProfilePolicy(),
 		Review: func(Settings) review.Handler {
 			return object.Change(corev1.SchemeGroupVersion.WithKind("Pod"), planSeccompProfile)

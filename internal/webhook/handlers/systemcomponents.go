@@ -12,7 +12,6 @@ import (
 	"github.com/espalier-dev/espalier/internal/admission/review"
 	"github.com/espalier-dev/espalier/internal/config"
 	"github.com/espalier-dev/espalier/internal/excerpt"
-	"github.com/espalier-dev/espalier/internal/webhook/flavor"
 	"github.com/espalier-dev/espalier/internal/webhook/object"
 )
 
@@ -24,7 +23,7 @@ func systemComponents() Handler {
 	return Handler{
 		Name: "system-components-config", Path: "/webhooks/system-components-config", Mutating: true,
 		Section: "systemComponentsConfig", Switch: func(w *config.Webhooks) *bool { return &w.SystemComponentsConfig.Enabled },
-		Webhooks: func(in flavor.Cluster) []registration.Webhook {
+		Webhooks: func(in Cluster) []registration.Webhook {
 			// Only shoots have Nodes for system components. Elsewhere every object of a ManagedResource has the label managed-by,
 			// and its Pods would stay Pending with a node selector that no Node matches.
 			if !in.Shoot() {

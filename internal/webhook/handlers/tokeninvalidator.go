@@ -16,7 +16,6 @@ import (
 	"github.com/espalier-dev/espalier/internal/admission/registration"
 	"github.com/espalier-dev/espalier/internal/admission/review"
 	"github.com/espalier-dev/espalier/internal/config"
-	"github.com/espalier-dev/espalier/internal/webhook/flavor"
 	"github.com/espalier-dev/espalier/internal/webhook/object"
 )
 
@@ -26,15 +25,15 @@ func tokenInvalidator() Handler {
 	return Handler{
 		Name: "token-invalidator", Path: "/webhooks/invalidate-service-account-token-secret", Mutating: true,
 		Section: "tokenInvalidator", Switch: func(w *config.Webhooks) *bool { return &w.TokenInvalidator.Enabled }, Registered: true,
-		Webhooks: always(func(flavor.Cluster) registration.Webhook {
-			return registration.Webhook{
+		Webhooks: func(Cluster) []registration.Webhook {
+			return []registration.Webhook{{
 				Rules:      registration.Rules(registration.Rule(registration.OnWrite(), "", registration.Versions("v1"), "secrets")),
 				Namespaces: registration.Selection{Standard: true},
 				Objects: registration.Selection{
 					Labels: registration.Labelled(resourcesv1alpha1.ResourcePurpose, resourcesv1alpha1.PurposeTokenInvalidator),
 				},
-			}
-		}),
+			}}
+		},
 		Policy: tokenInvalidatorPolicy(),
 		Review: func(Settings) review.Handler {
 			return object.Judge(corev1.SchemeGroupVersion.WithKind("Secret"), invalidateToken)

@@ -6,7 +6,6 @@ import (
 	"github.com/espalier-dev/espalier/internal/config"
 	"github.com/espalier-dev/espalier/internal/webhook/deletionprotection"
 	"github.com/espalier-dev/espalier/internal/webhook/extensionvalidation"
-	"github.com/espalier-dev/espalier/internal/webhook/flavor"
 )
 
 // The groups whose objects are validated and protected. API servers serve each in one version.
@@ -23,9 +22,12 @@ func deletionProtection() Handler {
 	return Handler{
 		Name: "crd-deletion-protection", Path: "/webhooks/validate-crd-deletion",
 		Section: "crdDeletionProtection", Switch: func(w *config.Webhooks) *bool { return &w.CRDDeletionProtection.Enabled }, Registered: true,
-		Webhooks: elsewhereThanShoots(func(in flavor.Cluster) []registration.Webhook {
+		Webhooks: func(in Cluster) []registration.Webhook {
+			if in.Shoot() {
+				return nil // the kinds do not exist there
+			}
 			return []registration.Webhook{definitionDeletion(in), resourceDeletion(in)}
-		}),
+		},
 		Review: func(s Settings) review.Handler { return &deletionprotection.Handler{Source: s.Source} },
 	}
 }
@@ -38,30 +40,20 @@ func extensionValidation() []Handler {
 		all = append(all, Handler{
 			Name: kind.Name, Path: kind.Path,
 			Section: "extensionValidation", Switch: func(w *config.Webhooks) *bool { return &w.ExtensionValidation.Enabled },
-			Webhooks: elsewhereThanShoots(always(func(in flavor.Cluster) registration.Webhook {
-				return registration.Webhook{
-					Rules: registration.Rules(registration.Rule(registration.OnWrite(), kind.Group, registration.Versions(versionV1alpha1),
-						kind.Plural)),
-					Namespaces: registration.Selection{Standard: in.Plain()},
+			Webhooks: func(in Cluster) []registration.Webhook {
+				if in.Shoot() {
+					return nil
 				}
-			})),
+				rule := registration.Rule(registration.OnWrite(), kind.Group, registration.Versions(versionV1alpha1), kind.Plural)
+				return []registration.Webhook{{Rules: registration.Rules(rule), Namespaces: registration.Selection{Standard: in.Plain()}}}
+			},
 			Review: func(Settings) review.Handler { return kind.Handler() },
 		})
 	}
 	return all
 }
 
-// elsewhereThanShoots declares nothing in shoots, where the kinds do not exist.
-func elsewhereThanShoots(declare func(flavor.Cluster) []registration.Webhook) func(flavor.Cluster) []registration.Webhook {
-	return func(in flavor.Cluster) []registration.Webhook {
-		if in.Shoot() {
-			return nil
-		}
-		return declare(in)
-	}
-}
-
-func definitionDeletion(in flavor.Cluster) registration.Webhook {
+func definitionDeletion(in Cluster) registration.Webhook {
 	return registration.Webhook{
 		Rules: registration.Rules(
 			registration.Rule(registration.OnDelete(), "apiextensions.k8s.io", registration.Versions("v1beta1", "v1"), "customresourcedefinitions"),
@@ -71,7 +63,7 @@ func definitionDeletion(in flavor.Cluster) registration.Webhook {
 	}
 }
 
-func resourceDeletion(in flavor.Cluster) registration.Webhook {
+func resourceDeletion(in Cluster) registration.Webhook {
 	var extensions []string
 	for _, kind := range extensionvalidation.Kinds() {
 		// Bastions exist for minutes: the handler allows their deletion without a confirmation. Gardener registers them too.

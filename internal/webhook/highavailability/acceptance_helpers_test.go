@@ -20,7 +20,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/admission/registration"
 	"github.com/espalier-dev/espalier/internal/admission/reviewtest"
 	"github.com/espalier-dev/espalier/internal/config"
-	"github.com/espalier-dev/espalier/internal/webhook/flavor"
+	"github.com/espalier-dev/espalier/internal/webhook/handlers"
 	"github.com/espalier-dev/espalier/internal/webhook/registrations"
 	"github.com/espalier-dev/espalier/internal/webhook/webhooktest"
 	"github.com/espalier-dev/espalier/test/binary"
@@ -49,7 +49,7 @@ func serve(t *testing.T, settings, more string) *env {
 	declared[0].Namespaces.Standard = true
 	built := registration.Configuration{
 		Name: e.Namespace, Namespaces: &metav1.LabelSelector{MatchLabels: map[string]string{"test": e.Namespace}},
-		Objects: flavor.StandardObjects(config.FlavorGardenerRuntime), Client: registration.URL(e.URL, e.CA),
+		Objects: handlers.StandardObjects(config.FlavorGardenerRuntime), Client: registration.URL(e.URL, e.CA),
 	}.Mutating(declared...)
 	e.Expect(e.Target.Create(e.Ctx, built)).To(Succeed())
 	t.Cleanup(func() { _ = e.Target.Delete(context.WithoutCancel(e.Ctx), built) })

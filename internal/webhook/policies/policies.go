@@ -6,19 +6,17 @@ package policies
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"strings"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/espalier-dev/espalier/internal/admission/registration"
 	"github.com/espalier-dev/espalier/internal/config"
-	"github.com/espalier-dev/espalier/internal/webhook/flavor"
 	"github.com/espalier-dev/espalier/internal/webhook/handlers"
-	"github.com/espalier-dev/espalier/internal/webhook/registrations"
 )
 
 // Policy is a handler as policies and their bindings, of the same name.
@@ -31,43 +29,111 @@ type Policy struct {
 }
 
 // All returns every policy, in the order of the handlers' webhooks.
-func All() ([]Policy, error) {
+func All() []Policy {
+	// There is no server whose Pods and namespace were to be left out.
+	cluster := handlers.Cluster{Flavor: config.FlavorStandalone, Apps: []string{"gardener-resource-manager"}}
 	var all []Policy
 	for _, each := range handlers.All() {
-		if each.Policy == nil {
-			continue
+		for _, webhook := range each.Declared(cluster) {
+			name, _, _ := strings.Cut(webhook.Name, ".")
+			switch {
+			case each.Policy != nil:
+				all = append(all, Policy{Handler: name, Objects: mutation("espalier-"+name, each.Policy, webhook)})
+			case each.Name == "crd-deletion-protection":
+				all = append(all, Policy{Handler: name, Objects: confirmation("espalier-"+name, webhook)})
+			}
 		}
-		webhook, err := declared(each.Name)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, mutation(each.Name, each.Policy, webhook))
 	}
-	for _, handler := range []string{"crd-deletion-protection", "cr-deletion-protection"} {
-		webhook, err := declared(handler)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, confirmation(handler, webhook))
-	}
-	return all, nil
+	return all
 }
 
-// declared returns the declaration of a handler's webhook. There is no server whose Pods and namespace were to be left out.
-func declared(handler string) (registration.Webhook, error) {
-	all := registrations.Enabled(config.FlavorStandalone, registrations.Everything(), registrations.Own{App: "gardener-resource-manager"})
-	i := slices.IndexFunc(all, func(w registration.Webhook) bool { return strings.HasPrefix(w.Name, handler+".") })
-	if i < 0 {
-		return registration.Webhook{}, fmt.Errorf("find declaration of webhook %s: there is none", handler)
+// mutation returns a handler that changes objects as a policy.
+func mutation(name string, m *handlers.Policy, w registration.Webhook) []client.Object {
+	meta := metav1.ObjectMeta{Name: name}
+	conditions := slices.Clone(m.Conditions)
+	var (
+		kind *admissionregistrationv1.ParamKind
+		ref  *admissionregistrationv1.ParamRef
+	)
+	if m.Parameters != nil {
+		kind, ref = &m.Parameters.Kind, &m.Parameters.Ref
 	}
-	return all[i], nil
+	failurePolicy := ptr.To(cmp.Or(w.FailurePolicy, admissionregistrationv1.Fail))
+	// a refusal is a policy of its own: a policy that changes objects could only fail, without a text
+	var refusal []client.Object
+	if m.Required.Expression != "" {
+		conditions = append(conditions, admissionregistrationv1.MatchCondition{Name: "is-not-refused", Expression: m.Required.Expression})
+		refusal = validation(name, admissionregistrationv1.ValidatingAdmissionPolicySpec{
+			ParamKind: kind, MatchConstraints: matched(w), MatchConditions: m.Conditions,
+			Validations: []admissionregistrationv1.Validation{{
+				Expression: m.Required.Expression, MessageExpression: m.Required.Message, Reason: ptr.To(metav1.StatusReasonForbidden),
+			}},
+			FailurePolicy: failurePolicy,
+		}, ref)
+	}
+	return append([]client.Object{
+		&admissionregistrationv1.MutatingAdmissionPolicy{
+			TypeMeta: typeMeta("MutatingAdmissionPolicy"), ObjectMeta: meta,
+			Spec: admissionregistrationv1.MutatingAdmissionPolicySpec{
+				ParamKind: kind, MatchConstraints: matched(w), MatchConditions: conditions, Variables: m.Variables,
+				Mutations: []admissionregistrationv1.Mutation{{
+					PatchType: admissionregistrationv1.PatchTypeJSONPatch,
+					JSONPatch: &admissionregistrationv1.JSONPatch{Expression: m.Patch},
+				}},
+				FailurePolicy:      failurePolicy,
+				ReinvocationPolicy: admissionregistrationv1.NeverReinvocationPolicy,
+			},
+		},
+		&admissionregistrationv1.MutatingAdmissionPolicyBinding{
+			TypeMeta: typeMeta("MutatingAdmissionPolicyBinding"), ObjectMeta: meta,
+			Spec: admissionregistrationv1.MutatingAdmissionPolicyBindingSpec{PolicyName: name, ParamRef: ref},
+		},
+	}, refusal...)
+}
+
+// confirmed holds the values that count as true.
+const confirmed = `has(oldObject.metadata.annotations)
+&& 'confirmation.gardener.cloud/deletion' in oldObject.metadata.annotations
+&& oldObject.metadata.annotations['confirmation.gardener.cloud/deletion'] in ['1', 't', 'T', 'true', 'TRUE', 'True']`
+
+// confirmation refuses to delete what is not confirmed.
+func confirmation(name string, w registration.Webhook) []client.Object {
+	return validation(name, admissionregistrationv1.ValidatingAdmissionPolicySpec{
+		MatchConstraints: matched(w),
+		Validations: []admissionregistrationv1.Validation{{
+			Expression: confirmed,
+			Message:    `must have a "confirmation.gardener.cloud/deletion" annotation to delete`,
+			Reason:     ptr.To(metav1.StatusReasonForbidden),
+		}},
+		FailurePolicy: ptr.To(admissionregistrationv1.Fail),
+	}, nil)
+}
+
+// validation returns a policy that refuses, and its binding.
+func validation(
+	name string, spec admissionregistrationv1.ValidatingAdmissionPolicySpec, params *admissionregistrationv1.ParamRef,
+) []client.Object {
+	meta := metav1.ObjectMeta{Name: name}
+	return []client.Object{
+		&admissionregistrationv1.ValidatingAdmissionPolicy{TypeMeta: typeMeta("ValidatingAdmissionPolicy"), ObjectMeta: meta, Spec: spec},
+		&admissionregistrationv1.ValidatingAdmissionPolicyBinding{
+			TypeMeta: typeMeta("ValidatingAdmissionPolicyBinding"), ObjectMeta: meta,
+			Spec: admissionregistrationv1.ValidatingAdmissionPolicyBindingSpec{
+				PolicyName: name, ParamRef: params, ValidationActions: []admissionregistrationv1.ValidationAction{admissionregistrationv1.Deny},
+			},
+		},
+	}
+}
+
+func typeMeta(kind string) metav1.TypeMeta {
+	return metav1.TypeMeta{APIVersion: admissionregistrationv1.SchemeGroupVersion.String(), Kind: kind}
 }
 
 // matched is what the webhook would be asked about.
 func matched(w registration.Webhook) *admissionregistrationv1.MatchResources {
 	resources := &admissionregistrationv1.MatchResources{
-		NamespaceSelector: w.Namespaces.Selector(flavor.StandardNamespaces(config.FlavorStandalone, "")),
-		ObjectSelector:    w.Objects.Selector(flavor.StandardObjects(config.FlavorStandalone)),
+		NamespaceSelector: w.Namespaces.Selector(handlers.StandardNamespaces(config.FlavorStandalone, "")),
+		ObjectSelector:    w.Objects.Selector(handlers.StandardObjects(config.FlavorStandalone)),
 		MatchPolicy:       ptr.To(cmp.Or(w.MatchPolicy, admissionregistrationv1.Exact)),
 	}
 	for _, rule := range w.Rules {

@@ -10,7 +10,6 @@ import (
 
 	"github.com/espalier-dev/espalier/internal/admission/registration"
 	"github.com/espalier-dev/espalier/internal/config"
-	"github.com/espalier-dev/espalier/internal/webhook/flavor"
 	"github.com/espalier-dev/espalier/internal/webhook/handlers"
 )
 
@@ -51,7 +50,7 @@ func Configurations(in string, cfg config.Webhooks, own Own) func(caBundle []byt
 	return func(caBundle []byte) []client.Object {
 		built := registration.Configuration{
 			Name: own.Name, Labels: labels(in, own),
-			Namespaces: flavor.StandardNamespaces(in, append([]string{own.Namespace}, own.Excluded...)...), Objects: flavor.StandardObjects(in),
+			Namespaces: handlers.StandardNamespaces(in, append([]string{own.Namespace}, own.Excluded...)...), Objects: handlers.StandardObjects(in),
 			Client: own.clientConfig(caBundle),
 		}
 		if in == config.FlavorGardenerShoot {
@@ -66,7 +65,7 @@ func Enabled(in string, cfg config.Webhooks, own Own) []registration.Webhook {
 	enabled := handlers.Enabled(cfg)
 	all := make([]registration.Webhook, 0, len(enabled)+1) // one handler has two
 	for _, each := range enabled {
-		all = append(all, each.Declared(flavor.Cluster{Flavor: in, Apps: own.apps()})...)
+		all = append(all, each.Declared(handlers.Cluster{Flavor: in, Apps: own.apps()})...)
 	}
 	return all
 }

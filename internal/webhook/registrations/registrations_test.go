@@ -12,7 +12,7 @@ import (
 
 	"github.com/espalier-dev/espalier/internal/config"
 	"github.com/espalier-dev/espalier/internal/webhook/extensionvalidation"
-	"github.com/espalier-dev/espalier/internal/webhook/flavor"
+	"github.com/espalier-dev/espalier/internal/webhook/handlers"
 	"github.com/espalier-dev/espalier/internal/webhook/registrations"
 )
 
@@ -222,7 +222,7 @@ func TestOwnNamespaceIsLeftAlone(t *testing.T) {
 	} {
 		t.Run(own, func(t *testing.T) {
 			t.Parallel()
-			NewWithT(t).Expect(metav1.FormatLabelSelector(flavor.StandardNamespaces("standalone", own))).To(Equal(want))
+			NewWithT(t).Expect(metav1.FormatLabelSelector(handlers.StandardNamespaces("standalone", own))).To(Equal(want))
 		})
 	}
 }

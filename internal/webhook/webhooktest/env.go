@@ -23,7 +23,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/admission/registration"
 	"github.com/espalier-dev/espalier/internal/config"
 	"github.com/espalier-dev/espalier/internal/webhook"
-	"github.com/espalier-dev/espalier/internal/webhook/flavor"
+	"github.com/espalier-dev/espalier/internal/webhook/handlers"
 	"github.com/espalier-dev/espalier/internal/webhook/registrations"
 	"github.com/espalier-dev/espalier/test/binary"
 )
@@ -121,7 +121,7 @@ func (e *Env) Register(o Options) {
 		declared[i].Namespaces.Standard = true // nothing of other tests
 	}
 	built := registration.Configuration{
-		Name: e.Namespace, Namespaces: here, Objects: flavor.StandardObjects(in), Client: registration.URL(e.URL, e.CA),
+		Name: e.Namespace, Namespaces: here, Objects: handlers.StandardObjects(in), Client: registration.URL(e.URL, e.CA),
 	}
 	e.T.Cleanup(e.unregister)
 	for _, each := range []registration.Type{registration.Mutating, registration.Validating} {

@@ -1,12 +1,4 @@
-// Package flavor is what the webhooks of different clusters differ by, in three flavours of the configuration:
-//
-//   - standalone, any cluster: namespace kube-system and the server's own namespace are excluded, by the label that every API
-//     server sets on namespaces. Nothing else is expected of the cluster.
-//   - gardener-runtime, a seed or garden runtime cluster, and
-//   - gardener-shoot, a shoot or virtual garden: as Gardener registers its resource manager there.
-//
-// An unknown flavour counts as standalone.
-package flavor
+package handlers
 
 import (
 	"slices"
@@ -64,6 +56,14 @@ func StandardObjects(flavor string) *metav1.LabelSelector {
 
 // Cluster is where webhooks are registered.
 type Cluster struct {
+	// Flavor is what the webhooks of different clusters differ by:
+	//
+	//   - standalone, any cluster: namespace kube-system and the server's own namespace are excluded, by the label that every API
+	//     server sets on namespaces. Nothing else is expected of the cluster.
+	//   - gardener-runtime, a seed or garden runtime cluster, and
+	//   - gardener-shoot, a shoot or virtual garden: as Gardener registers its resource manager there.
+	//
+	// An unknown flavour counts as standalone.
 	Flavor string
 	// Apps are the values of the label app on Pods that no webhook with failure policy Fail is called about: the server's
 	// own, which otherwise could not start again once all of them are gone.

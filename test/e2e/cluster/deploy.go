@@ -1,9 +1,13 @@
 package cluster
 
 import (
+	"bytes"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -12,6 +16,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	"github.com/espalier-dev/espalier/test/local"
 )
 
 // explicit returns the configuration that a user must write for a binary whose shipped configuration does nothing in one cluster.
@@ -147,4 +154,120 @@ func (c *Cluster) Pods(ctx context.Context, binary string) ([]corev1.Pod, error)
 	pods := &corev1.PodList{}
 	err := c.Client.List(ctx, pods, client.InNamespace(SystemNamespace), client.MatchingLabels{"app.kubernetes.io/name": "espalier-" + binary})
 	return pods.Items, err
+}
+
+// overlay contains a user's changes on top of deploy/<binary>: the repository of the images, and another configuration file.
+type overlay struct {
+	binary, repository, version string
+	// config replaces the configuration file unless it is empty.
+	config string
+	// base is the folder deploy/<binary>, relative to that of the overlay.
+	base string
+}
+
+func (o overlay) name() string { return "espalier-" + o.binary }
+
+// kustomization renders the overlay. The same input gives the same output: applying it again changes nothing.
+func (o overlay) kustomization() ([]byte, error) {
+	content := map[string]any{
+		"apiVersion": "kustomize.config.k8s.io/v1beta1",
+		"kind":       "Kustomization",
+		"resources":  []string{o.base},
+		"images": []any{map[string]any{
+			"name": DefaultRepository + "/" + o.binary, "newName": o.repository + "/" + o.binary,
+			"newTag": o.version,
+		}},
+	}
+	if o.config != "" {
+		patches, err := o.configuration()
+		if err != nil {
+			return nil, err
+		}
+		content["patches"] = patches
+	}
+	return yaml.Marshal(content)
+}
+
+// configuration changes the file, and also the Pods, because they read it only at their start.
+func (o overlay) configuration() ([]any, error) {
+	sum := sha256.Sum256([]byte(o.config))
+	patches := make([]any, 0, 2)
+	for _, patch := range []map[string]any{
+		{
+			"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": o.name(), "namespace": SystemNamespace},
+			"data": map[string]any{"config.yaml": o.config},
+		},
+		{
+			"apiVersion": "apps/v1", "kind": "Deployment", "metadata": map[string]any{"name": o.name(), "namespace": SystemNamespace},
+			"spec": map[string]any{"template": map[string]any{"metadata": map[string]any{
+				"annotations": map[string]any{"espalier.dev/config-checksum": hex.EncodeToString(sum[:8])},
+			}}},
+		},
+	} {
+		text, err := yaml.Marshal(patch)
+		if err != nil {
+			return nil, err
+		}
+		patches = append(patches, map[string]any{"patch": string(text)})
+	}
+	return patches, nil
+}
+
+// withOverlay runs kubectl with a folder that has the overlay of a binary. The folder is inside of the repository, because kustomize
+// requires it for the base.
+func (c *Cluster) withOverlay(ctx context.Context, binary, config string, args ...string) error {
+	o := overlay{
+		binary: binary, repository: c.Repository, version: c.Version, config: config,
+		base: filepath.Join("..", "..", "..", "deploy", binary),
+	}
+	content, err := o.kustomization()
+	if err != nil {
+		return fmt.Errorf("render overlay: %w", err)
+	}
+	parent := filepath.Join(c.root, ".local", "e2e")
+	if err := os.MkdirAll(parent, 0o755); err != nil {
+		return fmt.Errorf("write overlay: %w", err)
+	}
+	folder, err := os.MkdirTemp(parent, "overlay-"+binary+"-")
+	if err != nil {
+		return fmt.Errorf("write overlay: %w", err)
+	}
+	defer func() { _ = os.RemoveAll(folder) }()
+	if err := os.WriteFile(filepath.Join(folder, "kustomization.yaml"), content, 0o600); err != nil {
+		return fmt.Errorf("write overlay: %w", err)
+	}
+	_, err = c.Kubectl(ctx, append(args, "-k", folder)...)
+	return err
+}
+
+// Kubectl runs kubectl as administrator and returns its standard output. Its standard error is in the error.
+func (c *Cluster) Kubectl(ctx context.Context, args ...string) (string, error) {
+	kubectl, err := c.kubectl()
+	if err != nil {
+		return "", err
+	}
+	cmd := exec.CommandContext(ctx, kubectl, args...)
+	cmd.Dir = c.root
+	cmd.Env = append(os.Environ(), "KUBECONFIG="+c.Kubeconfig)
+	var out, complaints bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &complaints
+	if err := cmd.Run(); err != nil {
+		return out.String(), fmt.Errorf("run kubectl %s: %w: %s", strings.Join(args, " "), err, strings.TrimSpace(complaints.String()))
+	}
+	return out.String(), nil
+}
+
+// FindKubectl returns the path of kubectl. It prefers that of the runner or of the user to one that must be built.
+func FindKubectl(ctx context.Context) (string, error) {
+	if named := os.Getenv(KubectlVariable); named != "" {
+		return named, nil
+	}
+	if found, err := exec.LookPath("kubectl"); err == nil {
+		return found, nil
+	}
+	assets, err := local.Assets(ctx, os.Stderr)
+	if err != nil {
+		return "", fmt.Errorf("find kubectl: %w", err)
+	}
+	return filepath.Join(assets, "kubectl"), nil
 }

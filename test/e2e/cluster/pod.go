@@ -3,6 +3,7 @@ package cluster
 import (
 	"context"
 	"fmt"
+	"net"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -76,4 +77,17 @@ func (c *Cluster) PodEnded(ctx context.Context, namespace, name string) (code in
 	// The termination message is used, because logs are read from the kubelet, whose certificate may not be approved yet.
 	ended := pod.Status.ContainerStatuses[0].State.Terminated
 	return ended.ExitCode, ended.Message, nil
+}
+
+// ServingIdentities returns the names and addresses for which a Node's kubelet requests a serving certificate.
+func ServingIdentities(node *corev1.Node) (names []string, addresses []net.IP) {
+	for _, address := range node.Status.Addresses {
+		switch address.Type {
+		case corev1.NodeHostName, corev1.NodeInternalDNS, corev1.NodeExternalDNS:
+			names = append(names, address.Address)
+		case corev1.NodeInternalIP, corev1.NodeExternalIP:
+			addresses = append(addresses, net.ParseIP(address.Address))
+		}
+	}
+	return names, addresses
 }

@@ -20,7 +20,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
-	"github.com/espalier-dev/espalier/test/local"
+	"github.com/espalier-dev/espalier/test/e2e/cluster"
 )
 
 const servingSigner = "kubernetes.io/kubelet-serving"
@@ -39,7 +39,7 @@ type request struct {
 
 // fromKubelet returns the request that the kubelet of a Node would make.
 func fromKubelet(node *corev1.Node) request {
-	names, addresses := local.ServingIdentities(node)
+	names, addresses := cluster.ServingIdentities(node)
 	return request{
 		user: "system:node:" + node.Name, groups: []string{"system:nodes", "system:authenticated"},
 		signer:     servingSigner,

@@ -24,6 +24,7 @@ import (
 	"syscall"
 
 	"github.com/go-logr/logr"
+	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/espalier-dev/espalier/test/local"
@@ -72,7 +73,7 @@ func run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	r := newRunner(root, o, suites)
+	r := &runner{options: o, Report: local.NewReport(os.Stdout, clock.RealClock{}), root: root, found: suites}
 	defer r.takeDown(context.WithoutCancel(ctx))
 	if err := r.prepare(ctx); err != nil {
 		return err

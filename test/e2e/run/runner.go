@@ -13,8 +13,6 @@ import (
 	"syscall"
 	"time"
 
-	"k8s.io/utils/clock"
-
 	"github.com/espalier-dev/espalier/test/e2e/cluster"
 	"github.com/espalier-dev/espalier/test/local"
 )
@@ -36,15 +34,10 @@ type runner struct {
 	root string
 	// found are the suites of the repository.
 	found suites
-	out   io.Writer
 	// env are additional environment variables for programs that use the cluster.
 	env []string
 	// stop removes the cluster if this run has started it; otherwise it is nil.
 	stop func(context.Context) error
-}
-
-func newRunner(root string, o options, found suites) *runner {
-	return &runner{options: o, Report: local.NewReport(os.Stdout, clock.RealClock{}), root: root, found: found, out: os.Stdout}
 }
 
 func (r *runner) path(parts ...string) string {
@@ -95,7 +88,7 @@ func (r *runner) run(ctx context.Context, rounds []round) error {
 		}
 	}
 	r.Step("Done with %d suites", len(results))
-	printTable(r.out, results)
+	printTable(os.Stdout, results)
 	return verdict(results)
 }
 
@@ -197,7 +190,7 @@ func (r *runner) command(ctx context.Context, name string, args ...string) error
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Dir = r.root
 	cmd.Env = append(os.Environ(), r.env...)
-	cmd.Stdout, cmd.Stderr = r.out, r.out
+	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stdout
 	if err := cmd.Run(); err != nil {
 		return fmt.Errorf("run %s %s: %w", name, strings.Join(args, " "), err)
 	}

@@ -34,7 +34,7 @@ type request struct {
 // fetch prints the status and the beginning of the response. A URL that starts with / is a path of the API server of the kubeconfig or of
 // the Pod's environment. Files are read again for each attempt, because they may change.
 func fetch(ctx context.Context, args []string, out io.Writer) error {
-	wanted, err := parse(args)
+	wanted, err := parse("fetch", args)
 	if err != nil {
 		return err
 	}
@@ -47,9 +47,10 @@ func fetch(ctx context.Context, args []string, out io.Writer) error {
 	})
 }
 
-func parse(args []string) (request, error) {
+// parse reads the command line of a command that has one argument.
+func parse(command string, args []string) (request, error) {
 	r := request{}
-	flags := flag.NewFlagSet("fetch", flag.ContinueOnError)
+	flags := flag.NewFlagSet(command, flag.ContinueOnError)
 	flags.StringVar(&r.tokenFile, "token", "", "a file with a bearer token to send")
 	flags.StringVar(&r.caFile, "ca", "", "a file with the certificate authorities to trust")
 	flags.StringVar(&r.kubeconfig, "kubeconfig", "", "a file to take server, authority and token from")
@@ -60,16 +61,6 @@ func parse(args []string) (request, error) {
 	}
 	r.url = flags.Arg(0)
 	return r, nil
-}
-
-// patienceOf parses the command line of a command whose only flag is the patience, and which has one argument.
-func patienceOf(command string, args []string) (patience time.Duration, rest string, err error) {
-	flags := flag.NewFlagSet(command, flag.ContinueOnError)
-	flags.DurationVar(&patience, "for", 0, "how long to try")
-	if err := flags.Parse(args); err != nil || flags.NArg() != 1 {
-		return 0, "", errors.Join(errUsage, err)
-	}
-	return patience, flags.Arg(0), nil
 }
 
 func (r request) send(ctx context.Context) (status int, body string, err error) {

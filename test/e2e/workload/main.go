@@ -110,13 +110,13 @@ func printFile(args []string, out io.Writer) error {
 }
 
 func dial(ctx context.Context, args []string, out io.Writer) error {
-	patience, rest, err := patienceOf("dial", args)
+	wanted, err := parse("dial", args)
 	if err != nil {
 		return err
 	}
 	dialer := &net.Dialer{Timeout: requestTimeout}
-	return until(ctx, patience, out, func(ctx context.Context) (string, bool) {
-		connection, err := dialer.DialContext(ctx, "tcp", rest)
+	return until(ctx, wanted.patience, out, func(ctx context.Context) (string, bool) {
+		connection, err := dialer.DialContext(ctx, "tcp", wanted.url)
 		if err != nil {
 			return err.Error(), false
 		}

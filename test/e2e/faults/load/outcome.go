@@ -46,10 +46,8 @@ func (l *Load) Outcome(ctx context.Context, since Baseline, figures Figures, uns
 
 // lost returns each value once.
 func lost(unaccepted, lagging map[string]string) []string {
-	all := maps.Clone(lagging)
-	if all == nil {
-		all = map[string]string{}
-	}
+	all := map[string]string{}
+	maps.Copy(all, lagging)
 	maps.Copy(all, unaccepted)
 	return sentences(all)
 }
@@ -66,26 +64,21 @@ func sentences(states map[string]string) []string {
 // Broken returns what does not meet the promise; empty if everything does.
 func (o Outcome) Broken(p Promise) []string {
 	var broken []string
-	if len(o.Lost) > 0 {
-		broken = append(broken, "every change arrives, but: "+strings.Join(o.Lost, ", "))
-	}
-	if len(o.Deleted) > 0 {
-		broken = append(broken, "nothing is deleted that should be there, but: "+strings.Join(o.Deleted, ", "))
-	}
-	if o.Figures.Unchanged > 0 {
-		broken = append(broken, fmt.Sprintf("no Pod is accepted without the webhooks, but %d were", o.Figures.Unchanged))
-	}
-	if p.Answered != "" && o.Figures.Unanswered > 0 {
-		broken = append(broken, fmt.Sprintf("%s, but %d Pods were not accepted", p.Answered, o.Figures.Unanswered))
-	}
-	if o.Figures.Asked < p.Asked {
-		broken = append(broken, fmt.Sprintf("%d Pods or more are shown to the webhooks, but %d were", p.Asked, o.Figures.Asked))
-	}
-	if o.Unsynced != nil {
-		broken = append(broken, "everything recovers, but: "+o.Unsynced.Error())
-	}
-	if o.Unknown != nil {
-		broken = append(broken, "everything can be looked at, but: "+o.Unknown.Error())
+	for _, each := range []struct {
+		isBroken bool
+		text     string
+	}{
+		{len(o.Lost) > 0, "every change arrives, but: " + strings.Join(o.Lost, ", ")},
+		{len(o.Deleted) > 0, "nothing is deleted that should be there, but: " + strings.Join(o.Deleted, ", ")},
+		{o.Figures.Unchanged > 0, fmt.Sprintf("no Pod is accepted without the webhooks, but %d were", o.Figures.Unchanged)},
+		{p.Answered != "" && o.Figures.Unanswered > 0, fmt.Sprintf("%s, but %d Pods were not accepted", p.Answered, o.Figures.Unanswered)},
+		{o.Figures.Asked < p.Asked, fmt.Sprintf("%d Pods or more are shown to the webhooks, but %d were", p.Asked, o.Figures.Asked)},
+		{o.Unsynced != nil, fmt.Sprintf("everything recovers, but: %v", o.Unsynced)},
+		{o.Unknown != nil, fmt.Sprintf("everything can be looked at, but: %v", o.Unknown)},
+	} {
+		if each.isBroken {
+			broken = append(broken, each.text)
+		}
 	}
 	return broken
 }

@@ -19,7 +19,7 @@ import (
 	"k8s.io/client-go/util/cert"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/espalier-dev/espalier/test/local"
+	"github.com/espalier-dev/espalier/test/e2e/cluster"
 )
 
 // requests are those of a kubelet for serving certificates. Revision n has arrived when n of them are approved.
@@ -40,7 +40,7 @@ func (r *requests) create(ctx context.Context) error {
 	for _, node := range found.Items {
 		if _, ours := node.Labels[marker]; !ours && len(node.Status.Addresses) > 0 {
 			r.user = "system:node:" + node.Name
-			r.names, r.addresses = local.ServingIdentities(&node)
+			r.names, r.addresses = cluster.ServingIdentities(&node)
 		}
 	}
 	if r.user == "" {

@@ -10,18 +10,21 @@ import (
 	"sigs.k8s.io/json"
 )
 
-// fault is an error with a text of this package, which quotes nothing of the input.
-type fault string
+// faultError is an error with a text of this package, which quotes nothing of the input.
+type faultError string
 
 // Error implements error.
-func (f fault) Error() string { return string(f) }
+func (f faultError) Error() string { return string(f) }
+
+// fault returns an error with a text of this package.
+func fault(text string) error { return faultError(text) }
 
 // DecodingError is the element of a condition's message for one document that could not be read:
 // `Could not decode resource at index <i> in '<data key>' in secret '<ns>/<name>': <err>.` Errors of this package
 // appear unchanged. Other errors are reduced to the position and the kind of fault, because parsers quote their input, which
 // is the content of a Secret.
 func DecodingError(index int, dataKey, secretNamespace, secretName string, err error) string {
-	if ours, isOurs := errors.AsType[fault](err); isOurs {
+	if ours, isOurs := errors.AsType[faultError](err); isOurs {
 		err = ours
 	} else {
 		err = toFault(err)

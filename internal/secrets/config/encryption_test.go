@@ -76,7 +76,9 @@ func TestEncryptionConfigurationIsThatOfExistingLandscapes(t *testing.T) {
 			g := NewWithT(t)
 			content, err := config.Encryption{Resources: tc.resources, Keys: tc.keys}.YAML()
 			g.Expect(err).NotTo(HaveOccurred())
-			secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: tc.prefix}, Data: map[string][]byte{"encryption-configuration.yaml": content}}
+			secret := &corev1.Secret{
+				ObjectMeta: metav1.ObjectMeta{Name: tc.prefix}, Data: map[string][]byte{"encryption-configuration.yaml": content},
+			}
 			references.MakeSecretUnique(secret)
 			g.Expect(secret.Name).To(Equal(tc.want), string(content))
 		})

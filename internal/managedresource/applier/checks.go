@@ -30,8 +30,8 @@ const (
 // Class is the class of sets that an instance serves.
 type Class string
 
-// responsible reports whether the set is of the class of this instance.
-func (c Class) responsible(mr *resourcesv1alpha1.ManagedResource) bool {
+// Responsible reports whether the set is of the class of this instance.
+func (c Class) Responsible(mr *resourcesv1alpha1.ManagedResource) bool {
 	if string(c) == resourcesv1alpha1.AllClasses {
 		return true
 	}
@@ -56,7 +56,7 @@ func (c Class) hasFinalizer(mr *resourcesv1alpha1.ManagedResource) bool {
 // active reports whether this instance may act on the set: the set has its finalizer, or it is of its class and has no finalizer of
 // another instance.
 func (c Class) active(mr *resourcesv1alpha1.ManagedResource) bool {
-	return c.hasFinalizer(mr) || c.responsible(mr) && !hasFinalizerOfAnyInstance(mr)
+	return c.hasFinalizer(mr) || c.Responsible(mr) && !hasFinalizerOfAnyInstance(mr)
 }
 
 func hasFinalizerOfAnyInstance(mr *resourcesv1alpha1.ManagedResource) bool {
@@ -79,7 +79,7 @@ func planned(mr *resourcesv1alpha1.ManagedResource) bool {
 // instance needs no step: the update that removes this finalizer causes a new reconciliation.
 func (c Class) next(mr *resourcesv1alpha1.ManagedResource) step {
 	deleting := mr.DeletionTimestamp != nil
-	active, responsible := c.active(mr), c.responsible(mr)
+	active, responsible := c.active(mr), c.Responsible(mr)
 	switch {
 	case mr.Annotations[resourcesv1alpha1.GardenerOperation] == resourcesv1alpha1.OperationWaitForState:
 		return stepWait

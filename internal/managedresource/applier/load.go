@@ -4,8 +4,11 @@ import (
 	"context"
 	"slices"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/apply/inventory"
+	"github.com/espalier-dev/espalier/internal/apply/observe"
 	"github.com/espalier-dev/espalier/internal/managedresource/desired"
 	"github.com/espalier-dev/espalier/internal/managedresource/state"
 )
@@ -59,4 +62,54 @@ func subscribedKeys(items []*desired.Item, refs []resourcesv1alpha1.ObjectRefere
 		add(inventory.RefKey(ref))
 	}
 	return keys
+}
+
+// maxNamed is how many unlabelled objects of a set have watches of their own. Further ones are read in each sync period.
+const maxNamed = 20
+
+// needs lists what must be observed for a set: its objects, and those that its status still lists.
+func (r *Reconciler) needs(p *pass) []observe.Need {
+	var needs []observe.Need
+	position := map[schema.GroupKind]int{}
+	add := func(kind schema.GroupVersionKind, namespace string) {
+		need, served := r.need(p, kind)
+		if !served {
+			return
+		}
+		at, found := position[need.Kind]
+		if !found {
+			at = len(needs)
+			position[need.Kind] = at
+			needs = append(needs, need)
+		}
+		if need.Namespaced && !slices.Contains(needs[at].Namespaces, namespace) {
+			needs[at].Namespaces = append(needs[at].Namespaces, namespace)
+		}
+	}
+	for _, each := range p.set.Objects {
+		if !each.Unlabelled {
+			add(each.Kind, each.Key.Namespace)
+		}
+	}
+	for _, ref := range p.mr.Status.Resources {
+		add(refKind(ref), inventory.RefKey(ref).Namespace)
+	}
+	named := 0
+	for _, each := range p.set.Objects {
+		if need, served := r.need(p, each.Kind); served && each.Unlabelled && named < maxNamed {
+			named++
+			need.Namespaces, need.Name = []string{each.Namespace}, each.Key.Name
+			needs = append(needs, need)
+		}
+	}
+	return needs
+}
+
+// need returns what must be observed for the objects of a kind, without their namespaces, and whether the target serves the kind.
+func (r *Reconciler) need(p *pass, kind schema.GroupVersionKind) (need observe.Need, served bool) {
+	resource, err := r.Target.Resource(kind)
+	return observe.Need{
+		Resource: resource.Resource, Kind: kind.GroupKind(), Namespaced: resource.Namespaced,
+		Whole: p.set.Kstatus && !r.Registered(kind), // then health depends on the status although the kind has no health rule
+	}, err == nil
 }

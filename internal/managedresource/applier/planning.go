@@ -134,7 +134,7 @@ func (c Class) planStep(mr *resourcesv1alpha1.ManagedResource) setPlan {
 		return setPlan{problem: c.notServedReason(mr)}
 	case stepPlan:
 		return setPlan{
-			removesSet: !c.responsible(mr),
+			removesSet: !c.Responsible(mr),
 			remark:     fmt.Sprintf("the set has the annotation %s: nothing of this is done while it is there", resourcesv1alpha1.Plan),
 		}
 	case stepRemove:
@@ -149,7 +149,7 @@ func (c Class) notServedReason(mr *resourcesv1alpha1.ManagedResource) string {
 	switch {
 	case mr.DeletionTimestamp != nil:
 		return "the set is being deleted, and it has the finalizer of another controller or none"
-	case c.responsible(mr):
+	case c.Responsible(mr):
 		return "another controller holds the set and lets go of it first, which deletes its objects unless spec.keepObjects is set; then they " +
 			"are made anew"
 	}

@@ -51,7 +51,7 @@ func (r *Reconciler) planNow(ctx context.Context, mr *resourcesv1alpha1.ManagedR
 		return ctrl.Result{}, err
 	}
 	const otherRights = false
-	removesSet := !r.Class.responsible(mr)
+	removesSet := !r.Class.Responsible(mr)
 	r.SecretVersions.Use(p.name, SecretNames(mr)) // before they are read, so that no later change is missed
 	if err := r.loadPlan(bounded, p, computed, removesSet, otherRights); err != nil {
 		if ctx.Err() == nil { // otherwise the process ends
@@ -131,7 +131,7 @@ func (r *Reconciler) unpublish(ctx context.Context, mr *resourcesv1alpha1.Manage
 // unpublishForOtherInstance removes the plan of a set that now belongs to another instance, and that this instance planned without a
 // finalizer on the set. A plan of the present generation is kept: the other instance has published it.
 func (r *Reconciler) unpublishForOtherInstance(ctx context.Context, mr *resourcesv1alpha1.ManagedResource) {
-	if r.Class.responsible(mr) || mr.DeletionTimestamp != nil {
+	if r.Class.Responsible(mr) || mr.DeletionTimestamp != nil {
 		return
 	}
 	r.unpublishIf(ctx, mr, func(found *corev1.ConfigMap) bool { return plan.Generation(found) < mr.Generation })

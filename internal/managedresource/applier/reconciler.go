@@ -167,7 +167,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 // now.
 func (r *Reconciler) observeOnly(ctx context.Context, mr *resourcesv1alpha1.ManagedResource) {
 	applied := corev1beta1.GetCondition(mr.Status.Conditions, resourcesv1alpha1.ResourcesApplied)
-	if applied == nil || applied.Status != corev1beta1.ConditionTrue || mr.DeletionTimestamp != nil || !r.Class.responsible(mr) {
+	if applied == nil || applied.Status != corev1beta1.ConditionTrue || mr.DeletionTimestamp != nil || !r.Class.Responsible(mr) {
 		return
 	}
 	name := types.NamespacedName{Namespace: mr.Namespace, Name: mr.Name}

@@ -72,16 +72,11 @@ func (c *Changes) Users(kind schema.GroupKind, namespace, name string) []types.N
 // Ledger gives other controllers of the process access to the state of the sets.
 type Ledger struct {
 	*state.Memory
-	class Class
+	Class
 }
 
 // Ledger returns the state of the sets of the controller that uses these Changes.
 func (c *Changes) Ledger(class Class) *Ledger { return &Ledger{c.memory, class} }
-
-// Responsible reports whether a set is of the class of this instance.
-func (l *Ledger) Responsible(mr *resourcesv1alpha1.ManagedResource) bool {
-	return l.class.responsible(mr)
-}
 
 func (c *Changes) enqueue(sets []types.NamespacedName) {
 	queue := c.queue.Load()
@@ -154,7 +149,7 @@ func (r *Reconciler) requestsFor(ctx context.Context, options ...client.ListOpti
 
 // isConcerned reports whether the set has the finalizer of this instance or is of its class.
 func (r *Reconciler) isConcerned(mr *resourcesv1alpha1.ManagedResource) bool {
-	return r.Class.hasFinalizer(mr) || r.Class.responsible(mr)
+	return r.Class.hasFinalizer(mr) || r.Class.Responsible(mr)
 }
 
 // setEvents passes the events of sets that may require a reconciliation.

@@ -65,7 +65,7 @@ func (p *Pruner) plan(ctx context.Context, count int, leaving func(int) plan.Lea
 func (p *Pruner) inspect(ctx context.Context, ref resourcesv1alpha1.ObjectReference, progress *Progress, l *plan.Leaving) {
 	var found finding
 	err := p.Target.InServedVersion(ref.GroupVersionKind(), func(resource apply.Resource) (err error) {
-		if progress.isDone(inventory.RefKey(ref)) {
+		if progress.done.Has(inventory.RefKey(ref)) {
 			found = finding{gone: neverWritten}
 			return nil
 		}

@@ -3,6 +3,8 @@ package prune
 import (
 	"time"
 
+	"k8s.io/apimachinery/pkg/util/sets"
+
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/apply/inventory"
 	"github.com/espalier-dev/espalier/internal/apply/observe"
@@ -15,7 +17,7 @@ type Progress struct {
 	// Began is when the deletion began.
 	Began time.Time
 	// done contains the objects that are gone, or that are kept.
-	done map[inventory.Key]struct{}
+	done sets.Set[inventory.Key]
 	// waves contains the time at which the deletion of each wave began. The key is the first object of the wave.
 	waves map[inventory.Key]time.Time
 	// requested contains the versions of objects whose deletion was requested and that still exist: a watch may still show
@@ -27,15 +29,10 @@ type Progress struct {
 
 // NewProgress returns the progress before a deletion. WholeSet is true if all objects of the set are deleted, and not only those that it no
 // longer contains. NeverWritten are objects of which there is nothing to delete.
-func NewProgress(wholeSet bool, neverWritten map[inventory.Key]struct{}) *Progress {
-	p := &Progress{
-		wholeSet: wholeSet, done: make(map[inventory.Key]struct{}, len(neverWritten)), waves: map[inventory.Key]time.Time{},
-		requested: map[inventory.Key]string{},
+func NewProgress(wholeSet bool, neverWritten sets.Set[inventory.Key]) *Progress {
+	return &Progress{
+		wholeSet: wholeSet, done: neverWritten.Clone(), waves: map[inventory.Key]time.Time{}, requested: map[inventory.Key]string{},
 	}
-	for key := range neverWritten {
-		p.done[key] = struct{}{}
-	}
-	return p
 }
 
 // OfWholeSet reports whether all objects of the set are deleted.
@@ -56,16 +53,11 @@ func (p *Progress) waveBegan(wave inventory.Key, now time.Time) time.Time {
 	return p.waves[wave]
 }
 
-func (p *Progress) isDone(key inventory.Key) bool {
-	_, found := p.done[key]
-	return found
-}
-
 // left returns the objects that are not done.
 func (p *Progress) left(refs []resourcesv1alpha1.ObjectReference) []resourcesv1alpha1.ObjectReference {
 	var left []resourcesv1alpha1.ObjectReference
 	for _, ref := range refs {
-		if !p.isDone(inventory.RefKey(ref)) {
+		if !p.done.Has(inventory.RefKey(ref)) {
 			left = append(left, ref)
 		}
 	}
@@ -74,7 +66,7 @@ func (p *Progress) left(refs []resourcesv1alpha1.ObjectReference) []resourcesv1a
 
 func (p *Progress) record(key inventory.Key, s step) {
 	if s.done {
-		p.done[key] = struct{}{}
+		p.done.Insert(key)
 	}
 	if s.requested != "" {
 		p.requested[key] = s.requested

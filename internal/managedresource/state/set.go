@@ -3,11 +3,11 @@
 package state
 
 import (
-	"maps"
 	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/apply/inventory"
@@ -59,7 +59,7 @@ type Set struct {
 	AuditOwed bool
 	// NeverWritten are objects that have left the set and that were never written: there is nothing to delete. Deletion is the progress of
 	// the present deletion, nil if there is none.
-	NeverWritten map[inventory.Key]struct{}
+	NeverWritten sets.Set[inventory.Key]
 	Deletion     *prune.Progress
 	// LastFault is the fault that the last Event reported.
 	LastFault string
@@ -107,12 +107,11 @@ func (s *Set) Replace(decoded desired.Decoded) {
 
 // Unwritten lists objects that were announced but never written: if the set drops them, there is nothing to delete. The status may still
 // contain objects that the set has dropped already.
-func (s *Set) Unwritten() map[inventory.Key]struct{} {
-	keys := map[inventory.Key]struct{}{}
-	maps.Copy(keys, s.NeverWritten)
+func (s *Set) Unwritten() sets.Set[inventory.Key] {
+	keys := s.NeverWritten.Clone()
 	for _, each := range s.Objects {
 		if each.Known.Unwritten {
-			keys[each.Key] = struct{}{}
+			keys.Insert(each.Key)
 		}
 	}
 	return keys

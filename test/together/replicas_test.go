@@ -109,10 +109,22 @@ func (p *pair) both() (direct, through *load) {
 	clients := [4]*http.Client{}
 	for i := range clients {
 		clients[i] = admissiontest.Client(p.T, p.CA)
+		p.connect(clients[i])
 	}
 	var next atomic.Int64
 	direct = post(p.T, p.URL+"/webhooks/seccomp-profile", 500, func() *http.Client { return clients[int(next.Add(1))%len(clients)] })
 	return direct, create(p.T, p.Target, p.Namespace, creators, 0)
+}
+
+// connect lets a client open its connection before the load begins. A client that sends its first requests at the same time opens several
+// connections and keeps one, so all those that are kept could belong to the same replica.
+func (p *pair) connect(with *http.Client) {
+	p.T.Helper()
+	request, err := http.NewRequestWithContext(p.Ctx, http.MethodGet, p.URL, http.NoBody)
+	p.Expect(err).NotTo(HaveOccurred())
+	response, err := with.Do(request)
+	p.Expect(err).NotTo(HaveOccurred())
+	p.Expect(response.Body.Close()).To(Succeed())
 }
 
 // warm lets both loads ask for a while, and returns the replica that serves more connections.

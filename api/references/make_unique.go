@@ -40,14 +40,14 @@ func MakeSecretUnique(secret *corev1.Secret) {
 
 	secret.Immutable = new(true)
 	secret.Name = uniqueName(secret.Name, values)
-	secret.Labels = collectable(secret.Labels)
+	secret.Labels = withCollectableLabel(secret.Labels)
 }
 
 // MakeConfigMapUnique is MakeUnique for a ConfigMap.
 func MakeConfigMapUnique(configMap *corev1.ConfigMap) {
 	configMap.Immutable = new(true)
 	configMap.Name = uniqueName(configMap.Name, configMap.Data)
-	configMap.Labels = collectable(configMap.Labels)
+	configMap.Labels = withCollectableLabel(configMap.Labels)
 }
 
 // uniqueName hashes every value on its own before it hashes them together: otherwise moving bytes from one value to the
@@ -63,7 +63,7 @@ func uniqueName(name string, values map[string]string) string {
 	return name + shortHash(hashes.String())
 }
 
-// collectable returns a copy with the label for the garbage collector, as callers often share one map of labels between objects.
-func collectable(shared map[string]string) map[string]string {
+// withCollectableLabel returns a copy with the label for the garbage collector, as callers often share one map of labels between objects.
+func withCollectableLabel(shared map[string]string) map[string]string {
 	return labels.Merge(shared, labels.Set{resourcesv1alpha1.GarbageCollectableReference: "true"})
 }

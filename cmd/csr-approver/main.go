@@ -26,7 +26,8 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	if err := csr.Check(cfg); err != nil {
+	err = csr.Check(cfg)
+	if err != nil {
 		return err
 	}
 	needs, err := csr.Needs(cfg)

@@ -25,7 +25,8 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	if err := node.Check(cfg); err != nil {
+	err = node.Check(cfg)
+	if err != nil {
 		return err
 	}
 	needs, err := node.Needs(cfg)

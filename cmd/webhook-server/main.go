@@ -25,7 +25,8 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	if err := webhook.Check(cfg); err != nil {
+	err = webhook.Check(cfg)
+	if err != nil {
 		return err
 	}
 	needs, err := webhook.Needs(cfg)

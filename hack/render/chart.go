@@ -117,7 +117,8 @@ func document(b deployable.Binary, object client.Object) (string, error) {
 	}
 	delete(fields, "status")
 	marks := placeholders{"labels": include("espalier.labels", "$")}
-	if err := unstructured.SetNestedField(fields, nil, "metadata", "labels", "@labels"); err != nil {
+	err = unstructured.SetNestedField(fields, nil, "metadata", "labels", "@labels")
+	if err != nil {
 		return "", err
 	}
 	switch object := object.(type) {
@@ -125,7 +126,8 @@ func document(b deployable.Binary, object client.Object) (string, error) {
 		fields["data"] = map[string]any{"config.yaml": "@config"}
 		marks["config"] = "config.yaml: |\n  {{- include \"espalier.config\" $binary | nindent 2 }}"
 	case *appsv1.Deployment:
-		if err := deploymentMarks(b, object, fields, marks); err != nil {
+		err = deploymentMarks(b, object, fields, marks)
+		if err != nil {
 			return "", err
 		}
 	}
@@ -204,6 +206,10 @@ func targetMarks(b deployable.Binary, fields, container map[string]any, marks pl
 	return nil
 }
 
+// placeholders are templates, by the name of the mark whose line they replace. Their indentations are
+// relative to that line; they use only "nindent 0" and "nindent 2".
+type placeholders map[string]string
+
 // appendOptional appends a placeholder to the list at the path. It stands for the items, which are there only if the target is another
 // cluster.
 func (m placeholders) appendOptional(fields map[string]any, items any, path ...string) error {
@@ -227,9 +233,6 @@ func last[T any](list []T) T { return list[len(list)-1] }
 func include(helper, with string) string {
 	return fmt.Sprintf("{{- with include %q %s }}\n{{- . | nindent 0 }}\n{{- end }}", helper, with)
 }
-
-// placeholders are templates, by the name of the mark whose line they replace. Their indentations are relative to that line.
-type placeholders map[string]string
 
 func (m placeholders) replace(text string) string {
 	lines := strings.Split(text, "\n")

@@ -50,7 +50,7 @@ func run(root string) error {
 	)
 }
 
-// writeByKind writes one file for each kind. The names of the files of webhook configurations do not contain these words.
+// writeByKind writes one file for each kind, named after it, without the suffix "webhookconfiguration".
 func writeByKind(folder string, objects []client.Object) error {
 	files := map[string][]client.Object{}
 	for _, object := range objects {
@@ -77,8 +77,9 @@ const policiesComment = `# The handlers of webhook-server that API servers can r
 
 // bases writes what the binaries need to run. An overlay sets the tags of the images.
 func bases(root string) error {
-	var failures []error
-	for _, each := range deployable.All() {
+	all := deployable.All()
+	failures := make([]error, 0, len(all))
+	for _, each := range all {
 		failures = append(failures, writeByKind(filepath.Join(root, each.Name, "base"), each.Objects(image(each))))
 	}
 	return errors.Join(failures...)

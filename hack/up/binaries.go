@@ -187,7 +187,7 @@ leaderElection: {leaderElect: true, resourceNamespace: ` + systemNamespace + `}
 logFormat: text
 ` + sourceConfig
 
-// sourceConfig is where they find their cluster, and serverConfig where they are found.
+// sourceConfig names the kubeconfig of the cluster; serverConfig has the addresses on which a binary listens.
 const (
 	sourceConfig = "sourceClientConnection: {kubeconfig: $KUBECONFIG}\n" + serverConfig
 	serverConfig = `server:

@@ -68,6 +68,7 @@ func project() layout {
 			"apply/inventory",
 			"apply/manifest",
 			"apply/merge",
+			"csr/rules",
 			"garden/component/apiserver",
 			"garden/component/etcd",
 			"garden/component/etcddruid",

@@ -27,7 +27,7 @@ func controllerManagerAliases() []alias {
 
 // resolveAliases rewrites the tree to canonical names, and returns a warning for each change.
 func (d *document) resolveAliases(aliases []alias) []Warning {
-	var warnings []Warning
+	warnings := make([]Warning, 0, len(aliases))
 	for _, a := range aliases {
 		warnings = append(warnings, d.move(a.spelling, a.canonical)...)
 	}

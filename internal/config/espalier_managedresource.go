@@ -71,8 +71,9 @@ func validateEspalierManagedResource(c EspalierManagedResource, at *field.Path) 
 }
 
 func validateNamespaces(names *[]string, at *field.Path) field.ErrorList {
-	var errs field.ErrorList
-	for i, name := range ptr.Deref(names, nil) {
+	all := ptr.Deref(names, nil)
+	errs := make(field.ErrorList, 0, len(all))
+	for i, name := range all {
 		errs = append(errs, invalid(at.Index(i), name, apivalidation.ValidateNamespaceName(name, false))...)
 	}
 	return errs

@@ -10,7 +10,7 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// The default of the shutdown delay, its maximum, and the minimum of other settings.
+// The default of the shutdown delay, its maximum, and the shortest validity of an authority or a certificate.
 const (
 	defaultShutdownDelay   = 2 * time.Second
 	maxShutdownDelay       = 4 * time.Second

@@ -50,8 +50,8 @@ func ResourceManager(data []byte) (*ResourceManagerConfiguration, []Warning, err
 	return c, append(warnings, unknown...), nil
 }
 
-// load decodes the document into c, a pointer to a configuration, and sets the defaults. The returned error contains the given mistakes, all
-// others, and those in the version and kind of the file.
+// load decodes the document into c, a pointer to a configuration, and sets the defaults. The returned error contains the given mistakes,
+// all others, and those in the version and kind of the file.
 func (d *document) load(c interface{ Default() }, apiVersion, kind string, mistakes ...error) ([]Warning, error) {
 	unknown, wrong := decode(d, c)
 	mistakes = append(mistakes, wrong...)

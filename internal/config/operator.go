@@ -33,7 +33,7 @@ type OperatorConfiguration struct {
 	Server Server `json:"server,omitempty"`
 	// Debugging enables profiling.
 	Debugging Debugging `json:"debugging,omitempty"`
-	// FeatureGates enables and disables features; see featureGates. An unknown name is a mistake.
+	// FeatureGates enables and disables features; the names are in operator_gates.go. An unknown name is a mistake.
 	FeatureGates map[string]bool `json:"featureGates,omitempty"`
 	// Controllers has one section per controller.
 	Controllers OperatorControllers `json:"controllers,omitempty"`

@@ -142,7 +142,7 @@ func validateSelector(selector *metav1.LabelSelector, at *field.Path) field.Erro
 }
 
 func validateSelectors(selectors []metav1.LabelSelector, at *field.Path) field.ErrorList {
-	var errs field.ErrorList
+	errs := make(field.ErrorList, 0, len(selectors))
 	for i := range selectors {
 		errs = append(errs, validateSelector(&selectors[i], at.Index(i))...)
 	}
@@ -162,7 +162,7 @@ func validateEach(values []string, at *field.Path, isValid func(string) bool, me
 
 // invalid returns an error about a value for each message.
 func invalid(at *field.Path, value string, messages []string) field.ErrorList {
-	var errs field.ErrorList
+	errs := make(field.ErrorList, 0, len(messages))
 	for _, message := range messages {
 		errs = append(errs, field.Invalid(at, value, message))
 	}

@@ -66,7 +66,7 @@ func decisionRights() []right {
 	}
 }
 
-// rightsIn are the rights to a resource in one namespace.
+// rightsIn returns the rights to a resource in one namespace.
 func rightsIn(namespace, group, resource string, verbs ...string) []right {
 	rights := make([]right, 0, len(verbs))
 	for _, verb := range verbs {

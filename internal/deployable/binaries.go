@@ -332,8 +332,9 @@ func lease(binary string) Role { return Role{"espalier-" + binary + "-lease", Na
 // binary with them where it must need as much memory as in its Deployment.
 func Environment(binary string) []string {
 	b, _ := Named(binary)
-	var variables []string
-	for _, variable := range b.tuning() {
+	tuning := b.tuning()
+	variables := make([]string, 0, len(tuning))
+	for _, variable := range tuning {
 		variables = append(variables, variable.Name+"="+variable.Value)
 	}
 	return variables

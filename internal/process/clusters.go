@@ -98,7 +98,8 @@ func (s *Setup) newSource(
 	if options.LeaderElection {
 		rights = leaseRights(options.LeaderElectionNamespace, options.LeaderElectionID)
 	}
-	if err := s.awaitAccess(ctx, source, from, required, rights, deadline); err != nil {
+	err = s.awaitAccess(ctx, source, from, required, rights, deadline)
+	if err != nil {
 		return nil, nil, err
 	}
 	options.MapperProvider = provide(from.mapper)
@@ -119,7 +120,8 @@ func (s *Setup) addTarget(ctx context.Context, clusters *Clusters, needs Needs, 
 	if err != nil {
 		return err
 	}
-	if err := s.awaitAccess(ctx, target, from, needs.TargetAccess, nil, deadline); err != nil {
+	err = s.awaitAccess(ctx, target, from, needs.TargetAccess, nil, deadline)
+	if err != nil {
 		return err
 	}
 	options := TargetOptions(target.connection, needs, s.Log)

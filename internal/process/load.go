@@ -93,7 +93,8 @@ func answer(f *flags, program Program, out io.Writer) (bool, error) {
 	return true, err
 }
 
-// readConfig reads and validates a configuration file.
+// readConfig reads and validates a configuration file. If strict is true, it also returns an error for mistakes that are otherwise
+// warnings.
 func readConfig[C Configuration](
 	file string, strict bool, schema func([]byte) (C, []config.Warning, error),
 ) (C, []config.Warning, error) {

@@ -34,8 +34,8 @@ func Install(ctx context.Context, c client.Client, patterns ...string) ([]*unstr
 	}
 	var files []string
 	for _, pattern := range patterns {
-		found, err := filepath.Glob(filepath.Join(root, pattern))
-		if err != nil {
+		var found []string
+		if found, err = filepath.Glob(filepath.Join(root, pattern)); err != nil {
 			return nil, fmt.Errorf("find %s: %w", pattern, err)
 		}
 		files = append(files, found...)

@@ -84,7 +84,7 @@ func clusterOf(config *rest.Config) (*clientcmdapi.Cluster, error) {
 	}
 	config = rest.CopyConfig(config)
 	if err := rest.LoadTLSFiles(config); err != nil {
-		return nil, fmt.Errorf("read certificate authority: %w", err)
+		return nil, fmt.Errorf("read TLS files: %w", err)
 	}
 	return &clientcmdapi.Cluster{
 		Server: server.String(), TLSServerName: config.ServerName,

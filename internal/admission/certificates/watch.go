@@ -38,9 +38,9 @@ func (k *Keeper) watchConfiguration(ctx context.Context, object client.Object) {
 	})
 }
 
-// watchOne watches a single object by its name, which is all that a role needs to allow. The list says of which kind it is.
+// watchOne watches a single object by its name, which is all that a role needs to allow. emptyList is of the type of its lists.
 func watchOne(
-	ctx context.Context, c client.WithWatch, object client.Object, kind client.ObjectList, handler toolscache.ResourceEventHandler,
+	ctx context.Context, c client.WithWatch, object client.Object, emptyList client.ObjectList, handler toolscache.ResourceEventHandler,
 ) {
 	only := []client.ListOption{
 		client.InNamespace(object.GetNamespace()),
@@ -49,11 +49,11 @@ func watchOne(
 	_, controller := toolscache.NewInformerWithOptions(toolscache.InformerOptions{
 		ListerWatcher: &toolscache.ListWatch{
 			ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
-				list := kind.DeepCopyObject().(client.ObjectList) //nolint:errcheck // it is a copy of one
+				list := emptyList.DeepCopyObject().(client.ObjectList) //nolint:errcheck // it is a copy of one
 				return list, c.List(ctx, list, append(only, &client.ListOptions{Raw: &options})...)
 			},
 			WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
-				return c.Watch(ctx, kind, append(only, &client.ListOptions{Raw: &options})...)
+				return c.Watch(ctx, emptyList, append(only, &client.ListOptions{Raw: &options})...)
 			},
 		},
 		ObjectType: object,

@@ -35,7 +35,7 @@ func ApplyWaves[T any](items []T, kindOf func(T) string, nameOf func(T) (namespa
 	for _, item := range items {
 		byKind[kindOf(item)] = append(byKind[kindOf(item)], item)
 	}
-	var waves [][]T
+	waves := make([][]T, 0, len(byKind))
 	for _, kind := range slices.SortedFunc(maps.Keys(byKind), compareKinds) {
 		slices.SortStableFunc(byKind[kind], func(a, b T) int {
 			namespaceOfA, nameOfA := nameOf(a)

@@ -40,10 +40,10 @@ func (r kindRules) apply(gvk schema.GroupVersionKind) error {
 	case schema.GroupKind{Kind: "ServiceAccount"}:
 		keep(r.live, r.result, "secrets")
 		keep(r.live, r.result, "imagePullSecrets")
-	case schema.GroupKind{Kind: "PersistentVolumeClaim"}:
-		return r.keepIfUnset("volumeName", false) // the API server refuses to remove it
+	case schema.GroupKind{Kind: "PersistentVolumeClaim"}: // Gardener's resource manager has no rule for claims and volumes
+		return r.keepSpecField("volumeName", false) // the API server refuses to remove it
 	case schema.GroupKind{Kind: "PersistentVolume"}:
-		return r.keepIfUnset("claimRef", false) // removing it separates the volume from its claim
+		return r.keepSpecField("claimRef", false) // removing it separates the volume from its claim
 	}
 	return nil
 }
@@ -75,20 +75,21 @@ func (r kindRules) specs() (live, result map[string]any, err error) {
 	return live, result, err
 }
 
-// keepIfUnset keeps a field of spec if the manifest does not set it, or always: the number of replicas, and the fields with which the
-// controller manager binds volumes and claims. Gardener's resource manager has no rule for the latter.
-func (r kindRules) keepIfUnset(field string, always bool) error {
+// keepSpecField keeps the live value of a field of spec if the manifest has none. If overwrite is true, it also replaces the value of the
+// manifest.
+func (r kindRules) keepSpecField(field string, overwrite bool) error {
 	live, result, err := r.specs()
 	if err != nil {
 		return err
 	}
-	if value := live[field]; value != nil && (always || result[field] == nil) {
+	if value := live[field]; value != nil && (overwrite || result[field] == nil) {
 		result[field] = value
 	}
 	return nil
 }
 
-func (r kindRules) keepReplicas() error { return r.keepIfUnset("replicas", r.preserveReplicas) }
+// keepReplicas keeps the number of replicas if the manifest has none, or if it must be preserved.
+func (r kindRules) keepReplicas() error { return r.keepSpecField("replicas", r.preserveReplicas) }
 
 // keepVolumeClaimTemplates keeps the claim templates, which the API server does not allow to change.
 func (r kindRules) keepVolumeClaimTemplates() error {

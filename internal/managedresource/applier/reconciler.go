@@ -280,7 +280,7 @@ func (r *Reconciler) addFinalizer(ctx context.Context, mr *resourcesv1alpha1.Man
 	return r.patch(ctx, "add finalizer", mr, before, client.MergeFromWithOptimisticLock{})
 }
 
-// patch writes how a set differs from an earlier state of it, except for its status. Purpose is for the error.
+// patch sends the changes of a set since before, except those of its status, and records the write. Errors begin with purpose.
 func (r *Reconciler) patch(ctx context.Context, purpose string, mr, before *resourcesv1alpha1.ManagedResource,
 	options ...client.MergeFromOption,
 ) error {

@@ -65,7 +65,6 @@ func notAll(failures []string) error {
 		return nil
 	}
 	slices.Sort(failures)
-	//nolint:staticcheck // the specification begins it with a capital
 	return errors.New("Could not delete all unused resources" + status.CountedErrors(failures))
 }
 

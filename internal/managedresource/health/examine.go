@@ -60,7 +60,8 @@ func (r *Reconciler) examine(ctx context.Context, name types.NamespacedName, mr 
 	}
 	found := combine(each)
 	if !found.pending && found.explainable() {
-		first := &found.faults[0] // new Events trigger nothing: they appear in the next period
+		first := &found.faults[0]
+		// New Events cause no reconciliation: they appear in the next period.
 		first.Events = rules.EventsBlock(ServiceWarnings(ctx, r.TargetLive, first.Namespace, first.Name), r.Clock.Now())
 	}
 	return found, nil

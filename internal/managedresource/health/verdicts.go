@@ -34,7 +34,7 @@ type Verdicts struct {
 	sets map[types.NamespacedName]times
 }
 
-// times are what is known about a set. A zero time means that nothing is.
+// times are the times that are recorded for a set; zero means not recorded.
 type times struct {
 	// since is the time of the oldest event that is not reported yet; waiting is when the wait for a watch began.
 	since, waiting time.Time
@@ -61,10 +61,10 @@ func (v *Verdicts) update(set types.NamespacedName, change func(*times)) times {
 	return known
 }
 
-// setIfZero records the begin of something, unless it began before.
-func setIfZero(begin *time.Time, now time.Time) {
-	if begin.IsZero() {
-		*begin = now
+// setIfZero sets start to now, unless it is set already.
+func setIfZero(start *time.Time, now time.Time) {
+	if start.IsZero() {
+		*start = now
 	}
 }
 

@@ -114,7 +114,8 @@ func RecordClusterID(mr *resourcesv1alpha1.ManagedResource, id string, isNew boo
 	return true
 }
 
-// SetClusterIDs records the cluster IDs under which objects of a set may have been written. If all objects of the set were written without an ID, it removes the record.
+// SetClusterIDs records the cluster IDs under which objects of a set may have been written. If all objects of the set were written
+// without an ID, it removes the record.
 func SetClusterIDs(mr *resourcesv1alpha1.ManagedResource, ids ...string) {
 	if len(ids) == 1 && ids[0] == "" {
 		delete(mr.Annotations, resourcesv1alpha1.ClusterIDs)

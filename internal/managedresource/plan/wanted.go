@@ -35,7 +35,7 @@ type Wanted struct {
 	// Origin is the value of the set's origin annotation. Managed is true if the status of the set contains the object.
 	Origin  string
 	Managed bool
-	// Claim says which set holds it according to its origin annotation; Yields is true if this set would leave it to that set.
+	// Claim says whether another set holds it, according to its origin annotation; Yields is true if this set would leave it to that set.
 	Claim  ownership.Claim
 	Yields bool
 	// CreatedOnce is true if the object is only created, and never changed (annotation "ignore").

@@ -14,7 +14,7 @@ import (
 type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 
 // Changes is a source of reconcile requests for the creation, change or deletion of Secrets that have users. The controller starts its work
-// after all Secrets have been listed. Only one controller can use it.
+// after all Secrets have been listed. A second controller that starts with it takes the requests away from the first.
 func (t *Tracker) Changes(requests func(ctx context.Context, secret types.NamespacedName) []reconcile.Request) source.SyncingSource {
 	return &subscription{tracker: t, start: func(ctx context.Context, controller queue) {
 		t.onChange.call.Store(new(func(secret types.NamespacedName) {
@@ -25,8 +25,8 @@ func (t *Tracker) Changes(requests func(ctx context.Context, secret types.Namesp
 	}}
 }
 
-// Carriers is a source of Secrets that carry the finalizer: each time one is created, changed or found in a list. Only one controller can
-// use it.
+// Carriers is a source of Secrets that carry the finalizer: each time one is created, changed or found in a list. A second
+// controller that starts with it takes the Secrets away from the first.
 func (t *Tracker) Carriers() source.SyncingSource {
 	return &subscription{tracker: t, start: func(_ context.Context, controller queue) {
 		add := func(secret types.NamespacedName) { controller.Add(reconcile.Request{NamespacedName: secret}) }

@@ -41,6 +41,7 @@ type stream struct {
 func (s *stream) run(ctx context.Context, client metadata.Interface, log logr.Logger) {
 	log = log.WithValues("namespace", s.namespace)
 	source := reflector.PagedSource(reflector.Funcs{ListFunc: s.list, WatchFunc: s.watch}, client, s.digest)
+	// The Reflector adds, updates and deletes nothing in the store, because digest turns every event into a bookmark.
 	store := &cache.FakeCustomStore{ReplaceFunc: s.complete}
 	cache.NewReflectorWithOptions(source, &metav1.PartialObjectMetadata{}, store, cache.ReflectorOptions{Name: "secrets", Logger: &log}).
 		RunWithContext(logr.NewContext(ctx, log))

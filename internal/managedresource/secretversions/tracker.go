@@ -42,11 +42,12 @@ type Tracker struct {
 	onChange, onCarrier listener
 }
 
-// listener is called for Secrets, as soon as there is a controller that needs that.
+// listener passes Secrets to a controller, once one has started.
 type listener struct {
 	call atomic.Pointer[func(types.NamespacedName)]
 }
 
+// notify must be called without the lock of a table, so that the controller may call Lookup.
 func (l *listener) notify(secret types.NamespacedName) {
 	if call := l.call.Load(); call != nil {
 		(*call)(secret)

@@ -252,7 +252,7 @@ func TestSecretsWithTheFinalizerAreEnqueued(t *testing.T) {
 		b.patch(each, `{"metadata":{"finalizers":null}}`)
 	}
 	b.fence()
-	b.Expect(b.carriers.take()).To(BeEmpty())
+	b.Expect(late.take()).To(BeEmpty())
 	b.Expect(b.tracker.Kept()).To(BeZero())
 }
 

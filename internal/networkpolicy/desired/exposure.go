@@ -26,9 +26,9 @@ type Exposure struct {
 	selectors []labels.Selector
 	// alias replaces the namespace in the label keys of other namespaces; nil stands for the namespace itself.
 	alias *string
-	// world are the ports that every peer may reach if toWorld is true; an empty list stands for all ports.
-	world   []networkingv1.NetworkPolicyPort
-	toWorld bool
+	// world are the ports that every peer may reach if isOpenToAll is true; an empty list stands for all ports.
+	world       []networkingv1.NetworkPolicyPort
+	isOpenToAll bool
 	// worldFault says why the annotation for every peer cannot be parsed. The existing policy for every peer then stays as it is.
 	worldFault *Fault
 }
@@ -218,5 +218,5 @@ func (r *reader) fromWorld() {
 		}
 		return
 	}
-	r.e.world, r.e.toWorld = entries, true
+	r.e.world, r.e.isOpenToAll = entries, true
 }

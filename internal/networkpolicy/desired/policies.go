@@ -61,7 +61,7 @@ func (b *Build) Clients(namespace string) {
 
 // World adds the policy for every peer, if the Service has the annotation for it.
 func (b *Build) World() {
-	if !b.toWorld {
+	if !b.isOpenToAll {
 		return
 	}
 	rule := networkingv1.NetworkPolicyIngressRule{Ports: b.world}

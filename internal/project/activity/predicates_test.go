@@ -35,23 +35,23 @@ func generation(g int64) func(*metav1.ObjectMeta) {
 
 func uid(u types.UID) func(*metav1.ObjectMeta) { return func(o *metav1.ObjectMeta) { o.UID = u } }
 
-// of are the changes of one kind.
-type of served.Kind
+// changesOf are the changes of one kind.
+type changesOf served.Kind
 
-func (k of) created(object *served.Object, now time.Time) bool {
+func (k changesOf) created(object *served.Object, now time.Time) bool {
 	return isActivity(served.Kind(k), nil, object, now)
 }
 
-func (k of) updated(before, after *served.Object) bool {
+func (k changesOf) updated(before, after *served.Object) bool {
 	return isActivity(served.Kind(k), before, after, now())
 }
 
-func (k of) deleted(object *served.Object) bool {
+func (k changesOf) deleted(object *served.Object) bool {
 	return isActivity(served.Kind(k), object, nil, now())
 }
 
 func TestIsActivity(t *testing.T) {
-	shoot, secret, quota := of(served.Shoot), of(served.Secret), of(served.Quota)
+	shoot, secret, quota := changesOf(served.Shoot), changesOf(served.Secret), changesOf(served.Quota)
 	for name, tc := range map[string]struct{ got, want bool }{
 		"a new Shoot":                            {shoot.created(object(time.Minute), now()), true},
 		"a Shoot of exactly an hour":             {shoot.created(object(time.Hour), now()), true},

@@ -16,9 +16,9 @@ import (
 	"github.com/espalier-dev/espalier/internal/repair"
 )
 
-// reconciledProjects remembers which Projects are fully reconciled, and what was repaired. So events about this process's own writes, which
-// arrive before all caches have them, cause no second reconciliation. It has its own lock; a restart costs one comparison of each Project
-// with the caches. The zero value is ready for use.
+// reconciledProjects remembers which Projects are fully reconciled, so that events about this process's own writes, which arrive before all
+// caches have them, cause no second reconciliation. It also remembers what was repaired and reported. It has its own lock; a restart costs
+// one comparison of each Project with the caches. The zero value is ready for use.
 type reconciledProjects struct {
 	mu     sync.Mutex
 	byName map[string]*projectState
@@ -48,16 +48,29 @@ type reconciledState struct {
 // unneededExtensionRoles stands for all extension roles that no member has, if another client keeps creating them.
 const unneededExtensionRoles = "extension roles that no member has"
 
-// lock locks, and returns the state of a Project and the function that unlocks.
+// isEmpty reports whether nothing is remembered of a Project.
+func (p *projectState) isEmpty() bool {
+	return p.done == nil && !p.working && p.reportedProblems == "" && len(p.extensions) == 0 && len(p.repairs) == 0
+}
+
+// lock locks, and returns the state of a Project, which the caller may change, and the function that unlocks.
 func (s *reconciledProjects) lock(name string) (state *projectState, unlock func()) {
 	s.mu.Lock()
-	if s.byName == nil {
-		s.byName = map[string]*projectState{}
+	state, found := s.byName[name]
+	if !found {
+		state = &projectState{}
 	}
-	if s.byName[name] == nil {
-		s.byName[name] = &projectState{}
+	return state, func() {
+		defer s.mu.Unlock()
+		switch {
+		case state.isEmpty():
+			delete(s.byName, name)
+		case s.byName == nil:
+			s.byName = map[string]*projectState{name: state}
+		default:
+			s.byName[name] = state
+		}
 	}
-	return s.byName[name], s.mu.Unlock
 }
 
 // isReconciled reports whether a Project needs nothing, and until when; zero means without end. A Project that has lost the finalizer

@@ -79,7 +79,7 @@ const (
 	kindClusterRole
 )
 
-// record is what Trim keeps of an object. It is never changed.
+// record is what Trim keeps of an object. It is never changed: callers must not use its setters, because most records share one ObjectMeta.
 type record struct {
 	// ObjectMeta has the fields that few objects have. The others share an empty one.
 	*metav1.ObjectMeta
@@ -93,6 +93,9 @@ var (
 
 	noRareFields = &metav1.ObjectMeta{}
 )
+
+// GetObjectMeta implements metav1.ObjectMetaAccessor.
+func (r *record) GetObjectMeta() metav1.Object { return r }
 
 // GetNamespace implements metav1.Object.
 func (r *record) GetNamespace() string { return r.namespace }

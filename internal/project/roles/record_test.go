@@ -47,7 +47,7 @@ func recorder(into chan<- recordedEvents) cache.ResourceEventHandler {
 	}
 }
 
-func TestInformersShowTrimmedObjectsAlthoughTheyHoldRecords(t *testing.T) {
+func TestInformersStoreRecordsOfTrimmedObjects(t *testing.T) {
 	p := project(nil, member(user("e"), "extension:foo"))
 	for name, object := range map[string]client.Object{
 		"a ClusterRole":                 desired(t, p)[0],
@@ -87,6 +87,9 @@ func TestInformersShowTrimmedObjectsAlthoughTheyHoldRecords(t *testing.T) {
 
 			was, is := shown(cached(t, first)), shown(cached(t, second))
 			g.Eventually(news).Should(Receive(Equal(recordedEvents{"add", nil, was})))
+			record, want := i.GetStore().List()[0].(client.Object), was.(client.Object) //nolint:errcheck // both are
+			g.Expect([]any{record.GetName(), record.GetUID(), record.GetLabels(), record.GetFinalizers(), record.GetOwnerReferences()}).
+				To(Equal([]any{want.GetName(), want.GetUID(), want.GetLabels(), want.GetFinalizers(), want.GetOwnerReferences()}))
 			g.Expect(allShown(i.GetStore().List())).To(Equal([]any{was}))
 			events.Modify(second.DeepCopyObject())
 			g.Eventually(news).Should(Receive(Equal(recordedEvents{"update", was, is})))
@@ -96,9 +99,10 @@ func TestInformersShowTrimmedObjectsAlthoughTheyHoldRecords(t *testing.T) {
 			g.Expect(exists).To(BeTrue())
 			g.Expect(shown(found)).To(Equal(is))
 			if key.Namespace != "" {
-				indexed, err := i.GetIndexer().ByIndex("namespace", key.Namespace)
+				var inNamespace []any
+				inNamespace, err = i.GetIndexer().ByIndex("namespace", key.Namespace)
 				g.Expect(err).NotTo(HaveOccurred())
-				g.Expect(allShown(indexed)).To(Equal([]any{is}))
+				g.Expect(allShown(inNamespace)).To(Equal([]any{is}))
 			}
 			var extensions []any
 			if len(ExtensionOf(object)) > 0 {

@@ -60,7 +60,7 @@ func (t *Tracker) reader(kind Kind, namespace string) reader {
 		return t.typedReader(kind, namespace, &securityv1alpha1.CredentialsBindingList{})
 	default:
 		read := t.metadataReader(kind.Resource(), namespace)
-		read.reduced = kind == Secret
+		read.onlyNeeded = kind == Secret
 		return read
 	}
 }

@@ -25,7 +25,8 @@ type Object struct {
 	SecretBinding, CredentialsBinding string
 	// Binding is set for the kinds of Bindings only.
 	Binding *Binding
-	// Credentials is true for Secrets that may contain credentials with which Shoots are created. Secrets that were made for a Shoot do not.
+	// Credentials is meaningful for Secrets only: true if the Secret may contain credentials with which Shoots are created. Secrets that
+	// were made for a Shoot do not.
 	Credentials bool
 	// Referenced is true if a Secret or a Quota has the label of credentials to which SecretBindings or CredentialsBindings refer, with any
 	// value.

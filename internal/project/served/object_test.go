@@ -46,11 +46,11 @@ func TestOf(t *testing.T) {
 			object: &corev1beta1.Shoot{
 				ObjectMeta: metav1.ObjectMeta{
 					Namespace: "ns", Name: "s", UID: "u", Labels: map[string]string{"a": "b"}, Annotations: map[string]string{"a": "b"},
-					Finalizers: []string{"f"}, CreationTimestamp: metav1.Unix(5, 0),
+					Finalizers: []string{"f"}, CreationTimestamp: metav1.Unix(5, 0), ResourceVersion: "7", Generation: 3,
 				},
 				Spec: corev1beta1.ShootSpec{SecretBindingName: ptr.To("b")},
 			},
-			want: Object{Namespace: "ns", Name: "s", UID: "u", Created: 5, SecretBinding: "b"},
+			want: Object{Namespace: "ns", Name: "s", UID: "u", ResourceVersion: "7", Generation: 3, Created: 5, SecretBinding: "b"},
 		},
 		"a SecretBinding": {
 			object: &corev1beta1.SecretBinding{
@@ -187,7 +187,7 @@ func TestOnlySecretsAreLeftOut(t *testing.T) {
 }
 
 func TestKeptObjectsAreTrimmed(t *testing.T) {
-	secrets, all := reader{reduced: true}, reader{}
+	secrets, all := reader{onlyNeeded: true}, reader{}
 	for name, tc := range map[string]struct {
 		by           reader
 		object, want *metav1.PartialObjectMetadata // nil: not kept
@@ -211,7 +211,7 @@ func TestAllReadsPageByPage(t *testing.T) {
 	g := NewWithT(t)
 	var asked []string
 	secrets := reader{
-		reduced: true,
+		onlyNeeded: true,
 		Client: reflector.Funcs{ListFunc: func(_ context.Context, o metav1.ListOptions) (runtime.Object, error) {
 			asked = append(asked, fmt.Sprintf("%q %q %q %d", o.Continue, o.ResourceVersion, o.ResourceVersionMatch, o.Limit))
 			if o.Continue == "" {

@@ -119,16 +119,18 @@ func (s *shared) get(ctx context.Context) ([]*Object, error) {
 	if s.has {
 		return s.last, nil
 	}
-	expiry := time.AfterFunc(sharedFor, func() {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		s.last, s.has = nil, false
-	})
+	expiry := time.NewTimer(sharedFor)
 	list, err := s.list(ctx)
 	if err != nil {
 		expiry.Stop()
 		return nil, err
 	}
 	s.last, s.has = list, true
+	go func() {
+		<-expiry.C
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.last, s.has = nil, false
+	}()
 	return list, nil
 }

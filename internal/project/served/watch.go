@@ -23,14 +23,14 @@ type reader struct {
 	reflector.Client
 	// resource is the plural name.
 	resource string
-	// reduced is true for Secrets: most Secrets of a large cluster belong to Shoots and are not needed.
-	reduced bool
+	// onlyNeeded is true for Secrets: most Secrets of a large cluster belong to Shoots and are not needed.
+	onlyNeeded bool
 }
 
 // keep returns what is kept of an object, and false if the object is not needed.
 func (r reader) keep(object client.Object) (*Object, bool) {
 	kept := Of(object)
-	return kept, !r.reduced || kept.Credentials || kept.Referenced
+	return kept, !r.onlyNeeded || kept.Credentials || kept.Referenced
 }
 
 // all lists the current objects page by page.

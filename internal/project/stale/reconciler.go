@@ -50,7 +50,7 @@ type Reconciler struct {
 
 	memory      memory
 	again       trigger.Trigger
-	wouldDelete prometheus.Counter // set by SetupWithManager
+	wouldDelete prometheus.Counter // set by SetupWithManager, needed in a rehearsal
 }
 
 // Reconcile judges one Project and acts on the result.

@@ -32,8 +32,8 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, workers int) error {
 		Named(ControllerName).
 		For(&corev1beta1.Project{}).
 		Watches(newNamespace(), handler.Funcs{
-			UpdateFunc: func(ctx context.Context, e event.UpdateEvent, _ workqueue.TypedRateLimitingInterface[reconcile.Request]) {
-				r.exemptionChanged(ctx, e.ObjectOld, e.ObjectNew)
+			UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q workqueue.TypedRateLimitingInterface[reconcile.Request]) {
+				r.exemptionChanged(ctx, e.ObjectOld, e.ObjectNew, q)
 			},
 		}).
 		WatchesRawSource(r.again.Source()).
@@ -46,7 +46,9 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, workers int) error {
 
 // exemptionChanged enqueues the Project of a namespace whose exemption was added, changed or removed. The first pass sees the annotations
 // that exist at the start.
-func (r *Reconciler) exemptionChanged(ctx context.Context, before, after client.Object) {
+func (r *Reconciler) exemptionChanged(
+	ctx context.Context, before, after client.Object, q workqueue.TypedRateLimitingInterface[reconcile.Request],
+) {
 	const skip = corev1beta1.AnnotationSkipStaleCheck
 	if before.GetAnnotations()[skip] == after.GetAnnotations()[skip] {
 		return
@@ -56,6 +58,6 @@ func (r *Reconciler) exemptionChanged(ctx context.Context, before, after client.
 	case err != nil:
 		log.FromContext(ctx).Error(err, "Could not tell whose exemption has changed; its next check sees it", "namespace", after.GetName())
 	case project != nil:
-		r.again.Add(project.Name)
+		q.Add(reconcile.Request{NamespacedName: client.ObjectKeyFromObject(project)})
 	}
 }

@@ -8,6 +8,7 @@ package config
 import (
 	"crypto/rand"
 	"crypto/rsa"
+	"errors"
 	"fmt"
 	"io"
 	"time"
@@ -80,6 +81,9 @@ func (s Source) bytes(length int) ([]byte, error) {
 
 // rsaKey returns a new key and its PEM block of type RSA PRIVATE KEY (PKCS#1).
 func (s Source) rsaKey(bits int) (*rsa.PrivateKey, []byte, error) {
+	if s.RSAKey == nil {
+		return nil, nil, errors.New("no generator for RSA keys")
+	}
 	key, err := s.RSAKey(bits)
 	if err != nil {
 		return nil, nil, fmt.Errorf("generate RSA key of %d bits: %w", bits, err)

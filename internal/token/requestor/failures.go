@@ -6,7 +6,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/tools/events"
 
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/excerpt"
@@ -109,32 +108,4 @@ func aboutWriting(target *types.NamespacedName, err error) error {
 			resourcesv1alpha1.TokenRequestorTargetSecretNamespace)
 	}
 	return fmt.Errorf("could not update Secret with token: target Secret %s: %w%s", target, err, remedy)
-}
-
-// Reasons of the Events about Secrets of the source.
-const (
-	// ReasonRequestFailed: the Secret has no token, and could not get one.
-	ReasonRequestFailed = "TokenRequestFailed"
-	// ReasonRenewalFailed: the Secret has a token that could not be renewed.
-	ReasonRenewalFailed = "TokenRenewalFailed"
-	// ReasonRecovered: an earlier failure is over.
-	ReasonRecovered = "TokenRecovered"
-)
-
-// maxNote is the maximum length, in bytes, of the note of an Event and of a failure that is remembered and logged.
-const maxNote = 1024
-
-// Events reports what happens to Secrets, in the source cluster.
-type Events struct{ Recorder events.EventRecorder }
-
-func (e *Events) failed(secret *corev1.Secret, held bool, failure string) {
-	reason := ReasonRequestFailed
-	if held {
-		reason = ReasonRenewalFailed
-	}
-	e.Recorder.Eventf(secret, nil, corev1.EventTypeWarning, reason, "RequestToken", "%s", failure)
-}
-
-func (e *Events) recovered(secret *corev1.Secret) {
-	e.Recorder.Eventf(secret, nil, corev1.EventTypeNormal, ReasonRecovered, "RequestToken", "The token is kept fresh again")
 }

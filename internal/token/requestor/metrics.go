@@ -16,8 +16,8 @@ const (
 	stateMissing = "missing"
 )
 
-// Metrics of the token requestor. No label is the name of an object. It collects the values that depend on the time, when they are asked
-// for.
+// Metrics of the token requestor. No label is the name of an object. Metrics is itself the collector of the values that depend on the
+// time, which it computes when metrics are collected.
 type Metrics struct {
 	requests *prometheus.CounterVec
 	failures *prometheus.CounterVec

@@ -64,8 +64,9 @@ func Cache(enabled Enabled) cache.Options {
 // Requirements are the rights in the target that the look-ups cannot do without. Hvpas are not among them: clusters without
 // them need no right to read them.
 func Requirements(enabled Enabled) []process.Requirement {
-	var required []process.Requirement
-	for _, each := range enabled.watched() {
+	watched := enabled.watched()
+	required := make([]process.Requirement, 0, len(watched))
+	for _, each := range watched {
 		required = append(required, process.Requirement{Kind: each.kind, Verbs: each.verbs})
 	}
 	return required

@@ -77,7 +77,7 @@ func (c *csr) measure(r *harness.Run) {
 	c.burst("warm", true)
 	const sent = "rest_client_requests_total"
 	before := c.program.Metrics().Sum(sent)
-	var bare, ours []time.Duration
+	bare, ours := make([]time.Duration, 0, c.rounds), make([]time.Duration, 0, c.rounds)
 	for round := range c.rounds {
 		bare = append(bare, c.burst(fmt.Sprintf("bare-%d", round), true))
 		ours = append(ours, c.burst(fmt.Sprintf("ours-%d", round), false))

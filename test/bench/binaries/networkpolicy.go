@@ -113,7 +113,7 @@ func (n *networkPolicy) measureVariant(v variant) {
 	defer n.Within("measure %s", v.name)
 	n.Step("%s: %s", v.name, v.text)
 	n.Parallel(v.namespaces, networkPolicyWorkers, func(i int) { n.create(v, i) })
-	var ours, floors []time.Duration
+	ours, floors := make([]time.Duration, 0, n.rounds), make([]time.Duration, 0, n.rounds)
 	for range n.rounds {
 		took := n.start(v)
 		bodies := n.bodies(v.policies())

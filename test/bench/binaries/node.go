@@ -140,7 +140,7 @@ func (n *node) join() {
 // createDaemonSets creates the DaemonSets. If the benchmark creates the Pods itself, the DaemonSet controller must not interfere: no Node
 // matches the template then, so that node-controller waits for the Pods, and not for the DaemonSets.
 func (n *node) createDaemonSets() []*appsv1.DaemonSet {
-	var all []*appsv1.DaemonSet
+	all := make([]*appsv1.DaemonSet, 0, n.daemonSets)
 	for i := range n.daemonSets {
 		name := fmt.Sprintf("critical-%d", i)
 		labels := map[string]string{"app": name, critical: "true"}

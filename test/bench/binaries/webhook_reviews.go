@@ -219,18 +219,18 @@ func serveFloor(
 		body := bodies.Get().(*bytes.Buffer) //nolint:errcheck // the pool contains nothing else
 		defer bodies.Put(body)
 		body.Reset()
-		_, _ = body.ReadFrom(r.Body)
-		if seen != nil {
+		if _, err := body.ReadFrom(r.Body); err == nil && seen != nil {
 			seen(r.URL.Path, body.Bytes())
 		}
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = fmt.Fprintf(w, allowed, first(body.Bytes(), "apiVersion"), first(body.Bytes(), "uid"), answers[r.URL.Path])
 	}
 	server := &http.Server{ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(handler)}
-	defer context.AfterFunc(ctx, func() { _ = server.Close() })()
+	stop := context.AfterFunc(ctx, func() { _ = server.Close() })
+	defer stop()
 	err := server.ServeTLS(listener, filepath.Join(certificates, "tls.crt"), filepath.Join(certificates, "tls.key"))
 	if ctx.Err() != nil {
-		return nil //nolint:nilerr // it was asked to stop
+		return nil // the server was asked to stop
 	}
 	return err
 }

@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
@@ -191,6 +192,11 @@ func (r *Run) do(ctx context.Context, job Job) (err error) {
 	done := make(chan struct{})
 	go func() { // a step that fails ends this goroutine
 		defer close(done)
+		defer func() {
+			if problem := recover(); problem != nil { // the processes must be stopped then, too
+				r.Check(fmt.Errorf("panic: %v\n%s", problem, debug.Stack()))
+			}
+		}()
 		job(r)
 	}()
 	<-done
@@ -204,7 +210,7 @@ func (r *Run) do(ctx context.Context, job Job) (err error) {
 		}
 		err = errors.Join(err, c.Stop())
 	}
-	for _, end := range r.ends {
+	for _, end := range slices.Backward(r.ends) {
 		err = errors.Join(err, end())
 	}
 	return err

@@ -65,9 +65,7 @@ func (r *Run) Parallel(n, inFlight int, do func(int)) {
 		})
 	}
 	workers.Wait()
-	if r.failure() != nil {
-		runtime.Goexit()
-	}
+	r.Check(context.Cause(r.Ctx)) // after a failure the context is cancelled, and the first error stays
 }
 
 // Timed returns the time that Parallel takes.

@@ -127,18 +127,25 @@ func (f *follower) drain(see func(event) bool) {
 // until calls done for every event until it returns true, and returns the time of that event. What describes the awaited state in the error
 // after the limit.
 func (b *bench) until(f *follower, limit time.Duration, what string, done func(event) bool) time.Time {
-	ctx, cancel := context.WithTimeoutCause(b.Ctx, limit, fmt.Errorf("wait for %s: not within %s", what, limit))
+	at, err := f.await(b.Ctx, limit, what, done)
+	b.Check(err)
+	return at
+}
+
+// await does the same, and returns the error.
+func (f *follower) await(ctx context.Context, limit time.Duration, what string, done func(event) bool) (time.Time, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("wait for %s: not within %s", what, limit))
 	defer cancel()
 	for {
 		select {
 		case e := <-f.events:
 			if done(e) {
-				return e.at
+				return e.at, nil
 			}
 		case err := <-f.failed:
-			b.Check(errors.Join(fmt.Errorf("wait for %s: a watch has ended", what), err))
+			return time.Time{}, errors.Join(fmt.Errorf("wait for %s: a watch has ended", what), err)
 		case <-ctx.Done():
-			b.Check(context.Cause(ctx))
+			return time.Time{}, context.Cause(ctx)
 		}
 	}
 }

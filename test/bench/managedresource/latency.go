@@ -156,10 +156,9 @@ func (b *bench) awaitConditions(w *follower, t *conditionTracker, what string) {
 	if t.done() {
 		return
 	}
-	defer b.Explain(func(err error) error {
-		return fmt.Errorf("%w; of those that do not say %s, %s: does this controller keep the conditions at all?", err, t.want, t.explain())
-	})
-	b.until(w, conditionLimit, what, t.see)
+	if _, err := w.await(b.Ctx, conditionLimit, what, t.see); err != nil {
+		b.Check(fmt.Errorf("%w; of those that do not say %s, %s: does this controller keep the conditions at all?", err, t.want, t.explain()))
+	}
 }
 
 // latencyRound changes all Deployments, the given number at a time.

@@ -112,7 +112,8 @@ func (b *bench) startBeside(f *foreignFigures) {
 // startUp starts a process and measures the time until it is ready, and until all sets are in sync.
 func (b *bench) startUp() (ready, inSync time.Duration) {
 	b.controller.Start()
-	defer b.profile("start", 10*time.Second)()
+	profiled := b.profile("start", 10*time.Second)
+	defer profiled()
 	b.controller.Ready()
 	ready = time.Since(b.controller.Started)
 	b.inSync()

@@ -41,11 +41,12 @@ func streams(disturb func(time.Duration) harness.Fault, duration time.Duration) 
 
 func faults() map[string]fault {
 	return map[string]fault{
-		"every second write meets a conflict":                        storm(2, 12, harness.Writes, harness.Conflict),
-		"nothing but conflicts for a while":                          storm(1, 12, harness.Writes, harness.Conflict),
-		"too many requests, try again in a second":                   storm(2, 4, nil, harness.TooMany),
-		"a burst of errors of the API server":                        storm(1, 8, nil, harness.Refuse(500, metav1.StatusReasonInternalError)),
-		"now and then the API server is not available":               storm(3, 10, nil, harness.Refuse(503, metav1.StatusReasonServiceUnavailable)),
+		"every second write meets a conflict":      storm(2, 12, harness.Writes, harness.Conflict),
+		"nothing but conflicts for a while":        storm(1, 12, harness.Writes, harness.Conflict),
+		"too many requests, try again in a second": storm(2, 4, nil, harness.TooMany),
+		"a burst of errors of the API server":      storm(1, 8, nil, harness.Refuse(500, metav1.StatusReasonInternalError)),
+		"now and then the API server is not available": storm(3, 10, nil,
+			harness.Refuse(503, metav1.StatusReasonServiceUnavailable)),
 		"every third write is carried out and answered by a timeout": storm(3, 10, harness.Writes, harness.TimedOut),
 		"every second write is carried out and its answer lost":      storm(2, 10, harness.Writes, harness.Lost),
 		"half of an answer is lost":                                  storm(2, 10, nil, harness.Truncated),

@@ -98,7 +98,8 @@ func (r *run) drive() (outcome Outcome, err error) {
 	}
 	r.startAll()
 	for number, each := range r.scenario.First {
-		if err := r.step(fmt.Sprintf("first state, step %d", number+1), each); err != nil {
+		err = r.step(fmt.Sprintf("first state, step %d", number+1), each)
+		if err != nil {
 			return Outcome{}, err
 		}
 	}
@@ -114,7 +115,8 @@ func (r *run) drive() (outcome Outcome, err error) {
 			r.arm(each.Gate, number)
 		}
 	}
-	if err := r.act(); err != nil {
+	err = r.act()
+	if err != nil {
 		return Outcome{}, err
 	}
 	outcome.end, err = r.end()

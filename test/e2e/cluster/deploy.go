@@ -43,6 +43,11 @@ espalier:
 // waits until their Deployments have rolled out. If everything exists already, nothing changes. It fails for a binary that the run leaves
 // out.
 func (c *Cluster) Ensure(ctx context.Context, binaries ...string) error {
+	for _, binary := range binaries {
+		if err := c.refuseLeftOut(binary); err != nil {
+			return err
+		}
+	}
 	if err := c.prepare(ctx, binaries); err != nil {
 		return err
 	}
@@ -138,10 +143,18 @@ func (c *Cluster) prepare(ctx context.Context, binaries []string) error {
 	return nil
 }
 
-// deploy also resets fields that a suite has changed in between, such as the number of replicas.
-func (c *Cluster) deploy(ctx context.Context, binary, config string) error {
+// refuseLeftOut returns an error if the run leaves out a binary.
+func (c *Cluster) refuseLeftOut(binary string) error {
 	if c.Lacks(binary) {
 		return fmt.Errorf("deploy %s: this run leaves it out", binary)
+	}
+	return nil
+}
+
+// deploy also resets fields that a suite has changed in between, such as the number of replicas.
+func (c *Cluster) deploy(ctx context.Context, binary, config string) error {
+	if err := c.refuseLeftOut(binary); err != nil {
+		return err
 	}
 	if err := c.withOverlay(ctx, binary, config, "apply", "--server-side", "--force-conflicts"); err != nil {
 		return fmt.Errorf("deploy %s: %w", binary, err)
@@ -225,7 +238,7 @@ func (c *Cluster) withOverlay(ctx context.Context, binary, config string, args .
 		return fmt.Errorf("render overlay: %w", err)
 	}
 	parent := filepath.Join(c.root, ".local", "e2e")
-	if err := os.MkdirAll(parent, 0o755); err != nil {
+	if err = os.MkdirAll(parent, 0o755); err != nil {
 		return fmt.Errorf("write overlay: %w", err)
 	}
 	folder, err := os.MkdirTemp(parent, "overlay-"+binary+"-")
@@ -233,7 +246,7 @@ func (c *Cluster) withOverlay(ctx context.Context, binary, config string, args .
 		return fmt.Errorf("write overlay: %w", err)
 	}
 	defer func() { _ = os.RemoveAll(folder) }()
-	if err := os.WriteFile(filepath.Join(folder, "kustomization.yaml"), content, 0o600); err != nil {
+	if err = os.WriteFile(filepath.Join(folder, "kustomization.yaml"), content, 0o600); err != nil {
 		return fmt.Errorf("write overlay: %w", err)
 	}
 	_, err = c.Kubectl(ctx, append(args, "-k", folder)...)

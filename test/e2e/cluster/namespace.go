@@ -38,7 +38,7 @@ func (c *Cluster) Namespace(ctx context.Context, prefix string, labels map[strin
 	}
 	remove = func(ctx context.Context) error {
 		deleted := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace.Name}}
-		if err := client.IgnoreNotFound(c.Client.Delete(ctx, deleted)); err != nil {
+		if err = client.IgnoreNotFound(c.Client.Delete(ctx, deleted)); err != nil {
 			return fmt.Errorf("delete namespace %s: %w", namespace.Name, err)
 		}
 		return nil

@@ -40,7 +40,8 @@ func (r *runner) prepare(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := r.possible(ctx); err != nil {
+	err = r.possible(ctx)
+	if err != nil {
 		return err
 	}
 	archives, err := r.images(ctx)

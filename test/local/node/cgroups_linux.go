@@ -55,27 +55,44 @@ func createCgroups() error {
 	}
 	for _, root := range roots {
 		for _, folder := range []string{filepath.Join(root, cgroup), filepath.Join(root, cgroup, processes)} {
-			if err := os.MkdirAll(folder, 0o755); err != nil {
-				return fmt.Errorf("create cgroup: %w", err)
-			}
-			for _, setting := range []string{"cpuset.cpus", "cpuset.mems"} { // v1 creates new ones without values
-				inherited, err := os.ReadFile(filepath.Join(filepath.Dir(folder), setting))
-				if err == nil && root != cgroupRoot {
-					err = os.WriteFile(filepath.Join(folder, setting), inherited, 0o600)
-				}
-				if err != nil && !errors.Is(err, os.ErrNotExist) {
-					return fmt.Errorf("set %s of cgroup: %w", setting, err)
-				}
+			err = createCgroup(root, folder)
+			if err != nil {
+				return err
 			}
 		}
-		for name, one := range map[string]int{"cpu.shares": 1024, "cpu.weight": 100} { // of v1 and of v2
-			file := filepath.Join(root, cgroup, name)
-			if !exists(file) {
-				continue
-			}
-			if err := os.WriteFile(file, []byte(strconv.Itoa(weight*one)), 0o600); err != nil {
-				return fmt.Errorf("set share of processors: %w", err)
-			}
+		err = setWeight(root)
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func createCgroup(root, folder string) error {
+	if err := os.MkdirAll(folder, 0o755); err != nil {
+		return fmt.Errorf("create cgroup: %w", err)
+	}
+	for _, setting := range []string{"cpuset.cpus", "cpuset.mems"} { // v1 creates new ones without values
+		inherited, err := os.ReadFile(filepath.Join(filepath.Dir(folder), setting))
+		if err == nil && root != cgroupRoot {
+			err = os.WriteFile(filepath.Join(folder, setting), inherited, 0o600)
+		}
+		if err != nil && !errors.Is(err, os.ErrNotExist) {
+			return fmt.Errorf("set %s of cgroup: %w", setting, err)
+		}
+	}
+	return nil
+}
+
+// setWeight gives the node its share of the processors.
+func setWeight(root string) error {
+	for name, one := range map[string]int{"cpu.shares": 1024, "cpu.weight": 100} { // of v1 and of v2
+		file := filepath.Join(root, cgroup, name)
+		if !exists(file) {
+			continue
+		}
+		if err := os.WriteFile(file, []byte(strconv.Itoa(weight*one)), 0o600); err != nil {
+			return fmt.Errorf("set share of processors: %w", err)
 		}
 	}
 	return nil
@@ -120,8 +137,9 @@ func emptyCgroups(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	ctx = context.WithoutCancel(ctx) // an interrupted `make down` must empty them, too
 	return local.AwaitEvery(ctx, 100*time.Millisecond, 10*time.Second, "cgroups to be empty", func(context.Context) error {
-		var failures []error
+		failures := make([]error, 0, len(roots))
 		for _, root := range roots {
 			failures = append(failures, empty(filepath.Join(root, cgroup)))
 		}

@@ -128,7 +128,12 @@ func removeTraces(l layout) error {
 		logs, results, "/var/lib/cni", "/run/containerd/s", "/run/containerd",
 		"/var/lib/kubelet/device-plugins", "/var/lib/kubelet",
 	} {
-		_ = unix.Rmdir(folder) // it fails if other programs use the folder
+		err := unix.Rmdir(folder)
+		if err != nil && !slices.ContainsFunc([]error{
+			unix.ENOENT, unix.ENOTEMPTY, unix.EEXIST, unix.EBUSY, // other programs may use the folder
+		}, func(kept error) bool { return errors.Is(err, kept) }) {
+			failures = append(failures, fmt.Errorf("remove %s: %w", folder, err))
+		}
 	}
 	return errors.Join(failures...)
 }

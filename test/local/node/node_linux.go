@@ -50,10 +50,11 @@ func Up(ctx context.Context, dir string, log io.Writer) error {
 	if err != nil {
 		return err
 	}
-	if err := createNamespace(ctx); err != nil { // it needs ip(8), which may only just have been installed
+	if err = createNamespace(ctx); err != nil { // it needs ip(8), which may only just have been installed
 		return unfit("no network namespace can be made: " + err.Error())
 	}
-	if err := createCgroups(); err != nil {
+	err = createCgroups()
+	if err != nil {
 		return err
 	}
 	self, err := os.Executable()

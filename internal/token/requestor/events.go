@@ -1,0 +1,34 @@
+package requestor
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/tools/events"
+)
+
+// Reasons of the Events about Secrets of the source.
+const (
+	// ReasonRequestFailed: the Secret has no token, and could not get one.
+	ReasonRequestFailed = "TokenRequestFailed"
+	// ReasonRenewalFailed: the Secret has a token that could not be renewed.
+	ReasonRenewalFailed = "TokenRenewalFailed"
+	// ReasonRecovered: an earlier failure is over.
+	ReasonRecovered = "TokenRecovered"
+)
+
+// maxNote is the maximum length, in bytes, of the note of an Event and of a failure that is remembered and logged.
+const maxNote = 1024
+
+// Events reports what happens to Secrets, in the source cluster.
+type Events struct{ Recorder events.EventRecorder }
+
+func (e *Events) failed(secret *corev1.Secret, held bool, failure string) {
+	reason := ReasonRequestFailed
+	if held {
+		reason = ReasonRenewalFailed
+	}
+	e.Recorder.Eventf(secret, nil, corev1.EventTypeWarning, reason, "RequestToken", "%s", failure)
+}
+
+func (e *Events) recovered(secret *corev1.Secret) {
+	e.Recorder.Eventf(secret, nil, corev1.EventTypeNormal, ReasonRecovered, "RequestToken", "The token is kept fresh again")
+}

@@ -31,6 +31,9 @@ func Wave(kind string) int {
 // by kind name. Inside a group they are sorted by name, then namespace, then input order. The caller may apply the items
 // of one group at the same time, except that the last one of several items with the same name and namespace must win.
 func ApplyWaves[T any](items []T, kindOf func(T) string, nameOf func(T) (namespace, name string)) [][]T {
+	if len(items) == 0 {
+		return nil
+	}
 	byKind := map[string][]T{}
 	for _, item := range items {
 		byKind[kindOf(item)] = append(byKind[kindOf(item)], item)

@@ -65,6 +65,9 @@ func Cache(enabled Enabled) cache.Options {
 // them need no right to read them.
 func Requirements(enabled Enabled) []process.Requirement {
 	watched := enabled.watched()
+	if len(watched) == 0 {
+		return nil
+	}
 	required := make([]process.Requirement, 0, len(watched))
 	for _, each := range watched {
 		required = append(required, process.Requirement{Kind: each.kind, Verbs: each.verbs})

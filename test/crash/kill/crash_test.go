@@ -4,9 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
-	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -16,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/espalier-dev/espalier/internal/managedresource/managedresourcetest"
+	"github.com/espalier-dev/espalier/test/crash/harness"
 	"github.com/espalier-dev/espalier/test/local"
 	"github.com/espalier-dev/espalier/test/local/child"
 )
@@ -81,8 +80,8 @@ type report struct {
 }
 
 func TestAKilledControllerLeavesNothingBehindAndTakesNothingAway(t *testing.T) {
-	kills, seed, sets := number(t, "CRASH_KILLS", 6), number(t, "CRASH_SEED", int(time.Now().UnixNano()%1_000_000)),
-		number(t, "CRASH_SETS", 20)
+	kills, seed, sets := harness.Number(t, "CRASH_KILLS", 6), harness.Number(t, "CRASH_SEED", int(time.Now().UnixNano()%1_000_000)),
+		harness.Number(t, "CRASH_SETS", 20)
 	t.Logf("CRASH_SEED=%d repeats the choices of this run", seed)
 	s := newScenario(t, uint64(seed), sets)
 	s.measure()
@@ -112,17 +111,6 @@ func TestAKilledControllerLeavesNothingBehindAndTakesNothingAway(t *testing.T) {
 	t.Logf("%d starts, %d processes killed again soon after their start, at most %v from a start until all sets had converged",
 		s.controller.starts, s.report.again, s.report.longest.Round(time.Millisecond))
 	t.Logf("crash: %d kills, all converged", kills)
-}
-
-func number(t *testing.T, variable string, fallback int) int {
-	t.Helper()
-	text := os.Getenv(variable)
-	if text == "" {
-		return fallback
-	}
-	value, err := strconv.Atoi(text)
-	NewWithT(t).Expect(err).NotTo(HaveOccurred(), variable)
-	return value
 }
 
 func setName(number int) string { return fmt.Sprintf("set-%02d", number) }

@@ -189,8 +189,13 @@ func TestInstancesLeavePoliciesOfEachOtherAlone(t *testing.T) {
 	handle("", true)
 	s.awaits(own())
 	handle("one", true) // it takes over policies of an instance without a name
-	s.Eventually(func() map[string]string { return s.policy(s.A, "egress-to-s-tcp-5678").Labels }).WithTimeout(binary.Patience).
-		Should(HaveKeyWithValue("espalier.dev/network-policies-instance", "one"))
+	s.Eventually(func(g Gomega) {
+		policies := &networkingv1.NetworkPolicyList{}
+		g.Expect(s.Target.List(s.Ctx, policies, client.InNamespace(s.A))).To(Succeed())
+		for _, each := range policies.Items {
+			g.Expect(each.Labels).To(HaveKeyWithValue("espalier.dev/network-policies-instance", "one"), each.Name)
+		}
+	}).WithTimeout(binary.Patience).Should(Succeed())
 	handle("one", false)
 	s.awaits()
 }

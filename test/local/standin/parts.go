@@ -118,19 +118,33 @@ func Pods() Part {
 }
 
 // ManagedResources plays a controller of ManagedResources whose objects are healthy at once. It applies none of them.
-func ManagedResources() Part { return managedResources(func(string) bool { return true }) }
-
-// VirtualManagedResources does the same for those of the virtual cluster alone.
-func VirtualManagedResources() Part {
-	return managedResources(func(class string) bool { return class == "" })
+func ManagedResources() Part {
+	return managedResources(func(_ string, o *unstructured.Unstructured) bool { return !observed(o) })
 }
 
-func managedResources(isServed func(class string) bool) Part {
+// VirtualManagedResources does the same for those of the virtual cluster alone. It acts again if another controller has written that it
+// refuses such a ManagedResource.
+func VirtualManagedResources() Part {
+	return managedResources(func(class string, o *unstructured.Unstructured) bool {
+		return class == "" && (!observed(o) || !isApplied(o))
+	})
+}
+
+// isApplied returns whether the status of a ManagedResource says that its objects are applied.
+func isApplied(o *unstructured.Unstructured) bool {
+	conditions, _, _ := unstructured.NestedSlice(o.Object, "status", "conditions")
+	return slices.ContainsFunc(conditions, func(each any) bool {
+		fields, _ := each.(map[string]any)
+		return fields["type"] == "ResourcesApplied" && fields["status"] == "True"
+	})
+}
+
+func managedResources(isDue func(class string, o *unstructured.Unstructured) bool) Part {
 	return Part{
 		kind: schema.GroupVersionKind{Group: "resources.gardener.cloud", Version: "v1alpha1", Kind: "ManagedResource"},
 		settle: func(ctx context.Context, c client.Client, o *unstructured.Unstructured) error {
 			class, _, _ := unstructured.NestedString(o.Object, "spec", "class")
-			if observed(o) || !isServed(class) {
+			if !isDue(class, o) {
 				return nil
 			}
 			objects, err := contents(ctx, c, o)

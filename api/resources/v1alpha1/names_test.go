@@ -44,6 +44,7 @@ func TestNames(t *testing.T) {
 		"espalier.dev/plan":                                      resourcesv1alpha1.Plan,
 		"espalier.dev/plan-values":                               resourcesv1alpha1.PlanValues,
 		"espalier.dev/plan-of":                                   resourcesv1alpha1.PlanOf,
+		"espalier.dev/kstatus":                                   resourcesv1alpha1.Kstatus,
 		"espalier.dev/cluster-ids":                               resourcesv1alpha1.ClusterIDs,
 		"espalier.dev/planned":                                   resourcesv1alpha1.Planned,
 		"espalier.dev/managedresources":                          resourcesv1alpha1.SetsAllowedLabel,

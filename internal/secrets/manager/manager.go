@@ -93,10 +93,18 @@ func (m *Manager) Get(name string, class secrets.Class) (*corev1.Secret, bool) {
 
 // Newest returns the Secret of a logical name that was created last, whether this manager has generated it or an earlier one; nil if there
 // is none. It sends no request.
-func (m *Manager) Newest(name string) *corev1.Secret { return m.inventory.Newest(name, "").DeepCopy() }
+func (m *Manager) Newest(name string) *corev1.Secret {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.inventory.Newest(name, "").DeepCopy()
+}
 
 // ExpiringAuthorities returns the logical names of certificate authorities that expire soon and that only a rotation replaces.
-func (m *Manager) ExpiringAuthorities() []string { return m.inventory.ExpiringAuthorities() }
+func (m *Manager) ExpiringAuthorities() []string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.inventory.ExpiringAuthorities()
+}
 
 // Cleanup deletes the Secrets of this identity that are not needed for what was generated. It must only be called after all Secrets of the
 // reconciliation were generated: without any, it deletes all Secrets of the identity.

@@ -28,6 +28,7 @@ func judgeDeployment(d *appsv1.Deployment) Verdict {
 			optional(conditions, string(appsv1.DeploymentReplicaFailure), isFalse, conditionOfDeployment),
 		),
 		Progressing: cmp.Or(behind, rolling(find(conditions, string(appsv1.DeploymentProgressing), conditionOfDeployment))),
+		Unobserved:  behind != "",
 	}
 }
 
@@ -54,6 +55,7 @@ func judgeStatefulSet(s *appsv1.StatefulSet) Verdict {
 		Checked:     true,
 		Unhealthy:   cmp.Or(behind, short("ready", s.Status.ReadyReplicas, desired)),
 		Progressing: cmp.Or(behind, updated(s.Status.UpdatedReplicas, desired)),
+		Unobserved:  behind != "",
 	}
 }
 
@@ -71,6 +73,7 @@ func judgeDaemonSet(d *appsv1.DaemonSet) Verdict {
 		Checked:     true,
 		Unhealthy:   cmp.Or(behind, pods(d)),
 		Progressing: cmp.Or(behind, updated(d.Status.UpdatedNumberScheduled, d.Status.DesiredNumberScheduled)),
+		Unobserved:  behind != "",
 	}
 }
 
@@ -111,17 +114,21 @@ func maxUnavailable(d *appsv1.DaemonSet) int {
 }
 
 func judgeReplicaSet(r *appsv1.ReplicaSet) Verdict {
-	return Verdict{Checked: true, Unhealthy: cmp.Or(
-		outdated(r.Status.ObservedGeneration, r.Generation),
-		available("ReplicaSet", r.Status.ReadyReplicas, r.Spec.Replicas),
-	)}
+	behind := outdated(r.Status.ObservedGeneration, r.Generation)
+	return Verdict{
+		Checked:    true,
+		Unhealthy:  cmp.Or(behind, available("ReplicaSet", r.Status.ReadyReplicas, r.Spec.Replicas)),
+		Unobserved: behind != "",
+	}
 }
 
 func judgeReplicationController(r *corev1.ReplicationController) Verdict {
-	return Verdict{Checked: true, Unhealthy: cmp.Or(
-		outdated(r.Status.ObservedGeneration, r.Generation),
-		available("ReplicationController", r.Status.ReadyReplicas, r.Spec.Replicas),
-	)}
+	behind := outdated(r.Status.ObservedGeneration, r.Generation)
+	return Verdict{
+		Checked:    true,
+		Unhealthy:  cmp.Or(behind, available("ReplicationController", r.Status.ReadyReplicas, r.Spec.Replicas)),
+		Unobserved: behind != "",
+	}
 }
 
 // available requires nothing of a controller without a desired number of replicas.

@@ -45,7 +45,7 @@ func byStatus(r *reporting, object *unstructured.Unstructured) Verdict {
 		return Verdict{Checked: true, Unhealthy: "object is being deleted"}
 	}
 	if text := unobserved(r.Status.ObservedGeneration, r.Metadata.Generation); text != "" {
-		return inProgress(text)
+		return Verdict{Checked: true, Unhealthy: text, Progressing: text, Unobserved: true}
 	}
 	for _, c := range r.Status.Conditions {
 		switch {

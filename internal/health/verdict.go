@@ -27,6 +27,9 @@ type Verdict struct {
 	// Progressing describes the rollout that is not complete; "" if it is, or if the kind has no rollout. It does not cover old Pods of a
 	// Deployment: see Rollout.
 	Progressing string
+	// Unobserved is true if the status of the object is older than its specification, because the controller of its kind has not processed
+	// the object yet. Only the rules for workloads of Kubernetes and JudgeByStatus report this.
+	Unobserved bool
 }
 
 // Judge applies the rules to an object: a typed one (k8s.io/api, or a CustomResourceDefinition of either version), which needs no

@@ -42,6 +42,12 @@ func both(text, object string) judged {
 	return judged{object, health.Verdict{Checked: true, Unhealthy: text, Progressing: text}}
 }
 
+// unobserved changes the expected verdict to that of an object that the controller of its kind has not processed yet.
+func unobserved(j judged) judged {
+	j.want.Unobserved = true
+	return j
+}
+
 func unchecked(object string) judged { return judged{object: object} }
 
 // failed is an object whose structure is invalid for its kind.
@@ -72,8 +78,8 @@ const (
 func workloads() map[string]judged {
 	return map[string]judged{
 		"Deployment: all is well": healthy(deployment + "status: {conditions: [" + available + ", " + rolledOut + "]}"),
-		"Deployment: a spec that is not looked at yet": both("observed generation outdated (1/2)",
-			deployment+"metadata: {generation: 2}\nstatus: {observedGeneration: 1, conditions: ["+available+", "+rolledOut+"]}"),
+		"Deployment: a spec that is not looked at yet": unobserved(both("observed generation outdated (1/2)",
+			deployment+"metadata: {generation: 2}\nstatus: {observedGeneration: 1, conditions: ["+available+", "+rolledOut+"]}")),
 		"Deployment: a status that is ahead": healthy(deployment + "metadata: {generation: 2}\nstatus: {observedGeneration: 3, conditions: [" +
 			available + ", " + rolledOut + "]}"),
 		"Deployment: nothing but a name": {deployment, health.Verdict{
@@ -115,15 +121,15 @@ func workloads() map[string]judged {
 				", {type: ReplicaFailure, status: 'True', reason: FailedCreate, message: quota}]}"),
 		"Deployment: pods could be created": healthy(deployment + "status: {conditions: [" + available + ", " + rolledOut +
 			", {type: ReplicaFailure, status: 'False'}]}"),
-		"Deployment: the first fault counts": both("observed generation outdated (0/1)", deployment+"metadata: {generation: 1}"),
+		"Deployment: the first fault counts": unobserved(both("observed generation outdated (0/1)", deployment+"metadata: {generation: 1}")),
 		"Deployment: left out of the checks": unchecked(deployment + skip),
-		"Deployment: left out, misspelt": both("observed generation outdated (0/2)",
-			deployment+"metadata: {generation: 2, annotations: {resources.gardener.cloud/skip-health-check: 'True'}}"),
+		"Deployment: left out, misspelt": unobserved(both("observed generation outdated (0/2)",
+			deployment+"metadata: {generation: 2, annotations: {resources.gardener.cloud/skip-health-check: 'True'}}")),
 
 		"StatefulSet: all is well": healthy(set +
 			"metadata: {generation: 2}\nspec: {replicas: 3}\nstatus: {observedGeneration: 2, readyReplicas: 3, updatedReplicas: 3}"),
-		"StatefulSet: a spec that is not looked at yet": both("observed generation outdated (1/2)",
-			set+"metadata: {generation: 2}\nstatus: {observedGeneration: 1, readyReplicas: 1, updatedReplicas: 1}"),
+		"StatefulSet: a spec that is not looked at yet": unobserved(both("observed generation outdated (1/2)",
+			set+"metadata: {generation: 2}\nstatus: {observedGeneration: 1, readyReplicas: 1, updatedReplicas: 1}")),
 		"StatefulSet: too few are ready": unhealthy("not enough ready replicas (1/2)",
 			set+"spec: {replicas: 2}\nstatus: {readyReplicas: 1, updatedReplicas: 2}"),
 		"StatefulSet: one is meant":  unhealthy("not enough ready replicas (0/1)", set+"status: {updatedReplicas: 1}"),
@@ -141,8 +147,8 @@ func workloads() map[string]judged {
 			daemon+"status: {desiredNumberScheduled: 3, currentNumberScheduled: 2, updatedNumberScheduled: 3}"),
 		"DaemonSet: pods on wrong nodes": unhealthy("misscheduled pods found (1)",
 			daemon+"status: {desiredNumberScheduled: 1, currentNumberScheduled: 1, updatedNumberScheduled: 1, numberMisscheduled: 1}"),
-		"DaemonSet: a spec that is not looked at yet": both("observed generation outdated (1/2)",
-			daemon+"metadata: {generation: 2}\nstatus: {observedGeneration: 1}"),
+		"DaemonSet: a spec that is not looked at yet": unobserved(both("observed generation outdated (1/2)",
+			daemon+"metadata: {generation: 2}\nstatus: {observedGeneration: 1}")),
 		"DaemonSet: a pod is down": unhealthy("too many unavailable pods found (1/3)",
 			daemon+"spec: {updateStrategy: {type: RollingUpdate, rollingUpdate: {maxUnavailable: 1}}}\nstatus: {desiredNumberScheduled: 3, "+
 				"currentNumberScheduled: 3, updatedNumberScheduled: 3, numberUnavailable: 1}"),
@@ -185,15 +191,15 @@ func others() map[string]judged {
 		"ReplicaSet: no number is meant": healthy(replicas),
 		"ReplicaSet: too few are ready": unhealthy("ReplicaSet does not have minimum availability",
 			replicas+"spec: {replicas: 2}\nstatus: {readyReplicas: 1}"),
-		"ReplicaSet: a spec that is not looked at yet": unhealthy("observed generation outdated (1/2)",
-			replicas+"metadata: {generation: 2}\nstatus: {observedGeneration: 1}"),
+		"ReplicaSet: a spec that is not looked at yet": unobserved(unhealthy("observed generation outdated (1/2)",
+			replicas+"metadata: {generation: 2}\nstatus: {observedGeneration: 1}")),
 		"ReplicaSet: left out of the checks":        unchecked(replicas + skip),
 		"ReplicationController: all is well":        healthy(controller + "spec: {replicas: 2}\nstatus: {readyReplicas: 2}"),
 		"ReplicationController: no number is meant": healthy(controller),
 		"ReplicationController: too few are ready": unhealthy("ReplicationController does not have minimum availability",
 			controller+"spec: {replicas: 2}\nstatus: {readyReplicas: 1}"),
-		"ReplicationController: a spec not looked at": unhealthy("observed generation outdated (1/2)",
-			controller+"metadata: {generation: 2}\nstatus: {observedGeneration: 1}"),
+		"ReplicationController: a spec not looked at": unobserved(unhealthy("observed generation outdated (1/2)",
+			controller+"metadata: {generation: 2}\nstatus: {observedGeneration: 1}")),
 		"ReplicationController: left out of the checks": unchecked(controller + skip),
 		"Pod: running":   healthy(pod + "status: {phase: Running}"),
 		"Pod: succeeded": healthy(pod + "status: {phase: Succeeded}"),

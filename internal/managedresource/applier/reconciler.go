@@ -100,9 +100,10 @@ type Reconciler struct {
 	// otherwise. Registered reports whether a kind is one of Kubernetes, to which this never applies.
 	Kstatus    bool
 	Registered func(schema.GroupVersionKind) bool
-	// Judge returns the conditions of an applied set including those of health and progress. It returns false if that needs a request: then
-	// a call of Concluded causes another controller to write them.
-	Judge func(types.NamespacedName, *resourcesv1alpha1.ManagedResource) ([]corev1beta1.Condition, bool)
+	// Judge returns the conditions of an applied set including those of health and progress. It returns nil if that needs a request: then
+	// a call of Concluded causes another controller to write them. Early is true if the result is about to change, because an object was
+	// just written. Then the result is nil too, unless last is true.
+	Judge func(name types.NamespacedName, mr *resourcesv1alpha1.ManagedResource, last bool) (next []corev1beta1.Condition, early bool)
 	// Concluded is called when a set is applied and its health can be determined, and when an object had to be recreated.
 	Concluded func(types.NamespacedName)
 
@@ -114,6 +115,12 @@ const (
 	deadlineCap = 3 * time.Minute
 	// settlePause is the time before a pass is repeated whose input changed meanwhile.
 	settlePause = 10 * time.Millisecond
+	// earlyPause is the first pause before the result of an apply is written whose health is about to change. Each further pause is twice as
+	// long as the one before, and after maxEarly of them the result is written as it is.
+	earlyPause = 50 * time.Millisecond
+	maxEarly   = 4
+	// earlyPriority makes the queue prefer sets whose result is about to be written to sets that it has not processed yet.
+	earlyPriority = 1
 )
 
 // Reconcile implements reconcile.Reconciler.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	corev1beta1 "github.com/espalier-dev/espalier/api/core/v1beta1"
@@ -167,22 +168,16 @@ func (r *Reconciler) conclude(ctx context.Context, p *pass, result *outcome) (ct
 		markInSync(s, p.mr.ResourceVersion, result)
 		return ctrl.Result{RequeueAfter: r.requeueAfter(result)}, nil
 	}
-	err := r.writeStatus(ctx, p, func(status *resourcesv1alpha1.ManagedResourceStatus) {
-		status.Conditions = withVerdicts(r.Clock, status.Conditions, judgement)
-		listReferences(s, status, whole)
-		if whole {
-			status.SecretsDataChecksum = &s.Content.Checksum
-			status.ObservedGeneration = s.Content.Generation
-		}
-		if judged := whole && r.judgeHealth(p, status); s.Outdated && !judged {
-			status.Conditions = withVerdicts(r.Clock, status.Conditions, checksPending()...)
-		}
-		status.Conditions = withVerdicts(r.Clock, status.Conditions, missingVerdicts(status.Conditions, s.Objects, result.missing)...)
-	})
+	next, early := r.withResult(p, judgement, result, whole)
+	if early {
+		s.Early++
+		return ctrl.Result{RequeueAfter: earlyPause << (s.Early - 1), Priority: ptr.To(earlyPriority)}, nil
+	}
+	err := r.writeStatus(ctx, p, func(status *resourcesv1alpha1.ManagedResourceStatus) { *status = *next })
 	if err != nil {
 		return ctrl.Result{}, errors.Join(failure, err)
 	}
-	s.Outdated = false
+	s.Outdated, s.Early = false, 0
 	if whole {
 		s.MarkListed(referencesDigest(p.mr.Status.Resources))
 		r.memory.Subscribe(p.name, subscribedKeys(s.Content.Items, p.mr.Status.Resources))
@@ -198,15 +193,35 @@ func (r *Reconciler) conclude(ctx context.Context, p *pass, result *outcome) (ct
 	return ctrl.Result{RequeueAfter: r.requeueAfter(result)}, nil
 }
 
-// judgeHealth adds health and progress to the status of an applied set, and reports whether that was possible.
-func (r *Reconciler) judgeHealth(p *pass, status *resourcesv1alpha1.ManagedResourceStatus) bool {
-	mr := *p.mr
-	mr.Status = *status
-	conditions, ok := r.Judge(p.name, &mr)
-	if ok {
-		status.Conditions = conditions
+// withResult returns the status with the result of the apply. Early is true if the status must not be written yet: the health of a changed
+// set is about to change, because an object was just written. This saves one write of the set.
+func (r *Reconciler) withResult(p *pass, judgement verdict, result *outcome, whole bool) (
+	status *resourcesv1alpha1.ManagedResourceStatus, early bool,
+) {
+	s := p.set
+	status = p.mr.Status.DeepCopy()
+	status.Conditions = withVerdicts(r.Clock, status.Conditions, judgement)
+	listReferences(s, status, whole)
+	judged := false
+	if whole {
+		status.SecretsDataChecksum = &s.Content.Checksum
+		status.ObservedGeneration = s.Content.Generation
+		mr := *p.mr
+		mr.Status = *status
+		last := p.recorded() || s.Early == maxEarly
+		conditions, changing := r.Judge(p.name, &mr, last)
+		if changing && !last {
+			return nil, true
+		}
+		if judged = conditions != nil; judged {
+			status.Conditions = conditions
+		}
 	}
-	return ok
+	if s.Outdated && !judged {
+		status.Conditions = withVerdicts(r.Clock, status.Conditions, checksPending()...)
+	}
+	status.Conditions = withVerdicts(r.Clock, status.Conditions, missingVerdicts(status.Conditions, s.Objects, result.missing)...)
+	return status, false
 }
 
 // requestJudgement requests the health of the set, if this is the first time since it changed or if something was written.

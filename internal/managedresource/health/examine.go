@@ -27,8 +27,9 @@ import (
 type findings struct {
 	faults  []rules.Fault
 	rolling []rules.Rolling
-	// pending is true if the watches have not seen our own writes yet.
-	pending bool
+	// pending is true if the watches have not seen our own writes yet. unobserved is true if they have, but the controller of the kind of an
+	// object has not processed it yet.
+	pending, unobserved bool
 }
 
 func fault(ref resourcesv1alpha1.ObjectReference, problem rules.Problem, detail string) rules.Fault {
@@ -88,6 +89,7 @@ func combine(each []findings) *findings {
 		found.faults = append(found.faults, one.faults...)
 		found.rolling = append(found.rolling, one.rolling...)
 		found.pending = found.pending || one.pending
+		found.unobserved = found.unobserved || one.unobserved
 	}
 	return found
 }
@@ -196,6 +198,7 @@ func (e *examination) conclude(kind schema.GroupVersionKind, ref resourcesv1alph
 	if verdict == nil {
 		verdict = &rules.Verdict{}
 	}
+	e.found.unobserved = verdict.Unobserved
 	switch {
 	case verdict.Failed != "":
 		e.found.faults = append(e.found.faults, fault(ref, rules.CheckFailed, verdict.Failed))

@@ -112,18 +112,28 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	return r.judge(ctx, request.NamespacedName, mr)
 }
 
-// Judge returns the conditions of a set, computed without a request from its status and from data of the watches. It returns false if a
+// Judge returns the conditions of a set, computed without a request from its status and from data of the watches. The result is nil if a
 // request is needed, if a watch has not seen our own writes yet, or if the deletion of an object must be reported first: then Reconcile
 // must judge the set.
-func (r *Reconciler) Judge(name types.NamespacedName, mr *resourcesv1alpha1.ManagedResource) ([]corev1beta1.Condition, bool) {
-	next, judged := r.judgeByWatches(name, mr)
-	if judged && !equality.Semantic.DeepEqual(next, mr.Status.Conditions) {
+//
+// Early is true if the result changes as soon as the watches and the controllers of the objects' kinds have seen our own writes. Unless
+// last is true, the caller must not write an early result, and calls Judge again soon.
+func (r *Reconciler) Judge(name types.NamespacedName, mr *resourcesv1alpha1.ManagedResource, last bool) (
+	next []corev1beta1.Condition, early bool,
+) {
+	next, early = r.judgeByWatches(name, mr)
+	if early && !last {
+		return nil, true
+	}
+	if next != nil && !equality.Semantic.DeepEqual(next, mr.Status.Conditions) {
 		r.Verdicts.wrote(name, r.Clock.Now())
 	}
-	return next, judged
+	return next, early
 }
 
-func (r *Reconciler) judgeByWatches(name types.NamespacedName, mr *resourcesv1alpha1.ManagedResource) ([]corev1beta1.Condition, bool) {
+func (r *Reconciler) judgeByWatches(name types.NamespacedName, mr *resourcesv1alpha1.ManagedResource) (
+	next []corev1beta1.Condition, early bool,
+) {
 	missed, open := r.Ledger.Recreated(name, r.Clock.Now())
 	if len(missed) > 0 || open || !due(mr) {
 		return nil, false
@@ -131,9 +141,9 @@ func (r *Reconciler) judgeByWatches(name types.NamespacedName, mr *resourcesv1al
 	each, reads := r.known(mr, false)
 	found := combine(each)
 	if len(reads) > 0 || found.pending || found.explainable() {
-		return nil, false
+		return nil, found.pending && len(reads) == 0
 	}
-	return conditions(r.Clock, mr.Status.Conditions, found), true
+	return conditions(r.Clock, mr.Status.Conditions, found), found.unobserved
 }
 
 // atRest reports whether a set has the conditions that the watches demand, so that a reconciliation would change nothing.
@@ -146,8 +156,8 @@ func (r *Reconciler) atRest(ctx context.Context, name types.NamespacedName) bool
 	if !concluded || !r.Ledger.Responsible(mr) || observe.Older(mr.ResourceVersion, written) {
 		return false
 	}
-	next, judged := r.judgeByWatches(name, mr)
-	return judged && equality.Semantic.DeepEqual(next, mr.Status.Conditions)
+	next, _ := r.judgeByWatches(name, mr)
+	return next != nil && equality.Semantic.DeepEqual(next, mr.Status.Conditions)
 }
 
 // judge determines the health of the set's objects, and writes the conditions if they have changed.

@@ -37,6 +37,8 @@ type Set struct {
 	Announced string
 	// Outdated is true if the status shows the health of other content than that which is being applied.
 	Outdated bool
+	// Early counts how often the result of the present content was not written because the health of the set was about to change.
+	Early int
 	// InitialStatusTime is when the status was last written before this process read the set, by the clock of the API server. It is nil
 	// until the set is read.
 	InitialStatusTime *time.Time
@@ -102,7 +104,7 @@ func (s *Set) Replace(decoded desired.Decoded) {
 	}
 	s.Content, s.References = decoded.Content, decoded.References
 	s.Loaded, s.Settled, s.Watched = true, false, false
-	s.NeverWritten, s.Deletion = neverWritten, nil
+	s.NeverWritten, s.Deletion, s.Early = neverWritten, nil, 0
 }
 
 // Unwritten lists objects that were announced but never written: if the set drops them, there is nothing to delete. The status may still

@@ -55,6 +55,18 @@ func TestANewSetNeedsThreeWritesOfItsManagedResource(t *testing.T) {
 	}
 }
 
+// No controller of Deployments runs in the target, so that the health of the set stays about to change.
+func TestTheResultIsWrittenAlthoughNoControllerProcessesADeployment(t *testing.T) {
+	t.Parallel()
+	e := New(t, Options{TwoClusters: true, Configure: longSyncPeriod})
+	all := manifests(e)
+	e.Set("mr", all[len(all)-1])
+	e.AwaitApplied("mr", succeeded)
+	e.AwaitCondition("mr", "ResourcesHealthy", "False/DeploymentUnhealthy")
+	e.AwaitCondition("mr", "ResourcesProgressing", "True/DeploymentProgressing")
+	e.Expect(setWrites(e, "mr")).To(Equal([]string{"", "/status", "/status"}), "finalizer, announcement, result")
+}
+
 func TestAChangeWithoutNewReferencesNeedsOneWriteOfTheManagedResource(t *testing.T) {
 	t.Parallel()
 	for name, two := range map[string]bool{"one cluster": false, "two clusters": true} {

@@ -317,6 +317,38 @@ func TestAnObjectWhoseVersionIsNotServedIsJudgedInAServedVersion(t *testing.T) {
 	a.Expect(a.verdict("without-rule")).To(Equal([2]string{allHealthy, allRolledOut}))
 }
 
+// The ManagedResource controller does not write such a result with that of an apply, unless it has waited long enough.
+func TestHealthThatIsAboutToChangeIsReportedAsEarly(t *testing.T) {
+	a := newAlone(t)
+	a.Create(deploymentManifest(a.Env, "web", 0, "example.com/one", "labels: {resources.gardener.cloud/managed-by: gardener}"))
+	a.set("mr", a.ref("apps/v1", "Deployment", a.Namespace, "web"))
+	a.watch()
+	type result struct {
+		healthy string
+		early   bool
+	}
+	judge := func(last bool) result {
+		mr := a.Get("mr")
+		next, early := a.reconciler.Judge(types.NamespacedName{Namespace: a.Namespace, Name: "mr"}, mr, last)
+		mr.Status.Conditions = next
+		return result{Condition(mr, "ResourcesHealthy"), early}
+	}
+	soon(a.Env, func() result { return judge(false) }).Should(Equal(result{early: true}), "no controller has processed the Deployment")
+	a.Expect(judge(true)).To(Equal(result{"False/DeploymentUnhealthy", true}))
+	complete(a.Env, "web", 1, 0)
+	soon(a.Env, func() result { return judge(false) }).Should(Equal(result{healthy: "True/ResourcesHealthy"}))
+
+	a.gate.shut()
+	live := &appsv1.Deployment{}
+	a.Expect(a.Target.Get(a.Ctx, client.ObjectKey{Namespace: a.Namespace, Name: "web"}, live)).To(Succeed())
+	live.Spec.Replicas = ptr.To(int32(3))
+	a.Expect(a.Target.Update(a.Ctx, live)).To(Succeed())
+	a.reconciler.Watcher.Record(schema.GroupKind{Group: "apps", Kind: "Deployment"},
+		&metav1.PartialObjectMetadata{ObjectMeta: live.ObjectMeta})
+	a.Expect(judge(false)).To(Equal(result{early: true}), "the watch has not seen the write")
+	a.Expect(judge(true)).To(Equal(result{early: true}), "without the watch there is no result")
+}
+
 // The first fault in the order of the status determines the reason, whatever its problem.
 func TestTheFirstCulpritMakesTheReason(t *testing.T) {
 	a := newAlone(t)

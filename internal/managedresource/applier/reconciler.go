@@ -5,6 +5,8 @@
 // objects when another client has written to them. It writes objects to the target. It writes finalizers, annotations and the status of
 // ManagedResources to the source.
 //
+// It writes the result of an apply together with the health of the set, and waits a moment for both: see Reconciler.resultStatus.
+//
 // If the process dies during an apply, the next one finds in the status every object that may exist, because the controller lists all
 // objects there before it writes the first of them. It also finds that the last apply was not completed, because only the end of an apply
 // records the checksum. It then writes all objects of that set again, which does not change objects in their desired state.
@@ -101,8 +103,8 @@ type Reconciler struct {
 	Kstatus    bool
 	Registered func(schema.GroupVersionKind) bool
 	// Judge returns the conditions of an applied set including those of health and progress. It returns nil if that needs a request: then
-	// a call of Concluded causes another controller to write them. Early is true if the result is about to change, because an object was
-	// just written. Then the result is nil too, unless last is true.
+	// a call of Concluded causes another controller to write them. Unless last is true, it also returns nil, and early, if they are about to
+	// change: a watch has not seen a write of this process yet, or the controller of a workload has not processed the workload yet.
 	Judge func(name types.NamespacedName, mr *resourcesv1alpha1.ManagedResource, last bool) (next []corev1beta1.Condition, early bool)
 	// Concluded is called when a set is applied and its health can be determined, and when an object had to be recreated.
 	Concluded func(types.NamespacedName)
@@ -115,12 +117,13 @@ const (
 	deadlineCap = 3 * time.Minute
 	// settlePause is the time before a pass is repeated whose input changed meanwhile.
 	settlePause = 10 * time.Millisecond
-	// earlyPause is the first pause before the result of an apply is written whose health is about to change. Each further pause is twice as
-	// long as the one before, and after maxEarly of them the result is written as it is.
-	earlyPause = 50 * time.Millisecond
-	maxEarly   = 4
-	// earlyPriority makes the queue prefer sets whose result is about to be written to sets that it has not processed yet.
-	earlyPriority = 1
+	// resultPause is the first pause before the health of a set with a postponed result is determined again. Each further pause doubles the
+	// time since the first one, until resultTimeout, after which the result is written as it is.
+	resultPause   = 50 * time.Millisecond
+	resultTimeout = 750 * time.Millisecond
+	// resultPriority is the priority of a set with a postponed result in the queue, where that of other sets is 0 or less: most of its work
+	// is done. It keeps the priority until it is at rest.
+	resultPriority = 1
 )
 
 // Reconcile implements reconcile.Reconciler.
@@ -266,11 +269,13 @@ func (r *Reconciler) applySet(ctx context.Context, mr *resourcesv1alpha1.Managed
 		p.set.Kstatus = kstatus
 		r.Watcher.Use(bounded, p.name, r.needs(p))
 	}
-	if result := r.prune(bounded, p); len(result.Pending) > 0 {
-		return r.reportPending(ctx, p, result)
-	}
-	if err := r.pruner(p).Release(ctx, p.set.Content.Released, p.before); err != nil {
-		return ctrl.Result{}, r.fail(ctx, p, resourcesv1alpha1.ReleaseOfOrphanedResourcesFailed, err.Error(), err)
+	if !p.set.Pruned {
+		if result := r.prune(bounded, p); len(result.Pending) > 0 {
+			return r.reportPending(ctx, p, result)
+		}
+		if err := r.pruner(p).Release(ctx, p.set.Content.Released, p.before); err != nil {
+			return ctrl.Result{}, r.fail(ctx, p, resourcesv1alpha1.ReleaseOfOrphanedResourcesFailed, err.Error(), err)
+		}
 	}
 	return r.conclude(ctx, p, r.apply(bounded, p))
 }

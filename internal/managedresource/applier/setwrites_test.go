@@ -3,13 +3,17 @@ package applier_test
 import (
 	"errors"
 	"net/http"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	. "github.com/onsi/gomega"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	clocktesting "k8s.io/utils/clock/testing"
 
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
 	. "github.com/espalier-dev/espalier/internal/managedresource/managedresourcetest"
@@ -55,16 +59,39 @@ func TestANewSetNeedsThreeWritesOfItsManagedResource(t *testing.T) {
 	}
 }
 
-// No controller of Deployments runs in the target, so that the health of the set stays about to change.
-func TestTheResultIsWrittenAlthoughNoControllerProcessesADeployment(t *testing.T) {
+// The test is the controller of Deployments: none runs in the target. Time passes only when the test says so.
+func TestTheResultWaitsForTheControllerOfADeploymentForALimitedTime(t *testing.T) {
 	t.Parallel()
-	e := New(t, Options{TwoClusters: true, Configure: longSyncPeriod})
+	now := clocktesting.NewFakeClock(time.Now())
+	e := New(t, Options{TwoClusters: true, Clock: now, Configure: longSyncPeriod})
 	all := manifests(e)
-	e.Set("mr", all[len(all)-1])
-	e.AwaitApplied("mr", succeeded)
+	web := all[len(all)-1]
+	awaitPasses := func() {
+		e.T.Helper()
+		before := e.Counter("espalier_managedresource_requests_saved_total")
+		e.Eventually(func() float64 { return e.Counter("espalier_managedresource_requests_saved_total") }).WithTimeout(Patience).
+			Should(BeNumerically(">", before+3))
+	}
+	e.Set("mr", web, e.ConfigMap("one", "1"))
+	e.Await("apps/v1/Deployment", "web", func(Gomega, *unstructured.Unstructured) {})
+	awaitPasses()
+	e.Expect(setWrites(e, "mr")).To(Equal([]string{"", "/status"}), "finalizer, announcement")
+	e.PatchStatus("apps/v1/Deployment", "web", `{"status": {"observedGeneration": 1, "conditions": [{"type": "Available", "status": "True"},
+		{"type": "Progressing", "status": "True", "reason": "NewReplicaSetAvailable"}]}}`)
+	settledSet(e, "mr")
+	e.Expect(setWrites(e, "mr")).To(Equal([]string{"", "/status", "/status"}), "finalizer, announcement, result")
+
+	e.Requests.Reset()
+	e.Secret("mr", strings.Replace(web, "replicas: 0", "replicas: 1", 1))
+	e.AwaitAbsent("v1/ConfigMap", "one")
+	awaitPasses()
+	e.Expect(setWrites(e, "mr")).To(Equal([]string{"/status"}), "announcement")
+	e.Expect(slices.DeleteFunc(e.Requests.Seen(), func(each string) bool { return !strings.HasSuffix(each, "/configmaps/one") })).
+		To(HaveExactElements(HavePrefix("DELETE ")), "later passes do not read it")
+	now.Step(750 * time.Millisecond)
 	e.AwaitCondition("mr", "ResourcesHealthy", "False/DeploymentUnhealthy")
 	e.AwaitCondition("mr", "ResourcesProgressing", "True/DeploymentProgressing")
-	e.Expect(setWrites(e, "mr")).To(Equal([]string{"", "/status", "/status"}), "finalizer, announcement, result")
+	e.Expect(setWrites(e, "mr")).To(Equal([]string{"/status", "/status"}), "announcement, result")
 }
 
 func TestAChangeWithoutNewReferencesNeedsOneWriteOfTheManagedResource(t *testing.T) {

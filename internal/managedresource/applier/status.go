@@ -28,6 +28,11 @@ const pendingGrace = time.Second
 func (r *Reconciler) writeStatus(ctx context.Context, p *pass, change func(*resourcesv1alpha1.ManagedResourceStatus)) error {
 	next := p.mr.Status.DeepCopy()
 	change(next)
+	return r.replaceStatus(ctx, p, next)
+}
+
+// replaceStatus is writeStatus for a status that the caller has changed already.
+func (r *Reconciler) replaceStatus(ctx context.Context, p *pass, next *resourcesv1alpha1.ManagedResourceStatus) error {
 	written := *p.mr // a copy, because the object may be part of the cache
 	changed, err := status.Write(ctx, r.Source, &written, *next)
 	if err != nil || !changed {
@@ -168,16 +173,14 @@ func (r *Reconciler) conclude(ctx context.Context, p *pass, result *outcome) (ct
 		markInSync(s, p.mr.ResourceVersion, result)
 		return ctrl.Result{RequeueAfter: r.requeueAfter(result)}, nil
 	}
-	next, early := r.withResult(p, judgement, result, whole)
-	if early {
-		s.Early++
-		return ctrl.Result{RequeueAfter: earlyPause << (s.Early - 1), Priority: ptr.To(earlyPriority)}, nil
+	next, pause := r.resultStatus(p, judgement, result, whole)
+	if pause > 0 {
+		return ctrl.Result{RequeueAfter: pause, Priority: ptr.To(resultPriority)}, nil
 	}
-	err := r.writeStatus(ctx, p, func(status *resourcesv1alpha1.ManagedResourceStatus) { *status = *next })
-	if err != nil {
+	if err := r.replaceStatus(ctx, p, next); err != nil {
 		return ctrl.Result{}, errors.Join(failure, err)
 	}
-	s.Outdated, s.Early = false, 0
+	s.Outdated, s.PostponedSince, s.Pruned = false, time.Time{}, false
 	if whole {
 		s.MarkListed(referencesDigest(p.mr.Status.Resources))
 		r.memory.Subscribe(p.name, subscribedKeys(s.Content.Items, p.mr.Status.Resources))
@@ -193,10 +196,10 @@ func (r *Reconciler) conclude(ctx context.Context, p *pass, result *outcome) (ct
 	return ctrl.Result{RequeueAfter: r.requeueAfter(result)}, nil
 }
 
-// withResult returns the status with the result of the apply. Early is true if the status must not be written yet: the health of a changed
-// set is about to change, because an object was just written. This saves one write of the set.
-func (r *Reconciler) withResult(p *pass, judgement verdict, result *outcome, whole bool) (
-	status *resourcesv1alpha1.ManagedResourceStatus, early bool,
+// resultStatus returns the status with the result of the apply. If the health of the set is about to change, it returns the time after
+// which the set must be reconciled again instead: so a workload that its controller processes at once costs one write of the set, not two.
+func (r *Reconciler) resultStatus(p *pass, judgement verdict, result *outcome, whole bool) (
+	status *resourcesv1alpha1.ManagedResourceStatus, pause time.Duration,
 ) {
 	s := p.set
 	status = p.mr.Status.DeepCopy()
@@ -208,10 +211,11 @@ func (r *Reconciler) withResult(p *pass, judgement verdict, result *outcome, who
 		status.ObservedGeneration = s.Content.Generation
 		mr := *p.mr
 		mr.Status = *status
-		last := p.recorded() || s.Early == maxEarly
-		conditions, changing := r.Judge(p.name, &mr, last)
-		if changing && !last {
-			return nil, true
+		pause = r.pauseOfResult(p)
+		conditions, early := r.Judge(p.name, &mr, pause == 0)
+		if early {
+			s.Pruned = true
+			return nil, pause
 		}
 		if judged = conditions != nil; judged {
 			status.Conditions = conditions
@@ -221,7 +225,24 @@ func (r *Reconciler) withResult(p *pass, judgement verdict, result *outcome, who
 		status.Conditions = withVerdicts(r.Clock, status.Conditions, checksPending()...)
 	}
 	status.Conditions = withVerdicts(r.Clock, status.Conditions, missingVerdicts(status.Conditions, s.Objects, result.missing)...)
-	return status, false
+	return status, 0
+}
+
+// pauseOfResult returns how long the result may be postponed, and records since when it is; zero means that it must be written now. The
+// result of content that was applied before is never postponed: nothing was written, or drift was repaired.
+func (r *Reconciler) pauseOfResult(p *pass) time.Duration {
+	s, now := p.set, r.Clock.Now()
+	if p.recorded() {
+		return 0
+	}
+	if s.PostponedSince.IsZero() {
+		s.PostponedSince = now
+	}
+	passed := now.Sub(s.PostponedSince)
+	if passed < 0 || passed >= resultTimeout { // less than 0: the clock was set back
+		return 0
+	}
+	return min(max(passed, resultPause), resultTimeout-passed)
 }
 
 // requestJudgement requests the health of the set, if this is the first time since it changed or if something was written.

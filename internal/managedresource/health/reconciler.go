@@ -116,8 +116,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 // request is needed, if a watch has not seen our own writes yet, or if the deletion of an object must be reported first: then Reconcile
 // must judge the set.
 //
-// Early is true if the result changes as soon as the watches and the controllers of the objects' kinds have seen our own writes. Unless
-// last is true, the caller must not write an early result, and calls Judge again soon.
+// Unless last is true, the result is nil, and early is true, if it is about to change: a watch has not seen our own write yet, or the
+// controller of a workload has not processed the workload yet. The caller then calls Judge again soon.
 func (r *Reconciler) Judge(name types.NamespacedName, mr *resourcesv1alpha1.ManagedResource, last bool) (
 	next []corev1beta1.Condition, early bool,
 ) {
@@ -128,7 +128,7 @@ func (r *Reconciler) Judge(name types.NamespacedName, mr *resourcesv1alpha1.Mana
 	if next != nil && !equality.Semantic.DeepEqual(next, mr.Status.Conditions) {
 		r.Verdicts.wrote(name, r.Clock.Now())
 	}
-	return next, early
+	return next, false
 }
 
 func (r *Reconciler) judgeByWatches(name types.NamespacedName, mr *resourcesv1alpha1.ManagedResource) (
@@ -140,8 +140,11 @@ func (r *Reconciler) judgeByWatches(name types.NamespacedName, mr *resourcesv1al
 	}
 	each, reads := r.known(mr, false)
 	found := combine(each)
-	if len(reads) > 0 || found.pending || found.explainable() {
-		return nil, found.pending && len(reads) == 0
+	switch {
+	case len(reads) > 0 || found.explainable():
+		return nil, false
+	case found.pending:
+		return nil, true
 	}
 	return conditions(r.Clock, mr.Status.Conditions, found), found.unobserved
 }

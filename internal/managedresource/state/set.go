@@ -37,8 +37,10 @@ type Set struct {
 	Announced string
 	// Outdated is true if the status shows the health of other content than that which is being applied.
 	Outdated bool
-	// Early counts how often the result of the present content was not written because the health of the set was about to change.
-	Early int
+	// PostponedSince is since when the result of an apply was not written because the health of the set is about to change; zero if it is not
+	// postponed. Pruned is true if the apply whose result is postponed has deleted and released what left the present content.
+	PostponedSince time.Time
+	Pruned         bool
 	// InitialStatusTime is when the status was last written before this process read the set, by the clock of the API server. It is nil
 	// until the set is read.
 	InitialStatusTime *time.Time
@@ -104,7 +106,7 @@ func (s *Set) Replace(decoded desired.Decoded) {
 	}
 	s.Content, s.References = decoded.Content, decoded.References
 	s.Loaded, s.Settled, s.Watched = true, false, false
-	s.NeverWritten, s.Deletion, s.Early = neverWritten, nil, 0
+	s.NeverWritten, s.Deletion, s.Pruned = neverWritten, nil, false
 }
 
 // Unwritten lists objects that were announced but never written: if the set drops them, there is nothing to delete. The status may still

@@ -192,6 +192,7 @@ func TestInstancesLeavePoliciesOfEachOtherAlone(t *testing.T) {
 	s.Eventually(func(g Gomega) {
 		policies := &networkingv1.NetworkPolicyList{}
 		g.Expect(s.Target.List(s.Ctx, policies, client.InNamespace(s.A))).To(Succeed())
+		g.Expect(policies.Items).To(HaveLen(len(own())))
 		for _, each := range policies.Items {
 			g.Expect(each.Labels).To(HaveKeyWithValue("espalier.dev/network-policies-instance", "one"), each.Name)
 		}

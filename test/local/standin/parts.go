@@ -119,18 +119,21 @@ func Pods() Part {
 
 // ManagedResources plays a controller of ManagedResources whose objects are healthy at once. It applies none of them.
 func ManagedResources() Part {
-	return managedResources(func(_ string, o *unstructured.Unstructured) bool { return !observed(o) })
+	return managedResources(func(o *unstructured.Unstructured) bool { return !observed(o) })
 }
 
-// VirtualManagedResources does the same for those of the virtual cluster alone. It acts again if another controller has written that it
-// refuses such a ManagedResource.
+// VirtualManagedResources does the same for those of the virtual cluster alone. It acts again if another controller has written that such a
+// ManagedResource is not applied.
 func VirtualManagedResources() Part {
-	return managedResources(func(class string, o *unstructured.Unstructured) bool {
-		return class == "" && (!observed(o) || !isApplied(o))
-	})
+	return managedResources(func(o *unstructured.Unstructured) bool { return classOf(o) == "" && (!observed(o) || !isApplied(o)) })
 }
 
-// isApplied returns whether the status of a ManagedResource says that its objects are applied.
+func classOf(o *unstructured.Unstructured) string {
+	class, _, _ := unstructured.NestedString(o.Object, "spec", "class")
+	return class
+}
+
+// isApplied reports whether the status of a ManagedResource says that its objects are applied.
 func isApplied(o *unstructured.Unstructured) bool {
 	conditions, _, _ := unstructured.NestedSlice(o.Object, "status", "conditions")
 	return slices.ContainsFunc(conditions, func(each any) bool {
@@ -139,12 +142,11 @@ func isApplied(o *unstructured.Unstructured) bool {
 	})
 }
 
-func managedResources(isDue func(class string, o *unstructured.Unstructured) bool) Part {
+func managedResources(isDue func(o *unstructured.Unstructured) bool) Part {
 	return Part{
 		kind: schema.GroupVersionKind{Group: "resources.gardener.cloud", Version: "v1alpha1", Kind: "ManagedResource"},
 		settle: func(ctx context.Context, c client.Client, o *unstructured.Unstructured) error {
-			class, _, _ := unstructured.NestedString(o.Object, "spec", "class")
-			if !isDue(class, o) {
+			if !isDue(o) {
 				return nil
 			}
 			objects, err := contents(ctx, c, o)
@@ -156,7 +158,7 @@ func managedResources(isDue func(class string, o *unstructured.Unstructured) boo
 				resources = append(resources, map[string]any{
 					"apiVersion": each.GetAPIVersion(), "kind": each.GetKind(), "namespace": each.GetNamespace(), "name": each.GetName(),
 				})
-				if class == "" || each.GetKind() != "Service" {
+				if classOf(o) == "" || each.GetKind() != "Service" {
 					continue
 				}
 				if err := c.Create(ctx, each); err != nil && !apierrors.IsAlreadyExists(err) {

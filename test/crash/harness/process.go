@@ -2,7 +2,9 @@ package harness
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 	"sync"
@@ -83,7 +85,7 @@ const restartPause = 100 * time.Millisecond
 // cut never counts.
 func starting(err error) bool {
 	return apierrors.IsForbidden(err) || utilnet.IsConnectionRefused(err) || utilnet.IsConnectionReset(err) || utilnet.IsProbableEOF(err) ||
-		apierrors.IsServiceUnavailable(err)
+		errors.Is(err, io.ErrUnexpectedEOF) || apierrors.IsServiceUnavailable(err)
 }
 
 // Stop cuts the process off and returns without waiting. The process may run for a moment, but cannot send requests.

@@ -120,7 +120,7 @@ const (
 	// resultPause is the first pause before the health of a set with a postponed result is determined again. Each further pause doubles the
 	// time since the first one, until resultTimeout, after which the result is written as it is.
 	resultPause   = 50 * time.Millisecond
-	resultTimeout = 750 * time.Millisecond
+	resultTimeout = 300 * time.Millisecond
 	// resultPriority is the priority of a set with a postponed result in the queue, where that of other sets is 0 or less: most of its work
 	// is done. It keeps the priority until it is at rest.
 	resultPriority = 1

@@ -88,7 +88,7 @@ func TestTheResultWaitsForTheControllerOfADeploymentForALimitedTime(t *testing.T
 	e.Expect(setWrites(e, "mr")).To(Equal([]string{"/status"}), "announcement")
 	e.Expect(slices.DeleteFunc(e.Requests.Seen(), func(each string) bool { return !strings.HasSuffix(each, "/configmaps/one") })).
 		To(HaveExactElements(HavePrefix("DELETE ")), "later passes do not read it")
-	now.Step(750 * time.Millisecond)
+	now.Step(300 * time.Millisecond)
 	e.AwaitCondition("mr", "ResourcesHealthy", "False/DeploymentUnhealthy")
 	e.AwaitCondition("mr", "ResourcesProgressing", "True/DeploymentProgressing")
 	e.Expect(setWrites(e, "mr")).To(Equal([]string{"/status", "/status"}), "announcement, result")

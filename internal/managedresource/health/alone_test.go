@@ -338,13 +338,7 @@ func TestHealthThatIsAboutToChangeIsReportedAsEarly(t *testing.T) {
 	complete(a.Env, "web", 1, 0)
 	soon(a.Env, func() result { return judge(false) }).Should(Equal(result{healthy: "True/ResourcesHealthy"}))
 
-	a.gate.shut()
-	live := &appsv1.Deployment{}
-	a.Expect(a.Target.Get(a.Ctx, client.ObjectKey{Namespace: a.Namespace, Name: "web"}, live)).To(Succeed())
-	live.Spec.Replicas = ptr.To(int32(3))
-	a.Expect(a.Target.Update(a.Ctx, live)).To(Succeed())
-	a.reconciler.Watcher.Record(schema.GroupKind{Group: "apps", Kind: "Deployment"},
-		&metav1.PartialObjectMetadata{ObjectMeta: live.ObjectMeta})
+	a.writeUnseen("web")
 	a.Expect(judge(false)).To(Equal(result{early: true}), "the watch has not seen the write")
 	a.Expect(judge(true)).To(Equal(result{}), "without the watch there is no result")
 }
@@ -418,6 +412,18 @@ func (a *alone) watch() {
 	}})
 }
 
+// writeUnseen stops all watches, and writes to a Deployment as the ManagedResource controller does.
+func (a *alone) writeUnseen(name string) {
+	a.T.Helper()
+	a.gate.shut()
+	live := &appsv1.Deployment{}
+	a.Expect(a.Target.Get(a.Ctx, client.ObjectKey{Namespace: a.Namespace, Name: name}, live)).To(Succeed())
+	live.Spec.Replicas = ptr.To(int32(3))
+	a.Expect(a.Target.Update(a.Ctx, live)).To(Succeed())
+	a.reconciler.Watcher.Record(schema.GroupKind{Group: "apps", Kind: "Deployment"},
+		&metav1.PartialObjectMetadata{ObjectMeta: live.ObjectMeta})
+}
+
 // A verdict from before our own write does not count; the controller does not wait long for a watch that is behind.
 func TestAWatchThatLagsBehindOurOwnWriteIsWaitedFor(t *testing.T) {
 	a := newAlone(t)
@@ -428,13 +434,7 @@ func TestAWatchThatLagsBehindOurOwnWriteIsWaitedFor(t *testing.T) {
 	soon(a.Env, func() [2]string { a.clock.Step(time.Second); a.judge("mr"); return a.verdict("mr") }).
 		Should(Equal([2]string{allHealthy, allRolledOut}))
 
-	a.gate.shut()
-	live := &appsv1.Deployment{}
-	a.Expect(a.Target.Get(a.Ctx, client.ObjectKey{Namespace: a.Namespace, Name: "web"}, live)).To(Succeed())
-	live.Spec.Replicas = ptr.To(int32(3))
-	a.Expect(a.Target.Update(a.Ctx, live)).To(Succeed())
-	a.reconciler.Watcher.Record(schema.GroupKind{Group: "apps", Kind: "Deployment"},
-		&metav1.PartialObjectMetadata{ObjectMeta: live.ObjectMeta})
+	a.writeUnseen("web")
 	a.clock.Step(time.Second) // the conditions were just written
 	before := a.Get("mr").ResourceVersion
 	for range 3 {

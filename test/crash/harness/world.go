@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"net/url"
 	"path"
@@ -19,6 +20,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -104,9 +106,14 @@ func (w *World) do(what string, change func() error) {
 // away reports whether an API server does not answer, or is starting.
 func away(err error) bool {
 	var broken *url.Error
-	return errors.As(err, &broken) || apierrors.IsServiceUnavailable(err) || apierrors.IsInternalError(err) ||
+	return errors.As(err, &broken) || brokenOff(err) || apierrors.IsServiceUnavailable(err) || apierrors.IsInternalError(err) ||
 		apierrors.IsTooManyRequests(err) || apierrors.IsServerTimeout(err) ||
 		apierrors.IsForbidden(err) && strings.Contains(err.Error(), "not yet ready")
+}
+
+// brokenOff reports whether an API server ended in the middle of its answer.
+func brokenOff(err error) bool {
+	return utilnet.IsConnectionReset(err) || utilnet.IsProbableEOF(err) || errors.Is(err, io.ErrUnexpectedEOF)
 }
 
 func (w *World) fill(text string) string { return strings.ReplaceAll(text, "$NS", w.NS) }

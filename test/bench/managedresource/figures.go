@@ -12,6 +12,7 @@ type figures struct {
 	workload      workload
 	floors        []floor
 	converge      time.Duration
+	setFloors     []time.Duration
 	rest          restFigures
 	repairs       []time.Duration
 	updates       []time.Duration
@@ -99,6 +100,7 @@ func (f figures) rows() []harness.Row {
 	update := fmt.Sprintf("%s (median of a set %s)", harness.Seconds(f.updateTotal), harness.Seconds(harness.Median(f.updates)))
 	return harness.On(f.workload.String(),
 		of(e.published.converge, f.converge > 0, harness.Ratio("converge ÷ floor", e.converge, f.converge, f.createFloors()...)),
+		of("", f.converge > 0, harness.Ratio("converge ÷ bare client that writes as much", 1.2, f.converge, f.setFloors...)),
 		of(e.requests, rested, harness.Row{
 			Measure: "requests/min at rest, to managed objects", Target: "0", Enforced: true, Verdict: harness.Judge(f.rest.managed == 0),
 			Figure: fmt.Sprintf("%.1f (others %.1f)", f.rest.perMinute(float64(f.rest.managed)), f.rest.perMinute(float64(f.rest.other))),

@@ -276,7 +276,7 @@ const bareChecksum = "changed by the bare client"
 // and then the bare client reads it, reads and replaces the ConfigMap, and writes the status of a set. The status is as large as those of
 // the controller's sets, and the same watches and profiles run, since both cost the API server time.
 func (b *bench) changeFloor(f *figures) {
-	b.createBareSets()
+	b.createBareSets(f)
 	after, changed := b.secretsData(dataAfter), map[string]bool{}
 	f.updateFloors = append(f.updateFloors, b.measureChange(change{
 		name: "update-floor", effect: "the bare client to have changed one object in every set", profile: time.Second,
@@ -291,10 +291,11 @@ func (b *bench) changeFloor(f *figures) {
 	}))
 	b.Parallel(b.sets, workers, func(set int) {
 		secret, managedResource := bareSetOf(set, nil)
+		for _, each := range itemsOf(floorRun, set, b.objects, "") {
+			b.Check(remove(b.Ctx, b.target.bare, each, deleteOptions(each.resource)))
+		}
 		b.Check(errors.Join(
-			remove(b.Ctx, b.target.bare, itemOf(floorRun, set, changingConfigMap, ""), metav1.DeleteOptions{}),
-			remove(b.Ctx, b.source.bare, managedResource, metav1.DeleteOptions{}),
-			remove(b.Ctx, b.source.bare, secret, metav1.DeleteOptions{}),
+			remove(b.Ctx, b.source.bare, managedResource, metav1.DeleteOptions{}), remove(b.Ctx, b.source.bare, secret, metav1.DeleteOptions{}),
 		))
 	})
 }
@@ -314,35 +315,61 @@ func bareSetOf(set int, data []byte) (secret, managedResource item) {
 	return item{secrets, s}, item{managedResources, m}
 }
 
-// createBareSets creates a set for each one of the controller, with its status. Of its objects, only the one that is changed is created.
-func (b *bench) createBareSets() {
-	defer b.Within("prepare change of bare client")
-	data, statuses := b.secretsData(dataBefore), map[string]any{}
+// createBareSets measures the minimum cost of new sets for any controller that writes a new ManagedResource three times: the bare client
+// creates a set for each one of the controller, reads its Secret, adds metadata, announces the objects in the status, creates them, and
+// writes the status.
+func (b *bench) createBareSets(f *figures) {
+	data, statuses, done := b.secretsData(dataBefore), map[string]any{}, map[string]bool{}
 	for _, each := range b.managedResources() {
 		statuses[each.GetName()] = each.Object["status"]
 	}
-	b.Parallel(b.sets, workers, func(set int) {
-		secret, managedResource := bareSetOf(set, data[set])
-		b.Check(errors.Join(
-			create(b.Ctx, b.source.bare, secret), create(b.Ctx, b.source.bare, managedResource),
-			create(b.Ctx, b.target.bare, itemOf(floorRun, set, changingConfigMap, dataBefore)),
-		))
-		b.patchBareStatus(set, statuses[setName(set)])
-	})
+	f.setFloors = append(f.setFloors, b.measureChange(change{
+		name: "set-floor", effect: "the bare client to have created all sets", profile: time.Second,
+		subjects: []subject{{resource: managedResources, full: true}},
+		cause:    func(set int) { b.createBareSet(set, data[set], statuses[setName(set)]) },
+		done: func(e event) bool {
+			if e.object.GetNamespace() == bareSets && applied(e.content()) != "" {
+				done[e.object.GetName()] = true
+			}
+			return len(done) == b.sets
+		},
+	}))
+}
+
+func (b *bench) createBareSet(set int, data []byte, status any) {
+	secret, managedResource := bareSetOf(set, data)
+	b.Check(errors.Join(create(b.Ctx, b.source.bare, secret), create(b.Ctx, b.source.bare, managedResource)))
+	b.patchBareSet(set, map[string]any{"metadata": map[string]any{"annotations": map[string]any{"instead-of": "finalizer"}}})
+	b.readBareSecret(set)
+	announced, _, err := unstructured.NestedFieldNoCopy(map[string]any{"status": status}, "status", "resources")
+	b.Check(err)
+	b.patchBareStatus(set, map[string]any{"resources": announced})
+	for _, each := range itemsOf(floorRun, set, b.objects, dataBefore) {
+		b.Check(create(b.Ctx, b.target.bare, each))
+	}
+	b.patchBareStatus(set, status)
+}
+
+func (b *bench) readBareSecret(set int) {
+	_, err := b.source.bare.Resource(secrets).Namespace(bareSets).Get(b.Ctx, setName(set), metav1.GetOptions{})
+	b.Check(err)
 }
 
 func (b *bench) patchBareStatus(set int, status any) {
-	patch, err := json.Marshal(map[string]any{"status": status})
-	b.Checkf(err, "encode status")
+	b.patchBareSet(set, map[string]any{"status": status}, "status")
+}
+
+func (b *bench) patchBareSet(set int, content map[string]any, subresources ...string) {
+	patch, err := json.Marshal(content)
+	b.Checkf(err, "encode patch")
 	_, err = b.source.bare.Resource(managedResources).Namespace(bareSets).
-		Patch(b.Ctx, setName(set), types.MergePatchType, patch, metav1.PatchOptions{}, "status")
+		Patch(b.Ctx, setName(set), types.MergePatchType, patch, metav1.PatchOptions{}, subresources...)
 	b.Check(err)
 }
 
 func (b *bench) changeBareSet(set int, data []byte) {
 	b.Check(b.patchSecret(b.Ctx, bareSets, set, data))
-	_, err := b.source.bare.Resource(secrets).Namespace(bareSets).Get(b.Ctx, setName(set), metav1.GetOptions{})
-	b.Check(err)
+	b.readBareSecret(set)
 	wanted := itemOf(floorRun, set, changingConfigMap, dataAfter)
 	live, err := wanted.in(b.target.bare).Get(b.Ctx, wanted.object.GetName(), metav1.GetOptions{})
 	b.Check(err)

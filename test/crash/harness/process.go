@@ -82,7 +82,8 @@ const restartPause = 100 * time.Millisecond
 // starting reports whether an API server was stopping or starting: one that has not read its roles yet refuses everything. The error of a
 // cut never counts.
 func starting(err error) bool {
-	return apierrors.IsForbidden(err) || utilnet.IsConnectionRefused(err) || brokenOff(err) || apierrors.IsServiceUnavailable(err)
+	return apierrors.IsForbidden(err) || utilnet.IsConnectionRefused(err) || utilnet.IsTimeout(err) || brokenOff(err) ||
+		apierrors.IsServiceUnavailable(err)
 }
 
 // Stop cuts the process off and returns without waiting. The process may run for a moment, but cannot send requests.

@@ -58,17 +58,15 @@ const (
 // rules are the rights. Without one of those to read, gardener-admission-controller does not become ready.
 func rules() []rbacv1.PolicyRule {
 	return []rbacv1.PolicyRule{
-		shared.Rule(shared.Groups(coreGroup), shared.Resources(
-			"backupbuckets", "backupentries", "controllerdeployments", "controllerinstallations", "internalsecrets", "projects",
-			"secretbindings", "seeds", "shoots", "shootstates",
-		), shared.Read()...),
-		shared.Rule(shared.Groups(seedManagementGroup), shared.Resources("gardenlets", "managedseeds"), shared.Read()...),
-		shared.Rule(shared.Groups(operationsGroup), shared.Resources("bastions"), shared.Read()...),
-		shared.Rule(shared.Groups(securityGroup), shared.Resources("credentialsbindings"), shared.Read()...),
-		shared.Rule(shared.Groups(""), shared.Resources("configmaps", "namespaces", "secrets", "serviceaccounts"), shared.Read()...),
-		shared.Rule(shared.Groups(leasesGroup), shared.Resources("leases"), shared.Read()...),
-		shared.Rule(shared.Groups(certificatesGroup), shared.Resources("certificatesigningrequests"), shared.Read()...),
-		shared.Rule(shared.Groups("authorization.k8s.io"), shared.Resources("subjectaccessreviews"), "create"),
+		shared.Rule(coreGroup, "backupbuckets;backupentries;controllerdeployments;controllerinstallations;internalsecrets;projects;"+
+			"secretbindings;seeds;shoots;shootstates", shared.Read()...),
+		shared.Rule(seedManagementGroup, "gardenlets;managedseeds", shared.Read()...),
+		shared.Rule(operationsGroup, "bastions", shared.Read()...),
+		shared.Rule(securityGroup, "credentialsbindings", shared.Read()...),
+		shared.Rule("", "configmaps;namespaces;secrets;serviceaccounts", shared.Read()...),
+		shared.Rule(leasesGroup, "leases", shared.Read()...),
+		shared.Rule(certificatesGroup, "certificatesigningrequests", shared.Read()...),
+		shared.Rule("authorization.k8s.io", "subjectaccessreviews", "create"),
 	}
 }
 

@@ -56,7 +56,7 @@ func AccessObjects() []client.Object {
 		authenticator = "extension-apiserver-authentication-reader"
 	)
 	return []client.Object{
-		owner.ClusterRole(clusterRole, shared.Rule(shared.Groups("*"), shared.Resources("*"), "*")),
+		owner.ClusterRole(clusterRole, shared.Rule("*", "*", "*")),
 		owner.ClusterRoleBinding(clusterRole, clusterRole, Name),
 		owner.ClusterRoleBinding("gardener.cloud:apiserver:auth-delegator", "system:auth-delegator", Name),
 		owner.RoleBinding("gardener.cloud:apiserver:auth-reader", authenticator, Name),

@@ -96,7 +96,7 @@ func VirtualObjects(projectController bool) []client.Object {
 	owner := gardener.VirtualOwner(role)
 	const clusterRole = "gardener.cloud:system:controller-manager"
 	objects := []client.Object{
-		owner.ClusterRole(clusterRole, shared.Rule(shared.Groups("*"), shared.Resources("*"), "*")),
+		owner.ClusterRole(clusterRole, shared.Rule("*", "*", "*")),
 		owner.ClusterRoleBinding(clusterRole, clusterRole, Name),
 	}
 	if projectController {

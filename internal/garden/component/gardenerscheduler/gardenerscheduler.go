@@ -61,15 +61,13 @@ func VirtualObjects() []client.Object {
 	)
 	return []client.Object{
 		owner.ClusterRole(clusterRole,
-			shared.Rule(shared.Groups("", "events.k8s.io"), shared.Resources("events"), "create", "patch", "update"),
-			shared.Rule(shared.Groups(""),
-				shared.Resources("configmaps"), shared.Read("create", "delete", "deletecollection", "patch", "update")...),
-			shared.Rule(shared.Groups(coreGroup),
-				shared.Resources("cloudprofiles", "namespacedcloudprofiles", "projects", "seeds"), shared.Read()...),
-			shared.Rule(shared.Groups(coreGroup), shared.Resources("shoots", "shoots/status"), shared.Read("patch", "update")...),
-			shared.Rule(shared.Groups(coreGroup), shared.Resources("shoots/binding"), "update"),
-			shared.Rule(shared.Groups(leasesGroup), shared.Resources("leases"), "create"),
-			shared.Named(shared.Rule(shared.Groups(leasesGroup), shared.Resources("leases"), "get", "update", "watch"), Name+"-leader-election"),
+			shared.Rule(";events.k8s.io", "events", "create", "patch", "update"),
+			shared.Rule("", "configmaps", shared.Read("create", "delete", "deletecollection", "patch", "update")...),
+			shared.Rule(coreGroup, "cloudprofiles;namespacedcloudprofiles;projects;seeds", shared.Read()...),
+			shared.Rule(coreGroup, "shoots;shoots/status", shared.Read("patch", "update")...),
+			shared.Rule(coreGroup, "shoots/binding", "update"),
+			shared.Rule(leasesGroup, "leases", "create"),
+			shared.Named(shared.Rule(leasesGroup, "leases", "get", "update", "watch"), Name+"-leader-election"),
 		),
 		owner.ClusterRoleBinding(clusterRole, clusterRole, Name),
 	}

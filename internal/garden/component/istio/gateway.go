@@ -54,7 +54,7 @@ func GatewayObjects(v values.Values) ([]client.Object, error) {
 	}
 	return append(networkpolicies.In(GatewayNamespace, v),
 		owner.ServiceAccount(gatewayAccount),
-		owner.RoleIn(gatewayRole, shared.Rule(shared.Groups(""), shared.Resources("secrets"), "get", "watch", "list")),
+		owner.RoleIn(gatewayRole, shared.Rule("", "secrets", "get", "watch", "list")),
 		owner.RoleBinding(gatewayRole, gatewayRole, gatewayAccount),
 		configuration, gatewayService(v, owner), gatewayDeployment(v, owner, image), horizontalAutoscaler(v, owner),
 		owner.DisruptionBudget(Gateway, owner.Labels, policyv1.PodDisruptionBudgetSpec{MinAvailable: ptr.To(intstr.FromInt32(1))}),

@@ -179,11 +179,11 @@ func istiodRoles(owner shared.Owner) []client.Object {
 	return []client.Object{
 		owner.ClusterRole(istiod, clusterRules()...), owner.ClusterRoleBinding(istiod, istiod, istiod),
 		owner.RoleIn(istiod,
-			shared.Rule(shared.Groups(""), shared.Resources("configmaps"), "delete"),
-			shared.Rule(shared.Groups(""), shared.Resources("secrets"), shared.Read("create", "update", "delete")...),
-			shared.Rule(shared.Groups(""), shared.Resources("serviceaccounts"), shared.Read()...),
-			shared.Rule(shared.Groups("coordination.k8s.io"), shared.Resources("leases"), "get", "create", "update", "patch"),
-			shared.Rule(shared.Groups("networking.istio.io"), shared.Resources("gateways"), "create"),
+			shared.Rule("", "configmaps", "delete"),
+			shared.Rule("", "secrets", shared.Read("create", "update", "delete")...),
+			shared.Rule("", "serviceaccounts", shared.Read()...),
+			shared.Rule("coordination.k8s.io", "leases", "get", "create", "update", "patch"),
+			shared.Rule("networking.istio.io", "gateways", "create"),
 		),
 		owner.RoleBinding(istiod, istiod, istiod),
 	}
@@ -191,25 +191,22 @@ func istiodRoles(owner shared.Owner) []client.Object {
 
 // clusterRules are sorted by API group and resource. Rules for importing and exporting services of other clusters are left out too.
 func clusterRules() []rbacv1.PolicyRule {
-	core, admission := shared.Groups(""), shared.Groups("admissionregistration.k8s.io")
-	certificates, networking := shared.Groups("certificates.k8s.io"), shared.Groups("networking.istio.io")
+	core, admission := "", "admissionregistration.k8s.io"
+	certificates, networking := "certificates.k8s.io", "networking.istio.io"
 	return []rbacv1.PolicyRule{
-		shared.Rule(core, shared.Resources("configmaps"), shared.Read("create", "update")...),
-		shared.Rule(core, shared.Resources("endpoints", "namespaces", "nodes", "pods", "secrets", "services"), shared.Read()...),
-		shared.Rule(admission, shared.Resources("mutatingwebhookconfigurations"), shared.Read("update", "patch")...),
-		shared.Rule(admission, shared.Resources("validatingwebhookconfigurations"), shared.Read("update")...),
-		shared.Rule(shared.Groups("apiextensions.k8s.io"), shared.Resources("customresourcedefinitions"), shared.Read()...),
-		shared.Rule(shared.Groups("authentication.k8s.io"), shared.Resources("tokenreviews"), "create"),
-		shared.Rule(shared.Groups("authorization.k8s.io"), shared.Resources("subjectaccessreviews"), "create"),
-		shared.Rule(certificates, shared.Resources(
-			"certificatesigningrequests", "certificatesigningrequests/approval", "certificatesigningrequests/status",
-		), "get", "watch", "create", "update", "delete"),
-		shared.Named(shared.Rule(certificates, shared.Resources("signers"), "approve"), "kubernetes.io/legacy-unknown"),
-		shared.Rule(shared.Groups("discovery.k8s.io"), shared.Resources("endpointslices"), shared.Read()...),
-		shared.Rule(shared.Groups(
-			"extensions.istio.io", "networking.istio.io", "security.istio.io", "telemetry.istio.io",
-		), shared.Resources("*"), shared.Read()...),
-		shared.Rule(networking, shared.Resources("workloadentries", "workloadentries/status"), "create", "update", "patch", "delete"),
-		shared.Rule(shared.Groups("networking.k8s.io"), shared.Resources("ingresses"), shared.Read()...),
+		shared.Rule(core, "configmaps", shared.Read("create", "update")...),
+		shared.Rule(core, "endpoints;namespaces;nodes;pods;secrets;services", shared.Read()...),
+		shared.Rule(admission, "mutatingwebhookconfigurations", shared.Read("update", "patch")...),
+		shared.Rule(admission, "validatingwebhookconfigurations", shared.Read("update")...),
+		shared.Rule("apiextensions.k8s.io", "customresourcedefinitions", shared.Read()...),
+		shared.Rule("authentication.k8s.io", "tokenreviews", "create"),
+		shared.Rule("authorization.k8s.io", "subjectaccessreviews", "create"),
+		shared.Rule(certificates, "certificatesigningrequests;certificatesigningrequests/approval;certificatesigningrequests/status",
+			"get", "watch", "create", "update", "delete"),
+		shared.Named(shared.Rule(certificates, "signers", "approve"), "kubernetes.io/legacy-unknown"),
+		shared.Rule("discovery.k8s.io", "endpointslices", shared.Read()...),
+		shared.Rule("extensions.istio.io;networking.istio.io;security.istio.io;telemetry.istio.io", "*", shared.Read()...),
+		shared.Rule(networking, "workloadentries;workloadentries/status", "create", "update", "patch", "delete"),
+		shared.Rule("networking.k8s.io", "ingresses", shared.Read()...),
 	}
 }

@@ -147,16 +147,10 @@ func (o Owner) ServiceAccount(name string) *corev1.ServiceAccount {
 	}
 }
 
-// Rule returns a rule of a role.
-func Rule(groups, resources []string, verbs ...string) rbacv1.PolicyRule {
-	return rbacv1.PolicyRule{APIGroups: groups, Resources: resources, Verbs: verbs}
+// Rule returns a rule of a role. As in RBAC markers, several API groups and resources are separated by semicolons.
+func Rule(groups, resources string, verbs ...string) rbacv1.PolicyRule {
+	return rbacv1.PolicyRule{APIGroups: strings.Split(groups, ";"), Resources: strings.Split(resources, ";"), Verbs: verbs}
 }
-
-// Groups returns API groups for Rule.
-func Groups(names ...string) []string { return names }
-
-// Resources returns resources for Rule.
-func Resources(names ...string) []string { return names }
 
 // Read returns the verbs that read, and further ones.
 func Read(further ...string) []string { return append([]string{"get", "list", "watch"}, further...) }

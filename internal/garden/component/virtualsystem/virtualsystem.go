@@ -52,7 +52,7 @@ func namespace(name string) *metav1.PartialObjectMetadata {
 // readers returns a Role that reads ConfigMaps.
 func readers(namespace, name string, configMaps ...string) client.Object {
 	return shared.Owner{Namespace: namespace}.RoleIn(name,
-		shared.Named(shared.Rule(shared.Groups(""), shared.Resources("configmaps"), shared.Read()...), configMaps...))
+		shared.Named(shared.Rule("", "configmaps", shared.Read()...), configMaps...))
 }
 
 // allUsers binds a Role to all users that are not anonymous.
@@ -140,13 +140,13 @@ func roles() []role {
 		{name: prefix + "read-global-resources", rules: globalRules(), bound: subject(rbacv1.GroupKind, authenticated)},
 		{name: prefix + "user-auth", rules: reviewRules(), bound: subject(rbacv1.GroupKind, authenticated)},
 		{name: prefix + "project-creation", rules: []rbacv1.PolicyRule{
-			shared.Rule(shared.Groups(coreGroup), shared.Resources("projects"), "create"),
+			shared.Rule(coreGroup, "projects", "create"),
 		}},
 		aggregation(projectMember, projectMemberRules()),
 		aggregated(projectMember),
 		aggregation(projectServiceAccountManager, []rbacv1.PolicyRule{
-			shared.Rule(shared.Groups(""), shared.Resources("serviceaccounts"), full()...),
-			shared.Rule(shared.Groups(""), shared.Resources("serviceaccounts/token"), "create"),
+			shared.Rule("", "serviceaccounts", full()...),
+			shared.Rule("", "serviceaccounts/token", "create"),
 		}),
 		aggregated(projectServiceAccountManager),
 		aggregation(projectViewer, projectViewerRules()),

@@ -8,13 +8,13 @@ import (
 	"github.com/espalier-dev/espalier/internal/garden/component/shared"
 )
 
-const rolePrefix = "gardener.cloud:vpa:source:"
-
-var (
-	read  = shared.Read()
-	core  = shared.Groups("")
-	group = shared.Groups("autoscaling.k8s.io")
+const (
+	rolePrefix = "gardener.cloud:vpa:source:"
+	core       = ""
+	group      = "autoscaling.k8s.io"
 )
+
+var read = shared.Read()
 
 // roles returns the roles of all programs and their bindings.
 func roles(owner shared.Owner) []client.Object {
@@ -25,21 +25,21 @@ func roles(owner shared.Owner) []client.Object {
 	}{
 		{"admission-controller", []string{admission}, admissionRules()},
 		{"metrics-reader", []string{recommender}, []rbacv1.PolicyRule{
-			shared.Rule(shared.Groups("metrics.k8s.io"), shared.Resources("pods"), "get", "list"),
+			shared.Rule("metrics.k8s.io", "pods", "get", "list"),
 		}},
 		{"checkpoint-actor", []string{recommender}, []rbacv1.PolicyRule{
-			shared.Rule(group, shared.Resources("verticalpodautoscalercheckpoints"), "get", "list", "watch", "create", "patch", "delete"),
-			shared.Rule(core, shared.Resources("namespaces"), "get", "list"),
+			shared.Rule(group, "verticalpodautoscalercheckpoints", "get", "list", "watch", "create", "patch", "delete"),
+			shared.Rule(core, "namespaces", "get", "list"),
 		}},
 		{"status-actor", []string{recommender}, []rbacv1.PolicyRule{
-			shared.Rule(group, shared.Resources("verticalpodautoscalers/status"), "get", "patch"),
+			shared.Rule(group, "verticalpodautoscalers/status", "get", "patch"),
 		}},
 		{"evictioner", []string{updater}, []rbacv1.PolicyRule{
-			shared.Rule(shared.Groups("apps", "extensions"), shared.Resources("replicasets"), "get"),
-			shared.Rule(core, shared.Resources("pods/eviction"), "create"),
+			shared.Rule("apps;extensions", "replicasets", "get"),
+			shared.Rule(core, "pods/eviction", "create"),
 		}},
 		{"vpa-updater-in-place", []string{updater}, []rbacv1.PolicyRule{
-			shared.Rule(core, shared.Resources("pods", "pods/resize"), "patch"),
+			shared.Rule(core, "pods;pods/resize", "patch"),
 		}},
 		{"actor", []string{recommender, updater}, actorRules()},
 		{"target-reader", []string{admission, recommender, updater}, targetRules()},
@@ -64,7 +64,7 @@ func roles(owner shared.Owner) []client.Object {
 
 // lease returns a Role for the lease of a program.
 func lease(owner shared.Owner, name string) []client.Object {
-	leases := shared.Rule(shared.Groups("coordination.k8s.io"), shared.Resources("leases"))
+	leases := shared.Rule("coordination.k8s.io", "leases")
 	create, use := leases, shared.Named(leases, name)
 	create.Verbs, use.Verbs = []string{"create"}, []string{"get", "watch", "update"}
 	role := owner.RoleIn(rolePrefix+"leader-locking-"+name, create, use)
@@ -77,28 +77,28 @@ func lease(owner shared.Owner, name string) []client.Object {
 // register itself.
 func admissionRules() []rbacv1.PolicyRule {
 	return []rbacv1.PolicyRule{
-		shared.Rule(core, shared.Resources("pods", "configmaps", "nodes", "limitranges"), read...),
-		shared.Rule(shared.Groups("admissionregistration.k8s.io"), shared.Resources("mutatingwebhookconfigurations"), "get", "list"),
-		shared.Rule(group, shared.Resources("verticalpodautoscalers"), read...),
-		shared.Rule(shared.Groups("coordination.k8s.io"), shared.Resources("leases"), "create", "update", "get", "list", "watch"),
+		shared.Rule(core, "pods;configmaps;nodes;limitranges", read...),
+		shared.Rule("admissionregistration.k8s.io", "mutatingwebhookconfigurations", "get", "list"),
+		shared.Rule(group, "verticalpodautoscalers", read...),
+		shared.Rule("coordination.k8s.io", "leases", "create", "update", "get", "list", "watch"),
 	}
 }
 
 func actorRules() []rbacv1.PolicyRule {
 	return []rbacv1.PolicyRule{
-		shared.Rule(core, shared.Resources("pods", "nodes", "limitranges"), read...),
-		shared.Rule(shared.Groups("", "events.k8s.io"), shared.Resources("events"), "create", "get", "list", "watch", "patch", "update"),
-		shared.Rule(group, shared.Resources("verticalpodautoscalers"), read...),
-		shared.Rule(shared.Groups("coordination.k8s.io"), shared.Resources("leases"), read...),
+		shared.Rule(core, "pods;nodes;limitranges", read...),
+		shared.Rule(";events.k8s.io", "events", "create", "get", "list", "watch", "patch", "update"),
+		shared.Rule(group, "verticalpodautoscalers", read...),
+		shared.Rule("coordination.k8s.io", "leases", read...),
 	}
 }
 
 func targetRules() []rbacv1.PolicyRule {
 	return []rbacv1.PolicyRule{
-		shared.Rule(shared.Groups("*"), shared.Resources("*/scale"), "get", "watch"),
-		shared.Rule(core, shared.Resources("replicationcontrollers"), read...),
-		shared.Rule(shared.Groups("apps"), shared.Resources("daemonsets", "deployments", "replicasets", "statefulsets"), read...),
-		shared.Rule(shared.Groups("batch"), shared.Resources("jobs", "cronjobs"), read...),
-		shared.Rule(shared.Groups("druid.gardener.cloud"), shared.Resources("etcds", "etcds/scale"), read...),
+		shared.Rule("*", "*/scale", "get", "watch"),
+		shared.Rule(core, "replicationcontrollers", read...),
+		shared.Rule("apps", "daemonsets;deployments;replicasets;statefulsets", read...),
+		shared.Rule("batch", "jobs;cronjobs", read...),
+		shared.Rule("druid.gardener.cloud", "etcds;etcds/scale", read...),
 	}
 }

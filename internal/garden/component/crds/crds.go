@@ -61,13 +61,7 @@ var derived = []string{"verticalpodautoscalercheckpoints.autoscaling.k8s.io"}
 func IsDerived(name string) bool { return slices.Contains(derived, name) }
 
 // ETCD returns the definitions for etcd-druid. Their deletion is protected.
-func ETCD() ([]*unstructured.Unstructured, error) {
-	definitions, err := copies(etcd())
-	for _, each := range definitions {
-		label(each, deletionProtected, "true")
-	}
-	return definitions, err
-}
+func ETCD() ([]*unstructured.Unstructured, error) { return protected(etcd()) }
 
 // VPA returns the definitions for the vertical pod autoscaler.
 func VPA() ([]*unstructured.Unstructured, error) {
@@ -87,21 +81,19 @@ func Istio() ([]*unstructured.Unstructured, error) { return copies(istio()) }
 func Fluent() ([]*unstructured.Unstructured, error) { return copies(fluent()) }
 
 // ManagedResources returns the definition of ManagedResources. Its deletion is protected.
-func ManagedResources() ([]*unstructured.Unstructured, error) {
-	definitions, err := copies(managedResources())
+func ManagedResources() ([]*unstructured.Unstructured, error) { return protected(managedResources()) }
+
+func protected(definitions []*unstructured.Unstructured, err error) ([]*unstructured.Unstructured, error) {
+	definitions, err = copies(definitions, err)
 	for _, each := range definitions {
-		label(each, deletionProtected, "true")
+		labels := each.GetLabels()
+		if labels == nil {
+			labels = map[string]string{}
+		}
+		labels[deletionProtected] = "true"
+		each.SetLabels(labels)
 	}
 	return definitions, err
-}
-
-func label(o *unstructured.Unstructured, key, value string) {
-	labels := o.GetLabels()
-	if labels == nil {
-		labels = map[string]string{}
-	}
-	labels[key] = value
-	o.SetLabels(labels)
 }
 
 // read returns the definitions in all files of a folder, sorted by name.

@@ -170,39 +170,36 @@ func kubeconfigIn(name, of, path string, judge func([]byte) error, store func([]
 	}
 }
 
-// judgeUsers returns what is wrong with a kubeconfig that is read for its users only. The cause is left out, because it could have a part
-// of the content.
+// judgeUsers returns what is wrong with a kubeconfig that is read for its users only.
 func judgeUsers(content []byte) error {
-	config, err := clientcmd.Load(content)
-	if err != nil {
-		return errors.New("it cannot be decoded as a kubeconfig")
-	}
-	return checkSelfContained(config)
+	_, err := selfContained(content)
+	return err
 }
 
-// checkSelfContained returns an error for a kubeconfig that refers to files or programs: the Pods do not have them, or they are credentials
-// of the API server that the author of the kubeconfig may not read.
-func checkSelfContained(config *clientcmdapi.Config) error {
+// selfContained decodes a kubeconfig. It returns an error if that refers to files or programs: the Pods do not have them, or they are
+// credentials of the API server that the author of the kubeconfig may not read.
+func selfContained(content []byte) (*clientcmdapi.Config, error) {
+	config, err := clientcmd.Load(content)
+	if err != nil { // the cause could have a part of the content
+		return nil, errors.New("it cannot be decoded as a kubeconfig")
+	}
 	for name, each := range config.Clusters {
 		if each.CertificateAuthority != "" {
-			return fmt.Errorf("its cluster %q refers to a file: use certificate-authority-data", name)
+			return nil, fmt.Errorf("its cluster %q refers to a file: use certificate-authority-data", name)
 		}
 	}
 	for name, each := range config.AuthInfos {
 		if each.ClientCertificate != "" || each.ClientKey != "" || each.TokenFile != "" || each.Exec != nil {
-			return fmt.Errorf("its user %q refers to a file or a program: put the content into the kubeconfig", name)
+			return nil, fmt.Errorf("its user %q refers to a file or a program: put the content into the kubeconfig", name)
 		}
 	}
-	return nil
+	return config, nil
 }
 
 // judgeEndpoint returns what is wrong with a kubeconfig that says where a server is.
 func judgeEndpoint(content []byte) error {
-	config, err := clientcmd.Load(content)
+	config, err := selfContained(content)
 	if err != nil {
-		return errors.New("it cannot be decoded as a kubeconfig")
-	}
-	if err := checkSelfContained(config); err != nil {
 		return err
 	}
 	if config.CurrentContext == "" {

@@ -5,6 +5,8 @@
 package virtualsystem
 
 import (
+	"slices"
+
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -36,11 +38,9 @@ func Objects() []client.Object {
 	for _, each := range roles() {
 		objects = append(objects, each.objects()...)
 	}
-	return append(objects,
-		readers(metav1.NamespaceSystem, "gardener.cloud:system:read-cluster-identity-configmap", "cluster-identity"),
-		allUsers(metav1.NamespaceSystem, "gardener.cloud:system:read-cluster-identity-configmap"),
-		readers(PublicNamespace, "gardener.cloud:system:read-gardener-system-public", "gardener-info", "kube-root-ca.crt"),
-		allUsers(PublicNamespace, "gardener.cloud:system:read-gardener-system-public"),
+	return slices.Concat(objects,
+		readableByAll(metav1.NamespaceSystem, "gardener.cloud:system:read-cluster-identity-configmap", "cluster-identity"),
+		readableByAll(PublicNamespace, "gardener.cloud:system:read-gardener-system-public", "gardener-info", "kube-root-ca.crt"),
 	)
 }
 
@@ -49,17 +49,12 @@ func namespace(name string) *metav1.PartialObjectMetadata {
 	return &metav1.PartialObjectMetadata{TypeMeta: shared.Type("v1", "Namespace"), ObjectMeta: metav1.ObjectMeta{Name: name}}
 }
 
-// readers returns a Role that reads ConfigMaps.
-func readers(namespace, name string, configMaps ...string) client.Object {
-	return shared.Owner{Namespace: namespace}.RoleIn(name,
-		shared.Named(shared.Rule("", "configmaps", shared.Read()...), configMaps...))
-}
-
-// allUsers binds a Role to all users that are not anonymous.
-func allUsers(namespace, name string) client.Object {
-	binding := shared.Owner{Namespace: namespace}.RoleBinding(name, name)
+// readableByAll lets all users that are not anonymous read ConfigMaps. Name is that of the Role and of its binding.
+func readableByAll(namespace, name string, configMaps ...string) []client.Object {
+	owner := shared.Owner{Namespace: namespace}
+	binding := owner.RoleBinding(name, name)
 	binding.Subjects = subject(rbacv1.GroupKind, authenticated)
-	return binding
+	return []client.Object{owner.RoleIn(name, shared.Named(shared.Rule("", "configmaps", shared.Read()...), configMaps...)), binding}
 }
 
 func subject(kind, name string) []rbacv1.Subject {

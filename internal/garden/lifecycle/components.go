@@ -17,6 +17,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/garden/component/networkpolicies"
 	"github.com/espalier-dev/espalier/internal/garden/component/nginxingress"
 	"github.com/espalier-dev/espalier/internal/garden/component/resourcemanager"
+	"github.com/espalier-dev/espalier/internal/garden/component/shared"
 	"github.com/espalier-dev/espalier/internal/garden/component/system"
 	"github.com/espalier-dev/espalier/internal/garden/component/vpa"
 	"github.com/espalier-dev/espalier/internal/garden/flow"
@@ -77,21 +78,24 @@ func (o *operation) deployResourceManager(ctx context.Context, waitingFor flow.W
 	if err := o.cluster.UntilHealthy(ctx, waitingFor, timeout, rollout.Deployments(objects)...); err != nil {
 		return err
 	}
-	return o.cluster.Until(ctx, waitingFor, timeout, o.checkRegistration, rollout.One(resourcemanager.MutatingWebhooks()))
+	registration := rollout.Identity(mutatingKind, "", resourcemanager.Name)
+	return o.cluster.Until(ctx, waitingFor, timeout, o.checkRegistration, rollout.One(registration))
 }
+
+// mutatingKind is the kind of the configuration that webhook-server maintains, under the name of the resource manager.
+var mutatingKind = admissionregistrationv1.SchemeGroupVersion.WithKind("MutatingWebhookConfiguration")
 
 // checkRegistration returns an error as long as the webhooks of the resource manager are not registered.
 func (o *operation) checkRegistration(ctx context.Context) error {
-	const kind = "MutatingWebhookConfiguration"
 	registration := &admissionregistrationv1.MutatingWebhookConfiguration{}
 	err := o.Client.Get(ctx, client.ObjectKey{Name: resourcemanager.Name}, registration)
 	if err != nil && !apierrors.IsNotFound(err) {
-		return fmt.Errorf("read %s %s: %w", kind, resourcemanager.Name, err)
+		return fmt.Errorf("read %s %s: %w", mutatingKind.Kind, resourcemanager.Name, err)
 	}
 	lacksBundle := func(w admissionregistrationv1.MutatingWebhook) bool { return len(w.ClientConfig.CABundle) == 0 }
 	if len(registration.Webhooks) == 0 || slices.ContainsFunc(registration.Webhooks, lacksBundle) {
 		return fmt.Errorf("%s %s has no webhooks with a CA bundle (see kubectl -n %s logs deployment/%s)",
-			kind, resourcemanager.Name, o.values.Namespace, resourcemanager.WebhookServer)
+			mutatingKind.Kind, resourcemanager.Name, o.values.Namespace, resourcemanager.WebhookServer)
 	}
 	return nil
 }
@@ -161,7 +165,7 @@ func (o *operation) deployDruid(ctx context.Context, waitingFor flow.WaitingFor)
 	}
 	timeout := o.Timing.defaulted().ManagedResources
 	return o.cluster.UntilSetsReady(
-		ctx, waitingFor, timeout, etcddruid.Ready, o.values.Namespace, etcddruid.ManagedResource,
+		ctx, waitingFor, timeout, shared.RolledOut, o.values.Namespace, etcddruid.ManagedResource,
 	)
 }
 
@@ -188,6 +192,6 @@ func (o *operation) deployIstio(ctx context.Context, waitingFor flow.WaitingFor)
 	}
 	timeout := o.Timing.defaulted().ManagedResources
 	return o.cluster.UntilSetsReady(
-		ctx, waitingFor, timeout, istio.Ready, istio.Namespace, istio.ManagedResource, istio.GatewayManagedResource,
+		ctx, waitingFor, timeout, shared.Ready, istio.Namespace, istio.ManagedResource, istio.GatewayManagedResource,
 	)
 }

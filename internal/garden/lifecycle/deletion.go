@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -162,7 +163,9 @@ func (o *operation) destroyResourceManager(ctx context.Context, waitingFor flow.
 	if served {
 		// webhook-server, which the operator had deployed, created these.
 		for _, each := range []*unstructured.Unstructured{
-			resourcemanager.MutatingWebhooks(), resourcemanager.ValidatingWebhooks(), resourcemanager.CertificateSecret(o.values.Namespace),
+			rollout.Identity(mutatingKind, "", resourcemanager.Name),
+			rollout.Identity(admissionregistrationv1.SchemeGroupVersion.WithKind("ValidatingWebhookConfiguration"), "", resourcemanager.Name),
+			rollout.Identity(corev1.SchemeGroupVersion.WithKind("Secret"), o.values.Namespace, resourcemanager.WebhookServer),
 		} {
 			if _, err := o.cluster.Delete(ctx, each, rollout.Any); err != nil {
 				return err

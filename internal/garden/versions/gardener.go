@@ -28,10 +28,10 @@ func GardenerFeatureGate(component Component, name string) (FeatureGate, bool) {
 	return gateOf(generic.columns[len(generic.columns)-1]), true
 }
 
-// TakesGardenerGate reports whether a component starts with a value of a feature gate: it has the gate, and the gate is not locked to the
-// other value.
-func TakesGardenerGate(component Component, name string, value bool) bool {
-	gate, known := GardenerFeatureGate(component, name)
+// TakesGate reports whether a component starts with a value of a feature gate: it has the gate, and the gate is not locked to the other
+// value.
+func (c Component) TakesGate(name string, value bool) bool {
+	gate, known := GardenerFeatureGate(c, name)
 	return known && (!gate.Locked || gate.Default == value)
 }
 

@@ -171,8 +171,8 @@ func TestFeatureGatesOfGardener(t *testing.T) {
 			gate, known := GardenerFeatureGate(tc.component, tc.name)
 			g.Expect(gate).To(Equal(tc.gate))
 			g.Expect(known).To(Equal(tc.known))
-			g.Expect(TakesGardenerGate(tc.component, tc.name, tc.gate.Default)).To(Equal(tc.known))
-			g.Expect(TakesGardenerGate(tc.component, tc.name, !tc.gate.Default)).To(Equal(tc.known && !tc.gate.Locked))
+			g.Expect(tc.component.TakesGate(tc.name, tc.gate.Default)).To(Equal(tc.known))
+			g.Expect(tc.component.TakesGate(tc.name, !tc.gate.Default)).To(Equal(tc.known && !tc.gate.Locked))
 		})
 	}
 }

@@ -111,7 +111,7 @@ func (c *ControlPlane) deployGardenerServer(ctx context.Context, waitingFor flow
 	if err = c.applyGardenerServer(ctx, key, refs, live); err != nil || !apiserver.AddsKey(c.Values, live) {
 		return err
 	}
-	if err := c.untilSets(ctx, waitingFor, gardener.RolledOut, gardenerapiserver.RuntimeManagedResource); err != nil {
+	if err := c.untilSets(ctx, waitingFor, shared.RolledOut, gardenerapiserver.RuntimeManagedResource); err != nil {
 		return err
 	}
 	metav1.SetMetaDataAnnotation(&live.ObjectMeta, apiserver.NewKeyPopulated, "true")
@@ -154,7 +154,7 @@ func (c *ControlPlane) applyGardenerServer(
 // registerGardenerServer makes kube-apiserver pass requests for the API of Gardener on. It does so when all Pods have a certificate of the
 // current authority.
 func (c *ControlPlane) registerGardenerServer(ctx context.Context, waitingFor flow.WaitingFor) error {
-	if err := c.untilSets(ctx, waitingFor, gardener.RolledOut, gardenerapiserver.RuntimeManagedResource); err != nil {
+	if err := c.untilSets(ctx, waitingFor, shared.RolledOut, gardenerapiserver.RuntimeManagedResource); err != nil {
 		return err
 	}
 	service, err := read(ctx, c, gardenerapiserver.Name, &corev1.Service{})
@@ -211,7 +211,7 @@ func (c *ControlPlane) deployAdmission(ctx context.Context, waitingFor flow.Wait
 	if err := c.deployProgram(ctx, gardeneradmission.Name, objects); err != nil {
 		return err
 	}
-	if err := c.untilSets(ctx, waitingFor, gardener.Ready, gardeneradmission.RuntimeManagedResource); err != nil || called {
+	if err := c.untilSets(ctx, waitingFor, shared.Ready, gardeneradmission.RuntimeManagedResource); err != nil || called {
 		return err
 	}
 	return c.deployVirtual(ctx, waitingFor, gardeneradmission.Name, gardeneradmission.VirtualObjects(c.Values, bundle, true))
@@ -276,7 +276,7 @@ func (c *ControlPlane) deployClient(
 	if err := c.deployVirtual(ctx, waitingFor, name, virtual); err != nil {
 		return err
 	}
-	return c.untilSets(ctx, waitingFor, gardener.Ready, name+gardener.RuntimeSuffix)
+	return c.untilSets(ctx, waitingFor, shared.Ready, name+gardener.RuntimeSuffix)
 }
 
 // deployProgram deploys the objects of a program in the runtime cluster.
@@ -296,7 +296,7 @@ func (c *ControlPlane) deployVirtual(ctx context.Context, waitingFor flow.Waitin
 	if err := c.deploySet(ctx, name+gardener.VirtualSuffix, false, objects); err != nil {
 		return err
 	}
-	return c.untilSets(ctx, waitingFor, gardener.Ready, name+gardener.VirtualSuffix)
+	return c.untilSets(ctx, waitingFor, shared.Ready, name+gardener.VirtualSuffix)
 }
 
 // untilSets waits until a ManagedResource of a program of Gardener satisfies a judgement.

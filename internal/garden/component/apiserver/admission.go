@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/yaml"
@@ -25,11 +24,11 @@ const (
 	imagePolicyWebhook = "ImagePolicyWebhook"
 )
 
-// ConfigGroup is the group of the kinds of configuration files, and ConfigV1 its version v1. The Go types in k8s.io/apiserver would bring
+// ConfigGroup is the group of the kinds of configuration files, and configV1 its version v1. The Go types in k8s.io/apiserver would bring
 // registries of metrics and feature gates, and the libraries for traces.
 const (
 	ConfigGroup = "apiserver.config.k8s.io"
-	ConfigV1    = ConfigGroup + "/v1"
+	configV1    = ConfigGroup + "/v1"
 )
 
 // webhookPlugins are the plugins that ask webhooks, so that they read a kubeconfig.
@@ -66,20 +65,9 @@ func PluginsOf(wanted []operatorv1alpha1.AdmissionPlugin, enabled []string, exis
 	return p
 }
 
-type admissionConfiguration struct {
-	metav1.TypeMeta `json:",inline"`
-
-	Plugins []admissionPlugin `json:"plugins"`
-}
-
-type admissionPlugin struct {
-	Name string `json:"name"`
-	Path string `json:"path"`
-}
-
 // AdmissionParts configures admission plugins, and the kubeconfigs of those that ask webhooks.
 func (s Server) AdmissionParts(p Plugins, refs References) ([]Part, error) {
-	index := admissionConfiguration{TypeMeta: shared.Type(ConfigV1, "AdmissionConfiguration"), Plugins: []admissionPlugin{}}
+	plugins := []any{}
 	files, kubeconfigs := map[string]string{}, map[string][]byte{}
 	for _, each := range p.Settings {
 		file := strings.ToLower(each.Name)
@@ -99,15 +87,15 @@ func (s Server) AdmissionParts(p Plugins, refs References) ([]Part, error) {
 			return nil, fmt.Errorf("encode configuration of admission plugin %q: %w", each.Name, err)
 		}
 		files[file+".yaml"] = string(text)
-		index.Plugins = append(index.Plugins, admissionPlugin{Name: each.Name, Path: admissionFolder + "/" + file + ".yaml"})
+		plugins = append(plugins, map[string]any{"name": each.Name, "path": admissionFolder + "/" + file + ".yaml"})
 	}
-	text, err := yaml.Marshal(index)
+	text, err := yaml.Marshal(map[string]any{"apiVersion": configV1, "kind": "AdmissionConfiguration", "plugins": plugins})
 	if err != nil {
 		return nil, fmt.Errorf("encode admission configuration: %w", err)
 	}
 	files[admissionFile] = string(text)
 	parts := []Part{{
-		Volume: "admission-config", Folder: admissionFolder, Object: shared.UniqueConfigMap(s.Namespace, s.Name+"-admission-config", files),
+		Volume: "admission-config", Folder: admissionFolder, Object: shared.UniqueConfigMap(s.Namespace, s.Name+"-admission-config", nil, files),
 		Args: append(p.args(), "--admission-control-config-file="+admissionFolder+"/"+admissionFile),
 	}}
 	if len(kubeconfigs) > 0 {
@@ -149,7 +137,7 @@ func pluginConfig(plugin operatorv1alpha1.AdmissionPlugin, hasKubeconfig bool) (
 		config = map[string]any{}
 	}
 	if plugin.Name != imagePolicyWebhook { // API servers no longer read the former kind WebhookAdmission, which has the same field
-		config["apiVersion"], config["kind"] = ConfigV1, "WebhookAdmissionConfiguration"
+		config["apiVersion"], config["kind"] = configV1, "WebhookAdmissionConfiguration"
 	}
 	path := ""
 	if hasKubeconfig {

@@ -8,11 +8,14 @@
 package apiserver
 
 import (
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/espalier-dev/espalier/internal/garden/component/shared"
+	"github.com/espalier-dev/espalier/internal/garden/component/system"
 )
 
 // Server is an API server.
@@ -69,21 +72,26 @@ func Mount(m *shared.Mounts, parts []Part) {
 
 func (p Part) source() corev1.VolumeSource {
 	if p.Object == nil {
-		return SecretSource(p.Secret, p.Private)
+		return shared.SecretSource(p.Secret, p.Private)
 	}
 	if _, isConfigMap := p.Object.(*corev1.ConfigMap); isConfigMap {
-		return corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{
-			LocalObjectReference: corev1.LocalObjectReference{Name: p.Object.GetName()},
-		}}
+		return shared.ConfigMapSource(p.Object.GetName())
 	}
-	return SecretSource(p.Object.GetName(), p.Private)
+	return shared.SecretSource(p.Object.GetName(), p.Private)
 }
 
-// SecretSource returns a volume with a Secret. Files that are private are readable for the group of the process only.
-func SecretSource(name string, private bool) corev1.VolumeSource {
-	source := &corev1.SecretVolumeSource{SecretName: name}
-	if private {
-		source.DefaultMode = ptr.To[int32](0o640)
+// Deployment returns the Deployment of an API server: see Owner.Deployment. New Pods start before old ones end.
+func Deployment(
+	owner shared.Owner, name string, replicas int32, selector, further map[string]string, pod corev1.PodSpec,
+) *appsv1.Deployment {
+	pod.PriorityClassName, pod.AutomountServiceAccountToken = system.Class500, ptr.To(false)
+	pod.TerminationGracePeriodSeconds = ptr.To[int64](ShutdownSeconds)
+	d := owner.WithLabels(map[string]string{shared.AvailabilityType: shared.Server}).Deployment(name, replicas, selector, further, pod)
+	d.Spec.MinReadySeconds = 30
+	d.Spec.Strategy = appsv1.DeploymentStrategy{
+		Type: appsv1.RollingUpdateDeploymentStrategyType, RollingUpdate: &appsv1.RollingUpdateDeployment{
+			MaxSurge: ptr.To(intstr.FromString("100%")), MaxUnavailable: ptr.To(intstr.FromInt32(0)),
+		},
 	}
-	return corev1.VolumeSource{Secret: source}
+	return d
 }

@@ -30,7 +30,7 @@ rules:
 func (s Server) AuditParts(policy string, webhook *operatorv1alpha1.AuditWebhook, refs References) []Part {
 	own := Part{
 		Volume: "audit-policy-config", Folder: auditFolder,
-		Object: shared.UniqueConfigMap(s.Namespace, policy, map[string]string{auditPolicyFile: cmp.Or(refs.AuditPolicy, noAudit)}),
+		Object: shared.UniqueConfigMap(s.Namespace, policy, nil, map[string]string{auditPolicyFile: cmp.Or(refs.AuditPolicy, noAudit)}),
 		Args:   []string{"--audit-policy-file=" + auditFolder + "/" + auditPolicyFile},
 	}
 	if webhook == nil || refs.AuditPolicy == "" {

@@ -154,17 +154,8 @@ type Encryption struct {
 
 // EncryptionPart configures what is encrypted.
 func (s Server) EncryptionPart(e Encryption) (Part, error) {
-	var resources []string
-	if e.Config != nil {
-		resources = slices.Clone(e.Config.Resources)
-	}
-	resources = append(resources, e.Always...)
-	var decrypted []string
-	for _, each := range e.Former {
-		if !slices.Contains(resources, each) {
-			decrypted = append(decrypted, each)
-		}
-	}
+	resources := slices.Concat(ptr.Deref(e.Config, operatorv1alpha1.EncryptionConfig{}).Resources, e.Always)
+	decrypted := slices.DeleteFunc(slices.Clone(e.Former), func(each string) bool { return slices.Contains(resources, each) })
 	content, err := secretconfig.Encryption{Resources: resources, Decrypted: decrypted, Keys: e.Keys}.YAML()
 	if err != nil {
 		return Part{}, fmt.Errorf("render encryption configuration: %w", err)

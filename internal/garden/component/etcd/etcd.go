@@ -66,21 +66,14 @@ func (r Role) figures(v values.Values) figures {
 	if r == Events {
 		return figures{
 			metrics: druidcorev1alpha1.Basic, volumeClaim: r.Name(), capacity: "10Gi", cpu: "30m", memory: "150M", leastMemory: "60M",
-			backupCPU: "10m", backupMemory: "40Mi", minAllowed: minAllowed(v.ETCDEvents.Autoscaling), storage: v.ETCDEvents.Storage,
+			backupCPU: "10m", backupMemory: "40Mi", minAllowed: shared.MinAllowed(v.ETCDEvents.Autoscaling), storage: v.ETCDEvents.Storage,
 		}
 	}
 	return figures{
 		metrics: druidcorev1alpha1.Extensive, volumeClaim: "main-virtual-garden-etcd", capacity: "25Gi",
 		cpu: "150m", memory: "500M", leastMemory: "300M",
-		backupCPU: "20m", backupMemory: "80Mi", minAllowed: minAllowed(v.ETCDMain.Autoscaling), storage: v.ETCDMain.Storage,
+		backupCPU: "20m", backupMemory: "80Mi", minAllowed: shared.MinAllowed(v.ETCDMain.Autoscaling), storage: v.ETCDMain.Storage,
 	}
-}
-
-func minAllowed(a *operatorv1alpha1.Autoscaling) corev1.ResourceList {
-	if a == nil {
-		return nil
-	}
-	return a.MinAllowed
 }
 
 // Object returns the Etcd. Live is the one in the cluster, nil if there is none: its schedules and its storage are kept.
@@ -244,7 +237,7 @@ func store(v values.Values) *druidcorev1alpha1.StoreSpec {
 // either, because the operator has no controller that would allow that there.
 func Autoscaler(v values.Values, role Role) client.Object {
 	f := role.figures(v)
-	least := corev1.ResourceList{corev1.ResourceMemory: resource.MustParse(f.leastMemory)}
+	least := shared.Memory(f.leastMemory)
 	maps.Copy(least, f.minAllowed)
 	return shared.Autoscaler{
 		Name: role.Name(), APIVersion: druidcorev1alpha1.SchemeGroupVersion.String(), Kind: "Etcd", Container: "etcd", MinAllowed: least,

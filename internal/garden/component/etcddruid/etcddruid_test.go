@@ -10,8 +10,6 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	corev1beta1 "github.com/espalier-dev/espalier/api/core/v1beta1"
-	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/config"
 	"github.com/espalier-dev/espalier/internal/garden/component/etcddruid"
 	"github.com/espalier-dev/espalier/internal/garden/goldentest"
@@ -60,20 +58,6 @@ func TestObjectsAreAsInTheGoldenFiles(t *testing.T) {
 		NewWithT(t).Expect(err).NotTo(HaveOccurred())
 	}
 	goldentest.Compare(t, "shipped", objects)
-}
-
-func TestReadyMeansHealthyAndNotProgressing(t *testing.T) {
-	set := func(healthy, progressing corev1beta1.ConditionStatus) *resourcesv1alpha1.ManagedResource {
-		return &resourcesv1alpha1.ManagedResource{Status: resourcesv1alpha1.ManagedResourceStatus{Conditions: []corev1beta1.Condition{
-			{Type: resourcesv1alpha1.ResourcesApplied, Status: corev1beta1.ConditionTrue},
-			{Type: resourcesv1alpha1.ResourcesHealthy, Status: healthy},
-			{Type: resourcesv1alpha1.ResourcesProgressing, Status: progressing},
-		}}}
-	}
-	g := NewWithT(t)
-	g.Expect(etcddruid.Ready(set(corev1beta1.ConditionTrue, corev1beta1.ConditionFalse))).To(Succeed())
-	g.Expect(etcddruid.Ready(set(corev1beta1.ConditionTrue, corev1beta1.ConditionTrue))).NotTo(Succeed())
-	g.Expect(etcddruid.Ready(set(corev1beta1.ConditionFalse, corev1beta1.ConditionFalse))).NotTo(Succeed())
 }
 
 func TestImageIsRequired(t *testing.T) {

@@ -43,47 +43,22 @@ func Hosts(v values.Values) []string {
 
 // Service returns the Service of the API server.
 func Service(v values.Values) *corev1.Service {
-	meta := owner(v).Meta(Name)
-	meta.Annotations = shared.Union(
+	service := Owner(v).Service(Name, shared.Union(
 		v.LoadBalancers.Annotations, shared.From(shared.GardenScrapeTargets, Port), shared.FromNamespaces(clientNamespaces),
 		map[string]string{istio.ExportTo: istio.GatewayNamespace},
-	)
-	return &corev1.Service{TypeMeta: shared.Type("v1", "Service"), ObjectMeta: meta, Spec: corev1.ServiceSpec{
-		Type: corev1.ServiceTypeClusterIP, Selector: Labels(), TrafficDistribution: shared.TrafficDistribution(v),
-		Ports: []corev1.ServicePort{shared.ServicePort("kube-apiserver", Port, Port)},
-	}}
+	), shared.ServicePort("kube-apiserver", Port, Port))
+	service.Spec.TrafficDistribution = shared.TrafficDistribution(v)
+	return service
 }
 
 // Routes returns the objects of Istio, which refer to the Service.
 func Routes(v values.Values) []client.Object {
-	destination := fmt.Sprintf("%s.%s.svc.cluster.local", Name, v.Namespace)
-	exportTo := []any{istio.GatewayNamespace}
+	service := istio.Exposed{Owner: Owner(v), Service: Name}
 	hosts := make([]any, 0, 2*len(v.Domains))
 	for _, each := range Hosts(v) {
 		hosts = append(hosts, each)
 	}
-	object := func(kind string, spec map[string]any) client.Object {
-		return istio.NetworkingObject(owner(v), "v1beta1", kind, Name, spec)
-	}
-	return []client.Object{
-		object("Gateway", map[string]any{
-			"selector": istio.GatewaySelector(),
-			"servers": []any{map[string]any{
-				"port": map[string]any{"number": int64(Port), "name": "tls", "protocol": "TLS"},
-				"tls":  map[string]any{"mode": "PASSTHROUGH"}, "hosts": hosts,
-			}},
-		}),
-		object("VirtualService", map[string]any{
-			"exportTo": exportTo, "hosts": hosts, "gateways": []any{Name},
-			"tls": []any{map[string]any{
-				"match": []any{map[string]any{"port": int64(Port), "sniHosts": hosts}},
-				"route": []any{map[string]any{"destination": map[string]any{
-					"host": destination, "port": map[string]any{"number": int64(Port)},
-				}}},
-			}},
-		}),
-		object("DestinationRule", map[string]any{"exportTo": exportTo, "host": destination, "trafficPolicy": trafficPolicy()}),
-	}
+	return []client.Object{service.Gateway(hosts), service.Route(Name, hosts), service.Destination(trafficPolicy())}
 }
 
 // trafficPolicy bounds connections, whose TLS is that of the client. Locality applies only together with outlier detection.
@@ -101,7 +76,8 @@ func trafficPolicy() map[string]any {
 	}
 }
 
-func owner(v values.Values) shared.Owner {
+// Owner returns the owner of all objects.
+func Owner(v values.Values) shared.Owner {
 	return shared.Owner{Namespace: v.Namespace, Labels: Labels()}
 }
 

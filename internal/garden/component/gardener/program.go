@@ -2,17 +2,16 @@ package gardener
 
 import (
 	"fmt"
-	"maps"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/espalier-dev/espalier/api/references"
 	"github.com/espalier-dev/espalier/internal/garden/component/shared"
 	"github.com/espalier-dev/espalier/internal/garden/values"
+	"github.com/espalier-dev/espalier/internal/garden/versions"
 )
 
 // Program is a program that reads a configuration file, and serves its health by HTTP.
@@ -27,14 +26,16 @@ type Program struct {
 	CPU, Memory, LeastMemory string
 	// ConfigMap is the name of the ConfigMap with the file, without the checksum.
 	ConfigMap, File string
-	// Config is the content of the file.
+	// Config is the content of the file besides feature gates and logs.
 	Config map[string]any
-	// Service is that of the Pods.
-	Service *corev1.Service
-	// Ports are those of the container, besides HealthPort.
-	Ports []corev1.ContainerPort
+	// FeatureGates are those of the Garden. The program gets the ones with which it starts.
+	FeatureGates map[string]bool
+	// LogLevel is "info" if it is nil.
+	LogLevel *string
 	// HealthPort serves /healthz and /readyz, which are asked after LiveDelay and ReadyDelay seconds.
 	HealthPort, LiveDelay, ReadyDelay int32
+	// MetricsPort serves metrics, and WebhookPort webhooks for API servers if it is not 0.
+	MetricsPort, WebhookPort int32
 	// Volumes are mounted besides the configuration and the kubeconfig.
 	Volumes shared.Mounts
 }
@@ -48,66 +49,67 @@ func (p Program) Objects(v values.Values, kubeconfig string) (Objects, error) {
 	if err != nil {
 		return Objects{}, err
 	}
+	if gates := shared.FeatureGates(p.FeatureGates, versions.Component(p.Name).TakesGate); len(gates) > 0 {
+		p.Config["featureGates"] = gates
+	}
+	p.Config["logLevel"], p.Config["logFormat"] = ptr.Deref(p.LogLevel, "info"), "json"
 	text, err := shared.YAML(p.Config)
 	if err != nil {
 		return Objects{}, fmt.Errorf("render configuration of %s: %w", p.Name, err)
 	}
-	config := shared.UniqueConfigMap(v.Namespace, p.ConfigMap, map[string]string{p.File: string(text)})
-	d, err := p.deployment(v, image, kubeconfig, config.Name)
-	if err != nil {
-		return Objects{}, err
-	}
 	owner := Owner(v, p.Role)
-	objects := Objects{}
-	objects.Direct = append(objects.Direct, shared.AccessSecret(v.Namespace, AccessPrefix+p.Name, p.Name), config)
-	objects.Set = append(objects.Set, DisruptionBudget(owner, p.Name), p.Service, shared.Autoscaler{
-		Name: p.Name + "-vpa", Target: p.Name, Labels: owner.Labels, Container: p.Name, MinAllowed: shared.Memory(p.LeastMemory),
-	}.Object(v, v.Namespace), d)
-	return objects, nil
+	config := shared.UniqueConfigMap(v.Namespace, p.ConfigMap, nil, map[string]string{p.File: string(text)})
+	return Objects{
+		Direct: []client.Object{shared.AccessSecret(v.Namespace, AccessPrefix+p.Name, p.Name), config},
+		Set: []client.Object{
+			owner.DisruptionBudget(p.Name), p.service(v, owner),
+			shared.Autoscaler{
+				Name: p.Name + "-vpa", Target: p.Name, Labels: owner.Labels, Container: p.Name, MinAllowed: shared.Memory(p.LeastMemory),
+			}.Object(v, v.Namespace),
+			p.deployment(owner, image, kubeconfig, config.Name),
+		},
+	}, nil
 }
 
-func (p Program) deployment(v values.Values, image, kubeconfig, config string) (*appsv1.Deployment, error) {
-	owner := Owner(v, p.Role)
+func (p Program) service(v values.Values, owner shared.Owner) *corev1.Service {
+	metrics := shared.ServicePort("metrics", p.MetricsPort, p.MetricsPort)
+	annotations := shared.From(shared.GardenScrapeTargets, p.MetricsPort)
+	if p.WebhookPort == 0 {
+		return owner.Service(p.Name, annotations, metrics)
+	}
+	service := owner.Service(p.Name, annotations, shared.ServicePort("https", 443, p.WebhookPort), metrics)
+	CalledByServers(v, service, p.WebhookPort)
+	return service
+}
+
+func (p Program) deployment(owner shared.Owner, image, kubeconfig, config string) *appsv1.Deployment {
 	folder := "/etc/" + p.Name + "/config"
 	mounts := shared.Mounts{}
-	mounts.Add("config", folder, true, corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{
-		LocalObjectReference: corev1.LocalObjectReference{Name: config},
-	}})
-	d := &appsv1.Deployment{
-		TypeMeta:   shared.Type(appsv1.SchemeGroupVersion.String(), "Deployment"),
-		ObjectMeta: owner.WithLabels(map[string]string{shared.AvailabilityType: p.Availability}).Meta(p.Name),
-		Spec: appsv1.DeploymentSpec{
-			Replicas: ptr.To[int32](replicas), RevisionHistoryLimit: ptr.To[int32](2),
-			Selector: &metav1.LabelSelector{MatchLabels: maps.Clone(owner.Labels)},
-			Template: corev1.PodTemplateSpec{
-				ObjectMeta: metav1.ObjectMeta{Labels: shared.Union(owner.Labels, shared.VirtualClients())},
-				Spec: corev1.PodSpec{
-					PriorityClassName: p.PriorityClass, AutomountServiceAccountToken: ptr.To(false), SecurityContext: PodSecurityContext(),
-					Volumes: append(mounts.Volumes, p.Volumes.Volumes...),
-					Containers: []corev1.Container{{
-						Name: p.Name, Image: image, ImagePullPolicy: corev1.PullIfNotPresent, Args: []string{"--config=" + folder + "/" + p.File},
-						Ports:         append([]corev1.ContainerPort{shared.ContainerPort("healthz", p.HealthPort)}, p.Ports...),
-						LivenessProbe: p.probe("/healthz", p.LiveDelay), ReadinessProbe: p.probe("/readyz", p.ReadyDelay),
-						Resources: shared.Requests(p.CPU, p.Memory), VolumeMounts: append(mounts.Paths, p.Volumes.Paths...),
-						SecurityContext: &corev1.SecurityContext{AllowPrivilegeEscalation: ptr.To(false)},
-					}},
-				},
-			},
-		},
+	mounts.Add("config", folder, true, shared.ConfigMapSource(config))
+	ports := []corev1.ContainerPort{shared.ContainerPort("healthz", p.HealthPort)}
+	if p.WebhookPort != 0 {
+		ports = append(ports, shared.ContainerPort("https", p.WebhookPort))
 	}
-	shared.MountKubeconfig(&d.Spec.Template.Spec, kubeconfig, AccessPrefix+p.Name)
-	if err := references.InjectAnnotations(d); err != nil {
-		return nil, fmt.Errorf("annotate Deployment %s: %w", p.Name, err)
+	pod := corev1.PodSpec{
+		PriorityClassName: p.PriorityClass, AutomountServiceAccountToken: ptr.To(false), SecurityContext: shared.PodSecurityContext(),
+		Volumes: append(mounts.Volumes, p.Volumes.Volumes...),
+		Containers: []corev1.Container{{
+			Name: p.Name, Image: image, Args: []string{"--config=" + folder + "/" + p.File},
+			Ports:         append(ports, shared.ContainerPort("metrics", p.MetricsPort)),
+			LivenessProbe: p.probe("/healthz", p.LiveDelay), ReadinessProbe: p.probe("/readyz", p.ReadyDelay),
+			Resources: shared.Requests(p.CPU, p.Memory), VolumeMounts: append(mounts.Paths, p.Volumes.Paths...),
+		}},
 	}
-	return d, nil
+	shared.MountKubeconfig(&pod, kubeconfig, AccessPrefix+p.Name)
+	d := owner.WithLabels(map[string]string{shared.AvailabilityType: p.Availability}).
+		Deployment(p.Name, replicas, owner.Labels, shared.VirtualClients(), pod)
+	shared.AnnotateReferences(d)
+	return d
 }
 
 func (p Program) probe(path string, delay int32) *corev1.Probe {
 	return &corev1.Probe{
-		ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{
-			Path: path, Port: intstr.FromInt32(p.HealthPort), Scheme: corev1.URISchemeHTTP,
-		}},
-		InitialDelaySeconds: delay, TimeoutSeconds: 5,
+		ProbeHandler: shared.HTTPGet(path, p.HealthPort, corev1.URISchemeHTTP), InitialDelaySeconds: delay, TimeoutSeconds: 5,
 	}
 }
 
@@ -126,9 +128,4 @@ func Election(program string) map[string]any {
 // Ports returns the section of a configuration file with the ports for health and metrics.
 func Ports(health, metrics int32) map[string]any {
 	return map[string]any{"healthProbes": map[string]any{"port": health}, "metrics": map[string]any{"port": metrics}}
-}
-
-// SetLogs sets the fields of a configuration file about logs.
-func SetLogs(config map[string]any, level *string) {
-	config["logLevel"], config["logFormat"] = ptr.Deref(level, "info"), "json"
 }

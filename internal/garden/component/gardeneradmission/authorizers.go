@@ -26,8 +26,3 @@ func (a Authorizer) URL() string { return "https://" + Name + "/webhooks/auth/" 
 
 // Condition returns a condition, in CEL, for the users. Groups and name are expressions for those of the user of a request.
 func (a Authorizer) Condition(groups, name string) string { return fmt.Sprintf(a.users, groups, name) }
-
-// restriction returns the condition for the webhook that restricts what the same users create and change.
-func (a Authorizer) restriction() string {
-	return a.Condition("request.userInfo.groups", "request.userInfo.username")
-}

@@ -13,15 +13,11 @@
 //   - It deploys the ManagedResource RuntimeManagedResource with Objects.Set, and waits until that is ready.
 //   - If CallsWebhooks was false, it deploys VirtualManagedResource with webhooks, and waits until that is ready.
 //
-// A deletion deletes VirtualManagedResource and waits until it is gone, because its webhooks would fail, then RuntimeManagedResource, and
-// then the Secret AccessSecret.
+// A deletion deletes VirtualManagedResource first, because its webhooks would fail.
 package gardeneradmission
 
 import (
-	corev1 "k8s.io/api/core/v1"
-
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
-	"github.com/espalier-dev/espalier/internal/garden/component/apiserver"
 	"github.com/espalier-dev/espalier/internal/garden/component/gardener"
 	"github.com/espalier-dev/espalier/internal/garden/component/shared"
 	"github.com/espalier-dev/espalier/internal/garden/component/system"
@@ -37,8 +33,6 @@ const (
 	RuntimeManagedResource = Name + gardener.RuntimeSuffix
 	// VirtualManagedResource is the name of the ManagedResource with objects in the virtual cluster.
 	VirtualManagedResource = Name + gardener.VirtualSuffix
-	// AccessSecret is the name of the Secret with the token for the virtual cluster.
-	AccessSecret = gardener.AccessPrefix + Name
 )
 
 const (
@@ -67,21 +61,6 @@ func ServerCertificate(namespace string) secrets.Request {
 
 // Objects returns the objects in the runtime cluster.
 func Objects(v values.Values, in Input) (gardener.Objects, error) {
-	service := gardener.Service(gardener.Owner(v, role), Name, metricsPort,
-		shared.ServicePort("https", 443, webhookPort), shared.ServicePort("metrics", metricsPort, metricsPort))
-	gardener.CalledByServers(v, service, webhookPort)
-	p := gardener.Program{
-		Name: Name, Role: role, PriorityClass: system.Class400, Availability: shared.Server,
-		CPU: "100m", Memory: "200Mi", LeastMemory: "25Mi",
-		ConfigMap: Name, File: "config.yaml", Config: config(v), Service: service,
-		Ports:      []corev1.ContainerPort{shared.ContainerPort("https", webhookPort), shared.ContainerPort("metrics", metricsPort)},
-		HealthPort: healthPort, LiveDelay: 15, ReadyDelay: 10,
-	}
-	p.Volumes.Add("gardener-admission-controller-cert", certificateFolder, true, apiserver.SecretSource(in.Server, true))
-	return p.Objects(v, in.Kubeconfig)
-}
-
-func config(v values.Values) map[string]any {
 	settings := v.GardenerAdmissionController
 	server := gardener.Ports(healthPort, metricsPort)
 	server["webhooks"] = map[string]any{
@@ -90,12 +69,18 @@ func config(v values.Values) map[string]any {
 	if limits := settings.ResourceAdmissionConfiguration; limits != nil {
 		server["resourceAdmissionConfiguration"] = limits
 	}
-	file := map[string]any{
-		"apiVersion": "admissioncontroller.config.gardener.cloud/v1alpha1", "kind": "AdmissionControllerConfiguration",
-		"gardenClientConnection": gardener.Connection(), "server": server,
+	p := gardener.Program{
+		Name: Name, Role: role, PriorityClass: system.Class400, Availability: shared.Server,
+		CPU: "100m", Memory: "200Mi", LeastMemory: "25Mi",
+		ConfigMap: Name, File: "config.yaml", LogLevel: settings.LogLevel,
+		Config: map[string]any{
+			"apiVersion": "admissioncontroller.config.gardener.cloud/v1alpha1", "kind": "AdmissionControllerConfiguration",
+			"gardenClientConnection": gardener.Connection(), "server": server,
+		},
+		HealthPort: healthPort, LiveDelay: 15, ReadyDelay: 10, MetricsPort: metricsPort, WebhookPort: webhookPort,
 	}
-	gardener.SetLogs(file, settings.LogLevel)
-	return file
+	p.Volumes.AddSecret("gardener-admission-controller-cert", certificateFolder, in.Server, true)
+	return p.Objects(v, in.Kubeconfig)
 }
 
 // CallsWebhooks reports whether VirtualManagedResource, which is nil if it does not exist, has brought webhooks into the virtual cluster.

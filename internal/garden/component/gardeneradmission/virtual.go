@@ -83,23 +83,22 @@ type webhook struct {
 // seconds is how long an API server waits for an answer.
 const seconds = 10
 
-func (w webhook) url(v values.Values) string { return "https://" + Name + "." + v.Namespace + w.path }
-
 // conditions keep users whom the webhook lets do everything from depending on it.
 func (w webhook) conditions() []admissionregistrationv1.MatchCondition {
 	if w.users == nil {
 		return nil
 	}
-	return []admissionregistrationv1.MatchCondition{{Name: w.users.Name + "s", Expression: w.users.restriction()}}
+	return []admissionregistrationv1.MatchCondition{{
+		Name: w.users.Name + "s", Expression: w.users.Condition("request.userInfo.groups", "request.userInfo.username"),
+	}}
 }
 
-// match is that of all webhooks: requests in other versions of an API are converted.
-var match = admissionregistrationv1.Equivalent
-
 func (w webhook) validating(v values.Values, bundle []byte) admissionregistrationv1.ValidatingWebhook {
+	url := "https://" + Name + "." + v.Namespace + w.path
 	return admissionregistrationv1.ValidatingWebhook{
 		Name: w.name + ".gardener.cloud", Rules: w.rules, NamespaceSelector: w.namespaces, ObjectSelector: w.objects,
-		ClientConfig: admissionregistrationv1.WebhookClientConfig{URL: ptr.To(w.url(v)), CABundle: bundle}, MatchPolicy: &match,
+		ClientConfig:  admissionregistrationv1.WebhookClientConfig{URL: &url, CABundle: bundle},
+		MatchPolicy:   ptr.To(admissionregistrationv1.Equivalent), // requests in other versions of an API are converted
 		FailurePolicy: ptr.To(admissionregistrationv1.Fail), SideEffects: ptr.To(admissionregistrationv1.SideEffectClassNone),
 		TimeoutSeconds:          ptr.To[int32](seconds),
 		AdmissionReviewVersions: []string{"v1", "v1beta1"}, MatchConditions: w.conditions(),

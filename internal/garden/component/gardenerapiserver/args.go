@@ -10,7 +10,6 @@ import (
 
 	"github.com/espalier-dev/espalier/internal/garden/component/apiserver"
 	"github.com/espalier-dev/espalier/internal/garden/component/etcd"
-	"github.com/espalier-dev/espalier/internal/garden/component/gardener"
 	"github.com/espalier-dev/espalier/internal/garden/component/shared"
 	"github.com/espalier-dev/espalier/internal/garden/values"
 	"github.com/espalier-dev/espalier/internal/garden/versions"
@@ -79,10 +78,7 @@ func optionalArgs(v values.Values) []string {
 	if chance := settings.GoAwayChance; chance != nil {
 		all = append(all, fmt.Sprintf("--goaway-chance=%f", *chance))
 	}
-	if gates := gardener.FeatureGates(versions.GardenerAPIServer, settings.FeatureGates); len(gates) > 0 {
-		all = append(all, "--feature-gates="+shared.Switches(gates))
-	}
-	return all
+	return append(all, shared.GateArgs(settings.FeatureGates, versions.GardenerAPIServer.TakesGate)...)
 }
 
 // wanted returns the references of a Garden. Reading them fills refs.

@@ -1,34 +1,29 @@
 // Package gardenerapiserver has gardener-apiserver of Gardener 1.149, which serves the API of Gardener in the virtual cluster.
 // kube-apiserver there passes requests on to the Service in the runtime cluster, whose address is in an EndpointSlice.
 //
-// What a flow does, after the etcds, kube-apiserver and the resource manager of the virtual cluster are ready:
-//   - It reads the objects of Names for Resolve. If there is an error, it changes nothing.
-//   - It generates ServerCertificate, EncryptionKey and WorkloadIdentityKey, and reads the Deployment for EncryptionKeys.
-//   - If ServesAPIs is false for the ManagedResource VirtualManagedResource, it deploys that with AccessObjects. gardener-apiserver does
-//     not become ready without these rights.
-//   - It deploys Objects.Direct, and the ManagedResource RuntimeManagedResource with Objects.Set, and waits until that is rolled out: see
-//     package gardener.
-//   - If apiserver.AddsKey was true, it repeats the step before with the annotation apiserver.NewKeyPopulated.
-//   - It reads the Service of RuntimeManagedResource for Address, deploys VirtualManagedResource with VirtualObjects and Info, and waits
-//     until that is ready. This comes last, because no Pod may have a certificate of the former authority when the APIServices no longer
-//     have that.
-//
-// A deletion deletes VirtualManagedResource, then RuntimeManagedResource, and then the Secret AccessSecret. It waits until the
-// ManagedResources are gone in that order.
+// A flow deploys, after the etcds, kube-apiserver and the resource manager of the virtual cluster are ready:
+//   - AccessObjects in VirtualManagedResource, if ServesAPIs is false for that. Without these rights, gardener-apiserver does not become
+//     ready.
+//   - Objects, until RuntimeManagedResource is rolled out. If apiserver.AddsKey was true, it repeats this with the annotation
+//     apiserver.NewKeyPopulated.
+//   - VirtualObjects and Info in VirtualManagedResource. They come last, because no Pod may have a certificate of the former authority when
+//     the APIServices no longer have that.
 package gardenerapiserver
 
 import (
 	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
-	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/garden/component/apiserver"
 	"github.com/espalier-dev/espalier/internal/garden/component/gardener"
 	"github.com/espalier-dev/espalier/internal/garden/component/shared"
 	"github.com/espalier-dev/espalier/internal/garden/values"
 	"github.com/espalier-dev/espalier/internal/garden/versions"
+	"github.com/espalier-dev/espalier/internal/secrets"
 	secretconfig "github.com/espalier-dev/espalier/internal/secrets/config"
 )
 
@@ -70,6 +65,28 @@ type Input struct {
 	References apiserver.References
 }
 
+// ServerCertificate returns the request for the serving certificate, for the Services in both clusters.
+func ServerCertificate(namespace string) secrets.Request {
+	return secrets.Request{SignedBy: gardener.Authority, Config: secretconfig.Certificate{
+		Name: Name, CommonName: Name, Type: secretconfig.Server, SkipPublishingCACertificate: true,
+		DNSNames: slices.Concat(shared.Services(namespace, Name), shared.Services(metav1.NamespaceSystem, Name)),
+	}}
+}
+
+// EncryptionKey returns the request for the key that encrypts data in etcd.
+func EncryptionKey(v values.Values) secrets.Request { return server(v).EncryptionKey(v) }
+
+// EncryptionKeyName is the logical name of that key.
+const EncryptionKeyName = Name + "-etcd-encryption-key"
+
+// WorkloadIdentityKey returns the request for the key that signs tokens of workload identities.
+func WorkloadIdentityKey(v values.Values) secrets.Request {
+	return secrets.Request{
+		Config:  secretconfig.RSAKey{Name: Name + "-workload-identity-signing-key", Bits: 4096},
+		KeepOld: true, IgnoreOld: v.WorkloadIdentityPhase == operatorv1alpha1.RotationCompleting,
+	}
+}
+
 // Objects returns the objects in the runtime cluster.
 func Objects(v values.Values, in Input) (gardener.Objects, error) {
 	image, err := v.ExternalImage(Name)
@@ -85,16 +102,19 @@ func Objects(v values.Values, in Input) (gardener.Objects, error) {
 		return gardener.Objects{}, err
 	}
 	owner := gardener.Owner(v, role)
-	service := gardener.Service(owner, Name, port, shared.ServicePort("", servicePort, port))
+	service := owner.Service(Name, shared.From(shared.GardenScrapeTargets, port), shared.ServicePort("", servicePort, port))
 	gardener.CalledByServers(v, service, port)
-	objects := gardener.Objects{}
-	objects.Direct = append(objects.Direct, shared.AccessSecret(v.Namespace, AccessSecret, Name))
-	objects.Direct = append(objects.Direct, apiserver.Objects(parts)...)
-	objects.Set = append(objects.Set, gardener.DisruptionBudget(owner, Name), service, shared.Autoscaler{
-		Name: Name + "-vpa", Target: Name, Labels: owner.Labels, Container: Name, MinAllowed: shared.Memory("200M"),
-		MaxAllowed: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("12"), corev1.ResourceMemory: resource.MustParse("48G")},
-	}.Object(v, v.Namespace), d)
-	return objects, nil
+	return gardener.Objects{
+		Direct: append([]client.Object{shared.AccessSecret(v.Namespace, AccessSecret, Name)}, apiserver.Objects(parts)...),
+		Set: []client.Object{
+			owner.DisruptionBudget(Name), service,
+			shared.Autoscaler{
+				Name: Name + "-vpa", Target: Name, Labels: owner.Labels, Container: Name,
+				MinAllowed: shared.Memory("200M"), MaxAllowed: shared.Amounts("12", "48G"),
+			}.Object(v, v.Namespace),
+			d,
+		},
+	}, nil
 }
 
 // server returns what the configuration files are for.
@@ -139,7 +159,7 @@ func configuration(v values.Values, in Input) ([]apiserver.Part, error) {
 // had, and that the webhook accepts as long as they do not change. The list is sorted.
 func Ignored(v values.Values) []string {
 	settings := v.GardenerAPIServer
-	all := gardener.IgnoredGates(versions.GardenerAPIServer, settings.FeatureGates)
+	all := shared.IgnoredGates(settings.FeatureGates, versions.GardenerAPIServer.TakesGate)
 	for _, each := range settings.AdmissionPlugins {
 		if !hasPlugin(each.Name) {
 			all = append(all, "admission plugin "+each.Name)

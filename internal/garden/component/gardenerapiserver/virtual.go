@@ -92,10 +92,8 @@ func Info(v values.Values, reported string) (*corev1.ConfigMap, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &corev1.ConfigMap{
-		TypeMeta: shared.Type("v1", "ConfigMap"), ObjectMeta: metav1.ObjectMeta{Namespace: virtualsystem.PublicNamespace, Name: "gardener-info"},
-		Data: map[string]string{"gardenerAPIServer": string(text)},
-	}, nil
+	public := shared.Owner{Namespace: virtualsystem.PublicNamespace}
+	return public.ConfigMap("gardener-info", map[string]string{"gardenerAPIServer": string(text)}), nil
 }
 
 // The minor versions of Kubernetes from which on kube-apiserver reads EndpointSlices of APIServices, and no longer Endpoints.
@@ -119,12 +117,9 @@ func apiService(of metav1.GroupVersion, bundle []byte) *apiregistrationv1.APISer
 // service has no selector: there are no Pods in the virtual cluster, and kube-controller-manager would replace the endpoints by an empty
 // list.
 func service() *corev1.Service {
-	return &corev1.Service{
-		TypeMeta: shared.Type("v1", "Service"), ObjectMeta: gardener.VirtualOwner(role).Meta(Name),
-		Spec: corev1.ServiceSpec{
-			Type: corev1.ServiceTypeClusterIP, Ports: []corev1.ServicePort{shared.ServicePort("", servicePort, port)},
-		},
-	}
+	service := gardener.VirtualOwner(role).Service(Name, nil, shared.ServicePort("", servicePort, port))
+	service.Spec.Selector = nil
+	return service
 }
 
 func endpointSlice(address netip.Addr) *discoveryv1.EndpointSlice {

@@ -1,8 +1,7 @@
 // Package gardenercontrollermanager has gardener-controller-manager of Gardener 1.149.
 //
-// What a flow does, after gardener-apiserver is ready: it deploys Objects.Direct, the ManagedResource RuntimeManagedResource with
-// Objects.Set, and the ManagedResource VirtualManagedResource with VirtualObjects, and waits until both are ready, in any order. A deletion
-// deletes both, waits until they are gone, and deletes the Secret AccessSecret.
+// What a flow does, after gardener-apiserver is ready: it deploys Objects.Direct, and the ManagedResources with Objects.Set and with
+// VirtualObjects, and waits until both are ready, in any order.
 //
 // # Projects
 //
@@ -23,10 +22,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 
+	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/garden/component/gardener"
 	"github.com/espalier-dev/espalier/internal/garden/component/shared"
 	"github.com/espalier-dev/espalier/internal/garden/component/system"
@@ -34,16 +33,8 @@ import (
 	"github.com/espalier-dev/espalier/internal/garden/versions"
 )
 
-const (
-	// Name is the name of the Deployment and of its Service.
-	Name = "gardener-controller-manager"
-	// RuntimeManagedResource is the name of the ManagedResource with objects in the runtime cluster.
-	RuntimeManagedResource = Name + gardener.RuntimeSuffix
-	// VirtualManagedResource is the name of the ManagedResource with objects in the virtual cluster.
-	VirtualManagedResource = Name + gardener.VirtualSuffix
-	// AccessSecret is the name of the Secret with the token for the virtual cluster.
-	AccessSecret = gardener.AccessPrefix + Name
-)
+// Name is the name of the Deployment and of its Service.
+const Name = "gardener-controller-manager"
 
 const (
 	role        = "controller-manager"
@@ -56,19 +47,25 @@ func Objects(v values.Values, kubeconfig string) (gardener.Objects, error) {
 	if err := errors.Join(checkQuotas(v), checkPolicy(v)); err != nil {
 		return gardener.Objects{}, err
 	}
+	settings := v.GardenerControllerManager
 	return gardener.Program{
 		Name: Name, Role: role, PriorityClass: system.Class200, Availability: shared.Controller,
 		CPU: "1", Memory: "1Gi", LeastMemory: "300Mi",
-		ConfigMap: Name + "-config", File: "config.yaml", Config: config(v),
-		Service: gardener.Service(gardener.Owner(v, role), Name, metricsPort, shared.ServicePort("metrics", metricsPort, metricsPort)),
-		Ports:   []corev1.ContainerPort{shared.ContainerPort("metrics", metricsPort)}, HealthPort: healthPort, LiveDelay: 30, ReadyDelay: 10,
+		ConfigMap: Name + "-config", File: "config.yaml", FeatureGates: settings.FeatureGates, LogLevel: settings.LogLevel,
+		Config: section{
+			"apiVersion": "controllermanager.config.gardener.cloud/v1alpha1", "kind": "ControllerManagerConfiguration",
+			"gardenClientConnection": gardener.Connection(),
+			"leaderElection":         gardener.Election(Name),
+			"server":                 gardener.Ports(healthPort, metricsPort),
+			"controllers":            controllers(settings.DefaultProjectQuotas),
+		},
+		HealthPort: healthPort, LiveDelay: 30, ReadyDelay: 10, MetricsPort: metricsPort,
 	}.Objects(v, kubeconfig)
 }
 
-// Ignored returns the settings that gardener-controller-manager does not get because it would not start with them: those that an earlier
-// version had, and that the webhook accepts as long as they do not change. The list is sorted.
+// Ignored returns the settings that the program does not get: see shared.IgnoredGates.
 func Ignored(v values.Values) []string {
-	return slices.Sorted(slices.Values(gardener.IgnoredGates(versions.GardenerControllerManager, v.GardenerControllerManager.FeatureGates)))
+	return shared.IgnoredGates(v.GardenerControllerManager.FeatureGates, versions.GardenerControllerManager.TakesGate)
 }
 
 // checkQuotas returns an error for a default quota with which gardener-controller-manager would not start, or which it could not create.
@@ -89,23 +86,7 @@ func checkQuotas(v values.Values) error {
 
 type section = map[string]any
 
-func config(v values.Values) section {
-	settings := v.GardenerControllerManager
-	file := section{
-		"apiVersion": "controllermanager.config.gardener.cloud/v1alpha1", "kind": "ControllerManagerConfiguration",
-		"gardenClientConnection": gardener.Connection(),
-		"leaderElection":         gardener.Election(Name),
-		"server":                 gardener.Ports(healthPort, metricsPort),
-		"controllers":            controllers(v),
-	}
-	if gates := gardener.FeatureGates(versions.GardenerControllerManager, settings.FeatureGates); len(gates) > 0 {
-		file["featureGates"] = gates
-	}
-	gardener.SetLogs(file, settings.LogLevel)
-	return file
-}
-
-func controllers(v values.Values) section {
+func controllers(quotas []operatorv1alpha1.ProjectQuota) section {
 	workers := func(sections section) section {
 		sections["concurrentSyncs"] = 20
 		return sections
@@ -115,7 +96,7 @@ func controllers(v values.Values) section {
 		return section{"conditionThresholds": []section{{"type": condition, "duration": "1m0s"}}}
 	}
 	project := workers(section{})
-	if quotas := v.GardenerControllerManager.DefaultProjectQuotas; len(quotas) > 0 {
+	if len(quotas) > 0 {
 		project["quotas"] = quotas
 	}
 	return section{

@@ -1,14 +1,11 @@
 // Package gardenerscheduler has gardener-scheduler of Gardener 1.149.
 //
 // What a flow does, after gardener-apiserver is ready: it reads the ConfigMap with the configuration of the Deployment, if there is one,
-// for Strategy. It deploys Objects.Direct, the ManagedResource RuntimeManagedResource with Objects.Set, and the ManagedResource
-// VirtualManagedResource with VirtualObjects, and waits until both are ready, in any order. A deletion deletes both, waits until they are
-// gone, and deletes the Secret AccessSecret.
+// for Strategy. It deploys Objects.Direct, and the ManagedResources with Objects.Set and with VirtualObjects, and waits until both are
+// ready, in any order.
 package gardenerscheduler
 
 import (
-	"slices"
-
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
@@ -21,16 +18,8 @@ import (
 	"github.com/espalier-dev/espalier/internal/garden/versions"
 )
 
-const (
-	// Name is the name of the Deployment and of its Service.
-	Name = "gardener-scheduler"
-	// RuntimeManagedResource is the name of the ManagedResource with objects in the runtime cluster.
-	RuntimeManagedResource = Name + gardener.RuntimeSuffix
-	// VirtualManagedResource is the name of the ManagedResource with objects in the virtual cluster.
-	VirtualManagedResource = Name + gardener.VirtualSuffix
-	// AccessSecret is the name of the Secret with the token for the virtual cluster.
-	AccessSecret = gardener.AccessPrefix + Name
-)
+// Name is the name of the Deployment and of its Service.
+const Name = "gardener-scheduler"
 
 const (
 	role        = "scheduler"
@@ -42,12 +31,19 @@ const (
 // Objects returns the objects in the runtime cluster. Kubeconfig is the name of the Secret with the generic token kubeconfig, and strategy
 // is that of Strategy.
 func Objects(v values.Values, kubeconfig string, strategy operatorv1alpha1.SchedulingStrategy) (gardener.Objects, error) {
+	settings := v.GardenerScheduler
 	return gardener.Program{
 		Name: Name, Role: role, PriorityClass: system.Class200, Availability: shared.Controller,
 		CPU: "50m", Memory: "50Mi", LeastMemory: "25Mi",
-		ConfigMap: Name + "-config", File: configFile, Config: config(v, strategy),
-		Service: gardener.Service(gardener.Owner(v, role), Name, metricsPort, shared.ServicePort("metrics", metricsPort, metricsPort)),
-		Ports:   []corev1.ContainerPort{shared.ContainerPort("metrics", metricsPort)}, HealthPort: healthPort, LiveDelay: 15, ReadyDelay: 10,
+		ConfigMap: Name + "-config", File: configFile, FeatureGates: settings.FeatureGates, LogLevel: settings.LogLevel,
+		Config: map[string]any{
+			"apiVersion": "scheduler.config.gardener.cloud/v1alpha1", "kind": "SchedulerConfiguration",
+			"clientConnection": gardener.Connection(),
+			"leaderElection":   gardener.Election(Name),
+			"server":           gardener.Ports(healthPort, metricsPort),
+			"schedulers":       map[string]any{"shoot": map[string]any{"candidateDeterminationStrategy": strategy}},
+		},
+		HealthPort: healthPort, LiveDelay: 15, ReadyDelay: 10, MetricsPort: metricsPort,
 	}.Objects(v, kubeconfig)
 }
 
@@ -73,26 +69,9 @@ func VirtualObjects() []client.Object {
 	}
 }
 
-// Ignored returns the settings that gardener-scheduler does not get because it would not start with them: those that an earlier version
-// had, and that the webhook accepts as long as they do not change. The list is sorted.
+// Ignored returns the settings that the program does not get: see shared.IgnoredGates.
 func Ignored(v values.Values) []string {
-	return slices.Sorted(slices.Values(gardener.IgnoredGates(versions.GardenerScheduler, v.GardenerScheduler.FeatureGates)))
-}
-
-func config(v values.Values, strategy operatorv1alpha1.SchedulingStrategy) map[string]any {
-	settings := v.GardenerScheduler
-	file := map[string]any{
-		"apiVersion": "scheduler.config.gardener.cloud/v1alpha1", "kind": "SchedulerConfiguration",
-		"clientConnection": gardener.Connection(),
-		"leaderElection":   gardener.Election(Name),
-		"server":           gardener.Ports(healthPort, metricsPort),
-		"schedulers":       map[string]any{"shoot": map[string]any{"candidateDeterminationStrategy": strategy}},
-	}
-	if gates := gardener.FeatureGates(versions.GardenerScheduler, settings.FeatureGates); len(gates) > 0 {
-		file["featureGates"] = gates
-	}
-	gardener.SetLogs(file, settings.LogLevel)
-	return file
+	return shared.IgnoredGates(v.GardenerScheduler.FeatureGates, versions.GardenerScheduler.TakesGate)
 }
 
 // Strategy returns how gardener-scheduler chooses a Seed, and whether that differs from the default because a landscape keeps what it had.

@@ -4,8 +4,6 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
-	policyv1 "k8s.io/api/policy/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/utils/ptr"
@@ -49,31 +47,24 @@ func GatewayObjects(v values.Values) ([]client.Object, error) {
 	owner := shared.Owner{Namespace: GatewayNamespace, Labels: map[string]string{
 		"app": Gateway, "istio": "ingressgateway", "istio-role": "garden",
 	}}
-	configuration := &corev1.ConfigMap{
-		TypeMeta: shared.Type("v1", "ConfigMap"), ObjectMeta: owner.Meta(bootstrapName), Data: map[string]string{bootstrapKey: bootstrap},
-	}
 	return append(networkpolicies.In(GatewayNamespace, v),
 		owner.ServiceAccount(gatewayAccount),
 		owner.RoleIn(gatewayRole, shared.Rule("", "secrets", "get", "watch", "list")),
 		owner.RoleBinding(gatewayRole, gatewayRole, gatewayAccount),
-		configuration, gatewayService(v, owner), gatewayDeployment(v, owner, image), horizontalAutoscaler(v, owner),
-		owner.DisruptionBudget(Gateway, owner.Labels, policyv1.PodDisruptionBudgetSpec{MinAvailable: ptr.To(intstr.FromInt32(1))}),
+		owner.ConfigMap(bootstrapName, map[string]string{bootstrapKey: bootstrap}), gatewayService(v, owner),
+		gatewayDeployment(v, owner, image), horizontalAutoscaler(v, owner), owner.AvailabilityBudget(Gateway),
 		connectionFilter(owner), accessLogFilter(owner),
 	), nil
 }
 
 func gatewayService(v values.Values, owner shared.Owner) *corev1.Service {
-	meta := owner.Meta(Gateway)
-	meta.Annotations = shared.Union(
+	service := owner.Service(Gateway, shared.Union(
 		v.LoadBalancers.Annotations, shared.FromWorld(8132, 8443, gatewayPort), shared.From(shared.SeedScrapeTargets, metricsPort),
 		shared.FromNamespaces(`[{"matchLabels":{"gardener.cloud/role":"shoot"}},`+
 			`{"matchLabels":{"kubernetes.io/metadata.name":"`+v.Namespace+`"}}]`),
 		map[string]string{resourcesv1alpha1.NetworkingPodLabelSelectorNamespaceAlias: "all-istio-ingresses"},
-	)
-	service := &corev1.Service{TypeMeta: shared.Type("v1", "Service"), ObjectMeta: meta, Spec: corev1.ServiceSpec{
-		Type: corev1.ServiceTypeLoadBalancer, Selector: owner.Labels,
-		Ports: []corev1.ServicePort{shared.ServicePort("tcp", 443, gatewayPort)},
-	}}
+	), shared.ServicePort("tcp", 443, gatewayPort))
+	service.Spec.Type = corev1.ServiceTypeLoadBalancer
 	if policy := v.LoadBalancers.ExternalTrafficPolicy; policy != nil {
 		service.Spec.ExternalTrafficPolicy = *policy
 	}
@@ -109,48 +100,33 @@ func horizontalAutoscaler(v values.Values, owner shared.Owner) *autoscalingv2.Ho
 
 func gatewayDeployment(v values.Values, owner shared.Owner, image string) *appsv1.Deployment {
 	m := gatewayMounts()
-	return &appsv1.Deployment{
-		TypeMeta:   shared.Type(appsv1.SchemeGroupVersion.String(), "Deployment"),
-		ObjectMeta: owner.WithLabels(map[string]string{"app.kubernetes.io/version": version}).Meta(Gateway),
-		Spec: appsv1.DeploymentSpec{
-			Replicas: ptr.To(perZone(v, 2)), RevisionHistoryLimit: ptr.To[int32](1), Selector: &metav1.LabelSelector{MatchLabels: owner.Labels},
-			Strategy: appsv1.DeploymentStrategy{Type: appsv1.RollingUpdateDeploymentStrategyType, RollingUpdate: &appsv1.RollingUpdateDeployment{
-				MaxSurge: ptr.To(intstr.FromInt32(1)), MaxUnavailable: ptr.To(intstr.FromInt32(0)),
-			}},
-			Template: corev1.PodTemplateSpec{
-				ObjectMeta: metav1.ObjectMeta{
-					// netpol-controller makes policies from Services, not from VirtualServices, so the destinations are listed.
-					Labels: shared.Union(owner.Labels, shared.DNSClients(), shared.ClientsOf(
-						"istio-system-istiod-tcp-15012", v.Namespace+"-virtual-garden-kube-apiserver-tcp-443",
-						v.Namespace+"-nginx-ingress-controller-tcp-443",
-					), map[string]string{
-						"service.istio.io/canonical-name": Gateway, "service.istio.io/canonical-revision": "1.7",
-					}),
-					Annotations: map[string]string{"sidecar.istio.io/inject": "false", "checksum/" + bootstrapName: checksum(bootstrap)},
-				},
-				Spec: corev1.PodSpec{
-					ServiceAccountName: gatewayAccount, PriorityClassName: system.Critical, Affinity: apart(owner.Labels), Volumes: m.Volumes,
-					SecurityContext: &corev1.PodSecurityContext{
-						RunAsNonRoot: ptr.To(true), RunAsUser: ptr.To[int64](1337), RunAsGroup: ptr.To[int64](1337), FSGroup: ptr.To[int64](1337),
-						Sysctls: []corev1.Sysctl{{Name: "net.ipv4.ip_unprivileged_port_start", Value: "0"}},
-					},
-					Containers: []corev1.Container{gatewayContainer(image, m.Paths)},
-				},
+	// netpol-controller makes policies from Services, not from VirtualServices, so the destinations are listed.
+	further := shared.Union(shared.DNSClients(), shared.ClientsOf(
+		"istio-system-istiod-tcp-15012", v.Namespace+"-virtual-garden-kube-apiserver-tcp-443", v.Namespace+"-nginx-ingress-controller-tcp-443",
+	), map[string]string{"service.istio.io/canonical-name": Gateway, "service.istio.io/canonical-revision": "1.7"})
+	d := owner.WithLabels(map[string]string{"app.kubernetes.io/version": version}).
+		Deployment(Gateway, perZone(v, 2), owner.Labels, further, corev1.PodSpec{
+			ServiceAccountName: gatewayAccount, PriorityClassName: system.Critical, Affinity: apart(owner.Labels), Volumes: m.Volumes,
+			SecurityContext: &corev1.PodSecurityContext{
+				RunAsNonRoot: ptr.To(true), RunAsUser: ptr.To[int64](1337), RunAsGroup: ptr.To[int64](1337), FSGroup: ptr.To[int64](1337),
+				Sysctls: []corev1.Sysctl{{Name: "net.ipv4.ip_unprivileged_port_start", Value: "0"}},
 			},
-		},
-	}
+			Containers: []corev1.Container{gatewayContainer(image, m.Paths)},
+		})
+	complete(d, intstr.FromInt32(1), intstr.FromInt32(0), bootstrapName, bootstrap)
+	return d
 }
 
 func gatewayContainer(image string, paths []corev1.VolumeMount) corev1.Container {
 	return corev1.Container{
-		Name: "istio-proxy", Image: image, ImagePullPolicy: corev1.PullIfNotPresent,
+		Name: "istio-proxy", Image: image,
 		Args: []string{
 			"proxy", "router", "--domain=" + GatewayNamespace + ".svc.cluster.local", "--proxyLogLevel=warning",
 			"--proxyComponentLogLevel=misc:error", "--log_output_level=all:warn,ads:error", "--serviceCluster=" + Gateway, "--concurrency=4",
 		},
 		Ports: []corev1.ContainerPort{shared.ContainerPort("", gatewayPort)},
 		ReadinessProbe: &corev1.Probe{
-			ProbeHandler:     corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: "/healthz/ready", Port: intstr.FromInt32(statusPort)}},
+			ProbeHandler:     shared.HTTPGet("/healthz/ready", statusPort, ""),
 			FailureThreshold: 30, InitialDelaySeconds: 1, PeriodSeconds: 2, TimeoutSeconds: 1,
 		},
 		Env: gatewayEnvironment(), VolumeMounts: paths, SecurityContext: restricted(),
@@ -184,8 +160,8 @@ func gatewayMounts() shared.Mounts {
 	m.Add("workload-certs", "/var/run/secrets/workload-spiffe-credentials", false, emptyDir(""))
 	m.Add("istio-envoy", "/etc/istio/proxy", false, emptyDir(""))
 	m.Add("istio-data", "/var/lib/istio/data", false, emptyDir(""))
-	m.Add("root-certificate", "/var/run/secrets/istio", false, configMapSource("istio-ca-root-cert", false))
-	m.Add("bootstrap", bootstrapPath, false, configMapSource(bootstrapName, false))
+	m.Add("root-certificate", "/var/run/secrets/istio", false, shared.ConfigMapSource("istio-ca-root-cert"))
+	m.Add("bootstrap", bootstrapPath, false, shared.ConfigMapSource(bootstrapName))
 	m.Add("token", "/var/run/secrets/tokens", true, token())
 	m.Add("podinfo", "/etc/istio/pod", false, corev1.VolumeSource{DownwardAPI: &corev1.DownwardAPIVolumeSource{
 		Items: []corev1.DownwardAPIVolumeFile{item("labels"), item("annotations")},
@@ -194,13 +170,13 @@ func gatewayMounts() shared.Mounts {
 }
 
 func filter(owner shared.Owner, name string, patches ...any) client.Object {
-	return NetworkingObject(owner, "v1alpha3", "EnvoyFilter", name, map[string]any{
+	return networkingObject(owner, "v1alpha3", "EnvoyFilter", name, map[string]any{
 		"workloadSelector": map[string]any{"labels": selectorOf(owner)}, "configPatches": patches,
 	})
 }
 
-// NetworkingObject returns an object of Istio's group networking.istio.io.
-func NetworkingObject(owner shared.Owner, version, kind, name string, spec map[string]any) client.Object {
+// networkingObject returns an object of Istio's group networking.istio.io.
+func networkingObject(owner shared.Owner, version, kind, name string, spec map[string]any) client.Object {
 	o := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "networking.istio.io/" + version, "kind": kind, "spec": spec}}
 	o.SetNamespace(owner.Namespace)
 	o.SetName(name)

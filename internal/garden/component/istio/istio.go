@@ -17,13 +17,13 @@ import (
 	"encoding/hex"
 	"strings"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/espalier-dev/espalier/api/managedresources"
-	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/deployable"
 	"github.com/espalier-dev/espalier/internal/garden/component/shared"
 	"github.com/espalier-dev/espalier/internal/garden/values"
@@ -52,11 +52,6 @@ const GatewayNamespaceSelector = `[{"matchLabels":{"gardener.cloud/role":"istio-
 
 // tokenExpiration is that of the tokens with which gateways authenticate at istiod, in seconds.
 const tokenExpiration = 43200
-
-// GatewaySelector returns the labels by which objects of the kind Gateway select the Pods of the gateway.
-func GatewaySelector() map[string]any {
-	return map[string]any{"istio": "ingressgateway", "istio-role": "garden"}
-}
 
 // Namespaces returns the namespaces, which are deployed before the ManagedResources. The webhook that spreads Pods serves them; with a
 // single zone it keeps the Pods of the gateway in it.
@@ -107,16 +102,14 @@ func emptyDir(medium corev1.StorageMedium) corev1.VolumeSource {
 	return corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{Medium: medium}}
 }
 
-func configMapSource(name string, optional bool) corev1.VolumeSource {
-	source := &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: name}}
-	if optional {
-		source.Optional = ptr.To(true)
+// optional makes a volume with a ConfigMap or a Secret empty as long as that does not exist.
+func optional(source corev1.VolumeSource) corev1.VolumeSource {
+	if source.ConfigMap != nil {
+		source.ConfigMap.Optional = ptr.To(true)
+	} else {
+		source.Secret.Optional = ptr.To(true)
 	}
-	return corev1.VolumeSource{ConfigMap: source}
-}
-
-func optionalSecret(name string) corev1.VolumeSource {
-	return corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: name, Optional: ptr.To(true)}}
+	return source
 }
 
 func token() corev1.VolumeSource {
@@ -127,13 +120,16 @@ func token() corev1.VolumeSource {
 	}}}}
 }
 
-// checksum returns the beginning of the SHA-256 of a text. As an annotation of Pods it makes a change roll out.
-func checksum(text string) string {
-	sum := sha256.Sum256([]byte(text))
-	return hex.EncodeToString(sum[:8])
-}
-
-// Ready returns why istiod or the gateway, by its ManagedResource, is not healthy.
-func Ready(set *resourcesv1alpha1.ManagedResource) error {
-	return managedresources.CheckAppliedAndHealthy(set)
+// complete sets what istiod and the gateway have in common. An annotation with a checksum makes a change of a configuration roll out.
+func complete(d *appsv1.Deployment, surge, unavailable intstr.IntOrString, name, configuration string) {
+	d.Spec.RevisionHistoryLimit = ptr.To[int32](1)
+	d.Spec.Strategy = appsv1.DeploymentStrategy{
+		Type: appsv1.RollingUpdateDeploymentStrategyType, RollingUpdate: &appsv1.RollingUpdateDeployment{
+			MaxSurge: &surge, MaxUnavailable: &unavailable,
+		},
+	}
+	sum := sha256.Sum256([]byte(configuration))
+	d.Spec.Template.Annotations = map[string]string{
+		"sidecar.istio.io/inject": "false", "checksum/" + name: hex.EncodeToString(sum[:8]),
+	}
 }

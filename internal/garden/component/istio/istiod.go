@@ -6,10 +6,7 @@ import (
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	policyv1 "k8s.io/api/policy/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -53,76 +50,52 @@ func Objects(v values.Values) ([]client.Object, error) {
 		return nil, err
 	}
 	owner := shared.Owner{Namespace: Namespace, Labels: map[string]string{"app": istiod, "istio": "pilot"}}
-	configuration := &corev1.ConfigMap{
-		TypeMeta: shared.Type("v1", "ConfigMap"), ObjectMeta: owner.Meta("istio"),
-		Data: map[string]string{"mesh": mesh, "meshNetworks": meshNetworks},
-	}
 	return append(slices.Concat(networkpolicies.In(Namespace, v), istiodRoles(owner)),
-		owner.ServiceAccount(istiod), configuration, istiodService(v, owner), istiodDeployment(owner, image),
-		owner.DisruptionBudget(istiod, owner.Labels, policyv1.PodDisruptionBudgetSpec{MinAvailable: ptr.To(intstr.FromInt32(1))}),
+		owner.ServiceAccount(istiod), owner.ConfigMap("istio", map[string]string{"mesh": mesh, "meshNetworks": meshNetworks}),
+		istiodService(v, owner), istiodDeployment(owner, image), owner.AvailabilityBudget(istiod),
 		shared.Autoscaler{
-			Name: istiod, Labels: owner.Labels, Container: "discovery",
-			MinAllowed: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("128Mi")}, WithLimits: true,
+			Name: istiod, Labels: owner.Labels, Container: "discovery", MinAllowed: shared.Memory("128Mi"), WithLimits: true,
 		}.Object(v, Namespace),
 		validation(owner),
 	), nil
 }
 
 func istiodService(v values.Values, owner shared.Owner) *corev1.Service {
-	meta := owner.Meta(istiod)
-	meta.Annotations = shared.Union(
+	annotations := shared.Union(
 		shared.From(shared.SeedScrapeTargets, monitoringPort), shared.FromWorld(webhookPort),
 		shared.FromNamespaces(`[{"matchLabels":{"gardener.cloud/role":"istio-ingress"}},`+
 			`{"matchExpressions":[{"key":"handler.exposureclass.gardener.cloud/name","operator":"Exists"}]},`+
 			`{"matchLabels":{"kubernetes.io/metadata.name":"`+v.Namespace+`"}}]`),
 	)
-	return &corev1.Service{TypeMeta: shared.Type("v1", "Service"), ObjectMeta: meta, Spec: corev1.ServiceSpec{
-		Type: corev1.ServiceTypeClusterIP, Selector: owner.Labels, Ports: []corev1.ServicePort{
-			shared.ServicePort("https-sds", sdsPort, sdsPort), shared.ServicePort("https-webhook", 443, webhookPort),
-			shared.ServicePort("metrics", monitoringPort, monitoringPort),
-		},
-	}}
+	return owner.Service(istiod, annotations,
+		shared.ServicePort("https-sds", sdsPort, sdsPort), shared.ServicePort("https-webhook", 443, webhookPort),
+		shared.ServicePort("metrics", monitoringPort, monitoringPort))
 }
 
 func istiodDeployment(owner shared.Owner, image string) *appsv1.Deployment {
 	m := istiodMounts()
-	return &appsv1.Deployment{
-		TypeMeta: shared.Type(appsv1.SchemeGroupVersion.String(), "Deployment"), ObjectMeta: owner.Meta(istiod),
-		Spec: appsv1.DeploymentSpec{
-			Replicas: ptr.To[int32](2), RevisionHistoryLimit: ptr.To[int32](1), Selector: &metav1.LabelSelector{MatchLabels: owner.Labels},
-			Strategy: appsv1.DeploymentStrategy{Type: appsv1.RollingUpdateDeploymentStrategyType, RollingUpdate: &appsv1.RollingUpdateDeployment{
-				MaxSurge: ptr.To(intstr.FromString("100%")), MaxUnavailable: ptr.To(intstr.FromString("25%")),
-			}},
-			Template: corev1.PodTemplateSpec{
-				ObjectMeta: metav1.ObjectMeta{
-					Labels:      shared.Union(owner.Labels, shared.Clients()),
-					Annotations: map[string]string{"sidecar.istio.io/inject": "false", "checksum/istio-config": checksum(mesh + meshNetworks)},
-				},
-				Spec: corev1.PodSpec{
-					ServiceAccountName: istiod, PriorityClassName: system.Critical, Affinity: apart(owner.Labels),
-					SecurityContext: &corev1.PodSecurityContext{FSGroup: ptr.To[int64](1337)}, Volumes: m.Volumes,
-					Containers: []corev1.Container{{
-						Name: "discovery", Image: image, ImagePullPolicy: corev1.PullIfNotPresent,
-						Args: []string{
-							"discovery", "--monitoringAddr=:15014", "--httpsAddr=:10250", "--grpcAddr=", "--log_output_level=default:info,ads:error",
-							"--domain", "cluster.local", "--keepaliveMaxServerConnectionAge", "30m",
-						},
-						Ports: []corev1.ContainerPort{
-							shared.ContainerPort("", sdsPort),
-							shared.ContainerPort("", webhookPort),
-							shared.ContainerPort("", readyPort),
-						},
-						ReadinessProbe: &corev1.Probe{
-							ProbeHandler:        corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: "/ready", Port: intstr.FromInt32(readyPort)}},
-							InitialDelaySeconds: 1, PeriodSeconds: 3, TimeoutSeconds: 5,
-						},
-						Env: istiodEnvironment(), VolumeMounts: m.Paths, SecurityContext: restricted(),
-						Resources: shared.Requests("250m", "256Mi"),
-					}},
-				},
+	d := owner.Deployment(istiod, 2, owner.Labels, shared.Clients(), corev1.PodSpec{
+		ServiceAccountName: istiod, PriorityClassName: system.Critical, Affinity: apart(owner.Labels),
+		SecurityContext: &corev1.PodSecurityContext{FSGroup: ptr.To[int64](1337)}, Volumes: m.Volumes,
+		Containers: []corev1.Container{{
+			Name: "discovery", Image: image,
+			Args: []string{
+				"discovery", "--monitoringAddr=:15014", "--httpsAddr=:10250", "--grpcAddr=", "--log_output_level=default:info,ads:error",
+				"--domain", "cluster.local", "--keepaliveMaxServerConnectionAge", "30m",
 			},
-		},
-	}
+			Ports: []corev1.ContainerPort{
+				shared.ContainerPort("", sdsPort),
+				shared.ContainerPort("", webhookPort),
+				shared.ContainerPort("", readyPort),
+			},
+			ReadinessProbe: &corev1.Probe{
+				ProbeHandler: shared.HTTPGet("/ready", readyPort, ""), InitialDelaySeconds: 1, PeriodSeconds: 3, TimeoutSeconds: 5,
+			},
+			Env: istiodEnvironment(), VolumeMounts: m.Paths, SecurityContext: restricted(), Resources: shared.Requests("250m", "256Mi"),
+		}},
+	})
+	complete(d, intstr.FromString("100%"), intstr.FromString("25%"), "istio-config", mesh+meshNetworks)
+	return d
 }
 
 func istiodEnvironment() []corev1.EnvVar {
@@ -137,13 +110,13 @@ func istiodEnvironment() []corev1.EnvVar {
 
 func istiodMounts() shared.Mounts {
 	var m shared.Mounts
-	m.Add("mesh", "/etc/istio/config", false, configMapSource("istio", false))
+	m.Add("mesh", "/etc/istio/config", false, shared.ConfigMapSource("istio"))
 	m.Add("token", "/var/run/secrets/tokens", true, token())
 	m.Add("certificates", "/var/run/secrets/istio-dns", false, emptyDir(corev1.StorageMediumMemory))
-	m.Add("authority", "/etc/cacerts", true, optionalSecret("cacerts"))
-	m.Add("kubeconfig", "/var/run/secrets/remote", true, optionalSecret("istio-kubeconfig"))
-	m.Add("server-certificate", "/var/run/secrets/istiod/tls", true, optionalSecret("istiod-tls"))
-	m.Add("root-certificate", "/var/run/secrets/istiod/ca", true, configMapSource("istio-ca-root-cert", true))
+	m.Add("authority", "/etc/cacerts", true, optional(shared.SecretSource("cacerts", false)))
+	m.Add("kubeconfig", "/var/run/secrets/remote", true, optional(shared.SecretSource("istio-kubeconfig", false)))
+	m.Add("server-certificate", "/var/run/secrets/istiod/tls", true, optional(shared.SecretSource("istiod-tls", false)))
+	m.Add("root-certificate", "/var/run/secrets/istiod/ca", true, optional(shared.ConfigMapSource("istio-ca-root-cert")))
 	return m
 }
 

@@ -2,8 +2,6 @@ package kubeapiserver
 
 import (
 	"fmt"
-	"maps"
-	"net/netip"
 	"net/url"
 	"slices"
 	"strconv"
@@ -13,7 +11,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
-	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/garden/component/apiserver"
 	"github.com/espalier-dev/espalier/internal/garden/component/etcd"
 	"github.com/espalier-dev/espalier/internal/garden/component/exposure"
@@ -72,8 +69,10 @@ func externalHostname(v values.Values) string {
 // storageArgs stores events, and resources that the user chooses, in an etcd of their own.
 func storageArgs(v values.Values) []string {
 	events := apiserver.ETCDURL(etcd.Events)
-	overrides := slices.Concat([]string{"/events#" + events}, texts(v.KubeAPIServer.ResourcesToStoreInETCDEvents,
-		func(r operatorv1alpha1.GroupResource) string { return r.Group + "/" + r.Resource + "#" + events }))
+	overrides := []string{"/events#" + events}
+	for _, each := range v.KubeAPIServer.ResourcesToStoreInETCDEvents {
+		overrides = append(overrides, each.Group+"/"+each.Resource+"#"+events)
+	}
 	return append([]string{
 		"--etcd-servers=" + apiserver.ETCDURL(etcd.Main),
 		"--etcd-servers-overrides=" + strings.Join(overrides, ","),
@@ -153,13 +152,11 @@ func clusterArgs(v values.Values) []string {
 	settings := v.KubeAPIServer
 	all := []string{
 		"--enable-aggregator-routing=true",
-		"--service-cluster-ip-range=" + strings.Join(texts(v.ServiceNetworks, netip.Prefix.String), ","),
+		"--service-cluster-ip-range=" + shared.Networks(v.ServiceNetworks),
 		"--event-ttl=" + ptr.Deref(settings.EventTTL, metav1.Duration{Duration: time.Hour}).Duration.String(),
 		"--runtime-config=" + shared.Switches(RuntimeConfig(v)),
 	}
-	if gates := featureGates(v); len(gates) > 0 {
-		all = append(all, "--feature-gates="+shared.Switches(gates))
-	}
+	all = append(all, shared.GateArgs(settings.FeatureGates, kubernetes(v).TakesGate)...)
 	if seconds := settings.DefaultNotReadyTolerationSeconds; seconds != nil {
 		all = append(all, fmt.Sprintf("--default-not-ready-toleration-seconds=%d", *seconds))
 	}
@@ -169,16 +166,12 @@ func clusterArgs(v values.Values) []string {
 	return all
 }
 
-// withoutWorkloads are the APIs that a cluster without nodes does not need. They are off unless the user switches them on.
-func withoutWorkloads() map[string]bool {
-	return map[string]bool{
+// RuntimeConfig returns which APIs are on and off. kube-controller-manager runs no controllers for those that are off. APIs that a cluster
+// without nodes does not need are off unless the user switches them on.
+func RuntimeConfig(v values.Values) map[string]bool {
+	config := map[string]bool{
 		"apps/v1": false, "autoscaling/v2": false, "batch/v1": false, "policy/v1": false, "storage.k8s.io/v1/csinodes": false,
 	}
-}
-
-// RuntimeConfig returns which APIs are on and off. kube-controller-manager runs no controllers for those that are off.
-func RuntimeConfig(v values.Values) map[string]bool {
-	config := withoutWorkloads()
 	for api, on := range v.KubeAPIServer.RuntimeConfig {
 		if knowsAPI(v, api) {
 			config[api] = on
@@ -192,28 +185,17 @@ func knowsAPI(v values.Values, api string) bool {
 	return strings.HasPrefix(api, "api/") || kubernetes(v).API(api) == versions.Present
 }
 
-func featureGates(v values.Values) map[string]bool {
-	gates := maps.Clone(v.KubeAPIServer.FeatureGates)
-	maps.DeleteFunc(gates, func(name string, value bool) bool { return !kubernetes(v).TakesGate(name, value) })
-	return gates
-}
-
 // Ignored returns the settings that kube-apiserver does not get because it would not start with them: those that an earlier version had,
 // and that the webhook accepts as long as they do not change. The list is sorted.
 func Ignored(v values.Values) []string {
-	var all []string
-	for name, value := range v.KubeAPIServer.FeatureGates {
-		if !kubernetes(v).TakesGate(name, value) {
-			all = append(all, "feature gate "+name)
-		}
-	}
+	all := shared.IgnoredGates(v.KubeAPIServer.FeatureGates, kubernetes(v).TakesGate)
 	for api := range v.KubeAPIServer.RuntimeConfig {
 		if !knowsAPI(v, api) {
 			all = append(all, "API "+api)
 		}
 	}
 	for _, each := range v.KubeAPIServer.AdmissionPlugins {
-		if kubernetes(v).AdmissionPlugin(each.Name) != versions.Present {
+		if !hasPlugin(v, each.Name) {
 			all = append(all, "admission plugin "+each.Name)
 		}
 	}
@@ -242,12 +224,4 @@ func serverNamesParts(v values.Values, refs References) []apiserver.Part {
 	return []apiserver.Part{{
 		Volume: "tls-sni-0", Folder: serverNamesFolder, Private: true, Secret: refs.ServerNames, Args: []string{argument},
 	}}
-}
-
-func texts[T any](items []T, text func(T) string) []string {
-	all := make([]string, 0, len(items))
-	for _, each := range items {
-		all = append(all, text(each))
-	}
-	return all
 }

@@ -75,7 +75,7 @@ func authenticationParts(v values.Values, refs References) ([]apiserver.Part, er
 	}
 	return append(parts, apiserver.Part{
 		Volume: "authentication-config", Folder: authenticationFolder, Args: args,
-		Object: shared.UniqueConfigMap(v.Namespace, "kube-apiserver-authentication-config", map[string]string{configFile: string(text)}),
+		Object: shared.UniqueConfigMap(v.Namespace, "kube-apiserver-authentication-config", nil, map[string]string{configFile: string(text)}),
 	}), nil
 }
 

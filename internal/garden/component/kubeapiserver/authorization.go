@@ -62,7 +62,7 @@ func authorizationParts(v values.Values, in Input) ([]apiserver.Part, error) {
 	return []apiserver.Part{
 		{
 			Volume: "authorization-config", Folder: authorizationFolder,
-			Object: shared.UniqueConfigMap(v.Namespace, "kube-apiserver-authorization-config", map[string]string{configFile: string(text)}),
+			Object: shared.UniqueConfigMap(v.Namespace, "kube-apiserver-authorization-config", nil, map[string]string{configFile: string(text)}),
 			Args:   []string{"--authorization-config=" + authorizationFolder + "/" + configFile},
 		},
 		{

@@ -6,12 +6,11 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
-	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
-	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/espalier-dev/espalier/internal/garden/component/exposure"
 	"github.com/espalier-dev/espalier/internal/garden/component/shared"
 	"github.com/espalier-dev/espalier/internal/garden/values"
 )
@@ -33,14 +32,6 @@ func replicas(v values.Values, live *appsv1.Deployment) int32 {
 	return leastReplicas(v)
 }
 
-// minAllowed returns the least requests that the Garden demands.
-func minAllowed(v values.Values) corev1.ResourceList {
-	if v.KubeAPIServer.Autoscaling == nil {
-		return nil
-	}
-	return v.KubeAPIServer.Autoscaling.MinAllowed
-}
-
 // resources keeps the requests of the live Deployment, because the autoscaler changes them.
 func resources(v values.Values, live *appsv1.Deployment) corev1.ResourceRequirements {
 	if live != nil {
@@ -51,13 +42,7 @@ func resources(v values.Values, live *appsv1.Deployment) corev1.ResourceRequirem
 			}
 		}
 	}
-	return shared.RequestsOfAtLeast("600m", "512Mi", minAllowed(v))
-}
-
-func disruptionBudget(v values.Values) client.Object {
-	return owner(v).DisruptionBudget(Name, selector(), policyv1.PodDisruptionBudgetSpec{
-		MaxUnavailable: ptr.To(intstr.FromInt32(1)), UnhealthyPodEvictionPolicy: ptr.To(policyv1.AlwaysAllow),
-	})
+	return shared.RequestsOfAtLeast("600m", "512Mi", shared.MinAllowed(v.KubeAPIServer.Autoscaling))
 }
 
 // horizontalAutoscaler adds replicas when those that are there need much, in absolute figures, because the vertical autoscaler changes
@@ -77,7 +62,7 @@ func horizontalAutoscaler(v values.Values) client.Object {
 	}
 	return &autoscalingv2.HorizontalPodAutoscaler{
 		TypeMeta:   shared.Type(autoscalingv2.SchemeGroupVersion.String(), "HorizontalPodAutoscaler"),
-		ObjectMeta: owner(v).Meta(Name),
+		ObjectMeta: exposure.Owner(v).Meta(Name),
 		Spec: autoscalingv2.HorizontalPodAutoscalerSpec{
 			ScaleTargetRef: autoscalingv2.CrossVersionObjectReference{
 				APIVersion: appsv1.SchemeGroupVersion.String(), Kind: "Deployment", Name: Name,
@@ -93,9 +78,9 @@ func horizontalAutoscaler(v values.Values) client.Object {
 }
 
 func verticalAutoscaler(v values.Values) client.Object {
-	least := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("20m"), corev1.ResourceMemory: resource.MustParse("200M")}
-	maps.Copy(least, minAllowed(v))
+	least := shared.Amounts("20m", "200M")
+	maps.Copy(least, shared.MinAllowed(v.KubeAPIServer.Autoscaling))
 	return shared.Autoscaler{
-		Name: AutoscalerName, Target: Name, Labels: selector(), Container: Container, MinAllowed: least,
+		Name: AutoscalerName, Target: Name, Labels: exposure.Labels(), Container: Container, MinAllowed: least,
 	}.Object(v, v.Namespace)
 }

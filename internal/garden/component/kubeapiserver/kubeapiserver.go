@@ -9,6 +9,7 @@ package kubeapiserver
 
 import (
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/espalier-dev/espalier/internal/garden/component/apiserver"
@@ -44,11 +45,28 @@ func Objects(v values.Values, in Input) ([]client.Object, error) {
 	if err != nil {
 		return nil, err
 	}
-	d, err := deployment(v, in, image, parts)
-	if err != nil {
-		return nil, err
-	}
-	return append(apiserver.Objects(parts), disruptionBudget(v), horizontalAutoscaler(v), verticalAutoscaler(v), d), nil
+	return append(apiserver.Objects(parts),
+		exposure.Owner(v).DisruptionBudget(Name), horizontalAutoscaler(v), verticalAutoscaler(v), deployment(v, in, image, parts)), nil
+}
+
+// defaultPlugins are enabled in addition to those that kube-apiserver enables itself.
+var defaultPlugins = []string{"NodeRestriction"}
+
+// plugins returns the admission plugins. Ignored names those that the version does not have.
+func plugins(v values.Values) apiserver.Plugins {
+	return apiserver.PluginsOf(v.KubeAPIServer.AdmissionPlugins, defaultPlugins, func(name string) bool { return hasPlugin(v, name) })
+}
+
+func hasPlugin(v values.Values, name string) bool {
+	return kubernetes(v).AdmissionPlugin(name) == versions.Present
+}
+
+// AlwaysEncrypted returns the resources that are encrypted in every Garden.
+func AlwaysEncrypted() []string { return []string{"secrets"} }
+
+// CheckProvider fails if the provider of the existing encryption key is not the one that the Garden asks for: see apiserver.CheckProvider.
+func CheckProvider(v values.Values, existing *corev1.Secret) error {
+	return server(v).CheckProvider(v, existing)
 }
 
 // configuration returns the configuration that consists of files.
@@ -66,7 +84,10 @@ func configuration(v values.Values, in Input) ([]apiserver.Part, error) {
 	if err != nil {
 		return nil, err
 	}
-	encryption, err := encryptionPart(v, in.Secrets.EncryptionKeys)
+	encryption, err := server(v).EncryptionPart(apiserver.Encryption{
+		Config: v.KubeAPIServer.EncryptionConfig, Always: AlwaysEncrypted(), Former: apiserver.OfKubernetes(v.EncryptedResources),
+		Keys: in.Secrets.EncryptionKeys,
+	})
 	if err != nil {
 		return nil, err
 	}

@@ -57,11 +57,10 @@ func Resolve(v values.Values, found Found) (References, error) {
 	var refs References
 	problems := server(v).Resolve(wanted(v, &refs), found.Found)
 	if sni := v.KubeAPIServer.SNI; sni != nil && sni.SecretName == nil {
-		refs.ServerNames = ""
 		if found.Wildcard == nil {
 			problems = append(problems, fmt.Errorf("%s.sni has no secretName, and namespace %s has no Secret with a wildcard certificate; "+
 				"set the field, or the label gardener.cloud/role=garden-cert on a Secret", settingsPath, v.Namespace))
-		} else if err := readServerNames(found.Wildcard, &refs); err != nil {
+		} else if err := serverNames(found.Wildcard.Name, &refs).ReadKeys(found.Wildcard.Data); err != nil {
 			problems = append(problems, fmt.Errorf("failed reading wildcard certificate from secret %s/%s: %w; correct it, or set %s.sni.secretName",
 				v.Namespace, found.Wildcard.Name, err, settingsPath))
 		}
@@ -128,10 +127,6 @@ func serverNames(name string, refs *References) apiserver.Reference {
 			return err
 		},
 	}
-}
-
-func readServerNames(wildcard *corev1.Secret, refs *References) error {
-	return serverNames(wildcard.Name, refs).ReadKeys(wildcard.Data)
 }
 
 // readAuthentication returns an AuthenticationConfiguration as it is, if kube-apiserver of the version can read it.

@@ -101,9 +101,7 @@ func ServiceAccountKey(v values.Values) secrets.Request {
 }
 
 // EncryptionKey returns the request for the key that encrypts data in etcd.
-func EncryptionKey(v values.Values) secrets.Request {
-	return server(v).EncryptionKey(v)
-}
+func EncryptionKey(v values.Values) secrets.Request { return server(v).EncryptionKey(v) }
 
 // HealthToken returns the token of the probes from the Secret of StaticTokens.
 func HealthToken(tokens *corev1.Secret) (string, error) {

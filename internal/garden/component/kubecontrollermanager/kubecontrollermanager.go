@@ -6,15 +6,12 @@ package kubecontrollermanager
 
 import (
 	"fmt"
-	"maps"
 	"strings"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -44,10 +41,6 @@ const (
 
 const (
 	port = 10257
-	// user is that of the image.
-	user = 65532
-	// private is the mode of files with keys.
-	private = 0o640
 
 	authorityPath         = "/srv/kubernetes/ca"
 	clientAuthorityPath   = "/srv/kubernetes/ca-client"
@@ -89,14 +82,14 @@ func Objects(v values.Values, names Secrets, runtimeConfig map[string]bool) ([]c
 		return nil, err
 	}
 	owner := shared.Owner{Namespace: v.Namespace, Labels: map[string]string{"app": "kubernetes", "role": "controller-manager"}}
+	service := owner.Service(Name, shared.From(shared.GardenScrapeTargets, port), shared.ServicePort("metrics", port, port))
+	service.Spec.ClusterIP = corev1.ClusterIPNone
 	manager := deployment(owner, names, image, command(v, kubernetes, runtimeConfig))
 	metav1.SetMetaDataAnnotation(&manager.ObjectMeta, operatorv1alpha1.AnnotationKubernetesVersion, v.Kubernetes.String())
 	return []client.Object{
 		shared.AccessSecret(v.Namespace, AccessSecret, Container),
-		service(owner),
-		owner.DisruptionBudget(Name, owner.Labels, policyv1.PodDisruptionBudgetSpec{
-			MaxUnavailable: ptr.To(intstr.FromInt32(1)), UnhealthyPodEvictionPolicy: ptr.To(policyv1.AlwaysAllow),
-		}),
+		service,
+		owner.DisruptionBudget(Name),
 		shared.Autoscaler{Name: AutoscalerName, Target: Name, Container: Container}.Object(v, v.Namespace),
 		manager,
 	}, nil
@@ -110,75 +103,40 @@ func VirtualObjects() []client.Object {
 	}
 }
 
-func service(owner shared.Owner) *corev1.Service {
-	meta := owner.Meta(Name)
-	meta.Annotations = shared.From(shared.GardenScrapeTargets, port)
-	return &corev1.Service{TypeMeta: shared.Type("v1", "Service"), ObjectMeta: meta, Spec: corev1.ServiceSpec{
-		Type: corev1.ServiceTypeClusterIP, ClusterIP: corev1.ClusterIPNone, Selector: maps.Clone(owner.Labels),
-		Ports: []corev1.ServicePort{shared.ServicePort("metrics", port, port)},
-	}}
-}
-
 func deployment(owner shared.Owner, names Secrets, image string, command []string) *appsv1.Deployment {
-	own := owner.WithLabels(map[string]string{shared.Role: "controlplane"})
-	d := &appsv1.Deployment{
-		TypeMeta: shared.Type(appsv1.SchemeGroupVersion.String(), "Deployment"),
-		ObjectMeta: own.WithLabels(map[string]string{
-			shared.AvailabilityType: shared.Controller, "provider.extensions.gardener.cloud/mutated-by-controlplane-webhook": "true",
-		}).Meta(Name),
-		Spec: appsv1.DeploymentSpec{
-			// The webhook that spreads Pods sets the same number. With another one, each reconciliation would write the Deployment.
-			Replicas: ptr.To[int32](2), RevisionHistoryLimit: ptr.To[int32](1),
-			Selector: &metav1.LabelSelector{MatchLabels: maps.Clone(owner.Labels)},
-			Template: corev1.PodTemplateSpec{
-				ObjectMeta: metav1.ObjectMeta{Labels: shared.Union(
-					own.Labels, shared.VirtualClients(), map[string]string{"maintenance.gardener.cloud/restart": "true"},
-				)},
-				Spec: corev1.PodSpec{
-					PriorityClassName: system.Class300, AutomountServiceAccountToken: ptr.To(false),
-					SecurityContext: &corev1.PodSecurityContext{
-						RunAsNonRoot: ptr.To(true), RunAsUser: ptr.To[int64](user), RunAsGroup: ptr.To[int64](user), FSGroup: ptr.To[int64](user),
-					},
-					Containers: []corev1.Container{{
-						Name: Container, Image: image, ImagePullPolicy: corev1.PullIfNotPresent, Command: command,
-						Ports: []corev1.ContainerPort{shared.ContainerPort("metrics", port)},
-						LivenessProbe: &corev1.Probe{
-							ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{
-								Path: "/healthz", Scheme: corev1.URISchemeHTTPS, Port: intstr.FromInt32(port),
-							}},
-							InitialDelaySeconds: 15, PeriodSeconds: 10, TimeoutSeconds: 15, FailureThreshold: 2, SuccessThreshold: 1,
-						},
-						Resources:       shared.Requests("10m", "30M"),
-						SecurityContext: &corev1.SecurityContext{AllowPrivilegeEscalation: ptr.To(false)},
-					}},
-				},
-			},
-		},
+	var m shared.Mounts
+	m.AddSecret("ca", authorityPath, names.Authority, false)
+	m.AddSecret("ca-client", clientAuthorityPath, names.ClientAuthority, true)
+	m.AddSecret("service-account-key", serviceAccountKeyPath, names.ServiceAccountKey, true)
+	m.AddSecret("server", serverPath, names.Server, true)
+	liveness := shared.ServerProbe("/healthz", port, 15)
+	liveness.FailureThreshold = 2
+	pod := corev1.PodSpec{
+		PriorityClassName: system.Class300, AutomountServiceAccountToken: ptr.To(false),
+		SecurityContext: shared.PodSecurityContext(), Volumes: m.Volumes,
+		Containers: []corev1.Container{{
+			Name: Container, Image: image, Command: command, Ports: []corev1.ContainerPort{shared.ContainerPort("metrics", port)},
+			LivenessProbe: liveness, Resources: shared.Requests("10m", "30M"), VolumeMounts: m.Paths,
+		}},
 	}
-	pod := &d.Spec.Template.Spec
-	mountSecret(pod, "ca", authorityPath, names.Authority, nil)
-	mountSecret(pod, "ca-client", clientAuthorityPath, names.ClientAuthority, ptr.To[int32](private))
-	mountSecret(pod, "service-account-key", serviceAccountKeyPath, names.ServiceAccountKey, ptr.To[int32](private))
-	mountSecret(pod, "server", serverPath, names.Server, ptr.To[int32](private))
-	shared.MountKubeconfig(pod, names.Kubeconfig, AccessSecret)
+	shared.MountKubeconfig(&pod, names.Kubeconfig, AccessSecret)
+	// The webhook that spreads Pods sets the same number. With another one, each reconciliation would write the Deployment.
+	const replicas = 2
+	controlPlane := map[string]string{shared.Role: "controlplane"}
+	own := owner.WithLabels(controlPlane, map[string]string{
+		shared.AvailabilityType: shared.Controller, "provider.extensions.gardener.cloud/mutated-by-controlplane-webhook": "true",
+	})
+	d := own.Deployment(Name, replicas, owner.Labels, shared.Union(
+		controlPlane, shared.VirtualClients(), map[string]string{"maintenance.gardener.cloud/restart": "true"},
+	), pod)
+	d.Spec.RevisionHistoryLimit = ptr.To[int32](1)
 	return d
-}
-
-func mountSecret(pod *corev1.PodSpec, volume, path, secret string, mode *int32) {
-	pod.Volumes = append(pod.Volumes, corev1.Volume{Name: volume, VolumeSource: corev1.VolumeSource{
-		Secret: &corev1.SecretVolumeSource{SecretName: secret, DefaultMode: mode},
-	}})
-	c := &pod.Containers[0]
-	c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: volume, MountPath: path, ReadOnly: true})
 }
 
 // command returns the arguments. Without --leader-elect, the default elects a leader in the virtual cluster.
 func command(v values.Values, kubernetes versions.Kubernetes, runtimeConfig map[string]bool) []string {
 	own := v.KubeControllerManager
-	signing := signingDuration
-	if own.CertificateSigningDuration != nil {
-		signing = own.CertificateSigningDuration.Duration
-	}
+	signing := ptr.Deref(own.CertificateSigningDuration, metav1.Duration{Duration: signingDuration})
 	args := []string{
 		"/usr/local/bin/kube-controller-manager",
 		"--authentication-kubeconfig=" + shared.KubeconfigPath,
@@ -195,7 +153,7 @@ func command(v values.Values, kubernetes versions.Kubernetes, runtimeConfig map[
 		)
 	}
 	args = append(args,
-		"--cluster-signing-duration="+signing.String(),
+		"--cluster-signing-duration="+signing.Duration.String(),
 		"--concurrent-endpoint-syncs=15",
 		"--concurrent-gc-syncs=250",
 		"--concurrent-namespace-syncs=100",
@@ -204,18 +162,12 @@ func command(v values.Values, kubernetes versions.Kubernetes, runtimeConfig map[
 		"--controllers="+controllers(kubernetes.DisabledControllers(runtimeConfig)),
 		"--resource-quota-sync-period=1m0s",
 	)
-	if gates := featureGates(own.FeatureGates, kubernetes); len(gates) > 0 {
-		args = append(args, "--feature-gates="+shared.Switches(gates))
-	}
-	networks := make([]string, 0, len(v.ServiceNetworks))
-	for _, each := range v.ServiceNetworks {
-		networks = append(networks, each.String())
-	}
+	args = append(args, shared.GateArgs(own.FeatureGates, kubernetes.TakesGate)...)
 	return append(args,
 		"--root-ca-file="+authorityPath+"/"+secretconfig.DataKeyCertificateBundle,
 		"--service-account-private-key-file="+serviceAccountKeyPath+"/"+secretconfig.DataKeyRSAPrivateKey,
 		fmt.Sprintf("--secure-port=%d", port),
-		"--service-cluster-ip-range="+strings.Join(networks, ","),
+		"--service-cluster-ip-range="+shared.Networks(v.ServiceNetworks),
 		"--profiling=false",
 		"--tls-cert-file="+serverPath+"/"+secretconfig.DataKeyCertificate,
 		"--tls-private-key-file="+serverPath+"/"+secretconfig.DataKeyPrivateKey,
@@ -223,13 +175,6 @@ func command(v values.Values, kubernetes versions.Kubernetes, runtimeConfig map[
 		"--use-service-account-credentials=true",
 		"--v=2",
 	)
-}
-
-// featureGates returns the gates with which this version starts: those that it has, unless they are locked to the other value.
-func featureGates(wanted map[string]bool, kubernetes versions.Kubernetes) map[string]bool {
-	gates := maps.Clone(wanted)
-	maps.DeleteFunc(gates, func(name string, value bool) bool { return !kubernetes.TakesGate(name, value) })
-	return gates
 }
 
 func controllers(disabled []string) string {

@@ -9,10 +9,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
-	policyv1 "k8s.io/api/policy/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -44,7 +41,11 @@ const (
 
 // Objects returns the objects of the ManagedResource.
 func Objects(v values.Values) ([]client.Object, error) {
-	configuration := configMap(v)
+	owner := controllerOwner(v)
+	configuration := shared.UniqueConfigMap(v.Namespace, controller, owner.Labels, shared.Union(map[string]string{
+		"enable-vts-status": "false", "server-name-hash-bucket-size": "256", "use-proxy-protocol": "false", "worker-processes": "2",
+		"allow-snippet-annotations": "false",
+	}, v.Ingress.Settings))
 	own, err := controllerDeployment(v, configuration.Name)
 	if err != nil {
 		return nil, err
@@ -53,19 +54,17 @@ func Objects(v values.Values) ([]client.Object, error) {
 	if err != nil {
 		return nil, err
 	}
-	owner := controllerOwner(v)
 	objects := []client.Object{
 		shared.Owner{Namespace: v.Namespace, Labels: map[string]string{"app": app}}.ServiceAccount(app),
 	}
 	objects = append(objects, roles(owner)...)
 	objects = append(objects,
 		configuration, ingressClass(owner), controllerService(v), own,
-		owner.DisruptionBudget(controller, owner.Labels, policyv1.PodDisruptionBudgetSpec{MinAvailable: ptr.To(intstr.FromInt32(1))}),
+		owner.AvailabilityBudget(controller),
 		shared.Autoscaler{
-			Name: controller, Labels: owner.Labels, Container: controller,
-			MinAllowed: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("100Mi")}, WithLimits: true,
+			Name: controller, Labels: owner.Labels, Container: controller, MinAllowed: shared.Memory("100Mi"), WithLimits: true,
 		}.Object(v, v.Namespace),
-		backendService(v), other, backendPolicy(v),
+		backendOwner(v).Service(backend, nil, shared.ServicePort("", 80, backendPort)), other, backendPolicy(v),
 	)
 	return append(objects, exposure(v)...), nil
 }
@@ -83,19 +82,6 @@ func controllerSelector(v values.Values) map[string]string {
 	return shared.Union(controllerOwner(v).Labels, map[string]string{"release": "addons"})
 }
 
-func configMap(v values.Values) *corev1.ConfigMap {
-	defaults := map[string]string{
-		"enable-vts-status": "false", "server-name-hash-bucket-size": "256", "use-proxy-protocol": "false", "worker-processes": "2",
-		"allow-snippet-annotations": "false",
-	}
-	o := &corev1.ConfigMap{
-		TypeMeta: shared.Type("v1", "ConfigMap"), ObjectMeta: controllerOwner(v).Meta(controller),
-		Data: shared.Union(defaults, v.Ingress.Settings),
-	}
-	references.MakeConfigMapUnique(o)
-	return o
-}
-
 func ingressClass(owner shared.Owner) *networkingv1.IngressClass {
 	return &networkingv1.IngressClass{
 		TypeMeta:   shared.Type(networkingv1.SchemeGroupVersion.String(), "IngressClass"),
@@ -104,23 +90,11 @@ func ingressClass(owner shared.Owner) *networkingv1.IngressClass {
 }
 
 func controllerService(v values.Values) *corev1.Service {
-	meta := controllerOwner(v).Meta(controller)
-	meta.Annotations = shared.Union(
+	service := controllerOwner(v).Service(controller, shared.Union(
 		shared.FromNamespaces(istio.GatewayNamespaceSelector), map[string]string{istio.ExportTo: istio.GatewayNamespace},
-	)
-	return &corev1.Service{TypeMeta: shared.Type("v1", "Service"), ObjectMeta: meta, Spec: corev1.ServiceSpec{
-		Type: corev1.ServiceTypeClusterIP, Selector: controllerSelector(v), Ports: []corev1.ServicePort{
-			shared.ServicePort("http", 80, 80), shared.ServicePort("https", 443, 443),
-		},
-	}}
-}
-
-func backendService(v values.Values) *corev1.Service {
-	owner := backendOwner(v)
-	return &corev1.Service{TypeMeta: shared.Type("v1", "Service"), ObjectMeta: owner.Meta(backend), Spec: corev1.ServiceSpec{
-		Type: corev1.ServiceTypeClusterIP, Selector: owner.Labels,
-		Ports: []corev1.ServicePort{shared.ServicePort("", 80, backendPort)},
-	}}
+	), shared.ServicePort("http", 80, 80), shared.ServicePort("https", 443, 443))
+	service.Spec.Selector = controllerSelector(v)
+	return service
 }
 
 func controllerDeployment(v values.Values, configMap string) (*appsv1.Deployment, error) {
@@ -129,11 +103,11 @@ func controllerDeployment(v values.Values, configMap string) (*appsv1.Deployment
 		return nil, err
 	}
 	probe := &corev1.Probe{
-		ProbeHandler:        corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: "/healthz", Port: intstr.FromInt32(healthPort)}},
+		ProbeHandler:        shared.HTTPGet("/healthz", healthPort, ""),
 		InitialDelaySeconds: 40, PeriodSeconds: 10, TimeoutSeconds: 1, FailureThreshold: 3,
 	}
 	c := corev1.Container{
-		Name: controller, Image: image, ImagePullPolicy: corev1.PullIfNotPresent, Args: args(v, configMap),
+		Name: controller, Image: image, Args: args(v, configMap),
 		Env: []corev1.EnvVar{shared.FieldVariable("POD_NAME", "metadata.name"), shared.FieldVariable("POD_NAMESPACE", "metadata.namespace")},
 		Ports: []corev1.ContainerPort{
 			shared.ContainerPort("http", 80), shared.ContainerPort("https", 443),
@@ -146,10 +120,9 @@ func controllerDeployment(v values.Values, configMap string) (*appsv1.Deployment
 			Capabilities:   &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}, Add: []corev1.Capability{"NET_BIND_SERVICE", "SYS_CHROOT"}},
 		},
 	}
-	selector := controllerSelector(v)
-	d := deployment(controllerOwner(v), controller, 2, selector, c)
-	d.Spec.Template.Labels = shared.Union(selector, shared.Clients(), shared.ClientsOf(backend+"-tcp-"+strconv.Itoa(backendPort)),
+	further := shared.Union(shared.Clients(), shared.ClientsOf(backend+"-tcp-"+strconv.Itoa(backendPort)),
 		map[string]string{"seccompprofile.resources.gardener.cloud/skip": "true"})
+	d := controllerOwner(v).Deployment(controller, 2, controllerSelector(v), further, podSpec(c))
 	d.Spec.Template.Spec.ServiceAccountName = app
 	// It reads the ConfigMap by the API, so no volume refers to it.
 	reference := map[string]string{references.AnnotationKey(references.KindConfigMap, configMap): configMap}
@@ -173,16 +146,11 @@ func backendDeployment(v values.Values) (*appsv1.Deployment, error) {
 		return nil, err
 	}
 	owner := backendOwner(v)
-	d := deployment(owner, backend, 1, owner.Labels, corev1.Container{
-		Name: backend, Image: image, ImagePullPolicy: corev1.PullIfNotPresent,
-		Ports: []corev1.ContainerPort{shared.ContainerPort("", backendPort)},
-		LivenessProbe: &corev1.Probe{
-			ProbeHandler:        corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: "/healthy", Port: intstr.FromInt32(backendPort)}},
-			InitialDelaySeconds: 30, TimeoutSeconds: 5,
-		},
-		Resources:       shared.RequestsAndLimit("20m", "20Mi", "100Mi"),
-		SecurityContext: &corev1.SecurityContext{AllowPrivilegeEscalation: ptr.To(false)},
-	})
+	d := owner.Deployment(backend, 1, owner.Labels, nil, podSpec(corev1.Container{
+		Name: backend, Image: image, Ports: []corev1.ContainerPort{shared.ContainerPort("", backendPort)},
+		LivenessProbe: &corev1.Probe{ProbeHandler: shared.HTTPGet("/healthy", backendPort, ""), InitialDelaySeconds: 30, TimeoutSeconds: 5},
+		Resources:     shared.RequestsAndLimit("20m", "20Mi", "100Mi"),
+	}))
 	d.Spec.Template.Spec.SecurityContext = &corev1.PodSecurityContext{RunAsUser: ptr.To[int64](65534), FSGroup: ptr.To[int64](65534)}
 	return d, nil
 }
@@ -203,48 +171,22 @@ func backendPolicy(v values.Values) *networkingv1.NetworkPolicy {
 	}
 }
 
-func deployment(owner shared.Owner, name string, replicas int32, selector map[string]string, c corev1.Container) *appsv1.Deployment {
-	return &appsv1.Deployment{
-		TypeMeta: shared.Type(appsv1.SchemeGroupVersion.String(), "Deployment"), ObjectMeta: owner.Meta(name),
-		Spec: appsv1.DeploymentSpec{
-			Replicas: &replicas, RevisionHistoryLimit: ptr.To[int32](2), Selector: &metav1.LabelSelector{MatchLabels: selector},
-			Template: corev1.PodTemplateSpec{
-				ObjectMeta: metav1.ObjectMeta{Labels: selector},
-				Spec: corev1.PodSpec{
-					PriorityClassName: priority, TerminationGracePeriodSeconds: ptr.To[int64](grace), Containers: []corev1.Container{c},
-				},
-			},
-		},
+func podSpec(c corev1.Container) corev1.PodSpec {
+	return corev1.PodSpec{
+		PriorityClassName: priority, TerminationGracePeriodSeconds: ptr.To[int64](grace), Containers: []corev1.Container{c},
 	}
 }
 
-// exposure returns the objects with which the gateway of Istio passes connections through. They have no Go types in the modules that the
-// product links.
+// exposure returns the objects with which the gateway of Istio passes connections through.
 func exposure(v values.Values) []client.Object {
-	owner := controllerOwner(v)
-	host := fmt.Sprintf("%s.%s.svc.cluster.local", controller, v.Namespace)
+	service := istio.Exposed{Owner: controllerOwner(v), Service: controller}
 	hosts := make([]any, 0, len(v.Ingress.Domains))
 	for _, domain := range v.Ingress.Domains {
 		hosts = append(hosts, "*."+domain)
 	}
-	gateway := istio.NetworkingObject(owner, "v1beta1", "Gateway", controller, map[string]any{
-		"selector": istio.GatewaySelector(),
-		"servers": []any{map[string]any{
-			"port": map[string]any{"number": int64(443), "name": "tls", "protocol": "TLS"},
-			"tls":  map[string]any{"mode": "PASSTHROUGH"}, "hosts": hosts,
-		}},
-	})
-	objects := []client.Object{gateway}
+	objects := []client.Object{service.Gateway(hosts)}
 	for i, each := range hosts {
-		objects = append(objects, istio.NetworkingObject(owner, "v1beta1", "VirtualService", fmt.Sprintf("%s-%d", controller, i), map[string]any{
-			"exportTo": []any{istio.GatewayNamespace}, "hosts": []any{each}, "gateways": []any{controller},
-			"tls": []any{map[string]any{
-				"match": []any{map[string]any{"port": int64(443), "sniHosts": []any{each}}},
-				"route": []any{map[string]any{"destination": map[string]any{"host": host, "port": map[string]any{"number": int64(443)}}}},
-			}},
-		}))
+		objects = append(objects, service.Route(fmt.Sprintf("%s-%d", controller, i), []any{each}))
 	}
-	return append(objects, istio.NetworkingObject(owner, "v1beta1", "DestinationRule", controller, map[string]any{
-		"exportTo": []any{istio.GatewayNamespace}, "host": host, "trafficPolicy": map[string]any{"tls": map[string]any{"mode": "DISABLE"}},
-	}))
+	return append(objects, service.Destination(map[string]any{"tls": map[string]any{"mode": "DISABLE"}}))
 }

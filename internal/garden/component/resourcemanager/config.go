@@ -10,6 +10,7 @@ import (
 	"github.com/espalier-dev/espalier/api/managedresources"
 	"github.com/espalier-dev/espalier/internal/config"
 	"github.com/espalier-dev/espalier/internal/deployable"
+	"github.com/espalier-dev/espalier/internal/garden/component/shared"
 	"github.com/espalier-dev/espalier/internal/garden/values"
 )
 
@@ -49,7 +50,7 @@ func managedResources(v values.Values) section {
 		"espalier": section{"managedResource": section{"namespaces": section{
 			"sets": []string{v.Namespace, deployable.IstioNamespace},
 			"setSelector": section{"matchExpressions": []section{
-				{"key": role, "operator": "In", "values": []string{"extension", "istio-ingress", "shoot"}},
+				{"key": shared.Role, "operator": "In", "values": []string{"extension", "istio-ingress", "shoot"}},
 			}},
 		}}},
 	}
@@ -87,7 +88,8 @@ const WebhookServer = Name + "-webhooks"
 
 func networkPolicies(v values.Values) section {
 	selectors := slices.Concat([]metav1.LabelSelector{
-		labelled(role, "shoot"), labelled(role, "extension"), labelled(role, "istio-system"), labelled(role, "istio-ingress"),
+		labelled(shared.Role, "shoot"), labelled(shared.Role, "extension"),
+		labelled(shared.Role, "istio-system"), labelled(shared.Role, "istio-ingress"),
 		{MatchExpressions: []metav1.LabelSelectorRequirement{
 			{Key: "handler.exposureclass.gardener.cloud/name", Operator: metav1.LabelSelectorOpExists},
 		}},

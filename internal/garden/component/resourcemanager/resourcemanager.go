@@ -14,10 +14,10 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/espalier-dev/espalier/internal/deployable"
+	"github.com/espalier-dev/espalier/internal/garden/component/shared"
 	"github.com/espalier-dev/espalier/internal/garden/component/system"
 	"github.com/espalier-dev/espalier/internal/garden/values"
 )
@@ -26,8 +26,7 @@ import (
 const Name = "gardener-resource-manager"
 
 const (
-	app  = "app"
-	role = "gardener.cloud/role"
+	app = "app"
 	// component distinguishes the Deployments, whose Pods all have the label app that webhooks leave alone.
 	component = "app.kubernetes.io/component"
 
@@ -63,13 +62,16 @@ func parts(v values.Values) []part {
 		return part{binary: binary, name: name, selector: map[string]string{app: Name, component: suffix}, config: config}
 	}
 	all := []part{
-		{binary: managedResourceController, name: Name, selector: map[string]string{app: Name, role: "seed"}, config: managedResources(v)},
+		{binary: managedResourceController, name: Name, selector: map[string]string{app: Name, shared.Role: "seed"}, config: managedResources(v)},
 		of("webhook-server", "webhooks", webhooks(v)),
 		of("netpol-controller", "networkpolicies", networkPolicies(v)),
 		of(tokenControllers, "tokens", tokens()),
 	}
 	for i := range all {
-		all[i].lease, all[i].autoscaler = Name, autoscaler(v.Namespace, all[i].name)
+		all[i].lease, all[i].autoscaler = Name, shared.Autoscaler{
+			Name: all[i].name + "-vpa", Target: all[i].name, Mode: "Auto",
+			MinAllowed: shared.Memory("64Mi"), MaxAllowed: shared.Amounts("4", "10G"),
+		}.Object(v, v.Namespace)
 		all[i].complete = func(d *appsv1.Deployment) { adapt(d, v) }
 	}
 	all[len(all)-1].roles = func(r deployable.Role) []deployable.Role {
@@ -161,20 +163,4 @@ func tolerations(v values.Values) []corev1.Toleration {
 		}
 	}
 	return all
-}
-
-// autoscaler has no Go type in the modules that the product links.
-func autoscaler(namespace, name string) client.Object {
-	return &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": "autoscaling.k8s.io/v1", "kind": "VerticalPodAutoscaler",
-		"metadata": map[string]any{"namespace": namespace, "name": name + "-vpa"},
-		"spec": map[string]any{
-			"targetRef":    map[string]any{"apiVersion": "apps/v1", "kind": "Deployment", "name": name},
-			"updatePolicy": map[string]any{"updateMode": "Auto"},
-			"resourcePolicy": map[string]any{"containerPolicies": []any{map[string]any{
-				"containerName": "*", "controlledValues": "RequestsOnly",
-				"minAllowed": map[string]any{"memory": "64Mi"}, "maxAllowed": map[string]any{"cpu": "4", "memory": "10G"},
-			}}},
-		},
-	}}
 }

@@ -9,7 +9,6 @@ import (
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
@@ -81,31 +80,4 @@ func (p part) renamed(rules []rbacv1.PolicyRule, binary deployable.Binary, place
 		}
 	}
 	return rules
-}
-
-// MutatingWebhooks returns the identity of the configuration of mutating webhooks that webhook-server maintains.
-func MutatingWebhooks() *unstructured.Unstructured {
-	return webhookConfiguration("MutatingWebhookConfiguration")
-}
-
-// ValidatingWebhooks returns the identity of the configuration of validating webhooks that webhook-server maintains.
-func ValidatingWebhooks() *unstructured.Unstructured {
-	return webhookConfiguration("ValidatingWebhookConfiguration")
-}
-
-func webhookConfiguration(kind string) *unstructured.Unstructured {
-	o := &unstructured.Unstructured{}
-	o.SetGroupVersionKind(admissionregistrationv1.SchemeGroupVersion.WithKind(kind))
-	o.SetName(Name)
-	return o
-}
-
-// CertificateSecret returns the identity of the Secret with the certificate of webhook-server, which maintains it.
-func CertificateSecret(namespace string) *unstructured.Unstructured {
-	o := &unstructured.Unstructured{}
-	o.SetAPIVersion("v1")
-	o.SetKind("Secret")
-	o.SetNamespace(namespace)
-	o.SetName(WebhookServer)
-	return o
 }

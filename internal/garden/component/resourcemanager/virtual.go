@@ -126,7 +126,7 @@ func virtualParts(v values.Values, credentials Credentials) []part {
 	}
 	for i := range all {
 		each := &all[i]
-		each.lease, each.selector, each.roles = VirtualName, map[string]string{app: each.name, role: "controlplane"}, sourceRoles
+		each.lease, each.selector, each.roles = VirtualName, map[string]string{app: each.name, shared.Role: "controlplane"}, sourceRoles
 		each.config["sourceClientConnection"] = section{"namespaces": []string{v.Namespace}}
 		each.config["targetClientConnection"] = section{"kubeconfig": shared.KubeconfigPath, "namespaces": targetNamespaces(v)}
 		each.complete = func(d *appsv1.Deployment) { adaptVirtual(d, credentials) }

@@ -44,18 +44,13 @@ func AccessSecret(namespace, name, account string) *corev1.Secret {
 
 // MountKubeconfig mounts, in all containers of a Pod, the generic token kubeconfig and beside it the token of an access Secret.
 func MountKubeconfig(pod *corev1.PodSpec, kubeconfig, access string) {
-	project := func(secret, key string) corev1.VolumeProjection {
-		return corev1.VolumeProjection{Secret: &corev1.SecretProjection{
-			LocalObjectReference: corev1.LocalObjectReference{Name: secret}, Optional: ptr.To(false),
-			Items: []corev1.KeyToPath{{Key: key, Path: key}},
-		}}
+	sources := []corev1.VolumeProjection{
+		SecretProjection(kubeconfig, resourcesv1alpha1.DataKeyKubeconfig), SecretProjection(access, resourcesv1alpha1.DataKeyToken),
 	}
-	MountAtKubeconfig(pod, corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{
-		DefaultMode: ptr.To[int32](0o644),
-		Sources: []corev1.VolumeProjection{
-			project(kubeconfig, resourcesv1alpha1.DataKeyKubeconfig), project(access, resourcesv1alpha1.DataKeyToken),
-		},
-	}})
+	for i := range sources {
+		sources[i].Secret.Optional = ptr.To(false)
+	}
+	MountAtKubeconfig(pod, corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{DefaultMode: ptr.To[int32](0o644), Sources: sources}})
 }
 
 // MountAtKubeconfig mounts another source of a kubeconfig, which must have the key kubeconfig, in the place of the generic one.

@@ -22,6 +22,8 @@ type Autoscaler struct {
 	MinAllowed, MaxAllowed corev1.ResourceList
 	// WithLimits changes limits in proportion to requests.
 	WithLimits bool
+	// Mode is when requests change. Empty: without a restart where that is possible.
+	Mode string
 	// OnlyUpscale evicts Pods only if the CPU or the memory that they need is more than they request.
 	OnlyUpscale bool
 }
@@ -43,7 +45,7 @@ func (a Autoscaler) Object(v values.Values, namespace string) client.Object {
 }
 
 func (a Autoscaler) updatePolicy(v values.Values) map[string]any {
-	policy := map[string]any{"updateMode": updateMode(v)}
+	policy := map[string]any{"updateMode": cmp.Or(a.Mode, updateMode(v))}
 	if a.OnlyUpscale {
 		policy["evictionRequirements"] = []any{map[string]any{
 			"resources": []any{"cpu", "memory"}, "changeRequirement": "TargetHigherThanRequests",

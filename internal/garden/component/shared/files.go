@@ -1,17 +1,24 @@
 package shared
 
 import (
+	"encoding/json"
+	"fmt"
+
+	"go.yaml.in/yaml/v2"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/espalier-dev/espalier/api/references"
 )
 
+// ConfigMap returns a ConfigMap.
+func (o Owner) ConfigMap(name string, data map[string]string) *corev1.ConfigMap {
+	return &corev1.ConfigMap{TypeMeta: Type("v1", "ConfigMap"), ObjectMeta: o.Meta(name), Data: data}
+}
+
 // UniqueConfigMap returns an immutable ConfigMap, whose name ends with a checksum of the data.
-func UniqueConfigMap(namespace, name string, data map[string]string) *corev1.ConfigMap {
-	o := &corev1.ConfigMap{
-		TypeMeta: Type("v1", "ConfigMap"), ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, Data: data,
-	}
+func UniqueConfigMap(namespace, name string, labels, data map[string]string) *corev1.ConfigMap {
+	o := Owner{Namespace: namespace, Labels: labels}.ConfigMap(name, data)
 	references.MakeConfigMapUnique(o)
 	return o
 }
@@ -24,4 +31,18 @@ func UniqueSecret(namespace, name string, labels map[string]string, data map[str
 	}
 	references.MakeSecretUnique(o)
 	return o
+}
+
+// YAML returns an object as a text that is always the same: the keys of maps are in the order of their bytes. That of sigs.k8s.io/yaml
+// differs between calls if keys have digits and letters, as those of references and of quotas have.
+func YAML(object any) ([]byte, error) {
+	sorted, err := json.Marshal(object)
+	if err != nil {
+		return nil, fmt.Errorf("encode as JSON: %w", err)
+	}
+	var ordered yaml.MapSlice // keeps the order
+	if err = yaml.Unmarshal(sorted, &ordered); err != nil {
+		return nil, fmt.Errorf("decode JSON: %w", err)
+	}
+	return yaml.Marshal(ordered)
 }

@@ -3,6 +3,7 @@ package shared
 import (
 	"fmt"
 	"maps"
+	"net/netip"
 	"slices"
 	"strings"
 )
@@ -23,4 +24,42 @@ func Switches(on map[string]bool) string {
 		items = append(items, fmt.Sprintf("%s=%t", name, on[name]))
 	}
 	return strings.Join(items, ",")
+}
+
+// Networks returns the value of a flag with networks.
+func Networks(all []netip.Prefix) string {
+	items := make([]string, 0, len(all))
+	for _, each := range all {
+		items = append(items, each.String())
+	}
+	return strings.Join(items, ",")
+}
+
+// FeatureGates returns those of the wanted feature gates with which a program starts. Takes reports whether it starts with a value of a
+// gate.
+func FeatureGates(wanted map[string]bool, takes func(name string, value bool) bool) map[string]bool {
+	gates := maps.Clone(wanted)
+	maps.DeleteFunc(gates, func(name string, value bool) bool { return !takes(name, value) })
+	return gates
+}
+
+// GateArgs returns the argument with the gates of FeatureGates, if there are any.
+func GateArgs(wanted map[string]bool, takes func(name string, value bool) bool) []string {
+	gates := FeatureGates(wanted, takes)
+	if len(gates) == 0 {
+		return nil
+	}
+	return []string{"--feature-gates=" + Switches(gates)}
+}
+
+// IgnoredGates returns the gates that FeatureGates leaves out, as texts for the user, sorted. An earlier version had them, and the webhook
+// accepts them as long as they do not change.
+func IgnoredGates(wanted map[string]bool, takes func(name string, value bool) bool) []string {
+	var ignored []string
+	for _, name := range slices.Sorted(maps.Keys(wanted)) {
+		if !takes(name, wanted[name]) {
+			ignored = append(ignored, "feature gate "+name)
+		}
+	}
+	return ignored
 }

@@ -1,14 +1,65 @@
 package shared
 
 import (
+	"maps"
+
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/version"
 	"k8s.io/utils/ptr"
 
+	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
+	"github.com/espalier-dev/espalier/api/references"
 	"github.com/espalier-dev/espalier/internal/garden/values"
 )
+
+// Deployment returns a Deployment that keeps two old ReplicaSets. It selects Pods by the labels of selector; its Pods also have further
+// labels. Their containers pull an image that is absent, and may not gain privileges unless they have a security context.
+func (o Owner) Deployment(name string, replicas int32, selector, further map[string]string, pod corev1.PodSpec) *appsv1.Deployment {
+	for i := range pod.Containers {
+		c := &pod.Containers[i]
+		c.ImagePullPolicy = corev1.PullIfNotPresent
+		if c.SecurityContext == nil {
+			c.SecurityContext = &corev1.SecurityContext{AllowPrivilegeEscalation: ptr.To(false)}
+		}
+	}
+	return &appsv1.Deployment{
+		TypeMeta: Type(appsv1.SchemeGroupVersion.String(), "Deployment"), ObjectMeta: o.Meta(name),
+		Spec: appsv1.DeploymentSpec{
+			Replicas: &replicas, RevisionHistoryLimit: ptr.To[int32](2), Selector: &metav1.LabelSelector{MatchLabels: maps.Clone(selector)},
+			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: Union(selector, further)}, Spec: pod},
+		},
+	}
+}
+
+// AnnotateReferences annotates a Deployment with the ConfigMaps and Secrets that it uses, so that the garbage collector keeps them.
+func AnnotateReferences(d *appsv1.Deployment) {
+	_ = references.InjectAnnotations(d) // which only fails for types that it does not know
+}
+
+// PodSecurityContext returns the security context of Pods whose image has the user 65532.
+func PodSecurityContext() *corev1.PodSecurityContext {
+	const user = 65532
+	return &corev1.PodSecurityContext{
+		RunAsNonRoot: ptr.To(true), RunAsUser: ptr.To[int64](user), RunAsGroup: ptr.To[int64](user), FSGroup: ptr.To[int64](user),
+	}
+}
+
+// HTTPGet returns how a probe asks a container. Without a scheme it uses HTTP.
+func HTTPGet(path string, port int32, scheme corev1.URIScheme) corev1.ProbeHandler {
+	return corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: path, Port: intstr.FromInt32(port), Scheme: scheme}}
+}
+
+// ServerProbe returns the probe of a program of a control plane, which is asked by HTTPS after some seconds.
+func ServerProbe(path string, port, delay int32) *corev1.Probe {
+	return &corev1.Probe{
+		ProbeHandler:        HTTPGet(path, port, corev1.URISchemeHTTPS),
+		InitialDelaySeconds: delay, PeriodSeconds: 10, TimeoutSeconds: 15, FailureThreshold: 3, SuccessThreshold: 1,
+	}
+}
 
 // FieldVariable returns an environment variable whose value is a field of the Pod.
 func FieldVariable(name, path string) corev1.EnvVar {
@@ -37,16 +88,27 @@ func ContainerPort(name string, number int32) corev1.ContainerPort {
 	return corev1.ContainerPort{Name: name, ContainerPort: number, Protocol: corev1.ProtocolTCP}
 }
 
+// Amounts returns a list with amounts of cpu and memory. It panics if a quantity is malformed.
+func Amounts(cpu, memory string) corev1.ResourceList {
+	return corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu), corev1.ResourceMemory: resource.MustParse(memory)}
+}
+
 // Requests returns requests for cpu and memory, without limits. It panics if a quantity is malformed.
 func Requests(cpu, memory string) corev1.ResourceRequirements {
-	return corev1.ResourceRequirements{Requests: corev1.ResourceList{
-		corev1.ResourceCPU: resource.MustParse(cpu), corev1.ResourceMemory: resource.MustParse(memory),
-	}}
+	return corev1.ResourceRequirements{Requests: Amounts(cpu, memory)}
 }
 
 // Memory returns a list with an amount of memory. It panics if the quantity is malformed.
 func Memory(amount string) corev1.ResourceList {
 	return corev1.ResourceList{corev1.ResourceMemory: resource.MustParse(amount)}
+}
+
+// MinAllowed returns the least requests that a Garden demands for a component, nil if there are none.
+func MinAllowed(settings *operatorv1alpha1.Autoscaling) corev1.ResourceList {
+	if settings == nil {
+		return nil
+	}
+	return settings.MinAllowed
 }
 
 // RequestsOfAtLeast returns requests for cpu and memory, which are at least those of minAllowed. It panics if a quantity is malformed.
@@ -63,7 +125,7 @@ func RequestsOfAtLeast(cpu, memory string, minAllowed corev1.ResourceList) corev
 // RequestsAndLimit returns requests for cpu and memory, and a limit for memory. It panics if a quantity is malformed.
 func RequestsAndLimit(cpu, memory, limit string) corev1.ResourceRequirements {
 	requirements := Requests(cpu, memory)
-	requirements.Limits = corev1.ResourceList{corev1.ResourceMemory: resource.MustParse(limit)}
+	requirements.Limits = Memory(limit)
 	return requirements
 }
 
@@ -77,4 +139,34 @@ type Mounts struct {
 func (m *Mounts) Add(name, path string, readOnly bool, source corev1.VolumeSource) {
 	m.Volumes = append(m.Volumes, corev1.Volume{Name: name, VolumeSource: source})
 	m.Paths = append(m.Paths, corev1.VolumeMount{Name: name, MountPath: path, ReadOnly: readOnly})
+}
+
+// AddSecret adds a read-only volume with a Secret, and its mount: see SecretSource.
+func (m *Mounts) AddSecret(name, path, secret string, private bool) {
+	m.Add(name, path, true, SecretSource(secret, private))
+}
+
+// ConfigMapSource returns a volume with a ConfigMap.
+func ConfigMapSource(name string) corev1.VolumeSource {
+	return corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: name}}}
+}
+
+// SecretSource returns a volume with a Secret. Files that are private are readable for the group of the process only.
+func SecretSource(name string, private bool) corev1.VolumeSource {
+	source := &corev1.SecretVolumeSource{SecretName: name}
+	if private {
+		source.DefaultMode = ptr.To[int32](0o640)
+	}
+	return corev1.VolumeSource{Secret: source}
+}
+
+// SecretProjection returns some keys of a Secret, for a volume that has several Secrets.
+func SecretProjection(name string, keys ...string) corev1.VolumeProjection {
+	items := make([]corev1.KeyToPath, 0, len(keys))
+	for _, each := range keys {
+		items = append(items, corev1.KeyToPath{Key: each, Path: each})
+	}
+	return corev1.VolumeProjection{Secret: &corev1.SecretProjection{
+		LocalObjectReference: corev1.LocalObjectReference{Name: name}, Items: items,
+	}}
 }

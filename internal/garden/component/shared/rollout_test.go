@@ -10,6 +10,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
+	corev1beta1 "github.com/espalier-dev/espalier/api/core/v1beta1"
+	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/garden/component/shared"
 )
 
@@ -78,4 +80,50 @@ func TestNewestPod(t *testing.T) {
 	}
 	g.Expect(shared.NewestPod(nil)).To(BeNil())
 	g.Expect(shared.NewestPod([]corev1.Pod{at("a", 1), at("b", 3), at("c", 2)}).Name).To(Equal("b"))
+}
+
+func TestReadinessOfManagedResources(t *testing.T) {
+	const (
+		isTrue  = corev1beta1.ConditionTrue
+		isFalse = corev1beta1.ConditionFalse
+	)
+	for sentence, tc := range map[string]struct {
+		applied, healthy, progressing corev1beta1.ConditionStatus
+		ready, rolledOut              bool
+	}{
+		"rolled out":   {applied: isTrue, healthy: isTrue, progressing: isFalse, ready: true, rolledOut: true},
+		"rolling out":  {applied: isTrue, healthy: isTrue, progressing: isTrue, ready: true},
+		"unhealthy":    {applied: isTrue, healthy: isFalse, progressing: isFalse},
+		"not applied":  {applied: isFalse, healthy: isTrue, progressing: isFalse},
+		"not reported": {},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			g := NewWithT(t)
+			set := &resourcesv1alpha1.ManagedResource{}
+			for of, status := range map[corev1beta1.ConditionType]corev1beta1.ConditionStatus{
+				resourcesv1alpha1.ResourcesApplied: tc.applied, resourcesv1alpha1.ResourcesHealthy: tc.healthy,
+				resourcesv1alpha1.ResourcesProgressing: tc.progressing,
+			} {
+				if status != "" {
+					set.Status.Conditions = append(set.Status.Conditions, corev1beta1.Condition{Type: of, Status: status})
+				}
+			}
+			g.Expect(shared.Ready(set) == nil).To(Equal(tc.ready))
+			g.Expect(shared.RolledOut(set) == nil).To(Equal(tc.rolledOut))
+		})
+	}
+}
+
+func TestRolledOutMeansHealthyAndNotProgressing(t *testing.T) {
+	set := func(healthy, progressing corev1beta1.ConditionStatus) *resourcesv1alpha1.ManagedResource {
+		return &resourcesv1alpha1.ManagedResource{Status: resourcesv1alpha1.ManagedResourceStatus{Conditions: []corev1beta1.Condition{
+			{Type: resourcesv1alpha1.ResourcesApplied, Status: corev1beta1.ConditionTrue},
+			{Type: resourcesv1alpha1.ResourcesHealthy, Status: healthy},
+			{Type: resourcesv1alpha1.ResourcesProgressing, Status: progressing},
+		}}}
+	}
+	g := NewWithT(t)
+	g.Expect(shared.RolledOut(set(corev1beta1.ConditionTrue, corev1beta1.ConditionFalse))).To(Succeed())
+	g.Expect(shared.RolledOut(set(corev1beta1.ConditionTrue, corev1beta1.ConditionTrue))).NotTo(Succeed())
+	g.Expect(shared.RolledOut(set(corev1beta1.ConditionFalse, corev1beta1.ConditionFalse))).NotTo(Succeed())
 }

@@ -11,6 +11,7 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/utils/ptr"
 
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
@@ -199,11 +200,29 @@ func (o Owner) subjects(accounts []string) []rbacv1.Subject {
 	return subjects
 }
 
-// DisruptionBudget returns a PodDisruptionBudget with the bounds of budget.
-func (o Owner) DisruptionBudget(
-	name string, selector map[string]string, budget policyv1.PodDisruptionBudgetSpec,
-) *policyv1.PodDisruptionBudget {
-	budget.Selector = &metav1.LabelSelector{MatchLabels: selector}
+// Service returns a Service for the Pods with the labels of the Owner.
+func (o Owner) Service(name string, annotations map[string]string, ports ...corev1.ServicePort) *corev1.Service {
+	meta := o.Meta(name)
+	meta.Annotations = annotations
+	return &corev1.Service{TypeMeta: Type("v1", "Service"), ObjectMeta: meta, Spec: corev1.ServiceSpec{
+		Type: corev1.ServiceTypeClusterIP, Selector: maps.Clone(o.Labels), Ports: ports,
+	}}
+}
+
+// DisruptionBudget lets one of the Pods with the labels of the Owner be evicted at a time, and any that is not ready.
+func (o Owner) DisruptionBudget(name string) *policyv1.PodDisruptionBudget {
+	return o.budget(name, policyv1.PodDisruptionBudgetSpec{
+		MaxUnavailable: ptr.To(intstr.FromInt32(1)), UnhealthyPodEvictionPolicy: ptr.To(policyv1.AlwaysAllow),
+	})
+}
+
+// AvailabilityBudget keeps one of the Pods with the labels of the Owner available.
+func (o Owner) AvailabilityBudget(name string) *policyv1.PodDisruptionBudget {
+	return o.budget(name, policyv1.PodDisruptionBudgetSpec{MinAvailable: ptr.To(intstr.FromInt32(1))})
+}
+
+func (o Owner) budget(name string, budget policyv1.PodDisruptionBudgetSpec) *policyv1.PodDisruptionBudget {
+	budget.Selector = &metav1.LabelSelector{MatchLabels: maps.Clone(o.Labels)}
 	return &policyv1.PodDisruptionBudget{
 		TypeMeta: Type(policyv1.SchemeGroupVersion.String(), "PodDisruptionBudget"), ObjectMeta: o.Meta(name), Spec: budget,
 	}

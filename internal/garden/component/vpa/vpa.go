@@ -7,19 +7,14 @@ import (
 	"maps"
 	"slices"
 	"strconv"
-	"strings"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	policyv1 "k8s.io/api/policy/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/espalier-dev/espalier/api/references"
 	"github.com/espalier-dev/espalier/internal/garden/component/shared"
 	"github.com/espalier-dev/espalier/internal/garden/component/system"
 	"github.com/espalier-dev/espalier/internal/garden/values"
@@ -106,7 +101,9 @@ type workload struct {
 	namespaceVariable bool
 	// minMemory is the least memory of the VerticalPodAutoscaler. Empty: the program is not scaled.
 	minMemory string
-	service   *corev1.Service
+	// service is the name of the Service, and webhookPort a port of it for API servers if it is not 0.
+	service     string
+	webhookPort int32
 	// complete changes the Deployment.
 	complete func(*appsv1.Deployment)
 }
@@ -122,15 +119,7 @@ func admissionWorkload(v values.Values, credentials Credentials) workload {
 			"--kube-api-qps=200", "--kube-api-burst=250",
 		}, gateArgs(v)),
 		cpu: "30m", memory: "200Mi", limit: "3Gi", metricsPort: metricsPort, namespaceVariable: true, minMemory: "100Mi",
-		ports: []corev1.ContainerPort{shared.ContainerPort("webhooks", webhookPort)},
-		service: &corev1.Service{
-			ObjectMeta: metav1.ObjectMeta{Name: webhookService, Annotations: shared.Union(
-				shared.FromWorld(webhookPort), shared.From(shared.GardenScrapeTargets, metricsPort),
-			)},
-			Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{
-				shared.ServicePort("server", 443, webhookPort), shared.ServicePort("metrics", metricsPort, metricsPort),
-			}},
-		},
+		ports: []corev1.ContainerPort{shared.ContainerPort("webhooks", webhookPort)}, service: webhookService, webhookPort: webhookPort,
 		complete: func(d *appsv1.Deployment) { addCertificates(d, credentials) },
 	}
 }
@@ -151,7 +140,7 @@ func recommenderWorkload(v values.Values) workload {
 	return workload{
 		name: recommender, container: "recommender", priority: system.Class200, availability: shared.Controller, args: args,
 		cpu: "200m", memory: "800M", limit: "4Gi", metricsPort: metricsPort, ports: []corev1.ContainerPort{shared.ContainerPort("server", 8080)},
-		service: metricsService(recommender, metricsPort),
+		service: recommender,
 	}
 }
 
@@ -165,29 +154,13 @@ func updaterWorkload(v values.Values) workload {
 			"--kube-api-qps=200", "--kube-api-burst=250", "--leader-elect=true", "--leader-elect-resource-namespace=" + v.Namespace,
 		}, gateArgs(v)),
 		cpu: "30m", memory: "200Mi", limit: "4Gi", metricsPort: metricsPort, ports: []corev1.ContainerPort{shared.ContainerPort("server", 8080)},
-		namespaceVariable: true, minMemory: "50Mi", service: metricsService(updater, metricsPort),
+		namespaceVariable: true, minMemory: "50Mi", service: updater,
 	}
 }
 
 // gateArgs returns the flag for the known feature gates of the Garden.
 func gateArgs(v values.Values) []string {
-	var set []string
-	for _, each := range gates {
-		if enabled, found := v.Autoscaling.FeatureGates[each]; found {
-			set = append(set, fmt.Sprintf("%s=%t", each, enabled))
-		}
-	}
-	if len(set) == 0 {
-		return nil
-	}
-	return []string{"--feature-gates=" + strings.Join(set, ",")}
-}
-
-func metricsService(name string, port int32) *corev1.Service {
-	return &corev1.Service{
-		ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: shared.From(shared.GardenScrapeTargets, port)},
-		Spec:       corev1.ServiceSpec{Ports: []corev1.ServicePort{shared.ServicePort("metrics", port, port)}},
-	}
+	return shared.GateArgs(v.Autoscaling.FeatureGates, func(name string, _ bool) bool { return slices.Contains(gates, name) })
 }
 
 func (w workload) objects(owner shared.Owner, v values.Values) ([]client.Object, error) {
@@ -197,80 +170,68 @@ func (w workload) objects(owner shared.Owner, v values.Values) ([]client.Object,
 	}
 	selector := map[string]string{"app": w.name}
 	owner = owner.WithLabels(selector)
-	service := w.service
-	service.TypeMeta = shared.Type("v1", "Service")
-	service.Namespace, service.Labels, service.Spec.Selector = owner.Namespace, owner.Meta("").Labels, selector
-	d := w.deployment(owner, image)
+	d := w.deployment(owner, selector, image)
 	if w.complete != nil {
 		w.complete(d)
 	}
-	if err := references.InjectAnnotations(d); err != nil {
-		return nil, fmt.Errorf("annotate Deployment %s: %w", w.name, err)
-	}
-	budget := owner.DisruptionBudget(w.name, selector, policyv1.PodDisruptionBudgetSpec{MaxUnavailable: ptr.To(intstr.FromInt32(1))})
+	shared.AnnotateReferences(d)
+	budget := owner.DisruptionBudget(w.name)
+	budget.Spec.Selector.MatchLabels, budget.Spec.UnhealthyPodEvictionPolicy = selector, nil
+	objects := []client.Object{owner.ServiceAccount(w.name), w.serviceObject(owner, selector), d, budget}
 	if w.minMemory == "" {
-		return []client.Object{owner.ServiceAccount(w.name), service, d, budget}, nil
+		return objects, nil
 	}
-	autoscaler := shared.Autoscaler{
-		Name: w.name, Labels: owner.Labels, Container: w.container,
-		MinAllowed: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse(w.minMemory)},
-	}
-	return []client.Object{owner.ServiceAccount(w.name), service, d, budget, autoscaler.Object(v, v.Namespace)}, nil
+	return append(objects, shared.Autoscaler{
+		Name: w.name, Labels: owner.Labels, Container: w.container, MinAllowed: shared.Memory(w.minMemory),
+	}.Object(v, v.Namespace)), nil
 }
 
-func (w workload) deployment(owner shared.Owner, image string) *appsv1.Deployment {
+func (w workload) serviceObject(owner shared.Owner, selector map[string]string) *corev1.Service {
+	annotations := shared.From(shared.GardenScrapeTargets, w.metricsPort)
+	var ports []corev1.ServicePort
+	if w.webhookPort != 0 {
+		annotations = shared.Union(annotations, shared.FromWorld(w.webhookPort))
+		ports = append(ports, shared.ServicePort("server", 443, w.webhookPort))
+	}
+	service := owner.Service(w.service, annotations, append(ports, shared.ServicePort("metrics", w.metricsPort, w.metricsPort))...)
+	service.Spec.Type, service.Spec.Selector = "", selector // without a type, it has the default
+	return service
+}
+
+func (w workload) deployment(owner shared.Owner, selector map[string]string, image string) *appsv1.Deployment {
 	c := corev1.Container{
-		Name: w.container, Image: image, ImagePullPolicy: corev1.PullIfNotPresent, Args: w.args,
+		Name: w.container, Image: image, Args: w.args,
 		Ports: append([]corev1.ContainerPort{shared.ContainerPort("metrics", w.metricsPort)}, w.ports...),
 		LivenessProbe: &corev1.Probe{
-			ProbeHandler:        corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: "/health-check", Port: intstr.FromString("metrics")}},
-			InitialDelaySeconds: 120, PeriodSeconds: 60, TimeoutSeconds: 30, FailureThreshold: 3,
+			ProbeHandler: healthCheck(), InitialDelaySeconds: 120, PeriodSeconds: 60, TimeoutSeconds: 30, FailureThreshold: 3,
 		},
-		Resources:       shared.RequestsAndLimit(w.cpu, w.memory, w.limit),
-		SecurityContext: &corev1.SecurityContext{AllowPrivilegeEscalation: ptr.To(false)},
+		Resources: shared.RequestsAndLimit(w.cpu, w.memory, w.limit),
 	}
 	if w.namespaceVariable {
 		c.Env = []corev1.EnvVar{shared.FieldVariable("NAMESPACE", "metadata.namespace")}
 	}
-	selector := map[string]string{"app": w.name}
-	return &appsv1.Deployment{
-		TypeMeta:   shared.Type(appsv1.SchemeGroupVersion.String(), "Deployment"),
-		ObjectMeta: owner.WithLabels(map[string]string{shared.AvailabilityType: w.availability}).Meta(w.name),
-		Spec: appsv1.DeploymentSpec{
-			Replicas: ptr.To[int32](1), RevisionHistoryLimit: ptr.To[int32](2), Selector: &metav1.LabelSelector{MatchLabels: selector},
-			Template: corev1.PodTemplateSpec{
-				ObjectMeta: metav1.ObjectMeta{Labels: shared.Union(owner.Labels, shared.Clients())},
-				Spec: corev1.PodSpec{
-					ServiceAccountName: w.name, PriorityClassName: w.priority, Containers: []corev1.Container{c},
-				},
-			},
-		},
-	}
+	return owner.WithLabels(map[string]string{shared.AvailabilityType: w.availability}).
+		Deployment(w.name, 1, selector, shared.Union(owner.Labels, shared.Clients()), corev1.PodSpec{
+			ServiceAccountName: w.name, PriorityClassName: w.priority, Containers: []corev1.Container{c},
+		})
+}
+
+func healthCheck() corev1.ProbeHandler {
+	return corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: "/health-check", Port: intstr.FromString("metrics")}}
 }
 
 func addCertificates(d *appsv1.Deployment, credentials Credentials) {
 	const volume = "vpa-tls-certs"
-	item := func(secret string, keys ...string) corev1.VolumeProjection {
-		items := make([]corev1.KeyToPath, 0, len(keys))
-		for _, key := range keys {
-			items = append(items, corev1.KeyToPath{Key: key, Path: key})
-		}
-		return corev1.VolumeProjection{Secret: &corev1.SecretProjection{
-			LocalObjectReference: corev1.LocalObjectReference{Name: secret}, Items: items,
-		}}
-	}
 	pod := &d.Spec.Template.Spec
 	pod.Volumes = []corev1.Volume{{Name: volume, VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{
 		DefaultMode: ptr.To[int32](420), Sources: []corev1.VolumeProjection{
-			item(credentials.Authority, secretconfig.DataKeyCertificateBundle),
-			item(credentials.Server, secretconfig.DataKeyCertificate, secretconfig.DataKeyPrivateKey),
+			shared.SecretProjection(credentials.Authority, secretconfig.DataKeyCertificateBundle),
+			shared.SecretProjection(credentials.Server, secretconfig.DataKeyCertificate, secretconfig.DataKeyPrivateKey),
 		},
 	}}}}
 	c := &pod.Containers[0]
 	c.VolumeMounts = []corev1.VolumeMount{{Name: volume, MountPath: certificatePath, ReadOnly: true}}
-	c.ReadinessProbe = &corev1.Probe{ProbeHandler: corev1.ProbeHandler{
-		HTTPGet: &corev1.HTTPGetAction{Path: "/health-check", Port: intstr.FromString("metrics")},
-	}}
+	c.ReadinessProbe = &corev1.Probe{ProbeHandler: healthCheck()}
 }
 
 // webhook returns the configuration that the admission controller does not write itself.

@@ -93,9 +93,6 @@ func WatchCacheArgs(sizes *operatorv1alpha1.WatchCacheSizes) []string {
 // LogArgs returns the arguments for logs.
 func LogArgs(logging *operatorv1alpha1.APIServerLogging) []string {
 	logging = cmp.Or(logging, &operatorv1alpha1.APIServerLogging{})
-	all := []string{fmt.Sprintf("--v=%d", ptr.Deref(logging.Verbosity, 2))}
-	if logging.HTTPAccessVerbosity != nil {
-		all = append(all, fmt.Sprintf("--vmodule=httplog=%d", *logging.HTTPAccessVerbosity))
-	}
-	return all
+	return append([]string{fmt.Sprintf("--v=%d", ptr.Deref(logging.Verbosity, 2))},
+		shared.OptionalArg("--vmodule=httplog=%d", logging.HTTPAccessVerbosity)...)
 }

@@ -2,7 +2,6 @@ package gardenerapiserver
 
 import (
 	"errors"
-	"fmt"
 	"slices"
 	"strconv"
 
@@ -75,10 +74,8 @@ func optionalArgs(v values.Values) []string {
 	if longest := settings.ShootAdminKubeconfigMaxExpiration; longest != nil {
 		all = append(all, "--shoot-admin-kubeconfig-max-expiration="+longest.Duration.String())
 	}
-	if chance := settings.GoAwayChance; chance != nil {
-		all = append(all, fmt.Sprintf("--goaway-chance=%f", *chance))
-	}
-	return append(all, shared.GateArgs(settings.FeatureGates, versions.GardenerAPIServer.TakesGate)...)
+	return slices.Concat(all, shared.OptionalArg("--goaway-chance=%f", settings.GoAwayChance),
+		shared.GateArgs(settings.FeatureGates, versions.GardenerAPIServer.TakesGate))
 }
 
 // wanted returns the references of a Garden. Reading them fills refs.

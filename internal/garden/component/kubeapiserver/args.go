@@ -41,14 +41,10 @@ func args(v values.Values, s Secrets, parts []apiserver.Part) []string {
 }
 
 func servingArgs(v values.Values) []string {
-	all := append([]string{
+	return slices.Concat([]string{
 		"--secure-port=" + strconv.Itoa(exposure.Port),
 		"--external-hostname=" + externalHostname(v),
-	}, apiserver.ServingArgs()...)
-	if least := v.KubeAPIServer.TLSMinVersion; least != nil {
-		all = append(all, "--tls-min-version="+*least)
-	}
-	return all
+	}, apiserver.ServingArgs(), shared.OptionalArg("--tls-min-version=%s", v.KubeAPIServer.TLSMinVersion))
 }
 
 // externalHostname returns the host in the URLs that clients get: that of the issuer of tokens if clients reach the API server there.
@@ -108,9 +104,7 @@ func identityArgs(v values.Values) []string {
 	if config == nil {
 		return all
 	}
-	if extend := config.ExtendTokenExpiration; extend != nil {
-		all = append(all, "--service-account-extend-token-expiration="+strconv.FormatBool(*extend))
-	}
+	all = append(all, shared.OptionalArg("--service-account-extend-token-expiration=%t", config.ExtendTokenExpiration)...)
 	if longest := config.MaxTokenExpiration; longest != nil {
 		all = append(all, "--service-account-max-token-expiration="+longest.Duration.String())
 	}
@@ -150,20 +144,16 @@ func issuers(v values.Values) []string {
 // clusterArgs configures what the virtual cluster has.
 func clusterArgs(v values.Values) []string {
 	settings := v.KubeAPIServer
-	all := []string{
+	return slices.Concat([]string{
 		"--enable-aggregator-routing=true",
 		"--service-cluster-ip-range=" + shared.Networks(v.ServiceNetworks),
 		"--event-ttl=" + ptr.Deref(settings.EventTTL, metav1.Duration{Duration: time.Hour}).Duration.String(),
 		"--runtime-config=" + shared.Switches(RuntimeConfig(v)),
-	}
-	all = append(all, shared.GateArgs(settings.FeatureGates, kubernetes(v).TakesGate)...)
-	if seconds := settings.DefaultNotReadyTolerationSeconds; seconds != nil {
-		all = append(all, fmt.Sprintf("--default-not-ready-toleration-seconds=%d", *seconds))
-	}
-	if seconds := settings.DefaultUnreachableTolerationSeconds; seconds != nil {
-		all = append(all, fmt.Sprintf("--default-unreachable-toleration-seconds=%d", *seconds))
-	}
-	return all
+	},
+		shared.GateArgs(settings.FeatureGates, kubernetes(v).TakesGate),
+		shared.OptionalArg("--default-not-ready-toleration-seconds=%d", settings.DefaultNotReadyTolerationSeconds),
+		shared.OptionalArg("--default-unreachable-toleration-seconds=%d", settings.DefaultUnreachableTolerationSeconds),
+	)
 }
 
 // RuntimeConfig returns which APIs are on and off. kube-controller-manager runs no controllers for those that are off. APIs that a cluster

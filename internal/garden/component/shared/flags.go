@@ -26,6 +26,14 @@ func Switches(on map[string]bool) string {
 	return strings.Join(items, ",")
 }
 
+// OptionalArg returns an argument, whose format is that of package fmt, unless the value is nil.
+func OptionalArg[T any](format string, value *T) []string {
+	if value == nil {
+		return nil
+	}
+	return []string{fmt.Sprintf(format, *value)}
+}
+
 // Networks returns the value of a flag with networks.
 func Networks(all []netip.Prefix) string {
 	items := make([]string, 0, len(all))

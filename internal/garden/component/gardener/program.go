@@ -2,6 +2,7 @@ package gardener
 
 import (
 	"fmt"
+	"maps"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -49,11 +50,12 @@ func (p Program) Objects(v values.Values, kubeconfig string) (Objects, error) {
 	if err != nil {
 		return Objects{}, err
 	}
+	file := maps.Clone(p.Config)
 	if gates := shared.FeatureGates(p.FeatureGates, versions.Component(p.Name).TakesGate); len(gates) > 0 {
-		p.Config["featureGates"] = gates
+		file["featureGates"] = gates
 	}
-	p.Config["logLevel"], p.Config["logFormat"] = ptr.Deref(p.LogLevel, "info"), "json"
-	text, err := shared.YAML(p.Config)
+	file["logLevel"], file["logFormat"] = ptr.Deref(p.LogLevel, "info"), "json"
+	text, err := shared.YAML(file)
 	if err != nil {
 		return Objects{}, fmt.Errorf("render configuration of %s: %w", p.Name, err)
 	}

@@ -45,27 +45,17 @@ func accessObjects() []client.Object {
 	}
 }
 
-// API groups of Gardener, and of Kubernetes.
-const (
-	coreGroup           = "core.gardener.cloud"
-	operationsGroup     = "operations.gardener.cloud"
-	seedManagementGroup = "seedmanagement.gardener.cloud"
-	securityGroup       = "security.gardener.cloud"
-	leasesGroup         = "coordination.k8s.io"
-	certificatesGroup   = "certificates.k8s.io"
-)
-
 // rules are the rights. Without one of those to read, gardener-admission-controller does not become ready.
 func rules() []rbacv1.PolicyRule {
 	return []rbacv1.PolicyRule{
-		shared.Rule(coreGroup, "backupbuckets;backupentries;controllerdeployments;controllerinstallations;internalsecrets;projects;"+
+		shared.Rule(shared.CoreGroup, "backupbuckets;backupentries;controllerdeployments;controllerinstallations;internalsecrets;projects;"+
 			"secretbindings;seeds;shoots;shootstates", shared.Read()...),
-		shared.Rule(seedManagementGroup, "gardenlets;managedseeds", shared.Read()...),
-		shared.Rule(operationsGroup, "bastions", shared.Read()...),
-		shared.Rule(securityGroup, "credentialsbindings", shared.Read()...),
+		shared.Rule(shared.SeedManagementGroup, "gardenlets;managedseeds", shared.Read()...),
+		shared.Rule(shared.OperationsGroup, "bastions", shared.Read()...),
+		shared.Rule(shared.SecurityGroup, "credentialsbindings", shared.Read()...),
 		shared.Rule("", "configmaps;namespaces;secrets;serviceaccounts", shared.Read()...),
-		shared.Rule(leasesGroup, "leases", shared.Read()...),
-		shared.Rule(certificatesGroup, "certificatesigningrequests", shared.Read()...),
+		shared.Rule(shared.LeasesGroup, "leases", shared.Read()...),
+		shared.Rule(shared.CertificatesGroup, "certificatesigningrequests", shared.Read()...),
 		shared.Rule("authorization.k8s.io", "subjectaccessreviews", "create"),
 	}
 }

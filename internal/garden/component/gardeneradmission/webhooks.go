@@ -50,7 +50,7 @@ func validators(v values.Values) []webhook {
 	written := operations{create, update}
 	// shoots refer to ConfigMaps that must fit.
 	shoots := []rule{
-		on(written, coreGroup, "v1beta1", "shoots"), on(operations{update}, "", "v1", "configmaps"),
+		on(written, shared.CoreGroup, "v1beta1", "shoots"), on(operations{update}, "", "v1", "configmaps"),
 	}
 	all := []webhook{
 		{
@@ -109,16 +109,16 @@ func restrictions() []webhook {
 		"seed": {
 			on(operations{create}, "", "v1", "configmaps", "secrets", "serviceaccounts"),
 			on(operations{create}, rbacv1.GroupName, "v1", "clusterrolebindings"),
-			on(operations{create}, leasesGroup, "v1", "leases"),
-			on(operations{create}, certificatesGroup, "v1", "certificatesigningrequests"),
-			on(operations{create}, coreGroup, "v1beta1", "backupentries", "internalsecrets", "shootstates"),
-			on(operations{create, remove}, coreGroup, "v1beta1", "backupbuckets"),
-			on(operations{create, update, remove}, coreGroup, "v1beta1", "seeds"),
-			on(operations{create}, operationsGroup, "v1alpha1", "bastions"),
+			on(operations{create}, shared.LeasesGroup, "v1", "leases"),
+			on(operations{create}, shared.CertificatesGroup, "v1", "certificatesigningrequests"),
+			on(operations{create}, shared.CoreGroup, "v1beta1", "backupentries", "internalsecrets", "shootstates"),
+			on(operations{create, remove}, shared.CoreGroup, "v1beta1", "backupbuckets"),
+			on(operations{create, update, remove}, shared.CoreGroup, "v1beta1", "seeds"),
+			on(operations{create}, shared.OperationsGroup, "v1alpha1", "bastions"),
 		},
 		"shoot": {
 			on(operations{create}, "", "v1", "configmaps", "secrets"),
-			on(operations{create}, coreGroup, "v1beta1", "backupbuckets", "backupentries", "internalsecrets", "projects", "shoots"),
+			on(operations{create}, shared.CoreGroup, "v1beta1", "backupbuckets", "backupentries", "internalsecrets", "projects", "shoots"),
 		},
 	}
 	authorizers := Authorizers()
@@ -137,7 +137,7 @@ func mutators() []webhook {
 	return []webhook{{
 		name: "sync-provider-secret-labels", path: "/webhooks/sync-provider-secret-labels", namespaces: inProjects(),
 		rules: []rule{
-			on(operations{create, update}, "", "v1", "secrets"), on(operations{create, update}, coreGroup, "v1beta1", "internalsecrets"),
+			on(operations{create, update}, "", "v1", "secrets"), on(operations{create, update}, shared.CoreGroup, "v1beta1", "internalsecrets"),
 		},
 	}}
 }

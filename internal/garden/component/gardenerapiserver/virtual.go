@@ -24,11 +24,11 @@ const apiServiceKind = "APIService"
 // served returns the API versions of Gardener.
 func served() []metav1.GroupVersion {
 	return []metav1.GroupVersion{
-		{Group: "core.gardener.cloud", Version: "v1"},
-		{Group: "core.gardener.cloud", Version: "v1beta1"},
-		{Group: "seedmanagement.gardener.cloud", Version: "v1alpha1"},
-		{Group: "operations.gardener.cloud", Version: "v1alpha1"},
-		{Group: "security.gardener.cloud", Version: "v1alpha1"},
+		{Group: shared.CoreGroup, Version: "v1"},
+		{Group: shared.CoreGroup, Version: "v1beta1"},
+		{Group: shared.SeedManagementGroup, Version: "v1alpha1"},
+		{Group: shared.OperationsGroup, Version: "v1alpha1"},
+		{Group: shared.SecurityGroup, Version: "v1alpha1"},
 	}
 }
 

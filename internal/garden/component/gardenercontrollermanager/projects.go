@@ -50,7 +50,7 @@ func projectPolicy(owner shared.Owner) []client.Object {
 			Spec: admissionregistrationv1.ValidatingAdmissionPolicySpec{
 				FailurePolicy: ptr.To(admissionregistrationv1.Fail),
 				MatchConstraints: &admissionregistrationv1.MatchResources{ResourceRules: []admissionregistrationv1.NamedRuleWithOperations{
-					on(all, "core.gardener.cloud", "v1beta1", "projects", "projects/status"),
+					on(all, shared.CoreGroup, "v1beta1", "projects", "projects/status"),
 					on(all, "", "v1", "namespaces"),
 					on(createAndDelete, "", "v1", "resourcequotas"),
 					on(all, rbacv1.GroupName, "v1", "clusterroles", "clusterrolebindings", "rolebindings"),

@@ -50,20 +50,16 @@ func Objects(v values.Values, kubeconfig string, strategy operatorv1alpha1.Sched
 // VirtualObjects returns the objects in the virtual cluster.
 func VirtualObjects() []client.Object {
 	owner := gardener.VirtualOwner(role)
-	const (
-		clusterRole = "gardener.cloud:system:scheduler"
-		coreGroup   = "core.gardener.cloud"
-		leasesGroup = "coordination.k8s.io"
-	)
+	const clusterRole = "gardener.cloud:system:scheduler"
 	return []client.Object{
 		owner.ClusterRole(clusterRole,
 			shared.Rule(";events.k8s.io", "events", "create", "patch", "update"),
 			shared.Rule("", "configmaps", shared.Read("create", "delete", "deletecollection", "patch", "update")...),
-			shared.Rule(coreGroup, "cloudprofiles;namespacedcloudprofiles;projects;seeds", shared.Read()...),
-			shared.Rule(coreGroup, "shoots;shoots/status", shared.Read("patch", "update")...),
-			shared.Rule(coreGroup, "shoots/binding", "update"),
-			shared.Rule(leasesGroup, "leases", "create"),
-			shared.Named(shared.Rule(leasesGroup, "leases", "get", "update", "watch"), Name+"-leader-election"),
+			shared.Rule(shared.CoreGroup, "cloudprofiles;namespacedcloudprofiles;projects;seeds", shared.Read()...),
+			shared.Rule(shared.CoreGroup, "shoots;shoots/status", shared.Read("patch", "update")...),
+			shared.Rule(shared.CoreGroup, "shoots/binding", "update"),
+			shared.Rule(shared.LeasesGroup, "leases", "create"),
+			shared.Named(shared.Rule(shared.LeasesGroup, "leases", "get", "update", "watch"), Name+"-leader-election"),
 		),
 		owner.ClusterRoleBinding(clusterRole, clusterRole, Name),
 	}

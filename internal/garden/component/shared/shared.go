@@ -51,6 +51,16 @@ const (
 	WebhookTargets = "all-webhook-targets"
 )
 
+// API groups of Gardener, and of Kubernetes.
+const (
+	CoreGroup           = "core.gardener.cloud"
+	OperationsGroup     = "operations.gardener.cloud"
+	SeedManagementGroup = "seedmanagement.gardener.cloud"
+	SecurityGroup       = "security.gardener.cloud"
+	LeasesGroup         = "coordination.k8s.io"
+	CertificatesGroup   = "certificates.k8s.io"
+)
+
 // Union returns a new map with the entries of all maps. Later maps win.
 func Union(all ...map[string]string) map[string]string {
 	union := map[string]string{}

@@ -6,18 +6,6 @@ import (
 	"github.com/espalier-dev/espalier/internal/garden/component/shared"
 )
 
-// API groups.
-const (
-	coreGroup           = "core.gardener.cloud"
-	operationsGroup     = "operations.gardener.cloud"
-	seedManagementGroup = "seedmanagement.gardener.cloud"
-	dashboardGroup      = "dashboard.gardener.cloud"
-	securityGroup       = "security.gardener.cloud"
-
-	eventsGroup       = "events.k8s.io"
-	certificatesGroup = "certificates.k8s.io"
-)
-
 // full returns the verbs that read and write.
 func full(further ...string) []string {
 	return append([]string{"create", "delete", "deletecollection", "get", "list", "watch", "patch", "update"}, further...)
@@ -26,37 +14,37 @@ func full(further ...string) []string {
 func bootstrapperRules() []rbacv1.PolicyRule {
 	const requests = "certificatesigningrequests"
 	return []rbacv1.PolicyRule{
-		shared.Rule(certificatesGroup, requests, "create", "get"),
-		shared.Rule(certificatesGroup, requests+"/seedclient;"+requests+"/shootclient", "create"),
+		shared.Rule(shared.CertificatesGroup, requests, "create", "get"),
+		shared.Rule(shared.CertificatesGroup, requests+"/seedclient;"+requests+"/shootclient", "create"),
 	}
 }
 
 func administratorRules() []rbacv1.PolicyRule {
 	return append([]rbacv1.PolicyRule{
-		shared.Rule(coreGroup, "*", full(
+		shared.Rule(shared.CoreGroup, "*", full(
 			"manage-members", "modify-spec-tolerations-whitelist", "modify-spec-kubernetes", "modify-spec-machineimages",
 			"modify-spec-providerconfig", "mark-self-hosted",
 		)...),
 		// Not all resources: one of them is for tokens of workload identities.
-		shared.Rule(securityGroup, "credentialsbindings;workloadidentities", full()...),
-		shared.Rule(certificatesGroup, "certificatesigningrequests", full("approve", "deny")...),
+		shared.Rule(shared.SecurityGroup, "credentialsbindings;workloadidentities", full()...),
+		shared.Rule(shared.CertificatesGroup, "certificatesigningrequests", full("approve", "deny")...),
 	}, clusterRules(full())...)
 }
 
 func viewerRules() []rbacv1.PolicyRule {
 	return append([]rbacv1.PolicyRule{
-		shared.Rule(coreGroup, "backupbuckets;backupentries;cloudprofiles;namespacedcloudprofiles;controllerinstallations;quotas;projects;"+
-			"seeds;shoots", shared.Read()...),
-		shared.Rule(securityGroup, "credentialsbindings", shared.Read()...),
+		shared.Rule(shared.CoreGroup, "backupbuckets;backupentries;cloudprofiles;namespacedcloudprofiles;controllerinstallations;quotas;"+
+			"projects;seeds;shoots", shared.Read()...),
+		shared.Rule(shared.SecurityGroup, "credentialsbindings", shared.Read()...),
 	}, clusterRules(shared.Read())...)
 }
 
 // clusterRules returns what administrators and viewers have both, with different verbs.
 func clusterRules(verbs []string) []rbacv1.PolicyRule {
 	return []rbacv1.PolicyRule{
-		shared.Rule(seedManagementGroup+";"+dashboardGroup+";"+operationsGroup, "*", verbs...),
+		shared.Rule(shared.SeedManagementGroup+";dashboard.gardener.cloud;"+shared.OperationsGroup, "*", verbs...),
 		shared.Rule("", "events;namespaces;resourcequotas;services;endpoints", verbs...),
-		shared.Rule(eventsGroup, "events", verbs...),
+		shared.Rule("events.k8s.io", "events", verbs...),
 		shared.Rule("discovery.k8s.io", "endpointslices", verbs...),
 		shared.Rule(rbacv1.GroupName, "clusterroles;clusterrolebindings;roles;rolebindings", verbs...),
 		shared.Rule("admissionregistration.k8s.io", "mutatingwebhookconfigurations;validatingwebhookconfigurations", verbs...),
@@ -68,7 +56,7 @@ func clusterRules(verbs []string) []rbacv1.PolicyRule {
 
 func globalRules() []rbacv1.PolicyRule {
 	return []rbacv1.PolicyRule{
-		shared.Rule(coreGroup, "cloudprofiles;controllerregistrations;exposureclasses;seeds", shared.Read()...),
+		shared.Rule(shared.CoreGroup, "cloudprofiles;controllerregistrations;exposureclasses;seeds", shared.Read()...),
 		shared.Rule("apiextensions.k8s.io", "customresourcedefinitions", shared.Read()...),
 	}
 }
@@ -84,13 +72,13 @@ func projectMemberRules() []rbacv1.PolicyRule {
 	return []rbacv1.PolicyRule{
 		shared.Rule("", "secrets;configmaps", full()...),
 		shared.Rule("", "events;resourcequotas;serviceaccounts", shared.Read()...),
-		shared.Rule(eventsGroup, "events", shared.Read()...),
-		shared.Rule(coreGroup, "shoots;secretbindings;quotas", full()...),
-		shared.Rule(coreGroup, "namespacedcloudprofiles", shared.Read("create", "patch", "update", "delete")...),
-		shared.Rule(coreGroup, "shoots/adminkubeconfig;shoots/viewerkubeconfig", "create"),
-		shared.Rule(coreGroup, "shoots/finalizers", "update"),
-		shared.Rule(operationsGroup, "bastions", full()...),
-		shared.Rule(securityGroup, "credentialsbindings;workloadidentities", full()...),
+		shared.Rule("events.k8s.io", "events", shared.Read()...),
+		shared.Rule(shared.CoreGroup, "shoots;secretbindings;quotas", full()...),
+		shared.Rule(shared.CoreGroup, "namespacedcloudprofiles", shared.Read("create", "patch", "update", "delete")...),
+		shared.Rule(shared.CoreGroup, "shoots/adminkubeconfig;shoots/viewerkubeconfig", "create"),
+		shared.Rule(shared.CoreGroup, "shoots/finalizers", "update"),
+		shared.Rule(shared.OperationsGroup, "bastions", full()...),
+		shared.Rule(shared.SecurityGroup, "credentialsbindings;workloadidentities", full()...),
 		shared.Rule(rbacv1.GroupName, "roles;rolebindings", full()...),
 	}
 }
@@ -98,11 +86,11 @@ func projectMemberRules() []rbacv1.PolicyRule {
 func projectViewerRules() []rbacv1.PolicyRule {
 	return []rbacv1.PolicyRule{
 		shared.Rule("", "events;configmaps;resourcequotas;serviceaccounts", shared.Read()...),
-		shared.Rule(eventsGroup, "events", shared.Read()...),
-		shared.Rule(coreGroup, "shoots;secretbindings;quotas;namespacedcloudprofiles", shared.Read()...),
-		shared.Rule(coreGroup, "shoots/viewerkubeconfig", "create"),
-		shared.Rule(operationsGroup, "bastions", shared.Read()...),
-		shared.Rule(securityGroup, "credentialsbindings", shared.Read()...),
+		shared.Rule("events.k8s.io", "events", shared.Read()...),
+		shared.Rule(shared.CoreGroup, "shoots;secretbindings;quotas;namespacedcloudprofiles", shared.Read()...),
+		shared.Rule(shared.CoreGroup, "shoots/viewerkubeconfig", "create"),
+		shared.Rule(shared.OperationsGroup, "bastions", shared.Read()...),
+		shared.Rule(shared.SecurityGroup, "credentialsbindings", shared.Read()...),
 		shared.Rule(rbacv1.GroupName, "roles;rolebindings", shared.Read()...),
 	}
 }

@@ -135,7 +135,7 @@ func roles() []role {
 		{name: prefix + "read-global-resources", rules: globalRules(), bound: subject(rbacv1.GroupKind, authenticated)},
 		{name: prefix + "user-auth", rules: reviewRules(), bound: subject(rbacv1.GroupKind, authenticated)},
 		{name: prefix + "project-creation", rules: []rbacv1.PolicyRule{
-			shared.Rule(coreGroup, "projects", "create"),
+			shared.Rule(shared.CoreGroup, "projects", "create"),
 		}},
 		aggregation(projectMember, projectMemberRules()),
 		aggregated(projectMember),

@@ -47,7 +47,7 @@ func (e *TaskError) Error() string { return fmt.Sprintf("task %q failed: %v", e.
 // Unwrap returns what the task's work returned.
 func (e *TaskError) Unwrap() error { return e.Err }
 
-// TimeoutError is what Wait.Until returns when its timeout ends the wait.
+// TimeoutError is what Changes.Until returns when its timeout ends the wait.
 type TimeoutError struct {
 	// Timeout is how long it waited.
 	Timeout time.Duration

@@ -3,7 +3,7 @@
 // It knows no Kubernetes. A caller builds a Flow once with New, and runs it as often as it likes with Flow.Run. All state of
 // a run is in memory: a process that stops half-way runs the whole flow again, so that every task must be idempotent.
 //
-// A task that waits for something uses Wait, which checks again when a watch reports a change.
+// A task that waits for something uses Changes.Until, which checks again when a watch reports a change.
 package flow
 
 import (

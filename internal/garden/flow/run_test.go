@@ -237,7 +237,7 @@ func TestRunLeavesNoGoroutineBehind(t *testing.T) {
 
 // awaitForever is work that waits for a change which never comes.
 func awaitForever(ctx context.Context, waitingFor flow.WaitingFor) error {
-	return flow.Wait{Changes: &flow.Changes{}}.Until(ctx, waitingFor, func(context.Context) error { return errors.New("not there") })
+	return new(flow.Changes).Until(ctx, 0, waitingFor, func(context.Context) error { return errors.New("not there") })
 }
 
 func TestAFlowMayRunSeveralTimesAtOnce(t *testing.T) {

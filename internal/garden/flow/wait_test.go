@@ -18,6 +18,27 @@ import (
 // ignore is for tests that do not ask what is waited for.
 func ignore(string) {}
 
+// every returns Changes of which there is one after each interval, until the test ends.
+func every(t *testing.T, interval time.Duration) *flow.Changes {
+	t.Helper()
+	changes, ticker, over := &flow.Changes{}, time.NewTicker(interval), make(chan struct{})
+	go func() {
+		for {
+			select {
+			case <-ticker.C:
+				changes.Notify()
+			case <-over:
+				return
+			}
+		}
+	}()
+	t.Cleanup(func() {
+		ticker.Stop()
+		close(over)
+	})
+	return changes
+}
+
 func TestOnlyAChangeWakesAWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := NewWithT(t)
@@ -27,7 +48,7 @@ func TestOnlyAChangeWakesAWait(t *testing.T) {
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
-			ended = flow.Wait{Changes: &changes, Timeout: 24 * time.Hour}.Until(t.Context(), ignore, func(context.Context) error {
+			ended = changes.Until(t.Context(), 24*time.Hour, ignore, func(context.Context) error {
 				checks++
 				if !ready {
 					return errors.New("not ready")
@@ -60,7 +81,7 @@ func TestAChangeDuringACheckIsNotMissed(t *testing.T) {
 		g := NewWithT(t)
 		var changes flow.Changes
 		checks := 0
-		err := flow.Wait{Changes: &changes, Timeout: time.Minute}.Until(t.Context(), ignore, func(context.Context) error {
+		err := changes.Until(t.Context(), time.Minute, ignore, func(context.Context) error {
 			checks++
 			if checks == 1 {
 				changes.Notify()
@@ -85,7 +106,7 @@ func TestAChangeWakesAllTasksThatWait(t *testing.T) {
 		)
 		for i := range left {
 			tasks = append(tasks, task(strconv.Itoa(i), func(ctx context.Context, waitingFor flow.WaitingFor) error {
-				return flow.Wait{Changes: &changes, Timeout: time.Minute}.Until(ctx, waitingFor, func(context.Context) error {
+				return changes.Until(ctx, time.Minute, waitingFor, func(context.Context) error {
 					lock.Lock()
 					defer lock.Unlock()
 					if i != left-1 {
@@ -102,12 +123,12 @@ func TestAChangeWakesAllTasksThatWait(t *testing.T) {
 	})
 }
 
-func TestARetryRepeatsAfterEachInterval(t *testing.T) {
+func TestEachChangeRepeatsTheCheck(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := NewWithT(t)
 		begin := time.Now()
 		var at []time.Duration
-		err := flow.Wait{Interval: 5 * time.Second, Timeout: 30 * time.Second}.Until(t.Context(), ignore, func(context.Context) error {
+		err := every(t, 5*time.Second).Until(t.Context(), 30*time.Second, ignore, func(context.Context) error {
 			at = append(at, time.Since(begin))
 			if len(at) < 4 {
 				return errors.New("connection refused")
@@ -120,28 +141,27 @@ func TestARetryRepeatsAfterEachInterval(t *testing.T) {
 }
 
 func TestATimeoutReportsTheLastError(t *testing.T) {
-	var changes flow.Changes
 	for name, tc := range map[string]struct {
-		wait  flow.Wait
-		check func(attempt int) func(ctx context.Context) error
-		want  string
+		interval, timeout time.Duration
+		check             func(attempt int) func(ctx context.Context) error
+		want              string
 	}{
 		"of a retry": {
-			wait: flow.Wait{Interval: 5 * time.Second, Timeout: 28 * time.Second},
+			interval: 5 * time.Second, timeout: 28 * time.Second,
 			check: func(attempt int) func(context.Context) error {
 				return func(context.Context) error { return fmt.Errorf("attempt %d was refused", attempt) }
 			},
 			want: "not done after 28s: attempt 6 was refused",
 		},
 		"of a wait without a change": {
-			wait: flow.Wait{Changes: &changes, Timeout: 5 * time.Minute},
+			interval: time.Hour, timeout: 5 * time.Minute,
 			check: func(int) func(context.Context) error {
 				return func(context.Context) error { return errors.New(`Deployment "x" is not available`) }
 			},
 			want: `not done after 5m0s: Deployment "x" is not available`,
 		},
 		"and not that of the check which the timeout ended": {
-			wait: flow.Wait{Interval: time.Second, Timeout: 10 * time.Second},
+			interval: time.Second, timeout: 10 * time.Second,
 			check: func(attempt int) func(context.Context) error {
 				return func(ctx context.Context) error {
 					if attempt == 1 {
@@ -154,7 +174,7 @@ func TestATimeoutReportsTheLastError(t *testing.T) {
 			want: "not done after 10s: connection refused",
 		},
 		"or that of the only check": {
-			wait: flow.Wait{Interval: time.Second, Timeout: 10 * time.Second},
+			interval: time.Second, timeout: 10 * time.Second,
 			check: func(int) func(context.Context) error {
 				return func(ctx context.Context) error {
 					<-ctx.Done()
@@ -167,18 +187,15 @@ func TestATimeoutReportsTheLastError(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				g := NewWithT(t)
-				if tc.wait.Changes != nil {
-					tc.wait.Changes = &flow.Changes{} // of the bubble
-				}
 				begin, attempt := time.Now(), 0
-				err := tc.wait.Until(t.Context(), ignore, func(ctx context.Context) error {
+				err := every(t, tc.interval).Until(t.Context(), tc.timeout, ignore, func(ctx context.Context) error {
 					attempt++
 					return tc.check(attempt)(ctx)
 				})
 				g.Expect(err).To(MatchError(tc.want))
 				_, timedOut := errors.AsType[*flow.TimeoutError](err)
 				g.Expect(timedOut).To(BeTrue())
-				g.Expect(time.Since(begin)).To(Equal(tc.wait.Timeout))
+				g.Expect(time.Since(begin)).To(Equal(tc.timeout))
 			})
 		})
 	}
@@ -191,20 +208,12 @@ func TestACancelledWaitEndsAtOnceWithCauseAndLastError(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		time.AfterFunc(time.Second, cancel)
 		begin := time.Now()
-		err := flow.Wait{Interval: time.Hour, Timeout: 2 * time.Hour}.Until(ctx, ignore, func(context.Context) error { return missing })
+		err := new(flow.Changes).Until(ctx, 2*time.Hour, ignore, func(context.Context) error { return missing })
 		g.Expect(err).To(MatchError("context canceled while waiting: the Secret is missing"))
 		g.Expect(errors.Is(err, context.Canceled)).To(BeTrue())
 		g.Expect(errors.Is(err, missing)).To(BeTrue())
 		g.Expect(time.Since(begin)).To(Equal(time.Second))
 	})
-}
-
-func TestAWaitThatNothingRepeatsIsRefused(t *testing.T) {
-	err := flow.Wait{Timeout: time.Minute}.Until(t.Context(), ignore, func(context.Context) error {
-		t.Error("checked")
-		return nil
-	})
-	NewWithT(t).Expect(err).To(MatchError("wait has neither changes nor an interval"))
 }
 
 func TestAWaitSaysWhatIsMissingUntilItIsThere(t *testing.T) {
@@ -213,7 +222,7 @@ func TestAWaitSaysWhatIsMissingUntilItIsThere(t *testing.T) {
 		var said []string
 		say := func(sentence string) { said = append(said, sentence) }
 		missing := []string{"the Secret is missing", "the token is missing"}
-		err := flow.Wait{Interval: time.Second}.Until(t.Context(), say, func(context.Context) error {
+		err := every(t, time.Second).Until(t.Context(), 0, say, func(context.Context) error {
 			if len(missing) == 0 {
 				return nil
 			}

@@ -166,7 +166,7 @@ func (c Cluster) Until(
 		watches.Go(func() { c.notify(watching, each, changes) })
 	}
 	defer func() { stop(); watches.Wait() }()
-	return flow.Wait{Changes: changes, Timeout: timeout}.Until(ctx, waitingFor, check)
+	return changes.Until(ctx, timeout, waitingFor, check)
 }
 
 // notify reports changes until the context ends. A watch that ends is opened again, which counts as a change.

@@ -6,6 +6,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/clock"
 
 	corev1beta1 "github.com/espalier-dev/espalier/api/core/v1beta1"
 	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
@@ -19,11 +20,8 @@ var ownTypes = []corev1beta1.ConditionType{
 	operatorv1alpha1.ObservabilityComponentsHealthy,
 }
 
-const (
-	// conditionCheckError is the reason of a condition whose check did not come to a verdict; its status is Unknown.
-	conditionCheckError = "ConditionCheckError"
-	messageInitialized  = "The condition has been initialized but its semantic check has not been performed yet."
-)
+// conditionCheckError is the reason of a condition whose check did not come to a verdict; its status is Unknown.
+const conditionCheckError = "ConditionCheckError"
 
 // verdict is the result of a check.
 type verdict struct {
@@ -37,45 +35,22 @@ func unhealthy(reason, message string) verdict { return verdict{reason: reason, 
 
 // history is what a failed check is compared with.
 type history struct {
-	now time.Time
+	clock clock.PassiveClock
 	// thresholds are how long conditions are Progressing before they are False. A type without one is False at once.
 	thresholds map[corev1beta1.ConditionType]time.Duration
 	// last is the last operation of the Garden, nil if there was none.
 	last *operatorv1alpha1.LastOperation
 }
 
-// initial returns the condition in the status, or a new one if there is none.
-func initial(conditions []corev1beta1.Condition, which corev1beta1.ConditionType, now time.Time) corev1beta1.Condition {
-	for _, each := range conditions {
-		if each.Type == which {
-			return each
-		}
-	}
-	return corev1beta1.Condition{
-		Type: which, Status: corev1beta1.ConditionUnknown, Reason: corev1beta1.ConditionInitialized, Message: messageInitialized,
-		LastTransitionTime: metav1.NewTime(now), LastUpdateTime: metav1.NewTime(now),
-	}
-}
-
 // next returns a condition after a check. Its times change only with what they are about.
 func next(old corev1beta1.Condition, v verdict, h history) corev1beta1.Condition {
-	updated := old
 	switch {
 	case v.err != nil:
-		updated.Status, updated.Reason, updated.Message = corev1beta1.ConditionUnknown, conditionCheckError, v.err.Error()
+		return corev1beta1.UpdatedCondition(h.clock, old, corev1beta1.ConditionUnknown, conditionCheckError, v.err.Error())
 	case v.healthy:
-		updated.Status, updated.Reason, updated.Message = corev1beta1.ConditionTrue, v.reason, v.message
-	default:
-		updated.Status, updated.Reason, updated.Message = h.failed(old, v.reason), v.reason, v.message
+		return corev1beta1.UpdatedCondition(h.clock, old, corev1beta1.ConditionTrue, v.reason, v.message)
 	}
-	updated.Codes = nil
-	if updated.Status != old.Status {
-		updated.LastTransitionTime = metav1.NewTime(h.now)
-	}
-	if updated.Reason != old.Reason || updated.Message != old.Message || len(old.Codes) > 0 {
-		updated.LastUpdateTime = metav1.NewTime(h.now)
-	}
-	return updated
+	return corev1beta1.UpdatedCondition(h.clock, old, h.failed(old, v.reason), v.reason, v.message)
 }
 
 // failed returns the status of a condition after its check has failed.
@@ -102,7 +77,9 @@ func (h history) failed(old corev1beta1.Condition, reason string) corev1beta1.Co
 }
 
 // within reports whether a time is at most that long ago.
-func (h history) within(d time.Duration, since metav1.Time) bool { return h.now.Sub(since.Time) <= d }
+func (h history) within(d time.Duration, since metav1.Time) bool {
+	return h.clock.Since(since.Time) <= d
+}
 
 // merge returns the conditions of a status with the results. Conditions of other types stay, before the results. The second result is
 // false if no condition changes; the order in the status then stays too.

@@ -7,6 +7,7 @@ import (
 
 	. "github.com/onsi/gomega"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	testingclock "k8s.io/utils/clock/testing"
 
 	corev1beta1 "github.com/espalier-dev/espalier/api/core/v1beta1"
 	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
@@ -61,7 +62,10 @@ func TestStatusOfFailedChecks(t *testing.T) {
 			if tc.otherReason {
 				reason = "Other"
 			}
-			h := history{now: now, last: tc.last, thresholds: map[corev1beta1.ConditionType]time.Duration{"A": threshold, "B": long}}
+			h := history{
+				clock: testingclock.NewFakePassiveClock(now), last: tc.last,
+				thresholds: map[corev1beta1.ConditionType]time.Duration{"A": threshold, "B": long},
+			}
 			g.Expect(h.failed(old, reason)).To(Equal(tc.with))
 			h.thresholds = map[corev1beta1.ConditionType]time.Duration{"B": threshold}
 			g.Expect(h.failed(old, reason)).To(Equal(corev1beta1.ConditionFalse), "without a threshold for the type")
@@ -103,20 +107,9 @@ func TestTimesOfConditions(t *testing.T) {
 		},
 	} {
 		t.Run(sentence, func(t *testing.T) {
-			NewWithT(t).Expect(next(tc.old, tc.v, history{now: now})).To(BeComparableTo(tc.want))
+			NewWithT(t).Expect(next(tc.old, tc.v, history{clock: testingclock.NewFakePassiveClock(now)})).To(BeComparableTo(tc.want))
 		})
 	}
-}
-
-func TestNewConditionsAreUnknown(t *testing.T) {
-	g := NewWithT(t)
-	g.Expect(initial(nil, "A", now)).To(BeComparableTo(corev1beta1.Condition{
-		Type: "A", Status: "Unknown", Reason: "ConditionInitialized",
-		Message:            "The condition has been initialized but its semantic check has not been performed yet.",
-		LastTransitionTime: metav1.NewTime(now), LastUpdateTime: metav1.NewTime(now),
-	}))
-	known := corev1beta1.Condition{Type: "A", Status: "True"}
-	g.Expect(initial([]corev1beta1.Condition{{Type: "B"}, known}, "A", now)).To(BeComparableTo(known))
 }
 
 func TestMerge(t *testing.T) {

@@ -58,10 +58,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, garden *operatorv1alpha1.Gar
 	verdicts := check(r.gather(checking, garden))
 	done()
 
-	h := history{now: r.Clock.Now(), thresholds: r.thresholds(), last: garden.Status.LastOperation}
+	h := history{clock: r.Clock, thresholds: r.thresholds(), last: garden.Status.LastOperation}
 	var results []corev1beta1.Condition
 	for _, each := range ownTypes {
-		results = append(results, next(initial(garden.Status.Conditions, each, h.now), verdicts[each], h))
+		results = append(results, next(corev1beta1.GetOrInitCondition(r.Clock, garden.Status.Conditions, each), verdicts[each], h))
 	}
 	if err := r.write(ctx, garden, results); err != nil {
 		return ctrl.Result{}, err

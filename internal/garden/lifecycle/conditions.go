@@ -5,7 +5,6 @@ import (
 	"slices"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	corev1beta1 "github.com/espalier-dev/espalier/api/core/v1beta1"
@@ -51,30 +50,6 @@ func (p *pause) result(now time.Time) ctrl.Result {
 		return ctrl.Result{}
 	}
 	return ctrl.Result{RequeueAfter: max(p.until.Sub(now), time.Millisecond)}
-}
-
-// withPause returns the conditions with that of a pause. They are the same if it is there already.
-func withPause(conditions []corev1beta1.Condition, p *pause, now metav1.Time) []corev1beta1.Condition {
-	wanted := corev1beta1.Condition{
-		Type: operatorv1alpha1.ReconciliationPaused, Status: corev1beta1.ConditionTrue, Reason: p.reason, Message: p.message,
-		LastTransitionTime: now, LastUpdateTime: now,
-	}
-	for i := range conditions {
-		have := conditions[i]
-		if have.Type != wanted.Type {
-			continue
-		}
-		if have.Status == wanted.Status && have.Reason == wanted.Reason && have.Message == wanted.Message {
-			return conditions
-		}
-		if have.Status == wanted.Status {
-			wanted.LastTransitionTime = have.LastTransitionTime
-		}
-		changed := slices.Clone(conditions)
-		changed[i] = wanted
-		return changed
-	}
-	return append(slices.Clone(conditions), wanted)
 }
 
 // withoutPause returns the conditions without that of a pause.

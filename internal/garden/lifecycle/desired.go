@@ -4,7 +4,6 @@ import (
 	"slices"
 	"strings"
 
-	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/version"
 	"k8s.io/utils/ptr"
@@ -93,8 +92,4 @@ func skippedChecks(garden *operatorv1alpha1.Garden) []string {
 		names = append(names, strings.TrimSpace(name))
 	}
 	return names
-}
-
-func equalConditions(a, b *operatorv1alpha1.Garden) bool {
-	return equality.Semantic.DeepEqual(a.Status.Conditions, b.Status.Conditions)
 }

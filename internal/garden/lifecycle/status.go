@@ -4,12 +4,14 @@ import (
 	"context"
 	"fmt"
 
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
+	corev1beta1 "github.com/espalier-dev/espalier/api/core/v1beta1"
 	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/excerpt"
 	"github.com/espalier-dev/espalier/internal/garden/flow"
@@ -175,10 +177,11 @@ func (s *status) failed(ctx context.Context, identity operatorv1alpha1.OperatorI
 
 // writePause records a pause in a condition. Conditions are a list that others write too, hence the lock.
 func (r *Reconciler) writePause(ctx context.Context, garden *operatorv1alpha1.Garden, p *pause) error {
-	now := metav1.NewTime(r.Clock.Now())
 	changed := garden.DeepCopy()
-	changed.Status.Conditions = withPause(garden.Status.Conditions, p, now)
-	if len(changed.Status.Conditions) == len(garden.Status.Conditions) && equalConditions(changed, garden) {
+	condition := corev1beta1.GetOrInitCondition(r.Clock, garden.Status.Conditions, operatorv1alpha1.ReconciliationPaused)
+	condition = corev1beta1.UpdatedCondition(r.Clock, condition, corev1beta1.ConditionTrue, p.reason, p.message)
+	changed.Status.Conditions = corev1beta1.MergeConditions(garden.Status.Conditions, condition)
+	if equality.Semantic.DeepEqual(changed.Status.Conditions, garden.Status.Conditions) {
 		return nil
 	}
 	if err := r.Client.Status().Patch(ctx, changed, client.MergeFromWithOptions(garden, client.MergeFromWithOptimisticLock{})); err != nil {

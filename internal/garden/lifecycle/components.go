@@ -135,12 +135,9 @@ func (o *operation) deployAutoscaler(ctx context.Context) error {
 		_, err := o.cluster.DeleteSet(ctx, o.values.Namespace, vpa.ManagedResource)
 		return err
 	}
-	authority, err := o.secrets.Bundle(vpa.Authority)
-	if err != nil {
-		return err
-	}
-	server, err := o.secrets.Generate(ctx, vpa.ServerCertificate(o.values.Namespace))
-	if err != nil {
+	s := o.secrets.Collect()
+	authority, server := s.Bundle(vpa.Authority), s.Generate(ctx, vpa.ServerCertificate(o.values.Namespace))
+	if err := s.Err(); err != nil {
 		return err
 	}
 	if unknown := vpa.UnknownGates(o.values); len(unknown) > 0 {

@@ -104,33 +104,15 @@ func (o *operation) readEtcd(ctx context.Context, role etcd.Role) (*druidcorev1a
 
 // etcdSecrets generates the certificates of an etcd, and returns the names of all its Secrets.
 func (o *operation) etcdSecrets(ctx context.Context, role etcd.Role) (etcd.Secrets, error) {
-	authority, err := o.secrets.Bundle(etcd.Authority)
-	if err != nil {
-		return etcd.Secrets{}, err
+	s, certificates := o.secrets.Collect(), etcd.ServerCertificates(o.values, role)
+	names := etcd.Secrets{
+		CA: s.Bundle(etcd.Authority).Name, Server: s.Generate(ctx, certificates.Server).Name,
+		Client: s.Generate(ctx, etcd.ClientCertificate()).Name,
 	}
-	certificates := etcd.ServerCertificates(o.values, role)
-	server, err := o.secrets.Generate(ctx, certificates.Server)
-	if err != nil {
-		return etcd.Secrets{}, err
+	if certificates.Peer != nil {
+		names.PeerCA, names.PeerServer = s.Bundle(etcd.PeerAuthority).Name, s.Generate(ctx, *certificates.Peer).Name
 	}
-	clients, err := o.secrets.Generate(ctx, etcd.ClientCertificate())
-	if err != nil {
-		return etcd.Secrets{}, err
-	}
-	names := etcd.Secrets{CA: authority.Name, Server: server.Name, Client: clients.Name}
-	if certificates.Peer == nil {
-		return names, nil
-	}
-	peerAuthority, err := o.secrets.Bundle(etcd.PeerAuthority)
-	if err != nil {
-		return etcd.Secrets{}, err
-	}
-	peer, err := o.secrets.Generate(ctx, *certificates.Peer)
-	if err != nil {
-		return etcd.Secrets{}, err
-	}
-	names.PeerCA, names.PeerServer = peerAuthority.Name, peer.Name
-	return names, nil
+	return names, s.Err()
 }
 
 // untilReady waits until Etcds that were deployed before are ready.

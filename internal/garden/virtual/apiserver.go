@@ -37,7 +37,7 @@ func (c *ControlPlane) deployAPIServer(ctx context.Context, waitingFor flow.Wait
 	if err != nil {
 		return err
 	}
-	live, err := c.readServer(ctx, kubeapiserver.Name, key.Name)
+	live, err := c.readServer(ctx, key.Name)
 	if err != nil {
 		return err
 	}
@@ -71,10 +71,10 @@ func (c *ControlPlane) applyAPIServer(ctx context.Context, refs kubeapiserver.Re
 	return c.Cluster.DeployTyped(ctx, objects...)
 }
 
-// readServer reads the Deployment of an API server, nil if there is none. It removes the annotations that are about an earlier rotation of
+// readServer reads the Deployment of kube-apiserver, nil if there is none. It removes the annotations that are about an earlier rotation of
 // the encryption key than that to the current key.
-func (c *ControlPlane) readServer(ctx context.Context, name, key string) (*appsv1.Deployment, error) {
-	live, err := c.readDeployment(ctx, name)
+func (c *ControlPlane) readServer(ctx context.Context, key string) (*appsv1.Deployment, error) {
+	live, err := c.readDeployment(ctx, kubeapiserver.Name)
 	if err != nil {
 		return nil, err
 	}
@@ -88,7 +88,7 @@ func (c *ControlPlane) readServer(ctx context.Context, name, key string) (*appsv
 	if err := c.mark(ctx, outdated); err != nil {
 		return nil, err
 	}
-	return c.readDeployment(ctx, name)
+	return c.readDeployment(ctx, kubeapiserver.Name)
 }
 
 // logLines are how many lines of the log of a Pod an error has.
@@ -119,45 +119,29 @@ func (c *ControlPlane) untilAPIServerRolledOut(ctx context.Context, waitingFor f
 
 // apiServerSecrets generates the credentials of kube-apiserver, and returns what it needs of them.
 func (c *ControlPlane) apiServerSecrets(ctx context.Context, live *appsv1.Deployment) (kubeapiserver.Secrets, error) {
-	bundles := map[string]*corev1.Secret{}
-	for _, name := range []string{
-		kubeapiserver.Authority, kubeapiserver.ClientAuthority, kubeapiserver.FrontProxyAuthority, kubeapiserver.GardenerAuthority,
-		etcd.Authority,
-	} {
-		var err error
-		if bundles[name], err = c.Secrets.Bundle(name); err != nil {
-			return kubeapiserver.Secrets{}, err
-		}
+	const bundle = secretconfig.DataKeyCertificateBundle
+	s := c.Secrets.Collect()
+	clients, frontProxy := s.Bundle(kubeapiserver.ClientAuthority), s.Bundle(kubeapiserver.FrontProxyAuthority)
+	tokens, key := s.Generate(ctx, kubeapiserver.StaticTokens()), s.Generate(ctx, kubeapiserver.EncryptionKey(c.Values))
+	all := kubeapiserver.Secrets{
+		Authority: s.Bundle(kubeapiserver.Authority).Name, ClientAuthority: clients.Name, FrontProxyAuthority: frontProxy.Name,
+		GardenerAuthority: s.Bundle(kubeapiserver.GardenerAuthority).Data[bundle],
+		SharedAuthority:   kubeapiserver.SharesAuthority(clients.Data[bundle], frontProxy.Data[bundle]),
+		ETCDAuthority:     s.Bundle(etcd.Authority).Name, ETCDClient: s.Generate(ctx, etcd.ClientCertificate()).Name,
+		Server:             s.Generate(ctx, kubeapiserver.ServerCertificate(c.Values)).Name,
+		Aggregator:         s.Generate(ctx, kubeapiserver.AggregatorCertificate()).Name,
+		ServiceAccountKey:  s.Generate(ctx, kubeapiserver.ServiceAccountKey(c.Values)).Name,
+		ServiceAccountKeys: s.Bundle(kubeapiserver.ServiceAccountKeyName).Name,
+		StaticTokens:       tokens.Name, EncryptionKey: key.Name,
 	}
-	all, err := c.generateAll(ctx,
-		kubeapiserver.ServerCertificate(c.Values), kubeapiserver.AggregatorCertificate(), kubeapiserver.StaticTokens(),
-		kubeapiserver.ServiceAccountKey(c.Values), kubeapiserver.EncryptionKey(c.Values), etcd.ClientCertificate(),
-	)
+	err := s.Err()
 	if err != nil {
-		return kubeapiserver.Secrets{}, err
+		return all, err
 	}
-	server, aggregator, tokens, key, encryptionKey, etcdClient := all[0], all[1], all[2], all[3], all[4], all[5]
-	keys, err := c.Secrets.Bundle(kubeapiserver.ServiceAccountKeyName)
-	if err != nil {
-		return kubeapiserver.Secrets{}, err
-	}
-	healthToken, err := kubeapiserver.HealthToken(tokens)
-	if err != nil {
-		return kubeapiserver.Secrets{}, err
+	if all.HealthToken, err = kubeapiserver.HealthToken(tokens); err != nil {
+		return all, err
 	}
 	oldKey, _ := c.Secrets.Get(kubeapiserver.EncryptionKeyName, secrets.Old) // nil if there is none
-	encryptionKeys, err := apiserver.EncryptionKeys(c.Values, encryptionKey, oldKey, live)
-	if err != nil {
-		return kubeapiserver.Secrets{}, err
-	}
-	clients, frontProxy := bundles[kubeapiserver.ClientAuthority], bundles[kubeapiserver.FrontProxyAuthority]
-	const bundle = secretconfig.DataKeyCertificateBundle
-	return kubeapiserver.Secrets{
-		Authority: bundles[kubeapiserver.Authority].Name, ClientAuthority: clients.Name, FrontProxyAuthority: frontProxy.Name,
-		ETCDAuthority: bundles[etcd.Authority].Name, ETCDClient: etcdClient.Name, Server: server.Name, Aggregator: aggregator.Name,
-		ServiceAccountKey: key.Name, ServiceAccountKeys: keys.Name, StaticTokens: tokens.Name, HealthToken: healthToken,
-		GardenerAuthority: bundles[kubeapiserver.GardenerAuthority].Data[bundle], EncryptionKeys: encryptionKeys,
-		EncryptionKey:   encryptionKey.Name,
-		SharedAuthority: kubeapiserver.SharesAuthority(clients.Data[bundle], frontProxy.Data[bundle]),
-	}, nil
+	all.EncryptionKeys, err = apiserver.EncryptionKeys(c.Values, key, oldKey, live)
+	return all, err
 }

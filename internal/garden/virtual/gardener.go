@@ -123,22 +123,17 @@ func (c *ControlPlane) deployGardenerServer(ctx context.Context, waitingFor flow
 func (c *ControlPlane) applyGardenerServer(
 	ctx context.Context, key *corev1.Secret, refs apiserver.References, live *appsv1.Deployment,
 ) error {
-	etcdAuthority, err := c.Secrets.Bundle(etcd.Authority)
-	if err != nil {
-		return err
-	}
-	kubeconfig, err := c.Secrets.Current(shared.GenericKubeconfig)
-	if err != nil {
-		return err
-	}
-	all, err := c.generateAll(ctx,
-		etcd.ClientCertificate(), gardenerapiserver.ServerCertificate(c.Values.Namespace), gardenerapiserver.WorkloadIdentityKey(c.Values))
-	if err != nil {
-		return err
-	}
+	s := c.Secrets.Collect()
 	in := gardenerapiserver.Input{
-		Kubeconfig: kubeconfig.Name, ETCDAuthority: etcdAuthority.Name, ETCDClient: all[0].Name, Server: all[1].Name,
-		WorkloadIdentityKey: all[2].Name, EncryptionKey: key.Name, Live: live, References: refs,
+		Kubeconfig: s.Current(shared.GenericKubeconfig).Name, ETCDAuthority: s.Bundle(etcd.Authority).Name,
+		ETCDClient:          s.Generate(ctx, etcd.ClientCertificate()).Name,
+		Server:              s.Generate(ctx, gardenerapiserver.ServerCertificate(c.Values.Namespace)).Name,
+		WorkloadIdentityKey: s.Generate(ctx, gardenerapiserver.WorkloadIdentityKey(c.Values)).Name,
+		EncryptionKey:       key.Name, Live: live, References: refs,
+	}
+	err := s.Err()
+	if err != nil {
+		return err
 	}
 	oldKey, _ := c.Secrets.Get(gardenerapiserver.EncryptionKeyName, secrets.Old) // nil if there is none
 	if in.EncryptionKeys, err = apiserver.EncryptionKeys(c.Values, key, oldKey, live); err != nil {
@@ -168,7 +163,7 @@ func (c *ControlPlane) registerGardenerServer(ctx context.Context, waitingFor fl
 	if err != nil {
 		return err
 	}
-	bundle, err := c.gardenerBundle()
+	authority, err := c.Secrets.Bundle(gardener.Authority)
 	if err != nil {
 		return err
 	}
@@ -176,24 +171,19 @@ func (c *ControlPlane) registerGardenerServer(ctx context.Context, waitingFor fl
 	if err != nil {
 		return err
 	}
-	return c.deployVirtual(ctx, waitingFor, gardenerapiserver.Name, append(gardenerapiserver.VirtualObjects(c.Values, bundle, address), info))
+	objects := gardenerapiserver.VirtualObjects(c.Values, authority.Data[secretconfig.DataKeyCertificateBundle], address)
+	return c.deployVirtual(ctx, waitingFor, gardenerapiserver.Name, append(objects, info))
 }
 
 // deployAdmission deploys gardener-admission-controller. Its webhooks come last, because requests fail as long as it does not answer them.
 func (c *ControlPlane) deployAdmission(ctx context.Context, waitingFor flow.WaitingFor) error {
-	server, err := c.Secrets.Generate(ctx, gardeneradmission.ServerCertificate(c.Values.Namespace))
-	if err != nil {
-		return err
-	}
-	kubeconfig, err := c.Secrets.Current(shared.GenericKubeconfig)
-	if err != nil {
+	s := c.Secrets.Collect()
+	server, kubeconfig := s.Generate(ctx, gardeneradmission.ServerCertificate(c.Values.Namespace)), s.Current(shared.GenericKubeconfig)
+	bundle := s.Bundle(gardener.Authority).Data[secretconfig.DataKeyCertificateBundle]
+	if err := s.Err(); err != nil {
 		return err
 	}
 	objects, err := gardeneradmission.Objects(c.Values, gardeneradmission.Input{Kubeconfig: kubeconfig.Name, Server: server.Name})
-	if err != nil {
-		return err
-	}
-	bundle, err := c.gardenerBundle()
 	if err != nil {
 		return err
 	}
@@ -309,14 +299,6 @@ func (c *ControlPlane) untilSets(
 // readSet returns nil if there is no ManagedResource.
 func (c *ControlPlane) readSet(ctx context.Context, name string) (*resourcesv1alpha1.ManagedResource, error) {
 	return read(ctx, c, name, &resourcesv1alpha1.ManagedResource{})
-}
-
-func (c *ControlPlane) gardenerBundle() ([]byte, error) {
-	bundle, err := c.Secrets.Bundle(gardener.Authority)
-	if err != nil {
-		return nil, err
-	}
-	return bundle.Data[secretconfig.DataKeyCertificateBundle], nil
 }
 
 func logIgnored(ctx context.Context, program string, settings []string) {

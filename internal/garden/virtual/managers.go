@@ -44,30 +44,13 @@ func (c *ControlPlane) deployControllerManager(ctx context.Context, waitingFor f
 	return c.untilRolledOut(ctx, waitingFor, c.Timing.defaulted().ControllerManager, kubecontrollermanager.Name)
 }
 
-func (c *ControlPlane) controllerManagerSecrets(ctx context.Context) (names kubecontrollermanager.Secrets, err error) {
-	server, err := c.Secrets.Generate(ctx, kubecontrollermanager.ServerCertificate(c.Values.Namespace))
-	if err != nil {
-		return names, err
-	}
-	authority, err := c.Secrets.Bundle(kubecontrollermanager.Authority)
-	if err != nil {
-		return names, err
-	}
-	clients, err := c.Secrets.Current(kubeapiserver.ClientAuthority)
-	if err != nil {
-		return names, err
-	}
-	key, err := c.Secrets.Current(kubeapiserver.ServiceAccountKeyName)
-	if err != nil {
-		return names, err
-	}
-	kubeconfig, err := c.Secrets.Current(shared.GenericKubeconfig)
-	if err != nil {
-		return names, err
-	}
+func (c *ControlPlane) controllerManagerSecrets(ctx context.Context) (kubecontrollermanager.Secrets, error) {
+	s := c.Secrets.Collect()
 	return kubecontrollermanager.Secrets{
-		Authority: authority.Name, ClientAuthority: clients.Name, ServiceAccountKey: key.Name, Server: server.Name, Kubeconfig: kubeconfig.Name,
-	}, nil
+		Server:    s.Generate(ctx, kubecontrollermanager.ServerCertificate(c.Values.Namespace)).Name,
+		Authority: s.Bundle(kubecontrollermanager.Authority).Name, ClientAuthority: s.Current(kubeapiserver.ClientAuthority).Name,
+		ServiceAccountKey: s.Current(kubeapiserver.ServiceAccountKeyName).Name, Kubeconfig: s.Current(shared.GenericKubeconfig).Name,
+	}, s.Err()
 }
 
 // deploySet deploys a ManagedResource with objects in the virtual cluster.

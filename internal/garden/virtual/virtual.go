@@ -28,7 +28,6 @@ import (
 	"github.com/espalier-dev/espalier/internal/garden/flow"
 	"github.com/espalier-dev/espalier/internal/garden/rollout"
 	"github.com/espalier-dev/espalier/internal/garden/values"
-	"github.com/espalier-dev/espalier/internal/secrets"
 	"github.com/espalier-dev/espalier/internal/secrets/manager"
 )
 
@@ -142,19 +141,6 @@ func read[T client.Object](ctx context.Context, c *ControlPlane, name string, in
 		return none, fmt.Errorf("read %T %s/%s: %w", into, c.Values.Namespace, name, err)
 	}
 	return into, nil
-}
-
-// generateAll returns the current Secrets of requests.
-func (c *ControlPlane) generateAll(ctx context.Context, requests ...secrets.Request) ([]*corev1.Secret, error) {
-	all := make([]*corev1.Secret, 0, len(requests))
-	for _, each := range requests {
-		generated, err := c.Secrets.Generate(ctx, each)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, generated)
-	}
-	return all, nil
 }
 
 // untilRolledOut waits until a Deployment is rolled out and no old Pod is left.

@@ -275,6 +275,24 @@ func TestTwoManagersThatCreateTheSameSecretUseTheSameData(t *testing.T) {
 	s.only("ca-bundle")
 }
 
+func TestACollectorStopsAtTheFirstError(t *testing.T) {
+	s := newScene(t)
+	m, err := s.manager(s.client)
+	s.Expect(err).NotTo(HaveOccurred())
+	collector := m.Collect()
+	authority := collector.Generate(t.Context(), requests()[0])
+	s.Expect(collector.Current("ca").Name).To(Equal(authority.Name))
+	s.Expect(collector.Bundle("ca").Data).To(HaveKey(config.DataKeyCertificateBundle))
+	s.Expect(collector.Err()).NotTo(HaveOccurred())
+
+	s.Expect(collector.Current("other")).To(Equal(&corev1.Secret{}))
+	s.Expect(collector.Err()).To(MatchError("secret of other was not generated"))
+	s.Expect(collector.Generate(t.Context(), requests()[1])).To(Equal(&corev1.Secret{}))
+	s.Expect(collector.Bundle("ca")).To(Equal(&corev1.Secret{}))
+	s.Expect(collector.Err()).To(MatchError("secret of other was not generated"))
+	s.Expect(s.list("server")).To(BeEmpty())
+}
+
 func TestConcurrentCallsOfGenerateCreateOneSecret(t *testing.T) {
 	s := newScene(t)
 	m, err := s.manager(s.client)

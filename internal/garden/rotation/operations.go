@@ -9,8 +9,8 @@ import (
 	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
 )
 
-// known are all operations that a Garden has.
-var known = sets.New(
+// Known are all operations that a Garden has.
+var Known = sets.New(
 	operatorv1alpha1.OperationReconcile,
 	operatorv1alpha1.OperationRotateCAStart, operatorv1alpha1.OperationRotateCAComplete,
 	operatorv1alpha1.OperationRotateServiceAccountKeyStart, operatorv1alpha1.OperationRotateServiceAccountKeyComplete,
@@ -32,7 +32,7 @@ func Parse(annotation string) (operations Operations, rest string) {
 	for value := range strings.SplitSeq(annotation, operatorv1alpha1.OperationSeparator) {
 		value = strings.TrimSpace(value)
 		switch operation := operatorv1alpha1.Operation(value); {
-		case known.Has(operation):
+		case Known.Has(operation):
 			operations.Insert(operation)
 		case value != "" && !slices.Contains(unknown, value):
 			unknown = append(unknown, value)

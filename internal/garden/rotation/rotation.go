@@ -176,13 +176,10 @@ func End(current *operatorv1alpha1.CredentialsRotation, now metav1.Time) (next *
 		return nil, false
 	}
 	next = current.DeepCopy()
-	for _, each := range []*operatorv1alpha1.Rotation{next.CertificateAuthorities, next.ServiceAccountKey, next.WorkloadIdentityKey} {
-		if each != nil {
-			finish(each, now)
-		}
+	for _, each := range rotations(next) {
+		finish(each, now)
 	}
 	if key := next.ETCDEncryptionKey; key != nil {
-		finish(&key.Rotation, now)
 		again = key.Phase == operatorv1alpha1.RotationPrepared && ptr.Deref(key.AutoCompleteAfterPrepared, false)
 		if key.Phase == operatorv1alpha1.RotationCompleted {
 			key.AutoCompleteAfterPrepared = nil

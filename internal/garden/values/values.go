@@ -19,6 +19,7 @@ import (
 	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/config"
 	"github.com/espalier-dev/espalier/internal/garden/images"
+	"github.com/espalier-dev/espalier/internal/garden/rotation"
 )
 
 // Operator is what the configuration of the operator decides about components.
@@ -188,27 +189,10 @@ func New(garden *operatorv1alpha1.Garden, operator Operator) (Values, error) {
 	if c := garden.Status.Credentials; c != nil && c.EncryptionAtRest != nil && c.EncryptionAtRest.Provider != nil {
 		v.EncryptedProvider = c.EncryptionAtRest.Provider.Type
 	}
-	v.setPhases(garden.Status.Credentials)
+	phases := rotation.Phases(garden)
+	v.AuthorityPhase, v.EncryptionPhase = phases[rotation.CertificateAuthorities], phases[rotation.ETCDEncryptionKey]
+	v.ServiceAccountPhase, v.WorkloadIdentityPhase = phases[rotation.ServiceAccountKey], phases[rotation.WorkloadIdentityKey]
 	return v, nil
-}
-
-func (v *Values) setPhases(credentials *operatorv1alpha1.Credentials) {
-	if credentials == nil || credentials.Rotation == nil {
-		return
-	}
-	rotation := credentials.Rotation
-	if rotation.CertificateAuthorities != nil {
-		v.AuthorityPhase = rotation.CertificateAuthorities.Phase
-	}
-	if rotation.ETCDEncryptionKey != nil {
-		v.EncryptionPhase = rotation.ETCDEncryptionKey.Phase
-	}
-	if rotation.ServiceAccountKey != nil {
-		v.ServiceAccountPhase = rotation.ServiceAccountKey.Phase
-	}
-	if rotation.WorkloadIdentityKey != nil {
-		v.WorkloadIdentityPhase = rotation.WorkloadIdentityKey.Phase
-	}
 }
 
 func (v *Values) setSettings(settings *operatorv1alpha1.Settings) {

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/garden/rotation"
 	"github.com/espalier-dev/espalier/internal/garden/versions"
 )
 
@@ -147,7 +148,7 @@ func encryptionChanges(path *field.Path, updated, old *operatorv1alpha1.Garden) 
 		}
 	}
 	current := old.Status.EncryptionAtRest()
-	if phase := etcdKeyPhase(rotationOf(old)); phase != "" && phase != operatorv1alpha1.RotationCompleted {
+	if phase := rotation.Phases(old)[rotation.ETCDEncryptionKey]; phase != "" && phase != operatorv1alpha1.RotationCompleted {
 		forbid("while the ETCD encryption key rotation is not completed")
 	}
 	rolledOut := was.Equal(sets.New(current.Resources...)) && (!encryptionKnown(old) || from == current.Provider.Type)

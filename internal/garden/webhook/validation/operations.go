@@ -10,24 +10,8 @@ import (
 
 	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/garden/rotation"
 )
-
-// supportedOperations are the operations that a Garden may ask for, sorted.
-var supportedOperations = []operatorv1alpha1.Operation{
-	operatorv1alpha1.OperationReconcile,
-	operatorv1alpha1.OperationRotateCAComplete,
-	operatorv1alpha1.OperationRotateCAStart,
-	operatorv1alpha1.OperationRotateCredentialsComplete,
-	operatorv1alpha1.OperationRotateCredentialsStart,
-	operatorv1alpha1.OperationRotateETCDEncryptionKey,
-	operatorv1alpha1.OperationRotateETCDEncryptionKeyComplete,
-	operatorv1alpha1.OperationRotateETCDEncryptionKeyStart,
-	operatorv1alpha1.OperationRotateObservabilityCredentials,
-	operatorv1alpha1.OperationRotateServiceAccountKeyComplete,
-	operatorv1alpha1.OperationRotateServiceAccountKeyStart,
-	operatorv1alpha1.OperationRotateWorkloadIdentityKeyComplete,
-	operatorv1alpha1.OperationRotateWorkloadIdentityKeyStart,
-}
 
 // etcdKeyInOneStepFrom is the minor version of Kubernetes from which on the key for etcd is rotated in one step only.
 const etcdKeyInOneStepFrom = 34
@@ -40,48 +24,40 @@ const (
 	complete step = "complete"
 )
 
-// credential is a credential that is rotated in two steps: its name in messages, the field of its state, and its phase.
-type credential struct {
-	name  string
-	field string
-	phase func(*operatorv1alpha1.CredentialsRotation) operatorv1alpha1.RotationPhase
+// rotated are credentials that operations rotate: their name in messages, and those among them that are rotated in two steps.
+type rotated struct {
+	name        string
+	credentials []rotation.Credential
 }
 
 var (
-	certificateAuthorities = credential{
-		name: "CA rotation", field: "certificateAuthorities",
-		phase: func(r *operatorv1alpha1.CredentialsRotation) operatorv1alpha1.RotationPhase {
-			return phaseOf(r.CertificateAuthorities)
-		},
-	}
-	serviceAccountKey = credential{
-		name: "service account key rotation", field: "serviceAccountKey",
-		phase: func(r *operatorv1alpha1.CredentialsRotation) operatorv1alpha1.RotationPhase {
-			return phaseOf(r.ServiceAccountKey)
-		},
-	}
-	etcdEncryptionKey = credential{name: "ETCD encryption key rotation", field: "etcdEncryptionKey", phase: etcdKeyPhase}
-
-	workloadIdentityKey = credential{
-		name: "workload identity key rotation", field: "workloadIdentityKey",
-		phase: func(r *operatorv1alpha1.CredentialsRotation) operatorv1alpha1.RotationPhase {
-			return phaseOf(r.WorkloadIdentityKey)
-		},
-	}
+	certificateAuthorities = rotated{"CA rotation", []rotation.Credential{rotation.CertificateAuthorities}}
+	serviceAccountKey      = rotated{"service account key rotation", []rotation.Credential{rotation.ServiceAccountKey}}
+	etcdEncryptionKey      = rotated{"ETCD encryption key rotation", []rotation.Credential{rotation.ETCDEncryptionKey}}
+	workloadIdentityKey    = rotated{"workload identity key rotation", []rotation.Credential{rotation.WorkloadIdentityKey}}
+	observability          = rotated{name: "Observability credentials rotation"}
+	everything             = rotated{"rotation of all credentials", []rotation.Credential{
+		rotation.CertificateAuthorities, rotation.ServiceAccountKey, rotation.ETCDEncryptionKey, rotation.WorkloadIdentityKey,
+	}}
 )
 
-func phaseOf(r *operatorv1alpha1.Rotation) operatorv1alpha1.RotationPhase {
-	if r == nil {
-		return ""
-	}
-	return r.Phase
-}
-
-func etcdKeyPhase(r *operatorv1alpha1.CredentialsRotation) operatorv1alpha1.RotationPhase {
-	if r.ETCDEncryptionKey == nil {
-		return ""
-	}
-	return r.ETCDEncryptionKey.Phase
+// rotations are the operations that rotate credentials.
+var rotations = map[operatorv1alpha1.Operation]struct {
+	rotated
+	step step
+}{
+	operatorv1alpha1.OperationRotateCAStart:                     {certificateAuthorities, start},
+	operatorv1alpha1.OperationRotateCAComplete:                  {certificateAuthorities, complete},
+	operatorv1alpha1.OperationRotateServiceAccountKeyStart:      {serviceAccountKey, start},
+	operatorv1alpha1.OperationRotateServiceAccountKeyComplete:   {serviceAccountKey, complete},
+	operatorv1alpha1.OperationRotateETCDEncryptionKey:           {etcdEncryptionKey, start},
+	operatorv1alpha1.OperationRotateETCDEncryptionKeyStart:      {etcdEncryptionKey, start},
+	operatorv1alpha1.OperationRotateETCDEncryptionKeyComplete:   {etcdEncryptionKey, complete},
+	operatorv1alpha1.OperationRotateWorkloadIdentityKeyStart:    {workloadIdentityKey, start},
+	operatorv1alpha1.OperationRotateWorkloadIdentityKeyComplete: {workloadIdentityKey, complete},
+	operatorv1alpha1.OperationRotateObservabilityCredentials:    {observability, start},
+	operatorv1alpha1.OperationRotateCredentialsStart:            {everything, start},
+	operatorv1alpha1.OperationRotateCredentialsComplete:         {everything, complete},
 }
 
 // Operations returns what is wrong with the operations in the annotation gardener.cloud/operation: unknown ones, and rotations that the
@@ -97,8 +73,8 @@ func Operations(g *operatorv1alpha1.Garden) field.ErrorList {
 
 	var found field.ErrorList
 	for _, operation := range asked {
-		if !slices.Contains(supportedOperations, operation) {
-			found = append(found, field.NotSupported(path, operation, supportedOperations))
+		if !rotation.Known.Has(operation) {
+			found = append(found, field.NotSupported(path, operation, sets.List(rotation.Known)))
 			continue
 		}
 		for _, reason := range denials(operation, g) {
@@ -115,94 +91,41 @@ func Operations(g *operatorv1alpha1.Garden) field.ErrorList {
 
 // denials returns why a known operation is not allowed.
 func denials(operation operatorv1alpha1.Operation, g *operatorv1alpha1.Garden) []string {
-	switch operation {
-	case operatorv1alpha1.OperationRotateCAStart:
-		return rotationDenials(g, start, certificateAuthorities)
-	case operatorv1alpha1.OperationRotateCAComplete:
-		return rotationDenials(g, complete, certificateAuthorities)
-	case operatorv1alpha1.OperationRotateServiceAccountKeyStart:
-		return rotationDenials(g, start, serviceAccountKey)
-	case operatorv1alpha1.OperationRotateServiceAccountKeyComplete:
-		return rotationDenials(g, complete, serviceAccountKey)
-	case operatorv1alpha1.OperationRotateWorkloadIdentityKeyStart:
-		return rotationDenials(g, start, workloadIdentityKey)
-	case operatorv1alpha1.OperationRotateWorkloadIdentityKeyComplete:
-		return rotationDenials(g, complete, workloadIdentityKey)
-	case operatorv1alpha1.OperationRotateETCDEncryptionKey:
-		return append(rotationDenials(g, start, etcdEncryptionKey), encryptionDenials(g, etcdEncryptionKey.name)...)
-	case operatorv1alpha1.OperationRotateETCDEncryptionKeyStart:
-		reasons := append(twoStepDenials(g, operation), rotationDenials(g, start, etcdEncryptionKey)...)
-		return append(reasons, encryptionDenials(g, etcdEncryptionKey.name)...)
-	case operatorv1alpha1.OperationRotateETCDEncryptionKeyComplete:
-		return append(twoStepDenials(g, operation), rotationDenials(g, complete, etcdEncryptionKey)...)
-	case operatorv1alpha1.OperationRotateCredentialsStart:
-		return append(allDenials(g, start), encryptionDenials(g, allCredentials)...)
-	case operatorv1alpha1.OperationRotateCredentialsComplete:
-		return allDenials(g, complete)
-	case operatorv1alpha1.OperationRotateObservabilityCredentials:
-		return deletionDenials(g, start, "Observability credentials rotation")
-	default: // OperationReconcile
+	r, rotates := rotations[operation]
+	if !rotates {
 		return nil
 	}
-}
-
-// allCredentials is the name of the rotation of all credentials in messages.
-const allCredentials = "rotation of all credentials"
-
-func deletionDenials(g *operatorv1alpha1.Garden, s step, name string) []string {
-	if g.DeletionTimestamp == nil {
-		return nil
+	var reasons []string
+	deny := func(format string, args ...any) { reasons = append(reasons, fmt.Sprintf(format, args...)) }
+	oneStep := kubernetesOf(g).AtLeast(etcdKeyInOneStepFrom)
+	if oneStep && (operation == operatorv1alpha1.OperationRotateETCDEncryptionKeyStart ||
+		operation == operatorv1alpha1.OperationRotateETCDEncryptionKeyComplete) {
+		deny("operation %q is not supported for Kubernetes 1.%d and later, use %q",
+			operation, etcdKeyInOneStepFrom, operatorv1alpha1.OperationRotateETCDEncryptionKey)
 	}
-	return []string{fmt.Sprintf("cannot %s %s if garden has deletion timestamp", s, name)}
-}
-
-func rotationDenials(g *operatorv1alpha1.Garden, s step, c credential) []string {
-	return append(deletionDenials(g, s, c.name), phaseDenials(g, s, c.name, c)...)
-}
-
-func allDenials(g *operatorv1alpha1.Garden, s step) []string {
-	reasons := deletionDenials(g, s, allCredentials)
-	for _, c := range []credential{certificateAuthorities, serviceAccountKey, etcdEncryptionKey, workloadIdentityKey} {
-		if c.field == etcdEncryptionKey.field && s == complete && kubernetesOf(g).AtLeast(etcdKeyInOneStepFrom) {
+	if g.DeletionTimestamp != nil {
+		deny("cannot %s %s if garden has deletion timestamp", r.step, r.name)
+	}
+	phases := rotation.Phases(g)
+	for _, credential := range r.credentials {
+		if operation == operatorv1alpha1.OperationRotateCredentialsComplete && oneStep && credential == rotation.ETCDEncryptionKey {
 			continue // it completes by itself
 		}
-		reasons = append(reasons, phaseDenials(g, s, allCredentials, c)...)
+		if required, allowed := allows(phases[credential], r.step); !allowed {
+			deny("cannot %s %s if .status.credentials.rotation.%s.phase is not '%s'", r.step, r.name, credential, required)
+		}
+	}
+	if r.step == start && slices.Contains(r.credentials, rotation.ETCDEncryptionKey) &&
+		!encryptedResources(g).Equal(sets.New(g.Status.EncryptionAtRest().Resources...)) {
+		deny("cannot start %s because a previous encryption configuration change is currently being rolled out", r.name)
 	}
 	return reasons
 }
 
-func phaseDenials(g *operatorv1alpha1.Garden, s step, name string, c credential) []string {
-	phase := c.phase(rotationOf(g))
-	required := operatorv1alpha1.RotationPrepared
+// allows returns the phase that a step requires, and whether a phase allows the step. The first rotation has none before.
+func allows(phase operatorv1alpha1.RotationPhase, s step) (required operatorv1alpha1.RotationPhase, allowed bool) {
 	if s == start {
-		required = operatorv1alpha1.RotationCompleted
+		return operatorv1alpha1.RotationCompleted, phase == "" || phase == operatorv1alpha1.RotationCompleted
 	}
-	if phase == required || s == start && phase == "" {
-		return nil
-	}
-	return []string{fmt.Sprintf("cannot %s %s if .status.credentials.rotation.%s.phase is not '%s'", s, name, c.field, required)}
-}
-
-func rotationOf(g *operatorv1alpha1.Garden) *operatorv1alpha1.CredentialsRotation {
-	if g.Status.Credentials == nil || g.Status.Credentials.Rotation == nil {
-		return &operatorv1alpha1.CredentialsRotation{}
-	}
-	return g.Status.Credentials.Rotation
-}
-
-func twoStepDenials(g *operatorv1alpha1.Garden, operation operatorv1alpha1.Operation) []string {
-	if !kubernetesOf(g).AtLeast(etcdKeyInOneStepFrom) {
-		return nil
-	}
-	return []string{fmt.Sprintf("operation %q is not supported for Kubernetes 1.%d and later, use %q",
-		operation, etcdKeyInOneStepFrom, operatorv1alpha1.OperationRotateETCDEncryptionKey)}
-}
-
-// encryptionDenials forbids a new key for etcd while a change of what is encrypted is not rolled out.
-func encryptionDenials(g *operatorv1alpha1.Garden, name string) []string {
-	if encryptedResources(g).Equal(sets.New(g.Status.EncryptionAtRest().Resources...)) {
-		return nil
-	}
-	return []string{fmt.Sprintf(
-		"cannot start %s because a previous encryption configuration change is currently being rolled out", name)}
+	return operatorv1alpha1.RotationPrepared, phase == operatorv1alpha1.RotationPrepared
 }

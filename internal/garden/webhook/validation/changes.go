@@ -30,8 +30,11 @@ func changes(updated, old *operatorv1alpha1.Garden) field.ErrorList {
 		at := virtualPath.Child("controlPlane", "highAvailability")
 		found = append(found, field.Invalid(at, field.OmitValueType{}, immutable))
 	}
-	found = append(found, backupChanges(virtualPath.Child("etcd", "main", "backup"), backupOf(updated), backupOf(old))...)
-	found = append(found, storageClassChanges(virtualPath.Child("etcd"), virtual.ETCD, virtualBefore.ETCD)...)
+	main, events := etcdSettings(updated)
+	oldMain, oldEvents := etcdSettings(old)
+	found = append(found, backupChanges(virtualPath.Child("etcd", "main", "backup"), main.Backup, oldMain.Backup)...)
+	found = append(found, storageClassChange(virtualPath.Child("etcd", "main"), main.Storage, oldMain.Storage)...)
+	found = append(found, storageClassChange(virtualPath.Child("etcd", "events"), events.Storage, oldEvents.Storage)...)
 	found = append(found, versionChange(
 		virtualPath.Child("kubernetes", "version"), virtual.Kubernetes.Version, virtualBefore.Kubernetes.Version)...)
 	return append(found, encryptionChanges(virtualPath, updated, old)...)
@@ -44,11 +47,10 @@ func firstDomainChange(path *field.Path, updated, old []operatorv1alpha1.Domain)
 	return field.ErrorList{field.Invalid(path, updated[0].Name, immutable)}
 }
 
-func backupOf(g *operatorv1alpha1.Garden) *operatorv1alpha1.Backup {
-	if g.Spec.VirtualCluster.ETCD == nil || g.Spec.VirtualCluster.ETCD.Main == nil {
-		return nil
-	}
-	return g.Spec.VirtualCluster.ETCD.Main.Backup
+// etcdSettings returns the settings of both etcds. Those that are not set are empty.
+func etcdSettings(g *operatorv1alpha1.Garden) (operatorv1alpha1.ETCDMain, operatorv1alpha1.ETCDEvents) {
+	settings := ptr.Deref(g.Spec.VirtualCluster.ETCD, operatorv1alpha1.ETCD{})
+	return ptr.Deref(settings.Main, operatorv1alpha1.ETCDMain{}), ptr.Deref(settings.Events, operatorv1alpha1.ETCDEvents{})
 }
 
 func backupChanges(path *field.Path, updated, old *operatorv1alpha1.Backup) field.ErrorList {
@@ -58,42 +60,20 @@ func backupChanges(path *field.Path, updated, old *operatorv1alpha1.Backup) fiel
 	if updated == nil {
 		return field.ErrorList{field.Forbidden(path, "backup must not be deactivated if it was set before")}
 	}
-	if bucketOf(updated) == bucketOf(old) {
+	bucket := ptr.Deref(updated.BucketName, "")
+	if bucket == ptr.Deref(old.BucketName, "") {
 		return nil
 	}
-	return field.ErrorList{field.Invalid(path.Child("bucketName"), bucketOf(updated), immutable)}
+	return field.ErrorList{field.Invalid(path.Child("bucketName"), bucket, immutable)}
 }
 
-func bucketOf(backup *operatorv1alpha1.Backup) string {
-	if backup.BucketName == nil {
-		return ""
-	}
-	return *backup.BucketName
-}
-
-// storageClassChanges judges the StorageClasses of etcds, which etcd-druid cannot change.
-func storageClassChanges(path *field.Path, updated, old *operatorv1alpha1.ETCD) field.ErrorList {
-	main, events := storageClasses(updated)
-	oldMain, oldEvents := storageClasses(old)
-	return append(storageClassChange(path.Child("main"), main, oldMain), storageClassChange(path.Child("events"), events, oldEvents)...)
-}
-
-func storageClassChange(path *field.Path, updated, old *string) field.ErrorList {
-	if ptr.Equal(updated, old) {
+// storageClassChange judges the StorageClass of an etcd, which etcd-druid cannot change.
+func storageClassChange(path *field.Path, updated, old *operatorv1alpha1.Storage) field.ErrorList {
+	class := ptr.Deref(updated, operatorv1alpha1.Storage{}).ClassName
+	if ptr.Equal(class, ptr.Deref(old, operatorv1alpha1.Storage{}).ClassName) {
 		return nil
 	}
-	return field.ErrorList{field.Invalid(path.Child("storage", "className"), ptr.Deref(updated, ""), immutable)}
-}
-
-// storageClasses returns those that a Garden names.
-func storageClasses(settings *operatorv1alpha1.ETCD) (main, events *string) {
-	if settings != nil && settings.Main != nil && settings.Main.Storage != nil {
-		main = settings.Main.Storage.ClassName
-	}
-	if settings != nil && settings.Events != nil && settings.Events.Storage != nil {
-		events = settings.Events.Storage.ClassName
-	}
-	return main, events
+	return field.ErrorList{field.Invalid(path.Child("storage", "className"), ptr.Deref(class, ""), immutable)}
 }
 
 func versionChange(path *field.Path, updated, old string) field.ErrorList {

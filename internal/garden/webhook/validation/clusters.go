@@ -77,15 +77,12 @@ func computeResources(path *field.Path, amounts, least corev1.ResourceList) fiel
 	var found field.ErrorList
 	for _, name := range sortedKeys(amounts) {
 		at, amount := path.Key(string(name)), amounts[name]
-		if name != corev1.ResourceCPU && name != corev1.ResourceMemory {
+		switch bound, isBound := least[name]; {
+		case name != corev1.ResourceCPU && name != corev1.ResourceMemory:
 			found = append(found, field.NotSupported(at, name, []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory}))
-			continue
-		}
-		if amount.Sign() < 0 {
+		case amount.Sign() < 0:
 			found = append(found, field.Invalid(at, amount.String(), "value must not be negative"))
-			continue
-		}
-		if bound, ok := least[name]; ok && amount.Cmp(bound) < 0 {
+		case isBound && amount.Cmp(bound) < 0:
 			found = append(found, field.Invalid(at, amount.String(), "must be at least "+bound.String()))
 		}
 	}
@@ -128,7 +125,7 @@ func highlyAvailable(g *operatorv1alpha1.Garden) bool {
 func virtualCluster(path *field.Path, g, old *operatorv1alpha1.Garden) field.ErrorList {
 	cluster := g.Spec.VirtualCluster
 	found := domains(path.Child("dns", "domains"), cluster.DNS.Domains)
-	found = append(found, etcds(path.Child("etcd"), cluster.ETCD)...)
+	found = append(found, etcds(path.Child("etcd"), g)...)
 	found = append(found, gardener(path.Child("gardener"), cluster, old.Spec.VirtualCluster)...)
 
 	found = append(found, kubernetesVersion(path.Child("kubernetes", "version"), g)...)
@@ -139,20 +136,12 @@ func virtualCluster(path *field.Path, g, old *operatorv1alpha1.Garden) field.Err
 		g.Spec.RuntimeCluster.Networking)...)
 }
 
-func etcds(path *field.Path, settings *operatorv1alpha1.ETCD) field.ErrorList {
-	if settings == nil {
-		return nil
-	}
-	var found field.ErrorList
-	if main := settings.Main; main != nil {
-		found = append(found, autoscaling(path.Child("main", "autoscaling"), main.Autoscaling,
-			corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("300M")})...)
-	}
-	if events := settings.Events; events != nil {
-		found = append(found, autoscaling(path.Child("events", "autoscaling"), events.Autoscaling,
-			corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("60M")})...)
-	}
-	return found
+func etcds(path *field.Path, g *operatorv1alpha1.Garden) field.ErrorList {
+	main, events := etcdSettings(g)
+	found := autoscaling(path.Child("main", "autoscaling"), main.Autoscaling,
+		corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("300M")})
+	return append(found, autoscaling(path.Child("events", "autoscaling"), events.Autoscaling,
+		corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("60M")})...)
 }
 
 func kubernetesVersion(path *field.Path, g *operatorv1alpha1.Garden) field.ErrorList {

@@ -10,6 +10,7 @@ import (
 	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	utilvalidation "k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/utils/ptr"
 
 	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/garden/versions"
@@ -17,38 +18,29 @@ import (
 
 func gardener(path *field.Path, cluster, old operatorv1alpha1.VirtualCluster) field.ErrorList {
 	settings, before := cluster.Gardener, old.Gardener
-	found := gardenerAPIServer(path.Child("gardenerAPIServer"), cluster, before.APIServer)
-	if admission := settings.AdmissionController; admission != nil && admission.ResourceAdmissionConfiguration != nil {
-		found = append(found, resourceAdmission(path.Child("gardenerAdmissionController", "resourceAdmissionConfiguration"),
-			*admission.ResourceAdmissionConfiguration)...)
+	found := gardenerAPIServer(path.Child("gardenerAPIServer"), cluster, ptr.Deref(before.APIServer, operatorv1alpha1.GardenerAPIServer{}))
+	admission := ptr.Deref(settings.AdmissionController, operatorv1alpha1.GardenerAdmissionController{})
+	found = append(found, resourceAdmission(path.Child("gardenerAdmissionController", "resourceAdmissionConfiguration"),
+		ptr.Deref(admission.ResourceAdmissionConfiguration, operatorv1alpha1.ResourceAdmissionConfiguration{}))...)
+
+	manager := ptr.Deref(settings.ControllerManager, operatorv1alpha1.GardenerControllerManager{})
+	stored := ptr.Deref(before.ControllerManager, operatorv1alpha1.GardenerControllerManager{}).FeatureGates
+	at := path.Child("gardenerControllerManager")
+	found = append(found, gardenerFeatureGates(at, versions.GardenerControllerManager, manager.FeatureGates, stored)...)
+	for i, quota := range manager.DefaultProjectQuotas {
+		found = append(found, metav1validation.ValidateLabelSelector(quota.ProjectSelector,
+			metav1validation.LabelSelectorValidationOptions{AllowInvalidLabelValueInSelector: true},
+			at.Child("defaultProjectQuotas").Index(i).Child("projectSelector"))...)
 	}
-	if manager := settings.ControllerManager; manager != nil {
-		var stored map[string]bool
-		if before.ControllerManager != nil {
-			stored = before.ControllerManager.FeatureGates
-		}
-		at := path.Child("gardenerControllerManager")
-		found = append(found, gardenerFeatureGates(at, versions.GardenerControllerManager, manager.FeatureGates, stored)...)
-		for i, quota := range manager.DefaultProjectQuotas {
-			found = append(found, metav1validation.ValidateLabelSelector(quota.ProjectSelector,
-				metav1validation.LabelSelectorValidationOptions{AllowInvalidLabelValueInSelector: true},
-				at.Child("defaultProjectQuotas").Index(i).Child("projectSelector"))...)
-		}
-	}
-	if scheduler := settings.Scheduler; scheduler != nil {
-		var stored map[string]bool
-		if before.Scheduler != nil {
-			stored = before.Scheduler.FeatureGates
-		}
-		at := path.Child("gardenerScheduler")
-		found = append(found, gardenerFeatureGates(at, versions.GardenerScheduler, scheduler.FeatureGates, stored)...)
-	}
-	if manager := settings.ResourceManager; manager != nil {
-		for i, namespace := range manager.AdditionalTargetNamespaces {
-			for _, message := range utilvalidation.IsDNS1123Label(namespace) {
-				found = append(found, field.Invalid(
-					path.Child("gardenerResourceManager", "additionalTargetNamespaces").Index(i), namespace, message))
-			}
+
+	scheduler := ptr.Deref(settings.Scheduler, operatorv1alpha1.GardenerScheduler{})
+	stored = ptr.Deref(before.Scheduler, operatorv1alpha1.GardenerScheduler{}).FeatureGates
+	found = append(found, gardenerFeatureGates(path.Child("gardenerScheduler"), versions.GardenerScheduler, scheduler.FeatureGates, stored)...)
+
+	at = path.Child("gardenerResourceManager", "additionalTargetNamespaces")
+	for i, namespace := range ptr.Deref(settings.ResourceManager, operatorv1alpha1.GardenerResourceManager{}).AdditionalTargetNamespaces {
+		for _, message := range utilvalidation.IsDNS1123Label(namespace) {
+			found = append(found, field.Invalid(at.Index(i), namespace, message))
 		}
 	}
 	return found
@@ -74,13 +66,10 @@ func gardenerFeatureGates(path *field.Path, component versions.Component, gates,
 	return found
 }
 
-func gardenerAPIServer(path *field.Path, cluster operatorv1alpha1.VirtualCluster, old *operatorv1alpha1.GardenerAPIServer) field.ErrorList {
+func gardenerAPIServer(path *field.Path, cluster operatorv1alpha1.VirtualCluster, old operatorv1alpha1.GardenerAPIServer) field.ErrorList {
 	settings := cluster.Gardener.APIServer
 	if settings == nil {
 		return nil
-	}
-	if old == nil {
-		old = &operatorv1alpha1.GardenerAPIServer{}
 	}
 	found := gardenerFeatureGates(path, versions.GardenerAPIServer, settings.FeatureGates, old.FeatureGates)
 	for i, plugin := range settings.AdmissionPlugins {

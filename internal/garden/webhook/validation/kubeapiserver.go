@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/utils/ptr"
 
 	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/garden/versions"
@@ -33,10 +34,7 @@ func kubeAPIServer(path *field.Path, g, old *operatorv1alpha1.Garden) field.Erro
 	if settings == nil {
 		return nil
 	}
-	before := old.Spec.VirtualCluster.Kubernetes.KubeAPIServer
-	if before == nil {
-		before = &operatorv1alpha1.KubeAPIServer{}
-	}
+	before := ptr.Deref(old.Spec.VirtualCluster.Kubernetes.KubeAPIServer, operatorv1alpha1.KubeAPIServer{})
 	kubernetes := kubernetesOf(g)
 
 	found := oidcConfig(path.Child("oidcConfig"), settings)
@@ -110,14 +108,11 @@ func serviceAccounts(path *field.Path, config, old *operatorv1alpha1.ServiceAcco
 	if config == nil {
 		return nil
 	}
-	if old == nil {
-		old = &operatorv1alpha1.ServiceAccountConfig{}
-	}
 	var found field.ErrorList
 	if config.Issuer != nil {
 		found = append(found, issuer(path.Child("issuer"), *config.Issuer)...)
 	}
-	known := old.AcceptedIssuers != nil && slices.Equal(config.AcceptedIssuers, old.AcceptedIssuers)
+	known := old != nil && slices.Equal(config.AcceptedIssuers, old.AcceptedIssuers)
 	for i, each := range config.AcceptedIssuers {
 		at := path.Child("acceptedIssuers").Index(i)
 		if config.Issuer != nil && each == *config.Issuer {

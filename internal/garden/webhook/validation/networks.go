@@ -53,12 +53,10 @@ func runtimeNetworks(networking operatorv1alpha1.RuntimeNetworking) []network {
 func runtimeNetworking(path *field.Path, networking operatorv1alpha1.RuntimeNetworking) field.ErrorList {
 	var found field.ErrorList
 	for i, family := range networking.IPFamilies {
-		if family != corev1.IPv4Protocol && family != corev1.IPv6Protocol {
-			found = append(found, field.NotSupported(path.Child("ipFamilies").Index(i), family,
-				[]corev1.IPFamily{corev1.IPv4Protocol, corev1.IPv6Protocol}))
-		}
+		at := path.Child("ipFamilies").Index(i)
+		found = append(found, oneOf(at, family, corev1.IPv4Protocol, corev1.IPv6Protocol)...)
 		if slices.Contains(networking.IPFamilies[:i], family) {
-			found = append(found, field.Duplicate(path.Child("ipFamilies").Index(i), family))
+			found = append(found, field.Duplicate(at, family))
 		}
 	}
 	for _, each := range []struct {

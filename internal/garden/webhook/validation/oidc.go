@@ -2,7 +2,6 @@ package validation
 
 import (
 	"net/url"
-	"slices"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/client-go/util/cert"
@@ -50,9 +49,7 @@ func oidcConfig(path *field.Path, settings *operatorv1alpha1.KubeAPIServer) fiel
 		}
 	}
 	for i, algorithm := range config.SigningAlgs {
-		if !slices.Contains(signingAlgorithms, algorithm) {
-			found = append(found, field.NotSupported(path.Child("signingAlgs").Index(i), algorithm, signingAlgorithms))
-		}
+		found = append(found, oneOf(path.Child("signingAlgs").Index(i), algorithm, signingAlgorithms...)...)
 	}
 	return found
 }

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 
+	"k8s.io/utils/ptr"
+
 	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/garden/versions"
 )
@@ -34,21 +36,17 @@ func runtimeClusterWarnings(path string, cluster operatorv1alpha1.RuntimeCluster
 
 func gardenerWarnings(path string, gardener operatorv1alpha1.Gardener) []string {
 	var all []string
-	if server := gardener.APIServer; server != nil {
-		all = append(all, retiredGates(path+".gardenerAPIServer", server.FeatureGates, versions.RetiredGardenerFeatureGate)...)
-		for i, plugin := range server.AdmissionPlugins {
-			if versions.RetiredGardenerAdmissionPlugin(plugin.Name) {
-				all = append(all, withoutEffect(fmt.Sprintf("%s.gardenerAPIServer.admissionPlugins[%d]: %s", path, i, plugin.Name)))
-			}
+	server := ptr.Deref(gardener.APIServer, operatorv1alpha1.GardenerAPIServer{})
+	all = append(all, retiredGates(path+".gardenerAPIServer", server.FeatureGates, versions.RetiredGardenerFeatureGate)...)
+	for i, plugin := range server.AdmissionPlugins {
+		if versions.RetiredGardenerAdmissionPlugin(plugin.Name) {
+			all = append(all, withoutEffect(fmt.Sprintf("%s.gardenerAPIServer.admissionPlugins[%d]: %s", path, i, plugin.Name)))
 		}
 	}
-	if manager := gardener.ControllerManager; manager != nil {
-		all = append(all, retiredGates(path+".gardenerControllerManager", manager.FeatureGates, versions.RetiredGardenerFeatureGate)...)
-	}
-	if scheduler := gardener.Scheduler; scheduler != nil {
-		all = append(all, retiredGates(path+".gardenerScheduler", scheduler.FeatureGates, versions.RetiredGardenerFeatureGate)...)
-	}
-	return all
+	manager := ptr.Deref(gardener.ControllerManager, operatorv1alpha1.GardenerControllerManager{})
+	all = append(all, retiredGates(path+".gardenerControllerManager", manager.FeatureGates, versions.RetiredGardenerFeatureGate)...)
+	scheduler := ptr.Deref(gardener.Scheduler, operatorv1alpha1.GardenerScheduler{})
+	return append(all, retiredGates(path+".gardenerScheduler", scheduler.FeatureGates, versions.RetiredGardenerFeatureGate)...)
 }
 
 func retiredGates(path string, gates map[string]bool, retired func(name string) bool) []string {
@@ -121,23 +119,23 @@ type (
 // authenticationConfiguration returns the AuthenticationConfiguration for an OpenID Connect provider, in one line. Certificates are left
 // out for their length, and signing algorithms have no counterpart.
 func authenticationConfiguration(config operatorv1alpha1.OIDCConfig) string {
-	username := jwtMapping{Claim: valueOr(config.UsernameClaim, "sub")}
+	username := jwtMapping{Claim: ptr.Deref(config.UsernameClaim, "sub")}
 	// kube-apiserver prefixes names by the issuer unless they come from the claim email, and "-" stands for no prefix.
-	switch prefix := valueOr(config.UsernamePrefix, ""); {
+	switch prefix := ptr.Deref(config.UsernamePrefix, ""); {
 	case prefix == "" && username.Claim != "email":
-		username.Prefix = valueOr(config.IssuerURL, "") + "#"
+		username.Prefix = ptr.Deref(config.IssuerURL, "") + "#"
 	case prefix != "-":
 		username.Prefix = prefix
 	}
 	authenticator := jwtAuthenticator{
-		Issuer:        jwtIssuer{URL: valueOr(config.IssuerURL, ""), Audiences: []string{valueOr(config.ClientID, "")}},
+		Issuer:        jwtIssuer{URL: ptr.Deref(config.IssuerURL, ""), Audiences: []string{ptr.Deref(config.ClientID, "")}},
 		ClaimMappings: jwtMappings{Username: username},
 	}
 	if config.CABundle != nil {
 		authenticator.Issuer.CertificateAuthority = "the value of caBundle"
 	}
 	if config.GroupsClaim != nil {
-		authenticator.ClaimMappings.Groups = &jwtMapping{Claim: *config.GroupsClaim, Prefix: valueOr(config.GroupsPrefix, "")}
+		authenticator.ClaimMappings.Groups = &jwtMapping{Claim: *config.GroupsClaim, Prefix: ptr.Deref(config.GroupsPrefix, "")}
 	}
 	for _, claim := range sortedKeys(config.RequiredClaims) {
 		authenticator.ClaimRules = append(authenticator.ClaimRules, requiredClaim{Claim: claim, RequiredValue: config.RequiredClaims[claim]})
@@ -149,11 +147,4 @@ func authenticationConfiguration(config operatorv1alpha1.OIDCConfig) string {
 		return "an AuthenticationConfiguration"
 	}
 	return string(text)
-}
-
-func valueOr(value *string, otherwise string) string {
-	if value == nil {
-		return otherwise
-	}
-	return *value
 }

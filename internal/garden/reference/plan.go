@@ -1,10 +1,13 @@
 package reference
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
 )
@@ -13,7 +16,7 @@ import (
 type facts struct {
 	garden *operatorv1alpha1.Garden
 	// referenced are the names that all Gardens refer to, those that are being deleted aside.
-	referenced Names
+	referenced sets.Set[Name]
 	// objects are the Secrets and ConfigMaps in the namespace.
 	objects []metav1.PartialObjectMetadata
 }
@@ -31,7 +34,7 @@ type actions struct {
 func plan(f facts) actions {
 	var todo actions
 	for _, object := range f.objects {
-		if isProtected(&object) && !isIgnored(&object) && !f.referenced.include(object.Kind, object.Name) {
+		if isProtected(&object) && !isIgnored(&object) && !f.referenced.Has(nameOf(&object)) {
 			todo.release = append(todo.release, object)
 		}
 	}
@@ -39,33 +42,32 @@ func plan(f facts) actions {
 		return todo
 	}
 
-	names := Of(f.garden)
-	for _, kind := range kinds() {
-		list := names.Secrets
-		if kind == configMap {
-			list = names.ConfigMaps
+	for _, name := range slices.SortedFunc(maps.Keys(Of(f.garden)), secretsFirst) {
+		i := slices.IndexFunc(f.objects, func(o metav1.PartialObjectMetadata) bool { return nameOf(&o) == name })
+		if i < 0 {
+			todo.problems = append(todo.problems, fmt.Errorf("referenced %s %q does not exist", name.Kind, name.Name))
+			continue
 		}
-		for _, name := range list {
-			i := slices.IndexFunc(f.objects, func(o metav1.PartialObjectMetadata) bool { return o.Kind == kind && o.Name == name })
-			if i < 0 {
-				todo.problems = append(todo.problems, fmt.Errorf("referenced %s %q does not exist", kind, name))
-				continue
-			}
-			object := f.objects[i]
-			switch {
-			case isIgnored(&object):
-				continue
-			case isProtected(&object):
-			case object.DeletionTimestamp != nil: // the API server accepts no finalizers any more
-				todo.problems = append(todo.problems, fmt.Errorf("referenced %s %q is being deleted", kind, name))
-				continue
-			default:
-				todo.protect = append(todo.protect, object)
-			}
-			todo.protectGarden = true
+		object := f.objects[i]
+		switch {
+		case isIgnored(&object):
+			continue
+		case isProtected(&object):
+		case object.DeletionTimestamp != nil: // the API server accepts no finalizers any more
+			todo.problems = append(todo.problems, fmt.Errorf("referenced %s %q is being deleted", name.Kind, name.Name))
+			continue
+		default:
+			todo.protect = append(todo.protect, object)
 		}
+		todo.protectGarden = true
 	}
 	return todo
+}
+
+func nameOf(o *metav1.PartialObjectMetadata) Name { return Name{Kind: o.Kind, Name: o.Name} }
+
+func secretsFirst(a, b Name) int {
+	return cmp.Or(cmp.Compare(b.Kind, a.Kind), cmp.Compare(a.Name, b.Name))
 }
 
 func isProtected(object metav1.Object) bool {

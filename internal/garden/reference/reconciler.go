@@ -9,12 +9,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
 )
@@ -72,10 +72,10 @@ func (r *Reconciler) gather(ctx context.Context, garden *operatorv1alpha1.Garden
 	f := facts{garden: garden}
 	for i := range gardens.Items {
 		if gardens.Items[i].DeletionTimestamp == nil {
-			f.referenced = f.referenced.plus(Of(&gardens.Items[i]))
+			f.referenced = f.referenced.Union(Of(&gardens.Items[i]))
 		}
 	}
-	for _, kind := range kinds() {
+	for _, kind := range []string{secret, configMap} {
 		list := &metav1.PartialObjectMetadataList{}
 		list.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind(kind + "List"))
 		if err := r.Reader.List(ctx, list, client.InNamespace(r.Namespace)); err != nil {
@@ -95,13 +95,10 @@ func (r *Reconciler) setFinalizer(ctx context.Context, object client.Object, pro
 	if !ok {
 		return fmt.Errorf("%T is no object", object)
 	}
-	finalizers := slices.DeleteFunc(slices.Clone(object.GetFinalizers()), func(each string) bool {
-		return each == operatorv1alpha1.FinalizerReferenceProtection
-	})
+	change := controllerutil.RemoveFinalizer
 	if protect {
-		finalizers = append(finalizers, operatorv1alpha1.FinalizerReferenceProtection)
+		change = controllerutil.AddFinalizer
 	}
-	object.SetFinalizers(finalizers)
-	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
-	return r.Client.Patch(ctx, object, patch)
+	change(object, operatorv1alpha1.FinalizerReferenceProtection)
+	return r.Client.Patch(ctx, object, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
 }

@@ -51,7 +51,7 @@ func relevant() predicate.Predicate {
 			if !wasGarden || !isGarden {
 				return false
 			}
-			return !Of(old).equal(Of(updated)) || updated.DeletionTimestamp != nil && isProtected(updated)
+			return !Of(old).Equal(Of(updated)) || updated.DeletionTimestamp != nil && isProtected(updated)
 		},
 	}
 }

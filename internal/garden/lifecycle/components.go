@@ -168,11 +168,7 @@ func (o *operation) deployDruid(ctx context.Context, waitingFor flow.WaitingFor)
 
 // deployIstio deploys the namespaces of Istio and what is in them, and waits until istiod and the gateway are healthy.
 func (o *operation) deployIstio(ctx context.Context, waitingFor flow.WaitingFor) error {
-	namespaces, err := rollout.Unstructured(istio.Namespaces(o.values)...)
-	if err != nil {
-		return err
-	}
-	if err := o.cluster.Deploy(ctx, namespaces...); err != nil {
+	if err := o.cluster.DeployTyped(ctx, istio.Namespaces(o.values)...); err != nil {
 		return err
 	}
 	for _, each := range []struct {

@@ -9,12 +9,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
+	"github.com/espalier-dev/espalier/api/managedresources"
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/garden/component/crds"
 	"github.com/espalier-dev/espalier/internal/garden/component/istio"
@@ -73,9 +73,12 @@ func (o *operation) deletionTasks() []flow.Task {
 		{Name: taskDestroyETCDs, DependsOn: []string{virtual.TaskDestroyAPIServer}, Run: o.destroyEtcds},
 		{Name: taskDestroyDruid, DependsOn: controlPlane, Run: o.destroyDruid},
 		{Name: taskDestroyIstio, DependsOn: []string{virtual.TaskUnused}, Run: o.destroyIstio},
-		{Name: taskDestroyAutoscaler, DependsOn: controlPlane, Run: o.destroySets(vpa.ManagedResource)},
-		{Name: taskDestroyIngress, DependsOn: controlPlane, Run: o.destroySets(nginxingress.ManagedResource)},
-		{Name: taskDestroySystem, DependsOn: components, Run: o.destroySets(networkpolicies.ManagedResource, system.ManagedResource)},
+		{Name: taskDestroyAutoscaler, DependsOn: controlPlane, Run: o.destroySets(o.values.Namespace, vpa.ManagedResource)},
+		{Name: taskDestroyIngress, DependsOn: controlPlane, Run: o.destroySets(o.values.Namespace, nginxingress.ManagedResource)},
+		{
+			Name: taskDestroySystem, DependsOn: components,
+			Run: o.destroySets(o.values.Namespace, networkpolicies.ManagedResource, system.ManagedResource),
+		},
 		{Name: taskNoManagedResources, DependsOn: []string{taskDestroySystem}, Run: o.untilNoManagedResources},
 		{Name: taskDestroyResourceManager, DependsOn: []string{taskNoManagedResources}, Run: o.destroyResourceManager},
 		{Name: taskDestroyFluentCRDs, DependsOn: managed, Run: o.destroyDefinitions(crds.Fluent)},
@@ -96,11 +99,11 @@ func (o *operation) destroySecrets(ctx context.Context) error {
 	return o.cluster.DeleteGarbage(ctx, o.values.Namespace)
 }
 
-// destroySets returns the work of a task that destroys ManagedResources of the garden namespace.
-func (o *operation) destroySets(names ...string) func(context.Context, flow.WaitingFor) error {
+// destroySets returns the work of a task that destroys ManagedResources of a namespace.
+func (o *operation) destroySets(namespace string, names ...string) func(context.Context, flow.WaitingFor) error {
 	return func(ctx context.Context, waitingFor flow.WaitingFor) error {
 		for _, name := range names {
-			if err := o.cluster.DestroySet(ctx, waitingFor, o.Timing.defaulted().ManagedResources, o.values.Namespace, name); err != nil {
+			if err := o.cluster.DestroySet(ctx, waitingFor, o.Timing.defaulted().ManagedResources, namespace, name); err != nil {
 				return err
 			}
 		}
@@ -110,14 +113,11 @@ func (o *operation) destroySets(names ...string) func(context.Context, flow.Wait
 
 // destroyIstio keeps the namespace of istiod, which the operator has not created: a Role of its own is in it.
 func (o *operation) destroyIstio(ctx context.Context, waitingFor flow.WaitingFor) error {
-	timeout := o.Timing.defaulted().ManagedResources
-	for _, name := range []string{istio.ManagedResource, istio.GatewayManagedResource} {
-		if err := o.cluster.DestroySet(ctx, waitingFor, timeout, istio.Namespace, name); err != nil {
-			return err
-		}
+	if err := o.destroySets(istio.Namespace, istio.ManagedResource, istio.GatewayManagedResource)(ctx, waitingFor); err != nil {
+		return err
 	}
 	gateway := rollout.Identity(corev1.SchemeGroupVersion.WithKind("Namespace"), "", istio.GatewayNamespace)
-	return o.cluster.Destroy(ctx, waitingFor, timeout, gateway)
+	return o.cluster.Destroy(ctx, waitingFor, o.Timing.defaulted().ManagedResources, gateway)
 }
 
 // untilNoManagedResources waits until the runtime cluster has no ManagedResource left, including those of other clients. Without the
@@ -127,14 +127,14 @@ func (o *operation) untilNoManagedResources(ctx context.Context, waitingFor flow
 	return o.cluster.Until(ctx, waitingFor, o.Timing.defaulted().ManagedResources, func(ctx context.Context) error {
 		sets := &resourcesv1alpha1.ManagedResourceList{}
 		err := o.Client.List(ctx, sets)
-		if meta.IsNoMatchError(err) || apierrors.IsNotFound(err) {
+		if rollout.IsGone(err) {
 			return nil
 		}
 		if err != nil {
 			return fmt.Errorf("list ManagedResources: %w", err)
 		}
 		for i := range sets.Items {
-			if class := sets.Items[i].Spec.Class; class != nil && *class == rollout.ClassSeed {
+			if ptr.Deref(sets.Items[i].Spec.Class, "") == managedresources.ClassSeed {
 				return fmt.Errorf("%w: %s", errManagedResources, client.ObjectKeyFromObject(&sets.Items[i]))
 			}
 		}
@@ -214,17 +214,8 @@ func (o *operation) destroyDefinitions(read definitions) func(context.Context, f
 				deleted = append(deleted, each)
 			}
 		}
-		return o.untilGone(ctx, waitingFor, deleted)
+		return o.cluster.UntilGone(ctx, waitingFor, o.Timing.defaulted().Definitions, deleted...)
 	}
-}
-
-func (o *operation) untilGone(ctx context.Context, waitingFor flow.WaitingFor, deleted []*unstructured.Unstructured) error {
-	for _, each := range deleted {
-		if err := o.cluster.UntilGone(ctx, waitingFor, o.Timing.defaulted().Definitions, each); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // removeHVPA deletes the ManagedResource of the controller of Hvpas, and the definition of Hvpas when no Hvpa is left, even if another
@@ -244,5 +235,5 @@ func (o *operation) removeHVPA(ctx context.Context, waitingFor flow.WaitingFor) 
 	if err != nil || !requested {
 		return err
 	}
-	return o.untilGone(ctx, waitingFor, []*unstructured.Unstructured{definition})
+	return o.cluster.UntilGone(ctx, waitingFor, o.Timing.defaulted().Definitions, definition)
 }

@@ -150,7 +150,7 @@ func (o *operation) destroyDruid(ctx context.Context, waitingFor flow.WaitingFor
 	if err := o.noEtcds(ctx, "etcd-druid"); err != nil {
 		return err
 	}
-	return o.destroySets(etcddruid.ManagedResource)(ctx, waitingFor)
+	return o.destroySets(o.values.Namespace, etcddruid.ManagedResource)(ctx, waitingFor)
 }
 
 // destroyETCDDefinitions fails as long as there are objects of these kinds: they are the data of the virtual cluster.

@@ -216,12 +216,7 @@ func (c Cluster) Destroy(
 			deleted = append(deleted, each)
 		}
 	}
-	for _, each := range deleted {
-		if err := c.UntilGone(ctx, waitingFor, timeout, each); err != nil {
-			return err
-		}
-	}
-	return nil
+	return c.UntilGone(ctx, waitingFor, timeout, deleted...)
 }
 
 // Delete requests the deletion of an object that satisfies a condition, and confirms it where that is needed. It returns false if there is
@@ -229,7 +224,7 @@ func (c Cluster) Destroy(
 func (c Cluster) Delete(ctx context.Context, o *unstructured.Unstructured, condition func(client.Object) bool) (bool, error) {
 	live := MetadataOf(o)
 	err := c.Client.Get(ctx, client.ObjectKeyFromObject(o), live)
-	if isGone(err) || err == nil && !condition(live) {
+	if IsGone(err) || err == nil && !condition(live) {
 		return false, nil
 	}
 	if err != nil {
@@ -251,7 +246,7 @@ func (c Cluster) Delete(ctx context.Context, o *unstructured.Unstructured, condi
 	uid := live.UID
 	// The answer is the object if it has finalizers. Clients for metadata cannot decode it if its kind is not in their scheme.
 	err = c.Client.Delete(ctx, o.DeepCopy(), client.PropagationPolicy(propagation), client.Preconditions{UID: &uid})
-	if err != nil && !isGone(err) {
+	if err != nil && !IsGone(err) {
 		return false, fmt.Errorf("delete %s: %w", describe(o), err)
 	}
 	return true, nil
@@ -262,18 +257,26 @@ func isProtected(o client.Object) bool {
 	return o.GetLabels()[deletionProtected] == "true" || o.GetObjectKind().GroupVersionKind().Group == druidGroup
 }
 
-// UntilGone waits until an object does not exist.
-func (c Cluster) UntilGone(ctx context.Context, waitingFor flow.WaitingFor, timeout time.Duration, o *unstructured.Unstructured) error {
-	return c.Until(ctx, waitingFor, timeout, func(ctx context.Context) error {
-		err := c.Client.Get(ctx, client.ObjectKeyFromObject(o), MetadataOf(o))
-		if err == nil {
-			return fmt.Errorf("%s still exists", describe(o))
+// UntilGone waits until objects do not exist. The timeout is for each of them.
+func (c Cluster) UntilGone(
+	ctx context.Context, waitingFor flow.WaitingFor, timeout time.Duration, objects ...*unstructured.Unstructured,
+) error {
+	for _, o := range objects {
+		check := func(ctx context.Context) error {
+			err := c.Client.Get(ctx, client.ObjectKeyFromObject(o), MetadataOf(o))
+			if err == nil {
+				return fmt.Errorf("%s still exists", describe(o))
+			}
+			if !IsGone(err) {
+				return fmt.Errorf("read %s: %w", describe(o), err)
+			}
+			return nil
 		}
-		if !isGone(err) {
-			return fmt.Errorf("read %s: %w", describe(o), err)
+		if err := c.Until(ctx, waitingFor, timeout, check, One(o)); err != nil {
+			return err
 		}
-		return nil
-	}, One(o))
+	}
+	return nil
 }
 
 // MetadataOf returns the identity of an object, to read its metadata.
@@ -283,8 +286,8 @@ func MetadataOf(o *unstructured.Unstructured) *metav1.PartialObjectMetadata {
 	return live
 }
 
-// isGone reports whether an object does not exist, or its kind is not served.
-func isGone(err error) bool {
+// IsGone reports whether an object does not exist, or its kind is not served.
+func IsGone(err error) bool {
 	return apierrors.IsNotFound(err) || meta.IsNoMatchError(err)
 }
 
@@ -298,7 +301,7 @@ func (c Cluster) DeleteDefinition(
 ) (bool, error) {
 	live := definition.DeepCopy()
 	err := c.Client.Get(ctx, client.ObjectKeyFromObject(definition), live)
-	if isGone(err) || err == nil && !condition(live) {
+	if IsGone(err) || err == nil && !condition(live) {
 		return false, nil
 	}
 	if err != nil {
@@ -325,7 +328,7 @@ func (c Cluster) Unused(ctx context.Context, definition *unstructured.Unstructur
 		list := &metav1.PartialObjectMetadataList{}
 		name, _, _ := unstructured.NestedString(version, "name")
 		list.SetGroupVersionKind(schema.GroupVersionKind{Group: group, Version: name, Kind: kind + "List"})
-		if err := c.Client.List(ctx, list, client.Limit(1)); err != nil && !isGone(err) {
+		if err := c.Client.List(ctx, list, client.Limit(1)); err != nil && !IsGone(err) {
 			return fmt.Errorf("list objects of %s: %w", describe(definition), err)
 		}
 		if len(list.Items) > 0 {
@@ -343,7 +346,7 @@ func Any(client.Object) bool { return true }
 func (c Cluster) IsOurs(ctx context.Context, o *unstructured.Unstructured) (bool, error) {
 	live := MetadataOf(o)
 	if err := c.Client.Get(ctx, client.ObjectKeyFromObject(o), live); err != nil {
-		if isGone(err) {
+		if IsGone(err) {
 			return false, nil
 		}
 		return false, fmt.Errorf("read %s: %w", describe(o), err)

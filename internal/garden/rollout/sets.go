@@ -22,13 +22,10 @@ import (
 // ManagedResource is the kind of ManagedResources.
 var ManagedResource = resourcesv1alpha1.SchemeGroupVersion.WithKind("ManagedResource")
 
-// ClassSeed is the class of ManagedResources for the runtime cluster.
-const ClassSeed = managedresources.ClassSeed
-
 // SeedSet returns a ManagedResource for the runtime cluster that has these objects, preceded by its Secret.
 func SeedSet(namespace, name string, objects ...client.Object) ([]*unstructured.Unstructured, error) {
 	labels := map[string]string{managedresources.LabelKeyRole: managedresources.RoleSeedSystemComponent}
-	spec := resourcesv1alpha1.ManagedResourceSpec{Class: ptr.To(ClassSeed), KeepObjects: ptr.To(false)}
+	spec := resourcesv1alpha1.ManagedResourceSpec{Class: ptr.To(managedresources.ClassSeed), KeepObjects: ptr.To(false)}
 	return set(namespace, name, labels, spec, objects)
 }
 
@@ -127,7 +124,7 @@ func (c Cluster) DeleteSet(ctx context.Context, namespace, name string) (bool, e
 func (c Cluster) DeleteGarbage(ctx context.Context, namespace string) error {
 	sets := &metav1.PartialObjectMetadataList{}
 	sets.SetGroupVersionKind(ManagedResource.GroupVersion().WithKind("ManagedResourceList"))
-	if err := c.Client.List(ctx, sets, client.InNamespace(namespace)); err != nil && !isGone(err) {
+	if err := c.Client.List(ctx, sets, client.InNamespace(namespace)); err != nil && !IsGone(err) {
 		return fmt.Errorf("list ManagedResources: %w", err)
 	}
 	exists := map[string]bool{}

@@ -12,7 +12,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -120,11 +119,7 @@ func (c *ControlPlane) destroy(set string, objects ...*unstructured.Unstructured
 }
 
 func (c *ControlPlane) destroyResourceManager(ctx context.Context, waitingFor flow.WaitingFor) error {
-	typed, err := resourcemanager.VirtualObjects(c.Values, resourcemanager.Credentials{})
-	if err != nil {
-		return err
-	}
-	objects, err := rollout.Unstructured(typed...)
+	objects, err := c.resourceManager(resourcemanager.Credentials{})
 	if err != nil {
 		return err
 	}
@@ -163,7 +158,7 @@ func (c *ControlPlane) ensureUnused(ctx context.Context) error {
 // givesAccess reports whether users and the operator have had access to the virtual cluster since the last installation: only a kubeconfig
 // that was lost is missing then.
 func (c *ControlPlane) givesAccess(ctx context.Context) (bool, error) {
-	set, err := read(ctx, c, gardeneraccess.ManagedResource, &resourcesv1alpha1.ManagedResource{})
+	set, err := c.readSet(ctx, gardeneraccess.ManagedResource)
 	if err != nil || set == nil || set.DeletionTimestamp != nil {
 		return false, err
 	}
@@ -193,7 +188,7 @@ func (c *ControlPlane) findUsers(ctx context.Context) error {
 		list := &metav1.PartialObjectMetadataList{}
 		list.SetGroupVersionKind(corev1beta1.SchemeGroupVersion.WithKind(kind + "List"))
 		err := clients.Client.List(ctx, list, client.Limit(1))
-		if meta.IsNoMatchError(err) || apierrors.IsNotFound(err) {
+		if rollout.IsGone(err) {
 			continue
 		}
 		if err != nil {

@@ -296,11 +296,6 @@ func (c *ControlPlane) untilSets(
 	return c.Cluster.UntilSetsReady(ctx, waitingFor, c.Timing.defaulted().Gardener, judge, c.Values.Namespace, name)
 }
 
-// readSet returns nil if there is no ManagedResource.
-func (c *ControlPlane) readSet(ctx context.Context, name string) (*resourcesv1alpha1.ManagedResource, error) {
-	return read(ctx, c, name, &resourcesv1alpha1.ManagedResource{})
-}
-
 func logIgnored(ctx context.Context, program string, settings []string) {
 	if len(settings) > 0 {
 		log.FromContext(ctx).Info("Ignored settings that the program does not have", "program", program, "settings", settings)

@@ -121,15 +121,19 @@ func (c *ControlPlane) applyResourceManager(
 	if err := c.deploySet(ctx, resourcemanager.VirtualManagedResource, false, resourcemanager.TargetObjects()); err != nil {
 		return nil, err
 	}
-	typed, err := resourcemanager.VirtualObjects(c.Values, credentials)
-	if err != nil {
-		return nil, err
-	}
-	objects, err := rollout.Unstructured(typed...)
+	objects, err := c.resourceManager(credentials)
 	if err != nil {
 		return nil, err
 	}
 	return rollout.Deployments(objects), c.Cluster.Deploy(ctx, objects...)
+}
+
+func (c *ControlPlane) resourceManager(credentials resourcemanager.Credentials) ([]*unstructured.Unstructured, error) {
+	typed, err := resourcemanager.VirtualObjects(c.Values, credentials)
+	if err != nil {
+		return nil, err
+	}
+	return rollout.Unstructured(typed...)
 }
 
 // readResourceManager returns the Secret with the token of the resource manager, and the ManagedResource with its rights, each nil if there
@@ -139,7 +143,7 @@ func (c *ControlPlane) readResourceManager(ctx context.Context) (*corev1.Secret,
 	if err != nil {
 		return nil, nil, err
 	}
-	set, err := read(ctx, c, resourcemanager.VirtualManagedResource, &resourcesv1alpha1.ManagedResource{})
+	set, err := c.readSet(ctx, resourcemanager.VirtualManagedResource)
 	return access, set, err
 }
 

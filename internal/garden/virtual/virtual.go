@@ -23,6 +23,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
+	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/garden/component/kubeapiserver"
 	"github.com/espalier-dev/espalier/internal/garden/component/shared"
 	"github.com/espalier-dev/espalier/internal/garden/flow"
@@ -128,6 +129,11 @@ func (c *ControlPlane) readDeployment(ctx context.Context, name string) (*appsv1
 // readSecret returns nil if there is no Secret.
 func (c *ControlPlane) readSecret(ctx context.Context, name string) (*corev1.Secret, error) {
 	return read(ctx, c, name, &corev1.Secret{})
+}
+
+// readSet returns nil if there is no ManagedResource.
+func (c *ControlPlane) readSet(ctx context.Context, name string) (*resourcesv1alpha1.ManagedResource, error) {
+	return read(ctx, c, name, &resourcesv1alpha1.ManagedResource{})
 }
 
 // read reads an object of the namespace of the Garden live. It returns nil if there is none.

@@ -60,8 +60,6 @@ func (x *execution) unfinishedNeeds(task int) []int {
 	return slices.DeleteFunc(slices.Clone(x.flow.needs[task]), func(need int) bool { return x.tasks[need].State == Succeeded })
 }
 
-func (x *execution) start(task int, now time.Time) { x.enter(task, Running, "", now) }
-
 func (x *execution) waitsFor(task int, sentence string) {
 	if x.tasks[task].State == Running {
 		x.tasks[task].Message = excerpt.Of(sentence, maxMessage)

@@ -83,7 +83,7 @@ func (x *execution) startReady(ctx context.Context, now time.Time) []int {
 		return nil
 	}
 	for _, task := range ready {
-		x.start(task, now)
+		x.enter(task, Running, "", now)
 	}
 	return ready
 }

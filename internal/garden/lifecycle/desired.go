@@ -5,7 +5,6 @@ import (
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/version"
 	"k8s.io/utils/ptr"
 
 	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
@@ -15,8 +14,6 @@ import (
 )
 
 const gardenerOperation = resourcesv1alpha1.GardenerOperation
-
-func minimum(text string) *version.Version { return version.MustParseSemantic(text) }
 
 func operationType(garden *operatorv1alpha1.Garden) operatorv1alpha1.LastOperationType {
 	if garden.DeletionTimestamp != nil {

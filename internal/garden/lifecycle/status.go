@@ -16,7 +16,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/excerpt"
 	"github.com/espalier-dev/espalier/internal/garden/flow"
 	"github.com/espalier-dev/espalier/internal/garden/rotation"
-	"github.com/espalier-dev/espalier/internal/garden/values"
+	"github.com/espalier-dev/espalier/internal/garden/versions"
 )
 
 // Descriptions of operations.
@@ -26,9 +26,6 @@ const (
 	reconciled           = "Garden cluster has been successfully reconciled."
 	retried              = " Operation will be retried."
 )
-
-// singleStepEncryption is the first version of Kubernetes with which rotations of the encryption key complete by themselves.
-const singleStepEncryption = "1.34.0"
 
 // status writes the parts of the status of a Garden that belong to operations. Each write is a merge patch of what differs: the care
 // controller writes conditions at the same time. No two goroutines use it at the same time.
@@ -62,10 +59,8 @@ func (r *Reconciler) begin(ctx context.Context, s *status) error {
 	annotation := s.garden.Annotations[gardenerOperation]
 	operations, rest := rotation.Parse(annotation)
 	now := metav1.NewTime(r.Clock.Now()).Rfc3339Copy()
-	facts := rotation.Facts{Operations: operations, Now: now}
-	if version, err := values.KubernetesVersion(s.garden); err == nil {
-		facts.SingleStepEncryption = version.AtLeast(minimum(singleStepEncryption))
-	}
+	kubernetes, _ := versions.ParseKubernetes(s.garden.Spec.VirtualCluster.Kubernetes.Version) // without one, no rotation completes by itself
+	facts := rotation.Facts{Operations: operations, Now: now, SingleStepEncryption: kubernetes.AtLeast(rotation.SingleStepEncryptionFrom)}
 	facts.WantedProvider, facts.CurrentProvider = providers(s.garden)
 	next, refused := rotation.Begin(rotationOf(s.garden), facts)
 	err := s.write(ctx, true, func(status *operatorv1alpha1.GardenStatus) {

@@ -1,3 +1,7 @@
+// Package rotation keeps the books about the rotations of a Garden's credentials: what an operation of the user starts, what a
+// successful reconciliation completes, and which Secrets the manager of secrets must renew.
+//
+// It is pure: it computes the next state of status.credentials.rotation, which a reconciliation writes at its start and its end.
 package rotation
 
 import (
@@ -9,12 +13,14 @@ import (
 	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
 )
 
+// SingleStepEncryptionFrom is the minor version of Kubernetes from which on the encryption key is rotated in one step only.
+const SingleStepEncryptionFrom = 34
+
 // Facts are what the start of a rotation depends on.
 type Facts struct {
 	// Operations are what the user asks for.
 	Operations Operations
-	// SingleStepEncryption is true if the virtual cluster is of Kubernetes 1.34 or newer: then the rotation of the encryption key always
-	// completes by itself.
+	// SingleStepEncryption is true from SingleStepEncryptionFrom on: the rotation of the encryption key always completes by itself.
 	SingleStepEncryption bool
 	// WantedProvider and CurrentProvider are the encryption providers of spec and status. An empty CurrentProvider is unknown.
 	WantedProvider, CurrentProvider operatorv1alpha1.EncryptionProviderType

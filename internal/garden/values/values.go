@@ -149,41 +149,36 @@ func New(garden *operatorv1alpha1.Garden, operator Operator) (Values, error) {
 	if err != nil {
 		return Values{}, err
 	}
+	spec := garden.Spec.DeepCopy() // because nothing changes the values
+	runtime, cluster := spec.RuntimeCluster, spec.VirtualCluster
 	v := Values{
-		Operator: operator, Kubernetes: kubernetes, Zones: slices.Clone(garden.Spec.RuntimeCluster.Provider.Zones),
-		VerticalPodAutoscaler: VerticalPodAutoscaler(garden),
+		Operator: operator, Kubernetes: kubernetes, Zones: runtime.Provider.Zones, VerticalPodAutoscaler: VerticalPodAutoscaler(garden),
+		GardenUID: garden.UID, GardenCreated: garden.CreationTimestamp.Time,
 	}
-	for _, domain := range garden.Spec.VirtualCluster.DNS.Domains {
+	for _, domain := range cluster.DNS.Domains {
 		v.Domains = append(v.Domains, domain.Name)
 	}
 	if len(v.Domains) == 0 {
 		return Values{}, errors.New("spec.virtualCluster.dns.domains must have at least one domain")
 	}
-	networking := garden.Spec.RuntimeCluster.Networking
+	networking := runtime.Networking
 	if v.Networks.Cluster, err = networks(slices.Concat(networking.Nodes, networking.Pods, networking.Services)); err != nil {
 		return Values{}, fmt.Errorf("spec.runtimeCluster.networking: %w", err)
 	}
 	if v.Networks.Blocked, err = networks(networking.BlockCIDRs); err != nil {
 		return Values{}, fmt.Errorf("spec.runtimeCluster.networking.blockCIDRs: %w", err)
 	}
-	v.setSettings(garden.Spec.RuntimeCluster.Settings)
-	if v.Ingress, err = ingress(garden.Spec.RuntimeCluster.Ingress); err != nil {
+	v.setSettings(ptr.Deref(runtime.Settings, operatorv1alpha1.Settings{}))
+	if v.Ingress, err = ingress(runtime.Ingress); err != nil {
 		return Values{}, fmt.Errorf("spec.runtimeCluster.ingress.controller.providerConfig: %w", err)
 	}
-	if v.Maintenance, err = maintenance(garden.Spec.VirtualCluster.Maintenance.TimeWindow); err != nil {
+	if v.Maintenance, err = maintenance(cluster.Maintenance.TimeWindow); err != nil {
 		return Values{}, fmt.Errorf("spec.virtualCluster.maintenance.timeWindow: %w", err)
 	}
-	v.setETCD(garden.Spec.VirtualCluster.ETCD)
-	v.setManagers(garden.Spec.VirtualCluster)
-	v.setGardener(garden.Spec.VirtualCluster.Gardener)
-	v.GardenUID, v.GardenCreated = garden.UID, garden.CreationTimestamp.Time
-	c := garden.Spec.VirtualCluster.ControlPlane
-	v.HighAvailability = c != nil && c.HighAvailability != nil
-	if v.ServiceNetworks, err = networks(garden.Spec.VirtualCluster.Networking.Services); err != nil {
+	v.setControlPlane(cluster)
+	v.setGardener(cluster.Gardener)
+	if v.ServiceNetworks, err = networks(cluster.Networking.Services); err != nil {
 		return Values{}, fmt.Errorf("spec.virtualCluster.networking.services: %w", err)
-	}
-	if server := garden.Spec.VirtualCluster.Kubernetes.KubeAPIServer; server != nil {
-		v.KubeAPIServer = *server.DeepCopy()
 	}
 	v.EncryptedResources = slices.Clone(garden.Status.EncryptionAtRest().Resources)
 	if c := garden.Status.Credentials; c != nil && c.EncryptionAtRest != nil && c.EncryptionAtRest.Provider != nil {
@@ -195,45 +190,29 @@ func New(garden *operatorv1alpha1.Garden, operator Operator) (Values, error) {
 	return v, nil
 }
 
-func (v *Values) setSettings(settings *operatorv1alpha1.Settings) {
-	if settings == nil {
-		return
-	}
-	settings = settings.DeepCopy()
-	if settings.TopologyAwareRouting != nil {
-		v.TopologyAwareRouting = settings.TopologyAwareRouting.Enabled
-	}
+func (v *Values) setSettings(settings operatorv1alpha1.Settings) {
+	v.TopologyAwareRouting = ptr.Deref(settings.TopologyAwareRouting, operatorv1alpha1.TopologyAwareRouting{}).Enabled
 	v.LoadBalancers = ptr.Deref(settings.LoadBalancerServices, operatorv1alpha1.LoadBalancerServices{})
 	v.Autoscaling = ptr.Deref(settings.VerticalPodAutoscaler, operatorv1alpha1.VerticalPodAutoscaler{})
 }
 
-func (v *Values) setETCD(etcd *operatorv1alpha1.ETCD) {
-	if etcd == nil {
-		return
-	}
-	etcd = etcd.DeepCopy()
+func (v *Values) setControlPlane(cluster operatorv1alpha1.VirtualCluster) {
+	v.HighAvailability = cluster.ControlPlane != nil && cluster.ControlPlane.HighAvailability != nil
+	etcd := ptr.Deref(cluster.ETCD, operatorv1alpha1.ETCD{})
 	v.ETCDMain = ptr.Deref(etcd.Main, operatorv1alpha1.ETCDMain{})
 	v.ETCDEvents = ptr.Deref(etcd.Events, operatorv1alpha1.ETCDEvents{})
-}
-
-// setManagers sets what the Garden says about kube-controller-manager and the resource manager of the virtual cluster.
-func (v *Values) setManagers(cluster operatorv1alpha1.VirtualCluster) {
-	if own := cluster.Kubernetes.KubeControllerManager; own != nil {
-		v.KubeControllerManager = *own.DeepCopy()
-	}
-	if own := cluster.Gardener.ResourceManager; own != nil {
-		v.TargetNamespaces = slices.Clone(own.AdditionalTargetNamespaces)
-	}
+	v.KubeAPIServer = ptr.Deref(cluster.Kubernetes.KubeAPIServer, operatorv1alpha1.KubeAPIServer{})
+	v.KubeControllerManager = ptr.Deref(cluster.Kubernetes.KubeControllerManager, operatorv1alpha1.KubeControllerManager{})
 }
 
 // setGardener sets what the Garden says about the programs of Gardener.
-func (v *Values) setGardener(gardener operatorv1alpha1.Gardener) {
-	settings := gardener.DeepCopy()
+func (v *Values) setGardener(settings operatorv1alpha1.Gardener) {
 	v.ClusterIdentity = settings.ClusterIdentity
 	v.GardenerAPIServer = ptr.Deref(settings.APIServer, operatorv1alpha1.GardenerAPIServer{})
 	v.GardenerAdmissionController = ptr.Deref(settings.AdmissionController, operatorv1alpha1.GardenerAdmissionController{})
 	v.GardenerControllerManager = ptr.Deref(settings.ControllerManager, operatorv1alpha1.GardenerControllerManager{})
 	v.GardenerScheduler = ptr.Deref(settings.Scheduler, operatorv1alpha1.GardenerScheduler{})
+	v.TargetNamespaces = ptr.Deref(settings.ResourceManager, operatorv1alpha1.GardenerResourceManager{}).AdditionalTargetNamespaces
 }
 
 // ingress returns the settings as texts, because they become data of a ConfigMap.

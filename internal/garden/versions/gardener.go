@@ -7,12 +7,9 @@ type Component string
 
 // Components of Gardener.
 const (
-	// GardenerAPIServer is gardener-apiserver.
-	GardenerAPIServer Component = "gardener-apiserver"
-	// GardenerControllerManager is gardener-controller-manager.
+	GardenerAPIServer         Component = "gardener-apiserver"
 	GardenerControllerManager Component = "gardener-controller-manager"
-	// GardenerScheduler is gardener-scheduler.
-	GardenerScheduler Component = "gardener-scheduler"
+	GardenerScheduler         Component = "gardener-scheduler"
 )
 
 // GardenerFeatureGate returns a feature gate of a component of Gardener 1.149, and whether the component has it. The component does not
@@ -78,6 +75,15 @@ func GardenerAdmissionPlugins() []string {
 // gardener-apiserver, which does not start with it.
 func RetiredGardenerAdmissionPlugin(name string) bool {
 	return slices.Contains([]string{"ClusterOpenIDConnectPreset", "OpenIDConnectPreset", "ProjectValidator"}, name)
+}
+
+// GardenerGroups returns the API groups that gardener-apiserver serves. kube-apiserver serves other groups of gardener.cloud, by
+// definitions.
+func GardenerGroups() []string {
+	return []string{
+		"authentication.gardener.cloud", "core.gardener.cloud", "operations.gardener.cloud", "security.gardener.cloud",
+		"seedmanagement.gardener.cloud",
+	}
 }
 
 // VPAFeatureGate reports whether the vertical pod autoscaler 1.8 has a feature gate.

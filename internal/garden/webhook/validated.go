@@ -2,10 +2,12 @@ package webhook
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -90,4 +92,16 @@ func judged(garden *operatorv1alpha1.Garden, errs field.ErrorList, warnings []st
 	}
 	response.Warnings = warnings
 	return response
+}
+
+// +kubebuilder:rbac:groups=operator.gardener.cloud,resources=gardens,verbs=list
+
+// exists reports whether there is a Garden.
+func exists(ctx context.Context, live client.Reader) (bool, error) {
+	gardens := &metav1.PartialObjectMetadataList{}
+	gardens.SetGroupVersionKind(operatorv1alpha1.SchemeGroupVersion.WithKind("GardenList"))
+	if err := live.List(ctx, gardens, client.Limit(1)); err != nil {
+		return false, fmt.Errorf("list Gardens: %w", err)
+	}
+	return len(gardens.Items) > 0, nil
 }

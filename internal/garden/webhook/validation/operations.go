@@ -13,9 +13,6 @@ import (
 	"github.com/espalier-dev/espalier/internal/garden/rotation"
 )
 
-// etcdKeyInOneStepFrom is the minor version of Kubernetes from which on the key for etcd is rotated in one step only.
-const etcdKeyInOneStepFrom = 34
-
 // step is the start or the completion of a rotation.
 type step string
 
@@ -97,11 +94,11 @@ func denials(operation operatorv1alpha1.Operation, g *operatorv1alpha1.Garden) [
 	}
 	var reasons []string
 	deny := func(format string, args ...any) { reasons = append(reasons, fmt.Sprintf(format, args...)) }
-	oneStep := kubernetesOf(g).AtLeast(etcdKeyInOneStepFrom)
+	oneStep := kubernetesOf(g).AtLeast(rotation.SingleStepEncryptionFrom)
 	if oneStep && (operation == operatorv1alpha1.OperationRotateETCDEncryptionKeyStart ||
 		operation == operatorv1alpha1.OperationRotateETCDEncryptionKeyComplete) {
 		deny("operation %q is not supported for Kubernetes 1.%d and later, use %q",
-			operation, etcdKeyInOneStepFrom, operatorv1alpha1.OperationRotateETCDEncryptionKey)
+			operation, rotation.SingleStepEncryptionFrom, operatorv1alpha1.OperationRotateETCDEncryptionKey)
 	}
 	if g.DeletionTimestamp != nil {
 		deny("cannot %s %s if garden has deletion timestamp", r.step, r.name)

@@ -20,27 +20,20 @@ import (
 // Audit policies are read from ConfigMaps in the namespace of the Garden.
 // +kubebuilder:rbac:groups="",resources=configmaps,verbs=get,namespace=garden,roleName=espalier-garden-operator-garden
 
-// AuditPolicies denies Gardens whose audit policies API servers could not use, and such changes of the ConfigMaps that have the policies.
-// An API server does not start with a policy that it cannot use.
-type AuditPolicies struct {
-	// Live reads Gardens and ConfigMaps. It must not read from a cache.
-	Live client.Reader
-}
-
-// Handle implements review.Handler.
-func (h *AuditPolicies) Handle(ctx context.Context, request *review.Request) review.Response {
+// checkAuditPolicies denies Gardens whose audit policies API servers could not use, and such changes of the ConfigMaps that have the
+// policies. An API server does not start with a policy that it cannot use.
+func checkAuditPolicies(ctx context.Context, live client.Reader, request *review.Request) review.Response {
 	switch {
-	case request.SubResource != "":
 	case request.Kind.Kind == "Garden" && (request.Operation == review.Create || request.Operation == review.Update):
-		return h.garden(ctx, request)
+		return checkPoliciesOfGarden(ctx, live, request)
 	case request.Kind.Kind == "ConfigMap" && request.Operation == review.Update && request.Namespace == gardenNamespace:
-		return h.configMap(ctx, request)
+		return checkPolicyInConfigMap(ctx, live, request)
 	}
 	return review.Allowed("")
 }
 
-// garden checks the ConfigMaps that the stored Garden does not refer to yet. The others are checked when they change.
-func (h *AuditPolicies) garden(ctx context.Context, request *review.Request) review.Response {
+// checkPoliciesOfGarden checks the ConfigMaps that the stored Garden does not refer to yet. The others are checked when they change.
+func checkPoliciesOfGarden(ctx context.Context, live client.Reader, request *review.Request) review.Response {
 	garden, old := &operatorv1alpha1.Garden{}, &operatorv1alpha1.Garden{}
 	if err := request.Decode(garden); err != nil {
 		return review.Undecodable(err)
@@ -59,7 +52,7 @@ func (h *AuditPolicies) garden(ctx context.Context, request *review.Request) rev
 		if slices.ContainsFunc(known, func(k auditpolicy.Reference) bool { return k.Name == each.Name }) {
 			continue
 		}
-		problem, err := h.problem(ctx, each.Name)
+		problem, err := problemOf(ctx, live, each.Name)
 		if err != nil {
 			return review.Errored(http.StatusInternalServerError, err)
 		}
@@ -70,10 +63,10 @@ func (h *AuditPolicies) garden(ctx context.Context, request *review.Request) rev
 	return judged(garden, found, nil)
 }
 
-// problem says what is wrong with the policy in a ConfigMap; empty if nothing is.
-func (h *AuditPolicies) problem(ctx context.Context, name string) (string, error) {
+// problemOf says what is wrong with the policy in a ConfigMap; empty if nothing is.
+func problemOf(ctx context.Context, live client.Reader, name string) (string, error) {
 	configMap := &corev1.ConfigMap{}
-	err := h.Live.Get(ctx, client.ObjectKey{Namespace: gardenNamespace, Name: name}, configMap)
+	err := live.Get(ctx, client.ObjectKey{Namespace: gardenNamespace, Name: name}, configMap)
 	if apierrors.IsNotFound(err) {
 		return auditpolicy.Problem(nil), nil
 	}
@@ -83,8 +76,8 @@ func (h *AuditPolicies) problem(ctx context.Context, name string) (string, error
 	return auditpolicy.Problem(configMap), nil
 }
 
-// configMap checks a policy that changes, if a Garden refers to it.
-func (h *AuditPolicies) configMap(ctx context.Context, request *review.Request) review.Response {
+// checkPolicyInConfigMap checks a policy that changes, if a Garden refers to it.
+func checkPolicyInConfigMap(ctx context.Context, live client.Reader, request *review.Request) review.Response {
 	var updated, old struct {
 		Data map[string]string `json:"data"`
 	}
@@ -98,7 +91,7 @@ func (h *AuditPolicies) configMap(ctx context.Context, request *review.Request) 
 	if before, was := old.Data[auditpolicy.Key]; text == before && present == was {
 		return review.Allowed("")
 	}
-	used, err := h.isUsed(ctx, request.Name)
+	used, err := isUsed(ctx, live, request.Name)
 	if err != nil {
 		return review.Errored(http.StatusInternalServerError, err)
 	}
@@ -118,9 +111,9 @@ func (h *AuditPolicies) configMap(ctx context.Context, request *review.Request) 
 }
 
 // isUsed reports whether a Garden takes an audit policy from a ConfigMap. Gardens that are being deleted are ignored.
-func (h *AuditPolicies) isUsed(ctx context.Context, name string) (bool, error) {
+func isUsed(ctx context.Context, live client.Reader, name string) (bool, error) {
 	gardens := &operatorv1alpha1.GardenList{}
-	if err := h.Live.List(ctx, gardens); err != nil {
+	if err := live.List(ctx, gardens); err != nil {
 		return false, fmt.Errorf("list Gardens: %w", err)
 	}
 	return slices.ContainsFunc(gardens.Items, func(garden operatorv1alpha1.Garden) bool {

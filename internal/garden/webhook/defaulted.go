@@ -4,18 +4,17 @@ import (
 	"context"
 	"net/http"
 
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
 	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/admission/review"
 	"github.com/espalier-dev/espalier/internal/garden/webhook/defaulting"
 )
 
-// Defaulting sets the defaults of package defaulting in Gardens that are created or updated. Everything else stays as it was sent, in the
+// setDefaults sets the defaults of package defaulting in Gardens that are created or updated. Everything else stays as it was sent, in the
 // same form.
-type Defaulting struct{}
-
-// Handle implements review.Handler.
-func (Defaulting) Handle(_ context.Context, request *review.Request) review.Response {
-	if request.SubResource != "" || request.Operation != review.Create && request.Operation != review.Update {
+func setDefaults(_ context.Context, _ client.Reader, request *review.Request) review.Response {
+	if request.Operation != review.Create && request.Operation != review.Update {
 		return review.Allowed("")
 	}
 	sent, garden := map[string]any{}, &operatorv1alpha1.Garden{}

@@ -4,6 +4,8 @@
 package webhook
 
 import (
+	"context"
+
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -23,29 +25,28 @@ type Handler struct {
 	Name string
 	// Webhook declares its name, its path, and for which requests API servers call it.
 	Webhook registration.Webhook
-	// Review returns what answers reviews. Live reads Gardens, their metadata and ConfigMaps, and must not read from a cache.
-	Review func(live client.Reader) review.Handler
+
+	// handle answers reviews that are not of subresources.
+	handle func(ctx context.Context, live client.Reader, request *review.Request) review.Response
 }
 
 // Handlers returns the table.
 func Handlers() []Handler {
 	return []Handler{
 		{
-			Name: "garden-defaulting",
+			Name: "garden-defaulting", handle: setDefaults,
 			Webhook: ofGardens(
 				registration.Mutating, "garden-defaulting.operator.gardener.cloud", "/webhooks/default-operator-gardener-cloud-v1alpha1-garden",
 			),
-			Review: func(client.Reader) review.Handler { return Defaulting{} },
 		},
 		{
-			Name: "garden-validation",
+			Name: "garden-validation", handle: validate,
 			Webhook: ofGardens(
 				registration.Validating, "garden-validation.operator.gardener.cloud", "/webhooks/validate-operator-gardener-cloud-v1alpha1-garden",
 			),
-			Review: func(live client.Reader) review.Handler { return &Validation{Gardens: live} },
 		},
 		{
-			Name: "garden-namespace-deletion",
+			Name: "garden-namespace-deletion", handle: checkNamespaceDeletion,
 			Webhook: registration.Webhook{
 				Type: registration.Validating,
 				Name: "namespace-deletion-validation.operator.gardener.cloud", Path: "/webhooks/validate-core-v1-namespace",
@@ -53,10 +54,9 @@ func Handlers() []Handler {
 				Namespaces:     registration.Selection{Labels: registration.Labelled(corev1.LabelMetadataName, gardenNamespace)},
 				ReviewVersions: reviewVersions(),
 			},
-			Review: func(live client.Reader) review.Handler { return &NamespaceDeletion{Gardens: live} },
 		},
 		{
-			Name: "garden-audit-policies",
+			Name: "garden-audit-policies", handle: checkAuditPolicies,
 			Webhook: registration.Webhook{
 				Type: registration.Validating, Name: "audit-policies.operator.gardener.cloud", Path: "/webhooks/audit-policies",
 				Rules: registration.Rules(
@@ -67,13 +67,23 @@ func Handlers() []Handler {
 				MatchConditions: []admissionregistrationv1.MatchCondition{{Name: "policy", Expression: mayHavePolicy}},
 				ReviewVersions:  reviewVersions(),
 			},
-			Review: func(live client.Reader) review.Handler { return &AuditPolicies{Live: live} },
 		},
 	}
 }
 
 // Mutating reports whether the handler changes objects. Other handlers only allow or deny.
 func (h Handler) Mutating() bool { return h.Webhook.Type == registration.Mutating }
+
+// Review returns what answers reviews. Live reads Gardens, their metadata and ConfigMaps, and must not read from a cache, in which a Garden
+// that was just created may be missing.
+func (h Handler) Review(live client.Reader) review.Handler {
+	return review.HandlerFunc(func(ctx context.Context, request *review.Request) review.Response {
+		if request.SubResource != "" {
+			return review.Allowed("")
+		}
+		return h.handle(ctx, live, request)
+	})
+}
 
 // ofGardens returns a webhook that is called for every write of a Garden, except of its status.
 func ofGardens(kind registration.Type, name, path string) registration.Webhook {

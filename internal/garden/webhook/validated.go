@@ -17,21 +17,12 @@ import (
 	"github.com/espalier-dev/espalier/internal/garden/webhook/validation"
 )
 
-// Validation denies Gardens that break the rules of package validation, Gardens beside another one, and unconfirmed deletions. It warns of
+// validate denies Gardens that break the rules of package validation, Gardens beside another one, and unconfirmed deletions. It warns of
 // fields without effect when they are set.
-type Validation struct {
-	// Gardens reads metadata of Gardens. It must not read from a cache, in which a Garden that was just created may be missing.
-	Gardens client.Reader
-}
-
-// Handle implements review.Handler.
-func (h *Validation) Handle(ctx context.Context, request *review.Request) review.Response {
-	if request.SubResource != "" {
-		return review.Allowed("")
-	}
+func validate(ctx context.Context, live client.Reader, request *review.Request) review.Response {
 	switch request.Operation {
 	case review.Create:
-		return h.create(ctx, request)
+		return create(ctx, live, request)
 	case review.Update:
 		return update(request)
 	case review.Delete:
@@ -41,12 +32,12 @@ func (h *Validation) Handle(ctx context.Context, request *review.Request) review
 	return review.Allowed("")
 }
 
-func (h *Validation) create(ctx context.Context, request *review.Request) review.Response {
+func create(ctx context.Context, live client.Reader, request *review.Request) review.Response {
 	garden := &operatorv1alpha1.Garden{}
 	if err := request.Decode(garden); err != nil {
 		return review.Undecodable(err)
 	}
-	found, err := exists(ctx, h.Gardens)
+	found, err := exists(ctx, live)
 	if err != nil {
 		return review.Errored(http.StatusInternalServerError, err)
 	}

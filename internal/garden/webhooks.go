@@ -10,6 +10,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/espalier-dev/espalier/internal/admission/registration"
 	"github.com/espalier-dev/espalier/internal/admission/serving"
 	"github.com/espalier-dev/espalier/internal/config"
 	"github.com/espalier-dev/espalier/internal/garden/webhook"
@@ -61,7 +62,7 @@ func keepWebhooks(p *parts, server *serving.Server) error {
 	err = server.KeepCertificate(serving.SelfManaged{
 		Clusters: p.clusters, Settings: &own, SettingsPath: "espalier.garden.webhooks.selfManaged", Registry: p.registry,
 		Configurations: func(serviceNamespace string) func([]byte) []client.Object {
-			return webhook.Configurations(webhook.Own{
+			return webhook.Configurations(registration.Own{
 				Name: own.ConfigurationName, Namespace: serviceNamespace, ServiceName: own.ServiceName, URL: own.URL,
 			})
 		},

@@ -6,6 +6,7 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/espalier-dev/espalier/internal/admission/registration"
 	"github.com/espalier-dev/espalier/internal/admission/serving"
 	"github.com/espalier-dev/espalier/internal/project/webhook"
 )
@@ -54,7 +55,7 @@ func keepWebhooks(p *parts, server *serving.Server) error {
 	err := server.KeepCertificate(serving.SelfManaged{
 		Clusters: p.clusters, Settings: own.SelfManaged, SettingsPath: "espalier.project.webhooks.selfManaged", Registry: p.registry,
 		Configurations: func(serviceNamespace string) func([]byte) []client.Object {
-			return webhook.Configurations(webhook.Own{
+			return webhook.Configurations(registration.Own{
 				Name: own.SelfManaged.ConfigurationName, Namespace: serviceNamespace, ServiceName: own.SelfManaged.ServiceName,
 				URL: own.SelfManaged.URL,
 			})

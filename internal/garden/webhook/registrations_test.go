@@ -8,6 +8,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
+	"github.com/espalier-dev/espalier/internal/admission/registration"
 	"github.com/espalier-dev/espalier/internal/garden/webhook"
 )
 
@@ -74,7 +75,7 @@ webhooks:
 
 func TestConfigurationsForAURLNameNoService(t *testing.T) {
 	g := NewWithT(t)
-	for _, object := range webhook.Configurations(webhook.Own{Name: "own", URL: "https://host:1"})([]byte("ca")) {
+	for _, object := range webhook.Configurations(registration.Own{Name: "own", URL: "https://host:1"})([]byte("ca")) {
 		g.Expect(object.GetName()).To(Equal("own"))
 		var reached []admissionregistrationv1.WebhookClientConfig
 		switch configuration := object.(type) {

@@ -7,6 +7,7 @@ import (
 	. "github.com/onsi/gomega"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 
+	"github.com/espalier-dev/espalier/internal/admission/registration"
 	"github.com/espalier-dev/espalier/internal/project/webhook"
 )
 
@@ -61,7 +62,7 @@ func TestShippedConfigurations(t *testing.T) {
 
 func TestAURLIsUsedInsteadOfTheService(t *testing.T) {
 	g := NewWithT(t)
-	built := webhook.Configurations(webhook.Own{
+	built := webhook.Configurations(registration.Own{
 		Name: "own", Namespace: "ns", ServiceName: "service", URL: "https://10.0.0.1:9443",
 	})([]byte("authority"))
 	mutating, ok := built[0].(*admissionregistrationv1.MutatingWebhookConfiguration)

@@ -1,6 +1,7 @@
 package garden
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -149,9 +150,6 @@ func operatorValues(cfg *config.OperatorConfiguration, o values.Operator) values
 
 // ownImages returns the function that names the image of a binary.
 func ownImages(from config.EspalierImages, version string) func(binary string) string {
-	tag := from.Tag
-	if tag == "" {
-		tag = version
-	}
+	tag := cmp.Or(from.Tag, version)
 	return func(binary string) string { return from.Repository + "/" + binary + ":" + tag }
 }

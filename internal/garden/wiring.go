@@ -35,20 +35,16 @@ func Needs(cfg *config.OperatorConfiguration) (process.Needs, error) {
 		return process.Needs{}, err
 	}
 	return process.Needs{
-		Scheme:       scheme,
-		SourceCache:  cache.Options{DefaultTransform: cache.TransformStripManagedFields()},
-		SourceAccess: []process.Requirement{gardens()},
+		Scheme:      scheme,
+		SourceCache: cache.Options{DefaultTransform: cache.TransformStripManagedFields()},
+		// Nothing works without the kind Garden.
+		SourceAccess: []process.Requirement{{
+			Kind: operatorv1alpha1.SchemeGroupVersion.WithKind("Garden"), Verbs: []string{"get", "list", "watch", "patch"},
+			Remedy: "kubectl apply -f deploy/garden-operator/crds",
+		}},
 		// Every replica serves webhooks, so the server starts with or without a lease.
 		WebhookServer: server(cfg),
 	}, nil
-}
-
-// gardens is the requirement of the kind Garden, without which nothing works.
-func gardens() process.Requirement {
-	return process.Requirement{
-		Kind: operatorv1alpha1.SchemeGroupVersion.WithKind("Garden"), Verbs: []string{"get", "list", "watch", "patch"},
-		Remedy: "kubectl apply -f deploy/garden-operator/crds",
-	}
 }
 
 // Add checks that this version may act on the Garden, and adds all controllers and webhooks to the manager. The manager must have been

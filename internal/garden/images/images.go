@@ -36,8 +36,6 @@ type Image struct {
 	Tag string `json:"tag,omitempty"`
 	// Ref is the whole image. It is set instead of Repository and Tag.
 	Ref string `json:"ref,omitempty"`
-	// Version is the version of the program. The operator does not use it.
-	Version string `json:"version,omitempty"`
 	// RuntimeVersion and TargetVersion are constraints for the versions of the cluster that runs the image, and of the cluster that the
 	// program works for. Empty: any.
 	RuntimeVersion string `json:"runtimeVersion,omitempty"`
@@ -122,7 +120,6 @@ func (i Image) overwritten(by Image) Image {
 	merged.Ref = ""
 	merged.Repository = cmp.Or(by.Repository, i.Repository)
 	merged.Tag = cmp.Or(by.Tag, i.Tag)
-	merged.Version = cmp.Or(by.Version, i.Version)
 	return merged
 }
 

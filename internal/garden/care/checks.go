@@ -64,27 +64,23 @@ func check(f facts) map[corev1beta1.ConditionType]verdict {
 		operatorv1alpha1.VirtualGardenAPIServerAvailable: checkAPIServer(f.healthz),
 		operatorv1alpha1.RuntimeComponentsHealthy: firstFailure(
 			verdict{healthy: true, reason: "RuntimeComponentsRunning", message: "All runtime components are healthy."},
-			func() verdict { return checkManagedResources(f, operatorv1alpha1.RuntimeComponentsHealthy) },
+			checkManagedResources(f, operatorv1alpha1.RuntimeComponentsHealthy),
 		),
 		operatorv1alpha1.VirtualComponentsHealthy: firstFailure(
 			verdict{healthy: true, reason: "VirtualComponentsRunning", message: "All virtual garden components are healthy."},
-			func() verdict { return checkDeployments(f) },
-			func() verdict { return checkEtcds(f) },
-			func() verdict { return checkManagedResources(f, operatorv1alpha1.VirtualComponentsHealthy) },
+			checkDeployments(f), checkEtcds(f), checkManagedResources(f, operatorv1alpha1.VirtualComponentsHealthy),
 		),
 		operatorv1alpha1.ObservabilityComponentsHealthy: firstFailure(
 			verdict{healthy: true, reason: "ObservabilityComponentsRunning", message: "All observability components are healthy."},
-			func() verdict { return checkManagedResources(f, operatorv1alpha1.ObservabilityComponentsHealthy) },
+			checkManagedResources(f, operatorv1alpha1.ObservabilityComponentsHealthy),
 		),
 	}
 }
 
 // firstFailure returns the first verdict that is not healthy, or success.
-func firstFailure(success verdict, checks ...func() verdict) verdict {
-	for _, each := range checks {
-		if v := each(); !v.healthy {
-			return v
-		}
+func firstFailure(success verdict, verdicts ...verdict) verdict {
+	if i := slices.IndexFunc(verdicts, func(v verdict) bool { return !v.healthy }); i >= 0 {
+		return verdicts[i]
 	}
 	return success
 }
@@ -119,18 +115,17 @@ func checkDeployments(f facts) verdict {
 	if f.deploymentsErr != nil {
 		return verdict{err: f.deploymentsErr}
 	}
-	names := make([]string, 0, len(f.deployments))
-	for i := range f.deployments {
-		names = append(names, f.deployments[i].Name)
+	sorted := slices.SortedFunc(slices.Values(f.deployments), func(a, b appsv1.Deployment) int { return cmp.Compare(a.Name, b.Name) })
+	names := make([]string, 0, len(sorted))
+	for i := range sorted {
+		names = append(names, sorted[i].Name)
 	}
 	if missing := without([]string{resourceManager, kubeAPIServer, kubeControllerManager}, names); len(missing) > 0 {
 		return unhealthy("DeploymentMissing", fmt.Sprintf("Missing required deployments: %s", missing))
 	}
-	slices.Sort(names)
-	for _, name := range names {
-		i := slices.IndexFunc(f.deployments, func(d appsv1.Deployment) bool { return d.Name == name })
-		if cause := health.Judge(&f.deployments[i]).Unhealthy; cause != "" {
-			return unhealthy("DeploymentUnhealthy", deploymentMessage(name, cause))
+	for i := range sorted {
+		if cause := health.Judge(&sorted[i]).Unhealthy; cause != "" {
+			return unhealthy("DeploymentUnhealthy", deploymentMessage(sorted[i].Name, cause))
 		}
 	}
 	return verdict{healthy: true}
@@ -272,6 +267,11 @@ func checkManagedResources(f facts, condition corev1beta1.ConditionType) verdict
 	return verdict{healthy: true}
 }
 
+// readConditions are the types of the conditions of ManagedResources that are read.
+var readConditions = [...]corev1beta1.ConditionType{
+	resourcesv1alpha1.ResourcesApplied, resourcesv1alpha1.ResourcesHealthy, resourcesv1alpha1.ResourcesProgressing,
+}
+
 func checkManagedResource(mr *resourcesv1alpha1.ManagedResource) verdict {
 	conditions := map[corev1beta1.ConditionType]corev1beta1.Condition{}
 	for _, each := range mr.Status.Conditions {
@@ -295,9 +295,7 @@ func checkManagedResource(mr *resourcesv1alpha1.ManagedResource) verdict {
 		return unhealthy(progressing.Reason, progressing.Message)
 	}
 	var missing []corev1beta1.ConditionType
-	for _, wanted := range []corev1beta1.ConditionType{
-		resourcesv1alpha1.ResourcesApplied, resourcesv1alpha1.ResourcesHealthy, resourcesv1alpha1.ResourcesProgressing,
-	} {
+	for _, wanted := range readConditions {
 		if _, ok := conditions[wanted]; !ok {
 			missing = append(missing, wanted)
 		}

@@ -122,20 +122,16 @@ func managedResources() predicate.Predicate {
 }
 
 // relevantConditions are what the checks read of the conditions of a ManagedResource, without times.
-type relevantConditions [3]struct {
+type relevantConditions [len(readConditions)]struct {
 	status          corev1beta1.ConditionStatus
 	reason, message string
 }
 
 func relevant(mr *resourcesv1alpha1.ManagedResource) relevantConditions {
 	var found relevantConditions
-	for i, wanted := range []corev1beta1.ConditionType{
-		resourcesv1alpha1.ResourcesApplied, resourcesv1alpha1.ResourcesHealthy, resourcesv1alpha1.ResourcesProgressing,
-	} {
-		for _, each := range mr.Status.Conditions {
-			if each.Type == wanted {
-				found[i].status, found[i].reason, found[i].message = each.Status, each.Reason, each.Message
-			}
+	for i, wanted := range readConditions {
+		if each := corev1beta1.GetCondition(mr.Status.Conditions, wanted); each != nil {
+			found[i].status, found[i].reason, found[i].message = each.Status, each.Reason, each.Message
 		}
 	}
 	return found

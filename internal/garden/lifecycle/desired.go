@@ -1,6 +1,7 @@
 package lifecycle
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -58,12 +59,10 @@ func setRotation(status *operatorv1alpha1.GardenStatus, r *operatorv1alpha1.Cred
 
 // providers returns the encryption providers of spec and status. That of the status is empty if it is not known.
 func providers(garden *operatorv1alpha1.Garden) (wanted, current operatorv1alpha1.EncryptionProviderType) {
-	wanted = operatorv1alpha1.EncryptionProviderAESCBC
-	if s := garden.Spec.VirtualCluster.Kubernetes.KubeAPIServer; s != nil && s.EncryptionConfig != nil && s.EncryptionConfig.Provider != nil {
-		if t := ptr.Deref(s.EncryptionConfig.Provider.Type, ""); t != "" {
-			wanted = t
-		}
-	}
+	server := ptr.Deref(garden.Spec.VirtualCluster.Kubernetes.KubeAPIServer, operatorv1alpha1.KubeAPIServer{})
+	config := ptr.Deref(server.EncryptionConfig, operatorv1alpha1.EncryptionConfig{})
+	provider := ptr.Deref(config.Provider, operatorv1alpha1.EncryptionProvider{})
+	wanted = cmp.Or(ptr.Deref(provider.Type, ""), operatorv1alpha1.EncryptionProviderAESCBC)
 	if c := garden.Status.Credentials; c != nil && c.EncryptionAtRest != nil && c.EncryptionAtRest.Provider != nil {
 		current = c.EncryptionAtRest.Provider.Type
 	}

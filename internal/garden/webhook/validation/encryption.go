@@ -1,12 +1,14 @@
 package validation
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/utils/ptr"
 
 	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/garden/rotation"
@@ -93,37 +95,26 @@ func encryption(
 }
 
 func explicitProvider(config *operatorv1alpha1.EncryptionConfig) operatorv1alpha1.EncryptionProviderType {
-	if config == nil || config.Provider == nil || config.Provider.Type == nil {
-		return ""
-	}
-	return *config.Provider.Type
+	provider := ptr.Deref(config, operatorv1alpha1.EncryptionConfig{}).Provider
+	return ptr.Deref(ptr.Deref(provider, operatorv1alpha1.EncryptionProvider{}).Type, "")
 }
 
 // providerOf returns the provider, which is aescbc if none is set.
 func providerOf(config *operatorv1alpha1.EncryptionConfig) operatorv1alpha1.EncryptionProviderType {
-	if provider := explicitProvider(config); provider != "" {
-		return provider
-	}
-	return operatorv1alpha1.EncryptionProviderAESCBC
+	return cmp.Or(explicitProvider(config), operatorv1alpha1.EncryptionProviderAESCBC)
 }
 
 func kubernetesEncryptionOf(cluster operatorv1alpha1.VirtualCluster) *operatorv1alpha1.EncryptionConfig {
-	if cluster.Kubernetes.KubeAPIServer == nil {
-		return nil
-	}
-	return cluster.Kubernetes.KubeAPIServer.EncryptionConfig
+	return ptr.Deref(cluster.Kubernetes.KubeAPIServer, operatorv1alpha1.KubeAPIServer{}).EncryptionConfig
 }
 
 // encryptedResources are the resources of both API servers in the spec.
 func encryptedResources(g *operatorv1alpha1.Garden) sets.Set[string] {
-	cluster, all := g.Spec.VirtualCluster, sets.New[string]()
-	if config := kubernetesEncryptionOf(cluster); config != nil {
-		all.Insert(config.Resources...)
-	}
-	if server := cluster.Gardener.APIServer; server != nil && server.EncryptionConfig != nil {
-		all.Insert(server.EncryptionConfig.Resources...)
-	}
-	return all
+	cluster := g.Spec.VirtualCluster
+	kubernetes := ptr.Deref(kubernetesEncryptionOf(cluster), operatorv1alpha1.EncryptionConfig{})
+	server := ptr.Deref(cluster.Gardener.APIServer, operatorv1alpha1.GardenerAPIServer{})
+	gardener := ptr.Deref(server.EncryptionConfig, operatorv1alpha1.EncryptionConfig{})
+	return sets.New(slices.Concat(kubernetes.Resources, gardener.Resources)...)
 }
 
 // encryptionChanges forbids changes while former ones, or a rotation of the key, are going on, because the data in etcd can be between

@@ -28,6 +28,13 @@ func oneOf[T ~string](path *field.Path, value T, allowed ...T) field.ErrorList {
 	return field.ErrorList{field.NotSupported(path, value, allowed)}
 }
 
+func required(path *field.Path, text, detail string) field.ErrorList {
+	if text != "" {
+		return nil
+	}
+	return field.ErrorList{field.Required(path, detail)}
+}
+
 // notNegative judges a number that may be absent.
 func notNegative[T int32 | int64](path *field.Path, value *T) field.ErrorList {
 	if value == nil || *value >= 0 {
@@ -66,10 +73,10 @@ func lockedGate(path *field.Path, value bool, gate versions.FeatureGate) field.E
 }
 
 func auditConfig(path *field.Path, config *operatorv1alpha1.AuditConfig) field.ErrorList {
-	if config == nil || config.AuditPolicy == nil || config.AuditPolicy.ConfigMapRef == nil || config.AuditPolicy.ConfigMapRef.Name != "" {
+	if config == nil || config.AuditPolicy == nil || config.AuditPolicy.ConfigMapRef == nil {
 		return nil
 	}
-	return field.ErrorList{field.Required(path.Child("auditPolicy", "configMapRef", "name"), nameRequired)}
+	return required(path.Child("auditPolicy", "configMapRef", "name"), config.AuditPolicy.ConfigMapRef.Name, nameRequired)
 }
 
 func watchCacheSizes(path *field.Path, sizes *operatorv1alpha1.WatchCacheSizes) field.ErrorList {
@@ -79,9 +86,7 @@ func watchCacheSizes(path *field.Path, sizes *operatorv1alpha1.WatchCacheSizes) 
 	found := notNegative(path.Child("default"), sizes.Default)
 	for i, each := range sizes.Resources {
 		at := path.Child("resources").Index(i)
-		if each.Resource == "" {
-			found = append(found, field.Required(at.Child("resource"), mustNotBeNone))
-		}
+		found = append(found, required(at.Child("resource"), each.Resource, mustNotBeNone)...)
 		found = append(found, notNegative(at.Child("size"), &each.CacheSize)...)
 	}
 	return found

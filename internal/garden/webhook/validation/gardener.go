@@ -146,18 +146,15 @@ func unrestrictedSubject(path *field.Path, subject rbacv1.Subject) field.ErrorLi
 
 func resourceLimit(path *field.Path, limit operatorv1alpha1.ResourceLimit) field.ErrorList {
 	var found field.ErrorList
-	if len(limit.APIGroups) == 0 {
-		found = append(found, atLeastOne(path.Child("apiGroups"), limit.APIGroups))
-	}
 	for _, each := range []struct {
 		name string
 		list []string
-	}{{"versions", limit.APIVersions}, {"resources", limit.Resources}} {
+	}{{"apiGroups", limit.APIGroups}, {"versions", limit.APIVersions}, {"resources", limit.Resources}} {
 		if len(each.list) == 0 {
-			found = append(found, atLeastOne(path.Child(each.name), each.list))
+			found = append(found, field.Invalid(path.Child(each.name), each.list, "must at least have one element"))
 		}
 		for i, text := range each.list {
-			if text == "" {
+			if text == "" && each.name != "apiGroups" { // the core group is empty
 				found = append(found, field.Invalid(path.Child(each.name).Index(i), text, mustNotBeNone))
 			}
 		}
@@ -172,8 +169,4 @@ func resourceLimit(path *field.Path, limit operatorv1alpha1.ResourceLimit) field
 		found = append(found, field.Invalid(path.Child("count"), *limit.Count, "value must not be negative"))
 	}
 	return found
-}
-
-func atLeastOne(path *field.Path, list []string) *field.Error {
-	return field.Invalid(path, list, "must at least have one element")
 }

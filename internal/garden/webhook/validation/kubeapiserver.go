@@ -151,9 +151,7 @@ func structuredAuthentication(path *field.Path, settings *operatorv1alpha1.KubeA
 		return nil
 	}
 	found := disabledGate(path, "StructuredAuthenticationConfiguration", settings.FeatureGates)
-	if settings.StructuredAuthentication.ConfigMapName == "" {
-		found = append(found, field.Required(path.Child("configMapName"), nameRequired))
-	}
+	found = append(found, required(path.Child("configMapName"), settings.StructuredAuthentication.ConfigMapName, nameRequired)...)
 	if oldOIDCConfig(settings) != nil {
 		found = append(found, field.Forbidden(path, "cannot be set together with oidcConfig"))
 	}
@@ -166,21 +164,15 @@ func structuredAuthorization(path *field.Path, settings *operatorv1alpha1.KubeAP
 		return nil
 	}
 	found := disabledGate(path, "StructuredAuthorizationConfiguration", settings.FeatureGates)
-	if config.ConfigMapName == "" {
-		found = append(found, field.Required(path.Child("configMapName"), nameRequired))
-	}
+	found = append(found, required(path.Child("configMapName"), config.ConfigMapName, nameRequired)...)
 	if len(config.Kubeconfigs) == 0 {
 		found = append(found, field.Required(path.Child("kubeconfigs"), "must provide the kubeconfigs of the authorizers"))
 	}
 	names := make([]string, 0, len(config.Kubeconfigs))
 	for i, each := range config.Kubeconfigs {
 		at := path.Child("kubeconfigs").Index(i)
-		if each.AuthorizerName == "" {
-			found = append(found, field.Required(at.Child("authorizerName"), nameRequired))
-		}
-		if each.SecretName == "" {
-			found = append(found, field.Required(at.Child("secretName"), nameRequired))
-		}
+		found = append(found, required(at.Child("authorizerName"), each.AuthorizerName, nameRequired)...)
+		found = append(found, required(at.Child("secretName"), each.SecretName, nameRequired)...)
 		if slices.Contains(names, each.AuthorizerName) {
 			found = append(found, field.Duplicate(at.Child("authorizerName"), each.AuthorizerName))
 		}

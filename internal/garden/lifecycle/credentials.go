@@ -1,6 +1,7 @@
 package lifecycle
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -137,10 +138,7 @@ func (o *operation) generateKubeconfig(ctx context.Context) error {
 	if garden.Annotations[operatorv1alpha1.AnnotationGenericTokenKubeconfig] == secret.Name {
 		return nil
 	}
-	if garden.Annotations == nil {
-		garden.Annotations = map[string]string{}
-	}
-	garden.Annotations[operatorv1alpha1.AnnotationGenericTokenKubeconfig] = secret.Name
+	metav1.SetMetaDataAnnotation(&garden.ObjectMeta, operatorv1alpha1.AnnotationGenericTokenKubeconfig, secret.Name)
 	if err := o.Client.Patch(ctx, garden, client.MergeFrom(o.garden)); err != nil {
 		return fmt.Errorf("annotate Garden: %w", err)
 	}
@@ -163,10 +161,7 @@ func (o *operation) cleanUpSecrets(ctx context.Context) error {
 	}
 	for i := range managed.Items {
 		own := managed.Items[i].Labels
-		name := own[secrets.LabelName]
-		if of := own[secrets.LabelBundleFor]; of != "" {
-			name = of
-		}
+		name := cmp.Or(own[secrets.LabelBundleFor], own[secrets.LabelName])
 		if _, known := o.secrets.Get(name, secrets.Current); !known && !slices.Contains(formerSecrets, name) {
 			log.FromContext(ctx).Info("Kept all Secrets, because one belongs to a component that is not deployed", "secret", managed.Items[i].Name)
 			return nil

@@ -34,19 +34,14 @@ func (o *operation) prepare(ctx context.Context) error {
 	if err := o.cluster.Deploy(ctx, namespace(o.values)); err != nil {
 		return err
 	}
-	if err := o.generateAuthorities(ctx); err != nil {
-		return err
+	for _, step := range []func(context.Context) error{
+		o.generateAuthorities, o.findWildcardCertificate, o.checkAuditPolicies, o.recordEncryption, o.readAPIServerPorts,
+	} {
+		if err := step(ctx); err != nil {
+			return err
+		}
 	}
-	if err := o.findWildcardCertificate(ctx); err != nil {
-		return err
-	}
-	if err := o.checkAuditPolicies(ctx); err != nil {
-		return err
-	}
-	if err := o.recordEncryption(ctx); err != nil {
-		return err
-	}
-	return o.readAPIServerPorts(ctx)
+	return nil
 }
 
 // recordEncryption records how objects of the virtual cluster are encrypted before there is a key to encrypt them with, so that a later

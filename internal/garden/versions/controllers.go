@@ -44,14 +44,10 @@ var switchedOff = []struct {
 // DisabledControllers returns the controllers of kube-controller-manager that must not run in a virtual cluster of this version, sorted.
 // runtimeConfig has the API versions that kube-apiserver switches on or off. Versions that are not supported have none.
 func (k Kubernetes) DisabledControllers(runtimeConfig map[string]bool) []string {
-	column := k.column()
-	if column < 0 {
-		return nil
-	}
 	var names []string
 	for _, row := range switchedOff {
 		served, set := runtimeConfig[row.api]
-		if row.columns[column] == '+' && (row.api == "" || set && !served) {
+		if k.in(row.columns) == '+' && (row.api == "" || set && !served) {
 			names = append(names, row.controllers...)
 		}
 	}

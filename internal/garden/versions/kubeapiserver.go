@@ -24,7 +24,4 @@ var kubeAPIServerSettings = map[Setting]string{
 }
 
 // Has reports whether kube-apiserver has a setting. Versions that are not supported have none.
-func (k Kubernetes) Has(setting Setting) bool {
-	columns, i := kubeAPIServerSettings[setting], k.column()
-	return i >= 0 && i < len(columns) && columns[i] == '+'
-}
+func (k Kubernetes) Has(setting Setting) bool { return k.in(kubeAPIServerSettings[setting]) == '+' }

@@ -168,9 +168,17 @@ func (k Kubernetes) find(table map[string]entry, name string) (byte, Knowledge) 
 	if !ok {
 		return 0, Unknown
 	}
-	i := k.column()
-	if i < 0 || i >= len(found.columns) || found.columns[i] == '-' {
+	column := k.in(found.columns)
+	if column == '-' {
 		return 0, Elsewhere
 	}
-	return found.columns[i], Present
+	return column, Present
+}
+
+// in returns the character of the version in the columns of a row, which is - if the version is not supported.
+func (k Kubernetes) in(columns string) byte {
+	if i := k.column(); i >= 0 && i < len(columns) {
+		return columns[i]
+	}
+	return '-'
 }

@@ -87,9 +87,7 @@ func (h Handler) Review(live client.Reader) review.Handler {
 
 // ofGardens returns a webhook that is called for every write of a Garden, except of its status.
 func ofGardens(kind registration.Type, name, path string) registration.Webhook {
-	on := []admissionregistrationv1.OperationType{
-		admissionregistrationv1.Create, admissionregistrationv1.Update, admissionregistrationv1.Delete,
-	}
+	on := append(registration.OnWrite(), registration.OnDelete()...)
 	return registration.Webhook{
 		Type: kind, Name: name, Path: path, ReviewVersions: reviewVersions(),
 		Rules: registration.Rules(ruleForGardens(on)),

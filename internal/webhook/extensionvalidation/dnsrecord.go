@@ -28,22 +28,8 @@ const (
 	recordTXT   = "TXT"
 )
 
-func dnsRecords() rules[dnsRecordSpec, unread] {
-	return rules[dnsRecordSpec, unread]{
-		namespaced: true,
-		check:      checkDNSRecord,
-		keep: func(now, before *dnsRecordSpec, found *findings) {
-			found.keep(specPath("type"), now.Type, before.Type)
-			found.keep(specPath("name"), now.Name, before.Name)
-			found.keep(specPath("recordType"), now.RecordType, before.RecordType)
-		},
-	}
-}
-
 func checkDNSRecord(record *object[dnsRecordSpec, unread], found *findings) {
 	spec := &record.Spec
-	found.require(specPath("type"), spec.Type)
-	found.require(specPath("secretRef", "name"), spec.SecretRef.Name)
 	found.notEmpty(specPath("region"), spec.Region)
 	found.notEmpty(specPath("zone"), spec.Zone)
 	found.add(validation.IsFullyQualifiedDomainName(specPath("name"), strings.TrimPrefix(spec.Name, "*."))...)

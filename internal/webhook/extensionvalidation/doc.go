@@ -4,5 +4,6 @@
 // It reads nothing but the objects under review, and writes nothing. All findings are reported at once, in the form in which
 // API servers report those about built-in kinds. Unknown fields are ignored.
 //
-// Every kind has a file, with its specification and its rules.
+// Kinds is the table of the kinds. Their specifications, and the rules that the table does not express, are in files of the
+// larger kinds and in specs.go.
 package extensionvalidation

@@ -101,31 +101,17 @@ type etcdScheduling struct {
 	TopologySpreadConstraints []corev1.TopologySpreadConstraint `json:"topologySpreadConstraints,omitempty"`
 }
 
-func etcds() rules[etcdSpec, unread] {
-	return rules[etcdSpec, unread]{
-		namespaced: true,
-		check:      checkEtcd,
-		keep: func(now, before *etcdSpec, found *findings) {
-			if now.Backup.Store != nil && before.Backup.Store != nil {
-				found.keep(storePath().Child("prefix"), now.Backup.Store.Prefix, before.Backup.Store.Prefix)
-			}
-		},
-		freeze: freezeShowing[etcdSpec],
-	}
-}
-
-func storePath() *field.Path { return specPath("backup", "store") }
-
 func checkEtcd(etcd *object[etcdSpec, unread], found *findings) {
 	store := etcd.Spec.Backup.Store
 	if store == nil {
 		return
 	}
 	if !strings.Contains(store.Prefix, etcd.Metadata.Namespace) || !strings.Contains(store.Prefix, etcd.Metadata.Name) {
-		found.add(field.Invalid(storePath().Child("prefix"), store.Prefix, "must contain object name and namespace"))
+		found.add(field.Invalid(specPath("backup", "store", "prefix"), store.Prefix, "must contain object name and namespace"))
 	}
 	if store.Provider != nil && *store.Provider != "" && !slices.Contains(storageProviders(), *store.Provider) {
-		found.add(field.Invalid(storePath().Child("provider"), *store.Provider, "unsupported storage provider: "+cut(*store.Provider, maxValue)))
+		found.add(field.Invalid(specPath("backup", "store", "provider"), *store.Provider,
+			"unsupported storage provider: "+cut(*store.Provider, maxValue)))
 	}
 }
 

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
@@ -88,9 +87,4 @@ func (f *findings) oneOf(path *field.Path, value string, known ...string) {
 	if !slices.Contains(known, value) {
 		f.add(field.NotSupported(path, value, known))
 	}
-}
-
-// keep finds that a value changed that must not. Nil and empty lists and maps are the same, nil and empty pointers are not.
-func (f *findings) keep(path *field.Path, now, before any) {
-	f.add(apivalidation.ValidateImmutableField(now, before, path)...)
 }

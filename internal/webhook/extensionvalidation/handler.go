@@ -31,7 +31,7 @@ func (h *handler[Spec, Status]) Handle(ctx context.Context, request *review.Requ
 		if err := ctx.Err(); err != nil {
 			return givenUp(err)
 		}
-		found = h.rules.create(now)
+		found = h.rules.validate(now, nil)
 	case review.Update:
 		if err := request.Decode(now); err != nil {
 			return review.Undecodable(err)
@@ -42,7 +42,7 @@ func (h *handler[Spec, Status]) Handle(ctx context.Context, request *review.Requ
 		if err := ctx.Err(); err != nil {
 			return givenUp(err)
 		}
-		found = h.rules.update(now, before)
+		found = h.rules.validate(now, before)
 	case review.Delete:
 		if err := review.Decode(request.OldObject, before); err != nil {
 			return review.Undecodable(err)

@@ -33,18 +33,41 @@ func (k Kind) Handler() review.Handler { return k.handler }
 // Kinds lists all kinds, in the order of their webhooks.
 func Kinds() []Kind {
 	return []Kind{
-		extension("BackupBucket", "backupbuckets", backupBuckets()),
-		extension("BackupEntry", "backupentries", backupEntries()),
-		extension("Bastion", "bastions", bastions()),
-		extension("ContainerRuntime", "containerruntimes", containerRuntimes()),
-		extension("ControlPlane", "controlplanes", controlPlanes()),
-		extension("DNSRecord", "dnsrecords", dnsRecords()),
-		kind(druid, "Etcd", "etcds", &handler[etcdSpec, unread]{rules: etcds()}),
-		extension("Extension", "extensions", plainExtensions()),
-		extension("Infrastructure", "infrastructures", infrastructures()),
-		extension("Network", "networks", networks()),
-		extension("OperatingSystemConfig", "operatingsystemconfigs", operatingSystemConfigs()),
-		extension("Worker", "workers", workers()),
+		extension("BackupBucket", "backupbuckets", rules[backupBucketSpec, unread]{
+			clusterWide: true, required: []string{"type", "region", "secretRef.name"}, immutable: []string{"type", "region"},
+		}),
+		extension("BackupEntry", "backupentries", rules[backupEntrySpec, unread]{
+			clusterWide: true, required: []string{"type", "bucketName", "region", "secretRef.name"}, immutable: []string{"type"},
+		}),
+		extension("Bastion", "bastions", rules[bastionSpec, unread]{
+			required: []string{"type", "userData", "ingress"}, immutable: []string{"type", "userData"},
+		}),
+		extension("ContainerRuntime", "containerruntimes", rules[containerRuntimeSpec, unread]{
+			required: []string{"type", "binaryPath", "workerPool.name"}, immutable: []string{"type", "workerPool.name"},
+		}),
+		extension("ControlPlane", "controlplanes", rules[controlPlaneSpec, unread]{
+			required: []string{"type", "region", "secretRef.name"}, immutable: []string{"type", "purpose", "region"},
+			check: checkControlPlane,
+		}),
+		extension("DNSRecord", "dnsrecords", rules[dnsRecordSpec, unread]{
+			required: []string{"type", "secretRef.name"}, immutable: []string{"type", "name", "recordType"}, check: checkDNSRecord,
+		}),
+		kind(druid, "Etcd", "etcds", &handler[etcdSpec, unread]{rules: rules[etcdSpec, unread]{
+			immutable: []string{"backup.store.prefix"}, check: checkEtcd, freeze: freezeShowing[etcdSpec],
+		}}),
+		extension("Extension", "extensions", rules[extensionSpec, unread]{required: []string{"type"}, immutable: []string{"type"}}),
+		extension("Infrastructure", "infrastructures", rules[infrastructureSpec, unread]{
+			required: []string{"type", "region", "secretRef.name"}, immutable: []string{"type", "region"},
+		}),
+		extension("Network", "networks", rules[networkSpec, unread]{
+			required: []string{"type"}, immutable: []string{"type", "podCIDR", "serviceCIDR", "ipFamilies"}, check: checkNetwork,
+		}),
+		extension("OperatingSystemConfig", "operatingsystemconfigs", rules[operatingSystemConfigSpec, operatingSystemConfigStatus]{
+			required: []string{"type"}, immutable: []string{"type", "purpose"}, check: checkOperatingSystemConfig,
+		}),
+		extension("Worker", "workers", rules[workerSpec, unread]{
+			required: []string{"type", "region", "secretRef.name"}, immutable: []string{"type", "region"}, check: checkWorker,
+		}),
 	}
 }
 
@@ -58,6 +81,6 @@ func kind[Spec, Status any](group, name, plural string, h *handler[Spec, Status]
 	return Kind{
 		Name:  "validation.extensions." + plural,
 		Path:  "/validate-" + strings.ReplaceAll(group, ".", "-") + "-" + version + "-" + strings.ToLower(name),
-		Group: group, Plural: plural, Kind: name, Namespaced: h.rules.namespaced, handler: h,
+		Group: group, Plural: plural, Kind: name, Namespaced: !h.rules.clusterWide, handler: h,
 	}
 }

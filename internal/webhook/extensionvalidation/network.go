@@ -22,22 +22,8 @@ const (
 	notIPv6    = "must be a valid IPv6 address"
 )
 
-func networks() rules[networkSpec, unread] {
-	return rules[networkSpec, unread]{
-		namespaced: true,
-		check:      checkNetwork,
-		keep: func(now, before *networkSpec, found *findings) {
-			found.keep(specPath("type"), now.Type, before.Type)
-			found.keep(specPath("podCIDR"), now.PodCIDR, before.PodCIDR)
-			found.keep(specPath("serviceCIDR"), now.ServiceCIDR, before.ServiceCIDR)
-			found.keep(specPath("ipFamilies"), now.IPFamilies, before.IPFamilies)
-		},
-	}
-}
-
 func checkNetwork(network *object[networkSpec, unread], found *findings) {
 	spec := &network.Spec
-	found.require(specPath("type"), spec.Type)
 	if !found.families(specPath("ipFamilies"), spec.IPFamilies) {
 		return // without families there is nothing to hold the ranges against
 	}

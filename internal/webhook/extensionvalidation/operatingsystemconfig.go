@@ -68,20 +68,8 @@ type fileImage struct {
 	FilePathInImage string `json:"filePathInImage"`
 }
 
-func operatingSystemConfigs() rules[operatingSystemConfigSpec, operatingSystemConfigStatus] {
-	return rules[operatingSystemConfigSpec, operatingSystemConfigStatus]{
-		namespaced: true,
-		check:      checkOperatingSystemConfig,
-		keep: func(now, before *operatingSystemConfigSpec, found *findings) {
-			found.keep(specPath("type"), now.Type, before.Type)
-			found.keep(specPath("purpose"), now.Purpose, before.Purpose)
-		},
-	}
-}
-
 func checkOperatingSystemConfig(config *object[operatingSystemConfigSpec, operatingSystemConfigStatus], found *findings) {
 	spec, status := &config.Spec, &config.Status
-	found.require(specPath("type"), spec.Type)
 	if spec.Purpose == "" {
 		found.require(specPath("purpose"), spec.Purpose)
 	} else {

@@ -77,24 +77,12 @@ type nodeTemplate struct {
 	Capacity resourceList `json:"capacity"`
 }
 
-func workers() rules[workerSpec, unread] {
-	return rules[workerSpec, unread]{
-		namespaced: true,
-		check: func(worker *object[workerSpec, unread], found *findings) {
-			found.require(specPath("type"), worker.Spec.Type)
-			found.require(specPath("region"), worker.Spec.Region)
-			found.require(specPath("secretRef", "name"), worker.Spec.SecretRef.Name)
-			for i := range worker.Spec.Pools {
-				if found.full() {
-					return
-				}
-				found.pool(specPath("pools").Index(i), &worker.Spec.Pools[i])
-			}
-		},
-		keep: func(now, before *workerSpec, found *findings) {
-			found.keep(specPath("type"), now.Type, before.Type)
-			found.keep(specPath("region"), now.Region, before.Region)
-		},
+func checkWorker(worker *object[workerSpec, unread], found *findings) {
+	for i := range worker.Spec.Pools {
+		if found.full() {
+			return
+		}
+		found.pool(specPath("pools").Index(i), &worker.Spec.Pools[i])
 	}
 }
 

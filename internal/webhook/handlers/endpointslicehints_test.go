@@ -143,7 +143,7 @@ func BenchmarkEndpointSliceHints(b *testing.B) {
 	}
 	encoded, err := json.Marshal(slice)
 	NewWithT(b).Expect(err).NotTo(HaveOccurred())
-	objecttest.Benchmark(b, endpointSliceHints().
+	benchmark(b, endpointSliceHints().
 		Review(Settings{}), &review.Request{
 		Operation: review.Create, Kind: discoveryv1.SchemeGroupVersion.WithKind("EndpointSlice"), Namespace: "shop", Object: encoded,
 	})

@@ -153,7 +153,7 @@ func FuzzServiceHost(f *testing.F) {
 }
 
 func BenchmarkServiceHost(b *testing.B) {
-	objecttest.Benchmark(b, serviceHostHandler, &review.Request{
-		Operation: review.Create, Kind: corev1.SchemeGroupVersion.WithKind("Pod"), Namespace: "shop", Object: objecttest.LargePod(b),
+	benchmark(b, serviceHostHandler, &review.Request{
+		Operation: review.Create, Kind: corev1.SchemeGroupVersion.WithKind("Pod"), Namespace: "shop", Object: largePod(b),
 	})
 }

@@ -107,7 +107,7 @@ func FuzzSchedulerName(f *testing.F) {
 }
 
 func BenchmarkSchedulerName(b *testing.B) {
-	objecttest.Benchmark(b, schedulerHandler, &review.Request{
-		Operation: review.Create, Kind: corev1.SchemeGroupVersion.WithKind("Pod"), Namespace: "shop", Object: objecttest.LargePod(b),
+	benchmark(b, schedulerHandler, &review.Request{
+		Operation: review.Create, Kind: corev1.SchemeGroupVersion.WithKind("Pod"), Namespace: "shop", Object: largePod(b),
 	})
 }

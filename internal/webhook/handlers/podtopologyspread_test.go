@@ -212,8 +212,8 @@ func spreadNarrowed(pod *corev1.Pod) bool {
 }
 
 func BenchmarkTopologySpread(b *testing.B) {
-	objecttest.Benchmark(b, podTopologySpread().
+	benchmark(b, podTopologySpread().
 		Review(Settings{}), &review.Request{
-		Operation: review.Create, Kind: corev1.SchemeGroupVersion.WithKind("Pod"), Namespace: "shop", Object: objecttest.LargePod(b),
+		Operation: review.Create, Kind: corev1.SchemeGroupVersion.WithKind("Pod"), Namespace: "shop", Object: largePod(b),
 	})
 }

@@ -372,9 +372,9 @@ func tokenMountMounted(pod *corev1.Pod) bool {
 }
 
 func BenchmarkTokenMount(b *testing.B) {
-	objecttest.Benchmark(b, tokenMountHandler(tokenMountFound{
+	benchmark(b, tokenMountHandler(tokenMountFound{
 		"shop/web": ptr.To(false),
 	}.automount), &review.Request{
-		Operation: review.Create, Kind: corev1.SchemeGroupVersion.WithKind("Pod"), Namespace: "shop", Object: objecttest.LargePod(b),
+		Operation: review.Create, Kind: corev1.SchemeGroupVersion.WithKind("Pod"), Namespace: "shop", Object: largePod(b),
 	})
 }

@@ -122,8 +122,8 @@ func FuzzSeccompProfile(f *testing.F) {
 }
 
 func BenchmarkSeccompProfile(b *testing.B) {
-	objecttest.Benchmark(b, seccompProfile().
+	benchmark(b, seccompProfile().
 		Review(Settings{}), &review.Request{
-		Operation: review.Create, Kind: corev1.SchemeGroupVersion.WithKind("Pod"), Namespace: "shop", Object: objecttest.LargePod(b),
+		Operation: review.Create, Kind: corev1.SchemeGroupVersion.WithKind("Pod"), Namespace: "shop", Object: largePod(b),
 	})
 }

@@ -436,7 +436,7 @@ func BenchmarkSystemComponents(b *testing.B) {
 		{Key: "pool", Value: "system", Effect: "NoSchedule"},
 		{Key: "pool", Value: "web", Effect: "NoSchedule"},
 	}
-	objecttest.Benchmark(b, systemHandler(taints.taints), &review.Request{
-		Operation: review.Create, Kind: corev1.SchemeGroupVersion.WithKind("Pod"), Namespace: "shop", Object: objecttest.LargePod(b),
+	benchmark(b, systemHandler(taints.taints), &review.Request{
+		Operation: review.Create, Kind: corev1.SchemeGroupVersion.WithKind("Pod"), Namespace: "shop", Object: largePod(b),
 	})
 }

@@ -186,7 +186,7 @@ func BenchmarkTokenInvalidator(b *testing.B) {
 		Type: corev1.SecretTypeServiceAccountToken,
 	})
 	NewWithT(b).Expect(err).NotTo(HaveOccurred())
-	objecttest.Benchmark(b, tokenInvalidator().
+	benchmark(b, tokenInvalidator().
 		Review(Settings{}), &review.Request{
 		Operation: review.Update, Kind: corev1.SchemeGroupVersion.WithKind("Secret"), Namespace: "shop", Object: encoded,
 	})

@@ -1,4 +1,4 @@
-package objecttest
+package handlers
 
 import (
 	"encoding/json"
@@ -10,10 +10,12 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
+
+	"github.com/espalier-dev/espalier/internal/admission/review"
 )
 
-// LargePod is the Pod of benchmarks, in JSON as an API server sends it: five containers with ten variables each.
-func LargePod(tb testing.TB) []byte {
+// largePod is the Pod of benchmarks, in JSON as an API server sends it: five containers with ten variables each.
+func largePod(tb testing.TB) []byte {
 	tb.Helper()
 	pod := &corev1.Pod{
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"},
@@ -77,4 +79,15 @@ func largeContainer(i int) corev1.Container {
 		c.Env = append(c.Env, corev1.EnvVar{Name: fmt.Sprintf("VARIABLE_%d", v), Value: "value"})
 	}
 	return c
+}
+
+// benchmark judges one request again and again, which must lead to a patch.
+func benchmark(b *testing.B, handler review.Handler, request *review.Request) {
+	b.Helper()
+	NewWithT(b).Expect(handler.Handle(b.Context(), request).Patch).NotTo(BeEmpty())
+	b.ReportAllocs()
+	b.SetBytes(int64(len(request.Object)))
+	for b.Loop() {
+		handler.Handle(b.Context(), request)
+	}
 }

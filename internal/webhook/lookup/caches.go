@@ -28,24 +28,36 @@ type watched struct {
 	verbs []string
 	// keep returns what the cache holds of an object.
 	keep toolscache.TransformFunc
+	// index returns the object that an object scales; nil for kinds that are not found by it.
+	index client.IndexerFunc
 }
+
+// The kinds that may be watched.
+const (
+	namespaces      = "Namespace"
+	autoscalers     = "HorizontalPodAutoscaler"
+	nodes           = "Node"
+	serviceAccounts = "ServiceAccount"
+)
 
 func (e Enabled) watched() []watched {
 	core, read, follow := corev1.SchemeGroupVersion, []string{"get", "list", "watch"}, []string{"list", "watch"}
 	var kinds []watched
 	if e.HighAvailability {
 		kinds = append(kinds,
-			watched{namespaceMetadata(), core.WithKind("Namespace"), read, keeping(keepOfNamespace)},
+			watched{object: namespaceMetadata(), kind: core.WithKind(namespaces), verbs: read, keep: keeping(keepOfNamespace)},
 			watched{
-				&autoscalingv2.HorizontalPodAutoscaler{}, autoscalingv2.SchemeGroupVersion.WithKind("HorizontalPodAutoscaler"), follow,
-				keeping(keepOfAutoscaler),
+				object: &autoscalingv2.HorizontalPodAutoscaler{}, kind: autoscalingv2.SchemeGroupVersion.WithKind(autoscalers), verbs: follow,
+				keep: keeping(keepOfAutoscaler), index: targetIndex,
 			})
 	}
 	if e.SystemComponents {
-		kinds = append(kinds, watched{&corev1.Node{}, core.WithKind("Node"), follow, keeping(keepOfNode)})
+		kinds = append(kinds, watched{object: &corev1.Node{}, kind: core.WithKind(nodes), verbs: follow, keep: keeping(keepOfNode)})
 	}
 	if e.TokenMount {
-		kinds = append(kinds, watched{&corev1.ServiceAccount{}, core.WithKind("ServiceAccount"), read, keeping(keepOfServiceAccount)})
+		kinds = append(kinds, watched{
+			object: &corev1.ServiceAccount{}, kind: core.WithKind(serviceAccounts), verbs: read, keep: keeping(keepOfServiceAccount),
+		})
 	}
 	return kinds
 }

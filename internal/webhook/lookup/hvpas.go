@@ -33,7 +33,6 @@ const definition = "hvpas.autoscaling.k8s.io"
 // These watches are no part of the target's cache: a process that may not read Hvpas, or that meets an API server which
 // cannot convert them, is ready all the same.
 type hvpas struct {
-	live       dynamic.NamespaceableResourceInterface
 	client     dynamic.Interface
 	mapper     meta.RESTMapper
 	definition toolscache.SharedIndexInformer
@@ -67,10 +66,7 @@ func newHvpas(cfg *rest.Config, httpClient *http.Client, mapper meta.RESTMapper)
 	if err != nil {
 		return nil, fmt.Errorf("create client for CustomResourceDefinitions: %w", err)
 	}
-	return &hvpas{
-		client: client, live: client.Resource(hvpaResource()), mapper: mapper,
-		definition: definitionInformer(definitions),
-	}, nil
+	return &hvpas{client: client, mapper: mapper, definition: definitionInformer(definitions)}, nil
 }
 
 // +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,resourceNames=hvpas.autoscaling.k8s.io,verbs=list;watch,roleName=espalier-webhook-server-target
@@ -171,7 +167,7 @@ func (h *hvpas) findLive(ctx context.Context, target highavailability.Target) (s
 	if h.undefined() {
 		return scaler{}, nil
 	}
-	list, err := h.live.Namespace(target.Namespace).List(ctx, metav1.ListOptions{})
+	list, err := h.client.Resource(hvpaResource()).Namespace(target.Namespace).List(ctx, metav1.ListOptions{})
 	if apierrors.IsNotFound(err) || apierrors.IsForbidden(err) && !h.served() {
 		return scaler{}, nil
 	}

@@ -24,8 +24,8 @@ import (
 type Lookups struct {
 	cached, live client.Reader
 
-	// Those of kinds that are not watched are nil.
-	namespaces, autoscalers, nodes, serviceAccounts informer
+	// caches are those of the kinds that are watched.
+	caches map[string]informer
 
 	hvpas  *hvpas
 	taints taints
@@ -38,73 +38,56 @@ type informer interface{ HasSynced() bool }
 // Hvpas as their kind comes and goes; it runs on every replica. Lifetime is that of the process. The target must have been
 // connected with the options of Cache.
 func New(lifetime context.Context, clusters *process.Clusters, enabled Enabled) (*Lookups, error) {
-	l := &Lookups{cached: clusters.Target.GetCache(), live: clusters.Target.GetAPIReader()}
-	if enabled.HighAvailability {
-		if err := l.watchScaling(lifetime, clusters); err != nil {
-			return nil, err
+	l := &Lookups{cached: clusters.Target.GetCache(), live: clusters.Target.GetAPIReader(), caches: map[string]informer{}}
+	for _, each := range enabled.watched() {
+		if err := l.watch(lifetime, clusters, each); err != nil {
+			return nil, fmt.Errorf("watch %ss: %w", each.kind.Kind, err)
 		}
 	}
-	if enabled.SystemComponents {
-		watched, err := watch(lifetime, clusters, &corev1.Node{})
-		if err != nil {
-			return nil, fmt.Errorf("watch Nodes: %w", err)
-		}
-		if _, err := watched.AddEventHandler(l.taints.handler()); err != nil {
-			return nil, fmt.Errorf("watch Nodes: %w", err)
-		}
-		l.nodes = watched
+	if !enabled.HighAvailability {
+		return l, nil
 	}
-	if enabled.TokenMount {
-		watched, err := watch(lifetime, clusters, &corev1.ServiceAccount{})
-		if err != nil {
-			return nil, fmt.Errorf("watch ServiceAccounts: %w", err)
-		}
-		l.serviceAccounts = watched
+	var err error
+	if l.hvpas, err = newHvpas(clusters.TargetConfig, clusters.TargetHTTPClient, clusters.TargetMapper); err != nil {
+		return nil, err
+	}
+	if err := clusters.Source.Add(l.hvpas); err != nil {
+		return nil, fmt.Errorf("add watch of Hvpas to manager: %w", err)
 	}
 	return l, nil
 }
 
-func (l *Lookups) watchScaling(lifetime context.Context, clusters *process.Clusters) error {
-	namespaces, err := watch(lifetime, clusters, namespaceMetadata())
-	if err != nil {
-		return fmt.Errorf("watch Namespaces: %w", err)
+func (l *Lookups) watch(lifetime context.Context, clusters *process.Clusters, each watched) error {
+	if each.index != nil {
+		if err := clusters.Target.GetFieldIndexer().IndexField(lifetime, each.object, byTarget, each.index); err != nil {
+			return err
+		}
 	}
-	err = clusters.Target.GetFieldIndexer().IndexField(lifetime, &autoscalingv2.HorizontalPodAutoscaler{}, byTarget, targetIndex)
+	found, err := clusters.Target.GetCache().GetInformer(lifetime, each.object, cache.BlockUntilSynced(false))
 	if err != nil {
-		return fmt.Errorf("watch HorizontalPodAutoscalers: %w", err)
-	}
-	autoscalers, err := watch(lifetime, clusters, &autoscalingv2.HorizontalPodAutoscaler{})
-	if err != nil {
-		return fmt.Errorf("watch HorizontalPodAutoscalers: %w", err)
-	}
-	l.namespaces, l.autoscalers = namespaces, autoscalers
-	if l.hvpas, err = newHvpas(clusters.TargetConfig, clusters.TargetHTTPClient, clusters.TargetMapper); err != nil {
 		return err
 	}
-	if err := clusters.Source.Add(l.hvpas); err != nil {
-		return fmt.Errorf("add watch of Hvpas to manager: %w", err)
+	if each.kind.Kind == nodes {
+		if _, err := found.AddEventHandler(l.taints.handler()); err != nil {
+			return err
+		}
 	}
+	l.caches[each.kind.Kind] = found
 	return nil
 }
 
-func watch(lifetime context.Context, clusters *process.Clusters, object client.Object) (cache.Informer, error) {
-	return clusters.Target.GetCache().GetInformer(lifetime, object, cache.BlockUntilSynced(false))
+// synced reports whether the cache of a kind is up to date, but for some milliseconds.
+func (l *Lookups) synced(kind string) bool {
+	found := l.caches[kind]
+	return found != nil && found.HasSynced()
 }
 
 // get reads one object from its cache if that is there and has it, else from the API server, whose errors it returns.
-func (l *Lookups) get(ctx context.Context, from informer, key client.ObjectKey, into client.Object) error {
-	if from != nil && from.HasSynced() && l.cached.Get(ctx, key, into) == nil {
+func (l *Lookups) get(ctx context.Context, kind string, key client.ObjectKey, into client.Object) error {
+	if l.synced(kind) && l.cached.Get(ctx, key, into) == nil {
 		return nil
 	}
 	return l.live.Get(ctx, key, into) // the response contains this text
-}
-
-// list reads all objects that both options select: from the cache by the first, from the API server by the second.
-func (l *Lookups) list(ctx context.Context, from informer, into client.ObjectList, cached, live []client.ListOption) error {
-	if from != nil && from.HasSynced() && l.cached.List(ctx, into, cached...) == nil {
-		return nil
-	}
-	return l.live.List(ctx, into, live...)
 }
 
 // +kubebuilder:rbac:groups="",resources=namespaces,verbs=get;list;watch,roleName=espalier-webhook-server-target
@@ -112,7 +95,7 @@ func (l *Lookups) list(ctx context.Context, from informer, into client.ObjectLis
 // Annotations implements highavailability.Namespaces.
 func (l *Lookups) Annotations(ctx context.Context, name string) (map[string]string, error) {
 	namespace := namespaceMetadata()
-	if err := l.get(ctx, l.namespaces, client.ObjectKey{Name: name}, namespace); err != nil {
+	if err := l.get(ctx, namespaces, client.ObjectKey{Name: name}, namespace); err != nil {
 		return nil, err
 	}
 	return namespace.Annotations, nil
@@ -124,7 +107,7 @@ func (l *Lookups) Annotations(ctx context.Context, name string) (map[string]stri
 // such ServiceAccount.
 func (l *Lookups) Automount(ctx context.Context, namespace, name string) (*bool, error) {
 	account := &corev1.ServiceAccount{}
-	if err := l.get(ctx, l.serviceAccounts, client.ObjectKey{Namespace: namespace, Name: name}, account); err != nil {
+	if err := l.get(ctx, serviceAccounts, client.ObjectKey{Namespace: namespace, Name: name}, account); err != nil {
 		return nil, err
 	}
 	return account.AutomountServiceAccountToken, nil
@@ -135,27 +118,26 @@ func (l *Lookups) Automount(ctx context.Context, namespace, name string) (*bool,
 // MaxReplicas implements highavailability.Scaling. HorizontalPodAutoscalers come before Hvpas; of several the first by name
 // counts.
 func (l *Lookups) MaxReplicas(ctx context.Context, target highavailability.Target) (limit int32, scaled bool, err error) {
-	return l.maxReplicas(ctx, l.autoscalers, target, l.hvpas.find)
+	return l.maxReplicas(ctx, l.synced(autoscalers), target, l.hvpas.find)
 }
 
 // MaxReplicasLive implements highavailability.Scaling. Only that Hvpas are not served at all is taken from a watch.
 func (l *Lookups) MaxReplicasLive(ctx context.Context, target highavailability.Target) (limit int32, scaled bool, err error) {
-	return l.maxReplicas(ctx, nil, target, l.hvpas.findLive)
+	return l.maxReplicas(ctx, false, target, l.hvpas.findLive)
 }
 
-// maxReplicas lists HorizontalPodAutoscalers from the given lister, and finds Hvpas if none of them scales the target.
+// maxReplicas lists HorizontalPodAutoscalers, and finds Hvpas if none of them scales the target.
 func (l *Lookups) maxReplicas(
-	ctx context.Context, from informer, target highavailability.Target, hvpa func(context.Context, highavailability.Target) (scaler, error),
+	ctx context.Context, cached bool, target highavailability.Target, hvpa func(context.Context, highavailability.Target) (scaler, error),
 ) (limit int32, scaled bool, err error) {
 	if target.Name == "" {
 		return 0, false, nil
 	}
-	list := &autoscalingv2.HorizontalPodAutoscalerList{}
-	err = l.list(ctx, from, list,
-		[]client.ListOption{client.InNamespace(target.Namespace), client.MatchingFields{byTarget: indexKey(target)}},
-		[]client.ListOption{client.InNamespace(target.Namespace)})
-	if err != nil {
-		return 0, false, fmt.Errorf("failed to list all HPAs: %w", err)
+	list, within := &autoscalingv2.HorizontalPodAutoscalerList{}, client.InNamespace(target.Namespace)
+	if !cached || l.cached.List(ctx, list, within, client.MatchingFields{byTarget: indexKey(target)}) != nil {
+		if err := l.live.List(ctx, list, within); err != nil {
+			return 0, false, fmt.Errorf("failed to list all HPAs: %w", err)
+		}
 	}
 	first := scaler{}
 	for i := range list.Items {

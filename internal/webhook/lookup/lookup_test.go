@@ -130,7 +130,10 @@ func (nothing) List(context.Context, client.ObjectList, ...client.ListOption) er
 func TestWhatACacheMissesIsReadLive(t *testing.T) {
 	e := start(t, options{cold: true})
 	e.world()
-	e.cached, e.namespaces, e.serviceAccounts, e.autoscalers, e.nodes = nothing{}, synced(true), synced(true), synced(true), synced(true)
+	e.cached = nothing{}
+	for kind := range e.caches {
+		e.caches[kind] = synced(true)
+	}
 	e.everythingIsFound()
 }
 

@@ -134,9 +134,11 @@ func start(tb testing.TB, o options) *env {
 // warm waits until everything is in the caches that is on the server now.
 func (e *env) warm() {
 	e.t.Helper()
-	for _, each := range []informer{e.namespaces, e.autoscalers, e.nodes, e.serviceAccounts, e.hvpas.definition} {
+	e.Expect(e.caches).To(HaveLen(4))
+	for _, each := range e.caches {
 		e.eventually(each.HasSynced).Should(BeTrue())
 	}
+	e.eventually(e.hvpas.definition.HasSynced).Should(BeTrue())
 }
 
 func (e *env) eventually(actual any) AsyncAssertion {

@@ -64,15 +64,16 @@ func (t *taints) remember(selector map[string]string, answer []corev1.Taint, at 
 
 // Taints returns the taints of all Nodes that have the labels: sorted, each once, without the time when it was added.
 func (l *Lookups) Taints(ctx context.Context, selector map[string]string) ([]corev1.Taint, error) {
-	synced := l.nodes != nil && l.nodes.HasSynced()
+	synced := l.synced(nodes)
 	answer, at, known := l.taints.recall(selector)
 	if synced && known {
 		return answer, nil
 	}
 	list := &corev1.NodeList{}
-	options := []client.ListOption{client.MatchingLabels(selector)}
-	if err := l.list(ctx, l.nodes, list, options, options); err != nil {
-		return nil, err
+	if !synced || l.cached.List(ctx, list, client.MatchingLabels(selector)) != nil {
+		if err := l.live.List(ctx, list, client.MatchingLabels(selector)); err != nil {
+			return nil, err
+		}
 	}
 	answer = distinct(list.Items)
 	if synced {

@@ -8,9 +8,8 @@ import (
 	"sync"
 	"time"
 
-	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
@@ -30,11 +29,12 @@ func (d distribution) of(bundle []byte) time.Time {
 }
 
 // readConfigurations reads those that are wanted. One that does not exist has no resource version.
-func (k *Keeper) readConfigurations(ctx context.Context) ([]client.Object, error) {
+func (k *Keeper) readConfigurations(ctx context.Context) ([]*unstructured.Unstructured, error) {
 	wanted := k.options.Configurations(nil)
-	live := make([]client.Object, len(wanted))
+	live := make([]*unstructured.Unstructured, len(wanted))
 	for i, want := range wanted {
-		live[i] = empty(want)
+		live[i] = &unstructured.Unstructured{}
+		live[i].SetGroupVersionKind(want.GetObjectKind().GroupVersionKind())
 		if err := k.called.Get(ctx, client.ObjectKeyFromObject(want), live[i]); client.IgnoreNotFound(err) != nil {
 			return nil, fmt.Errorf("read webhook configuration %q: %w", want.GetName(), err)
 		}
@@ -44,7 +44,7 @@ func (k *Keeper) readConfigurations(ctx context.Context) ([]client.Object, error
 
 // distribute writes the configurations that differ, over what was read of them, and returns how many it has written. Those
 // that would get their first webhooks wait until the server can be reached; the error wraps errUnreachable then.
-func (k *Keeper) distribute(ctx context.Context, bundle []byte, live []client.Object) (written int, err error) {
+func (k *Keeper) distribute(ctx context.Context, bundle []byte, live []*unstructured.Unstructured) (written int, err error) {
 	reach := sync.OnceValue(func() error { return k.reach(ctx, bundle) })
 	var waiting error
 	for i, object := range k.options.Configurations(bundle) {
@@ -74,7 +74,7 @@ func (k *Keeper) distribute(ctx context.Context, bundle []byte, live []client.Ob
 }
 
 // write makes one configuration as it is wanted. It fails with a conflict if another client has changed it since it was read.
-func (k *Keeper) write(ctx context.Context, want, have configuration, live client.Object) (changed bool, _ error) {
+func (k *Keeper) write(ctx context.Context, want, have configuration, live *unstructured.Unstructured) (changed bool, _ error) {
 	if live.GetResourceVersion() == "" {
 		if len(want.webhooks) == 0 {
 			return false, nil
@@ -93,12 +93,8 @@ func (k *Keeper) write(ctx context.Context, want, have configuration, live clien
 	if err != nil {
 		return true, err
 	}
-	after := empty(live)
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(applied.Object, after); err != nil {
-		return true, fmt.Errorf("read answer: %w", err)
-	}
 	k.options.Log.Info("Wrote webhook configuration", "kind", want.kind, "name", want.name, "webhooks", len(want.webhooks))
-	return true, k.removeForeign(ctx, want, after)
+	return true, k.removeForeign(ctx, want, applied)
 }
 
 // removeForeign replaces the list of webhooks if applying has left more in it than is wanted: what belongs to other field
@@ -125,14 +121,6 @@ func (k *Keeper) removeForeign(ctx context.Context, want configuration, live cli
 	}
 	k.options.Log.Info("Removed what others had added to webhooks", "kind", want.kind, "name", want.name)
 	return nil
-}
-
-// empty returns an object of the same type.
-func empty(object client.Object) client.Object {
-	if _, mutates := object.(*admissionregistrationv1.MutatingWebhookConfiguration); mutates {
-		return &admissionregistrationv1.MutatingWebhookConfiguration{}
-	}
-	return &admissionregistrationv1.ValidatingWebhookConfiguration{}
 }
 
 func isConflict(err error) bool { return apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) }

@@ -10,11 +10,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Kinds of webhook configurations.
-const (
-	mutatingKind   = "MutatingWebhookConfiguration"
-	validatingKind = "ValidatingWebhookConfiguration"
-)
+// mutatingKind is the kind of configurations whose webhooks have a reinvocationPolicy.
+const mutatingKind = "MutatingWebhookConfiguration"
 
 // configuration is what of a webhook configuration is ours: some labels and annotations, and all webhooks.
 type configuration struct {
@@ -26,9 +23,9 @@ type configuration struct {
 
 // newConfiguration reads what is wanted, or what is there.
 func newConfiguration(object client.Object) (configuration, error) {
-	c := configuration{kind: validatingKind, name: object.GetName(), labels: object.GetLabels(), annotations: object.GetAnnotations()}
-	if _, mutates := object.(*admissionregistrationv1.MutatingWebhookConfiguration); mutates {
-		c.kind = mutatingKind
+	c := configuration{
+		kind: object.GetObjectKind().GroupVersionKind().Kind, name: object.GetName(),
+		labels: object.GetLabels(), annotations: object.GetAnnotations(),
 	}
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(object)
 	if err != nil {

@@ -12,6 +12,7 @@ import (
 // mutating is a configuration as a user declares it, without the fields that the API server sets.
 func mutating(name string, bundle []byte, webhooks ...string) *admissionregistrationv1.MutatingWebhookConfiguration {
 	c := &admissionregistrationv1.MutatingWebhookConfiguration{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "admissionregistration.k8s.io/v1", Kind: "MutatingWebhookConfiguration"},
 		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"app": "hooks"}},
 	}
 	for _, webhook := range webhooks {
@@ -28,6 +29,7 @@ func mutating(name string, bundle []byte, webhooks ...string) *admissionregistra
 
 func validating(name string, bundle []byte, webhooks ...string) *admissionregistrationv1.ValidatingWebhookConfiguration {
 	c := &admissionregistrationv1.ValidatingWebhookConfiguration{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "admissionregistration.k8s.io/v1", Kind: "ValidatingWebhookConfiguration"},
 		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"app": "hooks"}},
 	}
 	for _, webhook := range webhooks {

@@ -28,8 +28,7 @@ const DefaultSettle = 10 * time.Second
 
 // Connection is how a cluster is reached. No cache is used: the Keeper reads few objects, by name, and live.
 type Connection struct {
-	Config *rest.Config
-	// HTTPClient is used if set; else one is made of Config.
+	Config     *rest.Config
 	HTTPClient *http.Client
 }
 
@@ -56,7 +55,7 @@ type Options struct {
 	// served; 0 for DefaultSettle. It is never longer than a sixth of AuthorityValidity.
 	Settle time.Duration
 	// Configurations returns the Mutating- and ValidatingWebhookConfigurations that trust a bundle, without writing to it.
-	// Names and number must not depend on the bundle. The list of webhooks of each is wholly ours: what else is in it is
+	// Each has its apiVersion and kind. Names and number must not depend on the bundle. The list of webhooks of each is wholly ours: what else is in it is
 	// removed. One without webhooks is emptied if it exists, and not created.
 	Configurations func(caBundle []byte) []client.Object
 	// Reachable says whether API servers can reach a server that serves with a certificate of the bundle; see Dial. It is

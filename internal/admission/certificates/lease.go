@@ -19,11 +19,7 @@ const (
 )
 
 func newLock(options Options, identity string) (resourcelock.Interface, error) {
-	httpClient, err := options.Own.client()
-	if err != nil {
-		return nil, err
-	}
-	leases, err := coordinationv1client.NewForConfigAndClient(options.Own.Config, httpClient)
+	leases, err := coordinationv1client.NewForConfigAndClient(options.Own.Config, options.Own.HTTPClient)
 	if err != nil {
 		return nil, err
 	}

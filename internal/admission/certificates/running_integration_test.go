@@ -52,7 +52,7 @@ func install(t *testing.T) *installation {
 	g := NewWithT(t)
 	servers, err := local.ForTests()
 	g.Expect(err).NotTo(HaveOccurred())
-	connection := certificates.Connection{Config: servers.Target.Config}
+	connection := connect(t, servers.Target.Config)
 	admin, err := client.New(servers.Target.Config, client.Options{})
 	g.Expect(err).NotTo(HaveOccurred())
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "rotation-"}}
@@ -75,8 +75,16 @@ func install(t *testing.T) *installation {
 	return i
 }
 
+func connect(t *testing.T, cfg *rest.Config) certificates.Connection {
+	t.Helper()
+	httpClient, err := rest.HTTPClientFor(cfg)
+	NewWithT(t).Expect(err).NotTo(HaveOccurred())
+	return certificates.Connection{Config: cfg, HTTPClient: httpClient}
+}
+
 func configuration(name string, bundle []byte) *admissionregistrationv1.MutatingWebhookConfiguration {
 	return &admissionregistrationv1.MutatingWebhookConfiguration{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "admissionregistration.k8s.io/v1", Kind: "MutatingWebhookConfiguration"},
 		ObjectMeta: metav1.ObjectMeta{Name: name},
 		Webhooks: []admissionregistrationv1.MutatingWebhook{{
 			Name:         "hook.example.com",
@@ -354,7 +362,7 @@ func TestTheRightsThatItNeeds(t *testing.T) {
 	awaitRights(g, i, restricted)
 	var log lockedBuffer
 	i.run(func(o *certificates.Options) {
-		o.Own, o.Called = certificates.Connection{Config: restricted}, certificates.Connection{Config: restricted}
+		o.Own, o.Called = connect(t, restricted), connect(t, restricted)
 		o.Log = funcr.New(func(_, args string) { fmt.Fprintln(&log, args) }, funcr.Options{})
 	})
 

@@ -57,7 +57,7 @@ func newWorld(t *testing.T) *world {
 	w := &world{
 		t: t, config: servers.Target.Config, clock: clocktesting.NewFakeClock(start), log: &lockedBuffer{}, enabled: []string{"a", "b"},
 	}
-	w.admin, err = newClient(Connection{Config: w.config})
+	w.admin, err = newClient(w.connect(w.config))
 	g.Expect(err).NotTo(HaveOccurred())
 	full, err := client.New(w.config, client.Options{})
 	g.Expect(err).NotTo(HaveOccurred())
@@ -81,11 +81,18 @@ func (w *world) wanted(bundle []byte) []client.Object {
 	return []client.Object{mutating(w.name, bundle, w.enabled...), validating(w.name, bundle, w.enabled...)}
 }
 
+func (w *world) connect(cfg *rest.Config) Connection {
+	w.t.Helper()
+	httpClient, err := rest.HTTPClientFor(cfg)
+	NewWithT(w.t).Expect(err).NotTo(HaveOccurred())
+	return Connection{Config: cfg, HTTPClient: httpClient}
+}
+
 // options are those of a Keeper in this world, with the validities of yearly.
 func (w *world) options() Options {
 	r := yearly()
 	return Options{
-		Own: Connection{Config: w.config}, Called: Connection{Config: w.config},
+		Own: w.connect(w.config), Called: w.connect(w.config),
 		Namespace: w.namespace, SecretName: w.name, FieldManager: "espalier-hooks", Hosts: r.hosts,
 		AuthorityValidity: r.authority, CertificateValidity: r.certificate, Settle: r.settle,
 		Configurations: w.wanted, Clock: w.clock, Log: w.logger(),
@@ -103,7 +110,7 @@ func (w *world) keeper(wire *wire, modify ...func(*Options)) *Keeper {
 	if wire != nil {
 		cut := rest.CopyConfig(w.config)
 		cut.Wrap(func(next http.RoundTripper) http.RoundTripper { wire.next = next; return wire })
-		options.Own, options.Called = Connection{Config: cut}, Connection{Config: cut}
+		options.Own, options.Called = w.connect(cut), w.connect(cut)
 	}
 	for _, change := range modify {
 		change(&options)

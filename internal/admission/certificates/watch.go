@@ -3,7 +3,6 @@ package certificates
 import (
 	"context"
 
-	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
@@ -29,11 +28,12 @@ func (k *Keeper) watchSecret(ctx context.Context) {
 
 // watchConfiguration wakes the loop whenever a configuration changes, until the context ends.
 func (k *Keeper) watchConfiguration(ctx context.Context, object client.Object) {
-	var list client.ObjectList = &admissionregistrationv1.ValidatingWebhookConfigurationList{}
-	if _, mutates := object.(*admissionregistrationv1.MutatingWebhookConfiguration); mutates {
-		list = &admissionregistrationv1.MutatingWebhookConfigurationList{}
-	}
-	watchOne(ctx, k.called, object, list, toolscache.ResourceEventHandlerFuncs{
+	kind := object.GetObjectKind().GroupVersionKind()
+	one, list := &metav1.PartialObjectMetadata{}, &metav1.PartialObjectMetadataList{}
+	one.SetName(object.GetName())
+	one.SetGroupVersionKind(kind)
+	list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
+	watchOne(ctx, k.called, one, list, toolscache.ResourceEventHandlerFuncs{
 		AddFunc: func(any) { k.signal() }, UpdateFunc: func(any, any) { k.signal() }, DeleteFunc: func(any) { k.signal() },
 	})
 }

@@ -1,10 +1,16 @@
+// Package webhooktest runs webhook-server for tests: under its own rights, with webhook configurations by which a real API
+// server calls it over TLS about the objects of one namespace.
+//
+//	e := webhooktest.New(t, webhooktest.Options{Webhooks: "seccompProfile: {enabled: true}"})
+//	pod, err := e.Create(`{apiVersion: v1, kind: Pod, metadata: {name: p}, spec: {containers: [{name: c, image: i}]}}`)
+//
+// New returns when the API server calls the server. What no API server sends is posted by Review instead.
 package webhooktest
 
 import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"io"
 	"net/http"
 	"slices"
 	"strconv"
@@ -38,11 +44,7 @@ type Options struct {
 	Settings string
 	// Flavor is that of the registrations; empty: gardener-runtime. Their selector of namespaces selects the test's alone.
 	Flavor string
-	// Register changes what is registered; nil registers all that is enabled.
-	Register func([]registration.Webhook) []registration.Webhook
-	// TwoClusters makes the target, whose API server calls the webhooks, a cluster of its own.
-	TwoClusters bool
-	// Unregistered leaves webhook configurations out: requests come from Post and Review alone.
+	// Unregistered leaves webhook configurations out: requests come from Review alone.
 	Unregistered bool
 	// Configure changes the configuration.
 	Configure func(*config.ResourceManagerConfiguration)
@@ -83,7 +85,6 @@ func New(t *testing.T, o Options) *Env {
 				o.Configure(cfg)
 			}
 		},
-		TwoClusters: o.TwoClusters,
 	})
 	admissiontest.AwaitServer(e.Ctx, t, strings.TrimPrefix(e.URL, "https://"), binary.Patience)
 	if !o.Unregistered {
@@ -111,9 +112,6 @@ func (e *Env) Register(o Options) {
 	}
 	own := registrations.Own{Name: "gardener-resource-manager", URL: e.URL}
 	declared := registrations.Enabled(in, e.Config.Webhooks, own)
-	if o.Register != nil {
-		declared = o.Register(declared)
-	}
 	here := &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{
 		{Key: corev1.LabelMetadataName, Operator: metav1.LabelSelectorOpIn, Values: []string{e.Namespace}},
 	}}
@@ -147,14 +145,14 @@ func (e *Env) unregister() {
 	}
 }
 
-// Fill puts the test's namespace in place of $NS.
-func (e *Env) Fill(text string) string { return strings.ReplaceAll(text, "$NS", e.Namespace) }
+// fill puts the test's namespace in place of $NS.
+func (e *Env) fill(text string) string { return strings.ReplaceAll(text, "$NS", e.Namespace) }
 
 // Object reads an object written as YAML. It is in the test's namespace unless it says otherwise.
 func (e *Env) Object(text string) *unstructured.Unstructured {
 	e.T.Helper()
 	object := &unstructured.Unstructured{}
-	e.Expect(yaml.Unmarshal([]byte(e.Fill(text)), &object.Object)).To(Succeed())
+	e.Expect(yaml.Unmarshal([]byte(e.fill(text)), &object.Object)).To(Succeed())
 	if object.GetNamespace() == "" {
 		object.SetNamespace(e.Namespace)
 	}
@@ -176,30 +174,13 @@ func (e *Env) Update(object *unstructured.Unstructured, mergePatch string) (*uns
 	return changed, e.Target.Patch(e.Ctx, changed, client.RawPatch("application/merge-patch+json", []byte(mergePatch)))
 }
 
-// AnnotateNamespace and LabelNamespace set a key of the test's namespace, nil removes it. A cluster-scoped change that
-// API servers and the server's caches learn of a moment later.
-func (e *Env) AnnotateNamespace(key string, value any) { e.patchNamespace("annotations", key, value) }
-
-// LabelNamespace is described at AnnotateNamespace.
-func (e *Env) LabelNamespace(key string, value any) { e.patchNamespace("labels", key, value) }
-
-func (e *Env) patchNamespace(member, key string, value any) {
+// LabelNamespace sets a label of the test's namespace. API servers learn of that a moment later.
+func (e *Env) LabelNamespace(key, value string) {
 	e.T.Helper()
-	document, err := json.Marshal(map[string]any{"metadata": map[string]any{member: map[string]any{key: value}}})
+	document, err := json.Marshal(map[string]any{"metadata": map[string]any{"labels": map[string]any{key: value}}})
 	e.Expect(err).NotTo(HaveOccurred())
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: e.Namespace}}
 	e.Expect(e.Target.Patch(e.Ctx, namespace, client.RawPatch("application/merge-patch+json", document))).To(Succeed())
-}
-
-// Post sends a body to a path, as JSON, and returns the status of HTTP and the answer.
-func (e *Env) Post(path, body string) (status int, answer string) {
-	e.T.Helper()
-	response, err := e.HTTP.Post(e.URL+path, "application/json", strings.NewReader(body)) //nolint:noctx // it ends with the server
-	e.Expect(err).NotTo(HaveOccurred())
-	defer func() { _ = response.Body.Close() }()
-	content, err := io.ReadAll(response.Body)
-	e.Expect(err).NotTo(HaveOccurred())
-	return response.StatusCode, string(content)
 }
 
 // Answer is what is in an AdmissionReview that comes back.
@@ -215,14 +196,16 @@ type Answer struct {
 func (e *Env) Review(path, request string) Answer {
 	e.T.Helper()
 	members := map[string]any{}
-	e.Expect(yaml.Unmarshal([]byte(e.Fill(request)), &members)).To(Succeed())
+	e.Expect(yaml.Unmarshal([]byte(e.fill(request)), &members)).To(Succeed())
 	members["uid"] = "1"
 	body, err := json.Marshal(map[string]any{"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": members})
 	e.Expect(err).NotTo(HaveOccurred())
-	_, text := e.Post(path, string(body))
+	response, err := e.HTTP.Post(e.URL+path, "application/json", bytes.NewReader(body)) //nolint:noctx // it ends with the server
+	e.Expect(err).NotTo(HaveOccurred())
+	defer func() { _ = response.Body.Close() }()
 	found := struct {
 		Response Answer `json:"response"`
 	}{}
-	e.Expect(json.NewDecoder(bytes.NewBufferString(text)).Decode(&found)).To(Succeed(), text)
+	e.Expect(json.NewDecoder(response.Body).Decode(&found)).To(Succeed())
 	return found.Response
 }

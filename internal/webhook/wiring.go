@@ -9,7 +9,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/types"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
@@ -84,10 +83,7 @@ func endpoints(cfg *config.ResourceManagerConfiguration, clusters *process.Clust
 	settings := handlers.Settings{
 		Webhooks:              cfg.Webhooks,
 		LegacyReplicaCriteria: cfg.Espalier.Webhooks.LegacyReplicaCriteria,
-		Automount: func(ctx context.Context, account types.NamespacedName) (*bool, error) {
-			return found.Automount(ctx, account.Namespace, account.Name)
-		},
-		Taints: found.Taints, Namespaces: found, Scaling: found,
+		Automount:             found.Automount, Taints: found.Taints, Namespaces: found, Scaling: found,
 		Source: clusters.Source.GetAPIReader(),
 	}
 	enabled := handlers.Enabled(cfg.Webhooks)

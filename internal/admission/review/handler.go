@@ -10,13 +10,14 @@ import (
 	"mime"
 	"net/http"
 	"runtime/debug"
-	"strings"
 	"sync"
 
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/go-logr/logr"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/clock"
+
+	"github.com/espalier-dev/espalier/internal/excerpt"
 )
 
 // maxBody is more than an old and a new object of the size that API servers take, in bytes.
@@ -126,7 +127,7 @@ func (e *Endpoint) judge(ctx context.Context, request *Request) (response Respon
 	switch log := e.Log.V(1); {
 	case !response.Allowed:
 		e.Log.Info("Denied", "handler", e.Name, "operation", request.Operation, "kind", request.Kind.Kind, "namespace", request.Namespace, "name",
-			request.Name, "user", request.User.Name, "code", response.Code, "message", shortened(response.Message))
+			request.Name, "user", request.User.Name, "code", response.Code, "message", excerpt.Of(response.Message, loggedMessage))
 	case log.Enabled():
 		log.Info("Allowed", "handler", e.Name, "operation", request.Operation, "kind", request.Kind.Kind, "namespace", request.Namespace, "name",
 			request.Name, "patch", len(response.Patch))
@@ -136,13 +137,6 @@ func (e *Endpoint) judge(ctx context.Context, request *Request) (response Respon
 
 // loggedMessage is how much of a message goes into the log, in bytes: it may quote what the user has sent.
 const loggedMessage = 1 << 10
-
-func shortened(message string) string {
-	if len(message) <= loggedMessage {
-		return message
-	}
-	return strings.ToValidUTF8(message[:loggedMessage], "") + "…"
-}
 
 // encode writes the answer as the version of the review that it belongs to.
 func encode(to review, response Response) []byte {

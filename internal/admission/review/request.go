@@ -10,6 +10,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
@@ -86,29 +87,19 @@ type envelope struct {
 }
 
 type envelopeRequest struct {
-	UID  string `json:"uid"`
-	Kind struct {
-		Group   string `json:"group"`
-		Version string `json:"version"`
-		Kind    string `json:"kind"`
-	} `json:"kind"`
-	Resource struct {
-		Group    string `json:"group"`
-		Version  string `json:"version"`
-		Resource string `json:"resource"`
-	} `json:"resource"`
-	SubResource string         `json:"subResource"`
-	Name        string         `json:"name"`
-	Namespace   string         `json:"namespace"`
-	Operation   Operation      `json:"operation"`
-	User        User           `json:"userInfo"`
-	Object      jsontext.Value `json:"object"`
-	OldObject   jsontext.Value `json:"oldObject"`
-	Options     jsontext.Value `json:"options"`
-	DryRun      bool           `json:"dryRun"`
+	UID         string                      `json:"uid"`
+	Kind        metav1.GroupVersionKind     `json:"kind"`
+	Resource    metav1.GroupVersionResource `json:"resource"`
+	SubResource string                      `json:"subResource"`
+	Name        string                      `json:"name"`
+	Namespace   string                      `json:"namespace"`
+	Operation   Operation                   `json:"operation"`
+	User        User                        `json:"userInfo"`
+	Object      jsontext.Value              `json:"object"`
+	OldObject   jsontext.Value              `json:"oldObject"`
+	Options     jsontext.Value              `json:"options"`
+	DryRun      bool                        `json:"dryRun"`
 }
-
-const reviewKind = "AdmissionReview"
 
 const (
 	groupV1      = "admission.k8s.io/v1"
@@ -144,7 +135,7 @@ func decodeReview(body []byte) (review, error) {
 // check returns why this is not an AdmissionReview with a request. An absent kind or apiVersion is accepted.
 func (e *envelope) check() error {
 	switch {
-	case e.Kind != "" && e.Kind != reviewKind:
+	case e.Kind != "" && e.Kind != "AdmissionReview":
 		return fmt.Errorf("kind: expected AdmissionReview, got %q", e.Kind)
 	case e.APIVersion != "" && e.APIVersion != groupV1 && e.APIVersion != groupV1beta1:
 		return fmt.Errorf("apiVersion: expected admission.k8s.io/v1 or admission.k8s.io/v1beta1, got %q", e.APIVersion)

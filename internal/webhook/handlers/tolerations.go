@@ -2,6 +2,7 @@ package handlers
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"strings"
 
@@ -79,14 +80,9 @@ func tolerationsOf(taints []corev1.Taint) []corev1.Toleration {
 			known[tolerationOf(taint)] = struct{}{}
 		}
 	}
-	tolerations := make([]corev1.Toleration, 0, len(known))
-	for each := range known {
-		tolerations = append(tolerations, each)
-	}
-	slices.SortFunc(tolerations, func(a, b corev1.Toleration) int {
+	return slices.SortedFunc(maps.Keys(known), func(a, b corev1.Toleration) int {
 		return cmp.Or(cmp.Compare(a.Key, b.Key), cmp.Compare(a.Value, b.Value), cmp.Compare(a.Effect, b.Effect))
 	})
-	return tolerations
 }
 
 func tolerationOf(taint corev1.Taint) corev1.Toleration {

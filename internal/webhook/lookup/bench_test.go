@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	. "github.com/onsi/gomega"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // BenchmarkLookups asks caches that are warm. It needs an API server, as the tests do.
@@ -14,11 +15,12 @@ func BenchmarkLookups(b *testing.B) {
 	web, other := e.target("web"), e.target("other")
 	e.eventually(func() bool { return e.scalingOf(web).scaled }).Should(BeTrue())
 	pool := map[string]string{"pool": e.namespace}
+	robot := types.NamespacedName{Namespace: e.namespace, Name: "robot"}
 	for name, ask := range map[string]func() error{
 		"Annotations":          func() error { _, err := e.Annotations(b.Context(), e.namespace); return err },
 		"MaxReplicas/scaled":   func() error { _, _, err := e.MaxReplicas(b.Context(), web); return err },
 		"MaxReplicas/unscaled": func() error { _, _, err := e.MaxReplicas(b.Context(), other); return err },
-		"Automount":            func() error { _, err := e.Automount(b.Context(), e.namespace, "robot"); return err },
+		"Automount":            func() error { _, err := e.Automount(b.Context(), robot); return err },
 		"Taints":               func() error { _, err := e.Taints(b.Context(), pool); return err },
 	} {
 		b.Run(name, func(b *testing.B) {

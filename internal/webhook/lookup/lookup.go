@@ -13,6 +13,7 @@ import (
 
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -105,9 +106,9 @@ func (l *Lookups) Annotations(ctx context.Context, name string) (map[string]stri
 
 // Automount returns automountServiceAccountToken of a ServiceAccount; nil if it is not set. The error is NotFound if there is no
 // such ServiceAccount.
-func (l *Lookups) Automount(ctx context.Context, namespace, name string) (*bool, error) {
+func (l *Lookups) Automount(ctx context.Context, name types.NamespacedName) (*bool, error) {
 	account := &corev1.ServiceAccount{}
-	if err := l.get(ctx, serviceAccounts, client.ObjectKey{Namespace: namespace, Name: name}, account); err != nil {
+	if err := l.get(ctx, serviceAccounts, name, account); err != nil {
 		return nil, err
 	}
 	return account.AutomountServiceAccountToken, nil
@@ -165,9 +166,3 @@ func targetIndex(object client.Object) []string {
 func indexKey(target highavailability.Target) string {
 	return target.APIVersion + "/" + target.Kind + "/" + target.Name
 }
-
-// The handlers' look-ups.
-var (
-	_ highavailability.Namespaces = &Lookups{}
-	_ highavailability.Scaling    = &Lookups{}
-)

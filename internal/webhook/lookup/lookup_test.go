@@ -52,10 +52,10 @@ func (e *env) everythingIsFound() {
 	for _, name := range []string{"old", "set", "missing", ""} {
 		e.Expect(e.scalingOf(e.target(name))).To(Equal(scaling{}), name)
 	}
-	automount, err := e.Automount(ctx, e.namespace, "robot")
+	automount, err := e.Automount(ctx, types.NamespacedName{Namespace: e.namespace, Name: "robot"})
 	e.Expect(err).NotTo(HaveOccurred())
 	e.Expect(automount).To(HaveValue(BeFalse()))
-	automount, err = e.Automount(ctx, e.namespace, "silent")
+	automount, err = e.Automount(ctx, types.NamespacedName{Namespace: e.namespace, Name: "silent"})
 	e.Expect(err).NotTo(HaveOccurred())
 	e.Expect(automount).To(BeNil())
 	for range 2 {
@@ -143,7 +143,7 @@ func TestWhatIsNowhereIsNotFound(t *testing.T) {
 	_, err := e.Annotations(t.Context(), "lookup-missing")
 	e.Expect(err).To(MatchError(`namespaces "lookup-missing" not found`))
 	e.Expect(apierrors.IsNotFound(err)).To(BeTrue())
-	_, err = e.Automount(t.Context(), e.namespace, "some-service-account")
+	_, err = e.Automount(t.Context(), types.NamespacedName{Namespace: e.namespace, Name: "some-service-account"})
 	e.Expect(err).To(MatchError(`serviceaccounts "some-service-account" not found`))
 	e.Expect(apierrors.IsNotFound(err)).To(BeTrue())
 }
@@ -447,7 +447,7 @@ func TestMissingRightsAreErrorsOfTheRequest(t *testing.T) {
 			return err
 		}, want: forbidden(`namespaces "NAMESPACE"`, "", "get", "namespaces")},
 		"ServiceAccounts": {missing: "serviceaccounts", ask: func(e *env) error {
-			_, err := e.Automount(t.Context(), e.namespace, "robot")
+			_, err := e.Automount(t.Context(), types.NamespacedName{Namespace: e.namespace, Name: "robot"})
 			return err
 		}, want: forbidden(`serviceaccounts "robot"`, "", "get", "serviceaccounts")},
 		"Nodes": {missing: "nodes", ask: func(e *env) error {

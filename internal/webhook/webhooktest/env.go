@@ -12,7 +12,6 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -122,12 +121,8 @@ func (e *Env) Register(o Options) {
 		Name: e.Namespace, Namespaces: here, Objects: handlers.StandardObjects(in), Client: registration.URL(e.URL, e.CA),
 	}
 	e.T.Cleanup(e.unregister)
-	for _, each := range []registration.Type{registration.Mutating, registration.Validating} {
-		all := slices.Concat(declared, []registration.Webhook{admissiontest.Probe(each)})
-		var object client.Object = built.Mutating(all...)
-		if each == registration.Validating {
-			object = built.Validating(all...)
-		}
+	declared = append(declared, admissiontest.Probe(registration.Mutating), admissiontest.Probe(registration.Validating))
+	for _, object := range built.Both(declared...) {
 		e.Expect(e.Target.Create(e.Ctx, object)).To(Succeed())
 	}
 	admissiontest.AwaitCalls(e.Ctx, e.T, e.Target, e.Namespace, binary.Patience)

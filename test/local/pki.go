@@ -53,6 +53,16 @@ func (by keyPair) server(name string, now time.Time) (keyPair, error) {
 	}, now)
 }
 
+// ServerCertificate issues a certificate for a server on 127.0.0.1, and returns it with its key and its new authority, in PEM.
+func ServerCertificate(name string, now time.Time) (certificate, key, authority []byte, err error) {
+	ca, err := newAuthority(name+"-ca", now)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	pair, err := ca.server(name, now)
+	return pair.cert, pair.key, ca.cert, err
+}
+
 // client issues a certificate for the user in the groups.
 func (by keyPair) client(user string, groups []string, now time.Time) (keyPair, error) {
 	return by.sign(&x509.Certificate{

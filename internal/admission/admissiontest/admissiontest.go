@@ -17,6 +17,7 @@ import (
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/espalier-dev/espalier/internal/admission/registration"
@@ -27,11 +28,11 @@ import (
 func Certify(t *testing.T, dir string) []byte {
 	t.Helper()
 	g := NewWithT(t)
-	pair, err := newPair("127.0.0.1")
+	certificate, key, authority, err := local.ServerCertificate("webhook-server", clock.RealClock{}.Now())
 	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(os.WriteFile(filepath.Join(dir, "tls.crt"), pair.certificate, 0o600)).To(Succeed())
-	g.Expect(os.WriteFile(filepath.Join(dir, "tls.key"), pair.key, 0o600)).To(Succeed())
-	return pair.certificate
+	g.Expect(os.WriteFile(filepath.Join(dir, "tls.crt"), certificate, 0o600)).To(Succeed())
+	g.Expect(os.WriteFile(filepath.Join(dir, "tls.key"), key, 0o600)).To(Succeed())
+	return authority
 }
 
 // Client returns a client that trusts an authority and speaks HTTP/2, as API servers do.

@@ -4,37 +4,29 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 
 	"github.com/go-json-experiment/json"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/espalier-dev/espalier/internal/admission/confirmation"
 	"github.com/espalier-dev/espalier/internal/admission/review"
+	"github.com/espalier-dev/espalier/internal/webhook/extensionvalidation"
 )
 
-// The groups of what is protected.
-const (
-	definitions = "apiextensions.k8s.io"
-	druid       = "druid.gardener.cloud"
-	extensions  = "extensions.gardener.cloud"
-)
+// definitions is the group of CustomResourceDefinitions.
+const definitions = "apiextensions.k8s.io"
 
 // protected says whether objects of a resource need a confirmation. Bastions are short-lived and need none, although the
 // webhook is registered for them.
 func protected(resource schema.GroupVersionResource) bool {
-	switch resource.GroupVersion() {
-	case schema.GroupVersion{Group: definitions, Version: "v1"}, schema.GroupVersion{Group: definitions, Version: "v1beta1"}:
-		return resource.Resource == "customresourcedefinitions"
-	case schema.GroupVersion{Group: druid, Version: "v1alpha1"}:
-		return resource.Resource == "etcds"
-	case schema.GroupVersion{Group: extensions, Version: "v1alpha1"}:
-		switch resource.Resource {
-		case "backupbuckets", "backupentries", "containerruntimes", "controlplanes", "dnsrecords", "extensions",
-			"infrastructures", "networks", "operatingsystemconfigs", "workers":
-			return true
-		}
+	if resource.Group == definitions {
+		return resource.Resource == "customresourcedefinitions" && (resource.Version == "v1" || resource.Version == "v1beta1")
 	}
-	return false
+	return resource.Version == extensionvalidation.Version &&
+		slices.ContainsFunc(extensionvalidation.Kinds(), func(kind extensionvalidation.Kind) bool {
+			return kind.Group == resource.Group && kind.Plural == resource.Resource && kind.Kind != "Bastion"
+		})
 }
 
 // metadata is what is read of an object.

@@ -8,13 +8,14 @@ import (
 	"github.com/espalier-dev/espalier/internal/admission/review"
 )
 
+// The groups of all kinds, and their version: API servers serve each group in one.
 const (
-	extensions = "extensions.gardener.cloud"
-	druid      = "druid.gardener.cloud"
-	version    = "v1alpha1"
+	GroupExtensions = "extensions.gardener.cloud"
+	GroupDruid      = "druid.gardener.cloud"
+	Version         = "v1alpha1"
 )
 
-// Kind is a kind whose objects are validated when they are created or updated, in version v1alpha1.
+// Kind is a kind whose objects are validated when they are created or updated.
 type Kind struct {
 	// Name is the handler's in metrics and logs; with .resources.gardener.cloud it is the webhook's.
 	Name string
@@ -52,7 +53,7 @@ func Kinds() []Kind {
 		extension("DNSRecord", "dnsrecords", rules[dnsRecordSpec, unread]{
 			required: []string{"type", "secretRef.name"}, immutable: []string{"type", "name", "recordType"}, check: checkDNSRecord,
 		}),
-		kind(druid, "Etcd", "etcds", &handler[etcdSpec, unread]{rules: rules[etcdSpec, unread]{
+		kind(GroupDruid, "Etcd", "etcds", &handler[etcdSpec, unread]{rules: rules[etcdSpec, unread]{
 			immutable: []string{"backup.store.prefix"}, check: checkEtcd, freeze: freezeShowing[etcdSpec],
 		}}),
 		extension("Extension", "extensions", rules[extensionSpec, unread]{required: []string{"type"}, immutable: []string{"type"}}),
@@ -74,13 +75,13 @@ func Kinds() []Kind {
 // extension adds to a kind what all kinds of the group have in common.
 func extension[Spec, Status any](name, plural string, r rules[Spec, Status]) Kind {
 	r.freeze = freezeListing[Spec]
-	return kind(extensions, name, plural, &handler[Spec, Status]{rules: r, kind: schema.GroupKind{Group: extensions, Kind: name}})
+	return kind(GroupExtensions, name, plural, &handler[Spec, Status]{rules: r, kind: schema.GroupKind{Group: GroupExtensions, Kind: name}})
 }
 
 func kind[Spec, Status any](group, name, plural string, h *handler[Spec, Status]) Kind {
 	return Kind{
 		Name:  "validation.extensions." + plural,
-		Path:  "/validate-" + strings.ReplaceAll(group, ".", "-") + "-" + version + "-" + strings.ToLower(name),
+		Path:  "/validate-" + strings.ReplaceAll(group, ".", "-") + "-" + Version + "-" + strings.ToLower(name),
 		Group: group, Plural: plural, Kind: name, Namespaced: !h.rules.clusterWide, handler: h,
 	}
 }

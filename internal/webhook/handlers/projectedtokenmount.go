@@ -53,9 +53,10 @@ func projectedTokenMount() Handler {
 	}
 }
 
+// askForAccount names the ServiceAccount on which the verdict depends; none is needed if the Pod stays as it is in any case.
 func askForAccount(request *review.Request, found tokenPod) (account types.NamespacedName, needed bool) {
-	name := accountOf(found)
-	return types.NamespacedName{Namespace: request.Namespace, Name: name}, name != ""
+	name := found.Spec.ServiceAccountName
+	return types.NamespacedName{Namespace: request.Namespace, Name: name}, name != "" && name != "default"
 }
 
 // policyTokenVolume holds what a Pod finds at the standard path if its ServiceAccount lets it mount a token.
@@ -154,14 +155,6 @@ type tokenPod struct {
 type tokenContainer struct {
 	// VolumeMounts are only counted.
 	VolumeMounts []struct{} `json:"volumeMounts"`
-}
-
-// accountOf returns the name of the ServiceAccount on which the verdict depends, or "" if the Pod stays as it is in any case.
-func accountOf(found tokenPod) string {
-	if found.Spec.ServiceAccountName == "default" {
-		return ""
-	}
-	return found.Spec.ServiceAccountName
 }
 
 // planTokenMount mounts a token whose lifetime in seconds is given, unless the Pod's annotation says another one, into a Pod whose

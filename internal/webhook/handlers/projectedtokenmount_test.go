@@ -42,7 +42,12 @@ func TestTokenMountAccount(t *testing.T) {
 		"case of a name": {spec: `{"serviceAccountName":"Default"}`, want: "Default"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			NewWithT(t).Expect(accountOf(tokenMountDecoded(t, `{"spec":`+tc.spec+`}`))).To(Equal(tc.want))
+			g := NewWithT(t)
+			account, needed := askForAccount(&review.Request{Namespace: "shop"}, tokenMountDecoded(t, `{"spec":`+tc.spec+`}`))
+			g.Expect(needed).To(Equal(tc.want != ""))
+			if needed {
+				g.Expect(account).To(Equal(types.NamespacedName{Namespace: "shop", Name: tc.want}))
+			}
 		})
 	}
 }

@@ -8,13 +8,6 @@ import (
 	"github.com/espalier-dev/espalier/internal/webhook/extensionvalidation"
 )
 
-// The groups whose objects are validated and protected. API servers serve each in one version.
-const (
-	groupExtensions = "extensions.gardener.cloud"
-	groupDruid      = "druid.gardener.cloud"
-	versionV1alpha1 = "v1alpha1"
-)
-
 const deletionProtected = "gardener.cloud/deletion-protected"
 
 // deletionProtection is the row of the package deletionprotection. Two webhooks call it.
@@ -44,7 +37,7 @@ func extensionValidation() []Handler {
 				if in.Shoot() {
 					return nil
 				}
-				rule := registration.Rule(registration.OnWrite(), kind.Group, registration.Versions(versionV1alpha1), kind.Plural)
+				rule := registration.Rule(registration.OnWrite(), kind.Group, registration.Versions(extensionvalidation.Version), kind.Plural)
 				return []registration.Webhook{{Rules: registration.Rules(rule), Namespaces: registration.Selection{Standard: in.Plain()}}}
 			},
 			Review: func(Settings) review.Handler { return kind.Handler() },
@@ -68,15 +61,16 @@ func resourceDeletion(in Cluster) registration.Webhook {
 	for _, kind := range extensionvalidation.Kinds() {
 		// Bastions exist for minutes: the handler allows their deletion without a confirmation. Gardener registers them too.
 		exempt := kind.Kind == "Bastion" && in.Plain()
-		if kind.Group == groupExtensions && !exempt {
+		if kind.Group == extensionvalidation.GroupExtensions && !exempt {
 			extensions = append(extensions, kind.Plural)
 		}
 	}
+	version := registration.Versions(extensionvalidation.Version)
 	return registration.Webhook{
 		Name: "cr-deletion-protection",
 		Rules: registration.Rules(
-			registration.Rule(registration.OnDelete(), groupDruid, registration.Versions(versionV1alpha1), "etcds"),
-			registration.Rule(registration.OnDelete(), groupExtensions, registration.Versions(versionV1alpha1), extensions...),
+			registration.Rule(registration.OnDelete(), extensionvalidation.GroupDruid, version, "etcds"),
+			registration.Rule(registration.OnDelete(), extensionvalidation.GroupExtensions, version, extensions...),
 		),
 		Namespaces: registration.Selection{Standard: in.Plain()},
 	}

@@ -4,6 +4,7 @@
 package registrations
 
 import (
+	"cmp"
 	"strings"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -78,12 +79,7 @@ func labels(in string, own Own) map[string]string {
 	return set
 }
 
-func (o Own) app() string {
-	if o.App == "" {
-		return o.Name
-	}
-	return o.App
-}
+func (o Own) app() string { return cmp.Or(o.App, o.Name) }
 
 // apps are the programs whose Pods no webhook shall hold up: the server, and Gardener's, whose place it may be about to take.
 func (o Own) apps() []string {

@@ -115,7 +115,7 @@ func FuzzEndpointSliceHints(f *testing.F) {
 	f.Fuzz(func(t *testing.T, bytes []byte) {
 		objecttest.Case[discoveryv1.EndpointSlice]{
 			Handler: endpointSliceHints().Review(Settings{}), Kind: discoveryv1.SchemeGroupVersion.WithKind("EndpointSlice"),
-			Object:  objecttest.EndpointSlice(),
+			Object:  randomEndpointSlice(),
 			Touched: []string{"/endpoints/*/hints"},
 			Want: func(slice *discoveryv1.EndpointSlice) bool {
 				for i := range slice.Endpoints {

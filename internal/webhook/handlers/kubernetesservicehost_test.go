@@ -135,7 +135,7 @@ func FuzzServiceHost(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, bytes []byte) {
 		objecttest.Case[corev1.Pod]{
-			Handler: serviceHostHandler, Kind: corev1.SchemeGroupVersion.WithKind("Pod"), Object: objecttest.Pod(),
+			Handler: serviceHostHandler, Kind: corev1.SchemeGroupVersion.WithKind("Pod"), Object: randomPod(),
 			Touched: []string{"/spec/initContainers/*/env", "/spec/containers/*/env"},
 			Want: func(pod *corev1.Pod) bool {
 				for _, containers := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {

@@ -94,7 +94,7 @@ func FuzzSchedulerName(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, bytes []byte) {
 		objecttest.Case[corev1.Pod]{
-			Handler: schedulerHandler, Kind: corev1.SchemeGroupVersion.WithKind("Pod"), Object: objecttest.Pod(),
+			Handler: schedulerHandler, Kind: corev1.SchemeGroupVersion.WithKind("Pod"), Object: randomPod(),
 			Touched: []string{"/spec/schedulerName"},
 			Want: func(pod *corev1.Pod) bool {
 				if pod.Spec.SchedulerName == "" || pod.Spec.SchedulerName == "default-scheduler" {

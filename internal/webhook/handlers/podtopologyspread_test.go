@@ -177,7 +177,7 @@ func FuzzTopologySpread(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, bytes []byte) {
 		objecttest.Case[corev1.Pod]{
-			Handler: podTopologySpread().Review(Settings{}), Kind: corev1.SchemeGroupVersion.WithKind("Pod"), Object: objecttest.Pod(),
+			Handler: podTopologySpread().Review(Settings{}), Kind: corev1.SchemeGroupVersion.WithKind("Pod"), Object: randomPod(),
 			Touched: []string{"/spec/topologySpreadConstraints/*/labelSelector/matchLabels/pod-template-hash"},
 			Want:    spreadNarrowed,
 		}.Hold(t, bytes)

@@ -320,7 +320,7 @@ func FuzzTokenMount(f *testing.F) {
 	f.Fuzz(func(t *testing.T, bytes []byte) {
 		objecttest.Case[corev1.Pod]{
 			Handler: tokenMountHandler(tokenMountFound{"shop/robot": ptr.To(false)}.automount), Kind: corev1.SchemeGroupVersion.WithKind("Pod"),
-			Object:  objecttest.Pod(),
+			Object:  randomPod(),
 			Touched: []string{"/spec/volumes", "/spec/initContainers/*/volumeMounts", "/spec/containers/*/volumeMounts"},
 			Want:    tokenMountMounted,
 		}.Hold(t, bytes)

@@ -106,7 +106,7 @@ func FuzzSeccompProfile(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, bytes []byte) {
 		objecttest.Case[corev1.Pod]{
-			Handler: seccompProfile().Review(Settings{}), Kind: corev1.SchemeGroupVersion.WithKind("Pod"), Object: objecttest.Pod(),
+			Handler: seccompProfile().Review(Settings{}), Kind: corev1.SchemeGroupVersion.WithKind("Pod"), Object: randomPod(),
 			Touched: []string{"/spec/securityContext/seccompProfile"},
 			Want: func(pod *corev1.Pod) bool {
 				if pod.Spec.SecurityContext == nil {

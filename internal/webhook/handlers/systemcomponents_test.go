@@ -397,7 +397,7 @@ func FuzzSystemComponents(f *testing.F) {
 				{Key: "node.kubernetes.io/not-ready", Effect: "NoExecute"},
 				{Key: "k1", Value: "v1", Effect: "NoExecute"},
 			}.taints),
-			Kind: corev1.SchemeGroupVersion.WithKind("Pod"), Object: objecttest.Pod(),
+			Kind: corev1.SchemeGroupVersion.WithKind("Pod"), Object: randomPod(),
 			Touched: []string{"/spec/nodeSelector/additional", "/spec/tolerations"},
 			Want:    systemPlaced,
 		}.Hold(t, bytes)

@@ -155,7 +155,7 @@ func FuzzTokenInvalidator(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, bytes []byte) {
 		objecttest.Case[corev1.Secret]{
-			Handler: tokenInvalidator().Review(Settings{}), Kind: corev1.SchemeGroupVersion.WithKind("Secret"), Object: objecttest.Secret(),
+			Handler: tokenInvalidator().Review(Settings{}), Kind: corev1.SchemeGroupVersion.WithKind("Secret"), Object: randomSecret(),
 			Touched: []string{"/data/token"},
 			Want: func(secret *corev1.Secret) bool {
 				invalid := []byte{0, 0, 0}

@@ -32,7 +32,7 @@ type Connection struct {
 	HTTPClient *http.Client
 }
 
-// Lease has the times of leader election; the zero value stands for 15, 10 and 2 seconds.
+// Lease has the times of leader election; the zero value stands for 15, 10 and 2 seconds, as is usual.
 type Lease struct{ Duration, RenewDeadline, RetryPeriod time.Duration }
 
 // Options define which certificates are kept, and for which servers.
@@ -101,7 +101,7 @@ var (
 // New returns a Keeper that has not started. It sends no request.
 func New(options Options) (*Keeper, error) {
 	options.Settle = min(cmp.Or(options.Settle, DefaultSettle), options.AuthorityValidity/6)
-	options.Lease = cmp.Or(options.Lease, Lease{Duration: leaseDuration, RenewDeadline: renewDeadline, RetryPeriod: retryPeriod})
+	options.Lease = cmp.Or(options.Lease, Lease{Duration: 15 * time.Second, RenewDeadline: 10 * time.Second, RetryPeriod: 2 * time.Second})
 	host, err := os.Hostname()
 	if err != nil {
 		return nil, fmt.Errorf("keep webhook certificates: find name of this host: %w", err)

@@ -12,15 +12,8 @@ import (
 	"github.com/espalier-dev/espalier/internal/admission/review"
 )
 
-// handler validates objects of one kind.
-type handler[Spec, Status any] struct {
-	rules rules[Spec, Status]
-	// kind names it in refusals; if empty, the object's own does.
-	kind schema.GroupKind
-}
-
 // Handle implements review.Handler. It gives up when the API server no longer waits for the answer.
-func (h *handler[Spec, Status]) Handle(ctx context.Context, request *review.Request) review.Response {
+func (r *rules[Spec, Status]) Handle(ctx context.Context, request *review.Request) review.Response {
 	now, before := &object[Spec, Status]{}, &object[Spec, Status]{}
 	var found field.ErrorList
 	switch request.Operation {
@@ -31,7 +24,7 @@ func (h *handler[Spec, Status]) Handle(ctx context.Context, request *review.Requ
 		if err := ctx.Err(); err != nil {
 			return givenUp(err)
 		}
-		found = h.rules.validate(now, nil)
+		found = r.validate(now, nil)
 	case review.Update:
 		if err := request.Decode(now); err != nil {
 			return review.Undecodable(err)
@@ -42,7 +35,7 @@ func (h *handler[Spec, Status]) Handle(ctx context.Context, request *review.Requ
 		if err := ctx.Err(); err != nil {
 			return givenUp(err)
 		}
-		found = h.rules.validate(now, before)
+		found = r.validate(now, before)
 	case review.Delete:
 		if err := review.Decode(request.OldObject, before); err != nil {
 			return review.Undecodable(err)
@@ -57,7 +50,7 @@ func (h *handler[Spec, Status]) Handle(ctx context.Context, request *review.Requ
 	if len(found) == 0 {
 		return review.Allowed("")
 	}
-	kind := h.kind
+	kind := r.kind
 	if kind.Empty() {
 		kind = schema.FromAPIVersionAndKind(now.APIVersion, now.Kind).GroupKind()
 	}

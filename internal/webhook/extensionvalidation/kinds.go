@@ -53,9 +53,9 @@ func Kinds() []Kind {
 		extension("DNSRecord", "dnsrecords", rules[dnsRecordSpec, unread]{
 			required: []string{"type", "secretRef.name"}, immutable: []string{"type", "name", "recordType"}, check: checkDNSRecord,
 		}),
-		kind(GroupDruid, "Etcd", "etcds", &handler[etcdSpec, unread]{rules: rules[etcdSpec, unread]{
+		kind(GroupDruid, "Etcd", "etcds", rules[etcdSpec, unread]{
 			immutable: []string{"backup.store.prefix"}, check: checkEtcd, freeze: freezeShowing[etcdSpec],
-		}}),
+		}),
 		extension("Extension", "extensions", rules[extensionSpec, unread]{required: []string{"type"}, immutable: []string{"type"}}),
 		extension("Infrastructure", "infrastructures", rules[infrastructureSpec, unread]{
 			required: []string{"type", "region", "secretRef.name"}, immutable: []string{"type", "region"},
@@ -74,14 +74,14 @@ func Kinds() []Kind {
 
 // extension adds to a kind what all kinds of the group have in common.
 func extension[Spec, Status any](name, plural string, r rules[Spec, Status]) Kind {
-	r.freeze = freezeListing[Spec]
-	return kind(GroupExtensions, name, plural, &handler[Spec, Status]{rules: r, kind: schema.GroupKind{Group: GroupExtensions, Kind: name}})
+	r.kind, r.freeze = schema.GroupKind{Group: GroupExtensions, Kind: name}, freezeListing[Spec]
+	return kind(GroupExtensions, name, plural, r)
 }
 
-func kind[Spec, Status any](group, name, plural string, h *handler[Spec, Status]) Kind {
+func kind[Spec, Status any](group, name, plural string, r rules[Spec, Status]) Kind {
 	return Kind{
 		Name:  "validation.extensions." + plural,
 		Path:  "/validate-" + strings.ReplaceAll(group, ".", "-") + "-" + Version + "-" + strings.ToLower(name),
-		Group: group, Plural: plural, Kind: name, Namespaced: !h.rules.clusterWide, handler: h,
+		Group: group, Plural: plural, Kind: name, Namespaced: !r.clusterWide, handler: &r,
 	}
 }

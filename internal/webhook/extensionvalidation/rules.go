@@ -7,11 +7,14 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
 // rules are what objects of a kind must keep to. Fields are named by their paths below spec, as in "secretRef.name".
 type rules[Spec, Status any] struct {
+	// kind names the kind in refusals; if empty, the object's own does.
+	kind schema.GroupKind
 	// clusterWide is true for kinds whose objects are in no namespace.
 	clusterWide bool
 	// required are texts and lists that must not be empty.

@@ -27,7 +27,7 @@ func TestFindings(t *testing.T) {
 	for group, examples := range allExamples() {
 		for title, e := range examples {
 			t.Run(group+"/"+title, func(t *testing.T) {
-				response, _ := reviewtest.Handle(t, kindOf(t, e.kind).Handler(), e.request(t, here))
+				response, _ := reviewtest.Handle(t, kindOf(t, e.kind).Handler, e.request(t, here))
 				e.matches(t, here, found(t, response))
 			})
 		}
@@ -38,7 +38,7 @@ func TestTheValidObjectsAreValid(t *testing.T) {
 	for _, kind := range extensionvalidation.Kinds() {
 		t.Run(kind.Kind, func(t *testing.T) {
 			for _, e := range []example{{kind: kind.Kind}, {kind: kind.Kind, updated: true}, {kind: kind.Kind, updated: true, deleting: true}} {
-				response, _ := reviewtest.Handle(t, kind.Handler(), e.request(t, here))
+				response, _ := reviewtest.Handle(t, kind.Handler, e.request(t, here))
 				NewWithT(t).Expect(response).To(Equal(review.Response{Allowed: true, Code: 200}))
 			}
 		})
@@ -133,7 +133,7 @@ func TestWhatIsNotJudged(t *testing.T) {
 				if kind.Kind == "Etcd" && name == "CREATE of what cannot be decoded" {
 					continue // it has no type
 				}
-				response := kind.Handler().Handle(t.Context(), &tc.request)
+				response := kind.Handler.Handle(t.Context(), &tc.request)
 				g.Expect(response.Message).To(ContainSubstring(tc.want.Message), kind.Kind)
 				response.Message = tc.want.Message
 				g.Expect(response).To(Equal(tc.want), kind.Kind)
@@ -200,7 +200,7 @@ func TestRefusal(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			response, _ := reviewtest.Handle(t, kindOf(t, tc.example.kind).Handler(), tc.example.request(t, here))
+			response, _ := reviewtest.Handle(t, kindOf(t, tc.example.kind).Handler, tc.example.request(t, here))
 			NewWithT(t).Expect(response).To(Equal(review.Response{Code: 422, Reason: "Invalid", Message: tc.want, Details: &tc.details}))
 		})
 	}
@@ -213,7 +213,7 @@ const labelMessage = `Invalid value: "a b": name part must consist of alphanumer
 func BenchmarkHandle(b *testing.B) {
 	for _, kind := range extensionvalidation.Kinds() {
 		b.Run(kind.Kind, func(b *testing.B) {
-			request, handler := example{kind: kind.Kind, updated: true}.request(b, here), kind.Handler()
+			request, handler := example{kind: kind.Kind, updated: true}.request(b, here), kind.Handler
 			b.ReportAllocs()
 			for b.Loop() {
 				if response := handler.Handle(b.Context(), request); !response.Allowed {
@@ -228,7 +228,7 @@ func TestNothingIsValidatedOnceTheRequestHasEnded(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	for _, e := range []example{{kind: "Worker"}, {kind: "Worker", updated: true}} {
-		response := kindOf(t, e.kind).Handler().Handle(ctx, e.request(t, here))
+		response := kindOf(t, e.kind).Handler.Handle(ctx, e.request(t, here))
 		NewWithT(t).Expect(response).
 			To(Equal(review.Response{Code: 500, Message: "validate object: the request has ended before: context canceled"}))
 	}
@@ -245,7 +245,7 @@ func TestAnswersStaySmall(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
-			response, _ := reviewtest.Handle(t, kindOf(t, tc.kind).Handler(), tc.request(t, here))
+			response, _ := reviewtest.Handle(t, kindOf(t, tc.kind).Handler, tc.request(t, here))
 			number := len(found(t, response))
 			g.Expect(number).To(And(BeNumerically(">", 500), BeNumerically("<=", 1000)))
 			g.Expect(len(response.Message)).To(And(BeNumerically(">", 32<<10), BeNumerically("<", 70<<10)))

@@ -25,11 +25,9 @@ type Kind struct {
 	Group, Plural, Kind string
 	// Namespaced is false for kinds of the cluster.
 	Namespaced bool
-	handler    review.Handler
+	// Handler judges objects of the kind.
+	Handler review.Handler
 }
-
-// Handler judges objects of the kind.
-func (k Kind) Handler() review.Handler { return k.handler }
 
 // Kinds lists all kinds, in the order of their webhooks.
 func Kinds() []Kind {
@@ -82,6 +80,6 @@ func kind[Spec, Status any](group, name, plural string, r rules[Spec, Status]) K
 	return Kind{
 		Name:  "validation.extensions." + plural,
 		Path:  "/validate-" + strings.ReplaceAll(group, ".", "-") + "-" + Version + "-" + strings.ToLower(name),
-		Group: group, Plural: plural, Kind: name, Namespaced: !r.clusterWide, handler: &r,
+		Group: group, Plural: plural, Kind: name, Namespaced: !r.clusterWide, Handler: &r,
 	}
 }

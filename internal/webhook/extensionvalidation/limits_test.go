@@ -15,7 +15,7 @@ import (
 // judged posts an object, which is written as JSON because large ones take too long as YAML.
 func judged(t *testing.T, kind, object string) review.Response {
 	t.Helper()
-	return kindOf(t, kind).Handler().
+	return kindOf(t, kind).Handler.
 		Handle(t.Context(), &review.Request{UID: "u", Operation: "CREATE", Name: name, Namespace: here, Object: []byte(object)})
 }
 
@@ -87,7 +87,7 @@ func TestTheFrozenSpecificationOfAnEtcdIsCut(t *testing.T) {
 	request := &review.Request{
 		UID: "u", Operation: "UPDATE", Name: "a", Namespace: "b", Object: object(strings.Repeat("a", long)), OldObject: object(""),
 	}
-	texts := found(t, kindOf(t, "Etcd").Handler().Handle(t.Context(), request))
+	texts := found(t, kindOf(t, "Etcd").Handler.Handle(t.Context(), request))
 	g.Expect(texts).To(ConsistOf(And(HavePrefix(`Invalid spec: Invalid value: "{\"selector\":null,`),
 		MatchRegexp(`… \(cut, 10\d{5} bytes in all\)": field is immutable$`))))
 	g.Expect(len(texts[0])).To(BeNumerically("<", 2000))

@@ -40,7 +40,7 @@ func extensionValidation() []Handler {
 				rule := registration.Rule(registration.OnWrite(), kind.Group, registration.Versions(extensionvalidation.Version), kind.Plural)
 				return []registration.Webhook{{Rules: registration.Rules(rule), Namespaces: registration.Selection{Standard: in.Plain()}}}
 			},
-			Review: func(Settings) review.Handler { return kind.Handler() },
+			Review: func(Settings) review.Handler { return kind.Handler },
 		})
 	}
 	return all

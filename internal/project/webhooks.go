@@ -23,13 +23,13 @@ import (
 // endpoints returns all handlers. The webhook configurations decide which of them the API server calls.
 func endpoints(p *parts) []serving.Webhook {
 	settings := webhook.Settings{
-		Live: p.clusters.Source.GetAPIReader(), Authorizer: webhook.APIServer{Client: p.clusters.Source.GetClient()}, Shoots: p.served,
+		Live: p.clusters.Source.GetAPIReader(), Authorizer: webhook.APIServer{Client: p.clusters.Source.GetClient()}, AnyShoot: p.served.AnyShoot,
 		MaxProjectsPerCreator: ptr.Deref(p.cfg.Espalier.Project.MaxProjectsPerCreator, 0),
 	}
 	handlers := webhook.Handlers()
 	all := make([]serving.Webhook, 0, len(handlers))
 	for _, each := range handlers {
-		all = append(all, serving.Webhook{Name: each.Name, Path: each.Path, Mutating: each.Mutating(), Handler: each.Review(settings)})
+		all = append(all, serving.Webhook{Name: each.Name, Path: each.Webhook.Path, Mutating: each.Mutating(), Handler: each.Review(settings)})
 	}
 	return all
 }

@@ -37,12 +37,12 @@ func (l *list) add(subject rbacv1.Subject) {
 func collect(owner *rbacv1.Subject, members []corev1beta1.ProjectMember) *sets {
 	s := &sets{extensions: map[string]*list{}}
 	if owner != nil {
-		s.admins.add(normal(*owner))
-		s.serviceAccountManagers.add(normal(*owner))
+		s.admins.add(WithAPIGroup(*owner))
+		s.serviceAccountManagers.add(WithAPIGroup(*owner))
 	}
 	for i := range members {
 		member := &members[i]
-		subject := normal(member.Subject)
+		subject := WithAPIGroup(member.Subject)
 		s.add(subject, member.Role)
 		for _, role := range member.Roles {
 			s.add(subject, role)
@@ -81,8 +81,8 @@ func (s *sets) extension(name string) *list {
 // extensionNames returns the names in sorted order.
 func (s *sets) extensionNames() []string { return slices.Sorted(maps.Keys(s.extensions)) }
 
-// normal sets the API group that API servers set by default, in case no webhook has set it yet.
-func normal(subject rbacv1.Subject) rbacv1.Subject {
+// WithAPIGroup sets the API group that API servers set by default, in case no webhook has set it yet.
+func WithAPIGroup(subject rbacv1.Subject) rbacv1.Subject {
 	if subject.APIGroup == "" && (subject.Kind == rbacv1.UserKind || subject.Kind == rbacv1.GroupKind) {
 		subject.APIGroup = rbacv1.GroupName
 	}

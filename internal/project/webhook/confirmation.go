@@ -8,17 +8,10 @@ import (
 	corev1beta1 "github.com/espalier-dev/espalier/api/core/v1beta1"
 	"github.com/espalier-dev/espalier/internal/admission/confirmation"
 	"github.com/espalier-dev/espalier/internal/admission/review"
+	"github.com/espalier-dev/espalier/internal/project/webhook/normalform"
 )
 
-// deletedObject contains the fields of the object in a delete request that Confirmation reads.
-type deletedObject struct {
-	Metadata struct {
-		Annotations map[string]string `json:"annotations"`
-		Finalizers  []string          `json:"finalizers"`
-	} `json:"metadata"`
-}
-
-// Confirmation refuses to delete Projects without the annotation confirmation.gardener.cloud/deletion=true. It judges by the
+// checkConfirmation refuses to delete Projects without the annotation confirmation.gardener.cloud/deletion=true. It judges by the
 // object that the API server sends, so that an annotation counts as soon as it is stored; it reads and writes nothing. For a
 // collection API servers send one review per object: when one is refused, others may already be deleted.
 //
@@ -26,17 +19,13 @@ type deletedObject struct {
 // Projects it also refuses deletions in the foreground, and those that orphan dependents. With these the garbage collector
 // deletes the namespace, or removes its owner, before the controller knows whether there are Shoots in it and whether it is
 // kept.
-type Confirmation struct{}
-
-// Handle implements review.Handler.
-func (Confirmation) Handle(_ context.Context, request *review.Request) review.Response {
-	if request.SubResource != "" || request.Operation != review.Delete {
-		return review.Allowed("")
-	}
+func (Settings) checkConfirmation(_ context.Context, request *review.Request) review.Response {
 	if len(request.OldObject) == 0 {
 		return review.Errored(http.StatusInternalServerError, errors.New("no object found in admission request"))
 	}
-	found := deletedObject{}
+	found := struct {
+		Metadata normalform.Metadata `json:"metadata"`
+	}{}
 	if err := review.Decode(request.OldObject, &found); err != nil {
 		return review.Undecodable(err)
 	}
@@ -52,8 +41,5 @@ func (Confirmation) Handle(_ context.Context, request *review.Request) review.Re
 			return review.Undecodable(err)
 		}
 	}
-	if refusal := prematureDeletion(how, found.Metadata.Finalizers); refusal != "" {
-		return review.Denied(refusal)
-	}
-	return review.Allowed("")
+	return answer(prematureDeletion(how, found.Metadata.Finalizers), nil)
 }

@@ -7,7 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// deleteOptions contains the fields of a DeleteOptions that Confirmation reads.
+// deleteOptions contains the fields of a DeleteOptions that checkConfirmation reads.
 type deleteOptions struct {
 	PropagationPolicy *string `json:"propagationPolicy"`
 	// OrphanDependents is the older form of PropagationPolicy.

@@ -51,7 +51,7 @@ func TestConfirmation(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			response, _ := reviewtest.Handle(t, webhook.Confirmation{}, &tc.request)
+			response, _ := reviewtest.Handle(t, handler("deletion-confirmation", webhook.Settings{}), &tc.request)
 			NewWithT(t).Expect(response).To(BeComparableTo(tc.want))
 		})
 	}
@@ -117,7 +117,7 @@ func TestProjectsAreDeletedInTheBackground(t *testing.T) {
 			request := &review.Request{Operation: review.Delete, Kind: tc.kind, Options: []byte(tc.options)}
 			request.OldObject = []byte(`{"metadata":{"annotations":{"confirmation.gardener.cloud/deletion":"true"},"finalizers":` +
 				cmp.Or(tc.finalizers, "null") + `}}`)
-			response, _ := reviewtest.Handle(t, webhook.Confirmation{}, request)
+			response, _ := reviewtest.Handle(t, handler("deletion-confirmation", webhook.Settings{}), request)
 			NewWithT(t).Expect(response.Message).To(Equal(tc.want))
 			NewWithT(t).Expect(response.Allowed).To(Equal(tc.want == ""))
 		})

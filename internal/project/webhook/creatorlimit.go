@@ -3,16 +3,15 @@ package webhook
 import (
 	"context"
 	"fmt"
-	"net/http"
 	"slices"
 	"strings"
 
+	rbacv1 "k8s.io/api/rbac/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	corev1beta1 "github.com/espalier-dev/espalier/api/core/v1beta1"
 	"github.com/espalier-dev/espalier/internal/admission/review"
 	"github.com/espalier-dev/espalier/internal/excerpt"
-	"github.com/espalier-dev/espalier/internal/project/webhook/normalform"
 )
 
 // All Projects are counted.
@@ -24,31 +23,21 @@ const pageSize = 500
 // namedInRefusal is how many Projects a refusal names.
 const namedInRefusal = 5
 
-// CreatorLimit limits the number of Projects that a user may create. It counts the existing Projects, also those that are
+// checkCreatorLimit limits the number of Projects that a user may create. It counts the existing Projects, also those that are
 // being deleted, by the user that created them and not by owner. It asks the API server each time and writes nothing.
 //
 // There are no exceptions: a user that needs more Projects asks another user to create them, or an administrator to raise the
 // limit. Requests in the same moment can exceed the limit, each by one.
-type CreatorLimit struct {
-	// Projects lists Projects. It must not read from a cache.
-	Projects client.Reader
-	// Limit is how many Projects a user may have created; 0 for any number, for which nothing is read.
-	Limit int
-}
-
-// Handle implements review.Handler.
-func (h *CreatorLimit) Handle(ctx context.Context, request *review.Request) review.Response {
-	if h.Limit == 0 || request.SubResource != "" || request.Operation != review.Create {
+func (s Settings) checkCreatorLimit(ctx context.Context, request *review.Request) review.Response {
+	limit := s.MaxProjectsPerCreator
+	if limit == 0 {
 		return review.Allowed("")
 	}
-	created, err := h.createdBy(ctx, request.User.Name)
-	if err != nil {
-		return review.Errored(http.StatusInternalServerError, err)
+	created, err := s.createdBy(ctx, request.User.Name)
+	if err != nil || len(created) < limit {
+		return answer("", err)
 	}
-	if len(created) < h.Limit {
-		return review.Allowed("")
-	}
-	return review.Denied(creatorRefusal(request.User.Name, created, h.Limit))
+	return review.Denied(creatorRefusal(request.User.Name, created, limit))
 }
 
 func creatorRefusal(user string, created []string, limit int) string {
@@ -63,17 +52,17 @@ func creatorRefusal(user string, created []string, limit int) string {
 }
 
 // createdBy returns the names of the Projects that a user has created.
-func (h *CreatorLimit) createdBy(ctx context.Context, user string) ([]string, error) {
+func (s Settings) createdBy(ctx context.Context, user string) ([]string, error) {
 	var names []string
 	next := ""
 	for {
 		page := &corev1beta1.ProjectList{}
-		if err := h.Projects.List(ctx, page, client.Limit(pageSize), client.Continue(next)); err != nil {
+		if err := s.Live.List(ctx, page, client.Limit(pageSize), client.Continue(next)); err != nil {
 			return nil, fmt.Errorf("count Projects of their creator: %w", err)
 		}
 		for i := range page.Items {
 			creator := page.Items[i].Spec.CreatedBy
-			if creator != nil && creator.Kind == normalform.User && creator.Name == user {
+			if creator != nil && creator.Kind == rbacv1.UserKind && creator.Name == user {
 				names = append(names, page.Items[i].Name)
 			}
 		}

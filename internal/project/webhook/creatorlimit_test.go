@@ -110,7 +110,8 @@ func TestCreatorLimit(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
-			response, _ := reviewtest.Handle(t, &webhook.CreatorLimit{Projects: &tc.projects, Limit: tc.limit}, &tc.request)
+			settings := webhook.Settings{Live: &tc.projects, MaxProjectsPerCreator: tc.limit}
+			response, _ := reviewtest.Handle(t, handler("creator-limit", settings), &tc.request)
 			g.Expect(response).To(BeComparableTo(tc.want))
 			g.Expect(tc.projects.pages).To(Equal(tc.pages))
 		})

@@ -143,7 +143,8 @@ func TestNamespaceDeletion(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			response, _ := reviewtest.Handle(t, &webhook.NamespaceDeletion{Live: tc.cluster, Shoots: tc.shoots}, &tc.request)
+			settings := webhook.Settings{Live: tc.cluster, AnyShoot: tc.shoots.AnyShoot}
+			response, _ := reviewtest.Handle(t, handler("namespace-deletion", settings), &tc.request)
 			NewWithT(t).Expect(response).To(BeComparableTo(tc.want))
 		})
 	}

@@ -3,7 +3,6 @@ package webhook
 import (
 	"context"
 	"fmt"
-	"net/http"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -17,21 +16,12 @@ import (
 // The Projects of a namespace are listed.
 // +kubebuilder:rbac:groups=core.gardener.cloud,resources=projects,verbs=list
 
-// NamespaceUse refuses Projects for a namespace that another Project has already. It asks the API server, not a
+// checkNamespaceUse refuses Projects for a namespace that another Project has already. It asks the API server, not a
 // cache, each time a Project gets its namespace: at creation, or later by an update. It writes nothing.
 //
 // Two requests in the same moment can both pass. The namespace then belongs to the Project whose name is in its labels; the
 // other fails, reports that in its status, and never changes the namespace.
-type NamespaceUse struct {
-	// Projects lists Projects. It must not read from a cache.
-	Projects client.Reader
-}
-
-// Handle implements review.Handler.
-func (h *NamespaceUse) Handle(ctx context.Context, request *review.Request) review.Response {
-	if request.SubResource != "" || request.Operation != review.Create && request.Operation != review.Update {
-		return review.Allowed("")
-	}
+func (s Settings) checkNamespaceUse(ctx context.Context, request *review.Request) review.Response {
 	now, before, err := decodeBoth(request)
 	if err != nil {
 		return review.Undecodable(err)
@@ -40,14 +30,7 @@ func (h *NamespaceUse) Handle(ctx context.Context, request *review.Request) revi
 	if namespace == "" || namespace == namespaceOf(before) {
 		return review.Allowed("")
 	}
-	used, err := h.usedByAnother(ctx, namespace, now.Metadata.Name)
-	if err != nil {
-		return review.Errored(http.StatusInternalServerError, err)
-	}
-	if used {
-		return review.Denied(fmt.Sprintf("namespace %q is already used by another project", namespace))
-	}
-	return review.Allowed("")
+	return answer(s.refuseUsedNamespace(ctx, namespace, now.Metadata.Name))
 }
 
 func namespaceOf(project normalform.Project) string {
@@ -57,18 +40,19 @@ func namespaceOf(project normalform.Project) string {
 	return project.Spec.Namespace
 }
 
-// usedByAnother lists at most two Projects, because one may be the Project itself.
-func (h *NamespaceUse) usedByAnother(ctx context.Context, namespace, name string) (bool, error) {
+// refuseUsedNamespace returns why a Project must not have a namespace, or "". It lists at most two Projects, because one may be the Project
+// itself.
+func (s Settings) refuseUsedNamespace(ctx context.Context, namespace, name string) (string, error) {
 	const enough = 2
 	list := &metav1.PartialObjectMetadataList{}
 	list.SetGroupVersionKind(corev1beta1.SchemeGroupVersion.WithKind("ProjectList"))
-	if err := h.Projects.List(ctx, list, client.MatchingFields{"spec.namespace": namespace}, client.Limit(enough)); err != nil {
-		return false, fmt.Errorf("list Projects of namespace %q: %w", excerpt.Quoted(namespace), err)
+	if err := s.Live.List(ctx, list, client.MatchingFields{"spec.namespace": namespace}, client.Limit(enough)); err != nil {
+		return "", fmt.Errorf("list Projects of namespace %q: %w", excerpt.Quoted(namespace), err)
 	}
 	for i := range list.Items {
 		if list.Items[i].Name != name {
-			return true, nil
+			return fmt.Sprintf("namespace %q is already used by another project", namespace), nil
 		}
 	}
-	return false, nil
+	return "", nil
 }

@@ -110,7 +110,7 @@ func TestNamespaceUse(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
-			response, _ := reviewtest.Handle(t, &webhook.NamespaceUse{Projects: &tc.projects}, &tc.request)
+			response, _ := reviewtest.Handle(t, handler("namespace-use", webhook.Settings{Live: &tc.projects}), &tc.request)
 			g.Expect(response).To(BeComparableTo(tc.want))
 			g.Expect(tc.projects.asked).To(Equal(tc.asked))
 		})

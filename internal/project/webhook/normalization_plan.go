@@ -3,6 +3,7 @@ package webhook
 import (
 	"slices"
 
+	corev1beta1 "github.com/espalier-dev/espalier/api/core/v1beta1"
 	"github.com/espalier-dev/espalier/internal/admission/patch"
 	"github.com/espalier-dev/espalier/internal/project/webhook/normalform"
 )
@@ -26,7 +27,7 @@ func planNormalization(spec *normalform.Spec) patch.Patch {
 	return changes
 }
 
-func planMember(changes *patch.Patch, at string, is, want *normalform.Member) {
+func planMember(changes *patch.Patch, at string, is, want *corev1beta1.ProjectMember) {
 	if is.APIGroup != want.APIGroup {
 		changes.Add(at+"/apiGroup", want.APIGroup)
 	}
@@ -43,7 +44,7 @@ func planMember(changes *patch.Patch, at string, is, want *normalform.Member) {
 }
 
 // planTolerations appends the tolerations that only the normal form has.
-func planTolerations(changes *patch.Patch, is, want *normalform.Tolerations) {
+func planTolerations(changes *patch.Patch, is, want *corev1beta1.ProjectTolerations) {
 	if want == nil {
 		return
 	}

@@ -15,10 +15,12 @@ import (
 	"github.com/espalier-dev/espalier/internal/project/webhook/normalform"
 )
 
+var normalization = handler("normalization", webhook.Settings{})
+
 var normalizationProjects = schema.GroupVersionResource{Group: "core.gardener.cloud", Version: "v1beta1", Resource: "projects"}
 
 func TestNormalizationChangesSingleFields(t *testing.T) {
-	response, after := reviewtest.Handle(t, webhook.Normalization{}, reviewtest.Request(t, review.Update, normalizationProjects, `
+	response, after := reviewtest.Handle(t, normalization, reviewtest.Request(t, review.Update, normalizationProjects, `
 apiVersion: core.gardener.cloud/v1beta1
 kind: Project
 metadata: {name: p, unknown: kept}
@@ -76,7 +78,7 @@ func TestNormalizationLeavesAlone(t *testing.T) {
 		"members that are none": {Operation: review.Create, Object: []byte(`{"spec":{"members":null,"tolerations":{}}}`)},
 	} {
 		t.Run(name, func(t *testing.T) {
-			response, _ := reviewtest.Handle(t, webhook.Normalization{}, &request)
+			response, _ := reviewtest.Handle(t, normalization, &request)
 			NewWithT(t).Expect(response).To(BeComparableTo(review.Response{Allowed: true, Code: 200}))
 		})
 	}
@@ -91,7 +93,7 @@ func TestNormalizationRefusesWhatItCannotRead(t *testing.T) {
 		"a toleration that is a word": {`{"spec":{"tolerations":{"whitelist":["a"]}}}`, "spec.tolerations.whitelist[0]: must not be a string"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			response, _ := reviewtest.Handle(t, webhook.Normalization{}, &review.Request{Operation: review.Create, Object: []byte(tc.object)})
+			response, _ := reviewtest.Handle(t, normalization, &review.Request{Operation: review.Create, Object: []byte(tc.object)})
 			NewWithT(t).Expect(response).To(BeComparableTo(review.Response{Code: 400, Message: tc.want}))
 		})
 	}
@@ -100,7 +102,7 @@ func TestNormalizationRefusesWhatItCannotRead(t *testing.T) {
 // TestTooManyChangesOfAProjectAreRefused sends more members than the schema takes, all of which lack something.
 func TestTooManyChangesOfAProjectAreRefused(t *testing.T) {
 	members := strings.Repeat(`{"kind":"User","name":"a","roles":["admin","uam"]},`, 10_000)
-	response, _ := reviewtest.Handle(t, webhook.Normalization{}, &review.Request{
+	response, _ := reviewtest.Handle(t, normalization, &review.Request{
 		Operation: review.Create, Object: []byte(`{"spec":{"members":[` + strings.TrimSuffix(members, ",") + `]}}`),
 	})
 	NewWithT(t).Expect(response).
@@ -170,7 +172,7 @@ func FuzzNormalization(f *testing.F) {
 		sent := normalizationProject(choices)
 		object, err := json.Marshal(sent)
 		g.Expect(err).NotTo(HaveOccurred())
-		response, after := reviewtest.Handle(t, webhook.Normalization{}, &review.Request{Operation: review.Create, Object: object})
+		response, after := reviewtest.Handle(t, normalization, &review.Request{Operation: review.Create, Object: object})
 		g.Expect(response.Allowed).To(BeTrue(), response.Message)
 		read, was := normalform.Project{}, normalform.Project{}
 		g.Expect(review.Decode(after, &read)).To(Succeed())

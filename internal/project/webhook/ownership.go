@@ -7,16 +7,10 @@ import (
 	"github.com/espalier-dev/espalier/internal/project/webhook/normalform"
 )
 
-// Ownership records in a Project which user has created it, sets an owner, and keeps the owner among the members. It changes
+// setOwner records in a Project which user has created it, sets an owner, and keeps the owner among the members. It changes
 // single fields, and reads nothing but the object under review. Objects that are being deleted stay as they are. API servers
-// call it after Normalization.
-type Ownership struct{}
-
-// Handle implements review.Handler.
-func (Ownership) Handle(_ context.Context, request *review.Request) review.Response {
-	if request.SubResource != "" || request.Operation != review.Create && request.Operation != review.Update {
-		return review.Allowed("")
-	}
+// call it after normalize.
+func (Settings) setOwner(_ context.Context, request *review.Request) review.Response {
 	project := normalform.Project{}
 	if err := request.Decode(&project); err != nil {
 		return review.Undecodable(err)

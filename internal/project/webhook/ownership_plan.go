@@ -3,6 +3,8 @@ package webhook
 import (
 	"slices"
 
+	rbacv1 "k8s.io/api/rbac/v1"
+
 	corev1beta1 "github.com/espalier-dev/espalier/api/core/v1beta1"
 	"github.com/espalier-dev/espalier/internal/admission/patch"
 	"github.com/espalier-dev/espalier/internal/project/webhook/normalform"
@@ -16,7 +18,7 @@ func planCreate(spec *normalform.Spec, user string) patch.Patch {
 		changes.Add("/spec", struct{}{})
 		spec = &normalform.Spec{}
 	}
-	creator := normalform.Subject{APIGroup: normalform.RBACGroup, Kind: normalform.User, Name: user}
+	creator := rbacv1.Subject{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: user}
 	if spec.CreatedBy == nil || *spec.CreatedBy != creator {
 		changes.Add("/spec/createdBy", creator)
 	}
@@ -43,7 +45,7 @@ func planUpdate(spec *normalform.Spec) patch.Patch {
 }
 
 // firstOwner returns the first member with the role of an owner; nil if there is none.
-func firstOwner(members []*normalform.Member) *normalform.Subject {
+func firstOwner(members []*corev1beta1.ProjectMember) *rbacv1.Subject {
 	for _, member := range members {
 		if member != nil && hasOwnerRole(member) {
 			return &member.Subject
@@ -53,7 +55,7 @@ func firstOwner(members []*normalform.Member) *normalform.Subject {
 }
 
 // planRole gives a new owner the owner role, as normalization does for an existing owner.
-func planRole(changes *patch.Patch, members []*normalform.Member, owner *normalform.Subject) {
+func planRole(changes *patch.Patch, members []*corev1beta1.ProjectMember, owner *rbacv1.Subject) {
 	for i, member := range members {
 		if member == nil || member.Subject != *owner || hasOwnerRole(member) {
 			continue
@@ -66,16 +68,16 @@ func planRole(changes *patch.Patch, members []*normalform.Member, owner *normalf
 	}
 }
 
-func hasOwnerRole(member *normalform.Member) bool {
+func hasOwnerRole(member *corev1beta1.ProjectMember) bool {
 	return member.Role == corev1beta1.ProjectMemberOwner || slices.Contains(member.Roles, corev1beta1.ProjectMemberOwner)
 }
 
 // planOwner appends the owner to the members unless one of them is the same in every field.
-func planOwner(changes *patch.Patch, members []*normalform.Member, owner *normalform.Subject) {
-	if slices.ContainsFunc(members, func(m *normalform.Member) bool { return m != nil && m.Subject == *owner }) {
+func planOwner(changes *patch.Patch, members []*corev1beta1.ProjectMember, owner *rbacv1.Subject) {
+	if slices.ContainsFunc(members, func(m *corev1beta1.ProjectMember) bool { return m != nil && m.Subject == *owner }) {
 		return
 	}
-	patch.Append(changes, "/spec/members", len(members), normalform.Member{
+	patch.Append(changes, "/spec/members", len(members), corev1beta1.ProjectMember{
 		Subject: *owner, Role: corev1beta1.ProjectMemberAdmin, Roles: []string{corev1beta1.ProjectMemberOwner},
 	})
 }

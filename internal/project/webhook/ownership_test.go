@@ -13,6 +13,8 @@ import (
 	"github.com/espalier-dev/espalier/internal/project/webhook"
 )
 
+var ownership = handler("ownership", webhook.Settings{})
+
 var ownershipProjects = schema.GroupVersionResource{Group: "core.gardener.cloud", Version: "v1beta1", Resource: "projects"}
 
 const (
@@ -105,7 +107,7 @@ func TestOwnership(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			request := reviewtest.Request(t, tc.operation, ownershipProjects, tc.sent)
 			request.User.Name = "alice"
-			response, after := reviewtest.Handle(t, webhook.Ownership{}, request)
+			response, after := reviewtest.Handle(t, ownership, request)
 			NewWithT(t).Expect(response.Allowed).To(BeTrue(), response.Message)
 			reviewtest.Same(t, after, tc.want)
 		})
@@ -115,7 +117,7 @@ func TestOwnership(t *testing.T) {
 func TestAServiceAccountCreatesAsTheUserThatItIs(t *testing.T) {
 	request := reviewtest.Request(t, review.Create, ownershipProjects, `{}`)
 	request.User.Name = "system:serviceaccount:n:s"
-	_, after := reviewtest.Handle(t, webhook.Ownership{}, request)
+	_, after := reviewtest.Handle(t, ownership, request)
 	const robot = `apiGroup: rbac.authorization.k8s.io, kind: User, name: "system:serviceaccount:n:s"`
 	reviewtest.Same(t, after, `{spec: {createdBy: {`+robot+`}, owner: {`+robot+`}, members: [{`+robot+`, role: admin, roles: [owner]}]}}`)
 }
@@ -126,14 +128,14 @@ func TestOwnershipLeavesAlone(t *testing.T) {
 		"the status": {Operation: review.Update, SubResource: "status", Object: []byte(`{"spec":{"owner":{"kind":"User","name":"a"}}}`)},
 	} {
 		t.Run(name, func(t *testing.T) {
-			response, _ := reviewtest.Handle(t, webhook.Ownership{}, &request)
+			response, _ := reviewtest.Handle(t, ownership, &request)
 			NewWithT(t).Expect(response).To(BeComparableTo(review.Response{Allowed: true, Code: 200}))
 		})
 	}
 }
 
 func TestOwnershipRefusesWhatItCannotRead(t *testing.T) {
-	response, _ := reviewtest.Handle(t, webhook.Ownership{}, &review.Request{Operation: review.Create, Object: []byte(`{"spec":[]}`)})
+	response, _ := reviewtest.Handle(t, ownership, &review.Request{Operation: review.Create, Object: []byte(`{"spec":[]}`)})
 	NewWithT(t).Expect(response).To(BeComparableTo(review.Response{Code: 400, Message: "spec: must not be a list"}))
 }
 
@@ -151,6 +153,6 @@ func FuzzOwnership(f *testing.F) {
 		if create {
 			request.Operation = review.Create
 		}
-		_, _ = reviewtest.Handle(t, webhook.Ownership{}, request)
+		_, _ = reviewtest.Handle(t, ownership, request)
 	})
 }

@@ -3,9 +3,12 @@ package webhook
 import (
 	"context"
 	"fmt"
-	"net/http"
 	"strings"
 
+	authorizationv1 "k8s.io/api/authorization/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	corev1beta1 "github.com/espalier-dev/espalier/api/core/v1beta1"
 	"github.com/espalier-dev/espalier/internal/admission/review"
 	"github.com/espalier-dev/espalier/internal/excerpt"
 )
@@ -23,7 +26,7 @@ type Authorizer interface {
 	Allowed(ctx context.Context, user review.User, action Action, project string) (bool, error)
 }
 
-// Permission refuses changes of Projects for which the user needs a right of its own:
+// checkPermission refuses changes of Projects for which the user needs a right of its own:
 //
 //   - manage-members to change the owner, human members or their roles, when memberships end, or to give a ServiceAccount
 //     a role that leads to more rights than its giver has: uam, serviceaccountmanager, or that of an extension,
@@ -36,13 +39,7 @@ type Authorizer interface {
 //
 // It asks the authorizers of the API server about the user, and only if a request needs a right. It writes nothing
 // else, and reads nothing but the objects under review.
-type Permission struct{ Authorizer Authorizer }
-
-// Handle implements review.Handler.
-func (h *Permission) Handle(ctx context.Context, request *review.Request) review.Response {
-	if request.SubResource != "" || request.Operation != review.Create && request.Operation != review.Update {
-		return review.Allowed("")
-	}
+func (s Settings) checkPermission(ctx context.Context, request *review.Request) review.Response {
 	now, before, err := decodeBoth(request)
 	if err != nil {
 		return review.Undecodable(err)
@@ -51,25 +48,19 @@ func (h *Permission) Handle(ctx context.Context, request *review.Request) review
 	if request.Operation == review.Create {
 		old = nil
 	}
-	refusals, err := h.refusals(ctx, request.User, now.Metadata.Name, planNeeds(&now, old, request.User))
-	if err != nil {
-		return review.Errored(http.StatusInternalServerError, err)
-	}
-	if len(refusals) > 0 {
-		return review.Denied(strings.Join(refusals, ", "))
-	}
-	return review.Allowed("")
+	refusals, err := s.refusals(ctx, request.User, now.Metadata.Name, planNeeds(&now, old, request.User))
+	return answer(strings.Join(refusals, ", "), err)
 }
 
 // refusals checks each action once.
-func (h *Permission) refusals(ctx context.Context, user review.User, project string, needs []need) ([]string, error) {
+func (s Settings) refusals(ctx context.Context, user review.User, project string, needs []need) ([]string, error) {
 	var refusals []string
 	known := map[Action]bool{}
 	for _, each := range needs {
 		allowed, asked := known[each.action]
 		if !asked {
 			var err error
-			if allowed, err = h.Authorizer.Allowed(ctx, user, each.action, project); err != nil {
+			if allowed, err = s.Authorizer.Allowed(ctx, user, each.action, project); err != nil {
 				return nil, fmt.Errorf("ask whether user %q may %s: %w", excerpt.Quoted(user.Name), each.change, err)
 			}
 			known[each.action] = allowed
@@ -79,4 +70,36 @@ func (h *Permission) refusals(ctx context.Context, user review.User, project str
 		}
 	}
 	return refusals, nil
+}
+
+// APIServer creates SubjectAccessReviews.
+// +kubebuilder:rbac:groups=authorization.k8s.io,resources=subjectaccessreviews,verbs=create
+
+// APIServer is an Authorizer that asks the authorizers of the API server.
+type APIServer struct{ Client client.Writer }
+
+// Allowed implements Authorizer.
+func (a APIServer) Allowed(ctx context.Context, user review.User, action Action, project string) (bool, error) {
+	asked := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
+		User: user.Name, UID: user.UID, Groups: user.Groups, Extra: extraOf(user),
+		ResourceAttributes: &authorizationv1.ResourceAttributes{
+			Group: corev1beta1.GroupName, Version: corev1beta1.SchemeGroupVersion.Version, Resource: "projects", Subresource: action.SubResource,
+			Verb: action.Verb, Name: project,
+		},
+	}}
+	if err := a.Client.Create(ctx, asked); err != nil {
+		return false, fmt.Errorf("create SubjectAccessReview: %w", err)
+	}
+	return asked.Status.Allowed && !asked.Status.Denied, nil
+}
+
+func extraOf(user review.User) map[string]authorizationv1.ExtraValue {
+	if user.Extra == nil {
+		return nil
+	}
+	converted := make(map[string]authorizationv1.ExtraValue, len(user.Extra))
+	for memberKey, values := range user.Extra {
+		converted[memberKey] = values
+	}
+	return converted
 }

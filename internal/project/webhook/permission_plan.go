@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	corev1beta1 "github.com/espalier-dev/espalier/api/core/v1beta1"
@@ -37,7 +38,7 @@ func planNeeds(now, before *normalform.Project, user review.User) []need {
 	}
 	is, was := normalOf(now.Spec), normalOf(before.Spec)
 	needs := planFinalizers(now.Metadata.Finalizers, before.Metadata.Finalizers)
-	if !slices.EqualFunc(tolerationsOf(is).Whitelist, tolerationsOf(was).Whitelist, normalform.Toleration.Equal) {
+	if !slices.EqualFunc(tolerationsOf(is).Whitelist, tolerationsOf(was).Whitelist, normalform.SameToleration) {
 		needs = append(needs, need{Action{Verb: modifyWhitelist}, "modify .spec.tolerations.whitelist"})
 	}
 	owner := was.Owner // the user that becomes the owner has no rights of an owner yet
@@ -85,16 +86,16 @@ func normalOf(spec *normalform.Spec) *normalform.Spec {
 }
 
 // isOwner reports whether a user acts as the owner. In a Project without owner every user that may change it does.
-func isOwner(user review.User, owner *normalform.Subject) bool {
+func isOwner(user review.User, owner *rbacv1.Subject) bool {
 	if owner == nil {
 		return true
 	}
 	switch owner.Kind {
-	case normalform.User:
+	case rbacv1.UserKind:
 		return user.Name == owner.Name
-	case normalform.Group:
+	case rbacv1.GroupKind:
 		return slices.Contains(user.Groups, owner.Name)
-	case normalform.ServiceAccount:
+	case rbacv1.ServiceAccountKind:
 		return user.Name == normalform.ServiceAccountPrefix+owner.Namespace+":"+owner.Name
 	}
 	return false
@@ -102,20 +103,20 @@ func isOwner(user review.User, owner *normalform.Subject) bool {
 
 // grant contains the roles of a member that only users who may manage members may grant.
 type grant struct {
-	member normalform.Subject
+	member rbacv1.Subject
 	// roles are sorted and unique, one per line.
 	roles string
 }
 
 // grants returns the grants of the members except the owner. All roles of users and groups count. Of ServiceAccounts only the roles
 // count that may give more rights than those of an admin: an admin can act as each ServiceAccount of the namespace anyway.
-func grants(members []*normalform.Member, owner normalform.Subject) map[grant]struct{} {
+func grants(members []*corev1beta1.ProjectMember, owner rbacv1.Subject) map[grant]struct{} {
 	found := make(map[grant]struct{}, len(members))
 	for _, member := range members {
 		if member == nil || memberKey(member.Subject) == memberKey(owner) {
 			continue
 		}
-		roles := member.AllRoles()
+		roles := normalform.AllRoles(*member)
 		if !isHuman(member.Subject) {
 			roles = slices.DeleteFunc(roles, isHarmless)
 			if len(roles) == 0 {
@@ -135,15 +136,15 @@ func isHarmless(role string) bool {
 }
 
 // memberKey returns the identity of a member. Users and groups have no namespace.
-func memberKey(s normalform.Subject) normalform.Subject {
-	if s.Kind == normalform.ServiceAccount {
-		return normalform.Subject{Kind: s.Kind, Namespace: s.Namespace, Name: s.Name}
+func memberKey(s rbacv1.Subject) rbacv1.Subject {
+	if s.Kind == rbacv1.ServiceAccountKind {
+		return rbacv1.Subject{Kind: s.Kind, Namespace: s.Namespace, Name: s.Name}
 	}
-	return normalform.Subject{Kind: s.Kind, Name: s.Name}
+	return rbacv1.Subject{Kind: s.Kind, Name: s.Name}
 }
 
 // isHuman reports whether a member is a user or group, and not a ServiceAccount, also not one by the name of its user.
 // Groups of ServiceAccounts are groups.
-func isHuman(s normalform.Subject) bool {
-	return s.Kind == normalform.Group || s.Kind == normalform.User && !strings.HasPrefix(s.Name, normalform.ServiceAccountPrefix)
+func isHuman(s rbacv1.Subject) bool {
+	return s.Kind == rbacv1.GroupKind || s.Kind == rbacv1.UserKind && !strings.HasPrefix(s.Name, normalform.ServiceAccountPrefix)
 }

@@ -6,8 +6,10 @@ import (
 	"testing"
 
 	. "github.com/onsi/gomega"
+	rbacv1 "k8s.io/api/rbac/v1"
 	"sigs.k8s.io/yaml"
 
+	corev1beta1 "github.com/espalier-dev/espalier/api/core/v1beta1"
 	"github.com/espalier-dev/espalier/internal/admission/review"
 	"github.com/espalier-dev/espalier/internal/project/webhook/normalform"
 )
@@ -273,7 +275,7 @@ func TestPermissionPlanOfMetadata(t *testing.T) {
 func TestPermissionPlanAcceptsObjectsThatTheSchemaRefuses(t *testing.T) {
 	g := NewWithT(t)
 	owned := &normalform.Project{
-		Spec: &normalform.Spec{Owner: &normalform.Subject{Kind: "Robot", Name: "o"}, Members: []*normalform.Member{nil, {}}},
+		Spec: &normalform.Spec{Owner: &rbacv1.Subject{Kind: "Robot", Name: "o"}, Members: []*corev1beta1.ProjectMember{nil, {}}},
 	}
 	g.Expect(planNeeds(&normalform.Project{}, owned, review.User{})).
 		To(Equal([]need{{Action{Verb: "manage-members"}, "manage owner in .spec.owner"}}))
@@ -282,14 +284,14 @@ func TestPermissionPlanAcceptsObjectsThatTheSchemaRefuses(t *testing.T) {
 }
 
 func BenchmarkPermissionPlanOfTenThousandMembers(b *testing.B) {
-	before, now := &normalform.Spec{Owner: &normalform.Subject{Kind: normalform.User, Name: "o"}},
-		&normalform.Spec{Owner: &normalform.Subject{Kind: normalform.User, Name: "o"}}
+	before, now := &normalform.Spec{Owner: &rbacv1.Subject{Kind: rbacv1.UserKind, Name: "o"}},
+		&normalform.Spec{Owner: &rbacv1.Subject{Kind: rbacv1.UserKind, Name: "o"}}
 	for i := range 10_000 {
-		before.Members = append(before.Members, &normalform.Member{
-			Subject: normalform.Subject{Kind: normalform.User, Name: fmt.Sprintf("u%d", i)}, Role: "viewer",
+		before.Members = append(before.Members, &corev1beta1.ProjectMember{
+			Subject: rbacv1.Subject{Kind: rbacv1.UserKind, Name: fmt.Sprintf("u%d", i)}, Role: "viewer",
 		})
-		now.Members = append(now.Members, &normalform.Member{
-			Subject: normalform.Subject{Kind: normalform.User, Name: fmt.Sprintf("u%d", 9_999-i)}, Role: "viewer",
+		now.Members = append(now.Members, &corev1beta1.ProjectMember{
+			Subject: rbacv1.Subject{Kind: rbacv1.UserKind, Name: fmt.Sprintf("u%d", 9_999-i)}, Role: "viewer",
 		})
 	}
 	for b.Loop() {

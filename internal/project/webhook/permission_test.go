@@ -125,7 +125,7 @@ func TestPermission(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
 			tc.request.User = review.User{Name: "eve"}
-			response, _ := reviewtest.Handle(t, &webhook.Permission{Authorizer: &tc.authorizer}, &tc.request)
+			response, _ := reviewtest.Handle(t, handler("permission", webhook.Settings{Authorizer: &tc.authorizer}), &tc.request)
 			g.Expect(response).To(BeComparableTo(tc.want))
 			g.Expect(tc.authorizer.asked).To(Equal(tc.asked))
 		})

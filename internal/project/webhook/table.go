@@ -8,6 +8,10 @@
 package webhook
 
 import (
+	"context"
+	"net/http"
+	"slices"
+
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -16,24 +20,15 @@ import (
 	"github.com/espalier-dev/espalier/internal/admission/review"
 )
 
-const (
-	// suffix ends the names of all webhooks but one.
-	suffix = ".project-controller.espalier.dev"
-	// gardenersNamespaceDeletion is the name that Gardener gives the webhook of namespaces.
-	gardenersNamespaceDeletion = "validate-namespace-deletion.gardener.cloud"
-)
-
 // Handler is one row of the table.
 type Handler struct {
 	// Name is the handler's name in metrics and logs.
 	Name string
-	// Path is the path at which the server serves the handler.
-	Path string
-	// Webhook declares for which requests API servers call the handler. Declared fills in its path, and its name unless the
-	// row has set one.
+	// Webhook declares at which path and for which requests API servers call the handler.
 	Webhook registration.Webhook
-	// Review returns what answers reviews.
-	Review func(Settings) review.Handler
+
+	// handle answers the reviews of the declared operations.
+	handle func(Settings, context.Context, *review.Request) review.Response
 }
 
 // Settings are what handlers depend on.
@@ -41,84 +36,80 @@ type Settings struct {
 	// Live reads from the API server, and not from a cache.
 	Live       client.Reader
 	Authorizer Authorizer
-	Shoots     Shoots
-	// MaxProjectsPerCreator is how many Projects a user may create; 0 for any number.
+	// AnyShoot asks the API server whether there is a Shoot in a namespace. It returns an error if that is unknown.
+	AnyShoot func(ctx context.Context, namespace string) (bool, error)
+	// MaxProjectsPerCreator is how many Projects a user may have created; 0 for any number.
 	MaxProjectsPerCreator int
 }
 
 // Handlers returns the table, in the order in which API servers call the webhooks: handlers that change objects come first.
 func Handlers() []Handler {
+	const mutating, validating = registration.Mutating, registration.Validating
 	written, created, deleted := registration.OnWrite(), registration.OnCreate(), registration.OnDelete()
 	return []Handler{
+		ofProjects("normalization", "/webhooks/normalize-project", mutating, written, Settings.normalize),
+		ofProjects("ownership", "/webhooks/default-project-owner", mutating, written, Settings.setOwner),
+		ofProjects("validation", "/webhooks/validate-project", validating, written, Settings.validate),
+		ofProjects("namespace-use", "/webhooks/validate-project-namespace", validating, written, Settings.checkNamespaceUse),
+		ofProjects("permission", "/webhooks/validate-project-permission", validating, written, Settings.checkPermission),
+		ofProjects("creator-limit", "/webhooks/validate-project-creator", validating, created, Settings.checkCreatorLimit),
+		ofProjects("deletion-confirmation", "/webhooks/validate-project-deletion", validating, deleted, Settings.checkConfirmation),
 		{
-			Name: "normalization", Path: "/webhooks/normalize-project", Webhook: ofProjects(registration.Mutating, written),
-			Review: func(Settings) review.Handler { return Normalization{} },
-		},
-		{
-			Name: "ownership", Path: "/webhooks/default-project-owner", Webhook: ofProjects(registration.Mutating, written),
-			Review: func(Settings) review.Handler { return Ownership{} },
-		},
-		{
-			Name: "validation", Path: "/webhooks/validate-project", Webhook: ofProjects(registration.Validating, written),
-			Review: func(Settings) review.Handler { return Validation{} },
-		},
-		{
-			Name: "namespace-use", Path: "/webhooks/validate-project-namespace", Webhook: ofProjects(registration.Validating, written),
-			Review: func(s Settings) review.Handler { return &NamespaceUse{Projects: s.Live} },
-		},
-		{
-			Name: "permission", Path: "/webhooks/validate-project-permission", Webhook: ofProjects(registration.Validating, written),
-			Review: func(s Settings) review.Handler { return &Permission{Authorizer: s.Authorizer} },
-		},
-		{
-			Name: "creator-limit", Path: "/webhooks/validate-project-creator", Webhook: ofProjects(registration.Validating, created),
-			Review: func(s Settings) review.Handler {
-				return &CreatorLimit{Projects: s.Live, Limit: s.MaxProjectsPerCreator}
+			Name: "namespace-deletion", handle: Settings.checkNamespaceDeletion,
+			Webhook: registration.Webhook{
+				// Gardener gives the webhook of namespaces this name.
+				Type: validating, Name: "validate-namespace-deletion.gardener.cloud", Path: "/webhooks/validate-namespace-deletion",
+				Rules:      registration.Rules(registration.Rule(deleted, "", registration.Versions("v1"), "namespaces")),
+				Namespaces: registration.Selection{Labels: registration.Labelled(corev1beta1.LabelRole, corev1beta1.RoleProject)},
 			},
-		},
-		{
-			Name: "deletion-confirmation", Path: "/webhooks/validate-project-deletion", Webhook: ofProjects(registration.Validating, deleted),
-			Review: func(Settings) review.Handler { return Confirmation{} },
-		},
-		{
-			Name: "namespace-deletion", Path: "/webhooks/validate-namespace-deletion", Webhook: ofNamespaces(deleted),
-			Review: func(s Settings) review.Handler { return &NamespaceDeletion{Live: s.Live, Shoots: s.Shoots} },
 		},
 	}
 }
 
+func ofProjects(
+	name, path string, kind registration.Type, on []admissionregistrationv1.OperationType,
+	handle func(Settings, context.Context, *review.Request) review.Response,
+) Handler {
+	versions := registration.Versions(corev1beta1.SchemeGroupVersion.Version)
+	return Handler{Name: name, handle: handle, Webhook: registration.Webhook{
+		Type: kind, Name: name + ".project-controller.espalier.dev", Path: path,
+		Rules: registration.Rules(registration.Rule(on, corev1beta1.GroupName, versions, "projects")),
+		// API servers send Projects of every version, converted to the declared one
+		MatchPolicy: admissionregistrationv1.Equivalent,
+	}}
+}
+
 // Mutating reports whether the handler changes objects. Other handlers only allow or deny.
 func (h Handler) Mutating() bool { return h.Webhook.Type == registration.Mutating }
+
+// Review returns what answers reviews. It allows operations that are not declared, and all requests for subresources.
+func (h Handler) Review(s Settings) review.Handler {
+	on := h.Webhook.Rules[0].Operations
+	return review.HandlerFunc(func(ctx context.Context, request *review.Request) review.Response {
+		if request.SubResource != "" || !slices.Contains(on, admissionregistrationv1.OperationType(request.Operation)) {
+			return review.Allowed("")
+		}
+		return h.handle(s, ctx, request)
+	})
+}
+
+// answer is the response of a handler that only allows or denies. An empty refusal allows the request.
+func answer(refusal string, err error) review.Response {
+	switch {
+	case err != nil:
+		return review.Errored(http.StatusInternalServerError, err)
+	case refusal != "":
+		return review.Denied(refusal)
+	}
+	return review.Allowed("")
+}
 
 // Declared returns the webhooks of all handlers, in the order of the table.
 func Declared() []registration.Webhook {
 	handlers := Handlers()
 	all := make([]registration.Webhook, 0, len(handlers))
 	for _, each := range handlers {
-		declared := each.Webhook
-		declared.Path = each.Path
-		if declared.Name == "" {
-			declared.Name = each.Name + suffix
-		}
-		all = append(all, declared)
+		all = append(all, each.Webhook)
 	}
 	return all
-}
-
-func ofProjects(kind registration.Type, on []admissionregistrationv1.OperationType) registration.Webhook {
-	return registration.Webhook{
-		Type: kind,
-		Rules: registration.Rules(registration.Rule(on, corev1beta1.GroupName, registration.Versions(corev1beta1.SchemeGroupVersion.Version),
-			"projects")),
-		// API servers send Projects of every version, converted to the declared one
-		MatchPolicy: admissionregistrationv1.Equivalent,
-	}
-}
-
-func ofNamespaces(on []admissionregistrationv1.OperationType) registration.Webhook {
-	return registration.Webhook{
-		Type: registration.Validating, Name: gardenersNamespaceDeletion,
-		Rules:      registration.Rules(registration.Rule(on, "", registration.Versions("v1"), "namespaces")),
-		Namespaces: registration.Selection{Labels: registration.Labelled(corev1beta1.LabelRole, corev1beta1.RoleProject)},
-	}
 }

@@ -9,9 +9,20 @@ import (
 
 	. "github.com/onsi/gomega"
 
+	"github.com/espalier-dev/espalier/internal/admission/review"
 	"github.com/espalier-dev/espalier/internal/project/webhook"
 	"github.com/espalier-dev/espalier/test/local"
 )
+
+// handler returns the handler of that name, or nil.
+func handler(name string, settings webhook.Settings) review.Handler {
+	for _, each := range webhook.Handlers() {
+		if each.Name == name {
+			return each.Review(settings)
+		}
+	}
+	return nil
+}
 
 // TestDocumentationHasEveryWebhook compares the tables of webhooks in the documentation with the handlers.
 func TestDocumentationHasEveryWebhook(t *testing.T) {
@@ -53,7 +64,7 @@ func TestHandlersAreNamedAndServedOnce(t *testing.T) {
 	g := NewWithT(t)
 	seen := map[string]bool{}
 	for _, each := range webhook.Handlers() {
-		for _, value := range []string{each.Name, each.Path} {
+		for _, value := range []string{each.Name, each.Webhook.Path} {
 			g.Expect(seen).NotTo(HaveKey(value))
 			seen[value] = true
 		}

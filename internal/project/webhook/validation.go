@@ -11,15 +11,9 @@ import (
 	"github.com/espalier-dev/espalier/internal/project/webhook/normalform"
 )
 
-// Validation refuses Projects for what the schema of their CRD cannot: members and tolerations that are there twice
+// validate refuses Projects for what the schema of their CRD cannot: members and tolerations that are there twice
 // in different words, and ServiceAccounts that cannot exist. It reads nothing but the objects under review.
-type Validation struct{}
-
-// Handle implements review.Handler.
-func (Validation) Handle(_ context.Context, request *review.Request) review.Response {
-	if request.SubResource != "" || request.Operation != review.Create && request.Operation != review.Update {
-		return review.Allowed("")
-	}
+func (Settings) validate(_ context.Context, request *review.Request) review.Response {
 	now, before, err := decodeBoth(request)
 	if err != nil {
 		return review.Undecodable(err)
@@ -27,7 +21,7 @@ func (Validation) Handle(_ context.Context, request *review.Request) review.Resp
 	if now.Metadata.DeletionTimestamp != nil {
 		return review.Allowed("") // the change gives no rights any more, and the deletion must not be blocked
 	}
-	found := validate(now.Spec, before.Spec)
+	found := findMistakes(now.Spec, before.Spec)
 	if len(found) == 0 {
 		return review.Allowed("")
 	}

@@ -5,9 +5,11 @@ import (
 	"slices"
 	"strings"
 
+	rbacv1 "k8s.io/api/rbac/v1"
 	utilvalidation "k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	corev1beta1 "github.com/espalier-dev/espalier/api/core/v1beta1"
 	"github.com/espalier-dev/espalier/internal/excerpt"
 	"github.com/espalier-dev/espalier/internal/project/webhook/normalform"
 )
@@ -15,13 +17,13 @@ import (
 // maxFindings is the number of mistakes that are reported for one list.
 const maxFindings = 20
 
-// validate returns the mistakes of a spec that it did not have before. So objects that were stored with a mistake before the webhook
+// findMistakes returns the mistakes of a spec that it did not have before. So objects that were stored with a mistake before the webhook
 // was registered can still be changed elsewhere, and deleted. It checks new members and changed lists of tolerations. Before is nil
 // at creation.
 //
 // Both are compared in their normal form, with the owner among the members, because these changes come from other webhooks and not
 // from the user.
-func validate(now, before *normalform.Spec) field.ErrorList {
+func findMistakes(now, before *normalform.Spec) field.ErrorList {
 	if now == nil {
 		return nil
 	}
@@ -32,18 +34,18 @@ func validate(now, before *normalform.Spec) field.ErrorList {
 	at := field.NewPath("spec")
 	found := checkMembers(at.Child("members"), normal.Members, countSubjects(old))
 	is, was := tolerationsOf(normal), tolerationsOf(old)
-	if !slices.EqualFunc(is.Defaults, was.Defaults, normalform.Toleration.Equal) {
+	if !slices.EqualFunc(is.Defaults, was.Defaults, normalform.SameToleration) {
 		found = append(found, checkTolerations(at.Child("tolerations", "defaults"), is.Defaults)...)
 	}
-	if !slices.EqualFunc(is.Whitelist, was.Whitelist, normalform.Toleration.Equal) {
+	if !slices.EqualFunc(is.Whitelist, was.Whitelist, normalform.SameToleration) {
 		found = append(found, checkTolerations(at.Child("tolerations", "whitelist"), is.Whitelist)...)
 	}
 	return found
 }
 
 // countSubjects counts the members and the owner; the owner counts at least once.
-func countSubjects(spec *normalform.Spec) map[normalform.Subject]int {
-	found := make(map[normalform.Subject]int, len(spec.Members)+1)
+func countSubjects(spec *normalform.Spec) map[rbacv1.Subject]int {
+	found := make(map[rbacv1.Subject]int, len(spec.Members)+1)
 	for _, member := range spec.Members {
 		if member != nil {
 			found[member.Subject]++
@@ -55,9 +57,9 @@ func countSubjects(spec *normalform.Spec) map[normalform.Subject]int {
 	return found
 }
 
-func tolerationsOf(spec *normalform.Spec) normalform.Tolerations {
+func tolerationsOf(spec *normalform.Spec) corev1beta1.ProjectTolerations {
 	if spec.Tolerations == nil {
-		return normalform.Tolerations{}
+		return corev1beta1.ProjectTolerations{}
 	}
 	return *spec.Tolerations
 }
@@ -65,9 +67,9 @@ func tolerationsOf(spec *normalform.Spec) normalform.Tolerations {
 // checkMembers finds ServiceAccounts that cannot exist, and members that are there twice, where a ServiceAccount is the same
 // under its own name and under that of the user which it authenticates as. Nothing is said about the old members alone, which
 // are counted down.
-func checkMembers(at *field.Path, members []*normalform.Member, old map[normalform.Subject]int) field.ErrorList {
+func checkMembers(at *field.Path, members []*corev1beta1.ProjectMember, old map[rbacv1.Subject]int) field.ErrorList {
 	var found field.ErrorList
-	seen := make(map[normalform.Subject]bool, len(members)) // with whether one of them is new
+	seen := make(map[rbacv1.Subject]bool, len(members)) // with whether one of them is new
 	for i, member := range members {
 		if len(found) >= maxFindings {
 			break
@@ -96,7 +98,7 @@ func checkMembers(at *field.Path, members []*normalform.Member, old map[normalfo
 }
 
 // checkSubject finds what is wrong with a subject by itself. It is not ok if it has no identity.
-func checkSubject(at *field.Path, s normalform.Subject, ok bool) field.ErrorList {
+func checkSubject(at *field.Path, s rbacv1.Subject, ok bool) field.ErrorList {
 	if !ok {
 		name := excerpt.Quoted(s.Name)
 		return field.ErrorList{field.Invalid(at.Child("name"), name, fmt.Sprintf("unsupported service account user name: %q", name))}
@@ -105,8 +107,8 @@ func checkSubject(at *field.Path, s normalform.Subject, ok bool) field.ErrorList
 }
 
 // checkAccount finds ServiceAccounts that cannot exist. The schema does so for the owner alone, where it costs less.
-func checkAccount(at *field.Path, s normalform.Subject) field.ErrorList {
-	if s.Kind != normalform.ServiceAccount {
+func checkAccount(at *field.Path, s rbacv1.Subject) field.ErrorList {
+	if s.Kind != rbacv1.ServiceAccountKind {
 		return nil
 	}
 	var found field.ErrorList
@@ -122,7 +124,7 @@ func checkAccount(at *field.Path, s normalform.Subject) field.ErrorList {
 	return found
 }
 
-func describeSubject(s normalform.Subject) string {
+func describeSubject(s rbacv1.Subject) string {
 	if s.Namespace == "" {
 		return s.Kind + " " + s.Name
 	}
@@ -131,19 +133,19 @@ func describeSubject(s normalform.Subject) string {
 
 // identityOf returns the ServiceAccount for a user that is one, and every other subject as it is. It is not ok if the name of
 // the user begins like that of a ServiceAccount, but has too few parts.
-func identityOf(s normalform.Subject) (normalform.Subject, bool) {
-	if s.Kind != normalform.User || !strings.HasPrefix(s.Name, normalform.ServiceAccountPrefix) {
+func identityOf(s rbacv1.Subject) (rbacv1.Subject, bool) {
+	if s.Kind != rbacv1.UserKind || !strings.HasPrefix(s.Name, normalform.ServiceAccountPrefix) {
 		return s, true
 	}
 	parts := strings.Split(s.Name, ":")
 	if len(parts) < 4 { // system, serviceaccount, namespace, name
 		return s, false
 	}
-	return normalform.Subject{Kind: normalform.ServiceAccount, Namespace: parts[2], Name: parts[3]}, true
+	return rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: parts[2], Name: parts[3]}, true
 }
 
 // checkTolerations finds what is tolerated already by an entry before: the same one, or one for every value of the key.
-func checkTolerations(at *field.Path, list []normalform.Toleration) field.ErrorList {
+func checkTolerations(at *field.Path, list []corev1beta1.Toleration) field.ErrorList {
 	type id struct {
 		key, value string
 		any        bool

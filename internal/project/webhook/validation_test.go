@@ -13,6 +13,8 @@ import (
 	"github.com/espalier-dev/espalier/internal/project/webhook"
 )
 
+var validation = handler("validation", webhook.Settings{})
+
 var validationProjects = schema.GroupVersionResource{Group: "core.gardener.cloud", Version: "v1beta1", Resource: "projects"}
 
 func TestValidation(t *testing.T) {
@@ -76,7 +78,7 @@ func TestValidation(t *testing.T) {
 			g := NewWithT(t)
 			object := `{metadata: {name: p}, spec: ` + tc.spec + `}`
 			request := reviewtest.Request(t, review.Create, validationProjects, object)
-			response, _ := reviewtest.Handle(t, webhook.Validation{}, request)
+			response, _ := reviewtest.Handle(t, validation, request)
 			if tc.want == "" {
 				g.Expect(response).To(BeComparableTo(review.Response{Allowed: true, Code: 200}))
 				return
@@ -84,10 +86,10 @@ func TestValidation(t *testing.T) {
 			g.Expect(response.Message).To(Equal(`Project.core.gardener.cloud "p" is invalid: ` + tc.want))
 			g.Expect(response.Code).To(Equal(int32(422)))
 			request = reviewtest.Request(t, review.Update, validationProjects, object)
-			response, _ = reviewtest.Handle(t, webhook.Validation{}, request)
+			response, _ = reviewtest.Handle(t, validation, request)
 			g.Expect(response.Allowed).To(BeTrue(), "what is stored must not stand in the way of other changes")
 			request.OldObject = []byte(`{}`)
-			response, _ = reviewtest.Handle(t, webhook.Validation{}, request)
+			response, _ = reviewtest.Handle(t, validation, request)
 			g.Expect(response.Message).To(Equal(`Project.core.gardener.cloud "p" is invalid: ` + tc.want))
 		})
 	}
@@ -166,7 +168,7 @@ func TestStoredMistakesDoNotBlockUpdates(t *testing.T) {
 			g := NewWithT(t)
 			request := reviewtest.Request(t, review.Update, validationProjects, `{metadata: {name: p, `+tc.metadata+`}, spec: `+tc.now+`}`)
 			request.OldObject = reviewtest.Request(t, review.Delete, validationProjects, `{spec: `+tc.before+`}`).OldObject
-			response, _ := reviewtest.Handle(t, webhook.Validation{}, request)
+			response, _ := reviewtest.Handle(t, validation, request)
 			if tc.want == "" {
 				g.Expect(response).To(BeComparableTo(review.Response{Allowed: true, Code: 200}))
 				return
@@ -179,7 +181,7 @@ func TestStoredMistakesDoNotBlockUpdates(t *testing.T) {
 func TestNumberOfReportedMistakesIsLimited(t *testing.T) {
 	g := NewWithT(t)
 	members := strings.Repeat(`{"kind":"User","name":"`+strings.Repeat("a", 100_000)+`"},`, 50)
-	response, _ := reviewtest.Handle(t, webhook.Validation{}, &review.Request{
+	response, _ := reviewtest.Handle(t, validation, &review.Request{
 		Operation: review.Create, Object: []byte(`{"spec":{"members":[` + strings.TrimSuffix(members, ",") + `]}}`),
 	})
 	g.Expect(response.Code).To(Equal(int32(422)))
@@ -194,7 +196,7 @@ func TestValidationLeavesAlone(t *testing.T) {
 		"the status": {Operation: review.Update, SubResource: "status", Object: []byte(twice), OldObject: []byte(`{}`)},
 	} {
 		t.Run(name, func(t *testing.T) {
-			response, _ := reviewtest.Handle(t, webhook.Validation{}, &request)
+			response, _ := reviewtest.Handle(t, validation, &request)
 			NewWithT(t).Expect(response).To(BeComparableTo(review.Response{Allowed: true, Code: 200}))
 		})
 	}
@@ -214,7 +216,7 @@ func TestValidationRefusesWhatItCannotRead(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			response, _ := reviewtest.Handle(t, webhook.Validation{}, &tc.request)
+			response, _ := reviewtest.Handle(t, validation, &tc.request)
 			NewWithT(t).Expect(response).To(BeComparableTo(review.Response{Code: 400, Message: tc.want}))
 		})
 	}
@@ -229,6 +231,6 @@ func BenchmarkValidationTenThousandMembers(b *testing.B) {
 		Operation: review.Create, Object: []byte(`{"spec":{"members":[` + strings.TrimSuffix(members.String(), ",") + `]}}`),
 	}
 	for b.Loop() {
-		webhook.Validation{}.Handle(b.Context(), request)
+		validation.Handle(b.Context(), request)
 	}
 }

@@ -1,10 +1,46 @@
+// Package normalform says what a Project looks like once its defaults are filled in and the roles of its members are folded.
+// It only computes. Whatever reads or compares a Project under review reads it as these types, which hold what admission is
+// about and nothing else.
 package normalform
 
 import (
 	"slices"
 
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/utils/ptr"
+
 	corev1beta1 "github.com/espalier-dev/espalier/api/core/v1beta1"
+	"github.com/espalier-dev/espalier/internal/project/roles"
 )
+
+// Project is what admission reads of a Project.
+type Project struct {
+	Metadata Metadata `json:"metadata"`
+	// Spec is nil if it is absent.
+	Spec *Spec `json:"spec"`
+}
+
+// Metadata is what admission reads of a Project's metadata.
+type Metadata struct {
+	Name        string            `json:"name"`
+	Annotations map[string]string `json:"annotations"`
+	Finalizers  []string          `json:"finalizers"`
+	// DeletionTimestamp is nil unless the Project is being deleted.
+	DeletionTimestamp *string `json:"deletionTimestamp"`
+}
+
+// Spec is what admission reads of a Project's spec.
+type Spec struct {
+	CreatedBy *rbacv1.Subject `json:"createdBy"`
+	Owner     *rbacv1.Subject `json:"owner"`
+	// Members has nil for elements that are null, which the schema refuses.
+	Members     []*corev1beta1.ProjectMember    `json:"members"`
+	Namespace   string                          `json:"namespace"`
+	Tolerations *corev1beta1.ProjectTolerations `json:"tolerations"`
+}
+
+// ServiceAccountPrefix starts the user names of ServiceAccounts, followed by namespace, colon and name.
+const ServiceAccountPrefix = "system:serviceaccount:"
 
 // Of returns the normal form of a spec; nil of nil. The spec is not changed, and shares nothing with the result that Of or
 // its callers change. The normal form of a normal form is itself.
@@ -17,10 +53,10 @@ func Of(spec *Spec) *Spec {
 	}
 	normal := *spec
 	if spec.Owner != nil {
-		owner := withGroup(*spec.Owner)
+		owner := roles.WithAPIGroup(*spec.Owner)
 		normal.Owner = &owner
 	}
-	normal.Members = make([]*Member, len(spec.Members))
+	normal.Members = make([]*corev1beta1.ProjectMember, len(spec.Members))
 	for i, member := range spec.Members {
 		if member != nil {
 			normal.Members[i] = normalMember(*member, normal.Owner)
@@ -30,32 +66,24 @@ func Of(spec *Spec) *Spec {
 	return &normal
 }
 
-// withGroup fills in the API group that follows from the kind.
-func withGroup(s Subject) Subject {
-	if s.APIGroup == "" && (s.Kind == User || s.Kind == Group) {
-		s.APIGroup = RBACGroup
-	}
-	return s
-}
-
-func normalMember(m Member, owner *Subject) *Member {
-	m.Subject = withGroup(m.Subject)
-	roles := m.AllRoles()
+func normalMember(m corev1beta1.ProjectMember, owner *rbacv1.Subject) *corev1beta1.ProjectMember {
+	m.Subject = roles.WithAPIGroup(m.Subject)
+	all := AllRoles(m)
 	if owner != nil {
-		roles = withOwnerRole(roles, isOwner(m.Subject, *owner))
+		all = withOwnerRole(all, isOwner(m.Subject, *owner))
 	}
-	m.Role, m.Roles = unfold(roles)
+	m.Role, m.Roles = unfold(all)
 	return &m
 }
 
 // isOwner does not compare namespaces.
-func isOwner(s, owner Subject) bool {
+func isOwner(s, owner rbacv1.Subject) bool {
 	return s.APIGroup == owner.APIGroup && s.Kind == owner.Kind && s.Name == owner.Name
 }
 
 // AllRoles returns a member's roles as one list that is the caller's: first Role, if it is set, then Roles without further
 // copies of it.
-func (m Member) AllRoles() []string {
+func AllRoles(m corev1beta1.ProjectMember) []string {
 	if m.Role == "" {
 		return slices.Clone(m.Roles)
 	}
@@ -96,11 +124,11 @@ func unfold(all []string) (role string, roles []string) {
 }
 
 // normalTolerations lets the garden's own project tolerate protected seeds.
-func normalTolerations(spec *Spec) *Tolerations {
+func normalTolerations(spec *Spec) *corev1beta1.ProjectTolerations {
 	if spec.Namespace != corev1beta1.GardenNamespace {
 		return spec.Tolerations
 	}
-	normal := Tolerations{}
+	normal := corev1beta1.ProjectTolerations{}
 	if spec.Tolerations != nil {
 		normal = *spec.Tolerations
 	}
@@ -108,16 +136,15 @@ func normalTolerations(spec *Spec) *Tolerations {
 	return &normal
 }
 
-func withProtected(list []Toleration) []Toleration {
-	protected := Toleration{Key: corev1beta1.ProtectedToleration}
-	if slices.ContainsFunc(list, protected.Equal) {
+func withProtected(list []corev1beta1.Toleration) []corev1beta1.Toleration {
+	protected := corev1beta1.Toleration{Key: corev1beta1.ProtectedToleration}
+	if slices.ContainsFunc(list, func(each corev1beta1.Toleration) bool { return SameToleration(each, protected) }) {
 		return list
 	}
 	return append(slices.Clip(list), protected)
 }
 
-// Equal compares key and value; no value is not the same as an empty one.
-func (t Toleration) Equal(other Toleration) bool {
-	same := t.Value == nil && other.Value == nil || t.Value != nil && other.Value != nil && *t.Value == *other.Value
-	return t.Key == other.Key && same
+// SameToleration compares key and value; no value is not the same as an empty one.
+func SameToleration(a, b corev1beta1.Toleration) bool {
+	return a.Key == b.Key && ptr.Equal(a.Value, b.Value)
 }

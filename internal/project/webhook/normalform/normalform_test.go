@@ -6,8 +6,10 @@ import (
 	"testing"
 
 	. "github.com/onsi/gomega"
+	rbacv1 "k8s.io/api/rbac/v1"
 	"sigs.k8s.io/yaml"
 
+	corev1beta1 "github.com/espalier-dev/espalier/api/core/v1beta1"
 	"github.com/espalier-dev/espalier/internal/project/webhook/normalform"
 )
 
@@ -140,14 +142,15 @@ func inJSON(t *testing.T, s *normalform.Spec) string {
 func TestOfNothing(t *testing.T) {
 	g := NewWithT(t)
 	g.Expect(normalform.Of(nil)).To(BeNil())
-	g.Expect(normalform.Of(&normalform.Spec{Members: []*normalform.Member{nil}}).Members).To(Equal([]*normalform.Member{nil}))
+	g.Expect(normalform.Of(&normalform.Spec{Members: []*corev1beta1.ProjectMember{nil}}).Members).
+		To(Equal([]*corev1beta1.ProjectMember{nil}))
 }
 
 func BenchmarkOfTenThousandMembers(b *testing.B) {
-	many := &normalform.Spec{Owner: &normalform.Subject{Kind: normalform.User, Name: "u1"}}
+	many := &normalform.Spec{Owner: &rbacv1.Subject{Kind: rbacv1.UserKind, Name: "u1"}}
 	for i := range 10_000 {
-		many.Members = append(many.Members, &normalform.Member{
-			Subject: normalform.Subject{Kind: normalform.User, Name: fmt.Sprintf("u%d", i)}, Roles: []string{"owner", "admin", "uam"},
+		many.Members = append(many.Members, &corev1beta1.ProjectMember{
+			Subject: rbacv1.Subject{Kind: rbacv1.UserKind, Name: fmt.Sprintf("u%d", i)}, Roles: []string{"owner", "admin", "uam"},
 		})
 	}
 	for b.Loop() {

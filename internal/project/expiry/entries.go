@@ -66,39 +66,14 @@ func (e entry) subject() (identity, bool) {
 	return identity{}, false
 }
 
-// until returns when the membership ends.
-func (e entry) until() (time.Time, error) {
-	var text *string
+// until returns when the membership ends, and false if the value is no time.
+func (e entry) until() (time.Time, bool) {
+	var text string // stays empty for null
 	if err := json.Unmarshal(e.value, &text); err != nil {
-		return time.Time{}, fmt.Errorf("read time: %w", err)
+		return time.Time{}, false
 	}
-	if text == nil {
-		return time.Time{}, errors.New("read time: null is none")
-	}
-	at, err := time.Parse(time.RFC3339, *text)
-	if err != nil {
-		return time.Time{}, fmt.Errorf("read time: %w", err)
-	}
-	if at.IsZero() {
-		return time.Time{}, errors.New("read time: before all times")
-	}
-	return at, nil
-}
-
-func (e entry) noSubject() string {
-	return e.say("is no subject, and has no effect: write User:<name>, Group:<name> or ServiceAccount:<namespace>/<name>")
-}
-
-func (e entry) isOwner() string {
-	return e.say("is the owner, whose membership does not end: remove the entry, or make another member the owner")
-}
-
-func (e entry) noMember() string {
-	return e.say("is no member, so the entry has no effect: correct or remove it")
-}
-
-func (e entry) noTime() string {
-	return e.say(fmt.Sprintf("has no roles until its time is correct: write it like \"2027-01-31T18:00:00Z\", not %s", e.shown()))
+	at, err := time.Parse(time.RFC3339, text)
+	return at, err == nil && !at.IsZero()
 }
 
 // shown is the value as in the annotation.

@@ -79,20 +79,21 @@ func judge(p *corev1beta1.Project, entries []entry, now time.Time) (verdicts map
 		before, member := verdicts[id]
 		switch {
 		case !ok:
-			problems = append(problems, each.noSubject())
+			problems = append(problems,
+				each.say("is no subject, and has no effect: write User:<name>, Group:<name> or ServiceAccount:<namespace>/<name>"))
 			continue
 		case p.Spec.Owner != nil && id == owner:
-			problems = append(problems, each.isOwner())
+			problems = append(problems, each.say("is the owner, whose membership does not end: remove the entry, or make another member the owner"))
 			continue
 		case !member:
-			problems = append(problems, each.noMember())
+			problems = append(problems, each.say("is no member, so the entry has no effect: correct or remove it"))
 			continue
 		}
-		until, err := each.until()
-		if err != nil {
-			problems = append(problems, each.noTime())
+		until, ok := each.until()
+		if !ok {
+			problems = append(problems, each.say(`has no roles until its time is correct: write it like "2027-01-31T18:00:00Z", not `+each.shown()))
 		}
-		before.over = before.over || err != nil || !until.After(now)
+		before.over = before.over || !ok || !until.After(now)
 		before.until = earlier(before.until, until)
 		verdicts[id] = before
 	}

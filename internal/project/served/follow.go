@@ -50,10 +50,6 @@ func (t *Tracker) requestDiscovery() {
 	t.mu.Lock()
 	t.changes++
 	t.mu.Unlock()
-	t.rouse()
-}
-
-func (t *Tracker) rouse() {
 	select {
 	case t.wake <- struct{}{}:
 	default: // a wake-up is pending already
@@ -70,15 +66,17 @@ func (t *Tracker) Start(ctx context.Context) error {
 	for _, w := range []*watch{t.services, t.definitions} {
 		running.Start(func() { w.run(ctx) })
 	}
-	pause := shortestPause
+	pause, leading, elected := shortestPause, false, t.clusters.Source.Elected()
 	for {
 		var again <-chan time.Time
-		if t.refresh(ctx, &running).needsRetry(pause) {
+		if t.refresh(ctx, &running, leading).needsRetry(pause) {
 			again = time.After(pause) // real time: this pause does not depend on the clock that measures the age of projects
 		}
 		select {
 		case <-ctx.Done():
 			return nil
+		case <-elected:
+			pause, leading, elected = shortestPause, true, nil
 		case <-t.wake:
 			pause = shortestPause
 		case <-again:
@@ -87,25 +85,8 @@ func (t *Tracker) Start(ctx context.Context) error {
 	}
 }
 
-// leader makes the Tracker watch objects while this process is the leader.
-type leader struct{ *Tracker }
-
-// NeedLeaderElection implements manager.LeaderElectionRunnable.
-func (leader) NeedLeaderElection() bool { return true }
-
-// Start implements manager.Runnable.
-func (l leader) Start(ctx context.Context) error {
-	t := l.Tracker
-	t.mu.Lock()
-	t.leading = true
-	t.mu.Unlock()
-	t.rouse()
-	<-ctx.Done()
-	return nil
-}
-
-// refresh finds out what is served, and starts and stops the watches of kinds.
-func (t *Tracker) refresh(ctx context.Context, running *wait.Group) answer {
+// refresh finds out what is served. If this process is the leader, it also starts and stops the watches of kinds.
+func (t *Tracker) refresh(ctx context.Context, running *wait.Group, leading bool) answer {
 	t.mu.Lock()
 	considered, before, asked := t.changes, t.answer, t.clusters.Clock.Now()
 	t.mu.Unlock()
@@ -116,7 +97,6 @@ func (t *Tracker) refresh(ctx context.Context, running *wait.Group) answer {
 	t.mu.Lock()
 	doubted := t.considered != considered
 	t.answer, t.asked, t.considered = now, asked, considered
-	leading := t.leading
 	t.mu.Unlock()
 	for _, kind := range Kinds() {
 		if was, is := before.judged[kind], now.judged[kind]; was != is {

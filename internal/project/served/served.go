@@ -10,7 +10,6 @@
 package served
 
 import (
-	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -49,7 +48,6 @@ type Tracker struct {
 	followed map[Kind]*watch
 	// changes counts the reasons to find out; considered is the count that the current answer takes into account.
 	changes, considered int
-	leading             bool
 }
 
 var _ manager.LeaderElectionRunnable = &Tracker{}
@@ -67,7 +65,7 @@ func New(clusters *process.Clusters, registry prometheus.Registerer) (*Tracker, 
 		t.bindings[kind] = &shared{list: t.reader(kind, metav1.NamespaceAll).all}
 	}
 	t.watchGroup()
-	if err := errors.Join(clusters.Source.Add(t), clusters.Source.Add(leader{t})); err != nil {
+	if err := clusters.Source.Add(t); err != nil {
 		return nil, fmt.Errorf("watch what is served: %w", err)
 	}
 	registry.MustRegister(newMetrics(t.Finding))

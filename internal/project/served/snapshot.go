@@ -119,18 +119,16 @@ func (s *shared) get(ctx context.Context) ([]*Object, error) {
 	if s.has {
 		return s.last, nil
 	}
-	expiry := time.NewTimer(sharedFor)
+	expiry := time.AfterFunc(sharedFor, func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.last, s.has = nil, false
+	})
 	list, err := s.list(ctx)
 	if err != nil {
 		expiry.Stop()
 		return nil, err
 	}
 	s.last, s.has = list, true
-	go func() {
-		<-expiry.C
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		s.last, s.has = nil, false
-	}()
 	return list, nil
 }

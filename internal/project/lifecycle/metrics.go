@@ -29,30 +29,25 @@ func NewMetrics(registry prometheus.Registerer, cached client.Reader) *Metrics {
 	for _, each := range steps() {
 		m.failures.WithLabelValues(string(each))
 	}
-	registry.MustRegister(m.failures, &phases{cached: cached, description: prometheus.NewDesc(
-		"espalier_project_projects", "Projects by phase; None for those that the controller has not seen yet.", []string{"phase"}, nil,
-	)})
+	description := prometheus.NewDesc("espalier_project_projects", "Projects by phase; None for those that the controller has not seen yet.",
+		[]string{"phase"}, nil)
+	registry.MustRegister(m.failures, prometheus.CollectorFunc(func(metrics chan<- prometheus.Metric) {
+		for phase, count := range countByPhase(cached) {
+			metrics <- prometheus.MustNewConstMetric(description, prometheus.GaugeValue, count, phase)
+		}
+	}))
 	return m
 }
 
 func (m *Metrics) failed(s step) { m.failures.WithLabelValues(string(s)).Inc() }
 
-// phases counts Projects by phase.
-type phases struct {
-	cached      client.Reader
-	description *prometheus.Desc
-}
-
-// Describe implements prometheus.Collector.
-func (c *phases) Describe(descriptions chan<- *prometheus.Desc) { descriptions <- c.description }
-
-// Collect implements prometheus.Collector. It reports nothing before the cache is filled.
-func (c *phases) Collect(metrics chan<- prometheus.Metric) {
+// countByPhase counts the Projects in the cache. It returns nothing before the cache is filled.
+func countByPhase(cached client.Reader) map[string]float64 {
 	ctx, cancel := context.WithTimeout(context.Background(), scrapePatience)
 	defer cancel()
 	list := &corev1beta1.ProjectList{}
-	if c.cached.List(ctx, list, client.UnsafeDisableDeepCopy) != nil {
-		return
+	if cached.List(ctx, list, client.UnsafeDisableDeepCopy) != nil {
+		return nil
 	}
 	counts := map[string]float64{
 		noPhase: 0, string(corev1beta1.ProjectPending): 0, string(corev1beta1.ProjectReady): 0,
@@ -65,7 +60,5 @@ func (c *phases) Collect(metrics chan<- prometheus.Metric) {
 		}
 		counts[phase]++
 	}
-	for phase, count := range counts {
-		metrics <- prometheus.MustNewConstMetric(c.description, prometheus.GaugeValue, count, phase)
-	}
+	return counts
 }

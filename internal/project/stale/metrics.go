@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	corev1beta1 "github.com/espalier-dev/espalier/api/core/v1beta1"
@@ -25,35 +24,15 @@ func (r *Reconciler) registerMetrics() {
 			Name: "espalier_project_undecided",
 			Help: "Projects of which it is unknown whether they are used.",
 		}, func() float64 { return float64(len(r.memory.undecided())) }),
-		&counted{
-			cached: r.Client, clock: r.Clock,
-			stale: prometheus.NewDesc("espalier_project_stale", "Projects that are marked as stale.", nil, nil),
-			remaining: prometheus.NewDesc("espalier_project_days_to_deletion",
-				"Days until the first of the stale projects that have a date for it may be deleted.", nil, nil),
-		})
+		prometheus.CollectorFunc(r.collectStale))
 }
 
-// counted computes its metrics from all Projects at each scrape.
-type counted struct {
-	cached           client.Reader
-	clock            clock.PassiveClock
-	stale, remaining *prometheus.Desc
-}
-
-var _ prometheus.Collector = &counted{}
-
-// Describe implements prometheus.Collector.
-func (c *counted) Describe(out chan<- *prometheus.Desc) {
-	out <- c.stale
-	out <- c.remaining
-}
-
-// Collect implements prometheus.Collector. It reports nothing before the cache is filled, and no date if no project has one.
-func (c *counted) Collect(out chan<- prometheus.Metric) {
+// collectStale reports nothing before the cache is filled, and no date if no project has one.
+func (r *Reconciler) collectStale(out chan<- prometheus.Metric) {
 	ctx, cancel := context.WithTimeout(context.Background(), countTimeout)
 	defer cancel()
 	projects := &corev1beta1.ProjectList{}
-	if c.cached.List(ctx, projects, client.UnsafeDisableDeepCopy) != nil {
+	if r.Client.List(ctx, projects, client.UnsafeDisableDeepCopy) != nil {
 		return
 	}
 	stale, first := 0, time.Time{}
@@ -67,8 +46,12 @@ func (c *counted) Collect(out chan<- prometheus.Metric) {
 			first = date.Time
 		}
 	}
-	out <- prometheus.MustNewConstMetric(c.stale, prometheus.GaugeValue, float64(stale))
+	gauge := func(name, help string, value float64) {
+		out <- prometheus.MustNewConstMetric(prometheus.NewDesc(name, help, nil, nil), prometheus.GaugeValue, value)
+	}
+	gauge("espalier_project_stale", "Projects that are marked as stale.", float64(stale))
 	if !first.IsZero() {
-		out <- prometheus.MustNewConstMetric(c.remaining, prometheus.GaugeValue, first.Sub(c.clock.Now()).Hours()/24)
+		gauge("espalier_project_days_to_deletion", "Days until the first of the stale projects that have a date for it may be deleted.",
+			first.Sub(r.Clock.Now()).Hours()/24)
 	}
 }

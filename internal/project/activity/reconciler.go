@@ -11,7 +11,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"sync"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -23,6 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 
 	"github.com/espalier-dev/espalier/internal/conflict"
+	"github.com/espalier-dev/espalier/internal/project/byname"
 	"github.com/espalier-dev/espalier/internal/project/index"
 	"github.com/espalier-dev/espalier/internal/project/served"
 	"github.com/espalier-dev/espalier/internal/project/trigger"
@@ -51,9 +51,8 @@ type Reconciler struct {
 
 	active trigger.Trigger // with the names of namespaces
 
-	mu sync.Mutex // guards missed
 	// missed counts how often no Project was found for a namespace since its last event. A restart begins at zero.
-	missed map[string]int
+	missed byname.Map[int]
 }
 
 // mostTries is how often the controller looks for the Project of a namespace; most namespaces of a cluster have none. The first pause
@@ -111,7 +110,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	if project == nil {
 		return ctrl.Result{RequeueAfter: r.recordMiss(request.Name)}, nil
 	}
-	r.forgetMisses(request.Name)
+	r.missed.Forget(request.Name)
 	now := metav1.NewTime(r.Clock.Now().UTC().Truncate(time.Second))
 	if last := project.Status.LastActivityTimestamp; last != nil && last.Time.Equal(now.Time) {
 		return ctrl.Result{}, nil
@@ -126,27 +125,17 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 }
 
 // recordMiss returns after how long to look for the Project of a namespace again; 0 for never.
-func (r *Reconciler) recordMiss(namespace string) time.Duration {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.missed == nil {
-		r.missed = map[string]int{}
-	}
-	r.missed[namespace]++
-	tries := r.missed[namespace]
-	if tries == mostTries {
-		delete(r.missed, namespace)
-		return 0
-	}
-	pause := firstPause
-	for range tries - 1 {
-		pause *= growth
-	}
+func (r *Reconciler) recordMiss(namespace string) (pause time.Duration) {
+	r.missed.Change(namespace, func(tries *int) {
+		*tries++
+		if *tries == mostTries {
+			*tries = 0
+			return
+		}
+		pause = firstPause
+		for range *tries - 1 {
+			pause *= growth
+		}
+	})
 	return pause
-}
-
-func (r *Reconciler) forgetMisses(namespace string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	delete(r.missed, namespace)
 }

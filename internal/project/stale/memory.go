@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
+	"github.com/espalier-dev/espalier/internal/project/byname"
 	"github.com/espalier-dev/espalier/internal/project/served"
 	"github.com/espalier-dev/espalier/internal/project/usage"
 )
@@ -15,8 +16,9 @@ import (
 // memory is what this process remembers of Projects. After a restart, the first pass over all Projects finds it again, at the cost of some
 // requests. The zero value is ready for use.
 type memory struct {
-	mu     sync.Mutex // guards the fields below
-	byName map[string]remembered
+	projects byname.Map[remembered]
+
+	mu sync.Mutex // guards the fields below
 	// reported is true if the suspension has been reported, since is when.
 	reported bool
 	since    time.Time
@@ -39,46 +41,22 @@ type liveUse struct {
 	until time.Time
 }
 
-// change calls a function with what is remembered of a Project, which it may change.
-func (m *memory) change(name string, f func(*remembered)) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	r := m.byName[name]
-	f(&r)
-	switch {
-	case !r.undecided && r.use.by == "" && r.events == nil:
-		delete(m.byName, name)
-	case m.byName == nil:
-		m.byName = map[string]remembered{name: r}
-	default:
-		m.byName[name] = r
-	}
-}
-
 func (m *memory) setUndecided(name string, undecided bool) {
-	m.change(name, func(r *remembered) { r.undecided = undecided })
+	m.projects.Change(name, func(r *remembered) { r.undecided = undecided })
 }
 
 // undecided returns the names of the Projects that could not be judged.
 func (m *memory) undecided() []string {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	var names []string
-	for name, each := range m.byName {
-		if each.undecided {
-			names = append(names, name)
-		}
-	}
-	return names
+	return m.projects.Names(func(r remembered) bool { return r.undecided })
 }
 
 func (m *memory) recordUse(name string, use liveUse) {
-	m.change(name, func(r *remembered) { r.use = use })
+	m.projects.Change(name, func(r *remembered) { r.use = use })
 }
 
 // completeUse returns the verdict of the caches, or the use that the API server has reported.
 func (m *memory) completeUse(name string, uid types.UID, now time.Time, cached usage.Verdict) (complete usage.Verdict) {
-	m.change(name, func(r *remembered) {
+	m.projects.Change(name, func(r *remembered) {
 		if cached.By != "" || r.use.uid != uid || !now.Before(r.use.until) {
 			r.use, complete = liveUse{}, cached
 			return
@@ -89,13 +67,13 @@ func (m *memory) completeUse(name string, uid types.UID, now time.Time, cached u
 }
 
 func (m *memory) hasEvent(name, key string) (has bool) {
-	m.change(name, func(r *remembered) { has = r.events[key] })
+	m.projects.Change(name, func(r *remembered) { has = r.events[key] })
 	return has
 }
 
 // addEvent records an Event and returns whether it was new.
 func (m *memory) addEvent(name, key string) (isNew bool) {
-	m.change(name, func(r *remembered) {
+	m.projects.Change(name, func(r *remembered) {
 		isNew = !r.events[key]
 		if r.events == nil {
 			r.events = map[string]bool{}
@@ -103,13 +81,6 @@ func (m *memory) addEvent(name, key string) (isNew bool) {
 		r.events[key] = true
 	})
 	return isNew
-}
-
-// forget drops what is remembered of a deleted Project.
-func (m *memory) forget(name string) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	delete(m.byName, name)
 }
 
 // minSuspensionInterval is how long after a report of a suspension the next one is not reported, so that an API that fails repeatedly does

@@ -59,7 +59,7 @@ func TestLiveUsesCountUntilTheCachesHaveThem(t *testing.T) {
 			s.recordUse("p", liveUse{uid: "a", by: "Shoot", until: at(time.Hour)})
 			g.Expect(s.completeUse("p", tc.uid, at(tc.age), tc.cached)).To(Equal(tc.want))
 			g.Expect(s.completeUse("p", "a", at(0), unused)).To(Equal(tc.later))
-			s.forget("p")
+			s.projects.Forget("p")
 			g.Expect(s.completeUse("p", "a", at(0), unused)).To(Equal(unused))
 		})
 	}

@@ -3,7 +3,6 @@ package quota
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -43,8 +42,8 @@ func Desired(namespace string, existing, configured *corev1.ResourceQuota, owner
 		want = existing.DeepCopy()
 	}
 	want.Namespace, want.Name = namespace, Name
-	want.Labels = overlay(want.Labels, configured.Labels)
-	want.Annotations = overlay(want.Annotations, configured.Annotations)
+	want.Labels = labels.Merge(want.Labels, configured.Labels)
+	want.Annotations = labels.Merge(want.Annotations, configured.Annotations)
 	want.OwnerReferences = owned(want.OwnerReferences, owner)
 	hard := corev1.ResourceList{}
 	for resource, value := range configured.Spec.Hard {
@@ -65,18 +64,6 @@ func owned(owners []metav1.OwnerReference, owner metav1.OwnerReference) []metav1
 	}
 	owners[i] = owner
 	return owners
-}
-
-func overlay(base, over map[string]string) map[string]string {
-	if len(over) == 0 {
-		return base
-	}
-	merged := maps.Clone(base)
-	if merged == nil {
-		merged = map[string]string{}
-	}
-	maps.Copy(merged, over)
-	return merged
 }
 
 // Trim is the transform for caches of ResourceQuotas: it removes fields that Desired neither reads nor changes.

@@ -11,7 +11,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	corev1beta1 "github.com/espalier-dev/espalier/api/core/v1beta1"
-	"github.com/espalier-dev/espalier/internal/excerpt"
 )
 
 // Events announce changes of Projects, and report why Projects cannot be judged.
@@ -69,18 +68,10 @@ func eventText(reason string, at time.Time) (eventType, message string) {
 	}
 }
 
-// reportSuspended reports that projects cannot be judged; reportResumed reports that they are judged again.
-func (r *Reconciler) reportSuspended(ctx context.Context, now time.Time, why string) error {
-	return r.createEvent(ctx, apiService(), eventKey(ReasonSuspended, now), now, corev1.EventTypeWarning, ReasonSuspended,
-		"Projects are neither marked as stale nor deleted, because it is unknown whether they are used: "+excerpt.Quoted(why))
+// announceForAll creates an Event about all Projects.
+func (r *Reconciler) announceForAll(ctx context.Context, now time.Time, eventType, reason, message string) error {
+	return r.createEvent(ctx, apiService(), fmt.Sprintf("%s/%d", reason, now.Unix()), now, eventType, reason, message)
 }
-
-func (r *Reconciler) reportResumed(ctx context.Context, now time.Time) error {
-	key := eventKey(ReasonResumed, now)
-	return r.createEvent(ctx, apiService(), key, now, corev1.EventTypeNormal, ReasonResumed, "Projects are marked as stale again")
-}
-
-func eventKey(reason string, now time.Time) string { return fmt.Sprintf("%s/%d", reason, now.Unix()) }
 
 func apiService() corev1.ObjectReference {
 	return corev1.ObjectReference{

@@ -5,9 +5,11 @@ import (
 	"sync"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
+	"github.com/espalier-dev/espalier/internal/excerpt"
 	"github.com/espalier-dev/espalier/internal/project/byname"
 	"github.com/espalier-dev/espalier/internal/project/served"
 	"github.com/espalier-dev/espalier/internal/project/usage"
@@ -146,7 +148,8 @@ func (r *Reconciler) reportSuspension(ctx context.Context, name string, f facts,
 		return again, nil
 	}
 	log.FromContext(ctx).Info("Projects are neither marked nor deleted, because it is unknown whether they are used", "why", f.use.Why)
-	if err := r.reportSuspended(ctx, f.now, f.use.Why); err != nil {
+	message := "Projects are neither marked as stale nor deleted, because it is unknown whether they are used: " + excerpt.Quoted(f.use.Why)
+	if err := r.announceForAll(ctx, f.now, corev1.EventTypeWarning, ReasonSuspended, message); err != nil {
 		r.memory.retractSuspension()
 		return 0, err
 	}
@@ -158,7 +161,7 @@ func (r *Reconciler) reportResumption(ctx context.Context, now time.Time) error 
 		return nil
 	}
 	log.FromContext(ctx).Info("Projects are judged again")
-	if err := r.reportResumed(ctx, now); err != nil {
+	if err := r.announceForAll(ctx, now, corev1.EventTypeNormal, ReasonResumed, "Projects are marked as stale again"); err != nil {
 		r.memory.retractResumption()
 		return err
 	}

@@ -5,9 +5,11 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"slices"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
@@ -22,10 +24,13 @@ import (
 	"github.com/espalier-dev/espalier/internal/admission/serving"
 	"github.com/espalier-dev/espalier/internal/config"
 	"github.com/espalier-dev/espalier/internal/process"
+	"github.com/espalier-dev/espalier/internal/project/activity"
+	"github.com/espalier-dev/espalier/internal/project/extensionaccess"
 	"github.com/espalier-dev/espalier/internal/project/index"
 	"github.com/espalier-dev/espalier/internal/project/lifecycle"
 	"github.com/espalier-dev/espalier/internal/project/roles"
 	"github.com/espalier-dev/espalier/internal/project/served"
+	"github.com/espalier-dev/espalier/internal/project/stale"
 )
 
 // parts are shared by all parts of the family.
@@ -60,7 +65,7 @@ func Needs(cfg *config.ControllerManagerConfiguration) (process.Needs, error) {
 			},
 			DefaultTransform: cache.TransformStripManagedFields(), NewInformer: roles.NewInformer,
 		},
-		SourceAccess: slices.Concat([]process.Requirement{projects()}, lifecycleAccess(cfg), staleAccess(), extensionAccess()),
+		SourceAccess: access(cfg),
 	}
 	maps.Copy(needs.SourceCache.ByObject, lifecycle.CacheOptions(len(cfg.Controllers.Project.Quotas) > 0))
 	if cfg.Espalier.Project.Webhooks.Served() {
@@ -69,15 +74,31 @@ func Needs(cfg *config.ControllerManagerConfiguration) (process.Needs, error) {
 	return needs, nil
 }
 
-// projects is the requirement of the kind Project, without which nothing works. If an aggregated API serves Projects, installing CRDs would
-// take the group from it, and its objects would look as if they were gone.
-func projects() process.Requirement {
-	return process.Requirement{
-		Kind: corev1beta1.SchemeGroupVersion.WithKind("Project"), Verbs: []string{"get", "list", "watch", "patch", "delete"},
-		Remedy: "kubectl apply -f deploy/project-controller/crds",
-		Unless: "another API server should serve them here: bring that one back instead, with its APIService " +
-			corev1beta1.SchemeGroupVersion.Version + "." + corev1beta1.GroupName,
+// access returns what the process must be allowed. The kinds that count as use are not among them: if they are not served, or must not be
+// read, projects are kept.
+func access(cfg *config.ControllerManagerConfiguration) []process.Requirement {
+	core, rbac := corev1.SchemeGroupVersion, rbacv1.SchemeGroupVersion
+	writes := []string{"get", "list", "watch", "create", "patch", "delete"}
+	required := []process.Requirement{
+		// Nothing works without Projects. If an aggregated API serves them, installing CRDs would take the group from it, and its objects
+		// would look as if they were gone.
+		{
+			Kind: corev1beta1.SchemeGroupVersion.WithKind("Project"), Verbs: []string{"get", "list", "watch", "patch", "delete"},
+			Remedy: "kubectl apply -f deploy/project-controller/crds",
+			Unless: "another API server should serve them here: bring that one back instead, with its APIService " +
+				corev1beta1.SchemeGroupVersion.Version + "." + corev1beta1.GroupName,
+		},
+		{Kind: core.WithKind("Namespace"), Verbs: writes},
+		{Kind: rbac.WithKind("ClusterRole"), Verbs: append([]string{"escalate", "bind"}, writes...)},
+		{Kind: rbac.WithKind("ClusterRoleBinding"), Verbs: writes},
+		{Kind: rbac.WithKind("RoleBinding"), Verbs: writes},
 	}
+	if len(cfg.Controllers.Project.Quotas) > 0 {
+		required = append(required, process.Requirement{
+			Kind: core.WithKind("ResourceQuota"), Verbs: []string{"get", "list", "watch", "create", "patch"},
+		})
+	}
+	return append(required, process.Requirement{Kind: core.WithKind("ServiceAccount"), Verbs: []string{"list", "watch"}})
 }
 
 func server(cfg *config.ControllerManagerConfiguration) *serving.Server {
@@ -112,6 +133,81 @@ func Add(
 		if err := add(p); err != nil {
 			return err
 		}
+	}
+	return nil
+}
+
+// addLifecycle adds the main loop.
+func addLifecycle(lifetime context.Context, p *parts) error {
+	mgr := p.clusters.Source
+	r := &lifecycle.Reconciler{
+		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), AnyShoot: p.served.AnyShoot, Clock: p.clusters.Clock,
+		Quotas: p.cfg.Controllers.Project.Quotas, MembershipExpiry: p.cfg.Espalier.Project.MembershipExpiry,
+		// The Events must be core/v1 Events with a source, which the newer recorder does not send.
+		Events:  &lifecycle.Events{Recorder: mgr.GetEventRecorderFor(lifecycle.EventSource)}, //nolint:staticcheck // see above
+		Metrics: lifecycle.NewMetrics(p.registry, mgr.GetClient()),
+	}
+	if err := r.SetupWithManager(lifetime, mgr, ptr.Deref(p.cfg.Controllers.Project.ConcurrentSyncs, 0)); err != nil {
+		return fmt.Errorf("add controller %s: %w", lifecycle.ControllerName, err)
+	}
+	p.served.Handle(served.Shoot, func(before, after *served.Object) {
+		if after == nil {
+			r.ShootDeleted(lifetime, before.Namespace)
+		}
+	})
+	return nil
+}
+
+// addStale adds the stale and activity loops.
+func addStale(p *parts) error {
+	source := p.clusters.Source
+	workers := ptr.Deref(p.cfg.Controllers.Project.ConcurrentSyncs, 0)
+	r := &stale.Reconciler{
+		Client: source.GetClient(), Live: source.GetAPIReader(), Served: p.served, Clock: p.clusters.Clock, Rules: staleRules(p.cfg),
+		Registry: p.registry,
+	}
+	if err := r.SetupWithManager(source, workers); err != nil {
+		return fmt.Errorf("add controller %s: %w", stale.ControllerName, err)
+	}
+	active := &activity.Reconciler{Client: source.GetClient(), Clock: p.clusters.Clock}
+	if err := active.SetupWithManager(source, p.served, workers); err != nil {
+		return fmt.Errorf("add controller %s: %w", activity.ControllerName, err)
+	}
+	return nil
+}
+
+// staleRules expects a defaulted configuration. It limits the numbers of days: a larger one means never, and must not overflow into the
+// past.
+func staleRules(cfg *config.ControllerManagerConfiguration) stale.Rules {
+	section, own := cfg.Controllers.Project, cfg.Espalier.Project
+	days := func(number *int) time.Duration { return time.Duration(min(*number, config.MaxDays)) * config.Day }
+	return stale.Rules{
+		MinimumLifetime: days(section.MinimumLifetimeDays),
+		GracePeriod:     days(section.StaleGracePeriodDays),
+		Expiration:      days(section.StaleExpirationTimeDays),
+		SyncPeriod:      section.StaleSyncPeriod.Duration,
+		Notice:          ptr.Deref(own.StaleDeletionNotice, metav1.Duration{}).Duration,
+		Forecast:        own.StaleForecast.Duration,
+		Deletion:        stale.Deletion(own.StaleDeletion),
+		WithoutShoots:   own.StaleDeletionWithoutShoots,
+	}
+}
+
+// addExtensionAccess adds the controller that binds labelled ClusterRoles to the ServiceAccounts of extensions.
+func addExtensionAccess(p *parts) error {
+	source := p.clusters.Source
+	live, err := client.NewWithWatch(source.GetConfig(), client.Options{
+		HTTPClient: source.GetHTTPClient(), Scheme: source.GetScheme(), Mapper: source.GetRESTMapper(),
+	})
+	if err != nil {
+		return fmt.Errorf("create client for controller %s: %w", extensionaccess.ControllerName, err)
+	}
+	r := &extensionaccess.Reconciler{
+		Client: live, Metrics: extensionaccess.NewMetrics(p.registry),
+		Events: &extensionaccess.Events{Recorder: source.GetEventRecorder(extensionaccess.ControllerName)},
+	}
+	if err := r.SetupWithManager(source); err != nil {
+		return fmt.Errorf("add controller %s: %w", extensionaccess.ControllerName, err)
 	}
 	return nil
 }

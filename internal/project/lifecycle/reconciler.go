@@ -54,20 +54,14 @@ import (
 // Events report what happens to Projects.
 // +kubebuilder:rbac:groups="",resources=events,verbs=create;patch
 
-// ShootFinder finds out whether there are Shoots.
-type ShootFinder interface {
-	// AnyShoot reports whether there is a Shoot in a namespace. It returns an error if that is unknown.
-	AnyShoot(ctx context.Context, namespace string) (bool, error)
-}
-
 // Reconciler is the main loop.
 type Reconciler struct {
 	// Client reads from caches, which need CacheOptions, and writes.
 	Client client.Client
 	// Live reads from the API server.
 	Live client.Reader
-	// Shoots finds Shoots that block the deletion of Projects.
-	Shoots ShootFinder
+	// AnyShoot reports whether a namespace has a Shoot, which blocks the deletion of the Project. It returns an error if that is unknown.
+	AnyShoot func(ctx context.Context, namespace string) (bool, error)
 	// Quotas are the quotas of the configuration, in the same order.
 	Quotas []config.ProjectQuota
 	// MembershipExpiry enables the expiry of memberships, see package expiry.
@@ -207,7 +201,7 @@ func (r *Reconciler) terminate(ctx context.Context, p *corev1beta1.Project) (ctr
 	}
 	// Shoots in a namespace that is not the Project's do not matter.
 	if due == gone || endsWith(p, &namespace.ObjectMeta) {
-		used, unsure := r.Shoots.AnyShoot(ctx, name)
+		used, unsure := r.AnyShoot(ctx, name)
 		if unsure != nil { // the server of Shoots is not available, which is no failure of the Project
 			fault := releaseFailed(name, fmt.Errorf("look for Shoots: %w", unsure))
 			fault.keepsPhase = true

@@ -134,7 +134,7 @@ func (r *Reconciler) gather(ctx context.Context, reader client.Reader, caches us
 	}
 	f.use = usage.Look(caches, namespace.Name)
 	if f.use.WithoutShoots && f.use.By == "" && !f.use.Undecided {
-		if f.use, err = usage.Running(ctx, r.Served, namespace.Name); err != nil {
+		if f.use, err = usage.Running(ctx, r.Served.AnyOf, namespace.Name); err != nil {
 			return facts{}, err
 		}
 	}

@@ -61,7 +61,7 @@ func TestRunning(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
-			verdict, err := usage.Running(t.Context(), tc.live, "ns")
+			verdict, err := usage.Running(t.Context(), tc.live.AnyOf, "ns")
 			g.Expect(verdict).To(Equal(tc.want))
 			if tc.err != "" {
 				g.Expect(err).To(MatchError(tc.err))

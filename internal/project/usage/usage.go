@@ -31,11 +31,8 @@ type Caches interface {
 	Objects(kind served.Kind, index, key string) ([]*served.Object, served.Finding)
 }
 
-// Live asks the API server.
-type Live interface {
-	// AnyOf reports whether there is an object of a resource in a namespace. It returns false if there is no such resource.
-	AnyOf(ctx context.Context, resource schema.GroupVersionResource, namespace string) (bool, error)
-}
+// AnyOf asks the API server whether there is an object of a resource in a namespace. It returns false if there is no such resource.
+type AnyOf func(ctx context.Context, resource schema.GroupVersionResource, namespace string) (bool, error)
 
 // Verdict says whether a namespace is in use. The zero value means that it is not.
 type Verdict struct {
@@ -169,7 +166,7 @@ func bound(e *observer, binding *served.Object) bool {
 // Running is for clusters without Shoots. It asks the API server for Pods, workloads and volume claims in a namespace, and returns the
 // first resource of which there is an object. An error that would repeat, such as a missing right, makes the verdict undecided; other
 // failures are returned as errors, so that the caller retries soon.
-func Running(ctx context.Context, live Live, namespace string) (Verdict, error) {
+func Running(ctx context.Context, anyOf AnyOf, namespace string) (Verdict, error) {
 	verdict := Verdict{WithoutShoots: true}
 	for _, resource := range []schema.GroupVersionResource{
 		{Version: "v1", Resource: "pods"},
@@ -180,7 +177,7 @@ func Running(ctx context.Context, live Live, namespace string) (Verdict, error) 
 		{Group: "batch", Version: "v1", Resource: "cronjobs"},
 		{Version: "v1", Resource: "persistentvolumeclaims"},
 	} {
-		found, err := live.AnyOf(ctx, resource, namespace)
+		found, err := anyOf(ctx, resource, namespace)
 		switch {
 		case found:
 			return Verdict{By: resource.Resource, WithoutShoots: true}, nil

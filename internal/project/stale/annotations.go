@@ -28,17 +28,13 @@ func announcement(annotations map[string]string) *metav1.Time {
 	return &metav1.Time{Time: at}
 }
 
-// announcing returns the changes of annotations that the plan requires for the announcement; nil stands for removal.
-func (p plan) announcing(annotations map[string]string) map[string]any {
-	has, exists := annotations[AnnotationDeletionAnnounced]
-	switch want := timeOf(p.announced); {
-	case want == "" && exists:
-		return map[string]any{AnnotationDeletionAnnounced: nil}
-	case want != has:
-		return map[string]any{AnnotationDeletionAnnounced: want}
-	default:
-		return map[string]any{}
+// announce sets or removes the annotation of the announcement as the plan requires.
+func (p plan) announce(project *metav1.ObjectMeta) {
+	if p.announced == nil {
+		delete(project.Annotations, AnnotationDeletionAnnounced)
+		return
 	}
+	metav1.SetMetaDataAnnotation(project, AnnotationDeletionAnnounced, timeOf(p.announced))
 }
 
 // confirmedByUs reports whether annotations confirm a deletion, and no other client has confirmed it after this controller did.
@@ -47,14 +43,11 @@ func confirmedByUs(annotations map[string]string) bool {
 	return marked && mark == annotations[confirmation.TimestampAnnotation] && confirmation.Check(annotations) == nil
 }
 
-// withdrawal returns the annotations to remove so that nothing of this controller's own confirmation is left.
-func withdrawal(annotations map[string]string) map[string]any {
-	changes := map[string]any{}
-	if _, marked := annotations[AnnotationConfirmedAt]; marked {
-		changes[AnnotationConfirmedAt] = nil
-	}
+// withdraw removes this controller's own confirmation, and what is left of it.
+func withdraw(annotations map[string]string) {
 	if confirmedByUs(annotations) {
-		changes[confirmation.Annotation], changes[confirmation.TimestampAnnotation] = nil, nil
+		delete(annotations, confirmation.Annotation)
+		delete(annotations, confirmation.TimestampAnnotation)
 	}
-	return changes
+	delete(annotations, AnnotationConfirmedAt)
 }

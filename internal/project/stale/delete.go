@@ -2,11 +2,9 @@ package stale
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
@@ -70,38 +68,16 @@ func (r *Reconciler) confirm(ctx context.Context, project *corev1beta1.Project) 
 	if confirmedByUs(project.Annotations) {
 		return nil
 	}
-	confirmed := &metav1.ObjectMeta{}
-	confirmation.Confirm(confirmed, r.Clock.Now())
-	changes := map[string]any{AnnotationConfirmedAt: confirmed.Annotations[confirmation.TimestampAnnotation]}
-	for key, value := range confirmed.Annotations {
-		changes[key] = value
-	}
-	if err := r.annotate(ctx, project, changes); err != nil {
+	before := project.DeepCopy()
+	confirmation.Confirm(project, r.Clock.Now())
+	project.Annotations[AnnotationConfirmedAt] = project.Annotations[confirmation.TimestampAnnotation]
+	if err := r.Client.Patch(ctx, project, lockedFrom(before)); err != nil {
 		return fmt.Errorf("confirm deletion: %w", err)
 	}
 	return nil
 }
 
-// annotate changes annotations of exactly the object that was read, and updates the given object. nil removes an annotation.
-func (r *Reconciler) annotate(ctx context.Context, project *corev1beta1.Project, changes map[string]any) error {
-	patch, err := lockedPatch(project, map[string]any{"metadata": map[string]any{"annotations": changes}})
-	if err != nil {
-		return err
-	}
-	return r.Client.Patch(ctx, project, patch)
-}
-
-// lockedPatch returns a merge patch that fails if the Project was changed, or was deleted and created again.
-func lockedPatch(project *corev1beta1.Project, fields map[string]any) (client.Patch, error) {
-	metadata, _ := fields["metadata"].(map[string]any)
-	if metadata == nil {
-		metadata = map[string]any{}
-		fields["metadata"] = metadata
-	}
-	metadata["uid"], metadata["resourceVersion"] = project.UID, project.ResourceVersion
-	patch, err := json.Marshal(fields)
-	if err != nil {
-		return nil, fmt.Errorf("render patch: %w", err)
-	}
-	return client.RawPatch(types.MergePatchType, patch), nil
+// lockedFrom returns a merge patch that fails if the Project was changed, or was deleted and created again.
+func lockedFrom(before *corev1beta1.Project) client.Patch {
+	return client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
 }

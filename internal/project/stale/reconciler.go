@@ -148,17 +148,17 @@ func newNamespace() *metav1.PartialObjectMetadata {
 
 // writeAnnotations writes the announcement of the plan, and withdraws this controller's own confirmation if no deletion is due.
 func (r *Reconciler) writeAnnotations(ctx context.Context, project *corev1beta1.Project, p plan) error {
-	changes := map[string]any{}
+	before := project.DeepCopy()
 	if !p.undecided {
-		changes = p.announcing(project.Annotations)
+		p.announce(&project.ObjectMeta)
 	}
 	if !p.due || r.Rules.Deletion != Delete {
-		maps.Copy(changes, withdrawal(project.Annotations))
+		withdraw(project.Annotations)
 	}
-	if len(changes) == 0 {
+	if maps.Equal(before.Annotations, project.Annotations) {
 		return nil
 	}
-	if err := r.annotate(ctx, project, changes); client.IgnoreNotFound(err) != nil {
+	if err := r.Client.Patch(ctx, project, lockedFrom(before)); client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("write annotations: %w", err)
 	}
 	log.FromContext(ctx).Info("Changed what is announced of the project", "verdict", p.row, "deletion", timeOf(p.announced))
@@ -167,17 +167,13 @@ func (r *Reconciler) writeAnnotations(ctx context.Context, project *corev1beta1.
 
 // writeStatus writes the two fields of this controller, if they differ from the plan.
 func (r *Reconciler) writeStatus(ctx context.Context, project *corev1beta1.Project, p plan) error {
-	status := project.Status
+	status := &project.Status
 	if status.StaleSinceTimestamp.Equal(p.staleSince) && status.StaleAutoDeleteTimestamp.Equal(p.autoDelete) {
 		return nil
 	}
-	patch, err := lockedPatch(project, map[string]any{
-		"status": map[string]any{"staleSinceTimestamp": p.staleSince, "staleAutoDeleteTimestamp": p.autoDelete},
-	})
-	if err != nil {
-		return err
-	}
-	err = r.Client.Status().Patch(ctx, project, patch)
+	before := project.DeepCopy()
+	status.StaleSinceTimestamp, status.StaleAutoDeleteTimestamp = p.staleSince, p.autoDelete
+	err := r.Client.Status().Patch(ctx, project, lockedFrom(before))
 	if apierrors.IsNotFound(err) {
 		return nil
 	}

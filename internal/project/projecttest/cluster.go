@@ -13,13 +13,13 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	corev1beta1 "github.com/espalier-dev/espalier/api/core/v1beta1"
 	securityv1alpha1 "github.com/espalier-dev/espalier/api/security/v1alpha1"
 	"github.com/espalier-dev/espalier/test/binary"
+	"github.com/espalier-dev/espalier/test/local/standin"
 )
 
 // installCRDs makes the API server serve exactly the kinds in the options.
@@ -76,50 +76,7 @@ func (e *Env) RemoveCRD(plural string) {
 func (e *Env) releaseNamespaces() {
 	ctx, cancel := context.WithCancel(context.Background())
 	e.T.Cleanup(cancel)
-	go func() {
-		for ctx.Err() == nil {
-			namespaces, err := e.Admin.Watch(ctx, &corev1.NamespaceList{})
-			if err != nil {
-				select {
-				case <-ctx.Done():
-				case <-time.After(50 * time.Millisecond):
-				}
-				continue
-			}
-			for event := range namespaces.ResultChan() {
-				if namespace, ok := event.Object.(*corev1.Namespace); ok && event.Type != watch.Deleted && namespace.DeletionTimestamp != nil {
-					e.release(ctx, namespace)
-				}
-			}
-		}
-	}()
-}
-
-// release removes the finalizers of a namespace, in its latest version.
-func (e *Env) release(ctx context.Context, namespace *corev1.Namespace) {
-	for ctx.Err() == nil {
-		err := e.removeFinalizers(ctx, namespace)
-		if err == nil || client.IgnoreNotFound(err) == nil {
-			return
-		}
-		if e.Admin.Get(ctx, client.ObjectKeyFromObject(namespace), namespace) != nil {
-			return
-		}
-	}
-}
-
-func (e *Env) removeFinalizers(ctx context.Context, namespace *corev1.Namespace) error {
-	if slices.Contains(namespace.Finalizers, metav1.FinalizerDeleteDependents) {
-		namespace.Finalizers = slices.DeleteFunc(namespace.Finalizers, func(f string) bool { return f == metav1.FinalizerDeleteDependents })
-		if err := e.Admin.Update(ctx, namespace); err != nil {
-			return err
-		}
-	}
-	if len(namespace.Spec.Finalizers) == 0 {
-		return nil
-	}
-	namespace.Spec.Finalizers = nil
-	return e.Admin.SubResource("finalize").Update(ctx, namespace)
+	go standin.Player{Client: e.Admin, Parts: []standin.Part{standin.Namespaces()}}.Play(ctx)
 }
 
 // As returns the client of a user who has only the rights that RBAC grants to that name and those groups.

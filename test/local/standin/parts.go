@@ -284,7 +284,8 @@ func Tokens() Part {
 	}
 }
 
-// Namespaces plays the controller that ends the deletion of namespaces. Objects in them stay.
+// Namespaces plays the controller that ends the deletion of namespaces, with the garbage collector, which ends foreground deletions. Objects
+// in them stay.
 func Namespaces() Part {
 	return Part{
 		kind:   corev1.SchemeGroupVersion.WithKind("Namespace"),
@@ -294,6 +295,7 @@ func Namespaces() Part {
 			if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, namespace); err != nil {
 				return fmt.Errorf("read Namespace: %w", err)
 			}
+			namespace.Finalizers = slices.DeleteFunc(namespace.Finalizers, func(f string) bool { return f == metav1.FinalizerDeleteDependents })
 			namespace.Spec.Finalizers = nil
 			return c.SubResource("finalize").Update(ctx, namespace)
 		},

@@ -1,12 +1,22 @@
 package extensionaccess
 
-import "github.com/espalier-dev/espalier/internal/project/byname"
+import (
+	"fmt"
+
+	"github.com/espalier-dev/espalier/internal/excerpt"
+	"github.com/espalier-dev/espalier/internal/project/byname"
+)
 
 // outcome is the result for a labelled ClusterRole: it is bound, or there is a reason why not. The zero value stands for a ClusterRole that
 // does not have the label any more.
 type outcome struct {
 	bound        bool
 	reason, note string
+}
+
+// failed returns the outcome for a ClusterRole that is not bound. The format is that of the sentence that says why.
+func failed(reason, format string, args ...any) outcome {
+	return outcome{reason: reason, note: excerpt.Of("Cannot bind the role: "+fmt.Sprintf(format, args...), maxNote)}
 }
 
 // outcomes has the last result for each labelled ClusterRole, so that metrics count each role once, and an Event is created only when the

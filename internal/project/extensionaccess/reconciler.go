@@ -32,7 +32,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	corev1beta1 "github.com/espalier-dev/espalier/api/core/v1beta1"
-	"github.com/espalier-dev/espalier/internal/excerpt"
 )
 
 // ClusterRoles with the label are watched, and one is read before a binding is removed because its label is gone. Bindings grant rights
@@ -66,12 +65,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	}
 	ref := referTo(request.Name, found.uid)
 	if found.invalid != nil {
-		r.report(request.Name, ref, outcome{
-			reason: ReasonInvalidSelector,
-			note: excerpt.Of(fmt.Sprintf("Cannot bind the role: %s; its ClusterRoleBinding stays as it is until the annotation %s holds a "+
-				"label selector as JSON, "+
-				`like {"matchLabels":{"app":"x"}}`, found.invalid, corev1beta1.AnnotationExtensionsServiceAccountSelector), maxNote),
-		})
+		r.report(request.Name, ref, failed(ReasonInvalidSelector, `%s; its ClusterRoleBinding stays as it is until the annotation %s holds a `+
+			`label selector as JSON, like {"matchLabels":{"app":"x"}}`, found.invalid, corev1beta1.AnnotationExtensionsServiceAccountSelector))
 		return ctrl.Result{}, reconcile.TerminalError(found.invalid)
 	}
 	want := desired(request.Name, found.uid, r.watches.selected(found.selector))
@@ -81,7 +76,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	}
 	err := r.bind(ctx, request.Name, ref, want)
 	if err != nil && ctx.Err() == nil && needsReport(err) {
-		r.report(request.Name, ref, failed(err))
+		r.report(request.Name, ref, failed(ReasonBindingFailed, "%s; it is tried again", strings.TrimSpace(err.Error())))
 	}
 	return ctrl.Result{}, err
 }
@@ -95,13 +90,10 @@ func (r *Reconciler) bind(ctx context.Context, name string, ref *rbacv1.ClusterR
 	}
 	next := plan(have, want)
 	if next == refuse {
-		r.report(name, ref, outcome{
-			reason: ReasonForeignBinding,
-			note: excerpt.Of(fmt.Sprintf("Cannot bind the role: ClusterRoleBinding %q binds %s %q: delete it, or give this ClusterRole "+
-				"another name", name, have.RoleRef.Kind, have.RoleRef.Name), maxNote),
-		})
-		return reconcile.TerminalError(fmt.Errorf("ClusterRoleBinding %q is not ours and "+
-			"binds %s %q", name, have.RoleRef.Kind, have.RoleRef.Name))
+		other := have.RoleRef
+		r.report(name, ref, failed(ReasonForeignBinding, "ClusterRoleBinding %q binds %s %q: delete it, or give this ClusterRole another name",
+			name, other.Kind, other.Name))
+		return reconcile.TerminalError(fmt.Errorf("ClusterRoleBinding %q is not ours and binds %s %q", name, other.Kind, other.Name))
 	}
 	if err := r.do(ctx, next, have, name, want); err != nil {
 		return err
@@ -210,10 +202,4 @@ func (r *Reconciler) report(name string, ref *rbacv1.ClusterRole, now outcome) {
 // needsReport is false for errors that are reported already, and for conflicts, which the next attempt resolves.
 func needsReport(err error) bool {
 	return !errors.Is(err, reconcile.TerminalError(nil)) && !apierrors.IsConflict(err) && !apierrors.IsAlreadyExists(err)
-}
-
-// failed returns the outcome of a failed request.
-func failed(err error) outcome {
-	note := fmt.Sprintf("Cannot bind the role: %s; it is tried again", strings.TrimSpace(err.Error()))
-	return outcome{reason: ReasonBindingFailed, note: excerpt.Of(note, maxNote)}
 }

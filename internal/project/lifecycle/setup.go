@@ -28,7 +28,6 @@ import (
 	"github.com/espalier-dev/espalier/internal/conflict"
 	"github.com/espalier-dev/espalier/internal/project/expiry"
 	"github.com/espalier-dev/espalier/internal/project/index"
-	"github.com/espalier-dev/espalier/internal/project/quota"
 	"github.com/espalier-dev/espalier/internal/project/roles"
 )
 
@@ -58,7 +57,7 @@ func CacheOptions(quotas bool) map[client.Object]cache.ByObject {
 		&rbacv1.RoleBinding{}:        {Transform: roles.Trim},
 	}
 	if quotas {
-		options[&corev1.ResourceQuota{}] = cache.ByObject{Field: fields.OneTermEqualSelector("metadata.name", quota.Name), Transform: quota.Trim}
+		options[&corev1.ResourceQuota{}] = cache.ByObject{Field: fields.OneTermEqualSelector("metadata.name", quotaName), Transform: trimQuota}
 	}
 	return options
 }

@@ -1,4 +1,4 @@
-package quota
+package lifecycle
 
 import (
 	"testing"
@@ -19,13 +19,15 @@ func hard(pairs ...string) corev1.ResourceList {
 	return list
 }
 
-func owner(uid string) metav1.OwnerReference {
+func quotaOwner(uid string) metav1.OwnerReference {
 	return metav1.OwnerReference{APIVersion: "v1", Kind: "X", Name: "x" + uid, UID: "uid"}
 }
 
-func foreign() metav1.OwnerReference { return metav1.OwnerReference{Name: "foreign", UID: "foreign"} }
+func foreignOwner() metav1.OwnerReference {
+	return metav1.OwnerReference{Name: "foreign", UID: "foreign"}
+}
 
-func TestDesired(t *testing.T) {
+func TestDesiredQuota(t *testing.T) {
 	configured := &corev1.ResourceQuota{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: "ignored", Name: "ignored", Labels: map[string]string{"l": "new"}, Annotations: map[string]string{"a": "new"},
@@ -36,21 +38,21 @@ func TestDesired(t *testing.T) {
 		"none is there": {nil, &corev1.ResourceQuota{
 			ObjectMeta: metav1.ObjectMeta{
 				Namespace: "n", Name: "gardener", Labels: map[string]string{"l": "new"}, Annotations: map[string]string{"a": "new"},
-				OwnerReferences: []metav1.OwnerReference{owner("")},
+				OwnerReferences: []metav1.OwnerReference{quotaOwner("")},
 			},
 			Spec: corev1.ResourceQuotaSpec{Hard: hard("pods", "10", "secrets", "20")},
 		}},
 		"one was changed by hand, and by others": {&corev1.ResourceQuota{
 			ObjectMeta: metav1.ObjectMeta{
 				Namespace: "n", Name: "gardener", Labels: map[string]string{"l": "old", "o": "stays"}, Annotations: map[string]string{"o": "stays"},
-				OwnerReferences: []metav1.OwnerReference{owner("old"), foreign()}, ResourceVersion: "7",
+				OwnerReferences: []metav1.OwnerReference{quotaOwner("old"), foreignOwner()}, ResourceVersion: "7",
 			},
 			Spec: corev1.ResourceQuotaSpec{Hard: hard("pods", "1", "services", "3")},
 		}, &corev1.ResourceQuota{
 			ObjectMeta: metav1.ObjectMeta{
 				Namespace: "n", Name: "gardener", Labels: map[string]string{"l": "new", "o": "stays"},
 				Annotations:     map[string]string{"a": "new", "o": "stays"},
-				OwnerReferences: []metav1.OwnerReference{owner(""), foreign()}, ResourceVersion: "7",
+				OwnerReferences: []metav1.OwnerReference{quotaOwner(""), foreignOwner()}, ResourceVersion: "7",
 			},
 			Spec: corev1.ResourceQuotaSpec{Hard: hard("pods", "1", "secrets", "20")},
 		}},
@@ -58,13 +60,13 @@ func TestDesired(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
 			before := tc.existing.DeepCopy()
-			g.Expect(Desired("n", tc.existing, configured, owner(""))).To(BeComparableTo(tc.want))
+			g.Expect(desiredQuota("n", tc.existing, configured, quotaOwner(""))).To(BeComparableTo(tc.want))
 			g.Expect(tc.existing).To(Equal(before), "what is there is not touched")
 		})
 	}
 }
 
-func TestSelect(t *testing.T) {
+func TestSelectQuota(t *testing.T) {
 	quota := func(name string) *corev1.ResourceQuota {
 		return &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	}
@@ -100,7 +102,7 @@ func TestSelect(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
-			have, err := Select(tc.entries, map[string]string{"a": "b"})
+			have, err := selectQuota(tc.entries, map[string]string{"a": "b"})
 			if tc.err != "" {
 				g.Expect(err).To(MatchError(tc.err))
 				return
@@ -111,14 +113,14 @@ func TestSelect(t *testing.T) {
 	}
 }
 
-func TestTrimKeepsWhatIsCompared(t *testing.T) {
+func TestTrimmedQuotaHasWhatIsCompared(t *testing.T) {
 	g := NewWithT(t)
 	q := &corev1.ResourceQuota{
 		ObjectMeta: metav1.ObjectMeta{Name: "gardener", Labels: map[string]string{"a": "b"}, ManagedFields: []metav1.ManagedFieldsEntry{{}}},
 		Spec:       corev1.ResourceQuotaSpec{Hard: hard("pods", "1"), Scopes: []corev1.ResourceQuotaScope{"BestEffort"}},
 		Status:     corev1.ResourceQuotaStatus{Used: hard("pods", "1")},
 	}
-	g.Expect(Trim(q)).To(Equal(&corev1.ResourceQuota{
+	g.Expect(trimQuota(q)).To(Equal(&corev1.ResourceQuota{
 		ObjectMeta: metav1.ObjectMeta{Name: "gardener", Labels: map[string]string{"a": "b"}},
 		Spec:       corev1.ResourceQuotaSpec{Hard: hard("pods", "1")},
 	}))

@@ -38,11 +38,6 @@ const ControllerName = "project-activity"
 // deadline bounds one write.
 const deadline = 3 * time.Minute
 
-// Kinds are the kinds whose events count.
-func Kinds() []served.Kind {
-	return []served.Kind{served.Shoot, served.BackupEntry, served.Plant, served.Secret, served.Quota}
-}
-
 // Reconciler writes the time of the last activity.
 type Reconciler struct {
 	// Client reads from the cache and writes.
@@ -55,17 +50,12 @@ type Reconciler struct {
 	missed byname.Map[int]
 }
 
-// mostTries is how often the controller looks for the Project of a namespace; most namespaces of a cluster have none. The first pause
-// between two attempts is firstPause, and each further one is growth times as long as the previous one.
-const (
-	mostTries  = 4
-	firstPause = time.Second
-	growth     = 4
-)
+// pauses are those between two attempts to find the Project of a namespace. There are few, because most namespaces of a cluster have none.
+var pauses = [...]time.Duration{time.Second, 4 * time.Second, 16 * time.Second}
 
 // SetupWithManager adds the controller to the manager. The Tracker must not run yet.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, tracker *served.Tracker, workers int) error {
-	for _, kind := range Kinds() {
+	for _, kind := range []served.Kind{served.Shoot, served.BackupEntry, served.Plant, served.Secret, served.Quota} {
 		tracker.Handle(kind, func(before, after *served.Object) {
 			if isActivity(kind, before, after, r.Clock.Now()) {
 				r.active.Add(cmp.Or(after, before).Namespace)
@@ -126,16 +116,13 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 
 // recordMiss returns after how long to look for the Project of a namespace again; 0 for never.
 func (r *Reconciler) recordMiss(namespace string) (pause time.Duration) {
-	r.missed.Change(namespace, func(tries *int) {
-		*tries++
-		if *tries == mostTries {
-			*tries = 0
+	r.missed.Change(namespace, func(misses *int) {
+		if *misses == len(pauses) {
+			*misses = 0
 			return
 		}
-		pause = firstPause
-		for range *tries - 1 {
-			pause *= growth
-		}
+		pause = pauses[*misses]
+		*misses++
 	})
 	return pause
 }

@@ -27,10 +27,7 @@ func findMistakes(now, before *normalform.Spec) field.ErrorList {
 	if now == nil {
 		return nil
 	}
-	if before == nil {
-		before = &normalform.Spec{}
-	}
-	normal, old := normalform.Of(now), normalform.Of(before)
+	normal, old := normalOf(now), normalOf(before)
 	at := field.NewPath("spec")
 	found := checkMembers(at.Child("members"), normal.Members, countSubjects(old))
 	is, was := tolerationsOf(normal), tolerationsOf(old)
@@ -97,17 +94,13 @@ func checkMembers(at *field.Path, members []*corev1beta1.ProjectMember, old map[
 	return found
 }
 
-// checkSubject finds what is wrong with a subject by itself. It is not ok if it has no identity.
+// checkSubject finds subjects without identity, which are not ok, and ServiceAccounts that cannot exist. The schema does so for the owner
+// alone, where it costs less.
 func checkSubject(at *field.Path, s rbacv1.Subject, ok bool) field.ErrorList {
 	if !ok {
 		name := excerpt.Quoted(s.Name)
 		return field.ErrorList{field.Invalid(at.Child("name"), name, fmt.Sprintf("unsupported service account user name: %q", name))}
 	}
-	return checkAccount(at, s)
-}
-
-// checkAccount finds ServiceAccounts that cannot exist. The schema does so for the owner alone, where it costs less.
-func checkAccount(at *field.Path, s rbacv1.Subject) field.ErrorList {
 	if s.Kind != rbacv1.ServiceAccountKind {
 		return nil
 	}

@@ -50,7 +50,6 @@ type Reconciler struct {
 	Metrics *Metrics
 
 	watches *watches // set by SetupWithManager
-	outcome outcomes
 }
 
 // Reconcile reconciles the ClusterRoleBinding with the ClusterRole of the same name.
@@ -194,7 +193,7 @@ func (r *Reconciler) cleanUp(ctx context.Context, request ctrl.Request) error {
 
 // report reports the result for a ClusterRole in metrics, and in an Event if it is a failure that differs from the previous result.
 func (r *Reconciler) report(name string, ref *rbacv1.ClusterRole, now outcome) {
-	if r.outcome.set(name, now, r.Metrics) && now.note != "" {
+	if r.Metrics.set(name, now) && now.note != "" {
 		r.Events.failed(ref, now)
 	}
 }

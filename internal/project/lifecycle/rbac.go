@@ -160,10 +160,7 @@ func (r *Reconciler) removeStaleRoles(
 }
 
 func copyOf(o client.Object) client.Object {
-	clone, ok := o.DeepCopyObject().(client.Object)
-	if !ok {
-		return o // cannot happen: the copy has the same type
-	}
+	clone, _ := o.DeepCopyObject().(client.Object) // never fails: a copy, also of a record, is an object
 	return clone
 }
 

@@ -51,7 +51,8 @@ func (r *Reconciler) announce(
 	if err := r.createEvent(ctx, about, key, now, eventType, reason, message); err != nil {
 		return false, err
 	}
-	return r.memory.addEvent(project.Name, key), nil
+	r.memory.addEvent(project.Name, key)
+	return true, nil
 }
 
 func eventText(reason string, at time.Time) (eventType, message string) {

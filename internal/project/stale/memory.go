@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/espalier-dev/espalier/internal/excerpt"
@@ -34,7 +35,7 @@ type remembered struct {
 	// marked and cleared in turns. It lasts until the caches know the use too, or for a period.
 	use liveUse
 	// events are the keys of the Events that this process has created.
-	events map[string]bool
+	events sets.Set[string]
 }
 
 type liveUse struct {
@@ -69,20 +70,17 @@ func (m *memory) completeUse(name string, uid types.UID, now time.Time, cached u
 }
 
 func (m *memory) hasEvent(name, key string) (has bool) {
-	m.projects.Change(name, func(r *remembered) { has = r.events[key] })
+	m.projects.Change(name, func(r *remembered) { has = r.events.Has(key) })
 	return has
 }
 
-// addEvent records an Event and returns whether it was new.
-func (m *memory) addEvent(name, key string) (isNew bool) {
+func (m *memory) addEvent(name, key string) {
 	m.projects.Change(name, func(r *remembered) {
-		isNew = !r.events[key]
 		if r.events == nil {
-			r.events = map[string]bool{}
+			r.events = sets.New[string]()
 		}
-		r.events[key] = true
+		r.events.Insert(key)
 	})
-	return isNew
 }
 
 // minSuspensionInterval is how long after a report of a suspension the next one is not reported, so that an API that fails repeatedly does

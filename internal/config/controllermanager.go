@@ -26,17 +26,13 @@ type ControllerManagerConfiguration struct {
 	// LogLevel is debug, info (default) or error.
 	LogLevel string `json:"logLevel,omitempty"`
 	// LogFormat is json (default) or text.
-	LogFormat string `json:"logFormat,omitempty"`
-	// Server configures where health probes and metrics are served.
-	Server ControllerManagerServer `json:"server,omitempty"`
-	// Debugging enables profiling.
-	Debugging Debugging `json:"debugging,omitempty"`
+	LogFormat string                  `json:"logFormat,omitempty"`
+	Server    ControllerManagerServer `json:"server,omitempty"`
+	Debugging Debugging               `json:"debugging,omitempty"`
 	// FeatureGates are accepted and ignored.
-	FeatureGates map[string]bool `json:"featureGates,omitempty"`
-	// Controllers has one section per controller.
-	Controllers ControllerManagerControllers `json:"controllers,omitempty"`
-	// Espalier contains the settings that are not part of Gardener's schema.
-	Espalier EspalierControllerManager `json:"espalier,omitempty"`
+	FeatureGates map[string]bool              `json:"featureGates,omitempty"`
+	Controllers  ControllerManagerControllers `json:"controllers,omitempty"`
+	Espalier     EspalierControllerManager    `json:"espalier,omitempty"`
 }
 
 // ControllerManagerServer configures where a controller-manager listens.
@@ -49,7 +45,6 @@ type ControllerManagerServer struct {
 
 // ControllerManagerControllers has one section per controller.
 type ControllerManagerControllers struct {
-	// Project configures the controller of Projects.
 	Project ProjectController `json:"project,omitempty"`
 }
 
@@ -80,13 +75,11 @@ type ProjectQuota struct {
 
 // EspalierControllerManager contains the settings that are not part of Gardener's schema.
 type EspalierControllerManager struct {
-	// Project configures project-controller.
 	Project EspalierProject `json:"project,omitempty"`
 }
 
 // EspalierProject configures project-controller.
 type EspalierProject struct {
-	// Webhooks configures where webhooks are served.
 	Webhooks EspalierProjectWebhooks `json:"webhooks,omitempty"`
 	// StaleDeletion is what happens to a project whose deletion date is reached: Delete (default); DryRun, which reports in an Event and a
 	// metric what would be deleted; or Off.

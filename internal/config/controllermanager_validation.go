@@ -29,11 +29,7 @@ func (c *ControllerManagerConfiguration) Validate() field.ErrorList {
 		errs = append(errs,
 			field.Forbidden(garden.Child("namespaces"), "projects whose namespaces are not seen would look unused and be deleted"))
 	}
-	errs = append(errs, validateLeaderElection(c.LeaderElection, field.NewPath("leaderElection"))...)
-	server := Server{HealthProbes: c.Server.HealthProbes, Metrics: c.Server.Metrics}
-	errs = append(errs, validateServer(server, field.NewPath("server"))...)
-	errs = append(errs, validateOneOf(c.LogLevel, field.NewPath("logLevel"), "debug", "info", "error")...)
-	errs = append(errs, validateOneOf(c.LogFormat, field.NewPath("logFormat"), "json", "text")...)
+	errs = append(errs, validateProcess(c.Process())...)
 	errs = append(errs, validateProject(c.Controllers.Project, field.NewPath("controllers", "project"))...)
 	at := field.NewPath("espalier", "project")
 	errs = append(errs, validateEspalierProject(c.Espalier.Project, at)...)
@@ -41,7 +37,7 @@ func (c *ControllerManagerConfiguration) Validate() field.ErrorList {
 	if served := c.Espalier.Project.Webhooks; served.Served() {
 		webhooks = &Endpoint{BindAddress: served.BindAddress, Port: served.Port}
 	}
-	return append(errs, validatePorts(webhooks, server, at.Child("webhooks", "port"))...)
+	return append(errs, validatePorts(webhooks, c.Process().Server, at.Child("webhooks", "port"))...)
 }
 
 func validateProject(c ProjectController, at *field.Path) field.ErrorList {

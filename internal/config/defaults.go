@@ -26,7 +26,9 @@ func (c *ResourceManagerConfiguration) Default() {
 		defaultClientConnection(c.TargetClientConnection)
 	}
 	defaultLeaderElection(&c.LeaderElection)
-	defaultServer(&c.Server)
+	setIfZero(&c.Server.Webhooks.Port, 9449)
+	defaultEndpoint(&c.Server.HealthProbes, 8081)
+	defaultEndpoint(&c.Server.Metrics, 8080)
 	setIfZero(&c.LogLevel, "info")
 	setIfZero(&c.LogFormat, "json")
 	defaultControllers(&c.Controllers)
@@ -49,12 +51,6 @@ func defaultLeaderElection(c *LeaderElection) {
 	setIfZero(&c.RetryPeriod, duration(2*time.Second))
 	setIfZero(&c.ResourceLock, "leases")
 	setIfZero(&c.ResourceName, "gardener-resource-manager")
-}
-
-func defaultServer(c *Server) {
-	setIfZero(&c.Webhooks.Port, 9449)
-	defaultEndpoint(&c.HealthProbes, 8081)
-	defaultEndpoint(&c.Metrics, 8080)
 }
 
 func defaultEndpoint(c **Endpoint, port int) {

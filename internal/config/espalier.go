@@ -4,18 +4,12 @@ import "k8s.io/apimachinery/pkg/util/validation/field"
 
 // Espalier contains our own settings, one section per family.
 type Espalier struct {
-	// ManagedResource configures managedresource-controller.
 	ManagedResource EspalierManagedResource `json:"managedResource,omitempty"`
-	// Token configures token-controllers.
-	Token EspalierToken `json:"token,omitempty"`
-	// CSRApprover configures csr-approver.
-	CSRApprover EspalierCSRApprover `json:"csrApprover,omitempty"`
-	// NetworkPolicy configures netpol-controller.
-	NetworkPolicy EspalierNetworkPolicy `json:"networkPolicy,omitempty"`
-	// Node configures node-controller.
-	Node EspalierNode `json:"node,omitempty"`
-	// Webhooks configures webhook-server.
-	Webhooks EspalierWebhooks `json:"webhooks,omitempty"`
+	Token           EspalierToken           `json:"token,omitempty"`
+	CSRApprover     EspalierCSRApprover     `json:"csrApprover,omitempty"`
+	NetworkPolicy   EspalierNetworkPolicy   `json:"networkPolicy,omitempty"`
+	Node            EspalierNode            `json:"node,omitempty"`
+	Webhooks        EspalierWebhooks        `json:"webhooks,omitempty"`
 }
 
 func defaultEspalier(c *Espalier) {

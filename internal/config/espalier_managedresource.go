@@ -64,16 +64,15 @@ func validateEspalierManagedResource(c EspalierManagedResource, at *field.Path) 
 	if c.Namespaces == nil {
 		return errs
 	}
-	errs = append(errs, validateNamespaces(c.Namespaces.Sets, at.Child("namespaces", "sets"))...)
+	errs = append(errs, validateNamespaces(ptr.Deref(c.Namespaces.Sets, nil), at.Child("namespaces", "sets"))...)
 	errs = append(errs, validateAllowed(c.Namespaces.SetSelector, "sets of all namespaces, remove setSelector and sets",
 		at.Child("namespaces", "setSelector"))...)
-	return append(errs, validateNamespaces(c.Namespaces.Objects, at.Child("namespaces", "objects"))...)
+	return append(errs, validateNamespaces(ptr.Deref(c.Namespaces.Objects, nil), at.Child("namespaces", "objects"))...)
 }
 
-func validateNamespaces(names *[]string, at *field.Path) field.ErrorList {
-	all := ptr.Deref(names, nil)
-	errs := make(field.ErrorList, 0, len(all))
-	for i, name := range all {
+func validateNamespaces(names []string, at *field.Path) field.ErrorList {
+	errs := make(field.ErrorList, 0, len(names))
+	for i, name := range names {
 		errs = append(errs, invalid(at.Index(i), name, apivalidation.ValidateNamespaceName(name, false))...)
 	}
 	return errs

@@ -114,9 +114,7 @@ func validateSelfManagedWebhooks(c EspalierSelfManagedWebhooks, at *field.Path) 
 				field.Invalid(at.Child(each.child), each.validity.Duration.String(), "must be at least "+minCertificateValidity.String()))
 		}
 	}
-	for i, namespace := range c.ExcludedNamespaces {
-		errs = append(errs, invalid(at.Child("excludedNamespaces").Index(i), namespace, validation.IsDNS1123Label(namespace))...)
-	}
+	errs = append(errs, validateNamespaces(c.ExcludedNamespaces, at.Child("excludedNamespaces"))...)
 	if len(c.ExcludedNamespaces) > 0 && c.Flavor != FlavorStandalone {
 		errs = append(errs, field.Forbidden(at.Child("excludedNamespaces"), "only flavor standalone selects namespaces by their names"))
 	}

@@ -6,10 +6,7 @@ import "k8s.io/apimachinery/pkg/util/validation/field"
 func (c *OperatorConfiguration) Validate() field.ErrorList {
 	errs := validateOperatorConnection(c.RuntimeClientConnection, field.NewPath("runtimeClientConnection"))
 	errs = append(errs, validateOperatorConnection(c.VirtualClientConnection, field.NewPath("virtualClientConnection"))...)
-	errs = append(errs, validateLeaderElection(c.LeaderElection, field.NewPath("leaderElection"))...)
-	errs = append(errs, validateOneOf(c.LogLevel, field.NewPath("logLevel"), "debug", "info", "error")...)
-	errs = append(errs, validateOneOf(c.LogFormat, field.NewPath("logFormat"), "json", "text")...)
-	errs = append(errs, validateServer(c.Server, field.NewPath("server"))...)
+	errs = append(errs, validateProcess(c.Process())...)
 	webhooks := &Endpoint{BindAddress: c.Server.Webhooks.BindAddress, Port: c.Server.Webhooks.Port}
 	errs = append(errs, validateEndpoint(webhooks, field.NewPath("server", "webhooks"), "")...)
 	errs = append(errs, validatePorts(webhooks, c.Server, field.NewPath("server", "webhooks", "port"))...)

@@ -26,19 +26,15 @@ type ResourceManagerConfiguration struct {
 	// LeaderElection configures which of several replicas is active.
 	LeaderElection LeaderElection `json:"leaderElection,omitempty"`
 	// Server configures where webhooks, health probes and metrics are served.
-	Server Server `json:"server,omitempty"`
-	// Debugging enables profiling.
+	Server    Server    `json:"server,omitempty"`
 	Debugging Debugging `json:"debugging,omitempty"`
 	// LogLevel is debug, info (default) or error.
 	LogLevel string `json:"logLevel,omitempty"`
 	// LogFormat is json (default) or text.
-	LogFormat string `json:"logFormat,omitempty"`
-	// Controllers has one section per controller.
+	LogFormat   string      `json:"logFormat,omitempty"`
 	Controllers Controllers `json:"controllers,omitempty"`
-	// Webhooks has one section per admission handler.
-	Webhooks Webhooks `json:"webhooks,omitempty"`
-	// Espalier contains the settings that are not part of Gardener's schema.
-	Espalier Espalier `json:"espalier,omitempty"`
+	Webhooks    Webhooks    `json:"webhooks,omitempty"`
+	Espalier    Espalier    `json:"espalier,omitempty"`
 }
 
 // ClientConnection configures how a process connects to one API server.
@@ -78,7 +74,6 @@ type LeaderElection struct {
 
 // Server configures where a process listens.
 type Server struct {
-	// Webhooks is the HTTPS server for admission handlers.
 	Webhooks WebhookServer `json:"webhooks,omitempty"`
 	// HealthProbes serves /healthz and /readyz; default port 8081.
 	HealthProbes *Endpoint `json:"healthProbes,omitempty"`

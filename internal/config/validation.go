@@ -29,10 +29,7 @@ func (c *ResourceManagerConfiguration) Validate() field.ErrorList {
 	if c.TargetClientConnection != nil {
 		errs = append(errs, validateClientConnection(*c.TargetClientConnection, field.NewPath("targetClientConnection"))...)
 	}
-	errs = append(errs, validateLeaderElection(c.LeaderElection, field.NewPath("leaderElection"))...)
-	errs = append(errs, validateServer(c.Server, field.NewPath("server"))...)
-	errs = append(errs, validateOneOf(c.LogLevel, field.NewPath("logLevel"), "debug", "info", "error")...)
-	errs = append(errs, validateOneOf(c.LogFormat, field.NewPath("logFormat"), "json", "text")...)
+	errs = append(errs, validateProcess(c.Process())...)
 	errs = append(errs, validateControllers(c.Controllers, root)...)
 	if c.Controllers.TokenInvalidator.Enabled != c.Webhooks.TokenInvalidator.Enabled {
 		errs = append(errs,
@@ -40,6 +37,17 @@ func (c *ResourceManagerConfiguration) Validate() field.ErrorList {
 	}
 	errs = append(errs, validateWebhooks(c.Webhooks, field.NewPath("webhooks"))...)
 	return append(errs, validateEspalier(c.Espalier, field.NewPath("espalier"))...)
+}
+
+// validateProcess validates the sections that the files of all binaries have, except for the connections.
+func validateProcess(c Process) field.ErrorList {
+	server := field.NewPath("server")
+	errs := validateLeaderElection(c.LeaderElection, field.NewPath("leaderElection"))
+	errs = append(errs,
+		validateEndpoint(c.Server.HealthProbes, server.Child("healthProbes"), "must provide health probes server configuration")...)
+	errs = append(errs, validateEndpoint(c.Server.Metrics, server.Child("metrics"), "must provide metrics server configuration")...)
+	errs = append(errs, validateOneOf(c.LogLevel, field.NewPath("logLevel"), "debug", "info", "error")...)
+	return append(errs, validateOneOf(c.LogFormat, field.NewPath("logFormat"), "json", "text")...)
 }
 
 func validateClientConnection(c ClientConnection, at *field.Path) field.ErrorList {
@@ -84,11 +92,6 @@ func validateLeaderElection(c LeaderElection, at *field.Path) field.ErrorList {
 		errs = append(errs, field.Required(at.Child("resourceNamespace"), "must name the namespace of the lease, or leaderElect must be false"))
 	}
 	return errs
-}
-
-func validateServer(c Server, at *field.Path) field.ErrorList {
-	errs := validateEndpoint(c.HealthProbes, at.Child("healthProbes"), "must provide health probes server configuration")
-	return append(errs, validateEndpoint(c.Metrics, at.Child("metrics"), "must provide metrics server configuration")...)
 }
 
 func validateEndpoint(c *Endpoint, at *field.Path, missing string) field.ErrorList {

@@ -17,18 +17,21 @@ import (
 const newReplicaSetAvailable = "NewReplicaSetAvailable"
 
 func judgeDeployment(d *appsv1.Deployment) Verdict {
-	behind := outdated(d.Status.ObservedGeneration, d.Generation)
 	conditions := d.Status.Conditions
+	unhealthy := cmp.Or(
+		required(conditions, string(appsv1.DeploymentAvailable), conditionOfDeployment),
+		optional(conditions, string(appsv1.DeploymentProgressing), isTrue, conditionOfDeployment),
+		optional(conditions, string(appsv1.DeploymentReplicaFailure), isFalse, conditionOfDeployment),
+	)
+	return rollout(d.Status.ObservedGeneration, d.Generation, unhealthy,
+		rolling(find(conditions, string(appsv1.DeploymentProgressing), conditionOfDeployment)))
+}
+
+// rollout returns the verdict on a workload that has rollouts. A status that is outdated takes precedence over what it says.
+func rollout(seen, generation int64, unhealthy, progressing string) Verdict {
+	behind := outdated(seen, generation)
 	return Verdict{
-		Checked: true,
-		Unhealthy: cmp.Or(
-			behind,
-			required(conditions, string(appsv1.DeploymentAvailable), conditionOfDeployment),
-			optional(conditions, string(appsv1.DeploymentProgressing), isTrue, conditionOfDeployment),
-			optional(conditions, string(appsv1.DeploymentReplicaFailure), isFalse, conditionOfDeployment),
-		),
-		Progressing: cmp.Or(behind, rolling(find(conditions, string(appsv1.DeploymentProgressing), conditionOfDeployment))),
-		Unobserved:  behind != "",
+		Checked: true, Unhealthy: cmp.Or(behind, unhealthy), Progressing: cmp.Or(behind, progressing), Unobserved: behind != "",
 	}
 }
 
@@ -50,13 +53,9 @@ func rolling(progress condition) string {
 }
 
 func judgeStatefulSet(s *appsv1.StatefulSet) Verdict {
-	behind, desired := outdated(s.Status.ObservedGeneration, s.Generation), ptr.Deref(s.Spec.Replicas, 1)
-	return Verdict{
-		Checked:     true,
-		Unhealthy:   cmp.Or(behind, short("ready", s.Status.ReadyReplicas, desired)),
-		Progressing: cmp.Or(behind, updated(s.Status.UpdatedReplicas, desired)),
-		Unobserved:  behind != "",
-	}
+	desired := ptr.Deref(s.Spec.Replicas, 1)
+	return rollout(s.Status.ObservedGeneration, s.Generation,
+		short("ready", s.Status.ReadyReplicas, desired), updated(s.Status.UpdatedReplicas, desired))
 }
 
 // short returns a message if there are fewer replicas with a property than desired; "" if there are enough.
@@ -68,13 +67,8 @@ func short(quality string, replicas, desired int32) string {
 }
 
 func judgeDaemonSet(d *appsv1.DaemonSet) Verdict {
-	behind := outdated(d.Status.ObservedGeneration, d.Generation)
-	return Verdict{
-		Checked:     true,
-		Unhealthy:   cmp.Or(behind, pods(d)),
-		Progressing: cmp.Or(behind, updated(d.Status.UpdatedNumberScheduled, d.Status.DesiredNumberScheduled)),
-		Unobserved:  behind != "",
-	}
+	return rollout(d.Status.ObservedGeneration, d.Generation,
+		pods(d), updated(d.Status.UpdatedNumberScheduled, d.Status.DesiredNumberScheduled))
 }
 
 // pods returns what is wrong with the Pods of a DaemonSet. During a rollout, the update strategy defines how many may be unavailable.
@@ -114,29 +108,20 @@ func maxUnavailable(d *appsv1.DaemonSet) int {
 }
 
 func judgeReplicaSet(r *appsv1.ReplicaSet) Verdict {
-	behind := outdated(r.Status.ObservedGeneration, r.Generation)
-	return Verdict{
-		Checked:    true,
-		Unhealthy:  cmp.Or(behind, available("ReplicaSet", r.Status.ReadyReplicas, r.Spec.Replicas)),
-		Unobserved: behind != "",
-	}
+	return judgeReplicas("ReplicaSet", outdated(r.Status.ObservedGeneration, r.Generation), r.Status.ReadyReplicas, r.Spec.Replicas)
 }
 
 func judgeReplicationController(r *corev1.ReplicationController) Verdict {
-	behind := outdated(r.Status.ObservedGeneration, r.Generation)
-	return Verdict{
-		Checked:    true,
-		Unhealthy:  cmp.Or(behind, available("ReplicationController", r.Status.ReadyReplicas, r.Spec.Replicas)),
-		Unobserved: behind != "",
-	}
+	return judgeReplicas("ReplicationController", outdated(r.Status.ObservedGeneration, r.Generation), r.Status.ReadyReplicas, r.Spec.Replicas)
 }
 
-// available requires nothing of a controller without a desired number of replicas.
-func available(kind string, ready int32, desired *int32) string {
-	if desired == nil || ready >= *desired {
-		return ""
+// judgeReplicas requires nothing of a controller without a desired number of replicas. behind says that its status is outdated; "" if not.
+func judgeReplicas(kind, behind string, ready int32, desired *int32) Verdict {
+	verdict := Verdict{Checked: true, Unhealthy: behind, Unobserved: behind != ""}
+	if behind == "" && ready < ptr.Deref(desired, 0) {
+		verdict.Unhealthy = kind + " does not have minimum availability"
 	}
-	return kind + " does not have minimum availability"
+	return verdict
 }
 
 func judgePod(p *corev1.Pod) Verdict {

@@ -2,6 +2,7 @@
 package health
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -38,10 +39,7 @@ func EventsBlock(events []corev1.Event, now time.Time) string {
 	}
 	lines := []string{"-> Events:"}
 	for _, event := range events {
-		source := event.Source.Component
-		if source == "" {
-			source = event.ReportingController
-		}
+		source := cmp.Or(event.Source.Component, event.ReportingController)
 		lines = append(lines, fmt.Sprintf("* %s reported %s: %s", source, interval(event, now), event.Message))
 	}
 	return strings.Join(lines, "\n")

@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
@@ -49,8 +50,8 @@ func (b *SecretBuilder) WithLabels(labels map[string]string) *SecretBuilder {
 }
 
 // AddLabels adds labels to those set before.
-func (b *SecretBuilder) AddLabels(labels map[string]string) *SecretBuilder {
-	b.secret.Labels = merged(b.secret.Labels, labels)
+func (b *SecretBuilder) AddLabels(added map[string]string) *SecretBuilder {
+	b.secret.Labels = labels.Merge(b.secret.Labels, added)
 	return b
 }
 
@@ -85,15 +86,4 @@ func (b *SecretBuilder) Reconcile(ctx context.Context) error {
 		return fmt.Errorf("create or update secret %s: %w", client.ObjectKeyFromObject(want), err)
 	}
 	return nil
-}
-
-// merged returns a new map with the entries of both; those of over win. It is nil if there are none.
-func merged(under, over map[string]string) map[string]string {
-	if len(under)+len(over) == 0 {
-		return nil
-	}
-	all := make(map[string]string, len(under)+len(over))
-	maps.Copy(all, under)
-	maps.Copy(all, over)
-	return all
 }

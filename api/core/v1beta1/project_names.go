@@ -25,8 +25,6 @@ const (
 	GardenNamespace = "garden"
 	// ProjectNamespacePrefix starts the name of every other project's namespace.
 	ProjectNamespacePrefix = "garden-"
-	// SeedLeaseNamespace holds the leases of seeds, and belongs to no project.
-	SeedLeaseNamespace = "gardener-system-seed-lease"
 )
 
 // GardenerFinalizer is on a Project as long as its namespace is not released. The project controller sets and removes it.

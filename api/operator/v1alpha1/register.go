@@ -19,11 +19,6 @@ func Resource(resource string) schema.GroupResource {
 
 // AddToScheme adds the kinds of this package to scheme. It can be put into a runtime.SchemeBuilder.
 func AddToScheme(scheme *runtime.Scheme) error {
-	builder := runtime.NewSchemeBuilder(addKnownTypes)
-	return builder.AddToScheme(scheme)
-}
-
-func addKnownTypes(scheme *runtime.Scheme) error {
 	scheme.AddKnownTypes(SchemeGroupVersion, &Garden{}, &GardenList{})
 	metav1.AddToGroupVersion(scheme, SchemeGroupVersion)
 	return nil

@@ -14,11 +14,6 @@ var SchemeGroupVersion = schema.GroupVersion{Group: GroupName, Version: "v1alpha
 
 // AddToScheme adds the kinds of this package to scheme. It can be put into a runtime.SchemeBuilder.
 func AddToScheme(scheme *runtime.Scheme) error {
-	builder := runtime.NewSchemeBuilder(addKnownTypes)
-	return builder.AddToScheme(scheme)
-}
-
-func addKnownTypes(scheme *runtime.Scheme) error {
 	scheme.AddKnownTypes(SchemeGroupVersion, &CredentialsBinding{}, &CredentialsBindingList{})
 	metav1.AddToGroupVersion(scheme, SchemeGroupVersion)
 	return nil

@@ -1,6 +1,7 @@
 package process
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -195,10 +196,7 @@ func (a *accessChecker) requirement(ctx context.Context, r Requirement) ([]strin
 
 // absent returns the message for a kind that is not served, with the remedy.
 func (r Requirement) absent() string {
-	remedy := r.Remedy
-	if remedy == "" {
-		remedy = "kubectl apply -f deploy/crds"
-	}
+	remedy := cmp.Or(r.Remedy, "kubectl apply -f deploy/crds")
 	message := fmt.Sprintf("kind %s (%s) is not served: run %q", r.Kind.Kind, r.Kind.GroupVersion(), remedy)
 	if r.Unless != "" {
 		message += ", unless " + r.Unless

@@ -34,20 +34,20 @@ func patience(getenv func(string) string) time.Duration {
 // discovery yet. An API server that has just started may refuse all requests until it has read its roles. So after an outage, every error
 // is retried until the deadline.
 func (s *Setup) awaitAccess(
-	ctx context.Context, at side, from connected, required []Requirement, rights []right, deadline time.Time,
+	ctx context.Context, at side, from *Connection, required []Requirement, rights []right, deadline time.Time,
 ) error {
 	reason, limit := "", accessTimeout
 	for {
-		err := checkAccess(ctx, at, s.Program.Name, from.config, from.httpClient, required, rights, limit)
+		err := checkAccess(ctx, at, s.Program.Name, from.Config, from.HTTPClient, required, rights, limit)
 		if err == nil {
-			err = at.checkDiscovery(from.mapper, required)
+			err = at.checkDiscovery(from.Mapper, required)
 		}
 		left := deadline.Sub(s.clock().Now())
 		if err == nil || ctx.Err() != nil || left <= 0 || reason == "" && !isAway(err) {
 			return err
 		}
 		if now := err.Error(); now != reason {
-			s.Log.Info("Waiting for the API server", "cluster", at.name, "host", from.config.Host, "atMost", left.Round(time.Second).String(),
+			s.Log.Info("Waiting for the API server", "cluster", at.name, "host", from.Config.Host, "atMost", left.Round(time.Second).String(),
 				"reason", now)
 			reason = now
 		}

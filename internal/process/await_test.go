@@ -202,7 +202,7 @@ func TestHowLongAccessIsAwaited(t *testing.T) {
 			setup := &Setup{Program: gardener(), Log: logr.Discard(), Clock: fake}
 			ended := make(chan error, 1)
 			go func() {
-				from := connected{config: &rest.Config{Host: server.URL}, httpClient: &http.Client{}}
+				from := &Connection{Config: &rest.Config{Host: server.URL}, HTTPClient: &http.Client{}}
 				ended <- setup.awaitAccess(t.Context(), side{name: "source"}, from, nil, nil, fake.Now().Add(tc.patience))
 			}()
 			var err error
@@ -282,9 +282,9 @@ func TestOutdatedDiscoveryOfARequiredKindIsAwaited(t *testing.T) {
 			server, asked := outdatedUntil(t, tc.answers)
 			fake := clocktesting.NewFakeClock(time.Now())
 			setup := &Setup{Program: gardener(), Log: logr.Discard(), Clock: fake}
-			from := connected{config: &rest.Config{Host: server.URL}, httpClient: &http.Client{}}
+			from := &Connection{Config: &rest.Config{Host: server.URL}, HTTPClient: &http.Client{}}
 			var err error
-			from.mapper, err = NewMapper(from.config, from.httpClient, fake, noMatchAge)
+			from.Mapper, err = NewMapper(from.Config, from.HTTPClient, fake, noMatchAge)
 			g.Expect(err).NotTo(HaveOccurred())
 			required := []Requirement{{Kind: apple().WithVersion("v1")}}
 			ended := make(chan error, 1)

@@ -18,9 +18,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 )
 
-// noMatchAge is how long mappers remember that a kind is not served before they ask again. Mapper.Reset does not wait.
-const noMatchAge = time.Minute
-
 // Clusters are the connections of a process.
 type Clusters struct {
 	// Source is the manager: it runs the controllers, and its client and cache are those of the source cluster.
@@ -46,20 +43,19 @@ type Clusters struct {
 // manager with its probes. Errors have one line and name the remedy. Nothing runs before Clusters.Start. It waits up to s.Patience for API
 // servers that do not answer.
 func (s *Setup) Connect(ctx context.Context, needs Needs) (*Clusters, error) {
-	passive := s.clock()
-	deadline := passive.Now().Add(s.Patience)
-	mgr, mapper, err := s.newSource(ctx, needs, passive, deadline)
+	deadline := s.clock().Now().Add(s.Patience)
+	mgr, source, err := s.newSource(ctx, needs, deadline)
 	if err != nil {
 		return nil, err
 	}
 	clusters := &Clusters{
-		Source: mgr, Clock: passive, FieldManager: s.Program.FieldManager(),
+		Source: mgr, Clock: s.clock(), FieldManager: s.Program.FieldManager(),
 		OwnNamespace: ownNamespace(os.Getenv, os.ReadFile, s.Config.LeaderElection.ResourceNamespace),
 	}
 	if s.Config.Target == nil {
 		clusters.Target, clusters.Same = mgr, KnownSameness(true)
-		clusters.TargetConfig, clusters.TargetHTTPClient, clusters.TargetMapper = mgr.GetConfig(), mgr.GetHTTPClient(), mapper
-	} else if err := s.addTarget(ctx, clusters, needs, passive, deadline); err != nil {
+		clusters.TargetConfig, clusters.TargetHTTPClient, clusters.TargetMapper = mgr.GetConfig(), mgr.GetHTTPClient(), source.Mapper
+	} else if err := s.addTarget(ctx, clusters, needs, source, deadline); err != nil {
 		return nil, err
 	}
 	if s.Config.Debugging.EnableProfiling && s.Config.Debugging.EnableContentionProfiling {
@@ -69,7 +65,7 @@ func (s *Setup) Connect(ctx context.Context, needs Needs) (*Clusters, error) {
 	if s.Config.Target != nil {
 		caches["target"] = clusters.Target.GetCache()
 	}
-	if err := addProbes(mgr, caches, s.Config.CacheSyncTimeout, passive); err != nil {
+	if err := addProbes(mgr, caches, s.Config.CacheSyncTimeout, s.clock()); err != nil {
 		return nil, fmt.Errorf("add health checks: %w", err)
 	}
 	return clusters, nil
@@ -81,11 +77,9 @@ func (c *Clusters) Start(ctx context.Context) error {
 }
 
 // newSource connects to the source cluster and creates the manager.
-func (s *Setup) newSource(
-	ctx context.Context, needs Needs, passive clock.PassiveClock, deadline time.Time,
-) (manager.Manager, *Mapper, error) {
+func (s *Setup) newSource(ctx context.Context, needs Needs, deadline time.Time) (manager.Manager, *Connection, error) {
 	source := sourceSide(s.Program, s.Config)
-	from, err := s.connect(source, passive)
+	from, err := s.connect(source, needs.Scheme)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -102,21 +96,21 @@ func (s *Setup) newSource(
 	if err != nil {
 		return nil, nil, err
 	}
-	options.MapperProvider = provide(from.mapper)
-	if from.config.RateLimiter != nil {
-		options.LeaderElectionConfig = withoutLimit(from.config)
+	options.MapperProvider = provide(from.Mapper)
+	if from.Config.RateLimiter != nil {
+		options.LeaderElectionConfig = withoutLimit(from.Config)
 	}
-	mgr, err := manager.New(from.config, options)
+	mgr, err := manager.New(from.Config, options)
 	if err != nil {
 		return nil, nil, explainPort(fmt.Errorf("create manager: %w", err))
 	}
-	return mgr, from.mapper, nil
+	return mgr, from, nil
 }
 
 // addTarget connects to a separate target cluster and lets the manager run its cache.
-func (s *Setup) addTarget(ctx context.Context, clusters *Clusters, needs Needs, passive clock.PassiveClock, deadline time.Time) error {
+func (s *Setup) addTarget(ctx context.Context, clusters *Clusters, needs Needs, source *Connection, deadline time.Time) error {
 	target := targetSide(*s.Config.Target)
-	from, err := s.connect(target, passive)
+	from, err := s.connect(target, needs.Scheme)
 	if err != nil {
 		return err
 	}
@@ -125,50 +119,21 @@ func (s *Setup) addTarget(ctx context.Context, clusters *Clusters, needs Needs, 
 		return err
 	}
 	options := TargetOptions(target.connection, needs, s.Log)
-	options.MapperProvider = provide(from.mapper)
-	options.HTTPClient = from.httpClient
-	clusters.Target, err = cluster.New(from.config, func(o *cluster.Options) { *o = options })
+	options.MapperProvider = provide(from.Mapper)
+	options.HTTPClient = from.HTTPClient
+	clusters.Target, err = cluster.New(from.Config, func(o *cluster.Options) { *o = options })
 	if err != nil {
 		return target.explain(err)
 	}
 	if err := clusters.Source.Add(clusters.Target); err != nil {
 		return fmt.Errorf("add target cluster to manager: %w", err)
 	}
-	clusters.TargetConfig, clusters.TargetHTTPClient, clusters.TargetMapper = from.config, from.httpClient, from.mapper
-	clusters.Same = newSameness(ctx, passive,
-		identified{clusters.Source.GetAPIReader(), clusters.Source.GetConfig(), clusters.Source.GetHTTPClient()},
-		identified{clusters.Target.GetAPIReader(), from.config, from.httpClient})
+	clusters.TargetConfig, clusters.TargetHTTPClient, clusters.TargetMapper = from.Config, from.HTTPClient, from.Mapper
+	clusters.Same = newSameness(ctx, s.clock(), source, from)
 	if _, err := clusters.Same.Ask(ctx); err != nil {
 		s.Log.Info("Assuming that source and target are one cluster until it is known", "reason", err.Error())
 	}
 	return nil
-}
-
-// connected is what the clients of one side share.
-type connected struct {
-	config     *rest.Config
-	httpClient *http.Client
-	mapper     *Mapper
-}
-
-// connect returns what the clients of one side share. It sends no request.
-func (s *Setup) connect(at side, passive clock.PassiveClock) (connected, error) {
-	cfg, err := restConfig(at.connection, s.Program.UserAgent())
-	if err != nil {
-		return connected{}, at.explain(err)
-	}
-	if s.WrapTransport != nil {
-		cfg.Wrap(s.WrapTransport)
-	}
-	httpClient, err := rest.HTTPClientFor(cfg)
-	if err != nil {
-		return connected{}, at.explain(err)
-	}
-	mapper, err := NewMapper(cfg, httpClient, passive, noMatchAge)
-	if err != nil {
-		return connected{}, at.explain(err)
-	}
-	return connected{config: cfg, httpClient: httpClient, mapper: mapper}, nil
 }
 
 func provide(mapper *Mapper) func(*rest.Config, *http.Client) (meta.RESTMapper, error) {

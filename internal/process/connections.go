@@ -5,16 +5,19 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"time"
 
 	"github.com/go-logr/logr"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
-	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/espalier-dev/espalier/internal/config"
 )
+
+// noMatchAge is how long mappers remember that a kind is not served before they ask again. Mapper.Reset does not wait.
+const noMatchAge = time.Minute
 
 // Connection contains what clients of one cluster need.
 type Connection struct {
@@ -24,8 +27,6 @@ type Connection struct {
 	// Client reads and writes without a cache.
 	Client client.Client
 }
-
-func (c *Connection) identified() identified { return identified{c.Client, c.Config, c.HTTPClient} }
 
 // Connections are connections to both clusters without a manager, for subcommands, which read once and exit.
 type Connections struct {
@@ -63,28 +64,19 @@ func unlessNamed(c config.Process, getenv func(string) string) config.Process {
 // Dial connects to the clusters in the configuration. It sends requests only to discover what they serve and whether they are one cluster.
 func (s *Setup) Dial(ctx context.Context, scheme *runtime.Scheme) (*Connections, error) {
 	redirectLibraryLogs(s.Log)
-	source := sourceSide(s.Program, s.Config)
-	cfg, err := restConfig(source.connection, s.Program.UserAgent())
-	if err != nil {
-		return nil, source.explain(err)
-	}
 	connections := &Connections{OwnNamespace: ownNamespace(os.Getenv, os.ReadFile, s.Config.LeaderElection.ResourceNamespace)}
-	if connections.Source, err = s.connection(cfg, scheme); err != nil {
-		return nil, source.explain(err)
+	var err error
+	if connections.Source, err = s.connect(sourceSide(s.Program, s.Config), scheme); err != nil {
+		return nil, err
 	}
 	if s.Config.Target == nil {
 		connections.Target, connections.Same = connections.Source, KnownSameness(true)
 		return connections, nil
 	}
-	target := targetSide(*s.Config.Target)
-	cfg, err = restConfig(target.connection, s.Program.UserAgent())
-	if err != nil {
-		return nil, target.explain(err)
+	if connections.Target, err = s.connect(targetSide(*s.Config.Target), scheme); err != nil {
+		return nil, err
 	}
-	if connections.Target, err = s.connection(cfg, scheme); err != nil {
-		return nil, target.explain(err)
-	}
-	connections.Same = newSameness(ctx, clock.RealClock{}, connections.Source.identified(), connections.Target.identified())
+	connections.Same = newSameness(ctx, s.clock(), connections.Source, connections.Target)
 	return connections, nil
 }
 
@@ -105,6 +97,19 @@ func (s *Setup) DialAsUser(scheme *runtime.Scheme) (*Connections, error) {
 	return &Connections{Source: connection, Target: connection, Same: KnownSameness(true)}, nil
 }
 
+// connect returns the connection of one side. It sends no request.
+func (s *Setup) connect(at side, scheme *runtime.Scheme) (*Connection, error) {
+	cfg, err := restConfig(at.connection, s.Program.UserAgent())
+	if err != nil {
+		return nil, at.explain(err)
+	}
+	connection, err := s.connection(cfg, scheme)
+	if err != nil {
+		return nil, at.explain(err)
+	}
+	return connection, nil
+}
+
 func (s *Setup) connection(cfg *rest.Config, scheme *runtime.Scheme) (*Connection, error) {
 	if s.WrapTransport != nil {
 		cfg.Wrap(s.WrapTransport)
@@ -113,7 +118,7 @@ func (s *Setup) connection(cfg *rest.Config, scheme *runtime.Scheme) (*Connectio
 	if err != nil {
 		return nil, fmt.Errorf("create HTTP client: %w", err)
 	}
-	mapper, err := NewMapper(cfg, httpClient, clock.RealClock{}, noMatchAge)
+	mapper, err := NewMapper(cfg, httpClient, s.clock(), noMatchAge)
 	if err != nil {
 		return nil, err
 	}

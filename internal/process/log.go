@@ -22,19 +22,8 @@ func newLogger(out io.Writer, level, format string) logr.Logger {
 	if format == "text" {
 		encoder = zapcore.NewConsoleEncoder(encoding)
 	}
-	core := zapcore.NewCore(encoder, zapcore.Lock(zapcore.AddSync(out)), zapLevel(level))
-	return zapr.NewLogger(zap.New(core))
-}
-
-func zapLevel(level string) zapcore.Level {
-	switch level {
-	case "debug":
-		return zapcore.DebugLevel
-	case "error":
-		return zapcore.ErrorLevel
-	default:
-		return zapcore.InfoLevel
-	}
+	enabled, _ := zapcore.ParseLevel(level) // info if there is no such level
+	return zapr.NewLogger(zap.New(zapcore.NewCore(encoder, zapcore.Lock(zapcore.AddSync(out)), enabled)))
 }
 
 // libraryLogs makes sure that the loggers of libraries are set only once: they are global to the process, and setting them again while they

@@ -150,14 +150,12 @@ func address(endpoint *config.Endpoint) string {
 	return net.JoinHostPort(endpoint.BindAddress, strconv.Itoa(endpoint.Port))
 }
 
-func union[V any](a, b map[client.Object]V) map[client.Object]V {
+func union(a, b map[client.Object]cache.ByObject) map[client.Object]cache.ByObject {
 	if len(a)+len(b) == 0 {
 		return nil
 	}
-	both := maps.Clone(a)
-	if both == nil {
-		both = map[client.Object]V{}
-	}
+	both := make(map[client.Object]cache.ByObject, len(a)+len(b))
+	maps.Copy(both, a)
 	maps.Copy(both, b)
 	return both
 }

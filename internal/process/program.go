@@ -1,5 +1,7 @@
 package process
 
+import "cmp"
+
 // Program describes a binary.
 type Program struct {
 	// Name is the binary's name, as in cmd/.
@@ -44,10 +46,7 @@ func (p Program) LeaseName(configured string) string {
 }
 
 func (p Program) sourceName() string {
-	if p.Source == "" {
-		return "source"
-	}
-	return p.Source
+	return cmp.Or(p.Source, "source")
 }
 
 // sourceField is the configuration field of the connection to the source.

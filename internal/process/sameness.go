@@ -36,17 +36,10 @@ type Sameness struct {
 // KnownSameness returns a Sameness whose answer needs no request.
 func KnownSameness(same bool) *Sameness { return &Sameness{known: true, same: same} }
 
-// identified is one side of the comparison: how to read the identity of a cluster.
-type identified struct {
-	reader     client.Reader
-	config     *rest.Config
-	httpClient *http.Client
-}
-
 // newSameness returns a Sameness that knows the answer if both sides have one address, and otherwise compares the clusters by requests to
 // both. It sends the first requests at once.
-func newSameness(ctx context.Context, passive clock.PassiveClock, source, target identified) *Sameness {
-	if source.config.Host == target.config.Host {
+func newSameness(ctx context.Context, passive clock.PassiveClock, source, target *Connection) *Sameness {
+	if source.Config.Host == target.Config.Host {
 		return KnownSameness(true)
 	}
 	s := &Sameness{
@@ -107,7 +100,7 @@ func (s *Sameness) Answer() (same, known bool) {
 // compareClusters compares the UIDs of the clusters' kube-system namespaces, because one cluster may have two addresses. If one of the
 // namespaces may not be read, it compares the public keys for the clusters' ServiceAccount tokens, which API servers show to every
 // ServiceAccount unless an administrator has changed that.
-func compareClusters(ctx context.Context, source, target identified) (bool, error) {
+func compareClusters(ctx context.Context, source, target *Connection) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, accessTimeout)
 	defer cancel()
 	one, err := namespaceIdentity(ctx, "source", source)
@@ -127,9 +120,9 @@ func compareClusters(ctx context.Context, source, target identified) (bool, erro
 }
 
 // namespaceIdentity returns the UID of namespace kube-system.
-func namespaceIdentity(ctx context.Context, side string, cluster identified) (string, error) {
+func namespaceIdentity(ctx context.Context, side string, cluster *Connection) (string, error) {
 	found := metadataOf(schema.GroupVersionKind{Version: "v1", Kind: "Namespace"})
-	if err := cluster.reader.Get(ctx, client.ObjectKey{Name: "kube-system"}, found); err != nil {
+	if err := cluster.Client.Get(ctx, client.ObjectKey{Name: "kube-system"}, found); err != nil {
 		return "", fmt.Errorf("read namespace kube-system of the %s: %w", side, err)
 	}
 	return string(found.GetUID()), nil
@@ -139,8 +132,8 @@ func namespaceIdentity(ctx context.Context, side string, cluster identified) (st
 const maxKeys = 1 << 20
 
 // tokenKeys returns the public keys that verify the ServiceAccount tokens of a cluster; empty if its API server does not show them.
-func tokenKeys(ctx context.Context, cluster identified) string {
-	server, _, err := rest.DefaultServerUrlFor(cluster.config)
+func tokenKeys(ctx context.Context, cluster *Connection) string {
+	server, _, err := rest.DefaultServerUrlFor(cluster.Config)
 	if err != nil {
 		return ""
 	}
@@ -148,7 +141,7 @@ func tokenKeys(ctx context.Context, cluster identified) string {
 	if err != nil {
 		return ""
 	}
-	response, err := cluster.httpClient.Do(request)
+	response, err := cluster.HTTPClient.Do(request)
 	if err != nil {
 		return ""
 	}

@@ -38,14 +38,6 @@ const (
 	probePort   = 8081
 	metricsPort = 8080
 	webhookPort = 9449
-	// The file of project-controller is another one, with other defaults.
-	projectProbePort   = 2718
-	projectMetricsPort = 2719
-	projectWebhookPort = 2720
-	// The same for garden-operator.
-	operatorProbePort   = 2751
-	operatorMetricsPort = 2752
-	operatorWebhookPort = 2750
 )
 
 // CriticalPriority is the PriorityClass of garden-operator, and of the components of a Garden that all others need. The chart of Gardener's
@@ -204,7 +196,7 @@ func servers() []Binary {
 				Role{"espalier-garden-operator-selfmanaged", Namespace}),
 			Config:      operatorConfig,
 			OffTogether: true,
-			ProbePort:   operatorProbePort, MetricsPort: operatorMetricsPort, WebhookPort: operatorWebhookPort,
+			ProbePort:   2751, MetricsPort: 2752, WebhookPort: 2750,
 			Memory: resource.MustParse("128Mi"), CPU: resource.MustParse("20m"), Critical: true,
 		},
 		{
@@ -212,7 +204,7 @@ func servers() []Binary {
 			Roles: append(clusterRoles("project-controller-source", "project-controller-selfmanaged"), lease("project-controller"),
 				Role{"espalier-project-controller-selfmanaged", Namespace}),
 			Config:    projectConfig,
-			ProbePort: projectProbePort, MetricsPort: projectMetricsPort, WebhookPort: projectWebhookPort,
+			ProbePort: 2718, MetricsPort: 2719, WebhookPort: 2720,
 			Memory: resource.MustParse("128Mi"), CPU: resource.MustParse("20m"), GarbagePercent: 25,
 		},
 		{

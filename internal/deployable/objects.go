@@ -1,6 +1,7 @@
 package deployable
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -54,17 +55,11 @@ func (b Binary) Objects(image string) []client.Object {
 }
 
 func (b Binary) object() string {
-	if b.place.Name != "" {
-		return b.place.Name
-	}
-	return "espalier-" + b.Name
+	return cmp.Or(b.place.Name, "espalier-"+b.Name)
 }
 
 func (b Binary) namespace() string {
-	if b.place.Namespace != "" {
-		return b.place.Namespace
-	}
-	return Namespace
+	return cmp.Or(b.place.Namespace, Namespace)
 }
 
 func (b Binary) selector() map[string]string {

@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
@@ -18,13 +19,11 @@ type EspalierNode struct {
 
 func validateEspalierNode(c EspalierNode, at *field.Path) field.ErrorList {
 	var errs field.ErrorList
-	seen := map[string]bool{}
 	for i, each := range c.RequiredDaemonSets {
 		where := at.Child("requiredDaemonSets").Index(i)
-		if seen[each] {
+		if slices.Contains(c.RequiredDaemonSets[:i], each) {
 			errs = append(errs, field.Duplicate(where, each))
 		}
-		seen[each] = true
 		if why := notAnObjectName(each); why != "" {
 			errs = append(errs, field.Invalid(where, each, why))
 		}

@@ -43,14 +43,11 @@ const (
 	ServerAndClient CertificateType = "both"
 )
 
-// PKCS is the encoding of the private key of a certificate. The PEM block has the type RSA PRIVATE KEY in both cases.
+// PKCS is the encoding of the private key of a certificate, PKCS#1 by default. The PEM block has the type RSA PRIVATE KEY in both cases.
 type PKCS int
 
-// The encodings of private keys.
-const (
-	PKCS1 PKCS = 0
-	PKCS8 PKCS = 1
-)
+// PKCS8 is the encoding PKCS#8.
+const PKCS8 PKCS = 1
 
 // Certificate describes a certificate with its RSA key of 3072 bits. Without SigningCA it signs itself, and the data has the keys ca.crt
 // and ca.key. With SigningCA the keys are tls.crt and tls.key, and ca.crt unless it is left out.

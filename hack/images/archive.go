@@ -43,20 +43,25 @@ func writeArchive(file string, image v1.Image, reference string) error {
 }
 
 // pack writes a folder as an archive. The same folder always gives the same archive.
-func pack(file, dir string) (err error) {
+func pack(file, dir string) error {
+	return writeTar(file, func(archive *tar.Writer) error {
+		return fs.WalkDir(os.DirFS(dir), ".", func(name string, entry fs.DirEntry, err error) error {
+			if err != nil || !entry.Type().IsRegular() {
+				return err
+			}
+			return add(archive, filepath.Join(dir, name), name, 0o644)
+		})
+	})
+}
+
+// writeTar creates an archive with what fill adds to it.
+func writeTar(file string, fill func(*tar.Writer) error) error {
 	to, err := os.Create(file)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, to.Close()) }()
 	archive := tar.NewWriter(to)
-	err = fs.WalkDir(os.DirFS(dir), ".", func(name string, entry fs.DirEntry, err error) error {
-		if err != nil || !entry.Type().IsRegular() {
-			return err
-		}
-		return add(archive, filepath.Join(dir, name), name, 0o644)
-	})
-	return errors.Join(err, archive.Close())
+	return errors.Join(fill(archive), archive.Close(), to.Close())
 }
 
 func add(archive *tar.Writer, path, name string, mode int64) error {

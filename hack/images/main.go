@@ -183,21 +183,7 @@ func image(ctx context.Context, builder build.Interface, s settings, binary stri
 
 // unpacked returns the size of all files of an image.
 func unpacked(image v1.Image) (int64, error) {
-	layers, err := image.Layers()
-	if err != nil {
-		return 0, err
-	}
-	var size int64
-	for _, layer := range layers {
-		content, err := layer.Uncompressed()
-		if err != nil {
-			return 0, err
-		}
-		n, err := io.Copy(io.Discard, content)
-		if err := errors.Join(err, content.Close()); err != nil {
-			return 0, err
-		}
-		size += n
-	}
-	return size, nil
+	files := mutate.Extract(image)
+	size, err := io.Copy(io.Discard, files)
+	return size, errors.Join(err, files.Close())
 }

@@ -4,7 +4,6 @@ import (
 	"archive/tar"
 	"compress/gzip"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -53,7 +52,7 @@ func (p packed) write() error {
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
 	file := filepath.Join(dir, "layer.tar")
-	if err = p.writeLayer(file); err != nil {
+	if err = writeTar(file, p.fill); err != nil {
 		return err
 	}
 	// The archive stays on this machine: compressing it would take more time than it saves.
@@ -74,13 +73,8 @@ func (p packed) write() error {
 	return writeArchive(p.Archive, image, p.Image)
 }
 
-func (p packed) writeLayer(file string) (err error) {
-	to, err := os.Create(file)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, to.Close()) }()
-	layer := tar.NewWriter(to)
+// fill writes the files of the image.
+func (p packed) fill(layer *tar.Writer) error {
 	for _, folder := range []tar.Header{
 		{Name: "tmp/", Mode: 0o1777}, {Name: "home/", Mode: 0o755}, {Name: home + "/", Mode: 0o755, Uid: 65532, Gid: 65532},
 	} {
@@ -94,5 +88,5 @@ func (p packed) writeLayer(file string) (err error) {
 			return err
 		}
 	}
-	return layer.Close()
+	return nil
 }

@@ -111,11 +111,10 @@ func configTemplate(b deployable.Binary) string {
 
 // document renders an object. Objects for the target are omitted if the target is another cluster.
 func document(b deployable.Binary, object client.Object) (string, error) {
-	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(object)
+	fields, err := fieldsOf(object)
 	if err != nil {
-		return "", fmt.Errorf("convert: %w", err)
+		return "", err
 	}
-	delete(fields, "status")
 	marks := placeholders{"labels": include("espalier.labels", "$")}
 	err = unstructured.SetNestedField(fields, nil, "metadata", "labels", "@labels")
 	if err != nil {
@@ -255,9 +254,6 @@ func (m placeholders) replace(text string) string {
 
 // copyCRDs copies CRDs into the chart, because Helm reads them only from the chart's own folder.
 func copyCRDs(folder string, from ...string) error {
-	if err := os.MkdirAll(folder, 0o755); err != nil {
-		return fmt.Errorf("create folder: %w", err)
-	}
 	if err := removeYAML(folder); err != nil {
 		return err
 	}

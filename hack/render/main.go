@@ -122,11 +122,10 @@ func removeYAML(folder string) error {
 func encode(objects []client.Object) ([]byte, error) {
 	out := bytes.NewBufferString(header)
 	for _, object := range objects {
-		fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(object)
+		fields, err := fieldsOf(object)
 		if err != nil {
-			return nil, fmt.Errorf("convert: %w", err)
+			return nil, err
 		}
-		delete(fields, "status")
 		content, err := yaml.Marshal(fields)
 		if err != nil {
 			return nil, fmt.Errorf("marshal: %w", err)
@@ -135,4 +134,14 @@ func encode(objects []client.Object) ([]byte, error) {
 		out.Write(content)
 	}
 	return out.Bytes(), nil
+}
+
+// fieldsOf returns the fields of an object that are in manifests.
+func fieldsOf(object client.Object) (map[string]any, error) {
+	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(object)
+	if err != nil {
+		return nil, fmt.Errorf("convert: %w", err)
+	}
+	delete(fields, "status")
+	return fields, nil
 }

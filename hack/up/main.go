@@ -13,29 +13,25 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
-	"os/signal"
-	"syscall"
 
-	"github.com/go-logr/logr"
 	"k8s.io/utils/clock"
-	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/espalier-dev/espalier/test/local"
 )
 
 func main() {
-	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	log.SetLogger(logr.Discard()) // the steps print everything important
-	err := run(ctx, os.Args[1:])
-	cancel()
-	if err != nil {
-		_, _ = fmt.Fprintf(os.Stderr, "\nerror: %s\n", explain(err))
-		os.Exit(1)
-	}
+	os.Exit(local.Main(func(ctx context.Context, args []string, out io.Writer) error {
+		err := run(ctx, args, out)
+		if err != nil {
+			return errors.New(explain(err))
+		}
+		return nil
+	}))
 }
 
-func run(ctx context.Context, args []string) error {
+func run(ctx context.Context, args []string, out io.Writer) error {
 	root, err := local.RepositoryRoot()
 	if err != nil {
 		return err
@@ -44,7 +40,7 @@ func run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	r := report{local.NewReport(os.Stdout, clock.RealClock{})}
+	r := report{local.NewReport(out, clock.RealClock{})}
 	switch {
 	case len(args) == 0:
 		if err = up(ctx, s, r); err != nil && ctx.Err() != nil {

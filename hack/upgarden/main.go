@@ -11,16 +11,12 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"os/signal"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"time"
 
-	"github.com/go-logr/logr"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/utils/clock"
-	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/espalier-dev/espalier/test/local"
 	"github.com/espalier-dev/espalier/test/local/child"
@@ -31,18 +27,9 @@ import (
 // provider is the argument with which this program runs package cloud in the background.
 const provider = "cloud"
 
-func main() {
-	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	log.SetLogger(logr.Discard()) // the steps print everything important
-	err := run(ctx, os.Args[1:])
-	cancel()
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "error:", err)
-		os.Exit(1)
-	}
-}
+func main() { os.Exit(local.Main(run)) }
 
-func run(ctx context.Context, args []string) error {
+func run(ctx context.Context, args []string, _ io.Writer) error {
 	if len(args) == 2 && args[0] == provider {
 		config, err := clientcmd.BuildConfigFromFlags("", filepath.Join(args[1], "kubeconfig"))
 		if err != nil {

@@ -15,29 +15,15 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"slices"
-	"syscall"
 	"time"
-
-	"github.com/go-logr/logr"
-	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/espalier-dev/espalier/test/local"
 	"github.com/espalier-dev/espalier/test/local/node"
 )
 
-func main() {
-	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	log.SetLogger(logr.Discard()) // the steps print everything important
-	err := run(ctx, os.Args[1:], os.Stdout)
-	cancel()
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "error:", err)
-		os.Exit(1)
-	}
-}
+func main() { os.Exit(local.Main(run)) }
 
 func run(ctx context.Context, arguments []string, out io.Writer) error {
 	command := ""

@@ -12,33 +12,21 @@ package main
 
 import (
 	"context"
-	"errors"
-	"flag"
-	"fmt"
+	"io"
 	"os"
-	"os/signal"
-	"syscall"
 
 	"github.com/go-logr/logr"
 	"k8s.io/klog/v2"
-	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/espalier-dev/espalier/test/bench/binaries"
 	"github.com/espalier-dev/espalier/test/bench/harness"
 	"github.com/espalier-dev/espalier/test/bench/managedresource"
+	"github.com/espalier-dev/espalier/test/local"
 )
 
 func main() {
-	ctrl.SetLogger(logr.Discard()) // errors are returned
-	klog.SetLogger(logr.Discard())
-	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := harness.Main(ctx, os.Args[1:], os.Stdout, append(managedresource.All(), binaries.All()...))
-	cancel()
-	if errors.Is(err, flag.ErrHelp) {
-		return
-	}
-	if err != nil {
-		fmt.Fprintf(os.Stderr, "\nerror: %v\n", err)
-		os.Exit(1)
-	}
+	klog.SetLogger(logr.Discard()) // errors are returned
+	os.Exit(local.Main(func(ctx context.Context, args []string, out io.Writer) error {
+		return harness.Main(ctx, args, out, append(managedresource.All(), binaries.All()...))
+	}))
 }

@@ -38,18 +38,17 @@ const (
 )
 
 // applyGarden creates or changes the Garden, and has one that exists reconciled.
-func (u up) applyGarden(ctx context.Context, c client.Client) error {
-	existing := &operatorv1alpha1.Garden{}
-	absent := c.Get(ctx, client.ObjectKey{Name: gardenName}, existing)
-	if client.IgnoreNotFound(absent) != nil {
-		return fmt.Errorf("read Garden %s: %w", gardenName, absent)
+func (u up) applyGarden(ctx context.Context) error {
+	existing, err := u.kubectl(ctx, "", "get", "garden", gardenName, "--ignore-not-found", "--output=name")
+	if err != nil {
+		return err
 	}
 	u.report.Step("creating Garden %s of hack/upgarden/garden.yaml", gardenName)
 	objects := objectsOf(u.kubernetes, filepath.Join(u.node, "backups"))
-	if err := u.apply(ctx, objects); err != nil || absent != nil {
+	if err = u.apply(ctx, objects); err != nil || existing == "" {
 		return err
 	}
-	_, err := u.kubectl(ctx, "", "annotate", "--overwrite", "garden", gardenName, "gardener.cloud/operation=reconcile")
+	_, err = u.kubectl(ctx, "", "annotate", "--overwrite", "garden", gardenName, "gardener.cloud/operation=reconcile")
 	return err
 }
 

@@ -129,7 +129,7 @@ func (u up) garden(ctx context.Context) error {
 		return err
 	}
 	applied := time.Now()
-	err = u.applyGarden(ctx, c)
+	err = u.applyGarden(ctx)
 	if err != nil {
 		return err
 	}

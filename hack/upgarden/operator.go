@@ -30,35 +30,9 @@ func (u up) applyAddOns(ctx context.Context, images list.List) error {
 
 // overlay deploys the operator with files that name the images of this node, and csr-approver, so that the API server trusts the kubelet
 // and `kubectl logs` works. Kustomize gives the ConfigMap a new name when a file changes, which replaces the Pods.
-const overlay = `apiVersion: kustomize.config.k8s.io/v1beta1
-kind: Kustomization
-resources:
-- ../../../../deploy/namespace
-- ../../../../deploy/garden-operator
-- ../../../../deploy/csr-approver
-images:
-- {name: espalier.local/garden-operator, newTag: "$VERSION"}
-- {name: espalier.local/csr-approver, newTag: "$VERSION"}
-configMapGenerator:
-- {name: garden-images, namespace: espalier-system, files: [images.yaml, components.yaml]}
-patches:
-- patch: |
-    apiVersion: apps/v1
-    kind: Deployment
-    metadata: {name: espalier-garden-operator, namespace: espalier-system}
-    spec:
-      template:
-        spec:
-          containers:
-          - name: garden-operator
-            env:
-            - {name: IMAGEVECTOR_OVERWRITE, value: /images/images.yaml}
-            - {name: IMAGEVECTOR_OVERWRITE_COMPONENTS, value: /images/components.yaml}
-            volumeMounts:
-            - {name: images, mountPath: /images, readOnly: true}
-          volumes:
-          - {name: images, configMap: {name: garden-images}}
-`
+//
+//go:embed overlay.yaml
+var overlay string
 
 // deployOperator deploys the operator and waits until it serves its webhooks.
 func (u up) deployOperator(ctx context.Context, images list.List) error {

@@ -19,9 +19,6 @@ type binary struct {
 	program string
 	// namespace is that of its ServiceAccount; empty: systemNamespace.
 	namespace string
-	// clusterRoles are bound to its ServiceAccount, which has the binary's name, in addition to every Role that it ships. Here one cluster
-	// is source and target.
-	clusterRoles []string
 	// config is its configuration file, with the variables of environment.render; empty: garden-operator has deployed it in a ConfigMap.
 	config string
 	// ownClusterOnly says why the binary must not run in the user's own cluster; empty: it may.
@@ -52,58 +49,24 @@ const managedResources = "managedresource-controller"
 // binaries returns the binaries in the order in which they are started.
 func binaries() []binary {
 	return []binary{
+		{name: managedResources, config: resourceManagerConfig + managedResourceSections},
+		{name: "token-controllers", config: resourceManagerConfig + tokenSections},
+		{name: "csr-approver", config: resourceManagerConfig + csrSections},
+		{name: "netpol-controller", config: resourceManagerConfig + networkPolicySections},
 		{
-			name: managedResources,
-			clusterRoles: []string{
-				"espalier-managedresource-controller-source",
-				"espalier-managedresource-controller-target-base",
-				"espalier-managedresource-controller-target-garbagecollector",
-				"espalier-managedresource-controller-target-restricted",
-			},
-			config: resourceManagerConfig + managedResourceSections,
-		},
-		{
-			name: "token-controllers",
-			clusterRoles: []string{
-				"espalier-token-controllers-source", "espalier-token-controllers-target", "espalier-token-controllers-target-invalidator",
-			},
-			config: resourceManagerConfig + tokenSections,
-		},
-		{
-			name:         "csr-approver",
-			clusterRoles: []string{"espalier-csr-approver-source", "espalier-csr-approver-target"},
-			config:       resourceManagerConfig + csrSections,
-		},
-		{
-			name:         "netpol-controller",
-			clusterRoles: []string{"espalier-netpol-controller-target"},
-			config:       resourceManagerConfig + networkPolicySections,
-		},
-		{
-			name:           "node-controller",
-			clusterRoles:   []string{"espalier-node-controller-target"},
-			config:         resourceManagerConfig + nodeSections,
+			name: "node-controller", config: resourceManagerConfig + nodeSections, hidden: true,
 			ownClusterOnly: "it would act on nodes of yours",
-			hidden:         true,
 		},
 		{
-			name: "webhook-server",
-			clusterRoles: []string{
-				"espalier-webhook-server-source", "espalier-webhook-server-target", "espalier-webhook-server-target-selfmanaged",
-			},
-			config:         resourceManagerConfig + webhookSections,
+			name: "webhook-server", config: resourceManagerConfig + webhookSections,
 			ownClusterOnly: "its API server cannot call this machine",
 		},
 		{
-			name:           "project-controller",
-			clusterRoles:   []string{"espalier-project-controller-source", "espalier-project-controller-selfmanaged"},
-			config:         controllerManagerConfig,
+			name: "project-controller", config: controllerManagerConfig,
 			ownClusterOnly: "it would act on projects of yours, and its API server cannot call this machine",
 		},
 		{
-			name:           "garden-operator",
-			clusterRoles:   []string{"espalier-garden-operator-source", "espalier-garden-operator-selfmanaged"},
-			config:         operatorConfig(),
+			name: "garden-operator", config: operatorConfig(),
 			ownClusterOnly: "it would deploy definitions and a resource manager, and its API server cannot call this machine",
 		},
 	}

@@ -5,15 +5,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/espalier-dev/espalier/internal/health"
 	"github.com/espalier-dev/espalier/test/local"
 )
 
@@ -39,8 +40,8 @@ func (s settings) install(ctx context.Context, w cluster, b binary, e environmen
 		return fmt.Errorf("read %s: %w", s.deployOf(b), err)
 	}
 	account := []*unstructured.Unstructured{
-		object("v1", "Namespace", "", systemNamespace, nil),
-		object("v1", "ServiceAccount", systemNamespace, b.name, nil),
+		local.NewObject("v1", "Namespace", "", systemNamespace, nil),
+		local.NewObject("v1", "ServiceAccount", systemNamespace, b.name, nil),
 	}
 	if err := apply(ctx, w.client, slices.Concat(account, shipped, bindings)...); err != nil {
 		return err
@@ -50,24 +51,21 @@ func (s settings) install(ctx context.Context, w cluster, b binary, e environmen
 
 // shipped returns the CRDs and the namespaces that a binary ships, and roles: its own ones, and those for its users.
 func (s settings) shipped(b binary) ([]*unstructured.Unstructured, error) {
-	var folders []string
+	var files []string
 	for _, each := range []string{"namespace", "crds", "roles", ".", "rbac"} {
-		if folder := filepath.Join(s.deployOf(b), each); isFolder(folder) {
-			folders = append(folders, folder)
+		found, err := filepath.Glob(filepath.Join(s.deployOf(b), each, "*.yaml"))
+		if err != nil {
+			return nil, fmt.Errorf("find manifests: %w", err)
 		}
+		files = append(files, found...)
 	}
-	manifests, err := local.ReadManifests(folders...)
+	manifests, err := local.ReadManifests(files...)
 	return installed(manifests), err
-}
-
-func isFolder(path string) bool {
-	info, err := os.Stat(path)
-	return err == nil && info.IsDir()
 }
 
 // installDeployed writes the files of the resource manager. Only addresses differ from what the operator has deployed.
 func (s settings) installDeployed(ctx context.Context, w cluster, b binary, e environment) error {
-	deployed := object("v1", "ConfigMap", b.namespace, b.name, nil)
+	deployed := local.NewObject("v1", "ConfigMap", b.namespace, b.name, nil)
 	if err := w.client.Get(ctx, client.ObjectKeyFromObject(deployed), deployed); err != nil {
 		return fmt.Errorf("read configuration of %s: %w", b.name, err)
 	}
@@ -111,25 +109,22 @@ func installed(manifests []*unstructured.Unstructured) []*unstructured.Unstructu
 	return objects
 }
 
-// bindingsOf binds every Role to the binary's ServiceAccount, and its cluster roles, which must be among those that it ships.
+// bindingsOf binds every Role that the binary ships to its ServiceAccount, and the ClusterRoles that are named after the binary: the others
+// are for its users. Here one cluster is source and target.
 func bindingsOf(b binary, roles []*unstructured.Unstructured) ([]*unstructured.Unstructured, error) {
 	var bindings []*unstructured.Unstructured
-	bind := func(kind, namespace, name string) {
-		bindings = append(bindings, object(rbacGroup+"/v1", kind+"Binding", namespace, name, map[string]any{
+	for _, o := range roles {
+		kind, name := o.GetKind(), o.GetName()
+		if kind != "Role" && (kind != "ClusterRole" || !strings.HasPrefix(name, "espalier-"+b.name+"-")) {
+			continue
+		}
+		bindings = append(bindings, local.NewObject(rbacGroup+"/v1", kind+"Binding", o.GetNamespace(), name, map[string]any{
 			"roleRef":  map[string]any{"apiGroup": rbacGroup, "kind": kind, "name": name},
 			"subjects": []any{map[string]any{"kind": "ServiceAccount", "namespace": systemNamespace, "name": b.name}},
 		}))
 	}
-	for _, name := range b.clusterRoles {
-		if !slices.ContainsFunc(roles, func(o *unstructured.Unstructured) bool { return o.GetKind() == "ClusterRole" && o.GetName() == name }) {
-			return nil, fmt.Errorf("there is no ClusterRole %q", name)
-		}
-		bind("ClusterRole", "", name)
-	}
-	for _, o := range roles {
-		if o.GetKind() == "Role" {
-			bind("Role", o.GetNamespace(), o.GetName())
-		}
+	if len(bindings) == 0 {
+		return nil, fmt.Errorf("there is no role of %s", b.name)
 	}
 	return bindings, nil
 }
@@ -150,13 +145,10 @@ func apply(ctx context.Context, c client.Client, objects ...*unstructured.Unstru
 			if err := c.Get(ctx, client.ObjectKeyFromObject(o), o); err != nil {
 				return err
 			}
-			conditions, _, _ := unstructured.NestedSlice(o.Object, "status", "conditions")
-			for _, each := range conditions {
-				if fields, ok := each.(map[string]any); ok && fields["type"] == "Established" && fields["status"] == "True" {
-					return nil
-				}
+			if problem := health.Judge(o).Unhealthy; problem != "" {
+				return errors.New(problem)
 			}
-			return errors.New("not established")
+			return nil
 		}); err != nil {
 			return err
 		}
@@ -166,15 +158,4 @@ func apply(ctx context.Context, c client.Client, objects ...*unstructured.Unstru
 
 func describe(o *unstructured.Unstructured) string {
 	return o.GetKind() + " " + client.ObjectKeyFromObject(o).String()
-}
-
-// object returns a small manifest.
-func object(apiVersion, kind, namespace, name string, content map[string]any) *unstructured.Unstructured {
-	o := &unstructured.Unstructured{Object: map[string]any{}}
-	maps.Copy(o.Object, content)
-	o.SetAPIVersion(apiVersion)
-	o.SetKind(kind)
-	o.SetNamespace(namespace)
-	o.SetName(name)
-	return o
 }

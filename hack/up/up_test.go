@@ -199,32 +199,33 @@ func TestInstalled(t *testing.T) {
 	rule := map[string]any{"rules": []any{}}
 	aggregated := map[string]any{"rules": []any{}, "aggregationRule": map[string]any{}}
 	NewWithT(t).Expect(installed([]*unstructured.Unstructured{
-		object("rbac.authorization.k8s.io/v1", "ClusterRole", "", "plain", rule),
-		object("rbac.authorization.k8s.io/v1", "ClusterRole", "", "sum", aggregated),
-		object("rbac.authorization.k8s.io/v1", "Role", "n", "r", rule),
-		object("apps/v1", "Deployment", "n", "d", nil),
+		local.NewObject("rbac.authorization.k8s.io/v1", "ClusterRole", "", "plain", rule),
+		local.NewObject("rbac.authorization.k8s.io/v1", "ClusterRole", "", "sum", aggregated),
+		local.NewObject("rbac.authorization.k8s.io/v1", "Role", "n", "r", rule),
+		local.NewObject("apps/v1", "Deployment", "n", "d", nil),
 	})).To(Equal([]*unstructured.Unstructured{
-		object("rbac.authorization.k8s.io/v1", "ClusterRole", "", "plain", rule),
-		object("rbac.authorization.k8s.io/v1", "ClusterRole", "", "sum", map[string]any{"aggregationRule": map[string]any{}}),
-		object("rbac.authorization.k8s.io/v1", "Role", "n", "r", rule),
+		local.NewObject("rbac.authorization.k8s.io/v1", "ClusterRole", "", "plain", rule),
+		local.NewObject("rbac.authorization.k8s.io/v1", "ClusterRole", "", "sum", map[string]any{"aggregationRule": map[string]any{}}),
+		local.NewObject("rbac.authorization.k8s.io/v1", "Role", "n", "r", rule),
 	}))
 }
 
 func TestBindingsOf(t *testing.T) {
 	roles := []*unstructured.Unstructured{
-		object("rbac.authorization.k8s.io/v1", "ClusterRole", "", "c", nil),
-		object("rbac.authorization.k8s.io/v1", "ClusterRole", "", "not-asked-for", nil),
-		object("rbac.authorization.k8s.io/v1", "Role", "n", "r", nil),
+		local.NewObject("rbac.authorization.k8s.io/v1", "ClusterRole", "", "espalier-b-c", nil),
+		local.NewObject("rbac.authorization.k8s.io/v1", "ClusterRole", "", "not-asked-for", nil),
+		local.NewObject("rbac.authorization.k8s.io/v1", "Role", "n", "r", nil),
 	}
 	t.Run("the binary's ServiceAccount gets its cluster roles and every Role", func(t *testing.T) {
 		g := NewWithT(t)
-		got, err := bindingsOf(binary{name: "b", clusterRoles: []string{"c"}}, roles)
+		got, err := bindingsOf(binary{name: "b"}, roles)
 		g.Expect(err).NotTo(HaveOccurred())
 		subjects := []any{map[string]any{"kind": "ServiceAccount", "namespace": "espalier-system", "name": "b"}}
 		g.Expect(got).To(Equal([]*unstructured.Unstructured{
 			{Object: map[string]any{
-				"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding", "metadata": map[string]any{"name": "c"},
-				"roleRef": map[string]any{"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "c"}, "subjects": subjects,
+				"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding", "metadata": map[string]any{"name": "espalier-b-c"},
+				"roleRef":  map[string]any{"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "espalier-b-c"},
+				"subjects": subjects,
 			}},
 			{Object: map[string]any{
 				"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding", "metadata": map[string]any{"namespace": "n", "name": "r"},
@@ -232,9 +233,9 @@ func TestBindingsOf(t *testing.T) {
 			}},
 		}))
 	})
-	t.Run("a role that is not shipped is an error, not a binding without effect", func(t *testing.T) {
-		_, err := bindingsOf(binary{name: "b", clusterRoles: []string{"gone"}}, roles)
-		NewWithT(t).Expect(err).To(MatchError(`there is no ClusterRole "gone"`))
+	t.Run("a binary whose roles are not shipped is an error, not one without rights", func(t *testing.T) {
+		_, err := bindingsOf(binary{name: "gone"}, roles[:2])
+		NewWithT(t).Expect(err).To(MatchError(`there is no role of gone`))
 	})
 }
 

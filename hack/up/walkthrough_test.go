@@ -95,15 +95,17 @@ func TestStateOfAnObject(t *testing.T) {
 		object *unstructured.Unstructured
 		want   string
 	}{
-		"a Deployment on its way": {object("apps/v1", "Deployment", "n", "d", map[string]any{
+		"a Deployment on its way": {local.NewObject("apps/v1", "Deployment", "n", "d", map[string]any{
 			"spec": map[string]any{"replicas": int64(2)}, "status": map[string]any{"availableReplicas": int64(1)},
 		}), "1 of 2 available"},
-		"a new Deployment": {object("apps/v1", "Deployment", "n", "d", map[string]any{
+		"a new Deployment": {local.NewObject("apps/v1", "Deployment", "n", "d", map[string]any{
 			"spec": map[string]any{"replicas": int64(2)},
 		}), "0 of 2 available"},
-		"a served CRD":     {object("apiextensions.k8s.io/v1", "CustomResourceDefinition", "", "c", established("True")), "established"},
-		"a CRD not served": {object("apiextensions.k8s.io/v1", "CustomResourceDefinition", "", "c", established("False")), "not established"},
-		"anything else":    {object("v1", "ConfigMap", "n", "c", nil), "present"},
+		"a served CRD": {local.NewObject("apiextensions.k8s.io/v1", "CustomResourceDefinition", "", "c", established("True")), "established"},
+		"a CRD not served": {
+			local.NewObject("apiextensions.k8s.io/v1", "CustomResourceDefinition", "", "c", established("False")), "not established",
+		},
+		"anything else": {local.NewObject("v1", "ConfigMap", "n", "c", nil), "present"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 
@@ -58,4 +59,14 @@ func ParseManifests(text []byte) ([]*unstructured.Unstructured, error) {
 			objects = append(objects, object)
 		}
 	}
+}
+
+// NewObject returns an object with this content, which may be nil.
+func NewObject(apiVersion, kind, namespace, name string, content map[string]any) *unstructured.Unstructured {
+	o := &unstructured.Unstructured{Object: maps.Clone(content)}
+	o.SetAPIVersion(apiVersion)
+	o.SetKind(kind)
+	o.SetNamespace(namespace)
+	o.SetName(name)
+	return o
 }

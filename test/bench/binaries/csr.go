@@ -16,6 +16,7 @@ import (
 	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/watch"
 	certificatesclient "k8s.io/client-go/kubernetes/typed/certificates/v1"
 	"k8s.io/client-go/rest"
@@ -95,6 +96,7 @@ func (c *csr) prepare() {
 	c.admin = c.cluster.Typed.CertificatesV1().CertificateSigningRequests()
 	_, err := binary.Install(c.Ctx, c.cluster.Client, "internal/csr/approver/testdata/machines.yaml")
 	c.Check(err)
+	c.cluster.AwaitServed(schema.GroupVersionKind{Group: "machine.sapcloud.io", Version: "v1alpha1", Kind: "Machine"})
 }
 
 // createNodes creates the nodes, their Machines and their requests.
@@ -113,9 +115,7 @@ func (c *csr) createNodes() {
 		machine := object(c.Run, harness.Namespace, strings.ReplaceAll(
 			"{apiVersion: machine.sapcloud.io/v1alpha1, kind: Machine, metadata: {name: $NAME, labels: {node: $NAME}}}", "$NAME", n.name))
 		c.cluster.Create(node)
-		c.Await(time.Minute, "the kind Machine to be served", func(ctx context.Context) error {
-			return c.cluster.Client.Create(ctx, machine)
-		})
+		c.cluster.Create(machine)
 		as := c.cluster.AdminConfig()
 		as.Impersonate = rest.ImpersonationConfig{UserName: "system:node:" + n.name, Groups: []string{"system:nodes"}}
 		clients, err := certificatesclient.NewForConfig(as)

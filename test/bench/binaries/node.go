@@ -144,7 +144,9 @@ func (n *node) createDaemonSets() []*appsv1.DaemonSet {
 	for i := range n.daemonSets {
 		name := fmt.Sprintf("critical-%d", i)
 		labels := map[string]string{"app": name, critical: "true"}
-		d := &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{critical: "true"}}}
+		d := &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{
+			Namespace: harness.Namespace, Name: name, Labels: map[string]string{critical: "true"},
+		}}
 		d.Spec.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"app": name}}
 		d.Spec.Template = corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: corev1.PodSpec{
 			Containers:                    []corev1.Container{{Name: "c", Image: "none"}},
@@ -155,9 +157,8 @@ func (n *node) createDaemonSets() []*appsv1.DaemonSet {
 		if n.ownPods {
 			d.Spec.Template.Spec.NodeSelector = map[string]string{"bench.espalier.dev/no-node": "has-it"}
 		}
-		created, err := n.cluster.Typed.AppsV1().DaemonSets(harness.Namespace).Create(n.Ctx, d, metav1.CreateOptions{})
-		n.Checkf(err, "create DaemonSet")
-		all = append(all, created)
+		n.cluster.Create(d)
+		all = append(all, d)
 	}
 	return all
 }
@@ -167,24 +168,21 @@ func (n *node) createNode(name string) {
 	if strings.HasPrefix(name, floorPrefix) {
 		key = floorTaint
 	}
-	object := &corev1.Node{
+	n.cluster.Create(&corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{
 			Name: name, Annotations: map[string]string{"kwok.x-k8s.io/node": "fake"},
 			Labels: map[string]string{corev1.LabelHostname: name, corev1.LabelOSStable: "linux", corev1.LabelArchStable: "amd64"},
 		},
 		Spec: corev1.NodeSpec{Taints: []corev1.Taint{{Key: key, Effect: corev1.TaintEffectNoSchedule}}},
-	}
-	_, err := n.cluster.Typed.CoreV1().Nodes().Create(n.Ctx, object, metav1.CreateOptions{})
-	n.Checkf(err, "create Node")
+	})
 }
 
 // createPods creates the Pods as the DaemonSet controller would, already assigned to the Node.
 func (n *node) createPods(name string, daemonSets []*appsv1.DaemonSet) {
 	for _, each := range daemonSets {
 		pod := &corev1.Pod{ObjectMeta: each.Spec.Template.ObjectMeta, Spec: *each.Spec.Template.Spec.DeepCopy()}
-		pod.Name, pod.Spec.NodeName, pod.Spec.NodeSelector = each.Name+"-"+name, name, nil
-		_, err := n.cluster.Typed.CoreV1().Pods(harness.Namespace).Create(n.Ctx, pod, metav1.CreateOptions{})
-		n.Checkf(err, "create Pod")
+		pod.Namespace, pod.Name, pod.Spec.NodeName, pod.Spec.NodeSelector = harness.Namespace, each.Name+"-"+name, name, nil
+		n.cluster.Create(pod)
 	}
 }
 

@@ -16,24 +16,16 @@ import (
 	"github.com/espalier-dev/espalier/test/local"
 )
 
-// project measures project-controller on real control planes. Every Project has an owner and four members, of which three are people or
-// groups.
+// project measures project-controller as docs/reference/benchmarks.md#projects describes.
 //
-// First convergence: the Projects exist before the process starts, as at an installation. Its time is that from the first write of the
-// process to the last one, by the audit log. A bare client, before and after, creates the same namespaces, roles and bindings on separate
-// API servers with the same Projects: as many Projects concurrently as the controller has workers, and for each first the namespace and
-// then everything else at once. It does not write to Projects, which the controller does three times for each: finalizer, first phase,
-// last phase. The time of a bare client that also does that is printed too. If API server and writer share a few processors, each request
-// costs processor time: a write to a Project, which the API server validates by the rules of its CRD, takes about three times as much as
-// the creation of a role or binding. The processor time of API server, etcd and writer is printed for all of them, because other load on
-// the machine affects it less than the elapsed time.
+// The time of the first convergence is compared with that of a bare client on separate API servers, before and after, which does for each
+// Project first the namespace and then everything else at once. It does not write to Projects; the time of a client that also does that is
+// printed too. If API server and writer share a few processors, each request costs processor time: a write to a Project, which the API
+// server validates by the rules of its CRD, takes about three times as much as the creation of a role or binding. The processor time of API
+// server, etcd and writer is printed for all of them, because other load on the machine affects it less than the elapsed time.
 //
-// Then the process is stopped. Every other namespace gets Shoots and their SecretBinding. The other namespaces get Secrets and Quotas,
-// which those Shoots use, except for one in five, which is unused. Each Shoot has its own Secrets. The process starts again with a short
-// period of stale checks, no Project too young to be stale, and no deletion. The figures are the time until it has checked all Projects,
-// the time until there is nothing left to write, and the number of requests; then, while nothing happens, the number of requests, and the
-// cost of a check. The run fails unless exactly the unused Projects are marked. All objects are younger than an hour, so that each
-// namespace's activity is recorded once at that start, which takes most of its time; this does not happen in an older garden.
+// Then the process is stopped, the namespaces are filled, and it starts again with a short period of stale checks, no Project too young to
+// be stale, and no deletion. The run fails unless exactly the unused Projects are marked.
 type project struct {
 	projects, shoots, secrets int
 	// period is that of the stale checks after the first convergence, rest is the duration of the idle measurement.
@@ -126,9 +118,7 @@ func (p *project) newGarden(name string) *garden {
 	g.Cluster = p.StartCluster(name, harness.Setup{Audited: []string{harness.User(projectBinary)}})
 	_, err := binary.Install(p.Ctx, g.Client, "deploy/project-controller/crds/*.yaml")
 	p.Check(err)
-	for _, list := range []client.ObjectList{&corev1beta1.ProjectList{}, &corev1beta1.ShootList{}} {
-		p.Await(time.Minute, "the CRDs to be served", func(ctx context.Context) error { return g.Client.List(ctx, list) })
-	}
+	g.AwaitServed(corev1beta1.SchemeGroupVersion.WithKind("Project"), corev1beta1.SchemeGroupVersion.WithKind("Shoot"))
 	g.kubeconfig = g.Identity(projectBinary, harness.Namespace, binary.Source, binary.Target)
 	p.Parallel(p.projects, filling, func(i int) {
 		g.projects[i] = newProject(i, p.generated)

@@ -155,10 +155,9 @@ func (t *token) createForeign() {
 func (t *token) createSecrets(namespace string, n int, modify func(*corev1.Secret)) {
 	t.cluster.CreateNamespace(namespace)
 	t.Parallel(n, tokenWorkers, func(i int) {
-		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: secretName(i)}}
+		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: secretName(i)}}
 		modify(secret)
-		_, err := t.cluster.Typed.CoreV1().Secrets(namespace).Create(t.Ctx, secret, metav1.CreateOptions{})
-		t.Check(err)
+		t.cluster.Create(secret)
 	})
 }
 

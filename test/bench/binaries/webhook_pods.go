@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/espalier-dev/espalier/test/bench/harness"
@@ -113,10 +114,7 @@ func (w *webhook) prepareExamples() {
 		},
 	}})
 	w.Check(errors.Join(w.apply(onSpace, exampleAccount), w.apply(offSpace, exampleAccount), w.apply("", workerDefinition)))
-	list := &unstructured.UnstructuredList{}
-	list.SetAPIVersion("extensions.gardener.cloud/v1alpha1")
-	list.SetKind("WorkerList")
-	w.cluster.AwaitServed(list)
+	w.cluster.AwaitServed(schema.GroupVersionKind{Group: "extensions.gardener.cloud", Version: "v1alpha1", Kind: "Worker"})
 }
 
 // createExamples creates one object of each kind for which there is a webhook.

@@ -31,7 +31,6 @@ rules:
 type Request struct {
 	Verb  string `json:"verb"`
 	Stage string `json:"stage"`
-	URI   string `json:"requestURI"`
 	User  struct {
 		Username string `json:"username"`
 	} `json:"user"`

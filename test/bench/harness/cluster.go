@@ -13,7 +13,9 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
@@ -188,9 +190,11 @@ func (u Usage) String() string {
 	return strings.Join(parts, ", ")
 }
 
-// AwaitServed waits until the API server serves the kinds of the lists.
-func (c *Cluster) AwaitServed(lists ...client.ObjectList) {
-	for _, list := range lists {
-		c.run.Await(time.Minute, "the kind to be served", func(ctx context.Context) error { return c.Client.List(ctx, list) })
+// AwaitServed waits until the API server serves kinds whose CRDs have been created.
+func (c *Cluster) AwaitServed(kinds ...schema.GroupVersionKind) {
+	for _, kind := range kinds {
+		list := &unstructured.UnstructuredList{}
+		list.SetGroupVersionKind(kind)
+		c.run.Await(time.Minute, kind.Kind+" to be served", func(ctx context.Context) error { return c.Client.List(ctx, list) })
 	}
 }

@@ -17,6 +17,8 @@ import (
 	"strings"
 	"sync"
 
+	"k8s.io/utils/clock"
+
 	"github.com/espalier-dev/espalier/test/local"
 )
 
@@ -51,7 +53,7 @@ type Options struct {
 // Run contains what a job uses. Clusters and processes that are started with it end after the job.
 type Run struct {
 	Options
-	*Report
+	*local.Report
 	// Dir is a temporary folder of the job.
 	Dir string
 	// Ctx ends with the job, and when a step fails.
@@ -81,7 +83,7 @@ func Main(ctx context.Context, args []string, out io.Writer, benchmarks []Benchm
 	if err != nil {
 		return err
 	}
-	report := NewReport(out)
+	report := local.NewReport(out, clock.RealClock{})
 	report.Step("%s", machine())
 	var rows []Row
 	var failures []error
@@ -107,7 +109,7 @@ func Main(ctx context.Context, args []string, out io.Writer, benchmarks []Benchm
 	if len(rows) > 0 {
 		report.Say("")
 		report.Say(machine())
-		report.Table(rows)
+		fmt.Fprint(out, Table(rows))
 	}
 	if o.Enforce {
 		failures = append(failures, Enforce(rows))

@@ -102,11 +102,10 @@ func TestAStepThatFailsEndsTheJob(t *testing.T) {
 
 func TestTableGroupsByMeasure(t *testing.T) {
 	g := NewWithT(t)
-	var out bytes.Buffer
-	NewReport(&out).Table(append(
+	table := Table(append(
 		On("soak", Row{Measure: "goroutines", Target: "≤ +20", Figure: "5", Verdict: Miss}, Inform("files", "–").If(false)),
 		On("rest", Row{Measure: "goroutines", Target: "≤ +20", Figure: "25", Verdict: Pass, Note: "two runs"})...))
-	g.Expect(out.String()).To(Equal(`measure     workload  target  Espalier  
+	g.Expect(table).To(Equal(`measure     workload  target  Espalier  
 -------     --------  ------  --------  
 goroutines  soak      ≤ +20   5         MISS
 goroutines  rest      ≤ +20   25        PASS

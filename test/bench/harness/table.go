@@ -4,16 +4,11 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
-
-	"k8s.io/utils/clock"
-
-	"github.com/espalier-dev/espalier/test/local"
 )
 
 // Verdict compares a figure with its target.
@@ -109,15 +104,9 @@ func Enforce(rows []Row) error {
 	return errors.Join(missed...)
 }
 
-// Report prints what happens, and at the end the table.
-type Report struct{ *local.Report }
-
-// NewReport returns a report that begins now.
-func NewReport(out io.Writer) *Report { return &Report{local.NewReport(out, clock.RealClock{})} }
-
-// Table prints the rows, grouped by measure in their order, and their notes below. It has a column for Gardener if a row has a figure for
-// it.
-func (r *Report) Table(rows []Row) {
+// Table returns the rows as text, grouped by measure in their order, and their notes below. It has a column for Gardener if a row has a
+// figure for it.
+func Table(rows []Row) string {
 	order := map[string]int{}
 	for i, l := range slices.Backward(rows) {
 		order[l.Measure] = i
@@ -139,10 +128,10 @@ func (r *Report) Table(rows []Row) {
 		line(l.Measure, l.Workload, cmp.Or(l.Gardener, "–"), l.Target, l.Figure, l.Verdict.String())
 	}
 	_ = w.Flush() // writing to a builder cannot fail
-	r.Say(strings.TrimSuffix(text.String(), "\n"))
 	for _, l := range rows {
 		if l.Note != "" {
-			r.Say(l.Workload + ", " + l.Note)
+			text.WriteString(l.Workload + ", " + l.Note + "\n")
 		}
 	}
+	return text.String()
 }

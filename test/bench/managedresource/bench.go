@@ -108,10 +108,7 @@ func (b *bench) startCluster(name string, s harness.Setup, sides ...binary.Side)
 	c.metadata, failures[1] = metadata.NewForConfig(c.AdminConfig())
 	c.bare, failures[2] = dynamic.NewForConfig(b.ClientConfig(c.Kubeconfig(bareName, harness.Namespace)))
 	b.Checkf(errors.Join(failures[:]...), "create clients")
-	b.Await(30*time.Second, "ManagedResources to be served", func(ctx context.Context) error {
-		_, err := c.metadata.Resource(managedResources).List(ctx, metav1.ListOptions{Limit: 1})
-		return err
-	})
+	c.AwaitServed(managedResources.GroupVersion().WithKind("ManagedResource"))
 	return c
 }
 

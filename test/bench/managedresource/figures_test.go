@@ -1,7 +1,6 @@
 package managedresource
 
 import (
-	"bytes"
 	"testing"
 	"time"
 
@@ -26,9 +25,7 @@ func goodFigures() figures {
 
 func TestTable(t *testing.T) {
 	g := NewWithT(t)
-	var out bytes.Buffer
-	harness.NewReport(&out).Table(goodFigures().rows())
-	g.Expect(out.String()).To(Equal(
+	g.Expect(harness.Table(goodFigures().rows())).To(Equal(
 		`measure                                         workload  Gardener v1.149.3  target             Espalier                         
 -------                                         --------  -----------------  ------             --------                         
 converge ÷ floor                                50×40     2.9                ≤ 1.4              1.25                             PASS

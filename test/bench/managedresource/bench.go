@@ -9,7 +9,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/metadata"
 	"k8s.io/utils/ptr"
@@ -29,11 +28,10 @@ const (
 
 // setup defines what a bench starts.
 type setup struct {
+	// The parts of the target: without a controller manager, foreground deletions do not complete; with scheduler and KWOK, Pods run.
+	harness.Setup
 	// twoClusters makes the target a separate API server.
 	twoClusters bool
-	// controllerManager and fakeNode start these parts of the control plane: without the first, foreground deletions do not complete; with
-	// the second, Pods run.
-	controllerManager, fakeNode bool
 	// unaudited disables the audit log, which grows with the number of requests.
 	unaudited bool
 	// controllers is the section of that name in the controller's configuration, in YAML's flow style; empty means the defaults.
@@ -63,7 +61,7 @@ type cluster struct {
 // open starts the clusters and prepares the controller.
 func open(r *harness.Run, s setup, w workload) *bench {
 	b := &bench{Run: r, workload: w}
-	full := harness.Setup{ControllerManager: s.controllerManager, Scheduler: s.fakeNode, KWOK: s.fakeNode}
+	full := s.Setup
 	if !s.unaudited {
 		full.Audited = []string{harness.User(binaryName), harness.User(bareName)}
 	}
@@ -127,14 +125,6 @@ func (b *bench) clusters() []*cluster {
 		return []*cluster{b.source}
 	}
 	return []*cluster{b.source, b.target}
-}
-
-// home returns the cluster of the resource: of objects of sets, or of sets.
-func (b *bench) home(resource schema.GroupVersionResource) *cluster {
-	if resource == managedResources {
-		return b.source
-	}
-	return b.target
 }
 
 // mark contains the current end of each cluster's audit log.

@@ -5,11 +5,9 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -19,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/espalier-dev/espalier/test/local"
 )
@@ -38,8 +37,6 @@ var customResourceDefinitions = apiextensionsv1.SchemeGroupVersion.WithResource(
 type churn struct {
 	*bench
 	soak
-
-	counts map[string]*atomic.Int64 // by actor; complete before the first one runs
 }
 
 // actor makes one kind of change repeatedly.
@@ -48,35 +45,26 @@ type actor struct {
 	// every is the pause between two changes.
 	every time.Duration
 	act   func(ctx context.Context, n int) error
-	count *atomic.Int64
+	count int // written by run
 }
 
-func newChurn(b *bench, s soak) *churn {
-	return &churn{bench: b, soak: s, counts: map[string]*atomic.Int64{}}
-}
-
-func (c *churn) actors() []actor {
-	all := []actor{
-		{name: "sets created, changed or deleted", every: 500 * time.Millisecond, act: c.changeSet},
+func (c *churn) actors() []*actor {
+	return []*actor{
 		{name: "objects edited or deleted", every: time.Second, act: c.interfere},
-		{name: "rollouts and losses of Pods", every: 4 * time.Second, act: c.roll},
-		{name: "times that kinds came and went", every: time.Second, act: c.passKinds},
 		{name: "portions of foreign Secrets", every: time.Second, act: c.replaceSecrets},
+		{name: "rollouts and losses of Pods", every: 4 * time.Second, act: c.roll},
+		{name: "sets created, changed or deleted", every: 500 * time.Millisecond, act: c.changeSet},
+		{name: "times that kinds came and went", every: time.Second, act: c.passKinds},
 	}
-	for i := range all {
-		all[i].count = &atomic.Int64{}
-		c.counts[all[i].name] = all[i].count
-	}
-	return all
 }
 
 // run repeats until the context ends, which is not an error.
-func (a actor) run(ctx context.Context) error {
+func (a *actor) run(ctx context.Context) error {
 	for n := 0; ctx.Err() == nil; n++ {
 		err := a.act(ctx, n)
 		switch {
 		case err == nil:
-			a.count.Add(1)
+			a.count++
 			_ = local.Pause(ctx, a.every) // the loop checks the context
 		case ctx.Err() == nil:
 			return fmt.Errorf("%s: %w", a.name, err)
@@ -86,10 +74,10 @@ func (a actor) run(ctx context.Context) error {
 }
 
 // tally returns how many times each actor has acted.
-func (c *churn) tally() string {
-	parts := make([]string, 0, len(c.counts))
-	for _, a := range slices.Sorted(maps.Keys(c.counts)) {
-		parts = append(parts, fmt.Sprintf("%d %s", c.counts[a].Load(), a))
+func tally(actors []*actor) string {
+	parts := make([]string, 0, len(actors))
+	for _, a := range actors {
+		parts = append(parts, fmt.Sprintf("%d %s", a.count, a.name))
 	}
 	return strings.Join(parts, ", ")
 }
@@ -199,7 +187,7 @@ func (c *churn) interfere(ctx context.Context, n int) error {
 	} else {
 		err = objects.Delete(ctx, i.object.GetName(), metav1.DeleteOptions{})
 	}
-	if err != nil && !apierrors.IsNotFound(err) {
+	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("change %s: %w", describe(i.object), err)
 	}
 	return nil
@@ -227,7 +215,7 @@ func (c *churn) passKinds(ctx context.Context, n int) error {
 		kind := passingKind(n%2*some + i)
 		kinds, objects = append(kinds, item{customResourceDefinitions, kind.definition()}), append(objects, kind.items()...)
 	}
-	set := c.passingSet()
+	set := c.churned + c.steady + rolling // an additional one
 	if err := c.createSetOf(ctx, set, slices.Concat(kinds, objects)); err != nil {
 		return err
 	}
@@ -262,9 +250,6 @@ func (c *churn) awaitApplied(ctx context.Context, set int, before string) (check
 	return checksum, err
 }
 
-// passingSet is the number of an additional set.
-func (c *churn) passingSet() int { return c.churned + c.steady + rolling }
-
 // replaceSecrets deletes the oldest portion of foreign Secrets and creates a new one.
 func (c *churn) replaceSecrets(ctx context.Context, n int) error {
 	portion := max(1, c.soak.secrets/100)
@@ -273,11 +258,10 @@ func (c *churn) replaceSecrets(ctx context.Context, n int) error {
 	for i := range portion {
 		group.Go(func() error {
 			oldest := foreignSecret(n*portion + i)
-			err := c.source.Typed.CoreV1().Secrets(oldest.Namespace).Delete(ctx, oldest.Name, metav1.DeleteOptions{})
-			if err != nil && !apierrors.IsNotFound(err) {
+			if err := client.IgnoreNotFound(c.source.Client.Delete(ctx, oldest)); err != nil {
 				return fmt.Errorf("delete Secret %s/%s: %w", oldest.Namespace, oldest.Name, err)
 			}
-			return createForeignSecret(ctx, c.source.Typed, c.soak.secrets+n*portion+i)
+			return c.createForeignSecret(ctx, c.soak.secrets+n*portion+i)
 		})
 	}
 	return group.Wait()
@@ -295,7 +279,7 @@ func (k passingKind) resource() schema.GroupVersionResource {
 
 func (k passingKind) definition() *unstructured.Unstructured {
 	name := k.plural() + "." + passingGroup
-	return object("apiextensions.k8s.io/v1", "CustomResourceDefinition", "", name, map[string]any{"spec": map[string]any{
+	return local.NewObject("apiextensions.k8s.io/v1", "CustomResourceDefinition", "", name, map[string]any{"spec": map[string]any{
 		"group": passingGroup, "scope": "Namespaced",
 		"names": map[string]any{"plural": k.plural(), "singular": strings.ToLower(k.kind()), "kind": k.kind(), "listKind": k.kind() + "List"},
 		"versions": []any{map[string]any{
@@ -309,7 +293,7 @@ func (k passingKind) items() []item {
 	items := make([]item, 0, 3)
 	for i := range cap(items) {
 		content := map[string]any{"spec": map[string]any{"text": base64.StdEncoding.EncodeToString([]byte(strings.Repeat("soak ", 20)))}}
-		thing := object(passingGroup+"/v1", k.kind(), namespaceOf(oursRun, 0), fmt.Sprintf("thing-%d", i), content)
+		thing := local.NewObject(passingGroup+"/v1", k.kind(), namespaceOf(oursRun, 0), fmt.Sprintf("thing-%d", i), content)
 		items = append(items, item{k.resource(), thing})
 	}
 	return items

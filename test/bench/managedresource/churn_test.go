@@ -3,7 +3,6 @@ package managedresource
 import (
 	"context"
 	"errors"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -44,7 +43,7 @@ func TestLivesBeginOneAfterTheOther(t *testing.T) {
 func TestAnActorGoesOnUntilTheEnd(t *testing.T) {
 	g := NewWithT(t)
 	ctx, cancel := context.WithCancel(t.Context())
-	a := actor{name: "things done", every: time.Nanosecond, count: &atomic.Int64{}, act: func(_ context.Context, n int) error {
+	a := &actor{name: "things done", every: time.Nanosecond, act: func(_ context.Context, n int) error {
 		if n == 3 {
 			cancel()
 			return errors.New("interrupted")
@@ -52,7 +51,7 @@ func TestAnActorGoesOnUntilTheEnd(t *testing.T) {
 		return nil
 	}}
 	g.Expect(a.run(ctx)).To(Succeed())
-	g.Expect(a.count.Load()).To(Equal(int64(3)))
+	g.Expect(a.count).To(Equal(3))
 
 	a.act = func(context.Context, int) error { return errors.New("refused") }
 	g.Expect(a.run(t.Context())).To(MatchError("things done: refused"))

@@ -66,7 +66,10 @@ func (b *bench) follow(subjects ...subject) *follower {
 
 // watch starts at the present state: a list with limit 1 returns its resourceVersion.
 func (b *bench) watch(ctx context.Context, s subject) watch.Interface {
-	c := b.home(s.resource)
+	c := b.target
+	if s.resource == managedResources {
+		c = b.source
+	}
 	begin, err := c.metadata.Resource(s.resource).List(ctx, metav1.ListOptions{LabelSelector: s.selector, Limit: 1})
 	b.Checkf(err, "list %s", s.resource.Resource)
 	source := &cache.ListWatch{WatchFuncWithContext: func(ctx context.Context, more metav1.ListOptions) (watch.Interface, error) {

@@ -1,7 +1,6 @@
 package managedresource
 
 import (
-	"encoding/json"
 	"fmt"
 	"slices"
 	"time"
@@ -12,6 +11,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/espalier-dev/espalier/test/bench/harness"
+	"github.com/espalier-dev/espalier/test/local"
 )
 
 // conditionLimit is how long a condition may take before the run fails: this distinguishes a controller that writes no conditions from a
@@ -105,7 +105,7 @@ func (b *bench) createLatencyNamespaces() []string {
 		names[set] = setName(set)
 		namespace := namespaceOf(oursRun, set)
 		b.target.CreateNamespace(namespace)
-		b.Check(create(b.Ctx, b.target.objects, item{serviceAccounts, object("v1", "ServiceAccount", namespace, "default", nil)}))
+		b.Check(create(b.Ctx, b.target.objects, item{serviceAccounts, local.NewObject("v1", "ServiceAccount", namespace, "default", nil)}))
 	})
 	return names
 }
@@ -113,11 +113,10 @@ func (b *bench) createLatencyNamespaces() []string {
 // rolledDeployment returns a Deployment with replicas, with the namespace and the name of the set. Another version means another Pod
 // template.
 func rolledDeployment(set, replicas int, version string) item {
-	selector := map[string]any{"app": setName(set)}
-	spec := deploymentSpec(selector)
+	spec := deploymentSpec(setName(set))
 	spec["replicas"], spec["revisionHistoryLimit"] = int64(replicas), int64(1)
 	_ = unstructured.SetNestedField(spec, version, "template", "metadata", "annotations", "bench.espalier.dev/version")
-	o := object("apps/v1", "Deployment", namespaceOf(oursRun, set), setName(set), map[string]any{"spec": spec})
+	o := local.NewObject("apps/v1", "Deployment", namespaceOf(oursRun, set), setName(set), map[string]any{"spec": spec})
 	o.SetLabels(map[string]string{runLabel: oursRun})
 	return item{deployments, o}
 }
@@ -130,14 +129,14 @@ func (b *bench) createPods() []int64 {
 		deployment, err := b.target.objects.Resource(deployments).Namespace(namespace).Get(b.Ctx, name, metav1.GetOptions{})
 		b.Checkf(err, "read Deployment %s", name)
 		generations[set] = deployment.GetGeneration()
-		spec := deploymentSpec(map[string]any{"app": name})
+		spec := deploymentSpec(name)
 		spec["replicas"] = int64(1)
-		replicaSet := object("apps/v1", "ReplicaSet", namespace, name+"-1", map[string]any{"spec": spec})
+		replicaSet := local.NewObject("apps/v1", "ReplicaSet", namespace, name+"-1", map[string]any{"spec": spec})
 		replicaSet.SetOwnerReferences([]metav1.OwnerReference{ownedBy(deployment)})
 		created, err := b.target.objects.Resource(replicaSets).Namespace(namespace).Create(b.Ctx, replicaSet, metav1.CreateOptions{})
 		b.Checkf(err, "create %s", describe(replicaSet))
 		podSpec, _, _ := unstructured.NestedMap(spec, "template", "spec")
-		pod := object("v1", "Pod", namespace, name+"-1-a", map[string]any{"spec": podSpec})
+		pod := local.NewObject("v1", "Pod", namespace, name+"-1-a", map[string]any{"spec": podSpec})
 		pod.SetLabels(map[string]string{"app": name})
 		pod.SetOwnerReferences([]metav1.OwnerReference{ownedBy(created)})
 		b.Check(create(b.Ctx, b.target.objects, item{pods, pod}))
@@ -175,7 +174,7 @@ func (b *bench) latencyRound(w *follower, t *conditionTracker, round *latencyRou
 		sets[i] = i
 	}
 	for some := range slices.Chunk(sets, round.together) {
-		b.changeTogether(w, t, round, want, some, func(set int) string { return b.writeStatus(set, status(generations[set])) })
+		b.changeTogether(w, t, round, want, some, func(set int) string { return b.writeStatus(set, status, generations[set]) })
 		b.Pause(repairPause)
 	}
 	profiled()
@@ -220,39 +219,35 @@ func (b *bench) changeTogether(
 }
 
 // writeStatus replaces a Deployment's status as its controller would, and returns the new version.
-func (b *bench) writeStatus(set int, status map[string]any) (version string) {
-	patch, err := json.Marshal(map[string]any{"status": status})
-	b.Checkf(err, "render status")
+func (b *bench) writeStatus(set int, status string, generation int64) (version string) {
+	patch := fmt.Appendf(nil, status, generation)
 	written, err := b.target.objects.Resource(deployments).Namespace(namespaceOf(oursRun, set)).Patch(b.Ctx, setName(set),
 		types.MergePatchType, patch, metav1.PatchOptions{FieldManager: "kube-controller-manager"}, "status")
 	b.Checkf(err, "write status of Deployment %s", setName(set))
 	return written.GetResourceVersion()
 }
 
-// settledStatus returns the status that the Deployment controller writes when the last Pod of a rollout is ready.
-func settledStatus(generation int64) map[string]any {
-	return map[string]any{
-		"observedGeneration": generation, "replicas": int64(1), "updatedReplicas": int64(1), "readyReplicas": int64(1),
-		"availableReplicas": int64(1), "unavailableReplicas": nil,
-		"conditions": []any{
-			statusCondition("Available", "True", "MinimumReplicasAvailable", "Deployment has minimum availability."),
-			statusCondition("Progressing", "True", "NewReplicaSetAvailable", "The new ReplicaSet has successfully progressed."),
-		},
-	}
-}
+// settledStatus is a patch with the status that the Deployment controller writes when the last Pod of a rollout is ready. It gets the
+// generation of the Deployment.
+const settledStatus = `{"status": {
+	"observedGeneration": %d, "replicas": 1, "updatedReplicas": 1, "readyReplicas": 1, "availableReplicas": 1, "unavailableReplicas": null,
+	"conditions": [
+		{"type": "Available", "status": "True", "reason": "MinimumReplicasAvailable", "message": "Deployment has minimum availability."},
+		{
+			"type": "Progressing", "status": "True", "reason": "NewReplicaSetAvailable",
+			"message": "The new ReplicaSet has successfully progressed."
+		}
+	]
+}}`
 
-// brokenStatus returns the status when that Pod has failed and another one is being created.
-func brokenStatus(generation int64) map[string]any {
-	return map[string]any{
-		"observedGeneration": generation, "replicas": int64(1), "updatedReplicas": int64(1), "readyReplicas": nil, "availableReplicas": nil,
-		"unavailableReplicas": int64(1),
-		"conditions": []any{
-			statusCondition("Available", "False", "MinimumReplicasUnavailable", "Deployment does not have minimum availability."),
-			statusCondition("Progressing", "True", "ReplicaSetUpdated", "The ReplicaSet is progressing."),
+// brokenStatus is the one when that Pod has failed and another one is being created.
+const brokenStatus = `{"status": {
+	"observedGeneration": %d, "replicas": 1, "updatedReplicas": 1, "readyReplicas": null, "availableReplicas": null, "unavailableReplicas": 1,
+	"conditions": [
+		{
+			"type": "Available", "status": "False", "reason": "MinimumReplicasUnavailable",
+			"message": "Deployment does not have minimum availability."
 		},
-	}
-}
-
-func statusCondition(kind, status, reason, message string) map[string]any {
-	return map[string]any{"type": kind, "status": status, "reason": reason, "message": message}
-}
+		{"type": "Progressing", "status": "True", "reason": "ReplicaSetUpdated", "message": "The ReplicaSet is progressing."}
+	]
+}}`

@@ -2,11 +2,14 @@ package managedresource
 
 import (
 	"context"
+	_ "embed" // for the manifests
 	"encoding/base64"
+	"errors"
 	"fmt"
-	"maps"
 	"slices"
+	"strconv"
 	"strings"
+	"sync"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -15,6 +18,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/espalier-dev/espalier/test/bench/harness"
+	"github.com/espalier-dev/espalier/test/local"
 )
 
 const (
@@ -92,70 +96,42 @@ func itemOf(run string, set, place int, data string) item {
 	if place == changingConfigMap {
 		says = data
 	}
-	i := template(place%objectsPerTemplate, fmt.Sprintf("part-%03d", place), says)
-	i.object.SetNamespace(namespaceOf(run, set))
-	i.object.SetName(fmt.Sprintf("part-%03d", place))
-	i.object.SetLabels(map[string]string{runLabel: run, "app.kubernetes.io/name": "part", "app.kubernetes.io/instance": setName(set)})
-	return i
+	kinds, name := managedKinds(), fmt.Sprintf("part-%03d", place)
+	kind := min(place%objectsPerTemplate, len(kinds)-1) // the last three of ten are ConfigMaps
+	o := template(kind, name, says)
+	o.SetNamespace(namespaceOf(run, set))
+	o.SetName(name)
+	o.SetLabels(map[string]string{runLabel: run, "app.kubernetes.io/name": "part", "app.kubernetes.io/instance": setName(set)})
+	return item{kinds[kind], o}
 }
 
-// template returns one of the ten objects of a set.
-func template(place int, name, data string) item {
-	kinds := managedKinds()
-	fields := func(resource int, apiVersion, kind string, content map[string]any) item {
-		content["apiVersion"], content["kind"] = apiVersion, kind
-		return item{kinds[resource], &unstructured.Unstructured{Object: content}}
+//go:embed objects.yaml
+var manifests string
+
+// templates returns the objects of manifests in JSON.
+var templates = sync.OnceValues(func() (all []string, err error) {
+	fixed := strings.NewReplacer("$TOKEN", base64.StdEncoding.EncodeToString([]byte(strings.Repeat("benchmark ", 20))),
+		"$SETTINGS", strconv.Quote(strings.Repeat("some: setting\n", 20)))
+	objects, err := local.ParseManifests([]byte(fixed.Replace(manifests)))
+	for _, each := range objects {
+		text, problem := each.MarshalJSON()
+		all, err = append(all, string(text)), errors.Join(err, problem)
 	}
-	selector := map[string]any{"app": name}
-	switch place {
-	case 0:
-		return fields(0, "apps/v1", "Deployment", map[string]any{"spec": deploymentSpec(selector)})
-	case 1:
-		return fields(1, "v1", "ServiceAccount", map[string]any{"automountServiceAccountToken": false})
-	case 2:
-		return fields(2, "rbac.authorization.k8s.io/v1", "Role", map[string]any{"rules": []any{
-			map[string]any{"apiGroups": []any{""}, "resources": []any{"configmaps", "secrets"}, "verbs": []any{"get", "list", "watch"}},
-			map[string]any{"apiGroups": []any{"coordination.k8s.io"}, "resources": []any{"leases"}, "verbs": []any{"create", "get", "update"}},
-		}})
-	case 3:
-		return fields(3, "rbac.authorization.k8s.io/v1", "RoleBinding", map[string]any{
-			"roleRef":  map[string]any{"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": name},
-			"subjects": []any{map[string]any{"kind": "ServiceAccount", "name": name, "namespace": "default"}},
-		})
-	case 4:
-		return fields(4, "v1", "Service", map[string]any{"spec": map[string]any{
-			"clusterIP": "None", "selector": selector,
-			"ports": []any{map[string]any{"name": "https", "port": int64(443), "targetPort": int64(8443), "protocol": "TCP"}},
-		}})
-	case 5:
-		return fields(5, "v1", "Secret", map[string]any{
-			"type": "Opaque", "data": map[string]any{"token": base64.StdEncoding.EncodeToString([]byte(strings.Repeat("benchmark ", 20)))},
-		})
-	case 6:
-		return fields(6, "policy/v1", "PodDisruptionBudget", map[string]any{"spec": map[string]any{
-			"maxUnavailable": int64(1), "selector": map[string]any{"matchLabels": selector},
-		}})
-	default:
-		return fields(7, "v1", "ConfigMap", map[string]any{"data": map[string]any{
-			dataKey: data, "settings.yaml": strings.Repeat("some: setting\n", 20),
-		}})
-	}
+	return all, err
+})
+
+// template returns the object of the kind at that place of managedKinds. The manifests are valid, as a test shows.
+func template(kind int, name, data string) *unstructured.Unstructured {
+	all, _ := templates()
+	o := &unstructured.Unstructured{}
+	_ = o.UnmarshalJSON([]byte(strings.NewReplacer("$NAME", name, "$DATA", data).Replace(all[kind])))
+	return o
 }
 
-func deploymentSpec(selector map[string]any) map[string]any {
-	return map[string]any{
-		"replicas": int64(0),
-		"selector": map[string]any{"matchLabels": selector},
-		"template": map[string]any{
-			"metadata": map[string]any{"labels": selector},
-			"spec": map[string]any{"containers": []any{map[string]any{
-				"name": "main", "image": "registry.example.com/part:v1.2.3", "args": []any{"--config=/etc/part/settings.yaml"},
-				"ports":        []any{map[string]any{"name": "https", "containerPort": int64(8443), "protocol": "TCP"}},
-				"resources":    map[string]any{"requests": map[string]any{"cpu": "10m", "memory": "32Mi"}},
-				"volumeMounts": []any{map[string]any{"name": "settings", "mountPath": "/etc/part"}},
-			}}, "volumes": []any{map[string]any{"name": "settings", "configMap": map[string]any{"name": "settings"}}}},
-		},
-	}
+// deploymentSpec returns the spec of the Deployment of a set.
+func deploymentSpec(name string) map[string]any {
+	spec, _, _ := unstructured.NestedMap(template(0, name, "").Object, "spec")
+	return spec
 }
 
 // secretData returns the only value of a set's Secret: all its objects as YAML documents.
@@ -172,19 +148,14 @@ func secretData(items []item) ([]byte, error) {
 }
 
 // setOf returns the Secret and the ManagedResource of a set.
-func setOf(set int, data []byte) (secret, managedResource *unstructured.Unstructured) {
-	meta := func() map[string]any {
-		return map[string]any{"namespace": sourceNamespace, "name": setName(set), "labels": map[string]any{"bench": "set"}}
-	}
-	secret = &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": "v1", "kind": "Secret", "metadata": meta(), "type": "Opaque",
-		"data": map[string]any{manifestKey: base64.StdEncoding.EncodeToString(data)},
-	}}
-	managedResource = &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": "resources.gardener.cloud/v1alpha1", "kind": "ManagedResource", "metadata": meta(),
+func setOf(namespace string, set int, data []byte) (secret, managedResource item) {
+	s := local.NewObject("v1", "Secret", namespace, setName(set), map[string]any{
+		"type": "Opaque", "data": map[string]any{manifestKey: base64.StdEncoding.EncodeToString(data)},
+	})
+	m := local.NewObject("resources.gardener.cloud/v1alpha1", "ManagedResource", namespace, setName(set), map[string]any{
 		"spec": map[string]any{"secretRefs": []any{map[string]any{"name": setName(set)}}},
-	}}
-	return secret, managedResource
+	})
+	return item{secrets, s}, item{managedResources, m}
 }
 
 // deleteOptions returns the same options for the bare client as the controller uses: workloads are deleted in the foreground, after their
@@ -205,16 +176,6 @@ func isManaged(r harness.Request) bool {
 	return r.Object.Namespace != sourceNamespace && slices.ContainsFunc(managedKinds(), func(kind schema.GroupVersionResource) bool {
 		return kind.Group == r.Object.APIGroup && kind.Resource == r.Object.Resource
 	})
-}
-
-// object returns a small manifest.
-func object(apiVersion, kind, namespace, name string, content map[string]any) *unstructured.Unstructured {
-	o := &unstructured.Unstructured{Object: maps.Clone(content)}
-	o.SetAPIVersion(apiVersion)
-	o.SetKind(kind)
-	o.SetNamespace(namespace)
-	o.SetName(name)
-	return o
 }
 
 func create(ctx context.Context, c dynamic.Interface, i item) error {

@@ -51,10 +51,10 @@ func TestSecretHoldsEveryObjectAsOneDocument(t *testing.T) {
 	_, err = documents.Read()
 	g.Expect(errors.Is(err, io.EOF)).To(BeTrue())
 
-	secret, set := setOf(7, data)
-	g.Expect(secret.Object["data"]).To(Equal(map[string]any{"objects.yaml": base64.StdEncoding.EncodeToString(data)}))
-	g.Expect(set.Object["spec"]).To(Equal(map[string]any{"secretRefs": []any{map[string]any{"name": "set-007"}}}))
-	g.Expect(secret.GetName()).To(Equal("set-007"))
+	secret, set := setOf("bench-sets", 7, data)
+	g.Expect(secret.object.Object["data"]).To(Equal(map[string]any{"objects.yaml": base64.StdEncoding.EncodeToString(data)}))
+	g.Expect(set.object.Object["spec"]).To(Equal(map[string]any{"secretRefs": []any{map[string]any{"name": "set-007"}}}))
+	g.Expect(secret.object.GetName()).To(Equal("set-007"))
 }
 
 func TestOneConfigMapOfASetChanges(t *testing.T) {

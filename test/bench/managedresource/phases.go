@@ -6,8 +6,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"iter"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -48,7 +48,7 @@ func (w workload) String() string {
 func (w workload) measure(r *harness.Run) {
 	f := figures{workload: w}
 	defer func() { r.Add(f.rows()) }()
-	b := open(r, setup{twoClusters: w.twoClusters, controllerManager: true}, w)
+	b := open(r, setup{Setup: harness.Setup{ControllerManager: true}, twoClusters: w.twoClusters}, w)
 	defer r.Within("measure %s", w)
 	r.Step("workload %s: creating %d namespaces and starting the controller", w, 2*b.sets)
 	b.createNamespaces()
@@ -65,10 +65,7 @@ type floor struct{ create, remove time.Duration }
 
 // floor uses its own namespaces and leaves none of its objects.
 func (b *bench) floor(f *figures) {
-	items := make([]item, 0, b.sets*b.objects)
-	for set := range b.sets {
-		items = append(items, itemsOf(floorRun, set, b.objects, dataBefore)...)
-	}
+	items := b.bareItems()
 	b.settle()
 	var measured floor
 	place, usage := b.mark(), b.usage()
@@ -91,6 +88,15 @@ func (b *bench) floor(f *figures) {
 		round, harness.Seconds(measured.remove), n/measured.remove.Seconds())
 	b.Detail("CPU: %s", b.usage().Since(usage))
 	f.floors = append(f.floors, measured)
+}
+
+// bareItems returns the objects of the bare client, set by set.
+func (b *bench) bareItems() []item {
+	items := make([]item, 0, b.total())
+	for set := range b.sets {
+		items = append(items, itemsOf(floorRun, set, b.objects, dataBefore)...)
+	}
+	return items
 }
 
 // change is a phase: its time is from before the cause until the watches show the effect.
@@ -133,15 +139,22 @@ func (b *bench) converge(f *figures) {
 		name: "converge", effect: "all sets to be applied", profile: f.createFloors()[0],
 		subjects: []subject{{resource: managedResources, full: true}},
 		cause:    func(set int) { b.Check(b.createSet(b.Ctx, set, data[set])) },
-		done: func(e event) bool {
-			if applied(e.content()) != "" {
-				done[e.object.GetName()] = true
-			}
-			return len(done) == b.sets
-		},
+		done:     b.everySet(done, isApplied),
 	})
 	b.requireObjects()
 }
+
+// everySet returns a function that adds the sets that match to done, and returns true for the last one.
+func (b *bench) everySet(done map[string]bool, match func(event) bool) func(event) bool {
+	return func(e event) bool {
+		if match(e) {
+			done[e.object.GetName()] = true
+		}
+		return len(done) == b.sets
+	}
+}
+
+func isApplied(e event) bool { return applied(e.content()) != "" }
 
 // secretsData renders the Secret of each set.
 func (b *bench) secretsData(data string) [][]byte {
@@ -155,11 +168,11 @@ func (b *bench) secretsData(data string) [][]byte {
 }
 
 func (b *bench) createSet(ctx context.Context, set int, data []byte) error {
-	secret, managedResource := setOf(set, data)
-	if err := create(ctx, b.source.bare, item{secrets, secret}); err != nil {
+	secret, managedResource := setOf(sourceNamespace, set, data)
+	if err := create(ctx, b.source.bare, secret); err != nil {
 		return err
 	}
-	return create(ctx, b.source.bare, item{managedResources, managedResource})
+	return create(ctx, b.source.bare, managedResource)
 }
 
 // requireObjects checks that the sets have created all their objects.
@@ -203,10 +216,11 @@ func (b *bench) drift(f *figures) {
 	b.reportRequests(place)
 }
 
-// driftingObjects returns different objects to edit and to delete, half of the number each.
+// driftingObjects returns different objects to edit and to delete, half of the number each. They are the same in every run.
 func driftingObjects(s size, repairs int) (edited, deleted []item) {
 	half := (repairs + 1) / 2
-	for i := range shuffled(s) {
+	for _, index := range rand.New(rand.NewPCG(uint64(s.sets), uint64(s.objects))).Perm(s.total()) {
+		i := itemOf(oursRun, index/s.objects, index%s.objects, dataBefore)
 		switch {
 		case len(edited) < half && i.resource == configMaps:
 			edited = append(edited, i)
@@ -217,17 +231,6 @@ func driftingObjects(s size, repairs int) (edited, deleted []item) {
 		}
 	}
 	return edited, deleted
-}
-
-// shuffled iterates over all objects of the sets in a pseudo-random order that is the same in every run.
-func shuffled(s size) iter.Seq[item] {
-	return func(yield func(item) bool) {
-		for _, index := range rand.New(rand.NewPCG(uint64(s.sets), uint64(s.objects))).Perm(s.total()) {
-			if !yield(itemOf(oursRun, index/s.objects, index%s.objects, dataBefore)) {
-				return
-			}
-		}
-	}
 }
 
 // otherManager is the field manager that changes objects.
@@ -277,20 +280,17 @@ const bareChecksum = "changed by the bare client"
 // the controller's sets, and the same watches and profiles run, since both cost the API server time.
 func (b *bench) changeFloor(f *figures) {
 	b.createBareSets(f)
-	after, changed := b.secretsData(dataAfter), map[string]bool{}
+	after := b.secretsData(dataAfter)
 	f.updateFloors = append(f.updateFloors, b.measureChange(change{
 		name: "update-floor", effect: "the bare client to have changed one object in every set", profile: time.Second,
 		subjects: []subject{{resource: managedResources, full: true}, {resource: configMaps, selector: runLabel + "=" + floorRun, full: true}},
 		cause:    func(set int) { b.changeBareSet(set, after[set]) },
-		done: func(e event) bool {
-			if e.object.GetNamespace() == bareSets && textOf(e.content(), "status", "secretsDataChecksum") == bareChecksum {
-				changed[e.object.GetName()] = true
-			}
-			return len(changed) == b.sets
-		},
+		done: b.everySet(map[string]bool{}, func(e event) bool {
+			return e.object.GetNamespace() == bareSets && textOf(e.content(), "status", "secretsDataChecksum") == bareChecksum
+		}),
 	}))
 	b.Parallel(b.sets, workers, func(set int) {
-		secret, managedResource := bareSetOf(set, nil)
+		secret, managedResource := setOf(bareSets, set, nil)
 		for _, each := range itemsOf(floorRun, set, b.objects, "") {
 			b.Check(remove(b.Ctx, b.target.bare, each, deleteOptions(each.resource)))
 		}
@@ -307,44 +307,34 @@ func (b *bench) managedResources() []unstructured.Unstructured {
 	return list.Items
 }
 
-func bareSetOf(set int, data []byte) (secret, managedResource item) {
-	s, m := setOf(set, data)
-	s.SetNamespace(bareSets)
-	m.SetNamespace(bareSets)
-	_ = unstructured.SetNestedField(m.Object, bareSetClass, "spec", "class") // spec is a map
-	return item{secrets, s}, item{managedResources, m}
-}
-
 // createBareSets measures the minimum cost of new sets for any controller that writes a new ManagedResource three times: the bare client
 // creates a set for each one of the controller, reads its Secret, adds metadata, announces the objects in the status, creates them, and
 // writes the status.
 func (b *bench) createBareSets(f *figures) {
-	data, statuses, done := b.secretsData(dataBefore), map[string]any{}, map[string]bool{}
+	data, items, statuses := b.secretsData(dataBefore), slices.Collect(slices.Chunk(b.bareItems(), b.objects)), map[string]any{}
 	for _, each := range b.managedResources() {
 		statuses[each.GetName()] = each.Object["status"]
 	}
 	f.setFloors = append(f.setFloors, b.measureChange(change{
 		name: "set-floor", effect: "the bare client to have created all sets", profile: time.Second,
 		subjects: []subject{{resource: managedResources, full: true}},
-		cause:    func(set int) { b.createBareSet(set, data[set], statuses[setName(set)]) },
-		done: func(e event) bool {
-			if e.object.GetNamespace() == bareSets && applied(e.content()) != "" {
-				done[e.object.GetName()] = true
-			}
-			return len(done) == b.sets
-		},
+		cause:    func(set int) { b.createBareSet(set, data[set], items[set], statuses[setName(set)]) },
+		done: b.everySet(map[string]bool{}, func(e event) bool {
+			return e.object.GetNamespace() == bareSets && isApplied(e)
+		}),
 	}))
 }
 
-func (b *bench) createBareSet(set int, data []byte, status any) {
-	secret, managedResource := bareSetOf(set, data)
+func (b *bench) createBareSet(set int, data []byte, items []item, status any) {
+	secret, managedResource := setOf(bareSets, set, data)
+	_ = unstructured.SetNestedField(managedResource.object.Object, bareSetClass, "spec", "class") // spec is a map
 	b.Check(errors.Join(create(b.Ctx, b.source.bare, secret), create(b.Ctx, b.source.bare, managedResource)))
 	b.patchBareSet(set, map[string]any{"metadata": map[string]any{"annotations": map[string]any{"instead-of": "finalizer"}}})
 	b.readBareSecret(set)
 	announced, _, err := unstructured.NestedFieldNoCopy(map[string]any{"status": status}, "status", "resources")
 	b.Check(err)
 	b.patchBareStatus(set, map[string]any{"resources": announced})
-	for _, each := range itemsOf(floorRun, set, b.objects, dataBefore) {
+	for _, each := range items {
 		b.Check(create(b.Ctx, b.target.bare, each))
 	}
 	b.patchBareStatus(set, status)
@@ -413,15 +403,14 @@ func (b *bench) patchSecret(ctx context.Context, namespace string, set int, data
 
 // updateTracker records which sets have both results of an update.
 type updateTracker struct {
-	before        map[string]string
-	configMap     map[string]bool
-	applied       map[string]bool
-	done          map[string]time.Time
-	numberMissing int
+	sets               int
+	before             map[string]string
+	configMap, applied map[string]bool
+	done               map[string]time.Time
 }
 
 func newUpdateTracker(sets int, before map[string]string) *updateTracker {
-	return &updateTracker{before, map[string]bool{}, map[string]bool{}, map[string]time.Time{}, sets}
+	return &updateTracker{sets, before, map[string]bool{}, map[string]bool{}, map[string]time.Time{}}
 }
 
 // see processes an event and returns true for the one that completes the last set.
@@ -438,9 +427,8 @@ func (t *updateTracker) see(e event) bool {
 	}
 	if _, complete := t.done[name]; !complete && t.configMap[name] && t.applied[name] {
 		t.done[name] = e.at
-		t.numberMissing--
 	}
-	return t.numberMissing == 0
+	return len(t.done) == t.sets
 }
 
 // remove deletes all sets and measures until the last set and the last object are gone.
@@ -449,8 +437,8 @@ func (b *bench) remove(f *figures) {
 		name: "delete", effect: "all sets and their objects to be gone", profile: f.floors[len(f.floors)-1].remove,
 		subjects: append(subjects(oursRun), subject{resource: managedResources}), done: untilGone(b.sets + b.total()),
 		cause: func(set int) {
-			_, managedResource := setOf(set, nil)
-			b.Check(remove(b.Ctx, b.source.bare, item{managedResources, managedResource}, metav1.DeleteOptions{}))
+			_, managedResource := setOf(sourceNamespace, set, nil)
+			b.Check(remove(b.Ctx, b.source.bare, managedResource, metav1.DeleteOptions{}))
 		},
 	})
 }

@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/espalier-dev/espalier/test/bench/harness"
 )
@@ -156,19 +157,15 @@ func (b *bench) listSecrets() time.Duration {
 	return took
 }
 
-// createForeignSecrets creates them and their namespaces, with the cheapest client.
+// createForeignSecrets creates them and their namespaces.
 func (b *bench) createForeignSecrets(n int) {
-	b.Parallel(foreignNamespaces, workers, func(i int) {
-		namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: foreignNamespace(i)}}
-		_, err := b.source.Typed.CoreV1().Namespaces().Create(b.Ctx, namespace, metav1.CreateOptions{})
-		b.Checkf(err, "create namespace %s", namespace.Name)
-	})
-	b.Parallel(n, workers, func(i int) { b.Check(createForeignSecret(b.Ctx, b.source.Typed, i)) })
+	b.Parallel(foreignNamespaces, workers, func(i int) { b.source.CreateNamespace(foreignNamespace(i)) })
+	b.Parallel(n, workers, func(i int) { b.Check(b.createForeignSecret(b.Ctx, i)) })
 }
 
-func createForeignSecret(ctx context.Context, clients kubernetes.Interface, n int) error {
+func (b *bench) createForeignSecret(ctx context.Context, n int) error {
 	s := foreignSecret(n)
-	if _, err := clients.CoreV1().Secrets(s.Namespace).Create(ctx, s, metav1.CreateOptions{FieldManager: "secrets-operator"}); err != nil {
+	if err := b.source.Client.Create(ctx, s, client.FieldOwner("secrets-operator")); err != nil {
 		return fmt.Errorf("create Secret %s/%s: %w", s.Namespace, s.Name, err)
 	}
 	return nil

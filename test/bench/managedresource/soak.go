@@ -32,7 +32,7 @@ func (s soak) measure(r *harness.Run) {
 	defer func() { r.Add(growthRows(samples, s.length)) }()
 	w := workload{size: size{sets: s.churned + s.steady + rolling, objects: objectsPerTemplate}, calm: time.Second}
 	open(r, setup{
-		controllerManager: true, fakeNode: true, unaudited: true, profiling: true,
+		Setup: harness.Setup{ControllerManager: true, Scheduler: true, KWOK: true}, unaudited: true, profiling: true,
 		controllers: "garbageCollector: {enabled: true, syncPeriod: 1m}",
 	}, w).changeAll(s, &samples)
 }
@@ -41,14 +41,15 @@ func (s soak) measure(r *harness.Run) {
 func (b *bench) changeAll(s soak, samples *[]sample) {
 	b.createNamespaces()
 	b.startController()
-	c := newChurn(b, s)
+	c := &churn{bench: b, soak: s}
 	b.Step("creating %d steady sets, %d that roll out, %d foreign Secrets", s.steady, rolling, s.secrets)
 	c.begin()
 	b.Step("everything changes from now on, for %s", s.length)
 	changing, cancel := context.WithCancel(b.Ctx)
 	defer cancel()
 	group, changing := errgroup.WithContext(changing)
-	for _, a := range c.actors() {
+	actors := c.actors()
+	for _, a := range actors {
 		group.Go(func() error { return a.run(changing) })
 	}
 	group.Go(func() error {
@@ -56,7 +57,7 @@ func (b *bench) changeAll(s soak, samples *[]sample) {
 		return b.sampleAll(changing, s, samples)
 	})
 	err := group.Wait()
-	b.Detail("done meanwhile: %s", c.tally())
+	b.Detail("done meanwhile: %s", tally(actors))
 	b.Check(err)
 	b.Check(context.Cause(b.Ctx)) // an interruption is not an error of the actors
 	b.awaitAllApplied()

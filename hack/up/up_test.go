@@ -239,6 +239,33 @@ func TestBindingsOf(t *testing.T) {
 	})
 }
 
+func TestEveryBinaryIsBoundToTheClusterRolesThatItShips(t *testing.T) {
+	g := NewWithT(t)
+	s := settings{root: filepath.Join("..", "..")}
+	got := map[string][]string{}
+	for _, b := range binaries() {
+		shipped, err := s.shipped(b)
+		g.Expect(err).NotTo(HaveOccurred())
+		bindings, err := bindingsOf(b, shipped)
+		g.Expect(err).NotTo(HaveOccurred())
+		for _, each := range bindings {
+			if each.GetKind() == "ClusterRoleBinding" {
+				got[b.name] = append(got[b.name], strings.TrimPrefix(each.GetName(), "espalier-"+b.name+"-"))
+			}
+		}
+	}
+	g.Expect(got).To(Equal(map[string][]string{
+		"managedresource-controller": {"target-restricted", "target-builtin", "source", "target-base", "target-garbagecollector"},
+		"token-controllers":          {"source", "target", "target-invalidator"},
+		"csr-approver":               {"source", "target"},
+		"netpol-controller":          {"target"},
+		"node-controller":            {"target"},
+		"webhook-server":             {"source", "target", "target-selfmanaged"},
+		"project-controller":         {"selfmanaged", "source"},
+		"garden-operator":            {"selfmanaged", "source"},
+	}))
+}
+
 // The walkthrough changes objects by name and prints texts that describe them.
 func TestFirstExampleHasTheObjectsOfTheWalkthrough(t *testing.T) {
 	g := NewWithT(t)

@@ -1,9 +1,16 @@
 package local
 
 import (
+	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
+	"strings"
 )
+
+// APIServerArgsVariable is the environment variable for further arguments of each API server that this package starts. They are separated
+// by blanks and take precedence over all others; $PORT stands for the port of the API server.
+const APIServerArgsVariable = "ESPALIER_API_SERVER_ARGS"
 
 // layout returns the paths of the files in a state folder.
 type layout string
@@ -79,7 +86,8 @@ func apiServerArgs(l layout, ports Ports, o Options) []string {
 		args = append(args, "--audit-policy-file="+l.auditPolicy(), "--audit-log-path="+l.auditLog(),
 			"--audit-log-maxsize=0") // one file without rotation, for programs that count requests
 	}
-	return append(args, o.APIServerArgs...)
+	further := os.Expand(os.Getenv(APIServerArgsVariable), func(string) string { return strconv.Itoa(ports.APIServer) })
+	return slices.Concat(args, o.APIServerArgs, strings.Fields(further))
 }
 
 // controllerManagerArgs raises every limit that could make the garbage collector the slowest part, instead of what is measured. Each

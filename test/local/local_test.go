@@ -129,6 +129,13 @@ func TestOptionsAreChecked(t *testing.T) {
 	}
 }
 
+func TestTheEnvironmentAddsArgumentsOfAPIServers(t *testing.T) {
+	t.Setenv("ESPALIER_API_SERVER_ARGS", "--audit-log-path=/logs/$PORT.log --feature-gates=WatchList=false")
+	arguments := commandLine("kube-apiserver", "dir", Ports{APIServer: 4711}, Options{APIServerArgs: []string{"--own"}})
+	NewWithT(t).Expect(arguments[len(arguments)-3:]).
+		To(Equal([]string{"--own", "--audit-log-path=/logs/4711.log", "--feature-gates=WatchList=false"}))
+}
+
 func TestCreatePKI(t *testing.T) {
 	g := NewWithT(t)
 	dir := filepath.Join(t.TempDir(), "pki")

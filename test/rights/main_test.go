@@ -91,16 +91,11 @@ func TestASuiteIsForgotten(t *testing.T) {
 func TestACommandsAPIServersKeepLogs(t *testing.T) {
 	g := NewWithT(t)
 	root := tree(t)
-	binaries := t.TempDir()
-	t.Setenv("KUBEBUILDER_ASSETS", binaries)
-	// This API server logs a request of the binary if it gets the argument --more.
-	server := "#!/bin/sh\nfor each; do case $each in --more) more=yes;; --audit-log-path=*) log=${each#*=};; esac; done; [ \"$more\" = " +
-		"yes ] && cp " + filepath.Join(root, "audit.log") + " \"$log\"\n"
-	g.Expect(os.WriteFile(filepath.Join(binaries, "kube-apiserver"), []byte(server), 0o700)).To(Succeed())
-	g.Expect(os.WriteFile(filepath.Join(binaries, "etcd"), []byte("#!/bin/sh\nexit 3\n"), 0o700)).To(Succeed())
-
-	command := []string{"/bin/sh", "-c", `"$KUBEBUILDER_ASSETS/kube-apiserver" --secure-port=1; exec "$KUBEBUILDER_ASSETS/etcd"`}
-	err := run(t.Context(), root, options{record: "internal/x", command: command, serverArgs: []string{"--more"}}, io.Discard)
+	// This command logs a request of the binary, as an API server does, if its API servers get the argument --more.
+	script := "for each in $ESPALIER_API_SERVER_ARGS; do case $each in --more) more=yes;; --audit-log-path=*) log=${each#*=};; esac; done; " +
+		"[ \"$more\" = yes ] && cp " + filepath.Join(root, "audit.log") + " \"$log\"; exit 3"
+	o := options{record: "internal/x", command: []string{"/bin/sh", "-c", script}, serverArgs: []string{"--more"}}
+	err := run(t.Context(), root, o, io.Discard)
 	g.Expect(err).To(MatchError(ContainSubstring("exit status 3")), "the command's own failure is reported")
 	g.Expect(readEntries[[]string](filepath.Join(root, "test", "rights", "used.yaml"))).
 		To(Equal(entries[[]string]{{"x", "espalier-x", "list pods"}: {"internal/x"}}))
@@ -108,7 +103,6 @@ func TestACommandsAPIServersKeepLogs(t *testing.T) {
 
 func TestACommandThatStartsNoAPIServer(t *testing.T) {
 	g := NewWithT(t)
-	t.Setenv("KUBEBUILDER_ASSETS", t.TempDir())
 	err := run(t.Context(), tree(t), options{record: "internal/x", command: []string{"true"}}, io.Discard)
 	g.Expect(err).To(MatchError("the command has started no API server"))
 }

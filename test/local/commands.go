@@ -79,7 +79,7 @@ func apiServerArgs(l layout, ports Ports, o Options) []string {
 		"--etcd-cafile=" + l.pki(etcdCACert), "--etcd-certfile=" + l.pki(etcdCert), "--etcd-keyfile=" + l.pki(etcdKey),
 		"--service-cluster-ip-range=10.0.0.0/16", "--allow-privileged=true",
 		"--service-account-issuer=" + issuer,
-		"--service-account-key-file=" + l.pki(serviceAcPub), "--service-account-signing-key-file=" + l.pki(serviceAccountKey),
+		"--service-account-key-file=" + l.pki(serviceAccountKey), "--service-account-signing-key-file=" + l.pki(serviceAccountKey),
 		"--api-audiences=" + issuer + ",gardener", // the token requestor requests the second one
 	}
 	if len(o.AuditPolicy) > 0 {

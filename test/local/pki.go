@@ -25,11 +25,10 @@ const validity = 10 * 365 * 24 * time.Hour
 
 // The files of a PKI folder.
 const (
-	// signs the API server, clients, and requests in the cluster
-	caCert, caKey                   = "ca.crt", "ca.key"
-	apiServerCert, apiServerKey     = "kube-apiserver.crt", "kube-apiserver.key"     //
-	etcdCACert, etcdCert, etcdKey   = "etcd-ca.crt", "etcd.crt", "etcd.key"          // etcd and its only client, the API server
-	serviceAccountKey, serviceAcPub = "service-accounts.key", "service-accounts.pub" // signs tokens
+	caCert, caKey                 = "ca.crt", "ca.key" // signs the API server, clients, and requests in the cluster
+	apiServerCert, apiServerKey   = "kube-apiserver.crt", "kube-apiserver.key"
+	etcdCACert, etcdCert, etcdKey = "etcd-ca.crt", "etcd.crt", "etcd.key" // etcd and its only client, the API server
+	serviceAccountKey             = "service-accounts.key"                // signs tokens
 )
 
 // keyPair is a certificate and its private key in PEM. That of an authority signs others.
@@ -144,23 +143,14 @@ func newPKI(now time.Time) (map[string][]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	tokens, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	tokens, err := keyutil.MakeEllipticPrivateKeyPEM()
 	if err != nil {
 		return nil, fmt.Errorf("generate key: %w", err)
-	}
-	tokensPEM, err := keyutil.MarshalPrivateKeyToPEM(tokens)
-	if err != nil {
-		return nil, err
-	}
-	public, err := x509.MarshalPKIXPublicKey(tokens.Public())
-	if err != nil {
-		return nil, fmt.Errorf("encode public key: %w", err)
 	}
 	return map[string][]byte{
 		caCert: ca.cert, caKey: ca.key,
 		apiServerCert: serving.cert, apiServerKey: serving.key,
 		etcdCACert: etcdCA.cert, etcdCert: storage.cert, etcdKey: storage.key,
-		serviceAccountKey: tokensPEM,
-		serviceAcPub:      pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: public}),
+		serviceAccountKey: tokens,
 	}, nil
 }

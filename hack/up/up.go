@@ -169,7 +169,7 @@ func (s settings) startCluster(ctx context.Context, r report, dead context.Cance
 			dead(failure)
 		}
 	}()
-	if err = os.WriteFile(s.kubeconfig(), plane.AdminKubeconfig(), 0o600); err != nil {
+	if err = os.WriteFile(s.kubeconfig(), plane.Kubeconfig, 0o600); err != nil {
 		return nil, fmt.Errorf("write kubeconfig: %w", err)
 	}
 	r.Step("control plane ready, with one fake node")

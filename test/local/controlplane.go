@@ -30,12 +30,12 @@ const (
 
 // ControlPlane is a running control plane. Its methods may be called from several goroutines.
 type ControlPlane struct {
-	options    Options
-	layout     layout
-	ports      Ports
-	kubeconfig []byte
-	config     *rest.Config
-	clients    kubernetes.Interface
+	// Server gives access as administrator, and as any other user.
+	Server
+
+	options Options
+	ports   Ports
+	clients kubernetes.Interface
 
 	mu      sync.Mutex // guards the following fields
 	running map[string]*child.Process
@@ -53,7 +53,7 @@ func Start(ctx context.Context, o Options) (*ControlPlane, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, startLimit)
 	defer cancel()
-	c := &ControlPlane{options: o, layout: layout(o.Dir), running: map[string]*child.Process{}}
+	c := &ControlPlane{Server: Server{layout: layout(o.Dir)}, options: o, running: map[string]*child.Process{}}
 	if err = c.adopt(); err != nil {
 		return nil, fmt.Errorf("start control plane: %w", err)
 	}
@@ -105,13 +105,20 @@ func (c *ControlPlane) prepare() error {
 			return err
 		}
 	}
-	if err := errors.Join(
+	err := errors.Join(
 		os.WriteFile(c.layout.stages(), stages, 0o600),
 		os.WriteFile(c.layout.auditPolicy(), c.options.AuditPolicy, 0o600),
-	); err != nil {
+	)
+	if err != nil {
 		return fmt.Errorf("write settings: %w", err)
 	}
-	return c.connect()
+	if c.Server, err = openServer(c.options.Dir); err != nil {
+		return err
+	}
+	if c.clients, err = kubernetes.NewForConfig(c.Config); err != nil {
+		return fmt.Errorf("create client: %w", err)
+	}
+	return nil
 }
 
 func (c *ControlPlane) settlePorts() error {
@@ -149,19 +156,6 @@ func (c *ControlPlane) writeKubeconfig(user string, groups []string, now time.Ti
 	}
 	if err := os.WriteFile(file, data, 0o600); err != nil {
 		return fmt.Errorf("write kubeconfig: %w", err)
-	}
-	return nil
-}
-
-func (c *ControlPlane) connect() (err error) {
-	if c.kubeconfig, err = os.ReadFile(c.layout.kubeconfig(admin)); err != nil {
-		return fmt.Errorf("read kubeconfig: %w", err)
-	}
-	if c.config, err = restConfig(c.kubeconfig); err != nil {
-		return err
-	}
-	if c.clients, err = kubernetes.NewForConfig(c.config); err != nil {
-		return fmt.Errorf("create client: %w", err)
 	}
 	return nil
 }
@@ -362,15 +356,7 @@ func (c *ControlPlane) etcdTool(ctx context.Context, tool string, arguments ...s
 }
 
 // AdminConfig returns a copy of the administrator's client configuration, without a client-side rate limit.
-func (c *ControlPlane) AdminConfig() *rest.Config { return rest.CopyConfig(c.config) }
-
-// AdminKubeconfig returns the administrator's kubeconfig, with inline data.
-func (c *ControlPlane) AdminKubeconfig() []byte { return slices.Clone(c.kubeconfig) }
-
-// UserKubeconfig returns a kubeconfig of a client that the API server authenticates as that user in those groups.
-func (c *ControlPlane) UserKubeconfig(user string, groups ...string) ([]byte, error) {
-	return userKubeconfig(c.layout.pki(""), c.ports.APIServer, user, groups, clock.RealClock{}.Now())
-}
+func (c *ControlPlane) AdminConfig() *rest.Config { return rest.CopyConfig(c.Config) }
 
 // AuditLog returns the path of the audit log; the file exists only with Options.AuditPolicy.
 func (c *ControlPlane) AuditLog() string { return c.layout.auditLog() }

@@ -87,7 +87,7 @@ func TestTheWholeControlPlane(t *testing.T) {
 		g := NewWithT(t)
 		server, err := openServer(options.Dir)
 		g.Expect(err).NotTo(HaveOccurred())
-		g.Expect(server.Kubeconfig).To(Equal(c.AdminKubeconfig()))
+		g.Expect(server.Kubeconfig).To(Equal(c.Kubeconfig))
 		g.Expect(userOf(ctx, server.Config)).To(Equal("system:admin"))
 		config, err := server.UserConfig("system:node:n1", "system:nodes")
 		g.Expect(err).NotTo(HaveOccurred())

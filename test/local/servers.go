@@ -61,15 +61,20 @@ func openServer(dir string) (Server, error) {
 
 // UserConfig returns the configuration of a client that the server authenticates as that user in those groups.
 func (s Server) UserConfig(user string, groups ...string) (*rest.Config, error) {
-	ports, err := readPorts(s.layout.ports())
-	if err != nil {
-		return nil, err
-	}
-	kubeconfig, err := userKubeconfig(s.layout.pki(""), ports.APIServer, user, groups, clock.RealClock{}.Now())
+	kubeconfig, err := s.UserKubeconfig(user, groups...)
 	if err != nil {
 		return nil, err
 	}
 	return restConfig(kubeconfig)
+}
+
+// UserKubeconfig returns a kubeconfig of such a client.
+func (s Server) UserKubeconfig(user string, groups ...string) ([]byte, error) {
+	ports, err := readPorts(s.layout.ports())
+	if err != nil {
+		return nil, err
+	}
+	return userKubeconfig(s.layout.pki(""), ports.APIServer, user, groups, clock.RealClock{}.Now())
 }
 
 // StartSource starts the server that ForTests returns as Source when TestServersVariable names the folder. The caller stops it;

@@ -132,7 +132,7 @@ func Start(ctx context.Context, dir, controlPlane, node string, log io.Writer) e
 // when its file is written.
 func writeFiles(l layout, node string, plane *local.ControlPlane) error {
 	files := settings(l, node)
-	files["kubeconfig"] = string(plane.AdminKubeconfig())
+	files["kubeconfig"] = string(plane.Kubeconfig)
 	for part, identity := range map[string][]string{kubelet: {"system:node:" + Name, "system:nodes"}, kubeProxy: {"system:kube-proxy"}} {
 		name := filepath.Join("kubeconfigs", part)
 		if _, err := os.Stat(l.file(name)); err == nil {

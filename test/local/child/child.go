@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -189,14 +190,9 @@ func (p *Process) Signal(s syscall.Signal) {
 
 // Environment returns the environment without the two kubeconfig variables.
 func Environment(env []string) []string {
-	kept := make([]string, 0, len(env))
-	for _, e := range env {
-		name, _, _ := strings.Cut(e, "=")
-		if name != "KUBECONFIG" && name != "TARGET_KUBECONFIG" {
-			kept = append(kept, e)
-		}
-	}
-	return kept
+	return slices.DeleteFunc(slices.Clone(env), func(variable string) bool {
+		return strings.HasPrefix(variable, "KUBECONFIG=") || strings.HasPrefix(variable, "TARGET_KUBECONFIG=")
+	})
 }
 
 // Run runs a command of exec.CommandContext to its end. The command runs in its own process group, so that the end of the context also ends

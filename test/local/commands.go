@@ -8,9 +8,12 @@ import (
 	"strings"
 )
 
-// APIServerArgsVariable is the environment variable for further arguments of each API server that this package starts. They are separated
-// by blanks and take precedence over all others; $PORT stands for the port of the API server.
-const APIServerArgsVariable = "ESPALIER_API_SERVER_ARGS"
+// The environment variables for further arguments of the etcds and API servers that this package starts. They are separated by blanks and
+// take precedence over all others. In those of API servers, $PORT stands for the port.
+const (
+	EtcdArgsVariable      = "ESPALIER_ETCD_ARGS"
+	APIServerArgsVariable = "ESPALIER_API_SERVER_ARGS"
+)
 
 // layout returns the paths of the files in a state folder.
 type layout string
@@ -36,7 +39,7 @@ const issuer = "https://kubernetes.default.svc"
 func commandLine(part string, l layout, ports Ports, o Options) []string {
 	switch part {
 	case etcd:
-		return etcdArgs(l, ports, o)
+		return etcdArgs(l, ports)
 	case apiServer:
 		return apiServerArgs(l, ports, o)
 	case controllerManager:
@@ -55,7 +58,7 @@ func commandLine(part string, l layout, ports Ports, o Options) []string {
 	}
 }
 
-func etcdArgs(l layout, ports Ports, o Options) []string {
+func etcdArgs(l layout, ports Ports) []string {
 	client, peer := "https://"+address(ports.Etcd), "https://"+address(ports.EtcdPeer)
 	return append([]string{
 		"--data-dir=" + l.file("etcd"),
@@ -66,7 +69,7 @@ func etcdArgs(l layout, ports Ports, o Options) []string {
 		"--peer-cert-file=" + l.pki(etcdCert), "--peer-key-file=" + l.pki(etcdKey), "--peer-trusted-ca-file=" + l.pki(etcdCACert),
 		"--peer-client-cert-auth",
 		"--log-level=warn", "--quota-backend-bytes=8589934592",
-	}, o.EtcdArgs...)
+	}, strings.Fields(os.Getenv(EtcdArgsVariable))...)
 }
 
 func apiServerArgs(l layout, ports Ports, o Options) []string {

@@ -99,8 +99,7 @@ func (c *ControlPlane) prepare() error {
 	if err := c.settlePorts(); err != nil {
 		return err
 	}
-	masters := []string{"system:masters"}
-	for user, groups := range map[string][]string{admin: masters, controllerManager: nil, scheduler: nil, kwok: masters} {
+	for user, groups := range map[string][]string{admin: {masters}, controllerManager: nil, scheduler: nil, kwok: {masters}} {
 		if err := c.writeKubeconfig(user, groups, now); err != nil {
 			return err
 		}

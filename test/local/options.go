@@ -23,8 +23,6 @@ type Options struct {
 	AuditPolicy []byte
 	// APIServerArgs are added to the command line of the API server and take precedence over the launcher's own.
 	APIServerArgs []string
-	// EtcdArgs are the same for etcd.
-	EtcdArgs []string
 	// Port is the port of the API server; etcd uses the next two. 0 means those of the last run from Dir, or free ones. They cannot change
 	// while a part runs from Dir.
 	Port int

@@ -23,6 +23,9 @@ import (
 // validity is the lifetime of every certificate. They protect one developer's machine and are deleted with the state folder.
 const validity = 10 * 365 * 24 * time.Hour
 
+// masters is the group whose members may do everything.
+const masters = "system:masters"
+
 // The files of a PKI folder.
 const (
 	caCert, caKey                 = "ca.crt", "ca.key" // signs the API server, clients, and requests in the cluster
@@ -41,10 +44,10 @@ func newAuthority(name string, now time.Time) (keyPair, error) {
 	}, now)
 }
 
-// server issues a certificate for a server on 127.0.0.1, which is also valid for a client.
-func (by keyPair) server(name string, now time.Time) (keyPair, error) {
+// server issues a certificate for a server on 127.0.0.1, which is also valid for a client in the groups.
+func (by keyPair) server(name string, now time.Time, groups ...string) (keyPair, error) {
 	return by.sign(&x509.Certificate{
-		Subject:     pkix.Name{CommonName: name},
+		Subject:     pkix.Name{CommonName: name, Organization: groups},
 		KeyUsage:    x509.KeyUsageDigitalSignature,
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
 		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1), net.IPv4(10, 0, 0, 1)}, // the second is that of the Service "kubernetes"
@@ -135,7 +138,7 @@ func newPKI(now time.Time) (map[string][]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	serving, err := ca.server(apiServer, now)
+	serving, err := ca.server(apiServer, now, masters) // as a client, it may do everything at kubelets
 	if err != nil {
 		return nil, err
 	}

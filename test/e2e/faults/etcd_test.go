@@ -21,6 +21,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/espalier-dev/espalier/test/local"
 )
 
 const (
@@ -36,7 +38,7 @@ func limitEtcd(ctx context.Context) {
 	info, err := os.Stat(filepath.Join(m.Dir, "etcd", "member", "snap", "db"))
 	Expect(err).NotTo(HaveOccurred())
 	Expect(m.Stop(ctx, "etcd")).To(Succeed())
-	Expect(m.Start(ctx, fmt.Sprintf("ESPALIER_NODE_ETCD_ARGS=--quota-backend-bytes=%d", info.Size()+room))).To(Succeed())
+	Expect(m.Start(ctx, fmt.Sprintf("%s=--quota-backend-bytes=%d", local.EtcdArgsVariable, info.Size()+room))).To(Succeed())
 }
 
 // unlimitEtcd restores the former quota, frees space, and waits until everything is in sync.

@@ -40,11 +40,14 @@ func Check() error {
 	if err != nil || !strings.Contains(string(filesystems), "\toverlay\n") {
 		return unfit("its kernel has no overlay file system (modprobe overlay?)")
 	}
-	if err := tryNamespace(); err != nil {
+	if err := onThread(func() error { return unix.Unshare(unix.CLONE_NEWNET) }); err != nil {
 		return unfit("no network namespace can be made: " + err.Error())
 	}
 	return nil
 }
+
+// toolsScript builds containerd, kubelet and the tools that they need.
+const toolsScript = "node.sh"
 
 // tools are the folders of the binaries.
 type tools struct{ controlPlane, node string }
@@ -59,7 +62,7 @@ func build(ctx context.Context, l layout, progress io.Writer) (tools, error) {
 	if t.controlPlane, err = local.Assets(ctx, progress); err != nil {
 		return tools{}, err
 	}
-	if t.node, err = nodeTools(ctx, progress); err != nil {
+	if t.node, err = local.Build(ctx, toolsScript, progress); err != nil {
 		return tools{}, err
 	}
 	if _, err := os.Stat(l.file("images", "pause.tar")); err == nil {
@@ -72,19 +75,6 @@ func build(ctx context.Context, l layout, progress io.Writer) (tools, error) {
 		return tools{}, fmt.Errorf("build sandbox image: %w: %s", err, out)
 	}
 	return t, nil
-}
-
-// nodeTools returns the folder of containerd, kubelet and the tools that they need, and builds them if necessary.
-func nodeTools(ctx context.Context, progress io.Writer) (string, error) {
-	return local.Build(ctx, "node.sh", progress)
-}
-
-// clean removes everything that is left when all processes of the node have ended.
-func clean(ctx context.Context, l layout) error {
-	if err := removeOutside(ctx, l); err != nil {
-		return fmt.Errorf("clean up: %w", err)
-	}
-	return os.RemoveAll(string(l))
 }
 
 // removeOutside removes what is outside of the state folder, and mounts in it.

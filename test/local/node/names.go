@@ -9,8 +9,6 @@ const (
 	Port = 26643
 	// GatewayPort is the port at 127.0.0.1, outside of the network namespace, of the gateway of a local garden.
 	GatewayPort = 26653
-	// EtcdArgsVariable is an environment variable with arguments for etcd, separated by blanks, which apply at each of its starts.
-	EtcdArgsVariable = "ESPALIER_NODE_ETCD_ARGS"
 
 	// address is the address of the Node, on an interface without a connection.
 	address = "10.250.0.1"

@@ -82,23 +82,14 @@ func inNamespace(do func() error) error {
 	})
 }
 
-// inside runs this program again in the network namespace.
-func inside(ctx context.Context, arguments ...string) error {
-	self, err := os.Executable()
-	if err != nil {
-		return fmt.Errorf("find this program: %w", err)
-	}
+// inside runs a program in the network namespace.
+func inside(ctx context.Context, program string, arguments ...string) error {
 	return inNamespace(func() error {
-		cmd := exec.CommandContext(ctx, self, arguments...)
+		cmd := exec.CommandContext(ctx, program, arguments...)
 		cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
 		cmd.Cancel = func() error { return cmd.Process.Signal(unix.SIGTERM) }
 		return cmd.Run()
 	})
-}
-
-// tryNamespace creates a network namespace for a thread that ends at once.
-func tryNamespace() error {
-	return onThread(func() error { return unix.Unshare(unix.CLONE_NEWNET) })
 }
 
 // dial connects to the address in the network namespace.

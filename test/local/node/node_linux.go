@@ -9,12 +9,9 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
@@ -64,7 +61,7 @@ func Up(ctx context.Context, dir string, log io.Writer) error {
 	if err := Launch(dir, child.Spec{Name: forwarder, Path: self, Args: []string{forwarder}}, log); err != nil {
 		return err
 	}
-	if err := inside(ctx, "inside", dir, t.controlPlane, t.node); err != nil {
+	if err := inside(ctx, self, "inside", dir, t.controlPlane, t.node); err != nil {
 		return err
 	}
 	return expectToRun(l, append(nodeParts(), forwarder)...)
@@ -88,7 +85,7 @@ func Start(ctx context.Context, dir, controlPlane, node string, log io.Writer) e
 	l := layout(dir)
 	plane, err := local.Start(ctx, local.Options{
 		Dir: dir, Assets: controlPlane, ControllerManager: true, Scheduler: true, AuditPolicy: []byte(auditPolicy),
-		APIServerArgs: apiServerArgs(l), EtcdArgs: strings.Fields(os.Getenv(EtcdArgsVariable)), Port: Port, Detached: true, Log: log,
+		APIServerArgs: apiServerArgs(l), Port: Port, Detached: true, Log: log,
 	})
 	if err != nil {
 		return err
@@ -97,8 +94,7 @@ func Start(ctx context.Context, dir, controlPlane, node string, log io.Writer) e
 	if err != nil {
 		return fmt.Errorf("create client: %w", err)
 	}
-	err = errors.Join(writeFiles(l, node, plane), grantKubelet(ctx, clients))
-	if err != nil {
+	if err = writeFiles(l, node, plane); err != nil {
 		return err
 	}
 	running, err := child.Find(l.record(kubelet))
@@ -151,28 +147,6 @@ func writeFiles(l layout, node string, plane *local.ControlPlane) error {
 		if err := os.WriteFile(l.file(name), []byte(content), 0o600); err != nil {
 			return fmt.Errorf("write settings: %w", err)
 		}
-	}
-	return nil
-}
-
-// grantKubelet allows the API server to read logs. It writes only what does not exist: a full etcd refuses every write, and the node must
-// start in that case too.
-func grantKubelet(ctx context.Context, clients kubernetes.Interface) error {
-	const name = "kube-apiserver-kubelet"
-	_, err := clients.RbacV1().ClusterRoleBindings().Get(ctx, name, metav1.GetOptions{})
-	if err == nil {
-		return nil
-	}
-	if !apierrors.IsNotFound(err) {
-		return fmt.Errorf("look whether the API server may reach the kubelet: %w", err)
-	}
-	_, err = clients.RbacV1().ClusterRoleBindings().Create(ctx, &rbacv1.ClusterRoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Name: name},
-		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "system:kubelet-api-admin"},
-		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: "kube-apiserver"}},
-	}, metav1.CreateOptions{})
-	if err != nil && !apierrors.IsAlreadyExists(err) {
-		return fmt.Errorf("let the API server reach the kubelet: %w", err)
 	}
 	return nil
 }
@@ -242,7 +216,7 @@ func awaitReady(ctx context.Context, l layout, clients kubernetes.Interface, sin
 
 // Load imports archives of images from `make images`.
 func Load(ctx context.Context, log io.Writer, archives ...string) error {
-	tools, err := nodeTools(ctx, log)
+	tools, err := local.Build(ctx, toolsScript, log)
 	if err != nil {
 		return err
 	}
@@ -298,5 +272,8 @@ func Down(ctx context.Context, dir string) error {
 	if _, err := local.StopRecorded(dir); err != nil {
 		return err
 	}
-	return clean(ctx, l)
+	if err := removeOutside(ctx, l); err != nil {
+		return fmt.Errorf("clean up: %w", err)
+	}
+	return os.RemoveAll(dir)
 }

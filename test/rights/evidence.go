@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/util/sets"
 	"sigs.k8s.io/yaml"
 )
 
@@ -73,9 +74,7 @@ func (e entries[T]) write(file, header string) error {
 // merge adds the rights that a suite has used.
 func (s state) merge(suite string, used map[key]bool) {
 	for each := range used {
-		if suites := s.used[each]; !slices.Contains(suites, suite) {
-			s.used[each] = slices.Sorted(slices.Values(append(slices.Clone(suites), suite)))
-		}
+		s.used[each] = sets.List(sets.New(s.used[each]...).Insert(suite))
 	}
 }
 
@@ -91,12 +90,6 @@ func (s state) forget(suite string) {
 func (s state) keepGranted() {
 	granted := s.needed()
 	maps.DeleteFunc(s.used, func(each key, _ []string) bool { _, ok := granted[each]; return !ok })
-}
-
-// keepNeeded removes the reasons for rights that are not granted, or that are used and contain no wildcard.
-func (s state) keepNeeded() {
-	needed := s.needed()
-	maps.DeleteFunc(s.reasons, func(each key, _ string) bool { return !needed[each] })
 }
 
 // needed contains every right that is granted: true if it needs a reason. Wildcards need one even if they are used.

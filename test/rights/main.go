@@ -20,6 +20,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -177,7 +178,8 @@ func (s state) update(logs map[string][]string, o options, out io.Writer) error 
 		}
 	}
 	if o.tidy {
-		s.keepNeeded()
+		needed := s.needed()
+		maps.DeleteFunc(s.reasons, func(each key, _ string) bool { return !needed[each] })
 		if err := s.reasons.write(filepath.Join(s.root, reasonsFile), reasonsHeader); err != nil {
 			return err
 		}

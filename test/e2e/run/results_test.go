@@ -11,7 +11,7 @@ import (
 )
 
 const report = `<?xml version="1.0" encoding="UTF-8"?>
-<testsuites tests="5" disabled="0" errors="1" failures="1" time="2.5">
+<testsuites tests="5" disabled="1" errors="1" failures="1" time="2.5">
   <testsuite name="a" tests="5" time="2.5">
     <testcase name="one" status="passed" time="1"></testcase>
     <testcase name="two" status="passed" time="1"><system-err>noise</system-err></testcase>

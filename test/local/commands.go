@@ -35,7 +35,6 @@ const admin = "admin"
 // issuer is the issuer of ServiceAccount tokens, and so one of the API server's audiences.
 const issuer = "https://kubernetes.default.svc"
 
-// commandLine returns the arguments of a part.
 func commandLine(part string, l layout, ports Ports, o Options) []string {
 	switch part {
 	case etcd:

@@ -39,7 +39,6 @@ func readAudit(file string, visit func(event)) error {
 // event is an entry of an audit log at level Metadata.
 type event struct{ auditv1.Event }
 
-// outcome is the result of a request.
 type outcome string
 
 const (

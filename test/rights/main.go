@@ -30,7 +30,6 @@ import (
 	"github.com/espalier-dev/espalier/test/local"
 )
 
-// options are the settings of a run.
 type options struct {
 	// audit contains "suite=file", or a file for the suite e2e.
 	audit []string

@@ -46,7 +46,6 @@ func (r right) String() string {
 	return text
 }
 
-// isWildcard reports whether it contains a wildcard.
 func (r right) isWildcard() bool {
 	return r.verb == anything || r.group == anything || r.resource == anything || r.url == anything
 }

@@ -56,7 +56,6 @@ func (u *usage) binaryOf(user string) (string, bool) {
 	return name, u.seen[name] != nil
 }
 
-// add processes an event.
 func (u *usage) add(e event) {
 	binary, ok := u.binaryOf(e.User.Username)
 	if !ok {

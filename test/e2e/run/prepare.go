@@ -22,7 +22,6 @@ import (
 	"github.com/espalier-dev/espalier/test/local/node"
 )
 
-// kindName is the name of the kind cluster.
 const kindName = "espalier-e2e"
 
 // workload is the program of test Pods.

@@ -12,7 +12,6 @@ import (
 	"github.com/onsi/ginkgo/v2/reporters"
 )
 
-// result is the result of a suite.
 type result struct {
 	suite                   string
 	passed, failed, skipped int

@@ -17,7 +17,6 @@ import (
 	"github.com/espalier-dev/espalier/test/local"
 )
 
-// cgroupRoot is where the system mounts cgroups.
 const cgroupRoot = "/sys/fs/cgroup"
 
 // weight is the share of the processors that the node gets on a busy machine, as a multiple of that of one process outside of it. All its
@@ -84,7 +83,6 @@ func createCgroup(root, folder string) error {
 	return nil
 }
 
-// setWeight gives the node its share of the processors.
 func setWeight(root string) error {
 	for name, one := range map[string]int{"cpu.shares": 1024, "cpu.weight": 100} { // of v1 and of v2
 		file := filepath.Join(root, cgroup, name)

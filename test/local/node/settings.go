@@ -105,7 +105,6 @@ func apiServerArgs(l layout) []string {
 	}
 }
 
-// arguments returns the command line of a part.
 func arguments(part string, l layout) []string {
 	switch part {
 	case containerd:

@@ -120,7 +120,6 @@ func (l *Load) wrong(before, now map[string]types.UID, deletions []deletion) []s
 	return sets.List(wrong)
 }
 
-// wasDeleted reports whether the load itself has deleted an object.
 func (l *Load) wasDeleted(uid types.UID) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

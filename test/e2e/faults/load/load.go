@@ -163,7 +163,6 @@ func (b base) patch(ctx context.Context, object client.Object, content map[strin
 	return b.cluster.Client.Patch(ctx, object, client.RawPatch(types.MergePatchType, patch))
 }
 
-// deleteMarked deletes the objects of a kind that have the marker.
 func (b base) deleteMarked(ctx context.Context, kind client.Object) error {
 	if err := b.cluster.Client.DeleteAllOf(ctx, kind, client.MatchingLabels{marker: b.namespace}); err != nil {
 		return fmt.Errorf("delete objects of %s: %w", b.title, err)

@@ -68,7 +68,6 @@ func (r *requests) change(ctx context.Context, _ string, to int) error {
 	return client.IgnoreAlreadyExists(err)
 }
 
-// request returns the request of a kubelet.
 func (r *requests) request() ([]byte, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

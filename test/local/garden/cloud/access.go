@@ -24,7 +24,6 @@ import (
 // accessSecret returns the key of the Secret with a kubeconfig of the virtual cluster, whose token is renewed.
 func accessSecret() client.ObjectKey { return client.ObjectKey{Namespace: "garden", Name: "gardener"} }
 
-// gatewayService returns the key of the Service of the gateway.
 func gatewayService() client.ObjectKey {
 	return client.ObjectKey{Namespace: "virtual-garden-istio-ingress", Name: "istio-ingressgateway"}
 }

@@ -50,7 +50,6 @@ func Run(ctx context.Context, config *rest.Config, files Files) error {
 	return mgr.Start(ctx)
 }
 
-// services sets the status of Services.
 type services struct {
 	client client.Client
 }

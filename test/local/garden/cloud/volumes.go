@@ -23,7 +23,6 @@ const (
 	wantedFrom    = "volume.kubernetes.io/storage-provisioner"
 )
 
-// claims creates volumes for claims.
 type claims struct {
 	client client.Client
 	folder string
@@ -46,7 +45,6 @@ func (r *claims) Reconcile(ctx context.Context, claim *corev1.PersistentVolumeCl
 	return ctrl.Result{}, nil
 }
 
-// volumeFor returns the volume of a claim.
 func volumeFor(claim *corev1.PersistentVolumeClaim, folder string) *corev1.PersistentVolume {
 	name := "pvc-" + string(claim.UID)
 	return &corev1.PersistentVolume{

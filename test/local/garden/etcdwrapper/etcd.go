@@ -46,7 +46,6 @@ func takeMode(s settings) (string, error) {
 	return full, nil
 }
 
-// etcd is the process of etcd.
 type etcd struct {
 	settings
 

@@ -18,7 +18,6 @@ type gateway struct {
 	labels    map[string]string
 }
 
-// gatewayObject is a Gateway.
 type gatewayObject struct {
 	metav1.ObjectMeta `json:"metadata"`
 
@@ -40,7 +39,6 @@ type gatewaySpec struct {
 	} `json:"servers"`
 }
 
-// virtualService is a VirtualService.
 type virtualService struct {
 	metav1.ObjectMeta `json:"metadata"`
 

@@ -53,7 +53,6 @@ func (s *source) destination(ctx context.Context, host string) (string, error) {
 	return "", fmt.Errorf("there is no route for host %q", host)
 }
 
-// list reads all objects of a kind.
 func (s *source) list(ctx context.Context, name string, into any) error {
 	list := &unstructured.UnstructuredList{}
 	list.SetGroupVersionKind(kind(name + "List"))

@@ -18,51 +18,47 @@ type gateway struct {
 	labels    map[string]string
 }
 
+// gatewayObject has the fields of a Gateway that matter.
 type gatewayObject struct {
 	metav1.ObjectMeta `json:"metadata"`
 
-	Spec gatewaySpec `json:"spec"`
+	Spec struct {
+		Selector map[string]string `json:"selector"`
+		Servers  []struct {
+			Hosts []string `json:"hosts"`
+			Port  struct {
+				Number   int    `json:"number"`
+				Protocol string `json:"protocol"`
+			} `json:"port"`
+			TLS struct {
+				Mode string `json:"mode"`
+			} `json:"tls"`
+		} `json:"servers"`
+	} `json:"spec"`
 }
 
-// gatewaySpec is the part of its specification that matters.
-type gatewaySpec struct {
-	Selector map[string]string `json:"selector"`
-	Servers  []struct {
-		Hosts []string `json:"hosts"`
-		Port  struct {
-			Number   int    `json:"number"`
-			Protocol string `json:"protocol"`
-		} `json:"port"`
-		TLS struct {
-			Mode string `json:"mode"`
-		} `json:"tls"`
-	} `json:"servers"`
-}
-
+// virtualService has the fields of a VirtualService that matter.
 type virtualService struct {
 	metav1.ObjectMeta `json:"metadata"`
 
-	Spec virtualServiceSpec `json:"spec"`
-}
-
-// virtualServiceSpec is the part of its specification that matters.
-type virtualServiceSpec struct {
-	ExportTo []string `json:"exportTo"`
-	Gateways []string `json:"gateways"`
-	TLS      []struct {
-		Match []struct {
-			Port     int      `json:"port"`
-			SNIHosts []string `json:"sniHosts"`
-		} `json:"match"`
-		Route []struct {
-			Destination struct {
-				Host string `json:"host"`
-				Port struct {
-					Number int `json:"number"`
-				} `json:"port"`
-			} `json:"destination"`
-		} `json:"route"`
-	} `json:"tls"`
+	Spec struct {
+		ExportTo []string `json:"exportTo"`
+		Gateways []string `json:"gateways"`
+		TLS      []struct {
+			Match []struct {
+				Port     int      `json:"port"`
+				SNIHosts []string `json:"sniHosts"`
+			} `json:"match"`
+			Route []struct {
+				Destination struct {
+					Host string `json:"host"`
+					Port struct {
+						Number int `json:"number"`
+					} `json:"port"`
+				} `json:"destination"`
+			} `json:"route"`
+		} `json:"tls"`
+	} `json:"spec"`
 }
 
 // route returns the address for a host, or "". The most specific host of a VirtualService wins, and the oldest of equal ones.

@@ -240,18 +240,12 @@ func (c *ControlPlane) Failure() error {
 
 // Wait blocks until a part stops without being asked to, and returns its Failure, or nil when the context ends.
 func (c *ControlPlane) Wait(ctx context.Context) error {
-	ticker := time.NewTicker(probeInterval)
-	defer ticker.Stop()
-	for {
+	for Pause(ctx, probeInterval) == nil {
 		if err := c.Failure(); err != nil {
 			return err
 		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-ticker.C:
-		}
 	}
+	return nil
 }
 
 // Stop stops every part, and returns when none runs any more. It keeps the state folder.

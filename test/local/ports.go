@@ -38,55 +38,43 @@ func CheckPort(port int, user string) error {
 	return l.Close()
 }
 
-// Blocks of free ports are below the range from which the system takes ports for outgoing connections (32768 and up on Linux). Otherwise a
-// connection might use a port before a program listens on it.
-const firstBlock, lastBlock, blockSize = 20000, 32760, 4
+// Free ports are below the range from which the system takes ports for outgoing connections (32768 and up on Linux). Otherwise a connection
+// might use a port before a program listens on it. Ports of control planes have a range of their own.
+const firstSingle, lastSingle, firstBlock, lastBlock = 12000, 19998, 20000, 32760
 
 // reserve chooses three free ports. No other launcher, in any process, uses them until the returned listener is closed.
-func reserve() (ports Ports, lock net.Listener, err error) {
-	lock = reserveBlock(firstBlock, lastBlock, blockSize, func(first int) error {
-		ports = Ports{APIServer: first + 1, Etcd: first + 2, EtcdPeer: first + 3}
-		return ports.check()
-	})
-	if lock == nil {
-		return Ports{}, nil, fmt.Errorf("find free ports: all between %d and %d are taken", firstBlock, lastBlock)
-	}
-	return ports, lock, nil
+func reserve() (Ports, net.Listener, error) {
+	first, lock, err := reserveBlock(firstBlock, lastBlock, 3)
+	return Ports{APIServer: first, Etcd: first + 1, EtcdPeer: first + 2}, lock, err
 }
-
-// Single ports of programs that tests start are below those blocks, for the same reason.
-const firstPair, lastPair, pairSize = 12000, 19998, 2
 
 // FreePort returns an unused port of 127.0.0.1. Until release is called, no other caller gets it, in any process: programs that tests start
 // listen only seconds later on a busy machine.
 func FreePort() (port int, release func(), err error) {
-	lock := reserveBlock(firstPair, lastPair, pairSize, func(first int) error {
-		port = first + 1
-		return CheckPort(port, "a test")
-	})
-	if lock == nil {
-		return 0, nil, fmt.Errorf("find a free port: all between %d and %d are taken", firstPair, lastPair)
-	}
-	return port, func() { _ = lock.Close() }, nil
+	port, lock, err := reserveBlock(firstSingle, lastSingle, 1)
+	return port, func() { _ = lock.Close() }, err
 }
 
-// reserveBlock chooses a block of ports whose other ports pass the check. The first one is used by no program: the returned listener
-// reserves the block on it. It is nil if there is no such block.
-func reserveBlock(from, to, size int, check func(first int) error) net.Listener {
+// reserveBlock chooses free ports that follow each other, and returns the first one. The returned listener reserves them: it is at the port
+// before them, which no program uses.
+func reserveBlock(from, to, count int) (first int, lock net.Listener, err error) {
+	size := count + 1
 	blocks := (to - from) / size
 	start := rand.IntN(blocks)
 	for i := range blocks {
-		first := from + (start+i)%blocks*size
-		lock, err := net.Listen("tcp", address(first))
-		if err != nil {
+		first = from + (start+i)%blocks*size + 1
+		if lock, err = net.Listen("tcp", address(first-1)); err != nil {
 			continue
 		}
-		if check(first) == nil {
-			return lock
+		for port := first; port < first+count; port++ {
+			err = errors.Join(err, CheckPort(port, "a test"))
+		}
+		if err == nil {
+			return first, lock, nil
 		}
 		_ = lock.Close()
 	}
-	return nil
+	return 0, nil, fmt.Errorf("find free ports: all between %d and %d are taken", from, to)
 }
 
 // check returns a *PortTakenError for each port that is in use.

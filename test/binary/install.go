@@ -34,8 +34,8 @@ func Install(ctx context.Context, c client.Client, patterns ...string) ([]*unstr
 	}
 	var files []string
 	for _, pattern := range patterns {
-		var found []string
-		if found, err = filepath.Glob(filepath.Join(root, pattern)); err != nil {
+		found, err := filepath.Glob(filepath.Join(root, pattern))
+		if err != nil {
 			return nil, fmt.Errorf("find %s: %w", pattern, err)
 		}
 		files = append(files, found...)
@@ -84,18 +84,15 @@ func Identity(ctx context.Context, c client.Client, admin *rest.Config, binary, 
 	if err := c.Create(ctx, account); err != nil {
 		return nil, fmt.Errorf("create ServiceAccount: %w", err)
 	}
-	var bound []*unstructured.Unstructured
+	roles = slices.DeleteFunc(roles, func(role *unstructured.Unstructured) bool {
+		return !slices.Contains(sides, sideOf(role.GetName(), binary))
+	})
 	for _, role := range roles {
-		for _, side := range sides {
-			if sideOf(role.GetName(), binary) == side {
-				if err := c.Create(ctx, binding(role, namespace, binary)); err != nil {
-					return nil, fmt.Errorf("bind %s %s: %w", role.GetKind(), role.GetName(), err)
-				}
-				bound = append(bound, role)
-			}
+		if err := c.Create(ctx, binding(role, namespace, binary)); err != nil {
+			return nil, fmt.Errorf("bind %s %s: %w", role.GetKind(), role.GetName(), err)
 		}
 	}
-	if err := awaitRights(ctx, admin, "system:serviceaccount:"+namespace+":"+binary, bound); err != nil {
+	if err := awaitRights(ctx, admin, "system:serviceaccount:"+namespace+":"+binary, roles); err != nil {
 		return nil, err
 	}
 	return local.ServiceAccountKubeconfig(ctx, admin, namespace, binary, credentialLifetime)

@@ -225,15 +225,13 @@ func (l *Load) Start(ctx context.Context, excused func(error) bool) (stop func()
 	for _, f := range l.families {
 		workers.Go(func() { l.work(ctx, ending, f, &figures) })
 	}
-	var asked Figures
-	workers.Go(func() { asked = l.pods.ask(ctx, ending, excused) })
+	workers.Go(func() { l.pods.ask(ctx, ending, excused, &figures) }) // it counts Pods, which no other worker does
 	return sync.OnceValue(func() Figures {
 		close(ending)
 		limit := time.AfterFunc(acceptance, cancel)
 		workers.Wait()
 		limit.Stop()
 		cancel()
-		figures.Asked, figures.Unanswered, figures.Unchanged = asked.Asked, asked.Unanswered, asked.Unchanged
 		return figures
 	})
 }

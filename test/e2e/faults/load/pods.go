@@ -48,21 +48,20 @@ func (p *pods) show(ctx context.Context) error {
 }
 
 // ask runs until ending is closed. Errors for which excused returns true do not count; nil excuses none.
-func (p *pods) ask(ctx context.Context, ending <-chan struct{}, excused func(error) bool) Figures {
-	figures := Figures{}
+func (p *pods) ask(ctx context.Context, ending <-chan struct{}, excused func(error) bool, figures *Figures) {
 	for {
 		select {
 		case <-ending:
-			return figures
+			return
 		case <-ctx.Done():
-			return figures
+			return
 		case <-time.After(askPause):
 		}
 		request, cancel := context.WithTimeout(ctx, answerLimit)
 		err := p.show(request)
 		cancel()
 		if ctx.Err() != nil {
-			return figures // the load has stopped, and this response is not needed
+			return // the load has stopped, and this response is not needed
 		}
 		figures.count(err, excused)
 	}

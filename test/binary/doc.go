@@ -1,9 +1,8 @@
 // Package binary runs what a binary of cmd/ runs, inside a test: against real API servers, under the binary's own
 // ServiceAccount and exactly the roles that deploy/<binary>/rbac ships. Its requests can be counted, refused and cut off.
 //
-//	e := binary.New(t, binary.Binary{Name: "node-controller", Needs: node.Needs, Add: node.Add}, binary.Options{Config: "controllers: {node:
-//
-// {enabled: true}}"})
+//	e := binary.New(t, binary.Binary{Name: "node-controller", Needs: node.Needs, Add: node.Add},
+//		binary.Options{Config: "controllers: {node: {enabled: true}}"})
 //
 // Each Env has a namespace of its own, so that tests share the API servers of a run. Packages whose binary acts on a whole
 // cluster take servers of their own with WithOwnServers or WithOwnServer in TestMain, and do not run their tests in parallel.

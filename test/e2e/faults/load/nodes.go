@@ -2,7 +2,7 @@ package load
 
 import (
 	"context"
-	"errors"
+	"slices"
 	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
@@ -25,18 +25,16 @@ func (n *nodes) create(ctx context.Context) error {
 	})
 }
 
+func isCritical(taint corev1.Taint) bool { return taint.Key == criticalTaint }
+
 // change updates the version that it has read, because other clients also write the list of taints.
 func (n *nodes) change(ctx context.Context, lane string, to int) error {
 	node := &corev1.Node{}
 	if err := n.cluster.Client.Get(ctx, client.ObjectKey{Name: lane}, node); err != nil {
 		return err
 	}
-	taints := []corev1.Taint{{Key: criticalTaint, Value: strconv.Itoa(to), Effect: corev1.TaintEffectNoSchedule}}
-	for _, taint := range node.Spec.Taints {
-		if taint.Key != criticalTaint {
-			taints = append(taints, taint)
-		}
-	}
+	taints := append(slices.DeleteFunc(node.Spec.Taints, isCritical),
+		corev1.Taint{Key: criticalTaint, Value: strconv.Itoa(to), Effect: corev1.TaintEffectNoSchedule})
 	return n.patch(ctx, node, map[string]any{
 		"metadata": map[string]any{"resourceVersion": node.ResourceVersion, "annotations": map[string]string{marker: strconv.Itoa(to)}},
 		"spec":     map[string]any{"taints": taints},
@@ -51,12 +49,7 @@ func (n *nodes) arrived(ctx context.Context) (map[string]int, error) {
 	arrived := map[string]int{}
 	for _, node := range found.Items {
 		value, err := strconv.Atoi(node.Annotations[marker])
-		for _, taint := range node.Spec.Taints {
-			if taint.Key == criticalTaint {
-				err = errors.New("it is still tainted")
-			}
-		}
-		if err != nil {
+		if err != nil || slices.ContainsFunc(node.Spec.Taints, isCritical) {
 			value = -1
 		}
 		arrived[node.Name] = value

@@ -14,7 +14,6 @@ import (
 
 	"github.com/espalier-dev/espalier/internal/config"
 	"github.com/espalier-dev/espalier/internal/csr/approver"
-	"github.com/espalier-dev/espalier/internal/csr/quota"
 	"github.com/espalier-dev/espalier/internal/csr/rules"
 	"github.com/espalier-dev/espalier/internal/process"
 )
@@ -98,7 +97,9 @@ func Add(
 		Metrics: approver.NewMetrics(registry, own.ObserveOnly),
 	}
 	if limit := own.RateLimit; limit != nil {
-		r.Quota = &quota.Quota{Requests: limit.Requests, Period: limit.Period.Duration, MaxDelay: limit.MaxDelay.Duration, Clock: clusters.Clock}
+		r.Quota = &approver.Quota{
+			Requests: limit.Requests, Period: limit.Period.Duration, MaxDelay: limit.MaxDelay.Duration, Clock: clusters.Clock,
+		}
 	}
 	if tells(own) {
 		r.Events = &approver.Events{Recorder: clusters.Target.GetEventRecorder("csr-approver")}

@@ -23,7 +23,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
-	"github.com/espalier-dev/espalier/internal/csr/quota"
 	"github.com/espalier-dev/espalier/internal/csr/rules"
 )
 
@@ -65,7 +64,7 @@ type Reconciler struct {
 	// APIServer reads the endpoints of the API servers; nil if nodes may get certificates for these names and addresses.
 	APIServer func(context.Context) (rules.Endpoints, error)
 	// Quota limits how many requests of one user are decided per period; nil means no limit.
-	Quota *quota.Quota
+	Quota *Quota
 	// Events reports decisions; nil sends none.
 	Events  *Events
 	Metrics *Metrics
@@ -110,13 +109,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 
 func (r *Reconciler) forget(name string) {
 	r.Observed.forget(name)
-	r.leaveQueue(name)
-}
-
-func (r *Reconciler) leaveQueue(name string) {
-	if r.Quota != nil {
-		r.Quota.Forget(name)
-	}
+	r.Quota.forget(name)
 }
 
 // turn reports whether the request is refused because its user sent too many, and when to try again if the request must wait.
@@ -124,16 +117,16 @@ func (r *Reconciler) turn(ctx context.Context, csr *certificatesv1.CertificateSi
 	if r.Quota == nil {
 		return false, ctrl.Result{}
 	}
-	answer := r.Quota.Ask(csr.Name, csr.UID, csr.Spec.Username)
+	answer := r.Quota.ask(csr.Name, csr.UID, csr.Spec.Username)
 	switch {
-	case answer.Refused && answer.News:
+	case answer.refused && answer.news:
 		return true, ctrl.Result{RequeueAfter: nextTurn, Priority: ptr.To(lastPriority)}
-	case answer.Wait > 0:
+	case answer.wait > 0:
 		r.Metrics.postponed(rules.RateLimit)
-		log.FromContext(ctx).V(1).Info("Postponed, because its user asks for much", "username", csr.Spec.Username, "wait", answer.Wait.String())
-		return false, ctrl.Result{RequeueAfter: answer.Wait}
+		log.FromContext(ctx).V(1).Info("Postponed, because its user asks for much", "username", csr.Spec.Username, "wait", answer.wait.String())
+		return false, ctrl.Result{RequeueAfter: answer.wait}
 	}
-	return answer.Refused, ctrl.Result{}
+	return answer.refused, ctrl.Result{}
 }
 
 // wait requeues the request for the time when the wait for the missing object is over. If the object appears earlier, its watch triggers.
@@ -170,7 +163,7 @@ func (r *Reconciler) conclude(ctx context.Context, csr *certificatesv1.Certifica
 		}
 	} else {
 		r.Observed.add(csr)
-		r.leaveQueue(csr.Name) // no decision is written, whose event would end its turn
+		r.Quota.forget(csr.Name) // no decision is written, whose event would end its turn
 	}
 	report := describe(verdict, r.Observed != nil)
 	log.FromContext(ctx).Info(report.log, "username", csr.Spec.Username, "reason", verdict.Reason, "message", verdict.Message)

@@ -23,8 +23,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/controller-runtime/pkg/event"
-
-	"github.com/espalier-dev/espalier/internal/csr/quota"
 )
 
 // Contents that the API servers of today never store or return.
@@ -124,5 +122,5 @@ func TestDeletionsPassWhereSomethingIsRemembered(t *testing.T) {
 	deleted := event.TypedDeleteEvent[*certificatesv1.CertificateSigningRequest]{Object: stored("")}
 	g.Expect((&Reconciler{}).requestEvents().Delete(deleted)).To(BeFalse())
 	g.Expect((&Reconciler{Observed: &Observed{}}).requestEvents().Delete(deleted)).To(BeTrue())
-	g.Expect((&Reconciler{Quota: &quota.Quota{}}).requestEvents().Delete(deleted)).To(BeTrue())
+	g.Expect((&Reconciler{Quota: &Quota{}}).requestEvents().Delete(deleted)).To(BeTrue())
 }

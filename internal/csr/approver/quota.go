@@ -1,5 +1,4 @@
-// Package quota limits how many requests of one user are processed per period, without delaying other users.
-package quota
+package approver
 
 import (
 	"sync"
@@ -10,9 +9,9 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// Quota decides when a request of a user is processed. It keeps its state in memory, guarded by a lock: a restart gives every user a full
-// quota. It stores nothing for users that send no requests. Its exported fields are set once, before use; methods may be called
-// concurrently.
+// Quota limits how many requests of one user are processed per period, without delaying other users. It keeps its state in memory, guarded
+// by a lock: a restart gives every user a full quota. It stores nothing for users that send no requests. Its exported fields are set once,
+// before use; methods may be called concurrently.
 type Quota struct {
 	// Requests is how many turns a user gets in a Period. A user that has sent none for a Period gets all of them at once.
 	Requests int
@@ -24,7 +23,7 @@ type Quota struct {
 	mu sync.Mutex
 	// users contains a limiter for each user that does not have its full quota.
 	users map[string]*rate.Limiter
-	// turns are the turns that were given, by name of the request, until Forget.
+	// turns are the turns that were given, by name of the request, until forget.
 	turns map[string]turn
 	swept time.Time
 }
@@ -37,17 +36,17 @@ type turn struct {
 	asked   bool
 }
 
-// Answer is the result of Ask.
-type Answer struct {
-	// Wait is the time until the turn; 0 means now.
-	Wait time.Duration
-	// Refused means that the request gets no turn. News is true the first time that this is returned.
-	Refused, News bool
+// answer is the result of ask.
+type answer struct {
+	// wait is the time until the turn; 0 means now.
+	wait time.Duration
+	// refused means that the request gets no turn. news is true the first time that this is returned.
+	refused, news bool
 }
 
-// Ask returns when the request with that name and id has its turn; of one name, only the latest id is remembered. Asking again before
-// Forget does not count as another request.
-func (q *Quota) Ask(name string, id types.UID, user string) Answer {
+// ask returns when the request with that name and id has its turn; of one name, only the latest id is remembered. Asking again before
+// forget does not count as another request.
+func (q *Quota) ask(name string, id types.UID, user string) answer {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	now := q.Clock.Now()
@@ -57,17 +56,20 @@ func (q *Quota) Ask(name string, id types.UID, user string) Answer {
 		given = q.give(user, now)
 		given.id = id
 	}
-	answer := Answer{Wait: max(0, given.at.Sub(now)), Refused: given.refused, News: given.refused && !given.asked}
+	result := answer{wait: max(0, given.at.Sub(now)), refused: given.refused, news: given.refused && !given.asked}
 	given.asked = true
 	if q.turns == nil {
 		q.turns = map[string]turn{}
 	}
 	q.turns[name] = given
-	return answer
+	return result
 }
 
-// Forget removes the request with that name.
-func (q *Quota) Forget(name string) {
+// forget removes the request with that name. A nil Quota has none.
+func (q *Quota) forget(name string) {
+	if q == nil {
+		return
+	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	delete(q.turns, name)

@@ -9,6 +9,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/utils/ptr"
 
@@ -37,38 +39,47 @@ func Check(cfg *config.ResourceManagerConfiguration) error {
 
 // Needs returns what the family needs from its connections.
 func Needs(cfg *config.ResourceManagerConfiguration) (process.Needs, error) {
-	reads := []string{"list", "watch"}
+	own, reads := cfg.Espalier.CSRApprover, []string{"list", "watch"}
 	needs := process.Needs{
 		Scheme:      clientgoscheme.Scheme,
-		TargetCache: approver.TargetCache(cfg.Espalier.CSRApprover.ObserveOnly),
+		TargetCache: approver.TargetCache(own.ObserveOnly),
 		TargetAccess: []process.Requirement{
 			{Kind: certificatesv1.SchemeGroupVersion.WithKind("CertificateSigningRequest"), Verbs: reads},
 			{Kind: corev1.SchemeGroupVersion.WithKind("Node"), Verbs: reads},
 		},
 	}
-	if cfg.Espalier.CSRApprover.WithoutMachines {
+	if !own.ObserveOnly {
+		needs.TargetRights = decisionRights()
+	}
+	if tells(own) {
+		// Requests have no namespace, so the Events about them are in namespace default.
+		needs.TargetAccess = append(needs.TargetAccess, process.Requirement{
+			Kind: eventsv1.SchemeGroupVersion.WithKind("Event"), Verbs: []string{"create", "patch"}, Namespace: metav1.NamespaceDefault,
+		})
+	}
+	if own.WithoutMachines {
 		return needs, nil
 	}
 	namespace := cfg.Controllers.KubeletCSRApprover.MachineNamespace
 	needs.SourceCache = approver.SourceCache(namespace)
-	machines := process.Requirement{Kind: approver.MachineKind(), Remedy: machineRemedy}
-	if namespace == "" {
-		machines.Verbs = reads // otherwise they are needed in one namespace only; see checkRights
+	needs.SourceAccess = []process.Requirement{
+		{Kind: approver.MachineKind(), Verbs: reads, Namespace: namespace, Remedy: machineRemedy},
 	}
-	needs.SourceAccess = []process.Requirement{machines}
 	return needs, nil
+}
+
+func decisionRights() []process.Right {
+	const group = certificatesv1.GroupName
+	return []process.Right{
+		{Verb: "update", Group: group, Resource: "certificatesigningrequests", Subresource: "approval"},
+		{Verb: "approve", Group: group, Resource: "signers", Name: certificatesv1.KubeletServingSignerName, OrName: "kubernetes.io/*"},
+	}
 }
 
 // Add adds the controller to the manager of the source cluster.
 func Add(
 	lifetime context.Context, clusters *process.Clusters, cfg *config.ResourceManagerConfiguration, registry prometheus.Registerer,
 ) error {
-	if err := Check(cfg); err != nil {
-		return err
-	}
-	if err := checkRights(lifetime, clusters, cfg); err != nil {
-		return err
-	}
 	section, own := cfg.Controllers.KubeletCSRApprover, cfg.Espalier.CSRApprover
 	judged, err := judgedBy(section, own)
 	if err != nil {
@@ -123,7 +134,9 @@ func judgedBy(section config.KubeletCSRApproverController, own config.EspalierCS
 		Subset:          own.SubsetOfAddresses,
 		DeniedDNS:       rules.Patterns(own.DeniedIdentities.DNSPatterns),
 		DeniedAPIServer: own.DeniedIdentities.APIServer,
+		MaxExpiration:   ptr.Deref(own.MaxExpiration, metav1.Duration{}).Duration,
 		AllowUnset:      own.AllowUnsetExpiration,
+		WaitForObjects:  ptr.Deref(own.WaitForObjects, metav1.Duration{}).Duration,
 	}
 	var err error
 	if judged.DeniedIPs, err = rules.Prefixes(own.DeniedIdentities.IPPrefixes); err != nil {
@@ -138,12 +151,6 @@ func judgedBy(section config.KubeletCSRApproverController, own config.EspalierCS
 			return rules.Rules{}, fmt.Errorf("espalier.csrApprover.allowedIPPrefixes: %w", err)
 		}
 		judged.AllowedIPs = &allowed
-	}
-	if own.MaxExpiration != nil {
-		judged.MaxExpiration = own.MaxExpiration.Duration
-	}
-	if own.WaitForObjects != nil {
-		judged.WaitForObjects = own.WaitForObjects.Duration
 	}
 	return judged, nil
 }

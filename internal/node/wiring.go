@@ -11,16 +11,14 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	appsv1 "k8s.io/api/apps/v1"
-	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
 	storagev1 "k8s.io/api/storage/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/espalier-dev/espalier/internal/config"
 	"github.com/espalier-dev/espalier/internal/node/criticalcomponents"
@@ -51,6 +49,8 @@ func Needs(cfg *config.ResourceManagerConfiguration) (process.Needs, error) {
 			{Kind: corev1.SchemeGroupVersion.WithKind("Pod"), Verbs: []string{"list", "watch"}},
 			{Kind: appsv1.SchemeGroupVersion.WithKind("DaemonSet"), Verbs: []string{"list", "watch"}},
 			{Kind: storagev1.SchemeGroupVersion.WithKind("CSINode"), Verbs: []string{"get", "list", "watch"}},
+			// Nodes have no namespace, so the Events about them are in namespace default.
+			{Kind: eventsv1.SchemeGroupVersion.WithKind("Event"), Verbs: []string{"create", "patch"}, Namespace: metav1.NamespaceDefault},
 		},
 	}, nil
 }
@@ -59,12 +59,6 @@ func Needs(cfg *config.ResourceManagerConfiguration) (process.Needs, error) {
 func Add(
 	lifetime context.Context, clusters *process.Clusters, cfg *config.ResourceManagerConfiguration, registry prometheus.Registerer,
 ) error {
-	if err := Check(cfg); err != nil {
-		return err
-	}
-	if err := checkEventRights(lifetime, clusters.Target.GetClient()); err != nil {
-		return err
-	}
 	section := cfg.Controllers.Node
 	r := &criticalcomponents.Reconciler{
 		Client: clusters.Target.GetClient(), Live: clusters.Target.GetAPIReader(), Namespaces: namespaces(cfg), Required: required(cfg),
@@ -127,31 +121,4 @@ func requiredAreSeen(cfg *config.ResourceManagerConfiguration) error {
 		}
 	}
 	return nil
-}
-
-// checkEventRights returns an error of one line if the controller may not create Events about Nodes. They are in namespace default, which a
-// process.Requirement cannot express.
-func checkEventRights(ctx context.Context, target client.Client) error {
-	const group, resource, namespace = "events.k8s.io", "events", metav1.NamespaceDefault
-	var missing []string
-	for _, verb := range []string{"create", "patch"} {
-		review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{
-			ResourceAttributes: &authorizationv1.ResourceAttributes{Verb: verb, Group: group, Resource: resource, Namespace: namespace},
-		}}
-		err := target.Create(ctx, review)
-		if apierrors.IsForbidden(err) {
-			return nil // access reviews are not allowed; missing rights show in later requests
-		}
-		if err != nil {
-			return fmt.Errorf("ask the target cluster whether we may %s %s: %w", verb, resource, err)
-		}
-		if !review.Status.Allowed {
-			missing = append(missing, verb)
-		}
-	}
-	if len(missing) == 0 {
-		return nil
-	}
-	return fmt.Errorf("target cluster: not allowed to %s %s.%s in namespace %q: grant it, for example with the roles in "+
-		"deploy/node-controller", strings.Join(missing, ", "), resource, group, namespace)
 }

@@ -10,11 +10,10 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/espalier-dev/espalier/internal/config"
-	"github.com/espalier-dev/espalier/internal/process"
 )
 
 func TestNothingToDoIsSaid(t *testing.T) {
-	err := Add(t.Context(), &process.Clusters{}, &config.ResourceManagerConfiguration{}, nil)
+	err := Check(&config.ResourceManagerConfiguration{})
 	NewWithT(t).Expect(err).To(MatchError("there is nothing to do: set controllers.node.enabled to true, or do not run node-controller"))
 }
 

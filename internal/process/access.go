@@ -30,6 +30,8 @@ type Requirement struct {
 	Kind schema.GroupVersionKind
 	// Verbs must be allowed, cluster-wide or in each namespace that the connection is restricted to.
 	Verbs []string
+	// Namespace is the only namespace in which the verbs must be allowed; empty: see Verbs.
+	Namespace string
 	// Remedy is the command to run if the kind is not served. Empty: kubectl apply -f deploy/crds.
 	Remedy string
 	// Unless is a clause that says in which case the remedy would be wrong, and what to do then; empty: never.
@@ -38,12 +40,12 @@ type Requirement struct {
 	Otherwise string
 }
 
-// merge returns each kind once, with all required verbs, so that several parts of a binary can each state their requirements. Order and
-// remedies are those of the first occurrence.
+// merge returns each kind once per Namespace, with all required verbs, so that several parts of a binary can each state their requirements.
+// Order and remedies are those of the first occurrence.
 func merge(required []Requirement) []Requirement {
 	var merged []Requirement
 	for _, each := range required {
-		at := slices.IndexFunc(merged, func(r Requirement) bool { return r.Kind == each.Kind })
+		at := slices.IndexFunc(merged, func(r Requirement) bool { return r.Kind == each.Kind && r.Namespace == each.Namespace })
 		if at < 0 {
 			at = len(merged)
 			merged = append(merged, each)
@@ -87,8 +89,14 @@ func (s side) explain(err error) error {
 	return fmt.Errorf("connect to %s cluster: %w; check %s", s.name, err, s.origin())
 }
 
-// right is one permission. An empty namespace means all namespaces.
-type right struct{ verb, group, resource, namespace, name string }
+// Right is a permission that a Requirement cannot express, because it is for a subresource or for an object of a certain name.
+type Right struct {
+	Verb, Group, Resource, Subresource string
+	// Namespace is empty for all namespaces, and Name for all objects.
+	Namespace, Name string
+	// OrName is the name of another object: the right to it is enough, too. Empty: there is none.
+	OrName string
+}
 
 // accessChecker checks which requirements a side does not meet.
 type accessChecker struct {
@@ -103,7 +111,7 @@ type accessChecker struct {
 // checkAccess returns an error of one line that names everything that is missing on a side, with its remedy: an API server that does not
 // answer or does not accept our credentials, kinds that are not served, rights that are not granted.
 func checkAccess(
-	ctx context.Context, s side, binary string, cfg *rest.Config, httpClient *http.Client, required []Requirement, rights []right,
+	ctx context.Context, s side, binary string, cfg *rest.Config, httpClient *http.Client, required []Requirement, rights []Right,
 	limit time.Duration,
 ) error {
 	discoverer, err := discovery.NewDiscoveryClientForConfigAndClient(cfg, httpClient)
@@ -150,7 +158,7 @@ func (a *accessChecker) reach(ctx context.Context, host string) error {
 }
 
 // missing returns a message for each kind that is not served and each right that is not granted.
-func (a *accessChecker) missing(ctx context.Context, required []Requirement, rights []right) ([]string, error) {
+func (a *accessChecker) missing(ctx context.Context, required []Requirement, rights []Right) ([]string, error) {
 	var missing []string
 	for _, requirement := range required {
 		problems, err := a.requirement(ctx, requirement)
@@ -176,13 +184,13 @@ func (a *accessChecker) requirement(ctx context.Context, r Requirement) ([]strin
 		return []string{r.absent()}, nil
 	}
 	namespaces := a.side.connection.Namespaces
-	if len(namespaces) == 0 || !resource.Namespaced {
-		namespaces = []string{""}
+	if r.Namespace != "" || len(namespaces) == 0 || !resource.Namespaced {
+		namespaces = []string{r.Namespace}
 	}
-	var rights []right
+	var rights []Right
 	for _, namespace := range namespaces {
 		for _, verb := range r.Verbs {
-			rights = append(rights, right{verb: verb, group: r.Kind.Group, resource: resource.Name, namespace: namespace})
+			rights = append(rights, Right{Verb: verb, Group: r.Kind.Group, Resource: resource.Name, Namespace: namespace})
 		}
 	}
 	denied, err := a.deny(ctx, rights)
@@ -235,7 +243,7 @@ func (a *accessChecker) resourceOf(ctx context.Context, gvk schema.GroupVersionK
 }
 
 // deny returns one message per resource and namespace with the verbs that are not allowed.
-func (a *accessChecker) deny(ctx context.Context, rights []right) ([]string, error) {
+func (a *accessChecker) deny(ctx context.Context, rights []Right) ([]string, error) {
 	denied := map[string][]string{}
 	var order []string
 	for _, r := range rights {
@@ -250,8 +258,8 @@ func (a *accessChecker) deny(ctx context.Context, rights []right) ([]string, err
 		if denied[object] == nil {
 			order = append(order, object)
 		}
-		if !slices.Contains(denied[object], r.verb) {
-			denied[object] = append(denied[object], r.verb)
+		if !slices.Contains(denied[object], r.Verb) {
+			denied[object] = append(denied[object], r.Verb)
 		}
 	}
 	var messages []string
@@ -263,21 +271,24 @@ func (a *accessChecker) deny(ctx context.Context, rights []right) ([]string, err
 	return messages, nil
 }
 
-func (r right) object() string {
-	object := schema.GroupResource{Group: r.group, Resource: r.resource}.String()
-	if r.name != "" {
-		object += fmt.Sprintf(" named %q", r.name)
+func (r Right) object() string {
+	object := schema.GroupResource{Group: r.Group, Resource: r.Resource}.String()
+	if r.Subresource != "" {
+		object += "/" + r.Subresource
 	}
-	if r.namespace == "" {
+	if r.Name != "" {
+		object += fmt.Sprintf(" named %q", r.Name)
+	}
+	if r.Namespace == "" {
 		return object + " in all namespaces"
 	}
-	return fmt.Sprintf("%s in namespace %q", object, r.namespace)
+	return fmt.Sprintf("%s in namespace %q", object, r.Namespace)
 }
 
-func (a *accessChecker) allowed(ctx context.Context, r right) (bool, error) {
+func (a *accessChecker) allowed(ctx context.Context, r Right) (bool, error) {
 	review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{
 		ResourceAttributes: &authorizationv1.ResourceAttributes{
-			Verb: r.verb, Group: r.group, Resource: r.resource, Namespace: r.namespace, Name: r.name,
+			Verb: r.Verb, Group: r.Group, Resource: r.Resource, Subresource: r.Subresource, Namespace: r.Namespace, Name: r.Name,
 		},
 	}}
 	answer, err := a.reviews.Create(ctx, review, metav1.CreateOptions{})
@@ -285,17 +296,21 @@ func (a *accessChecker) allowed(ctx context.Context, r right) (bool, error) {
 		return true, nil // Reviews are forbidden, so the rights are unknown; the requests themselves show them.
 	}
 	if err != nil {
-		return false, fmt.Errorf("ask whether we may %s %s: %w", r.verb, r.resource, err)
+		return false, fmt.Errorf("ask whether we may %s %s: %w", r.Verb, r.Resource, err)
+	}
+	if !answer.Status.Allowed && r.OrName != "" {
+		r.Name, r.OrName = r.OrName, ""
+		return a.allowed(ctx, r)
 	}
 	return answer.Status.Allowed, nil
 }
 
 // leaseRights returns the rights that leader election needs.
-func leaseRights(namespace, name string) []right {
+func leaseRights(namespace, name string) []Right {
 	const group, resource = "coordination.k8s.io", "leases"
-	return []right{
-		{verb: "create", group: group, resource: resource, namespace: namespace},
-		{verb: "get", group: group, resource: resource, namespace: namespace, name: name},
-		{verb: "update", group: group, resource: resource, namespace: namespace, name: name},
+	return []Right{
+		{Verb: "create", Group: group, Resource: resource, Namespace: namespace},
+		{Verb: "get", Group: group, Resource: resource, Namespace: namespace, Name: name},
+		{Verb: "update", Group: group, Resource: resource, Namespace: namespace, Name: name},
 	}
 }

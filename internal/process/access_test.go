@@ -1,12 +1,14 @@
 package process
 
 import (
+	"encoding/json"
 	"net/http"
 	"net/http/httptest"
 	"testing"
 	"time"
 
 	. "github.com/onsi/gomega"
+	authorizationv1 "k8s.io/api/authorization/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 )
@@ -63,10 +65,12 @@ func TestEachKindIsCheckedOnce(t *testing.T) {
 		{Kind: bonsai, Verbs: []string{"get", "list"}, Remedy: "plant one"},
 		{Kind: moss, Verbs: []string{"list"}},
 		{Kind: bonsai, Verbs: []string{"list", "watch"}, Remedy: "buy one"},
+		{Kind: bonsai, Verbs: []string{"create"}, Namespace: "garden"},
 	}
 	NewWithT(t).Expect(merge(given)).To(Equal([]Requirement{
 		{Kind: bonsai, Verbs: []string{"get", "list", "watch"}, Remedy: "plant one"},
 		{Kind: moss, Verbs: []string{"list"}},
+		{Kind: bonsai, Verbs: []string{"create"}, Namespace: "garden"},
 	}))
 	NewWithT(t).Expect(given[0].Verbs).To(Equal([]string{"get", "list"}), "what was given stays as it was")
 }
@@ -92,4 +96,41 @@ func TestMissingVerbsAreReportedWithTheAlternative(t *testing.T) {
 	g.Expect(err).To(MatchError(HaveSuffix(
 		"not allowed to list, watch namespaces in all namespaces: grant it, for example with the roles in deploy/gardener, or remove " +
 			"the selector")))
+}
+
+// The right to either of two names is enough.
+func TestRightToAnotherNameIsEnough(t *testing.T) {
+	for granted, want := range map[string]string{
+		"elm": "", "tree/*": "",
+		"oak": `not allowed to water trees.example.com/roots named "elm" in namespace "park": grant it, for example with the roles in ` +
+			`deploy/gardener`,
+	} {
+		t.Run(granted, func(t *testing.T) {
+			g := NewWithT(t)
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				w.Header().Set("Content-Type", "application/json")
+				if r.Method != http.MethodPost {
+					_, _ = w.Write([]byte(`{"kind":"APIResourceList","apiVersion":"v1","groupVersion":"v1","resources":[]}`))
+					return
+				}
+				review := &authorizationv1.SelfSubjectAccessReview{}
+				if json.NewDecoder(r.Body).Decode(review) == nil {
+					asked := review.Spec.ResourceAttributes
+					review.Status.Allowed = asked.Name == granted && asked.Subresource == "roots"
+				}
+				_ = json.NewEncoder(w).Encode(review)
+			}))
+			defer server.Close()
+			rights := []Right{{
+				Verb: "water", Group: "example.com", Resource: "trees", Subresource: "roots", Namespace: "park", Name: "elm", OrName: "tree/*",
+			}}
+			cfg := &rest.Config{Host: server.URL, ContentConfig: rest.ContentConfig{ContentType: "application/json"}}
+			err := checkAccess(t.Context(), side{name: "source"}, "gardener", cfg, server.Client(), nil, rights, time.Minute)
+			if want == "" {
+				g.Expect(err).NotTo(HaveOccurred())
+				return
+			}
+			g.Expect(err).To(MatchError(HaveSuffix(want)))
+		})
+	}
 }

@@ -34,7 +34,7 @@ func patience(getenv func(string) string) time.Duration {
 // discovery yet. An API server that has just started may refuse all requests until it has read its roles. So after an outage, every error
 // is retried until the deadline.
 func (s *Setup) awaitAccess(
-	ctx context.Context, at side, from *Connection, required []Requirement, rights []right, deadline time.Time,
+	ctx context.Context, at side, from *Connection, required []Requirement, rights []Right, deadline time.Time,
 ) error {
 	reason, limit := "", accessTimeout
 	for {

@@ -83,14 +83,14 @@ func (s *Setup) newSource(ctx context.Context, needs Needs, deadline time.Time) 
 	if err != nil {
 		return nil, nil, err
 	}
-	required := needs.SourceAccess
-	if s.Config.Target == nil {
-		required = append(slices.Clip(required), needs.TargetAccess...)
-	}
 	options := ManagerOptions(s.Program, s.Config, needs, s.Log)
-	var rights []right
+	var rights []Right
 	if options.LeaderElection {
 		rights = leaseRights(options.LeaderElectionNamespace, options.LeaderElectionID)
+	}
+	required := needs.SourceAccess
+	if s.Config.Target == nil {
+		required, rights = append(slices.Clip(required), needs.TargetAccess...), append(rights, needs.TargetRights...)
 	}
 	err = s.awaitAccess(ctx, source, from, required, rights, deadline)
 	if err != nil {
@@ -114,7 +114,7 @@ func (s *Setup) addTarget(ctx context.Context, clusters *Clusters, needs Needs, 
 	if err != nil {
 		return err
 	}
-	err = s.awaitAccess(ctx, target, from, needs.TargetAccess, nil, deadline)
+	err = s.awaitAccess(ctx, target, from, needs.TargetAccess, needs.TargetRights, deadline)
 	if err != nil {
 		return err
 	}

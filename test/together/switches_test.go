@@ -12,7 +12,6 @@ import (
 
 	. "github.com/onsi/gomega"
 	authorizationv1 "k8s.io/api/authorization/v1"
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -107,7 +106,7 @@ func TestEverySwitchHasTheRightsThatAreShipped(t *testing.T) {
 	}
 }
 
-// missingRights returns what of the requirements the ServiceAccount of a binary may not do in all namespaces.
+// missingRights returns what of the requirements the ServiceAccount of a binary may not do.
 func missingRights(t *testing.T, admin client.Client, binary string, required []process.Requirement) []string {
 	t.Helper()
 	g := NewWithT(t)
@@ -123,7 +122,7 @@ func missingRights(t *testing.T, admin client.Client, binary string, required []
 				User:   "system:serviceaccount:espalier-system:espalier-" + binary,
 				Groups: []string{"system:serviceaccounts", "system:authenticated"},
 				ResourceAttributes: &authorizationv1.ResourceAttributes{
-					Verb: verb, Group: mapping.Resource.Group, Resource: mapping.Resource.Resource, Namespace: corev1.NamespaceAll,
+					Verb: verb, Group: mapping.Resource.Group, Resource: mapping.Resource.Resource, Namespace: each.Namespace,
 				},
 			}}
 			g.Expect(admin.Create(t.Context(), review)).To(Succeed())

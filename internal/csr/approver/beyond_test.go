@@ -296,7 +296,11 @@ func TestObserveOnlyNeedsNoRightToDecide(t *testing.T) {
 	s.mayNot("certificatesigningrequests/approval", "signers")
 	s.Config.Espalier.CSRApprover.ObserveOnly = false // the Event that follows shows that the API server knows the rights
 	s.Eventually(s.startError).WithTimeout(binary.Patience).
-		Should(MatchError(HavePrefix("target cluster: not allowed to update certificatesigningrequests/approval, approve signers ")))
+		Should(MatchError(And(
+			HavePrefix("target cluster at https://"),
+			ContainSubstring(": not allowed to update certificatesigningrequests.certificates.k8s.io/approval in all namespaces: grant it, "),
+			ContainSubstring("; not allowed to approve signers.certificates.k8s.io named "),
+		)))
 	s.Config.Espalier.CSRApprover.ObserveOnly = true
 	s.Start()
 	name := s.ask("n")

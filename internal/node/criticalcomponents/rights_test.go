@@ -29,11 +29,15 @@ func TestMissingRightsAreReportedAtStart(t *testing.T) {
 		ContainSubstring("not allowed to list, watch, patch nodes in all namespaces: grant it, for example with the roles in "+
 			"deploy/node-controller; "+
 			"not allowed to list, watch pods in all namespaces: grant it"),
-		HaveSuffix("not allowed to get, list, watch csinodes.storage.k8s.io in all namespaces: grant it, for example with the roles in "+
-			"deploy/node-controller"))))
+		ContainSubstring("not allowed to get, list, watch csinodes.storage.k8s.io in all namespaces: grant it, for example with the roles in "+
+			"deploy/node-controller; "),
+		HaveSuffix(eventsRefused))))
 }
 
 // Events about Nodes are in namespace default.
+const eventsRefused = `not allowed to create, patch events.events.k8s.io in namespace "default": grant it, for example with the roles in ` +
+	`deploy/node-controller`
+
 func TestMissingRightsToSendEventsAreReportedAtStart(t *testing.T) {
 	s := newScene(t, binary.Options{Stopped: true})
 	s.replaceRights(rbacv1.PolicyRule{
@@ -52,8 +56,7 @@ func TestMissingRightsToSendEventsAreReportedAtStart(t *testing.T) {
 		return node.Add(s.Ctx, clusters, s.Config, prometheus.NewRegistry())
 	}
 	s.Eventually(start).WithTimeout(binary.Patience).Should(MatchError(
-		`target cluster: not allowed to create, patch events.events.k8s.io in namespace "default": grant it, for example with the roles in ` +
-			`deploy/node-controller`))
+		"target cluster at " + s.Servers.Target.Config.Host + ": " + eventsRefused))
 }
 
 // replaceRights gives the ServiceAccount these rights in the target instead of its own, and returns the binding of its own rights.

@@ -142,3 +142,11 @@ func (c *ResourceManagerConfiguration) Process() Process {
 	}
 	return p
 }
+
+// TargetNamespaces returns the namespaces to which the connection to the target is restricted, and the section that restricts it.
+func (c *ResourceManagerConfiguration) TargetNamespaces() (namespaces []string, section string) {
+	if c.TargetClientConnection != nil {
+		return c.TargetClientConnection.Namespaces, "targetClientConnection"
+	}
+	return c.SourceClientConnection.Namespaces, "sourceClientConnection"
+}

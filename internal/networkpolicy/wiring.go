@@ -82,7 +82,7 @@ func Add(
 	if err != nil {
 		return err
 	}
-	_, visible := visible(cfg)
+	visible, _ := cfg.TargetNamespaces()
 	if len(handled) == 0 {
 		clusters.Source.GetLogger().
 			Info("Services of all namespaces get NetworkPolicies, kube-system included, because " +
@@ -136,18 +136,10 @@ func ingressController(
 	if section.Namespace == "" {
 		return nil, errors.New(field + " is empty: name the namespace of the ingress controller, or leave the selector out")
 	}
-	if side, namespaces := visible(cfg); len(namespaces) > 0 && !slices.Contains(namespaces, section.Namespace) {
+	if visible, side := cfg.TargetNamespaces(); len(visible) > 0 && !slices.Contains(visible, section.Namespace) {
 		// One policy of each pair would be in a namespace that no cache covers.
 		return nil, fmt.Errorf("%s is %q, which is not among %s.namespaces: add it there, or leave the selector out", field, section.Namespace,
 			side)
 	}
 	return &desired.IngressController{Namespace: section.Namespace, Pods: section.PodSelector}, nil
-}
-
-// visible returns the namespaces to which the connection to the target is restricted, and the section that restricts it.
-func visible(cfg *config.ResourceManagerConfiguration) (section string, namespaces []string) {
-	if cfg.TargetClientConnection != nil {
-		return "targetClientConnection", cfg.TargetClientConnection.Namespaces
-	}
-	return "sourceClientConnection", cfg.SourceClientConnection.Namespaces
 }

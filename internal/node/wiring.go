@@ -81,21 +81,12 @@ func backoff(section config.NodeController) time.Duration {
 	return section.Backoff.Duration
 }
 
-// connection returns the settings of the connection to the target, and the name of the field that has them.
-func connection(cfg *config.ResourceManagerConfiguration) (settings config.ClientConnection, field string) {
-	if cfg.TargetClientConnection != nil {
-		return *cfg.TargetClientConnection, "targetClientConnection"
-	}
-	return cfg.SourceClientConnection, "sourceClientConnection"
-}
-
 // namespaces returns the namespaces that the target's caches cover; one empty name stands for all.
 func namespaces(cfg *config.ResourceManagerConfiguration) []string {
-	settings, _ := connection(cfg)
-	if len(settings.Namespaces) == 0 {
-		return []string{""}
+	if restricted, _ := cfg.TargetNamespaces(); len(restricted) > 0 {
+		return restricted
 	}
-	return settings.Namespaces
+	return []string{""}
 }
 
 // required returns the DaemonSets that must exist. The validation has checked the format of their names.
@@ -110,14 +101,11 @@ func required(cfg *config.ResourceManagerConfiguration) []types.NamespacedName {
 
 // requiredAreSeen rejects a configuration with which no Node would ever lose its taint.
 func requiredAreSeen(cfg *config.ResourceManagerConfiguration) error {
-	settings, field := connection(cfg)
-	if len(settings.Namespaces) == 0 {
-		return nil
-	}
+	restricted, section := cfg.TargetNamespaces()
 	for i, each := range required(cfg) {
-		if !slices.Contains(settings.Namespaces, each.Namespace) {
+		if len(restricted) > 0 && !slices.Contains(restricted, each.Namespace) {
 			return fmt.Errorf("espalier.node.requiredDaemonSets[%d]: DaemonSet %s could never be seen, and no Node would lose its taint: add "+
-				"namespace %q to %s.namespaces", i, each, each.Namespace, field)
+				"namespace %q to %s.namespaces", i, each, each.Namespace, section)
 		}
 	}
 	return nil

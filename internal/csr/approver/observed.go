@@ -5,21 +5,19 @@ import (
 	"time"
 
 	certificatesv1 "k8s.io/api/certificates/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/espalier-dev/espalier/internal/csr/rules"
 )
 
 // Observed remembers the requests that were judged in observe-only mode, so that each is reported once. It also covers requests that
 // another approver has decided, because that approver is usually faster. After a restart, all undecided requests that still exist are
-// reported again. It locks itself. A nil Observed remembers nothing.
+// reported again. Its methods may be called concurrently. A nil Observed remembers nothing.
 type Observed struct {
 	// Since is the start time of the process. Requests that were created earlier and are already decided are skipped, because their Nodes
 	// may have changed or may be deleted. It is compared with the creation timestamp: whole seconds of the API server's clock.
 	Since time.Time
 
-	mu  sync.Mutex
-	ids map[string]types.UID
+	ids sync.Map // UIDs by name
 }
 
 // passes reports whether the request must be skipped: it was reported already, or it was decided before the process started.
@@ -30,26 +28,14 @@ func (o *Observed) passes(csr *certificatesv1.CertificateSigningRequest) bool {
 	if rules.Decided(csr.Status) && csr.CreationTimestamp.Time.Before(o.Since.Truncate(time.Second)) {
 		return true
 	}
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	id, known := o.ids[csr.Name]
+	id, known := o.ids.Load(csr.Name)
 	return known && id == csr.UID
 }
 
-func (o *Observed) add(csr *certificatesv1.CertificateSigningRequest) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if o.ids == nil {
-		o.ids = map[string]types.UID{}
-	}
-	o.ids[csr.Name] = csr.UID
-}
+func (o *Observed) add(csr *certificatesv1.CertificateSigningRequest) { o.ids.Store(csr.Name, csr.UID) }
 
 func (o *Observed) forget(name string) {
-	if o == nil {
-		return
+	if o != nil {
+		o.ids.Delete(name)
 	}
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	delete(o.ids, name)
 }

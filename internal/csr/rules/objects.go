@@ -8,6 +8,9 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
+
+	"github.com/espalier-dev/espalier/internal/excerpt"
 )
 
 // Objects are the facts about a node from the clusters.
@@ -49,16 +52,13 @@ func (r Rules) JudgeObjects(request Request, objects Objects, age time.Duration)
 		if objects.Machines == 0 {
 			return r.missing(MachineCount, age, denial)
 		}
-		return Verdict{Outcome: Deny, Reason: MachineCount, Message: denial}
+		return denied(MachineCount, denial)
 	}
 	if denial := endpointDenial(request, objects); denial != "" {
-		return Verdict{Outcome: Deny, Reason: DeniedIdentity, Message: denial}
+		return denied(DeniedIdentity, denial)
 	}
 	if !agree(r.Subset, request.DNSNames, addresses(objects, corev1.NodeHostName, corev1.NodeInternalDNS, corev1.NodeExternalDNS)) {
-		return Verdict{
-			Outcome: Deny, Reason: DNSNames,
-			Message: "DNS names in CSR do not match addresses of type 'Hostname' or 'InternalDNS' or 'ExternalDNS' in node object",
-		}
+		return denied(DNSNames, "DNS names in CSR do not match addresses of type 'Hostname' or 'InternalDNS' or 'ExternalDNS' in node object")
 	}
 	return r.judgeIPs(request, addresses(objects, corev1.NodeInternalIP, corev1.NodeExternalIP))
 }
@@ -89,18 +89,13 @@ func (r Rules) judgeIPs(request Request, texts []string) Verdict {
 	for _, text := range texts {
 		ip, err := netip.ParseAddr(text)
 		if err != nil {
-			return Verdict{
-				Outcome: Deny, Reason: IPAddresses,
-				Message: fmt.Sprintf("IP address %s in node.Status.Addresses is invalid: %s", quote(text), cut(err.Error())),
-			}
+			return denied(IPAddresses, fmt.Sprintf("IP address %s in node.Status.Addresses is invalid: %s", quote(text),
+				excerpt.Of(err.Error(), maxQuoted)))
 		}
 		ips = append(ips, ip.Unmap())
 	}
 	if !agree(r.Subset, request.IPs, ips) {
-		return Verdict{
-			Outcome: Deny, Reason: IPAddresses,
-			Message: "IP addresses in CSR do not match addresses of type 'InternalIP' or 'ExternalIP' in node object",
-		}
+		return denied(IPAddresses, "IP addresses in CSR do not match addresses of type 'InternalIP' or 'ExternalIP' in node object")
 	}
 	return approved()
 }
@@ -110,7 +105,7 @@ func (r Rules) missing(reason Reason, age time.Duration, denial string) Verdict 
 	if age < r.WaitForObjects {
 		return Verdict{Outcome: Wait, Reason: reason, Message: denial}
 	}
-	return Verdict{Outcome: Deny, Reason: reason, Message: denial}
+	return denied(reason, denial)
 }
 
 func addresses(objects Objects, types ...corev1.NodeAddressType) []string {
@@ -123,21 +118,7 @@ func addresses(objects Objects, types ...corev1.NodeAddressType) []string {
 	return found
 }
 
-// agree compares two sets. With subset, wanted may contain fewer elements than there.
+// agree compares two sets. With subset, wanted may contain fewer elements than there. The lists in a request can be long.
 func agree[T comparable](subset bool, wanted, there []T) bool {
-	return covers(there, wanted) && (subset || covers(wanted, there))
-}
-
-// covers reports whether all contains every element of some. It uses a map, because the lists in a request can be long.
-func covers[T comparable](all, some []T) bool {
-	known := make(map[T]struct{}, len(all))
-	for _, each := range all {
-		known[each] = struct{}{}
-	}
-	for _, each := range some {
-		if _, ok := known[each]; !ok {
-			return false
-		}
-	}
-	return true
+	return sets.New(there...).HasAll(wanted...) && (subset || sets.New(wanted...).HasAll(there...))
 }

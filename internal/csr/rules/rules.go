@@ -61,7 +61,7 @@ func (r Rules) JudgeRequest(request Request) Verdict {
 		{IPPrefix, ipsAllowed},
 	} {
 		if denial := each.denial(r, request); denial != "" {
-			return Verdict{Outcome: Deny, Reason: each.reason, Message: denial}
+			return denied(each.reason, denial)
 		}
 	}
 	return approved()
@@ -170,12 +170,4 @@ func quote(name string) string {
 		return fmt.Sprintf("%q…", name[:maxQuoted])
 	}
 	return fmt.Sprintf("%q", name)
-}
-
-// cut cuts a text that contains values from the cluster, which can be of any length.
-func cut(text string) string {
-	if len(text) > maxQuoted {
-		return strings.ToValidUTF8(text[:maxQuoted], "") + "…"
-	}
-	return text
 }

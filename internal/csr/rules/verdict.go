@@ -1,6 +1,7 @@
 package rules
 
 import (
+	"slices"
 	"strconv"
 
 	certificatesv1 "k8s.io/api/certificates/v1"
@@ -57,7 +58,11 @@ type Verdict struct {
 
 // Flooding is the verdict about a request that exceeds the rate limit of its user.
 func Flooding(username string) Verdict {
-	return Verdict{Outcome: Deny, Reason: RateLimit, Message: "too many requests of user " + strconv.Quote(username)}
+	return denied(RateLimit, "too many requests of user "+strconv.Quote(username))
+}
+
+func denied(reason Reason, message string) Verdict {
+	return Verdict{Outcome: Deny, Reason: reason, Message: message}
 }
 
 func approved() Verdict {
@@ -89,10 +94,7 @@ func Decided(status certificatesv1.CertificateSigningRequestStatus) bool {
 	if len(status.Certificate) > 0 {
 		return true
 	}
-	for _, condition := range status.Conditions {
-		if condition.Type == certificatesv1.CertificateApproved || condition.Type == certificatesv1.CertificateDenied {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(status.Conditions, func(c certificatesv1.CertificateSigningRequestCondition) bool {
+		return c.Type == certificatesv1.CertificateApproved || c.Type == certificatesv1.CertificateDenied
+	})
 }

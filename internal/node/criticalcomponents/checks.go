@@ -9,6 +9,7 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
 )
@@ -64,7 +65,7 @@ func judge(f facts) *finding {
 func requiredExist(f facts) *finding {
 	critical := map[types.NamespacedName]bool{}
 	for i := range f.daemonSets {
-		critical[nameOf(&f.daemonSets[i])] = labelled(f.daemonSets[i].Spec.Template.Labels)
+		critical[client.ObjectKeyFromObject(&f.daemonSets[i])] = labelled(f.daemonSets[i].Spec.Template.Labels)
 	}
 	return findingOf(missing, slices.DeleteFunc(slices.Clone(f.required), func(name types.NamespacedName) bool { return critical[name] }))
 }
@@ -80,7 +81,7 @@ func daemonsScheduled(f facts) *finding {
 	var without []types.NamespacedName
 	for i := range f.daemonSets {
 		if each := &f.daemonSets[i]; labelled(each.Spec.Template.Labels) && !present[each.UID] && shouldRunOn(f.node, each) {
-			without = append(without, nameOf(each))
+			without = append(without, client.ObjectKeyFromObject(each))
 		}
 	}
 	return findingOf(unscheduled, without)
@@ -88,10 +89,8 @@ func daemonsScheduled(f facts) *finding {
 
 // controllerOf returns the UID of the DaemonSet that controls the Pod, or "".
 func controllerOf(pod *corev1.Pod) types.UID {
-	for _, owner := range pod.OwnerReferences {
-		if owner.Controller != nil && *owner.Controller && owner.APIVersion == "apps/v1" && owner.Kind == "DaemonSet" {
-			return owner.UID
-		}
+	if owner := metav1.GetControllerOfNoCopy(pod); owner != nil && owner.APIVersion == "apps/v1" && owner.Kind == "DaemonSet" {
+		return owner.UID
 	}
 	return ""
 }
@@ -101,7 +100,7 @@ func podsReady(f facts) *finding {
 	var waiting []types.NamespacedName
 	for i := range f.pods {
 		if !ready(&f.pods[i]) {
-			waiting = append(waiting, nameOf(&f.pods[i]))
+			waiting = append(waiting, client.ObjectKeyFromObject(&f.pods[i]))
 		}
 	}
 	return findingOf(unready, waiting)
@@ -135,8 +134,4 @@ func findingOf(why cause, objects []types.NamespacedName) *finding {
 
 func labelled(labels map[string]string) bool {
 	return labels[resourcesv1alpha1.CriticalComponent] == resourcesv1alpha1.CriticalComponentValue
-}
-
-func nameOf(object metav1.Object) types.NamespacedName {
-	return types.NamespacedName{Namespace: object.GetNamespace(), Name: object.GetName()}
 }

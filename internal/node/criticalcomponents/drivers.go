@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
@@ -19,26 +20,26 @@ const maxDriverName = 63
 // requiredDrivers returns the CSI drivers for which the Pods wait, sorted and without duplicates. Invalid names are included, so that a
 // mistake never removes the taint of a Node.
 func requiredDrivers(pods []corev1.Pod) []string {
-	drivers := map[string]bool{}
+	drivers := sets.New[string]()
 	for i := range pods {
 		for key, value := range pods[i].Annotations {
 			if strings.HasPrefix(key, resourcesv1alpha1.WaitForCSINodePrefix) {
-				drivers[value] = true
+				drivers.Insert(value)
 			}
 		}
 	}
-	return slices.Sorted(maps.Keys(drivers))
+	return sets.List(drivers)
 }
 
-// missingDrivers returns the required drivers that the CSINode does not list. csiNode is nil if it does not exist.
+// missingDrivers returns the required drivers that the CSINode does not list, sorted. csiNode is nil if it does not exist.
 func missingDrivers(required []string, csiNode *storagev1.CSINode) []string {
-	registered := map[string]bool{}
+	missing := sets.New(required...)
 	if csiNode != nil {
 		for i := range csiNode.Spec.Drivers {
-			registered[csiNode.Spec.Drivers[i].Name] = true
+			missing.Delete(csiNode.Spec.Drivers[i].Name)
 		}
 	}
-	return slices.DeleteFunc(slices.Clone(required), func(driver string) bool { return registered[driver] })
+	return sets.List(missing)
 }
 
 // badAnnotation is an annotation with the name of a driver that cannot exist.

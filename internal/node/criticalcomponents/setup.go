@@ -156,15 +156,11 @@ func changed[T client.Object]() predicate.TypedFuncs[T] {
 
 // same compares two versions of an object, except for their resource versions.
 func same[T client.Object](before, after T) bool {
-	return equality.Semantic.DeepEqual(unversioned(before), unversioned(after))
-}
-
-func unversioned[T client.Object](object T) any {
-	clone := object.DeepCopyObject()
-	if meta, ok := clone.(client.Object); ok {
-		meta.SetResourceVersion("")
+	copied, ok := before.DeepCopyObject().(T)
+	if ok {
+		copied.SetResourceVersion(after.GetResourceVersion())
 	}
-	return clone
+	return ok && equality.Semantic.DeepEqual(copied, after)
 }
 
 // waits passes events of Nodes that have the taint, or had it until now.

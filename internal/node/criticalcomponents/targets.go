@@ -8,6 +8,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 )
 
@@ -22,23 +23,11 @@ func shouldRunOn(node *corev1.Node, daemonSet *appsv1.DaemonSet) bool {
 	if matches, err := nodeaffinity.NewRequiredNodeAffinity(spec.NodeSelector, spec.Affinity).Match(node); err != nil || !matches {
 		return false
 	}
-	tolerations := daemonTolerations(spec)
-	for i := range node.Spec.Taints {
-		if taint := &node.Spec.Taints[i]; keepsAway(taint) && !tolerates(tolerations, taint) {
-			return false
-		}
-	}
-	return true
-}
-
-func keepsAway(taint *corev1.Taint) bool {
-	return taint.Effect == corev1.TaintEffectNoExecute || taint.Effect == corev1.TaintEffectNoSchedule
-}
-
-func tolerates(tolerations []corev1.Toleration, taint *corev1.Taint) bool {
-	return slices.ContainsFunc(tolerations, func(toleration corev1.Toleration) bool {
-		return toleration.ToleratesTaint(logr.Discard(), taint, true)
-	})
+	_, keptAway := corev1helpers.FindMatchingUntoleratedTaint(logr.Discard(), node.Spec.Taints, daemonTolerations(spec),
+		func(taint *corev1.Taint) bool {
+			return taint.Effect == corev1.TaintEffectNoExecute || taint.Effect == corev1.TaintEffectNoSchedule
+		}, true)
+	return !keptAway
 }
 
 // daemonTolerations returns the tolerations of the Pods: those of the template, and those that the DaemonSet controller adds.

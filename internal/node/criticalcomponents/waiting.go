@@ -13,9 +13,8 @@ import (
 const maxMistakes = 10_000
 
 // waiting remembers the Nodes that have the taint, for Events and metrics, and the Nodes whose taint was just removed. Decisions are
-// correct
-// without it. After a restart, Events are created once more, and the time of Nodes that got the taint again counts from their creation. It
-// is safe for concurrent use.
+// correct without it. After a restart, Events are created once more, and the time of Nodes that got the taint again counts from their
+// creation. It is safe for concurrent use.
 type waiting struct {
 	metrics *Metrics
 	// pause is the minimum time between two Events about one Node.

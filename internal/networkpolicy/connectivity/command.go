@@ -110,27 +110,20 @@ func run(ctx context.Context, program process.Program, args []string, out io.Wri
 	return report.Table(out)
 }
 
-// nothingConfigured is the minimal configuration; all fields have their defaults.
-const nothingConfigured = "apiVersion: " + config.ResourceManagerAPIVersion + "\nkind: " + config.ResourceManagerKind + "\n"
-
 func connect(ctx context.Context, program process.Program, file string) (client.Reader, error) {
-	if file != "" {
-		_, setup, err := process.LoadFile(program, file, config.ResourceManager)
-		if err != nil {
-			return nil, err
-		}
-		connections, err := setup.Dial(ctx, clientgoscheme.Scheme)
+	if file == "" {
+		setup := &process.Setup{Program: program, Log: logr.Discard()}
+		connections, err := setup.DialAsUser(clientgoscheme.Scheme)
 		if err != nil {
 			return nil, err
 		}
 		return connections.Target.Client, nil
 	}
-	cfg, _, err := config.ResourceManager([]byte(nothingConfigured))
+	_, setup, err := process.LoadFile(program, file, config.ResourceManager)
 	if err != nil {
-		return nil, fmt.Errorf("fill in defaults: %w", err)
+		return nil, err
 	}
-	setup := &process.Setup{Program: program, Config: cfg.Process(), Log: logr.Discard()}
-	connections, err := setup.DialAsUser(clientgoscheme.Scheme)
+	connections, err := setup.Dial(ctx, clientgoscheme.Scheme)
 	if err != nil {
 		return nil, err
 	}

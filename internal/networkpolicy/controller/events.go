@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 
+	"github.com/espalier-dev/espalier/internal/excerpt"
 	"github.com/espalier-dev/espalier/internal/networkpolicy/desired"
 )
 
@@ -33,8 +34,12 @@ const (
 	ReasonDifference = "PoliciesDiffer"
 )
 
-// maxNote is the maximum length of an Event's note, in bytes.
-const maxNote = 1000
+const (
+	// maxNote is the maximum length of an Event's note, in bytes.
+	maxNote = 1000
+	// maxShown is the maximum length of a name or key in it that was shortened.
+	maxShown = 300
+)
 
 // Events reports, in the target cluster, what happens to Services.
 type Events struct {
@@ -92,11 +97,7 @@ func (e *Events) tell(f *facts, kind, reason string, notes []string, complete bo
 	if len(news) == 0 {
 		return
 	}
-	note := strings.Join(news, "; ")
-	if len(note) > maxNote {
-		note = strings.ToValidUTF8(note[:maxNote], "") + "…"
-	}
-	e.Recorder.Eventf(f.service, nil, kind, reason, "Reconcile", "%s", note)
+	e.Recorder.Eventf(f.service, nil, kind, reason, "Reconcile", "%s", excerpt.Of(strings.Join(news, "; "), maxNote))
 }
 
 func (e *Events) warn(f *facts, reason string, notes []string, complete bool) {
@@ -119,18 +120,10 @@ func (e *Events) shortened(f *facts) {
 func shortened(what, remedy string, list []desired.Shortened) []string {
 	notes := make([]string, 0, len(list))
 	for _, each := range list {
-		notes = append(notes, fmt.Sprintf("The %s %s is too long, %s is used instead: %s", what, shortText(each.Long), each.Short, remedy))
+		long := excerpt.Of(each.Long, maxShown)
+		notes = append(notes, fmt.Sprintf("The %s %s is too long, %s is used instead: %s", what, long, each.Short, remedy))
 	}
 	return notes
-}
-
-// shortText returns the beginning of a text whose length users control.
-func shortText(text string) string {
-	const length = 300
-	if len(text) > length {
-		return text[:length] + "…"
-	}
-	return text
 }
 
 func (e *Events) missing(f *facts) {
@@ -177,20 +170,14 @@ func (e *Events) failures(f *facts, failures []error) {
 	e.warn(f, ReasonFailed, notes, true)
 }
 
-func (r *Reconciler) tellFaults(f *facts) {
-	r.Events.faults(f)
-	r.Events.missing(f)
-	r.Events.shortened(f)
-}
-
 // tellDifference reports what an observing controller would do.
 func (r *Reconciler) tellDifference(f *facts, changes []change) {
 	if !r.ObserveOnly {
 		return
 	}
 	var notes []string
-	if text := describeChanges(changes); text != "" {
-		notes = []string{text}
+	if len(changes) > 0 {
+		notes = []string{describeChanges(changes)}
 	}
 	r.Events.conflicts(f, f.conflicts)
 	r.Events.tell(f, corev1.EventTypeNormal, ReasonDifference, notes, true)

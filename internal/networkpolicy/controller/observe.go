@@ -133,7 +133,7 @@ func (r *Reconciler) compare(ctx context.Context, f *facts, exposure *desired.Ex
 	f.have, f.keep = map[types.NamespacedName]existing{}, map[types.NamespacedName]bool{}
 	if name, unknown := build.Keep(); unknown {
 		f.keep[name] = true
-		f.faults = append(f.faults, *exposure.WorldFault())
+		f.faults = append(f.faults, *exposure.WorldFault)
 	}
 	if asked.whole {
 		if f.have, err = r.policiesOf(ctx, f.key); err != nil {

@@ -81,9 +81,6 @@ func count(changes []change) map[string]int {
 
 // describeChanges describes the changes in a sentence.
 func describeChanges(changes []change) string {
-	if len(changes) == 0 {
-		return ""
-	}
 	counts := count(changes)
 	names := make([]string, 0, len(changes))
 	for _, each := range changes {

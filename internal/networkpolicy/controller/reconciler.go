@@ -88,7 +88,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	r.tellFaults(seen)
+	r.Events.faults(seen)
+	r.Events.missing(seen)
+	r.Events.shortened(seen)
 	if seen.untouched {
 		r.tellDifference(seen, nil)
 		return ctrl.Result{}, nil

@@ -148,7 +148,7 @@ func (r *Reconciler) live(ctx context.Context, service types.NamespacedName, c c
 		return r.remove(ctx, c.policy, existing{uid: found.UID, version: found.ResourceVersion})
 	case owned && owner != service:
 		return result{takenBy: fmt.Sprintf("Service %s", owner)}
-	case !owned && !looksLikeOurs(found, c.want):
+	case !owned && !desired.LooksLike(found, c.want):
 		return result{takenBy: "another client: it has not both labels of a Service, another spec and another description"}
 	case owned && desired.Fingerprint(found) == desired.Fingerprint(c.want):
 		return result{}
@@ -157,12 +157,6 @@ func (r *Reconciler) live(ctx context.Context, service types.NamespacedName, c c
 		log.FromContext(ctx).Info("Takes over a NetworkPolicy without labels", "policy", c.policy)
 	}
 	return r.update(ctx, c.want, found.ResourceVersion)
-}
-
-// looksLikeOurs reports whether a policy without the labels of a Service is the controller's nevertheless: it has exactly the desired spec
-// or the desired description.
-func looksLikeOurs(found, want *networkingv1.NetworkPolicy) bool {
-	return desired.SameSpec(found, want) || desired.SameDescription(found, want)
 }
 
 // update writes all fields that the controller decides, unless the policy has changed since it was read. Other labels and annotations stay.

@@ -29,18 +29,16 @@ type Exposure struct {
 	// world are the ports that every peer may reach if isOpenToAll is true; an empty list stands for all ports.
 	world       []networkingv1.NetworkPolicyPort
 	isOpenToAll bool
-	// worldFault says why the annotation for every peer cannot be parsed. The existing policy for every peer then stays as it is.
-	worldFault *Fault
+	// WorldFault says why the annotation for every peer cannot be parsed; nil if it can. The existing policy for every peer then stays as it
+	// is.
+	WorldFault *Fault
 }
 
 // Fault is a mistake in an annotation of a Service.
 type Fault struct {
-	// Annotation is the key of the annotation.
-	Annotation string
-	// Problem describes the mistake.
-	Problem string
-	// Remedy says what to write instead.
-	Remedy string
+	Annotation string // the key
+	Problem    string
+	Remedy     string // what to write instead
 }
 
 // String returns all of it in one line.
@@ -71,9 +69,6 @@ func Read(service *corev1.Service) (*Exposure, []Fault) {
 	r.fromWorld()
 	return r.e, r.faults
 }
-
-// WorldFault returns why it is not known what every peer may reach; nil if it is known.
-func (e *Exposure) WorldFault() *Fault { return e.worldFault }
 
 // Selects reports whether the annotation of the Service makes a namespace with these labels a client.
 func (e *Exposure) Selects(namespace labels.Set) bool { return Matches(e.selectors, namespace) }
@@ -212,7 +207,7 @@ func (r *reader) fromWorld() {
 	}
 	entries, err := parsePorts(text)
 	if err != nil {
-		r.e.worldFault = &Fault{
+		r.e.WorldFault = &Fault{
 			Annotation: annotation, Problem: err.Error(),
 			Remedy: `write a JSON list of ports such as [{"port":8080,"protocol":"TCP"}], [] for all ports, or remove the annotation`,
 		}

@@ -133,7 +133,7 @@ func TestFaultForAllClientsIsNoFaultForOthers(t *testing.T) {
 	g := NewWithT(t)
 	exposure, faults := desired.Read(service(map[string]string{prefix + "from-world-to-ports": "x"}))
 	g.Expect(faults).To(BeEmpty())
-	g.Expect(exposure.WorldFault().Annotation).To(Equal(prefix + "from-world-to-ports"))
+	g.Expect(exposure.WorldFault.Annotation).To(Equal(prefix + "from-world-to-ports"))
 	build := desired.NewBuild(exposure)
 	name, keep := build.Keep()
 	g.Expect(keep).To(BeTrue())

@@ -37,9 +37,12 @@ func Fingerprint(policy *networkingv1.NetworkPolicy) string {
 	return hex.EncodeToString(digest.Sum(nil)[:16])
 }
 
-// SameSpec reports whether two policies have the same spec.
-func SameSpec(a, b *networkingv1.NetworkPolicy) bool {
-	return bytes.Equal(specBytes(a.Spec), specBytes(b.Spec))
+// LooksLike reports whether a policy without the labels of a Service is the controller's nevertheless: it has exactly the desired spec, or
+// the desired description, which is not empty.
+func LooksLike(found, want *networkingv1.NetworkPolicy) bool {
+	const key = resourcesv1alpha1.GardenerDescription
+	return bytes.Equal(specBytes(found.Spec), specBytes(want.Spec)) ||
+		found.Annotations[key] != "" && found.Annotations[key] == want.Annotations[key]
 }
 
 // specBytes returns the spec in protobuf: there, missing and empty lists are the same, and maps are sorted.
@@ -49,10 +52,4 @@ func specBytes(spec networkingv1.NetworkPolicySpec) []byte {
 		return nil // cannot happen for a NetworkPolicySpec
 	}
 	return data
-}
-
-// SameDescription reports whether two policies have the same description, which is not empty.
-func SameDescription(a, b *networkingv1.NetworkPolicy) bool {
-	const key = resourcesv1alpha1.GardenerDescription
-	return a.Annotations[key] != "" && a.Annotations[key] == b.Annotations[key]
 }

@@ -1,6 +1,8 @@
 package desired
 
 import (
+	"slices"
+
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -17,10 +19,8 @@ type IngressController struct {
 // Backends returns the names of the Services in the rules of an Ingress, without duplicates. They are in the Ingress's namespace.
 func Backends(ingress *networkingv1.Ingress) []string {
 	var names []string
-	seen := map[string]bool{}
 	for _, backend := range backends(ingress) {
-		if !seen[backend.Name] {
-			seen[backend.Name] = true
+		if !slices.Contains(names, backend.Name) {
 			names = append(names, backend.Name)
 		}
 	}

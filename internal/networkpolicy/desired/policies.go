@@ -86,7 +86,7 @@ func (b *Build) Ingresses(service *corev1.Service, ingresses []networkingv1.Ingr
 
 // Keep returns the name of the policy for every peer, and true if it must stay as it is because the annotation is invalid.
 func (b *Build) Keep() (types.NamespacedName, bool) {
-	return types.NamespacedName{Namespace: b.service.Namespace, Name: shortName(b.worldName())}, b.worldFault != nil
+	return types.NamespacedName{Namespace: b.service.Namespace, Name: shortName(b.worldName())}, b.WorldFault != nil
 }
 
 // pair is one policy for the Service's Pods and one for its clients.

@@ -18,16 +18,12 @@ const (
 type Events struct{ Recorder events.EventRecorder }
 
 func (e *Events) labelled(secret *metav1.PartialObjectMetadata, done plan) {
-	about := &corev1.ObjectReference{
-		APIVersion: "v1", Kind: "Secret", Namespace: secret.Namespace, Name: secret.Name, UID: secret.UID,
-		ResourceVersion: secret.ResourceVersion,
-	}
 	if done.invalidate {
-		e.Recorder.Eventf(about, nil, corev1.EventTypeNormal, ReasonInvalidated, "Invalidate",
+		e.Recorder.Eventf(secret, nil, corev1.EventTypeNormal, ReasonInvalidated, "Invalidate",
 			"Marked for invalidation: ServiceAccount %q does not mount its token, and no Pod mounts this Secret", names(secret))
 	}
 	if done.restore {
-		e.Recorder.Eventf(about, nil, corev1.EventTypeNormal, ReasonRestored, "Restore",
+		e.Recorder.Eventf(secret, nil, corev1.EventTypeNormal, ReasonRestored, "Restore",
 			"No longer marked for invalidation: ServiceAccount %q mounts its token, or asks to be spared", names(secret))
 	}
 }

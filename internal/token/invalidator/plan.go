@@ -1,9 +1,6 @@
 package invalidator
 
 import (
-	"encoding/json"
-	"fmt"
-
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -38,23 +35,17 @@ func optedOut(account *corev1.ServiceAccount) bool {
 // empty reports whether there is nothing to write.
 func (p plan) empty() bool { return p == plan{} }
 
-// patch returns the merge patch of a plan, for exactly that version of the Secret.
-func (p plan) patch(version string) ([]byte, error) {
-	labels := map[string]any{}
+// applyTo changes the labels of a Secret.
+func (p plan) applyTo(secret *metav1.PartialObjectMetadata) {
 	if p.purpose {
-		labels[resourcesv1alpha1.ResourcePurpose] = resourcesv1alpha1.PurposeTokenInvalidator
+		metav1.SetMetaDataLabel(&secret.ObjectMeta, resourcesv1alpha1.ResourcePurpose, resourcesv1alpha1.PurposeTokenInvalidator)
 	}
 	if p.restore {
-		labels[resourcesv1alpha1.StaticTokenConsider] = nil
+		delete(secret.Labels, resourcesv1alpha1.StaticTokenConsider)
 	}
 	if p.invalidate {
-		labels[resourcesv1alpha1.StaticTokenConsider] = "true"
+		metav1.SetMetaDataLabel(&secret.ObjectMeta, resourcesv1alpha1.StaticTokenConsider, "true")
 	}
-	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"resourceVersion": version, "labels": labels}})
-	if err != nil {
-		return nil, fmt.Errorf("encode patch: %w", err)
-	}
-	return patch, nil
 }
 
 // mounts reports whether a Pod has a volume of a Secret. Projected volumes and environment variables do not count. The phase of the Pod

@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 func TestPlanFor(t *testing.T) {
@@ -55,7 +56,13 @@ func TestPatch(t *testing.T) {
 		},
 	} {
 		g := NewWithT(t)
-		patch, err := p.patch("7")
+		before := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{ResourceVersion: "7", Labels: map[string]string{"x": "y"}}}
+		if p.restore {
+			before.Labels["token-invalidator.resources.gardener.cloud/consider"] = "true"
+		}
+		after := before.DeepCopy()
+		p.applyTo(after)
+		patch, err := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}).Data(after)
 		g.Expect(err).NotTo(HaveOccurred())
 		g.Expect(patch).To(MatchJSON(want))
 	}

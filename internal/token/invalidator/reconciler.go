@@ -83,13 +83,9 @@ func (r *Reconciler) write(ctx context.Context, secret *metav1.PartialObjectMeta
 	if todo.empty() {
 		return nil
 	}
-	patch, err := todo.patch(secret.ResourceVersion)
-	if err != nil {
-		return err
-	}
-	object := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: secret.Namespace, Name: secret.Name}}
-	object.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Secret"))
-	err = r.Target.Patch(ctx, object, client.RawPatch(types.MergePatchType, patch))
+	changed := secret.DeepCopy()
+	todo.applyTo(changed)
+	err := r.Target.Patch(ctx, changed, client.MergeFromWithOptions(secret, client.MergeFromWithOptimisticLock{}))
 	switch {
 	case apierrors.IsNotFound(err):
 		return nil

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -35,13 +36,18 @@ func NewSecrets(client metadata.Interface, namespaces []string) *Secrets {
 
 // get returns a copy of the metadata of a Secret; nil if it does not exist or names no ServiceAccount.
 func (s *Secrets) get(key types.NamespacedName) *metav1.PartialObjectMetadata {
-	for _, informer := range s.of(key.Namespace) {
-		object, found, err := informer.GetIndexer().GetByKey(key.String())
-		if secret, ok := object.(*metav1.PartialObjectMetadata); ok && found && err == nil {
-			return secret.DeepCopy()
-		}
+	informer := s.of(key.Namespace)
+	if informer == nil {
+		return nil
 	}
-	return nil
+	object, found, err := informer.GetIndexer().GetByKey(key.String())
+	secret, ok := object.(*metav1.PartialObjectMetadata)
+	if !ok || !found || err != nil {
+		return nil
+	}
+	secret = secret.DeepCopy()
+	secret.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Secret"))
+	return secret
 }
 
 // naming lists the Secrets that name one of these ServiceAccounts in their annotation, or that one of these ServiceAccounts references.
@@ -51,30 +57,22 @@ func (s *Secrets) naming(accounts ...*corev1.ServiceAccount) []types.NamespacedN
 		for _, reference := range account.Secrets {
 			all = append(all, types.NamespacedName{Namespace: account.Namespace, Name: reference.Name})
 		}
-		for _, informer := range s.of(account.Namespace) {
-			keys, err := informer.GetIndexer().IndexKeys(byAccount, account.Namespace+"/"+account.Name)
-			if err != nil {
-				continue // the index exists
-			}
-			for _, key := range keys {
-				if namespace, name, err := cache.SplitMetaNamespaceKey(key); err == nil {
-					all = append(all, types.NamespacedName{Namespace: namespace, Name: name})
-				}
-			}
+		informer := s.of(account.Namespace)
+		if informer == nil {
+			continue
+		}
+		keys, _ := informer.GetIndexer().IndexKeys(byAccount, account.Namespace+"/"+account.Name) // the index exists
+		for _, key := range keys {
+			all = append(all, types.NamespacedName{Namespace: account.Namespace, Name: strings.TrimPrefix(key, account.Namespace+"/")})
 		}
 	}
 	slices.SortFunc(all, func(a, b types.NamespacedName) int { return cmp.Compare(a.String(), b.String()) })
 	return slices.Compact(all)
 }
 
-func (s *Secrets) of(namespace string) []cache.SharedIndexInformer {
-	var found []cache.SharedIndexInformer
-	for _, key := range []string{namespace, metav1.NamespaceAll} {
-		if informer := s.informers[key]; informer != nil {
-			found = append(found, informer)
-		}
-	}
-	return found
+// of returns the informer of a namespace; nil if there is none.
+func (s *Secrets) of(namespace string) cache.SharedIndexInformer {
+	return cmp.Or(s.informers[metav1.NamespaceAll], s.informers[namespace])
 }
 
 // Start implements source.Source. Secrets are enqueued when they are created or changed. Deleted Secrets need no work.

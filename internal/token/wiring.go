@@ -75,14 +75,14 @@ func Add(_ context.Context, clusters *process.Clusters, cfg *config.ResourceMana
 
 func addRequestor(clusters *process.Clusters, cfg *config.ResourceManagerConfiguration, registry prometheus.Registerer) error {
 	own := cfg.Espalier.Token
-	one := oneCluster(clusters, cfg)
+	limits := limits(clusters, cfg)
 	same, known := clusters.Same.Answer()
 	if same && known {
-		if err := one.RefuseUnrestricted(ptr.Deref(own.TargetNamespace, ""), targetNamespaces(cfg)); err != nil {
+		if err := limits.RefuseUnrestricted(); err != nil {
 			return err
 		}
 	}
-	unused := one.Unused(same || !known, ptr.Deref(own.TargetNamespace, ""), targetNamespaces(cfg))
+	unused := limits.Unused(same || !known)
 	for _, account := range slices.Sorted(maps.Keys(unused)) {
 		clusters.Source.GetLogger().Info("ServiceAccount is listed in espalier.token.sameCluster.systemServiceAccounts without effect",
 			"serviceAccount", account, "reason", unused[account])
@@ -93,21 +93,27 @@ func addRequestor(clusters *process.Clusters, cfg *config.ResourceManagerConfigu
 		TargetAccounts: clusters.Target.GetAPIReader(),
 		CA:             requestor.CAOf(clusters.TargetConfig.CAData, clusters.TargetConfig.CAFile, os.ReadFile),
 		Clock:          clusters.Clock, Spread: requestor.NewSpread(rand.Float64()), Memory: memory, //nolint:gosec // it is not a secret
-		Events:          &requestor.Events{Recorder: clusters.Source.GetEventRecorder("token-controllers")},
-		Metrics:         requestor.NewMetrics(registry, clusters.Clock, memory),
-		TargetNamespace: ptr.Deref(own.TargetNamespace, ""), TargetNamespaces: targetNamespaces(cfg),
-		Audiences: ptr.Deref(own.Audiences, nil), SameCluster: clusters.Same.Ask, OneCluster: one,
+		Events:  &requestor.Events{Recorder: clusters.Source.GetEventRecorder("token-controllers")},
+		Metrics: requestor.NewMetrics(registry, clusters.Clock, memory),
+		Limits:  limits, Audiences: ptr.Deref(own.Audiences, nil), SameCluster: clusters.Same.Ask,
 	}
 	workers := max(ptr.Deref(cfg.Controllers.TokenRequestor.ConcurrentSyncs, 0), ptr.Deref(own.RequestorWorkers, 0))
 	return r.SetupWithManager(clusters.Source, workers)
 }
 
-func oneCluster(clusters *process.Clusters, cfg *config.ResourceManagerConfiguration) requestor.OneCluster {
-	one := requestor.OneCluster{OwnNamespace: clusters.OwnNamespace, SourceNamespaces: cfg.SourceClientConnection.Namespaces}
-	if allowed := cfg.Espalier.Token.SameCluster; allowed != nil {
-		one.Scope, one.SystemServiceAccounts = allowed.Scope, allowed.SystemServiceAccounts
+func limits(clusters *process.Clusters, cfg *config.ResourceManagerConfiguration) requestor.Limits {
+	set := requestor.Limits{
+		TargetNamespace: ptr.Deref(cfg.Espalier.Token.TargetNamespace, ""),
+		OwnNamespace:    clusters.OwnNamespace, SourceNamespaces: cfg.SourceClientConnection.Namespaces,
 	}
-	return one
+	// If there is only one cluster, the namespaces of the source apply, unless all are allowed.
+	if cfg.TargetClientConnection != nil {
+		set.TargetNamespaces = cfg.TargetClientConnection.Namespaces
+	}
+	if allowed := cfg.Espalier.Token.SameCluster; allowed != nil {
+		set.Scope, set.SystemServiceAccounts = allowed.Scope, allowed.SystemServiceAccounts
+	}
+	return set
 }
 
 func addInvalidator(clusters *process.Clusters, cfg *config.ResourceManagerConfiguration, registry prometheus.Registerer) error {
@@ -115,10 +121,7 @@ func addInvalidator(clusters *process.Clusters, cfg *config.ResourceManagerConfi
 	if err != nil {
 		return fmt.Errorf("create metadata client: %w", err)
 	}
-	namespaces := targetNamespaces(cfg)
-	if cfg.TargetClientConnection == nil {
-		namespaces = cfg.SourceClientConnection.Namespaces // the cache of ServiceAccounts is restricted to these, too
-	}
+	namespaces, _ := cfg.TargetNamespaces() // the cache of ServiceAccounts is restricted to these, too
 	r := &invalidator.Reconciler{
 		Secrets: invalidator.NewSecrets(client, namespaces), Target: clusters.Target.GetClient(), Live: clusters.Target.GetAPIReader(),
 		Events:  &invalidator.Events{Recorder: clusters.Target.GetEventRecorder("token-controllers")},
@@ -126,13 +129,4 @@ func addInvalidator(clusters *process.Clusters, cfg *config.ResourceManagerConfi
 	}
 	workers := max(ptr.Deref(cfg.Controllers.TokenInvalidator.ConcurrentSyncs, 0), 1)
 	return r.SetupWithManager(clusters.Source, clusters.Target.GetCache(), workers)
-}
-
-// targetNamespaces are the namespaces of the target to work in; empty: all. If there is only one cluster, the requestor applies the
-// namespaces of the source, unless all are allowed.
-func targetNamespaces(cfg *config.ResourceManagerConfiguration) []string {
-	if cfg.TargetClientConnection == nil {
-		return nil
-	}
-	return cfg.TargetClientConnection.Namespaces
 }

@@ -1,7 +1,6 @@
 package requestor
 
 import (
-	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -46,7 +45,7 @@ type issued struct {
 	ca []byte
 }
 
-// changes are the keys of a Secret's data to set, or to remove if the value is nil.
+// changes are the keys of a Secret's data to set, or to remove if the value is nil. In JSON they are a merge patch of the data.
 type changes map[string][]byte
 
 // prepared returns the kubeconfig of a Secret with the certificate authority, unless that is nil, and still without the new token. It
@@ -101,13 +100,6 @@ func (c changes) applyTo(secret *corev1.Secret) {
 // patchFor returns the merge patch for the Secret with our annotations. The API server refuses it if the Secret has another version:
 // another client may be changing the kubeconfig.
 func patchFor(version string, renewAt time.Time, c changes) ([]byte, error) {
-	data := map[string]any{}
-	for key, value := range c {
-		data[key] = nil
-		if value != nil {
-			data[key] = base64.StdEncoding.EncodeToString(value)
-		}
-	}
 	patch, err := json.Marshal(map[string]any{
 		"metadata": map[string]any{
 			"resourceVersion": version,
@@ -116,7 +108,7 @@ func patchFor(version string, renewAt time.Time, c changes) ([]byte, error) {
 				resourcesv1alpha1.RenewToken:                        nil,
 			},
 		},
-		"data": data,
+		"data": c,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("encode patch: %w", err)

@@ -8,7 +8,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
-	"github.com/espalier-dev/espalier/internal/excerpt"
 )
 
 // bindRole is the remedy if a right in the target is missing. The role is generated from the markers above Reconciler.
@@ -46,8 +45,6 @@ type bounded struct {
 	error
 	text string
 }
-
-func boundedBy(err error, limit int) error { return &bounded{err, excerpt.Of(err.Error(), limit)} }
 
 // Error implements error.
 func (b *bounded) Error() string { return b.text }

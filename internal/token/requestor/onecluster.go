@@ -12,9 +12,13 @@ import (
 	"github.com/espalier-dev/espalier/internal/config"
 )
 
-// OneCluster defines what Secrets may ask for if source and target are one cluster. In that case, a user who may write Secrets of one
-// namespace must not get the rights of ServiceAccounts of other namespaces.
-type OneCluster struct {
+// Limits define what Secrets may ask for. If source and target are one cluster, a user who may write Secrets of one namespace must not get
+// the rights of ServiceAccounts of other namespaces: all fields but the first two apply only then.
+type Limits struct {
+	// TargetNamespace is the namespace of all ServiceAccounts; empty: the Secrets name it.
+	TargetNamespace string
+	// TargetNamespaces are the namespaces of the target to work in; empty: all.
+	TargetNamespaces []string
 	// OwnNamespace is the namespace in which this process runs.
 	OwnNamespace string
 	// SourceNamespaces are the namespaces of the source to work in; empty: all.
@@ -43,106 +47,94 @@ const (
 
 // RefuseUnrestricted returns an error with the remedy if source and target are one cluster and the configuration neither restricts what
 // Secrets may ask for nor explicitly allows everything.
-func (o OneCluster) RefuseUnrestricted(targetNamespace string, targetNamespaces []string) error {
+func (l Limits) RefuseUnrestricted() error {
 	switch {
-	case o.OwnNamespace == "":
+	case l.OwnNamespace == "":
 		return errors.New("source and target are one cluster, and the namespace of this process, which is protected there, is not known: " +
 			"set the environment variable POD_NAMESPACE")
-	case o.isRestricted(targetNamespace, targetNamespaces):
+	case l.isRestricted():
 		return nil
 	}
 	return errors.New("source and target are one cluster, so " + unrestricted + ": " + unrestrictedRemedy)
 }
 
-func (o OneCluster) isRestricted(targetNamespace string, targetNamespaces []string) bool {
-	return o.Scope != "" || targetNamespace != "" || len(targetNamespaces) > 0 || len(o.SourceNamespaces) > 0
+func (l Limits) isRestricted() bool {
+	return l.Scope != "" || l.TargetNamespace != "" || len(l.TargetNamespaces) > 0 || len(l.SourceNamespaces) > 0
 }
 
 // Unused returns the SystemServiceAccounts that are listed without effect, and why. Same is false if source and target are known
 // to be two clusters.
-func (o OneCluster) Unused(same bool, targetNamespace string, targetNamespaces []string) map[string]string {
+func (l Limits) Unused(same bool) map[string]string {
 	unused := map[string]string{}
-	for _, each := range o.SystemServiceAccounts {
+	for _, each := range l.SystemServiceAccounts {
 		namespace, _, _ := strings.Cut(each, "/")
 		switch isOutside := func(namespaces []string) bool { return len(namespaces) > 0 && !slices.Contains(namespaces, namespace) }; {
 		case !same:
 			unused[each] = "source and target are two clusters, where no namespace is protected"
-		case !(oneCluster{OneCluster: o}).isSystem(namespace):
-			unused[each] = "only namespaces kube-system and " + o.OwnNamespace + " are protected"
-		case targetNamespace != "" && targetNamespace != namespace:
-			unused[each] = "espalier.token.targetNamespace is " + targetNamespace
-		case isOutside(targetNamespaces):
+		case !l.isSystem(namespace):
+			unused[each] = "only namespaces kube-system and " + l.OwnNamespace + " are protected"
+		case l.TargetNamespace != "" && l.TargetNamespace != namespace:
+			unused[each] = "espalier.token.targetNamespace is " + l.TargetNamespace
+		case isOutside(l.TargetNamespaces):
 			unused[each] = "its namespace is not in targetClientConnection.namespaces"
-		case o.Scope == config.TokenScopeSecretNamespace && isOutside(o.SourceNamespaces):
-			unused[each] = scopeSetting + " is " + o.Scope + ", and its namespace is not in sourceClientConnection.namespaces"
+		case l.Scope == config.TokenScopeSecretNamespace && isOutside(l.SourceNamespaces):
+			unused[each] = scopeSetting + " is " + l.Scope + ", and its namespace is not in sourceClientConnection.namespaces"
 		}
 	}
 	return unused
 }
 
-// oneCluster is OneCluster and whether it applies.
-type oneCluster struct {
-	OneCluster
-	// same is true if source and target are one cluster. If this is not known, unknown says why.
-	same    bool
-	unknown error
-}
-
-func (o oneCluster) isKnown() bool { return o.same && o.unknown == nil }
-
-func (o oneCluster) applies() bool { return o.same || o.unknown != nil }
-
 // allowsAccount returns an error if a Secret of namespace from may not ask for a token of a ServiceAccount.
-func (o oneCluster) allowsAccount(i instance, account types.NamespacedName, from string) error {
-	if !o.applies() {
+func (i instance) allowsAccount(account types.NamespacedName, from string) error {
+	if i.areTwoClusters() {
 		return nil
 	}
-	if o.isSystem(account.Namespace) {
-		if slices.Contains(o.SystemServiceAccounts, account.String()) {
-			return o.inScope(i, kindAccount, account, from, true)
+	if i.isSystem(account.Namespace) {
+		if slices.Contains(i.SystemServiceAccounts, account.String()) {
+			return i.inScope(kindAccount, account, from, true)
 		}
-		return o.refuse(kindAccount, account, "namespace "+account.Namespace+" is protected",
+		return i.refuse(kindAccount, account, "namespace "+account.Namespace+" is protected",
 			"name another one, or list it in "+systemAccountsSetting)
 	}
-	return o.inScope(i, kindAccount, account, from, i.targetNamespace != "" || len(i.namespaces) > 0)
+	return i.inScope(kindAccount, account, from, i.TargetNamespace != "" || len(i.TargetNamespaces) > 0)
 }
 
 // allowsTarget returns an error if the token of a Secret of namespace from may not be written into another Secret.
-func (o oneCluster) allowsTarget(i instance, target types.NamespacedName, from string) error {
+func (i instance) allowsTarget(target types.NamespacedName, from string) error {
 	switch {
-	case !o.applies():
+	case i.areTwoClusters():
 		return nil
-	case o.isSystem(target.Namespace):
-		return o.refuse(kindTargetSecret, target, "namespace "+target.Namespace+" is protected", "name another one")
+	case i.isSystem(target.Namespace):
+		return i.refuse(kindTargetSecret, target, "namespace "+target.Namespace+" is protected", "name another one")
 	}
-	return o.inScope(i, kindTargetSecret, target, from, len(i.namespaces) > 0 || target.Namespace == i.targetNamespace)
+	return i.inScope(kindTargetSecret, target, from, len(i.TargetNamespaces) > 0 || target.Namespace == i.TargetNamespace)
 }
 
 // inScope returns an error if an object outside of the system namespaces may not be named. Restricted is true if the settings of the
 // instance include its namespace. The namespaces of the source restrict the target, too.
-func (o oneCluster) inScope(i instance, kind string, object types.NamespacedName, from string, restricted bool) error {
+func (i instance) inScope(kind string, object types.NamespacedName, from string, restricted bool) error {
 	switch {
-	case object.Namespace == from, o.Scope == config.TokenScopeAllNamespaces:
+	case object.Namespace == from, i.Scope == config.TokenScopeAllNamespaces:
 		return nil
-	case o.Scope == config.TokenScopeSecretNamespace:
-		return o.refuse(kind, object, scopeSetting+" is "+o.Scope, "name one of namespace "+from+", or change that setting")
-	case restricted, slices.Contains(o.SourceNamespaces, object.Namespace):
+	case i.Scope == config.TokenScopeSecretNamespace:
+		return i.refuse(kind, object, scopeSetting+" is "+i.Scope, "name one of namespace "+from+", or change that setting")
+	case restricted, slices.Contains(i.SourceNamespaces, object.Namespace):
 		return nil
-	case !o.isRestricted(i.targetNamespace, i.namespaces): // refused at start, if it was known then that there is one cluster
-		return o.refuse(kind, object, unrestricted, unrestrictedRemedy)
+	case !i.isRestricted(): // refused at start, if it was known then that there is one cluster
+		return i.refuse(kind, object, unrestricted, unrestrictedRemedy)
 	}
-	return o.refuse(kind, object, "it is not in a namespace that this process works in ("+strings.Join(o.SourceNamespaces, ", ")+")",
+	return i.refuse(kind, object, "it is not in a namespace that this process works in ("+strings.Join(i.SourceNamespaces, ", ")+")",
 		"choose one of these, add it to sourceClientConnection.namespaces, or set "+scopeSetting)
 }
 
-func (o oneCluster) isSystem(namespace string) bool {
-	return namespace == metav1.NamespaceSystem || namespace == o.OwnNamespace || o.OwnNamespace == ""
+func (l Limits) isSystem(namespace string) bool {
+	return namespace == metav1.NamespaceSystem || namespace == l.OwnNamespace || l.OwnNamespace == ""
 }
 
 // refuse returns an error that an edit can correct. If it is not known yet whether there is one cluster, the error is retried.
-func (o oneCluster) refuse(kind string, object types.NamespacedName, reason, remedy string) error {
-	if o.unknown != nil {
-		return fmt.Errorf("%s %s is refused as long as source and target may be one cluster, since %s: %w", kind, object, reason, o.unknown)
+func (i instance) refuse(kind string, object types.NamespacedName, reason, remedy string) error {
+	if i.unknown != nil {
+		return fmt.Errorf("%s %s is refused as long as source and target may be one cluster, since %s: %w", kind, object, reason, i.unknown)
 	}
 	return &mistake{fmt.Errorf("%s %s is refused, since source and target are one cluster and %s: %s", kind, object, reason, remedy)}
 }

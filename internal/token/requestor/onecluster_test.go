@@ -12,12 +12,12 @@ import (
 // The Secret is in namespace editors.
 func TestInOneClusterASecretReachesNoOtherNamespaceThanTheConfigurationAllows(t *testing.T) {
 	const protected, elsewhere = "is protected", "is not in a namespace that this process works in"
-	restricted := OneCluster{OwnNamespace: "own", SourceNamespaces: []string{"editors", "team"}}
-	secretNamespace := OneCluster{OwnNamespace: "own", Scope: "SecretNamespace"}
-	everything := OneCluster{OwnNamespace: "own", Scope: "AllNamespaces"}
-	listed := OneCluster{OwnNamespace: "own", Scope: "AllNamespaces", SystemServiceAccounts: []string{"kube-system/listed", "own/listed"}}
+	restricted := Limits{OwnNamespace: "own", SourceNamespaces: []string{"editors", "team"}}
+	secretNamespace := Limits{OwnNamespace: "own", Scope: "SecretNamespace"}
+	everything := Limits{OwnNamespace: "own", Scope: "AllNamespaces"}
+	listed := Limits{OwnNamespace: "own", Scope: "AllNamespaces", SystemServiceAccounts: []string{"kube-system/listed", "own/listed"}}
 	for name, tc := range map[string]struct {
-		one             OneCluster
+		one             Limits
 		targetNamespace string
 		namespaces      []string
 		twoClusters     bool
@@ -35,17 +35,17 @@ func TestInOneClusterASecretReachesNoOtherNamespaceThanTheConfigurationAllows(t 
 			one: secretNamespace, account: "victims", want: "scope is SecretNamespace", wantTarget: "scope is SecretNamespace",
 		},
 		"its own, if only that is allowed": {one: secretNamespace, account: "editors"},
-		"the target namespace":             {one: OneCluster{OwnNamespace: "own"}, targetNamespace: "team", account: "team"},
+		"the target namespace":             {one: Limits{OwnNamespace: "own"}, targetNamespace: "team", account: "team"},
 		"kube-system as target namespace": {
-			one: OneCluster{OwnNamespace: "own"}, targetNamespace: "kube-system", account: "kube-system", want: protected,
+			one: Limits{OwnNamespace: "own"}, targetNamespace: "kube-system", account: "kube-system", want: protected,
 			wantTarget: protected,
 		},
 		"a target Secret beside the target namespace": {
-			one: OneCluster{OwnNamespace: "own"}, targetNamespace: "team", account: "victims", wantTarget: elsewhere,
+			one: Limits{OwnNamespace: "own"}, targetNamespace: "team", account: "victims", wantTarget: elsewhere,
 		},
-		"a namespace of the target connection": {one: OneCluster{OwnNamespace: "own"}, namespaces: []string{"team"}, account: "team"},
+		"a namespace of the target connection": {one: Limits{OwnNamespace: "own"}, namespaces: []string{"team"}, account: "team"},
 		"kube-system of the target connection": {
-			one: OneCluster{OwnNamespace: "own"}, namespaces: []string{"kube-system"}, account: "kube-system", want: protected,
+			one: Limits{OwnNamespace: "own"}, namespaces: []string{"kube-system"}, account: "kube-system", want: protected,
 			wantTarget: protected,
 		},
 		"any namespace, if all are allowed":        {one: everything, account: "victims"},
@@ -55,29 +55,30 @@ func TestInOneClusterASecretReachesNoOtherNamespaceThanTheConfigurationAllows(t 
 		"a listed ServiceAccount of own namespace": {one: listed, account: "own", named: "listed", wantTarget: protected},
 		"another ServiceAccount than the listed":   {one: listed, account: "own", named: "cluster-admin", want: protected, wantTarget: protected},
 		"any namespace, if no setting restricts it": {
-			one: OneCluster{OwnNamespace: "own"}, account: "victims",
+			one: Limits{OwnNamespace: "own"}, account: "victims",
 			want:       "set espalier.token.sameCluster.scope: SecretNamespace, espalier.token.targetNamespace or",
 			wantTarget: "set espalier.token.sameCluster.scope: SecretNamespace, espalier.token.targetNamespace or",
 		},
 		"a listed one of another namespace, if only that of the Secret is allowed": {
-			one:     OneCluster{OwnNamespace: "own", Scope: "SecretNamespace", SystemServiceAccounts: []string{"kube-system/listed"}},
+			one:     Limits{OwnNamespace: "own", Scope: "SecretNamespace", SystemServiceAccounts: []string{"kube-system/listed"}},
 			account: "kube-system", named: "listed",
 			want: "scope is SecretNamespace", wantTarget: protected,
 		},
 		"a listed one of the namespace of the Secret": {
-			one:     OneCluster{OwnNamespace: "editors", Scope: "SecretNamespace", SystemServiceAccounts: []string{"editors/listed"}},
+			one:     Limits{OwnNamespace: "editors", Scope: "SecretNamespace", SystemServiceAccounts: []string{"editors/listed"}},
 			account: "editors", named: "listed", wantTarget: protected,
 		},
 		"anything, if the own namespace is not known": {
-			one: OneCluster{Scope: "AllNamespaces"}, account: "victims", want: protected, wantTarget: protected,
+			one: Limits{Scope: "AllNamespaces"}, account: "victims", want: protected, wantTarget: protected,
 		},
 		"kube-system of another cluster":              {one: restricted, twoClusters: true, account: "kube-system"},
 		"the own namespace's name in another cluster": {one: restricted, twoClusters: true, account: "own"},
-		"any namespace of another cluster":            {one: OneCluster{}, twoClusters: true, account: "victims"},
+		"any namespace of another cluster":            {one: Limits{}, twoClusters: true, account: "victims"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
-			i := instance{targetNamespace: tc.targetNamespace, namespaces: tc.namespaces, one: oneCluster{OneCluster: tc.one, same: !tc.twoClusters}}
+			tc.one.TargetNamespace, tc.one.TargetNamespaces = tc.targetNamespace, tc.namespaces
+			i := instance{Limits: tc.one, same: !tc.twoClusters}
 			named := tc.named
 			if named == "" {
 				named = "robot"
@@ -93,7 +94,7 @@ func TestInOneClusterASecretReachesNoOtherNamespaceThanTheConfigurationAllows(t 
 			_, err = i.targetOf(secret)
 			expectRefusal(g, err, tc.wantTarget)
 
-			i.one.same, i.one.unknown = false, errors.New("the API server is away")
+			i.same, i.unknown = false, errors.New("the API server is away")
 			_, err = i.accountOf(secret.Annotations, secret.Namespace)
 			if !tc.twoClusters && tc.want != "" {
 				g.Expect(err).To(MatchError(ContainSubstring("the API server is away")), "until it is known, there is one cluster")
@@ -114,34 +115,35 @@ func expectRefusal(g *WithT, err error, want string) {
 
 func TestOneClusterMustBeRestricted(t *testing.T) {
 	for name, tc := range map[string]struct {
-		one             OneCluster
+		one             Limits
 		targetNamespace string
 		namespaces      []string
 		want            string
 	}{
 		"nothing": {
-			one: OneCluster{OwnNamespace: "own"},
+			one: Limits{OwnNamespace: "own"},
 			want: "source and target are one cluster, so every user who may create a Secret could get a token of every ServiceAccount: " +
 				"set espalier.token.sameCluster.scope: SecretNamespace, espalier.token.targetNamespace or sourceClientConnection.namespaces, " +
 				"or allow it with espalier.token.sameCluster.scope: AllNamespaces",
 		},
 		"only ServiceAccounts are listed": {
-			one: OneCluster{OwnNamespace: "own", SystemServiceAccounts: []string{"kube-system/a"}}, want: "source and target are one cluster",
+			one: Limits{OwnNamespace: "own", SystemServiceAccounts: []string{"kube-system/a"}}, want: "source and target are one cluster",
 		},
 		"no own namespace": {
-			one: OneCluster{Scope: "AllNamespaces"},
+			one: Limits{Scope: "AllNamespaces"},
 			want: "source and target are one cluster, and the namespace of this process, which is protected there, is not known: " +
 				"set the environment variable POD_NAMESPACE",
 		},
-		"a target namespace":         {one: OneCluster{OwnNamespace: "own"}, targetNamespace: "a"},
-		"namespaces of the target":   {one: OneCluster{OwnNamespace: "own"}, namespaces: []string{"a"}},
-		"namespaces of the source":   {one: OneCluster{OwnNamespace: "own", SourceNamespaces: []string{"a"}}},
-		"the namespaces of Secrets":  {one: OneCluster{OwnNamespace: "own", Scope: "SecretNamespace"}},
-		"all namespaces, explicitly": {one: OneCluster{OwnNamespace: "own", Scope: "AllNamespaces"}},
+		"a target namespace":         {one: Limits{OwnNamespace: "own"}, targetNamespace: "a"},
+		"namespaces of the target":   {one: Limits{OwnNamespace: "own"}, namespaces: []string{"a"}},
+		"namespaces of the source":   {one: Limits{OwnNamespace: "own", SourceNamespaces: []string{"a"}}},
+		"the namespaces of Secrets":  {one: Limits{OwnNamespace: "own", Scope: "SecretNamespace"}},
+		"all namespaces, explicitly": {one: Limits{OwnNamespace: "own", Scope: "AllNamespaces"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
-			err := tc.one.RefuseUnrestricted(tc.targetNamespace, tc.namespaces)
+			tc.one.TargetNamespace, tc.one.TargetNamespaces = tc.targetNamespace, tc.namespaces
+			err := tc.one.RefuseUnrestricted()
 			if tc.want == "" {
 				g.Expect(err).NotTo(HaveOccurred())
 				return
@@ -154,7 +156,7 @@ func TestOneClusterMustBeRestricted(t *testing.T) {
 func TestListedServiceAccountsWithoutEffectAreReportedWithTheReason(t *testing.T) {
 	const system, own, other = "kube-system/a", "own/b", "team/c"
 	for name, tc := range map[string]struct {
-		one             OneCluster
+		one             Limits
 		twoClusters     bool
 		targetNamespace string
 		namespaces      []string
@@ -173,19 +175,20 @@ func TestListedServiceAccountsWithoutEffectAreReportedWithTheReason(t *testing.T
 			system: "its namespace is not in targetClientConnection.namespaces", other: "only namespaces kube-system and own are protected",
 		}},
 		"Secrets of other namespaces": {
-			one: OneCluster{Scope: "SecretNamespace", SourceNamespaces: []string{"kube-system"}},
+			one: Limits{Scope: "SecretNamespace", SourceNamespaces: []string{"kube-system"}},
 			want: map[string]string{
 				own:   "espalier.token.sameCluster.scope is SecretNamespace, and its namespace is not in sourceClientConnection.namespaces",
 				other: "only namespaces kube-system and own are protected",
 			},
 		},
 		"Secrets of all namespaces": {
-			one: OneCluster{Scope: "SecretNamespace"}, want: map[string]string{other: "only namespaces kube-system and own are protected"},
+			one: Limits{Scope: "SecretNamespace"}, want: map[string]string{other: "only namespaces kube-system and own are protected"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			tc.one.OwnNamespace, tc.one.SystemServiceAccounts = "own", []string{system, own, other}
-			NewWithT(t).Expect(tc.one.Unused(!tc.twoClusters, tc.targetNamespace, tc.namespaces)).To(Equal(tc.want))
+			tc.one.TargetNamespace, tc.one.TargetNamespaces = tc.targetNamespace, tc.namespaces
+			NewWithT(t).Expect(tc.one.Unused(!tc.twoClusters)).To(Equal(tc.want))
 		})
 	}
 }

@@ -21,15 +21,15 @@ const defaultLifetime = 12 * time.Hour
 
 // instance contains the configuration that applies to all Secrets.
 type instance struct {
-	// targetNamespace is the namespace of all ServiceAccounts; empty: the Secrets name it.
-	targetNamespace string
-	// namespaces are those of the target to work in; empty: all.
-	namespaces []string
+	Limits
 	// audiences are those of tokens whose Secret names none.
 	audiences []string
-	// one contains the restrictions if source and target are one cluster.
-	one oneCluster
+	// same is true if source and target are one cluster. If this is not known, unknown says why.
+	same    bool
+	unknown error
 }
+
+func (i instance) areTwoClusters() bool { return !i.same && i.unknown == nil }
 
 // Kinds of objects in the target, for messages.
 const (
@@ -46,7 +46,7 @@ type account struct {
 // accountOf reads the annotations about the ServiceAccount of a Secret of namespace from.
 func (i instance) accountOf(annotations map[string]string, from string) (account, error) {
 	wanted := account{
-		NamespacedName: types.NamespacedName{Namespace: i.targetNamespace, Name: annotations[resourcesv1alpha1.ServiceAccountName]},
+		NamespacedName: types.NamespacedName{Namespace: i.TargetNamespace, Name: annotations[resourcesv1alpha1.ServiceAccountName]},
 	}
 	if wanted.Name == "" {
 		return account{}, missing(resourcesv1alpha1.ServiceAccountName, "the name of a ServiceAccount")
@@ -60,7 +60,7 @@ func (i instance) accountOf(annotations map[string]string, from string) (account
 	if err := i.allowed(kindAccount, wanted.NamespacedName); err != nil {
 		return account{}, err
 	}
-	if err := i.one.allowsAccount(i, wanted.NamespacedName, from); err != nil {
+	if err := i.allowsAccount(wanted.NamespacedName, from); err != nil {
 		return account{}, err
 	}
 	text := annotations[resourcesv1alpha1.ServiceAccountLabels]
@@ -77,12 +77,12 @@ func (i instance) accountOf(annotations map[string]string, from string) (account
 
 // allowed returns an error for objects in namespaces outside of those that the connection to the target is restricted to.
 func (i instance) allowed(kind string, object types.NamespacedName) error {
-	if len(i.namespaces) == 0 || slices.Contains(i.namespaces, object.Namespace) {
+	if len(i.TargetNamespaces) == 0 || slices.Contains(i.TargetNamespaces, object.Namespace) {
 		return nil
 	}
 	return &mistake{fmt.Errorf("%s %s is not in a namespace that this process works in (%s): choose one of these, or add it to "+
 		"targetClientConnection.namespaces",
-		kind, object, strings.Join(i.namespaces, ", "))}
+		kind, object, strings.Join(i.TargetNamespaces, ", "))}
 }
 
 // lifetimeOf reads the annotation about the lifetime. The API server validates the value.
@@ -142,13 +142,13 @@ func (i instance) targetOf(secret *corev1.Secret) (*types.NamespacedName, error)
 	if target.Namespace == "" || target.Name == "" {
 		return nil, nil
 	}
-	if i.one.isKnown() && target.Namespace == secret.Namespace && target.Name == secret.Name {
+	if i.same && i.unknown == nil && target.Namespace == secret.Namespace && target.Name == secret.Name {
 		return nil, ownTarget()
 	}
 	if err := i.allowed(kindTargetSecret, target); err != nil {
 		return nil, err
 	}
-	return &target, i.one.allowsTarget(i, target, secret.Namespace)
+	return &target, i.allowsTarget(target, secret.Namespace)
 }
 
 // ownTarget returns the error for a Secret that names itself as its target.

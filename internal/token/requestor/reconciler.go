@@ -25,6 +25,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/excerpt"
 	"github.com/espalier-dev/espalier/internal/token/digest"
 )
 
@@ -61,16 +62,11 @@ type Reconciler struct {
 	Events  *Events
 	Metrics *Metrics
 
-	// TargetNamespace is the namespace of all ServiceAccounts; empty: the Secrets name it.
-	TargetNamespace string
-	// TargetNamespaces are the namespaces of the target to work in; empty: all.
-	TargetNamespaces []string
+	Limits
 	// Audiences are the audiences of tokens, unless a Secret names others; empty: the API server decides.
 	Audiences []string
-	// SameCluster reports whether source and target are one cluster. It returns an error if this is not known.
+	// SameCluster reports whether source and target are one cluster. It returns an error if this is not known, so that they may be one.
 	SameCluster func(context.Context) (bool, error)
-	// OneCluster defines what is allowed if they are, or may be, one cluster.
-	OneCluster OneCluster
 }
 
 // Reconcile implements reconcile.Reconciler. A failure that only an edit of the Secret can fix is a terminal error, because the edit
@@ -113,7 +109,7 @@ func (r *Reconciler) conclude(secret *corev1.Secret, held digest.Digest, result 
 		return result, nil
 	}
 	r.Metrics.failed(err)
-	err = boundedBy(err, maxNote)
+	err = &bounded{err, excerpt.Of(err.Error(), maxNote)}
 	if kindOf(err) == kindConflict {
 		return ctrl.Result{}, err // a write conflict: another client was faster; it is retried and not reported
 	}
@@ -229,8 +225,5 @@ func (r *Reconciler) readTarget(ctx context.Context, w *work) error {
 
 func (r *Reconciler) instance(ctx context.Context) instance {
 	same, err := r.SameCluster(ctx)
-	return instance{
-		targetNamespace: r.TargetNamespace, namespaces: r.TargetNamespaces, audiences: r.Audiences,
-		one: oneCluster{OneCluster: r.OneCluster, same: same, unknown: err},
-	}
+	return instance{Limits: r.Limits, audiences: r.Audiences, same: same, unknown: err}
 }

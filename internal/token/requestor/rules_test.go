@@ -189,8 +189,9 @@ func TestAccountOf(t *testing.T) {
 			want:        account{here, map[string]string{"a": "b"}},
 		},
 		"a fixed namespace": {
-			instance: instance{targetNamespace: "ns"}, annotations: map[string]string{prefix + "name": "n", prefix + "namespace": "other"},
-			want: account{NamespacedName: here},
+			instance:    instance{Limits: Limits{TargetNamespace: "ns"}},
+			annotations: map[string]string{prefix + "name": "n", prefix + "namespace": "other"},
+			want:        account{NamespacedName: here},
 		},
 		"no name": {
 			annotations: map[string]string{prefix + "namespace": "ns"},
@@ -202,11 +203,12 @@ func TestAccountOf(t *testing.T) {
 				`ServiceAccount in the target cluster`,
 		},
 		"an allowed namespace": {
-			instance:    instance{namespaces: []string{"x", "ns"}},
+			instance:    instance{Limits: Limits{TargetNamespaces: []string{"x", "ns"}}},
 			annotations: map[string]string{prefix + "name": "n", prefix + "namespace": "ns"}, want: account{NamespacedName: here},
 		},
 		"another namespace": {
-			instance: instance{namespaces: []string{"x"}}, annotations: map[string]string{prefix + "name": "n", prefix + "namespace": "ns"},
+			instance:    instance{Limits: Limits{TargetNamespaces: []string{"x"}}},
+			annotations: map[string]string{prefix + "name": "n", prefix + "namespace": "ns"},
 			wantErr: `ServiceAccount ns/n is not in a namespace that this process works in (x): choose one of these, or add it to ` +
 				`targetClientConnection.namespaces`,
 		},
@@ -284,11 +286,12 @@ func TestTargetOf(t *testing.T) {
 		"a namespace only":                {secret: secret("a", "")},
 		"its own name in another cluster": {secret: secret("ns", "n"), want: &types.NamespacedName{Namespace: "ns", Name: "n"}},
 		"itself": {
-			secret: secret("ns", "n"), instance: instance{one: oneCluster{OneCluster: OneCluster{OwnNamespace: "own"}, same: true}},
+			secret: secret("ns", "n"), instance: instance{Limits: Limits{OwnNamespace: "own"}, same: true},
 			wantErr: "name this very Secret",
 		},
 		"a namespace that we are not for": {
-			secret: secret("a", "b"), instance: instance{namespaces: []string{"x"}}, want: &types.NamespacedName{Namespace: "a", Name: "b"},
+			secret: secret("a", "b"), instance: instance{Limits: Limits{TargetNamespaces: []string{"x"}}},
+			want:    &types.NamespacedName{Namespace: "a", Name: "b"},
 			wantErr: "target Secret a/b is not in a namespace",
 		},
 	} {

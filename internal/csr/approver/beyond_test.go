@@ -297,7 +297,7 @@ func TestObserveOnlyNeedsNoRightToDecide(t *testing.T) {
 	s.Config.Espalier.CSRApprover.ObserveOnly = false // the Event that follows shows that the API server knows the rights
 	s.Eventually(s.startError).WithTimeout(binary.Patience).
 		Should(MatchError(And(
-			HavePrefix("target cluster at https://"),
+			HavePrefix("source cluster at https://"), // there is only one cluster
 			ContainSubstring(": not allowed to update certificatesigningrequests.certificates.k8s.io/approval in all namespaces: grant it, "),
 			ContainSubstring("; not allowed to approve signers.certificates.k8s.io named "),
 		)))

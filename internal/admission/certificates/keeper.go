@@ -55,8 +55,8 @@ type Options struct {
 	// served; 0 for DefaultSettle. It is never longer than a sixth of AuthorityValidity.
 	Settle time.Duration
 	// Configurations returns the Mutating- and ValidatingWebhookConfigurations that trust a bundle, without writing to it.
-	// Each has its apiVersion and kind. Names and number must not depend on the bundle. The list of webhooks of each is wholly ours: what else is in it is
-	// removed. One without webhooks is emptied if it exists, and not created.
+	// Each has its apiVersion and kind. Names and number must not depend on the bundle. The list of webhooks of each is wholly
+	// ours: what else is in it is removed. One without webhooks is emptied if it exists, and not created.
 	Configurations func(caBundle []byte) []client.Object
 	// Reachable says whether API servers can reach a server that serves with a certificate of the bundle; see Dial. It is
 	// asked before a configuration gets its first webhooks, which would refuse what they match while no server answers. An

@@ -121,13 +121,16 @@ func (c *ControlPlane) untilAPIServerRolledOut(ctx context.Context, waitingFor f
 func (c *ControlPlane) apiServerSecrets(ctx context.Context, live *appsv1.Deployment) (kubeapiserver.Secrets, error) {
 	const bundle = secretconfig.DataKeyCertificateBundle
 	s := c.Secrets.Collect()
-	clients, frontProxy := s.Bundle(kubeapiserver.ClientAuthority), s.Bundle(kubeapiserver.FrontProxyAuthority)
+	// All authorities come first, so that no Secret is generated if one of them is missing.
+	authority, clients, frontProxy := s.Bundle(kubeapiserver.Authority), s.Bundle(kubeapiserver.ClientAuthority),
+		s.Bundle(kubeapiserver.FrontProxyAuthority)
+	gardenerAuthority, etcdAuthority := s.Bundle(kubeapiserver.GardenerAuthority), s.Bundle(etcd.Authority)
 	tokens, key := s.Generate(ctx, kubeapiserver.StaticTokens()), s.Generate(ctx, kubeapiserver.EncryptionKey(c.Values))
 	all := kubeapiserver.Secrets{
-		Authority: s.Bundle(kubeapiserver.Authority).Name, ClientAuthority: clients.Name, FrontProxyAuthority: frontProxy.Name,
-		GardenerAuthority: s.Bundle(kubeapiserver.GardenerAuthority).Data[bundle],
+		Authority: authority.Name, ClientAuthority: clients.Name, FrontProxyAuthority: frontProxy.Name,
+		GardenerAuthority: gardenerAuthority.Data[bundle],
 		SharedAuthority:   kubeapiserver.SharesAuthority(clients.Data[bundle], frontProxy.Data[bundle]),
-		ETCDAuthority:     s.Bundle(etcd.Authority).Name, ETCDClient: s.Generate(ctx, etcd.ClientCertificate()).Name,
+		ETCDAuthority:     etcdAuthority.Name, ETCDClient: s.Generate(ctx, etcd.ClientCertificate()).Name,
 		Server:             s.Generate(ctx, kubeapiserver.ServerCertificate(c.Values)).Name,
 		Aggregator:         s.Generate(ctx, kubeapiserver.AggregatorCertificate()).Name,
 		ServiceAccountKey:  s.Generate(ctx, kubeapiserver.ServiceAccountKey(c.Values)).Name,

@@ -95,8 +95,9 @@ func (s Server) AdmissionParts(p Plugins, refs References) ([]Part, error) {
 	}
 	files[admissionFile] = string(text)
 	parts := []Part{{
-		Volume: "admission-config", Folder: admissionFolder, Object: shared.UniqueConfigMap(s.Namespace, s.Name+"-admission-config", nil, files),
-		Args: append(p.args(), "--admission-control-config-file="+admissionFolder+"/"+admissionFile),
+		Volume: "admission-config", Folder: admissionFolder,
+		Object: shared.Owner{Namespace: s.Namespace}.UniqueConfigMap(s.Name+"-admission-config", files),
+		Args:   append(p.args(), "--admission-control-config-file="+admissionFolder+"/"+admissionFile),
 	}}
 	if len(kubeconfigs) > 0 {
 		parts = append(parts, Part{

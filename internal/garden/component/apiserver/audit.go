@@ -28,10 +28,10 @@ rules:
 // AuditParts configures what is audited, and the webhook that gets the events. Policy is the name of the ConfigMap with the policy. Without
 // a policy of the user there are no events, so that the webhook is left out.
 func (s Server) AuditParts(policy string, webhook *operatorv1alpha1.AuditWebhook, refs References) []Part {
+	data := map[string]string{auditPolicyFile: cmp.Or(refs.AuditPolicy, noAudit)}
 	own := Part{
-		Volume: "audit-policy-config", Folder: auditFolder,
-		Object: shared.UniqueConfigMap(s.Namespace, policy, nil, map[string]string{auditPolicyFile: cmp.Or(refs.AuditPolicy, noAudit)}),
-		Args:   []string{"--audit-policy-file=" + auditFolder + "/" + auditPolicyFile},
+		Volume: "audit-policy-config", Folder: auditFolder, Object: shared.Owner{Namespace: s.Namespace}.UniqueConfigMap(policy, data),
+		Args: []string{"--audit-policy-file=" + auditFolder + "/" + auditPolicyFile},
 	}
 	if webhook == nil || refs.AuditPolicy == "" {
 		return []Part{own}

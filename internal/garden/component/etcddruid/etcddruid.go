@@ -46,12 +46,12 @@ func Objects(v values.Values) ([]client.Object, error) {
 	if err != nil {
 		return nil, fmt.Errorf("encode configuration of %s: %w", name, err)
 	}
-	config := shared.UniqueConfigMap(v.Namespace, configName, owner.Labels, map[string]string{configKey: string(content)})
+	config := owner.UniqueConfigMap(configName, map[string]string{configKey: string(content)})
 	images, err := imageList(v)
 	if err != nil {
 		return nil, err
 	}
-	overwrite := shared.UniqueConfigMap(v.Namespace, imagesName, owner.Labels, map[string]string{imagesKey: images})
+	overwrite := owner.UniqueConfigMap(imagesName, map[string]string{imagesKey: images})
 	service := owner.Service(name, shared.From(shared.SeedScrapeTargets, metricsPort), shared.ServicePort("metrics", metricsPort, metricsPort))
 	service.Labels[shared.AvailabilityType] = shared.Controller
 	return []client.Object{

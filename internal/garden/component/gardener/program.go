@@ -60,7 +60,7 @@ func (p Program) Objects(v values.Values, kubeconfig string) (Objects, error) {
 		return Objects{}, fmt.Errorf("render configuration of %s: %w", p.Name, err)
 	}
 	owner := Owner(v, p.Role)
-	config := shared.UniqueConfigMap(v.Namespace, p.ConfigMap, nil, map[string]string{p.File: string(text)})
+	config := shared.Owner{Namespace: v.Namespace}.UniqueConfigMap(p.ConfigMap, map[string]string{p.File: string(text)})
 	return Objects{
 		Direct: []client.Object{shared.AccessSecret(v.Namespace, AccessPrefix+p.Name, p.Name), config},
 		Set: []client.Object{

@@ -73,9 +73,10 @@ func authenticationParts(v values.Values, refs References) ([]apiserver.Part, er
 	if err != nil {
 		return nil, fmt.Errorf("encode authentication configuration: %w", err)
 	}
+	data := map[string]string{configFile: string(text)}
 	return append(parts, apiserver.Part{
 		Volume: "authentication-config", Folder: authenticationFolder, Args: args,
-		Object: shared.UniqueConfigMap(v.Namespace, "kube-apiserver-authentication-config", nil, map[string]string{configFile: string(text)}),
+		Object: shared.Owner{Namespace: v.Namespace}.UniqueConfigMap("kube-apiserver-authentication-config", data),
 	}), nil
 }
 

@@ -59,10 +59,11 @@ func authorizationParts(v values.Values, in Input) ([]apiserver.Part, error) {
 	if err != nil {
 		return nil, fmt.Errorf("encode authorization configuration: %w", err)
 	}
+	data := map[string]string{configFile: string(text)}
 	return []apiserver.Part{
 		{
 			Volume: "authorization-config", Folder: authorizationFolder,
-			Object: shared.UniqueConfigMap(v.Namespace, "kube-apiserver-authorization-config", nil, map[string]string{configFile: string(text)}),
+			Object: shared.Owner{Namespace: v.Namespace}.UniqueConfigMap("kube-apiserver-authorization-config", data),
 			Args:   []string{"--authorization-config=" + authorizationFolder + "/" + configFile},
 		},
 		{

@@ -42,7 +42,7 @@ const (
 // Objects returns the objects of the ManagedResource.
 func Objects(v values.Values) ([]client.Object, error) {
 	owner := controllerOwner(v)
-	configuration := shared.UniqueConfigMap(v.Namespace, controller, owner.Labels, shared.Union(map[string]string{
+	configuration := owner.UniqueConfigMap(controller, shared.Union(map[string]string{
 		"enable-vts-status": "false", "server-name-hash-bucket-size": "256", "use-proxy-protocol": "false", "worker-processes": "2",
 		"allow-snippet-annotations": "false",
 	}, v.Ingress.Settings))

@@ -17,10 +17,10 @@ func (o Owner) ConfigMap(name string, data map[string]string) *corev1.ConfigMap 
 }
 
 // UniqueConfigMap returns an immutable ConfigMap, whose name ends with a checksum of the data.
-func UniqueConfigMap(namespace, name string, labels, data map[string]string) *corev1.ConfigMap {
-	o := Owner{Namespace: namespace, Labels: labels}.ConfigMap(name, data)
-	references.MakeConfigMapUnique(o)
-	return o
+func (o Owner) UniqueConfigMap(name string, data map[string]string) *corev1.ConfigMap {
+	config := o.ConfigMap(name, data)
+	references.MakeConfigMapUnique(config)
+	return config
 }
 
 // UniqueSecret returns an immutable Secret, whose name ends with a checksum of the data.

@@ -104,9 +104,10 @@ func emptyDir(medium corev1.StorageMedium) corev1.VolumeSource {
 
 // optional makes a volume with a ConfigMap or a Secret empty as long as that does not exist.
 func optional(source corev1.VolumeSource) corev1.VolumeSource {
-	if source.ConfigMap != nil {
+	switch {
+	case source.ConfigMap != nil:
 		source.ConfigMap.Optional = ptr.To(true)
-	} else {
+	case source.Secret != nil:
 		source.Secret.Optional = ptr.To(true)
 	}
 	return source

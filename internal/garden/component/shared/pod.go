@@ -2,6 +2,7 @@ package shared
 
 import (
 	"maps"
+	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -19,6 +20,7 @@ import (
 // Deployment returns a Deployment that keeps two old ReplicaSets. It selects Pods by the labels of selector; its Pods also have further
 // labels. Their containers pull an image that is absent, and may not gain privileges unless they have a security context.
 func (o Owner) Deployment(name string, replicas int32, selector, further map[string]string, pod corev1.PodSpec) *appsv1.Deployment {
+	pod.Containers = slices.Clone(pod.Containers) // so that those of the caller stay as they are
 	for i := range pod.Containers {
 		c := &pod.Containers[i]
 		c.ImagePullPolicy = corev1.PullIfNotPresent

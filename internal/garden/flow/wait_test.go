@@ -18,8 +18,8 @@ import (
 // ignore is for tests that do not ask what is waited for.
 func ignore(string) {}
 
-// every returns Changes of which there is one after each interval, until the test ends.
-func every(t *testing.T, interval time.Duration) *flow.Changes {
+// notifiedEvery returns Changes that are notified after each interval, until the test ends.
+func notifiedEvery(t *testing.T, interval time.Duration) *flow.Changes {
 	t.Helper()
 	changes, ticker, over := &flow.Changes{}, time.NewTicker(interval), make(chan struct{})
 	go func() {
@@ -128,7 +128,7 @@ func TestEachChangeRepeatsTheCheck(t *testing.T) {
 		g := NewWithT(t)
 		begin := time.Now()
 		var at []time.Duration
-		err := every(t, 5*time.Second).Until(t.Context(), 30*time.Second, ignore, func(context.Context) error {
+		err := notifiedEvery(t, 5*time.Second).Until(t.Context(), 30*time.Second, ignore, func(context.Context) error {
 			at = append(at, time.Since(begin))
 			if len(at) < 4 {
 				return errors.New("connection refused")
@@ -146,7 +146,7 @@ func TestATimeoutReportsTheLastError(t *testing.T) {
 		check             func(attempt int) func(ctx context.Context) error
 		want              string
 	}{
-		"of a retry": {
+		"of repeated checks": {
 			interval: 5 * time.Second, timeout: 28 * time.Second,
 			check: func(attempt int) func(context.Context) error {
 				return func(context.Context) error { return fmt.Errorf("attempt %d was refused", attempt) }
@@ -188,7 +188,7 @@ func TestATimeoutReportsTheLastError(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				g := NewWithT(t)
 				begin, attempt := time.Now(), 0
-				err := every(t, tc.interval).Until(t.Context(), tc.timeout, ignore, func(ctx context.Context) error {
+				err := notifiedEvery(t, tc.interval).Until(t.Context(), tc.timeout, ignore, func(ctx context.Context) error {
 					attempt++
 					return tc.check(attempt)(ctx)
 				})
@@ -222,7 +222,7 @@ func TestAWaitSaysWhatIsMissingUntilItIsThere(t *testing.T) {
 		var said []string
 		say := func(sentence string) { said = append(said, sentence) }
 		missing := []string{"the Secret is missing", "the token is missing"}
-		err := every(t, time.Second).Until(t.Context(), 0, say, func(context.Context) error {
+		err := notifiedEvery(t, time.Second).Until(t.Context(), 0, say, func(context.Context) error {
 			if len(missing) == 0 {
 				return nil
 			}

@@ -1,6 +1,7 @@
 package reference
 
 import (
+	"cmp"
 	"testing"
 
 	. "github.com/onsi/gomega"
@@ -148,7 +149,7 @@ func TestPlan(t *testing.T) {
 	names := names([]string{"s"}, "c")
 	for sentence, tc := range map[string]struct {
 		deleted    bool
-		without    bool // the Garden refers to nothing
+		cluster    string // the virtual cluster; empty: refers
 		referenced sets.Set[Name]
 		objects    []metav1.PartialObjectMetadata
 
@@ -171,6 +172,14 @@ func TestPlan(t *testing.T) {
 			referenced: names, objects: []metav1.PartialObjectMetadata{object("ConfigMap", "c")}, protect: []string{"ConfigMap c"}, garden: true,
 			problems: []string{`referenced Secret "s" does not exist`},
 		},
+		"missing references are sorted: Secrets before ConfigMaps, then by name": {
+			cluster: `{kubernetes: {kubeAPIServer: {sni: {secretName: b}, auditWebhook: {kubeconfigSecretName: a},
+				structuredAuthorization: {configMapName: d}, structuredAuthentication: {configMapName: c}}}}`,
+			problems: []string{
+				`referenced Secret "a" does not exist`, `referenced Secret "b" does not exist`,
+				`referenced ConfigMap "c" does not exist`, `referenced ConfigMap "d" does not exist`,
+			},
+		},
 		"references that are being deleted": {
 			referenced: names,
 			objects:    []metav1.PartialObjectMetadata{object("ConfigMap", "c", deletedObject), object("Secret", "s", deletedObject, protected)},
@@ -178,14 +187,14 @@ func TestPlan(t *testing.T) {
 			problems:   []string{`referenced ConfigMap "c" is being deleted`},
 		},
 		"objects that are not referenced any more": {
-			without: true,
+			cluster: "{}",
 			objects: []metav1.PartialObjectMetadata{
 				object("Secret", "s", protected), object("ConfigMap", "c", protected, withRole("x")), object("Secret", "t"),
 			},
 			release: []string{"Secret s", "ConfigMap c"},
 		},
 		"objects that another Garden refers to": {
-			without: true, referenced: names, objects: []metav1.PartialObjectMetadata{object("Secret", "s", protected)},
+			cluster: "{}", referenced: names, objects: []metav1.PartialObjectMetadata{object("Secret", "s", protected)},
 		},
 		"Secrets of components": {
 			referenced: sets.Set[Name]{},
@@ -208,10 +217,7 @@ func TestPlan(t *testing.T) {
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			g := NewWithT(t)
-			f := facts{garden: garden(t, refers), referenced: tc.referenced, objects: tc.objects}
-			if tc.without {
-				f.garden = garden(t, `{}`)
-			}
+			f := facts{garden: garden(t, cmp.Or(tc.cluster, refers)), referenced: tc.referenced, objects: tc.objects}
 			if tc.deleted {
 				f.garden.DeletionTimestamp = &metav1.Time{}
 			}

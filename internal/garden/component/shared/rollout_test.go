@@ -113,17 +113,3 @@ func TestReadinessOfManagedResources(t *testing.T) {
 		})
 	}
 }
-
-func TestRolledOutMeansHealthyAndNotProgressing(t *testing.T) {
-	set := func(healthy, progressing corev1beta1.ConditionStatus) *resourcesv1alpha1.ManagedResource {
-		return &resourcesv1alpha1.ManagedResource{Status: resourcesv1alpha1.ManagedResourceStatus{Conditions: []corev1beta1.Condition{
-			{Type: resourcesv1alpha1.ResourcesApplied, Status: corev1beta1.ConditionTrue},
-			{Type: resourcesv1alpha1.ResourcesHealthy, Status: healthy},
-			{Type: resourcesv1alpha1.ResourcesProgressing, Status: progressing},
-		}}}
-	}
-	g := NewWithT(t)
-	g.Expect(shared.RolledOut(set(corev1beta1.ConditionTrue, corev1beta1.ConditionFalse))).To(Succeed())
-	g.Expect(shared.RolledOut(set(corev1beta1.ConditionTrue, corev1beta1.ConditionTrue))).NotTo(Succeed())
-	g.Expect(shared.RolledOut(set(corev1beta1.ConditionFalse, corev1beta1.ConditionFalse))).NotTo(Succeed())
-}

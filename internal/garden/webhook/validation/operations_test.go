@@ -70,6 +70,9 @@ func TestOperations(t *testing.T) {
 		"all credentials without the key for etcd from 1.34 on": {
 			operation: "rotate-credentials-complete", changes: []string{withoutETCD, "version: 1.34.0"},
 		},
+		"all credentials without the key for etcd in a pre-release of 1.34": {
+			operation: "rotate-credentials-complete", changes: []string{withoutETCD, "version: 1.34.0-rc.1"},
+		},
 		"all credentials while encryption changes": {
 			operation: "rotate-credentials-start", changes: []string{encrypted},
 			want: []string{"Forbidden A: cannot start rotation of all credentials " + rollingOut},

@@ -267,8 +267,8 @@ func checkManagedResources(f facts, condition corev1beta1.ConditionType) verdict
 	return verdict{healthy: true}
 }
 
-// readConditions are the types of the conditions of ManagedResources that are read.
-var readConditions = [...]corev1beta1.ConditionType{
+// judgedConditions are the types of the conditions of ManagedResources that are judged.
+var judgedConditions = [...]corev1beta1.ConditionType{
 	resourcesv1alpha1.ResourcesApplied, resourcesv1alpha1.ResourcesHealthy, resourcesv1alpha1.ResourcesProgressing,
 }
 
@@ -295,7 +295,7 @@ func checkManagedResource(mr *resourcesv1alpha1.ManagedResource) verdict {
 		return unhealthy(progressing.Reason, progressing.Message)
 	}
 	var missing []corev1beta1.ConditionType
-	for _, wanted := range readConditions {
+	for _, wanted := range judgedConditions {
 		if _, ok := conditions[wanted]; !ok {
 			missing = append(missing, wanted)
 		}

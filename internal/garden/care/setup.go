@@ -122,14 +122,14 @@ func managedResources() predicate.Predicate {
 }
 
 // relevantConditions are what the checks read of the conditions of a ManagedResource, without times.
-type relevantConditions [len(readConditions)]struct {
+type relevantConditions [len(judgedConditions)]struct {
 	status          corev1beta1.ConditionStatus
 	reason, message string
 }
 
 func relevant(mr *resourcesv1alpha1.ManagedResource) relevantConditions {
 	var found relevantConditions
-	for i, wanted := range readConditions {
+	for i, wanted := range judgedConditions {
 		if each := corev1beta1.GetCondition(mr.Status.Conditions, wanted); each != nil {
 			found[i].status, found[i].reason, found[i].message = each.Status, each.Reason, each.Message
 		}

@@ -25,13 +25,13 @@ func Of(g *operatorv1alpha1.Garden) sets.Set[Name] {
 		insertKubeAPIServer(names, server)
 	}
 	if server := cluster.Gardener.APIServer; server != nil {
-		insertBoth(names, server.AdmissionPlugins, server.AuditConfig, server.AuditWebhook)
+		insertCommonSettings(names, server.AdmissionPlugins, server.AuditConfig, server.AuditWebhook)
 	}
 	return names.Delete(Name{Kind: secret}, Name{Kind: configMap})
 }
 
-// insertBoth inserts the names in settings that both API servers have.
-func insertBoth(
+// insertCommonSettings inserts the names in settings that both API servers have.
+func insertCommonSettings(
 	names sets.Set[Name], plugins []operatorv1alpha1.AdmissionPlugin, audit *operatorv1alpha1.AuditConfig,
 	webhook *operatorv1alpha1.AuditWebhook,
 ) {
@@ -49,7 +49,7 @@ func insertBoth(
 }
 
 func insertKubeAPIServer(names sets.Set[Name], server *operatorv1alpha1.KubeAPIServer) {
-	insertBoth(names, server.AdmissionPlugins, server.AuditConfig, server.AuditWebhook)
+	insertCommonSettings(names, server.AdmissionPlugins, server.AuditConfig, server.AuditWebhook)
 	if server.Authentication != nil && server.Authentication.Webhook != nil {
 		names.Insert(Name{secret, server.Authentication.Webhook.KubeconfigSecretName})
 	}

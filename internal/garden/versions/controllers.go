@@ -47,7 +47,7 @@ func (k Kubernetes) DisabledControllers(runtimeConfig map[string]bool) []string 
 	var names []string
 	for _, row := range switchedOff {
 		served, set := runtimeConfig[row.api]
-		if k.in(row.columns) == '+' && (row.api == "" || set && !served) {
+		if k.cell(row.columns) == '+' && (row.api == "" || set && !served) {
 			names = append(names, row.controllers...)
 		}
 	}

@@ -24,4 +24,4 @@ var kubeAPIServerSettings = map[Setting]string{
 }
 
 // Has reports whether kube-apiserver has a setting. Versions that are not supported have none.
-func (k Kubernetes) Has(setting Setting) bool { return k.in(kubeAPIServerSettings[setting]) == '+' }
+func (k Kubernetes) Has(setting Setting) bool { return k.cell(kubeAPIServerSettings[setting]) == '+' }

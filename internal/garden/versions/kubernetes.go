@@ -168,15 +168,15 @@ func (k Kubernetes) find(table map[string]entry, name string) (byte, Knowledge) 
 	if !ok {
 		return 0, Unknown
 	}
-	column := k.in(found.columns)
+	column := k.cell(found.columns)
 	if column == '-' {
 		return 0, Elsewhere
 	}
 	return column, Present
 }
 
-// in returns the character of the version in the columns of a row, which is - if the version is not supported.
-func (k Kubernetes) in(columns string) byte {
+// cell returns the character of the version in the columns of a row, which is - if the version is not supported.
+func (k Kubernetes) cell(columns string) byte {
 	if i := k.column(); i >= 0 && i < len(columns) {
 		return columns[i]
 	}

@@ -24,7 +24,7 @@ func rules() []rbacv1.PolicyRule {
 		shared.Rule(druid, "etcds;etcdcopybackupstasks;etcdopstasks", full...),
 		shared.Rule(druid, "etcds/status;etcds/finalizers;etcdcopybackupstasks/status;etcdcopybackupstasks/finalizers;"+
 			"etcdopstasks/status;etcdopstasks/finalizers", "get", "update", "patch", "create"),
-		shared.Rule("coordination.k8s.io", "leases", append(slices.Clip(full), "deletecollection")...),
+		shared.Rule(shared.LeasesGroup, "leases", append(slices.Clip(full), "deletecollection")...),
 		shared.Rule("policy", "poddisruptionbudgets", full...),
 	}
 }

@@ -155,7 +155,7 @@ func istiodRoles(owner shared.Owner) []client.Object {
 			shared.Rule("", "configmaps", "delete"),
 			shared.Rule("", "secrets", shared.Read("create", "update", "delete")...),
 			shared.Rule("", "serviceaccounts", shared.Read()...),
-			shared.Rule("coordination.k8s.io", "leases", "get", "create", "update", "patch"),
+			shared.Rule(shared.LeasesGroup, "leases", "get", "create", "update", "patch"),
 			shared.Rule("networking.istio.io", "gateways", "create"),
 		),
 		owner.RoleBinding(istiod, istiod, istiod),
@@ -164,8 +164,7 @@ func istiodRoles(owner shared.Owner) []client.Object {
 
 // clusterRules are sorted by API group and resource. Rules for importing and exporting services of other clusters are left out too.
 func clusterRules() []rbacv1.PolicyRule {
-	core, admission := "", "admissionregistration.k8s.io"
-	certificates, networking := "certificates.k8s.io", "networking.istio.io"
+	core, admission, networking := "", "admissionregistration.k8s.io", "networking.istio.io"
 	return []rbacv1.PolicyRule{
 		shared.Rule(core, "configmaps", shared.Read("create", "update")...),
 		shared.Rule(core, "endpoints;namespaces;nodes;pods;secrets;services", shared.Read()...),
@@ -174,9 +173,9 @@ func clusterRules() []rbacv1.PolicyRule {
 		shared.Rule("apiextensions.k8s.io", "customresourcedefinitions", shared.Read()...),
 		shared.Rule("authentication.k8s.io", "tokenreviews", "create"),
 		shared.Rule("authorization.k8s.io", "subjectaccessreviews", "create"),
-		shared.Rule(certificates, "certificatesigningrequests;certificatesigningrequests/approval;certificatesigningrequests/status",
+		shared.Rule(shared.CertificatesGroup, "certificatesigningrequests;certificatesigningrequests/approval;certificatesigningrequests/status",
 			"get", "watch", "create", "update", "delete"),
-		shared.Named(shared.Rule(certificates, "signers", "approve"), "kubernetes.io/legacy-unknown"),
+		shared.Named(shared.Rule(shared.CertificatesGroup, "signers", "approve"), "kubernetes.io/legacy-unknown"),
 		shared.Rule("discovery.k8s.io", "endpointslices", shared.Read()...),
 		shared.Rule("extensions.istio.io;networking.istio.io;security.istio.io;telemetry.istio.io", "*", shared.Read()...),
 		shared.Rule(networking, "workloadentries;workloadentries/status", "create", "update", "patch", "delete"),

@@ -9,7 +9,7 @@ import (
 const rolePrefix = "gardener.cloud:seed:nginx-ingress"
 
 func roles(owner shared.Owner) []client.Object {
-	const core, networking, leases, slices = "", "networking.k8s.io", "coordination.k8s.io", "discovery.k8s.io"
+	const core, networking, slices = "", "networking.k8s.io", "discovery.k8s.io"
 	return []client.Object{
 		owner.ClusterRole(rolePrefix,
 			shared.Rule(core, "endpoints;nodes;pods;secrets", "list", "watch"),
@@ -19,14 +19,14 @@ func roles(owner shared.Owner) []client.Object {
 			shared.Rule(slices, "endpointslices", "get", "list", "watch"),
 			shared.Rule(core, "events", "create", "patch"),
 			shared.Rule(networking, "ingresses/status", "update"),
-			shared.Rule(leases, "leases", "list", "watch"),
+			shared.Rule(shared.LeasesGroup, "leases", "list", "watch"),
 		),
 		owner.ClusterRoleBinding(rolePrefix, rolePrefix, app),
 		owner.RoleIn(rolePrefix+":role",
 			shared.Rule(core, "configmaps;namespaces;pods;secrets", "get"),
 			shared.Rule(core, "endpoints", "create", "get", "update"),
-			shared.Named(shared.Rule(leases, "leases", "get", "update"), leader),
-			shared.Rule(leases, "leases", "create"),
+			shared.Named(shared.Rule(shared.LeasesGroup, "leases", "get", "update"), leader),
+			shared.Rule(shared.LeasesGroup, "leases", "create"),
 			shared.Rule(slices, "endpointslices", "get", "list", "watch"),
 		),
 		owner.RoleBinding(rolePrefix+":role-binding", rolePrefix+":role", app),

@@ -50,7 +50,7 @@ func clusterRules(verbs []string) []rbacv1.PolicyRule {
 		shared.Rule("admissionregistration.k8s.io", "mutatingwebhookconfigurations;validatingwebhookconfigurations", verbs...),
 		shared.Rule("apiregistration.k8s.io", "apiservices", verbs...),
 		shared.Rule("apiextensions.k8s.io", "customresourcedefinitions", verbs...),
-		shared.Rule("coordination.k8s.io", "leases", verbs...),
+		shared.Rule(shared.LeasesGroup, "leases", verbs...),
 	}
 }
 

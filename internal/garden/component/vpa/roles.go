@@ -64,7 +64,7 @@ func roles(owner shared.Owner) []client.Object {
 
 // lease returns a Role for the lease of a program.
 func lease(owner shared.Owner, name string) []client.Object {
-	leases := shared.Rule("coordination.k8s.io", "leases")
+	leases := shared.Rule(shared.LeasesGroup, "leases")
 	create, use := leases, shared.Named(leases, name)
 	create.Verbs, use.Verbs = []string{"create"}, []string{"get", "watch", "update"}
 	role := owner.RoleIn(rolePrefix+"leader-locking-"+name, create, use)
@@ -80,7 +80,7 @@ func admissionRules() []rbacv1.PolicyRule {
 		shared.Rule(core, "pods;configmaps;nodes;limitranges", read...),
 		shared.Rule("admissionregistration.k8s.io", "mutatingwebhookconfigurations", "get", "list"),
 		shared.Rule(group, "verticalpodautoscalers", read...),
-		shared.Rule("coordination.k8s.io", "leases", "create", "update", "get", "list", "watch"),
+		shared.Rule(shared.LeasesGroup, "leases", "create", "update", "get", "list", "watch"),
 	}
 }
 
@@ -89,7 +89,7 @@ func actorRules() []rbacv1.PolicyRule {
 		shared.Rule(core, "pods;nodes;limitranges", read...),
 		shared.Rule(";events.k8s.io", "events", "create", "get", "list", "watch", "patch", "update"),
 		shared.Rule(group, "verticalpodautoscalers", read...),
-		shared.Rule("coordination.k8s.io", "leases", read...),
+		shared.Rule(shared.LeasesGroup, "leases", read...),
 	}
 }
 

@@ -21,26 +21,27 @@ const (
 	complete step = "complete"
 )
 
-// rotated are credentials that operations rotate: their name in messages, and those among them that are rotated in two steps.
-type rotated struct {
+// target is what operations rotate: its name in messages, and the credentials whose phase an operation depends on (none for
+// observability).
+type target struct {
 	name        string
 	credentials []rotation.Credential
 }
 
 var (
-	certificateAuthorities = rotated{"CA rotation", []rotation.Credential{rotation.CertificateAuthorities}}
-	serviceAccountKey      = rotated{"service account key rotation", []rotation.Credential{rotation.ServiceAccountKey}}
-	etcdEncryptionKey      = rotated{"ETCD encryption key rotation", []rotation.Credential{rotation.ETCDEncryptionKey}}
-	workloadIdentityKey    = rotated{"workload identity key rotation", []rotation.Credential{rotation.WorkloadIdentityKey}}
-	observability          = rotated{name: "Observability credentials rotation"}
-	everything             = rotated{"rotation of all credentials", []rotation.Credential{
+	certificateAuthorities = target{"CA rotation", []rotation.Credential{rotation.CertificateAuthorities}}
+	serviceAccountKey      = target{"service account key rotation", []rotation.Credential{rotation.ServiceAccountKey}}
+	etcdEncryptionKey      = target{"ETCD encryption key rotation", []rotation.Credential{rotation.ETCDEncryptionKey}}
+	workloadIdentityKey    = target{"workload identity key rotation", []rotation.Credential{rotation.WorkloadIdentityKey}}
+	observability          = target{name: "Observability credentials rotation"}
+	everything             = target{"rotation of all credentials", []rotation.Credential{
 		rotation.CertificateAuthorities, rotation.ServiceAccountKey, rotation.ETCDEncryptionKey, rotation.WorkloadIdentityKey,
 	}}
 )
 
-// rotations are the operations that rotate credentials.
-var rotations = map[operatorv1alpha1.Operation]struct {
-	rotated
+// rotatingOperations are the operations that rotate credentials.
+var rotatingOperations = map[operatorv1alpha1.Operation]struct {
+	target
 	step step
 }{
 	operatorv1alpha1.OperationRotateCAStart:                     {certificateAuthorities, start},
@@ -88,7 +89,7 @@ func Operations(g *operatorv1alpha1.Garden) field.ErrorList {
 
 // denials returns why a known operation is not allowed.
 func denials(operation operatorv1alpha1.Operation, g *operatorv1alpha1.Garden) []string {
-	r, rotates := rotations[operation]
+	r, rotates := rotatingOperations[operation]
 	if !rotates {
 		return nil
 	}
@@ -119,7 +120,8 @@ func denials(operation operatorv1alpha1.Operation, g *operatorv1alpha1.Garden) [
 	return reasons
 }
 
-// allows returns the phase that a step requires, and whether a phase allows the step. The first rotation has none before.
+// allows returns the phase that a step requires, and whether a phase allows the step. Before the first rotation, the phase
+// is empty, which allows a start.
 func allows(phase operatorv1alpha1.RotationPhase, s step) (required operatorv1alpha1.RotationPhase, allowed bool) {
 	if s == start {
 		return operatorv1alpha1.RotationCompleted, phase == "" || phase == operatorv1alpha1.RotationCompleted

@@ -8,7 +8,7 @@ import (
 )
 
 // Changes wakes the tasks that wait for a change of something. The event handlers of a watch call Notify; each task that
-// waits with these Changes then checks again. The zero value is ready for use.
+// waits with these Changes then checks again. The zero value is ready for use; nil is not allowed.
 type Changes struct {
 	lock sync.Mutex
 	// next is closed by the next Notify. It is nil while no task waits.

@@ -59,7 +59,7 @@ func (r *Reconciler) begin(ctx context.Context, s *status) error {
 	annotation := s.garden.Annotations[gardenerOperation]
 	operations, rest := rotation.Parse(annotation)
 	now := metav1.NewTime(r.Clock.Now()).Rfc3339Copy()
-	kubernetes, _ := versions.ParseKubernetes(s.garden.Spec.VirtualCluster.Kubernetes.Version) // without one, no rotation completes by itself
+	kubernetes, _ := versions.ParseKubernetes(s.garden.Spec.VirtualCluster.Kubernetes.Version) // a malformed version counts as an old one
 	facts := rotation.Facts{Operations: operations, Now: now, SingleStepEncryption: kubernetes.AtLeast(rotation.SingleStepEncryptionFrom)}
 	facts.WantedProvider, facts.CurrentProvider = providers(s.garden)
 	next, refused := rotation.Begin(rotationOf(s.garden), facts)

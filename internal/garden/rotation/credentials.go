@@ -34,7 +34,7 @@ var (
 	renewedObservability = []string{"observability-ingress", "global-observability-ingress"}
 )
 
-// rotations returns the rotations in two steps that there were.
+// rotations returns the state of each credential that was rotated in two steps.
 func rotations(r *operatorv1alpha1.CredentialsRotation) map[Credential]*operatorv1alpha1.Rotation {
 	all := map[Credential]*operatorv1alpha1.Rotation{
 		CertificateAuthorities: r.CertificateAuthorities, ServiceAccountKey: r.ServiceAccountKey, WorkloadIdentityKey: r.WorkloadIdentityKey,
@@ -46,7 +46,7 @@ func rotations(r *operatorv1alpha1.CredentialsRotation) map[Credential]*operator
 	return all
 }
 
-// Phases returns the phases of the rotations of a Garden. Those that there were not have none.
+// Phases returns the phases of the rotations of a Garden. Credentials that were never rotated are absent.
 func Phases(g *operatorv1alpha1.Garden) map[Credential]operatorv1alpha1.RotationPhase {
 	phases := map[Credential]operatorv1alpha1.RotationPhase{}
 	if g.Status.Credentials == nil || g.Status.Credentials.Rotation == nil {

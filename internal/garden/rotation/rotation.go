@@ -1,4 +1,4 @@
-// Package rotation keeps the books about the rotations of a Garden's credentials: what an operation of the user starts, what a
+// Package rotation computes the state of the rotations of a Garden's credentials: what an operation of the user starts, what a
 // successful reconciliation completes, and which Secrets the manager of secrets must renew.
 //
 // It is pure: it computes the next state of status.credentials.rotation, which a reconciliation writes at its start and its end.
@@ -20,7 +20,8 @@ const SingleStepEncryptionFrom = 34
 type Facts struct {
 	// Operations are what the user asks for.
 	Operations Operations
-	// SingleStepEncryption is true from SingleStepEncryptionFrom on: the rotation of the encryption key always completes by itself.
+	// SingleStepEncryption is true if the virtual cluster has Kubernetes 1.34 (SingleStepEncryptionFrom) or later: the rotation of the
+	// encryption key always completes by itself.
 	SingleStepEncryption bool
 	// WantedProvider and CurrentProvider are the encryption providers of spec and status. An empty CurrentProvider is unknown.
 	WantedProvider, CurrentProvider operatorv1alpha1.EncryptionProviderType

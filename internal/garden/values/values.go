@@ -149,7 +149,7 @@ func New(garden *operatorv1alpha1.Garden, operator Operator) (Values, error) {
 	if err != nil {
 		return Values{}, err
 	}
-	spec := garden.Spec.DeepCopy() // because nothing changes the values
+	spec := garden.Spec.DeepCopy() // so that the values share no memory with the Garden
 	runtime, cluster := spec.RuntimeCluster, spec.VirtualCluster
 	v := Values{
 		Operator: operator, Kubernetes: kubernetes, Zones: runtime.Provider.Zones, VerticalPodAutoscaler: VerticalPodAutoscaler(garden),

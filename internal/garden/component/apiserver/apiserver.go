@@ -80,7 +80,8 @@ func (p Part) source() corev1.VolumeSource {
 	return shared.SecretSource(p.Object.GetName(), p.Private)
 }
 
-// Deployment returns the Deployment of an API server: see Owner.Deployment. New Pods start before old ones end.
+// Deployment returns the Deployment of an API server: see Owner.Deployment. It also sets the priority class and the grace period of the
+// Pods, and turns off the automount of a token. New Pods start before old ones end.
 func Deployment(
 	owner shared.Owner, name string, replicas int32, selector, further map[string]string, pod corev1.PodSpec,
 ) *appsv1.Deployment {

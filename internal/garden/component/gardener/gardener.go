@@ -5,7 +5,8 @@
 // configuration files), a ManagedResource with the other objects there, and a ManagedResource with those in the virtual cluster. The
 // ServiceAccount in the virtual cluster has the name of the program. No program has rights in the runtime cluster.
 //
-// A deletion deletes the ManagedResource for the virtual cluster, then the other one, each until it is gone, and then the Secret.
+// A deletion deletes the ManagedResource for the virtual cluster and waits until it is gone, does the same with the other one, and then
+// deletes the Secret.
 package gardener
 
 import (

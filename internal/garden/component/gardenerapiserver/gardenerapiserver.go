@@ -1,13 +1,14 @@
 // Package gardenerapiserver has gardener-apiserver of Gardener 1.149, which serves the API of Gardener in the virtual cluster.
 // kube-apiserver there passes requests on to the Service in the runtime cluster, whose address is in an EndpointSlice.
 //
-// A flow deploys, after the etcds, kube-apiserver and the resource manager of the virtual cluster are ready:
-//   - AccessObjects in VirtualManagedResource, if ServesAPIs is false for that. Without these rights, gardener-apiserver does not become
-//     ready.
-//   - Objects, until RuntimeManagedResource is rolled out. If apiserver.AddsKey was true, it repeats this with the annotation
-//     apiserver.NewKeyPopulated.
-//   - VirtualObjects and Info in VirtualManagedResource. They come last, because no Pod may have a certificate of the former authority when
-//     the APIServices no longer have that.
+// What a flow does, after the etcds, kube-apiserver and the resource manager of the virtual cluster are ready:
+//   - It reads the objects of Names for Resolve. If that returns an error, the flow changes nothing.
+//   - It deploys AccessObjects in VirtualManagedResource, if ServesAPIs is false for that. Without these rights, gardener-apiserver does
+//     not become ready.
+//   - It deploys Objects, and waits until RuntimeManagedResource is rolled out. If apiserver.AddsKey was true, it repeats this with the
+//     annotation apiserver.NewKeyPopulated.
+//   - It reads the Service for Address, deploys VirtualObjects and Info in VirtualManagedResource, and waits until that is ready. This
+//     comes last, because no Pod may have a certificate of the former authority when the APIServices no longer have that.
 package gardenerapiserver
 
 import (

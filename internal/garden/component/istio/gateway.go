@@ -175,7 +175,8 @@ func filter(owner shared.Owner, name string, patches ...any) client.Object {
 	})
 }
 
-// networkingObject returns an object of Istio's group networking.istio.io.
+// networkingObject returns an object of Istio's group networking.istio.io. It is untyped: the objects of that group have no Go types in
+// the modules that the product links.
 func networkingObject(owner shared.Owner, version, kind, name string, spec map[string]any) client.Object {
 	o := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "networking.istio.io/" + version, "kind": kind, "spec": spec}}
 	o.SetNamespace(owner.Namespace)

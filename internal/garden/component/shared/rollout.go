@@ -19,7 +19,7 @@ func Ready(set *resourcesv1alpha1.ManagedResource) error {
 	return managedresources.CheckAppliedAndHealthy(set)
 }
 
-// RolledOut does the same as Ready, and also returns an error as long as Pods of before a change run.
+// RolledOut does the same as Ready, and also returns an error as long as old Pods run.
 func RolledOut(set *resourcesv1alpha1.ManagedResource) error {
 	if err := Ready(set); err != nil {
 		return err

@@ -101,8 +101,9 @@ type workload struct {
 	namespaceVariable bool
 	// minMemory is the least memory of the VerticalPodAutoscaler. Empty: the program is not scaled.
 	minMemory string
-	// service is the name of the Service, and webhookPort a port of it for API servers if it is not 0.
-	service     string
+	// service is the name of the Service.
+	service string
+	// webhookPort is the port of the Pods that API servers call through port 443 of the Service; 0: none.
 	webhookPort int32
 	// complete changes the Deployment.
 	complete func(*appsv1.Deployment)

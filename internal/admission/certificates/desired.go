@@ -27,7 +27,7 @@ func newConfiguration(object client.Object) (configuration, error) {
 		kind: object.GetObjectKind().GroupVersionKind().Kind, name: object.GetName(),
 		labels: object.GetLabels(), annotations: object.GetAnnotations(),
 	}
-	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(object)
+	content, err := knownContent(object)
 	if err != nil {
 		return configuration{}, fmt.Errorf("keep webhook configuration %q: %w", object.GetName(), err)
 	}
@@ -41,6 +41,21 @@ func newConfiguration(object client.Object) (configuration, error) {
 		}
 	}
 	return c, nil
+}
+
+// knownContent returns the content of a webhook configuration, without the fields that our version of the API does not know: a newer API
+// server sets defaults for them, which would look like a change forever.
+func knownContent(object client.Object) (map[string]any, error) {
+	if read, ok := object.(*unstructured.Unstructured); ok {
+		object = &admissionregistrationv1.ValidatingWebhookConfiguration{}
+		if read.GetKind() == mutatingKind {
+			object = &admissionregistrationv1.MutatingWebhookConfiguration{}
+		}
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(read.Object, object); err != nil {
+			return nil, err
+		}
+	}
+	return runtime.DefaultUnstructuredConverter.ToUnstructured(object)
 }
 
 // complete sets what the API server sets where nothing is given.

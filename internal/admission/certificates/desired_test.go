@@ -6,7 +6,10 @@ import (
 	. "github.com/onsi/gomega"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 // mutating is a configuration as a user declares it, without the fields that the API server sets.
@@ -122,6 +125,41 @@ func TestKeptBy(t *testing.T) {
 			have, err := newConfiguration(live)
 			g.Expect(err).NotTo(HaveOccurred())
 			g.Expect(want.keptBy(have)).To(Equal(tc.want))
+		})
+	}
+}
+
+// A newer API server may default fields that this version of the API does not know. They must not lead to writes without end.
+func TestUnknownFieldsDoNotCount(t *testing.T) {
+	for name, declared := range map[string]client.Object{
+		"mutating":   mutating("hooks", []byte("bundle"), "a"),
+		"validating": validating("hooks", []byte("bundle"), "a"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(declared)
+			g.Expect(err).NotTo(HaveOccurred())
+			live := &unstructured.Unstructured{Object: content}
+			webhooks, _, err := unstructured.NestedSlice(content, "webhooks")
+			g.Expect(err).NotTo(HaveOccurred())
+			webhook, ok := webhooks[0].(map[string]any)
+			g.Expect(ok).To(BeTrue())
+			webhook["season"] = "winter"
+			g.Expect(unstructured.SetNestedField(webhook, "winter", "clientConfig", "season")).To(Succeed())
+			g.Expect(unstructured.SetNestedSlice(content, webhooks, "webhooks")).To(Succeed())
+
+			want, err := newConfiguration(declared)
+			g.Expect(err).NotTo(HaveOccurred())
+			have, err := newConfiguration(live)
+			g.Expect(err).NotTo(HaveOccurred())
+			g.Expect(want.keptBy(have)).To(BeTrue())
+			g.Expect(live.Object).To(HaveKeyWithValue("webhooks", webhooks), "what was read stays as it was")
+
+			webhook["failurePolicy"] = "Ignore"
+			g.Expect(unstructured.SetNestedSlice(content, webhooks, "webhooks")).To(Succeed())
+			have, err = newConfiguration(live)
+			g.Expect(err).NotTo(HaveOccurred())
+			g.Expect(want.keptBy(have)).To(BeFalse(), "another failure policy")
 		})
 	}
 }

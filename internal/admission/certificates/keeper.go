@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"net/http"
 	"os"
@@ -26,13 +27,13 @@ import (
 // is served. API servers learn of a configuration by a watch, which takes milliseconds.
 const DefaultSettle = 10 * time.Second
 
-// Connection is how a cluster is reached. No cache is used: the Keeper reads few objects, by name, and live.
+// Connection is how a cluster is reached. HTTPClient is required. No cache is used: the Keeper reads few objects, by name, and live.
 type Connection struct {
 	Config     *rest.Config
 	HTTPClient *http.Client
 }
 
-// Lease has the times of leader election; the zero value stands for 15, 10 and 2 seconds, as is usual.
+// Lease has the times of leader election; the zero value stands for 15, 10 and 2 seconds.
 type Lease struct{ Duration, RenewDeadline, RetryPeriod time.Duration }
 
 // Options define which certificates are kept, and for which servers.
@@ -98,8 +99,14 @@ var (
 	_ manager.LeaderElectionRunnable = (*Keeper)(nil)
 )
 
-// New returns a Keeper that has not started. It sends no request.
+// New returns a Keeper that has not started. It sends no request. It is an error if a connection has no HTTP client.
 func New(options Options) (*Keeper, error) {
+	if options.Own.HTTPClient == nil {
+		return nil, errors.New("keep webhook certificates: the connection to the own cluster has no HTTP client")
+	}
+	if options.Called.HTTPClient == nil {
+		return nil, errors.New("keep webhook certificates: the connection to the called cluster has no HTTP client")
+	}
 	options.Settle = min(cmp.Or(options.Settle, DefaultSettle), options.AuthorityValidity/6)
 	options.Lease = cmp.Or(options.Lease, Lease{Duration: 15 * time.Second, RenewDeadline: 10 * time.Second, RetryPeriod: 2 * time.Second})
 	host, err := os.Hostname()

@@ -89,7 +89,7 @@ func (s side) explain(err error) error {
 	return fmt.Errorf("connect to %s cluster: %w; check %s", s.name, err, s.origin())
 }
 
-// Right is a permission that a Requirement cannot express, because it is for a subresource or for an object of a certain name.
+// Right is one permission. Needs contains those that a Requirement cannot express: for a subresource or a named object.
 type Right struct {
 	Verb, Group, Resource, Subresource string
 	// Namespace is empty for all namespaces, and Name for all objects.
@@ -296,7 +296,7 @@ func (a *accessChecker) allowed(ctx context.Context, r Right) (bool, error) {
 		return true, nil // Reviews are forbidden, so the rights are unknown; the requests themselves show them.
 	}
 	if err != nil {
-		return false, fmt.Errorf("ask whether we may %s %s: %w", r.Verb, r.Resource, err)
+		return false, fmt.Errorf("ask whether we may %s %s: %w", r.Verb, r.object(), err)
 	}
 	if !answer.Status.Allowed && r.OrName != "" {
 		r.Name, r.OrName = r.OrName, ""

@@ -2,15 +2,21 @@ package process
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"sync"
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr"
 	. "github.com/onsi/gomega"
 	authorizationv1 "k8s.io/api/authorization/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
+
+	"github.com/espalier-dev/espalier/internal/config"
 )
 
 // If the server of an aggregated API is down, the error does not name the kubeconfig.
@@ -133,4 +139,148 @@ func TestRightToAnotherNameIsEnough(t *testing.T) {
 			g.Expect(err).To(MatchError(HaveSuffix(want)))
 		})
 	}
+}
+
+// reviewing is an API server that serves the namespaced kind Bonsai of v1 and reviews access. It must get JSON.
+type reviewing struct {
+	*httptest.Server
+	mu    sync.Mutex
+	asked []authorizationv1.ResourceAttributes
+}
+
+// newReviewing starts a server. Of a right it gets the status: OK if it is granted, InternalServerError if the review fails.
+func newReviewing(t *testing.T, status func(authorizationv1.ResourceAttributes) int) *reviewing {
+	t.Helper()
+	s := &reviewing{}
+	s.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		if r.Method != http.MethodPost {
+			_, _ = w.Write([]byte(`{"kind":"APIResourceList","apiVersion":"v1","groupVersion":"v1","resources":[` +
+				`{"name":"bonsais","kind":"Bonsai","namespaced":true}]}`))
+			return
+		}
+		review := &authorizationv1.SelfSubjectAccessReview{}
+		if err := json.NewDecoder(r.Body).Decode(review); err != nil {
+			http.Error(w, err.Error(), http.StatusBadRequest)
+			return
+		}
+		s.mu.Lock()
+		s.asked = append(s.asked, *review.Spec.ResourceAttributes)
+		s.mu.Unlock()
+		code := status(*review.Spec.ResourceAttributes)
+		if code == http.StatusInternalServerError {
+			http.Error(w, "broken", code)
+			return
+		}
+		review.Status.Allowed = code == http.StatusOK
+		_ = json.NewEncoder(w).Encode(review)
+	}))
+	t.Cleanup(s.Close)
+	return s
+}
+
+// reviews returns what was asked so far.
+func (s *reviewing) reviews() []authorizationv1.ResourceAttributes {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.asked
+}
+
+func (s *reviewing) check(t *testing.T, at side, required []Requirement, rights []Right) error {
+	t.Helper()
+	cfg := &rest.Config{Host: s.URL, ContentConfig: rest.ContentConfig{ContentType: "application/json"}}
+	return checkAccess(t.Context(), at, "gardener", cfg, s.Client(), required, rights, time.Minute)
+}
+
+func TestNamespaceOfARequirement(t *testing.T) {
+	for name, tc := range map[string]struct {
+		namespace  string
+		restricted []string
+		want       []string
+	}{
+		"no restriction":                      {"", nil, []string{""}},
+		"the connection is restricted":        {"", []string{"park", "wood"}, []string{"park", "wood"}},
+		"only one namespace":                  {"garden", nil, []string{"garden"}},
+		"one namespace, restricted to others": {"garden", []string{"park", "wood"}, []string{"garden"}},
+		"one namespace, restricted to it too": {"park", []string{"park", "wood"}, []string{"park"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			s := newReviewing(t, func(authorizationv1.ResourceAttributes) int { return http.StatusOK })
+			at := side{name: "source", connection: config.ClientConnection{Namespaces: tc.restricted}}
+			required := []Requirement{
+				{Kind: schema.GroupVersionKind{Version: "v1", Kind: "Bonsai"}, Verbs: []string{"list"}, Namespace: tc.namespace},
+			}
+			g.Expect(s.check(t, at, required, nil)).To(Succeed())
+			var want []authorizationv1.ResourceAttributes
+			for _, namespace := range tc.want {
+				want = append(want, authorizationv1.ResourceAttributes{Verb: "list", Resource: "bonsais", Namespace: namespace})
+			}
+			g.Expect(s.reviews()).To(Equal(want))
+		})
+	}
+}
+
+// The error names the right that could not be reviewed.
+func TestAFailedReviewNamesTheRight(t *testing.T) {
+	for failing, object := range map[string]string{
+		"elm":    `trees.example.com/roots named "elm" in namespace "park"`,
+		"tree/*": `trees.example.com/roots named "tree/*" in namespace "park"`,
+	} {
+		t.Run(failing, func(t *testing.T) {
+			s := newReviewing(t, func(asked authorizationv1.ResourceAttributes) int {
+				if asked.Name == failing {
+					return http.StatusInternalServerError
+				}
+				return http.StatusForbidden
+			})
+			err := s.check(t, side{name: "source"}, nil, []Right{{
+				Verb: "water", Group: "example.com", Resource: "trees", Subresource: "roots", Namespace: "park", Name: "elm", OrName: "tree/*",
+			}})
+			NewWithT(t).Expect(err).To(MatchError(ContainSubstring("ask whether we may water " + object + ": an error on the server")))
+		})
+	}
+}
+
+func TestTargetRightsAreCheckedInTheTarget(t *testing.T) {
+	water := Right{Verb: "water", Group: "example.com", Resource: "trees", Subresource: "roots"}
+	const denial = `: not allowed to water trees.example.com/roots in all namespaces: grant it, for example with the roles in deploy/gardener`
+	asked := authorizationv1.ResourceAttributes{Verb: "water", Group: "example.com", Resource: "trees", Subresource: "roots"}
+	connection := func(s *reviewing) string { // in YAML
+		return "{contentType: application/json, kubeconfig: " + writeFile(t, "kubeconfig", `
+apiVersion: v1
+kind: Config
+clusters: [{name: c, cluster: {server: "`+s.URL+`"}}]
+users: [{name: c, user: {token: t}}]
+contexts: [{name: c, context: {cluster: c, user: c}}]
+current-context: c
+`) + "}\n"
+	}
+	connectTo := func(t *testing.T, more string) error {
+		t.Helper()
+		address := func() string { return fmt.Sprintf("{bindAddress: 127.0.0.1, port: %d}", freePort(t)) }
+		loaded, _, err := config.ResourceManager([]byte("apiVersion: resourcemanager.config.gardener.cloud/v1alpha1\n" +
+			"kind: ResourceManagerConfiguration\nleaderElection: {leaderElect: false}\n" +
+			"server: {healthProbes: " + address() + ", metrics: " + address() + "}\n" + more))
+		NewWithT(t).Expect(err).NotTo(HaveOccurred())
+		setup := &Setup{Program: gardener(), Config: loaded.Process(), Log: logr.Discard()}
+		_, err = setup.Connect(t.Context(), Needs{Scheme: runtime.NewScheme(), TargetRights: []Right{water}})
+		return err
+	}
+	deny := func(authorizationv1.ResourceAttributes) int { return http.StatusForbidden }
+
+	t.Run("a separate target", func(t *testing.T) {
+		g := NewWithT(t)
+		source, target := newReviewing(t, deny), newReviewing(t, deny)
+		err := connectTo(t, "sourceClientConnection: "+connection(source)+"targetClientConnection: "+connection(target))
+		g.Expect(err).To(MatchError("target cluster at " + target.URL + denial))
+		g.Expect(source.reviews()).To(BeEmpty())
+		g.Expect(target.reviews()).To(ConsistOf(asked))
+	})
+	t.Run("the source is the target", func(t *testing.T) {
+		g := NewWithT(t)
+		source := newReviewing(t, deny)
+		g.Expect(connectTo(t, "sourceClientConnection: "+connection(source))).To(MatchError("source cluster at " + source.URL + denial))
+		g.Expect(source.reviews()).To(ConsistOf(asked))
+	})
 }

@@ -22,7 +22,7 @@ func newLogger(out io.Writer, level, format string) logr.Logger {
 	if format == "text" {
 		encoder = zapcore.NewConsoleEncoder(encoding)
 	}
-	enabled, _ := zapcore.ParseLevel(level) // info if there is no such level
+	enabled, _ := zapcore.ParseLevel(level) // validated; info if empty
 	return zapr.NewLogger(zap.New(zapcore.NewCore(encoder, zapcore.Lock(zapcore.AddSync(out)), enabled)))
 }
 

@@ -32,7 +32,8 @@ type Needs struct {
 	SourceCache, TargetCache cache.Options
 	// SourceAccess and TargetAccess are checked before anything starts.
 	SourceAccess, TargetAccess []Requirement
-	TargetRights               []Right
+	// TargetRights are checked in the target as well; in the source if that is the target.
+	TargetRights []Right
 	// SkipNameValidation allows several managers of one test process to have controllers of the same name.
 	SkipNameValidation bool
 	// EveryReplica makes all replicas active at the same time, without leader election.

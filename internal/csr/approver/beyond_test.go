@@ -299,7 +299,7 @@ func TestObserveOnlyNeedsNoRightToDecide(t *testing.T) {
 		Should(MatchError(And(
 			HavePrefix("source cluster at https://"), // there is only one cluster
 			ContainSubstring(": not allowed to update certificatesigningrequests.certificates.k8s.io/approval in all namespaces: grant it, "),
-			ContainSubstring("; not allowed to approve signers.certificates.k8s.io named "),
+			ContainSubstring(`; not allowed to approve signers.certificates.k8s.io named "kubernetes.io/kubelet-serving" in all namespaces: `),
 		)))
 	s.Config.Espalier.CSRApprover.ObserveOnly = true
 	s.Start()

@@ -9,7 +9,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/espalier-dev/espalier/api/references"
@@ -155,8 +154,8 @@ func (b *ManagedResourceBuilder) update(ctx context.Context, live *resourcesv1al
 // mergedInto returns a copy of mr that has become what the builder describes.
 func (b *ManagedResourceBuilder) mergedInto(mr *resourcesv1alpha1.ManagedResource) (*resourcesv1alpha1.ManagedResource, error) {
 	result := mr.DeepCopy()
-	result.Labels = labels.Merge(result.Labels, b.mr.Labels)
-	result.Annotations = labels.Merge(result.Annotations, b.mr.Annotations)
+	result.Labels = merged(result.Labels, b.mr.Labels)
+	result.Annotations = merged(result.Annotations, b.mr.Annotations)
 	b.mr.Spec.DeepCopyInto(&result.Spec)
 	if err := references.InjectAnnotations(result); err != nil {
 		return nil, fmt.Errorf("annotate managed resource with its references: %w", err)

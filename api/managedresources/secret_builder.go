@@ -51,7 +51,7 @@ func (b *SecretBuilder) WithLabels(labels map[string]string) *SecretBuilder {
 
 // AddLabels adds labels to those set before.
 func (b *SecretBuilder) AddLabels(added map[string]string) *SecretBuilder {
-	b.secret.Labels = labels.Merge(b.secret.Labels, added)
+	b.secret.Labels = merged(b.secret.Labels, added)
 	return b
 }
 
@@ -86,4 +86,13 @@ func (b *SecretBuilder) Reconcile(ctx context.Context) error {
 		return fmt.Errorf("create or update secret %s: %w", client.ObjectKeyFromObject(want), err)
 	}
 	return nil
+}
+
+// merged returns a new map with the entries of both; those of over win. Unlike labels.Merge it returns nil if there are none, because the
+// caller's client gets the object with this map.
+func merged(under, over map[string]string) map[string]string {
+	if len(under)+len(over) == 0 {
+		return nil
+	}
+	return labels.Merge(under, over)
 }

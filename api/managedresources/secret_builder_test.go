@@ -1,12 +1,14 @@
 package managedresources_test
 
 import (
+	"context"
 	"errors"
 	"testing"
 
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/espalier-dev/espalier/api/managedresources"
 )
@@ -102,4 +104,25 @@ func TestRenamedDataKeyKeepsTheNameAndIsRejectedAsImmutable(t *testing.T) {
 	refused := errors.New("field is immutable when `immutable` is set")
 	c.fail["update Secret ns/"+after] = refused
 	g.Expect(b.Reconcile(t.Context())).To(MatchError(refused))
+}
+
+// creating remembers what is created, as the client gets it.
+type creating struct {
+	client.Client
+	created client.Object
+}
+
+func (c *creating) Create(ctx context.Context, obj client.Object, opts ...client.CreateOption) error {
+	c.created, _ = obj.DeepCopyObject().(client.Object)
+	return c.Client.Create(ctx, obj, opts...)
+}
+
+func TestBuildersPassNoEmptyMapsToTheClient(t *testing.T) {
+	g := NewWithT(t)
+	c := &creating{Client: newCluster(t)}
+	g.Expect(managedresources.NewSecret(c).WithNamespacedName("ns", "s").AddLabels(nil).Reconcile(t.Context())).To(Succeed())
+	g.Expect(c.created.GetLabels()).To(BeNil())
+	g.Expect(managedresources.NewManagedResource(c).WithNamespacedName("ns", "mr").Reconcile(t.Context())).To(Succeed())
+	g.Expect(c.created.GetLabels()).To(BeNil())
+	g.Expect(c.created.GetAnnotations()).To(BeNil())
 }

@@ -62,7 +62,7 @@ func keepWebhooks(p *parts, server *serving.Server) error {
 	err = server.KeepCertificate(serving.SelfManaged{
 		Clusters: p.clusters, Settings: &own, SettingsPath: "espalier.garden.webhooks.selfManaged", Registry: p.registry,
 		Configurations: func(serviceNamespace string) func([]byte) []client.Object {
-			return webhook.Configurations(registration.Own{
+			return webhook.Configurations(registration.Server{
 				Name: own.ConfigurationName, Namespace: serviceNamespace, ServiceName: own.ServiceName, URL: own.URL,
 			})
 		},

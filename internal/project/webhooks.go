@@ -55,7 +55,7 @@ func keepWebhooks(p *parts, server *serving.Server) error {
 	err := server.KeepCertificate(serving.SelfManaged{
 		Clusters: p.clusters, Settings: own.SelfManaged, SettingsPath: "espalier.project.webhooks.selfManaged", Registry: p.registry,
 		Configurations: func(serviceNamespace string) func([]byte) []client.Object {
-			return webhook.Configurations(registration.Own{
+			return webhook.Configurations(registration.Server{
 				Name: own.SelfManaged.ConfigurationName, Namespace: serviceNamespace, ServiceName: own.SelfManaged.ServiceName,
 				URL: own.SelfManaged.URL,
 			})

@@ -24,11 +24,11 @@ func Declared() []registration.Webhook {
 }
 
 // Configurations returns a function that builds the webhook configurations of all handlers for a certificate authority in PEM.
-func Configurations(own registration.Own) func(caBundle []byte) []client.Object {
+func Configurations(own registration.Server) func(caBundle []byte) []client.Object {
 	return own.Configurations(shippedService, Declared()...)
 }
 
 // Shipped returns the configurations as in deploy/, without a certificate authority.
 func Shipped() []client.Object {
-	return Configurations(registration.Own{Name: shippedName, Namespace: shippedNamespace, ServiceName: shippedService})(nil)
+	return Configurations(registration.Server{Name: shippedName, Namespace: shippedNamespace, ServiceName: shippedService})(nil)
 }

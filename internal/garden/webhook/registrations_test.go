@@ -75,7 +75,7 @@ webhooks:
 
 func TestConfigurationsForAURLNameNoService(t *testing.T) {
 	g := NewWithT(t)
-	for _, object := range webhook.Configurations(registration.Own{Name: "own", URL: "https://host:1"})([]byte("ca")) {
+	for _, object := range webhook.Configurations(registration.Server{Name: "own", URL: "https://host:1"})([]byte("ca")) {
 		g.Expect(object.GetName()).To(Equal("own"))
 		var reached []admissionregistrationv1.WebhookClientConfig
 		switch configuration := object.(type) {

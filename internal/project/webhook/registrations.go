@@ -13,11 +13,11 @@ const (
 )
 
 // Configurations returns a function that builds the webhook configurations of all handlers for a certificate authority in PEM.
-func Configurations(own registration.Own) func(caBundle []byte) []client.Object {
+func Configurations(own registration.Server) func(caBundle []byte) []client.Object {
 	return own.Configurations(shippedName, Declared()...)
 }
 
 // Shipped returns the configurations as in deploy/, without a certificate authority.
 func Shipped() []client.Object {
-	return Configurations(registration.Own{Name: shippedName, Namespace: shippedNamespace, ServiceName: shippedName})(nil)
+	return Configurations(registration.Server{Name: shippedName, Namespace: shippedNamespace, ServiceName: shippedName})(nil)
 }

@@ -62,7 +62,7 @@ func TestShippedConfigurations(t *testing.T) {
 
 func TestAURLIsUsedInsteadOfTheService(t *testing.T) {
 	g := NewWithT(t)
-	built := webhook.Configurations(registration.Own{
+	built := webhook.Configurations(registration.Server{
 		Name: "own", Namespace: "ns", ServiceName: "service", URL: "https://10.0.0.1:9443",
 	})([]byte("authority"))
 	mutating, ok := built[0].(*admissionregistrationv1.MutatingWebhookConfiguration)

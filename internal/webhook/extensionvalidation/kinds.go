@@ -77,6 +77,7 @@ func extension[Spec, Status any](name, plural string, r rules[Spec, Status]) Kin
 }
 
 func kind[Spec, Status any](group, name, plural string, r rules[Spec, Status]) Kind {
+	r.requiredFields, r.immutableFields = fieldsOf[Spec](r.required), fieldsOf[Spec](r.immutable)
 	return Kind{
 		Name:  "validation.extensions." + plural,
 		Path:  "/validate-" + strings.ReplaceAll(group, ".", "-") + "-" + Version + "-" + strings.ToLower(name),

@@ -19,8 +19,10 @@ type rules[Spec, Status any] struct {
 	clusterWide bool
 	// required are texts and lists that must not be empty.
 	required []string
-	// immutable are fields that must not change. One below a pointer may if the pointer is nil before or afterwards.
+	// immutable are fields that must not change. A field below a pointer may change if the pointer is nil in the old or the new object.
 	immutable []string
+	// requiredFields and immutableFields are the fields that required and immutable name; kind sets them.
+	requiredFields, immutableFields []specField
 	// check finds what else is wrong with an object by itself; nil for nothing.
 	check func(*object[Spec, Status], *findings)
 	// freeze says that the specification must not change because its object is being deleted.
@@ -32,26 +34,52 @@ func specPath(names ...string) *field.Path { return field.NewPath("spec", names.
 
 func statusPath(names ...string) *field.Path { return field.NewPath("status", names...) }
 
-// fieldOf returns a field of a specification; the zero Value if it is below a pointer that is nil. The field must exist: tests
-// read every field that rules name.
-func fieldOf(spec any, names []string) reflect.Value {
+// specField is a field of a specification.
+type specField struct {
+	path *field.Path
+	// indexes has one index for reflect.Value.FieldByIndex per name in the path.
+	indexes [][]int
+}
+
+// fieldsOf finds fields of a type by their paths. It panics if there is no such field: then the table of kinds is wrong, which every
+// test that reads the table reports.
+func fieldsOf[Spec any](paths []string) []specField {
+	found := make([]specField, 0, len(paths))
+	for _, path := range paths {
+		names := strings.Split(path, ".")
+		at := specField{path: specPath(names...)}
+		parent := reflect.TypeFor[Spec]()
+		for _, name := range names {
+			if parent.Kind() == reflect.Pointer {
+				parent = parent.Elem()
+			}
+			fields := reflect.VisibleFields(parent)
+			named := slices.IndexFunc(fields, func(f reflect.StructField) bool {
+				tag, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+				return tag == name
+			})
+			at.indexes = append(at.indexes, fields[named].Index)
+			parent = fields[named].Type
+		}
+		found = append(found, at)
+	}
+	return found
+}
+
+// of returns the field of a specification, which is given by a pointer; the zero Value if the field is below a pointer that is nil.
+func (f specField) of(spec any) reflect.Value {
 	value := reflect.ValueOf(spec)
-	for _, name := range names {
+	for _, index := range f.indexes {
 		if value = reflect.Indirect(value); !value.IsValid() {
 			return value
 		}
-		fields := reflect.VisibleFields(value.Type())
-		named := slices.IndexFunc(fields, func(f reflect.StructField) bool {
-			tag, _, _ := strings.Cut(f.Tag.Get("json"), ",")
-			return tag == name
-		})
-		value = value.FieldByIndex(fields[named].Index)
+		value = value.FieldByIndex(index)
 	}
 	return value
 }
 
 // validate lists what is wrong with a new object, or with a change if there was one before. An object that is being deleted and
-// whose specification stays may be invalid, or else an object from before a rule could never get rid of its finalizers.
+// whose specification stays may be invalid: otherwise the finalizers of an object that is older than a rule could not be removed.
 func (r *rules[Spec, Status]) validate(now, before *object[Spec, Status]) field.ErrorList {
 	var found findings
 	if before != nil {
@@ -66,9 +94,9 @@ func (r *rules[Spec, Status]) validate(now, before *object[Spec, Status]) field.
 		}
 	}
 	found.metadata(&now.Metadata, !r.clusterWide)
-	for _, path := range r.required {
-		names := strings.Split(path, ".")
-		found.requireIf(fieldOf(&now.Spec, names).Len() == 0, specPath(names...))
+	for _, each := range r.requiredFields {
+		value := each.of(&now.Spec)
+		found.requireIf(!value.IsValid() || value.Len() == 0, each.path)
 	}
 	if r.check != nil {
 		r.check(now, &found)
@@ -78,10 +106,9 @@ func (r *rules[Spec, Status]) validate(now, before *object[Spec, Status]) field.
 
 // keep finds what changed although it must not. Nil and empty lists and maps are the same, nil and empty pointers are not.
 func (r *rules[Spec, Status]) keep(now, before *Spec, found *findings) {
-	for _, path := range r.immutable {
-		names := strings.Split(path, ".")
-		if value, old := fieldOf(now, names), fieldOf(before, names); value.IsValid() && old.IsValid() {
-			found.add(apivalidation.ValidateImmutableField(value.Interface(), old.Interface(), specPath(names...))...)
+	for _, each := range r.immutableFields {
+		if value, old := each.of(now), each.of(before); value.IsValid() && old.IsValid() {
+			found.add(apivalidation.ValidateImmutableField(value.Interface(), old.Interface(), each.path)...)
 		}
 	}
 }

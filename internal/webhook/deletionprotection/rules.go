@@ -4,10 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"slices"
+	"sync"
 
 	"github.com/go-json-experiment/json"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/espalier-dev/espalier/internal/admission/confirmation"
 	"github.com/espalier-dev/espalier/internal/admission/review"
@@ -17,17 +18,22 @@ import (
 // definitions is the group of CustomResourceDefinitions.
 const definitions = "apiextensions.k8s.io"
 
-// protected says whether objects of a resource need a confirmation. Bastions are short-lived and need none, although the
-// webhook is registered for them.
-func protected(resource schema.GroupVersionResource) bool {
-	if resource.Group == definitions {
-		return resource.Resource == "customresourcedefinitions" && (resource.Version == "v1" || resource.Version == "v1beta1")
+// needConfirmation are the resources whose objects need a confirmation. Bastions do not, although the webhook may be registered for them.
+var needConfirmation = sync.OnceValue(func() sets.Set[schema.GroupVersionResource] {
+	resources := sets.New(
+		schema.GroupVersionResource{Group: definitions, Version: "v1", Resource: "customresourcedefinitions"},
+		schema.GroupVersionResource{Group: definitions, Version: "v1beta1", Resource: "customresourcedefinitions"},
+	)
+	for _, kind := range extensionvalidation.Kinds() {
+		if kind.ConfirmDeletion {
+			resources.Insert(schema.GroupVersionResource{Group: kind.Group, Version: extensionvalidation.Version, Resource: kind.Plural})
+		}
 	}
-	return resource.Version == extensionvalidation.Version &&
-		slices.ContainsFunc(extensionvalidation.Kinds(), func(kind extensionvalidation.Kind) bool {
-			return kind.Group == resource.Group && kind.Plural == resource.Resource && kind.Kind != "Bastion"
-		})
-}
+	return resources
+})
+
+// protected reports whether objects of a resource need a confirmation.
+func protected(resource schema.GroupVersionResource) bool { return needConfirmation().Has(resource) }
 
 // metadata is what is read of an object.
 type metadata struct {

@@ -8,7 +8,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/admission/review"
 )
 
-// The groups of all kinds, and their version: API servers serve each group in one.
+// The groups of all kinds, and their version. API servers serve each group in this version only.
 const (
 	GroupExtensions = "extensions.gardener.cloud"
 	GroupDruid      = "druid.gardener.cloud"
@@ -25,11 +25,14 @@ type Kind struct {
 	Group, Plural, Kind string
 	// Namespaced is false for kinds of the cluster.
 	Namespaced bool
+	// ConfirmDeletion is true if the deletion of an object needs a confirmation; see package deletionprotection.
+	ConfirmDeletion bool
 	// Handler judges objects of the kind.
 	Handler review.Handler
 }
 
-// Kinds lists all kinds, in the order of their webhooks.
+// Kinds lists all kinds, in the order of their webhooks. A new row whose deletion needs a confirmation also needs the right to list the
+// kind: add the resource to the RBAC marker in deletionprotection/handler.go.
 func Kinds() []Kind {
 	return []Kind{
 		extension("BackupBucket", "backupbuckets", rules[backupBucketSpec, unread]{
@@ -39,7 +42,7 @@ func Kinds() []Kind {
 			clusterWide: true, required: []string{"type", "bucketName", "region", "secretRef.name"}, immutable: []string{"type"},
 		}),
 		extension("Bastion", "bastions", rules[bastionSpec, unread]{
-			required: []string{"type", "userData", "ingress"}, immutable: []string{"type", "userData"},
+			shortLived: true, required: []string{"type", "userData", "ingress"}, immutable: []string{"type", "userData"},
 		}),
 		extension("ContainerRuntime", "containerruntimes", rules[containerRuntimeSpec, unread]{
 			required: []string{"type", "binaryPath", "workerPool.name"}, immutable: []string{"type", "workerPool.name"},
@@ -81,6 +84,6 @@ func kind[Spec, Status any](group, name, plural string, r rules[Spec, Status]) K
 	return Kind{
 		Name:  "validation.extensions." + plural,
 		Path:  "/validate-" + strings.ReplaceAll(group, ".", "-") + "-" + Version + "-" + strings.ToLower(name),
-		Group: group, Plural: plural, Kind: name, Namespaced: !r.clusterWide, Handler: &r,
+		Group: group, Plural: plural, Kind: name, Namespaced: !r.clusterWide, ConfirmDeletion: !r.shortLived, Handler: &r,
 	}
 }

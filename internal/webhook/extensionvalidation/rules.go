@@ -17,6 +17,8 @@ type rules[Spec, Status any] struct {
 	kind schema.GroupKind
 	// clusterWide is true for kinds whose objects are in no namespace.
 	clusterWide bool
+	// shortLived is true for kinds whose objects exist for minutes: their deletion needs no confirmation.
+	shortLived bool
 	// required are texts and lists that must not be empty.
 	required []string
 	// immutable are fields that must not change. A field below a pointer may change if the pointer is nil in the old or the new object.

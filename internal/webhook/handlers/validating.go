@@ -59,8 +59,8 @@ func definitionDeletion(in Cluster) registration.Webhook {
 func resourceDeletion(in Cluster) registration.Webhook {
 	var extensions []string
 	for _, kind := range extensionvalidation.Kinds() {
-		// Bastions exist for minutes: the handler allows their deletion without a confirmation. Gardener registers them too.
-		exempt := kind.Kind == "Bastion" && in.Plain()
+		// The handler allows the deletion of Bastions without a confirmation. Gardener registers them too.
+		exempt := !kind.ConfirmDeletion && in.Plain()
 		if kind.Group == extensionvalidation.GroupExtensions && !exempt {
 			extensions = append(extensions, kind.Plural)
 		}

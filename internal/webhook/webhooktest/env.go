@@ -11,6 +11,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"io"
 	"net/http"
 	"strconv"
 	"strings"
@@ -201,6 +202,8 @@ func (e *Env) Review(path, request string) Answer {
 	found := struct {
 		Response Answer `json:"response"`
 	}{}
-	e.Expect(json.NewDecoder(response.Body).Decode(&found)).To(Succeed())
+	answer, err := io.ReadAll(response.Body)
+	e.Expect(err).NotTo(HaveOccurred())
+	e.Expect(json.Unmarshal(answer, &found)).To(Succeed(), "%s: %s", response.Status, answer)
 	return found.Response
 }

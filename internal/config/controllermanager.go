@@ -26,13 +26,16 @@ type ControllerManagerConfiguration struct {
 	// LogLevel is debug, info (default) or error.
 	LogLevel string `json:"logLevel,omitempty"`
 	// LogFormat is json (default) or text.
-	LogFormat string                  `json:"logFormat,omitempty"`
+	LogFormat string `json:"logFormat,omitempty"`
+
 	Server    ControllerManagerServer `json:"server,omitempty"`
 	Debugging Debugging               `json:"debugging,omitempty"`
+
 	// FeatureGates are accepted and ignored.
-	FeatureGates map[string]bool              `json:"featureGates,omitempty"`
-	Controllers  ControllerManagerControllers `json:"controllers,omitempty"`
-	Espalier     EspalierControllerManager    `json:"espalier,omitempty"`
+	FeatureGates map[string]bool `json:"featureGates,omitempty"`
+
+	Controllers ControllerManagerControllers `json:"controllers,omitempty"`
+	Espalier    EspalierControllerManager    `json:"espalier,omitempty"`
 }
 
 // ControllerManagerServer configures where a controller-manager listens.
@@ -80,6 +83,7 @@ type EspalierControllerManager struct {
 
 // EspalierProject configures project-controller.
 type EspalierProject struct {
+	// Webhooks configures where webhooks are served.
 	Webhooks EspalierProjectWebhooks `json:"webhooks,omitempty"`
 	// StaleDeletion is what happens to a project whose deletion date is reached: Delete (default); DryRun, which reports in an Event and a
 	// metric what would be deleted; or Off.

@@ -30,14 +30,19 @@ type OperatorConfiguration struct {
 	// LogFormat is json (default) or text.
 	LogFormat string `json:"logFormat,omitempty"`
 	// Server configures where webhooks, health probes and metrics are served; default ports 2750, 2751 and 2752.
-	Server    Server    `json:"server,omitempty"`
+	Server Server `json:"server,omitempty"`
+
 	Debugging Debugging `json:"debugging,omitempty"`
+
 	// FeatureGates enables and disables features; the names are in operator_gates.go. An unknown name is a mistake.
-	FeatureGates map[string]bool     `json:"featureGates,omitempty"`
-	Controllers  OperatorControllers `json:"controllers,omitempty"`
+	FeatureGates map[string]bool `json:"featureGates,omitempty"`
+
+	Controllers OperatorControllers `json:"controllers,omitempty"`
+
 	// NodeToleration configures how long Pods of the runtime cluster stay on Nodes that are not ready or not reachable.
-	NodeToleration *NodeToleration  `json:"nodeToleration,omitempty"`
-	Espalier       EspalierOperator `json:"espalier,omitempty"`
+	NodeToleration *NodeToleration `json:"nodeToleration,omitempty"`
+
+	Espalier EspalierOperator `json:"espalier,omitempty"`
 }
 
 // OperatorControllers has one section per controller.
@@ -139,6 +144,7 @@ type EspalierOperator struct {
 
 // EspalierGarden configures garden-operator.
 type EspalierGarden struct {
+	// Webhooks configures the webhooks of Gardens.
 	Webhooks EspalierGardenWebhooks `json:"webhooks,omitempty"`
 	// Images are those of Espalier's binaries that the operator deploys.
 	Images EspalierImages `json:"images,omitempty"`

@@ -26,12 +26,15 @@ type ResourceManagerConfiguration struct {
 	// LeaderElection configures which of several replicas is active.
 	LeaderElection LeaderElection `json:"leaderElection,omitempty"`
 	// Server configures where webhooks, health probes and metrics are served.
-	Server    Server    `json:"server,omitempty"`
+	Server Server `json:"server,omitempty"`
+
 	Debugging Debugging `json:"debugging,omitempty"`
+
 	// LogLevel is debug, info (default) or error.
 	LogLevel string `json:"logLevel,omitempty"`
 	// LogFormat is json (default) or text.
-	LogFormat   string      `json:"logFormat,omitempty"`
+	LogFormat string `json:"logFormat,omitempty"`
+
 	Controllers Controllers `json:"controllers,omitempty"`
 	Webhooks    Webhooks    `json:"webhooks,omitempty"`
 	Espalier    Espalier    `json:"espalier,omitempty"`

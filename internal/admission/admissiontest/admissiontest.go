@@ -24,7 +24,8 @@ import (
 	"github.com/espalier-dev/espalier/test/local"
 )
 
-// Certify writes tls.crt and tls.key of a certificate for 127.0.0.1 into a folder, and returns that of the authority that signed it.
+// Certify writes tls.crt and tls.key of a certificate for 127.0.0.1 into a folder, and returns the certificate of the authority that
+// signed it.
 func Certify(t *testing.T, dir string) []byte {
 	t.Helper()
 	g := NewWithT(t)

@@ -81,7 +81,7 @@ func largeContainer(i int) corev1.Container {
 	return c
 }
 
-// benchmark judges one request again and again, which must lead to a patch.
+// benchmark measures Handle for one request. The answer must contain a patch.
 func benchmark(b *testing.B, handler review.Handler, request *review.Request) {
 	b.Helper()
 	NewWithT(b).Expect(handler.Handle(b.Context(), request).Patch).NotTo(BeEmpty())

@@ -5,7 +5,7 @@ import "github.com/espalier-dev/espalier/internal/webhook/objecttest"
 // member is a name in a random object.
 type member = objecttest.Member
 
-// randomPod has what handlers read and change of Pods, with what is beside it.
+// randomPod has what handlers read and change of Pods, and fields that no handler reads.
 func randomPod() objecttest.Value {
 	seconds := objecttest.Text("8998", "", "x", "-1", "99999999999999999999")
 	return objecttest.Object(

@@ -28,7 +28,7 @@ type watched struct {
 	verbs []string
 	// keep returns what the cache holds of an object.
 	keep toolscache.TransformFunc
-	// index returns the object that an object scales; nil for kinds that are not found by it.
+	// index is the function of the cache index byTarget; nil if the kind has none.
 	index client.IndexerFunc
 }
 

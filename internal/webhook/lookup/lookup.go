@@ -25,8 +25,8 @@ import (
 type Lookups struct {
 	cached, live client.Reader
 
-	// caches are those of the kinds that are watched.
-	caches map[string]informer
+	// informers has the informer of each watched kind, by the name of the kind.
+	informers map[string]informer
 
 	hvpas  *hvpas
 	taints taints
@@ -39,7 +39,7 @@ type informer interface{ HasSynced() bool }
 // Hvpas as their kind comes and goes; it runs on every replica. Lifetime is that of the process. The target must have been
 // connected with the options of Cache.
 func New(lifetime context.Context, clusters *process.Clusters, enabled Enabled) (*Lookups, error) {
-	l := &Lookups{cached: clusters.Target.GetCache(), live: clusters.Target.GetAPIReader(), caches: map[string]informer{}}
+	l := &Lookups{cached: clusters.Target.GetCache(), live: clusters.Target.GetAPIReader(), informers: map[string]informer{}}
 	for _, each := range enabled.watched() {
 		if err := l.watch(lifetime, clusters, each); err != nil {
 			return nil, fmt.Errorf("watch %ss: %w", each.kind.Kind, err)
@@ -73,13 +73,13 @@ func (l *Lookups) watch(lifetime context.Context, clusters *process.Clusters, ea
 			return err
 		}
 	}
-	l.caches[each.kind.Kind] = found
+	l.informers[each.kind.Kind] = found
 	return nil
 }
 
-// synced reports whether the cache of a kind is up to date, but for some milliseconds.
+// synced reports whether the cache of a kind is up to date, but for some milliseconds; false if the kind is not watched.
 func (l *Lookups) synced(kind string) bool {
-	found := l.caches[kind]
+	found := l.informers[kind]
 	return found != nil && found.HasSynced()
 }
 

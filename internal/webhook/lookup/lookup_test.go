@@ -131,8 +131,8 @@ func TestWhatACacheMissesIsReadLive(t *testing.T) {
 	e := start(t, options{cold: true})
 	e.world()
 	e.cached = nothing{}
-	for kind := range e.caches {
-		e.caches[kind] = synced(true)
+	for kind := range e.informers {
+		e.informers[kind] = synced(true)
 	}
 	e.everythingIsFound()
 }

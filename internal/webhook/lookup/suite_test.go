@@ -134,8 +134,8 @@ func start(tb testing.TB, o options) *env {
 // warm waits until everything is in the caches that is on the server now.
 func (e *env) warm() {
 	e.t.Helper()
-	e.Expect(e.caches).To(HaveLen(4))
-	for _, each := range e.caches {
+	e.Expect(e.informers).To(HaveLen(4))
+	for _, each := range e.informers {
 		e.eventually(each.HasSynced).Should(BeTrue())
 	}
 	e.eventually(e.hvpas.definition.HasSynced).Should(BeTrue())

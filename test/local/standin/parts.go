@@ -284,8 +284,8 @@ func Tokens() Part {
 	}
 }
 
-// Namespaces plays the controller that ends the deletion of namespaces, with the garbage collector, which ends foreground deletions. Objects
-// in them stay.
+// Namespaces plays the controller that ends the deletion of namespaces, with the garbage collector, which ends foreground deletions.
+// Objects in them stay.
 func Namespaces() Part {
 	return Part{
 		kind:   corev1.SchemeGroupVersion.WithKind("Namespace"),

@@ -8,6 +8,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	corev1beta1 "github.com/espalier-dev/espalier/api/core/v1beta1"
+	"github.com/espalier-dev/espalier/internal/project/collector"
 )
 
 // scrapePatience is the longest time that a scrape waits for the cache.
@@ -31,11 +32,11 @@ func NewMetrics(registry prometheus.Registerer, cached client.Reader) *Metrics {
 	}
 	description := prometheus.NewDesc("espalier_project_projects", "Projects by phase; None for those that the controller has not seen yet.",
 		[]string{"phase"}, nil)
-	registry.MustRegister(m.failures, prometheus.CollectorFunc(func(metrics chan<- prometheus.Metric) {
+	registry.MustRegister(m.failures, collector.New(func(metrics chan<- prometheus.Metric) {
 		for phase, count := range countByPhase(cached) {
 			metrics <- prometheus.MustNewConstMetric(description, prometheus.GaugeValue, count, phase)
 		}
-	}))
+	}, description))
 	return m
 }
 

@@ -1,12 +1,16 @@
 package served
 
-import "github.com/prometheus/client_golang/prometheus"
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/espalier-dev/espalier/internal/project/collector"
+)
 
 // newMetrics returns the metrics. They read the findings at each scrape: these may change at any time, and from more than one goroutine.
 func newMetrics(finding func(Kind) Finding) prometheus.Collector {
 	served := prometheus.NewDesc("espalier_project_kind_served",
 		"Whether a kind that counts as use of projects is in that state (1) or not (0).", []string{"kind", "state"}, nil)
-	return prometheus.CollectorFunc(func(out chan<- prometheus.Metric) {
+	return collector.New(func(out chan<- prometheus.Metric) {
 		for _, kind := range Kinds() {
 			now := finding(kind).State
 			for _, state := range []State{Served, Absent, Unknown} {
@@ -17,5 +21,5 @@ func newMetrics(finding func(Kind) Finding) prometheus.Collector {
 				out <- prometheus.MustNewConstMetric(served, prometheus.GaugeValue, value, string(kind), string(state))
 			}
 		}
-	})
+	}, served)
 }

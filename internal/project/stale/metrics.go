@@ -2,12 +2,14 @@ package stale
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	corev1beta1 "github.com/espalier-dev/espalier/api/core/v1beta1"
+	"github.com/espalier-dev/espalier/internal/project/collector"
 )
 
 // countTimeout limits one count. A read from the cache takes this long only if the cache is not filled yet.
@@ -24,34 +26,45 @@ func (r *Reconciler) registerMetrics() {
 			Name: "espalier_project_undecided",
 			Help: "Projects of which it is unknown whether they are used.",
 		}, func() float64 { return float64(len(r.memory.undecided())) }),
-		prometheus.CollectorFunc(r.collectStale))
+		r.staleMetrics())
 }
 
-// collectStale reports nothing before the cache is filled, and no date if no project has one.
-func (r *Reconciler) collectStale(out chan<- prometheus.Metric) {
+// staleMetrics returns the metrics about stale Projects. They are missing before the cache is filled; the date is also missing if no
+// Project has one.
+func (r *Reconciler) staleMetrics() prometheus.Collector {
+	marked := prometheus.NewDesc("espalier_project_stale", "Projects that are marked as stale.", nil, nil)
+	remaining := prometheus.NewDesc("espalier_project_days_to_deletion",
+		"Days until the first of the stale projects that have a date for it may be deleted.", nil, nil)
+	return collector.New(func(out chan<- prometheus.Metric) {
+		count, first, err := r.countStale()
+		if err != nil {
+			return
+		}
+		out <- prometheus.MustNewConstMetric(marked, prometheus.GaugeValue, float64(count))
+		if !first.IsZero() {
+			out <- prometheus.MustNewConstMetric(remaining, prometheus.GaugeValue, first.Sub(r.Clock.Now()).Hours()/24)
+		}
+	}, marked, remaining)
+}
+
+// countStale counts the stale Projects in the cache, and returns the first date of their deletion; zero if none has a date. It returns an
+// error before the cache is filled.
+func (r *Reconciler) countStale() (count int, first time.Time, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), countTimeout)
 	defer cancel()
 	projects := &corev1beta1.ProjectList{}
-	if r.Client.List(ctx, projects, client.UnsafeDisableDeepCopy) != nil {
-		return
+	if err := r.Client.List(ctx, projects, client.UnsafeDisableDeepCopy); err != nil {
+		return 0, time.Time{}, fmt.Errorf("list Projects: %w", err)
 	}
-	stale, first := 0, time.Time{}
 	for i := range projects.Items {
 		status := &projects.Items[i].Status
 		if status.StaleSinceTimestamp == nil || projects.Items[i].DeletionTimestamp != nil {
 			continue
 		}
-		stale++
+		count++
 		if date := status.StaleAutoDeleteTimestamp; date != nil && (first.IsZero() || date.Time.Before(first)) {
 			first = date.Time
 		}
 	}
-	gauge := func(name, help string, value float64) {
-		out <- prometheus.MustNewConstMetric(prometheus.NewDesc(name, help, nil, nil), prometheus.GaugeValue, value)
-	}
-	gauge("espalier_project_stale", "Projects that are marked as stale.", float64(stale))
-	if !first.IsZero() {
-		gauge("espalier_project_days_to_deletion", "Days until the first of the stale projects that have a date for it may be deleted.",
-			first.Sub(r.Clock.Now()).Hours()/24)
-	}
+	return count, first, nil
 }

@@ -66,17 +66,18 @@ func (t *Tracker) Start(ctx context.Context) error {
 	for _, w := range []*watch{t.services, t.definitions} {
 		running.Start(func() { w.run(ctx) })
 	}
-	pause, leading, elected := shortestPause, false, t.clusters.Source.Elected()
+	elected := t.clusters.Source.Elected()
+	pause, election := shortestPause, elected // election becomes nil after the election: a closed channel is always ready
 	for {
 		var again <-chan time.Time
-		if t.refresh(ctx, &running, leading).needsRetry(pause) {
+		if t.refresh(ctx, &running, elected).needsRetry(pause) {
 			again = time.After(pause) // real time: this pause does not depend on the clock that measures the age of projects
 		}
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-elected:
-			pause, leading, elected = shortestPause, true, nil
+		case <-election:
+			pause, election = shortestPause, nil
 		case <-t.wake:
 			pause = shortestPause
 		case <-again:
@@ -85,8 +86,9 @@ func (t *Tracker) Start(ctx context.Context) error {
 	}
 }
 
-// refresh finds out what is served. If this process is the leader, it also starts and stops the watches of kinds.
-func (t *Tracker) refresh(ctx context.Context, running *wait.Group, leading bool) answer {
+// refresh finds out what is served. If this process is the leader by then, because elected is closed, it also starts and stops the watches
+// of kinds.
+func (t *Tracker) refresh(ctx context.Context, running *wait.Group, elected <-chan struct{}) answer {
 	t.mu.Lock()
 	considered, before, asked := t.changes, t.answer, t.clusters.Clock.Now()
 	t.mu.Unlock()
@@ -98,6 +100,12 @@ func (t *Tracker) refresh(ctx context.Context, running *wait.Group, leading bool
 	doubted := t.considered != considered
 	t.answer, t.asked, t.considered = now, asked, considered
 	t.mu.Unlock()
+	leading := false
+	select {
+	case <-elected:
+		leading = true
+	default:
+	}
 	for _, kind := range Kinds() {
 		if was, is := before.judged[kind], now.judged[kind]; was != is {
 			log.FromContext(ctx).Info("Found out whether a kind is served", "kind", kind, "state", is.State, "why", is.Why)

@@ -107,28 +107,32 @@ const sharedFor = 5 * time.Second
 type shared struct {
 	list func(context.Context) ([]*Object, error)
 
-	mu   sync.Mutex // guards last and has. It stays locked during a listing, so that other callers wait for its result
+	mu   sync.Mutex // guards the fields below. It stays locked during a listing, so that other callers wait for its result
 	last []*Object
-	has  bool
+	// expiry removes the last listing. It is nil if there is none.
+	expiry *time.Timer
 }
 
 // get returns a listing that began at most 5 seconds ago. The caller must not change it.
 func (s *shared) get(ctx context.Context) ([]*Object, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.has {
+	if s.expiry != nil {
 		return s.last, nil
 	}
-	expiry := time.AfterFunc(sharedFor, func() {
+	var expiry *time.Timer
+	expiry = time.AfterFunc(sharedFor, func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		s.last, s.has = nil, false
+		if s.expiry == expiry { // otherwise this listing has failed, and last is a later one
+			s.last, s.expiry = nil, nil
+		}
 	})
 	list, err := s.list(ctx)
 	if err != nil {
 		expiry.Stop()
 		return nil, err
 	}
-	s.last, s.has = list, true
+	s.last, s.expiry = list, expiry
 	return list, nil
 }

@@ -8,7 +8,6 @@ import (
 	corev1beta1 "github.com/espalier-dev/espalier/api/core/v1beta1"
 	"github.com/espalier-dev/espalier/internal/admission/confirmation"
 	"github.com/espalier-dev/espalier/internal/admission/review"
-	"github.com/espalier-dev/espalier/internal/project/webhook/normalform"
 )
 
 // checkConfirmation refuses to delete Projects without the annotation confirmation.gardener.cloud/deletion=true. It judges by the
@@ -23,9 +22,7 @@ func (Settings) checkConfirmation(_ context.Context, request *review.Request) re
 	if len(request.OldObject) == 0 {
 		return review.Errored(http.StatusInternalServerError, errors.New("no object found in admission request"))
 	}
-	found := struct {
-		Metadata normalform.Metadata `json:"metadata"`
-	}{}
+	found := deletedObject{}
 	if err := review.Decode(request.OldObject, &found); err != nil {
 		return review.Undecodable(err)
 	}

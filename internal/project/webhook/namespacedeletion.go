@@ -21,11 +21,11 @@ import (
 // order. It reads the Project, and whether there are Shoots, from the API server and not from a cache, and writes nothing.
 // The selector of the webhook has only namespaces with the label of a project.
 func (s Settings) checkNamespaceDeletion(ctx context.Context, request *review.Request) review.Response {
-	return answer(s.refuseNamespaceDeletion(ctx, request))
+	return answer(s.namespaceDeletionRefusal(ctx, request))
 }
 
-// refuseNamespaceDeletion returns why a namespace must not be deleted, or "".
-func (s Settings) refuseNamespaceDeletion(ctx context.Context, request *review.Request) (string, error) {
+// namespaceDeletionRefusal returns why a namespace must not be deleted, or "".
+func (s Settings) namespaceDeletionRefusal(ctx context.Context, request *review.Request) (string, error) {
 	namespace, err := s.namespace(ctx, request)
 	if err != nil || namespace == nil {
 		return "", err
@@ -53,16 +53,29 @@ func (s Settings) refuseNamespaceDeletion(ctx context.Context, request *review.R
 	return "", nil
 }
 
-// namespace returns the namespace to delete; nil if it no longer exists.
-func (s Settings) namespace(ctx context.Context, request *review.Request) (*metav1.PartialObjectMetadata, error) {
+// namespaceMetadata contains the fields of a namespace's metadata that checkNamespaceDeletion reads.
+type namespaceMetadata struct {
+	Name              string            `json:"name"`
+	Labels            map[string]string `json:"labels"`
+	DeletionTimestamp *metav1.Time      `json:"deletionTimestamp"`
+}
+
+// namespace returns the metadata of the namespace to delete; nil if it no longer exists.
+func (s Settings) namespace(ctx context.Context, request *review.Request) (*namespaceMetadata, error) {
 	if len(request.OldObject) == 0 {
-		return s.get(ctx, schema.GroupVersionKind{Version: "v1", Kind: "Namespace"}, request.Name)
+		live, err := s.get(ctx, schema.GroupVersionKind{Version: "v1", Kind: "Namespace"}, request.Name)
+		if err != nil || live == nil {
+			return nil, err
+		}
+		return &namespaceMetadata{Name: live.Name, Labels: live.Labels, DeletionTimestamp: live.DeletionTimestamp}, nil
 	}
-	sent := &metav1.PartialObjectMetadata{}
-	if err := review.Decode(request.OldObject, sent); err != nil {
+	sent := struct {
+		Metadata namespaceMetadata `json:"metadata"`
+	}{}
+	if err := review.Decode(request.OldObject, &sent); err != nil {
 		return nil, fmt.Errorf("decode namespace: %w", err)
 	}
-	return sent, nil
+	return &sent.Metadata, nil
 }
 
 // get returns the metadata of an object; nil if it does not exist.

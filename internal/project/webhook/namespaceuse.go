@@ -30,7 +30,7 @@ func (s Settings) checkNamespaceUse(ctx context.Context, request *review.Request
 	if namespace == "" || namespace == namespaceOf(before) {
 		return review.Allowed("")
 	}
-	return answer(s.refuseUsedNamespace(ctx, namespace, now.Metadata.Name))
+	return answer(s.usedNamespaceRefusal(ctx, namespace, now.Metadata.Name))
 }
 
 func namespaceOf(project normalform.Project) string {
@@ -40,9 +40,9 @@ func namespaceOf(project normalform.Project) string {
 	return project.Spec.Namespace
 }
 
-// refuseUsedNamespace returns why a Project must not have a namespace, or "". It lists at most two Projects, because one may be the Project
-// itself.
-func (s Settings) refuseUsedNamespace(ctx context.Context, namespace, name string) (string, error) {
+// usedNamespaceRefusal returns why a Project must not have a namespace, or "". It lists at most two Projects, because one may be the
+// Project itself.
+func (s Settings) usedNamespaceRefusal(ctx context.Context, namespace, name string) (string, error) {
 	const enough = 2
 	list := &metav1.PartialObjectMetadataList{}
 	list.SetGroupVersionKind(corev1beta1.SchemeGroupVersion.WithKind("ProjectList"))

@@ -82,11 +82,13 @@ func ofProjects(
 // Mutating reports whether the handler changes objects. Other handlers only allow or deny.
 func (h Handler) Mutating() bool { return h.Webhook.Type == registration.Mutating }
 
-// Review returns what answers reviews. It allows operations that are not declared, and all requests for subresources.
+// Review returns the review.Handler of the row. It allows operations that no rule of the row declares, and all requests for subresources.
 func (h Handler) Review(s Settings) review.Handler {
-	on := h.Webhook.Rules[0].Operations
 	return review.HandlerFunc(func(ctx context.Context, request *review.Request) review.Response {
-		if request.SubResource != "" || !slices.Contains(on, admissionregistrationv1.OperationType(request.Operation)) {
+		declares := func(rule admissionregistrationv1.RuleWithOperations) bool {
+			return slices.Contains(rule.Operations, admissionregistrationv1.OperationType(request.Operation))
+		}
+		if request.SubResource != "" || !slices.ContainsFunc(h.Webhook.Rules, declares) {
 			return review.Allowed("")
 		}
 		return h.handle(s, ctx, request)

@@ -8,20 +8,21 @@ import (
 	"testing"
 
 	. "github.com/onsi/gomega"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 
 	"github.com/espalier-dev/espalier/internal/admission/review"
 	"github.com/espalier-dev/espalier/internal/project/webhook"
 	"github.com/espalier-dev/espalier/test/local"
 )
 
-// handler returns the handler of that name, or nil.
+// handler returns the handler of that name.
 func handler(name string, settings webhook.Settings) review.Handler {
 	for _, each := range webhook.Handlers() {
 		if each.Name == name {
 			return each.Review(settings)
 		}
 	}
-	return nil
+	panic("no handler has the name " + name)
 }
 
 // TestDocumentationHasEveryWebhook compares the tables of webhooks in the documentation with the handlers.
@@ -69,5 +70,10 @@ func TestHandlersAreNamedAndServedOnce(t *testing.T) {
 			seen[value] = true
 		}
 		g.Expect(each.Review(webhook.Settings{})).NotTo(BeNil())
+		g.Expect(each.Webhook.Rules).NotTo(BeEmpty(), each.Name)
+		for _, rule := range each.Webhook.Rules {
+			g.Expect(rule.Operations).NotTo(BeEmpty(), each.Name)
+			g.Expect(rule.Operations).NotTo(ContainElement(admissionregistrationv1.OperationAll), "Review allows operations that are not listed")
+		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	. "github.com/onsi/gomega"
@@ -74,9 +75,16 @@ func (e *Env) RemoveCRD(plural string) {
 
 // releaseNamespaces stands in for the controllers that finish the deletion of namespaces.
 func (e *Env) releaseNamespaces() {
+	player := standin.Player{
+		Client: e.Admin, Parts: []standin.Part{standin.Namespaces()}, Failed: func(err error) { e.T.Error(err) },
+	}
 	ctx, cancel := context.WithCancel(context.Background())
-	e.T.Cleanup(cancel)
-	go standin.Player{Client: e.Admin, Parts: []standin.Part{standin.Namespaces()}}.Play(ctx)
+	var playing sync.WaitGroup
+	playing.Go(func() { player.Play(ctx) })
+	e.T.Cleanup(func() {
+		cancel()
+		playing.Wait()
+	})
 }
 
 // As returns the client of a user who has only the rights that RBAC grants to that name and those groups.

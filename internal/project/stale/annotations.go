@@ -28,8 +28,8 @@ func announcement(annotations map[string]string) *metav1.Time {
 	return &metav1.Time{Time: at}
 }
 
-// announce sets or removes the annotation of the announcement as the plan requires.
-func (p plan) announce(project *metav1.ObjectMeta) {
+// setAnnouncement sets or removes the annotation of the announcement as the plan requires.
+func (p plan) setAnnouncement(project *metav1.ObjectMeta) {
 	if p.announced == nil {
 		delete(project.Annotations, AnnotationDeletionAnnounced)
 		return
@@ -43,7 +43,7 @@ func confirmedByUs(annotations map[string]string) bool {
 	return marked && mark == annotations[confirmation.TimestampAnnotation] && confirmation.Check(annotations) == nil
 }
 
-// withdraw removes this controller's own confirmation, and what is left of it.
+// withdraw removes this controller's own confirmation. If another client has confirmed since, it removes only AnnotationConfirmedAt.
 func withdraw(annotations map[string]string) {
 	if confirmedByUs(annotations) {
 		delete(annotations, confirmation.Annotation)

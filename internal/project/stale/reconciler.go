@@ -148,16 +148,18 @@ func newNamespace() *metav1.PartialObjectMetadata {
 
 // writeAnnotations writes the announcement of the plan, and withdraws this controller's own confirmation if no deletion is due.
 func (r *Reconciler) writeAnnotations(ctx context.Context, project *corev1beta1.Project, p plan) error {
-	before := project.DeepCopy()
+	want := &metav1.ObjectMeta{Annotations: maps.Clone(project.Annotations)}
 	if !p.undecided {
-		p.announce(&project.ObjectMeta)
+		p.setAnnouncement(want)
 	}
 	if !p.due || r.Rules.Deletion != Delete {
-		withdraw(project.Annotations)
+		withdraw(want.Annotations)
 	}
-	if maps.Equal(before.Annotations, project.Annotations) {
+	if maps.Equal(project.Annotations, want.Annotations) {
 		return nil
 	}
+	before := project.DeepCopy()
+	project.Annotations = want.Annotations
 	if err := r.Client.Patch(ctx, project, lockedFrom(before)); client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("write annotations: %w", err)
 	}
@@ -172,7 +174,8 @@ func (r *Reconciler) writeStatus(ctx context.Context, project *corev1beta1.Proje
 		return nil
 	}
 	before := project.DeepCopy()
-	status.StaleSinceTimestamp, status.StaleAutoDeleteTimestamp = p.staleSince, p.autoDelete
+	// Copies, because the answer to the patch is decoded into them.
+	status.StaleSinceTimestamp, status.StaleAutoDeleteTimestamp = p.staleSince.DeepCopy(), p.autoDelete.DeepCopy()
 	err := r.Client.Status().Patch(ctx, project, lockedFrom(before))
 	if apierrors.IsNotFound(err) {
 		return nil

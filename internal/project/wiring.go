@@ -193,9 +193,10 @@ func staleRules(cfg *config.ControllerManagerConfiguration) stale.Rules {
 	}
 }
 
-// addExtensionAccess adds the controller that binds labelled ClusterRoles to the ServiceAccounts of extensions.
+// addExtensionAccess adds the controller that binds labelled ClusterRoles to the ServiceAccounts of extensions. It gets a client of its own
+// without caches: the controller keeps less of its kinds than the shared cache would.
 func addExtensionAccess(p *parts) error {
-	source := p.clusters.Source
+	source, outcomes := p.clusters.Source, &extensionaccess.Outcomes{}
 	live, err := client.NewWithWatch(source.GetConfig(), client.Options{
 		HTTPClient: source.GetHTTPClient(), Scheme: source.GetScheme(), Mapper: source.GetRESTMapper(),
 	})
@@ -203,7 +204,7 @@ func addExtensionAccess(p *parts) error {
 		return fmt.Errorf("create client for controller %s: %w", extensionaccess.ControllerName, err)
 	}
 	r := &extensionaccess.Reconciler{
-		Client: live, Metrics: extensionaccess.NewMetrics(p.registry),
+		Client: live, Outcomes: outcomes, Metrics: extensionaccess.NewMetrics(p.registry, outcomes),
 		Events: &extensionaccess.Events{Recorder: source.GetEventRecorder(extensionaccess.ControllerName)},
 	}
 	if err := r.SetupWithManager(source); err != nil {

@@ -22,8 +22,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 
 	"github.com/espalier-dev/espalier/internal/conflict"
-	"github.com/espalier-dev/espalier/internal/project/byname"
 	"github.com/espalier-dev/espalier/internal/project/index"
+	"github.com/espalier-dev/espalier/internal/project/memory"
 	"github.com/espalier-dev/espalier/internal/project/served"
 	"github.com/espalier-dev/espalier/internal/project/trigger"
 )
@@ -47,10 +47,11 @@ type Reconciler struct {
 	active trigger.Trigger // with the names of namespaces
 
 	// missed counts how often no Project was found for a namespace since its last event. A restart begins at zero.
-	missed byname.Map[int]
+	missed memory.ByName[int]
 }
 
-// pauses are those between two attempts to find the Project of a namespace. There are few, because most namespaces of a cluster have none.
+// pauses are the pauses between attempts to find the Project of a namespace. After the last one the controller gives up, because most
+// namespaces have no Project.
 var pauses = [...]time.Duration{time.Second, 4 * time.Second, 16 * time.Second}
 
 // SetupWithManager adds the controller to the manager. The Tracker must not run yet.

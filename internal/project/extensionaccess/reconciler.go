@@ -45,8 +45,10 @@ import (
 // Reconciler binds labelled ClusterRoles.
 type Reconciler struct {
 	// Client reads and writes without caches.
-	Client  client.WithWatch
-	Events  *Events
+	Client   client.WithWatch
+	Events   *Events
+	Outcomes *Outcomes
+	// Metrics read the same Outcomes.
 	Metrics *Metrics
 
 	watches *watches // set by SetupWithManager
@@ -193,7 +195,10 @@ func (r *Reconciler) cleanUp(ctx context.Context, request ctrl.Request) error {
 
 // report reports the result for a ClusterRole in metrics, and in an Event if it is a failure that differs from the previous result.
 func (r *Reconciler) report(name string, ref *rbacv1.ClusterRole, now outcome) {
-	if r.Metrics.set(name, now) && now.note != "" {
+	if now.reason != "" {
+		r.Metrics.failed(now.reason)
+	}
+	if r.Outcomes.record(name, now) {
 		r.Events.failed(ref, now)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	corev1beta1 "github.com/espalier-dev/espalier/api/core/v1beta1"
+	"github.com/espalier-dev/espalier/internal/conflict"
 )
 
 // deletionGrace is the grace period for the deletion of namespaces, in seconds.
@@ -63,7 +64,7 @@ func (r *Reconciler) adoptNamespace(
 	if equality.Semantic.DeepEqual(before.ObjectMeta, namespace.ObjectMeta) {
 		return false, nil
 	}
-	if err := r.Client.Patch(ctx, namespace, lockedFrom(before)); err != nil {
+	if err := r.Client.Patch(ctx, namespace, conflict.MergeFrom(before)); err != nil {
 		return false, fmt.Errorf("adopt Namespace %q: %w", namespace.Name, err)
 	}
 	log.FromContext(ctx).Info("Adopted namespace", "namespace", namespace.Name)
@@ -102,7 +103,7 @@ func (r *Reconciler) releaseNamespace(
 	case keep:
 		before := namespace.DeepCopy()
 		removeOwnership(p, &namespace.ObjectMeta)
-		if err := r.Client.Patch(ctx, namespace, lockedFrom(before)); client.IgnoreNotFound(err) != nil {
+		if err := r.Client.Patch(ctx, namespace, conflict.MergeFrom(before)); client.IgnoreNotFound(err) != nil {
 			return false, fmt.Errorf("keep Namespace: %w", err)
 		}
 		log.FromContext(ctx).Info("Released namespace", "namespace", namespace.Name)
@@ -117,9 +118,4 @@ func (r *Reconciler) releaseNamespace(
 		log.FromContext(ctx).Info("Deleted namespace", "namespace", namespace.Name)
 	}
 	return false, nil
-}
-
-// lockedFrom returns a merge patch that fails if the object has changed since it was read.
-func lockedFrom(before client.Object) client.Patch {
-	return client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
 }

@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	corev1beta1 "github.com/espalier-dev/espalier/api/core/v1beta1"
+	"github.com/espalier-dev/espalier/internal/conflict"
 	"github.com/espalier-dev/espalier/internal/project/roles"
 )
 
@@ -81,7 +82,7 @@ func (r *Reconciler) repairRole(ctx context.Context, desired client.Object) (cha
 	if equality.Semantic.DeepEqual(before, live) {
 		return false, nil
 	}
-	if err := r.Client.Patch(ctx, live, lockedFrom(before)); err != nil {
+	if err := r.Client.Patch(ctx, live, conflict.MergeFrom(before)); err != nil {
 		return false, fmt.Errorf("patch %s: %w", describe(desired), err)
 	}
 	log.FromContext(ctx).Info("Changed role or binding", "object", describe(desired))
@@ -160,7 +161,7 @@ func (r *Reconciler) removeStaleRoles(
 }
 
 func copyOf(o client.Object) client.Object {
-	clone, _ := o.DeepCopyObject().(client.Object) // never fails: a copy, also of a record, is an object
+	clone, _ := o.DeepCopyObject().(client.Object) // DeepCopyObject of a cached record returns an object of its kind
 	return clone
 }
 

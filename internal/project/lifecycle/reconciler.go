@@ -80,7 +80,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	p := &corev1beta1.Project{}
 	if err := r.Client.Get(ctx, request.NamespacedName, p); err != nil {
 		if apierrors.IsNotFound(err) {
-			r.reconciled.Forget(request.Name)
+			r.reconciled.projects.Forget(request.Name)
 			return ctrl.Result{}, nil
 		}
 		return ctrl.Result{}, fmt.Errorf("read Project: %w", err)

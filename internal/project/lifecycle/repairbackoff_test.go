@@ -17,6 +17,6 @@ func TestRepairsOfOneObjectDelayNoOther(t *testing.T) {
 	g.Expect(b.remainingPause("alpha", "it", now)).To(Equal(10 * time.Second))
 	g.Expect(b.remainingPause("alpha", "other", now)).To(BeZero())
 	g.Expect(b.remainingPause("beta", "it", now)).To(BeZero())
-	b.Forget("alpha")
+	b.projects.Forget("alpha")
 	g.Expect(b.remainingPause("alpha", "it", now)).To(BeZero())
 }

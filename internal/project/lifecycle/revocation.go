@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	corev1beta1 "github.com/espalier-dev/espalier/api/core/v1beta1"
+	"github.com/espalier-dev/espalier/internal/conflict"
 	"github.com/espalier-dev/espalier/internal/project/roles"
 )
 
@@ -50,7 +51,7 @@ func (r *Reconciler) shrinkRole(ctx context.Context, p *corev1beta1.Project, des
 	if !metav1.IsControlledBy(live, p) || !roles.Shrink(live, desired) {
 		return nil
 	}
-	if err := r.Client.Patch(ctx, live, lockedFrom(before)); err != nil {
+	if err := r.Client.Patch(ctx, live, conflict.MergeFrom(before)); err != nil {
 		return client.IgnoreNotFound(wrap("patch", desired, err))
 	}
 	log.FromContext(ctx).Info("Took subjects from a binding", "object", describe(desired))

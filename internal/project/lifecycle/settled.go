@@ -9,16 +9,18 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	corev1beta1 "github.com/espalier-dev/espalier/api/core/v1beta1"
-	"github.com/espalier-dev/espalier/internal/project/byname"
 	"github.com/espalier-dev/espalier/internal/project/expiry"
+	"github.com/espalier-dev/espalier/internal/project/memory"
 	"github.com/espalier-dev/espalier/internal/project/roles"
 	"github.com/espalier-dev/espalier/internal/repair"
 )
 
 // reconciledProjects remembers which Projects are fully reconciled, so that events about this process's own writes, which arrive before all
-// caches have them, cause no second reconciliation. It also remembers what was repaired and reported. A restart costs one comparison of each
-// Project with the caches.
-type reconciledProjects struct{ byname.Map[projectState] }
+// caches have them, cause no second reconciliation. It also remembers what was repaired and reported. A restart costs one comparison of
+// each Project with the caches.
+type reconciledProjects struct {
+	projects memory.ByName[projectState]
+}
 
 // projectState is what is remembered of one Project.
 type projectState struct {
@@ -47,7 +49,7 @@ const unneededExtensionRoles = "extension roles that no member has"
 // isReconciled reports whether a Project needs nothing, and until when; zero means without end. A Project that has lost the finalizer
 // needs it again: without it, the Project would be gone before its namespace is released.
 func (s *reconciledProjects) isReconciled(p *corev1beta1.Project, now time.Time) (until time.Time, ok bool) {
-	s.Change(p.Name, func(state *projectState) {
+	s.projects.Change(p.Name, func(state *projectState) {
 		d := state.done
 		if d == nil || !slices.Contains(p.Finalizers, corev1beta1.GardenerFinalizer) || d.uid != p.UID || d.generation != p.Generation ||
 			d.expiry != p.Annotations[expiry.Annotation] {
@@ -59,12 +61,12 @@ func (s *reconciledProjects) isReconciled(p *corev1beta1.Project, now time.Time)
 }
 
 func (s *reconciledProjects) begin(name string) {
-	s.Change(name, func(state *projectState) { state.done, state.working = nil, true })
+	s.projects.Change(name, func(state *projectState) { state.done, state.working = nil, true })
 }
 
 // finish records that the reconciliation is finished, unless markChanged was called meanwhile.
 func (s *reconciledProjects) finish(p *corev1beta1.Project, until time.Time) {
-	s.Change(p.Name, func(state *projectState) {
+	s.projects.Change(p.Name, func(state *projectState) {
 		if state.working {
 			state.done = &reconciledState{uid: p.UID, generation: p.Generation, expiry: p.Annotations[expiry.Annotation], until: until}
 		}
@@ -75,7 +77,7 @@ func (s *reconciledProjects) finish(p *corev1beta1.Project, until time.Time) {
 // recordProblems records the problems of a Project, and reports whether they differ from the recorded ones. After a restart, nothing is
 // recorded.
 func (s *reconciledProjects) recordProblems(name string, problems []string) (changed bool) {
-	s.Change(name, func(state *projectState) {
+	s.projects.Change(name, func(state *projectState) {
 		before := state.reportedProblems
 		state.reportedProblems = strings.Join(problems, "\n")
 		changed = state.reportedProblems != before
@@ -85,7 +87,7 @@ func (s *reconciledProjects) recordProblems(name string, problems []string) (cha
 
 // recordExtensionRoles records which objects of extension roles a Project needs.
 func (s *reconciledProjects) recordExtensionRoles(name string, desired []client.Object) {
-	s.Change(name, func(state *projectState) {
+	s.projects.Change(name, func(state *projectState) {
 		state.extensions = nil
 		for _, each := range desired {
 			if len(roles.ExtensionOf(each)) > 0 {
@@ -97,13 +99,13 @@ func (s *reconciledProjects) recordExtensionRoles(name string, desired []client.
 
 // needsExtensionRole reports whether a Project needed an object of an extension role when it was last reconciled.
 func (s *reconciledProjects) needsExtensionRole(name, object string) (needs bool) {
-	s.Change(name, func(state *projectState) { needs = slices.Contains(state.extensions, object) })
+	s.projects.Change(name, func(state *projectState) { needs = slices.Contains(state.extensions, object) })
 	return needs
 }
 
 // recordRepair records a repair. It returns the pause that follows it; zero for none.
 func (s *reconciledProjects) recordRepair(name, about string, now time.Time) (pause time.Duration) {
-	s.Change(name, func(state *projectState) {
+	s.projects.Change(name, func(state *projectState) {
 		if state.repairs == nil {
 			state.repairs = map[string]*repair.Backoff{}
 		}
@@ -114,11 +116,11 @@ func (s *reconciledProjects) recordRepair(name, about string, now time.Time) (pa
 
 // remainingPause returns how long the next repair must wait.
 func (s *reconciledProjects) remainingPause(name, about string, now time.Time) (pause time.Duration) {
-	s.Change(name, func(state *projectState) { pause = state.repairs[about].Remaining(now) })
+	s.projects.Change(name, func(state *projectState) { pause = state.repairs[about].Remaining(now) })
 	return pause
 }
 
 // markChanged records that an object of a Project was changed or deleted, or that the Project is being deleted.
 func (s *reconciledProjects) markChanged(name string) {
-	s.Change(name, func(state *projectState) { state.done, state.working = nil, false })
+	s.projects.Change(name, func(state *projectState) { state.done, state.working = nil, false })
 }

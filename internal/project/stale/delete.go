@@ -10,6 +10,7 @@ import (
 
 	corev1beta1 "github.com/espalier-dev/espalier/api/core/v1beta1"
 	"github.com/espalier-dev/espalier/internal/admission/confirmation"
+	"github.com/espalier-dev/espalier/internal/conflict"
 )
 
 // delete deletes a Project, unless the API server shows that the caches by which it was judged were outdated.
@@ -55,7 +56,7 @@ func (r *Reconciler) stillDue(ctx context.Context, project *corev1beta1.Project)
 		return p.due, nil
 	}
 	if f.use.By != "" {
-		r.memory.recordUse(project.Name, liveUse{uid: project.UID, by: f.use.By, until: f.now.Add(r.Rules.SyncPeriod)})
+		r.judged.recordUse(project.Name, liveUse{uid: project.UID, by: f.use.By, until: f.now.Add(r.Rules.SyncPeriod)})
 	}
 	log.FromContext(ctx).Info("Kept a project that the caches took for unused", "verdict", p.row)
 	return false, r.writeStatus(ctx, project, p)
@@ -71,13 +72,8 @@ func (r *Reconciler) confirm(ctx context.Context, project *corev1beta1.Project) 
 	before := project.DeepCopy()
 	confirmation.Confirm(project, r.Clock.Now())
 	project.Annotations[AnnotationConfirmedAt] = project.Annotations[confirmation.TimestampAnnotation]
-	if err := r.Client.Patch(ctx, project, lockedFrom(before)); err != nil {
+	if err := r.Client.Patch(ctx, project, conflict.MergeFrom(before)); err != nil {
 		return fmt.Errorf("confirm deletion: %w", err)
 	}
 	return nil
-}
-
-// lockedFrom returns a merge patch that fails if the Project was changed, or was deleted and created again.
-func lockedFrom(before *corev1beta1.Project) client.Patch {
-	return client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
 }

@@ -40,7 +40,7 @@ func (r *Reconciler) announce(
 	ctx context.Context, project *corev1beta1.Project, now time.Time, reason string, at time.Time,
 ) (first bool, err error) {
 	key := fmt.Sprintf("%s/%s/%d/%d", project.UID, reason, at.Unix(), daysLeft(now, at))
-	if r.memory.hasEvent(project.Name, key) {
+	if r.judged.hasEvent(project.Name, key) {
 		return false, nil
 	}
 	eventType, message := eventText(reason, at)
@@ -51,7 +51,7 @@ func (r *Reconciler) announce(
 	if err := r.createEvent(ctx, about, key, now, eventType, reason, message); err != nil {
 		return false, err
 	}
-	r.memory.addEvent(project.Name, key)
+	r.judged.addEvent(project.Name, key)
 	return true, nil
 }
 
@@ -69,7 +69,7 @@ func eventText(reason string, at time.Time) (eventType, message string) {
 	}
 }
 
-// announceForAll creates an Event about all Projects.
+// announceForAll creates an Event on the APIService of Projects.
 func (r *Reconciler) announceForAll(ctx context.Context, now time.Time, eventType, reason, message string) error {
 	return r.createEvent(ctx, apiService(), fmt.Sprintf("%s/%d", reason, now.Unix()), now, eventType, reason, message)
 }

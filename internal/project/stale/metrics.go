@@ -25,7 +25,7 @@ func (r *Reconciler) registerMetrics() {
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "espalier_project_undecided",
 			Help: "Projects of which it is unknown whether they are used.",
-		}, func() float64 { return float64(len(r.memory.undecided())) }),
+		}, func() float64 { return float64(len(r.judged.undecided())) }),
 		r.staleMetrics())
 }
 

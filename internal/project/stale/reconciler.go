@@ -24,6 +24,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	corev1beta1 "github.com/espalier-dev/espalier/api/core/v1beta1"
+	"github.com/espalier-dev/espalier/internal/conflict"
 	"github.com/espalier-dev/espalier/internal/project/served"
 	"github.com/espalier-dev/espalier/internal/project/trigger"
 	"github.com/espalier-dev/espalier/internal/project/usage"
@@ -48,7 +49,7 @@ type Reconciler struct {
 	// Registry takes the metrics.
 	Registry prometheus.Registerer
 
-	memory      memory
+	judged      judgedProjects
 	again       trigger.Trigger
 	wouldDelete prometheus.Counter // set by SetupWithManager, needed in a rehearsal
 }
@@ -58,13 +59,13 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	project := &corev1beta1.Project{}
 	if err := r.Client.Get(ctx, request.NamespacedName, project); err != nil {
 		if apierrors.IsNotFound(err) {
-			r.memory.projects.Forget(request.Name)
+			r.judged.projects.Forget(request.Name)
 		}
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
 	logger := log.FromContext(ctx).V(1).WithValues("resourceVersion", project.ResourceVersion)
 	if project.DeletionTimestamp != nil || ptr.Deref(project.Spec.Namespace, "") == "" {
-		r.memory.setUndecided(request.Name, false)
+		r.judged.setUndecided(request.Name, false)
 		logger.Info("Judged project", "verdict", "not to be judged")
 		return ctrl.Result{RequeueAfter: r.Rules.SyncPeriod}, nil
 	}
@@ -72,7 +73,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	f.use = r.memory.completeUse(project.Name, project.UID, f.now, f.use)
+	f.use = r.judged.completeUse(project.Name, project.UID, f.now, f.use)
 	p := r.Rules.judge(f)
 	logger.Info("Judged project", "verdict", p.row)
 	again, err := r.reportSuspension(ctx, project.Name, f, p)
@@ -160,7 +161,7 @@ func (r *Reconciler) writeAnnotations(ctx context.Context, project *corev1beta1.
 	}
 	before := project.DeepCopy()
 	project.Annotations = want.Annotations
-	if err := r.Client.Patch(ctx, project, lockedFrom(before)); client.IgnoreNotFound(err) != nil {
+	if err := r.Client.Patch(ctx, project, conflict.MergeFrom(before)); client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("write annotations: %w", err)
 	}
 	log.FromContext(ctx).Info("Changed what is announced of the project", "verdict", p.row, "deletion", timeOf(p.announced))
@@ -176,7 +177,7 @@ func (r *Reconciler) writeStatus(ctx context.Context, project *corev1beta1.Proje
 	before := project.DeepCopy()
 	// Copies, because the answer to the patch is decoded into them.
 	status.StaleSinceTimestamp, status.StaleAutoDeleteTimestamp = p.staleSince.DeepCopy(), p.autoDelete.DeepCopy()
-	err := r.Client.Status().Patch(ctx, project, lockedFrom(before))
+	err := r.Client.Status().Patch(ctx, project, conflict.MergeFrom(before))
 	if apierrors.IsNotFound(err) {
 		return nil
 	}

@@ -1,11 +1,11 @@
-package byname_test
+package memory_test
 
 import (
 	"testing"
 
 	. "github.com/onsi/gomega"
 
-	"github.com/espalier-dev/espalier/internal/project/byname"
+	"github.com/espalier-dev/espalier/internal/project/memory"
 )
 
 type value struct {
@@ -13,9 +13,9 @@ type value struct {
 	words []string
 }
 
-func TestMapStoresOnlyWhatIsNotZero(t *testing.T) {
+func TestByNameStoresOnlyWhatIsNotZero(t *testing.T) {
 	g := NewWithT(t)
-	m := &byname.Map[value]{}
+	m := &memory.ByName[value]{}
 	all := func(value) bool { return true }
 	m.Change("a", func(v *value) { g.Expect(*v).To(Equal(value{})) })
 	g.Expect(m.Names(all)).To(BeEmpty())

@@ -11,15 +11,15 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/espalier-dev/espalier/internal/excerpt"
-	"github.com/espalier-dev/espalier/internal/project/byname"
+	"github.com/espalier-dev/espalier/internal/project/memory"
 	"github.com/espalier-dev/espalier/internal/project/served"
 	"github.com/espalier-dev/espalier/internal/project/usage"
 )
 
-// memory is what this process remembers of Projects. After a restart, the first pass over all Projects finds it again, at the cost of some
-// requests. The zero value is ready for use.
-type memory struct {
-	projects byname.Map[remembered]
+// judgedProjects is what this process remembers of the Projects that it has judged. After a restart, the first pass over all Projects
+// finds it again, at the cost of some requests. The zero value is ready for use.
+type judgedProjects struct {
+	projects memory.ByName[projectState]
 
 	mu sync.Mutex // guards the fields below
 	// reported is true if the suspension has been reported, since is when.
@@ -27,8 +27,8 @@ type memory struct {
 	since    time.Time
 }
 
-// remembered is what is remembered of one Project.
-type remembered struct {
+// projectState is what is remembered of one Project.
+type projectState struct {
 	// undecided is true if the Project could not be judged.
 	undecided bool
 	// use is a use that the API server knows and the caches do not know yet; the zero value stands for none. It prevents that the Project is
@@ -44,42 +44,42 @@ type liveUse struct {
 	until time.Time
 }
 
-func (m *memory) setUndecided(name string, undecided bool) {
-	m.projects.Change(name, func(r *remembered) { r.undecided = undecided })
+func (m *judgedProjects) setUndecided(name string, undecided bool) {
+	m.projects.Change(name, func(state *projectState) { state.undecided = undecided })
 }
 
 // undecided returns the names of the Projects that could not be judged.
-func (m *memory) undecided() []string {
-	return m.projects.Names(func(r remembered) bool { return r.undecided })
+func (m *judgedProjects) undecided() []string {
+	return m.projects.Names(func(state projectState) bool { return state.undecided })
 }
 
-func (m *memory) recordUse(name string, use liveUse) {
-	m.projects.Change(name, func(r *remembered) { r.use = use })
+func (m *judgedProjects) recordUse(name string, use liveUse) {
+	m.projects.Change(name, func(state *projectState) { state.use = use })
 }
 
 // completeUse returns the verdict of the caches, or the use that the API server has reported.
-func (m *memory) completeUse(name string, uid types.UID, now time.Time, cached usage.Verdict) (complete usage.Verdict) {
-	m.projects.Change(name, func(r *remembered) {
-		if cached.By != "" || r.use.uid != uid || !now.Before(r.use.until) {
-			r.use, complete = liveUse{}, cached
+func (m *judgedProjects) completeUse(name string, uid types.UID, now time.Time, cached usage.Verdict) (complete usage.Verdict) {
+	m.projects.Change(name, func(state *projectState) {
+		if cached.By != "" || state.use.uid != uid || !now.Before(state.use.until) {
+			state.use, complete = liveUse{}, cached
 			return
 		}
-		complete = usage.Verdict{By: r.use.by, WithoutShoots: cached.WithoutShoots}
+		complete = usage.Verdict{By: state.use.by, WithoutShoots: cached.WithoutShoots}
 	})
 	return complete
 }
 
-func (m *memory) hasEvent(name, key string) (has bool) {
-	m.projects.Change(name, func(r *remembered) { has = r.events.Has(key) })
+func (m *judgedProjects) hasEvent(name, key string) (has bool) {
+	m.projects.Change(name, func(state *projectState) { has = state.events.Has(key) })
 	return has
 }
 
-func (m *memory) addEvent(name, key string) {
-	m.projects.Change(name, func(r *remembered) {
-		if r.events == nil {
-			r.events = sets.New[string]()
+func (m *judgedProjects) addEvent(name, key string) {
+	m.projects.Change(name, func(state *projectState) {
+		if state.events == nil {
+			state.events = sets.New[string]()
 		}
-		r.events.Insert(key)
+		state.events.Insert(key)
 	})
 }
 
@@ -89,7 +89,7 @@ const minSuspensionInterval = 10 * time.Minute
 
 // suspend returns true if the caller must report the suspension. Otherwise it returns after how long to try again; 0 for never. A caller
 // that fails to report it calls retractSuspension.
-func (m *memory) suspend(now time.Time) (report bool, again time.Duration) {
+func (m *judgedProjects) suspend(now time.Time) (report bool, again time.Duration) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.reported {
@@ -103,7 +103,7 @@ func (m *memory) suspend(now time.Time) (report bool, again time.Duration) {
 }
 
 // resume returns true if the caller must report that projects are judged again. A caller that fails to report it calls retractResumption.
-func (m *memory) resume() (report bool) {
+func (m *judgedProjects) resume() (report bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	report, m.reported = m.reported, false
@@ -111,13 +111,13 @@ func (m *memory) resume() (report bool) {
 }
 
 // retractSuspension undoes suspend, and retractResumption undoes resume, if the report failed.
-func (m *memory) retractSuspension() {
+func (m *judgedProjects) retractSuspension() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.reported, m.since = false, time.Time{}
 }
 
-func (m *memory) retractResumption() {
+func (m *judgedProjects) retractResumption() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.reported = true
@@ -125,7 +125,7 @@ func (m *memory) retractResumption() {
 
 // enqueueUndecided enqueues all Projects that could not be judged.
 func (r *Reconciler) enqueueUndecided() {
-	for _, name := range r.memory.undecided() {
+	for _, name := range r.judged.undecided() {
 		r.again.Add(name)
 	}
 }
@@ -134,33 +134,33 @@ func (r *Reconciler) enqueueUndecided() {
 // not know yet what is served reports nothing. again is after how long to reconcile the Project to report it then; 0 for never.
 func (r *Reconciler) reportSuspension(ctx context.Context, name string, f facts, p plan) (again time.Duration, err error) {
 	if !p.undecided {
-		r.memory.setUndecided(name, false)
+		r.judged.setUndecided(name, false)
 		return 0, r.reportResumption(ctx, f.now)
 	}
-	r.memory.setUndecided(name, true)
+	r.judged.setUndecided(name, true)
 	if f.use.Why == "" {
 		return 0, nil
 	}
-	report, again := r.memory.suspend(f.now)
+	report, again := r.judged.suspend(f.now)
 	if !report {
 		return again, nil
 	}
 	log.FromContext(ctx).Info("Projects are neither marked nor deleted, because it is unknown whether they are used", "why", f.use.Why)
 	message := "Projects are neither marked as stale nor deleted, because it is unknown whether they are used: " + excerpt.Quoted(f.use.Why)
 	if err := r.announceForAll(ctx, f.now, corev1.EventTypeWarning, ReasonSuspended, message); err != nil {
-		r.memory.retractSuspension()
+		r.judged.retractSuspension()
 		return 0, err
 	}
 	return 0, nil
 }
 
 func (r *Reconciler) reportResumption(ctx context.Context, now time.Time) error {
-	if !r.knowsAllKinds() || !r.memory.resume() {
+	if !r.knowsAllKinds() || !r.judged.resume() {
 		return nil
 	}
 	log.FromContext(ctx).Info("Projects are judged again")
 	if err := r.announceForAll(ctx, now, corev1.EventTypeNormal, ReasonResumed, "Projects are marked as stale again"); err != nil {
-		r.memory.retractResumption()
+		r.judged.retractResumption()
 		return err
 	}
 	return nil

@@ -14,7 +14,7 @@ import (
 // An API that fails repeatedly is reported only once in a while. The last report is true, and a failed report is repeated.
 func TestSuspensionsAreNotReportedMoreOftenThanEveryTenMinutes(t *testing.T) {
 	g := NewWithT(t)
-	h := &memory{}
+	h := &judgedProjects{}
 	suspend := func(age time.Duration, wantTell bool, wantAgain time.Duration) {
 		t.Helper()
 		tell, again := h.suspend(at(age))
@@ -55,7 +55,7 @@ func TestLiveUsesCountUntilTheCachesHaveThem(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
-			s := &memory{}
+			s := &judgedProjects{}
 			s.recordUse("p", liveUse{uid: "a", by: "Shoot", until: at(time.Hour)})
 			g.Expect(s.completeUse("p", tc.uid, at(tc.age), tc.cached)).To(Equal(tc.want))
 			g.Expect(s.completeUse("p", "a", at(0), unused)).To(Equal(tc.later))

@@ -4,9 +4,10 @@
 // unavailable API, a missing right, a broken watch, or a watch that works again but has not caught up never looks as if there were no
 // objects. None of these keeps the process from starting or becoming ready.
 //
-// APIServices and CustomResourceDefinitions are watched as metadata. The API server is asked what it serves only when one of these changes
-// and belongs to one of the groups, and once in a while if an aggregated API has said that it does not have a kind and a caller asks for
-// that kind. The watch of a kind begins when the kind is served, and ends when it is not.
+// APIServices and CustomResourceDefinitions are watched as metadata. The API server is asked what it serves only at the start, when one of
+// these changes and belongs to one of the groups, when the process becomes the leader, again after growing pauses while the state of a kind
+// is unknown, and once in a while if an aggregated API has said that it does not have a kind and a caller asks for that kind. The watch of
+// a kind begins when the kind is served, and ends when it is not.
 package served
 
 import (

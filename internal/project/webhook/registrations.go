@@ -12,7 +12,8 @@ const (
 	shippedNamespace = "espalier-system"
 )
 
-// Configurations returns a function that builds the webhook configurations of all handlers for a certificate authority in PEM.
+// Configurations returns a function that builds the webhook configurations of all handlers for a certificate authority in PEM; with nil,
+// the configurations have none.
 func Configurations(own registration.Server) func(caBundle []byte) []client.Object {
 	return own.Configurations(shippedName, Declared()...)
 }

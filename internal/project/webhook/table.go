@@ -38,7 +38,7 @@ type Settings struct {
 	Authorizer Authorizer
 	// AnyShoot asks the API server whether there is a Shoot in a namespace. It returns an error if that is unknown.
 	AnyShoot func(ctx context.Context, namespace string) (bool, error)
-	// MaxProjectsPerCreator is how many Projects a user may have created; 0 for any number.
+	// MaxProjectsPerCreator is how many Projects a user may have created; 0 for any number, for which nothing is read.
 	MaxProjectsPerCreator int
 }
 

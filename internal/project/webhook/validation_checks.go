@@ -94,8 +94,8 @@ func checkMembers(at *field.Path, members []*corev1beta1.ProjectMember, old map[
 	return found
 }
 
-// checkSubject finds subjects without identity, which are not ok, and ServiceAccounts that cannot exist. The schema does so for the owner
-// alone, where it costs less.
+// checkSubject returns an error for a subject without identity (ok is false) and for a ServiceAccount that cannot exist. The schema checks
+// ServiceAccounts only for the owner, where that costs less.
 func checkSubject(at *field.Path, s rbacv1.Subject, ok bool) field.ErrorList {
 	if !ok {
 		name := excerpt.Quoted(s.Name)

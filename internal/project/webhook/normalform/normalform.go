@@ -1,6 +1,5 @@
-// Package normalform says what a Project looks like once its defaults are filled in and the roles of its members are folded.
-// It only computes. Whatever reads or compares a Project under review reads it as these types, which hold what admission is
-// about and nothing else.
+// Package normalform computes the normal form of a Project: with defaults, and with merged roles. Project, Metadata and Spec have only the
+// fields that admission reads.
 package normalform
 
 import (

@@ -37,7 +37,7 @@ const (
 const (
 	// maxNote is the maximum length of an Event's note, in bytes.
 	maxNote = 1000
-	// maxShown is the maximum length of a name or key in it that was shortened.
+	// maxShown is the maximum length, in bytes, of the original name or key that a note quotes.
 	maxShown = 300
 )
 

@@ -158,7 +158,7 @@ func (r *Reconciler) addIngresses(ctx context.Context, f *facts, build *desired.
 	if err := r.Cached.List(ctx, list, client.InNamespace(f.key.Namespace), client.UnsafeDisableDeepCopy); err != nil {
 		return fmt.Errorf("list Ingresses of namespace %s: %w", f.key.Namespace, err)
 	}
-	if !slices.ContainsFunc(list.Items, func(i networkingv1.Ingress) bool { return slices.Contains(desired.Backends(&i), f.key.Name) }) {
+	if !slices.ContainsFunc(list.Items, func(i networkingv1.Ingress) bool { return desired.HasBackend(&i, f.key.Name) }) {
 		return nil
 	}
 	build.Ingresses(f.service, list.Items, *r.IngressController)

@@ -148,7 +148,7 @@ func (r *Reconciler) live(ctx context.Context, service types.NamespacedName, c c
 		return r.remove(ctx, c.policy, existing{uid: found.UID, version: found.ResourceVersion})
 	case owned && owner != service:
 		return result{takenBy: fmt.Sprintf("Service %s", owner)}
-	case !owned && !desired.LooksLike(found, c.want):
+	case !owned && !desired.IsUnlabelledCopy(found, c.want):
 		return result{takenBy: "another client: it has not both labels of a Service, another spec and another description"}
 	case owned && desired.Fingerprint(found) == desired.Fingerprint(c.want):
 		return result{}

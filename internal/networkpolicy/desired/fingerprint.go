@@ -37,9 +37,9 @@ func Fingerprint(policy *networkingv1.NetworkPolicy) string {
 	return hex.EncodeToString(digest.Sum(nil)[:16])
 }
 
-// LooksLike reports whether a policy without the labels of a Service is the controller's nevertheless: it has exactly the desired spec, or
-// the desired description, which is not empty.
-func LooksLike(found, want *networkingv1.NetworkPolicy) bool {
+// IsUnlabelledCopy reports whether a policy without the labels of a Service is the controller's nevertheless: it has exactly the desired
+// spec, or the desired description, which is not empty.
+func IsUnlabelledCopy(found, want *networkingv1.NetworkPolicy) bool {
 	const key = resourcesv1alpha1.GardenerDescription
 	return bytes.Equal(specBytes(found.Spec), specBytes(want.Spec)) ||
 		found.Annotations[key] != "" && found.Annotations[key] == want.Annotations[key]

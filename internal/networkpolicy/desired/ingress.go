@@ -6,6 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 )
 
 // IngressController says which Pods forward the traffic of Ingresses.
@@ -19,12 +20,19 @@ type IngressController struct {
 // Backends returns the names of the Services in the rules of an Ingress, without duplicates. They are in the Ingress's namespace.
 func Backends(ingress *networkingv1.Ingress) []string {
 	var names []string
+	seen := sets.New[string]() // users write Ingresses, and one can have thousands of backends
 	for _, backend := range backends(ingress) {
-		if !slices.Contains(names, backend.Name) {
+		if !seen.Has(backend.Name) {
+			seen.Insert(backend.Name)
 			names = append(names, backend.Name)
 		}
 	}
 	return names
+}
+
+// HasBackend reports whether a Service of the Ingress's namespace is in the rules of the Ingress.
+func HasBackend(ingress *networkingv1.Ingress, service string) bool {
+	return slices.ContainsFunc(backends(ingress), func(b networkingv1.IngressServiceBackend) bool { return b.Name == service })
 }
 
 // backends omits the default backend and backends that are not Services.

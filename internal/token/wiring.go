@@ -75,7 +75,7 @@ func Add(_ context.Context, clusters *process.Clusters, cfg *config.ResourceMana
 
 func addRequestor(clusters *process.Clusters, cfg *config.ResourceManagerConfiguration, registry prometheus.Registerer) error {
 	own := cfg.Espalier.Token
-	limits := limits(clusters, cfg)
+	limits := limitsOf(clusters, cfg)
 	same, known := clusters.Same.Answer()
 	if same && known {
 		if err := limits.RefuseUnrestricted(); err != nil {
@@ -101,7 +101,7 @@ func addRequestor(clusters *process.Clusters, cfg *config.ResourceManagerConfigu
 	return r.SetupWithManager(clusters.Source, workers)
 }
 
-func limits(clusters *process.Clusters, cfg *config.ResourceManagerConfiguration) requestor.Limits {
+func limitsOf(clusters *process.Clusters, cfg *config.ResourceManagerConfiguration) requestor.Limits {
 	set := requestor.Limits{
 		TargetNamespace: ptr.Deref(cfg.Espalier.Token.TargetNamespace, ""),
 		OwnNamespace:    clusters.OwnNamespace, SourceNamespaces: cfg.SourceClientConnection.Namespaces,

@@ -3,6 +3,7 @@ package invalidator
 import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
 )
@@ -46,6 +47,13 @@ func (p plan) applyTo(secret *metav1.PartialObjectMetadata) {
 	if p.invalidate {
 		metav1.SetMetaDataLabel(&secret.ObjectMeta, resourcesv1alpha1.StaticTokenConsider, "true")
 	}
+}
+
+// patch returns the changed Secret, and the patch that changes it in the API server if it still has the version of the given one.
+func (p plan) patch(secret *metav1.PartialObjectMetadata) (changed *metav1.PartialObjectMetadata, patch client.Patch) {
+	changed = secret.DeepCopy()
+	p.applyTo(changed)
+	return changed, client.MergeFromWithOptions(secret, client.MergeFromWithOptimisticLock{})
 }
 
 // mounts reports whether a Pod has a volume of a Secret. Projected volumes and environment variables do not count. The phase of the Pod

@@ -83,9 +83,8 @@ func (r *Reconciler) write(ctx context.Context, secret *metav1.PartialObjectMeta
 	if todo.empty() {
 		return nil
 	}
-	changed := secret.DeepCopy()
-	todo.applyTo(changed)
-	err := r.Target.Patch(ctx, changed, client.MergeFromWithOptions(secret, client.MergeFromWithOptimisticLock{}))
+	changed, patch := todo.patch(secret)
+	err := r.Target.Patch(ctx, changed, patch)
 	switch {
 	case apierrors.IsNotFound(err):
 		return nil

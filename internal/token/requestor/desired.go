@@ -98,7 +98,7 @@ func (c changes) applyTo(secret *corev1.Secret) {
 }
 
 // patchFor returns the merge patch for the Secret with our annotations. The API server refuses it if the Secret has another version:
-// another client may be changing the kubeconfig.
+// another client may be changing the kubeconfig. The changes must not be nil: as null, they would remove all data of the Secret.
 func patchFor(version string, renewAt time.Time, c changes) ([]byte, error) {
 	patch, err := json.Marshal(map[string]any{
 		"metadata": map[string]any{

@@ -148,7 +148,7 @@ func TestForeignTextIsCut(t *testing.T) {
 	s := newScene(t, binary.Options{Stopped: true})
 	s.create(s.secret("a", annotated(namespaceKey, strings.Repeat("é", 20000))))
 	r, reported := s.direct(time.Now())
-	r.TargetNamespaces = []string{"x"}
+	r.Limits.TargetNamespaces = []string{"x"}
 	err := s.reconcile(s.Ctx, r, "a")
 	s.Expect(err).To(MatchError(reconcile.TerminalError(nil)))
 	s.Expect(len(err.Error())).To(BeNumerically("<", 1100))

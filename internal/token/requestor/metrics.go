@@ -25,7 +25,7 @@ type Metrics struct {
 	clock  clock.PassiveClock
 	tokens func() []entry
 
-	secrets, failing, soonest *prometheus.Desc
+	secrets, failing, until, soonest *prometheus.Desc
 }
 
 // NewMetrics registers the metrics, which are computed from the memory.
@@ -41,6 +41,7 @@ func NewMetrics(registry prometheus.Registerer, passive clock.PassiveClock, memo
 		secrets: prometheus.NewDesc("espalier_token_secrets", "Secrets that want a token, by the state of the token.", []string{"state"}, nil),
 		failing: prometheus.NewDesc("espalier_token_failing_secrets",
 			"Secrets whose token could not be requested, renewed or written at the last attempt.", nil, nil),
+		until: prometheus.NewDesc("espalier_token_until_expiry_seconds", "Time until tokens expire, 0 for expired ones.", nil, nil),
 		soonest: prometheus.NewDesc("espalier_token_until_first_expiry_seconds",
 			"Time until the first token expires, negative if it has. Absent if there is none.", nil, nil),
 	}
@@ -66,10 +67,9 @@ func (m *Metrics) failed(err error) { m.failures.WithLabelValues(kindOf(err)).In
 
 // Describe implements prometheus.Collector.
 func (m *Metrics) Describe(descriptions chan<- *prometheus.Desc) {
-	for _, each := range []*prometheus.Desc{m.secrets, m.failing, m.soonest} {
+	for _, each := range []*prometheus.Desc{m.secrets, m.failing, m.until, m.soonest} {
 		descriptions <- each
 	}
-	untilExpiry().Describe(descriptions)
 }
 
 // Collect implements prometheus.Collector.
@@ -79,8 +79,8 @@ func (m *Metrics) Collect(metrics chan<- prometheus.Metric) {
 		metrics <- prometheus.MustNewConstMetric(m.secrets, prometheus.GaugeValue, float64(n), state)
 	}
 	metrics <- prometheus.MustNewConstMetric(m.failing, prometheus.GaugeValue, float64(s.failing))
-	s.until.Collect(metrics)
-	if !math.IsInf(s.soonest, 1) {
+	metrics <- prometheus.MustNewConstHistogram(m.until, s.known, s.sum, s.buckets)
+	if s.known > 0 {
 		metrics <- prometheus.MustNewConstMetric(m.soonest, prometheus.GaugeValue, s.soonest)
 	}
 }
@@ -89,23 +89,23 @@ func (m *Metrics) Collect(metrics chan<- prometheus.Metric) {
 type summary struct {
 	states  map[string]int
 	failing int
-	// until and soonest are about the tokens whose expiry is known. soonest is in seconds; infinite if there is no such token.
-	until   prometheus.Histogram
+	// known is the number of tokens whose expiry is known; the following fields are about these, in seconds.
+	known   uint64
+	sum     float64
 	soonest float64
+	buckets map[float64]uint64
 }
 
-// untilExpiry returns an empty histogram. Its bounds are 0 (expired), 1 and 10 minutes, 1, 2, 6, 12 and 24 hours, a week.
-func untilExpiry() prometheus.Histogram {
-	return prometheus.NewHistogram(prometheus.HistogramOpts{
-		Name: "espalier_token_until_expiry_seconds", Help: "Time until tokens expire, 0 for expired ones.",
-		Buckets: []float64{0, 60, 600, 3600, 7200, 21600, 43200, 86400, 604800},
-	})
-}
+// bounds returns the bounds of the histogram, in seconds: 0 (expired), 1 and 10 minutes, 1, 2, 6, 12 and 24 hours, a week.
+func bounds() []float64 { return []float64{0, 60, 600, 3600, 7200, 21600, 43200, 86400, 604800} }
 
 func summarize(now time.Time, tokens []entry) summary {
 	s := summary{
-		states: map[string]int{stateValid: 0, stateExpired: 0, stateUnknown: 0, stateMissing: 0},
-		until:  untilExpiry(), soonest: math.Inf(1),
+		states:  map[string]int{stateValid: 0, stateExpired: 0, stateUnknown: 0, stateMissing: 0},
+		soonest: math.Inf(1), buckets: map[float64]uint64{},
+	}
+	for _, bound := range bounds() {
+		s.buckets[bound] = 0
 	}
 	for _, each := range tokens {
 		if each.failure != "" {
@@ -116,8 +116,14 @@ func summarize(now time.Time, tokens []entry) summary {
 			continue
 		}
 		remaining := each.expiry.Sub(now).Seconds()
-		s.until.Observe(max(remaining, 0))
+		s.known++
+		s.sum += max(remaining, 0)
 		s.soonest = min(s.soonest, remaining)
+		for _, bound := range bounds() {
+			if remaining <= bound {
+				s.buckets[bound]++
+			}
+		}
 	}
 	return s
 }

@@ -62,10 +62,12 @@ type Reconciler struct {
 	Events  *Events
 	Metrics *Metrics
 
-	Limits
+	// Limits define what Secrets may ask for.
+	Limits Limits
 	// Audiences are the audiences of tokens, unless a Secret names others; empty: the API server decides.
 	Audiences []string
-	// SameCluster reports whether source and target are one cluster. It returns an error if this is not known, so that they may be one.
+	// SameCluster reports whether source and target are one cluster. It returns an error if this is not known; then the limits for one
+	// cluster apply.
 	SameCluster func(context.Context) (bool, error)
 }
 

@@ -13,7 +13,8 @@ import (
 )
 
 // Limits define what Secrets may ask for. If source and target are one cluster, a user who may write Secrets of one namespace must not get
-// the rights of ServiceAccounts of other namespaces: all fields but the first two apply only then.
+// the rights of ServiceAccounts of other namespaces: all fields but the first two apply only if source and target are, or may be, one
+// cluster.
 type Limits struct {
 	// TargetNamespace is the namespace of all ServiceAccounts; empty: the Secrets name it.
 	TargetNamespace string

@@ -88,7 +88,7 @@ func apiServerArgs(l layout, ports Ports, o Options) []string {
 		args = append(args, "--audit-policy-file="+l.auditPolicy(), "--audit-log-path="+l.auditLog(),
 			"--audit-log-maxsize=0") // one file without rotation, for programs that count requests
 	}
-	further := os.Expand(os.Getenv(APIServerArgsVariable), func(string) string { return strconv.Itoa(ports.APIServer) })
+	further := strings.ReplaceAll(os.Getenv(APIServerArgsVariable), "$PORT", strconv.Itoa(ports.APIServer))
 	return slices.Concat(args, o.APIServerArgs, strings.Fields(further))
 }
 

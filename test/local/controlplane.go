@@ -111,9 +111,11 @@ func (c *ControlPlane) prepare() error {
 	if err != nil {
 		return fmt.Errorf("write settings: %w", err)
 	}
-	if c.Server, err = openServer(c.options.Dir); err != nil {
-		return err
+	server, err := openServer(c.options.Dir)
+	if err != nil {
+		return err // c.Server keeps its layout, with which the parts are stopped
 	}
+	c.Server = server
 	if c.clients, err = kubernetes.NewForConfig(c.Config); err != nil {
 		return fmt.Errorf("create client: %w", err)
 	}
@@ -238,14 +240,14 @@ func (c *ControlPlane) Failure() error {
 	return errors.Join(failures...)
 }
 
-// Wait blocks until a part stops without being asked to, and returns its Failure, or nil when the context ends.
+// Wait blocks until a part stops without being asked to, or until the context ends. It returns Failure: nil if all parts run.
 func (c *ControlPlane) Wait(ctx context.Context) error {
-	for Pause(ctx, probeInterval) == nil {
-		if err := c.Failure(); err != nil {
-			return err
+	for c.Failure() == nil {
+		if Pause(ctx, probeInterval) != nil {
+			break
 		}
 	}
-	return nil
+	return c.Failure()
 }
 
 // Stop stops every part, and returns when none runs any more. It keeps the state folder.

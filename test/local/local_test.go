@@ -2,6 +2,7 @@ package local
 
 import (
 	"bytes"
+	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
 	"errors"
@@ -130,10 +131,16 @@ func TestOptionsAreChecked(t *testing.T) {
 }
 
 func TestTheEnvironmentAddsArgumentsOfAPIServers(t *testing.T) {
-	t.Setenv("ESPALIER_API_SERVER_ARGS", "--audit-log-path=/logs/$PORT.log --feature-gates=WatchList=false")
+	t.Setenv("ESPALIER_API_SERVER_ARGS", "--audit-log-path=/$HOME/$PORT.log --feature-gates=WatchList=false")
 	arguments := commandLine("kube-apiserver", "dir", Ports{APIServer: 4711}, Options{APIServerArgs: []string{"--own"}})
 	NewWithT(t).Expect(arguments[len(arguments)-3:]).
-		To(Equal([]string{"--own", "--audit-log-path=/logs/4711.log", "--feature-gates=WatchList=false"}))
+		To(Equal([]string{"--own", "--audit-log-path=/$HOME/4711.log", "--feature-gates=WatchList=false"}))
+}
+
+func TestTheEnvironmentAddsArgumentsOfEtcd(t *testing.T) {
+	t.Setenv("ESPALIER_ETCD_ARGS", "--quota-backend-bytes=1  --auto-compaction-retention=$PORT")
+	arguments := commandLine("etcd", "dir", Ports{APIServer: 4711}, Options{})
+	NewWithT(t).Expect(arguments[len(arguments)-2:]).To(Equal([]string{"--quota-backend-bytes=1", "--auto-compaction-retention=$PORT"}))
 }
 
 func TestCreatePKI(t *testing.T) {
@@ -155,10 +162,23 @@ func TestCreatePKI(t *testing.T) {
 	g.Expect(verify("etcd-ca.crt", "etcd.crt", x509.ExtKeyUsageClientAuth)).To(Succeed())
 	g.Expect(verify("ca.crt", "etcd.crt", x509.ExtKeyUsageClientAuth)).NotTo(Succeed(), "who may reach the API server must not reach etcd")
 
+	g.Expect(certificate(t, filepath.Join(dir, "kube-apiserver.crt")).Subject.Organization).To(BeEmpty(), "only the client is an administrator")
+	kubelets := certificate(t, filepath.Join(dir, "kube-apiserver-kubelet-client.crt"))
+	g.Expect(kubelets.Subject.String()).To(Equal("CN=kube-apiserver-kubelet-client,O=system:masters"))
+
 	before, err := os.ReadFile(filepath.Join(dir, "ca.crt"))
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(createPKI(dir, now)).To(Succeed())
 	g.Expect(os.ReadFile(filepath.Join(dir, "ca.crt"))).To(Equal(before), "a second run keeps what running parts use")
+	g.Expect(certificate(t, filepath.Join(dir, "kube-apiserver-kubelet-client.crt"))).To(Equal(kubelets))
+
+	g.Expect(os.Remove(filepath.Join(dir, "kube-apiserver-kubelet-client.crt"))).To(Succeed())
+	g.Expect(os.Remove(filepath.Join(dir, "kube-apiserver-kubelet-client.key"))).To(Succeed())
+	g.Expect(createPKI(dir, now)).To(Succeed(), "a folder of an earlier version")
+	g.Expect(os.ReadFile(filepath.Join(dir, "ca.crt"))).To(Equal(before))
+	_, err = tls.LoadX509KeyPair(
+		filepath.Join(dir, "kube-apiserver-kubelet-client.crt"), filepath.Join(dir, "kube-apiserver-kubelet-client.key"))
+	g.Expect(err).NotTo(HaveOccurred())
 	info, err := os.Stat(filepath.Join(dir, "ca.key"))
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(info.Mode().Perm()).To(Equal(os.FileMode(0o600)))

@@ -32,6 +32,8 @@ const (
 	apiServerCert, apiServerKey   = "kube-apiserver.crt", "kube-apiserver.key"
 	etcdCACert, etcdCert, etcdKey = "etcd-ca.crt", "etcd.crt", "etcd.key" // etcd and its only client, the API server
 	serviceAccountKey             = "service-accounts.key"                // signs tokens
+	// The API server may do everything at kubelets as this client.
+	kubeletClientCert, kubeletClientKey = "kube-apiserver-kubelet-client.crt", "kube-apiserver-kubelet-client.key"
 )
 
 // keyPair is a certificate and its private key in PEM. That of an authority signs others.
@@ -44,10 +46,10 @@ func newAuthority(name string, now time.Time) (keyPair, error) {
 	}, now)
 }
 
-// server issues a certificate for a server on 127.0.0.1, which is also valid for a client in the groups.
-func (by keyPair) server(name string, now time.Time, groups ...string) (keyPair, error) {
+// server issues a certificate for a server on 127.0.0.1, which is also valid for a client without groups.
+func (by keyPair) server(name string, now time.Time) (keyPair, error) {
 	return by.sign(&x509.Certificate{
-		Subject:     pkix.Name{CommonName: name, Organization: groups},
+		Subject:     pkix.Name{CommonName: name},
 		KeyUsage:    x509.KeyUsageDigitalSignature,
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
 		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1), net.IPv4(10, 0, 0, 1)}, // the second is that of the Service "kubernetes"
@@ -108,10 +110,11 @@ func loadAuthority(dir string) (keyPair, error) {
 	return keyPair{cert: certPEM, key: keyPEM}, nil
 }
 
-// createPKI creates the folder, unless it exists. A rename makes it appear complete.
+// createPKI creates the folder, unless it exists. A rename makes it appear complete. A folder of an earlier version gets the files that it
+// lacks; the others stay, because running parts use them.
 func createPKI(dir string, now time.Time) error {
 	if _, err := os.Stat(dir); err == nil {
-		return nil
+		return addKubeletClient(dir, now)
 	}
 	files, err := newPKI(now)
 	if err != nil {
@@ -126,7 +129,33 @@ func createPKI(dir string, now time.Time) error {
 			return fmt.Errorf("create PKI folder: %w", err)
 		}
 	}
+	if err := addKubeletClient(unfinished, now); err != nil {
+		return err
+	}
 	return os.Rename(unfinished, dir)
+}
+
+// addKubeletClient issues the certificate with which the API server reaches kubelets, unless the folder has it. The certificate is written
+// last, so that it never exists without its key.
+func addKubeletClient(dir string, now time.Time) error {
+	if _, err := os.Stat(filepath.Join(dir, kubeletClientCert)); err == nil {
+		return nil
+	}
+	ca, err := loadAuthority(dir)
+	if err != nil {
+		return err
+	}
+	pair, err := ca.client("kube-apiserver-kubelet-client", []string{masters}, now)
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(filepath.Join(dir, kubeletClientKey), pair.key, 0o600); err != nil {
+		return fmt.Errorf("write key for kubelets: %w", err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, kubeletClientCert), pair.cert, 0o600); err != nil {
+		return fmt.Errorf("write certificate for kubelets: %w", err)
+	}
+	return nil
 }
 
 func newPKI(now time.Time) (map[string][]byte, error) {
@@ -138,7 +167,7 @@ func newPKI(now time.Time) (map[string][]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	serving, err := ca.server(apiServer, now, masters) // as a client, it may do everything at kubelets
+	serving, err := ca.server(apiServer, now)
 	if err != nil {
 		return nil, err
 	}

@@ -49,10 +49,13 @@ func reserve() (Ports, net.Listener, error) {
 }
 
 // FreePort returns an unused port of 127.0.0.1. Until release is called, no other caller gets it, in any process: programs that tests start
-// listen only seconds later on a busy machine.
+// listen only seconds later on a busy machine. After an error, release is nil.
 func FreePort() (port int, release func(), err error) {
 	port, lock, err := reserveBlock(firstSingle, lastSingle, 1)
-	return port, func() { _ = lock.Close() }, err
+	if err != nil {
+		return 0, nil, err
+	}
+	return port, func() { _ = lock.Close() }, nil
 }
 
 // reserveBlock chooses free ports that follow each other, and returns the first one. The returned listener reserves them: it is at the port

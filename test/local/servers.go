@@ -53,7 +53,7 @@ func openServer(dir string) (Server, error) {
 	s := Server{layout: layout(dir)}
 	var err error
 	if s.Kubeconfig, err = os.ReadFile(s.layout.kubeconfig(admin)); err != nil {
-		return Server{}, fmt.Errorf("find test server: %w", err)
+		return Server{}, fmt.Errorf("read kubeconfig of API server: %w", err)
 	}
 	s.Config, err = restConfig(s.Kubeconfig)
 	return s, err
@@ -68,7 +68,7 @@ func (s Server) UserConfig(user string, groups ...string) (*rest.Config, error) 
 	return restConfig(kubeconfig)
 }
 
-// UserKubeconfig returns a kubeconfig of such a client.
+// UserKubeconfig returns a kubeconfig of a client that the server authenticates as that user in those groups.
 func (s Server) UserKubeconfig(user string, groups ...string) ([]byte, error) {
 	ports, err := readPorts(s.layout.ports())
 	if err != nil {

@@ -106,3 +106,9 @@ func TestACommandThatStartsNoAPIServer(t *testing.T) {
 	err := run(t.Context(), tree(t), options{record: "internal/x", command: []string{"true"}}, io.Discard)
 	g.Expect(err).To(MatchError("the command has started no API server"))
 }
+
+func TestArgumentsOfAPIServersContainNoBlanks(t *testing.T) {
+	o := options{record: "internal/x", command: []string{"true"}, serverArgs: []string{"--more than one"}}
+	NewWithT(t).Expect(run(t.Context(), tree(t), o, io.Discard)).
+		To(MatchError(`pass "--more than one" to API servers: arguments are separated by blanks, so none may contain one`))
+}

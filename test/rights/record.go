@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"unicode"
 
 	"github.com/espalier-dev/espalier/test/local"
 )
@@ -35,6 +36,11 @@ func record(ctx context.Context, dir string, o options, out io.Writer) ([]string
 	arguments := append([]string{
 		"--audit-policy-file=" + policy, "--audit-log-path=" + filepath.Join(dir, "$PORT.log"), "--audit-log-maxsize=0",
 	}, o.serverArgs...)
+	for _, each := range arguments {
+		if strings.ContainsFunc(each, unicode.IsSpace) {
+			return nil, fmt.Errorf("pass %q to API servers: arguments are separated by blanks, so none may contain one", each)
+		}
+	}
 	cmd := exec.CommandContext(ctx, o.command[0], o.command[1:]...)
 	cmd.Env = append(os.Environ(), local.APIServerArgsVariable+"="+strings.Join(arguments, " "))
 	cmd.Stdout, cmd.Stderr = out, out

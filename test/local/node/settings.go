@@ -99,7 +99,8 @@ rules:
 func apiServerArgs(l layout) []string {
 	return []string{
 		"--bind-address=0.0.0.0", "--advertise-address=" + address, "--endpoint-reconciler-type=lease",
-		"--kubelet-client-certificate=" + l.file("pki", "kube-apiserver.crt"), "--kubelet-client-key=" + l.file("pki", "kube-apiserver.key"),
+		"--kubelet-client-certificate=" + l.file("pki", "kube-apiserver-kubelet-client.crt"),
+		"--kubelet-client-key=" + l.file("pki", "kube-apiserver-kubelet-client.key"),
 		"--kubelet-certificate-authority=" + l.file("pki", "ca.crt"), "--kubelet-preferred-address-types=InternalIP",
 		"--enable-admission-plugins=NodeRestriction",
 	}

@@ -14,7 +14,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 )
 
-// Main runs a command for developers and returns its exit code: 1 after an error, which it prints. SIGINT and SIGTERM end the context.
+// Main runs a command for developers and returns its exit code: 1 after an error, which it prints, but 0 after flag.ErrHelp. SIGINT and
+// SIGTERM end the context.
 func Main(run func(ctx context.Context, args []string, out io.Writer) error) int {
 	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer cancel()

@@ -32,7 +32,7 @@ const (
 	module = "github.com/espalier-dev/espalier"
 	// user is the unprivileged user of images without a distribution.
 	user = "65532:65532"
-	// maxSize is the maximum size of an image, unpacked, in bytes.
+	// maxSize is the maximum size of all layers of an image, unpacked, in bytes: a node stores each of them.
 	maxSize = 60_000_000
 )
 
@@ -181,9 +181,23 @@ func image(ctx context.Context, builder build.Interface, s settings, binary stri
 	return err
 }
 
-// unpacked returns the size of all files of an image.
+// unpacked returns the size of all layers of an image. A file that several layers contain counts in each of them.
 func unpacked(image v1.Image) (int64, error) {
-	files := mutate.Extract(image)
-	size, err := io.Copy(io.Discard, files)
-	return size, errors.Join(err, files.Close())
+	layers, err := image.Layers()
+	if err != nil {
+		return 0, err
+	}
+	var size int64
+	for _, layer := range layers {
+		content, err := layer.Uncompressed()
+		if err != nil {
+			return 0, err
+		}
+		n, err := io.Copy(io.Discard, content)
+		if err := errors.Join(err, content.Close()); err != nil {
+			return 0, err
+		}
+		size += n
+	}
+	return size, nil
 }

@@ -51,16 +51,32 @@ func (s settings) install(ctx context.Context, w cluster, b binary, e environmen
 
 // shipped returns the CRDs and the namespaces that a binary ships, and roles: its own ones, and those for its users.
 func (s settings) shipped(b binary) ([]*unstructured.Unstructured, error) {
-	var files []string
-	for _, each := range []string{"namespace", "crds", "roles", ".", "rbac"} {
-		found, err := filepath.Glob(filepath.Join(s.deployOf(b), each, "*.yaml"))
+	var manifests []*unstructured.Unstructured
+	for _, folder := range []string{"namespace", "crds", "roles", ".", "rbac"} {
+		files, err := filepath.Glob(filepath.Join(s.deployOf(b), folder, "*.yaml"))
 		if err != nil {
 			return nil, fmt.Errorf("find manifests: %w", err)
 		}
-		files = append(files, found...)
+		found, err := local.ReadManifests(files...)
+		if err != nil {
+			return nil, err
+		}
+		for _, o := range found {
+			if folder == "rbac" && o.GetKind() == "ClusterRole" && !b.isOwn(o) {
+				return nil, fmt.Errorf("%s in folder rbac would not be bound: its name does not begin with %s", describe(o), b.rolePrefix())
+			}
+		}
+		manifests = append(manifests, found...)
 	}
-	manifests, err := local.ReadManifests(files...)
-	return installed(manifests), err
+	return installed(manifests), nil
+}
+
+// rolePrefix begins the names of the binary's own ClusterRoles. Others that it ships are for its users.
+func (b binary) rolePrefix() string { return "espalier-" + b.name + "-" }
+
+// isOwn reports whether a role is for the binary itself.
+func (b binary) isOwn(role *unstructured.Unstructured) bool {
+	return role.GetKind() == "Role" || role.GetKind() == "ClusterRole" && strings.HasPrefix(role.GetName(), b.rolePrefix())
 }
 
 // installDeployed writes the files of the resource manager. Only addresses differ from what the operator has deployed.
@@ -109,22 +125,22 @@ func installed(manifests []*unstructured.Unstructured) []*unstructured.Unstructu
 	return objects
 }
 
-// bindingsOf binds every Role that the binary ships to its ServiceAccount, and the ClusterRoles that are named after the binary: the others
-// are for its users. Here one cluster is source and target.
+// bindingsOf binds the roles that a binary ships for itself to its ServiceAccount; there must be a ClusterRole. Here one cluster is source
+// and target.
 func bindingsOf(b binary, roles []*unstructured.Unstructured) ([]*unstructured.Unstructured, error) {
 	var bindings []*unstructured.Unstructured
+	if !slices.ContainsFunc(roles, func(o *unstructured.Unstructured) bool { return o.GetKind() == "ClusterRole" && b.isOwn(o) }) {
+		return nil, fmt.Errorf("there is no ClusterRole whose name begins with %s", b.rolePrefix())
+	}
 	for _, o := range roles {
-		kind, name := o.GetKind(), o.GetName()
-		if kind != "Role" && (kind != "ClusterRole" || !strings.HasPrefix(name, "espalier-"+b.name+"-")) {
+		if !b.isOwn(o) {
 			continue
 		}
+		kind, name := o.GetKind(), o.GetName()
 		bindings = append(bindings, local.NewObject(rbacGroup+"/v1", kind+"Binding", o.GetNamespace(), name, map[string]any{
 			"roleRef":  map[string]any{"apiGroup": rbacGroup, "kind": kind, "name": name},
 			"subjects": []any{map[string]any{"kind": "ServiceAccount", "namespace": systemNamespace, "name": b.name}},
 		}))
-	}
-	if len(bindings) == 0 {
-		return nil, fmt.Errorf("there is no role of %s", b.name)
 	}
 	return bindings, nil
 }
@@ -145,7 +161,8 @@ func apply(ctx context.Context, c client.Client, objects ...*unstructured.Unstru
 			if err := c.Get(ctx, client.ObjectKeyFromObject(o), o); err != nil {
 				return err
 			}
-			if problem := health.Judge(o).Unhealthy; problem != "" {
+			v := health.Judge(o)
+			if problem := cmp.Or(v.Failed, v.Unhealthy); problem != "" {
 				return errors.New(problem)
 			}
 			return nil

@@ -152,10 +152,8 @@ func (s settings) startCluster(ctx context.Context, r report, dead context.Cance
 	if err != nil {
 		return nil, err
 	}
-	kubectl := s.bin("kubectl")
-	err = errors.Join(os.MkdirAll(filepath.Dir(kubectl), 0o750), os.RemoveAll(kubectl), os.Symlink(filepath.Join(assets, "kubectl"), kubectl))
-	if err != nil {
-		return nil, fmt.Errorf("link kubectl: %w", err)
+	if err := link(filepath.Join(assets, "kubectl"), s.bin("kubectl")); err != nil {
+		return nil, err
 	}
 	r.Step("starting the control plane (ports %d to %d on 127.0.0.1; logs in .local/controlplane/logs)", s.port, s.port+2)
 	plane, err := local.Start(ctx, local.Options{
@@ -237,6 +235,17 @@ func (s settings) startBinary(ctx context.Context, r report, w cluster, b binary
 		return fmt.Errorf("%w; the end of %s:\n%s", err, process.LogFile(), child.Tail(process.LogFile()))
 	}
 	return err
+}
+
+// link makes path a symbolic link to target, and replaces an existing file.
+func link(target, path string) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o750); err != nil {
+		return fmt.Errorf("create folder: %w", err)
+	}
+	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("replace %s: %w", path, err)
+	}
+	return os.Symlink(target, path)
 }
 
 // howToGoOn returns the last output of make up.

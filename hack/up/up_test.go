@@ -233,10 +233,27 @@ func TestBindingsOf(t *testing.T) {
 			}},
 		}))
 	})
-	t.Run("a binary whose roles are not shipped is an error, not one without rights", func(t *testing.T) {
-		_, err := bindingsOf(binary{name: "gone"}, roles[:2])
-		NewWithT(t).Expect(err).To(MatchError(`there is no role of gone`))
+	t.Run("a ClusterRole that is not shipped is an error, not a binary without its rights", func(t *testing.T) {
+		_, err := bindingsOf(binary{name: "gone"}, roles)
+		NewWithT(t).Expect(err).To(MatchError("there is no ClusterRole whose name begins with espalier-gone-"))
 	})
+}
+
+func TestShippedRefusesAClusterRoleThatWouldNotBeBound(t *testing.T) {
+	g := NewWithT(t)
+	s := settings{root: t.TempDir()}
+	write := func(folder, name string) {
+		dir := filepath.Join(s.root, "deploy", "b", folder)
+		g.Expect(os.MkdirAll(dir, 0o700)).To(Succeed())
+		g.Expect(os.WriteFile(filepath.Join(dir, "role.yaml"),
+			[]byte("apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata: {name: "+name+"}\n"), 0o600)).To(Succeed())
+	}
+	write("rbac", "espalier-b-source")
+	write("roles", "for-users")
+	g.Expect(s.shipped(binary{name: "b"})).To(HaveLen(2))
+	write("rbac", "other")
+	_, err := s.shipped(binary{name: "b"})
+	g.Expect(err).To(MatchError("ClusterRole /other in folder rbac would not be bound: its name does not begin with espalier-b-"))
 }
 
 func TestEveryBinaryIsBoundToTheClusterRolesThatItShips(t *testing.T) {

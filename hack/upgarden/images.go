@@ -118,7 +118,7 @@ func (u up) images(ctx context.Context) (list.List, error) {
 	for _, each := range missing {
 		archives = append(archives, each.Archive)
 	}
-	if err := node.Load(ctx, os.Stdout, archives...); err != nil {
+	if err := node.Load(ctx, u.out, archives...); err != nil {
 		return nil, err
 	}
 	for _, each := range archives {
@@ -147,7 +147,7 @@ func (u up) programs(ctx context.Context) (map[string]string, error) {
 	folder := filepath.Join(u.state, "bin")
 	build := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-o", folder+"/",
 		"./test/local/garden/...")
-	build.Dir, build.Env, build.Stderr = u.root, append(os.Environ(), "CGO_ENABLED=0"), os.Stdout
+	build.Dir, build.Env, build.Stderr = u.root, append(os.Environ(), "CGO_ENABLED=0"), u.out
 	if err = errors.Join(os.MkdirAll(folder, 0o700), build.Run()); err != nil {
 		return nil, fmt.Errorf("build test/local/garden: %w", err)
 	}

@@ -29,7 +29,7 @@ const provider = "cloud"
 
 func main() { os.Exit(local.Main(run)) }
 
-func run(ctx context.Context, args []string, _ io.Writer) error {
+func run(ctx context.Context, args []string, out io.Writer) error {
 	if len(args) == 2 && args[0] == provider {
 		config, err := clientcmd.BuildConfigFromFlags("", filepath.Join(args[1], "kubeconfig"))
 		if err != nil {
@@ -47,7 +47,7 @@ func run(ctx context.Context, args []string, _ io.Writer) error {
 	if o.version == "" || flags.NArg() > 0 {
 		return errors.New("usage: upgarden -version VERSION [-kubernetes VERSION]")
 	}
-	u, err := newUp(ctx, o)
+	u, err := newUp(ctx, o, out)
 	if err != nil {
 		return err
 	}
@@ -78,23 +78,25 @@ type up struct {
 	node, state string
 	// assets is the folder of the programs of the node's control plane, and of kubectl.
 	assets string
+	// out is the terminal. The report and the output of programs go there.
+	out    io.Writer
 	report *local.Report
 	begin  time.Time
 }
 
-func newUp(ctx context.Context, o options) (up, error) {
+func newUp(ctx context.Context, o options, out io.Writer) (up, error) {
 	root, err := local.RepositoryRoot()
 	if err != nil {
 		return up{}, err
 	}
-	assets, err := local.Assets(ctx, os.Stdout)
+	assets, err := local.Assets(ctx, out)
 	if err != nil {
 		return up{}, err
 	}
 	dir := filepath.Join(root, ".local", "node")
 	u := up{
-		options: o, root: root, node: dir, state: stateOf(dir), assets: assets,
-		report: local.NewReport(os.Stdout, clock.RealClock{}), begin: time.Now(),
+		options: o, root: root, node: dir, state: stateOf(dir), assets: assets, out: out,
+		report: local.NewReport(out, clock.RealClock{}), begin: time.Now(),
 	}
 	return u, os.MkdirAll(u.state, 0o700)
 }
@@ -164,10 +166,10 @@ func stateOf(node string) string { return filepath.Join(node, "garden") }
 
 func virtualKubeconfig(node string) string { return filepath.Join(stateOf(node), "kubeconfig") }
 
-// command runs a program in the repository, and returns its standard output. Standard error goes to the terminal.
+// command runs a program in the repository, and returns its standard output. Standard error goes to out.
 func (u up) command(ctx context.Context, stdin, program string, args ...string) (string, error) {
 	c := exec.CommandContext(ctx, program, args...)
-	c.Dir, c.Stdin, c.Stderr = u.root, strings.NewReader(stdin), os.Stdout
+	c.Dir, c.Stdin, c.Stderr = u.root, strings.NewReader(stdin), u.out
 	c.Env = append(os.Environ(), "KUBECONFIG="+u.kubeconfig())
 	out, err := c.Output()
 	if err != nil {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -100,35 +101,48 @@ func TestEverySwitchHasTheRightsThatAreShipped(t *testing.T) {
 			g.Expect(cfg.Validate()).To(BeEmpty())
 			needs, err := tc.needs(cfg)
 			g.Expect(err).NotTo(HaveOccurred())
-			g.Eventually(missingRights).WithArguments(t, admin, tc.binary, append(slices.Clip(needs.SourceAccess), needs.TargetAccess...)).
-				WithTimeout(30 * time.Second).Should(BeEmpty())
+			g.Eventually(missingRights).WithArguments(t, admin, tc.binary, needs).WithTimeout(30 * time.Second).Should(BeEmpty())
 		})
 	}
 }
 
-// missingRights returns what of the requirements the ServiceAccount of a binary may not do.
-func missingRights(t *testing.T, admin client.Client, binary string, required []process.Requirement) []string {
+// missingRights returns what the ServiceAccount of a binary needs, but may not do.
+func missingRights(t *testing.T, admin client.Client, binary string, needs process.Needs) []string {
 	t.Helper()
 	g := NewWithT(t)
+	allowed := func(attributes authorizationv1.ResourceAttributes) bool {
+		review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
+			User:   "system:serviceaccount:espalier-system:espalier-" + binary,
+			Groups: []string{"system:serviceaccounts", "system:authenticated"}, ResourceAttributes: &attributes,
+		}}
+		g.Expect(admin.Create(t.Context(), review)).To(Succeed())
+		return review.Status.Allowed
+	}
 	var missing []string
-	for _, each := range required {
+	for _, each := range slices.Concat(needs.SourceAccess, needs.TargetAccess) {
 		mapping, err := admin.RESTMapper().RESTMapping(each.Kind.GroupKind(), each.Kind.Version)
 		if meta.IsNoMatchError(err) {
 			continue // a kind that this cluster does not serve; the binary says so
 		}
 		g.Expect(err).NotTo(HaveOccurred())
 		for _, verb := range each.Verbs {
-			review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
-				User:   "system:serviceaccount:espalier-system:espalier-" + binary,
-				Groups: []string{"system:serviceaccounts", "system:authenticated"},
-				ResourceAttributes: &authorizationv1.ResourceAttributes{
-					Verb: verb, Group: mapping.Resource.Group, Resource: mapping.Resource.Resource, Namespace: each.Namespace,
-				},
-			}}
-			g.Expect(admin.Create(t.Context(), review)).To(Succeed())
-			if !review.Status.Allowed {
-				missing = append(missing, verb+" "+mapping.Resource.Resource)
+			resource := mapping.Resource
+			if !allowed(authorizationv1.ResourceAttributes{
+				Verb: verb, Group: resource.Group, Resource: resource.Resource, Namespace: each.Namespace,
+			}) {
+				missing = append(missing, verb+" "+resource.Resource)
 			}
+		}
+	}
+	for _, each := range needs.TargetRights {
+		attributes := authorizationv1.ResourceAttributes{
+			Verb: each.Verb, Group: each.Group, Resource: each.Resource, Subresource: each.Subresource,
+			Namespace: each.Namespace, Name: each.Name,
+		}
+		other := attributes
+		other.Name = each.OrName
+		if !allowed(attributes) && (each.OrName == "" || !allowed(other)) {
+			missing = append(missing, each.Verb+" "+path.Join(each.Resource, each.Subresource, each.Name))
 		}
 	}
 	return missing
@@ -144,8 +158,8 @@ func applyFolder(t *testing.T, server local.Server, folder ...string) {
 	g.Expect(err).NotTo(HaveOccurred())
 	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
 	g.Expect(os.WriteFile(kubeconfig, server.Kubeconfig, 0o600)).To(Succeed())
-	path := filepath.Join(append([]string{root, "deploy"}, folder...)...)
-	cmd := exec.CommandContext(t.Context(), filepath.Join(assets, "kubectl"), "--kubeconfig", kubeconfig, "apply", "--server-side", "-k", path)
+	dir := filepath.Join(append([]string{root, "deploy"}, folder...)...)
+	cmd := exec.CommandContext(t.Context(), filepath.Join(assets, "kubectl"), "--kubeconfig", kubeconfig, "apply", "--server-side", "-k", dir)
 	var complaints bytes.Buffer
 	cmd.Stderr = &complaints
 	g.Expect(cmd.Run()).To(Succeed(), complaints.String())

@@ -2,7 +2,9 @@ package harness
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"net/url"
 	"slices"
 	"strings"
 	"sync"
@@ -79,11 +81,12 @@ func prepare(
 // restartPause is the pause before a process that could not start is restarted.
 const restartPause = 100 * time.Millisecond
 
-// starting reports whether an API server was stopping or starting: one that has not read its roles yet refuses everything. The error of a
-// cut never counts.
+// starting reports whether an API server was stopping or starting, or too slow to answer a request: one that has not read its roles yet
+// refuses everything. The error of a cut never counts, nor does a deadline that passes outside of a request.
 func starting(err error) bool {
-	return apierrors.IsForbidden(err) || utilnet.IsConnectionRefused(err) || utilnet.IsTimeout(err) || brokenOff(err) ||
-		apierrors.IsServiceUnavailable(err)
+	var broken *url.Error
+	return apierrors.IsForbidden(err) || utilnet.IsConnectionRefused(err) || errors.As(err, &broken) && broken.Timeout() ||
+		brokenOff(err) || apierrors.IsServiceUnavailable(err)
 }
 
 // Stop cuts the process off and returns without waiting. The process may run for a moment, but cannot send requests.

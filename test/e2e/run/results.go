@@ -20,7 +20,7 @@ type result struct {
 	problem string
 }
 
-// readReport returns the counts of a JUnit report of Ginkgo, in which disabled specs are those that were skipped.
+// readReport returns the counts of a JUnit report of Ginkgo, in which disabled specs are those that were skipped or are pending.
 func readReport(file string) (result, error) {
 	content, err := os.ReadFile(file)
 	if err != nil {

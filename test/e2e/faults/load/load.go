@@ -225,7 +225,8 @@ func (l *Load) Start(ctx context.Context, excused func(error) bool) (stop func()
 	for _, f := range l.families {
 		workers.Go(func() { l.work(ctx, ending, f, &figures) })
 	}
-	workers.Go(func() { l.pods.ask(ctx, ending, excused, &figures) }) // it counts Pods, which no other worker does
+	// It writes the counts of Pods, which no other goroutine touches, so it needs no lock.
+	workers.Go(func() { l.pods.ask(ctx, ending, excused, &figures) })
 	return sync.OnceValue(func() Figures {
 		close(ending)
 		limit := time.AfterFunc(acceptance, cancel)

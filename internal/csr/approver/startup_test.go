@@ -1,6 +1,7 @@
 package approver_test
 
 import (
+	"regexp"
 	"strings"
 	"testing"
 
@@ -96,28 +97,26 @@ func TestStartWithoutTheKindMachine(t *testing.T) {
 func TestStartWithoutRights(t *testing.T) {
 	const (
 		grant  = ": grant it, for example with the roles in deploy/csr-approver"
-		source = `source cluster at https://127\.0\.0\.1:\d+: `
-		target = `target cluster at https://127\.0\.0\.1:\d+: `
 		signer = `not allowed to approve signers.certificates.k8s.io named "kubernetes.io/kubelet-serving" in all namespaces` + grant
 	)
 	for name, tc := range map[string]struct {
-		resources []string
-		want      string
+		resources  []string
+		side, want string
 	}{
 		"to decide": {
 			[]string{"certificatesigningrequests/approval", "signers"},
-			target + "not allowed to update certificatesigningrequests.certificates.k8s.io/approval in all namespaces" + grant + "; " + signer,
+			"target", "not allowed to update certificatesigningrequests.certificates.k8s.io/approval in all namespaces" + grant + "; " + signer,
 		},
-		"for the signer": {[]string{"signers"}, target + signer},
+		"for the signer": {[]string{"signers"}, "target", signer},
 		"to see Machines": {
-			[]string{"machines"}, source + "not allowed to list, watch machines.machine.sapcloud.io in namespace %s" + grant,
+			[]string{"machines"}, "source", "not allowed to list, watch machines.machine.sapcloud.io in namespace %s" + grant,
 		},
-		"to see Nodes": {[]string{"nodes"}, "not allowed to list, watch nodes in all namespaces" + grant},
+		"to see Nodes": {[]string{"nodes"}, "target", "not allowed to list, watch nodes in all namespaces" + grant},
 		"to see requests": {
 			[]string{"certificatesigningrequests"},
-			"not allowed to list, watch certificatesigningrequests.certificates.k8s.io in all namespaces" + grant,
+			"target", "not allowed to list, watch certificatesigningrequests.certificates.k8s.io in all namespaces" + grant,
 		},
-		"nothing is missing": {nil, ""},
+		"nothing is missing": {},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newScene(t, options{stopped: true, twoClusters: true})
@@ -126,7 +125,8 @@ func TestStartWithoutRights(t *testing.T) {
 				s.Eventually(s.startError).WithTimeout(binary.Patience).Should(Succeed())
 				return
 			}
-			s.Eventually(s.startError).WithTimeout(binary.Patience).Should(MatchError(MatchRegexp(s.named(tc.want) + "$")))
+			s.Eventually(s.startError).WithTimeout(binary.Patience).Should(MatchError(MatchRegexp(
+				"^" + tc.side + ` cluster at https://127\.0\.0\.1:\d+: ` + regexp.QuoteMeta(s.named(tc.want)) + "$")))
 		})
 	}
 }

@@ -118,7 +118,8 @@ func addresses(objects Objects, types ...corev1.NodeAddressType) []string {
 	return found
 }
 
-// agree compares two sets. With subset, wanted may contain fewer elements than there. The lists in a request can be long.
+// agree compares two sets. With subset, wanted may contain fewer elements than there. It uses sets, because
+// the lists in a request can be long.
 func agree[T comparable](subset bool, wanted, there []T) bool {
 	return sets.New(there...).HasAll(wanted...) && (subset || sets.New(wanted...).HasAll(there...))
 }

@@ -15,6 +15,10 @@ import (
 	"github.com/espalier-dev/espalier/test/binary"
 )
 
+// Events about Nodes are in namespace default.
+const eventsRefused = `not allowed to create, patch events.events.k8s.io in namespace "default": grant it, for example with the roles in ` +
+	`deploy/node-controller`
+
 func TestMissingRightsAreReportedAtStart(t *testing.T) {
 	s := newScene(t, binary.Options{Stopped: true})
 	kubeconfig, err := binary.Identity(s.Ctx, s.Target, s.Servers.Target.Config, "without-rights", s.Namespace)
@@ -33,10 +37,6 @@ func TestMissingRightsAreReportedAtStart(t *testing.T) {
 			"deploy/node-controller; "),
 		HaveSuffix(eventsRefused))))
 }
-
-// Events about Nodes are in namespace default.
-const eventsRefused = `not allowed to create, patch events.events.k8s.io in namespace "default": grant it, for example with the roles in ` +
-	`deploy/node-controller`
 
 func TestMissingRightsToSendEventsAreReportedAtStart(t *testing.T) {
 	s := newScene(t, binary.Options{Stopped: true})

@@ -162,7 +162,7 @@ func TestCreatePKI(t *testing.T) {
 	g.Expect(verify("etcd-ca.crt", "etcd.crt", x509.ExtKeyUsageClientAuth)).To(Succeed())
 	g.Expect(verify("ca.crt", "etcd.crt", x509.ExtKeyUsageClientAuth)).NotTo(Succeed(), "who may reach the API server must not reach etcd")
 
-	g.Expect(certificate(t, filepath.Join(dir, "kube-apiserver.crt")).Subject.Organization).To(BeEmpty(), "only the client is an administrator")
+	g.Expect(certificate(t, filepath.Join(dir, "kube-apiserver.crt")).Subject.Organization).To(BeEmpty(), "only the client may do everything")
 	kubelets := certificate(t, filepath.Join(dir, "kube-apiserver-kubelet-client.crt"))
 	g.Expect(kubelets.Subject.String()).To(Equal("CN=kube-apiserver-kubelet-client,O=system:masters"))
 

@@ -152,7 +152,8 @@ func (s settings) startCluster(ctx context.Context, r report, dead context.Cance
 	if err != nil {
 		return nil, err
 	}
-	if err := link(filepath.Join(assets, "kubectl"), s.bin("kubectl")); err != nil {
+	err = link(filepath.Join(assets, "kubectl"), s.bin("kubectl"))
+	if err != nil {
 		return nil, err
 	}
 	r.Step("starting the control plane (ports %d to %d on 127.0.0.1; logs in .local/controlplane/logs)", s.port, s.port+2)

@@ -34,9 +34,9 @@ func Install(ctx context.Context, c client.Client, patterns ...string) ([]*unstr
 	}
 	var files []string
 	for _, pattern := range patterns {
-		found, err := filepath.Glob(filepath.Join(root, pattern))
-		if err != nil {
-			return nil, fmt.Errorf("find %s: %w", pattern, err)
+		found, invalid := filepath.Glob(filepath.Join(root, pattern))
+		if invalid != nil {
+			return nil, fmt.Errorf("find %s: %w", pattern, invalid)
 		}
 		files = append(files, found...)
 	}

@@ -117,16 +117,16 @@ func (r *Reconciler) turn(ctx context.Context, csr *certificatesv1.CertificateSi
 	if r.Quota == nil {
 		return false, ctrl.Result{}
 	}
-	answer := r.Quota.ask(csr.Name, csr.UID, csr.Spec.Username)
+	place := r.Quota.ask(csr.Name, csr.UID, csr.Spec.Username)
 	switch {
-	case answer.refused && answer.news:
+	case place.refused && place.news:
 		return true, ctrl.Result{RequeueAfter: nextTurn, Priority: ptr.To(lastPriority)}
-	case answer.wait > 0:
+	case place.wait > 0:
 		r.Metrics.postponed(rules.RateLimit)
-		log.FromContext(ctx).V(1).Info("Postponed, because its user asks for much", "username", csr.Spec.Username, "wait", answer.wait.String())
-		return false, ctrl.Result{RequeueAfter: answer.wait}
+		log.FromContext(ctx).V(1).Info("Postponed, because its user asks for much", "username", csr.Spec.Username, "wait", place.wait.String())
+		return false, ctrl.Result{RequeueAfter: place.wait}
 	}
-	return answer.refused, ctrl.Result{}
+	return place.refused, ctrl.Result{}
 }
 
 // wait requeues the request for the time when the wait for the missing object is over. If the object appears earlier, its watch triggers.

@@ -136,7 +136,7 @@ func (l *Lookups) maxReplicas(
 	}
 	list, within := &autoscalingv2.HorizontalPodAutoscalerList{}, client.InNamespace(target.Namespace)
 	if !cached || l.cached.List(ctx, list, within, client.MatchingFields{byTarget: indexKey(target)}) != nil {
-		if err := l.live.List(ctx, list, within); err != nil {
+		if err = l.live.List(ctx, list, within); err != nil {
 			return 0, false, fmt.Errorf("failed to list all HPAs: %w", err)
 		}
 	}

@@ -94,7 +94,8 @@ func Start(ctx context.Context, dir, controlPlane, node string, log io.Writer) e
 	if err != nil {
 		return fmt.Errorf("create client: %w", err)
 	}
-	if err = writeFiles(l, node, plane); err != nil {
+	err = writeFiles(l, node, plane)
+	if err != nil {
 		return err
 	}
 	running, err := child.Find(l.record(kubelet))

@@ -65,8 +65,9 @@ func externalHostname(v values.Values) string {
 // storageArgs stores events, and resources that the user chooses, in an etcd of their own.
 func storageArgs(v values.Values) []string {
 	events := apiserver.ETCDURL(etcd.Events)
-	overrides := []string{"/events#" + events}
-	for _, each := range v.KubeAPIServer.ResourcesToStoreInETCDEvents {
+	others := v.KubeAPIServer.ResourcesToStoreInETCDEvents
+	overrides := append(make([]string, 0, 1+len(others)), "/events#"+events)
+	for _, each := range others {
 		overrides = append(overrides, each.Group+"/"+each.Resource+"#"+events)
 	}
 	return append([]string{

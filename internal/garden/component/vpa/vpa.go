@@ -178,7 +178,7 @@ func (w workload) objects(owner shared.Owner, v values.Values) ([]client.Object,
 	shared.AnnotateReferences(d)
 	budget := owner.DisruptionBudget(w.name)
 	budget.Spec.Selector.MatchLabels, budget.Spec.UnhealthyPodEvictionPolicy = selector, nil
-	objects := []client.Object{owner.ServiceAccount(w.name), w.serviceObject(owner, selector), d, budget}
+	objects := append(make([]client.Object, 0, 5), owner.ServiceAccount(w.name), w.serviceObject(owner, selector), d, budget)
 	if w.minMemory == "" {
 		return objects, nil
 	}

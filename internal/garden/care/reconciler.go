@@ -18,6 +18,7 @@ import (
 	corev1beta1 "github.com/espalier-dev/espalier/api/core/v1beta1"
 	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/config"
+	"github.com/espalier-dev/espalier/internal/conflict"
 )
 
 // Gardens are watched, and their conditions are written.
@@ -78,7 +79,7 @@ func (r *Reconciler) write(ctx context.Context, garden *operatorv1alpha1.Garden,
 	}
 	updated := garden.DeepCopy()
 	updated.Status.Conditions = conditions
-	err := r.Client.Status().Patch(ctx, updated, client.MergeFromWithOptions(garden, client.MergeFromWithOptimisticLock{}))
+	err := r.Client.Status().Patch(ctx, updated, conflict.MergeFrom(garden))
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("write conditions of garden %q: %w", garden.Name, err)
 	}

@@ -228,7 +228,7 @@ func (r *Reconciler) addFinalizer(ctx context.Context, garden *operatorv1alpha1.
 	if !controllerutil.AddFinalizer(garden, operatorv1alpha1.FinalizerOperator) {
 		return nil
 	}
-	if err := r.Client.Patch(ctx, garden, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
+	if err := r.Client.Patch(ctx, garden, conflict.MergeFrom(before)); err != nil {
 		return fmt.Errorf("add finalizer: %w", err)
 	}
 	return nil
@@ -237,7 +237,7 @@ func (r *Reconciler) addFinalizer(ctx context.Context, garden *operatorv1alpha1.
 func (r *Reconciler) removeFinalizer(ctx context.Context, garden *operatorv1alpha1.Garden) error {
 	before := garden.DeepCopy()
 	controllerutil.RemoveFinalizer(garden, operatorv1alpha1.FinalizerOperator)
-	err := r.Client.Patch(ctx, garden, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+	err := r.Client.Patch(ctx, garden, conflict.MergeFrom(before))
 	if err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("failed to remove finalizer: %w", err)
 	}

@@ -13,6 +13,7 @@ import (
 
 	corev1beta1 "github.com/espalier-dev/espalier/api/core/v1beta1"
 	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/conflict"
 	"github.com/espalier-dev/espalier/internal/excerpt"
 	"github.com/espalier-dev/espalier/internal/garden/flow"
 	"github.com/espalier-dev/espalier/internal/garden/rotation"
@@ -44,7 +45,7 @@ func (s *status) write(ctx context.Context, locked bool, change func(*operatorv1
 	change(&changed.Status)
 	patch := client.MergeFrom(s.garden)
 	if locked {
-		patch = client.MergeFromWithOptions(s.garden, client.MergeFromWithOptimisticLock{})
+		patch = conflict.MergeFrom(s.garden)
 	}
 	if err := s.client.Status().Patch(ctx, changed, patch); err != nil {
 		return err
@@ -92,7 +93,7 @@ func (r *Reconciler) removeOperations(ctx context.Context, s *status, rest strin
 	if rest != "" {
 		changed.Annotations[gardenerOperation] = rest
 	}
-	if err := r.Client.Patch(ctx, changed, client.MergeFromWithOptions(s.garden, client.MergeFromWithOptimisticLock{})); err != nil {
+	if err := r.Client.Patch(ctx, changed, conflict.MergeFrom(s.garden)); err != nil {
 		return fmt.Errorf("remove operations from annotation: %w", err)
 	}
 	s.garden = changed
@@ -179,7 +180,7 @@ func (r *Reconciler) writePause(ctx context.Context, garden *operatorv1alpha1.Ga
 	if equality.Semantic.DeepEqual(changed.Status.Conditions, garden.Status.Conditions) {
 		return nil
 	}
-	if err := r.Client.Status().Patch(ctx, changed, client.MergeFromWithOptions(garden, client.MergeFromWithOptimisticLock{})); err != nil {
+	if err := r.Client.Status().Patch(ctx, changed, conflict.MergeFrom(garden)); err != nil {
 		return fmt.Errorf("record pause: %w", err)
 	}
 	return nil

@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/conflict"
 )
 
 // Gardens are watched, and their finalizer is written.
@@ -100,5 +101,5 @@ func (r *Reconciler) setFinalizer(ctx context.Context, object client.Object, pro
 		change = controllerutil.AddFinalizer
 	}
 	change(object, operatorv1alpha1.FinalizerReferenceProtection)
-	return r.Client.Patch(ctx, object, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+	return r.Client.Patch(ctx, object, conflict.MergeFrom(before))
 }

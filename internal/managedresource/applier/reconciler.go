@@ -31,6 +31,7 @@ import (
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/apply"
 	"github.com/espalier-dev/espalier/internal/apply/observe"
+	"github.com/espalier-dev/espalier/internal/conflict"
 	"github.com/espalier-dev/espalier/internal/managedresource/desired"
 	"github.com/espalier-dev/espalier/internal/managedresource/health"
 	"github.com/espalier-dev/espalier/internal/managedresource/ownership"
@@ -390,7 +391,7 @@ func (r *Reconciler) removeSet(ctx context.Context, mr *resourcesv1alpha1.Manage
 	before := p.mr.DeepCopy()
 	if controllerutil.RemoveFinalizer(p.mr, r.Class.Finalizer()) {
 		delete(p.mr.Annotations, resourcesv1alpha1.ClusterIDs) // the next controller may have another ID
-		err := r.Source.Patch(ctx, p.mr, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+		err := r.Source.Patch(ctx, p.mr, conflict.MergeFrom(before))
 		if client.IgnoreNotFound(err) != nil {
 			return ctrl.Result{}, fmt.Errorf("remove finalizer: %w", err)
 		}

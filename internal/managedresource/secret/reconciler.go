@@ -22,6 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
+	"github.com/espalier-dev/espalier/internal/conflict"
 	"github.com/espalier-dev/espalier/internal/managedresource/secretversions"
 )
 
@@ -48,7 +49,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	if !controllerutil.RemoveFinalizer(secret, r.Finalizer) {
 		return ctrl.Result{}, nil
 	}
-	if err := r.Source.Patch(ctx, secret, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
+	if err := r.Source.Patch(ctx, secret, conflict.MergeFrom(before)); err != nil {
 		return ctrl.Result{}, ignoreNotFound("remove finalizer from Secret", err)
 	}
 	log.FromContext(ctx).Info("Removed finalizer from Secret", "finalizer", r.Finalizer)

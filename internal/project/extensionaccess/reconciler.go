@@ -32,6 +32,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	corev1beta1 "github.com/espalier-dev/espalier/api/core/v1beta1"
+	"github.com/espalier-dev/espalier/internal/conflict"
 )
 
 // ClusterRoles with the label are watched, and one is read before a binding is removed because its label is gone. Bindings grant rights
@@ -131,7 +132,7 @@ func (r *Reconciler) do(ctx context.Context, next step, have *rbacv1.ClusterRole
 		changed := have.DeepCopy()
 		changed.OwnerReferences, changed.Subjects = want.owners, want.subjects
 		// The patch must fail if the binding has changed: a binding of another role must not get these subjects.
-		if err := r.Client.Patch(ctx, changed, client.MergeFromWithOptions(have, client.MergeFromWithOptimisticLock{})); err != nil {
+		if err := r.Client.Patch(ctx, changed, conflict.MergeFrom(have)); err != nil {
 			return fmt.Errorf("patch ClusterRoleBinding: %w", err)
 		}
 	case replace:

@@ -6,6 +6,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/conflict"
 )
 
 // plan describes which labels of a Secret to change.
@@ -53,7 +54,7 @@ func (p plan) applyTo(secret *metav1.PartialObjectMetadata) {
 func (p plan) patch(secret *metav1.PartialObjectMetadata) (changed *metav1.PartialObjectMetadata, patch client.Patch) {
 	changed = secret.DeepCopy()
 	p.applyTo(changed)
-	return changed, client.MergeFromWithOptions(secret, client.MergeFromWithOptimisticLock{})
+	return changed, conflict.MergeFrom(secret)
 }
 
 // mounts reports whether a Pod has a volume of a Secret. Projected volumes and environment variables do not count. The phase of the Pod

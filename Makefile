@@ -89,7 +89,7 @@ e2e-garden: up-garden ## Test the Garden of `make up-garden`: data, faults with 
 	  -ginkgo.v -ginkgo.no-color -ginkgo.timeout 2h -ginkgo.label-filter='$(GARDEN)'
 
 .PHONY: test-unit
-test-unit: ## Run the tests of all packages that need no API server
+test-unit: ## Run the tests that need no API server
 	@hack/test-unit.sh
 
 .PHONY: fuzz

@@ -5,7 +5,6 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 binary=managedresource-controller
-state=.local/$binary
 
 kubectl() {
   local program=bin/kubectl kubeconfig=.local/kubeconfig
@@ -14,9 +13,10 @@ kubectl() {
   "$program" --kubeconfig="$kubeconfig" "$@"
 }
 
-# activity makes the controller apply, judge, repair and delete.
+# activity makes the controller apply, judge, repair and delete, because a rate needs a change between two scrapes.
 activity() {
   echo "applying hack/prometheus/activity.yaml, changing an object of it, and deleting it"
+  active=yes
   kubectl apply -f hack/prometheus/activity.yaml
   for condition in ResourcesApplied ResourcesHealthy ResourcesProgressing=False; do
     kubectl -n dashboard-check wait managedresource/activity --for="condition=$condition" --timeout=60s
@@ -24,31 +24,45 @@ activity() {
   kubectl -n dashboard-check patch configmap activity --type=merge --patch='{"data":{"changed-by":"another-client"}}'
   kubectl -n dashboard-check wait configmap/activity --for='jsonpath={.data.changed-by}=no-client' --timeout=30s
   kubectl -n dashboard-check delete managedresource activity --timeout=60s
+  remove_activity
 }
 
-if [ "${1:-}" = --activity ]; then
-  trap 'kubectl delete namespace dashboard-check --ignore-not-found --timeout=60s' EXIT
-  activity
-  exit
-fi
+remove_activity() {
+  kubectl delete namespace dashboard-check --ignore-not-found --timeout=60s
+  active=
+}
 
 running() {
   local id
   id=$(sed -n 's/.*"pid": *\([0-9][0-9]*\).*/\1/p' ".local/pids/$binary.json" 2>/dev/null) && [ -n "$id" ] && kill -0 "$id" 2>/dev/null
 }
 
+scratch=$(mktemp -d)
+active=
+started=
+finish() {
+  rm -rf "$scratch"
+  [ -z "$active" ] || remove_activity || true
+  [ -z "$started" ] || make --no-print-directory down
+}
+trap finish EXIT
+
 echo "building the check (the first time it takes a minute or two)"
-check=$(mktemp -d)/check
-trap 'rm -rf "$(dirname "$check")"' EXIT
-go build -C hack/prometheus -tags remove_all_sd -o "$check" .
+go build -C hack/prometheus -tags remove_all_sd -o "$scratch/check" .
 
 if ! running; then
   echo "nothing runs: make up, for as long as the check takes"
   # Processes of an earlier run are not stopped.
-  [ -e .local/pids ] || trap 'rm -rf "$(dirname "$check")"; make --no-print-directory down' EXIT
+  [ -e .local/pids ] || started=yes
   make --no-print-directory up
 fi
-port=$(sed -n 's/^ *metrics: .*port: \([0-9]*\)}.*/\1/p' "$state/config.yaml")
 
-"$check" -metrics "http://127.0.0.1:$port/metrics" \
-  -dashboard "deploy/observability/$binary.dashboard.json" -rules "deploy/observability/$binary.rules.yaml" -- "$0" --activity
+port=$(sed -n 's/^ *metrics: .*port: \([0-9]*\)}.*/\1/p' ".local/$binary/config.yaml")
+echo "reading http://127.0.0.1:$port/metrics 4 times"
+for i in 1 2 3 4; do
+  if [ "$i" = 2 ]; then activity; fi
+  if [ "$i" -gt 1 ]; then sleep 1; fi
+  kubectl --kubeconfig=/dev/null --server="http://127.0.0.1:$port" get --raw=/metrics >"$scratch/$i"
+done
+
+"$scratch/check" -dashboard "deploy/observability/$binary.dashboard.json" -rules "deploy/observability/$binary.rules.yaml" "$scratch"/[1-4]

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Builds the programs of others that a local garden runs from Go modules, once per version, into a cache outside the work tree.
-# Prints a line for each one: its name, its version, and its file (progress is written to standard error, with the time that is left).
+# Builds the programs that a local garden runs: those of others from Go modules, once per version, into a cache outside the work tree, and
+# those of test/local/garden each time, into .local/node/garden/bin. Prints a line for each one: its name, its version, and its file
+# (progress is written to standard error, with the time that is left).
 #
 #   garden.sh [folder…]  also builds those of these folders of hack/garden, which are not always needed: kubernetes-1.35
 #
@@ -63,4 +64,11 @@ for pass in 1 2; do
     fi
     [ "$pass" = 1 ] || printf '%s %s %s\n' "$name" "$version" "$bin/$name-$version"
   done <<<"$programs"
+done
+
+own=$(cd .. && pwd)/.local/node/garden/bin
+mkdir -p "$own"
+(cd .. && exec go build -trimpath -buildvcs=false -ldflags "-s -w" -o "$own/" ./test/local/garden/...) >&2
+for file in "$own"/*; do
+  printf '%s %s %s\n' "${file##*/}" own "$file"
 done

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Runs the tests of every package that needs no API server. A package needs one if its tests import test/local, or a package of its family
-# whose name ends in test and that imports test/local. Called by `make test-unit`.
+# Runs the tests that need no API server. Packages are left out whose tests import test/local, or a package of helpers for tests
+# (internal/…test), most of which start servers. With -short, tests that get their servers from test/binary are skipped. Called by
+# `make test-unit`.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -12,4 +13,4 @@ packages=$(go list -f '{{.ImportPath}} {{join .TestImports " "}} {{join .XTestIm
   done)
 
 # shellcheck disable=SC2086 # one word for each package
-go test $packages
+go test -short $packages

@@ -12,7 +12,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	. "github.com/onsi/gomega"
 	"k8s.io/client-go/kubernetes/scheme"
@@ -98,7 +97,7 @@ server:
 			return 0, err
 		}
 		return response.StatusCode, response.Body.Close()
-	}, binary.Patience, 50*time.Millisecond).Should(Equal(http.StatusOK))
+	}, binary.Patience).Should(Equal(http.StatusOK))
 	stop()
 	g.Eventually(done, binary.Patience).Should(Receive(BeNil()))
 }

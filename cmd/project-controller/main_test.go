@@ -54,7 +54,7 @@ func TestProcessExitsWithTheFieldThatIsInvalid(t *testing.T) {
 		},
 		"a quota of another kind": {
 			"controllers: {project: {quotas: [{config: {apiVersion: v1, kind: ConfigMap}}]}}",
-			"Error: error decoding config: line 3: controllers.project.quotas[0].config: /v1, Kind=ConfigMap is not a supported ResourceQuota " +
+			"Error: error decoding config: controllers.project.quotas[0].config: /v1, Kind=ConfigMap is not a supported ResourceQuota " +
 				"configuration\n",
 		},
 		"a negative number of days": {

@@ -14,12 +14,6 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/layout"
 )
 
-// The annotations with which containerd and other tools name the image of an archive.
-const (
-	annotationName = "io.containerd.image.name"
-	annotationTag  = "org.opencontainers.image.ref.name"
-)
-
 // writeArchive writes an image as the archive of an OCI layout under a name.
 func writeArchive(file string, image v1.Image, reference string) error {
 	dir, err := os.MkdirTemp(filepath.Dir(file), ".layout-")
@@ -31,37 +25,27 @@ func writeArchive(file string, image v1.Image, reference string) error {
 	if err != nil {
 		return fmt.Errorf("write layout: %w", err)
 	}
-	names := map[string]string{annotationName: reference, annotationTag: reference}
+	// The annotations with which containerd and other tools name the image of an archive.
+	names := map[string]string{"io.containerd.image.name": reference, "org.opencontainers.image.ref.name": reference}
 	if err := written.AppendImage(image, layout.WithAnnotations(names)); err != nil {
 		return fmt.Errorf("write layout: %w", err)
 	}
-	partial := file + ".new"
-	if err := pack(partial, dir); err != nil {
-		return fmt.Errorf("write %s: %w", file, err)
-	}
-	return os.Rename(partial, file)
-}
-
-// pack writes a folder as an archive. The same folder always gives the same archive.
-func pack(file, dir string) error {
-	return writeTar(file, func(archive *tar.Writer) error {
-		return fs.WalkDir(os.DirFS(dir), ".", func(name string, entry fs.DirEntry, err error) error {
-			if err != nil || !entry.Type().IsRegular() {
-				return err
-			}
-			return add(archive, filepath.Join(dir, name), name, 0o644)
-		})
-	})
-}
-
-// writeTar creates an archive with what fill adds to it.
-func writeTar(file string, fill func(*tar.Writer) error) error {
-	to, err := os.Create(file)
+	partial, err := os.Create(file + ".new")
 	if err != nil {
 		return err
 	}
-	archive := tar.NewWriter(to)
-	return errors.Join(fill(archive), archive.Close(), to.Close())
+	archive := tar.NewWriter(partial)
+	// The same folder always gives the same archive.
+	err = fs.WalkDir(os.DirFS(dir), ".", func(name string, entry fs.DirEntry, err error) error {
+		if err != nil || !entry.Type().IsRegular() {
+			return err
+		}
+		return add(archive, filepath.Join(dir, name), name, 0o644)
+	})
+	if err := errors.Join(err, archive.Close(), partial.Close()); err != nil {
+		return fmt.Errorf("write %s: %w", file, err)
+	}
+	return os.Rename(partial.Name(), file)
 }
 
 func add(archive *tar.Writer, path, name string, mode int64) error {

@@ -32,7 +32,7 @@ const (
 	module = "github.com/espalier-dev/espalier"
 	// user is the unprivileged user of images without a distribution.
 	user = "65532:65532"
-	// maxSize is the maximum size of all layers of an image, unpacked, in bytes: a node stores each of them.
+	// maxSize is the maximum size of the files of an image, unpacked, in bytes.
 	maxSize = 60_000_000
 )
 
@@ -163,9 +163,10 @@ func image(ctx context.Context, builder build.Interface, s settings, binary stri
 	if err := os.Rename(filepath.Join(s.out, binary+"-linux-"+s.arch+".spdx.json"), filepath.Join(s.out, binary+".spdx.json")); err != nil {
 		return fmt.Errorf("name the bill of materials: %w", err)
 	}
-	size, err := unpacked(made)
-	if err != nil {
-		return err
+	files := mutate.Extract(made)
+	size, err := io.Copy(io.Discard, files)
+	if err = errors.Join(err, files.Close()); err != nil {
+		return fmt.Errorf("unpack: %w", err)
 	}
 	if size > maxSize {
 		return fmt.Errorf("%d bytes unpacked, more than %d", size, maxSize)
@@ -179,25 +180,4 @@ func image(ctx context.Context, builder build.Interface, s settings, binary stri
 	}
 	_, err = fmt.Fprintf(out, "%-28s %10.1f  %s\n", binary, float64(size)/1e6, digest)
 	return err
-}
-
-// unpacked returns the size of all layers of an image. A file that several layers contain counts in each of them.
-func unpacked(image v1.Image) (int64, error) {
-	layers, err := image.Layers()
-	if err != nil {
-		return 0, err
-	}
-	var size int64
-	for _, layer := range layers {
-		content, err := layer.Uncompressed()
-		if err != nil {
-			return 0, err
-		}
-		n, err := io.Copy(io.Discard, content)
-		if err := errors.Join(err, content.Close()); err != nil {
-			return 0, err
-		}
-		size += n
-	}
-	return size, nil
 }

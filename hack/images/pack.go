@@ -2,13 +2,13 @@ package main
 
 import (
 	"archive/tar"
+	"bytes"
 	"compress/gzip"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
-	"os"
-	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
@@ -46,17 +46,15 @@ func packImages(list io.Reader) error {
 }
 
 func (p packed) write() error {
-	dir, err := os.MkdirTemp(filepath.Dir(p.Archive), ".layer-")
-	if err != nil {
-		return err
-	}
-	defer func() { _ = os.RemoveAll(dir) }()
-	file := filepath.Join(dir, "layer.tar")
-	if err = writeTar(file, p.fill); err != nil {
+	var files bytes.Buffer
+	archive := tar.NewWriter(&files)
+	if err := errors.Join(p.fill(archive), archive.Close()); err != nil {
 		return err
 	}
 	// The archive stays on this machine: compressing it would take more time than it saves.
-	layer, err := tarball.LayerFromFile(file, tarball.WithCompressionLevel(gzip.NoCompression))
+	layer, err := tarball.LayerFromOpener(func() (io.ReadCloser, error) {
+		return io.NopCloser(bytes.NewReader(files.Bytes())), nil
+	}, tarball.WithCompressionLevel(gzip.NoCompression))
 	if err != nil {
 		return fmt.Errorf("read layer: %w", err)
 	}

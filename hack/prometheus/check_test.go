@@ -2,12 +2,9 @@ package main
 
 import (
 	"encoding/json"
-	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -26,19 +23,21 @@ const oneRule = `groups:
     expr: jobs_total > 0
 `
 
-// server serves a counter that grows by one with each scrape, an empty histogram, and the given metrics.
-func server(t *testing.T, status int) string {
+// scrapes writes scrapes of a counter that grows, and of a histogram in which nothing happens.
+func scrapes(t *testing.T) []string {
 	t.Helper()
-	var scrapes atomic.Int64
-	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
-		w.WriteHeader(status)
-		_, _ = w.Write([]byte("# TYPE jobs_total counter\njobs_total{kind=\"a\"} " + strings.Repeat("1", int(scrapes.Add(1))) + "\n" +
-			"# TYPE took_seconds histogram\ntook_seconds_bucket{le=\"1\"} 1\ntook_seconds_bucket{le=\"+Inf\"} 1\ntook_seconds_sum 1\n" +
-			"took_seconds_count 1\n"))
-	}))
-	t.Cleanup(s.Close)
-	return s.URL
+	g := NewWithT(t)
+	var files []string
+	for i := range 4 {
+		file := filepath.Join(t.TempDir(), "scrape")
+		g.Expect(os.WriteFile(file, []byte("# TYPE jobs_total counter\njobs_total{kind=\"a\"} "+strings.Repeat("1", i+1)+"\n"+
+			"# TYPE took_seconds histogram\ntook_seconds_bucket{le=\"1\"} 1\ntook_seconds_bucket{le=\"+Inf\"} 1\ntook_seconds_sum 1\n"+
+			"took_seconds_count 1\n"), 0o600)).To(Succeed())
+		written := time.UnixMilli(int64(1_700_000_000_000 + 5*i))
+		g.Expect(os.Chtimes(file, written, written)).To(Succeed())
+		files = append(files, file)
+	}
+	return files
 }
 
 // files writes the alerts, and a dashboard whose first panel has the query.
@@ -47,7 +46,7 @@ func files(t *testing.T, expr, rules string) []string {
 	g := NewWithT(t)
 	d := smallDashboard()
 	for i := range d.Templating.List {
-		d.Templating.List[i].Query = []byte(`"label_values(jobs_total, ` + d.Templating.List[i].Name + `)"`)
+		d.Templating.List[i].Query = []byte(`{"query": "label_values(jobs_total, ` + d.Templating.List[i].Name + `)"}`)
 	}
 	d.Panels = d.Panels[:2]
 	d.Panels[1].Targets[0].Expr = expr
@@ -56,14 +55,13 @@ func files(t *testing.T, expr, rules string) []string {
 	board, alerts := filepath.Join(t.TempDir(), "board.json"), filepath.Join(t.TempDir(), "rules.yaml")
 	g.Expect(os.WriteFile(board, content, 0o600)).To(Succeed())
 	g.Expect(os.WriteFile(alerts, []byte(rules), 0o600)).To(Succeed())
-	return []string{"-dashboard", board, "-rules", alerts, "-interval", "5ms"}
+	return []string{"-dashboard", board, "-rules", alerts}
 }
 
 func TestRun(t *testing.T) {
 	for name, tc := range map[string]struct {
 		expr, rules string
-		status      int
-		args        []string
+		scrapes     []string
 		want        []string
 		problem     string
 	}{
@@ -90,27 +88,19 @@ func TestRun(t *testing.T) {
 		"an alert that does not parse": {
 			expr: "1", rules: "groups: [{name: g, rules: [{alert: A, expr: 'sum('}]}]", problem: "could not parse expression",
 		},
-		"a command that makes something happen": {
-			expr: "1", args: []string{"--", "echo", "something happens"},
-			want: []string{"something happens"},
-		},
-		"a command that fails": {expr: "1", args: []string{"--", "false"}, problem: "run false: exit status 1"},
-		"a single scrape": {
-			expr: "1", args: []string{"-scrapes", "1"},
-			problem: "-scrapes must be at least 2: a rate needs two samples",
-		},
-		"an endpoint that refuses": {expr: "1", status: http.StatusForbidden, problem: "answers 403 Forbidden"},
+		"a single scrape":          {expr: "1", scrapes: scrapes(t)[:1], problem: "there must be at least 2 scrapes: a rate needs two samples"},
+		"a scrape that is missing": {expr: "1", scrapes: []string{"a", "b"}, problem: "read metrics of a: open a: no such file or directory"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
 			if tc.rules == "" {
 				tc.rules = oneRule
 			}
-			if tc.status == 0 {
-				tc.status = http.StatusOK
+			if tc.scrapes == nil {
+				tc.scrapes = scrapes(t)
 			}
 			var out strings.Builder
-			err := run(t.Context(), append(append([]string{"-metrics", server(t, tc.status)}, files(t, tc.expr, tc.rules)...), tc.args...), &out)
+			err := run(t.Context(), append(files(t, tc.expr, tc.rules), tc.scrapes...), &out)
 			if tc.problem == "" {
 				g.Expect(err).NotTo(HaveOccurred())
 			} else {
@@ -127,7 +117,9 @@ func TestStoreRefusesWhatIsNotMetrics(t *testing.T) {
 	g := NewWithT(t)
 	s, err := openStore()
 	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(s.add(t.Context(), []byte("<html>"), "text/plain; version=0.0.4", time.UnixMilli(1))).NotTo(Succeed())
+	page := filepath.Join(t.TempDir(), "page")
+	g.Expect(os.WriteFile(page, []byte("<html>"), 0o600)).To(Succeed())
+	g.Expect(s.load(t.Context(), page)).NotTo(Succeed())
 	g.Expect(s.close()).To(Succeed())
 	g.Expect(s.folder).NotTo(BeADirectory())
 }

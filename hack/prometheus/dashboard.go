@@ -5,62 +5,41 @@ import (
 	"fmt"
 	"os"
 	"regexp"
-	"strings"
 )
 
-// dashboard contains the fields of Grafana's JSON that the checks use.
+// dashboard contains the fields of Grafana's JSON that the checks use. encoding/json matches
+// their names without regard to case.
 type dashboard struct {
-	UID         string `json:"uid"`
-	Title       string `json:"title"`
-	Description string `json:"description"`
-	Templating  struct {
-		List []variable `json:"list"`
-	} `json:"templating"`
-	Panels []panel `json:"panels"`
+	UID, Title, Description string
+	Templating              struct{ List []variable }
+	Panels                  []panel
 }
 
 type variable struct {
-	Name       string          `json:"name"`
-	Type       string          `json:"type"`
-	Datasource *datasource     `json:"datasource"`
-	Query      json.RawMessage `json:"query"`
-	IncludeAll bool            `json:"includeAll"`
-	AllValue   string          `json:"allValue"`
+	Name, Type string
+	Datasource *datasource
+	Query      json.RawMessage
+	IncludeAll bool
+	AllValue   string
 }
 
-type datasource struct {
-	Type string `json:"type"`
-	UID  string `json:"uid"`
-}
+type datasource struct{ Type, UID string }
 
 type panel struct {
-	ID          int         `json:"id"`
-	Type        string      `json:"type"`
-	Title       string      `json:"title"`
-	Description string      `json:"description"`
-	Datasource  *datasource `json:"datasource"`
-	GridPos     gridPos     `json:"gridPos"`
-	FieldConfig struct {
-		Defaults struct {
-			Unit string `json:"unit"`
-		} `json:"defaults"`
-	} `json:"fieldConfig"`
-	Targets []target `json:"targets"`
-	Panels  []panel  `json:"panels"`
+	ID                       int
+	Type, Title, Description string
+	Datasource               *datasource
+	GridPos                  gridPos
+	FieldConfig              struct{ Defaults struct{ Unit string } }
+	Targets                  []target
+	Panels                   []panel
 }
 
-type gridPos struct {
-	H int `json:"h"`
-	W int `json:"w"`
-	X int `json:"x"`
-	Y int `json:"y"`
-}
+type gridPos struct{ H, W, X, Y int }
 
 type target struct {
-	RefID        string      `json:"refId"`
-	Datasource   *datasource `json:"datasource"`
-	Expr         string      `json:"expr"`
-	LegendFormat string      `json:"legendFormat"`
+	RefID, Expr, LegendFormat string
+	Datasource                *datasource
 }
 
 func readDashboard(file string) (dashboard, error) {
@@ -109,23 +88,17 @@ func substitute(expr string, values map[string]string) string {
 	})
 }
 
-// labelQuery is the query of a variable: the values of a label of a metric.
-type labelQuery struct{ selector, label string }
-
 var labelValues = regexp.MustCompile(`^label_values\((.+), *(\w+)\)$`)
 
-// labelQuery returns the query of the variable, which Grafana writes as a text or as an object.
-func (v variable) labelQuery() (labelQuery, error) {
-	var text string
-	var object struct {
-		Query string `json:"query"`
+// labelQuery returns the query of the variable: the values of a label of a metric.
+func (v variable) labelQuery() (selector, label string, err error) {
+	var object struct{ Query string }
+	if err := json.Unmarshal(v.Query, &object); err != nil {
+		return "", "", fmt.Errorf("query of variable %s: %w", v.Name, err)
 	}
-	if json.Unmarshal(v.Query, &text) != nil && json.Unmarshal(v.Query, &object) == nil {
-		text = object.Query
-	}
-	parts := labelValues.FindStringSubmatch(strings.TrimSpace(text))
+	parts := labelValues.FindStringSubmatch(object.Query)
 	if parts == nil {
-		return labelQuery{}, fmt.Errorf("query of variable %s: %q is not label_values(<selector>, <label>)", v.Name, text)
+		return "", "", fmt.Errorf("query of variable %s: %q is not label_values(<selector>, <label>)", v.Name, object.Query)
 	}
-	return labelQuery{selector: parts[1], label: parts[2]}, nil
+	return parts[1], parts[2], nil
 }

@@ -323,7 +323,10 @@ func smallDashboard() dashboard {
 	d := dashboard{UID: "small", Title: "Small", Description: "Shows little."}
 	d.Templating.List = []variable{
 		{Name: "datasource", Type: "datasource"},
-		{Name: "namespace", Type: "query", Datasource: chosen(), Query: []byte(`"label_values(m, namespace)"`), IncludeAll: true, AllValue: ".*"},
+		{
+			Name: "namespace", Type: "query", Datasource: chosen(), Query: []byte(`{"query": "label_values(m, namespace)"}`),
+			IncludeAll: true, AllValue: ".*",
+		},
 		{
 			Name: "job", Type: "query", Datasource: chosen(), Query: []byte(`{"query": "label_values(m{namespace=~\"$namespace\"}, job)"}`),
 			IncludeAll: true, AllValue: ".*",
@@ -341,25 +344,23 @@ func TestSubstitute(t *testing.T) {
 
 func TestLabelQuery(t *testing.T) {
 	for name, tc := range map[string]struct {
-		query, problem string
-		want           labelQuery
+		query, selector, label, problem string
 	}{
-		"a text": {query: `"label_values(m, job)"`, want: labelQuery{selector: "m", label: "job"}},
-		"an object": {
-			query: `{"query": "label_values(m{a=\"b\"}, job)", "refId": "x"}`,
-			want:  labelQuery{selector: `m{a="b"}`, label: "job"},
+		"a selector": {query: `{"query": "label_values(m{a=\"b\"}, job)", "refId": "x"}`, selector: `m{a="b"}`, label: "job"},
+		"another function": {
+			query: `{"query": "metrics(m)"}`, problem: `query of variable v: "metrics(m)" is not label_values(<selector>, <label>)`,
 		},
-		"another function": {query: `"metrics(m)"`, problem: `query of variable v: "metrics(m)" is not label_values(<selector>, <label>)`},
+		"a query of another form": {query: `"label_values(m, job)"`, problem: "query of variable v: json: cannot unmarshal string"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
-			got, err := variable{Name: "v", Query: []byte(tc.query)}.labelQuery()
+			selector, label, err := variable{Name: "v", Query: []byte(tc.query)}.labelQuery()
 			if tc.problem != "" {
-				g.Expect(err).To(MatchError(tc.problem))
+				g.Expect(err).To(MatchError(HavePrefix(tc.problem)))
 			} else {
 				g.Expect(err).NotTo(HaveOccurred())
 			}
-			g.Expect(got).To(Equal(tc.want))
+			g.Expect([]string{selector, label}).To(Equal([]string{tc.selector, tc.label}))
 		})
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"slices"
 	"strings"
 	"text/tabwriter"
 
@@ -29,9 +30,8 @@ func readAlerts(file string) ([]rulefmt.Rule, error) {
 
 // query is an expression to evaluate.
 type query struct {
-	// name is used in errors, and where in results: a panel and its query, a variable, or an alert.
-	name, where string
-	expr        string
+	// name is a panel and its query, a variable, or an alert.
+	name, expr string
 	// judge returns the result for the series that were found, and whether it is a failure. Missing are the metrics without series.
 	judge func(found []labels.Labels, missing []string) (result string, failed bool)
 }
@@ -43,8 +43,7 @@ func report(ctx context.Context, s *store, board dashboard, alerts []rulefmt.Rul
 		return err
 	}
 	for _, alert := range alerts {
-		name := "alert " + alert.Alert
-		queries = append(queries, query{name: name, where: name, expr: alert.Expr, judge: stateOf(alert)})
+		queries = append(queries, query{name: "alert " + alert.Alert, expr: alert.Expr, judge: stateOf(alert)})
 	}
 	failures := 0
 	table := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
@@ -54,7 +53,7 @@ func report(ctx context.Context, s *store, board dashboard, alerts []rulefmt.Rul
 			return fmt.Errorf("evaluate %s: %w", q.name, err)
 		}
 		result, failed := q.judge(found, missing)
-		_, _ = fmt.Fprintf(table, "%s\t%s\n", q.where, result)
+		_, _ = fmt.Fprintf(table, "%s\t%s\n", q.name, result)
 		if failed {
 			failures++
 		}
@@ -78,18 +77,16 @@ func (d dashboard) queries() ([]query, error) {
 		if v.Type != "query" {
 			continue
 		}
-		from, err := v.labelQuery()
+		selector, label, err := v.labelQuery()
 		if err != nil {
 			return nil, err
 		}
-		queries = append(queries, query{
-			name: "variable " + v.Name, where: "variable $" + v.Name, expr: substitute(from.selector, values), judge: hasLabel(from.label),
-		})
+		queries = append(queries, query{name: "variable $" + v.Name, expr: substitute(selector, values), judge: hasLabel(label)})
 	}
 	for _, p := range d.all() {
 		for _, t := range p.Targets {
 			name := fmt.Sprintf("panel %q, %s", p.Title, t.RefID)
-			queries = append(queries, query{name: name, where: name, expr: substitute(t.Expr, values), judge: hasData})
+			queries = append(queries, query{name: name, expr: substitute(t.Expr, values), judge: hasData})
 		}
 	}
 	return queries, nil
@@ -97,10 +94,8 @@ func (d dashboard) queries() ([]query, error) {
 
 func hasLabel(label string) func([]labels.Labels, []string) (string, bool) {
 	return func(found []labels.Labels, _ []string) (string, bool) {
-		for _, series := range found {
-			if series.Has(label) {
-				return "data", false
-			}
+		if slices.ContainsFunc(found, func(series labels.Labels) bool { return series.Has(label) }) {
+			return "data", false
 		}
 		return "NO DATA", true
 	}

@@ -4,13 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
+	"maps"
 	"math"
 	"os"
+	"slices"
 	"time"
 
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
-	"github.com/prometheus/prometheus/model/textparse"
 	"github.com/prometheus/prometheus/promql"
 	"github.com/prometheus/prometheus/promql/parser"
 	"github.com/prometheus/prometheus/tsdb"
@@ -24,12 +26,10 @@ type store struct {
 	last   time.Time
 }
 
-// targetLabels are the labels that service discovery adds to each sample.
-func targetLabels() map[string]string {
-	return map[string]string{
-		"namespace": "espalier-system", "job": "managedresource-controller", "instance": "local",
-		"pod": "managedresource-controller-0",
-	}
+// targetLabels returns the labels that service discovery adds to each sample.
+func targetLabels() labels.Labels {
+	return labels.FromStrings("namespace", "espalier-system", "job", "managedresource-controller", "instance", "local",
+		"pod", "managedresource-controller-0")
 }
 
 func openStore() (*store, error) {
@@ -49,36 +49,39 @@ func (s *store) close() error {
 	return errors.Join(s.engine.Close(), s.db.Close(), os.RemoveAll(s.folder))
 }
 
-// add parses the metrics of a process and stores them with the given time.
-func (s *store) add(ctx context.Context, content []byte, contentType string, at time.Time) error {
-	parsed, err := textparse.New(content, contentType, labels.NewSymbolTable(), textparse.ParserOptions{FallbackContentType: "text/plain"})
+// load stores the metrics in a file, with the time when the file was written.
+func (s *store) load(ctx context.Context, file string) error {
+	content, err := os.Open(file)
+	if err != nil {
+		return err
+	}
+	defer content.Close()
+	written, err := content.Stat()
+	if err != nil {
+		return err
+	}
+	text := expfmt.NewTextParser(model.LegacyValidation)
+	families, err := text.TextToMetricFamilies(content)
+	if err != nil {
+		return err
+	}
+	s.last = written.ModTime()
+	options := &expfmt.DecodeOptions{Timestamp: model.TimeFromUnixNano(s.last.UnixNano())}
+	samples, err := expfmt.ExtractSamples(options, slices.Collect(maps.Values(families))...)
 	if err != nil {
 		return err
 	}
 	appender := s.db.Appender(ctx)
-	for {
-		entry, err := parsed.Next()
-		if errors.Is(err, io.EOF) {
-			break
+	for _, sample := range samples {
+		series := labels.NewBuilder(labels.EmptyLabels())
+		for name, value := range sample.Metric {
+			series.Set(string(name), string(value))
 		}
-		if err != nil {
-			return errors.Join(err, appender.Rollback())
-		}
-		if entry != textparse.EntrySeries {
-			continue
-		}
-		var series labels.Labels
-		parsed.Labels(&series)
-		builder := labels.NewBuilder(series)
-		for name, value := range targetLabels() {
-			builder.Set(name, value)
-		}
-		_, _, value := parsed.Series()
-		if _, err := appender.Append(0, builder.Labels(), at.UnixMilli(), value); err != nil {
+		targetLabels().Range(func(each labels.Label) { series.Set(each.Name, each.Value) }) // they win, as with service discovery
+		if _, err := appender.Append(0, series.Labels(), int64(sample.Timestamp), float64(sample.Value)); err != nil {
 			return errors.Join(err, appender.Rollback())
 		}
 	}
-	s.last = at
 	return appender.Commit()
 }
 

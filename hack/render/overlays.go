@@ -1,12 +1,10 @@
 package main
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
-	"os"
-	"path"
-	"path/filepath"
+	"slices"
+	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -16,7 +14,6 @@ import (
 
 	"github.com/espalier-dev/espalier/internal/config"
 	"github.com/espalier-dev/espalier/internal/deployable"
-	"github.com/espalier-dev/espalier/test/local"
 )
 
 // registry is the first part of the names of all images, which users replace; tag is the tag of an unnamed version.
@@ -30,23 +27,17 @@ const kustomizeVersion = "kustomize.config.k8s.io/v1beta1"
 
 // kustomization contains the fields of a kustomization.yaml that we write.
 type kustomization struct {
-	// comment is written above the fields; empty for none.
-	comment string
-
-	APIVersion string   `json:"apiVersion"`
-	Kind       string   `json:"kind"`
-	Resources  []string `json:"resources,omitempty"`
-	Patches    []patch  `json:"patches,omitempty"`
+	APIVersion string              `json:"apiVersion"`
+	Kind       string              `json:"kind"`
+	Resources  []string            `json:"resources,omitempty"`
+	Patches    []map[string]string `json:"patches,omitempty"`
 }
 
-type patch struct {
-	Patch string `json:"patch"`
-}
-
-// images writes the component from which all overlays take the versions.
-func images(folder string) error {
-	out := bytes.NewBufferString(header)
-	out.WriteString(`# The version of all images, for all overlays: the one place to change it. An overlay of yours can do the same; see
+// addImages adds the component from which all overlays take the versions.
+func (t tree) addImages() {
+	var text strings.Builder
+	text.WriteString(header)
+	text.WriteString(`# The version of all images, for all overlays: the one place to change it. An overlay of yours can do the same; see
 # docs/deploying.md.
 apiVersion: kustomize.config.k8s.io/v1alpha1
 kind: Component
@@ -54,31 +45,22 @@ images:
 `)
 	version := "&version " + tag
 	for _, each := range deployable.All() {
-		fmt.Fprintf(out, "- name: %s/%s\n  newTag: %s\n", registry, each.Name, version)
+		_, _ = fmt.Fprintf(&text, "- name: %s\n  newTag: %s\n", image(each), version)
 		version = "*version"
 	}
-	return writeFile(filepath.Join(folder, "kustomization.yaml"), out.Bytes())
+	t["images/kustomization.yaml"] = text.String()
 }
 
-// sourceTarget writes, for each binary that may have a target, which part of its base is for which of the two clusters.
-func sourceTarget(root, folder string) error {
-	var failures []error
-	for _, each := range deployable.All() {
-		if !each.HasTarget() {
-			continue
-		}
-		roles, err := read(filepath.Join(root, each.Name, "rbac", "role.yaml"))
-		if err != nil {
-			return err
-		}
-		all := each.Objects(image(each))
-		source, target := side(each, roles, each.SourceObjects(image(each)), false), side(each, roles, each.TargetObjects(), true)
-		all = append(roles, all...)
-		failures = append(failures,
-			overlay(filepath.Join(folder, "source", each.Name), each, all, source),
-			overlay(filepath.Join(folder, "target", each.Name), each, all, target))
+// addOverlays adds, for a binary that may have a target, which part of its base is for which of the two clusters.
+func (t tree) addOverlays(b deployable.Binary, roles, objects []client.Object) error {
+	if !b.HasTarget() {
+		return nil
 	}
-	return errors.Join(failures...)
+	const folder = "overlays/source-target/"
+	have := slices.Concat(roles, objects)
+	return errors.Join(
+		t.addOverlay(folder+"source/"+b.Name, b, have, side(b, roles, b.SourceObjects(image(b)), false)),
+		t.addOverlay(folder+"target/"+b.Name, b, have, side(b, roles, b.TargetObjects(), true)))
 }
 
 func image(b deployable.Binary) string { return registry + "/" + b.Name }
@@ -94,87 +76,71 @@ func side(b deployable.Binary, roles, declared []client.Object, target bool) []c
 	return append(wanted, declared...)
 }
 
-// overlay writes the changes that turn the binary's own kustomization into the wanted objects: deletions, and patches of the two kinds of
+// addOverlay adds the changes that turn the binary's own kustomization into the wanted objects: deletions, and patches of the two kinds of
 // objects that depend on their clusters.
-func overlay(folder string, b deployable.Binary, have, want []client.Object) error {
+func (t tree) addOverlay(folder string, b deployable.Binary, have, want []client.Object) error {
 	wanted := map[string]client.Object{}
 	for _, each := range want {
 		wanted[identity(each)] = each
 	}
-	k := kustomization{
-		APIVersion: kustomizeVersion, Kind: "Kustomization", Resources: []string{path.Join("../../../..", b.Name)},
-	}
+	k := kustomization{APIVersion: kustomizeVersion, Kind: "Kustomization", Resources: []string{"../../../../" + b.Name}}
+	var err error
 	for _, each := range have {
-		var fields map[string]any
 		switch object := wanted[identity(each)].(type) {
 		case nil:
-			fields = named(each)
-			fields["$patch"] = "delete"
+			err = errors.Join(err, k.addPatch(each, "$patch", "delete"))
 		case *corev1.ConfigMap:
-			fields = named(each)
-			fields["data"] = object.Data
+			err = errors.Join(err, k.addPatch(each, "data", object.Data))
 		case *appsv1.Deployment:
-			fields = named(each)
-			fields["spec"] = podPatch(object.Spec.Template)
-		default:
-			continue
-		}
-		if err := k.addPatch(fields); err != nil {
-			return err
+			err = errors.Join(err, k.addPatch(each, "spec", podPatch(object.Spec.Template)))
 		}
 	}
-	return k.write(folder)
+	return errors.Join(err, t.addKustomization(folder, "", k))
 }
 
-// invalidator writes the component that enables the token invalidator, in an overlay for one cluster with webhook-server: it adds
+// addInvalidator adds the component that enables the token invalidator, in an overlay for one cluster with webhook-server: it adds
 // token-controllers without the roles of the token requestor, and configures both.
-func invalidator(folder string) error {
+func (t tree) addInvalidator() error {
 	k := kustomization{APIVersion: "kustomize.config.k8s.io/v1alpha1", Kind: "Component", Resources: []string{"../../token-controllers"}}
 	files := deployable.Invalidating()
+	var err error
 	for _, each := range deployable.All() {
 		if files[each.Name] == "" {
 			continue
 		}
 		each.Config = files[each.Name]
 		for _, object := range each.Objects(image(each)) {
-			fields := named(object)
 			switch object := object.(type) {
 			case *corev1.ConfigMap:
-				fields["data"] = object.Data
+				err = errors.Join(err, k.addPatch(object, "data", object.Data))
 			case *appsv1.Deployment:
-				fields["spec"] = map[string]any{"template": map[string]any{"metadata": map[string]any{"annotations": object.Spec.Template.Annotations}}}
+				metadata := map[string]any{"annotations": object.Spec.Template.Annotations}
+				err = errors.Join(err, k.addPatch(object, "spec", map[string]any{"template": map[string]any{"metadata": metadata}}))
 			case *rbacv1.ClusterRoleBinding:
-				if !deployable.OnlyForRequestor(object.RoleRef.Name) {
-					continue
+				if deployable.OnlyForRequestor(object.RoleRef.Name) {
+					err = errors.Join(err, k.addPatch(object, "$patch", "delete"))
 				}
-				fields["$patch"] = "delete"
-			default:
-				continue
-			}
-			if err := k.addPatch(fields); err != nil {
-				return err
 			}
 		}
 	}
-	return k.write(folder)
+	return errors.Join(err, t.addKustomization("components/token-invalidator", "", k))
 }
 
-// addPatch appends a patch with these fields.
-func (k *kustomization) addPatch(fields map[string]any) error {
-	text, err := yaml.Marshal(fields)
+// addPatch appends a patch that sets a field of an object.
+func (k *kustomization) addPatch(object client.Object, field string, value any) error {
+	gvk := object.GetObjectKind().GroupVersionKind()
+	metadata := map[string]any{"name": object.GetName()}
+	if object.GetNamespace() != "" {
+		metadata["namespace"] = object.GetNamespace()
+	}
+	text, err := yaml.Marshal(map[string]any{
+		"apiVersion": gvk.GroupVersion().String(), "kind": gvk.Kind, "metadata": metadata, field: value,
+	})
 	if err != nil {
 		return fmt.Errorf("encode patch: %w", err)
 	}
-	k.Patches = append(k.Patches, patch{Patch: string(text)})
+	k.Patches = append(k.Patches, map[string]string{"patch": string(text)})
 	return nil
-}
-
-func (k *kustomization) write(folder string) error {
-	content, err := yaml.Marshal(k)
-	if err != nil {
-		return fmt.Errorf("encode kustomization: %w", err)
-	}
-	return writeFile(filepath.Join(folder, "kustomization.yaml"), append([]byte(header+k.comment), content...))
 }
 
 // podPatch returns the part of a Pod that depends on its clusters.
@@ -189,36 +155,6 @@ func podPatch(template corev1.PodTemplateSpec) map[string]any {
 	}}
 }
 
-// named returns the fields with which a patch identifies an object.
-func named(object client.Object) map[string]any {
-	gvk := object.GetObjectKind().GroupVersionKind()
-	metadata := map[string]any{"name": object.GetName()}
-	if object.GetNamespace() != "" {
-		metadata["namespace"] = object.GetNamespace()
-	}
-	return map[string]any{"apiVersion": gvk.GroupVersion().String(), "kind": gvk.Kind, "metadata": metadata}
-}
-
 func identity(object client.Object) string {
 	return fmt.Sprintf("%s %s/%s", object.GetObjectKind().GroupVersionKind().Kind, object.GetNamespace(), object.GetName())
-}
-
-// read returns the objects of files.
-func read(files ...string) ([]client.Object, error) {
-	found, err := local.ReadManifests(files...)
-	objects := make([]client.Object, len(found))
-	for i, each := range found {
-		objects[i] = each
-	}
-	return objects, err
-}
-
-func writeFile(name string, content []byte) error {
-	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
-		return fmt.Errorf("create folder: %w", err)
-	}
-	if err := os.WriteFile(name, content, 0o644); err != nil {
-		return fmt.Errorf("write file: %w", err)
-	}
-	return nil
 }

@@ -1,7 +1,7 @@
 package main
 
 import (
-	"path/filepath"
+	"embed"
 	"strconv"
 	"strings"
 
@@ -49,20 +49,20 @@ const managedResources = "managedresource-controller"
 // binaries returns the binaries in the order in which they are started.
 func binaries() []binary {
 	return []binary{
-		{name: managedResources, config: resourceManagerConfig + managedResourceSections},
-		{name: "token-controllers", config: resourceManagerConfig + tokenSections},
-		{name: "csr-approver", config: resourceManagerConfig + csrSections},
-		{name: "netpol-controller", config: resourceManagerConfig + networkPolicySections},
+		{name: managedResources, config: resourceManagerConfig + configOf(managedResources)},
+		{name: "token-controllers", config: resourceManagerConfig + configOf("token-controllers")},
+		{name: "csr-approver", config: resourceManagerConfig + configOf("csr-approver")},
+		{name: "netpol-controller", config: resourceManagerConfig + configOf("netpol-controller")},
 		{
-			name: "node-controller", config: resourceManagerConfig + nodeSections, hidden: true,
+			name: "node-controller", config: resourceManagerConfig + configOf("node-controller"), hidden: true,
 			ownClusterOnly: "it would act on nodes of yours",
 		},
 		{
-			name: "webhook-server", config: resourceManagerConfig + webhookSections,
+			name: "webhook-server", config: resourceManagerConfig + configOf("webhook-server"),
 			ownClusterOnly: "its API server cannot call this machine",
 		},
 		{
-			name: "project-controller", config: controllerManagerConfig,
+			name: "project-controller", config: configOf("project-controller"),
 			ownClusterOnly: "it would act on projects of yours, and its API server cannot call this machine",
 		},
 		{
@@ -80,68 +80,16 @@ func resourceManager() binary {
 // processes returns everything that runs beside the control plane, in the order in which it is started.
 func processes() []binary { return append(binaries(), resourceManager()) }
 
-// webhookSections make the server manage certificates and webhook configurations itself. Both halves of the token invalidator are enabled,
-// as in token-controllers.
-const webhookSections = `controllers:
-  tokenInvalidator: {enabled: true}
-webhooks:
-  endpointSliceHints: {enabled: true}
-  highAvailabilityConfig: {enabled: true, defaultNotReadyTolerationSeconds: 60, defaultUnreachableTolerationSeconds: 60}
-  podTopologySpreadConstraints: {enabled: true}
-  projectedTokenMount: {enabled: true}
-  seccompProfile: {enabled: true}
-  tokenInvalidator: {enabled: true}
-espalier:
-  webhooks: {selfManaged: {url: "https://127.0.0.1:$WEBHOOKS"}}
-`
+// configs are the configuration files of the binaries. Those of the resource manager family come after resourceManagerConfig.
+//
+//go:embed config
+var configs embed.FS
 
-// tokenSections do not invalidate static tokens in the user's own cluster. Any API server accepts a token for its own audience. Secrets may
-// ask only for tokens of ServiceAccounts of their own namespace.
-const tokenSections = `controllers:
-  tokenRequestor: {enabled: true}
-  tokenInvalidator: {enabled: $OWN}
-webhooks:
-  tokenInvalidator: {enabled: $OWN}
-espalier:
-  token:
-    audiences: []
-    sameCluster: {scope: SecretNamespace}
-`
-
-// csrSections decide nothing in the user's own cluster. There are no Machines.
-const csrSections = `controllers:
-  kubeletCSRApprover: {enabled: true}
-espalier:
-  csrApprover: {withoutMachines: true, events: true, observeOnly: $FOREIGN, deniedIdentities: {apiServer: true}}
-`
-
-// networkPolicySections select namespaces by label, as the shipped configuration does, and of these only the example's namespace: the
-// cluster may belong to the user.
-const networkPolicySections = `controllers:
-  networkPolicy:
-    enabled: true
-    namespaceSelectors:
-    - matchLabels: {espalier.dev/network-policies: enabled, kubernetes.io/metadata.name: orchard}
-espalier:
-  networkPolicy:
-    clientNamespaceSelectors:
-    - matchLabels: {espalier.dev/network-policies: enabled}
-`
-
-const nodeSections = `controllers:
-  node: {enabled: true}
-`
-
-// managedResourceSections enable the garbage collector too, but only to report: the cluster may belong to the user.
-const managedResourceSections = `controllers:
-  garbageCollector: {enabled: true}
-espalier:
-  managedResource:
-    garbageCollectionReportOnly: true
-    namespaces:
-      sets: [` + systemNamespace + `]
-      setSelector: {matchLabels: {espalier.dev/managedresources: allowed}}
-`
+// configOf returns the configuration file of a binary. A test reads all of them.
+func configOf(name string) string {
+	text, _ := configs.ReadFile("config/" + name + ".yaml")
+	return string(text)
+}
 
 // resourceManagerConfig is the part of the configuration file that all binaries of the resource manager family have.
 const resourceManagerConfig = `apiVersion: resourcemanager.config.gardener.cloud/v1alpha1
@@ -168,31 +116,6 @@ func operatorConfig() string {
 		"logFormat: text\nruntimeClientConnection: {kubeconfig: $KUBECONFIG}\n" + serverConfig
 }
 
-// controllerManagerConfig is the file of project-controller. An unused project is stale at once, has a grace period of a day, and is
-// deleted after three days.
-const controllerManagerConfig = `apiVersion: controllermanager.config.gardener.cloud/v1alpha1
-kind: ControllerManagerConfiguration
-gardenClientConnection: {kubeconfig: $KUBECONFIG}
-leaderElection: {leaderElect: true, resourceNamespace: ` + systemNamespace + `}
-server:
-  healthProbes: {bindAddress: 127.0.0.1, port: $PROBES}
-  metrics: {bindAddress: 127.0.0.1, port: $METRICS}
-logFormat: text
-controllers:
-  project:
-    minimumLifetimeDays: 0
-    staleGracePeriodDays: 1
-    staleExpirationTimeDays: 3
-    quotas:
-    - config:
-        apiVersion: v1
-        kind: ResourceQuota
-        spec: {hard: {pods: "100"}}
-espalier:
-  project:
-    webhooks: {bindAddress: 127.0.0.1, port: $WEBHOOKS, selfManaged: {url: "https://127.0.0.1:$WEBHOOKS"}}
-`
-
 // environmentOf gives each binary its own files and ports; index is its place in processes().
 func (s settings) environmentOf(b binary, index int) environment {
 	first := s.port + binaryPorts + index*portsPerBinary
@@ -203,8 +126,3 @@ func (s settings) environmentOf(b binary, index int) environment {
 }
 
 func (s settings) recordOf(b binary) string { return s.state("pids", b.name+".json") }
-
-func (s settings) deployOf(b binary) string { return filepath.Join(s.root, "deploy", b.name) }
-
-// runs reports whether this run starts the binary.
-func (s settings) runs(b binary) bool { return b.ownClusterOnly == "" || s.cluster == "" }

@@ -16,7 +16,7 @@ import (
 const stopGrace = 10 * time.Second
 
 // down stops the recorded processes, binaries first, and removes the state. It is not an error if nothing is recorded.
-func down(s settings, r report) error {
+func down(s settings, r *local.Report) error {
 	if _, err := os.Stat(s.state()); errors.Is(err, os.ErrNotExist) {
 		r.Say("Nothing runs.")
 		return nil
@@ -40,7 +40,7 @@ func down(s settings, r report) error {
 	if err != nil {
 		return err
 	}
-	cluster, _ := os.ReadFile(s.externalCluster()) // missing unless a cluster was given
+	cluster, _ := os.ReadFile(s.state("cluster")) // missing unless a cluster was given
 	if err := s.removeState(); err != nil {
 		return err
 	}

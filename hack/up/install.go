@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -35,25 +34,22 @@ func (s settings) install(ctx context.Context, w cluster, b binary, e environmen
 	if err != nil {
 		return err
 	}
-	bindings, err := bindingsOf(b, shipped)
-	if err != nil {
-		return fmt.Errorf("read %s: %w", s.deployOf(b), err)
-	}
 	account := []*unstructured.Unstructured{
 		local.NewObject("v1", "Namespace", "", systemNamespace, nil),
 		local.NewObject("v1", "ServiceAccount", systemNamespace, b.name, nil),
 	}
-	if err := apply(ctx, w.client, slices.Concat(account, shipped, bindings)...); err != nil {
+	if err := apply(ctx, w.client, slices.Concat(account, shipped)...); err != nil {
 		return err
 	}
 	return s.writeFiles(ctx, w, b, e, b.config)
 }
 
-// shipped returns the CRDs and the namespaces that a binary ships, and roles: its own ones, and those for its users.
+// shipped returns the CRDs, the namespaces and the roles that a binary ships, and bindings of the roles that are for the binary itself:
+// all but those in the folder roles, which are for its users.
 func (s settings) shipped(b binary) ([]*unstructured.Unstructured, error) {
-	var manifests []*unstructured.Unstructured
+	var objects, bindings []*unstructured.Unstructured
 	for _, folder := range []string{"namespace", "crds", "roles", ".", "rbac"} {
-		files, err := filepath.Glob(filepath.Join(s.deployOf(b), folder, "*.yaml"))
+		files, err := filepath.Glob(filepath.Join(s.root, "deploy", b.name, folder, "*.yaml"))
 		if err != nil {
 			return nil, fmt.Errorf("find manifests: %w", err)
 		}
@@ -61,22 +57,12 @@ func (s settings) shipped(b binary) ([]*unstructured.Unstructured, error) {
 		if err != nil {
 			return nil, err
 		}
-		for _, o := range found {
-			if folder == "rbac" && o.GetKind() == "ClusterRole" && !b.isOwn(o) {
-				return nil, fmt.Errorf("%s in folder rbac would not be bound: its name does not begin with %s", describe(o), b.rolePrefix())
-			}
+		objects = append(objects, installed(found)...)
+		if folder != "roles" {
+			bindings = append(bindings, bindingsOf(b, found)...)
 		}
-		manifests = append(manifests, found...)
 	}
-	return installed(manifests), nil
-}
-
-// rolePrefix begins the names of the binary's own ClusterRoles. Others that it ships are for its users.
-func (b binary) rolePrefix() string { return "espalier-" + b.name + "-" }
-
-// isOwn reports whether a role is for the binary itself.
-func (b binary) isOwn(role *unstructured.Unstructured) bool {
-	return role.GetKind() == "Role" || role.GetKind() == "ClusterRole" && strings.HasPrefix(role.GetName(), b.rolePrefix())
+	return append(objects, bindings...), nil
 }
 
 // installDeployed writes the files of the resource manager. Only addresses differ from what the operator has deployed.
@@ -125,24 +111,19 @@ func installed(manifests []*unstructured.Unstructured) []*unstructured.Unstructu
 	return objects
 }
 
-// bindingsOf binds the roles that a binary ships for itself to its ServiceAccount; there must be a ClusterRole. Here one cluster is source
-// and target.
-func bindingsOf(b binary, roles []*unstructured.Unstructured) ([]*unstructured.Unstructured, error) {
-	var bindings []*unstructured.Unstructured
-	if !slices.ContainsFunc(roles, func(o *unstructured.Unstructured) bool { return o.GetKind() == "ClusterRole" && b.isOwn(o) }) {
-		return nil, fmt.Errorf("there is no ClusterRole whose name begins with %s", b.rolePrefix())
-	}
-	for _, o := range roles {
-		if !b.isOwn(o) {
+// bindingsOf binds the roles among the manifests to a binary's ServiceAccount. Here one cluster is source and target.
+func bindingsOf(b binary, manifests []*unstructured.Unstructured) (bindings []*unstructured.Unstructured) {
+	for _, o := range manifests {
+		kind, name := o.GetKind(), o.GetName()
+		if kind != "Role" && kind != "ClusterRole" {
 			continue
 		}
-		kind, name := o.GetKind(), o.GetName()
 		bindings = append(bindings, local.NewObject(rbacGroup+"/v1", kind+"Binding", o.GetNamespace(), name, map[string]any{
 			"roleRef":  map[string]any{"apiGroup": rbacGroup, "kind": kind, "name": name},
 			"subjects": []any{map[string]any{"kind": "ServiceAccount", "namespace": systemNamespace, "name": b.name}},
 		}))
 	}
-	return bindings, nil
+	return bindings
 }
 
 // apply applies the objects in their order, and waits until the API server serves the kinds that are among them.

@@ -40,7 +40,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	r := report{local.NewReport(out, clock.RealClock{})}
+	r := local.NewReport(out, clock.RealClock{})
 	switch {
 	case len(args) == 0:
 		if err = up(ctx, s, r); err != nil && ctx.Err() != nil {
@@ -57,21 +57,12 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 // explain adds the remedy to an error.
 func explain(err error) string {
 	var taken *local.PortTakenError
-	var unfinished *unfinishedError
 	switch {
 	case errors.As(err, &taken):
 		return fmt.Sprintf("%v\nStop that program, or choose other ports: ESPALIER_PORT=%d make up", err, suggestedPort(taken.Port))
 	case errors.Is(err, context.Canceled):
 		return "interrupted. What was started keeps running: `make up` goes on with it, `make down` stops it."
-	case errors.As(err, &unfinished):
-		return err.Error() + "\nEverything else keeps running, so that you can look at it (logs are in .local/); `make up` tries again, " +
-			"`make down` stops it."
 	default:
 		return err.Error()
 	}
 }
-
-// unfinishedError is an error after which processes keep running.
-type unfinishedError struct{ error }
-
-func (e *unfinishedError) Unwrap() error { return e.error }

@@ -71,9 +71,6 @@ func (s settings) kubeconfig() string {
 	return s.state("kubeconfig")
 }
 
-// externalCluster is the file that records an existing cluster for `make down`.
-func (s settings) externalCluster() string { return s.state("cluster") }
-
 // lock prevents two runs from working on the same state. The operating system releases it when the process ends, in any way.
 func (s settings) lock() (unlock func(), err error) {
 	if err = os.MkdirAll(s.state(), 0o700); err != nil {

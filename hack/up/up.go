@@ -30,8 +30,15 @@ type cluster struct {
 	dead context.CancelCauseFunc
 }
 
+// stillRunning adds to an error that processes keep running.
+func stillRunning(err error) error {
+	const remedy = "Everything else keeps running, so that you can look at it (logs are in .local/); `make up` tries again, " +
+		"`make down` stops it."
+	return fmt.Errorf("%w\n%s", err, remedy)
+}
+
 // up runs all steps, from the build to the walkthrough.
-func up(ctx context.Context, s settings, r report) error {
+func up(ctx context.Context, s settings, r *local.Report) error {
 	unlock, err := s.lock()
 	if err != nil {
 		return err
@@ -43,7 +50,7 @@ func up(ctx context.Context, s settings, r report) error {
 	r.Step("building our binaries into bin/")
 	build := exec.CommandContext(ctx, "make", "--no-print-directory", "build")
 	build.Dir, build.Stdout, build.Stderr = s.root, r, r
-	if err = r.during("building", build.Run); err != nil {
+	if err = during(r, "building", build.Run); err != nil {
 		return fmt.Errorf("build binaries: make build: %w", err)
 	}
 	admin, err := s.startCluster(ctx, r, cancel)
@@ -51,14 +58,14 @@ func up(ctx context.Context, s settings, r report) error {
 		return err
 	}
 	if err := s.showBinaries(ctx, r, admin, cancel); err != nil {
-		return &unfinishedError{causeOf(ctx, err)}
+		return stillRunning(causeOf(ctx, err))
 	}
 	r.Say(s.howToGoOn())
 	return nil
 }
 
 // showBinaries installs and starts our binaries on a ready cluster, and demonstrates them.
-func (s settings) showBinaries(ctx context.Context, r report, admin *rest.Config, dead context.CancelCauseFunc) error {
+func (s settings) showBinaries(ctx context.Context, r *local.Report, admin *rest.Config, dead context.CancelCauseFunc) error {
 	c, err := client.NewWithWatch(admin, client.Options{})
 	if err != nil {
 		return fmt.Errorf("connect to cluster: %w", err)
@@ -81,7 +88,7 @@ func (s settings) showBinaries(ctx context.Context, r report, admin *rest.Config
 	}
 	var shown []binary
 	for index, b := range binaries() {
-		if !s.runs(b) {
+		if s.cluster != "" && b.ownClusterOnly != "" {
 			r.Step("not starting %s: %s", b.name, b.ownClusterOnly)
 			continue
 		}
@@ -111,13 +118,13 @@ func (s settings) showBinaries(ctx context.Context, r report, admin *rest.Config
 }
 
 // show runs the part of the walkthrough for a binary.
-func (s settings) show(ctx context.Context, r report, b binary) error {
+func (s settings) show(ctx context.Context, r *local.Report, b binary) error {
 	kubectl := s.bin("kubectl")
 	if s.cluster != "" {
 		kubectl = "kubectl"
 	}
 	var complaints bytes.Buffer
-	out := &walkthrough{report: r}
+	out := newWalkthrough(r)
 	script := exec.CommandContext(ctx, filepath.Join(s.root, "hack", "up", "walkthrough.sh"), b.name)
 	script.Env = append(child.Environment(os.Environ()), "KUBECONFIG="+s.kubeconfig(), "KUBECTL="+kubectl,
 		"KUBECACHEDIR="+s.state("kubectl-cache"), "OWN_CLUSTER="+s.cluster)
@@ -143,7 +150,7 @@ func causeOf(ctx context.Context, err error) error {
 }
 
 // startCluster returns the administrator's configuration of a ready cluster.
-func (s settings) startCluster(ctx context.Context, r report, dead context.CancelCauseFunc) (*rest.Config, error) {
+func (s settings) startCluster(ctx context.Context, r *local.Report, dead context.CancelCauseFunc) (*rest.Config, error) {
 	if s.cluster != "" {
 		return s.useCluster(r)
 	}
@@ -152,7 +159,8 @@ func (s settings) startCluster(ctx context.Context, r report, dead context.Cance
 	if err != nil {
 		return nil, err
 	}
-	err = link(filepath.Join(assets, "kubectl"), s.bin("kubectl"))
+	_ = os.Remove(s.bin("kubectl")) // that of an earlier run, if there is one
+	err = os.Symlink(filepath.Join(assets, "kubectl"), s.bin("kubectl"))
 	if err != nil {
 		return nil, err
 	}
@@ -175,7 +183,7 @@ func (s settings) startCluster(ctx context.Context, r report, dead context.Cance
 	return plane.AdminConfig(), nil
 }
 
-func (s settings) useCluster(r report) (*rest.Config, error) {
+func (s settings) useCluster(r *local.Report) (*rest.Config, error) {
 	if _, err := exec.LookPath("kubectl"); err != nil {
 		return nil, fmt.Errorf("use the cluster of ESPALIER_KUBECONFIG: %w", err)
 	}
@@ -184,7 +192,7 @@ func (s settings) useCluster(r report) (*rest.Config, error) {
 		return nil, fmt.Errorf("read ESPALIER_KUBECONFIG: %w", err)
 	}
 	config.QPS = -1
-	if err = os.WriteFile(s.externalCluster(), []byte(s.cluster), 0o600); err != nil {
+	if err = os.WriteFile(s.state("cluster"), []byte(s.cluster), 0o600); err != nil {
 		return nil, fmt.Errorf("remember cluster: %w", err)
 	}
 	r.Step("using the cluster at %s (ESPALIER_KUBECONFIG)", config.Host)
@@ -201,7 +209,7 @@ func (s settings) binaryOf(b binary, e environment) local.Binary {
 }
 
 // startBinary replaces the binary if it runs, because it may be rebuilt, and waits until it is ready.
-func (s settings) startBinary(ctx context.Context, r report, w cluster, b binary, index int) error {
+func (s settings) startBinary(ctx context.Context, r *local.Report, w cluster, b binary, index int) error {
 	e := s.environmentOf(b, index)
 	ran, err := child.StopRecorded(s.recordOf(b), stopGrace)
 	if err != nil {
@@ -236,17 +244,6 @@ func (s settings) startBinary(ctx context.Context, r report, w cluster, b binary
 		return fmt.Errorf("%w; the end of %s:\n%s", err, process.LogFile(), child.Tail(process.LogFile()))
 	}
 	return err
-}
-
-// link makes path a symbolic link to target, and replaces an existing file.
-func link(target, path string) error {
-	if err := os.MkdirAll(filepath.Dir(path), 0o750); err != nil {
-		return fmt.Errorf("create folder: %w", err)
-	}
-	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return fmt.Errorf("replace %s: %w", path, err)
-	}
-	return os.Symlink(target, path)
 }
 
 // howToGoOn returns the last output of make up.

@@ -76,12 +76,12 @@ func TestExplain(t *testing.T) {
 		"an interrupt": {
 			context.Canceled, "interrupted. What was started keeps running: `make up` goes on with it, `make down` stops it.",
 		},
-		"a step that fails when things run": {
-			&unfinishedError{errors.New("it broke")},
-			"it broke\nEverything else keeps running, so that you can look at it (logs are in .local/); `make up` tries again, `make " +
-				"down` stops it.",
+		"anything else": {errors.New("it broke"), "it broke"},
+		"a step that fails when processes run": {
+			stillRunning(errors.New("it broke")),
+			"it broke\nEverything else keeps running, so that you can look at it (logs are in .local/); `make up` tries again, " +
+				"`make down` stops it.",
 		},
-		"anything earlier": {errors.New("it broke"), "it broke"},
 	} {
 		t.Run(name, func(t *testing.T) { NewWithT(t).Expect(explain(tc.err)).To(Equal(tc.want)) })
 	}
@@ -119,7 +119,7 @@ func TestResourceManagerConfig(t *testing.T) {
 func TestControllerManagerConfig(t *testing.T) {
 	g := NewWithT(t)
 	e := environment{kubeconfig: `/a "b"/k`, probePort: 1, metricsPort: 2, webhookPort: 3}
-	cfg, warnings, err := config.ControllerManager([]byte(e.render(controllerManagerConfig)))
+	cfg, warnings, err := config.ControllerManager([]byte(e.render(configOf("project-controller"))))
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(warnings).To(BeEmpty())
 	g.Expect(cfg.Validate()).To(BeEmpty())
@@ -210,36 +210,43 @@ func TestInstalled(t *testing.T) {
 	}))
 }
 
-func TestBindingsOf(t *testing.T) {
-	roles := []*unstructured.Unstructured{
-		local.NewObject("rbac.authorization.k8s.io/v1", "ClusterRole", "", "espalier-b-c", nil),
-		local.NewObject("rbac.authorization.k8s.io/v1", "ClusterRole", "", "not-asked-for", nil),
-		local.NewObject("rbac.authorization.k8s.io/v1", "Role", "n", "r", nil),
+func TestEveryConfigurationFileIsUsed(t *testing.T) {
+	g := NewWithT(t)
+	used := map[string]string{}
+	for _, b := range binaries() {
+		used[b.name+".yaml"] = b.config
 	}
-	t.Run("the binary's ServiceAccount gets its cluster roles and every Role", func(t *testing.T) {
-		g := NewWithT(t)
-		got, err := bindingsOf(binary{name: "b"}, roles)
+	files, err := configs.ReadDir("config")
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(files).To(HaveLen(len(used)-1), "that of garden-operator is the shipped one")
+	for _, file := range files {
+		text, err := configs.ReadFile("config/" + file.Name())
 		g.Expect(err).NotTo(HaveOccurred())
-		subjects := []any{map[string]any{"kind": "ServiceAccount", "namespace": "espalier-system", "name": "b"}}
-		g.Expect(got).To(Equal([]*unstructured.Unstructured{
-			{Object: map[string]any{
-				"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding", "metadata": map[string]any{"name": "espalier-b-c"},
-				"roleRef":  map[string]any{"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "espalier-b-c"},
-				"subjects": subjects,
-			}},
-			{Object: map[string]any{
-				"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding", "metadata": map[string]any{"namespace": "n", "name": "r"},
-				"roleRef": map[string]any{"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "r"}, "subjects": subjects,
-			}},
-		}))
-	})
-	t.Run("a ClusterRole that is not shipped is an error, not a binary without its rights", func(t *testing.T) {
-		_, err := bindingsOf(binary{name: "gone"}, roles)
-		NewWithT(t).Expect(err).To(MatchError("there is no ClusterRole whose name begins with espalier-gone-"))
-	})
+		g.Expect(used[file.Name()]).To(HaveSuffix(string(text)))
+	}
 }
 
-func TestShippedRefusesAClusterRoleThatWouldNotBeBound(t *testing.T) {
+func TestBindingsOf(t *testing.T) {
+	roles := []*unstructured.Unstructured{
+		local.NewObject("rbac.authorization.k8s.io/v1", "ClusterRole", "", "c", nil),
+		local.NewObject("v1", "Namespace", "", "n", nil),
+		local.NewObject("rbac.authorization.k8s.io/v1", "Role", "n", "r", nil),
+	}
+	subjects := []any{map[string]any{"kind": "ServiceAccount", "namespace": "espalier-system", "name": "b"}}
+	NewWithT(t).Expect(bindingsOf(binary{name: "b"}, roles)).To(Equal([]*unstructured.Unstructured{
+		{Object: map[string]any{
+			"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding", "metadata": map[string]any{"name": "c"},
+			"roleRef":  map[string]any{"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "c"},
+			"subjects": subjects,
+		}},
+		{Object: map[string]any{
+			"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding", "metadata": map[string]any{"namespace": "n", "name": "r"},
+			"roleRef": map[string]any{"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "r"}, "subjects": subjects,
+		}},
+	}))
+}
+
+func TestRolesForUsersAreNotBound(t *testing.T) {
 	g := NewWithT(t)
 	s := settings{root: t.TempDir()}
 	write := func(folder, name string) {
@@ -250,10 +257,17 @@ func TestShippedRefusesAClusterRoleThatWouldNotBeBound(t *testing.T) {
 	}
 	write("rbac", "espalier-b-source")
 	write("roles", "for-users")
-	g.Expect(s.shipped(binary{name: "b"})).To(HaveLen(2))
-	write("rbac", "other")
-	_, err := s.shipped(binary{name: "b"})
-	g.Expect(err).To(MatchError("ClusterRole /other in folder rbac would not be bound: its name does not begin with espalier-b-"))
+	write(".", "restricted")
+	objects, err := s.shipped(binary{name: "b"})
+	g.Expect(err).NotTo(HaveOccurred())
+	var got []string
+	for _, o := range objects {
+		got = append(got, describe(o))
+	}
+	g.Expect(got).To(Equal([]string{
+		"ClusterRole /for-users", "ClusterRole /restricted", "ClusterRole /espalier-b-source",
+		"ClusterRoleBinding /restricted", "ClusterRoleBinding /espalier-b-source",
+	}))
 }
 
 func TestEveryBinaryIsBoundToTheClusterRolesThatItShips(t *testing.T) {
@@ -263,14 +277,13 @@ func TestEveryBinaryIsBoundToTheClusterRolesThatItShips(t *testing.T) {
 	for _, b := range binaries() {
 		shipped, err := s.shipped(b)
 		g.Expect(err).NotTo(HaveOccurred())
-		bindings, err := bindingsOf(b, shipped)
-		g.Expect(err).NotTo(HaveOccurred())
-		for _, each := range bindings {
+		for _, each := range shipped {
 			if each.GetKind() == "ClusterRoleBinding" {
 				got[b.name] = append(got[b.name], strings.TrimPrefix(each.GetName(), "espalier-"+b.name+"-"))
 			}
 		}
 	}
+	g.Expect(got).To(HaveLen(len(binaries())), "each binary has rights")
 	g.Expect(got).To(Equal(map[string][]string{
 		"managedresource-controller": {"target-restricted", "target-builtin", "source", "target-base", "target-garbagecollector"},
 		"token-controllers":          {"source", "target", "target-invalidator"},
@@ -312,11 +325,14 @@ func TestReport(t *testing.T) {
 	g := NewWithT(t)
 	var out bytes.Buffer
 	now := testingclock.NewFakePassiveClock(time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC))
-	r := report{local.NewReport(&out, now)}
+	r := local.NewReport(&out, now)
 	now.SetTime(now.Now().Add(1234 * time.Millisecond))
 	r.Step("starting %s", "etcd")
-	r.table([][]string{{"KIND", "NAME"}, {"Deployment", "web"}})
-	g.Expect(r.during("waiting", func() error { return errors.New("no") })).To(MatchError("no"))
+	w := newWalkthrough(r)
+	w.line("KIND\tNAME")
+	w.line("Deployment\tweb")
+	w.flush()
+	g.Expect(during(r, "waiting", func() error { return errors.New("no") })).To(MatchError("no"))
 	g.Expect(out.String()).To(Equal("[  1.2 s] starting etcd\n          KIND         NAME\n          Deployment   web\n"))
 }
 
@@ -345,7 +361,7 @@ func TestOnlyOneRunAtATime(t *testing.T) {
 func TestDownWithNothingToStop(t *testing.T) {
 	g := NewWithT(t)
 	var out bytes.Buffer
-	r := report{local.NewReport(&out, testingclock.NewFakePassiveClock(time.Time{}))}
+	r := local.NewReport(&out, testingclock.NewFakePassiveClock(time.Time{}))
 	s := settings{root: t.TempDir()}
 	g.Expect(down(s, r)).To(Succeed())
 	g.Expect(out.String()).To(Equal("Nothing runs.\n"))

@@ -144,7 +144,7 @@ func TestExampleRequestsOfAKubelet(t *testing.T) {
 func TestOutputOfTheScript(t *testing.T) {
 	g := NewWithT(t)
 	var out bytes.Buffer
-	w := &walkthrough{report: report{local.NewReport(&out, testingclock.NewFakePassiveClock(time.Time{}))}}
+	w := newWalkthrough(local.NewReport(&out, testingclock.NewFakePassiveClock(time.Time{})))
 	lines := local.Lines{To: w.line}
 	for _, text := range []string{"# app", "lying\nKIND\tNAME\nDeployment\tweb\nplain\n# tokens: 100%\na\tb\n"} {
 		_, err := lines.Write([]byte(text))

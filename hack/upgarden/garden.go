@@ -2,13 +2,9 @@ package main
 
 import (
 	"context"
-	_ "embed"
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
-	"strconv"
-	"strings"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -23,9 +19,6 @@ import (
 	"github.com/espalier-dev/espalier/test/local/node"
 )
 
-//go:embed garden.yaml
-var garden string
-
 const (
 	gardenName = "orchards"
 	// patience is for the first reconciliation, in which all Pods start.
@@ -36,26 +29,6 @@ const (
 	conditions       = 4
 	componentMissing = "ResourceNotFound"
 )
-
-// applyGarden creates or changes the Garden, and has one that exists reconciled.
-func (u up) applyGarden(ctx context.Context) error {
-	existing, err := u.kubectl(ctx, "", "get", "garden", gardenName, "--ignore-not-found", "--output=name")
-	if err != nil {
-		return err
-	}
-	u.report.Step("creating Garden %s of hack/upgarden/garden.yaml", gardenName)
-	objects := objectsOf(u.kubernetes, filepath.Join(u.node, "backups"))
-	if err = u.apply(ctx, objects); err != nil || existing == "" {
-		return err
-	}
-	_, err = u.kubectl(ctx, "", "annotate", "--overwrite", "garden", gardenName, "gardener.cloud/operation=reconcile")
-	return err
-}
-
-// objectsOf returns the Garden with a version of the virtual cluster and a folder of backups.
-func objectsOf(kubernetes, backups string) string {
-	return strings.NewReplacer("$KUBERNETES", strconv.Quote(kubernetes), "$BACKUPS", backups).Replace(garden)
-}
 
 // newClient returns a client without a cache.
 func (u up) newClient() (client.Client, error) {
@@ -74,8 +47,9 @@ func (u up) newClient() (client.Client, error) {
 func (u up) awaitGarden(ctx context.Context, c client.Client, applied time.Time) (*timeline, error) {
 	observed, shown := newTimeline(applied), map[string]string{}
 	err := local.AwaitEvery(ctx, pollInterval, patience, "Garden "+gardenName+" to be reconciled", func(ctx context.Context) error {
-		found := &operatorv1alpha1.Garden{}
-		if err := c.Get(ctx, client.ObjectKey{Name: gardenName}, found); err != nil {
+		found, pods, replicaSets := &operatorv1alpha1.Garden{}, &corev1.PodList{}, &appsv1.ReplicaSetList{}
+		err := errors.Join(c.Get(ctx, client.ObjectKey{Name: gardenName}, found), c.List(ctx, pods), c.List(ctx, replicaSets))
+		if err != nil {
 			return err
 		}
 		for _, task := range found.Status.Tasks {
@@ -85,21 +59,10 @@ func (u up) awaitGarden(ctx context.Context, c client.Client, applied time.Time)
 			}
 		}
 		observed.addTasks(found.Status.Tasks)
-		if err := observePods(ctx, c, observed); err != nil {
-			return err
-		}
+		observed.addPods(pods.Items, replicaSets.Items)
 		return unfinished(found)
 	})
 	return observed, err
-}
-
-func observePods(ctx context.Context, c client.Client, observed *timeline) error {
-	pods, sets := &corev1.PodList{}, &appsv1.ReplicaSetList{}
-	if err := errors.Join(c.List(ctx, pods), c.List(ctx, sets)); err != nil {
-		return err
-	}
-	observed.addPods(pods.Items, sets.Items)
-	return nil
 }
 
 // unfinished returns why a Garden is not reconciled, or nil.
@@ -158,7 +121,7 @@ func (u up) enterVirtual(ctx context.Context) (string, error) {
 		if _, absent := os.Stat(file); absent != nil {
 			return fmt.Errorf("find kubeconfig: %w", absent)
 		}
-		namespaces, err = u.kubectl(ctx, "", "--kubeconfig", file, "get", "namespaces")
+		namespaces, err = u.kubectl(ctx, "--kubeconfig", file, "get", "namespaces")
 		return err
 	})
 	return namespaces, err
@@ -166,11 +129,11 @@ func (u up) enterVirtual(ctx context.Context) (string, error) {
 
 // summary prints what runs, and what it costs.
 func (u up) summary(ctx context.Context, namespaces string, observed *timeline) error {
-	all, err := u.kubectl(ctx, "", "get", "managedresources,etcds,pods", "-A")
+	all, err := u.kubectl(ctx, "get", "managedresources,etcds,pods", "-A")
 	if err != nil {
 		return err
 	}
-	wide, err := u.kubectl(ctx, "", "get", "garden", gardenName, "-o", "wide")
+	wide, err := u.kubectl(ctx, "get", "garden", gardenName, "-o", "wide")
 	if err != nil {
 		return err
 	}

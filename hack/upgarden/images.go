@@ -5,12 +5,9 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -141,22 +138,8 @@ func (u up) programs(ctx context.Context) (map[string]string, error) {
 		return nil, err
 	}
 	for line := range strings.Lines(built) {
-		fields := strings.Fields(line)
+		fields := strings.SplitN(strings.TrimSpace(line), " ", 3)
 		files[fields[0]] = fields[2]
-	}
-	folder := filepath.Join(u.state, "bin")
-	build := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-o", folder+"/",
-		"./test/local/garden/...")
-	build.Dir, build.Env, build.Stderr = u.root, append(os.Environ(), "CGO_ENABLED=0"), u.out
-	if err = errors.Join(os.MkdirAll(folder, 0o700), build.Run()); err != nil {
-		return nil, fmt.Errorf("build test/local/garden: %w", err)
-	}
-	entries, err := os.ReadDir(folder)
-	if err != nil {
-		return nil, err
-	}
-	for _, each := range entries {
-		files[each.Name()] = filepath.Join(folder, each.Name())
 	}
 	return files, nil
 }
@@ -170,14 +153,11 @@ func (i image) pack(files map[string]string, folder string) (packed, error) {
 		if !found {
 			return p, fmt.Errorf("pack image %s: there is no program %s", i.name, i.programs[path])
 		}
-		content, err := os.Open(file)
+		content, err := os.ReadFile(file)
 		if err != nil {
 			return p, err
 		}
-		_, err = io.Copy(sum, content)
-		if err = errors.Join(err, content.Close()); err != nil {
-			return p, fmt.Errorf("read %s: %w", file, err)
-		}
+		sum.Write(content)
 		p.Programs[path] = file
 	}
 	fmt.Fprint(sum, i.entrypoint)

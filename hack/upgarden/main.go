@@ -131,7 +131,8 @@ func (u up) garden(ctx context.Context) error {
 		return err
 	}
 	applied := time.Now()
-	err = u.applyGarden(ctx)
+	u.report.Step("creating Garden %s of hack/upgarden/garden.yaml", gardenName)
+	err = u.script(ctx, "garden", u.kubernetes, filepath.Join(u.node, "backups"))
 	if err != nil {
 		return err
 	}
@@ -161,6 +162,8 @@ func (u up) startProvider() error {
 
 func (u up) kubeconfig() string { return filepath.Join(u.node, "kubeconfig") }
 
+func (u up) kubectlPath() string { return filepath.Join(u.assets, "kubectl") }
+
 // stateOf returns the state folder of the garden in that of the node, and virtualKubeconfig the kubeconfig of the virtual cluster in it.
 func stateOf(node string) string { return filepath.Join(node, "garden") }
 
@@ -170,7 +173,7 @@ func virtualKubeconfig(node string) string { return filepath.Join(stateOf(node),
 func (u up) command(ctx context.Context, stdin, program string, args ...string) (string, error) {
 	c := exec.CommandContext(ctx, program, args...)
 	c.Dir, c.Stdin, c.Stderr = u.root, strings.NewReader(stdin), u.out
-	c.Env = append(os.Environ(), "KUBECONFIG="+u.kubeconfig())
+	c.Env = append(os.Environ(), "KUBECONFIG="+u.kubeconfig(), "KUBECTL="+u.kubectlPath())
 	out, err := c.Output()
 	if err != nil {
 		return "", fmt.Errorf("run %s %s: %w", filepath.Base(program), strings.Join(args, " "), err)
@@ -178,11 +181,12 @@ func (u up) command(ctx context.Context, stdin, program string, args ...string) 
 	return string(out), nil
 }
 
-func (u up) kubectl(ctx context.Context, stdin string, args ...string) (string, error) {
-	return u.command(ctx, stdin, filepath.Join(u.assets, "kubectl"), args...)
+func (u up) kubectl(ctx context.Context, args ...string) (string, error) {
+	return u.command(ctx, "", u.kubectlPath(), args...)
 }
 
-func (u up) apply(ctx context.Context, objects string) error {
-	_, err := u.kubectl(ctx, objects, "apply", "--server-side", "--force-conflicts", "-f", "-")
+// script calls a function of cluster.sh.
+func (u up) script(ctx context.Context, args ...string) error {
+	_, err := u.command(ctx, "", "hack/upgarden/cluster.sh", args...)
 	return err
 }

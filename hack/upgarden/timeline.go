@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
 )
@@ -46,21 +47,18 @@ type span struct {
 	begin, end time.Time
 }
 
-// start is how long a Pod took from its creation until it was available.
-type start struct {
-	component, rollout string
-	took               time.Duration
-}
-
 // timeline is what was observed of a reconciliation, in seconds without fractions, because the API has no others.
 type timeline struct {
 	applied time.Time
 	spans   []span
-	starts  map[types.UID]start
+	// started are the Pods that are known, and starts how long the slowest Pod of each component and rollout took from its creation until
+	// it was available.
+	started sets.Set[types.UID]
+	starts  map[string]map[string]time.Duration
 }
 
 func newTimeline(applied time.Time) *timeline {
-	return &timeline{applied: applied.Truncate(time.Second), starts: map[types.UID]start{}}
+	return &timeline{applied: applied.Truncate(time.Second), started: sets.New[types.UID](), starts: map[string]map[string]time.Duration{}}
 }
 
 // addTasks adds what the status of the Garden says. It ignores tasks of earlier and later reconciliations.
@@ -81,40 +79,29 @@ func (t *timeline) addTasks(tasks []operatorv1alpha1.Task) {
 }
 
 // addPods adds Pods that are ready for the first time, with the time for which their ReplicaSet requires that.
-func (t *timeline) addPods(pods []corev1.Pod, sets []appsv1.ReplicaSet) {
+func (t *timeline) addPods(pods []corev1.Pod, replicaSets []appsv1.ReplicaSet) {
 	settling := map[types.UID]time.Duration{}
-	for _, each := range sets {
+	for _, each := range replicaSets {
 		settling[each.UID] = time.Duration(each.Spec.MinReadySeconds) * time.Second
 	}
 	for _, pod := range pods {
 		owner := metav1.GetControllerOf(&pod)
-		if _, known := t.starts[pod.UID]; known || owner == nil || pod.CreationTimestamp.Time.Before(t.applied) {
+		if t.started.Has(pod.UID) || owner == nil || pod.CreationTimestamp.Time.Before(t.applied) {
 			continue
 		}
 		for _, condition := range pod.Status.Conditions {
-			if condition.Type == corev1.PodReady && condition.Status == corev1.ConditionTrue {
-				t.starts[pod.UID] = start{
-					component: strings.TrimSuffix(owner.Name, "-"+pod.Labels[appsv1.DefaultDeploymentUniqueLabelKey]), rollout: owner.Name,
-					took: condition.LastTransitionTime.Sub(pod.CreationTimestamp.Time) + settling[owner.UID],
-				}
+			if condition.Type != corev1.PodReady || condition.Status != corev1.ConditionTrue {
+				continue
 			}
+			component := strings.TrimSuffix(owner.Name, "-"+pod.Labels[appsv1.DefaultDeploymentUniqueLabelKey])
+			if t.starts[component] == nil {
+				t.starts[component] = map[string]time.Duration{}
+			}
+			took := condition.LastTransitionTime.Sub(pod.CreationTimestamp.Time) + settling[owner.UID]
+			t.starts[component][owner.Name] = max(t.starts[component][owner.Name], took)
+			t.started.Insert(pod.UID)
 		}
 	}
-}
-
-// own returns how long the start of a component took: the slowest Pod of each of its rollouts, one after the other.
-func (t *timeline) own(component string) time.Duration {
-	slowest := map[string]time.Duration{}
-	for _, each := range t.starts {
-		if each.component == component {
-			slowest[each.rollout] = max(slowest[each.rollout], each.took)
-		}
-	}
-	var sum time.Duration
-	for _, each := range slowest {
-		sum += each
-	}
-	return sum
 }
 
 // table returns the times of tasks and of components, and compares the sum of the latter, below which no operator comes, with what the
@@ -151,10 +138,15 @@ func (t *timeline) table() string {
 	return text.String()
 }
 
-// slowest returns the slowest start of a stage, and the components of it that were started.
+// slowest returns the slowest start of a stage, and the components of it that were started. The rollouts of a component come one after the
+// other.
 func (t *timeline) slowest(stage []string) (slowest time.Duration, started []string) {
 	for _, component := range stage {
-		if took := t.own(component); took > 0 {
+		var took time.Duration
+		for _, each := range t.starts[component] {
+			took += each
+		}
+		if took > 0 {
 			started = append(started, component)
 			slowest = max(slowest, took)
 		}

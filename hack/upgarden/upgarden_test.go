@@ -2,6 +2,7 @@ package main
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -69,9 +70,24 @@ func TestTagsFollowTheContent(t *testing.T) {
 	g.Expect(err).To(MatchError("pack image a: there is no program absent"))
 }
 
+// appliedBy returns what a function of cluster.sh applies from its standard input.
+func appliedBy(t *testing.T, args ...string) string {
+	t.Helper()
+	g := NewWithT(t)
+	kubectl := filepath.Join(t.TempDir(), "kubectl")
+	g.Expect(os.WriteFile(kubectl, []byte("#!/bin/sh\n[ \"$1\" != apply ] || cat\n"), 0o700)).To(Succeed())
+	script := exec.CommandContext(t.Context(), "./cluster.sh", args...)
+	script.Env = append(os.Environ(), "KUBECTL="+kubectl)
+	out, err := script.Output()
+	g.Expect(err).NotTo(HaveOccurred())
+	return string(out)
+}
+
 func TestObjectsParse(t *testing.T) {
 	g := NewWithT(t)
-	for _, each := range append(strings.Split(addOns, "\n---\n"), overlay) {
+	overlay, err := os.ReadFile("overlay.yaml")
+	g.Expect(err).NotTo(HaveOccurred())
+	for _, each := range append(strings.Split(appliedBy(t, "add-ons", "coredns:1"), "\n---\n"), string(overlay)) {
 		var object map[string]any
 		g.Expect(yaml.UnmarshalStrict([]byte(each), &object)).To(Succeed(), each)
 		g.Expect(object).To(HaveKey("kind"), each)
@@ -80,11 +96,20 @@ func TestObjectsParse(t *testing.T) {
 
 func TestGardenIsValid(t *testing.T) {
 	g := NewWithT(t)
-	documents := strings.Split(objectsOf(defaultKubernetes, "/backups"), "\n---\n")
+	documents := strings.Split(appliedBy(t, "garden", defaultKubernetes, "/backups"), "\n---\n")
 	o := &operatorv1alpha1.Garden{}
 	g.Expect(yaml.UnmarshalStrict([]byte(documents[len(documents)-1]), o)).To(Succeed())
 	g.Expect(o.Name).To(Equal(gardenName))
 	g.Expect(validation.Stored(o)).To(BeEmpty())
 	_, err := values.New(o, values.Operator{})
 	g.Expect(err).NotTo(HaveOccurred())
+}
+
+func TestOperatorIsDeployedWithTheVersion(t *testing.T) {
+	folder := t.TempDir()
+	appliedBy(t, "operator", folder, "v1.2.3")
+	written, err := os.ReadFile(filepath.Join(folder, "kustomization.yaml"))
+	g := NewWithT(t)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(string(written)).To(ContainSubstring(`{name: espalier.local/garden-operator, newTag: "v1.2.3"}`))
 }

@@ -12,7 +12,6 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
-	"sync"
 	"time"
 	"unicode"
 	"unicode/utf8"
@@ -25,6 +24,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/cache"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
@@ -61,21 +61,16 @@ type Target struct {
 	mapper Mapper
 	// slots contains a token per request in flight. Its capacity is the limit.
 	slots chan struct{}
-	clock clock.PassiveClock
-
-	// resources caches the answers of mapper: its look-up takes long compared with the rest of the work for an unchanged object.
-	mu        sync.RWMutex
-	resources map[schema.GroupVersionKind]cachedResource
+	// resources caches the answers of mapper, by kind: its look-up takes long compared with the rest of the work for an unchanged object.
+	resources *cache.LRUExpireCache
 }
 
-// cachedResource is a Resource and the time of its look-up.
-type cachedResource struct {
-	Resource
-	at time.Time
-}
-
-// resourceTTL is how long a cached Resource is valid.
-const resourceTTL = time.Minute
+const (
+	// resourceTTL is how long a cached Resource is valid.
+	resourceTTL = time.Minute
+	// maxResources is how many are cached: more than clusters have kinds.
+	maxResources = 10_000
+)
 
 // NewTarget returns a Target that keeps at most inFlight requests open.
 func NewTarget(config *rest.Config, client *http.Client, mapper Mapper, inFlight int, passive clock.PassiveClock) (*Target, error) {
@@ -87,8 +82,8 @@ func NewTarget(config *rest.Config, client *http.Client, mapper Mapper, inFlight
 		return nil, fmt.Errorf("create client of target cluster: %w", err)
 	}
 	return &Target{
-		client: restClient, mapper: mapper, slots: make(chan struct{}, inFlight), clock: passive,
-		resources: map[schema.GroupVersionKind]cachedResource{},
+		client: restClient, mapper: mapper, slots: make(chan struct{}, inFlight),
+		resources: cache.NewLRUExpireCacheWithClock(maxResources, passive),
 	}, nil
 }
 
@@ -98,21 +93,16 @@ func (t *Target) Resource(kind schema.GroupVersionKind) (Resource, error) {
 	if kind.Version == "" || !isKind(kind.GroupKind()) {
 		return Resource{}, &meta.NoKindMatchError{GroupKind: kind.GroupKind(), SearchedVersions: []string{kind.Version}}
 	}
-	now := t.clock.Now()
-	t.mu.RLock()
-	known, found := t.resources[kind]
-	t.mu.RUnlock()
-	if found && now.Sub(known.at) < resourceTTL {
-		return known.Resource, nil
+	found, _ := t.resources.Get(kind)
+	if known, cached := found.(Resource); cached {
+		return known, nil
 	}
 	mapping, err := t.mapper.RESTMapping(kind.GroupKind(), kind.Version)
 	if err != nil {
 		return Resource{}, err // callers distinguish "not served" from other errors, and add the name of the object
 	}
 	resource := resourceOf(mapping)
-	t.mu.Lock()
-	t.resources[kind] = cachedResource{resource, now}
-	t.mu.Unlock()
+	t.resources.Add(kind, resource, resourceTTL)
 	return resource, nil
 }
 
@@ -196,9 +186,7 @@ func (t *Target) Refresh() error {
 	if err := t.mapper.Refresh(); err != nil {
 		return err
 	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	clear(t.resources) // the mapper now answers without a request
+	t.resources.RemoveAll(func(any) bool { return true }) // the mapper now answers without a request
 	return nil
 }
 
@@ -231,18 +219,6 @@ func (r Resource) path(namespace string, name ...string) []string {
 	return append(append(segments, r.Resource.Resource), name...)
 }
 
-// acquire waits for a free slot. The caller must call release if acquire returns no error.
-func (t *Target) acquire(ctx context.Context) error {
-	select {
-	case t.slots <- struct{}{}:
-		return nil
-	case <-ctx.Done():
-		return fmt.Errorf("wait for a free request slot: %w", context.Cause(ctx))
-	}
-}
-
-func (t *Target) release() { <-t.slots }
-
 // Get reads a whole object.
 func (t *Target) Get(ctx context.Context, r Resource, namespace, name string) (*unstructured.Unstructured, error) {
 	return t.sendForObject(ctx, t.client.Get().AbsPath(r.path(namespace, name)...))
@@ -253,41 +229,29 @@ func (t *Target) GetMetadata(ctx context.Context, r Resource, namespace, name st
 	return t.sendForMetadata(ctx, t.client.Get().AbsPath(r.path(namespace, name)...))
 }
 
-// Create writes a new object and returns it as stored: the whole object if its kind has a health rule, else its metadata.
-func (t *Target) Create(ctx context.Context, r Resource, object *unstructured.Unstructured) (metav1.Object, error) {
-	return t.write(ctx, r, t.create(r, object), object)
+// Create writes a new object and returns it as stored: the whole object if its kind has a health rule, else its metadata. In a dry run
+// the API server does everything, admission included, except store the object; the answer is the whole object that would be stored.
+func (t *Target) Create(ctx context.Context, r Resource, object *unstructured.Unstructured, dryRun bool) (metav1.Object, error) {
+	return t.write(ctx, r, t.client.Post().AbsPath(r.path(object.GetNamespace())...), object, dryRun)
 }
 
-// Update replaces an object and returns it as stored: the whole object if its kind has a health rule, else its metadata.
-func (t *Target) Update(ctx context.Context, r Resource, object *unstructured.Unstructured) (metav1.Object, error) {
-	return t.write(ctx, r, t.update(r, object), object)
+// Update replaces an object. Its answer and its dry run are like those of Create.
+func (t *Target) Update(ctx context.Context, r Resource, object *unstructured.Unstructured, dryRun bool) (metav1.Object, error) {
+	return t.write(ctx, r, t.client.Put().AbsPath(r.path(object.GetNamespace(), object.GetName())...), object, dryRun)
 }
 
-// DryRunCreate makes the API server do everything that Create would, admission included, except store the object. It returns
-// the object that Create would store.
-func (t *Target) DryRunCreate(ctx context.Context, r Resource, object *unstructured.Unstructured) (*unstructured.Unstructured, error) {
-	return t.dryRun(ctx, t.create(r, object), object)
-}
-
-// DryRunUpdate is the dry run of Update, as DryRunCreate is of Create.
-func (t *Target) DryRunUpdate(ctx context.Context, r Resource, object *unstructured.Unstructured) (*unstructured.Unstructured, error) {
-	return t.dryRun(ctx, t.update(r, object), object)
-}
-
-func (t *Target) create(r Resource, object *unstructured.Unstructured) *rest.Request {
-	return t.client.Post().AbsPath(r.path(object.GetNamespace())...)
-}
-
-func (t *Target) update(r Resource, object *unstructured.Unstructured) *rest.Request {
-	return t.client.Put().AbsPath(r.path(object.GetNamespace(), object.GetName())...)
-}
-
-func (t *Target) write(ctx context.Context, r Resource, request *rest.Request, object *unstructured.Unstructured) (metav1.Object, error) {
-	request, err := withObject(request, object)
+func (t *Target) write(
+	ctx context.Context, r Resource, request *rest.Request, object *unstructured.Unstructured, dryRun bool,
+) (metav1.Object, error) {
+	body, err := json.Marshal(object.Object)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("encode object: %w", err)
 	}
-	if health.HasRule(r.Kind.GroupKind()) { // so that the caller can check its health without waiting for a watch
+	request = request.SetHeader("Content-Type", runtime.ContentTypeJSON).Param("fieldManager", fields.Manager).Body(body)
+	if dryRun {
+		request = request.Param("dryRun", metav1.DryRunAll)
+	}
+	if dryRun || health.HasRule(r.Kind.GroupKind()) { // so that the caller can check its health without waiting for a watch
 		whole, failure := t.sendForObject(ctx, request)
 		if failure != nil {
 			return nil, failure
@@ -299,22 +263,6 @@ func (t *Target) write(ctx context.Context, r Resource, request *rest.Request, o
 		return nil, err
 	}
 	return stored, nil
-}
-
-func (t *Target) dryRun(ctx context.Context, request *rest.Request, object *unstructured.Unstructured) (*unstructured.Unstructured, error) {
-	request, err := withObject(request.Param("dryRun", metav1.DryRunAll), object)
-	if err != nil {
-		return nil, err
-	}
-	return t.sendForObject(ctx, request)
-}
-
-func withObject(request *rest.Request, object *unstructured.Unstructured) (*rest.Request, error) {
-	body, err := json.Marshal(object.Object)
-	if err != nil {
-		return nil, fmt.Errorf("encode object: %w", err)
-	}
-	return request.SetHeader("Content-Type", runtime.ContentTypeJSON).Param("fieldManager", fields.Manager).Body(body), nil
 }
 
 // MergePatch patches an object and returns its metadata.
@@ -331,7 +279,7 @@ func (t *Target) MergePatch(
 
 // Finalize writes the finalizers of a namespace's spec through the finalize subresource.
 func (t *Target) Finalize(ctx context.Context, r Resource, namespace *unstructured.Unstructured) error {
-	_, err := t.write(ctx, r, t.client.Put().AbsPath(r.path("", namespace.GetName(), "finalize")...), namespace)
+	_, err := t.write(ctx, r, t.client.Put().AbsPath(r.path("", namespace.GetName(), "finalize")...), namespace, false)
 	return err
 }
 
@@ -376,12 +324,8 @@ func (t *Target) sendForObject(ctx context.Context, request *rest.Request) (*uns
 // sendForJSON sends a request and decodes the answer, unless into is nil. API status errors stay unwrapped; callers add the name of the
 // object.
 func (t *Target) sendForJSON(ctx context.Context, request *rest.Request, into any) error {
-	if err := t.acquire(ctx); err != nil {
-		return err
-	}
-	defer t.release()
-	result := request.SetHeader("Accept", runtime.ContentTypeJSON).Do(ctx)
-	if err := result.Error(); err != nil || into == nil { // only Error decodes the API server's description of a failure
+	result, err := t.send(ctx, request, runtime.ContentTypeJSON)
+	if err != nil || into == nil {
 		return err
 	}
 	raw, err := result.Raw()
@@ -396,12 +340,8 @@ func (t *Target) sendForJSON(ctx context.Context, request *rest.Request, into an
 
 // sendForMetadata sends a request and returns the metadata of the object in the answer, empty if the answer has none.
 func (t *Target) sendForMetadata(ctx context.Context, request *rest.Request) (*metav1.PartialObjectMetadata, error) {
-	if err := t.acquire(ctx); err != nil {
-		return nil, err
-	}
-	defer t.release()
-	result := request.SetHeader("Accept", metadataOnly).Do(ctx)
-	if err := result.Error(); err != nil {
+	result, err := t.send(ctx, request, metadataOnly)
+	if err != nil {
 		return nil, err
 	}
 	answer, err := result.Get()
@@ -423,4 +363,16 @@ func (t *Target) sendForMetadata(ctx context.Context, request *rest.Request) (*m
 		return nil, fmt.Errorf("decode answer: %w", err)
 	}
 	return object, nil
+}
+
+// send sends a request as soon as a slot is free, and returns the answer in one of the formats that accept lists.
+func (t *Target) send(ctx context.Context, request *rest.Request, accept string) (rest.Result, error) {
+	select {
+	case t.slots <- struct{}{}:
+		defer func() { <-t.slots }()
+	case <-ctx.Done():
+		return rest.Result{}, fmt.Errorf("wait for a free request slot: %w", context.Cause(ctx))
+	}
+	result := request.SetHeader("Accept", accept).Do(ctx)
+	return result, result.Error() // only Error decodes the API server's description of a failure
 }

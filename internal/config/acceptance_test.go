@@ -156,8 +156,7 @@ func TestDefaultsDoNotOverwriteFields(t *testing.T) {
 
 	doc, _, err := parse([]byte(everything))
 	g.Expect(err).NotTo(HaveOccurred())
-	asWritten := &ResourceManagerConfiguration{}
-	unknown, errs := decode(doc, asWritten)
+	asWritten, unknown, errs := decode[ResourceManagerConfiguration](doc)
 	g.Expect(unknown).To(BeEmpty())
 	g.Expect(errs).To(BeEmpty())
 	g.Expect(c).To(BeComparableTo(asWritten))
@@ -321,7 +320,7 @@ func TestPluralSectionIsAnAlias(t *testing.T) {
 	g := NewWithT(t)
 	file := minimal + "controllers: {managedResources: {syncPeriod: 30s}}"
 	g.Expect(load(t, file).Controllers.ManagedResource.SyncPeriod).To(Equal(ptr.To(seconds(30))))
-	g.Expect(warnings(t, file)).To(Equal([]string{"line 4: controllers.managedResources: read as controllers.managedResource"}))
+	g.Expect(warnings(t, file)).To(Equal([]string{"controllers.managedResources: read as controllers.managedResource"}))
 }
 
 func TestSingleNamespaceIsAnAlias(t *testing.T) {
@@ -331,8 +330,8 @@ func TestSingleNamespaceIsAnAlias(t *testing.T) {
 	g.Expect(c.SourceClientConnection.Namespaces).To(Equal([]string{"foo"}))
 	g.Expect(c.TargetClientConnection.Namespaces).To(Equal([]string{"bar"}))
 	g.Expect(warnings(t, file)).To(Equal([]string{
-		"line 4: sourceClientConnection.namespace: read as sourceClientConnection.namespaces",
-		"line 5: targetClientConnection.namespace: read as targetClientConnection.namespaces",
+		"sourceClientConnection.namespace: read as sourceClientConnection.namespaces",
+		"targetClientConnection.namespace: read as targetClientConnection.namespaces",
 	}))
 }
 
@@ -351,9 +350,9 @@ featureGates: {}
 	_, found, err := ResourceManager([]byte(file))
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(found).To(Equal([]Warning{
-		{Path: "controllers.health.concurentSyncs", Line: 7, Message: "unknown field, ignored", Mistake: true},
-		{Path: "controllers.istioClusterConfiguration", Line: 5, Message: "unknown field, ignored", Mistake: true},
-		{Path: "featureGates", Line: 9, Message: "unknown field, ignored", Mistake: true},
-		{Path: "webhooks.nodeAgentAuthorizer", Line: 8, Message: "unknown field, ignored", Mistake: true},
+		{Path: "controllers.health.concurentSyncs", Message: "unknown field, ignored", Mistake: true},
+		{Path: "controllers.istioClusterConfiguration", Message: "unknown field, ignored", Mistake: true},
+		{Path: "featureGates", Message: "unknown field, ignored", Mistake: true},
+		{Path: "webhooks.nodeAgentAuthorizer", Message: "unknown field, ignored", Mistake: true},
 	}))
 }

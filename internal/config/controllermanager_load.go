@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
@@ -13,24 +14,32 @@ func ControllerManager(data []byte) (*ControllerManagerConfiguration, []Warning,
 	if err != nil {
 		return nil, nil, err
 	}
-	warnings = append(warnings, doc.resolveAliases(controllerManagerAliases())...)
-	doc.resolveOff()
-	warnings = append(warnings, doc.dropForeign(path{}, "discovery", "kubernetesLogLevel")...)
-	warnings = append(warnings, doc.dropForeign(path{"controllers"}, foreignControllers()...)...)
-	c := &ControllerManagerConfiguration{}
-	unknown, err := doc.load(c, ControllerManagerAPIVersion, ControllerManagerKind, doc.checkQuotas()...)
-	if err != nil {
-		return nil, nil, err
-	}
-	return c, append(warnings, unknown...), nil
+	// Older releases have one HTTP server for probes, and one HTTPS server for webhooks.
+	warnings = slices.Concat(warnings,
+		doc.move("server.http", "server.healthProbes"),
+		doc.move("server.https", "espalier.project.webhooks"),
+		doc.dropForeign("", "discovery", "kubernetesLogLevel"),
+		doc.dropForeign("controllers", foreignControllers()...),
+	)
+	doc.resolveChoices()
+	return loadDocument[ControllerManagerConfiguration](doc, ControllerManagerAPIVersion, ControllerManagerKind, warnings, doc.checkQuotas())
 }
 
-// resolveOff accepts the unquoted word Off, which YAML reads as false, as a value of staleDeletion.
-func (d *document) resolveOff() {
-	const field = "staleDeletion"
-	project := d.section(path{"espalier", "project"}, false)
-	if word, isBool := project[field].(bool); isBool && !word {
-		project[field] = StaleDeletionOff
+// resolveChoices accepts the unquoted word Off, which YAML reads as false, as a value of staleDeletion. Of each restriction with a single
+// value, it reads an empty text as no value, which the decoder refuses.
+func (d *document) resolveChoices() {
+	for _, at := range choices() {
+		section, name := d.fieldOf(at, false)
+		switch value := section[name].(type) {
+		case string:
+			if value == "" {
+				section[name] = nil
+			}
+		case bool:
+			if !value && name == "staleDeletion" {
+				section[name] = StaleDeletionOff
+			}
+		}
 	}
 }
 
@@ -46,13 +55,13 @@ func foreignControllers() []string {
 }
 
 // dropForeign removes fields of a section that are for other programs, with one warning for each.
-func (d *document) dropForeign(at path, names ...string) []Warning {
+func (d *document) dropForeign(at string, names ...string) []Warning {
 	var warnings []Warning
 	section := d.section(at, false)
 	for _, name := range names {
 		if _, used := section[name]; used {
 			delete(section, name)
-			warnings = append(warnings, d.warn(at.child(name), "ignored, this process does nothing about it"))
+			warnings = append(warnings, Warning{Path: child(at, name), Message: "ignored, this process does nothing about it"})
 		}
 	}
 	return warnings
@@ -61,7 +70,7 @@ func (d *document) dropForeign(at path, names ...string) []Warning {
 // checkQuotas returns an error for every quota whose manifest is of another kind. It removes that manifest, so that its fields are not
 // checked as those of a ResourceQuota.
 func (d *document) checkQuotas() []error {
-	at := path{"controllers", "project"}
+	const at = "controllers.project"
 	quotas, _ := d.section(at, false)["quotas"].([]any)
 	var errs []error
 	for i := range quotas {
@@ -71,7 +80,7 @@ func (d *document) checkQuotas() []error {
 			continue
 		}
 		if problem := judgeQuota(manifest); problem != "" {
-			errs = append(errs, d.mistake(at.child("quotas").item(i).child("config"), problem))
+			errs = append(errs, d.mistake(child(item(at+".quotas", i), "config"), problem))
 			delete(entry, "config")
 		}
 	}

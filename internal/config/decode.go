@@ -2,197 +2,135 @@ package config
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
-	"maps"
 	"reflect"
 	"slices"
 	"strings"
 
+	jsonv2 "github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// decoder decodes a document into a typed configuration. Unlike encoding/json it continues after a mistake, so that users see all mistakes
-// at once, and it reports every field with its line.
-type decoder struct {
-	doc      *document
-	warnings []Warning
-	errs     []error
-}
-
-// decode sets the fields of target, a pointer to a struct, and returns warnings and errors about what it could not decode.
-func decode(doc *document, target any) ([]Warning, []error) {
-	d := &decoder{doc: doc}
-	if doc.tree == nil {
-		return nil, nil
-	}
-	d.value(doc.tree, reflect.ValueOf(target).Elem(), nil)
-	return d.warnings, d.errs
-}
-
-// value sets target to the value of the file at the path. Null leaves the target unset, except for restrictions: there it is an error,
-// because a missing restriction would allow the process more.
-func (d *decoder) value(from any, target reflect.Value, at path) {
-	if from == nil || from == "" && isChoice(at) {
-		if isRestriction(at) {
-			d.fail(at, noValue(at))
+// decode returns the document as a configuration, with warnings and errors about what it could not decode. The library stops at the first
+// mistake. Each mistake is removed from the document, which is then decoded again, so that users see all of them at once.
+func decode[C any](doc *document) (c *C, warnings []Warning, errs []error) {
+	for {
+		var missing []error
+		c = new(C)
+		err := doc.unmarshal(c, &missing)
+		if err == nil {
+			return c, warnings, append(errs, missing...)
 		}
-		return
-	}
-	if decodesItself(target) {
-		d.leaf(from, target, at)
-		return
-	}
-	switch target.Kind() {
-	case reflect.Pointer:
-		target.Set(reflect.New(target.Type().Elem()))
-		d.value(from, target.Elem(), at)
-	case reflect.Struct:
-		d.structure(from, target, at)
-	case reflect.Slice:
-		d.list(from, target, at)
-	case reflect.Map:
-		d.mapping(from, target, at)
-	default:
-		d.leaf(from, target, at)
-	}
-}
-
-func (d *decoder) structure(from any, target reflect.Value, at path) {
-	fields, ok := from.(map[string]any)
-	if !ok {
-		d.fail(at, "must be an object, not "+describe(from))
-		return
-	}
-	known := fieldsByName(target)
-	for _, name := range slices.Sorted(maps.Keys(fields)) {
-		field, ok := known[name]
+		mistake, ok := errors.AsType[*jsonv2.SemanticError](err)
+		if !ok {
+			return nil, nil, append(errs, err)
+		}
+		section, _, _ := doc.find(mistake.JSONPointer.Parent())
+		at, value, remove := doc.find(mistake.JSONPointer)
+		remove()
 		switch {
-		case ok:
-			d.value(fields[name], field, at.child(name))
-		case holdsRestrictions(at):
-			d.fail(at.child(name), "unknown field; this section holds restrictions, and one that is not understood cannot be kept")
+		case !errors.Is(mistake, jsonv2.ErrUnknownName):
+			errs = append(errs, doc.mistake(at, "must be "+expected(mistake.GoType)+", not "+describe(value)))
+		case holdsRestrictions(section):
+			errs = append(errs,
+				doc.mistake(at, "unknown field; this section holds restrictions, and one that is not understood cannot be kept"))
 		default:
-			warning := d.doc.warn(d.doc.inFile(at.child(name)), "unknown field, ignored")
-			warning.Mistake = true
-			d.warnings = append(d.warnings, warning)
+			warnings = append(warnings, Warning{Path: doc.inFile(at), Message: "unknown field, ignored", Mistake: true})
 		}
 	}
 }
 
-func (d *decoder) list(from any, target reflect.Value, at path) {
-	items, ok := from.([]any)
-	if !ok {
-		d.fail(at, "must be a list, not "+describe(from))
-		return
-	}
-	target.Set(reflect.MakeSlice(target.Type(), len(items), len(items)))
-	for i := range items {
-		d.value(items[i], target.Index(i), at.item(i))
-	}
-}
-
-// mapping decodes the values of a map one by one if they have a format of their own, so that an error names the key.
-func (d *decoder) mapping(from any, target reflect.Value, at path) {
-	fields, ok := from.(map[string]any)
-	if !ok || !decodesItself(reflect.New(target.Type().Elem()).Elem()) {
-		d.leaf(from, target, at)
-		return
-	}
-	target.Set(reflect.MakeMap(target.Type()))
-	for _, key := range slices.Sorted(maps.Keys(fields)) {
-		value := reflect.New(target.Type().Elem()).Elem()
-		if fields[key] == nil {
-			d.fail(at.child(key), "has no value")
-			continue
-		}
-		d.leaf(fields[key], value, at.child(key))
-		target.SetMapIndex(reflect.ValueOf(key).Convert(target.Type().Key()), value)
-	}
-}
-
-func (d *decoder) leaf(from any, target reflect.Value, at path) {
-	raw, err := json.Marshal(from)
-	if err == nil {
-		err = json.Unmarshal(raw, target.Addr().Interface())
-	}
+// unmarshal decodes the document into a pointer to a configuration. Null leaves a field unset, except for restrictions: there it is an
+// error, because a missing restriction would allow the process more. These errors do not end it; they are added to missing.
+func (d *document) unmarshal(into any, missing *[]error) error {
+	encoded, err := json.Marshal(d.tree)
 	if err != nil {
-		d.fail(at, "must be "+expected(target)+", not "+describe(from))
+		return fmt.Errorf("encode file: %w", err)
 	}
+	null := func(from *jsontext.Decoder, target any) error {
+		if from.PeekKind() != jsontext.KindNull {
+			return errors.ErrUnsupported // The next function, or the library, decodes the value.
+		}
+		_, failure := from.ReadToken()
+		at, value, _ := d.find(from.StackPointer())
+		if _, isQuantity := target.(*resource.Quantity); isQuantity {
+			*missing = append(*missing, d.mistake(at, "has no value"))
+		} else if value == nil && isRestriction(at) {
+			*missing = append(*missing, d.mistake(at, noValue(at)))
+		}
+		return failure
+	}
+	return jsonv2.Unmarshal(encoded, into, jsonv2.RejectUnknownMembers(true), jsonv2.WithUnmarshalers(jsonv2.JoinUnmarshalers(
+		jsonv2.UnmarshalFromFunc(null), jsonv2.UnmarshalFunc(whole[map[string]string]), jsonv2.UnmarshalFunc(whole[map[string]bool]))))
 }
 
-func (d *decoder) fail(at path, message string) { d.errs = append(d.errs, d.doc.mistake(at, message)) }
+// whole decodes a map at once, so that an error names the map and not one of its keys.
+func whole[M map[string]string | map[string]bool](encoded []byte, into *M) error {
+	return json.Unmarshal(encoded, into)
+}
 
 // isRestriction reports whether a field restricts what a process may do, so that an empty value must never mean "no restriction".
-func isRestriction(at path) bool {
-	field := at.String() + "."
+func isRestriction(at string) bool {
+	field := at + "."
 	return strings.HasPrefix(field, "espalier.managedResource.namespaces.") || strings.HasPrefix(field, "espalier.csrApprover.") ||
-		isChoice(at)
+		slices.Contains(choices(), at)
 }
 
-// isChoice reports whether a field is a restriction with a single value, for which an empty value is invalid.
-func isChoice(at path) bool {
-	return slices.Contains([]string{"espalier.project.staleDeletion", "espalier.project.maxProjectsPerCreator"}, at.String())
+// choices are the restrictions with a single value, for which an empty value is invalid.
+func choices() []string {
+	return []string{"espalier.project.staleDeletion", "espalier.project.maxProjectsPerCreator"}
 }
 
 // noValue returns the remedy for a restriction without a value.
-func noValue(at path) string {
+func noValue(at string) string {
 	const message = "has no value; remove the key to restrict nothing"
-	if isChoice(at) {
+	if slices.Contains(choices(), at) {
 		return message
 	}
-	if at.String() == "espalier.managedResource.namespaces.setSelector" {
+	if at == "espalier.managedResource.namespaces.setSelector" {
 		return "has no value; write a selector, or remove the key, so that only sets restricts"
 	}
 	return message + ", or write an empty list to allow nothing"
 }
 
 // holdsRestrictions reports whether a section contains restrictions, so that an unknown field is an error and not a warning.
-func holdsRestrictions(at path) bool {
-	section := at.String() + "."
+func holdsRestrictions(at string) bool {
+	section := at + "."
 	return slices.ContainsFunc([]string{"managedResource", "csrApprover", "networkPolicy", "project", "token"}, func(family string) bool {
 		return strings.HasPrefix(section, "espalier."+family+".")
 	})
 }
 
-func decodesItself(target reflect.Value) bool {
-	_, ok := reflect.TypeAssert[json.Unmarshaler](target.Addr())
-	return ok
-}
-
-// fieldsByName returns the fields of a struct by their JSON names, including those of inlined structs.
-func fieldsByName(target reflect.Value) map[string]reflect.Value {
-	fields := map[string]reflect.Value{}
-	for i := range target.NumField() {
-		name, options, _ := strings.Cut(target.Type().Field(i).Tag.Get("json"), ",")
-		switch {
-		case name == "" && (strings.Contains(options, "inline") || target.Type().Field(i).Anonymous):
-			maps.Copy(fields, fieldsByName(target.Field(i)))
-		case name != "" && name != "-":
-			fields[name] = target.Field(i)
-		}
+// expected describes, for the user, which values a type accepts.
+func expected(target reflect.Type) string {
+	if target.Kind() == reflect.Pointer {
+		target = target.Elem()
 	}
-	return fields
-}
-
-// expected describes, for the user, which values a field accepts.
-func expected(target reflect.Value) string {
-	switch target.Type() {
+	switch target {
 	case reflect.TypeFor[metav1.Duration]():
 		return `a duration such as "30s" or "1h"`
 	case reflect.TypeFor[resource.Quantity]():
 		return `a quantity such as "5" or "10Gi"`
+	case reflect.TypeFor[metav1.Time]():
+		return "a string"
 	default: // Other types are described by their kind.
 	}
 	switch target.Kind() {
 	case reflect.Bool:
 		return "true or false"
 	case reflect.Int, reflect.Int32, reflect.Int64:
-		return fmt.Sprintf("a whole number of at most %d bits", target.Type().Bits())
+		return fmt.Sprintf("a whole number of at most %d bits", target.Bits())
 	case reflect.Float32, reflect.Float64:
 		return "a number"
 	case reflect.Map:
 		return "an object whose values are strings"
+	case reflect.Struct:
+		return "an object"
+	case reflect.Slice:
+		return "a list"
 	default:
 		return "a string"
 	}

@@ -12,76 +12,76 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-func TestDecodingErrorsNameLineAndField(t *testing.T) {
+func TestDecodingErrorsNameTheField(t *testing.T) {
 	for name, tc := range map[string]struct{ file, want string }{
 		"a duration without unit": {
 			file: "controllers:\n  health:\n    syncPeriod: 30",
-			want: `line 6: controllers.health.syncPeriod: must be a duration such as "30s" or "1h", not 30`,
+			want: `controllers.health.syncPeriod: must be a duration such as "30s" or "1h", not 30`,
 		},
 		"a word for a number": {
 			file: "controllers:\n  secret: {concurrentSyncs: many}",
-			want: `line 5: controllers.secret.concurrentSyncs: must be a whole number of at most 64 bits, not "many"`,
+			want: `controllers.secret.concurrentSyncs: must be a whole number of at most 64 bits, not "many"`,
 		},
 		"a number too large": {
 			file: "sourceClientConnection:\n  burst: 9999999999",
-			want: `line 5: sourceClientConnection.burst: must be a whole number of at most 32 bits, not 9999999999`,
+			want: `sourceClientConnection.burst: must be a whole number of at most 32 bits, not 9999999999`,
 		},
 		"a number for a word": {
 			file: "controllers: {clusterID: 7}",
-			want: `line 4: controllers.clusterID: must be a string, not 7`,
+			want: `controllers.clusterID: must be a string, not 7`,
 		},
 		"a word for a switch": {
 			file: "webhooks: {seccompProfile: {enabled: sometimes}}",
-			want: `line 4: webhooks.seccompProfile.enabled: must be true or false, not "sometimes"`,
+			want: `webhooks.seccompProfile.enabled: must be true or false, not "sometimes"`,
 		},
 		"a word for a rate": {
 			file: "sourceClientConnection: {qps: fast}",
-			want: `line 4: sourceClientConnection.qps: must be a number, not "fast"`,
+			want: `sourceClientConnection.qps: must be a number, not "fast"`,
 		},
 		"a list for a section": {
 			file: "controllers: []",
-			want: `line 4: controllers: must be an object, not a list`,
+			want: `controllers: must be an object, not a list`,
 		},
 		"a section for a list": {
 			file: "sourceClientConnection: {namespaces: {a: b}}",
-			want: `line 4: sourceClientConnection.namespaces: must be a list, not an object`,
+			want: `sourceClientConnection.namespaces: must be a list, not an object`,
 		},
 		"a list in a map of labels": {
 			file: "webhooks: {systemComponentsConfig: {nodeSelector: {a: [b]}}}",
-			want: `line 4: webhooks.systemComponentsConfig.nodeSelector: must be an object whose values are strings, not an object`,
+			want: `webhooks.systemComponentsConfig.nodeSelector: must be an object whose values are strings, not an object`,
 		},
 		"an item of a list": {
 			file: "controllers:\n  networkPolicy:\n    namespaceSelectors:\n    - matchLabels: {a: b}\n    - matchExpressions:\n      - key: 5",
-			want: `line 9: controllers.networkPolicy.namespaceSelectors[1].matchExpressions[0].key: must be a string, not 5`,
+			want: `controllers.networkPolicy.namespaceSelectors[1].matchExpressions[0].key: must be a string, not 5`,
 		},
 		"a long string is not repeated": {
 			file: "logLevel: [" + strings.Repeat("x", 100) + "]\ncontrollers: {health: {syncPeriod: " + strings.Repeat("x", 100) + "}}",
-			want: `[line 5: controllers.health.syncPeriod: must be a duration such as "30s" or "1h", not a long string, line 4: logLevel: must ` +
+			want: `[controllers.health.syncPeriod: must be a duration such as "30s" or "1h", not a long string, logLevel: must ` +
 				`be a string, not a list]`,
 		},
 		"a field under an alias is named as written": {
 			file: "controllers:\n  managedResources:\n    syncPeriod: soon",
-			want: `line 6: controllers.managedResources.syncPeriod: must be a duration such as "30s" or "1h", not "soon"`,
+			want: `controllers.managedResources.syncPeriod: must be a duration such as "30s" or "1h", not "soon"`,
 		},
 		"a field moved to a section that exists": {
 			file: "controllers:\n  managedResource: {}\n  managedResources:\n    syncPeriod: soon",
-			want: `line 7: controllers.managedResources.syncPeriod: must be a duration such as "30s" or "1h", not "soon"`,
+			want: `controllers.managedResources.syncPeriod: must be a duration such as "30s" or "1h", not "soon"`,
 		},
 		"an alias of a wrong kind": {
 			file: "controllers:\n  managedResources: 7",
-			want: `line 5: controllers.managedResources: must be an object, not 7`,
+			want: `controllers.managedResources: must be an object, not 7`,
 		},
 		"a section of a wrong kind beside its alias": {
 			file: "controllers: {managedResource: 7, managedResources: {concurrentSyncs: 9}}",
-			want: `line 4: controllers.managedResource: must be an object, not 7`,
+			want: `controllers.managedResource: must be an object, not 7`,
 		},
 		"a single namespace of a wrong kind": {
 			file: "sourceClientConnection: {namespace: 7}",
-			want: `line 4: sourceClientConnection.namespace: must be a string, not 7`,
+			want: `sourceClientConnection.namespace: must be a string, not 7`,
 		},
 		"several at once": {
 			file: "controllers: {health: {syncPeriod: 1, concurrentSyncs: x}}",
-			want: `[line 4: controllers.health.concurrentSyncs: must be a whole number of at most 64 bits, not "x", line 4: ` +
+			want: `[controllers.health.concurrentSyncs: must be a whole number of at most 64 bits, not "x", ` +
 				`controllers.health.syncPeriod: must be a duration such as "30s" or "1h", not 1]`,
 		},
 		"broken YAML": {
@@ -108,52 +108,52 @@ func TestAliasesBeyondTheAcceptanceList(t *testing.T) {
 			want: func(c *ResourceManagerConfiguration) {
 				c.Controllers.KubeletCSRApprover = KubeletCSRApproverController{Enabled: true, ConcurrentSyncs: ptr.To(1), MachineNamespace: "m"}
 			},
-			warnings: []string{"line 4: controllers.csrApprover: read as controllers.kubeletCSRApprover"},
+			warnings: []string{"controllers.csrApprover: read as controllers.kubeletCSRApprover"},
 		},
 		"nodeCriticalComponents": {
 			file: "controllers: {nodeCriticalComponents: {enabled: true, backoff: 1m}}",
 			want: func(c *ResourceManagerConfiguration) {
 				c.Controllers.Node = NodeController{Enabled: true, ConcurrentSyncs: ptr.To(5), Backoff: minutes(1)}
 			},
-			warnings: []string{"line 4: controllers.nodeCriticalComponents: read as controllers.node"},
+			warnings: []string{"controllers.nodeCriticalComponents: read as controllers.node"},
 		},
 		"an alias beside a section without a value": {
 			file: "controllers:\n  managedResource:\n  managedResources: {concurrentSyncs: 9}",
 			want: func(c *ResourceManagerConfiguration) {
 				c.Controllers.ManagedResource.ConcurrentSyncs = ptr.To(9)
 			},
-			warnings: []string{"line 6: controllers.managedResources: read as controllers.managedResource"},
+			warnings: []string{"controllers.managedResources: read as controllers.managedResource"},
 		},
 		"an alias of a wrong kind beside a section": {
 			file: "controllers: {managedResource: {concurrentSyncs: 9}, managedResources: 7}",
 			want: func(c *ResourceManagerConfiguration) {
 				c.Controllers.ManagedResource.ConcurrentSyncs = ptr.To(9)
 			},
-			warnings: []string{"line 4: controllers.managedResources: ignored, controllers.managedResource is set"},
+			warnings: []string{"controllers.managedResources: ignored, controllers.managedResource is set"},
 		},
 		"an alias without a value": {
 			file:     "controllers: {managedResources: }",
 			want:     func(*ResourceManagerConfiguration) {},
-			warnings: []string{"line 4: controllers.managedResources: read as controllers.managedResource"},
+			warnings: []string{"controllers.managedResources: read as controllers.managedResource"},
 		},
 		"namespace beside namespaces": {
 			file: "sourceClientConnection: {namespace: a, namespaces: [b, c]}",
 			want: func(c *ResourceManagerConfiguration) {
 				c.SourceClientConnection.Namespaces = []string{"b", "c"}
 			},
-			warnings: []string{"line 4: sourceClientConnection.namespace: ignored, sourceClientConnection.namespaces is set"},
+			warnings: []string{"sourceClientConnection.namespace: ignored, sourceClientConnection.namespaces is set"},
 		},
 		"namespace beside an empty list": {
 			file: "sourceClientConnection: {namespace: a, namespaces: []}",
 			want: func(c *ResourceManagerConfiguration) {
 				c.SourceClientConnection.Namespaces = []string{"a"}
 			},
-			warnings: []string{"line 4: sourceClientConnection.namespace: read as sourceClientConnection.namespaces"},
+			warnings: []string{"sourceClientConnection.namespace: read as sourceClientConnection.namespaces"},
 		},
 		"an empty namespace": {
 			file:     `sourceClientConnection: {namespace: ""}`,
 			want:     func(*ResourceManagerConfiguration) {},
-			warnings: []string{"line 4: sourceClientConnection.namespace: empty, all namespaces are watched"},
+			warnings: []string{"sourceClientConnection.namespace: empty, all namespaces are watched"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -173,31 +173,31 @@ func TestMistakesThatAreOnlyWarnings(t *testing.T) {
 	}{
 		"a field set twice": {
 			file: "logLevel: debug\nlogLevel: info",
-			want: []Warning{{Path: "logLevel", Line: 5, Message: "set twice, the last one counts", Mistake: true}},
+			want: []Warning{{Path: "logLevel", Message: "set twice, the last one counts", Mistake: true}},
 		},
 		"a field set twice in a list": {
 			file: "controllers:\n  networkPolicy:\n    namespaceSelectors:\n    - matchLabels: {a: b, a: b}",
 			want: []Warning{
 				{
-					Path: "controllers.networkPolicy.namespaceSelectors[0].matchLabels.a", Line: 7, Message: "set twice, the last one counts",
+					Path: "controllers.networkPolicy.namespaceSelectors[0].matchLabels.a", Message: "set twice, the last one counts",
 					Mistake: true,
 				},
 			},
 		},
 		"a second document": {
 			file: "---\nlogLevel: debug",
-			want: []Warning{{Line: 4, Message: "only the first document of the file is read", Mistake: true}},
+			want: []Warning{{Message: "only the first document of the file is read", Mistake: true}},
 		},
 		"an unknown field under an alias": {
 			file: "controllers:\n  csrApprover: {enable: true}",
 			want: []Warning{
-				{Path: "controllers.csrApprover", Line: 5, Message: "read as controllers.kubeletCSRApprover"},
-				{Path: "controllers.csrApprover.enable", Line: 5, Message: "unknown field, ignored", Mistake: true},
+				{Path: "controllers.csrApprover", Message: "read as controllers.kubeletCSRApprover"},
+				{Path: "controllers.csrApprover.enable", Message: "unknown field, ignored", Mistake: true},
 			},
 		},
 		"a name in other letters": {
 			file: "LogLevel: debug",
-			want: []Warning{{Path: "LogLevel", Line: 4, Message: "unknown field, ignored", Mistake: true}},
+			want: []Warning{{Path: "LogLevel", Message: "unknown field, ignored", Mistake: true}},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -251,27 +251,27 @@ func TestEspalierRestrictionsThatCannotBeUnderstoodStopTheProcess(t *testing.T) 
 	for name, tc := range map[string]struct{ file, want string }{
 		"a list without value": {
 			file: "namespaces:\n      sets:\n",
-			want: `line 7: espalier.managedResource.namespaces.sets: has no value; remove the key to restrict nothing, or write an empty list ` +
+			want: `espalier.managedResource.namespaces.sets: has no value; remove the key to restrict nothing, or write an empty list ` +
 				`to allow nothing`,
 		},
 		"a section without value": {
 			file: "namespaces:\n",
-			want: `line 6: espalier.managedResource.namespaces: has no value; remove the key to restrict nothing, or write an empty list to ` +
+			want: `espalier.managedResource.namespaces: has no value; remove the key to restrict nothing, or write an empty list to ` +
 				`allow nothing`,
 		},
 		"a misspelt list": {
 			file: "namespaces: {set: []}\n",
-			want: `line 6: espalier.managedResource.namespaces.set: unknown field; this section holds restrictions, and one that is not ` +
+			want: `espalier.managedResource.namespaces.set: unknown field; this section holds restrictions, and one that is not ` +
 				`understood cannot be kept`,
 		},
 		"a selector without value": {
 			file: "namespaces:\n      setSelector:\n",
-			want: `line 7: espalier.managedResource.namespaces.setSelector: has no value; write a selector, or remove the key, so that only ` +
+			want: `espalier.managedResource.namespaces.setSelector: has no value; write a selector, or remove the key, so that only ` +
 				`sets restricts`,
 		},
 		"a misspelt section": {
 			file: "namespace: {sets: []}\n",
-			want: `line 6: espalier.managedResource.namespace: unknown field; this section holds restrictions, and one that is not understood ` +
+			want: `espalier.managedResource.namespace: unknown field; this section holds restrictions, and one that is not understood ` +
 				`cannot be kept`,
 		},
 	} {
@@ -283,11 +283,11 @@ func TestEspalierRestrictionsThatCannotBeUnderstoodStopTheProcess(t *testing.T) 
 
 func TestRestrictionsOfTheOtherBinariesStopTheProcessToo(t *testing.T) {
 	for file, want := range map[string]string{
-		"csrApprover: {observeonly: true}": `line 5: espalier.csrApprover.observeonly: unknown field; this section holds restrictions, ` +
+		"csrApprover: {observeonly: true}": `espalier.csrApprover.observeonly: unknown field; this section holds restrictions, ` +
 			`and one that is not understood cannot be kept`,
-		"csrApprover: {allowedDNSPatterns: }": `line 5: espalier.csrApprover.allowedDNSPatterns: has no value; remove the key to restrict ` +
+		"csrApprover: {allowedDNSPatterns: }": `espalier.csrApprover.allowedDNSPatterns: has no value; remove the key to restrict ` +
 			`nothing, or write an empty list to allow nothing`,
-		"networkPolicy: {observeonly: true}": `line 5: espalier.networkPolicy.observeonly: unknown field; this section holds restrictions, ` +
+		"networkPolicy: {observeonly: true}": `espalier.networkPolicy.observeonly: unknown field; this section holds restrictions, ` +
 			`and one that is not understood cannot be kept`,
 	} {
 		t.Run(file, func(t *testing.T) {

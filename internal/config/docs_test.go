@@ -24,11 +24,11 @@ func TestEveryFieldIsInTheDocumentation(t *testing.T) {
 	page, described := string(content), map[reflect.Type]bool{}
 	for _, each := range []struct {
 		file    any
-		section func(path) string
+		section func([]string) string
 	}{
 		{ResourceManagerConfiguration{}, familySection},
-		{ControllerManagerConfiguration{}, func(path) string { return "## project-controller\n" }},
-		{OperatorConfiguration{}, func(path) string { return "## garden-operator\n" }},
+		{ControllerManagerConfiguration{}, func([]string) string { return "## project-controller\n" }},
+		{OperatorConfiguration{}, func([]string) string { return "## garden-operator\n" }},
 	} {
 		types := map[reflect.Type]bool{}
 		for _, field := range fieldsOf(reflect.TypeOf(each.file), nil, described, types) {
@@ -40,7 +40,7 @@ func TestEveryFieldIsInTheDocumentation(t *testing.T) {
 }
 
 // familySection returns the first words of the section about a field of the resource-manager family.
-func familySection(field path) string {
+func familySection(field []string) string {
 	switch field[0] {
 	case "leaderElection", "server", "controllers", "webhooks":
 		return "## `" + field[0] + "`"
@@ -79,7 +79,7 @@ func codeWords(text string) map[string]bool {
 
 // fieldsOf returns the paths of the fields of a configuration, and adds its types to types. It leaves out fields of described types, and of
 // types of Kubernetes.
-func fieldsOf(in reflect.Type, at path, described, types map[reflect.Type]bool) []path {
+func fieldsOf(in reflect.Type, at []string, described, types map[reflect.Type]bool) [][]string {
 	for in.Kind() == reflect.Pointer || in.Kind() == reflect.Slice {
 		in = in.Elem()
 	}
@@ -87,11 +87,12 @@ func fieldsOf(in reflect.Type, at path, described, types map[reflect.Type]bool) 
 		return nil
 	}
 	types[in] = true
-	var found []path
+	var found [][]string
 	for field := range in.Fields() {
 		if name, _, _ := strings.Cut(field.Tag.Get("json"), ","); name != "" {
-			found = append(found, at.child(name))
-			found = append(found, fieldsOf(field.Type, at.child(name), described, types)...)
+			path := append(slices.Clip(at), name)
+			found = append(found, path)
+			found = append(found, fieldsOf(field.Type, path, described, types)...)
 		}
 	}
 	return found

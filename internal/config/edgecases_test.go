@@ -21,11 +21,11 @@ func TestEdgeCaseWrongOrMissingKindOrVersion(t *testing.T) {
 		},
 		"a wrong kind": {
 			file: "apiVersion: resourcemanager.config.gardener.cloud/v1alpha1\nkind: OperatorConfiguration",
-			want: `line 2: kind: must be "ResourceManagerConfiguration", not "OperatorConfiguration"`,
+			want: `kind: must be "ResourceManagerConfiguration", not "OperatorConfiguration"`,
 		},
 		"a wrong version": {
 			file: "apiVersion: resourcemanager.config.gardener.cloud/v1\nkind: ResourceManagerConfiguration",
-			want: `line 1: apiVersion: must be "resourcemanager.config.gardener.cloud/v1alpha1", not "resourcemanager.config.gardener.cloud/v1"`,
+			want: `apiVersion: must be "resourcemanager.config.gardener.cloud/v1alpha1", not "resourcemanager.config.gardener.cloud/v1"`,
 		},
 	} {
 		t.Run(name, func(t *testing.T) { NewWithT(t).Expect(decodeError(t, tc.file)).To(Equal(tc.want)) })
@@ -168,8 +168,8 @@ func TestEdgeCaseSettingsUnderThePluralAreHonoured(t *testing.T) {
 		ConcurrentSyncs: ptr.To(9), SyncPeriod: minutes(2), AlwaysUpdate: ptr.To(false), ManagedByLabelValue: ptr.To("gardener"),
 	}))
 	g.Expect(warnings(t, file)).To(Equal([]string{
-		"line 6: controllers.managedResources.concurrentSyncs: read as controllers.managedResource.concurrentSyncs",
-		"line 6: controllers.managedResources.syncPeriod: ignored, controllers.managedResource.syncPeriod is set",
+		"controllers.managedResources.concurrentSyncs: read as controllers.managedResource.concurrentSyncs",
+		"controllers.managedResources.syncPeriod: ignored, controllers.managedResource.syncPeriod is set",
 	}))
 }
 

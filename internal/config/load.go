@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"slices"
 
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 )
@@ -10,59 +11,54 @@ import (
 type Warning struct {
 	// Path is the field in the spelling of the file; empty if the warning is about the file as a whole.
 	Path string
-	// Line is the line of the field, counted from 1; 0 if not known.
-	Line int
 	// Message says how the value was handled.
 	Message string
 	// Mistake marks a problem that the strict mode refuses: unknown fields, fields set twice, further documents.
 	Mistake bool
 }
 
-// String formats w as "line 3: controllers.foo: unknown field, ignored".
+// String formats w as "controllers.foo: unknown field, ignored".
 func (w Warning) String() string {
-	message := w.Message
-	if w.Path != "" {
-		message = w.Path + ": " + message
+	if w.Path == "" {
+		return w.Message
 	}
-	if w.Line > 0 {
-		message = fmt.Sprintf("line %d: %s", w.Line, message)
-	}
-	return message
+	return w.Path + ": " + w.Message
 }
 
 // ResourceManager decodes a configuration file of the resource-manager family and sets the defaults. It does not validate. Unknown fields,
 // fields set twice and aliases are warnings; a value of a wrong type, a wrong kind or a wrong apiVersion are errors. The returned error
-// contains all of them, with line and field.
+// contains all of them, with their fields.
 func ResourceManager(data []byte) (*ResourceManagerConfiguration, []Warning, error) {
 	doc, warnings, err := parse(data)
 	if err != nil {
 		return nil, nil, err
 	}
-	warnings = append(warnings, doc.resolveAliases(resourceManagerAliases())...)
-	for _, connection := range []string{"sourceClientConnection", "targetClientConnection"} {
-		warnings = append(warnings, doc.resolveNamespace(path{connection})...)
-	}
-	c := &ResourceManagerConfiguration{}
-	unknown, err := doc.load(c, ResourceManagerAPIVersion, ResourceManagerKind)
-	if err != nil {
-		return nil, nil, err
-	}
-	return c, append(warnings, unknown...), nil
+	warnings = slices.Concat(warnings,
+		doc.move("controllers.managedResources", "controllers.managedResource"),
+		doc.move("controllers.csrApprover", "controllers.kubeletCSRApprover"),
+		doc.move("controllers.nodeCriticalComponents", "controllers.node"),
+		doc.resolveNamespace("sourceClientConnection"),
+		doc.resolveNamespace("targetClientConnection"),
+	)
+	return loadDocument[ResourceManagerConfiguration](doc, ResourceManagerAPIVersion, ResourceManagerKind, warnings, nil)
 }
 
-// load decodes the document into c, a pointer to a configuration, and sets the defaults. The returned error contains the given mistakes,
-// all others, and those in the version and kind of the file.
-func (d *document) load(c interface{ Default() }, apiVersion, kind string, mistakes ...error) ([]Warning, error) {
-	unknown, wrong := decode(d, c)
+// loadDocument decodes a document into a configuration, and sets the defaults. The returned error contains the given mistakes, all others,
+// and those in the version and kind of the file. Without an error, the given warnings are among those that it returns.
+func loadDocument[C any, P interface {
+	*C
+	Default()
+}](doc *document, apiVersion, kind string, warnings []Warning, mistakes []error) (P, []Warning, error) {
+	c, unknown, wrong := decode[C](doc)
 	mistakes = append(mistakes, wrong...)
 	for _, field := range []struct{ name, want string }{{"apiVersion", apiVersion}, {"kind", kind}} {
-		if got, _ := d.section(nil, false)[field.name].(string); got != field.want {
-			mistakes = append(mistakes, d.mistake(path{field.name}, fmt.Sprintf("must be %q, not %q", field.want, got)))
+		if got, _ := doc.section("", false)[field.name].(string); got != field.want {
+			mistakes = append(mistakes, doc.mistake(field.name, fmt.Sprintf("must be %q, not %q", field.want, got)))
 		}
 	}
-	if len(mistakes) > 0 {
-		return nil, utilerrors.NewAggregate(mistakes)
+	if err := utilerrors.NewAggregate(mistakes); err != nil {
+		return nil, nil, err
 	}
-	c.Default()
-	return unknown, nil
+	P(c).Default()
+	return c, append(warnings, unknown...), nil
 }

@@ -179,26 +179,25 @@ func Operator(data []byte) (*OperatorConfiguration, []Warning, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	c := &OperatorConfiguration{}
-	unknown, err := doc.load(c, OperatorAPIVersion, OperatorKind)
+	c, warnings, err := loadDocument[OperatorConfiguration](doc, OperatorAPIVersion, OperatorKind, warnings, nil)
 	if err != nil {
 		return nil, nil, err
 	}
-	return c, slices.Concat(warnings, unknown, doc.withoutEffect(c)), nil
+	return c, append(warnings, c.withoutEffect()...), nil
 }
 
 // withoutEffect returns a warning for each setting that the process does not act on.
-func (d *document) withoutEffect(c *OperatorConfiguration) []Warning {
+func (c *OperatorConfiguration) withoutEffect() []Warning {
 	var warnings []Warning
 	known := featureGates()
 	for _, name := range slices.Sorted(maps.Keys(c.FeatureGates)) {
 		if message := known[name].Warning; message != "" && c.FeatureGates[name] {
-			warnings = append(warnings, d.warn(path{"featureGates", name}, message))
+			warnings = append(warnings, Warning{Path: "featureGates." + name, Message: message})
 		}
 	}
 	if c.VirtualClientConnection.Kubeconfig != "" {
 		warnings = append(warnings,
-			d.warn(path{"virtualClientConnection", "kubeconfig"}, "ignored, the operator reads the kubeconfig from a Secret of the Garden"))
+			Warning{Path: "virtualClientConnection.kubeconfig", Message: "ignored, the operator reads the kubeconfig from a Secret of the Garden"})
 	}
 	return warnings
 }

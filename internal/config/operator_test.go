@@ -314,13 +314,13 @@ logLevels: debug
 `))
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(warned).To(Equal([]Warning{
-		{Path: "logLevels", Line: 6, Message: "unknown field, ignored", Mistake: true},
+		{Path: "logLevels", Message: "unknown field, ignored", Mistake: true},
 		{
-			Path: "featureGates.HVPA", Line: 5,
+			Path:    "featureGates.HVPA",
 			Message: "accepted without effect: the HVPA controller does not exist anymore, and its objects are removed",
 		},
-		{Path: "featureGates.RemoveVali", Line: 5, Message: "accepted without effect: this feature is not implemented"},
-		{Path: "virtualClientConnection.kubeconfig", Line: 4, Message: "ignored, the operator reads the kubeconfig from a Secret of the Garden"},
+		{Path: "featureGates.RemoveVali", Message: "accepted without effect: this feature is not implemented"},
+		{Path: "virtualClientConnection.kubeconfig", Message: "ignored, the operator reads the kubeconfig from a Secret of the Garden"},
 	}))
 }
 
@@ -328,12 +328,12 @@ func TestFilesThatAreNotOfAnOperator(t *testing.T) {
 	for name, tc := range map[string]struct{ file, want string }{
 		"another kind": {
 			minimal,
-			`[line 1: apiVersion: must be "operator.config.gardener.cloud/v1alpha1", not "resourcemanager.config.gardener.cloud/v1alpha1", ` +
-				`line 2: kind: must be "OperatorConfiguration", not "ResourceManagerConfiguration"]`,
+			`[apiVersion: must be "operator.config.gardener.cloud/v1alpha1", not "resourcemanager.config.gardener.cloud/v1alpha1", ` +
+				`kind: must be "OperatorConfiguration", not "ResourceManagerConfiguration"]`,
 		},
 		"a wrong type": {
 			operatorHeader + "controllers: {garden: {syncPeriod: 7d}}",
-			`line 3: controllers.garden.syncPeriod: must be a duration such as "30s" or "1h", not "7d"`,
+			`controllers.garden.syncPeriod: must be a duration such as "30s" or "1h", not "7d"`,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

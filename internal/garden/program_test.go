@@ -88,7 +88,7 @@ func (p *program) kill() {
 // create creates the Garden as soon as the webhooks are served.
 func (p *program) create() {
 	p.t.Helper()
-	p.Eventually(func() error { return p.admin.Create(p.t.Context(), p.garden()) }, patience, 50*time.Millisecond).Should(Succeed())
+	p.Eventually(func() error { return p.admin.Create(p.t.Context(), p.garden()) }, patience).Should(Succeed())
 }
 
 // remove confirms the deletion of the Garden, and deletes it.
@@ -97,7 +97,7 @@ func (p *program) remove() {
 	garden := p.garden()
 	p.Eventually(func() error {
 		return p.change(garden, confirmDeletion)
-	}, patience, 50*time.Millisecond).Should(Succeed())
+	}, patience).Should(Succeed())
 	p.Expect(p.admin.Delete(p.t.Context(), garden)).To(Succeed())
 }
 
@@ -148,7 +148,7 @@ func (p *program) killDuring(random *rand.Rand, typical time.Duration, change fu
 		p.start()
 	}
 	start := time.Now()
-	p.Eventually(done, patience, 20*time.Millisecond).Should(BeTrue())
+	p.Eventually(done, patience).Should(BeTrue())
 	return time.Since(start)
 }
 
@@ -243,8 +243,8 @@ func TestObjectsOfOthersInTheNamespaceCostLittleMemory(t *testing.T) {
 	p.start()
 	o.awaitWebhooks()
 	p.create()
-	o.Eventually(p.succeeded, patience, 20*time.Millisecond).Should(BeTrue()) // ManagedResources are served now
-	alone, _, err := harness.Memory(p.process.ID)
+	o.Eventually(p.succeeded, patience).Should(BeTrue()) // ManagedResources are served now
+	alone, err := harness.UsageOf(p.process.ID)
 	o.Expect(err).NotTo(HaveOccurred())
 	p.kill()
 
@@ -271,24 +271,24 @@ func TestObjectsOfOthersInTheNamespaceCostLittleMemory(t *testing.T) {
 	p.start()
 	o.Eventually(func() error {
 		return o.change(o.garden(), "{metadata: {annotations: {gardener.cloud/operation: reconcile}}}")
-	}, patience, 20*time.Millisecond).Should(Succeed())
+	}, patience).Should(Succeed())
 	ready := time.Since(start)
 	o.Eventually(func() (map[string]string, error) {
 		garden := o.garden()
 		readErr := o.admin.Get(t.Context(), client.ObjectKey{Name: "garden"}, garden)
 		return garden.GetAnnotations(), readErr
-	}, patience, 20*time.Millisecond).ShouldNot(HaveKey("gardener.cloud/operation"))
-	o.Eventually(p.succeeded, patience, 20*time.Millisecond).Should(BeTrue())
-	beside, peak, err := harness.Memory(p.process.ID)
+	}, patience).ShouldNot(HaveKey("gardener.cloud/operation"))
+	o.Eventually(p.succeeded, patience).Should(BeTrue())
+	beside, err := harness.UsageOf(p.process.ID)
 	o.Expect(err).NotTo(HaveOccurred())
 	t.Logf("with %d Secrets: webhooks served after %s, %d requests until reconciled, resident memory %d MiB (maximum %d; without them %d)",
-		secrets, ready.Round(time.Millisecond), p.requestsSent(), beside>>20, peak>>20, alone>>20)
-	o.Expect(beside).To(BeNumerically("<=", 90<<20))
-	o.Expect(beside-alone).To(BeNumerically("<=", 30<<20), "more than without them")
+		secrets, ready.Round(time.Millisecond), p.requestsSent(), beside.Resident>>20, beside.Peak>>20, alone.Resident>>20)
+	o.Expect(beside.Resident).To(BeNumerically("<=", 90<<20))
+	o.Expect(beside.Resident-alone.Resident).To(BeNumerically("<=", 30<<20), "more than without them")
 
 	for _, kind := range []client.Object{&corev1.Secret{}, &resourcesv1alpha1.ManagedResource{}} {
 		o.Expect(o.admin.DeleteAllOf(t.Context(), kind, client.InNamespace("garden"), client.MatchingLabels(labels))).To(Succeed())
 	}
 	p.remove()
-	o.Eventually(p.isGone, patience, 20*time.Millisecond).Should(BeTrue())
+	o.Eventually(p.isGone, patience).Should(BeTrue())
 }

@@ -54,7 +54,7 @@ func TestOperatorReconcilesAndDeletesAGarden(t *testing.T) {
 		}
 		return string(garden.Status.LastOperation.State), err
 	}
-	o.Eventually(state, patience, 50*time.Millisecond).Should(Equal("Succeeded"))
+	o.Eventually(state, patience).Should(Equal("Succeeded"))
 	o.Expect(garden.Status.Tasks).To(HaveLen(34))
 	for _, task := range garden.Status.Tasks {
 		o.Expect(task.State).To(Or(BeEquivalentTo("Succeeded"), BeEquivalentTo("Skipped")), task.Name)
@@ -81,7 +81,7 @@ func TestOperatorReconcilesAndDeletesAGarden(t *testing.T) {
 			types = append(types, string(each.Type))
 		}
 		return types
-	}, binary.Patience, 50*time.Millisecond).Should(ConsistOf(
+	}, binary.Patience).Should(ConsistOf(
 		"VirtualGardenAPIServerAvailable", "RuntimeComponentsHealthy", "VirtualComponentsHealthy", "ObservabilityComponentsHealthy",
 	))
 	const protection = "gardener.cloud/reference-protection"
@@ -89,7 +89,7 @@ func TestOperatorReconcilesAndDeletesAGarden(t *testing.T) {
 		o.Eventually(func() ([]string, error) {
 			err := o.admin.Get(t.Context(), client.ObjectKeyFromObject(each), each)
 			return each.GetFinalizers(), err
-		}, binary.Patience, 50*time.Millisecond).Should(ConsistOf(protection))
+		}, binary.Patience).Should(ConsistOf(protection))
 	}
 	o.Eventually(func(g Gomega) {
 		o.requests.Reset()
@@ -102,7 +102,7 @@ func TestOperatorReconcilesAndDeletesAGarden(t *testing.T) {
 		g.Expect(state()).To(Equal("Succeeded"))
 		g.Expect(garden.Annotations).NotTo(HaveKey("gardener.cloud/operation"))
 		g.Expect(garden.Status.LastOperation.LastUpdateTime.Time).To(BeTemporally(">", before.Time))
-	}, patience, 50*time.Millisecond).Should(Succeed(), "a reconciliation that the user asks for")
+	}, patience).Should(Succeed(), "a reconciliation that the user asks for")
 
 	o.keepsUsedDefinition(created)
 	for _, each := range []client.Object{audit, policy} {
@@ -127,7 +127,7 @@ func (o *operator) keepsUsedDefinition(garden client.Object) {
 	o.Expect(o.admin.Delete(ctx, garden)).To(Succeed())
 	o.Eventually(func() bool {
 		return apierrors.IsNotFound(o.admin.Get(ctx, client.ObjectKeyFromObject(garden), &operatorv1alpha1.Garden{}))
-	}, patience, 50*time.Millisecond).Should(BeTrue())
+	}, patience).Should(BeTrue())
 	o.Eventually(func() ([]string, error) {
 		list := &corev1.EventList{}
 		err := o.admin.List(ctx, list, client.InNamespace("default"))
@@ -136,7 +136,7 @@ func (o *operator) keepsUsedDefinition(garden client.Object) {
 			messages = append(messages, list.Items[i].Message)
 		}
 		return messages, err
-	}, binary.Patience, 50*time.Millisecond).Should(ContainElement(ContainSubstring("gateways.networking.istio.io, for example default/shop")))
+	}, binary.Patience).Should(ContainElement(ContainSubstring("gateways.networking.istio.io, for example default/shop")))
 	o.Expect(o.admin.Delete(ctx, gateway)).To(Succeed())
 }
 

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	. "github.com/onsi/gomega"
 	"github.com/prometheus/client_golang/prometheus"
@@ -99,7 +98,7 @@ func stoppedOperator(t *testing.T, changes ...func(*operator)) *operator {
 	)
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Eventually(
-		func() error { return o.admin.List(t.Context(), &operatorv1alpha1.GardenList{}) }, binary.Patience, 20*time.Millisecond,
+		func() error { return o.admin.List(t.Context(), &operatorv1alpha1.GardenList{}) }, binary.Patience,
 	).Should(Succeed())
 
 	identities++
@@ -156,13 +155,13 @@ func (o *operator) awaitWebhooks() {
 	o.Eventually(func() error {
 		probe := o.garden(`{metadata: {name: probe, finalizers: [gardener.cloud/operator]}}`)
 		return o.admin.Create(o.t.Context(), probe, client.DryRunAll)
-	}, binary.Patience, 50*time.Millisecond).Should(MatchError(ContainSubstring("cannot be added on creation")))
+	}, binary.Patience).Should(MatchError(ContainSubstring("cannot be added on creation")))
 	o.Eventually(func() (bool, error) {
 		probe := o.garden(`{metadata: {name: probe}}`)
 		err := o.admin.Create(o.t.Context(), probe, client.DryRunAll)
 		_, found, _ := unstructured.NestedInt64(probe.Object, "spec", "virtualCluster", "kubernetes", "kubeAPIServer", "logging", "verbosity")
 		return found, err
-	}, binary.Patience, 50*time.Millisecond).Should(BeTrue())
+	}, binary.Patience).Should(BeTrue())
 	o.warnings.take()
 }
 
@@ -179,12 +178,12 @@ func (o *operator) clear() {
 	}
 	o.Eventually(func() error {
 		return o.admin.DeleteAllOf(ctx, &operatorv1alpha1.Garden{})
-	}, binary.Patience, 50*time.Millisecond).Should(Succeed(), "the API server has noticed that there are no webhooks")
+	}, binary.Patience).Should(Succeed(), "the API server has noticed that there are no webhooks")
 	o.Eventually(func() ([]operatorv1alpha1.Garden, error) {
 		left := &operatorv1alpha1.GardenList{}
 		err := o.admin.List(ctx, left)
 		return left.Items, err
-	}, binary.Patience, 50*time.Millisecond).Should(BeEmpty())
+	}, binary.Patience).Should(BeEmpty())
 }
 
 const validGarden = `

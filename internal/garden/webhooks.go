@@ -8,9 +8,7 @@ import (
 	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/espalier-dev/espalier/internal/admission/registration"
 	"github.com/espalier-dev/espalier/internal/admission/serving"
 	"github.com/espalier-dev/espalier/internal/config"
 	"github.com/espalier-dev/espalier/internal/garden/webhook"
@@ -61,11 +59,7 @@ func keepWebhooks(p *parts, server *serving.Server) error {
 	}
 	err = server.KeepCertificate(serving.SelfManaged{
 		Clusters: p.clusters, Settings: &own, SettingsPath: "espalier.garden.webhooks.selfManaged", Registry: p.registry,
-		Configurations: func(serviceNamespace string) func([]byte) []client.Object {
-			return webhook.Configurations(registration.Server{
-				Name: own.ConfigurationName, Namespace: serviceNamespace, ServiceName: own.ServiceName, URL: own.URL,
-			})
-		},
+		Configurations: webhook.Configurations,
 	})
 	if err != nil {
 		return fmt.Errorf("manage webhooks: %w", err)

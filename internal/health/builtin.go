@@ -8,7 +8,6 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-	apiextensionsv1beta1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1beta1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/utils/ptr"
 )
@@ -147,19 +146,14 @@ func conditionOfJob(c *batchv1.JobCondition) condition {
 	return condition{Type: string(c.Type), Status: string(c.Status), Reason: c.Reason, Message: c.Message}
 }
 
-// judgeDefinition judges a CustomResourceDefinition of either version.
-func judgeDefinition[C any](conditions []C, read func(*C) condition) Verdict {
+func judgeDefinition(conditions []apiextensionsv1.CustomResourceDefinitionCondition) Verdict {
 	return Verdict{Checked: true, Unhealthy: cmp.Or(
-		required(conditions, string(apiextensionsv1.NamesAccepted), read),
-		required(conditions, string(apiextensionsv1.Established), read),
-		optional(conditions, string(apiextensionsv1.Terminating), isFalse, read),
+		required(conditions, string(apiextensionsv1.NamesAccepted), conditionOfDefinition),
+		required(conditions, string(apiextensionsv1.Established), conditionOfDefinition),
+		optional(conditions, string(apiextensionsv1.Terminating), isFalse, conditionOfDefinition),
 	)}
 }
 
 func conditionOfDefinition(c *apiextensionsv1.CustomResourceDefinitionCondition) condition {
-	return condition{Type: string(c.Type), Status: string(c.Status), Reason: c.Reason, Message: c.Message}
-}
-
-func conditionOfOldDefinition(c *apiextensionsv1beta1.CustomResourceDefinitionCondition) condition {
 	return condition{Type: string(c.Type), Status: string(c.Status), Reason: c.Reason, Message: c.Message}
 }

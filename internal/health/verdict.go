@@ -7,7 +7,6 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-	apiextensionsv1beta1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1beta1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -32,7 +31,7 @@ type Verdict struct {
 	Unobserved bool
 }
 
-// Judge applies the rules to an object: a typed one (k8s.io/api, or a CustomResourceDefinition of either version), which needs no
+// Judge applies the rules to an object: a typed one (k8s.io/api, or a CustomResourceDefinition of version v1), which needs no
 // allocation if the object is healthy, or an *unstructured.Unstructured. Objects of other types have no rule. Objects with the annotation
 // resources.gardener.cloud/skip-health-check, "true", are not checked.
 func Judge(object runtime.Object) Verdict {
@@ -60,9 +59,7 @@ func Judge(object runtime.Object) Verdict {
 	case *batchv1.Job:
 		return judgeJob(o)
 	case *apiextensionsv1.CustomResourceDefinition:
-		return judgeDefinition(o.Status.Conditions, conditionOfDefinition)
-	case *apiextensionsv1beta1.CustomResourceDefinition:
-		return judgeDefinition(o.Status.Conditions, conditionOfOldDefinition)
+		return judgeDefinition(o.Status.Conditions)
 	}
 	return Verdict{}
 }
@@ -103,5 +100,5 @@ type definitionStatus struct {
 }
 
 func judgeDefinitionStatus(d *definitionStatus) Verdict {
-	return judgeDefinition(d.Status.Conditions, conditionOfDefinition)
+	return judgeDefinition(d.Status.Conditions)
 }

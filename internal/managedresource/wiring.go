@@ -11,7 +11,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/dynamic"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/metadata"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -21,8 +23,11 @@ import (
 	"github.com/espalier-dev/espalier/internal/apply/observe"
 	"github.com/espalier-dev/espalier/internal/config"
 	"github.com/espalier-dev/espalier/internal/managedresource/applier"
+	"github.com/espalier-dev/espalier/internal/managedresource/garbagecollector"
 	"github.com/espalier-dev/espalier/internal/managedresource/health"
 	"github.com/espalier-dev/espalier/internal/managedresource/ownership"
+	"github.com/espalier-dev/espalier/internal/managedresource/secret"
+	"github.com/espalier-dev/espalier/internal/managedresource/secretversions"
 	"github.com/espalier-dev/espalier/internal/managedresource/status"
 	"github.com/espalier-dev/espalier/internal/process"
 )
@@ -87,7 +92,7 @@ func Add(lifetime context.Context, clusters *process.Clusters, cfg *config.Resou
 	judge := &health.Reconciler{
 		Source: clusters.Source.GetClient(), Target: target, TargetLive: clusters.Target.GetAPIReader(),
 		Watcher: sight.watcher, Pods: sight.pods, Whole: sight.whole, Ledger: ledger, Verdicts: verdicts,
-		Metrics: health.NewMetrics(registry, clusters.Source.GetCache(), ledger.Responsible), Clock: clusters.Clock,
+		Latency: health.NewMetrics(registry, clusters.Source.GetCache(), ledger.Responsible), Clock: clusters.Clock,
 		Kstatus: ptr.Deref(own.Kstatus, false), SyncPeriod: cfg.Controllers.Health.SyncPeriod.Duration,
 	}
 	r := &applier.Reconciler{
@@ -114,6 +119,119 @@ func Add(lifetime context.Context, clusters *process.Clusters, cfg *config.Resou
 		return fmt.Errorf("add controller %s: %w", health.ControllerName, err)
 	}
 	return nil
+}
+
+// sight contains everything that watches the state of the target.
+type sight struct {
+	watcher     *observe.Watcher
+	autoscalers *observe.Autoscalers
+	pods        *observe.Pods
+	whole       *observe.WholeObjects
+}
+
+// watches creates everything that watches the state of the target; no watch starts before a set needs it.
+func watches(lifetime context.Context, clusters *process.Clusters, cfg *config.ResourceManagerConfiguration, changes *applier.Changes,
+	verdicts *health.Verdicts,
+) (*sight, error) {
+	metadataClient, err := metadata.NewForConfigAndClient(clusters.TargetConfig, clusters.TargetHTTPClient)
+	if err != nil {
+		return nil, fmt.Errorf("create metadata client of target cluster: %w", err)
+	}
+	dynamicClient, err := dynamic.NewForConfigAndClient(clusters.TargetConfig, clusters.TargetHTTPClient)
+	if err != nil {
+		return nil, fmt.Errorf("create client of target cluster: %w", err)
+	}
+	whole, err := observe.NewWholeObjects(clusters.TargetConfig, clusters.TargetHTTPClient)
+	if err != nil {
+		return nil, fmt.Errorf("create client of target cluster: %w", err)
+	}
+	namespaces, log := targetNamespaces(cfg), clusters.Source.GetLogger()
+	pods := observe.NewPods(lifetime, observe.PodOptions{
+		Client: metadataClient, Namespaces: namespaces, OnChange: verdicts.Deployment,
+		Clock: clusters.Clock, Log: log.WithName("pods"),
+	})
+	watcher := observe.New(lifetime, observe.Options{
+		Client: metadataClient, Label: resourcesv1alpha1.ManagedBy, Value: ptr.Deref(cfg.Controllers.ManagedResource.ManagedByLabelValue, ""),
+		Namespaces: namespaces, OnChange: changes.Object, OnVerdict: verdicts.Object, Whole: whole, Pods: pods,
+		Clock: clusters.Clock, Log: log.WithName("watches"),
+	})
+	autoscalers := observe.NewAutoscalers(lifetime, observe.AutoscalerOptions{
+		Client: dynamicClient, Mapper: clusters.TargetMapper, Namespaces: namespaces, OnChange: changes.Scaled,
+		Clock: clusters.Clock, Log: log.WithName("autoscalers"),
+	})
+	return &sight{watcher: watcher, autoscalers: autoscalers, pods: pods, whole: whole}, nil
+}
+
+// targetNamespaces are those that the connection to the target is restricted to; nil if there is no separate connection.
+func targetNamespaces(cfg *config.ResourceManagerConfiguration) []string {
+	if cfg.TargetClientConnection == nil {
+		return nil
+	}
+	return cfg.TargetClientConnection.Namespaces
+}
+
+// addSecrets adds the tracker of the Secrets of the source, which several controllers use, and the Secret controller.
+func addSecrets(clusters *process.Clusters, cfg *config.ResourceManagerConfiguration) (*secretversions.Tracker, error) {
+	metadataClient, err := metadata.NewForConfigAndClient(clusters.Source.GetConfig(), clusters.Source.GetHTTPClient())
+	if err != nil {
+		return nil, fmt.Errorf("create metadata client of source cluster: %w", err)
+	}
+	finalizer := class(cfg).Finalizer()
+	tracker := secretversions.New(secretversions.Options{
+		Client: metadataClient, Namespaces: cfg.Process().Source.Namespaces, Finalizer: finalizer,
+		Log: clusters.Source.GetLogger().WithName("secrets"),
+	})
+	if err := clusters.Source.Add(tracker); err != nil {
+		return nil, fmt.Errorf("follow Secrets of source cluster: %w", err)
+	}
+	if err := clusters.Source.AddReadyzCheck("source-secrets-sync", tracker.Ready); err != nil {
+		return nil, fmt.Errorf("add readiness check of Secrets: %w", err)
+	}
+	r := &secret.Reconciler{Source: clusters.Source.GetClient(), Secrets: tracker, Finalizer: finalizer}
+	if err := r.SetupWithManager(clusters.Source, ptr.Deref(cfg.Controllers.Secret.ConcurrentSyncs, 0)); err != nil {
+		return nil, fmt.Errorf("add controller %s: %w", secret.ControllerName, err)
+	}
+	return tracker, nil
+}
+
+// addGarbageCollector adds the garbage collector, if it is enabled.
+func addGarbageCollector(clusters *process.Clusters, cfg *config.ResourceManagerConfiguration, registry prometheus.Registerer) error {
+	if !cfg.Controllers.GarbageCollector.Enabled {
+		return nil
+	}
+	metadataClient, err := metadata.NewForConfigAndClient(clusters.TargetConfig, clusters.TargetHTTPClient)
+	if err != nil {
+		return fmt.Errorf("create metadata client of target cluster: %w", err)
+	}
+	c := garbageCollector(cfg)
+	c.Client, c.Mapper, c.Sets, c.SameCluster = metadataClient, clusters.TargetMapper, clusters.Source.GetClient(), clusters.Same.Assume
+	if same, known := clusters.Same.Answer(); unseenSets(same || !known, cfg) {
+		c.SetsBeyond = clusters.Target.GetAPIReader()
+	}
+	c.Events = &garbagecollector.Events{Recorder: clusters.Target.GetEventRecorder("managedresource-controller")}
+	c.Metrics, c.Clock = garbagecollector.NewMetrics(registry), clusters.Clock
+	if err := c.SetupWithManager(clusters.Source); err != nil {
+		return fmt.Errorf("add controller %s: %w", garbagecollector.ControllerName, err)
+	}
+	return nil
+}
+
+// unseenSets reports whether the target may have ManagedResources that are not in the cache of the source.
+func unseenSets(same bool, cfg *config.ResourceManagerConfiguration) bool {
+	return same && len(cfg.Process().Source.Namespaces) > 0
+}
+
+// garbageCollector returns a collector with the settings of the configuration.
+func garbageCollector(cfg *config.ResourceManagerConfiguration) *garbagecollector.Collector {
+	own := cfg.Espalier.ManagedResource
+	return &garbagecollector.Collector{
+		Finalizer:  class(cfg).Finalizer(),
+		Namespaces: targetNamespaces(cfg),
+		MinimumAge: garbagecollector.DefaultMinimumAge,
+		SyncPeriod: cfg.Controllers.GarbageCollector.SyncPeriod.Duration,
+		Parallel:   ptr.Deref(own.MaxConcurrentRequests, 0),
+		ReportOnly: ptr.Deref(own.GarbageCollectionReportOnly, false),
+	}
 }
 
 // class returns the class of the sets that the process serves.

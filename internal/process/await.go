@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -94,6 +95,10 @@ func isAway(err error) bool {
 	}
 	if operation, ok := errors.AsType[*net.OpError](err); ok {
 		return operation.Op != "remote error" // the error of the TLS library if the server refuses our certificate
+	}
+	// The HTTP/2 client does not export its errors for connections that were lost or closed.
+	if strings.Contains(err.Error(), "http2: client connection ") {
+		return true
 	}
 	var network net.Error
 	return errors.As(err, &network) && network.Timeout() || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, io.EOF) ||

@@ -141,10 +141,13 @@ func TestWhatIsAway(t *testing.T) {
 		err  error
 		want bool
 	}{
-		"refused":                     {ask("http://127.0.0.1:"+strconv.Itoa(freePort(t)), time.Minute), true},
-		"no answer":                   {ask(slow.URL, 100*time.Millisecond), true},
-		"no turn in time":             {fmt.Errorf("wait for a turn: %w", context.DeadlineExceeded), true},
-		"hung up":                     {&url.Error{Op: "Get", Err: io.EOF}, true},
+		"refused":         {ask("http://127.0.0.1:"+strconv.Itoa(freePort(t)), time.Minute), true},
+		"no answer":       {ask(slow.URL, 100*time.Millisecond), true},
+		"no turn in time": {fmt.Errorf("wait for a turn: %w", context.DeadlineExceeded), true},
+		"hung up":         {&url.Error{Op: "Get", Err: io.EOF}, true},
+		"closed by HTTP/2": {
+			&url.Error{Op: "Get", Err: errors.New("http2: client connection force closed via ClientConn.Close")}, true,
+		},
 		"unavailable":                 {apierrors.NewServiceUnavailable("starting"), true},
 		"overloaded":                  {apierrors.NewTooManyRequests("later", 1), true},
 		"broken":                      {apierrors.NewInternalError(errors.New("etcd is away")), true},

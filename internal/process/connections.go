@@ -64,20 +64,20 @@ func unlessNamed(c config.Process, getenv func(string) string) config.Process {
 // Dial connects to the clusters in the configuration. It sends requests only to discover what they serve and whether they are one cluster.
 func (s *Setup) Dial(ctx context.Context, scheme *runtime.Scheme) (*Connections, error) {
 	redirectLibraryLogs(s.Log)
-	connections := &Connections{OwnNamespace: ownNamespace(os.Getenv, os.ReadFile, s.Config.LeaderElection.ResourceNamespace)}
-	var err error
-	if connections.Source, err = s.connect(sourceSide(s.Program, s.Config), scheme); err != nil {
+	source, err := s.connect(sourceSide(s.Program, s.Config), scheme)
+	if err != nil {
 		return nil, err
 	}
-	if s.Config.Target == nil {
-		connections.Target, connections.Same = connections.Source, KnownSameness(true)
-		return connections, nil
+	target := source
+	if s.Config.Target != nil {
+		if target, err = s.connect(targetSide(*s.Config.Target), scheme); err != nil {
+			return nil, err
+		}
 	}
-	if connections.Target, err = s.connect(targetSide(*s.Config.Target), scheme); err != nil {
-		return nil, err
-	}
-	connections.Same = newSameness(ctx, s.clock(), connections.Source, connections.Target)
-	return connections, nil
+	return &Connections{
+		Source: source, Target: target, Same: newSameness(ctx, s.clock(), source, target),
+		OwnNamespace: ownNamespace(os.Getenv, os.ReadFile, s.Config.LeaderElection.ResourceNamespace),
+	}, nil
 }
 
 // DialAsUser connects to the cluster that kubectl would use, as both source and target: KUBECONFIG, else ~/.kube/config, and its current

@@ -170,6 +170,6 @@ func logStart(log logr.Logger, program Program, f *flags, warnings []config.Warn
 		log.Info("Flag", "name", flag.Name, "value", flag.Value.String())
 	})
 	for _, w := range warnings {
-		log.Info("Configuration warning", "field", w.Path, "line", w.Line, "warning", w.Message)
+		log.Info("Configuration warning", "field", w.Path, "warning", w.Message)
 	}
 }

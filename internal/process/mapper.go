@@ -183,42 +183,38 @@ func (m *Mapper) tooOld(known *discovered, group string) bool {
 	return m.clock.Since(known.at) >= maxAge
 }
 
-// ask reads everything that the server serves; with aggregated discovery these are two requests. It does not use the
-// client's method of the same name, which repeats everything because one group is silent. The interface of mappers has
+// ask reads everything that the server serves; with aggregated discovery these are two requests. The interface of mappers has
 // no context, so a server that never answers needs a limit here.
 func (m *Mapper) ask(resets int) (*discovered, error) {
 	at := m.clock.Now()
 	ctx, cancel := context.WithTimeout(context.Background(), discoveryTimeout)
 	defer cancel()
-	groups, lists, err := discovery.ServerGroupsAndResourcesWithContext(ctx, m.client)
-	var partial *discovery.ErrGroupDiscoveryFailed
-	if err != nil && !errors.As(err, &partial) {
+	partial := &partialDiscovery{DiscoveryInterfaceWithContext: m.client, failed: map[string]error{}}
+	resources, err := restmapper.GetAPIGroupResourcesWithContext(ctx, partial)
+	if err != nil {
 		return nil, fmt.Errorf("discover the kinds of the API server: %w", err)
 	}
-	failed := map[string]error{}
-	if partial != nil {
-		for gv, failure := range partial.Groups {
-			failed[gv.Group] = fmt.Errorf("discover the kinds of %s: %w", gv, failure)
-		}
-	}
-	return &discovered{mapper: restmapper.NewDiscoveryRESTMapper(combine(groups, lists)), at: at, resets: resets, failed: failed}, nil
+	return &discovered{mapper: restmapper.NewDiscoveryRESTMapper(resources), at: at, resets: resets, failed: partial.failed}, nil
 }
 
-// combine puts resources into their groups and versions.
-func combine(groups []*metav1.APIGroup, lists []*metav1.APIResourceList) []*restmapper.APIGroupResources {
-	byVersion := make(map[string][]metav1.APIResource, len(lists))
-	for _, list := range lists {
-		byVersion[list.GroupVersion] = list.APIResources
+// partialDiscovery records the groups whose server did not answer, which restmapper leaves out. Unlike the client, it does not
+// repeat everything because one group is silent.
+type partialDiscovery struct {
+	discovery.DiscoveryInterfaceWithContext
+	failed map[string]error
+}
+
+// ServerGroupsAndResourcesWithContext implements discovery.DiscoveryInterfaceWithContext.
+func (p *partialDiscovery) ServerGroupsAndResourcesWithContext(ctx context.Context) (
+	[]*metav1.APIGroup, []*metav1.APIResourceList, error,
+) {
+	groups, lists, err := discovery.ServerGroupsAndResourcesWithContext(ctx, p.DiscoveryInterfaceWithContext)
+	partial, ok := errors.AsType[*discovery.ErrGroupDiscoveryFailed](err)
+	if !ok {
+		return groups, lists, err
 	}
-	combined := make([]*restmapper.APIGroupResources, 0, len(groups))
-	for _, group := range groups {
-		resources := &restmapper.APIGroupResources{Group: *group, VersionedResources: map[string][]metav1.APIResource{}}
-		for _, version := range group.Versions {
-			if list, ok := byVersion[version.GroupVersion]; ok {
-				resources.VersionedResources[version.Version] = list
-			}
-		}
-		combined = append(combined, resources)
+	for gv, failure := range partial.Groups {
+		p.failed[gv.Group] = fmt.Errorf("discover the kinds of %s: %w", gv, failure)
 	}
-	return combined
+	return groups, lists, nil
 }

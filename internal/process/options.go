@@ -38,7 +38,7 @@ type Needs struct {
 	SkipNameValidation bool
 	// EveryReplica makes all replicas active at the same time, without leader election.
 	EveryReplica bool
-	// WebhookServer serves webhooks; nil stands for a default server with the configured address.
+	// WebhookServer serves webhooks; nil if the binary has none.
 	WebhookServer webhook.Server
 }
 
@@ -69,7 +69,7 @@ func ManagerOptions(program Program, cfg config.Process, needs Needs, log logr.L
 			ExtraHandlers: profilingHandlers(cfg.Debugging),
 		},
 		HealthProbeBindAddress:  address(cfg.Server.HealthProbes),
-		WebhookServer:           webhookServer(cfg, needs),
+		WebhookServer:           needs.WebhookServer,
 		GracefulShutdownTimeout: ptr.To(shutdownTimeout),
 		Controller: controllerconfig.Controller{
 			RecoverPanic:       ptr.To(true),
@@ -77,17 +77,6 @@ func ManagerOptions(program Program, cfg config.Process, needs Needs, log logr.L
 			SkipNameValidation: ptr.To(needs.SkipNameValidation),
 		},
 	}
-}
-
-func webhookServer(cfg config.Process, needs Needs) webhook.Server {
-	if needs.WebhookServer != nil {
-		return needs.WebhookServer
-	}
-	return webhook.NewServer(webhook.Options{
-		Host:    cfg.Server.Webhooks.BindAddress,
-		Port:    cfg.Server.Webhooks.Port,
-		CertDir: cfg.Server.Webhooks.TLS.ServerCertDir,
-	})
 }
 
 // TargetOptions returns the options of a separate target cluster. It is pure; Connect adds REST mapper and HTTP client.

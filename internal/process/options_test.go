@@ -79,6 +79,7 @@ func TestManagerOptions(t *testing.T) {
 	log := logr.Discard().WithName("test")
 	secret, configMap := &corev1.Secret{}, &corev1.ConfigMap{}
 	labelled := cache.ByObject{Label: labels.SelectorFromSet(labels.Set{"a": "b"})}
+	server := webhook.NewServer(webhook.Options{})
 	defaults := func() map[string]any {
 		return map[string]any{
 			"Scheme":                        scheme,
@@ -95,7 +96,6 @@ func TestManagerOptions(t *testing.T) {
 			"RetryPeriod":                   ptr.To(2 * time.Second),
 			"Metrics":                       metricsserver.Options{BindAddress: ":2"},
 			"HealthProbeBindAddress":        "127.0.0.1:1",
-			"WebhookServer":                 webhook.NewServer(webhook.Options{Host: "127.0.0.3", Port: 3, CertDir: "/certs"}),
 			"GracefulShutdownTimeout":       ptr.To(4500 * time.Millisecond),
 			"Controller": controllerconfig.Controller{
 				RecoverPanic: ptr.To(true), CacheSyncTimeout: time.Minute, SkipNameValidation: ptr.To(false),
@@ -110,6 +110,10 @@ func TestManagerOptions(t *testing.T) {
 		"as configured": {
 			change: func(*config.Process, *Needs) {},
 			want:   func(map[string]any) {},
+		},
+		"a binary with webhooks": {
+			change: func(_ *config.Process, n *Needs) { n.WebhookServer = server },
+			want:   func(w map[string]any) { w["WebhookServer"] = server },
 		},
 		"a binary that shares its lease": {
 			program: Program{Name: "gardener", SharesLease: true},

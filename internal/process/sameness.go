@@ -4,14 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"net/http"
 	"sync"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
@@ -128,27 +125,10 @@ func namespaceIdentity(ctx context.Context, side string, cluster *Connection) (s
 	return string(found.GetUID()), nil
 }
 
-// maxKeys limits the size of the response, in bytes. The public keys of a cluster's ServiceAccount tokens are smaller.
-const maxKeys = 1 << 20
-
 // tokenKeys returns the public keys that verify the ServiceAccount tokens of a cluster; empty if its API server does not show them.
 func tokenKeys(ctx context.Context, cluster *Connection) string {
-	server, _, err := rest.DefaultServerUrlFor(cluster.Config)
+	keys, err := cluster.Mapper.client.RESTClient().Get().AbsPath("/openid/v1/jwks").SetHeader("Accept", "*/*").Do(ctx).Raw()
 	if err != nil {
-		return ""
-	}
-	address := server.JoinPath("openid/v1/jwks").String()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, http.NoBody) //nolint:gosec // the address is the administrator's
-	if err != nil {
-		return ""
-	}
-	response, err := cluster.HTTPClient.Do(request) //nolint:gosec // see above
-	if err != nil {
-		return ""
-	}
-	defer func() { _ = response.Body.Close() }()
-	keys, err := io.ReadAll(io.LimitReader(response.Body, maxKeys))
-	if err != nil || response.StatusCode != http.StatusOK {
 		return ""
 	}
 	return string(keys)

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+
+	"github.com/spf13/pflag"
 )
 
 // Subcommand is a task that a binary can do once, instead of its normal work.
@@ -39,6 +41,42 @@ func (e *exitError) Error() string {
 
 // Unwrap returns the error to print.
 func (e *exitError) Unwrap() error { return e.err }
+
+// CommandLine is the command line of a subcommand, which takes only flags.
+type CommandLine struct {
+	// Name is the names of the program and of the subcommand.
+	Name string
+	// Usage is the format of the text for --help. Its values are Name and the descriptions of the flags.
+	Usage string
+	// Define adds the flags, except for --help.
+	Define func(flags *pflag.FlagSet)
+	// Check returns an error for values that are not allowed.
+	Check func() error
+}
+
+// Parse reads the arguments, and reports whether the subcommand is to run: after --help, Parse has written the usage to out instead.
+func (c CommandLine) Parse(args []string, out io.Writer) (run bool, err error) {
+	flags, help := pflag.NewFlagSet(c.Name, pflag.ContinueOnError), false
+	flags.SetOutput(io.Discard)
+	flags.SortFlags = false
+	c.Define(flags)
+	flags.BoolVarP(&help, "help", "h", false, "print this text and exit")
+	err = flags.Parse(args)
+	switch {
+	case err != nil:
+	case help:
+		_, err = fmt.Fprintf(out, c.Usage, c.Name, flags.FlagUsages())
+		return false, err
+	case flags.NArg() > 0:
+		err = fmt.Errorf("unexpected argument %q; only flags are taken", flags.Arg(0))
+	default:
+		err = c.Check()
+	}
+	if err != nil {
+		return false, fmt.Errorf("parse command line: %w; see %s --help", err, c.Name)
+	}
+	return true, nil
+}
 
 // choose returns the subcommand that the first argument names, nil if there is none, and the following arguments.
 func choose(subcommands []Subcommand, args []string) (chosen *Subcommand, rest []string) {

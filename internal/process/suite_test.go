@@ -165,7 +165,7 @@ const testPatience = 30 * time.Second
 // says waits until the process has printed a text.
 func (r *running) says(t *testing.T, text string) {
 	t.Helper()
-	NewWithT(t).Eventually(r.out.String).WithTimeout(testPatience).WithPolling(20 * time.Millisecond).Should(ContainSubstring(text))
+	NewWithT(t).Eventually(r.out.String).WithTimeout(testPatience).Should(ContainSubstring(text))
 }
 
 // get waits until a URL returns a status.
@@ -182,7 +182,7 @@ func get(t *testing.T, url string, status int) string {
 		g.Expect(err).NotTo(HaveOccurred())
 		body = string(data)
 		g.Expect(response.StatusCode).To(Equal(status), body)
-	}).WithTimeout(testPatience).WithPolling(50 * time.Millisecond).Should(Succeed())
+	}).WithTimeout(testPatience).Should(Succeed())
 	return body
 }
 

@@ -4,9 +4,7 @@ import (
 	"fmt"
 
 	"k8s.io/utils/ptr"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/espalier-dev/espalier/internal/admission/registration"
 	"github.com/espalier-dev/espalier/internal/admission/serving"
 	"github.com/espalier-dev/espalier/internal/project/webhook"
 )
@@ -34,32 +32,20 @@ func endpoints(p *parts) []serving.Webhook {
 	return all
 }
 
-// addWebhooks adds the webhooks, if they are served.
+// addWebhooks adds the webhooks, if they are served. If selfManaged is set, the server creates its own certificate, and maintains the
+// webhook configurations.
 func addWebhooks(p *parts) error {
-	if !p.cfg.Espalier.Project.Webhooks.Served() {
+	own := p.cfg.Espalier.Project.Webhooks
+	if !own.Served() {
 		return nil
 	}
 	server, err := serving.Add(p.clusters, p.registry, endpoints(p))
-	if err != nil {
+	if err != nil || own.SelfManaged == nil {
 		return err
 	}
-	return keepWebhooks(p, server)
-}
-
-// keepWebhooks lets the server create its own certificate, and maintains the webhook configurations, if selfManaged is set.
-func keepWebhooks(p *parts, server *serving.Server) error {
-	own := p.cfg.Espalier.Project.Webhooks
-	if own.SelfManaged == nil {
-		return nil
-	}
-	err := server.KeepCertificate(serving.SelfManaged{
+	err = server.KeepCertificate(serving.SelfManaged{
 		Clusters: p.clusters, Settings: own.SelfManaged, SettingsPath: "espalier.project.webhooks.selfManaged", Registry: p.registry,
-		Configurations: func(serviceNamespace string) func([]byte) []client.Object {
-			return webhook.Configurations(registration.Server{
-				Name: own.SelfManaged.ConfigurationName, Namespace: serviceNamespace, ServiceName: own.SelfManaged.ServiceName,
-				URL: own.SelfManaged.URL,
-			})
-		},
+		Configurations: webhook.Configurations,
 	})
 	if err != nil {
 		return fmt.Errorf("manage webhooks: %w", err)

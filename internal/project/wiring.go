@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -50,10 +51,10 @@ type parts struct {
 // Needs returns what the family needs from its connection.
 func Needs(cfg *config.ControllerManagerConfiguration) (process.Needs, error) {
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, corev1beta1.AddToScheme, securityv1alpha1.AddToScheme} {
-		if err := add(scheme); err != nil {
-			return process.Needs{}, fmt.Errorf("build scheme: %w", err)
-		}
+	add := runtime.NewSchemeBuilder(
+		clientgoscheme.AddToScheme, apiregistrationv1.AddToScheme, corev1beta1.AddToScheme, securityv1alpha1.AddToScheme)
+	if err := add.AddToScheme(scheme); err != nil {
+		return process.Needs{}, fmt.Errorf("build scheme: %w", err)
 	}
 	needs := process.Needs{
 		Scheme: scheme,
@@ -144,8 +145,8 @@ func addLifecycle(lifetime context.Context, p *parts) error {
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), AnyShoot: p.served.AnyShoot, Clock: p.clusters.Clock,
 		Quotas: p.cfg.Controllers.Project.Quotas, MembershipExpiry: p.cfg.Espalier.Project.MembershipExpiry,
 		// The Events must be core/v1 Events with a source, which the newer recorder does not send.
-		Events:  &lifecycle.Events{Recorder: mgr.GetEventRecorderFor(lifecycle.EventSource)}, //nolint:staticcheck // see above
-		Metrics: lifecycle.NewMetrics(p.registry, mgr.GetClient()),
+		Events:   &lifecycle.Events{Recorder: mgr.GetEventRecorderFor(lifecycle.EventSource)}, //nolint:staticcheck // see above
+		Failures: lifecycle.RegisterMetrics(p.registry, mgr.GetClient()),
 	}
 	if err := r.SetupWithManager(lifetime, mgr, ptr.Deref(p.cfg.Controllers.Project.ConcurrentSyncs, 0)); err != nil {
 		return fmt.Errorf("add controller %s: %w", lifecycle.ControllerName, err)
@@ -188,7 +189,7 @@ func staleRules(cfg *config.ControllerManagerConfiguration) stale.Rules {
 		SyncPeriod:      section.StaleSyncPeriod.Duration,
 		Notice:          ptr.Deref(own.StaleDeletionNotice, metav1.Duration{}).Duration,
 		Forecast:        own.StaleForecast.Duration,
-		Deletion:        stale.Deletion(own.StaleDeletion),
+		Deletion:        own.StaleDeletion,
 		WithoutShoots:   own.StaleDeletionWithoutShoots,
 	}
 }
@@ -196,7 +197,7 @@ func staleRules(cfg *config.ControllerManagerConfiguration) stale.Rules {
 // addExtensionAccess adds the controller that binds labelled ClusterRoles to the ServiceAccounts of extensions. It gets a client of its own
 // without caches: the controller keeps less of its kinds than the shared cache would.
 func addExtensionAccess(p *parts) error {
-	source, outcomes := p.clusters.Source, &extensionaccess.Outcomes{}
+	source := p.clusters.Source
 	live, err := client.NewWithWatch(source.GetConfig(), client.Options{
 		HTTPClient: source.GetHTTPClient(), Scheme: source.GetScheme(), Mapper: source.GetRESTMapper(),
 	})
@@ -204,7 +205,7 @@ func addExtensionAccess(p *parts) error {
 		return fmt.Errorf("create client for controller %s: %w", extensionaccess.ControllerName, err)
 	}
 	r := &extensionaccess.Reconciler{
-		Client: live, Outcomes: outcomes, Metrics: extensionaccess.NewMetrics(p.registry, outcomes),
+		Client: live, Outcomes: extensionaccess.NewOutcomes(p.registry),
 		Events: &extensionaccess.Events{Recorder: source.GetEventRecorder(extensionaccess.ControllerName)},
 	}
 	if err := r.SetupWithManager(source); err != nil {

@@ -10,55 +10,71 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
-	"k8s.io/client-go/dynamic"
-	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 // PageSize is the number of objects per page.
 const PageSize = 500
 
 // Client lists and watches the objects of one kind, in one namespace or in all.
-type Client interface {
-	List(ctx context.Context, options metav1.ListOptions) (runtime.Object, error)
+type Client = cache.ListerWatcherWithContext
+
+// resource is the client of client-go for metadata, or for objects without a Go type, of one kind.
+type resource[L runtime.Object] interface {
+	List(ctx context.Context, options metav1.ListOptions) (L, error)
 	Watch(ctx context.Context, options metav1.ListOptions) (watch.Interface, error)
 }
 
-// Funcs is a Client.
-type Funcs struct {
-	ListFunc  func(context.Context, metav1.ListOptions) (runtime.Object, error)
-	WatchFunc func(context.Context, metav1.ListOptions) (watch.Interface, error)
+// Untyped returns a Client for metadata, or for objects without a Go type.
+func Untyped[L runtime.Object](r resource[L]) Client {
+	return &cache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+			return r.List(ctx, options)
+		},
+		WatchFuncWithContext: r.Watch,
+	}
 }
 
-// List implements Client.
-func (f Funcs) List(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
-	return f.ListFunc(ctx, options)
+// Typed returns a Client for objects that a REST client decodes to their Go types.
+func Typed(request func(options metav1.ListOptions) *rest.Request) Client {
+	return &cache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+			return request(options).Do(ctx).Get()
+		},
+		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
+			options.Watch = true
+			return request(options).Watch(ctx)
+		},
+	}
 }
 
-// Watch implements Client.
-func (f Funcs) Watch(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
-	return f.WatchFunc(ctx, options)
-}
-
-// Metadata returns a Client for the metadata of objects.
-func Metadata(resource metadata.ResourceInterface) Client {
-	return Funcs{WatchFunc: resource.Watch, ListFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
-		return resource.List(ctx, options)
-	}}
-}
-
-// Dynamic returns a Client for whole objects without a Go type.
-func Dynamic(resource dynamic.ResourceInterface) Client {
-	return Funcs{WatchFunc: resource.Watch, ListFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
-		return resource.List(ctx, options)
-	}}
+// Objects returns a Client for the selected objects of the kind of an empty list.
+func Objects(c client.WithWatch, empty client.ObjectList, selection client.ListOptions) Client {
+	prepare := func(options metav1.ListOptions) (client.ObjectList, *client.ListOptions) {
+		list, _ := empty.DeepCopyObject().(client.ObjectList) // a copy has the type of its original
+		selected := selection
+		selected.Raw, selected.Limit, selected.Continue = &options, options.Limit, options.Continue
+		return list, &selected
+	}
+	return &cache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+			list, selected := prepare(options)
+			return list, c.List(ctx, list, selected)
+		},
+		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
+			list, selected := prepare(options)
+			return c.Watch(ctx, list, selected)
+		},
+	}
 }
 
 // Source returns what a Reflector or an informer reads. Every object goes through pass as soon as it arrives; a listed one as an event of
 // type Added, which is dropped from the list if pass returns another type. Errors within a watch go through pass too. connection is the
 // client of client-go behind the Client. It knows whether lists can be streamed.
 func Source(c Client, connection any, pass func(watch.Event) watch.Event) cache.ListerWatcher {
-	return source(c.Watch, connection, pass, func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+	return source(c.WatchWithContext, connection, pass, func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 		kept := &metainternalversion.List{}
 		return kept, addPage(ctx, kept, c, options, pass)
 	})
@@ -67,7 +83,7 @@ func Source(c Client, connection any, pass func(watch.Event) watch.Event) cache.
 // PagedSource is Source for objects of which most are dropped: it lists the current objects page by page, with one page in memory. A
 // Reflector would request all objects at once, except at its start.
 func PagedSource(c Client, connection any, pass func(watch.Event) watch.Event) cache.ListerWatcher {
-	return source(c.Watch, connection, pass, func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+	return source(c.WatchWithContext, connection, pass, func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 		return readPages(ctx, c, options, pass)
 	})
 }
@@ -107,7 +123,7 @@ func source(
 func addPage(
 	ctx context.Context, kept *metainternalversion.List, c Client, options metav1.ListOptions, pass func(watch.Event) watch.Event,
 ) error {
-	page, err := c.List(ctx, options)
+	page, err := c.ListWithContext(ctx, options)
 	if err != nil {
 		return err // the reflector checks the type of this error
 	}

@@ -118,7 +118,7 @@ func TestListsAreReducedOnArrival(t *testing.T) {
 		"second": {ListMeta: metav1.ListMeta{ResourceVersion: "9"}, Items: []metav1.PartialObjectMetadata{*secretIn("3")}},
 	}
 	var requests []metav1.ListOptions
-	client := Funcs{ListFunc: func(_ context.Context, options metav1.ListOptions) (runtime.Object, error) {
+	client := &cache.ListWatch{ListWithContextFunc: func(_ context.Context, options metav1.ListOptions) (runtime.Object, error) {
 		requests = append(requests, options)
 		return pages[options.Continue], nil
 	}}
@@ -148,9 +148,9 @@ func TestListsAreReducedOnArrival(t *testing.T) {
 
 func TestSourceReturnsErrorsUnchanged(t *testing.T) {
 	refused := apierrors.NewForbidden(schema.GroupResource{Resource: "secrets"}, "", nil)
-	source := cache.ToListerWatcherWithContext(Source(Funcs{
-		ListFunc:  func(context.Context, metav1.ListOptions) (runtime.Object, error) { return nil, refused },
-		WatchFunc: func(context.Context, metav1.ListOptions) (watch.Interface, error) { return nil, refused },
+	source := cache.ToListerWatcherWithContext(Source(&cache.ListWatch{
+		ListWithContextFunc:  func(context.Context, metav1.ListOptions) (runtime.Object, error) { return nil, refused },
+		WatchFuncWithContext: func(context.Context, metav1.ListOptions) (watch.Interface, error) { return nil, refused },
 	}, nil, nil))
 	_, listErr := source.ListWithContext(t.Context(), metav1.ListOptions{})
 	_, watchErr := source.WatchWithContext(t.Context(), metav1.ListOptions{})

@@ -14,8 +14,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
-	"k8s.io/client-go/metadata"
 	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 
 	"github.com/espalier-dev/espalier/internal/config"
 	"github.com/espalier-dev/espalier/internal/process"
@@ -54,7 +54,9 @@ func Needs(cfg *config.ResourceManagerConfiguration) (process.Needs, error) {
 }
 
 // Add adds the enabled controllers to the manager of the source cluster. It returns an error if none is enabled.
-func Add(_ context.Context, clusters *process.Clusters, cfg *config.ResourceManagerConfiguration, registry prometheus.Registerer) error {
+func Add(
+	lifetime context.Context, clusters *process.Clusters, cfg *config.ResourceManagerConfiguration, registry prometheus.Registerer,
+) error {
 	controllers := cfg.Controllers
 	if !controllers.TokenRequestor.Enabled && !controllers.TokenInvalidator.Enabled {
 		return errors.New("nothing to do: set controllers.tokenRequestor.enabled or controllers.tokenInvalidator.enabled to true, or do not " +
@@ -66,7 +68,7 @@ func Add(_ context.Context, clusters *process.Clusters, cfg *config.ResourceMana
 		}
 	}
 	if controllers.TokenInvalidator.Enabled {
-		if err := addInvalidator(clusters, cfg, registry); err != nil {
+		if err := addInvalidator(lifetime, clusters, cfg, registry); err != nil {
 			return fmt.Errorf("add controller %s: %w", invalidator.ControllerName, err)
 		}
 	}
@@ -116,17 +118,20 @@ func limitsOf(clusters *process.Clusters, cfg *config.ResourceManagerConfigurati
 	return set
 }
 
-func addInvalidator(clusters *process.Clusters, cfg *config.ResourceManagerConfiguration, registry prometheus.Registerer) error {
-	client, err := metadata.NewForConfigAndClient(clusters.TargetConfig, clusters.TargetHTTPClient)
-	if err != nil {
-		return fmt.Errorf("create metadata client: %w", err)
-	}
+func addInvalidator(
+	lifetime context.Context, clusters *process.Clusters, cfg *config.ResourceManagerConfiguration, registry prometheus.Registerer,
+) error {
 	namespaces, _ := cfg.TargetNamespaces() // the cache of ServiceAccounts is restricted to these, too
+	secrets, err := invalidator.NewSecrets(clusters.TargetConfig,
+		cache.Options{HTTPClient: clusters.TargetHTTPClient, Mapper: clusters.TargetMapper}, namespaces)
+	if err != nil {
+		return err
+	}
 	r := &invalidator.Reconciler{
-		Secrets: invalidator.NewSecrets(client, namespaces), Target: clusters.Target.GetClient(), Live: clusters.Target.GetAPIReader(),
+		Secrets: secrets, Target: clusters.Target.GetClient(), Live: clusters.Target.GetAPIReader(),
 		Events:  &invalidator.Events{Recorder: clusters.Target.GetEventRecorder("token-controllers")},
 		Metrics: invalidator.NewMetrics(registry), Pauses: invalidator.NewPauses(),
 	}
 	workers := max(ptr.Deref(cfg.Controllers.TokenInvalidator.ConcurrentSyncs, 0), 1)
-	return r.SetupWithManager(clusters.Source, clusters.Target.GetCache(), workers)
+	return r.SetupWithManager(lifetime, clusters.Source, clusters.Target.GetCache(), workers)
 }

@@ -4,6 +4,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/espalier-dev/espalier/internal/admission/registration"
 	"github.com/espalier-dev/espalier/internal/admission/serving"
 	"github.com/espalier-dev/espalier/internal/config"
 	"github.com/espalier-dev/espalier/internal/process"
@@ -35,9 +36,9 @@ func keep(
 	return server.KeepCertificate(serving.SelfManaged{
 		Clusters: clusters, Registry: registry,
 		Settings: own, SettingsPath: "espalier.webhooks.selfManaged",
-		Configurations: func(serviceNamespace string) func([]byte) []client.Object {
+		Configurations: func(s registration.Server) func([]byte) []client.Object {
 			return registrations.Configurations(own.Flavor, cfg.Webhooks, registrations.Own{
-				Namespace: serviceNamespace, Name: own.ConfigurationName, ServiceName: own.ServiceName, URL: own.URL, Excluded: own.ExcludedNamespaces,
+				Namespace: s.Namespace, Name: s.Name, ServiceName: s.ServiceName, URL: s.URL, Excluded: own.ExcludedNamespaces,
 			})
 		},
 	})

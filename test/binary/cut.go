@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"testing"
 )
 
@@ -32,6 +33,20 @@ func (r *Requests) CutOff(at Cut) {
 	r.cut, r.counted, r.dead = at, 0, false
 }
 
+// SinceCutOff lists the requests since the last call of CutOff, as in Seen.
+func (r *Requests) SinceCutOff() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.seen[max(0, len(r.seen)-r.counted):])
+}
+
+// Disconnect cuts the process off at once.
+func (r *Requests) Disconnect() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.dead = true
+}
+
 // Connect ends a cut, and reports whether it happened.
 func (r *Requests) Connect() (happened bool) {
 	r.mu.Lock()
@@ -41,27 +56,12 @@ func (r *Requests) Connect() (happened bool) {
 	return happened
 }
 
-// Dead reports whether the process is cut off now.
+// Dead reports whether the process is cut off now. A cut after a request happens when the request was executed: a caller that stops the
+// process cancels its requests.
 func (r *Requests) Dead() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.dead
-}
-
-// fate returns whether a request is sent, and whether its answer arrives. The caller holds the lock.
-func (r *Requests) fate(counts bool) (send, answer bool) {
-	if r.dead {
-		return false, false
-	}
-	if !counts || r.cut.Request == 0 {
-		return true, true
-	}
-	r.counted++
-	if r.counted != r.cut.Request {
-		return true, true
-	}
-	r.dead = true
-	return r.cut.After, false
+	return r.dead && !r.executing
 }
 
 // EveryCut calls run with a cut at every request, on both sides of it, until no cut happens any more because the run ends

@@ -108,6 +108,19 @@ func TestCutOff(t *testing.T) {
 	}
 }
 
+func TestACutAfterARequestHappensWhenItWasExecuted(t *testing.T) {
+	g := NewWithT(t)
+	p := newProcess(t)
+	p.requests.Disturb(func(request *http.Request, next http.RoundTripper) (*http.Response, error) {
+		response, err := next.RoundTrip(request)
+		g.Expect(p.requests.Dead()).To(BeFalse(), "a caller would cancel the request")
+		return response, err
+	})
+	p.requests.CutOff(binary.Cut{Request: 1, After: true})
+	g.Expect(p.do("PUT /a")).To(BeFalse())
+	g.Expect(p.requests.Dead()).To(BeTrue())
+}
+
 func TestCutOffCountsFromThatMoment(t *testing.T) {
 	g := NewWithT(t)
 	p := newProcess(t)

@@ -81,17 +81,23 @@ type Env struct {
 // New prepares namespaces and rights, and starts the binary unless reported otherwise.
 func New(t *testing.T, binary Binary, options Options) *Env {
 	t.Helper()
+	servers := Servers(t)
 	g := NewWithT(t)
-	servers, err := local.ForTests()
-	g.Expect(err).NotTo(HaveOccurred())
 	e := &Env{WithT: g, T: t, Ctx: t.Context(), Servers: servers, Requests: &Requests{}, binary: binary, options: options}
 	e.Source = e.admin(servers.Source.Config)
 	e.Target = e.Source
 	if options.TwoClusters {
 		e.Target = e.admin(servers.Target.Config)
 	}
-	e.createNamespaces()
-	e.identify()
+	var err error
+	e.Namespace, err = CreateNamespace(e.Ctx, "test-", e.Source, e.Target)
+	g.Expect(err).NotTo(HaveOccurred())
+	sides := []Side{Source, Target}
+	if options.TwoClusters {
+		sides = []Side{Source}
+		e.Kubeconfigs.Target = e.identity(e.Target, servers.Target.Config, Target)
+	}
+	e.Kubeconfigs.Source = e.identity(e.Source, servers.Source.Config, sides...)
 	e.Config = e.configuration()
 	e.Runner = e.runner()
 	if !options.Stopped {
@@ -101,17 +107,24 @@ func New(t *testing.T, binary Binary, options Options) *Env {
 	return e
 }
 
-// StartAnother starts a second process in addition to the first, for the same namespaces and with the same rights. It has the configuration
-// of the first one after change, counts its own requests, and stops when the test ends.
+// Another prepares a second process in addition to the first, for the same namespaces and with the same rights. It has a configuration,
+// options for its clock and log, and counts its own requests.
+func (e *Env) Another(cfg *config.ResourceManagerConfiguration, options Options) *Env {
+	other := *e
+	other.Config, other.options, other.Requests = cfg, options, &Requests{}
+	other.Runner = other.runner()
+	return &other
+}
+
+// StartAnother starts a second process, with the configuration of the first one after change. It stops when the test ends.
 func (e *Env) StartAnother(change func(*config.ResourceManagerConfiguration)) *Env {
 	e.T.Helper()
-	other, cfg := *e, *e.Config
+	cfg := *e.Config
 	change(&cfg)
-	other.Config, other.Requests = &cfg, &Requests{}
-	other.Runner = other.runner()
+	other := e.Another(&cfg, e.options)
 	other.Start()
 	e.T.Cleanup(other.Stop)
-	return &other
+	return other
 }
 
 func (e *Env) runner() *Runner {
@@ -126,22 +139,18 @@ func (e *Env) admin(cfg *rest.Config) client.Client {
 	return c
 }
 
-func (e *Env) createNamespaces() {
-	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "test-"}}
-	e.Expect(e.Source.Create(e.Ctx, namespace)).To(Succeed())
-	e.Namespace = namespace.Name
-	if e.options.TwoClusters {
-		e.Expect(e.Target.Create(e.Ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: e.Namespace}})).To(Succeed())
+// CreateNamespace creates a namespace with a generated name in source and target, which may be the same.
+func CreateNamespace(ctx context.Context, prefix string, source, target client.Client) (string, error) {
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: prefix}}
+	if err := source.Create(ctx, namespace); err != nil {
+		return "", fmt.Errorf("create namespace in source: %w", err)
 	}
-}
-
-func (e *Env) identify() {
-	if !e.options.TwoClusters {
-		e.Kubeconfigs.Source = e.identity(e.Source, e.Servers.Source.Config, Source, Target)
-		return
+	if source != target {
+		if err := target.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace.Name}}); err != nil {
+			return "", fmt.Errorf("create namespace in target: %w", err)
+		}
 	}
-	e.Kubeconfigs.Source = e.identity(e.Source, e.Servers.Source.Config, Source)
-	e.Kubeconfigs.Target = e.identity(e.Target, e.Servers.Target.Config, Target)
+	return namespace.Name, nil
 }
 
 func (e *Env) identity(c client.Client, admin *rest.Config, sides ...Side) []byte {
@@ -194,34 +203,38 @@ func (e *Env) setup() *process.Setup {
 	}
 }
 
-// Events lists the Events about an object of the Env's namespace in one cluster as "type reason: note", without those by
-// which API servers tell that they have mended what they know of addresses and ports of Services.
+// Events lists the Events about an object of the Env's namespace in one cluster as "type reason: note", without those about addresses and
+// ports of Services that API servers have registered again.
 func (e *Env) Events(c client.Client, kind, name string) []string {
 	e.T.Helper()
 	list := &corev1.EventList{}
-	e.Expect(c.List(e.Ctx, list)).To(Succeed())
+	e.Expect(c.List(e.Ctx, list, client.MatchingFields{"involvedObject.kind": kind, "involvedObject.name": name})).To(Succeed())
 	var found []string
 	for _, event := range list.Items {
 		if strings.HasSuffix(event.ReportingController, "-repair-controller") || strings.HasSuffix(event.Source.Component, "-repair-controller") {
 			continue
 		}
-		if event.InvolvedObject.Kind == kind && event.InvolvedObject.Name == name &&
-			(event.InvolvedObject.Namespace == "" || event.InvolvedObject.Namespace == e.Namespace) {
+		if event.InvolvedObject.Namespace == "" || event.InvolvedObject.Namespace == e.Namespace {
 			found = append(found, fmt.Sprintf("%s %s: %s", event.Type, event.Reason, event.Message))
 		}
 	}
 	return found
 }
 
+// AwaitRest waits until the binary has sent no request for a second, and clears the record of earlier requests. Changes by other clients,
+// such as the controllers of Kubernetes, may make it read objects again.
+func (e *Env) AwaitRest() {
+	e.T.Helper()
+	e.Eventually(func(g Gomega) {
+		e.Requests.Reset()
+		g.Consistently(e.Requests.Seen).WithTimeout(time.Second).Should(BeEmpty())
+	}).WithTimeout(Patience).Should(Succeed())
+}
+
 // AwaitForbidden waits until the authorizer of the target's API server, which follows roles by watches of its own, has heard
 // that the binary's ServiceAccount may not do something.
 func (e *Env) AwaitForbidden(right authorizationv1.ResourceAttributes) {
 	e.T.Helper()
-	e.Eventually(func() bool {
-		review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
-			User: "system:serviceaccount:" + e.Namespace + ":" + e.binary.Name, ResourceAttributes: &right,
-		}}
-		e.Expect(e.Target.Create(e.Ctx, review)).To(Succeed())
-		return review.Status.Allowed
-	}).WithTimeout(Patience).Should(BeFalse())
+	user := "system:serviceaccount:" + e.Namespace + ":" + e.binary.Name
+	e.Eventually(func() (bool, error) { return Allowed(e.Ctx, e.Target, user, &right) }).WithTimeout(Patience).Should(BeFalse())
 }

@@ -15,8 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/wait"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+	"k8s.io/component-helpers/auth/rbac/validation"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/espalier-dev/espalier/test/local"
@@ -85,14 +85,18 @@ func Identity(ctx context.Context, c client.Client, admin *rest.Config, binary, 
 		return nil, fmt.Errorf("create ServiceAccount: %w", err)
 	}
 	roles = slices.DeleteFunc(roles, func(role *unstructured.Unstructured) bool {
-		return !slices.Contains(sides, sideOf(role.GetName(), binary))
+		side := Source
+		if strings.HasPrefix(role.GetName(), "espalier-"+binary+"-target") {
+			side = Target
+		}
+		return !slices.Contains(sides, side)
 	})
 	for _, role := range roles {
 		if err := c.Create(ctx, binding(role, namespace, binary)); err != nil {
 			return nil, fmt.Errorf("bind %s %s: %w", role.GetKind(), role.GetName(), err)
 		}
 	}
-	if err := awaitRights(ctx, admin, "system:serviceaccount:"+namespace+":"+binary, roles); err != nil {
+	if err := awaitRights(ctx, c, "system:serviceaccount:"+namespace+":"+binary, roles); err != nil {
 		return nil, err
 	}
 	return local.ServiceAccountKubeconfig(ctx, admin, namespace, binary, credentialLifetime)
@@ -104,15 +108,11 @@ func IdentityIn(ctx context.Context, c client.Client, admin *rest.Config, binary
 	if _, err := Install(ctx, c, "deploy/"+binary+"/rbac/*.yaml"); err != nil {
 		return nil, err
 	}
-	role := &unstructured.Unstructured{}
-	role.SetGroupVersionKind(rbacv1.SchemeGroupVersion.WithKind("Role"))
+	role := local.NewObject(rbacv1.SchemeGroupVersion.String(), "Role", own.Namespace, own.Name, nil)
 	if err := c.Get(ctx, own, role); err != nil {
 		return nil, fmt.Errorf("read Role %s: %w", own, err)
 	}
-	copied := &unstructured.Unstructured{Object: map[string]any{"rules": role.Object["rules"]}}
-	copied.SetGroupVersionKind(role.GroupVersionKind())
-	copied.SetNamespace(namespace)
-	copied.SetName("own")
+	copied := local.NewObject(role.GetAPIVersion(), role.GetKind(), namespace, "own", map[string]any{"rules": role.Object["rules"]})
 	for _, object := range []client.Object{copied, binding(copied, namespace, binary)} {
 		if err := c.Create(ctx, object); err != nil {
 			return nil, fmt.Errorf("copy Role %s: %w", own, err)
@@ -123,29 +123,30 @@ func IdentityIn(ctx context.Context, c client.Client, admin *rest.Config, binary
 
 // awaitRights waits until the API server knows that a user has been given roles. It learns of them by watches, and forbids
 // everything before; a binary that is forbidden something when it starts ends.
-func awaitRights(ctx context.Context, admin *rest.Config, user string, roles []*unstructured.Unstructured) error {
-	clients, err := kubernetes.NewForConfig(admin)
-	if err != nil {
-		return fmt.Errorf("create client: %w", err)
-	}
+func awaitRights(ctx context.Context, c client.Client, user string, roles []*unstructured.Unstructured) error {
 	for _, role := range roles {
-		attributes, err := firstRight(role)
+		right, err := firstRight(role)
 		if err != nil {
 			return err
 		}
-		if attributes == nil {
+		if right == nil {
 			continue
 		}
-		review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{User: user, ResourceAttributes: attributes}}
 		err = wait.PollUntilContextTimeout(ctx, 10*time.Millisecond, Patience, true, func(ctx context.Context) (bool, error) {
-			answer, failure := clients.AuthorizationV1().SubjectAccessReviews().Create(ctx, review, metav1.CreateOptions{})
-			return failure == nil && answer.Status.Allowed, failure
+			return Allowed(ctx, c, user, right)
 		})
 		if err != nil {
 			return fmt.Errorf("wait for rights of %s %s: %w", role.GetKind(), role.GetName(), err)
 		}
 	}
 	return nil
+}
+
+// Allowed reports whether the authorizer of an API server knows that a user has a right.
+func Allowed(ctx context.Context, c client.Client, user string, right *authorizationv1.ResourceAttributes) (bool, error) {
+	review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{User: user, ResourceAttributes: right}}
+	err := c.Create(ctx, review)
+	return review.Status.Allowed, err
 }
 
 // firstRight is something that a role allows, nil if that is nothing about objects. All of a role comes at once.
@@ -155,26 +156,17 @@ func firstRight(role *unstructured.Unstructured) (*authorizationv1.ResourceAttri
 		return nil, fmt.Errorf("read %s %s: %w", role.GetKind(), role.GetName(), err)
 	}
 	for _, rule := range typed.Rules {
-		if len(rule.Resources) == 0 || len(rule.APIGroups) == 0 || len(rule.Verbs) == 0 {
-			continue
+		for _, each := range validation.BreakdownRule(rule) {
+			if len(each.Resources) > 0 {
+				resource, subresource, _ := strings.Cut(each.Resources[0], "/")
+				return &authorizationv1.ResourceAttributes{
+					Namespace: role.GetNamespace(), Group: each.APIGroups[0], Resource: resource, Subresource: subresource,
+					Verb: each.Verbs[0], Name: strings.Join(each.ResourceNames, ""),
+				}, nil
+			}
 		}
-		resource, subresource, _ := strings.Cut(rule.Resources[0], "/")
-		found := &authorizationv1.ResourceAttributes{
-			Namespace: role.GetNamespace(), Group: rule.APIGroups[0], Resource: resource, Subresource: subresource, Verb: rule.Verbs[0],
-		}
-		if len(rule.ResourceNames) > 0 {
-			found.Name = rule.ResourceNames[0]
-		}
-		return found, nil
 	}
 	return nil, nil
-}
-
-func sideOf(role, binary string) Side {
-	if strings.HasPrefix(role, "espalier-"+binary+"-target") {
-		return Target
-	}
-	return Source
 }
 
 // binding gives a role to a binary's ServiceAccount.

@@ -11,17 +11,20 @@ import (
 
 // Log keeps what a binary logs. Its Logger is for Options.Log.
 type Log struct {
+	// Verbosity is the highest verbosity of the messages that are kept.
+	Verbosity int
+
 	mu    sync.Mutex
 	lines []string
 }
 
-// Logger returns a logger that writes to the Log, without messages of higher verbosity than 0.
+// Logger returns a logger that writes to the Log.
 func (l *Log) Logger() logr.Logger {
-	return funcr.New(func(_, line string) {
+	return funcr.New(func(prefix, line string) {
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		l.lines = append(l.lines, line)
-	}, funcr.Options{})
+		l.lines = append(l.lines, prefix+" "+line)
+	}, funcr.Options{LogTimestamp: true, Verbosity: l.Verbosity})
 }
 
 // Containing returns the lines with that text.

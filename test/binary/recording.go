@@ -1,10 +1,7 @@
 package binary
 
 import (
-	"bytes"
 	"encoding/json"
-	"fmt"
-	"io"
 	"net/http"
 	"slices"
 	"sync"
@@ -24,55 +21,34 @@ type Recording struct {
 	sent []Sent
 }
 
-// Record begins a Recording. It takes the place of any hook; also is called after each request was noted.
-func (r *Requests) Record(also ...func(*http.Request) error) *Recording {
-	recording := &Recording{}
-	r.Hook(func(request *http.Request) error {
-		if err := recording.note(request); err != nil {
-			return err
-		}
-		for _, hook := range also {
-			if err := hook(request); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-	return recording
+// Record begins a Recording, which takes the place of an earlier one.
+func (r *Requests) Record() *Recording {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.recording = &Recording{}
+	return r.recording
 }
 
-func (r *Recording) note(request *http.Request) error {
+func (r *Recording) note(request *http.Request) {
 	if request.Method == http.MethodGet {
-		return nil
+		return
 	}
 	each := Sent{Verb: request.Method, Path: request.URL.Path}
-	if request.Body != nil {
-		content, err := io.ReadAll(request.Body)
-		if err != nil {
-			return fmt.Errorf("read request: %w", err)
-		}
-		request.Body = io.NopCloser(bytes.NewReader(content))
-		if json.Unmarshal(content, &each.Body) != nil {
+	if request.GetBody != nil {
+		if body, err := request.GetBody(); err == nil && json.NewDecoder(body).Decode(&each.Body) != nil {
 			each.Body = nil
 		}
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.sent = append(r.sent, each)
-	return nil
 }
 
 // Of lists what was sent to a path, in order.
 func (r *Recording) Of(verb, path string) []Sent {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	var found []Sent
-	for _, each := range r.sent {
-		if each.Verb == verb && each.Path == path {
-			found = append(found, each)
-		}
-	}
-	return found
+	return slices.DeleteFunc(slices.Clone(r.sent), func(each Sent) bool { return each.Verb != verb || each.Path != path })
 }
 
 // Order lists the requests with one of the verbs as "VERB path", in order.

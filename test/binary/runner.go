@@ -37,14 +37,13 @@ const outdatedDiscovery = 90 * time.Second
 // discardLibraryLog sets the logger of controller-runtime itself, which otherwise prints a stack after 30 seconds.
 var discardLibraryLog = sync.OnceFunc(func() { log.SetLogger(logr.Discard()) })
 
-// Start runs the binary.
-func (r *Runner) Start() {
-	r.Test.Helper()
+// Connect does what the binary does before it starts to work.
+func (r *Runner) Connect(ctx context.Context) (*process.Clusters, error) {
 	discardLibraryLog()
-	g := NewWithT(r.Test)
-	ctx, cancel := context.WithCancel(r.Test.Context())
 	needs, err := r.Needs()
-	g.Expect(err).NotTo(HaveOccurred())
+	if err != nil {
+		return nil, err
+	}
 	needs.SkipNameValidation = true
 	setup := r.Setup()
 	if setup.Log.GetSink() == nil {
@@ -52,8 +51,18 @@ func (r *Runner) Start() {
 	}
 	setup.Patience = max(setup.Patience, outdatedDiscovery)
 	clusters, err := setup.Connect(ctx, needs)
-	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(r.Add(ctx, clusters)).To(Succeed())
+	if err != nil {
+		return nil, err
+	}
+	return clusters, r.Add(ctx, clusters)
+}
+
+// Start runs the binary.
+func (r *Runner) Start() {
+	r.Test.Helper()
+	ctx, cancel := context.WithCancel(r.Test.Context())
+	clusters, err := r.Connect(ctx)
+	NewWithT(r.Test).Expect(err).NotTo(HaveOccurred())
 	done := make(chan error, 1)
 	go func() { done <- clusters.Start(ctx) }()
 	r.stop = func() {
@@ -61,8 +70,13 @@ func (r *Runner) Start() {
 			r.Stopping()
 		}
 		cancel()
-		if err := <-done; err != nil && !errors.Is(err, context.Canceled) {
-			r.Test.Errorf("%s ended with: %v", setup.Program.Name, err)
+		select {
+		case err := <-done:
+			if err != nil && !errors.Is(err, context.Canceled) {
+				r.Test.Errorf("%s ended with: %v", r.Setup().Program.Name, err)
+			}
+		case <-time.After(2 * process.Grace): // for example a manager that is cut off before its caches have synced
+			r.Test.Errorf("%s has not stopped after %s", r.Setup().Program.Name, 2*process.Grace)
 		}
 	}
 	if r.Started != nil {

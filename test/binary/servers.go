@@ -6,8 +6,21 @@ import (
 	"os"
 	"testing"
 
+	. "github.com/onsi/gomega"
+
 	"github.com/espalier-dev/espalier/test/local"
 )
+
+// Servers returns the API servers of the test run. It skips the test with -short.
+func Servers(tb testing.TB) local.Servers {
+	tb.Helper()
+	if testing.Short() {
+		tb.Skip("needs an API server")
+	}
+	servers, err := local.ForTests()
+	NewWithT(tb).Expect(err).NotTo(HaveOccurred())
+	return servers
+}
 
 // WithOwnServers is for the TestMain of packages whose binary serves a whole cluster, so that it would disturb the tests
 // of others: it starts two API servers for this package alone, which New then uses, runs the tests and stops the servers.
@@ -27,31 +40,16 @@ func withServers(m *testing.M, start func(ctx context.Context, dir, assets strin
 	if os.Getenv(local.TestServersVariable) == "" { // the tests say themselves what they miss
 		return m.Run()
 	}
-	fail := func(err error) int {
-		fmt.Fprintf(os.Stderr, "error: %v\n", err)
+	err := local.WithServers(context.Background(), os.Stderr, start, func(dir, _ string, _ []*local.ControlPlane) error {
+		if err := os.Setenv(local.TestServersVariable, dir); err != nil {
+			return err
+		}
+		code = m.Run()
+		return nil
+	})
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "error: run API servers for this package: %v\n", err)
 		return 1
 	}
-	ctx := context.Background()
-	assets, err := local.Assets(ctx, os.Stderr)
-	if err != nil {
-		return fail(err)
-	}
-	dir, err := os.MkdirTemp("", "espalier-test-servers-")
-	if err != nil {
-		return fail(err)
-	}
-	defer func() { _ = os.RemoveAll(dir) }()
-	planes, err := start(ctx, dir, assets)
-	if err != nil {
-		return fail(fmt.Errorf("start API servers for this package: %w", err))
-	}
-	defer func() {
-		if err := local.StopAll(planes); err != nil {
-			code = fail(err)
-		}
-	}()
-	if err := os.Setenv(local.TestServersVariable, dir); err != nil {
-		return fail(err)
-	}
-	return m.Run()
+	return code
 }

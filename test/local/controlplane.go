@@ -32,10 +32,11 @@ const (
 type ControlPlane struct {
 	// Server gives access as administrator, and as any other user.
 	Server
+	// Clients are the administrator's.
+	Clients kubernetes.Interface
 
 	options Options
 	ports   Ports
-	clients kubernetes.Interface
 
 	mu      sync.Mutex // guards the following fields
 	running map[string]*child.Process
@@ -116,7 +117,7 @@ func (c *ControlPlane) prepare() error {
 		return err // c.Server keeps its layout, with which the parts are stopped
 	}
 	c.Server = server
-	if c.clients, err = kubernetes.NewForConfig(c.Config); err != nil {
+	if c.Clients, err = kubernetes.NewForConfig(c.Config); err != nil {
 		return fmt.Errorf("create client: %w", err)
 	}
 	return nil
@@ -162,12 +163,7 @@ func (c *ControlPlane) writeKubeconfig(user string, groups []string, now time.Ti
 }
 
 func (c *ControlPlane) start(ctx context.Context) error {
-	for _, part := range []string{etcd, apiServer} {
-		if err := c.launch(part); err != nil {
-			return err
-		}
-	}
-	if err := c.await(ctx, "the API server to be ready", apiServer, c.apiServerReady); err != nil {
+	if err := c.serve(ctx, etcd, apiServer); err != nil {
 		return err
 	}
 	for _, part := range c.options.parts()[2:] {
@@ -283,13 +279,10 @@ func (c *ControlPlane) stopPart(part string, grace time.Duration) error {
 	return p.Stop(grace)
 }
 
-// StopRecorded stops those parts of a control plane that run from the state folder, all if none is named, even if another program has
-// started them. It returns the names of the parts that were running.
-func StopRecorded(dir string, parts ...string) (stopped []string, err error) {
+// StopRecorded stops all parts of a control plane that run from the state folder, even if another program has started them. It returns the
+// names of the parts that were running.
+func StopRecorded(dir string) (stopped []string, err error) {
 	for _, part := range slices.Backward(allParts()) {
-		if len(parts) > 0 && !slices.Contains(parts, part) {
-			continue
-		}
 		ran, failure := child.StopRecorded(layout(dir).record(part), stopGrace)
 		if ran {
 			stopped = append(stopped, part)
@@ -303,11 +296,14 @@ func StopRecorded(dir string, parts ...string) (stopped []string, err error) {
 func (c *ControlPlane) StopAPIServer() error { return c.stopPart(apiServer, 0) }
 
 // StartAPIServer starts it again, on the same port and the same data, and waits until it is ready.
-func (c *ControlPlane) StartAPIServer(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, startLimit)
-	defer cancel()
-	if err := c.launch(apiServer); err != nil {
-		return err
+func (c *ControlPlane) StartAPIServer(ctx context.Context) error { return c.serve(ctx, apiServer) }
+
+// serve starts parts unless they run, and waits until the API server is ready.
+func (c *ControlPlane) serve(ctx context.Context, parts ...string) error {
+	for _, part := range parts {
+		if err := c.launch(part); err != nil {
+			return err
+		}
 	}
 	return c.await(ctx, "the API server to be ready", apiServer, c.apiServerReady)
 }
@@ -336,10 +332,7 @@ func (c *ControlPlane) Restore(ctx context.Context, file string) error {
 	if err != nil {
 		return err
 	}
-	if err := c.launch(etcd); err != nil {
-		return err
-	}
-	return c.StartAPIServer(ctx)
+	return c.serve(ctx, etcd, apiServer)
 }
 
 // etcdTool runs a tool that is built with etcd. The folders of KUBEBUILDER_ASSETS may lack it.

@@ -13,19 +13,16 @@ import (
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 )
 
-// ReadManifests reads every object of the files; a folder stands for the YAML files directly in it.
+// ReadManifests reads every object of the files; a folder stands for the YAML files directly in it. A folder without any is an error.
 func ReadManifests(paths ...string) ([]*unstructured.Unstructured, error) {
 	var objects []*unstructured.Unstructured
 	for _, path := range paths {
-		info, err := os.Stat(path)
+		files, err := filepath.Glob(filepath.Join(path, "*.yaml"))
 		if err != nil {
 			return nil, fmt.Errorf("read manifests: %w", err)
 		}
-		files := []string{path}
-		if info.IsDir() {
-			if files, err = filepath.Glob(filepath.Join(path, "*.yaml")); err != nil {
-				return nil, fmt.Errorf("read manifests: %w", err)
-			}
+		if len(files) == 0 {
+			files = []string{path}
 		}
 		for _, file := range files {
 			data, err := os.ReadFile(file)

@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 )
 
 // Options define what to start.
@@ -70,15 +71,6 @@ const (
 func allParts() []string { return []string{etcd, apiServer, controllerManager, scheduler, kwok} }
 
 func (o Options) parts() []string {
-	parts := []string{etcd, apiServer}
-	if o.ControllerManager {
-		parts = append(parts, controllerManager)
-	}
-	if o.Scheduler {
-		parts = append(parts, scheduler)
-	}
-	if o.KWOK {
-		parts = append(parts, kwok)
-	}
-	return parts
+	left := map[string]bool{controllerManager: !o.ControllerManager, scheduler: !o.Scheduler, kwok: !o.KWOK}
+	return slices.DeleteFunc(allParts(), func(part string) bool { return left[part] })
 }

@@ -159,30 +159,15 @@ func addKubeletClient(dir string, now time.Time) error {
 }
 
 func newPKI(now time.Time) (map[string][]byte, error) {
-	ca, err := newAuthority("espalier-local", now)
-	if err != nil {
-		return nil, err
-	}
-	etcdCA, err := newAuthority("espalier-local-etcd", now)
-	if err != nil {
-		return nil, err
-	}
-	serving, err := ca.server(apiServer, now)
-	if err != nil {
-		return nil, err
-	}
-	storage, err := etcdCA.server(etcd, now)
-	if err != nil {
-		return nil, err
-	}
-	tokens, err := keyutil.MakeEllipticPrivateKeyPEM()
-	if err != nil {
-		return nil, fmt.Errorf("generate key: %w", err)
-	}
+	ca, caErr := newAuthority("espalier-local", now)
+	etcdCA, etcdErr := newAuthority("espalier-local-etcd", now)
+	serving, servingErr := ca.server(apiServer, now)
+	storage, storageErr := etcdCA.server(etcd, now)
+	tokens, tokensErr := keyutil.MakeEllipticPrivateKeyPEM()
 	return map[string][]byte{
 		caCert: ca.cert, caKey: ca.key,
 		apiServerCert: serving.cert, apiServerKey: serving.key,
 		etcdCACert: etcdCA.cert, etcdCert: storage.cert, etcdKey: storage.key,
 		serviceAccountKey: tokens,
-	}, nil
+	}, errors.Join(caErr, etcdErr, servingErr, storageErr, tokensErr)
 }

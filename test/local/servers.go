@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -86,19 +87,40 @@ func StartSource(ctx context.Context, dir, assets string, apiServerArgs ...strin
 // StartTestServers starts the servers for ForTests, which finds them if TestServersVariable names the folder. The caller must stop both;
 // after an error there is nothing to stop.
 func StartTestServers(ctx context.Context, dir, assets string) ([]*ControlPlane, error) {
-	planes := make([]*ControlPlane, 2)
-	failures := make([]error, len(planes))
+	var source, target *ControlPlane
+	var sourceErr, targetErr error
 	var starts sync.WaitGroup
-	starts.Go(func() { planes[0], failures[0] = StartSource(ctx, dir, assets) })
-	starts.Go(func() {
-		planes[1], failures[1] = Start(ctx, Options{Dir: filepath.Join(dir, "target"), Assets: assets})
-	})
+	starts.Go(func() { source, sourceErr = StartSource(ctx, dir, assets) })
+	starts.Go(func() { target, targetErr = Start(ctx, Options{Dir: filepath.Join(dir, "target"), Assets: assets}) })
 	starts.Wait()
-	if failure := errors.Join(failures...); failure != nil {
+	planes := []*ControlPlane{source, target}
+	if failure := errors.Join(sourceErr, targetErr); failure != nil {
 		started := slices.DeleteFunc(planes, func(p *ControlPlane) bool { return p == nil })
 		return nil, errors.Join(failure, StopAll(started))
 	}
 	return planes, nil
+}
+
+// WithServers starts API servers for ForTests in a temporary folder, calls use with them, and stops them.
+func WithServers(
+	ctx context.Context, log io.Writer, start func(ctx context.Context, dir, assets string) ([]*ControlPlane, error),
+	use func(dir, assets string, planes []*ControlPlane) error,
+) (err error) {
+	assets, err := Assets(ctx, log)
+	if err != nil {
+		return err
+	}
+	dir, err := os.MkdirTemp("", "espalier-test-servers-")
+	if err != nil {
+		return fmt.Errorf("create state folder: %w", err)
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	planes, err := start(ctx, dir, assets)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, StopAll(planes)) }()
+	return use(dir, assets, planes)
 }
 
 // StopAll stops all of them, even if some fail.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"net/url"
@@ -10,8 +11,10 @@ import (
 	"strings"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
 	"k8s.io/apiserver/pkg/authentication/serviceaccount"
+	"k8s.io/utils/ptr"
 
 	"github.com/espalier-dev/espalier/test/local"
 )
@@ -47,16 +50,15 @@ const (
 	// denied requests had no right.
 	denied outcome = "denied"
 	// refused requests had their right, but admission, or the rules for roles and bindings, refused them.
-	refused outcome = "refused"
+	refused outcome = "refused after authorization"
+	// outsideRoles requests were allowed although no role of the binary allows them: all users have some rights, and some tests grant more
+	// rights.
+	outsideRoles outcome = "allowed by no role of the binary"
 )
 
-func (e event) code() int32 {
-	if e.ResponseStatus == nil {
-		return 0
-	}
-	return e.ResponseStatus.Code
-}
+func (e event) code() int32 { return ptr.Deref(e.ResponseStatus, metav1.Status{}).Code }
 
+// outcome returns allowed, denied or refused: the event does not show what the roles of the binary allow.
 func (e event) outcome() outcome {
 	switch decision := e.Annotations["authorization.k8s.io/decision"]; {
 	case decision == "forbid", decision == "" && e.code() == 403, e.code() == 401:
@@ -76,27 +78,27 @@ func (e event) allowedBy() string {
 
 // requests lists all authorization requests about the user for this event: the request itself; further checks of the API server, for which
 // there is no event; and for an impersonated request, the right to impersonate.
-func (e event) requests() []request {
+func (e event) requests() []right {
 	if e.ImpersonatedUser != nil {
 		return impersonation(*e.ImpersonatedUser)
 	}
-	all := []request{e.request()}
+	all := []right{e.request()}
 	if e.outcome() == allowed && e.code() >= 200 && e.code() < 300 {
-		all = append(all, e.implied(all[0].right)...)
+		all = append(all, e.implied(all[0])...)
 	}
 	return all
 }
 
 // request returns the request of the event itself. For a creation, the log has the name of the object, but the authorizer does not get it:
 // it is in the body, not in the URL.
-func (e event) request() request {
+func (e event) request() right {
 	ref := e.ObjectRef
 	if ref == nil {
 		at := e.RequestURI
 		if parsed, err := url.Parse(at); err == nil {
 			at = parsed.Path
 		}
-		return request{right: right{verb: e.Verb, url: at}}
+		return right{verb: e.Verb, url: at}
 	}
 	q := right{
 		verb: e.Verb, group: ref.APIGroup, resource: path.Join(ref.Resource, ref.Subresource), namespace: ref.Namespace, name: ref.Name,
@@ -107,24 +109,23 @@ func (e event) request() request {
 	if ref.Resource == "namespaces" {
 		q.namespace = "" // the log repeats the name
 	}
-	return request{right: q}
+	return q
 }
 
 // implied lists further rights that were necessary for the request to succeed. A user with all rights of a role needs no "escalate" and no
 // "bind" for it; programs that write roles for others do need them.
-func (e event) implied(q right) []request {
+func (e event) implied(q right) []right {
 	if !slices.Contains([]string{"create", "update", "patch"}, q.verb) {
 		return nil
 	}
-	var all []request
+	var all []right
 	if q.verb != "create" && e.code() == 201 { // the object did not exist, so the API server created it
 		made := q
 		made.verb = "create"
-		all = append(all, request{right: made})
+		all = append(all, made)
 	}
 	add := func(verb, resource, name string) {
-		needed := right{verb: verb, group: q.group, resource: resource, namespace: q.namespace, name: name}
-		all = append(all, request{right: needed, anyName: name == ""})
+		all = append(all, right{verb: verb, group: q.group, resource: resource, namespace: q.namespace, name: cmp.Or(name, anything)})
 	}
 	switch q.resource + "." + q.group {
 	case "clusterroles.rbac.authorization.k8s.io", "roles.rbac.authorization.k8s.io":
@@ -142,14 +143,14 @@ func (e event) implied(q right) []request {
 	return all
 }
 
-func impersonation(user authenticationv1.UserInfo) []request {
+func impersonation(user authenticationv1.UserInfo) []right {
 	as := right{verb: "impersonate", resource: "users", name: user.Username}
 	if namespace, name, err := serviceaccount.SplitUsername(user.Username); err == nil {
 		as = right{verb: "impersonate", resource: "serviceaccounts", namespace: namespace, name: name}
 	}
-	all := append(make([]request, 0, 1+len(user.Groups)), request{right: as})
+	all := append(make([]right, 0, 1+len(user.Groups)), as)
 	for _, group := range user.Groups {
-		all = append(all, request{right: right{verb: "impersonate", resource: "groups", name: group}})
+		all = append(all, right{verb: "impersonate", resource: "groups", name: group})
 	}
 	return all
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"iter"
 	"maps"
 	"os"
 	"slices"
@@ -117,14 +118,11 @@ func (s state) problems() []string {
 				" is granted, and no suite uses it: use it in a test, remove its marker, or say in reasons.yaml why it is granted")
 		}
 	}
-	for each := range s.used {
-		if _, ok := granted[each]; !ok {
-			all = append(all, each.String()+" is in used.yaml and is not granted")
-		}
-	}
-	for each := range s.reasons {
-		if _, ok := granted[each]; !ok {
-			all = append(all, each.String()+" is in reasons.yaml and is not granted")
+	for file, keys := range map[string]iter.Seq[key]{"used.yaml": maps.Keys(s.used), "reasons.yaml": maps.Keys(s.reasons)} {
+		for each := range keys {
+			if _, ok := granted[each]; !ok {
+				all = append(all, each.String()+" is in "+file+" and is not granted")
+			}
 		}
 	}
 	slices.Sort(all)

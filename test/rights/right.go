@@ -9,7 +9,7 @@ import (
 	"k8s.io/component-helpers/auth/rbac/validation"
 )
 
-// anything is the wildcard for verbs, groups, resources and URLs, as in the rules of roles.
+// anything is the wildcard for verbs, groups, resources and URLs, as in the rules of roles. As the name in a request it is any name.
 const anything = "*"
 
 // right is one permission of a role: one verb on one resource, or on one URL.
@@ -20,7 +20,7 @@ type right struct {
 	group string
 	// resource is the plural, with its subresource after a slash; empty for a URL.
 	resource string
-	// name is the only object that it allows; empty for all.
+	// name is the only object that it allows; empty for all. In a request it is "*" if the log does not contain the name of the object.
 	name string
 	// namespace is the only namespace that it allows; empty for all, and for cluster-scoped resources.
 	namespace string
@@ -87,16 +87,10 @@ func (r right) rule() []rbacv1.PolicyRule {
 	return []rbacv1.PolicyRule{rule}
 }
 
-// request contains the attributes of a request for an authorizer, in the form of the right that allows only this request.
-type request struct {
-	right
-	// anyName is true if the log does not contain the name of the object.
-	anyName bool
-}
-
-// allows reports whether the right is sufficient for the request, like the API server's RBAC authorizer.
-func (r right) allows(q request) bool {
-	if q.anyName {
+// allows reports whether the right is sufficient for a request, which is described by the right that allows only this request. It decides
+// like the API server's RBAC authorizer.
+func (r right) allows(q right) bool {
+	if q.name == anything {
 		q.name = r.name
 	}
 	covers, _ := validation.Covers(r.rule(), q.rule())

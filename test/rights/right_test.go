@@ -59,58 +59,58 @@ func TestAllows(t *testing.T) {
 	lease := right{verb: "get", group: "coordination.k8s.io", resource: "leases", name: "ours", namespace: "espalier-system"}
 	for name, tc := range map[string]struct {
 		right   right
-		request request
+		request right
 		want    bool
 	}{
-		"the same":         {right{verb: "list", resource: "pods"}, request{right: right{verb: "list", resource: "pods"}}, true},
-		"in any namespace": {right{verb: "list", resource: "pods"}, request{right: right{verb: "list", resource: "pods", namespace: "x"}}, true},
+		"the same":         {right{verb: "list", resource: "pods"}, right{verb: "list", resource: "pods"}, true},
+		"in any namespace": {right{verb: "list", resource: "pods"}, right{verb: "list", resource: "pods", namespace: "x"}, true},
 		"of any name": {
-			right{verb: "get", resource: "pods"}, request{right: right{verb: "get", resource: "pods", namespace: "x", name: "y"}}, true,
+			right{verb: "get", resource: "pods"}, right{verb: "get", resource: "pods", namespace: "x", name: "y"}, true,
 		},
-		"another verb": {right{verb: "list", resource: "pods"}, request{right: right{verb: "watch", resource: "pods"}}, false},
+		"another verb": {right{verb: "list", resource: "pods"}, right{verb: "watch", resource: "pods"}, false},
 		"another group": {
-			right{verb: "list", resource: "events"}, request{right: right{verb: "list", group: "events.k8s.io", resource: "events"}}, false,
+			right{verb: "list", resource: "events"}, right{verb: "list", group: "events.k8s.io", resource: "events"}, false,
 		},
-		"another resource": {right{verb: "list", resource: "pods"}, request{right: right{verb: "list", resource: "nodes"}}, false},
+		"another resource": {right{verb: "list", resource: "pods"}, right{verb: "list", resource: "nodes"}, false},
 		"name and namespace": {
 			lease,
-			request{right: right{verb: "get", group: "coordination.k8s.io", resource: "leases", name: "ours", namespace: "espalier-system"}},
+			right{verb: "get", group: "coordination.k8s.io", resource: "leases", name: "ours", namespace: "espalier-system"},
 			true,
 		},
 		"another name": {
 			lease,
-			request{right: right{verb: "get", group: "coordination.k8s.io", resource: "leases", name: "theirs", namespace: "espalier-system"}},
+			right{verb: "get", group: "coordination.k8s.io", resource: "leases", name: "theirs", namespace: "espalier-system"},
 			false,
 		},
 		"another namespace": {
-			lease, request{right: right{verb: "get", group: "coordination.k8s.io", resource: "leases", name: "ours", namespace: "default"}}, false,
+			lease, right{verb: "get", group: "coordination.k8s.io", resource: "leases", name: "ours", namespace: "default"}, false,
 		},
 		"all objects, with a right for one": {
-			lease, request{right: right{verb: "get", group: "coordination.k8s.io", resource: "leases", namespace: "espalier-system"}}, false,
+			lease, right{verb: "get", group: "coordination.k8s.io", resource: "leases", namespace: "espalier-system"}, false,
 		},
 		"a name that was not logged": {
-			right{verb: "approve", resource: "signers", name: "s"}, request{right: right{verb: "approve", resource: "signers"}, anyName: true}, true,
+			right{verb: "approve", resource: "signers", name: "s"}, right{verb: "approve", resource: "signers", name: anything}, true,
 		},
 		"a subresource": {
-			right{verb: "patch", resource: "nodes/status"}, request{right: right{verb: "patch", resource: "nodes/status"}}, true,
+			right{verb: "patch", resource: "nodes/status"}, right{verb: "patch", resource: "nodes/status"}, true,
 		},
 		"not its subresource": {
-			right{verb: "patch", resource: "nodes"}, request{right: right{verb: "patch", resource: "nodes/status"}}, false,
+			right{verb: "patch", resource: "nodes"}, right{verb: "patch", resource: "nodes/status"}, false,
 		},
-		"not without it": {right{verb: "patch", resource: "nodes/status"}, request{right: right{verb: "patch", resource: "nodes"}}, false},
+		"not without it": {right{verb: "patch", resource: "nodes/status"}, right{verb: "patch", resource: "nodes"}, false},
 		"a subresource of all": {
-			right{verb: "patch", resource: "*/status"}, request{right: right{verb: "patch", resource: "nodes/status"}}, true,
+			right{verb: "patch", resource: "*/status"}, right{verb: "patch", resource: "nodes/status"}, true,
 		},
 		"everything": {
 			right{verb: "*", group: "*", resource: "*"},
-			request{right: right{verb: "patch", group: "apps", resource: "x/y", name: "z", namespace: "n"}},
+			right{verb: "patch", group: "apps", resource: "x/y", name: "z", namespace: "n"},
 			true,
 		},
-		"all resources, no URL": {right{verb: "*", group: "*", resource: "*"}, request{right: right{verb: "get", url: "/metrics"}}, false},
-		"a URL":                 {right{verb: "get", url: "/metrics"}, request{right: right{verb: "get", url: "/metrics"}}, true},
-		"below a URL":           {right{verb: "get", url: "/healthz/*"}, request{right: right{verb: "get", url: "/healthz/ping"}}, true},
-		"not below a URL":       {right{verb: "get", url: "/healthz"}, request{right: right{verb: "get", url: "/healthz/ping"}}, false},
-		"a URL is no resource":  {right{verb: "get", url: "/metrics"}, request{right: right{verb: "get", resource: "pods"}}, false},
+		"all resources, no URL": {right{verb: "*", group: "*", resource: "*"}, right{verb: "get", url: "/metrics"}, false},
+		"a URL":                 {right{verb: "get", url: "/metrics"}, right{verb: "get", url: "/metrics"}, true},
+		"below a URL":           {right{verb: "get", url: "/healthz/*"}, right{verb: "get", url: "/healthz/ping"}, true},
+		"not below a URL":       {right{verb: "get", url: "/healthz"}, right{verb: "get", url: "/healthz/ping"}, false},
+		"a URL is no resource":  {right{verb: "get", url: "/metrics"}, right{verb: "get", resource: "pods"}, false},
 	} {
 		t.Run(name, func(t *testing.T) { NewWithT(t).Expect(tc.right.allows(tc.request)).To(Equal(tc.want)) })
 	}

@@ -48,15 +48,12 @@ func readGrants(root string) ([]grant, error) {
 	}
 	var all []grant
 	for _, folder := range folders {
-		shipped, err := decode(local.ReadManifests(folder))
+		binary := filepath.Dir(folder)
+		manifests, err := decode(local.ReadManifests(folder, filepath.Join(binary, "base")))
 		if err != nil {
 			return nil, err
 		}
-		base, err := decode(local.ReadManifests(filepath.Join(filepath.Dir(folder), "base")))
-		if err != nil {
-			return nil, err
-		}
-		each, err := grantsOf(filepath.Base(filepath.Dir(folder)), shipped, base)
+		each, err := grantsOf(filepath.Base(binary), manifests)
 		if err != nil {
 			return nil, err
 		}
@@ -77,9 +74,9 @@ func decode(objects []*unstructured.Unstructured, err error) ([]manifest, error)
 	return all, nil
 }
 
-// grantsOf returns the rights in the roles that a binary ships, and in those that the bindings of its base give to its ServiceAccount. A
-// ClusterRole that is bound in a namespace applies only there.
-func grantsOf(binary string, shipped, base []manifest) ([]grant, error) {
+// grantsOf returns the rights in the roles that a binary ships, and in those that its bindings give to its ServiceAccount. A ClusterRole
+// that is bound in a namespace applies only there.
+func grantsOf(binary string, manifests []manifest) ([]grant, error) {
 	var all []grant
 	add := func(role manifest, namespace string, bound bool) {
 		for _, each := range expand(role.Rules, namespace) {
@@ -87,18 +84,18 @@ func grantsOf(binary string, shipped, base []manifest) ([]grant, error) {
 		}
 	}
 	given := map[string]bool{}
-	for _, binding := range base {
+	for _, binding := range manifests {
 		if !binding.gives("espalier-" + binary) {
 			continue
 		}
-		role, err := boundRole(binding, shipped)
+		role, err := boundRole(binding, manifests)
 		if err != nil {
 			return nil, fmt.Errorf("read roles of %s: %w", binary, err)
 		}
 		given[path.Join(role.Kind, binding.Namespace, role.Name)] = true
 		add(role, binding.Namespace, true)
 	}
-	for _, each := range shipped {
+	for _, each := range manifests {
 		isRole := each.Kind == "ClusterRole" || each.Kind == "Role"
 		if isRole && !given[path.Join(each.Kind, each.Namespace, each.Name)] {
 			add(each, each.Namespace, false)

@@ -77,11 +77,9 @@ subjects: [{kind: ServiceAccount, name: espalier-x, namespace: espalier-system}]
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
-			shipped, err := decode(local.ParseManifests([]byte(shippedRoles)))
+			manifests, err := decode(local.ParseManifests([]byte(shippedRoles + "---\n" + tc.base)))
 			g.Expect(err).NotTo(HaveOccurred())
-			base, err := decode(local.ParseManifests([]byte(tc.base)))
-			g.Expect(err).NotTo(HaveOccurred())
-			got, err := grantsOf("x", shipped, base)
+			got, err := grantsOf("x", manifests)
 			g.Expect(err).NotTo(HaveOccurred())
 			g.Expect(got).To(ConsistOf(tc.want))
 		})
@@ -92,7 +90,7 @@ func TestABindingOfARoleThatIsNotThere(t *testing.T) {
 	g := NewWithT(t)
 	base, err := decode(local.ParseManifests([]byte(binding)))
 	g.Expect(err).NotTo(HaveOccurred())
-	_, err = grantsOf("x", nil, base)
+	_, err = grantsOf("x", base)
 	g.Expect(err).To(MatchError("read roles of x: ClusterRoleBinding a gives ClusterRole espalier-x-source, which is not shipped beside it"))
 }
 

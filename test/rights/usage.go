@@ -17,27 +17,22 @@ type usage struct {
 	// used contains every right that was used.
 	used map[key]bool
 	// seen contains requests that have been processed, by binary: logs repeat few requests very often.
-	seen map[string]map[request]bool
-	// denied, refused and beyond count requests by binary and then by text. Beyond contains those that were allowed although no role of the
-	// binary allows them: all users have some rights, and tests grant more rights in some cases.
-	denied, refused, beyond counts
+	seen map[string]map[right]bool
+	// findings count what no table contains.
+	findings map[finding]int
 }
 
-type counts map[string]map[string]int
-
-func (c counts) add(binary, text string) {
-	if c[binary] == nil {
-		c[binary] = map[string]int{}
-	}
-	c[binary][text]++
+// finding is a request of a binary that is printed.
+type finding struct {
+	binary  string
+	outcome outcome
+	text    string
 }
 
 func newUsage(granted []grant) *usage {
-	u := &usage{
-		granted: granted, used: map[key]bool{}, seen: map[string]map[request]bool{}, denied: counts{}, refused: counts{}, beyond: counts{},
-	}
+	u := &usage{granted: granted, used: map[key]bool{}, seen: map[string]map[right]bool{}, findings: map[finding]int{}}
 	for _, each := range granted {
-		u.seen[each.binary] = map[request]bool{}
+		u.seen[each.binary] = map[right]bool{}
 	}
 	return u
 }
@@ -61,14 +56,12 @@ func (u *usage) add(e event) {
 	if !ok {
 		return
 	}
-	own := e.request()
-	switch e.outcome() {
-	case denied:
-		u.denied.add(binary, own.String())
+	own, result := e.request(), e.outcome()
+	if result != allowed {
+		u.findings[finding{binary, result, own.String()}]++
+	}
+	if result == denied {
 		return
-	case refused:
-		u.refused.add(binary, own.String())
-	case allowed:
 	}
 	for _, q := range e.requests() {
 		if u.seen[binary][q] {
@@ -76,14 +69,14 @@ func (u *usage) add(e event) {
 		}
 		u.seen[binary][q] = true
 		if !u.mark(binary, q) && q == own {
-			u.beyond.add(binary, strings.TrimSuffix(q.String()+" by "+e.allowedBy(), " by "))
+			u.findings[finding{binary, outsideRoles, strings.TrimSuffix(q.String()+" by "+e.allowedBy(), " by ")}]++
 		}
 	}
 }
 
 // mark records every right that allows the request, in all roles: the log does not show the purpose of the request. A wildcard counts as
 // used only if no other bound role allows the request. It reports whether there is any such right.
-func (u *usage) mark(binary string, q request) bool {
+func (u *usage) mark(binary string, q right) bool {
 	var listed, wildcards []grant
 	for _, each := range u.granted {
 		switch {
@@ -116,16 +109,11 @@ func (u *usage) print(out io.Writer, suite string) {
 	}
 	for _, binary := range slices.Compact(binaries) {
 		fmt.Fprintf(out, "%s: %s has used %d of %d rights\n", suite, binary, used[binary], granted[binary])
-		for _, each := range []struct {
-			what  string
-			texts map[string]int
-		}{
-			{"denied", u.denied[binary]},
-			{"refused after authorization", u.refused[binary]},
-			{"allowed by no role of the binary", u.beyond[binary]},
-		} {
-			for _, text := range slices.Sorted(maps.Keys(each.texts)) {
-				fmt.Fprintf(out, "  %s: %s (%d)\n", each.what, text, each.texts[text])
+		for _, what := range []outcome{denied, refused, outsideRoles} {
+			for _, each := range slices.SortedFunc(maps.Keys(u.findings), func(a, b finding) int { return strings.Compare(a.text, b.text) }) {
+				if each.binary == binary && each.outcome == what {
+					fmt.Fprintf(out, "  %s: %s (%d)\n", what, each.text, u.findings[each])
+				}
 			}
 		}
 	}

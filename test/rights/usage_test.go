@@ -80,17 +80,17 @@ func TestWhatIsUsed(t *testing.T) {
 func TestRequestsWithoutRights(t *testing.T) {
 	g := NewWithT(t)
 	const user = "system:serviceaccount:n:managedresource-controller"
-	denied := `{"verb":"list","user":{"username":"` + user +
+	forbidden := `{"verb":"list","user":{"username":"` + user +
 		`"},"objectRef":{"resource":"secrets"},"responseStatus":{"code":403},"annotations":{"authorization.k8s.io/decision":"forbid"}}`
-	refused := `{"verb":"create","user":{"username":"` + user +
+	rejected := `{"verb":"create","user":{"username":"` + user +
 		`"},"objectRef":{"resource":"pods","namespace":"n"},"responseStatus":{"code":403},` +
 		`"annotations":{"authorization.k8s.io/decision":"allow"}}`
-	u := read(t, denied, denied, refused, listBy(user, "nodes"))
+	u := read(t, forbidden, forbidden, rejected, listBy(user, "nodes"))
 	g.Expect(u.used).To(BeEmpty())
-	g.Expect(u.denied).To(Equal(counts{"managedresource-controller": {"list secrets": 2}}))
-	g.Expect(u.refused).To(Equal(counts{"managedresource-controller": {"create pods in n": 1}}))
-	g.Expect(u.beyond).To(Equal(counts{
-		"managedresource-controller": {"create pods in n": 1, "list nodes by ClusterRole r": 1},
+	const binary = "managedresource-controller"
+	g.Expect(u.findings).To(Equal(map[finding]int{
+		{binary, denied, "list secrets"}: 2, {binary, refused, "create pods in n"}: 1,
+		{binary, outsideRoles, "create pods in n"}: 1, {binary, outsideRoles, "list nodes by ClusterRole r"}: 1,
 	}))
 
 	var out strings.Builder

@@ -118,7 +118,7 @@ func (b *balancer) dial() (net.Conn, *replica, error) {
 func (b *balancer) busiest(g Gomega) (busy, other *replica) {
 	g.Eventually(func() bool {
 		return b.replicas[0].connections.Load() > 0 && b.replicas[1].connections.Load() > 0
-	}, binary.Patience, 10*time.Millisecond).Should(BeTrue(), "a replica has no connection")
+	}, binary.Patience).Should(BeTrue(), "a replica has no connection")
 	busy, other = b.replicas[0], b.replicas[1]
 	if other.connections.Load() > busy.connections.Load() {
 		busy, other = other, busy

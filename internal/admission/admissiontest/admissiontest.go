@@ -86,7 +86,7 @@ func Probe(kind registration.Type) registration.Webhook {
 func AwaitCalls(ctx context.Context, t *testing.T, c client.Writer, namespace string, patience time.Duration) {
 	t.Helper()
 	for _, kind := range []registration.Type{registration.Mutating, registration.Validating} {
-		NewWithT(t).Eventually(func() error { return c.Create(ctx, probed(kind, namespace), client.DryRunAll) }, patience, 10*time.Millisecond).
+		NewWithT(t).Eventually(func() error { return c.Create(ctx, probed(kind, namespace), client.DryRunAll) }, patience).
 			Should(MatchError(ContainSubstring(probeName(kind))))
 	}
 }
@@ -102,7 +102,7 @@ func probeName(kind registration.Type) string {
 func AwaitSilence(ctx context.Context, t *testing.T, c client.Writer, namespace string, patience time.Duration) {
 	t.Helper()
 	for _, kind := range []registration.Type{registration.Mutating, registration.Validating} {
-		NewWithT(t).Eventually(func() error { return c.Create(ctx, probed(kind, namespace), client.DryRunAll) }, patience, 10*time.Millisecond).
+		NewWithT(t).Eventually(func() error { return c.Create(ctx, probed(kind, namespace), client.DryRunAll) }, patience).
 			Should(Succeed())
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
@@ -56,7 +57,7 @@ func (k *Keeper) distribute(ctx context.Context, bundle []byte, live []*unstruct
 		if err != nil {
 			return written, err
 		}
-		if len(want.webhooks) > 0 && len(have.webhooks) == 0 {
+		if len(want.Webhooks) > 0 && len(have.Webhooks) == 0 {
 			if unreachable := reach(); unreachable != nil {
 				waiting = unreachable
 				continue
@@ -67,51 +68,50 @@ func (k *Keeper) distribute(ctx context.Context, bundle []byte, live []*unstruct
 			written++
 		}
 		if err != nil {
-			return written, fmt.Errorf("write %s %q: %w", want.kind, want.name, err)
+			return written, fmt.Errorf("write %s %q: %w", want.Kind, want.Name, err)
 		}
 	}
 	return written, waiting
 }
 
 // write makes one configuration as it is wanted. It fails with a conflict if another client has changed it since it was read.
-func (k *Keeper) write(ctx context.Context, want, have configuration, live *unstructured.Unstructured) (changed bool, _ error) {
+func (k *Keeper) write(ctx context.Context, want, have *configuration, live *unstructured.Unstructured) (changed bool, _ error) {
 	if live.GetResourceVersion() == "" {
-		if len(want.webhooks) == 0 {
+		if len(want.Webhooks) == 0 {
 			return false, nil
 		}
 		// An empty one first: applying cannot require that no other client has created it in the meantime.
-		live.SetName(want.name)
+		live.SetName(want.Name)
 		if err := k.called.Create(ctx, live, client.FieldOwner(k.options.FieldManager)); err != nil {
 			return false, err
 		}
 	} else if want.keptBy(have) {
 		return false, nil
 	}
-	applied := want.applied(live.GetResourceVersion())
-	err := k.called.Apply(ctx, client.ApplyConfigurationFromUnstructured(applied), client.FieldOwner(k.options.FieldManager),
+	applied, err := want.applied(live.GetResourceVersion())
+	if err != nil {
+		return false, fmt.Errorf("encode webhook configuration: %w", err)
+	}
+	err = k.called.Apply(ctx, client.ApplyConfigurationFromUnstructured(applied), client.FieldOwner(k.options.FieldManager),
 		client.ForceOwnership)
 	if err != nil {
 		return true, err
 	}
-	k.options.Log.Info("Wrote webhook configuration", "kind", want.kind, "name", want.name, "webhooks", len(want.webhooks))
+	k.options.Log.Info("Wrote webhook configuration", "kind", want.Kind, "name", want.Name, "webhooks", len(want.Webhooks))
 	return true, k.removeForeign(ctx, want, applied)
 }
 
 // removeForeign replaces the list of webhooks if applying has left more in it than is wanted: what belongs to other field
 // managers, for instance webhooks that a user had applied from a file and that are disabled now, or that an earlier version of
 // this server had applied under another name.
-func (k *Keeper) removeForeign(ctx context.Context, want configuration, live client.Object) error {
+func (k *Keeper) removeForeign(ctx context.Context, want *configuration, live client.Object) error {
 	have, err := newConfiguration(live)
 	if err != nil || want.sameWebhooks(have) {
 		return err
 	}
-	webhooks := want.webhooks
-	if webhooks == nil {
-		webhooks = []any{}
-	}
 	patch, err := json.Marshal(map[string]any{
 		"metadata": map[string]any{"resourceVersion": live.GetResourceVersion()},
-		"webhooks": webhooks,
+		"webhooks": append([]admissionregistrationv1.MutatingWebhook{}, want.Webhooks...), // a list, even if it is empty
 	})
 	if err != nil {
 		return fmt.Errorf("encode webhooks: %w", err)
@@ -119,7 +119,7 @@ func (k *Keeper) removeForeign(ctx context.Context, want configuration, live cli
 	if err := k.called.Patch(ctx, live, client.RawPatch(types.MergePatchType, patch), client.FieldOwner(k.options.FieldManager)); err != nil {
 		return err
 	}
-	k.options.Log.Info("Removed what others had added to webhooks", "kind", want.kind, "name", want.name)
+	k.options.Log.Info("Removed what others had added to webhooks", "kind", want.Kind, "name", want.Name)
 	return nil
 }
 

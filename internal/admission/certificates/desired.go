@@ -5,6 +5,7 @@ import (
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -13,90 +14,60 @@ import (
 // mutatingKind is the kind of configurations whose webhooks have a reinvocationPolicy.
 const mutatingKind = "MutatingWebhookConfiguration"
 
-// configuration is what of a webhook configuration is ours: some labels and annotations, and all webhooks.
-type configuration struct {
-	kind, name          string
-	labels, annotations map[string]string
-	// webhooks are JSON values, in their order.
-	webhooks []any
-}
+// configuration is a webhook configuration of either kind: mutating webhooks have all fields of validating ones. It has no fields that our
+// version of the API does not know: a newer API server sets defaults for them, which would look like a change forever.
+type configuration admissionregistrationv1.MutatingWebhookConfiguration
 
 // newConfiguration reads what is wanted, or what is there.
-func newConfiguration(object client.Object) (configuration, error) {
-	c := configuration{
-		kind: object.GetObjectKind().GroupVersionKind().Kind, name: object.GetName(),
-		labels: object.GetLabels(), annotations: object.GetAnnotations(),
+func newConfiguration(object client.Object) (*configuration, error) {
+	c := &configuration{}
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(object)
+	if err == nil {
+		err = runtime.DefaultUnstructuredConverter.FromUnstructured(content, c)
 	}
-	content, err := knownContent(object)
 	if err != nil {
-		return configuration{}, fmt.Errorf("keep webhook configuration %q: %w", object.GetName(), err)
+		return nil, fmt.Errorf("keep webhook configuration %q: %w", object.GetName(), err)
 	}
-	c.webhooks, _, err = unstructured.NestedSlice(content, "webhooks")
-	if err != nil {
-		return configuration{}, fmt.Errorf("keep webhook configuration %q: %w", object.GetName(), err)
-	}
-	for _, each := range c.webhooks {
-		if webhook, ok := each.(map[string]any); ok {
-			c.complete(webhook)
-		}
-	}
+	c.complete()
 	return c, nil
 }
 
-// knownContent returns the content of a webhook configuration, without the fields that our version of the API does not know: a newer API
-// server sets defaults for them, which would look like a change forever.
-func knownContent(object client.Object) (map[string]any, error) {
-	if read, ok := object.(*unstructured.Unstructured); ok {
-		object = &admissionregistrationv1.ValidatingWebhookConfiguration{}
-		if read.GetKind() == mutatingKind {
-			object = &admissionregistrationv1.MutatingWebhookConfiguration{}
-		}
-		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(read.Object, object); err != nil {
-			return nil, err
-		}
-	}
-	return runtime.DefaultUnstructuredConverter.ToUnstructured(object)
-}
-
 // complete sets what the API server sets where nothing is given.
-func (c configuration) complete(webhook map[string]any) {
-	setDefault(webhook, "failurePolicy", string(admissionregistrationv1.Fail))
-	setDefault(webhook, "matchPolicy", string(admissionregistrationv1.Equivalent))
-	setDefault(webhook, "namespaceSelector", map[string]any{})
-	setDefault(webhook, "objectSelector", map[string]any{})
-	setDefault(webhook, "timeoutSeconds", int64(10))
-	if c.kind == mutatingKind {
-		setDefault(webhook, "reinvocationPolicy", string(admissionregistrationv1.NeverReinvocationPolicy))
-	}
-	if service, found, err := unstructured.NestedFieldNoCopy(webhook, "clientConfig", "service"); found && err == nil {
-		if service, ok := service.(map[string]any); ok {
-			setDefault(service, "port", int64(443))
+func (c *configuration) complete() {
+	for i := range c.Webhooks {
+		w := &c.Webhooks[i]
+		setDefault(&w.FailurePolicy, admissionregistrationv1.Fail)
+		setDefault(&w.MatchPolicy, admissionregistrationv1.Equivalent)
+		setDefault(&w.NamespaceSelector, metav1.LabelSelector{})
+		setDefault(&w.ObjectSelector, metav1.LabelSelector{})
+		setDefault(&w.TimeoutSeconds, 10)
+		if c.Kind == mutatingKind {
+			setDefault(&w.ReinvocationPolicy, admissionregistrationv1.NeverReinvocationPolicy)
 		}
-	}
-	rules, _, _ := unstructured.NestedFieldNoCopy(webhook, "rules")
-	list, _ := rules.([]any)
-	for _, each := range list {
-		if rule, ok := each.(map[string]any); ok {
-			setDefault(rule, "scope", string(admissionregistrationv1.AllScopes))
+		if w.ClientConfig.Service != nil {
+			setDefault(&w.ClientConfig.Service.Port, 443)
+		}
+		for j := range w.Rules {
+			setDefault(&w.Rules[j].Scope, admissionregistrationv1.AllScopes)
 		}
 	}
 }
 
-func setDefault(object map[string]any, field string, value any) {
-	if _, set := object[field]; !set {
-		object[field] = value
+func setDefault[T any](field **T, value T) {
+	if *field == nil {
+		*field = &value
 	}
 }
 
 // keptBy says whether what is there has everything that is wanted, and no other webhook. Foreign labels and annotations do
 // not matter, nor does the order of webhooks, which belongs to the creator of the list.
-func (c configuration) keptBy(live configuration) bool {
-	return contains(live.labels, c.labels) && contains(live.annotations, c.annotations) && c.sameWebhooks(live)
+func (c *configuration) keptBy(live *configuration) bool {
+	return contains(live.Labels, c.Labels) && contains(live.Annotations, c.Annotations) && c.sameWebhooks(live)
 }
 
 // sameWebhooks compares the webhooks by name.
-func (c configuration) sameWebhooks(live configuration) bool {
-	return equality.Semantic.DeepEqual(byName(c.webhooks), byName(live.webhooks))
+func (c *configuration) sameWebhooks(live *configuration) bool {
+	return equality.Semantic.DeepEqual(c.byName(), live.byName())
 }
 
 func contains(all, some map[string]string) bool {
@@ -108,28 +79,20 @@ func contains(all, some map[string]string) bool {
 	return true
 }
 
-func byName(webhooks []any) map[string]any {
-	named := map[string]any{}
-	for _, each := range webhooks {
-		if webhook, ok := each.(map[string]any); ok {
-			name, _ := webhook["name"].(string)
-			named[name] = webhook
-		}
+func (c *configuration) byName() map[string]admissionregistrationv1.MutatingWebhook {
+	named := map[string]admissionregistrationv1.MutatingWebhook{}
+	for _, each := range c.Webhooks {
+		named[each.Name] = each
 	}
 	return named
 }
 
 // applied is what is sent to the API server: it counts only if the object is still the one that was read.
-func (c configuration) applied(resourceVersion string) *unstructured.Unstructured {
-	object := &unstructured.Unstructured{Object: map[string]any{}}
-	object.SetAPIVersion(admissionregistrationv1.SchemeGroupVersion.String())
-	object.SetKind(c.kind)
-	object.SetName(c.name)
-	object.SetLabels(c.labels)
-	object.SetAnnotations(c.annotations)
-	object.SetResourceVersion(resourceVersion)
-	if len(c.webhooks) > 0 {
-		object.Object["webhooks"] = c.webhooks
-	}
-	return object
+func (c *configuration) applied(resourceVersion string) (*unstructured.Unstructured, error) {
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&admissionregistrationv1.MutatingWebhookConfiguration{
+		TypeMeta:   c.TypeMeta,
+		ObjectMeta: metav1.ObjectMeta{Name: c.Name, Labels: c.Labels, Annotations: c.Annotations, ResourceVersion: resourceVersion},
+		Webhooks:   c.Webhooks,
+	})
+	return &unstructured.Unstructured{Object: content}, err
 }

@@ -6,6 +6,7 @@ import (
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
+	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
@@ -14,21 +15,25 @@ import (
 	"math/big"
 	"net"
 	"time"
+
+	"k8s.io/client-go/util/cert"
 )
 
 // maxBackdated is how far what is issued begins in the past, for API servers whose clocks are late: an hour, or as long as it
 // is valid from now on if that is less.
 const maxBackdated = time.Hour
 
-const (
-	certificateBlock = "CERTIFICATE"
-	serialBits       = 127
-)
+const serialBits = 127
 
 // pair is a certificate and its private key.
 type pair struct {
 	certificate *x509.Certificate
 	key         *ecdsa.PrivateKey
+}
+
+// forTLS returns the pair in the form that package tls wants.
+func (p pair) forTLS() *tls.Certificate {
+	return &tls.Certificate{Certificate: [][]byte{p.certificate.Raw}, PrivateKey: p.key, Leaf: p.certificate}
 }
 
 // issued is when the pair was made. What lasts for less than twice of maxBackdated, all in all, began half of that before.
@@ -124,18 +129,15 @@ func sign(template *x509.Certificate, authority *pair) (pair, error) {
 }
 
 func encodeCertificates(certificates ...*x509.Certificate) []byte {
-	var out bytes.Buffer
-	for _, certificate := range certificates {
-		out.Write(pem.EncodeToMemory(&pem.Block{Type: certificateBlock, Bytes: certificate.Raw}))
-	}
-	return out.Bytes()
+	encoded, _ := cert.EncodeCertificates(certificates...) // It fails only if a block has headers.
+	return encoded
 }
 
 func decodeCertificates(data []byte) ([]*x509.Certificate, error) {
 	var certificates []*x509.Certificate
 	for len(bytes.TrimSpace(data)) > 0 {
 		var block *pem.Block
-		if block, data = pem.Decode(data); block == nil || block.Type != certificateBlock {
+		if block, data = pem.Decode(data); block == nil || block.Type != cert.CertificateBlockType {
 			return nil, errors.New("it is not a PEM encoded certificate")
 		}
 		certificate, err := x509.ParseCertificate(block.Bytes)

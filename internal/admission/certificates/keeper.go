@@ -152,7 +152,7 @@ func (k *Keeper) GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, error) 
 		k.signal() // The clock was changed; nothing else tells the loop.
 	}
 	if s := k.known.servable(now); s != nil {
-		return &s.served, nil
+		return s.serving.forTLS(), nil
 	}
 	return nil, fmt.Errorf("the certificate in Secret %s/%s is not valid now, but from %s to %s", k.options.Namespace, k.options.SecretName,
 		newest.serving.certificate.NotBefore.Format(time.RFC3339), newest.serving.certificate.NotAfter.Format(time.RFC3339))

@@ -188,7 +188,7 @@ func TestACrashBetweenAnyTwoWritesFailsNoRequest(t *testing.T) {
 		g.Expect(w.bundles()).To(Equal([]string{string(s.bundle())}))
 	}
 	unbroken := &wire{}
-	if !t.Run("no crash", func(t *testing.T) { whole(t, unbroken) }) {
+	if !t.Run("no crash", func(t *testing.T) { whole(t, unbroken) }) || testing.Short() {
 		return
 	}
 	NewWithT(t).Expect(unbroken.count()).To(BeNumerically(">=", 12))

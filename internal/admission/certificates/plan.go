@@ -185,7 +185,7 @@ func (r rules) renew(s state, now time.Time) (*state, error) {
 	}
 	s.serving = serving
 	s.signedUntil = latest(s.signedUntil, serving.certificate.NotAfter)
-	return s.serve(), nil
+	return &s, nil
 }
 
 // valid says whether the time is within the validity of a certificate. Clocks can go back.

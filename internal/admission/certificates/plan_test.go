@@ -146,7 +146,7 @@ func TestCarryOut(t *testing.T) {
 		g.Expect(fresh.authority.certificate.NotAfter).To(Equal(at(900 * time.Minute)))
 		g.Expect(fresh.authority.certificate.IsCA).To(BeTrue())
 		g.Expect(fresh.serving.certificate.IsCA).To(BeFalse())
-		g.Expect(fresh.served.Certificate).To(Equal([][]byte{fresh.serving.certificate.Raw}))
+		g.Expect(fresh.serving.forTLS().Certificate).To(Equal([][]byte{fresh.serving.certificate.Raw}))
 	})
 	t.Run("a certificate does not outlive its authority", func(t *testing.T) {
 		g := NewWithT(t)

@@ -18,7 +18,8 @@ import (
 // listen serves with the certificate of a state until the test ends.
 func listen(t *testing.T, s *state) string {
 	t.Helper()
-	listener, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{Certificates: []tls.Certificate{s.served}, MinVersion: tls.VersionTLS12})
+	config := &tls.Config{Certificates: []tls.Certificate{*s.serving.forTLS()}, MinVersion: tls.VersionTLS12}
+	listener, err := tls.Listen("tcp", "127.0.0.1:0", config)
 	NewWithT(t).Expect(err).NotTo(HaveOccurred())
 	done := make(chan struct{})
 	go func() {

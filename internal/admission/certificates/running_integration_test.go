@@ -132,7 +132,7 @@ func (i *installation) run(modify ...func(*certificates.Options)) *replica {
 		g.Expect(<-errs).To(Succeed())
 	})
 	i.t.Cleanup(r.stop)
-	g.Eventually(func() error { return server.StartedChecker()(i.probe()) }).WithTimeout(30 * time.Second).WithPolling(10 * time.Millisecond).
+	g.Eventually(func() error { return server.StartedChecker()(i.probe()) }).WithTimeout(30 * time.Second).
 		Should(Succeed())
 	return r
 }
@@ -255,8 +255,7 @@ func TestRotationUnderLoad(t *testing.T) {
 	i.options.AuthorityValidity, i.options.CertificateValidity, i.options.Settle = 30*time.Second, 15*time.Second, 4*time.Second
 	replicas := []*replica{i.run(func(o *certificates.Options) { o.Registry = registry }), i.run()}
 	var first []byte
-	g.Eventually(func() (err error) { first, err = i.bundle(t.Context()); return err }).WithTimeout(30 * time.Second).
-		WithPolling(10 * time.Millisecond).Should(Succeed())
+	g.Eventually(func() (err error) { first, err = i.bundle(t.Context()); return err }).WithTimeout(30 * time.Second).Should(Succeed())
 
 	heard, stopHearing := context.WithCancel(t.Context())
 	defer stopHearing()
@@ -286,7 +285,7 @@ func TestRotationUnderLoad(t *testing.T) {
 			g.Expect(issuers).To(BeNumerically(">=", 3), "authorities were not replaced")
 			g.Expect(serials).To(BeNumerically(">=", 5), "certificates were not replaced")
 		}
-	}).WithTimeout(4 * time.Minute).WithPolling(50 * time.Millisecond).Should(Succeed())
+	}).WithTimeout(4 * time.Minute).Should(Succeed())
 	stopLoad()
 	running.Wait()
 	stopHearing()
@@ -366,7 +365,7 @@ func TestTheRightsThatItNeeds(t *testing.T) {
 		o.Log = funcr.New(func(_, args string) { fmt.Fprintln(&log, args) }, funcr.Options{})
 	})
 
-	g.Eventually(log.String).WithTimeout(3*time.Minute).WithPolling(50*time.Millisecond).
+	g.Eventually(log.String).WithTimeout(3*time.Minute).
 		Should(ContainSubstring(`"change"="forget"`), "a whole rotation")
 	live := &admissionregistrationv1.MutatingWebhookConfiguration{}
 	g.Eventually(func() error { // the next rotation may write at the same moment
@@ -380,7 +379,7 @@ func TestTheRightsThatItNeeds(t *testing.T) {
 	g.Eventually(func(g Gomega) {
 		g.Expect(i.admin.Get(t.Context(), client.ObjectKey{Name: name}, live)).To(Succeed())
 		g.Expect(live.Webhooks).To(HaveLen(1))
-	}).WithTimeout(30 * time.Second).WithPolling(20 * time.Millisecond).Should(Succeed())
+	}).WithTimeout(30 * time.Second).Should(Succeed())
 	g.Expect(log.String()).NotTo(ContainSubstring("forbidden"))
 }
 
@@ -391,7 +390,7 @@ func awaitRights(g Gomega, i *installation, as *rest.Config) {
 	key := client.ObjectKey{Namespace: i.options.Namespace, Name: i.options.SecretName}
 	for _, object := range []client.Object{&corev1.Secret{}, &admissionregistrationv1.MutatingWebhookConfiguration{}} {
 		g.Eventually(func() error { return client.IgnoreNotFound(c.Get(i.t.Context(), key, object)) }).WithTimeout(30 * time.Second).
-			WithPolling(10 * time.Millisecond).Should(Succeed())
+			Should(Succeed())
 	}
 }
 
@@ -439,22 +438,20 @@ func TestReplicasTakeTurns(t *testing.T) {
 		own, err := shown(one)
 		g.Expect(err).NotTo(HaveOccurred())
 		g.Expect(shown(two)).To(Equal(own))
-	}).WithTimeout(30*time.Second).WithPolling(20*time.Millisecond).Should(Succeed(), "both serve what the first has made")
+	}).WithTimeout(30*time.Second).Should(Succeed(), "both serve what the first has made")
 
 	one.stop()
 	before := i.stored(g)
-	g.Eventually(func() string { return i.stored(g) }).WithTimeout(30*time.Second).WithPolling(20*time.Millisecond).
+	g.Eventually(func() string { return i.stored(g) }).WithTimeout(30*time.Second).
 		ShouldNot(Equal(before), "no replica took over")
-	g.Eventually(func(g Gomega) { g.Expect(shown(two)).To(Equal(i.stored(g))) }).WithTimeout(30 * time.Second).
-		WithPolling(20 * time.Millisecond).Should(Succeed())
+	g.Eventually(func(g Gomega) { g.Expect(shown(two)).To(Equal(i.stored(g))) }).WithTimeout(30 * time.Second).Should(Succeed())
 
 	live := configuration(i.options.SecretName, nil)
 	g.Expect(i.admin.Delete(t.Context(), live)).To(Succeed())
-	g.Eventually(func() error { _, err := i.bundle(t.Context()); return err }).WithTimeout(30 * time.Second).
-		WithPolling(20 * time.Millisecond).Should(Succeed())
+	g.Eventually(func() error { _, err := i.bundle(t.Context()); return err }).WithTimeout(30 * time.Second).Should(Succeed())
 
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: i.options.Namespace, Name: i.options.SecretName}}
 	g.Expect(i.admin.Delete(t.Context(), secret)).To(Succeed())
 	g.Eventually(func() error { return i.admin.Get(t.Context(), client.ObjectKeyFromObject(secret), secret) }).WithTimeout(30 * time.Second).
-		WithPolling(20 * time.Millisecond).Should(Succeed())
+		Should(Succeed())
 }

@@ -2,7 +2,6 @@ package certificates
 
 import (
 	"bytes"
-	"crypto/tls"
 	"crypto/x509"
 	"errors"
 	"fmt"
@@ -46,14 +45,6 @@ type state struct {
 	// have signed.
 	retired      []*x509.Certificate
 	retiredUntil time.Time
-	// served is serving as package tls wants it.
-	served tls.Certificate
-}
-
-// serve returns the state with its serving pair in the form that package tls wants.
-func (s state) serve() *state {
-	s.served = tls.Certificate{Certificate: [][]byte{s.serving.certificate.Raw}, PrivateKey: s.serving.key, Leaf: s.serving.certificate}
-	return &s
 }
 
 // bundle returns what clients must trust, oldest first: the order does not change when a rotation proceeds from one
@@ -117,7 +108,7 @@ func decode(secret *corev1.Secret) (*state, error) {
 			return fail(fmt.Errorf("%s: %w", keyRetiredUntil, err))
 		}
 	}
-	return s.serve(), nil
+	return &s, nil
 }
 
 // encode returns the Secret that holds the state.

@@ -30,7 +30,7 @@ func TestASecretHoldsEveryPhase(t *testing.T) {
 			again, err := read.encode("garden", "hooks")
 			g.Expect(err).NotTo(HaveOccurred())
 			g.Expect(again).To(Equal(secret))
-			g.Expect(read.served.Leaf.Equal(s.serving.certificate)).To(BeTrue())
+			g.Expect(read.serving.certificate.Equal(s.serving.certificate)).To(BeTrue())
 		})
 	}
 }

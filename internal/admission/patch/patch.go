@@ -12,30 +12,27 @@ import (
 // Patch is a list of operations, applied in order. The zero value changes nothing.
 type Patch []Operation
 
-// The operations in use.
-const (
-	opAdd    = "add"
-	opRemove = "remove"
-)
-
 // Operation is one step of a Patch.
 type Operation struct {
 	// Op is add or remove.
-	Op string
+	Op string `json:"op"`
 	// Path is a JSON Pointer (RFC 6901); see Pointer.
-	Path string
-	// Value is what add puts there, encoded as the Kubernetes API does.
-	Value any
+	Path string `json:"path"`
+	// Value is what add puts there, encoded as the Kubernetes API does; nil for remove.
+	Value any `json:"value,omitempty"`
 }
 
 // Add sets a member of an object, whether it was there or not, or inserts into a list, at its end if the path ends in
 // "-". A null member can be set, but not added into.
 func (p *Patch) Add(path string, value any) {
-	*p = append(*p, Operation{Op: opAdd, Path: path, Value: value})
+	if value == nil {
+		value = json.RawMessage("null")
+	}
+	*p = append(*p, Operation{Op: "add", Path: path, Value: value})
 }
 
 // Remove removes what is there; it must be.
-func (p *Patch) Remove(path string) { *p = append(*p, Operation{Op: opRemove, Path: path}) }
+func (p *Patch) Remove(path string) { *p = append(*p, Operation{Op: "remove", Path: path}) }
 
 // Append adds values to the end of a list of which length items are there. An empty one is set as a whole, because it may
 // be absent or null.
@@ -98,30 +95,13 @@ func (p Patch) Encode() ([]byte, error) {
 		if i > 0 {
 			document = append(document, ',')
 		}
-		document = append(document, `{"op":"`+each.Op+`","path":`...)
-		var err error
-		if document, err = appendJSON(document, each.Path); err != nil {
-			return nil, err
+		encoded, err := json.Marshal(each)
+		if err != nil {
+			return nil, fmt.Errorf("encode patch: %w", err)
 		}
-		if each.Op != opRemove {
-			document = append(document, `,"value":`...)
-			if document, err = appendJSON(document, each.Value); err != nil {
-				return nil, err
-			}
-		}
-		document = append(document, '}')
-		if len(document) > maxBytes {
+		if document = append(document, encoded...); len(document) > maxBytes {
 			return nil, fmt.Errorf("%w: more than %d bytes", ErrTooLarge, maxBytes)
 		}
 	}
 	return append(document, ']'), nil
-}
-
-// appendJSON encodes as the types of the Kubernetes API ask for.
-func appendJSON(document []byte, value any) ([]byte, error) {
-	encoded, err := json.Marshal(value)
-	if err != nil {
-		return nil, fmt.Errorf("encode patch: %w", err)
-	}
-	return append(document, encoded...), nil
 }

@@ -24,23 +24,6 @@ type Configuration struct {
 // ClientConfig returns how an API server reaches the webhook at a path.
 type ClientConfig func(path string) admissionregistrationv1.WebhookClientConfig
 
-// Service reaches webhooks by port 443 of a Service. Without CA bundle the API server trusts what it trusts anyway.
-func Service(namespace, name string, caBundle []byte) ClientConfig {
-	return func(path string) admissionregistrationv1.WebhookClientConfig {
-		return admissionregistrationv1.WebhookClientConfig{
-			Service:  &admissionregistrationv1.ServiceReference{Namespace: namespace, Name: name, Path: &path},
-			CABundle: caBundle,
-		}
-	}
-}
-
-// URL reaches webhooks by a URL without a path, such as https://host:443. See Service for the CA bundle.
-func URL(base string, caBundle []byte) ClientConfig {
-	return func(path string) admissionregistrationv1.WebhookClientConfig {
-		return admissionregistrationv1.WebhookClientConfig{URL: ptr.To(base + path), CABundle: caBundle}
-	}
-}
-
 // Mutating returns the configuration of the mutating webhooks among those declared, in their order. It has no webhooks if
 // none is.
 func (c Configuration) Mutating(declared ...Webhook) *admissionregistrationv1.MutatingWebhookConfiguration {

@@ -43,7 +43,7 @@ func standard() registration.Configuration {
 			MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "kubernetes.io/metadata.name", Operator: "In", Values: []string{"a"}}},
 		},
 		Objects: &metav1.LabelSelector{MatchLabels: map[string]string{"managed-by": "us"}},
-		Client:  registration.Service("system", "server", []byte("ca")),
+		Client:  registration.Server{Namespace: "system", ServiceName: "server"}.Client([]byte("ca")),
 	}
 }
 
@@ -153,13 +153,13 @@ func TestClientConfig(t *testing.T) {
 		want   admissionregistrationv1.WebhookClientConfig
 	}{
 		"a Service": {
-			config: registration.Service("ns", "name", []byte("ca")),
+			config: registration.Server{Namespace: "ns", ServiceName: "name"}.Client([]byte("ca")),
 			want: admissionregistrationv1.WebhookClientConfig{
 				Service: &admissionregistrationv1.ServiceReference{Namespace: "ns", Name: "name", Path: &path}, CABundle: []byte("ca"),
 			},
 		},
 		"a URL without authority": {
-			config: registration.URL("https://host:443", nil),
+			config: registration.Server{URL: "https://host:443"}.Client(nil),
 			want:   admissionregistrationv1.WebhookClientConfig{URL: &url},
 		},
 	} {

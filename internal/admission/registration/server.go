@@ -1,6 +1,10 @@
 package registration
 
-import "sigs.k8s.io/controller-runtime/pkg/client"
+import (
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
 
 // Server says how API servers reach the webhooks of a program, and names their configurations.
 type Server struct {
@@ -12,14 +16,23 @@ type Server struct {
 	URL string
 }
 
+// Client returns how an API server reaches the server at a path. Without CA bundle the API server trusts what it trusts anyway.
+func (s Server) Client(caBundle []byte) ClientConfig {
+	return func(path string) admissionregistrationv1.WebhookClientConfig {
+		if s.URL != "" {
+			return admissionregistrationv1.WebhookClientConfig{URL: ptr.To(s.URL + path), CABundle: caBundle}
+		}
+		return admissionregistrationv1.WebhookClientConfig{
+			Service:  &admissionregistrationv1.ServiceReference{Namespace: s.Namespace, Name: s.ServiceName, Path: &path},
+			CABundle: caBundle,
+		}
+	}
+}
+
 // Configurations returns a function that builds both webhook configurations, with the label app. Its argument is the certificate
 // authority in PEM that API servers shall trust; with nil, the configurations have none.
 func (s Server) Configurations(app string, declared ...Webhook) func(caBundle []byte) []client.Object {
 	return func(caBundle []byte) []client.Object {
-		reach := Service(s.Namespace, s.ServiceName, caBundle)
-		if s.URL != "" {
-			reach = URL(s.URL, caBundle)
-		}
-		return Configuration{Name: s.Name, Labels: map[string]string{"app": app}, Client: reach}.Both(declared...)
+		return Configuration{Name: s.Name, Labels: map[string]string{"app": app}, Client: s.Client(caBundle)}.Both(declared...)
 	}
 }

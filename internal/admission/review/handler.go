@@ -3,7 +3,6 @@ package review
 import (
 	"bytes"
 	"context"
-	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -12,7 +11,6 @@ import (
 	"runtime/debug"
 	"sync"
 
-	"github.com/go-json-experiment/json/jsontext"
 	"github.com/go-logr/logr"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/clock"
@@ -73,10 +71,13 @@ func (e *Endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		status, response = http.StatusBadRequest, Undecodable(err)
 	}
 	e.Metrics.observe(e, response, e.Clock.Since(begin))
-	answer := encode(found, response)
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	if _, err := w.Write(answer); err != nil {
+	encoded, err := json.Marshal(newAnswer(found, response))
+	if err == nil {
+		_, err = w.Write(encoded)
+	}
+	if err != nil {
 		e.Log.V(1).Info("Could not answer", "handler", e.Name, "error", err.Error())
 	}
 }
@@ -138,59 +139,36 @@ func (e *Endpoint) judge(ctx context.Context, request *Request) (response Respon
 // loggedMessage is how much of a message goes into the log, in bytes: it may quote what the user has sent.
 const loggedMessage = 1 << 10
 
-// encode writes the answer as the version of the review that it belongs to.
-func encode(to review, response Response) []byte {
-	version := to.apiVersion
-	if version != groupV1beta1 {
-		version = groupV1
-	}
-	out := make([]byte, 0, 256+len(response.Message)+len(response.Patch)*4/3)
-	out = append(out, `{"kind":"AdmissionReview","apiVersion":"`...)
-	out = append(out, version...)
-	out = append(out, `","response":{"uid":`...)
-	out = quote(out, to.request.UID)
-	if response.Allowed {
-		out = append(out, `,"allowed":true`...)
-	} else {
-		out = append(out, `,"allowed":false`...)
-	}
-	out = append(out, `,"status":`...)
-	out = appendStatus(out, response)
-	if len(response.Patch) > 0 {
-		out = append(out, `,"patchType":"JSONPatch","patch":"`...)
-		out = base64.StdEncoding.AppendEncode(out, response.Patch)
-		out = append(out, '"')
-	}
-	for i, warning := range response.Warnings {
-		out = append(out, [2]string{`,"warnings":[`, `,`}[min(i, 1)]...)
-		out = quote(out, warning)
-		if i == len(response.Warnings)-1 {
-			out = append(out, ']')
-		}
-	}
-	return append(out, `}}`...)
+// answer is an AdmissionReview with a response.
+type answer struct {
+	Kind       string  `json:"kind"`
+	APIVersion string  `json:"apiVersion"`
+	Response   verdict `json:"response"`
 }
 
-func appendStatus(out []byte, response Response) []byte {
-	if response.Allowed && response.Message == "" {
-		return append(out, `{"metadata":{},"code":200}`...)
+type verdict struct {
+	UID       string        `json:"uid"`
+	Allowed   bool          `json:"allowed"`
+	Status    metav1.Status `json:"status"`
+	PatchType string        `json:"patchType,omitempty"`
+	Patch     []byte        `json:"patch,omitempty"`
+	Warnings  []string      `json:"warnings,omitempty"`
+}
+
+// newAnswer returns the answer as the version of the review that it belongs to.
+func newAnswer(to review, response Response) answer {
+	out := answer{Kind: "AdmissionReview", APIVersion: groupV1, Response: verdict{
+		UID: to.request.UID, Allowed: response.Allowed, Patch: response.Patch, Warnings: response.Warnings,
+		Status: metav1.Status{Code: response.Code, Reason: response.Reason, Message: response.Message, Details: response.Details},
+	}}
+	if to.apiVersion == groupV1beta1 {
+		out.APIVersion = groupV1beta1
 	}
-	status := metav1.Status{Code: response.Code, Reason: response.Reason, Message: response.Message, Details: response.Details}
 	if response.Code == http.StatusUnprocessableEntity {
-		status.Status = metav1.StatusFailure
+		out.Response.Status.Status = metav1.StatusFailure
 	}
-	encoded, err := json.Marshal(status)
-	if err != nil { // not possible: it consists of strings and numbers
-		return append(out, `{"metadata":{},"code":500}`...)
-	}
-	return append(out, encoded...)
-}
-
-// quote appends a string as JSON, in which bytes that are no UTF-8 are replaced.
-func quote(out []byte, text string) []byte {
-	out, err := jsontext.AppendQuote(out, text)
-	if err != nil && len(out) == 0 {
-		return append(out, `""`...)
+	if len(response.Patch) > 0 {
+		out.Response.PatchType = "JSONPatch"
 	}
 	return out
 }

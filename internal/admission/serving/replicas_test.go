@@ -92,8 +92,7 @@ func startReplica(t *testing.T, certs string) *replica {
 		_ = r.cmd.Process.Kill()
 		<-r.done
 	})
-	g.Eventually(func() int { code, _ := readyz(t.Context(), r.probes); return code }).WithTimeout(patience).
-		WithPolling(20 * time.Millisecond).Should(Equal(http.StatusOK))
+	g.Eventually(func() int { code, _ := readyz(t.Context(), r.probes); return code }).WithTimeout(patience).Should(Equal(http.StatusOK))
 	return r
 }
 

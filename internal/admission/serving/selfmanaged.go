@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/espalier-dev/espalier/internal/admission/certificates"
+	"github.com/espalier-dev/espalier/internal/admission/registration"
 	"github.com/espalier-dev/espalier/internal/config"
 	"github.com/espalier-dev/espalier/internal/process"
 )
@@ -32,9 +33,9 @@ type SelfManaged struct {
 	Settings *config.EspalierSelfManagedWebhooks
 	// SettingsPath is where they stand in the configuration file, for messages.
 	SettingsPath string
-	// Configurations returns the configurations that trust a bundle; see certificates.Options. ServiceNamespace is that of
-	// the Service by which the server is reached, and empty if that is in another cluster.
-	Configurations func(serviceNamespace string) func(caBundle []byte) []client.Object
+	// Configurations returns the configurations that trust a bundle; see certificates.Options. The namespace is empty if the
+	// Service by which the server is reached is in another cluster.
+	Configurations func(reached registration.Server) func(caBundle []byte) []client.Object
 	// Registry gets the metrics; nil for none.
 	Registry prometheus.Registerer
 }
@@ -63,8 +64,10 @@ func (s *Server) KeepCertificate(o SelfManaged) error {
 		Called:    certificates.Connection{Config: clusters.TargetConfig, HTTPClient: clusters.TargetHTTPClient},
 		Namespace: clusters.OwnNamespace, SecretName: own.SecretName, FieldManager: clusters.FieldManager, Hosts: hosts,
 		AuthorityValidity: own.AuthorityValidity.Duration, CertificateValidity: own.CertificateValidity.Duration,
-		Configurations: o.Configurations(serviceNamespace(clusters)),
-		Reachable:      reached.ask, Clock: clusters.Clock, Log: log, Registry: o.Registry,
+		Configurations: o.Configurations(registration.Server{
+			Name: own.ConfigurationName, Namespace: serviceNamespace(clusters), ServiceName: own.ServiceName, URL: own.URL,
+		}),
+		Reachable: reached.ask, Clock: clusters.Clock, Log: log, Registry: o.Registry,
 	})
 	if err != nil {
 		return fmt.Errorf("keep certificates: %w", err)

@@ -250,7 +250,7 @@ func TestFilesAreReadAgain(t *testing.T) {
 		s := start(t, serving.Options{CertDir: dir}, answer)
 		g.Expect(shown(t, s)()).To(Equal("one"))
 		writePair(t, dir, "two")
-		g.Eventually(shown(t, s)).WithTimeout(patience).WithPolling(20 * time.Millisecond).Should(Equal("two"))
+		g.Eventually(shown(t, s)).WithTimeout(patience).Should(Equal("two"))
 	})
 	t.Run("after the swap of a mounted Secret, several times", func(t *testing.T) {
 		g := NewWithT(t)
@@ -259,7 +259,7 @@ func TestFilesAreReadAgain(t *testing.T) {
 		g.Expect(shown(t, s)()).To(Equal("one"))
 		for _, name := range []string{"two", "three", "four"} {
 			mount.swap(t, name)
-			g.Eventually(shown(t, s)).WithTimeout(patience).WithPolling(20 * time.Millisecond).Should(Equal(name))
+			g.Eventually(shown(t, s)).WithTimeout(patience).Should(Equal(name))
 		}
 	})
 	t.Run("but what cannot be read leaves the pair before in use", func(t *testing.T) {
@@ -271,6 +271,6 @@ func TestFilesAreReadAgain(t *testing.T) {
 		remove(t, filepath.Join(dir, "tls.key"))
 		g.Consistently(shown(t, s)).WithTimeout(time.Second).WithPolling(50 * time.Millisecond).Should(Equal("one"))
 		writePair(t, dir, "two")
-		g.Eventually(shown(t, s)).WithTimeout(patience).WithPolling(20 * time.Millisecond).Should(Equal("two"))
+		g.Eventually(shown(t, s)).WithTimeout(patience).Should(Equal("two"))
 	})
 }

@@ -81,7 +81,7 @@ func TestAManagerEndsWithReadinessFirst(t *testing.T) {
 	done := make(chan error, 1)
 	go func() { done <- mgr.Start(ctx) }()
 	status := func() int { code, _ := readyz(t.Context(), probes); return code }
-	g.Eventually(status).WithTimeout(patience).WithPolling(10 * time.Millisecond).Should(Equal(http.StatusOK))
+	g.Eventually(status).WithTimeout(patience).Should(Equal(http.StatusOK))
 	client := newClient(t, false)
 	hook := fmt.Sprintf("https://127.0.0.1:%d/hook", server.Port())
 

@@ -5,11 +5,11 @@ import (
 	"encoding/binary"
 	"maps"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/cespare/xxhash/v2"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/lru"
 )
 
 // statusSubresource is the subresource whose writers never count as drift.
@@ -63,38 +63,25 @@ func withoutStatusAnnotations(object metav1.Object) map[string]string {
 		if !cloned {
 			annotations, cloned = maps.Clone(annotations), true
 		}
-		for _, name := range annotationNames.of(entry) {
+		for _, name := range annotationNamesOf(entry) {
 			delete(annotations, name)
 		}
 	}
 	return annotations
 }
 
-// maxCachedEntries bounds the number of entries in an annotationNameCache.
-const maxCachedEntries = 256
+// annotationNames contains the names of the annotations that entries own, by the text of their fields. Objects of a kind have the same
+// few entries of status writers, and parsing such an entry with every event of a watch costs ten times as much as the rest of Fingerprint.
+var annotationNames = lru.New(256) // a cache of a pure function
 
-// annotationNames is the cache of all calls of Fingerprint. Objects of a kind have the same few entries of status writers, and
-// parsing such an entry with every event of a watch costs ten times as much as the rest of Fingerprint.
-var annotationNames = annotationNameCache{known: map[string][]string{}} // a cache of a pure function
-
-// annotationNameCache contains the names of the annotations that entries own, by the text of their fields. It has its own lock.
-type annotationNameCache struct {
-	mu    sync.Mutex
-	known map[string][]string
-}
-
-func (c *annotationNameCache) of(entry metav1.ManagedFieldsEntry) []string {
-	raw := entry.FieldsV1.GetRawBytes()
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if names, found := c.known[string(raw)]; found {
+func annotationNamesOf(entry metav1.ManagedFieldsEntry) []string {
+	key := entry.FieldsV1.GetRawString()
+	if known, found := annotationNames.Get(key); found {
+		names, _ := known.([]string)
 		return names
 	}
 	names := keysOf(entry, "annotations")
-	if len(c.known) >= maxCachedEntries {
-		clear(c.known)
-	}
-	c.known[string(raw)] = names
+	annotationNames.Add(key, names)
 	return names
 }
 

@@ -56,12 +56,9 @@ func RefKey(r resourcesv1alpha1.ObjectReference) Key {
 // overlaid by the injected labels, which include the managed-by label, and the annotations of the manifest, nil if it has none.
 // The result shares no labels or annotations with the input.
 func Reference(obj *unstructured.Unstructured, injectLabels map[string]string) resourcesv1alpha1.ObjectReference {
-	var reference resourcesv1alpha1.ObjectReference
-	reference.APIVersion = obj.GetAPIVersion()
-	reference.Kind = obj.GetKind()
-	reference.Name = obj.GetName()
-	reference.Namespace = obj.GetNamespace()
-	reference.Labels = labels.Merge(obj.GetLabels(), injectLabels)
+	reference := resourcesv1alpha1.ObjectReference{Labels: labels.Merge(obj.GetLabels(), injectLabels)}
+	reference.APIVersion, reference.Kind = obj.GetAPIVersion(), obj.GetKind()
+	reference.Namespace, reference.Name = obj.GetNamespace(), obj.GetName()
 	if annotations := obj.GetAnnotations(); len(annotations) > 0 {
 		reference.Annotations = annotations
 	}

@@ -75,7 +75,7 @@ status: {}
 }
 
 func BenchmarkDecode(b *testing.B) {
-	documents, err := Split("data.yaml", typicalSet(), Limits{})
+	documents, err := Split("data.yaml", typicalSet(), 0)
 	if err != nil {
 		b.Fatal(err)
 	}

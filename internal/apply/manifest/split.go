@@ -7,6 +7,7 @@ package manifest
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -19,9 +20,9 @@ import (
 )
 
 const (
-	// DefaultMaxDecompressedBytes is the limit of a decompressed value when Limits has none. A Secret contains at
+	// defaultMaxDecompressedBytes is the limit of a decompressed value when the caller has none. A Secret contains at
 	// most 1 MiB, but an attacker can make a value that decompresses to gigabytes.
-	DefaultMaxDecompressedBytes int64 = 64 << 20
+	defaultMaxDecompressedBytes int64 = 64 << 20
 
 	// compressedSuffix marks the data keys whose values are compressed with Brotli.
 	compressedSuffix = ".br"
@@ -34,15 +35,9 @@ const (
 // separator starts a line that separates two YAML documents.
 var separator = []byte("---")
 
-// Limits bounds the cost of one data value.
-type Limits struct {
-	// MaxDecompressedBytes is the size that a compressed value may have after decompression, in bytes. Zero
-	// means DefaultMaxDecompressedBytes.
-	MaxDecompressedBytes int64
-}
-
 // Split decompresses the value of a data key (keys that end in ".br" contain Brotli) and splits it into documents. It does not
-// parse YAML, so it is cheap for values with few changes.
+// parse YAML, so it is cheap for values with few changes. A compressed value may have maxDecompressedBytes after decompression; zero
+// means 64 MiB.
 //
 // If the first character that is not space is '{', the value is a stream of JSON values. If a line "---" follows one of them,
 // Split reads the rest as YAML. All other values are YAML. Lines that begin with "---", also inside block scalars, separate
@@ -52,9 +47,9 @@ type Limits struct {
 // The documents may share memory with value, so the caller must not change value afterwards. If a part of the value is invalid
 // (not Brotli, larger than the limits, malformed JSON), Split returns the documents before that part together with the error. It
 // reads nothing after that part, because it cannot find the start of the next document.
-func Split(key string, value []byte, l Limits) ([]Document, *DocumentError) {
+func Split(key string, value []byte, maxDecompressedBytes int64) ([]Document, *DocumentError) {
 	if strings.HasSuffix(key, compressedSuffix) {
-		decompressed, err := decompress(value, l)
+		decompressed, err := decompress(value, cmp.Or(maxDecompressedBytes, defaultMaxDecompressedBytes))
 		if err != nil {
 			return nil, &DocumentError{Err: err}
 		}
@@ -67,11 +62,7 @@ func Split(key string, value []byte, l Limits) ([]Document, *DocumentError) {
 }
 
 // decompress reads Brotli, at most one byte more than the limit.
-func decompress(value []byte, l Limits) ([]byte, error) {
-	limit := l.MaxDecompressedBytes
-	if limit <= 0 {
-		limit = DefaultMaxDecompressedBytes
-	}
+func decompress(value []byte, limit int64) ([]byte, error) {
 	decompressed, err := io.ReadAll(io.LimitReader(brotli.NewReader(bytes.NewReader(value)), limit+1))
 	if err != nil {
 		return nil, fault("decompress value: not a valid Brotli stream")

@@ -130,7 +130,7 @@ func (a *Autoscalers) startWatch(s autoscalerScope) *scalingWatch {
 	started := newScalingWatch(&a.options)
 	started.first.limit(a.options.Clock)
 	a.started[s] = started
-	objects := reflector.Dynamic(a.options.Client.Resource(s.resource).Namespace(s.namespace))
+	objects := reflector.Untyped(a.options.Client.Resource(s.resource).Namespace(s.namespace))
 	go reflector.Run(a.lifetime, reflector.Options{
 		Name:   "autoscalers " + s.resource.String(),
 		Client: started.access.client(objects, func(*metav1.ListOptions) {}, started.onAccessChange), Connection: a.options.Client,

@@ -4,7 +4,9 @@ import (
 	"context"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
+	"unique"
 
 	"github.com/go-logr/logr"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -48,42 +50,36 @@ type Pods struct {
 	// owners are the stores of the watches of Deployments. stores contains those of the watches of pods by namespace, "" for all.
 	owners map[*store]struct{}
 	stores map[string]*podStore
-	// pods contains the labels of pods by namespace and name. Pods with equal labels share a labelSet of sets.
-	pods        map[string]map[string]*labelSet
-	sets        map[string]*labelSet
+	// pods contains the labels of pods by namespace and name.
+	pods        map[string]map[string]podLabels
 	deployments map[string]map[string]*trackedDeployment
 }
 
-type labelSet struct {
-	labels labels.Set
-	text   string
-	users  int
-}
+// podLabels are the labels of a pod, such as ",app=web,tier=front,". Pods with equal labels share the text. The zero value stands for a
+// pod that does not exist.
+type podLabels = unique.Handle[string]
 
 // trackedDeployment is a Deployment with the number of pods that its selector matches.
 type trackedDeployment struct {
 	rollout health.Rollout
-	pods    int
+	// selected are the labels of the selector, each such as ",app=web,".
+	selected []string
+	pods     int
 	// owners are the stores of the watches that contain the Deployment.
 	owners map[*store]struct{}
 }
 
 func (c *trackedDeployment) hasWantedPods() bool { return c.pods == int(c.rollout.Replicas) }
 
-func (c *trackedDeployment) matches(pod *labelSet) bool {
-	for key, value := range c.rollout.Selector {
-		if have, found := pod.labels[key]; !found || have != value {
-			return false
-		}
-	}
-	return true
+func (c *trackedDeployment) matches(pod podLabels) bool {
+	return pod != podLabels{} && !slices.ContainsFunc(c.selected, func(label string) bool { return !strings.Contains(pod.Value(), label) })
 }
 
 // NewPods returns Pods without watches. Their watches end with lifetime.
 func NewPods(lifetime context.Context, options PodOptions) *Pods {
 	return &Pods{
 		options: options, lifetime: lifetime, owners: map[*store]struct{}{}, stores: map[string]*podStore{},
-		pods: map[string]map[string]*labelSet{}, sets: map[string]*labelSet{}, deployments: map[string]map[string]*trackedDeployment{},
+		pods: map[string]map[string]podLabels{}, deployments: map[string]map[string]*trackedDeployment{},
 	}
 }
 
@@ -142,6 +138,9 @@ func (p *Pods) track(owner *store, key types.NamespacedName, rollout health.Roll
 		next.owners = known.owners
 	}
 	next.owners[owner] = struct{}{}
+	for label, value := range rollout.Selector {
+		next.selected = append(next.selected, textOf(labels.Set{label: value}))
+	}
 	for _, pod := range p.pods[key.Namespace] {
 		if next.matches(pod) {
 			next.pods++
@@ -218,7 +217,6 @@ func (p *Pods) removeOwner(owner *store) {
 	}
 	clear(p.stores)
 	clear(p.pods)
-	clear(p.sets)
 }
 
 // newStore adds the store for the pods of a namespace. The caller has locked mu.
@@ -231,7 +229,7 @@ func (p *Pods) newStore(namespace string) *podStore {
 func (p *Pods) watch(s *podStore) {
 	ctx, stop := context.WithCancel(p.lifetime)
 	s.stop = stop
-	pods := reflector.Metadata(p.options.Client.Resource(podResource).Namespace(s.namespace))
+	pods := reflector.Untyped(p.options.Client.Resource(podResource).Namespace(s.namespace))
 	go reflector.Run(ctx, reflector.Options{
 		Name: "pods of Deployments", Client: s.access.client(pods, func(*metav1.ListOptions) {}, s.onAccessChange), Connection: p.options.Client,
 		Log: p.options.Log.WithValues("resource", "pods", "namespace", s.namespace),
@@ -287,13 +285,13 @@ func (p *Pods) reportChanges(deployments []types.NamespacedName) {
 	}
 }
 
-// setLabels stores a pod's labels, nil if the pod was deleted, and returns the affected Deployments. The caller has locked mu.
-func (p *Pods) setLabels(key types.NamespacedName, next labels.Set) []types.NamespacedName {
+// setLabels stores a pod's labels, and returns the affected Deployments. The caller has locked mu.
+func (p *Pods) setLabels(key types.NamespacedName, after podLabels) []types.NamespacedName {
 	before := p.pods[key.Namespace][key.Name]
-	after := p.storeLabels(key, before, next)
+	p.storeLabels(key, after)
 	var affected []types.NamespacedName
 	for name, deployment := range p.deployments[key.Namespace] {
-		was, is := before != nil && deployment.matches(before), after != nil && deployment.matches(after)
+		was, is := deployment.matches(before), deployment.matches(after)
 		if !was && !is {
 			continue
 		}
@@ -312,47 +310,31 @@ func (p *Pods) setLabels(key types.NamespacedName, next labels.Set) []types.Name
 }
 
 // storeLabels replaces a pod's labels. The caller has locked mu.
-func (p *Pods) storeLabels(key types.NamespacedName, before *labelSet, next labels.Set) *labelSet {
-	var after *labelSet
-	if next != nil {
-		text := next.String()
-		if after = p.sets[text]; after == nil {
-			after = &labelSet{labels: next, text: text}
-			p.sets[text] = after
-		}
-		after.users++
-		if p.pods[key.Namespace] == nil {
-			p.pods[key.Namespace] = map[string]*labelSet{}
-		}
-		p.pods[key.Namespace][key.Name] = after
-	} else {
+func (p *Pods) storeLabels(key types.NamespacedName, next podLabels) {
+	if next == (podLabels{}) {
 		delete(p.pods[key.Namespace], key.Name)
 		if len(p.pods[key.Namespace]) == 0 {
 			delete(p.pods, key.Namespace)
 		}
+		return
 	}
-	if before != nil {
-		before.users--
-		if before.users == 0 {
-			delete(p.sets, before.text)
-		}
+	if p.pods[key.Namespace] == nil {
+		p.pods[key.Namespace] = map[string]podLabels{}
 	}
-	return after
+	p.pods[key.Namespace][key.Name] = next
 }
 
 // isCurrent reports whether the store is still in use. The caller has locked the lock of pods.
 func (s *podStore) isCurrent() bool { return s.pods.stores[s.namespace] == s }
 
-// labelsOf returns a pod's labels, never nil.
-func labelsOf(pod client.Object) (labels.Set, bool) {
-	if found := pod.GetLabels(); found != nil {
-		return found, true
-	}
-	return labels.Set{}, true
-}
+// labelsOf returns a pod's labels.
+func labelsOf(pod client.Object) (podLabels, bool) { return unique.Make(textOf(pod.GetLabels())), true }
+
+// textOf returns labels as a text that contains the text of each single label.
+func textOf(set labels.Set) string { return "," + set.String() + "," }
 
 // Set implements reflector.Receiver.
-func (s *podStore) Set(key types.NamespacedName, next labels.Set) {
+func (s *podStore) Set(key types.NamespacedName, next podLabels) {
 	var affected []types.NamespacedName
 	s.pods.mu.Lock()
 	if s.isCurrent() {
@@ -363,16 +345,16 @@ func (s *podStore) Set(key types.NamespacedName, next labels.Set) {
 }
 
 // Delete implements reflector.Receiver.
-func (s *podStore) Delete(key types.NamespacedName, _ string) { s.Set(key, nil) }
+func (s *podStore) Delete(key types.NamespacedName, _ string) { s.Set(key, podLabels{}) }
 
 // Replace implements reflector.Receiver.
-func (s *podStore) Replace(next map[types.NamespacedName]labels.Set, _ string) {
+func (s *podStore) Replace(next map[types.NamespacedName]podLabels, _ string) {
 	s.pods.reportChanges(s.replace(next))
 	s.onAccessChange(s.access.recordListing(), nil)
 }
 
 // replace replaces all pods by a listing and returns the affected Deployments.
-func (s *podStore) replace(next map[types.NamespacedName]labels.Set) []types.NamespacedName {
+func (s *podStore) replace(next map[types.NamespacedName]podLabels) []types.NamespacedName {
 	p := s.pods
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -384,8 +366,9 @@ func (s *podStore) replace(next map[types.NamespacedName]labels.Set) []types.Nam
 			continue
 		}
 		for _, name := range slices.Collect(maps.Keys(pods)) {
-			if key := (types.NamespacedName{Namespace: namespace, Name: name}); next[key] == nil {
-				p.setLabels(key, nil)
+			key := types.NamespacedName{Namespace: namespace, Name: name}
+			if _, exists := next[key]; !exists {
+				p.setLabels(key, podLabels{})
 			}
 		}
 	}

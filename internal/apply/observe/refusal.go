@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/tools/cache"
 	"k8s.io/utils/clock"
 
 	"github.com/espalier-dev/espalier/internal/reflector"
@@ -160,22 +161,22 @@ func (a *access) client(objects reflector.Client, narrow func(*metav1.ListOption
 		}
 	}
 	check := &RestoreCheck{Clock: a.clock}
-	return reflector.Funcs{
-		ListFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+	return &cache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 			if err := a.waitForRetry(ctx); err != nil {
 				return nil, err
 			}
 			narrow(&options)
-			list, err := objects.List(ctx, options)
+			list, err := objects.ListWithContext(ctx, options)
 			record(false, err)
 			return list, err
 		},
-		WatchFunc: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
+		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
 			if err := a.waitForRetry(ctx); err != nil {
 				return nil, err
 			}
 			narrow(&options)
-			stream, err := check.Watch(ctx, options, objects.List, objects.Watch)
+			stream, err := check.Watch(ctx, options, objects)
 			record(true, err)
 			return stream, err
 		},

@@ -39,12 +39,12 @@ type RestoreCheck struct {
 // Watch opens a watch, unless the cluster is older than the version to resume at: then it returns an error that says that
 // the version has expired.
 func (c *RestoreCheck) Watch(
-	ctx context.Context, options metav1.ListOptions, list cache.ListWithContextFunc, open cache.WatchFuncWithContext,
+	ctx context.Context, options metav1.ListOptions, objects cache.ListerWatcherWithContext,
 ) (watch.Interface, error) {
-	if err := c.checkVersion(ctx, options, list); err != nil {
+	if err := c.checkVersion(ctx, options, objects); err != nil {
 		return nil, err
 	}
-	stream, err := open(ctx, options)
+	stream, err := objects.WatchWithContext(ctx, options)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.interrupted = err != nil
@@ -62,11 +62,12 @@ func (c *RestoreCheck) wasInterrupted() bool {
 	return c.interrupted
 }
 
-func (c *RestoreCheck) checkVersion(ctx context.Context, options metav1.ListOptions, list cache.ListWithContextFunc) error {
+func (c *RestoreCheck) checkVersion(ctx context.Context, options metav1.ListOptions, objects cache.ListerWithContext) error {
 	if ptr.Deref(options.SendInitialEvents, false) || options.ResourceVersion == "" || options.ResourceVersion == "0" || !c.wasInterrupted() {
 		return nil
 	}
-	page, err := list(ctx, metav1.ListOptions{Limit: 1, LabelSelector: options.LabelSelector, FieldSelector: options.FieldSelector})
+	page, err := objects.ListWithContext(ctx,
+		metav1.ListOptions{Limit: 1, LabelSelector: options.LabelSelector, FieldSelector: options.FieldSelector})
 	if err != nil {
 		return err
 	}
@@ -98,7 +99,7 @@ func NewInformer(
 	checked := &cache.ListWatch{
 		ListWithContextFunc: inner.ListWithContext,
 		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
-			return check.Watch(ctx, options, inner.ListWithContext, inner.WatchWithContext)
+			return check.Watch(ctx, options, inner)
 		},
 	}
 	return cache.NewSharedIndexInformer(cache.ToListWatcherWithWatchListSemantics(checked, source), example, resync, indexers)

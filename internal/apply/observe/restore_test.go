@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/tools/cache"
 	clocktesting "k8s.io/utils/clock/testing"
 	"k8s.io/utils/ptr"
 
@@ -25,13 +26,15 @@ func TestRestoreDuringAnOutageLongerThanAWatchIsDetected(t *testing.T) {
 	away := errors.New("connection refused")
 	var outage error
 	version, lists := "100", 0
-	list := func(context.Context, metav1.ListOptions) (runtime.Object, error) {
-		lists++
-		return &corev1.ConfigMapList{ListMeta: metav1.ListMeta{ResourceVersion: version}}, outage
+	objects := &cache.ListWatch{
+		ListWithContextFunc: func(context.Context, metav1.ListOptions) (runtime.Object, error) {
+			lists++
+			return &corev1.ConfigMapList{ListMeta: metav1.ListMeta{ResourceVersion: version}}, outage
+		},
+		WatchFuncWithContext: func(context.Context, metav1.ListOptions) (watch.Interface, error) { return watch.NewFake(), outage },
 	}
-	open := func(context.Context, metav1.ListOptions) (watch.Interface, error) { return watch.NewFake(), outage }
 	resume := func() error {
-		_, err := check.Watch(t.Context(), metav1.ListOptions{ResourceVersion: "100", TimeoutSeconds: ptr.To[int64](300)}, list, open)
+		_, err := check.Watch(t.Context(), metav1.ListOptions{ResourceVersion: "100", TimeoutSeconds: ptr.To[int64](300)}, objects)
 		return err
 	}
 

@@ -324,7 +324,7 @@ func (w *Watcher) stopIdleWatches() {
 
 // client returns the client for the objects of a scope.
 func (w *Watcher) client(s scope, resource schema.GroupVersionResource, state *kindWatch) reflector.Client {
-	objects := reflector.Metadata(w.options.Client.Resource(resource).Namespace(s.namespace))
+	objects := reflector.Untyped(w.options.Client.Resource(resource).Namespace(s.namespace))
 	if state.whole {
 		objects = w.options.Whole.client(resource, s.kind, s.namespace)
 	}

@@ -1,7 +1,6 @@
 package observe
 
 import (
-	"context"
 	"fmt"
 	"net/http"
 
@@ -11,7 +10,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
-	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/dynamic"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
@@ -57,7 +55,7 @@ func (w *WholeObjects) client(resource schema.GroupVersionResource, kind schema.
 	if w.scheme.Recognizes(kind.WithVersion(resource.Version)) {
 		return w.typedCollection(resource, namespace)
 	}
-	return reflector.Dynamic(w.dynamic.Resource(resource).Namespace(namespace))
+	return reflector.Untyped(w.dynamic.Resource(resource).Namespace(namespace))
 }
 
 // IsRegistered reports whether a kind is one of Kubernetes' own.
@@ -92,16 +90,7 @@ func (w *WholeObjects) typedCollection(resource schema.GroupVersionResource, nam
 		path = append(path, "namespaces", namespace)
 	}
 	path = append(path, resource.Resource)
-	request := func(options metav1.ListOptions) *rest.Request {
+	return reflector.Typed(func(options metav1.ListOptions) *rest.Request {
 		return w.typed.Get().AbsPath(path...).SpecificallyVersionedParams(&options, clientgoscheme.ParameterCodec, metav1.Unversioned)
-	}
-	return reflector.Funcs{
-		ListFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
-			return request(options).Do(ctx).Get()
-		},
-		WatchFunc: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
-			options.Watch = true
-			return request(options).Watch(ctx)
-		},
-	}
+	})
 }

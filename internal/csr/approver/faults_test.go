@@ -102,6 +102,7 @@ func TestCrashPoints(t *testing.T) {
 	tried := binary.EveryCut(t, 1, func(t *testing.T, at binary.Cut) bool {
 		t.Helper()
 		g := NewWithT(t)
+		s.AwaitRest() // the requests of the start do not count
 		s.Requests.CutOff(at)
 		good, ghost := s.ask("n"), s.ask("ghost")
 		also := s.ask("n", func(w *wish) { w.template.IPAddresses = []net.IP{{1, 1, 1, 1}} })

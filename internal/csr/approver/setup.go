@@ -1,9 +1,9 @@
 package approver
 
 import (
+	"cmp"
 	"context"
 	"fmt"
-	"time"
 
 	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -13,22 +13,17 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/cluster"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
-	"sigs.k8s.io/controller-runtime/pkg/event"
-	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/log"
-	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/espalier-dev/espalier/internal/conflict"
 	"github.com/espalier-dev/espalier/internal/csr/rules"
+	"github.com/espalier-dev/espalier/internal/process"
 )
 
 // ControllerName names the controller in logs and metrics.
 const ControllerName = "kubelet-csr-approver"
-
-// timeout limits the time for the decision about one request.
-const timeout = 3 * time.Minute
 
 // userIndex finds requests that may have to be judged by their user.
 const userIndex = "spec.username"
@@ -40,15 +35,12 @@ func (r *Reconciler) SetupWithManager(lifetime context.Context, mgr ctrl.Manager
 	}
 	builder := ctrl.NewControllerManagedBy(mgr).
 		Named(ControllerName).
-		WithOptions(controller.Options{MaxConcurrentReconciles: workers, ReconciliationTimeout: timeout}).
-		WatchesRawSource(source.Kind(target.GetCache(), &certificatesv1.CertificateSigningRequest{},
-			&handler.TypedEnqueueRequestForObject[*certificatesv1.CertificateSigningRequest]{}, r.requestEvents()))
+		WithOptions(controller.Options{MaxConcurrentReconciles: workers, ReconciliationTimeout: process.Deadline}).
+		WatchesRawSource(source.Kind(target.GetCache(), &certificatesv1.CertificateSigningRequest{}, process.OnEvent(r.requestEvent)))
 	if r.Rules.WaitForObjects > 0 {
-		builder = builder.WatchesRawSource(source.Kind(target.GetCache(), &corev1.Node{},
-			handler.TypedEnqueueRequestsFromMapFunc(r.requestsOfNode), nodeEvents()))
+		builder = builder.WatchesRawSource(source.Kind(target.GetCache(), &corev1.Node{}, process.OnEvent(r.nodeEvent)))
 		if !r.Rules.WithoutMachines {
-			builder = builder.WatchesRawSource(source.Kind(mgr.GetCache(), Machine(),
-				handler.TypedEnqueueRequestsFromMapFunc(r.requestsOfMachine), machineEvents()))
+			builder = builder.WatchesRawSource(source.Kind(mgr.GetCache(), Machine(), process.OnEvent(r.machineEvent)))
 		}
 	}
 	return builder.Complete(conflict.RetryAtOnce(r))
@@ -89,61 +81,49 @@ func (r *Reconciler) userOfUnjudged(object client.Object) []string {
 	return []string{csr.Spec.Username}
 }
 
-// requestEvents passes changes that may need a decision. It passes deletions only if the approver remembers requests.
-func (r *Reconciler) requestEvents() predicate.TypedPredicate[*certificatesv1.CertificateSigningRequest] {
-	remembered := r.Observed != nil || r.Quota != nil
-	ours := func(csr *certificatesv1.CertificateSigningRequest) bool {
-		return csr.Spec.SignerName == certificatesv1.KubeletServingSignerName
-	}
-	type csr = *certificatesv1.CertificateSigningRequest
-	return predicate.TypedFuncs[csr]{
-		CreateFunc: func(e event.TypedCreateEvent[csr]) bool { return ours(e.Object) },
-		UpdateFunc: func(e event.TypedUpdateEvent[csr]) bool { return ours(e.ObjectNew) },
-		DeleteFunc: func(e event.TypedDeleteEvent[csr]) bool { return remembered && ours(e.Object) },
+// requestEvent enqueues a request that may need a decision.
+func (r *Reconciler) requestEvent(_ context.Context, before, after *certificatesv1.CertificateSigningRequest, queue process.Queue) {
+	if r.concerns(before, after) {
+		queue.Add(reconcile.Request{NamespacedName: client.ObjectKeyFromObject(cmp.Or(after, before))})
 	}
 }
 
-// nodeEvents passes new Nodes only, because requests wait for them.
-func nodeEvents() predicate.TypedPredicate[*corev1.Node] {
-	return predicate.TypedFuncs[*corev1.Node]{
-		UpdateFunc: func(event.TypedUpdateEvent[*corev1.Node]) bool { return false },
-		DeleteFunc: func(event.TypedDeleteEvent[*corev1.Node]) bool { return false },
+// concerns reports whether an event is about a request of our signer. Deletions matter only if the approver remembers requests.
+func (r *Reconciler) concerns(before, after *certificatesv1.CertificateSigningRequest) bool {
+	return cmp.Or(after, before).Spec.SignerName == certificatesv1.KubeletServingSignerName &&
+		(after != nil || r.Observed != nil || r.Quota != nil)
+}
+
+// nodeEvent enqueues the requests that wait for a new Node.
+func (r *Reconciler) nodeEvent(ctx context.Context, before, after *corev1.Node, queue process.Queue) {
+	if before == nil {
+		r.enqueueUnjudged(ctx, after.Name, queue)
 	}
 }
 
-// machineEvents passes new Machines and Machines whose node label has changed.
-func machineEvents() predicate.TypedPredicate[*metav1.PartialObjectMetadata] {
-	type machine = *metav1.PartialObjectMetadata
-	return predicate.TypedFuncs[machine]{
-		UpdateFunc: func(e event.TypedUpdateEvent[machine]) bool {
-			return e.ObjectOld.Labels[nodeLabel] != e.ObjectNew.Labels[nodeLabel]
-		},
-		DeleteFunc: func(event.TypedDeleteEvent[machine]) bool { return false },
+// machineEvent enqueues the requests that wait for a new Machine, or for one whose node label has changed.
+func (r *Reconciler) machineEvent(ctx context.Context, before, after *metav1.PartialObjectMetadata, queue process.Queue) {
+	if after == nil || before != nil && before.Labels[nodeLabel] == after.Labels[nodeLabel] {
+		return
+	}
+	for _, machine := range []*metav1.PartialObjectMetadata{before, after} {
+		if machine == nil {
+			continue
+		}
+		if node, labelled := machine.Labels[nodeLabel]; labelled {
+			r.enqueueUnjudged(ctx, node, queue)
+		}
 	}
 }
 
-func (r *Reconciler) requestsOfNode(ctx context.Context, node *corev1.Node) []reconcile.Request {
-	return r.unjudgedOf(ctx, node.Name)
-}
-
-func (r *Reconciler) requestsOfMachine(ctx context.Context, machine *metav1.PartialObjectMetadata) []reconcile.Request {
-	if node, labelled := machine.Labels[nodeLabel]; labelled {
-		return r.unjudgedOf(ctx, node)
-	}
-	return nil
-}
-
-// unjudgedOf lists, from the cache, the requests of a node that may wait for it.
-func (r *Reconciler) unjudgedOf(ctx context.Context, node string) []reconcile.Request {
+// enqueueUnjudged enqueues, from the cache, the requests of a node that may wait for it.
+func (r *Reconciler) enqueueUnjudged(ctx context.Context, node string, queue process.Queue) {
 	list := &certificatesv1.CertificateSigningRequestList{}
 	err := r.Target.List(ctx, list, client.MatchingFields{userIndex: rules.UserPrefix + node}, client.UnsafeDisableDeepCopy)
 	if err != nil {
 		log.FromContext(ctx).Error(err, "Could not find the requests of a node; they are decided when their time is over", "node", node)
-		return nil
 	}
-	requests := make([]reconcile.Request, 0, len(list.Items))
 	for i := range list.Items {
-		requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
+		queue.Add(reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
 	}
-	return requests
 }

@@ -12,7 +12,6 @@ import (
 	"os"
 	"slices"
 	"testing"
-	"time"
 
 	"github.com/go-logr/logr"
 	. "github.com/onsi/gomega"
@@ -247,7 +246,7 @@ func denied(reason string) string {
 // expect waits until a request has exactly one condition.
 func (s *scene) expect(name, condition string) {
 	s.T.Helper()
-	s.Eventually(func() []string { return s.conditions(name) }).WithTimeout(binary.Patience).WithPolling(20 * time.Millisecond).
+	s.Eventually(func() []string { return s.conditions(name) }).WithTimeout(binary.Patience).
 		Should(Equal([]string{condition}))
 }
 

@@ -22,7 +22,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
-	"sigs.k8s.io/controller-runtime/pkg/event"
 )
 
 // Contents that the API servers of today never store or return.
@@ -119,8 +118,8 @@ func TestTheEndOfTheWaitIsNotMissed(t *testing.T) {
 // A deletion removes what the controller remembers about a request.
 func TestDeletionsPassWhereSomethingIsRemembered(t *testing.T) {
 	g := NewWithT(t)
-	deleted := event.TypedDeleteEvent[*certificatesv1.CertificateSigningRequest]{Object: stored("")}
-	g.Expect((&Reconciler{}).requestEvents().Delete(deleted)).To(BeFalse())
-	g.Expect((&Reconciler{Observed: &Observed{}}).requestEvents().Delete(deleted)).To(BeTrue())
-	g.Expect((&Reconciler{Quota: &Quota{}}).requestEvents().Delete(deleted)).To(BeTrue())
+	deleted := stored("")
+	g.Expect((&Reconciler{}).concerns(deleted, nil)).To(BeFalse())
+	g.Expect((&Reconciler{Observed: &Observed{}}).concerns(deleted, nil)).To(BeTrue())
+	g.Expect((&Reconciler{Quota: &Quota{}}).concerns(deleted, nil)).To(BeTrue())
 }

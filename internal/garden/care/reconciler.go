@@ -19,6 +19,7 @@ import (
 	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/config"
 	"github.com/espalier-dev/espalier/internal/conflict"
+	"github.com/espalier-dev/espalier/internal/process"
 )
 
 // Gardens are watched, and their conditions are written.
@@ -86,10 +87,7 @@ func (r *Reconciler) write(ctx context.Context, garden *operatorv1alpha1.Garden,
 	return nil
 }
 
-// longest is the most time for one reconciliation.
-const longest = 3 * time.Minute
-
-func (r *Reconciler) deadline() time.Duration { return min(r.period(), longest) }
+func (r *Reconciler) deadline() time.Duration { return min(r.period(), process.Deadline) }
 
 func (r *Reconciler) period() time.Duration {
 	if r.Config.SyncPeriod == nil {

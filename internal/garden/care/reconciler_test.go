@@ -85,7 +85,7 @@ func newScene(t *testing.T) *scene {
 	etcds.SetAPIVersion("druid.gardener.cloud/v1alpha1")
 	etcds.SetKind("EtcdList")
 	for _, list := range []client.ObjectList{&operatorv1alpha1.GardenList{}, &resourcesv1alpha1.ManagedResourceList{}, etcds} {
-		g.Eventually(func() error { return s.admin.List(s.ctx, list) }, binary.Patience, 20*time.Millisecond).Should(Succeed())
+		g.Eventually(func() error { return s.admin.List(s.ctx, list) }, binary.Patience).Should(Succeed())
 	}
 	istio := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "istio-system"}}
 	g.Expect(client.IgnoreAlreadyExists(s.admin.Create(s.ctx, istio))).To(Succeed())

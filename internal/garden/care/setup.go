@@ -8,11 +8,9 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -24,6 +22,7 @@ import (
 	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/conflict"
+	"github.com/espalier-dev/espalier/internal/process"
 )
 
 // ControllerName names the controller in logs and metrics.
@@ -37,11 +36,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	built, err := ctrl.NewControllerManagedBy(mgr).
 		Named(ControllerName).
 		For(&operatorv1alpha1.Garden{}, builder.WithPredicates(gardens())).
-		WithOptions(controller.Options{
-			MaxConcurrentReconciles: 1,
-			ReconciliationTimeout:   r.deadline(),
-			RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](shortestPause, r.period()),
-		}).
+		WithOptions(process.ControllerOptions(1, r.deadline(), shortestPause, r.period())).
 		Build(conflict.RetryAtOnce(reconcile.AsReconciler(r.Client, r)))
 	if err != nil {
 		return err

@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	. "github.com/onsi/gomega"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -46,7 +45,7 @@ func newEnv(t *testing.T) *env {
 	g.Expect(crds).To(HaveLen(1))
 	g.Eventually(func() error {
 		return c.List(t.Context(), &operatorv1alpha1.GardenList{})
-	}, binary.Patience, 20*time.Millisecond).Should(Succeed())
+	}, binary.Patience).Should(Succeed())
 	return &env{WithT: g, t: t, client: c, config: servers.Source.Config}
 }
 

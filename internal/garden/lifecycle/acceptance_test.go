@@ -345,7 +345,7 @@ func TestNothingIsDeployedBeforeTheResourceManagerIsHealthy(t *testing.T) {
 		}
 		return ""
 	}
-	s.Eventually(waiting, binary.Patience, 20*time.Millisecond).Should(And(
+	s.Eventually(waiting, binary.Patience).Should(And(
 		HavePrefix("Deploying and waiting for gardener-resource-manager to be healthy: "),
 		ContainSubstring("Deployment "+s.namespace()+"/gardener-resource-manager is not healthy"),
 	))
@@ -530,7 +530,7 @@ func TestHvpaDefinitionIsRemovedUnlessItIsUsed(t *testing.T) {
 			"apiVersion": "autoscaling.k8s.io/v1alpha1", "kind": "Hvpa", "metadata": map[string]any{"name": "used", "namespace": "default"},
 		},
 	}
-	s.Eventually(func() error { return s.admin.Create(t.Context(), used) }, binary.Patience, 20*time.Millisecond).Should(Succeed())
+	s.Eventually(func() error { return s.admin.Create(t.Context(), used) }, binary.Patience).Should(Succeed())
 	s.create()
 	s.mustReconcile()
 	s.Expect(s.exists(&apiextensionsv1.CustomResourceDefinition{}, "", "hvpas.autoscaling.k8s.io")).To(BeTrue())
@@ -758,7 +758,7 @@ func TestDefinitionThatIsBeingDeletedIsCreatedAgainWhenItIsGone(t *testing.T) {
 	})
 	s.deleteDefinition()
 	done := s.begin()
-	s.Eventually(func() []operatorv1alpha1.Task { return s.get().Status.Tasks }, binary.Patience, 20*time.Millisecond).Should(ContainElement(
+	s.Eventually(func() []operatorv1alpha1.Task { return s.get().Status.Tasks }, binary.Patience).Should(ContainElement(
 		HaveField("WaitingFor", "CustomResourceDefinition gateways.networking.istio.io is being deleted, and is created again when it is gone"),
 	))
 	s.editDefinition(func(d *apiextensionsv1.CustomResourceDefinition) {
@@ -804,7 +804,7 @@ func (s *scene) editDefinition(change func(*apiextensionsv1.CustomResourceDefini
 		after := s.definition()
 		change(after)
 		return s.admin.Update(s.t.Context(), after)
-	}, binary.Patience, 20*time.Millisecond).Should(Succeed())
+	}, binary.Patience).Should(Succeed())
 }
 
 func (s *scene) deleteDefinition() {

@@ -42,7 +42,7 @@ func (s *scene) begin() <-chan error {
 func (s *scene) task(name string, state operatorv1alpha1.TaskState, message gomegatypes.GomegaMatcher) {
 	s.t.Helper()
 	tasks := func() []operatorv1alpha1.Task { return s.get().Status.Tasks }
-	s.Eventually(tasks, binary.Patience, 20*time.Millisecond).Should(ContainElement(And(
+	s.Eventually(tasks, binary.Patience).Should(ContainElement(And(
 		HaveField("Name", name), HaveField("State", state), HaveField("WaitingFor", message),
 	)), func() string { return s.get().Status.LastOperation.Description })
 }
@@ -98,7 +98,7 @@ func TestMissingRightIsToldAtOnce(t *testing.T) {
 		return client.IgnoreNotFound(err)
 	}
 	s.Expect(s.admin.Delete(t.Context(), binding.DeepCopy())).To(Succeed())
-	s.Eventually(mayRead, binary.Patience, 20*time.Millisecond).Should(Satisfy(apierrors.IsForbidden))
+	s.Eventually(mayRead, binary.Patience).Should(Satisfy(apierrors.IsForbidden))
 	binding.ObjectMeta = metav1.ObjectMeta{Namespace: binding.Namespace, Name: binding.Name}
 
 	s.stop("ManagedResource")
@@ -114,7 +114,7 @@ func TestMissingRightIsToldAtOnce(t *testing.T) {
 	s.Expect(s.get().Status.LastOperation.State).To(BeEquivalentTo("Error"))
 
 	s.Expect(s.admin.Create(t.Context(), binding)).To(Succeed())
-	s.Eventually(mayRead, binary.Patience, 20*time.Millisecond).Should(Succeed())
+	s.Eventually(mayRead, binary.Patience).Should(Succeed())
 	s.mustReconcile()
 }
 
@@ -124,7 +124,7 @@ func TestMissingDefinitionAndUnhealthyEtcdsFailTheirTask(t *testing.T) {
 	s.Expect(client.IgnoreNotFound(s.admin.Delete(t.Context(), definition))).To(Succeed())
 	s.Eventually(func() bool {
 		return s.exists(&apiextensionsv1.CustomResourceDefinition{}, "", definition.Name)
-	}, binary.Patience, 20*time.Millisecond).Should(BeFalse())
+	}, binary.Patience).Should(BeFalse())
 	few := s.reconciler.OmitsDefinition
 	s.reconciler.OmitsDefinition = func(name string) bool { return name == definition.Name || few(name) }
 	s.create()
@@ -177,7 +177,7 @@ func TestPeersOfEtcdsTrustANewAuthorityBeforeTheyGetItsCertificates(t *testing.T
 	s.stop("Etcd")
 	done := s.begin()
 	authority := func() string { return peers().TLSCASecretRef.Name }
-	s.Eventually(authority, binary.Patience, 20*time.Millisecond).ShouldNot(Equal(before.TLSCASecretRef.Name))
+	s.Eventually(authority, binary.Patience).ShouldNot(Equal(before.TLSCASecretRef.Name))
 	s.Expect(peers().ServerTLSSecretRef).To(Equal(before.ServerTLSSecretRef))
 	s.heal("Etcd")
 	s.Eventually(done, binary.Patience).Should(Receive(BeNil()))

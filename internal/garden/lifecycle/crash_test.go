@@ -56,7 +56,7 @@ func (s *scene) cut(at binary.Cut) (happened bool) {
 	happened = s.requests.Connect()
 	s.clock.SetTime(s.clock.Now().Add(time.Minute))
 	// A busy API server can take longer to remove a definition than one reconciliation waits for it. Then the next one continues.
-	s.Eventually(func() error { _, err := s.reconcile(); return err }, 10*binary.Patience, 5*time.Millisecond).Should(Succeed())
+	s.Eventually(func() error { _, err := s.reconcile(); return err }, 10*binary.Patience).Should(Succeed())
 	return happened
 }
 

@@ -122,7 +122,7 @@ func newSceneOn(t *testing.T, server func(local.Servers) *rest.Config) *scene {
 		_, err = binary.Install(t.Context(), s.admin, "deploy/garden-operator/crds/*.yaml")
 		s.Expect(err).NotTo(HaveOccurred())
 		s.Eventually(
-			func() error { return s.admin.List(t.Context(), &operatorv1alpha1.GardenList{}) }, binary.Patience, 20*time.Millisecond,
+			func() error { return s.admin.List(t.Context(), &operatorv1alpha1.GardenList{}) }, binary.Patience,
 		).Should(Succeed())
 	}
 

@@ -219,7 +219,7 @@ func (s *scene) serve(virtual client.Client, kinds map[string]string) {
 	for kind, version := range kinds {
 		list := &unstructured.UnstructuredList{}
 		list.SetGroupVersionKind(schema.GroupVersionKind{Group: "core.gardener.cloud", Version: version, Kind: kind + "List"})
-		s.Eventually(func() error { return virtual.List(s.t.Context(), list) }, binary.Patience, 20*time.Millisecond).Should(Succeed())
+		s.Eventually(func() error { return virtual.List(s.t.Context(), list) }, binary.Patience).Should(Succeed())
 	}
 }
 
@@ -517,10 +517,10 @@ func TestResourceManagerOfTheVirtualClusterGetsItsFirstTokenWithACertificate(t *
 func TestCertificateForTheFirstTokenIsRenewed(t *testing.T) {
 	s := newScene(t)
 	s.stop("Secret")
-	s.reconciler.Timing.Virtual.Bootstrap = 50 * time.Millisecond
+	s.reconciler.Timing.Virtual.Bootstrap = 2 * time.Second
 	s.create()
 	_, err := s.reconcile()
-	s.Expect(err).To(MatchError(ContainSubstring("not done after 50ms: Secret shoot-access-gardener-resource-manager has no token")))
+	s.Expect(err).To(MatchError(ContainSubstring("not done after 2s: Secret shoot-access-gardener-resource-manager has no token")))
 	expired := s.kubeconfigOf(resourceManager)
 	s.Expect(expired).To(HavePrefix(bootstrap))
 

@@ -3,7 +3,6 @@ package reference_test
 import (
 	"context"
 	"testing"
-	"time"
 
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
@@ -53,7 +52,7 @@ func newScene(t *testing.T) *scene {
 	_, err = binary.Install(s.ctx, s.admin, "deploy/garden-operator/crds/*.yaml")
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Eventually(
-		func() error { return s.admin.List(s.ctx, &operatorv1alpha1.GardenList{}) }, binary.Patience, 20*time.Millisecond,
+		func() error { return s.admin.List(s.ctx, &operatorv1alpha1.GardenList{}) }, binary.Patience,
 	).Should(Succeed())
 
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "reference-"}}

@@ -3,24 +3,21 @@ package reference
 import (
 	"time"
 
-	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
-	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/conflict"
+	"github.com/espalier-dev/espalier/internal/process"
 )
 
 // ControllerName names the controller in logs and metrics.
 const ControllerName = "reference"
 
 const (
-	// deadline limits one reconciliation.
-	deadline = 3 * time.Minute
 	// The pause after a failure grows from shortestPause to longestPause. A missing Secret is found that late after it was created.
 	shortestPause = 100 * time.Millisecond
 	longestPause  = time.Minute
@@ -31,11 +28,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	return ctrl.NewControllerManagedBy(mgr).
 		Named(ControllerName).
 		For(&operatorv1alpha1.Garden{}, builder.WithPredicates(relevant())).
-		WithOptions(controller.Options{
-			MaxConcurrentReconciles: 1,
-			ReconciliationTimeout:   deadline,
-			RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](shortestPause, longestPause),
-		}).
+		WithOptions(process.ControllerOptions(1, process.Deadline, shortestPause, longestPause)).
 		Complete(conflict.RetryAtOnce(reconcile.AsReconciler(r.Client, r)))
 }
 

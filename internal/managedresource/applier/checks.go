@@ -1,8 +1,11 @@
 package applier
 
 import (
+	"cmp"
 	"slices"
 	"strings"
+
+	"k8s.io/utils/ptr"
 
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/apply/merge"
@@ -32,18 +35,12 @@ type Class string
 
 // Responsible reports whether the set is of the class of this instance.
 func (c Class) Responsible(mr *resourcesv1alpha1.ManagedResource) bool {
-	if string(c) == resourcesv1alpha1.AllClasses {
-		return true
-	}
-	return classOf(mr) == string(c)
+	return string(c) == resourcesv1alpha1.AllClasses || classOf(mr) == string(c)
 }
 
 // classOf returns the class of the set.
 func classOf(mr *resourcesv1alpha1.ManagedResource) string {
-	if mr.Spec.Class != nil && *mr.Spec.Class != "" {
-		return *mr.Spec.Class
-	}
-	return resourcesv1alpha1.DefaultClass
+	return cmp.Or(ptr.Deref(mr.Spec.Class, ""), resourcesv1alpha1.DefaultClass)
 }
 
 // Finalizer returns the finalizer of the sets of this class.

@@ -26,46 +26,35 @@ const codeClaimed corev1beta1.ErrorCode = "ESPALIER_OBJECTS_CLAIMED"
 // it before it wrote the status. After a restart, only the code shows that the object must be compared.
 const codePostponed corev1beta1.ErrorCode = "ESPALIER_REPAIR_POSTPONED"
 
-// verdict is the content of a condition.
-type verdict struct {
-	kind            corev1beta1.ConditionType
-	status          corev1beta1.ConditionStatus
-	reason, message string
-	// code is the only code of the condition; empty for none.
-	code corev1beta1.ErrorCode
-}
-
-func (v verdict) codes() []corev1beta1.ErrorCode {
-	if v.code == "" {
-		return nil
-	}
-	return []corev1beta1.ErrorCode{v.code}
-}
-
 // withVerdicts returns the conditions, updated with the verdicts.
-func withVerdicts(clk clock.PassiveClock, conditions []corev1beta1.Condition, verdicts ...verdict) []corev1beta1.Condition {
+func withVerdicts(clk clock.PassiveClock, conditions []corev1beta1.Condition, verdicts ...corev1beta1.Condition) []corev1beta1.Condition {
 	updated := make([]corev1beta1.Condition, 0, len(verdicts))
 	for _, each := range verdicts {
-		condition := corev1beta1.GetOrInitCondition(clk, conditions, each.kind)
-		updated = append(updated, corev1beta1.UpdatedCondition(clk, condition, each.status, each.reason, each.message, each.codes()...))
+		condition := corev1beta1.GetOrInitCondition(clk, conditions, each.Type)
+		updated = append(updated, corev1beta1.UpdatedCondition(clk, condition, each.Status, each.Reason, each.Message, each.Codes...))
 	}
 	return corev1beta1.MergeConditions(conditions, updated...)
 }
 
 // hasVerdict reports whether the conditions already contain a verdict.
-func hasVerdict(conditions []corev1beta1.Condition, v verdict) bool {
-	known := corev1beta1.GetCondition(conditions, v.kind)
-	return known != nil && known.Status == v.status && known.Reason == v.reason && known.Message == v.message &&
-		slices.Equal(known.Codes, v.codes())
+func hasVerdict(conditions []corev1beta1.Condition, v corev1beta1.Condition) bool {
+	known := corev1beta1.GetCondition(conditions, v.Type)
+	return known != nil && known.Status == v.Status && known.Reason == v.Reason && known.Message == v.Message &&
+		slices.Equal(known.Codes, v.Codes)
 }
 
-func applied(status corev1beta1.ConditionStatus, reason, message string) verdict {
-	return verdict{kind: resourcesv1alpha1.ResourcesApplied, status: status, reason: reason, message: message}
+// verdict returns a condition without times.
+func verdict(kind corev1beta1.ConditionType, status corev1beta1.ConditionStatus, reason, message string) corev1beta1.Condition {
+	return corev1beta1.Condition{Type: kind, Status: status, Reason: reason, Message: message}
+}
+
+func applied(status corev1beta1.ConditionStatus, reason, message string) corev1beta1.Condition {
+	return verdict(resourcesv1alpha1.ResourcesApplied, status, reason, message)
 }
 
 // judge returns the condition about an apply, and an error if a retry may help. Objects are those of the set, faults are its documents that
 // cannot be read. It sorts the failures of the outcome in the order of the set.
-func judge(namespace string, objects []*state.Object, faults []string, result *outcome) (verdict, error) {
+func judge(namespace string, objects []*state.Object, faults []string, result *outcome) (corev1beta1.Condition, error) {
 	judgement := applied(corev1beta1.ConditionTrue, resourcesv1alpha1.ConditionApplySucceeded, resourcesv1alpha1.MessageApplySucceeded)
 	switch {
 	case len(result.failures) > 0:
@@ -75,12 +64,12 @@ func judge(namespace string, objects []*state.Object, faults []string, result *o
 				fmt.Errorf("could not apply all new resources: %s", message)
 		}
 		judgement = applied(corev1beta1.ConditionFalse, resourcesv1alpha1.ConditionApplyFailed, "held by another ManagedResource: "+message)
-		judgement.code = codeClaimed
+		judgement.Codes = []corev1beta1.ErrorCode{codeClaimed}
 	case len(faults) > 0:
 		judgement = applied(corev1beta1.ConditionFalse, resourcesv1alpha1.ConditionDecodingFailed, decodingMessage(faults))
 	}
 	if result.postponed {
-		judgement.code = codePostponed
+		judgement.Codes = []corev1beta1.ErrorCode{codePostponed}
 	}
 	return judgement, nil
 }
@@ -95,29 +84,23 @@ func onlyClaims(failures []failure) bool {
 
 // changedVerdicts returns the conditions of a set that has changed. A message that explains a fault stays until the result of the new
 // attempt is known.
-func changedVerdicts(conditions []corev1beta1.Condition) []verdict {
+func changedVerdicts(conditions []corev1beta1.Condition) []corev1beta1.Condition {
 	now := applied(corev1beta1.ConditionProgressing, resourcesv1alpha1.ConditionApplyProgressing, resourcesv1alpha1.MessageApplyProgressing)
 	if known := corev1beta1.GetCondition(conditions, resourcesv1alpha1.ResourcesApplied); known != nil {
 		switch known.Reason {
 		case resourcesv1alpha1.ConditionApplyFailed, resourcesv1alpha1.ConditionDeletionFailed, resourcesv1alpha1.ConditionDeletionPending:
-			now.reason, now.message = known.Reason, known.Message
+			now.Reason, now.Message = known.Reason, known.Message
 		}
 	}
 	return append(checksPending(), now)
 }
 
 // checksPending returns the conditions of health and progress until the objects are checked again.
-func checksPending() []verdict {
+func checksPending() []corev1beta1.Condition {
 	reason := resourcesv1alpha1.ConditionHealthChecksPending
-	return append(make([]verdict, 0, 3), // the capacity includes ResourcesApplied
-		verdict{
-			kind: resourcesv1alpha1.ResourcesHealthy, status: corev1beta1.ConditionUnknown, reason: reason,
-			message: resourcesv1alpha1.MessageHealthChecksPending,
-		},
-		verdict{
-			kind: resourcesv1alpha1.ResourcesProgressing, status: corev1beta1.ConditionUnknown, reason: reason,
-			message: resourcesv1alpha1.MessageProgressingChecksPending,
-		})
+	return append(make([]corev1beta1.Condition, 0, 3), // the capacity includes ResourcesApplied
+		verdict(resourcesv1alpha1.ResourcesHealthy, corev1beta1.ConditionUnknown, reason, resourcesv1alpha1.MessageHealthChecksPending),
+		verdict(resourcesv1alpha1.ResourcesProgressing, corev1beta1.ConditionUnknown, reason, resourcesv1alpha1.MessageProgressingChecksPending))
 }
 
 // judgedAsIgnored reports whether the condition of health only shows that the set was ignored.
@@ -127,21 +110,21 @@ func judgedAsIgnored(conditions []corev1beta1.Condition) bool {
 }
 
 // ignoredVerdicts returns the conditions of an ignored set.
-func ignoredVerdicts() []verdict {
+func ignoredVerdicts() []corev1beta1.Condition {
 	reason, message := resourcesv1alpha1.ConditionManagedResourceIgnored, resourcesv1alpha1.MessageManagedResourceIgnored
-	return []verdict{
-		{kind: resourcesv1alpha1.ResourcesHealthy, status: corev1beta1.ConditionTrue, reason: reason, message: message},
-		{kind: resourcesv1alpha1.ResourcesProgressing, status: corev1beta1.ConditionFalse, reason: reason, message: message},
-		{kind: resourcesv1alpha1.ResourcesApplied, status: corev1beta1.ConditionTrue, reason: reason, message: message},
+	return []corev1beta1.Condition{
+		verdict(resourcesv1alpha1.ResourcesHealthy, corev1beta1.ConditionTrue, reason, message),
+		verdict(resourcesv1alpha1.ResourcesProgressing, corev1beta1.ConditionFalse, reason, message),
+		verdict(resourcesv1alpha1.ResourcesApplied, corev1beta1.ConditionTrue, reason, message),
 	}
 }
 
 // deletionVerdicts returns the conditions of a set whose objects are being deleted. If the objects are kept, ResourcesApplied stays.
-func deletionVerdicts(conditions []corev1beta1.Condition, keep bool) []verdict {
+func deletionVerdicts(conditions []corev1beta1.Condition, keep bool) []corev1beta1.Condition {
 	reason, message := resourcesv1alpha1.ConditionDeletionPending, resourcesv1alpha1.MessageDeletionPending
-	verdicts := append(make([]verdict, 0, 3),
-		verdict{kind: resourcesv1alpha1.ResourcesHealthy, status: corev1beta1.ConditionFalse, reason: reason, message: message},
-		verdict{kind: resourcesv1alpha1.ResourcesProgressing, status: corev1beta1.ConditionTrue, reason: reason, message: message})
+	verdicts := append(make([]corev1beta1.Condition, 0, 3),
+		verdict(resourcesv1alpha1.ResourcesHealthy, corev1beta1.ConditionFalse, reason, message),
+		verdict(resourcesv1alpha1.ResourcesProgressing, corev1beta1.ConditionTrue, reason, message))
 	if keep {
 		return verdicts
 	}
@@ -174,7 +157,7 @@ func completed(conditions []corev1beta1.Condition) bool {
 
 // missingVerdicts returns the condition about objects that are missing and could not be created again. The health controller does not
 // check a set that could not be applied. The result is nil if no object is missing, or if the conditions already show it.
-func missingVerdicts(conditions []corev1beta1.Condition, items, missing []*state.Object) []verdict {
+func missingVerdicts(conditions []corev1beta1.Condition, items, missing []*state.Object) []corev1beta1.Condition {
 	var faults []rules.Fault
 	for _, each := range items {
 		if slices.Contains(missing, each) {
@@ -189,7 +172,7 @@ func missingVerdicts(conditions []corev1beta1.Condition, items, missing []*state
 	if known != nil && known.Status == corev1beta1.ConditionFalse && strings.Contains(known.Message, message) {
 		return nil
 	}
-	return []verdict{{kind: resourcesv1alpha1.ResourcesHealthy, status: corev1beta1.ConditionFalse, reason: reason, message: message}}
+	return []corev1beta1.Condition{verdict(resourcesv1alpha1.ResourcesHealthy, corev1beta1.ConditionFalse, reason, message)}
 }
 
 // decodingMessage lists the documents that could not be read.

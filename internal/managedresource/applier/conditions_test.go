@@ -37,7 +37,7 @@ func TestVerdicts(t *testing.T) {
 	clk := clocktesting.NewFakePassiveClock(noon)
 	for name, tc := range map[string]struct {
 		known    []corev1beta1.Condition
-		verdicts func([]corev1beta1.Condition) []verdict
+		verdicts func([]corev1beta1.Condition) []corev1beta1.Condition
 		want     string
 	}{
 		"a new set is announced in the usual order": {
@@ -54,16 +54,16 @@ func TestVerdicts(t *testing.T) {
 			want: "ResourcesApplied=Progressing/ApplyProgressing ResourcesHealthy=Unknown/ChecksPending ResourcesProgressing=Unknown/ChecksPending",
 		},
 		"a deletion": {
-			verdicts: func(c []corev1beta1.Condition) []verdict { return deletionVerdicts(c, false) },
+			verdicts: func(c []corev1beta1.Condition) []corev1beta1.Condition { return deletionVerdicts(c, false) },
 			want: "ResourcesHealthy=False/DeletionPending ResourcesProgressing=True/DeletionPending " +
 				"ResourcesApplied=Progressing/DeletionPending",
 		},
 		"a deletion that keeps objects": {
-			verdicts: func(c []corev1beta1.Condition) []verdict { return deletionVerdicts(c, true) },
+			verdicts: func(c []corev1beta1.Condition) []corev1beta1.Condition { return deletionVerdicts(c, true) },
 			want:     "ResourcesHealthy=False/DeletionPending ResourcesProgressing=True/DeletionPending",
 		},
 		"an ignored set": {
-			verdicts: func([]corev1beta1.Condition) []verdict { return ignoredVerdicts() },
+			verdicts: func([]corev1beta1.Condition) []corev1beta1.Condition { return ignoredVerdicts() },
 			want: "ResourcesHealthy=True/ManagedResourceIgnored ResourcesProgressing=False/ManagedResourceIgnored " +
 				"ResourcesApplied=True/ManagedResourceIgnored",
 		},
@@ -190,38 +190,36 @@ func TestJudge(t *testing.T) {
 	const refusedText = `error during apply of object "v1/ConfigMap/ns/a": refused (index 0 in 'k' in secret 'ns/s')`
 	const claimedText = `error during apply of object "v1/ConfigMap/ns/a": it is held by ManagedResource "ns/other", which wants it as ` +
 		`well; remove it from one of the two (index 0 in 'k' in secret 'ns/s')`
-	succeeded := verdict{"ResourcesApplied", "True", "ApplySucceeded", "All resources are applied.", ""}
+	succeeded := verdict("ResourcesApplied", "True", "ApplySucceeded", "All resources are applied.")
 	postponed := succeeded
-	postponed.code = "ESPALIER_REPAIR_POSTPONED"
+	postponed.Codes = []corev1beta1.ErrorCode{"ESPALIER_REPAIR_POSTPONED"}
 	for name, tc := range map[string]struct {
 		outcome outcome
 		faults  []string
-		want    verdict
+		want    corev1beta1.Condition
 		err     string
 	}{
 		"everything is applied": {want: succeeded},
 		"a repair is postponed": {outcome: outcome{postponed: true}, want: postponed},
 		"a document cannot be read": {
-			faults: []string{"a."}, want: verdict{"ResourcesApplied", "False", "DecodingFailed", "Could not decode all new resources: [a.]", ""},
+			faults: []string{"a."}, want: verdict("ResourcesApplied", "False", "DecodingFailed", "Could not decode all new resources: [a.]"),
 		},
 		"an object is refused": {
-			outcome: outcome{failures: []failure{refused}}, want: verdict{"ResourcesApplied", "False", "ApplyFailed", refusedText, ""},
+			outcome: outcome{failures: []failure{refused}}, want: verdict("ResourcesApplied", "False", "ApplyFailed", refusedText),
 			err: "could not apply all new resources: " + refusedText,
 		},
 		"an object is held by another set": {
 			outcome: outcome{failures: []failure{claimed}},
-			want: verdict{
-				"ResourcesApplied", "False", "ApplyFailed", "held by another ManagedResource: " + claimedText, "ESPALIER_OBJECTS_CLAIMED",
-			},
+			want:    marked(condition("False", "ApplyFailed", "held by another ManagedResource: "+claimedText))[0],
 		},
 		"an object is held by another set, and a document cannot be read": {
 			outcome: outcome{failures: []failure{claimed}}, faults: []string{"a."},
-			want: verdict{"ResourcesApplied", "False", "ApplyFailed", claimedText, ""},
+			want: verdict("ResourcesApplied", "False", "ApplyFailed", claimedText),
 			err:  "could not apply all new resources: " + claimedText,
 		},
 		"an object is refused, and a repair is postponed": {
 			outcome: outcome{failures: []failure{refused}, postponed: true},
-			want:    verdict{"ResourcesApplied", "False", "ApplyFailed", refusedText, ""},
+			want:    verdict("ResourcesApplied", "False", "ApplyFailed", refusedText),
 			err:     "could not apply all new resources: " + refusedText,
 		},
 	} {
@@ -261,11 +259,13 @@ func TestMissingObjectsMakeTheSetUnhealthy(t *testing.T) {
 	unhealthy := func(message string) []corev1beta1.Condition {
 		return []corev1beta1.Condition{{Type: "ResourcesHealthy", Status: "False", Message: message}}
 	}
-	webIsMissing := []verdict{{"ResourcesHealthy", "False", "SecretMissing", `Required Secret "web" in namespace "shop" is missing`, ""}}
+	webIsMissing := []corev1beta1.Condition{
+		verdict("ResourcesHealthy", "False", "SecretMissing", `Required Secret "web" in namespace "shop" is missing`),
+	}
 	for name, tc := range map[string]struct {
 		conditions []corev1beta1.Condition
 		missing    []*state.Object
-		want       []verdict
+		want       []corev1beta1.Condition
 	}{
 		"none is missing":     {nil, nil, nil},
 		"one":                 {nil, []*state.Object{web}, webIsMissing},
@@ -275,10 +275,10 @@ func TestMissingObjectsMakeTheSetUnhealthy(t *testing.T) {
 			[]*state.Object{web},
 			nil,
 		},
-		"several, in the order of the set": {nil, []*state.Object{web, role}, []verdict{{
+		"several, in the order of the set": {nil, []*state.Object{web, role}, []corev1beta1.Condition{verdict(
 			"ResourcesHealthy", "False", "ClusterRoleMissing",
-			`Required ClusterRole "all" in namespace "" is missing; Required Secret "web" in namespace "shop" is missing`, "",
-		}}},
+			`Required ClusterRole "all" in namespace "" is missing; Required Secret "web" in namespace "shop" is missing`,
+		)}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			NewWithT(t).Expect(missingVerdicts(tc.conditions, items, tc.missing)).To(Equal(tc.want))

@@ -103,14 +103,14 @@ func awaitPasses(e *managedresourcetest.Env, passes float64) {
 	const spared = "espalier_managedresource_requests_saved_total"
 	before := e.Counter(spared)
 	e.Eventually(func() float64 { return e.Counter(spared) - before }).WithTimeout(managedresourcetest.Patience).
-		WithPolling(20 * time.Millisecond).Should(BeNumerically(">=", 2*passes))
+		Should(BeNumerically(">=", 2*passes))
 }
 
 func TestEveryObjectIsUpdatedInEachPeriodIfConfigured(t *testing.T) {
 	t.Parallel()
 	e := managedresourcetest.New(t, managedresourcetest.Options{TwoClusters: true, Configure: func(c *config.ResourceManagerConfiguration) {
 		everySecond(c)
-		c.Controllers.ManagedResource.AlwaysUpdate = managedresourcetest.Yes()
+		c.Controllers.ManagedResource.AlwaysUpdate = new(true)
 	}})
 	e.Set("mr", e.ConfigMap("c", "1"), webDeployment(e, "", "replicas: 0, ", ""))
 	e.AwaitApplied("mr", "True/ApplySucceeded")
@@ -118,7 +118,7 @@ func TestEveryObjectIsUpdatedInEachPeriodIfConfigured(t *testing.T) {
 	recording := e.Requests.Record()
 	for _, path := range []string{"/api/v1/namespaces/$NS/configmaps/c", "/apis/apps/v1/namespaces/$NS/deployments/web"} {
 		e.Eventually(func() int { return len(recording.Of("PUT", e.Fill(path))) }).WithTimeout(managedresourcetest.Patience).
-			WithPolling(20 * time.Millisecond).Should(BeNumerically(">=", 3))
+			Should(BeNumerically(">=", 3))
 	}
 	e.Expect([]string{e.LiveConfigMap("c").ResourceVersion, e.Live(deploymentKind, "web").GetResourceVersion()}).To(Equal(before))
 }

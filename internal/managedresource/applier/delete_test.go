@@ -43,7 +43,7 @@ func TestVolumeClaimsOfAStatefulSetAreDeletedWithItIfConfigured(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			e := inOneCluster(t)
-			createVolumeClaims(e, managedresourcetest.Yes())
+			createVolumeClaims(e, new(true))
 			remove(e)
 			e.AwaitAbsent(statefulSetKind, "web")
 			e.AwaitAbsent(claimKind, "data-web-0")
@@ -67,7 +67,7 @@ func TestASelectorWithoutLabelsDeletesNoVolumeClaim(t *testing.T) {
 	e.Secret("mr", strings.Replace(webStatefulSet(e, "", "1Gi"), "selector: {matchLabels: {app: web}}",
 		"selector: {matchExpressions: [{key: app, operator: In, values: [web]}]}", 1))
 	mr := e.ManagedResource("mr", "mr")
-	mr.Spec.DeletePersistentVolumeClaims = managedresourcetest.Yes()
+	mr.Spec.DeletePersistentVolumeClaims = new(true)
 	e.Expect(e.Source.Create(e.Ctx, mr)).To(Succeed())
 	e.Create(volumeClaim(e, "data-web-0", "web"))
 	e.AwaitApplied("mr", "True/ApplySucceeded")

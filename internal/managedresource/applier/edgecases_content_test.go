@@ -260,7 +260,7 @@ func ownLabel(a *setTest) {
 func ownLabelOverwritten(a *setTest) {
 	a.Secret("mr", a.ConfigMap("c", "1"))
 	mr := a.ManagedResource("mr", "mr")
-	mr.Spec.ForceOverwriteLabels, mr.Spec.ForceOverwriteAnnotations = managedresourcetest.Yes(), managedresourcetest.Yes()
+	mr.Spec.ForceOverwriteLabels, mr.Spec.ForceOverwriteAnnotations = new(true), new(true)
 	a.Expect(a.Source.Create(a.Ctx, mr)).To(Succeed())
 	a.AwaitApplied("mr", "True/ApplySucceeded")
 	before := a.live("c")

@@ -191,7 +191,7 @@ func deleteWithForeignFinalizer(e *managedresourcetest.Env) *resourcesv1alpha1.M
 	})
 	e.Delete("mr")
 	e.Eventually(func() []string { return e.Get("mr").Finalizers }).WithTimeout(managedresourcetest.Patience).
-		WithPolling(10 * time.Millisecond).Should(Equal([]string{"example.test/hold"}))
+		Should(Equal([]string{"example.test/hold"}))
 	return e.Get("mr")
 }
 
@@ -216,7 +216,7 @@ func TestConditionsOfADeletedSetWithAForeignFinalizerStay(t *testing.T) {
 func TestKeptObjectsAreNotChanged(t *testing.T) {
 	inBothSetups(t, func(e *managedresourcetest.Env) {
 		e.Set("mr", e.ConfigMap("c", "1"))
-		e.Change("mr", func(mr *resourcesv1alpha1.ManagedResource) { mr.Spec.KeepObjects = managedresourcetest.Yes() })
+		e.Change("mr", func(mr *resourcesv1alpha1.ManagedResource) { mr.Spec.KeepObjects = new(true) })
 		e.AwaitApplied("mr", "True/ApplySucceeded")
 		before := e.LiveConfigMap("c")
 		mr := deleteWithForeignFinalizer(e)
@@ -539,7 +539,8 @@ func TestWritesOfOtherClientsDuringAnApplyAreNoFault(t *testing.T) {
 			e.Set("mr", e.ConfigMap("c", "0", "labels: {mine: yes1}"))
 			before := e.AwaitApplied("mr", "True/ApplySucceeded")
 			once := atomic.Bool{}
-			recording := e.Requests.Record(func(r *http.Request) error {
+			recording := e.Requests.Record()
+			e.Requests.Hook(func(r *http.Request) error {
 				if r.Method == http.MethodPut && strings.HasSuffix(r.URL.Path, "/configmaps/c") && once.CompareAndSwap(false, true) {
 					e.Edit("c", `{"metadata":{"annotations":{"meanwhile":"yes"}}}`)
 				}
@@ -580,7 +581,8 @@ func TestTheEndOfTheProcessIsNoFault(t *testing.T) {
 	e.Set("mr", e.ConfigMap("c", "1"))
 	before := e.AwaitApplied("mr", "True/ApplySucceeded")
 	reached := make(chan struct{})
-	recording := e.Requests.Record(func(r *http.Request) error {
+	recording := e.Requests.Record()
+	e.Requests.Hook(func(r *http.Request) error {
 		if r.Method != http.MethodPut || !strings.HasSuffix(r.URL.Path, "/configmaps/c") {
 			return nil
 		}
@@ -625,14 +627,14 @@ func TestATemplateWithInvalidLabelsIsReported(t *testing.T) {
 
 func TestVolumeClaimsAreDeletedBeforeTheirStatefulSet(t *testing.T) {
 	inBothSetups(t, func(e *managedresourcetest.Env) {
-		createVolumeClaims(e, managedresourcetest.Yes())
+		createVolumeClaims(e, new(true))
 		recording := e.Requests.Record()
 		e.Secret("mr", e.ConfigMap("c", "1"))
 		claims, web := e.Fill("DELETE /api/v1/namespaces/$NS/persistentvolumeclaims"), e.Fill("DELETE /apis/apps/v1/namespaces/$NS/"+
 			"statefulsets/web")
 		if e.Source != e.Target {
 			e.Eventually(func() []string { return recording.Order("DELETE") }).WithTimeout(managedresourcetest.Patience).
-				WithPolling(10 * time.Millisecond).Should(Equal([]string{claims, web}))
+				Should(Equal([]string{claims, web}))
 			return
 		}
 		// The StatefulSet's controller may write a status meanwhile. Then the deletion is refused and sent again, after that of the

@@ -73,7 +73,7 @@ func (e *Events) objectClaimed(mr *resourcesv1alpha1.ManagedResource, i *state.O
 
 func (e *Events) deletionRefused(mr *resourcesv1alpha1.ManagedResource, ref resourcesv1alpha1.ObjectReference, reason string) {
 	e.send(mr, &ref.ObjectReference, corev1.EventTypeWarning, ReasonDeletionRefused, "Delete",
-		fmt.Sprintf("Left %s in place: %s", plan.IDOf(refKind(ref), ref.Namespace, ref.Name), reason))
+		fmt.Sprintf("Left %s in place: %s", plan.IDOf(ref.GroupVersionKind(), ref.Namespace, ref.Name), reason))
 }
 
 // planned reports that a new plan was published. The version of the ConfigMap in the reference distinguishes it from earlier plans.
@@ -110,13 +110,13 @@ func (e *Events) failed(p *pass, related *corev1.ObjectReference, reason, messag
 }
 
 // concluded reports the fault that an apply has shown. It does not report objects that other sets hold: see objectClaimed.
-func (e *Events) concluded(p *pass, judgement verdict, failure error, result *outcome) {
+func (e *Events) concluded(p *pass, judgement corev1beta1.Condition, failure error, result *outcome) {
 	switch {
 	case failure != nil:
-		e.failed(p, result.failures[0].item.Reference(), judgement.reason, judgement.message)
-	case judgement.reason == resourcesv1alpha1.ConditionDecodingFailed:
-		e.failed(p, nil, judgement.reason, judgement.message)
-	case judgement.status == corev1beta1.ConditionTrue:
+		e.failed(p, result.failures[0].item.Reference(), judgement.Reason, judgement.Message)
+	case judgement.Reason == resourcesv1alpha1.ConditionDecodingFailed:
+		e.failed(p, nil, judgement.Reason, judgement.Message)
+	case judgement.Status == corev1beta1.ConditionTrue:
 		p.set.LastFault = "" // so that the same fault is reported again
 	}
 }

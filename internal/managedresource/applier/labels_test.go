@@ -77,7 +77,7 @@ func TestALabelOfAUserStaysUnlessLabelsAreForced(t *testing.T) {
 		e.AwaitChange(before)
 		e.Expect(e.LiveConfigMap("c").Labels).To(Equal(map[string]string{"mine": "yes", managedBy: "gardener"}))
 
-		e.Change("mr", func(mr *resourcesv1alpha1.ManagedResource) { mr.Spec.ForceOverwriteLabels = managedresourcetest.Yes() })
+		e.Change("mr", func(mr *resourcesv1alpha1.ManagedResource) { mr.Spec.ForceOverwriteLabels = new(true) })
 		e.AwaitApplied("mr", "True/ApplySucceeded")
 		e.Expect(e.LiveConfigMap("c").Labels).To(Equal(map[string]string{managedBy: "gardener"}))
 		e.Edit("c", `{"metadata":{"labels":{"mine":"again"}}}`)
@@ -108,7 +108,7 @@ func TestAnAnnotationOfAUserStaysUnlessAnnotationsAreForced(t *testing.T) {
 		e.Expect(e.LiveConfigMap("c").Annotations).To(Equal(with("mine", "yes")))
 
 		e.Change("mr", func(mr *resourcesv1alpha1.ManagedResource) {
-			mr.Spec.ForceOverwriteAnnotations = managedresourcetest.Yes()
+			mr.Spec.ForceOverwriteAnnotations = new(true)
 		})
 		e.AwaitApplied("mr", "True/ApplySucceeded")
 		e.Expect(e.LiveConfigMap("c").Annotations).To(Equal(own))

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/apply/inventory"
@@ -47,21 +48,14 @@ func (r *Reconciler) reader() *desired.Reader {
 
 // subscribedKeys lists the objects after whose changes a set must be reconciled.
 func subscribedKeys(items []*desired.Item, refs []resourcesv1alpha1.ObjectReference) []inventory.Key {
-	keys := make([]inventory.Key, 0, len(items))
-	seen := make(map[inventory.Key]struct{}, len(items))
-	add := func(key inventory.Key) {
-		if _, found := seen[key]; !found {
-			seen[key] = struct{}{}
-			keys = append(keys, key)
-		}
-	}
+	keys := make(sets.Set[inventory.Key], len(items))
 	for _, each := range items {
-		add(each.Key)
+		keys.Insert(each.Key)
 	}
 	for _, ref := range refs {
-		add(inventory.RefKey(ref))
+		keys.Insert(inventory.RefKey(ref))
 	}
-	return keys
+	return keys.UnsortedList()
 }
 
 // maxNamed is how many unlabelled objects of a set have watches of their own. Further ones are read in each sync period.
@@ -92,7 +86,7 @@ func (r *Reconciler) needs(p *pass) []observe.Need {
 		}
 	}
 	for _, ref := range p.mr.Status.Resources {
-		add(refKind(ref), inventory.RefKey(ref).Namespace)
+		add(ref.GroupVersionKind(), inventory.RefKey(ref).Namespace)
 	}
 	named := 0
 	for _, each := range p.set.Objects {

@@ -92,7 +92,7 @@ func TestAForcedUpdateThatFailedIsRepeatedBeforeTheNextPeriod(t *testing.T) {
 	t.Parallel()
 	now := clocktesting.NewFakeClock(time.Now())
 	e := New(t, Options{TwoClusters: true, Clock: now, Configure: func(c *config.ResourceManagerConfiguration) {
-		c.Controllers.ManagedResource.AlwaysUpdate = Yes()
+		c.Controllers.ManagedResource.AlwaysUpdate = new(true)
 	}})
 	e.Set("mr", e.ConfigMap("c", "1"))
 	e.AwaitApplied("mr", succeeded)

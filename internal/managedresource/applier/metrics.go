@@ -82,20 +82,16 @@ func (m *Metrics) addRepair(kind schema.GroupVersionKind, manager string) {
 	m.repairs.WithLabelValues(kind.Group, kind.Kind, manager).Inc()
 }
 
-// updateObjects replaces the counts of one set in the number of objects by state.
+// updateObjects replaces the counts of one set in the number of objects by state. A set that does not exist has zero counts.
 func (m *Metrics) updateObjects(set types.NamespacedName, next counts) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.add(m.sets[set], -1)
 	m.add(next, 1)
 	m.sets[set] = next
-}
-
-func (m *Metrics) forget(set types.NamespacedName) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.add(m.sets[set], -1)
-	delete(m.sets, set)
+	if next == (counts{}) {
+		delete(m.sets, set)
+	}
 }
 
 func (m *Metrics) add(c counts, sign float64) {

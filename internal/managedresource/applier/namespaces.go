@@ -51,15 +51,13 @@ func (r *Reconciler) watchNamespaces(b *builder.Builder) *builder.Builder {
 	if r.Limits.SetSelector == nil {
 		return b
 	}
-	return b.WatchesMetadata(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(r.setsIn), builder.WithPredicates(predicate.Funcs{
+	setsIn := func(ctx context.Context, namespace client.Object) []reconcile.Request {
+		return r.requestsFor(ctx, client.InNamespace(namespace.GetName()))
+	}
+	return b.WatchesMetadata(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(setsIn), builder.WithPredicates(predicate.Funcs{
 		UpdateFunc: func(e event.UpdateEvent) bool {
 			return r.Limits.Selects(e.ObjectOld.GetLabels()) != r.Limits.Selects(e.ObjectNew.GetLabels())
 		},
 		DeleteFunc: func(event.DeleteEvent) bool { return false },
 	}))
-}
-
-// setsIn lists the sets of a Namespace that the controller may have to apply.
-func (r *Reconciler) setsIn(ctx context.Context, namespace client.Object) []reconcile.Request {
-	return r.requestsFor(ctx, client.InNamespace(namespace.GetName()))
 }

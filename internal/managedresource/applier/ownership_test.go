@@ -101,7 +101,8 @@ func TestDriftUnderTheOwnFieldManagerIsNotAcceptedDuringAPauseOfRepairs(t *testi
 				change()
 				awaitUnchanged(e)
 			}
-			e.Eventually(func() []string { return e.Events("mr") }).WithTimeout(Patience).Should(ContainElement(HavePrefix("DriftRepairPaused: ")))
+			e.Eventually(func() []string { return e.Events("mr") }).WithTimeout(Patience).
+				Should(ContainElement(HavePrefix("DriftRepairPaused: ")))
 			change()
 			e.Eventually(func() []corev1beta1.ErrorCode { return codesOfApplied(e) }).WithTimeout(Patience).
 				Should(ConsistOf(BeEquivalentTo("ESPALIER_REPAIR_POSTPONED")))
@@ -133,7 +134,7 @@ func awaitLaterSecond(e *Env) {
 // awaitUnchanged waits until the ConfigMap is in its desired state.
 func awaitUnchanged(e *Env) {
 	e.T.Helper()
-	e.Eventually(func() map[string]string { return e.LiveConfigMap("one").Data }).WithTimeout(Patience).WithPolling(10 * time.Millisecond).
+	e.Eventually(func() map[string]string { return e.LiveConfigMap("one").Data }).WithTimeout(Patience).
 		Should(Equal(map[string]string{"key": "1"}))
 }
 
@@ -156,5 +157,5 @@ func awaitSecondAfter(e *Env, entries []metav1.ManagedFieldsEntry) {
 	}
 	e.Expect(last).NotTo(BeZero())
 	e.Eventually(func() time.Time { return time.Now().Truncate(time.Second) }).
-		WithTimeout(Patience).WithPolling(10 * time.Millisecond).Should(BeTemporally(">", last))
+		WithTimeout(Patience).Should(BeTemporally(">", last))
 }

@@ -2,12 +2,10 @@ package applier
 
 import (
 	"context"
-	"maps"
-	"slices"
+	"encoding/json"
 	"time"
 
 	"github.com/cespare/xxhash/v2"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
@@ -87,22 +85,9 @@ func (p *pass) compare() {
 // referencesDigest returns a hash of status.resources, to recognize them without a copy.
 func referencesDigest(refs []resourcesv1alpha1.ObjectReference) uint64 {
 	hash := xxhash.New()
-	write := func(text string) {
-		_, _ = hash.WriteString(text)
-		_, _ = hash.WriteString("\x00")
-	}
-	for _, ref := range refs {
-		write(ref.APIVersion)
-		write(ref.Kind)
-		write(ref.Namespace)
-		write(ref.Name)
-		for _, labels := range []map[string]string{ref.Labels, ref.Annotations} {
-			for _, key := range slices.Sorted(maps.Keys(labels)) {
-				write(key)
-				write(labels[key])
-			}
-			write("")
-		}
+	encoder := json.NewEncoder(hash)
+	for i := range refs {
+		_ = encoder.Encode(&refs[i]) // neither a reference nor a hash can cause an error
 	}
 	return hash.Sum64()
 }
@@ -117,9 +102,4 @@ func (p *pass) recorded() bool {
 func (p *pass) unchanged() bool {
 	return p.recorded() && completed(p.mr.Status.Conditions) &&
 		(p.set.References == nil || inventory.SameReferences(p.set.References, p.mr.Status.Resources))
-}
-
-// refKind returns the kind of a status entry.
-func refKind(ref resourcesv1alpha1.ObjectReference) schema.GroupVersionKind {
-	return schema.FromAPIVersionAndKind(ref.APIVersion, ref.Kind)
 }

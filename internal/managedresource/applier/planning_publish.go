@@ -16,6 +16,7 @@ import (
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/managedresource/plan"
 	"github.com/espalier-dev/espalier/internal/managedresource/state"
+	"github.com/espalier-dev/espalier/internal/process"
 )
 
 // Plans are published in the namespaces of their sets, which are not known in advance, under names derived from those of the sets. The
@@ -43,7 +44,7 @@ func (r *Reconciler) planSet(ctx context.Context, mr *resourcesv1alpha1.ManagedR
 
 // planNow computes and publishes the plan of a set, and sets the time for the next one.
 func (r *Reconciler) planNow(ctx context.Context, mr *resourcesv1alpha1.ManagedResource, s *state.Set) (ctrl.Result, error) {
-	bounded, cancel := context.WithTimeoutCause(ctx, deadlineCap, errors.New("the time for one plan is over"))
+	bounded, cancel := context.WithTimeoutCause(ctx, process.Deadline, errors.New("the time for one plan is over"))
 	defer cancel()
 	began := r.Clock.Now()
 	p, computed, err := r.newPlan(ctx, mr)
@@ -168,7 +169,7 @@ func (r *Reconciler) recordPlanName(ctx context.Context, mr *resourcesv1alpha1.M
 	} else {
 		metav1.SetMetaDataAnnotation(&mr.ObjectMeta, resourcesv1alpha1.Planned, name)
 	}
-	return r.patch(ctx, "write annotation "+resourcesv1alpha1.Planned, mr, before)
+	return r.patch(ctx, "write annotation "+resourcesv1alpha1.Planned, mr, client.MergeFrom(before))
 }
 
 const (

@@ -113,7 +113,7 @@ func awaitPlan(e *Env, name string, check func(g Gomega, p *published)) *corev1.
 		p := &published{}
 		g.Expect(json.Unmarshal([]byte(found.Data["plan.json"]), p)).To(Succeed())
 		check(g, p)
-	}).WithTimeout(planPatience).WithPolling(20 * time.Millisecond).Should(Succeed())
+	}).WithTimeout(planPatience).Should(Succeed())
 	return found
 }
 
@@ -379,7 +379,8 @@ func TestThePlanAnnotationIsFollowedAfterARestart(t *testing.T) {
 	e.Restart(func() { e.Change("mr", applyNow) })
 	e.AwaitData("one", "2")
 	e.Eventually(func() *corev1.ConfigMap { return readPlan(e, "mr") }).WithTimeout(Patience).Should(BeNil())
-	e.Eventually(func() map[string]string { return e.Get("mr").Annotations }).WithTimeout(Patience).ShouldNot(HaveKey("espalier.dev/planned"))
+	e.Eventually(func() map[string]string { return e.Get("mr").Annotations }).WithTimeout(Patience).
+		ShouldNot(HaveKey("espalier.dev/planned"))
 }
 
 // The first instance removes its plan, with or without its finalizer on the set.
@@ -538,7 +539,7 @@ func TestAHandOverIsPlannedAndNotExecuted(t *testing.T) {
 		mr.Spec.Class = ptr.To("other")
 	})
 	awaitPlan(e, "mr", showsActions("delete ConfigMap one"))
-	changed(e, "mr", func(mr *resourcesv1alpha1.ManagedResource) { mr.Spec.KeepObjects = Yes() })
+	changed(e, "mr", func(mr *resourcesv1alpha1.ManagedResource) { mr.Spec.KeepObjects = new(true) })
 	awaitPlan(e, "mr", showsActions("keep ConfigMap one"))
 	e.Expect(e.LiveConfigMap("one")).NotTo(BeNil())
 	e.Expect(e.Get("mr").Finalizers).To(Equal(before.Finalizers))

@@ -38,6 +38,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/managedresource/prune"
 	"github.com/espalier-dev/espalier/internal/managedresource/secretversions"
 	"github.com/espalier-dev/espalier/internal/managedresource/state"
+	"github.com/espalier-dev/espalier/internal/process"
 )
 
 // +kubebuilder:rbac:groups=resources.gardener.cloud,resources=managedresources,verbs=get;list;watch;patch,roleName=espalier-managedresource-controller-source
@@ -114,8 +115,6 @@ type Reconciler struct {
 }
 
 const (
-	// deadlineCap limits the time for reads, deletions and applies of one pass.
-	deadlineCap = 3 * time.Minute
 	// settlePause is the time before a pass is repeated whose input changed meanwhile.
 	settlePause = 10 * time.Millisecond
 	// resultPause is the first pause before the health of a set with a postponed result is determined again. Each further pause doubles the
@@ -185,7 +184,7 @@ func (r *Reconciler) observeOnly(ctx context.Context, mr *resourcesv1alpha1.Mana
 	if _, concluded := r.memory.Concluded(name); concluded {
 		return
 	}
-	bounded, cancel := context.WithTimeout(ctx, min(r.SyncPeriod, deadlineCap))
+	bounded, cancel := r.limit(ctx)
 	defer cancel()
 	p := r.newPass(ctx, mr)
 	p.set.Kstatus = health.Kstatus(mr, r.Kstatus)
@@ -199,7 +198,7 @@ func (r *Reconciler) releaseSet(name types.NamespacedName) {
 	r.Watcher.Release(name)
 	r.SecretVersions.Release(name)
 	r.memory.ForgetContent(name)
-	r.Metrics.forget(name)
+	r.Metrics.updateObjects(name, counts{})
 }
 
 // read returns the set from the cache. If the cache is older than the last write of this process, it reads the set live: an older status
@@ -235,7 +234,7 @@ func (r *Reconciler) takeOperation(ctx context.Context, mr *resourcesv1alpha1.Ma
 	}
 	before := mr.DeepCopy()
 	delete(mr.Annotations, resourcesv1alpha1.GardenerOperation)
-	if err := r.patch(ctx, "remove annotation "+resourcesv1alpha1.GardenerOperation, mr, before); err != nil {
+	if err := r.patch(ctx, "remove annotation "+resourcesv1alpha1.GardenerOperation, mr, client.MergeFrom(before)); err != nil {
 		return false, err
 	}
 	r.memory.Get(client.ObjectKeyFromObject(mr)).AuditOwed = true
@@ -255,7 +254,7 @@ func (r *Reconciler) applySet(ctx context.Context, mr *resourcesv1alpha1.Managed
 	if r.auditDue(p.set) {
 		p.set.AuditOwed = true
 	}
-	bounded, cancel := context.WithTimeoutCause(ctx, min(r.SyncPeriod, deadlineCap), errors.New("the time for one reconciliation is over"))
+	bounded, cancel := r.limit(ctx)
 	defer cancel()
 	if err := r.load(bounded, p); err != nil {
 		if ctx.Err() != nil { // the process ends
@@ -281,6 +280,11 @@ func (r *Reconciler) applySet(ctx context.Context, mr *resourcesv1alpha1.Managed
 	return r.conclude(ctx, p, r.apply(bounded, p))
 }
 
+// limit returns a context for the reads, deletions and applies of one pass.
+func (r *Reconciler) limit(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeoutCause(ctx, min(r.SyncPeriod, process.Deadline), errors.New("the time for one reconciliation is over"))
+}
+
 // addFinalizer adds the finalizer of this instance and records the cluster ID. It fails with a conflict if another client has changed the
 // set meanwhile.
 func (r *Reconciler) addFinalizer(ctx context.Context, mr *resourcesv1alpha1.ManagedResource) error {
@@ -290,14 +294,12 @@ func (r *Reconciler) addFinalizer(ctx context.Context, mr *resourcesv1alpha1.Man
 	if !added && !recorded {
 		return nil
 	}
-	return r.patch(ctx, "add finalizer", mr, before, client.MergeFromWithOptimisticLock{})
+	return r.patch(ctx, "add finalizer", mr, conflict.MergeFrom(before))
 }
 
-// patch sends the changes of a set since before, except those of its status, and records the write. Errors begin with purpose.
-func (r *Reconciler) patch(ctx context.Context, purpose string, mr, before *resourcesv1alpha1.ManagedResource,
-	options ...client.MergeFromOption,
-) error {
-	if err := r.Source.Patch(ctx, mr, client.MergeFromWithOptions(before, options...)); err != nil {
+// patch sends a change of a set, except of its status, and records the write. Errors begin with purpose.
+func (r *Reconciler) patch(ctx context.Context, purpose string, mr *resourcesv1alpha1.ManagedResource, change client.Patch) error {
+	if err := r.Source.Patch(ctx, mr, change); err != nil {
 		return fmt.Errorf("%s: %w", purpose, err)
 	}
 	r.memory.RecordWrite(mr)
@@ -311,7 +313,7 @@ func (r *Reconciler) recordOnlyClusterID(ctx context.Context, p *pass) error {
 	}
 	next := p.mr.DeepCopy()
 	ownership.SetClusterIDs(next, r.ClusterID)
-	if err := r.patch(ctx, "record the cluster ID", next, p.mr, client.MergeFromWithOptimisticLock{}); err != nil {
+	if err := r.patch(ctx, "record the cluster ID", next, conflict.MergeFrom(p.mr)); err != nil {
 		return err
 	}
 	p.mr = next
@@ -379,7 +381,7 @@ func (r *Reconciler) removeSet(ctx context.Context, mr *resourcesv1alpha1.Manage
 		return ctrl.Result{}, err
 	}
 	if !keep {
-		bounded, cancel := context.WithTimeoutCause(ctx, min(r.SyncPeriod, deadlineCap), errors.New("the time for one reconciliation is over"))
+		bounded, cancel := r.limit(ctx)
 		defer cancel()
 		p.set.Content, p.set.Objects, p.set.Loaded = &desired.Content{}, nil, false
 		r.memory.Subscribe(p.name, subscribedKeys(nil, mr.Status.Resources))
@@ -391,11 +393,9 @@ func (r *Reconciler) removeSet(ctx context.Context, mr *resourcesv1alpha1.Manage
 	before := p.mr.DeepCopy()
 	if controllerutil.RemoveFinalizer(p.mr, r.Class.Finalizer()) {
 		delete(p.mr.Annotations, resourcesv1alpha1.ClusterIDs) // the next controller may have another ID
-		err := r.Source.Patch(ctx, p.mr, conflict.MergeFrom(before))
-		if client.IgnoreNotFound(err) != nil {
-			return ctrl.Result{}, fmt.Errorf("remove finalizer: %w", err)
+		if err := r.patch(ctx, "remove finalizer", p.mr, conflict.MergeFrom(before)); client.IgnoreNotFound(err) != nil {
+			return ctrl.Result{}, err
 		}
-		r.memory.RecordWrite(p.mr)
 		if p.mr.DeletionTimestamp != nil && len(p.mr.Finalizers) == 0 { // the response contains the former version of the set
 			p.set.EndedUID = p.mr.UID
 		}

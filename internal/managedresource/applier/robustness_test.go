@@ -325,7 +325,7 @@ func TestTwoSetsThatWantOneObject(t *testing.T) {
 	e.Eventually(func() string { // a pass that ran out of time fails too, for another reason
 		loser := e.Get("first")
 		return Condition(loser, applied) + ": " + Message(loser, applied)
-	}).WithTimeout(Patience).WithPolling(10 * time.Millisecond).Should(SatisfyAll(
+	}).WithTimeout(Patience).Should(SatisfyAll(
 		HavePrefix("False/ApplyFailed: "), ContainSubstring(`"v1/ConfigMap/%s/shared"`,
 			e.Namespace), ContainSubstring("index 0 in 'objects.yaml' in secret '%s/first'", e.Namespace),
 		ContainSubstring(`ManagedResource "%s/second"`, e.Namespace)))

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	. "github.com/onsi/gomega"
 
@@ -18,7 +17,7 @@ import (
 func awaitTracked(e *Env, want int) {
 	e.T.Helper()
 	e.Eventually(func() float64 { return plainGauge(e, "espalier_managedresource_tracked_secrets") }).WithTimeout(Patience).
-		WithPolling(10 * time.Millisecond).Should(Equal(float64(want)))
+		Should(Equal(float64(want)))
 }
 
 func plainGauge(e *Env, name string) float64 {
@@ -117,7 +116,7 @@ func TestAllSetsOfASecretAreReconciled(t *testing.T) {
 		e.Secret("shared", fmt.Sprintf("# nothing, for the %dth time", round))
 		e.Eventually(func() []string {
 			return slices.DeleteFunc(e.Requests.Seen(), func(each string) bool { return each != read })
-		}).WithTimeout(Patience).WithPolling(10 * time.Millisecond).Should(Equal([]string{read, read, read}))
+		}).WithTimeout(Patience).Should(Equal([]string{read, read, read}))
 		for _, each := range sets { // a running read could return the next version
 			e.Look(each)
 		}

@@ -96,7 +96,7 @@ func TestAnnotationsOfOpenStacksLoadBalancersStayWhenAnnotationsAreForced(t *tes
 	e := inOneCluster(t)
 	e.Secret("mr", webService(e, "", "type: LoadBalancer, ports: [{port: 80}], "))
 	mr := e.ManagedResource("mr", "mr")
-	mr.Spec.ForceOverwriteAnnotations = managedresourcetest.Yes()
+	mr.Spec.ForceOverwriteAnnotations = new(true)
 	e.Expect(e.Source.Create(e.Ctx, mr)).To(Succeed())
 	before := e.AwaitApplied("mr", "True/ApplySucceeded")
 	want := e.Live(serviceKind, "web").GetAnnotations()

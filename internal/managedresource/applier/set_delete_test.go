@@ -109,7 +109,7 @@ func pendingDeletionKeepsSet(a *setTest) {
 
 func keepObjects(a *setTest) {
 	a.set(a.ConfigMap("c", "1"))
-	a.Change("mr", func(mr *resourcesv1alpha1.ManagedResource) { mr.Spec.KeepObjects = managedresourcetest.Yes() })
+	a.Change("mr", func(mr *resourcesv1alpha1.ManagedResource) { mr.Spec.KeepObjects = new(true) })
 	before := a.live("c")
 	a.delete()
 	a.AwaitGone("mr")
@@ -230,7 +230,7 @@ func immutableReplacedByHand(a *setTest) {
 		a.Expect(a.Target.Delete(a.Ctx, live)).To(Succeed())
 		a.Expect(a.Target.Create(a.Ctx, &corev1.ConfigMap{
 			ObjectMeta: metav1.ObjectMeta{Namespace: a.Namespace, Name: "c", Labels: live.Labels, Annotations: live.Annotations},
-			Data:       map[string]string{"key": "2"}, Immutable: managedresourcetest.Yes(),
+			Data:       map[string]string{"key": "2"}, Immutable: new(true),
 		})).To(Succeed())
 		a.operation("reconcile")
 	})

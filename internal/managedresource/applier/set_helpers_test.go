@@ -78,7 +78,7 @@ func (a *setTest) step(name string, run func(a *setTest)) {
 // soon waits until an assertion succeeds.
 func (a *setTest) soon(actual any) AsyncAssertion {
 	a.T.Helper()
-	return a.Eventually(actual).WithTimeout(managedresourcetest.Patience).WithPolling(10 * time.Millisecond)
+	return a.Eventually(actual).WithTimeout(managedresourcetest.Patience)
 }
 
 // set creates the set "mr" and waits until it is applied.

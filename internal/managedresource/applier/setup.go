@@ -9,11 +9,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -27,6 +25,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/managedresource/atrest"
 	"github.com/espalier-dev/espalier/internal/managedresource/plan"
 	"github.com/espalier-dev/espalier/internal/managedresource/state"
+	"github.com/espalier-dev/espalier/internal/process"
 )
 
 // ControllerName names the controller in logs and metrics.
@@ -44,7 +43,7 @@ const (
 // Changes forwards events of the watches of the target to the controller. It is created first, since both sides need it.
 type Changes struct {
 	memory *state.Memory
-	queue  atomic.Pointer[workqueue.TypedRateLimitingInterface[reconcile.Request]]
+	queue  atomic.Pointer[process.Queue]
 }
 
 // NewChanges returns Changes that drop all events until the controller starts.
@@ -95,7 +94,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, cha
 	if err != nil {
 		return err
 	}
-	requests := source.Func(func(_ context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
+	requests := source.Func(func(_ context.Context, queue process.Queue) error {
 		changes.queue.Store(&queue)
 		return nil
 	})
@@ -106,10 +105,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, cha
 		WatchesRawSource(r.SecretVersions.Changes(r.setsOf)).
 		WatchesRawSource(requests).
 		WatchesRawSource(sweep.Source()).
-		WithOptions(controller.Options{
-			MaxConcurrentReconciles: workers,
-			RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](shortestPause, longestPause),
-		})
+		WithOptions(process.ControllerOptions(workers, 0, shortestPause, longestPause))
 	return r.watchNamespaces(b).Complete(sweep)
 }
 

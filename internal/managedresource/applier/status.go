@@ -24,15 +24,8 @@ import (
 // pendingGrace is how long deletions may take before the condition lists them. Most are complete sooner, so this avoids writes.
 const pendingGrace = time.Second
 
-// writeStatus writes the changed status, if it differs. A conflict is an error, after which the set is reconciled again.
-func (r *Reconciler) writeStatus(ctx context.Context, p *pass, change func(*resourcesv1alpha1.ManagedResourceStatus)) error {
-	next := p.mr.Status.DeepCopy()
-	change(next)
-	return r.replaceStatus(ctx, p, next)
-}
-
-// replaceStatus is writeStatus for a status that the caller has changed already.
-func (r *Reconciler) replaceStatus(ctx context.Context, p *pass, next *resourcesv1alpha1.ManagedResourceStatus) error {
+// writeStatus replaces the status, if it differs. A conflict is an error, after which the set is reconciled again.
+func (r *Reconciler) writeStatus(ctx context.Context, p *pass, next *resourcesv1alpha1.ManagedResourceStatus) error {
 	written := *p.mr // a copy, because the object may be part of the cache
 	changed, err := status.Write(ctx, r.Source, &written, *next)
 	if err != nil || !changed {
@@ -44,10 +37,10 @@ func (r *Reconciler) replaceStatus(ctx context.Context, p *pass, next *resources
 }
 
 // report writes conditions.
-func (r *Reconciler) report(ctx context.Context, p *pass, verdicts ...verdict) error {
-	return r.writeStatus(ctx, p, func(status *resourcesv1alpha1.ManagedResourceStatus) {
-		status.Conditions = withVerdicts(r.Clock, status.Conditions, verdicts...)
-	})
+func (r *Reconciler) report(ctx context.Context, p *pass, verdicts ...corev1beta1.Condition) error {
+	next := p.mr.Status.DeepCopy()
+	next.Conditions = withVerdicts(r.Clock, next.Conditions, verdicts...)
+	return r.writeStatus(ctx, p, next)
 }
 
 // fail reports that a set was not applied, by an Event and a condition. It returns the error and that of the report.
@@ -85,10 +78,10 @@ func (r *Reconciler) announce(ctx context.Context, p *pass) error {
 		return nil
 	}
 	r.memory.MarkInProgress(p.name)
-	err := r.writeStatus(ctx, p, func(status *resourcesv1alpha1.ManagedResourceStatus) {
-		status.Conditions = withVerdicts(r.Clock, status.Conditions, changedVerdicts(status.Conditions)...)
-		status.Resources = union
-	})
+	next := status.DeepCopy()
+	next.Conditions = withVerdicts(r.Clock, next.Conditions, changedVerdicts(next.Conditions)...)
+	next.Resources = union
+	err := r.writeStatus(ctx, p, next)
 	if err == nil {
 		s.Announced = content
 		return nil
@@ -125,12 +118,9 @@ func overlay(below, above map[string]string) map[string]string {
 
 // stillInUse returns those of the announced objects that the set wants. The others are gone already when objects are applied.
 func stillInUse(announced, wanted []resourcesv1alpha1.ObjectReference) []resourcesv1alpha1.ObjectReference {
-	keys := make(map[inventory.Key]struct{}, len(wanted))
-	for _, ref := range wanted {
-		keys[inventory.RefKey(ref)] = struct{}{}
-	}
+	listed := desired.StatusByKey(wanted)
 	return slices.DeleteFunc(slices.Clone(announced), func(ref resourcesv1alpha1.ObjectReference) bool {
-		_, found := keys[inventory.RefKey(ref)]
+		_, found := listed[inventory.RefKey(ref)]
 		return !found
 	})
 }
@@ -177,7 +167,7 @@ func (r *Reconciler) conclude(ctx context.Context, p *pass, result *outcome) (ct
 	if pause > 0 {
 		return ctrl.Result{RequeueAfter: pause, Priority: ptr.To(resultPriority)}, nil
 	}
-	if err := r.replaceStatus(ctx, p, next); err != nil {
+	if err := r.writeStatus(ctx, p, next); err != nil {
 		return ctrl.Result{}, errors.Join(failure, err)
 	}
 	s.Outdated, s.PostponedSince, s.Pruned = false, time.Time{}, false
@@ -198,7 +188,7 @@ func (r *Reconciler) conclude(ctx context.Context, p *pass, result *outcome) (ct
 
 // resultStatus returns the status with the result of the apply. If the health of the set is about to change, it returns the time after
 // which the set must be reconciled again instead: so a workload that its controller processes at once costs one write of the set, not two.
-func (r *Reconciler) resultStatus(p *pass, judgement verdict, result *outcome, whole bool) (
+func (r *Reconciler) resultStatus(p *pass, judgement corev1beta1.Condition, result *outcome, whole bool) (
 	status *resourcesv1alpha1.ManagedResourceStatus, pause time.Duration,
 ) {
 	s := p.set

@@ -11,11 +11,12 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"github.com/espalier-dev/espalier/internal/process"
 )
 
 // checksPerPeriod is how often in each period the sweep looks for objects whose check is due. A check is late by at most one of these
@@ -58,7 +59,7 @@ func (s *Sweep) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Resul
 
 // Source checks the objects while the controller runs. The controller must watch it.
 func (s *Sweep) Source() source.Source {
-	return source.Func(func(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
+	return source.Func(func(ctx context.Context, queue process.Queue) error {
 		go s.run(ctx, queue.Add)
 		return nil
 	})

@@ -5,8 +5,6 @@ package desired
 import (
 	"encoding/binary"
 	"fmt"
-	"maps"
-	"slices"
 
 	"github.com/cespare/xxhash/v2"
 	corev1 "k8s.io/api/core/v1"
@@ -79,19 +77,10 @@ func Settings(mr *resourcesv1alpha1.ManagedResource, origin, managedBy string) m
 }
 
 func hashOf(settings merge.Options) uint64 {
-	hash := xxhash.New()
-	for _, key := range slices.Sorted(maps.Keys(settings.InjectLabels)) {
-		_, _ = fmt.Fprintf(hash, "%q=%q,", key, settings.InjectLabels[key])
-	}
-	_, _ = fmt.Fprintf(hash, "%q %t %t", settings.Origin, settings.ForceLabels, settings.ForceAnnotations)
-	return hash.Sum64()
+	text := fmt.Sprintf("%q %q %t %t", settings.InjectLabels, settings.Origin, settings.ForceLabels, settings.ForceAnnotations)
+	return xxhash.Sum64String(text)
 }
 
 func itemHash(raw digest, settings uint64) uint64 {
-	hash := xxhash.New()
-	_, _ = hash.Write(raw[:])
-	var buffer [8]byte
-	binary.LittleEndian.PutUint64(buffer[:], settings)
-	_, _ = hash.Write(buffer[:])
-	return hash.Sum64()
+	return xxhash.Sum64(binary.LittleEndian.AppendUint64(raw[:], settings))
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/apply/inventory"
@@ -100,7 +101,7 @@ type decoder struct {
 }
 
 func (d *decoder) value(secret, dataKey string, value []byte) {
-	documents, fault := manifest.Split(dataKey, value, manifest.Limits{MaxDecompressedBytes: max(d.budget, 1)})
+	documents, fault := manifest.Split(dataKey, value, max(d.budget, 1))
 	if strings.HasSuffix(dataKey, compressedSuffix) {
 		for _, document := range documents {
 			d.budget -= int64(len(document.Raw))
@@ -161,20 +162,14 @@ func (d *decoder) add(next *Item, ref resourcesv1alpha1.ObjectReference, value [
 // unreadReferences returns the status entries of objects that no readable document contains. They stay managed, because an unreadable
 // document may contain them.
 func (d *decoder) unreadReferences(refs []resourcesv1alpha1.ObjectReference) []resourcesv1alpha1.ObjectReference {
-	named := map[inventory.Key]struct{}{}
+	named := sets.Set[inventory.Key]{}
 	for _, each := range d.content.Items {
-		named[each.Key] = struct{}{}
+		named.Insert(each.Key)
 	}
 	for _, each := range d.content.Released {
-		named[each.Key] = struct{}{}
+		named.Insert(each.Key)
 	}
-	var rest []resourcesv1alpha1.ObjectReference
-	for _, ref := range refs {
-		if _, found := named[inventory.RefKey(ref)]; !found {
-			rest = append(rest, ref)
-		}
-	}
-	return rest
+	return slices.DeleteFunc(slices.Clone(refs), func(ref resourcesv1alpha1.ObjectReference) bool { return named.Has(inventory.RefKey(ref)) })
 }
 
 // defaultNamespace sets an object's namespace according to the scope of its kind, and reports whether the target serves the kind.

@@ -24,12 +24,10 @@ type Manifests struct {
 	versions []Version
 
 	mu        sync.Mutex
-	values    data // nil until the Secrets are read
-	documents map[dataKey][]manifest.Document
+	values    data                          // nil until the Secrets are read
+	documents map[Place][]manifest.Document // by Secret and data key
 	objects   map[*Item]*unstructured.Unstructured
 }
-
-type dataKey struct{ secret, key string }
 
 // Manifests returns the manifests of content that was read from Secrets of these versions earlier. It reads them again when the first
 // manifest is requested.
@@ -71,13 +69,12 @@ func (m *Manifests) Of(ctx context.Context, i *Item) (*unstructured.Unstructured
 
 // split returns the documents of a data value. The caller holds the lock.
 func (m *Manifests) split(at Place) []manifest.Document {
-	key := dataKey{at.Secret, at.DataKey}
+	key := Place{Secret: at.Secret, DataKey: at.DataKey}
 	if m.documents[key] == nil {
 		if m.documents == nil {
-			m.documents = map[dataKey][]manifest.Document{}
+			m.documents = map[Place][]manifest.Document{}
 		}
-		limits := manifest.Limits{MaxDecompressedBytes: m.reader.MaxDecompressedBytes}
-		m.documents[key], _ = manifest.Split(at.DataKey, m.values[at.Secret][at.DataKey], limits)
+		m.documents[key], _ = manifest.Split(at.DataKey, m.values[at.Secret][at.DataKey], m.reader.MaxDecompressedBytes)
 	}
 	return m.documents[key]
 }

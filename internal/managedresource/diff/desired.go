@@ -1,6 +1,7 @@
 package diff
 
 import (
+	"cmp"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
@@ -36,7 +37,7 @@ const dataKey = "objects.yaml"
 
 // read parses a file. The error for an invalid document names the document and the file.
 func read(file string, content []byte, name types.NamespacedName) (*input, error) {
-	documents, fault := manifest.Split(dataKey, content, manifest.Limits{})
+	documents, fault := manifest.Split(dataKey, content, 0)
 	objects := make([]*unstructured.Unstructured, 0, len(documents))
 	indexes := make([]int, 0, len(documents))
 	for _, document := range documents {
@@ -45,7 +46,9 @@ func read(file string, content []byte, name types.NamespacedName) (*input, error
 			return nil, fmt.Errorf("read %s: document %d: %w", file, document.Index, reduced(err))
 		}
 		if decoded != nil {
-			objects, indexes = append(objects, &unstructured.Unstructured{Object: decoded}), append(indexes, document.Index)
+			object := &unstructured.Unstructured{Object: decoded}
+			object.SetNamespace(cmp.Or(object.GetNamespace(), metav1.NamespaceDefault))
+			objects, indexes = append(objects, object), append(indexes, document.Index)
 		}
 	}
 	if fault != nil {
@@ -78,10 +81,6 @@ func reduced(err error) error {
 func (in *input) take(object *unstructured.Unstructured) error {
 	if object.GetAPIVersion() == "" || object.GetKind() == "" || object.GetName() == "" {
 		return errors.New("apiVersion, kind and metadata.name are required")
-	}
-	if object.GetNamespace() == "" {
-		object = object.DeepCopy()
-		object.SetNamespace(metav1.NamespaceDefault)
 	}
 	kind := object.GroupVersionKind()
 	switch {
@@ -144,13 +143,9 @@ func (in *input) remark(objects []*unstructured.Unstructured, indexes []int) {
 		}
 	}
 	for i, object := range objects {
-		namespace := object.GetNamespace()
-		if namespace == "" {
-			namespace = metav1.NamespaceDefault
-		}
 		isSecret := object.GroupVersionKind() == corev1.SchemeGroupVersion.WithKind("Secret")
 		isSet := object.GroupVersionKind() == resourcesv1alpha1.SchemeGroupVersion.WithKind("ManagedResource")
-		if isSet || isSecret && referenced[types.NamespacedName{Namespace: namespace, Name: object.GetName()}] {
+		if isSet || isSecret && referenced[types.NamespacedName{Namespace: object.GetNamespace(), Name: object.GetName()}] {
 			continue
 		}
 		in.remarks = append(in.remarks, fmt.Sprintf("not looked at, since it is in the file but in no set: document %d, %s %s", indexes[i],

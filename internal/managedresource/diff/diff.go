@@ -45,51 +45,40 @@ func Command(program process.Program, in io.Reader) process.Subcommand {
 
 // flags are the flags of the command line.
 type flags struct {
-	file, config, output string
-	name                 types.NamespacedName
+	file, config, output, name string
+	// set is the name of the set that plain manifests belong to.
+	set types.NamespacedName
 }
 
-func parse(program process.Program, args []string) (*flags, string, error) {
-	f, name, help := &flags{}, "", false
-	set := pflag.NewFlagSet(program.Name+" diff", pflag.ContinueOnError)
-	set.SetOutput(io.Discard)
-	set.SortFlags = false
+func (f *flags) define(set *pflag.FlagSet) {
 	set.StringVarP(&f.file, "filename", "f", "", "`file` to read, - for standard input (required)")
 	set.StringVar(&f.config, "config", "",
 		"configuration `file` of the controller: its clusters and settings count. Without it, the cluster of your kubeconfig is source and "+
 			"target")
-	set.StringVar(&name, "name", "default/diff", "`namespace/name` of the set that plain manifests would belong to")
+	set.StringVar(&f.name, "name", "default/diff", "`namespace/name` of the set that plain manifests would belong to")
 	set.StringVarP(&f.output, "output", "o", "text", "text or json")
-	set.BoolVarP(&help, "help", "h", false, "print this text and exit")
-	if err := set.Parse(args); err != nil {
-		return nil, "", fmt.Errorf("parse command line: %w", err)
-	}
-	if help {
-		return nil, usage(program, set), nil
-	}
-	namespace, short, found := strings.Cut(name, "/")
-	f.name = types.NamespacedName{Namespace: namespace, Name: short}
-	switch {
-	case set.NArg() > 0:
-		return nil, "", fmt.Errorf("parse command line: unexpected argument %q; only flags are taken", set.Arg(0))
-	case f.file == "":
-		return nil, "", errors.New("parse command line: name a file with -f")
-	case f.output != "text" && f.output != "json":
-		return nil, "", fmt.Errorf("parse command line: --output must be text or json, not %q", f.output)
-	case !found || namespace == "" || short == "" || strings.Contains(short, "/"):
-		return nil, "", fmt.Errorf("parse command line: --name must be like namespace/name, not %q", name)
-	}
-	return f, "", nil
 }
 
-func usage(program process.Program, set *pflag.FlagSet) string {
-	return fmt.Sprintf(
-		`Prints what the controller would do with the ManagedResources of a file, read together with their Secrets, from the same
+func (f *flags) check() error {
+	namespace, short, found := strings.Cut(f.name, "/")
+	f.set = types.NamespacedName{Namespace: namespace, Name: short}
+	switch {
+	case f.file == "":
+		return errors.New("name a file with -f")
+	case f.output != "text" && f.output != "json":
+		return fmt.Errorf("--output must be text or json, not %q", f.output)
+	case !found || namespace == "" || short == "" || strings.Contains(short, "/"):
+		return fmt.Errorf("--name must be like namespace/name, not %q", f.name)
+	}
+	return nil
+}
+
+const usage = `Prints what the controller would do with the ManagedResources of a file, read together with their Secrets, from the same
 file or, where they are not in it, from the source cluster; or with plain manifests, taken as the whole content of one set.
 Nothing is changed: the target is read and asked for dry runs.
 
 Usage:
-  %s diff -f FILE [--config FILE] [--name NAMESPACE/NAME] [--output text|json]
+  %s -f FILE [--config FILE] [--name NAMESPACE/NAME] [--output text|json]
 
 Flags:
 %s
@@ -97,23 +86,19 @@ Exit codes:
   0   nothing would change
   1   something would
   2   there is an error, or something would fail or is unknown; what could be found out is printed
-`, program.Name, set.FlagUsages())
-}
+`
 
 func run(ctx context.Context, program process.Program, args []string, in io.Reader, out io.Writer) error {
-	f, help, err := parse(program, args)
-	if err != nil {
-		return fmt.Errorf("%w; see %s diff --help", err, program.Name)
-	}
-	if help != "" {
-		_, err = io.WriteString(out, help)
+	f := &flags{}
+	line := process.CommandLine{Name: program.Name + " diff", Usage: usage, Define: f.define, Check: f.check}
+	if proceed, err := line.Parse(args, out); err != nil || !proceed {
 		return err
 	}
 	content, file, err := open(f.file, in)
 	if err != nil {
 		return err
 	}
-	sets, err := read(file, content, f.name)
+	sets, err := read(file, content, f.set)
 	if err != nil {
 		return err
 	}

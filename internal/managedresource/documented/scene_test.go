@@ -246,5 +246,5 @@ func (s *scene) annotate(patch string) {
 // soon waits until a condition is true.
 func (s *scene) soon(actual any) AsyncAssertion {
 	s.T.Helper()
-	return s.Eventually(actual).WithTimeout(Patience).WithPolling(10 * time.Millisecond)
+	return s.Eventually(actual).WithTimeout(Patience)
 }

@@ -35,7 +35,8 @@ func (e *Engine) order(ctx context.Context, t Task, resource apply.Resource) (or
 	if err != nil {
 		return order{}, err
 	}
-	o := order{Task: t, resource: resource, manifest: manifest, options: e.Settings, force: t.Action == Write || t.Action == Create && !t.Same}
+	o := order{Task: t, resource: resource, manifest: manifest, options: e.Settings}
+	o.force = t.Action == Write || t.Action == Create && !t.Same()
 	o.options.Previous = t.Previous
 	if scalable(t.Kind) {
 		scaling := e.Autoscalers.Of(e.equivalents(t.Kind.GroupKind()), t.Key.Namespace, t.Key.Name)
@@ -99,33 +100,15 @@ func (o order) forCreate() (*unstructured.Unstructured, error) {
 }
 
 func (e *Engine) sendCreate(ctx context.Context, o order, object *unstructured.Unstructured) (metav1.Object, error) {
-	if e.DryRun {
-		return answer(e.Target.DryRunCreate(ctx, o.resource, object))
-	}
-	if !o.Same {
-		return e.Target.Create(ctx, o.resource, object)
+	if e.DryRun || !o.Same() {
+		return e.Target.Create(ctx, o.resource, object, e.DryRun)
 	}
 	ref := resourcesv1alpha1.ObjectReference{ObjectReference: *o.Reference()}
 	ref.Namespace = o.Namespace
 	done := e.Recreate(ref)
-	stored, err := e.Target.Create(ctx, o.resource, object)
+	stored, err := e.Target.Create(ctx, o.resource, object, false)
 	done(err == nil)
 	return stored, err
-}
-
-func (e *Engine) sendUpdate(ctx context.Context, o order, object *unstructured.Unstructured) (metav1.Object, error) {
-	if e.DryRun {
-		return answer(e.Target.DryRunUpdate(ctx, o.resource, object))
-	}
-	return e.Target.Update(ctx, o.resource, object)
-}
-
-// answer converts the response to a dry run: a nil object must become a nil interface.
-func answer(object *unstructured.Unstructured, err error) (metav1.Object, error) {
-	if err != nil {
-		return nil, err
-	}
-	return object, nil
 }
 
 // compareAndWrite reads the object and writes what differs.
@@ -148,7 +131,7 @@ func (e *Engine) compareAndWrite(ctx context.Context, o order) change {
 	if c.sent == nil || c.refusal != nil {
 		return c
 	}
-	c.answer, c.err = e.sendUpdate(ctx, o, c.sent)
+	c.answer, c.err = e.Target.Update(ctx, o.resource, c.sent, e.DryRun)
 	c.replaceable = apierrors.IsInvalid(c.err) && o.isReplaceable(c.sent, c.err)
 	return c
 }
@@ -181,7 +164,7 @@ func (e *Engine) merge(o order, live *unstructured.Unstructured) (*unstructured.
 // gardener-resource-manager. Fields that such a write added look like defaults of the API server, and its values may not be the desired
 // ones.
 func (e *Engine) isOverwritten(o order, live *unstructured.Unstructured) bool {
-	if !o.Same || o.Unlabelled {
+	if !o.Same() || o.Unlabelled {
 		return false
 	}
 	if o.Known.Confirmed {

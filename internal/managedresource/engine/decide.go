@@ -26,8 +26,9 @@ const (
 
 // Facts are the input of the decision about one object.
 type Facts struct {
-	Item     *desired.Item
-	Known    Knowledge
+	*desired.Item
+	Known Knowledge
+	// Seen is the object that a watch shows, Presence whether it shows one. The watch may receive a newer version at any time.
 	Seen     observe.Object
 	Presence observe.Presence
 	// Unchanged is true if the status shows that the content of the set has not changed since the last completed apply.
@@ -39,7 +40,7 @@ type Facts struct {
 	RecheckBefore time.Time
 }
 
-// Same reports whether the desired state of the object is the one that was applied last.
+// Same reports whether the desired state of the object is the one that was applied last: then every difference is drift.
 func (f Facts) Same() bool {
 	known := f.Known
 	return known.Confirmed && known.Hash == f.Item.Hash || !known.Confirmed && f.Unchanged
@@ -84,8 +85,5 @@ func decideUnlabelled(f Facts) Action {
 
 // NewTask returns the task for an action. Recorded is true if the last completed apply was of the content that the set has now.
 func NewTask(f Facts, next Action, previous *resourcesv1alpha1.ObjectReference, recorded bool) Task {
-	return Task{
-		Item: f.Item, Action: next, Known: f.Known, Seen: f.Seen, Previous: previous,
-		Same: f.Same(), Yields: f.Same() || !f.Known.Confirmed && recorded,
-	}
+	return Task{Facts: f, Action: next, Previous: previous, Yields: f.Same() || !f.Known.Confirmed && recorded}
 }

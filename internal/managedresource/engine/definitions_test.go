@@ -96,9 +96,9 @@ func (s *definingServer) waitFor(t *testing.T, act Action, kinds ...string) (too
 			"group": "example.com", "names": map[string]any{"kind": kind},
 			"versions": []any{map[string]any{"name": "v1", "served": true}, map[string]any{"name": "v1alpha1", "served": false}},
 		}}}
-		wave = append(wave, Task{Item: i, Action: act})
+		wave = append(wave, Task{Facts: Facts{Item: i}, Action: act})
 		object := &desired.Item{Kind: schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: kind}}
-		objects = append(objects, Task{Item: object, Action: Create})
+		objects = append(objects, Task{Facts: Facts{Item: object}, Action: Create})
 	}
 	e := &Engine{Target: target, Clock: now, Manifest: func(_ context.Context, i *desired.Item) (*unstructured.Unstructured, error) {
 		return manifests[i], nil

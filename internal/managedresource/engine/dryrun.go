@@ -69,7 +69,7 @@ func (e *Engine) inspect(ctx context.Context, t Task, w *plan.Wanted) {
 	w.Live, w.Desired, w.Err, w.Claim, w.Yields, w.Replaceable = c.live, c.sent, c.err, c.claim, c.yielded, c.replaceable
 	w.Answer, _ = c.answer.(*unstructured.Unstructured)
 	if c.live != nil && c.sent != nil {
-		w.Drift, w.By = t.Same, fields.Attribute(c.live.GetManagedFields(), c.live.Object, c.changed)
+		w.Drift, w.By = t.Same(), fields.Attribute(c.live.GetManagedFields(), c.live.Object, c.changed)
 	}
 	if c.replaceable && c.refusal == nil {
 		_, c.refusal = replacementOptions(c.sent)

@@ -76,15 +76,10 @@ type Knowledge struct {
 
 // Task is an object that needs a request.
 type Task struct {
-	*desired.Item
+	Facts
 	Action Action
-	Known  Knowledge
-	// Seen is the object that the decision is based on. The watch may have received a newer version since then.
-	Seen observe.Object
 	// Previous is the entry of the object in the status when the reconciliation began; nil for a new object.
 	Previous *resourcesv1alpha1.ObjectReference
-	// Same is true if the desired state has not changed: then every difference is drift.
-	Same bool
 	// Yields is true if the object must be left to another set that holds it. Only a change of what is desired may take an object from
 	// another set.
 	Yields bool

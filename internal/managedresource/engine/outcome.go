@@ -39,7 +39,7 @@ func (e *Engine) outcome(ctx context.Context, o order, c change, out Outcome) Ou
 	default:
 		out.Err = fmt.Errorf("error during apply of object %q: %w", name, c.err)
 		out.Known.Confirmed = out.Known.Confirmed && c.live != nil && apierrors.IsConflict(c.err) // otherwise it may be written nevertheless
-		out.Missing = c.live == nil && o.Same && e.IsMissing(ctx, o.Item)
+		out.Missing = c.live == nil && o.Same() && e.IsMissing(ctx, o.Item)
 	}
 	return out
 }
@@ -58,7 +58,7 @@ func rejected(err error) bool {
 // written completes the outcome of a request that succeeded.
 func (e *Engine) written(o order, c change, out *Outcome) {
 	switch {
-	case c.live == nil && !o.Same:
+	case c.live == nil && !o.Same():
 		out.Effect = Created
 	case c.live != nil && c.answer.GetResourceVersion() == c.live.GetResourceVersion():
 	case c.live != nil && o.force:

@@ -4,31 +4,25 @@ import (
 	"context"
 	"fmt"
 	"runtime/debug"
-	"sync"
 
+	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 )
 
 // Parallel calls work for each number below count, at most limit of them at the same time, and returns the results in this order. If a call
 // panics, its result is that of failed.
 func Parallel[T any](ctx context.Context, limit, count int, work func(number int) T, failed func(number int, err error) T) []T {
-	var workers sync.WaitGroup
 	results := make([]T, count)
-	slots := make(chan struct{}, limit)
-	for number := range count {
-		slots <- struct{}{}
-		workers.Go(func() {
-			defer func() { <-slots }()
-			err := Recover(ctx, func() error {
-				results[number] = work(number)
-				return nil
-			})
-			if err != nil {
-				results[number] = failed(number, err)
-			}
+	// Every call is made, even after the end of the context, so that every result is set.
+	workqueue.ParallelizeUntil(context.WithoutCancel(ctx), limit, count, func(number int) {
+		err := Recover(ctx, func() error {
+			results[number] = work(number)
+			return nil
 		})
-	}
-	workers.Wait()
+		if err != nil {
+			results[number] = failed(number, err)
+		}
+	})
 	return results
 }
 

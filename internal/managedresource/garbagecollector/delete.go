@@ -7,9 +7,9 @@ import (
 	"slices"
 	"sync"
 
-	"golang.org/x/sync/errgroup"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/espalier-dev/espalier/internal/managedresource/status"
@@ -23,28 +23,23 @@ func (c *Collector) delete(ctx context.Context, unused []candidate) (changed boo
 		deleted  []candidate
 		failures []string
 	)
-	group := errgroup.Group{}
-	group.SetLimit(c.Parallel)
-	for _, each := range unused {
-		group.Go(func() error {
-			err := c.deleteOne(ctx, each)
-			mu.Lock()
-			defer mu.Unlock()
-			switch {
-			case err == nil:
-				c.Events.collected(each, len(deleted))
-				deleted = append(deleted, each)
-			case apierrors.IsNotFound(err):
-			case apierrors.IsConflict(err):
-				log.FromContext(ctx).V(1).Info("Spared an object that has changed", "object", each.String())
-				changed = true
-			default:
-				failures = append(failures, fmt.Errorf("delete %s: %w", each, withRemedy(err)).Error())
-			}
-			return nil
-		})
-	}
-	_ = group.Wait() // failures are collected above
+	workqueue.ParallelizeUntil(context.WithoutCancel(ctx), c.Parallel, len(unused), func(i int) {
+		each := unused[i]
+		err := c.deleteOne(ctx, each)
+		mu.Lock()
+		defer mu.Unlock()
+		switch {
+		case err == nil:
+			c.Events.collected(each, len(deleted))
+			deleted = append(deleted, each)
+		case apierrors.IsNotFound(err):
+		case apierrors.IsConflict(err):
+			log.FromContext(ctx).V(1).Info("Spared an object that has changed", "object", each.String())
+			changed = true
+		default:
+			failures = append(failures, fmt.Errorf("delete %s: %w", each, withRemedy(err)).Error())
+		}
+	})
 	for kind, n := range count(deleted) {
 		c.Metrics.collected.WithLabelValues(kind).Add(float64(n))
 	}

@@ -6,6 +6,9 @@ import (
 	"slices"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	batchv1beta1 "k8s.io/api/batch/v1beta1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -27,6 +30,29 @@ func collectables() map[string]schema.GroupVersionResource {
 // kindOfReference returns the kind that a reference annotation stands for; "" if objects of that kind are not collected.
 func kindOfReference(kind string) string {
 	return map[string]string{references.KindConfigMap: "ConfigMap", references.KindSecret: "Secret"}[kind]
+}
+
+// referrer is a kind whose annotations can reference ConfigMaps and Secrets.
+type referrer struct {
+	kind     string
+	resource string
+	// versions are those that may serve it: the first one that is served is used, because each of them lists all objects.
+	versions []schema.GroupVersion
+}
+
+// referrers lists workloads before their Pods, because a reference moves from a workload to its Pods.
+func referrers() []referrer {
+	return []referrer{
+		{"ManagedResource", "managedresources", []schema.GroupVersion{resourcesv1alpha1.SchemeGroupVersion}},
+		{"Prometheus", "prometheuses", []schema.GroupVersion{{Group: "monitoring.coreos.com", Version: "v1"}}},
+		{"Deployment", "deployments", []schema.GroupVersion{appsv1.SchemeGroupVersion}},
+		{"StatefulSet", "statefulsets", []schema.GroupVersion{appsv1.SchemeGroupVersion}},
+		{"DaemonSet", "daemonsets", []schema.GroupVersion{appsv1.SchemeGroupVersion}},
+		// Kubernetes before 1.21 serves the older version only.
+		{"CronJob", "cronjobs", []schema.GroupVersion{batchv1.SchemeGroupVersion, batchv1beta1.SchemeGroupVersion}},
+		{"Job", "jobs", []schema.GroupVersion{batchv1.SchemeGroupVersion}},
+		{"Pod", "pods", []schema.GroupVersion{corev1.SchemeGroupVersion}},
+	}
 }
 
 // key identifies a ConfigMap or Secret.

@@ -25,6 +25,8 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/espalier-dev/espalier/internal/process"
 )
 
 // +kubebuilder:rbac:groups="",resources=configmaps;secrets,verbs=list;delete,roleName=espalier-managedresource-controller-target-garbagecollector
@@ -38,9 +40,6 @@ import (
 // DefaultMinimumAge is the minimum age of an object before it is deleted: the client that creates it needs time to create the objects that
 // reference it.
 const DefaultMinimumAge = 10 * time.Minute
-
-// deadlineCap limits the time of one run.
-const deadlineCap = 3 * time.Minute
 
 // Mapper reports whether a kind is served. Refresh makes it ask the API server again, and waits for the answer.
 type Mapper interface {
@@ -86,7 +85,8 @@ type Collector struct {
 
 // Reconcile implements reconcile.Reconciler. It does one run, and returns an error if the run was not complete.
 func (c *Collector) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, error) {
-	bounded, cancel := context.WithTimeoutCause(ctx, min(c.SyncPeriod, deadlineCap), errors.New("the time for one garbage collection is over"))
+	over := errors.New("the time for one garbage collection is over")
+	bounded, cancel := context.WithTimeoutCause(ctx, min(c.SyncPeriod, process.Deadline), over)
 	defer cancel()
 	changed, err := c.collect(bounded)
 	if ctx.Err() != nil {

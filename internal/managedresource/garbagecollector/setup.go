@@ -4,11 +4,11 @@ import (
 	"context"
 	"time"
 
-	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"github.com/espalier-dev/espalier/internal/process"
 )
 
 // ControllerName names the controller in logs and metrics.
@@ -23,17 +23,13 @@ const (
 
 // SetupWithManager adds the controller to the manager. Its first run is at start, when this process is the leader.
 func (c *Collector) SetupWithManager(mgr ctrl.Manager) error {
-	start := source.Func(func(_ context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
+	start := source.Func(func(_ context.Context, queue process.Queue) error {
 		queue.Add(reconcile.Request{})
 		return nil
 	})
 	return ctrl.NewControllerManagedBy(mgr).
 		Named(ControllerName).
 		WatchesRawSource(start).
-		WithOptions(controller.Options{
-			MaxConcurrentReconciles: 1,
-			RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](shortestPause,
-				min(longestPause, max(c.SyncPeriod, shortestPause))),
-		}).
+		WithOptions(process.ControllerOptions(1, 0, shortestPause, min(longestPause, max(c.SyncPeriod, shortestPause)))).
 		Complete(c)
 }

@@ -153,7 +153,7 @@ func newAlone(t *testing.T) *alone {
 	})
 	a.reconciler = &health.Reconciler{
 		Source: a.Source, Target: target, TargetLive: a.Target, Watcher: watcher, Pods: pods, Whole: whole, Ledger: a.ledger, Verdicts: verdicts,
-		Metrics: health.NewMetrics(prometheus.NewRegistry(), a.Source, a.ledger.Responsible), Clock: a.clock, SyncPeriod: time.Minute,
+		Latency: health.NewMetrics(prometheus.NewRegistry(), a.Source, a.ledger.Responsible), Clock: a.clock, SyncPeriod: time.Minute,
 	}
 	account(a.Env, true)
 	t.Cleanup(a.gate.lift)

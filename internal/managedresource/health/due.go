@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/utils/ptr"
 
 	corev1beta1 "github.com/espalier-dev/espalier/api/core/v1beta1"
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
@@ -22,7 +23,7 @@ func due(mr *resourcesv1alpha1.ManagedResource) bool {
 // mayDiffer reports whether an update of a set may change its health. Changes of its objects come from the watches on
 // them.
 func mayDiffer(before, after *resourcesv1alpha1.ManagedResource) bool {
-	return class(before) != class(after) ||
+	return ptr.Deref(before.Spec.Class, "") != ptr.Deref(after.Spec.Class, "") ||
 		appliedStatus(before) != appliedStatus(after) ||
 		merge.Truthy(before.Annotations[resourcesv1alpha1.Ignore]) != merge.Truthy(after.Annotations[resourcesv1alpha1.Ignore]) ||
 		before.Annotations[resourcesv1alpha1.Kstatus] != after.Annotations[resourcesv1alpha1.Kstatus]
@@ -35,13 +36,6 @@ func overwritten(before, after *resourcesv1alpha1.ManagedResource) bool {
 			return !equality.Semantic.DeepEqual(corev1beta1.GetCondition(before.Status.Conditions, kind),
 				corev1beta1.GetCondition(after.Status.Conditions, kind))
 		})
-}
-
-func class(mr *resourcesv1alpha1.ManagedResource) string {
-	if mr.Spec.Class == nil {
-		return ""
-	}
-	return *mr.Spec.Class
 }
 
 func appliedStatus(mr *resourcesv1alpha1.ManagedResource) corev1beta1.ConditionStatus {

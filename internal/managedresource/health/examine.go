@@ -101,7 +101,7 @@ func (f *findings) explainable() bool {
 
 // object judges one object with data from the watches, if they have it. Otherwise it returns a function that reads what is missing.
 func (e *examination) object(ref resourcesv1alpha1.ObjectReference) func(context.Context) error {
-	kind := schema.FromAPIVersionAndKind(ref.APIVersion, ref.Kind)
+	kind := ref.GroupVersionKind()
 	var seen observe.Object
 	var knowledge observe.Presence
 	if merge.Truthy(ref.Annotations[resourcesv1alpha1.Ignore]) { // such an object does not carry the label of the watch

@@ -80,7 +80,7 @@ func await(e *Env, name, healthy, progressing string) *resourcesv1alpha1.Managed
 // soon waits until a condition is true.
 func soon(e *Env, actual any) AsyncAssertion {
 	e.T.Helper()
-	return e.Eventually(actual).WithTimeout(Patience).WithPolling(10 * time.Millisecond)
+	return e.Eventually(actual).WithTimeout(Patience)
 }
 
 // history records the changes of the status of a set.

@@ -10,53 +10,37 @@ import (
 	corev1beta1 "github.com/espalier-dev/espalier/api/core/v1beta1"
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/managedresource/plan"
+	"github.com/espalier-dev/espalier/internal/process"
 )
 
-// Metrics of the health controller.
-type Metrics struct {
-	latency prometheus.Histogram
-}
-
-// NewMetrics registers the metrics. Sets are counted at each scrape, from the cache that sets reads; responsible selects the sets to count.
-func NewMetrics(registry prometheus.Registerer, sets client.Reader, responsible func(*resourcesv1alpha1.ManagedResource) bool) *Metrics {
-	m := &Metrics{latency: prometheus.NewHistogram(prometheus.HistogramOpts{
+// NewMetrics registers the metrics, and returns that of the latency. Sets are counted at each scrape, from the cache that sets reads;
+// responsible selects the sets to count.
+func NewMetrics(
+	registry prometheus.Registerer, sets client.Reader, responsible func(*resourcesv1alpha1.ManagedResource) bool,
+) prometheus.Histogram {
+	latency := prometheus.NewHistogram(prometheus.HistogramOpts{
 		Name:    "espalier_managedresource_condition_latency_seconds",
 		Help:    "Time from the moment an event about an object was seen to the status write that followed from it.",
 		Buckets: prometheus.ExponentialBuckets(0.001, 2, 14),
-	})}
-	registry.MustRegister(m.latency, &census{
-		sets: sets, responsible: responsible,
-		description: prometheus.NewDesc("espalier_managedresource_sets", "ManagedResources by the status of their conditions.",
-			[]string{"condition", "status"}, nil),
 	})
-	return m
+	counts := prometheus.NewDesc("espalier_managedresource_sets", "ManagedResources by the status of their conditions.",
+		[]string{"condition", "status"}, nil)
+	registry.MustRegister(latency, process.Collector(func(metrics chan<- prometheus.Metric) {
+		ctx, cancel := context.WithTimeout(context.Background(), scrapePatience)
+		defer cancel()
+		list := &resourcesv1alpha1.ManagedResourceList{}
+		if err := sets.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
+			return
+		}
+		for labels, count := range tally(list.Items, responsible) {
+			metrics <- prometheus.MustNewConstMetric(counts, prometheus.GaugeValue, float64(count), labels.condition, labels.status)
+		}
+	}, counts))
+	return latency
 }
 
-// census counts sets by the status of their conditions.
-type census struct {
-	sets        client.Reader
-	responsible func(*resourcesv1alpha1.ManagedResource) bool
-	description *prometheus.Desc
-}
-
-// Describe implements prometheus.Collector.
-func (c *census) Describe(descriptions chan<- *prometheus.Desc) { descriptions <- c.description }
-
-// scrapePatience is how long to wait for a cache that has not synced.
+// scrapePatience is how long to wait for a cache that has not synced. Until then nothing is sent.
 const scrapePatience = time.Second
-
-// Collect implements prometheus.Collector. Before the cache has synced it sends nothing.
-func (c *census) Collect(metrics chan<- prometheus.Metric) {
-	ctx, cancel := context.WithTimeout(context.Background(), scrapePatience)
-	defer cancel()
-	list := &resourcesv1alpha1.ManagedResourceList{}
-	if err := c.sets.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
-		return
-	}
-	for labels, count := range tally(list.Items, c.responsible) {
-		metrics <- prometheus.MustNewConstMetric(c.description, prometheus.GaugeValue, float64(count), labels.condition, labels.status)
-	}
-}
 
 type tallied struct{ condition, status string }
 

@@ -19,6 +19,7 @@ import (
 	"regexp"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
@@ -32,6 +33,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/apply/observe"
 	rules "github.com/espalier-dev/espalier/internal/health"
 	"github.com/espalier-dev/espalier/internal/managedresource/status"
+	"github.com/espalier-dev/espalier/internal/process"
 )
 
 // +kubebuilder:rbac:groups=resources.gardener.cloud,resources=managedresources,verbs=get;list;watch,roleName=espalier-managedresource-controller-source
@@ -67,7 +69,7 @@ type Reconciler struct {
 	Whole      *observe.WholeObjects
 	Ledger     Ledger
 	Verdicts   *Verdicts
-	Metrics    *Metrics
+	Latency    prometheus.Histogram
 	Clock      clock.WithTicker
 	// Kstatus enables checks by status for objects of kinds without a rule, unless a set overrides it.
 	Kstatus bool
@@ -76,16 +78,12 @@ type Reconciler struct {
 	SyncPeriod time.Duration
 }
 
-const (
-	// deadlineCap limits the time of one run.
-	deadlineCap = 3 * time.Minute
-	// catchUp is when a set is checked again if the caches have not seen our own writes yet. Usually an event arrives earlier.
-	catchUp = 20 * time.Millisecond
-)
+// catchUp is when a set is checked again if the caches have not seen our own writes yet. Usually an event arrives earlier.
+const catchUp = 20 * time.Millisecond
 
 // Reconcile implements reconcile.Reconciler.
 func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
-	ctx, cancel := context.WithTimeout(ctx, min(r.SyncPeriod, deadlineCap))
+	ctx, cancel := context.WithTimeout(ctx, min(r.SyncPeriod, process.Deadline))
 	defer cancel()
 	mr := &resourcesv1alpha1.ManagedResource{} // the fields are shared with the cache: replace them, do not change them
 	if err := r.Source.Get(ctx, request.NamespacedName, mr, client.UnsafeDisableDeepCopy); err != nil {
@@ -191,7 +189,7 @@ func (r *Reconciler) judge(ctx context.Context, name types.NamespacedName, mr *r
 		r.Verdicts.wrote(name, r.Clock.Now())
 	}
 	if wrote && waited {
-		r.Metrics.latency.Observe(r.Clock.Now().Sub(since).Seconds())
+		r.Latency.Observe(r.Clock.Now().Sub(since).Seconds())
 	}
 	if lost {
 		return ctrl.Result{RequeueAfter: time.Millisecond}, nil // the object exists again: report that too

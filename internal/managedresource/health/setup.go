@@ -4,18 +4,16 @@ import (
 	"context"
 	"time"
 
-	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
-	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/managedresource/atrest"
+	"github.com/espalier-dev/espalier/internal/process"
 )
 
 // ControllerName names the controller in logs and metrics.
@@ -29,7 +27,7 @@ const (
 
 // SetupWithManager adds the controller to the manager of the source cluster.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, workers int) error {
-	wake := source.Func(func(_ context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
+	wake := source.Func(func(_ context.Context, queue process.Queue) error {
 		r.Verdicts.queue.Store(&queue)
 		return nil
 	})
@@ -39,10 +37,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, workers int) error {
 		For(&resourcesv1alpha1.ManagedResource{}, builder.WithPredicates(r.setEvents())).
 		WatchesRawSource(wake).
 		WatchesRawSource(sweep.Source()).
-		WithOptions(controller.Options{
-			MaxConcurrentReconciles: workers,
-			RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](shortestPause, longestPause),
-		}).
+		WithOptions(process.ControllerOptions(workers, 0, shortestPause, longestPause)).
 		Complete(sweep)
 }
 

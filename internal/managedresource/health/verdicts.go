@@ -7,9 +7,10 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/espalier-dev/espalier/internal/process"
 )
 
 const (
@@ -26,7 +27,7 @@ const (
 // called concurrently; a restart loses its contents, and every set is then judged anyway.
 type Verdicts struct {
 	clock clock.PassiveClock
-	queue atomic.Pointer[workqueue.TypedRateLimitingInterface[reconcile.Request]]
+	queue atomic.Pointer[process.Queue]
 	// users lists the sets that contain an object.
 	users func(kind schema.GroupKind, namespace, name string) []types.NamespacedName
 

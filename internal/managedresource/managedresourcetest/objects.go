@@ -2,9 +2,9 @@ package managedresourcetest
 
 import (
 	"fmt"
+	"path"
 	"strings"
 	"testing"
-	"time"
 
 	. "github.com/onsi/gomega"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -33,34 +33,31 @@ func (e *Env) Fill(text string) string { return strings.ReplaceAll(text, "$NS", 
 // object returns an empty object of the target. For cluster-scoped kinds, clients ignore the namespace.
 func (e *Env) object(kind, name string) *unstructured.Unstructured {
 	e.T.Helper()
-	apiVersion, short, found := cutLast(kind)
-	e.Expect(found).To(BeTrue(), "kind %q must be like apps/v1/Deployment", kind)
+	e.Expect(kind).To(ContainSubstring("/"), "a kind must be like apps/v1/Deployment")
 	object := &unstructured.Unstructured{}
-	object.SetAPIVersion(apiVersion)
-	object.SetKind(short)
+	object.SetAPIVersion(path.Dir(kind))
+	object.SetKind(path.Base(kind))
 	object.SetNamespace(e.Namespace)
 	object.SetName(name)
 	return object
-}
-
-func cutLast(kind string) (apiVersion, short string, found bool) {
-	at := strings.LastIndex(kind, "/")
-	if at < 0 {
-		return "", "", false
-	}
-	return kind[:at], kind[at+1:], true
 }
 
 // Live reads an object of the target, of a kind like "apps/v1/Deployment"; nil if it does not exist.
 func (e *Env) Live(kind, name string) *unstructured.Unstructured {
 	e.T.Helper()
 	live := e.object(kind, name)
-	err := e.Target.Get(e.Ctx, client.ObjectKeyFromObject(live), live)
-	if apierrors.IsNotFound(err) {
+	if !e.read(live) {
 		return nil
 	}
-	e.Expect(err).NotTo(HaveOccurred())
 	return live
+}
+
+// read reads an object of the target, and reports whether it exists.
+func (e *Env) read(object client.Object) bool {
+	e.T.Helper()
+	err := e.Target.Get(e.Ctx, client.ObjectKeyFromObject(object), object)
+	e.Expect(client.IgnoreNotFound(err)).To(Succeed())
+	return err == nil
 }
 
 // Await waits until an object of the target passes a check, and returns it.
@@ -71,14 +68,14 @@ func (e *Env) Await(kind, name string, check func(g Gomega, live *unstructured.U
 		live = e.Live(kind, name)
 		g.Expect(live).NotTo(BeNil())
 		check(g, live)
-	}).WithTimeout(Patience).WithPolling(10 * time.Millisecond).Should(Succeed())
+	}).WithTimeout(Patience).Should(Succeed())
 	return live
 }
 
 // AwaitAbsent waits until an object of the target does not exist.
 func (e *Env) AwaitAbsent(kind, name string) {
 	e.T.Helper()
-	e.Eventually(func() *unstructured.Unstructured { return e.Live(kind, name) }).WithTimeout(Patience).WithPolling(10 * time.Millisecond).
+	e.Eventually(func() *unstructured.Unstructured { return e.Live(kind, name) }).WithTimeout(Patience).
 		Should(BeNil())
 }
 
@@ -152,23 +149,23 @@ func (e *Env) ask(name string) {
 	mr := &resourcesv1alpha1.ManagedResource{ObjectMeta: metav1.ObjectMeta{Namespace: e.Namespace, Name: name}}
 	patch := client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"annotations":{"gardener.cloud/operation":"reconcile"}}}`))
 	e.Expect(e.Source.Patch(e.Ctx, mr, patch)).To(Succeed())
-	e.Eventually(func() map[string]string { return e.Get(name).Annotations }).WithTimeout(Patience).WithPolling(5 * time.Millisecond).
+	e.Eventually(func() map[string]string { return e.Get(name).Annotations }).WithTimeout(Patience).
 		ShouldNot(HaveKey("gardener.cloud/operation"))
 }
 
 // path is the URL path of an object in the target.
 func (e *Env) path(ref resourcesv1alpha1.ObjectReference) string {
-	kind := schema.FromAPIVersionAndKind(ref.APIVersion, ref.Kind)
+	kind := ref.GroupVersionKind()
 	mapping, err := e.Target.RESTMapper().RESTMapping(kind.GroupKind(), kind.Version)
 	e.Expect(err).NotTo(HaveOccurred())
-	path := "/apis/" + kind.GroupVersion().String()
+	url := "/apis/" + kind.GroupVersion().String()
 	if kind.Group == "" {
-		path = "/api/" + kind.Version
+		url = "/api/" + kind.Version
 	}
 	if mapping.Scope.Name() == meta.RESTScopeNameNamespace {
-		path += "/namespaces/" + ref.Namespace
+		url += "/namespaces/" + ref.Namespace
 	}
-	return path + "/" + mapping.Resource.Resource + "/" + ref.Name
+	return url + "/" + mapping.Resource.Resource + "/" + ref.Name
 }
 
 // Fence waits until all earlier changes of sets, Secrets and ConfigMaps have reached the controller: it makes the same changes to a set of
@@ -207,20 +204,16 @@ spec:
 	e.Grant(group, plural)
 	list := &unstructured.UnstructuredList{}
 	list.SetGroupVersionKind(schema.GroupVersionKind{Group: group, Version: version, Kind: kind + "List"})
-	e.Eventually(func() error { return e.Target.List(e.Ctx, list, client.InNamespace(e.Namespace)) }).WithTimeout(Patience).Should(Succeed())
+	e.Eventually(func() error { return e.Target.List(e.Ctx, list, client.InNamespace(e.Namespace)) }).WithTimeout(Patience).
+		Should(Succeed())
 }
 
 // AwaitChange waits until a set is applied with other data than before.
 func (e *Env) AwaitChange(before *resourcesv1alpha1.ManagedResource) *resourcesv1alpha1.ManagedResource {
 	e.T.Helper()
-	var mr *resourcesv1alpha1.ManagedResource
-	e.Eventually(func(g Gomega) {
-		mr = e.Get(before.Name)
-		g.Expect(mr.Status.SecretsDataChecksum).NotTo(Equal(before.Status.SecretsDataChecksum), "%s", Message(mr, "ResourcesApplied"))
-		g.Expect(Condition(mr, "ResourcesApplied")).To(Equal("True/ApplySucceeded"), "%s", Message(mr, "ResourcesApplied"))
-		Judged(g, mr)
-	}).WithTimeout(Patience).WithPolling(10 * time.Millisecond).Should(Succeed())
-	return mr
+	e.Eventually(func() *string { return e.Get(before.Name).Status.SecretsDataChecksum }).WithTimeout(Patience).
+		ShouldNot(Equal(before.Status.SecretsDataChecksum))
+	return e.AwaitApplied(before.Name, "True/ApplySucceeded")
 }
 
 // Delete requests the deletion of a set.

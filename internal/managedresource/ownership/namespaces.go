@@ -77,31 +77,23 @@ func (l Limits) RefuseSet(namespace string, have map[string]string) string {
 
 // missingLabels returns what a namespace lacks to be selected, as arguments of kubectl label.
 func missingLabels(selector *metav1.LabelSelector, have map[string]string) []string {
-	var arguments []string
+	requirements := make([]metav1.LabelSelectorRequirement, 0, len(selector.MatchLabels))
 	for _, key := range slices.Sorted(maps.Keys(selector.MatchLabels)) {
-		if value, found := have[key]; !found || value != selector.MatchLabels[key] {
-			arguments = append(arguments, key+"="+selector.MatchLabels[key])
-		}
+		values := []string{selector.MatchLabels[key]}
+		requirements = append(requirements, metav1.LabelSelectorRequirement{Key: key, Operator: metav1.LabelSelectorOpIn, Values: values})
 	}
-	for _, each := range selector.MatchExpressions {
+	var arguments []string
+	for _, each := range append(requirements, selector.MatchExpressions...) {
 		value, found := have[each.Key]
-		if argument := missingLabel(each, value, found); argument != "" {
-			arguments = append(arguments, argument)
+		listed := found && slices.Contains(each.Values, value)
+		switch {
+		case each.Operator == metav1.LabelSelectorOpIn && !listed:
+			arguments = append(arguments, each.Key+"="+each.Values[0])
+		case each.Operator == metav1.LabelSelectorOpExists && !found:
+			arguments = append(arguments, each.Key+"=")
+		case each.Operator == metav1.LabelSelectorOpNotIn && listed, each.Operator == metav1.LabelSelectorOpDoesNotExist && found:
+			arguments = append(arguments, each.Key+"-")
 		}
 	}
 	return arguments
-}
-
-// missingLabel returns the argument of kubectl label that fulfills a requirement, empty if it is fulfilled.
-func missingLabel(requirement metav1.LabelSelectorRequirement, value string, found bool) string {
-	listed := found && slices.Contains(requirement.Values, value)
-	switch {
-	case requirement.Operator == metav1.LabelSelectorOpIn && !listed:
-		return requirement.Key + "=" + requirement.Values[0]
-	case requirement.Operator == metav1.LabelSelectorOpExists && !found:
-		return requirement.Key + "="
-	case requirement.Operator == metav1.LabelSelectorOpNotIn && listed, requirement.Operator == metav1.LabelSelectorOpDoesNotExist && found:
-		return requirement.Key + "-"
-	}
-	return ""
 }

@@ -1,9 +1,7 @@
 package plan
 
 import (
-	"bytes"
 	"encoding/base64"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -125,11 +123,9 @@ func shown(value any, at position) string {
 	if value == nil {
 		return ""
 	}
-	var text bytes.Buffer
-	encoder := json.NewEncoder(&text)
-	encoder.SetEscapeHTML(false)
-	if err := encoder.Encode(scrubbed(value, at)); err != nil {
+	text, err := encode(scrubbed(value, at), "")
+	if err != nil {
 		return notShown
 	}
-	return excerpt.Of(strings.TrimSuffix(text.String(), "\n"), maxValue)
+	return excerpt.Of(strings.TrimSuffix(text, "\n"), maxValue)
 }

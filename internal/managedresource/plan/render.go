@@ -8,6 +8,7 @@ import (
 
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/excerpt"
+	"github.com/espalier-dev/espalier/internal/managedresource/status"
 )
 
 // Unbounded is the limit for complete renderings.
@@ -101,31 +102,31 @@ func (p *Plan) JSON(limit int) (string, error) {
 	}
 	objects := ranked(p.Objects)
 	for i := range objects {
-		entry, err := marshal(objects[i])
+		entry, err := encode(objects[i], "  ")
 		if err != nil {
 			return "", err
 		}
 		// The lines of an entry are indented by two levels.
-		size += len(entry) + 4*strings.Count(string(entry), "\n") + 8
+		size += len(entry) + 4*strings.Count(entry, "\n") + 8
 		if limit != Unbounded && size > limit {
 			d.ObjectsNotIncluded = len(objects) - i
 			break
 		}
-		d.Objects = append(d.Objects, entry)
+		d.Objects = append(d.Objects, json.RawMessage(entry))
 	}
-	text, err := marshal(d)
-	return string(text), err
+	return encode(d, "  ")
 }
 
-func marshal(value any) ([]byte, error) {
+// encode returns a value as JSON, in one line if indent is empty.
+func encode(value any, indent string) (string, error) {
 	var text strings.Builder
 	encoder := json.NewEncoder(&text)
 	encoder.SetEscapeHTML(false)
-	encoder.SetIndent("", "  ")
+	encoder.SetIndent("", indent)
 	if err := encoder.Encode(value); err != nil {
-		return nil, fmt.Errorf("encode plan: %w", err)
+		return "", fmt.Errorf("encode plan: %w", err)
 	}
-	return []byte(text.String()), nil
+	return text.String(), nil
 }
 
 // ranked returns the objects with the unchanged ones last, otherwise in their order.
@@ -145,16 +146,11 @@ func ranked(objects []Object) []Object {
 	return sorted
 }
 
-// maxRemarks is the maximum number of remarks that are listed.
-const maxRemarks = 20
-
+// bounded returns the first remarks, each with bounded length, and how many there are more.
 func bounded(remarks []string) []string {
-	var listed []string
-	for i, remark := range remarks {
-		if i == maxRemarks {
-			return append(listed, fmt.Sprintf("and %d more", len(remarks)-maxRemarks))
-		}
-		listed = append(listed, excerpt.Of(remark, maxNote))
+	listed := slices.Clone(status.Bounded(remarks))
+	for i, remark := range listed {
+		listed[i] = excerpt.Of(remark, maxNote)
 	}
 	return listed
 }

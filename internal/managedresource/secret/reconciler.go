@@ -38,28 +38,21 @@ type Reconciler struct {
 	Finalizer string
 }
 
-// Reconcile implements reconcile.Reconciler. A conflict is an error, after which the Secret is read again.
+// Reconcile implements reconcile.Reconciler. A conflict is an error, after which the Secret is read again. A Secret that does not exist has
+// no finalizer to remove.
 func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
 	secret := &metav1.PartialObjectMetadata{}
 	secret.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Secret"))
 	if err := r.Source.Get(ctx, request.NamespacedName, secret); err != nil {
-		return ctrl.Result{}, ignoreNotFound("read metadata of Secret", err)
+		return ctrl.Result{}, client.IgnoreNotFound(fmt.Errorf("read metadata of Secret: %w", err))
 	}
 	before := secret.DeepCopy()
 	if !controllerutil.RemoveFinalizer(secret, r.Finalizer) {
 		return ctrl.Result{}, nil
 	}
 	if err := r.Source.Patch(ctx, secret, conflict.MergeFrom(before)); err != nil {
-		return ctrl.Result{}, ignoreNotFound("remove finalizer from Secret", err)
+		return ctrl.Result{}, client.IgnoreNotFound(fmt.Errorf("remove finalizer from Secret: %w", err))
 	}
 	log.FromContext(ctx).Info("Removed finalizer from Secret", "finalizer", r.Finalizer)
 	return ctrl.Result{}, nil
-}
-
-// ignoreNotFound adds what was attempted, unless the Secret does not exist: then there is no finalizer to remove.
-func ignoreNotFound(attempt string, err error) error {
-	if client.IgnoreNotFound(err) == nil {
-		return nil
-	}
-	return fmt.Errorf("%s: %w", attempt, err)
 }

@@ -8,7 +8,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
@@ -48,7 +47,7 @@ func read(e *Env, name string) *corev1.Secret {
 // awaitFinalizers waits until a Secret has exactly these finalizers, and checks that nothing else was changed.
 func awaitFinalizers(e *Env, name string, want ...string) {
 	e.T.Helper()
-	e.Eventually(func() []string { return read(e, name).Finalizers }).WithTimeout(Patience).WithPolling(10 * time.Millisecond).
+	e.Eventually(func() []string { return read(e, name).Finalizers }).WithTimeout(Patience).
 		Should(Equal(want))
 	e.Expect(read(e, name).Data).To(Equal(map[string][]byte{"key": []byte("value")}))
 }

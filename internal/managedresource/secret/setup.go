@@ -2,10 +2,8 @@ package secret
 
 import (
 	"context"
-	"time"
 
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
@@ -14,13 +12,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/process"
 )
 
 // ControllerName names the controller in logs and metrics.
 const ControllerName = "secret"
-
-// deadline limits the time for the requests about one Secret.
-const deadline = 3 * time.Minute
 
 // SetupWithManager adds the controller to the manager of the source cluster.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, workers int) error {
@@ -28,16 +24,13 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, workers int) error {
 		Named(ControllerName).
 		WatchesRawSource(r.Secrets.Carriers()).
 		Watches(&resourcesv1alpha1.ManagedResource{}, handler.Funcs{UpdateFunc: r.setUpdated}).
-		WithOptions(controller.Options{
-			MaxConcurrentReconciles: workers,
-			ReconciliationTimeout:   deadline,
-		}).
+		WithOptions(controller.Options{MaxConcurrentReconciles: workers, ReconciliationTimeout: process.Deadline}).
 		Complete(r)
 }
 
 // setUpdated enqueues the Secrets of a changed set, so that a Secret whose finalizer could not be removed does not wait for the end of its
 // pause. A new set needs nothing: Secrets with the finalizer are already enqueued.
-func (r *Reconciler) setUpdated(_ context.Context, e event.UpdateEvent, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) {
+func (r *Reconciler) setUpdated(_ context.Context, e event.UpdateEvent, queue process.Queue) {
 	for _, name := range referenced(e.ObjectOld, e.ObjectNew) {
 		if r.Secrets.Carries(name) {
 			queue.Add(reconcile.Request{NamespacedName: name})

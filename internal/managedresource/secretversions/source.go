@@ -5,18 +5,16 @@ import (
 	"errors"
 
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
-)
 
-// queue is the work queue of a controller.
-type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
+	"github.com/espalier-dev/espalier/internal/process"
+)
 
 // Changes is a source of reconcile requests for the creation, change or deletion of Secrets that have users. The controller starts its work
 // after all Secrets have been listed. A second controller that starts with it takes the requests away from the first.
 func (t *Tracker) Changes(requests func(ctx context.Context, secret types.NamespacedName) []reconcile.Request) source.SyncingSource {
-	return &subscription{tracker: t, start: func(ctx context.Context, controller queue) {
+	return &subscription{tracker: t, start: func(ctx context.Context, controller process.Queue) {
 		t.onChange.call.Store(new(func(secret types.NamespacedName) {
 			for _, each := range requests(ctx, secret) {
 				controller.Add(each)
@@ -28,7 +26,7 @@ func (t *Tracker) Changes(requests func(ctx context.Context, secret types.Namesp
 // Carriers is a source of Secrets that carry the finalizer: each time one is created, changed or found in a list. A second
 // controller that starts with it takes the Secrets away from the first.
 func (t *Tracker) Carriers() source.SyncingSource {
-	return &subscription{tracker: t, start: func(_ context.Context, controller queue) {
+	return &subscription{tracker: t, start: func(_ context.Context, controller process.Queue) {
 		add := func(secret types.NamespacedName) { controller.Add(reconcile.Request{NamespacedName: secret}) }
 		t.onCarrier.call.Store(&add)
 		for _, each := range t.streams {
@@ -42,11 +40,11 @@ func (t *Tracker) Carriers() source.SyncingSource {
 // subscription connects a controller to a Tracker.
 type subscription struct {
 	tracker *Tracker
-	start   func(context.Context, queue)
+	start   func(context.Context, process.Queue)
 }
 
 // Start implements source.Source.
-func (s *subscription) Start(ctx context.Context, controller queue) error {
+func (s *subscription) Start(ctx context.Context, controller process.Queue) error {
 	s.start(ctx, controller)
 	return nil
 }

@@ -40,7 +40,8 @@ type stream struct {
 // run watches the Secrets until the context ends. The Reflector gets no Secret: it would otherwise collect all those of a list.
 func (s *stream) run(ctx context.Context, client metadata.Interface, log logr.Logger) {
 	log = log.WithValues("namespace", s.namespace)
-	source := reflector.PagedSource(reflector.Funcs{ListFunc: s.list, WatchFunc: s.watch}, client, s.digest)
+	objects := &cache.ListWatch{ListWithContextFunc: s.list, WatchFuncWithContext: s.watch}
+	source := reflector.PagedSource(objects, client, s.digest)
 	// The Reflector adds, updates and deletes nothing in the store, because digest turns every event into a bookmark.
 	store := &cache.FakeCustomStore{ReplaceFunc: s.complete}
 	cache.NewReflectorWithOptions(source, &metav1.PartialObjectMetadata{}, store, cache.ReflectorOptions{Name: "secrets", Logger: &log}).
@@ -52,7 +53,7 @@ func (s *stream) watch(ctx context.Context, options metav1.ListOptions) (watch.I
 	if ptr.Deref(options.SendInitialEvents, false) {
 		s.table.begin()
 	}
-	upstream, err := s.restore.Watch(ctx, options, reflector.Metadata(s.client).List, s.client.Watch)
+	upstream, err := s.restore.Watch(ctx, options, reflector.Untyped(s.client))
 	s.note(err)
 	return upstream, err
 }

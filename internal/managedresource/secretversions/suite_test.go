@@ -24,6 +24,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/espalier-dev/espalier/internal/managedresource/secretversions"
+	"github.com/espalier-dev/espalier/internal/process"
 	"github.com/espalier-dev/espalier/test/local"
 )
 
@@ -157,7 +158,7 @@ func (b *bench) fence() {
 
 // inbox is the queue of a controller.
 type inbox struct {
-	queue workqueue.TypedRateLimitingInterface[reconcile.Request]
+	queue process.Queue
 }
 
 func newInbox() *inbox {

@@ -42,51 +42,36 @@ func Command(program process.Program) process.Subcommand {
 
 type flags struct{ namespace, config, output string }
 
-func parse(program process.Program, args []string) (*flags, string, error) {
-	f, help := &flags{}, false
-	set := pflag.NewFlagSet(program.Name+" connectivity", pflag.ContinueOnError)
-	set.SetOutput(io.Discard)
-	set.SortFlags = false
+func (f *flags) define(set *pflag.FlagSet) {
 	set.StringVarP(&f.namespace, "namespace", "n", "", "only what concerns Pods of this `namespace`; without it, of all")
 	set.StringVarP(&f.output, "output", "o", formatTable, "table, or dot for Graphviz")
 	set.StringVar(&f.config, "config", "", "configuration `file` of the controller: its target cluster counts. Without it, the cluster "+
 		"of your kubeconfig")
-	set.BoolVarP(&help, "help", "h", false, "print this text and exit")
-	if err := set.Parse(args); err != nil {
-		return nil, "", fmt.Errorf("parse command line: %w", err)
-	}
-	switch {
-	case help:
-		return nil, usage(program, set), nil
-	case set.NArg() > 0:
-		return nil, "", fmt.Errorf("parse command line: unexpected argument %q; only flags are taken", set.Arg(0))
-	case f.output != formatTable && f.output != formatDot:
-		return nil, "", fmt.Errorf("parse command line: --output must be table or dot, not %q", f.output)
-	}
-	return f, "", nil
 }
 
-func usage(program process.Program, set *pflag.FlagSet) string {
-	return fmt.Sprintf(`Prints which Pods may talk to which, computed from all NetworkPolicies of a cluster, and the Pods that run
+func (f *flags) check() error {
+	if f.output != formatTable && f.output != formatDot {
+		return fmt.Errorf("--output must be table or dot, not %q", f.output)
+	}
+	return nil
+}
+
+const usage = `Prints which Pods may talk to which, computed from all NetworkPolicies of a cluster, and the Pods that run
 in it. Both sides count: what the policies of the sender let out and those of the receiver let in. Pods of one workload are
 one line. Pairs that no policy restricts are not listed; workloads without a policy are named below the table. Address ranges
 are printed as they are; whether Pods have addresses in them is not looked at. You need to be allowed to list namespaces,
 pods and networkpolicies. Nothing is changed.
 
 Usage:
-  %s connectivity [-n NAMESPACE] [-o table|dot] [--config FILE]
+  %s [-n NAMESPACE] [-o table|dot] [--config FILE]
 
 Flags:
-%s`, program.Name, set.FlagUsages())
-}
+%s`
 
 func run(ctx context.Context, program process.Program, args []string, out io.Writer) error {
-	f, help, err := parse(program, args)
-	if err != nil {
-		return fmt.Errorf("%w; see %s connectivity --help", err, program.Name)
-	}
-	if help != "" {
-		_, err = io.WriteString(out, help)
+	f := &flags{}
+	line := process.CommandLine{Name: program.Name + " connectivity", Usage: usage, Define: f.define, Check: f.check}
+	if proceed, err := line.Parse(args, out); err != nil || !proceed {
 		return err
 	}
 	reader, err := connect(ctx, program, f.config)

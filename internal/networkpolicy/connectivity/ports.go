@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/utils/ptr"
 )
 
 // The lowest and the highest port number.
@@ -94,10 +95,7 @@ func resolve(list []networkingv1.NetworkPolicyPort, pods *group) ports {
 	}
 	var resolved ports
 	for _, each := range list {
-		protocol := corev1.ProtocolTCP
-		if each.Protocol != nil {
-			protocol = *each.Protocol
-		}
+		protocol := ptr.Deref(each.Protocol, corev1.ProtocolTCP)
 		switch {
 		case each.Port == nil:
 			resolved = append(resolved, span{protocol: protocol, from: firstPort, to: lastPort})

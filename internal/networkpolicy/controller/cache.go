@@ -13,6 +13,7 @@ import (
 
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/networkpolicy/desired"
+	"github.com/espalier-dev/espalier/internal/process"
 )
 
 // fingerprintKey is an annotation that exists in the cache only. It has the fingerprint of a policy whose spec and description are not
@@ -28,12 +29,12 @@ func CacheOptions(ingresses bool, instance string) (cache.Options, error) {
 		return cache.Options{}, err
 	}
 	byObject := map[client.Object]cache.ByObject{
-		&corev1.Service{}:             {Transform: keepOfService},
-		&corev1.Namespace{}:           {Transform: keepOfNamespace},
-		&networkingv1.NetworkPolicy{}: {Transform: keepOfPolicy, Label: ours},
+		&corev1.Service{}:             {Transform: process.Keeping(keepOfService)},
+		&corev1.Namespace{}:           {Transform: process.Keeping(keepOfNamespace)},
+		&networkingv1.NetworkPolicy{}: {Transform: process.Keeping(keepOfPolicy), Label: ours},
 	}
 	if ingresses {
-		byObject[&networkingv1.Ingress{}] = cache.ByObject{Transform: keepOfIngress}
+		byObject[&networkingv1.Ingress{}] = cache.ByObject{Transform: process.Keeping(keepOfIngress)}
 	}
 	return cache.Options{ByObject: byObject}, nil
 }
@@ -52,20 +53,9 @@ func ourPolicies(instance string) (labels.Selector, error) {
 	return selector, nil
 }
 
-// identity returns the metadata that events, deletions and deletion checks need.
-func identity(object metav1.Object) metav1.ObjectMeta {
-	return metav1.ObjectMeta{
-		Namespace: object.GetNamespace(), Name: object.GetName(), UID: object.GetUID(),
-		ResourceVersion: object.GetResourceVersion(), DeletionTimestamp: object.GetDeletionTimestamp(),
-	}
-}
-
-func keepOfService(object any) (any, error) {
-	service, ok := object.(*corev1.Service)
-	if !ok {
-		return object, nil
-	}
-	kept := &corev1.Service{TypeMeta: service.TypeMeta, ObjectMeta: identity(service)}
+func keepOfService(service *corev1.Service) *corev1.Service {
+	kept := &corev1.Service{TypeMeta: service.TypeMeta, ObjectMeta: process.Identity(service)}
+	kept.DeletionTimestamp = service.DeletionTimestamp
 	kept.Spec.Selector = service.Spec.Selector
 	for _, p := range service.Spec.Ports {
 		kept.Spec.Ports = append(kept.Spec.Ports, corev1.ServicePort{Name: p.Name, Protocol: p.Protocol, Port: p.Port, TargetPort: p.TargetPort})
@@ -76,41 +66,32 @@ func keepOfService(object any) (any, error) {
 			metav1.SetMetaDataAnnotation(&kept.ObjectMeta, key, value)
 		}
 	}
-	return kept, nil
+	return kept
 }
 
-func keepOfNamespace(object any) (any, error) {
-	namespace, ok := object.(*metav1.PartialObjectMetadata)
-	if !ok {
-		return object, nil
-	}
-	kept := &metav1.PartialObjectMetadata{TypeMeta: namespace.TypeMeta, ObjectMeta: identity(namespace)}
-	kept.Labels = namespace.Labels
-	return kept, nil
+func keepOfNamespace(namespace *metav1.PartialObjectMetadata) *metav1.PartialObjectMetadata {
+	kept := &metav1.PartialObjectMetadata{TypeMeta: namespace.TypeMeta, ObjectMeta: process.Identity(namespace)}
+	kept.DeletionTimestamp, kept.Labels = namespace.DeletionTimestamp, namespace.Labels
+	return kept
 }
 
 // keepOfPolicy may be called with its own result, which has no creation timestamp.
-func keepOfPolicy(object any) (any, error) {
-	policy, ok := object.(*networkingv1.NetworkPolicy)
-	if !ok || policy.CreationTimestamp.IsZero() {
-		return object, nil
+func keepOfPolicy(policy *networkingv1.NetworkPolicy) *networkingv1.NetworkPolicy {
+	if policy.CreationTimestamp.IsZero() {
+		return policy
 	}
-	kept := &networkingv1.NetworkPolicy{TypeMeta: policy.TypeMeta, ObjectMeta: identity(policy)}
+	kept := &networkingv1.NetworkPolicy{TypeMeta: policy.TypeMeta, ObjectMeta: process.Identity(policy)}
 	for _, key := range []string{resourcesv1alpha1.NetworkingServiceName, resourcesv1alpha1.NetworkingServiceNamespace} {
 		if value, ok := policy.Labels[key]; ok {
 			metav1.SetMetaDataLabel(&kept.ObjectMeta, key, value)
 		}
 	}
 	kept.Annotations = map[string]string{fingerprintKey: desired.Fingerprint(policy)}
-	return kept, nil
+	return kept
 }
 
-func keepOfIngress(object any) (any, error) {
-	ingress, ok := object.(*networkingv1.Ingress)
-	if !ok {
-		return object, nil
-	}
-	kept := &networkingv1.Ingress{TypeMeta: ingress.TypeMeta, ObjectMeta: identity(ingress)}
+func keepOfIngress(ingress *networkingv1.Ingress) *networkingv1.Ingress {
+	kept := &networkingv1.Ingress{TypeMeta: ingress.TypeMeta, ObjectMeta: process.Identity(ingress)}
 	kept.Spec.Rules = ingress.Spec.Rules
-	return kept, nil
+	return kept
 }

@@ -3,7 +3,6 @@ package controller_test
 import (
 	"slices"
 	"testing"
-	"time"
 
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
@@ -15,6 +14,7 @@ import (
 // Wherever the process is interrupted while it creates, replaces and deletes policies, the next process reaches the same state.
 func TestCrashPointsEndInTheSameState(t *testing.T) {
 	t.Parallel()
+	binary.Servers(t)
 	first := []string{
 		"a/egress-to-t-tcp-1", "a/ingress-to-t-tcp-1", "a/ingress-to-t-tcp-1-from-b", "b/egress-to-a-t-tcp-1",
 		"a/egress-to-u-tcp-1", "a/ingress-to-u-tcp-1",
@@ -30,7 +30,7 @@ func TestCrashPointsEndInTheSameState(t *testing.T) {
 			s.T.Helper()
 			want := slices.Sorted(slices.Values(names))
 			s.Eventually(func() bool { return s.Requests.Dead() || slices.Equal(s.names(s.Ctx), want) }).WithTimeout(binary.Patience).
-				WithPolling(20 * time.Millisecond).Should(BeTrue())
+				Should(BeTrue())
 		}
 		one := func(name string) func(*corev1.Service) {
 			return func(service *corev1.Service) {

@@ -65,12 +65,7 @@ func (t *Reported) news(service types.NamespacedName, reason string, notes []str
 		t.notes[reason] = map[types.NamespacedName][]string{}
 	}
 	before := t.notes[reason][service]
-	var fresh []string
-	for _, note := range notes {
-		if !slices.Contains(before, note) {
-			fresh = append(fresh, note)
-		}
-	}
+	fresh := slices.DeleteFunc(slices.Clone(notes), func(note string) bool { return slices.Contains(before, note) })
 	after := slices.Concat(before, fresh)
 	if complete {
 		after = slices.Clone(notes)

@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"cmp"
 	"context"
 
 	corev1 "k8s.io/api/core/v1"
@@ -8,37 +9,23 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/espalier-dev/espalier/internal/networkpolicy/desired"
+	"github.com/espalier-dev/espalier/internal/process"
 )
 
-type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
-
 // whole enqueues a Service, with everything as its scope.
-func (r *Reconciler) whole(q queue, service types.NamespacedName) {
+func (r *Reconciler) whole(q process.Queue, service types.NamespacedName) {
 	r.scopes.requestAll(service)
 	q.Add(reconcile.Request{NamespacedName: service})
 }
 
-// onEvent calls a function for each event. Before is nil for an object that was created, after for one that was deleted.
-func onEvent[T client.Object](happened func(ctx context.Context, before, after T, q queue)) handler.TypedFuncs[T, reconcile.Request] {
-	var none T
-	return handler.TypedFuncs[T, reconcile.Request]{
-		CreateFunc: func(ctx context.Context, e event.TypedCreateEvent[T], q queue) { happened(ctx, none, e.Object, q) },
-		UpdateFunc: func(ctx context.Context, e event.TypedUpdateEvent[T], q queue) {
-			happened(ctx, e.ObjectOld, e.ObjectNew, q)
-		},
-		DeleteFunc: func(ctx context.Context, e event.TypedDeleteEvent[T], q queue) { happened(ctx, e.Object, none, q) },
-	}
-}
-
 // serviceEvent enqueues a Service when one of its cached fields changes.
-func (r *Reconciler) serviceEvent(_ context.Context, before, after *corev1.Service, q queue) {
+func (r *Reconciler) serviceEvent(_ context.Context, before, after *corev1.Service, q process.Queue) {
 	switch {
 	case after == nil:
 		r.selections.set(client.ObjectKeyFromObject(before), "", false)
@@ -59,7 +46,7 @@ func serviceChanged(before, after *corev1.Service) bool {
 // policyEvents trigger the repair of what another client has changed. Events of the controller's own writes are ignored, and the initial
 // list does not count as a change.
 func (r *Reconciler) policyEvents() handler.TypedFuncs[*networkingv1.NetworkPolicy, reconcile.Request] {
-	happened := func(policy *networkingv1.NetworkPolicy, fingerprint string, initial bool, q queue) {
+	happened := func(policy *networkingv1.NetworkPolicy, fingerprint string, initial bool, q process.Queue) {
 		owner, owned := desired.Owner(policy)
 		key := client.ObjectKeyFromObject(policy)
 		if !owned || r.Writes.arrived(owner, key, fingerprint) {
@@ -71,10 +58,10 @@ func (r *Reconciler) policyEvents() handler.TypedFuncs[*networkingv1.NetworkPoli
 		r.whole(q, owner)
 	}
 	return handler.TypedFuncs[*networkingv1.NetworkPolicy, reconcile.Request]{
-		CreateFunc: func(_ context.Context, e event.TypedCreateEvent[*networkingv1.NetworkPolicy], q queue) {
+		CreateFunc: func(_ context.Context, e event.TypedCreateEvent[*networkingv1.NetworkPolicy], q process.Queue) {
 			happened(e.Object, e.Object.Annotations[fingerprintKey], e.IsInInitialList, q)
 		},
-		UpdateFunc: func(_ context.Context, e event.TypedUpdateEvent[*networkingv1.NetworkPolicy], q queue) {
+		UpdateFunc: func(_ context.Context, e event.TypedUpdateEvent[*networkingv1.NetworkPolicy], q process.Queue) {
 			fingerprint := e.ObjectNew.Annotations[fingerprintKey]
 			if fingerprint == e.ObjectOld.Annotations[fingerprintKey] && e.ObjectOld.UID == e.ObjectNew.UID {
 				return
@@ -86,7 +73,7 @@ func (r *Reconciler) policyEvents() handler.TypedFuncs[*networkingv1.NetworkPoli
 				r.wakeWaiting(q, e.ObjectNew)
 			}
 		},
-		DeleteFunc: func(_ context.Context, e event.TypedDeleteEvent[*networkingv1.NetworkPolicy], q queue) {
+		DeleteFunc: func(_ context.Context, e event.TypedDeleteEvent[*networkingv1.NetworkPolicy], q process.Queue) {
 			happened(e.Object, gone, false, q)
 			r.wakeWaiting(q, e.Object)
 		},
@@ -94,15 +81,15 @@ func (r *Reconciler) policyEvents() handler.TypedFuncs[*networkingv1.NetworkPoli
 }
 
 // wakeWaiting enqueues the Services that need the name of a policy, because another Service has released it.
-func (r *Reconciler) wakeWaiting(q queue, policy *networkingv1.NetworkPolicy) {
+func (r *Reconciler) wakeWaiting(q process.Queue, policy *networkingv1.NetworkPolicy) {
 	for _, service := range r.waiting.forPolicy(client.ObjectKeyFromObject(policy)) {
 		r.whole(q, service)
 	}
 }
 
 // namespaceEvent enqueues the Services for which the role of a namespace has changed.
-func (r *Reconciler) namespaceEvent(ctx context.Context, before, after *metav1.PartialObjectMetadata, q queue) {
-	name := nameOf(before, after)
+func (r *Reconciler) namespaceEvent(ctx context.Context, before, after *metav1.PartialObjectMetadata, q process.Queue) {
+	name := cmp.Or(after, before).Name
 	for _, service := range r.selections.differing(r.clientLabels(before), r.clientLabels(after)) {
 		if service.Namespace != name {
 			r.scopes.requestClient(service, name)
@@ -117,13 +104,6 @@ func (r *Reconciler) namespaceEvent(ctx context.Context, before, after *metav1.P
 	}
 }
 
-func nameOf(before, after *metav1.PartialObjectMetadata) string {
-	if after != nil {
-		return after.Name
-	}
-	return before.Name
-}
-
 // usable reports whether objects can be created in a namespace.
 func usable(namespace *metav1.PartialObjectMetadata) bool {
 	return namespace != nil && namespace.DeletionTimestamp == nil
@@ -131,7 +111,7 @@ func usable(namespace *metav1.PartialObjectMetadata) bool {
 
 // wakeServicesOf enqueues all Services of a namespace. The list can only fail before the cache has started, and then every Service is
 // enqueued anyway.
-func (r *Reconciler) wakeServicesOf(ctx context.Context, namespace string, q queue) {
+func (r *Reconciler) wakeServicesOf(ctx context.Context, namespace string, q process.Queue) {
 	list := &corev1.ServiceList{}
 	if err := r.Cached.List(ctx, list, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
 		return
@@ -142,7 +122,7 @@ func (r *Reconciler) wakeServicesOf(ctx context.Context, namespace string, q que
 }
 
 // wakeBackends enqueues every Service that is a backend of an Ingress.
-func (r *Reconciler) wakeBackends(ctx context.Context, q queue) {
+func (r *Reconciler) wakeBackends(ctx context.Context, q process.Queue) {
 	list := &networkingv1.IngressList{}
 	if err := r.Cached.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
 		return
@@ -153,7 +133,7 @@ func (r *Reconciler) wakeBackends(ctx context.Context, q queue) {
 }
 
 // ingressEvent enqueues the backends of the old and the new rules.
-func (r *Reconciler) ingressEvent(_ context.Context, before, after *networkingv1.Ingress, q queue) {
+func (r *Reconciler) ingressEvent(_ context.Context, before, after *networkingv1.Ingress, q process.Queue) {
 	if before != nil && after != nil && equality.Semantic.DeepEqual(before.Spec.Rules, after.Spec.Rules) {
 		return
 	}
@@ -162,11 +142,11 @@ func (r *Reconciler) ingressEvent(_ context.Context, before, after *networkingv1
 }
 
 // backends enqueues the backends of an Ingress; nil has none.
-func (r *Reconciler) backends(q queue, ingress *networkingv1.Ingress) {
+func (r *Reconciler) backends(q process.Queue, ingress *networkingv1.Ingress) {
 	if ingress == nil {
 		return
 	}
-	for _, name := range desired.Backends(ingress) {
+	for name := range desired.Backends(ingress) {
 		r.whole(q, types.NamespacedName{Namespace: ingress.Namespace, Name: name})
 	}
 }

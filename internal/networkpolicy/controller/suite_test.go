@@ -188,7 +188,7 @@ func (s *scene) awaits(names ...[]string) {
 	if len(want) == 0 {
 		want = []string{}
 	}
-	s.Eventually(s.names).WithContext(s.Ctx).WithTimeout(binary.Patience).WithPolling(50 * time.Millisecond).Should(Equal(want))
+	s.Eventually(s.names).WithContext(s.Ctx).WithTimeout(binary.Patience).Should(Equal(want))
 }
 
 // policy reads one policy, without the fields that the API server adds.
@@ -211,7 +211,7 @@ func (s *scene) settled() []string {
 			last, since = n, time.Now()
 		}
 		return time.Since(since) > calm
-	}).WithTimeout(binary.Patience).WithPolling(50 * time.Millisecond).Should(BeTrue())
+	}).WithTimeout(binary.Patience).Should(BeTrue())
 	return s.Requests.Seen()
 }
 

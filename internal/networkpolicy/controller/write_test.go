@@ -56,10 +56,6 @@ func TestWaitingForASlotEndsWithTheContext(t *testing.T) {
 	}))
 }
 
-func TestEachRunHasADeadline(t *testing.T) {
-	NewWithT(t).Expect(options(1).ReconciliationTimeout).To(Equal(3 * time.Minute))
-}
-
 func TestFailuresAreSorted(t *testing.T) {
 	NewWithT(t).Expect(texts(writing(1).write(t.Context(), named("s"), creations("c", "a", "b")).failures)).To(Equal([]string{
 		"create NetworkPolicy ns/a: a is refused", "create NetworkPolicy ns/b: b is refused", "create NetworkPolicy ns/c: c is refused",

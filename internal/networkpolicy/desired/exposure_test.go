@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/espalier-dev/espalier/internal/networkpolicy/desired"
@@ -200,7 +201,7 @@ func TestIngresses(t *testing.T) {
 		})
 	}
 	ingress := ingressTo("s", networkingv1.ServiceBackendPort{Number: 80})
-	NewWithT(t).Expect(desired.Backends(&ingress)).To(Equal([]string{"s"}))
+	NewWithT(t).Expect(desired.Backends(&ingress)).To(Equal(sets.New("s")))
 }
 
 func TestOneNameForDifferentTrafficIsAClash(t *testing.T) {

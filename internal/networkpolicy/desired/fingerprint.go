@@ -7,15 +7,16 @@ import (
 	"fmt"
 
 	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
 )
 
 // Owner returns the Service in a policy's labels, and whether the policy has both labels.
-func Owner(policy *networkingv1.NetworkPolicy) (types.NamespacedName, bool) {
-	name, named := policy.Labels[resourcesv1alpha1.NetworkingServiceName]
-	namespace, placed := policy.Labels[resourcesv1alpha1.NetworkingServiceNamespace]
+func Owner(policy metav1.Object) (types.NamespacedName, bool) {
+	name, named := policy.GetLabels()[resourcesv1alpha1.NetworkingServiceName]
+	namespace, placed := policy.GetLabels()[resourcesv1alpha1.NetworkingServiceNamespace]
 	return types.NamespacedName{Namespace: namespace, Name: name}, named && placed
 }
 

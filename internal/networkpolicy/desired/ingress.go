@@ -17,15 +17,11 @@ type IngressController struct {
 	Pods metav1.LabelSelector
 }
 
-// Backends returns the names of the Services in the rules of an Ingress, without duplicates. They are in the Ingress's namespace.
-func Backends(ingress *networkingv1.Ingress) []string {
-	var names []string
-	seen := sets.New[string]() // users write Ingresses, and one can have thousands of backends
+// Backends returns the names of the Services in the rules of an Ingress. They are in the Ingress's namespace.
+func Backends(ingress *networkingv1.Ingress) sets.Set[string] {
+	names := sets.New[string]() // users write Ingresses, and one can have thousands of backends
 	for _, backend := range backends(ingress) {
-		if !seen.Has(backend.Name) {
-			seen.Insert(backend.Name)
-			names = append(names, backend.Name)
-		}
+		names.Insert(backend.Name)
 	}
 	return names
 }

@@ -5,7 +5,6 @@ import (
 
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
-	"sigs.k8s.io/controller-runtime/pkg/event"
 )
 
 func TestWhichChangesOfNodesMatter(t *testing.T) {
@@ -33,12 +32,12 @@ func TestWhichChangesOfNodesMatter(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			NewWithT(t).Expect(waits().Update(event.TypedUpdateEvent[*corev1.Node]{ObjectOld: tc.before, ObjectNew: tc.after})).To(Equal(tc.want))
+			NewWithT(t).Expect(waits(tc.before, tc.after)).To(Equal(tc.want))
 		})
 	}
 	g := NewWithT(t)
-	g.Expect(waits().Create(event.TypedCreateEvent[*corev1.Node]{Object: nodeWith(taint(ours, "NoExecute"))})).To(BeTrue())
-	g.Expect(waits().Create(event.TypedCreateEvent[*corev1.Node]{Object: nodeWith()})).To(BeFalse())
-	g.Expect(waits().Delete(event.TypedDeleteEvent[*corev1.Node]{Object: nodeWith(taint(ours, "NoExecute"))})).To(BeTrue())
-	g.Expect(waits().Delete(event.TypedDeleteEvent[*corev1.Node]{Object: nodeWith()})).To(BeFalse())
+	g.Expect(waits(nil, nodeWith(taint(ours, "NoExecute")))).To(BeTrue())
+	g.Expect(waits(nil, nodeWith())).To(BeFalse())
+	g.Expect(waits(nodeWith(taint(ours, "NoExecute")), nil)).To(BeTrue())
+	g.Expect(waits(nodeWith(), nil)).To(BeFalse())
 }

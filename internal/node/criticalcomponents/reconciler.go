@@ -21,6 +21,8 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/espalier-dev/espalier/internal/process"
 )
 
 // Nodes are watched, and patched to remove the taint.
@@ -107,7 +109,7 @@ func (r *Reconciler) removeTaint(ctx context.Context, node *corev1.Node) error {
 	if err != nil {
 		return err
 	}
-	patched := &corev1.Node{ObjectMeta: identity(node.ObjectMeta)}
+	patched := &corev1.Node{ObjectMeta: process.Identity(node)}
 	err = r.Client.Patch(ctx, patched, client.RawPatch(types.JSONPatchType, patch))
 	if apierrors.IsNotFound(err) {
 		return nil // its deletion triggers the next reconciliation

@@ -1,6 +1,7 @@
 package criticalcomponents
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -11,29 +12,23 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/cluster"
-	"sigs.k8s.io/controller-runtime/pkg/controller"
-	"sigs.k8s.io/controller-runtime/pkg/event"
-	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/log"
-	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/process"
 )
 
 // ControllerName names the controller in logs and metrics.
 const ControllerName = "node"
 
+// The pause after a failure grows from shortestPause to longestPause.
 const (
-	// deadline limits one reconciliation.
-	deadline = 3 * time.Minute
-	// The pause after a failure grows from shortestPause to longestPause.
 	shortestPause = 100 * time.Millisecond
 	longestPause  = time.Minute
 )
@@ -65,17 +60,11 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, tar
 	caches := target.GetCache()
 	return ctrl.NewControllerManagedBy(mgr).
 		Named(ControllerName).
-		WatchesRawSource(source.Kind(caches, &corev1.Node{}, r.nodes(), waits())).
-		WatchesRawSource(source.Kind(caches, &corev1.Pod{}, handler.TypedEnqueueRequestsFromMapFunc(r.nodeOfPod), changed[*corev1.Pod]())).
-		WatchesRawSource(source.Kind(caches, &appsv1.DaemonSet{}, handler.TypedEnqueueRequestsFromMapFunc(r.allNodes),
-			changed[*appsv1.DaemonSet]())).
-		WatchesRawSource(source.Kind(caches, &storagev1.CSINode{}, handler.TypedEnqueueRequestsFromMapFunc(r.nodeOfCSINode),
-			changed[*storagev1.CSINode]())).
-		WithOptions(controller.Options{
-			MaxConcurrentReconciles: workers,
-			ReconciliationTimeout:   deadline,
-			RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](shortestPause, longestPause),
-		}).
+		WatchesRawSource(source.Kind(caches, &corev1.Node{}, process.OnEvent(r.nodeEvent))).
+		WatchesRawSource(source.Kind(caches, &corev1.Pod{}, process.OnEvent(r.podEvent))).
+		WatchesRawSource(source.Kind(caches, &appsv1.DaemonSet{}, process.OnEvent(r.daemonSetEvent))).
+		WatchesRawSource(source.Kind(caches, &storagev1.CSINode{}, process.OnEvent(r.csiNodeEvent))).
+		WithOptions(process.ControllerOptions(workers, process.Deadline, shortestPause, longestPause)).
 		Complete(r)
 }
 
@@ -101,75 +90,75 @@ func addIndexes(ctx context.Context, indexer client.FieldIndexer) error {
 	return nil
 }
 
-// nodes enqueues Nodes, and records those that get their taint again.
-func (r *Reconciler) nodes() handler.TypedEventHandler[*corev1.Node, reconcile.Request] {
-	enqueue := &handler.TypedEnqueueRequestForObject[*corev1.Node]{}
-	return handler.TypedFuncs[*corev1.Node, reconcile.Request]{
-		CreateFunc: enqueue.Create, DeleteFunc: enqueue.Delete, GenericFunc: enqueue.Generic,
-		UpdateFunc: func(ctx context.Context, e event.TypedUpdateEvent[*corev1.Node],
-			queue workqueue.TypedRateLimitingInterface[reconcile.Request],
-		) {
-			if !tainted(e.ObjectOld) && tainted(e.ObjectNew) && e.ObjectOld.UID == e.ObjectNew.UID {
-				r.waiting.taintedAgain(e.ObjectNew, r.Clock.Now())
-			}
-			enqueue.Update(ctx, e, queue)
-		},
+// nodeEvent enqueues a Node that waits, and records one that gets its taint again.
+func (r *Reconciler) nodeEvent(_ context.Context, before, after *corev1.Node, queue process.Queue) {
+	if !waits(before, after) {
+		return
+	}
+	if before != nil && after != nil && !tainted(before) && before.UID == after.UID {
+		r.waiting.taintedAgain(after, r.Clock.Now())
+	}
+	queue.Add(reconcile.Request{NamespacedName: client.ObjectKeyFromObject(cmp.Or(after, before))})
+}
+
+// waits reports whether an event is about a Node that has the taint, or had it until now, and changes a cached field.
+func waits(before, after *corev1.Node) bool {
+	return (before != nil && tainted(before) || after != nil && tainted(after)) && changed(before, after)
+}
+
+// podEvent enqueues the Pod's Node, if it has the taint. A Node that is not in the cache yet is enqueued by its own event. A Pod that was
+// replaced by another of its name may have been on another Node.
+func (r *Reconciler) podEvent(ctx context.Context, before, after *corev1.Pod, queue process.Queue) {
+	if !changed(before, after) {
+		return
+	}
+	for _, pod := range []*corev1.Pod{before, after} {
+		if pod != nil {
+			r.enqueueIfWaiting(ctx, pod.Spec.NodeName, queue)
+		}
 	}
 }
 
-// nodeOfPod returns the Pod's Node, if it has the taint. A Node that is not in the cache yet is enqueued by its own event.
-func (r *Reconciler) nodeOfPod(ctx context.Context, pod *corev1.Pod) []reconcile.Request {
-	return r.ifWaiting(ctx, pod.Spec.NodeName)
+func (r *Reconciler) csiNodeEvent(ctx context.Context, before, after *storagev1.CSINode, queue process.Queue) {
+	if changed(before, after) {
+		r.enqueueIfWaiting(ctx, cmp.Or(after, before).Name, queue)
+	}
 }
 
-func (r *Reconciler) nodeOfCSINode(ctx context.Context, csiNode *storagev1.CSINode) []reconcile.Request {
-	return r.ifWaiting(ctx, csiNode.Name)
-}
-
-func (r *Reconciler) ifWaiting(ctx context.Context, name string) []reconcile.Request {
+func (r *Reconciler) enqueueIfWaiting(ctx context.Context, name string, queue process.Queue) {
 	node := &corev1.Node{}
-	if name == "" || r.Client.Get(ctx, client.ObjectKey{Name: name}, node) != nil || !tainted(node) {
-		return nil
+	if name != "" && r.Client.Get(ctx, client.ObjectKey{Name: name}, node) == nil && tainted(node) {
+		queue.Add(reconcile.Request{NamespacedName: types.NamespacedName{Name: name}})
 	}
-	return []reconcile.Request{{NamespacedName: types.NamespacedName{Name: name}}}
 }
 
-// allNodes returns all Nodes with the taint: the DaemonSet may concern any of them.
-func (r *Reconciler) allNodes(ctx context.Context, _ *appsv1.DaemonSet) []reconcile.Request {
+// daemonSetEvent enqueues all Nodes with the taint: the DaemonSet may concern any of them.
+func (r *Reconciler) daemonSetEvent(ctx context.Context, before, after *appsv1.DaemonSet, queue process.Queue) {
+	if !changed(before, after) {
+		return
+	}
 	nodes := &corev1.NodeList{}
 	if err := r.Client.List(ctx, nodes, client.MatchingFields{nodesWaiting: yes}); err != nil {
 		log.FromContext(ctx).Error(err, "Could not list the Nodes that wait; they are looked at when their pause is over")
-		return nil
 	}
-	requests := make([]reconcile.Request, 0, len(nodes.Items))
 	for i := range nodes.Items {
-		requests = append(requests, reconcile.Request{NamespacedName: types.NamespacedName{Name: nodes.Items[i].Name}})
+		queue.Add(reconcile.Request{NamespacedName: types.NamespacedName{Name: nodes.Items[i].Name}})
 	}
-	return requests
 }
 
-// changed passes updates that change a cached field of an object. Nearly all updates of Pods, DaemonSets and Nodes change only other
-// fields.
-func changed[T client.Object]() predicate.TypedFuncs[T] {
-	return predicate.TypedFuncs[T]{UpdateFunc: func(e event.TypedUpdateEvent[T]) bool { return !same(e.ObjectOld, e.ObjectNew) }}
-}
-
-// same compares two versions of an object, except for their resource versions.
-func same[T client.Object](before, after T) bool {
+// changed reports whether an event changes a cached field of an object, apart from its resource version. Nearly all updates of Pods,
+// DaemonSets and Nodes change only other fields.
+func changed[T interface {
+	client.Object
+	comparable
+}](before, after T) bool {
+	var none T
+	if before == none || after == none {
+		return true
+	}
 	copied, ok := before.DeepCopyObject().(T)
 	if ok {
 		copied.SetResourceVersion(after.GetResourceVersion())
 	}
-	return ok && equality.Semantic.DeepEqual(copied, after)
-}
-
-// waits passes events of Nodes that have the taint, or had it until now.
-func waits() predicate.TypedFuncs[*corev1.Node] {
-	return predicate.TypedFuncs[*corev1.Node]{
-		CreateFunc: func(e event.TypedCreateEvent[*corev1.Node]) bool { return tainted(e.Object) },
-		DeleteFunc: func(e event.TypedDeleteEvent[*corev1.Node]) bool { return tainted(e.Object) },
-		UpdateFunc: func(e event.TypedUpdateEvent[*corev1.Node]) bool {
-			return (tainted(e.ObjectOld) || tainted(e.ObjectNew)) && !same(e.ObjectOld, e.ObjectNew)
-		},
-	}
+	return !ok || !equality.Semantic.DeepEqual(copied, after)
 }

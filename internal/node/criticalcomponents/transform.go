@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/process"
 )
 
 // trim reduces an object to the fields that the checks need, before it is cached. Objects of other kinds, and other values, stay as they
@@ -27,20 +28,15 @@ func trim(object any) (any, error) {
 	return object, nil
 }
 
-// identity returns the metadata that is kept of all objects.
-func identity(o metav1.ObjectMeta) metav1.ObjectMeta {
-	return metav1.ObjectMeta{Namespace: o.Namespace, Name: o.Name, UID: o.UID, ResourceVersion: o.ResourceVersion}
-}
-
 func trimmedNode(o *corev1.Node) *corev1.Node {
-	node := &corev1.Node{TypeMeta: o.TypeMeta, ObjectMeta: identity(o.ObjectMeta)}
+	node := &corev1.Node{TypeMeta: o.TypeMeta, ObjectMeta: process.Identity(o)}
 	node.CreationTimestamp, node.Labels = o.CreationTimestamp, o.Labels
 	node.Spec.Taints = o.Spec.Taints
 	return node
 }
 
 func trimmedPod(o *corev1.Pod) *corev1.Pod {
-	pod := &corev1.Pod{TypeMeta: o.TypeMeta, ObjectMeta: identity(o.ObjectMeta)}
+	pod := &corev1.Pod{TypeMeta: o.TypeMeta, ObjectMeta: process.Identity(o)}
 	pod.Labels = criticalLabel(o.Labels)
 	for key, value := range o.Annotations {
 		if strings.HasPrefix(key, resourcesv1alpha1.WaitForCSINodePrefix) {
@@ -60,7 +56,7 @@ func trimmedPod(o *corev1.Pod) *corev1.Pod {
 }
 
 func trimmedDaemonSet(o *appsv1.DaemonSet) *appsv1.DaemonSet {
-	daemonSet := &appsv1.DaemonSet{TypeMeta: o.TypeMeta, ObjectMeta: identity(o.ObjectMeta)}
+	daemonSet := &appsv1.DaemonSet{TypeMeta: o.TypeMeta, ObjectMeta: process.Identity(o)}
 	daemonSet.Labels = criticalLabel(o.Labels)
 	from, to := &o.Spec.Template, &daemonSet.Spec.Template
 	to.Labels = criticalLabel(from.Labels)
@@ -75,7 +71,7 @@ func trimmedDaemonSet(o *appsv1.DaemonSet) *appsv1.DaemonSet {
 }
 
 func trimmedCSINode(o *storagev1.CSINode) *storagev1.CSINode {
-	csiNode := &storagev1.CSINode{TypeMeta: o.TypeMeta, ObjectMeta: identity(o.ObjectMeta)}
+	csiNode := &storagev1.CSINode{TypeMeta: o.TypeMeta, ObjectMeta: process.Identity(o)}
 	for i := range o.Spec.Drivers {
 		csiNode.Spec.Drivers = append(csiNode.Spec.Drivers, storagev1.CSINodeDriver{Name: o.Spec.Drivers[i].Name})
 	}

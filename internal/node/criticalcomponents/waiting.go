@@ -7,9 +7,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
+	"k8s.io/utils/lru"
 )
 
-// maxMistakes limits how many reported mistakes are remembered. When it is reached, all are forgotten and reported again.
+// maxMistakes limits how many reported mistakes are remembered. More replace those that were found least recently, which are then
+// reported again.
 const maxMistakes = 10_000
 
 // waiting remembers the Nodes that have the taint, for Events and metrics, and the Nodes whose taint was just removed. Decisions are
@@ -22,7 +24,7 @@ type waiting struct {
 
 	mu       sync.Mutex
 	nodes    map[string]*entry
-	mistakes map[mistake]bool
+	mistakes *lru.Cache // the keys are of type mistake
 }
 
 type mistake struct {
@@ -43,7 +45,7 @@ type entry struct {
 }
 
 func newWaiting(metrics *Metrics, pause time.Duration) *waiting {
-	return &waiting{metrics: metrics, pause: pause, nodes: map[string]*entry{}, mistakes: map[mistake]bool{}}
+	return &waiting{metrics: metrics, pause: pause, nodes: map[string]*entry{}, mistakes: lru.New(maxMistakes)}
 }
 
 // of returns the entry of a Node. The caller must have locked w.mu.
@@ -121,15 +123,10 @@ func (w *waiting) isRemoved(node *corev1.Node) bool {
 
 // toldBefore records a mistake of an object, and returns true if it was recorded before.
 func (w *waiting) toldBefore(uid types.UID, what string) bool {
-	w.mu.Lock()
+	w.mu.Lock() // so that only one caller records a mistake
 	defer w.mu.Unlock()
 	m := mistake{uid, bounded(what, maxFault)}
-	if w.mistakes[m] {
-		return true
-	}
-	if len(w.mistakes) >= maxMistakes {
-		clear(w.mistakes)
-	}
-	w.mistakes[m] = true
-	return false
+	_, told := w.mistakes.Get(m)
+	w.mistakes.Add(m, nil)
+	return told
 }

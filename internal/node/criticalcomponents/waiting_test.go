@@ -125,5 +125,5 @@ func TestWhatIsRememberedOfMistakesIsBounded(t *testing.T) {
 	for i := range 2 * maxMistakes {
 		w.toldBefore(types.UID(fmt.Sprintf("u%d", i)), first)
 	}
-	g.Expect(len(w.mistakes)).To(BeNumerically("<=", maxMistakes))
+	g.Expect(w.mistakes.Len()).To(BeNumerically("<=", maxMistakes))
 }

@@ -66,7 +66,6 @@ func newScene(t *testing.T, o projecttest.Options) *fixture {
 	o.Clock, o.Log = s.clock, logr.New(s.log)
 	s.Env = projecttest.New(t, o)
 	s.SetDefaultEventuallyTimeout(binary.Patience)
-	s.SetDefaultEventuallyPollingInterval(20 * time.Millisecond)
 	s.namespace = s.newNamespace()
 	s.project = s.Project("active", func(p *corev1beta1.Project) { p.Spec.Namespace = &s.namespace })
 	s.Expect(s.Admin.Create(s.Ctx, s.project)).To(Succeed())

@@ -22,6 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 
 	"github.com/espalier-dev/espalier/internal/conflict"
+	"github.com/espalier-dev/espalier/internal/process"
 	"github.com/espalier-dev/espalier/internal/project/index"
 	"github.com/espalier-dev/espalier/internal/project/memory"
 	"github.com/espalier-dev/espalier/internal/project/served"
@@ -34,9 +35,6 @@ import (
 
 // ControllerName names the controller in logs and metrics.
 const ControllerName = "project-activity"
-
-// deadline bounds one write.
-const deadline = 3 * time.Minute
 
 // Reconciler writes the time of the last activity.
 type Reconciler struct {
@@ -66,7 +64,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, tracker *served.Tracker,
 	return ctrl.NewControllerManagedBy(mgr).
 		Named(ControllerName).
 		WatchesRawSource(r.active.Source()).
-		WithOptions(controller.Options{MaxConcurrentReconciles: workers, ReconciliationTimeout: deadline}).
+		WithOptions(controller.Options{MaxConcurrentReconciles: workers, ReconciliationTimeout: process.Deadline}).
 		Complete(conflict.RetryAtOnce(r))
 }
 

@@ -1,25 +1,31 @@
-// Package collector has a prometheus.Collector of metrics that are computed at each scrape.
+// Package collector has a prometheus.Collector of metrics about Projects that are computed at each scrape.
 package collector
 
-import "github.com/prometheus/client_golang/prometheus"
+import (
+	"context"
+	"time"
 
-type collector struct {
-	descs   []*prometheus.Desc
-	collect func(chan<- prometheus.Metric)
+	"github.com/prometheus/client_golang/prometheus"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	corev1beta1 "github.com/espalier-dev/espalier/api/core/v1beta1"
+	"github.com/espalier-dev/espalier/internal/process"
+)
+
+// scrapePatience is the longest time that a scrape waits for the cache.
+const scrapePatience = 2 * time.Second
+
+// OfProjects returns a Collector of metrics about the Projects in a cache. It sends nothing before the cache is filled. collect must not
+// change the Projects.
+func OfProjects(
+	cached client.Reader, collect func([]corev1beta1.Project, chan<- prometheus.Metric), descs ...*prometheus.Desc,
+) prometheus.Collector {
+	return process.Collector(func(out chan<- prometheus.Metric) {
+		ctx, cancel := context.WithTimeout(context.Background(), scrapePatience)
+		defer cancel()
+		found := &corev1beta1.ProjectList{}
+		if cached.List(ctx, found, client.UnsafeDisableDeepCopy) == nil {
+			collect(found.Items, out)
+		}
+	}, descs...)
 }
-
-// New returns a Collector of the described metrics. collect sends them, or some of them, at each scrape. Unlike prometheus.CollectorFunc,
-// the Collector describes its metrics: if another Collector has one of the same name, the registration fails, and not each scrape.
-func New(collect func(chan<- prometheus.Metric), descs ...*prometheus.Desc) prometheus.Collector {
-	return &collector{descs: descs, collect: collect}
-}
-
-// Describe implements prometheus.Collector.
-func (c *collector) Describe(out chan<- *prometheus.Desc) {
-	for _, each := range c.descs {
-		out <- each
-	}
-}
-
-// Collect implements prometheus.Collector.
-func (c *collector) Collect(out chan<- prometheus.Metric) { c.collect(out) }

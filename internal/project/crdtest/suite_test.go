@@ -8,7 +8,6 @@ import (
 	"os"
 	"strings"
 	"testing"
-	"time"
 
 	. "github.com/onsi/gomega"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -53,7 +52,7 @@ func newEnv(t *testing.T) *env {
 			list.SetAPIVersion("security.gardener.cloud/v1alpha1")
 		}
 		list.SetKind(kind + "List")
-		g.Eventually(func() error { return c.List(t.Context(), list) }, binary.Patience, 20*time.Millisecond).Should(Succeed(), kind)
+		g.Eventually(func() error { return c.List(t.Context(), list) }, binary.Patience).Should(Succeed(), kind)
 	}
 	return e
 }

@@ -65,35 +65,23 @@ func parseSelector(annotations map[string]string) (labels.Selector, error) {
 	return selector, nil
 }
 
-// binding has the fields of a ClusterRoleBinding that this controller sets.
-type binding struct {
-	owners   []metav1.OwnerReference
-	roleRef  rbacv1.RoleRef
-	subjects []rbacv1.Subject
-}
-
 // desired returns the desired binding of a ClusterRole to ServiceAccounts.
-func desired(name string, uid types.UID, accounts []types.NamespacedName) binding {
-	want := binding{
-		owners: []metav1.OwnerReference{{
+func desired(name string, uid types.UID, accounts []types.NamespacedName) *rbacv1.ClusterRoleBinding {
+	want := &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: name, OwnerReferences: []metav1.OwnerReference{{
 			APIVersion: rbacv1.SchemeGroupVersion.String(), Kind: "ClusterRole", Name: name, UID: uid,
 			Controller: ptr.To(true), BlockOwnerDeletion: ptr.To(false),
-		}},
-		roleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: name},
+		}}},
+		RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: name},
 	}
 	sorted := slices.Clone(accounts)
 	slices.SortFunc(sorted, func(a, b types.NamespacedName) int {
 		return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name))
 	})
 	for _, each := range sorted {
-		want.subjects = append(want.subjects, rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Name: each.Name, Namespace: each.Namespace})
+		want.Subjects = append(want.Subjects, rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Name: each.Name, Namespace: each.Namespace})
 	}
 	return want
-}
-
-// bindingOf reads a ClusterRoleBinding.
-func bindingOf(object *rbacv1.ClusterRoleBinding) binding {
-	return binding{owners: object.OwnerReferences, roleRef: object.RoleRef, subjects: object.Subjects}
 }
 
 // isCreatedByUs reports whether a ClusterRoleBinding has the form that this controller creates, for any ServiceAccounts of seeds. A binding
@@ -103,7 +91,7 @@ func isCreatedByUs(object *rbacv1.ClusterRoleBinding) bool {
 		return false
 	}
 	want := desired(object.Name, object.OwnerReferences[0].UID, nil)
-	return sameOwner(object.OwnerReferences[0], want.owners[0]) && object.RoleRef == want.roleRef &&
+	return sameOwner(object.OwnerReferences[0], want.OwnerReferences[0]) && object.RoleRef == want.RoleRef &&
 		!slices.ContainsFunc(object.Subjects, func(s rbacv1.Subject) bool {
 			return s.Kind != rbacv1.ServiceAccountKind || !strings.HasPrefix(s.Namespace, corev1beta1.SeedNamespacePrefix)
 		})
@@ -115,7 +103,7 @@ func sameOwner(a, b metav1.OwnerReference) bool {
 		ptr.Deref(a.BlockOwnerDeletion, false) == ptr.Deref(b.BlockOwnerDeletion, false)
 }
 
-// same reports whether two bindings are equal. The order of subjects matters.
-func same(a, b binding) bool {
-	return slices.EqualFunc(a.owners, b.owners, sameOwner) && a.roleRef == b.roleRef && slices.Equal(a.subjects, b.subjects)
+// same reports whether two bindings are equal in what this controller sets. The order of subjects matters.
+func same(a, b *rbacv1.ClusterRoleBinding) bool {
+	return slices.EqualFunc(a.OwnerReferences, b.OwnerReferences, sameOwner) && a.RoleRef == b.RoleRef && slices.Equal(a.Subjects, b.Subjects)
 }

@@ -23,7 +23,7 @@ func TestThePageNamesAllMetrics(t *testing.T) {
 		}
 	}
 	registry := prometheus.NewRegistry()
-	NewMetrics(registry, &Outcomes{})
+	NewOutcomes(registry)
 	families, err := registry.Gather()
 	g.Expect(err).NotTo(HaveOccurred())
 	registered := map[string]bool{}

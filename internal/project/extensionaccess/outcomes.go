@@ -3,6 +3,8 @@ package extensionaccess
 import (
 	"fmt"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/espalier-dev/espalier/internal/excerpt"
 	"github.com/espalier-dev/espalier/internal/project/memory"
 )
@@ -19,17 +21,40 @@ func failed(reason, format string, args ...any) outcome {
 	return outcome{reason: reason, note: excerpt.Of("Cannot bind the role: "+fmt.Sprintf(format, args...), maxNote)}
 }
 
-// Outcomes has the last outcome for each labelled ClusterRole. The zero value is ready for use. After a restart, lasting failures are
-// reported once more.
+// Outcomes has the last outcome for each labelled ClusterRole, and counts the failures. After a restart, lasting failures are reported once
+// more.
 type Outcomes struct {
-	last memory.ByName[outcome]
+	last     memory.ByName[outcome]
+	failures *prometheus.CounterVec
+}
+
+// NewOutcomes registers the metrics. ClusterRoles are counted at each scrape, so that each role counts once.
+func NewOutcomes(registry prometheus.Registerer) *Outcomes {
+	o := &Outcomes{failures: prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "espalier_project_extension_binding_failures_total", Help: "Attempts to bind a labelled ClusterRole that failed, by reason.",
+	}, []string{"reason"})}
+	for _, each := range failureReasons() {
+		o.failures.WithLabelValues(each)
+	}
+	registry.MustRegister(o.failures, o.gauge("bound", func(last outcome) bool { return last.bound }),
+		o.gauge("failed", func(last outcome) bool { return last.reason != "" }))
+	return o
+}
+
+// gauge returns the gauge of the ClusterRoles in a state.
+func (o *Outcomes) gauge(state string, has func(outcome) bool) prometheus.Collector {
+	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name:        "espalier_project_extension_bindings",
+		Help:        "Labelled ClusterRoles by whether their binding to ServiceAccounts of extensions is as it should be.",
+		ConstLabels: prometheus.Labels{"state": state},
+	}, func() float64 { return float64(len(o.last.Names(has))) })
 }
 
 // record stores an outcome, and reports whether an Event must be created: the outcome is a failure and differs from the previous one.
 func (o *Outcomes) record(name string, now outcome) (needsEvent bool) {
+	if now.reason != "" {
+		o.failures.WithLabelValues(now.reason).Inc()
+	}
 	o.last.Change(name, func(last *outcome) { needsEvent, *last = *last != now && now.reason != "", now })
 	return needsEvent
 }
-
-// count returns the number of ClusterRoles whose last outcome a function selects.
-func (o *Outcomes) count(selects func(outcome) bool) int { return len(o.last.Names(selects)) }

@@ -26,15 +26,15 @@ const (
 )
 
 // plan compares a ClusterRoleBinding, nil if there is none, with the desired one.
-func plan(have *rbacv1.ClusterRoleBinding, want binding) step {
+func plan(have, want *rbacv1.ClusterRoleBinding) step {
 	switch {
 	case have == nil:
 		return create
-	case have.DeletionTimestamp != nil || same(bindingOf(have), want):
+	case have.DeletionTimestamp != nil || same(have, want):
 		return nothing // a binding that is being deleted is created again when it is gone
-	case have.RoleRef != want.roleRef && owned(have, want):
+	case have.RoleRef != want.RoleRef && owned(have, want):
 		return replace
-	case have.RoleRef != want.roleRef:
+	case have.RoleRef != want.RoleRef:
 		return refuse
 	case !owned(have, want):
 		return takeOver
@@ -43,9 +43,9 @@ func plan(have *rbacv1.ClusterRoleBinding, want binding) step {
 }
 
 // owned reports whether the owner of the desired binding controls the existing one.
-func owned(have *rbacv1.ClusterRoleBinding, want binding) bool {
+func owned(have, want *rbacv1.ClusterRoleBinding) bool {
 	return slices.ContainsFunc(have.OwnerReferences, func(owner metav1.OwnerReference) bool {
-		return owner.UID == want.owners[0].UID && ptr.Deref(owner.Controller, false)
+		return owner.UID == want.OwnerReferences[0].UID && ptr.Deref(owner.Controller, false)
 	})
 }
 

@@ -49,8 +49,6 @@ type Reconciler struct {
 	Client   client.WithWatch
 	Events   *Events
 	Outcomes *Outcomes
-	// Metrics read the same Outcomes.
-	Metrics *Metrics
 
 	watches *watches // set by SetupWithManager
 }
@@ -72,11 +70,11 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 		return ctrl.Result{}, reconcile.TerminalError(found.invalid)
 	}
 	want := desired(request.Name, found.uid, r.watches.selected(found.selector))
-	if have, ok := r.watches.bindings.Get(request.NamespacedName); ok && same(have, want) {
+	if have, ok := r.watches.bindings.Get(request.NamespacedName); ok && same(&have, want) {
 		r.report(request.Name, ref, outcome{bound: true})
 		return ctrl.Result{}, nil
 	}
-	err := r.bind(ctx, request.Name, ref, want)
+	err := r.bind(ctx, ref, want)
 	if err != nil && ctx.Err() == nil && needsReport(err) {
 		r.report(request.Name, ref, failed(ReasonBindingFailed, "%s; it is tried again", strings.TrimSpace(err.Error())))
 	}
@@ -85,28 +83,28 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 
 // bind makes the ClusterRoleBinding of a ClusterRole as desired. It reads the binding live: the watch keeps only bindings that look like
 // those of this controller, and may lag behind the controller's own writes.
-func (r *Reconciler) bind(ctx context.Context, name string, ref *rbacv1.ClusterRole, want binding) error {
-	have, err := r.read(ctx, name)
+func (r *Reconciler) bind(ctx context.Context, ref *rbacv1.ClusterRole, want *rbacv1.ClusterRoleBinding) error {
+	have, err := r.read(ctx, want.Name)
 	if err != nil {
 		return err
 	}
 	next := plan(have, want)
 	if next == refuse {
 		other := have.RoleRef
-		r.report(name, ref, failed(ReasonForeignBinding, "ClusterRoleBinding %q binds %s %q: delete it, or give this ClusterRole another name",
-			name, other.Kind, other.Name))
-		return reconcile.TerminalError(fmt.Errorf("ClusterRoleBinding %q is not ours and binds %s %q", name, other.Kind, other.Name))
+		r.report(want.Name, ref, failed(ReasonForeignBinding,
+			"ClusterRoleBinding %q binds %s %q: delete it, or give this ClusterRole another name", want.Name, other.Kind, other.Name))
+		return reconcile.TerminalError(fmt.Errorf("ClusterRoleBinding %q is not ours and binds %s %q", want.Name, other.Kind, other.Name))
 	}
-	if err := r.do(ctx, next, have, name, want); err != nil {
+	if err := r.do(ctx, next, have, want); err != nil {
 		return err
 	}
 	if next == takeOver {
 		r.Events.overwrote(ref, have)
 	}
 	if next != nothing {
-		log.FromContext(ctx).Info("Bound ClusterRole to ServiceAccounts of extensions", "subjects", len(want.subjects))
+		log.FromContext(ctx).Info("Bound ClusterRole to ServiceAccounts of extensions", "subjects", len(want.Subjects))
 	}
-	r.report(name, ref, outcome{bound: true})
+	r.report(want.Name, ref, outcome{bound: true})
 	return nil
 }
 
@@ -124,13 +122,13 @@ func (r *Reconciler) read(ctx context.Context, name string) (*rbacv1.ClusterRole
 }
 
 // do carries out a step.
-func (r *Reconciler) do(ctx context.Context, next step, have *rbacv1.ClusterRoleBinding, name string, want binding) error {
+func (r *Reconciler) do(ctx context.Context, next step, have, want *rbacv1.ClusterRoleBinding) error {
 	switch next {
 	case create:
-		return r.create(ctx, name, want)
+		return r.create(ctx, want)
 	case patch, takeOver:
 		changed := have.DeepCopy()
-		changed.OwnerReferences, changed.Subjects = want.owners, want.subjects
+		changed.OwnerReferences, changed.Subjects = want.OwnerReferences, want.Subjects
 		// The patch must fail if the binding has changed: a binding of another role must not get these subjects.
 		if err := r.Client.Patch(ctx, changed, conflict.MergeFrom(have)); err != nil {
 			return fmt.Errorf("patch ClusterRoleBinding: %w", err)
@@ -139,17 +137,14 @@ func (r *Reconciler) do(ctx context.Context, next step, have *rbacv1.ClusterRole
 		if err := r.delete(ctx, have); err != nil {
 			return err
 		}
-		return r.create(ctx, name, want)
+		return r.create(ctx, want)
 	case nothing, refuse:
 	}
 	return nil
 }
 
-func (r *Reconciler) create(ctx context.Context, name string, want binding) error {
-	object := &rbacv1.ClusterRoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Name: name, OwnerReferences: want.owners}, RoleRef: want.roleRef, Subjects: want.subjects,
-	}
-	if err := r.Client.Create(ctx, object); err != nil {
+func (r *Reconciler) create(ctx context.Context, want *rbacv1.ClusterRoleBinding) error {
+	if err := r.Client.Create(ctx, want); err != nil {
 		return fmt.Errorf("create ClusterRoleBinding: %w", err)
 	}
 	return nil
@@ -196,9 +191,6 @@ func (r *Reconciler) cleanUp(ctx context.Context, request ctrl.Request) error {
 
 // report reports the result for a ClusterRole in metrics, and in an Event if it is a failure that differs from the previous result.
 func (r *Reconciler) report(name string, ref *rbacv1.ClusterRole, now outcome) {
-	if now.reason != "" {
-		r.Metrics.failed(now.reason)
-	}
 	if r.Outcomes.record(name, now) {
 		r.Events.failed(ref, now)
 	}

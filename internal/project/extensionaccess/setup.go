@@ -1,23 +1,18 @@
 package extensionaccess
 
 import (
-	"time"
-
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 
 	"github.com/espalier-dev/espalier/internal/conflict"
+	"github.com/espalier-dev/espalier/internal/process"
 )
 
 // ControllerName names the controller in logs and metrics.
 const ControllerName = "controllerregistration-extension-clusterrole"
 
-const (
-	// workers is how many ClusterRoles are reconciled concurrently.
-	workers = 5
-	// deadline limits one reconciliation.
-	deadline = 3 * time.Minute
-)
+// workers is how many ClusterRoles are reconciled concurrently.
+const workers = 5
 
 // SetupWithManager adds the controller to the manager.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
@@ -25,6 +20,6 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	return ctrl.NewControllerManagedBy(mgr).
 		Named(ControllerName).
 		WatchesRawSource(r.watches).
-		WithOptions(controller.Options{MaxConcurrentReconciles: workers, ReconciliationTimeout: deadline}).
+		WithOptions(controller.Options{MaxConcurrentReconciles: workers, ReconciliationTimeout: process.Deadline}).
 		Complete(conflict.RetryAtOnce(r))
 }

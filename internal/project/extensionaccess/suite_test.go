@@ -182,12 +182,11 @@ func (s *fixture) about(name string) []string {
 func (s *fixture) events(name string) func() []string {
 	return func() []string {
 		list := &corev1.EventList{}
-		s.Expect(s.Admin.List(s.Ctx, list)).To(Succeed())
+		s.Expect(s.Admin.List(s.Ctx, list, client.MatchingFields{"involvedObject.kind": "ClusterRole", "involvedObject.name": name})).
+			To(Succeed())
 		var found []string
 		for _, event := range list.Items {
-			if event.InvolvedObject.Kind == "ClusterRole" && event.InvolvedObject.Name == name {
-				found = append(found, fmt.Sprintf("%s %s: %s", event.Type, event.Reason, event.Message))
-			}
+			found = append(found, fmt.Sprintf("%s %s: %s", event.Type, event.Reason, event.Message))
 		}
 		slices.Sort(found)
 		return found

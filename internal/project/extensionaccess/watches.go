@@ -11,19 +11,14 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/watch"
-	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	corev1beta1 "github.com/espalier-dev/espalier/api/core/v1beta1"
+	"github.com/espalier-dev/espalier/internal/process"
 	"github.com/espalier-dev/espalier/internal/reflector"
 )
-
-type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 
 // watches follow labelled ClusterRoles, ServiceAccounts of seeds, and bindings that look like those of this controller. They are the
 // controller's source, which enqueues names of ClusterRoles.
@@ -33,9 +28,9 @@ type watches struct {
 
 	roles    *reflector.Table[role]
 	accounts *reflector.Table[labels.Set]
-	bindings *reflector.Table[binding]
+	bindings *reflector.Table[rbacv1.ClusterRoleBinding]
 
-	queue  queue          // set by Start, before the first watch begins
+	queue  process.Queue  // set by Start, before the first watch begins
 	synced sync.WaitGroup // of the first lists
 }
 
@@ -48,7 +43,7 @@ func newWatches(c client.WithWatch, log logr.Logger) *watches {
 	w.accounts = &reflector.Table[labels.Set]{
 		Changed: w.accountChanged, Listed: listed(w, func(map[types.NamespacedName]labels.Set) { w.enqueueRoles() }),
 	}
-	w.bindings = &reflector.Table[binding]{Changed: w.bindingChanged, Listed: listed(w, w.bindingsListed)}
+	w.bindings = &reflector.Table[rbacv1.ClusterRoleBinding]{Changed: w.bindingChanged, Listed: listed(w, w.bindingsListed)}
 	return w
 }
 
@@ -69,12 +64,15 @@ func keepAccount(object client.Object) (labels.Set, bool) {
 	return object.GetLabels(), strings.HasPrefix(object.GetNamespace(), corev1beta1.SeedNamespacePrefix)
 }
 
-func keepBinding(object client.Object) (binding, bool) {
+// keepBinding keeps only what this controller sets.
+func keepBinding(object client.Object) (rbacv1.ClusterRoleBinding, bool) {
 	found, ok := object.(*rbacv1.ClusterRoleBinding)
 	if !ok || found.DeletionTimestamp != nil || !isCreatedByUs(found) {
-		return binding{}, false
+		return rbacv1.ClusterRoleBinding{}, false
 	}
-	return bindingOf(found), true
+	return rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{OwnerReferences: found.OwnerReferences}, RoleRef: found.RoleRef, Subjects: found.Subjects,
+	}, true
 }
 
 func (w *watches) enqueue(name string) {
@@ -108,13 +106,13 @@ func (w *watches) accountChanged(_ types.NamespacedName, before, after *labels.S
 }
 
 // bindingChanged enqueues the role of a binding that is kept, or that has the name of a labelled role.
-func (w *watches) bindingChanged(key types.NamespacedName, before, after *binding) {
+func (w *watches) bindingChanged(key types.NamespacedName, before, after *rbacv1.ClusterRoleBinding) {
 	if _, labelled := w.roles.Get(key); labelled || before != nil || after != nil {
 		w.enqueue(key.Name)
 	}
 }
 
-func (w *watches) bindingsListed(map[types.NamespacedName]binding) {
+func (w *watches) bindingsListed(map[types.NamespacedName]rbacv1.ClusterRoleBinding) {
 	for key := range w.bindings.All() {
 		w.enqueue(key.Name)
 	}
@@ -133,14 +131,15 @@ func (w *watches) selected(by labels.Selector) []types.NamespacedName {
 }
 
 // Start starts all watches, which run until the context ends.
-func (w *watches) Start(ctx context.Context, q queue) error {
+func (w *watches) Start(ctx context.Context, q process.Queue) error {
 	w.queue = q
-	labelledRoles := corev1beta1.LabelCustomExtensionsPermissions + "=" + labelled
-	go reflector.Run(ctx, w.options("ClusterRole", metadataList(rbacv1.SchemeGroupVersion.WithKind("ClusterRole")), labelledRoles), keepRole,
-		w.roles)
-	go reflector.Run(ctx, w.options("ServiceAccount", metadataList(corev1.SchemeGroupVersion.WithKind("ServiceAccount")), ""), keepAccount,
-		w.accounts)
-	go reflector.Run(ctx, w.options("ClusterRoleBinding", &rbacv1.ClusterRoleBindingList{}, ""), keepBinding, w.bindings)
+	labelledRoles := labels.SelectorFromSet(labels.Set{corev1beta1.LabelCustomExtensionsPermissions: labelled})
+	clusterRoles, accounts := &metav1.PartialObjectMetadataList{}, &metav1.PartialObjectMetadataList{}
+	clusterRoles.SetGroupVersionKind(rbacv1.SchemeGroupVersion.WithKind("ClusterRoleList"))
+	accounts.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("ServiceAccountList"))
+	go reflector.Run(ctx, w.options("ClusterRole", clusterRoles, labelledRoles), keepRole, w.roles)
+	go reflector.Run(ctx, w.options("ServiceAccount", accounts, nil), keepAccount, w.accounts)
+	go reflector.Run(ctx, w.options("ClusterRoleBinding", &rbacv1.ClusterRoleBindingList{}, nil), keepBinding, w.bindings)
 	return nil
 }
 
@@ -164,32 +163,10 @@ func (w *watches) WaitForSync(ctx context.Context) error {
 	}
 }
 
-func metadataList(gvk schema.GroupVersionKind) *metav1.PartialObjectMetadataList {
-	list := &metav1.PartialObjectMetadataList{}
-	list.SetGroupVersionKind(gvk.GroupVersion().WithKind(gvk.Kind + "List"))
-	return list
-}
-
-// options are for the objects of a kind that match a label selector.
-func (w *watches) options(kind string, example client.ObjectList, selector string) reflector.Options {
-	raw := func(options metav1.ListOptions) *client.ListOptions {
-		options.LabelSelector = selector
-		return &client.ListOptions{Raw: &options, Limit: options.Limit, Continue: options.Continue}
-	}
-	fresh := func() client.ObjectList {
-		list, _ := example.DeepCopyObject().(client.ObjectList) // a copy has the type of its original
-		return list
-	}
+// options are for the objects of a kind that match a label selector; nil matches all.
+func (w *watches) options(kind string, empty client.ObjectList, selector labels.Selector) reflector.Options {
 	return reflector.Options{
 		Name: ControllerName, Connection: w.client, Log: w.log.WithValues("kind", kind), Paged: true,
-		Client: reflector.Funcs{
-			ListFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
-				list := fresh()
-				return list, w.client.List(ctx, list, raw(options))
-			},
-			WatchFunc: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
-				return w.client.Watch(ctx, fresh(), raw(options))
-			},
-		},
+		Client: reflector.Objects(w.client, empty, client.ListOptions{LabelSelector: selector}),
 	}
 }

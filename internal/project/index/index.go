@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	corev1beta1 "github.com/espalier-dev/espalier/api/core/v1beta1"
@@ -28,10 +29,7 @@ func keys(object client.Object) []string {
 	if !ok {
 		return nil
 	}
-	if project.Spec.Namespace == nil {
-		return []string{""}
-	}
-	return []string{*project.Spec.Namespace}
+	return []string{ptr.Deref(project.Spec.Namespace, "")}
 }
 
 // Find returns a Project whose spec.namespace is the given namespace, from the cache; nil if there is none. If there are several, it

@@ -33,10 +33,7 @@ func namespaceName(p *corev1beta1.Project) string {
 
 // ownerOf is the owner reference of namespaces and quotas to their Project.
 func ownerOf(p *corev1beta1.Project) metav1.OwnerReference {
-	return metav1.OwnerReference{
-		APIVersion: corev1beta1.SchemeGroupVersion.String(), Kind: "Project", Name: p.Name, UID: p.UID,
-		Controller: ptr.To(true), BlockOwnerDeletion: ptr.To(true),
-	}
+	return *metav1.NewControllerRef(p, corev1beta1.SchemeGroupVersion.WithKind("Project"))
 }
 
 func projectLabels(p *corev1beta1.Project) map[string]string {

@@ -35,7 +35,8 @@ func inPhase(phase corev1beta1.ProjectPhase) corev1beta1.Project {
 func gatherMetrics(t *testing.T) (values map[string]map[string]float64, help map[string]string) {
 	t.Helper()
 	registry := prometheus.NewRegistry()
-	NewMetrics(registry, cached{items: []corev1beta1.Project{inPhase("Ready"), inPhase(""), inPhase("unheard of")}}).failed(stepRoles)
+	failures := RegisterMetrics(registry, cached{items: []corev1beta1.Project{inPhase("Ready"), inPhase(""), inPhase("unheard of")}})
+	failures.WithLabelValues("roles").Inc()
 	families, err := registry.Gather()
 	NewWithT(t).Expect(err).NotTo(HaveOccurred())
 	values, help = map[string]map[string]float64{}, map[string]string{}

@@ -2,47 +2,26 @@ package lifecycle
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	corev1beta1 "github.com/espalier-dev/espalier/api/core/v1beta1"
+	"github.com/espalier-dev/espalier/internal/conflict"
 )
 
-// object is a part of a JSON object.
-type object map[string]any
-
-// locked returns a merge patch that fails if the object differs from o: it was changed, or was deleted and created again.
-func locked(o client.Object, patch object) (client.Patch, error) {
-	meta, ok := patch["metadata"].(object)
-	if !ok {
-		meta = object{}
-		patch["metadata"] = meta
-	}
-	meta["uid"], meta["resourceVersion"] = o.GetUID(), o.GetResourceVersion()
-	text, err := json.Marshal(patch)
-	if err != nil {
-		return nil, fmt.Errorf("encode patch: %w", err)
-	}
-	return client.RawPatch(types.MergePatchType, text), nil
-}
-
-// patch changes a Project, and sets p to the API server's response.
-func (r *Reconciler) patch(ctx context.Context, p *corev1beta1.Project, change object) error {
-	patch, err := locked(p, change)
-	if err != nil {
+// patch changes a Project, and sets p to the API server's response. It fails if the Project differs from p. Unlike an update, it keeps
+// fields that this version does not know.
+func (r *Reconciler) patch(ctx context.Context, p *corev1beta1.Project, change func(*corev1beta1.Project)) error {
+	changed := p.DeepCopy()
+	change(changed)
+	if err := r.Client.Patch(ctx, changed, conflict.MergeFrom(p)); err != nil {
 		return err
 	}
-	patched := &corev1beta1.Project{}
-	patched.Name = p.Name
-	if err := r.Client.Patch(ctx, patched, patch); err != nil {
-		return err
-	}
-	*p = *patched
+	*p = *changed
 	return nil
 }
 
@@ -50,25 +29,24 @@ func (r *Reconciler) addFinalizer(ctx context.Context, p *corev1beta1.Project) e
 	if slices.Contains(p.Finalizers, corev1beta1.GardenerFinalizer) {
 		return nil
 	}
-	finalizers := append(slices.Clone(p.Finalizers), corev1beta1.GardenerFinalizer)
-	if err := r.patch(ctx, p, object{"metadata": object{"finalizers": finalizers}}); err != nil {
+	err := r.patch(ctx, p, func(p *corev1beta1.Project) { controllerutil.AddFinalizer(p, corev1beta1.GardenerFinalizer) })
+	if err != nil {
 		return fmt.Errorf("add finalizer: %w", err)
 	}
 	return nil
 }
 
 func (r *Reconciler) removeFinalizer(ctx context.Context, p *corev1beta1.Project) error {
-	finalizers := slices.DeleteFunc(slices.Clone(p.Finalizers), func(f string) bool { return f == corev1beta1.GardenerFinalizer })
-	if err := r.patch(ctx, p, object{"metadata": object{"finalizers": finalizers}}); client.IgnoreNotFound(err) != nil {
+	err := r.patch(ctx, p, func(p *corev1beta1.Project) { controllerutil.RemoveFinalizer(p, corev1beta1.GardenerFinalizer) })
+	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("remove finalizer: %w", err)
 	}
 	return nil
 }
 
-// setNamespace writes the name of a generated namespace into the spec. Unlike an update, the patch keeps fields that this version does not
-// know.
+// setNamespace writes the name of a generated namespace into the spec.
 func (r *Reconciler) setNamespace(ctx context.Context, p *corev1beta1.Project, namespace string) error {
-	if err := r.patch(ctx, p, object{"spec": object{"namespace": namespace}}); err != nil {
+	if err := r.patch(ctx, p, func(p *corev1beta1.Project) { p.Spec.Namespace = &namespace }); err != nil {
 		return fmt.Errorf("set spec.namespace: %w", err)
 	}
 	return nil
@@ -80,19 +58,15 @@ func (r *Reconciler) setPhase(ctx context.Context, p *corev1beta1.Project, phase
 	if p.Status.Phase == phase && p.Status.ObservedGeneration == p.Generation {
 		return nil
 	}
-	patch, err := locked(p, object{"status": object{"phase": phase, "observedGeneration": p.Generation}})
-	if err != nil {
-		return err
-	}
-	patched := &corev1beta1.Project{}
-	patched.Name = p.Name
-	err = r.Client.Status().Patch(ctx, patched, patch)
+	changed := p.DeepCopy()
+	changed.Status.Phase, changed.Status.ObservedGeneration = phase, p.Generation
+	err := r.Client.Status().Patch(ctx, changed, conflict.MergeFrom(p))
 	if apierrors.IsNotFound(err) {
 		return nil // the Project no longer exists
 	}
 	if err != nil {
 		return fmt.Errorf("set phase to %s: %w", phase, err)
 	}
-	*p = *patched
+	*p = *changed
 	return nil
 }

@@ -9,6 +9,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -19,8 +20,8 @@ import (
 )
 
 // ensureRoles creates or updates all desired objects in parallel, and continues after failures. refused are errors that are known before;
-// all errors are returned together. It returns the objects that it changed.
-func (r *Reconciler) ensureRoles(ctx context.Context, desired []client.Object, refused []error) (changed []client.Object, err error) {
+// all errors are returned together. It returns the descriptions of the objects that it changed.
+func (r *Reconciler) ensureRoles(ctx context.Context, desired []client.Object, refused []error) (changed []string, err error) {
 	faults, changes := make([]error, len(desired)), make([]bool, len(desired))
 	var group sync.WaitGroup
 	for i, each := range desired {
@@ -29,23 +30,22 @@ func (r *Reconciler) ensureRoles(ctx context.Context, desired []client.Object, r
 	group.Wait()
 	for i, each := range desired {
 		if changes[i] {
-			changed = append(changed, each)
+			changed = append(changed, describe(each))
 		}
 	}
 	return changed, errors.Join(errors.Join(faults...), errors.Join(refused...))
 }
 
 func (r *Reconciler) ensureRole(ctx context.Context, desired client.Object) (changed bool, err error) {
-	cached := emptyLike(desired)
-	err = r.Client.Get(ctx, client.ObjectKeyFromObject(desired), cached)
-	if apierrors.IsNotFound(err) {
+	cached, err := read(ctx, r.Client, desired)
+	if err != nil {
+		return false, err
+	}
+	if cached == nil {
 		if changed, err = r.createRole(ctx, desired); apierrors.IsAlreadyExists(err) {
 			return r.repairRole(ctx, desired)
 		}
 		return changed, err
-	}
-	if err != nil {
-		return false, fmt.Errorf("read %s: %w", describe(desired), err)
 	}
 	same, err := roles.Same(cached, desired)
 	if err != nil || same {
@@ -56,7 +56,7 @@ func (r *Reconciler) ensureRole(ctx context.Context, desired client.Object) (cha
 
 func (r *Reconciler) createRole(ctx context.Context, desired client.Object) (changed bool, err error) {
 	if err := r.Client.Create(ctx, copyOf(desired)); err != nil {
-		return false, fmt.Errorf("create %s: %w", describe(desired), err)
+		return false, wrap("create", desired, err)
 	}
 	return true, nil
 }
@@ -64,13 +64,12 @@ func (r *Reconciler) createRole(ctx context.Context, desired client.Object) (cha
 // repairRole reads an object live, because the caches have only fingerprints, and patches the differences. If the object is missing, it is
 // created; if another client has created it by then, the error leads to a retry.
 func (r *Reconciler) repairRole(ctx context.Context, desired client.Object) (changed bool, err error) {
-	live := emptyLike(desired)
-	err = r.Live.Get(ctx, client.ObjectKeyFromObject(desired), live)
-	if apierrors.IsNotFound(err) {
-		return r.createRole(ctx, desired)
-	}
+	live, err := read(ctx, r.Live, desired)
 	if err != nil {
-		return false, fmt.Errorf("read %s: %w", describe(desired), err)
+		return false, err
+	}
+	if live == nil {
+		return r.createRole(ctx, desired)
 	}
 	before := copyOf(live)
 	if roles.Overlay(live, desired) {
@@ -83,7 +82,7 @@ func (r *Reconciler) repairRole(ctx context.Context, desired client.Object) (cha
 		return false, nil
 	}
 	if err := r.Client.Patch(ctx, live, conflict.MergeFrom(before)); err != nil {
-		return false, fmt.Errorf("patch %s: %w", describe(desired), err)
+		return false, wrap("patch", desired, err)
 	}
 	log.FromContext(ctx).Info("Changed role or binding", "object", describe(desired))
 	return true, nil
@@ -97,11 +96,9 @@ var errHeld = errors.New("held by finalizers")
 func (r *Reconciler) deleteRole(ctx context.Context, existing client.Object) error {
 	held := existing.GetFinalizers()
 	if _, isRole := existing.(*rbacv1.ClusterRole); len(held) > 0 && !isRole {
-		patch, err := locked(existing, object{"subjects": nil})
-		if err != nil {
-			return err
-		}
-		if err := r.Client.Patch(ctx, existing, patch); err != nil {
+		// The existing object may be from a trimmed cache, without subjects, so a comparison would find nothing to remove.
+		patch := fmt.Appendf(nil, `{"metadata":{"resourceVersion":%q},"subjects":null}`, existing.GetResourceVersion())
+		if err := r.Client.Patch(ctx, existing, client.RawPatch(types.MergePatchType, patch)); err != nil {
 			return client.IgnoreNotFound(wrap("take subjects from", existing, err))
 		}
 	}
@@ -165,15 +162,25 @@ func copyOf(o client.Object) client.Object {
 	return clone
 }
 
-func emptyLike(o client.Object) client.Object {
-	switch o.(type) {
+// read returns the role or binding of the same kind and name that a reader has; nil if there is none.
+func read(ctx context.Context, from client.Reader, like client.Object) (client.Object, error) {
+	var found client.Object
+	switch like.(type) {
 	case *rbacv1.ClusterRole:
-		return &rbacv1.ClusterRole{}
+		found = &rbacv1.ClusterRole{}
 	case *rbacv1.ClusterRoleBinding:
-		return &rbacv1.ClusterRoleBinding{}
+		found = &rbacv1.ClusterRoleBinding{}
 	default:
-		return &rbacv1.RoleBinding{}
+		found = &rbacv1.RoleBinding{}
 	}
+	err := from.Get(ctx, client.ObjectKeyFromObject(like), found)
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, wrap("read", like, err)
+	}
+	return found, nil
 }
 
 func describe(o client.Object) string {

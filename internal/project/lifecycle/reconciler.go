@@ -19,6 +19,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
@@ -68,7 +69,8 @@ type Reconciler struct {
 	MembershipExpiry bool
 	Clock            clock.PassiveClock
 	Events           *Events
-	Metrics          *Metrics
+	// Failures counts failed attempts by step; see RegisterMetrics.
+	Failures *prometheus.CounterVec
 
 	reconciled reconciledProjects
 	shoots     trigger.Trigger // with the Projects that wait for the deletion of their last Shoot
@@ -144,8 +146,11 @@ func (r *Reconciler) reconcile(ctx context.Context, p *corev1beta1.Project, now 
 	if fault == nil {
 		fault = newFailure(stepExtensionRoles, namespace, err)
 	}
+	if removed {
+		changed = append(changed, unneededExtensionRoles)
+	}
 	if !unseen {
-		r.recordRepairs(p, changed, removed, now)
+		r.recordRepairs(p, changed, now)
 	}
 	if fault != nil {
 		return time.Time{}, fault
@@ -154,14 +159,7 @@ func (r *Reconciler) reconcile(ctx context.Context, p *corev1beta1.Project, now 
 }
 
 // recordRepairs records what was restored although the Project had not changed.
-func (r *Reconciler) recordRepairs(p *corev1beta1.Project, changed []client.Object, removed bool, now time.Time) {
-	var about []string
-	for _, each := range changed {
-		about = append(about, describe(each))
-	}
-	if removed {
-		about = append(about, unneededExtensionRoles)
-	}
+func (r *Reconciler) recordRepairs(p *corev1beta1.Project, about []string, now time.Time) {
 	for _, each := range about {
 		if pause := r.reconciled.recordRepair(p.Name, each, now); pause > 0 {
 			r.Events.repairsDelayed(p, each, pause)
@@ -236,7 +234,7 @@ func (r *Reconciler) report(ctx context.Context, p *corev1beta1.Project, fault *
 	if ctx.Err() != nil || conflict.Only(fault.err) {
 		return fault.err
 	}
-	r.Metrics.failed(fault.step)
+	r.Failures.WithLabelValues(string(fault.step)).Inc()
 	if fault.reason == "" {
 		return fault.err
 	}

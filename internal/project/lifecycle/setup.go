@@ -9,13 +9,10 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
-	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
@@ -26,17 +23,17 @@ import (
 
 	corev1beta1 "github.com/espalier-dev/espalier/api/core/v1beta1"
 	"github.com/espalier-dev/espalier/internal/conflict"
+	"github.com/espalier-dev/espalier/internal/process"
 	"github.com/espalier-dev/espalier/internal/project/expiry"
 	"github.com/espalier-dev/espalier/internal/project/index"
 	"github.com/espalier-dev/espalier/internal/project/roles"
+	"github.com/espalier-dev/espalier/internal/project/trigger"
 )
 
 // ControllerName names the controller in logs and metrics.
 const ControllerName = "project"
 
 const (
-	// deadline limits one reconciliation.
-	deadline = 3 * time.Minute
 	// The pause after a failure grows from shortestPause to longestPause.
 	shortestPause = 5 * time.Millisecond
 	longestPause  = 1000 * time.Second
@@ -78,18 +75,8 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, wor
 		WatchesRawSource(source.Kind[client.Object](caches, &rbacv1.ClusterRole{}, drift(r))).
 		WatchesRawSource(source.Kind[client.Object](caches, &rbacv1.ClusterRoleBinding{}, drift(r))).
 		WatchesRawSource(r.shoots.Source()).
-		WithOptions(controller.Options{
-			MaxConcurrentReconciles: workers,
-			ReconciliationTimeout:   deadline,
-			RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](shortestPause, longestPause),
-		}).
+		WithOptions(process.ControllerOptions(workers, process.Deadline, shortestPause, longestPause)).
 		Complete(conflict.RetryAtOnce(r))
-}
-
-type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
-
-func request(name string) reconcile.Request {
-	return reconcile.Request{NamespacedName: types.NamespacedName{Name: name}}
 }
 
 // needsReconciliation passes updates of Projects that change more than metadata and status, or remove the finalizer.
@@ -109,49 +96,56 @@ func (r *Reconciler) needsReconciliation() predicate.TypedFuncs[*corev1beta1.Pro
 // is deleted.
 func (r *Reconciler) namespaces() handler.TypedEventHandler[*metav1.PartialObjectMetadata, reconcile.Request] {
 	return handler.TypedFuncs[*metav1.PartialObjectMetadata, reconcile.Request]{
-		CreateFunc: func(ctx context.Context, e event.TypedCreateEvent[*metav1.PartialObjectMetadata], q queue) {
+		CreateFunc: func(ctx context.Context, e event.TypedCreateEvent[*metav1.PartialObjectMetadata], q process.Queue) {
 			if !e.IsInInitialList { // after the initial list, every Project is reconciled anyway
 				r.labelledNamespace(ctx, &metav1.ObjectMeta{}, &e.Object.ObjectMeta, q)
 			}
 		},
-		UpdateFunc: func(ctx context.Context, e event.TypedUpdateEvent[*metav1.PartialObjectMetadata], q queue) {
+		UpdateFunc: func(ctx context.Context, e event.TypedUpdateEvent[*metav1.PartialObjectMetadata], q process.Queue) {
 			r.labelledNamespace(ctx, &e.ObjectOld.ObjectMeta, &e.ObjectNew.ObjectMeta, q)
 		},
-		DeleteFunc: func(ctx context.Context, e event.TypedDeleteEvent[*metav1.PartialObjectMetadata], q queue) {
+		DeleteFunc: func(ctx context.Context, e event.TypedDeleteEvent[*metav1.PartialObjectMetadata], q process.Queue) {
 			r.deletedNamespace(ctx, &e.Object.ObjectMeta, q)
 		},
 	}
 }
 
 // labelledNamespace enqueues the Project that can adopt a namespace now and could not before. The labels name at most one Project.
-func (r *Reconciler) labelledNamespace(ctx context.Context, before, after *metav1.ObjectMeta, q queue) {
+func (r *Reconciler) labelledNamespace(ctx context.Context, before, after *metav1.ObjectMeta, q process.Queue) {
 	p := r.cachedProject(ctx, after.Labels[corev1beta1.LabelProjectName])
 	if p == nil || p.DeletionTimestamp != nil || namespaceName(p) != after.Name || owns(p, after) {
 		return
 	}
 	if check(p, after) == nil && check(p, before) != nil {
-		q.Add(request(p.Name))
+		q.Add(trigger.Request(p.Name))
 	}
 }
 
 // deletedNamespace enqueues the Project that controlled a namespace, and Projects that name it but could not adopt it.
-func (r *Reconciler) deletedNamespace(ctx context.Context, namespace *metav1.ObjectMeta, q queue) {
+func (r *Reconciler) deletedNamespace(ctx context.Context, namespace *metav1.ObjectMeta, q process.Queue) {
 	concerned := sets.New[string]()
 	if owner := metav1.GetControllerOfNoCopy(namespace); owner != nil && isProject(owner) {
 		concerned.Insert(owner.Name)
 	}
-	naming, err := index.All(ctx, r.Client, namespace.Name)
-	if err != nil {
-		log.FromContext(ctx).Error(err, "Could not find the Projects that name a deleted namespace, they wait for their next retry", "namespace",
-			namespace.Name)
-	}
-	for i := range naming {
-		concerned.Insert(naming[i].Name)
+	for _, p := range r.naming(ctx, namespace.Name) {
+		concerned.Insert(p.Name)
 	}
 	for name := range concerned {
 		r.reconciled.markChanged(name)
-		q.Add(request(name))
+		q.Add(trigger.Request(name))
 	}
+}
+
+// naming returns the Projects in the cache that name a namespace. Without the webhook that prevents it, there may be several.
+func (r *Reconciler) naming(ctx context.Context, namespace string) (found []*corev1beta1.Project) {
+	projects, err := index.All(ctx, r.Client, namespace)
+	if err != nil {
+		log.FromContext(ctx).Error(err, "Could not find the Projects of a namespace, they wait for their next retry", "namespace", namespace)
+	}
+	for i := range projects {
+		found = append(found, &projects[i])
+	}
+	return found
 }
 
 func isProject(owner *metav1.OwnerReference) bool {
@@ -164,13 +158,13 @@ func isProject(owner *metav1.OwnerReference) bool {
 // removed the role, its cache may not have had this object yet. The objects of the events are records of package roles.
 func drift(r *Reconciler) handler.TypedEventHandler[client.Object, reconcile.Request] {
 	return handler.TypedFuncs[client.Object, reconcile.Request]{
-		CreateFunc: func(ctx context.Context, e event.CreateEvent, q queue) {
+		CreateFunc: func(ctx context.Context, e event.CreateEvent, q process.Queue) {
 			if !e.IsInInitialList { // after the initial list, every Project is reconciled anyway
 				r.onCreated(ctx, copyOf(e.Object), q)
 			}
 		},
-		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q queue) { r.onDeleted(ctx, copyOf(e.Object), q) },
-		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q queue) {
+		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q process.Queue) { r.onDeleted(ctx, copyOf(e.Object), q) },
+		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q process.Queue) {
 			if roles.GrantsSame(e.ObjectOld, e.ObjectNew) && e.ObjectOld.GetResourceVersion() != e.ObjectNew.GetResourceVersion() {
 				return
 			}
@@ -183,7 +177,7 @@ func drift(r *Reconciler) handler.TypedEventHandler[client.Object, reconcile.Req
 }
 
 // onCreated enqueues the Project whose extension role a new object is labelled as, if the Project would remove it.
-func (r *Reconciler) onCreated(ctx context.Context, o client.Object, q queue) {
+func (r *Reconciler) onCreated(ctx context.Context, o client.Object, q process.Queue) {
 	if p := r.projectWithExtensionRole(ctx, o); p != nil && !r.reconciled.needsExtensionRole(p.Name, o.GetName()) {
 		r.restore(p, unneededExtensionRoles, q)
 	}
@@ -211,7 +205,7 @@ func (r *Reconciler) cachedProject(ctx context.Context, name string) *corev1beta
 }
 
 // drifted enqueues the Project that owns an object.
-func (r *Reconciler) drifted(ctx context.Context, o client.Object, q queue) {
+func (r *Reconciler) drifted(ctx context.Context, o client.Object, q process.Queue) {
 	if p := r.cachedProject(ctx, roles.Owner(o)); p != nil {
 		r.restore(p, describe(o), q)
 	}
@@ -219,7 +213,7 @@ func (r *Reconciler) drifted(ctx context.Context, o client.Object, q queue) {
 
 // onDeleted enqueues the Project that owned an object, and those that an object of another owner blocked: it had the name of one of their
 // roles or bindings, or it was an extension role to remove. A finalizer may have delayed its deletion until now.
-func (r *Reconciler) onDeleted(ctx context.Context, o client.Object, q queue) {
+func (r *Reconciler) onDeleted(ctx context.Context, o client.Object, q process.Queue) {
 	r.drifted(ctx, o, q)
 	owner := roles.Owner(o)
 	if p := r.projectWithExtensionRole(ctx, o); p != nil && p.Name != owner {
@@ -243,41 +237,29 @@ func (r *Reconciler) named(ctx context.Context, o client.Object) (found []*corev
 	if !roles.IsMemberBinding(o.GetName()) {
 		return nil
 	}
-	projects, err := index.All(ctx, r.Client, o.GetNamespace())
-	if err != nil {
-		log.FromContext(ctx).Error(err, "Could not find the Project of a deleted binding; it is looked at when its pause is over", "object",
-			describe(o))
-	}
-	for i := range projects {
-		found = append(found, &projects[i])
-	}
-	return found
+	return r.naming(ctx, o.GetNamespace())
 }
 
 // restore enqueues a Project, unless it is being deleted: then nothing is restored. An object that another client keeps changing is
 // restored after a pause.
-func (r *Reconciler) restore(p *corev1beta1.Project, about string, q queue) {
+func (r *Reconciler) restore(p *corev1beta1.Project, about string, q process.Queue) {
 	r.reconciled.markChanged(p.Name)
 	if p.DeletionTimestamp != nil {
 		return
 	}
 	if rest := r.reconciled.remainingPause(p.Name, about, r.Clock.Now()); rest > 0 {
-		q.AddAfter(request(p.Name), rest)
+		q.AddAfter(trigger.Request(p.Name), rest)
 		return
 	}
-	q.Add(request(p.Name))
+	q.Add(trigger.Request(p.Name))
 }
 
 // ShootDeleted enqueues the Projects that wait for the deletion of their last Shoot in a namespace. Several Projects may name the same
 // namespace, and only one has it.
 func (r *Reconciler) ShootDeleted(ctx context.Context, namespace string) {
-	projects, err := index.All(ctx, r.Client, namespace)
-	if err != nil {
-		log.FromContext(ctx).Error(err, "Could not find the Project of a deleted Shoot; it is looked at when its pause is over")
-	}
-	for i := range projects {
-		if projects[i].DeletionTimestamp != nil {
-			r.shoots.Add(projects[i].Name)
+	for _, p := range r.naming(ctx, namespace) {
+		if p.DeletionTimestamp != nil {
+			r.shoots.Add(p.Name)
 		}
 	}
 }

@@ -19,8 +19,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	corev1beta1 "github.com/espalier-dev/espalier/api/core/v1beta1"
+	"github.com/espalier-dev/espalier/internal/process"
 	"github.com/espalier-dev/espalier/internal/project/index"
 	"github.com/espalier-dev/espalier/internal/project/roles"
+	"github.com/espalier-dev/espalier/internal/project/trigger"
 )
 
 func projectWithNamespace(change ...func(*corev1beta1.Project)) *corev1beta1.Project {
@@ -81,14 +83,14 @@ func labelledRole(b *rbacv1.RoleBinding) {
 func elsewhere(b *rbacv1.RoleBinding) { b.Namespace = "garden-beta" }
 
 func TestDrift(t *testing.T) {
-	type handlers = func(r *Reconciler, q queue)
+	type handlers = func(r *Reconciler, q process.Queue)
 	update := func(before, after client.Object) handlers {
-		return func(r *Reconciler, q queue) {
+		return func(r *Reconciler, q process.Queue) {
 			drift(r).Update(t.Context(), event.UpdateEvent{ObjectOld: before, ObjectNew: after}, q)
 		}
 	}
 	create := func(o client.Object, initial bool) handlers {
-		return func(r *Reconciler, q queue) {
+		return func(r *Reconciler, q process.Queue) {
 			drift(r).Create(t.Context(), event.CreateEvent{Object: o, IsInInitialList: initial}, q)
 		}
 	}
@@ -142,7 +144,7 @@ func TestDeletedShootEnqueuesEveryProjectInDeletion(t *testing.T) {
 	r.ShootDeleted(t.Context(), "garden-alpha")
 	g.Expect(q.Len()).To(Equal(1))
 	woken, _ := q.Get()
-	g.Expect(woken).To(Equal(request("alpha")))
+	g.Expect(woken).To(Equal(trigger.Request("alpha")))
 }
 
 func TestNamespaceEventsEnqueueOnlyTheirProjects(t *testing.T) {
@@ -154,19 +156,19 @@ func TestNamespaceEventsEnqueueOnlyTheirProjects(t *testing.T) {
 	labelled := meta(namespace(without(uid), orphaned))
 	taken := meta(namespace(annotated(uid, "2"), orphaned))
 	own := meta(namespace())
-	type happening = func(handler.TypedEventHandler[*metav1.PartialObjectMetadata, reconcile.Request], queue)
+	type happening = func(handler.TypedEventHandler[*metav1.PartialObjectMetadata, reconcile.Request], process.Queue)
 	update := func(before, after *metav1.PartialObjectMetadata) happening {
-		return func(h handler.TypedEventHandler[*metav1.PartialObjectMetadata, reconcile.Request], q queue) {
+		return func(h handler.TypedEventHandler[*metav1.PartialObjectMetadata, reconcile.Request], q process.Queue) {
 			h.Update(t.Context(), event.TypedUpdateEvent[*metav1.PartialObjectMetadata]{ObjectOld: before, ObjectNew: after}, q)
 		}
 	}
 	create := func(o *metav1.PartialObjectMetadata, initial bool) happening {
-		return func(h handler.TypedEventHandler[*metav1.PartialObjectMetadata, reconcile.Request], q queue) {
+		return func(h handler.TypedEventHandler[*metav1.PartialObjectMetadata, reconcile.Request], q process.Queue) {
 			h.Create(t.Context(), event.TypedCreateEvent[*metav1.PartialObjectMetadata]{Object: o, IsInInitialList: initial}, q)
 		}
 	}
 	remove := func(o *metav1.PartialObjectMetadata) happening {
-		return func(h handler.TypedEventHandler[*metav1.PartialObjectMetadata, reconcile.Request], q queue) {
+		return func(h handler.TypedEventHandler[*metav1.PartialObjectMetadata, reconcile.Request], q process.Queue) {
 			h.Delete(t.Context(), event.TypedDeleteEvent[*metav1.PartialObjectMetadata]{Object: o}, q)
 		}
 	}

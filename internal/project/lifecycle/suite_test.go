@@ -93,7 +93,7 @@ func (s *fixture) eventually(p *corev1beta1.Project, phase string) {
 		g.Expect(s.Admin.Get(s.Ctx, client.ObjectKeyFromObject(p), found)).To(Succeed())
 		g.Expect(string(found.Status.Phase)).To(Equal(phase))
 		g.Expect(found.Status.ObservedGeneration).To(Equal(found.Generation))
-	}).WithTimeout(binary.Patience).WithPolling(10 * time.Millisecond).Should(Succeed())
+	}).WithTimeout(binary.Patience).Should(Succeed())
 }
 
 func (s *fixture) eventuallyReports(p *corev1beta1.Project, event any) {
@@ -129,7 +129,7 @@ func (s *fixture) eventuallyGone(o client.Object) {
 	s.T.Helper()
 	s.Eventually(func() bool {
 		return apierrors.IsNotFound(s.Admin.Get(s.Ctx, client.ObjectKeyFromObject(o), o))
-	}).WithTimeout(binary.Patience).WithPolling(10*time.Millisecond).Should(BeTrue(), o.GetName())
+	}).WithTimeout(binary.Patience).Should(BeTrue(), o.GetName())
 }
 
 func (s *fixture) namespace(name string) *corev1.Namespace {

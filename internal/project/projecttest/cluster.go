@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"time"
 
 	. "github.com/onsi/gomega"
 	authenticationv1 "k8s.io/api/authentication/v1"
@@ -18,7 +17,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	corev1beta1 "github.com/espalier-dev/espalier/api/core/v1beta1"
-	securityv1alpha1 "github.com/espalier-dev/espalier/api/security/v1alpha1"
 	"github.com/espalier-dev/espalier/test/binary"
 	"github.com/espalier-dev/espalier/test/local/standin"
 )
@@ -32,44 +30,28 @@ func (e *Env) installCRDs() {
 	crds, err := binary.Install(e.Ctx, e.Admin, "deploy/project-controller/crds/*.yaml")
 	e.Expect(err).NotTo(HaveOccurred())
 	for _, crd := range crds {
-		plural, _, _ := strings.Cut(crd.GetName(), ".")
+		plural, group, _ := strings.Cut(crd.GetName(), ".")
 		if !wanted(plural) {
-			e.RemoveCRD(plural)
+			e.RemoveCRD(crd.GetName())
 			continue
 		}
-		e.Eventually(func() error {
-			list := &unstructured.UnstructuredList{}
-			kind, _, err := unstructured.NestedString(crd.Object, "spec", "names", "kind")
-			if err != nil {
-				return err
-			}
-			version := corev1beta1.SchemeGroupVersion
-			if groupOf(plural) == securityv1alpha1.GroupName {
-				version = securityv1alpha1.SchemeGroupVersion
-			}
-			list.SetGroupVersionKind(version.WithKind(kind + "List"))
-			return e.Admin.List(e.Ctx, list)
-		}, binary.Patience, 20*time.Millisecond).Should(Succeed(), crd.GetName())
+		kind, _, err := unstructured.NestedString(crd.Object, "spec", "names", "kind")
+		e.Expect(err).NotTo(HaveOccurred())
+		list := &unstructured.UnstructuredList{}
+		list.SetGroupVersionKind(e.Admin.Scheme().PrioritizedVersionsForGroup(group)[0].WithKind(kind + "List"))
+		e.Eventually(func() error { return e.Admin.List(e.Ctx, list) }, binary.Patience).Should(Succeed(), crd.GetName())
 	}
 }
 
-// groupOf returns the API group of a kind by its plural name.
-func groupOf(plural string) string {
-	if plural == "credentialsbindings" {
-		return securityv1alpha1.GroupName
-	}
-	return corev1beta1.GroupName
-}
-
-// RemoveCRD deletes the CRD of a kind, and waits until it is gone.
-func (e *Env) RemoveCRD(plural string) {
+// RemoveCRD deletes a CRD, and waits until it is gone.
+func (e *Env) RemoveCRD(name string) {
 	e.T.Helper()
 	crd := &unstructured.Unstructured{}
 	crd.SetAPIVersion("apiextensions.k8s.io/v1")
 	crd.SetKind("CustomResourceDefinition")
-	crd.SetName(plural + "." + groupOf(plural))
+	crd.SetName(name)
 	e.Expect(client.IgnoreNotFound(e.Admin.Delete(e.Ctx, crd))).To(Succeed())
-	e.Eventually(func() error { return e.Admin.Get(e.Ctx, client.ObjectKeyFromObject(crd), crd) }, binary.Patience, 20*time.Millisecond).
+	e.Eventually(func() error { return e.Admin.Get(e.Ctx, client.ObjectKeyFromObject(crd), crd) }, binary.Patience).
 		Should(MatchError(ContainSubstring("not found")))
 }
 
@@ -133,12 +115,11 @@ func (e *Env) Get(p *corev1beta1.Project) *corev1beta1.Project {
 func (e *Env) Events(p *corev1beta1.Project) []string {
 	e.T.Helper()
 	list := &corev1.EventList{}
-	e.Expect(e.Admin.List(e.Ctx, list)).To(Succeed())
+	about := client.MatchingFields{"involvedObject.kind": "Project", "involvedObject.uid": string(p.UID)}
+	e.Expect(e.Admin.List(e.Ctx, list, about)).To(Succeed())
 	var found []string
 	for _, event := range list.Items {
-		if event.InvolvedObject.Kind == "Project" && event.InvolvedObject.Name == p.Name && event.InvolvedObject.UID == p.UID {
-			found = append(found, fmt.Sprintf("%s %s: %s", event.Type, event.Reason, event.Message))
-		}
+		found = append(found, fmt.Sprintf("%s %s: %s", event.Type, event.Reason, event.Message))
 	}
 	return found
 }

@@ -44,7 +44,8 @@ func (e *Env) registerWebhooks() {
 		declared = e.options.Register(declared)
 	}
 	declared = append(declared, admissiontest.Probe(registration.Mutating), admissiontest.Probe(registration.Validating))
-	built := registration.Configuration{Name: e.Namespace, Client: registration.URL("https://"+e.hooks.address, e.hooks.authority)}
+	server := registration.Server{URL: "https://" + e.hooks.address}
+	built := registration.Configuration{Name: e.Namespace, Client: server.Client(e.hooks.authority)}
 	for _, object := range built.Both(declared...) {
 		e.Expect(e.Admin.Create(e.Ctx, object)).To(Succeed())
 	}

@@ -4,6 +4,7 @@ import (
 	"maps"
 
 	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -38,15 +39,13 @@ func Shrink(live, desired client.Object) (changed bool) {
 	if role == nil {
 		return false
 	}
-	var wanted list
+	var wanted sets.Set[rbacv1.Subject]
 	if wantedRole, wantedSubjects := bindingOf(desired); *role == *wantedRole {
-		for _, each := range *wantedSubjects {
-			wanted.add(each)
-		}
+		wanted = sets.New(*wantedSubjects...)
 	}
 	var kept []rbacv1.Subject
 	for _, each := range *subjects {
-		if wanted.known[each] {
+		if wanted.Has(each) {
 			kept = append(kept, each)
 		}
 	}

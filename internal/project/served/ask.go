@@ -2,48 +2,45 @@ package served
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 // ask asks the API server about each group.
 func (t *Tracker) ask(ctx context.Context) answer {
-	for _, w := range []*watch{t.services, t.definitions} {
-		if finding := w.finding(); finding.State != Served {
-			return unanswered(finding)
-		}
-	}
-	known, problems := map[schema.GroupVersion]facts{}, map[schema.GroupVersion]error{}
+	known := map[schema.GroupVersion]facts{}
 	for _, version := range versions() {
-		f, err := t.gather(ctx, version)
-		if err != nil {
-			problems[version] = err
-			continue
-		}
+		f := facts{definitions: map[string]types.UID{}, listed: map[Kind]bool{}}
+		f.problem = t.gather(ctx, version, &f)
 		known[version] = f
 	}
-	return judgeAll(known, problems)
+	return judgeAll(known)
 }
 
-// gather reads what the API server says about a group.
-func (t *Tracker) gather(ctx context.Context, version schema.GroupVersion) (facts, error) {
+// gather reads what the API server says about a group. It asks nothing until the watches are up to date.
+func (t *Tracker) gather(ctx context.Context, version schema.GroupVersion, f *facts) error {
+	for _, w := range []*watch{t.services, t.definitions} {
+		if finding := w.finding(); finding.State != Served {
+			return errors.New(finding.Why)
+		}
+	}
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
-	f := facts{definitions: map[string]types.UID{}, listed: map[Kind]bool{}}
 	for _, object := range t.definitions.all() {
 		f.definitions[object.Name] = object.UID
 	}
-	if err := t.readServices(ctx, version.Group, &f); err != nil {
-		return f, err
+	if err := t.readServices(ctx, version.Group, f); err != nil {
+		return err
 	}
-	err := t.discover(ctx, version, &f)
-	return f, err
+	return t.discover(ctx, version, f)
 }
 
 // readServices reads the APIServices of a group.
@@ -52,7 +49,8 @@ func (t *Tracker) readServices(ctx context.Context, group string, f *facts) erro
 		if !strings.HasSuffix(object.Name, "."+group) {
 			continue
 		}
-		found, err := t.dynamic.Resource(apiServices()).Get(ctx, object.Name, metav1.GetOptions{})
+		found := &apiregistrationv1.APIService{}
+		err := t.whole.Get(ctx, client.ObjectKey{Name: object.Name}, found)
 		if apierrors.IsNotFound(err) {
 			continue // the watch is about to report the deletion
 		}
@@ -64,16 +62,14 @@ func (t *Tracker) readServices(ctx context.Context, group string, f *facts) erro
 	return nil
 }
 
-func serviceOf(found *unstructured.Unstructured) service {
-	s := service{name: found.GetName(), uid: found.GetUID(), message: "it has no condition Available"}
-	s.version, _, _ = unstructured.NestedString(found.Object, "spec", "version")
-	reference, _, _ := unstructured.NestedMap(found.Object, "spec", "service")
-	s.backed = reference != nil
-	conditions, _, _ := unstructured.NestedSlice(found.Object, "status", "conditions")
-	for _, each := range conditions {
-		if condition, ok := each.(map[string]any); ok && condition["type"] == "Available" {
-			s.available = condition["status"] == "True"
-			s.message, _ = condition["message"].(string)
+func serviceOf(found *apiregistrationv1.APIService) service {
+	s := service{
+		name: found.Name, uid: found.UID, version: found.Spec.Version, backed: found.Spec.Service != nil,
+		message: "it has no condition Available",
+	}
+	for _, condition := range found.Status.Conditions {
+		if condition.Type == apiregistrationv1.Available {
+			s.available, s.message = condition.Status == apiregistrationv1.ConditionTrue, condition.Message
 		}
 	}
 	return s

@@ -42,6 +42,8 @@ type service struct {
 
 // facts are what the API server says about the group of a kind.
 type facts struct {
+	// problem is why the other facts are incomplete; nil if they are complete.
+	problem  error
 	services []service
 	// definitions are the existing CustomResourceDefinitions: the name is the key, the UID the value.
 	definitions map[string]types.UID
@@ -54,6 +56,9 @@ type facts struct {
 // judge returns what the facts say about a kind, and the UID of the CustomResourceDefinition or APIService that serves it. If that UID
 // changes, the kind has other objects.
 func judge(f facts, kind Kind) (Finding, types.UID) {
+	if f.problem != nil {
+		return unknown("%v", f.problem), ""
+	}
 	version, own, others := kind.version(), service{}, false
 	for _, each := range f.services {
 		switch {
@@ -105,25 +110,13 @@ type answer struct {
 	failed bool
 }
 
-// unanswered is the answer if the API server cannot be asked. Secrets are served in any case.
-func unanswered(problem Finding) answer {
-	a := answer{judged: map[Kind]Finding{}, servedBy: map[Kind]types.UID{}, failed: true}
+// judgeAll judges all kinds by the facts of their groups. Secrets are served in any case.
+func judgeAll(known map[schema.GroupVersion]facts) answer {
+	a := answer{judged: map[Kind]Finding{}, servedBy: map[Kind]types.UID{}}
 	for _, kind := range Kinds() {
-		a.judged[kind] = problem
-	}
-	a.judged[Secret] = Finding{State: Served}
-	return a
-}
-
-// judgeAll judges all kinds by the facts of their groups. A group that has a problem has no facts.
-func judgeAll(known map[schema.GroupVersion]facts, problems map[schema.GroupVersion]error) answer {
-	a := answer{judged: map[Kind]Finding{}, servedBy: map[Kind]types.UID{}, failed: len(problems) > 0}
-	for _, kind := range Kinds() {
-		if problem := problems[kind.version()]; problem != nil {
-			a.judged[kind] = unknown("%v", problem)
-			continue
-		}
-		a.judged[kind], a.servedBy[kind] = judge(known[kind.version()], kind)
+		f := known[kind.version()]
+		a.judged[kind], a.servedBy[kind] = judge(f, kind)
+		a.failed = a.failed || f.problem != nil
 	}
 	a.judged[Secret], a.servedBy[Secret] = Finding{State: Served}, ""
 	return a

@@ -101,12 +101,15 @@ func TestNeedsRetry(t *testing.T) {
 func TestWithoutAnswerOnlySecretsAreServed(t *testing.T) {
 	g := NewWithT(t)
 	down := Finding{"unknown", "down"}
-	g.Expect(unanswered(down).judged).To(Equal(map[Kind]Finding{
+	problem := facts{problem: errors.New("down")}
+	g.Expect(judgeAll(map[schema.GroupVersion]facts{
+		{Group: "core.gardener.cloud", Version: "v1beta1"}: problem, {Group: "security.gardener.cloud", Version: "v1alpha1"}: problem,
+	}).judged).To(Equal(map[Kind]Finding{
 		"Shoot": down, "Plant": down, "BackupEntry": down, "SecretBinding": down, "CredentialsBinding": down, "Quota": down,
 		"Secret": {State: "served"},
 	}))
 	absent := Finding{State: "absent"}
-	g.Expect(judgeAll(nil, nil).judged).To(Equal(map[Kind]Finding{
+	g.Expect(judgeAll(nil).judged).To(Equal(map[Kind]Finding{
 		"Shoot": absent, "Plant": absent, "BackupEntry": absent, "SecretBinding": absent, "CredentialsBinding": absent, "Quota": absent,
 		"Secret": {State: "served"},
 	}))
@@ -158,7 +161,7 @@ func TestJudgeCredentialsBinding(t *testing.T) {
 func TestProblemOfOneGroupLeavesTheOtherAlone(t *testing.T) {
 	g := NewWithT(t)
 	security := schema.GroupVersion{Group: "security.gardener.cloud", Version: "v1alpha1"}
-	a := judgeAll(nil, map[schema.GroupVersion]error{security: errors.New("refused")})
+	a := judgeAll(map[schema.GroupVersion]facts{security: {problem: errors.New("refused")}})
 	absent := Finding{State: "absent"}
 	g.Expect(a.judged).To(Equal(map[Kind]Finding{
 		"Shoot": absent, "Plant": absent, "BackupEntry": absent, "SecretBinding": absent, "CredentialsBinding": {"unknown", "refused"},

@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/wait"
+	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 )
 
@@ -41,8 +42,10 @@ func (t *Tracker) watchGroup() {
 			t.requestDiscovery()
 		}
 	}
-	t.services = newWatch(t.metadataReader(apiServices(), metav1.NamespaceAll), t.requestDiscovery, ofGroup)
-	t.definitions = newWatch(t.metadataReader(customResourceDefinitions(), metav1.NamespaceAll), t.requestDiscovery, ofGroup)
+	services := apiregistrationv1.SchemeGroupVersion.WithResource("apiservices")
+	definitions := schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
+	t.services = newWatch(t.metadataReader(services, metav1.NamespaceAll), t.requestDiscovery, ofGroup)
+	t.definitions = newWatch(t.metadataReader(definitions, metav1.NamespaceAll), t.requestDiscovery, ofGroup)
 }
 
 // requestDiscovery makes the loop ask again. Until it has, all kinds but Secret are Unknown.

@@ -3,14 +3,14 @@ package served
 import (
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/espalier-dev/espalier/internal/project/collector"
+	"github.com/espalier-dev/espalier/internal/process"
 )
 
 // newMetrics returns the metrics. They read the findings at each scrape: these may change at any time, and from more than one goroutine.
 func newMetrics(finding func(Kind) Finding) prometheus.Collector {
 	served := prometheus.NewDesc("espalier_project_kind_served",
 		"Whether a kind that counts as use of projects is in that state (1) or not (0).", []string{"kind", "state"}, nil)
-	return collector.New(func(out chan<- prometheus.Metric) {
+	return process.Collector(func(out chan<- prometheus.Metric) {
 		for _, kind := range Kinds() {
 			now := finding(kind).State
 			for _, state := range []State{Served, Absent, Unknown} {

@@ -10,12 +10,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/cache"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	corev1beta1 "github.com/espalier-dev/espalier/api/core/v1beta1"
 	securityv1alpha1 "github.com/espalier-dev/espalier/api/security/v1alpha1"
-	"github.com/espalier-dev/espalier/internal/reflector"
 )
 
 func plain() *metav1.PartialObjectMetadata {
@@ -212,7 +212,7 @@ func TestAllReadsPageByPage(t *testing.T) {
 	var asked []string
 	secrets := reader{
 		onlyNeeded: true,
-		Client: reflector.Funcs{ListFunc: func(_ context.Context, o metav1.ListOptions) (runtime.Object, error) {
+		Client: &cache.ListWatch{ListWithContextFunc: func(_ context.Context, o metav1.ListOptions) (runtime.Object, error) {
 			asked = append(asked, fmt.Sprintf("%q %q %q %d", o.Continue, o.ResourceVersion, o.ResourceVersionMatch, o.Limit))
 			if o.Continue == "" {
 				return &metav1.PartialObjectMetadataList{

@@ -17,11 +17,9 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/discovery"
-	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/metadata"
-	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"github.com/espalier-dev/espalier/internal/process"
@@ -32,9 +30,8 @@ import (
 type Tracker struct {
 	clusters  *process.Clusters
 	discovery discovery.DiscoveryInterfaceWithContext
-	dynamic   dynamic.Interface
 	metadata  metadata.Interface
-	typed     map[schema.GroupVersion]rest.Interface
+	whole     client.WithWatch // for kinds of which more than metadata is needed
 	bindings  map[Kind]*shared
 
 	services, definitions *watch
@@ -57,7 +54,7 @@ var _ manager.LeaderElectionRunnable = &Tracker{}
 func New(clusters *process.Clusters, registry prometheus.Registerer) (*Tracker, error) {
 	t := &Tracker{
 		clusters: clusters, wake: make(chan struct{}, 1), handlers: map[Kind][]Handler{}, followed: map[Kind]*watch{}, changes: 1,
-		typed: map[schema.GroupVersion]rest.Interface{}, bindings: map[Kind]*shared{},
+		bindings: map[Kind]*shared{},
 	}
 	if err := t.connect(); err != nil {
 		return nil, err

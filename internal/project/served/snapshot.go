@@ -107,32 +107,30 @@ const sharedFor = 5 * time.Second
 type shared struct {
 	list func(context.Context) ([]*Object, error)
 
-	mu   sync.Mutex // guards the fields below. It stays locked during a listing, so that other callers wait for its result
-	last []*Object
-	// expiry removes the last listing. It is nil if there is none.
-	expiry *time.Timer
+	// mu guards last. It stays locked during a listing, so that other callers wait for its result.
+	mu   sync.Mutex
+	last *[]*Object // nil if there is none
 }
 
 // get returns a listing that began at most 5 seconds ago. The caller must not change it.
 func (s *shared) get(ctx context.Context) ([]*Object, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.expiry != nil {
-		return s.last, nil
+	if s.last != nil {
+		return *s.last, nil
 	}
-	var expiry *time.Timer
-	expiry = time.AfterFunc(sharedFor, func() {
+	next := &[]*Object{}
+	time.AfterFunc(sharedFor, func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		if s.expiry == expiry { // otherwise this listing has failed, and last is a later one
-			s.last, s.expiry = nil, nil
+		if s.last == next { // otherwise this listing has failed
+			s.last = nil
 		}
 	})
 	list, err := s.list(ctx)
 	if err != nil {
-		expiry.Stop()
 		return nil, err
 	}
-	s.last, s.expiry = list, expiry
+	*next, s.last = list, next
 	return list, nil
 }

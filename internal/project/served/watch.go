@@ -73,8 +73,8 @@ func newWatch(read reader, changed func(), handlers ...Handler) *watch {
 // run follows the resource until the context ends.
 func (w *watch) run(ctx context.Context) {
 	reflector.Run(ctx, reflector.Options{
-		Name: w.read.resource, Client: reflector.Funcs{ListFunc: w.list, WatchFunc: w.begin}, Paged: true, Log: log.FromContext(ctx),
-		OnError: func(err error) { w.handleError(ctx, err) },
+		Name: w.read.resource, Client: &toolscache.ListWatch{ListWithContextFunc: w.list, WatchFuncWithContext: w.begin}, Paged: true,
+		Log: log.FromContext(ctx), OnError: func(err error) { w.handleError(ctx, err) },
 	}, w.read.keep, w)
 }
 
@@ -188,7 +188,7 @@ func expired(err error) bool { return apierrors.IsResourceExpired(err) || apierr
 
 // list reads a page of the current objects.
 func (w *watch) list(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
-	page, err := w.read.List(ctx, options)
+	page, err := w.read.ListWithContext(ctx, options)
 	if err != nil {
 		w.handleError(ctx, err)
 	}
@@ -203,7 +203,7 @@ func (w *watch) begin(ctx context.Context, options metav1.ListOptions) (apiwatch
 	} else if !w.hasListed() {
 		return nil, apierrors.NewResourceExpired("something may have been missed since the last listing")
 	}
-	events, err := w.read.Watch(ctx, options)
+	events, err := w.read.WatchWithContext(ctx, options)
 	switch {
 	case streams && apierrors.IsInvalid(err):
 		return nil, err // the API server does not stream lists, so the Reflector lists next

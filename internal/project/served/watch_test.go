@@ -16,8 +16,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	apiwatch "k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/tools/cache"
 
-	"github.com/espalier-dev/espalier/internal/reflector"
 	"github.com/espalier-dev/espalier/test/binary"
 )
 
@@ -49,7 +49,7 @@ func newRemoteServer(t *testing.T, change func(*remoteServer)) *remoteServer {
 	if change != nil {
 		change(f)
 	}
-	f.watch = newWatch(reader{resource: "things", Client: reflector.Funcs{ListFunc: f.list, WatchFunc: f.begin}},
+	f.watch = newWatch(reader{resource: "things", Client: &cache.ListWatch{ListWithContextFunc: f.list, WatchFuncWithContext: f.begin}},
 		f.changed, func(before, after *Object) {
 			switch {
 			case before == nil:
@@ -218,11 +218,11 @@ func TestAListingAloneIsNotEnough(t *testing.T) {
 	g := NewWithT(t)
 	w := newWatch(reader{
 		resource: "things",
-		Client: reflector.Funcs{
-			ListFunc: func(context.Context, metav1.ListOptions) (runtime.Object, error) {
+		Client: &cache.ListWatch{
+			ListWithContextFunc: func(context.Context, metav1.ListOptions) (runtime.Object, error) {
 				return &metav1.PartialObjectMetadataList{}, nil
 			},
-			WatchFunc: func(context.Context, metav1.ListOptions) (apiwatch.Interface, error) {
+			WatchFuncWithContext: func(context.Context, metav1.ListOptions) (apiwatch.Interface, error) {
 				return nil, errors.New("no right")
 			},
 		},
@@ -245,8 +245,8 @@ func TestStoppedWatchLeavesNoGoroutines(t *testing.T) {
 	g.SetDefaultEventuallyTimeout(binary.Patience)
 	stream, begun := apiwatch.NewRaceFreeFake(), make(chan struct{})
 	begin := sync.OnceFunc(func() { close(begun) })
-	w := newWatch(reader{resource: "things", Client: reflector.Funcs{
-		WatchFunc: func(context.Context, metav1.ListOptions) (apiwatch.Interface, error) {
+	w := newWatch(reader{resource: "things", Client: &cache.ListWatch{
+		WatchFuncWithContext: func(context.Context, metav1.ListOptions) (apiwatch.Interface, error) {
 			begin()
 			return stream, nil
 		},

@@ -80,7 +80,7 @@ func groupService() *unstructured.Unstructured {
 // aggregate makes the extension serve the group instead of the CRDs, until the test ends.
 func (s *fixture) aggregate(e *extension) {
 	s.T.Helper()
-	s.RemoveCRD("projects")
+	s.RemoveCRD("projects.core.gardener.cloud")
 	at, err := url.Parse(e.URL)
 	s.Expect(err).NotTo(HaveOccurred())
 	service := &corev1.Service{

@@ -1,19 +1,13 @@
 package stale
 
 import (
-	"context"
-	"fmt"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	corev1beta1 "github.com/espalier-dev/espalier/api/core/v1beta1"
 	"github.com/espalier-dev/espalier/internal/project/collector"
 )
-
-// countTimeout limits one count. A read from the cache takes this long only if the cache is not filled yet.
-const countTimeout = time.Second
 
 // registerMetrics registers the metrics. Those about Projects are computed from the cache at each scrape.
 func (r *Reconciler) registerMetrics() {
@@ -35,11 +29,8 @@ func (r *Reconciler) staleMetrics() prometheus.Collector {
 	marked := prometheus.NewDesc("espalier_project_stale", "Projects that are marked as stale.", nil, nil)
 	remaining := prometheus.NewDesc("espalier_project_days_to_deletion",
 		"Days until the first of the stale projects that have a date for it may be deleted.", nil, nil)
-	return collector.New(func(out chan<- prometheus.Metric) {
-		count, first, err := r.countStale()
-		if err != nil {
-			return
-		}
+	return collector.OfProjects(r.Client, func(projects []corev1beta1.Project, out chan<- prometheus.Metric) {
+		count, first := countStale(projects)
 		out <- prometheus.MustNewConstMetric(marked, prometheus.GaugeValue, float64(count))
 		if !first.IsZero() {
 			days := first.Sub(r.Clock.Now()).Hours() / 24
@@ -48,18 +39,11 @@ func (r *Reconciler) staleMetrics() prometheus.Collector {
 	}, marked, remaining)
 }
 
-// countStale counts the stale Projects in the cache, and returns the first date of their deletion; zero if none has a date. It returns an
-// error before the cache is filled.
-func (r *Reconciler) countStale() (count int, first time.Time, err error) {
-	ctx, cancel := context.WithTimeout(context.Background(), countTimeout)
-	defer cancel()
-	projects := &corev1beta1.ProjectList{}
-	if err := r.Client.List(ctx, projects, client.UnsafeDisableDeepCopy); err != nil {
-		return 0, time.Time{}, fmt.Errorf("list Projects: %w", err)
-	}
-	for i := range projects.Items {
-		status := &projects.Items[i].Status
-		if status.StaleSinceTimestamp == nil || projects.Items[i].DeletionTimestamp != nil {
+// countStale counts the stale Projects, and returns the first date of their deletion; zero if none has a date.
+func countStale(projects []corev1beta1.Project) (count int, first time.Time) {
+	for i := range projects {
+		status := &projects[i].Status
+		if status.StaleSinceTimestamp == nil || projects[i].DeletionTimestamp != nil {
 			continue
 		}
 		count++
@@ -67,5 +51,5 @@ func (r *Reconciler) countStale() (count int, first time.Time, err error) {
 			first = date.Time
 		}
 	}
-	return count, first, nil
+	return count, first
 }

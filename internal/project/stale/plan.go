@@ -5,6 +5,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/espalier-dev/espalier/internal/config"
 	"github.com/espalier-dev/espalier/internal/project/usage"
 )
 
@@ -22,21 +23,11 @@ type Rules struct {
 	Notice time.Duration
 	// Forecast is how long in advance a change is announced on the project; 0 for never.
 	Forecast time.Duration
-	// Deletion is what happens to stale projects; see config.EspalierProject.
-	Deletion Deletion
+	// Deletion is what happens to a project when its date of deletion is reached: a value of config.EspalierProject.StaleDeletion.
+	Deletion string
 	// WithoutShoots allows projects to be deleted although Shoots are not served.
 	WithoutShoots bool
 }
-
-// Deletion is what happens to a project when its date of deletion is reached.
-type Deletion string
-
-// The values are those of the configuration.
-const (
-	Delete Deletion = "Delete"
-	DryRun Deletion = "DryRun"
-	Off    Deletion = "Off"
-)
 
 // facts are what is known about a project.
 type facts struct {
@@ -147,7 +138,7 @@ func (r Rules) planStale(f facts) plan {
 	default:
 		p.autoDelete = &metav1.Time{Time: end}
 	}
-	if r.Deletion == Delete {
+	if r.Deletion == config.StaleDeletionDelete {
 		r.announce(f, end, &p)
 	} else {
 		p.due = !f.now.Before(end)
@@ -187,7 +178,7 @@ func (r Rules) announce(f facts, end time.Time, p *plan) {
 }
 
 func (r Rules) deletes(f facts) bool {
-	return r.Deletion != Off && !f.lasting && (!f.use.WithoutShoots || r.WithoutShoots)
+	return r.Deletion != config.StaleDeletionOff && !f.lasting && (!f.use.WithoutShoots || r.WithoutShoots)
 }
 
 // isAnnounced reports whether a change is near enough to be announced.
@@ -218,7 +209,7 @@ func (r Rules) nextAnnouncement(now, at time.Time) time.Time {
 
 // actionTimes returns the times at which a deletion needs an action or an announcement.
 func (r Rules) actionTimes(now, end time.Time, p plan) []time.Time {
-	if r.Deletion != Delete {
+	if r.Deletion != config.StaleDeletionDelete {
 		return []time.Time{end}
 	}
 	if p.announced != nil {

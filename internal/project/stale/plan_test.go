@@ -7,6 +7,7 @@ import (
 	. "github.com/onsi/gomega"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/espalier-dev/espalier/internal/config"
 	"github.com/espalier-dev/espalier/internal/project/usage"
 )
 
@@ -39,7 +40,10 @@ func announced(at time.Duration) func(*facts) { return func(f *facts) { f.announ
 
 // rules are the defaults, without a forecast.
 func rules(change ...func(*Rules)) Rules {
-	r := Rules{MinimumLifetime: 30 * day, GracePeriod: 14 * day, Expiration: 90 * day, SyncPeriod: 12 * time.Hour, Deletion: Delete}
+	r := Rules{
+		MinimumLifetime: 30 * day, GracePeriod: 14 * day, Expiration: 90 * day, SyncPeriod: 12 * time.Hour,
+		Deletion: config.StaleDeletionDelete,
+	}
 	for _, each := range change {
 		each(&r)
 	}
@@ -104,7 +108,7 @@ func TestJudge(t *testing.T) {
 			plan{row: "unused", staleSince: stamp(30 * day), autoDelete: stamp(120 * day), due: true, next: sync},
 		},
 		"no periods at all": {
-			Rules{SyncPeriod: sync, Deletion: Delete},
+			Rules{SyncPeriod: sync, Deletion: config.StaleDeletionDelete},
 			aged(0),
 			plan{row: "unused", staleSince: stamp(0), autoDelete: stamp(0), due: true, next: sync},
 		},
@@ -113,7 +117,7 @@ func TestJudge(t *testing.T) {
 			plan{row: "unused", staleSince: stamp(30 * day), autoDelete: stamp(31 * day), due: true, next: sync},
 		},
 		"deletion is off": {
-			rules(func(r *Rules) { r.Deletion = Off }, forecasting), aged(120*day, marked(30*day), dated(120*day)),
+			rules(func(r *Rules) { r.Deletion = config.StaleDeletionOff }, forecasting), aged(120*day, marked(30*day), dated(120*day)),
 			plan{row: "unused", staleSince: stamp(30 * day), next: sync},
 		},
 		"no Shoots are served": {
@@ -126,7 +130,7 @@ func TestJudge(t *testing.T) {
 			plan{row: "unused", staleSince: stamp(30 * day), autoDelete: stamp(120 * day), due: true, next: sync},
 		},
 		"a rehearsal": {
-			rules(func(r *Rules) { r.Deletion = DryRun }), aged(120*day, marked(30*day), dated(120*day)),
+			rules(func(r *Rules) { r.Deletion = config.StaleDeletionDryRun }), aged(120*day, marked(30*day), dated(120*day)),
 			plan{row: "unused", staleSince: stamp(30 * day), autoDelete: stamp(120 * day), due: true, next: sync},
 		},
 		"long before anything happens":        {rules(forecasting), aged(20 * day), plan{row: "young", next: sync}},
@@ -149,7 +153,7 @@ func TestJudge(t *testing.T) {
 			},
 		},
 		"soon deleted, in a rehearsal": {
-			rules(forecasting, func(r *Rules) { r.Deletion = DryRun }), aged(113*day, marked(30*day), dated(120*day)),
+			rules(forecasting, func(r *Rules) { r.Deletion = config.StaleDeletionDryRun }), aged(113*day, marked(30*day), dated(120*day)),
 			plan{row: "unused", staleSince: stamp(30 * day), autoDelete: stamp(120 * day), next: sync},
 		},
 		"hours before it is reported again": {
@@ -164,7 +168,7 @@ func TestJudge(t *testing.T) {
 			plan{row: "young", events: []plannedEvent{{ReasonStaleForecast, at(30 * day)}}, next: time.Hour},
 		},
 		"an hour before a rehearsal": {
-			rules(func(r *Rules) { r.Deletion = DryRun }), aged(120*day-time.Hour, marked(30*day), dated(120*day)),
+			rules(func(r *Rules) { r.Deletion = config.StaleDeletionDryRun }), aged(120*day-time.Hour, marked(30*day), dated(120*day)),
 			plan{row: "unused", staleSince: stamp(30 * day), autoDelete: stamp(120 * day), next: time.Hour},
 		},
 		"the date has come, announced": {
@@ -210,7 +214,8 @@ func TestJudge(t *testing.T) {
 			plan{row: "unused", staleSince: stamp(30 * day), autoDelete: stamp(130 * day), next: sync},
 		},
 		"announced, and rehearsed now": {
-			rules(forecasting, func(r *Rules) { r.Deletion = DryRun }), aged(119*day, marked(30*day), dated(120*day), announced(120*day)),
+			rules(forecasting, func(r *Rules) { r.Deletion = config.StaleDeletionDryRun }),
+			aged(119*day, marked(30*day), dated(120*day), announced(120*day)),
 			plan{row: "unused", staleSince: stamp(30 * day), autoDelete: stamp(120 * day), next: sync},
 		},
 		"announced, and used": {
@@ -222,12 +227,12 @@ func TestJudge(t *testing.T) {
 			plan{row: "unused", staleSince: stamp(30 * day), autoDelete: stamp(120 * day), due: true, next: sync},
 		},
 		"no periods at all, long unseen": {
-			Rules{SyncPeriod: sync, Deletion: Delete, Forecast: 7 * day},
+			Rules{SyncPeriod: sync, Deletion: config.StaleDeletionDelete, Forecast: 7 * day},
 			aged(1000*day, marked(30*day)),
 			plan{row: "unused", staleSince: stamp(30 * day), autoDelete: stamp(30 * day), due: true, next: sync},
 		},
 		"shorter than the forecast, unseen": {
-			Rules{SyncPeriod: sync, Deletion: Delete, Forecast: 7 * day, Notice: 3 * day, GracePeriod: day, Expiration: 3 * day},
+			Rules{SyncPeriod: sync, Deletion: config.StaleDeletionDelete, Forecast: 7 * day, Notice: 3 * day, GracePeriod: day, Expiration: 3 * day},
 			aged(100*day, marked(30*day)),
 			plan{
 				row: "unused", staleSince: stamp(30 * day), autoDelete: stamp(33 * day), announced: stamp(103 * day),

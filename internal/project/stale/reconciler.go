@@ -24,6 +24,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	corev1beta1 "github.com/espalier-dev/espalier/api/core/v1beta1"
+	"github.com/espalier-dev/espalier/internal/config"
 	"github.com/espalier-dev/espalier/internal/conflict"
 	"github.com/espalier-dev/espalier/internal/project/served"
 	"github.com/espalier-dev/espalier/internal/project/trigger"
@@ -106,7 +107,7 @@ func (r *Reconciler) act(ctx context.Context, judged *corev1beta1.Project, f fac
 	switch {
 	case !p.due:
 		return nil
-	case r.Rules.Deletion == DryRun:
+	case r.Rules.Deletion == config.StaleDeletionDryRun:
 		first, err := r.announce(ctx, project, f.now, ReasonWouldDelete, p.autoDelete.Time)
 		if first {
 			r.wouldDelete.Inc()
@@ -153,7 +154,7 @@ func (r *Reconciler) writeAnnotations(ctx context.Context, project *corev1beta1.
 	if !p.undecided {
 		p.setAnnouncement(want)
 	}
-	if !p.due || r.Rules.Deletion != Delete {
+	if !p.due || r.Rules.Deletion != config.StaleDeletionDelete {
 		withdraw(want.Annotations)
 	}
 	if maps.Equal(project.Annotations, want.Annotations) {

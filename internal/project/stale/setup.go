@@ -2,9 +2,7 @@ package stale
 
 import (
 	"context"
-	"time"
 
-	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
@@ -15,14 +13,12 @@ import (
 
 	corev1beta1 "github.com/espalier-dev/espalier/api/core/v1beta1"
 	"github.com/espalier-dev/espalier/internal/conflict"
+	"github.com/espalier-dev/espalier/internal/process"
 	"github.com/espalier-dev/espalier/internal/project/index"
 )
 
 // ControllerName names the controller in logs and metrics.
 const ControllerName = "project-stale"
-
-// longestDeadline limits one reconciliation.
-const longestDeadline = 3 * time.Minute
 
 // SetupWithManager adds the controller to the manager. The Tracker must not run yet.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, workers int) error {
@@ -32,23 +28,21 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, workers int) error {
 		Named(ControllerName).
 		For(&corev1beta1.Project{}).
 		Watches(newNamespace(), handler.Funcs{
-			UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q workqueue.TypedRateLimitingInterface[reconcile.Request]) {
+			UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q process.Queue) {
 				r.exemptionChanged(ctx, e.ObjectOld, e.ObjectNew, q)
 			},
 		}).
 		WatchesRawSource(r.again.Source()).
 		WithOptions(controller.Options{
 			MaxConcurrentReconciles: workers,
-			ReconciliationTimeout:   min(longestDeadline, r.Rules.SyncPeriod),
+			ReconciliationTimeout:   min(process.Deadline, r.Rules.SyncPeriod),
 		}).
 		Complete(conflict.RetryAtOnce(r))
 }
 
 // exemptionChanged enqueues the Project of a namespace whose exemption was added, changed or removed. The first pass sees the annotations
 // that exist at the start.
-func (r *Reconciler) exemptionChanged(
-	ctx context.Context, before, after client.Object, q workqueue.TypedRateLimitingInterface[reconcile.Request],
-) {
+func (r *Reconciler) exemptionChanged(ctx context.Context, before, after client.Object, q process.Queue) {
 	const skip = corev1beta1.AnnotationSkipStaleCheck
 	if before.GetAnnotations()[skip] == after.GetAnnotations()[skip] {
 		return

@@ -109,7 +109,6 @@ func newScene(t *testing.T, o projecttest.Options) *fixture {
 	o.Log = logr.New(sink{s.verdicts, nil})
 	s.Env = projecttest.New(t, o)
 	s.SetDefaultEventuallyTimeout(binary.Patience)
-	s.SetDefaultEventuallyPollingInterval(20 * time.Millisecond)
 	return s
 }
 

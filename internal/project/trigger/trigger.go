@@ -7,16 +7,17 @@ import (
 	"sync"
 
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"github.com/espalier-dev/espalier/internal/process"
 )
 
 // Trigger enqueues cluster-scoped objects. Names that are added before the controller has started are enqueued at its start. It is safe for
 // concurrent use.
 type Trigger struct {
 	mu      sync.Mutex // guards the fields below
-	queue   workqueue.TypedRateLimitingInterface[reconcile.Request]
+	queue   process.Queue
 	waiting map[string]struct{}
 }
 
@@ -25,7 +26,7 @@ func (t *Trigger) Add(name string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.queue != nil {
-		t.queue.Add(request(name))
+		t.queue.Add(Request(name))
 		return
 	}
 	if t.waiting == nil {
@@ -36,18 +37,19 @@ func (t *Trigger) Add(name string) {
 
 // Source returns the source for the one controller that the Trigger is for.
 func (t *Trigger) Source() source.Source {
-	return source.Func(func(_ context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
+	return source.Func(func(_ context.Context, queue process.Queue) error {
 		t.mu.Lock()
 		defer t.mu.Unlock()
 		t.queue = queue
 		for name := range t.waiting {
-			queue.Add(request(name))
+			queue.Add(Request(name))
 		}
 		t.waiting = nil
 		return nil
 	})
 }
 
-func request(name string) reconcile.Request {
+// Request is the request for a cluster-scoped object.
+func Request(name string) reconcile.Request {
 	return reconcile.Request{NamespacedName: types.NamespacedName{Name: name}}
 }

@@ -8,6 +8,7 @@
 package usage
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -46,16 +47,16 @@ type Verdict struct {
 	WithoutShoots bool
 }
 
-// observer reads caches, and remembers the kinds that it could not read.
+// observer reads caches, and records in the verdict that it could not read some.
 type observer struct {
 	Caches
-	unknown []served.Finding
+	Verdict
 }
 
 func (e *observer) objects(kind served.Kind, index, key string) []*served.Object {
 	found, finding := e.Objects(kind, index, key)
 	if finding.State == served.Unknown {
-		e.unknown = append(e.unknown, finding)
+		e.Undecided, e.Why = true, cmp.Or(e.Why, finding.Why)
 	}
 	return found
 }
@@ -84,20 +85,13 @@ func checks() []check {
 // Look finds out from caches whether a namespace is in use.
 func Look(c Caches, namespace string) Verdict {
 	e := &observer{Caches: c}
-	verdict := Verdict{WithoutShoots: e.isAbsent(served.Shoot)}
+	e.WithoutShoots = e.isAbsent(served.Shoot)
 	for _, look := range checks() {
 		if look.find(e, namespace) {
-			verdict.By = string(look.by)
-			return verdict
+			return Verdict{By: string(look.by), WithoutShoots: e.WithoutShoots}
 		}
 	}
-	for _, finding := range e.unknown {
-		verdict.Undecided = true
-		if verdict.Why == "" {
-			verdict.Why = finding.Why
-		}
-	}
-	return verdict
+	return e.Verdict
 }
 
 // present finds the objects of a kind in the namespace.

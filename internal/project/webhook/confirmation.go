@@ -5,6 +5,8 @@ import (
 	"errors"
 	"net/http"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	corev1beta1 "github.com/espalier-dev/espalier/api/core/v1beta1"
 	"github.com/espalier-dev/espalier/internal/admission/confirmation"
 	"github.com/espalier-dev/espalier/internal/admission/review"
@@ -22,11 +24,11 @@ func (Settings) checkConfirmation(_ context.Context, request *review.Request) re
 	if len(request.OldObject) == 0 {
 		return review.Errored(http.StatusInternalServerError, errors.New("no object found in admission request"))
 	}
-	found := deletedObject{}
+	found := metav1.PartialObjectMetadata{}
 	if err := review.Decode(request.OldObject, &found); err != nil {
 		return review.Undecodable(err)
 	}
-	if err := confirmation.Check(found.Metadata.Annotations); err != nil {
+	if err := confirmation.Check(found.Annotations); err != nil {
 		return review.Denied(err.Error())
 	}
 	if request.Kind.Group != corev1beta1.GroupName || request.Kind.Kind != "Project" {
@@ -38,5 +40,5 @@ func (Settings) checkConfirmation(_ context.Context, request *review.Request) re
 			return review.Undecodable(err)
 		}
 	}
-	return answer(prematureDeletion(how, found.Metadata.Finalizers), nil)
+	return answer(prematureDeletion(how, found.Finalizers), nil)
 }

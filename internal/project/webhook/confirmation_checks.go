@@ -7,14 +7,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// deletedObject contains the fields of the object to delete that checkConfirmation reads.
-type deletedObject struct {
-	Metadata struct {
-		Annotations map[string]string `json:"annotations"`
-		Finalizers  []string          `json:"finalizers"`
-	} `json:"metadata"`
-}
-
 // deleteOptions contains the fields of a DeleteOptions that checkConfirmation reads.
 type deleteOptions struct {
 	PropagationPolicy *string `json:"propagationPolicy"`

@@ -53,29 +53,16 @@ func (s Settings) namespaceDeletionRefusal(ctx context.Context, request *review.
 	return "", nil
 }
 
-// namespaceMetadata contains the fields of a namespace's metadata that checkNamespaceDeletion reads.
-type namespaceMetadata struct {
-	Name              string            `json:"name"`
-	Labels            map[string]string `json:"labels"`
-	DeletionTimestamp *metav1.Time      `json:"deletionTimestamp"`
-}
-
 // namespace returns the metadata of the namespace to delete; nil if it no longer exists.
-func (s Settings) namespace(ctx context.Context, request *review.Request) (*namespaceMetadata, error) {
+func (s Settings) namespace(ctx context.Context, request *review.Request) (*metav1.PartialObjectMetadata, error) {
 	if len(request.OldObject) == 0 {
-		live, err := s.get(ctx, schema.GroupVersionKind{Version: "v1", Kind: "Namespace"}, request.Name)
-		if err != nil || live == nil {
-			return nil, err
-		}
-		return &namespaceMetadata{Name: live.Name, Labels: live.Labels, DeletionTimestamp: live.DeletionTimestamp}, nil
+		return s.get(ctx, schema.GroupVersionKind{Version: "v1", Kind: "Namespace"}, request.Name)
 	}
-	sent := struct {
-		Metadata namespaceMetadata `json:"metadata"`
-	}{}
-	if err := review.Decode(request.OldObject, &sent); err != nil {
+	sent := &metav1.PartialObjectMetadata{}
+	if err := review.Decode(request.OldObject, sent); err != nil {
 		return nil, fmt.Errorf("decode namespace: %w", err)
 	}
-	return &sent.Metadata, nil
+	return sent, nil
 }
 
 // get returns the metadata of an object; nil if it does not exist.

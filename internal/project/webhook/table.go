@@ -106,6 +106,12 @@ func answer(refusal string, err error) review.Response {
 	return review.Allowed("")
 }
 
+// Names in the configurations that deploy/ ships.
+const (
+	shippedName      = "espalier-project-controller"
+	shippedNamespace = "espalier-system"
+)
+
 // Declared returns the webhooks of all handlers, in the order of the table.
 func Declared() []registration.Webhook {
 	handlers := Handlers()
@@ -114,4 +120,15 @@ func Declared() []registration.Webhook {
 		all = append(all, each.Webhook)
 	}
 	return all
+}
+
+// Configurations returns a function that builds the webhook configurations of all handlers for a certificate authority in PEM; with nil,
+// the configurations have none.
+func Configurations(own registration.Server) func(caBundle []byte) []client.Object {
+	return own.Configurations(shippedName, Declared()...)
+}
+
+// Shipped returns the configurations as in deploy/, without a certificate authority.
+func Shipped() []client.Object {
+	return Configurations(registration.Server{Name: shippedName, Namespace: shippedNamespace, ServiceName: shippedName})(nil)
 }

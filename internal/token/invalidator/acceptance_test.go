@@ -26,9 +26,15 @@ func TestTokensOfAccountsThatAutomountAreKept(t *testing.T) {
 }
 
 func TestUnmountedTokensAreMarked(t *testing.T) {
-	for name, twoClusters := range map[string]bool{"one cluster": false, "two clusters": true} {
+	t.Setenv("POD_NAMESPACE", "espalier-system") // the requestor protects it if there is one cluster
+	withRequestor := func(cfg *config.ResourceManagerConfiguration) { cfg.Controllers.TokenRequestor.Enabled = true }
+	for name, options := range map[string]binary.Options{
+		"one cluster":                    {},
+		"one cluster with the requestor": {Configure: withRequestor},
+		"two clusters":                   {TwoClusters: true},
+	} {
 		t.Run(name, func(t *testing.T) {
-			s := newScene(t, binary.Options{TwoClusters: twoClusters})
+			s := newScene(t, options)
 			s.create(s.account("a", ptr.To(false)), s.secret("a", "a"))
 			s.Eventually(s.labels("a")).Should(Equal(marked()))
 			s.Eventually(func() []string { return s.Events(s.Target, "Secret", "a") }).Should(ConsistOf(

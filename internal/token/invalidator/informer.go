@@ -1,25 +1,36 @@
 package invalidator
 
 import (
+	"time"
+
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
-	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/espalier-dev/espalier/internal/reflector"
 )
 
-// byAccount is the index of Secrets by "<namespace>/<ServiceAccount>".
+// byAccount is the index of Secrets by the ServiceAccount that they name.
 const byAccount = "serviceaccount"
 
-// newInformer watches the metadata of the Secrets that name a ServiceAccount in their annotation, in one namespace, or in all if it is
-// empty. The API server has no selector for annotations, so it sends the metadata of all Secrets; the informer drops the others before they
-// are stored.
-func newInformer(client metadata.Interface, namespace string) cache.SharedIndexInformer {
-	secrets := reflector.Metadata(client.Resource(corev1.SchemeGroupVersion.WithResource("secrets")).Namespace(namespace))
-	return cache.NewSharedIndexInformer(reflector.PagedSource(secrets, client, sift), &metav1.PartialObjectMetadata{}, 0,
-		cache.Indexers{byAccount: accountIndex})
+// newSecret returns the metadata of a Secret, still empty.
+func newSecret() *metav1.PartialObjectMetadata {
+	secret := &metav1.PartialObjectMetadata{}
+	secret.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Secret"))
+	return secret
+}
+
+// newInformer returns the informer of a cache of Secrets. It stores the metadata of those that name a ServiceAccount in their annotation.
+// The API server has no selector for annotations, so it sends the metadata of all Secrets; the informer drops the others before they are
+// stored.
+func newInformer(
+	secrets cache.ListerWatcher, example runtime.Object, _ time.Duration, indexers cache.Indexers,
+) cache.SharedIndexInformer {
+	sifted := reflector.PagedSource(cache.ToListerWatcherWithContext(secrets), secrets, sift)
+	return cache.NewSharedIndexInformer(sifted, example, 0, indexers)
 }
 
 // names returns the ServiceAccount that a Secret names, "" for a Secret that this controller ignores.
@@ -27,13 +38,7 @@ func names(secret metav1.Object) string {
 	return secret.GetAnnotations()[corev1.ServiceAccountNameKey]
 }
 
-func accountIndex(object any) ([]string, error) {
-	secret, ok := object.(*metav1.PartialObjectMetadata)
-	if !ok || names(secret) == "" {
-		return nil, nil
-	}
-	return []string{secret.Namespace + "/" + names(secret)}, nil
-}
+func accountIndex(secret client.Object) []string { return []string{names(secret)} }
 
 // sift reduces an event about a Secret that names a ServiceAccount to the fields that decisions need. Of other Secrets it passes the
 // version, so that an interrupted watch continues at the right place, and it passes a change as a deletion, because the Secret may have

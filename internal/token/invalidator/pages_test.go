@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"testing"
-	"time"
 
 	. "github.com/onsi/gomega"
 	"k8s.io/apimachinery/pkg/types"
@@ -34,8 +33,4 @@ func TestTheLastPageOfPodsIsTheLast(t *testing.T) {
 		`{"metadata":{},"items":[{"metadata":{"name":"b"}}]}`,
 	}}}
 	g.Expect(r.mountedBy(t.Context(), types.NamespacedName{Namespace: "ns", Name: "s"})).To(BeEmpty())
-}
-
-func TestARequestHasThreeMinutes(t *testing.T) {
-	NewWithT(t).Expect(options(1).ReconciliationTimeout).To(Equal(3 * time.Minute))
 }

@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
@@ -34,7 +35,8 @@ import (
 
 // Reconciler reconciles static token Secrets, one at a time. Its fields are set once, before start.
 type Reconciler struct {
-	Secrets *Secrets
+	// Secrets contains the metadata of the Secrets that name a ServiceAccount.
+	Secrets cache.Cache
 	// Target reads ServiceAccounts from the cache, and writes.
 	Target client.Client
 	// Live reads Pods without a cache.
@@ -48,10 +50,14 @@ type Reconciler struct {
 
 // Reconcile implements reconcile.Reconciler.
 func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
-	secret := r.Secrets.get(request.NamespacedName)
-	if secret == nil {
+	secret := newSecret()
+	err := r.Secrets.Get(ctx, request.NamespacedName, secret)
+	if apierrors.IsNotFound(err) {
 		r.Pauses.Forget(request.NamespacedName)
 		return ctrl.Result{}, nil
+	}
+	if err != nil {
+		return ctrl.Result{}, fmt.Errorf("read Secret: %w", err)
 	}
 	account := &corev1.ServiceAccount{}
 	if err := r.Target.Get(ctx, types.NamespacedName{Namespace: secret.Namespace, Name: names(secret)}, account); err != nil {

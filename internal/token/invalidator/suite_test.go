@@ -27,7 +27,6 @@ type scene struct{ *binary.Env }
 func newScene(t *testing.T, options binary.Options) *scene {
 	t.Helper()
 	SetDefaultEventuallyTimeout(binary.Patience)
-	SetDefaultEventuallyPollingInterval(20 * time.Millisecond)
 	options.Config = "controllers: {tokenInvalidator: {enabled: true}}\nwebhooks: {tokenInvalidator: {enabled: true}}\n"
 	stopped := options.Stopped
 	options.Stopped = true

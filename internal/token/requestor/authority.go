@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
+	"github.com/espalier-dev/espalier/internal/process"
 	"github.com/espalier-dev/espalier/internal/token/digest"
 )
 
@@ -31,7 +32,7 @@ func CAOf(data []byte, file string, read func(string) ([]byte, error)) func() ([
 
 // followCA is a source of Secrets that get the certificate authority of the target. When it changes, all of them are enqueued. It sends no
 // requests.
-func (r *Reconciler) followCA(ctx context.Context, q queue) error {
+func (r *Reconciler) followCA(ctx context.Context, q process.Queue) error {
 	ticker := r.Clock.NewTicker(caPeriod)
 	known := r.currentCA("")
 	go func() {
@@ -66,7 +67,7 @@ func (r *Reconciler) currentCA(known string) string {
 	return digest.Hash(ca)
 }
 
-func (r *Reconciler) enqueueInjected(ctx context.Context, q queue) error {
+func (r *Reconciler) enqueueInjected(ctx context.Context, q process.Queue) error {
 	secrets := &corev1.SecretList{}
 	if err := r.Secrets.List(ctx, secrets); err != nil {
 		return fmt.Errorf("list Secrets in the cache: %w", err)

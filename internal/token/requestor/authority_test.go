@@ -108,10 +108,6 @@ func TestTextThatCannotBeParsedIsCut(t *testing.T) {
 	g.Expect(len(err.Error())).To(BeNumerically("<", 400))
 }
 
-func TestARequestHasThreeMinutes(t *testing.T) {
-	NewWithT(t).Expect(options(1).ReconciliationTimeout).To(Equal(3 * time.Minute))
-}
-
 func TestAKeptTokenDoesNotStayInMemory(t *testing.T) {
 	secret := types.NamespacedName{Name: "s"}
 	for name, tc := range map[string]struct {

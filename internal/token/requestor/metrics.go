@@ -6,6 +6,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/utils/clock"
+
+	"github.com/espalier-dev/espalier/internal/process"
 )
 
 // States of Secrets, as the metric counts them.
@@ -16,8 +18,7 @@ const (
 	stateMissing = "missing"
 )
 
-// Metrics of the token requestor. No label is the name of an object. Metrics is itself the collector of the values that depend on the
-// time, which it computes when metrics are collected.
+// Metrics of the token requestor. No label is the name of an object. Values that depend on the time are computed at each scrape.
 type Metrics struct {
 	requests *prometheus.CounterVec
 	failures *prometheus.CounterVec
@@ -51,7 +52,7 @@ func NewMetrics(registry prometheus.Registerer, passive clock.PassiveClock, memo
 	for _, kind := range kindsOfFailure() {
 		m.failures.WithLabelValues(kind)
 	}
-	registry.MustRegister(m.requests, m.failures, m)
+	registry.MustRegister(m.requests, m.failures, process.Collector(m.collect, m.secrets, m.failing, m.until, m.soonest))
 	return m
 }
 
@@ -65,15 +66,7 @@ func (m *Metrics) requested(err error) {
 
 func (m *Metrics) failed(err error) { m.failures.WithLabelValues(kindOf(err)).Inc() }
 
-// Describe implements prometheus.Collector.
-func (m *Metrics) Describe(descriptions chan<- *prometheus.Desc) {
-	for _, each := range []*prometheus.Desc{m.secrets, m.failing, m.until, m.soonest} {
-		descriptions <- each
-	}
-}
-
-// Collect implements prometheus.Collector.
-func (m *Metrics) Collect(metrics chan<- prometheus.Metric) {
+func (m *Metrics) collect(metrics chan<- prometheus.Metric) {
 	s := summarize(m.clock.Now(), m.tokens())
 	for state, n := range s.states {
 		metrics <- prometheus.MustNewConstMetric(m.secrets, prometheus.GaugeValue, float64(n), state)

@@ -1,24 +1,22 @@
 package requestor
 
 import (
+	"cmp"
 	"context"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
-	"sigs.k8s.io/controller-runtime/pkg/event"
-	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/conflict"
+	"github.com/espalier-dev/espalier/internal/process"
 	"github.com/espalier-dev/espalier/internal/token/digest"
 )
 
@@ -30,9 +28,6 @@ const (
 	shortestPause = 200 * time.Millisecond
 	longestPause  = 5 * time.Minute
 )
-
-// deadline limits the time for the requests about one Secret.
-const deadline = 3 * time.Minute
 
 // SourceCache returns what to cache of the source: digests of the Secrets with our purpose, and of a class if one is given.
 func SourceCache(class *string) map[client.Object]cache.ByObject {
@@ -47,33 +42,19 @@ func SourceCache(class *string) map[client.Object]cache.ByObject {
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, workers int) error {
 	return ctrl.NewControllerManagedBy(mgr).
 		Named(ControllerName).
-		WatchesRawSource(source.Kind(mgr.GetCache(), &corev1.Secret{}, r.changes())).
+		WatchesRawSource(source.Kind(mgr.GetCache(), &corev1.Secret{}, process.OnEvent(r.secretEvent))).
 		WatchesRawSource(source.Func(r.followCA)).
-		WithOptions(options(workers)).
+		WithOptions(process.ControllerOptions(workers, process.Deadline, shortestPause, longestPause)).
 		Complete(conflict.RetryAtOnce(r))
 }
 
-func options(workers int) controller.Options {
-	return controller.Options{
-		MaxConcurrentReconciles: workers,
-		ReconciliationTimeout:   deadline,
-		RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](shortestPause, longestPause),
-	}
-}
-
-type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
-
-// changes enqueues Secrets that are created, changed or deleted. If a Secret loses its labels, the API server sends a deletion.
-func (r *Reconciler) changes() handler.TypedFuncs[*corev1.Secret, reconcile.Request] {
-	return handler.TypedFuncs[*corev1.Secret, reconcile.Request]{
-		CreateFunc: func(_ context.Context, e event.TypedCreateEvent[*corev1.Secret], q queue) { r.enqueue(q, e.Object) },
-		UpdateFunc: func(_ context.Context, e event.TypedUpdateEvent[*corev1.Secret], q queue) { r.enqueue(q, e.ObjectNew) },
-		DeleteFunc: func(_ context.Context, e event.TypedDeleteEvent[*corev1.Secret], q queue) { r.enqueue(q, e.Object) },
-	}
+// secretEvent enqueues a Secret that is created, changed or deleted. If a Secret loses its labels, the API server sends a deletion.
+func (r *Reconciler) secretEvent(_ context.Context, before, after *corev1.Secret, q process.Queue) {
+	r.enqueue(q, cmp.Or(after, before))
 }
 
 // enqueue adds a Secret with its priority.
-func (r *Reconciler) enqueue(q queue, secret *corev1.Secret) {
+func (r *Reconciler) enqueue(q process.Queue, secret *corev1.Secret) {
 	request := reconcile.Request{NamespacedName: client.ObjectKeyFromObject(secret)}
 	prioritized, ok := q.(priorityqueue.PriorityQueue[reconcile.Request])
 	held, err := digest.Read(secret)

@@ -46,7 +46,6 @@ type scene struct{ *binary.Env }
 func newScene(t *testing.T, options binary.Options) *scene {
 	t.Helper()
 	SetDefaultEventuallyTimeout(binary.Patience)
-	SetDefaultEventuallyPollingInterval(20 * time.Millisecond)
 	t.Setenv("POD_NAMESPACE", "espalier-system")
 	if options.Config == "" {
 		options.Config = requestorEnabled

@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/espalier-dev/espalier/internal/webhook/webhooktest"
-	"github.com/espalier-dev/espalier/test/local"
+	"github.com/espalier-dev/espalier/test/binary"
 )
 
 var systemConfigured = corev1.Toleration{Key: "someKey", Operator: "Equal", Value: "someValue", Effect: "NoExecute"}
@@ -43,8 +43,7 @@ func systemServed(t *testing.T, nodes ...[]corev1.Taint) *webhooktest.Env {
 func systemAddNode(t *testing.T, labels map[string]string, taints []corev1.Taint) {
 	t.Helper()
 	g := NewWithT(t)
-	servers, err := local.ForTests()
-	g.Expect(err).NotTo(HaveOccurred())
+	servers := binary.Servers(t)
 	administrator, err := client.New(servers.Source.Config, client.Options{})
 	g.Expect(err).NotTo(HaveOccurred())
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{GenerateName: "system-", Labels: labels}, Spec: corev1.NodeSpec{Taints: taints}}

@@ -49,7 +49,7 @@ func serve(t *testing.T, settings, more string) *env {
 	declared[0].Namespaces.Standard = true
 	built := registration.Configuration{
 		Name: e.Namespace, Namespaces: &metav1.LabelSelector{MatchLabels: map[string]string{"test": e.Namespace}},
-		Objects: handlers.StandardObjects(config.FlavorGardenerRuntime), Client: registration.URL(e.URL, e.CA),
+		Objects: handlers.StandardObjects(config.FlavorGardenerRuntime), Client: registration.Server{URL: e.URL}.Client(e.CA),
 	}.Mutating(declared...)
 	e.Expect(e.Target.Create(e.Ctx, built)).To(Succeed())
 	t.Cleanup(func() { _ = e.Target.Delete(context.WithoutCancel(e.Ctx), built) })
@@ -74,7 +74,7 @@ func (e *env) with(t *testing.T) *env {
 
 func (e *env) patiently(done func(Gomega)) {
 	e.T.Helper()
-	e.Eventually(done).WithTimeout(binary.Patience).WithPolling(binary.Patience / 3000).Should(Succeed())
+	e.Eventually(done).WithTimeout(binary.Patience).Should(Succeed())
 }
 
 // namespace makes one that takes part, with annotations under their short keys.

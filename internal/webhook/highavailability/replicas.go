@@ -8,22 +8,17 @@ import (
 	"github.com/espalier-dev/espalier/internal/excerpt"
 )
 
-// Labels and annotations of workloads and autoscalers. The user who deploys them sets them.
-const (
-	// ComponentType, a label, is controller, or any other word for what serves requests. Missing or empty: replicas are
-	// left alone.
-	ComponentType = AnnotationPrefix + "type"
-	// Replicas, an annotation, is a decimal integer that counts instead of the computed number of replicas. Missing or
-	// empty: the computed one counts.
-	Replicas = AnnotationPrefix + "replicas"
-)
+// Replicas is an annotation of workloads and autoscalers: a decimal integer that counts instead of the computed number of replicas. The
+// user who deploys them sets it. Missing or empty: the computed one counts.
+const Replicas = AnnotationPrefix + "replicas"
 
 // controller is the type of components of which one replica works at a time.
 const controller = "controller"
 
-// metadata is what is read of an object's. The names of its fields are those of the constants above.
+// metadata is what is read of an object's. The user who deploys the object sets it.
 type metadata struct {
 	Labels struct {
+		// Type is controller, or any other word for what serves requests. Missing or empty: replicas are left alone.
 		Type string `json:"high-availability-config.resources.gardener.cloud/type"`
 	} `json:"labels"`
 	Annotations struct {

@@ -45,18 +45,18 @@ func (e Enabled) watched() []watched {
 	var kinds []watched
 	if e.HighAvailability {
 		kinds = append(kinds,
-			watched{object: namespaceMetadata(), kind: core.WithKind(namespaces), verbs: read, keep: keeping(keepOfNamespace)},
+			watched{object: namespaceMetadata(), kind: core.WithKind(namespaces), verbs: read, keep: process.Keeping(keepOfNamespace)},
 			watched{
 				object: &autoscalingv2.HorizontalPodAutoscaler{}, kind: autoscalingv2.SchemeGroupVersion.WithKind(autoscalers), verbs: follow,
-				keep: keeping(keepOfAutoscaler), index: targetIndex,
+				keep: process.Keeping(keepOfAutoscaler), index: targetIndex,
 			})
 	}
 	if e.SystemComponents {
-		kinds = append(kinds, watched{object: &corev1.Node{}, kind: core.WithKind(nodes), verbs: follow, keep: keeping(keepOfNode)})
+		kinds = append(kinds, watched{object: &corev1.Node{}, kind: core.WithKind(nodes), verbs: follow, keep: process.Keeping(keepOfNode)})
 	}
 	if e.TokenMount {
 		kinds = append(kinds, watched{
-			object: &corev1.ServiceAccount{}, kind: core.WithKind(serviceAccounts), verbs: read, keep: keeping(keepOfServiceAccount),
+			object: &corev1.ServiceAccount{}, kind: core.WithKind(serviceAccounts), verbs: read, keep: process.Keeping(keepOfServiceAccount),
 		})
 	}
 	return kinds
@@ -94,23 +94,8 @@ func namespaceMetadata() *metav1.PartialObjectMetadata {
 	return object
 }
 
-// identity is what caches need of every object.
-func identity(object metav1.Object) metav1.ObjectMeta {
-	return metav1.ObjectMeta{Namespace: object.GetNamespace(), Name: object.GetName(), ResourceVersion: object.GetResourceVersion()}
-}
-
-// keeping leaves objects of other types, such as those that say what was deleted, as they are.
-func keeping[T, Kept any](keep func(T) Kept) toolscache.TransformFunc {
-	return func(object any) (any, error) {
-		if found, ok := object.(T); ok {
-			return keep(found), nil
-		}
-		return object, nil
-	}
-}
-
 func keepOfNamespace(namespace *metav1.PartialObjectMetadata) *metav1.PartialObjectMetadata {
-	kept := &metav1.PartialObjectMetadata{ObjectMeta: identity(namespace)}
+	kept := &metav1.PartialObjectMetadata{ObjectMeta: process.Identity(namespace)}
 	for key, value := range namespace.Annotations {
 		if strings.HasPrefix(key, highavailability.AnnotationPrefix) {
 			metav1.SetMetaDataAnnotation(&kept.ObjectMeta, key, value)
@@ -120,13 +105,13 @@ func keepOfNamespace(namespace *metav1.PartialObjectMetadata) *metav1.PartialObj
 }
 
 func keepOfAutoscaler(autoscaler *autoscalingv2.HorizontalPodAutoscaler) *autoscalingv2.HorizontalPodAutoscaler {
-	kept := &autoscalingv2.HorizontalPodAutoscaler{ObjectMeta: identity(autoscaler)}
+	kept := &autoscalingv2.HorizontalPodAutoscaler{ObjectMeta: process.Identity(autoscaler)}
 	kept.Spec.ScaleTargetRef, kept.Spec.MaxReplicas = autoscaler.Spec.ScaleTargetRef, autoscaler.Spec.MaxReplicas
 	return kept
 }
 
 func keepOfNode(node *corev1.Node) *corev1.Node {
-	kept := &corev1.Node{ObjectMeta: identity(node)}
+	kept := &corev1.Node{ObjectMeta: process.Identity(node)}
 	kept.Labels = node.Labels
 	for _, taint := range node.Spec.Taints {
 		kept.Spec.Taints = append(kept.Spec.Taints, corev1.Taint{Key: taint.Key, Value: taint.Value, Effect: taint.Effect})
@@ -136,5 +121,5 @@ func keepOfNode(node *corev1.Node) *corev1.Node {
 }
 
 func keepOfServiceAccount(account *corev1.ServiceAccount) *corev1.ServiceAccount {
-	return &corev1.ServiceAccount{ObjectMeta: identity(account), AutomountServiceAccountToken: account.AutomountServiceAccountToken}
+	return &corev1.ServiceAccount{ObjectMeta: process.Identity(account), AutomountServiceAccountToken: account.AutomountServiceAccountToken}
 }

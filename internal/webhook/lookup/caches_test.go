@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/uuid"
 	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -82,7 +83,7 @@ func full() metav1.ObjectMeta {
 }
 
 func TestCachesKeepWhatIsAskedFor(t *testing.T) {
-	kept := metav1.ObjectMeta{Namespace: "shop", Name: "web", ResourceVersion: "7"}
+	kept := metav1.ObjectMeta{Namespace: "shop", Name: "web", UID: "uid", ResourceVersion: "7"}
 	labelled, annotated := kept, kept
 	labelled.Labels = map[string]string{"pool": "a"}
 	annotated.Annotations = map[string]string{"high-availability-config.resources.gardener.cloud/zones": "a"}
@@ -93,11 +94,11 @@ func TestCachesKeepWhatIsAskedFor(t *testing.T) {
 		have, want any
 	}{
 		"namespaces": {
-			keep: keeping(keepOfNamespace), have: &metav1.PartialObjectMetadata{ObjectMeta: full()},
+			keep: process.Keeping(keepOfNamespace), have: &metav1.PartialObjectMetadata{ObjectMeta: full()},
 			want: &metav1.PartialObjectMetadata{ObjectMeta: annotated},
 		},
 		"autoscalers": {
-			keep: keeping(keepOfAutoscaler),
+			keep: process.Keeping(keepOfAutoscaler),
 			have: &autoscalingv2.HorizontalPodAutoscaler{
 				ObjectMeta: full(),
 				Spec: autoscalingv2.HorizontalPodAutoscalerSpec{
@@ -110,7 +111,7 @@ func TestCachesKeepWhatIsAskedFor(t *testing.T) {
 			},
 		},
 		"nodes": {
-			keep: keeping(keepOfNode),
+			keep: process.Keeping(keepOfNode),
 			have: &corev1.Node{
 				ObjectMeta: full(),
 				Spec:       corev1.NodeSpec{ProviderID: "x", Taints: []corev1.Taint{{Key: "k", Value: "v", Effect: "NoExecute", TimeAdded: &now}}},
@@ -119,18 +120,18 @@ func TestCachesKeepWhatIsAskedFor(t *testing.T) {
 			want: &corev1.Node{ObjectMeta: labelled, Spec: corev1.NodeSpec{Taints: []corev1.Taint{{Key: "k", Value: "v", Effect: "NoExecute"}}}},
 		},
 		"ServiceAccounts": {
-			keep: keeping(keepOfServiceAccount),
+			keep: process.Keeping(keepOfServiceAccount),
 			have: &corev1.ServiceAccount{
 				ObjectMeta: full(), AutomountServiceAccountToken: ptr.To(false), Secrets: []corev1.ObjectReference{{Name: "x"}},
 			},
 			want: &corev1.ServiceAccount{ObjectMeta: kept, AutomountServiceAccountToken: ptr.To(false)},
 		},
 		"the definition of Hvpas": {
-			keep: keeping(keepOfDefinition), have: &metav1.PartialObjectMetadata{ObjectMeta: full()},
-			want: &metav1.PartialObjectMetadata{ObjectMeta: func() metav1.ObjectMeta { k := kept; k.UID = "uid"; return k }()},
+			keep: process.Keeping(keepOfDefinition), have: &metav1.PartialObjectMetadata{ObjectMeta: full()},
+			want: &metav1.PartialObjectMetadata{ObjectMeta: kept},
 		},
 		"Hvpas": {
-			keep: keeping(scalerOfHvpa), have: hvpaOf("shop", "web", "db", true, 4),
+			keep: process.Keeping(scalerOfHvpa), have: hvpaOf("shop", "web", "db", true, 4),
 			want: &scaler{
 				ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"}, scales: true, limit: 4,
 				target: (&env{namespace: "shop"}).target("db"),
@@ -174,7 +175,7 @@ func TestCachesAreSmall(t *testing.T) {
 	for i := range 5000 {
 		object := autoscaler(fmt.Sprint("shoot--project--", i%1000), fmt.Sprint("kube-apiserver-", i), "apps/v1", "Deployment",
 			fmt.Sprint("kube-apiserver-", i), 4)
-		add(t, autoscalers, keeping(keepOfAutoscaler), filled(object, object.ObjectMeta))
+		add(t, autoscalers, process.Keeping(keepOfAutoscaler), filled(object, object.ObjectMeta))
 	}
 	for i := range 1000 {
 		node, namespace := &corev1.Node{}, namespaceMetadata()
@@ -185,8 +186,8 @@ func TestCachesAreSmall(t *testing.T) {
 			node.Labels[fmt.Sprint("node.kubernetes.io/a-label-", j)] = fmt.Sprint("value-", i, j)
 		}
 		namespace.Namespace, namespace.Name = "", fmt.Sprint("shoot--project--", i)
-		add(t, others, keeping(keepOfNode), node)
-		add(t, others, keeping(keepOfNamespace), namespace)
+		add(t, others, process.Keeping(keepOfNode), node)
+		add(t, others, process.Keeping(keepOfNamespace), namespace)
 	}
 	used := heap() - before
 	t.Logf("caches hold %d KiB", used>>10)
@@ -202,8 +203,9 @@ func filled(object *autoscalingv2.HorizontalPodAutoscaler, own metav1.ObjectMeta
 	return object
 }
 
-func add(t *testing.T, into toolscache.Indexer, keep toolscache.TransformFunc, object any) {
+func add(t *testing.T, into toolscache.Indexer, keep toolscache.TransformFunc, object client.Object) {
 	t.Helper()
+	object.SetUID(uuid.NewUUID())
 	kept, err := keep(object)
 	NewWithT(t).Expect(err).NotTo(HaveOccurred())
 	NewWithT(t).Expect(into.Add(kept)).To(Succeed())

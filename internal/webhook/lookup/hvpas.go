@@ -21,6 +21,7 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
+	"github.com/espalier-dev/espalier/internal/process"
 	"github.com/espalier-dev/espalier/internal/webhook/highavailability"
 )
 
@@ -84,7 +85,7 @@ func (*hvpas) NeedLeaderElection() bool { return false }
 
 // Start implements manager.Runnable.
 func (h *hvpas) Start(ctx context.Context) error {
-	if err := h.definition.SetTransform(keeping(keepOfDefinition)); err != nil {
+	if err := h.definition.SetTransform(process.Keeping(keepOfDefinition)); err != nil {
 		return fmt.Errorf("watch CustomResourceDefinition %s: %w", definition, err)
 	}
 	_, err := h.definition.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
@@ -117,7 +118,7 @@ func (h *hvpas) follow(ctx context.Context, object any) {
 		toolscache.Indexers{byTarget: hvpaIndex}, nil).Informer()
 	watching, stop := context.WithCancel(ctx)
 	next := &following{SharedIndexInformer: informer, of: found.GetUID(), stop: stop}
-	if informer.SetTransform(keeping(scalerOfHvpa)) != nil || informer.SetWatchErrorHandlerWithContext(h.failed(next)) != nil {
+	if informer.SetTransform(process.Keeping(scalerOfHvpa)) != nil || informer.SetWatchErrorHandlerWithContext(h.failed(next)) != nil {
 		stop() // not possible before it runs; the answers are live ones then
 		return
 	}
@@ -208,7 +209,5 @@ func hvpaIndex(object any) ([]string, error) {
 func hvpaKey(target highavailability.Target) string { return target.Namespace + "/" + indexKey(target) }
 
 func keepOfDefinition(found *metav1.PartialObjectMetadata) *metav1.PartialObjectMetadata {
-	kept := &metav1.PartialObjectMetadata{ObjectMeta: identity(found)}
-	kept.UID = found.UID
-	return kept
+	return &metav1.PartialObjectMetadata{ObjectMeta: process.Identity(found)}
 }

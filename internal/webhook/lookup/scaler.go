@@ -7,6 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/espalier-dev/espalier/internal/process"
 	"github.com/espalier-dev/espalier/internal/webhook/highavailability"
 )
 
@@ -29,7 +30,7 @@ func scalerOf(autoscaler *autoscalingv2.HorizontalPodAutoscaler) scaler {
 
 // scalerOfHvpa reads what is there: the schema of Hvpas is not ours, and what has another type than expected scales nothing.
 func scalerOfHvpa(object *unstructured.Unstructured) *scaler {
-	found := &scaler{ObjectMeta: identity(object)}
+	found := &scaler{ObjectMeta: process.Identity(object)}
 	ref, _, _ := unstructured.NestedMap(object.Object, "spec", "targetRef")
 	found.target.Namespace = object.GetNamespace()
 	found.target.APIVersion, _, _ = unstructured.NestedString(ref, "apiVersion")

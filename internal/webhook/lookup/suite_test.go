@@ -29,7 +29,6 @@ import (
 	"github.com/espalier-dev/espalier/internal/process"
 	"github.com/espalier-dev/espalier/internal/webhook/highavailability"
 	"github.com/espalier-dev/espalier/test/binary"
-	"github.com/espalier-dev/espalier/test/local"
 )
 
 // TestMain takes servers of its own: whether Hvpas are served is the same for all clients of a server.
@@ -69,20 +68,10 @@ func scheme(tb testing.TB) *runtime.Scheme {
 	return known
 }
 
-func server(tb testing.TB) local.Server {
-	tb.Helper()
-	if testing.Short() {
-		tb.Skip("needs an API server")
-	}
-	servers, err := local.ForTests()
-	NewWithT(tb).Expect(err).NotTo(HaveOccurred())
-	return servers.Target
-}
-
 func start(tb testing.TB, o options) *env {
 	tb.Helper()
 	e := &env{WithT: NewWithT(tb), t: tb, requests: &binary.Requests{}}
-	at := server(tb)
+	at := binary.Servers(tb).Target
 	known := scheme(tb)
 	var err error
 	e.admin, err = client.New(at.Config, client.Options{Scheme: known})
@@ -142,7 +131,7 @@ func (e *env) warm() {
 }
 
 func (e *env) eventually(actual any) AsyncAssertion {
-	return e.Eventually(actual).WithTimeout(30 * time.Second).WithPolling(10 * time.Millisecond)
+	return e.Eventually(actual).WithTimeout(30 * time.Second)
 }
 
 func (e *env) create(objects ...client.Object) {
@@ -259,8 +248,8 @@ func user(tb testing.TB, admin client.Client, rules ...rbacv1.PolicyRule) (cfg *
 		review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{User: role.Name, ResourceAttributes: &may}}
 		g.Expect(admin.Create(tb.Context(), review)).To(Succeed())
 		g.Expect(review.Status.Allowed).To(BeTrue(), review.Status.Reason)
-	}).WithTimeout(binary.Patience).WithPolling(10 * time.Millisecond).Should(Succeed())
-	cfg, err := server(tb).UserConfig(role.Name)
+	}).WithTimeout(binary.Patience).Should(Succeed())
+	cfg, err := binary.Servers(tb).Target.UserConfig(role.Name)
 	g.Expect(err).NotTo(HaveOccurred())
 	return cfg, role.Name
 }

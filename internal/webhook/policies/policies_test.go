@@ -81,7 +81,7 @@ func configurations(e *webhooktest.Env, handler string) []client.Object {
 	e.Expect(declared).To(HaveLen(1), handler)
 	built := registration.Configuration{
 		Name: own.Name, Namespaces: handlers.StandardNamespaces(config.FlavorStandalone, own.Namespace),
-		Client: registration.URL(e.URL, e.CA),
+		Client: registration.Server{URL: e.URL}.Client(e.CA),
 	}
 	return built.Both(declared...)
 }

@@ -26,7 +26,6 @@ import (
 	"github.com/espalier-dev/espalier/internal/webhook/policies"
 	"github.com/espalier-dev/espalier/internal/webhook/webhooktest"
 	"github.com/espalier-dev/espalier/test/binary"
-	"github.com/espalier-dev/espalier/test/local"
 )
 
 func TestMain(m *testing.M) { os.Exit(binary.WithOwnServer(m)) }
@@ -42,8 +41,7 @@ type world struct {
 func newWorld(t *testing.T) *world {
 	t.Helper()
 	g := NewWithT(t)
-	servers, err := local.ForTests()
-	g.Expect(err).NotTo(HaveOccurred())
+	servers := binary.Servers(t)
 	scheme := runtime.NewScheme()
 	g.Expect(clientgoscheme.AddToScheme(scheme)).To(Succeed())
 	quiet := rest.CopyConfig(servers.Source.Config)

@@ -205,8 +205,7 @@ func TestServerDownShippedWebhooksLetPassWhatTheyMust(t *testing.T) {
 func newScene(t *testing.T) *scene {
 	t.Helper()
 	g := NewWithT(t)
-	servers, err := local.ForTests()
-	g.Expect(err).NotTo(HaveOccurred())
+	servers := binary.Servers(t)
 	scheme := runtime.NewScheme()
 	g.Expect(clientgoscheme.AddToScheme(scheme)).To(Succeed())
 	quiet := rest.CopyConfig(servers.Source.Config)

@@ -52,7 +52,7 @@ func Configurations(in string, cfg config.Webhooks, own Own) func(caBundle []byt
 		built := registration.Configuration{
 			Name: own.Name, Labels: labels(in, own),
 			Namespaces: handlers.StandardNamespaces(in, append([]string{own.Namespace}, own.Excluded...)...), Objects: handlers.StandardObjects(in),
-			Client: own.clientConfig(caBundle),
+			Client: registration.Server{Namespace: own.Namespace, ServiceName: own.ServiceName, URL: own.URL}.Client(caBundle),
 		}
 		if in == config.FlavorGardenerShoot {
 			return []client.Object{built.Mutating(declared...)}
@@ -87,11 +87,4 @@ func (o Own) apps() []string {
 		return []string{o.app()}
 	}
 	return []string{resourceManager, o.app()}
-}
-
-func (o Own) clientConfig(caBundle []byte) registration.ClientConfig {
-	if o.URL != "" {
-		return registration.URL(o.URL, caBundle)
-	}
-	return registration.Service(o.Namespace, o.ServiceName, caBundle)
 }

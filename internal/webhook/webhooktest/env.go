@@ -119,7 +119,7 @@ func (e *Env) Register(o Options) {
 		declared[i].Namespaces.Standard = true // nothing of other tests
 	}
 	built := registration.Configuration{
-		Name: e.Namespace, Namespaces: here, Objects: handlers.StandardObjects(in), Client: registration.URL(e.URL, e.CA),
+		Name: e.Namespace, Namespaces: here, Objects: handlers.StandardObjects(in), Client: registration.Server{URL: e.URL}.Client(e.CA),
 	}
 	e.T.Cleanup(e.unregister)
 	declared = append(declared, admissiontest.Probe(registration.Mutating), admissiontest.Probe(registration.Validating))

@@ -10,7 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/espalier-dev/espalier/internal/webhook/extensionvalidation"
-	"github.com/espalier-dev/espalier/test/local"
+	"github.com/espalier-dev/espalier/test/binary"
 )
 
 // kindPatience is how long an API server may take to serve a new kind.
@@ -48,8 +48,7 @@ func Definition(kind extensionvalidation.Kind) *unstructured.Unstructured {
 func InstallKinds(t *testing.T) client.Client {
 	t.Helper()
 	g := NewWithT(t)
-	servers, err := local.ForTests()
-	g.Expect(err).NotTo(HaveOccurred())
+	servers := binary.Servers(t)
 	c, err := client.New(servers.Source.Config, client.Options{})
 	g.Expect(err).NotTo(HaveOccurred())
 	kinds := extensionvalidation.Kinds()

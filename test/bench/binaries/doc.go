@@ -4,13 +4,12 @@
 package binaries
 
 import (
-	"errors"
+	"fmt"
 	"time"
 
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"sigs.k8s.io/yaml"
-
 	"github.com/espalier-dev/espalier/test/bench/harness"
+	"github.com/espalier-dev/espalier/test/binary"
+	"github.com/espalier-dev/espalier/test/local"
 )
 
 // All returns the benchmarks. They are the group "binaries", which make bench-binaries runs.
@@ -24,40 +23,29 @@ func All() []harness.Benchmark {
 	return all
 }
 
-// job returns the only job of a benchmark, if all sizes are at least 1.
-func job(do harness.Job, sizes ...*int) func() ([]harness.Job, error) {
-	return func() ([]harness.Job, error) {
-		for _, size := range sizes {
-			if *size < 1 {
-				return nil, errors.New("all numbers must be at least 1")
-			}
-		}
-		return []harness.Job{do}, nil
-	}
+// bench contains what each benchmark works with.
+type bench struct {
+	*harness.Run
+	cluster *harness.Cluster
+	program *harness.Program
 }
 
-// mebibytes returns a size as a number.
-func mebibytes(bytes int64) float64 { return float64(bytes) / (1 << 20) }
-
-// peakMemory returns a row with the maximum resident memory of a process.
-func peakMemory(p *harness.Program) harness.Row {
-	_, peak := p.Memory()
-	return harness.Inform("peak memory", "%s", harness.Mebibytes(peak))
+// open starts a cluster and prepares the binary.
+func open(r *harness.Run, name string, o local.Options, audited ...string) bench {
+	c := r.StartCluster("plane", o, audited...)
+	return bench{r, c, r.Program(name, c.Identity(name, harness.Namespace, binary.Source, binary.Target))}
 }
 
-// object reads one manifest.
-func object(r *harness.Run, namespace, manifest string) *unstructured.Unstructured {
-	o := &unstructured.Unstructured{}
-	r.Checkf(yaml.Unmarshal([]byte(manifest), &o.Object), "read manifest")
-	o.SetNamespace(namespace)
-	return o
+// memory returns a row with the resident memory of a process and its limit in MiB.
+func memory(measure string, p *harness.Program, limit float64) harness.Row {
+	return harness.AtMost(measure, "%.0f MiB", float64(p.Usage().Resident)/(1<<20), limit)
 }
 
-// restRequests returns the requests of a user within a duration in which nothing happens.
-func restRequests(r *harness.Run, c *harness.Cluster, user string, d time.Duration) harness.Requests {
+// atRest returns a row with how many requests of a binary count within a duration in which nothing happens.
+func atRest(r *harness.Run, c *harness.Cluster, binary string, d time.Duration, counts func(harness.Request) bool) harness.Row {
+	r.Pause(3 * time.Second) // the last Events arrive in this time
 	place := c.AuditEnd()
 	r.Pause(d)
-	requests := c.Requests(place, user).Only(harness.Request.Counts)
-	r.Step("at rest: %s", requests)
-	return requests
+	requests := c.Requests(place, binary).Only(counts)
+	return harness.Exactly(fmt.Sprintf("requests in %s at rest", d), len(requests), 0).WithNote("%s", requests)
 }

@@ -1,11 +1,7 @@
 package binaries
 
 import (
-	"context"
-	"flag"
 	"fmt"
-	"maps"
-	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -14,18 +10,17 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/espalier-dev/espalier/test/bench/harness"
+	"github.com/espalier-dev/espalier/test/local"
 )
 
 // networkPolicy measures netpol-controller: the time from its start until all policies exist, compared with a bare client that creates
 // policies with the same bodies, the same rights and the same number of concurrent requests; and the number of requests that a new
 // namespace costs an idle controller. It does so for three variants of "n namespaces × m Services with a selector that matches all".
 type networkPolicy struct {
+	bench
 	namespaces, services, crowd, rounds int
 
-	*harness.Run
-	cluster *harness.Cluster
-	bare    client.Client
-	program *harness.Program
+	bare client.Client
 }
 
 const (
@@ -42,14 +37,13 @@ func networkPolicyBenchmark() harness.Benchmark {
 	n := &networkPolicy{}
 	return harness.Benchmark{
 		Name: "networkpolicy", Summary: "first convergence and new namespaces, by netpol-controller",
-		Flags: func(flags *flag.FlagSet) {
-			flags.IntVar(&n.namespaces, "namespaces", 300, "`number` of namespaces")
-			flags.IntVar(&n.services, "services", 5, "`number` of Services in each")
-			flags.IntVar(&n.crowd, "crowd", 10, "`number` of namespaces where every Service selects every namespace")
-			flags.IntVar(&n.rounds, "rounds", 2, "how often each time is measured, in turn; the means are compared")
+		Sizes: []harness.Size{
+			harness.Sized(&n.namespaces, "namespaces", 300, 10, "`number` of namespaces"),
+			harness.Sized(&n.services, "services", 5, 2, "`number` of Services in each"),
+			harness.Sized(&n.crowd, "crowd", 10, 4, "`number` of namespaces where every Service selects every namespace"),
+			harness.Sized(&n.rounds, "rounds", 2, 1, "how often each time is measured, in turn; the means are compared"),
 		},
-		Smoke: func() { n.namespaces, n.services, n.crowd, n.rounds = 10, 2, 4, 1 },
-		Jobs:  job(n.measure, &n.namespaces, &n.services, &n.crowd, &n.rounds),
+		Jobs: harness.One(n.measure),
 	}
 }
 
@@ -101,9 +95,8 @@ func (v variant) growth() int {
 }
 
 func (n *networkPolicy) measure(r *harness.Run) {
-	n.Run = r
-	n.cluster, n.program = r.StartClusterFor(networkPolicyBinary, harness.Setup{})
-	n.bare = r.ClientOf(n.program.Kubeconfig)
+	n.bench = open(r, networkPolicyBinary, local.Options{})
+	n.bare = r.NewClient(r.ClientConfig(n.program.Kubeconfig))
 	for _, v := range n.variants() {
 		n.measureVariant(v)
 	}
@@ -117,7 +110,7 @@ func (n *networkPolicy) measureVariant(v variant) {
 	for range n.rounds {
 		took := n.start(v)
 		bodies := n.bodies(v.policies())
-		n.Check(n.program.Stop())
+		n.program.Stop()
 		floor := n.floor(bodies)
 		n.Step("controller, from the start of its process: %s; bare client: %s", harness.Seconds(took), harness.Seconds(floor))
 		ours, floors = append(ours, took), append(floors, floor)
@@ -159,18 +152,17 @@ func (n *networkPolicy) start(v variant) time.Duration {
 	n.program.Configure(harness.Config +
 		fmt.Sprintf("controllers: {networkPolicy: {enabled: true, namespaceSelectors: [{matchLabels: {%s: %s}}]}}\n", member, v.name))
 	n.program.Start()
-	n.program.Await(fmt.Sprintf("%d policies", v.policies()), func(ctx context.Context) error {
-		metrics, err := n.program.ReadMetrics(ctx)
-		if created := int(metrics.Sum("espalier_networkpolicy_writes_total", "action", "create")); err == nil && created < v.policies() {
-			err = fmt.Errorf("there are %d", created)
+	n.program.AwaitMetrics(fmt.Sprintf("%d policies", v.policies()), func(metrics harness.Metrics) error {
+		if created := int(metrics.Sum("espalier_networkpolicy_writes_total", "action", "create")); created < v.policies() {
+			return fmt.Errorf("there are %d", created)
 		}
-		return err
+		return nil
 	})
 	return time.Since(n.program.Started)
 }
 
 // floor deletes all policies, creates them with the bare client, and deletes them again.
-func (n *networkPolicy) floor(bodies []*networkingv1.NetworkPolicy) time.Duration {
+func (n *networkPolicy) floor(bodies []networkingv1.NetworkPolicy) time.Duration {
 	n.clear(bodies)
 	took := n.Timed(len(bodies), networkPolicyWorkers, func(i int) { n.Check(n.bare.Create(n.Ctx, bodies[i].DeepCopy())) })
 	n.clear(bodies)
@@ -178,30 +170,23 @@ func (n *networkPolicy) floor(bodies []*networkingv1.NetworkPolicy) time.Duratio
 }
 
 // bodies returns all policies, for a client that knows them in advance. Another number is an error.
-func (n *networkPolicy) bodies(want int) []*networkingv1.NetworkPolicy {
+func (n *networkPolicy) bodies(want int) []networkingv1.NetworkPolicy {
 	list := &networkingv1.NetworkPolicyList{}
 	n.Check(n.cluster.Client.List(n.Ctx, list))
 	if len(list.Items) != want {
 		n.Check(fmt.Errorf("there are %d policies and not %d", len(list.Items), want))
 	}
-	bodies := make([]*networkingv1.NetworkPolicy, 0, want)
-	for _, each := range list.Items {
-		meta := metav1.ObjectMeta{Namespace: each.Namespace, Name: each.Name, Labels: each.Labels, Annotations: each.Annotations}
-		bodies = append(bodies, &networkingv1.NetworkPolicy{ObjectMeta: meta, Spec: each.Spec})
+	for i, each := range list.Items {
+		list.Items[i].ObjectMeta = metav1.ObjectMeta{
+			Namespace: each.Namespace, Name: each.Name, Labels: each.Labels, Annotations: each.Annotations,
+		}
 	}
-	return bodies
+	return list.Items
 }
 
 // clear deletes all policies.
-func (n *networkPolicy) clear(bodies []*networkingv1.NetworkPolicy) {
-	byNamespace := map[string]bool{}
-	for _, each := range bodies {
-		byNamespace[each.Namespace] = true
-	}
-	namespaces := slices.Collect(maps.Keys(byNamespace))
-	n.Parallel(len(namespaces), networkPolicyWorkers, func(i int) {
-		n.Check(n.cluster.Client.DeleteAllOf(n.Ctx, &networkingv1.NetworkPolicy{}, client.InNamespace(namespaces[i])))
-	})
+func (n *networkPolicy) clear(bodies []networkingv1.NetworkPolicy) {
+	n.Parallel(len(bodies), networkPolicyWorkers, func(i int) { n.Check(n.cluster.Client.Delete(n.Ctx, &bodies[i])) })
 }
 
 // newNamespaces measures what new namespaces cost an idle controller.
@@ -212,10 +197,9 @@ func (n *networkPolicy) newNamespaces(v variant, workload string) {
 	n.Add(harness.On(workload,
 		harness.Exactly("requests for one unrelated namespace", unrelated, 0),
 		harness.Exactly("requests for one more matching namespace, beside as many new policies", matching, v.growth()),
-		peakMemory(n.program),
 	))
 	bodies := n.bodies(v.policies() + v.growth())
-	n.Check(n.program.Stop())
+	n.program.Stop()
 	n.clear(bodies)
 }
 

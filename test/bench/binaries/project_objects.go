@@ -4,14 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -21,12 +19,12 @@ import (
 	"github.com/espalier-dev/espalier/test/local"
 )
 
-func newProject(i int, generated bool) *corev1beta1.Project {
+func newProject(i int) *corev1beta1.Project {
 	user := func(name string) rbacv1.Subject {
 		return rbacv1.Subject{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: fmt.Sprintf("%s-%05d@example.org", name, i)}
 	}
 	owner, namespace := user("owner"), fmt.Sprintf("garden-p-%05d", i)
-	p := &corev1beta1.Project{
+	return &corev1beta1.Project{
 		ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("p-%05d", i)},
 		Spec: corev1beta1.ProjectSpec{
 			CreatedBy: &owner, Owner: &owner, Namespace: &namespace,
@@ -39,21 +37,11 @@ func newProject(i int, generated bool) *corev1beta1.Project {
 			},
 		},
 	}
-	if generated {
-		p.Spec.Namespace = nil
-	}
-	return p
 }
 
-// createForProject does for one Project what the controller does: it creates the namespace, roles and bindings, and optionally writes to
-// the Project.
-func (p *project) createForProject(c client.Client, of *corev1beta1.Project, withProjects bool) {
-	merge := func(patch string) client.Patch { return client.RawPatch(types.MergePatchType, []byte(patch)) }
-	if withProjects {
-		p.Check(c.Patch(p.Ctx, of, merge(`{"metadata":{"finalizers":["gardener"]}}`)))
-		p.Check(c.Status().Patch(p.Ctx, of, merge(`{"status":{"phase":"Pending","observedGeneration":1}}`)))
-	}
-	name := ptr.Deref(of.Spec.Namespace, "garden-"+of.Name+"-12345")
+// createForProject does for one Project what the controller does besides writing to the Project: it creates namespace, roles and bindings.
+func (p *project) createForProject(c client.Client, of *corev1beta1.Project) {
+	name := *of.Spec.Namespace
 	p.Check(c.Create(p.Ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
 		Name:   name,
 		Labels: map[string]string{"gardener.cloud/role": "project", "project.gardener.cloud/name": of.Name},
@@ -62,15 +50,9 @@ func (p *project) createForProject(c client.Client, of *corev1beta1.Project, wit
 		},
 		OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(of, corev1beta1.SchemeGroupVersion.WithKind("Project"))},
 	}}))
-	if withProjects && of.Spec.Namespace == nil {
-		p.Check(c.Patch(p.Ctx, of, merge(fmt.Sprintf(`{"spec":{"namespace":%q}}`, name))))
-	}
 	objects, refused := roles.Desired(of, of.Spec.Members, name)
 	p.Check(errors.Join(refused...))
 	p.Parallel(len(objects), len(objects), func(i int) { p.Check(c.Create(p.Ctx, objects[i])) })
-	if withProjects {
-		p.Check(c.Status().Patch(p.Ctx, of, merge(`{"status":{"phase":"Ready","observedGeneration":1}}`)))
-	}
 }
 
 // use is the way in which the namespace of a Project is used. The namespaces are in the order of the Projects' names.
@@ -101,31 +83,28 @@ func useOf(i int) use {
 
 // addUses fills the namespaces of the Projects, so that the checks search for all kinds of use, and most Secrets belong to Shoots.
 func (p *project) addUses(g *garden) {
-	list := &corev1beta1.ProjectList{}
-	p.Check(g.Client.List(p.Ctx, list))
-	namespaces := make([]string, len(list.Items))
-	for i := range list.Items {
-		namespaces[i] = ptr.Deref(list.Items[i].Spec.Namespace, "")
-	}
-	p.Parallel(len(namespaces), filling, func(i int) { g.addCredentials(namespaces, i) })
+	p.Parallel(p.projects, filling, g.addCredentials)
 	root, err := local.RepositoryRoot()
 	p.Check(err)
-	manifest, err := os.ReadFile(filepath.Join(root, "internal", "project", "crdtest", "testdata", "shoot.yaml"))
+	manifests, err := local.ReadManifests(filepath.Join(root, "internal", "project", "crdtest", "testdata", "shoot.yaml"))
 	p.Check(err)
-	holders := (len(namespaces) + 1) / 2
+	holders := (p.projects + 1) / 2
 	p.Parallel(p.shoots, filling, func(i int) {
-		shoot := object(p.Run, namespaces[2*(i%holders)], string(manifest))
+		shoot := manifests[0].DeepCopy()
+		shoot.SetNamespace(g.namespace(2 * (i % holders)))
 		shoot.SetName(fmt.Sprintf("s-%05d", i))
 		g.addShoot(shoot, p.secrets)
 	})
 }
 
+func (g *garden) namespace(i int) string { return *g.projects[i].Spec.Namespace }
+
 // addCredentials creates a Secret in a namespace, and a SecretBinding or a Quota. The Shoots reference the binding.
-func (g *garden) addCredentials(namespaces []string, i int) {
+func (g *garden) addCredentials(i int) {
 	const secret, quota = "credentials", "limits"
 	referenced := map[string]string{"reference.gardener.cloud/secretbinding": "true"}
 	meta := func(name string) metav1.ObjectMeta {
-		return metav1.ObjectMeta{Namespace: namespaces[i], Name: name, Labels: referenced}
+		return metav1.ObjectMeta{Namespace: g.namespace(i), Name: name, Labels: referenced}
 	}
 	g.Create(&corev1.Secret{ObjectMeta: meta(secret)})
 	if useOf(i) != withShoots {
@@ -134,14 +113,14 @@ func (g *garden) addCredentials(namespaces []string, i int) {
 		g.Create(limits)
 		return
 	}
-	binding := &corev1beta1.SecretBinding{ObjectMeta: metav1.ObjectMeta{Namespace: namespaces[i], Name: "account"}}
-	binding.SecretRef = corev1.SecretReference{Namespace: namespaces[i], Name: secret}
-	if i+1 < len(namespaces) {
+	binding := &corev1beta1.SecretBinding{ObjectMeta: metav1.ObjectMeta{Namespace: g.namespace(i), Name: "account"}}
+	binding.SecretRef = corev1.SecretReference{Namespace: g.namespace(i), Name: secret}
+	if i+1 < len(g.projects) {
 		switch useOf(i + 1) {
 		case bySecret:
-			binding.SecretRef.Namespace = namespaces[i+1]
+			binding.SecretRef.Namespace = g.namespace(i + 1)
 		case byQuota:
-			binding.Quotas = []corev1.ObjectReference{{Namespace: namespaces[i+1], Name: quota}}
+			binding.Quotas = []corev1.ObjectReference{{Namespace: g.namespace(i + 1), Name: quota}}
 		case withShoots, unused:
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"flag"
 	"fmt"
 	"maps"
+	"net"
 	"os"
 	"slices"
 	"strconv"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/espalier-dev/espalier/internal/config"
 	"github.com/espalier-dev/espalier/test/bench/harness"
+	"github.com/espalier-dev/espalier/test/local"
 )
 
 // webhook measures webhook-server.
@@ -22,22 +24,20 @@ import (
 // Reviews are those that the API server itself sends about a Pod of 5 containers with 10 variables each, a Deployment, a
 // HorizontalPodAutoscaler, an EndpointSlice, a Secret and a Worker: it first calls a recorder. They are then sent to the server, a separate
 // process with all handlers enabled, by one HTTP/2 client over TLS on loopback, in bursts of ten that share one connection. Processor time
-// is the server's, from the kernel; allocations are from its metrics. In the same run, a floor is measured: a server of the same library
-// that reads the same bodies and allows everything.
+// is the server's, from the kernel. In the same run, a floor is measured: a server of the same library that reads the same bodies and
+// allows everything.
 //
-// The last part creates Pods through the API server, alternately with and without webhooks; then again with floors instead of the server:
-// one that returns the server's patches, which shows the cost of the API server, and one that allows everything.
+// The last part creates Pods through the API server, alternately with and without webhooks; then again with the floor instead of the
+// server.
 type webhook struct {
+	bench
 	autoscalers, namespaces, nodes, pods int
 	// load is the duration of each rate, single is the duration of the measurement of each handler.
 	load, single time.Duration
-	// certificates is the folder of the certificate of all servers here. The flags floor, certificates and answers make this process a floor.
-	floor, certificates, answers string
+	// certificates is the folder of the certificate of all servers here. With the flags floor and certificates this process is the floor.
+	floor, certificates string
 
-	*harness.Run
-	cluster *harness.Cluster
-	program *harness.Program
-	cfg     *config.ResourceManagerConfiguration
+	cfg *config.ResourceManagerConfiguration
 	// authority has signed that certificate, in PEM.
 	authority []byte
 	// recorded are the reviews of the API server by path.
@@ -66,44 +66,45 @@ webhooks:
 `
 
 func webhookBenchmark() harness.Benchmark {
-	w := &webhook{load: 20 * time.Second, single: 5 * time.Second}
+	w := &webhook{}
 	return harness.Benchmark{
 		Name: "webhook", Summary: "admission reviews, and creations of Pods, with webhook-server",
+		Sizes: []harness.Size{
+			harness.Sized(&w.autoscalers, "autoscalers", 5000, 50, "`number` of HorizontalPodAutoscalers in the caches"),
+			harness.Sized(&w.namespaces, "namespaces", 1000, 10, "`number` of namespaces"),
+			harness.Sized(&w.nodes, "nodes", 1000, 10, "`number` of Nodes"),
+			harness.Sized(&w.pods, "pods", 400, 20, "`number` of Pods that are created with webhooks, and of those without"),
+			harness.Sized(&w.load, "", 20*time.Second, time.Second, ""),
+			harness.Sized(&w.single, "", 5*time.Second, 300*time.Millisecond, ""),
+		},
 		Flags: func(flags *flag.FlagSet) {
-			flags.IntVar(&w.autoscalers, "autoscalers", 5000, "`number` of HorizontalPodAutoscalers in the caches")
-			flags.IntVar(&w.namespaces, "namespaces", 1000, "`number` of namespaces")
-			flags.IntVar(&w.nodes, "nodes", 1000, "`number` of Nodes")
-			flags.IntVar(&w.pods, "pods", 400, "`number` of Pods that are created with webhooks, and of those without")
 			flags.StringVar(&w.floor, "floor", "", "serve as floor at this address (used by the benchmark itself)")
 			flags.StringVar(&w.certificates, "certificates", "", "folder of the floor's certificate")
-			flags.StringVar(&w.answers, "answers", "", "file of the patches that the floor answers with; empty for none")
 		},
-		Smoke: func() {
-			w.autoscalers, w.namespaces, w.nodes, w.pods = 50, 10, 10, 20
-			w.load, w.single = time.Second, 300*time.Millisecond
-		},
-		Jobs: job(w.measure, &w.autoscalers, &w.namespaces, &w.nodes, &w.pods),
+		Jobs: harness.One(w.measure),
 	}
 }
 
 func (w *webhook) measure(r *harness.Run) {
-	w.Run = r
 	if w.floor != "" {
-		w.runFloor()
+		listener, err := net.Listen("tcp", w.floor)
+		r.Check(err)
+		r.Check(serveFloor(r.Ctx, listener, w.certificates, nil))
 		return
 	}
+	w.bench = open(r, webhookBinary, local.Options{})
 	w.prepare()
 	w.fill()
 	w.record()
 	w.start()
-	w.loads()
-	w.handlers()
-	w.podCreation()
+	floor, server := w.startFloor(), target{w.program.PID(), w.program.WebhookPort}
+	w.loads(floor, server)
+	w.handlers(server)
+	w.podCreation(floor, server)
 }
 
-// prepare starts the API server, and writes the configuration of the webhook server.
+// prepare writes the certificate and the configuration of the webhook server.
 func (w *webhook) prepare() {
-	w.cluster, w.program = w.StartClusterFor(webhookBinary, harness.Setup{})
 	w.certificates = w.program.File("certificates")
 	w.certify()
 	tls := fmt.Sprintf("  webhooks: {bindAddress: 127.0.0.1, port: $WEBHOOKS, tls: {serverCertDir: %q}}\n", w.certificates)
@@ -141,45 +142,33 @@ func (w *webhook) fill() {
 func (w *webhook) start() {
 	w.program.StartReady()
 	ready := time.Since(w.program.Started)
-	memory, _ := w.program.Memory()
 	w.Add(harness.On(fmt.Sprintf("%d HPAs, %d namespaces, %d nodes", w.autoscalers, w.namespaces, w.nodes),
 		harness.AtMost("start until ready", "%.3f s", ready.Seconds(), 2),
-		harness.AtMost("resident memory", "%.0f MiB", mebibytes(memory), 60),
+		memory("resident memory", w.program, 60),
 	))
 }
 
 // loads measures Pods at two rates, mixed over all handlers for Pods, and the floor for each.
-func (w *webhook) loads() {
-	bare, server, mixed := w.startFloor(""), target{w.program.PID(), w.program.WebhookPort, w.program}, w.podReviews()
+func (w *webhook) loads(bare, server target) {
+	mixed := w.podReviews()
 	w.send(server, mixed, 500, w.single) // warm-up
 	for _, rate := range []int{500, 1500} {
-		floor := w.send(bare, mixed, rate, w.load)
-		profiled := w.Profile(fmt.Sprintf("reviews-%d", rate), w.load-time.Second, w.program, nil)
-		own := w.send(server, mixed, rate, w.load)
-		profiled()
+		floor, own := w.send(bare, mixed, rate, w.load), w.send(server, mixed, rate, w.load)
 		w.Step("Pods at %d requests/s, all %d handlers for Pods in turn, bodies of %d bytes", rate, len(mixed), len(mixed[0].body))
 		w.Add(harness.On(fmt.Sprintf("%d Pods/s", rate),
-			harness.AtMost("processor time for each request", "%.3f ms", own.processor, 0.25),
-			harness.AtMost("median of a request", "%.3f ms", own.median, 1.2),
-			harness.AtMost("99th percentile of a request", "%.3f ms", own.tail, 4),
-			harness.Inform("processor time ÷ floor", "%.2f", own.processor/floor.processor),
-			harness.Inform("median ÷ floor", "%.2f", own.median/floor.median),
-			harness.Inform("99th percentile of the floor", "%.3f ms", floor.tail),
-			harness.Inform("allocations for each request", "%.0f objects, %.1f KiB", own.objects, own.bytes/1024),
+			harness.AtMost("processor time for each request", "%.3f ms", own.processor, 0.25).WithNote("floor %.3f ms", floor.processor),
+			harness.AtMost("median of a request", "%.3f ms", own.median, 1.2).WithNote("floor %.3f ms", floor.median),
+			harness.AtMost("99th percentile of a request", "%.3f ms", own.tail, 4).WithNote("floor %.3f ms", floor.tail),
 		))
 	}
 }
 
 // handlers measures each handler alone.
-func (w *webhook) handlers() {
+func (w *webhook) handlers(server target) {
 	for _, path := range slices.Sorted(maps.Keys(w.recorded)) {
-		server := target{w.program.PID(), w.program.WebhookPort, w.program}
 		found := w.send(server, []review{{path, w.recorded[path]}}, 1000, w.single)
 		row := harness.AtMost("one handler at 1,000/s: processor time", "%.3f ms", found.processor, 0.25)
-		row.Figure += fmt.Sprintf(" (p50 %.2f ms, p99 %.2f ms, %.0f objects, %.1f KiB)",
-			found.median, found.tail, found.objects, found.bytes/1024)
+		row.Figure += fmt.Sprintf(" (p50 %.2f ms, p99 %.2f ms)", found.median, found.tail)
 		w.Add(harness.On(path, row))
 	}
-	memory, _ := w.program.Memory()
-	w.Add([]harness.Row{harness.Inform("resident memory after these loads", "%s", harness.Mebibytes(memory))})
 }

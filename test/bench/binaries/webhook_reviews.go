@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -13,11 +12,11 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"sync"
 	"time"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/util/cert"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -37,14 +36,13 @@ type review struct {
 	body []byte
 }
 
-// reviewFigures are the results of one load: times per request in ms, and the allocations.
-type reviewFigures struct{ processor, objects, bytes, median, tail float64 }
+// reviewFigures are the results of one load: times per request in ms.
+type reviewFigures struct{ processor, median, tail float64 }
 
-// target is a measured process. Without a program, allocations are not measured.
-type target struct {
-	pid, port int
-	program   *harness.Program
-}
+// target is a measured process.
+type target struct{ pid, port int }
+
+func (t target) address() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(t.port)) }
 
 // podReviews returns the reviews about Pods.
 func (w *webhook) podReviews() []review {
@@ -59,89 +57,59 @@ func (w *webhook) podReviews() []review {
 
 // send sends requests at a rate for a duration, in bursts, from one client with one connection.
 func (w *webhook) send(to target, reviews []review, rate int, d time.Duration) reviewFigures {
-	c := w.newClient()
-	defer c.CloseIdleConnections()
-	_, _, err := post(w.Ctx, c, to.port, reviews[0]) // opens the connection
-	w.Check(err)
-	before := w.used(to)
-	latencies, err := sendBursts(w.Ctx, c, to.port, reviews, rate, d)
-	w.Check(err)
-	after := w.used(to)
-	slices.Sort(latencies)
-	n := float64(len(latencies))
-	return reviewFigures{
-		processor: (after.processor - before.processor) / n,
-		objects:   (after.objects - before.objects) / n, bytes: (after.bytes - before.bytes) / n,
-		median: harness.InMilliseconds(latencies[len(latencies)/2]), tail: harness.InMilliseconds(latencies[len(latencies)*99/100]),
-	}
-}
-
-// used returns the resource usage of the process since its start.
-func (w *webhook) used(to target) reviewFigures {
-	processor, err := harness.ProcessorTime(to.pid)
-	w.Check(err)
-	found := reviewFigures{processor: harness.InMilliseconds(processor)}
-	if to.program != nil {
-		metrics := to.program.Metrics()
-		found.objects, found.bytes = metrics.Sum("go_memstats_mallocs_total"), metrics.Sum("go_memstats_alloc_bytes_total")
-	}
-	return found
-}
-
-// newClient returns a client that uses one connection.
-func (w *webhook) newClient() *http.Client {
 	pool := x509.NewCertPool()
 	pool.AppendCertsFromPEM(w.authority)
 	transport := &http.Transport{ForceAttemptHTTP2: true, TLSClientConfig: &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS13}}
-	return &http.Client{Transport: transport, Timeout: 10 * time.Second}
+	c := &http.Client{Transport: transport, Timeout: 10 * time.Second}
+	defer c.CloseIdleConnections()
+	w.post(c, to, reviews[0]) // opens the connection
+	before, err := harness.UsageOf(to.pid)
+	w.Check(err)
+	latencies := w.sendBursts(c, to, reviews, rate, d)
+	after, err := harness.UsageOf(to.pid)
+	w.Check(err)
+	return reviewFigures{
+		processor: harness.InMilliseconds(after.Processor-before.Processor) / float64(len(latencies)),
+		median:    harness.InMilliseconds(harness.Median(latencies)), tail: harness.InMilliseconds(harness.Percentile(latencies, 99)),
+	}
 }
 
-func sendBursts(ctx context.Context, c *http.Client, port int, reviews []review, rate int, d time.Duration) ([]time.Duration, error) {
+func (w *webhook) sendBursts(c *http.Client, to target, reviews []review, rate int, d time.Duration) []time.Duration {
 	count := max(1, int(d.Seconds()*float64(rate)/reviewBurst))
 	latencies := make([]time.Duration, count*reviewBurst)
-	errs := make([]error, count*reviewBurst)
 	every := time.NewTicker(time.Second * reviewBurst / time.Duration(rate))
 	defer every.Stop()
 	var running sync.WaitGroup
-	for i := range count {
-		select {
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		case <-every.C:
-		}
+	for i := 0; i < count && w.Ctx.Err() == nil; i++ {
+		<-every.C
 		for j := range reviewBurst {
 			running.Go(func() {
 				at := i*reviewBurst + j
-				latencies[at], _, errs[at] = post(ctx, c, port, reviews[at%len(reviews)])
+				latencies[at] = w.post(c, to, reviews[at%len(reviews)])
 			})
 		}
 	}
 	running.Wait()
-	return latencies, errors.Join(errs...)
+	w.Check(context.Cause(w.Ctx))
+	return latencies
 }
 
-// post sends one review, and returns the response and the time that it took.
-func post(ctx context.Context, c *http.Client, port int, r review) (took time.Duration, answer []byte, err error) {
+// post sends one review, and returns the time until the response.
+func (w *webhook) post(c *http.Client, to target, r review) time.Duration {
 	begin := time.Now()
-	url := fmt.Sprintf("https://127.0.0.1:%d%s?timeout=10s", port, r.path)
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(r.body))
-	if err != nil {
-		return 0, nil, err
-	}
+	url := "https://" + to.address() + r.path + "?timeout=10s"
+	request, err := http.NewRequestWithContext(w.Ctx, http.MethodPost, url, bytes.NewReader(r.body))
+	w.Check(err)
 	request.Header.Set("Content-Type", "application/json")
 	response, err := c.Do(request)
-	if err != nil {
-		return 0, nil, err
-	}
+	w.Check(err)
 	defer response.Body.Close()
-	answer, err = io.ReadAll(response.Body)
-	if err != nil {
-		return 0, nil, err
-	}
+	answer, err := io.ReadAll(response.Body)
+	w.Check(err)
 	if response.ProtoMajor != 2 || !bytes.Contains(answer, []byte(`"allowed":true`)) {
-		return 0, nil, fmt.Errorf("%s by %s: %s", r.path, response.Proto, answer)
+		w.Check(fmt.Errorf("%s by %s: %s", r.path, response.Proto, answer))
 	}
-	return time.Since(begin), answer, nil
+	return time.Since(begin)
 }
 
 // record makes the API server send its reviews to a recorder, which keeps the first body for each path and allows everything.
@@ -153,7 +121,7 @@ func (w *webhook) record() {
 	ctx, cancel := context.WithCancel(w.Ctx)
 	defer cancel()
 	go func() {
-		_ = serveFloor(ctx, listener, w.certificates, nil, func(path string, body []byte) {
+		_ = serveFloor(ctx, listener, w.certificates, func(path string, body []byte) {
 			mu.Lock()
 			defer mu.Unlock()
 			if bodies[path] == nil {
@@ -161,15 +129,16 @@ func (w *webhook) record() {
 			}
 		})
 	}()
-	w.prepareExamples()
+	w.cluster.Install("test/bench/binaries/webhook_prepared.yaml",
+		schema.GroupVersionKind{Group: "extensions.gardener.cloud", Version: "v1alpha1", Kind: "Worker"})
 	remove := w.register(listener.Addr().String())
 	// All but the deletions and the eleven other extension kinds.
 	wanted := len(registrations.Enabled(config.FlavorStandalone, w.cfg.Webhooks, registrations.Own{})) - 13
 	attempt := 0
 	w.Await(time.Minute, fmt.Sprintf("the API server to call %d webhooks", wanted), func(context.Context) error {
 		attempt++
-		if failure := w.createExamples(fmt.Sprintf("recorded-%d", attempt)); failure != nil {
-			return local.GiveUp(failure)
+		for _, each := range w.examples(onSpace, fmt.Sprintf("recorded-%d", attempt)) {
+			w.cluster.Create(each)
 		}
 		mu.Lock()
 		defer mu.Unlock()
@@ -196,11 +165,8 @@ func (w *webhook) register(address string) (remove func()) {
 	}
 }
 
-// allowed is the response of a floor to every request, with a patch if it has one for the path.
-const (
-	allowed = `{"kind":"AdmissionReview","apiVersion":"%s","response":{"uid":"%s","allowed":true,"status":{"metadata":{},"code":200}%s}}`
-	patched = `,"patchType":"JSONPatch","patch":"%s"`
-)
+// allowed is the response of the floor to every request.
+const allowed = `{"kind":"AdmissionReview","apiVersion":"%s","response":{"uid":"%s","allowed":true,"status":{"metadata":{},"code":200}}}`
 
 // first returns the first string value of a name in a review, in the format of API servers.
 func first(body []byte, name string) []byte {
@@ -209,11 +175,8 @@ func first(body []byte, name string) []byte {
 	return text
 }
 
-// serveFloor reads every request and allows it, with the patch for its path if there is one, until the context ends. Seen, if not nil, gets
-// path and body, which is overwritten later.
-func serveFloor(
-	ctx context.Context, listener net.Listener, certificates string, answers map[string]string, seen func(path string, body []byte),
-) error {
+// serveFloor reads every request and allows it, until the context ends. Seen, if not nil, gets path and body, which is overwritten later.
+func serveFloor(ctx context.Context, listener net.Listener, certificates string, seen func(path string, body []byte)) error {
 	bodies := sync.Pool{New: func() any { return &bytes.Buffer{} }}
 	handler := func(w http.ResponseWriter, r *http.Request) {
 		body := bodies.Get().(*bytes.Buffer) //nolint:errcheck // the pool contains nothing else
@@ -223,7 +186,7 @@ func serveFloor(
 			seen(r.URL.Path, body.Bytes())
 		}
 		w.Header().Set("Content-Type", "application/json")
-		_, _ = fmt.Fprintf(w, allowed, first(body.Bytes(), "apiVersion"), first(body.Bytes(), "uid"), answers[r.URL.Path])
+		_, _ = fmt.Fprintf(w, allowed, first(body.Bytes(), "apiVersion"), first(body.Bytes(), "uid"))
 	}
 	server := &http.Server{ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(handler)}
 	stop := context.AfterFunc(ctx, func() { _ = server.Close() })
@@ -235,35 +198,19 @@ func serveFloor(
 	return err
 }
 
-// runFloor makes this process a floor.
-func (w *webhook) runFloor() {
-	answers := map[string]string{}
-	if w.answers != "" {
-		content, err := os.ReadFile(w.answers)
-		w.Check(err)
-		w.Check(json.Unmarshal(content, &answers))
-	}
-	listener, err := net.Listen("tcp", w.floor)
-	w.Check(err)
-	w.Check(serveFloor(w.Ctx, listener, w.certificates, answers, nil))
-}
-
-// startFloor starts this program as a floor, optionally with a file of patches.
-func (w *webhook) startFloor(answers string) target {
+// startFloor starts this program as the floor.
+func (w *webhook) startFloor() target {
 	self, err := os.Executable()
 	w.Check(err)
-	port := w.FreePort()
-	address := net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
-	name := fmt.Sprintf("floor-%d", port)
+	floor := target{port: w.FreePort()}
 	process, err := child.Start(child.Spec{
-		Name: name, Path: self,
-		Args: []string{"webhook", "-floor", address, "-certificates", w.certificates, "-answers", answers},
-		Dir:  w.Dir, LogFile: filepath.Join(w.Dir, name+".log"), RecordFile: filepath.Join(w.Dir, name+".json"),
+		Name: "floor", Path: self, Args: []string{"webhook", "-floor", floor.address(), "-certificates", w.certificates},
+		Dir: w.Dir, LogFile: filepath.Join(w.Dir, "floor.log"), RecordFile: filepath.Join(w.Dir, "floor.json"),
 	})
 	w.Check(err)
-	w.AtEnd(func() error { return process.Stop(10 * time.Second) })
+	w.AtEnd(func(err error) error { return errors.Join(err, process.Stop(10*time.Second)) })
 	w.Await(time.Minute, "the floor to listen", func(ctx context.Context) error {
-		connection, err := (&net.Dialer{}).DialContext(ctx, "tcp", address)
+		connection, err := (&net.Dialer{}).DialContext(ctx, "tcp", floor.address())
 		if err == nil {
 			return connection.Close()
 		}
@@ -272,26 +219,8 @@ func (w *webhook) startFloor(answers string) target {
 		}
 		return err
 	})
-	return target{process.ID, port, nil}
-}
-
-// keepAnswers sends the recorded reviews to the server, and writes its patches into a file for a floor.
-func (w *webhook) keepAnswers(reviews []review) (file string) {
-	c := w.newClient()
-	defer c.CloseIdleConnections()
-	answers := map[string]string{}
-	for _, each := range reviews {
-		_, answer, err := post(w.Ctx, c, w.program.WebhookPort, each)
-		w.Check(err)
-		if patch := first(answer, "patch"); len(patch) > 0 {
-			answers[each.path] = fmt.Sprintf(patched, patch)
-		}
-	}
-	content, err := json.Marshal(answers)
-	w.Check(err)
-	file = filepath.Join(w.Dir, "answers.json")
-	w.Check(os.WriteFile(file, content, 0o600))
-	return file
+	floor.pid = process.ID
+	return floor
 }
 
 // certify creates the certificate, for loopback, and its authority.

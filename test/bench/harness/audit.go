@@ -11,6 +11,9 @@ import (
 	"strings"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
+
 	"github.com/espalier-dev/espalier/test/local"
 )
 
@@ -27,35 +30,15 @@ rules:
 `)
 }
 
-// Request contains the fields of an audit event that are used.
-type Request struct {
-	Verb  string `json:"verb"`
-	Stage string `json:"stage"`
-	User  struct {
-		Username string `json:"username"`
-	} `json:"user"`
-	Object struct {
-		Resource    string `json:"resource"`
-		Subresource string `json:"subresource"`
-		Namespace   string `json:"namespace"`
-		APIGroup    string `json:"apiGroup"`
-	} `json:"objectRef"`
-	Status struct {
-		Code int `json:"code"`
-	} `json:"responseStatus"`
-	Begin time.Time `json:"requestReceivedTimestamp"`
-	End   time.Time `json:"stageTimestamp"`
-}
+// Request is an audit event. It always has an object and a status, which may be empty.
+type Request struct{ auditv1.Event }
 
 // Requests are those of a period.
 type Requests []Request
 
-// AuditLog is the API server's log of requests.
-type AuditLog struct{ file string }
-
-// End returns the current end of the log.
-func (l AuditLog) End() (int64, error) {
-	info, err := os.Stat(l.file)
+// auditEnd returns the current end of an audit log.
+func auditEnd(file string) (int64, error) {
+	info, err := os.Stat(file)
 	if errors.Is(err, os.ErrNotExist) {
 		return 0, nil
 	}
@@ -65,57 +48,51 @@ func (l AuditLog) End() (int64, error) {
 	return info.Size(), nil
 }
 
-// Since returns the requests of the user that were logged after that place, each once: a watch when it started, all others when they ended.
-// It also returns the place up to which it has read.
-func (l AuditLog) Since(place int64, user string) (requests Requests, end int64, err error) {
-	end = place
-	for line, err := range local.AuditLines(l.file, place) {
+// auditedSince returns the requests of the user that were logged after that place, each once: a watch when it started, all others when they
+// ended.
+func auditedSince(file string, place int64, user string) (requests Requests, err error) {
+	for line, err := range local.AuditLines(file, place) {
 		if err != nil {
-			return nil, place, err
+			return nil, err
 		}
 		var r Request
 		if err := json.Unmarshal(line, &r); err != nil {
-			return nil, place, fmt.Errorf("read audit log: %w", err)
+			return nil, fmt.Errorf("read audit log: %w", err)
 		}
-		ends := "ResponseComplete"
+		ends := auditv1.StageResponseComplete
 		if r.Verb == "watch" {
-			ends = "ResponseStarted"
+			ends = auditv1.StageResponseStarted
 		}
 		if r.User.Username == user && r.Stage == ends {
+			r.ObjectRef = cmp.Or(r.ObjectRef, &auditv1.ObjectReference{})
+			r.ResponseStatus = cmp.Or(r.ResponseStatus, &metav1.Status{})
 			requests = append(requests, r)
 		}
-		end += int64(len(line))
 	}
-	return requests, end, nil
+	return requests, nil
 }
 
 // Counts reports whether a request counts while the controller is idle: watches, which are renewed every few minutes, and leases do not.
-func (r Request) Counts() bool { return r.Verb != "watch" && r.Object.Resource != "leases" }
+func (r Request) Counts() bool { return r.Verb != "watch" && r.ObjectRef.Resource != "leases" }
 
 // IsWrite reports whether the request changes something.
 func (r Request) IsWrite() bool { return !slices.Contains([]string{"get", "list", "watch"}, r.Verb) }
 
 // String returns the text by which requests are counted.
 func (r Request) String() string {
-	text := r.Verb + " " + cmp.Or(r.Object.Resource, "(no resource)")
-	if r.Object.Subresource != "" {
-		text += "/" + r.Object.Subresource
+	text := r.Verb + " " + cmp.Or(r.ObjectRef.Resource, "(no resource)")
+	if r.ObjectRef.Subresource != "" {
+		text += "/" + r.ObjectRef.Subresource
 	}
-	if r.Status.Code >= 400 {
-		text += fmt.Sprintf(" (%d)", r.Status.Code)
+	if r.ResponseStatus.Code >= 400 {
+		text += fmt.Sprintf(" (%d)", r.ResponseStatus.Code)
 	}
 	return text
 }
 
 // Only returns the requests that match.
 func (all Requests) Only(match func(Request) bool) Requests {
-	var some Requests
-	for _, r := range all {
-		if match(r) {
-			some = append(some, r)
-		}
-	}
-	return some
+	return slices.DeleteFunc(slices.Clone(all), func(r Request) bool { return !match(r) })
 }
 
 // Period returns the time from the beginning of the first request to the end of the last one.
@@ -123,31 +100,13 @@ func (all Requests) Period() time.Duration {
 	if len(all) == 0 {
 		return 0
 	}
-	begin := slices.MinFunc(all, func(a, b Request) int { return a.Begin.Compare(b.Begin) }).Begin
-	return slices.MaxFunc(all, func(a, b Request) int { return a.End.Compare(b.End) }).End.Sub(begin)
-}
-
-// Pressure returns how many requests that count the API server processed concurrently, on average from the first to the last one, and how
-// long one took. This shows whether the client waits for the API server or for itself.
-func (all Requests) Pressure() string {
-	some := all.Only(Request.Counts)
-	period := some.Period()
-	if period <= 0 {
-		return "none"
-	}
-	var busy time.Duration
-	for _, r := range some {
-		busy += r.End.Sub(r.Begin)
-	}
-	each := (busy / time.Duration(len(some))).Round(100 * time.Microsecond)
-	return fmt.Sprintf("%d, on average %.1f at a time, each %s", len(some), float64(busy)/float64(period), each)
+	first := slices.MinFunc(all, func(a, b Request) int { return a.RequestReceivedTimestamp.Compare(b.RequestReceivedTimestamp.Time) })
+	last := slices.MaxFunc(all, func(a, b Request) int { return a.StageTimestamp.Compare(b.StageTimestamp.Time) })
+	return last.StageTimestamp.Sub(first.RequestReceivedTimestamp.Time)
 }
 
 // String counts the requests by verb and resource, the most frequent first.
-func (all Requests) String() string { return all.Per(1, "%.0f") }
-
-// Per is like String, with the numbers divided and in that format.
-func (all Requests) Per(divisor float64, format string) string {
+func (all Requests) String() string {
 	counts := map[string]int{}
 	for _, r := range all {
 		counts[r.String()]++
@@ -157,7 +116,7 @@ func (all Requests) Per(divisor float64, format string) string {
 	}
 	names := slices.SortedFunc(maps.Keys(counts), func(a, b string) int { return cmp.Or(counts[b]-counts[a], strings.Compare(a, b)) })
 	for i, name := range names {
-		names[i] = fmt.Sprintf(format+" %s", float64(counts[name])/divisor, name)
+		names[i] = fmt.Sprintf("%d %s", counts[name], name)
 	}
 	return strings.Join(names, ", ")
 }

@@ -29,7 +29,7 @@ func TestAuditCountsRequestsOnceByVerbAndResource(t *testing.T) {
 	g := NewWithT(t)
 	file := filepath.Join(t.TempDir(), "audit.log")
 	g.Expect(os.WriteFile(file, []byte(auditText), 0o600)).To(Succeed())
-	requests, _, err := AuditLog{file}.Since(0, "me")
+	requests, err := auditedSince(file, 0, "me")
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(requests.Only(Request.Counts).String()).To(
 		Equal("2 create configmaps, 1 get (no resource), 1 get secrets, 1 get secrets (404), 1 list deployments, 1 update " +
@@ -38,40 +38,37 @@ func TestAuditCountsRequestsOnceByVerbAndResource(t *testing.T) {
 	g.Expect(waiting.String()).To(Equal("1 update leases, 1 watch deployments, 1 watch services"))
 	writes := requests.Only(Request.IsWrite)
 	g.Expect(writes.String()).To(Equal("2 create configmaps, 1 update leases, 1 update managedresources/status"))
-	g.Expect(writes.Per(4, "%.2f")).To(Equal("0.50 create configmaps, 0.25 update leases, 0.25 update managedresources/status"))
 	g.Expect(Requests(nil).String()).To(Equal("none"))
 }
 
 func TestAuditReadsWhatWasLoggedSince(t *testing.T) {
 	g := NewWithT(t)
 	file := filepath.Join(t.TempDir(), "audit.log")
-	log := AuditLog{file}
-	g.Expect(log.End()).To(BeZero(), "the log does not exist yet")
+	g.Expect(auditEnd(file)).To(BeZero(), "the log does not exist yet")
 
 	first, rest, _ := strings.Cut(auditText, "\n")
 	g.Expect(os.WriteFile(file, []byte(first+"\n"), 0o600)).To(Succeed())
-	place, err := log.End()
+	place, err := auditEnd(file)
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(os.WriteFile(file, []byte(first+"\n"+rest+`{"kind":"Event","stage":"Resp`), 0o600)).To(Succeed())
 
-	requests, end, err := log.Since(place, "me")
+	requests, err := auditedSince(file, place, "me")
 	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(requests.Only(Request.IsWrite).String()).To(Equal("1 create configmaps, 1 update leases, 1 update managedresources/status"))
-	g.Expect(end).To(BeEquivalentTo(len(auditText)), "an incomplete line is read later")
+	g.Expect(requests.Only(Request.IsWrite).String()).To(
+		Equal("1 create configmaps, 1 update leases, 1 update managedresources/status"), "an incomplete line is read later")
 }
 
 func TestAuditPolicyNamesTheUsers(t *testing.T) {
 	NewWithT(t).Expect(string(auditPolicy("a", "b"))).To(ContainSubstring(`users: ["a", "b"]`))
 }
 
-func TestPressureLeavesOutWaitingRequests(t *testing.T) {
+func TestPeriodIsFromTheFirstBeginningToTheLastEnd(t *testing.T) {
 	g := NewWithT(t)
-	at := func(offset time.Duration) time.Time { return time.Unix(1000, 0).Add(offset) }
-	requests := Requests{
-		{Verb: "get", Begin: at(0), End: at(500 * time.Millisecond)},
-		{Verb: "get", Begin: at(100 * time.Millisecond), End: at(time.Second)},
-		{Verb: "watch", Begin: at(100 * time.Millisecond), End: at(time.Hour)},
+	of := func(begin, end time.Duration) (r Request) {
+		r.RequestReceivedTimestamp.Time, r.StageTimestamp.Time = time.Unix(1000, 0).Add(begin), time.Unix(1000, 0).Add(end)
+		return r
 	}
-	g.Expect(requests.Pressure()).To(Equal("2, on average 1.4 at a time, each 700ms"))
-	g.Expect(Requests(nil).Pressure()).To(Equal("none"))
+	requests := Requests{of(200*time.Millisecond, time.Second), of(100*time.Millisecond, 500*time.Millisecond)}
+	g.Expect(requests.Period()).To(Equal(900 * time.Millisecond))
+	g.Expect(Requests(nil).Period()).To(BeZero())
 }

@@ -3,12 +3,8 @@ package harness
 import (
 	"context"
 	"errors"
-	"fmt"
-	"maps"
-	"os"
 	"path/filepath"
-	"slices"
-	"strings"
+	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -16,13 +12,14 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/kubernetes"
+	"k8s.io/apiserver/pkg/authentication/serviceaccount"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	corev1beta1 "github.com/espalier-dev/espalier/api/core/v1beta1"
+	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
 	"github.com/espalier-dev/espalier/test/binary"
 	"github.com/espalier-dev/espalier/test/local"
 )
@@ -33,48 +30,35 @@ const Namespace = "espalier-system"
 // Patience is the maximum duration of a step.
 const Patience = 15 * time.Minute
 
-// Setup defines what a cluster consists of besides etcd and the API server.
-type Setup struct {
-	ControllerManager, Scheduler, KWOK bool
-	// Audited are the users whose requests are in the audit log, because the log costs time; without any there is no log.
-	Audited []string
-}
-
-// Cluster is a control plane with clients of its administrator, who has no client-side limit.
+// Cluster is a control plane with a client of its administrator, who has no client-side limit.
 type Cluster struct {
 	*local.ControlPlane
-	Client client.Client
-	Typed  kubernetes.Interface
-	Audit  AuditLog
-
-	run *Run
+	Client client.WithWatch
+	run    *Run
 }
 
-// StartCluster starts a control plane, which is stopped after the job. The name is that of its folder.
-func (r *Run) StartCluster(name string, s Setup) *Cluster {
-	var err error
-	if r.assets == "" {
-		r.assets, err = local.Assets(r.Ctx, r.Report)
-		r.Check(err)
-	}
-	o := local.Options{
-		Dir: filepath.Join(r.Dir, name), Assets: r.assets, Log: r.Report,
-		ControllerManager: s.ControllerManager, Scheduler: s.Scheduler, KWOK: s.KWOK,
-	}
-	if len(s.Audited) > 0 {
-		o.AuditPolicy = auditPolicy(s.Audited...)
+// StartCluster starts a control plane with these parts, which is stopped after the job. The name is that of its folder. Audited are the
+// ServiceAccounts whose requests are in the audit log, because the log costs time; without any there is no log.
+func (r *Run) StartCluster(name string, o local.Options, audited ...string) *Cluster {
+	assets, err := local.Assets(r.Ctx, r.Report)
+	r.Check(err)
+	o.Dir, o.Assets, o.Log = filepath.Join(r.Dir, name), assets, r.Report
+	if len(audited) > 0 {
+		users := make([]string, 0, len(audited))
+		for _, account := range audited {
+			users = append(users, user(account))
+		}
+		o.AuditPolicy = auditPolicy(users...)
 	}
 	plane, err := local.Start(r.Ctx, o)
 	r.Checkf(err, "start control plane")
-	c := &Cluster{ControlPlane: plane, Audit: AuditLog{plane.AuditLog()}, run: r}
-	r.clusters = append(r.clusters, c)
-	c.Client = r.newClient(plane.AdminConfig())
-	protobuf := plane.AdminConfig()
-	protobuf.ContentType = "application/vnd.kubernetes.protobuf"
-	protobuf.AcceptContentTypes = "application/vnd.kubernetes.protobuf,application/json"
-	c.Typed, err = kubernetes.NewForConfig(protobuf)
-	r.Checkf(err, "create client")
-	return c
+	r.AtEnd(func(err error) error {
+		if err != nil {
+			err = errors.Join(err, plane.Failure())
+		}
+		return errors.Join(err, plane.Stop())
+	})
+	return &Cluster{ControlPlane: plane, Client: r.NewClient(plane.AdminConfig()), run: r}
 }
 
 // Create creates an object.
@@ -83,6 +67,17 @@ func (c *Cluster) Create(object client.Object) { c.run.Check(c.Client.Create(c.r
 // CreateNamespace creates a namespace.
 func (c *Cluster) CreateNamespace(name string) {
 	c.Create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}})
+}
+
+// Install creates the objects of the files that match a pattern below the repository's root, and waits until kinds of them are served.
+func (c *Cluster) Install(pattern string, kinds ...schema.GroupVersionKind) {
+	_, err := binary.Install(c.run.Ctx, c.Client, pattern)
+	c.run.Check(err)
+	for _, kind := range kinds {
+		list := &unstructured.UnstructuredList{}
+		list.SetGroupVersionKind(kind)
+		c.run.Await(time.Minute, kind.Kind+" to be served", func(ctx context.Context) error { return c.Client.List(ctx, list) })
+	}
 }
 
 // Identity creates, in a new namespace, the ServiceAccount of a binary with the roles that it ships for these sides, and returns its
@@ -101,18 +96,19 @@ func (c *Cluster) Kubeconfig(account, namespace string) []byte {
 	return kubeconfig
 }
 
-// newClient returns a client for the types of Kubernetes and of Projects.
-func (r *Run) newClient(cfg *rest.Config) client.Client {
-	scheme := runtime.NewScheme()
-	r.Check(errors.Join(clientgoscheme.AddToScheme(scheme), corev1beta1.AddToScheme(scheme)))
-	c, err := client.New(cfg, client.Options{Scheme: scheme})
+// scheme contains the types of Kubernetes, of Projects and of ManagedResources.
+var scheme = sync.OnceValues(func() (*runtime.Scheme, error) {
+	s := runtime.NewScheme()
+	return s, errors.Join(clientgoscheme.AddToScheme(s), corev1beta1.AddToScheme(s), resourcesv1alpha1.AddToScheme(s))
+})
+
+// NewClient returns a client for the types of Kubernetes, of Projects and of ManagedResources.
+func (r *Run) NewClient(cfg *rest.Config) client.WithWatch {
+	types, err := scheme()
+	r.Check(err)
+	c, err := client.NewWithWatch(cfg, client.Options{Scheme: types})
 	r.Checkf(err, "create client")
 	return c
-}
-
-// ClientOf returns a client with the rights of a kubeconfig, and without a client-side limit.
-func (r *Run) ClientOf(kubeconfig []byte) client.Client {
-	return r.newClient(r.ClientConfig(kubeconfig))
 }
 
 // ClientConfig reads a kubeconfig for a client without a client-side limit.
@@ -125,76 +121,27 @@ func (r *Run) ClientConfig(kubeconfig []byte) *rest.Config {
 
 // AuditEnd returns the current end of the audit log.
 func (c *Cluster) AuditEnd() int64 {
-	end, err := c.Audit.End()
+	end, err := auditEnd(c.AuditLog())
 	c.run.Check(err)
 	return end
 }
 
-// Requests returns the requests of a user that were logged after that place.
-func (c *Cluster) Requests(place int64, user string) Requests {
-	requests, _, err := c.Audit.Since(place, user)
+// Requests returns the requests of a ServiceAccount that were logged after that place.
+func (c *Cluster) Requests(place int64, account string) Requests {
+	requests, err := auditedSince(c.AuditLog(), place, user(account))
 	c.run.Check(err)
 	return requests
 }
 
-// User returns the name of a ServiceAccount of the namespace in requests.
-func User(account string) string { return "system:serviceaccount:" + Namespace + ":" + account }
+// user returns the name of a ServiceAccount of the namespace in requests.
+func user(account string) string { return serviceaccount.MakeUsername(Namespace, account) }
 
-// Usage is the processor time of each process.
-type Usage map[string]time.Duration
-
-// Usage returns the processor time of the parts of the cluster so far.
-func (c *Cluster) Usage() Usage { return usageOf(c.PIDs()) }
-
-// Self returns the processor time of this process so far.
-func Self() Usage { return usageOf(map[string]int{"bare client": os.Getpid()}) }
-
-func usageOf(ids map[string]int) Usage {
-	u := Usage{}
-	for name, id := range ids {
-		if used, err := ProcessorTime(id); err == nil {
-			u[name] = used
-		}
-	}
-	return u
-}
-
-// With returns the usage of both.
-func (u Usage) With(other Usage) Usage {
-	maps.Copy(u, other)
-	return u
-}
-
-// Since returns the difference to an earlier usage.
-func (u Usage) Since(before Usage) Usage {
-	d := Usage{}
-	for name, used := range u {
-		d[name] = used - before[name]
-	}
-	return d
-}
-
-// Total returns the sum.
-func (u Usage) Total() (sum time.Duration) {
-	for _, used := range u {
-		sum += used
+// ProcessorTime returns the processor time of all parts of the cluster so far.
+func (c *Cluster) ProcessorTime() (sum time.Duration) {
+	for _, pid := range c.PIDs() {
+		usage, err := UsageOf(pid)
+		c.run.Check(err)
+		sum += usage.Processor
 	}
 	return sum
-}
-
-func (u Usage) String() string {
-	parts := make([]string, 0, len(u))
-	for _, name := range slices.Sorted(maps.Keys(u)) {
-		parts = append(parts, fmt.Sprintf("%s %s", name, Seconds(u[name])))
-	}
-	return strings.Join(parts, ", ")
-}
-
-// AwaitServed waits until the API server serves kinds whose CRDs have been created.
-func (c *Cluster) AwaitServed(kinds ...schema.GroupVersionKind) {
-	for _, kind := range kinds {
-		list := &unstructured.UnstructuredList{}
-		list.SetGroupVersionKind(kind)
-		c.run.Await(time.Minute, kind.Kind+" to be served", func(ctx context.Context) error { return c.Client.List(ctx, list) })
-	}
 }

@@ -1,6 +1,7 @@
 package harness
 
 import (
+	"errors"
 	"fmt"
 	"runtime"
 	"time"
@@ -8,55 +9,42 @@ import (
 	"github.com/prometheus/procfs"
 )
 
-// machine returns one line about the machine of the measurement.
+// machine returns one line about the machine of the measurement, with its load average of the last minute, to which our processes add.
 func machine() string {
-	memory := "unknown memory"
-	if fs, err := procfs.NewDefaultFS(); err == nil {
-		if info, err := fs.Meminfo(); err == nil && info.MemTotal != nil {
-			memory = fmt.Sprintf("%.0f GiB of memory", float64(*info.MemTotal)/(1<<20))
-		}
-	}
-	return fmt.Sprintf("machine: %d cores, %s, %s/%s, %s", runtime.NumCPU(), memory, runtime.GOOS, runtime.GOARCH, runtime.Version())
-}
-
-// load returns the load average of the last minute; our processes are included.
-func load() string {
+	text := fmt.Sprintf("machine: %d cores, %s/%s, %s", runtime.NumCPU(), runtime.GOOS, runtime.GOARCH, runtime.Version())
 	fs, err := procfs.NewDefaultFS()
 	if err != nil {
-		return "unknown"
+		return text // there is no /proc
 	}
-	average, err := fs.LoadAvg()
-	if err != nil {
-		return "unknown"
+	if info, err := fs.Meminfo(); err == nil && info.MemTotal != nil {
+		text += fmt.Sprintf(", %.0f GiB of memory", float64(*info.MemTotal)/(1<<20))
 	}
-	return fmt.Sprintf("%.2f", average.Load1)
+	if average, err := fs.LoadAvg(); err == nil {
+		text += fmt.Sprintf(", load average %.2f", average.Load1)
+	}
+	return text
 }
 
-// Memory returns the resident memory of a process in bytes, current and maximum.
-func Memory(pid int) (now, peak int64, err error) {
+// Usage is what a process uses: its resident memory in bytes, current and maximum, and its processor time since its start, in user and in
+// kernel mode. The kernel counts hundredths of a second.
+type Usage struct {
+	Resident, Peak int64
+	Processor      time.Duration
+}
+
+// UsageOf returns the usage of a process.
+func UsageOf(pid int) (Usage, error) {
 	process, err := procfs.NewProc(pid)
 	if err != nil {
-		return 0, 0, fmt.Errorf("read resident memory: %w", err)
+		return Usage{}, fmt.Errorf("read usage of process: %w", err)
 	}
-	status, err := process.NewStatus()
-	if err != nil {
-		return 0, 0, fmt.Errorf("read resident memory: %w", err)
+	status, errStatus := process.NewStatus()
+	stat, errStat := process.Stat()
+	if err := errors.Join(errStatus, errStat); err != nil {
+		return Usage{}, fmt.Errorf("read usage of process: %w", err)
 	}
 	if status.VmRSS == 0 {
-		return 0, 0, fmt.Errorf("process %d has no resident memory", pid)
+		return Usage{}, fmt.Errorf("process %d has no resident memory", pid)
 	}
-	return int64(status.VmRSS), int64(status.VmHWM), nil
-}
-
-// ProcessorTime returns the processor time of a process so far, in user and in kernel mode. The kernel counts hundredths of a second.
-func ProcessorTime(pid int) (time.Duration, error) {
-	process, err := procfs.NewProc(pid)
-	if err != nil {
-		return 0, fmt.Errorf("read processor time: %w", err)
-	}
-	stat, err := process.Stat()
-	if err != nil {
-		return 0, fmt.Errorf("read processor time: %w", err)
-	}
-	return time.Duration(stat.CPUTime() * float64(time.Second)), nil
+	return Usage{int64(status.VmRSS), int64(status.VmHWM), time.Duration(stat.CPUTime() * float64(time.Second))}, nil
 }

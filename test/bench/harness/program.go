@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -17,7 +18,6 @@ import (
 	"github.com/prometheus/common/model"
 
 	"github.com/espalier-dev/espalier/internal/deployable"
-	"github.com/espalier-dev/espalier/test/binary"
 	"github.com/espalier-dev/espalier/test/local"
 	"github.com/espalier-dev/espalier/test/local/child"
 )
@@ -30,8 +30,8 @@ sourceClientConnection: {kubeconfig: $SOURCE}
 leaderElection: {leaderElect: false, resourceNamespace: ` + Namespace + `}
 ` + ServerConfig
 
-// ServerConfig is the part of the configuration that this package needs.
-const ServerConfig = `debugging: {enableProfiling: $PROFILING}
+// ServerConfig is the part of the configuration that this package needs. Serving profiles costs nothing until one is requested.
+const ServerConfig = `debugging: {enableProfiling: true}
 server:
   healthProbes: {bindAddress: 127.0.0.1, port: $PROBES}
   metrics: {bindAddress: 127.0.0.1, port: $METRICS}
@@ -49,20 +49,12 @@ type Program struct {
 	// Kubeconfig is that of the program's ServiceAccount in the source.
 	Kubeconfig []byte
 
-	// Profiling makes the program serve profiles, even if none are requested.
-	Profiling bool
-
 	run     *Run
 	binary  local.Binary
 	metrics int
 	process *child.Process
-}
-
-// StartClusterFor starts a control plane, and prepares a binary that uses it with the roles that it ships.
-func (r *Run) StartClusterFor(name string, s Setup) (*Cluster, *Program) {
-	c := r.StartCluster("plane", s)
-	kubeconfig := c.Identity(name, Namespace, binary.Source, binary.Target)
-	return c, r.Program(name, kubeconfig)
+	// stopping is closed before the process is stopped.
+	stopping chan struct{}
 }
 
 // Program builds a binary and prepares its files. The kubeconfigs are those of the source and of the target, if there is one.
@@ -70,7 +62,7 @@ func (r *Run) Program(name string, kubeconfigs ...[]byte) *Program {
 	p := &Program{Kubeconfig: kubeconfigs[0], run: r, binary: local.Binary{
 		Name: name, Path: r.build(name), Dir: filepath.Join(r.Dir, name), Env: deployable.Environment(name),
 	}}
-	r.programs = append(r.programs, p)
+	r.AtEnd(func(err error) error { return errors.Join(p.explain(err), p.stop()) })
 	r.Check(os.MkdirAll(p.binary.Dir, 0o700))
 	p.binary.ProbePort, p.metrics, p.WebhookPort = r.FreePort(), r.FreePort(), r.FreePort()
 	for i, kubeconfig := range kubeconfigs {
@@ -85,8 +77,7 @@ func (p *Program) File(name string) string { return filepath.Join(p.binary.Dir, 
 // Configure writes the configuration, in which it replaces the variables.
 func (p *Program) Configure(text string) {
 	variables := strings.NewReplacer("$SOURCE", strconv.Quote(p.File("source")), "$TARGET", strconv.Quote(p.File("target")),
-		"$PROBES", strconv.Itoa(p.binary.ProbePort), "$METRICS", strconv.Itoa(p.metrics), "$WEBHOOKS", strconv.Itoa(p.WebhookPort),
-		"$PROFILING", strconv.FormatBool(p.Profiling || p.run.Profiles != ""))
+		"$PROBES", strconv.Itoa(p.binary.ProbePort), "$METRICS", strconv.Itoa(p.metrics), "$WEBHOOKS", strconv.Itoa(p.WebhookPort))
 	p.run.Check(os.WriteFile(p.File("config.yaml"), []byte(variables.Replace(text)), 0o600))
 }
 
@@ -94,21 +85,39 @@ func (p *Program) Configure(text string) {
 func (p *Program) Start() {
 	p.Started = time.Now()
 	process, err := p.binary.Start()
-	p.process = process
+	p.process, p.stopping = process, make(chan struct{})
 	p.run.Check(err)
+	go p.watch(process, p.stopping)
+	if p.run.Profiles != "" {
+		p.run.Check(os.MkdirAll(p.run.Profiles, 0o750))
+		go p.profile(process)
+	}
+}
+
+// watch ends the job if the process ends and was not stopped.
+func (p *Program) watch(process *child.Process, stopping <-chan struct{}) {
+	<-process.Done()
+	select {
+	case <-stopping:
+	default:
+		p.run.Check(process.Failure())
+	}
 }
 
 // StartReady starts the process and waits until it is ready.
 func (p *Program) StartReady() {
 	p.Start()
-	p.Ready()
+	p.run.Check(p.binary.Ready(p.run.Ctx, p.process, Patience))
 }
 
 // Stop stops the process, if it is running.
-func (p *Program) Stop() error {
+func (p *Program) Stop() { p.run.Check(p.stop()) }
+
+func (p *Program) stop() error {
 	if p.process == nil {
 		return nil
 	}
+	close(p.stopping)
 	defer func() { p.process = nil }()
 	return p.process.Stop(stopGrace)
 }
@@ -116,53 +125,38 @@ func (p *Program) Stop() error {
 // PID returns the id of the running process.
 func (p *Program) PID() int { return p.process.ID }
 
-// Usage returns the processor time of the process so far, if it is running.
+// Usage returns that of the process; nothing if it does not run.
 func (p *Program) Usage() Usage {
-	if p == nil || p.process == nil {
+	if p.process == nil {
 		return Usage{}
 	}
-	return usageOf(map[string]int{p.binary.Name: p.process.ID})
-}
-
-// Memory returns the resident memory of the running process in bytes, current and maximum.
-func (p *Program) Memory() (now, peak int64) {
-	now, peak, err := Memory(p.PID())
+	usage, err := UsageOf(p.PID())
 	p.run.Check(err)
-	return now, peak
+	return usage
 }
 
-// Ready waits until the process is ready.
-func (p *Program) Ready() { p.run.Check(p.binary.Ready(p.run.Ctx, p.process, Patience)) }
-
-// Await is like that of the run, but gives up when the process ends.
+// Await is like that of the run.
 func (p *Program) Await(what string, probe func(context.Context) error) {
-	p.run.Check(p.await(what, probe))
+	p.run.Await(Patience, what, probe)
 }
 
-func (p *Program) await(what string, probe func(context.Context) error) error {
-	return local.Await(p.run.Ctx, Patience, what, func(ctx context.Context) error {
-		err := probe(ctx)
-		select {
-		case <-p.process.Done():
-			return local.GiveUp(errors.Join(errors.New("the process has ended"), err))
-		default:
-			return err
+// AwaitMetrics is Await for a condition of the metrics.
+func (p *Program) AwaitMetrics(what string, probe func(Metrics) error) {
+	p.Await(what, func(ctx context.Context) error {
+		metrics, err := p.readMetrics(ctx)
+		if err != nil {
+			return err // it is starting
 		}
+		return probe(metrics)
 	})
 }
 
 // explain adds the end of the log to an error.
 func (p *Program) explain(err error) error {
-	if err == nil || errors.Is(err, context.Canceled) {
+	if err == nil || errors.Is(err, context.Canceled) || p.process != nil && p.process.Failure() != nil { // which contains the log
 		return err
 	}
 	return fmt.Errorf("%w; the end of the log of %s:\n%s", err, p.binary.Name, child.Tail(p.binary.LogFile()))
-}
-
-// LogContains reports whether the process has logged a text.
-func (p *Program) LogContains(text string) (bool, error) {
-	log, err := os.ReadFile(p.binary.LogFile())
-	return bytes.Contains(log, []byte(text)), err
 }
 
 // URL returns the address of a path that the process serves beside its metrics.
@@ -175,13 +169,12 @@ type Metrics map[string]*dto.MetricFamily
 
 // Metrics returns the current ones. Rendering them costs the process a few milliseconds.
 func (p *Program) Metrics() Metrics {
-	metrics, err := p.ReadMetrics(p.run.Ctx)
+	metrics, err := p.readMetrics(p.run.Ctx)
 	p.run.Check(err)
 	return metrics
 }
 
-// ReadMetrics is Metrics for a process that may still be starting.
-func (p *Program) ReadMetrics(ctx context.Context) (Metrics, error) {
+func (p *Program) readMetrics(ctx context.Context) (Metrics, error) {
 	page, err := local.Get(ctx, http.DefaultClient, p.URL("/metrics"))
 	if err != nil {
 		return nil, err
@@ -210,12 +203,10 @@ func (m Metrics) Sum(name string, labels ...string) (sum float64) {
 }
 
 func has(series *dto.Metric, labels []string) bool {
-	present := map[string]string{}
-	for _, label := range series.GetLabel() {
-		present[label.GetName()] = label.GetValue()
-	}
 	for i := 0; i+1 < len(labels); i += 2 {
-		if present[labels[i]] != labels[i+1] {
+		if !slices.ContainsFunc(series.GetLabel(), func(l *dto.LabelPair) bool {
+			return l.GetName() == labels[i] && l.GetValue() == labels[i+1]
+		}) {
 			return false
 		}
 	}

@@ -1,10 +1,39 @@
 package harness
 
 import (
+	"bytes"
+	"os"
+	"path/filepath"
 	"testing"
+	"time"
 
 	. "github.com/onsi/gomega"
+
+	"github.com/espalier-dev/espalier/test/local"
 )
+
+func TestJobFailsWhenItsProcessExits(t *testing.T) {
+	g := NewWithT(t)
+	var steps []string
+	benchmark := counting("apples", 7)
+	benchmark.Jobs = One(func(r *Run) {
+		start := func(script string) *Program {
+			p := &Program{run: r, binary: local.Binary{Name: "script", Path: filepath.Join(r.Dir, "script"), Dir: r.Dir}}
+			r.Check(os.WriteFile(p.binary.Path, []byte("#!/bin/sh\n"+script), 0o700))
+			p.Start()
+			return p
+		}
+		start("exec sleep 60").Stop()
+		r.Pause(50 * time.Millisecond)
+		steps = append(steps, "stopped")
+		start("exit 3")
+		r.Pause(time.Minute)
+		steps = append(steps, "ended")
+	})
+	err := Main(t.Context(), []string{"apples"}, &bytes.Buffer{}, []Benchmark{benchmark})
+	g.Expect(err).To(MatchError(ContainSubstring("has stopped: exit status 3")))
+	g.Expect(steps).To(Equal([]string{"stopped"}))
+}
 
 const metricsText = `# HELP espalier_managedresource_objects Objects.
 # TYPE espalier_managedresource_objects gauge

@@ -15,7 +15,7 @@ import (
 	"runtime/debug"
 	"slices"
 	"strings"
-	"sync"
+	"time"
 
 	"k8s.io/utils/clock"
 
@@ -27,16 +27,76 @@ type Benchmark struct {
 	Name, Summary string
 	// Group is a subcommand that runs every benchmark with this group; empty for none.
 	Group string
-	// Flags defines the flags that only this benchmark has; nil means none.
+	// Sizes define the workload. Every benchmark has tiny ones, so that the flag -smoke never starts a long run.
+	Sizes []Size
+	// Flags defines the flags that only this benchmark has, besides those of its sizes; nil means none.
 	Flags func(*flag.FlagSet)
-	// Smoke replaces the sizes by tiny ones. Every benchmark has one, so that the flag -smoke never starts a long run.
-	Smoke func()
 	// Jobs returns the measurements. It is called after the flags are parsed, and validates them.
 	Jobs func() ([]Job, error)
 }
 
 // Job is an independent measurement. It adds its rows to the run, and ends as soon as a step fails.
 type Job func(*Run)
+
+// One returns the only job of a benchmark.
+func One(j Job) func() ([]Job, error) {
+	return func() ([]Job, error) { return []Job{j}, nil }
+}
+
+// Define sets the default sizes, and defines the flags.
+func (b Benchmark) Define(flags *flag.FlagSet) {
+	for _, s := range b.Sizes {
+		s.define(flags)
+	}
+	if b.Flags != nil {
+		b.Flags(flags)
+	}
+}
+
+// Plan returns the measurements, with tiny sizes if they are wanted. It is called after the flags are parsed, and validates them.
+func (b Benchmark) Plan(smoke bool) ([]Job, error) {
+	for _, s := range b.Sizes {
+		if err := s.apply(smoke); err != nil {
+			return nil, err
+		}
+	}
+	return b.Jobs()
+}
+
+// Size is a number, a duration or a text that defines a workload.
+type Size struct {
+	define func(*flag.FlagSet)
+	apply  func(smoke bool) error
+}
+
+// Sized returns a size with its default and its tiny value. It must be more than the zero value, unless that is the tiny value. With a
+// name, it has a flag.
+func Sized[T int | time.Duration | string](value *T, name string, normal, tiny T, usage string) Size {
+	define := func(flags *flag.FlagSet) {
+		*value = normal
+		if name == "" {
+			return
+		}
+		switch v := any(value).(type) {
+		case *int:
+			flags.IntVar(v, name, *v, usage)
+		case *time.Duration:
+			flags.DurationVar(v, name, *v, usage)
+		case *string:
+			flags.StringVar(v, name, *v, usage)
+		}
+	}
+	apply := func(smoke bool) error {
+		if smoke {
+			*value = tiny
+		}
+		if none := *new(T); *value < none || *value == none && tiny != none {
+			return fmt.Errorf("-%s: %v is too small", name, *value)
+		}
+		return nil
+	}
+	return Size{define, apply}
+}
 
 // Options are the flags of all benchmarks.
 type Options struct {
@@ -59,22 +119,20 @@ type Run struct {
 	// Ctx ends with the job, and when a step fails.
 	Ctx context.Context //nolint:containedctx // it is the context of the job, with the same lifetime
 
-	cancel context.CancelFunc
-	mu     sync.Mutex
-	err    error
+	// cancel ends the context; its cause is the error of the job.
+	cancel context.CancelCauseFunc
+	// within is the prefix of that error.
+	within string
 
-	rows     []Row
-	assets   string
-	clusters []*Cluster
-	programs []*Program
-	ends     []func() error
+	rows []Row
+	ends []func(error) error
 }
 
 // Add adds rows to the table. They are also shown if the job fails later.
 func (r *Run) Add(rows []Row) { r.rows = append(r.rows, rows...) }
 
-// AtEnd calls a function after the job, when its programs and clusters are stopped.
-func (r *Run) AtEnd(end func() error) { r.ends = append(r.ends, end) }
+// AtEnd calls a function after the job. It gets the error so far, and returns it with what it adds. The last function is called first.
+func (r *Run) AtEnd(end func(error) error) { r.ends = append(r.ends, end) }
 
 // Main runs the benchmark or the group that the first argument names, or all benchmarks, and prints one table, even if a job could not be
 // completed.
@@ -84,18 +142,18 @@ func Main(ctx context.Context, args []string, out io.Writer, benchmarks []Benchm
 		return err
 	}
 	report := local.NewReport(out, clock.RealClock{})
-	report.Step("%s", machine())
 	var rows []Row
 	var failures []error
 	for _, b := range selected {
-		jobs, err := b.Jobs()
+		jobs, err := b.Plan(o.Smoke)
 		failures = append(failures, err)
 		for _, job := range jobs {
 			if ctx.Err() != nil {
 				break
 			}
 			report.Say("")
-			report.Step("%s: %s (load average of the machine: %s)", b.Name, b.Summary, load())
+			report.Step("%s: %s", b.Name, b.Summary)
+			report.Detail("%s", machine())
 			run := &Run{Options: o, Report: report}
 			if err := run.do(ctx, job); err != nil {
 				failures = append(failures, fmt.Errorf("%s: %w", b.Name, err))
@@ -103,12 +161,9 @@ func Main(ctx context.Context, args []string, out io.Writer, benchmarks []Benchm
 			rows = append(rows, run.rows...)
 		}
 	}
-	if ctx.Err() != nil {
-		failures = append(failures, context.Cause(ctx))
-	}
+	failures = append(failures, context.Cause(ctx)) // nil unless the run was interrupted
 	if len(rows) > 0 {
 		report.Say("")
-		report.Say(machine())
 		fmt.Fprint(out, Table(rows))
 	}
 	if o.Enforce {
@@ -117,15 +172,15 @@ func Main(ctx context.Context, args []string, out io.Writer, benchmarks []Benchm
 	return errors.Join(failures...)
 }
 
-// parse selects the benchmarks, and sets their sizes. It prints the usage to out if it is requested, and then returns flag.ErrHelp.
+// parse selects the benchmarks, and sets their flags. It prints the usage to out if it is requested, and then returns flag.ErrHelp.
 func parse(args []string, out io.Writer, benchmarks []Benchmark) (selected []Benchmark, o Options, err error) {
-	if len(args) == 0 || slices.Contains([]string{"help", "-h", "-help", "--help"}, args[0]) {
+	if len(args) == 0 || slices.Contains([]string{"", "help", "-h", "-help", "--help"}, args[0]) {
 		usage(out, benchmarks)
 		return nil, o, flag.ErrHelp
 	}
 	name := args[0]
 	selected = slices.DeleteFunc(slices.Clone(benchmarks), func(b Benchmark) bool {
-		return name != "all" && name != b.Name && (b.Group == "" || name != b.Group)
+		return !slices.Contains([]string{"all", b.Name, b.Group}, name)
 	})
 	if len(selected) == 0 {
 		return nil, o, fmt.Errorf("there is no benchmark %q", name)
@@ -135,16 +190,14 @@ func parse(args []string, out io.Writer, benchmarks []Benchmark) (selected []Ben
 	flags.BoolVar(&o.Smoke, "smoke", false, "a tiny workload of seconds, to check that everything works; its figures say nothing")
 	flags.BoolVar(&o.Enforce, "enforce", false,
 		"fail if a target is missed; of managedresource-controller, only one that does not depend on the speed of the machine")
-	flags.StringVar(&o.Profiles, "pprof", "", "`folder` for profiles (taking them costs a little time)")
+	flags.StringVar(&o.Profiles, "pprof", "", "`folder` for profiles of the measured processes (taking them costs a little time)")
 	flags.StringVar(&o.Binary, "binary", "", "measure this `program` instead of building one, for comparisons")
 	for _, b := range selected {
 		own := flags
 		if name != b.Name { // several run, and the flags of one benchmark may have the names of another one's
 			own = flag.NewFlagSet(b.Name, flag.ContinueOnError)
 		}
-		if b.Flags != nil {
-			b.Flags(own)
-		}
+		b.Define(own)
 	}
 	err = flags.Parse(args[1:])
 	if err != nil {
@@ -152,11 +205,6 @@ func parse(args []string, out io.Writer, benchmarks []Benchmark) (selected []Ben
 	}
 	if flags.NArg() > 0 {
 		return nil, o, fmt.Errorf("unexpected argument %q", flags.Arg(0))
-	}
-	if o.Smoke {
-		for _, b := range selected {
-			b.Smoke()
-		}
 	}
 	for _, path := range []*string{&o.Profiles, &o.Binary} {
 		if *path != "" && err == nil {
@@ -168,15 +216,12 @@ func parse(args []string, out io.Writer, benchmarks []Benchmark) (selected []Ben
 
 func usage(out io.Writer, benchmarks []Benchmark) {
 	fmt.Fprintln(out, "usage: go run ./test/bench <benchmark> [flags]\n\nbenchmarks:")
-	for _, b := range benchmarks {
-		fmt.Fprintf(out, "  %-14s %s\n", b.Name, b.Summary)
-	}
 	groups := map[string][]string{}
 	for _, b := range benchmarks {
-		if b.Group != "" {
-			groups[b.Group] = append(groups[b.Group], b.Name)
-		}
+		fmt.Fprintf(out, "  %-14s %s\n", b.Name, b.Summary)
+		groups[b.Group] = append(groups[b.Group], b.Name)
 	}
+	delete(groups, "")
 	for _, name := range slices.Sorted(maps.Keys(groups)) {
 		fmt.Fprintf(out, "  %-14s %s\n", name, strings.Join(groups[name], ", "))
 	}
@@ -189,8 +234,8 @@ func (r *Run) do(ctx context.Context, job Job) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(r.Dir)) }()
-	r.Ctx, r.cancel = context.WithCancel(ctx)
-	defer r.cancel()
+	r.Ctx, r.cancel = context.WithCancelCause(ctx)
+	defer r.cancel(nil)
 	done := make(chan struct{})
 	go func() { // a step that fails ends this goroutine
 		defer close(done)
@@ -202,18 +247,11 @@ func (r *Run) do(ctx context.Context, job Job) (err error) {
 		job(r)
 	}()
 	<-done
-	err = r.failure()
-	for _, p := range slices.Backward(r.programs) {
-		err = errors.Join(p.explain(err), p.Stop())
-	}
-	for _, c := range slices.Backward(r.clusters) {
-		if err != nil {
-			err = errors.Join(err, c.Failure())
-		}
-		err = errors.Join(err, c.Stop())
+	if err = context.Cause(r.Ctx); err != nil {
+		err = fmt.Errorf("%s%w", r.within, err)
 	}
 	for _, end := range slices.Backward(r.ends) {
-		err = errors.Join(err, end())
+		err = end(err)
 	}
 	return err
 }
@@ -222,9 +260,9 @@ func (r *Run) do(ctx context.Context, job Job) (err error) {
 func (r *Run) FreePort() int {
 	port, release, err := local.FreePort()
 	r.Check(err)
-	r.AtEnd(func() error {
+	r.AtEnd(func(err error) error {
 		release()
-		return nil
+		return err
 	})
 	return port
 }

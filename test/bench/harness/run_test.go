@@ -3,7 +3,6 @@ package harness
 import (
 	"bytes"
 	"errors"
-	"flag"
 	"strconv"
 	"testing"
 
@@ -14,14 +13,8 @@ import (
 func counting(name string, size int) Benchmark {
 	return Benchmark{
 		Name: name, Summary: "counts " + name, Group: "fruit",
-		Flags: func(flags *flag.FlagSet) { flags.IntVar(&size, "size", size, "`number` of things") },
-		Smoke: func() { size = 1 },
-		Jobs: func() ([]Job, error) {
-			if size < 1 {
-				return nil, errors.New("-size must be at least 1")
-			}
-			return []Job{func(r *Run) { r.Add(On(name, AtMost("things", "%.0f", float64(size), 10))) }}, nil
-		},
+		Sizes: []Size{Sized(&size, "size", size, 1, "`number` of things")},
+		Jobs:  One(func(r *Run) { r.Add(On(name, AtMost("things", "%.0f", float64(size), 10))) }),
 	}
 }
 
@@ -40,7 +33,7 @@ func TestMain(t *testing.T) {
 		"the benchmarks of a group":    {args: []string{"fruit", "-smoke"}, want: []string{"apples    ≤ 10    1 ", "pears     ≤ 10    1 "}},
 		"a group in the usage":         {want: []string{"fruit          apples, pears"}, err: "flag: help requested"},
 		"all benchmarks":               {args: []string{"all"}, want: []string{"apples    ≤ 10    7", "pears     ≤ 10    20        MISS"}},
-		"a size that is not valid":     {args: []string{"apples", "-size", "0"}, err: "-size must be at least 1"},
+		"a size that is not valid":     {args: []string{"apples", "-size", "0"}, err: "-size: 0 is too small"},
 		"a benchmark that is not here": {args: []string{"plums"}, err: `there is no benchmark "plums"`},
 		"an argument that is no flag":  {args: []string{"apples", "50x40"}, err: `unexpected argument "50x40"`},
 	} {
@@ -63,12 +56,10 @@ func TestMain(t *testing.T) {
 func TestTheRowsOfAJobThatFailsAreShown(t *testing.T) {
 	g := NewWithT(t)
 	failing := counting("apples", 7)
-	failing.Jobs = func() ([]Job, error) {
-		return []Job{func(r *Run) {
-			r.Add([]Row{Inform("apples", "%d", 3), AtMost("pears", "%.0f", 0, 1).If(false)})
-			r.Check(errors.New("interrupted"))
-		}}, nil
-	}
+	failing.Jobs = One(func(r *Run) {
+		r.Add([]Row{Inform("apples", "%d", 3), AtMost("pears", "%.0f", 0, 1).If(false)})
+		r.Check(errors.New("interrupted"))
+	})
 	var out bytes.Buffer
 	g.Expect(Main(t.Context(), []string{"apples"}, &out, []Benchmark{failing})).To(MatchError("apples: interrupted"))
 	g.Expect(out.String()).To(MatchRegexp(`apples +– +3\s+\n`))
@@ -79,21 +70,19 @@ func TestAStepThatFailsEndsTheJob(t *testing.T) {
 	g := NewWithT(t)
 	failing := counting("apples", 7)
 	var reached, released []string
-	failing.Jobs = func() ([]Job, error) {
-		return []Job{func(r *Run) {
-			r.AtEnd(func() error { released = append(released, "a port"); return nil })
-			defer r.Within("measure %d", 7)
-			defer func() { reached = append(reached, "the deferred function") }()
-			r.Check(nil)
-			r.Parallel(3, 1, func(i int) {
-				r.Together(func() {
-					reached = append(reached, strconv.Itoa(i))
-					r.Checkf(errors.Join(map[int]error{1: errors.New("refused")}[i]), "create %d", i)
-				})
+	failing.Jobs = One(func(r *Run) {
+		r.AtEnd(func(err error) error { released = append(released, "a port"); return err })
+		defer r.Within("measure %d", 7)
+		defer func() { reached = append(reached, "the deferred function") }()
+		r.Check(nil)
+		r.Parallel(3, 1, func(i int) {
+			r.Together(func() {
+				reached = append(reached, strconv.Itoa(i))
+				r.Checkf(errors.Join(map[int]error{1: errors.New("refused")}[i]), "create %d", i)
 			})
-			reached = append(reached, "the next step")
-		}}, nil
-	}
+		})
+		reached = append(reached, "the next step")
+	})
 	var out bytes.Buffer
 	g.Expect(Main(t.Context(), []string{"apples"}, &out, []Benchmark{failing})).To(MatchError("apples: measure 7: create 1: refused"))
 	g.Expect(reached).To(Equal([]string{"0", "1", "the deferred function"}))

@@ -4,8 +4,9 @@ import (
 	"context"
 	"fmt"
 	"runtime"
-	"sync"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/espalier-dev/espalier/test/local"
 )
@@ -13,16 +14,10 @@ import (
 // Check ends the job if there is an error. As in a test, it ends the goroutine that calls it, after its deferred functions; the context of
 // the run ends too, so that the other goroutines of the job stop soon. The error of the job is the first one.
 func (r *Run) Check(err error) {
-	if err == nil {
-		return
+	if err != nil {
+		r.cancel(err) // it keeps the first error
+		runtime.Goexit()
 	}
-	r.mu.Lock()
-	if r.err == nil {
-		r.err = err
-	}
-	r.mu.Unlock()
-	r.cancel()
-	runtime.Goexit()
 }
 
 // Checkf is Check for an error that gets a prefix.
@@ -32,40 +27,26 @@ func (r *Run) Checkf(err error, format string, args ...any) {
 	}
 }
 
-// Explain changes the error of a job that has failed. It is for defer, in the goroutine of the job.
-func (r *Run) Explain(change func(error) error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.err != nil {
-		r.err = change(r.err)
-	}
-}
-
-// Within adds a prefix to the error of a job that has failed. It is for defer, in the goroutine of the job.
+// Within adds a prefix to the error of a job that has failed. It is for defer, in the goroutine of the job, or in the only task of Together
+// that calls it.
 func (r *Run) Within(format string, args ...any) {
-	r.Explain(func(err error) error { return fmt.Errorf("%s: %w", fmt.Sprintf(format, args...), err) })
-}
-
-// failure returns the error of the job so far.
-func (r *Run) failure() error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.err
+	if r.Ctx.Err() != nil {
+		r.within = fmt.Sprintf(format, args...) + ": " + r.within
+	}
 }
 
 // Parallel calls do for every number below n, in that order, with that many calls at a time.
 func (r *Run) Parallel(n, inFlight int, do func(int)) {
-	var workers sync.WaitGroup
-	slots := make(chan struct{}, inFlight)
+	var workers errgroup.Group
+	workers.SetLimit(inFlight)
 	for i := 0; i < n && r.Ctx.Err() == nil; i++ {
-		slots <- struct{}{}
-		workers.Go(func() {
-			defer func() { <-slots }()
+		workers.Go(func() error {
 			do(i)
+			return nil
 		})
 	}
-	workers.Wait()
-	r.Check(context.Cause(r.Ctx)) // after a failure the context is cancelled, and the first error stays
+	r.Check(workers.Wait())
+	r.Check(context.Cause(r.Ctx))
 }
 
 // Timed returns the time that Parallel takes.

@@ -9,9 +9,9 @@
 package managedresource
 
 import (
-	"errors"
 	"flag"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -25,42 +25,33 @@ func All() []harness.Benchmark {
 }
 
 func workloadsBenchmark() harness.Benchmark {
-	text := "50x40,100x100"
-	w := workload{calm: time.Second}
+	var text string
+	w := workload{}
 	return harness.Benchmark{
 		Name: "workloads", Summary: "sets of managedresource-controller, from creation to deletion",
+		Sizes: append(w.phases(15*time.Second, 10),
+			harness.Sized(&text, "workloads", "50x40,100x100", "5x20", "what to measure: sets x objects in each, separated by commas")),
 		Flags: func(flags *flag.FlagSet) {
-			flags.StringVar(&text, "workloads", text, "what to measure: sets x objects in each, separated by commas")
 			flags.BoolVar(&w.twoClusters, "two-clusters", false, "put the objects of the workloads into another cluster than their sets")
-			w.flags(flags)
 		},
-		Smoke: func() { text, w.rest, w.repairs = "5x20", 15*time.Second, 10 },
-		Jobs: func() (jobs []harness.Job, err error) {
+		Jobs: func() ([]harness.Job, error) {
 			sizes, err := parseSizes(text)
-			if err != nil {
-				return nil, fmt.Errorf("-workloads: %w", err)
+			jobs := make([]harness.Job, 0, len(sizes))
+			for _, w.size = range sizes {
+				jobs = append(jobs, w.measure) // of a copy
 			}
-			for _, size := range sizes {
-				each := w
-				each.size = size
-				jobs = append(jobs, each.measure)
-			}
-			return jobs, w.validate()
+			return jobs, err
 		},
 	}
 }
 
-// flags defines the flags that all workloads have.
-func (w *workload) flags(flags *flag.FlagSet) {
-	flags.DurationVar(&w.rest, "rest", 2*time.Minute, "length of the window at rest")
-	flags.IntVar(&w.repairs, "repairs", 50, "how many objects to edit or delete")
-}
-
-func (w *workload) validate() error {
-	if w.rest <= 0 || w.repairs <= 0 {
-		return errors.New("-rest and -repairs must be more than 0")
+// phases are the sizes that all workloads have, with their tiny values.
+func (w *workload) phases(rest time.Duration, repairs int) []harness.Size {
+	return []harness.Size{
+		harness.Sized(&w.rest, "rest", 2*time.Minute, rest, "length of the window at rest"),
+		harness.Sized(&w.repairs, "repairs", 50, repairs, "how many objects to edit or delete"),
+		harness.Sized(&w.calm, "", time.Second, 100*time.Millisecond, ""),
 	}
-	return nil
 }
 
 // parseSizes parses "50x40,100x100".
@@ -71,7 +62,7 @@ func parseSizes(text string) ([]size, error) {
 		n, errSets := strconv.Atoi(sets)
 		m, errObjects := strconv.Atoi(objects)
 		if !found || errSets != nil || errObjects != nil || n < 1 || n > 9999 || m < 10 || m > 999 {
-			return nil, fmt.Errorf("%q is not a workload such as 50x40: 1 to 9999 sets of 10 to 999 objects", field)
+			return nil, fmt.Errorf("-workloads: %q is not a workload such as 50x40: 1 to 9999 sets of 10 to 999 objects", field)
 		}
 		sizes = append(sizes, size{n, m})
 	}
@@ -79,77 +70,65 @@ func parseSizes(text string) ([]size, error) {
 }
 
 func latencyBenchmark() harness.Benchmark {
-	l := latency{deployments: 100, together: []int{1, 10}}
+	l := &latency{}
 	return harness.Benchmark{
 		Name: "latency", Summary: "latency of the conditions of sets",
-		Smoke: func() { l = latency{deployments: 6, together: []int{1, 3}} },
-		Jobs:  func() ([]harness.Job, error) { return []harness.Job{l.measure}, nil },
+		Sizes: []harness.Size{harness.Sized(&l.deployments, "", 100, 6, ""), harness.Sized(&l.together, "", 10, 3, "")},
+		Jobs:  harness.One(l.measure),
 	}
 }
 
 func scaleBenchmark() harness.Benchmark {
-	w, sizes := workload{calm: time.Second}, []size{{1000, 10}, {500, 100}}
-	across, many := size{1000, 10}, 0
+	var text string
+	w, f := workload{}, &foreignSecrets{}
 	return harness.Benchmark{
 		Name: "scale", Summary: "large workloads, one across two clusters, and very many foreign Secrets",
-		Flags: func(flags *flag.FlagSet) {
-			w.flags(flags)
-			flags.IntVar(&many, "secrets", 80000, "how many foreign Secrets there are")
-		},
-		Smoke: func() {
-			w, sizes, across, many = workload{rest: time.Second, repairs: 4, calm: 100 * time.Millisecond}, nil, size{3, 10}, 0
-		},
+		Sizes: append(slices.Concat(w.phases(time.Second, 4), f.sizes(0)),
+			harness.Sized(&text, "", "1000x10,500x100,1000x10", "3x10", "")),
 		Jobs: func() ([]harness.Job, error) {
-			jobs := make([]harness.Job, 0, len(sizes)+2)
-			for _, each := range append(sizes, across) {
-				next := w
-				next.size, next.twoClusters = each, len(jobs) == len(sizes)
-				jobs = append(jobs, next.measure)
+			sizes, err := parseSizes(text)
+			jobs := make([]harness.Job, 0, len(sizes)+1)
+			for i, each := range sizes {
+				w.size, w.twoClusters = each, i == len(sizes)-1
+				jobs = append(jobs, w.measure) // of a copy
 			}
-			if many > 0 {
-				jobs = append(jobs, besideMany(many).measure)
+			if f.secrets > 0 {
+				jobs = append(jobs, f.measure)
 			}
-			return jobs, w.validate()
+			return jobs, err
 		},
 	}
 }
 
-// besideMany returns the measurement with that many foreign Secrets.
-func besideMany(n int) foreignSecrets {
-	return foreignSecrets{secrets: n, sets: size{10, 10}, starts: 3, wait: time.Minute}
-}
-
 func secretsBenchmark() harness.Benchmark {
-	f := besideMany(0)
+	f := &foreignSecrets{}
 	return harness.Benchmark{
 		Name: "secrets", Summary: "start-up and memory with very many foreign Secrets",
-		Flags: func(flags *flag.FlagSet) {
-			flags.IntVar(&f.secrets, "secrets", 80000, "how many foreign Secrets there are")
-		},
-		Smoke: func() { f = foreignSecrets{secrets: 200, sets: size{2, 10}, starts: 1, wait: time.Second} },
-		Jobs: func() ([]harness.Job, error) {
-			if f.secrets < 1 {
-				return nil, errors.New("-secrets must be at least 1")
-			}
-			return []harness.Job{f.measure}, nil
-		},
+		Sizes: f.sizes(200),
+		Jobs:  harness.One(f.measure),
+	}
+}
+
+// sizes are those of the measurement, with a tiny number of Secrets. If that is 0, there may be none.
+func (f *foreignSecrets) sizes(tiny int) []harness.Size {
+	return []harness.Size{
+		harness.Sized(&f.secrets, "secrets", 80000, tiny, "how many foreign Secrets there are"),
+		harness.Sized(&f.sets, "", 10, 2, ""),
+		harness.Sized(&f.starts, "", 3, 1, ""),
+		harness.Sized(&f.wait, "", time.Minute, time.Second, ""),
 	}
 }
 
 func soakBenchmark() harness.Benchmark {
-	s := soak{churned: 12, steady: 10, secrets: 2000}
+	s := &soak{}
 	return harness.Benchmark{
 		Name: "soak", Summary: "growth of the controller while everything changes",
-		Flags: func(flags *flag.FlagSet) {
-			flags.DurationVar(&s.length, "length", time.Hour, "how long everything changes")
+		Sizes: []harness.Size{
+			harness.Sized(&s.length, "length", time.Hour, 10*time.Second, "how long everything changes"),
+			harness.Sized(&s.churned, "", 12, 3, ""),
+			harness.Sized(&s.steady, "", 10, 2, ""),
+			harness.Sized(&s.secrets, "", 2000, 40, ""),
 		},
-		Smoke: func() { s = soak{length: 10 * time.Second, churned: 3, steady: 2, secrets: 40} },
-		Jobs: func() ([]harness.Job, error) {
-			if s.length <= 0 {
-				return nil, errors.New("-length must be more than 0")
-			}
-			s.interval = min(30*time.Second, s.length/20)
-			return []harness.Job{s.measure}, nil
-		},
+		Jobs: harness.One(s.measure),
 	}
 }

@@ -35,22 +35,17 @@ func TestBenchmarks(t *testing.T) {
 			benchmark: workloadsBenchmark(), args: []string{"-workloads", "5x9"},
 			err: `-workloads: "5x9" is not a workload such as 50x40: 1 to 9999 sets of 10 to 999 objects`,
 		},
-		"no time at rest": {benchmark: scaleBenchmark(), args: []string{"-rest", "0s"}, err: "-rest and -repairs must be more than 0"},
-		"no Secrets":      {benchmark: secretsBenchmark(), args: []string{"-secrets", "0"}, err: "-secrets must be at least 1"},
-		"no time to soak": {benchmark: soakBenchmark(), args: []string{"-length", "-1s"}, err: "-length must be more than 0"},
+		"no time at rest": {benchmark: scaleBenchmark(), args: []string{"-rest", "0s"}, err: "-rest: 0s is too small"},
+		"no Secrets":      {benchmark: secretsBenchmark(), args: []string{"-secrets", "0"}, err: "-secrets: 0 is too small"},
+		"no time to soak": {benchmark: soakBenchmark(), args: []string{"-length", "-1s"}, err: "-length: -1s is too small"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
 			flags := flag.NewFlagSet(name, flag.ContinueOnError)
 			flags.SetOutput(io.Discard)
-			if tc.benchmark.Flags != nil {
-				tc.benchmark.Flags(flags)
-			}
+			tc.benchmark.Define(flags)
 			g.Expect(flags.Parse(tc.args)).To(Succeed())
-			if tc.smoke {
-				tc.benchmark.Smoke()
-			}
-			jobs, err := tc.benchmark.Jobs()
+			jobs, err := tc.benchmark.Plan(tc.smoke)
 			if tc.err != "" {
 				g.Expect(err).To(MatchError(tc.err))
 				return

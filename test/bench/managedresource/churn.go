@@ -2,7 +2,7 @@ package managedresource
 
 import (
 	"context"
-	"encoding/base64"
+	_ "embed" // for the manifests
 	"errors"
 	"fmt"
 	"slices"
@@ -10,27 +10,22 @@ import (
 	"strings"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/espalier-dev/espalier/api/managedresources"
 	"github.com/espalier-dev/espalier/test/local"
 )
 
 const (
 	// passingKinds is the number of kinds that are created and deleted, half of them at a time: each is new to the controller only once.
 	passingKinds = 8
-	passingGroup = "soak.example.com"
 	// goneLimit is how long the deletion of a set or a kind may take.
 	goneLimit = 2 * time.Minute
 )
-
-var customResourceDefinitions = apiextensionsv1.SchemeGroupVersion.WithResource("customresourcedefinitions")
 
 // churn changes the cluster. The number of objects stays the same on average, so that growth is caused by the controller. Sets are
 // numbered: first those that are created and deleted, then the steady ones, then those with rollouts.
@@ -44,42 +39,26 @@ type actor struct {
 	name string
 	// every is the pause between two changes.
 	every time.Duration
-	act   func(ctx context.Context, n int) error
-	count int // written by run
+	act   func(n int)
 }
 
-func (c *churn) actors() []*actor {
-	return []*actor{
-		{name: "objects edited or deleted", every: time.Second, act: c.interfere},
-		{name: "portions of foreign Secrets", every: time.Second, act: c.replaceSecrets},
-		{name: "rollouts and losses of Pods", every: 4 * time.Second, act: c.roll},
-		{name: "sets created, changed or deleted", every: 500 * time.Millisecond, act: c.changeSet},
-		{name: "times that kinds came and went", every: time.Second, act: c.passKinds},
+func (c *churn) actors() []actor {
+	return []actor{
+		{"objects edited or deleted", time.Second, c.interfere},
+		{"portions of foreign Secrets", time.Second, c.replaceSecrets},
+		{"rollouts and losses of Pods", 4 * time.Second, c.roll},
+		{"sets created, changed or deleted", 500 * time.Millisecond, c.changeSet},
+		{"times that kinds came and went", time.Second, c.passKinds},
 	}
 }
 
-// run repeats until the context ends, which is not an error.
-func (a *actor) run(ctx context.Context) error {
-	for n := 0; ctx.Err() == nil; n++ {
-		err := a.act(ctx, n)
-		switch {
-		case err == nil:
-			a.count++
-			_ = local.Pause(ctx, a.every) // the loop checks the context
-		case ctx.Err() == nil:
-			return fmt.Errorf("%s: %w", a.name, err)
-		}
+// repeat lets the actor act until the time is over, and returns how many times it has acted.
+func (b *bench) repeat(length time.Duration, a actor) (n int) {
+	for begin := time.Now(); time.Since(begin) < length; n++ {
+		a.act(n)
+		b.Pause(a.every)
 	}
-	return nil
-}
-
-// tally returns how many times each actor has acted.
-func tally(actors []*actor) string {
-	parts := make([]string, 0, len(actors))
-	for _, a := range actors {
-		parts = append(parts, fmt.Sprintf("%d %s", a.count, a.name))
-	}
-	return strings.Join(parts, ", ")
+	return n
 }
 
 // begin creates the objects that stay.
@@ -87,55 +66,34 @@ func (c *churn) begin() {
 	c.Parallel(c.steady+rolling, workers, func(i int) {
 		items := itemsOf(oursRun, c.churned+i, objectsPerTemplate, dataBefore)
 		if i >= c.steady {
-			items = []item{rolledDeployment(c.churned+i, 2, "0")}
+			items = []*unstructured.Unstructured{rolledDeployment(c.churned+i, 2, "0")}
 		}
-		c.Check(c.createSetOf(c.Ctx, c.churned+i, items))
+		c.createSet(c.churned+i, items...)
 	})
 	c.createForeignSecrets(c.soak.secrets)
 	c.awaitAllApplied()
 }
 
-func (c *churn) createSetOf(ctx context.Context, set int, items []item) error {
-	data, err := secretData(items)
-	if err != nil {
-		return err
-	}
-	return c.createSet(ctx, set, data)
-}
-
 // removeSet waits until it is gone.
-func (c *churn) removeSet(ctx context.Context, set int) error {
-	if err := c.removeObject(ctx, managedResources, sourceNamespace, setName(set)); err != nil {
-		return err
+func (c *churn) removeSet(set int) {
+	secret, managedResource := setOf(sourceNamespace, set, nil)
+	for _, each := range []client.Object{managedResource, secret} {
+		c.Check(client.IgnoreNotFound(c.source.Client.Delete(c.Ctx, each)))
+		c.Await(goneLimit, setName(set)+" to be gone", func(ctx context.Context) error {
+			err := c.source.Client.Get(ctx, client.ObjectKeyFromObject(each), each)
+			if apierrors.IsNotFound(err) {
+				return nil
+			}
+			return errors.Join(errors.New("it is still there"), err)
+		})
 	}
-	return c.removeObject(ctx, secrets, sourceNamespace, setName(set))
 }
 
-// removeObject deletes an object, if it exists, and waits until it is gone.
-func (c *churn) removeObject(ctx context.Context, resource schema.GroupVersionResource, namespace, name string) error {
-	objects := c.source.objects.Resource(resource).Namespace(namespace)
-	err := objects.Delete(ctx, name, metav1.DeleteOptions{})
-	if apierrors.IsNotFound(err) {
-		return nil
-	}
-	if err != nil {
-		return fmt.Errorf("delete %s %s: %w", resource.Resource, name, err)
-	}
-	return local.Await(ctx, goneLimit, fmt.Sprintf("%s %s to be gone", resource.Resource, name), func(ctx context.Context) error {
-		_, err := objects.Get(ctx, name, metav1.GetOptions{})
-		if apierrors.IsNotFound(err) {
-			return nil
-		}
-		return errors.Join(errors.New("it is still there"), err)
-	})
-}
-
-// life is a step in the lifetime of a set that is created and deleted.
+// life is a step in the lifetime of a set that is created and deleted. Less than created means that the set does not exist yet.
 type life int
 
 const (
-	notYet life = iota
-	created
+	created life = iota
 	changed
 	changedBack
 	deleted
@@ -144,157 +102,98 @@ const (
 // lifeOf returns the next set and its step. Sets start one after the other, so that their number stays about the same.
 func lifeOf(n, sets int) (set int, next life) {
 	set = n % sets
-	round := n/sets - set%4
-	if round < 0 {
-		return set, notYet
-	}
-	return set, []life{created, changed, changedBack, deleted}[round%4]
+	return set, life((n/sets - set%4) % 4)
 }
 
-func (c *churn) changeSet(ctx context.Context, n int) error {
+func (c *churn) changeSet(n int) {
 	set, next := lifeOf(n, c.churned)
-	items := func(says string) []item { return itemsOf(oursRun, set, objectsPerTemplate, says) }
+	items := func(says string) []*unstructured.Unstructured { return itemsOf(oursRun, set, objectsPerTemplate, says) }
 	switch next {
 	case created:
-		return c.createSetOf(ctx, set, items(dataBefore))
+		c.createSet(set, items(dataBefore)...)
 	case changed: // it loses some objects, too
-		return c.setSecret(ctx, set, items(dataAfter)[3:])
+		c.setSecret(set, items(dataAfter)[3:]...)
 	case changedBack:
-		return c.setSecret(ctx, set, items(dataBefore))
+		c.setSecret(set, items(dataBefore)...)
 	case deleted:
-		return c.removeSet(ctx, set)
-	default:
-		return nil
+		c.removeSet(set)
 	}
 }
 
-func (c *churn) setSecret(ctx context.Context, set int, items []item) error {
-	data, err := secretData(items)
-	if err != nil {
-		return err
-	}
-	return c.patchSecret(ctx, sourceNamespace, set, data)
+func (c *churn) setSecret(set int, items ...*unstructured.Unstructured) {
+	c.patchSecret(sourceNamespace, set, secretData(items))
 }
 
 // interfere changes or deletes an object of a steady set.
-func (c *churn) interfere(ctx context.Context, n int) error {
-	i := itemOf(oursRun, c.churned+n%c.steady, n/c.steady%objectsPerTemplate, dataBefore)
-	objects := c.target.objects.Resource(i.resource).Namespace(i.object.GetNamespace())
-	var err error
-	if n%3 != 0 {
-		patch := fmt.Sprintf(`{"metadata":{"labels":{%q:null,"changed":"%d"}}}`, runLabel, n%7)
-		_, err = objects.Patch(ctx, i.object.GetName(), types.MergePatchType, []byte(patch), metav1.PatchOptions{FieldManager: otherManager})
-	} else {
-		err = objects.Delete(ctx, i.object.GetName(), metav1.DeleteOptions{})
+func (c *churn) interfere(n int) {
+	o := itemOf(oursRun, c.churned+n%c.steady, n/c.steady%objectsPerTemplate, dataBefore)
+	if n%3 == 0 {
+		c.Check(client.IgnoreNotFound(c.target.Client.Delete(c.Ctx, o)))
+		return
 	}
-	if client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("change %s: %w", describe(i.object), err)
-	}
-	return nil
+	patch := fmt.Appendf(nil, `{"metadata":{"labels":{%q:null,"changed":"%d"}}}`, runLabel, n%7)
+	err := c.target.Client.Patch(c.Ctx, o, client.RawPatch(types.MergePatchType, patch), client.FieldOwner(otherManager))
+	c.Check(client.IgnoreNotFound(err))
 }
 
 // roll changes a Pod template, or deletes all Pods of a Deployment.
-func (c *churn) roll(ctx context.Context, n int) error {
+func (c *churn) roll(n int) {
 	set := c.churned + c.steady + n%rolling
 	if n%3 != 2 {
-		return c.setSecret(ctx, set, []item{rolledDeployment(set, 2, strconv.Itoa(n))})
+		c.setSecret(set, rolledDeployment(set, 2, strconv.Itoa(n)))
+		return
 	}
-	all := c.target.objects.Resource(pods).Namespace(namespaceOf(oursRun, set))
-	err := all.DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{})
-	if err != nil {
-		return fmt.Errorf("delete Pods: %w", err)
-	}
-	return nil
+	c.Check(c.target.Client.DeleteAllOf(c.Ctx, &corev1.Pod{}, client.InNamespace(namespaceOf(oursRun, set))))
 }
 
 // passKinds lets a set create kinds with objects, and deletes it. Every second time the objects are removed first.
-func (c *churn) passKinds(ctx context.Context, n int) error {
+func (c *churn) passKinds(n int) {
 	const some = passingKinds / 2
-	kinds, objects := make([]item, 0, some), make([]item, 0, 3*some)
+	kinds, objects := make([]*unstructured.Unstructured, 0, some), make([]*unstructured.Unstructured, 0, 3*some)
 	for i := range some {
-		kind := passingKind(n%2*some + i)
-		kinds, objects = append(kinds, item{customResourceDefinitions, kind.definition()}), append(objects, kind.items()...)
+		all := passingKind(n%2*some + i)
+		kinds, objects = append(kinds, all[0]), append(objects, all[1:]...)
 	}
 	set := c.churned + c.steady + rolling // an additional one
-	if err := c.createSetOf(ctx, set, slices.Concat(kinds, objects)); err != nil {
-		return err
-	}
-	checksum, err := c.awaitApplied(ctx, set, "")
-	if err != nil {
-		return err
-	}
+	c.createSet(set, slices.Concat(kinds, objects)...)
+	checksum := c.awaitApplied(set, "")
 	if n/2%2 == 1 {
-		if err := c.setSecret(ctx, set, kinds); err != nil {
-			return err
-		}
-		if _, err := c.awaitApplied(ctx, set, checksum); err != nil {
-			return err
-		}
+		c.setSecret(set, kinds...)
+		c.awaitApplied(set, checksum)
 	}
-	return c.removeSet(ctx, set)
+	c.removeSet(set)
 }
 
 // awaitApplied waits until a set is applied with another checksum than before, and returns the new one.
-func (c *churn) awaitApplied(ctx context.Context, set int, before string) (checksum string, err error) {
-	sets := c.source.objects.Resource(managedResources).Namespace(sourceNamespace)
-	err = local.Await(ctx, goneLimit, setName(set)+" to be applied", func(ctx context.Context) error {
-		managedResource, failure := sets.Get(ctx, setName(set), metav1.GetOptions{})
-		if failure != nil {
-			return failure
+func (c *churn) awaitApplied(set int, before string) (checksum string) {
+	_, managedResource := setOf(sourceNamespace, set, nil)
+	c.Await(goneLimit, setName(set)+" to be applied", func(ctx context.Context) error {
+		if err := c.source.Client.Get(ctx, client.ObjectKeyFromObject(managedResource), managedResource); err != nil {
+			return err
 		}
-		if checksum = applied(managedResource.Object); checksum == "" || checksum == before {
-			return fmt.Errorf("it is not: %v", managedResource.Object["status"])
+		if checksum = applied(managedResource); checksum == "" || checksum == before {
+			return errors.Join(errors.New("it is not, or not with other data"), managedresources.CheckApplied(managedResource))
 		}
 		return nil
 	})
-	return checksum, err
+	return checksum
 }
 
 // replaceSecrets deletes the oldest portion of foreign Secrets and creates a new one.
-func (c *churn) replaceSecrets(ctx context.Context, n int) error {
+func (c *churn) replaceSecrets(n int) {
 	portion := max(1, c.soak.secrets/100)
-	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(workers)
-	for i := range portion {
-		group.Go(func() error {
-			oldest := foreignSecret(n*portion + i)
-			if err := client.IgnoreNotFound(c.source.Client.Delete(ctx, oldest)); err != nil {
-				return fmt.Errorf("delete Secret %s/%s: %w", oldest.Namespace, oldest.Name, err)
-			}
-			return c.createForeignSecret(ctx, c.soak.secrets+n*portion+i)
-		})
-	}
-	return group.Wait()
+	c.Parallel(portion, workers, func(i int) {
+		c.Check(client.IgnoreNotFound(c.source.Client.Delete(c.Ctx, foreignSecret(n*portion+i))))
+		c.createForeignSecret(c.soak.secrets + n*portion + i)
+	})
 }
 
-// passingKind is the number of a kind that is created and deleted.
-type passingKind int
+//go:embed passing.yaml
+var passingManifests string
 
-func (k passingKind) plural() string { return fmt.Sprintf("things%d", k) }
-func (k passingKind) kind() string   { return fmt.Sprintf("Thing%d", k) }
-
-func (k passingKind) resource() schema.GroupVersionResource {
-	return schema.GroupVersionResource{Group: passingGroup, Version: "v1", Resource: k.plural()}
-}
-
-func (k passingKind) definition() *unstructured.Unstructured {
-	name := k.plural() + "." + passingGroup
-	return local.NewObject("apiextensions.k8s.io/v1", "CustomResourceDefinition", "", name, map[string]any{"spec": map[string]any{
-		"group": passingGroup, "scope": "Namespaced",
-		"names": map[string]any{"plural": k.plural(), "singular": strings.ToLower(k.kind()), "kind": k.kind(), "listKind": k.kind() + "List"},
-		"versions": []any{map[string]any{
-			"name": "v1", "served": true, "storage": true,
-			"schema": map[string]any{"openAPIV3Schema": map[string]any{"type": "object", "x-kubernetes-preserve-unknown-fields": true}},
-		}},
-	}})
-}
-
-func (k passingKind) items() []item {
-	items := make([]item, 0, 3)
-	for i := range cap(items) {
-		content := map[string]any{"spec": map[string]any{"text": base64.StdEncoding.EncodeToString([]byte(strings.Repeat("soak ", 20)))}}
-		thing := local.NewObject(passingGroup+"/v1", k.kind(), namespaceOf(oursRun, 0), fmt.Sprintf("thing-%d", i), content)
-		items = append(items, item{k.resource(), thing})
-	}
-	return items
+// passingKind returns the definition of a kind that is created and deleted, and then its objects. The manifests are valid, as a test shows.
+func passingKind(number int) []*unstructured.Unstructured {
+	variables := strings.NewReplacer("$NUMBER", strconv.Itoa(number), "$NAMESPACE", namespaceOf(oursRun, 0))
+	all, _ := local.ParseManifests([]byte(variables.Replace(passingManifests)))
+	return all
 }

@@ -1,10 +1,7 @@
 package managedresource
 
 import (
-	"context"
-	"errors"
 	"testing"
-	"time"
 
 	. "github.com/onsi/gomega"
 )
@@ -36,33 +33,17 @@ func TestLivesBeginOneAfterTheOther(t *testing.T) {
 		}
 	}
 	g.Expect(lives[0][:5]).To(Equal([]life{created, changed, changedBack, deleted, created}))
-	g.Expect(lives[7][:5]).To(Equal([]life{notYet, notYet, notYet, created, changed}))
+	g.Expect(lives[7][:5]).To(Equal([]life{-3, -2, -1, created, changed})) // negative: it does not exist yet
 	g.Expect([]int{fewest, most}).To(Equal([]int{8, 10}))
-}
-
-func TestAnActorGoesOnUntilTheEnd(t *testing.T) {
-	g := NewWithT(t)
-	ctx, cancel := context.WithCancel(t.Context())
-	a := &actor{name: "things done", every: time.Nanosecond, act: func(_ context.Context, n int) error {
-		if n == 3 {
-			cancel()
-			return errors.New("interrupted")
-		}
-		return nil
-	}}
-	g.Expect(a.run(ctx)).To(Succeed())
-	g.Expect(a.count).To(Equal(3))
-
-	a.act = func(context.Context, int) error { return errors.New("refused") }
-	g.Expect(a.run(t.Context())).To(MatchError("things done: refused"))
 }
 
 func TestPassingKinds(t *testing.T) {
 	g := NewWithT(t)
-	kind := passingKind(3)
-	g.Expect(kind.definition().GetName()).To(Equal("things3.soak.example.com"))
-	for _, i := range kind.items() {
-		g.Expect(i.resource.String()).To(Equal("soak.example.com/v1, Resource=things3"))
-		g.Expect(i.object.GetAPIVersion() + " " + i.object.GetKind()).To(Equal("soak.example.com/v1 Thing3"))
+	all := passingKind(3)
+	g.Expect(all).To(HaveLen(4))
+	g.Expect(all[0].GetName()).To(Equal("things3.soak.example.com"))
+	for _, each := range all[1:] {
+		g.Expect(each.GetAPIVersion() + " " + each.GetKind()).To(Equal("soak.example.com/v1 Thing3"))
+		g.Expect(each.GetNamespace()).To(Equal("bench-ours-000"))
 	}
 }

@@ -7,10 +7,14 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	corev1beta1 "github.com/espalier-dev/espalier/api/core/v1beta1"
+	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
+	"github.com/espalier-dev/espalier/test/bench/harness"
 )
 
 // verdicts are the two conditions of a set about the health of its objects; "" is a missing condition.
-type verdicts struct{ healthy, progressing string }
+type verdicts struct{ healthy, progressing corev1beta1.ConditionStatus }
 
 // settled and broken are the required conditions of a set with one Deployment when its rollout is complete, and when it is not.
 func settled() verdicts { return verdicts{healthy: "True", progressing: "False"} }
@@ -21,16 +25,23 @@ func (v verdicts) String() string {
 }
 
 // verdictsOf reads them from a set.
-func verdictsOf(set map[string]any) verdicts {
-	conditions := conditionsOf(set)
-	return verdicts{healthy: conditions["ResourcesHealthy"], progressing: conditions["ResourcesProgressing"]}
+func verdictsOf(set *resourcesv1alpha1.ManagedResource) (v verdicts) {
+	for _, c := range set.Status.Conditions {
+		switch c.Type {
+		case resourcesv1alpha1.ResourcesHealthy:
+			v.healthy = c.Status
+		case resourcesv1alpha1.ResourcesProgressing:
+			v.progressing = c.Status
+		}
+	}
+	return v
 }
 
 // conditionTracker watches sets until they have the wanted conditions. A set and its Deployment have the same name.
 type conditionTracker struct {
 	last map[string]verdicts
-	// written is when the watch of Deployments received each version of them.
-	written map[string]map[string]time.Time
+	// written is when the watch of Deployments received each resourceVersion.
+	written map[string]time.Time
 
 	want    verdicts
 	missing map[string]bool
@@ -38,12 +49,12 @@ type conditionTracker struct {
 }
 
 func newConditionTracker() *conditionTracker {
-	return &conditionTracker{last: map[string]verdicts{}, written: map[string]map[string]time.Time{}}
+	return &conditionTracker{last: map[string]verdicts{}, written: map[string]time.Time{}}
 }
 
 // expect starts to wait for the sets.
 func (t *conditionTracker) expect(want verdicts, names ...string) {
-	t.want, t.written = want, map[string]map[string]time.Time{}
+	t.want, t.written = want, map[string]time.Time{}
 	t.missing, t.reached = map[string]bool{}, map[string]time.Time{}
 	for _, name := range names {
 		if t.last[name] != want {
@@ -56,18 +67,16 @@ func (t *conditionTracker) expect(want verdicts, names ...string) {
 func (t *conditionTracker) done() bool { return len(t.missing) == 0 }
 
 // see processes an event, also before expect was called, and returns true when no set is missing any more.
-func (t *conditionTracker) see(e event) bool {
-	name := e.object.GetName()
-	if e.resource == deployments {
-		if t.written[name] == nil {
-			t.written[name] = map[string]time.Time{}
-		}
-		t.written[name][e.object.GetResourceVersion()] = e.at
+func (t *conditionTracker) see(e harness.Event) bool {
+	name := e.Object.GetName()
+	set, ok := e.Object.(*resourcesv1alpha1.ManagedResource)
+	if !ok { // a Deployment
+		t.written[e.Object.GetResourceVersion()] = e.At
 		return t.done()
 	}
-	t.last[name] = verdictsOf(e.content())
+	t.last[name] = verdictsOf(set)
 	if t.missing[name] && t.last[name] == t.want {
-		t.reached[name] = e.at
+		t.reached[name] = e.At
 		delete(t.missing, name)
 	}
 	return t.done()
@@ -75,8 +84,8 @@ func (t *conditionTracker) see(e event) bool {
 
 // begin returns the start of the measured time of a set: when its Deployment was known to have changed, by the response to the request or,
 // if that is earlier, by the watch.
-func (t *conditionTracker) begin(name, resourceVersion string, answered time.Time) time.Time {
-	if seen, ok := t.written[name][resourceVersion]; ok && seen.Before(answered) {
+func (t *conditionTracker) begin(resourceVersion string, answered time.Time) time.Time {
+	if seen, ok := t.written[resourceVersion]; ok && seen.Before(answered) {
 		return seen
 	}
 	return answered

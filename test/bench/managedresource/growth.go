@@ -74,14 +74,9 @@ func quarters(samples []sample, gauge int, length time.Duration) (averages [4]fl
 	return averages
 }
 
-// judgeGrowth compares the average of the last quarter with that of the second: during the first one caches are still filled. Without
-// samples in both there is no result.
+// judgeGrowth compares the average of the last quarter with that of the second: during the first one caches are still filled.
 func (g gaugeOfGrowth) judgeGrowth(averages [4]float64) harness.Verdict {
-	second, last := averages[1], averages[3]
-	if math.IsNaN(second) || math.IsNaN(last) {
-		return harness.Unmeasured
-	}
-	return harness.Judge(last-second <= max(second*maxGrowth, g.slack))
+	return harness.Judge(averages[3]-averages[1] <= max(averages[1]*maxGrowth, g.slack))
 }
 
 // growthRows returns the rows of the table, and notes with all quarters.
@@ -90,17 +85,14 @@ func growthRows(samples []sample, length time.Duration) []harness.Row {
 	rows := make([]harness.Row, 0, len(gauges))
 	for i, g := range gauges {
 		averages := quarters(samples, i, length)
-		r := harness.Row{
+		rows = append(rows, harness.Row{
 			Measure: g.name + ", second quarter → last", Workload: "soak of " + length.String(), Enforced: true,
-			Target: fmt.Sprintf("≤ +%.0f %% or +%s", maxGrowth*100, strings.Replace(g.write(g.slack), ".0", "", 1)), Figure: "–",
+			Target:  fmt.Sprintf("≤ +%.0f %% or +%s", maxGrowth*100, strings.Replace(g.write(g.slack), ".0", "", 1)),
 			Verdict: g.judgeGrowth(averages),
-		}
-		if r.Verdict != harness.Unmeasured {
-			r.Figure = fmt.Sprintf("%s → %s (%+.1f %%)", g.write(averages[1]), g.write(averages[3]), (averages[3]/averages[1]-1)*100)
-			r.Note = fmt.Sprintf("%s, averages of the quarters: %s, %s, %s, %s", g.name,
-				g.write(averages[0]), g.write(averages[1]), g.write(averages[2]), g.write(averages[3]))
-		}
-		rows = append(rows, r)
+			Figure:  fmt.Sprintf("%s → %s (%+.1f %%)", g.write(averages[1]), g.write(averages[3]), (averages[3]/averages[1]-1)*100),
+			Note: fmt.Sprintf("%s, averages of the quarters: %s, %s, %s, %s", g.name,
+				g.write(averages[0]), g.write(averages[1]), g.write(averages[2]), g.write(averages[3])),
+		}.If(!math.IsNaN(averages[1]) && !math.IsNaN(averages[3])))
 	}
 	return rows
 }

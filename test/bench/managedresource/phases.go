@@ -10,11 +10,16 @@ import (
 	"slices"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
 	"github.com/espalier-dev/espalier/test/bench/harness"
+	"github.com/espalier-dev/espalier/test/local"
 )
 
 // workload is a number of sets with objects that go through every phase.
@@ -48,7 +53,7 @@ func (w workload) String() string {
 func (w workload) measure(r *harness.Run) {
 	f := figures{workload: w}
 	defer func() { r.Add(f.rows()) }()
-	b := open(r, setup{Setup: harness.Setup{ControllerManager: true}, twoClusters: w.twoClusters}, w)
+	b := open(r, setup{parts: local.Options{ControllerManager: true}}, w)
 	defer r.Within("measure %s", w)
 	r.Step("workload %s: creating %d namespaces and starting the controller", w, 2*b.sets)
 	b.createNamespaces()
@@ -60,127 +65,114 @@ func (w workload) measure(r *harness.Run) {
 	}
 }
 
-// floor is the time of the bare client to create the objects of all sets, and to delete them until the last one is gone.
-type floor struct{ create, remove time.Duration }
-
-// floor uses its own namespaces and leaves none of its objects.
+// floor measures the bare client: the times to create the objects of all sets, and to delete them until the last one is gone. It uses its
+// own namespaces and leaves none of its objects.
 func (b *bench) floor(f *figures) {
 	items := b.bareItems()
 	b.settle()
-	var measured floor
-	place, usage := b.mark(), b.usage()
-	round, n := len(f.floors)+1, float64(len(items))
-	measured.create = b.Timed(len(items), workers, func(i int) { b.Check(create(b.Ctx, b.target.bare, items[i])) })
-	b.Step("floor %d: a bare client created %.0f objects in %s (%.0f/s)",
-		round, n, harness.Seconds(measured.create), n/measured.create.Seconds())
-	b.Detail("CPU: %s", b.usage().Since(usage))
-	b.Detail("requests: %s", b.requests(place, bareName).Pressure())
+	created := b.Timed(len(items), workers, func(i int) { b.Check(b.target.bare.Create(b.Ctx, items[i])) })
 	b.settle()
-	usage = b.usage()
-	w := b.follow(subjects(floorRun)...)
-	defer w.stop()
+	w := b.Follow(b.allObjects(floorRun)...)
+	defer w.Stop()
 	begin := time.Now()
-	b.Parallel(len(items), workers, func(i int) {
-		b.Check(remove(b.Ctx, b.target.bare, items[i], deleteOptions(items[i].resource)))
-	})
-	measured.remove = b.until(w, harness.Patience, "the objects of the bare client to be gone", untilGone(len(items))).Sub(begin)
-	b.Step("floor %d: it deleted them, and they were gone, in %s (%.0f/s)",
-		round, harness.Seconds(measured.remove), n/measured.remove.Seconds())
-	b.Detail("CPU: %s", b.usage().Since(usage))
-	f.floors = append(f.floors, measured)
+	b.Parallel(len(items), workers, func(i int) { b.removeBare(items[i]) })
+	deleted := w.Until(harness.Patience, "the objects of the bare client to be gone", harness.UntilGone(len(items))).Sub(begin)
+	f.creations, f.deletions = append(f.creations, created), append(f.deletions, deleted)
+	b.Step("floor %d: a bare client created %d objects in %s; it deleted them, and they were gone, in %s",
+		len(f.creations), len(items), harness.Seconds(created), harness.Seconds(deleted))
 }
 
 // bareItems returns the objects of the bare client, set by set.
-func (b *bench) bareItems() []item {
-	items := make([]item, 0, b.total())
+func (b *bench) bareItems() []*unstructured.Unstructured {
+	items := make([]*unstructured.Unstructured, 0, b.total())
 	for set := range b.sets {
 		items = append(items, itemsOf(floorRun, set, b.objects, dataBefore)...)
 	}
 	return items
 }
 
+func (b *bench) removeBare(o *unstructured.Unstructured) {
+	b.Check(b.target.bare.Delete(b.Ctx, o, deleteOptions(o)...))
+}
+
 // change is a phase: its time is from before the cause until the watches show the effect.
 type change struct {
 	name, effect string
-	subjects     []subject
+	subjects     []harness.Subject
 	cause        func(int) // for each set
-	done         func(event) bool
-	// profile is the length of the profile.
-	profile time.Duration
+	done         func(harness.Event) bool
 }
 
 // measureChange waits until the control plane is idle, and then measures the time of a change.
 func (b *bench) measureChange(c change) time.Duration {
 	defer b.Within("%s", c.name)
 	b.settle()
-	w := b.follow(c.subjects...)
-	defer w.stop()
-	place, usage := b.mark(), b.usage()
-	profiled := b.profile(c.name, c.profile)
+	w := b.Follow(c.subjects...)
+	defer w.Stop()
+	place := b.mark()
 	begin := time.Now()
 	var caused, took time.Duration
 	b.Together(
 		func() { caused = b.Timed(b.sets, workers, c.cause) },
-		func() { took = b.until(w, harness.Patience, c.effect, c.done).Sub(begin) },
+		func() { took = w.Until(harness.Patience, c.effect, c.done).Sub(begin) },
 	)
-	used := b.usage().Since(usage)
-	profiled()
 	b.Step("%s: done after %s (the last request was answered after %s)", c.name, harness.Seconds(took), harness.Seconds(caused))
-	b.Detail("CPU: %s", used)
-	b.reportRequests(place)
+	b.Detail("requests of the controller: %s", b.requests(place))
 	return took
 }
 
 // converge measures from the first request that creates a set until the last set is applied.
 func (b *bench) converge(f *figures) {
-	data, done := b.secretsData(dataBefore), map[string]bool{}
-	defer b.Explain(func(err error) error { return fmt.Errorf("%w; %d of %d sets are applied", err, len(done), b.sets) })
+	data := b.secretsData(dataBefore)
 	f.converge = b.measureChange(change{
-		name: "converge", effect: "all sets to be applied", profile: f.createFloors()[0],
-		subjects: []subject{{resource: managedResources, full: true}},
-		cause:    func(set int) { b.Check(b.createSet(b.Ctx, set, data[set])) },
-		done:     b.everySet(done, isApplied),
+		name: "converge", effect: "all sets to be applied", subjects: []harness.Subject{b.allSets(true)},
+		cause: func(set int) { b.createSetOf(sourceNamespace, set, data[set], "") },
+		done:  harness.UntilAll(b.sets, func(e harness.Event) string { return appliedIn(sourceNamespace, e) }),
 	})
 	b.requireObjects()
 }
 
-// everySet returns a function that adds the sets that match to done, and returns true for the last one.
-func (b *bench) everySet(done map[string]bool, match func(event) bool) func(event) bool {
-	return func(e event) bool {
-		if match(e) {
-			done[e.object.GetName()] = true
-		}
-		return len(done) == b.sets
+// appliedIn returns the name of a set that an event shows as applied in a namespace, or "".
+func appliedIn(namespace string, e harness.Event) string {
+	set, ok := e.Object.(*resourcesv1alpha1.ManagedResource)
+	if !ok || set.Namespace != namespace || applied(set) == "" {
+		return ""
 	}
+	return set.Name
 }
-
-func isApplied(e event) bool { return applied(e.content()) != "" }
 
 // secretsData renders the Secret of each set.
 func (b *bench) secretsData(data string) [][]byte {
 	all := make([][]byte, b.sets)
 	for set := range all {
-		var err error
-		all[set], err = secretData(itemsOf(oursRun, set, b.objects, data))
-		b.Check(err)
+		all[set] = secretData(itemsOf(oursRun, set, b.objects, data))
 	}
 	return all
 }
 
-func (b *bench) createSet(ctx context.Context, set int, data []byte) error {
-	secret, managedResource := setOf(sourceNamespace, set, data)
-	if err := create(ctx, b.source.bare, secret); err != nil {
-		return err
+// createSet creates a set with these objects.
+func (b *bench) createSet(set int, items ...*unstructured.Unstructured) {
+	b.createSetOf(sourceNamespace, set, secretData(items), "")
+}
+
+// createSetOf creates a set of a class, or of the default class, and returns its ManagedResource.
+func (b *bench) createSetOf(namespace string, set int, data []byte, class string) *resourcesv1alpha1.ManagedResource {
+	secret, managedResource := setOf(namespace, set, data)
+	if class != "" {
+		managedResource.Spec.Class = &class
 	}
-	return create(ctx, b.source.bare, managedResource)
+	b.Check(b.source.bare.Create(b.Ctx, secret))
+	b.Check(b.source.bare.Create(b.Ctx, managedResource))
+	return managedResource
 }
 
 // requireObjects checks that the sets have created all their objects.
 func (b *bench) requireObjects() {
 	found := 0
-	for _, resource := range managedKinds() {
-		list, err := b.target.metadata.Resource(resource).List(b.Ctx, metav1.ListOptions{LabelSelector: runLabel + "=" + oursRun})
-		b.Checkf(err, "list %s", resource.Resource)
+	for _, kind := range managedKinds() {
+		list := &metav1.PartialObjectMetadataList{}
+		list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
+		b.Checkf(b.target.Client.List(b.Ctx, list, client.MatchingLabels{runLabel: oursRun}), "list %s", kind.Kind)
 		found += len(list.Items)
 	}
 	if found != b.total() {
@@ -192,37 +184,29 @@ func (b *bench) requireObjects() {
 func (b *bench) drift(f *figures) {
 	defer b.Within("repair drift")
 	b.settle()
-	all := subjects(oursRun)
+	all := b.allObjects(oursRun)
 	for i := range all {
-		all[i].full = all[i].resource == configMaps
+		all[i].Full = all[i].Kind == configMapKind
 	}
-	w := b.follow(all...)
-	defer w.stop()
+	w := b.Follow(all...)
+	defer w.Stop()
 	edited, deleted := driftingObjects(b.size, b.repairs)
 	place := b.mark()
-	profiled := b.profile("drift", 5*time.Second)
-	for i := range 2 * min(len(edited), len(deleted)) {
-		repair, object := b.repairEdited, edited[i/2]
-		if i%2 == 1 {
-			repair, object = b.repairDeleted, deleted[i/2]
-		}
-		took := repair(w, object)
-		b.Pause(repairPause)
-		f.repairs = append(f.repairs, took)
+	for i := range min(len(edited), len(deleted)) {
+		f.repairs = append(f.repairs, b.repairEdited(w, edited[i]), b.repairDeleted(w, deleted[i]))
 	}
-	profiled()
 	median, longest := harness.Median(f.repairs), harness.Longest(f.repairs)
 	b.Step("drift: %d repairs, median %s, max %s", len(f.repairs), harness.Seconds(median), harness.Seconds(longest))
-	b.reportRequests(place)
+	b.Detail("requests of the controller: %s", b.requests(place))
 }
 
 // driftingObjects returns different objects to edit and to delete, half of the number each. They are the same in every run.
-func driftingObjects(s size, repairs int) (edited, deleted []item) {
+func driftingObjects(s size, repairs int) (edited, deleted []*unstructured.Unstructured) {
 	half := (repairs + 1) / 2
 	for _, index := range rand.New(rand.NewPCG(uint64(s.sets), uint64(s.objects))).Perm(s.total()) {
 		i := itemOf(oursRun, index/s.objects, index%s.objects, dataBefore)
 		switch {
-		case len(edited) < half && i.resource == configMaps:
+		case len(edited) < half && i.GetKind() == configMapKind.Kind:
 			edited = append(edited, i)
 		case len(deleted) < half:
 			deleted = append(deleted, i)
@@ -237,18 +221,18 @@ func driftingObjects(s size, repairs int) (edited, deleted []item) {
 const otherManager = "another-client"
 
 // repairEdited measures from the response to the edit until a watch shows the former data.
-func (b *bench) repairEdited(w *follower, i item) time.Duration {
+func (b *bench) repairEdited(w *harness.Follower, o *unstructured.Unstructured) time.Duration {
 	const driftedData = "drifted"
-	patch := fmt.Appendf(nil, `{"data":{%q:%q}}`, dataKey, driftedData)
-	_, err := i.in(b.target.objects).
-		Patch(b.Ctx, i.object.GetName(), types.MergePatchType, patch, metav1.PatchOptions{FieldManager: otherManager})
-	b.Checkf(err, "edit %s", describe(i.object))
+	b.Pause(repairPause)
+	patch := client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"data":{%q:%q}}`, dataKey, driftedData))
+	b.Check(b.target.Client.Patch(b.Ctx, o.DeepCopy(), patch, client.FieldOwner(otherManager)))
 	begin, drifted := time.Now(), false
-	end := b.until(w, time.Minute, "the edited "+describe(i.object)+" to be restored", func(e event) bool {
-		if e.key() != i.key() {
+	end := w.Until(time.Minute, "the edited "+describe(o)+" to be restored", func(e harness.Event) bool {
+		configMap, ok := e.Object.(*corev1.ConfigMap)
+		if !ok || !e.IsOf(configMapKind, o) {
 			return false
 		}
-		says := textOf(e.content(), "data", dataKey)
+		says := configMap.Data[dataKey]
 		restored := drifted && says == dataBefore
 		drifted = drifted || says == driftedData
 		return restored
@@ -257,14 +241,14 @@ func (b *bench) repairEdited(w *follower, i item) time.Duration {
 }
 
 // repairDeleted measures from the response to the deletion until a watch shows another object of that name.
-func (b *bench) repairDeleted(w *follower, i item) time.Duration {
-	before, err := i.in(b.target.objects).Get(b.Ctx, i.object.GetName(), metav1.GetOptions{})
-	b.Checkf(err, "read %s", describe(i.object))
-	background := metav1.DeletePropagationBackground
-	b.Check(remove(b.Ctx, b.target.objects, i, metav1.DeleteOptions{PropagationPolicy: &background}))
+func (b *bench) repairDeleted(w *harness.Follower, o *unstructured.Unstructured) time.Duration {
+	b.Pause(repairPause)
+	before := o.DeepCopy()
+	b.Check(b.target.Client.Get(b.Ctx, client.ObjectKeyFromObject(o), before))
+	b.Check(b.target.Client.Delete(b.Ctx, o, client.PropagationPolicy(metav1.DeletePropagationBackground)))
 	begin := time.Now()
-	end := b.until(w, time.Minute, "the deleted "+describe(i.object)+" to be restored", func(e event) bool {
-		return e.key() == i.key() && !e.deleted && e.object.GetUID() != before.GetUID()
+	end := w.Until(time.Minute, "the deleted "+describe(o)+" to be restored", func(e harness.Event) bool {
+		return e.IsOf(o.GroupVersionKind(), o) && !e.Deleted && e.Object.GetUID() != before.GetUID()
 	})
 	return max(0, end.Sub(begin))
 }
@@ -277,96 +261,82 @@ const bareChecksum = "changed by the bare client"
 
 // changeFloor measures the minimum cost, for any controller, of a change of one object in every set: the Secret is changed in the same way,
 // and then the bare client reads it, reads and replaces the ConfigMap, and writes the status of a set. The status is as large as those of
-// the controller's sets, and the same watches and profiles run, since both cost the API server time.
+// the controller's sets, and the same watches run, since both cost the API server time.
 func (b *bench) changeFloor(f *figures) {
 	b.createBareSets(f)
 	after := b.secretsData(dataAfter)
 	f.updateFloors = append(f.updateFloors, b.measureChange(change{
-		name: "update-floor", effect: "the bare client to have changed one object in every set", profile: time.Second,
-		subjects: []subject{{resource: managedResources, full: true}, {resource: configMaps, selector: runLabel + "=" + floorRun, full: true}},
+		name: "update-floor", effect: "the bare client to have changed one object in every set",
+		subjects: []harness.Subject{b.allSets(true), b.objectsOf(floorRun, configMapKind, true)},
 		cause:    func(set int) { b.changeBareSet(set, after[set]) },
-		done: b.everySet(map[string]bool{}, func(e event) bool {
-			return e.object.GetNamespace() == bareSets && textOf(e.content(), "status", "secretsDataChecksum") == bareChecksum
+		done: harness.UntilAll(b.sets, func(e harness.Event) string {
+			set, ok := e.Object.(*resourcesv1alpha1.ManagedResource)
+			if !ok || set.Namespace != bareSets || ptr.Deref(set.Status.SecretsDataChecksum, "") != bareChecksum {
+				return ""
+			}
+			return set.Name
 		}),
 	}))
 	b.Parallel(b.sets, workers, func(set int) {
-		secret, managedResource := setOf(bareSets, set, nil)
 		for _, each := range itemsOf(floorRun, set, b.objects, "") {
-			b.Check(remove(b.Ctx, b.target.bare, each, deleteOptions(each.resource)))
+			b.removeBare(each)
 		}
-		b.Check(errors.Join(
-			remove(b.Ctx, b.source.bare, managedResource, metav1.DeleteOptions{}), remove(b.Ctx, b.source.bare, secret, metav1.DeleteOptions{}),
-		))
+		secret, managedResource := setOf(bareSets, set, nil)
+		b.Check(b.source.bare.Delete(b.Ctx, managedResource))
+		b.Check(b.source.bare.Delete(b.Ctx, secret))
 	})
-}
-
-// managedResources returns every set of the controller.
-func (b *bench) managedResources() []unstructured.Unstructured {
-	list, err := b.source.objects.Resource(managedResources).Namespace(sourceNamespace).List(b.Ctx, metav1.ListOptions{})
-	b.Checkf(err, "list ManagedResources")
-	return list.Items
 }
 
 // createBareSets measures the minimum cost of new sets for any controller that writes a new ManagedResource three times: the bare client
 // creates a set for each one of the controller, reads its Secret, adds metadata, announces the objects in the status, creates them, and
 // writes the status.
 func (b *bench) createBareSets(f *figures) {
-	data, items, statuses := b.secretsData(dataBefore), slices.Collect(slices.Chunk(b.bareItems(), b.objects)), map[string]any{}
+	data, items := b.secretsData(dataBefore), slices.Collect(slices.Chunk(b.bareItems(), b.objects))
+	statuses := map[string]resourcesv1alpha1.ManagedResourceStatus{}
 	for _, each := range b.managedResources() {
-		statuses[each.GetName()] = each.Object["status"]
+		statuses[each.Name] = each.Status
 	}
 	f.setFloors = append(f.setFloors, b.measureChange(change{
-		name: "set-floor", effect: "the bare client to have created all sets", profile: time.Second,
-		subjects: []subject{{resource: managedResources, full: true}},
-		cause:    func(set int) { b.createBareSet(set, data[set], items[set], statuses[setName(set)]) },
-		done: b.everySet(map[string]bool{}, func(e event) bool {
-			return e.object.GetNamespace() == bareSets && isApplied(e)
-		}),
+		name: "set-floor", effect: "the bare client to have created all sets", subjects: []harness.Subject{b.allSets(true)},
+		cause: func(set int) { b.createBareSet(set, data[set], items[set], statuses[setName(set)]) },
+		done:  harness.UntilAll(b.sets, func(e harness.Event) string { return appliedIn(bareSets, e) }),
 	}))
 }
 
-func (b *bench) createBareSet(set int, data []byte, items []item, status any) {
-	secret, managedResource := setOf(bareSets, set, data)
-	_ = unstructured.SetNestedField(managedResource.object.Object, bareSetClass, "spec", "class") // spec is a map
-	b.Check(errors.Join(create(b.Ctx, b.source.bare, secret), create(b.Ctx, b.source.bare, managedResource)))
-	b.patchBareSet(set, map[string]any{"metadata": map[string]any{"annotations": map[string]any{"instead-of": "finalizer"}}})
+func (b *bench) createBareSet(
+	set int, data []byte, items []*unstructured.Unstructured, status resourcesv1alpha1.ManagedResourceStatus,
+) {
+	managedResource := b.createSetOf(bareSets, set, data, bareSetClass)
+	finalizer := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"annotations":{"instead-of":"finalizer"}}}`))
+	b.Check(b.source.bare.Patch(b.Ctx, managedResource, finalizer))
 	b.readBareSecret(set)
-	announced, _, err := unstructured.NestedFieldNoCopy(map[string]any{"status": status}, "status", "resources")
-	b.Check(err)
-	b.patchBareStatus(set, map[string]any{"resources": announced})
+	b.patchBareStatus(set, resourcesv1alpha1.ManagedResourceStatus{Resources: status.Resources})
 	for _, each := range items {
-		b.Check(create(b.Ctx, b.target.bare, each))
+		b.Check(b.target.bare.Create(b.Ctx, each))
 	}
 	b.patchBareStatus(set, status)
 }
 
 func (b *bench) readBareSecret(set int) {
-	_, err := b.source.bare.Resource(secrets).Namespace(bareSets).Get(b.Ctx, setName(set), metav1.GetOptions{})
-	b.Check(err)
+	b.Check(b.source.bare.Get(b.Ctx, client.ObjectKey{Namespace: bareSets, Name: setName(set)}, &corev1.Secret{}))
 }
 
-func (b *bench) patchBareStatus(set int, status any) {
-	b.patchBareSet(set, map[string]any{"status": status}, "status")
-}
-
-func (b *bench) patchBareSet(set int, content map[string]any, subresources ...string) {
-	patch, err := json.Marshal(content)
+func (b *bench) patchBareStatus(set int, status resourcesv1alpha1.ManagedResourceStatus) {
+	patch, err := json.Marshal(map[string]any{"status": status})
 	b.Checkf(err, "encode patch")
-	_, err = b.source.bare.Resource(managedResources).Namespace(bareSets).
-		Patch(b.Ctx, setName(set), types.MergePatchType, patch, metav1.PatchOptions{}, subresources...)
-	b.Check(err)
+	_, managedResource := setOf(bareSets, set, nil)
+	b.Check(b.source.bare.Status().Patch(b.Ctx, managedResource, client.RawPatch(types.MergePatchType, patch)))
 }
 
 func (b *bench) changeBareSet(set int, data []byte) {
-	b.Check(b.patchSecret(b.Ctx, bareSets, set, data))
+	b.patchSecret(bareSets, set, data)
 	b.readBareSecret(set)
 	wanted := itemOf(floorRun, set, changingConfigMap, dataAfter)
-	live, err := wanted.in(b.target.bare).Get(b.Ctx, wanted.object.GetName(), metav1.GetOptions{})
-	b.Check(err)
-	live.Object["data"] = wanted.object.Object["data"]
-	_, err = wanted.in(b.target.bare).Update(b.Ctx, live, metav1.UpdateOptions{})
-	b.Check(err)
-	b.patchBareStatus(set, map[string]any{"secretsDataChecksum": bareChecksum})
+	live := wanted.DeepCopy()
+	b.Check(b.target.bare.Get(b.Ctx, client.ObjectKeyFromObject(wanted), live))
+	live.Object["data"] = wanted.Object["data"]
+	b.Check(b.target.bare.Update(b.Ctx, live))
+	b.patchBareStatus(set, resourcesv1alpha1.ManagedResourceStatus{SecretsDataChecksum: ptr.To(bareChecksum)})
 }
 
 // update changes one ConfigMap in the Secret of every set, and measures until all are seen with the new data and all sets are applied with
@@ -374,71 +344,47 @@ func (b *bench) changeBareSet(set int, data []byte) {
 func (b *bench) update(f *figures) {
 	data, checksums := b.secretsData(dataAfter), map[string]string{}
 	for _, set := range b.managedResources() {
-		checksums[set.GetName()] = applied(set.Object)
+		checksums[set.Name] = applied(&set)
 	}
-	sent := make([]time.Time, b.sets)
-	t := newUpdateTracker(b.sets, checksums)
 	f.updateTotal = b.measureChange(change{
-		name: "update", effect: "the change to be applied in all sets", profile: time.Second, done: t.see,
-		subjects: []subject{{resource: managedResources, full: true}, {resource: configMaps, selector: runLabel + "=" + oursRun, full: true}},
-		cause: func(set int) {
-			sent[set] = time.Now()
-			b.Check(b.patchSecret(b.Ctx, sourceNamespace, set, data[set]))
-		},
+		name: "update", effect: "the change to be applied in all sets", done: untilUpdated(b.sets, checksums),
+		subjects: []harness.Subject{b.allSets(true), b.objectsOf(oursRun, configMapKind, true)},
+		cause:    func(set int) { b.patchSecret(sourceNamespace, set, data[set]) },
 	})
-	for set, begin := range sent {
-		f.updates = append(f.updates, t.done[setName(set)].Sub(begin))
-	}
-	b.Detail("median of a set: %s", harness.Seconds(harness.Median(f.updates)))
 }
 
-func (b *bench) patchSecret(ctx context.Context, namespace string, set int, data []byte) error {
-	patch := fmt.Sprintf(`{"data":{%q:%q}}`, manifestKey, base64.StdEncoding.EncodeToString(data))
-	c := b.source.bare.Resource(secrets).Namespace(namespace)
-	if _, err := c.Patch(ctx, setName(set), types.MergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
-		return fmt.Errorf("change Secret %s: %w", setName(set), err)
-	}
-	return nil
-}
-
-// updateTracker records which sets have both results of an update.
-type updateTracker struct {
-	sets               int
-	before             map[string]string
-	configMap, applied map[string]bool
-	done               map[string]time.Time
-}
-
-func newUpdateTracker(sets int, before map[string]string) *updateTracker {
-	return &updateTracker{sets, before, map[string]bool{}, map[string]bool{}, map[string]time.Time{}}
-}
-
-// see processes an event and returns true for the one that completes the last set.
-func (t *updateTracker) see(e event) bool {
-	name := e.object.GetName()
-	if e.resource == configMaps {
-		if textOf(e.content(), "data", dataKey) != dataAfter {
-			return false
+// untilUpdated returns a function that returns true for the event that shows the last result of an update: of each set, the ConfigMap with
+// the new data, and the set applied with another checksum than before.
+func untilUpdated(sets int, before map[string]string) func(harness.Event) bool {
+	return harness.UntilAll(2*sets, func(e harness.Event) string {
+		switch o := e.Object.(type) {
+		case *corev1.ConfigMap:
+			if o.Data[dataKey] == dataAfter {
+				return "ConfigMap of " + o.Labels["app.kubernetes.io/instance"]
+			}
+		case *resourcesv1alpha1.ManagedResource:
+			if checksum := applied(o); checksum != "" && checksum != before[o.Name] {
+				return o.Name
+			}
 		}
-		name = e.object.GetLabels()["app.kubernetes.io/instance"]
-		t.configMap[name] = true
-	} else if checksum := applied(e.content()); checksum != "" && checksum != t.before[name] {
-		t.applied[name] = true
-	}
-	if _, complete := t.done[name]; !complete && t.configMap[name] && t.applied[name] {
-		t.done[name] = e.at
-	}
-	return len(t.done) == t.sets
+		return ""
+	})
+}
+
+func (b *bench) patchSecret(namespace string, set int, data []byte) {
+	secret, _ := setOf(namespace, set, nil)
+	patch := fmt.Appendf(nil, `{"data":{%q:%q}}`, manifestKey, base64.StdEncoding.EncodeToString(data))
+	b.Check(b.source.bare.Patch(b.Ctx, secret, client.RawPatch(types.MergePatchType, patch)))
 }
 
 // remove deletes all sets and measures until the last set and the last object are gone.
 func (b *bench) remove(f *figures) {
 	f.remove = b.measureChange(change{
-		name: "delete", effect: "all sets and their objects to be gone", profile: f.floors[len(f.floors)-1].remove,
-		subjects: append(subjects(oursRun), subject{resource: managedResources}), done: untilGone(b.sets + b.total()),
+		name: "delete", effect: "all sets and their objects to be gone",
+		subjects: append(b.allObjects(oursRun), b.allSets(false)), done: harness.UntilGone(b.sets + b.total()),
 		cause: func(set int) {
 			_, managedResource := setOf(sourceNamespace, set, nil)
-			b.Check(remove(b.Ctx, b.source.bare, managedResource, metav1.DeleteOptions{}))
+			b.Check(b.source.bare.Delete(b.Ctx, managedResource))
 		},
 	})
 }
@@ -453,12 +399,7 @@ type restFigures struct {
 }
 
 // perMinute scales a number of the window to a minute.
-func (r restFigures) perMinute(n float64) float64 {
-	if r.window <= 0 {
-		return 0
-	}
-	return n / r.window.Minutes()
-}
+func (r restFigures) perMinute(n float64) float64 { return n / r.window.Minutes() }
 
 func (b *bench) atRest(f *figures) {
 	b.settle()
@@ -466,56 +407,43 @@ func (b *bench) atRest(f *figures) {
 	b.Step("at rest: a window of %s begins", b.rest)
 	place, before, begin := b.mark(), b.controller.Usage(), time.Now()
 	b.Pause(b.rest)
-	r := restFigures{window: time.Since(begin), cpu: b.controller.Usage().Since(before).Total()}
-	requests := b.requests(place, binaryName)
-	r.memory, _ = b.controller.Memory()
-	counted := requests.Only(harness.Request.Counts)
+	after := b.controller.Usage()
+	r := restFigures{window: time.Since(begin), cpu: after.Processor - before.Processor, memory: after.Resident}
+	counted := b.requests(place).Only(harness.Request.Counts)
 	r.managed = len(counted.Only(isManaged))
 	r.other = len(counted) - r.managed
 	f.rest = r
 	b.Step("at rest: %.1f requests a minute to managed objects, %.1f others, CPU %.2f s a minute, %s",
 		r.perMinute(float64(r.managed)), r.perMinute(float64(r.other)), r.perMinute(r.cpu.Seconds()), harness.Mebibytes(r.memory))
-	b.listRequests(requests)
-	b.profile("rest", min(time.Minute, b.rest))()
+	b.Detail("requests of the controller: %s", counted)
 }
 
 // quiet waits until the controller has sent no counted request for five calm intervals, at most two minutes.
 func (b *bench) quiet() {
-	const limit = 2 * time.Minute
-	begin := time.Now()
-	for {
+	b.tryAwait(2*time.Minute, "the controller to be quiet", func(context.Context) error {
 		place := b.mark()
 		b.Pause(5 * b.calm)
-		counted := b.requests(place, binaryName).Only(harness.Request.Counts)
-		if len(counted) == 0 {
-			return
+		if counted := b.requests(place).Only(harness.Request.Counts); len(counted) > 0 {
+			return errors.New(counted.String())
 		}
-		if time.Since(begin) > limit {
-			b.Detail("not quiet after %s: %s within %s", limit, counted, 5*b.calm)
-			return
-		}
-	}
+		return nil
+	})
 }
 
 // restart measures from the start of a new process until it has determined that everything is in sync, and counts its reads.
 func (b *bench) restart(f *figures) {
 	defer b.Within("restart")
 	b.settle()
-	begin := time.Now()
-	b.Check(b.controller.Stop())
-	stopped := time.Since(begin)
+	b.controller.Stop()
 	place := b.mark()
 	b.controller.Start()
-	profiled := b.profile("restart", 3*time.Second)
 	b.inSync()
 	f.restart = time.Since(b.controller.Started)
-	used := b.controller.Usage()
 	b.Pause(2 * time.Second) // later requests also belong to the restart
-	profiled()
-	requests := b.requests(place, binaryName)
+	requests := b.requests(place)
 	managed := requests.Only(isManaged)
 	f.restartReads = len(managed.Only(func(q harness.Request) bool { return q.Verb == "get" }))
 	f.restartWrites = len(managed.Only(harness.Request.IsWrite))
-	b.Step("restart: stopped within %s, in sync %s after its start; CPU: %s", harness.Seconds(stopped), harness.Seconds(f.restart), used)
-	b.listRequests(requests)
+	b.Step("restart: in sync %s after the start of the process", harness.Seconds(f.restart))
+	b.Detail("requests of the controller: %s", requests)
 }

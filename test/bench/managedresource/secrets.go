@@ -1,7 +1,6 @@
 package managedresource
 
 import (
-	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -26,8 +25,8 @@ const foreignNamespaces = 50
 // foreignSecrets measures start-up and memory in a cluster with very many Secrets that no set references.
 type foreignSecrets struct {
 	secrets int
-	// sets are few: they show when the controller can work, and need hardly any memory.
-	sets size
+	// sets of ten objects are few: they show when the controller can work, and need hardly any memory.
+	sets int
 	// starts is how many times start-up is measured.
 	starts int
 	// wait is the time between sync and the measurement of memory.
@@ -49,10 +48,11 @@ type foreignFigures struct {
 // footprint is the memory of a process in bytes: peak is the highest resident one so far.
 type footprint struct{ resident, peak, heap int64 }
 
-func (s foreignSecrets) measure(r *harness.Run) {
-	f := foreignFigures{foreignSecrets: s}
-	defer func() { r.Add(f.rows()) }()
-	open(r, setup{}, workload{size: s.sets, calm: time.Second}).besideForeignSecrets(&f)
+func (f *foreignSecrets) measure(r *harness.Run) {
+	figures := foreignFigures{foreignSecrets: *f}
+	defer func() { r.Add(figures.rows()) }()
+	w := workload{size: size{sets: f.sets, objects: objectsPerTemplate}, calm: time.Second}
+	open(r, setup{}, w).besideForeignSecrets(&figures)
 }
 
 func (f foreignFigures) rows() []harness.Row {
@@ -81,59 +81,40 @@ func (f footprint) String() string {
 func (b *bench) besideForeignSecrets(f *foreignFigures) {
 	b.startController()
 	f.empty = b.weigh(f.wait, "an empty source")
-	b.createFew()
-	b.Check(b.controller.Stop())
+	b.createNamespaces()
+	b.Parallel(b.sets, workers, func(set int) { b.createSet(set, itemsOf(oursRun, set, b.objects, dataBefore)...) })
+	b.inSync()
+	b.controller.Stop()
 	b.startUp()
 	f.few = b.weigh(f.wait, "the sets alone")
-	b.Check(b.controller.Stop())
-	begin := time.Now()
+	b.controller.Stop()
 	b.Step("creating %d foreign Secrets in %d namespaces", f.secrets, foreignNamespaces)
 	b.createForeignSecrets(f.secrets)
-	b.Detail("created after %s", harness.Seconds(time.Since(begin)))
 	b.settle()
 	for range f.starts {
-		b.startBeside(f)
+		b.controller.Stop()
+		listed := b.listSecrets()
+		ready, inSync := b.startUp()
+		f.lists, f.ready, f.inSync = append(f.lists, listed), append(f.ready, ready), append(f.inSync, inSync)
+		b.Step("start-up: ready after %s, in sync after %s; the API server's list takes %s",
+			harness.Seconds(ready), harness.Seconds(inSync), harness.Seconds(listed))
 	}
 	f.full = b.weigh(f.wait, "everything")
 }
 
-// startBeside measures the API server's list and then a start-up.
-func (b *bench) startBeside(f *foreignFigures) {
-	b.Check(b.controller.Stop())
-	listed := b.listSecrets()
-	f.lists = append(f.lists, listed)
-	place := b.mark()
-	ready, inSync := b.startUp()
-	f.ready, f.inSync = append(f.ready, ready), append(f.inSync, inSync)
-	b.Step("start-up: ready after %s, in sync after %s; the API server's list takes %s; CPU: %s",
-		harness.Seconds(ready), harness.Seconds(inSync), harness.Seconds(listed), b.controller.Usage())
-	b.reportRequests(place)
-}
-
 // startUp starts a process and measures the time until it is ready, and until all sets are in sync.
 func (b *bench) startUp() (ready, inSync time.Duration) {
-	b.controller.Start()
-	profiled := b.profile("start", 10*time.Second)
-	defer profiled()
-	b.controller.Ready()
+	b.controller.StartReady()
 	ready = time.Since(b.controller.Started)
 	b.inSync()
 	return ready, time.Since(b.controller.Started)
 }
 
-// createFew creates the sets, and waits until the running controller has applied them.
-func (b *bench) createFew() {
-	data := b.secretsData(dataBefore)
-	b.createNamespaces()
-	b.Parallel(b.sets, workers, func(set int) { b.Check(b.createSet(b.Ctx, set, data[set])) })
-	b.inSync()
-}
-
 // weigh waits and then measures the memory.
 func (b *bench) weigh(wait time.Duration, beside string) (f footprint) {
 	b.Pause(wait)
-	f.resident, f.peak = b.controller.Memory()
-	f.heap = int64(b.controller.Metrics().Sum("go_memstats_heap_inuse_bytes"))
+	usage := b.controller.Usage()
+	f = footprint{usage.Resident, usage.Peak, int64(b.controller.Metrics().Sum("go_memstats_heap_inuse_bytes"))}
 	b.Step("memory beside %s, %s after start-up: resident %s", beside, wait, f)
 	return f
 }
@@ -148,27 +129,21 @@ func (b *bench) listSecrets() time.Duration {
 	clients, err := kubernetes.NewForConfig(config)
 	b.Checkf(err, "create client")
 	begin := time.Now()
-	body, err := clients.CoreV1().RESTClient().Get().Resource(secrets.Resource).Param("resourceVersion", "0").Stream(b.Ctx)
+	body, err := clients.CoreV1().RESTClient().Get().Resource("secrets").Param("resourceVersion", "0").Stream(b.Ctx)
 	b.Checkf(err, "list Secrets")
-	bytes, err := io.Copy(io.Discard, body)
+	_, err = io.Copy(io.Discard, body)
 	b.Checkf(errors.Join(err, body.Close()), "list Secrets")
-	took := time.Since(begin)
-	b.Detail("the metadata of all Secrets: %s in %s", harness.Mebibytes(bytes), harness.Seconds(took))
-	return took
+	return time.Since(begin)
 }
 
 // createForeignSecrets creates them and their namespaces.
 func (b *bench) createForeignSecrets(n int) {
 	b.Parallel(foreignNamespaces, workers, func(i int) { b.source.CreateNamespace(foreignNamespace(i)) })
-	b.Parallel(n, workers, func(i int) { b.Check(b.createForeignSecret(b.Ctx, i)) })
+	b.Parallel(n, workers, b.createForeignSecret)
 }
 
-func (b *bench) createForeignSecret(ctx context.Context, n int) error {
-	s := foreignSecret(n)
-	if err := b.source.Client.Create(ctx, s, client.FieldOwner("secrets-operator")); err != nil {
-		return fmt.Errorf("create Secret %s/%s: %w", s.Namespace, s.Name, err)
-	}
-	return nil
+func (b *bench) createForeignSecret(n int) {
+	b.Check(b.source.Client.Create(b.Ctx, foreignSecret(n), client.FieldOwner("secrets-operator")))
 }
 
 func foreignNamespace(n int) string {
@@ -178,15 +153,13 @@ func foreignNamespace(n int) string {
 // foreignSecret returns a Secret as an operator with many tenants stores it: a key pair with more metadata than a cache needs. The same
 // number gives the same Secret.
 func foreignSecret(n int) *corev1.Secret {
-	source := rand.New(rand.NewPCG(uint64(n), 1))
+	checksum := sha256.Sum256(strconv.AppendInt(nil, int64(n), 10))
+	source := rand.NewChaCha8(checksum)
 	random := func(length int) []byte {
 		data := make([]byte, length)
-		for i := range data {
-			data[i] = byte(source.UintN(256))
-		}
+		_, _ = source.Read(data) // it cannot fail
 		return data
 	}
-	checksum := sha256.Sum256(random(16))
 	issued := time.Unix(1_700_000_000+int64(n)*60, 0).UTC()
 	return &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{

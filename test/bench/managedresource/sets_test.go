@@ -2,61 +2,61 @@ package managedresource
 
 import (
 	"testing"
-	"time"
 
 	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	corev1beta1 "github.com/espalier-dev/espalier/api/core/v1beta1"
+	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
+	"github.com/espalier-dev/espalier/test/bench/harness"
 )
 
 // appliedSet returns a ManagedResource with the status of an applied set.
-func appliedSet(name, checksum string, modify ...func(map[string]any)) *unstructured.Unstructured {
-	set := map[string]any{
-		"metadata": map[string]any{"name": name, "generation": int64(2)},
-		"status": map[string]any{
-			"observedGeneration": int64(2), "secretsDataChecksum": checksum,
-			"conditions": []any{
-				map[string]any{"type": "ResourcesHealthy", "status": "False"},
-				map[string]any{"type": "ResourcesApplied", "status": "True"},
-			},
+func appliedSet(name, checksum string, modify ...func(*resourcesv1alpha1.ManagedResource)) *resourcesv1alpha1.ManagedResource {
+	set := &resourcesv1alpha1.ManagedResource{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Generation: 2},
+		Status: resourcesv1alpha1.ManagedResourceStatus{
+			ObservedGeneration: 2, SecretsDataChecksum: &checksum,
+			Conditions: []corev1beta1.Condition{{Type: "ResourcesHealthy", Status: "False"}, {Type: "ResourcesApplied", Status: "True"}},
 		},
 	}
 	for _, m := range modify {
 		m(set)
 	}
-	return &unstructured.Unstructured{Object: set}
+	return set
 }
 
 func TestApplied(t *testing.T) {
 	for name, tc := range map[string]struct {
-		set  *unstructured.Unstructured
+		set  *resourcesv1alpha1.ManagedResource
 		want string
 	}{
 		"the condition is True": {set: appliedSet("a", "abc"), want: "abc"},
-		"the condition is Progressing": {set: appliedSet("a", "abc", func(set map[string]any) {
-			_ = unstructured.SetNestedSlice(set, []any{map[string]any{"type": "ResourcesApplied", "status": "Progressing"}}, "status", "conditions")
+		"the condition is Progressing": {set: appliedSet("a", "abc", func(set *resourcesv1alpha1.ManagedResource) {
+			set.Status.Conditions = []corev1beta1.Condition{{Type: "ResourcesApplied", Status: "Progressing"}}
 		})},
-		"another generation was observed": {set: appliedSet("a", "abc", func(set map[string]any) {
-			_ = unstructured.SetNestedField(set, int64(1), "status", "observedGeneration")
+		"another generation was observed": {set: appliedSet("a", "abc", func(set *resourcesv1alpha1.ManagedResource) {
+			set.Status.ObservedGeneration = 1
 		})},
-		"a new set without status": {set: &unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{"generation": int64(1)}}}},
+		"a new set without status": {set: &resourcesv1alpha1.ManagedResource{ObjectMeta: metav1.ObjectMeta{Generation: 1}}},
 	} {
-		t.Run(name, func(t *testing.T) { NewWithT(t).Expect(applied(tc.set.Object)).To(Equal(tc.want)) })
+		t.Run(name, func(t *testing.T) { NewWithT(t).Expect(applied(tc.set)).To(Equal(tc.want)) })
 	}
 }
 
 func TestUpdateIsDoneWhenObjectAndSetAreSeen(t *testing.T) {
 	g := NewWithT(t)
-	begin := time.Unix(1000, 0)
-	configMap := func(set, says string) *unstructured.Unstructured {
-		return &unstructured.Unstructured{Object: map[string]any{
-			"metadata": map[string]any{"name": "part-009", "labels": map[string]any{"app.kubernetes.io/instance": set}},
-			"data":     map[string]any{"greeting": says},
-		}}
+	configMap := func(set, says string) *corev1.ConfigMap {
+		return &corev1.ConfigMap{
+			ObjectMeta: metav1.ObjectMeta{Name: "part-009", Labels: map[string]string{"app.kubernetes.io/instance": set}},
+			Data:       map[string]string{"greeting": says},
+		}
 	}
-	tracker := newUpdateTracker(2, map[string]string{"a": "old-a", "b": "old-b"})
+	done := untilUpdated(2, map[string]string{"a": "old-a", "b": "old-b"})
 	for i, step := range []struct {
-		object *unstructured.Unstructured
+		object client.Object
 		done   bool
 	}{
 		{object: configMap("a", "hello")},
@@ -65,21 +65,9 @@ func TestUpdateIsDoneWhenObjectAndSetAreSeen(t *testing.T) {
 		{object: appliedSet("b", "new-b")},
 		{object: appliedSet("a", "new-a")}, // a is complete
 		{object: appliedSet("a", "new-a")},
+		{object: configMap("b", "hello")},
 		{object: configMap("b", "good morning"), done: true},
 	} {
-		e := event{at: begin.Add(time.Duration(i) * time.Second), resource: managedResources, object: metav1.Object(step.object)}
-		if step.object.Object["data"] != nil {
-			e.resource = configMaps
-		}
-		g.Expect(tracker.see(e)).To(Equal(step.done), "step %d", i)
+		g.Expect(done(harness.Event{Object: step.object})).To(Equal(step.done), "step %d", i)
 	}
-	g.Expect(tracker.done).To(Equal(map[string]time.Time{"a": begin.Add(4 * time.Second), "b": begin.Add(6 * time.Second)}))
-}
-
-func TestUntilGoneCountsDeletions(t *testing.T) {
-	g := NewWithT(t)
-	done := untilGone(2)
-	g.Expect(done(event{deleted: true})).To(BeFalse())
-	g.Expect(done(event{})).To(BeFalse())
-	g.Expect(done(event{deleted: true})).To(BeTrue())
 }

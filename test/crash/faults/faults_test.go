@@ -9,8 +9,8 @@ import (
 	"time"
 
 	. "github.com/onsi/gomega"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/espalier-dev/espalier/test/binary"
 	"github.com/espalier-dev/espalier/test/crash/harness"
 	"github.com/espalier-dev/espalier/test/crash/scenarios"
 )
@@ -29,28 +29,28 @@ func few() []string {
 }
 
 // fault is a kind of disturbance. Either part may be nil.
-type fault struct{ requests, streams func() harness.Fault }
+type fault struct{ requests, streams func() binary.Fault }
 
-func storm(every, times int, concerns func(*http.Request) bool, disturb harness.Fault) fault {
-	return fault{requests: harness.Storm{Every: every, Times: times, Concerns: concerns, Disturb: disturb}.Start}
+func storm(every, times int64, concerns func(*http.Request) bool, disturb binary.Fault) fault {
+	return fault{requests: func() binary.Fault { return harness.Storm(every, times, concerns, disturb) }}
 }
 
-func streams(disturb func(time.Duration) harness.Fault, duration time.Duration) fault {
-	return fault{streams: func() harness.Fault { return disturb(duration) }}
+func streams(disturb func(time.Duration) binary.Fault, duration time.Duration) fault {
+	return fault{streams: func() binary.Fault { return disturb(duration) }}
 }
 
 func faults() map[string]fault {
 	return map[string]fault{
-		"every second write meets a conflict":      storm(2, 12, harness.Writes, harness.Conflict),
-		"nothing but conflicts for a while":        storm(1, 12, harness.Writes, harness.Conflict),
-		"too many requests, try again in a second": storm(2, 4, nil, harness.TooMany),
-		"a burst of errors of the API server":      storm(1, 8, nil, harness.Refuse(500, metav1.StatusReasonInternalError)),
-		"now and then the API server is not available": storm(3, 10, nil,
-			harness.Refuse(503, metav1.StatusReasonServiceUnavailable)),
+		"every second write meets a conflict":      storm(2, 12, harness.Writes, harness.Refuse(http.StatusConflict)),
+		"nothing but conflicts for a while":        storm(1, 12, harness.Writes, harness.Refuse(http.StatusConflict)),
+		"too many requests, try again in a second": storm(2, 4, harness.Counts, harness.TooMany),
+		"a burst of errors of the API server":      storm(1, 8, harness.Counts, harness.Refuse(http.StatusInternalServerError)),
+		"now and then the API server is not available": storm(3, 10, harness.Counts,
+			harness.Refuse(http.StatusServiceUnavailable)),
 		"every third write is carried out and answered by a timeout": storm(3, 10, harness.Writes, harness.TimedOut),
 		"every second write is carried out and its answer lost":      storm(2, 10, harness.Writes, harness.Lost),
-		"half of an answer is lost":                                  storm(2, 10, nil, harness.Truncated),
-		"some requests take a long time":                             storm(4, 3, nil, harness.Slow(2*time.Second)),
+		"half of an answer is lost":                                  storm(2, 10, harness.Counts, harness.Truncated),
+		"some requests take a long time":                             storm(4, 3, harness.Counts, harness.Slow(2*time.Second)),
 		"watches end all the time":                                   streams(harness.ShortStreams, 300*time.Millisecond),
 		"watches end, and what was seen last is gone":                streams(harness.Expired, 300*time.Millisecond),
 		"watches tell everything late":                               streams(harness.LateStreams, 400*time.Millisecond),

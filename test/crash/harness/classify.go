@@ -5,32 +5,11 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/espalier-dev/espalier/test/binary"
 )
-
-// route is the resource that the path of a request addresses.
-type route struct{ group, resource, namespace, name, subresource string }
-
-// parse reads the path of an API request; ok is false for discovery and for paths outside of the API.
-func parse(path string) (at route, ok bool) {
-	segments := strings.Split(strings.Trim(path, "/"), "/")
-	switch {
-	case len(segments) > 2 && segments[0] == "api":
-		segments = segments[2:]
-	case len(segments) > 3 && segments[0] == "apis":
-		at.group, segments = segments[1], segments[3:]
-	default:
-		return route{}, false
-	}
-	if segments[0] == "namespaces" && len(segments) > 2 && segments[2] != "finalize" && segments[2] != "status" {
-		at.namespace, segments = segments[1], segments[2:]
-	}
-	for i, part := range []*string{&at.resource, &at.name, &at.subresource} {
-		if i < len(segments) {
-			*part = segments[i]
-		}
-	}
-	return at, true
-}
 
 // Counts reports whether a request is a point at which a process can be cut off. Excluded are requests whose number does not depend on the
 // work alone: watches and the lists that start them, requests of every start (discovery, access reviews, the identity of the cluster),
@@ -38,25 +17,18 @@ func parse(path string) (at route, ok bool) {
 // CustomResourceDefinition, which is repeated until it is served. A cut at a read that does not count is equivalent to one at the next or
 // last request that counts: the state of the API servers is the same.
 func Counts(request *http.Request) bool {
-	at, ok := parse(request.URL.Path)
-	if !ok || at.namespace == "kube-system" || at.resource == "namespaces" && at.name == "kube-system" {
+	info := binary.Info(request)
+	switch {
+	case !info.IsResourceRequest, info.Namespace == metav1.NamespaceSystem,
+		slices.Contains([]string{"events", "leases", "selfsubjectaccessreviews"}, info.Resource):
 		return false
-	}
-	if slices.Contains([]string{"events", "leases", "selfsubjectaccessreviews"}, at.resource) {
-		return false
-	}
-	if request.Method != http.MethodGet {
+	case request.Method != http.MethodGet:
 		return true
-	}
-	query := request.URL.Query()
-	if query.Has("watch") || at.name == "" && (query.Has("resourceVersion") || query.Has("sendInitialEvents")) {
+	case info.Verb == "watch", info.Verb == "list" && request.URL.Query().Has("resourceVersion"):
 		return false
 	}
-	return at.resource != "managedresources" && at.resource != "customresourcedefinitions"
+	return info.Resource != "managedresources" && info.Resource != "customresourcedefinitions"
 }
-
-// watches reports whether a request opens a watch.
-func watches(request *http.Request) bool { return request.URL.Query().Has("watch") }
 
 // CountsWithoutVerdicts is Counts without the writes that only report the health of a set's objects. If controllers of the cluster work on
 // these objects, the number of such writes depends on their speed.
@@ -64,8 +36,8 @@ func CountsWithoutVerdicts(request *http.Request) bool { return Counts(request) 
 
 // isVerdict reports whether a request writes only conditions of a set that is applied.
 func isVerdict(request *http.Request) bool {
-	at, _ := parse(request.URL.Path)
-	if request.Method != http.MethodPatch || at.resource != "managedresources" || at.subresource != "status" || request.GetBody == nil {
+	info := binary.Info(request)
+	if info.Verb != "patch" || info.Resource != "managedresources" || info.Subresource != "status" || request.GetBody == nil {
 		return false
 	}
 	body, err := request.GetBody()

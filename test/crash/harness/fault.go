@@ -3,48 +3,27 @@ package harness
 import (
 	"bytes"
 	"encoding/json"
-	"fmt"
 	"io"
 	"net/http"
-	"strconv"
-	"sync"
+	"net/http/httptest"
+	"sync/atomic"
 	"testing/iotest"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/espalier-dev/espalier/test/binary"
+	"github.com/espalier-dev/espalier/test/local"
 )
 
-// Storm is a fault that disturbs every n-th of the requests that it concerns, and ends after a number of them.
-type Storm struct {
-	// Every is n, 1 for all requests; Times is how many are disturbed.
-	Every, Times int
-	// Concerns selects the requests; nil stands for all that count.
-	Concerns func(*http.Request) bool
-	// Disturb is the fault for these requests.
-	Disturb Fault
-}
-
-// Start returns the storm as a Fault for one run.
-func (s Storm) Start() Fault {
-	var mu sync.Mutex
-	met, made := 0, 0
-	hits := func() bool {
-		mu.Lock()
-		defer mu.Unlock()
-		met++
-		if made >= s.Times || met%s.Every != 0 {
-			return false
-		}
-		made++
-		return true
-	}
-	concerns := s.Concerns
-	if concerns == nil {
-		concerns = Counts
-	}
+// Storm is a fault that disturbs every n-th of the requests that it concerns, 1 for all of them, and ends after a number of times.
+func Storm(every, times int64, concerns func(*http.Request) bool, disturb binary.Fault) binary.Fault {
+	var met, made atomic.Int64
 	return func(request *http.Request, next http.RoundTripper) (*http.Response, error) {
-		if concerns(request) && hits() {
-			return s.Disturb(request, next)
+		if concerns(request) && met.Add(1)%every == 0 && made.Add(1) <= times {
+			return disturb(request, next)
 		}
 		return next.RoundTrip(request)
 	}
@@ -53,53 +32,43 @@ func (s Storm) Start() Fault {
 // Writes reports whether a request changes state that is compared.
 func Writes(request *http.Request) bool { return request.Method != http.MethodGet && Counts(request) }
 
-// Conflict refuses a write as a conflict with another client's write.
-func Conflict(request *http.Request, next http.RoundTripper) (*http.Response, error) {
-	reason := metav1.StatusReasonConflict
-	if request.Method == http.MethodPost {
-		reason = metav1.StatusReasonAlreadyExists
+// Refuse answers a request with an error. A conflict is one with another client's write.
+func Refuse(code int) binary.Fault {
+	return func(request *http.Request, _ http.RoundTripper) (*http.Response, error) {
+		info := binary.Info(request)
+		kind := schema.GroupResource{Group: info.APIGroup, Resource: info.Resource}
+		failure := apierrors.NewGenericServerResponse(code, request.Method, kind, info.Name, "a test refuses it", 0, false)
+		return respond(code, failedStatus(failure)), nil
 	}
-	return Refuse(http.StatusConflict, reason)(request, next)
 }
 
 // TooMany refuses a request and asks to repeat it in a second.
 func TooMany(request *http.Request, next http.RoundTripper) (*http.Response, error) {
-	response, err := Refuse(http.StatusTooManyRequests, metav1.StatusReasonTooManyRequests)(request, next)
+	response, err := Refuse(http.StatusTooManyRequests)(request, next)
 	if err == nil {
 		response.Header.Set("Retry-After", "1")
 	}
 	return response, err
 }
 
-// Refuse answers a request with an error.
-func Refuse(code int, reason metav1.StatusReason) Fault {
-	return func(request *http.Request, _ http.RoundTripper) (*http.Response, error) {
-		return respond(request, code, status(request, code, reason))
+// Lost executes a request and closes the connection before the response.
+func Lost(request *http.Request, next http.RoundTripper) (*http.Response, error) {
+	response, err := next.RoundTrip(request)
+	if err != nil {
+		return nil, err
 	}
+	_ = response.Body.Close()
+	return nil, io.ErrUnexpectedEOF
 }
 
 // TimedOut executes a request and returns a timeout error.
 func TimedOut(request *http.Request, next http.RoundTripper) (*http.Response, error) {
-	if err := carryOut(request, next); err != nil {
-		return nil, err
-	}
-	return Refuse(http.StatusGatewayTimeout, metav1.StatusReasonTimeout)(request, next)
-}
-
-// Lost executes a request and closes the connection before the response.
-func Lost(request *http.Request, next http.RoundTripper) (*http.Response, error) {
-	if err := carryOut(request, next); err != nil {
-		return nil, err
-	}
-	return nil, io.ErrUnexpectedEOF
-}
-
-func carryOut(request *http.Request, next http.RoundTripper) error {
 	response, err := next.RoundTrip(request)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	return response.Body.Close()
+	_ = response.Body.Close()
+	return Refuse(http.StatusGatewayTimeout)(request, next)
 }
 
 // Truncated cuts the second half of a response.
@@ -118,19 +87,17 @@ func Truncated(request *http.Request, next http.RoundTripper) (*http.Response, e
 }
 
 // Slow delays a request.
-func Slow(by time.Duration) Fault {
+func Slow(by time.Duration) binary.Fault {
 	return func(request *http.Request, next http.RoundTripper) (*http.Response, error) {
-		select {
-		case <-time.After(by):
-		case <-request.Context().Done():
-			return nil, request.Context().Err()
+		if err := local.Pause(request.Context(), by); err != nil {
+			return nil, err
 		}
 		return next.RoundTrip(request)
 	}
 }
 
 // ShortStreams ends every watch after some time.
-func ShortStreams(after time.Duration) Fault {
+func ShortStreams(after time.Duration) binary.Fault {
 	return func(request *http.Request, next http.RoundTripper) (*http.Response, error) {
 		response, err := next.RoundTrip(request)
 		if err == nil {
@@ -142,7 +109,7 @@ func ShortStreams(after time.Duration) Fault {
 }
 
 // LateStreams delays the events of watches.
-func LateStreams(by time.Duration) Fault {
+func LateStreams(by time.Duration) binary.Fault {
 	return func(request *http.Request, next http.RoundTripper) (*http.Response, error) {
 		response, err := next.RoundTrip(request)
 		if err == nil {
@@ -166,46 +133,37 @@ func (l *late) Read(into []byte) (int, error) {
 
 // Expired ends every watch after some time. The next watch fails, because its resourceVersion is too old: alternately at once, or with its
 // first event.
-func Expired(after time.Duration) Fault {
-	var mu sync.Mutex
-	turn := 0
+func Expired(after time.Duration) binary.Fault {
+	var turn atomic.Int64
 	short := ShortStreams(after)
 	return func(request *http.Request, next http.RoundTripper) (*http.Response, error) {
 		query := request.URL.Query()
 		if query.Get("resourceVersion") == "" || query.Has("sendInitialEvents") {
 			return short(request, next)
 		}
-		mu.Lock()
-		turn++
-		now := turn % 3
-		mu.Unlock()
-		switch now {
+		gone := failedStatus(apierrors.NewResourceExpired("a test says that the version is too old"))
+		switch turn.Add(1) % 3 {
 		case 0:
 			return short(request, next)
 		case 1:
-			return Refuse(http.StatusGone, metav1.StatusReasonExpired)(request, next)
+			return respond(http.StatusGone, gone), nil
 		}
-		return respond(request, http.StatusOK,
-			map[string]any{"type": "ERROR", "object": status(request, http.StatusGone, metav1.StatusReasonExpired)})
+		return respond(http.StatusOK, map[string]any{"type": "ERROR", "object": gone}), nil
 	}
 }
 
-func status(request *http.Request, code int, reason metav1.StatusReason) metav1.Status {
-	at, _ := parse(request.URL.Path)
-	return metav1.Status{
-		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: metav1.StatusFailure, Code: int32(code), Reason: reason,
-		Message: "a test says so: " + string(reason), Details: &metav1.StatusDetails{Group: at.group, Kind: at.resource, Name: at.name},
-	}
+// failedStatus returns the status of an error as API servers send it.
+func failedStatus(failure *apierrors.StatusError) metav1.Status {
+	status := failure.Status()
+	status.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}
+	return status
 }
 
-func respond(request *http.Request, code int, content any) (*http.Response, error) {
-	body, err := json.Marshal(content)
-	if err != nil {
-		return nil, fmt.Errorf("encode response: %w", err)
-	}
-	return &http.Response{
-		Status: strconv.Itoa(code) + " " + http.StatusText(code), StatusCode: code, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
-		Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(bytes.NewReader(body)),
-		ContentLength: int64(len(body)), Request: request,
-	}, nil
+// respond returns a response with this content, as JSON.
+func respond(code int, content any) *http.Response {
+	recorder := httptest.NewRecorder()
+	recorder.Header().Set("Content-Type", "application/json")
+	recorder.WriteHeader(code)
+	_ = json.NewEncoder(recorder).Encode(content) // both contents have only fields that JSON can represent
+	return recorder.Result()
 }

@@ -7,75 +7,45 @@ import (
 	"net/url"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
-	"github.com/go-logr/logr"
-	"github.com/go-logr/logr/funcr"
-	"github.com/prometheus/client_golang/prometheus"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 
-	"github.com/espalier-dev/espalier/internal/config"
-	"github.com/espalier-dev/espalier/internal/managedresource"
-	"github.com/espalier-dev/espalier/internal/process"
+	"github.com/espalier-dev/espalier/test/binary"
 	"github.com/espalier-dev/espalier/test/local"
 )
 
 // Process is a controller that runs within the test's process, without state of an earlier one.
 type Process struct {
-	Gate *Gate
+	traffic
 
+	env    *binary.Env
 	cancel context.CancelFunc
 	done   chan struct{}
 	err    error
-	log    *log
+	log    *binary.Log
 }
 
-// StartProcess starts a controller behind a gate, with a clock. Failure returns its error.
-func StartProcess(ctx context.Context, cfg *config.ResourceManagerConfiguration, gate *Gate, clk *Clock) *Process {
-	ctx, cancel := context.WithCancel(ctx)
-	p := &Process{Gate: gate, cancel: cancel, done: make(chan struct{}), log: &log{}}
+// start runs the controller in the background. Failure returns its error.
+func (p *Process) start(ctx context.Context) {
+	ctx, p.cancel = context.WithCancel(ctx)
 	go func() {
 		defer close(p.done)
-		p.err = p.run(ctx, cfg, clk)
+		p.err = p.run(ctx)
 	}()
-	return p
 }
 
-func (p *Process) run(ctx context.Context, cfg *config.ResourceManagerConfiguration, clk *Clock) error {
-	needs, err := managedresource.Needs(cfg)
-	if err != nil {
-		return fmt.Errorf("prepare controller: %w", err)
-	}
-	needs.SkipNameValidation = true
-	setup := &process.Setup{
-		Program: process.Program{Name: "managedresource-controller", SharesLease: true}, Config: cfg.Process(),
-		Log: p.log.logger(), WrapTransport: p.Gate.Wrap, Clock: clk,
-	}
-	clusters, err := prepare(ctx, setup, needs, cfg)
-	for err != nil && starting(err) && !p.Gate.Dead() && local.Pause(ctx, restartPause) == nil { // a process that cannot start is restarted
-		setup.Log.Info("Could not start", "reason", err.Error())
-		clusters, err = prepare(ctx, setup, needs, cfg)
+func (p *Process) run(ctx context.Context) error {
+	clusters, err := p.env.Connect(ctx)
+	for err != nil && starting(err) && !p.Dead() && local.Pause(ctx, restartPause) == nil { // a process that cannot start is restarted
+		p.env.Setup().Log.Info("Could not start", "reason", err.Error())
+		clusters, err = p.env.Connect(ctx)
 	}
 	if err != nil {
-		return err
+		return fmt.Errorf("start controller: %w", err)
 	}
 	return clusters.Start(ctx)
-}
-
-// prepare does everything that a process does before it starts to work.
-func prepare(
-	ctx context.Context, setup *process.Setup, needs process.Needs, cfg *config.ResourceManagerConfiguration,
-) (*process.Clusters, error) {
-	clusters, err := setup.Connect(ctx, needs)
-	if err != nil {
-		return nil, fmt.Errorf("connect controller: %w", err)
-	}
-	if err := managedresource.Add(ctx, clusters, cfg, prometheus.NewRegistry()); err != nil {
-		return nil, fmt.Errorf("add controllers: %w", err)
-	}
-	return clusters, nil
 }
 
 // restartPause is the pause before a process that could not start is restarted.
@@ -89,23 +59,23 @@ func starting(err error) bool {
 		brokenOff(err) || apierrors.IsServiceUnavailable(err)
 }
 
+// Dead reports whether the process was cut off.
+func (p *Process) Dead() bool { return p.env.Requests.Dead() }
+
 // Stop cuts the process off and returns without waiting. The process may run for a moment, but cannot send requests.
 func (p *Process) Stop() {
-	p.Gate.Kill()
+	p.env.Requests.Disconnect()
 	p.cancel()
 }
 
 // Wait waits until a process that was stopped has ended.
 func (p *Process) Wait() { <-p.done }
 
-// Failure returns an error if the process ended without being stopped or cut off, or if it panicked.
+// Failure returns an error if the process ended without being stopped or cut off.
 func (p *Process) Failure() error {
-	if complaints := p.log.complaints(); len(complaints) > 0 {
-		return fmt.Errorf("the controller logged: %s", strings.Join(complaints, "\n"))
-	}
 	select {
 	case <-p.done:
-		if !p.Gate.Dead() {
+		if !p.Dead() {
 			return fmt.Errorf("the controller ended: %w", p.err)
 		}
 	default:
@@ -113,36 +83,21 @@ func (p *Process) Failure() error {
 	return nil
 }
 
-// log keeps the lines of a process's log, and those about a panic.
-type log struct {
-	mu            sync.Mutex
-	lines, panics []string
+// Panics returns an error if the process panicked.
+func (p *Process) Panics() error {
+	lines := slices.DeleteFunc(p.log.Containing(""), func(line string) bool { return !strings.Contains(strings.ToLower(line), "panic") })
+	if len(lines) == 0 {
+		return nil
+	}
+	return fmt.Errorf("the controller logged: %s", strings.Join(lines, "\n"))
 }
 
-// keptLines is how many lines are shown.
+// keptLines is how many lines of a log are shown.
 const keptLines = 60
 
-func (l *log) logger() logr.Logger {
-	return funcr.New(func(prefix, args string) {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		line := prefix + " " + args
-		l.lines = append(l.lines, line)
-		if strings.Contains(strings.ToLower(line), "panic") {
-			l.panics = append(l.panics, line)
-		}
-	}, funcr.Options{LogTimestamp: true, Verbosity: 1})
-}
-
-func (l *log) complaints() []string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return slices.Clone(l.panics)
-}
-
-func (l *log) tail() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	before := max(0, len(l.lines)-keptLines)
-	return fmt.Sprintf("(%d lines before)\n%s", before, strings.Join(l.lines[before:], "\n"))
+// tail returns the last lines of the log.
+func (p *Process) tail() string {
+	lines := p.log.Containing("")
+	before := max(0, len(lines)-keptLines)
+	return fmt.Sprintf("(%d lines before)\n%s", before, strings.Join(lines[before:], "\n"))
 }

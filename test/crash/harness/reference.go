@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/espalier-dev/espalier/internal/managedresource/managedresourcetest"
 )
 
@@ -21,12 +23,8 @@ func Dry(ctx context.Context, env *managedresourcetest.Env, scenario Scenario, t
 	var different error
 	for len(references) < mostDryRuns {
 		outcome, err := Run(ctx, env, scenario, Plan{}, nil)
-		if err != nil {
-			return nil, fmt.Errorf("run undisturbed: %w", err)
-		}
-		err = promised(scenario, outcome)
-		if len(outcome.Requests) == 0 {
-			err = errors.Join(errors.New("the controller sent nothing at which it could be cut off"), err)
+		if err == nil {
+			err = promised(scenario, outcome)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("run undisturbed: %w", err)
@@ -34,14 +32,16 @@ func Dry(ctx context.Context, env *managedresourcetest.Env, scenario Scenario, t
 		next := newReference(outcome)
 		alike := 1
 		for _, each := range references {
-			if text := difference(each.End, next.End); text != "" {
+			if text := cmp.Diff(each.End, next.End); text != "" {
 				return nil, fmt.Errorf("two undisturbed runs end differently, so nothing can be compared with them:\n%s", text)
 			}
-			if err := alikeRequests(each, next); err != nil {
-				different = err
+			if len(each.Requests) == len(next.Requests) {
+				alike++
 				continue
 			}
-			alike++
+			different = fmt.Errorf("two undisturbed runs send %d and %d requests that count, so the number of a request does not say which one "+
+				"it is; something in the scenario depends on timing:\n%s", len(each.Requests), len(next.Requests),
+				cmp.Diff(each.Requests, next.Requests))
 		}
 		if alike >= times {
 			return next, nil
@@ -49,16 +49,6 @@ func Dry(ctx context.Context, env *managedresourcetest.Env, scenario Scenario, t
 		references = append(references, next)
 	}
 	return nil, different
-}
-
-// alikeRequests requires that two undisturbed runs send the same number of requests.
-func alikeRequests(one, other *Reference) error {
-	if len(one.Requests) == len(other.Requests) {
-		return nil
-	}
-	return fmt.Errorf("two undisturbed runs send %d and %d requests that count, so the number of a request does not say which one it is; "+
-		"something in the scenario depends on timing:\n%s", len(one.Requests), len(other.Requests),
-		lineDifference(strings.Join(one.Requests, "\n"), strings.Join(other.Requests, "\n")))
 }
 
 func newReference(outcome Outcome) *Reference {
@@ -74,6 +64,9 @@ func newReference(outcome Outcome) *Reference {
 // promised checks the result of an undisturbed run against the declarations of the scenario.
 func promised(scenario Scenario, outcome Outcome) error {
 	var findings []string
+	if len(outcome.Requests) == 0 {
+		findings = append(findings, "the controller sent nothing at which it could be cut off")
+	}
 	for _, key := range scenario.Stays {
 		if !outcome.stayed(key) {
 			findings = append(findings, key+" did not stay")

@@ -5,16 +5,19 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net/http"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
 	"github.com/espalier-dev/espalier/internal/config"
 	"github.com/espalier-dev/espalier/internal/managedresource/managedresourcetest"
+	"github.com/espalier-dev/espalier/test/binary"
 )
 
 const (
@@ -54,12 +57,12 @@ type run struct {
 	env       *managedresourcetest.Env
 
 	clock     *Clock
-	processes []*Process
-	ended     []*Process
+	processes []*Process // that run, by number
+	started   []*Process
 	armed     bool
+	first     *Process // the first one that could be cut off
 	made      int
 	requests  []string
-	deletions []string
 	missed    bool // Meanwhile has not happened yet
 }
 
@@ -78,11 +81,9 @@ func Run(
 		for _, each := range r.processes {
 			each.Stop()
 		}
-		for _, each := range append(r.processes, r.ended...) {
+		for _, each := range r.started {
 			each.Wait()
-			if failure := each.Failure(); failure != nil {
-				err = errors.Join(err, failure)
-			}
+			err = errors.Join(err, each.Panics())
 		}
 		if err != nil {
 			err = fmt.Errorf("%w\nthe end of the controllers' logs:\n%s", err, r.logs())
@@ -112,7 +113,7 @@ func (r *run) drive() (outcome Outcome, err error) {
 	} else {
 		r.armed = true
 		for number, each := range r.processes {
-			r.arm(each.Gate, number)
+			r.arm(each, number)
 		}
 	}
 	err = r.act()
@@ -120,7 +121,7 @@ func (r *run) drive() (outcome Outcome, err error) {
 		return Outcome{}, err
 	}
 	outcome.end, err = r.end()
-	outcome.Made, outcome.Requests, outcome.deletions = r.made, r.nameless(r.requests), r.nameless(r.deletions)
+	outcome.Made, outcome.Requests, outcome.deletions = r.made, r.nameless(r.requests), r.nameless(r.deletions())
 	return outcome, errors.Join(err, r.Err())
 }
 
@@ -134,24 +135,23 @@ func (r *run) nameless(texts []string) []string {
 }
 
 func (r *run) act() error {
-	during := make(chan error, 1)
-	begin := sync.OnceFunc(func() {
-		defer close(during)
-		if r.plan.During != nil {
-			during <- r.plan.During(r.clock)
+	during := sync.OnceValue(func() error {
+		if r.plan.During == nil {
+			return nil
 		}
+		return r.plan.During(r.clock)
 	})
 	for number, each := range r.scenario.Act {
 		if each.Do != nil {
 			each.Do(r.World)
 		}
-		go begin()
+		go func() { _ = during() }() // waited for below
 		each.Do = nil
 		if err := r.step(fmt.Sprintf("step %d", number+1), each); err != nil {
-			return errors.Join(err, <-during)
+			return errors.Join(err, during())
 		}
 	}
-	if err := <-during; err != nil {
+	if err := during(); err != nil {
 		return err
 	}
 	if r.reference == nil {
@@ -159,7 +159,7 @@ func (r *run) act() error {
 			return err
 		}
 	}
-	r.note()
+	r.requests = r.first.env.Requests.SinceCutOff()
 	if r.missed {
 		r.missed = false
 		return r.step("meanwhile", *r.scenario.Meanwhile)
@@ -167,11 +167,13 @@ func (r *run) act() error {
 	return nil
 }
 
-// note records the requests of the process that runs first.
-func (r *run) note() {
-	if r.requests == nil {
-		r.requests = r.victim().Gate.Seen()
+// deletions lists the deletion requests of all processes.
+func (r *run) deletions() []string {
+	var found []string
+	for _, each := range r.started {
+		found = append(found, each.env.Requests.Seen()...)
 	}
+	return slices.DeleteFunc(found, func(each string) bool { return !strings.HasPrefix(each, http.MethodDelete) })
 }
 
 // end waits for the expected result, or for any result if there is no reference.
@@ -181,36 +183,28 @@ func (r *run) end() (state, error) {
 		err := r.await("the end", func() bool {
 			before := r.setsSnapshot()
 			end = r.observe()
-			return (r.scenario.TwoClusters || !outdated(before)) && difference(before, r.setsSnapshot()) == ""
+			return (r.scenario.TwoClusters || !outdated(before)) && maps.Equal(before, r.setsSnapshot())
 		}, calmUndisturbed)
-		r.note()
-		r.collect()
 		return end, err
 	}
-	sets := Snapshot{}
-	for key, text := range r.reference.End {
-		if strings.HasPrefix(key, "ManagedResource/") {
-			sets[key] = text
-		}
-	}
+	sets := maps.Clone(r.reference.End)
+	maps.DeleteFunc(sets, func(key, _ string) bool { return !strings.HasPrefix(key, "ManagedResource/") })
 	err := r.await("the end", func() bool {
-		if difference(sets, r.setsSnapshot()) != "" {
+		if !maps.Equal(sets, r.setsSnapshot()) {
 			return false
 		}
 		end = r.observe()
-		return difference(r.reference.End, end.Snapshot) == ""
+		return maps.Equal(r.reference.End, end.Snapshot)
 	}, calm)
-	r.collect()
 	if err != nil {
 		end = r.observe()
-		return end, fmt.Errorf("%w; it is not as it is undisturbed:\n%s", err, difference(r.reference.End, end.Snapshot))
+		return end, fmt.Errorf("%w; it is not as it is undisturbed:\n%s", err, cmp.Diff(r.reference.End, end.Snapshot))
 	}
 	return end, nil
 }
 
 // outdated reports whether the condition of a set says that the controller manager has not seen a workload yet. On a busy machine, that
-// takes
-// longer than any pause. The target of a scenario with two clusters has no controller manager: there, workloads stay outdated.
+// takes longer than any pause. The target of a scenario with two clusters has no controller manager: there, workloads stay outdated.
 func outdated(sets Snapshot) bool {
 	return slices.ContainsFunc(slices.Collect(maps.Values(sets)), func(text string) bool {
 		return strings.Contains(text, "observed generation outdated")
@@ -242,7 +236,7 @@ func (r *run) await(what string, so func() bool, silence time.Duration) error {
 		if r.scenario.Foreign != nil {
 			r.scenario.Foreign(r.World)
 		}
-		if r.quiet(silence) && so() && r.quiet(silence) && !r.victim().Gate.Dead() {
+		if r.quiet(silence) && so() && r.quiet(silence) && !r.victim().Dead() {
 			return r.Err()
 		}
 		if time.Now().After(deadline) {
@@ -252,23 +246,20 @@ func (r *run) await(what string, so func() bool, silence time.Duration) error {
 }
 
 func (r *run) quiet(silence time.Duration) bool {
-	return !slices.ContainsFunc(r.processes, func(p *Process) bool { return p.Gate.Quiet() < silence })
+	return !slices.ContainsFunc(r.processes, func(p *Process) bool { return p.Quiet() < silence })
 }
 
 // watchProcesses replaces a process that was cut off.
 func (r *run) watchProcesses() error {
 	for number, each := range r.processes {
-		if !each.Gate.Dead() {
+		if !each.Dead() {
 			if err := each.Failure(); err != nil {
 				return err
 			}
 			continue
 		}
 		r.made++
-		r.note()
-		r.deletions = append(r.deletions, each.Gate.Deletions()...)
 		each.Stop()
-		r.ended = append(r.ended, each)
 		if r.missed {
 			r.missed = false
 			r.scenario.Meanwhile.Do(r.World)
@@ -287,39 +278,42 @@ func (r *run) startAll() {
 }
 
 func (r *run) stopAll() {
-	r.collect()
 	for _, each := range r.processes {
 		each.Stop()
 		each.Wait()
 	}
-	r.ended, r.processes = append(r.ended, r.processes...), nil
-}
-
-// collect records the deletions of the running processes.
-func (r *run) collect() {
-	for _, each := range r.processes {
-		r.deletions = append(r.deletions, each.Gate.Deletions()...)
-	}
+	r.processes = nil
 }
 
 func (r *run) start(number int) *Process {
-	counts := Counts
+	p := &Process{done: make(chan struct{}), log: &binary.Log{Verbosity: 1}}
+	p.env = r.env.Another(r.configuration(number), binary.Options{Clock: r.clock, Log: p.log.Logger()})
+	p.env.Requests.Counts = Counts
 	if r.scenario.Workloads {
-		counts = CountsWithoutVerdicts
+		p.env.Requests.Counts = CountsWithoutVerdicts
 	}
-	gate := NewGate(counts, r.plan.Streams)
+	p.env.Requests.Disturb(p.observed(nil, r.plan.Streams))
 	if r.armed {
-		r.arm(gate, number)
+		r.arm(p, number)
 	}
-	return StartProcess(r.ctx, r.configuration(number), gate, r.clock)
+	r.started = append(r.started, p)
+	p.start(r.ctx)
+	return p
 }
 
-func (r *run) arm(gate *Gate, number int) {
-	cut := Cut{}
-	if number == r.scenario.Victim && r.made < len(r.plan.Cuts) {
-		cut = r.plan.Cuts[r.made]
+// arm disturbs a process from now on, and cuts off the one whose turn it is.
+func (r *run) arm(p *Process, number int) {
+	cut := binary.Cut{}
+	if number == r.scenario.Victim {
+		if r.first == nil {
+			r.first = p
+		}
+		if r.made < len(r.plan.Cuts) {
+			cut = r.plan.Cuts[r.made]
+		}
 	}
-	gate.Arm(cut, r.plan.Fault)
+	p.env.Requests.Disturb(p.observed(r.plan.Fault, r.plan.Streams))
+	p.env.Requests.CutOff(cut)
 }
 
 func (r *run) configuration(number int) *config.ResourceManagerConfiguration {
@@ -343,10 +337,9 @@ func (r *run) configuration(number int) *config.ResourceManagerConfiguration {
 }
 
 func (r *run) logs() string {
-	all := append(slices.Clone(r.ended), r.processes...)
-	texts := make([]string, 0, len(all))
-	for _, each := range all {
-		texts = append(texts, each.log.tail())
+	texts := make([]string, 0, len(r.started))
+	for _, each := range r.started {
+		texts = append(texts, each.tail())
 	}
 	return strings.ReplaceAll(strings.Join(texts, "\n-- next process --\n"), r.NS, "$NS")
 }

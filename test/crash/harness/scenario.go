@@ -5,6 +5,7 @@ import (
 
 	"github.com/espalier-dev/espalier/internal/config"
 	"github.com/espalier-dev/espalier/internal/managedresource/managedresourcetest"
+	"github.com/espalier-dev/espalier/test/binary"
 )
 
 // Step is a change, and the condition by which the controllers have processed it.
@@ -70,9 +71,9 @@ type Reference struct {
 // Plan defines what happens to the controller in one run of a scenario. The zero value means nothing.
 type Plan struct {
 	// Cuts are made in the first process, in the one that takes over, and so on.
-	Cuts []Cut
+	Cuts []binary.Cut
 	// Fault disturbs the requests of all of them from Act on, Streams disturbs their watches. Both may be nil.
-	Fault, Streams Fault
+	Fault, Streams binary.Fault
 	// Parallel runs the controllers with their default concurrency; otherwise they do one thing at a time, and so in a fixed order.
 	Parallel bool
 	// During, if not nil, starts after the first change of Act, and the run waits for its end.

@@ -3,14 +3,12 @@ package harness
 import (
 	"cmp"
 	"encoding/json"
-	"fmt"
-	"maps"
+	"path"
 	"slices"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -59,16 +57,17 @@ func (w *World) observe() state {
 			found.orphans = append(found.orphans, key)
 		}
 	}
-	for _, kind := range w.orderedKinds() {
+	for each := range w.objects {
+		if each.name != "" {
+			if live := w.Live(each.apiVersion+"/"+each.kind, each.name); live != nil {
+				add(live)
+			}
+			continue
+		}
 		for _, namespace := range w.namespaces() {
-			for _, live := range w.list(kind, namespace) {
+			for _, live := range w.list(each, namespace) {
 				add(&live)
 			}
-		}
-	}
-	for each := range w.scoped {
-		if live := w.Live(each.kind.GroupVersion().String()+"/"+each.kind.Kind, each.name); live != nil {
-			add(live)
 		}
 	}
 	slices.Sort(found.orphans)
@@ -78,33 +77,34 @@ func (w *World) observe() state {
 // namespaces returns the world's own one and those that its sets contain.
 func (w *World) namespaces() []string {
 	all := []string{w.NS}
-	for each := range w.scoped {
-		if each.kind.Kind == "Namespace" {
+	for each := range w.objects {
+		if each.kind == "Namespace" {
 			all = append(all, each.name)
 		}
 	}
 	return all
 }
 
-func (w *World) list(kind schema.GroupVersionKind, namespace string) []unstructured.Unstructured {
+// list reads the objects of a kind that are part of the scenario.
+func (w *World) list(kind object, namespace string) []unstructured.Unstructured {
 	list := &unstructured.UnstructuredList{}
-	list.SetGroupVersionKind(kind)
-	w.do("list "+kind.Kind, func() error {
+	list.SetAPIVersion(kind.apiVersion)
+	list.SetKind(kind.kind)
+	w.do("list "+kind.kind, func() error {
 		return ignoreAbsent(w.Target.List(w.ctx, list, client.InNamespace(namespace)))
 	})
 	return slices.DeleteFunc(list.Items, func(each unstructured.Unstructured) bool {
 		_, read := w.documents[each.GetName()]
-		return each.GetName() == "kube-root-ca.crt" || kind.Kind == "ServiceAccount" && each.GetName() == "default" ||
-			kind.Kind == "Secret" && read
+		return each.GetName() == "kube-root-ca.crt" || kind.kind == "ServiceAccount" && each.GetName() == "default" ||
+			kind.kind == "Secret" && read
 	})
 }
 
 func (w *World) key(kind, namespace, name string) string {
-	parts := []string{kind, name}
-	if namespace != "" && namespace != w.NS {
-		parts = []string{kind, namespace, name}
+	if namespace == w.NS {
+		namespace = ""
 	}
-	return strings.ReplaceAll(strings.Join(parts, "/"), w.NS, "$NS")
+	return strings.ReplaceAll(path.Join(kind, namespace, name), w.NS, "$NS")
 }
 
 // normalized returns the text of an object without values that differ between runs.
@@ -170,46 +170,4 @@ func normalizeManagedFields(live *unstructured.Unstructured) {
 		return strings.Compare(a.Manager+" "+string(a.Operation), b.Manager+" "+string(b.Operation))
 	})
 	live.SetManagedFields(entries)
-}
-
-// difference describes the differences between two snapshots; "" if there are none.
-func difference(want, have Snapshot) string {
-	var text strings.Builder
-	for _, key := range slices.Sorted(maps.Keys(want)) {
-		switch live, found := have[key]; {
-		case !found:
-			_, _ = fmt.Fprintf(&text, "%s is missing\n", key)
-		case live != want[key]:
-			_, _ = fmt.Fprintf(&text, "%s differs:\n%s", key, lineDifference(want[key], live))
-		}
-	}
-	for _, key := range slices.Sorted(maps.Keys(have)) {
-		if _, found := want[key]; !found {
-			_, _ = fmt.Fprintf(&text, "%s is left over:\n%s\n", key, have[key])
-		}
-	}
-	return text.String()
-}
-
-// lineDifference returns the lines that are only in one of two texts.
-func lineDifference(want, have string) string {
-	var text strings.Builder
-	count := func(of string) map[string]int {
-		counts := map[string]int{}
-		for line := range strings.SplitSeq(of, "\n") {
-			counts[line]++
-		}
-		return counts
-	}
-	only := func(mark, of string, other map[string]int) {
-		for line := range strings.SplitSeq(of, "\n") {
-			other[line]--
-			if other[line] < 0 {
-				_, _ = fmt.Fprintf(&text, "  %s%s\n", mark, line)
-			}
-		}
-	}
-	only("wanted: ", want, count(have))
-	only("   got: ", have, count(want))
-	return text.String()
 }

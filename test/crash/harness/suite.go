@@ -10,12 +10,15 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	. "github.com/onsi/gomega"
+	"k8s.io/client-go/util/workqueue"
 
 	"github.com/espalier-dev/espalier/internal/managedresource/managedresourcetest"
+	"github.com/espalier-dev/espalier/test/binary"
 )
 
 // Suite runs scenarios many times and counts the results.
@@ -26,8 +29,8 @@ type Suite struct {
 	Out io.Writer
 
 	entries  []*entry
-	mu       sync.Mutex
-	failures int
+	failures atomic.Int64
+	mu       sync.Mutex // for Out and the results of entries
 }
 
 // entry is a scenario in a suite, with its results.
@@ -49,16 +52,12 @@ func (s *Suite) Add(scenario Scenario, env *managedresourcetest.Env) {
 func (s *Suite) Size() int { return len(s.entries) }
 
 // Failures returns the number of failures.
-func (s *Suite) Failures() int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.failures
-}
+func (s *Suite) Failures() int { return int(s.failures.Load()) }
 
 func (s *Suite) fail(what string, err error) {
+	s.failures.Add(1)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.failures++
 	_, _ = fmt.Fprintf(s.Out, "FAILED %s: %v\n", what, err)
 }
 
@@ -92,7 +91,9 @@ func (s *Suite) Points(random *rand.Rand) []Planned {
 	for _, e := range s.entries {
 		last := len(e.reference.Requests)
 		for at := 1; at <= last; at++ {
-			for _, cuts := range [][]Cut{{{at, Before}}, {{at, After}}, {{at, side(random)}, {1 + random.IntN(last), side(random)}}} {
+			for _, cuts := range [][]binary.Cut{
+				{{Request: at}}, {{Request: at, After: true}}, {randomSide(at, random), randomSide(1+random.IntN(last), random)},
+			} {
 				name := fmt.Sprintf("%s (undisturbed that is %s)", describe(cuts), e.reference.Requests[at-1])
 				points = append(points, Planned{e, name, Plan{Cuts: cuts}, true})
 			}
@@ -101,9 +102,12 @@ func (s *Suite) Points(random *rand.Rand) []Planned {
 	return points
 }
 
-func side(random *rand.Rand) Side { return []Side{Before, After}[random.IntN(2)] }
+// randomSide returns a cut at a request, before or after its execution.
+func randomSide(request int, random *rand.Rand) binary.Cut {
+	return binary.Cut{Request: request, After: random.IntN(2) == 1}
+}
 
-func describe(cuts []Cut) string {
+func describe(cuts []binary.Cut) string {
 	texts := make([]string, 0, len(cuts))
 	for _, cut := range cuts {
 		texts = append(texts, cut.String())
@@ -115,21 +119,14 @@ func describe(cuts []Cut) string {
 func Sample(points []Planned, random *rand.Rand, size int) []Planned {
 	shuffled := slices.Clone(points)
 	random.Shuffle(len(shuffled), func(i, j int) { shuffled[i], shuffled[j] = shuffled[j], shuffled[i] })
-	var chosen []Planned
-	for len(chosen) < min(size, len(points)) {
-		taken := map[*entry]bool{}
-		var rest []Planned
-		for _, point := range shuffled {
-			if taken[point.entry] || len(chosen) == size {
-				rest = append(rest, point)
-				continue
-			}
-			taken[point.entry] = true
-			chosen = append(chosen, point)
-		}
-		shuffled = rest
+	taken := map[*entry]int{}
+	rounds := make([][]Planned, len(points)) // each has at most one point of a scenario
+	for _, point := range shuffled {
+		round := taken[point.entry]
+		rounds[round] = append(rounds[round], point)
+		taken[point.entry]++
 	}
-	return chosen
+	return slices.Concat(rounds...)[:min(size, len(points))]
 }
 
 // mostCuts is the maximum number of cuts in a random run.
@@ -142,7 +139,7 @@ func (s *Suite) RandomRuns(random *rand.Rand, count int) []Planned {
 		e := s.entries[(i+random.IntN(2))%len(s.entries)]
 		plan := Plan{Parallel: true}
 		for range 1 + random.IntN(mostCuts) {
-			plan.Cuts = append(plan.Cuts, Cut{1 + random.IntN(len(e.reference.Requests)), side(random)})
+			plan.Cuts = append(plan.Cuts, randomSide(1+random.IntN(len(e.reference.Requests)), random))
 		}
 		runs = append(runs, Planned{entry: e, Name: "full concurrency, " + describe(plan.Cuts), Plan: plan})
 	}
@@ -181,7 +178,7 @@ func (s *Suite) Execute(ctx context.Context, runs []Planned) int {
 		run.entry.count(made, err, time.Since(start))
 		done++
 		if done%progressEvery == 0 {
-			_, _ = fmt.Fprintf(s.Out, "crash points: %d of %d tried, %d failures\n", done, len(runs), s.failures)
+			_, _ = fmt.Fprintf(s.Out, "crash points: %d of %d tried, %d failures\n", done, len(runs), s.Failures())
 		}
 	})
 	return total
@@ -199,7 +196,7 @@ func (p Planned) try(ctx context.Context) (int, error) {
 	var requests []string
 	for attempt := range attempts + 1 {
 		if attempt == attempts {
-			plan.Cuts[0].At = len(requests)
+			plan.Cuts[0].Request = len(requests)
 		}
 		outcome, err := Try(ctx, p.entry.env, p.entry.scenario, plan, p.entry.reference)
 		if err != nil || outcome.Made > 0 || !p.isPoint {
@@ -222,17 +219,13 @@ func (e *entry) count(made int, err error, took time.Duration) {
 	}
 }
 
-// Table returns the results as a table.
+// Table returns the results as a table. It needs the references of all scenarios.
 func (s *Suite) Table() string {
 	var text strings.Builder
 	_, _ = fmt.Fprintf(&text, "%-56s %8s %8s %8s %8s %10s\n", "scenario", "requests", "points", "passed", "twice", "s a point")
 	var total entry
 	for _, e := range s.entries {
-		requests := 0
-		if e.reference != nil {
-			requests = len(e.reference.Requests)
-		}
-		_, _ = fmt.Fprintf(&text, "%-56s %8d %8d %8d %8d %10.2f\n", e.scenario.Name, requests, e.tried, e.passed, e.twice,
+		_, _ = fmt.Fprintf(&text, "%-56s %8d %8d %8d %8d %10.2f\n", e.scenario.Name, len(e.reference.Requests), e.tried, e.passed, e.twice,
 			e.took.Seconds()/float64(max(1, e.tried)))
 		total.tried, total.passed, total.twice = total.tried+e.tried, total.passed+e.passed, total.twice+e.twice
 	}
@@ -246,19 +239,11 @@ const mostFailures = 5
 
 // each calls work for all numbers below count, several concurrently.
 func (s *Suite) each(count int, work func(int)) {
-	var running sync.WaitGroup
-	slots := make(chan struct{}, s.Workers)
-	for i := range count {
-		slots <- struct{}{}
-		if s.Failures() >= mostFailures {
-			break
-		}
-		running.Go(func() {
-			defer func() { <-slots }()
+	workqueue.ParallelizeUntil(context.Background(), s.Workers, count, func(i int) {
+		if s.Failures() < mostFailures {
 			work(i)
-		})
-	}
-	running.Wait()
+		}
+	})
 }
 
 // Number reads an environment variable.

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"net/url"
 	"path"
 	"slices"
@@ -19,15 +18,17 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/util/retry"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
-	corev1beta1 "github.com/espalier-dev/espalier/api/core/v1beta1"
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/managedresource/managedresourcetest"
+	"github.com/espalier-dev/espalier/test/binary"
+	"github.com/espalier-dev/espalier/test/local"
 )
 
 // World is a namespace of the source, one of the same name in the target, and the objects of a scenario in them. In texts that are passed
@@ -45,42 +46,22 @@ type World struct {
 	// documents are the contents of the Secrets; references are the names of the Secrets of each set.
 	documents  map[string][]string
 	references map[string][]string
-	// kinds are the namespaced kinds that the scenario uses, scoped are the cluster-scoped objects.
-	kinds  sets.Set[schema.GroupVersionKind]
-	scoped sets.Set[object]
+	// objects are the cluster-scoped objects that the scenario uses, and its namespaced kinds, without a name.
+	objects sets.Set[object]
 }
 
-// object identifies an object of the target.
-type object struct {
-	kind schema.GroupVersionKind
-	name string
-}
-
-// empty returns an object of that identity.
-func (o object) empty() *unstructured.Unstructured {
-	content := &unstructured.Unstructured{}
-	content.SetGroupVersionKind(o.kind)
-	content.SetName(o.name)
-	return content
-}
+// object identifies an object of the target; without a name, all objects of a kind.
+type object struct{ apiVersion, kind, name string }
 
 // NewWorld creates the namespaces.
 func NewWorld(ctx context.Context, source, target client.Client) (*World, error) {
 	w := &World{
 		Source: source, Target: target, ctx: ctx, documents: map[string][]string{}, references: map[string][]string{},
-		kinds: sets.Set[schema.GroupVersionKind]{}, scoped: sets.Set[object]{},
+		objects: sets.Set[object]{},
 	}
-	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "crash-"}}
-	if err := source.Create(ctx, namespace); err != nil {
-		return nil, fmt.Errorf("create namespace: %w", err)
-	}
-	w.NS = namespace.Name
-	if source != target {
-		if err := target.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: w.NS}}); err != nil {
-			return nil, fmt.Errorf("create namespace: %w", err)
-		}
-	}
-	return w, nil
+	var err error
+	w.NS, err = binary.CreateNamespace(ctx, "crash-", source, target)
+	return w, err
 }
 
 // Err returns the first error.
@@ -148,7 +129,7 @@ func (w *World) Secret(name string, documents ...string) {
 	w.documents[name] = filled
 	w.do("write Secret "+name, func() error {
 		for _, each := range filled {
-			w.learn(each)
+			_, _ = w.learn(each) // it may be invalid on purpose
 		}
 		secret := &corev1.Secret{
 			ObjectMeta: metav1.ObjectMeta{Namespace: w.NS, Name: name},
@@ -166,18 +147,18 @@ const dataKey = "objects.yaml"
 
 func value(documents []string) string { return strings.Join(documents, "\n---\n") }
 
-// learn records the kind of an object, so that the object is read at the end.
-func (w *World) learn(manifest string) {
+// learn parses a manifest, and records the object or its kind, so that the object is read at the end.
+func (w *World) learn(manifest string) (*unstructured.Unstructured, error) {
 	content := &unstructured.Unstructured{}
-	if yaml.Unmarshal([]byte(manifest), &content.Object) != nil {
-		return // it is invalid on purpose
+	if err := yaml.Unmarshal([]byte(manifest), &content.Object); err != nil {
+		return nil, fmt.Errorf("parse manifest: %w", err)
 	}
-	kind := content.GroupVersionKind()
+	each := object{apiVersion: content.GetAPIVersion(), kind: content.GetKind()}
 	if content.GetNamespace() == "" {
-		w.scoped.Insert(object{kind, content.GetName()})
-		return
+		each.name = content.GetName()
 	}
-	w.kinds.Insert(kind)
+	w.objects.Insert(each)
+	return content, nil
 }
 
 // Set creates a Secret of that name with documents, and a set that references it, after change, which may be nil.
@@ -201,61 +182,54 @@ func (w *World) note(mr *resourcesv1alpha1.ManagedResource) {
 
 // Change updates a set, and retries on conflicts.
 func (w *World) Change(name string, change func(*resourcesv1alpha1.ManagedResource)) {
-	w.do("change set "+name, func() error {
-		return retry.OnError(retry.DefaultBackoff, apierrors.IsConflict, func() error {
-			mr, err := w.read(name)
-			if err != nil {
-				return err
-			}
-			change(mr)
-			w.note(mr)
-			return w.Source.Update(w.ctx, mr)
-		})
+	w.update(name, func(mr *resourcesv1alpha1.ManagedResource) error {
+		change(mr)
+		w.note(mr)
+		return w.Source.Update(w.ctx, mr)
 	})
 }
 
 // ChangeStatus updates the status of a set, as an earlier controller might have written it.
 func (w *World) ChangeStatus(name string, change func(*resourcesv1alpha1.ManagedResourceStatus)) {
-	w.do("change status of set "+name, func() error {
-		mr, err := w.read(name)
-		if err != nil {
-			return err
-		}
+	w.update(name, func(mr *resourcesv1alpha1.ManagedResource) error {
 		change(&mr.Status)
 		return w.Source.Status().Update(w.ctx, mr)
 	})
 }
 
-func (w *World) read(name string) (*resourcesv1alpha1.ManagedResource, error) {
-	mr := &resourcesv1alpha1.ManagedResource{}
-	err := w.Source.Get(w.ctx, client.ObjectKey{Namespace: w.NS, Name: name}, mr)
-	return mr, err
+func (w *World) update(name string, write func(*resourcesv1alpha1.ManagedResource) error) {
+	w.do("change set "+name, func() error {
+		return retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+			mr := &resourcesv1alpha1.ManagedResource{}
+			if err := w.Source.Get(w.ctx, client.ObjectKey{Namespace: w.NS, Name: name}, mr); err != nil {
+				return err
+			}
+			return write(mr)
+		})
+	})
 }
 
 // DeleteSet deletes a set, and then its Secrets. In the other order, a controller might report a missing Secret, depending on timing.
 func (w *World) DeleteSet(name string) {
 	secrets := w.references[name]
 	delete(w.references, name)
-	w.do("delete set "+name, func() error {
-		mr := &resourcesv1alpha1.ManagedResource{ObjectMeta: metav1.ObjectMeta{Namespace: w.NS, Name: name}}
-		return client.IgnoreNotFound(w.Source.Delete(w.ctx, mr))
-	})
+	w.remove("set "+name, w.Source, &resourcesv1alpha1.ManagedResource{ObjectMeta: metav1.ObjectMeta{Namespace: w.NS, Name: name}})
 	for _, each := range secrets {
-		w.do("delete Secret "+each, func() error {
-			secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: w.NS, Name: each}}
-			return client.IgnoreNotFound(w.Source.Delete(w.ctx, secret))
-		})
+		w.remove("Secret "+each, w.Source, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: w.NS, Name: each}})
 	}
+}
+
+// remove deletes an object, if it exists.
+func (w *World) remove(what string, c client.Client, object client.Object) {
+	w.do("delete "+what, func() error { return client.IgnoreNotFound(c.Delete(w.ctx, object)) })
 }
 
 // Create creates an object in the target that belongs to no set.
 func (w *World) Create(manifest string) {
 	w.do("create foreign object", func() error {
-		filled := w.fill(manifest)
-		w.learn(filled)
-		content := &unstructured.Unstructured{}
-		if err := yaml.Unmarshal([]byte(filled), &content.Object); err != nil {
-			return fmt.Errorf("parse manifest: %w", err)
+		content, err := w.learn(w.fill(manifest))
+		if err != nil {
+			return err
 		}
 		return w.Target.Create(w.ctx, content, client.FieldOwner("kubectl-create"))
 	})
@@ -271,7 +245,7 @@ func (w *World) Patch(kind, name, patch string) {
 
 // Delete deletes an object of the target, as another client.
 func (w *World) Delete(kind, name string) {
-	w.do("delete "+kind+" "+name, func() error { return client.IgnoreNotFound(w.Target.Delete(w.ctx, w.addressed(kind, name))) })
+	w.remove(kind+" "+name, w.Target, w.addressed(kind, name))
 }
 
 // Live reads an object of the target; nil if it does not exist.
@@ -288,23 +262,17 @@ func (w *World) Live(kind, name string) *unstructured.Unstructured {
 
 func (w *World) addressed(kind, name string) *unstructured.Unstructured {
 	version, short := path.Split(w.fill(kind))
-	content := object{schema.FromAPIVersionAndKind(strings.TrimSuffix(version, "/"), short), w.fill(name)}.empty()
-	content.SetNamespace(w.NS)
-	return content
+	return local.NewObject(strings.TrimSuffix(version, "/"), short, w.NS, w.fill(name), nil)
 }
 
 // Applied reports whether every set that was not deleted is applied in its current state, and every deleted one is gone.
 func (w *World) Applied() bool {
 	list := w.managedResources()
-	found := map[string]bool{}
-	for i := range list {
-		mr := &list[i]
-		if _, wanted := w.references[mr.Name]; !wanted || !w.applied(mr) {
-			return false
-		}
-		found[mr.Name] = true
-	}
-	return w.err == nil && len(found) == len(w.references)
+	pending := slices.ContainsFunc(list, func(mr resourcesv1alpha1.ManagedResource) bool {
+		_, wanted := w.references[mr.Name]
+		return !wanted || !w.applied(&mr)
+	})
+	return w.err == nil && !pending && len(list) == len(w.references)
 }
 
 // SetApplied reports whether one set is applied in its current state.
@@ -316,14 +284,10 @@ func (w *World) SetApplied(name string) bool {
 
 // Says reports whether a condition of a set has this value, "status/reason", and its message contains a text.
 func (w *World) Says(name, condition, want, text string) bool {
-	for _, mr := range w.managedResources() {
-		for _, each := range mr.Status.Conditions {
-			if mr.Name == name && string(each.Type) == condition {
-				return string(each.Status)+"/"+each.Reason == want && strings.Contains(each.Message, w.fill(text))
-			}
-		}
-	}
-	return false
+	return slices.ContainsFunc(w.managedResources(), func(mr resourcesv1alpha1.ManagedResource) bool {
+		return mr.Name == name && managedresourcetest.Condition(&mr, condition) == want &&
+			strings.Contains(managedresourcetest.Message(&mr, condition), w.fill(text))
+	})
 }
 
 func (w *World) managedResources() []resourcesv1alpha1.ManagedResource {
@@ -333,13 +297,9 @@ func (w *World) managedResources() []resourcesv1alpha1.ManagedResource {
 }
 
 func (w *World) applied(mr *resourcesv1alpha1.ManagedResource) bool {
-	if mr.DeletionTimestamp != nil || mr.Status.ObservedGeneration != mr.Generation || mr.Status.SecretsDataChecksum == nil ||
-		*mr.Status.SecretsDataChecksum != w.checksum(mr.Name) {
-		return false
-	}
-	return slices.ContainsFunc(mr.Status.Conditions, func(c corev1beta1.Condition) bool {
-		return c.Type == "ResourcesApplied" && c.Status == "True" && c.Reason == "ApplySucceeded"
-	})
+	return mr.DeletionTimestamp == nil && mr.Status.ObservedGeneration == mr.Generation &&
+		ptr.Deref(mr.Status.SecretsDataChecksum, "") == w.checksum(mr.Name) &&
+		managedresourcetest.Condition(mr, "ResourcesApplied") == "True/ApplySucceeded"
 }
 
 // checksum returns the checksum that the status of an applied set must have: a hash of each Secret's value, once for each object that is
@@ -370,34 +330,16 @@ func (w *World) Close(ctx context.Context) error {
 		return w.Source.DeleteAllOf(ctx, &resourcesv1alpha1.ManagedResource{}, client.InNamespace(w.NS))
 	})
 	w.do("delete Secrets", func() error { return w.Source.DeleteAllOf(ctx, &corev1.Secret{}, client.InNamespace(w.NS)) })
-	for kind := range w.kinds {
-		w.do("delete objects", func() error { return w.clear(ctx, kind) })
-	}
-	for each := range w.scoped {
-		w.do("delete object", func() error { return ignoreAbsent(w.Target.Delete(ctx, each.empty())) })
+	for each := range w.objects {
+		w.do("delete objects", func() error {
+			live := w.addressed(each.apiVersion+"/"+each.kind, each.name)
+			if each.name == "" {
+				return ignoreAbsent(w.Target.DeleteAllOf(ctx, live, client.InNamespace(w.NS)))
+			}
+			return ignoreAbsent(w.Target.Delete(ctx, live))
+		})
 	}
 	return w.err
-}
-
-func (w *World) clear(ctx context.Context, kind schema.GroupVersionKind) error {
-	list := &unstructured.UnstructuredList{}
-	list.SetGroupVersionKind(kind)
-	if err := w.Target.List(ctx, list, client.InNamespace(w.NS)); err != nil {
-		return ignoreAbsent(err)
-	}
-	for i := range list.Items {
-		each := &list.Items[i]
-		if len(each.GetFinalizers()) > 0 && kind.Kind != "PersistentVolumeClaim" {
-			patch := client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"finalizers":null}}`))
-			if err := ignoreAbsent(w.Target.Patch(ctx, each, patch)); err != nil {
-				return err
-			}
-		}
-		if err := ignoreAbsent(w.Target.Delete(ctx, each)); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 func ignoreAbsent(err error) error {
@@ -405,9 +347,4 @@ func ignoreAbsent(err error) error {
 		return nil
 	}
 	return err
-}
-
-// orderedKinds returns the namespaced kinds that the scenario uses.
-func (w *World) orderedKinds() []schema.GroupVersionKind {
-	return slices.SortedFunc(maps.Keys(w.kinds), func(a, b schema.GroupVersionKind) int { return strings.Compare(a.String(), b.String()) })
 }

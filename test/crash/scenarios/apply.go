@@ -9,6 +9,36 @@ import (
 	"github.com/espalier-dev/espalier/test/crash/harness"
 )
 
+// firstApplies create sets.
+var firstApplies = []harness.Scenario{
+	firstApply("first apply", false),
+	firstApply("first apply, two clusters", true),
+	// Creates a kind and an object of that kind.
+	{
+		Name:    "first apply of a definition and an object of its kind",
+		Prepare: func(e *managedresourcetest.Env) { e.Grant("*", "things") },
+		Act: created(nil, manifest("$NS.crash.test/v1", "Thing", "thing", "spec: {a: 1}"), configMap("one", "1"),
+			`apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: things.$NS.crash.test, annotations: {api-approved.kubernetes.io: "unapproved, for tests only"}}
+spec:
+  group: $NS.crash.test
+  names: {kind: Thing, listKind: ThingList, plural: things, singular: thing}
+  scope: Namespaced
+  versions:
+  - {name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}}`),
+	},
+	// Creates a namespace with objects in it, and another cluster-scoped object.
+	{
+		Name: "first apply of a namespace and objects in it",
+		Act: created(nil,
+			"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: one, namespace: $NS-inner}\ndata: {key: \"1\"}",
+			"apiVersion: v1\nkind: Secret\nmetadata: {name: two, namespace: $NS-inner}\nstringData: {key: \"1\"}",
+			"apiVersion: v1\nkind: Namespace\nmetadata: {name: $NS-inner}",
+			"apiVersion: scheduling.k8s.io/v1\nkind: PriorityClass\nmetadata: {name: $NS-high}\nvalue: 1000"),
+	},
+}
+
 // firstApply creates a new set with objects of several kinds, one of which exists already.
 func firstApply(name string, two bool) harness.Scenario {
 	return harness.Scenario{
@@ -24,34 +54,69 @@ func firstApply(name string, two bool) harness.Scenario {
 	}
 }
 
-// definition creates a kind and an object of that kind.
-func definition() harness.Scenario {
-	return harness.Scenario{
-		Name:    "first apply of a definition and an object of its kind",
-		Prepare: func(e *managedresourcetest.Env) { e.Grant("*", "things") },
-		Act: created(nil, manifest("$NS.crash.test/v1", "Thing", "thing", "spec: {a: 1}"), configMap("one", "1"),
-			`apiVersion: apiextensions.k8s.io/v1
-kind: CustomResourceDefinition
-metadata: {name: things.$NS.crash.test, annotations: {api-approved.kubernetes.io: "unapproved, for tests only"}}
-spec:
-  group: $NS.crash.test
-  names: {kind: Thing, listKind: ThingList, plural: things, singular: thing}
-  scope: Namespaced
-  versions:
-  - {name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}}`),
-	}
-}
-
-// namespace creates a namespace with objects in it, and another cluster-scoped object.
-func namespace() harness.Scenario {
-	return harness.Scenario{
-		Name: "first apply of a namespace and objects in it",
-		Act: created(nil,
-			"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: one, namespace: $NS-inner}\ndata: {key: \"1\"}",
-			"apiVersion: v1\nkind: Secret\nmetadata: {name: two, namespace: $NS-inner}\nstringData: {key: \"1\"}",
-			"apiVersion: v1\nkind: Namespace\nmetadata: {name: $NS-inner}",
-			"apiVersion: scheduling.k8s.io/v1\nkind: PriorityClass\nmetadata: {name: $NS-high}\nvalue: 1000"),
-	}
+// updates change the contents or the settings of sets.
+var updates = []harness.Scenario{
+	update("update that prunes", false),
+	update("update that prunes, two clusters", true),
+	// Changes the settings of a set that apply to all its objects.
+	{
+		Name: "update of injected labels", Workloads: true,
+		First: created(func(mr *resourcesv1alpha1.ManagedResource) {
+			mr.Spec.InjectLabels = map[string]string{"old": "1", "both": "1"}
+		}, configMap("one", "1"), configMap("two", "1"), deployment("web", "web", "1")),
+		Act: changed(func(mr *resourcesv1alpha1.ManagedResource) {
+			mr.Spec.InjectLabels = map[string]string{"new": "1", "both": "2"}
+		}),
+		Stays: []string{"ConfigMap/one", "ConfigMap/two", "Deployment/web"},
+	},
+	// Lets a set reference another Secret, as programs do whose Secrets are immutable.
+	{
+		Name:  "update by another Secret",
+		First: created(nil, configMap("one", "1"), configMap("old", "1")),
+		Act: do(func(w *harness.World) {
+			w.Secret("set-2", configMap("one", "2"), configMap("new", "1"))
+			w.Change("set", func(mr *resourcesv1alpha1.ManagedResource) {
+				mr.Spec.SecretRefs = []corev1.LocalObjectReference{{Name: "set-2"}}
+			})
+		}),
+		Stays: []string{"ConfigMap/one"},
+		Goes:  []string{"ConfigMap/old"},
+	},
+	severalSets(),
+	// Changes a set again while no controller runs: objects that only the version in between had must be deleted.
+	{
+		Name:  "update, and another one while no controller runs",
+		First: created(nil, configMap("one", "1", "labels: {first: label}"), configMap("first", "1")),
+		Act:   updated(configMap("one", "2", "labels: {second: label}"), configMap("second", "1"), serviceAccount("second")),
+		Meanwhile: &harness.Step{Do: func(w *harness.World) {
+			w.Secret("set", configMap("one", "3", "labels: {third: label}"), configMap("third", "1"))
+		}},
+		Stays: []string{"ConfigMap/one"},
+		Goes:  []string{"ConfigMap/first"},
+	},
+	updateTakenBack(),
+	// Deletes a set that is being updated while no controller runs.
+	{
+		Name:      "update, and deletion while no controller runs",
+		First:     created(nil, configMap("one", "1", "labels: {first: label}"), configMap("first", "1")),
+		Act:       updated(configMap("one", "2", "labels: {second: label}"), configMap("second", "1"), serviceAccount("second")),
+		Meanwhile: &harness.Step{Do: func(w *harness.World) { w.DeleteSet("set") }},
+		Goes:      []string{"ConfigMap/one", "ConfigMap/first"},
+	},
+	// Makes a document invalid and then removes it from the set.
+	{
+		Name:  "a document that cannot be read, and its removal",
+		First: created(nil, configMap("one", "1"), configMap("two", "1")),
+		Act: []harness.Step{
+			{
+				Do:    func(w *harness.World) { w.Secret("set", configMap("one", "2"), "just a text") },
+				Until: func(w *harness.World) bool { return w.Says("set", "ResourcesApplied", "False/DecodingFailed", "") },
+			},
+			{Do: func(w *harness.World) { w.Secret("set", configMap("one", "2"), configMap("three", "1")) }},
+		},
+		Stays: []string{"ConfigMap/one"},
+		Goes:  []string{"ConfigMap/two"},
+	},
 }
 
 // update changes a set in every way: objects are changed, unchanged, added, removed, or removed but kept, and labels are removed.
@@ -73,67 +138,23 @@ func update(name string, two bool) harness.Scenario {
 	}
 }
 
-// settings changes the settings of a set that apply to all its objects.
-func settings() harness.Scenario {
-	return harness.Scenario{
-		Name: "update of injected labels", Workloads: true,
-		First: created(func(mr *resourcesv1alpha1.ManagedResource) {
-			mr.Spec.InjectLabels = map[string]string{"old": "1", "both": "1"}
-		}, configMap("one", "1"), configMap("two", "1"), deployment("web", "web", "1")),
-		Act: changed(func(mr *resourcesv1alpha1.ManagedResource) {
-			mr.Spec.InjectLabels = map[string]string{"new": "1", "both": "2"}
-		}),
-		Stays: []string{"ConfigMap/one", "ConfigMap/two", "Deployment/web"},
-	}
-}
-
-// secretExchanged lets a set reference another Secret, as programs do whose Secrets are immutable.
-func secretExchanged() harness.Scenario {
-	return harness.Scenario{
-		Name:  "update by another Secret",
-		First: created(nil, configMap("one", "1"), configMap("old", "1")),
-		Act: []harness.Step{{Do: func(w *harness.World) {
-			w.Secret("set-2", configMap("one", "2"), configMap("new", "1"))
-			w.Change("set", func(mr *resourcesv1alpha1.ManagedResource) {
-				mr.Spec.SecretRefs = []corev1.LocalObjectReference{{Name: "set-2"}}
-			})
-		}}},
-		Stays: []string{"ConfigMap/one"},
-		Goes:  []string{"ConfigMap/old"},
-	}
-}
-
 // severalSets changes three sets at the same time. One controller processes one after the other, a concurrent one all at once.
 func severalSets() harness.Scenario {
 	names := []string{"first", "second", "third"}
 	return harness.Scenario{
 		Name: "update of several sets",
-		First: []harness.Step{{Do: func(w *harness.World) {
+		First: do(func(w *harness.World) {
 			for _, name := range names {
 				w.Set(name, nil, configMap(name+"-changed", "1"), configMap(name+"-pruned", "1"), secret(name+"-token", "1"))
 			}
-		}}},
-		Act: []harness.Step{{Do: func(w *harness.World) {
+		}),
+		Act: do(func(w *harness.World) {
 			for _, name := range names {
 				w.Secret(name, configMap(name+"-changed", "2"), configMap(name+"-new", "1"), secret(name+"-token", "2"))
 			}
-		}}},
+		}),
 		Stays: []string{"ConfigMap/first-changed", "Secret/second-token"},
 		Goes:  []string{"ConfigMap/first-pruned", "ConfigMap/third-pruned"},
-	}
-}
-
-// updateTwice changes a set again while no controller runs: objects that only the version in between had must be deleted.
-func updateTwice() harness.Scenario {
-	return harness.Scenario{
-		Name:  "update, and another one while no controller runs",
-		First: created(nil, configMap("one", "1", "labels: {first: label}"), configMap("first", "1")),
-		Act:   updated(configMap("one", "2", "labels: {second: label}"), configMap("second", "1"), serviceAccount("second")),
-		Meanwhile: &harness.Step{Do: func(w *harness.World) {
-			w.Secret("set", configMap("one", "3", "labels: {third: label}"), configMap("third", "1"))
-		}},
-		Stays: []string{"ConfigMap/one"},
-		Goes:  []string{"ConfigMap/first"},
 	}
 }
 
@@ -144,64 +165,41 @@ func updateTakenBack() harness.Scenario {
 	return harness.Scenario{
 		Name:  "update that leaves the references, and the former content while no controller runs",
 		First: created(nil, former...),
-		Act: []harness.Step{{Do: func(w *harness.World) {
+		Act: do(func(w *harness.World) {
 			w.AwaitNextSecond() // times in managedFields are whole seconds
 			w.Secret("set", manifest("v1", "ConfigMap", "one", "data: {key: \"2\", more: \"2\"}"), configMap("two", "2"), secret("three", "2"))
-		}}},
+		}),
 		Meanwhile: &harness.Step{Do: func(w *harness.World) { w.Secret("set", former...) }},
 		Stays:     []string{"ConfigMap/one", "ConfigMap/two", "Secret/three"},
 	}
 }
 
-// deletedMeanwhile deletes a set that is being updated while no controller runs.
-func deletedMeanwhile() harness.Scenario {
-	s := updateTwice()
-	s.Name = "update, and deletion while no controller runs"
-	s.Meanwhile = &harness.Step{Do: func(w *harness.World) { w.DeleteSet("set") }}
-	s.Stays, s.Goes = nil, []string{"ConfigMap/one", "ConfigMap/first"}
-	return s
-}
+const (
+	formerGroup, nextGroup = "former.crash.test", "next.crash.test"
+	mayGo                  = `annotations: {resources.gardener.cloud/delete-on-invalid-update: "true"}`
+)
 
-// broken makes a document invalid and then removes it from the set.
-func broken() harness.Scenario {
-	return harness.Scenario{
-		Name:  "a document that cannot be read, and its removal",
-		First: created(nil, configMap("one", "1"), configMap("two", "1")),
-		Act: []harness.Step{
-			{
-				Do:    func(w *harness.World) { w.Secret("set", configMap("one", "2"), "just a text") },
-				Until: func(w *harness.World) bool { return w.Says("set", "ResourcesApplied", "False/DecodingFailed", "") },
-			},
-			{Do: func(w *harness.World) { w.Secret("set", configMap("one", "2"), configMap("three", "1")) }},
-		},
-		Stays: []string{"ConfigMap/one"},
-		Goes:  []string{"ConfigMap/two"},
-	}
-}
-
-// equivalentKind changes an object to a kind that the set declares to be equivalent. The object of the former kind is not changed: real
-// kinds of this type both show the same object.
-func equivalentKind() harness.Scenario {
-	const former, next = "former.crash.test", "next.crash.test"
-	return harness.Scenario{
+// replacements change objects that cannot just be updated.
+var replacements = []harness.Scenario{
+	// Changes an object to a kind that the set declares to be equivalent. The object of the former kind is not changed: real
+	// kinds of this type both show the same object.
+	{
 		Name: "rename across an equivalence of the set",
 		Prepare: func(e *managedresourcetest.Env) {
-			e.Define(former, "v1", "Gadget")
-			e.Define(next, "v1", "Widget")
+			e.Define(formerGroup, "v1", "Gadget")
+			e.Define(nextGroup, "v1", "Widget")
 		},
 		First: created(func(mr *resourcesv1alpha1.ManagedResource) {
-			mr.Spec.Equivalences = [][]metav1.GroupKind{{{Group: former, Kind: "Gadget"}, {Group: next, Kind: "Widget"}}}
-		}, manifest(former+"/v1", "Gadget", "renamed", "spec: {a: 1}"), manifest(former+"/v1", "Gadget", "pruned", "spec: {a: 1}")),
-		Act:   updated(manifest(next+"/v1", "Widget", "renamed", "spec: {a: 2}")),
+			mr.Spec.Equivalences = [][]metav1.GroupKind{{{Group: formerGroup, Kind: "Gadget"}, {Group: nextGroup, Kind: "Widget"}}}
+		}, manifest(formerGroup+"/v1", "Gadget", "renamed", "spec: {a: 1}"),
+			manifest(formerGroup+"/v1", "Gadget", "pruned", "spec: {a: 1}")),
+		Act:   updated(manifest(nextGroup+"/v1", "Widget", "renamed", "spec: {a: 2}")),
 		Stays: []string{"Gadget/renamed"},
 		Goes:  []string{"Gadget/pruned"},
 		Kept:  []string{"Gadget/renamed"},
-	}
-}
-
-// formerGroup has a Deployment in the status with the API group of old releases.
-func formerGroup() harness.Scenario {
-	return harness.Scenario{
+	},
+	// Lists a Deployment in the status with the API group of old releases.
+	{
 		Name: "rename from extensions to apps", Workloads: true,
 		First: created(nil, deployment("web", "web", "1", "labels: {a: b}"), configMap("one", "1")),
 		Down: func(w *harness.World) {
@@ -216,42 +214,38 @@ func formerGroup() harness.Scenario {
 		},
 		Act:   []harness.Step{{}},
 		Stays: []string{"Deployment/web", "ConfigMap/one"},
-	}
-}
-
-// immutable changes fields that cannot be changed: ConfigMap and Secret are deleted and created again.
-func immutable() harness.Scenario {
-	fixed := func(value string) []string {
-		return []string{
-			manifest("v1", "ConfigMap", "fixed", "immutable: true\ndata: {key: \""+value+"\"}"),
-			manifest("v1", "Secret", "fixed", "immutable: true\nstringData: {key: \""+value+"\"}"),
-			configMap("one", value),
-		}
-	}
-	return harness.Scenario{
+	},
+	// Changes fields that cannot be changed: ConfigMap and Secret are deleted and created again.
+	{
 		Name:  "immutable objects are recreated",
-		First: created(nil, fixed("1")...),
-		Act:   updated(fixed("2")...),
+		First: created(nil, immutable("1")...),
+		Act:   updated(immutable("2")...),
 		Stays: []string{"ConfigMap/one"},
 		Goes:  []string{"ConfigMap/fixed", "Secret/fixed"},
-	}
-}
-
-// invalid changes a selector of a Deployment that may be deleted for that.
-func invalid() harness.Scenario {
-	const mayGo = `annotations: {resources.gardener.cloud/delete-on-invalid-update: "true"}`
-	return harness.Scenario{
+	},
+	// Changes a selector of a Deployment that may be deleted for that.
+	{
 		Name: "an invalid update deletes and recreates", Workloads: true,
 		First: created(nil, deployment("web", "web", "1", mayGo), deployment("api", "api", "1", mayGo)),
 		Act:   updated(deployment("web", "shop", "1", mayGo), deployment("api", "api", "2", mayGo)),
 		Stays: []string{"Deployment/api"},
 		Goes:  []string{"Deployment/web"},
+	},
+}
+
+// immutable returns immutable objects, and another one, with a value.
+func immutable(value string) []string {
+	return []string{
+		manifest("v1", "ConfigMap", "fixed", "immutable: true\ndata: {key: \""+value+"\"}"),
+		manifest("v1", "Secret", "fixed", "immutable: true\nstringData: {key: \""+value+"\"}"),
+		configMap("one", value),
 	}
 }
 
-// drift changes and deletes objects as another client.
-func drift() harness.Scenario {
-	return harness.Scenario{
+// drifts change and delete objects of sets as another client.
+var drifts = []harness.Scenario{
+	// One after the other.
+	{
 		Name:  "repair of drift",
 		First: created(nil, configMap("one", "1"), configMap("two", "1")),
 		Act: []harness.Step{
@@ -266,12 +260,9 @@ func drift() harness.Scenario {
 		},
 		Stays: []string{"ConfigMap/one"},
 		Goes:  []string{"ConfigMap/two"},
-	}
-}
-
-// driftWhileDown changes, takes over and deletes objects as another client while no controller runs.
-func driftWhileDown() harness.Scenario {
-	return harness.Scenario{
+	},
+	// Changes, takes over and deletes objects while no controller runs.
+	{
 		Name:  "repair of drift from while no controller ran",
 		First: created(nil, configMap("changed", "1"), configMap("same", "1"), configMap("deleted", "1"), configMap("stripped", "1")),
 		Down: func(w *harness.World) {
@@ -284,7 +275,7 @@ func driftWhileDown() harness.Scenario {
 			return datum(w, "changed") == "1" && datum(w, "deleted") == "1" && stripped != nil && len(stripped.GetLabels()) > 0
 		}}},
 		Stays: []string{"ConfigMap/changed", "ConfigMap/same", "ConfigMap/stripped"},
-	}
+	},
 }
 
 // datum returns the value in a ConfigMap, "" if it does not exist.

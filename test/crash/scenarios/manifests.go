@@ -8,24 +8,27 @@ import (
 	"github.com/espalier-dev/espalier/test/crash/harness"
 )
 
+// do returns a step that is over when all sets are applied.
+func do(change func(*harness.World)) []harness.Step { return []harness.Step{{Do: change}} }
+
 // created creates the set "set" with documents, after change, which may be nil.
 func created(change func(*resourcesv1alpha1.ManagedResource), documents ...string) []harness.Step {
-	return []harness.Step{{Do: func(w *harness.World) { w.Set("set", change, documents...) }}}
+	return do(func(w *harness.World) { w.Set("set", change, documents...) })
 }
 
 // updated replaces the documents of the set "set".
 func updated(documents ...string) []harness.Step {
-	return []harness.Step{{Do: func(w *harness.World) { w.Secret("set", documents...) }}}
+	return do(func(w *harness.World) { w.Secret("set", documents...) })
 }
 
 // changed changes the set "set" itself.
 func changed(change func(*resourcesv1alpha1.ManagedResource)) []harness.Step {
-	return []harness.Step{{Do: func(w *harness.World) { w.Change("set", change) }}}
+	return do(func(w *harness.World) { w.Change("set", change) })
 }
 
 // deleted deletes the set "set".
 func deleted() []harness.Step {
-	return []harness.Step{{Do: func(w *harness.World) { w.DeleteSet("set") }}}
+	return do(func(w *harness.World) { w.DeleteSet("set") })
 }
 
 // configMap returns the manifest of a ConfigMap with one key. Each line of metadata is added to its metadata.
@@ -35,22 +38,11 @@ func configMap(name, value string, metadata ...string) string {
 
 // manifest returns the manifest of an object in the scenario's namespace.
 func manifest(apiVersion, kind, name, rest string, metadata ...string) string {
-	return fmt.Sprintf("apiVersion: %s\nkind: %s\nmetadata:\n  name: %s\n  namespace: $NS\n%s%s\n", apiVersion, kind, name, indented(metadata),
-		rest)
+	lines := strings.Join(append([]string{"name: " + name, "namespace: $NS"}, metadata...), "\n  ")
+	return fmt.Sprintf("apiVersion: %s\nkind: %s\nmetadata:\n  %s\n%s\n", apiVersion, kind, lines, rest)
 }
 
-func indented(lines []string) string {
-	var text strings.Builder
-	for _, each := range lines {
-		_, _ = fmt.Fprintf(&text, "  %s\n", each)
-	}
-	return text.String()
-}
-
-const (
-	deploymentKind = "apps/v1/Deployment"
-	configMapKind  = "v1/ConfigMap"
-)
+const configMapKind = "v1/ConfigMap"
 
 func deployment(name, app, image string, metadata ...string) string {
 	return manifest("apps/v1", "Deployment", name, fmt.Sprintf(`spec:

@@ -94,7 +94,10 @@ func connect() (*Cluster, error) {
 		root: root, without: os.Getenv(WithoutVariable),
 		kubectl: sync.OnceValues(func() (string, error) { return FindKubectl(context.Background()) }),
 	}
-	scheme, err := newScheme()
+	scheme := runtime.NewScheme()
+	builder := runtime.NewSchemeBuilder(clientgoscheme.AddToScheme, apiextensionsv1.AddToScheme, resourcesv1alpha1.AddToScheme,
+		corev1beta1.AddToScheme, operatorv1alpha1.AddToScheme)
+	err = builder.AddToScheme(scheme)
 	if err != nil {
 		return nil, err
 	}
@@ -105,11 +108,11 @@ func connect() (*Cluster, error) {
 	return c, err
 }
 
-func newScheme() (*runtime.Scheme, error) {
-	scheme := runtime.NewScheme()
-	builder := runtime.NewSchemeBuilder(clientgoscheme.AddToScheme, apiextensionsv1.AddToScheme, resourcesv1alpha1.AddToScheme,
-		corev1beta1.AddToScheme, operatorv1alpha1.AddToScheme)
-	return scheme, builder.AddToScheme(scheme)
+// As returns a client of a user in these groups.
+func (c *Cluster) As(user string, groups ...string) (client.Client, error) {
+	config := rest.CopyConfig(c.Config)
+	config.Impersonate = rest.ImpersonationConfig{UserName: user, Groups: groups}
+	return client.New(config, client.Options{Scheme: c.Client.Scheme(), Mapper: c.Client.RESTMapper()})
 }
 
 // Image returns the reference of a binary's image in the version under test. That of test Pods is called workload; see test/e2e/workload.

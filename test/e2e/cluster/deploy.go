@@ -15,6 +15,7 @@ import (
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
@@ -43,11 +44,6 @@ espalier:
 // waits until their Deployments have rolled out. If everything exists already, nothing changes. It fails for a binary that the run leaves
 // out.
 func (c *Cluster) Ensure(ctx context.Context, binaries ...string) error {
-	for _, binary := range binaries {
-		if err := c.refuseLeftOut(binary); err != nil {
-			return err
-		}
-	}
 	if err := c.prepare(ctx, binaries); err != nil {
 		return err
 	}
@@ -127,12 +123,11 @@ func (c *Cluster) prepare(ctx context.Context, binaries []string) error {
 	definitions := []string{"-f", filepath.Join("deploy", "crds")}
 	apply := []string{"apply", "--server-side", "--force-conflicts", "-f", filepath.Join("deploy", "namespace")}
 	for _, binary := range binaries {
-		folder := filepath.Join("deploy", binary)
-		if _, err := os.Stat(filepath.Join(c.root, folder, "namespace")); err == nil {
-			apply = append(apply, "-f", filepath.Join(folder, "namespace"))
-		}
-		if _, err := os.Stat(filepath.Join(c.root, folder, "crds")); err == nil {
-			definitions = append(definitions, "-f", filepath.Join(folder, "crds"))
+		for name, args := range map[string]*[]string{"namespace": &apply, "crds": &definitions} {
+			folder := filepath.Join("deploy", binary, name)
+			if _, err := os.Stat(filepath.Join(c.root, folder)); err == nil {
+				*args = append(*args, "-f", folder)
+			}
 		}
 	}
 	for _, args := range [][]string{apply, {"wait", "--for=condition=Established", "--timeout=60s"}} {
@@ -143,18 +138,10 @@ func (c *Cluster) prepare(ctx context.Context, binaries []string) error {
 	return nil
 }
 
-// refuseLeftOut returns an error if the run leaves out a binary.
-func (c *Cluster) refuseLeftOut(binary string) error {
-	if c.Lacks(binary) {
-		return fmt.Errorf("deploy %s: this run leaves it out", binary)
-	}
-	return nil
-}
-
 // deploy also resets fields that a suite has changed in between, such as the number of replicas.
 func (c *Cluster) deploy(ctx context.Context, binary, config string) error {
-	if err := c.refuseLeftOut(binary); err != nil {
-		return err
+	if c.Lacks(binary) {
+		return fmt.Errorf("deploy %s: this run leaves it out", binary)
 	}
 	if err := c.withOverlay(ctx, binary, config, "apply", "--server-side", "--force-conflicts"); err != nil {
 		return fmt.Errorf("deploy %s: %w", binary, err)
@@ -192,38 +179,26 @@ func (o overlay) kustomization() ([]byte, error) {
 		}},
 	}
 	if o.config != "" {
-		patches, err := o.configuration()
-		if err != nil {
-			return nil, err
+		sum := sha256.Sum256([]byte(o.config))
+		patches := make([]any, 0, 2)
+		for _, patch := range []*unstructured.Unstructured{
+			local.NewObject("v1", "ConfigMap", SystemNamespace, o.name(), map[string]any{"data": map[string]any{"config.yaml": o.config}}),
+			// The Pods change too, because they read the file only at their start.
+			local.NewObject("apps/v1", "Deployment", SystemNamespace, o.name(), map[string]any{
+				"spec": map[string]any{"template": map[string]any{"metadata": map[string]any{
+					"annotations": map[string]any{"espalier.dev/config-checksum": hex.EncodeToString(sum[:8])},
+				}}},
+			}),
+		} {
+			text, err := yaml.Marshal(patch.Object)
+			if err != nil {
+				return nil, err
+			}
+			patches = append(patches, map[string]any{"patch": string(text)})
 		}
 		content["patches"] = patches
 	}
 	return yaml.Marshal(content)
-}
-
-// configuration changes the file, and also the Pods, because they read it only at their start.
-func (o overlay) configuration() ([]any, error) {
-	sum := sha256.Sum256([]byte(o.config))
-	patches := make([]any, 0, 2)
-	for _, patch := range []map[string]any{
-		{
-			"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": o.name(), "namespace": SystemNamespace},
-			"data": map[string]any{"config.yaml": o.config},
-		},
-		{
-			"apiVersion": "apps/v1", "kind": "Deployment", "metadata": map[string]any{"name": o.name(), "namespace": SystemNamespace},
-			"spec": map[string]any{"template": map[string]any{"metadata": map[string]any{
-				"annotations": map[string]any{"espalier.dev/config-checksum": hex.EncodeToString(sum[:8])},
-			}}},
-		},
-	} {
-		text, err := yaml.Marshal(patch)
-		if err != nil {
-			return nil, err
-		}
-		patches = append(patches, map[string]any{"patch": string(text)})
-	}
-	return patches, nil
 }
 
 // withOverlay runs kubectl with a folder that has the overlay of a binary. The folder is inside of the repository, because kustomize

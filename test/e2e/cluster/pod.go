@@ -46,30 +46,13 @@ func (c *Cluster) PodSpec(restart corev1.RestartPolicy, args ...string) corev1.P
 
 // PodReady waits until a Pod is ready and returns it.
 func (c *Cluster) PodReady(ctx context.Context, namespace, name string) (*corev1.Pod, error) {
-	pod := &corev1.Pod{}
-	err := await(ctx, podPatience, "Pod "+namespace+"/"+name, func(ctx context.Context) error {
-		if err := c.Client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, pod); err != nil {
-			return err
-		}
-		if !isReady(*pod) {
-			return fmt.Errorf("it is not ready: %s", describe(*pod))
-		}
-		return nil
-	})
-	return pod, err
+	return c.awaitPod(ctx, namespace, name, "is not ready", isReady)
 }
 
 // PodEnded waits until the container of a Pod has ended, and returns its exit code and its output.
 func (c *Cluster) PodEnded(ctx context.Context, namespace, name string) (code int32, output string, err error) {
-	pod := &corev1.Pod{}
-	err = await(ctx, podPatience, "end of Pod "+namespace+"/"+name, func(ctx context.Context) error {
-		if getErr := c.Client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, pod); getErr != nil {
-			return getErr
-		}
-		if len(pod.Status.ContainerStatuses) == 0 || pod.Status.ContainerStatuses[0].State.Terminated == nil {
-			return fmt.Errorf("it has not ended: %s", describe(*pod))
-		}
-		return nil
+	pod, err := c.awaitPod(ctx, namespace, name, "has not ended", func(pod corev1.Pod) bool {
+		return len(pod.Status.ContainerStatuses) > 0 && pod.Status.ContainerStatuses[0].State.Terminated != nil
 	})
 	if err != nil {
 		return 0, "", err
@@ -77,6 +60,21 @@ func (c *Cluster) PodEnded(ctx context.Context, namespace, name string) (code in
 	// The termination message is used, because logs are read from the kubelet, whose certificate may not be approved yet.
 	ended := pod.Status.ContainerStatuses[0].State.Terminated
 	return ended.ExitCode, ended.Message, nil
+}
+
+// awaitPod waits until a Pod is in a state, and returns it. problem describes a Pod that is not in that state, for the error.
+func (c *Cluster) awaitPod(ctx context.Context, namespace, name, problem string, reached func(corev1.Pod) bool) (*corev1.Pod, error) {
+	pod := &corev1.Pod{}
+	err := await(ctx, podPatience, "Pod "+namespace+"/"+name, func(ctx context.Context) error {
+		if err := c.Client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, pod); err != nil {
+			return err
+		}
+		if !reached(*pod) {
+			return fmt.Errorf("it %s: %s", problem, describe(*pod))
+		}
+		return nil
+	})
+	return pod, err
 }
 
 // ServingIdentities returns the names and addresses for which a Node's kubelet requests a serving certificate.

@@ -9,10 +9,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr"
 	. "github.com/onsi/ginkgo/v2"
 	"github.com/onsi/ginkgo/v2/reporters"
 	"github.com/onsi/ginkgo/v2/types"
 	. "github.com/onsi/gomega"
+	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 )
 
 // Patience is how long Eventually waits unless a spec sets another time. It allows for a busy machine, on which events that usually take
@@ -26,6 +28,7 @@ const ProgressPrefix = "e2e: "
 // were skipped with a reason, and not those that the label filter excludes. A suite ends when the namespaces of its specs are gone.
 func Run(t *testing.T, name string) {
 	t.Helper()
+	ctrllog.SetLogger(logr.Discard()) // otherwise the library prints a stack trace
 	RegisterFailHandler(Fail)
 	SetDefaultEventuallyTimeout(Patience)
 	SetDefaultEventuallyPollingInterval(250 * time.Millisecond)

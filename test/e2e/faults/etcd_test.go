@@ -23,6 +23,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/espalier-dev/espalier/test/local"
+	"github.com/espalier-dev/espalier/test/local/node"
 )
 
 const (
@@ -151,7 +152,7 @@ func etcdTransport() (*http.Transport, error) {
 	}
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM(authority)
-	return &http.Transport{DialContext: dialInside, TLSClientConfig: &tls.Config{
+	return &http.Transport{DialContext: node.Dial, TLSClientConfig: &tls.Config{
 		Certificates: []tls.Certificate{pair}, RootCAs: roots,
 		MinVersion: tls.VersionTLS12,
 	}}, nil

@@ -64,6 +64,8 @@ func (l localGarden) measure(ctx context.Context, all []measurement, f fault) []
 		lost, err = w.lost(ctx)
 		return err
 	}).Should(Succeed())
+	// A separate step: a deletion of many objects may exceed the time of a request, and is then repeated.
+	Eventually(ctx, w.deleteObjects).WithTimeout(recoveryPatience).Should(Succeed())
 	all = append(all, measurement{
 		fault: f.name, recovery: recovery, confirmed: len(w.confirmed), failed: w.failed, gap: w.gap, lost: len(lost),
 	})

@@ -74,11 +74,10 @@ func (w *writer) end() {
 	<-w.done
 }
 
-// lost returns the confirmed objects that do not exist, and deletes all others.
+// lost returns the confirmed objects that do not exist.
 func (w *writer) lost(ctx context.Context) ([]string, error) {
 	found := &corev1.SecretList{}
-	selected := []client.ListOption{client.InNamespace("default"), client.MatchingLabels{writerLabel: w.prefix}}
-	if err := w.client.List(ctx, found, selected...); err != nil {
+	if err := w.client.List(ctx, found, client.InNamespace("default"), client.MatchingLabels{writerLabel: w.prefix}); err != nil {
 		return nil, fmt.Errorf("list objects of writer: %w", err)
 	}
 	exist := map[string]bool{}
@@ -91,8 +90,12 @@ func (w *writer) lost(ctx context.Context) ([]string, error) {
 			lost = append(lost, name)
 		}
 	}
-	err := w.client.DeleteAllOf(ctx, &corev1.Secret{}, client.InNamespace("default"), client.MatchingLabels{writerLabel: w.prefix})
-	return lost, err
+	return lost, nil
+}
+
+// deleteObjects deletes what the writer has created.
+func (w *writer) deleteObjects(ctx context.Context) error {
+	return w.client.DeleteAllOf(ctx, &corev1.Secret{}, client.InNamespace("default"), client.MatchingLabels{writerLabel: w.prefix})
 }
 
 // pause waits, unless the context ends.

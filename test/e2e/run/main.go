@@ -21,12 +21,14 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"slices"
 	"syscall"
 
 	"github.com/go-logr/logr"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
+	"github.com/espalier-dev/espalier/test/e2e/cluster"
 	"github.com/espalier-dev/espalier/test/local"
 )
 
@@ -65,7 +67,7 @@ func run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	suites, err := findSuites(root)
+	suites, err := findSuites(root, slices.Sorted(slices.Values(cluster.Binaries())))
 	if err != nil {
 		return err
 	}

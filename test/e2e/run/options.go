@@ -1,11 +1,9 @@
 package main
 
 import (
-	"bytes"
 	"errors"
 	"flag"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 )
@@ -97,17 +95,18 @@ func (o options) rounds(known suites) ([]round, error) {
 		wanted = known.binaries
 	}
 	if !o.matrix {
-		return []round{roundWithout(o.without, wanted)}, nil
+		return []round{{without: o.without, suites: except(wanted, o.without)}}, nil
 	}
 	rounds := make([]round, 0, len(known.deployed))
 	for _, binary := range known.deployed {
-		rounds = append(rounds, roundWithout(binary, wanted))
+		rounds = append(rounds, round{without: binary, suites: except(wanted, binary)})
 	}
 	return rounds, nil
 }
 
-func roundWithout(binary string, suites []string) round {
-	return round{without: binary, suites: slices.DeleteFunc(slices.Clone(suites), func(suite string) bool { return suite == binary })}
+// except returns the names without one of them.
+func except(names []string, name string) []string {
+	return slices.DeleteFunc(slices.Clone(names), func(each string) bool { return each == name })
 }
 
 // filter returns the label filter of the flags, which also excludes the specs that need the binary which the round leaves out.
@@ -129,30 +128,15 @@ type suites struct {
 	others []string
 }
 
-// findSuites finds binaries in cmd/ and suites in test/e2e: folders with a test that has the build tag for end-to-end tests.
-func findSuites(root string) (suites, error) {
-	mains, err := filepath.Glob(filepath.Join(root, "cmd", "*", "main.go"))
-	if err != nil {
-		return suites{}, fmt.Errorf("find binaries: %w", err)
-	}
-	tests, err := filepath.Glob(filepath.Join(root, "test", "e2e", "*", "*_test.go"))
+// findSuites finds suites in test/e2e: the folders with a suite_test.go. They are those of the deployed binaries, and others.
+func findSuites(root string, deployed []string) (suites, error) {
+	files, err := filepath.Glob(filepath.Join(root, "test", "e2e", "*", "suite_test.go"))
 	if err != nil {
 		return suites{}, fmt.Errorf("find suites: %w", err)
 	}
-	found := suites{}
-	for _, file := range mains {
-		found.deployed = append(found.deployed, filepath.Base(filepath.Dir(file)))
-	}
-	for _, file := range tests {
-		content, err := os.ReadFile(file)
-		if err != nil {
-			return suites{}, fmt.Errorf("find suites: %w", err)
-		}
-		name := filepath.Base(filepath.Dir(file))
-		if !bytes.HasPrefix(content, []byte("//go:build e2e\n")) || slices.Contains(found.binaries, name) || slices.Contains(found.others, name) {
-			continue
-		}
-		if slices.Contains(found.deployed, name) {
+	found := suites{deployed: deployed}
+	for _, file := range files {
+		if name := filepath.Base(filepath.Dir(file)); slices.Contains(deployed, name) {
 			found.binaries = append(found.binaries, name)
 		} else {
 			found.others = append(found.others, name)

@@ -10,15 +10,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
-	"time"
-
-	"k8s.io/client-go/discovery"
-	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/espalier-dev/espalier/test/e2e/cluster"
+	"github.com/espalier-dev/espalier/test/local/child"
 	"github.com/espalier-dev/espalier/test/local/node"
 )
 
@@ -57,14 +53,15 @@ func (r *runner) prepare(ctx context.Context) error {
 // images of `make images` may have any version.
 func (r *runner) images(ctx context.Context) ([]string, error) {
 	folder := r.path(".local", "e2e", "images")
-	archives := make([]string, 0, len(r.found.deployed)+1)
-	for _, name := range append(slices.Clone(r.found.deployed), workload) {
-		archives = append(archives, filepath.Join(folder, filepath.Base(name)+".tar"))
+	archives, stamp := filepath.Join(folder, "*.tar"), filepath.Join(folder, "version")
+	found, err := filepath.Glob(archives)
+	if err != nil {
+		return nil, err
 	}
-	stamp := filepath.Join(folder, "version")
-	if built, err := os.ReadFile(stamp); err == nil && string(built) == r.version && exist(archives) {
+	all := len(found) == len(r.found.deployed)+1 // and the image of test Pods
+	if built, err := os.ReadFile(stamp); err == nil && string(built) == r.version && all {
 		r.Step("Images of %s have been built", r.version)
-		return archives, nil
+		return found, nil
 	}
 	r.Step("Building images of %s", r.version)
 	if err := errors.Join(os.RemoveAll(folder), os.MkdirAll(folder, 0o755)); err != nil {
@@ -74,25 +71,20 @@ func (r *runner) images(ctx context.Context) ([]string, error) {
 	if err := r.command(ctx, "go", slices.Concat(build, r.found.deployed, []string{workload})...); err != nil {
 		return nil, err
 	}
-	if !exist(archives) {
-		return nil, fmt.Errorf("build images: not all of %v have been written", archives)
+	if err := os.WriteFile(stamp, []byte(r.version), 0o600); err != nil {
+		return nil, err
 	}
-	return archives, os.WriteFile(stamp, []byte(r.version), 0o600)
-}
-
-func exist(files []string) bool {
-	for _, file := range files {
-		if _, err := os.Stat(file); err != nil {
-			return false
-		}
-	}
-	return true
+	return filepath.Glob(archives)
 }
 
 // node starts the local node, or uses the running one.
 func (r *runner) node(ctx context.Context, archives []string) error {
 	r.kubeconfig = r.path(".local", "node", "kubeconfig")
-	if !answers(r.kubeconfig) {
+	running, err := child.Find(r.path(".local", "node", "pids", "kube-apiserver.json"))
+	if err != nil {
+		return err
+	}
+	if running == nil {
 		r.stop = func(ctx context.Context) error { return r.command(ctx, "go", "run", "./hack/upnode", "down") }
 	}
 	r.Step("Starting the local node")
@@ -104,27 +96,12 @@ func (r *runner) node(ctx context.Context, archives []string) error {
 	return r.command(ctx, "go", append([]string{"run", "./hack/upnode", "load"}, archives...)...)
 }
 
-// answers reports whether the API server of a kubeconfig answers.
-func answers(kubeconfig string) bool {
-	cfg, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
-	if err != nil {
-		return false
-	}
-	cfg.Timeout = 5 * time.Second
-	client, err := discovery.NewDiscoveryClientForConfig(cfg)
-	if err != nil {
-		return false
-	}
-	_, err = client.ServerVersion()
-	return err == nil
-}
-
 // possible returns what the machine lacks for the requested cluster.
 func (r *runner) possible(ctx context.Context) error {
 	if r.cluster == clusterKind {
 		return haveKind(ctx)
 	}
-	if runtime.GOOS != "linux" || os.Geteuid() != 0 {
+	if os.Geteuid() != 0 {
 		return &impossibleError{"the local node needs Linux and root; E2E_CLUSTER=kind needs Docker and kind instead, KUBECONFIG uses a " +
 			"cluster of yours"}
 	}

@@ -111,7 +111,7 @@ func (r *runner) connect(ctx context.Context) (*cluster.Cluster, error) {
 
 // deploy creates the initial state of a round: all binaries as shipped, except one.
 func (r *runner) deploy(ctx context.Context, c *cluster.Cluster, without string) error {
-	wanted := slices.DeleteFunc(slices.Clone(r.found.deployed), func(binary string) bool { return binary == without })
+	wanted := except(r.found.deployed, without)
 	if without != "" {
 		r.Step("Leaving out %s", without)
 		if err := c.Remove(ctx, without); err != nil {

@@ -12,8 +12,6 @@ func TestFindSuites(t *testing.T) {
 	g := NewWithT(t)
 	root := t.TempDir()
 	for name, content := range map[string]string{
-		"cmd/a/main.go":                    "package main",
-		"cmd/b/main.go":                    "package main",
 		"test/e2e/a/suite_test.go":         "//go:build e2e\n\npackage a_test",
 		"test/e2e/a/more_test.go":          "//go:build e2e\n\npackage a_test",
 		"test/e2e/faults/suite_test.go":    "//go:build e2e\n\npackage faults_test",
@@ -24,7 +22,8 @@ func TestFindSuites(t *testing.T) {
 		g.Expect(os.MkdirAll(filepath.Dir(file), 0o755)).To(Succeed())
 		g.Expect(os.WriteFile(file, []byte(content), 0o600)).To(Succeed())
 	}
-	g.Expect(findSuites(root)).To(Equal(suites{deployed: []string{"a", "b"}, binaries: []string{"a"}, others: []string{"faults"}}))
+	deployed := []string{"a", "b"}
+	g.Expect(findSuites(root, deployed)).To(Equal(suites{deployed: deployed, binaries: []string{"a"}, others: []string{"faults"}}))
 }
 
 func TestDigestTellsStatesOfTheWorkTreeApart(t *testing.T) {

@@ -2,8 +2,6 @@ package main
 
 import (
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"flag"
 	"fmt"
@@ -13,6 +11,9 @@ import (
 	"os"
 	"strings"
 	"time"
+
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
 )
 
 const (
@@ -64,30 +65,25 @@ func parse(command string, args []string) (request, error) {
 }
 
 func (r request) send(ctx context.Context) (status int, body string, err error) {
-	server, authority, token, err := r.credentials()
+	config, err := r.config()
+	if err != nil {
+		return 0, "", err
+	}
+	config.Timeout = requestTimeout
+	client, err := rest.HTTPClientFor(config)
 	if err != nil {
 		return 0, "", err
 	}
 	url := r.url
 	if strings.HasPrefix(url, "/") {
-		url = strings.TrimSuffix(server, "/") + url
+		url = strings.TrimSuffix(config.Host, "/") + url
 	}
 	wanted, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
 	if err != nil {
 		return 0, "", err
 	}
-	if token != "" {
-		wanted.Header.Set("Authorization", "Bearer "+token)
-	}
-	transport := &http.Transport{DisableKeepAlives: true}
-	if len(authority) > 0 {
-		pool := x509.NewCertPool()
-		if !pool.AppendCertsFromPEM(authority) {
-			return 0, "", errors.New("read certificate authorities: there are none")
-		}
-		transport.TLSClientConfig = &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}
-	}
-	answer, err := (&http.Client{Transport: transport, Timeout: requestTimeout}).Do(wanted)
+	wanted.Close = true // each attempt opens a connection
+	answer, err := client.Do(wanted)
 	if err != nil {
 		return 0, "", err
 	}
@@ -96,23 +92,20 @@ func (r request) send(ctx context.Context) (status int, body string, err error) 
 	return answer.StatusCode, string(text), err
 }
 
-// credentials returns those of the kubeconfig, or of the files and the Pod's environment.
-func (r request) credentials() (server string, authority []byte, token string, err error) {
-	if r.kubeconfig != "" {
-		return fromKubeconfig(r.kubeconfig)
+// config returns the configuration of a client with the kubeconfig, or with the files and the Pod's environment.
+func (r request) config() (*rest.Config, error) {
+	if r.kubeconfig == "" {
+		return &rest.Config{
+			Host:            "https://" + net.JoinHostPort(os.Getenv("KUBERNETES_SERVICE_HOST"), os.Getenv("KUBERNETES_SERVICE_PORT")),
+			BearerTokenFile: r.tokenFile, TLSClientConfig: rest.TLSClientConfig{CAFile: r.caFile},
+		}, nil
 	}
-	if r.caFile != "" {
-		if authority, err = os.ReadFile(r.caFile); err != nil {
-			return "", nil, "", err
-		}
+	kubeconfig, err := clientcmd.LoadFromFile(r.kubeconfig)
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", r.kubeconfig, err)
 	}
-	if r.tokenFile != "" {
-		content, err := os.ReadFile(r.tokenFile)
-		if err != nil {
-			return "", nil, "", err
-		}
-		token = strings.TrimSpace(string(content))
+	if kubeconfig.Contexts[kubeconfig.CurrentContext] == nil {
+		return nil, fmt.Errorf("read %s: it has no context %q", r.kubeconfig, kubeconfig.CurrentContext)
 	}
-	host := net.JoinHostPort(os.Getenv("KUBERNETES_SERVICE_HOST"), os.Getenv("KUBERNETES_SERVICE_PORT"))
-	return "https://" + host, authority, token, nil
+	return clientcmd.NewDefaultClientConfig(*kubeconfig, nil).ClientConfig()
 }

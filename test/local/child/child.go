@@ -29,8 +29,7 @@ type Spec struct {
 	LogFile string
 	// RecordFile receives the Record; it is what Find reads.
 	RecordFile string
-	// Detached lets the child outlive this process. Otherwise the child is killed when this process ends in any way (on Linux; other
-	// systems have no such feature).
+	// Detached lets the child outlive this process. Otherwise the child is killed when this process ends in any way.
 	Detached bool
 }
 
@@ -60,7 +59,7 @@ func Start(spec Spec) (*Process, error) {
 	cmd.Dir = spec.Dir
 	cmd.Env = append(Environment(os.Environ()), spec.Env...)
 	cmd.Stdout, cmd.Stderr = log, log
-	cmd.SysProcAttr = Attributes(spec.Detached)
+	cmd.SysProcAttr = attributes(spec.Detached)
 
 	p := &Process{Record: Record{Name: spec.Name, LogFile: spec.LogFile, file: spec.RecordFile}, done: make(chan struct{})}
 	if err := p.launch(cmd); err != nil {
@@ -72,21 +71,27 @@ func Start(spec Spec) (*Process, error) {
 	return p, nil
 }
 
-// record writes the record, unless the process has already ended. For some microseconds after its start, the system shows no command line.
+// attributes puts the child into its own process group: an interrupt from the terminal reaches only this process, which then stops its
+// children in the right order. Unless it is detached, the child is killed when the thread that starts it ends, so the goroutine must be
+// locked to its thread for the lifetime of the child.
+func attributes(detached bool) *syscall.SysProcAttr {
+	if detached {
+		return &syscall.SysProcAttr{Setsid: true}
+	}
+	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+}
+
+// record writes the record, unless the process has already ended.
 func (p *Process) record() error {
-	deadline := time.After(5 * time.Second)
-	for {
-		var err error
-		if p.Identity, err = identify(p.ID); err == nil {
-			return p.write()
-		}
-		select {
-		case <-p.done:
-			return nil // Failure has more information than this error
-		case <-deadline:
-			return err
-		case <-time.After(time.Millisecond):
-		}
+	var err error
+	if p.Identity, err = identify(p.ID); err == nil {
+		return p.write()
+	}
+	select { // it may have ended, and be reaped soon
+	case <-p.done:
+		return nil // Failure has more information than this error
+	case <-time.After(5 * time.Second):
+		return err
 	}
 }
 
@@ -198,9 +203,9 @@ func Environment(env []string) []string {
 // Run runs a command of exec.CommandContext to its end. The command runs in its own process group, so that the end of the context also ends
 // the processes that it has started.
 func Run(ctx context.Context, cmd *exec.Cmd) error {
-	runtime.LockOSThread() // otherwise the command could be killed too early; see Attributes
+	runtime.LockOSThread() // otherwise the command could be killed too early; see attributes
 	defer runtime.UnlockOSThread()
-	cmd.SysProcAttr = Attributes(false)
+	cmd.SysProcAttr = attributes(false)
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }
 	cmd.WaitDelay = 10 * time.Second
 	if err := cmd.Start(); err != nil {

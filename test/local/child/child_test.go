@@ -1,6 +1,7 @@
 package child
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -51,7 +52,7 @@ func TestFind(t *testing.T) {
 		g := NewWithT(t)
 		p, spec := start(t, "sleep 60; true")
 		foreign := p.Record
-		foreign.Identity = strings.Replace(p.Identity, "sleep 60", "sleep 61", 1)
+		foreign.Identity = p.Identity + "1" // a later start
 		g.Expect(foreign.write()).To(Succeed())
 		g.Expect(Find(spec.RecordFile)).To(BeNil())
 
@@ -86,6 +87,17 @@ func TestStartNamesWhatItCannotStart(t *testing.T) {
 		Name: "etcd", Path: filepath.Join(dir, "etcd"), LogFile: filepath.Join(dir, "log"), RecordFile: filepath.Join(dir, "pid"),
 	})
 	NewWithT(t).Expect(err).To(MatchError(ContainSubstring("start etcd: fork/exec " + filepath.Join(dir, "etcd"))))
+}
+
+func TestStopEndsAProcessThatHasCalledExec(t *testing.T) {
+	g := NewWithT(t)
+	p, spec := start(t, "exec sleep 60")
+	g.Eventually(func() ([]byte, error) {
+		return os.ReadFile(fmt.Sprintf("/proc/%d/comm", p.ID))
+	}, patience).Should(BeEquivalentTo("sleep\n"))
+	g.Expect(Find(spec.RecordFile)).To(HaveField("Record", p.Record))
+	g.Expect(p.Stop(patience)).To(Succeed())
+	g.Expect(p.Failure()).To(MatchError(ContainSubstring("signal: terminated")))
 }
 
 func TestStopKillsTheWholeGroup(t *testing.T) {

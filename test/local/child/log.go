@@ -3,7 +3,6 @@ package child
 import (
 	"bytes"
 	"fmt"
-	"io"
 	"os"
 	"strings"
 )
@@ -16,20 +15,11 @@ const (
 
 // Tail returns the last lines of a log, indented and shortened for a message, or the reason why it cannot be read.
 func Tail(file string) string {
-	f, err := os.Open(file)
+	data, err := os.ReadFile(file)
 	if err != nil {
 		return "    " + err.Error()
 	}
-	defer func() { _ = f.Close() }()
-	info, err := f.Stat()
-	if err != nil {
-		return "    " + err.Error()
-	}
-	data, err := io.ReadAll(io.NewSectionReader(f, max(0, info.Size()-tailBytes), tailBytes))
-	if err != nil {
-		return "    " + err.Error()
-	}
-	return lastLines(data)
+	return lastLines(data[max(0, len(data)-tailBytes):])
 }
 
 func lastLines(data []byte) string {

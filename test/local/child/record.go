@@ -6,6 +6,9 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
+
+	"github.com/prometheus/procfs"
 )
 
 // Record is the file about a child for later runs.
@@ -13,7 +16,7 @@ type Record struct {
 	Name string `json:"name"`
 	// ID is the process id, which is also the id of the process group.
 	ID int `json:"pid"`
-	// Identity is the start time and the command line from the system; see identify.
+	// Identity distinguishes the process from a later one with the same id; see identify.
 	Identity string `json:"identity"`
 	LogFile  string `json:"log"`
 
@@ -57,4 +60,26 @@ func readRecord(file string) (*Record, error) {
 		return nil, fmt.Errorf("read process record %s: it names no process", file)
 	}
 	return r, nil
+}
+
+// identify returns the boot and the start time of a process (in clock ticks since the boot). They differ between a process and a later one
+// with the same id. The command line is not part of them, because exec changes it. A process that has ended counts as ended even if its
+// parent has not reaped it.
+func identify(pid int) (string, error) {
+	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		return "", err
+	}
+	process, err := procfs.NewProc(pid)
+	if err != nil {
+		return "", err
+	}
+	stat, err := process.Stat()
+	if err != nil {
+		return "", err
+	}
+	if stat.State == "Z" || stat.State == "X" {
+		return "", os.ErrProcessDone
+	}
+	return fmt.Sprintf("%s %d", strings.TrimSpace(string(boot)), stat.Starttime), nil
 }

@@ -1,8 +1,6 @@
 package node
 
-import (
-	"fmt"
-)
+import "fmt"
 
 // containerdConfig puts everything below the state folder and runDir.
 func containerdConfig(l layout, binaries string) string {

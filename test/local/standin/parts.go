@@ -122,10 +122,12 @@ func ManagedResources() Part {
 	return managedResources(func(o *unstructured.Unstructured) bool { return !observed(o) })
 }
 
-// VirtualManagedResources does the same for those of the virtual cluster alone. It acts again if another controller has written that such a
-// ManagedResource is not applied.
+// VirtualManagedResources does the same for those of the virtual cluster alone: those without a class in namespace garden. It acts again if
+// another controller has written that such a ManagedResource is not applied.
 func VirtualManagedResources() Part {
-	return managedResources(func(o *unstructured.Unstructured) bool { return classOf(o) == "" && (!observed(o) || !isApplied(o)) })
+	return managedResources(func(o *unstructured.Unstructured) bool {
+		return o.GetNamespace() == "garden" && classOf(o) == "" && (!observed(o) || !isApplied(o))
+	})
 }
 
 func classOf(o *unstructured.Unstructured) string {
@@ -288,8 +290,7 @@ func Tokens() Part {
 // Objects in them stay.
 func Namespaces() Part {
 	return Part{
-		kind:   corev1.SchemeGroupVersion.WithKind("Namespace"),
-		settle: func(context.Context, client.Client, *unstructured.Unstructured) error { return nil },
+		kind: corev1.SchemeGroupVersion.WithKind("Namespace"),
 		end: func(ctx context.Context, c client.Client, o *unstructured.Unstructured) error {
 			namespace := &corev1.Namespace{}
 			if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, namespace); err != nil {

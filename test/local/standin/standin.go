@@ -23,7 +23,7 @@ const reopenPause = 50 * time.Millisecond
 // Part is one program. It acts on the objects of one kind, in all namespaces.
 type Part struct {
 	kind schema.GroupVersionKind
-	// settle makes an object healthy.
+	// settle makes an object healthy; nil: it needs nothing.
 	settle func(context.Context, client.Client, *unstructured.Unstructured) error
 	// end ends the deletion of an object; nil: nothing does.
 	end func(context.Context, client.Client, *unstructured.Unstructured) error
@@ -94,7 +94,7 @@ func (p Player) watch(ctx context.Context, part Part) {
 
 func (p Player) act(ctx context.Context, part Part, o *unstructured.Unstructured) {
 	switch {
-	case o.GetDeletionTimestamp() == nil && (p.Idle == nil || !p.Idle(part.kind.Kind)):
+	case o.GetDeletionTimestamp() == nil && part.settle != nil && (p.Idle == nil || !p.Idle(part.kind.Kind)):
 		p.fail(ctx, part.settle(ctx, p.Client, o))
 	case o.GetDeletionTimestamp() != nil && part.end != nil:
 		p.fail(ctx, part.end(ctx, p.Client, o))

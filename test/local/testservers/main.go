@@ -6,7 +6,7 @@
 //
 //	go run ./test/local/testservers serve
 //
-// It ends with the exit code of the command, and leaves no process behind, even if it is killed (on Linux).
+// It ends with the exit code of the command, and leaves no process behind, even if it is killed.
 package main
 
 import (
@@ -17,18 +17,29 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"slices"
+	"strings"
 	"syscall"
-	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/espalier-dev/espalier/test/local"
 	"github.com/espalier-dev/espalier/test/local/child"
 )
 
+// polling is how often Gomega checks what a test waits for, unless the environment contains another value. Most checks are requests, and
+// 100 a second, Gomega's default, would need much of the processor time of a test run.
+const polling = "GOMEGA_DEFAULT_EVENTUALLY_POLLING_INTERVAL=50ms"
+
 const usage = "usage: testservers run -- COMMAND [ARGUMENT...]\n       testservers serve"
 
 func main() {
 	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
-	err := run(withParent(ctx), os.Args[1:], os.Stderr)
+	// `go run` does not forward a SIGTERM, so the end of the parent process has the effect of one.
+	err := unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(unix.SIGTERM), 0, 0, 0)
+	if err == nil {
+		err = run(ctx, os.Args[1:], os.Stderr)
+	}
 	cancel()
 	os.Exit(exitCode(err, os.Stderr))
 }
@@ -47,58 +58,34 @@ func exitCode(err error, log io.Writer) int {
 	}
 }
 
-func run(ctx context.Context, args []string, log io.Writer) (err error) {
+func run(ctx context.Context, args []string, log io.Writer) error {
 	serve := len(args) == 1 && args[0] == "serve"
 	if !serve && (len(args) < 3 || args[0] != "run" || args[1] != "--") {
 		return errors.New(usage)
 	}
-	assets, err := local.Assets(ctx, log)
-	if err != nil {
-		return err
-	}
-	dir, err := os.MkdirTemp("", "espalier-test-servers-")
-	if err != nil {
-		return fmt.Errorf("create state folder: %w", err)
-	}
-	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	planes, err := local.StartTestServers(ctx, dir, assets)
-	if err != nil {
-		return err
-	}
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	defer func() { err = errors.Join(err, local.StopAll(planes)) }()
-	for _, p := range planes {
-		go func() {
-			if failure := p.Wait(ctx); failure != nil {
-				cancel(failure)
-			}
-		}()
-	}
-	if serve {
-		_, _ = fmt.Fprintf(log, "export %s=%s %s=%s\n", local.TestServersVariable, dir, local.AssetsVariable, assets)
-		<-ctx.Done()
-	} else {
-		cmd := exec.CommandContext(ctx, args[2], args[3:]...)
-		cmd.Env = append(child.Environment(os.Environ()), local.TestServersVariable+"="+dir, local.AssetsVariable+"="+assets)
-		cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
-		err = child.Run(ctx, cmd)
-	}
-	if failure := context.Cause(ctx); failure != nil && !errors.Is(failure, context.Canceled) {
-		return failure // of a server, which causes all failures of the command
-	}
-	return err
-}
-
-// withParent ends the context when the parent process has ended: `go run` does not forward a SIGTERM.
-func withParent(ctx context.Context) context.Context {
-	ctx, cancel := context.WithCancel(ctx)
-	parent := os.Getppid()
-	go func() {
-		defer cancel()
-		for os.Getppid() == parent && ctx.Err() == nil {
-			time.Sleep(200 * time.Millisecond)
+	return local.WithServers(ctx, log, local.StartTestServers, func(dir, assets string, planes []*local.ControlPlane) (err error) {
+		running, cancel := context.WithCancelCause(ctx)
+		defer cancel(nil)
+		for _, p := range planes {
+			go func() {
+				if failure := p.Wait(running); failure != nil {
+					cancel(failure)
+				}
+			}()
 		}
-	}()
-	return ctx
+		servers := []string{local.TestServersVariable + "=" + dir, local.AssetsVariable + "=" + assets}
+		if serve {
+			_, _ = fmt.Fprintln(log, "export", polling, strings.Join(servers, " "))
+			<-running.Done()
+		} else {
+			cmd := exec.CommandContext(running, args[2], args[3:]...)
+			cmd.Env = slices.Concat([]string{polling}, child.Environment(os.Environ()), servers)
+			cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
+			err = child.Run(running, cmd)
+		}
+		if failure := context.Cause(running); failure != nil && !errors.Is(failure, context.Canceled) {
+			return failure // of a server, which causes all failures of the command
+		}
+		return err
+	})
 }

@@ -1,11 +1,12 @@
-// Package normalform computes the normal form of a Project: with defaults, and with merged roles. Project, Metadata and Spec have only the
-// fields that admission reads.
+// Package normalform computes the normal form of a Project: with defaults, and with merged roles. Spec has only the fields that admission
+// reads.
 package normalform
 
 import (
 	"slices"
 
 	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
 	corev1beta1 "github.com/espalier-dev/espalier/api/core/v1beta1"
@@ -14,18 +15,9 @@ import (
 
 // Project is what admission reads of a Project.
 type Project struct {
-	Metadata Metadata `json:"metadata"`
+	Metadata metav1.ObjectMeta `json:"metadata"`
 	// Spec is nil if it is absent.
 	Spec *Spec `json:"spec"`
-}
-
-// Metadata is what admission reads of a Project's metadata.
-type Metadata struct {
-	Name        string            `json:"name"`
-	Annotations map[string]string `json:"annotations"`
-	Finalizers  []string          `json:"finalizers"`
-	// DeletionTimestamp is nil unless the Project is being deleted.
-	DeletionTimestamp *string `json:"deletionTimestamp"`
 }
 
 // Spec is what admission reads of a Project's spec.

@@ -3,20 +3,20 @@ package load
 import (
 	"context"
 	"fmt"
-	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/espalier-dev/espalier/test/e2e/cluster"
+	"github.com/espalier-dev/espalier/test/local"
 )
 
 // unavailable returns which of our Deployments have too few replicas, and which real Nodes are not ready.
 func (l *Load) unavailable(ctx context.Context) ([]string, error) {
 	deployments, found := &appsv1.DeploymentList{}, &corev1.NodeList{}
 	if err := l.cluster.Client.List(ctx, deployments, client.InNamespace(cluster.SystemNamespace)); err != nil {
-		return nil, fmt.Errorf("look at Deployments: %w", err)
+		return nil, fmt.Errorf("list Deployments: %w", err)
 	}
 	var missing []string
 	for _, d := range deployments.Items {
@@ -25,18 +25,12 @@ func (l *Load) unavailable(ctx context.Context) ([]string, error) {
 		}
 	}
 	if err := l.cluster.Client.List(ctx, found); err != nil {
-		return nil, fmt.Errorf("look at Nodes: %w", err)
+		return nil, fmt.Errorf("list Nodes: %w", err)
 	}
 	for _, node := range found.Items {
-		if _, ours := node.Labels[marker]; !ours && !ready(node) {
+		if _, ours := node.Labels[marker]; !ours && (node.Spec.Unschedulable || local.NodeReady(&node) != nil) {
 			missing = append(missing, fmt.Sprintf("Node %s is not ready", node.Name))
 		}
 	}
 	return missing, nil
-}
-
-func ready(node corev1.Node) bool {
-	return !node.Spec.Unschedulable && slices.ContainsFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool {
-		return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
-	})
 }

@@ -98,6 +98,9 @@ func (l *Load) WrongDeletions(ctx context.Context, since Baseline) ([]string, er
 
 // wrong compares two snapshots, and the deletions between them.
 func (l *Load) wrong(before, now map[string]types.UID, deletions []deletion) []string {
+	l.mu.Lock()
+	drift := l.deleted.Clone()
+	l.mu.Unlock()
 	wrong := sets.New[string]()
 	first := map[string]time.Time{}
 	for _, d := range deletions {
@@ -113,17 +116,11 @@ func (l *Load) wrong(before, now map[string]types.UID, deletions []deletion) []s
 		if !known {
 			at = l.clock.Now()
 		}
-		if now[name] != uid && !l.wasDeleted(uid) && !l.obsolete(name, at) {
+		if now[name] != uid && !drift.Has(uid) && !l.obsolete(name, at) {
 			wrong.Insert(name)
 		}
 	}
 	return sets.List(wrong)
-}
-
-func (l *Load) wasDeleted(uid types.UID) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.deleted.Has(uid)
 }
 
 // obsolete reports whether at that time the object's set already defined an object of another name instead. Times in the audit log have a

@@ -5,11 +5,15 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"time"
 
+	certificatesv1 "k8s.io/api/certificates/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/utils/clock"
@@ -36,12 +40,8 @@ type family interface {
 	create(ctx context.Context) error
 	// change changes the wanted revision of a lane. It is called again until it succeeds.
 	change(ctx context.Context, lane string, revision int) error
-	// arrived returns the current revisions in the results; -1 stands for a value that was never wanted.
-	arrived(ctx context.Context) (map[string]int, error)
-	// unsettled returns what is not in the expected state although all revisions have arrived.
-	unsettled(ctx context.Context) ([]string, error)
-	// remove deletes its objects outside of the namespace of the load.
-	remove(ctx context.Context) error
+	// results returns the revisions that have arrived, as revisions does, and what else is not in the expected state.
+	results(ctx context.Context) (arrived map[string]int, unsettled []string, err error)
 }
 
 // Load is steady work for all binaries, in its own namespace.
@@ -51,7 +51,6 @@ type Load struct {
 
 	cluster  *cluster.Cluster
 	families []family
-	pods     *pods
 	remove   func(context.Context) error
 	clock    clock.PassiveClock
 
@@ -84,7 +83,6 @@ func New(ctx context.Context, c *cluster.Cluster) (*Load, error) {
 		Namespace: namespace, cluster: c, remove: remove, clock: clock.RealClock{}, wanted: map[string][]time.Time{},
 		deleted: sets.New[types.UID](),
 	}
-	l.pods = &pods{cluster: c, namespace: namespace}
 	l.families = l.allFamilies()
 	for _, f := range l.families {
 		if err = insist(ctx, acceptance, f.create); err != nil {
@@ -138,11 +136,19 @@ type base struct {
 
 func (b base) common() base { return b }
 
-// unsettled is for families whose values are their whole state.
-func (b base) unsettled(context.Context) ([]string, error) { return nil, nil }
-
-// remove is for families whose objects are deleted with the namespace.
-func (b base) remove(context.Context) error { return nil }
+// revisions returns the revision of each lane. -1 stands for a value that was never wanted, and for a lane that several objects have.
+func revisions[T any](objects []T, of func(T) (lane, revision string)) map[string]int {
+	found := map[string]int{}
+	for _, object := range objects {
+		lane, text := of(object)
+		value, err := strconv.Atoi(text)
+		if _, twice := found[lane]; twice || err != nil {
+			value = -1
+		}
+		found[lane] = value
+	}
+	return found
+}
 
 // createEach creates an object for each lane.
 func (b base) createEach(ctx context.Context, object func(lane string) client.Object) error {
@@ -161,13 +167,6 @@ func (b base) patch(ctx context.Context, object client.Object, content map[strin
 		return err
 	}
 	return b.cluster.Client.Patch(ctx, object, client.RawPatch(types.MergePatchType, patch))
-}
-
-func (b base) deleteMarked(ctx context.Context, kind client.Object) error {
-	if err := b.cluster.Client.DeleteAllOf(ctx, kind, client.MatchingLabels{marker: b.namespace}); err != nil {
-		return fmt.Errorf("delete objects of %s: %w", b.title, err)
-	}
-	return nil
 }
 
 // insist calls do until it succeeds. The error contains the last one.
@@ -226,7 +225,7 @@ func (l *Load) Start(ctx context.Context, excused func(error) bool) (stop func()
 		workers.Go(func() { l.work(ctx, ending, f, &figures) })
 	}
 	// It writes the counts of Pods, which no other goroutine touches, so it needs no lock.
-	workers.Go(func() { l.pods.ask(ctx, ending, excused, &figures) })
+	workers.Go(func() { l.ask(ctx, ending, excused, &figures) })
 	return sync.OnceValue(func() Figures {
 		close(ending)
 		limit := time.AfterFunc(acceptance, cancel)
@@ -252,14 +251,15 @@ func (l *Load) work(ctx context.Context, ending <-chan struct{}, f family, figur
 	}
 }
 
-// lagging returns the values that have not arrived, by their names, with a description.
-func (l *Load) lagging(ctx context.Context) (map[string]string, error) {
-	lagging := map[string]string{}
+// lagging returns the values that have not arrived, by their names, with a description, and what else is not in the expected state.
+func (l *Load) lagging(ctx context.Context) (lagging map[string]string, unsettled []string, err error) {
+	lagging = map[string]string{}
 	for _, f := range l.families {
-		arrived, err := f.arrived(ctx)
+		arrived, more, err := f.results(ctx)
 		if err != nil {
-			return nil, fmt.Errorf("look at %s: %w", f.common().title, err)
+			return nil, nil, fmt.Errorf("list results of %s: %w", f.common().title, err)
 		}
+		unsettled = append(unsettled, more...)
 		for _, lane := range f.common().lanes {
 			name := f.common().title + " " + lane
 			l.mu.Lock()
@@ -270,33 +270,24 @@ func (l *Load) lagging(ctx context.Context) (map[string]string, error) {
 			}
 		}
 	}
-	return lagging, nil
+	return lagging, unsettled, nil
 }
 
 // InSync returns nil if every value has arrived, every condition is healthy, all our Deployments have all replicas, and webhooks answer;
 // otherwise what is missing.
 func (l *Load) InSync(ctx context.Context) error {
-	lagging, err := l.lagging(ctx)
+	lagging, unsettled, err := l.lagging(ctx)
 	if err != nil {
 		return err
 	}
-	missing := sentences(lagging)
-	for _, f := range l.families {
-		var more []string
-		if more, err = f.unsettled(ctx); err != nil {
-			return fmt.Errorf("look at %s: %w", f.common().title, err)
-		}
-		missing = append(missing, more...)
-	}
-	more, err := l.unavailable(ctx)
+	unavailable, err := l.unavailable(ctx)
 	if err != nil {
 		return err
 	}
-	missing = append(missing, more...)
-	if len(missing) > 0 {
+	if missing := slices.Concat(sentences(lagging), unsettled, unavailable); len(missing) > 0 {
 		return errors.New("not in sync: " + strings.Join(missing, "; "))
 	}
-	return l.pods.show(ctx)
+	return l.show(ctx)
 }
 
 // AwaitSync waits for InSync. There must be no changes meanwhile.
@@ -304,11 +295,29 @@ func (l *Load) AwaitSync(ctx context.Context, limit time.Duration) error {
 	return insist(ctx, limit, l.InSync)
 }
 
-// Close removes everything.
+// Close removes everything. Controllers delete what belongs to ManagedResources and Projects before the namespace is deleted.
 func (l *Load) Close(ctx context.Context) error {
-	var failures []error
-	for _, f := range l.families {
-		failures = append(failures, f.remove(ctx))
-	}
-	return errors.Join(append(failures, l.remove(ctx))...)
+	return errors.Join(
+		l.removeAll(ctx, watched()["managedresources"]), l.removeAll(ctx, watched()["projects"]), l.removeAll(ctx, watched()["nodes"]),
+		l.removeAll(ctx, certificatesv1.SchemeGroupVersion.WithKind("CertificateSigningRequest")), l.remove(ctx),
+	)
+}
+
+// removeAll deletes the objects of a kind that have the marker of this load, and waits for their end. The namespace matters only for
+// kinds that have one.
+func (l *Load) removeAll(ctx context.Context, kind schema.GroupVersionKind) error {
+	object, left := &metav1.PartialObjectMetadata{}, &metav1.PartialObjectMetadataList{}
+	namespace, marked := client.InNamespace(l.Namespace), client.MatchingLabels{marker: l.Namespace}
+	object.SetGroupVersionKind(kind)
+	left.SetGroupVersionKind(kind)
+	return insist(ctx, acceptance, func(ctx context.Context) error {
+		if err := l.cluster.Client.DeleteAllOf(ctx, object, namespace, marked); err != nil {
+			return fmt.Errorf("delete objects of kind %s: %w", kind.Kind, err)
+		}
+		err := l.cluster.Client.List(ctx, left, namespace, marked)
+		if err == nil && len(left.Items) > 0 {
+			return fmt.Errorf("%d objects of kind %s are still there", len(left.Items), kind.Kind)
+		}
+		return err
+	})
 }

@@ -53,7 +53,7 @@ func (m *manifests) create(ctx context.Context) error {
 			secret.Data = map[string][]byte{"deployment": fmt.Appendf(nil, deployment, m.namespace)}
 		}
 		managed := &resourcesv1alpha1.ManagedResource{
-			ObjectMeta: metav1.ObjectMeta{Namespace: m.namespace, Name: set(i)},
+			ObjectMeta: metav1.ObjectMeta{Namespace: m.namespace, Name: set(i), Labels: map[string]string{marker: m.namespace}},
 			Spec:       resourcesv1alpha1.ManagedResourceSpec{SecretRefs: []corev1.LocalObjectReference{{Name: set(i)}}},
 		}
 		for _, object := range []client.Object{secret, managed} {
@@ -114,30 +114,15 @@ func (m *manifests) drift(ctx context.Context, number int) error {
 	return client.IgnoreNotFound(m.cluster.Client.Delete(ctx, object, client.Preconditions{UID: &object.UID}))
 }
 
-func (m *manifests) arrived(ctx context.Context) (map[string]int, error) {
-	found := &corev1.ConfigMapList{}
+func (m *manifests) results(ctx context.Context) (arrived map[string]int, unsettled []string, err error) {
+	found, sets := &corev1.ConfigMapList{}, &resourcesv1alpha1.ManagedResourceList{}
 	if err := m.cluster.Client.List(ctx, found, client.InNamespace(m.namespace), client.HasLabels{marker}); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	arrived := map[string]int{}
-	for _, object := range found.Items {
-		lane := object.Labels[marker]
-		value, err := strconv.Atoi(object.Data[revision])
-		if _, twice := arrived[lane]; twice || err != nil {
-			value = -1 // the former name still exists, or the manual change
-		}
-		arrived[lane] = value
+	if err := m.cluster.Client.List(ctx, sets, client.InNamespace(m.namespace)); err != nil {
+		return nil, nil, err
 	}
-	return arrived, nil
-}
-
-func (m *manifests) unsettled(ctx context.Context) ([]string, error) {
-	found := &resourcesv1alpha1.ManagedResourceList{}
-	if err := m.cluster.Client.List(ctx, found, client.InNamespace(m.namespace)); err != nil {
-		return nil, err
-	}
-	var unsettled []string
-	for _, managed := range found.Items {
+	for _, managed := range sets.Items {
 		conditions := map[string]string{}
 		for _, condition := range managed.Status.Conditions {
 			conditions[string(condition.Type)] = string(condition.Status)
@@ -151,22 +136,6 @@ func (m *manifests) unsettled(ctx context.Context) ([]string, error) {
 		}
 	}
 	slices.Sort(unsettled)
-	return unsettled, nil
-}
-
-// remove lets the controller delete the objects before the namespace is deleted.
-func (m *manifests) remove(ctx context.Context) error {
-	if err := m.cluster.Client.DeleteAllOf(ctx, &resourcesv1alpha1.ManagedResource{}, client.InNamespace(m.namespace)); err != nil {
-		return err
-	}
-	return insist(ctx, acceptance, func(ctx context.Context) error {
-		found := &resourcesv1alpha1.ManagedResourceList{}
-		if err := m.cluster.Client.List(ctx, found, client.InNamespace(m.namespace)); err != nil {
-			return err
-		}
-		if len(found.Items) > 0 {
-			return fmt.Errorf("%d ManagedResources are still there", len(found.Items))
-		}
-		return nil
-	})
+	// A lane has two objects while that of the former name still exists. A manual change is no number.
+	return revisions(found.Items, func(o corev1.ConfigMap) (lane, value string) { return o.Labels[marker], o.Data[revision] }), unsettled, nil
 }

@@ -41,20 +41,13 @@ func (n *nodes) change(ctx context.Context, lane string, to int) error {
 	})
 }
 
-func (n *nodes) arrived(ctx context.Context) (map[string]int, error) {
+func (n *nodes) results(ctx context.Context) (arrived map[string]int, unsettled []string, err error) {
 	found := &corev1.NodeList{}
-	if err := n.cluster.Client.List(ctx, found, client.MatchingLabels{marker: n.namespace}); err != nil {
-		return nil, err
-	}
-	arrived := map[string]int{}
-	for _, node := range found.Items {
-		value, err := strconv.Atoi(node.Annotations[marker])
-		if err != nil || slices.ContainsFunc(node.Spec.Taints, isCritical) {
-			value = -1
+	err = n.cluster.Client.List(ctx, found, client.MatchingLabels{marker: n.namespace})
+	return revisions(found.Items, func(node corev1.Node) (lane, revision string) {
+		if slices.ContainsFunc(node.Spec.Taints, isCritical) {
+			return node.Name, "not ready"
 		}
-		arrived[node.Name] = value
-	}
-	return arrived, nil
+		return node.Name, node.Annotations[marker]
+	}), nil, err
 }
-
-func (n *nodes) remove(ctx context.Context) error { return n.deleteMarked(ctx, &corev1.Node{}) }

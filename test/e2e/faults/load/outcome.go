@@ -36,7 +36,7 @@ func (l *Load) Outcome(ctx context.Context, since Baseline, figures Figures, uns
 	var lagging map[string]string
 	var unseen error
 	if unsynced != nil {
-		lagging, unseen = l.lagging(ctx)
+		lagging, _, unseen = l.lagging(ctx)
 	}
 	o.Lost = lost(figures.Unaccepted, lagging)
 	deleted, err := l.WrongDeletions(ctx, since)

@@ -10,9 +10,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-
-	"github.com/espalier-dev/espalier/test/e2e/cluster"
 )
 
 const (
@@ -23,22 +22,16 @@ const (
 	answerLimit = 35 * time.Second
 )
 
-// pods are sent to webhooks, but never stored.
-type pods struct {
-	cluster   *cluster.Cluster
-	namespace string
-}
-
 // errUnchanged means that a Pod was accepted without changes by the webhooks.
 var errUnchanged = errors.New("a Pod without seccomp profile was accepted as it is")
 
-// show makes the API server call the webhooks for a Pod.
-func (p *pods) show(ctx context.Context) error {
+// show makes the API server call the webhooks for a Pod, which is not stored.
+func (l *Load) show(ctx context.Context) error {
 	pod := &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Namespace: p.namespace, GenerateName: "shown-"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: l.Namespace, GenerateName: "shown-"},
 		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "main", Image: "none"}}},
 	}
-	if err := p.cluster.Client.Create(ctx, pod, client.DryRunAll); err != nil {
+	if err := l.cluster.Client.Create(ctx, pod, client.DryRunAll); err != nil {
 		return fmt.Errorf("show Pod to webhooks: %w", err)
 	}
 	if pod.Spec.SecurityContext == nil || pod.Spec.SecurityContext.SeccompProfile == nil {
@@ -47,24 +40,19 @@ func (p *pods) show(ctx context.Context) error {
 	return nil
 }
 
-// ask runs until ending is closed. Errors for which excused returns true do not count; nil excuses none.
-func (p *pods) ask(ctx context.Context, ending <-chan struct{}, excused func(error) bool, figures *Figures) {
-	for {
-		select {
-		case <-ending:
+// ask runs until ending is closed; after the end of the context it sends nothing. Errors for which excused returns true do not count; nil
+// excuses none.
+func (l *Load) ask(ctx context.Context, ending <-chan struct{}, excused func(error) bool, figures *Figures) {
+	wait.Until(func() {
+		if ctx.Err() != nil {
 			return
-		case <-ctx.Done():
-			return
-		case <-time.After(askPause):
 		}
 		request, cancel := context.WithTimeout(ctx, answerLimit)
-		err := p.show(request)
-		cancel()
-		if ctx.Err() != nil {
-			return // the load has stopped, and this response is not needed
+		defer cancel()
+		if err := l.show(request); ctx.Err() == nil { // otherwise the load has stopped, and this response is not needed
+			figures.count(err, excused)
 		}
-		figures.count(err, excused)
-	}
+	}, askPause, ending)
 }
 
 // count adds the result for one Pod.

@@ -2,7 +2,6 @@ package load
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -21,8 +20,11 @@ type projects struct{ base }
 func (p *projects) create(ctx context.Context) error {
 	return p.createEach(ctx, func(name string) client.Object {
 		return &corev1beta1.Project{
-			ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{marker: p.namespace}},
-			Spec:       corev1beta1.ProjectSpec{Owner: &rbacv1.Subject{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: "owner"}},
+			ObjectMeta: metav1.ObjectMeta{
+				Name: name, Labels: map[string]string{marker: p.namespace},
+				Annotations: map[string]string{"confirmation.gardener.cloud/deletion": "true"}, // for Close
+			},
+			Spec: corev1beta1.ProjectSpec{Owner: &rbacv1.Subject{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: "owner"}},
 		}
 	})
 }
@@ -37,27 +39,24 @@ func (p *projects) change(ctx context.Context, lane string, to int) error {
 	}}})
 }
 
-func (p *projects) list(ctx context.Context) ([]corev1beta1.Project, error) {
+func (p *projects) results(ctx context.Context) (arrived map[string]int, unsettled []string, err error) {
 	found := &corev1beta1.ProjectList{}
-	err := p.cluster.Client.List(ctx, found, client.MatchingLabels{marker: p.namespace})
-	return found.Items, err
-}
-
-func (p *projects) arrived(ctx context.Context) (map[string]int, error) {
-	found, err := p.list(ctx)
-	if err != nil {
-		return nil, err
+	if err := p.cluster.Client.List(ctx, found, client.MatchingLabels{marker: p.namespace}); err != nil {
+		return nil, nil, err
 	}
-	arrived := map[string]int{}
-	for _, project := range found {
+	arrived = map[string]int{}
+	for _, project := range found.Items {
 		binding := &rbacv1.RoleBinding{}
 		key := client.ObjectKey{Namespace: ptr.Deref(project.Spec.Namespace, "none"), Name: "gardener.cloud:system:project-viewer"}
 		if err := p.cluster.Client.Get(ctx, key, binding); client.IgnoreNotFound(err) != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		arrived[project.Name] = onlyReader(binding.Subjects)
+		if project.Status.Phase != corev1beta1.ProjectReady || project.Status.ObservedGeneration != project.Generation {
+			unsettled = append(unsettled, fmt.Sprintf("Project %s is %q", project.Name, project.Status.Phase))
+		}
 	}
-	return arrived, nil
+	return arrived, unsettled, nil
 }
 
 // onlyReader returns the revision of the only reader, -1 if there is none or more than one.
@@ -72,45 +71,4 @@ func onlyReader(subjects []rbacv1.Subject) int {
 		return -1
 	}
 	return value
-}
-
-func (p *projects) unsettled(ctx context.Context) ([]string, error) {
-	found, err := p.list(ctx)
-	if err != nil {
-		return nil, err
-	}
-	var unsettled []string
-	for _, project := range found {
-		if project.Status.Phase != corev1beta1.ProjectReady || project.Status.ObservedGeneration != project.Generation {
-			unsettled = append(unsettled, fmt.Sprintf("Project %s is %q", project.Name, project.Status.Phase))
-		}
-	}
-	return unsettled, nil
-}
-
-// remove deletes Projects as their owners do.
-func (p *projects) remove(ctx context.Context) error {
-	found, err := p.list(ctx)
-	if err != nil {
-		return err
-	}
-	for _, project := range found {
-		confirmed := map[string]any{"metadata": map[string]any{"annotations": map[string]string{"confirmation.gardener.cloud/deletion": "true"}}}
-		err := insist(ctx, acceptance, func(ctx context.Context) error {
-			if err := p.patch(ctx, &project, confirmed); err != nil {
-				return client.IgnoreNotFound(err)
-			}
-			return client.IgnoreNotFound(p.cluster.Client.Delete(ctx, &project))
-		})
-		if err != nil {
-			return fmt.Errorf("delete Project %s: %w", project.Name, err)
-		}
-	}
-	return insist(ctx, acceptance, func(ctx context.Context) error {
-		found, err := p.list(ctx)
-		if err == nil && len(found) > 0 {
-			return errors.New("some Projects are still there")
-		}
-		return err
-	})
 }

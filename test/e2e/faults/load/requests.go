@@ -14,8 +14,6 @@ import (
 	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/rest"
 	"k8s.io/client-go/util/cert"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -25,7 +23,7 @@ import (
 // requests are those of a kubelet for serving certificates. Revision n has arrived when n of them are approved.
 type requests struct {
 	base
-	kubelet   kubernetes.Interface
+	kubelet   client.Client
 	user      string
 	names     []string
 	addresses []net.IP
@@ -46,10 +44,8 @@ func (r *requests) create(ctx context.Context) error {
 	if r.user == "" {
 		return errors.New("there is no Node with addresses")
 	}
-	config := rest.CopyConfig(r.cluster.Config)
-	config.Impersonate = rest.ImpersonationConfig{UserName: r.user, Groups: []string{"system:nodes", "system:authenticated"}}
 	var err error
-	r.kubelet, err = kubernetes.NewForConfig(config)
+	r.kubelet, err = r.cluster.As(r.user, "system:nodes", "system:authenticated")
 	return err
 }
 
@@ -58,14 +54,13 @@ func (r *requests) change(ctx context.Context, _ string, to int) error {
 	if err != nil {
 		return err
 	}
-	_, err = r.kubelet.CertificatesV1().CertificateSigningRequests().Create(ctx, &certificatesv1.CertificateSigningRequest{
+	return client.IgnoreAlreadyExists(r.kubelet.Create(ctx, &certificatesv1.CertificateSigningRequest{
 		ObjectMeta: metav1.ObjectMeta{Name: r.namespace + "-" + strconv.Itoa(to), Labels: map[string]string{marker: r.namespace}},
 		Spec: certificatesv1.CertificateSigningRequestSpec{
 			Request: request, SignerName: certificatesv1.KubeletServingSignerName,
 			Usages: []certificatesv1.KeyUsage{certificatesv1.UsageDigitalSignature, certificatesv1.UsageServerAuth},
 		},
-	}, metav1.CreateOptions{})
-	return client.IgnoreAlreadyExists(err)
+	}))
 }
 
 func (r *requests) request() ([]byte, error) {
@@ -76,11 +71,9 @@ func (r *requests) request() ([]byte, error) {
 	return cert.MakeCSR(key, &pkix.Name{CommonName: r.user, Organization: []string{"system:nodes"}}, r.names, r.addresses)
 }
 
-func (r *requests) arrived(ctx context.Context) (map[string]int, error) {
+func (r *requests) results(ctx context.Context) (arrived map[string]int, unsettled []string, err error) {
 	found := &certificatesv1.CertificateSigningRequestList{}
-	if err := r.cluster.Client.List(ctx, found, client.MatchingLabels{marker: r.namespace}); err != nil {
-		return nil, err
-	}
+	err = r.cluster.Client.List(ctx, found, client.MatchingLabels{marker: r.namespace})
 	approved := 0
 	for _, request := range found.Items {
 		for _, condition := range request.Status.Conditions {
@@ -89,9 +82,5 @@ func (r *requests) arrived(ctx context.Context) (map[string]int, error) {
 			}
 		}
 	}
-	return map[string]int{"kubelet": approved}, nil
-}
-
-func (r *requests) remove(ctx context.Context) error {
-	return r.deleteMarked(ctx, &certificatesv1.CertificateSigningRequest{})
+	return map[string]int{"kubelet": approved}, nil, err
 }

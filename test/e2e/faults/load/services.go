@@ -37,12 +37,16 @@ func (s *services) change(ctx context.Context, lane string, to int) error {
 	}})
 }
 
-func (s *services) arrived(ctx context.Context) (map[string]int, error) {
+// results expects the two policies that every Service with a port has, and the one for ingress from everywhere.
+func (s *services) results(ctx context.Context) (arrived map[string]int, unsettled []string, err error) {
 	found := &networkingv1.NetworkPolicyList{}
 	if err := s.cluster.Client.List(ctx, found, client.InNamespace(s.namespace)); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	arrived := map[string]int{}
+	if len(found.Items) != 3*serviceCount {
+		unsettled = []string{fmt.Sprintf("there are %d NetworkPolicies instead of %d", len(found.Items), 3*serviceCount)}
+	}
+	arrived = map[string]int{}
 	for _, policy := range found.Items {
 		name, world := strings.CutSuffix(strings.TrimPrefix(policy.Name, "ingress-to-"), "-from-world")
 		if !world {
@@ -53,17 +57,5 @@ func (s *services) arrived(ctx context.Context) (map[string]int, error) {
 			arrived[name] = rules[0].Ports[0].Port.IntValue() - firstPort
 		}
 	}
-	return arrived, nil
-}
-
-// unsettled expects the two policies that every Service with a port has, and the one for ingress from everywhere.
-func (s *services) unsettled(ctx context.Context) ([]string, error) {
-	found := &networkingv1.NetworkPolicyList{}
-	if err := s.cluster.Client.List(ctx, found, client.InNamespace(s.namespace)); err != nil {
-		return nil, err
-	}
-	if len(found.Items) != 3*serviceCount {
-		return []string{fmt.Sprintf("there are %d NetworkPolicies instead of %d", len(found.Items), 3*serviceCount)}, nil
-	}
-	return nil, nil
+	return arrived, unsettled, nil
 }

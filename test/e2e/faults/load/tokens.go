@@ -3,7 +3,6 @@ package load
 import (
 	"context"
 	"fmt"
-	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -35,33 +34,19 @@ func (t *tokens) change(ctx context.Context, lane string, to int) error {
 	}})
 }
 
-func (t *tokens) arrived(ctx context.Context) (map[string]int, error) {
-	found := &corev1.ServiceAccountList{}
-	if err := t.cluster.Client.List(ctx, found, client.InNamespace(t.namespace), client.HasLabels{revision}); err != nil {
-		return nil, err
+func (t *tokens) results(ctx context.Context) (arrived map[string]int, unsettled []string, err error) {
+	accounts, secrets := &corev1.ServiceAccountList{}, &corev1.SecretList{}
+	if err := t.cluster.Client.List(ctx, accounts, client.InNamespace(t.namespace), client.HasLabels{revision}); err != nil {
+		return nil, nil, err
 	}
-	arrived := map[string]int{}
-	for _, account := range found.Items {
-		value, err := strconv.Atoi(account.Labels[revision])
-		if err != nil {
-			value = -1
-		}
-		arrived[account.Name] = value
-	}
-	return arrived, nil
-}
-
-func (t *tokens) unsettled(ctx context.Context) ([]string, error) {
-	found := &corev1.SecretList{}
-	if err := t.cluster.Client.List(ctx, found, client.InNamespace(t.namespace),
+	if err := t.cluster.Client.List(ctx, secrets, client.InNamespace(t.namespace),
 		client.MatchingLabels{"resources.gardener.cloud/purpose": "token-requestor"}); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	var unsettled []string
-	for _, secret := range found.Items {
+	for _, secret := range secrets.Items {
 		if _, waits := secret.Annotations[renewNow]; waits || len(secret.Data["token"]) == 0 {
 			unsettled = append(unsettled, fmt.Sprintf("Secret %s waits for its token", secret.Name))
 		}
 	}
-	return unsettled, nil
+	return revisions(accounts.Items, func(a corev1.ServiceAccount) (lane, value string) { return a.Name, a.Labels[revision] }), unsettled, nil
 }

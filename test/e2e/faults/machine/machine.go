@@ -5,15 +5,18 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
+	"slices"
 	"strings"
 	"syscall"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	"github.com/prometheus/procfs"
+	"golang.org/x/sys/unix"
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/espalier-dev/espalier/test/e2e/cluster"
@@ -51,7 +54,12 @@ func Find(ctx context.Context, kubeconfig string) (*Machine, error) {
 		Root: root, Dir: dir, AuditLog: filepath.Join(dir, "logs", "audit.log"),
 		command: filepath.Join(root, ".local", "e2e", "upnode"),
 	}
-	if err = errors.Join(keepDescriptors(), m.run(ctx, nil, "go", "build", "-o", m.command, "./hack/upnode")); err != nil {
+	// Programs that are started later must not inherit open files of this process, such as a lock of the calling shell: parts of the node
+	// outlive this process, and would keep the lock forever.
+	if err := unix.CloseRange(3, math.MaxInt32, unix.CLOSE_RANGE_CLOEXEC); err != nil {
+		return nil, fmt.Errorf("close descriptors on exec: %w", err)
+	}
+	if err := m.run(ctx, nil, "go", "build", "-o", m.command, "./hack/upnode"); err != nil {
 		return nil, fmt.Errorf("prepare machine: %w", err)
 	}
 	return m, nil
@@ -84,24 +92,21 @@ func (m *Machine) run(ctx context.Context, variables []string, command string, a
 
 // Kill kills the processes of a Pod of the local node, without time to end in order. It finds them by the names of their cgroups.
 func Kill(pod corev1.Pod) error {
-	files, err := filepath.Glob("/proc/[0-9]*/cgroup")
+	processes, err := procfs.AllProcs()
 	if err != nil {
 		return err
 	}
 	killed := 0
 	for _, container := range pod.Status.ContainerStatuses {
 		_, id, _ := strings.Cut(container.ContainerID, "://")
-		for _, file := range files {
-			membership, err := os.ReadFile(file)
-			if err != nil || id == "" || !strings.Contains(string(membership), id) {
+		isMember := func(group procfs.Cgroup) bool { return id != "" && strings.Contains(group.Path, id) }
+		for _, process := range processes {
+			groups, err := process.Cgroups()
+			if err != nil || !slices.ContainsFunc(groups, isMember) {
 				continue // it has ended, or belongs to another user
 			}
-			pid, err := strconv.Atoi(filepath.Base(filepath.Dir(file)))
-			if err != nil {
-				return err
-			}
-			if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
-				return fmt.Errorf("kill process %d of Pod %s: %w", pid, pod.Name, err)
+			if err := syscall.Kill(process.PID, syscall.SIGKILL); err != nil {
+				return fmt.Errorf("kill process %d of Pod %s: %w", process.PID, pod.Name, err)
 			}
 			killed++
 		}

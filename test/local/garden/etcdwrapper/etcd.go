@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"log"
@@ -16,6 +15,7 @@ import (
 	"syscall"
 	"time"
 
+	"k8s.io/client-go/transport"
 	"sigs.k8s.io/yaml"
 )
 
@@ -138,9 +138,5 @@ func (e *etcd) client(config []byte) (*http.Client, error) {
 	if err := yaml.Unmarshal(config, &file); err != nil {
 		return nil, fmt.Errorf("decode configuration of etcd: %w", err)
 	}
-	pair, err := tls.LoadX509KeyPair(e.clientCert, e.clientKey)
-	if err != nil {
-		return nil, fmt.Errorf("read client certificate: %w", err)
-	}
-	return tlsClient(file.Clients.CA, pair)
+	return tlsClient(transport.TLSConfig{CAFile: file.Clients.CA, CertFile: e.clientCert, KeyFile: e.clientKey})
 }

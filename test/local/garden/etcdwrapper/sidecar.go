@@ -2,16 +2,15 @@ package main
 
 import (
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
 	"log"
 	"net/http"
-	"os"
 	"strings"
 	"time"
+
+	"k8s.io/client-go/transport"
 )
 
 // sidecar is etcd-backup-restore in the same Pod.
@@ -42,30 +41,17 @@ func newSidecar(s settings, logger *log.Logger) (*sidecar, error) {
 	}
 	var err error
 	c.url = "https://" + s.sidecar
-	c.client, err = tlsClient(s.sidecarCA)
+	c.client, err = tlsClient(transport.TLSConfig{CAFile: s.sidecarCA})
 	return c, err
 }
 
-// tlsClient returns a client that trusts the authorities in a file.
-func tlsClient(authorities string, own ...tls.Certificate) (*http.Client, error) {
-	pool, err := certificatePool(authorities)
+func tlsClient(files transport.TLSConfig) (*http.Client, error) {
+	files.NextProtos = []string{"http/1.1"}
+	connections, err := transport.New(&transport.Config{TLS: files})
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("read certificates: %w", err)
 	}
-	config := &tls.Config{RootCAs: pool, Certificates: own, MinVersion: tls.VersionTLS12}
-	return &http.Client{Transport: &http.Transport{TLSClientConfig: config}}, nil
-}
-
-func certificatePool(file string) (*x509.CertPool, error) {
-	bundle, err := os.ReadFile(file)
-	if err != nil {
-		return nil, fmt.Errorf("read certificate authorities: %w", err)
-	}
-	pool := x509.NewCertPool()
-	if !pool.AppendCertsFromPEM(bundle) {
-		return nil, fmt.Errorf("read certificate authorities: there are none in %s", file)
-	}
-	return pool, nil
+	return &http.Client{Transport: connections}, nil
 }
 
 // prepare waits until the data are fit for a start of etcd, however long a restore takes, and returns the configuration of etcd.

@@ -242,8 +242,8 @@ func TestUnreadableCertificates(t *testing.T) {
 	g := NewWithT(t)
 	empty := filepath.Join(t.TempDir(), "bundle.crt")
 	g.Expect(os.WriteFile(empty, bytes.Repeat([]byte("a"), 10), 0o600)).To(Succeed())
-	_, err := certificatePool(empty)
-	g.Expect(err).To(MatchError(ContainSubstring("there are none in")))
-	_, err = certificatePool(empty + "x")
+	_, err := newSidecar(settings{sidecarTLS: true, sidecarCA: empty}, silent())
+	g.Expect(err).To(MatchError(ContainSubstring("unable to load root certificates")))
+	_, err = newSidecar(settings{sidecarTLS: true, sidecarCA: empty + "x"}, silent())
 	g.Expect(errors.Is(err, os.ErrNotExist)).To(BeTrue())
 }

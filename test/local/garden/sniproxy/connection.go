@@ -10,8 +10,6 @@ import (
 	"net"
 	"strings"
 	"time"
-
-	"golang.org/x/sync/errgroup"
 )
 
 const (
@@ -21,50 +19,33 @@ const (
 	dialTimeout  = 10 * time.Second
 )
 
-// handle passes a connection through, and returns when both directions have ended.
-func handle(ctx context.Context, client *net.TCPConn, destination func(context.Context, string) (string, error)) error {
-	defer func() { _ = client.Close() }()
-	if err := client.SetReadDeadline(time.Now().Add(helloTimeout)); err != nil {
-		return err
+// connectTo returns a function that connects clients to the destination of the host that they name, and passes their first message on.
+func connectTo(destination func(context.Context, string) (string, error)) func(context.Context, net.Conn) (net.Conn, error) {
+	return func(ctx context.Context, client net.Conn) (net.Conn, error) {
+		if err := client.SetReadDeadline(time.Now().Add(helloTimeout)); err != nil {
+			return nil, err
+		}
+		host, hello, err := readHello(client)
+		if err != nil {
+			return nil, err
+		}
+		err = client.SetReadDeadline(time.Time{})
+		if err != nil {
+			return nil, err
+		}
+		to, err := destination(ctx, host)
+		if err != nil {
+			return nil, err
+		}
+		server, err := (&net.Dialer{Timeout: dialTimeout}).DialContext(ctx, "tcp", to)
+		if err != nil {
+			return nil, fmt.Errorf("connect to destination of %q: %w", host, err)
+		}
+		if _, err := server.Write(hello); err != nil {
+			return nil, errors.Join(fmt.Errorf("pass first message: %w", err), server.Close())
+		}
+		return server, nil
 	}
-	host, hello, err := readHello(client)
-	if err != nil {
-		return err
-	}
-	err = client.SetReadDeadline(time.Time{})
-	if err != nil {
-		return err
-	}
-	to, err := destination(ctx, host)
-	if err != nil {
-		return err
-	}
-	dialed, err := (&net.Dialer{Timeout: dialTimeout}).DialContext(ctx, "tcp", to)
-	if err != nil {
-		return fmt.Errorf("connect to destination of %q: %w", host, err)
-	}
-	server, ok := dialed.(*net.TCPConn)
-	if !ok {
-		return fmt.Errorf("connect to destination of %q: %T is no TCP connection", host, dialed)
-	}
-	defer func() { _ = server.Close() }()
-	stop := context.AfterFunc(ctx, func() { _, _ = client.Close(), server.Close() })
-	defer stop()
-	if _, err := server.Write(hello); err != nil {
-		return fmt.Errorf("pass first message: %w", err)
-	}
-	var group errgroup.Group
-	group.Go(func() error { return transfer(server, client) })
-	group.Go(func() error { return transfer(client, server) })
-	return group.Wait()
-}
-
-// transfer copies until the sender ends its direction, and then ends that direction too.
-func transfer(to, from *net.TCPConn) error {
-	if _, err := io.Copy(to, from); err != nil {
-		return errors.Join(err, to.Close(), from.Close())
-	}
-	return to.CloseWrite()
 }
 
 var errRead = errors.New("the first message is read")

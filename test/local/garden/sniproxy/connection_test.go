@@ -12,6 +12,8 @@ import (
 	"time"
 
 	. "github.com/onsi/gomega"
+
+	"github.com/espalier-dev/espalier/test/local/relay"
 )
 
 // proxy starts the proxy with one destination, and returns its address.
@@ -21,7 +23,7 @@ func proxy(t *testing.T, destination func(context.Context, string) (string, erro
 	NewWithT(t).Expect(err).NotTo(HaveOccurred())
 	ctx, stop := context.WithCancel(t.Context())
 	done := make(chan error, 1)
-	go func() { done <- pass(ctx, listener, destination) }()
+	go func() { done <- relay.Serve(ctx, listener, drain, connectTo(destination)) }()
 	t.Cleanup(func() {
 		stop()
 		NewWithT(t).Eventually(done).WithTimeout(10 * time.Second).Should(Receive(BeNil()))

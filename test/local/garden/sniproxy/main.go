@@ -8,14 +8,11 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"log"
 	"net"
 	"net/http"
 	"os"
 	"os/signal"
-	"sync"
 	"syscall"
 	"time"
 
@@ -25,6 +22,9 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+
+	"github.com/espalier-dev/espalier/test/local/relay"
 )
 
 const (
@@ -71,49 +71,14 @@ func run(ctx context.Context) error {
 	if err := source.sync(ctx); err != nil {
 		return err
 	}
-	group.Go(func() error { return serveProbes(ctx) })
-	group.Go(func() error { return pass(ctx, listener, source.destination) })
+	group.Go(func() error { return probeServer().Start(ctx) })
+	group.Go(func() error { return relay.Serve(ctx, listener, drain, connectTo(source.destination)) })
 	return group.Wait()
 }
 
-// serveProbes answers when the objects are known and the listener is open.
-func serveProbes(ctx context.Context) error {
+// probeServer answers when the objects are known and the listener is open.
+func probeServer() *manager.Server {
 	routes := http.NewServeMux()
 	routes.HandleFunc("GET /healthz/ready", func(http.ResponseWriter, *http.Request) {})
-	server := &http.Server{Addr: probes, Handler: routes, ReadHeaderTimeout: 10 * time.Second}
-	stop := context.AfterFunc(ctx, func() { _ = server.Close() })
-	defer stop()
-	if err := server.ListenAndServe(); !errors.Is(err, http.ErrServerClosed) {
-		return fmt.Errorf("serve probes: %w", err)
-	}
-	return nil
-}
-
-// pass accepts connections until the context ends, and then gives them time to end.
-func pass(ctx context.Context, listener net.Listener, destination func(context.Context, string) (string, error)) error {
-	stop := context.AfterFunc(ctx, func() { _ = listener.Close() })
-	defer stop()
-	connections, end := context.WithCancel(context.WithoutCancel(ctx))
-	defer end()
-	var open sync.WaitGroup
-	for {
-		client, err := listener.Accept()
-		if ctx.Err() != nil {
-			time.AfterFunc(drain, end)
-			open.Wait()
-			return nil
-		}
-		if err != nil {
-			return fmt.Errorf("accept: %w", err)
-		}
-		from, ok := client.(*net.TCPConn)
-		if !ok {
-			return fmt.Errorf("accept: %T is no TCP connection", client)
-		}
-		open.Go(func() {
-			if err := handle(connections, from, destination); err != nil {
-				log.Printf("connection of %s: %v", client.RemoteAddr(), err)
-			}
-		})
-	}
+	return &manager.Server{Server: &http.Server{Addr: probes, Handler: routes, ReadHeaderTimeout: 10 * time.Second}}
 }

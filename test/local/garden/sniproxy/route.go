@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 )
 
 const port = 443
@@ -86,10 +87,8 @@ func (g gateway) route(host string, gateways []gatewayObject, services []virtual
 
 // opens reports whether a Gateway makes this Pod pass connections for the host through.
 func (g gateway) opens(o gatewayObject, host string) bool {
-	for key, value := range o.Spec.Selector {
-		if own, found := g.labels[key]; !found || own != value {
-			return false
-		}
+	if !labels.SelectorFromSet(o.Spec.Selector).Matches(labels.Set(g.labels)) {
+		return false
 	}
 	for _, each := range o.Spec.Servers {
 		if each.Port.Number == port && each.Port.Protocol == "TLS" && each.TLS.Mode == "PASSTHROUGH" && specificity(each.Hosts, host) >= 0 {
@@ -144,12 +143,12 @@ func specificity(patterns []string, host string) int {
 
 // labelsOf decodes labels in the form of a volume with fields of the Pod: a line key="value" for each.
 func labelsOf(text string) map[string]string {
-	labels := map[string]string{}
+	decoded := map[string]string{}
 	for line := range strings.Lines(text) {
 		key, quoted, _ := strings.Cut(strings.TrimSpace(line), "=")
 		if value, err := strconv.Unquote(quoted); err == nil {
-			labels[key] = value
+			decoded[key] = value
 		}
 	}
-	return labels
+	return decoded
 }

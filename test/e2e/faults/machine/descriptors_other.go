@@ -1,6 +1,0 @@
-//go:build !linux
-
-package machine
-
-// keepDescriptors does nothing: the local node needs Linux.
-func keepDescriptors() error { return nil }

@@ -363,7 +363,7 @@ func TestNothingIsDeployedBeforeTheResourceManagerIsHealthy(t *testing.T) {
 func TestFailureOfATaskIsRecordedAndRetried(t *testing.T) {
 	s := newScene(t)
 	s.stop("Deployment")
-	s.reconciler.Timing.ResourceManager = 50 * time.Millisecond
+	s.reconciler.Timing.ResourceManager = 2 * time.Second
 	s.create()
 	_, err := s.reconcile()
 	s.Expect(err).To(MatchError(ContainSubstring(`task "Deploying and waiting for gardener-resource-manager to be healthy" failed:`)))
@@ -685,7 +685,7 @@ func TestForeignManagedResourceStopsTheDeletion(t *testing.T) {
 		Spec:       resourcesv1alpha1.ManagedResourceSpec{Class: ptr.To("seed"), SecretRefs: []corev1.LocalObjectReference{{Name: "none"}}},
 	}
 	s.Expect(s.admin.Create(t.Context(), foreign)).To(Succeed())
-	s.reconciler.Timing.ManagedResources = 50 * time.Millisecond
+	s.reconciler.Timing.ManagedResources = 2 * time.Second
 	s.delete()
 	s.Eventually(func() error { // other waits may time out first
 		_, err := s.reconcile()

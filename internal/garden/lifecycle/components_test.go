@@ -134,11 +134,11 @@ func TestMissingDefinitionAndUnhealthyEtcdsFailTheirTask(t *testing.T) {
 	s.event(HavePrefix(`Warning TaskFailed Task "` + task + `" failed: a definition is missing`))
 
 	s.reconciler.OmitsDefinition = few
-	s.reconciler.Timing.ETCDs = 50 * time.Millisecond
+	s.reconciler.Timing.ETCDs = 2 * time.Second
 	s.stop("Etcd")
 	_, err = s.reconcile()
 	s.Expect(err).To(MatchError(ContainSubstring(
-		"not done after 50ms: not ready (see kubectl -n garden describe etcd virtual-garden-etcd-main): ",
+		"not done after 2s: not ready (see kubectl -n garden describe etcd virtual-garden-etcd-main): ",
 	)))
 	s.heal("Etcd")
 	s.mustReconcile()

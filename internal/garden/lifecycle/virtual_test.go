@@ -406,14 +406,14 @@ func TestVersionOfTheVirtualClusterCannotSkipAMinorVersion(t *testing.T) {
 
 	s.edit(func(g *operatorv1alpha1.Garden) { g.Annotations = nil })
 	s.edit(version("1.34.0"))
-	s.reconciler.Timing.Virtual.APIServer = 50 * time.Millisecond
+	s.reconciler.Timing.Virtual.APIServer = 2 * time.Second
 	s.stop("Deployment")
 	s.reconciler.Logs = func(_ context.Context, pod client.ObjectKey, lines int64) (string, error) {
 		return fmt.Sprintf("%d lines of a Pod of %s", lines, pod.Namespace), nil
 	}
 	_, err = s.reconcile()
 	s.Expect(err).To(MatchError(And(
-		ContainSubstring(`task "Waiting until Kubernetes API server rolled out" failed: not done after 50ms: `),
+		ContainSubstring(`task "Waiting until Kubernetes API server rolled out" failed: not done after 2s: `),
 		ContainSubstring(", and the log of Pod virtual-garden-kube-apiserver-"), HaveSuffix(" ends with: 10 lines of a Pod of garden"),
 	)))
 	s.edit(version("1.35.0"))

@@ -122,13 +122,20 @@ func (r *trial) run(t *testing.T, handler string, objects ...client.Object) {
 	for _, object := range objects {
 		g.Expect(r.Create(r.ctx, object)).To(Succeed())
 	}
-	first := slices.IndexFunc(r.all, func(e example) bool { return e.handler == handler })
-	// Once that is so, the API server has taken notice, also of the handler before that is no more.
-	g.Eventually(func(g Gomega) { r.judge(g, first) }, binary.Patience).Should(Succeed())
+	var own []int
 	for i, e := range r.all {
 		if e.handler == handler {
-			t.Run(handler+": "+e.name, func(t *testing.T) { r.judge(NewWithT(t), i) })
+			own = append(own, i)
 		}
+	}
+	// Once that is so, the API server has read all objects, and no longer uses those of the handler before.
+	g.Eventually(func(g Gomega) {
+		for _, i := range own {
+			r.judge(g, i)
+		}
+	}, binary.Patience).Should(Succeed())
+	for _, i := range own {
+		t.Run(handler+": "+r.all[i].name, func(t *testing.T) { r.judge(NewWithT(t), i) })
 	}
 	for _, object := range objects {
 		g.Expect(r.Delete(r.ctx, object)).To(Succeed())
@@ -139,11 +146,11 @@ func (r *trial) judge(g Gomega, i int) {
 	e := r.all[i]
 	stored, err := r.try(e, "")
 	if e.denied != "" {
-		g.Expect(err).To(MatchError(ContainSubstring(e.denied)))
+		g.Expect(err).To(MatchError(ContainSubstring(e.denied)), e.name)
 		return
 	}
-	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(stored).To(Equal(r.stored[i]))
+	g.Expect(err).NotTo(HaveOccurred(), e.name)
+	g.Expect(stored).To(Equal(r.stored[i]), e.name)
 }
 
 // awaitUntouched waits until no handler is at work any more.

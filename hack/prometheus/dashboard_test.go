@@ -338,8 +338,7 @@ func smallDashboard() dashboard {
 
 func TestSubstitute(t *testing.T) {
 	NewWithT(t).Expect(substitute(`rate(m{job=~"$job", pod=~"${pod}"}[$__rate_interval]) + $other`,
-		map[string]string{"job": ".*", "pod": "p", "__rate_interval": "5m"})).
-		To(Equal(`rate(m{job=~".*", pod=~"p"}[5m]) + $other`))
+		map[string]string{"job": ".*", "pod": "p", "__rate_interval": "5m"})).To(Equal(`rate(m{job=~".*", pod=~"p"}[5m]) + $other`))
 }
 
 func TestLabelQuery(t *testing.T) {

@@ -75,8 +75,7 @@ func TestDocumentedCommandsMakeAMatchingCertificate(t *testing.T) {
 
 			g.Expect(kubectl(t, "-n", "espalier-system", "get", "deployment", name, "-o",
 				"jsonpath={.spec.template.spec.volumes[?(@.name=='tls')].secret.secretName} "+
-					"{.spec.template.spec.containers[0].volumeMounts[?(@.name=='tls')].mountPath}")).
-				To(Equal(name + "-tls /var/run/espalier/tls"))
+					"{.spec.template.spec.containers[0].volumeMounts[?(@.name=='tls')].mountPath}")).To(Equal(name + "-tls /var/run/espalier/tls"))
 			expectValidWithoutWarning(t, binary,
 				kubectl(t, "-n", "espalier-system", "get", "configmap", name, "-o", `jsonpath={.data.config\.yaml}`))
 			for _, kind := range []string{"mutatingwebhookconfiguration", "validatingwebhookconfiguration"} {

@@ -132,8 +132,7 @@ func (i *installation) run(modify ...func(*certificates.Options)) *replica {
 		g.Expect(<-errs).To(Succeed())
 	})
 	i.t.Cleanup(r.stop)
-	g.Eventually(func() error { return server.StartedChecker()(i.probe()) }).WithTimeout(30 * time.Second).
-		Should(Succeed())
+	g.Eventually(func() error { return server.StartedChecker()(i.probe()) }).WithTimeout(30 * time.Second).Should(Succeed())
 	return r
 }
 
@@ -365,8 +364,7 @@ func TestTheRightsThatItNeeds(t *testing.T) {
 		o.Log = funcr.New(func(_, args string) { fmt.Fprintln(&log, args) }, funcr.Options{})
 	})
 
-	g.Eventually(log.String).WithTimeout(3*time.Minute).
-		Should(ContainSubstring(`"change"="forget"`), "a whole rotation")
+	g.Eventually(log.String).WithTimeout(3*time.Minute).Should(ContainSubstring(`"change"="forget"`), "a whole rotation")
 	live := &admissionregistrationv1.MutatingWebhookConfiguration{}
 	g.Eventually(func() error { // the next rotation may write at the same moment
 		if err := i.admin.Get(t.Context(), client.ObjectKey{Name: name}, live); err != nil {

@@ -246,8 +246,7 @@ func denied(reason string) string {
 // expect waits until a request has exactly one condition.
 func (s *scene) expect(name, condition string) {
 	s.T.Helper()
-	s.Eventually(func() []string { return s.conditions(name) }).WithTimeout(binary.Patience).
-		Should(Equal([]string{condition}))
+	s.Eventually(func() []string { return s.conditions(name) }).WithTimeout(binary.Patience).Should(Equal([]string{condition}))
 }
 
 // undecided asserts that a request was skipped: a later one is approved.

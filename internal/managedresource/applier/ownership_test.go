@@ -101,8 +101,7 @@ func TestDriftUnderTheOwnFieldManagerIsNotAcceptedDuringAPauseOfRepairs(t *testi
 				change()
 				awaitUnchanged(e)
 			}
-			e.Eventually(func() []string { return e.Events("mr") }).WithTimeout(Patience).
-				Should(ContainElement(HavePrefix("DriftRepairPaused: ")))
+			e.Eventually(func() []string { return e.Events("mr") }).WithTimeout(Patience).Should(ContainElement(HavePrefix("DriftRepairPaused: ")))
 			change()
 			e.Eventually(func() []corev1beta1.ErrorCode { return codesOfApplied(e) }).WithTimeout(Patience).
 				Should(ConsistOf(BeEquivalentTo("ESPALIER_REPAIR_POSTPONED")))

@@ -47,8 +47,7 @@ func read(e *Env, name string) *corev1.Secret {
 // awaitFinalizers waits until a Secret has exactly these finalizers, and checks that nothing else was changed.
 func awaitFinalizers(e *Env, name string, want ...string) {
 	e.T.Helper()
-	e.Eventually(func() []string { return read(e, name).Finalizers }).WithTimeout(Patience).
-		Should(Equal(want))
+	e.Eventually(func() []string { return read(e, name).Finalizers }).WithTimeout(Patience).Should(Equal(want))
 	e.Expect(read(e, name).Data).To(Equal(map[string][]byte{"key": []byte("value")}))
 }
 

@@ -53,8 +53,7 @@ func sweep(ctx context.Context, t *testing.T, admin client.Client) {
 			continue // the definition went
 		}
 		for i := range list.Items {
-			NewWithT(t).Eventually(func() error { return client.IgnoreNotFound(admin.Delete(ctx, &list.Items[i])) }, patience).
-				Should(Succeed())
+			NewWithT(t).Eventually(func() error { return client.IgnoreNotFound(admin.Delete(ctx, &list.Items[i])) }, patience).Should(Succeed())
 		}
 	}
 }
@@ -80,8 +79,7 @@ func (c *guarded) gone(object client.Object) {
 	c.T.Helper()
 	c.Eventually(func() bool {
 		return apierrors.IsNotFound(c.Target.Get(c.Ctx, client.ObjectKeyFromObject(object), object))
-	}, patience).
-		Should(BeTrue(), object.GetName())
+	}, patience).Should(BeTrue(), object.GetName())
 }
 
 // protectedKinds are all but Bastions.

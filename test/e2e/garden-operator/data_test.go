@@ -24,8 +24,7 @@ var _ = Describe("the virtual cluster of make up-garden", Ordered, ContinueOnFai
 
 	It("is served by the gateway under its names only", func(ctx SpecContext) {
 		for _, name := range []string{"api.orchards.example.com", "gardener.orchards.example.com"} {
-			Expect(l.kubectl(ctx, "--tls-server-name", name, "get", "namespaces", "-o", "name")).
-				To(ContainSubstring("namespace/kube-system"), name)
+			Expect(l.kubectl(ctx, "--tls-server-name", name, "get", "namespaces", "-o", "name")).To(ContainSubstring("namespace/kube-system"), name)
 		}
 		_, err := l.kubectl(ctx, "--tls-server-name", "api.other.example.com", "get", "namespaces")
 		Expect(err).To(MatchError(ContainSubstring("EOF")))

@@ -142,8 +142,7 @@ func inJSON(t *testing.T, s *normalform.Spec) string {
 func TestOfNothing(t *testing.T) {
 	g := NewWithT(t)
 	g.Expect(normalform.Of(nil)).To(BeNil())
-	g.Expect(normalform.Of(&normalform.Spec{Members: []*corev1beta1.ProjectMember{nil}}).Members).
-		To(Equal([]*corev1beta1.ProjectMember{nil}))
+	g.Expect(normalform.Of(&normalform.Spec{Members: []*corev1beta1.ProjectMember{nil}}).Members).To(Equal([]*corev1beta1.ProjectMember{nil}))
 }
 
 func BenchmarkOfTenThousandMembers(b *testing.B) {

@@ -371,6 +371,7 @@ func TestFailureOfATaskIsRecordedAndRetried(t *testing.T) {
 	s.Expect(g.Status.LastOperation.State).To(BeEquivalentTo("Error"))
 	s.Expect(g.Status.LastOperation.Description).To(Equal(err.Error() + " Operation will be retried."))
 	s.Expect(g.Status.Tasks).To(ContainElement(HaveField("State", BeEquivalentTo("Failed"))))
+	s.reconciler.Timing.ResourceManager = 0
 	s.heal("Deployment")
 	s.mustReconcile()
 	s.Expect(s.get().Status.LastOperation.State).To(BeEquivalentTo("Succeeded"))

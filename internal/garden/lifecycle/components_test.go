@@ -140,6 +140,7 @@ func TestMissingDefinitionAndUnhealthyEtcdsFailTheirTask(t *testing.T) {
 	s.Expect(err).To(MatchError(ContainSubstring(
 		"not done after 2s: not ready (see kubectl -n garden describe etcd virtual-garden-etcd-main): ",
 	)))
+	s.reconciler.Timing.ETCDs = 0
 	s.heal("Etcd")
 	s.mustReconcile()
 }

@@ -122,35 +122,35 @@ func (r *trial) run(t *testing.T, handler string, objects ...client.Object) {
 	for _, object := range objects {
 		g.Expect(r.Create(r.ctx, object)).To(Succeed())
 	}
-	var own []int
-	for i, e := range r.all {
-		if e.handler == handler {
-			own = append(own, i)
+	defer func() {
+		for _, object := range objects {
+			g.Expect(r.Delete(r.ctx, object)).To(Succeed())
+		}
+	}()
+	own := func(compare func(g *WithT, i int)) {
+		for i, e := range r.all {
+			if e.handler == handler {
+				t.Run(handler+": "+e.name, func(t *testing.T) { compare(NewWithT(t), i) })
+			}
 		}
 	}
-	// Once that is so, the API server has read all objects, and no longer uses those of the handler before.
-	g.Eventually(func(g Gomega) {
-		for _, i := range own {
-			r.judge(g, i)
-		}
-	}, binary.Patience).Should(Succeed())
-	for _, i := range own {
-		t.Run(handler+": "+r.all[i].name, func(t *testing.T) { r.judge(NewWithT(t), i) })
-	}
-	for _, object := range objects {
-		g.Expect(r.Delete(r.ctx, object)).To(Succeed())
-	}
+	// The API server reads the new objects one after another, and may still use those of the handler before. When each example has passed, it
+	// has read all. Then they are compared once more, without waiting.
+	own(func(g *WithT, i int) {
+		g.Eventually(func(g Gomega) { r.judge(g, i) }, binary.Patience).Should(Succeed())
+	})
+	own(func(g *WithT, i int) { r.judge(g, i) })
 }
 
 func (r *trial) judge(g Gomega, i int) {
 	e := r.all[i]
 	stored, err := r.try(e, "")
 	if e.denied != "" {
-		g.Expect(err).To(MatchError(ContainSubstring(e.denied)), e.name)
+		g.Expect(err).To(MatchError(ContainSubstring(e.denied)))
 		return
 	}
-	g.Expect(err).NotTo(HaveOccurred(), e.name)
-	g.Expect(stored).To(Equal(r.stored[i]), e.name)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(stored).To(Equal(r.stored[i]))
 }
 
 // awaitUntouched waits until no handler is at work any more.

@@ -117,7 +117,7 @@ func (e *Env) Events(p *corev1beta1.Project) []string {
 	list := &corev1.EventList{}
 	about := client.MatchingFields{"involvedObject.kind": "Project", "involvedObject.uid": string(p.UID)}
 	e.Expect(e.Admin.List(e.Ctx, list, about)).To(Succeed())
-	var found []string
+	found := make([]string, 0, len(list.Items))
 	for _, event := range list.Items {
 		found = append(found, fmt.Sprintf("%s %s: %s", event.Type, event.Reason, event.Message))
 	}

@@ -33,7 +33,7 @@ import (
 
 	"github.com/espalier-dev/espalier/internal/admission/certificates"
 	"github.com/espalier-dev/espalier/internal/admission/serving"
-	"github.com/espalier-dev/espalier/test/local"
+	"github.com/espalier-dev/espalier/test/binary"
 )
 
 // installation is what the replicas of one server have in common.
@@ -46,12 +46,8 @@ type installation struct {
 // install makes a namespace and says how certificates are kept in it: for seconds only.
 func install(t *testing.T) *installation {
 	t.Helper()
-	if testing.Short() {
-		t.Skip("needs an API server")
-	}
 	g := NewWithT(t)
-	servers, err := local.ForTests()
-	g.Expect(err).NotTo(HaveOccurred())
+	servers := binary.Servers(t)
 	connection := connect(t, servers.Target.Config)
 	admin, err := client.New(servers.Target.Config, client.Options{})
 	g.Expect(err).NotTo(HaveOccurred())
@@ -353,8 +349,7 @@ func TestTheRightsThatItNeeds(t *testing.T) {
 		g.Expect(i.admin.Create(t.Context(), object)).To(Succeed())
 		t.Cleanup(func() { _ = i.admin.Delete(context.WithoutCancel(t.Context()), object) })
 	}
-	servers, err := local.ForTests()
-	g.Expect(err).NotTo(HaveOccurred())
+	servers := binary.Servers(t)
 	restricted, err := servers.Target.UserConfig(subject.Name)
 	g.Expect(err).NotTo(HaveOccurred())
 	awaitRights(g, i, restricted)

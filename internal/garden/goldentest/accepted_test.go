@@ -20,19 +20,14 @@ import (
 
 	"github.com/espalier-dev/espalier/internal/garden/component/crds"
 	"github.com/espalier-dev/espalier/test/binary"
-	"github.com/espalier-dev/espalier/test/local"
 )
 
 // The definitions would disturb tests of other packages.
 func TestMain(m *testing.M) { os.Exit(binary.WithOwnServer(m)) }
 
 func TestAPIServerAcceptsAllGoldenFiles(t *testing.T) {
-	if testing.Short() {
-		t.Skip("needs an API server")
-	}
 	g := NewWithT(t)
-	servers, err := local.ForTests()
-	g.Expect(err).NotTo(HaveOccurred())
+	servers := binary.Servers(t)
 	c, err := client.New(servers.Source.Config, client.Options{})
 	g.Expect(err).NotTo(HaveOccurred())
 	files, err := filepath.Glob("../component/*/testdata/*.yaml")

@@ -107,19 +107,15 @@ func newScene(t *testing.T) *scene {
 // newSceneOn returns a scene on one of the API servers of this package.
 func newSceneOn(t *testing.T, server func(local.Servers) *rest.Config) *scene {
 	t.Helper()
-	if testing.Short() {
-		t.Skip("needs an API server")
-	}
 	s := &scene{
 		WithT: NewWithT(t), t: t, requests: &binary.Requests{}, clock: clocktesting.NewFakePassiveClock(start),
 		recorder: events.NewFakeRecorder(100),
 	}
-	servers, err := local.ForTests()
-	s.Expect(err).NotTo(HaveOccurred())
+	servers := binary.Servers(t)
 	s.admin = s.connect(server(servers), nil)
 	s.clear()
 	if s.admin.List(t.Context(), &operatorv1alpha1.GardenList{}) != nil {
-		_, err = binary.Install(t.Context(), s.admin, "deploy/garden-operator/crds/*.yaml")
+		_, err := binary.Install(t.Context(), s.admin, "deploy/garden-operator/crds/*.yaml")
 		s.Expect(err).NotTo(HaveOccurred())
 		s.Eventually(
 			func() error { return s.admin.List(t.Context(), &operatorv1alpha1.GardenList{}) }, binary.Patience,

@@ -34,13 +34,10 @@ type place struct {
 
 func newPlace(t *testing.T, namespace string) *place {
 	t.Helper()
-	if testing.Short() {
-		t.Skip("needs an API server")
+	admin, err := client.New(binary.Servers(t).Source.Config, client.Options{})
+	p := &place{
+		WithT: NewWithT(t), t: t, admin: admin, clock: clocktesting.NewFakePassiveClock(time.Date(2026, time.March, 1, 0, 0, 0, 0, time.UTC)),
 	}
-	p := &place{WithT: NewWithT(t), t: t, clock: clocktesting.NewFakePassiveClock(time.Date(2026, time.March, 1, 0, 0, 0, 0, time.UTC))}
-	servers, err := local.ForTests()
-	p.Expect(err).NotTo(HaveOccurred())
-	p.admin, err = client.New(servers.Source.Config, client.Options{})
 	p.Expect(err).NotTo(HaveOccurred())
 	p.Expect(p.admin.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}})).To(Succeed())
 	p.connection = &virtual.Connection{
@@ -55,8 +52,7 @@ func newPlace(t *testing.T, namespace string) *place {
 // kubeconfig returns a kubeconfig with a new token.
 func (p *place) kubeconfig() []byte {
 	p.t.Helper()
-	servers, err := local.ForTests()
-	p.Expect(err).NotTo(HaveOccurred())
+	servers := binary.Servers(p.t)
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: p.connection.Namespace, Name: "operator"}}
 	p.Expect(client.IgnoreAlreadyExists(p.admin.Create(p.t.Context(), account))).To(Succeed())
 	kubeconfig, err := local.ServiceAccountKubeconfig(p.t.Context(), servers.Source.Config, account.Namespace, account.Name, time.Hour)

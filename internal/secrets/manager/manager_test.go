@@ -25,7 +25,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/secrets"
 	"github.com/espalier-dev/espalier/internal/secrets/config"
 	"github.com/espalier-dev/espalier/internal/secrets/manager"
-	"github.com/espalier-dev/espalier/test/local"
+	"github.com/espalier-dev/espalier/test/binary"
 )
 
 func TestMain(m *testing.M) {
@@ -60,13 +60,8 @@ type scene struct {
 
 func newScene(t *testing.T) *scene {
 	t.Helper()
-	if testing.Short() {
-		t.Skip("needs an API server")
-	}
-	s := &scene{WithT: NewWithT(t), t: t, clock: clocktesting.NewFakePassiveClock(start)}
-	servers, err := local.ForTests()
-	s.Expect(err).NotTo(HaveOccurred())
-	s.client, err = client.NewWithWatch(servers.Source.Config, client.Options{})
+	c, err := client.NewWithWatch(binary.Servers(t).Source.Config, client.Options{})
+	s := &scene{WithT: NewWithT(t), t: t, client: c, clock: clocktesting.NewFakePassiveClock(start)}
 	s.Expect(err).NotTo(HaveOccurred())
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "secrets-"}}
 	s.Expect(s.client.Create(t.Context(), namespace)).To(Succeed())

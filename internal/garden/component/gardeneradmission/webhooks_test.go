@@ -17,7 +17,6 @@ import (
 	"github.com/espalier-dev/espalier/internal/garden/rollout"
 	secretconfig "github.com/espalier-dev/espalier/internal/secrets/config"
 	"github.com/espalier-dev/espalier/test/binary"
-	"github.com/espalier-dev/espalier/test/local"
 )
 
 // The webhooks would disturb tests of other packages.
@@ -49,12 +48,8 @@ func TestCertificateIsForTheHostOfAuthorizers(t *testing.T) {
 
 // No webhook answers here, as while gardener-admission-controller does not run.
 func TestOnlySeedsAndShootsDependOnRestrictions(t *testing.T) {
-	if testing.Short() {
-		t.Skip("needs an API server")
-	}
 	g := NewWithT(t)
-	servers, err := local.ForTests()
-	g.Expect(err).NotTo(HaveOccurred())
+	servers := binary.Servers(t)
 	as := func(user string, groups ...string) client.Client {
 		config := rest.CopyConfig(servers.Source.Config)
 		config.Impersonate = rest.ImpersonationConfig{UserName: user, Groups: append(groups, "system:masters")}

@@ -46,12 +46,8 @@ func clusterRole(name string) *rbacv1.ClusterRole {
 }
 
 func TestPolicyKeepsProjectsFromGardenerControllerManagerOnly(t *testing.T) {
-	if testing.Short() {
-		t.Skip("needs an API server")
-	}
 	g := NewWithT(t)
-	servers, err := local.ForTests()
-	g.Expect(err).NotTo(HaveOccurred())
+	servers := binary.Servers(t)
 	as := func(account string) client.Client {
 		config := rest.CopyConfig(servers.Source.Config)
 		config.Impersonate = rest.ImpersonationConfig{

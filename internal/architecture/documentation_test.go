@@ -178,7 +178,7 @@ func absentPlaces(root fs.FS, page string) ([]string, error) {
 	return absent, nil
 }
 
-// repository lists the folders and files of the repository, except those that are hidden.
+// repository lists the folders and files of the repository, except for hidden ones.
 type repository struct {
 	root     fs.FS
 	all      []string

@@ -11,10 +11,16 @@ KILLS    ?= 50
 SOAK     ?= 1h
 PARALLEL ?= $(shell echo $$((2 * $$(getconf _NPROCESSORS_ONLN))))
 BINARIES ?=
+BASE     ?= HEAD
+GENERATE ?= 2m
 CRASHED  ?= ./internal/csr/... ./internal/networkpolicy/... ./internal/node/... ./internal/project/... ./internal/token/...
 BENCH    ?= binaries
 GARDEN   ?= garden
 TOOL     := go tool -modfile=hack/tools/go.mod
+
+# The flags of hack/goflags.sh, which scripts source.
+export CGO_ENABLED := 0
+export GOFLAGS     := $(shell . hack/goflags.sh && echo $$GOFLAGS)
 
 ##@ See it work
 
@@ -64,15 +70,26 @@ clean: down ## Stop what is running and remove build output from the work tree (
 # calls sync/atomic itself. With the experiment sizespecializedmalloc, code that is not watched would hide allocations from the detector.
 UNWATCHED ?= $(if $(findstring sizespecializedmalloc,$(shell go list -f '{{context.ToolTags}}' runtime)),,$(CODECS))
 CODECS    := encoding/json sigs.k8s.io/json/... go.yaml.in/...
-RACE       = -race $(foreach each,$(UNWATCHED),'-gcflags=$(each)=-race=false -l')
 
-# -w links test binaries without debug information, which is faster; stack traces stay complete. `make vet` vets. Most tests wait for an API
-# server most of the time, so two packages for each core keep them busy.
+# RACE: the packages that the race detector watches; none, some (whose code starts goroutines or has locks, and every sixth of the others)
+# or all. Crash points are what `make crash` is for.
+RACE ?= none
+TEST  = UNWATCHED="$(UNWATCHED)" PARALLEL=$(PARALLEL) go run ./test/local/testservers run -- hack/test.sh
 .PHONY: test
-test: ## Run all tests, unit and integration, with the race detector, on real API servers, and list the slowest packages (PACKAGES=./...)
-	@log=$$(mktemp); trap 'rm -f "$$log"' EXIT; status=0; set -x; \
-	go run ./test/local/testservers run -- go test $(RACE) -ldflags=-w -vet=off -p $(PARALLEL) -timeout 50m $(PACKAGES) | tee "$$log" || status=$$?; \
-	{ set +x; } 2>/dev/null; awk -f hack/slowest.awk "$$log"; exit $$status
+test: ## Run all tests but crash points, on real API servers, and list the slowest packages (PACKAGES=./..., RACE=some|all)
+	SKIP='^TestCrash' RACE=$(RACE) $(TEST) $(PACKAGES)
+
+.PHONY: test-changed
+test-changed: ## Run the tests of the packages that depend on what has changed since a commit (BASE=HEAD: what is not committed)
+	@packages=$$(hack/changed.sh $(BASE)); [ -z "$$packages" ] || { set -x; SKIP='^TestCrash' RACE=$(RACE) $(TEST) $$packages; }
+
+.PHONY: test-cost
+test-cost: ## Run all tests, and report the processor time by kind of process and by package
+	go run ./test/cost -- $(MAKE) --no-print-directory test
+
+.PHONY: steady
+steady: ## Run all tests of the commit RUNS (10) times in a clean clone, and append each result to a table (BUSY=2: beside two busy loops)
+	@hack/steady.sh $${RUNS:-10}
 
 .PHONY: e2e
 e2e: ## Deploy the shipped manifests into a cluster with a real node, and test them there (E2E_CLUSTER=node or kind; docs/e2e.md)
@@ -90,6 +107,10 @@ e2e-matrix: ## Run the fast tests once without each binary
 e2e-faults: ## Stop parts of the cluster, upgrade and go back, all under load; print a table of the effects
 	@hack/e2e.sh -labels 'faults || upgrade' faults upgrade
 
+.PHONY: fights
+fights: ## Let the controllers of Kubernetes and a kubelet complete objects of all kinds for FIGHTS (10m); no write and no request may follow
+	@hack/e2e.sh -labels fights managedresource-controller
+
 .PHONY: e2e-garden
 e2e-garden: up-garden ## Test the Garden of `make up-garden`: data, faults with the time to recover, kills of the operator (GARDEN=garden: label filter)
 	KUBECONFIG=$(CURDIR)/.local/node/kubeconfig E2E_VERSION=$(VERSION) \
@@ -104,6 +125,31 @@ test-unit: ## Run the tests that need no API server
 fuzz: ## Run each fuzz target for FUZZTIME (20000x: that many inputs, or a time) from its committed corpus
 	@hack/fuzz.sh
 
+# The tests of crashes: all whose names begin with TestCrash.
+CRASHES := ./test/crash/... ./internal/garden ./internal/garden/lifecycle $(CRASHED)
+.PHONY: crash-sample
+crash-sample: ## Disconnect and kill controllers at a sample of their requests, with a sample of the faults (CRASH_SEED=1 chooses it)
+	CRASH_SEED=$${CRASH_SEED:-1} RUN='^TestCrash' RACE=$(RACE) $(TEST) $(CRASHES)
+
+.PHONY: generators
+generators: ## Run tests with cases that they generate, for GENERATE (2m) each (GENERATE_SEED=1 chooses the cases)
+	GENERATE=$(GENERATE) GENERATE_SEED=$${GENERATE_SEED:-1} RUN='^TestGenerated' $(TEST) $$(grep -rlE --include='*_test.go' '^func TestGenerated' api cmd internal test hack | xargs -n1 dirname | sort -u | sed 's|^|./|')
+
+# The corpus of manifests is in internal/managedresource/managedresourcetest/corpus.
+.PHONY: mistakes
+mistakes: ## Change every manifest of the corpus by MISTAKES (200) generated mistakes; none may delete an object (GENERATE_SEED=1 chooses them)
+	MISTAKES=$${MISTAKES:-200} GENERATE_SEED=$${GENERATE_SEED:-1} RUN='^TestGeneratedMistakes' $(TEST) ./internal/managedresource/applier
+
+.PHONY: drift
+drift: ## Make every edit of the corpus as another client; each must be repaired and planned, or be on the list of those that stay (GENERATE_SEED=1)
+	DRIFT=all GENERATE_SEED=$${GENERATE_SEED:-1} go run ./test/local/testservers run -- \
+	  go test -count=1 -v -timeout 120m -run '^TestGeneratedDrift' ./internal/managedresource/applier
+
+.PHONY: rotations
+rotations: ## Run INTERLEAVINGS (10000) random orders of rotations, crashes, losses and restores of keys (GENERATE_SEED=1 chooses them)
+	INTERLEAVINGS=$${INTERLEAVINGS:-10000} GENERATE_SEED=$${GENERATE_SEED:-1} \
+	  go test -count=1 -v -timeout 60m -run '^TestGeneratedInterleavings' ./internal/garden/rotation | grep -vE '^ *(=== |--- PASS.*/case)'
+
 .PHONY: crash
 crash: ## Disconnect the controller at every request of every scenario, and inject every fault (CRASH_SAMPLE=100 runs a sample)
 	CRASH_SAMPLE=$${CRASH_SAMPLE:-0} CRASH_RANDOM=$${CRASH_RANDOM:-100} CRASH_FAULTS=$${CRASH_FAULTS:-all} go run ./test/local/testservers run -- \
@@ -111,7 +157,7 @@ crash: ## Disconnect the controller at every request of every scenario, and inje
 
 .PHONY: kill
 kill: ## Kill managedresource-controller and garden-operator 50 times each (KILLS=50) at random moments and check the result of the next process
-	CRASH_KILLS=$(KILLS) go run ./test/local/testservers run -- go test -count=1 -v -timeout 60m -run 'Killed' ./test/crash/kill ./internal/garden
+	CRASH_KILLS=$(KILLS) go run ./test/local/testservers run -- go test -count=1 -v -timeout 60m -run '^TestCrashKills' ./test/crash/kill ./internal/garden
 
 .PHONY: bench
 bench: ## Measure against a bare client and print the table with its targets
@@ -144,8 +190,9 @@ vet: ## Run go vet
 	go vet -tags e2e ./...
 
 .PHONY: lint
-lint: ## Run the linters of .golangci.yml, and check that the scripts parse
+lint: ## Run the linters of .golangci.yml, and check that scripts parse and comments use nouns
 	@echo "checking scripts"; for script in hack/*.sh hack/*/*.sh .ci/run; do bash -n "$$script"; done
+	@echo "checking comments"; go run ./hack/prose
 	$(TOOL) golangci-lint run
 
 .PHONY: format

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Builds etcd with its tools, the Kubernetes control plane, kubectl and KWOK from Go modules, once per version, into a cache outside the work tree, and
+# Builds etcd, the Kubernetes control plane, kubectl and KWOK from Go modules, once per version, into a cache outside the work tree, and
 # prints the folder of the binaries (alone on standard output; progress is written to standard error).
 #
 #   ESPALIER_CACHE       where built tools are kept      (default: the user's cache folder, plus /espalier)
@@ -22,15 +22,11 @@ etcd=$(version_of etcd go.etcd.io/etcd/server/v3)
 kwok=$(version_of kwok sigs.k8s.io/kwok)
 bin=$(cache_folder "controlplane/kubernetes-$kubernetes-etcd-$etcd-kwok-$kwok")
 lock "$bin"
-stamp=$(kubernetes_stamp "$kubernetes")
 
+component() { printf 'k8s.io/kubernetes/cmd/%s\n' "$@"; }
+# shellcheck disable=SC2046 # one word for each package
+build_all "$bin" controlplane "$(kubernetes_stamp "$kubernetes")" $(component kube-apiserver kubectl kube-controller-manager kube-scheduler)
 build "$bin" etcd etcd go.etcd.io/etcd/server/v3
-build "$bin" etcd etcdctl go.etcd.io/etcd/etcdctl/v3
-build "$bin" etcd etcdutl go.etcd.io/etcd/etcdutl/v3
-build "$bin" controlplane kube-apiserver k8s.io/kubernetes/cmd/kube-apiserver "$stamp"
-build "$bin" controlplane kubectl k8s.io/kubernetes/cmd/kubectl "$stamp"
-build "$bin" controlplane kube-controller-manager k8s.io/kubernetes/cmd/kube-controller-manager "$stamp"
-build "$bin" controlplane kube-scheduler k8s.io/kubernetes/cmd/kube-scheduler "$stamp"
 build "$bin" kwok kwok sigs.k8s.io/kwok/cmd/kwok "-X sigs.k8s.io/kwok/pkg/consts.Version=${kwok#v}"
 
 printf '%s\n' "$bin"

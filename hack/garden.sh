@@ -3,7 +3,7 @@
 # those of test/local/garden each time, into .local/node/garden/bin. Prints a line for each one: its name, its version, and its file
 # (progress is written to standard error, with the time that is left).
 #
-#   garden.sh [folder…]  also builds those of these folders of hack/garden, which are not always needed: kubernetes-1.35
+#   garden.sh [folder…]  also builds those of these folders of hack/garden, which are not always needed: kubernetes-1.36, kubernetes-1.35
 #
 #   ESPALIER_CACHE       where built tools are kept      (default: the user's cache folder, plus /espalier)
 set -euo pipefail
@@ -28,10 +28,12 @@ gardener-controller-manager   gardener $gardener $gardener/cmd/gardener-controll
 gardener-scheduler            gardener $gardener $gardener/cmd/gardener-scheduler                 10
 "
 # The same for programs that are built only on request.
-older=kubernetes-1.35
+k8s=k8s.io/kubernetes
 on_request="
-kube-apiserver-1.35           $older   k8s.io/kubernetes k8s.io/kubernetes/cmd/kube-apiserver            200
-kube-controller-manager-1.35  $older   k8s.io/kubernetes k8s.io/kubernetes/cmd/kube-controller-manager   60
+kube-apiserver-1.36           kubernetes-1.36 $k8s $k8s/cmd/kube-apiserver           350
+kube-controller-manager-1.36  kubernetes-1.36 $k8s $k8s/cmd/kube-controller-manager  60
+kube-apiserver-1.35           kubernetes-1.35 $k8s $k8s/cmd/kube-apiserver           200
+kube-controller-manager-1.35  kubernetes-1.35 $k8s $k8s/cmd/kube-controller-manager  60
 "
 for folder in "$@"; do
   chosen=$(awk -v folder="$folder" '$2 == folder' <<<"$on_request")
@@ -68,7 +70,7 @@ done
 
 own=$(cd .. && pwd)/.local/node/garden/bin
 mkdir -p "$own"
-(cd .. && exec go build -trimpath -buildvcs=false -ldflags "-s -w" -o "$own/" ./test/local/garden/...) >&2
+(cd .. && exec go build -buildvcs=false -ldflags "-s -w" -o "$own/" ./test/local/garden/...) >&2
 for file in "$own"/*; do
   printf '%s %s %s\n' "${file##*/}" own "$file"
 done

@@ -39,5 +39,8 @@ roles garden-operator internal/garden/...
 echo "rendering deploy/"
 go run ./hack/render
 
+echo "drawing the picture of dependencies"
+go test -count=1 -vet=off -run TestThePictureShowsTheImports ./internal/architecture -update
+
 echo "writing the table of rights"
 go run ./test/rights

@@ -62,7 +62,7 @@ type document struct {
 	ForTarget, ClusterAdmin bool
 }
 
-// addTemplate adds the template of all objects of a binary, with placeholders for what values may change.
+// addTemplate adds the template of all objects of a binary, with placeholders for the fields that values may change.
 func (t tree) addTemplate(b deployable.Binary, objects []client.Object) error {
 	if strings.Contains(b.Config+b.ConfigApart, "{{") {
 		return fmt.Errorf("configuration of %s: it would be taken for a template", b.Name)
@@ -139,7 +139,7 @@ func roleOf(object client.Object) string {
 	return ""
 }
 
-// deploymentMarks sets the placeholders for what values may change.
+// deploymentMarks sets the placeholders for the fields that values may change.
 func deploymentMarks(b deployable.Binary, fields map[string]any, marks placeholders) error {
 	marks["replicas"] = "replicas: {{ $binary.values.replicas }}"
 	marks["podLabels"] = include("espalier.podLabels", "$binary")
@@ -158,6 +158,12 @@ func deploymentMarks(b deployable.Binary, fields map[string]any, marks placehold
 	containers, _ := pod["containers"].([]any)
 	container, _ := containers[0].(map[string]any) // there are no others
 	container["image"], container["imagePullPolicy"], container["resources"] = "@image", "@pullPolicy", "@resources"
+	for field, parent := range map[string]map[string]any{"env": container, "volumeMounts": container, "volumes": pod} {
+		mark := "own" + strings.ToUpper(field[:1]) + field[1:]
+		marks[mark] = include("espalier."+field, "$binary")
+		list, _ := parent[field].([]any)
+		parent[field] = append(list, "@"+mark)
+	}
 	if !b.HasTarget() {
 		return nil
 	}

@@ -1,6 +1,7 @@
-// Command render writes the contents of deploy/ from the declarations in Go: what each binary needs to run, in one cluster and in two, the
-// Helm chart, webhook configurations for any cluster and for Gardener's, and admission policies. hack/generate.sh runs it in the root of
-// the repository, after the roles and CRDs are written. A kustomization.yaml without the header for generated files is written by hand.
+// Command render writes the contents of deploy/ from the declarations in Go: the objects of each binary, in one cluster and in two,
+// the Helm chart, webhook configurations for any cluster and for Gardener's, and admission policies. hack/generate.sh runs it in
+// the root of the repository, after the roles and CRDs are written. A kustomization.yaml without the header for generated files is
+// written by hand.
 package main
 
 import (
@@ -52,8 +53,8 @@ func run(root string) error {
 	return t.write(root)
 }
 
-// addBinary adds what a binary needs to run: a base for one cluster, overlays for two, and a template of the chart. An overlay sets the
-// tags of the images.
+// addBinary adds the manifests of a binary: a base for one cluster, overlays for two, and a template of the chart. An overlay sets
+// the tags of the images.
 func (t tree) addBinary(root string, b deployable.Binary) error {
 	roles, err := shippedRoles(root, b)
 	if err != nil {

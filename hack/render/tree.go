@@ -61,7 +61,7 @@ func fieldsOf(object client.Object) (map[string]any, error) {
 	return fields, nil
 }
 
-// write writes the files, and removes those that an earlier run wrote and that are not needed any more.
+// write writes the files, and removes unneeded files that an earlier run wrote.
 func (t tree) write(root string) error {
 	for file, content := range t {
 		name := filepath.Join(root, file)

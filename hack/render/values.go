@@ -17,7 +17,7 @@ import (
 //go:embed *.gotemplate
 var templates embed.FS
 
-// execute executes a template. Its actions are in double brackets, because those of Helm are in double braces.
+// execute executes a template. Its actions are in double brackets, because Helm's are in double braces.
 func execute(name string, data any) ([]byte, error) {
 	parsed := template.New(name).Delims("[[", "]]")
 	parsed.Funcs(template.FuncMap{

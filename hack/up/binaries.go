@@ -17,7 +17,7 @@ type binary struct {
 	name string
 	// program is the file in bin/ that runs; empty: the one with the binary's name.
 	program string
-	// namespace is that of its ServiceAccount; empty: systemNamespace.
+	// namespace is the namespace of its ServiceAccount; empty: systemNamespace.
 	namespace string
 	// config is its configuration file, with the variables of environment.render; empty: garden-operator has deployed it in a ConfigMap.
 	config string
@@ -35,7 +35,7 @@ type environment struct {
 	foreign bool
 }
 
-// render replaces the variables in a configuration file. $OWN is whether the cluster is that of make up, $FOREIGN the opposite.
+// render replaces the variables in a configuration file. $OWN is whether make up started the cluster, $FOREIGN the opposite.
 func (e environment) render(config string) string {
 	return strings.NewReplacer(
 		"$KUBECONFIG", strconv.Quote(e.kubeconfig), "$PROBES", strconv.Itoa(e.probePort), "$METRICS", strconv.Itoa(e.metricsPort),
@@ -80,7 +80,7 @@ func resourceManager() binary {
 // processes returns everything that runs beside the control plane, in the order in which it is started.
 func processes() []binary { return append(binaries(), resourceManager()) }
 
-// configs are the configuration files of the binaries. Those of the resource manager family come after resourceManagerConfig.
+// configs are the configuration files of the binaries. Files of the resource manager family come after resourceManagerConfig.
 //
 //go:embed config
 var configs embed.FS

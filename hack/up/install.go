@@ -25,7 +25,7 @@ const (
 	crdKind   = "CustomResourceDefinition"
 )
 
-// install prepares what a binary needs: what it ships, its ServiceAccount with a token in a kubeconfig, and its configuration.
+// install prepares a binary: the manifests that it ships, its ServiceAccount with a token in a kubeconfig, and its configuration.
 func (s settings) install(ctx context.Context, w cluster, b binary, e environment) error {
 	if b.config == "" {
 		return s.installDeployed(ctx, w, b, e)
@@ -65,7 +65,7 @@ func (s settings) shipped(b binary) ([]*unstructured.Unstructured, error) {
 	return append(objects, bindings...), nil
 }
 
-// installDeployed writes the files of the resource manager. Only addresses differ from what the operator has deployed.
+// installDeployed writes the files of the resource manager. Only addresses differ from the deployed ones of the operator.
 func (s settings) installDeployed(ctx context.Context, w cluster, b binary, e environment) error {
 	deployed := local.NewObject("v1", "ConfigMap", b.namespace, b.name, nil)
 	if err := w.client.Get(ctx, client.ObjectKeyFromObject(deployed), deployed); err != nil {
@@ -94,8 +94,8 @@ func (s settings) writeFiles(ctx context.Context, w cluster, b binary, e environ
 	return nil
 }
 
-// installed selects what is installed without a Deployment. It omits the rules of aggregated roles, which the cluster computes: the rules
-// in the manifest are empty, and applying them would remove all rights for a moment.
+// installed selects the objects to install without a Deployment. It omits the rules of aggregated roles, which the cluster
+// computes: the rules in the manifest are empty, and applying them would remove all rights for a moment.
 func installed(manifests []*unstructured.Unstructured) []*unstructured.Unstructured {
 	var objects []*unstructured.Unstructured
 	for _, o := range manifests {

@@ -1,8 +1,8 @@
-// Command up implements `make up` and `make down`: it starts a control plane and every binary of this repository, demonstrates them, and
-// leaves them running in the background; with --down it stops exactly what it started.
+// Command up implements `make up` and `make down`: it starts a control plane and every binary of this repository, demonstrates
+// them, and leaves them running in the background; with --down it stops exactly the processes that it started.
 //
-// All its files are in .local/ of the repository: process records, logs, credentials, rendered configurations. Another run restarts what
-// has died and replaces the binaries by newly built ones.
+// All its files are in .local/ of the repository: process records, logs, credentials, rendered configurations. Another run restarts
+// processes that have died and replaces the binaries by newly built ones.
 //
 //	ESPALIER_PORT        first of the ports it uses on 127.0.0.1 (default 26443)
 //	ESPALIER_KUBECONFIG  use this cluster instead of starting one

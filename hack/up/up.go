@@ -107,7 +107,7 @@ func (s settings) showBinaries(ctx context.Context, r *local.Report, admin *rest
 	if s.cluster != "" {
 		return nil
 	}
-	b := resourceManager() // garden-operator has deployed it, and waits for what it applies
+	b := resourceManager() // garden-operator has deployed it, and waits for the objects that it applies
 	r.Step("gardens: the Pods of the fake node run no program, so make up itself starts the program of Deployment %s/%s,", b.namespace, b.name)
 	r.Detail("with the configuration and the ServiceAccount that the operator has created for it,")
 	r.Detail("and sets the status of Etcds, load balancers and what is for the virtual cluster, whose API server does not run here")
@@ -159,7 +159,7 @@ func (s settings) startCluster(ctx context.Context, r *local.Report, dead contex
 	if err != nil {
 		return nil, err
 	}
-	_ = os.Remove(s.bin("kubectl")) // that of an earlier run, if there is one
+	_ = os.Remove(s.bin("kubectl")) // the link of an earlier run, if there is one
 	err = os.Symlink(filepath.Join(assets, "kubectl"), s.bin("kubectl"))
 	if err != nil {
 		return nil, err

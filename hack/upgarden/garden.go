@@ -42,8 +42,8 @@ func (u up) newClient() (client.Client, error) {
 	return client.New(config, client.Options{Scheme: scheme.Scheme})
 }
 
-// awaitGarden prints each change of tasks that have begun until the Garden is reconciled and its conditions are true. It returns what took
-// how long.
+// awaitGarden prints each change of tasks that have begun until the Garden is reconciled and its conditions are true. It returns
+// the times of tasks and Pods.
 func (u up) awaitGarden(ctx context.Context, c client.Client, applied time.Time) (*timeline, error) {
 	observed, shown := newTimeline(applied), map[string]string{}
 	err := local.AwaitEvery(ctx, pollInterval, patience, "Garden "+gardenName+" to be reconciled", func(ctx context.Context) error {
@@ -127,7 +127,7 @@ func (u up) enterVirtual(ctx context.Context) (string, error) {
 	return namespaces, err
 }
 
-// summary prints what runs, and what it costs.
+// summary prints the running Pods, and their cost.
 func (u up) summary(ctx context.Context, namespaces string, observed *timeline) error {
 	all, err := u.kubectl(ctx, "get", "managedresources,etcds,pods", "-A")
 	if err != nil {

@@ -16,11 +16,11 @@ import (
 	"github.com/espalier-dev/espalier/test/local/node"
 )
 
-// image is an image that is packed from programs of hack/controlplane.sh, hack/garden.sh and test/local/garden.
+// image is an image that is packed from programs of hack/garden.sh and test/local/garden.
 type image struct {
 	// name is the one in lists of images, and target the constraint there for versions of the virtual cluster; empty: any.
 	name, target string
-	// folder is that of programs which hack/garden.sh builds only on request; empty for others.
+	// folder is the folder of programs which hack/garden.sh builds only on request; empty for others.
 	folder string
 	// programs are the programs by their paths. The first argument of the entrypoint is one of the paths.
 	programs   map[string]string
@@ -32,7 +32,7 @@ func only(name, program string, arguments ...string) image {
 	return image{name: name, programs: map[string]string{path: program}, entrypoint: append([]string{path}, arguments...)}
 }
 
-// Images of programs without a module are those of standin, with the ports of their probes and Services.
+// Images of programs without a module are images of standin, with the ports of their probes and Services.
 func images() []image {
 	return slices.Concat([]image{
 		only("coredns", "coredns"),
@@ -54,17 +54,18 @@ func images() []image {
 		only("gardener-admission-controller", "gardener-admission-controller"),
 		only("gardener-controller-manager", "gardener-controller-manager"),
 		only("gardener-scheduler", "gardener-scheduler"),
-	}, kubernetes("1.36", ""), kubernetes("1.35", "kubernetes-1.35"))
+	}, kubernetes("1.36"), kubernetes("1.35"))
 }
 
 // kubernetes returns the images for virtual clusters of a minor version. Their Pods name the paths of the programs.
-func kubernetes(minor, folder string) []image {
+func kubernetes(minor string) []image {
 	names := []string{"kube-apiserver", "kube-controller-manager"}
 	all := make([]image, 0, len(names))
 	for _, name := range names {
 		path := "/usr/local/bin/" + name
 		all = append(all, image{
-			name: name, target: minor + ".x", folder: folder, programs: map[string]string{path: name + "-" + minor}, entrypoint: []string{path},
+			name: name, target: minor + ".x", folder: "kubernetes-" + minor, programs: map[string]string{path: name + "-" + minor},
+			entrypoint: []string{path},
 		})
 	}
 	return all
@@ -130,9 +131,6 @@ func (u up) images(ctx context.Context) (list.List, error) {
 // programs builds programs and returns their files by their names.
 func (u up) programs(ctx context.Context) (map[string]string, error) {
 	files := map[string]string{}
-	for _, name := range []string{"kube-apiserver", "kube-controller-manager"} {
-		files[name+"-1.36"] = filepath.Join(u.assets, name)
-	}
 	built, err := u.command(ctx, "", "bash", append([]string{"hack/garden.sh"}, u.requested()...)...)
 	if err != nil {
 		return nil, err

@@ -1,6 +1,6 @@
-// Command upgarden implements `make up-garden`: it makes the node of `make up-node` a runtime cluster, with names, volumes, load balancers
-// and images of programs of others, deploys garden-operator, creates a Garden, and prints its tasks until it is reconciled. Another call
-// goes on where an earlier one stopped, with what has been built anew. `make down` removes everything.
+// Command upgarden implements `make up-garden`: it makes the node of `make up-node` a runtime cluster, with names, volumes, load
+// balancers and images of programs of others, deploys garden-operator, creates a Garden, and prints its tasks until it is
+// reconciled. Another call goes on where an earlier one stopped, with newly built images. `make down` removes everything.
 package main
 
 import (
@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -54,7 +55,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	return u.run(ctx)
 }
 
-// defaultKubernetes is the version of the virtual cluster. Its programs are those of the node's control plane.
+// defaultKubernetes is the version of the virtual cluster. It is older than the version of the node, which Gardener does not support yet.
 const defaultKubernetes = "1.36.3"
 
 // options are the flags.
@@ -62,11 +63,8 @@ type options struct{ version, kubernetes string }
 
 // requested returns the folders in hack/garden of programs that are built only on request.
 func (o options) requested() []string {
-	var folders []string
-	if minor := o.kubernetes[:max(0, strings.LastIndex(o.kubernetes, "."))]; !strings.HasPrefix(defaultKubernetes, minor+".") {
-		folders = append(folders, "kubernetes-"+minor)
-	}
-	return folders
+	minor := func(version string) string { return version[:max(0, strings.LastIndex(version, "."))] }
+	return slices.Compact([]string{"kubernetes-" + minor(defaultKubernetes), "kubernetes-" + minor(o.kubernetes)})
 }
 
 // up is one call. Nothing changes it.
@@ -74,9 +72,9 @@ type up struct {
 	options
 
 	root string
-	// node is the state folder of the node, and state that of the garden in it.
+	// node is the state folder of the node, and state the garden's folder in it.
 	node, state string
-	// assets is the folder of the programs of the node's control plane, and of kubectl.
+	// assets is the folder of kubectl.
 	assets string
 	// out is the terminal. The report and the output of programs go there.
 	out    io.Writer
@@ -124,7 +122,7 @@ func (u up) run(ctx context.Context) error {
 	return nil
 }
 
-// garden creates the Garden, waits for all of it, and prints what there is.
+// garden creates the Garden, waits for all of it, and prints a summary.
 func (u up) garden(ctx context.Context) error {
 	c, err := u.newClient()
 	if err != nil {
@@ -164,7 +162,7 @@ func (u up) kubeconfig() string { return filepath.Join(u.node, "kubeconfig") }
 
 func (u up) kubectlPath() string { return filepath.Join(u.assets, "kubectl") }
 
-// stateOf returns the state folder of the garden in that of the node, and virtualKubeconfig the kubeconfig of the virtual cluster in it.
+// stateOf returns the state folder of the garden in the node's, and virtualKubeconfig the kubeconfig of the virtual cluster in it.
 func stateOf(node string) string { return filepath.Join(node, "garden") }
 
 func virtualKubeconfig(node string) string { return filepath.Join(stateOf(node), "kubeconfig") }

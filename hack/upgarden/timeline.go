@@ -21,8 +21,8 @@ const (
 	apiServerReady = "Waiting until Kubernetes API server rolled out"
 )
 
-// stages are the components that the reconciliation waits for. Those of one stage start at the same time, and each stage waits for the one
-// before.
+// stages are the components that the reconciliation waits for. Components of one stage start at the same time, and each stage waits
+// for the one before.
 func stages() [][]string {
 	return [][]string{
 		{
@@ -47,21 +47,38 @@ type span struct {
 	begin, end time.Time
 }
 
-// timeline is what was observed of a reconciliation, in seconds without fractions, because the API has no others.
+// start has the times of the Pods of one rollout: when the first one was created, when the last one was available, and how long the
+// slowest one took from its creation until it was available.
+type start struct {
+	created, available time.Time
+	took               time.Duration
+}
+
+func (s start) with(created, available time.Time) start {
+	if s.created.IsZero() || created.Before(s.created) {
+		s.created = created
+	}
+	if available.After(s.available) {
+		s.available = available
+	}
+	s.took = max(s.took, available.Sub(created))
+	return s
+}
+
+// timeline records the observed times of a reconciliation, in seconds without fractions, because the API has no others.
 type timeline struct {
 	applied time.Time
 	spans   []span
-	// started are the Pods that are known, and starts how long the slowest Pod of each component and rollout took from its creation until
-	// it was available.
+	// started are the Pods that are known, and starts their starts by component and rollout.
 	started sets.Set[types.UID]
-	starts  map[string]map[string]time.Duration
+	starts  map[string]map[string]start
 }
 
 func newTimeline(applied time.Time) *timeline {
-	return &timeline{applied: applied.Truncate(time.Second), started: sets.New[types.UID](), starts: map[string]map[string]time.Duration{}}
+	return &timeline{applied: applied.Truncate(time.Second), started: sets.New[types.UID](), starts: map[string]map[string]start{}}
 }
 
-// addTasks adds what the status of the Garden says. It ignores tasks of earlier and later reconciliations.
+// addTasks adds the tasks in the status of the Garden. It ignores tasks of earlier and later reconciliations.
 func (t *timeline) addTasks(tasks []operatorv1alpha1.Task) {
 	for _, task := range tasks {
 		if task.State == operatorv1alpha1.TaskPending || task.State == operatorv1alpha1.TaskSkipped || task.Since.Time.Before(t.applied) {
@@ -78,11 +95,16 @@ func (t *timeline) addTasks(tasks []operatorv1alpha1.Task) {
 	}
 }
 
-// addPods adds Pods that are ready for the first time, with the time for which their ReplicaSet requires that.
+// revision is an annotation in which the controller of Deployments numbers their ReplicaSets.
+const revision = "deployment.kubernetes.io/revision"
+
+// addPods adds Pods that are ready for the first time. Pods of later rollouts of a Deployment must also stay ready for some time.
 func (t *timeline) addPods(pods []corev1.Pod, replicaSets []appsv1.ReplicaSet) {
 	settling := map[types.UID]time.Duration{}
 	for _, each := range replicaSets {
-		settling[each.UID] = time.Duration(each.Spec.MinReadySeconds) * time.Second
+		if each.Annotations[revision] != "1" {
+			settling[each.UID] = time.Duration(each.Spec.MinReadySeconds) * time.Second
+		}
 	}
 	for _, pod := range pods {
 		owner := metav1.GetControllerOf(&pod)
@@ -95,17 +117,17 @@ func (t *timeline) addPods(pods []corev1.Pod, replicaSets []appsv1.ReplicaSet) {
 			}
 			component := strings.TrimSuffix(owner.Name, "-"+pod.Labels[appsv1.DefaultDeploymentUniqueLabelKey])
 			if t.starts[component] == nil {
-				t.starts[component] = map[string]time.Duration{}
+				t.starts[component] = map[string]start{}
 			}
-			took := condition.LastTransitionTime.Sub(pod.CreationTimestamp.Time) + settling[owner.UID]
-			t.starts[component][owner.Name] = max(t.starts[component][owner.Name], took)
+			available := condition.LastTransitionTime.Add(settling[owner.UID])
+			t.starts[component][owner.Name] = t.starts[component][owner.Name].with(pod.CreationTimestamp.Time, available)
 			t.started.Insert(pod.UID)
 		}
 	}
 }
 
-// table returns the times of tasks and of components, and compares the sum of the latter, below which no operator comes, with what the
-// reconciliation took.
+// table returns the times of tasks and of components, compares the sum of the latter, below which no operator comes, with the
+// duration of the reconciliation, and names each long wait.
 func (t *timeline) table() string {
 	var text strings.Builder
 	fmt.Fprintf(&text, "%8s %8s  %s\n", "began, s", "took, s", "task")
@@ -123,35 +145,86 @@ func (t *timeline) table() string {
 	}
 	fmt.Fprintf(&text, "\n%8s  %s\n", "start, s", "components that start at the same time, after those above")
 	var floor time.Duration
-	for _, stage := range stages() {
-		slowest, started := t.slowest(stage)
-		if len(started) == 0 {
-			continue
-		}
-		floor += slowest
-		fmt.Fprintf(&text, "%8.0f  %s\n", slowest.Seconds(), strings.Join(started, ", "))
-		if stage[0] == apiServer {
+	for _, each := range t.startedStages() {
+		floor += each.took
+		fmt.Fprintf(&text, "%8.0f  %s\n", each.took.Seconds(), strings.Join(each.components, ", "))
+		if each.components[0] == apiServer {
 			text.WriteString(compare("API server of the virtual cluster ready", ready, floor))
 		}
 	}
 	text.WriteString(compare("Garden reconciled", reconciled, floor))
-	return text.String()
+	return text.String() + t.waits(reconciled)
 }
 
-// slowest returns the slowest start of a stage, and the components of it that were started. The rollouts of a component come one after the
-// other.
-func (t *timeline) slowest(stage []string) (slowest time.Duration, started []string) {
-	for _, component := range stage {
-		var took time.Duration
-		for _, each := range t.starts[component] {
-			took += each
+// stage has the components of a stage that were started.
+type stage struct {
+	components []string
+	// took is how long the slowest component took. The rollouts of a component come one after the other.
+	slowest string
+	took    time.Duration
+	// created is when the first Pod was created, which belongs to first, and available when the last one was available, which belongs to last.
+	first, last        string
+	created, available time.Time
+}
+
+func (t *timeline) startedStages() []stage {
+	var all []stage
+	for _, components := range stages() {
+		var s stage
+		for _, component := range components {
+			if len(t.starts[component]) > 0 {
+				s.add(component, t.starts[component])
+			}
 		}
-		if took > 0 {
-			started = append(started, component)
-			slowest = max(slowest, took)
+		if len(s.components) > 0 {
+			all = append(all, s)
 		}
 	}
-	return slowest, started
+	return all
+}
+
+func (s *stage) add(component string, rollouts map[string]start) {
+	s.components = append(s.components, component)
+	var took time.Duration
+	for _, each := range rollouts {
+		took += each.took
+		if s.first == "" || each.created.Before(s.created) {
+			s.first, s.created = component, each.created
+		}
+		if each.available.After(s.available) {
+			s.last, s.available = component, each.available
+		}
+	}
+	if s.slowest == "" || took > s.took {
+		s.slowest, s.took = component, took
+	}
+}
+
+// longWait is how long a wait must be for its own line.
+const longWait = 5 * time.Second
+
+// waits returns a line for the slowest start of each stage, and for the time between two stages, if it is longer than longWait; "" if
+// nothing is. Reconciled is when the reconciliation ended, 0 if it has not.
+func (t *timeline) waits(reconciled time.Duration) string {
+	var text strings.Builder
+	add := func(took time.Duration, what string) {
+		if took > longWait {
+			fmt.Fprintf(&text, "%8.0f  %s\n", took.Seconds(), what)
+		}
+	}
+	since, until := t.applied, "the Garden is created"
+	for _, each := range t.startedStages() {
+		add(each.created.Sub(since), until+", and there is no Pod of "+each.first+" yet")
+		add(each.took, each.slowest+" starts")
+		since, until = each.available, each.last+" is ready"
+	}
+	if reconciled > 0 {
+		add(t.applied.Add(reconciled).Sub(since), until+", and the Garden is not reconciled yet")
+	}
+	if text.Len() == 0 {
+		return ""
+	}
+	return fmt.Sprintf("\n%8s  what takes more than %.0f s\n", "wait, s", longWait.Seconds()) + text.String()
 }
 
 // compare returns a line, "" if there is nothing to compare.

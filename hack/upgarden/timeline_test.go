@@ -53,15 +53,12 @@ func TestTableComparesTheReconciliationWithTheStarts(t *testing.T) {
 		task("Deploying d", operatorv1alpha1.TaskSucceeded, 75),
 	})
 	observed.addTasks([]operatorv1alpha1.Task{task("Deploying a", operatorv1alpha1.TaskSucceeded, 80)}) // of a later one
-	sets := []appsv1.ReplicaSet{{
-		ObjectMeta: metav1.ObjectMeta{UID: "virtual-garden-kube-apiserver"}, Spec: appsv1.ReplicaSetSpec{MinReadySeconds: 30},
-	}}
 	const virtual = "virtual-garden-gardener-resource-manager"
 	observed.addPods([]corev1.Pod{
 		pod("etcd-druid", "1", -5, 3), pod("istiod", "1", 2, 12), pod("istio-ingressgateway", "1", 2, 8),
-		pod("virtual-garden-kube-apiserver", "1", 20, 30), pod(virtual, "1", 60, 64), pod(virtual, "2", 66, 0),
-	}, sets)
-	observed.addPods([]corev1.Pod{pod(virtual, "2", 66, 72), pod("istiod", "1", 2, 99), pod("foreign", "1", 2, 99)}, sets)
+		pod("virtual-garden-kube-apiserver", "1", 20, 50), pod(virtual, "1", 60, 64), pod(virtual, "2", 66, 0),
+	}, nil)
+	observed.addPods([]corev1.Pod{pod(virtual, "2", 66, 72), pod("istiod", "1", 2, 99), pod("foreign", "1", 2, 99)}, nil)
 	g.Expect("\n" + observed.table()).To(Equal(`
 began, s  took, s  task
        0       10  Deploying a
@@ -71,9 +68,47 @@ began, s  took, s  task
 
 start, s  components that start at the same time, after those above
       10  istiod, istio-ingressgateway
-      40  virtual-garden-kube-apiserver
-      50  API server of the virtual cluster ready after 60 s: 1.20 times the sum of the starts
+      30  virtual-garden-kube-apiserver
+      40  API server of the virtual cluster ready after 60 s: 1.50 times the sum of the starts
       10  virtual-garden-gardener-resource-manager
-      60  Garden reconciled after 75 s: 1.25 times the sum of the starts
+      50  Garden reconciled after 75 s: 1.50 times the sum of the starts
+
+ wait, s  what takes more than 5 s
+      10  istiod starts
+       8  istiod is ready, and there is no Pod of virtual-garden-kube-apiserver yet
+      30  virtual-garden-kube-apiserver starts
+      10  virtual-garden-kube-apiserver is ready, and there is no Pod of virtual-garden-gardener-resource-manager yet
+      10  virtual-garden-gardener-resource-manager starts
 `))
+}
+
+func TestWaitsBeforeTheFirstPodAndAfterTheLastOneAreNamed(t *testing.T) {
+	g := NewWithT(t)
+	observed := newTimeline(applied)
+	g.Expect(observed.waits(0)).To(BeEmpty())
+	observed.addPods([]corev1.Pod{pod("etcd-druid", "1", 6, 11)}, nil)
+	g.Expect("\n" + observed.waits(20*time.Second)).To(Equal(`
+
+ wait, s  what takes more than 5 s
+       6  the Garden is created, and there is no Pod of etcd-druid yet
+       9  etcd-druid is ready, and the Garden is not reconciled yet
+`))
+}
+
+// The operator waits for spec.minReadySeconds of later rollouts only.
+func TestPodsOfLaterRolloutsStartUntilTheyAreAvailable(t *testing.T) {
+	for revision, want := range map[string]time.Duration{"1": 10 * time.Second, "2": 40 * time.Second} {
+		t.Run(revision, func(t *testing.T) {
+			observed := newTimeline(applied)
+			observed.addPods([]corev1.Pod{pod("gardener-apiserver", "1", 20, 30)}, []appsv1.ReplicaSet{{
+				ObjectMeta: metav1.ObjectMeta{
+					UID: "gardener-apiserver", Annotations: map[string]string{"deployment.kubernetes.io/revision": revision},
+				},
+				Spec: appsv1.ReplicaSetSpec{MinReadySeconds: 30},
+			}})
+			g := NewWithT(t)
+			g.Expect(observed.startedStages()).To(HaveLen(1))
+			g.Expect(observed.startedStages()[0].took).To(Equal(want))
+		})
+	}
 }

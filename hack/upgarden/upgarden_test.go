@@ -29,7 +29,7 @@ func TestEveryImageOfTheOperatorIsReplaced(t *testing.T) {
 	g.Expect(err).NotTo(HaveOccurred())
 	read, err := list.Parse([]byte(text))
 	g.Expect(err).NotTo(HaveOccurred())
-	for target, folder := range map[string]string{defaultKubernetes: "", "1.35.9": "kubernetes-1.35"} {
+	for target, folder := range map[string]string{defaultKubernetes: "kubernetes-1.36", "1.35.9": "kubernetes-1.35"} {
 		cluster := list.Cluster{Target: version.MustParseGeneric(target)}
 		for _, each := range embedded {
 			found, err := embedded.Overwritten(read).Find(each.Name, cluster)
@@ -45,8 +45,8 @@ func TestFoldersOnRequest(t *testing.T) {
 		options options
 		want    []string
 	}{
-		"none by default":          {options: options{kubernetes: defaultKubernetes}},
-		"those of another version": {options: options{kubernetes: "1.35.2"}, want: []string{"kubernetes-1.35"}},
+		"those of the default version": {options: options{kubernetes: defaultKubernetes}, want: []string{"kubernetes-1.36"}},
+		"those of another version":     {options: options{kubernetes: "1.35.2"}, want: []string{"kubernetes-1.36", "kubernetes-1.35"}},
 	} {
 		t.Run(name, func(t *testing.T) { NewWithT(t).Expect(tc.options.requested()).To(Equal(tc.want)) })
 	}
@@ -70,7 +70,7 @@ func TestTagsFollowTheContent(t *testing.T) {
 	g.Expect(err).To(MatchError("pack image a: there is no program absent"))
 }
 
-// appliedBy returns what a function of cluster.sh applies from its standard input.
+// appliedBy returns the standard input that a function of cluster.sh gives to kubectl apply.
 func appliedBy(t *testing.T, args ...string) string {
 	t.Helper()
 	g := NewWithT(t)
@@ -100,7 +100,7 @@ func TestGardenIsValid(t *testing.T) {
 	o := &operatorv1alpha1.Garden{}
 	g.Expect(yaml.UnmarshalStrict([]byte(documents[len(documents)-1]), o)).To(Succeed())
 	g.Expect(o.Name).To(Equal(gardenName))
-	g.Expect(validation.Stored(o)).To(BeEmpty())
+	g.Expect(validation.Stored(o, o)).To(BeEmpty())
 	_, err := values.New(o, values.Operator{})
 	g.Expect(err).NotTo(HaveOccurred())
 }

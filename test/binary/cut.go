@@ -5,14 +5,15 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strconv"
 	"testing"
 )
 
-// ErrCutOff is what a process that was cut off gets for every request.
+// ErrCutOff is the error of every request of a process that was cut off.
 var ErrCutOff = errors.New("cut off from the API server")
 
-// Cut is where a process is cut off: at its Nth counted request, before the API server sees it or after it has carried
-// it out, when the answer is lost. The zero value never is.
+// Cut is where a process is cut off: at its Nth counted request, before the API server sees it, or after the API server has
+// executed it, when the answer is lost. The zero value never cuts off.
 type Cut struct {
 	Request int
 	After   bool
@@ -66,14 +67,19 @@ func (r *Requests) Dead() bool {
 
 // EveryCut calls run with a cut at every request, on both sides of it, until no cut happens any more because the run ends
 // earlier; that is the undisturbed run. Run reports whether its cut happened. Every is the number of requests between two
-// cuts: 1 tries all, as does any number with CRASH_SAMPLE=0, which `make crash` sets. It returns how many cuts happened.
+// cuts: 1 tries all, as does any number with CRASH_SAMPLE=0, which `make crash` sets. CRASH_SEED chooses which requests are
+// tried between the first one and the last one. It returns how many cuts happened.
 func EveryCut(t *testing.T, every int, run func(t *testing.T, at Cut) (happened bool)) int {
 	t.Helper()
 	if os.Getenv("CRASH_SAMPLE") == "0" {
 		every = 1
 	}
+	step := every
+	if seed, err := strconv.Atoi(os.Getenv("CRASH_SEED")); err == nil && seed%every != 0 {
+		step = seed % every
+	}
 	tried := 0
-	for request := 1; ; request += every {
+	for request := 1; ; request, step = request+step, every {
 		for _, after := range []bool{false, true} {
 			happened, at := false, Cut{Request: request, After: after}
 			t.Run(at.String(), func(t *testing.T) { happened = run(t, at) })

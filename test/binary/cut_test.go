@@ -13,7 +13,7 @@ import (
 	"github.com/espalier-dev/espalier/test/binary"
 )
 
-// server notes what reaches it, and answers everything.
+// server records the requests that reach it, and answers all of them.
 type server struct {
 	*httptest.Server
 	mu      sync.Mutex
@@ -39,7 +39,7 @@ func (s *server) got() []string {
 	return append([]string(nil), s.reached...)
 }
 
-// process sends requests through what is tested.
+// process sends requests through a Requests to a server.
 type process struct {
 	t        *testing.T
 	server   *server
@@ -132,7 +132,7 @@ func TestCutOffCountsFromThatMoment(t *testing.T) {
 	g.Expect(p.server.got()).To(Equal([]string{"GET /a", "GET /b", "GET /c", "GET /e"}))
 }
 
-// What happens at a time of its own is not what a process is cut off at; but nothing gets through afterwards.
+// A process is not cut off at requests that come at times of their own; but no request gets through afterwards.
 func TestWatchesLeasesAndEventsDoNotCount(t *testing.T) {
 	g := NewWithT(t)
 	p := newProcess(t)
@@ -173,6 +173,7 @@ func TestEveryCut(t *testing.T) {
 	t.Setenv("CRASH_SAMPLE", "")
 	for name, tc := range map[string]struct {
 		every, length int
+		seed          string
 		want          []string
 		happened      int
 	}{
@@ -182,10 +183,14 @@ func TestEveryCut(t *testing.T) {
 		"every other request": {every: 2, length: 4, happened: 4, want: []string{
 			"before request 1", "after request 1", "before request 3", "after request 3", "before request 5",
 		}},
+		"every third request, with a seed": {every: 3, length: 6, seed: "8", happened: 6, want: []string{
+			"before request 1", "after request 1", "before request 3", "after request 3", "before request 6", "after request 6", "before request 9",
+		}},
 		"a run without requests": {every: 1, want: []string{"before request 1"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
+			t.Setenv("CRASH_SEED", tc.seed)
 			p := newProcess(t)
 			var tried []string
 			happened := binary.EveryCut(t, tc.every, func(t *testing.T, at binary.Cut) bool {

@@ -1,5 +1,5 @@
-// Package binary runs what a binary of cmd/ runs, inside a test: against real API servers, under the binary's own
-// ServiceAccount and exactly the roles that deploy/<binary>/rbac ships. Its requests can be counted, refused and cut off.
+// Package binary runs a binary of cmd/ inside a test: against real API servers, under the binary's own ServiceAccount and exactly
+// the roles that deploy/<binary>/rbac ships. Its requests can be counted, refused and cut off.
 //
 //	e := binary.New(t, binary.Binary{Name: "node-controller", Needs: node.Needs, Add: node.Add},
 //		binary.Options{Config: "controllers: {node: {enabled: true}}"})
@@ -11,7 +11,7 @@
 // requests, on either side of the moment when the API server carries it out. A scenario looks like this:
 //
 //	binary.EveryCut(t, 1, func(t *testing.T, at binary.Cut) bool {
-//		e.Start()                 // undisturbed: what is checked at start does not count
+//		e.Start()                 // undisturbed: checks at start do not count
 //		e.Requests.CutOff(at)     // counts from here
 //		…                         // give it something to do; wait until it is done or e.Requests.Dead()
 //		e.Stop()
@@ -21,8 +21,8 @@
 //		return happened
 //	})
 //
-// It ends with the first pair of runs in which the cut never happened, so a scenario must send the same requests each time
-// up to their order, and must not reuse objects that an earlier run has finished. Watches, leases and Events are neither
-// counted nor cut at, because they come at times of their own; once a process is cut off, none of its requests gets
-// through, but a watch that is open stays open until the process is stopped.
+// It ends with the first pair of runs in which the cut never happened, so a scenario must send the same requests each time up to
+// their order, and must not reuse objects that an earlier run has finished. Watches, leases and Events are neither counted nor cut
+// at, because they come at times of their own; once a process is cut off, none of its requests gets through, but an open watch
+// stays open until the process is stopped.
 package binary

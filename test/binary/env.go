@@ -27,18 +27,18 @@ import (
 // Patience is how long tests wait for something that takes milliseconds on an idle machine.
 const Patience = time.Minute
 
-// Binary is what one of cmd/ consists of.
+// Binary has the parts of one binary of cmd/.
 type Binary struct {
 	// Name is as in cmd/ and deploy/.
 	Name string
-	// SharesLease is that of its Program.
+	// SharesLease is the field of the binary's process.Program.
 	SharesLease bool
-	// Needs and Add are those of its family.
+	// Needs and Add are the functions of its family.
 	Needs func(*config.ResourceManagerConfiguration) (process.Needs, error)
 	Add   func(context.Context, *process.Clusters, *config.ResourceManagerConfiguration, prometheus.Registerer) error
 }
 
-// Options change what is started.
+// Options configure the binary and its clusters.
 type Options struct {
 	// TwoClusters makes the target a cluster of its own.
 	TwoClusters bool
@@ -46,13 +46,13 @@ type Options struct {
 	Config string
 	// Configure changes the defaulted configuration; values below the limits of validation are fine here.
 	Configure func(*config.ResourceManagerConfiguration)
-	// EverySourceNamespace makes the binary serve all namespaces of the source, not only that of the Env.
+	// EverySourceNamespace makes the binary serve all namespaces of the source, not only the namespace of the Env.
 	EverySourceNamespace bool
 	// Stopped leaves the binary stopped at first.
 	Stopped bool
 	// Clock is the binary's; nil stands for the real one.
 	Clock clock.WithTickerAndDelayedExecution
-	// Log receives what the binary logs; the zero value discards it.
+	// Log receives the binary's log; the zero value discards it.
 	Log logr.Logger
 }
 
@@ -71,14 +71,14 @@ type Env struct {
 	Requests *Requests
 	Registry *prometheus.Registry
 	Config   *config.ResourceManagerConfiguration
-	// Kubeconfigs are those of the binary's ServiceAccount; Target is nil in one-cluster set-ups.
+	// Kubeconfigs are the kubeconfigs of the binary's ServiceAccount; Target is nil in one-cluster set-ups.
 	Kubeconfigs struct{ Source, Target []byte }
 
 	binary  Binary
 	options Options
 }
 
-// New prepares namespaces and rights, and starts the binary unless reported otherwise.
+// New prepares namespaces and rights, and starts the binary unless Options.Stopped is set.
 func New(t *testing.T, binary Binary, options Options) *Env {
 	t.Helper()
 	servers := Servers(t)
@@ -103,8 +103,18 @@ func New(t *testing.T, binary Binary, options Options) *Env {
 	if !options.Stopped {
 		e.Start()
 	}
-	t.Cleanup(e.Stop)
+	t.Cleanup(e.end)
 	return e
+}
+
+// end stops the binary and removes its rights.
+func (e *Env) end() {
+	e.Stop()
+	ctx := context.WithoutCancel(e.Ctx)
+	e.Expect(Unbind(ctx, e.Source, e.Namespace)).To(Succeed())
+	if e.Target != e.Source {
+		e.Expect(Unbind(ctx, e.Target, e.Namespace)).To(Succeed())
+	}
 }
 
 // Another prepares a second process in addition to the first, for the same namespaces and with the same rights. It has a configuration,
@@ -231,8 +241,8 @@ func (e *Env) AwaitRest() {
 	}).WithTimeout(Patience).Should(Succeed())
 }
 
-// AwaitForbidden waits until the authorizer of the target's API server, which follows roles by watches of its own, has heard
-// that the binary's ServiceAccount may not do something.
+// AwaitForbidden waits until the authorizer of the target's API server, which follows roles by watches of its own, has noticed that
+// the binary's ServiceAccount may not do something.
 func (e *Env) AwaitForbidden(right authorizationv1.ResourceAttributes) {
 	e.T.Helper()
 	user := "system:serviceaccount:" + e.Namespace + ":" + e.binary.Name

@@ -25,9 +25,31 @@ import (
 // credentialLifetime is longer than any test.
 const credentialLifetime = 3 * time.Hour
 
-// Install creates the objects of all files that match patterns below the repository's root, with the namespaces that
-// they are in. What exists already is left as it is: several test processes install the same.
+// Install creates the objects of all files that match patterns below the repository's root, with the namespaces that they are in.
+// Existing objects stay as they are: several test processes install the same objects.
 func Install(ctx context.Context, c client.Client, patterns ...string) ([]*unstructured.Unstructured, error) {
+	all, err := read(patterns...)
+	if err != nil {
+		return nil, err
+	}
+	return all, createAll(ctx, c, all)
+}
+
+// installRoles creates the roles that a binary ships, and returns them. The last one exists only if all do.
+func installRoles(ctx context.Context, c client.Client, binary string) ([]*unstructured.Unstructured, error) {
+	roles, err := read("deploy/" + binary + "/rbac/*.yaml")
+	if err != nil || len(roles) == 0 {
+		return nil, err
+	}
+	last := roles[len(roles)-1]
+	if err := c.Get(ctx, client.ObjectKeyFromObject(last), last.DeepCopy()); client.IgnoreNotFound(err) != nil || err == nil {
+		return roles, err
+	}
+	return roles, createAll(ctx, c, roles)
+}
+
+// read returns the objects of all files that match patterns below the repository's root.
+func read(patterns ...string) ([]*unstructured.Unstructured, error) {
 	root, err := local.RepositoryRoot()
 	if err != nil {
 		return nil, err
@@ -42,16 +64,16 @@ func Install(ctx context.Context, c client.Client, patterns ...string) ([]*unstr
 	}
 	// A kustomization is a list of files, and no object.
 	files = slices.DeleteFunc(files, func(file string) bool { return filepath.Base(file) == "kustomization.yaml" })
-	all, err := local.ReadManifests(files...)
-	if err != nil {
-		return nil, err
-	}
+	return local.ReadManifests(files...)
+}
+
+func createAll(ctx context.Context, c client.Client, all []*unstructured.Unstructured) error {
 	for _, object := range all {
 		if err := create(ctx, c, object.DeepCopy()); err != nil {
-			return nil, fmt.Errorf("install %s %s: %w", object.GetKind(), object.GetName(), err)
+			return fmt.Errorf("install %s %s: %w", object.GetKind(), object.GetName(), err)
 		}
 	}
-	return all, nil
+	return nil
 }
 
 func create(ctx context.Context, c client.Client, object *unstructured.Unstructured) error {
@@ -76,7 +98,7 @@ const (
 // Identity creates, in an existing namespace, the ServiceAccount of a binary with the roles that it ships for the sides
 // that this cluster is, and returns a kubeconfig for it.
 func Identity(ctx context.Context, c client.Client, admin *rest.Config, binary, namespace string, sides ...Side) ([]byte, error) {
-	roles, err := Install(ctx, c, "deploy/"+binary+"/rbac/*.yaml")
+	roles, err := installRoles(ctx, c, binary)
 	if err != nil {
 		return nil, err
 	}
@@ -102,10 +124,9 @@ func Identity(ctx context.Context, c client.Client, admin *rest.Config, binary, 
 	return local.ServiceAccountKubeconfig(ctx, admin, namespace, binary, credentialLifetime)
 }
 
-// IdentityIn is like Identity for the source, in a namespace in which the binary also has the rights of one of its Roles, as if the
-// namespace were that of the Role.
+// IdentityIn is like Identity for the source, in a namespace in which the binary also gets a copy of one of its Roles.
 func IdentityIn(ctx context.Context, c client.Client, admin *rest.Config, binary, namespace string, own client.ObjectKey) ([]byte, error) {
-	if _, err := Install(ctx, c, "deploy/"+binary+"/rbac/*.yaml"); err != nil {
+	if _, err := installRoles(ctx, c, binary); err != nil {
 		return nil, err
 	}
 	role := local.NewObject(rbacv1.SchemeGroupVersion.String(), "Role", own.Namespace, own.Name, nil)
@@ -121,8 +142,8 @@ func IdentityIn(ctx context.Context, c client.Client, admin *rest.Config, binary
 	return Identity(ctx, c, admin, binary, namespace, Source) // it waits for bindings that are created after this one
 }
 
-// awaitRights waits until the API server knows that a user has been given roles. It learns of them by watches, and forbids
-// everything before; a binary that is forbidden something when it starts ends.
+// awaitRights waits until the API server has noticed the roles of a user. API servers read roles by watches, and forbid all
+// requests before; a binary whose first requests are forbidden ends.
 func awaitRights(ctx context.Context, c client.Client, user string, roles []*unstructured.Unstructured) error {
 	for _, role := range roles {
 		right, err := firstRight(role)
@@ -169,9 +190,24 @@ func firstRight(role *unstructured.Unstructured) (*authorizationv1.ResourceAttri
 	return nil, nil
 }
 
+// boundLabel is on the bindings of Identity. Its value is the namespace of the ServiceAccount.
+const boundLabel = "espalier.dev/bound-for-test"
+
+// Unbind removes the ClusterRoleBindings of Identity for a namespace. The authorizer reads all bindings of the cluster for each
+// request, so bindings of tests that have ended would slow down all others.
+func Unbind(ctx context.Context, c client.Client, namespace string) error {
+	err := c.DeleteAllOf(ctx, &rbacv1.ClusterRoleBinding{}, client.MatchingLabels{boundLabel: namespace})
+	if err != nil {
+		return fmt.Errorf("remove bindings of namespace %s: %w", namespace, err)
+	}
+	return nil
+}
+
 // binding gives a role to a binary's ServiceAccount.
 func binding(role *unstructured.Unstructured, namespace, account string) client.Object {
-	meta := metav1.ObjectMeta{Namespace: role.GetNamespace(), Name: namespace + "-" + role.GetName()}
+	meta := metav1.ObjectMeta{
+		Namespace: role.GetNamespace(), Name: namespace + "-" + role.GetName(), Labels: map[string]string{boundLabel: namespace},
+	}
 	ref := rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: role.GetKind(), Name: role.GetName()}
 	subjects := []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: namespace, Name: account}}
 	if role.GetNamespace() == "" {

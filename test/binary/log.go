@@ -9,7 +9,7 @@ import (
 	"github.com/go-logr/logr/funcr"
 )
 
-// Log keeps what a binary logs. Its Logger is for Options.Log.
+// Log keeps the log lines of a binary. Its Logger is for Options.Log.
 type Log struct {
 	// Verbosity is the highest verbosity of the messages that are kept.
 	Verbosity int

@@ -15,7 +15,7 @@ type Sent struct {
 	Body map[string]any
 }
 
-// Recording keeps the requests that change something, with what they carry.
+// Recording keeps the requests that change objects, with their bodies.
 type Recording struct {
 	mu   sync.Mutex
 	sent []Sent
@@ -44,7 +44,7 @@ func (r *Recording) note(request *http.Request) {
 	r.sent = append(r.sent, each)
 }
 
-// Of lists what was sent to a path, in order.
+// Of lists the requests to a path, in order.
 func (r *Recording) Of(verb, path string) []Sent {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -61,7 +61,7 @@ func (r *Requests) Hook(hook func(*http.Request) error) {
 	})
 }
 
-// Reset forgets what was counted.
+// Reset forgets the counted requests.
 func (r *Requests) Reset() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -75,7 +75,7 @@ func (r *Requests) Seen() []string {
 	return slices.Clone(r.seen)
 }
 
-// Writes lists those that change something.
+// Writes lists the seen requests that change objects.
 func (r *Requests) Writes() []string {
 	return slices.DeleteFunc(r.Seen(), func(each string) bool { return strings.HasPrefix(each, http.MethodGet+" ") })
 }
@@ -106,7 +106,8 @@ func (t *transport) RoundTrip(request *http.Request) (*http.Response, error) {
 	return nil, ErrCutOff
 }
 
-// enter notes a request, and returns whether it is sent and by what, and whether its answer arrives.
+// enter counts a request, and returns whether to send it, whether its answer arrives, and the fault that takes the place of the
+// server.
 func (r *Requests) enter(request *http.Request) (send, answer bool, fault Fault) {
 	counts := r.Counts
 	if counts == nil {
@@ -144,7 +145,7 @@ func isForeground(request *http.Request) bool {
 	return info.Verb != "watch" && info.Resource != "leases" && info.Resource != "events"
 }
 
-// Info returns what a request is about, as an API server sees it.
+// Info returns the verb and the resource of a request, as an API server sees them.
 func Info(request *http.Request) *apirequest.RequestInfo {
 	resolver := apirequest.RequestInfoFactory{
 		APIPrefixes: map[string]sets.Empty{"api": {}, "apis": {}}, GrouplessAPIPrefixes: map[string]sets.Empty{"api": {}},

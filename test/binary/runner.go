@@ -19,7 +19,7 @@ import (
 type Runner struct {
 	// Test is the test at whose end the binary ends, at the latest.
 	Test *testing.T
-	// Setup is what it connects with. A log without sink is discarded.
+	// Setup returns the settings of the connection. A log without sink is discarded.
 	Setup func() *process.Setup
 	// Needs and Add are the binary's own, called at each start.
 	Needs func() (process.Needs, error)
@@ -37,7 +37,7 @@ const outdatedDiscovery = 90 * time.Second
 // discardLibraryLog sets the logger of controller-runtime itself, which otherwise prints a stack after 30 seconds.
 var discardLibraryLog = sync.OnceFunc(func() { log.SetLogger(logr.Discard()) })
 
-// Connect does what the binary does before it starts to work.
+// Connect connects the binary to its clusters, and adds its controllers to the managers.
 func (r *Runner) Connect(ctx context.Context) (*process.Clusters, error) {
 	discardLibraryLog()
 	needs, err := r.Needs()

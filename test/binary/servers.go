@@ -37,7 +37,7 @@ func WithOwnServer(m *testing.M, apiServerArgs ...string) int {
 }
 
 func withServers(m *testing.M, start func(ctx context.Context, dir, assets string) ([]*local.ControlPlane, error)) (code int) {
-	if os.Getenv(local.TestServersVariable) == "" { // the tests say themselves what they miss
+	if os.Getenv(local.TestServersVariable) == "" { // the tests fail with a message about the missing servers
 		return m.Run()
 	}
 	err := local.WithServers(context.Background(), os.Stderr, start, func(dir, _ string, _ []*local.ControlPlane) error {

@@ -54,8 +54,8 @@ networks.`,
 		"garden/nginx-ingress-controller": `It passes requests that no Ingress is for to the default backend. netpol-controller
 also allows the backends of Ingresses, of which there are none yet.`,
 		"garden/nginx-ingress-k8s-backend": `It only answers requests.`,
-		"garden/virtual-garden-etcd-events": `Its members connect to each other: 2379 for clients, 2380 for peers, 8080 for sidecars.
-It has no backup, and may connect to networks because Gardener gives both etcds the same labels.`,
+		"garden/virtual-garden-etcd-events": `Its members connect to each other: 2379 for clients, 2380 for peers.
+It has no backup, so it needs no other networks.`,
 		"garden/virtual-garden-etcd-main": `Its members connect to each other: 2379 for clients, 2380 for peers, 8080 for sidecars.
 The backup store is in a public or a private network.`,
 		"garden/virtual-garden-kube-apiserver": `It calls webhooks, which the Garden or objects of the virtual cluster name, in public and

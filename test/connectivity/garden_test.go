@@ -164,7 +164,7 @@ func (c *cluster) run(deployment string, b binary.Binary) {
 	c.t.Cleanup(runner.Stop)
 }
 
-// deployEtcds creates what etcd-druid creates for Etcds, as far as NetworkPolicies depend on it.
+// deployEtcds creates the objects that etcd-druid creates for Etcds, as far as NetworkPolicies depend on them.
 func (c *cluster) deployEtcds() {
 	c.t.Helper()
 	etcds := &druidcorev1alpha1.EtcdList{}

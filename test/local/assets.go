@@ -14,8 +14,8 @@ import (
 // AssetsVariable is the environment variable for a folder with binaries to use instead of building them.
 const AssetsVariable = "KUBEBUILDER_ASSETS"
 
-// Assets returns the folder of the control plane's binaries: that of KUBEBUILDER_ASSETS, or the one that hack/controlplane.sh builds once
-// per version. A build takes some minutes and reports to progress.
+// Assets returns the folder of the control plane's binaries: the folder that KUBEBUILDER_ASSETS names, or the one that
+// hack/controlplane.sh builds once per version. A build takes some minutes and reports to progress.
 func Assets(ctx context.Context, progress io.Writer) (string, error) {
 	if dir := os.Getenv(AssetsVariable); dir != "" {
 		return dir, nil

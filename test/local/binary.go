@@ -20,9 +20,9 @@ type Binary struct {
 	Dir string
 	// RecordFile receives the record of the process; empty means record.json in Dir.
 	RecordFile string
-	// ProbePort is that of its health probes on 127.0.0.1, as the configuration says.
+	// ProbePort is the port of its health probes on 127.0.0.1, as the configuration says.
 	ProbePort int
-	// Env is added to the environment; deployable.Environment returns that of its Deployment.
+	// Env is added to the environment; deployable.Environment returns the variables of its Deployment.
 	Env []string
 	// Detached lets the process outlive this one.
 	Detached bool

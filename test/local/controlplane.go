@@ -88,7 +88,7 @@ func (c *ControlPlane) adopt() error {
 
 // prepare chooses the ports and writes all files that the parts read.
 func (c *ControlPlane) prepare() error {
-	for _, dir := range []string{"logs", "pids", "kubeconfigs"} {
+	for _, dir := range []string{"logs", "pids", "sockets", "kubeconfigs"} {
 		if err := os.MkdirAll(c.layout.file(dir), 0o700); err != nil {
 			return fmt.Errorf("create state folder: %w", err)
 		}
@@ -139,9 +139,12 @@ func (c *ControlPlane) settlePorts() error {
 	case wanted != 0:
 		c.ports = Ports{APIServer: wanted, Etcd: wanted + 1, EtcdPeer: wanted + 2}
 	case before == Ports{}:
+		// They were checked. A second check may fail: a process that is being started meanwhile has a copy of the first one's listener for
+		// some milliseconds.
 		if c.ports, c.block, err = reserve(); err != nil {
 			return err
 		}
+		return writePorts(c.layout.ports(), c.ports)
 	}
 	return errors.Join(c.ports.check(), writePorts(c.layout.ports(), c.ports))
 }
@@ -196,7 +199,7 @@ func (c *ControlPlane) launch(part string) error {
 	}
 	p, err := child.Start(child.Spec{
 		Name: part, Path: filepath.Join(c.options.Assets, part), Args: commandLine(part, c.layout, c.ports, c.options),
-		Dir: string(c.layout), Env: []string{"KWOK_WORKDIR=" + c.layout.file("kwok")},
+		Dir: string(c.layout), Env: append([]string{"KWOK_WORKDIR=" + c.layout.file("kwok")}, c.options.Env...),
 		LogFile: c.layout.log(part), RecordFile: c.layout.record(part), Detached: c.options.Detached,
 	})
 	if err != nil {
@@ -335,9 +338,13 @@ func (c *ControlPlane) Restore(ctx context.Context, file string) error {
 	return c.serve(ctx, etcd, apiServer)
 }
 
-// etcdTool runs a tool that is built with etcd. The folders of KUBEBUILDER_ASSETS may lack it.
+// etcdTool runs a tool of etcd, which is built when it is needed.
 func (c *ControlPlane) etcdTool(ctx context.Context, tool string, arguments ...string) error {
-	if out, err := exec.CommandContext(ctx, filepath.Join(c.options.Assets, tool), arguments...).CombinedOutput(); err != nil {
+	tools, err := Build(ctx, "etcdtools.sh", c.options.Log)
+	if err != nil {
+		return err
+	}
+	if out, err := exec.CommandContext(ctx, filepath.Join(tools, tool), arguments...).CombinedOutput(); err != nil {
 		return fmt.Errorf("run %s: %w: %s", tool, err, out)
 	}
 	return nil

@@ -9,10 +9,10 @@ import (
 	"slices"
 )
 
-// Options define what to start.
+// Options define the parts of a control plane to start.
 type Options struct {
-	// Dir contains certificates, kubeconfigs, logs, process records and etcd's data. It is created if it does not exist. Parts that already
-	// run from it are kept, so that a second Start restarts what has died.
+	// Dir contains certificates, kubeconfigs, logs, process records and etcd's data. It is created if it does not exist. Parts that
+	// already run from it are kept, so that a second Start restarts parts that have died.
 	Dir string
 	// Assets is the folder of the binaries; see Assets.
 	Assets string
@@ -24,8 +24,10 @@ type Options struct {
 	AuditPolicy []byte
 	// APIServerArgs are added to the command line of the API server and take precedence over the launcher's own.
 	APIServerArgs []string
-	// Port is the port of the API server; etcd uses the next two. 0 means those of the last run from Dir, or free ones. They cannot change
-	// while a part runs from Dir.
+	// Env is added to the environment of every part.
+	Env []string
+	// Port is the port of the API server; etcd uses the next two. 0 means the ports of the last run from Dir, or free ones. They
+	// cannot change while a part runs from Dir.
 	Port int
 	// Detached lets the control plane outlive this process. Otherwise it ends with it, even if the process is killed.
 	Detached bool

@@ -11,7 +11,7 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// Report prints what a program for developers does, each step with the time since the start.
+// Report prints the steps of a program for developers, each with the time since the start.
 type Report struct {
 	out   io.Writer
 	clock clock.PassiveClock

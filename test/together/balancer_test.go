@@ -16,8 +16,8 @@ import (
 	"github.com/espalier-dev/espalier/test/binary"
 )
 
-// balancer is what a Service is to API servers: it passes each new connection on to a replica that is ready, to the other one
-// if that does not take it, and leaves connections that are open alone.
+// balancer takes the place of a Service: it passes each new connection on to a replica that is ready, to the other one if that does
+// not take it, and does not touch open connections.
 type balancer struct {
 	listener net.Listener
 	mu       sync.Mutex

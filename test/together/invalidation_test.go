@@ -1,4 +1,4 @@
-// Package together_test shows what several binaries achieve together, each under its own rights.
+// Package together_test tests several binaries that work together, each under its own rights.
 package together_test
 
 import (
@@ -84,13 +84,13 @@ func (s scene) user(bearer string) string {
 	return review.Status.UserInfo.Username
 }
 
-// soon waits for what takes a moment; API servers remember for ten seconds that they have accepted a token.
+// soon waits for a state that takes a moment; API servers remember for ten seconds that they have accepted a token.
 func (s scene) soon(holds func(g Gomega)) {
 	s.T.Helper()
 	s.Eventually(holds, 2*time.Minute, 50*time.Millisecond).Should(Succeed())
 }
 
-// invalid is what stands in the place of a token that must not be used.
+// invalid is the value of a token that must not be used.
 const invalid = "\x00\x00\x00"
 
 // forbid lets a ServiceAccount have no static tokens: its Pods do not mount them.

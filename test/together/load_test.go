@@ -18,7 +18,7 @@ import (
 	"github.com/espalier-dev/espalier/test/binary"
 )
 
-// load counts what is asked while it runs, and what of it fails.
+// load counts the requests while it runs, and the failed ones.
 type load struct {
 	asked, failed atomic.Int64
 	// warned is true if a client that gets a failure from now on must not get another one for its next requests.
@@ -63,7 +63,7 @@ func (l *load) end() (asked, failed int64) {
 	return l.asked.Load(), l.failed.Load()
 }
 
-// reviewOfAPod is what an API server would send.
+// reviewOfAPod is a review as an API server would send it.
 const reviewOfAPod = `{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","request":{"uid":"1","kind":{"group":"",` +
 	`"version":"v1","kind":"Pod"},` +
 	`"resource":{"group":"","version":"v1","resource":"pods"},"namespace":"a","operation":"CREATE","object":{"kind":"Pod",` +

@@ -26,9 +26,9 @@ type replica struct {
 	// address is where it serves, probe where it says whether it is ready.
 	address, probe string
 	command        *exec.Cmd
-	// ready is what the balancer knows; it holds the lock.
+	// ready is the balancer's knowledge about the replica; the balancer's lock guards it.
 	ready bool
-	// connections are how many the balancer has open to it.
+	// connections is the number of connections that the balancer has open to it.
 	connections atomic.Int64
 }
 
@@ -116,8 +116,8 @@ func (p *pair) both() (direct, through *load) {
 	return direct, create(p.T, p.Target, p.Namespace, creators, 0)
 }
 
-// connect lets a client open its connection before the load begins. A client that sends its first requests at the same time opens several
-// connections and keeps one, so all those that are kept could belong to the same replica.
+// connect lets a client open its connection before the load begins. A client that sends its first requests at the same time opens
+// several connections and keeps one, so all the kept ones could belong to the same replica.
 func (p *pair) connect(with *http.Client) {
 	p.T.Helper()
 	request, err := http.NewRequestWithContext(p.Ctx, http.MethodGet, p.URL, http.NoBody)
@@ -159,8 +159,8 @@ func TestAReplicaThatIsStoppedUnderLoadFailsNoRequest(t *testing.T) {
 	}
 }
 
-// A client sends on a connection that is broken until it learns of that, by the failure of all that waits for an answer there:
-// what counts as in flight ends with a client's first failure. From then on each of its requests must be answered.
+// A client sends requests on a broken connection until it learns of the break, by the failure of all requests that wait for an
+// answer there: the requests in flight end with a client's first failure. From then on each of its requests must be answered.
 func TestOfAReplicaThatIsKilledOnlyRequestsInFlightFail(t *testing.T) {
 	p := newPair(t)
 	direct, through := p.both()

@@ -99,7 +99,7 @@ func (r *rotating) look() error {
 	return nil
 }
 
-// rate is how many reviews are posted in a second: what a busy machine can do with the race detector, or as many as
+// rate is the number of reviews in a second: as many as a busy machine can send with the race detector, or as many as
 // ESPALIER_ROTATION_RATE says.
 func rate(t *testing.T) int {
 	t.Helper()

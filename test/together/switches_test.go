@@ -31,8 +31,8 @@ import (
 const resourceManagerHead = "apiVersion: resourcemanager.config.gardener.cloud/v1alpha1\nkind: " +
 	"ResourceManagerConfiguration\nleaderElection: {resourceNamespace: espalier-system}\n"
 
-// TestEverySwitchHasTheRightsThatAreShipped applies everything as users do, and holds that the ServiceAccount of each binary may
-// do what the binary asks for at its start with each switch of the documentation on.
+// TestEverySwitchHasTheRightsThatAreShipped applies everything as users do, and requires that the ServiceAccount of each binary has
+// the rights that the binary asks for at its start with each switch of the documentation on.
 func TestEverySwitchHasTheRightsThatAreShipped(t *testing.T) {
 	g := NewWithT(t)
 	servers, err := local.ForTests()
@@ -106,7 +106,7 @@ func TestEverySwitchHasTheRightsThatAreShipped(t *testing.T) {
 	}
 }
 
-// missingRights returns what the ServiceAccount of a binary needs, but may not do.
+// missingRights returns the rights that the ServiceAccount of a binary needs, but does not have.
 func missingRights(t *testing.T, admin client.Client, binary string, needs process.Needs) []string {
 	t.Helper()
 	g := NewWithT(t)

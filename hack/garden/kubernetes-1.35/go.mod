@@ -1,4 +1,4 @@
-// Builds the API server and the controller manager of the version before that of the control plane, for upgrades of a virtual cluster.
+// Builds the API server and the controller manager of an older virtual cluster, for upgrades.
 module github.com/espalier-dev/espalier/hack/garden/kubernetes-1.35
 
 go 1.26.0

@@ -1,6 +1,7 @@
-// Package binaries contains the benchmarks of the binaries other than managedresource-controller. Each file says at its top what the
-// benchmark creates, what the bare client does, and what is measured. Unless it says otherwise, controller and bare client have the roles
-// of the binary and no client-side limit. Bare clients that use typed objects send protobuf, as controller-runtime does.
+// Package binaries contains the benchmarks of the binaries other than managedresource-controller. Each file describes at its top
+// the objects of the benchmark, the work of the bare client, and the measured values. Unless it says otherwise, controller and bare
+// client have the roles of the binary and no client-side limit. Bare clients that use typed objects send protobuf, as
+// controller-runtime does.
 package binaries
 
 import (
@@ -23,7 +24,7 @@ func All() []harness.Benchmark {
 	return all
 }
 
-// bench contains what each benchmark works with.
+// bench has the cluster and the process of a benchmark.
 type bench struct {
 	*harness.Run
 	cluster *harness.Cluster

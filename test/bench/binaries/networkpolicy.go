@@ -29,7 +29,8 @@ const (
 	networkPolicyWorkers = 32
 	// member labels the namespaces of a variant.
 	member = "bench.espalier.dev/member-of"
-	// fewestPolicies is the minimum for which the ratio of the times is meaningful; with fewer, the start of the process is what counts.
+	// fewestPolicies is the minimum for which the ratio of the times is meaningful; with fewer, the start of the process takes most
+	// of the time.
 	fewestPolicies = 2000
 )
 
@@ -189,7 +190,7 @@ func (n *networkPolicy) clear(bodies []networkingv1.NetworkPolicy) {
 	n.Parallel(len(bodies), networkPolicyWorkers, func(i int) { n.Check(n.cluster.Client.Delete(n.Ctx, &bodies[i])) })
 }
 
-// newNamespaces measures what new namespaces cost an idle controller.
+// newNamespaces measures the cost of new namespaces for an idle controller.
 func (n *networkPolicy) newNamespaces(v variant, workload string) {
 	n.start(v)
 	unrelated := n.cost(func() { n.cluster.CreateNamespace(v.name + "-unrelated") })

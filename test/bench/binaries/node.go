@@ -97,7 +97,7 @@ func (n *node) join() *nodeObserver {
 		func() {
 			defer close(seen.complete)
 			follower.Until(harness.Patience, fmt.Sprintf("%d Nodes without taint", total), seen.see)
-			n.Pause(100 * time.Millisecond) // the watch of the Pods may be behind that of the Nodes
+			n.Pause(100 * time.Millisecond) // the watch of the Pods may be behind the watch of the Nodes
 			follower.Drain(seen.see)
 		},
 		func() { n.Parallel(5, 5, func(int) { n.freeFloor(seen.complete) }) }, // as many workers as node-controller has

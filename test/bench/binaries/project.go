@@ -17,15 +17,15 @@ import (
 
 // project measures project-controller as docs/reference/benchmarks.md#projects describes.
 //
-// The time of the first convergence is compared with that of a bare client on separate API servers, before and after, which does for each
-// Project first the namespace and then everything else at once. It does not write to Projects.
+// The time of the first convergence is compared with the time of a bare client on separate API servers, before and after, which
+// creates for each Project first the namespace and then everything else at once. It does not write to Projects.
 //
 // Then the process is stopped, the namespaces are filled, and it starts again with a short period of stale checks, no Project too young to
 // be stale, and no deletion. The run fails unless exactly the unused Projects are marked.
 type project struct {
 	*harness.Run
 	projects, shoots, secrets int
-	// period is that of the stale checks after the first convergence, rest is the duration of the idle measurement.
+	// period is the period of the stale checks after the first convergence, rest is the duration of the idle measurement.
 	period, rest time.Duration
 }
 
@@ -69,7 +69,7 @@ func (p *project) measure(r *harness.Run) {
 // garden is a separate control plane with the Projects.
 type garden struct {
 	*harness.Cluster
-	// kubeconfig is that of the controller's ServiceAccount.
+	// kubeconfig is the kubeconfig of the controller's ServiceAccount.
 	kubeconfig []byte
 	projects   []*corev1beta1.Project
 }
@@ -98,7 +98,8 @@ func (p *project) floor(name string) time.Duration {
 	return took
 }
 
-// own measures the controller in its own garden. It returns the time of the first convergence and the rows about what follows.
+// own measures the controller in its own garden. It returns the time of the first convergence and the rows about the phases after
+// it.
 func (p *project) own() (took time.Duration, rows []harness.Row) {
 	g := p.newGarden("own")
 	program := p.Program(projectBinary, g.kubeconfig)

@@ -39,7 +39,8 @@ func newProject(i int) *corev1beta1.Project {
 	}
 }
 
-// createForProject does for one Project what the controller does besides writing to the Project: it creates namespace, roles and bindings.
+// createForProject creates the objects of one Project that the controller creates: namespace, roles and bindings. It does not write
+// to the Project.
 func (p *project) createForProject(c client.Client, of *corev1beta1.Project) {
 	name := *of.Spec.Namespace
 	p.Check(c.Create(p.Ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{

@@ -33,7 +33,7 @@ rules:
 // Request is an audit event. It always has an object and a status, which may be empty.
 type Request struct{ auditv1.Event }
 
-// Requests are those of a period.
+// Requests are the requests of a period.
 type Requests []Request
 
 // auditEnd returns the current end of an audit log.

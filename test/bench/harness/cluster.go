@@ -37,8 +37,8 @@ type Cluster struct {
 	run    *Run
 }
 
-// StartCluster starts a control plane with these parts, which is stopped after the job. The name is that of its folder. Audited are the
-// ServiceAccounts whose requests are in the audit log, because the log costs time; without any there is no log.
+// StartCluster starts a control plane with these parts, which is stopped after the job. The name is the name of its folder. Audited
+// are the ServiceAccounts whose requests are in the audit log, because the log costs time; without any there is no log.
 func (r *Run) StartCluster(name string, o local.Options, audited ...string) *Cluster {
 	assets, err := local.Assets(r.Ctx, r.Report)
 	r.Check(err)

@@ -30,7 +30,7 @@ func (e Event) IsOf(kind schema.GroupVersionKind, o client.Object) bool {
 	return e.Kind == kind && client.ObjectKeyFromObject(e.Object) == client.ObjectKeyFromObject(o)
 }
 
-// Subject defines what to watch: the objects of a kind that have all labels.
+// Subject defines the objects to watch: all objects of a kind that have all labels.
 type Subject struct {
 	Cluster *Cluster
 	Kind    schema.GroupVersionKind
@@ -109,8 +109,8 @@ func (f *Follower) Drain(see func(Event) bool) {
 	}
 }
 
-// Until calls done for every event until it returns true, and returns the time of that event. What describes the awaited state in the error
-// after the limit.
+// Until calls done for every event until it returns true, and returns the time of that event. The error after the limit names the
+// awaited state.
 func (f *Follower) Until(limit time.Duration, what string, done func(Event) bool) (at time.Time) {
 	ctx, cancel := context.WithTimeoutCause(f.run.Ctx, limit, fmt.Errorf("wait for %s: not within %s", what, limit))
 	defer cancel()

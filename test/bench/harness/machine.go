@@ -25,8 +25,8 @@ func machine() string {
 	return text
 }
 
-// Usage is what a process uses: its resident memory in bytes, current and maximum, and its processor time since its start, in user and in
-// kernel mode. The kernel counts hundredths of a second.
+// Usage is the usage of a process: its resident memory in bytes, current and maximum, and its processor time since its start, in
+// user and in kernel mode. The kernel counts hundredths of a second.
 type Usage struct {
 	Resident, Peak int64
 	Processor      time.Duration

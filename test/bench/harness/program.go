@@ -46,7 +46,7 @@ type Program struct {
 	WebhookPort int
 	// Started is when the process was started last.
 	Started time.Time
-	// Kubeconfig is that of the program's ServiceAccount in the source.
+	// Kubeconfig is the kubeconfig of the program's ServiceAccount in the source.
 	Kubeconfig []byte
 
 	run     *Run
@@ -57,7 +57,7 @@ type Program struct {
 	stopping chan struct{}
 }
 
-// Program builds a binary and prepares its files. The kubeconfigs are those of the source and of the target, if there is one.
+// Program builds a binary and prepares its files. The kubeconfigs are for the source and for the target, if there is one.
 func (r *Run) Program(name string, kubeconfigs ...[]byte) *Program {
 	p := &Program{Kubeconfig: kubeconfigs[0], run: r, binary: local.Binary{
 		Name: name, Path: r.build(name), Dir: filepath.Join(r.Dir, name), Env: deployable.Environment(name),
@@ -125,7 +125,7 @@ func (p *Program) stop() error {
 // PID returns the id of the running process.
 func (p *Program) PID() int { return p.process.ID }
 
-// Usage returns that of the process; nothing if it does not run.
+// Usage returns the usage of the process; the zero value if it does not run.
 func (p *Program) Usage() Usage {
 	if p.process == nil {
 		return Usage{}
@@ -135,7 +135,7 @@ func (p *Program) Usage() Usage {
 	return usage
 }
 
-// Await is like that of the run.
+// Await calls Run.Await with the limit Patience.
 func (p *Program) Await(what string, probe func(context.Context) error) {
 	p.run.Await(Patience, what, probe)
 }

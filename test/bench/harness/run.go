@@ -1,5 +1,5 @@
-// Package harness contains what all benchmarks share: clusters, the measured process, the audit log, statistics, and the table with the
-// targets. It depends on no binary.
+// Package harness has the common parts of all benchmarks: clusters, the measured process, the audit log, statistics, and the table
+// with the targets. It depends on no binary.
 package harness
 
 import (
@@ -29,7 +29,7 @@ type Benchmark struct {
 	Group string
 	// Sizes define the workload. Every benchmark has tiny ones, so that the flag -smoke never starts a long run.
 	Sizes []Size
-	// Flags defines the flags that only this benchmark has, besides those of its sizes; nil means none.
+	// Flags defines the flags that only this benchmark has, besides its sizes; nil means none.
 	Flags func(*flag.FlagSet)
 	// Jobs returns the measurements. It is called after the flags are parsed, and validates them.
 	Jobs func() ([]Job, error)
@@ -110,7 +110,7 @@ type Options struct {
 	Binary string
 }
 
-// Run contains what a job uses. Clusters and processes that are started with it end after the job.
+// Run has the folder, the options and the report of a job. Clusters and processes that are started with it end after the job.
 type Run struct {
 	Options
 	*local.Report
@@ -131,7 +131,8 @@ type Run struct {
 // Add adds rows to the table. They are also shown if the job fails later.
 func (r *Run) Add(rows []Row) { r.rows = append(r.rows, rows...) }
 
-// AtEnd calls a function after the job. It gets the error so far, and returns it with what it adds. The last function is called first.
+// AtEnd calls a function after the job. It gets the error so far, and returns it joined with its own. The last function is called
+// first.
 func (r *Run) AtEnd(end func(error) error) { r.ends = append(r.ends, end) }
 
 // Main runs the benchmark or the group that the first argument names, or all benchmarks, and prints one table, even if a job could not be

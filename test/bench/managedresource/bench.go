@@ -28,7 +28,7 @@ const (
 	repairPause = 150 * time.Millisecond
 )
 
-// setup defines what a bench starts.
+// setup defines the parts of a bench.
 type setup struct {
 	// parts of the target: without a controller manager, foreground deletions do not complete; with scheduler and KWOK, Pods run.
 	parts local.Options
@@ -50,7 +50,7 @@ type bench struct {
 	kubeconfigs [][]byte
 }
 
-// cluster is an API server with a client of the bare client, besides that of the administrator.
+// cluster is an API server with a client of the bare client, besides the administrator's.
 type cluster struct {
 	*harness.Cluster
 	bare client.Client
@@ -124,7 +124,7 @@ func (b *bench) mark() (m mark) {
 	return m
 }
 
-// requests returns those of the controller to all clusters since then.
+// requests returns the requests of the controller to all clusters since then.
 func (b *bench) requests(since mark) (all harness.Requests) {
 	for i, c := range b.clusters {
 		all = append(all, c.Requests(since[i], binaryName)...)
@@ -179,7 +179,7 @@ func (b *bench) tryAwait(limit time.Duration, what string, probe func(context.Co
 	}
 }
 
-// processorTime returns that of the control planes and of the controller, if it runs.
+// processorTime returns the processor time of the control planes and of the controller, if it runs.
 func (b *bench) processorTime() time.Duration {
 	sum := b.controller.Usage().Processor
 	for _, c := range b.clusters {
@@ -188,7 +188,7 @@ func (b *bench) processorTime() time.Duration {
 	return sum
 }
 
-// createNamespaces creates namespaces for our objects and for those of the bare client.
+// createNamespaces creates namespaces for the controller's objects and for the objects of the bare client.
 func (b *bench) createNamespaces() {
 	b.Parallel(2*b.sets, workers, func(i int) {
 		run := oursRun

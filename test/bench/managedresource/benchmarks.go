@@ -109,7 +109,7 @@ func secretsBenchmark() harness.Benchmark {
 	}
 }
 
-// sizes are those of the measurement, with a tiny number of Secrets. If that is 0, there may be none.
+// sizes are the sizes of the measurement, with a tiny number of Secrets. If that is 0, there may be none.
 func (f *foreignSecrets) sizes(tiny int) []harness.Size {
 	return []harness.Size{
 		harness.Sized(&f.secrets, "secrets", 80000, tiny, "how many foreign Secrets there are"),

@@ -28,7 +28,7 @@ const (
 )
 
 // churn changes the cluster. The number of objects stays the same on average, so that growth is caused by the controller. Sets are
-// numbered: first those that are created and deleted, then the steady ones, then those with rollouts.
+// numbered: first the ones that are created and deleted, then the steady ones, then the ones with rollouts.
 type churn struct {
 	*bench
 	soak

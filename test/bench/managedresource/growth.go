@@ -17,7 +17,7 @@ type gaugeOfGrowth struct {
 	write func(float64) string
 }
 
-// maxGrowth is the share by which the average of the last quarter may exceed that of the second one.
+// maxGrowth is the share by which the average of the last quarter may exceed the average of the second one.
 const maxGrowth = 0.05
 
 func gaugesOfGrowth() []gaugeOfGrowth {
@@ -74,7 +74,8 @@ func quarters(samples []sample, gauge int, length time.Duration) (averages [4]fl
 	return averages
 }
 
-// judgeGrowth compares the average of the last quarter with that of the second: during the first one caches are still filled.
+// judgeGrowth compares the average of the last quarter with the average of the second: during the first one caches are still
+// filled.
 func (g gaugeOfGrowth) judgeGrowth(averages [4]float64) harness.Verdict {
 	return harness.Judge(averages[3]-averages[1] <= max(averages[1]*maxGrowth, g.slack))
 }

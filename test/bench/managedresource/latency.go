@@ -31,7 +31,7 @@ type latency struct {
 // latencyRound is one direction of a round.
 type latencyRound struct {
 	what string
-	// status is what the Deployments get, and want are the conditions that must follow.
+	// status is the new status of the Deployments, and want are the conditions that must follow.
 	status   string
 	want     verdicts
 	together int
@@ -138,7 +138,7 @@ func (b *bench) createPods() []*appsv1.Deployment {
 	return all
 }
 
-// awaitConditions waits for what the tracker expects.
+// awaitConditions waits until the tracker has seen all conditions.
 func (b *bench) awaitConditions(w *harness.Follower, t *conditionTracker, what string) {
 	defer func() {
 		if !t.done() {

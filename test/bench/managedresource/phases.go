@@ -49,7 +49,7 @@ func (w workload) String() string {
 	return w.size.String()
 }
 
-// measure adds the same rows in every case, also those that could not be measured.
+// measure adds the same rows in every case, also rows of phases that could not be measured.
 func (w workload) measure(r *harness.Run) {
 	f := figures{workload: w}
 	defer func() { r.Add(f.rows()) }()
@@ -259,9 +259,9 @@ const bareSets, bareSetClass = "bench-bare-sets", "bench-floor"
 // bareChecksum is the checksum that the bare client writes into the status.
 const bareChecksum = "changed by the bare client"
 
-// changeFloor measures the minimum cost, for any controller, of a change of one object in every set: the Secret is changed in the same way,
-// and then the bare client reads it, reads and replaces the ConfigMap, and writes the status of a set. The status is as large as those of
-// the controller's sets, and the same watches run, since both cost the API server time.
+// changeFloor measures the minimum cost, for any controller, of a change of one object in every set: the Secret is changed in the
+// same way, and then the bare client reads it, reads and replaces the ConfigMap, and writes the status of a set. The status is as
+// large as the status of the controller's sets, and the same watches run, since both cost the API server time.
 func (b *bench) changeFloor(f *figures) {
 	b.createBareSets(f)
 	after := b.secretsData(dataAfter)

@@ -21,8 +21,8 @@ import (
 // backupPatience is how long a test waits after a restore: watches are resumed with a back-off of up to 30 seconds.
 const backupPatience = 2 * time.Minute
 
-// TestAClusterRestoredFromABackup restores a snapshot of etcd under a running controller.
-func TestAClusterRestoredFromABackup(t *testing.T) {
+// TestCrashRestoreFromABackup restores a snapshot of etcd under a running controller.
+func TestCrashRestoreFromABackup(t *testing.T) {
 	g := NewWithT(t)
 	_, err := local.ForTests()
 	g.Expect(err).NotTo(HaveOccurred())

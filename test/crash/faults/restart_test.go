@@ -14,15 +14,15 @@ import (
 	"github.com/espalier-dev/espalier/test/local"
 )
 
-// TestARestartOfTheAPIServersChangesNothingAboutTheEnd kills both API servers while several controllers work.
-func TestARestartOfTheAPIServersChangesNothingAboutTheEnd(t *testing.T) {
+// TestCrashRestartOfTheAPIServersChangesNothingAboutTheEnd kills both API servers while several controllers work.
+func TestCrashRestartOfTheAPIServersChangesNothingAboutTheEnd(t *testing.T) {
 	g := NewWithT(t)
 	_, err := local.ForTests()
 	g.Expect(err).NotTo(HaveOccurred())
 	dir := t.TempDir()
 	planes, err := local.StartTestServers(t.Context(), dir, os.Getenv(local.AssetsVariable))
 	g.Expect(err).NotTo(HaveOccurred())
-	defer func() { g.Expect(local.StopAll(planes)).To(Succeed()) }()
+	t.Cleanup(func() { g.Expect(local.StopAll(planes)).To(Succeed()) }) // after the cleanups of the suite, which need the servers
 	t.Setenv(local.TestServersVariable, dir)
 
 	suite := scenarios.NewSuite(t, few()...)

@@ -35,7 +35,7 @@ const (
 type Outcome struct {
 	// Made is how many of the cuts were made.
 	Made int
-	// Requests are those that the first process sent in Act and that count.
+	// Requests are the counted requests that the first process sent in Act.
 	Requests []string
 
 	end       state
@@ -125,7 +125,7 @@ func (r *run) drive() (outcome Outcome, err error) {
 	return outcome, errors.Join(err, r.Err())
 }
 
-// nameless replaces the namespace in texts that are compared with those of other runs.
+// nameless replaces the namespace in texts that are compared with texts of other runs.
 func (r *run) nameless(texts []string) []string {
 	all := make([]string, 0, len(texts))
 	for _, each := range texts {

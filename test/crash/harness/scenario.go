@@ -15,14 +15,14 @@ type Step struct {
 	Until func(*World) bool
 }
 
-// Scenario defines what happens to some sets.
+// Scenario defines the changes of some sets.
 type Scenario struct {
 	// Name is a short sentence.
 	Name string
 	// TwoClusters makes the target a separate cluster without a controller manager.
 	TwoClusters bool
-	// Classes are those of the controllers, one controller each; nil stands for one controller of the default class. Victim is the number
-	// of the controller that is cut off.
+	// Classes are the classes of the controllers, one controller each; nil stands for one controller of the default class. Victim
+	// is the number of the controller that is cut off.
 	Classes []string
 	Victim  int
 	// Workloads means that controllers of the cluster work on the objects: then the number of writes of a set's health depends on their
@@ -31,7 +31,7 @@ type Scenario struct {
 	// Configure changes the controllers' configuration; it may be nil.
 	Configure func(*config.ResourceManagerConfiguration)
 
-	// Ahead is how far the controllers' clock is ahead of that of the API servers.
+	// Ahead is the time by which the controllers' clock is ahead of the clock of the API servers.
 	Ahead time.Duration
 	// Waits means that the controllers wait until their clock has reached a time relative to one that an API server recorded. If the clock
 	// is set back for good, the wait is too long for a test.
@@ -60,7 +60,7 @@ type Scenario struct {
 
 // Reference is the result of undisturbed runs of a scenario.
 type Reference struct {
-	// Requests are those that count, in order.
+	// Requests are the counted requests, in order.
 	Requests []string
 	// End is the complete state at the end.
 	End Snapshot
@@ -68,7 +68,7 @@ type Reference struct {
 	stays, deletions []string
 }
 
-// Plan defines what happens to the controller in one run of a scenario. The zero value means nothing.
+// Plan defines the disturbances of the controller in one run of a scenario. The zero value means none.
 type Plan struct {
 	// Cuts are made in the first process, in the one that takes over, and so on.
 	Cuts []binary.Cut

@@ -74,7 +74,7 @@ func (w *World) observe() state {
 	return found
 }
 
-// namespaces returns the world's own one and those that its sets contain.
+// namespaces returns the world's own namespace and the namespaces in its sets.
 func (w *World) namespaces() []string {
 	all := []string{w.NS}
 	for each := range w.objects {
@@ -139,8 +139,8 @@ func normalizeMeta(o metav1.Object) {
 	o.SetDeletionGracePeriodSeconds(nil)
 }
 
-// normalizeSet sorts the conditions, because the order in which they were added differs between runs. It replaces the checksum by whether
-// it is that of the set's Secrets, because these contain the name of the namespace.
+// normalizeSet sorts the conditions, because the order in which they were added differs between runs. It replaces the checksum by
+// whether it belongs to the set's Secrets, because these contain the name of the namespace.
 func (w *World) normalizeSet(mr *resourcesv1alpha1.ManagedResource) {
 	normalizeMeta(mr)
 	mr.ManagedFields = nil

@@ -8,7 +8,7 @@ import (
 	"github.com/espalier-dev/espalier/test/binary"
 )
 
-// traffic is what passes between a process and its API servers.
+// traffic counts the requests between a process and its API servers.
 type traffic struct {
 	mu       sync.Mutex
 	inFlight int

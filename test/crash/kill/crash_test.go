@@ -51,7 +51,7 @@ type scenario struct {
 	controller *controller
 	names      []string
 
-	// sets are the existing ones, checksums are those that their status must have.
+	// sets are the existing ones, checksums are the checksums that their status must have.
 	sets      map[string]set
 	checksums map[string]string
 	// earlier are the sets at the start of the round.
@@ -79,7 +79,7 @@ type report struct {
 	longest       time.Duration
 }
 
-func TestAKilledControllerLeavesNothingBehindAndTakesNothingAway(t *testing.T) {
+func TestCrashKillsLeaveNothingBehindAndTakeNothingAway(t *testing.T) {
 	kills, seed, sets := harness.Number(t, "CRASH_KILLS", 6), harness.Number(t, "CRASH_SEED", int(time.Now().UnixNano()%1_000_000)),
 		harness.Number(t, "CRASH_SETS", 20)
 	t.Logf("CRASH_SEED=%d repeats the choices of this run", seed)
@@ -220,7 +220,7 @@ func (s *scenario) learn(p phase, changes int, begin time.Time, delay time.Durat
 	s.typical[p] += s.typical[p] / 8
 }
 
-// begin decides what a phase does, and returns the changes.
+// begin chooses the changes of a phase, and returns them.
 func (s *scenario) begin(p phase) []func() error {
 	s.T.Helper()
 	s.adopted, s.earlier = map[key]bool{}, maps.Clone(s.sets)

@@ -11,7 +11,7 @@ import (
 	"github.com/espalier-dev/espalier/test/crash/scenarios"
 )
 
-func TestAProcessThatIsCutOffAnywhereLeavesNothingBehindAndTakesNothingAway(t *testing.T) {
+func TestCrashPointsLeaveNothingBehindAndTakeNothingAway(t *testing.T) {
 	g, sample := NewWithT(t), harness.Number(t, "CRASH_SAMPLE", 36)
 	dry := 1
 	if sample == 0 {

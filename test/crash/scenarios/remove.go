@@ -31,8 +31,8 @@ var classes = []string{"resources", "other"}
 
 func toOther(mr *resourcesv1alpha1.ManagedResource) { mr.Spec.Class = ptr.To("other") }
 
-// handOver moves a set from the controller of one class to that of another: the first one deletes the objects, the second one creates them
-// again.
+// handOver moves a set from the controller of one class to the controller of another: the first one deletes the objects, the second
+// one creates them again.
 func handOver(name string, two bool, victim int) harness.Scenario {
 	return harness.Scenario{
 		Name: name, TwoClusters: two, Classes: classes, Victim: victim,

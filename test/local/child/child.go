@@ -14,20 +14,20 @@ import (
 	"time"
 )
 
-// Spec defines what to start.
+// Spec defines the child to start.
 type Spec struct {
 	// Name is the name of the child in messages, and of its record and log.
 	Name string
 	// Path is the program, Args its arguments without the program itself.
 	Path string
 	Args []string
-	// Dir is the working folder; empty means that of this process.
+	// Dir is the working folder; empty means the working folder of this process.
 	Dir string
 	// Env is added to the environment of this process, without the two kubeconfig variables.
 	Env []string
 	// LogFile receives standard output and standard error; it is appended to.
 	LogFile string
-	// RecordFile receives the Record; it is what Find reads.
+	// RecordFile receives the Record, which Find reads.
 	RecordFile string
 	// Detached lets the child outlive this process. Otherwise the child is killed when this process ends in any way.
 	Detached bool

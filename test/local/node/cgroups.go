@@ -19,8 +19,8 @@ import (
 
 const cgroupRoot = "/sys/fs/cgroup"
 
-// weight is the share of the processors that the node gets on a busy machine, as a multiple of that of one process outside of it. All its
-// processes and Pods are in one cgroup, and would have to share the time of a single process otherwise.
+// weight is the share of the processors that the node gets on a busy machine, as a multiple of the share of one process outside of
+// it. All its processes and Pods are in one cgroup, and would have to share the time of a single process otherwise.
 const weight = 16
 
 // hierarchies are the roots of all cgroup hierarchies: one with cgroup v2, one for each controller with v1.

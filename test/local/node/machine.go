@@ -77,7 +77,7 @@ func build(ctx context.Context, l layout, progress io.Writer) (tools, error) {
 	return t, nil
 }
 
-// removeOutside removes what is outside of the state folder, and mounts in it.
+// removeOutside removes files, mounts and processes of the node that are outside of the state folder, and mounts in it.
 func removeOutside(ctx context.Context, l layout) error {
 	failures := []error{emptyCgroups(ctx), unmountBelow(string(l)), unmountBelow(runDir), deleteNamespace(ctx), removeTraces(l)}
 	if err := errors.Join(failures...); err != nil {

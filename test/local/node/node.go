@@ -22,9 +22,9 @@ import (
 // stopGrace is how long a part may take to stop before it is killed.
 const stopGrace = 5 * time.Second
 
-// Up builds what is missing, starts what does not run, and returns when the Node is ready. Another call restarts what has died. It fails
-// if the machine cannot run a node. The state folder must be absolute. This program must call Forward for the argument
-// "forward", and Start for "inside" and three folders.
+// Up builds missing programs, starts the parts that do not run, and returns when the Node is ready. Another call restarts parts
+// that have died. It fails if the machine cannot run a node. The state folder must be absolute. This program must call Forward for
+// the argument "forward", and Start for "inside" and three folders.
 func Up(ctx context.Context, dir string, log io.Writer) error {
 	if err := Check(); err != nil {
 		return err
@@ -144,7 +144,8 @@ func writeFiles(l layout, node string, plane *local.ControlPlane) error {
 	return nil
 }
 
-// labelNode labels the Node as a control plane node, as installers of clusters do: its address is that of the API server.
+// labelNode labels the Node as a control plane node, as installers of clusters do: the Node's address is the address of the API
+// server.
 func labelNode(ctx context.Context, clients kubernetes.Interface, node *corev1.Node) error {
 	const label = `{"metadata":{"labels":{"node-role.kubernetes.io/control-plane":""}}}`
 	if _, labelled := node.Labels["node-role.kubernetes.io/control-plane"]; labelled {

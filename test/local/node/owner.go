@@ -14,8 +14,8 @@ import (
 // ownerFile contains the state folder of the node. A machine can run only one: its names and addresses are fixed.
 const ownerFile = runDir + "/owner"
 
-// claim makes a state folder the owner of the machine's node, unless the node of another one runs. It removes what another one has left
-// outside of its state folder.
+// claim makes a state folder the owner of the machine's node, unless the node of another folder runs. It removes the parts of a
+// former node that are outside of its state folder.
 func claim(file string, l layout, remove func(layout) error) error {
 	former, err := expectFree(file, l)
 	if err != nil {

@@ -42,8 +42,8 @@ func cniConfig(l layout) string {
 `, l.file("addresses"), pods)
 }
 
-// kubeletConfig disables evictions and keeps all images: the disk is shared with the machine, and images cannot be pulled again. The
-// address for DNS is that of a Service that only `make up-garden` creates; without it, no names are resolved.
+// kubeletConfig disables evictions and keeps all images: the disk is shared with the machine, and images cannot be pulled again.
+// The address for DNS belongs to a Service that only `make up-garden` creates; without it, no names are resolved.
 func kubeletConfig(l layout) string {
 	return fmt.Sprintf(`apiVersion: kubelet.config.k8s.io/v1beta1
 kind: KubeletConfiguration

@@ -20,7 +20,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// when is the time of what has happened.
+// when is the time in all conditions.
 const when = "2026-01-01T00:00:00Z"
 
 // operation is the annotation by which an Etcd asks etcd-druid for an operation.
@@ -122,8 +122,8 @@ func ManagedResources() Part {
 	return managedResources(func(o *unstructured.Unstructured) bool { return !observed(o) })
 }
 
-// VirtualManagedResources does the same for those of the virtual cluster alone: those without a class in namespace garden. It acts again if
-// another controller has written that such a ManagedResource is not applied.
+// VirtualManagedResources does the same for ManagedResources of the virtual cluster only: those in namespace garden without a
+// class. It acts again if another controller has written that such a ManagedResource is not applied.
 func VirtualManagedResources() Part {
 	return managedResources(func(o *unstructured.Unstructured) bool {
 		return o.GetNamespace() == "garden" && classOf(o) == "" && (!observed(o) || !isApplied(o))
@@ -174,7 +174,7 @@ func managedResources(isDue func(o *unstructured.Unstructured) bool) Part {
 	}
 }
 
-// contents returns the objects of a ManagedResource, without what is none.
+// contents returns the objects of a ManagedResource, without keys whose value is not YAML.
 func contents(ctx context.Context, c client.Client, set *unstructured.Unstructured) ([]*unstructured.Unstructured, error) {
 	refs, _, _ := unstructured.NestedSlice(set.Object, "spec", "secretRefs")
 	var objects []*unstructured.Unstructured

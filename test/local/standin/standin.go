@@ -35,7 +35,7 @@ type Player struct {
 	Parts  []Part
 	// Idle reports whether the part for a kind leaves objects as they are at the moment. It still ends deletions. Nil: none does.
 	Idle func(kind string) bool
-	// Failed gets errors, except for those that a new change follows. Nil ignores them.
+	// Failed gets errors, except for errors before another change of the object. Nil ignores them.
 	Failed func(error)
 }
 
@@ -132,7 +132,7 @@ func merge(ctx context.Context, c client.Client, o *unstructured.Unstructured, c
 	return c.Patch(ctx, o, change)
 }
 
-// settleStatus sets fields of the status, and that it is about the last change.
+// settleStatus sets fields of the status, and the observed generation.
 func settleStatus(ctx context.Context, c client.Client, o *unstructured.Unstructured, status map[string]any) error {
 	status["observedGeneration"] = o.GetGeneration()
 	return merge(ctx, c, o, map[string]any{"status": status})

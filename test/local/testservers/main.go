@@ -27,8 +27,8 @@ import (
 	"github.com/espalier-dev/espalier/test/local/child"
 )
 
-// polling is how often Gomega checks what a test waits for, unless the environment contains another value. Most checks are requests, and
-// 100 a second, Gomega's default, would need much of the processor time of a test run.
+// polling is how often Gomega checks a condition that a test waits for, unless the environment contains another value. Most checks
+// are requests, and 100 a second, Gomega's default, would need much of the processor time of a test run.
 const polling = "GOMEGA_DEFAULT_EVENTUALLY_POLLING_INTERVAL=50ms"
 
 const usage = "usage: testservers run -- COMMAND [ARGUMENT...]\n       testservers serve"

@@ -1,5 +1,5 @@
-// Package cloud does for a local node what cloud providers do for their clusters: it provides volumes, which are folders of the node, and
-// gives Services of type LoadBalancer an address, which kube-proxy serves on the node. It also gives users of this machine access to the
+// Package cloud takes the place of a cloud provider for a local node: it provides volumes, which are folders of the node, and gives
+// Services of type LoadBalancer an address, which kube-proxy serves on the node. It also gives users of this machine access to the
 // virtual cluster of a garden: a port of the gateway, and a kubeconfig.
 package cloud
 
@@ -18,7 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-// Files are the places of what is provided. They must be absolute.
+// Files are the places of volumes and of the kubeconfig. They must be absolute.
 type Files struct {
 	// Volumes is the folder of volumes, and Kubeconfig the file for users of the virtual cluster.
 	Volumes, Kubeconfig string

@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	// Provisioner is what StorageClasses of these volumes name.
+	// Provisioner is the name in StorageClasses of these volumes.
 	Provisioner = "espalier.dev/folder"
 	// provisionedBy and wantedFrom are annotations of Kubernetes that name the provisioner of a volume, and of a claim.
 	provisionedBy = "pv.kubernetes.io/provisioned-by"

@@ -125,7 +125,7 @@ func (e *etcd) healthy(ctx context.Context, client *http.Client) error {
 	return err
 }
 
-// client returns a client of etcd, which trusts what etcd itself trusts.
+// client returns a client of etcd, which trusts the authority in the configuration of etcd.
 func (e *etcd) client(config []byte) (*http.Client, error) {
 	if !e.clientTLS() {
 		return &http.Client{}, nil

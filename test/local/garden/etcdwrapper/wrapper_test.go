@@ -140,7 +140,7 @@ func freePort(t *testing.T) int {
 	return int(netip.MustParseAddrPort(listener.Addr().String()).Port())
 }
 
-// runs waits for SIGTERM, ends in order, and fails unless its configuration is that of the sidecar.
+// runs waits for SIGTERM, ends in order, and fails unless its configuration comes from the sidecar.
 const runs = `grep -q "name: etcd-0" "${1#--config-file=}" || exit 3
 trap 'kill $!; exit 0' TERM
 sleep 60 & wait

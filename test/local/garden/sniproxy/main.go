@@ -28,7 +28,7 @@ import (
 )
 
 const (
-	// address is the target of port 443 of the gateway's Service, probes that of the readiness probe.
+	// address is the target of port 443 of the gateway's Service, probes the address of the readiness probe.
 	address = ":9443"
 	probes  = ":15021"
 	// labelsFile has the labels of this Pod, which Gateways select.

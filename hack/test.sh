@@ -1,0 +1,83 @@
+#!/usr/bin/env bash
+# Runs the tests of packages, and lists the slowest packages. Called by `make test`, which starts the API servers that the tests share.
+#
+#   test.sh PACKAGE…
+#
+#   RACE        the packages that the race detector watches: none (default), all, or some: those whose code starts goroutines or has
+#               locks, and every sixth of the others
+#   RACEPART    which of the others: "2/6" (default: 1/6)
+#   UNWATCHED   patterns of packages whose own code the race detector does not watch
+#   PARALLEL    how many packages are tested at once
+#   RUN, SKIP   patterns of the tests that run, and of those that are left out
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+# The packages that took longest begin first, so that no core waits for one of them at the end.
+longest=(internal/garden/lifecycle internal/garden internal/managedresource/applier internal/project/lifecycle internal/project/stale
+  internal/token/requestor internal/node/criticalcomponents internal/webhook/lookup internal/csr/approver)
+
+events=$(mktemp -d)
+trap 'rm -rf "$events"' EXIT
+# How often Gomega looks for a state that a test waits for, unless the test says so. Its default, 10 ms, makes a quarter of all requests.
+export GOMEGA_DEFAULT_EVENTUALLY_POLLING_INTERVAL=40ms
+
+runner=$(go tool -n -modfile=hack/tools/go.mod gotestsum)
+
+# go_test <flag>… <package>…: go test itself reports packages in the order in which they begin, so those that take long hide the others. -w
+# leaves out debug information, which makes linking faster; stack traces stay complete. `make vet` vets.
+go_test() {
+  "$runner" --format pkgname --format-icons text --jsonfile "$(mktemp "$events/XXXXXX")" -- \
+    -ldflags=-w -vet=off -p "${PARALLEL:-4}" -timeout 50m ${RUN:+-run "$RUN"} ${SKIP:+-skip "$SKIP"} "$@"
+}
+
+# raced prints the flags of the race detector. -l: packages that it does not watch must not inline functions such as those of sync.Map,
+# which it has to see.
+raced() {
+  printf '%s\n' -race
+  for each in ${UNWATCHED:-}; do printf '%s\n' "-gcflags=$each=-race=false -l"; done
+}
+
+# shares reports whether the code of a folder starts goroutines or has locks.
+shares() { grep -qE '^\s*go (func|[a-z])|\.Go\(|"sync(/atomic)?"' "$1"/*.go; }
+
+# part n/m: prints the nth of m lines, and every mth after it; rest n/m: the others.
+part() { awk -v n="${1%/*}" -v m="${1#*/}" '(NR - n) % m == 0'; }
+rest() { awk -v n="${1%/*}" -v m="${1#*/}" '(NR - n) % m != 0'; }
+
+# packages prints the packages that have tests, those of longest first.
+packages() {
+  local all each
+  all=$(go list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}' "$@")
+  for each in "${longest[@]}"; do grep -xF "$module/$each" <<<"$all" || true; done
+  grep -vxF -f <(printf "$module/%s\n" "${longest[@]}") <<<"$all" || true
+}
+
+module=$(go list -m)
+list=$(packages "$@")
+folder() { printf '.%s' "${1#"$module"}"; }
+watched=() unwatched=() others=()
+for each in $list; do
+  case ${RACE:-none} in
+  none) unwatched+=("$each") ;;
+  all) watched+=("$each") ;;
+  some) if shares "$(folder "$each")"; then watched+=("$each"); else others+=("$each"); fi ;;
+  *) echo "error: RACE=$RACE: want none, some or all" >&2; exit 2 ;;
+  esac
+done
+if [ ${#others[@]} -gt 0 ]; then
+  mapfile -t -O ${#watched[@]} watched < <(printf '%s\n' "${others[@]}" | part "${RACEPART:-1/6}")
+  mapfile -t unwatched < <(printf '%s\n' "${others[@]}" | rest "${RACEPART:-1/6}")
+fi
+
+status=0
+if [ ${#watched[@]} -gt 0 ]; then
+  echo "testing ${#watched[@]} packages with the race detector"
+  mapfile -t flags < <(raced)
+  CGO_ENABLED=1 go_test "${flags[@]}" "${watched[@]}" || status=1
+fi
+if [ ${#unwatched[@]} -gt 0 ]; then
+  echo "testing ${#unwatched[@]} packages without the race detector"
+  go_test "${unwatched[@]}" || status=1
+fi
+cat "$events"/* | awk -f hack/slowest.awk
+exit "$status"

@@ -1,4 +1,4 @@
-// Command garden-operator guards Gardens, which describe an installation of Gardener, and installs what they describe.
+// Command garden-operator reconciles Gardens, each of which describes an installation of Gardener, and validates them.
 package main
 
 import (

@@ -8,13 +8,13 @@ import (
 	"io/fs"
 	"math/rand/v2"
 	"net"
+	"net/http"
 	"os"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -41,7 +41,7 @@ func addControllers(p *parts) error {
 	for _, each := range []interface{ SetupWithManager(mgr ctrl.Manager) error }{
 		main,
 		&care.Reconciler{
-			Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Clock: p.clusters.Clock, Config: p.cfg.Controllers.GardenCare,
+			Client: mgr.GetClient(), Reader: mgr.GetCache(), Clock: p.clusters.Clock, Config: p.cfg.Controllers.GardenCare,
 			Namespace: deployable.GardenNamespace, Virtual: func(ctx context.Context) (rest.Interface, error) {
 				clients, err := connection.Clients(ctx)
 				if err != nil {
@@ -68,16 +68,11 @@ func newConnection(p *parts) *virtual.Connection {
 			addresses, err := net.DefaultResolver.LookupHost(ctx, host)
 			return err == nil && len(addresses) > 0
 		},
-		Config: func(kubeconfig []byte) (*rest.Config, error) {
-			config, err := clientcmd.RESTConfigFromKubeConfig(kubeconfig)
-			if err != nil {
-				return nil, err
-			}
+		Tune: func(config *rest.Config) {
 			config.QPS, config.Burst = -1, 0 // the priorities of the API server limit requests
 			if limits.QPS > 0 {
 				config.QPS, config.Burst = limits.QPS, int(limits.Burst)
 			}
-			return config, nil
 		},
 	}
 }
@@ -108,9 +103,11 @@ func newLifecycle(p *parts, connection *virtual.Connection) (*lifecycle.Reconcil
 	random := rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64())) //nolint:gosec // it names the process, and is no secret
 	return &lifecycle.Reconciler{
 		Client: live, Connection: connection, Logs: logsOf(typed), Clock: p.clusters.Clock,
-		Identity: identity.New(hostname, identity.GardenerVersion, cgroup, random),
-		Operator: operatorValues(p.cfg, programs), SyncPeriod: p.cfg.Controllers.Garden.SyncPeriod.Duration,
+		ServerTime: serverTime(mgr.GetConfig(), mgr.GetHTTPClient()),
+		Identity:   identity.New(hostname, identity.GardenerVersion, cgroup, random),
+		Operator:   operatorValues(p.cfg, programs), SyncPeriod: p.cfg.Controllers.Garden.SyncPeriod.Duration,
 		Workers: *p.cfg.Controllers.Garden.ConcurrentSyncs, Recorder: mgr.GetEventRecorder("garden-operator"),
+		Expiry: lifecycle.NewExpiry(p.registry),
 	}, nil
 }
 
@@ -131,6 +128,34 @@ func logsOf(c kubernetes.Interface) func(ctx context.Context, pod client.ObjectK
 	}
 }
 
+// timeTimeout bounds the request for the time of the API server.
+const timeTimeout = 10 * time.Second
+
+// serverTime returns a function that returns the time in the header Date of an answer of the API server, zero if the answer has none.
+func serverTime(server *rest.Config, c *http.Client) func(ctx context.Context) (time.Time, error) {
+	return func(ctx context.Context) (time.Time, error) {
+		ctx, cancel := context.WithTimeout(ctx, timeTimeout)
+		defer cancel()
+		base, _, err := rest.DefaultServerUrlFor(server)
+		if err != nil {
+			return time.Time{}, fmt.Errorf("read address of API server: %w", err)
+		}
+		request, err := http.NewRequestWithContext(ctx, http.MethodGet, base.JoinPath("version").String(), http.NoBody)
+		if err != nil {
+			return time.Time{}, fmt.Errorf("build request: %w", err)
+		}
+		answer, err := c.Do(request)
+		if err != nil {
+			return time.Time{}, err
+		}
+		if err := answer.Body.Close(); err != nil {
+			return time.Time{}, fmt.Errorf("close answer: %w", err)
+		}
+		date, _ := http.ParseTime(answer.Header.Get("Date")) // zero if there is none, or if it cannot be read
+		return date, nil
+	}
+}
+
 // operatorValues returns what a defaulted and valid configuration decides about components. It completes values that have the programs of
 // others.
 func operatorValues(cfg *config.OperatorConfiguration, o values.Operator) values.Operator {
@@ -140,6 +165,7 @@ func operatorValues(cfg *config.OperatorConfiguration, o values.Operator) values
 	o.NamespaceSelectors = cfg.Controllers.NetworkPolicy.AdditionalNamespaceSelectors
 	o.DefaultSeccompProfile = cfg.Enabled(config.GateDefaultSeccompProfile)
 	o.ProjectController = cfg.Espalier.Garden.ProjectController
+	o.BackupMetadataService = cfg.Espalier.Garden.BackupMetadataService
 	o.DisableNginxIngress = cfg.Enabled(config.GateDisableNginxIngressInGarden)
 	o.ETCDConfig = *cfg.Controllers.Garden.ETCDConfig
 	if t := cfg.NodeToleration; t != nil {

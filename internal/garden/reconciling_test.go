@@ -55,7 +55,7 @@ func TestOperatorReconcilesAndDeletesAGarden(t *testing.T) {
 		return string(garden.Status.LastOperation.State), err
 	}
 	o.Eventually(state, patience).Should(Equal("Succeeded"))
-	o.Expect(garden.Status.Tasks).To(HaveLen(34))
+	o.Expect(garden.Status.Tasks).To(HaveLen(35))
 	for _, task := range garden.Status.Tasks {
 		o.Expect(task.State).To(Or(BeEquivalentTo("Succeeded"), BeEquivalentTo("Skipped")), task.Name)
 	}

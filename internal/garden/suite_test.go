@@ -109,6 +109,9 @@ func stoppedOperator(t *testing.T, changes ...func(*operator)) *operator {
 	g.Expect(o.admin.Create(t.Context(), account)).To(Succeed())
 	kubeconfig, err := binary.Identity(t.Context(), o.admin, servers.Source.Config, "garden-operator", account.GetName(), binary.Source)
 	g.Expect(err).NotTo(HaveOccurred())
+	t.Cleanup(func() {
+		g.Expect(binary.Unbind(context.WithoutCancel(t.Context()), o.admin, account.GetName())).To(Succeed())
+	})
 	file := filepath.Join(t.TempDir(), "kubeconfig")
 	g.Expect(os.WriteFile(file, kubeconfig, 0o600)).To(Succeed())
 	cfg.RuntimeClientConnection.Kubeconfig = file

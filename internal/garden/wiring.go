@@ -9,6 +9,8 @@ import (
 
 	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/config"
+	"github.com/espalier-dev/espalier/internal/deployable"
+	"github.com/espalier-dev/espalier/internal/garden/care"
 	"github.com/espalier-dev/espalier/internal/garden/identity"
 	"github.com/espalier-dev/espalier/internal/garden/lifecycle"
 	"github.com/espalier-dev/espalier/internal/garden/skew"
@@ -35,8 +37,10 @@ func Needs(cfg *config.OperatorConfiguration) (process.Needs, error) {
 		return process.Needs{}, err
 	}
 	return process.Needs{
-		Scheme:      scheme,
-		SourceCache: cache.Options{DefaultTransform: cache.TransformStripManagedFields()},
+		Scheme: scheme,
+		SourceCache: cache.Options{
+			DefaultTransform: cache.TransformStripManagedFields(), ByObject: care.Cache(deployable.GardenNamespace),
+		},
 		// Nothing works without the kind Garden.
 		SourceAccess: []process.Requirement{{
 			Kind: operatorv1alpha1.SchemeGroupVersion.WithKind("Garden"), Verbs: []string{"get", "list", "watch", "patch"},

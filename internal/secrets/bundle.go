@@ -1,6 +1,10 @@
 package secrets
 
 import (
+	"bytes"
+	"crypto/x509"
+	"encoding/pem"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -29,7 +33,7 @@ func bundleRequest(request Request, recorded entry, now time.Time) (*Request, er
 	return nil, nil // other configs have no bundle
 }
 
-// withOld returns the value of the current Secret, followed by that of the old one unless that has expired.
+// withOld returns the value of the current Secret, followed by the value of the old one unless that has expired.
 func withOld(recorded entry, key string, now time.Time) ([][]byte, error) {
 	current := recorded.current.Data[key]
 	if recorded.old == nil {
@@ -48,4 +52,101 @@ func typeOf(data map[string][]byte) corev1.SecretType {
 		return corev1.SecretTypeTLS
 	}
 	return corev1.SecretTypeOpaque
+}
+
+// Dropped returns the name of an observed bundle of a request that has a key or certificate which the next bundle would not have, although
+// it may be needed: the Secret with it was lost. It is the name of the next bundle if no bundle shows which of several predecessors is
+// needed, and empty if nothing is dropped. A rotation that completes drops all but its own key, if that was the current one of a bundle: if
+// not, the status is older than the last rotation.
+func (i *Inventory) Dropped(request, next Request, completes bool, now time.Time) (string, error) {
+	missing, err := i.Missing(next, now)
+	if missing == "" || err != nil || !request.KeepOld {
+		return "", err
+	}
+	data, err := next.Config.Generate(config.Source{Now: now})
+	if err != nil {
+		return "", err
+	}
+	name := request.Config.LogicalName()
+	kept, former, bundles := blocksOf(data), "", i.bundlesOf(name)
+	if len(bundles) == 0 && !request.IgnoreOld && i.hasSeveralPredecessors(name) {
+		return missing, nil
+	}
+	droppable := slices.Clone(kept)
+	if request.IgnoreOld { // a Secret that precedes the rotation
+		for _, each := range i.observed {
+			if i.manages(each) && each.Labels[LabelName] == name {
+				droppable = append(droppable, blocksOf(each.Data)...)
+			}
+		}
+	}
+	for _, bundle := range bundles {
+		blocks := blocksOf(bundle.Data)
+		if completes && len(blocks) > 0 && bytes.Equal(blocks[0], kept[0]) {
+			return "", nil
+		}
+		if slices.ContainsFunc(blocks, func(each []byte) bool { return !contains(droppable, each) && !isExpiredCertificate(each, now) }) {
+			former = bundle.Name
+		}
+	}
+	return former, nil
+}
+
+// hasSeveralPredecessors reports whether the observed Secrets of a logical name, without the current one, are from several rotations.
+func (i *Inventory) hasSeveralPredecessors(logicalName string) bool {
+	generations := map[int64]bool{}
+	for _, each := range i.observed {
+		if i.manages(each) && each.Labels[LabelName] == logicalName && each.Name != i.entries[logicalName].current.Name {
+			generations[generation(each)] = true
+		}
+	}
+	return len(generations) > 1
+}
+
+// wasForgotten reports whether a Secret has a key or certificate that bundles have, but not those that were observed. It was rotated away
+// then, and restored since.
+func (i *Inventory) wasForgotten(secret *corev1.Secret) bool {
+	observed := map[string][]byte{}
+	for _, each := range i.bundlesOf(secret.Labels[LabelName]) {
+		for key, value := range each.Data {
+			observed[each.Name+"/"+key] = value
+		}
+	}
+	bundled := blocksOf(observed)
+	own := blocksOf(map[string][]byte{
+		"certificate": secret.Data[config.DataKeyCACertificate], "key": secret.Data[config.DataKeyRSAPrivateKey],
+	})
+	return len(own) > 0 && len(bundled) > 0 && !contains(bundled, own[0])
+}
+
+// WasForgotten does that for the observed Secret of a name.
+func (i *Inventory) WasForgotten(name string) bool {
+	return slices.ContainsFunc(i.observed, func(each *corev1.Secret) bool { return each.Name == name && i.wasForgotten(each) })
+}
+
+// bundlesOf returns the observed bundles of a logical name.
+func (i *Inventory) bundlesOf(logicalName string) []*corev1.Secret {
+	return slices.DeleteFunc(slices.Clone(i.observed), func(each *corev1.Secret) bool {
+		return !i.manages(each) || each.Labels[LabelBundleFor] != logicalName
+	})
+}
+
+func contains(blocks [][]byte, block []byte) bool {
+	return slices.ContainsFunc(blocks, func(each []byte) bool { return bytes.Equal(each, block) })
+}
+
+// blocksOf returns the content of all PEM blocks.
+func blocksOf(data map[string][]byte) [][]byte {
+	var blocks [][]byte
+	for _, text := range data {
+		for block, rest := pem.Decode(text); block != nil; block, rest = pem.Decode(rest) {
+			blocks = append(blocks, block.Bytes)
+		}
+	}
+	return blocks
+}
+
+func isExpiredCertificate(block []byte, now time.Time) bool {
+	certificate, err := x509.ParseCertificate(block)
+	return err == nil && now.After(certificate.NotAfter)
 }

@@ -8,7 +8,7 @@
 //  1. lists the managed Secrets and the donors and calls NewInventory,
 //  2. for each request calls Plan, carries out the step, and calls Record with the resulting Secret; the same for the bundle that Record
 //     returns. If creation fails with AlreadyExists, it reads the Secret, calls Observe and plans again,
-//  3. after the last request lists the managed Secrets again and deletes those that Unneeded returns.
+//  3. after the last request lists the managed Secrets again and deletes the Secrets that Unneeded returns.
 //
 // A process that dies between two writes loses nothing: names depend only on configs, rotation times and the data of the signing CA, and a
 // predecessor is deleted only after the bundle that contains it was written. Errors never contain secret values.

@@ -22,20 +22,27 @@ type Options struct {
 	// RenewedAuthorities are the logical names of the certificate authorities that are renewed before they expire. Other authorities are
 	// only rotated. Content that is no certificate authority is always renewed.
 	RenewedAuthorities []string
+	// Writers are the field managers under which the operator, and earlier operators, have written Secrets. The first one is for new
+	// writes. A Secret without the labels of the manager is only adopted if one of them has written its data.
+	Writers []string
+	// ClockProblem is a sentence that says why the clock of this process cannot be trusted, or empty. With it, no content is issued or
+	// renewed, and no predecessor is forgotten because of its age.
+	ClockProblem string
 }
 
-// Inventory knows the Secrets that were observed at the start of a reconciliation and those that were requested since then. It decides
-// about them and does no I/O. It is not safe for concurrent use. A new reconciliation needs a new Inventory.
+// Inventory contains the Secrets that were observed at the start of a reconciliation and the Secrets that were requested since
+// then. It decides about them and does no I/O. It is not safe for concurrent use. A new reconciliation needs a new Inventory.
 type Inventory struct {
 	options  Options
 	observed []*corev1.Secret
 	donors   []*corev1.Secret
 	rotation map[string]string
 	expiring []string
+	early    []string
 	entries  map[string]entry
 }
 
-// entry is what was recorded for a logical name. Nil Secrets do not exist.
+// entry has the recorded Secrets of a logical name. Nil Secrets do not exist.
 type entry struct{ current, old, bundle *corev1.Secret }
 
 // Class is one of the Secrets of a logical name.
@@ -67,7 +74,10 @@ func NewInventory(options Options, observed, donors []corev1.Secret, now time.Ti
 		if _, known := inventory.rotation[name]; known || !inventory.manages(secret) {
 			continue
 		}
-		newest := inventory.Newest(name, "")
+		newest, err := inventory.last(name, now)
+		if err != nil {
+			return nil, err
+		}
 		inventory.rotation[name] = newest.Labels[LabelLastRotation]
 		if err := inventory.renew(name, newest, now); err != nil {
 			return nil, err
@@ -77,19 +87,35 @@ func NewInventory(options Options, observed, donors []corev1.Secret, now time.Ti
 		inventory.rotation[name] = labelOfTime(last)
 	}
 	slices.Sort(inventory.expiring)
+	slices.Sort(inventory.early)
 	return inventory, nil
+}
+
+// last returns the Secret of a logical name that was requested last: the newest one, but one that a clock which was ahead has dated only
+// if there is no other.
+func (i *Inventory) last(name string, now time.Time) (*corev1.Secret, error) {
+	newest, err := i.newest(name, "", func(secret *corev1.Secret) (bool, error) {
+		life, _, err := lifetimeOfLabels(secret)
+		return !life.isEarly(now), err
+	})
+	return cmp.Or(newest, i.Newest(name, "")), err
 }
 
 func (i *Inventory) renew(name string, newest *corev1.Secret, now time.Time) error {
 	life, expires, err := lifetimeOfLabels(newest)
-	if err != nil || !expires || !life.needsRenewal(now) {
+	early := life.isEarly(now)
+	if err != nil || !expires || i.options.ClockProblem != "" || !early && !life.needsRenewal(now) {
 		return err
 	}
-	if isAuthority(newest) && !slices.Contains(i.options.RenewedAuthorities, name) {
+	rotated := isAuthority(newest) && !slices.Contains(i.options.RenewedAuthorities, name)
+	switch {
+	case rotated && early:
+		i.early = append(i.early, name)
+	case rotated:
 		i.expiring = append(i.expiring, name)
-		return nil
+	default:
+		i.rotation[name] = labelOfTime(now)
 	}
-	i.rotation[name] = labelOfTime(now)
 	return nil
 }
 
@@ -101,6 +127,10 @@ func isAuthority(secret *corev1.Secret) bool {
 
 // ExpiringAuthorities returns the sorted logical names of certificate authorities that expire soon and that only a rotation replaces.
 func (i *Inventory) ExpiringAuthorities() []string { return slices.Clone(i.expiring) }
+
+// EarlyAuthorities returns the sorted logical names of certificate authorities that only a rotation replaces and that are not valid yet: a
+// clock was ahead when they were issued.
+func (i *Inventory) EarlyAuthorities() []string { return slices.Clone(i.early) }
 
 // Get returns a Secret of a logical name that was recorded before. The caller must not change the Secret.
 func (i *Inventory) Get(name string, class Class) (*corev1.Secret, bool) {
@@ -134,50 +164,110 @@ func (i *Inventory) Record(request Request, secret *corev1.Secret, now time.Time
 	}
 	name := request.Config.LogicalName()
 	recorded := entry{current: secret.DeepCopy(), bundle: i.entries[name].bundle}
-	keep, err := keepsOld(request, secret, now)
+	keep, err := i.keepsOld(request, secret, now)
 	if err != nil {
 		return nil, err
 	}
 	if keep {
-		recorded.old = i.Newest(name, secret.Name)
+		if recorded.old, err = i.predecessor(request, secret); err != nil {
+			return nil, err
+		}
 	}
 	i.entries[name] = recorded
 	return bundleRequest(request, recorded, now)
 }
 
 // keepsOld reports whether the predecessor of the Secret is still needed.
-func keepsOld(request Request, current *corev1.Secret, now time.Time) (bool, error) {
-	if !request.KeepOld || request.IgnoreOld {
+func (i *Inventory) keepsOld(request Request, current *corev1.Secret, now time.Time) (bool, error) {
+	if !request.KeepOld {
 		return false, nil
 	}
-	if request.IgnoreOldAfter == 0 {
+	if request.IgnoreOldAfter == 0 || i.options.ClockProblem != "" {
 		return true, nil
 	}
 	issuedAt, err := timeOfLabel(current, LabelIssuedAt)
 	return err == nil && now.Sub(issuedAt) < request.IgnoreOldAfter, err
 }
 
-// Newest returns the newest observed Secret of a logical name whose name is not the given one, or nil. Of Secrets that were created in
-// the same second, it is the first one of the list.
+// predecessor returns the newest Secret of the same logical name that a request keeps, or nil.
+func (i *Inventory) predecessor(request Request, current *corev1.Secret) (*corev1.Secret, error) {
+	rotated, err := rotationOf(current)
+	if err != nil {
+		return nil, err
+	}
+	return i.newest(request.Config.LogicalName(), current.Name, func(secret *corev1.Secret) (bool, error) {
+		if i.wasForgotten(secret) {
+			return false, nil
+		}
+		if !request.IgnoreOld {
+			return true, nil
+		}
+		earlier, err := PrecedesRotation(secret, rotated)
+		return !earlier, err
+	})
+}
+
+// PrecedesRotation reports whether a Secret is from before a rotation that began at that time.
+func PrecedesRotation(secret *corev1.Secret, began time.Time) (bool, error) {
+	rotated, err := rotationOf(secret)
+	return rotated.Unix() < began.Unix(), err
+}
+
+// rotationOf returns the start of the rotation that a Secret belongs to, or the zero time.
+func rotationOf(secret *corev1.Secret) (time.Time, error) {
+	if secret.Labels[LabelLastRotation] == "" {
+		return time.Time{}, nil
+	}
+	return timeOfLabel(secret, LabelLastRotation)
+}
+
+// Newest returns the newest observed Secret of a logical name whose name is not the given one, or nil: the one of the last rotation, and of
+// those the one that was created last. Of Secrets that were created in the same second, it is the first one of the list.
 func (i *Inventory) Newest(logicalName, except string) *corev1.Secret {
+	newest, _ := i.newest(logicalName, except, func(*corev1.Secret) (bool, error) { return true, nil }) // it never fails
+	return newest
+}
+
+func (i *Inventory) newest(logicalName, except string, fits func(*corev1.Secret) (bool, error)) (*corev1.Secret, error) {
 	var newest *corev1.Secret
 	for _, secret := range i.observed {
 		if secret.Name == except || !i.manages(secret) || secret.Labels[LabelName] != logicalName {
 			continue
 		}
-		if newest == nil || newest.CreationTimestamp.Before(&secret.CreationTimestamp) {
+		if fit, err := fits(secret); err != nil {
+			return nil, err
+		} else if !fit {
+			continue
+		}
+		if newest == nil || i.follows(secret, newest) {
 			newest = secret
 		}
 	}
-	return newest
+	return newest, nil
+}
+
+// follows reports whether a Secret is newer than another one of its logical name. A Secret that was restored from a backup is created
+// again, so that for content that only a rotation replaces, the rotation is decisive.
+func (i *Inventory) follows(secret, other *corev1.Secret) bool {
+	if i.isRotated(secret) && generation(secret) != generation(other) {
+		return generation(secret) > generation(other)
+	}
+	return other.CreationTimestamp.Before(&secret.CreationTimestamp)
+}
+
+// isRotated reports whether only a rotation replaces the content of a Secret.
+func (i *Inventory) isRotated(secret *corev1.Secret) bool {
+	_, expires := secret.Labels[LabelValidUntil]
+	return !expires || isAuthority(secret) && !slices.Contains(i.options.RenewedAuthorities, secret.Labels[LabelName])
 }
 
 func (i *Inventory) manages(secret *corev1.Secret) bool {
 	return secret.Labels[LabelManagedBy] == ManagedBy && secret.Labels[LabelManagerIdentity] == i.options.Identity
 }
 
-// Unneeded returns those of the given Secrets that this identity manages and that are not the current, old or bundle Secret of a recorded
-// request. Without any recorded request, that is all Secrets of the identity.
+// Unneeded returns the given Secrets that this identity manages and that are not the current, old or bundle Secret of a recorded
+// request. Without any recorded request, these are all Secrets of the identity. Secrets that others created after the inventory was
+// taken are left out, because nothing is known about them.
 func (i *Inventory) Unneeded(listed []corev1.Secret) []corev1.Secret {
 	needed := map[string]bool{}
 	for known := range maps.Values(i.entries) {
@@ -189,7 +279,9 @@ func (i *Inventory) Unneeded(listed []corev1.Secret) []corev1.Secret {
 	}
 	var unneeded []corev1.Secret
 	for index := range listed {
-		if i.manages(&listed[index]) && !needed[listed[index].Name] {
+		secret := &listed[index]
+		seen := slices.ContainsFunc(i.observed, func(s *corev1.Secret) bool { return s.Name == secret.Name && s.UID == secret.UID })
+		if seen && i.manages(secret) && !needed[secret.Name] {
 			unneeded = append(unneeded, listed[index])
 		}
 	}
@@ -197,7 +289,7 @@ func (i *Inventory) Unneeded(listed []corev1.Secret) []corev1.Secret {
 }
 
 // authority returns the CA that signs a certificate of that type, and the checksum of its data. An old CA that has expired does not sign,
-// because bundles do not contain it.
+// because bundles do not contain it. Neither does one that is not valid yet, because clients accept none of its certificates.
 func (i *Inventory) authority(name string, signer Signer, kind config.CertificateType, now time.Time) (*config.Authority, string, error) {
 	known, ok := i.entries[name]
 	if !ok {
@@ -206,11 +298,11 @@ func (i *Inventory) authority(name string, signer Signer, kind config.Certificat
 	chosen := known.current
 	wantsOld := signer == OldSigner || signer == DefaultSigner && (kind == config.Server || kind == config.ServerAndClient)
 	if wantsOld && known.old != nil {
-		expired, err := isExpired(known.old, now)
+		life, expires, err := lifetimeOfLabels(known.old)
 		if err != nil {
 			return nil, "", err
 		}
-		if !expired {
+		if !expires || !life.isOver(now) && !life.isEarly(now) {
 			chosen = known.old
 		}
 	}
@@ -223,5 +315,5 @@ func (i *Inventory) authority(name string, signer Signer, kind config.Certificat
 
 func isExpired(secret *corev1.Secret, now time.Time) (bool, error) {
 	life, expires, err := lifetimeOfLabels(secret)
-	return expires && now.After(life.validUntil), err
+	return expires && life.isOver(now), err
 }

@@ -121,6 +121,41 @@ func TestRotationBundlesCurrentFirstAndForgetsTheOldOneWhenItCompletes(t *testin
 	g.Expect(n.only(t, "ca-bundle").Data["bundle.crt"]).To(Equal(current.Data["ca.crt"]))
 }
 
+func TestSecretFromBeforeARotationStaysForgottenAndOneOfTheSameRotationIsKept(t *testing.T) {
+	g := NewWithT(t)
+	n := newNamespace()
+	forgets := func(bits int) secrets.Request {
+		return secrets.Request{Config: config.RSAKey{Name: "key", Bits: bits}, KeepOld: true, IgnoreOld: true}
+	}
+	n.mustReconcile(t, forgets(2048))
+	rotated := n.only(t, "key")
+	n.now = n.now.Add(time.Hour)
+	n.rotate("key")
+	n.mustReconcile(t, forgets(2048))
+	first := n.only(t, "key")
+
+	rotated.CreationTimestamp = metav1.NewTime(n.now.Add(time.Hour)) // it was restored from a backup
+	n.secrets = append(n.secrets, *rotated)
+	n.now = n.now.Add(time.Minute)
+	inventory := n.mustReconcile(t, forgets(4096))
+	g.Expect(get(t, inventory, "key", secrets.Old).Name).To(Equal(first.Name), "only its config has changed")
+	g.Expect(n.find(rotated.Name)).To(BeNil())
+}
+
+func TestCleanupSparesSecretsThatWereCreatedAfterTheInventory(t *testing.T) {
+	g := NewWithT(t)
+	n := newNamespace()
+	n.mustReconcile(t, keptAuthority("ca"))
+	inventory, err := n.inventory()
+	g.Expect(err).NotTo(HaveOccurred())
+	later := *n.only(t, "ca")
+	later.Name, later.UID = "ca-later", "later"
+	replaced := *n.only(t, "ca-bundle")
+	replaced.UID = "replaced"
+	unneeded := inventory.Unneeded([]corev1.Secret{*n.only(t, "ca"), later, replaced})
+	g.Expect(unneeded).To(HaveExactElements(HaveField("Name", n.only(t, "ca").Name)))
+}
+
 func TestRotationTwiceInOneSecondYieldsOneSecret(t *testing.T) {
 	n := newNamespace()
 	n.rotate("ca")
@@ -344,6 +379,164 @@ func TestTwoDonorsAreRefused(t *testing.T) {
 	g.Expect(n.names()).To(Equal([]string{"one", "two"}))
 }
 
+func TestDonorWhoseDataIsInUseIsRefused(t *testing.T) {
+	month := 30 * day
+	for name, request := range map[string]secrets.Request{
+		"an authority":      keptAuthority("ca"),
+		"a key":             {KeepOld: true, Config: config.RSAKey{Name: "ca", Bits: 4096}},
+		"an encryption key": {KeepOld: true, Config: config.EncryptionKey{Name: "ca", SecretLength: 32}},
+		"a password":        {Config: config.BasicAuth{Name: "ca", Username: "admin", PasswordLength: 32}, Validity: month},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			n := newNamespace()
+			n.mustReconcile(t, request)
+			mine := donor("mine", "ca", n.only(t, "ca").Data)
+			n.secrets = []corev1.Secret{mine}
+			n.mustReconcile(t, request)
+			n.mustReconcile(t, request)
+			g.Expect(n.written).To(BeEmpty(), "a donor that has been copied changes nothing")
+
+			n.rotate("ca")
+			n.now = n.now.Add(time.Hour)
+			n.written = nil
+			_, err := n.reconcile(request)
+			g.Expect(err).To(MatchError(And(
+				ContainSubstring(`secret "mine" still has the label "secrets-manager-use-data-for-name" for config "ca"`),
+				ContainSubstring(`remove the label from secret "mine"`),
+			)))
+			g.Expect(n.written).To(BeEmpty())
+
+			n.find("mine").Data = map[string][]byte{"other": []byte("data")}
+			if _, isKey := request.Config.(config.EncryptionKey); isKey {
+				_, err = n.reconcile(request)
+				g.Expect(err).NotTo(HaveOccurred(), "a rotation may import other data")
+			}
+			n.find("mine").Labels = nil
+			n.mustReconcile(t, request)
+		})
+	}
+}
+
+// The clock of the process was a year ahead when it issued.
+func TestWhatAClockThatWasAheadHasIssuedIsIssuedAgain(t *testing.T) {
+	long := 1000 * day
+	leaf := secrets.Request{SignedBy: "ca", Config: config.Certificate{Name: "leaf", Type: config.Server, Validity: &long}}
+	for name, tc := range map[string]struct {
+		ahead   time.Duration
+		renewed []string
+		want    []string
+		early   []string
+	}{
+		"by ten minutes":                   {10 * time.Minute, nil, nil, nil},
+		"by more":                          {12 * time.Minute, nil, []string{"leaf"}, []string{"ca"}},
+		"a year":                           {365 * day, nil, []string{"leaf"}, []string{"ca"}},
+		"an authority that renews itself":  {365 * day, []string{"ca"}, []string{"ca", "leaf"}, nil},
+		"when another one renews itself":   {365 * day, []string{"other"}, []string{"leaf"}, []string{"ca"}},
+		"and it was behind, by five years": {-5 * 365 * day, []string{"other"}, []string{"leaf"}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			n := newNamespace()
+			n.options.RenewedAuthorities = tc.renewed
+			n.now = start.Add(tc.ahead)
+			n.mustReconcile(t, keptAuthority("ca"), leaf)
+			before := map[string]string{"ca": n.only(t, "ca").Name, "leaf": n.only(t, "leaf").Name}
+			n.now = start
+			inventory := n.mustReconcile(t, keptAuthority("ca"), leaf)
+			var again []string
+			for _, each := range []string{"ca", "leaf"} {
+				if get(t, inventory, each, secrets.Current).Name != before[each] {
+					again = append(again, each)
+				}
+			}
+			g.Expect(again).To(Equal(tc.want))
+			g.Expect(inventory.EarlyAuthorities()).To(Equal(tc.early))
+			if len(tc.renewed) == 1 && tc.renewed[0] == "ca" {
+				signer, err := config.ParseCertificate(get(t, inventory, "ca", secrets.Current).Data["ca.crt"])
+				g.Expect(err).NotTo(HaveOccurred())
+				signed, err := config.ParseCertificate(get(t, inventory, "leaf", secrets.Current).Data["tls.crt"])
+				g.Expect(err).NotTo(HaveOccurred())
+				g.Expect(signed.CheckSignatureFrom(signer)).To(Succeed(), "an authority that is not valid yet signs nothing")
+			}
+			n.now = n.now.Add(time.Minute)
+			n.mustReconcile(t, keptAuthority("ca"), leaf)
+			g.Expect(n.written).To(BeEmpty(), "nothing is issued again and again")
+		})
+	}
+}
+
+func TestNothingIsIssuedWhileClocksDiffer(t *testing.T) {
+	g := NewWithT(t)
+	month := 30 * day
+	short := secrets.Request{
+		KeepOld: true, IgnoreOldAfter: day, Config: config.Certificate{Name: "ca", Type: config.CA, Validity: &month},
+	}
+	password := secrets.Request{Config: config.BasicAuth{Name: "password", Username: "admin", PasswordLength: 32}, Validity: 12 * day}
+	n := newNamespace()
+	n.options.RenewedAuthorities = []string{"ca"}
+	n.mustReconcile(t, short, password)
+	n.now = n.now.Add(25 * day)
+	n.mustReconcile(t, short, password)
+	g.Expect(n.labelled(map[string]string{"name": "ca"})).To(HaveLen(2), "the old authority has its overlap")
+
+	n.options.ClockProblem = "the clock is ahead"
+	n.now = n.now.Add(2*day + time.Hour)
+	inventory := n.mustReconcile(t, short, password)
+	g.Expect(n.written).To(BeEmpty(), "nothing is renewed, and nothing is forgotten because of its age")
+	_, found := inventory.Get("ca", secrets.Old)
+	g.Expect(found).To(BeTrue())
+	n.rotate("ca")
+	_, err := n.reconcile(short, password)
+	g.Expect(err).To(MatchError(ContainSubstring("the clock is ahead")))
+	g.Expect(n.written).To(BeEmpty())
+
+	n.options.ClockProblem = ""
+	n.mustReconcile(t, short, password)
+	g.Expect(n.written).NotTo(BeEmpty())
+}
+
+func TestOnlyOwnSecretsAndDonorsAreAdopted(t *testing.T) {
+	request := keptAuthority("ca")
+	ours := map[string]string{"managed-by": "secrets-manager", "manager-identity": identity}
+	wrote := func(manager, fields string) []metav1.ManagedFieldsEntry {
+		return []metav1.ManagedFieldsEntry{{Manager: manager, FieldsV1: metav1.NewFieldsV1(fields)}}
+	}
+	for sentence, tc := range map[string]struct {
+		labels  map[string]string
+		fields  []metav1.ManagedFieldsEntry
+		refused bool
+	}{
+		"a Secret of a stranger": {refused: true},
+		"with our labels":        {labels: ours},
+		"of another identity": {
+			labels: map[string]string{"managed-by": "secrets-manager", "manager-identity": "x"}, refused: true,
+		},
+		"a donor":                                 {labels: map[string]string{"secrets-manager-use-data-for-name": "ca"}},
+		"a donor for another name":                {labels: map[string]string{"secrets-manager-use-data-for-name": "key"}, refused: true},
+		"labels removed from a Secret of ours":    {fields: wrote("garden-operator", `{"f:data":{".":{}}}`)},
+		"from a Secret of the operator before it": {fields: wrote("gardener-operator", `{"f:data":{".":{}}}`)},
+		"a stranger wrote the data":               {fields: wrote("kubectl-create", `{"f:data":{".":{}}}`), refused: true},
+		"only labels are ours":                    {fields: wrote("garden-operator", `{"f:metadata":{"f:labels":{}}}`), refused: true},
+		"fields that cannot be read":              {fields: wrote("garden-operator", `f:data`), refused: true},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			n := newNamespace()
+			n.options.Writers = []string{"garden-operator", "gardener-operator"}
+			inventory, err := n.inventory()
+			NewWithT(t).Expect(err).NotTo(HaveOccurred())
+			existing := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "ca-1", Labels: tc.labels, ManagedFields: tc.fields}}
+			if err = inventory.CheckAdoption(request, existing); !tc.refused {
+				NewWithT(t).Expect(err).NotTo(HaveOccurred())
+				return
+			}
+			NewWithT(t).Expect(err).To(MatchError(And(
+				HavePrefix(`secret "ca-1" exists, and `), ContainSubstring("secrets-manager-use-data-for-name=ca"),
+			)))
+		})
+	}
+}
+
 func TestOnlyNamedAuthoritiesRenewThemselves(t *testing.T) {
 	month := 30 * day
 	for name, tc := range map[string]struct {
@@ -456,37 +649,27 @@ func TestGetOnlyKnowsWhatWasRequested(t *testing.T) {
 	g.Expect(get(t, inventory, "auth", secrets.BundleOrCurrent)).To(Equal(get(t, inventory, "auth", secrets.Current)))
 }
 
-func TestEncryptionKeyIsNotReplacedWithoutARotationOrAChangeOfTheProvider(t *testing.T) {
-	const name = "kube-apiserver-etcd-encryption-key"
-	key := func(provider config.EncryptionProvider, length int) secrets.Request {
-		return secrets.Request{KeepOld: true, Config: config.EncryptionKey{Name: name, Provider: provider, SecretLength: length}}
-	}
-	for title, tc := range map[string]struct {
-		request secrets.Request
-		rotated bool
-		refused bool
-	}{
-		"another length":   {request: key("", 24), refused: true},
-		"the same key":     {request: key(config.AESCBC, 32)},
-		"another provider": {request: key(config.SecretBox, 32)},
-		"a rotation":       {request: key("", 32), rotated: true},
+func TestPredecessorIsThatOfTheLastRotationEvenIfAnOlderOneWasRestoredLater(t *testing.T) {
+	for title, request := range map[string]secrets.Request{
+		"an authority": keptAuthority("ca"), "a key": {Config: config.RSAKey{Name: "ca", Bits: 4096}, KeepOld: true},
 	} {
 		t.Run(title, func(t *testing.T) {
 			g := NewWithT(t)
 			n := newNamespace()
-			n.mustReconcile(t, key("", 32))
+			n.mustReconcile(t, request)
+			first := n.only(t, "ca")
 			n.now = n.now.Add(time.Hour)
-			if tc.rotated {
-				n.rotate(name)
-			}
-			n.written = nil
-			_, err := n.reconcile(tc.request)
-			if !tc.refused {
-				g.Expect(err).NotTo(HaveOccurred())
-				return
-			}
-			g.Expect(err).To(MatchError(And(HavePrefix(`generate secret "`+name+`-`), ContainSubstring(`but secret "`+name+`-80f230d7" exists`))))
-			g.Expect(n.written).To(BeEmpty())
+			n.rotate("ca")
+			second := get(t, n.mustReconcile(t, request), "ca", secrets.Current)
+			n.now = n.now.Add(time.Hour)
+			n.rotate("ca")
+			n.mustReconcile(t, request)
+			first.CreationTimestamp = metav1.NewTime(n.now.Add(time.Hour))
+			n.secrets = append(n.secrets, *first)
+
+			inventory := n.mustReconcile(t, request)
+			g.Expect(get(t, inventory, "ca", secrets.Old).Name).To(Equal(second.Name))
+			g.Expect(n.find(first.Name)).To(BeNil())
 		})
 	}
 }

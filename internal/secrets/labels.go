@@ -25,8 +25,29 @@ const (
 )
 
 // LabelUseDataFor is set by users on a Secret of their own. Its value is a logical name. The data of that Secret is copied when the
-// Secret for that name is created. The user must remove the label before the first rotation, or the rotation copies the same data again.
+// Secret for that name is created. The user must remove the label before the first rotation: a rotation that would copy the same data again
+// is refused.
 const LabelUseDataFor = "secrets-manager-use-data-for-name"
+
+// Labels of kept Secrets: copies of managed Secrets that outlive them. A kept Secret has none of the labels of managed Secrets, so no
+// manager deletes it.
+const (
+	// LabelKeptCredential is the logical name of the managed Secret.
+	LabelKeptCredential = "espalier.dev/kept-credential"
+	// LabelKeptFrom is the origin of the managed Secret, for example the UID of the object that it belonged to. If the same data is kept
+	// again, it is the last origin.
+	LabelKeptFrom = "espalier.dev/kept-from"
+	// LabelKeptGeneration is KeptCurrent or KeptEarlier.
+	LabelKeptGeneration = "espalier.dev/kept-generation"
+)
+
+// Values of LabelKeptGeneration.
+const (
+	// KeptCurrent is on the Secret of the last rotation, one per logical name and origin.
+	KeptCurrent = "current"
+	// KeptEarlier is on its predecessors.
+	KeptEarlier = "earlier"
+)
 
 // ManagedBy is the value of LabelManagedBy.
 const ManagedBy = "secrets-manager"

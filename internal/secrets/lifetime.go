@@ -15,6 +15,8 @@ const (
 	renewAtPercent = 80
 	// renewBefore is how long before the end of its validity a Secret is renewed at the latest.
 	renewBefore = 10 * 24 * time.Hour
+	// maxAhead is how far in the future the time of issue may be. Content that was issued later must come from a clock that was ahead.
+	maxAhead = 10 * time.Minute
 )
 
 // lifetime is the validity of the content of a Secret. Without validity, validUntil is zero.
@@ -64,6 +66,12 @@ func (l lifetime) needsRenewal(now time.Time) bool {
 	renewAt := l.issuedAt.Add(l.validUntil.Sub(l.issuedAt) / 100 * renewAtPercent)
 	return now.After(renewAt) || now.After(l.validUntil.Add(-renewBefore))
 }
+
+// isOver reports whether the validity has ended.
+func (l lifetime) isOver(now time.Time) bool { return now.After(l.validUntil) }
+
+// isEarly reports whether the validity begins so far in the future that the clock was ahead at the time of issue.
+func (l lifetime) isEarly(now time.Time) bool { return l.issuedAt.After(now.Add(maxAhead)) }
 
 // lifetimeOfLabels returns false if one of the labels is missing.
 func lifetimeOfLabels(secret *corev1.Secret) (lifetime, bool, error) {

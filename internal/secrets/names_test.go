@@ -10,7 +10,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/secrets/config"
 )
 
-// The names are those of landscapes that exist.
+// The names come from existing landscapes.
 func TestNamesAreThoseOfExistingLandscapes(t *testing.T) {
 	const time1 = "1646060228"
 	month := 720 * time.Hour

@@ -108,7 +108,7 @@ func (n *namespace) inventory() (*secrets.Inventory, error) {
 	return secrets.NewInventory(n.options, n.managed(), n.labelled(map[string]string{"secrets-manager-use-data-for-name": ""}), n.now)
 }
 
-// request carries out a request and that of its bundle.
+// request carries out a request and the request of its bundle.
 func (n *namespace) request(inventory *secrets.Inventory, request secrets.Request) (*corev1.Secret, error) {
 	step, err := inventory.Plan(request, n.source())
 	if err != nil {
@@ -141,7 +141,7 @@ func (n *namespace) request(inventory *secrets.Inventory, request secrets.Reques
 	return step.Desired, nil
 }
 
-// reconcile carries out all requests in order, with a new inventory, and deletes what is not needed.
+// reconcile carries out all requests in order, with a new inventory, and deletes unneeded Secrets.
 func (n *namespace) reconcile(requests ...secrets.Request) (*secrets.Inventory, error) {
 	inventory, err := n.inventory()
 	if err != nil {

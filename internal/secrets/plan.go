@@ -1,9 +1,10 @@
 package secrets
 
 import (
-	"cmp"
+	"bytes"
 	"fmt"
 	"maps"
+	"slices"
 	"strconv"
 	"time"
 
@@ -15,8 +16,9 @@ import (
 	"github.com/espalier-dev/espalier/internal/secrets/config"
 )
 
-// Step is what a request needs next. Exactly one of these holds: Observed is nil and Desired must be created; Observed and Desired are
-// equal and nothing is to be written; Observed must be patched to become Desired, which changes labels and immutability but never data.
+// Step is the next write of a request. Exactly one of these is true: Observed is nil and Desired must be created; Observed and
+// Desired are equal and nothing is to be written; Observed must be patched to become Desired, which changes labels and immutability
+// but never data.
 type Step struct{ Observed, Desired *corev1.Secret }
 
 // Creates reports whether Desired must be created.
@@ -27,8 +29,8 @@ func (s Step) Patches() bool {
 	return s.Observed != nil && !equality.Semantic.DeepEqual(s.Observed, s.Desired)
 }
 
-// Plan decides what a request needs. A Secret that does not exist is generated completely, labels included, so that one request creates it.
-// The caller carries out the step and hands the result to Record.
+// Plan decides the next step of a request. A Secret that does not exist is generated completely, labels included, so that one
+// request creates it. The caller carries out the step and hands the result to Record.
 func (i *Inventory) Plan(request Request, source config.Source) (Step, error) {
 	name := request.Config.LogicalName()
 	request, labels, err := i.resolve(request, source.Now)
@@ -44,7 +46,10 @@ func (i *Inventory) Plan(request Request, source config.Source) (Step, error) {
 		}
 	}
 	if step.Creates() {
-		if step.Desired, err = i.create(request, unique, labels[LabelLastRotation], source); err != nil {
+		if i.options.ClockProblem != "" {
+			return Step{}, fmt.Errorf("secret %q is not issued while clocks differ: %s", unique, i.options.ClockProblem)
+		}
+		if step.Desired, err = i.create(request, unique, source); err != nil {
 			return Step{}, fmt.Errorf("generate secret %q: %w", unique, err)
 		}
 	}
@@ -60,7 +65,26 @@ func (i *Inventory) Plan(request Request, source config.Source) (Step, error) {
 	return step, nil
 }
 
-// resolve returns the request with its signing CA, and all labels but those of the lifetime.
+// Missing returns the name of the Secret that Plan would generate for a request. It is empty if the Secret was observed, or if a user has
+// marked a Secret whose data it would get.
+func (i *Inventory) Missing(request Request, now time.Time) (string, error) {
+	request, labels, err := i.resolve(request, now)
+	if err != nil {
+		return "", err
+	}
+	name := request.Config.LogicalName()
+	unique := uniqueName(name, request.Config.Hash(), labels[LabelSigningCAChecksum], labels[LabelLastRotation])
+	if slices.ContainsFunc(i.observed, func(secret *corev1.Secret) bool { return secret.Name == unique }) {
+		return "", nil
+	}
+	data, err := i.donated(name)
+	if data != nil || err != nil {
+		return "", err
+	}
+	return unique, nil
+}
+
+// resolve returns the request with its signing CA, and all labels but the labels of the lifetime.
 func (i *Inventory) resolve(request Request, now time.Time) (Request, map[string]string, error) {
 	labels := map[string]string{}
 	maps.Copy(labels, request.Labels)
@@ -92,10 +116,7 @@ func (i *Inventory) resolve(request Request, now time.Time) (Request, map[string
 	return request, labels, nil
 }
 
-func (i *Inventory) create(request Request, name, rotation string, source config.Source) (*corev1.Secret, error) {
-	if err := i.refuseUnexplainedKey(request.Config, name, rotation); err != nil {
-		return nil, err
-	}
+func (i *Inventory) create(request Request, name string, source config.Source) (*corev1.Secret, error) {
 	data, err := i.donated(request.Config.LogicalName())
 	if err != nil {
 		return nil, err
@@ -121,7 +142,8 @@ func named(c config.Config, name string) config.Config {
 	return c
 }
 
-// donated returns the data of the Secret that a user has marked for a logical name, or nil.
+// donated returns the data of the Secret that a user has marked for a logical name, or nil. It fails if a managed Secret already has the
+// data: a rotation or renewal would keep the credential that it must replace.
 func (i *Inventory) donated(name string) (map[string][]byte, error) {
 	var data map[string][]byte
 	for _, donor := range i.donors {
@@ -131,6 +153,10 @@ func (i *Inventory) donated(name string) (map[string][]byte, error) {
 		if data != nil {
 			return nil, fmt.Errorf("found more than one existing secret with %q label for config %q", LabelUseDataFor, name)
 		}
+		if copied := i.copyOf(donor); copied != nil {
+			return nil, fmt.Errorf("secret %q still has the label %q for config %q, and secret %q already has the same data, so that a new "+
+				"secret would replace nothing; remove the label from secret %q", donor.Name, LabelUseDataFor, name, copied.Name, donor.Name)
+		}
 		data = maps.Clone(donor.Data)
 		if data == nil {
 			data = map[string][]byte{}
@@ -139,21 +165,10 @@ func (i *Inventory) donated(name string) (map[string][]byte, error) {
 	return data, nil
 }
 
-// refuseUnexplainedKey protects the data that an API server has encrypted: a new encryption key is only created for the first time, for a
-// rotation, or for a change of the provider. Otherwise the computed name is wrong, and a new key would make the data unreadable.
-func (i *Inventory) refuseUnexplainedKey(c config.Config, name, rotation string) error {
-	key, ok := c.(config.EncryptionKey)
-	if !ok {
-		return nil
-	}
-	existing := i.Newest(key.Name, name)
-	if existing == nil || existing.Labels[LabelLastRotation] != rotation {
-		return nil
-	}
-	used := config.EncryptionProvider(existing.Data[config.DataKeyEncryptionProvider])
-	if cmp.Or(used, config.AESCBC) != cmp.Or(key.Provider, config.AESCBC) {
-		return nil
-	}
-	return fmt.Errorf(
-		"encryption key is missing, but secret %q exists, and neither a rotation nor a change of the provider explains a new key", existing.Name)
+// copyOf returns the managed Secret of the logical name that a donor is for and that has the data of the donor, or nil.
+func (i *Inventory) copyOf(donor *corev1.Secret) *corev1.Secret {
+	copied, _ := i.newest(donor.Labels[LabelUseDataFor], donor.Name, func(secret *corev1.Secret) (bool, error) { // it never fails
+		return maps.EqualFunc(secret.Data, donor.Data, bytes.Equal), nil
+	})
+	return copied
 }

@@ -24,8 +24,20 @@ const (
 	// "true". Users set it. Health checks continue.
 	AnnotationPausedUntil = "espalier.dev/paused-until"
 	// AnnotationSkippedChecks names checks that do not keep the operator from changing or deleting the virtual cluster, separated
-	// by commas: deprecated-apis, etcd-backup, kubernetes-version and seeds-and-shoots. Users set it. Missing: none is skipped.
+	// by commas: deprecated-apis, etcd-backup, kubernetes-version, seeds and seeds-and-shoots. Users set it. Missing: none is skipped.
 	AnnotationSkippedChecks = "espalier.dev/skipped-checks"
+	// AnnotationAbandonVirtualCluster makes the deletion of a Garden leave the objects in the virtual cluster as they are, for a virtual
+	// cluster whose API server can no longer start. The volumes of its etcds, its backups and its keys stay. Users set it. It has an effect
+	// only if its value is spec.virtualCluster.gardener.clusterIdentity, which names the virtual cluster that the user gives up.
+	AnnotationAbandonVirtualCluster = "espalier.dev/abandon-virtual-cluster"
+	// AnnotationConfirmLostResources names resources of the virtual cluster whose objects may be lost, separated by commas, for example
+	// leases.coordination.k8s.io: because the resource moves between the etcds, or because the virtual cluster does not serve the
+	// encrypted resource. Users set it. Missing: the operator refuses such a step.
+	AnnotationConfirmLostResources = "espalier.dev/confirm-lost-resources"
+	// AnnotationConfirmLostKeys names Secrets with keys or certificate authorities that are lost for ever, separated by commas, so that the
+	// operator generates them again. Users set it; the operator removes it after the next reconciliation that succeeds. Missing: a
+	// reconciliation stops at a Secret that was lost.
+	AnnotationConfirmLostKeys = "espalier.dev/confirm-lost-keys"
 )
 
 // LabelCreatedBy is a label on the objects that the operator created in the runtime cluster, with the value CreatedByOperator. At the
@@ -109,9 +121,36 @@ const (
 	ReasonPauseInvalid = "PauseInvalid"
 )
 
+// CertificateAuthoritiesExpire is the type of a condition that a Garden has, with the status True, as long as certificate authorities
+// expire soon that only a rotation replaces.
+const CertificateAuthoritiesExpire corev1beta1.ConditionType = "CertificateAuthoritiesExpire"
+
+// ReasonRotationRequired is the reason of the condition CertificateAuthoritiesExpire.
+const ReasonRotationRequired = "RotationRequired"
+
+// ClocksDiffer is the type of a condition that a Garden has, with the status True, while the clock of the operator differs from the
+// clock of the API server of the runtime cluster by more than a minute.
+const ClocksDiffer corev1beta1.ConditionType = "ClocksDiffer"
+
+// Reasons of the condition ClocksDiffer.
+const (
+	// ReasonClockAhead means that the clock of the operator is ahead.
+	ReasonClockAhead = "ClockAhead"
+	// ReasonClockBehind means that the clock of the operator is behind.
+	ReasonClockBehind = "ClockBehind"
+)
+
 // AnnotationKubernetesVersion is the version of Kubernetes that Deployment virtual-garden-kube-apiserver in the namespace garden has. The
 // operator sets it. Missing: the tag of the image counts.
 const AnnotationKubernetesVersion = "espalier.dev/kubernetes-version"
+
+// AnnotationRuntimeNetworks is an annotation of Namespace garden with the networks of the runtime cluster that the Garden had at its last
+// reconciliation, in JSON. The operator sets it, because nothing else in the cluster lists them apart. Missing: they are not known.
+const AnnotationRuntimeNetworks = "espalier.dev/runtime-networks"
+
+// AnnotationTokenKey is the name of the Secret with the key for tokens of ServiceAccounts for which the token in the annotated Secret was
+// requested again. The operator sets it during a rotation of that key. Missing: the token was not requested again for any key.
+const AnnotationTokenKey = "espalier.dev/token-key"
 
 // AnnotationEncryptionKey is the name of the Secret with the encryption key that the other annotations of the Deployment of an API server
 // about a rotation are about. The operator sets it. Missing: they are about the current key.

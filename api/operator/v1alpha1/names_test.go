@@ -17,6 +17,8 @@ func TestWireNames(t *testing.T) {
 		"generic-token-kubeconfig.secret.gardener.cloud/name": operatorv1alpha1.AnnotationGenericTokenKubeconfig,
 		"espalier.dev/paused-until":                           operatorv1alpha1.AnnotationPausedUntil,
 		"espalier.dev/skipped-checks":                         operatorv1alpha1.AnnotationSkippedChecks,
+		"espalier.dev/confirm-lost-resources":                 operatorv1alpha1.AnnotationConfirmLostResources,
+		"espalier.dev/confirm-lost-keys":                      operatorv1alpha1.AnnotationConfirmLostKeys,
 		"espalier.dev/kubernetes-version":                     operatorv1alpha1.AnnotationKubernetesVersion,
 		"gardener.cloud/role":                                 operatorv1alpha1.LabelRole,
 		"garden-cert":                                         operatorv1alpha1.RoleWildcardCertificate,

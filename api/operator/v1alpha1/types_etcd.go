@@ -3,6 +3,7 @@ package v1alpha1
 import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // ETCD are settings for the two etcds of the virtual cluster.
@@ -49,8 +50,8 @@ type Backup struct {
 	// Provider is the kind of object store, for example S3 or local.
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="Provider is immutable"
 	Provider string `json:"provider"`
-	// BucketName is the name of an existing bucket, or <bucket>/<prefix>. If it is not set, the operator asks for a bucket by an
-	// extension.
+	// BucketName is the name of an existing bucket, or <bucket>/<prefix>. The webhook requires it, because the operator creates no bucket.
+	// A Garden that was stored without it uses DefaultBucket.
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="BucketName is immutable"
 	// +optional
 	BucketName *string `json:"bucketName,omitempty"`
@@ -62,6 +63,9 @@ type Backup struct {
 	// +kubebuilder:validation:XValidation:rule="has(self.name) && self.name != ''",message="must provide a name",fieldPath=".name"
 	SecretRef corev1.LocalObjectReference `json:"secretRef"`
 }
+
+// DefaultBucket is the bucket for the backups of a Garden with this UID if the Garden does not name one.
+func DefaultBucket(garden types.UID) string { return "garden-" + string(garden) }
 
 // Storage is the volume of each replica of an etcd.
 type Storage struct {

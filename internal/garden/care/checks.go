@@ -47,6 +47,7 @@ type etcd struct {
 type facts struct {
 	namespace string // of the Garden
 	vpa       bool   // whether the operator deploys the vertical pod autoscaler
+	backup    string // what is missing in the backup of the Garden; "" if nothing
 
 	healthz healthz
 
@@ -68,7 +69,7 @@ func check(f facts) map[corev1beta1.ConditionType]verdict {
 		),
 		operatorv1alpha1.VirtualComponentsHealthy: firstFailure(
 			verdict{healthy: true, reason: "VirtualComponentsRunning", message: "All virtual garden components are healthy."},
-			checkDeployments(f), checkEtcds(f), checkManagedResources(f, operatorv1alpha1.VirtualComponentsHealthy),
+			checkEtcds(f), checkDeployments(f), checkBackup(f), checkManagedResources(f, operatorv1alpha1.VirtualComponentsHealthy),
 		),
 		operatorv1alpha1.ObservabilityComponentsHealthy: firstFailure(
 			verdict{healthy: true, reason: "ObservabilityComponentsRunning", message: "All observability components are healthy."},
@@ -170,6 +171,13 @@ func checkEtcds(f facts) verdict {
 	return verdict{healthy: true}
 }
 
+func checkBackup(f facts) verdict {
+	if f.backup != "" {
+		return unhealthy("BackupIncomplete", f.backup)
+	}
+	return verdict{healthy: true}
+}
+
 // without returns the wanted names that are not in the list, in their order.
 func without(wanted, names []string) []string {
 	return slices.DeleteFunc(slices.Clone(wanted), func(name string) bool { return slices.Contains(names, name) })
@@ -199,7 +207,7 @@ func required(f facts, condition corev1beta1.ConditionType) []types.NamespacedNa
 	case operatorv1alpha1.ObservabilityComponentsHealthy:
 		names = []string{
 			"fluent-bit", "fluent-operator", "fluent-operator-custom-resources-garden", "gardener-metrics-exporter-runtime",
-			"gardener-metrics-exporter-virtual", "kube-state-metrics", "plutono", "vali",
+			"gardener-metrics-exporter-virtual", "kube-state-metrics-runtime", "plutono", "vali",
 		}
 	}
 	var keys []types.NamespacedName

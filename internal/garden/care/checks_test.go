@@ -35,7 +35,7 @@ var names = map[string][]string{
 		"gardener-apiserver-virtual", "gardener-controller-manager-runtime", "gardener-controller-manager-virtual", "gardener-scheduler-runtime",
 		"gardener-scheduler-virtual", "shoot-core-gardener-resource-manager", "shoot-core-gardeneraccess", "shoot-core-kube-controller-manager",
 		"fluent-bit", "fluent-operator", "fluent-operator-custom-resources-garden", "gardener-metrics-exporter-runtime",
-		"gardener-metrics-exporter-virtual", "kube-state-metrics", "plutono", "vali",
+		"gardener-metrics-exporter-virtual", "kube-state-metrics-runtime", "plutono", "vali",
 	},
 	"istio-system": {"virtual-garden-istio", "istio-system"},
 }
@@ -192,10 +192,14 @@ func TestChecks(t *testing.T) {
 					`no bucket (boom)`)},
 		},
 		"a ready Etcd with an error": {change: []func(*facts){func(f *facts) { f.etcds[0].lastError = "boom" }}},
-		"Deployments come before Etcds, and those before ManagedResources": {
+		"Etcds come before Deployments, and those before ManagedResources": {
 			change: []func(*facts){func(f *facts) { f.deployments, f.etcds = nil, nil }, remove("gardener-apiserver-runtime")},
-			want: map[corev1beta1.ConditionType]verdict{virtualHealthy: unhealthy("DeploymentMissing", "Missing required deployments: "+
-				"[virtual-garden-gardener-resource-manager virtual-garden-kube-apiserver virtual-garden-kube-controller-manager]")},
+			want: map[corev1beta1.ConditionType]verdict{virtualHealthy: unhealthy("EtcdMissing",
+				"Missing required etcds: [virtual-garden-etcd-events virtual-garden-etcd-main]")},
+		},
+		"a backup without bucket": {
+			change: []func(*facts){func(f *facts) { f.backup = "no bucket" }},
+			want:   map[corev1beta1.ConditionType]verdict{virtualHealthy: unhealthy("BackupIncomplete", "no bucket")},
 		},
 
 		// ManagedResources

@@ -20,6 +20,7 @@ import (
 
 	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/garden/webhook/validation"
 )
 
 // etcdKind is the kind of Etcds. It is read without its Go type, which a status of a few fields does not need.
@@ -30,7 +31,7 @@ var controlPlane = client.MatchingLabels{"gardener.cloud/role": "controlplane"}
 
 // gather reads what the checks judge, all at the same time, because a dead API server of the virtual cluster must not delay the others.
 func (r *Reconciler) gather(ctx context.Context, garden *operatorv1alpha1.Garden) facts {
-	f := facts{namespace: r.Namespace}
+	f := facts{namespace: r.Namespace, backup: validation.IncompleteBackup(garden)}
 	if settings := garden.Spec.RuntimeCluster.Settings; settings != nil && settings.VerticalPodAutoscaler != nil {
 		f.vpa = ptr.Deref(settings.VerticalPodAutoscaler.Enabled, false)
 	}

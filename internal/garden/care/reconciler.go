@@ -1,8 +1,9 @@
 // Package care reports in the conditions of a Garden whether its components are healthy.
 //
-// It watches Gardens and ManagedResources. It reads ManagedResources in the namespace of the Garden and in istio-system, Deployments and
-// Etcds of the control plane in the namespace of the Garden, and asks the API server of the virtual cluster for /healthz. It writes four
-// conditions in the status of the Garden and leaves the others alone. If the process stops before the write, the next run does it.
+// It watches Gardens, ManagedResources, and the Deployments and Etcds of the control plane in the namespace of the Garden. It reads the
+// ManagedResources in that namespace and in istio-system, these Deployments and Etcds, and asks the API server of the virtual cluster for
+// /healthz. It writes four conditions in the status of the Garden and leaves the others alone. If the process stops before the write, the
+// next run does it.
 package care
 
 import (
@@ -26,17 +27,16 @@ import (
 // +kubebuilder:rbac:groups=operator.gardener.cloud,resources=gardens,verbs=list;watch
 // +kubebuilder:rbac:groups=operator.gardener.cloud,resources=gardens/status,verbs=patch
 
-// ManagedResources are watched. Deployments and Etcds are listed in the namespace of the Garden; the main loop needs Etcds of all
-// namespaces.
+// ManagedResources and Etcds are watched, and Deployments in the namespace of the Garden.
 // +kubebuilder:rbac:groups=resources.gardener.cloud,resources=managedresources,verbs=list;watch
-// +kubebuilder:rbac:groups=apps,resources=deployments,verbs=list,namespace=garden,roleName=espalier-garden-operator-garden
-// +kubebuilder:rbac:groups=druid.gardener.cloud,resources=etcds,verbs=list
+// +kubebuilder:rbac:groups=apps,resources=deployments,verbs=list;watch,namespace=garden,roleName=espalier-garden-operator-garden
+// +kubebuilder:rbac:groups=druid.gardener.cloud,resources=etcds,verbs=list;watch
 
 // Reconciler writes the conditions.
 type Reconciler struct {
 	// Client reads Gardens and ManagedResources from the cache, and writes.
 	Client client.Client
-	// Reader lists Deployments and Etcds. It is live, because the controller reads them once in each period and does not watch them.
+	// Reader lists Deployments and Etcds from the cache. A client of the manager reads Etcds live, because they have no Go type here.
 	Reader client.Reader
 	// Virtual returns a client for the API server of the virtual cluster, which is nil as long as there is none. An error counts as none,
 	// and is logged.
@@ -46,13 +46,15 @@ type Reconciler struct {
 	// Namespace is the namespace of the Garden's components.
 	Namespace string
 
-	watch lateWatch
+	watches []*lateWatch
 }
 
 // Reconcile checks the components, and writes the conditions if they change. It asks to be called again after the period.
 func (r *Reconciler) Reconcile(ctx context.Context, garden *operatorv1alpha1.Garden) (ctrl.Result, error) {
-	if err := r.watch.begin(); err != nil {
-		return ctrl.Result{}, err
+	for _, each := range r.watches {
+		if err := each.begin(); err != nil {
+			return ctrl.Result{}, err
+		}
 	}
 	ctx, cancel := context.WithTimeout(ctx, r.deadline())
 	defer cancel()

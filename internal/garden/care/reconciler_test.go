@@ -209,10 +209,9 @@ const good = `{"observedGeneration":1,"conditions":[
 func TestConditionsFollowRuntimeComponents(t *testing.T) {
 	s := newScene(t)
 	s.Expect(s.reconcile()).To(Equal(map[string]string{
-		available: "False VirtualGardenAPIServerDown: Could not reach virtual garden API server during client initialization.",
-		runtimes:  `False ResourceNotFound: managedresources.resources.gardener.cloud "etcd-druid" not found`,
-		virtual: "False DeploymentMissing: Missing required deployments: [virtual-garden-gardener-resource-manager " +
-			"virtual-garden-kube-apiserver virtual-garden-kube-controller-manager]",
+		available:     "False VirtualGardenAPIServerDown: Could not reach virtual garden API server during client initialization.",
+		runtimes:      `False ResourceNotFound: managedresources.resources.gardener.cloud "etcd-druid" not found`,
+		virtual:       "False EtcdMissing: Missing required etcds: [virtual-garden-etcd-events virtual-garden-etcd-main]",
 		observability: `False ResourceNotFound: managedresources.resources.gardener.cloud "fluent-bit" not found`,
 	}))
 	order := []string{}
@@ -241,34 +240,37 @@ func TestConditionsFollowRuntimeComponents(t *testing.T) {
 	s.Expect(s.reconcile()).To(HaveKeyWithValue(runtimes, `False ResourceNotFound: managedresources.resources.gardener.cloud "vpa" not found`))
 }
 
-func TestConditionsFollowTheControlPlane(t *testing.T) {
-	s := newScene(t)
-	labels := map[string]string{"gardener.cloud/role": "controlplane"}
-	create := func(name string) {
-		pods := map[string]string{"app": name}
-		d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: name, Labels: labels}, Spec: appsv1.DeploymentSpec{
+// createDeployment creates a healthy Deployment of the control plane.
+func (s *scene) createDeployment(name string) *appsv1.Deployment {
+	s.t.Helper()
+	pods := map[string]string{"app": name}
+	d := &appsv1.Deployment{
+		ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: name, Labels: map[string]string{"gardener.cloud/role": "controlplane"}},
+		Spec: appsv1.DeploymentSpec{
 			Selector: &metav1.LabelSelector{MatchLabels: pods},
 			Template: corev1.PodTemplateSpec{
 				ObjectMeta: metav1.ObjectMeta{Labels: pods}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "a", Image: "a"}}},
 			},
-		}}
-		s.Expect(s.admin.Create(s.ctx, d)).To(Succeed())
-		s.patchStatus(d, `{"observedGeneration":1,"conditions":[{"type":"Available","status":"True"}]}`)
+		},
 	}
-	create("virtual-garden-kube-apiserver")
-	create("virtual-garden-kube-controller-manager")
-	s.Expect(s.reconcile()).To(HaveKeyWithValue(virtual,
-		"False DeploymentMissing: Missing required deployments: [virtual-garden-gardener-resource-manager]"))
-	create("virtual-garden-gardener-resource-manager")
+	s.Expect(s.admin.Create(s.ctx, d)).To(Succeed())
+	s.patchStatus(d, `{"observedGeneration":1,"conditions":[{"type":"Available","status":"True"}]}`)
+	return d
+}
+
+// etcd returns an Etcd of the control plane with a status in YAML.
+func (s *scene) etcd(name, status string) *unstructured.Unstructured {
+	s.t.Helper()
+	return s.object(`{apiVersion: druid.gardener.cloud/v1alpha1, kind: Etcd, metadata: {namespace: ` + s.namespace + `, name: ` + name +
+		`, labels: {gardener.cloud/role: controlplane}}, status: ` + status + `}`)
+}
+
+func TestConditionsFollowTheControlPlane(t *testing.T) {
+	s := newScene(t)
 	s.Expect(s.reconcile()).To(HaveKeyWithValue(virtual,
 		"False EtcdMissing: Missing required etcds: [virtual-garden-etcd-events virtual-garden-etcd-main]"))
-
-	etcd := func(name, status string) *unstructured.Unstructured {
-		return s.object(`{apiVersion: druid.gardener.cloud/v1alpha1, kind: Etcd, metadata: {namespace: ` + s.namespace + `, name: ` + name +
-			`, labels: {gardener.cloud/role: controlplane}}, status: ` + status + `}`)
-	}
-	main := etcd("virtual-garden-etcd-main", `{ready: false}`)
-	for _, each := range []*unstructured.Unstructured{main, etcd("virtual-garden-etcd-events", `{ready: true}`)} {
+	main := s.etcd("virtual-garden-etcd-main", `{ready: false}`)
+	for _, each := range []*unstructured.Unstructured{main, s.etcd("virtual-garden-etcd-events", `{ready: true}`)} {
 		s.Expect(s.admin.Create(s.ctx, each)).To(Succeed())
 	}
 	s.Expect(s.reconcile()).To(HaveKeyWithValue(virtual, `False EtcdUnhealthy: `+
@@ -276,6 +278,12 @@ func TestConditionsFollowTheControlPlane(t *testing.T) {
 		`etcd "virtual-garden-etcd-main" is not ready yet`))
 	ready := client.RawPatch("application/merge-patch+json", []byte(`{"status":{"ready":true}}`))
 	s.Expect(s.admin.Patch(s.ctx, main, ready)).To(Succeed())
+
+	s.createDeployment("virtual-garden-kube-apiserver")
+	s.createDeployment("virtual-garden-kube-controller-manager")
+	s.Expect(s.reconcile()).To(HaveKeyWithValue(virtual,
+		"False DeploymentMissing: Missing required deployments: [virtual-garden-gardener-resource-manager]"))
+	s.createDeployment("virtual-garden-gardener-resource-manager")
 	s.Expect(s.reconcile()).To(HaveKeyWithValue(virtual,
 		`False ResourceNotFound: managedresources.resources.gardener.cloud "garden-system-virtual" not found`))
 }
@@ -372,14 +380,14 @@ func TestPatchHasOwnFieldsOnly(t *testing.T) {
 func TestChecksThatFailAreUnknown(t *testing.T) {
 	s := newScene(t)
 	s.requests.Hook(func(request *http.Request) error {
-		if request.Method == http.MethodGet && request.URL.Path == "/apis/apps/v1/namespaces/"+s.namespace+"/deployments" {
+		if request.Method == http.MethodGet && request.URL.Path == "/apis/druid.gardener.cloud/v1alpha1/namespaces/"+s.namespace+"/etcds" {
 			return errors.New("cut off")
 		}
 		return nil
 	})
 	s.Expect(s.reconcile()).To(And(
 		HaveKeyWithValue(
-			virtual, And(HavePrefix("Unknown ConditionCheckError: list deployments of the control plane: "), ContainSubstring("cut off")),
+			virtual, And(HavePrefix("Unknown ConditionCheckError: list etcds of the control plane: "), ContainSubstring("cut off")),
 		),
 		HaveKeyWithValue(runtimes, HavePrefix("False ResourceNotFound: ")),
 	))

@@ -16,19 +16,20 @@ import (
 	"github.com/espalier-dev/espalier/test/binary"
 )
 
-// A running controller reacts to new Gardens, to ManagedResources, and to the end of an operation, long before its period ends.
-func TestControllerFollowsGardensAndManagedResources(t *testing.T) {
+// A running controller reacts to new Gardens, to ManagedResources, and to the control plane, long before its period ends.
+func TestControllerFollowsGardensAndTheirComponents(t *testing.T) {
 	s := newScene(t)
 	skip := true // other tests of this process have a controller of that name too
+	cached := care.Cache(s.namespace)
+	// Other tests have Gardens in the same cluster.
+	cached[&operatorv1alpha1.Garden{}] = cache.ByObject{Field: fields.OneTermEqualSelector("metadata.name", s.garden.Name)}
 	mgr, err := manager.New(s.config, manager.Options{
 		Scheme: s.admin.Scheme(), Metrics: metricsserver.Options{BindAddress: "0"}, Controller: ctrlconfig.Controller{SkipNameValidation: &skip},
-		Cache: cache.Options{ByObject: map[client.Object]cache.ByObject{ // other tests have Gardens in the same cluster
-			&operatorv1alpha1.Garden{}: {Field: fields.OneTermEqualSelector("metadata.name", s.garden.Name)},
-		}},
+		Cache: cache.Options{ByObject: cached},
 	})
 	s.Expect(err).NotTo(HaveOccurred())
 	controller := &care.Reconciler{
-		Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Virtual: s.reconciler.Virtual, Clock: s.clock, Config: s.reconciler.Config,
+		Client: mgr.GetClient(), Reader: mgr.GetCache(), Virtual: s.reconciler.Virtual, Clock: s.clock, Config: s.reconciler.Config,
 		Namespace: s.namespace,
 	}
 	s.Expect(controller.SetupWithManager(mgr)).To(Succeed())
@@ -36,17 +37,32 @@ func TestControllerFollowsGardensAndManagedResources(t *testing.T) {
 	go func() { done <- mgr.Start(s.ctx) }()
 	t.Cleanup(func() { s.Expect(<-done).To(Succeed()) }) // the context has ended
 
-	reason := func() string {
-		for _, each := range s.latest().Status.Conditions {
-			if string(each.Type) == runtimes {
-				return each.Reason + ": " + each.Message
+	reason := func(condition string) func() string {
+		return func() string {
+			for _, each := range s.latest().Status.Conditions {
+				if string(each.Type) == condition {
+					return each.Reason + ": " + each.Message
+				}
 			}
+			return ""
 		}
-		return ""
 	}
-	s.Eventually(reason, binary.Patience).Should(ContainSubstring(`"etcd-druid" not found`))
+	s.Eventually(reason(runtimes), binary.Patience).Should(ContainSubstring(`"etcd-druid" not found`))
 	druid := s.createManagedResource(s.namespace, "etcd-druid")
-	s.Eventually(reason, binary.Patience).Should(ContainSubstring("etcd-druid' outdated (0/1)"))
+	s.Eventually(reason(runtimes), binary.Patience).Should(ContainSubstring("etcd-druid' outdated (0/1)"))
 	s.patchStatus(druid, good)
-	s.Eventually(reason, binary.Patience).Should(ContainSubstring(`"garden-system" not found`))
+	s.Eventually(reason(runtimes), binary.Patience).Should(ContainSubstring(`"garden-system" not found`))
+
+	server := s.createDeployment("virtual-garden-kube-apiserver")
+	s.createDeployment("virtual-garden-kube-controller-manager")
+	s.createDeployment("virtual-garden-gardener-resource-manager")
+	s.Eventually(reason(virtual), binary.Patience).Should(HavePrefix("EtcdMissing: "))
+	main := s.etcd("virtual-garden-etcd-main", `{ready: false}`)
+	s.Expect(s.admin.Create(s.ctx, main)).To(Succeed())
+	s.Expect(s.admin.Create(s.ctx, s.etcd("virtual-garden-etcd-events", `{ready: true}`))).To(Succeed())
+	s.Eventually(reason(virtual), binary.Patience).Should(HavePrefix("EtcdUnhealthy: "))
+	s.Expect(s.admin.Patch(s.ctx, main, client.RawPatch("application/merge-patch+json", []byte(`{"status":{"ready":true}}`)))).To(Succeed())
+	s.Eventually(reason(virtual), binary.Patience).Should(ContainSubstring(`"garden-system-virtual" not found`))
+	s.patchStatus(server, `{"conditions":[{"type":"Available","status":"False"}]}`)
+	s.Eventually(reason(virtual), binary.Patience).Should(HavePrefix("DeploymentUnhealthy: "))
 }

@@ -6,10 +6,15 @@ import (
 	"sync"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
@@ -22,6 +27,7 @@ import (
 	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/conflict"
+	"github.com/espalier-dev/espalier/internal/health"
 	"github.com/espalier-dev/espalier/internal/process"
 )
 
@@ -31,7 +37,7 @@ const ControllerName = "garden-care"
 // shortestPause is the pause after the first failure. It grows up to the period of the controller.
 const shortestPause = 5 * time.Millisecond
 
-// SetupWithManager adds the controller to the manager. ManagedResources need not be served yet.
+// SetupWithManager adds the controller to the manager. ManagedResources and Etcds need not be served yet.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	built, err := ctrl.NewControllerManagedBy(mgr).
 		Named(ControllerName).
@@ -41,22 +47,57 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	if err != nil {
 		return err
 	}
-	r.watch = lateWatch{
-		served: func() error {
-			_, err := mgr.GetRESTMapper().RESTMapping(resourcesv1alpha1.SchemeGroupVersion.WithKind("ManagedResource").GroupKind())
-			return err
-		},
-		start: func() error {
-			return built.Watch(source.Kind(mgr.GetCache(), client.Object(&resourcesv1alpha1.ManagedResource{}),
-				handler.EnqueueRequestsFromMapFunc(r.gardenOf), managedResources()))
-		},
+	enqueue := handler.EnqueueRequestsFromMapFunc(r.gardenOf)
+	etcds := &unstructured.Unstructured{}
+	etcds.SetGroupVersionKind(etcdKind)
+	for _, each := range []struct {
+		object    client.Object
+		kind      schema.GroupKind
+		predicate predicate.Predicate
+	}{
+		{&resourcesv1alpha1.ManagedResource{}, resourcesv1alpha1.SchemeGroupVersion.WithKind("ManagedResource").GroupKind(), changed(relevant)},
+		{etcds, etcdKind.GroupKind(), predicate.And(predicate.NewPredicateFuncs(r.isOwn), changed(etcdOf))},
+		{&appsv1.Deployment{}, appsv1.SchemeGroupVersion.WithKind("Deployment").GroupKind(), changed(failureOf)},
+	} {
+		r.watches = append(r.watches, &lateWatch{
+			kind:   each.kind,
+			served: func() error { return isServed(mgr.GetRESTMapper(), each.kind) },
+			start:  func() error { return built.Watch(source.Kind(mgr.GetCache(), each.object, enqueue, each.predicate)) },
+		})
 	}
 	return nil
 }
 
-// lateWatch begins to watch a kind as soon as the API server serves it. The operator itself creates the CRD of ManagedResources, and a
-// watch of a kind that is not served would end the process. The zero value never watches. A restart begins anew.
+// Cache restricts the Deployments that the controller reads and watches to the control plane in the namespace of the Garden. Etcds
+// cannot be restricted, because a manager cannot be created with options for a kind that is not served yet.
+func Cache(namespace string) map[client.Object]cache.ByObject {
+	return map[client.Object]cache.ByObject{&appsv1.Deployment{}: {
+		Namespaces: map[string]cache.Config{namespace: {LabelSelector: labels.SelectorFromSet(labels.Set(controlPlane))}},
+	}}
+}
+
+// refresher is a mapper that remembers for a while that a kind is not served.
+type refresher interface {
+	// Refresh asks the API server again which kinds it serves.
+	Refresh() error
+}
+
+// isServed returns the error of the mapper if a kind is not served, even if the mapper learned that before the operator created its CRD.
+func isServed(mapper meta.RESTMapper, kind schema.GroupKind) error {
+	_, err := mapper.RESTMapping(kind)
+	if remembers, ok := mapper.(refresher); ok && meta.IsNoMatchError(err) {
+		if failure := remembers.Refresh(); failure != nil {
+			return failure
+		}
+		_, err = mapper.RESTMapping(kind)
+	}
+	return err
+}
+
+// lateWatch begins to watch a kind as soon as the API server serves it. The operator itself creates the CRDs of ManagedResources and
+// Etcds, and a watch of a kind that is not served would end the process. A restart begins anew.
 type lateWatch struct {
+	kind   schema.GroupKind // for errors
 	served func() error
 	start  func() error
 
@@ -68,17 +109,17 @@ type lateWatch struct {
 func (w *lateWatch) begin() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.started || w.served == nil {
+	if w.started {
 		return nil
 	}
 	if err := w.served(); err != nil {
 		if meta.IsNoMatchError(err) {
 			return nil
 		}
-		return fmt.Errorf("ask whether managed resources are served: %w", err)
+		return fmt.Errorf("ask whether %s is served: %w", w.kind, err)
 	}
 	if err := w.start(); err != nil {
-		return fmt.Errorf("watch managed resources: %w", err)
+		return fmt.Errorf("watch %s: %w", w.kind, err)
 	}
 	w.started = true
 	return nil
@@ -104,17 +145,20 @@ func hasSucceeded(old, updated *operatorv1alpha1.LastOperation) bool {
 		old.State == operatorv1alpha1.LastOperationProcessing && updated.State == operatorv1alpha1.LastOperationSucceeded
 }
 
-// managedResources selects ManagedResources that appear, disappear, or whose conditions change.
-func managedResources() predicate.Predicate {
+// changed selects objects that appear, disappear, or whose part that the checks read changes.
+func changed[T client.Object, P comparable](part func(T) P) predicate.Predicate {
 	return predicate.Funcs{
 		GenericFunc: func(event.GenericEvent) bool { return false },
 		UpdateFunc: func(e event.UpdateEvent) bool {
-			old, wasManaged := e.ObjectOld.(*resourcesv1alpha1.ManagedResource)
-			updated, isManaged := e.ObjectNew.(*resourcesv1alpha1.ManagedResource)
-			return wasManaged && isManaged && relevant(old) != relevant(updated)
+			old, wasKind := e.ObjectOld.(T)
+			updated, isKind := e.ObjectNew.(T)
+			return wasKind && isKind && part(old) != part(updated)
 		},
 	}
 }
+
+// failureOf returns why a Deployment is not healthy, "" if it is healthy.
+func failureOf(d *appsv1.Deployment) string { return health.Judge(d).Unhealthy }
 
 // relevantConditions are what the checks read of the conditions of a ManagedResource, without times.
 type relevantConditions [len(judgedConditions)]struct {
@@ -131,6 +175,9 @@ func relevant(mr *resourcesv1alpha1.ManagedResource) relevantConditions {
 	}
 	return found
 }
+
+// isOwn reports whether an object is in the namespace of the Garden.
+func (r *Reconciler) isOwn(o client.Object) bool { return o.GetNamespace() == r.Namespace }
 
 // gardenOf returns the Garden, unless the operator works on it: a change then is expected, and the end of the operation triggers a run.
 func (r *Reconciler) gardenOf(ctx context.Context, _ client.Object) []reconcile.Request {

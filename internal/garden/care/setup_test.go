@@ -72,14 +72,14 @@ func TestTriggersByManagedResources(t *testing.T) {
 			old := managedResource("garden", "a")
 			updated := old.DeepCopy()
 			tc.change(updated)
-			NewWithT(t).Expect(managedResources().Update(event.UpdateEvent{ObjectOld: &old, ObjectNew: updated})).To(Equal(tc.want))
+			NewWithT(t).Expect(changed(relevant).Update(event.UpdateEvent{ObjectOld: &old, ObjectNew: updated})).To(Equal(tc.want))
 		})
 	}
 	g := NewWithT(t)
 	mr := managedResource("garden", "a")
-	g.Expect(managedResources().Create(event.CreateEvent{Object: &mr})).To(BeTrue())
-	g.Expect(managedResources().Delete(event.DeleteEvent{Object: &mr})).To(BeTrue())
-	g.Expect(managedResources().Generic(event.GenericEvent{Object: &mr})).To(BeFalse())
+	g.Expect(changed(relevant).Create(event.CreateEvent{Object: &mr})).To(BeTrue())
+	g.Expect(changed(relevant).Delete(event.DeleteEvent{Object: &mr})).To(BeTrue())
+	g.Expect(changed(relevant).Generic(event.GenericEvent{Object: &mr})).To(BeFalse())
 }
 
 func TestManagedResourcesBelongToTheFirstGarden(t *testing.T) {
@@ -122,7 +122,31 @@ func TestWatchBeginsOnceTheKindIsServed(t *testing.T) {
 	g.Expect(w.begin()).To(Succeed())
 	g.Expect(w.begin()).To(Succeed())
 	g.Expect(begun).To(Equal(2))
-	g.Expect((&lateWatch{}).begin()).To(Succeed())
+}
+
+// rememberer is a mapper that does not know a kind until it is refreshed.
+type rememberer struct {
+	meta.RESTMapper
+	fresh   meta.RESTMapper
+	failure error
+}
+
+func (r *rememberer) Refresh() error {
+	r.RESTMapper = r.fresh
+	return r.failure
+}
+
+func TestKindsThatTheOperatorHasJustDefinedAreServed(t *testing.T) {
+	g := NewWithT(t)
+	kind := schema.GroupVersionKind{Group: "a", Version: "v1", Kind: "B"}
+	none, fresh := meta.NewDefaultRESTMapper(nil), meta.NewDefaultRESTMapper([]schema.GroupVersion{kind.GroupVersion()})
+	fresh.Add(kind, meta.RESTScopeNamespace)
+	g.Expect(meta.IsNoMatchError(isServed(none, kind.GroupKind()))).To(BeTrue())
+	g.Expect(isServed(fresh, kind.GroupKind())).To(Succeed())
+	g.Expect(isServed(&rememberer{RESTMapper: none, fresh: fresh}, kind.GroupKind())).To(Succeed())
+	g.Expect(meta.IsNoMatchError(isServed(&rememberer{RESTMapper: none, fresh: none}, kind.GroupKind()))).To(BeTrue())
+	failure := errors.New("discovery failed")
+	g.Expect(isServed(&rememberer{RESTMapper: none, fresh: none, failure: failure}, kind.GroupKind())).To(MatchError(failure))
 }
 
 func TestKindsThatAreNotServedHaveNoObjects(t *testing.T) {

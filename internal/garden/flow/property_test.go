@@ -15,6 +15,7 @@ import (
 	. "github.com/onsi/gomega"
 
 	"github.com/espalier-dev/espalier/internal/garden/flow"
+	"github.com/espalier-dev/espalier/test/generate"
 )
 
 // graph is a random flow and what became of its tasks. Task i has the name "t<i>".
@@ -221,39 +222,38 @@ func (gr *graph) checkResult(g Gomega, result flow.Status, err error) {
 	g.Expect(named).To(Equal(failed))
 }
 
-func TestRandomGraphsRunByTheRules(t *testing.T) {
-	for seed := range uint64(500) {
-		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				g := NewWithT(t)
-				gr := randomGraph(rand.New(rand.NewPCG(seed, 0)))
-				built, err := flow.New("random", gr.tasks())
-				g.Expect(err).NotTo(HaveOccurred())
-				ctx, cancel := context.WithCancel(t.Context())
-				defer cancel()
-				gr.begin = time.Now()
-				if gr.cancelAt > 0 {
-					time.AfterFunc(gr.cancelAt, cancel)
-				}
+func TestGeneratedGraphsRunByTheRules(t *testing.T) {
+	generate.Cases(t, 500, func(t *testing.T, random *rand.Rand) {
+		t.Helper()
+		synctest.Test(t, func(t *testing.T) {
+			g := NewWithT(t)
+			gr := randomGraph(random)
+			built, err := flow.New("random", gr.tasks())
+			g.Expect(err).NotTo(HaveOccurred())
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			gr.begin = time.Now()
+			if gr.cancelAt > 0 {
+				time.AfterFunc(gr.cancelAt, cancel)
+			}
 
-				result, err := runWith(ctx, g, built, flow.Options{
-					Report: func(_ context.Context, s flow.Status) { gr.reports = append(gr.reports, s) },
-				})
-				gr.checkOrder(g)
-				gr.checkReports(g, result)
-				gr.checkResult(g, result, err)
+			result, err := runWith(ctx, g, built, flow.Options{
+				Report: func(_ context.Context, s flow.Status) { gr.reports = append(gr.reports, s) },
 			})
+			gr.checkOrder(g)
+			gr.checkReports(g, result)
+			gr.checkResult(g, result, err)
 		})
-	}
+	})
 }
 
-func TestEachCycleIsFound(t *testing.T) {
-	for seed := range uint64(200) {
+func TestGeneratedCyclesAreFound(t *testing.T) {
+	generate.Cases(t, 200, func(t *testing.T, random *rand.Rand) {
+		t.Helper()
 		g := NewWithT(t)
-		random := rand.New(rand.NewPCG(seed, 1))
 		gr := randomGraph(random)
 		if len(gr.dependsOn) == 0 {
-			continue
+			return
 		}
 		// A task that one of its own ancestors, or itself, depends on.
 		task := random.IntN(len(gr.dependsOn))
@@ -262,7 +262,7 @@ func TestEachCycleIsFound(t *testing.T) {
 		gr.dependsOn[ancestor] = append(gr.dependsOn[ancestor], task)
 
 		_, err := flow.New("random", gr.tasks())
-		g.Expect(err).To(HaveOccurred(), "seed %d", seed)
+		g.Expect(err).To(HaveOccurred())
 		names, ok := strings.CutPrefix(err.Error(), `build flow "random": dependencies form a cycle: `)
 		g.Expect(ok).To(BeTrue(), err.Error())
 		var cycle []int
@@ -276,5 +276,5 @@ func TestEachCycleIsFound(t *testing.T) {
 		for i, each := range cycle[1:] {
 			g.Expect(gr.dependsOn[cycle[i]]).To(ContainElement(each), "%s does not depend on %s", nameOf(cycle[i]), nameOf(each))
 		}
-	}
+	})
 }

@@ -82,6 +82,11 @@ func install(t *testing.T, g Gomega, c client.Client, byFile map[string][]*unstr
 func decode(g Gomega, file string) []*unstructured.Unstructured {
 	content, err := os.ReadFile(file)
 	g.Expect(err).NotTo(HaveOccurred())
+	return decodeText(g, file, content)
+}
+
+// decodeText returns the objects in the content of a file.
+func decodeText(g Gomega, file string, content []byte) []*unstructured.Unstructured {
 	var objects []*unstructured.Unstructured
 	for part := range bytes.SplitSeq(append([]byte("\n"), content...), []byte("\n"+separator)) {
 		o := &unstructured.Unstructured{}

@@ -2,6 +2,8 @@ package lifecycle_test
 
 import (
 	"context"
+	"crypto/rand"
+	"crypto/rsa"
 	"maps"
 	"net/http"
 	"path"
@@ -29,6 +31,7 @@ import (
 
 	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/garden/lifecycle"
 	"github.com/espalier-dev/espalier/test/binary"
 	"github.com/espalier-dev/espalier/test/local"
 )
@@ -71,6 +74,7 @@ func TestFirstReconciliationPreparesTheRuntimeCluster(t *testing.T) {
 		"Deploying main and events ETCDs of virtual garden":                                          "Succeeded",
 		"Waiting until main and event ETCDs report readiness":                                        "Succeeded",
 		"Checking preconditions of virtual garden":                                                   "Succeeded",
+		"Generating keys of virtual garden":                                                          "Succeeded",
 		"Deploying and waiting for kube-apiserver service in the runtime cluster":                    "Succeeded",
 		"Deploying Kubernetes API server service SNI":                                                "Succeeded",
 		"Deploying Kubernetes API Server":                                                            "Succeeded",
@@ -131,6 +135,34 @@ func TestFirstReconciliationPreparesTheRuntimeCluster(t *testing.T) {
 	s.Expect(s.exists(secret, s.namespace(), set.Spec.SecretRefs[0].Name)).To(BeTrue())
 	s.Expect(string(secret.Data["networkpolicy__garden__garden-to-private-networks.yaml"])).To(ContainSubstring("- 10.3.0.0/16\n"))
 	s.Expect(string(secret.Data["networkpolicy__garden__garden-to-runtime-apiserver.yaml"])).To(ContainSubstring("- port: 443\n"))
+	s.restoresDefinitions()
+}
+
+// restoresDefinitions requires that the operator restores each definition. Its rights name the definitions.
+func (s *scene) restoresDefinitions() {
+	s.t.Helper()
+	names, definition := s.definitions(deployedGroups...), &apiextensionsv1.CustomResourceDefinition{}
+	fields := func(name string) map[string]apiextensionsv1.JSONSchemaProps {
+		s.Expect(s.exists(definition, "", name)).To(BeTrue())
+		return definition.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties
+	}
+	before := map[string]apiextensionsv1.JSONSchemaProps{}
+	for _, name := range names {
+		properties, field := fields(name), "spec"
+		if properties[field].Description == "" {
+			field = "kind"
+		}
+		changed := properties[field]
+		before[name+" "+field] = changed
+		changed.Description = "other"
+		properties[field] = changed
+		s.Expect(s.admin.Update(s.t.Context(), definition)).To(Succeed())
+	}
+	s.mustReconcile()
+	for key, want := range before {
+		name, field, _ := strings.Cut(key, " ")
+		s.Expect(fields(name)[field].Description).To(Equal(want.Description), key)
+	}
 }
 
 func TestNetworkPoliciesFollowTheNetworksOfTheGarden(t *testing.T) {
@@ -200,6 +232,79 @@ func (s *scene) expectNothingLeft() {
 		s.Expect(s.admin.List(s.t.Context(), list, ours)).To(Succeed())
 		s.Expect(list).To(HaveField("Items", BeEmpty()))
 	}
+}
+
+// kept returns the Secrets that deleted Gardens have left.
+func (s *scene) kept() []corev1.Secret {
+	s.t.Helper()
+	list, kept := &corev1.SecretList{}, client.HasLabels{"espalier.dev/kept-credential"}
+	s.Expect(s.admin.List(s.t.Context(), list, client.InNamespace(s.namespace()), kept)).To(Succeed())
+	return list.Items
+}
+
+func TestKeysOfADeletedGardenAreDonorsOfANewOne(t *testing.T) {
+	s := newScene(t)
+	s.reconciler.Random.RSAKey = func(int) (*rsa.PrivateKey, error) { return rsa.GenerateKey(rand.Reader, 1024) } // no key comes twice
+	kept := []string{
+		"ca", "ca-client", "ca-etcd", "ca-etcd-peer", "ca-front-proxy", "ca-gardener", "gardener-apiserver-etcd-encryption-key",
+		"gardener-apiserver-workload-identity-signing-key", "kube-apiserver-etcd-encryption-key", "service-account-key",
+	}
+	data := func() map[string]map[string][]byte {
+		t.Helper()
+		all := map[string]map[string][]byte{}
+		for _, name := range kept {
+			found := s.secrets(name)
+			s.Expect(found).To(HaveLen(1), name)
+			all[name] = found[0].Data
+		}
+		return all
+	}
+	install := func() types.UID {
+		t.Helper()
+		s.create()
+		s.mustReconcile()
+		return s.get().UID
+	}
+	remove := func() {
+		t.Helper()
+		s.delete()
+		s.mustReconcile()
+		s.Expect(s.isGone()).To(BeTrue())
+		s.expectNothingLeft()
+	}
+	first := install()
+	original := data()
+	remove()
+	s.event(Equal("Normal CredentialsKept Kept 10 keys and certificate authorities, which etcd volumes and backups need (see kubectl " +
+		"-n garden get secrets -l espalier.dev/kept-from=" + string(first) + ")"))
+	for _, each := range s.kept() {
+		s.Expect(each.Labels).To(Equal(map[string]string{
+			"espalier.dev/kept-credential": each.Labels["espalier.dev/kept-credential"], "espalier.dev/kept-from": string(first),
+			"espalier.dev/kept-generation": "current",
+		}))
+		s.Expect(each.Data).To(Equal(original[each.Labels["espalier.dev/kept-credential"]]))
+	}
+
+	// A Garden on other volumes has other keys, and keeps them beside the first ones.
+	install()
+	s.Expect(data()).NotTo(HaveKeyWithValue("kube-apiserver-etcd-encryption-key", original["kube-apiserver-etcd-encryption-key"]))
+	remove()
+	s.Expect(s.kept()).To(HaveLen(2 * len(kept)))
+
+	for _, each := range s.kept() {
+		if each.Labels["espalier.dev/kept-from"] != string(first) {
+			continue
+		}
+		donor := each.DeepCopy()
+		donor.Labels["secrets-manager-use-data-for-name"] = each.Labels["espalier.dev/kept-credential"]
+		s.Expect(s.admin.Patch(t.Context(), donor, client.MergeFrom(&each))).To(Succeed())
+	}
+	third := install()
+	s.Expect(data()).To(Equal(original))
+	remove()
+	s.Expect(s.kept()).To(HaveLen(2 * len(kept)))
+	s.Expect(s.kept()).To(ContainElement(HaveField("Labels", HaveKeyWithValue("espalier.dev/kept-from", string(third)))))
+	s.Expect(s.kept()).NotTo(ContainElement(HaveField("Labels", HaveKeyWithValue("espalier.dev/kept-from", string(first)))))
 }
 
 func TestSecondReconciliationWritesOnlyStartAndEnd(t *testing.T) {
@@ -379,7 +484,7 @@ func TestFailureOfATaskIsRecordedAndRetried(t *testing.T) {
 
 func TestOperationIsHandledAndItsAnnotationRemoved(t *testing.T) {
 	s := newScene(t)
-	s.create(annotated("gardener.cloud/operation", "foo;reconcile; rotate-ca-start"))
+	s.create(annotated("gardener.cloud/operation", "foo;reconcile; rotate-ca-start"), annotated("espalier.dev/skipped-checks", "seeds"))
 	s.mustReconcile()
 	g := s.get()
 	s.Expect(g.Annotations).To(HaveKeyWithValue("gardener.cloud/operation", "foo"))
@@ -417,6 +522,43 @@ func TestOperationThatDoesNotFitThePhaseHasNoEffect(t *testing.T) {
 	s.Expect(s.recorder.Events).To(
 		Receive(ContainSubstring("The rotation of the certificate authorities does not complete, because there is none.")),
 	)
+}
+
+func TestRotationsThatSeedsTakePartInAreRefused(t *testing.T) {
+	s := newScene(t)
+	s.create()
+	s.mustReconcile()
+	virtual, reached := s.connect(s.virtual, nil), s.virtual
+	seed := s.createSeed(virtual)
+	for cause, change := range map[string]func(){
+		"the virtual garden still has Seeds, for example local": func() {},
+		"connection refused": func() { s.virtual = &rest.Config{Host: "https://127.0.0.1:1"} },
+	} {
+		change()
+		s.reconciler.Connection.Forget()
+		s.edit(annotated("gardener.cloud/operation", "rotate-credentials-start;rotate-observability-credentials"))
+		s.mustReconcile()
+		g := s.get()
+		s.Expect(g.Annotations).NotTo(HaveKey("gardener.cloud/operation"))
+		s.Expect(g.Status.Credentials.Rotation).To(BeNil())
+		s.Expect(g.Status.LastOperation.Description).To(And(
+			HavePrefix("Garden cluster has been successfully reconciled. The operation rotate-credentials-start is refused: "),
+			ContainSubstring(cause), ContainSubstring("espalier.dev/skipped-checks=seeds"),
+			HaveSuffix("The operation rotate-observability-credentials is refused: the operator deploys no observability components, "+
+				"so they have no credentials."),
+		))
+		s.Expect(s.recorder.Events).To(Receive(And(ContainSubstring("OperationRefused"), ContainSubstring(cause))))
+		s.Expect(s.recorder.Events).To(Receive(ContainSubstring("rotate-observability-credentials is refused")))
+		s.Expect(s.secrets("ca")).To(HaveLen(1))
+		s.virtual = reached
+		s.reconciler.Connection.Forget()
+	}
+
+	s.Expect(virtual.Delete(t.Context(), seed)).To(Succeed())
+	s.edit(annotated("gardener.cloud/operation", "rotate-ca-start"))
+	s.mustReconcile()
+	s.Expect(s.get().Status.Credentials.Rotation.CertificateAuthorities.Phase).To(BeEquivalentTo("Prepared"))
+	s.Expect(s.get().Status.LastOperation.Description).To(Equal("Garden cluster has been successfully reconciled."))
 }
 
 func TestDisabledAutoscalerNeedsOneInTheCluster(t *testing.T) {
@@ -487,6 +629,31 @@ func TestSeveralGardensAreNotTouched(t *testing.T) {
 	s.Expect(s.get().Status).To(BeZero())
 	s.Expect(s.get().Finalizers).To(BeEmpty())
 	s.Expect(s.requests.Writes()).To(BeEmpty())
+
+	second := garden("second")
+	s.Expect(s.admin.Delete(t.Context(), second)).To(Succeed())
+	s.Expect(lifecycle.Remaining(s.admin)(t.Context(), second)).To(Equal(
+		[]ctrl.Request{{NamespacedName: types.NamespacedName{Name: "garden"}}},
+	), "the Garden that is left is reconciled")
+}
+
+func TestGardenOfALaterVersionIsNotTouched(t *testing.T) {
+	for sentence, remove := range map[string]bool{"reconciliation": false, "deletion": true} {
+		t.Run(sentence, func(t *testing.T) {
+			s := newScene(t)
+			before := s.create(func(g *operatorv1alpha1.Garden) { g.Finalizers = []string{operatorv1alpha1.FinalizerOperator} })
+			after := before.DeepCopy()
+			after.Status.Gardener = &operatorv1alpha1.OperatorIdentity{ID: "other", Name: "operator-1", Version: "v1.150.0"}
+			s.Expect(s.admin.Status().Patch(t.Context(), after, client.MergeFrom(before))).To(Succeed())
+			if remove {
+				s.delete()
+			}
+			_, err := s.reconcile()
+			s.Expect(err).To(MatchError(ContainSubstring("downgrading Gardener is not supported")))
+			s.Expect(s.requests.Writes()).To(BeEmpty())
+			s.event(And(ContainSubstring("OperationFailed"), ContainSubstring("start a version that is not earlier")))
+		})
+	}
 }
 
 func TestInvalidGardenIsRefused(t *testing.T) {
@@ -621,6 +788,72 @@ func TestSecretsOfOtherComponentsAreKept(t *testing.T) {
 	s.Expect(s.secrets(name)).To(HaveLen(1))
 }
 
+// A component that the reconciliation does not await may still use its former certificate.
+func TestSecretsInUseAreKept(t *testing.T) {
+	s := newScene(t)
+	s.create()
+	s.mustReconcile()
+	const logicalName = "kube-apiserver"
+	former := func(name string) {
+		t.Helper()
+		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace(), Name: name, Labels: map[string]string{
+			"name": logicalName, "managed-by": "secrets-manager", "manager-identity": "gardener-operator", "last-rotation-initiation-time": "",
+		}}}
+		s.Expect(s.admin.Create(t.Context(), secret)).To(Succeed())
+	}
+	template := func(secret string) corev1.PodTemplateSpec {
+		return corev1.PodTemplateSpec{
+			ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"uses": secret}},
+			Spec: corev1.PodSpec{
+				Containers: []corev1.Container{{Name: "none", Image: "none"}},
+				Volumes: []corev1.Volume{{Name: "server", VolumeSource: corev1.VolumeSource{
+					Secret: &corev1.SecretVolumeSource{SecretName: secret},
+				}}},
+			},
+		}
+	}
+	at := func(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Namespace: s.namespace(), Name: name} }
+	selector := func(secret string) *metav1.LabelSelector {
+		return &metav1.LabelSelector{MatchLabels: map[string]string{"uses": secret}}
+	}
+	users := []client.Object{
+		&corev1.Pod{ObjectMeta: at("user"), Spec: template("of-pod").Spec},
+		&appsv1.Deployment{ObjectMeta: at("user"), Spec: appsv1.DeploymentSpec{
+			Selector: selector("of-deployment"), Template: template("of-deployment"),
+		}},
+		&appsv1.StatefulSet{ObjectMeta: at("user"), Spec: appsv1.StatefulSetSpec{
+			Selector: selector("of-statefulset"), Template: template("of-statefulset"),
+		}},
+	}
+	names := []string{"of-pod", "of-deployment", "of-statefulset", "unused"}
+	for _, each := range names {
+		former(each)
+	}
+	for _, each := range users {
+		s.Expect(s.admin.Create(t.Context(), each)).To(Succeed())
+		t.Cleanup(func() {
+			err := s.admin.Delete(context.WithoutCancel(t.Context()), each)
+			s.Expect(client.IgnoreNotFound(err)).To(Succeed())
+		})
+	}
+	left := func() (found []string) {
+		t.Helper()
+		for _, each := range s.secrets(logicalName) {
+			if slices.Contains(names, each.Name) {
+				found = append(found, each.Name)
+			}
+		}
+		return found
+	}
+	s.mustReconcile()
+	s.Expect(left()).To(ConsistOf("of-pod", "of-deployment", "of-statefulset"))
+	for _, each := range users {
+		s.Expect(s.admin.Delete(t.Context(), each)).To(Succeed())
+	}
+	s.mustReconcile()
+	s.Expect(left()).To(BeEmpty())
+}
+
 func TestNothingIsDeployedBeforeTheWebhooksOfTheResourceManagerAreRegistered(t *testing.T) {
 	s := newScene(t)
 	s.create()
@@ -663,7 +896,13 @@ func TestDeletionRemovesWhatTheWebhookServerCreated(t *testing.T) {
 			Labels: map[string]string{"espalier.dev/network-policies-instance": "gardener-resource-manager"},
 		}},
 	}
-	other := &networkingv1.NetworkPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace(), Name: "of-another-instance"}}
+	created = append(created, &networkingv1.NetworkPolicy{ObjectMeta: metav1.ObjectMeta{
+		Namespace: "default", Name: "of-gardener-resource-manager",
+		Labels: map[string]string{"espalier.dev/network-policies-instance": "gardener-resource-manager"},
+	}})
+	other := &networkingv1.NetworkPolicy{ObjectMeta: metav1.ObjectMeta{
+		Namespace: "default", Name: "of-another-instance", Labels: map[string]string{"espalier.dev/network-policies-instance": "other"},
+	}}
 	s.Expect(s.admin.Create(t.Context(), other)).To(Succeed())
 	t.Cleanup(func() { s.Expect(s.admin.Delete(context.WithoutCancel(t.Context()), other)).To(Succeed()) })
 	for _, each := range created {
@@ -674,7 +913,7 @@ func TestDeletionRemovesWhatTheWebhookServerCreated(t *testing.T) {
 	for _, each := range append(created, mutating) {
 		s.Expect(s.exists(each, each.GetNamespace(), each.GetName())).To(BeFalse(), "%T", each)
 	}
-	s.Expect(s.exists(other, s.namespace(), other.Name)).To(BeTrue())
+	s.Expect(s.exists(other, other.Namespace, other.Name)).To(BeTrue())
 }
 
 func TestForeignManagedResourceStopsTheDeletion(t *testing.T) {
@@ -725,7 +964,7 @@ func TestDeletionKeepsWhatOthersCreatedOrUse(t *testing.T) {
 	s.Expect(s.isGone()).To(BeTrue())
 	s.Expect(s.exists(&corev1.ServiceAccount{}, s.namespace(), "gardener-resource-manager")).To(BeTrue())
 	s.Expect(s.definitions("istio.io")).To(Equal([]string{"gateways.networking.istio.io"}))
-	s.Expect(s.recorder.Events).To(Receive(ContainSubstring("gateways.networking.istio.io, for example default/shop")))
+	s.event(ContainSubstring("gateways.networking.istio.io, for example default/shop"))
 	s.Expect(s.admin.Delete(t.Context(), gateway)).To(Succeed())
 }
 

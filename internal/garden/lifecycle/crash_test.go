@@ -62,7 +62,8 @@ func (s *scene) cut(at binary.Cut) (happened bool) {
 
 var unique = regexp.MustCompile("-[0-9a-f]{8}(-[0-9a-f]{5})?$")
 
-// state lists everything that the operator is responsible for, without the parts of names that are random.
+// state lists everything that the operator is responsible for, without the parts of names that are random, and without the Secrets that
+// deleted Gardens have left.
 func (s *scene) state() []string {
 	s.t.Helper()
 	all := s.definitions(deployedGroups...)
@@ -79,7 +80,9 @@ func (s *scene) state() []string {
 		}
 		s.Expect(meta.EachListItem(list, func(o runtime.Object) error {
 			each, err := meta.Accessor(o)
-			all = append(all, kind+" "+unique.ReplaceAllString(each.GetName(), ""))
+			if _, kept := each.GetLabels()["espalier.dev/kept-credential"]; !kept {
+				all = append(all, kind+" "+unique.ReplaceAllString(each.GetName(), ""))
+			}
 			return err
 		})).To(Succeed())
 	}
@@ -120,9 +123,12 @@ func TestCrashPointsOfFirstReconciliationAndDeletion(t *testing.T) {
 		s.requests.Reset()
 		s.mustReconcile()
 		s.Expect(s.requests.Writes()).To(HaveLen(2))
+		origin := string(s.get().UID)
 		s.delete()
 		second := s.cut(at)
 		s.Expect(s.isGone()).To(BeTrue())
+		ofThis := slices.DeleteFunc(s.kept(), func(each corev1.Secret) bool { return each.Labels["espalier.dev/kept-from"] != origin })
+		s.Expect(ofThis).To(HaveLen(10), "keys and authorities")
 		s.Expect(s.state()).To(BeComparableTo(empty))
 		return first || second
 	})

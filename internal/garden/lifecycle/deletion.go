@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -25,8 +26,10 @@ import (
 	"github.com/espalier-dev/espalier/internal/garden/component/vpa"
 	"github.com/espalier-dev/espalier/internal/garden/flow"
 	"github.com/espalier-dev/espalier/internal/garden/rollout"
+	"github.com/espalier-dev/espalier/internal/garden/rotation"
 	"github.com/espalier-dev/espalier/internal/garden/values"
 	"github.com/espalier-dev/espalier/internal/garden/virtual"
+	"github.com/espalier-dev/espalier/internal/secrets"
 )
 
 // Names of the tasks of a deletion.
@@ -57,6 +60,9 @@ func (o *operation) delete(ctx context.Context) error {
 	o.values = values.Values{Operator: o.Operator, VerticalPodAutoscaler: values.VerticalPodAutoscaler(o.status.garden)}
 	if _, err := o.run(ctx, "Garden deletion", o.deletionTasks()); err != nil {
 		return err
+	}
+	if o.Expiry != nil {
+		o.Expiry.Reset()
 	}
 	return o.removeFinalizer(ctx, o.status.garden)
 }
@@ -91,9 +97,18 @@ func (o *operation) deletionTasks() []flow.Task {
 }
 
 // destroySecrets deletes the Secrets of the manager of secrets, and immutable Secrets and ConfigMaps that no garbage collector deletes any
-// more.
+// more. Before the first deletion, it keeps copies of all keys that the etcd volumes and backups need, which stay.
 func (o *operation) destroySecrets(ctx context.Context) error {
-	if err := o.secrets.Cleanup(ctx); err != nil {
+	origin := string(o.garden.UID)
+	written, err := o.secrets.Keep(ctx, rotation.Kept(), origin)
+	if err != nil {
+		return err
+	}
+	if written > 0 {
+		o.Recorder.Eventf(o.garden, nil, "Normal", reasonCredentialsKept, "Keep", "Kept %d keys and certificate authorities, which etcd volumes "+
+			"and backups need (see kubectl -n %s get secrets -l %s=%s)", written, o.values.Namespace, secrets.LabelKeptFrom, origin)
+	}
+	if err := o.secrets.Cleanup(ctx, nil); err != nil {
 		return fmt.Errorf("clean up Secrets: %w", err)
 	}
 	return o.cluster.DeleteGarbage(ctx, o.values.Namespace)
@@ -171,13 +186,30 @@ func (o *operation) destroyResourceManager(ctx context.Context, waitingFor flow.
 				return err
 			}
 		}
-		// The netpol-controller of the resource manager no longer runs, and so does not delete the policies of these Services.
-		of := client.MatchingLabels{resourcesv1alpha1.NetworkingInstance: resourcemanager.Name}
-		if err := o.Client.DeleteAllOf(ctx, &networkingv1.NetworkPolicy{}, client.InNamespace(o.values.Namespace), of); err != nil {
-			return fmt.Errorf("delete NetworkPolicies of the resource manager: %w", err)
+		if err := o.deletePolicies(ctx); err != nil {
+			return err
 		}
 	}
 	return o.cluster.Destroy(ctx, waitingFor, timeout, objects...)
+}
+
+// deletePolicies deletes the NetworkPolicies of the netpol-controller of the resource manager, which no longer runs, in all namespaces:
+// the policies of Services that remain, because other clients created them.
+func (o *operation) deletePolicies(ctx context.Context) error {
+	kind := networkingv1.SchemeGroupVersion.WithKind("NetworkPolicy")
+	policies := &metav1.PartialObjectMetadataList{}
+	policies.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
+	of := client.MatchingLabels{resourcesv1alpha1.NetworkingInstance: resourcemanager.Name}
+	if err := o.Client.List(ctx, policies, of); err != nil {
+		return fmt.Errorf("list NetworkPolicies of the resource manager: %w", err)
+	}
+	for i := range policies.Items {
+		policy := rollout.Identity(kind, policies.Items[i].Namespace, policies.Items[i].Name)
+		if err := o.Client.Delete(ctx, policy, client.Preconditions{UID: &policies.Items[i].UID}); client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("delete NetworkPolicy %s: %w", client.ObjectKeyFromObject(policy), err)
+		}
+	}
+	return nil
 }
 
 // anyOurs reports whether the operator created one of the objects.

@@ -30,6 +30,9 @@ func startOf(garden *operatorv1alpha1.Garden) string {
 	return reconciliationStarts
 }
 
+// virtualGardenAddress is the name of the address of the virtual cluster in the status.
+const virtualGardenAddress = "virtual-garden"
+
 // advertisedAddresses returns where clients reach the virtual cluster. A Garden without a domain, which can only be deleted, keeps what it
 // has.
 func advertisedAddresses(garden *operatorv1alpha1.Garden) []operatorv1alpha1.AdvertisedAddress {
@@ -37,7 +40,7 @@ func advertisedAddresses(garden *operatorv1alpha1.Garden) []operatorv1alpha1.Adv
 	if len(domains) == 0 {
 		return garden.Status.AdvertisedAddresses
 	}
-	return []operatorv1alpha1.AdvertisedAddress{{Name: "virtual-garden", URL: "https://api." + domains[0].Name}}
+	return []operatorv1alpha1.AdvertisedAddress{{Name: virtualGardenAddress, URL: "https://api." + domains[0].Name}}
 }
 
 func rotationOf(garden *operatorv1alpha1.Garden) *operatorv1alpha1.CredentialsRotation {
@@ -83,9 +86,14 @@ func tasksOf(progress flow.Status) []operatorv1alpha1.Task {
 
 // skippedChecks returns the names of the checks that the user skips.
 func skippedChecks(garden *operatorv1alpha1.Garden) []string {
-	var names []string
-	for name := range strings.SplitSeq(garden.Annotations[operatorv1alpha1.AnnotationSkippedChecks], ",") {
-		names = append(names, strings.TrimSpace(name))
+	return separated(garden, operatorv1alpha1.AnnotationSkippedChecks)
+}
+
+// separated returns the values of an annotation that commas separate.
+func separated(garden *operatorv1alpha1.Garden, annotation string) []string {
+	var values []string
+	for value := range strings.SplitSeq(garden.Annotations[annotation], ",") {
+		values = append(values, strings.TrimSpace(value))
 	}
-	return names
+	return values
 }

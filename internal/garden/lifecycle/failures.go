@@ -12,10 +12,12 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 
+	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/conflict"
 	"github.com/espalier-dev/espalier/internal/excerpt"
 	"github.com/espalier-dev/espalier/internal/garden/flow"
 	"github.com/espalier-dev/espalier/internal/garden/virtual"
+	"github.com/espalier-dev/espalier/internal/secrets/manager"
 )
 
 // maxNote bounds the parts of Events that come from errors, in bytes: the API server refuses longer ones.
@@ -67,6 +69,10 @@ func (r *Reconciler) record(ctx context.Context, s *status, err error) error {
 func advised(err error) error {
 	if _, isVirtual := errors.AsType[*virtual.Error](err); isVirtual {
 		return err
+	}
+	if lost, isLost := errors.AsType[*manager.LostError](err); isLost {
+		return fmt.Errorf("%w; restore the Secret from a backup, or, if it is lost for ever, annotate the Garden with %s: %s", err,
+			operatorv1alpha1.AnnotationConfirmLostKeys, lost.Name)
 	}
 	switch {
 	case apierrors.IsForbidden(err):

@@ -10,10 +10,13 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	corev1beta1 "github.com/espalier-dev/espalier/api/core/v1beta1"
 	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
+	"github.com/espalier-dev/espalier/test/binary"
 )
 
 // contents returns the texts of the objects of a ManagedResource, by their keys.
@@ -45,6 +48,75 @@ func TestProgramsOfGardenerAreDeployed(t *testing.T) {
 	s.Expect(served).To(HaveKey("apiservice____v1beta1.core.gardener.cloud.yaml"))
 	s.Expect(s.contents("gardener-admission-controller-virtual")).To(
 		HaveKey("validatingwebhookconfiguration____gardener-admission-controller.yaml"))
+}
+
+// gardenerServer creates a Deployment of gardener-apiserver whose Pods are ready but not available, and returns it. Its ManagedResource
+// reports that.
+func (s *scene) gardenerServer(revision string) *appsv1.Deployment {
+	s.t.Helper()
+	s.stop("Deployment")
+	labels := map[string]string{"app": "gardener", "role": "apiserver"}
+	pod := corev1.PodSpec{Containers: []corev1.Container{{Name: "none", Image: "none"}}}
+	d := &appsv1.Deployment{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: s.namespace(), Name: "gardener-apiserver", Annotations: map[string]string{"deployment.kubernetes.io/revision": revision},
+		},
+		Spec: appsv1.DeploymentSpec{
+			Selector: &metav1.LabelSelector{MatchLabels: labels},
+			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: pod},
+		},
+	}
+	s.Expect(s.admin.Create(s.t.Context(), d)).To(Succeed())
+	meta := metav1.ObjectMeta{Namespace: s.namespace(), Name: "gardener-apiserver", Labels: labels}
+	s.Expect(s.admin.Create(s.t.Context(), &corev1.Pod{ObjectMeta: meta, Spec: pod})).To(Succeed())
+	d.Status = appsv1.DeploymentStatus{
+		ObservedGeneration: d.Generation, Replicas: 1, UpdatedReplicas: 1, ReadyReplicas: 1, UnavailableReplicas: 1,
+		Conditions: []appsv1.DeploymentCondition{{Type: appsv1.DeploymentAvailable, Status: corev1.ConditionFalse, Message: "too few"}},
+	}
+	s.Expect(s.admin.Status().Update(s.t.Context(), d)).To(Succeed())
+	set := &resourcesv1alpha1.ManagedResource{}
+	s.Expect(s.exists(set, s.namespace(), "gardener-apiserver-runtime")).To(BeTrue())
+	before := set.DeepCopy()
+	for i := range set.Status.Conditions {
+		if each := &set.Status.Conditions[i]; each.Type == resourcesv1alpha1.ResourcesHealthy {
+			each.Status = corev1beta1.ConditionFalse
+		}
+	}
+	s.Expect(s.admin.Status().Patch(s.t.Context(), set, client.MergeFrom(before))).To(Succeed())
+	return d
+}
+
+func TestFirstRolloutOfGardenerAPIServerNeedsReadyPodsOnly(t *testing.T) {
+	const task = "Waiting until Gardener API server rolled out"
+	s := newScene(t)
+	s.create()
+	s.mustReconcile()
+	server := s.gardenerServer("2")
+	done := s.begin()
+	s.task(task, "Running", HavePrefix(
+		`Deployment garden/gardener-apiserver is not rolled out: condition "Available" has invalid status False`,
+	))
+	before := server.DeepCopy()
+	server.Annotations["deployment.kubernetes.io/revision"] = "1"
+	s.Expect(s.admin.Status().Patch(t.Context(), server, client.MergeFrom(before))).To(Succeed())
+	s.Eventually(done, binary.Patience).Should(Receive(BeNil()))
+}
+
+func TestGardenerAPIServerIsNotRolledOutBeforeItIsApplied(t *testing.T) {
+	s := newScene(t)
+	s.create()
+	s.mustReconcile()
+	s.gardenerServer("1")
+	s.stop("ManagedResource")
+	s.edit(func(g *operatorv1alpha1.Garden) {
+		g.Spec.VirtualCluster.Gardener.APIServer = &operatorv1alpha1.GardenerAPIServer{
+			Logging: &operatorv1alpha1.APIServerLogging{Verbosity: ptr.To[int32](9)},
+		}
+	})
+	done := s.begin()
+	s.task("Waiting until Gardener API server rolled out", "Running", ContainSubstring("observed generation of managed resource "))
+	s.heal("ManagedResource")
+	s.Eventually(done, binary.Patience).Should(Receive(BeNil()))
 }
 
 func TestProjectControllerTakesTheProjectsOfGardenerControllerManager(t *testing.T) {

@@ -12,6 +12,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/garden/rollout"
 	"github.com/espalier-dev/espalier/internal/garden/values"
 	"github.com/espalier-dev/espalier/internal/garden/virtual"
+	"github.com/espalier-dev/espalier/internal/garden/webhook/validation"
 	"github.com/espalier-dev/espalier/internal/secrets/manager"
 )
 
@@ -100,13 +101,20 @@ func (o *operation) reconciliationTasks() []flow.Task {
 		{Name: taskAutoscaler, DependsOn: managed, Run: flow.Work(o.deployAutoscaler)},
 		{Name: taskDruid, DependsOn: managed, Run: o.deployDruid},
 		{Name: taskIstio, DependsOn: managed, Run: o.deployIstio},
-	}, o.etcdTasks(append(slices.Clone(systemComponents), virtual.TaskPreconditions)), o.virtual().Tasks(systemComponents, taskETCDsReady))
+	},
+		o.etcdTasks(append(slices.Clone(systemComponents), virtual.TaskPreconditions)),
+		o.virtual().Tasks(systemComponents, taskETCDs, taskETCDsReady),
+	)
 }
 
 // virtual returns the control plane of the virtual cluster.
 func (o *operation) virtual() *virtual.ControlPlane {
+	garden := o.status.garden
 	return &virtual.ControlPlane{
 		Cluster: o.cluster, Secrets: o.secrets, Values: o.values, Clock: o.Clock, Timing: o.Timing.Virtual, Wildcard: o.wildcard,
-		SkippedChecks: skippedChecks(o.status.garden), Connection: o.Connection, Logs: o.Logs, Dial: o.Dial,
+		SkippedChecks: skippedChecks(garden), ConfirmedLosses: validation.ConfirmedLosses(garden),
+		Connection: o.Connection, Logs: o.Logs, Dial: o.Dial,
+		Identity:  garden.Spec.VirtualCluster.Gardener.ClusterIdentity,
+		Abandoned: garden.Annotations[operatorv1alpha1.AnnotationAbandonVirtualCluster],
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/garden/component/kubeapiserver"
 	"github.com/espalier-dev/espalier/internal/garden/values"
 	"github.com/espalier-dev/espalier/internal/garden/virtual"
@@ -31,7 +32,11 @@ func (o *operation) prepare(ctx context.Context) error {
 				"(install one, or set spec.runtimeCluster.settings.verticalPodAutoscaler.enabled to true)", err)
 		}
 	}
-	if err := o.cluster.Deploy(ctx, namespace(o.values)); err != nil {
+	networks, err := recordNetworks(o.status.garden)
+	if err != nil {
+		return fmt.Errorf("encode networks: %w", err)
+	}
+	if err := o.cluster.Deploy(ctx, namespace(o.values, networks)); err != nil {
 		return err
 	}
 	for _, step := range []func(context.Context) error{
@@ -100,7 +105,8 @@ func (o *operation) readAPIServerPorts(ctx context.Context) error {
 	return nil
 }
 
-func namespace(v values.Values) *unstructured.Unstructured {
+// namespace returns the namespace of the Garden. Networks is the value of AnnotationRuntimeNetworks.
+func namespace(v values.Values, networks string) *unstructured.Unstructured {
 	return &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "v1", "kind": "Namespace",
 		"metadata": map[string]any{
@@ -109,7 +115,10 @@ func namespace(v values.Values) *unstructured.Unstructured {
 				"pod-security.kubernetes.io/enforce":                         "privileged",
 				"high-availability-config.resources.gardener.cloud/consider": "true",
 			},
-			"annotations": map[string]any{"high-availability-config.resources.gardener.cloud/zones": strings.Join(v.Zones, ",")},
+			"annotations": map[string]any{
+				"high-availability-config.resources.gardener.cloud/zones": strings.Join(v.Zones, ","),
+				operatorv1alpha1.AnnotationRuntimeNetworks:                networks,
+			},
 		},
 	}}
 }

@@ -17,6 +17,7 @@ import (
 	"net"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/events"
@@ -30,6 +31,7 @@ import (
 	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/conflict"
 	"github.com/espalier-dev/espalier/internal/garden/rollout"
+	"github.com/espalier-dev/espalier/internal/garden/skew"
 	"github.com/espalier-dev/espalier/internal/garden/values"
 	"github.com/espalier-dev/espalier/internal/garden/virtual"
 	"github.com/espalier-dev/espalier/internal/garden/webhook/validation"
@@ -39,8 +41,18 @@ import (
 // Gardens are watched; finalizer and annotations are patched.
 // +kubebuilder:rbac:groups=operator.gardener.cloud,resources=gardens,verbs=get;list;watch;patch
 // +kubebuilder:rbac:groups=operator.gardener.cloud,resources=gardens/status,verbs=patch
-// Definitions are deployed, awaited and destroyed; their deletion is confirmed by an annotation.
-// +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,verbs=get;watch;create;update;patch;delete
+// Definitions are deployed, awaited and destroyed; their deletion is confirmed by an annotation. A server-side apply creates them, so that
+// the right to create them can be limited to names too.
+// +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,verbs=get;watch
+// +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,resourceNames=verticalpodautoscalercheckpoints.autoscaling.k8s.io;verticalpodautoscalers.autoscaling.k8s.io,verbs=create;patch;update;delete
+// +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,resourceNames=etcdcopybackupstasks.druid.gardener.cloud;etcdopstasks.druid.gardener.cloud;etcds.druid.gardener.cloud,verbs=create;patch;update;delete
+// +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,resourceNames=wasmplugins.extensions.istio.io,verbs=create;patch;update;delete
+// +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,resourceNames=clusterfilters.fluentbit.fluent.io;clusterfluentbitconfigs.fluentbit.fluent.io;clusterinputs.fluentbit.fluent.io;clustermultilineparsers.fluentbit.fluent.io;clusteroutputs.fluentbit.fluent.io;clusterparsers.fluentbit.fluent.io;collectors.fluentbit.fluent.io;filters.fluentbit.fluent.io;fluentbitconfigs.fluentbit.fluent.io;fluentbits.fluentbit.fluent.io;multilineparsers.fluentbit.fluent.io;outputs.fluentbit.fluent.io;parsers.fluentbit.fluent.io,verbs=create;patch;update;delete
+// +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,resourceNames=destinationrules.networking.istio.io;envoyfilters.networking.istio.io;gateways.networking.istio.io;proxyconfigs.networking.istio.io;serviceentries.networking.istio.io;sidecars.networking.istio.io;virtualservices.networking.istio.io;workloadentries.networking.istio.io;workloadgroups.networking.istio.io,verbs=create;patch;update;delete
+// +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,resourceNames=managedresources.resources.gardener.cloud,verbs=create;patch;update;delete
+// +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,resourceNames=authorizationpolicies.security.istio.io;peerauthentications.security.istio.io;requestauthentications.security.istio.io,verbs=create;patch;update;delete
+// +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,resourceNames=telemetries.telemetry.istio.io,verbs=create;patch;update;delete
+// +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,resourceNames=hvpas.autoscaling.k8s.io,verbs=patch;delete
 // Objects of these definitions keep them from being destroyed.
 // +kubebuilder:rbac:groups=druid.gardener.cloud,resources=etcds;etcdcopybackupstasks;etcdopstasks,verbs=list
 // +kubebuilder:rbac:groups=autoscaling.k8s.io,resources=verticalpodautoscalers;hvpas,verbs=list
@@ -66,23 +78,22 @@ import (
 // +kubebuilder:rbac:groups=resources.gardener.cloud,resources=managedresources,verbs=get;create;update;delete,namespace=istio-system,roleName=espalier-garden-operator-istio
 // Etcds are deployed, awaited and destroyed; their deletion is confirmed by an annotation.
 // +kubebuilder:rbac:groups=druid.gardener.cloud,resources=etcds,verbs=get;watch;create;update;patch;delete,namespace=garden,roleName=espalier-garden-operator-garden
-// Immutable ConfigMaps are destroyed with those that referred to them.
+// Immutable ConfigMaps are destroyed with the objects that referred to them.
 // +kubebuilder:rbac:groups="",resources=configmaps,verbs=list,namespace=garden,roleName=espalier-garden-operator-garden
 // The resource manager is deployed, awaited and destroyed.
 // +kubebuilder:rbac:groups="",resources=configmaps;serviceaccounts;services,verbs=get;watch;create;update;delete,namespace=garden,roleName=espalier-garden-operator-garden
-// +kubebuilder:rbac:groups=apps,resources=deployments,verbs=get;watch;create;update;patch;delete,namespace=garden,roleName=espalier-garden-operator-garden
-// +kubebuilder:rbac:groups=networking.k8s.io,resources=networkpolicies,verbs=deletecollection,namespace=garden,roleName=espalier-garden-operator-garden
+// +kubebuilder:rbac:groups=apps,resources=deployments,verbs=get;list;watch;create;update;patch;delete,namespace=garden,roleName=espalier-garden-operator-garden
+// netpol-controller makes policies in all namespaces that Services select.
+// +kubebuilder:rbac:groups=networking.k8s.io,resources=networkpolicies,verbs=list;delete
 // +kubebuilder:rbac:groups=policy,resources=poddisruptionbudgets,verbs=get;watch;create;update;delete,namespace=garden,roleName=espalier-garden-operator-garden
 // +kubebuilder:rbac:groups=autoscaling.k8s.io,resources=verticalpodautoscalers,verbs=get;watch;create;update;delete,namespace=garden,roleName=espalier-garden-operator-garden
 // +kubebuilder:rbac:groups=admissionregistration.k8s.io,resources=mutatingwebhookconfigurations,resourceNames=gardener-resource-manager,verbs=get;watch;delete
 // +kubebuilder:rbac:groups=admissionregistration.k8s.io,resources=validatingwebhookconfigurations,resourceNames=gardener-resource-manager,verbs=get;delete
-// The resource manager has rights that the operator itself does not have, among them those of cluster-admin. Escalation on creation cannot
-// be limited to names.
-// +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=clusterroles,verbs=create;escalate
-// +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=clusterroles,resourceNames=gardener-resource-manager-source;gardener-resource-manager-webhooks-source;gardener-resource-manager-webhooks-target;gardener-resource-manager-webhooks-target-selfmanaged;gardener-resource-manager-networkpolicies-target;gardener-resource-manager-tokens-target-invalidator,verbs=get;watch;update;delete;bind
+// The resource manager has rights that the operator itself does not have, among them those of cluster-admin. Like definitions, ClusterRoles
+// and their bindings are created by a server-side apply.
+// +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=clusterroles,resourceNames=gardener-resource-manager-source;gardener-resource-manager-webhooks-source;gardener-resource-manager-webhooks-target;gardener-resource-manager-webhooks-target-selfmanaged;gardener-resource-manager-networkpolicies-target;gardener-resource-manager-tokens-target-invalidator,verbs=get;watch;create;patch;update;delete;escalate;bind
 // +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=clusterroles,resourceNames=cluster-admin,verbs=bind
-// +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=clusterrolebindings,verbs=create
-// +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=clusterrolebindings,resourceNames=gardener-resource-manager-cluster-admin;gardener-resource-manager-source;gardener-resource-manager-webhooks-source;gardener-resource-manager-webhooks-target;gardener-resource-manager-webhooks-target-selfmanaged;gardener-resource-manager-networkpolicies-target;gardener-resource-manager-tokens-target-invalidator,verbs=get;watch;update;delete
+// +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=clusterrolebindings,resourceNames=gardener-resource-manager-cluster-admin;gardener-resource-manager-source;gardener-resource-manager-webhooks-source;gardener-resource-manager-webhooks-target;gardener-resource-manager-webhooks-target-selfmanaged;gardener-resource-manager-networkpolicies-target;gardener-resource-manager-tokens-target-invalidator,verbs=get;watch;create;patch;update;delete
 // +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=roles,verbs=get;watch;create;update;delete;escalate;bind,namespace=garden,roleName=espalier-garden-operator-garden
 // +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=rolebindings,verbs=get;watch;create;update;delete,namespace=garden,roleName=espalier-garden-operator-garden
 // +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=roles,verbs=create;escalate,namespace=kube-system,roleName=espalier-garden-operator-cluster-identity
@@ -107,6 +118,8 @@ type Reconciler struct {
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 	// Clock gives the times in the status.
 	Clock clock.PassiveClock
+	// ServerTime returns the current time of the API server of the runtime cluster, zero if its answer has none. Nil: clocks are not compared.
+	ServerTime func(ctx context.Context) (time.Time, error)
 	// Identity is this process, for the status.
 	Identity operatorv1alpha1.OperatorIdentity
 	// Operator is what the configuration of the operator decides about components. Its Namespace is the garden namespace.
@@ -117,6 +130,8 @@ type Reconciler struct {
 	Workers int
 	// Recorder records Events about Gardens.
 	Recorder events.EventRecorder
+	// Expiry is the metric of NewExpiry. Nil: no metric says when certificate authorities expire.
+	Expiry *prometheus.GaugeVec
 	// Random is where new credentials come from. The zero value stands for the operating system.
 	Random secretconfig.Source
 	// Timing changes durations for tests. The zero value stands for the defaults.
@@ -141,15 +156,28 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	if single, err := r.isSingle(ctx); !single {
 		return ctrl.Result{}, err
 	}
+	if err := skew.Check([]operatorv1alpha1.Garden{*garden}, r.Identity.Version); err != nil {
+		// The status stays as the other version has written it.
+		r.Recorder.Eventf(garden, nil, "Warning", reasonOperationFailed, "Reconcile", "%s", err)
+		return ctrl.Result{}, reconcile.TerminalError(fmt.Errorf("failed verifying Gardener version: %w", err))
+	}
 	now := r.Clock.Now()
 	if p := pauseOf(garden, now); p != nil {
 		return p.result(now), r.writePause(ctx, garden, p)
 	}
 	s := &status{client: r.Client, garden: garden, clock: r.Clock}
-	if invalid := validate(garden); invalid != nil {
-		return ctrl.Result{}, r.record(ctx, s, reconcile.TerminalError(invalid))
+	old, err := r.before(ctx, garden)
+	if err != nil {
+		return ctrl.Result{}, r.record(ctx, s, err)
 	}
-	if err := r.begin(ctx, s); err != nil {
+	if s.clocks, err = r.compareClocks(ctx); err != nil {
+		return ctrl.Result{}, err
+	}
+	if invalid := validate(garden, old); invalid != nil {
+		return ctrl.Result{}, r.record(ctx, s, r.withRenewal(ctx, s, invalid))
+	}
+	err = r.begin(ctx, s)
+	if err != nil {
 		return ctrl.Result{}, err
 	}
 	result, err := r.operate(ctx, s)
@@ -161,7 +189,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	if err == nil || ctx.Err() != nil || conflict.Only(err) || errors.As(err, &unrecorded) {
 		return result, err
 	}
-	return result, r.record(ctx, s, err)
+	return result, r.record(ctx, s, r.withRenewal(ctx, s, err))
 }
 
 // isSingle reports whether there is only one Garden. It logs that there are several: none of them is reconciled then.
@@ -178,20 +206,37 @@ func (r *Reconciler) isSingle(ctx context.Context) (bool, error) {
 	return true, nil
 }
 
-// validate returns why the operator refuses to act on a Garden. A Garden that is being deleted is never refused.
-func validate(garden *operatorv1alpha1.Garden) error {
+// before returns the Garden at its last reconciliation, as far as the cluster shows. It is the Garden itself if the specification has not
+// changed since.
+func (r *Reconciler) before(ctx context.Context, garden *operatorv1alpha1.Garden) (*operatorv1alpha1.Garden, error) {
+	if garden.DeletionTimestamp != nil || garden.Generation == garden.Status.ObservedGeneration {
+		return garden, nil
+	}
+	if _, err := values.New(garden, values.Operator{}); err != nil {
+		return garden, nil //nolint:nilerr // the validation returns the error
+	}
+	d, err := r.readDeployed(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return before(garden, d)
+}
+
+// validate returns why the operator refuses to act on a Garden that was another one at its last reconciliation. A Garden that is being
+// deleted is never refused.
+func validate(garden, old *operatorv1alpha1.Garden) error {
 	if garden.DeletionTimestamp != nil {
 		return nil
 	}
 	if _, err := values.New(garden, values.Operator{}); err != nil {
 		return err
 	}
-	return validation.Stored(garden).ToAggregate()
+	return validation.Stored(garden, old).ToAggregate()
 }
 
 // operate reconciles or deletes the Garden after the start of the operation was recorded.
 func (r *Reconciler) operate(ctx context.Context, s *status) (ctrl.Result, error) {
-	secrets, err := r.secretsManager(ctx, s.garden)
+	secrets, err := r.secretsManager(ctx, s.garden, s.clocks)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
@@ -210,6 +255,9 @@ func (r *Reconciler) operate(ctx context.Context, s *status) (ctrl.Result, error
 		return ctrl.Result{}, err
 	}
 	if failure := o.cleanUpSecrets(ctx); failure != nil {
+		return ctrl.Result{}, failure
+	}
+	if failure := o.forgetLosses(ctx); failure != nil {
 		return ctrl.Result{}, failure
 	}
 	again, err := s.succeeded(ctx, tasks, virtual.Rewrite(o.values).Encrypted)

@@ -1,7 +1,9 @@
 package lifecycle
 
 import (
+	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	druidcorev1alpha1 "github.com/gardener/etcd-druid/api/core/v1alpha1"
@@ -9,9 +11,12 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
@@ -50,6 +55,8 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	err := ctrl.NewControllerManagedBy(mgr).
 		Named(ControllerName).
 		WatchesRawSource(source.Kind(mgr.GetCache(), &operatorv1alpha1.Garden{}, enqueue, triggers())).
+		WatchesRawSource(source.Kind(mgr.GetCache(), &operatorv1alpha1.Garden{},
+			handler.TypedEnqueueRequestsFromMapFunc(remaining(mgr.GetCache())), deletions())).
 		WithOptions(process.ControllerOptions(r.Workers, 0, shortestPause, longestPause)).
 		Complete(conflict.RetryAtOnce(r))
 	if err != nil {
@@ -58,7 +65,39 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	return nil
 }
 
-// triggers passes new Gardens and updates that change the generation, ask for an operation, or change a pause.
+// remaining returns a function that requests the reconciliation of the Gardens that are left when one is gone: as long as there were
+// several, none was reconciled.
+func remaining(gardens client.Reader) handler.TypedMapFunc[*operatorv1alpha1.Garden, reconcile.Request] {
+	return func(ctx context.Context, _ *operatorv1alpha1.Garden) (requests []reconcile.Request) {
+		left := &operatorv1alpha1.GardenList{}
+		if err := gardens.List(ctx, left); err != nil {
+			log.FromContext(ctx).Error(err, "Could not list the Gardens that are left")
+		}
+		for i := range left.Items {
+			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&left.Items[i])})
+		}
+		return requests
+	}
+}
+
+// deletions passes Gardens that are gone.
+func deletions() predicate.TypedFuncs[*operatorv1alpha1.Garden] {
+	return predicate.TypedFuncs[*operatorv1alpha1.Garden]{
+		CreateFunc:  func(event.TypedCreateEvent[*operatorv1alpha1.Garden]) bool { return false },
+		UpdateFunc:  func(event.TypedUpdateEvent[*operatorv1alpha1.Garden]) bool { return false },
+		DeleteFunc:  func(event.TypedDeleteEvent[*operatorv1alpha1.Garden]) bool { return true },
+		GenericFunc: func(event.TypedGenericEvent[*operatorv1alpha1.Garden]) bool { return false },
+	}
+}
+
+// triggeringAnnotations are the annotations whose changes pass triggers; that with operations is judged by its values.
+var triggeringAnnotations = []string{
+	operatorv1alpha1.AnnotationPausedUntil, operatorv1alpha1.AnnotationAbandonVirtualCluster, operatorv1alpha1.AnnotationConfirmLostKeys,
+	operatorv1alpha1.AnnotationConfirmLostResources,
+}
+
+// triggers passes new Gardens and updates that change the generation, ask for an operation, change a pause, confirm a loss, or give up the
+// virtual cluster.
 func triggers() predicate.TypedFuncs[*operatorv1alpha1.Garden] {
 	return predicate.TypedFuncs[*operatorv1alpha1.Garden]{
 		CreateFunc: func(event.TypedCreateEvent[*operatorv1alpha1.Garden]) bool { return true },
@@ -66,7 +105,7 @@ func triggers() predicate.TypedFuncs[*operatorv1alpha1.Garden] {
 			before, after := e.ObjectOld, e.ObjectNew
 			return before.Generation != after.Generation || before.UID != after.UID ||
 				rotation.Appeared(before.Annotations[gardenerOperation], after.Annotations[gardenerOperation]) ||
-				before.Annotations[operatorv1alpha1.AnnotationPausedUntil] != after.Annotations[operatorv1alpha1.AnnotationPausedUntil]
+				slices.ContainsFunc(triggeringAnnotations, func(key string) bool { return before.Annotations[key] != after.Annotations[key] })
 		},
 		DeleteFunc:  func(event.TypedDeleteEvent[*operatorv1alpha1.Garden]) bool { return false },
 		GenericFunc: func(event.TypedGenericEvent[*operatorv1alpha1.Garden]) bool { return false },

@@ -38,10 +38,14 @@ func TestEventsThatTriggerAReconciliation(t *testing.T) {
 		"the operations change": {
 			annotated("gardener.cloud/operation", "reconcile"), annotated("gardener.cloud/operation", "rotate-ca-start"), true,
 		},
-		"a pause begins":           {plain(same), annotated("espalier.dev/paused-until", "true"), true},
-		"a pause ends":             {annotated("espalier.dev/paused-until", "true"), plain(same), true},
-		"other annotations appear": {plain(same), annotated("team", "a"), false},
-		"a pause is what it was":   {annotated("espalier.dev/paused-until", "true"), annotated("espalier.dev/paused-until", "true"), false},
+		"a pause begins":                  {plain(same), annotated("espalier.dev/paused-until", "true"), true},
+		"a pause ends":                    {annotated("espalier.dev/paused-until", "true"), plain(same), true},
+		"the virtual cluster is given up": {plain(same), annotated("espalier.dev/abandon-virtual-cluster", "garden-1"), true},
+		"a loss is confirmed":             {plain(same), annotated("espalier.dev/confirm-lost-keys", "ca-f6032ea0"), true},
+		"other annotations appear":        {plain(same), annotated("team", "a"), false},
+		"a pause stays": {
+			annotated("espalier.dev/paused-until", "true"), annotated("espalier.dev/paused-until", "true"), false,
+		},
 		"an operation is unchanged": {
 			annotated("gardener.cloud/operation", "reconcile"), annotated("gardener.cloud/operation", "reconcile"), false,
 		},
@@ -56,4 +60,8 @@ func TestEventsThatTriggerAReconciliation(t *testing.T) {
 	g.Expect(triggers().Create(event.TypedCreateEvent[*operatorv1alpha1.Garden]{Object: plain(same)})).To(BeTrue())
 	g.Expect(triggers().Delete(event.TypedDeleteEvent[*operatorv1alpha1.Garden]{Object: plain(same)})).To(BeFalse())
 	g.Expect(triggers().Generic(event.TypedGenericEvent[*operatorv1alpha1.Garden]{Object: plain(same)})).To(BeFalse())
+	g.Expect(deletions().Create(event.TypedCreateEvent[*operatorv1alpha1.Garden]{Object: plain(same)})).To(BeFalse())
+	g.Expect(deletions().Update(event.TypedUpdateEvent[*operatorv1alpha1.Garden]{})).To(BeFalse())
+	g.Expect(deletions().Delete(event.TypedDeleteEvent[*operatorv1alpha1.Garden]{Object: plain(same)})).To(BeTrue())
+	g.Expect(deletions().Generic(event.TypedGenericEvent[*operatorv1alpha1.Garden]{Object: plain(same)})).To(BeFalse())
 }

@@ -3,9 +3,12 @@ package lifecycle
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/util/retry"
 	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -16,7 +19,9 @@ import (
 	"github.com/espalier-dev/espalier/internal/conflict"
 	"github.com/espalier-dev/espalier/internal/excerpt"
 	"github.com/espalier-dev/espalier/internal/garden/flow"
+	"github.com/espalier-dev/espalier/internal/garden/rollout"
 	"github.com/espalier-dev/espalier/internal/garden/rotation"
+	"github.com/espalier-dev/espalier/internal/garden/values"
 	"github.com/espalier-dev/espalier/internal/garden/versions"
 )
 
@@ -37,6 +42,15 @@ type status struct {
 	garden *operatorv1alpha1.Garden
 	// tasks are those of a flow that failed, for the record of the error.
 	tasks []operatorv1alpha1.Task
+	// refused are sentences about operations of the user that have no effect.
+	refused []string
+	// clocks is the difference between our clock and the clock of the API server at the start of the operation, nil if there is none.
+	clocks *clockFault
+}
+
+// description returns the description of an operation, followed by the operations of the user that have no effect.
+func (s *status) description(text string) string {
+	return strings.Join(append([]string{text}, s.refused...), " ")
 }
 
 // write changes the status. Locked makes the write fail with a conflict if the Garden was changed since it was read.
@@ -62,27 +76,44 @@ func (r *Reconciler) begin(ctx context.Context, s *status) error {
 	now := metav1.NewTime(r.Clock.Now()).Rfc3339Copy()
 	kubernetes, _ := versions.ParseKubernetes(s.garden.Spec.VirtualCluster.Kubernetes.Version) // a malformed version counts as an old one
 	facts := rotation.Facts{Operations: operations, Now: now, SingleStepEncryption: kubernetes.AtLeast(rotation.SingleStepEncryptionFrom)}
+	facts.ClockProblem = s.clocks.problem()
 	facts.WantedProvider, facts.CurrentProvider = providers(s.garden)
+	if rotation.StartsForSeeds(rotationOf(s.garden), operations).Len() > 0 {
+		facts.SeedProblem = r.seedProblem(ctx, s)
+		if err := ctx.Err(); err != nil { // the process ends, and the next one asks again
+			return err
+		}
+	}
 	next, refused := rotation.Begin(rotationOf(s.garden), facts)
+	for _, each := range refused {
+		s.refused = append(s.refused, excerpt.Of(each, maxNote))
+	}
 	err := s.write(ctx, true, func(status *operatorv1alpha1.GardenStatus) {
 		status.LastOperation = &operatorv1alpha1.LastOperation{
-			Type: operationType(s.garden), State: operatorv1alpha1.LastOperationProcessing, Description: startOf(s.garden), LastUpdateTime: now,
+			Type: operationType(s.garden), State: operatorv1alpha1.LastOperationProcessing, Description: s.description(startOf(s.garden)),
+			LastUpdateTime: now,
 		}
 		status.Gardener, status.ObservedGeneration, status.Tasks = ptr.To(r.Identity), s.garden.Generation, nil
-		status.Conditions = withoutPause(status.Conditions)
+		status.Conditions = withClock(withoutPause(status.Conditions), s.clocks, r.Clock)
 		status.AdvertisedAddresses = advertisedAddresses(s.garden)
 		setRotation(status, next)
 	})
 	if err != nil {
 		return fmt.Errorf("record start of operation: %w", err)
 	}
-	for _, each := range refused {
+	for _, each := range s.refused {
 		r.Recorder.Eventf(s.garden, nil, "Warning", reasonOperationRefused, "Reconcile", "%s", each)
 	}
 	if operations.Len() == 0 {
 		return nil
 	}
 	return r.removeOperations(ctx, s, rest)
+}
+
+// seedProblem returns why no rotation may start in which Seeds take part, or "".
+func (r *Reconciler) seedProblem(ctx context.Context, s *status) string {
+	o := &operation{Reconciler: r, cluster: rollout.Cluster{Client: r.Client}, status: s, values: values.Values{Operator: r.Operator}}
+	return o.virtual().SeedProblem(ctx)
 }
 
 // removeOperations leaves only the values in the annotation that are no operations. It fails with a conflict if the user has changed the
@@ -104,7 +135,7 @@ func (r *Reconciler) removeOperations(ctx context.Context, s *status, rest strin
 func (s *status) report(ctx context.Context, progress flow.Status) {
 	err := s.write(ctx, false, func(status *operatorv1alpha1.GardenStatus) {
 		status.LastOperation.Progress = int32(min(progress.Progress, 100)) //nolint:gosec // it is a percentage
-		status.LastOperation.Description = excerpt.Of(describe(progress), maxDescription)
+		status.LastOperation.Description = s.description(excerpt.Of(describe(progress), maxDescription))
 		status.LastOperation.LastUpdateTime = metav1.NewTime(s.clock.Now())
 		status.Tasks = tasksOf(progress)
 	})
@@ -114,16 +145,17 @@ func (s *status) report(ctx context.Context, progress flow.Status) {
 }
 
 // succeeded records the end of a reconciliation. Encrypted is what is encrypted from now on; nil: what was. Again is true if the next
-// reconciliation must follow at once.
+// reconciliation must follow at once. It fails if a rotation has begun or advanced since the operation started, because this operation
+// knows nothing about it.
 func (s *status) succeeded(
 	ctx context.Context, tasks []operatorv1alpha1.Task, encrypted *operatorv1alpha1.EncryptionAtRest,
 ) (again bool, err error) {
 	now := metav1.NewTime(s.clock.Now()).Rfc3339Copy()
 	next, again := rotation.End(rotationOf(s.garden), now)
-	err = s.write(ctx, false, func(status *operatorv1alpha1.GardenStatus) {
+	err = s.writeUnlessRotated(ctx, func(status *operatorv1alpha1.GardenStatus) {
 		status.LastOperation = &operatorv1alpha1.LastOperation{
 			Type: operatorv1alpha1.LastOperationReconcile, State: operatorv1alpha1.LastOperationSucceeded, Progress: 100,
-			Description: reconciled, LastUpdateTime: now,
+			Description: s.description(reconciled), LastUpdateTime: now,
 		}
 		status.Tasks = tasks
 		setRotation(status, next)
@@ -134,6 +166,26 @@ func (s *status) succeeded(
 		return false, &unrecordedError{fmt.Errorf("record success: %w", err)}
 	}
 	return again, nil
+}
+
+// writeUnlessRotated changes the status with a lock. After a conflict it reads the Garden and tries again, unless the credentials are at
+// another point of their rotation.
+func (s *status) writeUnlessRotated(ctx context.Context, change func(*operatorv1alpha1.GardenStatus)) error {
+	return retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+		err := s.write(ctx, true, change)
+		if !apierrors.IsConflict(err) {
+			return err
+		}
+		live := &operatorv1alpha1.Garden{}
+		if failure := s.client.Get(ctx, client.ObjectKeyFromObject(s.garden), live); failure != nil {
+			return fmt.Errorf("read Garden again: %w", failure)
+		}
+		if live.UID != s.garden.UID || !equality.Semantic.DeepEqual(rotationOf(live), rotationOf(s.garden)) {
+			return fmt.Errorf("another operation has changed the rotation of credentials in the status of Garden %s", s.garden.Name)
+		}
+		s.garden = live
+		return err
+	})
 }
 
 // encryptionOf returns a change of a status that records what is encrypted; nil: what was.
@@ -159,7 +211,7 @@ func (s *status) failed(ctx context.Context, identity operatorv1alpha1.OperatorI
 	err := s.write(ctx, false, func(status *operatorv1alpha1.GardenStatus) {
 		last := ptr.Deref(status.LastOperation, operatorv1alpha1.LastOperation{})
 		last.Type, last.State, last.LastUpdateTime = operationType(s.garden), operatorv1alpha1.LastOperationError, metav1.NewTime(s.clock.Now())
-		last.Description = excerpt.Of(cause.Error(), maxDescription) + retried
+		last.Description = s.description(excerpt.Of(cause.Error(), maxDescription) + retried)
 		status.Gardener, status.LastOperation = &identity, &last
 		if s.tasks != nil {
 			status.Tasks = s.tasks

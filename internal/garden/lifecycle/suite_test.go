@@ -126,12 +126,13 @@ func newSceneOn(t *testing.T, server func(local.Servers) *rest.Config) *scene {
 	images, err := imagevector.Embedded()
 	s.Expect(err).NotTo(HaveOccurred())
 	s.virtual = servers.Source.Config
+	s.serveSeeds()
 	operator := s.connect(s.operator(server(servers)), s.requests.Wrap)
 	s.reconciler = &lifecycle.Reconciler{
 		Client: operator,
 		Connection: &virtual.Connection{
 			Reader: operator, Namespace: s.namespace(), Clock: s.clock, Resolves: func(context.Context, string) bool { return true },
-			Config: func([]byte) (*rest.Config, error) { return rest.CopyConfig(s.virtual), nil },
+			Tune: func(config *rest.Config) { *config = *rest.CopyConfig(s.virtual) },
 		},
 		Clock:    s.clock,
 		Identity: operatorv1alpha1.OperatorIdentity{ID: "id", Name: "operator-0", Version: "v1.149.3"},

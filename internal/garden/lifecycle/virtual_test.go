@@ -3,7 +3,7 @@ package lifecycle_test
 import (
 	"context"
 	"crypto/tls"
-	"errors"
+	"encoding/json"
 	"fmt"
 	"net"
 	"net/http"
@@ -15,6 +15,7 @@ import (
 
 	druidcorev1alpha1 "github.com/gardener/etcd-druid/api/core/v1alpha1"
 	. "github.com/onsi/gomega"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -38,6 +39,7 @@ const apiServer = "virtual-garden-kube-apiserver"
 const (
 	taskPreconditions = "Checking preconditions of virtual garden"
 	taskAPIServer     = "Deploying Kubernetes API Server"
+	taskRenewal       = "Renewing virtual garden access secrets after creation of new ServiceAccount signing key"
 )
 
 func (s *scene) apiServer() *appsv1.Deployment {
@@ -98,6 +100,33 @@ func TestVirtualClusterWaitsForTheLoadBalancerAndForEtcds(t *testing.T) {
 	))
 	s.heal("Deployment")
 	s.Eventually(done, binary.Patience).Should(Receive(BeNil()))
+}
+
+// New keys take seconds, for which kube-apiserver would wait.
+func TestKeysAreGeneratedWhileEtcdsStart(t *testing.T) {
+	s := newScene(t)
+	s.stop("Etcd")
+	s.create()
+	done := s.begin()
+	s.task("Generating keys of virtual garden", "Succeeded", BeEmpty())
+	generated := s.privateKeys()
+	s.Expect(generated).To(ContainElements("kube-apiserver", "service-account-key", "gardener-apiserver"))
+	s.heal("Etcd")
+	s.Eventually(done, binary.Patience).Should(Receive(BeNil()))
+	s.Expect(s.privateKeys()).To(ConsistOf(generated))
+}
+
+// privateKeys returns the logical names of the managed Secrets with a private key.
+func (s *scene) privateKeys() (names []string) {
+	s.t.Helper()
+	for _, each := range s.secrets("") {
+		for key := range each.Data {
+			if strings.HasSuffix(key, ".key") || key == "id_rsa" {
+				names = append(names, each.Labels["name"])
+			}
+		}
+	}
+	return names
 }
 
 func TestEveryWrongReferenceIsNamedAndNothingOfTheVirtualClusterChanges(t *testing.T) {
@@ -223,6 +252,34 @@ func (s *scene) serve(virtual client.Client, kinds map[string]string) {
 	}
 }
 
+// serveSeeds lets the virtual cluster serve Seeds and Shoots.
+func (s *scene) serveSeeds() {
+	s.t.Helper()
+	virtual := s.connect(s.virtual, nil)
+	for _, kind := range []string{"Seed", "Shoot"} {
+		list := &unstructured.UnstructuredList{}
+		list.SetGroupVersionKind(schema.GroupVersionKind{Group: "core.gardener.cloud", Version: "v1beta1", Kind: kind + "List"})
+		if virtual.List(s.t.Context(), list) == nil {
+			continue
+		}
+		s.Expect(virtual.Create(s.t.Context(), gardenerDefinition(kind, "v1beta1"))).To(Succeed())
+		s.Eventually(func() error { return virtual.List(s.t.Context(), list) }, binary.Patience).Should(Succeed())
+	}
+}
+
+// createSeed creates a Seed that is gone when the test ends.
+func (s *scene) createSeed(virtual client.Client) client.Object {
+	s.t.Helper()
+	seed := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "core.gardener.cloud/v1beta1", "kind": "Seed", "metadata": map[string]any{"name": "local"},
+	}}
+	s.Expect(virtual.Create(s.t.Context(), seed)).To(Succeed())
+	s.t.Cleanup(func() {
+		s.Expect(client.IgnoreNotFound(virtual.Delete(context.WithoutCancel(s.t.Context()), seed))).To(Succeed())
+	})
+	return seed
+}
+
 // alwaysEncrypted are the kinds that gardener-apiserver always encrypts, with a version.
 func alwaysEncrypted() map[string]string {
 	return map[string]string{
@@ -299,8 +356,10 @@ func TestRotationOfTheEncryptionKeyWritesEncryptedObjectsAgain(t *testing.T) {
 		HaveKeyWithValue(populated, "true"), HaveKeyWithValue(labeled, "true"), HaveKeyWithValue(snapshotted, "true"),
 	))
 	s.Expect(rewritten()).To(BeTrue())
-	s.Expect(s.exists(&corev1.Secret{}, s.namespace(), secret.Labels[keyName])).To(BeTrue())
-	s.Expect(secret.Labels[keyName]).To(HavePrefix("kube-apiserver-etcd-encryption-key-"))
+	keySecret, digest, _ := strings.Cut(secret.Labels[keyName], ".")
+	s.Expect(s.exists(&corev1.Secret{}, s.namespace(), keySecret)).To(BeTrue())
+	s.Expect(keySecret).To(HavePrefix("kube-apiserver-etcd-encryption-key-"))
+	s.Expect(digest).NotTo(BeEmpty())
 	s.Expect(snapshots).To(Receive(Equal(snapshot)))
 	s.mustReconcile()
 	s.Expect(s.mounted("etcd-encryption-secret")).To(Equal(second))
@@ -314,6 +373,87 @@ func TestRotationOfTheEncryptionKeyWritesEncryptedObjectsAgain(t *testing.T) {
 	s.Expect(secret.Labels).NotTo(HaveKey(keyName))
 	s.Expect(snapshots).NotTo(Receive())
 	s.Expect(s.get().Status.Credentials.Rotation.ETCDEncryptionKey.Phase).To(BeEquivalentTo("Completed"))
+}
+
+func TestRotationOfTheEncryptionKeyDoesNotEndAtARefusedObject(t *testing.T) {
+	const keyName = "credentials.gardener.cloud/key-name"
+	s := newScene(t)
+	virtual := s.connect(s.virtual, nil)
+	s.serve(virtual, alwaysEncrypted())
+	refused := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "a", Labels: map[string]string{"refused": "true"}}}
+	written := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "b"}}
+	webhook := &admissionregistrationv1.ValidatingWebhookConfiguration{
+		ObjectMeta: metav1.ObjectMeta{Name: "refused"},
+		Webhooks: []admissionregistrationv1.ValidatingWebhook{{
+			Name: "refused.example.com", AdmissionReviewVersions: []string{"v1"}, SideEffects: ptr.To(admissionregistrationv1.SideEffectClassNone),
+			ClientConfig:   admissionregistrationv1.WebhookClientConfig{URL: ptr.To("https://127.0.0.1:1")},
+			ObjectSelector: &metav1.LabelSelector{MatchLabels: refused.Labels},
+			Rules: []admissionregistrationv1.RuleWithOperations{{
+				Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Update},
+				Rule:       admissionregistrationv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"secrets"}},
+			}},
+		}},
+	}
+	for _, each := range []client.Object{refused, written, webhook} {
+		s.Expect(virtual.Create(t.Context(), each)).To(Succeed())
+		t.Cleanup(func() {
+			s.Expect(client.IgnoreNotFound(virtual.Delete(context.WithoutCancel(t.Context()), each))).To(Succeed())
+		})
+	}
+	touch := func() error {
+		patch := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"a":"b"}}}`))
+		return virtual.Patch(t.Context(), refused, patch, client.DryRunAll)
+	}
+	s.create()
+	s.mustReconcile()
+	s.Eventually(touch, binary.Patience).Should(MatchError(ContainSubstring("refused.example.com")))
+
+	s.clock.SetTime(start.Add(time.Hour))
+	s.edit(annotated("gardener.cloud/operation", "rotate-etcd-encryption-key-start"))
+	_, err := s.reconcile()
+	s.Expect(err).To(MatchError(ContainSubstring("the virtual cluster refuses to write 1 encrypted objects again; correct the objects, or " +
+		"what refuses them: Secret default/a: ")))
+	s.Expect(s.get().Status.Credentials.Rotation.ETCDEncryptionKey.Phase).To(BeEquivalentTo("Preparing"))
+	s.Expect(s.apiServer().Annotations).NotTo(HaveKey("credentials.gardener.cloud/resources-labeled"))
+	s.Expect(virtual.Get(t.Context(), client.ObjectKeyFromObject(written), written)).To(Succeed())
+	s.Expect(written.Labels).To(HaveKey(keyName))
+
+	s.Expect(virtual.Delete(t.Context(), webhook)).To(Succeed())
+	s.Eventually(touch, binary.Patience).Should(Succeed())
+	s.mustReconcile()
+	s.Expect(s.get().Status.Credentials.Rotation.ETCDEncryptionKey.Phase).To(BeEquivalentTo("Prepared"))
+	s.Expect(virtual.Get(t.Context(), client.ObjectKeyFromObject(refused), refused)).To(Succeed())
+	s.Expect(refused.Labels).To(HaveKey(keyName))
+}
+
+func TestProviderThatIsChangedBackDuringItsRotationIsRefused(t *testing.T) {
+	s := newScene(t)
+	s.serve(s.connect(s.virtual, nil), alwaysEncrypted())
+	provider := func(provider operatorv1alpha1.EncryptionProviderType) {
+		s.edit(func(g *operatorv1alpha1.Garden) {
+			g.Spec.VirtualCluster.Kubernetes.KubeAPIServer = &operatorv1alpha1.KubeAPIServer{}
+			g.Spec.VirtualCluster.Kubernetes.KubeAPIServer.EncryptionConfig = &operatorv1alpha1.EncryptionConfig{
+				Provider: &operatorv1alpha1.EncryptionProvider{Type: &provider},
+			}
+		})
+	}
+	s.create()
+	s.mustReconcile()
+	provider(operatorv1alpha1.EncryptionProviderSecretbox)
+	s.mustReconcile()
+	s.Expect(s.get().Status.Credentials.Rotation.ETCDEncryptionKey.Phase).To(Equal(operatorv1alpha1.RotationPrepared))
+	keys := s.mounted("etcd-encryption-secret")
+
+	provider(operatorv1alpha1.EncryptionProviderAESCBC)
+	_, err := s.reconcile()
+	s.Expect(err).To(MatchError(ContainSubstring("provider cannot be changed while the ETCD encryption key rotation is not completed")))
+	s.Expect(s.mounted("etcd-encryption-secret")).To(Equal(keys))
+
+	provider(operatorv1alpha1.EncryptionProviderSecretbox)
+	s.mustReconcile()
+	s.Expect(s.get().Status.Credentials.Rotation.ETCDEncryptionKey.Phase).To(Equal(operatorv1alpha1.RotationCompleted))
+	provider(operatorv1alpha1.EncryptionProviderAESCBC)
+	s.mustReconcile()
 }
 
 func TestObjectsOfOtherEncryptedResourcesAreWrittenAgain(t *testing.T) {
@@ -349,9 +489,41 @@ func TestObjectsOfOtherEncryptedResourcesAreWrittenAgain(t *testing.T) {
 	s.Expect(reconciled(object)).To(BeTrue())
 	encrypt("configmaps", "things.example.com")
 	s.Expect(reconciled(object)).To(BeFalse())
+
+	s.edit(configured(func(*operatorv1alpha1.KubeAPIServer) {}))
+	_, err := s.reconcile()
+	s.Expect(err).To(MatchError(ContainSubstring("the virtual cluster does not serve the encrypted resource things.example.com; ")))
+	s.Expect(virtual.Get(t.Context(), client.ObjectKeyFromObject(object), object)).To(Succeed(), "others are written")
+	s.edit(annotated("espalier.dev/confirm-lost-resources", "things.example.com"))
 	encrypt()
 	s.Expect(reconciled(object)).To(BeTrue())
 	s.Expect(reconciled(secret)).To(BeFalse())
+}
+
+func TestResourcesAreReadableForAllAPIServersBeforeTheyAreEncrypted(t *testing.T) {
+	s := newScene(t)
+	s.create()
+	s.mustReconcile()
+	configuration := func() string {
+		t.Helper()
+		content := &corev1.Secret{}
+		s.Expect(s.exists(content, s.namespace(), s.mounted("etcd-encryption-secret"))).To(BeTrue())
+		return string(content.Data["encryption-configuration.yaml"])
+	}
+	s.edit(configured(func(k *operatorv1alpha1.KubeAPIServer) {
+		k.EncryptionConfig = &operatorv1alpha1.EncryptionConfig{Resources: []string{"configmaps"}}
+	}))
+	s.stop("Deployment")
+	done := s.begin()
+	s.task(taskAPIServer, "Running", ContainSubstring("is not rolled out: "))
+	s.Expect(configuration()).To(And(
+		ContainSubstring("  - identity: {}\n  resources:\n  - secrets\n"), HaveSuffix("  resources:\n  - configmaps\n"),
+	))
+	s.Expect(s.apiServer().Annotations).NotTo(HaveKey("credentials.gardener.cloud/new-encryption-key-populated"))
+	s.heal("Deployment")
+	s.Eventually(done, binary.Patience).Should(Receive(BeNil()))
+	s.Expect(configuration()).To(HaveSuffix("  - identity: {}\n  resources:\n  - configmaps\n  - secrets\n"))
+	s.Expect(s.apiServer().Annotations).NotTo(HaveKey("credentials.gardener.cloud/new-encryption-key-populated"))
 }
 
 func TestRotationOfTheEncryptionKeyRemovesAnnotationsOfTheLastOne(t *testing.T) {
@@ -364,12 +536,115 @@ func TestRotationOfTheEncryptionKeyRemovesAnnotationsOfTheLastOne(t *testing.T) 
 	)))).To(Succeed())
 	s.clock.SetTime(start.Add(time.Hour))
 	s.edit(annotated("gardener.cloud/operation", "rotate-etcd-encryption-key-start"))
-	s.reconciler.Connection.Config = func([]byte) (*rest.Config, error) { return nil, errors.New("no connection") }
+	s.reconciler.Connection.Tune = func(config *rest.Config) { config.CAData = []byte("no certificate") }
 	s.reconciler.Connection.Forget()
 	s.reconciler.Timing.Virtual.Connection = time.Millisecond
 	_, err := s.reconcile()
 	s.Expect(err).To(MatchError(ContainSubstring(`task "Initializing connection to virtual garden cluster" failed: `)))
 	s.Expect(s.apiServer().Annotations).NotTo(Or(HaveKey(labeled), HaveKey(snapshotted)))
+}
+
+// Gardener's operator labels objects with the name of the key, which a user may have set in advance.
+func TestOldEncryptionKeyIsDroppedWhenNothingNeedsIt(t *testing.T) {
+	const populated, keyName = "credentials.gardener.cloud/new-encryption-key-populated", "credentials.gardener.cloud/key-name"
+	const own, labeled = "espalier.dev/encryption-key", "credentials.gardener.cloud/resources-labeled"
+	s := newScene(t)
+	virtual := s.connect(s.virtual, nil)
+	s.serve(virtual, alwaysEncrypted())
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "encrypted"}}
+	s.Expect(virtual.Create(t.Context(), secret)).To(Succeed())
+	defer func() { s.Expect(virtual.Delete(t.Context(), secret)).To(Succeed()) }()
+	label := func() string {
+		t.Helper()
+		s.Expect(virtual.Get(t.Context(), client.ObjectKeyFromObject(secret), secret)).To(Succeed())
+		return secret.Labels[keyName]
+	}
+	annotate := func(o client.Object, field, key string, value any) {
+		t.Helper()
+		patch, err := json.Marshal(map[string]any{"metadata": map[string]any{field: map[string]any{key: value}}})
+		s.Expect(err).NotTo(HaveOccurred())
+		c := s.admin
+		if o == secret {
+			c = virtual
+		}
+		s.Expect(c.Patch(t.Context(), o, client.RawPatch(types.MergePatchType, patch))).To(Succeed())
+	}
+	s.create()
+	s.mustReconcile()
+	s.clock.SetTime(start.Add(time.Hour))
+	s.edit(annotated("gardener.cloud/operation", "rotate-etcd-encryption-key-start"))
+	s.mustReconcile()
+	want := label()
+	name, _, _ := strings.Cut(want, ".")
+
+	// Gardener's operator has begun the rotation.
+	annotate(secret, "labels", keyName, name)
+	annotate(s.apiServer(), "annotations", own, nil)
+	preparing := s.get()
+	preparing.Status.Credentials.Rotation.ETCDEncryptionKey.Phase = operatorv1alpha1.RotationPreparing
+	s.Expect(s.admin.Status().Update(t.Context(), preparing)).To(Succeed())
+	s.mustReconcile()
+	s.Expect(label()).To(Equal(want))
+	s.Expect(s.apiServer().Annotations).To(And(HaveKeyWithValue(own, name), HaveKeyWithValue(labeled, "true")))
+
+	// An object has lost its label, and the Deployment its mark.
+	two := s.mounted("etcd-encryption-secret")
+	annotate(secret, "labels", keyName, nil)
+	annotate(s.apiServer(), "annotations", populated, nil)
+	s.edit(annotated("gardener.cloud/operation", "rotate-etcd-encryption-key-complete"))
+	_, err := s.reconcile()
+	s.Expect(err).To(MatchError(And(
+		ContainSubstring("the old encryption key of virtual-garden-kube-apiserver is not dropped: "), ContainSubstring(populated),
+	)))
+	s.Expect(s.mounted("etcd-encryption-secret")).To(Equal(two))
+	s.Expect(label()).To(BeEmpty())
+	annotate(s.apiServer(), "annotations", populated, "true")
+	before := secret.ResourceVersion
+	s.mustReconcile()
+	s.Expect(s.mounted("etcd-encryption-secret")).NotTo(Equal(two))
+	s.Expect(label()).To(BeEmpty())
+	s.Expect(secret.ResourceVersion).NotTo(Equal(before), "it was written with the new key")
+	s.Expect(s.apiServer().Annotations).NotTo(Or(HaveKey(populated), HaveKey(own), HaveKey(labeled)))
+}
+
+// A Pod on a node that does not answer may write with the old key. Without a Deployment, every Pod may.
+func TestRotationWaitsForPodsThatMayStillRun(t *testing.T) {
+	s := newScene(t)
+	s.serve(s.connect(s.virtual, nil), alwaysEncrypted())
+	s.create()
+	s.mustReconcile()
+	remove := func(pod *corev1.Pod) {
+		t.Helper()
+		err := s.admin.Delete(context.WithoutCancel(t.Context()), pod, client.GracePeriodSeconds(0))
+		s.Expect(client.IgnoreNotFound(err)).To(Succeed())
+	}
+	lost := func(name string, labels map[string]string) *corev1.Pod {
+		t.Helper()
+		pod := &corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace(), Name: name, Labels: labels},
+			Spec:       corev1.PodSpec{NodeName: "lost", Containers: []corev1.Container{{Name: "none", Image: "none"}}},
+		}
+		s.Expect(s.admin.Create(t.Context(), pod)).To(Succeed())
+		pod.Status = corev1.PodStatus{Phase: corev1.PodRunning, Reason: "NodeLost", Conditions: []corev1.PodCondition{
+			{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue},
+		}}
+		s.Expect(s.admin.Status().Update(t.Context(), pod)).To(Succeed())
+		t.Cleanup(func() { remove(pod) })
+		return pod
+	}
+	// The stand-in for Deployments deletes the last Pods by name. On a node, they stay.
+	kubernetes := lost("zz-kubernetes", s.apiServer().Spec.Selector.MatchLabels)
+	gardener := lost("gardener", map[string]string{"app": "gardener", "role": "apiserver"})
+	s.mustReconcile() // without a rotation, they do not count
+
+	s.clock.SetTime(start.Add(time.Hour))
+	s.edit(annotated("gardener.cloud/operation", "rotate-etcd-encryption-key-start"))
+	done := s.begin()
+	s.task(taskAPIServer, "Running", ContainSubstring("garden/zz-kubernetes on node lost"))
+	remove(kubernetes)
+	s.task("Deploying Gardener API Server", "Running", ContainSubstring("garden/gardener on node lost"))
+	remove(gardener)
+	s.Eventually(done, binary.Patience).Should(Receive(BeNil()))
 }
 
 func TestVersionOfTheVirtualClusterCannotSkipAMinorVersion(t *testing.T) {
@@ -517,7 +792,7 @@ func TestResourceManagerOfTheVirtualClusterGetsItsFirstTokenWithACertificate(t *
 func TestCertificateForTheFirstTokenIsRenewed(t *testing.T) {
 	s := newScene(t)
 	s.stop("Secret")
-	s.reconciler.Timing.Virtual.Bootstrap = 2 * time.Second
+	s.reconciler.Timing.Virtual.Bootstrap, s.reconciler.Timing.Virtual.ControllerManager = 2*time.Second, 2*time.Second
 	s.create()
 	_, err := s.reconcile()
 	s.Expect(err).To(MatchError(ContainSubstring("not done after 2s: Secret shoot-access-gardener-resource-manager has no token")))
@@ -529,9 +804,31 @@ func TestCertificateForTheFirstTokenIsRenewed(t *testing.T) {
 	s.Expect(err).To(HaveOccurred())
 	s.Expect(s.kubeconfigOf(resourceManager)).To(And(HavePrefix(bootstrap), Not(Equal(expired))))
 	s.heal("Secret")
-	s.reconciler.Timing.Virtual.Bootstrap = 0
+	s.reconciler.Timing.Virtual.Bootstrap, s.reconciler.Timing.Virtual.ControllerManager = 0, 0
 	s.mustReconcile()
 	s.Expect(s.secrets(bootstrap)).To(BeEmpty())
+}
+
+// A Pod that is created before its token starts only when the kubelet tries again.
+func TestControllerManagerIsDeployedWhenItHasItsToken(t *testing.T) {
+	const name = "virtual-garden-kube-controller-manager"
+	s := newScene(t)
+	s.stop("Secret")
+	s.create()
+	done := s.begin()
+	s.task("Deploying Kubernetes Controller Manager", "Running", Equal("there is no token in Secret "+
+		"garden/shoot-access-kube-controller-manager yet, which the resource manager of the virtual cluster requests"))
+	s.Expect(s.exists(&appsv1.Deployment{}, s.namespace(), name)).To(BeFalse())
+	s.heal("Secret")
+	s.Eventually(done, binary.Patience).Should(Receive(BeNil()))
+	s.Expect(s.exists(&appsv1.Deployment{}, s.namespace(), name)).To(BeTrue())
+
+	access := &corev1.Secret{}
+	s.Expect(s.exists(access, s.namespace(), "shoot-access-kube-controller-manager")).To(BeTrue())
+	access.Data = nil
+	s.stop("Secret")
+	s.Expect(s.admin.Update(t.Context(), access)).To(Succeed())
+	s.mustReconcile() // a Deployment that exists does not wait
 }
 
 func TestLostTokenOfTheResourceManagerIsReplaced(t *testing.T) {
@@ -558,21 +855,25 @@ func TestLostTokenOfTheResourceManagerIsReplaced(t *testing.T) {
 	}
 }
 
-func TestNewKeyForTokensRenewsThem(t *testing.T) {
+func TestNewKeyForTokensIsPreparedWhenAllTokensAreRenewed(t *testing.T) {
+	const renewal = "serviceaccount.resources.gardener.cloud/token-renew-timestamp"
 	s := newScene(t)
 	s.create()
 	s.mustReconcile()
 	s.stop("Secret")
 	s.edit(annotated("gardener.cloud/operation", "rotate-serviceaccount-key-start"))
-	s.mustReconcile()
-	const renewal = "serviceaccount.resources.gardener.cloud/token-renew-timestamp"
+	done := s.begin()
+	s.task(taskRenewal, operatorv1alpha1.TaskRunning, ContainSubstring("gardener-internal"))
 	for _, name := range []string{"gardener", "gardener-internal", "shoot-access-kube-controller-manager"} {
 		access := &corev1.Secret{}
 		s.Expect(s.exists(access, s.namespace(), name)).To(BeTrue())
 		s.Expect(access.Annotations).NotTo(HaveKey(renewal), name)
 	}
 	s.Expect(s.secrets("service-account-key")).To(HaveLen(2))
+	s.Expect(s.get().Status.Credentials.Rotation.ServiceAccountKey.Phase).To(Equal(operatorv1alpha1.RotationPreparing))
 	s.heal("Secret")
+	s.Eventually(done, binary.Patience).Should(Receive(BeNil()))
+	s.Expect(s.get().Status.Credentials.Rotation.ServiceAccountKey.Phase).To(Equal(operatorv1alpha1.RotationPrepared))
 }
 
 func TestOperatorConnectsWhenItsKubeconfigHasAToken(t *testing.T) {
@@ -634,11 +935,7 @@ func TestSeedsAndShootsKeepTheGarden(t *testing.T) {
 	s.create()
 	s.mustReconcile()
 	virtual := s.connect(s.virtual, nil)
-	s.serve(virtual, map[string]string{"Seed": "v1beta1"})
-	seed := &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": "core.gardener.cloud/v1beta1", "kind": "Seed", "metadata": map[string]any{"name": "local"},
-	}}
-	s.Expect(virtual.Create(t.Context(), seed)).To(Succeed())
+	seed := s.createSeed(virtual)
 	before := s.ours()
 	s.delete()
 	_, err := s.reconcile()
@@ -681,6 +978,68 @@ func TestVirtualClusterThatWasInstalledKeepsTheGardenWithoutItsAPIServer(t *test
 	s.edit(annotated("espalier.dev/skipped-checks", "seeds-and-shoots"))
 	s.mustReconcile()
 	s.Expect(s.isGone()).To(BeTrue())
+}
+
+func TestVirtualClusterWhoseAPIServerCannotStartIsAbandonedByItsName(t *testing.T) {
+	s := newScene(t)
+	s.create(annotated("espalier.dev/skipped-checks", "seeds-and-shoots"))
+	s.mustReconcile()
+	s.virtual = &rest.Config{Host: "https://127.0.0.1:1"}
+	s.reconciler.Connection.Forget()
+	s.reconciler.Timing.Virtual.ManagedResources = 100 * time.Millisecond
+	held := s.holdVirtualSets()
+	ready := func(replicas int32) {
+		t.Helper()
+		deployment := s.apiServer()
+		deployment.Status.Replicas, deployment.Status.ReadyReplicas = replicas, replicas
+		s.Expect(s.admin.Status().Update(t.Context(), deployment)).To(Succeed())
+	}
+	s.stop("Deployment")
+	ready(1)
+	s.delete()
+	const remedy = "to delete the Garden but not the objects in the virtual garden, set the annotation " +
+		"espalier.dev/abandon-virtual-cluster=garden-1 "
+	_, err := s.reconcile()
+	s.Expect(err).To(MatchError(And(
+		ContainSubstring("ManagedResource garden/gardener-apiserver-virtual"), Not(ContainSubstring(remedy)),
+	)))
+	ready(0)
+	for _, value := range []string{"", "true", "garden"} {
+		s.edit(annotated("espalier.dev/abandon-virtual-cluster", value))
+		_, err = s.reconcile()
+		s.Expect(err).To(MatchError(ContainSubstring(remedy)), value)
+		s.Expect(s.get().Status.LastOperation.Description).To(ContainSubstring(remedy), value)
+		s.Expect(s.etcd(etcdMain)).NotTo(BeNil())
+	}
+
+	s.edit(annotated("espalier.dev/abandon-virtual-cluster", "garden-1"))
+	s.requests.Reset()
+	s.mustReconcile()
+	s.Expect(s.isGone()).To(BeTrue())
+	writes := s.requests.Writes()
+	last := slices.Index(writes, "DELETE /apis/apps/v1/namespaces/garden/deployments/"+resourceManager+"-tokens")
+	for _, each := range held {
+		path := "PUT /apis/resources.gardener.cloud/v1alpha1/namespaces/garden/managedresources/" + each
+		s.Expect(slices.Index(writes, path)).To(BeNumerically(">", last), "%s while its resource manager runs", each)
+	}
+	s.expectNothingLeft()
+	s.Expect(s.kept()).To(HaveLen(10))
+}
+
+// holdVirtualSets gives the ManagedResources of the virtual cluster the finalizer of their resource manager, and returns their names.
+func (s *scene) holdVirtualSets() (names []string) {
+	s.t.Helper()
+	sets := &unstructured.UnstructuredList{}
+	sets.SetGroupVersionKind(resourcesv1alpha1.SchemeGroupVersion.WithKind("ManagedResourceList"))
+	s.Expect(s.admin.List(s.t.Context(), sets, client.InNamespace(s.namespace()))).To(Succeed())
+	for _, each := range sets.Items {
+		if _, runtime, _ := unstructured.NestedString(each.Object, "spec", "class"); !runtime {
+			s.setFinalizers(each, `["resources.gardener.cloud/gardener-resource-manager"]`)
+			names = append(names, each.GetName())
+		}
+	}
+	s.Expect(len(names)).To(BeNumerically(">", 5))
+	return names
 }
 
 func gardenerDefinition(kind, version string) *apiextensionsv1.CustomResourceDefinition {

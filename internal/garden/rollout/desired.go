@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
+	"github.com/espalier-dev/espalier/api/references"
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/garden/component/shared"
 )
@@ -92,4 +93,10 @@ func mark(o client.Object) {
 // Ours reports whether the operator created an object, so that it may delete it.
 func Ours(o client.Object) bool {
 	return o.GetLabels()[operatorv1alpha1.LabelCreatedBy] == operatorv1alpha1.CreatedByOperator
+}
+
+// refers reports whether an object refers to an immutable Secret or ConfigMap, so that the garbage collector keeps it.
+func refers(o, to client.Object) bool {
+	kind := strings.ToLower(to.GetObjectKind().GroupVersionKind().Kind)
+	return o.GetNamespace() == to.GetNamespace() && o.GetAnnotations()[references.AnnotationKey(kind, to.GetName())] == to.GetName()
 }

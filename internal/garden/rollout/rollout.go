@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -36,6 +37,9 @@ const (
 	deletionProtected = "gardener.cloud/deletion-protected"
 	druidGroup        = "druid.gardener.cloud"
 	confirmDeletion   = "confirmation.gardener.cloud/deletion"
+	// retainedBy is an annotation on an immutable Secret or ConfigMap. Its value is the kind and the version of the object that last began to
+	// refer to it although it existed before. The operator sets it, and nothing reads it.
+	retainedBy = "espalier.dev/retained-by"
 )
 
 // Cluster is the runtime cluster.
@@ -46,13 +50,42 @@ type Cluster struct {
 
 // Deploy creates and updates objects in their order. An object with a resource version was made from the live object of that version; if
 // the live object has changed meanwhile, the API server refuses the update with a conflict.
+//
+// If an object begins to refer to an immutable Secret or ConfigMap that existed before, because it returns to a former content, Deploy
+// retains the latter.
 func (c Cluster) Deploy(ctx context.Context, objects ...*unstructured.Unstructured) error {
+	var existing []*unstructured.Unstructured
 	for _, desired := range objects {
-		if err := c.deploy(ctx, desired); err != nil {
+		before, after, err := c.deploy(ctx, desired)
+		if err != nil {
 			return fmt.Errorf("deploy %s: %w", describe(desired), err)
+		}
+		if after == nil {
+			existing = append(existing, desired)
+			continue
+		}
+		for _, each := range existing {
+			if !refers(after, each) || before != nil && refers(before, each) {
+				continue
+			}
+			if err := c.retain(ctx, each, after); err != nil {
+				return fmt.Errorf("retain %s: %w", describe(each), err)
+			}
 		}
 	}
 	return nil
+}
+
+// retain changes an object that the garbage collector may be about to delete, because nothing has referred to it until now: the garbage
+// collector deletes only objects that have not changed. If it is gone already, it is created again.
+func (c Cluster) retain(ctx context.Context, desired, by *unstructured.Unstructured) error {
+	desired = desired.DeepCopy()
+	annotations := overlaid(desired.GetAnnotations(), map[string]string{retainedBy: by.GetKind() + "." + by.GetResourceVersion()})
+	desired.SetAnnotations(annotations)
+	return retry.OnError(retry.DefaultRetry, apierrors.IsNotFound, func() error {
+		_, _, err := c.deploy(ctx, desired)
+		return err
+	})
 }
 
 // DeployTyped does the same as Deploy. The objects must have their apiVersion and kind.
@@ -64,28 +97,46 @@ func (c Cluster) DeployTyped(ctx context.Context, objects ...client.Object) erro
 	return c.Deploy(ctx, untyped...)
 }
 
-// deploy reads and writes again after a conflict, because the status of an object changes at any time.
-func (c Cluster) deploy(ctx context.Context, desired *unstructured.Unstructured) error {
-	return retry.OnError(retry.DefaultRetry, func(err error) bool {
+// deploy reads and writes again after a conflict, because the status of an object changes at any time. It returns the object before, nil
+// if there was none, and after a write, nil if none was necessary.
+func (c Cluster) deploy(ctx context.Context, desired *unstructured.Unstructured) (before, after *unstructured.Unstructured, err error) {
+	err = retry.OnError(retry.DefaultRetry, func(err error) bool {
 		return apierrors.IsConflict(err) && desired.GetResourceVersion() == ""
-	}, func() error { return c.deployOnce(ctx, desired) })
+	}, func() error {
+		before, after, err = c.deployOnce(ctx, desired)
+		return err
+	})
+	return before, after, err
 }
 
-func (c Cluster) deployOnce(ctx context.Context, desired *unstructured.Unstructured) error {
+func (c Cluster) deployOnce(ctx context.Context, desired *unstructured.Unstructured) (before, after *unstructured.Unstructured, err error) {
 	live := &unstructured.Unstructured{}
 	live.SetGroupVersionKind(desired.GroupVersionKind())
-	err := c.Client.Get(ctx, client.ObjectKeyFromObject(desired), live)
+	err = c.Client.Get(ctx, client.ObjectKeyFromObject(desired), live)
 	if apierrors.IsNotFound(err) {
-		return c.Client.Create(ctx, created(desired), client.FieldOwner(FieldManager))
+		after = created(desired)
+		return nil, after, c.create(ctx, after)
 	}
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
 	wanted := updated(live, desired)
 	if len(merge.Differences(live, wanted)) == 0 {
-		return nil
+		return live, nil, nil
 	}
-	return c.Client.Update(ctx, wanted, client.FieldOwner(FieldManager))
+	return live, wanted, c.Client.Update(ctx, wanted, client.FieldOwner(FieldManager))
+}
+
+// limited are the kinds that the operator may create only with the names in its roles.
+var limited = []string{"CustomResourceDefinition", "ClusterRole", "ClusterRoleBinding"}
+
+// create creates an object. An authorizer knows the name of a new object only if it is created by a server-side apply. If another client
+// has created the object in the meantime, that fails only if the client has set fields to other values: with a conflict.
+func (c Cluster) create(ctx context.Context, o *unstructured.Unstructured) error {
+	if slices.Contains(limited, o.GetKind()) {
+		return c.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(o), client.FieldOwner(FieldManager))
+	}
+	return c.Client.Create(ctx, o, client.FieldOwner(FieldManager))
 }
 
 func describe(o client.Object) string {
@@ -125,7 +176,7 @@ func (c Cluster) ensureHealthy(ctx context.Context, desired *unstructured.Unstru
 	err := c.Client.Get(ctx, client.ObjectKeyFromObject(desired), live)
 	if apierrors.IsNotFound(err) {
 		live = created(desired)
-		err = c.Client.Create(ctx, live, client.FieldOwner(FieldManager))
+		err = c.create(ctx, live)
 	}
 	if err != nil {
 		return fmt.Errorf("read or create %s: %w", describe(desired), err)

@@ -1,19 +1,25 @@
 package rollout
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"github.com/espalier-dev/espalier/api/managedresources"
+	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
 	"github.com/espalier-dev/espalier/api/references"
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/garden/flow"
@@ -46,19 +52,15 @@ func set(
 	if err != nil {
 		return nil, err
 	}
-	secret := &corev1.Secret{
-		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: managedresources.SecretName(name, true)},
-		Type:       corev1.SecretTypeOpaque, Data: map[string][]byte{},
-	}
+	data := map[string][]byte{}
 	for _, each := range contents {
 		text, err := YAML(each)
 		if err != nil {
 			return nil, err
 		}
-		secret.Data[key(each)] = text
+		data[key(each)] = text
 	}
-	references.MakeSecretUnique(secret)
+	secret := contentsOf(namespace, name, data)
 	spec.SecretRefs = []corev1.LocalObjectReference{{Name: secret.Name}}
 	managed := &resourcesv1alpha1.ManagedResource{
 		TypeMeta:   metav1.TypeMeta{APIVersion: resourcesv1alpha1.SchemeGroupVersion.String(), Kind: "ManagedResource"},
@@ -68,6 +70,17 @@ func set(
 		return nil, fmt.Errorf("annotate ManagedResource %s: %w", name, err)
 	}
 	return Unstructured(secret, managed)
+}
+
+// contentsOf returns the Secret with the contents of a ManagedResource.
+func contentsOf(namespace, set string, data map[string][]byte) *corev1.Secret {
+	secret := &corev1.Secret{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: managedresources.SecretName(set, true)},
+		Type:       corev1.SecretTypeOpaque, Data: data,
+	}
+	references.MakeSecretUnique(secret)
+	return secret
 }
 
 // key returns the key of an object in a Secret. Names of roles may have colons, and keys may not.
@@ -116,6 +129,80 @@ func (c Cluster) DeleteSet(ctx context.Context, namespace, name string) (bool, e
 		return false, err
 	}
 	return c.Delete(ctx, Identity(ManagedResource, namespace, name), Ours)
+}
+
+// AbandonSet does the same as DeleteSet, and removes the finalizer with which a resource manager deletes the objects of the
+// ManagedResource. These stay. No resource manager may be responsible for the ManagedResource any more.
+func (c Cluster) AbandonSet(ctx context.Context, namespace, name string) error {
+	requested, err := c.DeleteSet(ctx, namespace, name)
+	if err != nil || !requested {
+		return err
+	}
+	live := &resourcesv1alpha1.ManagedResource{}
+	err = c.Client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, live)
+	if err == nil && controllerutil.RemoveFinalizer(live, resourcesv1alpha1.FinalizerName) {
+		err = c.Client.Update(ctx, live, client.FieldOwner(FieldManager))
+	}
+	if err != nil && !IsGone(err) {
+		return fmt.Errorf("abandon ManagedResource %s/%s: %w", namespace, name, err)
+	}
+	return nil
+}
+
+// ReplaceTexts replaces texts in the Deployments and in the contents of the ManagedResources of a namespace that the operator created. All
+// else of them stays as it is.
+func (c Cluster) ReplaceTexts(ctx context.Context, namespace string, replaced map[string]string) error {
+	ours := client.MatchingLabels{operatorv1alpha1.LabelCreatedBy: operatorv1alpha1.CreatedByOperator}
+	deployments := &unstructured.UnstructuredList{}
+	deployments.SetGroupVersionKind(appsv1.SchemeGroupVersion.WithKind("DeploymentList"))
+	sets := &resourcesv1alpha1.ManagedResourceList{}
+	for _, each := range []client.ObjectList{deployments, sets} {
+		if err := c.Client.List(ctx, each, client.InNamespace(namespace), ours); err != nil && !IsGone(err) {
+			return fmt.Errorf("list objects of the operator: %w", err)
+		}
+	}
+	for i := range deployments.Items {
+		if err := c.Deploy(ctx, WithTexts(&deployments.Items[i], replaced)); err != nil {
+			return err
+		}
+	}
+	for i := range sets.Items {
+		if err := c.replaceInSet(ctx, &sets.Items[i], replaced); err != nil {
+			return fmt.Errorf("replace texts in ManagedResource %s: %w", sets.Items[i].Name, err)
+		}
+	}
+	return nil
+}
+
+// replaceInSet gives a ManagedResource new Secrets, because its Secrets are immutable.
+func (c Cluster) replaceInSet(ctx context.Context, set *resourcesv1alpha1.ManagedResource, replaced map[string]string) error {
+	changed := set.DeepCopy()
+	for i, ref := range set.Spec.SecretRefs {
+		secret := &corev1.Secret{}
+		if err := c.Client.Get(ctx, client.ObjectKey{Namespace: set.Namespace, Name: ref.Name}, secret); err != nil {
+			return fmt.Errorf("read Secret %s: %w", ref.Name, err)
+		}
+		data, err := withTextsInManifests(secret.Data, replaced)
+		if err != nil {
+			return fmt.Errorf("read Secret %s: %w", ref.Name, err)
+		}
+		if maps.EqualFunc(data, secret.Data, bytes.Equal) {
+			continue
+		}
+		next := contentsOf(set.Namespace, set.Name, data)
+		if err := c.DeployTyped(ctx, next); err != nil {
+			return err
+		}
+		changed.Spec.SecretRefs[i].Name = next.Name
+	}
+	if slices.Equal(changed.Spec.SecretRefs, set.Spec.SecretRefs) {
+		return nil
+	}
+	if err := references.InjectAnnotations(changed); err != nil {
+		return fmt.Errorf("annotate: %w", err)
+	}
+	changed.SetGroupVersionKind(ManagedResource)
+	return c.DeployTyped(ctx, changed)
 }
 
 // DeleteGarbage deletes the immutable Secrets and ConfigMaps of a namespace that the operator created, and those that ManagedResources of

@@ -6,8 +6,10 @@ package rotation
 
 import (
 	"fmt"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/utils/ptr"
 
 	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
@@ -25,6 +27,10 @@ type Facts struct {
 	SingleStepEncryption bool
 	// WantedProvider and CurrentProvider are the encryption providers of spec and status. An empty CurrentProvider is unknown.
 	WantedProvider, CurrentProvider operatorv1alpha1.EncryptionProviderType
+	// SeedProblem says why no rotation may start in which Seeds take part. Empty: it may.
+	SeedProblem string
+	// ClockProblem is a sentence that says why no rotation may begin or advance at this time, because its times would be wrong. Empty: it may.
+	ClockProblem string
 	// Now is the time of the reconciliation.
 	Now metav1.Time
 }
@@ -43,41 +49,85 @@ const (
 // A rotation starts if none is going on, and completes after it was prepared. The webhook denies other operations. They have no effect
 // here, because without the webhook a second start would drop credentials that are still in use. That also makes it harmless to handle an
 // operation twice.
+//
+// An operation that would start a rotation in which Seeds take part has no effect at all if Facts have a SeedProblem. The operator deploys
+// no observability components, so there are no credentials of them to rotate.
 func Begin(current *operatorv1alpha1.CredentialsRotation, f Facts) (next *operatorv1alpha1.CredentialsRotation, refused []string) {
 	next = current.DeepCopy()
 	if next == nil {
 		next = &operatorv1alpha1.CredentialsRotation{}
 	}
+	if f.ClockProblem != "" {
+		for _, each := range sets.List(f.Operations) {
+			if each != operatorv1alpha1.OperationReconcile {
+				refused = append(refused, refusal(each, strings.TrimSuffix(f.ClockProblem, ".")))
+			}
+		}
+		return current.DeepCopy(), refused
+	}
+	if f.SeedProblem != "" {
+		early := StartsForSeeds(current, f.Operations)
+		for _, each := range sets.List(early) {
+			refused = append(refused, refusal(each, f.SeedProblem))
+		}
+		f.Operations = f.Operations.Difference(early)
+	}
+	if f.Operations.Has(operatorv1alpha1.OperationRotateObservabilityCredentials) {
+		refused = append(refused, refusal(operatorv1alpha1.OperationRotateObservabilityCredentials, noObservability))
+	}
 	begin := func(at **operatorv1alpha1.Rotation, operations pair, credential string) {
 		rotation := ptr.Deref(*at, operatorv1alpha1.Rotation{})
-		if refusal := advance(&rotation, operations.in(f.Operations), credential, f.Now); refusal != "" {
-			refused = append(refused, refusal)
+		if reason := advance(&rotation, operations.in(f.Operations), credential, f.Now); reason != "" {
+			refused = append(refused, reason)
 		}
 		if rotation != (operatorv1alpha1.Rotation{}) {
 			*at = &rotation
 		}
 	}
-	begin(&next.CertificateAuthorities, pair{operatorv1alpha1.OperationRotateCAStart, operatorv1alpha1.OperationRotateCAComplete}, authorities)
-	begin(&next.ServiceAccountKey, pair{
-		operatorv1alpha1.OperationRotateServiceAccountKeyStart, operatorv1alpha1.OperationRotateServiceAccountKeyComplete,
-	}, serviceAccountKey)
-	begin(&next.WorkloadIdentityKey, pair{
-		operatorv1alpha1.OperationRotateWorkloadIdentityKeyStart, operatorv1alpha1.OperationRotateWorkloadIdentityKeyComplete,
-	}, workloadIdentityKey)
+	begin(&next.CertificateAuthorities, authoritiesPair, authorities)
+	begin(&next.ServiceAccountKey, serviceAccountPair, serviceAccountKey)
+	begin(&next.WorkloadIdentityKey, workloadIdentityPair, workloadIdentityKey)
 
-	var refusal string
-	if next.ETCDEncryptionKey, refusal = beginEncryption(next.ETCDEncryptionKey, f); refusal != "" {
-		refused = append(refused, refusal)
-	}
-	if f.Operations.HasAny(operatorv1alpha1.OperationRotateObservabilityCredentials, operatorv1alpha1.OperationRotateCredentialsStart) {
-		observability := ptr.Deref(next.Observability, operatorv1alpha1.ObservabilityRotation{})
-		observability.LastInitiationTime = &f.Now
-		next.Observability = &observability
+	var reason string
+	if next.ETCDEncryptionKey, reason = beginEncryption(next.ETCDEncryptionKey, f); reason != "" {
+		refused = append(refused, reason)
 	}
 	if *next == (operatorv1alpha1.CredentialsRotation{}) {
 		return nil, refused
 	}
 	return next, refused
+}
+
+const noObservability = "the operator deploys no observability components, so they have no credentials"
+
+// refusal says that an operation has no effect.
+func refusal(operation operatorv1alpha1.Operation, reason string) string {
+	return fmt.Sprintf("The operation %s is refused: %s.", operation, reason)
+}
+
+// StartsForSeeds returns the operations that would start a rotation in which Seeds take part: their gardenlets and their clients
+// need the new authorities, and tokens that the new keys have signed, before the old ones are dropped. An operation that is handled a
+// second time starts none.
+func StartsForSeeds(current *operatorv1alpha1.CredentialsRotation, operations Operations) Operations {
+	r := ptr.Deref(current, operatorv1alpha1.CredentialsRotation{})
+	found := Operations{}
+	for _, each := range []struct {
+		operations pair
+		rotation   *operatorv1alpha1.Rotation
+	}{
+		{authoritiesPair, r.CertificateAuthorities}, {serviceAccountPair, r.ServiceAccountKey}, {workloadIdentityPair, r.WorkloadIdentityKey},
+	} {
+		rotation := ptr.Deref(each.rotation, operatorv1alpha1.Rotation{})
+		if starts(rotation.Phase) {
+			found = found.Union(operations.Intersection(sets.New(each.operations.start, operatorv1alpha1.OperationRotateCredentialsStart)))
+		}
+	}
+	return found
+}
+
+// starts reports whether a rotation in a phase can start.
+func starts(phase operatorv1alpha1.RotationPhase) bool {
+	return phase == "" || phase == operatorv1alpha1.RotationCompleted
 }
 
 // step is what an operation does with one credential.
@@ -91,6 +141,16 @@ const (
 
 // pair are the operations for the two steps of a rotation.
 type pair struct{ start, complete operatorv1alpha1.Operation }
+
+var (
+	authoritiesPair    = pair{operatorv1alpha1.OperationRotateCAStart, operatorv1alpha1.OperationRotateCAComplete}
+	serviceAccountPair = pair{
+		operatorv1alpha1.OperationRotateServiceAccountKeyStart, operatorv1alpha1.OperationRotateServiceAccountKeyComplete,
+	}
+	workloadIdentityPair = pair{
+		operatorv1alpha1.OperationRotateWorkloadIdentityKeyStart, operatorv1alpha1.OperationRotateWorkloadIdentityKeyComplete,
+	}
+)
 
 func (p pair) in(operations Operations) step {
 	switch {
@@ -191,10 +251,6 @@ func End(current *operatorv1alpha1.CredentialsRotation, now metav1.Time) (next *
 		if key.Phase == operatorv1alpha1.RotationCompleted {
 			key.AutoCompleteAfterPrepared = nil
 		}
-	}
-	if o := next.Observability; o != nil && o.LastInitiationTime != nil &&
-		(o.LastCompletionTime == nil || o.LastCompletionTime.Before(o.LastInitiationTime)) {
-		o.LastCompletionTime = &now
 	}
 	return next, again
 }

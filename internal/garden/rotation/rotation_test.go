@@ -129,17 +129,44 @@ func TestOperationsBeginRotations(t *testing.T) {
 			annotation: "rotate-ca-complete",
 			refused:    []string{"The rotation of the certificate authorities does not complete, because there is none."},
 		},
-		"the passwords": {
+		"the passwords of an unused server": {
 			current:    &state{Observability: &operatorv1alpha1.ObservabilityRotation{LastCompletionTime: &earlier}},
 			annotation: "rotate-observability-credentials",
-			want:       &state{Observability: &operatorv1alpha1.ObservabilityRotation{LastInitiationTime: &now, LastCompletionTime: &earlier}},
+			want:       &state{Observability: &operatorv1alpha1.ObservabilityRotation{LastCompletionTime: &earlier}},
+			refused: []string{"The operation rotate-observability-credentials is refused: the operator deploys no observability components, " +
+				"so they have no credentials."},
+		},
+		"starts of rotations in which Seeds take part": {
+			annotation: "rotate-ca-start;rotate-serviceaccount-key-start;rotate-workload-identity-key-start;rotate-etcd-encryption-key",
+			facts:      rotation.Facts{SeedProblem: "there are Seeds"},
+			want:       &state{ETCDEncryptionKey: &key{Rotation: *started(), AutoCompleteAfterPrepared: ptr.To(true)}},
+			refused: []string{
+				"The operation rotate-ca-start is refused: there are Seeds.",
+				"The operation rotate-serviceaccount-key-start is refused: there are Seeds.",
+				"The operation rotate-workload-identity-key-start is refused: there are Seeds.",
+			},
+		},
+		"a start of all credentials while there are Seeds": {
+			current:    &state{CertificateAuthorities: started()},
+			annotation: "rotate-credentials-start", facts: rotation.Facts{SeedProblem: "there are Seeds"},
+			want:    &state{CertificateAuthorities: started()},
+			refused: []string{"The operation rotate-credentials-start is refused: there are Seeds."},
+		},
+		"a start that is handled twice while there are Seeds": {
+			current:    &state{CertificateAuthorities: started()},
+			annotation: "rotate-ca-start", facts: rotation.Facts{SeedProblem: "there are Seeds"},
+			want: &state{CertificateAuthorities: started()},
+		},
+		"a completion while there are Seeds": {
+			current:    &state{CertificateAuthorities: prepared()},
+			annotation: "rotate-ca-complete", facts: rotation.Facts{SeedProblem: "there are Seeds"},
+			want: &state{CertificateAuthorities: completing()},
 		},
 		"all credentials": {
 			annotation: "rotate-credentials-start;rotate-ca-start",
 			want: &state{
 				CertificateAuthorities: started(), ServiceAccountKey: started(), WorkloadIdentityKey: started(),
 				ETCDEncryptionKey: &key{Rotation: *started(), AutoCompleteAfterPrepared: ptr.To(false)},
-				Observability:     &operatorv1alpha1.ObservabilityRotation{LastInitiationTime: &now},
 			},
 		},
 		"all credentials of a virtual cluster of 1.34": {
@@ -147,7 +174,6 @@ func TestOperationsBeginRotations(t *testing.T) {
 			want: &state{
 				CertificateAuthorities: started(), ServiceAccountKey: started(), WorkloadIdentityKey: started(),
 				ETCDEncryptionKey: &key{Rotation: *started(), AutoCompleteAfterPrepared: ptr.To(true)},
-				Observability:     &operatorv1alpha1.ObservabilityRotation{LastInitiationTime: &now},
 			},
 		},
 		"completion of all": {
@@ -184,6 +210,21 @@ func TestOperationsBeginRotations(t *testing.T) {
 		"a change of the encryption provider": {
 			facts: rotation.Facts{WantedProvider: "secretbox", CurrentProvider: "aescbc"},
 			want:  &state{ETCDEncryptionKey: &key{Rotation: *started(), AutoCompleteAfterPrepared: ptr.To(true)}},
+		},
+		"clocks that differ": {
+			current:    &state{CertificateAuthorities: prepared(), ETCDEncryptionKey: &key{Rotation: *prepared()}},
+			annotation: "reconcile;rotate-ca-complete;rotate-serviceaccount-key-start",
+			facts: rotation.Facts{
+				ClockProblem: "The clock is ahead.", WantedProvider: "secretbox", CurrentProvider: "aescbc", SingleStepEncryption: true,
+			},
+			want: &state{CertificateAuthorities: prepared(), ETCDEncryptionKey: &key{Rotation: *prepared()}},
+			refused: []string{
+				"The operation rotate-ca-complete is refused: The clock is ahead.",
+				"The operation rotate-serviceaccount-key-start is refused: The clock is ahead.",
+			},
+		},
+		"a change of the encryption provider while clocks differ": {
+			facts: rotation.Facts{ClockProblem: "The clock is ahead.", WantedProvider: "secretbox", CurrentProvider: "aescbc"},
 		},
 		"an unknown encryption provider": {facts: rotation.Facts{WantedProvider: "secretbox"}},
 	} {
@@ -230,13 +271,9 @@ func TestSuccessAdvancesRotations(t *testing.T) {
 			current: &state{ETCDEncryptionKey: &key{Rotation: *completing(), AutoCompleteAfterPrepared: ptr.To(true)}},
 			want:    &state{ETCDEncryptionKey: &key{Rotation: two{Phase: "Completed", LastInitiationTime: &earlier, LastCompletionTime: &later}}},
 		},
-		"the passwords are replaced": {
+		"passwords of observability stay as they are": {
 			current: &state{Observability: &operatorv1alpha1.ObservabilityRotation{LastInitiationTime: &now, LastCompletionTime: &earlier}},
-			want:    &state{Observability: &operatorv1alpha1.ObservabilityRotation{LastInitiationTime: &now, LastCompletionTime: &later}},
-		},
-		"the passwords were replaced before": {
-			current: &state{Observability: &operatorv1alpha1.ObservabilityRotation{LastInitiationTime: &earlier, LastCompletionTime: &now}},
-			want:    &state{Observability: &operatorv1alpha1.ObservabilityRotation{LastInitiationTime: &earlier, LastCompletionTime: &now}},
+			want:    &state{Observability: &operatorv1alpha1.ObservabilityRotation{LastInitiationTime: &now, LastCompletionTime: &earlier}},
 		},
 	} {
 		t.Run(sentence, func(t *testing.T) {
@@ -264,4 +301,24 @@ func TestTimesNameTheSecretsOfEachRotation(t *testing.T) {
 		"kube-apiserver-etcd-encryption-key": now.Time, "gardener-apiserver-etcd-encryption-key": now.Time,
 		"observability-ingress": now.Time, "global-observability-ingress": now.Time,
 	}))
+}
+
+func TestCredentialsFromBeforeARotationAreForgottenFromItsCompletionOn(t *testing.T) {
+	g := NewWithT(t)
+	began := metav1.NewTime(time.Date(2026, time.March, 1, 0, 0, 0, 0, time.UTC))
+	for phase, forgets := range map[operatorv1alpha1.RotationPhase]bool{
+		"": false, operatorv1alpha1.RotationPreparing: false, operatorv1alpha1.RotationPrepared: false,
+		operatorv1alpha1.RotationCompleting: true, operatorv1alpha1.RotationCompleted: true,
+	} {
+		g.Expect(rotation.ForgetsOld(phase)).To(Equal(forgets), string(phase))
+		times := rotation.CompletingTimes(&operatorv1alpha1.CredentialsRotation{
+			ServiceAccountKey: &operatorv1alpha1.Rotation{Phase: phase, LastInitiationTime: &began},
+		})
+		if phase == operatorv1alpha1.RotationCompleting {
+			g.Expect(times).To(Equal(map[string]time.Time{"service-account-key": began.Time}))
+		} else {
+			g.Expect(times).To(BeEmpty(), string(phase))
+		}
+	}
+	g.Expect(rotation.CompletingTimes(nil)).To(BeEmpty())
 }

@@ -1,5 +1,5 @@
 // Package skew refuses versions that must not follow the current one. Of the operator itself, it reads the version that acted last on the
-// Garden once, before anything else runs. Of the virtual cluster, it only judges. It writes nothing.
+// Garden before anything else runs, and at the start of each operation. Of the virtual cluster, it only judges. It writes nothing.
 package skew
 
 import (

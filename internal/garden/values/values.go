@@ -41,6 +41,8 @@ type Operator struct {
 	DefaultSeccompProfile bool
 	// ProjectController is true if project-controller reconciles Projects in place of gardener-controller-manager.
 	ProjectController bool
+	// BackupMetadataService is true if backups of the main etcd need the metadata service of the cloud.
+	BackupMetadataService bool
 	// DisableNginxIngress is the feature gate DisableNginxIngressInGarden.
 	DisableNginxIngress bool
 	// Images are the images of programs of others.
@@ -119,6 +121,16 @@ type Values struct {
 func (v Values) ExternalImage(name string) (string, error) {
 	cluster := images.Cluster{Runtime: v.RuntimeKubernetes, Target: v.Kubernetes, Architecture: v.Architecture}
 	return v.Images.Find(name, cluster)
+}
+
+// Rotates reports whether a rotation begins or completes, so that it goes on only when no Pod has the former credentials.
+func (v Values) Rotates() bool {
+	return slices.ContainsFunc(
+		[]operatorv1alpha1.RotationPhase{v.AuthorityPhase, v.EncryptionPhase, v.ServiceAccountPhase, v.WorkloadIdentityPhase},
+		func(phase operatorv1alpha1.RotationPhase) bool {
+			return phase == operatorv1alpha1.RotationPreparing || phase == operatorv1alpha1.RotationCompleting
+		},
+	)
 }
 
 // Networks are networks of the runtime cluster.

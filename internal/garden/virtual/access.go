@@ -3,12 +3,14 @@ package virtual
 import (
 	"context"
 	"fmt"
-	"maps"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/espalier-dev/espalier/api/managedresources"
+	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/garden/component/gardeneraccess"
 	"github.com/espalier-dev/espalier/internal/garden/component/kubeapiserver"
@@ -59,23 +61,50 @@ func (c *ControlPlane) connect(ctx context.Context, waitingFor flow.WaitingFor) 
 	)
 }
 
-// renewTokens makes the resource manager request all tokens again, so that the new key for tokens of ServiceAccounts has signed them.
-func (c *ControlPlane) renewTokens(ctx context.Context) error {
-	tokens := &corev1.SecretList{}
-	if err := c.Cluster.Client.List(ctx, tokens, client.InNamespace(c.Values.Namespace), client.MatchingLabels{
+// renewTokens makes the resource manager request all tokens again, and waits until it has: the new key for tokens of ServiceAccounts must
+// have signed all of them before the old key may be dropped. An annotation of each Secret names the key, so that a retry does not request
+// tokens again.
+func (c *ControlPlane) renewTokens(ctx context.Context, waitingFor flow.WaitingFor) error {
+	key, err := c.Secrets.Current(kubeapiserver.ServiceAccountKeyName)
+	if err != nil {
+		return err
+	}
+	selected := []client.ListOption{client.InNamespace(c.Values.Namespace), client.MatchingLabels{
 		resourcesv1alpha1.ResourcePurpose: resourcesv1alpha1.PurposeTokenRequestor, resourcesv1alpha1.ResourceClass: "shoot",
-	}); err != nil {
-		return fmt.Errorf("list Secrets with tokens: %w", err)
-	}
-	for i := range tokens.Items {
-		before, changed := &tokens.Items[i], tokens.Items[i].DeepCopy()
-		delete(changed.Annotations, resourcesv1alpha1.ServiceAccountTokenRenewTimestamp)
-		if maps.Equal(before.Annotations, changed.Annotations) {
-			continue
+	}}
+	return c.Cluster.Until(ctx, waitingFor, c.Timing.defaulted().ManagedResources, func(ctx context.Context) error {
+		tokens := &corev1.SecretList{}
+		if err := c.Cluster.Client.List(ctx, tokens, selected...); err != nil {
+			return fmt.Errorf("list Secrets with tokens: %w", err)
 		}
-		if err := c.Cluster.Client.Patch(ctx, changed, client.MergeFrom(before), client.FieldOwner(rollout.FieldManager)); err != nil {
-			return fmt.Errorf("request renewal of the token in Secret %s/%s: %w", before.Namespace, before.Name, err)
+		var waiting []string
+		for i := range tokens.Items {
+			renewed, err := c.renewToken(ctx, &tokens.Items[i], key.Name)
+			if err != nil {
+				return err
+			}
+			if !renewed {
+				waiting = append(waiting, tokens.Items[i].Name)
+			}
 		}
+		if len(waiting) > 0 {
+			return fmt.Errorf("the resource manager of the virtual cluster has not renewed the tokens in Secrets of namespace %s yet: %s",
+				c.Values.Namespace, strings.Join(waiting, ", "))
+		}
+		return nil
+	}, rollout.Watched{Kind: secretKind, Options: selected})
+}
+
+// renewToken requests the token in a Secret again unless it was requested for that key. It reports whether the token was renewed since.
+func (c *ControlPlane) renewToken(ctx context.Context, secret *corev1.Secret, key string) (renewed bool, err error) {
+	if secret.Annotations[operatorv1alpha1.AnnotationTokenKey] == key {
+		return secret.Annotations[resourcesv1alpha1.ServiceAccountTokenRenewTimestamp] != "", nil
 	}
-	return nil
+	changed := secret.DeepCopy()
+	delete(changed.Annotations, resourcesv1alpha1.ServiceAccountTokenRenewTimestamp)
+	metav1.SetMetaDataAnnotation(&changed.ObjectMeta, operatorv1alpha1.AnnotationTokenKey, key)
+	if err := c.Cluster.Client.Patch(ctx, changed, client.MergeFrom(secret), client.FieldOwner(rollout.FieldManager)); err != nil {
+		return false, fmt.Errorf("request renewal of the token in Secret %s/%s: %w", secret.Namespace, secret.Name, err)
+	}
+	return false, nil
 }

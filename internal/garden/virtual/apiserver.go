@@ -28,7 +28,7 @@ import (
 // +kubebuilder:rbac:groups="",resources=pods/log,verbs=get,namespace=garden,roleName=espalier-garden-operator-garden
 
 // deployAPIServer deploys kube-apiserver. A new encryption key takes two deployments: all Pods must be able to read with it before one of
-// them writes with it.
+// them writes with it. So does a resource that was not encrypted before.
 func (c *ControlPlane) deployAPIServer(ctx context.Context, waitingFor flow.WaitingFor, refs kubeapiserver.References) error {
 	if ignored := kubeapiserver.Ignored(c.Values); len(ignored) > 0 {
 		log.FromContext(ctx).Info("Ignored settings that kube-apiserver of this version does not have", "settings", ignored)
@@ -37,11 +37,32 @@ func (c *ControlPlane) deployAPIServer(ctx context.Context, waitingFor flow.Wait
 	if err != nil {
 		return err
 	}
-	live, err := c.readServer(ctx, key.Name)
+	live, err := c.readDeployment(ctx, kubeapiserver.Name)
 	if err != nil {
 		return err
 	}
-	if err = c.applyAPIServer(ctx, refs, live); err != nil || !apiserver.AddsKey(c.Values, live) {
+	if err = c.untilOldKeyUnneeded(ctx, waitingFor, c.kubernetesServer(), live, key); err != nil {
+		return errors.Join(err, c.keepingOldKey().deployAPIServer(ctx, waitingFor, refs))
+	}
+	err = c.untilOrphansGone(ctx, waitingFor, c.kubernetesServer(), live)
+	if err != nil {
+		return err
+	}
+	outdated := apiserver.OutdatedMarks(c.Values, live, key.Name)
+	for _, each := range outdated {
+		delete(live.Annotations, each)
+	}
+	plain, err := c.plainResources(ctx, live, kubeapiserver.EncryptedResources(c.Values))
+	if err != nil {
+		return err
+	}
+	addsKey := apiserver.AddsKey(c.Values, live)
+	err = c.applyAPIServer(ctx, refs, live, plain)
+	if err != nil {
+		return err
+	}
+	// The Deployment keeps its marks until it is deployed, because CheckNewKeyUsed must find them in the next attempt if this one fails.
+	if err = c.unmark(ctx, outdated...); err != nil || !addsKey && len(plain) == 0 {
 		return err
 	}
 	err = c.untilAPIServerRolledOut(ctx, waitingFor)
@@ -54,41 +75,41 @@ func (c *ControlPlane) deployAPIServer(ctx context.Context, waitingFor flow.Wait
 	if live == nil {
 		return fmt.Errorf("the Deployment %s was deleted in the meantime", kubeapiserver.Name)
 	}
-	metav1.SetMetaDataAnnotation(&live.ObjectMeta, apiserver.NewKeyPopulated, "true")
-	return c.applyAPIServer(ctx, refs, live)
+	if addsKey {
+		metav1.SetMetaDataAnnotation(&live.ObjectMeta, apiserver.NewKeyPopulated, "true")
+	}
+	return c.applyAPIServer(ctx, refs, live, nil)
 }
 
-// applyAPIServer deploys kube-apiserver once. An annotation of the live Deployment says whether its Pods know a new encryption key.
-func (c *ControlPlane) applyAPIServer(ctx context.Context, refs kubeapiserver.References, live *appsv1.Deployment) error {
+// plainResources returns the resources of an API server that the Pods of its live Deployment do not encrypt yet.
+func (c *ControlPlane) plainResources(ctx context.Context, live *appsv1.Deployment, resources []string) ([]string, error) {
+	name := apiserver.EncryptionSecret(live)
+	if name == "" {
+		return nil, nil
+	}
+	configuration, err := c.readSecret(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	return apiserver.PlainResources(resources, configuration)
+}
+
+// applyAPIServer deploys kube-apiserver once. An annotation of the live Deployment says whether its Pods know a new encryption key. Plain
+// are the encrypted resources that its Pods still write as plain text.
+func (c *ControlPlane) applyAPIServer(
+	ctx context.Context, refs kubeapiserver.References, live *appsv1.Deployment, plain []string,
+) error {
 	generated, err := c.apiServerSecrets(ctx, live)
 	if err != nil {
 		return err
 	}
-	objects, err := kubeapiserver.Objects(c.Values, kubeapiserver.Input{Secrets: generated, References: refs, Live: live})
+	objects, err := kubeapiserver.Objects(c.Values, kubeapiserver.Input{
+		Secrets: generated, References: refs, Live: live, PlainResources: plain,
+	})
 	if err != nil {
 		return err
 	}
 	return c.Cluster.DeployTyped(ctx, objects...)
-}
-
-// readServer reads the Deployment of kube-apiserver, nil if there is none. It removes the annotations that are about an earlier rotation of
-// the encryption key than that to the current key.
-func (c *ControlPlane) readServer(ctx context.Context, key string) (*appsv1.Deployment, error) {
-	live, err := c.readDeployment(ctx, kubeapiserver.Name)
-	if err != nil {
-		return nil, err
-	}
-	outdated := map[string]any{}
-	for _, each := range apiserver.OutdatedMarks(c.Values, live, key) {
-		outdated[each] = nil
-	}
-	if len(outdated) == 0 {
-		return live, nil
-	}
-	if err := c.mark(ctx, outdated); err != nil {
-		return nil, err
-	}
-	return c.readDeployment(ctx, kubeapiserver.Name)
 }
 
 // logLines are how many lines of the log of a Pod an error has.
@@ -145,6 +166,10 @@ func (c *ControlPlane) apiServerSecrets(ctx context.Context, live *appsv1.Deploy
 		return all, err
 	}
 	oldKey, _ := c.Secrets.Get(kubeapiserver.EncryptionKeyName, secrets.Old) // nil if there is none
-	all.EncryptionKeys, err = apiserver.EncryptionKeys(c.Values, key, oldKey, live)
+	configured, err := c.configuredKeys(ctx, kubeapiserver.EncryptionKeyName, live)
+	if err != nil {
+		return all, err
+	}
+	all.EncryptionKeys, err = apiserver.EncryptionKeys(c.Values, key, oldKey, live, configured)
 	return all, err
 }

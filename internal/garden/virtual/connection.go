@@ -12,12 +12,12 @@ import (
 	"k8s.io/client-go/discovery"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/garden/component/gardeneraccess"
-	"github.com/espalier-dev/espalier/internal/garden/component/shared"
+	"github.com/espalier-dev/espalier/internal/process"
 	secretconfig "github.com/espalier-dev/espalier/internal/secrets/config"
 )
 
@@ -38,15 +38,15 @@ func (e *Error) Unwrap() error { return e.error }
 // Connection connects to the virtual cluster. It keeps clients as long as the kubeconfig does not change; a restart builds them again. Any
 // goroutine may use it. The fields are required unless they say otherwise.
 type Connection struct {
-	// Reader reads Secrets of the runtime cluster live.
+	// Reader reads Secrets and Gardens of the runtime cluster live.
 	Reader client.Reader
 	// Namespace has the Secrets with the kubeconfigs.
 	Namespace string
 	Clock     clock.PassiveClock
 	// Resolves reports whether a host has an address.
 	Resolves func(ctx context.Context, host string) bool
-	// Config returns the configuration of clients for a kubeconfig. Nil: as the kubeconfig says.
-	Config func(kubeconfig []byte) (*rest.Config, error)
+	// Tune changes the configuration of clients. Nil: nothing.
+	Tune func(config *rest.Config)
 
 	mu       sync.Mutex // guards what follows
 	clients  *Clients
@@ -71,13 +71,13 @@ func (c *Connection) Clients(ctx context.Context) (*Clients, error) {
 	if c.clients != nil && now.Sub(c.checked) < recheck {
 		return c.clients, nil
 	}
-	kubeconfig, err := c.kubeconfig(ctx)
+	secret, err := c.kubeconfig(ctx)
 	if err != nil {
 		return nil, err
 	}
-	checksum := sha256.Sum256(kubeconfig)
+	checksum := sha256.Sum256(secret.Data[secretconfig.DataKeyKubeconfig])
 	if c.clients == nil || checksum != c.checksum {
-		built, err := c.build(kubeconfig)
+		built, err := c.build(ctx, secret)
 		if err != nil {
 			return nil, err
 		}
@@ -94,12 +94,12 @@ func (c *Connection) Forget() {
 	c.clients = nil
 }
 
-// kubeconfig returns the kubeconfig with the address inside the runtime cluster if that has an address, else that for users.
-func (c *Connection) kubeconfig(ctx context.Context) ([]byte, error) {
+// kubeconfig returns the Secret with the address inside the runtime cluster if that has an address, else that for users.
+func (c *Connection) kubeconfig(ctx context.Context) (*corev1.Secret, error) {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
 	name := gardeneraccess.External
-	if c.Resolves(ctx, shared.VirtualAPIServer+"."+c.Namespace+".svc.cluster.local") {
+	if c.Resolves(ctx, gardeneraccess.InternalHost(c.Namespace)) {
 		name = gardeneraccess.Internal
 	}
 	secret := &corev1.Secret{}
@@ -109,23 +109,48 @@ func (c *Connection) kubeconfig(ctx context.Context) ([]byte, error) {
 	if gardeneraccess.Token(secret) == "" {
 		return nil, fmt.Errorf("%w (see Secret %s/%s)", ErrNoToken, c.Namespace, name)
 	}
-	return secret.Data[secretconfig.DataKeyKubeconfig], nil
+	return secret, nil
 }
 
-func (c *Connection) build(kubeconfig []byte) (*Clients, error) {
-	read := c.Config
-	if read == nil {
-		read = clientcmd.RESTConfigFromKubeConfig
+// servers returns the addresses that a kubeconfig for the virtual cluster may have.
+func (c *Connection) servers(ctx context.Context) ([]string, error) {
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
+	gardens := &operatorv1alpha1.GardenList{}
+	if err := c.Reader.List(ctx, gardens); err != nil {
+		return nil, fmt.Errorf("list Gardens: %w", err)
 	}
-	config, err := read(kubeconfig)
+	var domains []string
+	for i := range gardens.Items {
+		for _, each := range gardens.Items[i].Spec.VirtualCluster.DNS.Domains {
+			domains = append(domains, each.Name)
+		}
+	}
+	return gardeneraccess.Servers(c.Namespace, domains), nil
+}
+
+func (c *Connection) build(ctx context.Context, secret *corev1.Secret) (*Clients, error) {
+	servers, err := c.servers(ctx)
+	if err != nil {
+		return nil, err
+	}
+	config, err := gardeneraccess.ClientConfig(secret, servers)
 	if err != nil {
 		return nil, fmt.Errorf("read kubeconfig for virtual garden: %w", err)
+	}
+	if c.Tune != nil {
+		c.Tune(config)
 	}
 	httpClient, err := rest.HTTPClientFor(config)
 	if err != nil {
 		return nil, fmt.Errorf("create client for virtual garden: %w", err)
 	}
-	built, err := client.New(config, client.Options{HTTPClient: httpClient, Scheme: clientgoscheme.Scheme})
+	// The mapper of client.New takes a group whose server does not answer for one that does not exist.
+	mapper, err := process.NewMapper(config, httpClient, c.Clock, recheck)
+	if err != nil {
+		return nil, fmt.Errorf("create client for virtual garden: %w", err)
+	}
+	built, err := client.New(config, client.Options{HTTPClient: httpClient, Scheme: clientgoscheme.Scheme, Mapper: mapper})
 	if err != nil {
 		return nil, fmt.Errorf("create client for virtual garden: %w", err)
 	}

@@ -1,18 +1,30 @@
 package virtual_test
 
 import (
+	"bytes"
 	"context"
 	"os"
+	"strings"
 	"testing"
 	"time"
 
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/garden/rollout"
 	"github.com/espalier-dev/espalier/internal/garden/virtual"
 	"github.com/espalier-dev/espalier/test/binary"
 	"github.com/espalier-dev/espalier/test/local"
@@ -34,13 +46,23 @@ type place struct {
 
 func newPlace(t *testing.T, namespace string) *place {
 	t.Helper()
-	admin, err := client.New(binary.Servers(t).Source.Config, client.Options{})
+	scheme := runtime.NewScheme()
+	adding := runtime.NewSchemeBuilder(clientgoscheme.AddToScheme, apiextensionsv1.AddToScheme, operatorv1alpha1.AddToScheme)
+	NewWithT(t).Expect(adding.AddToScheme(scheme)).To(Succeed())
+	admin, err := client.New(binary.Servers(t).Source.Config, client.Options{Scheme: scheme})
 	p := &place{
 		WithT: NewWithT(t), t: t, admin: admin, clock: clocktesting.NewFakePassiveClock(time.Date(2026, time.March, 1, 0, 0, 0, 0, time.UTC)),
 	}
 	p.Expect(err).NotTo(HaveOccurred())
 	p.Expect(p.admin.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}})).To(Succeed())
+	if gardens := (&operatorv1alpha1.GardenList{}); p.admin.List(t.Context(), gardens) != nil {
+		_, err = binary.Install(t.Context(), p.admin, "deploy/garden-operator/crds/*.yaml")
+		p.Expect(err).NotTo(HaveOccurred())
+		p.Eventually(func() error { return p.admin.List(t.Context(), gardens) }, binary.Patience).Should(Succeed())
+	}
+	host := binary.Servers(t).Source.Config.Host
 	p.connection = &virtual.Connection{
+		Tune:   func(config *rest.Config) { config.Host = host },
 		Reader: p.admin, Namespace: namespace, Clock: p.clock, Resolves: func(_ context.Context, host string) bool {
 			p.asked = host
 			return p.resolves
@@ -57,7 +79,12 @@ func (p *place) kubeconfig() []byte {
 	p.Expect(client.IgnoreAlreadyExists(p.admin.Create(p.t.Context(), account))).To(Succeed())
 	kubeconfig, err := local.ServiceAccountKubeconfig(p.t.Context(), servers.Source.Config, account.Namespace, account.Name, time.Hour)
 	p.Expect(err).NotTo(HaveOccurred())
-	return kubeconfig
+	return bytes.ReplaceAll(kubeconfig, []byte(servers.Source.Config.Host), []byte(p.server()))
+}
+
+// server returns the address of the virtual cluster in the runtime cluster.
+func (p *place) server() string {
+	return "https://virtual-garden-kube-apiserver." + p.connection.Namespace + ".svc.cluster.local"
 }
 
 func (p *place) store(name string, kubeconfig []byte) {
@@ -122,4 +149,81 @@ func TestAddressInTheRuntimeClusterIsPreferred(t *testing.T) {
 	p.Expect(err).To(MatchError(ContainSubstring(`secrets "gardener-internal" not found`)))
 	p.store("gardener-internal", p.kubeconfig())
 	p.Expect(p.clients()).NotTo(BeIdenticalTo(external))
+}
+
+func TestGroupWhoseServerDoesNotAnswerIsNotGone(t *testing.T) {
+	p := newPlace(t, "stale")
+	service := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "apiregistration.k8s.io/v1", "kind": "APIService", "metadata": map[string]any{"name": "v1.stale.example.com"},
+		"spec": map[string]any{
+			"group": "stale.example.com", "version": "v1", "groupPriorityMinimum": int64(100), "versionPriority": int64(100),
+			"insecureSkipTLSVerify": true, "service": map[string]any{"namespace": "stale", "name": "missing"},
+		},
+	}}
+	p.Expect(p.admin.Create(t.Context(), service)).To(Succeed())
+	t.Cleanup(func() { p.Expect(p.admin.Delete(context.WithoutCancel(t.Context()), service)).To(Succeed()) })
+	p.store("gardener", p.kubeconfig())
+	list := &metav1.PartialObjectMetadataList{}
+	list.SetGroupVersionKind(schema.GroupVersionKind{Group: "stale.example.com", Version: "v1", Kind: "SeedList"})
+	p.Eventually(func() bool {
+		p.connection.Forget()
+		return rollout.IsGone(p.clients().Client.List(t.Context(), list))
+	}, binary.Patience).Should(BeFalse())
+}
+
+// The token of the operator must not reach another server, and no kubeconfig may read files or run programs.
+func TestKubeconfigCannotMisuseTheOperator(t *testing.T) {
+	p := newPlace(t, "misuse")
+	good := p.kubeconfig()
+	var used *rest.Config
+	p.connection.Tune = func(config *rest.Config) { used = rest.CopyConfig(config) }
+	for sentence, tc := range map[string]struct {
+		change func(*clientcmdapi.Cluster, *clientcmdapi.AuthInfo)
+		want   string // "" connects
+	}{
+		"a foreign server": {
+			change: func(c *clientcmdapi.Cluster, _ *clientcmdapi.AuthInfo) { c.Server = "https://example.com" },
+			want:   "the server in the kubeconfig of Secret misuse/gardener must be one of: " + p.server(),
+		},
+		"a server without TLS": {
+			change: func(c *clientcmdapi.Cluster, _ *clientcmdapi.AuthInfo) {
+				c.Server = strings.Replace(p.server(), "https", "http", 1)
+			},
+			want: "must be one of",
+		},
+		"no authority": {
+			change: func(c *clientcmdapi.Cluster, _ *clientcmdapi.AuthInfo) {
+				c.CertificateAuthorityData, c.InsecureSkipTLSVerify = nil, true
+			},
+			want: "has no certificate-authority-data",
+		},
+		"files, a program, another user and a proxy": {
+			change: func(c *clientcmdapi.Cluster, u *clientcmdapi.AuthInfo) {
+				c.ProxyURL, c.TLSServerName, c.CertificateAuthority = "http://example.com", "example.com", "/etc/hosts"
+				u.TokenFile, u.ClientCertificate, u.ClientKey, u.Impersonate = "/etc/hosts", "/etc/hosts", "/etc/hosts", "admin"
+				u.Username, u.Password = "a", "b"
+				u.Exec = &clientcmdapi.ExecConfig{Command: "/bin/true", APIVersion: "client.authentication.k8s.io/v1", InteractiveMode: "Never"}
+			},
+		},
+	} {
+		kubeconfig, err := clientcmd.Load(good)
+		p.Expect(err).NotTo(HaveOccurred())
+		chosen := kubeconfig.Contexts[kubeconfig.CurrentContext]
+		cluster, user := kubeconfig.Clusters[chosen.Cluster], kubeconfig.AuthInfos[chosen.AuthInfo]
+		token, authority := user.Token, cluster.CertificateAuthorityData
+		tc.change(cluster, user)
+		content, err := clientcmd.Write(*kubeconfig)
+		p.Expect(err).NotTo(HaveOccurred())
+		p.store("gardener", content)
+		p.connection.Forget()
+		_, err = p.connection.Clients(t.Context())
+		if tc.want != "" {
+			p.Expect(err).To(MatchError(ContainSubstring(tc.want)), sentence)
+			continue
+		}
+		p.Expect(err).NotTo(HaveOccurred(), sentence)
+		p.Expect(used).To(BeComparableTo(&rest.Config{
+			Host: p.server(), BearerToken: token, TLSClientConfig: rest.TLSClientConfig{CAData: authority},
+		}), sentence)
+	}
 }

@@ -22,6 +22,7 @@ import (
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/garden/component/exposure"
 	"github.com/espalier-dev/espalier/internal/garden/component/gardeneraccess"
+	"github.com/espalier-dev/espalier/internal/garden/component/gardenerapiserver"
 	"github.com/espalier-dev/espalier/internal/garden/component/kubeapiserver"
 	"github.com/espalier-dev/espalier/internal/garden/component/kubecontrollermanager"
 	"github.com/espalier-dev/espalier/internal/garden/component/resourcemanager"
@@ -46,39 +47,48 @@ const (
 	taskForget                   = "Invalidate client for virtual garden"
 )
 
-// CheckUnused is the name of the check that the virtual cluster has no Seeds and Shoots.
-const CheckUnused = "seeds-and-shoots"
+// Names of checks.
+const (
+	// CheckUnused is that the virtual cluster has no Seeds and Shoots before it is destroyed.
+	CheckUnused = "seeds-and-shoots"
+	// CheckSeeds is that the virtual cluster has no Seeds before a rotation starts in which they take part.
+	CheckSeeds = "seeds"
+)
 
 // answerTimeout is how long the virtual cluster may take to answer a request.
 const answerTimeout = 30 * time.Second
 
 // DeletionTasks returns the tasks that destroy the virtual cluster except for its etcds. What is in the virtual cluster is destroyed first,
-// as long as its resource manager runs.
+// as long as its resource manager runs. If the user abandons the virtual cluster, its resource manager is destroyed first, so that it
+// changes nothing there any more.
 func (c *ControlPlane) DeletionTasks() []flow.Task {
-	unused, manager := []string{TaskUnused}, []string{taskDestroyResourceManager}
 	// managed are the tasks that need the resource manager of the virtual cluster; that for gardener-apiserver is one of those before them.
 	managed := []string{
 		taskDestroyScheduler, taskDestroyGardenerManager, taskDestroyAdmission, taskDestroySystem, taskDestroyAccess,
 		taskDestroyControllerManager,
 	}
+	first, manager, last := TaskUnused, managed, []string{taskDestroyResourceManager}
+	if c.abandons() {
+		first, manager, last = taskDestroyResourceManager, []string{TaskUnused}, managed
+	}
 	return append([]flow.Task{
 		{Name: TaskUnused, Run: flow.Work(c.ensureUnused)},
 		// The namespaces that it deletes are gone only if all APIs are served.
-		{Name: taskDestroySystem, DependsOn: []string{taskDestroyGardenerServer}, Run: c.destroy(virtualsystem.ManagedResource)},
-		{Name: taskDestroyAccess, DependsOn: unused, Run: c.destroy(gardeneraccess.ManagedResource,
+		{Name: taskDestroySystem, DependsOn: []string{taskDestroyGardenerServer}, Run: c.destroyVirtual(virtualsystem.ManagedResource)},
+		{Name: taskDestroyAccess, DependsOn: []string{first}, Run: c.destroyVirtual(gardeneraccess.ManagedResource,
 			c.identity(secretKind, gardeneraccess.External), c.identity(secretKind, gardeneraccess.Internal))},
 		// kube-controller-manager empties the namespaces that the task before deletes.
-		{Name: taskDestroyControllerManager, DependsOn: []string{taskDestroySystem}, Run: c.destroy(kubecontrollermanager.ManagedResource,
+		{Name: taskDestroyControllerManager, DependsOn: []string{taskDestroySystem}, Run: c.destroyVirtual(kubecontrollermanager.ManagedResource,
 			c.identity(deploymentKind, kubecontrollermanager.Name),
 			c.identity(autoscalerKind, kubecontrollermanager.AutoscalerName),
 			c.identity(policyv1.SchemeGroupVersion.WithKind("PodDisruptionBudget"), kubecontrollermanager.Name),
 			c.identity(corev1.SchemeGroupVersion.WithKind("Service"), kubecontrollermanager.Name),
 			c.identity(secretKind, kubecontrollermanager.AccessSecret))},
-		{Name: taskDestroyResourceManager, DependsOn: managed, Run: c.destroyResourceManager},
-		{Name: taskDestroyRoutes, DependsOn: manager, Run: c.destroyRoutes},
+		{Name: taskDestroyResourceManager, DependsOn: manager, Run: c.destroyResourceManager},
+		{Name: taskDestroyRoutes, DependsOn: last, Run: c.destroyRoutes},
 		{Name: TaskDestroyService, DependsOn: []string{taskDestroyRoutes}, Run: c.destroyObjects(
 			c.identity(corev1.SchemeGroupVersion.WithKind("Service"), exposure.Name))},
-		{Name: TaskDestroyAPIServer, DependsOn: manager, Run: c.destroyObjects(
+		{Name: TaskDestroyAPIServer, DependsOn: last, Run: c.destroyObjects(
 			c.identity(deploymentKind, kubeapiserver.Name),
 			c.identity(autoscalingv2.SchemeGroupVersion.WithKind("HorizontalPodAutoscaler"), kubeapiserver.Name),
 			c.identity(autoscalerKind, kubeapiserver.AutoscalerName),
@@ -87,7 +97,7 @@ func (c *ControlPlane) DeletionTasks() []flow.Task {
 			c.Connection.Forget()
 			return nil
 		})},
-	}, c.destroyGardenerTasks(TaskUnused)...)
+	}, c.destroyGardenerTasks(first)...)
 }
 
 var (
@@ -118,12 +128,48 @@ func (c *ControlPlane) destroy(set string, objects ...*unstructured.Unstructured
 	}
 }
 
+// destroyVirtual does the same as destroy for a ManagedResource of the virtual cluster. If the user abandons the virtual cluster, the
+// objects of the ManagedResource stay there.
+func (c *ControlPlane) destroyVirtual(set string, objects ...*unstructured.Unstructured) func(context.Context, flow.WaitingFor) error {
+	return func(ctx context.Context, waitingFor flow.WaitingFor) error {
+		if c.abandons() {
+			if err := c.Cluster.AbandonSet(ctx, c.Values.Namespace, set); err != nil {
+				return err
+			}
+		}
+		if err := c.destroy(set)(ctx, waitingFor); err != nil {
+			return c.withWayOut(ctx, err)
+		}
+		return c.destroyObjects(objects...)(ctx, waitingFor)
+	}
+}
+
+// abandons reports whether the user gives up the objects in the virtual cluster, and names it.
+func (c *ControlPlane) abandons() bool { return c.Identity != "" && c.Abandoned == c.Identity }
+
+// withWayOut adds to an error how to delete a Garden whose virtual cluster has no API server any more.
+func (c *ControlPlane) withWayOut(ctx context.Context, err error) error {
+	live, failure := c.readDeployment(ctx, kubeapiserver.Name)
+	if failure != nil || c.abandons() || live != nil && live.Status.ReadyReplicas > 0 {
+		return err
+	}
+	return fmt.Errorf("%w; no Pod of the virtual garden's kube-apiserver is ready: repair it or, to delete the Garden but not the objects in "+
+		"the virtual garden, set the annotation %s=%s (the volumes of the etcds, the backups and the keys stay)",
+		err, operatorv1alpha1.AnnotationAbandonVirtualCluster, c.Identity)
+}
+
 func (c *ControlPlane) destroyResourceManager(ctx context.Context, waitingFor flow.WaitingFor) error {
 	objects, err := c.resourceManager(resourcemanager.Credentials{})
 	if err != nil {
 		return err
 	}
-	return c.destroy(resourcemanager.VirtualManagedResource, append(rollout.Deployments(objects), objects...)...)(ctx, waitingFor)
+	running := rollout.Deployments(objects)
+	if c.abandons() {
+		if err := c.destroyObjects(running...)(ctx, waitingFor); err != nil {
+			return err
+		}
+	}
+	return c.destroyVirtual(resourcemanager.VirtualManagedResource, append(running, objects...)...)(ctx, waitingFor)
 }
 
 func (c *ControlPlane) destroyRoutes(ctx context.Context, waitingFor flow.WaitingFor) error {
@@ -141,7 +187,7 @@ func (c *ControlPlane) ensureUnused(ctx context.Context) error {
 	if c.skips(CheckUnused) {
 		return nil
 	}
-	err := c.findUsers(ctx)
+	err := c.findUsers(ctx, "Seed", "Shoot")
 	if apierrors.IsNotFound(err) || errors.Is(err, ErrNoToken) || errors.Is(err, errStopped) {
 		gives, failure := c.givesAccess(ctx)
 		if failure != nil || !gives {
@@ -169,8 +215,21 @@ func (c *ControlPlane) givesAccess(ctx context.Context) (bool, error) {
 // errStopped is why the virtual cluster cannot be asked.
 var errStopped = errors.New("the virtual garden cannot be asked for Seeds and Shoots, because there is no Deployment of its kube-apiserver")
 
-// findUsers returns an error that names a Seed or a Shoot if there is one. Without Gardener's API server there are none.
-func (c *ControlPlane) findUsers(ctx context.Context) error {
+// SeedProblem returns why no rotation may start in which Seeds take part, or "".
+func (c *ControlPlane) SeedProblem(ctx context.Context) string {
+	if c.skips(CheckSeeds) {
+		return ""
+	}
+	if err := c.findUsers(ctx, "Seed"); err != nil {
+		return fmt.Sprintf("%s (the operator does not give new credentials to Seeds yet; to start the rotation in spite of that, set the "+
+			"annotation %s=%s)", err, operatorv1alpha1.AnnotationSkippedChecks, CheckSeeds)
+	}
+	return ""
+}
+
+// findUsers returns an error that names an object of the kinds if there is one, or says why that is not known. Before the API of
+// gardener-apiserver was registered, and after it was removed with the first steps of a deletion, there are none.
+func (c *ControlPlane) findUsers(ctx context.Context, kinds ...string) error {
 	live, err := c.readDeployment(ctx, kubeapiserver.Name)
 	if err != nil {
 		return err
@@ -182,13 +241,18 @@ func (c *ControlPlane) findUsers(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	set, err := c.readSet(ctx, gardenerapiserver.VirtualManagedResource)
+	if err != nil {
+		return err
+	}
+	registered := gardenerapiserver.ServesAPIs(set) && set.DeletionTimestamp == nil
 	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()
-	for _, kind := range []string{"Seed", "Shoot"} {
+	for _, kind := range kinds {
 		list := &metav1.PartialObjectMetadataList{}
 		list.SetGroupVersionKind(corev1beta1.SchemeGroupVersion.WithKind(kind + "List"))
 		err := clients.Client.List(ctx, list, client.Limit(1))
-		if rollout.IsGone(err) {
+		if rollout.IsGone(err) && !registered {
 			continue
 		}
 		if err != nil {

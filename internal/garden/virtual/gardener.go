@@ -2,6 +2,7 @@ package virtual
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -10,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
+	"github.com/espalier-dev/espalier/api/managedresources"
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/garden/component/apiserver"
 	"github.com/espalier-dev/espalier/internal/garden/component/etcd"
@@ -68,14 +70,15 @@ func (c *ControlPlane) destroyGardenerTasks(after string) []flow.Task {
 // destroyProgram returns the work of a task that destroys a program of Gardener: first what calls it in the virtual cluster.
 func (c *ControlPlane) destroyProgram(name string) func(context.Context, flow.WaitingFor) error {
 	return func(ctx context.Context, waitingFor flow.WaitingFor) error {
-		if err := c.destroy(name+gardener.VirtualSuffix)(ctx, waitingFor); err != nil {
+		if err := c.destroyVirtual(name+gardener.VirtualSuffix)(ctx, waitingFor); err != nil {
 			return err
 		}
 		return c.destroy(name+gardener.RuntimeSuffix, c.identity(secretKind, gardener.AccessPrefix+name))(ctx, waitingFor)
 	}
 }
 
-// deployGardenerServer deploys gardener-apiserver. A new encryption key takes two deployments, as that of kube-apiserver does.
+// deployGardenerServer deploys gardener-apiserver. A new encryption key takes two deployments, and so does a resource that was not
+// encrypted before, as those of kube-apiserver do.
 func (c *ControlPlane) deployGardenerServer(ctx context.Context, waitingFor flow.WaitingFor) error {
 	logIgnored(ctx, gardenerapiserver.Name, gardenerapiserver.Ignored(c.Values))
 	found, err := c.find(ctx, gardenerapiserver.Names(c.Values))
@@ -105,23 +108,40 @@ func (c *ControlPlane) deployGardenerServer(ctx context.Context, waitingFor flow
 	if err != nil {
 		return err
 	}
+	if err = c.untilOldKeyUnneeded(ctx, waitingFor, c.gardenerServer(), live, key); err != nil {
+		return errors.Join(err, c.keepingOldKey().deployGardenerServer(ctx, waitingFor))
+	}
+	err = c.untilOrphansGone(ctx, waitingFor, c.gardenerServer(), live)
+	if err != nil {
+		return err
+	}
 	for _, each := range apiserver.OutdatedMarks(c.Values, live, key.Name) {
 		delete(live.Annotations, each)
 	}
-	if err = c.applyGardenerServer(ctx, key, refs, live); err != nil || !apiserver.AddsKey(c.Values, live) {
+	plain, err := c.plainResources(ctx, live, gardenerapiserver.EncryptedResources(c.Values))
+	if err != nil {
+		return err
+	}
+	addsKey := apiserver.AddsKey(c.Values, live)
+	if err = c.applyGardenerServer(ctx, key, refs, live, plain); err != nil || !addsKey && len(plain) == 0 {
 		return err
 	}
 	if err := c.untilSets(ctx, waitingFor, shared.RolledOut, gardenerapiserver.RuntimeManagedResource); err != nil {
 		return err
 	}
-	metav1.SetMetaDataAnnotation(&live.ObjectMeta, apiserver.NewKeyPopulated, "true")
-	return c.applyGardenerServer(ctx, key, refs, live)
+	if err := c.untilNoOldPods(ctx, waitingFor, c.gardenerServer()); err != nil {
+		return err
+	}
+	if addsKey {
+		metav1.SetMetaDataAnnotation(&live.ObjectMeta, apiserver.NewKeyPopulated, "true")
+	}
+	return c.applyGardenerServer(ctx, key, refs, live, nil)
 }
 
 // applyGardenerServer deploys gardener-apiserver once. An annotation of the live Deployment says whether its Pods know a new encryption
-// key.
+// key. Plain are the encrypted resources that its Pods still write as plain text.
 func (c *ControlPlane) applyGardenerServer(
-	ctx context.Context, key *corev1.Secret, refs apiserver.References, live *appsv1.Deployment,
+	ctx context.Context, key *corev1.Secret, refs apiserver.References, live *appsv1.Deployment, plain []string,
 ) error {
 	s := c.Secrets.Collect()
 	in := gardenerapiserver.Input{
@@ -129,14 +149,18 @@ func (c *ControlPlane) applyGardenerServer(
 		ETCDClient:          s.Generate(ctx, etcd.ClientCertificate()).Name,
 		Server:              s.Generate(ctx, gardenerapiserver.ServerCertificate(c.Values.Namespace)).Name,
 		WorkloadIdentityKey: s.Generate(ctx, gardenerapiserver.WorkloadIdentityKey(c.Values)).Name,
-		EncryptionKey:       key.Name, Live: live, References: refs,
+		EncryptionKey:       key.Name, PlainResources: plain, Live: live, References: refs,
 	}
 	err := s.Err()
 	if err != nil {
 		return err
 	}
 	oldKey, _ := c.Secrets.Get(gardenerapiserver.EncryptionKeyName, secrets.Old) // nil if there is none
-	if in.EncryptionKeys, err = apiserver.EncryptionKeys(c.Values, key, oldKey, live); err != nil {
+	configured, err := c.configuredKeys(ctx, gardenerapiserver.EncryptionKeyName, live)
+	if err != nil {
+		return err
+	}
+	if in.EncryptionKeys, err = apiserver.EncryptionKeys(c.Values, key, oldKey, live, configured); err != nil {
 		return err
 	}
 	objects, err := gardenerapiserver.Objects(c.Values, in)
@@ -149,7 +173,10 @@ func (c *ControlPlane) applyGardenerServer(
 // registerGardenerServer makes kube-apiserver pass requests for the API of Gardener on. It does so when all Pods have a certificate of the
 // current authority.
 func (c *ControlPlane) registerGardenerServer(ctx context.Context, waitingFor flow.WaitingFor) error {
-	if err := c.untilSets(ctx, waitingFor, shared.RolledOut, gardenerapiserver.RuntimeManagedResource); err != nil {
+	if err := c.untilGardenerServerRolledOut(ctx, waitingFor); err != nil {
+		return err
+	}
+	if err := c.releaseConfigurations(ctx, c.gardenerServer()); err != nil {
 		return err
 	}
 	service, err := read(ctx, c, gardenerapiserver.Name, &corev1.Service{})
@@ -173,6 +200,31 @@ func (c *ControlPlane) registerGardenerServer(ctx context.Context, waitingFor fl
 	}
 	objects := gardenerapiserver.VirtualObjects(c.Values, authority.Data[secretconfig.DataKeyCertificateBundle], address)
 	return c.deployVirtual(ctx, waitingFor, gardenerapiserver.Name, append(objects, info))
+}
+
+// untilGardenerServerRolledOut waits until gardener-apiserver is rolled out. Its ManagedResource does not distinguish the first rollout,
+// which is complete as soon as all Pods are ready, from later ones. So once the objects are applied, the Deployment itself is enough. It
+// does not count Pods of lost nodes either, which a rotation waits for.
+func (c *ControlPlane) untilGardenerServerRolledOut(ctx context.Context, waitingFor flow.WaitingFor) error {
+	const name = gardenerapiserver.RuntimeManagedResource
+	watched := c.watchedRollout(gardenerapiserver.Name)
+	watched = append(watched, rollout.One(rollout.Identity(rollout.ManagedResource, c.Values.Namespace, name)))
+	return c.Cluster.Until(ctx, waitingFor, c.Timing.defaulted().Gardener, func(ctx context.Context) error {
+		set, err := c.readSet(ctx, name)
+		if err != nil {
+			return err
+		}
+		if set == nil {
+			return fmt.Errorf("the ManagedResource %s/%s was deleted in the meantime", c.Values.Namespace, name)
+		}
+		if err := managedresources.CheckApplied(set); err != nil {
+			return fmt.Errorf("not ready (see kubectl -n %s describe managedresource %s): %w", c.Values.Namespace, name, err)
+		}
+		if shared.RolledOut(set) == nil {
+			return c.checkOldPods(ctx, c.gardenerServer())
+		}
+		return c.checkRollout(ctx, gardenerapiserver.Name)
+	}, watched...)
 }
 
 // deployAdmission deploys gardener-admission-controller. Its webhooks come last, because requests fail as long as it does not answer them.

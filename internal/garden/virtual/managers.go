@@ -2,6 +2,8 @@ package virtual
 
 import (
 	"context"
+	"fmt"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -19,13 +21,13 @@ import (
 )
 
 // The resource manager reads the identity of the runtime cluster, which the operator itself may not read.
-// +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=clusterroles,resourceNames=virtual-garden-gardener-resource-manager-source;virtual-garden-gardener-resource-manager-tokens-source,verbs=get;watch;update;delete;bind
-// +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=clusterrolebindings,resourceNames=virtual-garden-gardener-resource-manager-source;virtual-garden-gardener-resource-manager-tokens-source,verbs=get;watch;update;delete
+// +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=clusterroles,resourceNames=virtual-garden-gardener-resource-manager-source;virtual-garden-gardener-resource-manager-tokens-source,verbs=get;watch;create;patch;update;delete;escalate;bind
+// +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=clusterrolebindings,resourceNames=virtual-garden-gardener-resource-manager-source;virtual-garden-gardener-resource-manager-tokens-source,verbs=get;watch;create;patch;update;delete
 // The token of the resource manager is awaited.
 // +kubebuilder:rbac:groups="",resources=secrets,verbs=watch,namespace=garden,roleName=espalier-garden-operator-garden
 
-// deployControllerManager deploys kube-controller-manager, and waits until it is rolled out. It starts as soon as the resource manager has
-// requested its token.
+// deployControllerManager deploys kube-controller-manager, and waits until it is rolled out. Its Deployment is not created before the
+// resource manager has requested its token: the kubelet cannot start a Pod without the token, and tries again after pauses that grow.
 func (c *ControlPlane) deployControllerManager(ctx context.Context, waitingFor flow.WaitingFor) error {
 	names, err := c.controllerManagerSecrets(ctx)
 	if err != nil {
@@ -35,13 +37,42 @@ func (c *ControlPlane) deployControllerManager(ctx context.Context, waitingFor f
 	if err != nil {
 		return err
 	}
-	if err := c.Cluster.DeployTyped(ctx, objects...); err != nil {
+	deployment, others := objects[len(objects)-1], objects[:len(objects)-1]
+	live, err := c.readDeployment(ctx, kubecontrollermanager.Name)
+	if err != nil {
+		return err
+	}
+	if err := c.Cluster.DeployTyped(ctx, others...); err != nil {
 		return err
 	}
 	if err := c.deploySet(ctx, kubecontrollermanager.ManagedResource, true, kubecontrollermanager.VirtualObjects()); err != nil {
 		return err
 	}
-	return c.untilRolledOut(ctx, waitingFor, c.Timing.defaulted().ControllerManager, kubecontrollermanager.Name)
+	timeout := c.Timing.defaulted().ControllerManager
+	if live == nil {
+		if err := c.untilToken(ctx, waitingFor, timeout, kubecontrollermanager.AccessSecret); err != nil {
+			return err
+		}
+	}
+	if err := c.Cluster.DeployTyped(ctx, deployment); err != nil {
+		return err
+	}
+	return c.untilRolledOut(ctx, waitingFor, timeout, kubecontrollermanager.Name)
+}
+
+// untilToken waits until a Secret has a token for the virtual cluster.
+func (c *ControlPlane) untilToken(ctx context.Context, waitingFor flow.WaitingFor, timeout time.Duration, name string) error {
+	return c.Cluster.Until(ctx, waitingFor, timeout, func(ctx context.Context) error {
+		access, err := c.readSecret(ctx, name)
+		if err != nil {
+			return err
+		}
+		if access == nil || len(access.Data[resourcesv1alpha1.DataKeyToken]) == 0 {
+			return fmt.Errorf("there is no token in Secret %s/%s yet, which the resource manager of the virtual cluster requests",
+				c.Values.Namespace, name)
+		}
+		return nil
+	}, rollout.One(rollout.Identity(secretKind, c.Values.Namespace, name)))
 }
 
 func (c *ControlPlane) controllerManagerSecrets(ctx context.Context) (kubecontrollermanager.Secrets, error) {

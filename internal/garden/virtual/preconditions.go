@@ -7,12 +7,14 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/espalier-dev/espalier/internal/garden/component/apiserver"
 	"github.com/espalier-dev/espalier/internal/garden/component/kubeapiserver"
 	"github.com/espalier-dev/espalier/internal/garden/component/kubecontrollermanager"
 	"github.com/espalier-dev/espalier/internal/garden/component/shared"
 	"github.com/espalier-dev/espalier/internal/garden/skew"
+	"github.com/espalier-dev/espalier/internal/garden/webhook/validation"
 )
 
 // CheckVersionSkew is the name of the check that the virtual cluster gets no version of Kubernetes that must not follow the current one.
@@ -26,7 +28,17 @@ func (c *ControlPlane) checkPreconditions(ctx context.Context) (kubeapiserver.Re
 	if failure != nil || live == nil {
 		return refs, errors.Join(err, failure)
 	}
-	return refs, errors.Join(c.checkVersion(ctx, live), err)
+	return refs, errors.Join(c.checkVersion(ctx, live), c.checkMoves(live), err)
+}
+
+// checkMoves fails if resources would move between the etcds without a confirmation of the user. The live kube-apiserver says in which etcd
+// their objects are.
+func (c *ControlPlane) checkMoves(live *appsv1.Deployment) error {
+	before, after := kubeapiserver.ResourcesInETCDEvents(live), c.Values.KubeAPIServer.ResourcesToStoreInETCDEvents
+	if problem := validation.UnconfirmedMoves(before, after, c.ConfirmedLosses); problem != "" {
+		return field.Forbidden(field.NewPath("spec", "virtualCluster", "kubernetes", "kubeAPIServer", "resourcesToStoreInETCDEvents"), problem)
+	}
+	return nil
 }
 
 // readReferences reads the objects that the Garden refers to. It reads them live: they change seldom, and a cache of all Secrets would be

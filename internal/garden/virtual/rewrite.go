@@ -5,14 +5,17 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
+	"strings"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/time/rate"
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -23,6 +26,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
+	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/garden/component/apiserver"
 	"github.com/espalier-dev/espalier/internal/garden/component/etcd"
 	"github.com/espalier-dev/espalier/internal/garden/component/gardenerapiserver"
@@ -43,6 +47,8 @@ const (
 	rewritePage = 500
 	// rewriteTimeout is how long the virtual cluster may take for a list or a write.
 	rewriteTimeout = time.Minute
+	// rewritePasses limits how often all objects are listed until none is without the label.
+	rewritePasses = 20
 )
 
 const (
@@ -53,7 +59,12 @@ const (
 
 // Rewrite returns how encrypted objects of both API servers are written again.
 func Rewrite(v values.Values) apiserver.Rewrite {
-	return apiserver.PlanRewrite(v, slices.Concat(kubeapiserver.AlwaysEncrypted(), gardenerapiserver.AlwaysEncrypted()))
+	return apiserver.PlanRewrite(v, alwaysEncrypted())
+}
+
+// alwaysEncrypted returns the resources of both API servers that are encrypted in every Garden.
+func alwaysEncrypted() []string {
+	return slices.Concat(kubeapiserver.AlwaysEncrypted(), gardenerapiserver.AlwaysEncrypted())
 }
 
 // rewriteTasks returns the tasks that write encrypted objects again, and take a snapshot of what etcd has then. They start after others.
@@ -80,9 +91,12 @@ func (c *ControlPlane) rewriteTasks(after ...string) []flow.Task {
 		},
 		{
 			Name: taskSnapshot, DependsOn: []string{taskLabel}, SkipReason: skipSnapshot,
-			Run: flow.Work(func(ctx context.Context) error {
-				return c.once(ctx, plan, apiserver.Snapshotted, func() error { return c.takeSnapshot(ctx) })
-			}),
+			Run: func(ctx context.Context, waitingFor flow.WaitingFor) error {
+				return c.once(ctx, plan, apiserver.Snapshotted, func() error {
+					waitingFor("the main etcd takes a full snapshot")
+					return c.takeSnapshot(ctx)
+				})
+			},
 		},
 		{
 			Name: taskUnlabel, DependsOn: []string{taskSnapshot}, SkipReason: skipUnlabel,
@@ -108,27 +122,95 @@ func (c *ControlPlane) once(ctx context.Context, plan apiserver.Rewrite, annotat
 	return c.mark(ctx, map[string]any{annotation: "true"})
 }
 
-// label adds the label with the name of the key to objects that do not have it yet. A retry continues where the last attempt ended.
+// label adds the label of the key to objects that do not have it yet, when no Pod writes with an old key any more. A retry continues where
+// the last attempt ended.
 func (c *ControlPlane) label(ctx context.Context, waitingFor flow.WaitingFor, resources []string) error {
+	if err := c.untilNoOldPods(ctx, waitingFor, c.kubernetesServer(), c.gardenerServer()); err != nil {
+		return err
+	}
+	_, err := c.labelOnce(ctx, waitingFor, resources)
+	return err
+}
+
+// labelOnce adds the label of the key to objects that do not have it in a list, and returns their number.
+func (c *ControlPlane) labelOnce(ctx context.Context, waitingFor flow.WaitingFor, resources []string) (int, error) {
 	key, known := c.Secrets.Get(kubeapiserver.EncryptionKeyName, secrets.Current)
 	if !known {
-		return fmt.Errorf("secret %q not found", kubeapiserver.EncryptionKeyName)
+		return 0, fmt.Errorf("secret %q not found", kubeapiserver.EncryptionKeyName)
 	}
-	return c.rewrite(ctx, waitingFor, resources, selection.NotEquals, key.Name)
+	return c.rewrite(ctx, waitingFor, resources, selection.NotEquals, apiserver.KeyLabel(key))
+}
+
+// labelUntilNoneIsLeft adds the label of the key to objects until a whole list finds none without it, and returns their number.
+func (c *ControlPlane) labelUntilNoneIsLeft(ctx context.Context, waitingFor flow.WaitingFor, resources []string) (int, error) {
+	sum := 0
+	for range rewritePasses {
+		number, err := c.labelOnce(ctx, waitingFor, resources)
+		if err != nil || number == 0 {
+			return sum, err
+		}
+		sum += number
+	}
+	return sum, fmt.Errorf("after %d passes, there still are objects of %s without the label %s; find them with kubectl get --selector '!%s'",
+		rewritePasses, strings.Join(resources, ", "), apiserver.KeyName, apiserver.KeyName)
+}
+
+// untilOldKeyUnneeded returns an error in phase Completing as long as the encryption configuration of an API server needs the old key. Nil
+// means: all Pods write with the new key, the server has written every object since, and a snapshot of etcd has the objects. It does
+// nothing if the configuration of the live Deployment, nil if there is none, has no other key.
+func (c *ControlPlane) untilOldKeyUnneeded(
+	ctx context.Context, waitingFor flow.WaitingFor, of server, live *appsv1.Deployment, key *corev1.Secret,
+) (needed error) {
+	if c.Values.EncryptionPhase != operatorv1alpha1.RotationCompleting {
+		return nil
+	}
+	defer func() {
+		if needed != nil {
+			needed = fmt.Errorf("the old encryption key of %s is not dropped: %w", of.name, needed)
+		}
+	}()
+	if live != nil {
+		configured, err := c.configuredKeys(ctx, of.keyName, live)
+		if err != nil || apiserver.OnlyCurrent(key, configured) {
+			return err
+		}
+		if err := apiserver.CheckNewKeyUsed(live, key, configured); err != nil {
+			return err
+		}
+	}
+	if err := c.untilNoOldPods(ctx, waitingFor, of); err != nil {
+		return err
+	}
+	number, err := c.labelUntilNoneIsLeft(ctx, waitingFor, of.served(Rewrite(c.Values).Resources))
+	if err != nil || c.Values.ETCDMain.Backup == nil {
+		return err
+	}
+	if marked, err := c.isMarked(ctx, apiserver.Snapshotted); err != nil || marked && number == 0 {
+		return err
+	}
+	return c.takeSnapshot(ctx)
+}
+
+// keepingOldKey returns the control plane with API servers that keep the old encryption key, so that everything else of them is deployed.
+func (c *ControlPlane) keepingOldKey() *ControlPlane {
+	keeping := *c
+	keeping.Values.EncryptionPhase = operatorv1alpha1.RotationPrepared
+	return &keeping
 }
 
 // unlabel removes the label from objects that have it, and then the annotations of the Deployment.
 func (c *ControlPlane) unlabel(ctx context.Context, waitingFor flow.WaitingFor, resources []string) error {
-	if err := c.rewrite(ctx, waitingFor, resources, selection.Exists, ""); err != nil {
+	if _, err := c.rewrite(ctx, waitingFor, resources, selection.Exists, ""); err != nil {
 		return err
 	}
-	return c.mark(ctx, map[string]any{apiserver.ResourcesLabeled: nil, apiserver.Snapshotted: nil})
+	return c.unmark(ctx, apiserver.ResourcesLabeled, apiserver.Snapshotted)
 }
 
-// rewrite sets the label of objects whose label matches, or removes it if the value is empty.
+// rewrite sets the label of objects whose label matches, or removes it if the value is empty. It returns the number of objects. It fails at
+// the end if the virtual cluster refuses to write some objects, and if it does not serve a resource.
 func (c *ControlPlane) rewrite(
 	ctx context.Context, waitingFor flow.WaitingFor, resources []string, matches selection.Operator, value string,
-) (err error) {
+) (number int, err error) {
 	defer func() {
 		if err != nil {
 			err = &Error{err}
@@ -136,7 +218,7 @@ func (c *ControlPlane) rewrite(
 	}()
 	virtual, err := c.Connection.Clients(ctx)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	var values []string
 	var label any
@@ -145,35 +227,57 @@ func (c *ControlPlane) rewrite(
 	}
 	requirement, err := labels.NewRequirement(apiserver.KeyName, matches, values)
 	if err != nil {
-		return fmt.Errorf("select encrypted objects: %w", err)
+		return 0, fmt.Errorf("select encrypted objects: %w", err)
 	}
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"labels": map[string]any{apiserver.KeyName: label}}})
 	if err != nil {
-		return fmt.Errorf("encode label: %w", err)
+		return 0, fmt.Errorf("encode label: %w", err)
 	}
 	selected := client.MatchingLabelsSelector{Selector: labels.NewSelector().Add(*requirement)}
 	limiter := rate.NewLimiter(rewritesPerSecond, rewritesPerSecond)
+	var unserved []error
+	refused := &refusals{}
 	for _, resource := range resources {
 		kind, err := kindOf(virtual.Client.RESTMapper(), resource)
 		if err != nil {
-			return fmt.Errorf("find kind of encrypted resource %s: %w", resource, err)
-		}
-		if kind.Empty() && len(apiserver.OfGardener([]string{resource})) > 0 {
-			return fmt.Errorf("gardener-apiserver does not serve the encrypted resource %s (see kubectl get apiservices)", resource)
+			return 0, fmt.Errorf("find kind of encrypted resource %s: %w", resource, err)
 		}
 		if kind.Empty() {
-			log.FromContext(ctx).Info("The virtual cluster does not serve an encrypted resource, so it has no objects of it", "resource", resource)
+			if problem := c.unserved(resource); problem != nil {
+				unserved = append(unserved, problem)
+				continue
+			}
+			log.FromContext(ctx).Info("Wrote no objects of a resource that the virtual cluster does not serve", "resource", resource)
 			continue
 		}
 		err = forPages(ctx, virtual.Client, kind, selected, func(objects []metav1.PartialObjectMetadata, before int) error {
 			waitingFor(fmt.Sprintf("writing objects of %s again, after %d", resource, before))
-			return patchAll(ctx, virtual.Client, limiter, objects, kind, patch)
+			number += len(objects)
+			return patchAll(ctx, virtual.Client, limiter, objects, kind, patch, refused)
 		})
 		if err != nil {
-			return err
+			return 0, errors.Join(err, refused.err())
 		}
 	}
 	waitingFor("")
+	return number, errors.Join(append(unserved, refused.err())...)
+}
+
+// unserved returns why a resource that the virtual cluster does not serve ends a rewrite: etcd may have objects of it, which nothing could
+// read without the former key. It returns nil if nothing of the resource was encrypted so far, and if the user confirms the loss.
+func (c *ControlPlane) unserved(resource string) error {
+	const remedy = "serve it again, or confirm the loss of its objects with the annotation " +
+		operatorv1alpha1.AnnotationConfirmLostResources + "="
+	encrypted := c.Values.EncryptedProvider == "" || slices.Contains(slices.Concat(c.Values.EncryptedResources, alwaysEncrypted()), resource)
+	switch {
+	case slices.Contains(c.ConfirmedLosses, resource):
+		return nil
+	case len(apiserver.OfGardener([]string{resource})) > 0:
+		return fmt.Errorf("gardener-apiserver does not serve the encrypted resource %s (see kubectl get apiservices); %s%s",
+			resource, remedy, resource)
+	case encrypted:
+		return fmt.Errorf("the virtual cluster does not serve the encrypted resource %s; %s%s", resource, remedy, resource)
+	}
 	return nil
 }
 
@@ -225,9 +329,10 @@ func listPage(
 	return page, c.List(ctx, page, selected, client.Limit(rewritePage), client.Continue(next))
 }
 
+// patchAll writes objects. It ends at errors that are not about a single object; the others are added to the refused objects.
 func patchAll(
 	ctx context.Context, c client.Client, limiter *rate.Limiter, objects []metav1.PartialObjectMetadata, kind schema.GroupVersionKind,
-	patch []byte,
+	patch []byte, refused *refusals,
 ) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(rewriteWorkers)
@@ -241,6 +346,10 @@ func patchAll(
 			bounded, cancel := context.WithTimeout(ctx, rewriteTimeout)
 			defer cancel()
 			err := c.Patch(bounded, o, client.RawPatch(types.MergePatchType, patch), client.FieldOwner(rollout.FieldManager))
+			if isRefusal(err) {
+				refused.add(kind.Kind+" "+client.ObjectKeyFromObject(o).String(), err)
+				return nil
+			}
 			if client.IgnoreNotFound(err) != nil {
 				return fmt.Errorf("write %s %s again: %w", kind.Kind, client.ObjectKeyFromObject(o), err)
 			}
@@ -282,6 +391,18 @@ func (c *ControlPlane) takeSnapshot(ctx context.Context) error {
 func (c *ControlPlane) isMarked(ctx context.Context, annotation string) (bool, error) {
 	live, err := c.readDeployment(ctx, kubeapiserver.Name)
 	return live != nil && live.Annotations[annotation] == "true", err
+}
+
+// unmark removes annotations of the Deployment of kube-apiserver.
+func (c *ControlPlane) unmark(ctx context.Context, annotations ...string) error {
+	if len(annotations) == 0 {
+		return nil
+	}
+	removed := map[string]any{}
+	for _, each := range annotations {
+		removed[each] = nil
+	}
+	return c.mark(ctx, removed)
 }
 
 // mark sets annotations of the Deployment of kube-apiserver, and removes those whose value is nil.

@@ -23,7 +23,7 @@ type Timing struct {
 	Connection time.Duration
 	// Gardener is the longest wait for a program of Gardener to be rolled out; default 5m.
 	Gardener time.Duration
-	// Snapshot is the longest wait for a snapshot of the main etcd; default 2m.
+	// Snapshot is the longest wait for a snapshot of the main etcd; default 15m: a large database takes minutes.
 	Snapshot time.Duration
 }
 
@@ -37,6 +37,6 @@ func (t Timing) defaulted() Timing {
 		ManagedResources:  cmp.Or(t.ManagedResources, 2*time.Minute),
 		Connection:        cmp.Or(t.Connection, 30*time.Second),
 		Gardener:          cmp.Or(t.Gardener, 5*time.Minute),
-		Snapshot:          cmp.Or(t.Snapshot, 2*time.Minute),
+		Snapshot:          cmp.Or(t.Snapshot, 15*time.Minute),
 	}
 }

@@ -20,10 +20,14 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/utils/clock"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/garden/component/apiserver"
+	"github.com/espalier-dev/espalier/internal/garden/component/exposure"
+	"github.com/espalier-dev/espalier/internal/garden/component/gardenerapiserver"
 	"github.com/espalier-dev/espalier/internal/garden/component/kubeapiserver"
 	"github.com/espalier-dev/espalier/internal/garden/component/shared"
 	"github.com/espalier-dev/espalier/internal/garden/flow"
@@ -37,6 +41,7 @@ const (
 	// TaskPreconditions must succeed before anything of the virtual cluster changes, its etcds included.
 	TaskPreconditions = "Checking preconditions of virtual garden"
 
+	taskKeys          = "Generating keys of virtual garden"
 	taskService       = "Deploying and waiting for kube-apiserver service in the runtime cluster"
 	taskRoutes        = "Deploying Kubernetes API server service SNI"
 	taskAPIServer     = "Deploying Kubernetes API Server"
@@ -69,6 +74,11 @@ type ControlPlane struct {
 	Wildcard string
 	// SkippedChecks are the names of checks that the user skips.
 	SkippedChecks []string
+	// Identity is the identity of the virtual cluster. Abandoned is the identity of the virtual cluster whose objects the user gives up at the
+	// deletion of the Garden; another value than Identity has no effect.
+	Identity, Abandoned string
+	// ConfirmedLosses are the resources, each with its group, whose objects the user allows to be lost.
+	ConfirmedLosses []string
 	// Connection is that to the virtual cluster.
 	Connection *Connection
 	// Logs returns the last lines of the log of a Pod of the runtime cluster. Nil: no error has a log.
@@ -80,8 +90,8 @@ type ControlPlane struct {
 const noNewKey = "No new key for tokens of ServiceAccounts is being prepared."
 
 // Tasks returns the tasks of a reconciliation. They start after the tasks of the runtime cluster have succeeded, and those that need etcds
-// after the task that waits for them.
-func (c *ControlPlane) Tasks(runtime []string, etcds string) []flow.Task {
+// after the task that waits for them, which starts after the task that deploys them.
+func (c *ControlPlane) Tasks(runtime []string, deployEtcds, etcds string) []flow.Task {
 	var refs kubeapiserver.References         // by the first task, for others
 	var managers []*unstructured.Unstructured // by the task that deploys them, for the one that waits
 	noRenewal := ""
@@ -94,6 +104,7 @@ func (c *ControlPlane) Tasks(runtime []string, etcds string) []flow.Task {
 			refs, err = c.checkPreconditions(ctx)
 			return err
 		})},
+		{Name: taskKeys, DependsOn: []string{deployEtcds}, Run: flow.Work(c.generateKeys)},
 		{Name: taskService, DependsOn: append(slices.Clone(runtime), TaskPreconditions), Run: c.deployService},
 		{Name: taskRoutes, DependsOn: []string{taskService}, Run: flow.Work(c.deployRoutes)},
 		{
@@ -102,7 +113,14 @@ func (c *ControlPlane) Tasks(runtime []string, etcds string) []flow.Task {
 				return c.deployAPIServer(ctx, waitingFor, refs)
 			},
 		},
-		{Name: taskAPIServerDone, DependsOn: []string{taskAPIServer}, Run: c.untilAPIServerRolledOut},
+		{
+			Name: taskAPIServerDone, DependsOn: []string{taskAPIServer}, Run: func(ctx context.Context, waitingFor flow.WaitingFor) error {
+				if err := c.untilAPIServerRolledOut(ctx, waitingFor); err != nil {
+					return err
+				}
+				return c.releaseConfigurations(ctx, c.kubernetesServer())
+			},
+		},
 		{Name: taskController, DependsOn: served, Run: c.deployControllerManager},
 		{Name: taskManager, DependsOn: served, Run: func(ctx context.Context, waitingFor flow.WaitingFor) (err error) {
 			managers, err = c.deployResourceManager(ctx, waitingFor)
@@ -114,7 +132,7 @@ func (c *ControlPlane) Tasks(runtime []string, etcds string) []flow.Task {
 		{Name: taskSystem, DependsOn: []string{taskManager}, Run: flow.Work(c.deploySystem)},
 		{Name: taskAccess, DependsOn: []string{taskManagerDone}, Run: c.deployAccess},
 		{
-			Name: taskRenewal, DependsOn: append(gardenerPrograms(), taskController, taskAccess), Run: flow.Work(c.renewTokens),
+			Name: taskRenewal, DependsOn: append(gardenerPrograms(), taskController, taskAccess), Run: c.renewTokens,
 			SkipReason: noRenewal,
 		},
 		{Name: taskConnection, DependsOn: []string{taskService, taskAccess, taskRenewal}, Run: c.connect},
@@ -151,35 +169,120 @@ func read[T client.Object](ctx context.Context, c *ControlPlane, name string, in
 
 // untilRolledOut waits until a Deployment is rolled out and no old Pod is left.
 func (c *ControlPlane) untilRolledOut(ctx context.Context, waitingFor flow.WaitingFor, timeout time.Duration, name string) error {
-	deployment := rollout.Identity(appsv1.SchemeGroupVersion.WithKind("Deployment"), c.Values.Namespace, name)
-	pods := rollout.Watched{
-		Kind: corev1.SchemeGroupVersion.WithKind("Pod"), Options: []client.ListOption{client.InNamespace(c.Values.Namespace)},
-	}
-	return c.Cluster.Until(ctx, waitingFor, timeout, func(ctx context.Context) error {
-		live, err := c.readDeployment(ctx, name)
-		if err != nil {
-			return err
-		}
-		problem := "it does not exist"
-		if live != nil {
-			if problem, err = c.rolloutProblem(ctx, live); err != nil {
-				return err
-			}
-		}
-		if problem != "" {
-			return fmt.Errorf("%s %s/%s is not rolled out: %s (see kubectl -n %s describe deployment %s)",
-				deployment.GetKind(), c.Values.Namespace, name, problem, c.Values.Namespace, name)
-		}
-		return nil
-	}, rollout.One(deployment), pods)
+	check := func(ctx context.Context) error { return c.checkRollout(ctx, name) }
+	return c.Cluster.Until(ctx, waitingFor, timeout, check, c.watchedRollout(name)...)
 }
 
-// rolloutProblem returns why a Deployment is not rolled out, or "".
-func (c *ControlPlane) rolloutProblem(ctx context.Context, live *appsv1.Deployment) (string, error) {
-	pods := &corev1.PodList{}
-	selected := client.MatchingLabels(live.Spec.Selector.MatchLabels)
-	if err := c.Cluster.Client.List(ctx, pods, client.InNamespace(c.Values.Namespace), selected); err != nil {
-		return "", fmt.Errorf("list Pods of Deployment %s/%s: %w", live.Namespace, live.Name, err)
+// watchedRollout returns the objects whose changes may change the result of checkRollout.
+func (c *ControlPlane) watchedRollout(name string) []rollout.Watched {
+	return []rollout.Watched{
+		rollout.One(rollout.Identity(deploymentKind, c.Values.Namespace, name)),
+		{Kind: corev1.SchemeGroupVersion.WithKind("Pod"), Options: []client.ListOption{client.InNamespace(c.Values.Namespace)}},
 	}
-	return shared.RolloutProblem(live, pods.Items), nil
+}
+
+// checkRollout returns an error that says why a Deployment is not rolled out, or nil.
+func (c *ControlPlane) checkRollout(ctx context.Context, name string) error {
+	live, err := c.readDeployment(ctx, name)
+	if err != nil {
+		return err
+	}
+	problem := "it does not exist"
+	if live != nil {
+		if problem, err = c.rolloutProblem(ctx, live); err != nil {
+			return err
+		}
+	}
+	if problem != "" {
+		return fmt.Errorf("%s %s/%s is not rolled out: %s (see kubectl -n %s describe deployment %s)",
+			deploymentKind.Kind, c.Values.Namespace, name, problem, c.Values.Namespace, name)
+	}
+	return nil
+}
+
+// rolloutProblem returns why a Deployment is not rolled out, or "". While credentials are rotated, every Pod counts that has not finished.
+func (c *ControlPlane) rolloutProblem(ctx context.Context, live *appsv1.Deployment) (string, error) {
+	pods, err := c.podsOf(ctx, live.Name, live.Spec.Selector.MatchLabels)
+	return shared.RolloutProblem(live, pods, c.Values.Rotates()), err
+}
+
+// podsOf returns the Pods with the labels of a Deployment.
+func (c *ControlPlane) podsOf(ctx context.Context, name string, labels map[string]string) ([]corev1.Pod, error) {
+	pods := &corev1.PodList{}
+	if err := c.Cluster.Client.List(ctx, pods, client.InNamespace(c.Values.Namespace), client.MatchingLabels(labels)); err != nil {
+		return nil, fmt.Errorf("list Pods of Deployment %s/%s: %w", c.Values.Namespace, name, err)
+	}
+	return pods.Items, nil
+}
+
+// server is an API server whose credentials are rotated.
+type server struct {
+	// name is the name of the Deployment.
+	name string
+	// keyName is the logical name of the encryption key.
+	keyName string
+	// labels are the labels of the Pods.
+	labels map[string]string
+	// timeout is how long a rollout may take.
+	timeout time.Duration
+	// served returns the resources that the server encrypts, of the resources of both servers.
+	served func(resources []string) []string
+}
+
+func (c *ControlPlane) kubernetesServer() server {
+	return server{
+		name: kubeapiserver.Name, keyName: kubeapiserver.EncryptionKeyName, labels: exposure.Labels(),
+		timeout: c.Timing.defaulted().APIServer, served: apiserver.OfKubernetes,
+	}
+}
+
+func (c *ControlPlane) gardenerServer() server {
+	return server{
+		name: gardenerapiserver.Name, keyName: gardenerapiserver.EncryptionKeyName, labels: gardenerapiserver.Labels(),
+		timeout: c.Timing.defaulted().Gardener, served: apiserver.OfGardener,
+	}
+}
+
+// untilOrphansGone waits, while credentials are rotated, until an API server without a Deployment has no Pods: they have former
+// credentials, and cannot read the objects that new Pods write.
+func (c *ControlPlane) untilOrphansGone(ctx context.Context, waitingFor flow.WaitingFor, of server, live *appsv1.Deployment) error {
+	if live != nil {
+		return nil
+	}
+	return c.untilNoOldPods(ctx, waitingFor, of)
+}
+
+// untilNoOldPods waits, while credentials are rotated, until no Pod of API servers may use former ones. It does not wait for new Pods.
+func (c *ControlPlane) untilNoOldPods(ctx context.Context, waitingFor flow.WaitingFor, servers ...server) error {
+	for _, each := range servers {
+		check := func(ctx context.Context) error { return c.checkOldPods(ctx, each) }
+		if err := c.Cluster.Until(ctx, waitingFor, each.timeout, check, c.watchedRollout(each.name)...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkOldPods returns an error with the Pods of an API server that may use former credentials while they are rotated. Without a
+// Deployment, these are all its Pods: a ManagedResource, or a user who has deleted the Deployment, may leave Pods only.
+func (c *ControlPlane) checkOldPods(ctx context.Context, of server) error {
+	if !c.Values.Rotates() {
+		return nil
+	}
+	live, err := c.readDeployment(ctx, of.name)
+	if err != nil {
+		return err
+	}
+	pods, err := c.podsOf(ctx, of.name, of.labels)
+	if err != nil {
+		return err
+	}
+	replicas := int32(0)
+	if live != nil {
+		replicas = ptr.Deref(live.Spec.Replicas, 1)
+	}
+	if old := shared.OldPods(pods, replicas); old != "" {
+		return fmt.Errorf("%s %s/%s: %s", deploymentKind.Kind, c.Values.Namespace, of.name, old)
+	}
+	return nil
 }

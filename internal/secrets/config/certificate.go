@@ -32,7 +32,7 @@ const clockSkew = time.Minute
 // defaultValidityYears is the validity of certificates that do not name one, in calendar years.
 const defaultValidityYears = 10
 
-// CertificateType is what a certificate may be used for.
+// CertificateType is the use of a certificate.
 type CertificateType string
 
 // The types of certificates.
@@ -68,6 +68,36 @@ type Certificate struct {
 	SkipPublishingCACertificate bool
 	// IncludeCACertificateInServerChain appends the certificate of the CA to tls.crt of a server certificate.
 	IncludeCACertificateInServerChain bool
+}
+
+// CertificateOf describes the signed certificate in the data of a Secret, so that it can be issued again: the description has everything
+// but SigningCA, and the same validity. Its hash may differ from the hash of the description that the data was generated from.
+func CertificateOf(name string, data map[string][]byte) (Certificate, error) {
+	chain, err := cert.ParseCertsPEM(data[DataKeyCertificate])
+	if err != nil {
+		return Certificate{}, fmt.Errorf("parse %s: %w", DataKeyCertificate, err)
+	}
+	described := Certificate{
+		Name: name, CommonName: chain[0].Subject.CommonName, Organization: chain[0].Subject.Organization,
+		DNSNames: chain[0].DNSNames, IPAddresses: chain[0].IPAddresses,
+		Validity:                    ptr.To(chain[0].NotAfter.Sub(chain[0].NotBefore) - clockSkew),
+		SkipPublishingCACertificate: data[DataKeyCACertificate] == nil, IncludeCACertificateInServerChain: len(chain) > 1,
+	}
+	serves := slices.Contains(chain[0].ExtKeyUsage, x509.ExtKeyUsageServerAuth)
+	switch asks := slices.Contains(chain[0].ExtKeyUsage, x509.ExtKeyUsageClientAuth); {
+	case serves && asks:
+		described.Type = ServerAndClient
+	case serves:
+		described.Type = Server
+	case asks:
+		described.Type = Client
+	}
+	if key, _ := pem.Decode(data[DataKeyPrivateKey]); key != nil {
+		if _, err := x509.ParsePKCS8PrivateKey(key.Bytes); err == nil {
+			described.PKCS = PKCS8
+		}
+	}
+	return described, nil
 }
 
 // LogicalName implements Config.

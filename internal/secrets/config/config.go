@@ -1,8 +1,9 @@
 // Package config describes the content of the secrets of a Garden: certificate authorities, certificates, keys, passwords, tokens and
 // kubeconfigs. Each description generates the data of one Secret, and has a hash that is part of the name of that Secret.
 //
-// The hashes, the data keys and the formats are those of Gardener's secrets manager, so that an existing landscape keeps its certificate
-// authorities and keys. The package does no I/O: time, random bytes and keys come from a Source. Errors never contain secret values.
+// The hashes, the data keys and the formats are the same as in Gardener's secrets manager, so that an existing landscape keeps its
+// certificate authorities and keys. The package does no I/O: time, random bytes and keys come from a Source. Errors never contain
+// secret values.
 package config
 
 import (
@@ -26,7 +27,7 @@ type Config interface {
 	Generate(source Source) (map[string][]byte, error)
 }
 
-// Source is what generated data depends on beside its description. Tests hand in a fixed time, fixed bytes and fixed keys.
+// Source has the inputs of generated data beside its description. Tests hand in a fixed time, fixed bytes and fixed keys.
 type Source struct {
 	// Now is the time of the generation.
 	Now time.Time

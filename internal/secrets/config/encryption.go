@@ -19,7 +19,7 @@ type UsableEncryptionKey struct {
 	Provider EncryptionProvider
 	// Name is the name of the key. The API server writes it in front of each encrypted value in etcd.
 	Name string
-	// Secret is what the API server decodes from base64.
+	// Secret is the key in base64, which the API server decodes.
 	Secret string
 }
 
@@ -44,11 +44,14 @@ func ParseEncryptionKey(data map[string][]byte) (UsableEncryptionKey, error) {
 type Encryption struct {
 	// Resources are encrypted with the first of the keys, in this order.
 	Resources []string
-	// Decrypted are resources that are no longer to be encrypted. They are written as plain text and can still be read.
+	// Decrypted are resources that are not encrypted any more, or not yet. They are written as plain text, and can be read in both forms.
 	Decrypted []string
 	// Keys are tried in this order for reading. At least one is needed.
 	Keys []UsableEncryptionKey
 }
+
+// identity is the provider that writes plain text.
+const identity = "identity"
 
 type (
 	encryptionFile struct {
@@ -72,7 +75,7 @@ type (
 // YAML returns the EncryptionConfiguration. Neighboring keys of one provider share an entry. It fails for an unknown provider, and without
 // keys or resources.
 func (e Encryption) YAML() ([]byte, error) {
-	if len(e.Keys) == 0 || len(e.Resources) == 0 {
+	if len(e.Keys) == 0 || len(e.Resources)+len(e.Decrypted) == 0 {
 		return nil, errors.New("an encryption configuration needs a key and a resource")
 	}
 	var encrypting []map[string]encryptionParty
@@ -90,16 +93,79 @@ func (e Encryption) YAML() ([]byte, error) {
 		}
 		encrypting = append(encrypting, map[string]encryptionParty{provider: {Keys: []encryptionFileKey{fileKey}}})
 	}
-	plain := []map[string]encryptionParty{{"identity": {}}}
+	plain := []map[string]encryptionParty{{identity: {}}}
 
 	file := encryptionFile{
 		APIVersion: "apiserver.config.k8s.io/v1",
 		Kind:       "EncryptionConfiguration",
-		Resources:  []encryptionEntry{{Resources: e.Resources, Providers: slices.Concat(encrypting, plain)}},
+	}
+	if len(e.Resources) > 0 {
+		file.Resources = append(file.Resources, encryptionEntry{Resources: e.Resources, Providers: slices.Concat(encrypting, plain)})
 	}
 	if len(e.Decrypted) > 0 {
 		decrypted := slices.Sorted(slices.Values(e.Decrypted))
 		file.Resources = append(file.Resources, encryptionEntry{Resources: decrypted, Providers: slices.Concat(plain, encrypting)})
 	}
 	return yaml.Marshal(file)
+}
+
+// parseEncryption parses an EncryptionConfiguration. The error has nothing of the text, which has keys.
+func parseEncryption(configuration []byte) (encryptionFile, error) {
+	file := encryptionFile{}
+	if yaml.Unmarshal(configuration, &file) != nil || len(file.Resources) == 0 {
+		return file, errors.New("it is not an EncryptionConfiguration")
+	}
+	return file, nil
+}
+
+// ParseEncryptedResources returns the resources that an EncryptionConfiguration makes an API server write encrypted, and the resources
+// that it makes the API server write as plain text.
+func ParseEncryptedResources(configuration []byte) (encrypted, plain []string, err error) {
+	file, err := parseEncryption(configuration)
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, entry := range file.Resources {
+		if len(entry.Providers) == 0 {
+			continue
+		}
+		if _, isPlain := entry.Providers[0][identity]; isPlain {
+			plain = append(plain, entry.Resources...)
+		} else {
+			encrypted = append(encrypted, entry.Resources...)
+		}
+	}
+	return encrypted, plain, nil
+}
+
+// Unencrypted returns the given resources that an EncryptionConfiguration does not have, or that it makes an API server write as plain
+// text.
+func Unencrypted(resources []string, configuration []byte) ([]string, error) {
+	encrypted, _, err := ParseEncryptedResources(configuration)
+	if err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(slices.Clone(resources), func(each string) bool { return slices.Contains(encrypted, each) }), nil
+}
+
+// ParseEncryptionKeys returns the keys of an EncryptionConfiguration, in their order: the API server writes with the first one.
+func ParseEncryptionKeys(configuration []byte) ([]UsableEncryptionKey, error) {
+	file, err := parseEncryption(configuration)
+	if err != nil {
+		return nil, err
+	}
+	var keys []UsableEncryptionKey
+	for _, entry := range file.Resources {
+		for _, provider := range entry.Providers {
+			for name, party := range provider { // a provider is a map with one key
+				for _, each := range party.Keys {
+					key := UsableEncryptionKey{Provider: EncryptionProvider(name), Name: each.Name, Secret: each.Secret}
+					if !slices.Contains(keys, key) {
+						keys = append(keys, key)
+					}
+				}
+			}
+		}
+	}
+	return keys, nil
 }

@@ -96,6 +96,9 @@ func TestEncryptionConfigurationOfProvidersAndDecryptedResources(t *testing.T) {
 		Keys:      []config.UsableEncryptionKey{key(config.SecretBox, "a"), key(config.AESCBC, "b"), key(config.AESCBC, "c")},
 	}.YAML()
 	g.Expect(err).NotTo(HaveOccurred())
+	parsed, err := config.ParseEncryptionKeys(content)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(parsed).To(Equal([]config.UsableEncryptionKey{key(config.SecretBox, "a"), key(config.AESCBC, "b"), key(config.AESCBC, "c")}))
 	g.Expect(string(content)).To(Equal(`apiVersion: apiserver.config.k8s.io/v1
 kind: EncryptionConfiguration
 resources:
@@ -131,6 +134,14 @@ resources:
 `))
 }
 
+func TestUnreadableEncryptionConfigurationIsRefused(t *testing.T) {
+	g := NewWithT(t)
+	for _, text := range []string{"resources: {", ""} {
+		_, err := config.ParseEncryptionKeys([]byte(text))
+		g.Expect(err).To(MatchError("it is not an EncryptionConfiguration"))
+	}
+}
+
 func TestIncompleteEncryptionConfigurationIsRefused(t *testing.T) {
 	g := NewWithT(t)
 	_, err := config.Encryption{Resources: []string{"secrets"}}.YAML()
@@ -138,4 +149,33 @@ func TestIncompleteEncryptionConfigurationIsRefused(t *testing.T) {
 	unknown := []config.UsableEncryptionKey{{Provider: "kms", Name: "a", Secret: "s"}}
 	_, err = config.Encryption{Resources: []string{"secrets"}, Keys: unknown}.YAML()
 	g.Expect(err).To(MatchError(`unknown encryption provider "kms"`))
+}
+
+func TestUnencryptedResourcesOfAConfiguration(t *testing.T) {
+	const head = "apiVersion: apiserver.config.k8s.io/v1\nkind: EncryptionConfiguration\nresources:\n"
+	const key = "{keys: [{name: a, secret: hidden}]}"
+	for sentence, tc := range map[string]struct {
+		configuration string
+		want          []string // of secrets and pods
+	}{
+		"both encrypted": {configuration: head + "- {resources: [secrets, pods], providers: [{aescbc: " + key + "}, {identity: {}}]}"},
+		"one written as plain text": {
+			configuration: head + "- {resources: [secrets], providers: [{secretbox: " + key + "}]}\n" +
+				"- {resources: [pods], providers: [{identity: {}}, {secretbox: " + key + "}]}",
+			want: []string{"pods"},
+		},
+		"one missing":             {configuration: head + "- {resources: [pods], providers: [{aesgcm: " + key + "}]}", want: []string{"secrets"}},
+		"a part without provider": {configuration: head + "- {resources: [secrets, pods]}", want: []string{"secrets", "pods"}},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			g := NewWithT(t)
+			found, err := config.Unencrypted([]string{"secrets", "pods"}, []byte(tc.configuration))
+			g.Expect(err).NotTo(HaveOccurred())
+			g.Expect(found).To(HaveExactElements(tc.want))
+		})
+	}
+	for _, text := range []string{"", "a: b", "resources: hidden", head + "- hidden", "{"} {
+		_, err := config.Unencrypted([]string{"secrets"}, []byte(text))
+		NewWithT(t).Expect(err).To(MatchError("it is not an EncryptionConfiguration"), text)
+	}
 }

@@ -6,9 +6,10 @@ import (
 	"slices"
 )
 
-// The config hash is that of github.com/mitchellh/hashstructure/v2 (format 2, zero values ignored), computed from fields that are spelled
-// out. That library hashes the identifiers of Go types and fields. With it, renaming a Go identifier, or a new field in x509.Certificate of
-// a new Go release, would change the names of Secrets: new certificate authorities and lost encryption keys. It is also archived.
+// The config hash equals the hash of github.com/mitchellh/hashstructure/v2 (format 2, zero values ignored), computed from fields
+// that are spelled out. That library hashes the identifiers of Go types and fields. With it, renaming a Go identifier, or a new
+// field in x509.Certificate of a new Go release, would change the names of Secrets: new certificate authorities and lost encryption
+// keys. It is also archived.
 
 // field is one field of a hashed struct. Fields with a zero value do not enter the hash.
 type field struct {

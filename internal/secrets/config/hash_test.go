@@ -15,7 +15,7 @@ const (
 	gardenerKey = "gardener-apiserver-etcd-encryption-key"
 )
 
-// The values are those of landscapes that exist. A change of one of them makes the operator create new authorities and keys there.
+// The values come from existing landscapes. A change of one of them makes the operator create new authorities and keys there.
 func TestHashesAreThoseOfExistingLandscapes(t *testing.T) {
 	month := 720 * time.Hour
 	for name, tc := range map[string]struct {

@@ -18,17 +18,17 @@ type Collector struct {
 // Collect returns a Collector without an error.
 func (m *Manager) Collect() *Collector { return &Collector{manager: m} }
 
-// Generate does what Manager.Generate does.
+// Generate calls Manager.Generate.
 func (c *Collector) Generate(ctx context.Context, request secrets.Request) *corev1.Secret {
 	return c.get(func() (*corev1.Secret, error) { return c.manager.Generate(ctx, request) })
 }
 
-// Bundle does what Manager.Bundle does.
+// Bundle calls Manager.Bundle.
 func (c *Collector) Bundle(name string) *corev1.Secret {
 	return c.get(func() (*corev1.Secret, error) { return c.manager.Bundle(name) })
 }
 
-// Current does what Manager.Current does.
+// Current calls Manager.Current.
 func (c *Collector) Current(name string) *corev1.Secret {
 	return c.get(func() (*corev1.Secret, error) { return c.manager.Current(name) })
 }

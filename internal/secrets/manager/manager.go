@@ -6,13 +6,17 @@
 package manager
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -29,6 +33,9 @@ type Manager struct {
 	options secrets.Options
 	clock   clock.PassiveClock
 	source  config.Source
+
+	observe Observe // nil if nothing is guarded
+	guarded []string
 
 	mu        sync.Mutex // guards inventory; it is held during requests, so that no Secret is generated twice
 	inventory *secrets.Inventory
@@ -50,12 +57,24 @@ func New(ctx context.Context, c client.Client, now clock.PassiveClock, source co
 	return m, err
 }
 
+// Observe reads the evidence for a key of a logical name whose current Secret, named missing, does not exist.
+type Observe func(ctx context.Context, logicalName, missing string) (secrets.Evidence, error)
+
+// Guard makes the manager generate new content for these logical names only if nothing speaks for an old one. It is called before the first
+// request.
+func (m *Manager) Guard(logicalNames []string, observe Observe) {
+	m.guarded, m.observe = logicalNames, observe
+}
+
 // Generate returns the current Secret of a request. It creates or patches the Secret and its bundle where necessary, and writes nothing if
 // both are as requested.
 func (m *Manager) Generate(ctx context.Context, request secrets.Request) (*corev1.Secret, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	secret, bundle, err := m.ensure(ctx, request)
+	if err == nil && bundle != nil {
+		err = m.checkBundle(ctx, request, *bundle, secret.Name)
+	}
 	if err == nil && bundle != nil {
 		_, _, err = m.ensure(ctx, *bundle)
 	}
@@ -106,16 +125,24 @@ func (m *Manager) ExpiringAuthorities() []string {
 	return m.inventory.ExpiringAuthorities()
 }
 
-// Cleanup deletes the Secrets of this identity that are not needed for what was generated. It must only be called after all Secrets of the
-// reconciliation were generated: without any, it deletes all Secrets of the identity.
-func (m *Manager) Cleanup(ctx context.Context) error {
+// EarlyAuthorities returns the logical names of certificate authorities that only a rotation replaces and that are not valid yet.
+func (m *Manager) EarlyAuthorities() []string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	return m.inventory.EarlyAuthorities()
+}
+
+// Cleanup deletes the Secrets of this identity that the generated Secrets do not need. It must only be called after all Secrets of the
+// reconciliation were generated: without any, it deletes all Secrets of the identity. Covers, if not nil, limits it: the function gets the
+// logical name of a Secret, or of the Secret that it bundles, and the name of the Secret itself.
+func (m *Manager) Cleanup(ctx context.Context, covers func(logicalName, name string) bool) error {
 	listed, err := m.list(ctx, m.managed())
 	if err != nil {
 		return err
 	}
-	unneeded := m.inventory.Unneeded(listed)
+	unneeded := slices.DeleteFunc(m.unneeded(listed), func(secret corev1.Secret) bool {
+		return covers != nil && !covers(cmp.Or(secret.Labels[secrets.LabelBundleFor], secret.Labels[secrets.LabelName]), secret.Name)
+	})
 	failures := make([]error, len(unneeded))
 	slots := make(chan struct{}, maxParallelDeletions)
 	var deletions sync.WaitGroup
@@ -133,6 +160,70 @@ func (m *Manager) Cleanup(ctx context.Context) error {
 	return errors.Join(failures...)
 }
 
+// Renew issues signed certificates again that expire soon, or whose authority has renewed itself, without requests for them. The
+// authorities that renew themselves must have been generated before. It returns the texts that objects must use instead of others: see
+// secrets.Renewals. It deletes nothing, and can be repeated until the objects are changed.
+func (m *Manager) Renew(ctx context.Context) (replaced map[string]string, err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	source := m.source
+	source.Now = m.clock.Now()
+	renewals, err := m.inventory.Renewals(source)
+	if err != nil {
+		return nil, err
+	}
+	for _, each := range renewals.Created {
+		// One that exists was created by another process, or has lost its labels. Its name says the same.
+		if err := m.client.Create(ctx, each); err != nil && !apierrors.IsAlreadyExists(err) {
+			return nil, fmt.Errorf("create secret %q: %w", each.Name, err)
+		}
+	}
+	return renewals.Replaced, nil
+}
+
+// Keep copies the observed Secrets of logical names, so that their data outlives them, and returns the number of copies that it wrote.
+// Origin is the value of secrets.LabelKeptFrom. A copy that was written before for the same origin does not change, so that Keep can be
+// repeated while a clean-up that follows it is not complete.
+func (m *Manager) Keep(ctx context.Context, logicalNames []string, origin string) (int, error) {
+	m.mu.Lock()
+	kept := m.inventory.Kept(logicalNames, origin)
+	m.mu.Unlock()
+	written := 0
+	for _, each := range kept {
+		wrote, err := m.keep(ctx, each)
+		if err != nil {
+			return written, fmt.Errorf("keep secret %q: %w", each.Name, err)
+		}
+		if wrote {
+			written++
+		}
+	}
+	return written, nil
+}
+
+func (m *Manager) keep(ctx context.Context, kept *corev1.Secret) (bool, error) {
+	err := m.client.Create(ctx, kept.DeepCopy())
+	if !apierrors.IsAlreadyExists(err) {
+		return err == nil, err
+	}
+	existing := &corev1.Secret{}
+	err = m.client.Get(ctx, client.ObjectKeyFromObject(kept), existing)
+	if err != nil {
+		return false, err
+	}
+	step, err := secrets.PlanKept(existing, kept)
+	if err != nil || !step.Patches() {
+		return false, err
+	}
+	return true, m.client.Patch(ctx, step.Desired, client.MergeFrom(step.Observed))
+}
+
+func (m *Manager) unneeded(listed []corev1.Secret) []corev1.Secret {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.inventory.Unneeded(listed)
+}
+
 // ensure carries out the plan of a request, and records the result.
 func (m *Manager) ensure(ctx context.Context, request secrets.Request) (*corev1.Secret, *secrets.Request, error) {
 	secret, err := m.write(ctx, request)
@@ -144,22 +235,29 @@ func (m *Manager) ensure(ctx context.Context, request secrets.Request) (*corev1.
 }
 
 func (m *Manager) write(ctx context.Context, request secrets.Request) (*corev1.Secret, error) {
+	if err := m.checkMissing(ctx, request); err != nil {
+		return nil, err
+	}
 	step, err := m.plan(request)
 	if err != nil {
 		return nil, err
 	}
 	if step.Creates() {
-		err = m.client.Create(ctx, step.Desired)
+		err = m.client.Create(ctx, step.Desired, m.writer())
 		if err == nil {
 			return step.Desired, nil
 		}
 		if !apierrors.IsAlreadyExists(err) {
 			return nil, fmt.Errorf("create secret %q: %w", step.Desired.Name, err)
 		}
-		// Another process was faster, or the labels of the Secret had been removed. Its data is used.
+		// Another process was faster, or the labels of the Secret had been removed. Its data is used if it is ours.
 		existing := &corev1.Secret{}
 		if err = m.client.Get(ctx, client.ObjectKeyFromObject(step.Desired), existing); err != nil {
 			return nil, fmt.Errorf("get secret %q: %w", step.Desired.Name, err)
+		}
+		err = m.inventory.CheckAdoption(request, existing)
+		if err != nil {
+			return nil, err
 		}
 		m.inventory.Observe(existing)
 		if step, err = m.plan(request); err != nil {
@@ -167,11 +265,79 @@ func (m *Manager) write(ctx context.Context, request secrets.Request) (*corev1.S
 		}
 	}
 	if step.Patches() {
-		if err := m.client.Patch(ctx, step.Desired, client.MergeFrom(step.Observed)); err != nil {
+		if err := m.client.Patch(ctx, step.Desired, client.MergeFrom(step.Observed), m.writer()); err != nil {
 			return nil, fmt.Errorf("patch secret %q: %w", step.Observed.Name, err)
 		}
 	}
 	return step.Desired, nil
+}
+
+// writer is the field manager of all writes: the first of the Writers, if there is any.
+func (m *Manager) writer() client.FieldOwner {
+	return client.FieldOwner(strings.Join(m.options.Writers[:min(len(m.options.Writers), 1)], ""))
+}
+
+// LostError is returned instead of a new key or authority that would replace one that was lost.
+type LostError struct {
+	// Name is the name of the Secret whose loss a user can confirm.
+	Name string
+	// Problem is a sentence without a period that names the Secret and the evidence for the old key.
+	Problem string
+}
+
+func (e *LostError) Error() string { return e.Problem }
+
+// checkMissing fails if the Secret of a guarded request does not exist, and must not be generated.
+func (m *Manager) checkMissing(ctx context.Context, request secrets.Request) error {
+	logicalName := request.Config.LogicalName()
+	if !slices.Contains(m.guarded, logicalName) {
+		return nil
+	}
+	missing, err := m.inventory.Missing(request, m.clock.Now())
+	if missing == "" || err != nil {
+		return err
+	}
+	err = m.client.Get(ctx, client.ObjectKey{Namespace: m.options.Namespace, Name: missing}, &corev1.Secret{})
+	if err == nil { // its labels may have been removed
+		return nil
+	}
+	if !apierrors.IsNotFound(err) {
+		return fmt.Errorf("get secret %q: %w", missing, err)
+	}
+	evidence, err := m.observe(ctx, logicalName, missing)
+	if err != nil {
+		return fmt.Errorf("find out whether secret %q was lost: %w", missing, err)
+	}
+	evidence.Secrets = slices.DeleteFunc(evidence.Secrets, func(each metav1.ObjectMeta) bool { return m.inventory.WasForgotten(each.Name) })
+	if refusal := evidence.Refusal(); refusal != "" {
+		return &LostError{missing, fmt.Sprintf("Secret %s/%s is missing, and is not generated again because %s",
+			m.options.Namespace, missing, refusal)}
+	}
+	return nil
+}
+
+// checkBundle fails if the bundle of a guarded Secret would lose a key or certificate only because the Secret with it was lost.
+func (m *Manager) checkBundle(ctx context.Context, request, bundle secrets.Request, current string) error {
+	logicalName := request.Config.LogicalName()
+	if !slices.Contains(m.guarded, logicalName) {
+		return nil
+	}
+	if missing, err := m.inventory.Missing(bundle, m.clock.Now()); missing == "" || err != nil {
+		return err
+	}
+	evidence, err := m.observe(ctx, logicalName, current)
+	if err != nil {
+		return fmt.Errorf("find out whether the loss of secret %q is confirmed: %w", current, err)
+	}
+	former, err := m.inventory.Dropped(request, bundle, evidence.Completing, m.clock.Now())
+	if former == "" || err != nil || evidence.Confirmed {
+		return err
+	}
+	if evidence, err = m.observe(ctx, logicalName, former); err != nil || evidence.Confirmed {
+		return err
+	}
+	return &LostError{former, fmt.Sprintf("not all former keys or certificates of %s that bundle %s/%s has, or had before it was lost, are "+
+		"in the Secret of the last rotation before", logicalName, m.options.Namespace, former)}
 }
 
 func (m *Manager) plan(request secrets.Request) (secrets.Step, error) {

@@ -66,7 +66,9 @@ func newScene(t *testing.T) *scene {
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "secrets-"}}
 	s.Expect(s.client.Create(t.Context(), namespace)).To(Succeed())
 	t.Cleanup(func() { _ = s.client.Delete(context.WithoutCancel(t.Context()), namespace) })
-	s.options = secrets.Options{Namespace: namespace.Name, Identity: "gardener-operator", RotationTimes: map[string]time.Time{}}
+	s.options = secrets.Options{
+		Namespace: namespace.Name, Identity: "gardener-operator", RotationTimes: map[string]time.Time{}, Writers: []string{"garden-operator"},
+	}
 	return s
 }
 
@@ -101,7 +103,7 @@ func (s *scene) reconcile(c client.Client) (*manager.Manager, error) {
 			return nil, failure
 		}
 	}
-	err = m.Cleanup(s.t.Context())
+	err = m.Cleanup(s.t.Context(), nil)
 	return m, err
 }
 
@@ -319,6 +321,25 @@ func TestRemovedAndForeignLabelsAreCorrected(t *testing.T) {
 	s.Expect(got.Data).To(Equal(want.Data))
 }
 
+func TestForeignSecretIsNotAdopted(t *testing.T) {
+	s := newScene(t)
+	s.mustReconcile()
+	foreign := s.only("ca")
+	s.Expect(s.client.Delete(t.Context(), foreign)).To(Succeed())
+	foreign.ObjectMeta = metav1.ObjectMeta{Namespace: foreign.Namespace, Name: foreign.Name}
+	s.Expect(s.client.Create(t.Context(), foreign)).To(Succeed())
+	_, err := s.reconcile(s.client)
+	s.Expect(err).To(MatchError(ContainSubstring(fmt.Sprintf("secret %q exists, and ", foreign.Name))))
+	left := &corev1.Secret{}
+	s.Expect(s.client.Get(t.Context(), client.ObjectKeyFromObject(foreign), left)).To(Succeed())
+	s.Expect(left.Labels).To(BeEmpty())
+
+	metav1.SetMetaDataLabel(&left.ObjectMeta, "secrets-manager-use-data-for-name", "ca")
+	s.Expect(s.client.Update(t.Context(), left)).To(Succeed())
+	s.mustReconcile()
+	s.Expect(s.only("ca").UID).To(Equal(left.UID))
+}
+
 func TestCleanupOfANewManagerDeletesAllSecretsOfItsIdentity(t *testing.T) {
 	s := newScene(t)
 	s.mustReconcile()
@@ -328,12 +349,86 @@ func TestCleanupOfANewManagerDeletesAllSecretsOfItsIdentity(t *testing.T) {
 	s.Expect(s.client.Create(t.Context(), foreign)).To(Succeed())
 	m, err := s.manager(s.client)
 	s.Expect(err).NotTo(HaveOccurred())
-	s.Expect(m.Cleanup(t.Context())).To(Succeed())
+	s.Expect(m.Cleanup(t.Context(), nil)).To(Succeed())
 
 	left := &corev1.SecretList{}
 	s.Expect(s.client.List(t.Context(), left, client.InNamespace(s.options.Namespace))).To(Succeed())
 	s.Expect(left.Items).To(HaveLen(1))
 	s.Expect(left.Items[0].UID).To(Equal(foreign.UID))
+}
+
+func TestAManagerThatDiesWhileItKeepsAndDeletesSecretsLosesNone(t *testing.T) {
+	names := []string{"ca", "service-account-key"}
+	rotated := func(t *testing.T) *scene {
+		t.Helper()
+		s := newScene(t)
+		s.mustReconcile()
+		s.rotate()
+		s.mustReconcile()
+		return s
+	}
+	remove := func(s *scene, c client.Client) error {
+		m, err := s.manager(c)
+		if err != nil {
+			return err
+		}
+		if _, err := m.Keep(s.t.Context(), names, "garden"); err != nil {
+			return err
+		}
+		return m.Cleanup(s.t.Context(), nil)
+	}
+	whole := &wire{cut: -1}
+	s := rotated(t)
+	s.Expect(remove(s, whole.wrap(s.client))).To(Succeed())
+	s.Expect(whole.writes()).To(HaveLen(4+8), "two generations of two kept, and these with two bundles and two certificates deleted")
+	for cut, verb := range whole.requests {
+		for _, afterwards := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%d %s answered %t", cut, verb, afterwards), func(t *testing.T) {
+				s := rotated(t)
+				want := map[string]map[string][]byte{} // by logical name and generation
+				for _, name := range names {
+					for _, each := range s.list(name) {
+						generation := "earlier"
+						if each.Labels["last-rotation-initiation-time"] != "" {
+							generation = "current"
+						}
+						want[name+" "+generation] = each.Data
+					}
+				}
+				s.Expect(remove(s, (&wire{cut: cut, afterwards: afterwards}).wrap(s.client))).To(MatchError(errDied))
+				s.Expect(remove(s, s.client)).To(Succeed())
+
+				left := &corev1.SecretList{}
+				s.Expect(s.client.List(t.Context(), left, client.InNamespace(s.options.Namespace))).To(Succeed())
+				got := map[string]map[string][]byte{}
+				for _, each := range left.Items {
+					got[each.Labels["espalier.dev/kept-credential"]+" "+each.Labels["espalier.dev/kept-generation"]] = each.Data
+				}
+				s.Expect(left.Items).To(HaveLen(4))
+				s.Expect(got).To(Equal(want))
+			})
+		}
+	}
+}
+
+func TestSecretOfAnotherContentIsNeverTakenForAKeptOne(t *testing.T) {
+	s := newScene(t)
+	s.mustReconcile()
+	m, err := s.manager(s.client)
+	s.Expect(err).NotTo(HaveOccurred())
+	written, err := m.Keep(t.Context(), []string{"ca"}, "first")
+	s.Expect(err).NotTo(HaveOccurred())
+	s.Expect(written).To(Equal(1))
+	kept := &corev1.SecretList{}
+	selected := client.MatchingLabels{"espalier.dev/kept-from": "first"}
+	s.Expect(s.client.List(t.Context(), kept, client.InNamespace(s.options.Namespace), selected)).To(Succeed())
+	s.Expect(kept.Items).To(HaveLen(1))
+	s.Expect(kept.Items[0].Immutable).To(HaveValue(BeTrue()))
+	s.Expect(s.client.Delete(t.Context(), &kept.Items[0])).To(Succeed())
+	foreign := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.options.Namespace, Name: kept.Items[0].Name}}
+	s.Expect(s.client.Create(t.Context(), foreign)).To(Succeed())
+	_, err = m.Keep(t.Context(), []string{"ca"}, "first")
+	s.Expect(err).To(MatchError(ContainSubstring("exists with other data")))
 }
 
 func TestDonorIsReadWhenTheManagerStarts(t *testing.T) {

@@ -12,7 +12,9 @@ import (
 	"k8s.io/utils/ptr"
 
 	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
+	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/garden/component/shared"
+	"github.com/espalier-dev/espalier/internal/garden/rotation"
 	"github.com/espalier-dev/espalier/internal/garden/values"
 	"github.com/espalier-dev/espalier/internal/garden/versions"
 	"github.com/espalier-dev/espalier/internal/secrets"
@@ -20,16 +22,23 @@ import (
 )
 
 const (
+	encryptionVolume    = "etcd-encryption-secret"
 	encryptionFolder    = "/etc/kubernetes/etcd-encryption-secret"
 	encryptionKeyLength = 32
+
+	keySuffix           = "-etcd-encryption-key"
+	configurationSuffix = "-etcd-encryption-configuration"
 )
 
-// OfGardener returns the resources that gardener-apiserver encrypts, of those of both API servers.
+// RoleLabel is a label on Secrets with encryption configurations. ConfigurationRole returns its value.
+const RoleLabel = "role"
+
+// OfGardener returns the resources that gardener-apiserver encrypts, of the resources of both API servers.
 func OfGardener(resources []string) []string {
 	return slices.DeleteFunc(slices.Clone(resources), func(each string) bool { return !ofGardener(each) })
 }
 
-// OfKubernetes returns the resources that kube-apiserver encrypts, of those of both API servers.
+// OfKubernetes returns the resources that kube-apiserver encrypts, of the resources of both API servers.
 func OfKubernetes(resources []string) []string {
 	return slices.DeleteFunc(slices.Clone(resources), ofGardener)
 }
@@ -41,19 +50,19 @@ func ofGardener(resource string) bool {
 }
 
 // NewKeyPopulated is an annotation of the Deployment of an API server with the value "true". The operator sets it when all Pods can read
-// with the new encryption key, so that from then on they write with it. The operator removes it in phase Completing. Missing: in phase
-// Preparing, Pods write with the old key.
+// with the new encryption key, so that from then on they write with it. The operator removes it in phase Completing, when it has dropped
+// the old key. Missing: in phase Preparing, Pods write with the old key, and in phase Completing, the operator does not drop it.
 const NewKeyPopulated = "credentials.gardener.cloud/new-encryption-key-populated"
 
 // EncryptionKeys returns the keys in the order in which an API server tries them; it writes with the first one. Old is the Secret with the
-// predecessor of the current key, nil if there is none.
-func EncryptionKeys(v values.Values, current, old *corev1.Secret, live *appsv1.Deployment) ([]secretconfig.UsableEncryptionKey, error) {
-	first, second := current, old
-	if old != nil && AddsKey(v, live) {
-		first, second = old, current
-	}
-	keys := make([]secretconfig.UsableEncryptionKey, 0, 2)
-	for _, each := range []*corev1.Secret{first, second} {
+// predecessor of the current key, nil if there is none. Pods that do not know it have not written with it: it was rotated away earlier, and
+// is left out. Configured are the keys of the configuration that the live Deployment has, in their order. A key that no Secret has any more
+// stays until a rotation completes, because etcd may have data that only this key can read.
+func EncryptionKeys(
+	v values.Values, current, old *corev1.Secret, live *appsv1.Deployment, configured []secretconfig.UsableEncryptionKey,
+) ([]secretconfig.UsableEncryptionKey, error) {
+	var keys []secretconfig.UsableEncryptionKey
+	for _, each := range []*corev1.Secret{current, old} {
 		if each == nil {
 			continue
 		}
@@ -62,9 +71,36 @@ func EncryptionKeys(v values.Values, current, old *corev1.Secret, live *appsv1.D
 			return nil, fmt.Errorf("read encryption key in Secret %s: %w; restore the Secret, because without it encrypted data cannot be read",
 				each.Name, err)
 		}
-		keys = append(keys, key)
+		if each == current || live == nil || len(configured) == 0 || slices.Contains(configured, key) {
+			keys = append(keys, key)
+		}
 	}
-	return keys, nil
+	if v.EncryptionPhase == operatorv1alpha1.RotationCompleting {
+		return keys, nil
+	}
+	switch adds := AddsKey(v, live); {
+	case adds && len(configured) > 0:
+		keys = slices.Concat(configured[:1], keys)
+	case adds:
+		slices.Reverse(keys)
+	}
+	var all []secretconfig.UsableEncryptionKey
+	for _, each := range slices.Concat(keys, configured) {
+		if !slices.Contains(all, each) {
+			all = append(all, each)
+		}
+	}
+	return all, nil
+}
+
+// ConfigurationRole is the value of label role on the Secrets with encryption configurations that have keys of a logical name. Empty: it is
+// not the name of such keys.
+func ConfigurationRole(keyName string) string {
+	server, isKey := strings.CutSuffix(keyName, keySuffix)
+	if !isKey {
+		return ""
+	}
+	return server + configurationSuffix
 }
 
 // AddsKey reports whether the deployment only makes a new encryption key known, because Pods that do not know it could not read what others
@@ -76,7 +112,8 @@ func AddsKey(v values.Values, live *appsv1.Deployment) bool {
 
 // SetMarks sets NewKeyPopulated and the annotation with its key on a Deployment whose Pods write with a new key.
 func SetMarks(v values.Values, deployment, live *appsv1.Deployment, key string) {
-	writes := v.EncryptionPhase == operatorv1alpha1.RotationPreparing && !AddsKey(v, live)
+	writes := v.EncryptionPhase == operatorv1alpha1.RotationPreparing && !AddsKey(v, live) ||
+		v.EncryptionPhase == operatorv1alpha1.RotationPrepared && live == nil
 	if writes || live != nil && live.Annotations[NewKeyPopulated] == "true" {
 		metav1.SetMetaDataAnnotation(&deployment.ObjectMeta, NewKeyPopulated, "true")
 		metav1.SetMetaDataAnnotation(&deployment.ObjectMeta, operatorv1alpha1.AnnotationEncryptionKey, key)
@@ -84,18 +121,21 @@ func SetMarks(v values.Values, deployment, live *appsv1.Deployment, key string) 
 }
 
 // OutdatedMarks returns the annotations of the live Deployment, nil if there is none, that are about an earlier rotation of the encryption
-// key: with them, the next rotation would skip a step. Key is the name of the Secret with the current key.
+// key: with them, the next rotation would skip a step. Key is the name of the Secret with the current key. A rotation that Gardener's
+// operator began has no annotation with its key, and labels of objects without a digest, so that the objects must be labeled once more.
 func OutdatedMarks(v values.Values, live *appsv1.Deployment, key string) []string {
 	if live == nil {
 		return nil
 	}
 	of := live.Annotations[operatorv1alpha1.AnnotationEncryptionKey]
 	otherKey := of != "" && of != key
-	rotates := v.EncryptionPhase == operatorv1alpha1.RotationPreparing || v.EncryptionPhase == operatorv1alpha1.RotationPrepared
+	preparing := v.EncryptionPhase == operatorv1alpha1.RotationPreparing
+	rotates := preparing || v.EncryptionPhase == operatorv1alpha1.RotationPrepared
+	relabels := otherKey || AddsKey(v, live) || preparing && of == ""
 	var outdated []string
 	for mark, is := range map[string]bool{
 		NewKeyPopulated: !rotates || otherKey, operatorv1alpha1.AnnotationEncryptionKey: !rotates || otherKey,
-		ResourcesLabeled: otherKey || AddsKey(v, live), Snapshotted: otherKey || AddsKey(v, live),
+		ResourcesLabeled: relabels, Snapshotted: relabels,
 	} {
 		if _, marked := live.Annotations[mark]; marked && is {
 			outdated = append(outdated, mark)
@@ -104,15 +144,45 @@ func OutdatedMarks(v values.Values, live *appsv1.Deployment, key string) []strin
 	return outdated
 }
 
+// CheckNewKeyUsed returns why the old encryption key must not be dropped yet, or nil: the annotations of the live Deployment, or its
+// encryption configuration, do not say that all Pods write with the current key. The phase in the status alone may be wrong. Configured are
+// the keys of the live encryption configuration, empty if they are not known.
+func CheckNewKeyUsed(live *appsv1.Deployment, current *corev1.Secret, configured []secretconfig.UsableEncryptionKey) error {
+	key, err := secretconfig.ParseEncryptionKey(current.Data)
+	if err != nil {
+		return fmt.Errorf("read encryption key in Secret %s: %w", current.Name, err)
+	}
+	if live.Annotations[NewKeyPopulated] != "true" {
+		return fmt.Errorf("the annotation %s of Deployment %s/%s is not \"true\", so Pods may still write with the old key; make sure that the "+
+			"first key in the encryption configuration of all Pods is the key in Secret %s, and then set the annotation",
+			NewKeyPopulated, live.Namespace, live.Name, current.Name)
+	}
+	if of := live.Annotations[operatorv1alpha1.AnnotationEncryptionKey]; of != "" && of != current.Name {
+		return fmt.Errorf("the annotation %s of Deployment %s/%s names the key in Secret %s instead of the key in Secret %s, with which all "+
+			"Pods must write; make sure that they do, and then set the annotation to this Secret",
+			operatorv1alpha1.AnnotationEncryptionKey, live.Namespace, live.Name, of, current.Name)
+	}
+	if len(configured) > 0 && configured[0] != key {
+		return fmt.Errorf("the first key in the encryption configuration of Deployment %s/%s is not the key in Secret %s, so Pods write with "+
+			"the old key", live.Namespace, live.Name, current.Name)
+	}
+	return nil
+}
+
+// OnlyCurrent reports whether the keys of a live encryption configuration are known, and are nothing but the current key.
+func OnlyCurrent(current *corev1.Secret, configured []secretconfig.UsableEncryptionKey) bool {
+	key, err := secretconfig.ParseEncryptionKey(current.Data)
+	return err == nil && len(configured) == 1 && configured[0] == key
+}
+
 // EncryptionKey returns the request for the key with which the API server encrypts data in etcd. Both API servers have the provider of
 // kube-apiserver.
 func (s Server) EncryptionKey(v values.Values) secrets.Request {
 	return secrets.Request{
 		Config: secretconfig.EncryptionKey{
-			Name: s.Name + "-etcd-encryption-key", Provider: encryptionProvider(v), SecretLength: encryptionKeyLength,
+			Name: s.Name + keySuffix, Provider: encryptionProvider(v), SecretLength: encryptionKeyLength,
 		},
-		Persist: true, KeepOld: true, IgnoreOld: v.EncryptionPhase == operatorv1alpha1.RotationCompleting ||
-			v.EncryptionPhase == operatorv1alpha1.RotationCompleted,
+		Persist: true, KeepOld: true, IgnoreOld: rotation.ForgetsOld(v.EncryptionPhase),
 	}
 }
 
@@ -130,7 +200,7 @@ func encryptionProvider(v values.Values) secretconfig.EncryptionProvider {
 }
 
 // CheckProvider fails if the Garden asks for another provider than an existing key has, and it is not known how objects are encrypted: all
-// Pods would have to use the new key at once, and some could not read what others write.
+// Pods would have to use the new key at once, and some could not read the objects that others write.
 func (s Server) CheckProvider(v values.Values, existing *corev1.Secret) error {
 	used := cmp.Or(secretconfig.EncryptionProvider(existing.Data[secretconfig.DataKeyEncryptionProvider]), secretconfig.AESCBC)
 	if wanted := cmp.Or(encryptionProvider(v), secretconfig.AESCBC); wanted != used {
@@ -149,22 +219,63 @@ type Encryption struct {
 	Always []string
 	// Former are resources that have been encrypted. Those that the Garden no longer has are written as plain text and can still be read.
 	Former []string
-	Keys   []secretconfig.UsableEncryptionKey
+	// Plain are the resources that are still written as plain text: see PlainResources.
+	Plain []string
+	Keys  []secretconfig.UsableEncryptionKey
 }
 
-// EncryptionPart configures what is encrypted.
+// Resources returns the resources that an API server encrypts: the resources that the Garden names, and the resources that every Garden
+// encrypts.
+func Resources(config *operatorv1alpha1.EncryptionConfig, always []string) []string {
+	return slices.Concat(ptr.Deref(config, operatorv1alpha1.EncryptionConfig{}).Resources, always)
+}
+
+// PlainResources returns the resources that live Pods do not encrypt yet. Other Pods could not read an object that one of them encrypts. A
+// deployment must first make all Pods able to read the resources; when it is rolled out, the objects must be deployed again without plain
+// resources. Live is the Secret with the configuration of the live Deployment, nil if there is none.
+func PlainResources(resources []string, live *corev1.Secret) ([]string, error) {
+	if live == nil {
+		return nil, nil
+	}
+	plain, err := secretconfig.Unencrypted(resources, live.Data[secretconfig.DataKeyEncryptionConfiguration])
+	if err != nil {
+		return nil, fmt.Errorf("read key %s of Secret %s/%s: %w; restore the Secret, or delete it together with its Deployment",
+			secretconfig.DataKeyEncryptionConfiguration, live.Namespace, live.Name, err)
+	}
+	return plain, nil
+}
+
+// EncryptionSecret returns the name of the Secret with the configuration of a live Deployment, "" if there is none.
+func EncryptionSecret(live *appsv1.Deployment) string {
+	if live == nil {
+		return ""
+	}
+	for _, each := range live.Spec.Template.Spec.Volumes {
+		if each.Name == encryptionVolume && each.Secret != nil {
+			return each.Secret.SecretName
+		}
+	}
+	return ""
+}
+
+// EncryptionPart configures the encryption of data in etcd. The garbage collector keeps its Secret even if the Deployment is deleted,
+// because it may have the last copy of a key.
 func (s Server) EncryptionPart(e Encryption) (Part, error) {
-	resources := slices.Concat(ptr.Deref(e.Config, operatorv1alpha1.EncryptionConfig{}).Resources, e.Always)
-	decrypted := slices.DeleteFunc(slices.Clone(e.Former), func(each string) bool { return slices.Contains(resources, each) })
+	resources := slices.DeleteFunc(Resources(e.Config, e.Always), func(each string) bool { return slices.Contains(e.Plain, each) })
+	decrypted := slices.DeleteFunc(slices.Concat(e.Former, e.Plain), func(each string) bool { return slices.Contains(resources, each) })
+	slices.Sort(decrypted)
+	decrypted = slices.Compact(decrypted)
 	content, err := secretconfig.Encryption{Resources: resources, Decrypted: decrypted, Keys: e.Keys}.YAML()
 	if err != nil {
 		return Part{}, fmt.Errorf("render encryption configuration: %w", err)
 	}
 	const file = secretconfig.DataKeyEncryptionConfiguration
-	name := s.Name + "-etcd-encryption-configuration"
+	name := s.Name + configurationSuffix
+	object := shared.UniqueSecret(s.Namespace, name, map[string]string{RoleLabel: name}, map[string][]byte{file: content})
+	metav1.SetMetaDataAnnotation(&object.ObjectMeta, resourcesv1alpha1.KeepObject, "true")
 	return Part{
-		Volume: "etcd-encryption-secret", Folder: encryptionFolder, Private: true,
-		Object: shared.UniqueSecret(s.Namespace, name, map[string]string{"role": name}, map[string][]byte{file: content}),
+		Volume: encryptionVolume, Folder: encryptionFolder, Private: true,
+		Object: object,
 		Args:   []string{"--encryption-provider-config=" + encryptionFolder + "/" + file},
 	}, nil
 }

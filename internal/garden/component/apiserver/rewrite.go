@@ -2,9 +2,13 @@ package apiserver
 
 import (
 	"cmp"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
 	"maps"
 	"slices"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
 
 	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
@@ -13,8 +17,8 @@ import (
 )
 
 const (
-	// KeyName is a label on encrypted objects of the virtual cluster. Its value is the name of the Secret with the encryption key that
-	// kube-apiserver had when the operator wrote the object again. The operator removes it when the rotation of the key completes.
+	// KeyName is a label on encrypted objects of the virtual cluster. Its value is the KeyLabel of the encryption key that kube-apiserver
+	// had when the operator wrote the object again. The operator removes it when the rotation of the key completes.
 	KeyName = "credentials.gardener.cloud/key-name"
 	// ResourcesLabeled is an annotation of the Deployment of kube-apiserver with the value "true": all objects of a Rewrite have the label.
 	// Missing: the operator labels them.
@@ -23,6 +27,16 @@ const (
 	// Missing: the operator takes it.
 	Snapshotted = "credentials.gardener.cloud/etcd-snapshotted"
 )
+
+// KeyLabel returns the value of the label KeyName for the Secret with an encryption key: its name and a digest of the key, at most 63
+// characters. Users of the virtual cluster may know the name before a rotation writes their objects again. The digest keeps them from
+// setting the label in advance, so that an object would keep its old form in etcd.
+func KeyLabel(key *corev1.Secret) string {
+	const longestName, digits = 50, 12
+	digest := hmac.New(sha256.New, key.Data[secretconfig.DataKeyEncryptionSecret])
+	digest.Write([]byte(key.Name))
+	return key.Name[:min(len(key.Name), longestName)] + "." + hex.EncodeToString(digest.Sum(nil))[:digits]
+}
 
 // Rewrite is how a reconciliation makes an API server write encrypted objects again, so that etcd has them in the form that the Garden
 // requests.

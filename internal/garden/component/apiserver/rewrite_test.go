@@ -1,9 +1,13 @@
 package apiserver_test
 
 import (
+	"strings"
 	"testing"
 
 	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/utils/ptr"
 
 	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
@@ -100,4 +104,19 @@ func TestEncryptedObjectsAreWrittenAgainWhenTheirFormChanges(t *testing.T) {
 			NewWithT(t).Expect(apiserver.PlanRewrite(tc.values, []string{"secrets"})).To(BeComparableTo(tc.want))
 		})
 	}
+}
+
+// Users of the virtual cluster see the value at their own objects only when these have been written again.
+func TestLabelOfARotationCannotBeSetInAdvance(t *testing.T) {
+	g := NewWithT(t)
+	const name = "kube-apiserver-etcd-encryption-key-12345678-12345"
+	key := func(name, secret string) *corev1.Secret {
+		return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: name}, Data: map[string][]byte{"secret": []byte(secret)}}
+	}
+	label := apiserver.KeyLabel(key(name, "0123456789abcdef0123456789abcdef"))
+	g.Expect(label).To(MatchRegexp(`^` + name + `\.[0-9a-f]{12}$`))
+	g.Expect(apiserver.KeyLabel(key(name, "0123456789abcdef0123456789abcdef"))).To(Equal(label))
+	g.Expect(apiserver.KeyLabel(key(name, "other"))).NotTo(Equal(label))
+	long := apiserver.KeyLabel(key(strings.Repeat("a", 60), "0123456789abcdef0123456789abcdef"))
+	g.Expect(validation.IsValidLabelValue(long)).To(BeEmpty())
 }

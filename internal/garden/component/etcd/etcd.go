@@ -37,6 +37,16 @@ const (
 // Name returns the name of the Etcd.
 func (r Role) Name() string { return "virtual-garden-etcd-" + string(r) }
 
+// HasVolume reports whether a PersistentVolumeClaim of that name is for the volume of an etcd of the virtual cluster.
+func HasVolume(claim string) bool {
+	for _, role := range []Role{Main, Events} {
+		if i := strings.LastIndexByte(claim, '-'); i > 0 && strings.HasSuffix(claim[:i], "-"+role.Name()) {
+			return true
+		}
+	}
+	return false
+}
+
 const (
 	serverPort = 2380
 	clientPort = 2379
@@ -107,11 +117,19 @@ func (r Role) selector() map[string]string {
 	return map[string]string{shared.Role: "controlplane", "role": string(r), "app": "etcd-statefulset"}
 }
 
+// podLabels returns the labels of the Pods. Only the main etcd may connect to other networks, for its backups. Its sidecars also pass
+// requests for snapshots on to their leader.
 func podLabels(v values.Values, role Role) map[string]string {
-	labels := shared.Union(role.selector(), shared.Clients(), shared.Allowed(shared.ToPublicNetworks, shared.ToPrivateNetworks))
+	labels := shared.Union(role.selector(), shared.Clients())
+	if role == Main {
+		maps.Copy(labels, shared.Allowed(shared.ToPublicNetworks, shared.ToPrivateNetworks))
+	}
 	if v.HighAvailability {
 		service := role.Name() + "-client-tcp-"
-		maps.Copy(labels, shared.ClientsOf(service+"2379", service+"8080", service+"2380"))
+		maps.Copy(labels, shared.ClientsOf(service+"2379", service+"2380"))
+		if role == Main {
+			maps.Copy(labels, shared.ClientsOf(service+"8080"))
+		}
 	}
 	return labels
 }
@@ -203,7 +221,7 @@ func backup(v values.Values, role Role, secrets Secrets, live *druidcorev1alpha1
 	if role != Main || v.ETCDMain.Backup == nil {
 		return spec
 	}
-	spec.Store = store(v)
+	spec.Store = store(v, live)
 	spec.FullSnapshotSchedule = ptr.To(fullSnapshot(v, live))
 	spec.DeltaSnapshotPeriod = duration(deltaSnapshotPeriod)
 	spec.DeltaSnapshotMemoryLimit = ptr.To(resource.MustParse("100Mi"))
@@ -216,12 +234,16 @@ func backup(v values.Values, role Role, secrets Secrets, live *druidcorev1alpha1
 	return spec
 }
 
-// store returns where backups go. The part of the bucket name behind the first slash is the beginning of the prefix.
-func store(v values.Values) *druidcorev1alpha1.StoreSpec {
+// store returns where backups go. The part of the bucket name behind the first slash is the beginning of the prefix. If the Garden names no
+// bucket, the live Etcd keeps its container.
+func store(v values.Values, live *druidcorev1alpha1.Etcd) *druidcorev1alpha1.StoreSpec {
 	b := v.ETCDMain.Backup
 	container, above, _ := strings.Cut(ptr.Deref(b.BucketName, ""), "/")
 	if container == "" {
-		container = "garden-" + string(v.GardenUID)
+		container = operatorv1alpha1.DefaultBucket(v.GardenUID)
+		if live != nil && live.Spec.Backup.Store != nil {
+			container = ptr.Deref(live.Spec.Backup.Store.Container, container)
+		}
 	}
 	prefix := Main.Name() + "/etcd-main"
 	if above = strings.TrimRight(above, "/"); above != "" {

@@ -1,6 +1,7 @@
 package etcd_test
 
 import (
+	"encoding/json"
 	"net/http"
 	"testing"
 	"time"
@@ -89,6 +90,30 @@ func TestObjectsAreAsInTheGoldenFiles(t *testing.T) {
 		"configured":           objects(plain(backup(ptr.To("bucket/a/b/")), configured)),
 		"full":                 objects(plain(highlyAvailable, topologyAware, backup(nil), configured)),
 	})
+}
+
+// Events are the least trusted data of the garden: any user of the virtual cluster causes them.
+func TestEventsEtcdCannotReachBackups(t *testing.T) {
+	g := NewWithT(t)
+	events := etcd.Object(plain(highlyAvailable, backup(ptr.To("bucket")), configured), etcd.Events, secretsOf(etcd.Events), nil)
+	g.Expect(events.Spec.Backup.Store).To(BeNil())
+	g.Expect(json.Marshal(events)).NotTo(ContainSubstring("backup-credentials"))
+	g.Expect(events.Spec.Labels).NotTo(Or(
+		HaveKey("networking.gardener.cloud/to-public-networks"), HaveKey("networking.gardener.cloud/to-private-networks"),
+		HaveKey("networking.resources.gardener.cloud/to-virtual-garden-etcd-events-client-tcp-8080"),
+	))
+	g.Expect(events.Spec.Labels).To(HaveKey("networking.resources.gardener.cloud/to-virtual-garden-etcd-events-client-tcp-2380"))
+}
+
+func TestContainerOfARunningEtcdStaysIfTheGardenNamesNone(t *testing.T) {
+	g := NewWithT(t)
+	container := func(v values.Values, live *druidcorev1alpha1.Etcd) string {
+		return *etcd.Object(v, etcd.Main, secretsOf(etcd.Main), live).Spec.Backup.Store.Container
+	}
+	live := etcd.Object(plain(backup(ptr.To("mine/prefix"))), etcd.Main, secretsOf(etcd.Main), nil)
+	g.Expect(container(plain(backup(nil)), live)).To(Equal("mine"))
+	g.Expect(container(plain(backup(ptr.To("other"))), live)).To(Equal("other"))
+	g.Expect(container(plain(backup(nil)), nil)).To(HavePrefix("garden-"))
 }
 
 func TestSchedulesNeverChange(t *testing.T) {

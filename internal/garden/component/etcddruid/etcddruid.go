@@ -130,6 +130,8 @@ func configuration(v values.Values) map[string]any {
 		"disableEtcdServiceAccountAutomount": true,
 		// A changed specification waits for the annotation that asks for an operation.
 		"enableEtcdSpecAutoReconcile": false,
+		// The operator waits until etcd-druid reports that an etcd is ready, which it does in this period, by default 15 seconds.
+		"etcdStatusSyncPeriod": "5s",
 	}
 	if c.ETCDController != nil {
 		set(etcd, "concurrentSyncs", c.ETCDController.Workers)

@@ -33,10 +33,8 @@ type Program struct {
 	FeatureGates map[string]bool
 	// LogLevel is "info" if it is nil.
 	LogLevel *string
-	// HealthPort serves /healthz and /readyz, which are asked after LiveDelay and ReadyDelay seconds.
-	HealthPort, LiveDelay, ReadyDelay int32
-	// MetricsPort serves metrics, and WebhookPort webhooks for API servers if it is not 0.
-	MetricsPort, WebhookPort int32
+	// HealthPort serves /healthz and /readyz, MetricsPort metrics, and WebhookPort webhooks for API servers if it is not 0.
+	HealthPort, MetricsPort, WebhookPort int32
 	// Volumes are mounted besides the configuration and the kubeconfig.
 	Volumes shared.Mounts
 }
@@ -86,7 +84,7 @@ func (p Program) service(v values.Values, owner shared.Owner) *corev1.Service {
 
 func (p Program) deployment(owner shared.Owner, image, kubeconfig, config string) *appsv1.Deployment {
 	folder := "/etc/" + p.Name + "/config"
-	mounts := shared.Mounts{}
+	mounts, readiness := shared.Mounts{}, p.probe("/readyz")
 	mounts.Add("config", folder, true, shared.ConfigMapSource(config))
 	ports := []corev1.ContainerPort{shared.ContainerPort("healthz", p.HealthPort)}
 	if p.WebhookPort != 0 {
@@ -98,7 +96,8 @@ func (p Program) deployment(owner shared.Owner, image, kubeconfig, config string
 		Containers: []corev1.Container{{
 			Name: p.Name, Image: image, Args: []string{"--config=" + folder + "/" + p.File},
 			Ports:         append(ports, shared.ContainerPort("metrics", p.MetricsPort)),
-			LivenessProbe: p.probe("/healthz", p.LiveDelay), ReadinessProbe: p.probe("/readyz", p.ReadyDelay),
+			StartupProbe:  shared.StartupProbe(readiness),
+			LivenessProbe: p.probe("/healthz"), ReadinessProbe: readiness,
 			Resources: shared.Requests(p.CPU, p.Memory), VolumeMounts: append(mounts.Paths, p.Volumes.Paths...),
 		}},
 	}
@@ -109,10 +108,8 @@ func (p Program) deployment(owner shared.Owner, image, kubeconfig, config string
 	return d
 }
 
-func (p Program) probe(path string, delay int32) *corev1.Probe {
-	return &corev1.Probe{
-		ProbeHandler: shared.HTTPGet(path, p.HealthPort, corev1.URISchemeHTTP), InitialDelaySeconds: delay, TimeoutSeconds: 5,
-	}
+func (p Program) probe(path string) *corev1.Probe {
+	return &corev1.Probe{ProbeHandler: shared.HTTPGet(path, p.HealthPort, corev1.URISchemeHTTP), TimeoutSeconds: 5}
 }
 
 // Connection returns the section of a configuration file about the connection to the virtual cluster.

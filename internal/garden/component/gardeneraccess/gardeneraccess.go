@@ -6,9 +6,16 @@
 package gardeneraccess
 
 import (
+	"fmt"
+	"slices"
+	"strings"
+
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
@@ -37,8 +44,8 @@ const contextName = "garden"
 func Secrets(v values.Values, bundle []byte, live map[string]*corev1.Secret) ([]client.Object, error) {
 	var objects []client.Object
 	for _, each := range []struct{ name, server string }{
-		{External, "api." + v.Domains[0]},
-		{Internal, shared.VirtualAPIServer + "." + v.Namespace + ".svc.cluster.local"},
+		{External, externalHost(v.Domains[0])},
+		{Internal, InternalHost(v.Namespace)},
 	} {
 		o := shared.AccessSecret(v.Namespace, each.name, each.name)
 		user := secretconfig.User{}
@@ -59,16 +66,54 @@ func Secrets(v values.Values, bundle []byte, live map[string]*corev1.Secret) ([]
 
 // Token returns the token of the kubeconfig in a Secret, "" if there is none.
 func Token(secret *corev1.Secret) string {
+	_, user := current(secret)
+	return user.Token
+}
+
+// ClientConfig returns the configuration of clients that only has the server, the certificate authority and the token of the kubeconfig in
+// a Secret. Everything else in a kubeconfig could make the client read a file, run a program, or pass the operator's own credentials on, so
+// that it is ignored. The server must be in the result of Servers.
+func ClientConfig(secret *corev1.Secret, servers []string) (*rest.Config, error) {
+	cluster, user := current(secret)
+	if !slices.Contains(servers, cluster.Server) {
+		return nil, fmt.Errorf("the server in the kubeconfig of Secret %s/%s must be one of: %s (delete the Secret to have it made again)",
+			secret.Namespace, secret.Name, strings.Join(servers, ", "))
+	}
+	if len(cluster.CertificateAuthorityData) == 0 {
+		return nil, fmt.Errorf("the kubeconfig of Secret %s/%s has no certificate-authority-data (delete the Secret to have it made again)",
+			secret.Namespace, secret.Name)
+	}
+	return &rest.Config{
+		Host: cluster.Server, BearerToken: user.Token, TLSClientConfig: rest.TLSClientConfig{CAData: cluster.CertificateAuthorityData},
+	}, nil
+}
+
+// Servers returns the addresses of kube-apiserver, in the runtime cluster and for each domain of a virtual cluster.
+func Servers(namespace string, domains []string) []string {
+	servers := make([]string, 0, 1+len(domains))
+	servers = append(servers, "https://"+InternalHost(namespace))
+	for _, domain := range domains {
+		servers = append(servers, "https://"+externalHost(domain))
+	}
+	return servers
+}
+
+// InternalHost returns the name of kube-apiserver in the runtime cluster.
+func InternalHost(namespace string) string {
+	return shared.VirtualAPIServer + "." + namespace + ".svc.cluster.local"
+}
+
+func externalHost(domain string) string { return "api." + domain }
+
+// current returns the cluster and the user of the current context of the kubeconfig in a Secret. They are empty if there are none.
+func current(secret *corev1.Secret) (clientcmdapi.Cluster, clientcmdapi.AuthInfo) {
 	kubeconfig, err := clientcmd.Load(secret.Data[resourcesv1alpha1.DataKeyKubeconfig])
 	if err != nil {
-		return ""
+		return clientcmdapi.Cluster{}, clientcmdapi.AuthInfo{}
 	}
-	if current := kubeconfig.Contexts[kubeconfig.CurrentContext]; current != nil {
-		if user := kubeconfig.AuthInfos[current.AuthInfo]; user != nil {
-			return user.Token
-		}
-	}
-	return ""
+	chosen := ptr.Deref(kubeconfig.Contexts[kubeconfig.CurrentContext], clientcmdapi.Context{})
+	return ptr.Deref(kubeconfig.Clusters[chosen.Cluster], clientcmdapi.Cluster{}),
+		ptr.Deref(kubeconfig.AuthInfos[chosen.AuthInfo], clientcmdapi.AuthInfo{})
 }
 
 // VirtualObjects returns the objects in the virtual cluster.

@@ -77,7 +77,7 @@ func Objects(v values.Values, in Input) (gardener.Objects, error) {
 			"apiVersion": "admissioncontroller.config.gardener.cloud/v1alpha1", "kind": "AdmissionControllerConfiguration",
 			"gardenClientConnection": gardener.Connection(), "server": server,
 		},
-		HealthPort: healthPort, LiveDelay: 15, ReadyDelay: 10, MetricsPort: metricsPort, WebhookPort: webhookPort,
+		HealthPort: healthPort, MetricsPort: metricsPort, WebhookPort: webhookPort,
 	}
 	p.Volumes.AddSecret("gardener-admission-controller-cert", certificateFolder, in.Server, true)
 	return p.Objects(v, in.Kubeconfig)

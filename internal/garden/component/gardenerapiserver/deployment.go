@@ -20,17 +20,18 @@ func deployment(v values.Values, in Input, image string, parts []apiserver.Part)
 	if err != nil {
 		return nil, err
 	}
-	m := mounts(in, parts)
+	m, readiness := mounts(in, parts), shared.ServerProbe("/readyz", port)
 	pod := corev1.PodSpec{
 		SecurityContext: shared.PodSecurityContext(), Volumes: m.Volumes,
 		Containers: []corev1.Container{{
 			Name: Name, Image: image, Args: arguments, Ports: []corev1.ContainerPort{shared.ContainerPort("https", port)},
-			LivenessProbe: shared.ServerProbe("/livez", port, 15), ReadinessProbe: shared.ServerProbe("/readyz", port, 15),
+			StartupProbe:  shared.StartupProbe(readiness),
+			LivenessProbe: shared.ServerProbe("/livez", port), ReadinessProbe: readiness,
 			Resources: shared.Requests("600m", "512Mi"), VolumeMounts: m.Paths,
 		}},
 	}
 	shared.MountKubeconfig(&pod, in.Kubeconfig, AccessSecret)
-	d := apiserver.Deployment(gardener.Owner(v, role), Name, 2, gardener.Labels(role), clients(), pod)
+	d := apiserver.Deployment(gardener.Owner(v, role), Name, 2, Labels(), clients(), pod)
 	if v.HighAvailability {
 		// The webhook that spreads Pods sets two replicas, unless an annotation has another number.
 		const replicas = 3

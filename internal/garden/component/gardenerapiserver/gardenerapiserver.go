@@ -18,10 +18,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/garden/component/apiserver"
 	"github.com/espalier-dev/espalier/internal/garden/component/gardener"
 	"github.com/espalier-dev/espalier/internal/garden/component/shared"
+	"github.com/espalier-dev/espalier/internal/garden/rotation"
 	"github.com/espalier-dev/espalier/internal/garden/values"
 	"github.com/espalier-dev/espalier/internal/garden/versions"
 	"github.com/espalier-dev/espalier/internal/secrets"
@@ -61,6 +61,8 @@ type Input struct {
 	EncryptionKeys []secretconfig.UsableEncryptionKey
 	// EncryptionKey is the name of the Secret with the current one.
 	EncryptionKey string
+	// PlainResources are encrypted resources that are still written as plain text: see apiserver.PlainResources.
+	PlainResources []string
 	// Live is the Deployment in the cluster without outdated annotations, nil if there is none.
 	Live       *appsv1.Deployment
 	References apiserver.References
@@ -74,6 +76,9 @@ func ServerCertificate(namespace string) secrets.Request {
 	}}
 }
 
+// Labels returns the labels of the Pods.
+func Labels() map[string]string { return gardener.Labels(role) }
+
 // EncryptionKey returns the request for the key that encrypts data in etcd.
 func EncryptionKey(v values.Values) secrets.Request { return server(v).EncryptionKey(v) }
 
@@ -84,7 +89,7 @@ const EncryptionKeyName = Name + "-etcd-encryption-key"
 func WorkloadIdentityKey(v values.Values) secrets.Request {
 	return secrets.Request{
 		Config:  secretconfig.RSAKey{Name: Name + "-workload-identity-signing-key", Bits: 4096},
-		KeepOld: true, IgnoreOld: v.WorkloadIdentityPhase == operatorv1alpha1.RotationCompleting,
+		KeepOld: true, IgnoreOld: rotation.ForgetsOld(v.WorkloadIdentityPhase),
 	}
 }
 
@@ -138,6 +143,11 @@ func AlwaysEncrypted() []string {
 	}
 }
 
+// EncryptedResources returns the resources that gardener-apiserver encrypts.
+func EncryptedResources(v values.Values) []string {
+	return apiserver.Resources(v.GardenerAPIServer.EncryptionConfig, AlwaysEncrypted())
+}
+
 // configuration returns the configuration that consists of files.
 func configuration(v values.Values, in Input) ([]apiserver.Part, error) {
 	own, settings := server(v), v.GardenerAPIServer
@@ -148,7 +158,7 @@ func configuration(v values.Values, in Input) ([]apiserver.Part, error) {
 	}
 	encryption, err := own.EncryptionPart(apiserver.Encryption{
 		Config: settings.EncryptionConfig, Always: AlwaysEncrypted(), Former: apiserver.OfGardener(v.EncryptedResources),
-		Keys: in.EncryptionKeys,
+		Plain: in.PlainResources, Keys: in.EncryptionKeys,
 	})
 	if err != nil {
 		return nil, err

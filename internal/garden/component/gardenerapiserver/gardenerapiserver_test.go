@@ -234,6 +234,25 @@ func TestRequestsForSecrets(t *testing.T) {
 	g.Expect(gardenerapiserver.WorkloadIdentityKey(completing).IgnoreOld).To(BeTrue())
 }
 
+func TestUsersOfTheVirtualClusterLearnTheDeployedVersion(t *testing.T) {
+	for image, want := range map[string]string{
+		"registry.example.com:5000/gardener/apiserver:v1.150.0":                 "v1.150.0",
+		"registry.example.com:5000/gardener/apiserver:v1.150.0@sha256:0123":     "v1.150.0",
+		"registry.example.com:5000/gardener/apiserver@sha256:0123":              "v1.149.3",
+		"registry.example.com:5000/gardener/apiserver:latest":                   "v1.149.3",
+		"registry.example.com/gardener/apiserver:v1.150.0-dev-0123456789abcdef": "v1.150.0-dev-0123456789abcdef",
+	} {
+		t.Run(image, func(t *testing.T) {
+			g := NewWithT(t)
+			v := garden(t, "{}")
+			v.Images = images.List{{Name: gardenerapiserver.Name, Ref: image}}
+			info, err := gardenerapiserver.Info(v, "v1.149.3")
+			g.Expect(err).NotTo(HaveOccurred())
+			g.Expect(info.Data["gardenerAPIServer"]).To(ContainSubstring("version: " + want + "\n"))
+		})
+	}
+}
+
 func TestAddressOfTheService(t *testing.T) {
 	g := NewWithT(t)
 	service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "garden", Name: "gardener-apiserver"}}

@@ -3,10 +3,12 @@ package gardenerapiserver
 import (
 	"fmt"
 	"net/netip"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/version"
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -81,9 +83,18 @@ func VirtualObjects(v values.Values, bundle []byte, address netip.Addr) []client
 	return objects
 }
 
-// Info returns what all users of the virtual cluster may know: the version of gardener-apiserver, as it reports it, and the issuer of
-// tokens of workload identities.
-func Info(v values.Values, reported string) (*corev1.ConfigMap, error) {
+// Info returns a ConfigMap for all users of the virtual cluster: the version of gardener-apiserver, and the issuer of tokens of workload
+// identities. The version is the tag of the image, because users may deploy other images, and builtIn if the tag is no version.
+func Info(v values.Values, builtIn string) (*corev1.ConfigMap, error) {
+	image, err := v.ExternalImage(Name)
+	if err != nil {
+		return nil, err
+	}
+	name, _, _ := strings.Cut(image, "@")
+	reported := name[strings.LastIndex(name, ":")+1:]
+	if _, isNone := version.ParseSemantic(reported); isNone != nil {
+		reported = builtIn
+	}
 	issuer, err := Issuer(v)
 	if err != nil {
 		return nil, err

@@ -59,7 +59,7 @@ func Objects(v values.Values, kubeconfig string) (gardener.Objects, error) {
 			"server":                 gardener.Ports(healthPort, metricsPort),
 			"controllers":            controllers(settings.DefaultProjectQuotas),
 		},
-		HealthPort: healthPort, LiveDelay: 30, ReadyDelay: 10, MetricsPort: metricsPort,
+		HealthPort: healthPort, MetricsPort: metricsPort,
 	}.Objects(v, kubeconfig)
 }
 

@@ -43,7 +43,7 @@ func Objects(v values.Values, kubeconfig string, strategy operatorv1alpha1.Sched
 			"server":           gardener.Ports(healthPort, metricsPort),
 			"schedulers":       map[string]any{"shoot": map[string]any{"candidateDeterminationStrategy": strategy}},
 		},
-		HealthPort: healthPort, LiveDelay: 15, ReadyDelay: 10, MetricsPort: metricsPort,
+		HealthPort: healthPort, MetricsPort: metricsPort,
 	}.Objects(v, kubeconfig)
 }
 

@@ -89,11 +89,9 @@ func apart(labels map[string]string) *corev1.Affinity {
 
 // restricted returns the security context of containers.
 func restricted() *corev1.SecurityContext {
-	return &corev1.SecurityContext{
-		AllowPrivilegeEscalation: ptr.To(false), ReadOnlyRootFilesystem: ptr.To(true), RunAsNonRoot: ptr.To(true),
-		RunAsUser: ptr.To[int64](1337), RunAsGroup: ptr.To[int64](1337),
-		Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
-	}
+	c := shared.ContainerSecurityContext()
+	c.RunAsNonRoot, c.RunAsUser, c.RunAsGroup = ptr.To(true), ptr.To[int64](1337), ptr.To[int64](1337)
+	return c
 }
 
 func variable(name, value string) corev1.EnvVar { return corev1.EnvVar{Name: name, Value: value} }

@@ -8,9 +8,11 @@ import (
 	"strings"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
+	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/garden/component/apiserver"
 	"github.com/espalier-dev/espalier/internal/garden/component/etcd"
 	"github.com/espalier-dev/espalier/internal/garden/component/exposure"
@@ -72,8 +74,31 @@ func storageArgs(v values.Values) []string {
 	}
 	return append([]string{
 		"--etcd-servers=" + apiserver.ETCDURL(etcd.Main),
-		"--etcd-servers-overrides=" + strings.Join(overrides, ","),
+		overridesFlag + strings.Join(overrides, ","),
 	}, apiserver.ETCDArgs()...)
+}
+
+const overridesFlag = "--etcd-servers-overrides="
+
+// ResourcesInETCDEvents returns the resources that the Pods of a live Deployment store in the etcd for events, besides events.
+func ResourcesInETCDEvents(live *appsv1.Deployment) []operatorv1alpha1.GroupResource {
+	var found []operatorv1alpha1.GroupResource
+	for i := range live.Spec.Template.Spec.Containers {
+		c := &live.Spec.Template.Spec.Containers[i]
+		for _, arg := range slices.Concat(c.Command, c.Args) {
+			overrides, is := strings.CutPrefix(arg, overridesFlag)
+			if !is {
+				continue
+			}
+			for override := range strings.SplitSeq(overrides, ",") {
+				name, _, _ := strings.Cut(override, "#")
+				if group, resource, _ := strings.Cut(name, "/"); name != "/events" {
+					found = append(found, operatorv1alpha1.GroupResource{Group: group, Resource: resource})
+				}
+			}
+		}
+	}
+	return found
 }
 
 func credentialArgs(s Secrets) []string {

@@ -24,6 +24,9 @@ const (
 	authenticationWebhookFolder = "/etc/kubernetes/webhook/authentication"
 	authenticationVersion       = "v1beta1"
 
+	// anonymousEndpoints is the feature gate for the setting anonymous in the file, which has been on since Kubernetes 1.32.
+	anonymousEndpoints = "AnonymousAuthConfigurableEndpoints"
+
 	oidcFolder = "/srv/kubernetes/oidc"
 	oidcFile   = "ca.crt"
 )
@@ -41,6 +44,14 @@ func oidc(v values.Values) *operatorv1alpha1.OIDCConfig {
 func enabled(v values.Values, gate string) bool {
 	value, set := v.KubeAPIServer.FeatureGates[gate]
 	return !set || value || !kubernetes(v).TakesGate(gate, value)
+}
+
+// probesAreAnonymous reports whether anonymous users may request the paths of the probes and nothing else, so that the probes need no
+// token: users of the runtime cluster who may read Deployments could read it. A setting of the Garden for anonymous users wins.
+func probesAreAnonymous(v values.Values, refs References) bool {
+	_, set := refs.Authentication["anonymous"]
+	return !set && !ptr.Deref(v.KubeAPIServer.EnableAnonymousAuthentication, false) && oidc(v) == nil &&
+		enabled(v, "StructuredAuthenticationConfiguration") && enabled(v, anonymousEndpoints)
 }
 
 // authenticationParts configures how users are authenticated. A configuration file and the flags for OpenID Connect exclude each other, as
@@ -62,12 +73,17 @@ func authenticationParts(v values.Values, refs References) ([]apiserver.Part, er
 		config = maps.Clone(refs.Authentication)
 	}
 	args := []string{"--authentication-config=" + authenticationFolder + "/" + configFile}
-	if _, set := config["anonymous"]; !set {
-		if enabled(v, "AnonymousAuthConfigurableEndpoints") {
-			config["anonymous"] = map[string]any{"enabled": anonymous}
-		} else {
-			args = append(args, flag)
-		}
+	_, set := config["anonymous"]
+	switch {
+	case set:
+	case probesAreAnonymous(v, refs):
+		config["anonymous"] = map[string]any{"enabled": true, "conditions": []any{
+			map[string]any{"path": livePath}, map[string]any{"path": readyPath},
+		}}
+	case enabled(v, anonymousEndpoints):
+		config["anonymous"] = map[string]any{"enabled": anonymous}
+	default:
+		args = append(args, flag)
 	}
 	text, err := yaml.Marshal(config)
 	if err != nil {

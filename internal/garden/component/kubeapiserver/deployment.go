@@ -17,12 +17,17 @@ func deployment(v values.Values, in Input, image string, parts []apiserver.Part)
 	own := exposure.Owner(v).WithLabels(map[string]string{
 		shared.Role: "controlplane", "provider.extensions.gardener.cloud/mutated-by-controlplane-webhook": "true",
 	})
-	m := mounts(in.Secrets, parts)
+	token := in.Secrets.HealthToken
+	if probesAreAnonymous(v, in.References) {
+		token = ""
+	}
+	m, readiness := mounts(in.Secrets, parts), probe(readyPath, token)
 	container := corev1.Container{
 		Name: Container, Image: image, Command: []string{"/usr/local/bin/kube-apiserver"}, Args: args(v, in.Secrets, parts),
 		Ports:         []corev1.ContainerPort{shared.ContainerPort("https", exposure.Port)},
-		LivenessProbe: probe("/livez", in.Secrets.HealthToken, 15), ReadinessProbe: probe("/readyz", in.Secrets.HealthToken, 10),
-		Resources: resources(v, in.Live), VolumeMounts: m.Paths,
+		StartupProbe:  shared.StartupProbe(readiness),
+		LivenessProbe: probe(livePath, token), ReadinessProbe: readiness,
+		Resources: resources(v, in.Live), VolumeMounts: m.Paths, SecurityContext: containerSecurityContext(),
 	}
 	d := apiserver.Deployment(own, Name, replicas(v, in.Live), exposure.Labels(), clients(), corev1.PodSpec{
 		SecurityContext: podSecurityContext(), Volumes: m.Volumes, Containers: []corev1.Container{container},
@@ -44,18 +49,33 @@ func clients() map[string]string {
 	)
 }
 
-// podSecurityContext returns the security context of the Pods. The sysctl allows ports below 1024; the capability that the file of the
-// program has is without effect, because privileges cannot grow.
+// containerSecurityContext returns the security context of the container. The file of the program has the capability NET_BIND_SERVICE, and
+// the kernel does not start it if the container may not have the capability. The program does not get it, because privileges cannot grow.
+func containerSecurityContext() *corev1.SecurityContext {
+	c := shared.ContainerSecurityContext()
+	c.Capabilities.Add = []corev1.Capability{"NET_BIND_SERVICE"}
+	return c
+}
+
+// podSecurityContext returns the security context of the Pods. The sysctl allows ports below 1024.
 func podSecurityContext() *corev1.PodSecurityContext {
 	c := shared.PodSecurityContext()
 	c.Sysctls = []corev1.Sysctl{{Name: "net.ipv4.ip_unprivileged_port_start", Value: "0"}}
 	return c
 }
 
-// probe authenticates, because anonymous users may be refused.
-func probe(path, token string, delay int32) *corev1.Probe {
-	p := shared.ServerProbe(path, exposure.Port, delay)
-	p.HTTPGet.HTTPHeaders = []corev1.HTTPHeader{{Name: "Authorization", Value: "Bearer " + token}}
+// Paths of the probes.
+const (
+	livePath  = "/livez"
+	readyPath = "/readyz"
+)
+
+// probe returns a probe that authenticates with a token, if there is one.
+func probe(path, token string) *corev1.Probe {
+	p := shared.ServerProbe(path, exposure.Port)
+	if token != "" {
+		p.HTTPGet.HTTPHeaders = []corev1.HTTPHeader{{Name: "Authorization", Value: "Bearer " + token}}
+	}
 	return p
 }
 

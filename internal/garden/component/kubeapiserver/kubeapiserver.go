@@ -33,6 +33,8 @@ type Input struct {
 	References References
 	// Live is the Deployment in the cluster, nil if there is none. Its replicas and its requests are kept, because autoscalers change them.
 	Live *appsv1.Deployment
+	// PlainResources are encrypted resources that are still written as plain text: see apiserver.PlainResources.
+	PlainResources []string
 }
 
 // Objects returns the objects in the order in which they are deployed. The Deployment is the last one.
@@ -64,6 +66,11 @@ func hasPlugin(v values.Values, name string) bool {
 // AlwaysEncrypted returns the resources that are encrypted in every Garden.
 func AlwaysEncrypted() []string { return []string{"secrets"} }
 
+// EncryptedResources returns the resources that kube-apiserver encrypts.
+func EncryptedResources(v values.Values) []string {
+	return apiserver.Resources(v.KubeAPIServer.EncryptionConfig, AlwaysEncrypted())
+}
+
 // CheckProvider fails if the provider of the existing encryption key is not the one that the Garden asks for: see apiserver.CheckProvider.
 func CheckProvider(v values.Values, existing *corev1.Secret) error {
 	return server(v).CheckProvider(v, existing)
@@ -86,7 +93,7 @@ func configuration(v values.Values, in Input) ([]apiserver.Part, error) {
 	}
 	encryption, err := server(v).EncryptionPart(apiserver.Encryption{
 		Config: v.KubeAPIServer.EncryptionConfig, Always: AlwaysEncrypted(), Former: apiserver.OfKubernetes(v.EncryptedResources),
-		Keys: in.Secrets.EncryptionKeys,
+		Plain: in.PlainResources, Keys: in.Secrets.EncryptionKeys,
 	})
 	if err != nil {
 		return nil, err

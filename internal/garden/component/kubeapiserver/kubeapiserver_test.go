@@ -170,6 +170,50 @@ func TestObjectsAreAsInTheGoldenFiles(t *testing.T) {
 	goldentest.Compare(t, "plain", all)
 }
 
+// Users with ClusterRole view of the runtime cluster can read Deployments, and a token in their probes.
+func TestProbesAreAnonymousUnlessTheUserConfiguresAnonymousUsers(t *testing.T) {
+	const paths = "anonymous:\n  conditions:\n  - path: /livez\n  - path: /readyz\n  enabled: true\n"
+	for name, tc := range map[string]struct {
+		settings, version string
+		anonymous         bool
+	}{
+		"by default":                 {settings: `{}`, version: "1.36.3", anonymous: true},
+		"the first version with it":  {settings: `{}`, version: "1.32.0", anonymous: true},
+		"the default of the webhook": {settings: `{enableAnonymousAuthentication: false}`, version: "1.34.2", anonymous: true},
+		"a file without the field": {
+			settings: `{structuredAuthentication: {configMapName: authentication}}`, version: "1.36.3", anonymous: true,
+		},
+		"a file with the field":         {settings: `{structuredAuthentication: {configMapName: anonymous}}`, version: "1.36.3"},
+		"anonymous users for all paths": {settings: `{enableAnonymousAuthentication: true}`, version: "1.34.2"},
+		"OpenID Connect by flags":       {settings: oidcSettings(), version: "1.34.2"},
+		"the gate of the field is off":  {settings: `{featureGates: {AnonymousAuthConfigurableEndpoints: false}}`, version: "1.33.5"},
+		"the gate of the file is off":   {settings: `{featureGates: {StructuredAuthenticationConfiguration: false}}`, version: "1.33.5"},
+		"the gate is locked": {
+			settings: `{featureGates: {AnonymousAuthConfigurableEndpoints: false}}`, version: "1.35.1", anonymous: true,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			all := objects(t, garden(t, tc.settings, kubernetes(tc.version)))
+			text, err := yaml.Marshal(all)
+			g.Expect(err).NotTo(HaveOccurred())
+			var config string
+			for _, each := range all {
+				if file, ok := each.(*corev1.ConfigMap); ok && strings.HasPrefix(file.Name, "kube-apiserver-authentication-config") {
+					config = file.Data["config.yaml"]
+				}
+			}
+			if tc.anonymous {
+				g.Expect(string(text)).NotTo(ContainSubstring("token-of-probes"))
+				g.Expect(config).To(ContainSubstring(paths))
+			} else {
+				g.Expect(strings.Count(string(text), "Bearer token-of-probes")).To(Equal(3))
+				g.Expect(config).NotTo(ContainSubstring(paths))
+			}
+		})
+	}
+}
+
 func TestImageIsRequired(t *testing.T) {
 	_, err := kubeapiserver.Objects(values.Values{}, kubeapiserver.Input{})
 	NewWithT(t).Expect(err).To(MatchError(`there is no image "kube-apiserver" for this cluster`))
@@ -225,6 +269,27 @@ func TestSettingsThatTheVersionDoesNotHaveAreIgnored(t *testing.T) {
 	g.Expect(kubeapiserver.Ignored(garden(t, "{}"))).To(BeEmpty())
 	locked := garden(t, `{featureGates: {AnonymousAuthConfigurableEndpoints: false, StructuredAuthenticationConfiguration: true}}`)
 	g.Expect(kubeapiserver.Ignored(locked)).To(Equal([]string{"feature gate AnonymousAuthConfigurableEndpoints"}))
+}
+
+// The operator finds out from the live Deployment, which it or Gardener's operator deployed, in which etcd objects are.
+func TestResourcesInTheEtcdForEventsAreReadFromTheDeployment(t *testing.T) {
+	g := NewWithT(t)
+	const resources = "resourcesToStoreInETCDEvents: [{group: coordination.k8s.io, resource: leases}, {group: a.example.com, resource: b}]"
+	var found *appsv1.Deployment
+	for _, each := range objects(t, garden(t, resources)) {
+		if deployment, is := each.(*appsv1.Deployment); is {
+			found = deployment
+		}
+	}
+	want := []operatorv1alpha1.GroupResource{{Group: "coordination.k8s.io", Resource: "leases"}, {Group: "a.example.com", Resource: "b"}}
+	g.Expect(kubeapiserver.ResourcesInETCDEvents(found)).To(Equal(want))
+
+	container := &found.Spec.Template.Spec.Containers[0]
+	container.Args = nil
+	container.Command = []string{"/usr/local/bin/kube-apiserver", "--etcd-servers-overrides=/events#https://a:2379;https://b:2379," +
+		"coordination.k8s.io/leases#https://a:2379;https://b:2379,/pods#https://c"}
+	g.Expect(kubeapiserver.ResourcesInETCDEvents(found)).To(Equal([]operatorv1alpha1.GroupResource{want[0], {Resource: "pods"}}))
+	g.Expect(kubeapiserver.ResourcesInETCDEvents(&appsv1.Deployment{})).To(BeEmpty())
 }
 
 func TestAPIsThatAreOff(t *testing.T) {
@@ -302,17 +367,43 @@ func TestEveryConfigurationFileIsImmutableAndReferredTo(t *testing.T) {
 
 func TestNewEncryptionKeyIsMadeKnownBeforeItIsUsed(t *testing.T) {
 	current, old := encryptionKey("current", "2"), encryptionKey("old", "1")
+	configured := func(numbers ...string) (keys []secretconfig.UsableEncryptionKey) {
+		for _, each := range numbers {
+			key, err := secretconfig.ParseEncryptionKey(encryptionKey("", each).Data)
+			NewWithT(t).Expect(err).NotTo(HaveOccurred())
+			keys = append(keys, key)
+		}
+		return keys
+	}
 	populated := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{
 		"credentials.gardener.cloud/new-encryption-key-populated": "true",
 	}}}
 	for sentence, tc := range map[string]struct {
-		phase operatorv1alpha1.RotationPhase
-		old   *corev1.Secret
-		live  *appsv1.Deployment
-		want  []string
-		adds  bool
+		phase      operatorv1alpha1.RotationPhase
+		old        *corev1.Secret
+		live       *appsv1.Deployment
+		configured []secretconfig.UsableEncryptionKey
+		want       []string
+		adds       bool
 	}{
 		"no rotation": {want: []string{"key2"}},
+		"a key that only the configuration has": {
+			phase: operatorv1alpha1.RotationPrepared, live: populated, configured: configured("2", "1"), want: []string{"key2", "key1"},
+		},
+		"a new key while only the configuration has the old one": {
+			phase: operatorv1alpha1.RotationPreparing, live: &appsv1.Deployment{}, configured: configured("1"),
+			want: []string{"key1", "key2"}, adds: true,
+		},
+		"a new key while Pods write with another than the predecessor": {
+			phase: operatorv1alpha1.RotationPreparing, old: old, live: &appsv1.Deployment{}, configured: configured("0", "1"),
+			want: []string{"key0", "key2", "key1"}, adds: true,
+		},
+		"a predecessor that was rotated away": {
+			phase: operatorv1alpha1.RotationPrepared, old: old, live: populated, configured: configured("2"), want: []string{"key2"},
+		},
+		"a completed rotation whose old key is configured": {
+			phase: operatorv1alpha1.RotationCompleting, live: populated, configured: configured("2", "1"), want: []string{"key2"},
+		},
 		"a key that is not known": {
 			phase: operatorv1alpha1.RotationPreparing, old: old, live: &appsv1.Deployment{}, want: []string{"key1", "key2"}, adds: true,
 		},
@@ -324,7 +415,7 @@ func TestNewEncryptionKeyIsMadeKnownBeforeItIsUsed(t *testing.T) {
 		t.Run(sentence, func(t *testing.T) {
 			g := NewWithT(t)
 			v := garden(t, "{}", func(v *values.Values) { v.EncryptionPhase = tc.phase })
-			keys, err := apiserver.EncryptionKeys(v, current, tc.old, tc.live)
+			keys, err := apiserver.EncryptionKeys(v, current, tc.old, tc.live, tc.configured)
 			g.Expect(err).NotTo(HaveOccurred())
 			var names []string
 			for _, each := range keys {
@@ -334,7 +425,7 @@ func TestNewEncryptionKeyIsMadeKnownBeforeItIsUsed(t *testing.T) {
 			g.Expect(apiserver.AddsKey(v, tc.live)).To(Equal(tc.adds))
 		})
 	}
-	_, err := apiserver.EncryptionKeys(garden(t, "{}"), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "empty"}}, nil, nil)
+	_, err := apiserver.EncryptionKeys(garden(t, "{}"), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "empty"}}, nil, nil, nil)
 	NewWithT(t).Expect(err).To(MatchError(`read encryption key in Secret empty: data keys "key" and "secret" must not be empty; ` +
 		`restore the Secret, because without it encrypted data cannot be read`))
 }
@@ -355,6 +446,10 @@ func TestAnnotationsOfAnotherRotationAreOutdated(t *testing.T) {
 			phase: preparing, key: "other", marks: []string{populated, labeled}, want: []string{populated, labeled, "espalier.dev/encryption-key"},
 		},
 		"before Pods know the new key": {phase: preparing, marks: []string{labeled}, want: []string{labeled}},
+		"of labels that Gardener's operator has set": {
+			phase: preparing, marks: []string{populated, labeled}, want: []string{labeled},
+		},
+		"of labels of this rotation": {phase: preparing, key: "key", marks: []string{populated, labeled}},
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			live := &appsv1.Deployment{}

@@ -10,10 +10,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/util/cert"
 
-	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/garden/component/exposure"
 	"github.com/espalier-dev/espalier/internal/garden/component/gardener"
 	"github.com/espalier-dev/espalier/internal/garden/component/shared"
+	"github.com/espalier-dev/espalier/internal/garden/rotation"
 	"github.com/espalier-dev/espalier/internal/garden/values"
 	"github.com/espalier-dev/espalier/internal/secrets"
 	secretconfig "github.com/espalier-dev/espalier/internal/secrets/config"
@@ -96,7 +96,7 @@ func StaticTokens() secrets.Request {
 func ServiceAccountKey(v values.Values) secrets.Request {
 	return secrets.Request{
 		Config:  secretconfig.RSAKey{Name: ServiceAccountKeyName, Bits: serviceAccountBits},
-		Persist: true, KeepOld: true, IgnoreOld: v.ServiceAccountPhase == operatorv1alpha1.RotationCompleting,
+		Persist: true, KeepOld: true, IgnoreOld: rotation.ForgetsOld(v.ServiceAccountPhase),
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -36,7 +37,7 @@ func TestKubeAPIServerStarts(t *testing.T) {
 	}
 	_, err := local.ForTests() // it uses their etcd
 	NewWithT(t).Expect(err).NotTo(HaveOccurred())
-	for name, settings := range map[string]string{"everything": everything, "oidc": oidcSettings()} {
+	for name, settings := range map[string]string{"everything": everything, "oidc": oidcSettings(), "plain": "{}"} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
 			v := garden(t, settings)
@@ -64,8 +65,31 @@ func TestKubeAPIServerStarts(t *testing.T) {
 				}
 				return err
 			})).To(Succeed())
+			if name == "plain" {
+				tls := rest.TLSClientConfig{CAData: m.authority, ServerName: "api.example.com"}
+				anonymous, err := rest.HTTPClientFor(&rest.Config{TLSClientConfig: tls})
+				g.Expect(err).NotTo(HaveOccurred())
+				codes := map[string]int{}
+				for _, path := range []string{"/livez", "/readyz", "/readyz/etcd", "/healthz", "/version", "/api"} {
+					codes[path] = status(t, anonymous, fmt.Sprintf("https://127.0.0.1:%d%s", m.port, path))
+				}
+				g.Expect(codes).To(Equal(map[string]int{
+					"/livez": 200, "/readyz": 200, "/readyz/etcd": 401, "/healthz": 401, "/version": 401, "/api": 401,
+				}))
+			}
 		})
 	}
+}
+
+// status returns the status code of the answer to a request.
+func status(t *testing.T, c *http.Client, url string) int {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, http.NoBody)
+	NewWithT(t).Expect(err).NotTo(HaveOccurred())
+	answer, err := c.Do(request)
+	NewWithT(t).Expect(err).NotTo(HaveOccurred())
+	defer func() { _ = answer.Body.Close() }()
+	return answer.StatusCode
 }
 
 // machine is where kube-apiserver runs as a process.
@@ -117,7 +141,7 @@ func (m *machine) generate(g Gomega, v values.Values) kubeapiserver.Secrets {
 	token, err := kubeapiserver.HealthToken(&corev1.Secret{Data: m.contents["tokens"]})
 	g.Expect(err).NotTo(HaveOccurred())
 	encryption := add("encryption", kubeapiserver.EncryptionKey(v).Config)
-	keys, err := apiserver.EncryptionKeys(v, &corev1.Secret{Data: encryption}, nil, nil)
+	keys, err := apiserver.EncryptionKeys(v, &corev1.Secret{Data: encryption}, nil, nil, nil)
 	g.Expect(err).NotTo(HaveOccurred())
 	m.contents["etcd-ca"] = map[string][]byte{"bundle.crt": pki(g, "etcd-ca.crt")}
 	m.contents["etcd-client"] = map[string][]byte{"tls.crt": pki(g, "etcd.crt"), "tls.key": pki(g, "etcd.key")}

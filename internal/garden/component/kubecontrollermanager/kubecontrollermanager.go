@@ -109,8 +109,8 @@ func deployment(owner shared.Owner, names Secrets, image string, command []strin
 	m.AddSecret("ca-client", clientAuthorityPath, names.ClientAuthority, true)
 	m.AddSecret("service-account-key", serviceAccountKeyPath, names.ServiceAccountKey, true)
 	m.AddSecret("server", serverPath, names.Server, true)
-	liveness := shared.ServerProbe("/healthz", port, 15)
-	liveness.FailureThreshold = 2
+	liveness := shared.ServerProbe("/healthz", port)
+	liveness.InitialDelaySeconds, liveness.FailureThreshold = 15, 2
 	pod := corev1.PodSpec{
 		PriorityClassName: system.Class300, AutomountServiceAccountToken: ptr.To(false),
 		SecurityContext: shared.PodSecurityContext(), Volumes: m.Volumes,

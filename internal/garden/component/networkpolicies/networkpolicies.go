@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 
+	druidcorev1alpha1 "github.com/gardener/etcd-druid/api/core/v1alpha1"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -20,6 +21,7 @@ import (
 
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/deployable"
+	"github.com/espalier-dev/espalier/internal/garden/component/etcd"
 	"github.com/espalier-dev/espalier/internal/garden/values"
 )
 
@@ -34,6 +36,9 @@ const (
 // Networks that are not public: private ones (RFC 1918), those for carrier-grade NAT (RFC 6598), and unique local ones (RFC 4193).
 var notPublic = prefixes("10.0.0.0/8", "100.64.0.0/10", "172.16.0.0/12", "192.168.0.0/16", "fc00::/7")
 
+// Link-local networks (RFC 3927, RFC 4291). Clouds serve the credentials of the node there, so they are neither public nor private.
+var linkLocal = prefixes("169.254.0.0/16", "fe80::/10")
+
 func prefixes(texts ...string) []netip.Prefix {
 	all := make([]netip.Prefix, 0, len(texts))
 	for _, text := range texts {
@@ -45,10 +50,10 @@ func prefixes(texts ...string) []netip.Prefix {
 // Objects returns the policies of the namespace of the Garden.
 func Objects(v values.Values) []client.Object {
 	everywhere, cluster := prefixes("0.0.0.0/0", "::/0"), v.Networks.Cluster
-	return append(In(v.Namespace, v),
+	objects := append(In(v.Namespace, v),
 		policy(v.Namespace, "to-public-networks",
 			"Allows egress traffic to public networks without blocked ones for pods with the label networking.gardener.cloud/to-public-networks.",
-			toNetworks(everywhere, slices.Concat(notPublic, v.Networks.Blocked))),
+			toNetworks(everywhere, slices.Concat(notPublic, linkLocal, v.Networks.Blocked))),
 		policy(v.Namespace, "to-private-networks",
 			"Allows egress traffic to private networks, without those of the cluster and blocked ones, for pods with the label "+
 				"networking.gardener.cloud/to-private-networks.",
@@ -58,6 +63,20 @@ func Objects(v values.Values) []client.Object {
 		fromOperator(v.Namespace, "etcd-main", "the sidecar of the main etcd",
 			map[string]string{"app": "etcd-statefulset", "role": "main"}, 8080),
 	)
+	if v.BackupMetadataService {
+		objects = append(objects, toMetadataService(v))
+	}
+	return objects
+}
+
+// toMetadataService lets the Pods that read and write backups connect to the metadata service of the cloud: the members of the main etcd,
+// and the Pods that compact its backups. etcd-druid gives both the label.
+func toMetadataService(v values.Values) client.Object {
+	allows := policy(v.Namespace, "etcd-main-to-metadata-service",
+		"Allows egress traffic to link-local addresses without blocked ones for pods of the main etcd.",
+		toNetworks(linkLocal, v.Networks.Blocked))
+	allows.Spec.PodSelector.MatchLabels = map[string]string{druidcorev1alpha1.LabelPartOfKey: etcd.Main.Name()}
+	return allows
 }
 
 // fromOperator lets the operator connect to a server of the virtual cluster. The operator is in another namespace, which need not have

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -34,6 +35,9 @@ func TestObjectsAreAsInTheGoldenFiles(t *testing.T) {
 				Cluster: networks("10.1.0.0/16", "10.2.0.0/16", "100.64.0.0/13"),
 			},
 		}),
+		"metadata-service": networkpolicies.Objects(values.Values{
+			Operator: values.Operator{Namespace: "garden", BackupMetadataService: true},
+		}),
 		"blocked": networkpolicies.Objects(values.Values{
 			Operator: values.Operator{Namespace: "garden"}, APIServerPorts: []int32{443, 6443}, Networks: values.Networks{
 				Cluster: networks("10.1.0.0/16", "2001:db8::/32", "fd00::/64"),
@@ -41,6 +45,44 @@ func TestObjectsAreAsInTheGoldenFiles(t *testing.T) {
 			},
 		}),
 	})
+}
+
+// The metadata service of a cloud has the credentials of the node. Users of the virtual cluster decide where kube-apiserver connects to.
+func TestLinkLocalAddressesAreForBackupsOnly(t *testing.T) {
+	for name, setting := range map[string]bool{"by default": false, "for backups": true} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			var allowed []string
+			for _, each := range networkpolicies.Objects(values.Values{Operator: values.Operator{BackupMetadataService: setting}}) {
+				policy, ok := each.(*networkingv1.NetworkPolicy)
+				g.Expect(ok).To(BeTrue())
+				for _, address := range []string{"169.254.169.254", "fe80::a9fe:a9fe"} {
+					if allows(policy, netip.MustParseAddr(address)) {
+						allowed = append(allowed, policy.Name+" "+address)
+					}
+				}
+			}
+			if setting {
+				const policy = "garden-etcd-main-to-metadata-service "
+				g.Expect(allowed).To(Equal([]string{policy + "169.254.169.254", policy + "fe80::a9fe:a9fe"}))
+			} else {
+				g.Expect(allowed).To(BeEmpty())
+			}
+		})
+	}
+}
+
+// allows reports whether a policy names a network with an address.
+func allows(policy *networkingv1.NetworkPolicy, address netip.Addr) bool {
+	contains := func(cidr string) bool { return netip.MustParsePrefix(cidr).Contains(address) }
+	for _, rule := range policy.Spec.Egress {
+		for _, peer := range rule.To {
+			if contains(peer.IPBlock.CIDR) && !slices.ContainsFunc(peer.IPBlock.Except, contains) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // A rule without peers, or without ports, allows all of them.

@@ -103,8 +103,8 @@ func controllerDeployment(v values.Values, configMap string) (*appsv1.Deployment
 		return nil, err
 	}
 	probe := &corev1.Probe{
-		ProbeHandler:        shared.HTTPGet("/healthz", healthPort, ""),
-		InitialDelaySeconds: 40, PeriodSeconds: 10, TimeoutSeconds: 1, FailureThreshold: 3,
+		ProbeHandler:  shared.HTTPGet("/healthz", healthPort, ""),
+		PeriodSeconds: 10, TimeoutSeconds: 1, FailureThreshold: 3,
 	}
 	c := corev1.Container{
 		Name: controller, Image: image, Args: args(v, configMap),
@@ -112,10 +112,11 @@ func controllerDeployment(v values.Values, configMap string) (*appsv1.Deployment
 		Ports: []corev1.ContainerPort{
 			shared.ContainerPort("http", 80), shared.ContainerPort("https", 443),
 		},
-		LivenessProbe: probe, ReadinessProbe: probe.DeepCopy(), Resources: shared.RequestsAndLimit("100m", "375Mi", "1500Mi"),
+		StartupProbe: shared.StartupProbe(probe), LivenessProbe: probe, ReadinessProbe: probe.DeepCopy(),
+		Resources: shared.RequestsAndLimit("100m", "375Mi", "1500Mi"),
 		// The image changes its root, and listens on low ports as a user that is not root.
 		SecurityContext: &corev1.SecurityContext{
-			AllowPrivilegeEscalation: ptr.To(true), RunAsUser: ptr.To[int64](101),
+			AllowPrivilegeEscalation: ptr.To(true), RunAsUser: ptr.To[int64](101), RunAsNonRoot: ptr.To(true),
 			SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeUnconfined},
 			Capabilities:   &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}, Add: []corev1.Capability{"NET_BIND_SERVICE", "SYS_CHROOT"}},
 		},
@@ -136,7 +137,7 @@ func args(v values.Values, configMap string) []string {
 		"/nginx-ingress-controller", "--default-backend-service=" + own(backend), "--enable-ssl-passthrough=true",
 		"--publish-service=" + own(controller), "--election-id=" + leader, "--update-status=true",
 		"--annotations-prefix=nginx.ingress.kubernetes.io", "--configmap=" + own(configMap), "--ingress-class=" + Class,
-		"--controller-class=" + class, "--enable-annotation-validation=true",
+		"--controller-class=" + class, "--enable-annotation-validation=true", "--watch-namespace=" + v.Namespace,
 	}
 }
 
@@ -151,7 +152,9 @@ func backendDeployment(v values.Values) (*appsv1.Deployment, error) {
 		LivenessProbe: &corev1.Probe{ProbeHandler: shared.HTTPGet("/healthy", backendPort, ""), InitialDelaySeconds: 30, TimeoutSeconds: 5},
 		Resources:     shared.RequestsAndLimit("20m", "20Mi", "100Mi"),
 	}))
-	d.Spec.Template.Spec.SecurityContext = &corev1.PodSecurityContext{RunAsUser: ptr.To[int64](65534), FSGroup: ptr.To[int64](65534)}
+	d.Spec.Template.Spec.SecurityContext = &corev1.PodSecurityContext{
+		RunAsNonRoot: ptr.To(true), RunAsUser: ptr.To[int64](65534), FSGroup: ptr.To[int64](65534),
+	}
 	return d, nil
 }
 

@@ -18,15 +18,19 @@ import (
 )
 
 // Deployment returns a Deployment that keeps two old ReplicaSets. It selects Pods by the labels of selector; its Pods also have further
-// labels. Their containers pull an image that is absent, and may not gain privileges unless they have a security context.
+// labels. Their containers pull an image that is absent. A Pod or container without a security context gets PodSecurityContext or
+// ContainerSecurityContext.
 func (o Owner) Deployment(name string, replicas int32, selector, further map[string]string, pod corev1.PodSpec) *appsv1.Deployment {
 	pod.Containers = slices.Clone(pod.Containers) // so that those of the caller stay as they are
 	for i := range pod.Containers {
 		c := &pod.Containers[i]
 		c.ImagePullPolicy = corev1.PullIfNotPresent
 		if c.SecurityContext == nil {
-			c.SecurityContext = &corev1.SecurityContext{AllowPrivilegeEscalation: ptr.To(false)}
+			c.SecurityContext = ContainerSecurityContext()
 		}
+	}
+	if pod.SecurityContext == nil {
+		pod.SecurityContext = PodSecurityContext()
 	}
 	return &appsv1.Deployment{
 		TypeMeta: Type(appsv1.SchemeGroupVersion.String(), "Deployment"), ObjectMeta: o.Meta(name),
@@ -42,7 +46,15 @@ func AnnotateReferences(d *appsv1.Deployment) {
 	_ = references.InjectAnnotations(d) // which only fails for types that it does not know
 }
 
-// PodSecurityContext returns the security context of Pods whose image has the user 65532.
+// ContainerSecurityContext returns the security context of containers without privileges, whose root filesystem is read-only.
+func ContainerSecurityContext() *corev1.SecurityContext {
+	return &corev1.SecurityContext{
+		AllowPrivilegeEscalation: ptr.To(false), ReadOnlyRootFilesystem: ptr.To(true),
+		Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
+	}
+}
+
+// PodSecurityContext returns the security context of Pods that run as user 65532, which is the user of most images.
 func PodSecurityContext() *corev1.PodSecurityContext {
 	const user = 65532
 	return &corev1.PodSecurityContext{
@@ -55,12 +67,25 @@ func HTTPGet(path string, port int32, scheme corev1.URIScheme) corev1.ProbeHandl
 	return corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: path, Port: intstr.FromInt32(port), Scheme: scheme}}
 }
 
-// ServerProbe returns the probe of a program of a control plane, which is asked by HTTPS after some seconds.
-func ServerProbe(path string, port, delay int32) *corev1.Probe {
+// ServerProbe returns the probe of a program of a control plane, which is asked by HTTPS.
+func ServerProbe(path string, port int32) *corev1.Probe {
 	return &corev1.Probe{
-		ProbeHandler:        HTTPGet(path, port, corev1.URISchemeHTTPS),
-		InitialDelaySeconds: delay, PeriodSeconds: 10, TimeoutSeconds: 15, FailureThreshold: 3, SuccessThreshold: 1,
+		ProbeHandler:  HTTPGet(path, port, corev1.URISchemeHTTPS),
+		PeriodSeconds: 10, TimeoutSeconds: 15, FailureThreshold: 3, SuccessThreshold: 1,
 	}
+}
+
+// startupAttempts, one each second, are longer than a program starts on a slow machine, and than the two minutes for which programs wait
+// for their caches before they end.
+const startupAttempts = 150
+
+// StartupProbe returns the startup probe for a container with a readiness probe. It asks the same each second, so that the container is
+// ready as soon as its program is. The kubelet uses no other probe before, so that these need no delay, and it restarts a container whose
+// program is not ready after startupAttempts.
+func StartupProbe(readiness *corev1.Probe) *corev1.Probe {
+	p := readiness.DeepCopy()
+	p.PeriodSeconds, p.FailureThreshold = 1, startupAttempts
+	return p
 }
 
 // FieldVariable returns an environment variable whose value is a field of the Pod.

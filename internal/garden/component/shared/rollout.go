@@ -2,11 +2,14 @@ package shared
 
 import (
 	"cmp"
+	"fmt"
+	"slices"
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/version"
+	"k8s.io/utils/ptr"
 
 	"github.com/espalier-dev/espalier/api/managedresources"
 	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
@@ -29,21 +32,78 @@ func RolledOut(set *resourcesv1alpha1.ManagedResource) error {
 
 // RolloutProblem returns why the rollout of a Deployment is not complete, or "". Pods are those that its selector matches; one that is
 // terminating counts, because it may still serve.
-func RolloutProblem(d *appsv1.Deployment, pods []corev1.Pod) string {
+//
+// The first rollout is complete when all Pods are ready, whatever spec.minReadySeconds is: this time keeps old Pods until the new ones have
+// proved that they stay ready, and there are no old Pods.
+//
+// If credentials are being rotated, every Pod counts that has not finished: see OldPods.
+func RolloutProblem(d *appsv1.Deployment, pods []corev1.Pod, rotates bool) string {
 	verdict := health.Judge(d)
-	if problem := cmp.Or(verdict.Failed, verdict.Unhealthy, verdict.Progressing); problem != "" {
+	problem := cmp.Or(verdict.Failed, verdict.Unhealthy, verdict.Progressing)
+	if problem != "" && !isFirstRolloutReady(d) {
 		return problem
 	}
-	var relevant int32
+	counted := health.Relevant
+	if rotates {
+		if old := OldPods(pods, ptr.Deref(d.Spec.Replicas, 1)); old != "" {
+			return old
+		}
+		counted = isUnfinished
+	}
+	var number int32
 	for i := range pods {
-		if health.Relevant(&pods[i]) {
-			relevant++
+		if counted(&pods[i]) {
+			number++
 		}
 	}
-	if rollout, counts := health.RolloutOf(d); counts && rollout.Replicas != relevant {
+	if rollout, counts := health.RolloutOf(d); counts && rollout.Replicas != number {
 		return health.OldPods
 	}
 	return ""
+}
+
+// OldPods returns a sentence with the Pods of a Deployment that may still use credentials from before a rotation, and with the remedy, or
+// "". A Pod may use them until it has finished or is gone, also if it is about to be disrupted or its node is lost: containers on a node
+// that does not answer may still run. Replicas is the desired number of Pods, 0 without a Deployment.
+func OldPods(pods []corev1.Pod, replicas int32) string {
+	running := slices.DeleteFunc(slices.Clone(pods), func(pod corev1.Pod) bool { return !isUnfinished(&pod) })
+	newest := NewestPod(running)
+	old := slices.DeleteFunc(slices.Clone(running), func(pod corev1.Pod) bool {
+		return pod.Labels[appsv1.DefaultDeploymentUniqueLabelKey] == newest.Labels[appsv1.DefaultDeploymentUniqueLabelKey]
+	})
+	if len(old) == 0 && len(running) > int(replicas) {
+		old = slices.DeleteFunc(slices.Clone(running), func(pod corev1.Pod) bool {
+			return health.Relevant(&pod) && pod.DeletionTimestamp == nil
+		})
+		if len(old) == 0 {
+			old = running
+		}
+	}
+	if len(old) == 0 {
+		return ""
+	}
+	names := make([]string, 0, len(old))
+	for i := range old {
+		names = append(names, fmt.Sprintf("%s/%s on node %s", old[i].Namespace, old[i].Name, cmp.Or(old[i].Spec.NodeName, "none")))
+	}
+	slices.Sort(names)
+	return health.OldPods + ", which may use credentials from before the rotation: " + strings.Join(names, ", ") +
+		"; if such a node does not come back, make sure that it is down, and then delete the Node, or delete its Pods with --force"
+}
+
+// isUnfinished reports whether containers of a Pod run or may start.
+func isUnfinished(pod *corev1.Pod) bool {
+	return pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed
+}
+
+// revision is an annotation in which the controller of Deployments numbers the ReplicaSets of a Deployment.
+const revision = "deployment.kubernetes.io/revision"
+
+// isFirstRolloutReady reports whether a Deployment has never had another ReplicaSet than its first one, and all replicas of that are ready.
+func isFirstRolloutReady(d *appsv1.Deployment) bool {
+	desired, status := ptr.Deref(d.Spec.Replicas, 1), d.Status
+	return d.Annotations[revision] == "1" && status.ObservedGeneration >= d.Generation &&
+		status.Replicas == desired && status.UpdatedReplicas == desired && status.ReadyReplicas == desired
 }
 
 // NewestPod returns the Pod that was created last, nil if there is none. Its logs say why a rollout does not complete.

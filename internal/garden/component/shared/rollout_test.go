@@ -68,7 +68,52 @@ func TestRollouts(t *testing.T) {
 		},
 	} {
 		t.Run(sentence, func(t *testing.T) {
-			NewWithT(t).Expect(shared.RolloutProblem(tc.deployment, tc.pods)).To(Equal(tc.want))
+			NewWithT(t).Expect(shared.RolloutProblem(tc.deployment, tc.pods, false)).To(Equal(tc.want))
+		})
+	}
+}
+
+// settling returns a Deployment of two replicas that are ready, and not yet available, because spec.minReadySeconds has not passed.
+func settling(changes ...func(*appsv1.Deployment)) *appsv1.Deployment {
+	return rolledOut(append([]func(*appsv1.Deployment){func(d *appsv1.Deployment) {
+		d.Annotations, d.Spec.MinReadySeconds = map[string]string{"deployment.kubernetes.io/revision": "1"}, 30
+		d.Status.AvailableReplicas, d.Status.UnavailableReplicas = 0, 2
+		d.Status.Conditions[0].Status, d.Status.Conditions[0].Message = corev1.ConditionFalse, "too few"
+		d.Status.Conditions[1].Reason, d.Status.Conditions[1].Message = "ReplicaSetUpdated", "0 of 2"
+	}}, changes...)...)
+}
+
+func TestFirstRolloutIsCompleteWhenItsPodsAreReady(t *testing.T) {
+	const unavailable = `condition "Available" has invalid status False (expected True) due to : too few`
+	pods := make([]corev1.Pod, 2)
+	for sentence, tc := range map[string]struct {
+		deployment *appsv1.Deployment
+		pods       []corev1.Pod
+		want       string
+	}{
+		"all are ready":    {deployment: settling(), pods: pods},
+		"one is not ready": {deployment: settling(func(d *appsv1.Deployment) { d.Status.ReadyReplicas = 1 }), pods: pods, want: unavailable},
+		"one is not updated": {
+			deployment: settling(func(d *appsv1.Deployment) { d.Status.UpdatedReplicas = 1 }), pods: pods, want: unavailable,
+		},
+		"one is too many": {deployment: settling(func(d *appsv1.Deployment) { d.Status.Replicas = 3 }), pods: pods, want: unavailable},
+		"one is missing": {
+			deployment: settling(func(d *appsv1.Deployment) { d.Spec.Replicas = ptr.To[int32](3) }), pods: pods, want: unavailable,
+		},
+		"a later rollout": {
+			deployment: settling(func(d *appsv1.Deployment) { d.Annotations["deployment.kubernetes.io/revision"] = "2" }), pods: pods,
+			want: unavailable,
+		},
+		"no ReplicaSet yet": {deployment: settling(func(d *appsv1.Deployment) { d.Annotations = nil }), pods: pods, want: unavailable},
+		"a change that is not observed": {
+			deployment: settling(func(d *appsv1.Deployment) { d.Generation = 3 }), pods: pods, want: "observed generation outdated (2/3)",
+		},
+		"a Pod of another Deployment": {
+			deployment: settling(), pods: make([]corev1.Pod, 3), want: "there are still non-terminated old pods",
+		},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			NewWithT(t).Expect(shared.RolloutProblem(tc.deployment, tc.pods, false)).To(Equal(tc.want))
 		})
 	}
 }
@@ -112,4 +157,59 @@ func TestReadinessOfManagedResources(t *testing.T) {
 			g.Expect(shared.RolledOut(set) == nil).To(Equal(tc.rolledOut))
 		})
 	}
+}
+
+// A Pod on a node that does not answer may still write with the old key.
+func TestRotationsCountEveryPodThatMayStillRun(t *testing.T) {
+	const remedy = "; if such a node does not come back, make sure that it is down, and then delete the Node, or delete its Pods with --force"
+	const prefix = "there are still non-terminated old pods, which may use credentials from before the rotation: "
+	at := func(hours int) metav1.Time {
+		return metav1.NewTime(time.Date(2026, time.January, 1, hours, 0, 0, 0, time.UTC))
+	}
+	pod := func(name, hash string, created int, status corev1.PodStatus) corev1.Pod {
+		return corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{
+				Namespace: "garden", Name: name, CreationTimestamp: at(created), Labels: map[string]string{"pod-template-hash": hash},
+			},
+			Spec: corev1.PodSpec{NodeName: "n"}, Status: status,
+		}
+	}
+	running := corev1.PodStatus{Phase: corev1.PodRunning}
+	disrupted := corev1.PodStatus{Phase: corev1.PodRunning, Conditions: []corev1.PodCondition{
+		{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue},
+	}}
+	terminating := pod("old", "2", 1, running)
+	terminating.DeletionTimestamp = ptr.To(at(5))
+	unscheduled := pod("old", "1", 1, corev1.PodStatus{Phase: corev1.PodPending})
+	unscheduled.Spec.NodeName = ""
+	evicted := corev1.PodStatus{Phase: corev1.PodFailed, Reason: "Evicted"}
+	first, second := pod("first", "2", 2, running), pod("second", "2", 3, running)
+	const old = prefix + "garden/old on node n" + remedy
+	for sentence, tc := range map[string]struct {
+		pods []corev1.Pod
+		want string
+	}{
+		"new Pods only":                 {pods: []corev1.Pod{first, second}},
+		"a new Pod that is disrupted":   {pods: []corev1.Pod{first, pod("second", "2", 3, disrupted)}},
+		"an old Pod that is disrupted":  {pods: []corev1.Pod{first, second, pod("old", "1", 1, disrupted)}, want: old},
+		"an old Pod of a lost node":     {pods: []corev1.Pod{first, second, pod("old", "1", 1, corev1.PodStatus{Reason: "NodeLost"})}, want: old},
+		"an old Pod instead of a new":   {pods: []corev1.Pod{first, pod("old", "1", 1, disrupted)}, want: old},
+		"a disrupted Pod too many":      {pods: []corev1.Pod{first, second, pod("old", "2", 1, disrupted)}, want: old},
+		"a terminating Pod too many":    {pods: []corev1.Pod{first, second, terminating}, want: old},
+		"an evicted Pod":                {pods: []corev1.Pod{first, second, pod("old", "1", 1, evicted)}},
+		"a Pod that has succeeded":      {pods: []corev1.Pod{first, second, pod("old", "1", 1, corev1.PodStatus{Phase: corev1.PodSucceeded})}},
+		"an old Pod that has no node":   {pods: []corev1.Pod{first, second, unscheduled}, want: prefix + "garden/old on node none" + remedy},
+		"a new Pod that is still to be": {pods: []corev1.Pod{first}, want: "there are still non-terminated old pods"},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			NewWithT(t).Expect(shared.RolloutProblem(rolledOut(), tc.pods, true)).To(Equal(tc.want))
+		})
+	}
+}
+
+func TestEveryPodWithoutADeploymentIsOld(t *testing.T) {
+	g := NewWithT(t)
+	left := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "garden", Name: "left"}, Spec: corev1.PodSpec{NodeName: "n"}}
+	g.Expect(shared.OldPods(nil, 0)).To(BeEmpty())
+	g.Expect(shared.OldPods([]corev1.Pod{left}, 0)).To(ContainSubstring("garden/left on node n"))
 }

@@ -17,7 +17,10 @@ func TestRulesForChanges(t *testing.T) {
 		secretbox  = "K: {encryptionConfig: {provider: {type: secretbox}}}"
 		rollingOut = "because a previous encryption configuration change is currently being rolled out"
 		rotating   = "while the ETCD encryption key rotation is not completed"
-		other      = "V: {maintenance: {timeWindow: {begin: 210000+0100}}}"
+		inEvents   = "K: {resourcesToStoreInETCDEvents: [{group: coordination.k8s.io, resource: leases}, {group: a.example.com, resource: b}]}"
+		lost       = "existing objects would stay in the other etcd and be lost for the virtual cluster; restore the former entries, or " +
+			"confirm the loss with the annotation espalier.dev/confirm-lost-resources="
+		other = "V: {maintenance: {timeWindow: {begin: 210000+0100}}}"
 	)
 	for sentence, tc := range map[string]struct {
 		old     []string
@@ -107,6 +110,26 @@ func TestRulesForChanges(t *testing.T) {
 			old: []string{backup, "V: {etcd: {main: {backup: {bucketName: null}}}}"}, changes: []string{backup},
 			want: []string{"Invalid V.etcd.main.backup.bucketName: field is immutable"},
 		},
+		"the bucket set later to the one in use": {
+			old:     []string{backup, "V: {etcd: {main: {backup: {bucketName: null}}}}"},
+			changes: []string{backup, "V: {etcd: {main: {backup: {bucketName: garden-}}}}"},
+		},
+		"a backup without bucket": {
+			changes: []string{"V: {etcd: {main: {backup: {provider: S3, secretRef: {name: a}}}}}"},
+			want:    []string{"Required V.etcd.main.backup.bucketName: name an existing bucket, the operator creates none"},
+		},
+		"a backup without Secret": {
+			changes: []string{"V: {etcd: {main: {backup: {provider: S3, bucketName: b}}}}"},
+			want:    []string{"Required V.etcd.main.backup.secretRef.name: name the Secret with the credentials for the bucket"},
+		},
+		"a stored backup without bucket that changes": {
+			old:     []string{backup, "V: {etcd: {main: {backup: {bucketName: null}}}}"},
+			changes: []string{"V: {etcd: {main: {backup: {secretRef: {name: b}}}}}"},
+			want:    []string{"Required V.etcd.main.backup.bucketName: name an existing bucket, the operator creates none"},
+		},
+		"another field beside a stored backup without bucket": {
+			old: []string{backup, "V: {etcd: {main: {backup: {bucketName: null}}}}"}, changes: []string{"version: 1.34.0"},
+		},
 		"the next version": {changes: []string{"version: 1.34.0"}},
 		"an earlier patch": {
 			changes: []string{"version: 1.33.0"}, want: []string{"Forbidden V.kubernetes.version: kubernetes version downgrade is not supported"},
@@ -171,6 +194,33 @@ func TestRulesForChanges(t *testing.T) {
 		"gates that never were": {
 			old: []string{"G: {gardenerAPIServer: {featureGates: {Foo: true}}}"}, changes: []string{other},
 			want: []string{"Forbidden G.gardenerAPIServer.featureGates.Foo: not supported by Gardener"},
+		},
+
+		// resources in the etcd for events
+		"resources in the etcd for events before the operator has begun": {changes: []string{inEvents}},
+		"resources to the etcd for events": {
+			old: []string{reconciled}, changes: []string{inEvents}, want: []string{"Forbidden K.resourcesToStoreInETCDEvents: " + lost +
+				"b.a.example.com,leases.coordination.k8s.io"},
+		},
+		"a resource from the etcd for events": {
+			old: []string{reconciled, inEvents}, changes: []string{"K: {resourcesToStoreInETCDEvents: [{group: a.example.com, resource: b}]}"},
+			want: []string{"Forbidden K.resourcesToStoreInETCDEvents: " + lost + "leases.coordination.k8s.io"},
+		},
+		"one of two resources to the etcd for events is confirmed": {
+			old:     []string{reconciled},
+			changes: []string{inEvents, "{metadata: {annotations: {espalier.dev/confirm-lost-resources: b.a.example.com}}}"},
+			want:    []string{"Forbidden K.resourcesToStoreInETCDEvents: " + lost + "leases.coordination.k8s.io"},
+		},
+		"resources to the etcd for events are confirmed": {old: []string{reconciled}, changes: []string{
+			inEvents, "{metadata: {annotations: {espalier.dev/confirm-lost-resources: 'b.a.example.com, leases.coordination.k8s.io'}}}",
+		}},
+		"the order of resources in the etcd for events": {old: []string{reconciled, inEvents}, changes: []string{
+			"K: {resourcesToStoreInETCDEvents: [{group: a.example.com, resource: b}, {group: coordination.k8s.io, resource: leases}]}",
+		}},
+		"another field beside resources in the etcd for events": {old: []string{reconciled, inEvents}, changes: []string{other}},
+		"a malformed entry is removed": {
+			old:     []string{reconciled, "K: {resourcesToStoreInETCDEvents: [{group: a.example.com, resource: 'b#https://c,/pods'}]}"},
+			changes: []string{"K: {resourcesToStoreInETCDEvents: null}"},
 		},
 
 		// encryption
@@ -247,7 +297,7 @@ func TestUpdatesOfMetadataIgnoreTheSpec(t *testing.T) {
 			g.Expect(validation.Update(updated, old)).To(BeEmpty())
 			defaultedByWebhook(updated)
 			g.Expect(validation.Update(updated, old)).To(BeEmpty(), "after defaulting")
-			g.Expect(texts(validation.Stored(old))).To(ConsistOf(retained(tc.want)))
+			g.Expect(texts(validation.Stored(old, old))).To(ConsistOf(retained(tc.want)))
 		})
 	}
 }

@@ -52,6 +52,7 @@ func kubeAPIServer(path *field.Path, g, old *operatorv1alpha1.Garden) field.Erro
 
 	found = append(found, goneFields(path, settings, kubernetes)...)
 	found = append(found, apiAudiences(path.Child("apiAudiences"), settings.APIAudiences)...)
+	found = append(found, resourceNames(path.Child("resourcesToStoreInETCDEvents"), settings.ResourcesToStoreInETCDEvents)...)
 	found = append(found, kubernetesEncryption(path.Child("encryptionConfig"), settings.EncryptionConfig)...)
 	found = append(found, structuredAuthentication(path.Child("structuredAuthentication"), settings)...)
 	found = append(found, structuredAuthorization(path.Child("structuredAuthorization"), settings)...)

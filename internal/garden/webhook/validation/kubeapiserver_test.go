@@ -15,11 +15,28 @@ import (
 	"github.com/espalier-dev/espalier/internal/garden/webhook/validation"
 )
 
+const noLabel = "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an " +
+	"alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')"
+
 func TestRulesForKubeAPIServer(t *testing.T) {
 	for sentence, tc := range map[string]struct {
 		changes []string
 		want    []string
 	}{
+		"names of resources in the etcd for events": {
+			changes: []string{"K: {resourcesToStoreInETCDEvents: [{group: coordination.k8s.io, resource: leases}, {group: apps, resource: a-b}]}"},
+		},
+		"resources in the etcd for events that add servers": {
+			changes: []string{"K: {resourcesToStoreInETCDEvents: [{group: 'a,b', resource: c}, {group: a, resource: 'b#https://c,/pods'}, " +
+				"{group: a/b, resource: c.d}]}"},
+			want: []string{
+				"Invalid K.resourcesToStoreInETCDEvents[0].group: " + noSubdomain,
+				"Invalid K.resourcesToStoreInETCDEvents[1].resource: " + noLabel,
+				"Invalid K.resourcesToStoreInETCDEvents[2].group: " + noSubdomain,
+				"Invalid K.resourcesToStoreInETCDEvents[2].resource: must not contain dots",
+			},
+		},
+
 		// OpenID Connect
 		"OpenID Connect": {
 			changes: []string{

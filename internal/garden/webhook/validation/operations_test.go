@@ -124,7 +124,7 @@ func TestOperations(t *testing.T) {
 			g.Expect(texts(validation.Create(changed))).To(ContainElements(tc.want))
 			g.Expect(texts(validation.Update(changed, garden(t, tc.changes...)))).To(BeComparableTo(tc.want))
 			g.Expect(validation.Update(changed, changed)).To(BeEmpty(), "operations are not judged again")
-			g.Expect(validation.Stored(changed)).To(BeEmpty(), "operations are not part of the spec")
+			g.Expect(validation.Stored(changed, changed)).To(BeEmpty(), "operations are not part of the spec")
 		})
 	}
 }

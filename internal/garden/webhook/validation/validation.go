@@ -58,9 +58,12 @@ func Update(updated, old *operatorv1alpha1.Garden) field.ErrorList {
 	return append(found, spec(updated, old)...)
 }
 
-// Stored returns what is wrong with the spec of a stored Garden, as Update would if an unrelated field changed. The reconciler must not
-// act on a Garden with findings. It does not judge operations, because they may have begun.
-func Stored(g *operatorv1alpha1.Garden) field.ErrorList { return spec(g, g) }
+// Stored returns what is wrong with the spec of a stored Garden. Before is the Garden at its last reconciliation, as far as the cluster
+// shows, with the status of now. The reconciler must not act on a Garden with findings. It does not judge operations, because they may
+// have begun.
+func Stored(g, before *operatorv1alpha1.Garden) field.ErrorList {
+	return append(changes(g, before), spec(g, g)...)
+}
 
 // Delete returns the denial of a deletion, nil if the Garden confirms it. Its text is the whole message.
 func Delete(g *operatorv1alpha1.Garden) error {
@@ -84,6 +87,7 @@ func spec(g, old *operatorv1alpha1.Garden) field.ErrorList {
 		old = &operatorv1alpha1.Garden{}
 	}
 	found := runtimeCluster(path.Child("runtimeCluster"), g)
+	found = append(found, backup(path.Child("virtualCluster", "etcd", "main", "backup"), g, old)...)
 	return append(found, virtualCluster(path.Child("virtualCluster"), g, old)...)
 }
 

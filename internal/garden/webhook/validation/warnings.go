@@ -3,7 +3,9 @@ package validation
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/utils/ptr"
 
 	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
@@ -15,6 +17,8 @@ import (
 func Warnings(g *operatorv1alpha1.Garden) []string {
 	const runtime, virtual = "spec.runtimeCluster", "spec.virtualCluster"
 	all := runtimeClusterWarnings(runtime, g.Spec.RuntimeCluster)
+	all = append(all, domainWarnings(virtual+".dns", g.Spec.VirtualCluster.DNS.Domains)...)
+	all = append(all, backupWarnings(g)...)
 	all = append(all, gardenerWarnings(virtual+".gardener", g.Spec.VirtualCluster.Gardener)...)
 	return append(all, kubeAPIServerWarnings(virtual+".kubernetes.kubeAPIServer", g.Spec.VirtualCluster.Kubernetes.KubeAPIServer)...)
 }
@@ -27,6 +31,13 @@ func runtimeClusterWarnings(path string, cluster operatorv1alpha1.RuntimeCluster
 	if oldIngressDomain(cluster.Ingress) != nil {
 		all = append(all, fmt.Sprintf("%s.ingress.domain is deprecated, use %s.ingress.domains", path, path))
 	}
+	all = append(all, domainWarnings(path+".ingress", cluster.Ingress.Domains)...)
+	if families := cluster.Networking.IPFamilies; len(families) > 0 && !slices.Equal(families, []corev1.IPFamily{corev1.IPv4Protocol}) {
+		all = append(all, notYet(path+".networking.ipFamilies"))
+	}
+	if cluster.Provider.Region != nil {
+		all = append(all, notYet(path+".provider.region"))
+	}
 	if settings := cluster.Settings; settings != nil && settings.VerticalPodAutoscaler != nil {
 		all = append(all, retiredGates(path+".settings.verticalPodAutoscaler", settings.VerticalPodAutoscaler.FeatureGates,
 			versions.RetiredVPAFeatureGate)...)
@@ -34,9 +45,37 @@ func runtimeClusterWarnings(path string, cluster operatorv1alpha1.RuntimeCluster
 	return all
 }
 
+func domainWarnings(path string, domains []operatorv1alpha1.Domain) []string {
+	var all []string
+	for i := range domains {
+		if domains[i].Provider != nil {
+			all = append(all, notYet(fmt.Sprintf("%s.domains[%d].provider", path, i)))
+		}
+	}
+	return all
+}
+
+func backupWarnings(g *operatorv1alpha1.Garden) []string {
+	main, _ := etcdSettings(g)
+	if main.Backup == nil {
+		return nil
+	}
+	var all []string
+	if main.Backup.Region != nil {
+		all = append(all, notYet(backupPath+".region"))
+	}
+	if problem := IncompleteBackup(g); problem != "" {
+		all = append(all, problem)
+	}
+	return all
+}
+
 func gardenerWarnings(path string, gardener operatorv1alpha1.Gardener) []string {
 	var all []string
 	server := ptr.Deref(gardener.APIServer, operatorv1alpha1.GardenerAPIServer{})
+	if sizes := server.WatchCacheSizes; sizes != nil && sizes.Default != nil {
+		all = append(all, notYet(path+".gardenerAPIServer.watchCacheSizes.default"))
+	}
 	all = append(all, retiredGates(path+".gardenerAPIServer", server.FeatureGates, versions.RetiredGardenerFeatureGate)...)
 	for i, plugin := range server.AdmissionPlugins {
 		if versions.RetiredGardenerAdmissionPlugin(plugin.Name) {
@@ -61,6 +100,9 @@ func retiredGates(path string, gates map[string]bool, retired func(name string) 
 
 func withoutEffect(subject string) string { return subject + " has no effect, remove it" }
 
+// notYet is for fields that no program of this release reads.
+func notYet(field string) string { return field + " has no effect in this release" }
+
 func kubeAPIServerWarnings(path string, server *operatorv1alpha1.KubeAPIServer) []string {
 	if server == nil {
 		return nil
@@ -80,7 +122,7 @@ func kubeAPIServerWarnings(path string, server *operatorv1alpha1.KubeAPIServer) 
 	}
 	if sizes := server.WatchCacheSizes; sizes != nil && sizes.Default != nil {
 		all = append(all, fmt.Sprintf("%s.watchCacheSizes.default is deprecated and not supported for Kubernetes 1.%d and later",
-			path, fieldsGoneFrom))
+			path, fieldsGoneFrom), notYet(path+".watchCacheSizes.default"))
 	}
 	return all
 }

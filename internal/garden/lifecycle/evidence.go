@@ -1,0 +1,165 @@
+package lifecycle
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	druidcorev1alpha1 "github.com/gardener/etcd-druid/api/core/v1alpha1"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
+	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/conflict"
+	"github.com/espalier-dev/espalier/internal/garden/component/apiserver"
+	"github.com/espalier-dev/espalier/internal/garden/component/etcd"
+	"github.com/espalier-dev/espalier/internal/garden/rollout"
+	"github.com/espalier-dev/espalier/internal/garden/rotation"
+	"github.com/espalier-dev/espalier/internal/secrets"
+	"github.com/espalier-dev/espalier/internal/secrets/manager"
+)
+
+// Volumes of etcds are looked for before a key is generated.
+// +kubebuilder:rbac:groups="",resources=persistentvolumeclaims,verbs=list,namespace=garden,roleName=espalier-garden-operator-garden
+
+// users are the objects of a namespace that may need keys, as they were before a reconciliation generated any.
+type users struct {
+	secrets []corev1.Secret
+	objects []user
+	// volumes are claims of etcds that are older than the Garden.
+	volumes []string
+}
+
+// user is an object, its name for users, and all that its manifest says. For a ManagedResource, that includes its objects.
+type user struct {
+	name    string
+	content []byte
+}
+
+// guard makes the manager of secrets generate keys and authorities that only a rotation replaces only if nothing speaks for an old one. The
+// objects of the namespace are read once, when the first one is missing.
+func (r *Reconciler) guard(m *manager.Manager, garden *operatorv1alpha1.Garden) {
+	known := rotation.Irreplaceable(rotationOf(garden))
+	var found *users
+	m.Guard(slices.Collect(maps.Keys(known)), func(ctx context.Context, logicalName, missing string) (secrets.Evidence, error) {
+		if found == nil {
+			read, err := r.users(ctx, garden)
+			if err != nil {
+				return secrets.Evidence{}, err
+			}
+			found = read
+		}
+		return found.evidence(known[logicalName], logicalName, missing, confirmedLosses(garden)), nil
+	})
+}
+
+// confirmedLosses returns the names of the Secrets that the user has confirmed to be lost.
+func confirmedLosses(garden *operatorv1alpha1.Garden) []string {
+	return separated(garden, operatorv1alpha1.AnnotationConfirmLostKeys)
+}
+
+// forgetLosses removes the annotation with which the user has confirmed losses, because the Secrets exist now. A later loss stops a
+// reconciliation again.
+func (o *operation) forgetLosses(ctx context.Context) error {
+	if _, confirmed := o.status.garden.Annotations[operatorv1alpha1.AnnotationConfirmLostKeys]; !confirmed {
+		return nil
+	}
+	changed := o.status.garden.DeepCopy()
+	delete(changed.Annotations, operatorv1alpha1.AnnotationConfirmLostKeys)
+	// A patch that removes the last annotation removes all annotations, also one that a user adds at the same time.
+	if err := o.Client.Patch(ctx, changed, conflict.MergeFrom(o.status.garden)); err != nil {
+		return fmt.Errorf("remove annotation %s: %w", operatorv1alpha1.AnnotationConfirmLostKeys, err)
+	}
+	o.status.garden = changed
+	return nil
+}
+
+func (r *Reconciler) users(ctx context.Context, garden *operatorv1alpha1.Garden) (*users, error) {
+	in := client.InNamespace(r.Operator.Namespace)
+	all, claims := &corev1.SecretList{}, &corev1.PersistentVolumeClaimList{}
+	deployments, etcds, sets := &appsv1.DeploymentList{}, &druidcorev1alpha1.EtcdList{}, &resourcesv1alpha1.ManagedResourceList{}
+	for _, each := range []client.ObjectList{all, claims, deployments, etcds, sets} {
+		if err := r.Client.List(ctx, each, in); err != nil && !rollout.IsGone(err) { // a definition may be missing
+			return nil, fmt.Errorf("list objects that may need a key: %w", err)
+		}
+	}
+	found := &users{secrets: all.Items}
+	content := map[string][]byte{}
+	for i := range all.Items {
+		secret := &all.Items[i]
+		content[secret.Name] = slices.Concat(slices.Collect(maps.Values(secret.Data))...)
+	}
+	for kind, list := range map[string]client.ObjectList{"Deployment": deployments, "Etcd": etcds, "ManagedResource": sets} {
+		err := meta.EachListItem(list, func(o runtime.Object) error {
+			each, err := userOf(kind, o, content)
+			found.objects = append(found.objects, each)
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	slices.SortFunc(found.objects, func(a, b user) int { return strings.Compare(a.name, b.name) })
+	for i := range claims.Items {
+		claim := &claims.Items[i]
+		if etcd.HasVolume(claim.Name) && claim.CreationTimestamp.Before(&garden.CreationTimestamp) {
+			found.volumes = append(found.volumes, "PersistentVolumeClaim "+claim.Namespace+"/"+claim.Name)
+		}
+	}
+	return found, nil
+}
+
+// userOf returns an object of a kind as a user of keys. Content has the data of Secrets by name.
+func userOf(kind string, o runtime.Object, content map[string][]byte) (user, error) {
+	manifest, err := json.Marshal(o)
+	if err != nil {
+		return user{}, fmt.Errorf("encode %s: %w", kind, err)
+	}
+	if set, isSet := o.(*resourcesv1alpha1.ManagedResource); isSet {
+		for _, each := range set.Spec.SecretRefs {
+			manifest = slices.Concat(manifest, []byte("\n"), content[each.Name])
+		}
+	}
+	named, err := meta.Accessor(o)
+	if err != nil {
+		return user{}, fmt.Errorf("read name of %s: %w", kind, err)
+	}
+	return user{kind + " " + named.GetNamespace() + "/" + named.GetName(), manifest}, nil
+}
+
+// evidence returns the evidence for keys of a logical name. The Secret with that name does not exist.
+func (u *users) evidence(known rotation.KeyStatus, logicalName, missing string, confirmed []string) secrets.Evidence {
+	e := secrets.Evidence{
+		Preparing: known.Preparing, Completing: known.Completing, Generation: known.Generation,
+		Volumes: u.volumes, Confirmed: slices.Contains(confirmed, missing),
+	}
+	role := apiserver.ConfigurationRole(logicalName)
+	for i := range u.secrets {
+		secret := &u.secrets[i]
+		owner, managed := secret.Labels[secrets.LabelManagerIdentity]
+		is, isBundle := secrets.IsNameOf(logicalName, secret.Name)
+		is = is && (!managed || owner == secretsIdentity)
+		switch {
+		case is && !isBundle:
+			e.Secrets = append(e.Secrets, secret.ObjectMeta)
+		case is, role != "" && secret.Labels[apiserver.RoleLabel] == role:
+			e.Uses = append(e.Uses, "Secret "+secret.Namespace+"/"+secret.Name)
+		}
+	}
+	for _, each := range u.objects {
+		if secrets.Mentions(logicalName, each.content) {
+			e.Uses = append(e.Uses, each.name)
+		}
+		if secrets.MentionsName(missing, each.content) {
+			e.Marked = append(e.Marked, each.name)
+		}
+	}
+	return e
+}

@@ -1,0 +1,94 @@
+package lifecycle
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/utils/clock"
+
+	corev1beta1 "github.com/espalier-dev/espalier/api/core/v1beta1"
+	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/secrets"
+)
+
+// warnBeforeExpiry is the time before the end of a certificate authority at which the user must know that it expires. The overlap of a
+// rotation, in which users get the new authority, can take months.
+const warnBeforeExpiry = 180 * 24 * time.Hour
+
+// NewExpiry registers the metric with the ends of certificate authorities.
+func NewExpiry(registry prometheus.Registerer) *prometheus.GaugeVec {
+	return promauto.With(registry).NewGaugeVec(prometheus.GaugeOpts{
+		Name: "espalier_garden_certificate_expiry_seconds",
+		Help: "When a certificate in a managed Secret expires, in seconds since 1970, by logical name of the Secret and part: authority.",
+	}, []string{"secret", "part"})
+}
+
+// reportExpiry reports when certificate authorities expire: in a metric, and in a condition and an Event if a rotation is urgent.
+func (o *operation) reportExpiry(ctx context.Context) error {
+	if o.Expiry != nil {
+		o.Expiry.Reset()
+	}
+	var urgent []string
+	for _, request := range authorities(o.values.AuthorityPhase) {
+		name := request.Config.LogicalName()
+		current, err := o.secrets.Current(name)
+		if err != nil {
+			return err
+		}
+		end, expires := endOf(current)
+		if !expires {
+			continue
+		}
+		if o.Expiry != nil {
+			o.Expiry.WithLabelValues(name, "authority").Set(float64(end.Unix()))
+		}
+		if end.Sub(o.Clock.Now()) < warnBeforeExpiry && slices.Contains(o.secrets.ExpiringAuthorities(), name) {
+			urgent = append(urgent, fmt.Sprintf("%s (%s)", name, end.UTC().Format(time.RFC3339)))
+		}
+	}
+	live := o.status.garden.Status.Conditions
+	if equality.Semantic.DeepEqual(withExpiry(o.Clock, live, urgent), live) {
+		return nil
+	}
+	if len(urgent) > 0 {
+		o.Recorder.Eventf(o.status.garden, nil, "Warning", reasonAuthoritiesExpire, "Reconcile", "%s", expiryMessage(urgent))
+	}
+	err := o.status.writeUnlessRotated(ctx, func(status *operatorv1alpha1.GardenStatus) {
+		status.Conditions = withExpiry(o.Clock, status.Conditions, urgent)
+	})
+	if err != nil {
+		return fmt.Errorf("record expiring certificate authorities: %w", err)
+	}
+	return nil
+}
+
+// endOf returns when the content of a managed Secret expires, and false if it does not.
+func endOf(secret *corev1.Secret) (time.Time, bool) {
+	seconds, err := strconv.ParseInt(secret.Labels[secrets.LabelValidUntil], 10, 64)
+	return time.Unix(seconds, 0), err == nil
+}
+
+// withExpiry returns the conditions with a condition about urgent authorities, or without it if there are none.
+func withExpiry(now clock.PassiveClock, conditions []corev1beta1.Condition, urgent []string) []corev1beta1.Condition {
+	const kind = operatorv1alpha1.CertificateAuthoritiesExpire
+	if len(urgent) == 0 {
+		return slices.DeleteFunc(slices.Clone(conditions), func(c corev1beta1.Condition) bool { return c.Type == kind })
+	}
+	condition := corev1beta1.GetOrInitCondition(now, conditions, kind)
+	condition = corev1beta1.UpdatedCondition(
+		now, condition, corev1beta1.ConditionTrue, operatorv1alpha1.ReasonRotationRequired, expiryMessage(urgent))
+	return corev1beta1.MergeConditions(conditions, condition)
+}
+
+func expiryMessage(urgent []string) string {
+	return fmt.Sprintf("Certificate authorities expire, and only a rotation replaces them. Start it with the operation %s: %s.",
+		operatorv1alpha1.OperationRotateCAStart, strings.Join(urgent, ", "))
+}

@@ -1,0 +1,4 @@
+package lifecycle
+
+// Remaining is remaining.
+var Remaining = remaining

@@ -1,0 +1,643 @@
+package rotation_test
+
+import (
+	"crypto/rand"
+	"crypto/rsa"
+	"fmt"
+	"maps"
+	mathrand "math/rand/v2"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/garden/component/apiserver"
+	"github.com/espalier-dev/espalier/internal/garden/component/kubeapiserver"
+	"github.com/espalier-dev/espalier/internal/garden/rotation"
+	"github.com/espalier-dev/espalier/internal/garden/values"
+	"github.com/espalier-dev/espalier/internal/secrets"
+	"github.com/espalier-dev/espalier/internal/secrets/config"
+	"github.com/espalier-dev/espalier/test/generate"
+)
+
+// Names of the keys of the model: one encrypts data in etcd, and one signs tokens.
+const (
+	encryptionKey = kubeapiserver.EncryptionKeyName
+	signingKey    = kubeapiserver.ServiceAccountKeyName
+)
+
+// INTERLEAVINGS is how many interleavings run; `make rotations` sets it.
+func interleavings(g Gomega) int {
+	text := os.Getenv("INTERLEAVINGS")
+	if text == "" {
+		return 100
+	}
+	number, err := strconv.Atoi(text)
+	g.Expect(err).NotTo(HaveOccurred(), "INTERLEAVINGS")
+	return number
+}
+
+// Users start and complete rotations, lose and restore Secrets, restore an older status, and confirm losses, while the operator dies at any
+// write. No key that data or tokens need is lost, and none that was rotated away comes back.
+func TestGeneratedInterleavingsOfRotationsAndLosses(t *testing.T) {
+	generate.Cases(t, interleavings(NewWithT(t)), func(t *testing.T, random *mathrand.Rand) {
+		t.Helper()
+		l := newLandscape(t, random)
+		defer func() {
+			if t.Failed() {
+				t.Log(l.history)
+			}
+		}()
+		for range 60 {
+			l.step()
+		}
+	})
+}
+
+// pod is an API server with the configuration of its start.
+type pod struct {
+	keys     []config.UsableEncryptionKey
+	verifies []string
+}
+
+// object is an object in etcd, encrypted with a key unless that is empty. A token is signed by one.
+type object struct{ key, label string }
+
+type landscape struct {
+	*WithT
+	random  *mathrand.Rand
+	now     time.Time
+	history []string
+	keys    int
+
+	status   *operatorv1alpha1.CredentialsRotation
+	statuses []*operatorv1alpha1.CredentialsRotation
+	secrets  map[string]corev1.Secret
+	backups  []corev1.Secret
+
+	live          *appsv1.Deployment // nil: it was never deployed
+	configuration pod                // of the Deployment
+	pods          []pod
+	data, tokens  []object
+	writesLeft    int // negative: the operator does not die
+
+	// stopped is the Secret at which the last reconciliation stopped.
+	stopped string
+	// waived are keys whose loss was confirmed, and completed are keys that were rotated away, with the number of statuses at that time.
+	waived    map[string]bool
+	completed map[string]int
+}
+
+func newLandscape(t *testing.T, random *mathrand.Rand) *landscape {
+	t.Helper()
+	return &landscape{
+		WithT: NewWithT(t), random: random, now: time.Unix(1_800_000_000, 0), secrets: map[string]corev1.Secret{},
+		data: make([]object, 3), tokens: make([]object, 2), waived: map[string]bool{}, completed: map[string]int{},
+	}
+}
+
+func (l *landscape) note(format string, args ...any) {
+	l.history = append(l.history, "\n"+l.now.UTC().Format("15:04:05 ")+fmt.Sprintf(format, args...))
+}
+
+var steps = []operatorv1alpha1.Operation{
+	operatorv1alpha1.OperationRotateETCDEncryptionKeyStart, operatorv1alpha1.OperationRotateETCDEncryptionKeyComplete,
+	operatorv1alpha1.OperationRotateETCDEncryptionKey, operatorv1alpha1.OperationRotateServiceAccountKeyStart,
+	operatorv1alpha1.OperationRotateServiceAccountKeyComplete, operatorv1alpha1.OperationRotateCredentialsStart,
+	operatorv1alpha1.OperationRotateCredentialsComplete,
+}
+
+func (l *landscape) step() {
+	l.now = l.now.Add(time.Duration(1+l.random.IntN(100)) * time.Second)
+	switch choice := l.random.IntN(100); {
+	case choice < 30:
+		l.reconcile(nil, -1)
+	case choice < 60:
+		l.reconcile(rotation.Operations{steps[l.random.IntN(len(steps))]: {}}, -1)
+	case choice < 75:
+		l.reconcile(rotation.Operations{steps[l.random.IntN(len(steps))]: {}}, l.random.IntN(25))
+	case choice < 80:
+		l.loseSecret()
+	case choice < 87:
+		l.restoreSecret()
+	case choice < 90:
+		l.restoreStatus()
+	case choice < 92:
+		l.confirm()
+	default:
+		l.work()
+	}
+}
+
+// work is the work of Pods and of the controller of Deployments.
+func (l *landscape) work() {
+	if len(l.pods) == 0 {
+		return
+	}
+	if l.random.IntN(2) == 0 {
+		l.pods = []pod{l.configuration}
+	}
+	l.data[l.random.IntN(len(l.data))].key = idOf(l.pods[l.random.IntN(len(l.pods))].keys[0])
+	l.tokens[l.random.IntN(len(l.tokens))].key = l.configuration.verifies[0]
+	l.check("work")
+}
+
+func (l *landscape) loseSecret() {
+	names := slices.Sorted(maps.Keys(l.secrets))
+	if len(names) == 0 {
+		return
+	}
+	lost := names[l.random.IntN(len(names))]
+	l.note("lose %s", lost)
+	delete(l.secrets, lost)
+	needed := slices.Clone(l.configuration.verifies)
+	for _, token := range l.tokens {
+		needed = append(needed, token.key)
+	}
+	for _, key := range needed {
+		if key != "" && !l.waived[key] && !l.hasCopy(key) {
+			l.note("no copy of a key for tokens is left")
+			l.waived[key] = true
+		}
+	}
+}
+
+// hasCopy reports whether a Secret or a bundle has a key for tokens.
+func (l *landscape) hasCopy(key string) bool {
+	for _, each := range l.secrets {
+		for _, content := range each.Data {
+			if strings.Contains(string(content), key) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func (l *landscape) restoreSecret() {
+	if len(l.backups) == 0 {
+		return
+	}
+	restored := l.backups[l.random.IntN(len(l.backups))]
+	if l.stopped != "" && l.random.IntN(2) == 0 { // as the error says
+		for _, each := range l.backups {
+			if each.Name == l.stopped {
+				restored = each
+			}
+		}
+	}
+	if _, exists := l.secrets[restored.Name]; exists || restored.Labels[secrets.LabelBundleFor] != "" { // bundles are generated again
+		return
+	}
+	l.note("restore %s", restored.Name)
+	if !l.hasBundle() { // then no object shows that a key for tokens was rotated away
+		delete(l.completed, l.idOf(&restored))
+	}
+	restored.CreationTimestamp = metav1.NewTime(l.now)
+	l.secrets[restored.Name] = restored
+}
+
+func (l *landscape) hasBundle() bool {
+	for _, each := range l.secrets {
+		if each.Labels[secrets.LabelBundleFor] != "" {
+			return true
+		}
+	}
+	return false
+}
+
+// restoreStatus restores the status as it was at some time. The rotations that were completed since then are not known.
+func (l *landscape) restoreStatus() {
+	if len(l.statuses) == 0 {
+		return
+	}
+	number := l.random.IntN(len(l.statuses))
+	l.status = l.statuses[number].DeepCopy()
+	l.note("restore status %d: %s", number, describe(l.status))
+	maps.DeleteFunc(l.completed, func(_ string, at int) bool { return at > number })
+	l.statuses = l.statuses[:number+1]
+}
+
+// confirm confirms the loss at which the last reconciliation stopped, of all keys that no Secret has.
+func (l *landscape) confirm() {
+	if l.stopped == "" {
+		return
+	}
+	l.note("confirm the loss of %s", l.stopped)
+	exist := map[string]bool{}
+	for _, each := range l.secrets {
+		exist[l.idOf(&each)] = true
+	}
+	for _, each := range l.backups {
+		// After a confirmed loss, tokens are renewed for the key that is generated only in the next rotation.
+		signs := each.Labels[secrets.LabelName] == signingKey && strings.HasPrefix(l.stopped, signingKey)
+		if id := l.idOf(&each); signs || !exist[id] {
+			l.waived[id] = true
+		}
+	}
+	l.reconcileConfirmed(l.stopped)
+}
+
+func (l *landscape) write(format string, args ...any) bool {
+	if l.writesLeft == 0 {
+		l.note("(dies before: "+format+")", args...)
+		return false
+	}
+	l.writesLeft--
+	l.note(format, args...)
+	return true
+}
+
+func describe(r *operatorv1alpha1.CredentialsRotation) string {
+	status := operatorv1alpha1.GardenStatus{Credentials: &operatorv1alpha1.Credentials{Rotation: r}}
+	return fmt.Sprint(rotation.Phases(&operatorv1alpha1.Garden{Status: status}))
+}
+
+func (l *landscape) setStatus(next *operatorv1alpha1.CredentialsRotation) bool {
+	if !l.write("status %s", describe(next)) {
+		return false
+	}
+	l.status = next.DeepCopy()
+	l.statuses = append(l.statuses, next.DeepCopy())
+	return true
+}
+
+func (l *landscape) reconcile(operations rotation.Operations, writes int) {
+	l.note("reconcile %v", operations.UnsortedList())
+	l.writesLeft = writes
+	l.operate(operations, "")
+}
+
+func (l *landscape) reconcileConfirmed(name string) {
+	l.writesLeft = -1
+	l.operate(nil, name)
+}
+
+// operate is a reconciliation: the same decisions in the same order, while maps stand for clusters.
+func (l *landscape) operate(operations rotation.Operations, confirmed string) {
+	l.stopped = ""
+	next, _ := rotation.Begin(l.status, rotation.Facts{
+		Operations: operations, Now: metav1.NewTime(l.now), WantedProvider: "aescbc", CurrentProvider: "aescbc",
+	})
+	if !l.setStatus(next) {
+		return
+	}
+	phases := rotation.Phases(&operatorv1alpha1.Garden{Status: operatorv1alpha1.GardenStatus{
+		Credentials: &operatorv1alpha1.Credentials{Rotation: l.status},
+	}})
+	v := values.Values{
+		EncryptedProvider: "aescbc",
+		EncryptionPhase:   phases[rotation.ETCDEncryptionKey], ServiceAccountPhase: phases[rotation.ServiceAccountKey],
+	}
+	r := &run{landscape: l, v: v, confirmed: confirmed}
+	var err error
+	r.inventory, err = secrets.NewInventory(secrets.Options{
+		Namespace: "garden", Identity: "operator", RotationTimes: rotation.Times(l.status),
+	}, l.managed(), nil, l.now)
+	l.Expect(err).NotTo(HaveOccurred())
+
+	signing, done := r.generate(kubeapiserver.ServiceAccountKey(v))
+	if !done {
+		return
+	}
+	encryption, done := r.generate(kubeapiserver.EncryptionKey(v))
+	if !done || !r.deploy(encryption) || !r.renewTokens(signing) || !r.rewrite(encryption) || !r.cleanUp() {
+		return
+	}
+	last, again := rotation.End(l.status, metav1.NewTime(l.now))
+	if last == nil || !l.setStatus(last) {
+		return
+	}
+	l.noteCompleted(encryption, signing)
+	if again {
+		l.operate(nil, "")
+	}
+}
+
+// noteCompleted notes which keys are rotated away.
+func (l *landscape) noteCompleted(current ...*corev1.Secret) {
+	phases := rotation.Phases(&operatorv1alpha1.Garden{Status: operatorv1alpha1.GardenStatus{
+		Credentials: &operatorv1alpha1.Credentials{Rotation: l.status},
+	}})
+	for _, secret := range current {
+		credential := map[string]rotation.Credential{encryptionKey: rotation.ETCDEncryptionKey, signingKey: rotation.ServiceAccountKey}
+		name := secret.Labels[secrets.LabelName]
+		if phases[credential[name]] != operatorv1alpha1.RotationCompleted {
+			continue
+		}
+		for _, each := range l.backups {
+			earlier, err := secrets.PrecedesRotation(&each, rotation.Times(l.status)[name])
+			l.Expect(err).NotTo(HaveOccurred())
+			if id := l.idOf(&each); each.Labels[secrets.LabelName] == name && earlier && l.completed[id] == 0 {
+				l.completed[id] = len(l.statuses)
+			}
+		}
+	}
+}
+
+func (l *landscape) managed() []corev1.Secret {
+	var all []corev1.Secret
+	for _, name := range slices.Sorted(maps.Keys(l.secrets)) {
+		secret := l.secrets[name]
+		all = append(all, *secret.DeepCopy())
+	}
+	return all
+}
+
+// idOf identifies a key by its content; it is empty for a bundle.
+func (l *landscape) idOf(secret *corev1.Secret) string {
+	switch secret.Labels[secrets.LabelName] {
+	case encryptionKey:
+		key, err := config.ParseEncryptionKey(secret.Data)
+		l.Expect(err).NotTo(HaveOccurred())
+		return idOf(key)
+	case signingKey:
+		return string(secret.Data[config.DataKeyRSAPrivateKey])
+	}
+	return ""
+}
+
+func idOf(key config.UsableEncryptionKey) string { return key.Name + key.Secret }
+
+// check fails if a Pod cannot read an object or verify a token, or has a key that was rotated away.
+func (l *landscape) check(when string) {
+	for _, each := range l.pods {
+		var readable []string
+		for _, key := range each.keys {
+			readable = append(readable, idOf(key))
+		}
+		for _, o := range l.data {
+			if o.key != "" && !l.waived[o.key] {
+				l.Expect(slices.Contains(readable, o.key)).To(BeTrue(), "%s: a Pod cannot read an object", when)
+			}
+		}
+	}
+	for _, token := range l.tokens { // during a rollout, some Pods do not know a new key yet
+		if token.key != "" && !l.waived[token.key] {
+			l.Expect(slices.Contains(l.configuration.verifies, token.key)).To(BeTrue(), "%s: no Pod can verify a token", when)
+		}
+	}
+	for _, key := range slices.Concat(l.configuration.verifies, idsOf(l.configuration.keys)) {
+		_, gone := l.completed[key]
+		l.Expect(gone).To(BeFalse(), "%s: a key that was rotated away is used", when)
+	}
+}
+
+func idsOf(keys []config.UsableEncryptionKey) []string {
+	var ids []string
+	for _, each := range keys {
+		ids = append(ids, idOf(each))
+	}
+	return ids
+}
+
+// run is one reconciliation.
+type run struct {
+	*landscape
+	v         values.Values
+	inventory *secrets.Inventory
+	confirmed string
+}
+
+var signingKeys = sync.OnceValues(func() ([]*rsa.PrivateKey, error) {
+	all := make([]*rsa.PrivateKey, 64)
+	for i := range all {
+		key, err := rsa.GenerateKey(rand.Reader, 1024)
+		if err != nil {
+			return nil, err
+		}
+		all[i] = key
+	}
+	return all, nil
+})
+
+func (r *run) source() config.Source {
+	return config.Source{Now: r.now, Random: rand.Reader, RSAKey: func(int) (*rsa.PrivateKey, error) {
+		all, err := signingKeys()
+		r.keys++
+		return all[r.keys%len(all)], err
+	}}
+}
+
+// generate does the work of the manager of secrets for a guarded request.
+func (r *run) generate(request secrets.Request) (*corev1.Secret, bool) {
+	name := request.Config.LogicalName()
+	missing, err := r.inventory.Missing(request, r.now)
+	r.Expect(err).NotTo(HaveOccurred())
+	if missing != "" {
+		if refusal := r.evidence(name, missing).Refusal(); refusal != "" {
+			r.note("stop: Secret %s: %s", missing, refusal)
+			r.stopped = missing
+			return nil, false
+		}
+	}
+	secret, bundle, done := r.ensure(request)
+	if !done || bundle == nil {
+		return secret, done
+	}
+	former, err := r.inventory.Dropped(request, *bundle, rotation.Irreplaceable(r.status)[name].Completing, r.now)
+	r.Expect(err).NotTo(HaveOccurred())
+	if former != "" && r.confirmed != former && r.confirmed != secret.Name {
+		r.note("stop: bundle %s has a key that no Secret has", former)
+		r.stopped = former
+		return nil, false
+	}
+	_, _, done = r.ensure(*bundle)
+	return secret, done
+}
+
+func (r *run) evidence(name, missing string) secrets.Evidence {
+	known := rotation.Irreplaceable(r.status)[name]
+	e := secrets.Evidence{
+		Preparing: known.Preparing, Generation: known.Generation, Confirmed: r.confirmed == missing,
+	}
+	for _, each := range r.managed() {
+		switch is, isBundle := secrets.IsNameOf(name, each.Name); {
+		case is && isBundle:
+			e.Uses = append(e.Uses, "Secret "+each.Name)
+		case is && !r.inventory.WasForgotten(each.Name):
+			e.Secrets = append(e.Secrets, each.ObjectMeta)
+		}
+	}
+	if r.live != nil {
+		e.Uses = append(e.Uses, "Deployment")
+		if slices.Contains(slices.Collect(maps.Values(r.live.Annotations)), missing) {
+			e.Marked = []string{"Deployment"}
+		}
+	}
+	return e
+}
+
+func (r *run) ensure(request secrets.Request) (*corev1.Secret, *secrets.Request, bool) {
+	step, err := r.inventory.Plan(request, r.source())
+	r.Expect(err).NotTo(HaveOccurred())
+	if step.Creates() || step.Patches() {
+		if !r.write("Secret %s", step.Desired.Name) {
+			return nil, nil, false
+		}
+		if step.Creates() {
+			step.Desired.CreationTimestamp = metav1.NewTime(r.now)
+			r.backups = append(r.backups, *step.Desired.DeepCopy())
+		}
+		r.landscape.secrets[step.Desired.Name] = *step.Desired.DeepCopy()
+	}
+	bundle, err := r.inventory.Record(request, step.Desired, r.now)
+	r.Expect(err).NotTo(HaveOccurred())
+	return step.Desired, bundle, true
+}
+
+// deploy deploys kube-apiserver, twice if a key is new. Before it drops the old key, it writes all objects with the new one.
+func (r *run) deploy(key *corev1.Secret) bool {
+	if r.v.EncryptionPhase == operatorv1alpha1.RotationCompleting && r.live != nil && !apiserver.OnlyCurrent(key, r.configuration.keys) {
+		if err := apiserver.CheckNewKeyUsed(r.live, key, r.configuration.keys); err != nil {
+			r.note("stop: %v", err)
+			return false
+		}
+		r.pods = []pod{r.configuration}
+		if !r.label(key) {
+			return false
+		}
+	}
+	outdated := apiserver.OutdatedMarks(r.v, r.live, key.Name)
+	live := r.live.DeepCopy()
+	for _, each := range outdated {
+		delete(live.Annotations, each)
+	}
+	adds := apiserver.AddsKey(r.v, live)
+	if !r.apply(key, live) {
+		return false
+	}
+	if len(outdated) > 0 {
+		if !r.write("remove marks %v", outdated) {
+			return false
+		}
+		for _, each := range outdated {
+			delete(r.live.Annotations, each)
+		}
+	}
+	if adds {
+		r.pods = []pod{r.configuration}
+		populated := r.live.DeepCopy()
+		metav1.SetMetaDataAnnotation(&populated.ObjectMeta, apiserver.NewKeyPopulated, "true")
+		if !r.apply(key, populated) {
+			return false
+		}
+	}
+	r.pods = []pod{r.configuration}
+	return true
+}
+
+// label writes all objects again that do not have the label of the key.
+func (r *run) label(key *corev1.Secret) bool {
+	for i := range r.data {
+		if r.data[i].label == apiserver.KeyLabel(key) {
+			continue
+		}
+		if !r.write("label object %d", i) {
+			return false
+		}
+		r.data[i] = object{idOf(r.configuration.keys[0]), apiserver.KeyLabel(key)}
+	}
+	return true
+}
+
+func (r *run) apply(key *corev1.Secret, live *appsv1.Deployment) bool {
+	old, _ := r.inventory.Get(encryptionKey, secrets.Old)
+	keys, err := apiserver.EncryptionKeys(r.v, key, old, live, r.configuration.keys)
+	if err != nil {
+		r.note("stop: %v", err)
+		return false
+	}
+	signing, _ := r.inventory.Get(signingKey, secrets.Current)
+	next := pod{keys: keys, verifies: []string{r.idOf(signing)}}
+	if former, kept := r.inventory.Get(signingKey, secrets.Old); kept {
+		next.verifies = append(next.verifies, r.idOf(former))
+	}
+	desired := &appsv1.Deployment{}
+	if r.live != nil { // annotations that a deployment does not set stay
+		desired.Annotations = maps.Clone(r.live.Annotations)
+	}
+	apiserver.SetMarks(r.v, desired, live, key.Name)
+	metav1.SetMetaDataAnnotation(&desired.ObjectMeta, "mounts", signing.Name)
+	if !r.write("Deployment %v with keys %d", desired.Annotations, len(keys)) {
+		return false
+	}
+	r.live, r.configuration = desired, next
+	r.pods = append(r.pods, next)
+	r.check("deploy")
+	return true
+}
+
+// renewTokens makes all clients request new tokens while a key is being prepared.
+func (r *run) renewTokens(key *corev1.Secret) bool {
+	if r.v.ServiceAccountPhase != operatorv1alpha1.RotationPreparing {
+		return true
+	}
+	for i := range r.tokens {
+		if !r.write("token %d", i) {
+			return false
+		}
+		r.tokens[i].key = r.idOf(key)
+	}
+	return true
+}
+
+// rewrite writes objects again as PlanRewrite says.
+func (r *run) rewrite(key *corev1.Secret) bool {
+	plan := apiserver.PlanRewrite(r.v, nil)
+	if plan.Label && r.live.Annotations[apiserver.ResourcesLabeled] != "true" {
+		if !r.label(key) || !r.write("mark as labelled") {
+			return false
+		}
+		metav1.SetMetaDataAnnotation(&r.live.ObjectMeta, apiserver.ResourcesLabeled, "true")
+	}
+	if plan.Unlabel {
+		for i := range r.data {
+			if r.data[i].label == "" {
+				continue
+			}
+			if !r.write("unlabel object %d", i) {
+				return false
+			}
+			r.data[i] = object{key: idOf(r.configuration.keys[0])}
+		}
+		if !r.write("remove marks") {
+			return false
+		}
+		delete(r.live.Annotations, apiserver.ResourcesLabeled)
+	}
+	r.check("rewrite")
+	return true
+}
+
+// cleanUp deletes Secrets that are not needed, and does not complete a rotation while others are left.
+func (r *run) cleanUp() bool {
+	for _, each := range r.inventory.Unneeded(r.managed()) {
+		if !r.write("delete %s", each.Name) {
+			return false
+		}
+		id := r.idOf(&each)
+		for _, o := range slices.Concat(r.data, r.tokens) {
+			isCopied := slices.Contains(idsOf(r.configuration.keys), id)
+			r.Expect(id == "" || o.key != id || r.waived[id] || isCopied).To(BeTrue(), "a key is deleted that is needed")
+		}
+		delete(r.landscape.secrets, each.Name)
+	}
+	for name, began := range rotation.CompletingTimes(r.status) {
+		for _, each := range r.managed() {
+			precedes, err := secrets.PrecedesRotation(&each, began)
+			r.Expect(err).NotTo(HaveOccurred())
+			r.Expect(precedes && each.Labels[secrets.LabelName] == name).To(BeFalse())
+		}
+	}
+	return true
+}

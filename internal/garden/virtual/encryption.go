@@ -1,0 +1,84 @@
+package virtual
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/garden/component/apiserver"
+	"github.com/espalier-dev/espalier/internal/garden/rollout"
+	secretconfig "github.com/espalier-dev/espalier/internal/secrets/config"
+)
+
+// configuredKeys returns the keys of the encryption configuration that the Deployment of an API server has. Without a Deployment, it
+// returns the keys of all configurations that the garbage collector keeps.
+func (c *ControlPlane) configuredKeys(
+	ctx context.Context, keyName string, live *appsv1.Deployment,
+) ([]secretconfig.UsableEncryptionKey, error) {
+	var configurations []corev1.Secret
+	if name := apiserver.EncryptionSecret(live); name != "" {
+		secret, err := c.readSecret(ctx, name)
+		if err != nil {
+			return nil, err
+		}
+		if secret != nil {
+			configurations = []corev1.Secret{*secret}
+		}
+	} else {
+		list := &corev1.SecretList{}
+		if err := c.Cluster.Client.List(ctx, list, client.InNamespace(c.Values.Namespace), configurationsOf(keyName)); err != nil {
+			return nil, fmt.Errorf("list encryption configurations: %w", err)
+		}
+		configurations = slices.DeleteFunc(list.Items, func(each corev1.Secret) bool { return !isKept(&each) })
+	}
+	var keys []secretconfig.UsableEncryptionKey
+	for i := range configurations {
+		of, err := secretconfig.ParseEncryptionKeys(configurations[i].Data[secretconfig.DataKeyEncryptionConfiguration])
+		if err != nil {
+			return nil, fmt.Errorf("read Secret %s/%s: %w", configurations[i].Namespace, configurations[i].Name, err)
+		}
+		keys = append(keys, of...)
+	}
+	return keys, nil
+}
+
+// releaseConfigurations lets the garbage collector delete the encryption configurations of an API server that its Deployment does not have
+// any more. It is called when all Pods have the present one.
+func (c *ControlPlane) releaseConfigurations(ctx context.Context, of server) error {
+	live, err := c.readDeployment(ctx, of.name)
+	deployed := apiserver.EncryptionSecret(live)
+	if err != nil || deployed == "" {
+		return err
+	}
+	list := &metav1.PartialObjectMetadataList{}
+	list.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("SecretList"))
+	if err := c.Cluster.Client.List(ctx, list, client.InNamespace(c.Values.Namespace), configurationsOf(of.keyName)); err != nil {
+		return fmt.Errorf("list encryption configurations: %w", err)
+	}
+	for i := range list.Items {
+		each := &list.Items[i]
+		if each.Name == deployed || !isKept(each) {
+			continue
+		}
+		release := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"annotations":{"`+resourcesv1alpha1.KeepObject+`":null}}}`))
+		if err := c.Cluster.Client.Patch(ctx, each, release, client.FieldOwner(rollout.FieldManager)); client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("release Secret %s/%s: %w", each.Namespace, each.Name, err)
+		}
+	}
+	return nil
+}
+
+func configurationsOf(keyName string) client.MatchingLabels {
+	return client.MatchingLabels{apiserver.RoleLabel: apiserver.ConfigurationRole(keyName)}
+}
+
+func isKept(configuration client.Object) bool {
+	return configuration.GetAnnotations()[resourcesv1alpha1.KeepObject] == "true"
+}

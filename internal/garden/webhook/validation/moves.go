@@ -1,0 +1,78 @@
+package validation
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/sets"
+	utilvalidation "k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/utils/ptr"
+
+	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
+)
+
+// resourceNames judges the resources in the etcd for events. They become part of an argument of kube-apiserver, in which a comma or a
+// number sign would begin another server.
+func resourceNames(path *field.Path, resources []operatorv1alpha1.GroupResource) field.ErrorList {
+	var found field.ErrorList
+	for i, each := range resources {
+		for _, problem := range utilvalidation.IsDNS1123Subdomain(each.Group) {
+			found = append(found, field.Invalid(path.Index(i).Child("group"), each.Group, problem))
+		}
+		for _, problem := range utilvalidation.IsDNS1123Label(each.Resource) {
+			found = append(found, field.Invalid(path.Index(i).Child("resource"), each.Resource, problem))
+		}
+	}
+	return found
+}
+
+// resourceMoves forbids to move resources between the etcds of a Garden that the operator has begun to work on, unless the user confirms
+// the loss of their objects.
+func resourceMoves(path *field.Path, updated, old *operatorv1alpha1.Garden) field.ErrorList {
+	if old.Status.ObservedGeneration == 0 && old.Status.LastOperation == nil {
+		return nil
+	}
+	path = path.Child("kubernetes", "kubeAPIServer", "resourcesToStoreInETCDEvents")
+	// Entries that are no names are refused by themselves, and cannot be confirmed.
+	before := slices.DeleteFunc(slices.Clone(resourcesInETCDEvents(old)), func(each operatorv1alpha1.GroupResource) bool {
+		return len(resourceNames(path, []operatorv1alpha1.GroupResource{each})) > 0
+	})
+	if problem := UnconfirmedMoves(before, resourcesInETCDEvents(updated), ConfirmedLosses(updated)); problem != "" {
+		return field.ErrorList{field.Forbidden(path, problem)}
+	}
+	return nil
+}
+
+// UnconfirmedMoves names the resources that move between the etcds of the virtual cluster without a confirmation of the user, and the
+// remedy, in one sentence; "" if there are none. Before and after are the resources in the etcd for events besides events.
+func UnconfirmedMoves(before, after []operatorv1alpha1.GroupResource, confirmed []string) string {
+	moved := namesOf(before).SymmetricDifference(namesOf(after)).Delete(confirmed...)
+	if moved.Len() == 0 {
+		return ""
+	}
+	return fmt.Sprintf("existing objects would stay in the other etcd and be lost for the virtual cluster; restore the former entries, or "+
+		"confirm the loss with the annotation %s=%s", operatorv1alpha1.AnnotationConfirmLostResources, strings.Join(sets.List(moved), ","))
+}
+
+// ConfirmedLosses returns the resources whose objects may be lost, each with its group.
+func ConfirmedLosses(g *operatorv1alpha1.Garden) []string {
+	var confirmed []string
+	for name := range strings.SplitSeq(g.Annotations[operatorv1alpha1.AnnotationConfirmLostResources], ",") {
+		confirmed = append(confirmed, strings.TrimSpace(name))
+	}
+	return confirmed
+}
+
+func namesOf(resources []operatorv1alpha1.GroupResource) sets.Set[string] {
+	names := sets.New[string]()
+	for _, each := range resources {
+		names.Insert(strings.TrimSuffix(each.Resource+"."+each.Group, "."))
+	}
+	return names
+}
+
+func resourcesInETCDEvents(g *operatorv1alpha1.Garden) []operatorv1alpha1.GroupResource {
+	return ptr.Deref(g.Spec.VirtualCluster.Kubernetes.KubeAPIServer, operatorv1alpha1.KubeAPIServer{}).ResourcesToStoreInETCDEvents
+}

@@ -1,0 +1,60 @@
+package secrets
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+)
+
+// Kept returns the Secrets that keep the data of the observed Secrets of logical names, bundles excluded. Their names depend on the data,
+// so that different data never shares a name. Origin is the value of LabelKeptFrom.
+func (i *Inventory) Kept(logicalNames []string, origin string) []*corev1.Secret {
+	var kept []*corev1.Secret
+	for _, secret := range i.observed {
+		name := secret.Labels[LabelName]
+		if !i.manages(secret) || !slices.Contains(logicalNames, name) {
+			continue
+		}
+		generation := KeptEarlier
+		if secret.Name == i.current(name).Name {
+			generation = KeptCurrent
+		}
+		kept = append(kept, &corev1.Secret{
+			ObjectMeta: metav1.ObjectMeta{
+				Namespace: secret.Namespace, Name: "kept-" + secret.Name + "-" + dataChecksum(secret.Data)[:8],
+				Labels: map[string]string{LabelKeptCredential: name, LabelKeptFrom: origin, LabelKeptGeneration: generation},
+			},
+			Type: secret.Type, Data: maps.Clone(secret.Data), Immutable: ptr.To(true),
+		})
+	}
+	return kept
+}
+
+// current returns the newest observed Secret of the last rotation of a logical name; if there is none, the newest one.
+func (i *Inventory) current(logicalName string) *corev1.Secret {
+	ofLastRotation, _ := i.newest(logicalName, "", func(secret *corev1.Secret) (bool, error) { // it never fails
+		return secret.Labels[LabelLastRotation] == i.rotation[logicalName], nil
+	})
+	return cmp.Or(ofLastRotation, i.Newest(logicalName, ""))
+}
+
+// PlanKept returns the step from an existing Secret of the name of a kept one. A Secret that was already kept for the same origin does not
+// change: some of the Secrets that its generation was derived from may be deleted by now. PlanKept fails if the data differs.
+func PlanKept(existing, kept *corev1.Secret) (Step, error) {
+	if !equality.Semantic.DeepEqual(existing.Data, kept.Data) {
+		return Step{}, fmt.Errorf("secret %q exists with other data than that which is to be kept; rename or delete it", existing.Name)
+	}
+	step := Step{Observed: existing, Desired: existing.DeepCopy()}
+	if existing.Labels[LabelKeptFrom] != kept.Labels[LabelKeptFrom] {
+		for key, value := range kept.Labels {
+			metav1.SetMetaDataLabel(&step.Desired.ObjectMeta, key, value)
+		}
+	}
+	return step, nil
+}

@@ -13,8 +13,6 @@ import (
 	"net/http"
 	"strings"
 	"time"
-	"unicode"
-	"unicode/utf8"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -89,40 +87,52 @@ func NewTarget(config *rest.Config, client *http.Client, mapper Mapper, inFlight
 
 // Resource returns the resource that serves a kind. Its error satisfies meta.IsNoMatchError if the kind is not served.
 func (t *Target) Resource(kind schema.GroupVersionKind) (Resource, error) {
-	// A mapper would guess a missing version, accept list kinds, which no API server serves, and treat "secret" as "Secret".
-	if kind.Version == "" || !isKind(kind.GroupKind()) {
+	if kind.Version == "" { // a mapper would guess it
 		return Resource{}, &meta.NoKindMatchError{GroupKind: kind.GroupKind(), SearchedVersions: []string{kind.Version}}
 	}
 	found, _ := t.resources.Get(kind)
 	if known, cached := found.(Resource); cached {
 		return known, nil
 	}
-	mapping, err := t.mapper.RESTMapping(kind.GroupKind(), kind.Version)
+	resource, err := t.lookup(kind.GroupKind(), kind.Version)
 	if err != nil {
-		return Resource{}, err // callers distinguish "not served" from other errors, and add the name of the object
+		return Resource{}, err
 	}
-	resource := resourceOf(mapping)
 	t.resources.Add(kind, resource, resourceTTL)
 	return resource, nil
 }
 
-func isKind(kind schema.GroupKind) bool {
-	first, _ := utf8.DecodeRuneInString(kind.Kind)
-	return unicode.IsUpper(first) && (kind.Group != "" || kind.Kind != "List")
+// lookup returns the resource that serves a kind, in the given version or in the one that the API server prefers. Callers distinguish "not
+// served" from other errors, and add the name of the object.
+func (t *Target) lookup(kind schema.GroupKind, versions ...string) (Resource, error) {
+	unserved := &meta.NoKindMatchError{GroupKind: kind, SearchedVersions: versions}
+	if kind.Kind == "" || kind == (schema.GroupKind{Kind: "List"}) { // a mapper accepts list kinds, which no API server serves
+		return Resource{}, unserved
+	}
+	mapping, err := t.mapper.RESTMapping(kind, versions...)
+	if err != nil {
+		return Resource{}, err
+	}
+	if kind.Kind == strings.ToLower(kind.Kind) { // a mapper accepts "secret" for "Secret"; but kinds may begin with a small letter
+		served, err := t.mapper.KindFor(mapping.Resource)
+		if err != nil {
+			return Resource{}, err
+		}
+		if served.Kind != kind.Kind {
+			return Resource{}, unserved
+		}
+	}
+	return resourceOf(mapping), nil
 }
 
 // Served returns the resource that serves a kind: in the given version if that is served, else in the version that the API
 // server prefers. Its error satisfies meta.IsNoMatchError if no version is served.
 func (t *Target) Served(kind schema.GroupVersionKind) (Resource, error) {
 	resource, err := t.Resource(kind)
-	if !meta.IsNoMatchError(err) || !isKind(kind.GroupKind()) {
+	if !meta.IsNoMatchError(err) {
 		return resource, err
 	}
-	mapping, err := t.mapper.RESTMapping(kind.GroupKind())
-	if err != nil {
-		return Resource{}, err
-	}
-	return resourceOf(mapping), nil
+	return t.lookup(kind.GroupKind())
 }
 
 func resourceOf(mapping *meta.RESTMapping) Resource {
@@ -179,6 +189,49 @@ func IsGone(err error) bool {
 // ForgetUnserved makes the next look-up of an unknown kind ask the API server again. Known kinds stay known: their look-ups do
 // not wait for that request.
 func (t *Target) ForgetUnserved() { t.mapper.Reset() }
+
+// definitions is the resource of CustomResourceDefinitions.
+var definitions = Resource{
+	Kind:     schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"},
+	Resource: schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"},
+}
+
+// replicasKey is the key of a path in Target.resources.
+type replicasKey struct{ kind schema.GroupVersionKind }
+
+// ReplicasPath returns the path of the number of replicas in objects of a custom kind, as its definition has it for the scale
+// subresource. It returns nil if there is no such definition or subresource, or if the definition must not be read.
+func (t *Target) ReplicasPath(ctx context.Context, r Resource) ([]string, error) {
+	found, _ := t.resources.Get(replicasKey{r.Kind})
+	if known, cached := found.([]string); cached {
+		return known, nil
+	}
+	definition, err := t.Get(ctx, definitions, "", r.Resource.GroupResource().String())
+	var path []string
+	switch {
+	case err == nil:
+		path = replicasPath(definition, r.Kind.Version)
+	case !apierrors.IsNotFound(err) && !apierrors.IsForbidden(err):
+		return nil, fmt.Errorf("read definition of %s: %w", r.Kind.Kind, err)
+	}
+	t.resources.Add(replicasKey{r.Kind}, path, resourceTTL)
+	return path, nil
+}
+
+func replicasPath(definition *unstructured.Unstructured, version string) []string {
+	versions, _, _ := unstructured.NestedSlice(definition.Object, "spec", "versions")
+	for _, each := range versions {
+		fields, _ := each.(map[string]any)
+		if fields["name"] != version {
+			continue
+		}
+		// the API server accepts simple paths such as ".spec.replicas" only
+		if path, _, _ := unstructured.NestedString(fields, "subresources", "scale", "specReplicasPath"); path != "" {
+			return strings.Split(strings.TrimPrefix(path, "."), ".")
+		}
+	}
+	return nil
+}
 
 // Refresh asks the API server which kinds it serves, and waits for the answer. It is for callers that know that a cached
 // answer is outdated.

@@ -19,3 +19,14 @@ func TestTextsAreCutBetweenCharacters(t *testing.T) {
 		NewWithT(t).Expect(Of(text, 10)).To(Equal(want))
 	}
 }
+
+func TestBothEndsOfTextsAreKept(t *testing.T) {
+	for text, want := range map[string]string{
+		"":                 "",
+		"as long as":       "as long as",
+		"begin to the end": "begi…end",
+		"日本日本日本":           "日…本",
+	} {
+		NewWithT(t).Expect(Ends(text, 10)).To(Equal(want))
+	}
+}

@@ -3,6 +3,8 @@ package health
 import (
 	"cmp"
 	"fmt"
+	"math"
+	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
@@ -22,8 +24,26 @@ func judgeDeployment(d *appsv1.Deployment) Verdict {
 		optional(conditions, string(appsv1.DeploymentProgressing), isTrue, conditionOfDeployment),
 		optional(conditions, string(appsv1.DeploymentReplicaFailure), isFalse, conditionOfDeployment),
 	)
+	if ptr.Deref(d.Spec.ProgressDeadlineSeconds, 0) == endless {
+		return rollout(d.Status.ObservedGeneration, d.Generation, unhealthy, replacing(d))
+	}
 	return rollout(d.Status.ObservedGeneration, d.Generation, unhealthy,
 		rolling(find(conditions, string(appsv1.DeploymentProgressing), conditionOfDeployment)))
+}
+
+// endless is the progressDeadlineSeconds of a Deployment without a deadline. Its controller reports no Progressing condition.
+const endless = math.MaxInt32
+
+// replacing describes the rollout of a Deployment by the numbers of its replicas.
+func replacing(d *appsv1.Deployment) string {
+	desired, status := ptr.Deref(d.Spec.Replicas, 1), d.Status
+	if text := updated(status.UpdatedReplicas, desired); text != "" {
+		return text
+	}
+	if status.Replicas > status.UpdatedReplicas {
+		return OldPods
+	}
+	return short("available", status.AvailableReplicas, desired)
 }
 
 // rollout returns the verdict on a workload that has rollouts. A status that is outdated takes precedence over what it says.
@@ -54,7 +74,20 @@ func rolling(progress condition) string {
 func judgeStatefulSet(s *appsv1.StatefulSet) Verdict {
 	desired := ptr.Deref(s.Spec.Replicas, 1)
 	return rollout(s.Status.ObservedGeneration, s.Generation,
-		short("ready", s.Status.ReadyReplicas, desired), updated(s.Status.UpdatedReplicas, desired))
+		short("ready", s.Status.ReadyReplicas, desired), updated(s.Status.UpdatedReplicas, toUpdate(s, desired)))
+}
+
+// toUpdate returns how many replicas of a StatefulSet its controller updates: those from the partition on, and none with OnDelete, where
+// users delete Pods.
+func toUpdate(s *appsv1.StatefulSet, desired int32) int32 {
+	strategy := s.Spec.UpdateStrategy
+	switch {
+	case strategy.Type == appsv1.OnDeleteStatefulSetStrategyType:
+		return 0
+	case strategy.RollingUpdate != nil:
+		return desired - ptr.Deref(strategy.RollingUpdate.Partition, 0)
+	}
+	return desired
 }
 
 // short returns a message if there are fewer replicas with a property than desired; "" if there are enough.
@@ -66,8 +99,11 @@ func short(quality string, replicas, desired int32) string {
 }
 
 func judgeDaemonSet(d *appsv1.DaemonSet) Verdict {
-	return rollout(d.Status.ObservedGeneration, d.Generation,
-		pods(d), updated(d.Status.UpdatedNumberScheduled, d.Status.DesiredNumberScheduled))
+	toUpdate := d.Status.DesiredNumberScheduled
+	if d.Spec.UpdateStrategy.Type == appsv1.OnDeleteDaemonSetStrategyType {
+		toUpdate = 0 // users delete Pods
+	}
+	return rollout(d.Status.ObservedGeneration, d.Generation, pods(d), updated(d.Status.UpdatedNumberScheduled, toUpdate))
 }
 
 // pods returns what is wrong with the Pods of a DaemonSet. During a rollout, the update strategy defines how many may be unavailable.
@@ -140,6 +176,13 @@ func judgeService(s *corev1.Service) Verdict {
 
 func judgeJob(j *batchv1.Job) Verdict {
 	return Verdict{Checked: true, Unhealthy: optional(j.Status.Conditions, string(batchv1.JobFailed), isFalse, conditionOfJob)}
+}
+
+// IsFinished reports whether a Job has completed or failed.
+func IsFinished(j *batchv1.Job) bool {
+	return slices.ContainsFunc(j.Status.Conditions, func(c batchv1.JobCondition) bool {
+		return (c.Type == batchv1.JobComplete || c.Type == batchv1.JobFailed) && c.Status == corev1.ConditionTrue
+	})
 }
 
 func conditionOfJob(c *batchv1.JobCondition) condition {

@@ -122,6 +122,14 @@ func workloads() map[string]judged {
 			", {type: ReplicaFailure, status: 'False'}]}"),
 		"Deployment: the first fault counts": unobserved(both("observed generation outdated (0/1)", deployment+"metadata: {generation: 1}")),
 		"Deployment: left out of the checks": unchecked(deployment + skip),
+		"Deployment: no deadline, all are new": healthy(deployment + endlessSpec + "status: {replicas: 2, updatedReplicas: 2, " +
+			"availableReplicas: 2, conditions: [" + available + "]}"),
+		"Deployment: no deadline, some are old": progressing("1 of 2 replica(s) have been updated", deployment+endlessSpec+
+			"status: {replicas: 2, updatedReplicas: 1, availableReplicas: 2, conditions: ["+available+"]}"),
+		"Deployment: no deadline, too many": progressing("there are still non-terminated old pods", deployment+endlessSpec+
+			"status: {replicas: 3, updatedReplicas: 2, availableReplicas: 3, conditions: ["+available+"]}"),
+		"Deployment: no deadline, not available yet": progressing("not enough available replicas (1/2)", deployment+endlessSpec+
+			"status: {replicas: 2, updatedReplicas: 2, availableReplicas: 1, conditions: ["+available+"]}"),
 		"Deployment: left out, misspelt": unobserved(both("observed generation outdated (0/2)",
 			deployment+"metadata: {generation: 2, annotations: {resources.gardener.cloud/skip-health-check: 'True'}}")),
 
@@ -138,6 +146,14 @@ func workloads() map[string]judged {
 		"StatefulSet: one is meant, and old":    progressing("0 of 1 replica(s) have been updated", set+"status: {readyReplicas: 1}"),
 		"StatefulSet: more than wanted is fine": healthy(set + "spec: {replicas: 1}\nstatus: {readyReplicas: 2, updatedReplicas: 2}"),
 		"StatefulSet: left out of the checks":   unchecked(set + skip),
+		"StatefulSet: updated when deleted": healthy(set + "spec: {replicas: 2, updateStrategy: {type: OnDelete}}\n" +
+			"status: {readyReplicas: 2, updatedReplicas: 0}"),
+		"StatefulSet: updated when deleted, and the spec is not looked at yet": unobserved(both("observed generation outdated (1/2)",
+			set+"metadata: {generation: 2}\nspec: {updateStrategy: {type: OnDelete}}\nstatus: {observedGeneration: 1, readyReplicas: 1}")),
+		"StatefulSet: all beyond the partition are new": healthy(set + partitioned(2) + "status: {readyReplicas: 3, updatedReplicas: 1}"),
+		"StatefulSet: one beyond the partition is old": progressing("1 of 2 replica(s) have been updated",
+			set+partitioned(1)+"status: {readyReplicas: 3, updatedReplicas: 1}"),
+		"StatefulSet: a partition beyond all": healthy(set + partitioned(5) + "status: {readyReplicas: 3}"),
 		"DaemonSet: all is well": healthy(daemon +
 			"status: {desiredNumberScheduled: 3, currentNumberScheduled: 3, updatedNumberScheduled: 3}"),
 		"DaemonSet: no node":                healthy(daemon),
@@ -162,9 +178,20 @@ func workloads() map[string]judged {
 		"DaemonSet: no number at all":                      rollingFault(0, 1, "type: RollingUpdate, rollingUpdate: {maxUnavailable: many}"),
 		"DaemonSet: a strategy that does not say how many": rollingFault(0, 1, "type: RollingUpdate, rollingUpdate: {}"),
 		"DaemonSet: a strategy without details":            rollingFault(0, 1, "type: RollingUpdate"),
-		"DaemonSet: updated when deleted":                  rollingFault(0, 1, "type: OnDelete, rollingUpdate: {maxUnavailable: 2}"),
-		"DaemonSet: no strategy":                           rollingFault(0, 1, "rollingUpdate: {maxUnavailable: 2}"),
+		"DaemonSet: updated when deleted":                  healthy(rollingDaemon("type: OnDelete", 0)),
+		"DaemonSet: updated when deleted, and one is down": unhealthy(
+			"too many unavailable pods found (1/3, only max. 0 unavailable pods allowed)",
+			rollingDaemon("type: OnDelete, rollingUpdate: {maxUnavailable: 2}", 1)),
+		"DaemonSet: no strategy": rollingFault(0, 1, "rollingUpdate: {maxUnavailable: 2}"),
 	}
+}
+
+// endlessSpec is that of a Deployment without a deadline for progress.
+const endlessSpec = "spec: {replicas: 2, progressDeadlineSeconds: 2147483647}\n"
+
+// partitioned returns the spec of a StatefulSet of three replicas of which those from the partition on are updated.
+func partitioned(partition int) string {
+	return "spec: {replicas: 3, updateStrategy: {type: RollingUpdate, rollingUpdate: {partition: " + string(rune('0'+partition)) + "}}}\n"
 }
 
 // rollingDaemon returns a DaemonSet of three Pods of which one is updated.

@@ -1,15 +1,22 @@
 package fields
 
 import (
+	"reflect"
 	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 )
 
-// Additions lists the fields of live that merged lacks and that a manager other than Espalier or its peer wrote. A PUT of merged
-// would remove these fields of other managers. Fields that no manager or Espalier owns are defaults of the server. Additions
-// leaves out metadata, status and whole list items; a comparison of values finds the latter. The result is sorted.
+// Additions lists where live has more than merged, or other values than it, in fields that a manager other than Espalier or its peer
+// wrote. A PUT of merged would remove these additions. Fields that no manager or Espalier owns are defaults of the server.
+//
+// managedFields do not show the contents of an atomic value, of an empty one, or of one of several list items with the same key. There
+// every difference is listed, in both directions, also a difference that is only a default. So a caller learns only from the answer to the
+// PUT whether there was an addition: if there was none, the resourceVersion stays.
+//
+// Additions leaves out metadata, status and whole list items that managedFields show; a comparison of values finds the latter. The result
+// is sorted.
 func Additions(entries []metav1.ManagedFieldsEntry, live, merged map[string]any) []fieldpath.Path {
 	var found []fieldpath.Path
 	for _, entry := range entries {
@@ -20,6 +27,9 @@ func Additions(entries []metav1.ManagedFieldsEntry, live, merged map[string]any)
 			if name := element.FieldName; name == nil || *name == "metadata" || *name == "status" {
 				continue
 			}
+			if *element.FieldName == "stringData" { // of a Secret; the API server moves it to data, but not its record of the manager
+				element = fieldpath.FieldNameElement("data")
+			}
 			found = append(found, additionsBelow(nil, element, below, live, merged)...)
 		}
 	}
@@ -29,20 +39,48 @@ func Additions(entries []metav1.ManagedFieldsEntry, live, merged map[string]any)
 
 func additionsBelow(path fieldpath.Path, element fieldpath.PathElement, owned *fieldpath.Set, live, merged any) []fieldpath.Path {
 	liveChild, ok := Child(live, element)
-	if !ok || isEmpty(liveChild) {
+	if !ok || liveChild == nil {
 		return nil
 	}
 	mergedChild, ok := Child(merged, element)
 	path = append(slices.Clip(path), element)
-	if !ok {
-		if element.FieldName != nil {
-			return []fieldpath.Path{path}
-		}
+	switch {
+	case !ok && element.FieldName == nil:
 		return nil
+	case !ok, hasTwins(live, element) && !reflect.DeepEqual(selected(live, element), selected(merged, element)):
+		return []fieldpath.Path{path}
+	case owned == nil && isComposite(liveChild) && !reflect.DeepEqual(liveChild, mergedChild):
+		return []fieldpath.Path{path}
 	}
 	var found []fieldpath.Path
 	for next, below := range elements(owned) {
 		found = append(found, additionsBelow(path, next, below, liveChild, mergedChild)...)
 	}
 	return found
+}
+
+// isComposite reports whether a value is a map or list. Package merge compares other values better, as the Go types have them.
+func isComposite(value any) bool {
+	switch value.(type) {
+	case map[string]any, []any:
+		return true
+	}
+	return false
+}
+
+// hasTwins reports whether a path element selects several items of a list. managedFields show only that one of them was written.
+func hasTwins(list any, element fieldpath.PathElement) bool {
+	return element.Key != nil && len(selected(list, element)) > 1
+}
+
+// selected returns all items of a list that a path element selects.
+func selected(list any, element fieldpath.PathElement) []any {
+	var items []any
+	all, _ := list.([]any)
+	for _, item := range all {
+		if selects(element, item) {
+			items = append(items, item)
+		}
+	}
+	return items
 }

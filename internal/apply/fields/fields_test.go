@@ -217,12 +217,18 @@ func TestAdditions(t *testing.T) {
 		"metadata": map[string]any{"labels": map[string]any{"x": "y"}}, "status": map[string]any{"a": "b"},
 		"data": map[string]any{"mine": "1", "added": "2", "nginx.conf": "3"},
 		"spec": map[string]any{
-			"default": "d", "containers": []any{map[string]any{"name": "c", "image": "i", "tty": true}}, "gone": map[string]any{},
+			"default": "d", "containers": []any{map[string]any{"name": "c", "image": "i", "tty": true}}, "empty": map[string]any{},
+			"atomic": map[string]any{"a": "1", "b": map[string]any{}}, "same": []any{map[string]any{"a": "1"}},
+			"env": []any{map[string]any{"name": "e", "value": "1"}, map[string]any{"name": "e", "value": "2", "valueFrom": "x"}},
 		},
 	}
 	merged := map[string]any{
 		"data": map[string]any{"mine": "1"},
-		"spec": map[string]any{"containers": []any{map[string]any{"name": "c", "image": "i"}}},
+		"spec": map[string]any{
+			"containers": []any{map[string]any{"name": "c", "image": "i"}},
+			"atomic":     map[string]any{"a": "1"}, "same": []any{map[string]any{"a": "1"}},
+			"env": []any{map[string]any{"name": "e", "value": "1"}, map[string]any{"name": "e", "value": "2"}},
+		},
 	}
 	for name, tc := range map[string]struct {
 		entry metav1.ManagedFieldsEntry
@@ -238,7 +244,16 @@ func TestAdditions(t *testing.T) {
 			entry: entry("kubectl", `{"f:spec":{"f:containers":{"k:{\"name\":\"c\"}":{".":{},"f:tty":{}}}}}`),
 			want:  paths(path("spec", "containers", named("c"), "tty")),
 		},
-		"a field that is no longer there":    {entry: entry("kubectl", `{"f:data":{"f:former":{}},"f:spec":{"f:gone":{}}}`)},
+		"a field that is no longer there": {entry: entry("kubectl", `{"f:data":{"f:former":{}},"f:spec":{"f:gone":{}}}`)},
+		"an empty value":                  {entry: entry("kubectl", `{"f:spec":{"f:empty":{}}}`), want: paths(path("spec", "empty"))},
+		"a key in an atomic value, with an empty value": {
+			entry: entry("kubectl", `{"f:spec":{"f:atomic":{}}}`), want: paths(path("spec", "atomic")),
+		},
+		"an atomic value of another manager without differences": {entry: entry("kubectl", `{"f:spec":{"f:same":{}}}`)},
+		"an atomic value of our own":                             {entry: entry("espalier", `{"f:spec":{"f:atomic":{}}}`)},
+		"the second one of two items with the same key": {
+			entry: entry("kubectl", `{"f:spec":{"f:env":{"k:{\"name\":\"e\"}":{}}}}`), want: paths(path("spec", "env", named("e"))),
+		},
 		"defaults written with our own":      {entry: entry("espalier", `{"f:spec":{"f:default":{}}}`)},
 		"defaults written with the peer's":   {entry: entry("gardener-resource-manager", `{"f:spec":{"f:default":{}}}`)},
 		"a foreign write of the whole field": {entry: entry("kubectl", `{"f:spec":{"f:default":{}}}`), want: paths(path("spec", "default"))},

@@ -2,11 +2,15 @@ package manifest
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
+	"io"
 	"math"
 	"regexp"
 	"strconv"
+	"strings"
 	"unicode"
+	"unicode/utf16"
 	"unicode/utf8"
 
 	"go.yaml.in/yaml/v2"
@@ -47,17 +51,81 @@ func decodeYAML(raw []byte) (_ map[string]any, err error) {
 			err = fault("invalid YAML")
 		}
 	}()
-	var value any
-	err = yaml.UnmarshalStrict(raw, &value)
+	if opening, rest, _ := bytes.Cut(raw, []byte("\n")); bytes.HasPrefix(opening, separator) && bytes.HasPrefix(rest, []byte(byteOrderMark)) {
+		raw = rest // the library would take the mark for a part of the first key
+	}
+	mark := []byte(byteOrderMark)
+	if rest := bytes.TrimPrefix(inUTF8(raw), mark); bytes.Contains(rest, mark) && misplacedMark.Match(rest) {
+		return nil, errMisplacedMark
+	}
+	value, err := onlyDocument(raw, true)
 	var duplicates *yaml.TypeError
 	if errors.As(err, &duplicates) && mergeKey.Match(raw) {
-		value = nil
-		err = yaml.Unmarshal(raw, &value)
+		value, err = onlyDocument(raw, false)
 	}
 	if err != nil {
-		return nil, yamlFault(err)
+		return nil, toFault(err)
 	}
-	return object(value)
+	result, err := object(value)
+	for key := range result {
+		if strings.HasPrefix(key, byteOrderMark) {
+			return nil, errMisplacedMark
+		}
+	}
+	return result, err
+}
+
+// inUTF8 returns a text in UTF-8, also if a byte order mark says that it is in UTF-16.
+func inUTF8(raw []byte) []byte {
+	if !isUTF16(raw) {
+		return raw
+	}
+	var order binary.ByteOrder = binary.LittleEndian
+	if raw[0] == 0xfe {
+		order = binary.BigEndian
+	}
+	units := make([]uint16, len(raw)/2)
+	for i := range units {
+		units[i] = order.Uint16(raw[2*i:])
+	}
+	return []byte(string(utf16.Decode(units)))
+}
+
+// byteOrderMark may begin a document. At the beginning of another line, the library takes it for a part of a key, or cuts keys.
+const byteOrderMark = "\ufeff"
+
+var (
+	misplacedMark    = regexp.MustCompile(`(?:^|[\n\r\x{85}\x{2028}\x{2029}])\x{feff}`)
+	errMisplacedMark = fault("a byte order mark is not at the beginning of the document")
+)
+
+// errFurtherDocument is the error of text in which YAML knows more documents than Split: after "...", after a carriage return, or after
+// one of the line ends of Unicode, or in UTF-16. The library would drop them.
+var errFurtherDocument = fault(`content follows the end of the document: separate documents by lines "---" in UTF-8 with line feeds, ` +
+	`not by "..."`)
+
+// onlyDocument returns the value of the only document of a YAML text; nil if there is none. Empty documents may follow it.
+func onlyDocument(raw []byte, strict bool) (any, error) {
+	decoder := yaml.NewDecoder(bytes.NewReader(raw))
+	decoder.SetStrict(strict)
+	var value any
+	if err := decoder.Decode(&value); err != nil {
+		if errors.Is(err, io.EOF) {
+			return nil, nil
+		}
+		return nil, err
+	}
+	for {
+		var further any
+		switch err := decoder.Decode(&further); {
+		case errors.Is(err, io.EOF):
+			return value, nil
+		case further != nil, err != nil && strings.Contains(err.Error(), "expected <document start>"):
+			return nil, errFurtherDocument
+		case err != nil:
+			return nil, err
+		}
+	}
 }
 
 // object converts the top of a document.

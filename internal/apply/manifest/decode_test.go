@@ -63,8 +63,9 @@ func TestDecode(t *testing.T) {
 		"JSON after a separator": {
 			document: "---\n {\"a\": 1.0, \"b\": [\"2\"]}\n", want: map[string]any{"a": int64(1), "b": []any{"2"}},
 		},
-		"flow YAML that is not JSON":         {document: "{a: 1, b: [x,]} # comment\n", want: map[string]any{"a": int64(1), "b": []any{"x"}}},
-		"only the first document of several": {document: "a: b\n...\n%YAML 1.1\n", want: map[string]any{"a": "b"}},
+		"flow YAML that is not JSON":           {document: "{a: 1, b: [x,]} # comment\n", want: map[string]any{"a": int64(1), "b": []any{"x"}}},
+		"a byte order mark behind a separator": {document: "---\n\ufeffa: b\n", want: map[string]any{"a": "b"}},
+		"an empty document may follow":         {document: "a: b\n...\n# comment\n", want: map[string]any{"a": "b"}},
 		"a List is one object": {
 			document: "apiVersion: v1\nkind: List\nitems:\n- kind: Pod\n",
 			want:     map[string]any{"apiVersion": "v1", "kind": "List", "items": []any{map[string]any{"kind": "Pod"}}},
@@ -117,6 +118,8 @@ func aliasBomb() string {
 	return bomb.String()
 }
 
+const furtherDocument = `content follows the end of the document: separate documents by lines "---" in UTF-8 with line feeds, not by "..."`
+
 func TestDecodeErrors(t *testing.T) {
 	for name, tc := range map[string]struct {
 		document string
@@ -155,14 +158,14 @@ func TestDecodeErrors(t *testing.T) {
 		"a control character": {
 			document: "a: \"\x01\"\n", want: "invalid YAML: control characters are not allowed",
 		},
-		"bytes that are not text": {document: "a: \xff\xfe\n", want: "invalid YAML: invalid leading UTF-"},
+		"bytes that are not text": {document: "a: \xff\xfe\n", want: "invalid YAML: invalid leading UTF-8 octet"},
 		"broken JSON":             {document: `{"password":hunter2}`, json: true, want: "invalid JSON at byte 13"},
 		"an alias bomb":           {document: aliasBomb(), want: "invalid YAML: document contains excessive aliasing"},
 		"deep nesting in flow YAML": {
-			document: "a: " + strings.Repeat("[", 100_000), want: "invalid YAML: exceeded max depth of",
+			document: "a: " + strings.Repeat("[", 100_000), want: "invalid YAML: exceeded max depth of 10000",
 		},
 		"deep nesting in block YAML": {
-			document: strings.Repeat("- ", 100_000) + "a\n", want: "invalid YAML: exceeded max depth of",
+			document: strings.Repeat("- ", 100_000) + "a\n", want: "invalid YAML: exceeded max depth of 10000",
 		},
 		"deep nesting in JSON": {
 			document: `{"a":` + strings.Repeat("[", 100_000) + strings.Repeat("]", 100_000) + "}", json: true,
@@ -175,11 +178,27 @@ func TestDecodeErrors(t *testing.T) {
 			document: `{"a":` + strings.Repeat("[", 1_000) + strings.Repeat("]", 1_000) + "}", json: true,
 			want: "document is nested too deeply",
 		},
-		"1 MiB of one list":              {document: strings.Repeat("- abcdefghijklm\n", 1<<16), want: "document is not an object"},
-		"3 MiB of nothing":               {document: "a: b" + strings.Repeat("\n", 3<<20), want: "document is larger than 3145728 bytes"},
-		"many opening braces and colons": {document: strings.Repeat("{a:", 9_000), want: "invalid YAML: did not find expected"},
+		"1 MiB of one list":                 {document: strings.Repeat("- abcdefghijklm\n", 1<<16), want: "document is not an object"},
+		"3 MiB of nothing":                  {document: "a: b" + strings.Repeat("\n", 3<<20), want: "document is larger than 3145728 bytes"},
+		"a document after the end of one":   {document: "a: b\n...\nc: d\n", want: furtherDocument},
+		"a document after carriage returns": {document: "a: b\r---\rc: d\r", want: furtherDocument},
+		"a document after a next line":      {document: "a: b\u0085---\u0085c: d\n", want: furtherDocument},
+		"a document after a line separator": {document: "a: b\u2028---\nc: d\n", want: furtherDocument},
+		"a remark and a line separator": {
+			document: "a: b\n--- # remark\u2028c: d\n", want: "document separator is followed by content on the same line",
+		},
+		"two documents in UTF-16": {
+			document: "\xff\xfea\x00:\x00 \x001\x00\n\x00-\x00-\x00-\x00\n\x00b\x00:\x00 \x002\x00", want: furtherDocument,
+		},
+		"a byte order mark behind a remark": {
+			document: "# remark\n\ufeffa: b\n", want: "a byte order mark is not at the beginning of the document",
+		},
+		"two byte order marks in UTF-16": {
+			document: "\xfe\xff\xfe\xff\x00a\x00:\x00 \x00b", want: "a byte order mark is not at the beginning of the document",
+		},
+		"many opening braces and colons": {document: strings.Repeat("{a:", 9_000), want: `invalid YAML: did not find expected "," or "}"`},
 		"a long text that might be a key": {
-			document: "a: b\n" + strings.Repeat("x", 1<<20) + "\n", want: "invalid YAML at line 3: could not find expected",
+			document: "a: b\n" + strings.Repeat("x", 1<<20) + "\n", want: `invalid YAML at line 3: could not find expected ":"`,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -206,6 +225,18 @@ func TestDecodingError(t *testing.T) {
 		"the quotation in a YAML error is removed": {
 			err:  errors.New("error converting YAML to JSON: yaml: line 7: cannot decode !!str `hunter2` as a !!int"),
 			want: "invalid YAML at line 7: cannot decode",
+		},
+		"marks that the library expects stay": {
+			err:  errors.New("yaml: line 7: did not find expected ',' or ']'"),
+			want: `invalid YAML at line 7: did not find expected "," or "]"`,
+		},
+		"an encoding stays": {
+			err:  errors.New("yaml: invalid trailing UTF-8 octet"),
+			want: "invalid YAML: invalid trailing UTF-8 octet",
+		},
+		"the quotation of a name is removed": {
+			err:  errors.New("yaml: unknown anchor 'hunter2' referenced"),
+			want: "invalid YAML: unknown anchor",
 		},
 		"an unknown YAML error loses its text": {err: errors.New("yaml: line 7: hunter2"), want: "invalid YAML at line 7"},
 		"any other error loses its text":       {err: errors.New("hunter2"), want: "invalid YAML"},

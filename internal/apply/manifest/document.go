@@ -38,16 +38,18 @@ func (e *DocumentError) Error() string { return fmt.Sprintf("document %d: %v", e
 // Unwrap returns the cause.
 func (e *DocumentError) Unwrap() error { return e.Err }
 
+// errContentAfterSeparator is the error of a document that ends with a malformed separator.
+var errContentAfterSeparator = fault("document separator is followed by content on the same line")
+
 // Decode parses the document into JSON-compatible values, as in unstructured objects: numbers are int64 if they are whole and
 // fit, float64 otherwise. The result shares nothing with the document. For a document that is empty, null or a comment, Decode
 // returns nil and no error.
 //
-// YAML is decoded as by sigs.k8s.io/yaml (YAML 1.1 booleans, timestamps as text, the first of several documents), except that a
-// key which occurs twice is an error. In documents that use merge keys ("<<") the last one wins, because such documents
-// override merged keys.
+// YAML is decoded as by sigs.k8s.io/yaml (YAML 1.1 booleans, timestamps as text), except that a key which occurs twice is an
+// error. In documents that use merge keys ("<<") the last one wins, because such documents override merged keys.
 //
-// Errors are: syntax errors, lists and scalars at the top, keys that occur twice, aliases that multiply the
-// document, values that JSON cannot express, nesting deeper than 1,000, documents larger than 3 MiB.
+// Errors are: syntax errors, a further document that Split cannot see, lists and scalars at the top, keys that occur twice,
+// aliases that multiply the document, values that JSON cannot express, nesting deeper than 1,000, documents larger than 3 MiB.
 func (d Document) Decode() (map[string]any, error) {
 	if len(d.Raw) > maxDocumentBytes {
 		return nil, fault(fmt.Sprintf("document is larger than %d bytes", maxDocumentBytes))
@@ -56,7 +58,7 @@ func (d Document) Decode() (map[string]any, error) {
 		return decodeJSON(d.Raw)
 	}
 	if brokenSeparator(lastLine(d.Raw)) {
-		return nil, fault("document separator is followed by content on the same line")
+		return nil, errContentAfterSeparator
 	}
 	return decodeYAML(d.Raw)
 }

@@ -24,17 +24,15 @@ func fault(text string) error { return faultError(text) }
 // appear unchanged. Other errors are reduced to the position and the kind of fault, because parsers quote their input, which
 // is the content of a Secret.
 func DecodingError(index int, dataKey, secretNamespace, secretName string, err error) string {
-	if ours, isOurs := errors.AsType[faultError](err); isOurs {
-		err = ours
-	} else {
-		err = toFault(err)
-	}
 	return fmt.Sprintf("Could not decode resource at index %d in '%s' in secret '%s/%s': %s.", index, dataKey, secretNamespace, secretName,
-		err.Error())
+		toFault(err).Error())
 }
 
-// toFault reduces an error of a parser to a fault.
+// toFault returns an error of this package as it is, and reduces the error of a parser to a fault.
 func toFault(err error) error {
+	if ours, isOurs := errors.AsType[faultError](err); isOurs {
+		return ours
+	}
 	if isSyntax, _ := json.SyntaxErrorOffset(err); isSyntax {
 		return jsonFault(err)
 	}
@@ -50,8 +48,9 @@ func jsonFault(err error) error {
 }
 
 // yamlMessage matches an error of the YAML library: a line, if it is known, and the kind of fault. The kind ends before the
-// first character that could belong to a quotation.
-var yamlMessage = regexp.MustCompile(`^(?:error converting YAML to JSON: )?yaml: (?:line (\d+): )?([a-zA-Z][a-zA-Z -]*)`)
+// first character that could belong to a quotation: the library quotes its own text with angle brackets, or as one or two marks.
+var yamlMessage = regexp.MustCompile(`^(?:error converting YAML to JSON: )?yaml: (?:line (\d+): )?` +
+	`([a-zA-Z](?:[a-zA-Z0-9 <>-]|'[^a-zA-Z0-9\s']{1,2}')*)`)
 
 // yamlKinds are the beginnings of all messages of the YAML library that quote no input.
 var yamlKinds = []string{
@@ -73,7 +72,7 @@ func yamlFault(err error) error {
 	if parts[1] != "" {
 		text += " at line " + parts[1]
 	}
-	kind := strings.TrimSpace(parts[2])
+	kind := strings.ReplaceAll(strings.TrimSpace(parts[2]), "'", `"`) // the condition puts names between single quotes
 	for _, known := range yamlKinds {
 		if strings.HasPrefix(kind, known) {
 			return fault(text + ": " + kind)

@@ -98,8 +98,11 @@ func splitJSON(value []byte) ([]Document, *DocumentError) {
 }
 
 // splitYAML appends the YAML documents of the value to the given ones. A separator line with content ("--- a: b", "----") belongs
-// to the document before it, which then cannot be decoded, as in apimachinery's reader.
+// to the document before it, which then cannot be decoded, as in apimachinery's reader. A value in UTF-16 is one document.
 func splitYAML(documents []Document, value []byte) ([]Document, *DocumentError) {
+	if isUTF16(value) {
+		return append(documents, Document{Index: len(documents), Raw: value}), nil // the bytes of a line end may be parts of characters
+	}
 	value = normalize(value)
 	start := 0
 	for position := 0; position < len(value) && len(documents) <= maxDocuments; {
@@ -135,11 +138,20 @@ func normalize(value []byte) []byte {
 	return value
 }
 
-// brokenSeparator reports whether a line begins with a separator that is followed by more than space and a comment.
+// isUTF16 reports whether a value begins with the byte order mark of UTF-16.
+func isUTF16(value []byte) bool {
+	return bytes.HasPrefix(value, []byte{0xff, 0xfe}) || bytes.HasPrefix(value, []byte{0xfe, 0xff})
+}
+
+// otherBreaks are the characters other than a line feed that end a line in YAML 1.1.
+const otherBreaks = "\r\u0085\u2028\u2029"
+
+// brokenSeparator reports whether a line begins with a separator that is followed by more than space and a comment. A comment with another
+// line end may be followed by content.
 func brokenSeparator(line []byte) bool {
 	rest, found := bytes.CutPrefix(line, separator)
 	rest = bytes.TrimSpace(rest)
-	return found && len(rest) > 0 && rest[0] != '#'
+	return found && len(rest) > 0 && (rest[0] != '#' || bytes.ContainsAny(rest, otherBreaks))
 }
 
 func tooManyDocuments() *DocumentError {

@@ -92,7 +92,11 @@ func (s side) value() any {
 }
 
 // comparison collects differences, at most maxDifferences.
-type comparison struct{ found []fieldpath.Path }
+type comparison struct {
+	found []fieldpath.Path
+	// contained also accepts live values where merged is empty, and live items that merged lacks, in any order.
+	contained bool
+}
 
 func (c *comparison) add(path fieldpath.Path) {
 	if !c.isFull() {
@@ -156,7 +160,7 @@ func (c *comparison) exactMaps(path fieldpath.Path, live, merged side) {
 
 // values compares two values of any kind. A null in merged is no difference.
 func (c *comparison) values(path fieldpath.Path, live, merged side) {
-	if merged.raw == nil || c.isFull() {
+	if merged.raw == nil || c.contained && isEmpty(merged.raw) || c.isFull() {
 		return
 	}
 	switch typed := merged.raw.(type) {
@@ -184,6 +188,15 @@ func (c *comparison) lists(path fieldpath.Path, live, merged side, liveItems, me
 		c.keyedLists(path, key, live, merged, liveItems, mergedItems)
 		return
 	}
+	if c.contained {
+		for i := range mergedItems {
+			if !isContained(live, len(liveItems), merged.item(i)) {
+				c.add(path)
+				return
+			}
+		}
+		return
+	}
 	for i := range max(len(liveItems), len(mergedItems)) {
 		itemPath := below(path, fieldpath.IndexElement(i))
 		if i >= len(liveItems) || i >= len(mergedItems) {
@@ -192,6 +205,18 @@ func (c *comparison) lists(path fieldpath.Path, live, merged side, liveItems, me
 		}
 		c.values(itemPath, live.item(i), merged.item(i))
 	}
+}
+
+// isContained reports whether one of the items of a live list contains an item.
+func isContained(live side, count int, item side) bool {
+	for i := range count {
+		one := comparison{contained: true}
+		one.values(nil, live.item(i), item)
+		if len(one.found) == 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // keyedLists compares lists whose items have a key. The same items in another order are a difference of the list itself.
@@ -206,12 +231,18 @@ func (c *comparison) keyedLists(path fieldpath.Path, key string, live, merged si
 		itemPath := below(path, itemElement(item, key))
 		position, found := positions[value]
 		if !found {
+			if c.contained {
+				itemPath = path
+			}
 			c.add(itemPath)
 			continue
 		}
 		delete(positions, value)
 		moved = moved || position != i
 		c.values(itemPath, live.item(position), merged.item(i))
+	}
+	if c.contained {
+		return
 	}
 	for i, item := range liveItems {
 		value := keyValue(item, key)

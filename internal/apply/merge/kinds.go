@@ -3,6 +3,7 @@ package merge
 import (
 	"fmt"
 	"maps"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -17,44 +18,84 @@ type kindRules struct {
 	live, result                        map[string]any
 	creating                            bool
 	preserveReplicas, preserveResources bool
+	// replicasPath is the path of the number of replicas for kinds that the libraries do not know; nil if they have none.
+	replicasPath []string
+}
+
+// rule keeps fields of live in result.
+type rule struct {
+	keep func() error
+	// instead are the paths of fields that the rule keeps although the manifest gives other values, apart from fields that autoscalers set
+	// or that the manifest asks to preserve. Other fields are kept only where the manifest gives no value.
+	instead [][]string
 }
 
 // apply runs the rules of a kind, for all versions unless a rule limits them.
 func (r kindRules) apply(gvk schema.GroupVersionKind) error {
-	switch gvk.GroupKind() {
-	case schema.GroupKind{Group: "apps", Kind: "Deployment"}, schema.GroupKind{Group: "extensions", Kind: "Deployment"}:
-		return firstError(r.keepReplicas, r.keepInTemplate)
-	case schema.GroupKind{Group: "apps", Kind: "StatefulSet"}, schema.GroupKind{Group: "extensions", Kind: "StatefulSet"}:
-		return firstError(r.keepReplicas, r.keepInTemplate, r.keepVolumeClaimTemplates)
-	case schema.GroupKind{Group: "apps", Kind: "DaemonSet"}:
-		return r.keepInTemplate()
-	case schema.GroupKind{Group: "batch", Kind: "Job"}:
-		return firstError(r.keepSelector, r.keepTemplateLabels, r.keepInTemplate)
-	case schema.GroupKind{Group: "batch", Kind: "CronJob"}:
-		if gvk.Version != "v1" && gvk.Version != "v1beta1" {
-			return fmt.Errorf("cannot merge objects with gvk: %s", gvk) // the pod template of other versions may be at another path
-		}
-		return r.keepInPodTemplate("spec", "jobTemplate", "spec", "template")
-	case schema.GroupKind{Kind: "Service"}:
-		return r.keepInService()
-	case schema.GroupKind{Kind: "ServiceAccount"}:
-		keep(r.live, r.result, "secrets")
-		keep(r.live, r.result, "imagePullSecrets")
-	case schema.GroupKind{Kind: "PersistentVolumeClaim"}: // Gardener's resource manager has no rule for claims and volumes
-		return r.keepSpecField("volumeName", false) // the API server refuses to remove it
-	case schema.GroupKind{Kind: "PersistentVolume"}:
-		return r.keepSpecField("claimRef", false) // removing it separates the volume from its claim
+	if gvk.Group == "batch" && gvk.Kind == "CronJob" && gvk.Version != "v1" && gvk.Version != "v1beta1" {
+		return fmt.Errorf("cannot merge objects with gvk: %s", gvk) // the pod template of other versions may be at another path
 	}
-	return nil
-}
-
-func firstError(rules ...func() error) error {
-	for _, rule := range rules {
-		if err := rule(); err != nil {
+	for _, each := range r.rules(gvk.GroupKind()) {
+		if err := each.keep(); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// rules returns the rules of a kind.
+func (r kindRules) rules(kind schema.GroupKind) []rule {
+	replicas := rule{keep: r.keepReplicas}
+	switch kind {
+	case schema.GroupKind{Group: "apps", Kind: "Deployment"}, schema.GroupKind{Group: "extensions", Kind: "Deployment"}:
+		return []rule{replicas, r.ofPodTemplate("spec", "template")}
+	case schema.GroupKind{Group: "apps", Kind: "StatefulSet"}, schema.GroupKind{Group: "extensions", Kind: "StatefulSet"}:
+		claims := rule{keep: r.keepVolumeClaimTemplates, instead: [][]string{{"spec", "volumeClaimTemplates"}}}
+		return []rule{replicas, r.ofPodTemplate("spec", "template"), claims}
+	case schema.GroupKind{Group: "apps", Kind: "DaemonSet"}:
+		return []rule{r.ofPodTemplate("spec", "template")}
+	case schema.GroupKind{Group: "batch", Kind: "Job"}:
+		selector := rule{keep: r.keepSelector, instead: [][]string{{"spec", "selector"}}}
+		return []rule{selector, {keep: r.keepTemplateLabels}, r.ofPodTemplate("spec", "template")}
+	case schema.GroupKind{Group: "batch", Kind: "CronJob"}:
+		return []rule{r.ofPodTemplate("spec", "jobTemplate", "spec", "template")}
+	case schema.GroupKind{Group: "apps", Kind: "ReplicaSet"}, schema.GroupKind{Kind: "ReplicationController"}:
+		return []rule{replicas}
+	case schema.GroupKind{Kind: "Service"}:
+		return []rule{r.ofService()}
+	case schema.GroupKind{Kind: "ServiceAccount"}:
+		return []rule{r.ofField("imagePullSecrets"), r.ofField("secrets")}
+	case schema.GroupKind{Kind: "PersistentVolumeClaim"}:
+		return []rule{{keep: r.keepInClaim}}
+	case schema.GroupKind{Kind: "PersistentVolume"}:
+		return []rule{{keep: r.keepClaimRef, instead: [][]string{{"spec", "claimRef"}}}}
+	case schema.GroupKind{Kind: "Pod"}:
+		return []rule{{keep: r.keepInPod, instead: [][]string{{"spec"}}}}
+	case schema.GroupKind{Kind: "Secret"}:
+		return r.ofTokens()
+	case schema.GroupKind{Group: "rbac.authorization.k8s.io", Kind: "ClusterRole"}:
+		return r.ofAggregation()
+	case schema.GroupKind{Group: "admissionregistration.k8s.io", Kind: "MutatingWebhookConfiguration"},
+		schema.GroupKind{Group: "admissionregistration.k8s.io", Kind: "ValidatingWebhookConfiguration"}:
+		return []rule{{keep: r.keepWebhookBundles}}
+	case schema.GroupKind{Group: "apiextensions.k8s.io", Kind: "CustomResourceDefinition"}:
+		return []rule{r.ofBundle("spec", "conversion", "webhook", "clientConfig")}
+	case schema.GroupKind{Group: "apiregistration.k8s.io", Kind: "APIService"}:
+		return []rule{r.ofBundle("spec")}
+	default:
+		return []rule{{keep: r.keepReplicasAt}}
+	}
+}
+
+// ofPodTemplate returns the rule of the pod template at a path.
+func (r kindRules) ofPodTemplate(path ...string) rule {
+	restartedAt := append(slices.Clone(path), "metadata", "annotations", restartedAtAnnotation)
+	return rule{keep: func() error { return r.keepInPodTemplate(path...) }, instead: [][]string{restartedAt}}
+}
+
+// ofField returns a rule that always keeps a field.
+func (r kindRules) ofField(field string) rule {
+	return rule{keep: func() error { keep(r.live, r.result, field); return nil }, instead: [][]string{{field}}}
 }
 
 // keep copies a field, or its absence, from one object to the other.
@@ -90,6 +131,34 @@ func (r kindRules) keepSpecField(field string, overwrite bool) error {
 
 // keepReplicas keeps the number of replicas if the manifest has none, or if it must be preserved.
 func (r kindRules) keepReplicas() error { return r.keepSpecField("replicas", r.preserveReplicas) }
+
+// keepReplicasAt is keepReplicas for kinds that the libraries do not know. Without a known path, "preserve-replicas" and an autoscaler keep
+// the usual field.
+func (r kindRules) keepReplicasAt() error {
+	path := r.replicasPath
+	if len(path) == 0 {
+		if _, isMap := r.live["spec"].(map[string]any); !isMap || !r.preserveReplicas {
+			return nil
+		}
+		path = []string{"spec", "replicas"}
+	}
+	parent, field := path[:len(path)-1], path[len(path)-1]
+	live, err := mapAt(r.live, parent...)
+	if err != nil {
+		return fmt.Errorf("live object: %w", err)
+	}
+	if live[field] == nil {
+		return nil
+	}
+	result, err := ensureMap(r.result, parent...)
+	if err != nil {
+		return err
+	}
+	if r.preserveReplicas || result[field] == nil {
+		result[field] = live[field]
+	}
+	return nil
+}
 
 // keepVolumeClaimTemplates keeps the claim templates, which the API server does not allow to change.
 func (r kindRules) keepVolumeClaimTemplates() error {
@@ -139,9 +208,6 @@ func (r kindRules) keepTemplateLabels() error {
 	metadata["labels"] = untyped(labels.Merge(liveLabels, desiredLabels))
 	return nil
 }
-
-// keepInTemplate applies the rules for the pod template of most kinds.
-func (r kindRules) keepInTemplate() error { return r.keepInPodTemplate("spec", "template") }
 
 func (r kindRules) keepInPodTemplate(path ...string) error {
 	live, err := mapAt(r.live, path...)

@@ -43,6 +43,7 @@ const (
 	oldStateful   = "apiVersion: extensions/v1beta1, kind: StatefulSet"
 	daemonSet     = "apiVersion: apps/v1, kind: DaemonSet"
 	oldDaemonSet  = "apiVersion: extensions/v1beta1, kind: DaemonSet"
+	fleet         = "apiVersion: example.com/v1, kind: Fleet"
 	replicaSet    = "apiVersion: apps/v1, kind: ReplicaSet"
 	job           = "apiVersion: batch/v1, kind: Job"
 	cronJob       = "apiVersion: batch/v1, kind: CronJob"
@@ -93,9 +94,27 @@ func TestMergeReplicas(t *testing.T) {
 		"StatefulSets without replicas": {
 			kind: oldStateful, live: "{replicas: 5}", manifest: "{}", want: "{replicas: 5}", options: optionsWithoutLabels(),
 		},
-		"other kinds have no rule": {
-			kind: replicaSet, live: "{replicas: 5}", manifest: "{replicas: 1}", want: "{replicas: 1}",
+		"ReplicaSets": {
+			kind: replicaSet, live: "{replicas: 5}", manifest: "{}", want: "{replicas: 5}", options: optionsWithoutLabels(),
+		},
+		"ReplicationControllers": {
+			kind: "apiVersion: v1, kind: ReplicationController", live: "{replicas: 5}", manifest: "{replicas: 1}", want: "{replicas: 5}",
 			options: optionsWithoutLabels(preserveReplicas),
+		},
+		"a custom kind has its own path": {
+			kind: fleet, live: "{size: {want: 5}, replicas: 5}", manifest: "{}", want: "{size: {want: 5}}",
+			options: optionsWithoutLabels(replicasAt("spec", "size", "want")),
+		},
+		"an autoscaler of a custom kind": {
+			kind: fleet, live: "{size: {want: 5}, replicas: 5}", manifest: "{size: {want: 1}, replicas: 1}",
+			want:    "{size: {want: 5}, replicas: 1}",
+			options: optionsWithoutLabels(preserveReplicas, replicasAt("spec", "size", "want")),
+		},
+		"a custom kind whose path is not known": {
+			kind: fleet, live: "{replicas: 5}", manifest: "{replicas: 1}", want: "{replicas: 5}", options: optionsWithoutLabels(preserveReplicas),
+		},
+		"a custom kind without a path": {
+			kind: fleet, live: "{replicas: 5}", manifest: "{}", want: "{}", options: optionsWithoutLabels(),
 		},
 	} {
 		t.Run(name, tc.run)
@@ -307,7 +326,8 @@ func TestMergeService(t *testing.T) {
 		"node ports are kept by name": {
 			kind: service, live: "{type: NodePort, ports: [{name: a, port: 80, nodePort: 30080}]}",
 			manifest: "{type: NodePort, ports: [{name: a, port: 81, nodePort: 0}]}",
-			want:     "{type: NodePort, ports: [{name: a, port: 81, nodePort: 30080}]}", options: optionsWithoutLabels(),
+			want:     "{type: NodePort, ports: [{name: a, port: 81, nodePort: 30080}]}",
+			options:  optionsWithoutLabels(),
 		},
 		"node ports of other ports are not kept": {
 			kind: service, live: "{type: NodePort, ports: [{name: a, port: 80, nodePort: 30080}]}",
@@ -319,21 +339,54 @@ func TestMergeService(t *testing.T) {
 			manifest: "{type: NodePort, ports: [{port: 80, nodePort: 30081}]}", want: "{type: NodePort, ports: [{port: 80, nodePort: 30081}]}",
 			options: optionsWithoutLabels(),
 		},
-		"the protocol does not distinguish ports, the last match is used": {
+		"the protocol distinguishes ports of the same number": {
 			kind:     service,
-			live:     "{type: NodePort, ports: [{name: a, port: 53, nodePort: 1, protocol: TCP}, {name: b, port: 53, nodePort: 2, protocol: UDP}]}",
-			manifest: "{type: NodePort, ports: [{name: a, port: 53, protocol: TCP}]}",
-			want:     "{type: NodePort, ports: [{name: a, port: 53, protocol: TCP, nodePort: 2}]}", options: optionsWithoutLabels(),
+			live:     "{type: NodePort, ports: [{name: a, port: 53, nodePort: 1, protocol: UDP}, {name: b, port: 53, nodePort: 2}]}",
+			manifest: "{type: NodePort, ports: [{name: c, port: 53, protocol: TCP}, {name: d, port: 53, protocol: UDP}]}",
+			want:     "{type: NodePort, ports: [{name: c, port: 53, protocol: TCP, nodePort: 2}, {name: d, port: 53, protocol: UDP, nodePort: 1}]}",
+			options:  optionsWithoutLabels(),
 		},
-		"ports without name match any port without name, the last one is used": {
-			kind: service, live: "{type: NodePort, ports: [{port: 80, nodePort: 30080}, {port: 81, nodePort: 30081}]}",
-			manifest: "{type: NodePort, ports: [{port: 80}]}", want: "{type: NodePort, ports: [{port: 80, nodePort: 30081}]}",
-			options: optionsWithoutLabels(),
+		"the number counts more than the name": {
+			kind:     service,
+			live:     "{type: NodePort, ports: [{name: http, port: 80, nodePort: 30080}, {name: https, port: 443, nodePort: 30443}]}",
+			manifest: "{type: NodePort, ports: [{name: web, port: 443}, {name: https, port: 8443}]}",
+			want:     "{type: NodePort, ports: [{name: web, port: 443, nodePort: 30443}, {name: https, port: 8443}]}",
+			options:  optionsWithoutLabels(),
 		},
-		"a last match without node port gives no node port": {
-			kind: service, live: "{type: NodePort, ports: [{port: 80, nodePort: 30080}, {port: 81}]}",
-			manifest: "{type: NodePort, ports: [{port: 80, nodePort: 0}]}", want: "{type: NodePort, ports: [{port: 80}]}",
-			options: optionsWithoutLabels(),
+		"ports that exchange their numbers": {
+			kind:     service,
+			live:     "{type: NodePort, ports: [{name: a, port: 1, nodePort: 30001}, {name: b, port: 2, nodePort: 30002}]}",
+			manifest: "{type: NodePort, ports: [{name: a, port: 2}, {name: b, port: 1}]}",
+			want:     "{type: NodePort, ports: [{name: a, port: 2, nodePort: 30002}, {name: b, port: 1, nodePort: 30001}]}",
+			options:  optionsWithoutLabels(),
+		},
+		"a port whose live port another one uses is found by name": {
+			kind:     service,
+			live:     "{type: NodePort, ports: [{name: a, port: 1, nodePort: 30001}, {name: b, port: 2, nodePort: 30002}]}",
+			manifest: "{type: NodePort, ports: [{name: c, port: 1}, {name: b, port: 3}]}",
+			want:     "{type: NodePort, ports: [{name: c, port: 1, nodePort: 30001}, {name: b, port: 3, nodePort: 30002}]}",
+			options:  optionsWithoutLabels(),
+		},
+		"a node port that the manifest gives to another port is not kept": {
+			kind:     service,
+			live:     "{type: NodePort, ports: [{name: a, port: 1, nodePort: 30001}, {name: b, port: 2, nodePort: 30002}]}",
+			manifest: "{type: NodePort, ports: [{name: a, port: 1}, {name: b, port: 2, nodePort: 30001}]}",
+			want:     "{type: NodePort, ports: [{name: a, port: 1}, {name: b, port: 2, nodePort: 30001}]}",
+			options:  optionsWithoutLabels(),
+		},
+		"a single port without a name keeps its node port with another number": {
+			kind:     service,
+			live:     "{type: NodePort, ports: [{port: 80, nodePort: 30080}]}",
+			manifest: "{type: NodePort, ports: [{port: 81}]}",
+			want:     "{type: NodePort, ports: [{port: 81, nodePort: 30080}]}",
+			options:  optionsWithoutLabels(),
+		},
+		"a live port without node port gives none": {
+			kind:     service,
+			live:     "{type: NodePort, ports: [{port: 80}]}",
+			manifest: "{type: NodePort, ports: [{port: 80, nodePort: 0}]}",
+			want:     "{type: NodePort, ports: [{port: 80}]}",
+			options:  optionsWithoutLabels(),
 		},
 		"numbers of different types are equal": {
 			kind: service, live: "{type: NodePort, ports: [{name: a, port: 80.0, nodePort: 30080}]}",

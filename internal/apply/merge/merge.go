@@ -33,6 +33,9 @@ type Options struct {
 	// PreserveReplicas keeps the live number of replicas, because an autoscaler owns it. Merge itself reads the annotation of
 	// the manifest that requests the same.
 	PreserveReplicas bool
+	// ReplicasPath is the path of the number of replicas in objects of a kind that the Kubernetes libraries do not know. Nil if the
+	// kind has no scale subresource.
+	ReplicasPath []string
 	// PreserveResources keeps the live CPU and memory of containers, for the same reasons.
 	PreserveResources bool
 }
@@ -60,6 +63,10 @@ func merge(live, manifest map[string]any, o Options, creating bool) (*unstructur
 	if err != nil {
 		return nil, err
 	}
+	kept, err := keptPaths(desiredAnnotations)
+	if err != nil {
+		return nil, err
+	}
 	metadata, err := mergeMetadata(live, result.Object, o)
 	if err != nil {
 		return nil, err
@@ -74,10 +81,16 @@ func merge(live, manifest map[string]any, o Options, creating bool) (*unstructur
 		result:            result.Object,
 		creating:          creating,
 		preserveReplicas:  o.PreserveReplicas || desiredAnnotations[resourcesv1alpha1.PreserveReplicas] == literalTrue,
+		replicasPath:      o.ReplicasPath,
 		preserveResources: o.PreserveResources || desiredAnnotations[resourcesv1alpha1.PreserveResources] == literalTrue,
 	}
 	if err := rules.apply(result.GroupVersionKind()); err != nil {
 		return nil, err
+	}
+	if !creating {
+		for _, path := range kept {
+			keepPath(live, result.Object, path)
+		}
 	}
 	return result, nil
 }

@@ -37,9 +37,12 @@ func previous(labels, annotations map[string]string) func(*Options) {
 	}
 }
 
-func forceLabels(o *Options)       { o.ForceLabels = true }
-func forceAnnotations(o *Options)  { o.ForceAnnotations = true }
-func preserveReplicas(o *Options)  { o.PreserveReplicas = true }
+func forceLabels(o *Options)      { o.ForceLabels = true }
+func forceAnnotations(o *Options) { o.ForceAnnotations = true }
+func preserveReplicas(o *Options) { o.PreserveReplicas = true }
+func replicasAt(path ...string) func(*Options) {
+	return func(o *Options) { o.ReplicasPath = path }
+}
 func preserveResources(o *Options) { o.PreserveResources = true }
 
 func injected(labels map[string]string) func(*Options) {
@@ -406,31 +409,49 @@ func TestInjectLabels(t *testing.T) {
 				`gardener}}, spec: x}`,
 		},
 		"a template that is null": {
-			object: `{apiVersion: example.com/v1, kind: Widget, metadata: {name: a}, spec: {template: null}}`,
-			err:    `error injecting labels into object "example.com/v1/Widget/default/a": spec.template: is null, but must be an object`,
+			object: `{apiVersion: example.com/v1, kind: Letter, metadata: {name: a}, spec: {template: null}}`,
+			want: `{apiVersion: example.com/v1, kind: Letter, metadata: {name: a, labels: {foo: bar, resources.gardener.cloud/managed-by: ` +
+				`gardener}}, spec: {template: null}}`,
 		},
 		"a template that is text": {
-			object: `{apiVersion: example.com/v1, kind: Widget, metadata: {name: a, namespace: ns}, spec: {template: hunter2}}`,
-			err:    `error injecting labels into object "example.com/v1/Widget/ns/a": spec.template: is text, but must be an object`,
+			object: `{apiVersion: example.com/v1, kind: Letter, metadata: {name: a}, spec: {template: "Dear {{ .name }}"}}`,
+			want: `{apiVersion: example.com/v1, kind: Letter, metadata: {name: a, labels: {foo: bar, resources.gardener.cloud/managed-by: ` +
+				`gardener}}, spec: {template: "Dear {{ .name }}"}}`,
+		},
+		"a template that is a list": {
+			object: `{apiVersion: example.com/v1, kind: Letter, metadata: {name: a}, spec: {template: [a, b]}}`,
+			want: `{apiVersion: example.com/v1, kind: Letter, metadata: {name: a, labels: {foo: bar, resources.gardener.cloud/managed-by: ` +
+				`gardener}}, spec: {template: [a, b]}}`,
+		},
+		"a template that is a number": {
+			object: `{apiVersion: example.com/v1, kind: Letter, metadata: {name: a}, spec: {template: 1}}`,
+			want: `{apiVersion: example.com/v1, kind: Letter, metadata: {name: a, labels: {foo: bar, resources.gardener.cloud/managed-by: ` +
+				`gardener}}, spec: {template: 1}}`,
+		},
+		"metadata of a template that is not an object": {
+			object: `{apiVersion: example.com/v1, kind: Letter, metadata: {name: a}, spec: {template: {metadata: []}}}`,
+			want: `{apiVersion: example.com/v1, kind: Letter, metadata: {name: a, labels: {foo: bar, resources.gardener.cloud/managed-by: ` +
+				`gardener}}, spec: {template: {metadata: []}}}`,
+		},
+		"labels of a template that are not texts": {
+			object: `{apiVersion: example.com/v1, kind: Letter, metadata: {name: a}, spec: {template: {metadata: {labels: {a: 1}}}}}`,
+			want: `{apiVersion: example.com/v1, kind: Letter, metadata: {name: a, labels: {foo: bar, resources.gardener.cloud/managed-by: ` +
+				`gardener}}, spec: {template: {metadata: {labels: {a: 1}}}}}`,
 		},
 		"a claim that is not an object": {
-			object: `{apiVersion: apps/v1, kind: StatefulSet, metadata: {name: a}, spec: {volumeClaimTemplates: [{}, 1]}}`,
-			err: `error injecting labels into object "apps/v1/StatefulSet/default/a": spec.volumeClaimTemplates[1]: is a number, but must ` +
-				`be an object`,
+			object: `{apiVersion: example.com/v1, kind: Letter, metadata: {name: a}, spec: {volumeClaimTemplates: [{}, 1, null]}}`,
+			want: `{apiVersion: example.com/v1, kind: Letter, metadata: {name: a, labels: {foo: bar, resources.gardener.cloud/managed-by: ` +
+				`gardener}}, spec: {volumeClaimTemplates: [{metadata: {labels: {foo: bar, ` +
+				`resources.gardener.cloud/managed-by: gardener}}}, 1, null]}}`,
 		},
 		"claims that are not a list": {
-			object: `{apiVersion: apps/v1, kind: StatefulSet, metadata: {name: a}, spec: {volumeClaimTemplates: {}}}`,
-			err: `error injecting labels into object "apps/v1/StatefulSet/default/a": spec.volumeClaimTemplates: is an object, but ` +
-				`must be a list`,
+			object: `{apiVersion: example.com/v1, kind: Letter, metadata: {name: a}, spec: {volumeClaimTemplates: {data: {size: 1Gi}}}}`,
+			want: `{apiVersion: example.com/v1, kind: Letter, metadata: {name: a, labels: {foo: bar, resources.gardener.cloud/managed-by: ` +
+				`gardener}}, spec: {volumeClaimTemplates: {data: {size: 1Gi}}}}`,
 		},
 		"labels that are not texts": {
 			object: `{apiVersion: v1, kind: ConfigMap, metadata: {name: a, labels: {a: true}}}`,
 			err:    `error injecting labels into object "v1/ConfigMap/default/a": metadata.labels["a"]: is a boolean, but must be text`,
-		},
-		"metadata of a template that is not an object": {
-			object: `{apiVersion: v1, kind: ReplicationController, metadata: {name: a}, spec: {template: {metadata: []}}}`,
-			err: `error injecting labels into object "v1/ReplicationController/default/a": spec.template: metadata: is a list, but must ` +
-				`be an object`,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -443,15 +464,6 @@ func TestInjectLabels(t *testing.T) {
 			g.Expect(obj.Object).To(Equal(object(t, tc.want).Object))
 		})
 	}
-	t.Run("labels are injected without injectLabels too", func(t *testing.T) {
-		manifest := object(t, `{apiVersion: example.com/v1, kind: Widget, metadata: {name: a}, spec: {template: null}}`)
-		_, err := ForCreate(manifest, options())
-		NewWithT(t).Expect(err).To(MatchError(`error injecting labels into object "example.com/v1/Widget/default/a": spec.template: is null,` +
-			` but must be an object`))
-		_, err = Merge(manifest, manifest, options())
-		NewWithT(t).Expect(err).To(MatchError(`error injecting labels into object "example.com/v1/Widget/default/a": spec.template: is null,` +
-			` but must be an object`))
-	})
 }
 
 func TestInjectedLabels(t *testing.T) {

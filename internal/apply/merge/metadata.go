@@ -3,10 +3,12 @@ package merge
 import (
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/utils/ptr"
 
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
@@ -19,8 +21,8 @@ func InjectedLabels(spec map[string]string, managedByValue string) map[string]st
 }
 
 // InjectLabels sets labels on an object in place, over those that it has: on the object itself, on the pod template of any kind
-// that has one at spec.template, and on the templates of volume claims. It does not change selectors and the templates of a
-// CronJob. If it fails, it may have set some labels.
+// that has an object at spec.template, and on the templates of volume claims. It does not change selectors and the templates of a
+// CronJob. Templates of another shape, such as texts, stay as they are. If InjectLabels fails, it may have set some labels.
 func InjectLabels(obj *unstructured.Unstructured, injected map[string]string) error {
 	if obj.Object == nil {
 		obj.Object = map[string]any{}
@@ -39,29 +41,22 @@ func injectLabels(object map[string]any, injected map[string]string) error {
 	if !isMap {
 		return nil
 	}
-	if template, found := spec["template"]; found {
-		if err := injectTemplate(template, injected); err != nil {
-			return fmt.Errorf("spec.template: %w", err)
-		}
-	}
-	claims, err := listAt(object, "spec", "volumeClaimTemplates")
-	if err != nil {
-		return err
-	}
-	for i, claim := range claims {
-		if err := injectTemplate(claim, injected); err != nil {
-			return fmt.Errorf("spec.volumeClaimTemplates[%d]: %w", i, err)
-		}
+	injectTemplate(spec["template"], injected)
+	claims, _ := spec["volumeClaimTemplates"].([]any)
+	for _, claim := range claims {
+		injectTemplate(claim, injected)
 	}
 	return nil
 }
 
-func injectTemplate(template any, injected map[string]string) error {
-	typed, ok := template.(map[string]any)
-	if !ok {
-		return wrongType(template, "an object")
+// injectTemplate sets labels in a template that has the shape of an object. The API server judges any other value: kinds of other programs
+// may have text or a list in this field.
+func injectTemplate(template any, injected map[string]string) {
+	typed, isMap := template.(map[string]any)
+	if !isMap {
+		return
 	}
-	return overlayLabels(typed, injected)
+	_ = overlayLabels(typed, injected) // it changes nothing if metadata or its labels have another shape
 }
 
 // overlayLabels sets labels in the metadata of an object or template.
@@ -85,11 +80,12 @@ func mergeMetadata(live, result map[string]any, o Options) (map[string]any, erro
 		return nil, fmt.Errorf("live object: %w", err)
 	}
 	previous := ptr.Deref(o.Previous, resourcesv1alpha1.ObjectReference{})
-	mergedLabels, err := mergeTexts(live, result, "labels", o.ForceLabels, previous.Labels)
+	mergedLabels, err := mergeTexts(live, result, "labels", o.ForceLabels, nil, previous.Labels)
 	if err != nil {
 		return nil, err
 	}
-	annotations, err := mergeTexts(live, result, "annotations", o.ForceAnnotations, previous.Annotations)
+	kept := annotationsOfKubernetes(live)
+	annotations, err := mergeTexts(live, result, "annotations", o.ForceAnnotations, kept, previous.Annotations)
 	if err != nil {
 		return nil, err
 	}
@@ -106,18 +102,36 @@ func mergeMetadata(live, result map[string]any, o Options) (map[string]any, erro
 	return metadata, nil
 }
 
-// mergeTexts merges the labels or annotations of an object.
-func mergeTexts(live, result map[string]any, field string, force bool, previous map[string]string) (map[string]string, error) {
+// annotationsOfKubernetes returns the prefixes of the annotations in which Kubernetes keeps its own state of a kind. It would lose the
+// state, such as the binding of a claim, or add the annotations again.
+func annotationsOfKubernetes(object map[string]any) []string {
+	switch (&unstructured.Unstructured{Object: object}).GroupVersionKind().GroupKind() {
+	case schema.GroupKind{Kind: "PersistentVolumeClaim"}, schema.GroupKind{Kind: "PersistentVolume"}:
+		return []string{"pv.kubernetes.io/", "volume.kubernetes.io/", "volume.beta.kubernetes.io/"}
+	case schema.GroupKind{Group: "apps", Kind: "Deployment"}, schema.GroupKind{Group: "extensions", Kind: "Deployment"}:
+		return []string{"deployment.kubernetes.io/"}
+	case schema.GroupKind{Group: "autoscaling", Kind: "HorizontalPodAutoscaler"}: // version v1 has this part of the status in annotations
+		return []string{"autoscaling.alpha.kubernetes.io/conditions", "autoscaling.alpha.kubernetes.io/current-metrics"}
+	}
+	return nil
+}
+
+// mergeTexts merges the labels or annotations of an object. If force is true, it keeps only the live ones with a prefix of kept.
+func mergeTexts(live, result map[string]any, field string, force bool, kept []string, previous map[string]string) (map[string]string,
+	error,
+) {
 	desiredTexts, err := textsAt(result, "metadata", field)
 	if err != nil {
 		return nil, err
 	}
-	if force {
-		return labels.Merge(nil, desiredTexts), nil
-	}
 	liveTexts, err := textsAt(live, "metadata", field)
 	if err != nil {
 		return nil, fmt.Errorf("live object: %w", err)
+	}
+	if force {
+		maps.DeleteFunc(liveTexts, func(key, _ string) bool {
+			return !slices.ContainsFunc(kept, func(prefix string) bool { return strings.HasPrefix(key, prefix) })
+		})
 	}
 	if field == "annotations" {
 		maps.DeleteFunc(liveTexts, func(key, _ string) bool { return strings.HasPrefix(key, resourcesv1alpha1.ReferencePrefix) })

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -14,6 +15,14 @@ const openstackPrefix = "loadbalancer.openstack.org"
 
 // trafficPolicyLocal is the external traffic policy that has a health check port.
 const trafficPolicyLocal = string(corev1.ServiceExternalTrafficPolicyLocal)
+
+// ofService returns the rule of Services. They keep their cluster IP, unless the manifest wants none.
+func (r kindRules) ofService() rule {
+	if valueAt(r.result, []string{"spec", "clusterIP"}) == corev1.ClusterIPNone {
+		return rule{keep: r.keepInService}
+	}
+	return rule{keep: r.keepInService, instead: [][]string{{"spec", "clusterIP"}}}
+}
 
 // keepInService keeps the addresses and ports that are allocated for a Service.
 func (r kindRules) keepInService() error {
@@ -85,13 +94,18 @@ func keepIfEmpty(live, result map[string]any, field string) {
 
 // port identifies a port of a Service.
 type port struct {
-	number float64
-	name   string
-	node   float64
+	number   float64
+	protocol string
+	name     string
+	node     float64
 }
 
 func portOf(value map[string]any) (port, error) {
 	number, err := numberAt(value, "port")
+	if err != nil {
+		return port{}, err
+	}
+	protocol, err := textAt(value, "protocol")
 	if err != nil {
 		return port{}, err
 	}
@@ -100,41 +114,71 @@ func portOf(value map[string]any) (port, error) {
 		return port{}, err
 	}
 	node, err := numberAt(value, "nodePort")
-	return port{number: number, name: name, node: node}, err
+	return port{number: number, protocol: cmp.Or(protocol, string(corev1.ProtocolTCP)), name: name, node: node}, err
 }
 
-// keepNodePorts sets the node port of every port without one to that of the last live port with the same number or the same
-// name. Two ports without a name have the same name.
+func portsOf(values []map[string]any) ([]port, error) {
+	ports := make([]port, 0, len(values))
+	for _, value := range values {
+		next, err := portOf(value)
+		if err != nil {
+			return nil, err
+		}
+		ports = append(ports, next)
+	}
+	return ports, nil
+}
+
+// keepNodePorts gives each port without a node port the node port of a live port: of the port with the same number and protocol, otherwise
+// of the port with the same name. Each live port is used once, and none whose node port the manifest gives to another port. Two ports
+// without a name have the same name.
 func keepNodePorts(live, result map[string]any) error {
-	livePorts, err := mapsAt(live, "ports")
+	liveValues, err := mapsAt(live, "ports")
 	if err != nil {
 		return fmt.Errorf("live object: %w", err)
 	}
-	ports, err := mapsAt(result, "ports")
+	livePorts, err := portsOf(liveValues)
+	if err != nil {
+		return fmt.Errorf("live object: %w", err)
+	}
+	values, err := mapsAt(result, "ports")
 	if err != nil {
 		return err
 	}
-	for _, value := range ports {
-		desired, err := portOf(value)
-		if err != nil {
-			return err
-		}
-		if desired.node != 0 {
-			continue
-		}
-		for _, liveValue := range livePorts {
-			existing, err := portOf(liveValue)
-			if err != nil {
-				return fmt.Errorf("live object: %w", err)
-			}
-			if existing.number != desired.number && existing.name != desired.name {
+	ports, err := portsOf(values)
+	if err != nil {
+		return err
+	}
+	used := make([]bool, len(livePorts))
+	for number, existing := range livePorts {
+		used[number] = existing.node == 0 || slices.ContainsFunc(ports, func(desired port) bool {
+			return desired.node == existing.node && desired.protocol == existing.protocol
+		})
+	}
+	for _, same := range []func(a, b port) bool{
+		func(a, b port) bool { return a.number == b.number && a.protocol == b.protocol },
+		func(a, b port) bool { return a.name == b.name },
+	} {
+		for number, desired := range ports {
+			if desired.node != 0 {
 				continue
 			}
-			delete(value, "nodePort")
-			if existing.node != 0 {
-				value["nodePort"] = liveValue["nodePort"]
+			delete(values[number], "nodePort")
+			if at := unusedPort(livePorts, used, func(existing port) bool { return same(desired, existing) }); at >= 0 {
+				used[at], ports[number].node = true, livePorts[at].node
+				values[number]["nodePort"] = liveValues[at]["nodePort"]
 			}
 		}
 	}
 	return nil
+}
+
+// unusedPort returns the number of the first matching port that is not used; -1 if there is none.
+func unusedPort(ports []port, used []bool, matches func(port) bool) int {
+	for number, each := range ports {
+		if !used[number] && matches(each) {
+			return number
+		}
+	}
+	return -1
 }

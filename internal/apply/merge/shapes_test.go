@@ -72,6 +72,20 @@ func TestMergeAcceptsObjectsOfAnyShape(t *testing.T) {
 			`, spec: {selector: {matchLabels: {a: b}}, template: {metadata: {labels: {a: b}}}}}`,
 		"CronJob": `{apiVersion: batch/v1, kind: CronJob, ` + metadata +
 			`, spec: {jobTemplate: {spec: {template: {metadata: {annotations: {a: b}}, spec: {containers: [{name: a}]}}}}}}`,
+		"Pod": `{apiVersion: v1, kind: Pod, ` + metadata + `, spec: {activeDeadlineSeconds: 1, tolerations: [{key: a}], ` +
+			`initContainers: [{name: a}], containers: [{name: a, image: i}]}}`,
+		"replaceable Pod": `{apiVersion: v1, kind: Pod, metadata: {annotations: {resources.gardener.cloud/delete-on-invalid-update: "1"}}, ` +
+			`spec: {tolerations: [{key: a}], containers: [{name: a, image: i}]}}`,
+		"token Secret":     `{apiVersion: v1, kind: Secret, type: kubernetes.io/service-account-token, ` + metadata + `, data: {token: eA==}}`,
+		"claim":            `{apiVersion: v1, kind: PersistentVolumeClaim, ` + metadata + `, spec: {resources: {requests: {storage: 1Gi}}}}`,
+		"PersistentVolume": `{apiVersion: v1, kind: PersistentVolume, ` + metadata + `, spec: {claimRef: {namespace: a, name: b}}}`,
+		"ClusterRole": `{apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRole, ` + metadata +
+			`, aggregationRule: {}, rules: [{verbs: [get]}]}`,
+		"webhooks": `{apiVersion: admissionregistration.k8s.io/v1, kind: ValidatingWebhookConfiguration, ` + metadata +
+			`, webhooks: [{name: a, clientConfig: {caBundle: eA==}}]}`,
+		"APIService": `{apiVersion: apiregistration.k8s.io/v1, kind: APIService, ` + metadata + `, spec: {caBundle: eA==}}`,
+		"kept fields": `{apiVersion: example.com/v1, kind: Widget, metadata: {annotations: {espalier.dev/keep-fields: ` +
+			`"spec.a.b, spec.list[name=a].v, spec.list[0], spec['x']"}}, spec: {a: {b: c}, list: [{name: a, v: w}], x: u}}`,
 		"Widget": `{apiVersion: example.com/v1, kind: Widget, ` + metadata + `, spec: {template: {metadata: {labels: {a: b}}}}}`,
 	} {
 		t.Run(name, func(t *testing.T) {

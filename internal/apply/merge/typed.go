@@ -24,6 +24,9 @@ func throughType(object map[string]any) (map[string]any, bool) {
 	return result, err == nil
 }
 
+// Knows reports whether the Kubernetes libraries have a kind.
+func Knows(kind schema.GroupVersionKind) bool { return newTyped(kind) != nil }
+
 // newTyped returns an empty object of a kind, nil if the kind is not known.
 func newTyped(gvk schema.GroupVersionKind) runtime.Object {
 	for _, scheme := range []*runtime.Scheme{kubernetesscheme.Scheme, apiextensionsscheme.Scheme, aggregatorscheme.Scheme} {

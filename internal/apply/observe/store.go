@@ -9,6 +9,7 @@ import (
 	"unique"
 
 	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -52,6 +53,8 @@ type reducedObject struct {
 	metav1.PartialObjectMetadata
 	verdict *health.Verdict
 	rollout *health.Rollout
+	// finished is true for a Job that has finished and that Kubernetes will delete therefore.
+	finished bool
 }
 
 // Condense returns the stored state of an object from its metadata.
@@ -90,6 +93,8 @@ type store struct {
 	onChange, onVerdict func(namespace, name string)
 	// verdictOf computes the verdict of a whole object. It is nil in a store of metadata.
 	verdictOf func(object runtime.Object) *health.Verdict
+	// onJob is called for each Job that is received whole, with whether it has finished. It is nil in stores of other kinds.
+	onJob func(key types.NamespacedName, finished bool)
 	// pods counts the pods of Deployments. It is nil in stores of other kinds.
 	pods *Pods
 
@@ -145,10 +150,13 @@ func (s *store) reduce(whole metav1.Object) (metav1.Object, error) {
 		Generation: whole.GetGeneration(), DeletionTimestamp: whole.GetDeletionTimestamp(), Labels: whole.GetLabels(),
 		Annotations: whole.GetAnnotations(), Finalizers: whole.GetFinalizers(), ManagedFields: whole.GetManagedFields(),
 	}
-	if deployment, ok := whole.(*appsv1.Deployment); ok {
-		if rollout, counted := health.RolloutOf(deployment); counted {
+	switch typed := whole.(type) {
+	case *appsv1.Deployment:
+		if rollout, counted := health.RolloutOf(typed); counted {
 			seen.rollout = &rollout
 		}
+	case *batchv1.Job:
+		seen.finished = typed.Spec.TTLSecondsAfterFinished != nil && health.IsFinished(typed)
 	}
 	return seen, nil
 }
@@ -166,6 +174,7 @@ func condense(object metav1.Object) Object {
 // Set implements reflector.Receiver.
 func (s *store) Set(key types.NamespacedName, object metav1.Object) {
 	s.countPods(key, object)
+	s.noteJob(key, object)
 	s.recordEvent(key, condense(object))
 }
 
@@ -179,6 +188,13 @@ func (s *store) countPods(key types.NamespacedName, object metav1.Object) {
 		return
 	}
 	s.pods.forget(s, key)
+}
+
+// noteJob reports whether a Job has finished.
+func (s *store) noteJob(key types.NamespacedName, object metav1.Object) {
+	if seen, whole := object.(*reducedObject); whole && s.onJob != nil {
+		s.onJob(key, seen.finished)
+	}
 }
 
 // recordEvent stores the state of an object unless it is older than the stored one. Then it is an event from before our own write.
@@ -271,6 +287,7 @@ func (s *store) Replace(objects map[types.NamespacedName]metav1.Object, resource
 		}
 		next[key] = condensed
 		s.countPods(key, object)
+		s.noteJob(key, object)
 	}
 	news := s.replaceObjects(next, resourceVersion)
 	s.onListing(first)

@@ -89,7 +89,12 @@ type Watcher struct {
 	mu      sync.RWMutex
 	watches map[scope]*kindWatch
 	users   map[types.NamespacedName][]usage
+	// finished contains the Jobs that were seen finished, and that Kubernetes has deleted therefore, or will delete.
+	finished map[types.NamespacedName]struct{}
 }
+
+// jobKind is the kind of objects that end by themselves.
+var jobKind = schema.GroupKind{Group: "batch", Kind: "Job"}
 
 // scope is the set of objects that one watch covers. All versions of a kind share a watch, because they have the same metadata.
 type scope struct {
@@ -121,7 +126,10 @@ func New(lifetime context.Context, options Options) *Watcher {
 	if options.OnVerdict == nil {
 		options.OnVerdict = func(schema.GroupKind, string, string) {}
 	}
-	return &Watcher{options: options, lifetime: lifetime, watches: map[scope]*kindWatch{}, users: map[types.NamespacedName][]usage{}}
+	return &Watcher{
+		options: options, lifetime: lifetime, watches: map[scope]*kindWatch{}, users: map[types.NamespacedName][]usage{},
+		finished: map[types.NamespacedName]struct{}{},
+	}
 }
 
 // Use replaces the needs of a user, starts and stops watches accordingly, and waits until the needed watches have listed their
@@ -276,6 +284,11 @@ func (w *Watcher) startWatch(s scope, resource schema.GroupVersionResource, whol
 	started.store.first.limit(w.options.Clock)
 	if whole {
 		started.store.verdictOf = verdictFunc(health.HasRule(s.kind))
+	}
+	if s.kind == jobKind {
+		started.store.onJob = func(key types.NamespacedName, finished bool) {
+			w.SetFinished(s.kind, key.Namespace, key.Name, finished)
+		}
 	}
 	if whole && s.kind == deploymentKind && w.options.Pods != nil {
 		started.store.pods = w.options.Pods
@@ -438,6 +451,30 @@ func (w *Watcher) Record(kind schema.GroupKind, object metav1.Object) {
 	for _, each := range w.syncedWatches(scopes) {
 		each.store.recordOwnWrite(key, each.store.condenseAnswer(object))
 	}
+}
+
+// SetFinished records whether a Job has finished. The record stays when the Job is deleted, until SetFinished is called with false. Objects
+// of other kinds do not finish.
+func (w *Watcher) SetFinished(kind schema.GroupKind, namespace, name string, finished bool) {
+	if kind != jobKind {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	key := types.NamespacedName{Namespace: namespace, Name: name}
+	if finished {
+		w.finished[key] = struct{}{}
+		return
+	}
+	delete(w.finished, key)
+}
+
+// HasFinished reports whether a Job was seen finished. It may have been deleted since.
+func (w *Watcher) HasFinished(kind schema.GroupKind, namespace, name string) bool {
+	w.mu.RLock()
+	defer w.mu.RUnlock()
+	_, found := w.finished[types.NamespacedName{Namespace: namespace, Name: name}]
+	return found && kind == jobKind
 }
 
 // DropFirstMetadata drops the FirstMetadata of an object that a set has processed.

@@ -40,6 +40,8 @@ type outcome struct {
 type failure struct {
 	item *state.Object
 	err  error
+	// note names objects that are not deleted because of the failure.
+	note string
 }
 
 // requeueAt requests another reconciliation at the given time.
@@ -74,6 +76,7 @@ func (r *Reconciler) engine(p *pass) *engine.Engine {
 	return &engine.Engine{
 		Target: r.Target, Autoscalers: r.Autoscalers, Watcher: r.Watcher, Clock: r.Clock, Sets: r.Source, Owner: p.owner, Settings: p.settings,
 		Manifest: p.manifests.Of, Now: p.now, StatusTime: *p.set.InitialStatusTime, Parallel: r.Parallel,
+		AllFieldsApplied: allFieldsApplied(p.mr.Status.Conditions),
 		Recreate: func(ref resourcesv1alpha1.ObjectReference) func(bool) {
 			r.memory.AddRecreation(p.name, ref, p.now)
 			return func(created bool) {
@@ -90,14 +93,17 @@ func (r *Reconciler) engine(p *pass) *engine.Engine {
 
 // record keeps what is known about an object after its task, and reports what happened to it.
 func (r *Reconciler) record(p *pass, i *state.Object, done engine.Outcome, result *outcome) {
-	claimant := i.Known.Claimant
+	claimant, owner := i.Known.Claimant, i.Known.GoneOwner
 	i.Known = done.Known
 	result.newKinds = result.newKinds || done.NewKind
 	if done.Missing {
 		result.missing = append(result.missing, i)
 	}
 	if done.Err != nil {
-		result.failures = append(result.failures, failure{i, done.Err})
+		result.failures = append(result.failures, failure{i, done.Err, p.set.Withheld.Note(i.Key, done.Err)})
+	}
+	if orphan, ok := errors.AsType[*engine.OrphanError](done.Err); ok && orphan.Owner != owner {
+		r.Events.repairPausedByOwner(p.mr, i, orphan.Owner)
 	}
 	if claimed, ok := errors.AsType[*ownership.ClaimedError](done.Err); ok {
 		result.claimed++
@@ -127,6 +133,7 @@ func (r *Reconciler) record(p *pass, i *state.Object, done engine.Outcome, resul
 func (r *Reconciler) tasks(p *pass, result *outcome) []engine.Task {
 	r.markDue(p)
 	unchanged, recorded := p.unchanged(), p.recorded()
+	e := r.engine(p)
 	var tasks []engine.Task
 	for _, each := range p.set.Last() {
 		seen, presence := r.lookup(each)
@@ -134,11 +141,14 @@ func (r *Reconciler) tasks(p *pass, result *outcome) []engine.Task {
 			result.unwatched++
 		}
 		f := engine.Facts{
-			Item: each.Item, Known: each.Known, Seen: seen, Presence: presence, Unchanged: unchanged,
+			Item: each.Item, Known: each.Known, Seen: seen, Presence: presence, Finished: r.hasFinished(each), Unchanged: unchanged,
 			RecheckBefore: p.now.Add(-r.SyncPeriod),
 			WrittenLater:  seen.FirstMetadata != nil && fields.LastOwnWrite(seen.FirstMetadata.ManagedFields).After(*p.set.InitialStatusTime),
 		}
 		next := engine.Decide(f)
+		if next == engine.Leave && presence == observe.Absent {
+			e.RecordEnd(f, &each.Known)
+		}
 		if next == engine.Leave && seen.FirstMetadata != nil {
 			r.Watcher.DropFirstMetadata(each.Kind.GroupKind(), each.Namespace, each.Key.Name)
 		}
@@ -167,18 +177,28 @@ func (r *Reconciler) markDue(p *pass) {
 		if update && !each.Unlabelled {
 			each.Known.Due = engine.Write
 		}
+		each.Known.Rerun = each.Known.Rerun || each.Expires && p.set.RerunOwed
 	}
-	p.set.AuditOwed = false
+	p.set.AuditOwed, p.set.RerunOwed = false, false
 	if update {
 		p.set.NextUpdate = p.now.Add(r.SyncPeriod)
 	}
 }
 
+// lookup returns what the watches show about an object. A process that only computes plans has none.
 func (r *Reconciler) lookup(i *state.Object) (observe.Object, observe.Presence) {
+	if r.Watcher == nil {
+		return observe.Object{}, observe.Unwatched
+	}
 	if i.Unlabelled {
 		return r.Watcher.LookupNamed(i.Kind.GroupKind(), i.Namespace, i.Key.Name)
 	}
 	return r.Watcher.Lookup(i.Kind.GroupKind(), i.Namespace, i.Key.Name)
+}
+
+// hasFinished reports whether a Job that Kubernetes deletes after its end has finished.
+func (r *Reconciler) hasFinished(i *state.Object) bool {
+	return i.Expires && r.Watcher != nil && r.Watcher.HasFinished(i.Kind.GroupKind(), i.Namespace, i.Key.Name)
 }
 
 // isInSync reports whether a pass would have nothing to do for a set: neither the set nor its Secrets have changed since the last pass, and

@@ -55,10 +55,13 @@ func applied(status corev1beta1.ConditionStatus, reason, message string) corev1b
 // judge returns the condition about an apply, and an error if a retry may help. Objects are those of the set, faults are its documents that
 // cannot be read. It sorts the failures of the outcome in the order of the set.
 func judge(namespace string, objects []*state.Object, faults []string, result *outcome) (corev1beta1.Condition, error) {
-	judgement := applied(corev1beta1.ConditionTrue, resourcesv1alpha1.ConditionApplySucceeded, resourcesv1alpha1.MessageApplySucceeded)
+	judgement := applied(corev1beta1.ConditionTrue, resourcesv1alpha1.ConditionApplySucceeded, successMessage(objects))
 	switch {
 	case len(result.failures) > 0:
 		message := failureMessage(namespace, result.failures, objects)
+		if len(faults) > 0 {
+			message += "; " + decodingMessage(faults)
+		}
 		if len(faults) > 0 || !onlyClaims(result.failures) {
 			return applied(corev1beta1.ConditionFalse, resourcesv1alpha1.ConditionApplyFailed, message),
 				fmt.Errorf("could not apply all new resources: %s", message)
@@ -137,6 +140,13 @@ func deletionVerdicts(conditions []corev1beta1.Condition, keep bool) []corev1bet
 	return append(verdicts, applied(corev1beta1.ConditionProgressing, reason, message))
 }
 
+// allFieldsApplied reports whether the condition shows that the last apply was complete and that no object kept a value that differs from
+// its manifest.
+func allFieldsApplied(conditions []corev1beta1.Condition) bool {
+	known := corev1beta1.GetCondition(conditions, resourcesv1alpha1.ResourcesApplied)
+	return known != nil && known.Status == corev1beta1.ConditionTrue && known.Message == resourcesv1alpha1.MessageApplySucceeded
+}
+
 // completed reports whether the last apply that changed anything was completed. It returns false if known drift is left that
 // managedFields do not show.
 func completed(conditions []corev1beta1.Condition) bool {
@@ -175,6 +185,22 @@ func missingVerdicts(conditions []corev1beta1.Condition, items, missing []*state
 	return []corev1beta1.Condition{verdict(resourcesv1alpha1.ResourcesHealthy, corev1beta1.ConditionFalse, reason, message)}
 }
 
+// successMessage says that all objects are applied, and lists the fields that deliberately are not.
+func successMessage(items []*state.Object) string {
+	var texts []string
+	for _, each := range items {
+		if len(each.Known.Unapplied) > 0 {
+			name := status.Describe(each.Kind, each.Key.Namespace, each.Key.Name)
+			texts = append(texts, fmt.Sprintf("%s (%s)", name, strings.Join(each.Known.Unapplied, ", ")))
+		}
+	}
+	if len(texts) == 0 {
+		return resourcesv1alpha1.MessageApplySucceeded
+	}
+	return fmt.Sprintf("%s The objects exist and keep these fields, which differ from the manifests: %s",
+		resourcesv1alpha1.MessageApplySucceeded, strings.Join(status.Bounded(texts), "; "))
+}
+
 // decodingMessage lists the documents that could not be read.
 func decodingMessage(faults []string) string {
 	return fmt.Sprintf("Could not decode all new resources: [%s]", strings.Join(status.Bounded(faults), " "))
@@ -190,14 +216,18 @@ func failureMessage(namespace string, failures []failure, items []*state.Object)
 	texts := make([]string, 0, len(failures))
 	for _, each := range failures {
 		at := each.item.Place
-		texts = append(texts, fmt.Sprintf("%s (index %d in '%s' in secret '%s/%s')", failureText(each), at.Index, at.DataKey, namespace,
+		texts = append(texts, fmt.Sprintf("%s (index %d in '%s' in secret '%s/%s')", failureText(each)+each.note, at.Index, at.DataKey, namespace,
 			at.Secret))
 	}
 	return strings.Join(status.Bounded(texts), "; ")
 }
 
-// maxFailureText is the maximum length of the error about one object, in bytes.
-const maxFailureText = 1024
+const (
+	// maxFailureText is the maximum length of the error about one object, in bytes.
+	maxFailureText = 1024
+	// maxCauseText is the maximum length of each of the causes in a longer error. It leaves room for five of them.
+	maxCauseText = 180
+)
 
 func failureText(f failure) string {
 	text := f.err.Error()
@@ -205,5 +235,23 @@ func failureText(f failure) string {
 	if !strings.Contains(text, name) {
 		text = fmt.Sprintf("error during apply of object %q: %s", name, text)
 	}
-	return excerpt.Of(text, maxFailureText)
+	if len(text) > maxFailureText {
+		text = withShortCauses(text, f.err)
+	}
+	return excerpt.Ends(text, maxFailureText)
+}
+
+// withShortCauses replaces the message of the API server in a text by the fields that it is about and the beginning and end of each cause.
+// The API server quotes whole values in front of the reason.
+func withShortCauses(text string, err error) string {
+	answer := status.Answer(err)
+	if len(answer.Details.Causes) == 0 {
+		return text
+	}
+	causes := make([]string, 0, len(answer.Details.Causes))
+	for _, each := range answer.Details.Causes {
+		causes = append(causes, each.Field+": "+excerpt.Ends(each.Message, maxCauseText))
+	}
+	short := fmt.Sprintf("%s %q is invalid: [%s]", answer.Details.Kind, answer.Details.Name, strings.Join(causes, ", "))
+	return strings.Replace(text, answer.Message, short, 1)
 }

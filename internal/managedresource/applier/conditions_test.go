@@ -2,12 +2,15 @@ package applier
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
 
 	. "github.com/onsi/gomega"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	clocktesting "k8s.io/utils/clock/testing"
 
 	corev1beta1 "github.com/espalier-dev/espalier/api/core/v1beta1"
@@ -15,6 +18,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/apply/inventory"
 	"github.com/espalier-dev/espalier/internal/managedresource/desired"
 	"github.com/espalier-dev/espalier/internal/managedresource/ownership"
+	"github.com/espalier-dev/espalier/internal/managedresource/prune"
 	"github.com/espalier-dev/espalier/internal/managedresource/state"
 )
 
@@ -129,7 +133,7 @@ func TestInUseKeepsTheLabelsOfBothSides(t *testing.T) {
 	g.Expect(joined).To(BeComparableTo(want))
 	g.Expect(inUse(joined, gets, inventory.Equivalences{})).To(BeComparableTo(want), "announcing again changes nothing")
 	g.Expect(had[0].Labels).To(Equal(map[string]string{"gone": "1", "stays": "old"}), "the input is not touched")
-	g.Expect(stillInUse(joined, gets)).To(BeComparableTo([]resourcesv1alpha1.ObjectReference{want[0], want[2]}))
+	g.Expect(stillInUse(joined, gets, prune.Withheld{})).To(BeComparableTo([]resourcesv1alpha1.ObjectReference{want[0], want[2]}))
 }
 
 func TestInUseKeepsTheLabelsAndAnnotationsOfAFormerGroup(t *testing.T) {
@@ -146,7 +150,7 @@ func TestInUseKeepsTheLabelsAndAnnotationsOfAFormerGroup(t *testing.T) {
 	joined := inUse([]resourcesv1alpha1.ObjectReference{had}, wanted, equivalences)
 	g.Expect(joined).To(BeComparableTo([]resourcesv1alpha1.ObjectReference{want, had}))
 	g.Expect(gets.Labels).To(Equal(map[string]string{"new": "2"}), "the input is not touched")
-	kept := stillInUse(joined, wanted)
+	kept := stillInUse(joined, wanted, prune.Withheld{})
 	g.Expect(kept).To(BeComparableTo([]resourcesv1alpha1.ObjectReference{want}))
 	g.Expect(inUse(kept, wanted, equivalences)).To(BeComparableTo(kept), "announcing again changes nothing")
 }
@@ -166,11 +170,11 @@ func TestMessages(t *testing.T) {
 	for name, tc := range map[string]struct{ have, want string }{
 		"failures stand in the order of the set": {
 			have: failureMessage("ns", []failure{
-				{items[1], errors.New("refused")},
-				{items[0], errors.New(`error during apply of object "v1/ConfigMap/ns/a": boom`)},
+				{item: items[1], err: errors.New("refused"), note: "; a stays"},
+				{item: items[0], err: errors.New(`error during apply of object "v1/ConfigMap/ns/a": boom`)},
 			}, items),
 			want: `error during apply of object "v1/ConfigMap/ns/a": boom (index 0 in 'objects.yaml' in secret 'ns/s'); error during apply of ` +
-				`object "v1/ConfigMap/ns/b": refused (index 4 in 'objects.yaml' in secret 'ns/s')`,
+				`object "v1/ConfigMap/ns/b": refused; a stays (index 4 in 'objects.yaml' in secret 'ns/s')`,
 		},
 		"undecodable documents": {
 			have: decodingMessage([]string{"a.", "b."}),
@@ -186,7 +190,7 @@ func TestJudge(t *testing.T) {
 	a := &state.Object{Item: &desired.Item{
 		Kind: kind, Key: inventory.KeyOf("", "ConfigMap", "ns", "a"), Place: desired.Place{Secret: "s", DataKey: "k"},
 	}}
-	refused, claimed := failure{a, errors.New("refused")}, failure{a, &ownership.ClaimedError{Claimant: "ns/other"}}
+	refused, claimed := failure{item: a, err: errors.New("refused")}, failure{item: a, err: &ownership.ClaimedError{Claimant: "ns/other"}}
 	const refusedText = `error during apply of object "v1/ConfigMap/ns/a": refused (index 0 in 'k' in secret 'ns/s')`
 	const claimedText = `error during apply of object "v1/ConfigMap/ns/a": it is held by ManagedResource "ns/other", which wants it as ` +
 		`well; remove it from one of the two (index 0 in 'k' in secret 'ns/s')`
@@ -214,13 +218,18 @@ func TestJudge(t *testing.T) {
 		},
 		"an object is held by another set, and a document cannot be read": {
 			outcome: outcome{failures: []failure{claimed}}, faults: []string{"a."},
-			want: verdict("ResourcesApplied", "False", "ApplyFailed", claimedText),
-			err:  "could not apply all new resources: " + claimedText,
+			want: verdict("ResourcesApplied", "False", "ApplyFailed", claimedText+"; Could not decode all new resources: [a.]"),
+			err:  "could not apply all new resources: " + claimedText + "; Could not decode all new resources: [a.]",
 		},
 		"an object is refused, and a repair is postponed": {
 			outcome: outcome{failures: []failure{refused}, postponed: true},
 			want:    verdict("ResourcesApplied", "False", "ApplyFailed", refusedText),
 			err:     "could not apply all new resources: " + refusedText,
+		},
+		"an object is refused, and a document cannot be read": {
+			outcome: outcome{failures: []failure{refused}}, faults: []string{"a."},
+			want: verdict("ResourcesApplied", "False", "ApplyFailed", refusedText+"; Could not decode all new resources: [a.]"),
+			err:  "could not apply all new resources: " + refusedText + "; Could not decode all new resources: [a.]",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -236,12 +245,40 @@ func TestJudge(t *testing.T) {
 	}
 }
 
+func TestALongAnswerOfTheAPIServerKeepsFieldsAndReasons(t *testing.T) {
+	i := &state.Object{Item: &desired.Item{
+		Kind: schema.GroupVersionKind{Group: "batch", Version: "v1", Kind: "Job"}, Key: inventory.KeyOf("batch", "Job", "ns", "a"),
+	}}
+	template := map[string]any{"quoted": strings.Repeat("x", 5000)}
+	err := apierrors.NewInvalid(schema.GroupKind{Group: "batch", Kind: "Job"}, "a", field.ErrorList{
+		field.Invalid(field.NewPath("spec", "template"), template, "field is immutable"),
+		field.Required(field.NewPath("spec", "other"), "is required"),
+	})
+	text := failureText(failure{item: i, err: fmt.Errorf("error during apply of object %q: %w", "batch/v1/Job/ns/a", err)})
+	g := NewWithT(t)
+	g.Expect(len(text)).To(BeNumerically("<", 600))
+	g.Expect(text).To(And(HavePrefix(`error during apply of object "batch/v1/Job/ns/a": Job "a" is invalid: [spec.template: Invalid value: `),
+		ContainSubstring("field is immutable, spec.other: Required value: is required")))
+}
+
+func TestFieldsThatAreNotAppliedAreNamed(t *testing.T) {
+	account := &state.Object{Item: &desired.Item{
+		Kind: schema.GroupVersionKind{Version: "v1", Kind: "ServiceAccount"}, Key: inventory.KeyOf("", "ServiceAccount", "ns", "a"),
+	}}
+	account.Known.Unapplied = []string{"metadata.finalizers", "imagePullSecrets"}
+	judgement, err := judge("ns", []*state.Object{account}, nil, &outcome{})
+	g := NewWithT(t)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(judgement).To(Equal(verdict("ResourcesApplied", "True", "ApplySucceeded", "All resources are applied. The objects exist and "+
+		"keep these fields, which differ from the manifests: v1/ServiceAccount/ns/a (metadata.finalizers, imagePullSecrets)")))
+}
+
 func TestAFailureTextIsBounded(t *testing.T) {
 	i := &state.Object{Item: &desired.Item{
 		Kind: schema.GroupVersionKind{Version: "v1", Kind: "ConfigMap"},
 		Key:  inventory.KeyOf("", "ConfigMap", "ns", "a"),
 	}}
-	text := failureText(failure{i, errors.New(strings.Repeat("é", 2000))})
+	text := failureText(failure{item: i, err: errors.New(strings.Repeat("é", 2000))})
 	NewWithT(t).Expect(len(text)).To(BeNumerically("<=", 1024+len("…")))
 }
 

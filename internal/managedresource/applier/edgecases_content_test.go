@@ -408,3 +408,22 @@ func ignoredAndDeleted(a *setTest) {
 	a.AwaitGone("mr")
 	a.Expect(a.LiveConfigMap("c")).To(BeNil())
 }
+
+func TestNothingIsDeletedWhenOnlyYAMLSeesADocument(t *testing.T) {
+	e := withoutControllers(t)
+	one, two := e.ConfigMap("one", "1"), e.ConfigMap("two", "1")
+	e.Set("mr", one, two)
+	e.AwaitApplied("mr", "True/ApplySucceeded")
+	for _, text := range map[string]string{
+		"the end of a document":     strings.TrimSpace(one) + "\n...\n" + two,
+		"line ends of old systems":  strings.ReplaceAll(strings.TrimSpace(one)+"\n---\n"+two, "\n", "\r"),
+		"a line separator":          strings.TrimSpace(one) + "\u2028---\n" + two,
+		"a remark with a next line": strings.TrimSpace(one) + "\n--- # remark\u0085" + strings.ReplaceAll(two, "\n", "\u0085"),
+	} {
+		e.SecretData("mr", map[string][]byte{"objects.yaml": []byte(text)})
+		e.AwaitApplied("mr", "False/DecodingFailed")
+		e.Expect(e.LiveConfigMap("two")).NotTo(BeNil())
+		e.Secret("mr", one, two)
+		e.AwaitApplied("mr", "True/ApplySucceeded")
+	}
+}

@@ -3,6 +3,8 @@ package applier_test
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -600,29 +602,80 @@ func TestTheEndOfTheProcessIsNoFault(t *testing.T) {
 	e.Expect(e.Events("mr")).NotTo(ContainElement(ContainSubstring("context canceled")))
 }
 
-func TestATemplateWithInvalidLabelsIsReported(t *testing.T) {
+func TestObjectsAreCreatedWhateverTheShapeOfTheirTemplate(t *testing.T) {
 	t.Parallel()
-	for name, tc := range map[string]struct{ template, want string }{
-		"null":           {template: "null", want: "is null"},
-		"text":           {template: "text", want: "is text"},
-		"a list":         {template: "[]", want: "is a list"},
-		"labels as text": {template: "{metadata: {labels: text}}", want: "is text"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			e := managedresourcetest.New(t, managedresourcetest.Options{Stopped: true, Configure: longSyncPeriod})
-			e.Define(e.Fill("$NS.test"), "v1", "Gadget")
-			e.Start()
-			e.Set("mr", e.Fill("apiVersion: $NS.test/v1\nkind: Gadget\nmetadata: {name: g, namespace: $NS}\nspec: {template: "+tc.template+"}"),
-				e.ConfigMap("c", "1"))
-			mr := e.AwaitApplied("mr", "False/ApplyFailed")
-			e.Expect(managedresourcetest.Message(mr, "ResourcesApplied")).To(And(
-				HavePrefix(e.Fill(`error injecting labels into object "$NS.test/v1/Gadget/$NS/g": spec.template`)), ContainSubstring(tc.want),
-				HaveSuffix(e.Fill(`(index 0 in 'objects.yaml' in secret '$NS/mr')`))))
-			e.AwaitData("c", "1")
-			e.Expect(mr.Status.ObservedGeneration).To(BeZero())
-		})
+	e := managedresourcetest.New(t, managedresourcetest.Options{Stopped: true, Configure: longSyncPeriod})
+	e.Define(e.Fill("$NS.test"), "v1", "letter")
+	e.Start()
+	specs := []string{
+		`{"template":"Dear {{ .name }}"}`, `{"template":["a","b"]}`, `{"template":null}`, `{"template":{"metadata":"text"}}`,
+		`{"volumeClaimTemplates":{"data":{"size":"1Gi"}}}`, `"hello"`,
 	}
+	documents := make([]string, 0, len(specs))
+	for number, spec := range specs {
+		documents = append(documents, e.Fill(fmt.Sprintf("apiVersion: $NS.test/v1\nkind: letter\nmetadata: {name: l%d, namespace: $NS}\nspec: %s",
+			number, spec)))
+	}
+	e.Set("mr", documents...)
+	e.AwaitApplied("mr", "True/ApplySucceeded")
+	for number, spec := range specs {
+		letter := e.Live(e.Fill("$NS.test/v1/letter"), fmt.Sprintf("l%d", number))
+		e.Expect(json.Marshal(letter.Object["spec"])).To(MatchJSON(spec))
+	}
+}
+
+func TestFieldsThatAreNotAppliedAreNamedOnceAndAfterARestart(t *testing.T) {
+	e := withoutControllers(t)
+	account := func(pull string) string {
+		return e.Fill("apiVersion: v1\nkind: ServiceAccount\nmetadata: {name: puller, namespace: $NS}\nimagePullSecrets: [{name: " + pull + "}]")
+	}
+	service := func(address string) string {
+		return e.Fill("apiVersion: v1\nkind: Service\nmetadata: {name: moved, namespace: $NS}\nspec: {" + address + "ports: [{port: 80}]}")
+	}
+	pod := func(arg string) string {
+		return e.Fill("apiVersion: v1\nkind: Pod\nmetadata: {name: lonely, namespace: $NS}\nspec: {serviceAccountName: puller, " +
+			"containers: [{name: c, image: i, args: [" + arg + "]}]}")
+	}
+	role := func(verb string) string {
+		return e.Fill("apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata: {name: $NS}\naggregationRule: " +
+			"{clusterRoleSelectors: [{matchLabels: {into: $NS}}]}\nrules: [{apiGroups: [\"\"], resources: [configmaps], verbs: [" + verb + "]}]")
+	}
+	e.Set("mr", account("a"), service("clusterIP: None, "), webStatefulSet(e, "", "1Gi"), pod("a"), role("get"))
+	before := e.AwaitApplied("mr", "True/ApplySucceeded")
+	e.Expect(managedresourcetest.Message(before, "ResourcesApplied")).To(Equal("All resources are applied."))
+	e.Secret("mr", account("b"), service(""), webStatefulSet(e, "", "2Gi"), pod("b"), role("list"))
+	changed := e.AwaitChange(before)
+	want := e.Fill("All resources are applied. The objects exist and keep these fields, which differ from the manifests: " +
+		"v1/ServiceAccount/$NS/puller (imagePullSecrets); v1/Service/$NS/moved (spec.clusterIP); " +
+		"apps/v1/StatefulSet/$NS/web (spec.volumeClaimTemplates); v1/Pod/$NS/lonely (spec.containers[name=c].args); " +
+		"rbac.authorization.k8s.io/v1/ClusterRole/default/$NS (rules)")
+	e.Expect(managedresourcetest.Message(changed, "ResourcesApplied")).To(Equal(want))
+	notes := func() []string {
+		return slices.DeleteFunc(e.Events("mr"), func(event string) bool { return !strings.Contains(event, "FieldsNotApplied") })
+	}
+	e.Eventually(notes).WithTimeout(managedresourcetest.Patience).Should(HaveLen(1))
+	e.Stop()
+	e.Start()
+	e.Fence()
+	e.Expect(managedresourcetest.Message(e.Get("mr"), "ResourcesApplied")).To(Equal(want))
+	e.Expect(e.Look("mr")).To(BeEmpty())
+	e.Expect(managedresourcetest.Message(e.Get("mr"), "ResourcesApplied")).To(Equal(want))
+	e.Expect(notes()).To(HaveLen(1))
+}
+
+func TestNodePortsStayUniqueWhenPortsAreRenamedAndRenumbered(t *testing.T) {
+	e := withoutControllers(t)
+	service := func(ports string) string {
+		return e.Fill("apiVersion: v1\nkind: Service\nmetadata: {name: moved, namespace: $NS}\nspec: {type: NodePort, ports: [" + ports + "]}")
+	}
+	e.Set("mr", service("{name: http, port: 80}, {name: https, port: 443}"))
+	before := e.AwaitApplied("mr", "True/ApplySucceeded")
+	former := nodePorts(e.Live(serviceKind, "moved"))[443]
+	e.Secret("mr", service("{name: web, port: 443}, {name: https, port: 8443}"))
+	e.AwaitChange(before)
+	ports := nodePorts(e.Live(serviceKind, "moved"))
+	e.Expect(ports[443]).To(Equal(former))
+	e.Expect(ports[8443]).NotTo(Or(BeZero(), Equal(former)))
 }
 
 func TestVolumeClaimsAreDeletedBeforeTheirStatefulSet(t *testing.T) {

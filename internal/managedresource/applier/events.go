@@ -22,6 +22,8 @@ const (
 	ReasonDriftRepairPaused = "DriftRepairPaused"
 	// ReasonObjectClaimed means that another set holds an object that this set contains too.
 	ReasonObjectClaimed = "ObjectClaimed"
+	// ReasonFieldsNotApplied means that existing objects keep fields that differ from their manifests.
+	ReasonFieldsNotApplied = "FieldsNotApplied"
 	// ReasonDeletionRefused means that an object that the set no longer contains is kept in the target.
 	ReasonDeletionRefused = "DeletionRefused"
 	// ReasonPlanned means that a new plan of the set was published.
@@ -56,11 +58,16 @@ func (e *Events) driftRepaired(mr *resourcesv1alpha1.ManagedResource, i *state.O
 }
 
 func (e *Events) repairPaused(mr *resourcesv1alpha1.ManagedResource, i *state.Object, manager string, pause time.Duration) {
+	cause := fmt.Sprintf("field manager %q changes it again and again", manager)
 	if manager == "" {
-		manager = "unknown"
+		cause = "it is deleted or changed again and again, and its managedFields do not show which program does this"
 	}
-	note := fmt.Sprintf("Repairs of %s pause for %s: field manager %q changes it again and again",
-		shown(i), pause, manager)
+	note := fmt.Sprintf("Repairs of %s pause for %s: %s", shown(i), pause, cause)
+	e.send(mr, i.Reference(), corev1.EventTypeWarning, ReasonDriftRepairPaused, "Repair", note)
+}
+
+func (e *Events) repairPausedByOwner(mr *resourcesv1alpha1.ManagedResource, i *state.Object, owner string) {
+	note := fmt.Sprintf("Repairs of %s pause: its owner %s does not exist, so Kubernetes would delete it again", shown(i), owner)
 	e.send(mr, i.Reference(), corev1.EventTypeWarning, ReasonDriftRepairPaused, "Repair", note)
 }
 
@@ -106,8 +113,14 @@ func (e *Events) failed(p *pass, related *corev1.ObjectReference, reason, messag
 			Namespace: p.mr.Namespace, Name: p.mr.Name,
 		}
 	}
+	if len(message) > maxNote {
+		message = excerpt.Of(message, maxNote-len(moreInCondition)) + moreInCondition
+	}
 	e.send(p.mr, related, corev1.EventTypeWarning, reason, "Apply", message)
 }
+
+// moreInCondition ends the note of an Event whose message is longer than a note may be.
+const moreInCondition = " (the condition ResourcesApplied has the whole message)"
 
 // concluded reports the fault that an apply has shown. It does not report objects that other sets hold: see objectClaimed.
 func (e *Events) concluded(p *pass, judgement corev1beta1.Condition, failure error, result *outcome) {
@@ -116,6 +129,10 @@ func (e *Events) concluded(p *pass, judgement corev1beta1.Condition, failure err
 		e.failed(p, result.failures[0].item.Reference(), judgement.Reason, judgement.Message)
 	case judgement.Reason == resourcesv1alpha1.ConditionDecodingFailed:
 		e.failed(p, nil, judgement.Reason, judgement.Message)
+	case judgement.Status == corev1beta1.ConditionTrue && judgement.Message != resourcesv1alpha1.MessageApplySucceeded:
+		if !hasVerdict(p.mr.Status.Conditions, judgement) {
+			e.failed(p, nil, ReasonFieldsNotApplied, judgement.Message)
+		}
 	case judgement.Status == corev1beta1.ConditionTrue:
 		p.set.LastFault = "" // so that the same fault is reported again
 	}

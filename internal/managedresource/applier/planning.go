@@ -88,24 +88,31 @@ func (r *Reconciler) planObjects(ctx context.Context, p *pass, computed *plan.Pl
 	pruner, stays := r.pruner(p), prune.KeepAll(p.mr, removesSet, p.set.Content.Faults)
 	if removesSet {
 		computed.Remarks = append(computed.Remarks, removalReason(p.mr))
-		computed.Objects = pruner.PlanDeletion(ctx, p.mr.Status.Resources, prune.NewProgress(true, p.set.Unwritten()), stays)
-	} else {
-		computed.Objects = pruner.PlanDeletion(ctx, p.obsolete(), prune.NewProgress(false, p.set.NeverWritten), stays)
-		computed.Objects = append(computed.Objects, pruner.PlanRelease(ctx, p.set.Content.Released, p.before)...)
-		e := r.engine(p)
-		e.DryRun = true
-		computed.Objects = append(computed.Objects, e.Plan(ctx, p.comparisons(), otherRights)...)
+		computed.Objects = pruner.PlanDeletion(ctx, p.mr.Status.Resources, prune.NewProgress(true, p.set.Unwritten()), stays,
+			prune.Withheld{})
+		return
 	}
-	plan.Reconsider(computed.Objects)
+	obsolete := p.obsolete()
+	e := r.engine(p)
+	e.DryRun, e.Prunes = true, len(obsolete) > 0 && stays == ""
+	planned := e.Plan(ctx, r.comparisons(p), otherRights)
+	plan.Reconsider(planned)
+	progress := prune.NewProgress(false, p.set.NeverWritten)
+	computed.Objects = pruner.PlanDeletion(ctx, obsolete, progress, stays, prune.Withhold(obsolete, planned))
+	computed.Objects = append(computed.Objects, pruner.PlanRelease(ctx, p.set.Content.Released, p.before)...)
+	computed.Objects = append(computed.Objects, planned...)
 }
 
 // comparisons returns the tasks that compare every object of the set.
-func (p *pass) comparisons() []engine.Task {
+func (r *Reconciler) comparisons(p *pass) []engine.Task {
 	unchanged, recorded := p.unchanged(), p.recorded()
 	objects := p.set.Last()
 	tasks := make([]engine.Task, 0, len(objects))
 	for _, each := range objects {
-		f, next := engine.Facts{Item: each.Item, Known: each.Known, Unchanged: unchanged}, engine.Write
+		seen, presence := r.lookup(each)
+		next, f := engine.Write, engine.Facts{
+			Item: each.Item, Known: each.Known, Seen: seen, Presence: presence, Unchanged: unchanged, Finished: r.hasFinished(each),
+		}
 		if f.Same() {
 			next = engine.Compare
 		}

@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/conflict"
 	"github.com/espalier-dev/espalier/internal/managedresource/plan"
 	"github.com/espalier-dev/espalier/internal/managedresource/state"
 	"github.com/espalier-dev/espalier/internal/process"
@@ -169,7 +170,8 @@ func (r *Reconciler) recordPlanName(ctx context.Context, mr *resourcesv1alpha1.M
 	} else {
 		metav1.SetMetaDataAnnotation(&mr.ObjectMeta, resourcesv1alpha1.Planned, name)
 	}
-	return r.patch(ctx, "write annotation "+resourcesv1alpha1.Planned, mr, client.MergeFrom(before))
+	// A patch that removes the last annotation removes all annotations, also those that a user adds at the same time.
+	return r.patch(ctx, "write annotation "+resourcesv1alpha1.Planned, mr, conflict.MergeFrom(before))
 }
 
 const (

@@ -16,6 +16,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -30,11 +31,14 @@ import (
 	corev1beta1 "github.com/espalier-dev/espalier/api/core/v1beta1"
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/apply"
+	"github.com/espalier-dev/espalier/internal/apply/inventory"
 	"github.com/espalier-dev/espalier/internal/apply/observe"
 	"github.com/espalier-dev/espalier/internal/conflict"
 	"github.com/espalier-dev/espalier/internal/managedresource/desired"
+	"github.com/espalier-dev/espalier/internal/managedresource/engine"
 	"github.com/espalier-dev/espalier/internal/managedresource/health"
 	"github.com/espalier-dev/espalier/internal/managedresource/ownership"
+	"github.com/espalier-dev/espalier/internal/managedresource/plan"
 	"github.com/espalier-dev/espalier/internal/managedresource/prune"
 	"github.com/espalier-dev/espalier/internal/managedresource/secretversions"
 	"github.com/espalier-dev/espalier/internal/managedresource/state"
@@ -53,6 +57,7 @@ import (
 // +kubebuilder:rbac:groups=coordination.k8s.io,resources=leases,resourceNames=gardener-resource-manager,verbs=get;update,namespace=espalier-system,roleName=espalier-managedresource-controller-lease
 // +kubebuilder:rbac:groups=autoscaling,resources=horizontalpodautoscalers,verbs=list;watch,roleName=espalier-managedresource-controller-target-base
 // +kubebuilder:rbac:groups="",resources=events,verbs=list,roleName=espalier-managedresource-controller-target-base
+// +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,verbs=get,roleName=espalier-managedresource-controller-target-base
 // +kubebuilder:rbac:groups=autoscaling.k8s.io,resources=hvpas,verbs=list;watch,roleName=espalier-managedresource-controller-target-base
 
 // Reconciler applies ManagedResources. Its fields are set once, before start.
@@ -160,8 +165,12 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	case stepRemove:
 		return r.removeSet(ctx, mr)
 	case stepApply:
-		if _, err := r.takeOperation(ctx, mr); err != nil {
+		requested, err := r.takeOperation(ctx, mr)
+		if err != nil {
 			return ctrl.Result{}, err
+		}
+		if requested {
+			r.memory.Get(request.NamespacedName).RerunOwed = true
 		}
 		return r.applySet(ctx, mr)
 	case stepNone:
@@ -227,14 +236,16 @@ func (r *Reconciler) read(ctx context.Context, name types.NamespacedName) (*reso
 	return mr, nil
 }
 
-// takeOperation removes the annotation that requests a reconciliation, and reports whether it existed.
+// takeOperation removes the annotation that requests a reconciliation, and reports whether it existed. It fails with a conflict if another
+// client has changed the set meanwhile.
 func (r *Reconciler) takeOperation(ctx context.Context, mr *resourcesv1alpha1.ManagedResource) (bool, error) {
 	if mr.Annotations[resourcesv1alpha1.GardenerOperation] != resourcesv1alpha1.OperationReconcile {
 		return false, nil
 	}
 	before := mr.DeepCopy()
 	delete(mr.Annotations, resourcesv1alpha1.GardenerOperation)
-	if err := r.patch(ctx, "remove annotation "+resourcesv1alpha1.GardenerOperation, mr, client.MergeFrom(before)); err != nil {
+	// A patch that removes the last annotation removes all annotations, also those that a user adds at the same time.
+	if err := r.patch(ctx, "remove annotation "+resourcesv1alpha1.GardenerOperation, mr, conflict.MergeFrom(before)); err != nil {
 		return false, err
 	}
 	r.memory.Get(client.ObjectKeyFromObject(mr)).AuditOwed = true
@@ -335,21 +346,55 @@ func (r *Reconciler) auditDue(s *state.Set) bool {
 	return due
 }
 
-// prune deletes objects that the set no longer contains.
+// prune deletes objects that the set no longer contains. It withholds an object that a mistake may have turned into a new one.
 func (r *Reconciler) prune(ctx context.Context, p *pass) prune.Result {
 	if prune.KeepAll(p.mr, false, p.set.Content.Faults) != "" || p.set.Settled {
 		return prune.Result{} // the status of a settled set lists exactly its objects
 	}
 	obsolete := p.obsolete()
 	if len(obsolete) == 0 {
-		p.set.NeverWritten, p.set.Deletion = nil, nil
+		p.set.NeverWritten, p.set.Deletion, p.set.Withheld = nil, nil, prune.Withheld{}
 		return prune.Result{}
 	}
-	result := r.remove(ctx, p, obsolete)
+	if p.set.Deletion == nil {
+		p.set.Withheld = r.withhold(ctx, p, obsolete)
+	}
+	leaving := p.set.Withheld.Without(obsolete)
+	if len(leaving) == 0 {
+		return prune.Result{}
+	}
+	result := r.remove(ctx, p, leaving)
 	if len(result.Pending) == 0 { // the same objects are obsolete again until the status without them is written
 		p.set.Deletion = nil
 	}
 	return result
+}
+
+// withhold finds out by dry runs whether the API server accepts the new objects of the set, and returns those obsolete objects that must
+// stay until then. It sends no request if no new object resembles an obsolete one.
+func (r *Reconciler) withhold(ctx context.Context, p *pass, obsolete []resourcesv1alpha1.ObjectReference) prune.Withheld {
+	var tasks []engine.Task
+	resembles := false
+	for _, t := range r.comparisons(p) {
+		if t.Known.Confirmed && t.Known.Hash == t.Hash || t.Previous != nil && t.Presence == observe.Present {
+			continue // it exists
+		}
+		if t.Presence == observe.Absent {
+			t.Action = engine.Create
+		}
+		tasks = append(tasks, t)
+		resembles = resembles || slices.ContainsFunc(obsolete, func(ref resourcesv1alpha1.ObjectReference) bool {
+			return prune.Resemble(inventory.RefKey(ref), t.Key)
+		})
+	}
+	if !resembles {
+		return prune.Withheld{}
+	}
+	e := r.engine(p)
+	e.DryRun, e.Prunes = true, true
+	planned := e.Plan(ctx, tasks, false)
+	plan.Reconsider(planned)
+	return prune.Withhold(obsolete, planned)
 }
 
 // remove deletes objects, and reports those that stay although the user may not expect that.

@@ -116,12 +116,12 @@ func overlay(below, above map[string]string) map[string]string {
 	return joined
 }
 
-// stillInUse returns those of the announced objects that the set wants. The others are gone already when objects are applied.
-func stillInUse(announced, wanted []resourcesv1alpha1.ObjectReference) []resourcesv1alpha1.ObjectReference {
+// stillInUse returns the announced objects that the set wants or withholds. The others are gone already when objects are applied.
+func stillInUse(announced, wanted []resourcesv1alpha1.ObjectReference, withheld prune.Withheld) []resourcesv1alpha1.ObjectReference {
 	listed := desired.StatusByKey(wanted)
 	return slices.DeleteFunc(slices.Clone(announced), func(ref resourcesv1alpha1.ObjectReference) bool {
 		_, found := listed[inventory.RefKey(ref)]
-		return !found
+		return !found && !withheld.Has(ref)
 	})
 }
 
@@ -133,7 +133,7 @@ func listReferences(s *state.Set, status *resourcesv1alpha1.ManagedResourceStatu
 	case whole:
 		status.Resources = s.References
 	default:
-		status.Resources = stillInUse(status.Resources, s.References)
+		status.Resources = stillInUse(status.Resources, s.References, s.Withheld)
 	}
 }
 
@@ -162,6 +162,9 @@ func (r *Reconciler) conclude(ctx context.Context, p *pass, result *outcome) (ct
 		r.requestJudgement(p, false)
 		markInSync(s, p.mr.ResourceVersion, result)
 		return ctrl.Result{RequeueAfter: r.requeueAfter(result)}, nil
+	}
+	if whole && !s.Withheld.IsEmpty() { // what withheld them is applied
+		return ctrl.Result{RequeueAfter: settlePause}, nil
 	}
 	next, pause := r.resultStatus(p, judgement, result, whole)
 	if pause > 0 {
@@ -262,7 +265,7 @@ func (r *Reconciler) reportPending(ctx context.Context, p *pass, result prune.Re
 	if since < pendingGrace && !failed {
 		return ctrl.Result{RequeueAfter: pendingGrace - since}, nil
 	}
-	prune.AddEvents(ctx, r.TargetLive, open)
+	prune.AddEvents(ctx, r.TargetLive, open, r.Clock.Now())
 	wait := min(max(result.NextCheck.Sub(r.Clock.Now()), settlePause), r.DeletionPoll)
 	known := corev1beta1.GetCondition(p.mr.Status.Conditions, resourcesv1alpha1.ResourcesApplied)
 	facts := prune.Facts(open)

@@ -43,6 +43,8 @@ type Item struct {
 	Hash uint64
 	// Unlabelled objects (manifest annotation "ignore") are created once and never carry the managed-by label.
 	Unlabelled bool
+	// Expires is true for a Job that Kubernetes deletes some time after it has finished.
+	Expires bool
 	// Mapped is true if the target served the kind when the document was read, so that its scope is known.
 	Mapped bool
 

@@ -3,11 +3,13 @@ package desired
 import (
 	"context"
 	"crypto/sha256"
+	"errors"
 	"maps"
 	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/sets"
 
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
@@ -138,6 +140,10 @@ func (d *decoder) document(document manifest.Document, value []byte, at Place) {
 		return
 	}
 	object := &unstructured.Unstructured{Object: content}
+	if _, _, err := unstructured.NestedString(content, "metadata", "namespace"); err != nil && hasMetadata(content) {
+		d.fault(at, errors.New("metadata.namespace is not a text")) // otherwise the object would go to the namespace "default"
+		return
+	}
 	mapped := d.reader.defaultNamespace(object)
 	key := inventory.KeyOf(object.GroupVersionKind().Group, object.GetKind(), object.GetNamespace(), object.GetName())
 	if object.GetAnnotations()[resourcesv1alpha1.Mode] == resourcesv1alpha1.ModeIgnore {
@@ -147,10 +153,22 @@ func (d *decoder) document(document manifest.Document, value []byte, at Place) {
 	manifest.FoldStringData(object.Object)
 	next := &Item{
 		Key: key, Kind: object.GroupVersionKind(), Place: at, Namespace: object.GetNamespace(), Hash: itemHash(raw, d.content.settings),
-		Unlabelled: merge.IsIgnored(object), Mapped: mapped, raw: raw,
+		Unlabelled: merge.IsIgnored(object), Expires: expires(object), Mapped: mapped, raw: raw,
 	}
 	d.manifests.objects[next] = object
 	d.add(next, inventory.Reference(object, d.injected), value)
+}
+
+// hasMetadata reports whether the metadata of a document is an object. Otherwise the name is missing, which is another error.
+func hasMetadata(content map[string]any) bool {
+	_, isObject := content["metadata"].(map[string]any)
+	return isObject
+}
+
+// expires reports whether Kubernetes deletes an object some time after it has finished.
+func expires(object *unstructured.Unstructured) bool {
+	lifetime, _, err := unstructured.NestedFieldNoCopy(object.Object, "spec", "ttlSecondsAfterFinished")
+	return object.GroupVersionKind().GroupKind() == schema.GroupKind{Group: "batch", Kind: "Job"} && err == nil && lifetime != nil
 }
 
 func (d *decoder) add(next *Item, ref resourcesv1alpha1.ObjectReference, value []byte) {

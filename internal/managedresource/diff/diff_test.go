@@ -323,7 +323,7 @@ func TestMistakesAreReported(t *testing.T) {
 		want string
 	}{
 		"a broken document": {args: []string{"-f", broken}, want: "Error: read " + broken +
-			": document 1: invalid YAML at line 1: did not find expected\n"},
+			": document 1: invalid YAML at line 1: did not find expected \",\" or \"]\"\n"},
 		"no file": {want: "Error: parse command line: name a file with -f; see managedresource-controller diff --help\n"},
 		"a file that is not": {
 			args: []string{"-f", "/no/such/file"},

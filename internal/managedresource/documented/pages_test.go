@@ -116,8 +116,8 @@ func TestFirstExampleCreatesItsNamespaces(t *testing.T) {
 	check(manifests[0])
 }
 
-func TestTheReadmeNamesWhatIsInDeploy(t *testing.T) {
+func TestTheTableOfFoldersNamesWhatIsInDeploy(t *testing.T) {
 	g := NewWithT(t)
-	row := regexp.MustCompile("(?m)^\\| `deploy/` .*$").FindString(readDocument(t, filepath.Join("..", "README.md")))
+	row := regexp.MustCompile("(?m)^\\| `deploy/` .*$").FindString(readDocument(t, "architecture.md"))
 	g.Expect(row).To(And(ContainSubstring("`target-restricted.yaml`"), ContainSubstring("`observability/`")))
 }

@@ -15,6 +15,7 @@ import (
 func updateExamples() map[string]example {
 	return map[string]example{
 		"delete-on-invalid-update": deleteOnInvalidUpdate(), "deletion-propagation-on-invalid-update": deletionPropagation(),
+		"delete-untested": deleteUntested(), "keep-fields": keepFields(),
 		"preserve-replicas": preserveReplicas(), "preserve-resources": preserveResources(),
 	}
 }
@@ -47,10 +48,37 @@ func deleteOnInvalidUpdate() example {
 			uid := s.uid(binding, "cashiers")
 			s.apply("name: view", "name: admin", `update: "true"`, `update: "yes"`)
 			s.awaitApplied(applyFailed)
-			s.Expect(s.message()).To(ContainSubstring("cannot change roleRef"))
+			s.Expect(s.message()).To(ContainSubstring("roleRef: Invalid value"))
 			s.Fence()
 			s.Expect(s.uid(binding, "cashiers")).To(Equal(uid))
 			s.Expect(role(s)).To(Equal("edit"))
+		},
+	}}
+}
+
+func deleteUntested() example {
+	const pod = "v1/Pod"
+	return example{claims: map[string]func(s *scene){
+		"Write yes, and replace the Pod by printer-2 with the ServiceAccount clerk, which does not exist: ApplyFailed names both Pods, and " +
+			"printer-1 stays.": func(s *scene) {
+			s.apply()
+			s.awaitApplied(applied)
+			uid := s.uid(pod, "printer-1")
+			s.apply("name: printer-1", "name: printer-2", "serviceAccountName: printer", "serviceAccountName: clerk",
+				`untested: "true"`, `untested: "yes"`)
+			s.awaitApplied(applyFailed)
+			s.Expect(s.message()).To(And(ContainSubstring("printer-1"), ContainSubstring("printer-2"),
+				ContainSubstring("espalier.dev/delete-untested")))
+			s.Fence()
+			s.Expect(s.uid(pod, "printer-1")).To(Equal(uid))
+		},
+		"Write true again: printer-1 is deleted. printer-2 is created when another program has created clerk.": func(s *scene) {
+			s.apply("name: printer-1", "name: printer-2", "serviceAccountName: printer", "serviceAccountName: clerk")
+			s.AwaitAbsent(pod, "printer-1")
+			s.Create("{apiVersion: v1, kind: ServiceAccount, metadata: {name: clerk, namespace: " + s.Namespace + "}}")
+			s.annotate(`{"gardener.cloud/operation":"reconcile"}`)
+			s.awaitApplied(applied)
+			s.Expect(s.uid(pod, "printer-2")).NotTo(BeEmpty())
 		},
 	}}
 }
@@ -83,6 +111,34 @@ func deletionPropagation() example {
 			s.awaitApplied(applyFailed)
 			s.Expect(s.message()).To(ContainSubstring(`has value "Never", allowed are Background, Foreground and Orphan`))
 			s.Expect(s.uid(deployment, "web")).To(Equal(uid))
+		},
+	}}
+}
+
+func keepFields() example {
+	expect := func(s *scene, version, colour string) {
+		s.Await(configMap, "trust", func(g Gomega, live *unstructured.Unstructured) {
+			g.Expect(Field(live, "data")).To(Equal(map[string]any{"version": version, "ca.crt": "x", "colour": colour}))
+		})
+	}
+	return example{claims: map[string]func(s *scene){
+		"The ConfigMap is created with version 1.": func(s *scene) {
+			s.apply()
+			s.awaitApplied(applied)
+			s.Expect(Field(s.Live(configMap, "trust"), "data", "version")).To(Equal("1"))
+		},
+		"Let another program set version, ca.crt and colour: only the colour is restored.": func(s *scene) {
+			s.Patch(configMap, "trust", `{"data":{"version":"2","ca.crt":"x","colour":"blue"}}`)
+			expect(s, "2", "red")
+		},
+		"Change the colour and the version in the manifest: only the colour changes.": func(s *scene) {
+			s.change("colour: red", "colour: green", `version: "1"`, `version: "3"`)
+			expect(s, "2", "green")
+		},
+		"Write metadata.name: ApplyFailed says what is allowed.": func(s *scene) {
+			s.apply("data.version, ", "metadata.name, ")
+			s.awaitApplied(applyFailed)
+			s.Expect(s.message()).To(ContainSubstring("only fields outside of apiVersion, kind, metadata and status can be kept"))
 		},
 	}}
 }

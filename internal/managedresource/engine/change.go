@@ -2,9 +2,10 @@ package engine
 
 import (
 	"context"
-	"errors"
+	"fmt"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -15,6 +16,8 @@ import (
 	"github.com/espalier-dev/espalier/internal/apply/fields"
 	"github.com/espalier-dev/espalier/internal/apply/merge"
 	"github.com/espalier-dev/espalier/internal/managedresource/ownership"
+	"github.com/espalier-dev/espalier/internal/managedresource/plan"
+	"github.com/espalier-dev/espalier/internal/managedresource/status"
 )
 
 // attempts is how often an object is read and written again after a conflict before the queue takes over.
@@ -38,7 +41,10 @@ func (e *Engine) order(ctx context.Context, t Task, resource apply.Resource) (or
 	o := order{Task: t, resource: resource, manifest: manifest, options: e.Settings}
 	o.force = t.Action == Write || t.Action == Create && !t.Same()
 	o.options.Previous = t.Previous
-	if scalable(t.Kind) {
+	if o.options.ReplicasPath, err = e.replicasPath(ctx, t.Kind); err != nil {
+		return order{}, fmt.Errorf("error during apply of object %q: %w", status.Describe(t.Kind, t.Key.Namespace, t.Key.Name), err)
+	}
+	if scalable(t.Kind, o.options.ReplicasPath) {
 		scaling := e.Autoscalers.Of(e.equivalents(t.Kind.GroupKind()), t.Key.Namespace, t.Key.Name)
 		o.options.PreserveReplicas, o.options.PreserveResources = scaling.Replicas, scaling.Resources
 	}
@@ -54,20 +60,24 @@ type change struct {
 	// claim shows whether another set holds the object; yielded is true if the object was left to that set.
 	claim   ownership.Claim
 	yielded bool
+	// ended is true if the object does not exist because it has finished.
+	ended bool
 	// sent is the object in the request; nil if none was necessary. Changed are the paths at which live differs from it.
 	sent    *unstructured.Unstructured
 	changed []fieldpath.Path
 	// answer is the response of the API server, err its error.
 	answer metav1.Object
 	err    error
-	// replaceable is true if the object may be deleted and created again to resolve err.
+	// replaceable is true if the object may be deleted and created again to resolve err. Obstacle is why it must not be deleted: the API
+	// server would not create its successor.
 	replaceable bool
+	obstacle    error
 }
 
 // write creates the object if the task says that it is missing. Otherwise, or if it exists, write reads it and changes what differs. If
 // another client wrote in between, it tries again.
 func (e *Engine) write(ctx context.Context, o order) change {
-	if o.Action == Create {
+	if o.Action == Create && !o.isOwned() {
 		if c := e.create(ctx, o); !apierrors.IsAlreadyExists(c.err) {
 			return c
 		}
@@ -81,6 +91,9 @@ func (e *Engine) write(ctx context.Context, o order) change {
 	}
 	return c
 }
+
+// restores reports whether the creation of the object repairs its deletion by another client.
+func (t Task) restores() bool { return t.Same() && !t.Known.Rerun }
 
 func (e *Engine) create(ctx context.Context, o order) change {
 	object, err := o.forCreate()
@@ -100,7 +113,7 @@ func (o order) forCreate() (*unstructured.Unstructured, error) {
 }
 
 func (e *Engine) sendCreate(ctx context.Context, o order, object *unstructured.Unstructured) (metav1.Object, error) {
-	if e.DryRun || !o.Same() {
+	if e.DryRun || !o.restores() {
 		return e.Target.Create(ctx, o.resource, object, e.DryRun)
 	}
 	ref := resourcesv1alpha1.ObjectReference{ObjectReference: *o.Reference()}
@@ -114,7 +127,13 @@ func (e *Engine) sendCreate(ctx context.Context, o order, object *unstructured.U
 // compareAndWrite reads the object and writes what differs.
 func (e *Engine) compareAndWrite(ctx context.Context, o order) change {
 	live, err := e.Target.Get(ctx, o.resource, o.manifest.GetNamespace(), o.Key.Name)
+	if apierrors.IsNotFound(err) && o.ended() {
+		return change{ended: true}
+	}
 	if apierrors.IsNotFound(err) {
+		if owner := e.goneOwner(ctx, o); owner != "" {
+			return change{refusal: &OrphanError{Object: status.Describe(o.Kind, o.Key.Namespace, o.Key.Name), Owner: owner}}
+		}
 		return e.create(ctx, o)
 	}
 	if err != nil {
@@ -132,8 +151,28 @@ func (e *Engine) compareAndWrite(ctx context.Context, o order) change {
 		return c
 	}
 	c.answer, c.err = e.Target.Update(ctx, o.resource, c.sent, e.DryRun)
-	c.replaceable = apierrors.IsInvalid(c.err) && o.isReplaceable(c.sent, c.err)
+	if c.replaceable = apierrors.IsInvalid(c.err) && o.isReplaceable(c.sent, c.err); c.replaceable {
+		c.obstacle = e.obstacle(ctx, o, live)
+	}
 	return c
+}
+
+// obstacle returns why the API server would not create the object after a deletion of live. It returns nil if the API server would create
+// it, or if the user wants no dry run. The API server checks last whether an object of that name exists.
+func (e *Engine) obstacle(ctx context.Context, o order, live *unstructured.Unstructured) error {
+	if live.GetDeletionTimestamp() != nil || isUntested(o.manifest) {
+		return nil
+	}
+	successor, err := o.forCreate()
+	if err != nil {
+		return err // the condition contains this text
+	}
+	merge.DropAllocated(successor, live)
+	_, err = e.Target.Create(ctx, o.resource, successor, true)
+	if err == nil || apierrors.IsAlreadyExists(err) || plan.IsQuotaExceeded(err) {
+		return nil
+	}
+	return err // the caller adds the name of the object
 }
 
 // merge returns the object to write, nil if no write is needed, and the paths at which live differs from it.
@@ -192,6 +231,11 @@ func corrected(live *unstructured.Unstructured, previous *resourcesv1alpha1.Obje
 	return entry
 }
 
+// isUntested reports whether the user wants an object to be replaced although no dry run succeeded.
+func isUntested(manifest *unstructured.Unstructured) bool {
+	return merge.Truthy(manifest.GetAnnotations()[resourcesv1alpha1.DeleteUntested])
+}
+
 const immutableField = "field is immutable when `immutable` is set"
 
 // isReplaceable reports whether the object may be deleted and created again after the API server has rejected its update as invalid.
@@ -202,11 +246,7 @@ func (o order) isReplaceable(merged *unstructured.Unstructured, err error) bool 
 	if o.Kind.Group != "" || o.Kind.Version != "v1" || o.Kind.Kind != "ConfigMap" && o.Kind.Kind != "Secret" {
 		return false
 	}
-	var status apierrors.APIStatus
-	if !errors.As(err, &status) || status.Status().Details == nil {
-		return false
-	}
-	for _, cause := range status.Status().Details.Causes {
+	for _, cause := range status.Answer(err).Details.Causes {
 		if cause.Type == metav1.CauseType("FieldValueForbidden") {
 			return strings.Contains(cause.Message, immutableField)
 		}
@@ -214,8 +254,12 @@ func (o order) isReplaceable(merged *unstructured.Unstructured, err error) bool 
 	return false
 }
 
-// isProven reports whether managedFields prove that the object is as an earlier process left it. Then it needs no read.
+// isProven reports whether managedFields prove that the object is as an earlier process left it. Then it needs no read. If an earlier
+// process did not apply a field, a read shows whether it was a field of this object.
 func (e *Engine) isProven(o order) bool {
+	if !e.AllFieldsApplied && merge.MayBeUnapplied(o.manifest) {
+		return false
+	}
 	object, err := merge.ForCreate(o.manifest, o.options)
 	if err != nil {
 		return false
@@ -230,6 +274,15 @@ func (e *Engine) isProven(o order) bool {
 			}
 		}
 	}
+	if o.Kind.Group == "" && o.Kind.Kind == "Service" && keepsClusterIP(first.ManagedFields, object) {
+		return false
+	}
 	tolerance := fields.Tolerance{ForceLabels: o.options.ForceLabels, ForceAnnotations: o.options.ForceAnnotations, Desired: object.Object}
 	return fields.Covers(first.ManagedFields, object.Object) && fields.OnlyTolerated(first.ManagedFields, tolerance)
+}
+
+// keepsClusterIP reports whether a Service may have a cluster IP that an earlier manifest contained, and the present one does not contain.
+func keepsClusterIP(entries []metav1.ManagedFieldsEntry, object *unstructured.Unstructured) bool {
+	wanted, _, _ := unstructured.NestedString(object.Object, "spec", "clusterIP")
+	return wanted == "" && fields.Covers(entries, map[string]any{"spec": map[string]any{"clusterIP": corev1.ClusterIPNone}})
 }

@@ -36,6 +36,8 @@ type Facts struct {
 	// WrittenLater is true if the object was written, under the field manager of this controller or of gardener-resource-manager, after
 	// the status that this process found: for content that the status does not contain, or by another program.
 	WrittenLater bool
+	// Finished is true if the object was seen finished; it may be deleted since.
+	Finished bool
 	// RecheckBefore is a time: an unwatched object whose last check was not after it is read again.
 	RecheckBefore time.Time
 }
@@ -46,10 +48,18 @@ func (f Facts) Same() bool {
 	return known.Confirmed && known.Hash == f.Item.Hash || !known.Confirmed && f.Unchanged
 }
 
+// ended reports whether an object that is missing need not be created: it has finished, and Kubernetes has deleted it. If this process has
+// never seen it, the status shows that it was created.
+func (f Facts) ended() bool {
+	return f.Expires && !f.Known.Rerun && f.Same() && (f.Finished || !f.Known.Confirmed)
+}
+
 // Decide returns what to do with one object.
 func Decide(f Facts) Action {
 	known, same := f.Known, f.Same()
 	switch {
+	case f.Presence == observe.Absent && f.ended():
+		return Leave
 	case f.Presence == observe.Absent:
 		return Create
 	case f.Item.Unlabelled:

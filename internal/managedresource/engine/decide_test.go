@@ -39,6 +39,9 @@ func forced(f *Facts)        { f.Known.Due = Write }
 func rawLost(f *Facts)       { f.Seen.FirstMetadata = nil }
 func writtenLater(f *Facts)  { f.WrittenLater = true }
 func createdOnce(f *Facts)   { f.Item.Unlabelled = true }
+func expiring(f *Facts)      { f.Item.Expires = true }
+func finished(f *Facts)      { f.Finished = true }
+func requested(f *Facts)     { f.Known.Rerun = true }
 
 func TestDecide(t *testing.T) {
 	for name, tc := range map[string]struct {
@@ -50,6 +53,13 @@ func TestDecide(t *testing.T) {
 		"its manifest changed":                                {facts: untouched(desiredChange), want: Write},
 		"its manifest changed and another client wrote to it": {facts: untouched(desiredChange, touched), want: Write},
 		"it is gone":                                          {facts: untouched(absent), want: Create},
+		"it is gone after it has finished":                    {facts: untouched(absent, expiring, finished), want: Leave},
+		"the same, and everything is to be written":           {facts: untouched(absent, expiring, finished, forced), want: Leave},
+		"the same, and its manifest changed":                  {facts: untouched(absent, expiring, finished, desiredChange), want: Create},
+		"the same, and the user requests it again":            {facts: untouched(absent, expiring, finished, requested), want: Create},
+		"it is gone before it has finished":                   {facts: untouched(absent, expiring), want: Create},
+		"it is gone after a restart, and expires":             {facts: untouched(absent, expiring, afterRestart), want: Leave},
+		"the same after an apply that was cut off":            {facts: untouched(absent, expiring, afterRestart, setChanged), want: Create},
 		"another object of the set changed":                   {facts: untouched(setChanged), want: Leave},
 		"an audit, or its autoscaler changed":                 {facts: untouched(audited), want: Compare},
 		"everything is to be written":                         {facts: untouched(forced), want: Write},

@@ -18,7 +18,7 @@ import (
 // Plan returns what Apply would do with the tasks, in the order in which Apply would process them. The engine must have DryRun set.
 // OtherRights is true if the requests are not made with the rights of the controller.
 func (e *Engine) Plan(ctx context.Context, tasks []Task, otherRights bool) []plan.Object {
-	scaling := e.watchAutoscalers(ctx, tasks)
+	scaled, scaling := e.watchAutoscalers(ctx, tasks)
 	definitions := e.definitions(ctx, tasks)
 	namespaces := map[string]bool{}
 	for _, each := range tasks {
@@ -32,10 +32,10 @@ func (e *Engine) Plan(ctx context.Context, tasks []Task, otherRights bool) []pla
 		t := tasks[number]
 		w := plan.Wanted{
 			ID: id(number), Origin: e.Settings.Origin, Managed: t.Previous != nil, CreatedOnce: t.Unlabelled, OtherRights: otherRights,
-			NamespaceInSet: namespaces[t.Namespace], Unserved: definitions[t.Kind.GroupKind()],
+			NamespaceInSet: namespaces[t.Namespace], Prunes: e.Prunes, Unserved: definitions[t.Kind.GroupKind()],
 		}
 		e.inspect(ctx, t, &w)
-		if scaling != nil && scalable(t.Kind) && w.Refusal == "" {
+		if scaling != nil && scaled(t) && w.Refusal == "" {
 			w.Doubt = scaling.Error()
 		}
 		return plan.Decide(w)
@@ -65,9 +65,12 @@ func (e *Engine) inspect(ctx context.Context, t Task, w *plan.Wanted) {
 		w.Doubt = err.Error()
 		return
 	}
+	w.Untested = isUntested(o.manifest)
 	c := e.write(ctx, o)
+	w.Obstacle, w.Ended = c.obstacle, c.ended
 	w.Live, w.Desired, w.Err, w.Claim, w.Yields, w.Replaceable = c.live, c.sent, c.err, c.claim, c.yielded, c.replaceable
 	w.Answer, _ = c.answer.(*unstructured.Unstructured)
+	w.Unapplied = o.unapplied(c.live)
 	if c.live != nil && c.sent != nil {
 		w.Drift, w.By = t.Same(), fields.Attribute(c.live.GetManagedFields(), c.live.Object, c.changed)
 	}

@@ -39,6 +39,8 @@ type Engine struct {
 	Manifest func(context.Context, *desired.Item) (*unstructured.Unstructured, error)
 	// Now is when the reconciliation began. StatusTime is when the status was last written before this process read the set.
 	Now, StatusTime time.Time
+	// AllFieldsApplied is true if the status shows that no object kept a field that differs from its manifest.
+	AllFieldsApplied bool
 	// Parallel is how many objects of one wave are processed in parallel.
 	Parallel int
 
@@ -49,6 +51,8 @@ type Engine struct {
 	Recreate func(resourcesv1alpha1.ObjectReference) func(created bool)
 	// DryRun is true for a plan: the requests that write objects are dry runs.
 	DryRun bool
+	// Prunes is true for a plan in which objects that left the set are deleted first.
+	Prunes bool
 }
 
 // Knowledge is what the controller knows about a live object. After a restart, it is restored from the watches.
@@ -68,8 +72,14 @@ type Knowledge struct {
 	// Due is the minimal action that the object needs although nothing seems to differ: Leave, Compare or Write. Only a confirmation resets
 	// it, so that the action still happens after a failure or a pause.
 	Due Action
+	// Rerun is true if an object that ends by itself is to be created again even if it has ended.
+	Rerun bool
+	// GoneOwner is the owner of the object, if the object is missing and is not created again because that owner does not exist.
+	GoneOwner string
 	// Claimant is the other set that holds the object, "" if there is none.
 	Claimant string
+	// Unapplied are the fields of the manifest that a merge deliberately did not apply to the object.
+	Unapplied []string
 	// Backoff is nil until the object had to be repaired.
 	Backoff *repair.Backoff
 }
@@ -119,12 +129,12 @@ type Outcome struct {
 // Apply does what the tasks require. It processes one wave after the other, and the objects of a wave in parallel. It continues after
 // failures. It calls report for each task after its wave.
 func (e *Engine) Apply(ctx context.Context, tasks []Task, report func(Task, Outcome)) {
-	if err := e.watchAutoscalers(ctx, tasks); err != nil {
+	if scaled, err := e.watchAutoscalers(ctx, tasks); err != nil {
 		tasks = slices.DeleteFunc(tasks, func(t Task) bool {
-			if scalable(t.Kind) {
+			if scaled(t) {
 				report(t, Outcome{Known: t.Known, Err: err})
 			}
-			return scalable(t.Kind)
+			return scaled(t)
 		})
 	}
 	waves := applyWaves(tasks)
@@ -174,7 +184,7 @@ func (e *Engine) apply(ctx context.Context, t Task) Outcome {
 		return out
 	}
 	if t.Action == Verify && e.isProven(o) {
-		e.confirm(o, &out, t.Seen.Fingerprint, fields.OwnWritesOf(t.Seen.FirstMetadata.ManagedFields))
+		e.confirm(o, &out, t.Seen.Fingerprint, fields.OwnWritesOf(t.Seen.FirstMetadata.ManagedFields), nil)
 		return out
 	}
 	return e.outcome(ctx, o, e.write(ctx, o), out)
@@ -196,22 +206,46 @@ func (e *Engine) admit(i *desired.Item) (apply.Resource, error) {
 	return resource, e.Owner.Refusal(i.Key, resource)
 }
 
-// scalable reports whether an autoscaler may set replicas or resources of objects of a kind.
-func scalable(kind schema.GroupVersionKind) bool {
+// scalable reports whether an autoscaler may set replicas or resources of objects of a kind. A custom kind is scalable if it has a scale
+// subresource, and so a path of replicas.
+func scalable(kind schema.GroupVersionKind, replicasPath []string) bool {
 	switch kind.Group {
+	case "":
+		return kind.Kind == "ReplicationController"
 	case "apps", "extensions":
-		return kind.Kind == "Deployment" || kind.Kind == "StatefulSet" || kind.Kind == "DaemonSet"
+		return kind.Kind == "Deployment" || kind.Kind == "StatefulSet" || kind.Kind == "DaemonSet" || kind.Kind == "ReplicaSet"
 	case "batch":
 		return kind.Kind == "Job" || kind.Kind == "CronJob"
 	}
-	return false
+	return replicasPath != nil
 }
 
-func (e *Engine) watchAutoscalers(ctx context.Context, tasks []Task) error {
-	if !slices.ContainsFunc(tasks, func(t Task) bool { return scalable(t.Kind) }) {
-		return nil
+// replicasPath returns the path of the number of replicas in objects of a custom kind with a scale subresource, nil for other kinds.
+func (e *Engine) replicasPath(ctx context.Context, kind schema.GroupVersionKind) ([]string, error) {
+	if merge.Knows(kind) {
+		return nil, nil
 	}
-	return e.Autoscalers.Ensure(ctx) // the condition contains this text
+	resource, err := e.Target.Resource(kind)
+	if err != nil {
+		return nil, err
+	}
+	return e.Target.ReplicasPath(ctx, resource)
+}
+
+// watchAutoscalers waits until the autoscalers are known if one of the tasks needs them. needs reports which tasks do.
+func (e *Engine) watchAutoscalers(ctx context.Context, tasks []Task) (needs func(Task) bool, err error) {
+	scaled := map[schema.GroupVersionKind]bool{}
+	for _, each := range tasks {
+		if _, found := scaled[each.Kind]; !found {
+			path, _ := e.replicasPath(ctx, each.Kind) // order returns the error
+			scaled[each.Kind] = scalable(each.Kind, path)
+		}
+	}
+	needs = func(t Task) bool { return scaled[t.Kind] }
+	if !slices.ContainsFunc(tasks, needs) {
+		return needs, nil
+	}
+	return needs, e.Autoscalers.Ensure(ctx) // the condition contains this text
 }
 
 // equivalents returns the kinds under which an autoscaler may name objects of a kind.

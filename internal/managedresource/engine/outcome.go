@@ -2,16 +2,23 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
+	batchv1 "k8s.io/api/batch/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/apply"
 	"github.com/espalier-dev/espalier/internal/apply/fields"
+	"github.com/espalier-dev/espalier/internal/apply/merge"
 	"github.com/espalier-dev/espalier/internal/apply/observe"
+	rules "github.com/espalier-dev/espalier/internal/health"
 	"github.com/espalier-dev/espalier/internal/managedresource/desired"
+	"github.com/espalier-dev/espalier/internal/managedresource/plan"
 	"github.com/espalier-dev/espalier/internal/managedresource/status"
 )
 
@@ -26,12 +33,23 @@ func (e *Engine) outcome(ctx context.Context, o order, c change, out Outcome) Ou
 		out.Err = fmt.Errorf("error during apply of object %q: %w", name, c.readErr)
 	case c.yielded:
 		return yielded(out, c.live.GetAnnotations()[resourcesv1alpha1.OriginAnnotation])
+	case c.ended:
+		e.RecordEnd(o.Facts, &out.Known)
 	case c.refusal != nil:
 		out.Err = c.refusal // the condition contains this text
+		if orphan, ok := errors.AsType[*OrphanError](c.refusal); ok {
+			out.Known.GoneOwner, out.Missing = orphan.Owner, true
+		}
 	case c.sent == nil:
-		e.confirm(o, &out, observe.Condense(c.live).Fingerprint, fields.OwnWritesOf(c.live.GetManagedFields()))
+		if o.Expires { // if no watch covers it, only this read shows it
+			e.Watcher.SetFinished(o.Kind.GroupKind(), o.Namespace, o.Key.Name, isFinished(c.live))
+		}
+		e.confirm(o, &out, observe.Condense(c.live).Fingerprint, fields.OwnWritesOf(c.live.GetManagedFields()), o.unapplied(c.live))
 	case c.err == nil:
 		e.written(o, c, &out)
+	case c.obstacle != nil:
+		out.Err = fmt.Errorf("error during apply of object %q: %w; it is not replaced, because the API server would refuse the new one: %w%s",
+			name, c.err, c.obstacle, plan.WayOut(c.obstacle))
 	case c.replaceable:
 		var deleted bool
 		deleted, out.Err = e.replace(ctx, o, c, name)
@@ -58,7 +76,7 @@ func rejected(err error) bool {
 // written completes the outcome of a request that succeeded.
 func (e *Engine) written(o order, c change, out *Outcome) {
 	switch {
-	case c.live == nil && !o.Same():
+	case c.live == nil && !o.restores():
 		out.Effect = Created
 	case c.live != nil && c.answer.GetResourceVersion() == c.live.GetResourceVersion():
 	case c.live != nil && o.force:
@@ -74,13 +92,34 @@ func (e *Engine) written(o order, c change, out *Outcome) {
 		out.Known.Backoff, out.Pause = out.Known.Backoff.Repaired(out.Manager, e.Now)
 	}
 	e.Watcher.Record(o.Kind.GroupKind(), c.answer)
-	e.confirm(o, out, fields.Fingerprint(c.answer), fields.OwnWritesOf(c.answer.GetManagedFields()))
+	e.confirm(o, out, fields.Fingerprint(c.answer), fields.OwnWritesOf(c.answer.GetManagedFields()), o.unapplied(c.live))
 }
 
-// confirm records in the outcome that the object is in its desired state.
-func (e *Engine) confirm(o order, out *Outcome, fingerprint uint64, mark fields.OwnWrites) {
+// isFinished reports whether a Job has finished.
+func isFinished(live *unstructured.Unstructured) bool {
+	job := &batchv1.Job{}
+	err := runtime.DefaultUnstructuredConverter.FromUnstructured(live.Object, job)
+	return err == nil && rules.IsFinished(job)
+}
+
+// RecordEnd records that an object is missing because it has finished.
+func (e *Engine) RecordEnd(f Facts, known *Knowledge) {
+	*known = Knowledge{Hash: f.Hash, Confirmed: true, CheckedAt: e.Now, Backoff: known.Backoff}
+	e.Watcher.SetFinished(f.Kind.GroupKind(), f.Namespace, f.Key.Name, true)
+}
+
+// unapplied lists the fields of the manifest that a merge does not apply to the live object, which is nil if it was created.
+func (o order) unapplied(live *unstructured.Unstructured) []string {
+	if live == nil || o.Unlabelled {
+		return nil
+	}
+	return merge.Unapplied(live, o.manifest)
+}
+
+// confirm records in the outcome that the object is in its desired state, apart from fields that are not applied.
+func (e *Engine) confirm(o order, out *Outcome, fingerprint uint64, mark fields.OwnWrites, unapplied []string) {
 	out.Known = Knowledge{
-		Hash: o.Hash, Fingerprint: fingerprint, Confirmed: true, Mark: mark, CheckedAt: e.Now, Backoff: out.Known.Backoff,
+		Hash: o.Hash, Fingerprint: fingerprint, Confirmed: true, Mark: mark, CheckedAt: e.Now, Unapplied: unapplied, Backoff: out.Known.Backoff,
 	}
 	out.NewKind = !o.Mapped
 	e.Watcher.DropFirstMetadata(o.Kind.GroupKind(), o.Namespace, o.Key.Name)

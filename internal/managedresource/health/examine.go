@@ -117,6 +117,8 @@ func (e *examination) object(ref resourcesv1alpha1.ObjectReference) func(context
 		}
 	case knowledge == observe.Present:
 		return e.conclude(kind, ref, seen.Verdict, nil)
+	case knowledge == observe.Absent && e.Watcher.HasFinished(kind.GroupKind(), ref.Namespace, ref.Name):
+		return nil
 	}
 	return func(ctx context.Context) error { return e.read(ctx, kind, ref) }
 }
@@ -139,6 +141,8 @@ func (e *examination) read(ctx context.Context, kind schema.GroupVersionKind, re
 	switch {
 	case meta.IsNoMatchError(err):
 		e.found.faults = append(e.found.faults, fault(ref, rules.Missing, unserved(kind)))
+		return nil
+	case apply.IsGone(err) && e.Watcher.HasFinished(kind.GroupKind(), ref.Namespace, ref.Name):
 		return nil
 	case apply.IsGone(err):
 		detail := ""

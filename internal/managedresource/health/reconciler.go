@@ -17,6 +17,7 @@ import (
 	"context"
 	"fmt"
 	"regexp"
+	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -104,7 +105,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 		return ctrl.Result{RequeueAfter: r.Verdicts.cacheBehind(request.NamespacedName, r.Clock.Now(), r.SyncPeriod)}, nil
 	}
 	r.Verdicts.cacheCurrent(request.NamespacedName)
-	if wait := r.Verdicts.pause(request.NamespacedName, r.Clock.Now()); wait > 0 {
+	if wait := r.Verdicts.pause(request.NamespacedName, r.Clock.Now(), writeInterval); wait > 0 {
 		return ctrl.Result{RequeueAfter: wait}, nil
 	}
 	return r.judge(ctx, request.NamespacedName, mr)
@@ -178,6 +179,11 @@ func (r *Reconciler) judge(ctx context.Context, name types.NamespacedName, mr *r
 	lost := lost(mr, found, missed)
 	next := mr.Status
 	next.Conditions = conditions(r.Clock, mr.Status.Conditions, found)
+	if wait := r.Verdicts.pause(name, r.Clock.Now(), messageInterval); wait > 0 && len(missed) == 0 &&
+		onlyMessages(mr.Status.Conditions, next.Conditions) {
+		r.Verdicts.postpone(name, r.Clock.Now())
+		return ctrl.Result{RequeueAfter: wait}, nil
+	}
 	wrote, err := status.Write(ctx, r.Source, mr, next)
 	if err != nil {
 		return ctrl.Result{}, err
@@ -215,6 +221,13 @@ func conditions(clk clock.PassiveClock, before []corev1beta1.Condition, found *f
 	health := with(clk, before, resourcesv1alpha1.ResourcesHealthy, healthy, reason, message)
 	progressing, reason, message := rules.ProgressCondition(found.rolling)
 	return corev1beta1.MergeConditions(before, health, with(clk, before, resourcesv1alpha1.ResourcesProgressing, progressing, reason, message))
+}
+
+// onlyMessages reports whether conditions differ in messages, and in nothing that programs read.
+func onlyMessages(before, after []corev1beta1.Condition) bool {
+	return !equality.Semantic.DeepEqual(before, after) && slices.EqualFunc(before, after, func(a, b corev1beta1.Condition) bool {
+		return a.Type == b.Type && a.Status == b.Status && a.Reason == b.Reason && slices.Equal(a.Codes, b.Codes)
+	})
 }
 
 func with(clk clock.PassiveClock, before []corev1beta1.Condition, kind corev1beta1.ConditionType, holds bool, reason,

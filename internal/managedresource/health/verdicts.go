@@ -21,6 +21,9 @@ const (
 	// writeInterval is the minimum time between two writes of the conditions of a set. Without it, objects that become ready one after the
 	// other would cost one write each.
 	writeInterval = time.Second
+	// messageInterval is the minimum time after a write before one that only changes messages: while a set rolls out, it only says which
+	// objects are left.
+	messageInterval = 5 * time.Second
 )
 
 // Verdicts notifies the controller that sets must be judged again. It is created before the watches that call it. All its methods may be
@@ -41,8 +44,9 @@ type times struct {
 	since, waiting time.Time
 	// behind is the time since which the cache is known not to have our last write to the set.
 	behind time.Time
-	// written is when the conditions of the set were last written.
-	written time.Time
+	// written is when the conditions of the set were last written. Postponed is when a write since then was postponed that would only have
+	// changed messages.
+	written, postponed time.Time
 }
 
 // NewVerdicts returns Verdicts that are not connected to a controller yet. Users lists the sets that contain an object.
@@ -133,17 +137,29 @@ func (v *Verdicts) wrote(set types.NamespacedName, now time.Time) {
 	v.update(set, func(known *times) { known.written = now })
 }
 
-// pause returns how long to wait before the conditions of a set may be written; 0 if they may be written now.
-func (v *Verdicts) pause(set types.NamespacedName, now time.Time) (wait time.Duration) {
+// pause returns how long to wait before the conditions of a set may be written; 0 if they may be written now. Interval is the minimum time
+// since the last write.
+func (v *Verdicts) pause(set types.NamespacedName, now time.Time, interval time.Duration) (wait time.Duration) {
 	v.update(set, func(known *times) {
-		passed := now.Sub(known.written)
-		if passed >= 0 && passed < writeInterval { // less than 0: the clock was set back
-			wait = writeInterval - passed
-			return
+		wait = max(left(known.written, interval, now), left(known.postponed, writeInterval, now))
+		if left(known.written, messageInterval, now) == 0 {
+			known.written, known.postponed = time.Time{}, time.Time{}
 		}
-		known.written = time.Time{}
 	})
 	return wait
+}
+
+// left returns how much of an interval is left; 0 if the clock was set back since its begin.
+func left(begin time.Time, interval time.Duration, now time.Time) time.Duration {
+	if passed := now.Sub(begin); passed >= 0 && passed < interval {
+		return interval - passed
+	}
+	return 0
+}
+
+// postpone records that a write that would only have changed messages was postponed. Its delay is wanted, so it does not count as latency.
+func (v *Verdicts) postpone(set types.NamespacedName, now time.Time) {
+	v.update(set, func(known *times) { known.postponed, known.since = now, time.Time{} })
 }
 
 func (v *Verdicts) forget(set types.NamespacedName) {

@@ -85,3 +85,23 @@ func TestVerdictsWaitForAWatchButNotForEver(t *testing.T) {
 	v.forget(set)
 	g.Expect(v.waitedEnough(set, noon.Add(time.Hour))).To(BeFalse())
 }
+
+// A set that rolls out changes its messages with each object that is ready.
+func TestVerdictsPauseLongerIfOnlyMessagesChange(t *testing.T) {
+	g := NewWithT(t)
+	v := verdictsFor(testingclock.NewFakePassiveClock(noon))
+	g.Expect(v.pause(set, noon, writeInterval)).To(BeZero(), "nothing was written yet")
+	v.wrote(set, noon)
+	g.Expect(v.pause(set, noon, writeInterval)).To(Equal(time.Second))
+	g.Expect(v.pause(set, noon.Add(time.Second), writeInterval)).To(BeZero())
+	g.Expect(v.pause(set, noon.Add(time.Second), messageInterval)).To(Equal(4 * time.Second))
+	v.Set(set)
+	v.postpone(set, noon.Add(time.Second))
+	_, waited := v.takeReceived(set)
+	g.Expect(waited).To(BeFalse(), "the delay is wanted")
+	g.Expect(v.pause(set, noon.Add(1500*time.Millisecond), writeInterval)).To(Equal(500*time.Millisecond), "it is not checked all the time")
+	g.Expect(v.pause(set, noon.Add(-time.Hour), messageInterval)).To(BeZero(), "the clock was set back")
+	v.wrote(set, noon)
+	g.Expect(v.pause(set, noon.Add(5*time.Second), messageInterval)).To(BeZero())
+	g.Expect(v.sets).To(BeEmpty())
+}

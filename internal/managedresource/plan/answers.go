@@ -2,10 +2,17 @@ package plan
 
 import (
 	"errors"
+	"fmt"
+	"net/http"
 	"regexp"
+	"slices"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/managedresource/status"
 )
 
 // lackOfRights matches the error of an API server for a missing right. The error of an admission check has the same reason, but another
@@ -18,7 +25,7 @@ func (w *Wanted) judge() (refused bool) {
 	switch {
 	case lackOfRights.MatchString(err.Error()):
 		return !w.OtherRights
-	case strings.Contains(err.Error(), "does not support dry run"):
+	case strings.Contains(err.Error(), noDryRun):
 		return false
 	case denial.MatchString(err.Error()):
 		return true
@@ -29,11 +36,48 @@ func (w *Wanted) judge() (refused bool) {
 	return false
 }
 
-// aboutNamespace reports whether the namespace was not found.
-func aboutNamespace(err error) bool {
-	var status apierrors.APIStatus
-	return errors.As(err, &status) && status.Status().Details != nil && status.Status().Details.Kind == "namespaces"
+// isUnanswered reports whether a failed dry run shows nothing about the write.
+func isUnanswered(err error) bool {
+	switch {
+	case denial.MatchString(err.Error()):
+		return false
+	case strings.Contains(err.Error(), noDryRun):
+		return true
+	}
+	var answer apierrors.APIStatus
+	return !errors.As(err, &answer) || answer.Status().Code >= http.StatusInternalServerError || apierrors.IsTooManyRequests(err)
 }
+
+// noDryRun is a part of the error of an API server for a webhook that has side effects.
+const noDryRun = "does not support dry run"
+
+// IsQuotaExceeded reports whether an object was refused only because a quota is used up. The API server checks quotas last.
+func IsQuotaExceeded(err error) bool {
+	return apierrors.IsForbidden(err) && strings.Contains(err.Error(), "exceeded quota: ") && !denial.MatchString(err.Error())
+}
+
+// isAllocated reports whether a Service was refused only because other Services have its ports or addresses.
+func isAllocated(err error) bool {
+	causes := status.Answer(err).Details.Causes
+	return apierrors.IsInvalid(err) && len(causes) > 0 && !slices.ContainsFunc(causes, func(each metav1.StatusCause) bool {
+		return !strings.Contains(each.Message, "is already allocated")
+	})
+}
+
+// WayOut returns the part of a message that names the annotation with which the user confirms a deletion. It is empty if no admission check
+// refused the object: then the object that exists cannot be in its way.
+func WayOut(refusal error) string {
+	text := refusal.Error()
+	admission := apierrors.IsForbidden(refusal) && !lackOfRights.MatchString(text)
+	if !admission && !denial.MatchString(text) && !strings.Contains(text, noDryRun) {
+		return ""
+	}
+	return fmt.Sprintf("; if only the object that exists is in the way, set the annotation %s=true in the manifest to delete it first",
+		resourcesv1alpha1.DeleteUntested)
+}
+
+// aboutNamespace reports whether the namespace was not found.
+func aboutNamespace(err error) bool { return status.Answer(err).Details.Kind == "namespaces" }
 
 // denial matches the errors of webhooks and admission policies, which may contain any text.
 var denial = regexp.MustCompile(`denied (the )?request`)
@@ -65,15 +109,13 @@ func withoutValues(err error) string {
 	if quotesNoValue(err) {
 		return err.Error()
 	}
-	var status apierrors.APIStatus
-	if !errors.As(err, &status) {
+	var answer apierrors.APIStatus
+	if !errors.As(err, &answer) {
 		return "the request failed"
 	}
 	parts := []string{string(apierrors.ReasonForError(err))}
-	if details := status.Status().Details; details != nil {
-		for _, cause := range details.Causes {
-			parts = append(parts, cause.Field+" ("+string(cause.Type)+")")
-		}
+	for _, cause := range status.Answer(err).Details.Causes {
+		parts = append(parts, cause.Field+" ("+string(cause.Type)+")")
 	}
 	return "the API server answers " + strings.Join(parts, " ")
 }

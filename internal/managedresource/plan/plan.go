@@ -111,9 +111,15 @@ type Object struct {
 
 	// attempted is the action of a refused object if the refusal is not final.
 	attempted Action
+	// withholds is true if objects that the set no longer contains, and that this new one resembles, are not deleted: it is not known that
+	// this one can be applied.
+	withholds bool
 	// plainNote is the note without quotes from a response of the API server; empty if there are none.
 	plainNote string
 }
+
+// Withholds reports whether objects that the set no longer contains, and that this new one resembles, must stay until it is applied.
+func (o *Object) Withholds() bool { return o.withholds }
 
 // Plan describes what would be done with a set.
 type Plan struct {

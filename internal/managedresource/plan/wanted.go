@@ -28,6 +28,12 @@ type Wanted struct {
 	Err    error
 	// Replaceable is true if the object may be deleted and created again to resolve the error.
 	Replaceable bool
+	// Obstacle is why the API server would not create it again; nil if it would.
+	Obstacle error
+	// Untested is true if the user wants it to be replaced, and objects that resemble it to be deleted, although no dry run succeeded.
+	Untested bool
+	// Prunes is true if objects that left the set are deleted first, which may free quota, ports and addresses.
+	Prunes bool
 	// OtherRights is true if the dry run was made with other rights than those of the controller.
 	OtherRights bool
 	// NamespaceInSet is true if the set contains the namespace of the object.
@@ -38,6 +44,10 @@ type Wanted struct {
 	// Claim says whether another set holds it, according to its origin annotation; Yields is true if this set would leave it to that set.
 	Claim  ownership.Claim
 	Yields bool
+	// Ended is true if it does not exist because it has finished.
+	Ended bool
+	// Unapplied are the fields of the manifest that are deliberately not applied to the live object.
+	Unapplied []string
 	// CreatedOnce is true if the object is only created, and never changed (annotation "ignore").
 	CreatedOnce bool
 	// Drift is true if the desired state has not changed since it was applied; By is the client that changed the object, if known.
@@ -59,6 +69,8 @@ func Decide(w Wanted) Object {
 	case w.Live != nil && w.Claim == ownership.Claimed && w.Yields:
 		o.Action, o.Note = Refused, fmt.Sprintf("it is held by ManagedResource %q, which wants it as well; remove it from one of the two",
 			w.liveOrigin())
+	case w.Ended:
+		o.Action, o.Note = Unchanged, "it has finished, and Kubernetes has deleted it"
 	case w.Live == nil:
 		o.Action = Create
 		w.confirm(&o)
@@ -67,11 +79,25 @@ func Decide(w Wanted) Object {
 		if w.CreatedOnce {
 			o.Note = "created once and then left alone"
 		}
+		w.noteUnapplied(&o)
 	default:
 		w.decideChange(&o)
 	}
+	o.withholds = w.isNew() && !w.Untested && o.isUnsure(&w)
 	o.Note = excerpt.Of(o.Note, maxNote)
 	return o
+}
+
+// isNew reports whether the object did not exist before, or did not belong to the set.
+func (w *Wanted) isNew() bool { return w.Live == nil || !w.Managed }
+
+// isUnsure reports whether it is not known that the object can be applied. An object that another set holds, or that waits for another
+// object of this set, can be.
+func (o *Object) isUnsure(w *Wanted) bool {
+	if o.Action == Refused {
+		return w.Live == nil || w.Claim != ownership.Claimed || !w.Yields
+	}
+	return o.Action == Unknown || o.Unconfirmed && w.Err != nil && isUnanswered(w.Err)
 }
 
 // decideChange handles an object that exists and that a write might change.
@@ -97,10 +123,18 @@ func (w *Wanted) decideChange(o *Object) {
 	if w.Live.GetDeletionTimestamp() != nil {
 		o.note("it is being deleted")
 	}
+	w.noteUnapplied(o)
 	w.confirm(o)
 	// Without a response it is unknown whether a write would change anything.
 	if !exact && o.Unconfirmed && o.Action == Change && len(o.Fields) == 0 && !w.Drift {
 		o.Action = Unchanged
+	}
+}
+
+// noteUnapplied names the fields of the manifest that are not applied.
+func (w *Wanted) noteUnapplied(o *Object) {
+	if len(w.Unapplied) > 0 {
+		o.note("it keeps " + strings.Join(w.Unapplied, ", ") + " although the manifest differs")
 	}
 }
 
@@ -142,10 +176,18 @@ func (w *Wanted) confirm(o *Object) {
 	}
 	text, plain := answerText(w.Kind, w.Err)
 	switch {
+	case w.Replaceable && w.Obstacle != nil:
+		o.attempted, o.Action = Replace, Refused
+		obstacle, plainObstacle := answerText(w.Kind, w.Obstacle)
+		const why = "; it is not replaced, because the API server would refuse the new one: "
+		o.quote(text+why+obstacle+WayOut(w.Obstacle), plain+why+plainObstacle+WayOut(w.Obstacle))
 	case w.Replaceable:
 		o.Action, o.Unconfirmed = Replace, true
 		const why = "it would be deleted and made anew, because the API server does not take the change: "
 		o.quote(why+text, why+plain)
+	case w.Prunes && w.Live == nil && (IsQuotaExceeded(w.Err) || isAllocated(w.Err)):
+		o.Unconfirmed = true
+		o.quote("not confirmed: "+text, "not confirmed: "+plain)
 	case w.judge():
 		o.attempted, o.Action = o.Action, Refused
 		o.quote(text, plain)
@@ -190,7 +232,7 @@ func Reconsider(objects []Object) {
 		}
 		for _, other := range created {
 			if names(o.Note, other) {
-				o.Action, o.Unconfirmed = o.attempted, true
+				o.Action, o.Unconfirmed, o.withholds = o.attempted, true, false
 				o.Note, o.plainNote = confirmedLater(o.Note, other), confirmedLater(o.plainNote, other)
 				break
 			}

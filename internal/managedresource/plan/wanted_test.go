@@ -63,6 +63,14 @@ func TestDecide(t *testing.T) {
 			facts: plan.Wanted{Live: object(t, live), Desired: object(t, wanted), Answer: object(t, wanted)},
 			want:  plan.Object{Action: "change", Fields: keyChange},
 		},
+		"fields are not applied, and nothing else differs": {
+			facts: plan.Wanted{Live: object(t, live), Unapplied: []string{"metadata.finalizers", "secrets"}},
+			want:  plan.Object{Action: "unchanged", Note: "it keeps metadata.finalizers, secrets although the manifest differs"},
+		},
+		"fields are not applied, and others differ": {
+			facts: plan.Wanted{Live: object(t, live), Desired: object(t, wanted), Answer: object(t, wanted), Unapplied: []string{"secrets"}},
+			want:  plan.Object{Action: "change", Fields: keyChange, Note: "it keeps secrets although the manifest differs"},
+		},
 		"it has drifted": {
 			facts: plan.Wanted{Live: object(t, live), Desired: object(t, wanted), Answer: object(t, wanted), Drift: true, By: "kubectl-edit"},
 			want:  plan.Object{Action: "change", Fields: keyChange, Note: `changed by another client since it was applied, last by "kubectl-edit"`},
@@ -181,6 +189,21 @@ func TestDecide(t *testing.T) {
 			},
 			want: plan.Object{Action: "refused", Note: `configmaps "pear" is forbidden: exceeded quota`},
 		},
+		"a quota refuses it, and objects leave the set": {
+			facts: plan.Wanted{
+				Desired: object(t, wanted), Err: apierrors.NewForbidden(configMaps(), "pear", errors.New("exceeded quota: full")), Prunes: true,
+			},
+			want: plan.Object{Action: "create", Unconfirmed: true, Note: `not confirmed: configmaps "pear" is forbidden: exceeded quota: full`},
+		},
+		"it cannot be changed, and would not be created again": {
+			facts: plan.Wanted{Live: object(t, live), Desired: object(t, wanted), Err: invalid(), Replaceable: true, Obstacle: invalid()},
+			want: plan.Object{Action: "refused", Fields: keyChange, Note: invalid().Error() + "; it is not replaced, because the API server would " +
+				"refuse the new one: " + invalid().Error()},
+		},
+		"it has finished": {
+			facts: plan.Wanted{Ended: true},
+			want:  plan.Object{Action: "unchanged", Note: "it has finished, and Kubernetes has deleted it"},
+		},
 		"a webhook refuses it with a code of its own": {
 			facts: plan.Wanted{Desired: object(t, wanted), Err: &apierrors.StatusError{ErrStatus: metav1.Status{
 				Code:    http.StatusTeapot,
@@ -250,6 +273,41 @@ func TestRefusalsAreRevertedForObjectsThatTheSetCreates(t *testing.T) {
 	objects = []plan.Object{{Action: "unchanged", ID: account.ID}, pod(missing)}
 	plan.Reconsider(objects)
 	g.Expect(objects[1].Action).To(Equal(plan.Action("refused")), "what exists already is not what is missing")
+}
+
+func TestNewObjectsThatMayBeRefusedWithholdObsoleteOnes(t *testing.T) {
+	noDryRun := apierrors.NewBadRequest(`admission webhook "x" does not support dry run`)
+	full := apierrors.NewForbidden(configMaps(), "pear", errors.New("exceeded quota: full"))
+	allocated := apierrors.NewInvalid(schema.GroupKind{Kind: "Service"}, "pear",
+		field.ErrorList{field.Invalid(field.NewPath("spec", "ports"), 30000, "provided port is already allocated")})
+	for name, tc := range map[string]struct {
+		facts plan.Wanted
+		want  bool
+	}{
+		"accepted":                       {facts: plan.Wanted{Desired: object(t, wanted), Answer: object(t, wanted)}},
+		"refused":                        {facts: plan.Wanted{Desired: object(t, wanted), Err: invalid()}, want: true},
+		"refused, and the user confirms": {facts: plan.Wanted{Desired: object(t, wanted), Err: invalid(), Untested: true}},
+		"its kind is not served":         {facts: plan.Wanted{Refusal: "no matches for kind"}, want: true},
+		"the set defines its kind":       {facts: plan.Wanted{Unserved: "pears.example.com"}},
+		"no rights":                      {facts: plan.Wanted{Desired: object(t, wanted), Err: noRights()}, want: true},
+		"it is unknown":                  {facts: plan.Wanted{Doubt: "a timeout"}, want: true},
+		"a webhook knows no dry run":     {facts: plan.Wanted{Desired: object(t, wanted), Err: noDryRun}, want: true},
+		"a quota is full":                {facts: plan.Wanted{Desired: object(t, wanted), Err: full}},
+		"a Service has its port":         {facts: plan.Wanted{Desired: object(t, wanted), Err: allocated}},
+		"it exists outside of the set, refused": {
+			facts: plan.Wanted{Live: object(t, foreign), Desired: object(t, wanted), Err: invalid()}, want: true,
+		},
+		"it exists in the set, refused": {
+			facts: plan.Wanted{Live: object(t, live), Desired: object(t, wanted), Err: invalid(), Managed: true},
+		},
+		"another set holds it": {facts: plan.Wanted{Live: object(t, foreign), Claim: ownership.Claimed, Yields: true}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			tc.facts.Prunes, tc.facts.Origin = true, "shop/web"
+			decided := plan.Decide(tc.facts)
+			NewWithT(t).Expect(decided.Withholds()).To(Equal(tc.want))
+		})
+	}
 }
 
 func TestDismiss(t *testing.T) {

@@ -1,6 +1,7 @@
 package prune
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -16,16 +17,16 @@ import (
 )
 
 // PlanDeletion returns what Delete would do with objects, in the order in which it would process them. Stays, if not empty, is why all of
-// them stay.
+// them stay. Withheld are those that Delete would not get.
 func (p *Pruner) PlanDeletion(
-	ctx context.Context, refs []resourcesv1alpha1.ObjectReference, progress *Progress, stays string,
+	ctx context.Context, refs []resourcesv1alpha1.ObjectReference, progress *Progress, stays string, withheld Withheld,
 ) []plan.Object {
 	refs = slices.Concat(deleteWaves(refs)...)
 	leaving := func(number int) plan.Leaving {
-		return plan.Leaving{ID: plan.IDOf(refs[number].GroupVersionKind(), refs[number].Namespace, refs[number].Name), Stays: stays}
+		return plan.Leaving{ID: idOf(refs[number]), Stays: cmp.Or(stays, withheld.Reason(refs[number]))}
 	}
 	return p.plan(ctx, len(refs), leaving, func(number int, l *plan.Leaving) {
-		if stays == "" {
+		if l.Stays == "" {
 			p.inspect(ctx, refs[number], progress, l)
 		}
 	})

@@ -19,7 +19,9 @@ import (
 // Pending is an object whose deletion is not complete.
 type Pending struct {
 	ref resourcesv1alpha1.ObjectReference
-	err error
+	// deleted is the deletion timestamp of the object; zero if its deletion was not requested yet.
+	deleted time.Time
+	err     error
 	// warnings are the latest Warning Events about it, for kinds whose deletion depends on other controllers.
 	warnings []corev1.Event
 }
@@ -50,13 +52,23 @@ func Message(open []Pending, now time.Time) string {
 	return "Could not clean all old resources" + status.CountedErrors(texts)
 }
 
-// AddEvents adds the Events that may explain why a Service still exists. They are read live, because no cache contains Events.
-func AddEvents(ctx context.Context, target client.Reader, open []Pending) {
+// explainAfter is how long the deletion of a Service may take before its Events are read. Most are complete sooner.
+const explainAfter = 10 * time.Second
+
+// AddEvents adds the Events that may explain why a Service still exists whose deletion takes long. They are read live, because no cache
+// contains Events.
+func AddEvents(ctx context.Context, target client.Reader, open []Pending, now time.Time) {
 	for i, each := range open {
-		if each.ref.GroupVersionKind() == corev1.SchemeGroupVersion.WithKind("Service") && i < status.MaxListed {
+		if i < status.MaxListed && each.explainable(now) {
 			open[i].warnings = health.ServiceWarnings(ctx, target, each.ref.Namespace, each.ref.Name)
 		}
 	}
+}
+
+// explainable reports whether Events may explain a pending deletion.
+func (p Pending) explainable(now time.Time) bool {
+	return p.ref.GroupVersionKind() == corev1.SchemeGroupVersion.WithKind("Service") && !p.deleted.IsZero() &&
+		now.Sub(p.deleted) >= explainAfter
 }
 
 // Facts identifies the pending deletions, without the parts of the message that change with time.

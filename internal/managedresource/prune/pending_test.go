@@ -34,3 +34,21 @@ func TestMessage(t *testing.T) {
 		t.Run(name, func(t *testing.T) { NewWithT(t).Expect(tc.have).To(Equal(tc.want)) })
 	}
 }
+
+func TestEventsAreReadOnlyIfADeletionTakesLong(t *testing.T) {
+	noon := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	service := reference("lb")
+	service.Kind = "Service"
+	for name, tc := range map[string]struct {
+		open Pending
+		want bool
+	}{
+		"a Service whose deletion takes long":       {open: Pending{ref: service, deleted: noon.Add(-10 * time.Second)}, want: true},
+		"a Service whose deletion has just begun":   {open: Pending{ref: service, deleted: noon.Add(-9 * time.Second)}},
+		"a Service whose wave has not begun":        {open: Pending{ref: service}},
+		"a Service of the future (clocks disagree)": {open: Pending{ref: service, deleted: noon.Add(time.Minute)}},
+		"an object of another kind":                 {open: Pending{ref: reference("a"), deleted: noon.Add(-time.Hour)}},
+	} {
+		t.Run(name, func(t *testing.T) { NewWithT(t).Expect(tc.open.explainable(noon)).To(Equal(tc.want)) })
+	}
+}

@@ -75,7 +75,9 @@ type step struct {
 	requested string
 	// due is when the next step can be made without an event; zero if never.
 	due time.Time
-	err error
+	// deleted is the deletion timestamp of the object, zero if it has none.
+	deleted time.Time
+	err     error
 }
 
 // Delete deletes objects in reverse waves, and records that in progress. It starts the next wave when the objects of a wave are gone, or
@@ -101,7 +103,7 @@ func (p *Pruner) Delete(ctx context.Context, refs []resourcesv1alpha1.ObjectRefe
 			}
 			if !each.done {
 				blocked = true
-				result.Pending = append(result.Pending, Pending{ref: left[i], err: each.err})
+				result.Pending = append(result.Pending, Pending{ref: left[i], deleted: each.deleted, err: each.err})
 			}
 			result.checkAt(each.due)
 		}
@@ -174,6 +176,7 @@ func (p *Pruner) deleteServed(
 			return step{err: err}
 		}
 		if found.gone != "" || found.stays != "" {
+			p.Watcher.SetFinished(resource.Kind.GroupKind(), ref.Namespace, ref.Name, false) // no set needs to know that any more
 			s := step{done: true}
 			if found.surprising {
 				s.kept = found.stays
@@ -181,6 +184,7 @@ func (p *Pruner) deleteServed(
 			return s
 		}
 		s := p.deleteFound(ctx, ref, resource, found.Object, progress)
+		s.deleted = found.Deleted
 		if !apierrors.IsConflict(s.err) {
 			return s
 		}

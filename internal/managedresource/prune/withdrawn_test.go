@@ -161,7 +161,7 @@ func TestAPlanContainsAnObjectWhoseVersionIsWithdrawn(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
 			p, refs := tc.server.start(t), []resourcesv1alpha1.ObjectReference{gadgetReference()}
-			objects := p.PlanDeletion(t.Context(), refs, NewProgress(false, nil), "")
+			objects := p.PlanDeletion(t.Context(), refs, NewProgress(false, nil), "", Withheld{})
 			tc.server.refreshed = false
 			objects = append(objects, p.PlanRelease(t.Context(), []desired.Released{releasedGadget()}, refs)...)
 			g.Expect(objects).To(HaveLen(2))

@@ -61,10 +61,14 @@ type Set struct {
 	NextUpdate time.Time
 	// AuditOwed is true if every object must be read, until each object is marked as due.
 	AuditOwed bool
+	// RerunOwed is true if Jobs that have finished and are gone must be created again.
+	RerunOwed bool
 	// NeverWritten are objects that have left the set and that were never written: there is nothing to delete. Deletion is the progress of
 	// the present deletion, nil if there is none.
 	NeverWritten sets.Set[inventory.Key]
 	Deletion     *prune.Progress
+	// Withheld are objects that have left the set and are not deleted.
+	Withheld prune.Withheld
 	// LastFault is the fault that the last Event reported.
 	LastFault string
 	// LastPlanFault is the last fault of a plan that an Event reported, NextPlan the earliest time for the next plan, and PlanFailures the
@@ -106,7 +110,7 @@ func (s *Set) Replace(decoded desired.Decoded) {
 	}
 	s.Content, s.References = decoded.Content, decoded.References
 	s.Loaded, s.Settled, s.Watched = true, false, false
-	s.NeverWritten, s.Deletion, s.Pruned = neverWritten, nil, false
+	s.NeverWritten, s.Deletion, s.Withheld, s.Pruned = neverWritten, nil, prune.Withheld{}, false
 }
 
 // Unwritten lists objects that were announced but never written: if the set drops them, there is nothing to delete. The status may still

@@ -6,8 +6,10 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -33,10 +35,20 @@ func Write(ctx context.Context, c client.Client, mr *resourcesv1alpha1.ManagedRe
 	answer.SetNamespace(mr.Namespace)
 	answer.SetName(mr.Name)
 	if err := c.Status().Patch(ctx, answer, client.RawPatch(types.MergePatchType, patch)); err != nil {
+		if isTooLarge(err) {
+			return false, fmt.Errorf("write status: %w; the status lists every object of the set: split the set into several ManagedResources", err)
+		}
 		return false, fmt.Errorf("write status: %w", err)
 	}
 	mr.Status, mr.ResourceVersion = next, answer.ResourceVersion
 	return true, nil
+}
+
+// isTooLarge reports whether an error shows that the API server or etcd does not accept an object of this size. Errors of etcd have no
+// reason of their own.
+func isTooLarge(err error) bool {
+	return apierrors.IsRequestEntityTooLargeError(err) || strings.Contains(err.Error(), "request is too large") ||
+		strings.Contains(err.Error(), "message larger than max")
 }
 
 // differences returns the fields to write. A field to be removed has the value nil.

@@ -1,9 +1,11 @@
 package status
 
 import (
+	"errors"
 	"testing"
 
 	. "github.com/onsi/gomega"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/utils/ptr"
 
 	corev1beta1 "github.com/espalier-dev/espalier/api/core/v1beta1"
@@ -59,4 +61,15 @@ func TestOnlyChangedFieldsAreWritten(t *testing.T) {
 			NewWithT(t).Expect(differences(full(), next)).To(Equal(tc.want))
 		})
 	}
+}
+
+func TestErrorsAboutTooLargeObjectsAreKnown(t *testing.T) {
+	for text, want := range map[string]bool{
+		"etcdserver: request is too large": true,
+		"rpc error: code = ResourceExhausted desc = trying to send message larger than max (3 vs. 2)": true,
+		"the server was unable to return a response in the time allotted":                             false,
+	} {
+		NewWithT(t).Expect(isTooLarge(errors.New(text))).To(Equal(want), text)
+	}
+	NewWithT(t).Expect(isTooLarge(apierrors.NewRequestEntityTooLargeError("limit is 3145728"))).To(BeTrue())
 }

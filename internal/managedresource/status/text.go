@@ -1,10 +1,13 @@
 package status
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
@@ -33,4 +36,17 @@ func CountedErrors(texts []string) string {
 		return ": 1 error occurred: " + texts[0]
 	}
 	return fmt.Sprintf(": %d errors occurred: [%s]", len(texts), strings.Join(Bounded(texts), ", "))
+}
+
+// Answer returns the answer of the API server that an error contains. Without one, the answer is empty. Its details are never nil.
+func Answer(err error) metav1.Status {
+	var found metav1.Status
+	var answer apierrors.APIStatus
+	if errors.As(err, &answer) {
+		found = answer.Status()
+	}
+	if found.Details == nil {
+		found.Details = &metav1.StatusDetails{}
+	}
+	return found
 }

@@ -1,0 +1,256 @@
+package merge
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
+)
+
+// The rules of this file keep values that a manifest begins or leaves out, and that controllers of Kubernetes or admission plugins
+// complete. Gardener's resource manager does not have them.
+
+// keepClaimRef keeps the binding of a volume if the manifest has none, or reserves the volume for the same claim. The binder adds the
+// UID of the claim. Without it, the claim is lost.
+func (r kindRules) keepClaimRef() error {
+	live, result, err := r.specs()
+	if err != nil {
+		return err
+	}
+	reserved, _ := result["claimRef"].(map[string]any)
+	bound, _ := live["claimRef"].(map[string]any)
+	same := bound != nil && equalScalars(bound["namespace"], reserved["namespace"]) && equalScalars(bound["name"], reserved["name"])
+	return r.keepSpecField("claimRef", same)
+}
+
+// keepInClaim keeps all fields of a claim that the manifest lacks: the API server allows to change few of them, and to remove none. An
+// empty value counts as missing, except an empty class, which means "no class".
+func (r kindRules) keepInClaim() error {
+	live, result, err := r.specs()
+	if err != nil {
+		return err
+	}
+	maps.DeleteFunc(result, func(field string, value any) bool { return field != "storageClassName" && isEmpty(value) })
+	r.result["spec"] = overlayValue(live, result)
+	return nil
+}
+
+// overlayValue returns live with the values of desired over it. Maps are merged, and so are lists whose items have a key. In other lists
+// it cannot be distinguished which items were completed.
+func overlayValue(live, desired any) any {
+	switch typed := desired.(type) {
+	case nil:
+		return live
+	case map[string]any:
+		liveFields, _ := live.(map[string]any)
+		if len(liveFields) == 0 {
+			break
+		}
+		result := maps.Clone(liveFields)
+		for name, value := range typed {
+			result[name] = overlayValue(liveFields[name], value)
+		}
+		return result
+	case []any:
+		liveItems, isList := live.([]any)
+		if !isList {
+			break
+		}
+		if key := itemKey(liveItems, typed); key != "" {
+			return overlayItems(key, liveItems, typed)
+		}
+	}
+	return desired
+}
+
+func overlayItems(key string, live, desired []any) []any {
+	result := slices.Clone(live)
+	for _, item := range desired {
+		at := slices.IndexFunc(live, func(each any) bool { return keyValue(each, key) == keyValue(item, key) })
+		if at < 0 {
+			result = append(result, item)
+			continue
+		}
+		result[at] = overlayValue(live[at], item)
+	}
+	return result
+}
+
+// ofAggregation returns the rule that keeps the rules of an aggregated ClusterRole, which a controller fills in.
+func (r kindRules) ofAggregation() []rule {
+	if r.result["aggregationRule"] == nil {
+		return nil
+	}
+	return []rule{r.ofField("rules")}
+}
+
+// ofTokens returns the rule that keeps the data that the token controller writes into the Secret of a ServiceAccount.
+func (r kindRules) ofTokens() []rule {
+	if r.result["type"] != string(corev1.SecretTypeServiceAccountToken) || r.creating {
+		return nil
+	}
+	var paths [][]string
+	for _, key := range tokenKeys() {
+		paths = append(paths, []string{"data", key}, []string{"stringData", key})
+	}
+	return []rule{{keep: r.keepTokenData, instead: paths}}
+}
+
+func tokenKeys() []string {
+	return []string{corev1.ServiceAccountTokenKey, corev1.ServiceAccountRootCAKey, corev1.ServiceAccountNamespaceKey}
+}
+
+// keepTokenData keeps the data of the live Secret. The manifest may add other keys.
+func (r kindRules) keepTokenData() error {
+	live, err := mapAt(r.live, "data")
+	if err != nil {
+		return fmt.Errorf("live object: %w", err)
+	}
+	for _, field := range []string{"data", "stringData"} {
+		desired, err := mapAt(r.result, field)
+		if err != nil {
+			return err
+		}
+		for _, key := range tokenKeys() {
+			delete(desired, key)
+		}
+	}
+	if live != nil {
+		r.result["data"] = overlayValue(live, r.result["data"])
+	}
+	return nil
+}
+
+// keepInPod keeps the parts of a Pod that the API server does not allow to change: all of spec but images, earlier deadlines and
+// additional tolerations. If the Pod may be replaced, a change of any part of spec that the manifest has replaces it; then only the parts
+// that the manifest lacks are kept.
+func (r kindRules) keepInPod() error {
+	live, result, err := r.specs()
+	if err != nil || len(live) == 0 {
+		return err
+	}
+	annotations, err := mapAt(r.result, "metadata", "annotations")
+	if err != nil {
+		return err
+	}
+	if value, _ := annotations[resourcesv1alpha1.DeleteOnInvalidUpdate].(string); Truthy(value) {
+		r.result["spec"] = overlayValue(live, result)
+		return nil
+	}
+	for _, field := range []string{"containers", "initContainers"} {
+		if err := setImages(live, result, field); err != nil {
+			return err
+		}
+	}
+	deadline, isNumber := asNumber(result["activeDeadlineSeconds"])
+	former, isLimited := asNumber(live["activeDeadlineSeconds"])
+	if isNumber && (!isLimited || deadline < former) {
+		live["activeDeadlineSeconds"] = result["activeDeadlineSeconds"]
+	}
+	if err := addTolerations(live, result); err != nil {
+		return err
+	}
+	r.result["spec"] = live
+	return nil
+}
+
+// setImages sets the images of the containers of a Pod to the images in the manifest.
+func setImages(live, result map[string]any, field string) error {
+	liveContainers, err := mapsAt(live, field)
+	if err != nil {
+		return fmt.Errorf("live object: spec.%w", err)
+	}
+	containers, err := mapsAt(result, field)
+	if err != nil {
+		return fmt.Errorf("spec.%w", err)
+	}
+	for _, container := range containers {
+		for _, liveContainer := range liveContainers {
+			if container["name"] != nil && equalScalars(container["name"], liveContainer["name"]) && !isEmpty(container["image"]) {
+				liveContainer["image"] = container["image"]
+			}
+		}
+	}
+	return nil
+}
+
+// addTolerations adds the tolerations of the manifest that a Pod does not have.
+func addTolerations(live, result map[string]any) error {
+	tolerations, err := mapsAt(live, "tolerations")
+	if err != nil {
+		return fmt.Errorf("live object: spec.%w", err)
+	}
+	desired, err := mapsAt(result, "tolerations")
+	if err != nil {
+		return fmt.Errorf("spec.%w", err)
+	}
+	all, _ := live["tolerations"].([]any)
+	for _, each := range desired {
+		if !slices.ContainsFunc(tolerations, func(other map[string]any) bool { return sameToleration(each, other) }) {
+			all = append(all, each)
+		}
+	}
+	if len(all) > 0 {
+		live["tolerations"] = all
+	}
+	return nil
+}
+
+// sameToleration compares two tolerations as the API server stores them, which does not store empty texts.
+func sameToleration(a, b map[string]any) bool {
+	for _, field := range []string{"key", "operator", "value", "effect", "tolerationSeconds"} {
+		if (!isEmpty(a[field]) || !isEmpty(b[field])) && !equalValues(a[field], b[field]) {
+			return false
+		}
+	}
+	return true
+}
+
+// keepWebhookBundles keeps the authorities that other programs inject into webhooks, by the names of the webhooks.
+func (r kindRules) keepWebhookBundles() error {
+	live, err := mapsAt(r.live, "webhooks")
+	if err != nil {
+		return fmt.Errorf("live object: %w", err)
+	}
+	webhooks, err := mapsAt(r.result, "webhooks")
+	if err != nil {
+		return err
+	}
+	for _, webhook := range webhooks {
+		for _, other := range live {
+			if webhook["name"] == nil || !equalScalars(webhook["name"], other["name"]) {
+				continue
+			}
+			if err := keepBundle(other, webhook, "clientConfig"); err != nil {
+				return fmt.Errorf("webhooks: %w", err)
+			}
+		}
+	}
+	return nil
+}
+
+// ofBundle returns the rule that keeps caBundle of the map at a path.
+func (r kindRules) ofBundle(path ...string) rule {
+	return rule{keep: func() error { return keepBundle(r.live, r.result, path...) }}
+}
+
+// keepBundle keeps caBundle of the map at a path if the manifest has that map without one. An API server refuses an authority beside
+// insecureSkipTLSVerify.
+func keepBundle(live, result map[string]any, path ...string) error {
+	from, err := mapAt(live, path...)
+	if err != nil {
+		return fmt.Errorf("live object: %w", err)
+	}
+	to, err := mapAt(result, path...)
+	if err != nil {
+		return err
+	}
+	insecure, _ := to["insecureSkipTLSVerify"].(bool)
+	if to != nil && isEmpty(to["caBundle"]) && !isEmpty(from["caBundle"]) && !insecure {
+		to["caBundle"] = from["caBundle"]
+	}
+	return nil
+}

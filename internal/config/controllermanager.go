@@ -85,8 +85,8 @@ type EspalierControllerManager struct {
 type EspalierProject struct {
 	// Webhooks configures where webhooks are served.
 	Webhooks EspalierProjectWebhooks `json:"webhooks,omitempty"`
-	// StaleDeletion is what happens to a project whose deletion date is reached: Delete (default); DryRun, which reports in an Event and a
-	// metric what would be deleted; or Off.
+	// StaleDeletion is the action when the deletion date of a project is reached: Delete (default); DryRun, which reports the
+	// deletion in an Event and a metric, without deleting; or Off.
 	StaleDeletion string `json:"staleDeletion,omitempty"`
 	// StaleDeletionWithoutShoots allows the deletion of projects even if the API server serves no Shoots. Default false.
 	StaleDeletionWithoutShoots bool `json:"staleDeletionWithoutShoots,omitempty"`
@@ -114,7 +114,7 @@ const (
 type EspalierProjectWebhooks struct {
 	// BindAddress is a host or IP address; empty: all interfaces.
 	BindAddress string `json:"bindAddress,omitempty"`
-	// Port is a TCP port, different from those of metrics and probes; default 2720.
+	// Port is a TCP port, different from the ports of metrics and probes; default 2720.
 	Port int `json:"port,omitempty"`
 	// TLS names the serving certificate. If there is neither a certificate nor SelfManaged, no webhooks are served.
 	TLS EspalierProjectTLS `json:"tls,omitempty"`

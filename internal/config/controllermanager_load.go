@@ -67,8 +67,8 @@ func (d *document) dropForeign(at string, names ...string) []Warning {
 	return warnings
 }
 
-// checkQuotas returns an error for every quota whose manifest is of another kind. It removes that manifest, so that its fields are not
-// checked as those of a ResourceQuota.
+// checkQuotas returns an error for every quota whose manifest is of another kind. It removes that manifest, so that its fields are
+// not checked as fields of a ResourceQuota.
 func (d *document) checkQuotas() []error {
 	const at = "controllers.project"
 	quotas, _ := d.section(at, false)["quotas"].([]any)
@@ -87,7 +87,7 @@ func (d *document) checkQuotas() []error {
 	return errs
 }
 
-// judgeQuota returns what is wrong with a manifest's version and kind; empty if they are valid.
+// judgeQuota describes the mistake in a manifest's version or kind; empty if they are valid.
 func judgeQuota(manifest map[string]any) string {
 	apiVersion, _ := manifest["apiVersion"].(string)
 	kind, _ := manifest["kind"].(string)

@@ -74,8 +74,8 @@ func validateQuotas(quotas []ProjectQuota, at *field.Path) field.ErrorList {
 	return errs
 }
 
-// validateQuota reports what every API server refuses, because it would make all projects with this quota fail. It does not check resource
-// names without a group: API servers differ in which of them they know.
+// validateQuota reports mistakes that every API server refuses, because they would make all projects with this quota fail. It does
+// not check resource names without a group: API servers know different sets of them.
 func validateQuota(quota *corev1.ResourceQuota, at *field.Path) field.ErrorList {
 	if quota == nil {
 		return field.ErrorList{field.Required(at, "must provide a quota config")}

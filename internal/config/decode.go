@@ -14,8 +14,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// decode returns the document as a configuration, with warnings and errors about what it could not decode. The library stops at the first
-// mistake. Each mistake is removed from the document, which is then decoded again, so that users see all of them at once.
+// decode returns the document as a configuration, with warnings and errors about fields that it could not decode. The library stops
+// at the first mistake. Each mistake is removed from the document, which is then decoded again, so that users see all of them at
+// once.
 func decode[C any](doc *document) (c *C, warnings []Warning, errs []error) {
 	for {
 		var missing []error
@@ -72,7 +73,7 @@ func whole[M map[string]string | map[string]bool](encoded []byte, into *M) error
 	return json.Unmarshal(encoded, into)
 }
 
-// isRestriction reports whether a field restricts what a process may do, so that an empty value must never mean "no restriction".
+// isRestriction reports whether a field restricts the process, so that an empty value must never mean "no restriction".
 func isRestriction(at string) bool {
 	field := at + "."
 	return strings.HasPrefix(field, "espalier.managedResource.namespaces.") || strings.HasPrefix(field, "espalier.csrApprover.") ||

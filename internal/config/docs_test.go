@@ -16,8 +16,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// TestEveryFieldIsInTheDocumentation looks for the name of each field in its section of docs/configuration.md. Sections of other files
-// refer to that of the resource-manager family, so types that the files share are described only there.
+// TestEveryFieldIsInTheDocumentation looks for the name of each field in its section of docs/configuration.md. Sections of other
+// files refer to the section of the resource-manager family, so types that the files share are described only there.
 func TestEveryFieldIsInTheDocumentation(t *testing.T) {
 	content, err := os.ReadFile(filepath.FromSlash("../../docs/configuration.md"))
 	NewWithT(t).Expect(err).NotTo(HaveOccurred())
@@ -173,7 +173,7 @@ func isPart(block map[string]any) bool {
 	return len(block) > 0
 }
 
-// completed adds to a part of a file what each file needs.
+// completed adds the required fields of a file to a part of it.
 func completed(text string, part map[string]any) string {
 	head := "apiVersion: " + ResourceManagerAPIVersion + "\nkind: " + ResourceManagerKind + "\n"
 	for _, section := range []string{"controllers", "espalier"} {

@@ -25,7 +25,7 @@ type EspalierManagedResource struct {
 	// Kstatus checks objects of kinds without a specific rule by their status conditions and observed generation. The annotation
 	// espalier.dev/kstatus of a ManagedResource overrides it for its objects. Default false.
 	Kstatus *bool `json:"kstatus,omitempty"`
-	// GarbageCollectionReportOnly makes the garbage collector report what it would delete, without deleting. Default false.
+	// GarbageCollectionReportOnly makes the garbage collector report unused objects without deleting them. Default false.
 	GarbageCollectionReportOnly *bool `json:"garbageCollectionReportOnly,omitempty"`
 	// Namespaces restricts the namespaces of ManagedResources and of their objects. Nil: no restriction.
 	Namespaces *EspalierNamespaces `json:"namespaces,omitempty"`

@@ -12,7 +12,7 @@ const defaultNetworkPolicyRequests = 32
 
 // EspalierNetworkPolicy configures netpol-controller.
 type EspalierNetworkPolicy struct {
-	// ObserveOnly makes the controller report what it would create, change and delete, without writing. Default false.
+	// ObserveOnly makes the controller report policies to create, change and delete, without writing. Default false.
 	ObserveOnly *bool `json:"observeOnly,omitempty"`
 	// ClientNamespaceSelectors select the namespaces that Services of other namespaces may select as clients, and so the
 	// namespaces in which policies of these Services are created. Nil allows all namespaces, an empty list

@@ -19,8 +19,8 @@ type EspalierToken struct {
 	Class *string `json:"class,omitempty"`
 	// TargetNamespace is the namespace of all ServiceAccounts, and overrides the Secrets. Nil: the Secrets name it.
 	TargetNamespace *string `json:"targetNamespace,omitempty"`
-	// SameCluster configures what the requestor may do if source and target are one cluster. Nil: only what TargetNamespace or the
-	// namespaces of the connections allow.
+	// SameCluster extends the limits of the requestor if source and target are one cluster. Nil: only the limits of TargetNamespace
+	// or of the namespaces of the connections apply.
 	SameCluster *EspalierTokenSameCluster `json:"sameCluster,omitempty"`
 	// Audiences are the audiences of tokens, unless a Secret names others; default gardener. With an empty list, the API server decides.
 	Audiences *[]string `json:"audiences,omitempty"`
@@ -29,11 +29,11 @@ type EspalierToken struct {
 	RequestorWorkers *int `json:"requestorWorkers,omitempty"`
 }
 
-// EspalierTokenSameCluster configures what Secrets may ask for if source and target are one cluster.
+// EspalierTokenSameCluster configures the tokens that Secrets may ask for if source and target are one cluster.
 type EspalierTokenSameCluster struct {
-	// Scope defines from which namespaces a Secret may name ServiceAccounts and target Secrets, except kube-system and the namespace of
-	// this process: SecretNamespace (that of the Secret), or AllNamespaces. If it is empty, TargetNamespace or the namespaces of the
-	// connections must define it.
+	// Scope defines from which namespaces a Secret may name ServiceAccounts and target Secrets, except kube-system and the
+	// namespace of this process: SecretNamespace (the namespace of the Secret), or AllNamespaces. If it is empty, TargetNamespace
+	// or the namespaces of the connections must define it.
 	Scope string `json:"scope,omitempty"`
 	// SystemServiceAccounts are the ServiceAccounts of kube-system and of the namespace of this process, as namespace/name,
 	// whose tokens Secrets may ask for. Default none.

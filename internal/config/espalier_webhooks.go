@@ -121,8 +121,8 @@ func validateSelfManagedWebhooks(c EspalierSelfManagedWebhooks, at *field.Path) 
 	return append(errs, validateOneOf(c.Flavor, at.Child("flavor"), FlavorStandalone, FlavorGardenerRuntime, FlavorGardenerShoot)...)
 }
 
-// validateStandaloneWebhooks validates webhooks that are the same in all clusters. Certificate is the setting that names a certificate
-// already, empty for none; about is what the webhooks are for.
+// validateStandaloneWebhooks validates webhooks that are the same in all clusters. Certificate is the setting that names a
+// certificate already, empty for none; about is the purpose of the webhooks, for messages.
 func validateStandaloneWebhooks(c *EspalierSelfManagedWebhooks, certificate, about string, at *field.Path) field.ErrorList {
 	if c == nil {
 		return nil

@@ -43,8 +43,8 @@ func ResourceManager(data []byte) (*ResourceManagerConfiguration, []Warning, err
 	return loadDocument[ResourceManagerConfiguration](doc, ResourceManagerAPIVersion, ResourceManagerKind, warnings, nil)
 }
 
-// loadDocument decodes a document into a configuration, and sets the defaults. The returned error contains the given mistakes, all others,
-// and those in the version and kind of the file. Without an error, the given warnings are among those that it returns.
+// loadDocument decodes a document into a configuration, and sets the defaults. The returned error contains the given mistakes, all
+// others, and mistakes in the version and kind of the file. Without an error, the given warnings are among the returned ones.
 func loadDocument[C any, P interface {
 	*C
 	Default()

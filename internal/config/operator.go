@@ -126,7 +126,7 @@ type ConditionThreshold struct {
 type OperatorNetworkPolicyController struct {
 	// ConcurrentSyncs is the number of workers; at least 1. Required.
 	ConcurrentSyncs *int `json:"concurrentSyncs,omitempty"`
-	// AdditionalNamespaceSelectors select namespaces whose Services are handled in addition to those of the Garden.
+	// AdditionalNamespaceSelectors select namespaces whose Services are handled in addition to the namespaces of the Garden.
 	AdditionalNamespaceSelectors []metav1.LabelSelector `json:"additionalNamespaceSelectors,omitempty"`
 }
 
@@ -146,18 +146,21 @@ type EspalierOperator struct {
 type EspalierGarden struct {
 	// Webhooks configures the webhooks of Gardens.
 	Webhooks EspalierGardenWebhooks `json:"webhooks,omitempty"`
-	// Images are those of Espalier's binaries that the operator deploys.
+	// Images are the images of Espalier's binaries that the operator deploys.
 	Images EspalierImages `json:"images,omitempty"`
-	// ProjectController says that project-controller reconciles the Projects of virtual clusters, and gardener-controller-manager must not.
-	// The operator does not deploy project-controller. Default false.
+	// ProjectController is true if project-controller, which the operator does not deploy, reconciles the Projects of virtual clusters.
+	// Then gardener-controller-manager does not. Default false.
 	ProjectController bool `json:"projectController,omitempty"`
+	// BackupMetadataService lets the main etcd connect to link-local addresses, where clouds serve credentials of the node. Backups need it
+	// whose Secret has no credentials of its own. Default false.
+	BackupMetadataService bool `json:"backupMetadataService,omitempty"`
 }
 
 // EspalierImages names images of Espalier's binaries: <repository>/<binary>:<tag>.
 type EspalierImages struct {
 	// Repository is the first part of the names; default DefaultImageRepository.
 	Repository string `json:"repository,omitempty"`
-	// Tag is the version; default: that of the process.
+	// Tag is the version; default: the version of the process.
 	Tag string `json:"tag,omitempty"`
 }
 
@@ -166,9 +169,9 @@ type EspalierGardenWebhooks struct {
 	// ShutdownDelay is how long requests are still accepted after the process was asked to stop; at least 0, at most 4s, default 2s.
 	ShutdownDelay *metav1.Duration `json:"shutdownDelay,omitempty"`
 	// SelfManaged makes the process issue its own certificates and maintain its own webhook configurations. Default: on, unless
-	// server.webhooks.tls.serverCertDir names a certificate; then another client maintains the configurations. The names of Secret and
-	// Service default to espalier-garden-operator, that of the configurations to gardener-operator. Only flavor standalone, and no
-	// ExcludedNamespaces.
+	// server.webhooks.tls.serverCertDir names a certificate; then another client maintains the configurations. The names of Secret
+	// and Service default to espalier-garden-operator, the name of the configurations to gardener-operator. Only flavor standalone,
+	// and no ExcludedNamespaces.
 	SelfManaged *EspalierSelfManagedWebhooks `json:"selfManaged,omitempty"`
 }
 

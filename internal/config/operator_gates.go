@@ -19,12 +19,13 @@ type featureGate struct {
 
 // Names of the feature gates on which the behavior of the operator depends.
 const (
-	GateDefaultSeccompProfile       = "DefaultSeccompProfile"
+	GateDefaultSeccompProfile = "DefaultSeccompProfile"
+	// GateDisableNginxIngressInGarden removes the ingress controller of the runtime cluster.
 	GateDisableNginxIngressInGarden = "DisableNginxIngressInGarden"
 )
 
-// featureGates returns the feature gates of garden-operator by their names: those of all releases of Gardener's operator. The features that
-// need programs that are not deployed are off by default.
+// featureGates returns the feature gates of all releases of Gardener's operator, by name. The features that need programs that are
+// not deployed are off by default.
 func featureGates() map[string]featureGate {
 	const notImplemented = "accepted without effect: this feature is not implemented"
 	return map[string]featureGate{
@@ -34,7 +35,7 @@ func featureGates() map[string]featureGate {
 		},
 		"IstioTLSTermination":           {Warning: notImplemented},
 		"OpenTelemetryCollector":        {Warning: notImplemented},
-		GateDisableNginxIngressInGarden: {},
+		GateDisableNginxIngressInGarden: {Default: true},
 		"BackupEntryForGarden":          {Warning: notImplemented},
 		"VictoriaLogsBackend":           {Warning: notImplemented},
 		"RemoveVali":                    {Warning: notImplemented},

@@ -353,4 +353,7 @@ func TestFeatureGatesAreEnabledByDefaultOrByTheFile(t *testing.T) {
 	g.Expect(c.Enabled("DoNotCopyBackupCredentials")).To(BeTrue())
 	g.Expect(c.Enabled("HVPA")).To(BeFalse())
 	g.Expect(c.Enabled("Trees")).To(BeFalse())
+	g.Expect(c.Enabled(GateDisableNginxIngressInGarden)).To(BeTrue())
+	c, _ = loadOperator(t, minimalOperator+"featureGates: {DisableNginxIngressInGarden: false}")
+	g.Expect(c.Enabled(GateDisableNginxIngressInGarden)).To(BeFalse())
 }

@@ -19,7 +19,7 @@ func (c *OperatorConfiguration) Validate() field.ErrorList {
 	return append(errs, validateGardenWebhooks(c, field.NewPath("espalier", "garden", "webhooks"))...)
 }
 
-// validateOperatorConnection refuses namespaces, because Gardens and much of what belongs to them are in no namespace.
+// validateOperatorConnection refuses namespaces, because Gardens and many of their objects are in no namespace.
 func validateOperatorConnection(c ClientConnection, at *field.Path) field.ErrorList {
 	errs := validateClientConnection(c, at)
 	if len(c.Namespaces) > 0 {

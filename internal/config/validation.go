@@ -105,7 +105,8 @@ func validateEndpoint(c *Endpoint, at *field.Path, missing string) field.ErrorLi
 	return errs
 }
 
-// validatePorts reports servers of one process that use the same port. The port at the path is that of webhooks, nil if none are served.
+// validatePorts reports servers of one process that use the same port. The endpoint webhooks is at the path; nil if no webhooks are
+// served.
 func validatePorts(webhooks *Endpoint, c Server, at *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	for _, other := range []struct {
@@ -131,8 +132,8 @@ func collide(one, other *Endpoint) bool {
 	return one.BindAddress == "" || other.BindAddress == "" || one.BindAddress == other.BindAddress
 }
 
-// validateAllowed validates the selector of a restriction. It must not be empty, because an empty one would allow all. toAllow is for the
-// message: what to remove to allow all.
+// validateAllowed validates the selector of a restriction. It must not be empty, because an empty one would allow all. toAllow
+// completes the message: the setting to remove to allow all.
 func validateAllowed(selector *metav1.LabelSelector, toAllow string, at *field.Path) field.ErrorList {
 	if selector != nil && len(selector.MatchLabels)+len(selector.MatchExpressions) == 0 {
 		return field.ErrorList{field.Required(at, "an empty selector would allow all namespaces; to allow "+toAllow)}

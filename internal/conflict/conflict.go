@@ -38,7 +38,7 @@ func RetryAtOnce(inner reconcile.Reconciler) reconcile.Reconciler {
 	})
 }
 
-// Only reports whether an error, or each of those that are joined in it, is a conflict. It is false for nil.
+// Only reports whether an error, or each error that is joined in it, is a conflict. It is false for nil.
 func Only(err error) bool {
 	var joined interface{ Unwrap() []error }
 	if !errors.As(err, &joined) {

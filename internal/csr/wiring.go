@@ -37,7 +37,7 @@ func Check(cfg *config.ResourceManagerConfiguration) error {
 	return nil
 }
 
-// Needs returns what the family needs from its connections.
+// Needs returns the requirements of the family for its connections.
 func Needs(cfg *config.ResourceManagerConfiguration) (process.Needs, error) {
 	own, reads := cfg.Espalier.CSRApprover, []string{"list", "watch"}
 	needs := process.Needs{
@@ -51,7 +51,7 @@ func Needs(cfg *config.ResourceManagerConfiguration) (process.Needs, error) {
 	if !own.ObserveOnly {
 		needs.TargetRights = decisionRights()
 	}
-	if tells(own) {
+	if sendsEvents(own) {
 		// Requests have no namespace, so the Events about them are in namespace default.
 		needs.TargetAccess = append(needs.TargetAccess, process.Requirement{
 			Kind: eventsv1.SchemeGroupVersion.WithKind("Event"), Verbs: []string{"create", "patch"}, Namespace: metav1.NamespaceDefault,
@@ -112,7 +112,7 @@ func Add(
 			Requests: limit.Requests, Period: limit.Period.Duration, MaxDelay: limit.MaxDelay.Duration, Clock: clusters.Clock,
 		}
 	}
-	if tells(own) {
+	if sendsEvents(own) {
 		r.Events = &approver.Events{Recorder: clusters.Target.GetEventRecorder("csr-approver")}
 	}
 	if own.ObserveOnly {
@@ -124,8 +124,8 @@ func Add(
 	return nil
 }
 
-// tells reports whether Events are sent.
-func tells(own config.EspalierCSRApprover) bool { return own.Events || own.ObserveOnly }
+// sendsEvents reports whether Events are sent.
+func sendsEvents(own config.EspalierCSRApprover) bool { return own.Events || own.ObserveOnly }
 
 // judgedBy converts the configuration into rules.
 func judgedBy(section config.KubeletCSRApproverController, own config.EspalierCSRApprover) (rules.Rules, error) {

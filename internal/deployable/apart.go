@@ -7,7 +7,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// TargetKey is the kubeconfig in the Secret that TargetSecret names. Whatever else is in that Secret lies beside it: a
+// TargetKey is the kubeconfig in the Secret that TargetSecret names. Other keys of that Secret are files in the same folder: a
 // kubeconfig may say `tokenFile: token`.
 const TargetKey = "kubeconfig"
 
@@ -39,8 +39,8 @@ func (b Binary) SourceObjects(image string) []client.Object {
 	return append(objects, b.configMap(b.ConfigApart), b.service(), b.disruptionBudget(), deployment)
 }
 
-// TargetObjects are what the binary needs in a target that is another cluster than its source: a ServiceAccount, which its
-// kubeconfig is for, with the roles for the target.
+// TargetObjects returns the objects that the binary needs in a target that is another cluster than its source: a ServiceAccount,
+// which its kubeconfig is for, with the roles for the target.
 func (b Binary) TargetObjects() []client.Object {
 	return append([]client.Object{b.serviceAccount()}, b.bindings(func(r Role) bool { return b.IsForTarget(r.Name) })...)
 }

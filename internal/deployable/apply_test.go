@@ -21,7 +21,7 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(binary.WithOwnServers(m)) }
 
-// kubectl runs that of the control plane as administrator of the source.
+// kubectl runs kubectl of the control plane's version as administrator of the source.
 func kubectl(t *testing.T, args ...string) string {
 	t.Helper()
 	servers, err := local.ForTests()

@@ -1,5 +1,5 @@
-// Package deployable declares, once for each binary, what it needs in a cluster: Deployment, ServiceAccount, bindings of its
-// roles, configuration, Service and disruption budget. deploy/ is rendered from it. The roles themselves are generated from
+// Package deployable declares, once for each binary, the objects that it needs in a cluster: Deployment, ServiceAccount, bindings
+// of its roles, configuration, Service and disruption budget. deploy/ is rendered from it. The roles themselves are generated from
 // the markers beside the code that needs them, and CRDs from api/; neither is here.
 package deployable
 
@@ -51,15 +51,15 @@ const ClusterAdmin = "cluster-admin"
 type Role struct {
 	// Name is the role's.
 	Name string
-	// Namespace is that of a Role; empty for a ClusterRole.
+	// Namespace is the namespace of a Role; empty for a ClusterRole.
 	Namespace string
 }
 
-// Binary is what one of cmd/ needs in its clusters.
+// Binary declares the needs of one binary of cmd/ in its clusters.
 type Binary struct {
 	// Name is as in cmd/ and deploy/. The objects are called espalier-<name>.
 	Name string
-	// Roles are given to its ServiceAccount. They are among those in deploy/<name>/rbac, or are cluster-admin.
+	// Roles are bound to its ServiceAccount. They are roles in deploy/<name>/rbac, or cluster-admin.
 	Roles []Role
 	// Config is its configuration file where source and target are one cluster.
 	Config string
@@ -76,8 +76,8 @@ type Binary struct {
 	// leaves Go's default of 100: then half of the memory of a process with large caches would be garbage. A lower value costs processor
 	// time while the process allocates much memory, at its start, and hardly any later.
 	GarbagePercent int
-	// Critical gives the Pods the PriorityClass CriticalPriority, which is one of the objects then. Without it, the Pods of a Garden would
-	// preempt on a small node those of the process that deploys them.
+	// Critical gives the Pods the PriorityClass CriticalPriority, which is one of the objects then. Without it, the Pods of a
+	// Garden would preempt, on a small node, the Pods of the process that deploys them.
 	Critical bool
 
 	place Place
@@ -113,11 +113,12 @@ espalier:
 		},
 		{
 			Name: "managedresource-controller",
-			// Whatever a set holds is applied with these rights; docs/security.md says what that means, and how to restrict it.
+			// Objects of ManagedResources are applied with these rights; docs/security.md describes the consequences, and how to
+			// restrict them.
 			Roles: append(clusterRoles("managedresource-controller-source"), lease("managedresource-controller"),
 				Role{"espalier-managedresource-controller-cluster-identity", "kube-system"}, Role{Name: ClusterAdmin}),
-			// Sets act with these rights, so only administrators say where sets are applied: the role edit allows changes of Secrets,
-			// and none of Namespaces.
+			// ManagedResources act with these rights, so only administrators configure the namespaces of their objects: the role
+			// edit allows changes of Secrets, and none of Namespaces.
 			Config: resourceManager(`controllers:
   garbageCollector: {enabled: true}
 espalier:
@@ -240,7 +241,7 @@ espalier:
     webhooks: {selfManaged: {}}
 `
 
-// operatorConfig leaves the lease where that of Gardener's operator is, in namespace garden, so that the two exclude each other.
+// operatorConfig configures the lease of Gardener's operator, in namespace garden, so that the two operators exclude each other.
 const operatorConfig = `apiVersion: operator.config.gardener.cloud/v1alpha1
 kind: OperatorConfiguration
 controllers:
@@ -265,11 +266,12 @@ const ShippedImages = `images: {repository: ` + config.DefaultImageRepository + 
 // selfManaged registers the webhooks at the Service, which API servers of another cluster cannot reach.
 const selfManaged = `{selfManaged: {}}`
 
-// AddressMissing stands in ConfigApart where only the user who installs a server knows how API servers of the target reach it. No
-// server starts with it, and so none registers webhooks that would not be reached, which would hold up the whole target.
+// AddressMissing is the value in ConfigApart of an address that only the user who installs a server knows: how API servers of the
+// target reach it. No server starts with it, and so none registers webhooks that would not be reached, which would hold up the
+// whole target.
 const AddressMissing = "say here how API servers of the target reach this server, as https://host:port"
 
-// What the shipped configuration of token-controllers for one cluster says.
+// Lines in the shipped configuration of token-controllers for one cluster.
 const (
 	requestorOff   = "tokenRequestor: {enabled: false}"
 	invalidatorOff = "tokenInvalidator: {enabled: false}"
@@ -277,7 +279,7 @@ const (
 )
 
 // Invalidating returns the configuration files, by binary, with which both halves of the token invalidator are on where source
-// and target are one cluster: token-controllers marks static tokens, and webhook-server overwrites those that are marked.
+// and target are one cluster: token-controllers marks static tokens, and webhook-server overwrites the marked ones.
 func Invalidating() map[string]string {
 	files := map[string]string{}
 	for _, each := range All() {

@@ -102,7 +102,8 @@ func TestConfigurationsForTwoClustersNameTheMountedKubeconfig(t *testing.T) {
 				mistakes = apart.Validate()
 			}
 			g.Expect(mistakes).To(BeEmpty())
-			// One thing differs: in one cluster the token requestor waits for a user who says what Secrets may ask for.
+			// One setting differs: in one cluster the token requestor is off until a user configures which tokens Secrets may ask
+			// for.
 			together, _, err := config.ResourceManager([]byte(strings.Replace(each.Config, "tokenRequestor: {enabled: false}",
 				"tokenRequestor: {enabled: true}", 1)))
 			g.Expect(err).NotTo(HaveOccurred())
@@ -154,6 +155,11 @@ func expectToBeFit(t *testing.T, binary deployable.Binary, objects []client.Obje
 		To(BeNumerically(">", process.Patience+30*time.Second), "no probe ends a process that waits for its API server")
 	g.Expect(container.LivenessProbe.HTTPGet.Path).To(Equal("/healthz/ping"))
 	g.Expect(container.ReadinessProbe.HTTPGet.Path).To(Equal("/readyz"))
+	for _, each := range []*corev1.Probe{container.StartupProbe, container.ReadinessProbe} {
+		g.Expect(each.PeriodSeconds).To(BeEquivalentTo(1), "nothing waits for a binary that can answer")
+	}
+	g.Expect(container.ReadinessProbe.TimeoutSeconds*container.ReadinessProbe.FailureThreshold).To(BeEquivalentTo(15),
+		"seconds until a binary that hangs is no longer used")
 	g.Expect(container.Resources.Requests.Memory().IsZero()).To(BeFalse())
 	g.Expect(container.Resources.Requests.Cpu().IsZero()).To(BeFalse())
 	g.Expect(container.ImagePullPolicy).To(BeEquivalentTo("IfNotPresent"), "images are often loaded, and pulled from nowhere")
@@ -203,11 +209,10 @@ func TestTheTargetsCredentialsAreMountedWhereTheConfigurationLooks(t *testing.T)
 	}
 }
 
-// TestRolesAreThoseThatAreShipped holds that nothing is bound that is not shipped, and that what is shipped and not bound is
-// so on purpose.
+// TestRolesAreThoseThatAreShipped requires that every bound role is shipped, and every shipped role is bound or an exception.
 func TestRolesAreThoseThatAreShipped(t *testing.T) {
 	unbound := map[string][]string{
-		// cluster-admin includes what a narrower role would need.
+		// cluster-admin includes the rights of narrower roles.
 		"managedresource-controller": {
 			"espalier-managedresource-controller-target-base", "espalier-managedresource-controller-target-garbagecollector",
 		},
@@ -267,7 +272,7 @@ func TestAnAPIServerTakesAllOfItUnderTheStrictestPodSecurity(t *testing.T) {
 	for _, each := range deployable.All() {
 		for _, object := range each.Objects("example.com/" + each.Name + ":v1") {
 			if object.GetNamespace() != "" {
-				object.SetNamespace(namespace.Name) // whatever it is for: nothing of other tests is touched
+				object.SetNamespace(namespace.Name) // in the test's namespace, so that objects of other tests stay as they are
 			} else {
 				object.SetName(namespace.Name + object.GetName())
 			}

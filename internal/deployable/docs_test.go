@@ -23,7 +23,7 @@ import (
 	"github.com/espalier-dev/espalier/test/local"
 )
 
-// TestTheDocumentationForgetsNoBinary holds what docs/deploying.md lists to what there is.
+// TestTheDocumentationForgetsNoBinary compares the lists in docs/deploying.md with the binaries.
 func TestTheDocumentationForgetsNoBinary(t *testing.T) {
 	content, err := os.ReadFile(filepath.Join(root(t), "docs", "deploying.md"))
 	NewWithT(t).Expect(err).NotTo(HaveOccurred())
@@ -129,7 +129,7 @@ func noteForCI(t *testing.T, note string) {
 	}
 }
 
-// writeKeys writes what the documented openssl commands write: an authority, and a certificate of it for a host.
+// writeKeys writes the files that the documented openssl commands write: an authority, and a certificate of it for a host.
 func writeKeys(t *testing.T, folder, host string) {
 	t.Helper()
 	g := NewWithT(t)

@@ -22,7 +22,7 @@ import (
 const Replicas = 2
 
 const (
-	// user is that of the images.
+	// user is the user of the images.
 	user = 65532
 	// configKey is the file in the ConfigMap, and where it is mounted.
 	configKey  = "config.yaml"
@@ -33,8 +33,10 @@ const (
 	configChecksum = "espalier.dev/config-checksum"
 	// gracePeriod is longer than the binaries take to end.
 	gracePeriod = 30
-	// startupAttempts, each after two seconds, are longer than the binaries wait for API servers.
-	startupAttempts = 50
+	// startupAttempts, one each second, are longer than the binaries wait for API servers.
+	startupAttempts = 100
+	// unreadyAttempts, one each second, are how long a binary that is not ready is still used.
+	unreadyAttempts = 15
 )
 
 // Names of ports.
@@ -44,7 +46,7 @@ const (
 	portWebhooks = "webhooks"
 )
 
-// Objects returns what has to be there for the binary to run from an image where source and target are one cluster, all in
+// Objects returns the objects with which the binary runs from an image where source and target are one cluster. All are in
 // Namespace, but bindings of roles that are elsewhere.
 func (b Binary) Objects(image string) []client.Object {
 	objects := append([]client.Object{b.serviceAccount()}, b.bindings(func(Role) bool { return true })...)
@@ -95,7 +97,7 @@ func (b Binary) bindings(wanted func(Role) bool) []client.Object {
 	return bindings
 }
 
-// binding is named after its role, but that of cluster-admin, which others bind too, after the binary.
+// binding is named after its role. The binding of cluster-admin, which other binaries need, too, is named after the binary.
 func (b Binary) binding(role Role) client.Object {
 	subjects := []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: b.namespace(), Name: b.object()}}
 	meta := metav1.ObjectMeta{Namespace: role.Namespace, Name: role.Name, Labels: b.labels()}
@@ -207,8 +209,10 @@ func (b Binary) container(image string) corev1.Container {
 	if b.WebhookPort != 0 {
 		ports = append(ports, corev1.ContainerPort{Name: portWebhooks, ContainerPort: b.WebhookPort})
 	}
-	startup := probe("/healthz/ping", 2)
-	startup.FailureThreshold = startupAttempts
+	// Each second, so that nothing waits for a binary that can answer.
+	startup, readiness := probe("/healthz/ping", 1), probe("/readyz", 1)
+	startup.FailureThreshold, readiness.FailureThreshold = startupAttempts, unreadyAttempts
+	readiness.TimeoutSeconds = 1 // so that unreadyAttempts are as many seconds for a binary that hangs, too
 	return corev1.Container{
 		Name: b.Name, Image: image, ImagePullPolicy: corev1.PullIfNotPresent, Args: []string{"--config=" + configPath + "/" + configKey},
 		Ports: ports,
@@ -219,7 +223,7 @@ func (b Binary) container(image string) corev1.Container {
 		// for the API server at its start, at most a minute.
 		StartupProbe:   startup,
 		LivenessProbe:  probe("/healthz/ping", 10),
-		ReadinessProbe: probe("/readyz", 5),
+		ReadinessProbe: readiness,
 		Resources: corev1.ResourceRequirements{ // without limits
 			Requests: corev1.ResourceList{corev1.ResourceMemory: b.Memory, corev1.ResourceCPU: b.CPU},
 		},
@@ -242,7 +246,8 @@ func typeMeta(apiVersion, kind string) metav1.TypeMeta {
 	return metav1.TypeMeta{APIVersion: apiVersion, Kind: kind}
 }
 
-// GardenNamespaces returns the namespaces of everything that belongs to a Garden, but that of the gateway. The operator sets their labels.
+// GardenNamespaces returns the namespaces of a Garden's components, without the gateway's namespace. The operator sets their
+// labels.
 func GardenNamespaces() []client.Object {
 	namespace := func(name string) client.Object {
 		return &corev1.Namespace{TypeMeta: typeMeta("v1", "Namespace"), ObjectMeta: metav1.ObjectMeta{Name: name}}
@@ -250,7 +255,7 @@ func GardenNamespaces() []client.Object {
 	return []client.Object{namespace(GardenNamespace), namespace(IstioNamespace)}
 }
 
-// NamespaceObject returns the namespace of all binaries. It takes no Pods but those of the restricted standard.
+// NamespaceObject returns the namespace of all binaries. It admits only Pods that meet the Pod security standard restricted.
 func NamespaceObject() *corev1.Namespace {
 	return &corev1.Namespace{TypeMeta: typeMeta("v1", "Namespace"), ObjectMeta: metav1.ObjectMeta{Name: Namespace, Labels: map[string]string{
 		"app.kubernetes.io/part-of":                  "espalier",

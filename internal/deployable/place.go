@@ -28,7 +28,7 @@ func Named(name string) (Binary, bool) {
 	return all[i], true
 }
 
-// At returns the binary at a place, where source and target are one cluster. Its roles are those of RoleAt.
+// At returns the binary at a place, where source and target are one cluster. RoleAt defines its roles.
 func (b Binary) At(place Place) Binary {
 	b.place, b.Config, b.ConfigApart = place, place.Config, ""
 	roles := make([]Role, 0, len(b.Roles))

@@ -21,7 +21,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/process"
 )
 
-// Needs returns what the family needs from its connections: nothing if it is disabled.
+// Needs returns the requirements of the family for its connections: nothing if it is disabled.
 func Needs(cfg *config.ResourceManagerConfiguration) (process.Needs, error) {
 	section := cfg.Controllers.NetworkPolicy
 	if !section.Enabled {

@@ -36,7 +36,7 @@ func Check(cfg *config.ResourceManagerConfiguration) error {
 	return nil
 }
 
-// Needs returns what the family needs from its connections.
+// Needs returns the requirements of the family for its connections.
 func Needs(cfg *config.ResourceManagerConfiguration) (process.Needs, error) {
 	if err := requiredAreSeen(cfg); err != nil {
 		return process.Needs{}, err

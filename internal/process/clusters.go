@@ -43,6 +43,7 @@ type Clusters struct {
 // manager with its probes. Errors have one line and name the remedy. Nothing runs before Clusters.Start. It waits up to s.Patience for API
 // servers that do not answer.
 func (s *Setup) Connect(ctx context.Context, needs Needs) (*Clusters, error) {
+	s.end.beginsWith(ctx)
 	deadline := s.clock().Now().Add(s.Patience)
 	mgr, source, err := s.newSource(ctx, needs, deadline)
 	if err != nil {

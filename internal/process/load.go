@@ -40,6 +40,8 @@ type Setup struct {
 	Clock clock.WithTickerAndDelayedExecution
 	// Patience is how long Connect waits for API servers that do not answer; 0 means not at all.
 	Patience time.Duration
+
+	end end // of the process: it begins when the context of Connect ends
 }
 
 func (s *Setup) clock() clock.WithTickerAndDelayedExecution {
@@ -70,7 +72,7 @@ func Load[C Configuration](
 		return none, nil, &usageError{err: err, usage: f.usage(program)}
 	}
 	setup := &Setup{Program: program, Config: withEnvironment(c.Process(), os.Getenv), Patience: patience(os.Getenv)}
-	setup.Log = newLogger(out, setup.Config.LogLevel, setup.Config.LogFormat)
+	setup.Log = newLogger(out, setup.Config.LogLevel, setup.Config.LogFormat, &setup.end)
 	redirectLibraryLogs(setup.Log)
 	logStart(setup.Log, program, f, warnings)
 	return c, setup, nil

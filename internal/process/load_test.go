@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -178,7 +180,7 @@ func TestLogLevelsAndFormats(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
 			var out bytes.Buffer
-			log := newLogger(&out, tc.level, tc.format)
+			log := newLogger(&out, tc.level, tc.format, &end{})
 			log.V(2).Info("trace")
 			log.V(1).Info("detail")
 			log.Info("change", "key", "value")
@@ -188,6 +190,44 @@ func TestLogLevelsAndFormats(t *testing.T) {
 			for i, line := range lines {
 				g.Expect(line).To(ContainSubstring(tc.want[i]))
 			}
+		})
+	}
+}
+
+func TestOnlyInterruptionsAtTheEndAreNoErrors(t *testing.T) {
+	for name, tc := range map[string]struct {
+		err         error
+		level       string
+		before, end string // the level of the line; empty if there is none
+	}{
+		"cancelled":     {err: fmt.Errorf("list: %w", context.Canceled), level: "info", before: "error", end: "info"},
+		"left out":      {err: context.Canceled, level: "error", before: "error"},
+		"an informer":   {err: errors.New("Timeout: failed waiting for *v1.Pod Informer to sync"), level: "info", before: "error", end: "info"},
+		"a lease":       {err: errors.New("leader election lost"), level: "info", before: "error", end: "info"},
+		"too slow":      {err: context.DeadlineExceeded, level: "info", before: "error", end: "error"},
+		"another fault": {err: errors.New("no water"), level: "info", before: "error", end: "error"},
+		"no error":      {level: "info", before: "error", end: "error"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			var out bytes.Buffer
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			var stopping end
+			log := newLogger(&out, tc.level, "text", &stopping)
+			levelOf := func() string {
+				out.Reset()
+				log.WithValues("key", "value").Error(tc.err, "failure")
+				if out.Len() == 0 {
+					return ""
+				}
+				return strings.Split(out.String(), "\t")[1]
+			}
+			g.Expect(levelOf()).To(Equal(tc.before), "not connected")
+			stopping.beginsWith(ctx)
+			g.Expect(levelOf()).To(Equal(tc.before))
+			cancel()
+			g.Expect(levelOf()).To(Equal(tc.end))
 		})
 	}
 }

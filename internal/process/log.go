@@ -1,8 +1,13 @@
 package process
 
 import (
+	"context"
+	"errors"
 	"io"
+	"slices"
+	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/go-logr/logr"
 	"github.com/go-logr/zapr"
@@ -13,8 +18,9 @@ import (
 )
 
 // newLogger returns a logger with one of the levels debug (which includes V(1)), info and error, that writes JSON lines or text. The writer
-// may be shared by goroutines.
-func newLogger(out io.Writer, level, format string) logr.Logger {
+// may be shared by goroutines. After the end of the process has begun, errors that say only that work was interrupted have level
+// info.
+func newLogger(out io.Writer, level, format string, end *end) logr.Logger {
 	encoding := zap.NewProductionEncoderConfig()
 	encoding.EncodeTime = zapcore.ISO8601TimeEncoder
 	encoding.EncodeDuration = zapcore.StringDurationEncoder
@@ -23,7 +29,65 @@ func newLogger(out io.Writer, level, format string) logr.Logger {
 		encoder = zapcore.NewConsoleEncoder(encoding)
 	}
 	enabled, _ := zapcore.ParseLevel(level) // validated; info if empty
-	return zapr.NewLogger(zap.New(zapcore.NewCore(encoder, zapcore.Lock(zapcore.AddSync(out)), enabled)))
+	core := zapcore.NewCore(encoder, zapcore.Lock(zapcore.AddSync(out)), enabled)
+	return zapr.NewLogger(zap.New(&endingCore{Core: core, end: end}))
+}
+
+// end knows whether the end of the process has begun. Its zero value has not begun.
+type end struct{ ctxErr atomic.Pointer[func() error] }
+
+// beginsWith makes the end begin when a context ends.
+func (e *end) beginsWith(ctx context.Context) {
+	ctxErr := ctx.Err
+	e.ctxErr.Store(&ctxErr)
+}
+
+func (e *end) begun() bool {
+	ctxErr := e.ctxErr.Load()
+	return ctxErr != nil && (*ctxErr)() != nil
+}
+
+// endingCore writes to another core what libraries and controllers log. At an ordinary end of the process they report errors for all that
+// it interrupts; users search logs of errors for faults.
+type endingCore struct {
+	zapcore.Core
+	end *end
+}
+
+func (c *endingCore) With(fields []zapcore.Field) zapcore.Core {
+	return &endingCore{Core: c.Core.With(fields), end: c.end}
+}
+
+func (c *endingCore) Check(entry zapcore.Entry, checked *zapcore.CheckedEntry) *zapcore.CheckedEntry {
+	if !c.Enabled(entry.Level) {
+		return checked
+	}
+	return checked.AddCore(entry, c)
+}
+
+func (c *endingCore) Write(entry zapcore.Entry, fields []zapcore.Field) error {
+	if entry.Level == zapcore.ErrorLevel && c.end.begun() && slices.ContainsFunc(fields, reportsInterruption) {
+		if entry.Level = zapcore.InfoLevel; !c.Enabled(entry.Level) {
+			return nil
+		}
+	}
+	return c.Core.Write(entry, fields)
+}
+
+func reportsInterruption(field zapcore.Field) bool {
+	err, isError := field.Interface.(error)
+	return isError && field.Type == zapcore.ErrorType && interrupted(err)
+}
+
+// interrupted reports whether an error that occurred after the context of the process had ended says only that. controller-runtime has no
+// types for its errors about leases and caches.
+func interrupted(err error) bool {
+	if errors.Is(err, context.Canceled) {
+		return true
+	}
+	return slices.ContainsFunc([]string{
+		"leader election lost", "Informer to sync", "cache did not sync", "handler did not sync",
+	}, func(end string) bool { return strings.HasSuffix(err.Error(), end) })
 }
 
 // libraryLogs makes sure that the loggers of libraries are set only once: they are global to the process, and setting them again while they

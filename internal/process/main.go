@@ -60,7 +60,7 @@ func supervise(run Run, args []string, out io.Writer, signals <-chan os.Signal, 
 	for {
 		select {
 		case err := <-done:
-			if errors.Is(err, context.Canceled) {
+			if err != nil && interrupted(err) {
 				err = nil // stopped while it was still starting
 			}
 			return report(out, err)

@@ -48,6 +48,13 @@ func TestHowAProcessEnds(t *testing.T) {
 			},
 			signals: []os.Signal{syscall.SIGINT}, grace: time.Minute, code: 0,
 		},
+		"after a signal with an error of its lease": {
+			run: func(ctx context.Context, _ []string, _ io.Writer) error {
+				<-ctx.Done()
+				return errors.New("leader election lost")
+			},
+			signals: []os.Signal{syscall.SIGTERM}, grace: time.Minute, code: 0,
+		},
 		"after a signal with an error": {
 			run:     func(ctx context.Context, _ []string, _ io.Writer) error { <-ctx.Done(); return errors.New("no water") },
 			signals: []os.Signal{syscall.SIGTERM}, grace: time.Minute, code: 1, out: "Error: no water\n",

@@ -306,6 +306,26 @@ func TestSignalThatArrivesTwiceGivesTheLeaseBack(t *testing.T) {
 	g.Expect(lease.Spec.HolderIdentity).To(HaveValue(BeEmpty()))
 }
 
+// Libraries report errors when a signal interrupts them. These are no faults.
+func TestASignalInTheMiddleOfWorkIsNoError(t *testing.T) {
+	s := servers(t)
+	c := admin(t, s.Source)
+	for role, working := range map[string]string{roleBusy: "Reconciling", roleUnsynced: "Listing"} {
+		t.Run(role, func(t *testing.T) {
+			g := NewWithT(t)
+			namespace := newNamespace(t, c)
+			seedling := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "seedling"}}
+			g.Expect(c.Create(t.Context(), seedling)).To(Succeed())
+			p := start(t, role, configIn(namespace, ""), "KUBECONFIG="+adminFile(t, s.Source))
+			p.says(t, `"msg":"`+working+`"`)
+			p.signal(t)
+			code, _ := p.ends(t)
+			g.Expect(code).To(Equal(0))
+			g.Expect(strings.Split(p.out.String(), "\n")).NotTo(ContainElement(Or(ContainSubstring(`"level":"error"`), HavePrefix("Error: "))))
+		})
+	}
+}
+
 func TestSignalsEndAStubbornProcess(t *testing.T) {
 	g := NewWithT(t)
 	p := start(t, roleStubborn, configIn("garden", ""))

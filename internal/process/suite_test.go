@@ -17,15 +17,18 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr"
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/espalier-dev/espalier/internal/config"
 	"github.com/espalier-dev/espalier/test/local"
@@ -38,6 +41,8 @@ const (
 	roleGardener    = "gardener" // watches ConfigMaps in the source and prints what it sees
 	roleNeedsBonsai = "needs-bonsai"
 	roleStubborn    = "stubborn" // never ends
+	roleBusy        = "busy"     // is in the middle of a reconciliation
+	roleUnsynced    = "unsynced" // waits for its cache, which gets no answer
 )
 
 func TestMain(m *testing.M) {
@@ -57,6 +62,9 @@ func runGardener(ctx context.Context, args []string, out io.Writer) error {
 		setup.Log.Info("Staying")
 		select {}
 	}
+	if os.Getenv(roleVariable) == roleUnsynced {
+		setup.WrapTransport = func(next http.RoundTripper) http.RoundTripper { return unlistedSecrets{next, setup.Log} }
+	}
 	scheme := runtime.NewScheme()
 	err = corev1.AddToScheme(scheme)
 	if err != nil {
@@ -69,6 +77,9 @@ func runGardener(ctx context.Context, args []string, out io.Writer) error {
 	}
 	clusters, err := setup.Connect(ctx, needs)
 	if err != nil {
+		return err
+	}
+	if err := addInterrupted(clusters, os.Getenv(roleVariable), setup.Log); err != nil {
 		return err
 	}
 	same, known := clusters.Same.Answer()
@@ -91,6 +102,35 @@ func runGardener(ctx context.Context, args []string, out io.Writer) error {
 		return err
 	}
 	return clusters.Start(ctx)
+}
+
+// addInterrupted adds the controller that a signal interrupts in roleBusy and roleUnsynced.
+func addInterrupted(clusters *Clusters, role string, log logr.Logger) error {
+	kinds := map[string]client.Object{roleBusy: &corev1.ConfigMap{}, roleUnsynced: &corev1.Secret{}}
+	if kinds[role] == nil {
+		return nil
+	}
+	return builder.ControllerManagedBy(clusters.Source).Named(role).For(kinds[role]).
+		Complete(reconcile.Func(func(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
+			log.Info("Reconciling")
+			<-ctx.Done()
+			return reconcile.Result{}, fmt.Errorf("reconcile: %w", ctx.Err())
+		}))
+}
+
+// unlistedSecrets answers no request for Secrets.
+type unlistedSecrets struct {
+	http.RoundTripper
+	log logr.Logger
+}
+
+func (u unlistedSecrets) RoundTrip(request *http.Request) (*http.Response, error) {
+	if !strings.HasSuffix(request.URL.Path, "/secrets") {
+		return u.RoundTripper.RoundTrip(request)
+	}
+	u.log.Info("Listing")
+	<-request.Context().Done()
+	return nil, request.Context().Err()
 }
 
 // running is a started gardener.

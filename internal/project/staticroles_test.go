@@ -42,8 +42,8 @@ func pair(name string, rules ...rbacv1.PolicyRule) []rbacv1.ClusterRole {
 	}
 }
 
-// The API servers of tests have no controller that fills aggregated roles, so the shipped manifests are compared literally. "make up" shows
-// the filled roles at work.
+// The API servers of tests have no controller that fills aggregated roles, so the shipped manifests are compared literally. "make
+// up" shows the filled roles in use.
 func TestTheRolesThatAreShippedForProjectsAreThoseOfTheTable(t *testing.T) {
 	want := map[string][]rbacv1.ClusterRole{
 		"member.yaml": pair("project-member",

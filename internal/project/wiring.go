@@ -1,4 +1,4 @@
-// Package project assembles what project-controller runs. It has no rules of its own.
+// Package project assembles the controllers of project-controller. It has no rules of its own.
 package project
 
 import (
@@ -48,7 +48,7 @@ type parts struct {
 // +kubebuilder:rbac:groups=coordination.k8s.io,resources=leases,resourceNames=gardener-controller-manager-leader-election-project-controller,verbs=get;update,namespace=espalier-system,roleName=espalier-project-controller-lease
 // +kubebuilder:rbac:groups="",resources=events,verbs=create;patch,namespace=espalier-system,roleName=espalier-project-controller-lease
 
-// Needs returns what the family needs from its connection.
+// Needs returns the requirements of the family for its connection.
 func Needs(cfg *config.ControllerManagerConfiguration) (process.Needs, error) {
 	scheme := runtime.NewScheme()
 	add := runtime.NewSchemeBuilder(
@@ -75,8 +75,8 @@ func Needs(cfg *config.ControllerManagerConfiguration) (process.Needs, error) {
 	return needs, nil
 }
 
-// access returns what the process must be allowed. The kinds that count as use are not among them: if they are not served, or must not be
-// read, projects are kept.
+// access returns the rights that the process must have. Rights for the kinds that count as use are not among them: if these are not
+// served, or must not be read, projects are kept.
 func access(cfg *config.ControllerManagerConfiguration) []process.Requirement {
 	core, rbac := corev1.SchemeGroupVersion, rbacv1.SchemeGroupVersion
 	writes := []string{"get", "list", "watch", "create", "patch", "delete"}
@@ -122,7 +122,7 @@ func Add(
 	}
 	tracker, err := served.New(clusters, registry)
 	if err != nil {
-		return fmt.Errorf("find out what is served: %w", err)
+		return fmt.Errorf("find served kinds: %w", err)
 	}
 	defaulted := *cfg // an empty field must never mean that projects are deleted at once
 	defaulted.Default()

@@ -16,10 +16,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Keep returns what is kept of an object, and false if nothing is. The object belongs to it.
+// Keep returns the part of an object to keep, and false if none of it is kept. The object belongs to the function.
 type Keep[T any] func(object client.Object) (T, bool)
 
-// Receiver gets what a Reflector reads. Its methods are called one after the other.
+// Receiver gets the events of a Reflector. Its methods are called one after the other.
 type Receiver[T any] interface {
 	// Set is called for an object that was created or changed, if something of it is kept.
 	Set(key types.NamespacedName, value T)
@@ -32,7 +32,7 @@ type Receiver[T any] interface {
 // Bookmarked is a Receiver that also gets the versions of bookmarks.
 type Bookmarked interface{ Bookmark(resourceVersion string) }
 
-// Options say what Run reads.
+// Options select the objects that Run reads.
 type Options struct {
 	// Name names the Reflector in logs.
 	Name   string
@@ -65,7 +65,7 @@ func Run[T any](ctx context.Context, o Options, keep Keep[T], into Receiver[T]) 
 		RunWithContext(logr.NewContext(ctx, o.Log))
 }
 
-// List returns what is kept of the current objects. It reads them page by page, with one page in memory.
+// List returns the kept parts of the current objects. It reads them page by page, with one page in memory.
 func List[T any](ctx context.Context, c Client, keep Keep[T]) ([]T, error) {
 	list, err := readPages(ctx, c, metav1.ListOptions{}, func(event watch.Event) watch.Event { return reduce(event, keep) })
 	if err != nil {
@@ -82,7 +82,7 @@ func List[T any](ctx context.Context, c Client, keep Keep[T]) ([]T, error) {
 	return kept, nil
 }
 
-// item is what remains of an object when it has arrived. Its metadata contains namespace, name and resourceVersion.
+// item is the kept part of an object. Its metadata contains namespace, name and resourceVersion.
 type item[T any] struct {
 	metav1.ObjectMeta
 	value T

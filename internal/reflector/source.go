@@ -70,9 +70,9 @@ func Objects(c client.WithWatch, empty client.ObjectList, selection client.ListO
 	}
 }
 
-// Source returns what a Reflector or an informer reads. Every object goes through pass as soon as it arrives; a listed one as an event of
-// type Added, which is dropped from the list if pass returns another type. Errors within a watch go through pass too. connection is the
-// client of client-go behind the Client. It knows whether lists can be streamed.
+// Source returns the lists and watches for a Reflector or an informer. Every object goes through pass as soon as it arrives; a
+// listed one as an event of type Added, which is dropped from the list if pass returns another type. Errors within a watch go
+// through pass too. connection is the client of client-go behind the Client. It knows whether lists can be streamed.
 func Source(c Client, connection any, pass func(watch.Event) watch.Event) cache.ListerWatcher {
 	return source(c.WatchWithContext, connection, pass, func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 		kept := &metainternalversion.List{}
@@ -88,7 +88,7 @@ func PagedSource(c Client, connection any, pass func(watch.Event) watch.Event) c
 	})
 }
 
-// readPages lists the current objects page by page, and returns what pass keeps of them.
+// readPages lists the current objects page by page, and returns the ones that pass keeps.
 func readPages(
 	ctx context.Context, c Client, options metav1.ListOptions, pass func(watch.Event) watch.Event,
 ) (*metainternalversion.List, error) {
@@ -119,7 +119,7 @@ func source(
 	}, connection)
 }
 
-// addPage reads a page and adds what pass keeps of it to a list.
+// addPage reads a page and adds the objects that pass keeps to a list.
 func addPage(
 	ctx context.Context, kept *metainternalversion.List, c Client, options metav1.ListOptions, pass func(watch.Event) watch.Event,
 ) error {

@@ -12,7 +12,7 @@ import (
 type Table[T any] struct {
 	// Changed is called after each event, before and after being nil if nothing of the object was or is stored.
 	Changed func(key types.NamespacedName, before, after *T)
-	// Listed is called instead after a complete list, with what was stored before it.
+	// Listed is called instead after a complete list, with the values that were stored before it.
 	Listed func(before map[types.NamespacedName]T)
 
 	mu     sync.RWMutex

@@ -31,7 +31,7 @@ import (
 // +kubebuilder:rbac:groups="",resources=namespaces,resourceNames=kube-system,verbs=get,roleName=espalier-token-controllers-source
 // +kubebuilder:rbac:groups="",resources=namespaces,resourceNames=kube-system,verbs=get,roleName=espalier-token-controllers-target
 
-// Needs returns what the family needs from its connections, for the enabled controllers.
+// Needs returns the requirements of the family for its connections, for the enabled controllers.
 func Needs(cfg *config.ResourceManagerConfiguration) (process.Needs, error) {
 	needs := process.Needs{Scheme: clientgoscheme.Scheme}
 	secret, account := corev1.SchemeGroupVersion.WithKind("Secret"), corev1.SchemeGroupVersion.WithKind("ServiceAccount")

@@ -1,4 +1,4 @@
-// Package webhook puts together what webhook-server serves. It holds no rules of its own.
+// Package webhook assembles webhook-server from its handlers, look-ups and registrations. It has no rules of its own.
 package webhook
 
 import (
@@ -29,7 +29,7 @@ func Check(cfg *config.ResourceManagerConfiguration) error {
 	return nil
 }
 
-// Needs says what the family asks of its connections.
+// Needs returns the requirements of the family for its connections.
 func Needs(cfg *config.ResourceManagerConfiguration) (process.Needs, error) {
 	scheme := runtime.NewScheme()
 	if err := clientgoscheme.AddToScheme(scheme); err != nil {

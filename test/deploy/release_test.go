@@ -84,7 +84,7 @@ func (c *cluster) deployments() map[string]string {
 	return images
 }
 
-// TestAReleaseFromInstallToUninstall goes through what Helm does to an API server, and counts what is left in the end.
+// TestAReleaseFromInstallToUninstall sends the requests of Helm to an API server, and counts the objects that remain in the end.
 func TestAReleaseFromInstallToUninstall(t *testing.T) {
 	g := NewWithT(t)
 	c := newCluster(t)

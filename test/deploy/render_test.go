@@ -29,7 +29,7 @@ func TestMain(m *testing.M) { os.Exit(binary.WithOwnServer(m)) }
 
 const namespace = "espalier-system"
 
-// objects are those of a rendering, by kind, namespace and name.
+// objects are the objects of a rendering, by kind, namespace and name.
 type objects map[string]map[string]any
 
 func folder(t *testing.T, elements ...string) string {
@@ -75,7 +75,7 @@ func template(t *testing.T, releaseNamespace string, values map[string]any) (str
 	return rendered.Manifest, nil
 }
 
-// helmed renders the chart, without what Helm adds to labels.
+// helmed renders the chart, without the labels that Helm adds.
 func helmed(t *testing.T, values map[string]any) objects {
 	t.Helper()
 	text, err := template(t, namespace, values)

@@ -12,7 +12,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/deployable"
 )
 
-// inValues is what the chart calls a binary.
+// inValues is the name of a binary in the values of the chart.
 var inValues = map[string]string{
 	"csr-approver":               "csrApprover",
 	"garden-operator":            "gardenOperator",
@@ -65,7 +65,7 @@ func TestBothRenderTheSameWithoutABinary(t *testing.T) {
 	}
 }
 
-// TestABinaryThatIsOffIsRenderedAlikeIfItIsAdded compares what standalone does not have.
+// TestABinaryThatIsOffIsRenderedAlikeIfItIsAdded compares the binaries that standalone does not have.
 func TestABinaryThatIsOffIsRenderedAlikeIfItIsAdded(t *testing.T) {
 	for _, each := range deployable.All() {
 		if !each.OffTogether {

@@ -26,7 +26,7 @@ var switches = []struct {
 	code []string
 	// overlay has the bindings in one cluster; empty for the folder of the binary.
 	overlay string
-	// page has commands with bindings that replace that of cluster-admin; empty if cluster-admin stays.
+	// page has commands with bindings that replace the binding of cluster-admin; empty if cluster-admin stays.
 	page string
 }{
 	{binary: "csr-approver", config: "controllers: {kubeletCSRApprover: {enabled: true}}", code: []string{"csr/approver"}},
@@ -42,7 +42,7 @@ var switches = []struct {
 
 	{binary: "garden-operator", config: "controllers: {garden: {etcdConfig: {backupCompactionController: {enableBackupCompaction: true}}}}"},
 	{binary: "garden-operator", config: "espalier: {garden: {webhooks: {selfManaged: {}}}}", code: []string{"garden/webhooks.go"}},
-	{binary: "garden-operator", config: "espalier: {garden: {projectController: true}}"},
+	{binary: "garden-operator", config: "espalier: {garden: {projectController: true, backupMetadataService: true}}"},
 	{
 		binary: "garden-operator", config: "controllers: {networkPolicy: {additionalNamespaceSelectors: [{matchLabels: {a: b}}]}}",
 		code: []string{"garden/lifecycle", "garden/care", "garden/reference"},
@@ -178,7 +178,7 @@ func TestEverySwitchHasItsRoles(t *testing.T) {
 	}
 }
 
-// TestEverySwitchIsListed finds the settings by their type: what is true or false is a switch.
+// TestEverySwitchIsListed finds the settings by their type: a bool is a switch.
 func TestEverySwitchIsListed(t *testing.T) {
 	listed := map[string]any{}
 	for _, each := range switches {

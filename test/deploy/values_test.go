@@ -10,7 +10,7 @@ import (
 
 const approver = "apps/v1 Deployment espalier-system espalier-csr-approver"
 
-// TestValuesReachTheDeployment sets, in the form of a values file, what csr-approver takes for itself and what all take.
+// TestValuesReachTheDeployment sets, in the form of a values file, the values for csr-approver and the values for all binaries.
 func TestValuesReachTheDeployment(t *testing.T) {
 	for name, tc := range map[string]struct {
 		values string
@@ -54,6 +54,14 @@ func TestValuesReachTheDeployment(t *testing.T) {
 			values: "image: {pullSecrets: [one, two]}", path: []string{"spec", "template", "spec", "imagePullSecrets"},
 			want: "[{name: one}, {name: two}]",
 		},
+		"host aliases": {
+			values: "csrApprover: {hostAliases: [{ip: 192.0.2.1, hostnames: [a.example.com]}]}",
+			path:   []string{"spec", "template", "spec", "hostAliases"}, want: "[{ip: 192.0.2.1, hostnames: [a.example.com]}]",
+		},
+		"volumes": {
+			values: "csrApprover: {volumes: [{name: a, emptyDir: {}}]}", path: []string{"spec", "template", "spec", "volumes"},
+			want: "[{name: config, configMap: {name: espalier-csr-approver}}, {name: a, emptyDir: {}}]",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
@@ -77,6 +85,14 @@ func TestValuesReachTheContainer(t *testing.T) {
 		"limits beside requests": {
 			"csrApprover: {resources: {limits: {memory: 1Gi}}}", "resources", "{requests: {cpu: 10m, memory: 64Mi}, limits: {memory: 1Gi}}",
 		},
+		"variables": {
+			"csrApprover: {env: [{name: A, value: b}]}", "env",
+			"[{name: POD_NAMESPACE, valueFrom: {fieldRef: {fieldPath: metadata.namespace}}}, {name: A, value: b}]",
+		},
+		"mounts": {
+			"csrApprover: {volumeMounts: [{name: a, mountPath: /a}]}", "volumeMounts",
+			"[{name: config, mountPath: /etc/espalier, readOnly: true}, {name: a, mountPath: /a}]",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
@@ -85,6 +101,31 @@ func TestValuesReachTheContainer(t *testing.T) {
 			g.Expect(containerOf(t, helmed(t, parse(t, tc.values))[approver])[tc.field]).To(Equal(want))
 		})
 	}
+}
+
+func TestListsOfImagesReachGardenOperator(t *testing.T) {
+	g := NewWithT(t)
+	const values = "gardenOperator: {enabled: true, imageVectorOverwrite: \"images: []\""
+	one := helmed(t, parse(t, values+"}"))
+	both := helmed(t, parse(t, values+", componentImageVectorOverwrites: \"components: []\"}"))
+	const operator = "apps/v1 Deployment espalier-system espalier-garden-operator"
+	const images = "v1 ConfigMap espalier-system espalier-garden-operator-images"
+	g.Expect(at(t, one[images], "data")).To(Equal(map[string]any{"images.yaml": "images: []"}))
+	g.Expect(at(t, both[images], "data")).To(Equal(map[string]any{"images.yaml": "images: []", "components.yaml": "components: []"}))
+	variable := func(name, file string) any {
+		return map[string]any{"name": name, "value": "/etc/espalier-images/" + file}
+	}
+	g.Expect(containerOf(t, one[operator])["env"]).To(HaveExactElements(
+		HaveKeyWithValue("name", "POD_NAMESPACE"), variable("IMAGEVECTOR_OVERWRITE", "images.yaml")))
+	g.Expect(containerOf(t, both[operator])["env"]).To(HaveExactElements(
+		HaveKeyWithValue("name", "POD_NAMESPACE"), variable("IMAGEVECTOR_OVERWRITE", "images.yaml"),
+		variable("IMAGEVECTOR_OVERWRITE_COMPONENTS", "components.yaml")))
+	g.Expect(containerOf(t, one[operator])["volumeMounts"]).To(
+		ContainElement(map[string]any{"name": "images", "mountPath": "/etc/espalier-images", "readOnly": true}))
+	g.Expect(at(t, one[operator], "spec", "template", "spec", "volumes")).To(
+		ContainElement(map[string]any{"name": "images", "configMap": map[string]any{"name": "espalier-garden-operator-images"}}))
+	annotations := []string{"spec", "template", "metadata", "annotations"}
+	g.Expect(at(t, one[operator], annotations...)).NotTo(Equal(at(t, both[operator], annotations...)), "a change rolls out")
 }
 
 func TestConfigurations(t *testing.T) {

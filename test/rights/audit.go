@@ -58,7 +58,7 @@ const (
 
 func (e event) code() int32 { return ptr.Deref(e.ResponseStatus, metav1.Status{}).Code }
 
-// outcome returns allowed, denied or refused: the event does not show what the roles of the binary allow.
+// outcome returns allowed, denied or refused: the event does not show the rights in the roles of the binary.
 func (e event) outcome() outcome {
 	switch decision := e.Annotations["authorization.k8s.io/decision"]; {
 	case decision == "forbid", decision == "" && e.code() == 403, e.code() == 401:

@@ -89,7 +89,7 @@ func TestProblems(t *testing.T) {
 	}
 }
 
-// Run `make generate` after a change of roles; this test reports what the generator cannot know.
+// Run `make generate` after a change of roles; this test reports the mistakes that the generator cannot see.
 func TestEveryRightIsUsedOrHasAReason(t *testing.T) {
 	g := NewWithT(t)
 	s, err := load(filepath.FromSlash("../.."))

@@ -1,17 +1,17 @@
 // Command rights compares the rights of each binary with the rights that it uses, and writes docs/reference/rights.md:
 //
-//	go run ./test/rights                                        # write the table from what is kept in the repository
+//	go run ./test/rights                                        # write the table from the evidence in the repository
 //	go run ./test/rights -check                                 # change nothing; fail if a right has neither a use nor a reason
-//	go run ./test/rights -audit e2e=.local/node/logs/audit.log  # first add what an API server's audit log shows
+//	go run ./test/rights -audit e2e=.local/node/logs/audit.log  # first add the rights that an API server's audit log shows
 //	go run ./test/rights -record internal/csr -- COMMAND        # first run a command whose API servers keep audit logs, and add those
 //
 // make rights FAMILY=csr records the tests of internal/csr. It disables the feature gate WatchList of the API servers, because clients
 // receive watched objects as a stream, and list them only if the API server does not support streams.
 //
-// The roles are those of deploy/. used.yaml contains the rights that suites have used, and these runs add to it; with -forget the
-// earlier evidence of the suite is removed first. reasons.yaml contains, one per line, why a right is granted that no suite uses; it is
-// written by hand, and -tidy removes reasons that are no longer needed. The log must contain the requests of ServiceAccounts at level
-// Metadata or above, one event per line.
+// The roles are read from deploy/. used.yaml contains the rights that suites have used, and these runs add to it; with -forget the
+// earlier evidence of the suite is removed first. reasons.yaml contains, one per line, why a right is granted that no suite uses;
+// it is written by hand, and -tidy removes reasons that are no longer needed. The log must contain the requests of ServiceAccounts
+// at level Metadata or above, one event per line.
 package main
 
 import (
@@ -210,7 +210,7 @@ func (s state) check() error {
 	return nil
 }
 
-// auditPolicy records the requests of ServiceAccounts, except for those of the controller manager.
+// auditPolicy records the requests of ServiceAccounts, except for the controller manager's.
 const auditPolicy = `apiVersion: audit.k8s.io/v1
 kind: Policy
 omitStages: [RequestReceived]

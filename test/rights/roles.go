@@ -74,8 +74,8 @@ func decode(objects []*unstructured.Unstructured, err error) ([]manifest, error)
 	return all, nil
 }
 
-// grantsOf returns the rights in the roles that a binary ships, and in those that its bindings give to its ServiceAccount. A ClusterRole
-// that is bound in a namespace applies only there.
+// grantsOf returns the rights in the roles that a binary ships, and in the roles that its bindings give to its ServiceAccount. A
+// ClusterRole that is bound in a namespace applies only there.
 func grantsOf(binary string, manifests []manifest) ([]grant, error) {
 	var all []grant
 	add := func(role manifest, namespace string, bound bool) {

@@ -18,7 +18,7 @@ type usage struct {
 	used map[key]bool
 	// seen contains requests that have been processed, by binary: logs repeat few requests very often.
 	seen map[string]map[right]bool
-	// findings count what no table contains.
+	// findings count the requests that are in no table.
 	findings map[finding]int
 }
 
@@ -37,8 +37,9 @@ func newUsage(granted []grant) *usage {
 	return u
 }
 
-// binaryOf returns the binary whose ServiceAccount the user is: espalier-<binary> in the namespace of deploy/, <binary> in the namespaces
-// of tests. It returns false for all others, including those of the controller manager, one of which has the name of a binary.
+// binaryOf returns the binary whose ServiceAccount the user is: espalier-<binary> in the namespace of deploy/, <binary> in the
+// namespaces of tests. It returns false for all other users, including ServiceAccounts of the controller manager, one of which has
+// the name of a binary.
 func (u *usage) binaryOf(user string) (string, bool) {
 	namespace, name, err := serviceaccount.SplitUsername(user)
 	if err != nil || namespace == metav1.NamespaceSystem {
@@ -96,7 +97,8 @@ func (u *usage) mark(binary string, q right) bool {
 	return len(listed) > 0
 }
 
-// print prints the results of the logs, including what no table contains: requests without rights, and with rights of other roles.
+// print prints the results of the logs, and the requests that are in no table: requests without rights, and with rights of other
+// roles.
 func (u *usage) print(out io.Writer, suite string) {
 	granted, used := map[string]int{}, map[string]int{}
 	binaries := make([]string, 0, len(u.granted))

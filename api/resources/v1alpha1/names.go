@@ -123,6 +123,19 @@ const (
 	Kstatus = "espalier.dev/kstatus"
 )
 
+// Set by users of Espalier in manifests. Gardener's own resource manager does not know them.
+const (
+	// KeepFields is an annotation that is looked for in the manifest. Value: paths of fields, separated by commas or line ends, such as
+	// "spec.paused, spec.items[name=a].size, data['a.b']". These fields of the live object stay as other programs set them, also if they
+	// are missing; the manifest's values are used when the object is created. Malformed: the object is not applied. Missing: no field
+	// stays.
+	KeepFields = "espalier.dev/keep-fields"
+	// DeleteUntested, truthy: the live object that the manifest replaces, and objects that left the set and that the object of the
+	// manifest resembles, are deleted although no dry run has shown that the API server accepts the object of the manifest. Missing,
+	// false or malformed: they stay until a dry run succeeds.
+	DeleteUntested = "espalier.dev/delete-untested"
+)
+
 // Set by cluster administrators on Namespaces.
 const (
 	// SetsAllowedLabel is the label that the shipped configuration of managedresource-controller asks for in

@@ -1,5 +1,5 @@
-// Package admissiontest holds what tests share that let a real API server call a webhook server: a certificate, a port, and
-// a way to know when the API server has taken notice of a configuration. It knows no webhook.
+// Package admissiontest serves tests that let a real API server call a webhook server: it has a certificate, a port, and a way to
+// know when the API server has noticed a configuration. It knows no webhook.
 package admissiontest
 
 import (

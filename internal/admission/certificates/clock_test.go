@@ -121,8 +121,8 @@ func TestMemory(t *testing.T) {
 	g.Expect(m.states).To(HaveLen(8))
 }
 
-// TestAClockThatIsWrongForAWhile lets the clock of the replica that writes go far ahead and back. What it does meanwhile
-// must not keep others, whose clocks are right, from being trusted, and it must recover at once.
+// TestAClockThatIsWrongForAWhile lets the clock of the replica that writes go far ahead and back. Its writes meanwhile must not
+// make API servers distrust replicas whose clocks are right, and it must recover at once.
 func TestAClockThatIsWrongForAWhile(t *testing.T) {
 	for name, ahead := range map[string]time.Duration{
 		"beyond the authority": 3000 * time.Minute, "beyond the certificate": 300 * time.Minute,

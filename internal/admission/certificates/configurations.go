@@ -29,7 +29,8 @@ func (d distribution) of(bundle []byte) time.Time {
 	return d.since
 }
 
-// readConfigurations reads those that are wanted. One that does not exist has no resource version.
+// readConfigurations reads the configurations that Options.Configurations declares. A configuration that does not exist has no
+// resource version.
 func (k *Keeper) readConfigurations(ctx context.Context) ([]*unstructured.Unstructured, error) {
 	wanted := k.options.Configurations(nil)
 	live := make([]*unstructured.Unstructured, len(wanted))
@@ -43,8 +44,9 @@ func (k *Keeper) readConfigurations(ctx context.Context) ([]*unstructured.Unstru
 	return live, nil
 }
 
-// distribute writes the configurations that differ, over what was read of them, and returns how many it has written. Those
-// that would get their first webhooks wait until the server can be reached; the error wraps errUnreachable then.
+// distribute writes the configurations that differ from the declared ones, and returns the number of writes. A write fails if the
+// configuration is not the one in live. A configuration that would get its first webhooks waits until the server can be reached;
+// the error wraps errUnreachable then.
 func (k *Keeper) distribute(ctx context.Context, bundle []byte, live []*unstructured.Unstructured) (written int, err error) {
 	reach := sync.OnceValue(func() error { return k.reach(ctx, bundle) })
 	var waiting error
@@ -80,7 +82,7 @@ func (k *Keeper) write(ctx context.Context, want, have *configuration, live *uns
 		if len(want.Webhooks) == 0 {
 			return false, nil
 		}
-		// An empty one first: applying cannot require that no other client has created it in the meantime.
+		// Create it empty first: applying cannot require that no other client has created it in the meantime.
 		live.SetName(want.Name)
 		if err := k.called.Create(ctx, live, client.FieldOwner(k.options.FieldManager)); err != nil {
 			return false, err
@@ -101,9 +103,9 @@ func (k *Keeper) write(ctx context.Context, want, have *configuration, live *uns
 	return true, k.removeForeign(ctx, want, applied)
 }
 
-// removeForeign replaces the list of webhooks if applying has left more in it than is wanted: what belongs to other field
-// managers, for instance webhooks that a user had applied from a file and that are disabled now, or that an earlier version of
-// this server had applied under another name.
+// removeForeign replaces the list of webhooks if, after the apply request, it holds webhooks that are not declared. These belong to
+// other field managers, for instance webhooks that a user had applied from a file and that are disabled now, or that an earlier
+// version of this server had applied under another name.
 func (k *Keeper) removeForeign(ctx context.Context, want *configuration, live client.Object) error {
 	have, err := newConfiguration(live)
 	if err != nil || want.sameWebhooks(have) {
@@ -119,7 +121,7 @@ func (k *Keeper) removeForeign(ctx context.Context, want *configuration, live cl
 	if err := k.called.Patch(ctx, live, client.RawPatch(types.MergePatchType, patch), client.FieldOwner(k.options.FieldManager)); err != nil {
 		return err
 	}
-	k.options.Log.Info("Removed what others had added to webhooks", "kind", want.Kind, "name", want.Name)
+	k.options.Log.Info("Removed webhooks of other clients", "kind", want.Kind, "name", want.Name)
 	return nil
 }
 

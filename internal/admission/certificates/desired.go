@@ -18,7 +18,7 @@ const mutatingKind = "MutatingWebhookConfiguration"
 // version of the API does not know: a newer API server sets defaults for them, which would look like a change forever.
 type configuration admissionregistrationv1.MutatingWebhookConfiguration
 
-// newConfiguration reads what is wanted, or what is there.
+// newConfiguration converts a declared configuration or one that was read from the API server, and sets defaults.
 func newConfiguration(object client.Object) (*configuration, error) {
 	c := &configuration{}
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(object)
@@ -32,7 +32,7 @@ func newConfiguration(object client.Object) (*configuration, error) {
 	return c, nil
 }
 
-// complete sets what the API server sets where nothing is given.
+// complete sets the defaults of the API server.
 func (c *configuration) complete() {
 	for i := range c.Webhooks {
 		w := &c.Webhooks[i]
@@ -59,7 +59,7 @@ func setDefault[T any](field **T, value T) {
 	}
 }
 
-// keptBy says whether what is there has everything that is wanted, and no other webhook. Foreign labels and annotations do
+// keptBy reports whether the live configuration has every declared field, and no other webhook. Foreign labels and annotations do
 // not matter, nor does the order of webhooks, which belongs to the creator of the list.
 func (c *configuration) keptBy(live *configuration) bool {
 	return contains(live.Labels, c.Labels) && contains(live.Annotations, c.Annotations) && c.sameWebhooks(live)
@@ -87,7 +87,7 @@ func (c *configuration) byName() map[string]admissionregistrationv1.MutatingWebh
 	return named
 }
 
-// applied is what is sent to the API server: it counts only if the object is still the one that was read.
+// applied returns the object of the apply request. The API server refuses it if the configuration has changed since it was read.
 func (c *configuration) applied(resourceVersion string) (*unstructured.Unstructured, error) {
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&admissionregistrationv1.MutatingWebhookConfiguration{
 		TypeMeta:   c.TypeMeta,

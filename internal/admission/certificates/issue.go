@@ -19,8 +19,8 @@ import (
 	"k8s.io/client-go/util/cert"
 )
 
-// maxBackdated is how far what is issued begins in the past, for API servers whose clocks are late: an hour, or as long as it
-// is valid from now on if that is less.
+// maxBackdated is the time by which the validity of a certificate begins in the past, for API servers whose clocks are late: an
+// hour, or as long as the certificate is valid from now on if that is less.
 const maxBackdated = time.Hour
 
 const serialBits = 127
@@ -36,7 +36,8 @@ func (p pair) forTLS() *tls.Certificate {
 	return &tls.Certificate{Certificate: [][]byte{p.certificate.Raw}, PrivateKey: p.key, Leaf: p.certificate}
 }
 
-// issued is when the pair was made. What lasts for less than twice of maxBackdated, all in all, began half of that before.
+// issued returns the time at which the pair was made. newTemplate backdates by maxBackdated, but at most by half of the whole
+// validity.
 func (p pair) issued() time.Time {
 	whole := p.certificate.NotAfter.Sub(p.certificate.NotBefore)
 	return p.certificate.NotBefore.Add(min(maxBackdated, whole/2))
@@ -45,7 +46,8 @@ func (p pair) issued() time.Time {
 // lifetime is how long the pair was made to be valid.
 func (p pair) lifetime() time.Duration { return p.certificate.NotAfter.Sub(p.issued()) }
 
-// due is when the pair is to be replaced: after two thirds of its own life, or of what it would be given today.
+// due returns the time at which the pair is to be replaced: after two thirds of its own lifetime, or of the lifetime that a new one
+// would get.
 func (p pair) due(validity time.Duration) time.Time {
 	return p.issued().Add(min(p.lifetime(), validity) / 3 * 2)
 }
@@ -86,7 +88,7 @@ func issue(authority pair, hosts []string, validity time.Duration, now time.Time
 	return sign(template, &authority)
 }
 
-// maxCommonName is what X.509 allows. Clients do not read it: names are compared with the alternative ones.
+// maxCommonName is the limit of X.509 in characters. Clients do not read the common name: they compare alternative names.
 const maxCommonName = 64
 
 // ends is when a certificate that is issued now would end.

@@ -43,28 +43,27 @@ type Options struct {
 	Own, Called Connection
 	// Namespace and SecretName are where authority and certificate are stored.
 	Namespace, SecretName string
-	// FieldManager is the name under which managedFields record what is written.
+	// FieldManager is the name of this client in managedFields.
 	FieldManager string
-	// Lease is that of the replica that may write. It has the name of the Secret.
+	// Lease holds the times of the Lease of the replica that may write. The object has the name of the Secret.
 	Lease Lease
 	// Hosts are the DNS names and IP addresses that the certificate is for. See ServiceHosts.
 	Hosts []string
-	// AuthorityValidity and CertificateValidity are how long what is issued is valid; it is replaced after two thirds of
-	// that. A certificate never outlives its authority.
+	// AuthorityValidity and CertificateValidity are the validities of new authorities and certificates; each is replaced after two
+	// thirds of its validity. A certificate never outlives its authority.
 	AuthorityValidity, CertificateValidity time.Duration
 	// Settle is how long a bundle must have been in every configuration before a certificate of its newest authority is
 	// served; 0 for DefaultSettle. It is never longer than a sixth of AuthorityValidity.
 	Settle time.Duration
-	// Configurations returns the Mutating- and ValidatingWebhookConfigurations that trust a bundle, without writing to it.
-	// Each has its apiVersion and kind. Names and number must not depend on the bundle. The list of webhooks of each is wholly
-	// ours: what else is in it is removed. One without webhooks is emptied if it exists, and not created.
+	// Configurations returns the Mutating- and ValidatingWebhookConfigurations that trust a bundle, without writing to it. Each has
+	// its apiVersion and kind. Names and number must not depend on the bundle. The list of webhooks of each is wholly ours:
+	// webhooks of others are removed. A configuration without webhooks is emptied if it exists, and not created.
 	Configurations func(caBundle []byte) []client.Object
-	// Reachable says whether API servers can reach a server that serves with a certificate of the bundle; see Dial. It is
-	// asked before a configuration gets its first webhooks, which would refuse what they match while no server answers. An
-	// error delays that: it is asked again every second. Configurations that have webhooks are written without asking.
-	// Nil for always.
+	// Reachable says whether API servers can reach a server that serves with a certificate of the bundle; see Dial. It is asked
+	// before a configuration gets its first webhooks, which would refuse all matching requests while no server answers. An error
+	// delays that: it is asked again every second. Configurations that have webhooks are written without asking. Nil for always.
 	Reachable func(ctx context.Context, caBundle []byte) error
-	// Clock is what validity is measured by.
+	// Clock measures validity.
 	Clock clock.Clock
 	// Log gets every change.
 	Log logr.Logger
@@ -83,14 +82,14 @@ type Keeper struct {
 	// expiry is when the certificates in use expire.
 	expiry *prometheus.GaugeVec
 
-	// known is what is served: the readable contents of the Secret, the last one first.
+	// known holds the states that can be served: the readable contents of the Secret, the newest first.
 	known memory
-	// changed gets a value when something that is kept may have changed.
+	// changed gets a value when the Secret or a configuration may have changed.
 	changed chan struct{}
 
 	// leading is held by the loop that keeps things.
 	leading sync.Mutex
-	// distributed is what is known of the configurations; leading protects it.
+	// distributed records since when the configurations have the bundle; leading protects it.
 	distributed distribution
 }
 
@@ -134,7 +133,7 @@ func New(options Options) (*Keeper, error) {
 		own: own, called: called, lock: lock,
 		expiry: promauto.With(options.Registry).NewGaugeVec(prometheus.GaugeOpts{
 			Name: "espalier_webhook_certificate_expiry_seconds",
-			Help: "When what this replica serves with expires, in seconds since 1970, by part: authority or certificate.",
+			Help: "Expiry of the authority and the certificate that this replica serves with, in seconds since 1970, by part.",
 		}, []string{"part"}),
 		changed: make(chan struct{}, 1),
 	}, nil
@@ -161,7 +160,7 @@ func (k *Keeper) GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, error) 
 // NeedLeaderElection says that every replica reads the Secret. A lease of the Keeper's own decides which one writes.
 func (*Keeper) NeedLeaderElection() bool { return false }
 
-// Start serves what is in the Secret, and keeps it and the configurations while this replica has the lease, until the
+// Start serves the certificate in the Secret, and keeps Secret and configurations while this replica has the lease, until the
 // context ends.
 func (k *Keeper) Start(ctx context.Context) error {
 	ctx = logr.NewContext(ctx, k.options.Log)
@@ -181,7 +180,7 @@ func (k *Keeper) adoptFirst(s *state) {
 	}
 }
 
-// adopt serves what the Secret holds.
+// adopt makes a state of the Secret the newest one, and records when its certificates expire.
 func (k *Keeper) adopt(s *state) {
 	before := k.known.add(s)
 	k.expiry.WithLabelValues("authority").Set(float64(s.authority.certificate.NotAfter.Unix()))
@@ -192,7 +191,7 @@ func (k *Keeper) adopt(s *state) {
 	}
 }
 
-// read adopts the Secret if it can be used. A Secret that cannot leaves what was served before in use.
+// read adopts the Secret if it can be used. If it cannot, the server goes on with the states before.
 func (k *Keeper) read(secret *corev1.Secret) {
 	s, err := decode(secret)
 	if err != nil {

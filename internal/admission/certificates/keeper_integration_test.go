@@ -57,9 +57,9 @@ func TestARestartChangesNothing(t *testing.T) {
 	g.Expect(served.Leaf.Equal(s.serving.certificate)).To(BeTrue())
 }
 
-// TestTwoReplicasThatBothWriteConverge lets a process fall asleep before each of its requests, in turn, while another one
-// does everything that is due, and replaces the authority because a user has deleted the Secret. The first does not know
-// that it is late, and by what it has read before nothing is due.
+// TestTwoReplicasThatBothWriteConverge lets a process fall asleep before each of its requests, in turn, while another one does
+// everything that is due, and replaces the authority because a user has deleted the Secret. The first does not know that it is
+// late, and by the objects that it has read before nothing is due.
 func TestTwoReplicasThatBothWriteConverge(t *testing.T) {
 	t.Parallel()
 	for request := 1; request <= 24; request++ {
@@ -101,7 +101,8 @@ func TestTwoReplicasThatBothWriteConverge(t *testing.T) {
 	}
 }
 
-// watcher checks after each write that whatever a replica may still serve is trusted by whatever API servers may still use.
+// watcher checks after each write that every bundle that API servers may still use trusts every certificate that a replica may
+// still serve.
 type watcher struct {
 	w *world
 	// served are all certificates that have ever been in the Secret, since replicas may be late.

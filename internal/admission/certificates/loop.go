@@ -13,12 +13,12 @@ import (
 )
 
 const (
-	// stepTimeout limits one look at everything and the writes that follow.
+	// stepTimeout limits one step: reading Secret and configurations, and the writes that follow.
 	stepTimeout = 20 * time.Second
 	// minRetry and maxRetry are how long the loop waits after a failure; it doubles in between.
 	minRetry = 100 * time.Millisecond
 	maxRetry = 30 * time.Second
-	// recheck is when everything is looked at even if nothing is due and no watch has reported a change.
+	// recheck is the longest time between two steps, even if nothing is due and no watch has reported a change.
 	recheck = 10 * time.Minute
 	// maxChanges is more than follow each other without waiting.
 	maxChanges = 8
@@ -76,7 +76,8 @@ func (k *Keeper) wait(ctx context.Context, duration time.Duration, changes bool)
 	return true
 }
 
-// step looks at everything and does what is due. It returns how long nothing will be.
+// step compares the Secret and the configurations with the plan, and writes the changes that are due. It returns the time until the
+// next change is due.
 func (k *Keeper) step(ctx context.Context) (time.Duration, error) {
 	ctx, cancel := context.WithTimeout(ctx, stepTimeout)
 	defer cancel()
@@ -84,7 +85,7 @@ func (k *Keeper) step(ctx context.Context) (time.Duration, error) {
 		// The order matters: a process that writes configurations must have read them before the Secret. See the package comment.
 		live, unread := k.readConfigurations(ctx)
 		if unread != nil {
-			k.distributed = distribution{} // What needs no configuration goes on: their cluster may be another one.
+			k.distributed = distribution{} // Change the Secret nevertheless: the configurations may be in another cluster.
 		}
 		secret, err := k.readSecret(ctx)
 		if err != nil {
@@ -112,14 +113,14 @@ func (k *Keeper) step(ctx context.Context) (time.Duration, error) {
 			return 0, err
 		}
 		if k.note(found.state.bundle(), written) {
-			continue // The time from which the bundle is distributed may decide what is next.
+			continue // The time from which the bundle is distributed may make the next change due.
 		}
 		return min(next.Sub(found.now), recheck), nil
 	}
 	return 0, errors.New("keep webhook certificates: there is no end of changes")
 }
 
-// note remembers that the bundle is everywhere, and returns whether that is news.
+// note records that every configuration has the bundle, and returns true if this is new.
 func (k *Keeper) note(bundle []byte, written int) bool {
 	if written == 0 && !k.distributed.of(bundle).IsZero() {
 		return false
@@ -141,7 +142,8 @@ func (k *Keeper) readSecret(ctx context.Context) (*corev1.Secret, error) {
 	return secret, nil
 }
 
-// examine returns what is known. A Secret of ours that cannot be read counts as none; a foreign one is an error.
+// examine returns the facts for the plan. A Secret of ours that cannot be read counts as absent; a Secret of another client is an
+// error.
 func (k *Keeper) examine(secret *corev1.Secret) (facts, error) {
 	now := k.options.Clock.Now()
 	found := facts{remembered: k.known.trustworthy(now), now: now}

@@ -6,16 +6,16 @@ import (
 	"time"
 )
 
-// remembers is how many states a process knows: one could be of no use because a clock was wrong for a while.
+// remembers is how many states a process knows: a state could be of no use because a clock was wrong for a while.
 const remembers = 8
 
-// memory is what this process has read from the Secret, newest first. The zero value is empty.
+// memory keeps the states that this process has read from the Secret, newest first. The zero value is empty.
 type memory struct {
 	mu     sync.Mutex
 	states []*state
 }
 
-// newest returns what was read last; nil if nothing was.
+// newest returns the state that was read last; nil if none was read.
 func (m *memory) newest() *state {
 	return m.first(func(*state) bool { return true })
 }
@@ -41,14 +41,14 @@ func (m *memory) first(is func(*state) bool) *state {
 	return nil
 }
 
-// add remembers a state as the newest, and returns what was it before.
+// add puts a state in front of the others, and returns the state that was the newest before.
 func (m *memory) add(s *state) (before *state) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if len(m.states) > 0 {
 		before = m.states[0]
 	}
-	// Of states with the same certificate, only the newest tells anything.
+	// Of states with the same certificate, only the newest is of use.
 	older := slices.DeleteFunc(m.states, func(old *state) bool { return old.serving.certificate.Equal(s.serving.certificate) })
 	m.states = append([]*state{s}, older[:min(len(older), remembers-1)]...)
 	return before

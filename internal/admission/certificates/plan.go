@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// rules are what the plan goes by.
+// rules are the settings of the plan.
 type rules struct {
-	// name is what authorities are named after; hosts are what certificates are for.
+	// name is the first part of the common names of authorities; hosts are the names and addresses in certificates.
 	name  string
 	hosts []string
 	// authority and certificate are the validities.
@@ -18,13 +18,13 @@ type rules struct {
 	settle time.Duration
 }
 
-// facts are what is known when a change is planned.
+// facts are the observations that a change is planned from.
 type facts struct {
-	// state is what the Secret holds; nil if it does not exist or cannot be read.
+	// state is the content of the Secret; nil if it does not exist or cannot be read.
 	state *state
-	// remembered is the newest that this process has read whose authority is valid; nil if there is none.
+	// remembered is the newest state that this process has read whose authority is valid; nil if there is none.
 	remembered *state
-	// distributed is since when every configuration holds the bundle of the state; zero if not all do.
+	// distributed is the time since which every configuration has the bundle of the state; zero if a configuration lacks it.
 	distributed time.Time
 	now         time.Time
 }
@@ -38,8 +38,8 @@ const (
 	nothing change = ""
 	// create makes an authority and a certificate: there is nothing that API servers could trust.
 	create change = "create"
-	// restore stores again what was served until a client deleted or broke the Secret, and announces a new authority: a
-	// user who deletes it wants a new one. So it does with what was served until a clock that is wrong has led to a new authority.
+	// restore stores a remembered state again after a client deleted or broke the Secret, and announces a new authority: a user who
+	// deletes it wants a new one. A remembered state is also restored after a wrong clock has led to a new authority.
 	restore change = "restore"
 	// announce makes the next authority, which is trusted from then on, but not used.
 	announce change = "announce"
@@ -51,7 +51,8 @@ const (
 	forget change = "forget"
 )
 
-// next returns what to write to the Secret now. If that is nothing, look again at that time, or when something changes.
+// next returns the change to write to the Secret now. If that is nothing, plan again at the returned time, or when something
+// changes.
 func (r rules) next(f facts) (change, time.Time) {
 	s := f.state
 	switch {
@@ -63,7 +64,7 @@ func (r rules) next(f facts) (change, time.Time) {
 	return create, time.Time{}
 }
 
-// proceed returns what is next under an authority that is valid.
+// proceed returns the next change under an authority that is valid.
 func (r rules) proceed(f facts) (change, time.Time) {
 	s := f.state
 	switch {
@@ -114,7 +115,7 @@ func (r rules) nextLook(f facts) time.Time {
 	return first
 }
 
-// carryOut returns the state after a change. What it was given stays as it is.
+// carryOut returns the state after a change. It does not modify its arguments.
 func (r rules) carryOut(c change, f facts) (*state, error) {
 	switch c {
 	case create:
@@ -151,8 +152,8 @@ func (r rules) create(f facts) (*state, error) {
 	return r.renew(after, f.now)
 }
 
-// distrustLater retires the authorities of what the Secret holds, which are not valid by the clock of this process. That
-// may be the clock that is wrong, and others may go on to serve what they know.
+// distrustLater retires the authorities in the Secret, which are not valid by the clock of this process. That clock may be the
+// wrong one, and other replicas may go on to serve certificates of these authorities.
 func (r rules) distrustLater(after *state, f facts) {
 	if f.state == nil {
 		return

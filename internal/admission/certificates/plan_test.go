@@ -192,7 +192,7 @@ func TestCarryOut(t *testing.T) {
 	})
 }
 
-// verify checks what a state serves as an API server does that trusts the bundle.
+// verify checks the serving certificate of a state as an API server does that trusts the bundle.
 func verify(s *state, bundle []byte, now time.Time) error {
 	return trusts(bundle, s.serving.certificate, now)
 }
@@ -206,8 +206,8 @@ func trusts(bundle []byte, certificate *x509.Certificate, now time.Time) error {
 	return err
 }
 
-// TestPlanNeverFails lets the plan run for many rotations under changing validities, with configurations and replicas that
-// are as late as is allowed, and requires that whatever may still be served is trusted by whatever may still be in use.
+// TestPlanNeverFails lets the plan run for many rotations under changing validities, with configurations and replicas that are as
+// late as is allowed. Every bundle that an API server may still use must trust every certificate that a replica may still serve.
 func TestPlanNeverFails(t *testing.T) {
 	for name, r := range map[string]rules{
 		"a usual configuration":                       yearly(),
@@ -223,7 +223,7 @@ func TestPlanNeverFails(t *testing.T) {
 			g := NewWithT(t)
 			f := facts{now: start}
 			var everServed []*x509.Certificate
-			oldBundle := []byte(nil) // what API servers may still use: it is distributed for less than the settle time
+			oldBundle := []byte(nil) // API servers may still use it: the new one is distributed for less than the settle time
 			changes := map[change]int{}
 			for range 200 {
 				due, look := r.next(f)

@@ -36,7 +36,7 @@ import (
 	"github.com/espalier-dev/espalier/test/binary"
 )
 
-// installation is what the replicas of one server have in common.
+// installation holds the options and clients that the replicas of one server share.
 type installation struct {
 	t       *testing.T
 	admin   client.Client
@@ -138,7 +138,7 @@ func (i *installation) probe() *http.Request {
 	return request
 }
 
-// bundle reads what API servers trust.
+// bundle reads the CA bundle of the mutating configuration, which API servers trust.
 func (i *installation) bundle(ctx context.Context) ([]byte, error) {
 	live := &admissionregistrationv1.MutatingWebhookConfiguration{}
 	if err := i.admin.Get(ctx, client.ObjectKey{Name: i.options.SecretName}, live); err != nil {
@@ -150,20 +150,20 @@ func (i *installation) bundle(ctx context.Context) ([]byte, error) {
 	return live.Webhooks[0].ClientConfig.CABundle, nil
 }
 
-// apiServer calls webhooks as one does: it trusts the bundle of the configuration that it has last heard of, and nothing
-// else, and makes new connections when that changes.
+// apiServer calls webhooks as API servers do: it trusts only the bundle of the configuration that it has read last, and opens new
+// connections when the bundle changes.
 type apiServer struct {
 	installation *installation
 	port         int
-	// bundle is what was heard of last.
+	// bundle is the bundle that listen has read last.
 	bundle atomic.Pointer[[]byte]
-	// issuers are the authorities that have signed what was seen.
+	// issuers are the authorities of the certificates that were seen; mu protects it and serials.
 	mu      sync.Mutex
 	issuers map[string]bool
 	serials map[string]bool
 }
 
-// listen hears of changes a little late.
+// listen reads the configuration every 50 milliseconds, so that it notices changes a little late.
 func (a *apiServer) listen(ctx context.Context) {
 	for ctx.Err() == nil {
 		if bundle, err := a.installation.bundle(ctx); err == nil {
@@ -183,7 +183,7 @@ func (a *apiServer) seen() (issuers, serials int) {
 	return len(a.issuers), len(a.serials)
 }
 
-// call sends one request by a connection of its own, or by that of the one before if nothing has changed.
+// call sends one request on a new connection, or on the previous connection if nothing has changed.
 func (a *apiServer) call(ctx context.Context, transport *http.Transport) error {
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, "https://hooks.garden.svc/hook", strings.NewReader("{}"))
 	if err != nil {
@@ -220,7 +220,7 @@ func (a *apiServer) transport(bundle []byte, keepAlive bool) *http.Transport {
 	}
 }
 
-// load sends requests until the context ends, and returns how many, and what went wrong.
+// load sends requests until the context ends, and returns their number and the errors.
 func (a *apiServer) load(ctx context.Context, keepAlive bool) (requests int, failures []string) {
 	used := a.bundle.Load()
 	transport := a.transport(*used, keepAlive)
@@ -242,7 +242,7 @@ func (a *apiServer) load(ctx context.Context, keepAlive bool) (requests int, fai
 	return requests, failures
 }
 
-// TestRotationUnderLoad rotates certificates every ten, and authorities every twenty seconds: what is in use stays valid for
+// TestRotationUnderLoad rotates certificates every ten, and authorities every twenty seconds: a certificate in use stays valid for
 // five seconds more, and API servers have four to learn of a bundle, also on a busy machine.
 func TestRotationUnderLoad(t *testing.T) {
 	g, i := NewWithT(t), install(t)
@@ -316,7 +316,7 @@ func gauges(g Gomega, registry prometheus.Gatherer, name, label string) map[stri
 	return values
 }
 
-// TestTheRightsThatItNeeds runs a replica as a ServiceAccount that may do what is listed here, and nothing else.
+// TestTheRightsThatItNeeds runs a replica as a ServiceAccount with the rules listed here only.
 func TestTheRightsThatItNeeds(t *testing.T) {
 	g, i := NewWithT(t), install(t)
 	name := i.options.SecretName
@@ -416,7 +416,7 @@ func (i *installation) stored(g Gomega) string {
 	return certificate.SerialNumber.String()
 }
 
-// TestReplicasTakeTurns stops the replica that writes: the other one takes over, and notices what happens to its objects.
+// TestReplicasTakeTurns stops the replica that writes: the other one takes over, and notices changes to its objects.
 func TestReplicasTakeTurns(t *testing.T) {
 	g, i := NewWithT(t), install(t)
 	one, two := i.run(), i.run()

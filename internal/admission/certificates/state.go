@@ -16,7 +16,7 @@ import (
 // SecretType marks Secrets of this package. A Secret of another type belongs to another client and is never written.
 const SecretType corev1.SecretType = "espalier.dev/webhook-certificates"
 
-// Keys of the Secret. What is there says which phase a rotation is in; see the package comment.
+// Keys of the Secret. Which of them are present shows the phase of a rotation; see the package comment.
 const (
 	keyServingCertificate   = "tls.crt"
 	keyServingKey           = "tls.key"
@@ -32,22 +32,22 @@ const (
 
 // state is the content of the Secret.
 type state struct {
-	// authority has signed what is served.
+	// authority has signed the serving certificate.
 	authority pair
-	// serving is what servers show.
+	// serving is the certificate that servers present, and its key.
 	serving pair
-	// signedUntil is the latest end of all that the authority has signed: a replica could still serve what came before
-	// serving, and that lasts longer if validities were shortened since.
+	// signedUntil is the latest expiry of all certificates that the authority has signed: a replica could still serve an earlier
+	// certificate, which is valid for longer than serving if validities were shortened since.
 	signedUntil time.Time
 	// next is the authority that is already trusted, but not used yet; nil if none is.
 	next *pair
-	// retired are authorities that are still trusted, until retiredUntil, because a replica could still serve what they
-	// have signed.
+	// retired are authorities that are still trusted, until retiredUntil, because a replica could still serve a certificate that
+	// they have signed.
 	retired      []*x509.Certificate
 	retiredUntil time.Time
 }
 
-// bundle returns what clients must trust, oldest first: the order does not change when a rotation proceeds from one
+// bundle returns the authorities that clients must trust, oldest first: the order does not change when a rotation proceeds from one
 // authority to the next, and nothing has to be written then.
 func (s *state) bundle() []byte {
 	trusted := append([]*x509.Certificate{s.authority.certificate}, s.retired...)
@@ -63,10 +63,10 @@ func (s *state) bundle() []byte {
 	return encodeCertificates(slices.CompactFunc(trusted, (*x509.Certificate).Equal)...)
 }
 
-// errForeign is a Secret that another client has made.
+// errForeign reports a Secret that another client has made.
 var errForeign = errors.New("it belongs to another program")
 
-// decode reads a Secret. The error wraps errForeign if it is not ours to write either.
+// decode reads a Secret. The error wraps errForeign if the Secret belongs to another client, so that it must not be written either.
 func decode(secret *corev1.Secret) (*state, error) {
 	fail := func(err error) (*state, error) {
 		return nil, fmt.Errorf("read Secret %s/%s: %w", secret.Namespace, secret.Name, err)

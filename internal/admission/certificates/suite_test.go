@@ -38,7 +38,7 @@ type world struct {
 	config    *rest.Config
 	admin     client.WithWatch
 	namespace string
-	// name is that of the Secret and of both configurations.
+	// name is the name of the Secret and of both configurations.
 	name  string
 	clock *clocktesting.FakeClock
 	log   *lockedBuffer
@@ -88,7 +88,7 @@ func (w *world) connect(cfg *rest.Config) Connection {
 	return Connection{Config: cfg, HTTPClient: httpClient}
 }
 
-// options are those of a Keeper in this world, with the validities of yearly.
+// options returns the options of a Keeper in this world, with the validities of yearly.
 func (w *world) options() Options {
 	r := yearly()
 	return Options{
@@ -120,7 +120,7 @@ func (w *world) keeper(wire *wire, modify ...func(*Options)) *Keeper {
 	return k
 }
 
-// work lets a process do what is due, and returns when it wants to look again.
+// work lets a process write the changes that are due, and returns the time until the next one.
 func (w *world) work(k *Keeper) time.Duration {
 	w.t.Helper()
 	look, err := k.step(w.t.Context())
@@ -128,7 +128,7 @@ func (w *world) work(k *Keeper) time.Duration {
 	return look
 }
 
-// secret returns the Secret and what is in it.
+// secret returns the Secret and its decoded state.
 func (w *world) secret() (*corev1.Secret, *state) {
 	w.t.Helper()
 	g := NewWithT(w.t)
@@ -176,7 +176,7 @@ func distinct(all []string) []string {
 	return once
 }
 
-// wire carries the requests of a process. It counts those that write, and breaks at one of them, for ever.
+// wire carries the requests of a process. It counts write requests, and breaks at one of them, for ever.
 type wire struct {
 	next http.RoundTripper
 	// breakAt is the number of the write at which it breaks; 0 for never. The write arrives if after is set.

@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// watchSecret serves what is in the Secret, until the context ends.
+// watchSecret adopts every readable version of the Secret and wakes the loop, until the context ends.
 func (k *Keeper) watchSecret(ctx context.Context) {
 	read := func(object any) {
 		if secret, ok := object.(*corev1.Secret); ok {
@@ -21,7 +21,7 @@ func (k *Keeper) watchSecret(ctx context.Context) {
 		k.signal()
 	}
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: k.options.Namespace, Name: k.options.SecretName}}
-	watchOne(ctx, k.own, secret, &corev1.SecretList{}, toolscache.ResourceEventHandlerFuncs{
+	watchObject(ctx, k.own, secret, &corev1.SecretList{}, toolscache.ResourceEventHandlerFuncs{
 		AddFunc: read, UpdateFunc: func(_, object any) { read(object) }, DeleteFunc: func(any) { k.signal() },
 	})
 }
@@ -33,13 +33,13 @@ func (k *Keeper) watchConfiguration(ctx context.Context, object client.Object) {
 	one.SetName(object.GetName())
 	one.SetGroupVersionKind(kind)
 	list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
-	watchOne(ctx, k.called, one, list, toolscache.ResourceEventHandlerFuncs{
+	watchObject(ctx, k.called, one, list, toolscache.ResourceEventHandlerFuncs{
 		AddFunc: func(any) { k.signal() }, UpdateFunc: func(any, any) { k.signal() }, DeleteFunc: func(any) { k.signal() },
 	})
 }
 
-// watchOne watches a single object by its name, which is all that a role needs to allow. emptyList is of the type of its lists.
-func watchOne(
+// watchObject watches a single object by its name, which is all that a role needs to allow. emptyList is of the type of its lists.
+func watchObject(
 	ctx context.Context, c client.WithWatch, object client.Object, emptyList client.ObjectList, handler toolscache.ResourceEventHandler,
 ) {
 	only := []client.ListOption{

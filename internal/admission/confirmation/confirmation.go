@@ -1,4 +1,4 @@
-// Package confirmation holds what protects objects from being deleted by mistake: an annotation that has to be set before.
+// Package confirmation protects objects from being deleted by mistake, with an annotation that has to be set before the deletion.
 // Webhooks that validate deletions call Check; controllers that delete call Confirm first.
 package confirmation
 
@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	// Annotation is set, by the user who wants an object deleted, to anything that strconv.ParseBool takes for true: 1, t, T,
-	// true, TRUE or True. Whatever else it holds confirms nothing, nor does its absence.
+	// Annotation is set, by the user who wants an object deleted, to anything that strconv.ParseBool takes for true: 1, t, T, true,
+	// TRUE or True. Every other value, and its absence, mean that the deletion is not confirmed.
 	Annotation = "confirmation.gardener.cloud/deletion"
 	// TimestampAnnotation is set by controllers together with Annotation: when they did so, in UTC, as RFC 3339 with
 	// nanoseconds. It is for humans; no check reads it.
@@ -22,7 +22,7 @@ const (
 // errMissing is worded as Gardener words it: its clients look for this text.
 var errMissing = errors.New(`must have a "` + Annotation + `" annotation to delete`)
 
-// Check returns an error, which says what to do, unless the annotations of an object confirm that it is to be deleted.
+// Check returns an error that names the annotation to set, unless the annotations of an object confirm its deletion.
 func Check(annotations map[string]string) error {
 	if confirmed, err := strconv.ParseBool(annotations[Annotation]); err != nil || !confirmed {
 		return errMissing

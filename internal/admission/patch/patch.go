@@ -1,4 +1,4 @@
-// Package patch builds JSON Patches (RFC 6902) from what a handler wants changed, without the object as a whole.
+// Package patch builds JSON Patches (RFC 6902) from the changes of a handler, without the object as a whole.
 package patch
 
 import (
@@ -18,7 +18,7 @@ type Operation struct {
 	Op string `json:"op"`
 	// Path is a JSON Pointer (RFC 6901); see Pointer.
 	Path string `json:"path"`
-	// Value is what add puts there, encoded as the Kubernetes API does; nil for remove.
+	// Value is the new value, encoded as the Kubernetes API does; nil for remove.
 	Value any `json:"value,omitempty"`
 }
 
@@ -31,11 +31,11 @@ func (p *Patch) Add(path string, value any) {
 	*p = append(*p, Operation{Op: "add", Path: path, Value: value})
 }
 
-// Remove removes what is there; it must be.
+// Remove removes the value at path, which must exist.
 func (p *Patch) Remove(path string) { *p = append(*p, Operation{Op: "remove", Path: path}) }
 
-// Append adds values to the end of a list of which length items are there. An empty one is set as a whole, because it may
-// be absent or null.
+// Append adds values to the end of a list of which length items are there. An empty list is set as a whole, because it may be
+// absent or null.
 func Append[V any](p *Patch, path string, length int, values ...V) {
 	if len(values) == 0 {
 		return
@@ -72,11 +72,11 @@ const usualPath = 64
 // escape never changes.
 var escape = strings.NewReplacer("~", "~0", "/", "~1")
 
-// ErrTooLarge refuses a patch that would keep API servers busy for long, or fill our memory: an object that needs so many
-// changes is no workload, but meant to do that.
+// ErrTooLarge refuses a patch that would keep API servers busy for long, or fill our memory: a real workload never needs so many
+// changes.
 var ErrTooLarge = errors.New("the object needs too many changes")
 
-// MaxOperations is how many changes are made to one object, maxBytes how long the document may be.
+// MaxOperations is the limit of operations in one patch, maxBytes the limit of the encoded patch.
 const (
 	MaxOperations = 10_000
 	maxBytes      = 8 << 20

@@ -9,9 +9,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Configuration is what the webhooks of one configuration have in common.
+// Configuration has the fields that all webhooks of one configuration share.
 type Configuration struct {
-	// Name and Labels are those of the configuration objects.
+	// Name and Labels are the name and labels of the configuration objects.
 	Name   string
 	Labels map[string]string
 	// Namespaces and Objects are the requirements of all webhooks whose Selection is Standard; nil for none. They are
@@ -36,7 +36,7 @@ func (c Configuration) Mutating(declared ...Webhook) *admissionregistrationv1.Mu
 			built.Webhooks = append(built.Webhooks, c.webhook(w))
 		}
 	}
-	return built.DeepCopy() // nothing is shared with what is declared
+	return built.DeepCopy() // the result shares no memory with the declarations
 }
 
 // Validating returns the configuration of the validating webhooks among those declared, in their order. It has no webhooks
@@ -81,8 +81,8 @@ func (c Configuration) webhook(w Webhook) admissionregistrationv1.MutatingWebhoo
 	return built
 }
 
-// Both returns both configurations, the mutating one first. One without webhooks is there too, so that applying the
-// objects also takes back what is no longer declared.
+// Both returns both configurations, the mutating one first. A configuration without webhooks is returned, too, so that applying the
+// objects also removes webhooks that are no longer declared.
 func (c Configuration) Both(declared ...Webhook) []client.Object {
 	return []client.Object{c.Mutating(declared...), c.Validating(declared...)}
 }

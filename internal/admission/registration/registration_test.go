@@ -118,7 +118,7 @@ func TestWithoutStandardSelectorsAWebhookKeepsItsOwn(t *testing.T) {
 	}))
 }
 
-// TestNothingGivenIsChanged changes everything that was built, after which what it was built of is as before.
+// TestNothingGivenIsChanged modifies the built configurations, which must not change the declarations.
 func TestNothingGivenIsChanged(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)

@@ -16,7 +16,8 @@ type Server struct {
 	URL string
 }
 
-// Client returns how an API server reaches the server at a path. Without CA bundle the API server trusts what it trusts anyway.
+// Client returns the client configurations of the server's webhooks. Without CA bundle the API server verifies the server by its
+// own trust roots.
 func (s Server) Client(caBundle []byte) ClientConfig {
 	return func(path string) admissionregistrationv1.WebhookClientConfig {
 		if s.URL != "" {

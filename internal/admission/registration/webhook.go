@@ -25,7 +25,7 @@ const (
 // Webhook declares one entry of a webhook configuration, apart from its server and its namespaces. All webhooks
 // have no side effects.
 type Webhook struct {
-	// Type says whether it changes or judges.
+	// Type is the kind of configuration that the webhook belongs to.
 	Type Type
 	// Name is the full name, which error messages of the API server show.
 	Name string
@@ -37,7 +37,7 @@ type Webhook struct {
 	Namespaces, Objects Selection
 	// MatchConditions narrow them by expressions; nil for none.
 	MatchConditions []admissionregistrationv1.MatchCondition
-	// FailurePolicy says what becomes of a request if the server cannot be reached. Empty: Fail.
+	// FailurePolicy decides whether the API server admits a request if it cannot reach the server. Empty: Fail.
 	FailurePolicy admissionregistrationv1.FailurePolicyType
 	// MatchPolicy says whether rules also match the same object under another group or version. Empty: Exact.
 	MatchPolicy admissionregistrationv1.MatchPolicyType
@@ -49,16 +49,16 @@ type Webhook struct {
 	ReviewVersions []string
 }
 
-// Selection is what one webhook requires of labels.
+// Selection holds the label requirements of one webhook.
 type Selection struct {
-	// Standard adds the requirements that all webhooks of a configuration have in common, before those of the webhook.
+	// Standard adds the requirements that all webhooks of a configuration share, before the requirements of the webhook.
 	Standard bool
 	// Labels are the requirements of the webhook itself; empty for none.
 	Labels metav1.LabelSelector
 }
 
-// Selector joins what a webhook requires with what all webhooks of a configuration have in common, which may be nil, in a
-// selector of its own: what it is given may be shared by many webhooks. It is never nil.
+// Selector returns the requirements of the webhook and, if Standard is set, the standard ones of the configuration, which may be
+// nil, in a new selector: standard may be shared by many webhooks. The result is never nil.
 func (s Selection) Selector(standard *metav1.LabelSelector) *metav1.LabelSelector {
 	own := s.Labels.DeepCopy()
 	if !s.Standard || standard == nil {

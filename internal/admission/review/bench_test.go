@@ -16,7 +16,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/admission/review"
 )
 
-// BenchmarkServe measures what every handler pays for: reading a review of 12 KiB, and answering.
+// BenchmarkServe measures the fixed cost of every request: reading a review of 12 KiB, and answering.
 func BenchmarkServe(b *testing.B) {
 	benchmark(b, func(context.Context, *review.Request) review.Response { return review.Allowed("") })
 }

@@ -34,9 +34,9 @@ func (f HandlerFunc) Handle(ctx context.Context, request *Request) Response { re
 
 // Endpoint serves a Handler over HTTP.
 type Endpoint struct {
-	// Name is the handler's in metrics and logs.
+	// Name is the name of the handler in metrics and logs.
 	Name string
-	// Mutating tells that it is there to change objects: whatever it lets pass unchanged counts as skipped.
+	// Mutating is true for handlers that change objects: an object that they admit unchanged counts as skipped.
 	Mutating bool
 	Handler  Handler
 	Metrics  *Metrics
@@ -56,7 +56,7 @@ func release(body *bytes.Buffer) {
 	}
 }
 
-// ServeHTTP implements http.Handler. The status is 200 whatever the verdict, and 400 if there is nothing to judge.
+// ServeHTTP implements http.Handler. The status is 200 for every verdict, and 400 for a body without a request.
 func (e *Endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	begin := e.Clock.Now()
 	body := bodies.Get().(*bytes.Buffer) //nolint:errcheck // the pool holds nothing else
@@ -90,7 +90,7 @@ func readReview(r *http.Request, body *bytes.Buffer) (review, error) {
 	if r.Body == nil {
 		return review{}, errNoContent
 	}
-	if r.ContentLength > 0 { // at most what is usual: the client may announce more than it sends
+	if r.ContentLength > 0 { // at most maxReused: the client may announce more than it sends
 		body.Grow(int(min(r.ContentLength, maxReused)) + bytes.MinRead)
 	}
 	n, err := body.ReadFrom(io.LimitReader(r.Body, maxBody+1))
@@ -106,7 +106,7 @@ func readReview(r *http.Request, body *bytes.Buffer) (review, error) {
 	return decodeReview(body.Bytes())
 }
 
-// isJSON reports whether a content type is that of JSON, with any parameters. API servers send none.
+// isJSON reports whether a content type is application/json, with any parameters. API servers send none.
 func isJSON(contentType string) bool {
 	if contentType == "application/json" {
 		return true
@@ -136,7 +136,7 @@ func (e *Endpoint) judge(ctx context.Context, request *Request) (response Respon
 	return response
 }
 
-// loggedMessage is how much of a message goes into the log, in bytes: it may quote what the user has sent.
+// loggedMessage is the limit of messages in the log, in bytes: a message may quote input of the user.
 const loggedMessage = 1 << 10
 
 // answer is an AdmissionReview with a response.

@@ -22,7 +22,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/admission/review"
 )
 
-// serve answers with what handle says, and returns a function that posts a body.
+// serve answers with the responses of handle, and returns a function that posts a body.
 func serve(t *testing.T, registry prometheus.Registerer, handle review.HandlerFunc) func(contentType, body string) (int, string) {
 	t.Helper()
 	server := httptest.NewServer(&review.Endpoint{

@@ -6,7 +6,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Metrics tell what handlers do and how fast.
+// Metrics measure how fast handlers answer, and count the outcomes.
 type Metrics struct {
 	duration *prometheus.HistogramVec
 	outcomes *prometheus.CounterVec
@@ -33,7 +33,7 @@ func (m *Metrics) observe(e *Endpoint, response Response, took time.Duration) {
 	m.outcomes.WithLabelValues(e.Name, outcome(e, response)).Inc()
 }
 
-// outcome is what a verdict counts as.
+// outcome returns the value of the label outcome.
 func outcome(e *Endpoint, response Response) string {
 	switch {
 	case response.Failed, !response.Allowed && response.Code != 403 && response.Code != 422:

@@ -8,8 +8,8 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// mistake says where an object cannot be read, in words that stay the same: those of the decoder differ from one process to
-// the next.
+// mistake is an error that names the field that could not be read. Its text is always the same; the texts of the decoder differ
+// from one process to the next.
 type mistake struct {
 	field string
 	cause *json.SemanticError
@@ -25,7 +25,7 @@ func (m *mistake) Error() string {
 // Unwrap gives the decoder's error.
 func (m *mistake) Unwrap() error { return m.cause }
 
-// reworded names the field of an error of the decoder. Other errors, such as those about what is not JSON, stay.
+// reworded names the field of an error of the decoder. Other errors, such as syntax errors of JSON, stay.
 func reworded(err error) error {
 	var cause *json.SemanticError
 	if !errors.As(err, &cause) {

@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Operation is what is done to the object.
+// Operation is the operation on the object.
 type Operation string
 
 // The operations of admission.k8s.io.
@@ -25,7 +25,7 @@ const (
 	Connect Operation = "CONNECT"
 )
 
-// Request is what a handler receives of an admission request. The handler must not change or keep its bytes.
+// Request holds the fields of an admission request that handlers need. The handler must not change or keep its bytes.
 type Request struct {
 	UID      string
 	Kind     schema.GroupVersionKind
@@ -51,7 +51,7 @@ type User struct {
 	Name   string   `json:"username"`
 	UID    string   `json:"uid"`
 	Groups []string `json:"groups"`
-	// Extra is what else the authenticator said about the user. To be handed on to authorizers.
+	// Extra is additional information of the authenticator about the user, to be handed on to authorizers.
 	Extra map[string][]string `json:"extra"`
 }
 
@@ -106,8 +106,8 @@ const (
 	groupV1beta1 = "admission.k8s.io/v1beta1"
 )
 
-// decodeReview decodes the body of an HTTP request. With an error it returns what it had decoded before, so that the answer
-// can name the UID.
+// decodeReview decodes the body of an HTTP request. With an error it returns the fields that it has decoded before, so that the
+// answer can name the UID.
 func decodeReview(body []byte) (review, error) {
 	decoder := jsontext.NewDecoder(bytes.NewBuffer(body), lenient)
 	first := decoder.PeekKind()

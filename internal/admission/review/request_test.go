@@ -191,7 +191,7 @@ func TestDecodeRefusesWhatIsNotJSON(t *testing.T) {
 	}
 }
 
-// FuzzEnvelope compares reviews with what encoding/json reads of them. They must agree wherever JSON leaves no choice: names
+// FuzzEnvelope compares decoded reviews with the results of encoding/json. They must agree wherever JSON leaves no choice: names
 // occur once, and strings are UTF-8.
 func FuzzEnvelope(f *testing.F) {
 	f.Add([]byte(usual))

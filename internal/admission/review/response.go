@@ -13,7 +13,7 @@ import (
 // Response is the answer to a Request.
 type Response struct {
 	Allowed bool
-	// Code is that of HTTP: 200 if allowed.
+	// Code is the HTTP status code: 200 if allowed.
 	Code int32
 	// Reason and Message explain it; Details name the fields of a request that is invalid.
 	Reason  metav1.StatusReason
@@ -21,8 +21,8 @@ type Response struct {
 	Details *metav1.StatusDetails
 	// Patch is a JSON Patch, nil if nothing changes. Only allowed requests have one.
 	Patch []byte
-	// Failed tells that a request was not refused for what it asks, but could not be judged, although the code is that of a
-	// refusal: a look-up was not allowed. Metrics count it so.
+	// Failed is true for a request that could not be judged, although Code is the code of a refusal: a look-up was not allowed, for
+	// instance. Metrics count it as errored.
 	Failed bool
 	// Warnings are shown to the user by clients such as kubectl: a sentence each, of at most 120 characters.
 	Warnings []string
@@ -33,12 +33,12 @@ func Allowed(message string) Response {
 	return Response{Allowed: true, Code: http.StatusOK, Message: message}
 }
 
-// Denied refuses a request because of what its user asks for: 403, Forbidden.
+// Denied refuses a request that the user must not make: 403, Forbidden.
 func Denied(message string) Response {
 	return Response{Code: http.StatusForbidden, Reason: metav1.StatusReasonForbidden, Message: message}
 }
 
-// Errored refuses a request with a code of HTTP, because it could not be judged.
+// Errored refuses a request with an HTTP status code, because it could not be judged.
 func Errored(code int32, err error) Response {
 	return Response{Code: code, Message: err.Error()}
 }
@@ -46,8 +46,8 @@ func Errored(code int32, err error) Response {
 // Undecodable refuses a request whose object could not be read: 400.
 func Undecodable(err error) Response { return Errored(http.StatusBadRequest, err) }
 
-// Refused refuses a request because of an error: with its status if it carries one, as those of API servers do, else as
-// Denied does.
+// Refused refuses a request because of an error: with its status if it carries one, as errors of API servers do, else as Denied
+// does.
 func Refused(err error) Response {
 	var carrier apierrors.APIStatus
 	if !errors.As(err, &carrier) {

@@ -1,4 +1,4 @@
-// Package reviewtest holds what tests of admission handlers share: requests, and what every patch must keep to.
+// Package reviewtest makes requests for tests of admission handlers, and checks the rules for every patch.
 package reviewtest
 
 import (
@@ -14,8 +14,8 @@ import (
 	"github.com/espalier-dev/espalier/internal/admission/review"
 )
 
-// Request makes a request about an object written as YAML or JSON, as API servers send it: an update has the same old
-// object. Name and namespace are those of the object, which need not have any.
+// Request makes a request about an object written as YAML or JSON, as API servers send it: an update has the same old object. The
+// request has the name and the namespace of the object, which may be empty.
 func Request(tb testing.TB, operation review.Operation, resource schema.GroupVersionResource, object string) *review.Request {
 	tb.Helper()
 	g := NewWithT(tb)
@@ -43,8 +43,8 @@ func Request(tb testing.TB, operation review.Operation, resource schema.GroupVer
 	return request
 }
 
-// Handle lets a handler judge a request, requires what holds for every verdict, and returns it with the object as it then
-// is: a refused one has no patch, a patch applies, and a second run of the handler changes nothing.
+// Handle lets a handler judge a request, checks the rules for every verdict, and returns the response and the object after the
+// patch. The rules: a refused request has no patch, a patch applies, and a second run of the handler changes nothing.
 func Handle(tb testing.TB, handler review.Handler, request *review.Request) (response review.Response, after []byte) {
 	tb.Helper()
 	g := NewWithT(tb)

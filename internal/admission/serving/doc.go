@@ -15,6 +15,6 @@
 // runnable to the first of these groups: it makes the readiness check fail at once, and holds the rest until the delay is
 // over, so that caches keep up with the cluster while requests are still taken. /readyz is answered all the time.
 //
-// What is left is a race that HTTP/1.1 has by its nature: a client may send a request on a connection that has been idle for
-// half the delay at the very moment at which it is closed.
+// A race remains that HTTP/1.1 has by its nature: a client may send a request on a connection that has been idle for half the delay
+// at the very moment at which it is closed.
 package serving

@@ -186,7 +186,7 @@ func closeWrite(connection net.Conn) {
 	}
 }
 
-// tally counts what clients see.
+// tally counts the requests of clients and records their failures.
 type tally struct {
 	mu                 sync.Mutex
 	requests, inFlight int

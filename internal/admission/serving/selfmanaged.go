@@ -25,13 +25,13 @@ import (
 	"github.com/espalier-dev/espalier/internal/process"
 )
 
-// SelfManaged is what a server needs to keep its own certificate and registration, without another component.
+// SelfManaged has the settings with which a server keeps its own certificate and registration, without another component.
 type SelfManaged struct {
 	// Clusters are the process's: Secret and lease are in the source, configurations in the target.
 	Clusters *process.Clusters
 	// Settings say how it is reached; defaulted and validated.
 	Settings *config.EspalierSelfManagedWebhooks
-	// SettingsPath is where they stand in the configuration file, for messages.
+	// SettingsPath is the path of these settings in the configuration file, for messages.
 	SettingsPath string
 	// Configurations returns the configurations that trust a bundle; see certificates.Options. The namespace is empty if the
 	// Service by which the server is reached is in another cluster.
@@ -40,9 +40,9 @@ type SelfManaged struct {
 	Registry prometheus.Registerer
 }
 
-// KeepCertificate makes the server serve a certificate of its own making, and keeps the webhook configurations. Call it before
-// the manager starts. It fails if the process does not know its namespace, or has no way to be reached. What happens if the
-// process ends half-way is described in package certificates.
+// KeepCertificate makes the server serve a certificate of its own making, and keeps the webhook configurations. Call it before the
+// manager starts. It fails if the process does not know its namespace, or has no way to be reached. Package certificates describes
+// the state after a crash between two writes.
 func (s *Server) KeepCertificate(o SelfManaged) error {
 	clusters, own := o.Clusters, o.Settings
 	if clusters.OwnNamespace == "" {
@@ -67,7 +67,7 @@ func (s *Server) KeepCertificate(o SelfManaged) error {
 		Configurations: o.Configurations(registration.Server{
 			Name: own.ConfigurationName, Namespace: serviceNamespace(clusters), ServiceName: own.ServiceName, URL: own.URL,
 		}),
-		Reachable: reached.ask, Clock: clusters.Clock, Log: log, Registry: o.Registry,
+		Reachable: reached.check, Clock: clusters.Clock, Log: log, Registry: o.Registry,
 	})
 	if err != nil {
 		return fmt.Errorf("keep certificates: %w", err)
@@ -89,8 +89,8 @@ func serviceNamespace(clusters *process.Clusters) string {
 	return clusters.OwnNamespace
 }
 
-// addresses returns what API servers call the server, and what they connect to. They need no DNS to find a Service; this
-// process needs none either if the Service was there when its Pod started, whose environment then has the address.
+// addresses returns the hosts of the certificate, and the address that API servers connect to. They need no DNS to find a Service;
+// this process needs none either if the Service existed when its Pod started, whose environment then has the address.
 func addresses(
 	own *config.EspalierSelfManagedWebhooks, namespace string, getenv func(string) string,
 ) (hosts []string, outside string, err error) {
@@ -113,15 +113,15 @@ func addresses(
 	return []string{parsed.Hostname()}, parsed.Host, nil
 }
 
-// outsidePatience is how long webhooks are not registered because this process cannot reach itself in the way that API
-// servers do. Network policies may forbid just that.
+// outsidePatience is how long the registration of webhooks waits if this process cannot reach itself in the way that API servers
+// do. Network policies may forbid just that.
 const outsidePatience = time.Minute
 
 // reachable answers whether API servers will reach the server: it must answer at its own port, and, as far as this process
 // can tell, by its Service or URL.
 type reachable struct {
 	server *Server
-	// serverName is the name in the certificate; outside is what API servers connect to.
+	// serverName is the name in the certificate; outside is the address that API servers connect to.
 	serverName, outside string
 	clock               clock.PassiveClock
 	log                 logr.Logger
@@ -131,8 +131,8 @@ type reachable struct {
 	since time.Time
 }
 
-// ask implements certificates.Options.Reachable.
-func (r *reachable) ask(ctx context.Context, bundle []byte) error {
+// check implements certificates.Options.Reachable.
+func (r *reachable) check(ctx context.Context, bundle []byte) error {
 	port := r.server.Port()
 	if port == 0 {
 		return errors.New("the server has not been started yet")

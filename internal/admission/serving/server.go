@@ -18,14 +18,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
 )
 
-// DefaultShutdownLimit is how long a server takes to end at most: what a process has, less the time for what stops after it.
+// DefaultShutdownLimit is the longest shutdown of a server: the grace period of the process minus the time of later runnables.
 const DefaultShutdownLimit = 4300 * time.Millisecond
 
 // DefaultReadTimeout is how long a client may take to send a request, body included. API servers wait at most 30 s for the
 // answer to a request, so no request that is still being sent after that time has a reader for its answer.
 const DefaultReadTimeout = 30 * time.Second
 
-// Limits of connections, as the library has them.
+// Limits of connections, with the values of the library.
 const (
 	idleTimeout    = 90 * time.Second
 	maxHeaderBytes = 1 << 20
@@ -54,15 +54,15 @@ type Options struct {
 	ShutdownLimit time.Duration
 	// ReadTimeout is how long a client may take to send a request, body included; 0 for DefaultReadTimeout.
 	ReadTimeout time.Duration
-	// Clock is what the delay is measured by.
+	// Clock measures the delay.
 	Clock clock.Clock
-	// Log gets what the server does.
+	// Log receives starts, stops and failed connections.
 	Log logr.Logger
 }
 
 // Server serves webhooks by TLS. It is the server of a manager: give it to manager.Options.WebhookServer, then call Add.
 type Server struct {
-	// Server is the library's. It registers handlers and measures them; it never starts.
+	// Server is the library's server. It registers handlers and measures them; it never starts.
 	webhook.Server
 	// GetCertificate is asked for the certificate of each connection; nil to use the files of the options. It must not change
 	// after Start.
@@ -151,8 +151,8 @@ func (s *Server) serveHTTP(w http.ResponseWriter, r *http.Request) {
 	s.workers.serve(s.WebhookMux(), w, r)
 }
 
-// connectionLog takes what net/http has to say. A client that does not finish its handshake, such as a probe that only
-// opens a connection, is no news.
+// connectionLog receives the errors that net/http logs. A client that does not finish its handshake, such as a probe that only
+// opens a connection, is logged at V(1).
 type connectionLog struct{ log logr.Logger }
 
 func (l connectionLog) Write(line []byte) (int, error) {

@@ -67,7 +67,7 @@ func newClient(t *testing.T, http2 bool) *http.Client {
 	return &http.Client{Transport: transport}
 }
 
-// seen is what a client sees of an answer.
+// seen records the properties of an answer that a client sees.
 type seen struct {
 	protocol, offered, certificate string
 	// closes says that the client is to leave.

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// ask notes that the process was asked to end. The first call counts.
-func (s *Server) ask() {
+// noteEnd records that the process was asked to end. The first call counts.
+func (s *Server) noteEnd() {
 	now := s.options.Clock.Now()
 	if s.asked.CompareAndSwap(nil, &now) {
 		s.options.Log.Info("Webhook server is no longer ready, and serves on for a while", "delay", s.options.ShutdownDelay.String())
@@ -33,9 +33,9 @@ func (s *Server) delay() {
 	}
 }
 
-// end serves for what is left of the delay, and then waits for requests in flight.
+// end serves for the rest of the delay, and then waits for requests in flight.
 func (s *Server) end(ctx context.Context, server *http.Server) {
-	s.ask()
+	s.noteEnd()
 	s.delay()
 	since, _ := s.ending()
 	s.options.Log.Info("Webhook server takes no more requests")
@@ -47,18 +47,18 @@ func (s *Server) end(ctx context.Context, server *http.Server) {
 	}
 }
 
-// holder keeps a manager from stopping anything else during the delay.
-type holder struct{ server *Server }
+// stopDelay keeps a manager from stopping anything else during the delay.
+type stopDelay struct{ server *Server }
 
-// NeedLeaderElection says that every replica holds.
-func (holder) NeedLeaderElection() bool { return false }
+// NeedLeaderElection makes every replica keep its manager from stopping.
+func (stopDelay) NeedLeaderElection() bool { return false }
 
 // Start waits for the end, makes the server not ready, and returns after the delay; at once if nothing was served.
-func (h holder) Start(ctx context.Context) error {
+func (d stopDelay) Start(ctx context.Context) error {
 	<-ctx.Done()
-	h.server.ask()
-	if h.server.Port() != 0 {
-		h.server.delay()
+	d.server.noteEnd()
+	if d.server.Port() != 0 {
+		d.server.delay()
 	}
 	return nil
 }

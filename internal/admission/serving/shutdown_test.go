@@ -42,7 +42,7 @@ func add(t *testing.T, mgr manager.Manager) {
 	NewWithT(t).Expect(err).NotTo(HaveOccurred())
 }
 
-// readyz returns what /readyz/webhook-server answers.
+// readyz returns the status code and the body of /readyz/webhook-server.
 func readyz(ctx context.Context, probes string) (code int, text string) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+probes+"/readyz/webhook-server", http.NoBody)
 	if err != nil {
@@ -164,7 +164,7 @@ func TestRequestsInFlightAreFinished(t *testing.T) {
 // and its delay is over, after which it has so long until its limit.
 func stuck(t *testing.T, left time.Duration) (running *started, cut <-chan struct{}, goOn chan<- struct{}) {
 	t.Helper()
-	const delay = 2 * patience // longer than the default of the limit, and than what the test waits, if it counted anew
+	const delay = 2 * patience // longer than the default of the limit, and than the patience of the test, if it counted anew
 	fake := clocktesting.NewFakeClock(time.Now())
 	arrived, ended, free := make(chan struct{}), make(chan struct{}), make(chan struct{})
 	options := serving.Options{CertDir: certDir(t, "one"), ShutdownDelay: delay, ShutdownLimit: delay + left, Clock: fake}

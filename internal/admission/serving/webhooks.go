@@ -12,16 +12,16 @@ import (
 
 // Webhook is a handler and where it is served.
 type Webhook struct {
-	// Name is the handler's in metrics and logs, Path where it is served.
+	// Name is the name of the handler in metrics and logs, Path the path of its URL.
 	Name, Path string
-	// Mutating tells that it is there to change objects.
+	// Mutating is true for handlers that change objects.
 	Mutating bool
 	Handler  review.Handler
 }
 
 // Add makes the manager of the source cluster, which must have been created with a Server, serve webhooks, whose metrics it
-// registers. It adds the readiness check "webhook-server", and sees to it that the end begins with that check: see the package
-// comment.
+// registers. It adds the readiness check "webhook-server", and a runnable that makes this check fail first when the process ends:
+// see the package comment.
 func Add(clusters *process.Clusters, registry prometheus.Registerer, webhooks []Webhook) (*Server, error) {
 	mgr := clusters.Source
 	server, ok := mgr.GetWebhookServer().(*Server)
@@ -37,7 +37,7 @@ func Add(clusters *process.Clusters, registry prometheus.Registerer, webhooks []
 	if err := mgr.AddReadyzCheck("webhook-server", server.StartedChecker()); err != nil {
 		return nil, fmt.Errorf("add webhook server: add readiness check of webhook server: %w", err)
 	}
-	if err := mgr.Add(holder{server}); err != nil {
+	if err := mgr.Add(stopDelay{server}); err != nil {
 		return nil, fmt.Errorf("add webhook server: add delay of webhook server: %w", err)
 	}
 	return server, nil

@@ -5,10 +5,11 @@ import (
 	"runtime"
 )
 
-// Reviews are decoded in deep calls, and the library answers each request in a goroutine of its own, whose stack has to grow
-// anew each time. Workers answer requests with the stack that they have got from earlier ones.
+// Reviews are decoded in deep calls, and the library answers each request in a goroutine of its own, whose stack has to grow each
+// time. Workers answer requests with a stack that has grown before.
 
-// workersPerProcessor is how many workers there are for each processor. Requests that find none idle are answered without.
+// workersPerProcessor is how many workers there are for each processor. Requests that find no idle worker are answered in their own
+// goroutine.
 const workersPerProcessor = 8
 
 type workers struct {
@@ -21,11 +22,11 @@ type task struct {
 	handler http.Handler
 	writer  http.ResponseWriter
 	request *http.Request
-	// done gets what the handler panicked with; nil if it did not.
+	// done receives the value of the handler's panic; nil if it did not panic.
 	done chan any
 }
 
-// start starts the workers. What it returns ends them as soon as they have answered what they are at; it does not wait for that.
+// start starts the workers. The function stop ends each worker after its current request; it does not wait for that.
 func (w *workers) start() (stop func()) {
 	ended := make(chan struct{})
 	for range workersPerProcessor * runtime.GOMAXPROCS(0) {
@@ -49,7 +50,7 @@ func (w *workers) serve(handler http.Handler, writer http.ResponseWriter, reques
 	select {
 	case w.tasks <- t:
 		if panicked := <-t.done; panicked != nil {
-			panic(panicked) //nolint:forbidigo // the library, in whose goroutine this is, knows what to do with it
+			panic(panicked) //nolint:forbidigo // net/http, in whose goroutine this is, recovers from it
 		}
 	default:
 		handler.ServeHTTP(writer, request)

@@ -28,7 +28,7 @@ func Machine() *metav1.PartialObjectMetadata {
 	return machine
 }
 
-// observe reads what the clusters know about a node: from caches, except the endpoints of the API server.
+// observe reads a node and the objects of its approval: from caches, except the endpoints of the API server.
 func (r *Reconciler) observe(ctx context.Context, name string) (rules.Objects, error) {
 	node := &corev1.Node{}
 	err := r.Target.Get(ctx, client.ObjectKey{Name: name}, node)

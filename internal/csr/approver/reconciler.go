@@ -138,7 +138,7 @@ func (r *Reconciler) wait(ctx context.Context, age time.Duration, verdict rules.
 	return ctrl.Result{RequeueAfter: left}
 }
 
-// judge reads what the verdict depends on. A request that cannot be decoded is an error and not a denial.
+// judge reads the objects that the verdict depends on. A request that cannot be decoded is an error and not a denial.
 func (r *Reconciler) judge(ctx context.Context, csr *certificatesv1.CertificateSigningRequest, age time.Duration) (rules.Verdict, error) {
 	request, err := rules.Read(csr.Spec)
 	if err != nil {

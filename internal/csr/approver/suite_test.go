@@ -49,7 +49,7 @@ type options struct {
 	before func(*scene)
 	// clock is the approver's; nil stands for the real one.
 	clock clock.WithTickerAndDelayedExecution
-	// log receives what the approver logs; nil for nothing.
+	// log receives the log of the approver; nil discards it.
 	log *binary.Log
 }
 
@@ -227,7 +227,7 @@ func (s *scene) get(name string) *certificatesv1.CertificateSigningRequest {
 	return csr
 }
 
-// conditions returns those of a request as "type status reason: message".
+// conditions returns the conditions of a request as "type status reason: message".
 func (s *scene) conditions(name string) []string {
 	s.T.Helper()
 	found := []string{}

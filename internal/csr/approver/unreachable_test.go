@@ -115,7 +115,7 @@ func TestTheEndOfTheWaitIsNotMissed(t *testing.T) {
 	g.Expect(result).To(Equal(ctrl.Result{RequeueAfter: 30 * time.Minute}))
 }
 
-// A deletion removes what the controller remembers about a request.
+// A deletion removes the controller's memory about a request.
 func TestDeletionsPassWhereSomethingIsRemembered(t *testing.T) {
 	g := NewWithT(t)
 	deleted := stored("")

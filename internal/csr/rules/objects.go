@@ -30,8 +30,8 @@ type Objects struct {
 // refuses it.
 const ControlPlaneLabel = "node-role.kubernetes.io/control-plane"
 
-// Endpoints are names and addresses at which API servers listen. Unlike the names and addresses of Service
-// default/kubernetes they may be those of a Node: of the one that an API server runs on.
+// Endpoints are names and addresses at which API servers listen. Unlike the names and addresses of Service default/kubernetes they
+// may belong to a Node: the Node that an API server runs on.
 type Endpoints struct {
 	Names []Pattern
 	IPs   []netip.Prefix
@@ -57,10 +57,11 @@ func (r Rules) JudgeObjects(request Request, objects Objects, age time.Duration)
 	if denial := endpointDenial(request, objects); denial != "" {
 		return denied(DeniedIdentity, denial)
 	}
-	if !agree(r.Subset, request.DNSNames, addresses(objects, corev1.NodeHostName, corev1.NodeInternalDNS, corev1.NodeExternalDNS)) {
+	names, ips := requestable(objects.Addresses)
+	if !agree(r.Subset, request.DNSNames, names) {
 		return denied(DNSNames, "DNS names in CSR do not match addresses of type 'Hostname' or 'InternalDNS' or 'ExternalDNS' in node object")
 	}
-	return r.judgeIPs(request, addresses(objects, corev1.NodeInternalIP, corev1.NodeExternalIP))
+	return r.judgeIPs(request, ips)
 }
 
 // endpointDenial returns why a node may not get a requested name or address of API servers; "" if none is requested.
@@ -108,14 +109,21 @@ func (r Rules) missing(reason Reason, age time.Duration, denial string) Verdict 
 	return denied(reason, denial)
 }
 
-func addresses(objects Objects, types ...corev1.NodeAddressType) []string {
-	var found []string
-	for _, each := range objects.Addresses {
-		if slices.Contains(types, each.Type) {
-			found = append(found, each.Address)
+// requestable divides the addresses of a Node as the kubelet does for its request: it leaves out empty addresses, and IP addresses with a
+// zone, and requests a Hostname that is an IP address as IP address. Texts that are no IP addresses are returned too, to be denied.
+func requestable(all []corev1.NodeAddress) (names, ips []string) {
+	for _, each := range all {
+		ip, err := netip.ParseAddr(each.Address)
+		isAddress := each.Type == corev1.NodeInternalIP || each.Type == corev1.NodeExternalIP
+		switch {
+		case each.Address == "", isAddress && ip.Zone() != "":
+		case isAddress, each.Type == corev1.NodeHostName && err == nil && ip.Zone() == "":
+			ips = append(ips, each.Address)
+		case slices.Contains([]corev1.NodeAddressType{corev1.NodeHostName, corev1.NodeInternalDNS, corev1.NodeExternalDNS}, each.Type):
+			names = append(names, each.Address)
 		}
 	}
-	return found
+	return names, ips
 }
 
 // agree compares two sets. With subset, wanted may contain fewer elements than there. It uses sets, because

@@ -17,7 +17,7 @@ const blockType = "CERTIFICATE REQUEST"
 type Request struct {
 	// Username is the user that the API server has authenticated.
 	Username string
-	// CommonName and Organization are those of the requested subject.
+	// CommonName and Organization are fields of the requested subject.
 	CommonName   string
 	Organization []string
 	// DNSNames and IPs are the requested subject alternative names of these types; the signer judges the other types. An IPv4 address is

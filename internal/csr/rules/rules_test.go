@@ -199,6 +199,10 @@ func TestJudgeObjects(t *testing.T) {
 		Outcome: "deny", Reason: "ip-addresses",
 		Message: "IP addresses in CSR do not match addresses of type 'InternalIP' or 'ExternalIP' in node object",
 	}
+	dnsNames := Verdict{
+		Outcome: "deny", Reason: "dns-names",
+		Message: "DNS names in CSR do not match addresses of type 'Hostname' or 'InternalDNS' or 'ExternalDNS' in node object",
+	}
 	for name, tc := range map[string]struct {
 		rules   Rules
 		request Request
@@ -228,6 +232,33 @@ func TestJudgeObjects(t *testing.T) {
 			Objects{NodeExists: true, Addresses: []corev1.NodeAddress{{Type: "InternalIP", Address: "fe80::1%eth0"}}, Machines: 1},
 			0, ips,
 		},
+		"addresses that the kubelet leaves out": {
+			strict, request(),
+			Objects{NodeExists: true, Machines: 1, Addresses: append([]corev1.NodeAddress{
+				{Type: "Hostname"}, {Type: "InternalDNS"}, {Type: "InternalIP"}, {Type: "ExternalIP"}, {Type: "InternalIP", Address: "fe80::1%eth0"},
+			}, home...)},
+			0, passed,
+		},
+		"a hostname that is an IP address": {
+			strict, request(named(), at("10.1.2.4")),
+			Objects{NodeExists: true, Addresses: []corev1.NodeAddress{{Type: "Hostname", Address: "10.1.2.4"}}, Machines: 1},
+			0, passed,
+		},
+		"a hostname that is an IP address is no DNS name": {
+			strict, request(named("10.1.2.4"), at()),
+			Objects{NodeExists: true, Addresses: []corev1.NodeAddress{{Type: "Hostname", Address: "10.1.2.4"}}, Machines: 1},
+			0, dnsNames,
+		},
+		"a hostname with a zone is a DNS name": {
+			strict, request(named("fe80::1%eth0"), at()),
+			Objects{NodeExists: true, Addresses: []corev1.NodeAddress{{Type: "Hostname", Address: "fe80::1%eth0"}}, Machines: 1},
+			0, passed,
+		},
+		"another DNS name that is an IP address": {
+			strict, request(named("10.1.2.4"), at()),
+			Objects{NodeExists: true, Addresses: []corev1.NodeAddress{{Type: "InternalDNS", Address: "10.1.2.4"}}, Machines: 1},
+			0, passed,
+		},
 		"an unknown type": {
 			strict, request(),
 			Objects{NodeExists: true, Addresses: append([]corev1.NodeAddress{{Type: "Other", Address: "x"}}, home...), Machines: 1},
@@ -239,10 +270,7 @@ func TestJudgeObjects(t *testing.T) {
 		"more, where fewer is fine": {
 			Rules{Subset: true}, request(at("10.1.2.3", "10.1.2.4")), Objects{NodeExists: true, Addresses: home, Machines: 1}, 0, ips,
 		},
-		"names are compared exactly": {strict, request(named("N")), Objects{NodeExists: true, Addresses: home, Machines: 1}, 0, Verdict{
-			Outcome: "deny", Reason: "dns-names",
-			Message: "DNS names in CSR do not match addresses of type 'Hostname' or 'InternalDNS' or 'ExternalDNS' in node object",
-		}},
+		"names are compared exactly": {strict, request(named("N")), Objects{NodeExists: true, Addresses: home, Machines: 1}, 0, dnsNames},
 	} {
 		t.Run(name, func(t *testing.T) {
 			NewWithT(t).Expect(tc.rules.JudgeObjects(tc.request, tc.objects, tc.age)).To(Equal(tc.want))

@@ -184,8 +184,8 @@ func describeBlock(block *networkingv1.IPBlock) string {
 	return block.CIDR + " except " + strings.Join(block.Except, " ")
 }
 
-// between returns what one group may send to another, if at least one of them is restricted. Ports that an edge from or to anywhere covers
-// are omitted.
+// between returns the traffic that one group may send to another, if at least one of them is restricted. Ports that an edge from or
+// to anywhere covers are omitted.
 func between(from, to *group) []Edge {
 	out, in := from.sides[networkingv1.PolicyTypeEgress], to.sides[networkingv1.PolicyTypeIngress]
 	if !out.restricted && !in.restricted {
@@ -205,8 +205,8 @@ func between(from, to *group) []Edge {
 	return []Edge{{From: from.name, To: to.name, Ports: allowed.String()}}
 }
 
-// ports returns the ports that the rules allow for a peer; rules without peers count only if anyPeer is true. The numbers are those of
-// the receiver's Pods.
+// ports returns the ports that the rules allow for a peer; rules without peers count only if anyPeer is true. The numbers are ports
+// of the receiver's Pods.
 func (s *side) ports(peer, receiver *group, anyPeer bool) ports {
 	var allowed ports
 	for _, each := range s.rules {

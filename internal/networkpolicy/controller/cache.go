@@ -20,9 +20,9 @@ import (
 // cached.
 const fingerprintKey = "espalier.dev/fingerprint"
 
-// CacheOptions keep only what the controller needs: of policies of this instance with both labels of a Service a fingerprint, of Services
-// the selector, the ports and the annotations of this API, of namespaces the labels, of Ingresses the rules. Ingresses are watched only if
-// ingresses is true.
+// CacheOptions keep only the fields that the controller needs: of policies of this instance with both labels of a Service a
+// fingerprint, of Services the selector, the ports and the annotations of this API, of namespaces the labels, of Ingresses the
+// rules. Ingresses are watched only if ingresses is true.
 func CacheOptions(ingresses bool, instance string) (cache.Options, error) {
 	ours, err := ourPolicies(instance)
 	if err != nil {
@@ -92,6 +92,6 @@ func keepOfPolicy(policy *networkingv1.NetworkPolicy) *networkingv1.NetworkPolic
 
 func keepOfIngress(ingress *networkingv1.Ingress) *networkingv1.Ingress {
 	kept := &networkingv1.Ingress{TypeMeta: ingress.TypeMeta, ObjectMeta: process.Identity(ingress)}
-	kept.Spec.Rules = ingress.Spec.Rules
+	kept.Spec.Rules, kept.Spec.DefaultBackend = ingress.Spec.Rules, ingress.Spec.DefaultBackend
 	return kept
 }

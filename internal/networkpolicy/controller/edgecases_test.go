@@ -278,7 +278,8 @@ func TestWhatIsTooLongIsShortened(t *testing.T) {
 			long[:221]+"-66d1e074 is used instead"))
 }
 
-// The controller works only for what has changed. These tests watch the whole cluster, so they do not run in parallel with others.
+// The controller sends requests only about objects that have changed. These tests watch the whole cluster, so they do not run in
+// parallel with others.
 func TestUnrelatedNamespacesCauseNoRequest(t *testing.T) {
 	s := newScene(t, setting{wholeCluster: true})
 	s.service(map[string]string{selectors: selecting})

@@ -41,7 +41,7 @@ const (
 	maxShown = 300
 )
 
-// Events reports, in the target cluster, what happens to Services.
+// Events reports, in the target cluster, mistakes in Services and changes of their policies.
 type Events struct {
 	Recorder events.EventRecorder
 	Reported *Reported
@@ -85,8 +85,8 @@ func (t *Reported) services(reason string) int {
 	return len(t.notes[reason])
 }
 
-// tell creates an Event with those notes about a Service that were not in the last one. If complete is true, notes are all current ones,
-// and others are dropped.
+// tell creates an Event with the notes about a Service that were not in the last one. If complete is true, notes are all current
+// ones, and others are dropped.
 func (e *Events) tell(f *facts, kind, reason string, notes []string, complete bool) {
 	news := e.Reported.news(f.key, reason, notes, complete)
 	if len(news) == 0 {
@@ -165,7 +165,7 @@ func (e *Events) failures(f *facts, failures []error) {
 	e.warn(f, ReasonFailed, notes, true)
 }
 
-// tellDifference reports what an observing controller would do.
+// tellDifference reports the writes that an observing controller omits.
 func (r *Reconciler) tellDifference(f *facts, changes []change) {
 	if !r.ObserveOnly {
 		return

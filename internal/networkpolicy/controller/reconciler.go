@@ -68,7 +68,7 @@ type Reconciler struct {
 	Visible []string
 	// IngressController is nil if Ingresses are ignored.
 	IngressController *desired.IngressController
-	// ObserveOnly makes the controller report what it would do, and write nothing.
+	// ObserveOnly makes the controller report its writes instead of sending them.
 	ObserveOnly bool
 	// Slots limits the concurrent requests of all Services by its capacity.
 	Slots chan struct{}

@@ -18,7 +18,7 @@ import (
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
 )
 
-// Exposure is what a Service exposes, and to which clients: its parsed and validated selector, ports and annotations.
+// Exposure has the ports that a Service exposes, and the clients: its parsed and validated selector, ports and annotations.
 type Exposure struct {
 	service   types.NamespacedName
 	selector  map[string]string
@@ -38,7 +38,7 @@ type Exposure struct {
 type Fault struct {
 	Annotation string // the key
 	Problem    string
-	Remedy     string // what to write instead
+	Remedy     string // the annotation to write instead
 }
 
 // String returns all of it in one line.
@@ -81,7 +81,7 @@ func Matches(selectors []labels.Selector, set labels.Set) bool {
 	return slices.ContainsFunc(selectors, func(s labels.Selector) bool { return s.Matches(set) })
 }
 
-// reader collects what a Service exposes, and its faults.
+// reader collects the ports and clients of a Service, and its faults.
 type reader struct {
 	service *corev1.Service
 	e       *Exposure

@@ -186,6 +186,19 @@ func TestIngresses(t *testing.T) {
 			namedPort, ingressTo("s", networkingv1.ServiceBackendPort{Number: 80}), "ns",
 			[]string{"ns/ingress-to-s-tcp-8080-from-ingress-controller", "ns/egress-to-s-tcp-8080-from-ingress-controller"},
 		},
+		"as default backend": {
+			namedPort,
+			networkingv1.Ingress{Spec: networkingv1.IngressSpec{DefaultBackend: &networkingv1.IngressBackend{
+				Service: &networkingv1.IngressServiceBackend{Name: "s", Port: networkingv1.ServiceBackendPort{Name: "http"}},
+			}}},
+			"lb",
+			[]string{"ns/ingress-to-s-tcp-8080-from-ingress-controller", "lb/egress-to-ns-s-tcp-8080-from-ingress-controller"},
+		},
+		"a default backend that is no Service": {
+			namedPort, networkingv1.Ingress{Spec: networkingv1.IngressSpec{DefaultBackend: &networkingv1.IngressBackend{
+				Resource: &corev1.TypedLocalObjectReference{Kind: "Bucket", Name: "s"},
+			}}}, "lb", nil,
+		},
 		"a port that the Service does not have": {namedPort, ingressTo("s", networkingv1.ServiceBackendPort{Number: 99}), "lb", nil},
 		"another Service":                       {namedPort, ingressTo("t", networkingv1.ServiceBackendPort{Number: 80}), "lb", nil},
 	} {
@@ -201,7 +214,7 @@ func TestIngresses(t *testing.T) {
 		})
 	}
 	ingress := ingressTo("s", networkingv1.ServiceBackendPort{Number: 80})
-	NewWithT(t).Expect(desired.Backends(&ingress)).To(Equal(sets.New("s")))
+	NewWithT(t).Expect(desired.Backends(&ingress)).To(Equal(sets.New("s", "default")))
 }
 
 func TestOneNameForDifferentTrafficIsAClash(t *testing.T) {

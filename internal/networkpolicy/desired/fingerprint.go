@@ -25,9 +25,9 @@ func Instance(policy *networkingv1.NetworkPolicy) string {
 	return policy.Labels[resourcesv1alpha1.NetworkingInstance]
 }
 
-// Fingerprint is the same for policies that are equal in what the controller decides: the spec, the labels that name the Service and the
-// instance, and the existence of a description. Other controllers that maintain the same policies use other descriptions. The policy must
-// have the defaults of the API server.
+// Fingerprint is the same for policies that are equal in the fields that the controller decides: the spec, the labels that name the
+// Service and the instance, and the existence of a description. Other controllers that maintain the same policies use other
+// descriptions. The policy must have the defaults of the API server.
 func Fingerprint(policy *networkingv1.NetworkPolicy) string {
 	digest := sha256.New()
 	owner, _ := Owner(policy)

@@ -17,7 +17,7 @@ type IngressController struct {
 	Pods metav1.LabelSelector
 }
 
-// Backends returns the names of the Services in the rules of an Ingress. They are in the Ingress's namespace.
+// Backends returns the names of the Services in the rules and the default backend of an Ingress. They are in the Ingress's namespace.
 func Backends(ingress *networkingv1.Ingress) sets.Set[string] {
 	names := sets.New[string]() // users write Ingresses, and one can have thousands of backends
 	for _, backend := range backends(ingress) {
@@ -26,14 +26,17 @@ func Backends(ingress *networkingv1.Ingress) sets.Set[string] {
 	return names
 }
 
-// HasBackend reports whether a Service of the Ingress's namespace is in the rules of the Ingress.
+// HasBackend reports whether a Service of the Ingress's namespace is a backend of the Ingress.
 func HasBackend(ingress *networkingv1.Ingress, service string) bool {
 	return slices.ContainsFunc(backends(ingress), func(b networkingv1.IngressServiceBackend) bool { return b.Name == service })
 }
 
-// backends omits the default backend and backends that are not Services.
+// backends returns the Services of the rules and the default backend. Backends of other kinds are left out.
 func backends(ingress *networkingv1.Ingress) []networkingv1.IngressServiceBackend {
 	var found []networkingv1.IngressServiceBackend
+	if fallback := ingress.Spec.DefaultBackend; fallback != nil && fallback.Service != nil {
+		found = append(found, *fallback.Service)
+	}
 	for _, rule := range ingress.Spec.Rules {
 		if rule.HTTP == nil {
 			continue

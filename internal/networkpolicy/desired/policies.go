@@ -12,7 +12,7 @@ import (
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
 )
 
-// Set is a set of policies with unique names, and what to report about them.
+// Set is a set of policies with unique names, and the facts to report about them.
 type Set struct {
 	Policies []*networkingv1.NetworkPolicy
 	// LongNames and LongKeys are names of policies and keys of client labels that were shortened.

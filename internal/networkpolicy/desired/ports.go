@@ -80,7 +80,7 @@ func parsePorts(text string) ([]networkingv1.NetworkPolicyPort, error) {
 	return list, nil
 }
 
-// complete sets defaults, and rejects what the API server would reject.
+// complete sets defaults, and rejects ports that the API server would reject.
 func complete(p *networkingv1.NetworkPolicyPort) error {
 	if p.Protocol == nil {
 		p.Protocol = ptr.To(corev1.ProtocolTCP)

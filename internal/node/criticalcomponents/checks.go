@@ -42,7 +42,7 @@ const (
 // causes returns all causes.
 func causes() []cause { return []cause{missing, unscheduled, unready, unregistered, failed} }
 
-// finding is what a Node waits for. Exactly one of objects and drivers is set.
+// finding names the objects or drivers that a Node waits for. Exactly one of objects and drivers is set.
 type finding struct {
 	cause   cause
 	objects []types.NamespacedName
@@ -95,7 +95,7 @@ func controllerOf(pod *corev1.Pod) types.UID {
 	return ""
 }
 
-// podsReady returns the Pods without the condition Ready=True, whatever their phase.
+// podsReady returns the Pods without the condition Ready=True, in any phase.
 func podsReady(f facts) *finding {
 	var waiting []types.NamespacedName
 	for i := range f.pods {

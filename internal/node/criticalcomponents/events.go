@@ -32,7 +32,7 @@ const (
 	ReasonInvalidAffinity = "InvalidNodeAffinity"
 )
 
-// Events reports, in the target cluster, what happens to Nodes.
+// Events reports, in the target cluster, removed taints and the reasons for waiting Nodes.
 type Events struct{ Recorder events.EventRecorder }
 
 func (e *Events) ready(node *corev1.Node) {

@@ -183,7 +183,8 @@ func (r *recorder) Eventf(_, _ runtime.Object, kind, reason, _, _ string, _ ...a
 	r.events = append(r.events, kind+" "+reason)
 }
 
-// direct returns a reconciler that the test calls directly. Its cache is the API server, except for what the test hides.
+// direct returns a reconciler that the test calls directly. It reads from the API server instead of a cache, except for the objects
+// that the test hides.
 func (s *scene) direct(hidden interceptor.Funcs) (*criticalcomponents.Reconciler, *recorder, *clocktesting.FakePassiveClock) {
 	s.T.Helper()
 	admin, err := client.NewWithWatch(s.Servers.Target.Config, client.Options{Scheme: s.Target.Scheme()})

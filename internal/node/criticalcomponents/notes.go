@@ -20,7 +20,7 @@ const (
 	maxValue = 128
 )
 
-// note describes what a Node waits for.
+// note describes the objects or drivers that a Node waits for.
 func (f finding) note() string {
 	switch f.cause {
 	case missing:

@@ -30,9 +30,9 @@ import (
 // Critical Pods and DaemonSets are watched, and listed again before a taint is removed.
 // +kubebuilder:rbac:groups="",resources=pods,verbs=list;watch,roleName=espalier-node-controller-target
 // +kubebuilder:rbac:groups=apps,resources=daemonsets,verbs=list;watch,roleName=espalier-node-controller-target
-// CSINodes are watched, and that of a Node is read again before its taint is removed.
+// CSINodes are watched, and the CSINode of a Node is read again before its taint is removed.
 // +kubebuilder:rbac:groups=storage.k8s.io,resources=csinodes,verbs=get;list;watch,roleName=espalier-node-controller-target
-// Events report what a Node waits for, and mistakes in objects.
+// Events report the objects that a Node waits for, and mistakes in objects.
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch,roleName=espalier-node-controller-target
 // In the source cluster, the replicas only elect their leader.
 // +kubebuilder:rbac:groups="",resources=events,verbs=create;patch,namespace=espalier-system,roleName=espalier-node-controller-lease
@@ -87,7 +87,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	return ctrl.Result{}, nil
 }
 
-// look returns what the Node waits for; nil if caches and API server both show that it waits for nothing.
+// look returns the finding about a Node; nil if caches and API server both show that it waits for nothing.
 func (r *Reconciler) look(ctx context.Context, node *corev1.Node) (*finding, error) {
 	cached, err := gather(ctx, r.Client, []string{""}, node, r.Required)
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 	"k8s.io/utils/lru"
 )
 
-// maxMistakes limits how many reported mistakes are remembered. More replace those that were found least recently, which are then
-// reported again.
+// maxMistakes limits how many reported mistakes are remembered. More replace the mistakes that were found least recently, which are
+// then reported again.
 const maxMistakes = 10_000
 
 // waiting remembers the Nodes that have the taint, for Events and metrics, and the Nodes whose taint was just removed. Decisions are

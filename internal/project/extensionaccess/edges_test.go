@@ -151,7 +151,8 @@ func TestADeletedRoleLeavesItsBindingToTheGarbageCollector(t *testing.T) {
 	s.expectBound(again, "seed-foo/a")
 }
 
-// Bindings that other clients create may have a ClusterRole as their owner too. They are not this controller's, whatever their names are.
+// Bindings that other clients create may have a ClusterRole as their owner too. They are not this controller's, even if they have
+// the names of its bindings.
 func TestBindingsOfRolesThatWereNeverLabelledStay(t *testing.T) {
 	s := newScene(t, projecttest.Options{Stopped: true})
 	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "operator"}}

@@ -36,7 +36,7 @@ func failureReasons() []string {
 	return []string{ReasonInvalidSelector, ReasonForeignBinding, ReasonBindingFailed}
 }
 
-// Events reports what happens to labelled ClusterRoles. Events about cluster-scoped objects are in the namespace default.
+// Events reports bindings of labelled ClusterRoles and failures. Events about cluster-scoped objects are in the namespace default.
 type Events struct{ Recorder events.EventRecorder }
 
 func referTo(name string, uid types.UID) *rbacv1.ClusterRole {

@@ -16,7 +16,8 @@ type outcome struct {
 	reason, note string
 }
 
-// failed returns the outcome for a ClusterRole that is not bound. format and args are those of fmt.Sprintf for the reason in the note.
+// failed returns the outcome for a ClusterRole that is not bound. format and args are the arguments of fmt.Sprintf for the reason
+// in the note.
 func failed(reason, format string, args ...any) outcome {
 	return outcome{reason: reason, note: excerpt.Of("Cannot bind the role: "+fmt.Sprintf(format, args...), maxNote)}
 }

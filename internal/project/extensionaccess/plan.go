@@ -10,7 +10,7 @@ import (
 	corev1beta1 "github.com/espalier-dev/espalier/api/core/v1beta1"
 )
 
-// step is what to do with a ClusterRoleBinding.
+// step is the next write to a ClusterRoleBinding.
 type step string
 
 const (

@@ -40,7 +40,7 @@ import (
 // +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=clusterroles,verbs=get;list;watch;bind,roleName=espalier-project-controller-source
 // +kubebuilder:rbac:groups="",resources=serviceaccounts,verbs=list;watch,roleName=espalier-project-controller-source
 // +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=clusterrolebindings,verbs=get;list;watch;create;patch;delete,roleName=espalier-project-controller-source
-// Events tell the user who labelled a ClusterRole what is wrong with it.
+// Events report the mistake to the user who labelled a ClusterRole.
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch,roleName=espalier-project-controller-source
 
 // Reconciler binds labelled ClusterRoles.
@@ -81,8 +81,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	return ctrl.Result{}, err
 }
 
-// bind makes the ClusterRoleBinding of a ClusterRole as desired. It reads the binding live: the watch keeps only bindings that look like
-// those of this controller, and may lag behind the controller's own writes.
+// bind makes the ClusterRoleBinding of a ClusterRole as desired. It reads the binding live: the watch keeps only bindings that look
+// like bindings of this controller, and may lag behind the controller's own writes.
 func (r *Reconciler) bind(ctx context.Context, ref *rbacv1.ClusterRole, want *rbacv1.ClusterRoleBinding) error {
 	have, err := r.read(ctx, want.Name)
 	if err != nil {

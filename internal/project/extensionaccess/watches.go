@@ -20,8 +20,8 @@ import (
 	"github.com/espalier-dev/espalier/internal/reflector"
 )
 
-// watches follow labelled ClusterRoles, ServiceAccounts of seeds, and bindings that look like those of this controller. They are the
-// controller's source, which enqueues names of ClusterRoles.
+// watches follow labelled ClusterRoles, ServiceAccounts of seeds, and bindings that look like bindings of this controller. They are
+// the controller's source, which enqueues names of ClusterRoles.
 type watches struct {
 	client client.WithWatch
 	log    logr.Logger
@@ -64,7 +64,7 @@ func keepAccount(object client.Object) (labels.Set, bool) {
 	return object.GetLabels(), strings.HasPrefix(object.GetNamespace(), corev1beta1.SeedNamespacePrefix)
 }
 
-// keepBinding keeps only what this controller sets.
+// keepBinding keeps only the fields that this controller sets.
 func keepBinding(object client.Object) (rbacv1.ClusterRoleBinding, bool) {
 	found, ok := object.(*rbacv1.ClusterRoleBinding)
 	if !ok || found.DeletionTimestamp != nil || !isCreatedByUs(found) {

@@ -11,7 +11,7 @@ import (
 	corev1beta1 "github.com/espalier-dev/espalier/api/core/v1beta1"
 )
 
-// field is the name of the index, the same as that of the field selector of API servers.
+// field is the name of the index, which equals the field selector of API servers.
 const field = "spec.namespace"
 
 // Add adds the index to a cache. Call it once for each cache.

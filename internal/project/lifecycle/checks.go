@@ -21,8 +21,9 @@ const yes = "true"
 // hashLength is the number of characters of the UID's hash in the name of a generated namespace.
 const hashLength = 5
 
-// namespaceName returns the name of the Project's namespace: that of the spec, or a generated one. The generated name is always the same
-// for the same Project, so that a namespace is found again if the controller stopped before it wrote the name into the spec.
+// namespaceName returns the name of the Project's namespace: the name in the spec, or a generated one. The generated name is always
+// the same for the same Project, so that a namespace is found again if the controller stopped before it wrote the name into the
+// spec.
 func namespaceName(p *corev1beta1.Project) string {
 	if name := ptr.Deref(p.Spec.Namespace, ""); name != "" {
 		return name
@@ -117,7 +118,7 @@ func owns(p *corev1beta1.Project, namespace *metav1.ObjectMeta) bool {
 	return slices.ContainsFunc(namespace.OwnerReferences, func(o metav1.OwnerReference) bool { return o.UID == p.UID })
 }
 
-// release is what happens to a namespace when its Project is deleted.
+// release decides the future of a namespace whose Project is deleted.
 type release int
 
 const (

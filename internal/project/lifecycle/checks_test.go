@@ -48,7 +48,9 @@ func relabelled(key, value string) func(*metav1.ObjectMeta) {
 
 func orphaned(m *metav1.ObjectMeta) { m.OwnerReferences = nil }
 
-func named(name string) func(*metav1.ObjectMeta) { return func(m *metav1.ObjectMeta) { m.Name = name } }
+func withName(name string) func(*metav1.ObjectMeta) {
+	return func(m *metav1.ObjectMeta) { m.Name = name }
+}
 
 func TestNamespaceName(t *testing.T) {
 	for want, spec := range map[string]*string{"garden-alpha-6b86b": nil, "garden-mine": ptr.To("garden-mine")} {
@@ -80,19 +82,19 @@ func TestCheck(t *testing.T) {
 			namespace(annotated("namespace.gardener.cloud/project", "")), "namespace is already in-use by another project",
 		},
 		"the system's, though marked": {
-			namespace(named("kube-system")), `namespace "kube-system" is the system's and cannot belong to a project`,
+			namespace(withName("kube-system")), `namespace "kube-system" is the system's and cannot belong to a project`,
 		},
 		"of a foreign name": {
-			namespace(named("kube-x"), without("namespace.gardener.cloud/project")),
+			namespace(withName("kube-x"), without("namespace.gardener.cloud/project")),
 			`namespace "kube-x" cannot belong to a project: .spec.namespace must start with garden-`,
 		},
-		"got before names had rules": {namespace(named("kube-x")), ""},
-		"the garden":                 {namespace(named("garden"), without("namespace.gardener.cloud/project")), ""},
+		"got before names had rules": {namespace(withName("kube-x")), ""},
+		"the garden":                 {namespace(withName("garden"), without("namespace.gardener.cloud/project")), ""},
 		"almost the garden": {
-			namespace(named("gardener"), without("namespace.gardener.cloud/project")),
+			namespace(withName("gardener"), without("namespace.gardener.cloud/project")),
 			`namespace "gardener" cannot belong to a project: .spec.namespace must start with garden-`,
 		},
-		"default, though marked": {namespace(named("default")), `namespace "default" is the system's and cannot belong to a project`},
+		"default, though marked": {namespace(withName("default")), `namespace "default" is the system's and cannot belong to a project`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			err := check(alpha(), tc.namespace)
@@ -149,7 +151,7 @@ func TestDecideRelease(t *testing.T) {
 		"without role":                        {namespace(relabelled("gardener.cloud/role", "")), leave},
 		"another's of the same name":          {namespace(annotated(uid, "2")), leave},
 		"labelled, but never adopted":         {namespace(without(uid), orphaned), leave},
-		"the system's, though marked":         {namespace(named("kube-system")), leave},
+		"the system's, though marked":         {namespace(withName("kube-system")), leave},
 		"its own, though the UID was removed": {namespace(without(uid)), remove},
 	} {
 		t.Run(name, func(t *testing.T) { NewWithT(t).Expect(decideRelease(alpha(), tc.namespace)).To(Equal(tc.want)) })

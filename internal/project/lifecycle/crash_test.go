@@ -12,8 +12,8 @@ import (
 	"github.com/espalier-dev/espalier/test/binary"
 )
 
-// everyCut interrupts the controller while it carries out what act triggers, and then lets another process finish. every is the distance
-// between two cuts, possible the number of cuts that there are at least.
+// everyCut interrupts the controller while it handles the change of act, and then lets another process finish. every is the
+// distance between two cuts, possible the number of cuts that there are at least.
 func (s *fixture) everyCut(
 	every, possible int, prepare func() *corev1beta1.Project, act func(*corev1beta1.Project), done func(*corev1beta1.Project) bool,
 	expect func(*corev1beta1.Project),

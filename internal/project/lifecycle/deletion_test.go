@@ -139,7 +139,7 @@ func TestProjectWithoutRecordedNamespaceIsReleased(t *testing.T) {
 	s.Eventually(func() []string { return s.Get(p).Finalizers }).WithTimeout(patience).Should(Equal([]string{"example.com/other"}))
 }
 
-// otherOwner is a controller that exists, so that the garbage collector keeps what it owns.
+// otherOwner is a controller that exists, so that the garbage collector keeps the objects that it owns.
 func (s *fixture) otherOwner() metav1.OwnerReference {
 	s.T.Helper()
 	return metav1.OwnerReference{

@@ -26,7 +26,7 @@ func steps() []step {
 type failure struct {
 	step step
 	err  error
-	// reason and message are those of an Event. Without a reason, there is no Event and the phase does not change.
+	// reason and message are the texts of an Event. Without a reason, there is no Event and the phase does not change.
 	reason, message string
 	// keepsPhase is true if the Project does not get the phase Failed.
 	keepsPhase bool
@@ -40,7 +40,7 @@ func failureWithoutEvent(s step, err error) *failure {
 	return &failure{step: s, err: err}
 }
 
-// newFailure returns a failure of a step that sets up the namespace of a Project, or what is in it; nil if there is no error.
+// newFailure returns a failure of a step that sets up the namespace of a Project, or the objects in it; nil if there is no error.
 func newFailure(s step, namespace string, err error) *failure {
 	if err == nil {
 		return nil

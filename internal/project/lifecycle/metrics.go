@@ -15,7 +15,7 @@ const noPhase = "None"
 // from the cache.
 func RegisterMetrics(registry prometheus.Registerer, cached client.Reader) *prometheus.CounterVec {
 	failures := prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "espalier_project_reconcile_failures_total", Help: "Failed attempts to bring a Project forward, by what failed; conflicts aside.",
+		Name: "espalier_project_reconcile_failures_total", Help: "Failed reconciliations of Projects, by step; conflicts aside.",
 	}, []string{"step"})
 	for _, each := range steps() {
 		failures.WithLabelValues(string(each))

@@ -71,7 +71,7 @@ func (r *Reconciler) adoptNamespace(
 	return true, nil
 }
 
-// readAndDecideRelease reads the namespace of a Project that is being deleted, and decides what to do with it.
+// readAndDecideRelease reads the namespace of a Project that is being deleted, and decides whether to delete it.
 func (r *Reconciler) readAndDecideRelease(
 	ctx context.Context, p *corev1beta1.Project, name string,
 ) (*metav1.PartialObjectMetadata, release, error) {

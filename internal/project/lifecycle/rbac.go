@@ -152,7 +152,7 @@ func (r *Reconciler) removeStaleRoles(
 			return removed, errors.Join(append(held, err)...)
 		}
 		removed = true
-		log.FromContext(ctx).Info("Deleted what belonged to an extension role", "object", describe(each))
+		log.FromContext(ctx).Info("Deleted object of a removed extension role", "object", describe(each))
 	}
 	return removed, errors.Join(held...)
 }

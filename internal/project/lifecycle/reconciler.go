@@ -1,16 +1,16 @@
 // Package lifecycle is the main loop of Projects: it gives each Project a namespace, a quota and roles, and releases the namespace when the
 // Project is deleted.
 //
-// All objects are in the garden cluster. The controller watches Projects, the RBAC objects that they control, and the deletion of their
-// namespaces. It restores at once what another client changes or deletes. Caches have Namespaces as metadata and RBAC objects as
-// fingerprints. An object that is missing there is created without a further read. If it exists nevertheless, or if something differs, the
-// controller reads the object live and patches it under an optimistic lock. So an outdated cache, or a process that is no longer the
-// leader, never overwrites a change that it has not seen, and never adopts a namespace because of labels that it no longer has. Phases are
-// written field by field, since other loops write the same status.
+// All objects are in the garden cluster. The controller watches Projects, the RBAC objects that they control, and the deletion of
+// their namespaces. It restores at once an object that another client changes or deletes. Caches have Namespaces as metadata and
+// RBAC objects as fingerprints. An object that is missing there is created without a further read. If it exists nevertheless, or if
+// something differs, the controller reads the object live and patches it under an optimistic lock. So an outdated cache, or a
+// process that is no longer the leader, never overwrites a change that it has not seen, and never adopts a namespace because of
+// labels that it no longer has. Phases are written field by field, since other loops write the same status.
 //
-// All state is in the objects themselves, and the name of a generated namespace follows from the UID of its Project. If the process stops
-// at any point, the next one finds what is done and does the rest. The finalizer is added before anything that has to be released, and
-// removed when nothing is left.
+// All state is in the objects themselves, and the name of a generated namespace follows from the UID of its Project. If the process
+// stops at any point, the next one finds which objects are ready and does the rest. The finalizer is added before the first object
+// that has to be released, and removed when nothing is left.
 package lifecycle
 
 import (
@@ -52,7 +52,7 @@ import (
 // +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=clusterroles;clusterrolebindings;rolebindings,verbs=get;list;watch;create;patch;delete
 // The roles grant rights that the controller itself does not have.
 // +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=clusterroles,verbs=escalate;bind
-// Events report what happens to Projects.
+// Events report changes and failures of Projects.
 // +kubebuilder:rbac:groups="",resources=events,verbs=create;patch
 
 // Reconciler is the main loop.
@@ -158,7 +158,7 @@ func (r *Reconciler) reconcile(ctx context.Context, p *corev1beta1.Project, now 
 	return next, newFailure(stepPhase, namespace, r.setPhase(ctx, p, corev1beta1.ProjectReady))
 }
 
-// recordRepairs records what was restored although the Project had not changed.
+// recordRepairs records the objects that were restored although the Project had not changed.
 func (r *Reconciler) recordRepairs(p *corev1beta1.Project, about []string, now time.Time) {
 	for _, each := range about {
 		if pause := r.reconciled.recordRepair(p.Name, each, now); pause > 0 {

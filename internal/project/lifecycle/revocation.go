@@ -53,7 +53,7 @@ func (r *Reconciler) shrinkRole(ctx context.Context, p *corev1beta1.Project, des
 	if err := r.Client.Patch(ctx, live, conflict.MergeFrom(before)); err != nil {
 		return client.IgnoreNotFound(wrap("patch", desired, err))
 	}
-	log.FromContext(ctx).Info("Took subjects from a binding", "object", describe(desired))
+	log.FromContext(ctx).Info("Removed subjects from binding", "object", describe(desired))
 	return nil
 }
 
@@ -94,7 +94,7 @@ func (r *Reconciler) removeOrphans(ctx context.Context, p *corev1beta1.Project, 
 		if err != nil {
 			return err
 		}
-		log.FromContext(ctx).Info("Deleted what the Project would have left behind", "object", describe(each))
+		log.FromContext(ctx).Info("Deleted object that the garbage collector would have left", "object", describe(each))
 	}
 	return nil
 }

@@ -222,7 +222,7 @@ func TestRepeatedRepairsOfABindingArePaused(t *testing.T) {
 	s := newScene(t, projecttest.Options{Clock: clocktesting.NewFakeClock(time.Now())}) // the pause does not end
 	p := s.ready(member("a", "admin"))
 	want := s.grants(p)
-	s.atRest() // what is restored before the cache has the phase Ready counts as created, not as repaired
+	s.atRest() // an object that is restored before the cache has the phase Ready counts as created, not as repaired
 	key := client.ObjectKey{Namespace: *p.Spec.Namespace, Name: "gardener.cloud:system:project-viewer"}
 	tamper := func() {
 		s.patch(&rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}},

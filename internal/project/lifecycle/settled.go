@@ -15,14 +15,14 @@ import (
 	"github.com/espalier-dev/espalier/internal/repair"
 )
 
-// reconciledProjects remembers which Projects are fully reconciled, so that events about this process's own writes, which arrive before all
-// caches have them, cause no second reconciliation. It also remembers what was repaired and reported. A restart costs one comparison of
-// each Project with the caches.
+// reconciledProjects remembers which Projects are fully reconciled, so that events about this process's own writes, which arrive
+// before all caches have them, cause no second reconciliation. It also remembers repairs and reports. A restart costs one
+// comparison of each Project with the caches.
 type reconciledProjects struct {
 	projects memory.ByName[projectState]
 }
 
-// projectState is what is remembered of one Project.
+// projectState is the memory about one Project.
 type projectState struct {
 	// done is the state of the Project when its reconciliation was finished; nil if it must be reconciled.
 	done *reconciledState

@@ -92,8 +92,8 @@ func (r *Reconciler) needsReconciliation() predicate.TypedFuncs[*corev1beta1.Pro
 	}
 }
 
-// namespaces enqueues the Projects that an event of a namespace concerns: those that wait to adopt the namespace, and those whose namespace
-// is deleted.
+// namespaces enqueues the Projects that an event of a namespace concerns: Projects that wait to adopt the namespace, and Projects
+// whose namespace is deleted.
 func (r *Reconciler) namespaces() handler.TypedEventHandler[*metav1.PartialObjectMetadata, reconcile.Request] {
 	return handler.TypedFuncs[*metav1.PartialObjectMetadata, reconcile.Request]{
 		CreateFunc: func(ctx context.Context, e event.TypedCreateEvent[*metav1.PartialObjectMetadata], q process.Queue) {
@@ -211,23 +211,23 @@ func (r *Reconciler) drifted(ctx context.Context, o client.Object, q process.Que
 	}
 }
 
-// onDeleted enqueues the Project that owned an object, and those that an object of another owner blocked: it had the name of one of their
-// roles or bindings, or it was an extension role to remove. A finalizer may have delayed its deletion until now.
+// onDeleted enqueues the Project that owned an object, and the Projects that an object of another owner blocked: it had the name of
+// one of their roles or bindings, or it was an extension role to remove. A finalizer may have delayed its deletion until now.
 func (r *Reconciler) onDeleted(ctx context.Context, o client.Object, q process.Queue) {
 	r.drifted(ctx, o, q)
 	owner := roles.Owner(o)
 	if p := r.projectWithExtensionRole(ctx, o); p != nil && p.Name != owner {
 		r.restore(p, unneededExtensionRoles, q)
 	}
-	for _, p := range r.named(ctx, o) {
+	for _, p := range r.projectsNeeding(ctx, o) {
 		if p.Name != owner {
 			r.restore(p, describe(o), q)
 		}
 	}
 }
 
-// named returns the Projects that need an object of this name, except for extension roles.
-func (r *Reconciler) named(ctx context.Context, o client.Object) (found []*corev1beta1.Project) {
+// projectsNeeding returns the Projects that need an object of this name, except for extension roles.
+func (r *Reconciler) projectsNeeding(ctx context.Context, o client.Object) (found []*corev1beta1.Project) {
 	if o.GetNamespace() == "" {
 		if p := r.cachedProject(ctx, roles.ProjectOf(o.GetName())); p != nil {
 			found = append(found, p)

@@ -197,7 +197,7 @@ func describe(kind, name string, role rbacv1.RoleRef, subjects []rbacv1.Subject)
 	return fmt.Sprintf("%s %s -> %s %s: %s", kind, name, role.Kind, role.Name, strings.Join(names, ","))
 }
 
-// standard is what grants returns for a Project without extension roles, with the subjects of each binding.
+// standard is the result of grants for a Project without extension roles, with the subjects of each binding.
 func standard(p *corev1beta1.Project, a, u, m, v, s string) []string {
 	const system = "gardener.cloud:system:project"
 	found := []string{

@@ -55,7 +55,7 @@ func (e *Env) RemoveCRD(name string) {
 		Should(MatchError(ContainSubstring("not found")))
 }
 
-// releaseNamespaces stands in for the controllers that finish the deletion of namespaces.
+// releaseNamespaces takes the place of the controllers that finish the deletion of namespaces.
 func (e *Env) releaseNamespaces() {
 	player := standin.Player{
 		Client: e.Admin, Parts: []standin.Part{standin.Namespaces()}, Failed: func(err error) { e.T.Error(err) },

@@ -160,6 +160,7 @@ func (e *Env) setup() *process.Setup {
 func (e *Env) clear() {
 	e.Stop()
 	ctx := context.Background()
+	e.Expect(binary.Unbind(ctx, e.Admin, e.Namespace)).To(Succeed())
 	list := &corev1beta1.ProjectList{}
 	e.Expect(e.Admin.List(ctx, list)).To(Succeed())
 	for i := range list.Items {

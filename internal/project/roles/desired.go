@@ -1,8 +1,8 @@
 // Package roles defines the RBAC objects of a Project: which ones it must have, which are stale, and how they are cached.
 //
-// A garden of 5,000 Projects has 55,000 of these objects, so Trim keeps only the owner of each and a fingerprint of what it grants. Same
-// compares that with a desired object. An object from such a cache must never be written back: a caller that finds a difference reads the
-// object live, and changes it with Overlay.
+// A garden of 5,000 Projects has 55,000 of these objects, so Trim keeps only the owner of each and a fingerprint of its grants.
+// Same compares that with a desired object. An object from such a cache must never be written back: a caller that finds a
+// difference reads the object live, and changes it with Overlay.
 package roles
 
 import (
@@ -18,8 +18,9 @@ import (
 	corev1beta1 "github.com/espalier-dev/espalier/api/core/v1beta1"
 )
 
-// Desired returns all RBAC objects that a Project with these members and this namespace must have: first the standard ones, always in the
-// same order, then those of extensions, sorted by name. For each extension with an invalid name, it returns an error instead of the role.
+// Desired returns all RBAC objects that a Project with these members and this namespace must have: first the standard ones, always
+// in the same order, then the roles and bindings of extensions, sorted by name. For each extension with an invalid name, it returns
+// an error instead of the role.
 func Desired(p *corev1beta1.Project, members []corev1beta1.ProjectMember, namespace string) ([]client.Object, []error) {
 	who := collect(p.Spec.Owner, members)
 	get := rbacv1.PolicyRule{

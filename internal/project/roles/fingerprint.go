@@ -10,8 +10,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// How many bytes of a hash make up each half of a fingerprint. An attacker may choose what an object grants, so the hash of the grants must
-// be long enough to prevent collisions.
+// How many bytes of a hash make up each half of a fingerprint. An attacker may choose the grants of an object, so the hash of the
+// grants must be long enough to prevent collisions.
 const (
 	contentBytes = 16
 	labelBytes   = 8
@@ -48,7 +48,7 @@ func granted(cached client.Object) string {
 	return mark[:min(len(mark), contentBytes)]
 }
 
-// content is what a fingerprint covers, except for labels. Rules that are aggregated from other roles are not included.
+// content has the fields that a fingerprint covers, except for labels. Rules that are aggregated from other roles are not included.
 type content struct {
 	Owners      []metav1.OwnerReference `json:"owners,omitempty"`
 	Rules       []rbacv1.PolicyRule     `json:"rules,omitempty"`

@@ -41,7 +41,7 @@ func checkExtension(extension string) error {
 	return nil
 }
 
-// IsMemberBinding reports whether the name is that of a RoleBinding for the members of a Project in its namespace.
+// IsMemberBinding reports whether the members of a Project have a RoleBinding of that name in its namespace.
 func IsMemberBinding(name string) bool {
 	return name == memberName || name == viewerName || name == serviceAccountName
 }

@@ -79,7 +79,8 @@ const (
 	kindClusterRole
 )
 
-// record is what Trim keeps of an object. It is never changed: callers must not use its setters, because most records share one ObjectMeta.
+// record holds the fields that Trim keeps of an object. It is never changed: callers must not use its setters, because most records
+// share one ObjectMeta.
 type record struct {
 	// ObjectMeta has the fields that few objects have. The others share an empty one.
 	*metav1.ObjectMeta

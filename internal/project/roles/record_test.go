@@ -24,10 +24,10 @@ type recordedEvents struct {
 // lister stands for an API server that does not stream lists.
 type lister struct{}
 
-// IsWatchListSemanticsUnSupported is what a reflector checks.
+// IsWatchListSemanticsUnSupported makes a reflector use plain lists.
 func (lister) IsWatchListSemanticsUnSupported() bool { return true }
 
-// shown is what a client that reads the cache gets of an object in it.
+// shown returns the object that a client gets from the cache.
 func shown(cached any) any { return cached.(client.Object).DeepCopyObject() } //nolint:errcheck // it is one
 
 func allShown(cached []any) []any {

@@ -25,7 +25,7 @@ func (t *Tracker) ask(ctx context.Context) answer {
 	return judgeAll(known)
 }
 
-// gather reads what the API server says about a group. It asks nothing until the watches are up to date.
+// gather reads the facts about a group from the API server. It sends no request until the watches are up to date.
 func (t *Tracker) gather(ctx context.Context, version schema.GroupVersion, f *facts) error {
 	for _, w := range []*watch{t.services, t.definitions} {
 		if finding := w.finding(); finding.State != Served {

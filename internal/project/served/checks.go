@@ -20,10 +20,10 @@ const (
 	Unknown State = "unknown"
 )
 
-// Finding is what the Tracker knows about a kind.
+// Finding is the knowledge of the Tracker about a kind.
 type Finding struct {
 	State State
-	// Why says what prevents a definite answer. It is empty while the Tracker is still asking and has seen no error.
+	// Why names the obstacle to a definite answer. It is empty while the Tracker is still asking and has seen no error.
 	Why string
 }
 
@@ -40,7 +40,7 @@ type service struct {
 	message           string
 }
 
-// facts are what the API server says about the group of a kind.
+// facts are the answers of the API server about the group of a kind.
 type facts struct {
 	// problem is why the other facts are incomplete; nil if they are complete.
 	problem  error
@@ -53,8 +53,8 @@ type facts struct {
 	complete bool
 }
 
-// judge returns what the facts say about a kind, and the UID of the CustomResourceDefinition or APIService that serves it. If that UID
-// changes, the kind has other objects.
+// judge derives the state of a kind from the facts, and returns the UID of the CustomResourceDefinition or APIService that serves
+// it. If that UID changes, the kind has other objects.
 func judge(f facts, kind Kind) (Finding, types.UID) {
 	if f.problem != nil {
 		return unknown("%v", f.problem), ""
@@ -101,7 +101,7 @@ func judgeAggregated(f facts, kind Kind) Finding {
 	}
 }
 
-// answer is the result of one attempt to find out what is served.
+// answer is the result of one attempt to find out which kinds are served.
 type answer struct {
 	judged map[Kind]Finding
 	// servedBy has the UID of the CustomResourceDefinition, or of the APIService of an aggregated API, on which each finding rests.

@@ -24,7 +24,7 @@ func (t *Tracker) connect() (err error) {
 	if t.metadata, err = metadata.NewForConfigAndClient(metadata.ConfigFor(cfg), httpClient); err != nil {
 		return fmt.Errorf("create client for metadata: %w", err)
 	}
-	// This mapper does not ask the API server what it serves: only the Tracker does.
+	// This mapper does not ask the API server which kinds it serves: only the Tracker does.
 	mapper := meta.NewDefaultRESTMapper(nil)
 	mapper.Add(apiregistrationv1.SchemeGroupVersion.WithKind("APIService"), meta.RESTScopeRoot)
 	for _, kind := range append(Bindings(), Shoot) {

@@ -14,7 +14,7 @@ import (
 	securityv1alpha1 "github.com/espalier-dev/espalier/api/security/v1alpha1"
 )
 
-// Object is what is kept of an object, so that large clusters need little memory. It is never changed.
+// Object has the fields that are kept of an object, so that large clusters need little memory. It is never changed.
 type Object struct {
 	Namespace, Name, ResourceVersion string
 	UID                              types.UID
@@ -33,7 +33,7 @@ type Object struct {
 	Referenced bool
 }
 
-// Binding is what SecretBindings and CredentialsBindings refer to.
+// Binding has the references of a SecretBinding or CredentialsBinding.
 type Binding struct {
 	// UsedBy is the index of the Shoots that use the binding. These Shoots are in the binding's namespace.
 	UsedBy string
@@ -43,7 +43,7 @@ type Binding struct {
 	Quotas      []types.NamespacedName
 }
 
-// Of returns what is kept of an object.
+// Of returns the fields that are kept of an object.
 func Of(object client.Object) *Object {
 	created := object.GetCreationTimestamp()
 	kept := &Object{
@@ -111,7 +111,7 @@ func intern(name string) string { return unique.Make(name).Value() }
 
 // Names of the indexes. A key is "<namespace>", or "<namespace>/<name>" where the name of the index has two parts.
 const (
-	// ByNamespace has all objects of a namespace, except for those of Bindings.
+	// ByNamespace has all objects of a namespace, except for objects of Bindings.
 	ByNamespace = "namespace"
 	// ByBinding has the Shoots that use a SecretBinding.
 	ByBinding = "namespace/secretbinding"

@@ -135,7 +135,7 @@ func TestOf(t *testing.T) {
 	}
 }
 
-// metadataOnly is what is kept of plain, with a change.
+// metadataOnly returns the kept fields of plain, with a change.
 func metadataOnly(change func(*Object)) Object {
 	o := Object{Namespace: "ns", Name: "o", UID: "u", ResourceVersion: "7", Generation: 3, Created: 5}
 	change(&o)

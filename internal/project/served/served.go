@@ -4,10 +4,10 @@
 // unavailable API, a missing right, a broken watch, or a watch that works again but has not caught up never looks as if there were no
 // objects. None of these keeps the process from starting or becoming ready.
 //
-// APIServices and CustomResourceDefinitions are watched as metadata. The API server is asked what it serves only at the start, when one of
-// these changes and belongs to one of the groups, when the process becomes the leader, again after growing pauses while the state of a kind
-// is unknown, and once in a while if an aggregated API has said that it does not have a kind and a caller asks for that kind. The watch of
-// a kind begins when the kind is served, and ends when it is not.
+// APIServices and CustomResourceDefinitions are watched as metadata. The API server is asked which kinds it serves only at the
+// start, when one of these changes and belongs to one of the groups, when the process becomes the leader, again after growing
+// pauses while the state of a kind is unknown, and once in a while if an aggregated API has said that it does not have a kind and a
+// caller asks for that kind. The watch of a kind begins when the kind is served, and ends when it is not.
 package served
 
 import (
@@ -25,8 +25,8 @@ import (
 	"github.com/espalier-dev/espalier/internal/process"
 )
 
-// Tracker finds out which kinds are served, and provides their objects and events. Only the leader watches objects; all replicas know what
-// is served.
+// Tracker finds out which kinds are served, and provides their objects and events. Only the leader watches objects; all replicas
+// know which kinds are served.
 type Tracker struct {
 	clusters  *process.Clusters
 	discovery discovery.DiscoveryInterfaceWithContext
@@ -64,13 +64,13 @@ func New(clusters *process.Clusters, registry prometheus.Registerer) (*Tracker, 
 	}
 	t.watchGroup()
 	if err := clusters.Source.Add(t); err != nil {
-		return nil, fmt.Errorf("watch what is served: %w", err)
+		return nil, fmt.Errorf("watch served kinds: %w", err)
 	}
 	registry.MustRegister(newMetrics(t.Finding))
 	return t, nil
 }
 
-// Finding returns what is known about a kind now.
+// Finding returns the current finding about a kind.
 func (t *Tracker) Finding(kind Kind) Finding {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -78,7 +78,7 @@ func (t *Tracker) Finding(kind Kind) Finding {
 	return finding
 }
 
-// find returns what is known about a kind, and its watch if the kind is served. The caller must have locked t.mu.
+// find returns the finding about a kind, and its watch if the kind is served. The caller must have locked t.mu.
 func (t *Tracker) find(kind Kind) (Finding, *watch) {
 	judged, following := t.answer.judged[kind], t.followed[kind]
 	switch {
@@ -95,9 +95,9 @@ func (t *Tracker) find(kind Kind) (Finding, *watch) {
 	return judged, following
 }
 
-// Objects returns the cached objects of a kind with a key of one of its indexes, and what is known about the kind. If the kind is not
-// Served, there are no objects. If an aggregated API said longer than 5 minutes ago that the kind is absent, the result is Unknown, and the
-// Tracker asks again. Secrets that no caller of this package needs are not cached.
+// Objects returns the cached objects of a kind with a key of one of its indexes, and the finding about the kind. If the kind is not
+// Served, there are no objects. If an aggregated API said longer than 5 minutes ago that the kind is absent, the result is Unknown,
+// and the Tracker asks again. Secrets that no caller of this package needs are not cached.
 func (t *Tracker) Objects(kind Kind, index, key string) ([]*Object, Finding) {
 	t.recheckIfOld(kind)
 	t.mu.Lock()

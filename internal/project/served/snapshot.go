@@ -11,8 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Snapshot is what the API server says, at one time, about everything that may count as use of a namespace. It has the methods Finding and
-// Objects of the Tracker, but only for that namespace and for the Shoots of its Secrets and Quotas.
+// Snapshot holds the API server's answers, at one time, about all objects that may count as use of a namespace. It has the methods
+// Finding and Objects of the Tracker, but only for that namespace and for the Shoots of its Secrets and Quotas.
 type Snapshot struct {
 	findings map[Kind]Finding
 	objects  map[Kind][]*Object

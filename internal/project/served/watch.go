@@ -27,7 +27,7 @@ type reader struct {
 	onlyNeeded bool
 }
 
-// keep returns what is kept of an object, and false if the object is not needed.
+// keep returns the kept fields of an object, and false if the object is not needed.
 func (r reader) keep(object client.Object) (*Object, bool) {
 	kept := Of(object)
 	return kept, !r.onlyNeeded || kept.Credentials || kept.Referenced
@@ -199,7 +199,7 @@ func (w *watch) list(ctx context.Context, options metav1.ListOptions) (runtime.O
 func (w *watch) begin(ctx context.Context, options metav1.ListOptions) (apiwatch.Interface, error) {
 	streams := ptr.Deref(options.SendInitialEvents, false)
 	if streams {
-		options.ResourceVersion = "" // all current objects, not those of the last known version
+		options.ResourceVersion = "" // all current objects, not the ones of the last known version
 	} else if !w.hasListed() {
 		return nil, apierrors.NewResourceExpired("something may have been missed since the last listing")
 	}

@@ -69,7 +69,7 @@ func testUse(t *testing.T, kind string) {
 	used := s.create(kind, *p.Spec.Namespace, "used", map[string]any{
 		"spec": map[string]any{"bucketName": "b", "secretRef": map[string]any{"name": "s"}},
 	})
-	s.status(p, 31*day, 0, 0) // do not depend on what the activity loop has written
+	s.status(p, 31*day, 0, 0) // do not depend on the times that the activity loop has written
 	s.Eventually(func() string { s.status(p, 31*day, 0, 0); return s.pass(p) }).Should(Equal("used by " + kind))
 	s.becomes(p, unmarked())
 	s.Expect(s.Admin.Delete(s.Ctx, used)).To(Succeed())

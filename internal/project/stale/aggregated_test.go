@@ -128,7 +128,7 @@ func (s *fixture) awaitDiscovery(server *rest.Config) {
 	}, recovery, 200*time.Millisecond).Should(ContainElement(HaveField("GroupVersion", corev1beta1.SchemeGroupVersion.String())))
 }
 
-// touch changes an annotation of an APIService, which makes the API server check what it serves.
+// touch changes an annotation of an APIService, which makes the API server check the APIService.
 func touch(admin client.Client, service *unstructured.Unstructured) error {
 	patch := fmt.Appendf(nil, `{"metadata":{"annotations":{"touched":"%d"}}}`, time.Now().UnixNano())
 	return admin.Patch(context.Background(), service, client.RawPatch(types.MergePatchType, patch))

@@ -41,7 +41,7 @@ func (r *Reconciler) delete(ctx context.Context, cached *corev1beta1.Project) er
 	return nil
 }
 
-// stillDue judges a Project again by what the API server says. A project that turns out to be in use is marked as used.
+// stillDue judges a Project again, with facts from the API server. A project that turns out to be in use is marked as used.
 func (r *Reconciler) stillDue(ctx context.Context, project *corev1beta1.Project) (bool, error) {
 	snapshot, err := r.Served.Snapshot(ctx, *project.Spec.Namespace)
 	if err != nil {

@@ -344,8 +344,8 @@ func TestUseInTheAPIServerCountsWhileTheCachesLag(t *testing.T) {
 	p := s.project(withFinalizer)
 	s.age(p, day)
 	empty := s.namespace("empty")
-	// The cache lists the Shoots of all namespaces and gets those of an empty one; the check before the deletion lists those of the
-	// project.
+	// The cache lists the Shoots of all namespaces and gets the ones of an empty namespace; the check before the deletion lists the
+	// Shoots of the project.
 	s.Requests.Hook(func(r *http.Request) error {
 		if r.URL.Path == "/apis/core.gardener.cloud/v1beta1/shoots" {
 			r.URL.Path = "/apis/core.gardener.cloud/v1beta1/namespaces/" + empty + "/shoots"

@@ -16,7 +16,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/project/usage"
 )
 
-// judgedProjects is what this process remembers of the Projects that it has judged. After a restart, the first pass over all Projects
+// judgedProjects is this process's memory about the Projects that it has judged. After a restart, the first pass over all Projects
 // finds it again, at the cost of some requests. The zero value is ready for use.
 type judgedProjects struct {
 	projects memory.ByName[projectState]
@@ -27,7 +27,7 @@ type judgedProjects struct {
 	since    time.Time
 }
 
-// projectState is what is remembered of one Project.
+// projectState is the memory about one Project.
 type projectState struct {
 	// undecided is true if the Project could not be judged.
 	undecided bool
@@ -130,8 +130,9 @@ func (r *Reconciler) enqueueUndecided() {
 	}
 }
 
-// reportSuspension reports, once for all Projects, when judging is suspended and when it resumes. A process that has just started and does
-// not know yet what is served reports nothing. again is after how long to reconcile the Project to report it then; 0 for never.
+// reportSuspension reports, once for all Projects, when judging is suspended and when it resumes. A process that has just started
+// and does not know yet which kinds are served reports nothing. again is after how long to reconcile the Project to report it then;
+// 0 for never.
 func (r *Reconciler) reportSuspension(ctx context.Context, name string, f facts, p plan) (again time.Duration, err error) {
 	if !p.undecided {
 		r.judged.setUndecided(name, false)

@@ -23,13 +23,13 @@ type Rules struct {
 	Notice time.Duration
 	// Forecast is how long in advance a change is announced on the project; 0 for never.
 	Forecast time.Duration
-	// Deletion is what happens to a project when its date of deletion is reached: a value of config.EspalierProject.StaleDeletion.
+	// Deletion is the action when the date of deletion of a project is reached: a value of config.EspalierProject.StaleDeletion.
 	Deletion string
 	// WithoutShoots allows projects to be deleted although Shoots are not served.
 	WithoutShoots bool
 }
 
-// facts are what is known about a project.
+// facts are the observations about a project that the rules need.
 type facts struct {
 	now time.Time
 	// created and lastActivity are times of the project; lastActivity is nil if there was no activity.
@@ -54,7 +54,7 @@ type plannedEvent struct {
 	at time.Time
 }
 
-// plan is what to do with a project.
+// plan is the decision about a project.
 type plan struct {
 	// row describes the row of the rules that decided.
 	row string
@@ -151,9 +151,9 @@ func (r Rules) planStale(f facts) plan {
 // the time: the date has been in the status for long enough then.
 const late = time.Hour
 
-// announce decides what to announce about a deletion with the given date, and whether the project is due. A deletion that was not announced
-// in time, because deletion was Off or DryRun, the use was unknown or no process was running, is postponed until it has been announced for
-// as long as Notice demands.
+// announce decides which deletion to announce, given its date, and whether the project is due. A deletion that was not announced in
+// time, because deletion was Off or DryRun, the use was unknown or no process was running, is postponed until it has been announced
+// for as long as Notice demands.
 func (r Rules) announce(f facts, end time.Time, p *plan) {
 	if r.Notice > 0 && !f.now.Before(end) {
 		latest := f.now.UTC().Truncate(time.Second).Add(r.Notice)

@@ -118,7 +118,8 @@ func (r *Reconciler) act(ctx context.Context, judged *corev1beta1.Project, f fac
 	}
 }
 
-// gather collects the facts about a Project. It reads the namespace with the reader, and what may use the project from the caches.
+// gather collects the facts about a Project. It reads the namespace with the reader, and the objects that may use the project from
+// the caches.
 func (r *Reconciler) gather(ctx context.Context, reader client.Reader, caches usage.Caches, project *corev1beta1.Project) (facts, error) {
 	namespace := newNamespace()
 	if err := reader.Get(ctx, client.ObjectKey{Name: *project.Spec.Namespace}, namespace); err != nil {
@@ -165,7 +166,7 @@ func (r *Reconciler) writeAnnotations(ctx context.Context, project *corev1beta1.
 	if err := r.Client.Patch(ctx, project, conflict.MergeFrom(before)); client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("write annotations: %w", err)
 	}
-	log.FromContext(ctx).Info("Changed what is announced of the project", "verdict", p.row, "deletion", timeOf(p.announced))
+	log.FromContext(ctx).Info("Changed announcement of deletion", "verdict", p.row, "deletion", timeOf(p.announced))
 	return nil
 }
 
@@ -185,7 +186,7 @@ func (r *Reconciler) writeStatus(ctx context.Context, project *corev1beta1.Proje
 	if err != nil {
 		return fmt.Errorf("write status: %w", err)
 	}
-	log.FromContext(ctx).Info("Changed what the project says of its use", "verdict", p.row, "staleSince", timeOf(p.staleSince), "autoDelete",
+	log.FromContext(ctx).Info("Changed status of use", "verdict", p.row, "staleSince", timeOf(p.staleSince), "autoDelete",
 		timeOf(p.autoDelete))
 	return nil
 }

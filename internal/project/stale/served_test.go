@@ -136,7 +136,7 @@ func TestUseThatCannotBeDeterminedDoesNotCountAsUnused(t *testing.T) {
 	s.Eventually(s.suspensions).Should(ContainElement("StaleChecksResumed"))
 }
 
-// The same is true for the check before a deletion, whatever the caches say.
+// The same is true for the check before a deletion, even if the caches have no use.
 func TestUseThatCannotBeDeterminedBeforeTheDeletionKeepsTheProject(t *testing.T) {
 	s := newScene(t, projecttest.Options{Stopped: true, Configure: atOnce})
 	p := s.project(withFinalizer)

@@ -57,7 +57,7 @@ func TestRunning(t *testing.T) {
 			live: live{fails: map[string]error{"jobs": missing, "pods": forbidden}},
 			want: usage.Verdict{Undecided: true, Why: forbidden.Error(), WithoutShoots: true},
 		},
-		"a failure that is worth a retry": {live: live{fails: map[string]error{"pods": errors.New("down")}}, err: "find out what runs: down"},
+		"a failure that is worth a retry": {live: live{fails: map[string]error{"pods": errors.New("down")}}, err: "find running workloads: down"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)

@@ -41,7 +41,7 @@ type Verdict struct {
 	By string
 	// Undecided is true if no use was found, but some objects could not be checked.
 	Undecided bool
-	// Why says what prevents a decision; empty while the process is still starting its caches.
+	// Why names the obstacle to a decision; empty while the process is still starting its caches.
 	Why string
 	// WithoutShoots is true if the API server does not serve Shoots.
 	WithoutShoots bool
@@ -177,7 +177,7 @@ func Running(ctx context.Context, anyOf AnyOf, namespace string) (Verdict, error
 			return Verdict{By: resource.Resource, WithoutShoots: true}, nil
 		case err == nil:
 		case !lasting(err):
-			return Verdict{}, fmt.Errorf("find out what runs: %w", err)
+			return Verdict{}, fmt.Errorf("find running workloads: %w", err)
 		case !verdict.Undecided:
 			verdict.Undecided, verdict.Why = true, err.Error()
 		}

@@ -23,7 +23,7 @@ const pageSize = 500
 // namedInRefusal is how many Projects a refusal names.
 const namedInRefusal = 5
 
-// checkCreatorLimit limits the number of Projects that a user may create. It counts the existing Projects, also those that are
+// checkCreatorLimit limits the number of Projects that a user may create. It counts the existing Projects, also Projects that are
 // being deleted, by the user that created them and not by owner. It asks the API server each time and writes nothing.
 //
 // There are no exceptions: a user that needs more Projects asks another user to create them, or an administrator to raise the

@@ -37,7 +37,7 @@ func TestLifeCycleOfAProjectWithWebhooks(t *testing.T) {
 	e := start(t, projecttest.Options{})
 	p := created(e, "alice", "life", `{}`)
 	own := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: ready(e, p)}}
-	alice := e.As("alice") // with what the controller has given her
+	alice := e.As("alice") // with the rights that the controller has given her
 	const aliceOwns = `{kind: User, name: alice, role: admin, roles: [owner]}`
 	e.Eventually(func() error {
 		return change(e, alice, p, `{spec: {members: [`+aliceOwns+`, {kind: User, name: bob, role: viewer}]}}`)

@@ -8,7 +8,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/project/webhook/normalform"
 )
 
-// planNormalization changes a spec to its normal form. Fields that have it already, and those that normalform does not know, stay.
+// planNormalization changes a spec to its normal form. Fields that have it already, and fields that normalform does not know, stay.
 func planNormalization(spec *normalform.Spec) patch.Patch {
 	changes := patch.Patch{}
 	if spec == nil {

@@ -182,7 +182,7 @@ func FuzzNormalization(f *testing.F) {
 	})
 }
 
-// normalizationValues shows what pointers lead to, and no difference between what is empty and what is absent.
+// normalizationValues shows the values of pointers, and empty fields as absent ones.
 func normalizationValues(spec *normalform.Spec) string {
 	encoded, err := json.Marshal(spec)
 	if err != nil {
@@ -191,7 +191,7 @@ func normalizationValues(spec *normalform.Spec) string {
 	return strings.ReplaceAll(string(encoded), `"members":[]`, `"members":null`)
 }
 
-// normalizationUnrelated returns an object without what the handler is about.
+// normalizationUnrelated returns an object without the fields that the handler changes.
 func normalizationUnrelated(t *testing.T, object []byte) map[string]any {
 	t.Helper()
 	read := map[string]any{}

@@ -10,8 +10,8 @@ import (
 	"github.com/espalier-dev/espalier/internal/project/webhook/normalform"
 )
 
-// planCreate records the user who creates a project, whatever was sent, and gives it an owner. The creator is always a User, even if
-// it is a ServiceAccount.
+// planCreate records the user who creates a project, also if the request names another one, and gives the project an owner. The
+// creator is always a User, even if it is a ServiceAccount.
 func planCreate(spec *normalform.Spec, user string) patch.Patch {
 	changes := patch.Patch{}
 	if spec == nil {

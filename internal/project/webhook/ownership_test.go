@@ -145,7 +145,7 @@ func FuzzOwnership(f *testing.F) {
 	f.Add([]byte(`{"metadata":{"deletionTimestamp":""}}`), "\xff", true)
 	f.Add([]byte(`{}"`), "alice", true)
 	f.Fuzz(func(t *testing.T, object []byte, user string, create bool) {
-		// What surrounds an object in a review has been read as JSON, so an object is JSON to its end.
+		// The review that surrounds an object has been read as JSON, so an object is JSON to its end.
 		if read := (map[string]any{}); !json.Valid(object) || review.Decode(object, &read) != nil {
 			return
 		}

@@ -20,7 +20,7 @@ type Action struct {
 	SubResource string
 }
 
-// Authorizer knows what users may do.
+// Authorizer checks the rights of users.
 type Authorizer interface {
 	// Allowed reports whether a user may do something with a Project. The name is empty if the API server generates it.
 	Allowed(ctx context.Context, user review.User, action Action, project string) (bool, error)
@@ -29,7 +29,7 @@ type Authorizer interface {
 // checkPermission refuses changes of Projects for which the user needs a right of its own:
 //
 //   - manage-members to change the owner, human members or their roles, when memberships end, or to give a ServiceAccount
-//     a role that leads to more rights than its giver has: uam, serviceaccountmanager, or that of an extension,
+//     a role that leads to more rights than its giver has: uam, serviceaccountmanager, or the role of an extension,
 //   - modify-spec-tolerations-whitelist to change the whitelist of tolerations,
 //   - update of the subresource finalizers to remove the finalizer with which a Project waits until its namespace is released,
 //     or to add one with which the garbage collector acts before that.

@@ -27,7 +27,7 @@ type need struct {
 	change string
 }
 
-// planNeeds returns what a change of a Project needs, in a fixed order. Before is nil at creation.
+// planNeeds returns the rights that a change of a Project needs, in a fixed order. Before is nil at creation.
 //
 // Both are compared in their normal form: fields that an older object lacks, and that a webhook adds to the request, are not
 // changed by the user.
@@ -61,8 +61,8 @@ func planNeeds(now, before *normalform.Project, user review.User) []need {
 	return needs
 }
 
-// planFinalizers returns what a change of finalizers needs. Without its own finalizer a Project is deleted before the
-// controller has checked its namespace. With those of the garbage collector its dependents are deleted or orphaned while it
+// planFinalizers returns the rights that a change of finalizers needs. Without its own finalizer a Project is deleted before the
+// controller has checked its namespace. With finalizers of the garbage collector its dependents are deleted or orphaned while it
 // still exists. An owner needs these rights too.
 func planFinalizers(now, before []string) []need {
 	finalize := Action{Verb: "update", SubResource: "finalizers"}
@@ -108,8 +108,8 @@ type grant struct {
 	roles string
 }
 
-// grants returns the grants of the members except the owner. All roles of users and groups count. Of ServiceAccounts only the roles
-// count that may give more rights than those of an admin: an admin can act as each ServiceAccount of the namespace anyway.
+// grants returns the grants of the members except the owner. All roles of users and groups count. Of ServiceAccounts only roles
+// count that may give more rights than an admin has: an admin can act as each ServiceAccount of the namespace anyway.
 func grants(members []*corev1beta1.ProjectMember, owner rbacv1.Subject) map[grant]struct{} {
 	found := make(map[grant]struct{}, len(members))
 	for _, member := range members {

@@ -199,7 +199,7 @@ func permissionRead(t *testing.T, text string) *normalform.Project {
 	return project
 }
 
-// permissionBefore reads what there was before; nil of nothing.
+// permissionBefore reads the Project before an update; nil at creation.
 func permissionBefore(t *testing.T, under, text string) *normalform.Project {
 	t.Helper()
 	if text == "" {

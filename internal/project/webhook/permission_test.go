@@ -17,7 +17,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/project/webhook"
 )
 
-// permissionAuthorizer allows what it holds, and notes what it was asked.
+// permissionAuthorizer allows the actions in allows, and records the questions.
 type permissionAuthorizer struct {
 	allows map[string]bool
 	err    error

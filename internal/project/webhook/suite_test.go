@@ -19,8 +19,8 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(binary.WithOwnServer(m)) }
 
-// start runs the controller with its webhooks. The group editors may do with Projects what RBAC knows of, and delete
-// namespaces, but none of the verbs that only the webhooks ask for.
+// start runs the controller with its webhooks. The group editors has all rights for Projects that RBAC checks, and may delete
+// namespaces, but has none of the verbs that only the webhooks ask for.
 func start(t *testing.T, options projecttest.Options) *projecttest.Env {
 	t.Helper()
 	options.Webhooks = true

@@ -31,7 +31,7 @@ type Handler struct {
 	handle func(Settings, context.Context, *review.Request) review.Response
 }
 
-// Settings are what handlers depend on.
+// Settings are the values and clients that handlers need.
 type Settings struct {
 	// Live reads from the API server, and not from a cache.
 	Live       client.Reader

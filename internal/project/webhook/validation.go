@@ -11,8 +11,8 @@ import (
 	"github.com/espalier-dev/espalier/internal/project/webhook/normalform"
 )
 
-// validate refuses Projects for what the schema of their CRD cannot: members and tolerations that are there twice
-// in different words, and ServiceAccounts that cannot exist. It reads nothing but the objects under review.
+// validate refuses mistakes in Projects that the schema of their CRD cannot express: duplicate members and tolerations that differ
+// in their text, and ServiceAccounts that cannot exist. It reads nothing but the objects under review.
 func (Settings) validate(_ context.Context, request *review.Request) review.Response {
 	now, before, err := decodeBoth(request)
 	if err != nil {

@@ -61,9 +61,9 @@ func tolerationsOf(spec *normalform.Spec) corev1beta1.ProjectTolerations {
 	return *spec.Tolerations
 }
 
-// checkMembers finds ServiceAccounts that cannot exist, and members that are there twice, where a ServiceAccount is the same
-// under its own name and under that of the user which it authenticates as. Nothing is said about the old members alone, which
-// are counted down.
+// checkMembers finds ServiceAccounts that cannot exist, and duplicate members, where a ServiceAccount is the same under its own
+// name and under the name of the user which it authenticates as. Mistakes of old members alone are not reported; old counts them,
+// and is counted down.
 func checkMembers(at *field.Path, members []*corev1beta1.ProjectMember, old map[rbacv1.Subject]int) field.ErrorList {
 	var found field.ErrorList
 	seen := make(map[rbacv1.Subject]bool, len(members)) // with whether one of them is new
@@ -124,8 +124,8 @@ func describeSubject(s rbacv1.Subject) string {
 	return s.Kind + " " + s.Namespace + "/" + s.Name
 }
 
-// identityOf returns the ServiceAccount for a user that is one, and every other subject as it is. It is not ok if the name of
-// the user begins like that of a ServiceAccount, but has too few parts.
+// identityOf returns the ServiceAccount for a user that is one, and every other subject as it is. It is not ok if the name of the
+// user has the prefix of ServiceAccounts, but too few parts.
 func identityOf(s rbacv1.Subject) (rbacv1.Subject, bool) {
 	if s.Kind != rbacv1.UserKind || !strings.HasPrefix(s.Name, normalform.ServiceAccountPrefix) {
 		return s, true
@@ -137,7 +137,7 @@ func identityOf(s rbacv1.Subject) (rbacv1.Subject, bool) {
 	return rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: parts[2], Name: parts[3]}, true
 }
 
-// checkTolerations finds what is tolerated already by an entry before: the same one, or one for every value of the key.
+// checkTolerations finds entries that an earlier entry covers: the same one, or one for every value of the key.
 func checkTolerations(at *field.Path, list []corev1beta1.Toleration) field.ErrorList {
 	type id struct {
 		key, value string

@@ -95,8 +95,8 @@ func TestValidation(t *testing.T) {
 	}
 }
 
-// TestStoredMistakesDoNotBlockUpdates holds old objects against what becomes of them when a user changes another
-// field, and other webhooks have filled in what was missing.
+// TestStoredMistakesDoNotBlockUpdates updates old, invalid objects: a user changes another field, and other webhooks have filled in
+// missing fields.
 func TestStoredMistakesDoNotBlockUpdates(t *testing.T) {
 	const (
 		account = `{kind: User, name: "system:serviceaccount:foo:bar"}, {kind: ServiceAccount, namespace: foo, name: bar}`

@@ -1,6 +1,6 @@
-// Package digest reduces the contents of a token Secret to what decisions need, and contains nothing worth stealing: which keys exist, when
-// the token expires, and a hash of the certificate authority. The cache of the token requestor stores digests, so that it does not have to
-// read a Secret again, not even after a restart.
+// Package digest reduces the contents of a token Secret to the facts that decisions need, and contains nothing worth stealing:
+// which keys exist, when the token expires, and a hash of the certificate authority. The cache of the token requestor stores
+// digests, so that it does not have to read a Secret again, not even after a restart.
 package digest
 
 import (
@@ -28,7 +28,7 @@ const maxFault = 256
 type Digest struct {
 	// Kubeconfig is true if there is a key kubeconfig, which then contains the token.
 	Kubeconfig bool `json:"kubeconfig,omitempty"`
-	// Fault is what is wrong with the kubeconfig; empty if it is valid.
+	// Fault describes the mistake in the kubeconfig; empty if it is valid.
 	Fault string `json:"fault,omitempty"`
 	// Token is true if there is a token in the right place: in the kubeconfig if there is one, else in key token.
 	Token bool `json:"token,omitempty"`

@@ -23,9 +23,9 @@ func newSecret() *metav1.PartialObjectMetadata {
 	return secret
 }
 
-// newInformer returns the informer of a cache of Secrets. It stores the metadata of those that name a ServiceAccount in their annotation.
-// The API server has no selector for annotations, so it sends the metadata of all Secrets; the informer drops the others before they are
-// stored.
+// newInformer returns the informer of a cache of Secrets. It stores the metadata of Secrets that name a ServiceAccount in their
+// annotation. The API server has no selector for annotations, so it sends the metadata of all Secrets; the informer drops the
+// others before they are stored.
 func newInformer(
 	secrets cache.ListerWatcher, example runtime.Object, _ time.Duration, indexers cache.Indexers,
 ) cache.SharedIndexInformer {

@@ -19,7 +19,7 @@ type plan struct {
 	invalidate bool
 }
 
-// planFor returns what to do with a static token Secret, given the ServiceAccount that it is for.
+// planFor plans the changes of a static token Secret, given the ServiceAccount that it is for.
 func planFor(secret *metav1.PartialObjectMetadata, account *corev1.ServiceAccount) plan {
 	_, hasPurpose := secret.Labels[resourcesv1alpha1.ResourcePurpose]
 	_, marked := secret.Labels[resourcesv1alpha1.StaticTokenConsider]

@@ -1,8 +1,8 @@
 // Package invalidator marks static ServiceAccount tokens of the target cluster that are not needed, for a webhook that then overwrites
 // them. It removes the mark when a token is needed again. It writes labels only.
 //
-// It watches the metadata of Secrets and keeps it for those that name a ServiceAccount in their annotation; it watches ServiceAccounts. It
-// lists Pods live, and only before it marks a Secret: a Pod that mounts the Secret may need the token.
+// It watches the metadata of Secrets and keeps it for Secrets that name a ServiceAccount in their annotation; it watches
+// ServiceAccounts. It lists Pods live, and only before it marks a Secret: a Pod that mounts the Secret may need the token.
 //
 // If the process dies, the next one reads the labels and continues.
 package invalidator

@@ -38,14 +38,14 @@ func NewPauses() workqueue.TypedRateLimiter[types.NamespacedName] {
 	return workqueue.NewTypedItemExponentialFailureRateLimiter[types.NamespacedName](shortestPause, longestPause)
 }
 
-// TargetCache returns what to cache of the target: the fields of ServiceAccounts that decisions need.
+// TargetCache returns the options of the target's cache: it keeps the fields of ServiceAccounts that decisions need.
 func TargetCache() map[client.Object]cache.ByObject {
 	return map[client.Object]cache.ByObject{&corev1.ServiceAccount{}: {Transform: process.Keeping(stripAccount)}}
 }
 
-// NewSecrets returns the value for Reconciler.Secrets, for the given namespaces, or for all if none is given. Options say how to connect.
-// The cache of the target cannot contain these Secrets: if source and target are one cluster, it contains those of the token requestor
-// only.
+// NewSecrets returns the value for Reconciler.Secrets, for the given namespaces, or for all if none is given. Options define the
+// connection. The cache of the target cannot contain these Secrets: if source and target are one cluster, it contains only the
+// Secrets of the token requestor.
 func NewSecrets(target *rest.Config, options cache.Options, namespaces []string) (cache.Cache, error) {
 	options.NewInformer = newInformer
 	for _, namespace := range namespaces {
@@ -112,7 +112,7 @@ func (r *Reconciler) accountEvent(ctx context.Context, before, after *corev1.Ser
 	}
 }
 
-// enqueueSecretsOf enqueues the Secrets that name a ServiceAccount in their annotation, and those that it references.
+// enqueueSecretsOf enqueues the Secrets that name a ServiceAccount in their annotation, and the Secrets that it references.
 func (r *Reconciler) enqueueSecretsOf(ctx context.Context, account *corev1.ServiceAccount, queue process.Queue) {
 	add := func(secret string) {
 		queue.Add(reconcile.Request{NamespacedName: types.NamespacedName{Namespace: account.Namespace, Name: secret}})

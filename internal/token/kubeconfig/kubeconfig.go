@@ -1,10 +1,12 @@
-// Package kubeconfig reads and replaces the credentials of the current context of a kubeconfig, and changes nothing else in it. Its errors
-// name fields and entries, never a credential.
+// Package kubeconfig reads and replaces the credentials of the current context of a kubeconfig. It also removes fields of the current user
+// and cluster with which clients would refuse the kubeconfig, or not authenticate with the token. It changes nothing else. Its errors name
+// fields and entries, never a credential.
 package kubeconfig
 
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
@@ -15,10 +17,11 @@ type Config struct {
 	all     *clientcmdapi.Config
 	user    *clientcmdapi.AuthInfo
 	cluster string
+	removed []string
 }
 
-// Decode reads YAML or JSON. If there is no current context, or the current context names a user that does not exist, the error says what
-// is missing.
+// Decode reads YAML or JSON. If there is no current context, or the current context names a user that does not exist, the error
+// names the missing part.
 func Decode(data []byte) (*Config, error) {
 	all, err := clientcmd.Load(data)
 	if err != nil {
@@ -42,8 +45,36 @@ func Decode(data []byte) (*Config, error) {
 // Token returns the token of the user of the current context; it is empty if there is none.
 func (c *Config) Token() string { return c.user.Token }
 
-// SetToken sets the token of the user of the current context.
-func (c *Config) SetToken(token string) { c.user.Token = token }
+// SetToken sets the token of the user of the current context, and removes other credentials of the user. A tokenFile takes precedence over
+// the token, as do client certificates on the API server. Clients refuse a token beside a user name and password, and auth providers that
+// they do not have. An exec plugin stays: clients do not run it if there is a token.
+func (c *Config) SetToken(token string) {
+	u := c.user
+	u.Token = token
+	remove(c, "tokenFile", &u.TokenFile)
+	remove(c, "username", &u.Username)
+	remove(c, "password", &u.Password)
+	remove(c, "client-certificate", &u.ClientCertificate)
+	remove(c, "client-key", &u.ClientKey)
+	if u.ClientCertificateData != nil || u.ClientKeyData != nil {
+		u.ClientCertificateData, u.ClientKeyData = nil, nil
+		c.removed = append(c.removed, "client-certificate-data", "client-key-data")
+	}
+	remove(c, "auth-provider", &u.AuthProvider)
+}
+
+// Removed returns the names of the fields that SetToken and SetCA have removed.
+func (c *Config) Removed() []string { return slices.Clone(c.removed) }
+
+// remove sets a field to its zero value, and notes its name unless it has that value.
+func remove[T comparable](c *Config, name string, field *T) {
+	var none T
+	if *field == none {
+		return
+	}
+	*field = none
+	c.removed = append(c.removed, name)
+}
 
 // CA returns the certificate authority, in PEM, of the cluster of the current context; nil if there is none.
 func (c *Config) CA() []byte {
@@ -54,13 +85,15 @@ func (c *Config) CA() []byte {
 	return cluster.CertificateAuthorityData
 }
 
-// SetCA sets the certificate authority, in PEM, of the cluster of the current context. It returns an error if there is no such cluster.
+// SetCA sets the certificate authority, in PEM, of the cluster of the current context, and removes insecure-skip-tls-verify, which clients
+// refuse beside it. It returns an error if there is no such cluster.
 func (c *Config) SetCA(ca []byte) error {
 	cluster := c.all.Clusters[c.cluster]
 	if cluster == nil {
 		return fmt.Errorf("kubeconfig has no cluster %q, which context %q names: add it, or name another one", c.cluster, c.all.CurrentContext)
 	}
 	cluster.CertificateAuthorityData = ca
+	remove(c, "insecure-skip-tls-verify", &cluster.InsecureSkipTLSVerify)
 	return nil
 }
 

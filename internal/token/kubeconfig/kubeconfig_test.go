@@ -50,6 +50,50 @@ func TestOnlyTheCurrentContextChanges(t *testing.T) {
 	}
 }
 
+// A client that reads the result must accept it and authenticate with the token.
+func TestFieldsThatKeepClientsFromUsingTheTokenAreRemoved(t *testing.T) {
+	for name, tc := range map[string]struct {
+		cluster, user string
+		want          []string
+	}{
+		"nothing to remove":    {user: "impersonate: someone"},
+		"a file with a token":  {user: "tokenFile: /var/run/token", want: []string{"tokenFile"}},
+		"a user name":          {user: "username: admin, password: x", want: []string{"username", "password"}},
+		"a client certificate": {user: "client-certificate: a.crt, client-key: a.key", want: []string{"client-certificate", "client-key"}},
+		"an auth provider":     {user: "auth-provider: {name: oidc}", want: []string{"auth-provider"}},
+		"a client certificate in PEM": {
+			user: "client-certificate-data: YQ==, client-key-data: YQ==", want: []string{"client-certificate-data", "client-key-data"},
+		},
+		"an exec plugin": {
+			user: "exec: {apiVersion: client.authentication.k8s.io/v1, command: oidc, interactiveMode: Never}",
+		},
+		"an insecure cluster": {cluster: ", insecure-skip-tls-verify: true", want: []string{"insecure-skip-tls-verify"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			config, err := kubeconfig.Decode([]byte(`{apiVersion: v1, kind: Config, current-context: x, ` +
+				`contexts: [{name: x, context: {cluster: c, user: me}}], clusters: [{name: c, cluster: {server: "https://api.example.com"` +
+				tc.cluster + `}}], users: [{name: me, user: {` + tc.user + `}}, {name: other, user: {username: a, password: b}}]}`))
+			g.Expect(err).NotTo(HaveOccurred())
+			g.Expect(config.SetCA([]byte("ca"))).To(Succeed())
+			config.SetToken("new")
+			g.Expect(config.Removed()).To(Equal(tc.want))
+			encoded, err := config.Encode()
+			g.Expect(err).NotTo(HaveOccurred())
+			client, err := clientcmd.RESTConfigFromKubeConfig(encoded)
+			g.Expect(err).NotTo(HaveOccurred())
+			g.Expect(client.BearerToken).To(Equal("new"))
+			g.Expect(client.BearerTokenFile + client.Username + client.Password + string(client.CertData) + client.CertFile).To(BeEmpty())
+			g.Expect(client.AuthProvider).To(BeNil())
+			g.Expect(client.Insecure).To(BeFalse())
+			g.Expect(client.ExecProvider != nil).To(Equal(name == "an exec plugin"))
+			all, err := clientcmd.Load(encoded)
+			g.Expect(err).NotTo(HaveOccurred())
+			g.Expect(all.AuthInfos["other"].Username).To(Equal("a"))
+		})
+	}
+}
+
 func TestWhatIsMissingIsNamed(t *testing.T) {
 	for name, tc := range map[string]struct{ input, want string }{
 		"nothing at all": {input: "", want: "kubeconfig has no current-context: name the context whose user shall get the token"},

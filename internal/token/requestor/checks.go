@@ -36,7 +36,7 @@ type facts struct {
 	holder holder
 }
 
-// decision is what to do now. If reason is empty, no token is requested, and the decision is valid for the time in wait.
+// decision is the result of the checks. If reason is empty, no token is requested, and the decision is valid for the time in wait.
 type decision struct {
 	reason string
 	wait   time.Duration

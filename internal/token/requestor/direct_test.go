@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/tools/events"
 	clocktesting "k8s.io/utils/clock/testing"
 	"k8s.io/utils/ptr"
@@ -156,6 +157,19 @@ func TestForeignTextIsCut(t *testing.T) {
 	s.Expect(reported).To(Receive(&note))
 	s.Expect(len(note)).To(BeNumerically("<", 1100))
 	s.Expect(note).To(And(ContainSubstring("ServiceAccount é"), HaveSuffix("é…")))
+}
+
+func TestFieldsThatKeepClientsFromUsingTheTokenAreRemovedWithAnEvent(t *testing.T) {
+	s := newScene(t, binary.Options{TwoClusters: true})
+	s.create(s.secret("a", annotated(injectKey, "true"), with("kubeconfig", `{apiVersion: v1, kind: Config, current-context: x,
+clusters: [{name: c, cluster: {server: "https://api.example.com", insecure-skip-tls-verify: true}}],
+contexts: [{name: x, context: {cluster: c, user: u}}], users: [{name: u, user: {tokenFile: /var/run/token}}]}`)))
+	s.Eventually(s.reported("a")).Should(ContainElement(And(
+		ContainSubstring("KubeconfigFieldsRemoved"), ContainSubstring(": insecure-skip-tls-verify, tokenFile"))))
+	config, err := clientcmd.RESTConfigFromKubeConfig(s.read("a").Data["kubeconfig"])
+	s.Expect(err).NotTo(HaveOccurred())
+	s.Expect(config.BearerToken).NotTo(BeEmpty())
+	s.Expect(config.BearerTokenFile).To(BeEmpty())
 }
 
 func TestNoTokenIsRequestedForAKubeconfigThatCannotHoldTheAuthority(t *testing.T) {

@@ -1,6 +1,8 @@
 package requestor
 
 import (
+	"strings"
+
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/tools/events"
 )
@@ -11,6 +13,8 @@ const (
 	ReasonRequestFailed = "TokenRequestFailed"
 	// ReasonRenewalFailed: the Secret has a token that could not be renewed.
 	ReasonRenewalFailed = "TokenRenewalFailed"
+	// ReasonFieldsRemoved: the kubeconfig had fields with which clients would not use the token, and they were removed.
+	ReasonFieldsRemoved = "KubeconfigFieldsRemoved"
 	// ReasonRecovered: an earlier failure is over.
 	ReasonRecovered = "TokenRecovered"
 )
@@ -18,7 +22,7 @@ const (
 // maxNote is the maximum length, in bytes, of the note of an Event and of a failure that is remembered and logged.
 const maxNote = 1024
 
-// Events reports what happens to Secrets, in the source cluster.
+// Events reports failures and successes about Secrets, in the source cluster.
 type Events struct{ Recorder events.EventRecorder }
 
 func (e *Events) failed(secret *corev1.Secret, held bool, failure string) {
@@ -27,6 +31,11 @@ func (e *Events) failed(secret *corev1.Secret, held bool, failure string) {
 		reason = ReasonRenewalFailed
 	}
 	e.Recorder.Eventf(secret, nil, corev1.EventTypeWarning, reason, "RequestToken", "%s", failure)
+}
+
+func (e *Events) fieldsRemoved(secret *corev1.Secret, fields []string) {
+	e.Recorder.Eventf(secret, nil, corev1.EventTypeWarning, ReasonFieldsRemoved, "RequestToken",
+		"Removed from kubeconfig, because clients would refuse or ignore the token: %s", strings.Join(fields, ", "))
 }
 
 func (e *Events) recovered(secret *corev1.Secret) {

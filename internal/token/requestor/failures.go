@@ -52,7 +52,7 @@ func (b *bounded) Error() string { return b.text }
 // Unwrap returns the failure with its full text.
 func (b *bounded) Unwrap() error { return b.error }
 
-// aboutAccount adds what was attempted with a ServiceAccount, and the remedy.
+// aboutAccount adds the attempted operation on a ServiceAccount, and the remedy.
 func aboutAccount(attempt string, of types.NamespacedName, err error) error {
 	remedy := ""
 	switch {

@@ -12,9 +12,9 @@ import (
 	"github.com/espalier-dev/espalier/internal/config"
 )
 
-// Limits define what Secrets may ask for. If source and target are one cluster, a user who may write Secrets of one namespace must not get
-// the rights of ServiceAccounts of other namespaces: all fields but the first two apply only if source and target are, or may be, one
-// cluster.
+// Limits define the tokens that Secrets may ask for. If source and target are one cluster, a user who may write Secrets of one
+// namespace must not get the rights of ServiceAccounts of other namespaces: all fields but the first two apply only if source and
+// target are, or may be, one cluster.
 type Limits struct {
 	// TargetNamespace is the namespace of all ServiceAccounts; empty: the Secrets name it.
 	TargetNamespace string
@@ -39,15 +39,15 @@ const (
 	systemAccountsSetting = "espalier.token.sameCluster.systemServiceAccounts"
 )
 
-// The problem if nothing restricts what Secrets may ask for, and its remedy.
+// The problem if nothing restricts the tokens that Secrets may ask for, and its remedy.
 const (
 	unrestricted       = "every user who may create a Secret could get a token of every ServiceAccount"
 	unrestrictedRemedy = "set " + scopeSetting + ": SecretNamespace, espalier.token.targetNamespace or sourceClientConnection.namespaces, " +
 		"or allow it with " + scopeSetting + ": AllNamespaces"
 )
 
-// RefuseUnrestricted returns an error with the remedy if source and target are one cluster and the configuration neither restricts what
-// Secrets may ask for nor explicitly allows everything.
+// RefuseUnrestricted returns an error with the remedy if source and target are one cluster and the configuration neither restricts
+// the tokens that Secrets may ask for nor explicitly allows all.
 func (l Limits) RefuseUnrestricted() error {
 	switch {
 	case l.OwnNamespace == "":

@@ -12,7 +12,7 @@ import (
 // be about to be withdrawn.
 const reuse = time.Minute
 
-// order is what a token was issued for.
+// order has the parameters of an issued token.
 type order struct {
 	account types.NamespacedName
 	// uid distinguishes a ServiceAccount from a deleted one of the same name, whose tokens are invalid.
@@ -21,7 +21,7 @@ type order struct {
 	audiences []string
 }
 
-// entry is what is remembered about one Secret.
+// entry is the memory about one Secret.
 type entry struct {
 	// superseded is the version that this process has overwritten. As long as the cache shows it, the event of the write is still to come.
 	superseded string

@@ -78,7 +78,7 @@ func (m *Metrics) collect(metrics chan<- prometheus.Metric) {
 	}
 }
 
-// summary is what the metrics show of all tokens.
+// summary has the values of the metrics about all tokens.
 type summary struct {
 	states  map[string]int
 	failing int

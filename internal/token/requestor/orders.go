@@ -22,7 +22,7 @@ const defaultLifetime = 12 * time.Hour
 // instance contains the configuration that applies to all Secrets.
 type instance struct {
 	Limits
-	// audiences are those of tokens whose Secret names none.
+	// audiences are the audiences of tokens whose Secret names none.
 	audiences []string
 	// same is true if source and target are one cluster. If this is not known, unknown says why.
 	same    bool
@@ -75,7 +75,7 @@ func (i instance) accountOf(annotations map[string]string, from string) (account
 	return wanted, nil
 }
 
-// allowed returns an error for objects in namespaces outside of those that the connection to the target is restricted to.
+// allowed returns an error for objects outside of the namespaces that the connection to the target is restricted to.
 func (i instance) allowed(kind string, object types.NamespacedName) error {
 	if len(i.TargetNamespaces) == 0 || slices.Contains(i.TargetNamespaces, object.Namespace) {
 		return nil

@@ -62,7 +62,7 @@ type Reconciler struct {
 	Events  *Events
 	Metrics *Metrics
 
-	// Limits define what Secrets may ask for.
+	// Limits define the tokens that Secrets may ask for.
 	Limits Limits
 	// Audiences are the audiences of tokens, unless a Secret names others; empty: the API server decides.
 	Audiences []string

@@ -47,7 +47,13 @@ func (r *Reconciler) renew(ctx context.Context, w *work) (issued, error) {
 		return issued{}, err
 	}
 	token.ca = w.ca
-	return token, r.write(ctx, w, config, token)
+	if err := r.write(ctx, w, config, token); err != nil {
+		return token, err
+	}
+	if config != nil && len(config.Removed()) > 0 {
+		r.Events.fieldsRemoved(w.secret, config.Removed())
+	}
+	return token, nil
 }
 
 // ensureAccount creates or corrects a ServiceAccount and returns its UID. For the first token of a Secret it tries to create it first,

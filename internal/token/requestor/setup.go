@@ -29,7 +29,7 @@ const (
 	longestPause  = 5 * time.Minute
 )
 
-// SourceCache returns what to cache of the source: digests of the Secrets with our purpose, and of a class if one is given.
+// SourceCache returns the options of the source's cache: digests of the Secrets with our purpose, and of a class if one is given.
 func SourceCache(class *string) map[client.Object]cache.ByObject {
 	wanted := labels.Set{resourcesv1alpha1.ResourcePurpose: resourcesv1alpha1.PurposeTokenRequestor}
 	if class != nil {

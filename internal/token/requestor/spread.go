@@ -16,8 +16,8 @@ const (
 	longestLifetime = 24 * time.Hour
 	// leastRemaining is the minimum lifetime that a new token must have. Otherwise it would have to be renewed at once.
 	leastRemaining = time.Minute
-	// step is the fractional part of the golden ratio. Its multiples fill the unit interval more evenly than those of any other number,
-	// however many there are.
+	// step is the fractional part of the golden ratio. Its multiples fill the unit interval more evenly than multiples of any other
+	// number, however many there are.
 	step = 0.6180339887498949
 )
 

@@ -37,7 +37,7 @@ func cluster(t *testing.T) *guarded {
 	return &guarded{webhooktest.New(t, webhooktest.Options{Webhooks: "crdDeletionProtection: {enabled: true}"})}
 }
 
-// posted is for what no API server sends.
+// posted returns an env without webhook configurations, for requests that no API server sends.
 func posted(t *testing.T) *guarded {
 	t.Helper()
 	return &guarded{webhooktest.New(t, webhooktest.Options{Webhooks: "crdDeletionProtection: {enabled: true}", Unregistered: true})}
@@ -102,7 +102,7 @@ func kindOf(kind string) extensionvalidation.Kind {
 	return extensionvalidation.Kind{}
 }
 
-// requests are those of all protected resources, as YAML, but for what follows.
+// requests returns one request for each protected resource, as YAML, without the fields that callers append.
 func requests(operation string) []string {
 	of := func(group, version, kind, resource string) string {
 		return fmt.Sprintf("operation: %s\nkind: {group: %s, version: %s, kind: %s}\nresource: {group: %s, version: %s, resource: %s}\n",

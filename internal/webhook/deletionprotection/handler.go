@@ -1,11 +1,12 @@
-// Package deletionprotection refuses to delete custom resources, and the definitions of their kinds, that a whole cluster
-// hangs on, unless a user annotated them before: confirmation.gardener.cloud/deletion=true.
+// Package deletionprotection refuses to delete custom resources, and the definitions of their kinds, that a whole cluster depends
+// on, unless a user annotated them before: confirmation.gardener.cloud/deletion=true.
 //
-// It writes nothing. It reads only for DELETECOLLECTION, and then live: what was annotated a moment ago must be deletable,
-// and what is not must not be. API servers send one review for each object of a collection, without its name, and no client
-// knows the selectors of the user; so each is judged by the whole collection, of which all objects must be confirmed.
+// It writes nothing. It reads only for DELETECOLLECTION, and then live: an object that was annotated a moment ago must be
+// deletable, and an object without the annotation must not be. API servers send one review for each object of a collection, without
+// its name, and no client knows the selectors of the user; so each is judged by the whole collection, of which all objects must be
+// confirmed.
 //
-// That a definition carries gardener.cloud/deletion-protected=true is up to the selector of the webhook's configuration.
+// The selector of the webhook's configuration selects definitions with the label gardener.cloud/deletion-protected=true.
 package deletionprotection
 
 import (

@@ -15,7 +15,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/admission/reviewtest"
 )
 
-// source lists objects with these annotations, or fails, and remembers what it was asked.
+// source lists objects with these annotations, or fails, and records the requested lists.
 type source struct {
 	client.Reader
 	annotations []map[string]string

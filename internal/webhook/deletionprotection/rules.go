@@ -35,7 +35,7 @@ var needConfirmation = sync.OnceValue(func() sets.Set[schema.GroupVersionResourc
 // protected reports whether objects of a resource need a confirmation.
 func protected(resource schema.GroupVersionResource) bool { return needConfirmation().Has(resource) }
 
-// metadata is what is read of an object.
+// metadata is the part of an object that the handler reads.
 type metadata struct {
 	Metadata struct {
 		Annotations map[string]string `json:"annotations"`

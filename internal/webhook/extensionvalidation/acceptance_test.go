@@ -65,7 +65,7 @@ func (v *validated) post(e example) []string {
 	})
 }
 
-// write does to the API server what an example says; but for what was before, all writes are dry runs.
+// write sends the write of an example to the API server; all writes but the one of the earlier object are dry runs.
 func (v *validated) write(e example) error {
 	v.T.Helper()
 	request := e.request(v.T, v.Namespace)
@@ -91,7 +91,7 @@ func (v *validated) write(e example) error {
 	return v.Target.Update(v.Ctx, changed, client.DryRunAll)
 }
 
-// remove also takes the finalizer, which must be possible whatever the object looks like.
+// remove also removes the finalizer, which must be possible for invalid objects, too.
 func (v *validated) remove(object *unstructured.Unstructured) {
 	v.T.Helper()
 	v.Expect(client.IgnoreNotFound(v.Target.Delete(v.Ctx, object))).To(Succeed())
@@ -108,7 +108,7 @@ func (v *validated) decode(encoded []byte) *unstructured.Unstructured {
 	return object
 }
 
-// refusal returns the findings in an API server's error, which must be that of the kind's webhook.
+// refusal returns the findings in an API server's error, which must come from the kind's webhook.
 func (v *validated) refusal(kind extensionvalidation.Kind, err error) []string {
 	v.T.Helper()
 	if err == nil {

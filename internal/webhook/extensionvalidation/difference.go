@@ -16,9 +16,9 @@ import (
 // maxDifferences is how many are listed at most.
 const maxDifferences = 10
 
-// differences lists in which fields two values of one type differ: "<path>: <now> != <before>", in the order of the fields
-// and of keys, where paths consist of Go names. The format is that of github.com/go-test/deep, which is the wire format of
-// Gardener's texts; what is semantically equal makes no difference, and what may hold secrets is not shown.
+// differences lists in which fields two values of one type differ: "<path>: <now> != <before>", in the order of the fields and of
+// keys, where paths consist of Go names. The format is the format of github.com/go-test/deep, which Gardener's texts have.
+// Semantically equal values are no difference, and values that may contain secrets are not shown.
 func differences[T any](now, before *T) []string {
 	c := comparison{}
 	c.compare("", reflect.ValueOf(now).Elem(), reflect.ValueOf(before).Elem())
@@ -128,7 +128,7 @@ func isWhole(value reflect.Value) bool {
 	return false
 }
 
-// nameOf returns what a type is called in texts: those that hide what they hold go by the names of those that do not.
+// nameOf returns the name of a type in texts: a type that hides its value is printed under the name of the type that it wraps.
 func nameOf(shown reflect.Type) string {
 	switch shown {
 	case reflect.TypeFor[opaqueExtension]():

@@ -17,22 +17,22 @@ import (
 	"github.com/espalier-dev/espalier/internal/webhook/extensionvalidation"
 )
 
-// example is a write of an object, and what is wrong with it. Objects are written as merge patches of the kind's valid one
-// in testdata.
+// example is a write of an object, and the expected errors. Objects are written as merge patches of the kind's valid one in
+// testdata.
 type example struct {
 	kind string
-	// object is what is written.
+	// object is the object that is sent.
 	object string
 	// updated is true if there was another before.
 	updated bool
 	before  string
 	// deleting is true if a user deleted the object before, and a finalizer holds it.
 	deleting bool
-	// bare objects are not patches: they are what is sent.
+	// bare objects are not patches: they are sent as they are.
 	bare bool
 	// impossible are writes that no API server sends to webhooks.
 	impossible bool
-	// want lists what is wrong: "Required spec.type", or with the text, "Invalid spec.ttl: Invalid value: -1: must be …".
+	// want lists the errors: "Required spec.type", or with the text, "Invalid spec.ttl: Invalid value: -1: must be …".
 	want []string
 }
 
@@ -140,7 +140,7 @@ func causes(tb testing.TB, encoded []byte) []string {
 	return texts
 }
 
-// matches requires that what was found is what is wanted, in any order.
+// matches requires that the errors are the wanted ones, in any order.
 func (e example) matches(tb testing.TB, namespace string, found []string) {
 	tb.Helper()
 	var want []any

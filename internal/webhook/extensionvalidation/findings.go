@@ -15,17 +15,17 @@ const (
 	// maxFindings is how many are listed at most, and maxText how long they may be together, in bytes. More are dropped.
 	maxFindings = 1000
 	maxText     = 64 << 10
-	// maxValue is how much is shown of a value, and maxDetail of what is said about it, in bytes.
+	// maxValue limits each shown value, and maxDetail each explanation, in bytes.
 	maxValue  = 1 << 10
 	maxDetail = 32 << 10
 )
 
-// findings collects what is wrong with an object.
+// findings collects the errors of one object.
 type findings struct {
 	list field.ErrorList
 	// text is how long the list is, in bytes.
 	text int
-	// dropped is true once something was not listed.
+	// dropped is true once an error was not listed.
 	dropped bool
 }
 

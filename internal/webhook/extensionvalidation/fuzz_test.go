@@ -13,7 +13,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/webhook/extensionvalidation"
 )
 
-// What the valid objects hold where secrets are, once as it is and once in base64.
+// The value of secret fields in the valid objects, as it is and in base64.
 const (
 	secret        = "hush-hush"
 	encodedSecret = "aHVzaC1odXNo"
@@ -47,7 +47,7 @@ func (d *dice) roll(sides int) int {
 	return first % sides
 }
 
-// damage changes a value here and there. What it makes of a secret is still one, or none.
+// damage changes a value here and there. It changes a secret to the other one, or removes it.
 func (d *dice) damage(value any) any {
 	switch d.roll(12) {
 	case 0:
@@ -140,7 +140,7 @@ func FuzzValidate(f *testing.F) {
 		default:
 			g.Expect(response.Allowed).To(BeFalse())
 			g.Expect(response.Code).To(BeEquivalentTo(400), response.Message)
-			return // what a decoder says depends on where it stands
+			return // the text of a decoder's error depends on the position
 		}
 
 		object["unheardOf"] = map[string]any{"spec": 1}

@@ -57,7 +57,7 @@ func (r *rules[Spec, Status]) Handle(ctx context.Context, request *review.Reques
 	return review.Refused(apierrors.NewInvalid(kind, now.Metadata.Name, found))
 }
 
-// givenUp is the answer when there was no time to judge.
+// givenUp is the answer to a request whose time ended before it was judged.
 func givenUp(err error) review.Response {
 	return review.Errored(http.StatusInternalServerError, fmt.Errorf("validate object: the request has ended before: %w", err))
 }

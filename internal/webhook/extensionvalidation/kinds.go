@@ -21,7 +21,7 @@ type Kind struct {
 	Name string
 	// Path is where it is served.
 	Path string
-	// Group, Plural and Kind are what the API calls it.
+	// Group, Plural and Kind are the names of the kind in the API.
 	Group, Plural, Kind string
 	// Namespaced is false for kinds of the cluster.
 	Namespaced bool
@@ -73,7 +73,7 @@ func Kinds() []Kind {
 	}
 }
 
-// extension adds to a kind what all kinds of the group have in common.
+// extension completes a kind with the fields that all kinds of the group share.
 func extension[Spec, Status any](name, plural string, r rules[Spec, Status]) Kind {
 	r.kind, r.freeze = schema.GroupKind{Group: GroupExtensions, Kind: name}, freezeListing[Spec]
 	return kind(GroupExtensions, name, plural, r)

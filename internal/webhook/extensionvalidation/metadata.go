@@ -9,18 +9,18 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// API servers have checked metadata before they ask. What is larger than they would pass on, or than any user needs, comes
-// from a client that posts here directly, and is not checked item by item.
+// API servers have checked metadata before they call a webhook. Metadata that is larger than they would pass on, or than any user
+// needs, comes from a client that posts here directly, and is not checked item by item.
 const (
-	// maxEntries is how many labels and annotations together are looked at.
+	// maxEntries limits how many labels and annotations together are checked.
 	maxEntries = 10_000
-	// maxItems is how many owners, finalizers and managers of fields are, each.
+	// maxItems limits owners, finalizers and managers of fields, each.
 	maxItems = 1000
 )
 
 func metadataPath() *field.Path { return field.NewPath("metadata") }
 
-// metadata finds what is wrong with metadata by themselves.
+// metadata validates the metadata of one object.
 func (f *findings) metadata(meta *metav1.ObjectMeta, namespaced bool) {
 	if f.tooMuch(meta) {
 		return
@@ -29,7 +29,7 @@ func (f *findings) metadata(meta *metav1.ObjectMeta, namespaced bool) {
 	f.add(ordered(apivalidation.ValidateObjectMeta(meta, namespaced, apivalidation.NameIsDNSSubdomain, metadataPath()))...)
 }
 
-// metadataUpdate finds what is wrong with a change of metadata.
+// metadataUpdate validates a change of metadata.
 func (f *findings) metadataUpdate(now, before *metav1.ObjectMeta) {
 	if f.tooMuch(now) {
 		return
@@ -37,7 +37,7 @@ func (f *findings) metadataUpdate(now, before *metav1.ObjectMeta) {
 	f.add(ordered(apivalidation.ValidateObjectMetaUpdate(concise(now), before, metadataPath()))...)
 }
 
-// tooMuch finds more than is looked at.
+// tooMuch adds an error if metadata exceed the limits.
 func (f *findings) tooMuch(meta *metav1.ObjectMeta) bool {
 	var found field.ErrorList
 	if entries := len(meta.Labels) + len(meta.Annotations); entries > maxEntries {
@@ -70,7 +70,7 @@ func concise(meta *metav1.ObjectMeta) *metav1.ObjectMeta {
 	return &short
 }
 
-// ordered sorts what was found in one field, which comes from maps in any order, by value. Fields keep their order.
+// ordered sorts the errors of each field, which come from maps in any order, by value. Fields keep their order.
 func ordered(found field.ErrorList) field.ErrorList {
 	position := map[string]int{}
 	for i, each := range found {

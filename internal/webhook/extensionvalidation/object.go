@@ -7,10 +7,10 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// object is what is read of an object of a kind.
+// object is the part of an object that the handler reads.
 //
-// The types of specifications name every field of the kind, not only those that have rules, because a specification is
-// frozen as a whole while the object is being deleted. Their Go names are part of the texts that tell what changed.
+// The types of specifications name every field of the kind, not only fields with rules, because a specification is frozen as a
+// whole while the object is being deleted. Their Go names are part of the texts that describe a change.
 type object[Spec, Status any] struct {
 	APIVersion string            `json:"apiVersion"`
 	Kind       string            `json:"kind"`

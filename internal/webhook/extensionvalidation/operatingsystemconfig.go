@@ -124,7 +124,7 @@ func (f *findings) files(path *field.Path, files []file) {
 	}
 }
 
-// content finds what is wrong with where a file comes from; there must be one such place.
+// content validates the source of a file; there must be exactly one.
 func (f *findings) content(path *field.Path, content *fileContent) {
 	const oneOf = "either 'secretRef', 'inline' or 'imageRef' must be provided"
 	secret, inline, image := content.SecretRef, content.Inline, content.ImageRef
@@ -145,7 +145,7 @@ func (f *findings) content(path *field.Path, content *fileContent) {
 	}
 }
 
-// repeatedFiles finds paths that were seen before, and adds what it sees.
+// repeatedFiles reports paths that are in seen, and adds the others to it.
 func (f *findings) repeatedFiles(path *field.Path, files []file, seen sets.Set[string]) {
 	for i, each := range files {
 		if f.full() {

@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// rules are what objects of a kind must keep to. Fields are named by their paths below spec, as in "secretRef.name".
+// rules describe valid objects of a kind. Fields are named by their paths below spec, as in "secretRef.name".
 type rules[Spec, Status any] struct {
 	// kind names the kind in refusals; if empty, the object's own does.
 	kind schema.GroupKind
@@ -25,7 +25,7 @@ type rules[Spec, Status any] struct {
 	immutable []string
 	// requiredFields and immutableFields are the fields that required and immutable name; kind sets them.
 	requiredFields, immutableFields []specField
-	// check finds what else is wrong with an object by itself; nil for nothing.
+	// check adds the errors of rules that the other fields cannot express; nil for none.
 	check func(*object[Spec, Status], *findings)
 	// freeze says that the specification must not change because its object is being deleted.
 	freeze func(now, before *Spec) *field.Error
@@ -80,8 +80,8 @@ func (f specField) of(spec any) reflect.Value {
 	return value
 }
 
-// validate lists what is wrong with a new object, or with a change if there was one before. An object that is being deleted and
-// whose specification stays may be invalid: otherwise the finalizers of an object that is older than a rule could not be removed.
+// validate returns the errors of a new object, or of a change if there was one before. An object that is being deleted and whose
+// specification stays may be invalid: otherwise the finalizers of an object that is older than a rule could not be removed.
 func (r *rules[Spec, Status]) validate(now, before *object[Spec, Status]) field.ErrorList {
 	var found findings
 	if before != nil {
@@ -106,7 +106,8 @@ func (r *rules[Spec, Status]) validate(now, before *object[Spec, Status]) field.
 	return found.list
 }
 
-// keep finds what changed although it must not. Nil and empty lists and maps are the same, nil and empty pointers are not.
+// keep adds an error for every immutable field that changed. Nil and empty lists and maps are the same, nil and empty pointers are
+// not.
 func (r *rules[Spec, Status]) keep(now, before *Spec, found *findings) {
 	for _, each := range r.immutableFields {
 		if value, old := each.of(now), each.of(before); value.IsValid() && old.IsValid() {

@@ -17,7 +17,7 @@ type bonsaiSpec struct {
 	Pot         *pot `json:"pot,omitempty"`
 }
 
-// bonsais returns rules in the way the table of kinds has them.
+// bonsais returns rules in the form of the table of kinds.
 func bonsais(t *testing.T, r rules[bonsaiSpec, unread]) *rules[bonsaiSpec, unread] {
 	t.Helper()
 	built, ok := kind("trees.example.com", "Bonsai", "bonsais", r).Handler.(*rules[bonsaiSpec, unread])

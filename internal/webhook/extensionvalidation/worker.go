@@ -114,7 +114,8 @@ func (f *findings) capacity(path *field.Path, name corev1.ResourceName, quantity
 	}
 }
 
-// isInteger says whether a resource comes in pieces: objects, and whatever devices a cluster's operator named.
+// isInteger reports whether a resource is counted in whole numbers: numbers of objects, and devices with a name of the cluster's
+// operator.
 func isInteger(name corev1.ResourceName) bool {
 	switch name {
 	case corev1.ResourcePods, corev1.ResourceQuotas, corev1.ResourceServices, corev1.ResourceReplicationControllers, corev1.ResourceSecrets,

@@ -47,7 +47,7 @@ func endpointSliceHintsPolicy() *Policy {
 	}
 }
 
-// endpointSlice is what the handler reads of an EndpointSlice. Endpoints that are null stay so.
+// endpointSlice is the part of an EndpointSlice that the handler reads. An endpoint that is null in JSON is a nil pointer.
 type endpointSlice struct {
 	Endpoints []*endpoint `json:"endpoints"`
 }
@@ -57,7 +57,8 @@ type endpoint struct {
 	Hints *endpointHints `json:"hints"`
 }
 
-// endpointHints have Others for what is no zone: hints are right only if there is none of it.
+// Others has the hints that are not zones, and the fields of a zone that are not its name. If it is not empty, the hints are
+// replaced.
 type endpointHints struct {
 	ForZones []hintedZone   `json:"forZones"`
 	Others   jsontext.Value `json:",embed"`
@@ -68,7 +69,7 @@ type hintedZone struct {
 	Others jsontext.Value `json:",embed"`
 }
 
-// planHints hints at the endpoint's own zone, whatever was hinted at before. Endpoints without a zone stay as they are.
+// planHints hints at the endpoint's own zone, and replaces other hints. Endpoints without a zone stay as they are.
 func planHints(found endpointSlice) patch.Patch {
 	changes := patch.Patch{}
 	for i, each := range found.Endpoints {

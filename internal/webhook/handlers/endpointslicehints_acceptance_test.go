@@ -27,7 +27,7 @@ func hintsCreate(e *webhooktest.Env, labels string, endpoints ...string) *unstru
 	return object
 }
 
-// hintsHints are those of all endpoints.
+// hintsHints returns the hints of all endpoints.
 func hintsHints(e *webhooktest.Env, object *unstructured.Unstructured) []*discoveryv1.EndpointHints {
 	e.T.Helper()
 	slice := discoveryv1.EndpointSlice{}

@@ -56,7 +56,7 @@ func StandardObjects(flavor string) *metav1.LabelSelector {
 
 // Cluster is where webhooks are registered.
 type Cluster struct {
-	// Flavor is what the webhooks of different clusters differ by:
+	// Flavor is the kind of cluster that the webhooks are registered in:
 	//
 	//   - standalone, any cluster: namespace kube-system and the server's own namespace are excluded, by the label that every API
 	//     server sets on namespaces. Nothing else is expected of the cluster.

@@ -1,4 +1,4 @@
-// Package handlers is the table of what webhook-server serves. A handler is one row: its name and path, its switch in the
+// Package handlers is the table of the handlers of webhook-server. A handler is one row: its name and path, its switch in the
 // configuration, the webhooks by which API servers call it, and how it answers. The server, the webhook configurations, the
 // admission policies and the tests of the documentation read the table.
 //
@@ -48,11 +48,11 @@ type Handler struct {
 	Webhooks func(Cluster) []registration.Webhook
 	// Policy is the same in CEL; nil if an admission policy cannot do it.
 	Policy *Policy
-	// Review returns what answers reviews.
+	// Review returns the handler that answers reviews.
 	Review func(Settings) review.Handler
 }
 
-// Settings are what handlers depend on.
+// Settings are the values and look-ups that handlers need.
 type Settings struct {
 	Webhooks config.Webhooks
 	// LegacyReplicaCriteria is described at config.EspalierWebhooks.
@@ -108,7 +108,8 @@ func (h Handler) Declared(in Cluster) []registration.Webhook {
 	return declared
 }
 
-// createdPods is the rule of webhooks for Pods: what they change cannot be changed later.
+// createdPods is the rule of webhooks for Pods. They are called on creation only, because the fields that they change cannot be
+// changed later.
 func createdPods() []admissionregistrationv1.RuleWithOperations {
 	return registration.Rules(registration.Rule(registration.OnCreate(), "", registration.Versions("v1"), "pods"))
 }

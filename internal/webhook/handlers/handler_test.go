@@ -109,8 +109,8 @@ func sections() []string {
 	return all
 }
 
-// firstColumn returns the words in code in the first column of the table below a heading of a page, with what the second
-// column says.
+// firstColumn returns the words in code in the first column of the table below a heading of a page, with the text of the second
+// column.
 func firstColumn(t *testing.T, page, heading string) map[string]string {
 	t.Helper()
 	g := NewWithT(t)

@@ -60,7 +60,7 @@ func serviceHostPolicy() *Policy {
 // serviceHostVariable is the name of the environment variable by which clients in Pods find the API server.
 const serviceHostVariable = "KUBERNETES_SERVICE_HOST"
 
-// hostPod is what the handler reads of a Pod. Containers that are null stay so.
+// hostPod is the part of a Pod that the handler reads. A container that is null in JSON is a nil pointer.
 type hostPod struct {
 	Spec struct {
 		InitContainers []*hostContainer `json:"initContainers"`

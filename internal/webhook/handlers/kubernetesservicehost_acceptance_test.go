@@ -17,7 +17,7 @@ func serviceHostServed(t *testing.T) *webhooktest.Env {
 	return webhooktest.New(t, webhooktest.Options{Webhooks: "kubernetesServiceHost: {enabled: true, host: api.example.com}"})
 }
 
-// serviceHostEnvironments are those of all containers, the init containers first.
+// serviceHostEnvironments returns the environments of all containers, the init containers first.
 func serviceHostEnvironments(pod *corev1.Pod) [][]corev1.EnvVar {
 	var all [][]corev1.EnvVar
 	for _, c := range append(pod.Spec.InitContainers, pod.Spec.Containers...) {

@@ -42,7 +42,7 @@ func podSchedulerName() Handler {
 	}
 }
 
-// schedulerPod is what the handler reads of a Pod.
+// schedulerPod is the part of a Pod that the handler reads.
 type schedulerPod struct {
 	Spec *schedulerPodSpec `json:"spec"`
 }

@@ -68,10 +68,10 @@ func topologySpreadPolicy() *Policy {
 	}
 }
 
-// hashLabel tells Pods of one revision of a Deployment from those of others.
+// hashLabel distinguishes the Pods of one revision of a Deployment from Pods of other revisions.
 const hashLabel = "pod-template-hash"
 
-// spreadPod is what the handler reads of a Pod. Constraints that are null stay so.
+// spreadPod is the part of a Pod that the handler reads. A constraint that is null in JSON is a nil pointer.
 type spreadPod struct {
 	Metadata struct {
 		Labels revisionLabels `json:"labels"`
@@ -81,7 +81,7 @@ type spreadPod struct {
 	} `json:"spec"`
 }
 
-// revisionLabels is what is read of labels.
+// revisionLabels holds the label that names the revision.
 type revisionLabels struct {
 	Value *string `json:"pod-template-hash"`
 }
@@ -130,7 +130,7 @@ func planTopologySpread(found spreadPod) patch.Patch {
 // goes beyond Gardener, which knows no such field.
 func (c *spreadConstraint) matchesOwn() bool { return slices.Contains(c.MatchLabelKeys, hashLabel) }
 
-// choosesRevision is true for selectors that name revisions of any Deployment; those that only exclude some do not count.
+// choosesRevision is true for selectors that name revisions of any Deployment, and false for selectors that only exclude some.
 func choosesRevision(s *spreadSelector) bool {
 	if s == nil {
 		return false

@@ -18,11 +18,11 @@ type Policy struct {
 	// nothing.
 	Required Requirement
 	// Patch is an expression that returns the operations of a JSON patch. An ApplyConfiguration cannot express them: it keeps
-	// what a handler replaces, and cannot change lists that count as one value.
+	// values that a handler replaces, and cannot change lists that count as one value.
 	Patch string
 }
 
-// Requirement is an expression that must be true, and an expression of the text that the user gets otherwise.
+// Requirement is an expression that must be true, and an expression of the message for the user if it is false.
 type Requirement struct{ Expression, Message string }
 
 // Parameters are objects that a policy reads.

@@ -2,6 +2,7 @@ package handlers
 
 import (
 	"errors"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -59,7 +60,8 @@ func askForAccount(request *review.Request, found tokenPod) (account types.Names
 	return types.NamespacedName{Namespace: request.Namespace, Name: name}, name != "" && name != "default"
 }
 
-// policyTokenVolume holds what a Pod finds at the standard path if its ServiceAccount lets it mount a token.
+// policyTokenVolume is the volume of a token, as the admission plugin ServiceAccount of the API server would mount it, in the CEL
+// form of a policy.
 const policyTokenVolume = `Object.spec.volumes{
   name: 'kube-api-access-gardener',
   projected: Object.spec.volumes.projected{
@@ -85,11 +87,13 @@ func tokenMountPolicy() *Policy {
 		annotated  = "has(object.metadata.annotations) && " + key + " in object.metadata.annotations"
 		named      = "has(object.spec.serviceAccountName) && !(object.spec.serviceAccountName in ['', 'default']) && " +
 			"object.spec.serviceAccountName == params.metadata.name"
+		ownMount = "has(c.volumeMounts) && c.volumeMounts.exists(m, m.mountPath.matches('^" + tokenMountPath + "/*$'))"
+		all      = "((has(object.spec.initContainers) ? object.spec.initContainers : []) + " +
+			"(has(object.spec.containers) ? object.spec.containers : []))"
 	)
 	mounts := func(containers string) string {
-		const mount = "{'name': dyn('kube-api-access-gardener'), 'mountPath': dyn('/var/run/secrets/kubernetes.io/serviceaccount'), " +
-			"'readOnly': dyn(true)}"
-		return eachOf("spec."+containers, "c", "true", appended("c", "volumeMounts", mount))
+		const mount = "{'name': dyn('" + tokenVolumeName + "'), 'mountPath': dyn('" + tokenMountPath + "'), 'readOnly': dyn(true)}"
+		return eachOf("spec."+containers, "c", "!("+ownMount+")", appended("c", "volumeMounts", mount))
 	}
 	return &Policy{
 		Parameters: serviceAccounts(),
@@ -98,6 +102,7 @@ func tokenMountPolicy() *Policy {
 			condition("mounts-no-token", "has(params.automountServiceAccountToken) && !params.automountServiceAccountToken"),
 			condition("wants-token", "!has(object.spec.automountServiceAccountToken) || object.spec.automountServiceAccountToken"),
 			condition("has-no-token", "!has(object.spec.volumes) || !object.spec.volumes.exists(v, v.name.startsWith('kube-api-access-'))"),
+			condition("needs-mount", all+".size() == 0 || "+all+".exists(c, !("+ownMount+"))"),
 		},
 		Required: Requirement{ // longer numbers are more seconds than API servers grant
 			Expression: "!(" + annotated + ") || " + annotation + ".matches('^[+-]?0*[0-9]{1,18}$')",
@@ -113,9 +118,9 @@ func tokenMountPolicy() *Policy {
 	}
 }
 
-// serviceAccounts are those of the object's namespace; the API server evaluates the policy for each of them. API servers
-// have ServiceAccounts in memory. Other kinds, such as ConfigMaps, they stop watching when the last policy that reads them is
-// removed, and (seen in 1.36.3) never watch again: a policy that is installed again would read what was there at that time.
+// serviceAccounts selects the ServiceAccounts in the namespace of the object; the API server evaluates the policy for each of them.
+// API servers have ServiceAccounts in memory. They stop watching other kinds, such as ConfigMaps, when the last policy that reads
+// them is removed, and (seen in 1.36.3) never watch again: a policy that is installed again would read objects of that time.
 func serviceAccounts() *Parameters {
 	return &Parameters{
 		Kind: admissionregistrationv1.ParamKind{APIVersion: "v1", Kind: "ServiceAccount"},
@@ -130,11 +135,11 @@ const (
 	tokenVolumePrefix = "kube-api-access-"
 	tokenVolumeName   = tokenVolumePrefix + "gardener"
 	tokenMountPath    = "/var/run/secrets/kubernetes.io/serviceaccount"
-	// tokenFileMode is that of the files in the volume, the default of the API.
+	// tokenFileMode is the mode of the files in the volume, the default of the API.
 	tokenFileMode = 0o644
 )
 
-// tokenPod is what the handler reads of a Pod. Containers that are null stay so.
+// tokenPod is the part of a Pod that the handler reads. A container that is null in JSON is a nil pointer.
 type tokenPod struct {
 	Metadata struct {
 		Annotations struct {
@@ -153,12 +158,24 @@ type tokenPod struct {
 }
 
 type tokenContainer struct {
-	// VolumeMounts are only counted.
-	VolumeMounts []struct{} `json:"volumeMounts"`
+	VolumeMounts []struct {
+		MountPath string `json:"mountPath"`
+	} `json:"volumeMounts"`
 }
 
-// planTokenMount mounts a token whose lifetime in seconds is given, unless the Pod's annotation says another one, into a Pod whose
-// ServiceAccount forbids that the API server does; automount is what that one says. The error is about the annotation.
+// hasOwnMount reports whether the container mounts something at the path of tokens.
+func (c *tokenContainer) hasOwnMount() bool {
+	for i := range c.VolumeMounts {
+		if strings.TrimRight(c.VolumeMounts[i].MountPath, "/") == tokenMountPath {
+			return true
+		}
+	}
+	return false
+}
+
+// planTokenMount mounts a token whose lifetime in seconds is given, unless the Pod has the annotation for another one, into a Pod
+// whose ServiceAccount forbids that the API server does. automount is the field of the ServiceAccount; nil counts as true. An error
+// means that the annotation is invalid.
 func planTokenMount(found tokenPod, automount *bool, expirationSeconds int64) (patch.Patch, error) {
 	if ptr.Deref(automount, true) || !ptr.Deref(found.Spec.Automount, true) {
 		return nil, nil
@@ -167,6 +184,10 @@ func planTokenMount(found tokenPod, automount *bool, expirationSeconds int64) (p
 		if strings.HasPrefix(volume.Name, tokenVolumePrefix) {
 			return nil, nil
 		}
+	}
+	all := slices.Concat(found.Spec.InitContainers, found.Spec.Containers)
+	if len(all) > 0 && !slices.ContainsFunc(all, func(c *tokenContainer) bool { return c == nil || !c.hasOwnMount() }) {
+		return nil, nil
 	}
 	if given := found.Metadata.Annotations.ExpirationSeconds; given != nil {
 		var err error
@@ -195,14 +216,14 @@ func mountAll(changes *patch.Patch, list string, containers []*tokenContainer) {
 		if len(*changes) > patch.MaxOperations { // which is refused
 			return
 		}
-		if each != nil {
+		if each != nil && !each.hasOwnMount() {
 			patch.Append(changes, patch.Pointer("spec", list, i, "volumeMounts"), len(each.VolumeMounts),
 				corev1.VolumeMount{Name: tokenVolumeName, MountPath: tokenMountPath, ReadOnly: true})
 		}
 	}
 }
 
-// tokenVolume holds what the API server's own volume for tokens holds.
+// tokenVolume returns a volume with the sources of the volume that the API server itself mounts.
 func tokenVolume(expirationSeconds int64) corev1.Volume {
 	authority := corev1.ConfigMapProjection{
 		LocalObjectReference: corev1.LocalObjectReference{Name: "kube-root-ca.crt"},

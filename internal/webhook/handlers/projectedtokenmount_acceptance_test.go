@@ -16,8 +16,8 @@ import (
 
 const tokenMountPath = "/webhooks/mount-projected-service-account-token"
 
-// tokenMountServed mounts tokens of 7200 seconds. Every ServiceAccount is there in good time: what the server has not seen yet, it
-// reads.
+// tokenMountServed mounts tokens of 7200 seconds. Every ServiceAccount exists before the first Pod: the server reads
+// ServiceAccounts that its cache does not hold yet.
 func tokenMountServed(t *testing.T, accounts ...string) *webhooktest.Env {
 	t.Helper()
 	e := webhooktest.New(t, webhooktest.Options{Webhooks: "projectedTokenMount: {enabled: true, expirationSeconds: 7200}"})

@@ -127,6 +127,18 @@ func TestTokenMountPlan(t *testing.T) {
 				`{"op":"add","path":"/spec/containers/1/volumeMounts","value":[` + tokenMountMount + `]},` +
 				`{"op":"add","path":"/spec/containers/2/volumeMounts/-","value":` + tokenMountMount + `}]`,
 		},
+		"a container that mounts something at that path": {
+			automount: no,
+			spec: `{"volumes":[{"name":"a"}],"initContainers":[{"volumeMounts":[{"mountPath":"/var/run/secrets/kubernetes.io/serviceaccount/"}]}],` +
+				`"containers":[{"volumeMounts":[{"mountPath":"/var/run/secrets/kubernetes.io/serviceaccount"}]},` +
+				`{"volumeMounts":[{"mountPath":"/var/run/secrets/kubernetes.io/serviceaccounts"}]}]}`,
+			want: `[` +
+				`{"op":"add","path":"/spec/volumes/-","value":` + tokenMountVolumeFor("43200") + `},` +
+				`{"op":"add","path":"/spec/containers/1/volumeMounts/-","value":` + tokenMountMount + `}]`,
+		},
+		"only containers that mount something at that path": {
+			automount: no, spec: `{"containers":[{"volumeMounts":[{"mountPath":"/var/run/secrets/kubernetes.io/serviceaccount"}]}]}`,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
@@ -327,7 +339,7 @@ func FuzzTokenMount(f *testing.F) {
 	})
 }
 
-// tokenMountMounted does what is wanted if the ServiceAccount robot forbids automounting.
+// tokenMountMounted makes the expected change for Pods of the ServiceAccount robot, which forbids automounting.
 func tokenMountMounted(pod *corev1.Pod) bool {
 	if pod.Spec.ServiceAccountName != "robot" || !ptr.Deref(pod.Spec.AutomountServiceAccountToken, true) {
 		return true

@@ -5,7 +5,7 @@ import "github.com/espalier-dev/espalier/internal/webhook/objecttest"
 // member is a name in a random object.
 type member = objecttest.Member
 
-// randomPod has what handlers read and change of Pods, and fields that no handler reads.
+// randomPod has the fields of Pods that handlers read and change, and fields that no handler reads.
 func randomPod() objecttest.Value {
 	seconds := objecttest.Text("8998", "", "x", "-1", "99999999999999999999")
 	return objecttest.Object(
@@ -41,7 +41,7 @@ func randomPodSpec() objecttest.Value {
 		member{Name: "containers", Value: objecttest.List(randomContainer())},
 		member{Name: "ephemeralContainers", Value: objecttest.List(randomContainer())},
 		member{Name: "nodeSelector", Value: objecttest.Map(objecttest.Text("", "selector", "other"), "additional", "example.com/a~b")},
-		member{Name: "tolerations", Value: objecttest.List(objecttest.One( // few, so that a Pod often has one twice
+		member{Name: "tolerations", Value: objecttest.List(objecttest.OneOf( // few, so that a Pod often has one twice
 			map[string]any{"key": "k1", "operator": "Exists"},
 			map[string]any{"key": "k1", "operator": "Exists", "tolerationSeconds": 0},
 			map[string]any{"key": "k1", "operator": "Exists", "tolerationSeconds": 10},
@@ -88,7 +88,7 @@ func randomContainer() objecttest.Value {
 	)
 }
 
-// randomSecret has what handlers read and change of Secrets.
+// randomSecret has the fields of Secrets that handlers read and change.
 func randomSecret() objecttest.Value {
 	consider := objecttest.Text("", "true", "false")
 	return objecttest.Object(
@@ -106,9 +106,9 @@ func randomSecret() objecttest.Value {
 	)
 }
 
-// randomEndpointSlice has what handlers read and change of EndpointSlices.
+// randomEndpointSlice has the fields of EndpointSlices that handlers read and change.
 func randomEndpointSlice() objecttest.Value {
-	zone := objecttest.One(map[string]any{"name": "europe-1a"}, map[string]any{"name": "europe-1b"}, map[string]any{})
+	zone := objecttest.OneOf(map[string]any{"name": "europe-1a"}, map[string]any{"name": "europe-1b"}, map[string]any{})
 	return objecttest.Object(
 		member{Name: "apiVersion", Value: objecttest.Text("discovery.k8s.io/v1")},
 		member{Name: "kind", Value: objecttest.Text("EndpointSlice")},

@@ -13,8 +13,8 @@ import (
 
 const skipSeccomp = "seccompprofile.resources.gardener.cloud/skip"
 
-// seccompProfile gives Pods the seccomp profile RuntimeDefault unless they set one. Profiles of containers are neither read
-// nor changed.
+// seccompProfile gives Pods the seccomp profile RuntimeDefault unless they set one. Profiles of containers are neither read nor changed.
+// Pods for Windows stay as they are, because the API server refuses the field there.
 func seccompProfile() Handler {
 	return Handler{
 		Name: "seccomp-profile", Path: "/webhooks/seccomp-profile", Mutating: true,
@@ -36,21 +36,27 @@ func seccompProfile() Handler {
 func seccompProfilePolicy() *Policy {
 	const profile = "Object.spec.securityContext.seccompProfile{type: 'RuntimeDefault'}"
 	return &Policy{
-		Conditions: []admissionregistrationv1.MatchCondition{condition("has-no-profile",
-			"!has(object.spec.securityContext) || !has(object.spec.securityContext.seccompProfile) || "+
-				"!has(object.spec.securityContext.seccompProfile.type) || object.spec.securityContext.seccompProfile.type == ''")},
+		Conditions: []admissionregistrationv1.MatchCondition{
+			condition("has-no-profile",
+				"!has(object.spec.securityContext) || !has(object.spec.securityContext.seccompProfile) || "+
+					"!has(object.spec.securityContext.seccompProfile.type) || object.spec.securityContext.seccompProfile.type == ''"),
+			condition("is-not-for-windows", "!has(object.spec.os) || object.spec.os.name != 'windows'"),
+		},
 		Patch: `has(object.spec.securityContext)
   ? [JSONPatch{op: 'add', path: '/spec/securityContext/seccompProfile', value: ` + profile + `}]
   : [JSONPatch{op: 'add', path: '/spec/securityContext', value: Object.spec.securityContext{seccompProfile: ` + profile + `}}]`,
 	}
 }
 
-// seccompPod is what the handler reads of a Pod.
+// seccompPod is the part of a Pod that the handler reads.
 type seccompPod struct {
 	Spec *seccompPodSpec `json:"spec"`
 }
 
 type seccompPodSpec struct {
+	OS struct {
+		Name corev1.OSName `json:"name"`
+	} `json:"os"`
 	SecurityContext *podSecurityContext `json:"securityContext"`
 }
 
@@ -67,6 +73,7 @@ func planSeccompProfile(found seccompPod) patch.Patch {
 	switch {
 	case found.Spec == nil:
 		changes.Add("/spec", map[string]any{"securityContext": corev1.PodSecurityContext{SeccompProfile: profile}})
+	case found.Spec.OS.Name == corev1.Windows:
 	case found.Spec.SecurityContext == nil:
 		changes.Add("/spec/securityContext", corev1.PodSecurityContext{SeccompProfile: profile})
 	case found.Spec.SecurityContext.SeccompProfile.Type == "":

@@ -48,8 +48,9 @@ func TestSeccompProfilePlan(t *testing.T) {
 			object: `{"spec":{"containers":[{"securityContext":{"seccompProfile":{"type":"Unconfined"}}}]}}`,
 			want:   `[{"op":"add","path":"/spec/securityContext","value":{"seccompProfile":{"type":"RuntimeDefault"}}}]`,
 		},
-		"Pods for Windows as well": {
-			object: `{"spec":{"os":{"name":"windows"}}}`,
+		"a Pod for Windows": {object: `{"spec":{"os":{"name":"windows"}}}`},
+		"a Pod for Linux": {
+			object: `{"spec":{"os":{"name":"linux"}}}`,
 			want:   `[{"op":"add","path":"/spec/securityContext","value":{"seccompProfile":{"type":"RuntimeDefault"}}}]`,
 		},
 	} {

@@ -50,7 +50,7 @@ func systemComponents() Handler {
 	}
 }
 
-// systemPod is what the handler reads of a Pod.
+// systemPod is the part of a Pod that the handler reads.
 type systemPod struct {
 	Metadata struct {
 		OwnerReferences []owner `json:"ownerReferences"`
@@ -69,7 +69,7 @@ type systemPodSpec struct {
 	Tolerations  []object.Kept[toleration] `json:"tolerations"`
 }
 
-// ofDaemonSet is true for Pods whose DaemonSet says on which nodes they run.
+// ofDaemonSet is true for Pods whose DaemonSet chooses their nodes.
 func ofDaemonSet(found systemPod) bool {
 	return slices.Contains(found.Metadata.OwnerReferences, owner{APIVersion: "apps/v1", Kind: "DaemonSet", Controller: true})
 }

@@ -53,7 +53,7 @@ func systemAddNode(t *testing.T, labels map[string]string, taints []corev1.Taint
 	})
 }
 
-// systemPlacement is where a Pod may run, but for what the API server itself tolerates for five minutes.
+// systemPlacement is where a Pod may run, without the tolerations of five minutes that the API server itself adds.
 type systemPlacement struct {
 	NodeSelector map[string]string
 	Tolerations  []corev1.Toleration

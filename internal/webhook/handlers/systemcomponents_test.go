@@ -404,7 +404,7 @@ func FuzzSystemComponents(f *testing.F) {
 	})
 }
 
-// systemPlaced does what is wanted.
+// systemPlaced makes the expected change.
 func systemPlaced(pod *corev1.Pod) bool {
 	for _, owner := range pod.OwnerReferences {
 		if owner.APIVersion == "apps/v1" && owner.Kind == "DaemonSet" && ptr.Deref(owner.Controller, false) {

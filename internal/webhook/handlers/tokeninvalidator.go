@@ -78,7 +78,7 @@ func withoutValue(err error) error {
 	return err
 }
 
-// tokenSecret is what the handler reads of a Secret.
+// tokenSecret is the part of a Secret that the handler reads.
 type tokenSecret struct {
 	Metadata struct {
 		Labels struct {
@@ -98,8 +98,8 @@ var errToken = errors.New("data.token: must be a string in base64")
 // invalidToken is a token that authenticates no user.
 func invalidToken() []byte { return []byte{0, 0, 0} }
 
-// planInvalidation invalidates the token of a Secret that is labelled for that, and drops an invalid one where the label is gone, upon
-// which the controller manager makes a new one. The error does not tell the token.
+// planInvalidation invalidates the token of a Secret that is labelled for that, and drops an invalid one where the label is gone,
+// upon which the controller manager makes a new one. The error does not contain the token.
 func planInvalidation(found tokenSecret) (patch.Patch, error) {
 	changes := patch.Patch{}
 	if found.Data == nil {

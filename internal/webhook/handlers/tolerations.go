@@ -13,7 +13,8 @@ import (
 	"github.com/espalier-dev/espalier/internal/webhook/object"
 )
 
-// toleration is one of a Pod. Others are its fields that did not exist when this was written: tolerations may differ in them.
+// toleration is a toleration of a Pod. Others has the fields that the API got after this code was written: tolerations may differ
+// in them.
 type toleration struct {
 	Key      string                    `json:"key"`
 	Operator corev1.TolerationOperator `json:"operator"`
@@ -40,8 +41,8 @@ func (t toleration) identity() tolerationIdentity {
 	return same
 }
 
-// tolerate appends those of the wanted tolerations that a Pod lacks, in their order. If the Pod has some twice, the whole list
-// is set instead, with each once: API servers move all others for every one that is removed by itself.
+// tolerate appends the missing ones of the wanted tolerations to a Pod's list, in their order. If the list has duplicates, it is
+// replaced by a list without them: if one item is removed, API servers move all items after it.
 func tolerate(changes *patch.Patch, have []object.Kept[toleration], want []corev1.Toleration) {
 	known := make(map[tolerationIdentity]struct{}, len(have)+len(want))
 	once := make([]any, 0, len(have))
@@ -72,7 +73,8 @@ func learn(known map[tolerationIdentity]struct{}, t toleration) bool {
 	return len(known) > before
 }
 
-// tolerationsOf returns what tolerates the taints for ever, sorted, without those that come and go with the state of a node.
+// tolerationsOf returns tolerations of the taints, without a time limit, sorted. Taints that come and go with the state of a node
+// get none.
 func tolerationsOf(taints []corev1.Taint) []corev1.Toleration {
 	known := map[corev1.Toleration]struct{}{} // none has seconds, so that equal ones are one key
 	for _, taint := range taints {

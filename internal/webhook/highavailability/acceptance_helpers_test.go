@@ -32,7 +32,7 @@ const path = "/webhooks/high-availability-config"
 // from the start, so that no look-up can find older ones.
 type env struct{ *webhooktest.Env }
 
-// serve starts a server. Settings is the content of the section espalier.webhooks, more that of the handler's section beside
+// serve starts a server. Settings is the content of the section espalier.webhooks; more is added to the handler's section, beside
 // its switch.
 func serve(t *testing.T, settings, more string) *env {
 	t.Helper()
@@ -97,7 +97,7 @@ func (e *env) namespaceWith(labels, annotations map[string]string) string {
 // workload is a Deployment or StatefulSet with 1 replica unless it says otherwise.
 type workload struct {
 	namespace, kind, name string
-	// component is the value of the label type, override that of the annotation replicas; both are left out if empty.
+	// component is the value of the label type, override the value of the annotation replicas; both are left out if empty.
 	component, override string
 	replicas            string
 	// pods are members of the spec of its Pods.
@@ -115,8 +115,9 @@ func (w workload) yaml() string {
 	if w.override != "" {
 		annotations = "high-availability-config.resources.gardener.cloud/replicas: '" + w.override + "'"
 	}
-	if w.kind == "StatefulSet" {
-		more = ", serviceName: web"
+	selected := "app: web"
+	if w.kind == "StatefulSet" { // its Pods are spread by its selector, Pods of a Deployment by their labels
+		more, selected = ", serviceName: web", "app: web, tier: one"
 	}
 	if w.pods != "" {
 		pods = ", " + w.pods
@@ -124,14 +125,14 @@ func (w workload) yaml() string {
 	return "{apiVersion: apps/v1, kind: " + w.kind + ", metadata: {namespace: " + w.namespace + ", name: " + name + ", labels: {" + labels +
 		"}, annotations: {" + annotations + "}}, " +
 		"spec: {replicas: " + replicas + more +
-		", selector: {matchLabels: {app: web}}, template: {metadata: {labels: {app: web, tier: one}}, spec: {containers: [{name: web, " +
+		", selector: {matchLabels: {" + selected + "}}, template: {metadata: {labels: {app: web, tier: one}}, spec: {containers: [{name: web, " +
 		"image: 'web:1'}]" + pods + "}}}}"
 }
 
 // kinds of workloads are treated alike.
 func kinds() []string { return []string{"Deployment", "StatefulSet"} }
 
-// outcome is what of an object the handler may change, without what the object does not have.
+// outcome returns the fields of an object that the handler may change, without absent ones.
 func outcome(e *env, object *unstructured.Unstructured) map[string]any {
 	e.T.Helper()
 	found := map[string]any{}

@@ -310,7 +310,7 @@ func TestTolerationsOfAWorkloadAreKept(t *testing.T) {
 	}
 }
 
-// autoscalers requires what becomes of the limits of an HPA, of both versions, and of an HVPA.
+// autoscalers checks the limits after the write of an HPA, in both versions, and of an HVPA.
 func (e *env) autoscalers(annotations map[string]string, component, override, limits, wantMin, wantMax string) {
 	e.T.Helper()
 	namespace := e.namespace(annotations)

@@ -11,7 +11,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/webhook/object"
 )
 
-// affinity is what is read of a Pod's. What is read of a term is nil where it is null.
+// affinity is the part of a Pod's affinity that the handler reads. A term that is null in JSON is a nil pointer.
 type affinity struct {
 	Node *struct {
 		Required *struct {
@@ -32,8 +32,8 @@ type expression struct {
 	Others   jsontext.Value `json:",embed"`
 }
 
-// pin lets every required term end with the requirement to be in one of the zones, and removes what else a term says of
-// zones. Terms are alternatives, hence each needs it.
+// pin adds to every required term the requirement that the node is in one of the zones, as its last one, and removes other
+// requirements about zones. Every term needs the requirement, because terms are alternatives.
 func pin(changes *patch.Patch, have *affinity, zones []string) {
 	const path = specOfPods + "/affinity"
 	want := corev1.NodeSelectorRequirement{Key: corev1.LabelTopologyZone, Operator: corev1.NodeSelectorOpIn, Values: zones}
@@ -53,7 +53,7 @@ func pin(changes *patch.Patch, have *affinity, zones []string) {
 	}
 }
 
-// pinTerms writes the list anew if a term of it has to change: there may be more terms than changes that one can ask for.
+// pinTerms replaces the whole list if one of its terms has to change: there may be more terms than changes that a patch may have.
 func pinTerms(changes *patch.Patch, path string, have []object.Kept[*nodeSelectorTerm], want corev1.NodeSelectorRequirement) {
 	if !slices.ContainsFunc(have, func(term object.Kept[*nodeSelectorTerm]) bool { return !term.Read.isPinned(want) }) {
 		return
@@ -69,7 +69,7 @@ func pinTerms(changes *patch.Patch, path string, have []object.Kept[*nodeSelecto
 	changes.Add(path, list)
 }
 
-// isPinned tells that a term ends with what is wanted, and says nothing else of zones.
+// isPinned reports whether want is the last requirement of the term, and the only one about zones.
 func (t *nodeSelectorTerm) isPinned(want corev1.NodeSelectorRequirement) bool {
 	if t == nil {
 		return false
@@ -78,7 +78,7 @@ func (t *nodeSelectorTerm) isPinned(want corev1.NodeSelectorRequirement) bool {
 	return first >= 0 && first == len(t.Expressions)-1 && t.Expressions[first].Read.is(want)
 }
 
-// pinned is a term that ends with what is wanted.
+// pinned returns the term with want as its last requirement and its only one about zones.
 func (t *nodeSelectorTerm) pinned(want corev1.NodeSelectorRequirement) pinnedTerm {
 	if t == nil {
 		return pinnedTerm{Expressions: []any{want}}
@@ -92,7 +92,7 @@ func (t *nodeSelectorTerm) pinned(want corev1.NodeSelectorRequirement) pinnedTer
 	return pinnedTerm{Expressions: append(list, want), Others: t.Others}
 }
 
-// pinnedTerm is a term as it is written anew.
+// pinnedTerm is a term in the form that is written.
 type pinnedTerm struct {
 	Expressions []any          `json:"matchExpressions"`
 	Others      jsontext.Value `json:",embed"`

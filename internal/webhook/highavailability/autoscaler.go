@@ -24,8 +24,8 @@ type hvpa struct {
 	} `json:"spec"`
 }
 
-// changeScaler raises the fewest replicas to those that the component should have, and the most replicas to the fewest. It
-// lowers nothing. The limits are members of what is at path. An autoscaler without a minimum is left alone.
+// changeScaler raises the minimum to the replicas that the component should have, and the maximum to the minimum. It lowers
+// nothing. The limits are members of the value at path. An autoscaler without a minimum is not changed.
 func changeScaler(changes *patch.Patch, component metadata, have limits, path string, in namespace) error {
 	if have.Min == nil || in.criteria != nil { // legacy mode knows no autoscalers
 		return nil

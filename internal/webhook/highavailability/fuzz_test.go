@@ -17,7 +17,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/webhook/objecttest"
 )
 
-// around makes a handler and what it finds: the same bytes make the same.
+// around makes a handler, the namespace and the autoscalers that it finds: the same bytes make the same ones.
 func around(s *objecttest.Source) *Handler {
 	annotations := map[string]string{}
 	for _, each := range []struct {
@@ -151,9 +151,9 @@ func FuzzAutoscaler(f *testing.F) {
 	})
 }
 
-// What follows is the specification once more, written against the types of the API.
+// The following functions implement the specification once more, with the types of the API.
 
-// annotation returns what the namespace says, and whether it says anything.
+// annotation returns the value of an annotation of the namespace, and whether there is one.
 func (h *Handler) annotation(key string) (string, bool) {
 	value, given := h.found().annotations["high-availability-config.resources.gardener.cloud/"+key]
 	return value, given

@@ -1,7 +1,6 @@
-// Package highavailability makes workloads fit to lose a node or a zone. It sets the replicas, the node affinity, the
-// spread and the tolerations of Deployments and StatefulSets, and the limits of the autoscalers that scale them, from
-// annotations of their namespace. Of each kind it changes nothing but these fields; whatever else is in the lists that it
-// changes stays in its order, with all of its fields.
+// Package highavailability makes workloads fit to lose a node or a zone. It sets the replicas, the node affinity, the spread and
+// the tolerations of Deployments and StatefulSets, and the limits of the autoscalers that scale them, from annotations of their
+// namespace. It changes no other field; other items in the lists that it changes keep their order and all of their fields.
 //
 // It reads the namespace and the autoscalers of the workload, from the target cluster, for every request; it writes nothing.
 package highavailability
@@ -27,13 +26,13 @@ type Namespaces interface {
 // Target is the object that an autoscaler scales.
 type Target struct{ Namespace, APIVersion, Kind, Name string }
 
-// Scaling knows what is scaled horizontally.
+// Scaling finds the autoscalers of a workload.
 type Scaling interface {
 	// MaxReplicas returns whether a HorizontalPodAutoscaler or an Hvpa of the target's namespace scales exactly this
 	// target, and up to how many replicas. No autoscaler scales a target without a name. Errors begin with "failed to list
 	// all HPAs: " or "failed to list all HVPAs: ".
 	MaxReplicas(ctx context.Context, target Target) (limit int32, scaled bool, err error)
-	// MaxReplicasLive is MaxReplicas of now: an autoscaler counts even if it was created just before.
+	// MaxReplicasLive is MaxReplicas with a read from the API server: an autoscaler counts even if it was created just before.
 	MaxReplicasLive(ctx context.Context, target Target) (limit int32, scaled bool, err error)
 }
 
@@ -62,7 +61,7 @@ func (h *Handler) Handle(ctx context.Context, request *review.Request) review.Re
 		return review.Errored(http.StatusInternalServerError, err)
 	}
 	switch request.Kind.GroupKind() {
-	case schema.GroupKind{Group: "apps", Kind: "Deployment"}, schema.GroupKind{Group: "apps", Kind: "StatefulSet"}:
+	case schema.GroupKind{Group: "apps", Kind: "Deployment"}, schema.GroupKind{Group: "apps", Kind: statefulSet}:
 		return h.judgeWorkload(ctx, request, found)
 	case schema.GroupKind{Group: "autoscaling", Kind: "HorizontalPodAutoscaler"}:
 		if version := request.Kind.Version; version != "v2" && version != "v2beta1" {
@@ -99,7 +98,9 @@ func (h *Handler) judgeWorkload(ctx context.Context, request *review.Request, fo
 			return review.Errored(http.StatusInternalServerError, err)
 		}
 	}
-	return changed(func(changes *patch.Patch) (string, error) { return h.changeWorkload(changes, &object, found) })
+	return changed(func(changes *patch.Patch) (string, error) {
+		return h.changeWorkload(changes, request.Kind.Kind, &object, found)
+	})
 }
 
 // setsReplicas reports whether the request creates the workload or changes its number of replicas. Other updates keep the
@@ -116,7 +117,7 @@ func setsReplicas(request *review.Request, object *workload) bool {
 	return false
 }
 
-// answer reads an object and answers with what change wants. Whatever is wrong with the object is denied.
+// answer reads an object and answers with the changes of change. Every error denies the request.
 func answer(request *review.Request, object any, change func(*patch.Patch) (warning string, err error)) review.Response {
 	if err := request.Decode(object); err != nil {
 		return review.Denied(err.Error())

@@ -2,7 +2,9 @@ package highavailability
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"strings"
 	"testing"
 
 	. "github.com/onsi/gomega"
@@ -22,7 +24,7 @@ type cluster struct {
 	limit          int32
 	scaled         bool
 	scalingErr     error
-	// live is what only MaxReplicasLive knows.
+	// live is the answer of MaxReplicasLive; nil if it is the same as the answer of MaxReplicas.
 	live *cluster
 
 	namespaces []string
@@ -265,6 +267,38 @@ spec:
       containers: [{name: db, image: "db:1", unknown: 8}]
 status: {replicas: 1}
 `)
+}
+
+// Labels of the Pods of a StatefulSet may change during a rollout, and its selector cannot.
+func TestPodsOfAStatefulSetAreSpreadByItsSelector(t *testing.T) {
+	h := in(map[string]string{"zones": "a,b", "failure-tolerance-type": "zone"})
+	const object = `{apiVersion: apps/v1, kind: KIND, metadata: {name: db}, spec: {replicas: 2, selector: {matchLabels: {app: db},
+		matchExpressions: [{key: role, operator: In, values: [main]}]}, template: {metadata: {labels: {app: db, role: main, release: "7"}}}}}`
+	for kind, want := range map[string]string{
+		"StatefulSet": `{"matchLabels":{"app":"db"},"matchExpressions":[{"key":"role","operator":"In","values":["main"]}]}`,
+		"Deployment":  `{"matchLabels":{"app":"db","role":"main","release":"7"}}`,
+	} {
+		t.Run(kind, func(t *testing.T) {
+			g := NewWithT(t)
+			_, after := judge(t, h, strings.Replace(object, "KIND", kind, 1))
+			var spread struct {
+				Spec struct {
+					Template struct {
+						Spec struct {
+							TopologySpreadConstraints []struct{ LabelSelector json.RawMessage }
+						}
+					}
+				}
+			}
+			g.Expect(json.Unmarshal(after, &spread)).To(Succeed())
+			g.Expect(spread.Spec.Template.Spec.TopologySpreadConstraints).To(HaveLen(2))
+			for _, each := range spread.Spec.Template.Spec.TopologySpreadConstraints {
+				g.Expect(each.LabelSelector).To(MatchJSON(want))
+			}
+			response, _ := judge(t, h, string(after))
+			g.Expect(response.Patch).To(BeEmpty(), "a second request changes nothing")
+		})
+	}
 }
 
 func TestMissingParentsAreMade(t *testing.T) {

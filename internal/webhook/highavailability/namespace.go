@@ -11,20 +11,20 @@ const AnnotationPrefix = "high-availability-config.resources.gardener.cloud/"
 
 // Annotations of namespaces. Administrators set them.
 const (
-	// FailureToleranceType says what workloads must survive: node, zone or another word; empty if nothing. Missing is
-	// another case than empty.
+	// FailureToleranceType is the failure that workloads must survive: node, zone or another word; empty if none. A missing
+	// annotation is another case than an empty one.
 	FailureToleranceType = AnnotationPrefix + "failure-tolerance-type"
 	// Zones are the names of the zones that may be used, separated by commas. Missing: none is known.
 	Zones = AnnotationPrefix + "zones"
-	// ZonePinning, if true, keeps workloads in the zones even where failure-tolerance-type is missing. What is no boolean
-	// counts as false, and so does a missing one.
+	// ZonePinning, if true, keeps workloads in the zones even where failure-tolerance-type is missing. A value that is not a
+	// boolean counts as false, and so does a missing one.
 	ZonePinning = AnnotationPrefix + "zone-pinning"
-	// ReplicaCriteria, only in legacy mode, says by what replicas are counted: failure-tolerance-type or zones; any other
-	// value leaves them alone. Missing: the rules of today hold.
+	// ReplicaCriteria, only in legacy mode, selects the rule for replicas: failure-tolerance-type or zones; with any other value
+	// replicas are not changed. Missing: the rules without legacy mode.
 	ReplicaCriteria = AnnotationPrefix + "replica-criteria"
 )
 
-// namespace is what the annotations of a namespace say.
+// namespace holds the values of a namespace's annotations.
 type namespace struct {
 	// tolerance is the failure tolerance type; nil if there is none, which is not the same as empty.
 	tolerance *string
@@ -32,11 +32,11 @@ type namespace struct {
 	zones []string
 	// pinned keeps Pods in the zones.
 	pinned bool
-	// criteria is by what replicas are counted in legacy mode; nil outside of it.
+	// criteria is the rule for replicas in legacy mode; nil outside of it.
 	criteria *string
 }
 
-// surroundings are all that is known of an object from elsewhere.
+// surroundings are the facts about an object that are read from other objects.
 type surroundings struct {
 	namespace
 	// scaled is true if an autoscaler scales the workload, up to limit replicas.

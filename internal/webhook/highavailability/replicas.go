@@ -15,10 +15,10 @@ const Replicas = AnnotationPrefix + "replicas"
 // controller is the type of components of which one replica works at a time.
 const controller = "controller"
 
-// metadata is what is read of an object's. The user who deploys the object sets it.
+// metadata is the part of an object's metadata that the handler reads. The user who deploys the object sets it.
 type metadata struct {
 	Labels struct {
-		// Type is controller, or any other word for what serves requests. Missing or empty: replicas are left alone.
+		// Type is controller, or any other word for workloads that serve requests. Missing or empty: replicas are not changed.
 		Type string `json:"high-availability-config.resources.gardener.cloud/type"`
 	} `json:"labels"`
 	Annotations struct {
@@ -26,8 +26,8 @@ type metadata struct {
 	} `json:"annotations"`
 }
 
-// countReplicas returns how many replicas a component should have; wanted is false if that is not ours to say: of what is
-// hibernated (current is 0) or has no type. An annotation that is no number is an error.
+// countReplicas returns how many replicas a component should have. wanted is false if the handler must not set replicas: the
+// workload is hibernated (current is 0) or has no type. An annotation that is not a number is an error.
 func countReplicas(current int32, component metadata, in namespace) (count int32, wanted bool, err error) {
 	kind, override := component.Labels.Type, component.Annotations.Replicas
 	if current == 0 || kind == "" {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
@@ -13,24 +14,25 @@ import (
 	"github.com/espalier-dev/espalier/internal/webhook/object"
 )
 
-// toleranceZone is the failure tolerance type of what must survive the loss of a zone.
+// toleranceZone is the failure tolerance type of workloads that must survive the loss of a zone.
 const toleranceZone = "zone"
 
-// spread is what is read of a topology spread constraint.
+// spread is the part of a topology spread constraint that the handler reads.
 type spread struct {
 	MaxSkew           int32  `json:"maxSkew"`
 	TopologyKey       string `json:"topologyKey"`
 	WhenUnsatisfiable string `json:"whenUnsatisfiable"`
 	MinDomains        *int32 `json:"minDomains"`
 	LabelSelector     *struct {
-		MatchLabels map[string]string `json:"matchLabels"`
-		Others      jsontext.Value    `json:",embed"`
+		MatchLabels      map[string]string                 `json:"matchLabels"`
+		MatchExpressions []metav1.LabelSelectorRequirement `json:"matchExpressions"`
+		Others           jsontext.Value                    `json:",embed"`
 	} `json:"labelSelector"`
 	Others jsontext.Value `json:",embed"`
 }
 
-// constraints returns how Pods with these labels are to be spread, hostnames first; nil if that is not ours to say.
-func constraints(replicas int32, labels map[string]string, in surroundings) []corev1.TopologySpreadConstraint {
+// constraints returns the constraints of the selected Pods, hostnames first; nil if the handler must not set any.
+func constraints(replicas int32, selector *metav1.LabelSelector, in surroundings) []corev1.TopologySpreadConstraint {
 	if replicas <= 1 {
 		return nil
 	}
@@ -40,7 +42,7 @@ func constraints(replicas int32, labels map[string]string, in surroundings) []co
 	}
 	hostname := corev1.TopologySpreadConstraint{
 		TopologyKey: corev1.LabelHostname, MaxSkew: 1, WhenUnsatisfiable: in.acrossHosts(),
-		LabelSelector: &metav1.LabelSelector{MatchLabels: labels},
+		LabelSelector: selector,
 	}
 	if !in.acrossZones() {
 		return []corev1.TopologySpreadConstraint{hostname}
@@ -87,7 +89,7 @@ func (n namespace) acrossZones() bool {
 	return asked && len(n.zones) > 1
 }
 
-// spreadPods lets the list end with what is wanted, without anything else that it has about hostnames and zones.
+// spreadPods makes want the end of the list, and removes all other constraints about hostnames and zones.
 func spreadPods(changes *patch.Patch, have []object.Kept[spread], want []corev1.TopologySpreadConstraint) {
 	if len(want) == 0 {
 		return
@@ -111,12 +113,13 @@ func spreadPods(changes *patch.Patch, have []object.Kept[spread], want []corev1.
 	changes.Add(specOfPods+"/topologySpreadConstraints", list)
 }
 
-// same tells that a constraint says what is wanted, and nothing else.
+// same reports whether a constraint equals want, without further fields.
 func same(have object.Kept[spread], want corev1.TopologySpreadConstraint) bool {
 	found := have.Read
 	return found.TopologyKey == want.TopologyKey && found.MaxSkew == want.MaxSkew &&
 		found.WhenUnsatisfiable == string(want.WhenUnsatisfiable) &&
 		ptr.Equal(found.MinDomains, want.MinDomains) && len(found.Others) == 0 &&
 		found.LabelSelector != nil && len(found.LabelSelector.Others) == 0 &&
-		maps.Equal(found.LabelSelector.MatchLabels, want.LabelSelector.MatchLabels)
+		maps.Equal(found.LabelSelector.MatchLabels, want.LabelSelector.MatchLabels) &&
+		equality.Semantic.DeepEqual(found.LabelSelector.MatchExpressions, want.LabelSelector.MatchExpressions)
 }

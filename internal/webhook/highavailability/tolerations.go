@@ -8,14 +8,14 @@ import (
 	"github.com/espalier-dev/espalier/internal/admission/patch"
 )
 
-// givenToleration is what is read of a toleration.
+// givenToleration is the part of a toleration that the handler reads.
 type givenToleration struct {
 	Key    string             `json:"key"`
 	Effect corev1.TaintEffect `json:"effect"`
 }
 
-// tolerate appends how long Pods stay on nodes that are not ready or not reachable, in seconds, unless the list says it
-// already: for exactly that taint, with the effect NoExecute or for all effects. Nil seconds append nothing.
+// tolerate appends tolerations that limit, in seconds, how long Pods stay on nodes that are not ready or not reachable, unless the
+// list tolerates exactly that taint already, with the effect NoExecute or for all effects. Nil seconds append nothing.
 func tolerate(changes *patch.Patch, have []givenToleration, notReady, unreachable *int64) {
 	var missing []corev1.Toleration
 	for _, each := range []struct {

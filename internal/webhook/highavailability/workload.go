@@ -3,17 +3,37 @@ package highavailability
 import (
 	"fmt"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/espalier-dev/espalier/internal/admission/patch"
 	"github.com/espalier-dev/espalier/internal/webhook/object"
 )
 
-// workload is what is read of a Deployment or StatefulSet.
+const statefulSet = "StatefulSet"
+
+// workload is the part of a Deployment or StatefulSet that the handler reads.
 type workload struct {
 	Metadata metadata `json:"metadata"`
 	Spec     *struct {
-		Replicas *int32       `json:"replicas"`
-		Template *podTemplate `json:"template"`
+		Replicas *int32                `json:"replicas"`
+		Selector *metav1.LabelSelector `json:"selector"`
+		Template *podTemplate          `json:"template"`
 	} `json:"spec"`
+}
+
+// spreadSelector returns the selector of the Pods that are spread against each other. The Pods of a StatefulSet keep its selector through
+// all rollouts, but not all their labels: a Pod with a new label would not be spread against the Pods without it, could be scheduled where
+// its volume is not, and the rollout would stop. The Pods of a Deployment are spread anew in each rollout, so all their labels count.
+func (w *workload) spreadSelector(kind string) *metav1.LabelSelector {
+	switch {
+	case w.Spec == nil:
+		return &metav1.LabelSelector{}
+	case kind == statefulSet && w.Spec.Selector != nil:
+		return w.Spec.Selector
+	case w.Spec.Template == nil:
+		return &metav1.LabelSelector{}
+	}
+	return &metav1.LabelSelector{MatchLabels: w.Spec.Template.Metadata.Labels}
 }
 
 type podTemplate struct {
@@ -37,14 +57,14 @@ func (w *workload) replicas() int32 {
 	return *w.Spec.Replicas
 }
 
-// losesReplicas tells that changeWorkload would take replicas away.
+// losesReplicas reports whether changeWorkload would lower the number of replicas.
 func (w *workload) losesReplicas(in surroundings) bool {
 	computed, wanted, err := countReplicas(w.replicas(), w.Metadata, in.namespace)
 	return err == nil && wanted && scale(w.replicas(), computed, in.scaled) < w.replicas()
 }
 
-// changeWorkload sets replicas, then what depends on them. The warning, if any, tells of replicas that were taken away.
-func (h *Handler) changeWorkload(changes *patch.Patch, object *workload, in surroundings) (warning string, err error) {
+// changeWorkload sets replicas, then the fields that depend on them. The warning, if any, says that replicas were lowered.
+func (h *Handler) changeWorkload(changes *patch.Patch, kind string, object *workload, in surroundings) (warning string, err error) {
 	replicas, template := object.replicas(), (*podTemplate)(nil)
 	if object.Spec != nil {
 		template = object.Spec.Template
@@ -61,18 +81,15 @@ func (h *Handler) changeWorkload(changes *patch.Patch, object *workload, in surr
 		replicas = set
 	}
 
-	labels, pods := map[string]string(nil), podSpec{}
-	if template != nil {
-		labels = template.Metadata.Labels
-		if template.Spec != nil {
-			pods = *template.Spec
-		}
+	pods := podSpec{}
+	if template != nil && template.Spec != nil {
+		pods = *template.Spec
 	}
 	var ofPods patch.Patch
 	if in.pinned && len(in.zones) > 0 {
 		pin(&ofPods, pods.Affinity, in.zones)
 	}
-	spreadPods(&ofPods, pods.Spread, constraints(replicas, labels, in))
+	spreadPods(&ofPods, pods.Spread, constraints(replicas, object.spreadSelector(kind), in))
 	if in.criteria == nil {
 		tolerate(&ofPods, pods.Tolerations, h.DefaultNotReadyTolerationSeconds, h.DefaultUnreachableTolerationSeconds)
 	}

@@ -26,7 +26,7 @@ type watched struct {
 	kind   schema.GroupVersionKind
 	// verbs are the rights that the look-ups cannot do without.
 	verbs []string
-	// keep returns what the cache holds of an object.
+	// keep reduces an object to the fields that the cache keeps.
 	keep toolscache.TransformFunc
 	// index is the function of the cache index byTarget; nil if the kind has none.
 	index client.IndexerFunc
@@ -62,9 +62,9 @@ func (e Enabled) watched() []watched {
 	return kinds
 }
 
-// Cache keeps of the target what handlers ask for: of namespaces the annotations about high availability, of
+// Cache keeps the fields of target objects that handlers ask for: of namespaces the annotations about high availability, of
 // HorizontalPodAutoscalers which object they scale and how far, of Nodes labels and taints, of ServiceAccounts whether tokens are
-// mounted. Callers must not change what it returns.
+// mounted. Callers must not change objects that they get from it.
 func Cache(enabled Enabled) cache.Options {
 	byObject := map[client.Object]cache.ByObject{}
 	for _, each := range enabled.watched() {

@@ -154,7 +154,7 @@ func TestCachesKeepWhatIsAskedFor(t *testing.T) {
 	}
 }
 
-// TestCachesAreSmall fills stores as the caches do. The limit is on what they hold in all, in bytes.
+// TestCachesAreSmall fills stores as the caches do, and limits the memory of all together, in bytes.
 func TestCachesAreSmall(t *testing.T) {
 	const limit = 14 << 20
 	autoscalers := toolscache.NewIndexer(toolscache.MetaNamespaceKeyFunc, toolscache.Indexers{
@@ -196,7 +196,7 @@ func TestCachesAreSmall(t *testing.T) {
 	runtime.KeepAlive(others)
 }
 
-// filled gives an autoscaler what clusters add.
+// filled gives an autoscaler metadata of the size that clusters have.
 func filled(object *autoscalingv2.HorizontalPodAutoscaler, own metav1.ObjectMeta) *autoscalingv2.HorizontalPodAutoscaler {
 	object.ObjectMeta = full()
 	object.Namespace, object.Name = own.Namespace, own.Name

@@ -28,8 +28,8 @@ import (
 // definition is the CustomResourceDefinition of Hvpas.
 const definition = "hvpas.autoscaling.k8s.io"
 
-// hvpas follows the one CustomResourceDefinition, and Hvpas for as long as it is there. Where neither may be watched,
-// requests to list them live get the answer.
+// hvpas watches the CustomResourceDefinition of Hvpas, and Hvpas while it exists. Where neither may be watched, requests to list
+// them live get the answer.
 //
 // These watches are no part of the target's cache: a process that may not read Hvpas, or that meets an API server which
 // cannot convert them, is ready all the same.
@@ -47,7 +47,7 @@ type hvpas struct {
 // following is a watch of Hvpas.
 type following struct {
 	toolscache.SharedIndexInformer
-	// of is the definition that was there when it began: Hvpas go with theirs.
+	// of is the UID of the definition that existed when the watch began: Hvpas are deleted with their definition.
 	of   types.UID
 	stop context.CancelFunc
 }
@@ -126,9 +126,9 @@ func (h *hvpas) follow(ctx context.Context, object any) {
 	h.running.Go(func() { informer.RunWithContext(watching) })
 }
 
-// failed ends a watch whose kind is no longer served while its definition is still there: its answers would be those of
-// then for ever. The definition has to change before the kind is served again, and then it is followed anew. A watch that
-// has nothing to answer yet goes on trying.
+// failed ends a watch whose kind is no longer served while its definition still exists: its answers would never change again. The
+// definition has to change before the kind is served again, and then a new watch starts. A watch that has not synced goes on
+// trying.
 func (h *hvpas) failed(watch *following) toolscache.WatchErrorHandlerWithContext {
 	return func(ctx context.Context, reflector *toolscache.Reflector, err error) {
 		toolscache.DefaultWatchErrorHandler(ctx, reflector, err)
@@ -163,7 +163,7 @@ func (h *hvpas) find(ctx context.Context, target highavailability.Target) (scale
 	return first, nil
 }
 
-// findLive is find by what the API server has now.
+// findLive is find with a list of the API server instead of the watch.
 func (h *hvpas) findLive(ctx context.Context, target highavailability.Target) (scaler, error) {
 	if h.undefined() {
 		return scaler{}, nil
@@ -182,7 +182,7 @@ func (h *hvpas) findLive(ctx context.Context, target highavailability.Target) (s
 	return first, nil
 }
 
-// undefined tells that there is no definition of Hvpas, if that is known.
+// undefined reports whether the cluster is known to have no definition of Hvpas.
 func (h *hvpas) undefined() bool {
 	if !h.definition.HasSynced() {
 		return false

@@ -1,10 +1,10 @@
-// Package lookup answers what handlers ask of the target cluster: annotations of namespaces, which autoscaler scales a workload, taints of
-// Nodes, and whether a ServiceAccount wants its tokens mounted. It writes nothing.
+// Package lookup answers the questions of handlers about the target cluster: annotations of namespaces, which autoscaler scales a
+// workload, taints of Nodes, and whether a ServiceAccount wants its tokens mounted. It writes nothing.
 //
-// Answers come from watches that keep no more than that, so that no request is sent while they are up to date. They are
-// optional: whatever a cache does not hold yet, cannot hold, or does not find by name is read from the API server at once,
-// and no request ever waits for a cache. A cache may be some milliseconds behind the API server, because watches are.
-// A caller that needs the current state reads it from the API server (MaxReplicasLive).
+// Answers come from watches that keep only the fields for these answers, so that no request is sent while they are up to date. They
+// are optional: an object that a cache does not hold yet, cannot hold, or does not find by name is read from the API server at
+// once, and no request ever waits for a cache. A cache may be some milliseconds behind the API server, because watches are. A
+// caller that needs the current state reads it from the API server (MaxReplicasLive).
 package lookup
 
 import (
@@ -35,9 +35,9 @@ type Lookups struct {
 // informer can be asked whether the cache of its kind may be.
 type informer interface{ HasSynced() bool }
 
-// New starts to watch, in the cache of the target, what the enabled handlers ask for, and adds to the manager what follows
-// Hvpas as their kind comes and goes; it runs on every replica. Lifetime is that of the process. The target must have been
-// connected with the options of Cache.
+// New starts to watch, in the cache of the target, the kinds that the enabled handlers ask for, and adds a runnable to the manager
+// that follows Hvpas as their kind comes and goes; it runs on every replica. Lifetime is the context of the process. The target
+// must have been connected with the options of Cache.
 func New(lifetime context.Context, clusters *process.Clusters, enabled Enabled) (*Lookups, error) {
 	l := &Lookups{cached: clusters.Target.GetCache(), live: clusters.Target.GetAPIReader(), informers: map[string]informer{}}
 	for _, each := range enabled.watched() {

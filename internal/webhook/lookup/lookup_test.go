@@ -20,7 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// world creates what all look-ups find.
+// world creates the objects for all look-ups.
 func (e *env) world() {
 	e.t.Helper()
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: e.namespace}}
@@ -191,7 +191,7 @@ func TestChangesOfNodesAreSeen(t *testing.T) {
 	e.Expect(e.admin.Delete(ctx, other)).To(Succeed())
 	e.eventually(keys).Should(Equal([]string{"k1", "k2", "node.kubernetes.io/not-ready"}))
 
-	// The handler hears of a change after the cache has it: what was remembered before that is forgotten once more.
+	// The handler is called after the cache has changed: an answer that was remembered in between is forgotten once more.
 	e.eventually(func() bool {
 		for range 3 { // an answer that may be new, the one that is remembered of it, and that once more
 			taints, err := e.Taints(ctx, pool)
@@ -271,7 +271,7 @@ func TestHvpasComeAndGo(t *testing.T) {
 	settled(scaling{limit: 11, scaled: true})
 }
 
-// missing is a cache that has not heard of anything yet.
+// missing is a cache without any object.
 type missing struct{ client.Reader }
 
 func (missing) List(context.Context, client.ObjectList, ...client.ListOption) error { return nil }
@@ -383,7 +383,7 @@ func TestHvpasAreFollowedAnewOnlyIfNeeded(t *testing.T) {
 	e.eventually(e.watchesHvpas).Should(BeTrue())
 }
 
-// rights are what the roles grant that are made of the markers of this package.
+// rights are the rules of the roles that are generated from the markers of this package.
 func rights() map[string]rbacv1.PolicyRule {
 	return map[string]rbacv1.PolicyRule{
 		"namespaces":      {APIGroups: []string{""}, Resources: []string{"namespaces"}, Verbs: []string{"get", "list", "watch"}},

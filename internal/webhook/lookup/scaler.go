@@ -28,7 +28,7 @@ func scalerOf(autoscaler *autoscalingv2.HorizontalPodAutoscaler) scaler {
 	}
 }
 
-// scalerOfHvpa reads what is there: the schema of Hvpas is not ours, and what has another type than expected scales nothing.
+// scalerOfHvpa reads an Hvpa whose schema is not ours: a field of an unexpected type counts as "does not scale".
 func scalerOfHvpa(object *unstructured.Unstructured) *scaler {
 	found := &scaler{ObjectMeta: process.Identity(object)}
 	ref, _, _ := unstructured.NestedMap(object.Object, "spec", "targetRef")

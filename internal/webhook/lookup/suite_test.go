@@ -48,13 +48,13 @@ type env struct {
 	manager manager.Manager
 }
 
-// options change what is looked up, and by which user.
+// options select the look-ups and the user who sends them.
 type options struct {
 	// cold never starts the manager, so that no cache gets filled.
 	cold bool
 	// unmanaged fills the caches without a manager, which would not end while some are not filled.
 	unmanaged bool
-	// as is the configuration of the user; nil is that of an administrator.
+	// as is the configuration of the user; nil for the administrator.
 	as *rest.Config
 	// namespaces restrict the connection.
 	namespaces []string
@@ -120,7 +120,7 @@ func start(tb testing.TB, o options) *env {
 	return e
 }
 
-// warm waits until everything is in the caches that is on the server now.
+// warm waits until the caches have all objects of the API server.
 func (e *env) warm() {
 	e.t.Helper()
 	e.Expect(e.informers).To(HaveLen(4))
@@ -146,7 +146,7 @@ func (e *env) target(name string) highavailability.Target {
 	return highavailability.Target{Namespace: e.namespace, APIVersion: "apps/v1", Kind: "Deployment", Name: name}
 }
 
-// scaling is what MaxReplicas answers.
+// scaling is an answer of MaxReplicas.
 type scaling struct {
 	limit  int32
 	scaled bool
@@ -157,7 +157,7 @@ func (e *env) scalingOf(target highavailability.Target) scaling {
 	return said(e.MaxReplicas(e.t.Context(), target))
 }
 
-// scalingNow is scalingOf by what the API server has now.
+// scalingNow is scalingOf with MaxReplicasLive.
 func (e *env) scalingNow(target highavailability.Target) scaling {
 	return said(e.MaxReplicasLive(e.t.Context(), target))
 }
@@ -228,8 +228,8 @@ func (e *env) serveNoHvpas() {
 		Should(MatchError(ContainSubstring("not found")))
 }
 
-// user returns a user who may do what the rules say, and the user's name, once the API server knows of that: it learns of roles by
-// watches, and forbids everything before.
+// user returns a user with these rules, and the user's name, once the API server has noticed them: it reads roles by watches, and
+// forbids all requests before.
 func user(tb testing.TB, admin client.Client, rules ...rbacv1.PolicyRule) (cfg *rest.Config, name string) {
 	tb.Helper()
 	g := NewWithT(tb)
@@ -254,7 +254,7 @@ func user(tb testing.TB, admin client.Client, rules ...rbacv1.PolicyRule) (cfg *
 	return cfg, role.Name
 }
 
-// path is that of a list in the namespace.
+// path returns the request that lists a resource in the namespace.
 func (e *env) path(group, resource string) string {
 	return fmt.Sprintf("GET %s/namespaces/%s/%s", group, e.namespace, resource)
 }

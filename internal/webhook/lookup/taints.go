@@ -13,22 +13,22 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// taints remembers the last answer about Nodes until one of them changes in a way that counts, because to look at a thousand
-// Nodes for every Pod takes longer than all else that is done for it.
+// taints remembers the last answer about Nodes until one of them changes in a way that counts, because to look at a thousand Nodes
+// for every Pod takes longer than the rest of the review.
 type taints struct {
-	// changes counts what happened to Nodes.
+	// changes counts additions, deletions and relevant updates of Nodes.
 	changes atomic.Uint64
 
 	mu sync.Mutex
-	// Guarded by mu: the answer about selector when changes was at.
+	// Guarded by mu: answer is the answer for selector when changes had the value at; known is false before the first answer.
 	known    bool
 	at       uint64
 	selector map[string]string
 	answer   []corev1.Taint
 }
 
-// handler notes what changes answers. The cache is changed before it hears of it, so that no answer is remembered that is
-// older than the last change that was noted.
+// handler counts changes that may alter answers. The cache changes before the handler is called, so that no answer is remembered
+// that is older than the last counted change.
 func (t *taints) handler() toolscache.ResourceEventHandler {
 	note := func(any) { t.changes.Add(1) }
 	return toolscache.ResourceEventHandlerFuncs{

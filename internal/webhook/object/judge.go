@@ -9,7 +9,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/admission/review"
 )
 
-// Lookup answers a question about the cluster whose API server sends the review. Its errors are those of that API server.
+// Lookup answers a question about the cluster whose API server sends the review. Its errors are errors of that API server.
 type Lookup[Question, Answer any] func(context.Context, Question) (Answer, error)
 
 // Judge returns a handler of one kind of object that decodes the object itself. Requests that Expect answers do not reach it.
@@ -33,8 +33,8 @@ func Change[T any](kind schema.GroupVersionKind, plan func(T) patch.Patch) revie
 	})
 }
 
-// ChangeAfter returns a handler that needs one look-up. Ask returns what to look up for an object; if it returns false, the
-// object is allowed as it is. Plan gets the answer of the look-up. A look-up that fails denies the request.
+// ChangeAfter returns a handler that needs one look-up. Ask returns the question for an object; if it returns false, the object is
+// allowed as it is. Plan gets the answer of the look-up. A look-up that fails denies the request.
 func ChangeAfter[T, Question, Answer any](
 	kind schema.GroupVersionKind, ask func(*review.Request, T) (Question, bool), lookup Lookup[Question, Answer],
 	plan func(T, Answer) review.Response,

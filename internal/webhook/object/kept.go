@@ -7,8 +7,8 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Kept is an element of a list: what is read of it, and all of it as it was sent, so that a list can be written anew without
-// losing fields of its elements that this code does not know.
+// Kept is an item of a list: its decoded fields, and the whole item as it was sent, so that a list can be written anew without
+// losing fields of its items that this code does not know.
 type Kept[T any] struct {
 	Read T
 	sent jsontext.Value
@@ -28,5 +28,5 @@ func (k *Kept[T]) UnmarshalJSONFrom(decoder *jsontext.Decoder) error {
 	return err // the response contains this text
 }
 
-// MarshalJSON returns what was sent.
+// MarshalJSON returns the item as it was sent.
 func (k Kept[T]) MarshalJSON() ([]byte, error) { return k.sent, nil }

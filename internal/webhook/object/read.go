@@ -1,4 +1,4 @@
-// Package object is what the handlers of one kind of object share. It knows no kind by itself.
+// Package object has the steps that all handlers of one kind of object share. It knows no kind by itself.
 package object
 
 import (
@@ -10,8 +10,8 @@ import (
 )
 
 // Read decodes the part of an object under review that into has fields for. If it returns true, the response is the verdict
-// already: deleting is allowed, and what is of another kind, absent or of wrong types cannot be read. A request that does
-// not tell its kind is taken to be about the wanted one.
+// already: deleting is allowed, and an object of another kind, an absent one, or one with fields of wrong types cannot be read. A
+// request without a kind is taken to be about the wanted one.
 func Read(request *review.Request, want schema.GroupVersionKind, into any) (review.Response, bool) {
 	verdict, judged := Expect(request, want)
 	if judged {
@@ -23,7 +23,7 @@ func Read(request *review.Request, want schema.GroupVersionKind, into any) (revi
 	return review.Response{}, false
 }
 
-// Expect is Read without the decoding, for handlers whose objects are secret: the decoder's errors quote what they refuse.
+// Expect is Read without the decoding, for handlers whose objects are secret: the decoder's errors quote the refused value.
 func Expect(request *review.Request, want schema.GroupVersionKind) (review.Response, bool) {
 	if request.Operation == review.Delete {
 		return review.Allowed(""), true

@@ -23,12 +23,12 @@ type Case[T any] struct {
 	Object  Value
 	// Touched are the paths that the handler may change, in which * stands for every index of a list.
 	Touched []string
-	// Want does to an object of the API what the handler shall do to one in JSON. It returns false if it shall be refused.
+	// Want makes the change of the handler in an object of the API. It returns false if the handler must refuse the object.
 	Want func(*T) bool
 }
 
-// Hold requires what holds for all handlers: they survive any object; a patch applies, its result is not changed again, and
-// is the object in all but what may be touched. If an API server could send the object, the result is as wanted.
+// Hold checks the rules for all handlers: they survive any object; a patch applies, its result is not changed again, and differs
+// from the object in the touched fields only. If an API server could send the object, the result is as wanted.
 func (c Case[T]) Hold(tb testing.TB, bytes []byte) {
 	tb.Helper()
 	g := NewWithT(tb)
@@ -50,7 +50,8 @@ func (c Case[T]) Hold(tb testing.TB, bytes []byte) {
 	g.Expect(cmp.Diff(want, got, cmpopts.EquateEmpty())).To(BeEmpty(), "%s", before)
 }
 
-// untouched returns an object without what may be touched, nor what is empty, since that may have been made on the way.
+// untouched returns an object without the touched fields, and without empty values, since a patch may have created these as
+// parents.
 func (c Case[T]) untouched(tb testing.TB, object []byte) any {
 	tb.Helper()
 	var decoded any

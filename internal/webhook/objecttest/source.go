@@ -1,4 +1,4 @@
-// Package objecttest makes random objects for the fuzz targets of handlers, and holds what every handler must keep to.
+// Package objecttest makes random objects for the fuzz targets of handlers, and checks the rules for every handler.
 package objecttest
 
 // Source makes values of the bytes of a fuzz target: the same bytes make the same values, and more bytes make more.
@@ -15,8 +15,8 @@ func From(bytes []byte) *Source {
 	return s
 }
 
-// Odd is true if a value was made that no API server sends: of a wrong type, or null in a list or a map. What handlers make
-// of such is theirs to say, as long as they survive it.
+// Odd is true if a value was made that no API server sends: of a wrong type, or null in a list or a map. Handlers may answer such
+// objects in any way, as long as they survive them.
 func (s *Source) Odd() bool { return s.odd }
 
 // Number returns one of 0 to below-1; 0 if all bytes are used up.
@@ -74,8 +74,8 @@ func Object(members ...Member) Value {
 	}
 }
 
-// One is one of the given values, which callers must not change.
-func One(choices ...any) Value {
+// OneOf returns one of the given values, which callers must not change.
+func OneOf(choices ...any) Value {
 	return func(s *Source) any { return choices[s.Number(len(choices))] }
 }
 

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// operation is what an example does.
+// operation is the operation of an example's request.
 type operation int
 
 const (
@@ -15,21 +15,21 @@ const (
 	remove
 )
 
-// example is one request and what must come of it, no matter whether a policy or the server handles it.
+// example is one request and its expected result, no matter whether a policy or the server handles it.
 type example struct {
 	handler, name string
-	// id is the name of what is sent.
+	// id is the name of the object that is sent.
 	id        string
 	operation operation
-	// before is the object that is there before an update or deletion, as YAML.
+	// before is the object that exists before an update or deletion, as YAML.
 	before string
 	// object is the object that is sent, as YAML; empty for a deletion. $NAME stands for the id, $NS and
 	// $DISABLED for namespaces.
 	object string
-	// change is a JSON patch of what is sent: with it, and no webhook in between, the API server stores the same as without it
-	// through the handler. Empty: the handler changes nothing.
+	// change is a JSON patch of the object that is sent: with it, and no webhook in between, the API server stores the same as
+	// without it through the handler. Empty: the handler changes nothing.
 	change string
-	// denied is part of the text of the refusal. Empty: it is let pass.
+	// denied is part of the text of the refusal. Empty: the request is admitted.
 	denied string
 }
 
@@ -40,7 +40,7 @@ const (
 	expiration = 43200
 )
 
-// examples begin, for each handler, with one by which one sees that it is at work.
+// examples begin, for each handler, with an example that only an enabled handler passes.
 func examples() []example {
 	all := slices.Concat(seccompExamples(), schedulerExamples(), hostExamples(), spreadExamples(), tokenMountExamples(),
 		hintExamples(), invalidatorExamples(), resourceDeletionExamples(), definitionDeletionExamples())
@@ -68,7 +68,7 @@ func seccompExamples() []example {
 		whole   = `[{"op":"add","path":"/spec/securityContext","value":{"seccompProfile":{"type":"RuntimeDefault"}}}]`
 		profile = `[{"op":"add","path":"/spec/securityContext/seccompProfile","value":{"type":"RuntimeDefault"}}]`
 	)
-	return named("seccomp-profile", []example{
+	return withHandler("seccomp-profile", []example{
 		{name: "a Pod without security context", object: pod("", ""), change: whole},
 		{name: "a Pod with an empty security context", object: pod("", "securityContext: {}"), change: profile},
 		{
@@ -85,6 +85,8 @@ func seccompExamples() []example {
 			name:   "a container with its own profile",
 			object: podOf("", "containers: [{name: c, image: i, securityContext: {seccompProfile: {type: Unconfined}}}]"), change: whole,
 		},
+		{name: "a Pod for Windows", object: pod("", "os: {name: windows}")},
+		{name: "a Pod for Linux", object: pod("", "os: {name: linux}"), change: whole},
 		{name: "a Pod that opts out with any value", object: pod(`labels: {seccompprofile.resources.gardener.cloud/skip: "false"}`, "")},
 		{name: "a Pod of the resource manager", object: pod("labels: {app: gardener-resource-manager}", "")},
 		{name: "a mirror of a static Pod", object: pod(`labels: {static-pod: "true"}`, "")},
@@ -94,7 +96,7 @@ func seccompExamples() []example {
 
 func schedulerExamples() []example {
 	const change = `[{"op":"add","path":"/spec/schedulerName","value":"` + scheduler + `"}]`
-	return named("pod-scheduler-name", []example{
+	return withHandler("pod-scheduler-name", []example{
 		{name: "a Pod without scheduler", object: pod("", ""), change: change},
 		{name: "a Pod with an empty name", object: pod("", `schedulerName: ""`), change: change},
 		{name: "a Pod that names the default", object: pod("", "schedulerName: default-scheduler"), change: change},
@@ -107,7 +109,7 @@ func schedulerExamples() []example {
 func hostExamples() []example {
 	const variable = `{"name":"KUBERNETES_SERVICE_HOST","value":"` + host + `"}`
 	const first = `[{"op":"add","path":"/spec/containers/0/env","value":[` + variable + `]}]`
-	return named("kubernetes-service-host", []example{
+	return withHandler("kubernetes-service-host", []example{
 		{
 			name: "a container of each sort", object: podOf("", "initContainers: [{name: a, image: i}], containers: [{name: c, image: i}]"),
 			change: `[{"op":"add","path":"/spec/initContainers/0/env","value":[` + variable +
@@ -155,7 +157,7 @@ func spreadExamples() []example {
 	const hash = "labels: {pod-template-hash: 123abc}"
 	const labelled = `[{"op":"add","path":"/spec/topologySpreadConstraints/0/labelSelector",` +
 		`"value":{"matchLabels":{"pod-template-hash":"123abc"}}}]`
-	return named("pod-topology-spread-constraints", []example{
+	return withHandler("pod-topology-spread-constraints", []example{
 		{
 			name:   "three constraints",
 			object: of(hash, "", "labelSelector: {matchLabels: {app: test}}", "labelSelector: {matchLabels: {pod-template-hash: 123abc}}"),
@@ -201,7 +203,8 @@ func tokenMountExamples() []example {
 			`{"configMap":{"name":"kube-root-ca.crt","items":[{"key":"ca.crt","path":"ca.crt"}]}},`+
 			`{"downwardAPI":{"items":[{"path":"namespace","fieldRef":{"apiVersion":"v1","fieldPath":"metadata.namespace"}}]}}]}}`, seconds)
 	}
-	const mount = `{"name":"kube-api-access-gardener","mountPath":"/var/run/secrets/kubernetes.io/serviceaccount","readOnly":true}`
+	const path = "/var/run/secrets/kubernetes.io/serviceaccount"
+	const mount = `{"name":"kube-api-access-gardener","mountPath":"` + path + `","readOnly":true}`
 	simple := func(seconds int) string {
 		return `[{"op":"add","path":"/spec/volumes","value":[` + volume(seconds) +
 			`]},{"op":"add","path":"/spec/containers/0/volumeMounts","value":[` + mount + `]}]`
@@ -210,7 +213,7 @@ func tokenMountExamples() []example {
 	seconds := func(value string) string {
 		return fmt.Sprintf("annotations: {projected-token-mount.resources.gardener.cloud/expiration-seconds: %q}", value)
 	}
-	return named("projected-token-mount", []example{
+	return withHandler("projected-token-mount", []example{
 		{
 			name: "two containers and one before them",
 			object: podOf("", optedOut+", volumes: [{name: v, emptyDir: {}}], initContainers: [{name: a, image: i}], "+
@@ -219,6 +222,19 @@ func tokenMountExamples() []example {
 				`{"op":"add","path":"/spec/initContainers/0/volumeMounts","value":[` + mount + `]},` +
 				`{"op":"add","path":"/spec/containers/0/volumeMounts/-","value":` + mount + `},` +
 				`{"op":"add","path":"/spec/containers/1/volumeMounts","value":[` + mount + `]}]`,
+		},
+		{
+			name: "a container that mounts something at that path",
+			object: podOf("", optedOut+", volumes: [{name: v, emptyDir: {}}], "+
+				"initContainers: [{name: a, image: i, volumeMounts: [{name: v, mountPath: "+path+"/}]}], "+
+				"containers: [{name: c, image: i, volumeMounts: [{name: v, mountPath: "+path+"}]}, {name: d, image: i}]"),
+			change: `[{"op":"add","path":"/spec/volumes/-","value":` + volume(expiration) + `},` +
+				`{"op":"add","path":"/spec/containers/1/volumeMounts","value":[` + mount + `]}]`,
+		},
+		{
+			name: "only containers that mount something at that path",
+			object: podOf("", optedOut+", volumes: [{name: v, emptyDir: {}}], "+
+				"containers: [{name: c, image: i, volumeMounts: [{name: v, mountPath: "+path+"}]}]"),
 		},
 		{name: "a Pod without volumes", object: pod("", optedOut), change: simple(expiration)},
 		{name: "a Pod that asks for the token", object: pod("", optedOut+", automountServiceAccountToken: true")},
@@ -260,7 +276,7 @@ func hintExamples() []example {
 		many[i] = fmt.Sprintf("{addresses: [10.1.%d.%d], zone: z%d}", i/200, i%200, i%3)
 		hints[i] = hint(i, fmt.Sprintf("z%d", i%3))
 	}
-	return named("endpoint-slice-hints", []example{
+	return withHandler("endpoint-slice-hints", []example{
 		{
 			name:   "three zones",
 			object: slice(consider, "{addresses: [10.0.0.1], zone: a}", "{addresses: [10.0.0.2], zone: b}", "{addresses: [10.0.0.3], zone: c}"),
@@ -292,7 +308,7 @@ func invalidatorExamples() []example {
 		invalid    = `[{"op":"add","path":"/data/token","value":"AAAA"}]`
 		gone       = `[{"op":"remove","path":"/data/token"}]`
 	)
-	return named("token-invalidator", []example{
+	return withHandler("token-invalidator", []example{
 		{name: "a considered token", object: secret(considered, ", data: {token: Zm9v, other: YmFy}"), change: invalid},
 		{name: "a considered Secret without token", object: secret(considered, ", data: {other: YmFy}"), change: invalid},
 		{
@@ -345,7 +361,7 @@ func resourceDeletionExamples() []example {
 	for i := range all {
 		all[i].operation = remove
 	}
-	return named("cr-deletion-protection", all)
+	return withHandler("cr-deletion-protection", all)
 }
 
 func definitionDeletionExamples() []example {
@@ -357,7 +373,7 @@ func definitionDeletionExamples() []example {
 			"schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}}]}}"
 	}
 	const protected = `, labels: {gardener.cloud/deletion-protected: "true"}`
-	return named("crd-deletion-protection", []example{
+	return withHandler("crd-deletion-protection", []example{
 		{name: "a protected definition", operation: remove, before: definition(protected), denied: unconfirmed},
 		{
 			name: "a protected definition that is confirmed", operation: remove,
@@ -368,7 +384,7 @@ func definitionDeletionExamples() []example {
 	})
 }
 
-func named(handler string, all []example) []example {
+func withHandler(handler string, all []example) []example {
 	for i := range all {
 		all[i].handler = handler
 	}

@@ -1,7 +1,7 @@
-// Package policies builds admission policies of the handlers that have one in CEL. The API server evaluates them itself, so
-// that no server has to run. Rules, selectors and failure policies are those of the handlers' webhooks in the flavour
-// standalone. hack/render writes the policies to deploy/policies; docs/admission-policies.md says what differs. Settings are
-// constants in the variables of policies, to be changed by a patch of the rendered files.
+// Package policies builds admission policies of the handlers that have one in CEL. The API server evaluates them itself, so that no
+// server has to run. Rules, selectors and failure policies equal the ones of the handlers' webhooks in the flavour standalone.
+// hack/render writes the policies to deploy/policies; docs/admission-policies.md lists the differences. Settings are constants in
+// the variables of policies, to be changed by a patch of the rendered files.
 package policies
 
 import (
@@ -96,7 +96,7 @@ const confirmed = `has(oldObject.metadata.annotations)
 && 'confirmation.gardener.cloud/deletion' in oldObject.metadata.annotations
 && oldObject.metadata.annotations['confirmation.gardener.cloud/deletion'] in ['1', 't', 'T', 'true', 'TRUE', 'True']`
 
-// confirmation refuses to delete what is not confirmed.
+// confirmation refuses to delete objects without confirmation.
 func confirmation(name string, w registration.Webhook) []client.Object {
 	return validation(name, admissionregistrationv1.ValidatingAdmissionPolicySpec{
 		MatchConstraints: matched(w),
@@ -129,7 +129,7 @@ func typeMeta(kind string) metav1.TypeMeta {
 	return metav1.TypeMeta{APIVersion: admissionregistrationv1.SchemeGroupVersion.String(), Kind: kind}
 }
 
-// matched is what the webhook would be asked about.
+// matched returns the resources, namespaces and objects that the webhook matches.
 func matched(w registration.Webhook) *admissionregistrationv1.MatchResources {
 	resources := &admissionregistrationv1.MatchResources{
 		NamespaceSelector: w.Namespaces.Selector(handlers.StandardNamespaces(config.FlavorStandalone, "")),

@@ -20,7 +20,7 @@ import (
 	"github.com/espalier-dev/espalier/test/binary"
 )
 
-// settings of the server that say what the examples expect.
+// settings of the server, with the values that the examples expect.
 const settings = `
 crdDeletionProtection: {enabled: true}
 endpointSliceHints: {enabled: true}
@@ -31,9 +31,9 @@ projectedTokenMount: {enabled: true, expirationSeconds: 43200}
 seccompProfile: {enabled: true}
 tokenInvalidator: {enabled: true}`
 
-// TestPoliciesDoWhatTheServerDoes sends each example with no webhook in between, changed as the handler is expected to change
-// it; then through the policies; then through the server. All must come to the same. One handler is at work at a time, so
-// that each shows what it does alone.
+// TestPoliciesDoWhatTheServerDoes sends each example with no webhook in between, changed as the handler is expected to change it;
+// then through the policies; then through the server. The results must be equal. One handler is enabled at a time, so that no other
+// handler affects its result.
 func TestPoliciesDoWhatTheServerDoes(t *testing.T) {
 	w := newWorld(t)
 	trial := newTrial(w)
@@ -42,7 +42,7 @@ func TestPoliciesDoWhatTheServerDoes(t *testing.T) {
 		for _, policy := range all {
 			trial.run(t, policy.Handler, w.configured(policy.Handler)...)
 		}
-		trial.awaitUntouched(t) // or what is left of a policy could be taken for the server
+		trial.awaitUntouched(t) // or effects of a policy could be taken for effects of the server
 	})
 	t.Run("server", func(t *testing.T) {
 		e := webhooktest.New(t, webhooktest.Options{Webhooks: settings, Controllers: "tokenInvalidator: {enabled: true}", Unregistered: true})
@@ -86,15 +86,15 @@ func configurations(e *webhooktest.Env, handler string) []client.Object {
 	return built.Both(declared...)
 }
 
-// trial knows what is expected of each example.
+// trial has the expected result of each example.
 type trial struct {
 	*world
 	all []example
-	// stored is what an example that is not denied comes to, untouched what it comes to without handler, by place.
+	// stored is the result of an example that is not denied, untouched its result without handler, by index.
 	stored, untouched []string
 }
 
-// newTrial finds out what is stored while no handler is at work.
+// newTrial finds out the results while no handler is enabled.
 func newTrial(w *world) *trial {
 	t := &trial{world: w, all: examples()}
 	for _, e := range t.all {
@@ -115,7 +115,7 @@ func newTrial(w *world) *trial {
 	return t
 }
 
-// run installs what makes a handler work, compares its examples, and removes it.
+// run installs the objects that enable a handler, compares its examples, and removes the objects.
 func (r *trial) run(t *testing.T, handler string, objects ...client.Object) {
 	t.Helper()
 	g := NewWithT(t)
@@ -134,8 +134,8 @@ func (r *trial) run(t *testing.T, handler string, objects ...client.Object) {
 			}
 		}
 	}
-	// The API server reads the new objects one after another, and may still use those of the handler before. When each example has passed, it
-	// has read all. Then they are compared once more, without waiting.
+	// The API server reads the new objects one after another, and may still use the former handler's. When each example has
+	// passed, it has read all objects. Then they are compared once more, without waiting.
 	own(func(g *WithT, i int) {
 		g.Eventually(func(g Gomega) { r.judge(g, i) }, binary.Patience).Should(Succeed())
 	})
@@ -153,7 +153,7 @@ func (r *trial) judge(g Gomega, i int) {
 	g.Expect(stored).To(Equal(r.stored[i]))
 }
 
-// awaitUntouched waits until no handler is at work any more.
+// awaitUntouched waits until no handler is enabled any more.
 func (r *trial) awaitUntouched(t *testing.T) {
 	t.Helper()
 	g := NewWithT(t)
@@ -164,7 +164,8 @@ func (r *trial) awaitUntouched(t *testing.T) {
 	}
 }
 
-// TestPoliciesAskEachObjectOfACollection shows where they differ from the server, which judges a collection as a whole.
+// TestPoliciesAskEachObjectOfACollection shows a difference between the policies and the server, which judges a collection as a
+// whole.
 func TestPoliciesAskEachObjectOfACollection(t *testing.T) {
 	w := newWorld(t)
 	network := func(name string, annotations map[string]string) *unstructured.Unstructured {
@@ -189,8 +190,8 @@ func TestPoliciesAskEachObjectOfACollection(t *testing.T) {
 	w.Expect(apierrors.IsNotFound(w.Get(w.ctx, client.ObjectKeyFromObject(confirmed), confirmed))).To(BeTrue())
 }
 
-// TestPoliciesWithoutTheirValuesDoNothing installs, as they are shipped, those that need a value and then one that needs
-// none, which shows that the API server has taken notice of all.
+// TestPoliciesWithoutTheirValuesDoNothing installs, as they are shipped, the policies that need a value and then one that needs
+// none, which shows that the API server has noticed all.
 func TestPoliciesWithoutTheirValuesDoNothing(t *testing.T) {
 	w := newWorld(t)
 	e := seccompExamples()[0]

@@ -130,14 +130,14 @@ func (w *world) object(e example, text, patch string) *unstructured.Unstructured
 	return object
 }
 
-// prepare creates what must be there before an example.
+// prepare creates the object that must exist before an example.
 func (w *world) prepare(e example) {
 	if e.before != "" {
 		w.Expect(w.Create(w.ctx, w.object(e, e.before, ""))).To(Succeed(), e.name)
 	}
 }
 
-// try sends what an example sends, changed by a JSON patch unless it is empty, and returns what would be stored.
+// try sends the request of an example, changed by a JSON patch unless it is empty, and returns the object that would be stored.
 func (w *world) try(e example, patch string) (string, error) {
 	var object *unstructured.Unstructured
 	var err error
@@ -161,7 +161,7 @@ func (w *world) try(e example, patch string) (string, error) {
 // random is a name that API servers make up.
 var random = regexp.MustCompile(`kube-api-access-[a-z0-9]{5}\b`)
 
-// comparable writes what is the same whenever the same is sent.
+// comparable writes an object without the fields that differ between two equal requests.
 func (w *world) comparable(object *unstructured.Unstructured) string {
 	for _, each := range []string{"uid", "creationTimestamp", "resourceVersion", "managedFields", "generation"} {
 		unstructured.RemoveNestedField(object.Object, "metadata", each)

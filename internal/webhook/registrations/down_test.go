@@ -26,14 +26,14 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(binary.WithOwnServer(m)) }
 
-// attempt is what a user does while the server is down.
+// attempt is a user's request while the server is down.
 type attempt struct {
 	// object is written as YAML. $NS is a namespace like any, $CONSIDERED one in which high availability is considered,
 	// and $OWN the server's.
 	object string
-	// existing says that the object is there, and what is done to it; else it is created.
+	// existing is the operation on an object that exists; empty: the object is created.
 	existing string
-	// refusedBy begins the name of the webhook that refuses it; empty: it works.
+	// refusedBy begins the name of the webhook that refuses it; empty: it is admitted.
 	refusedBy string
 }
 
@@ -89,7 +89,7 @@ func attempts() map[string]attempt {
 	const purpose = "resources.gardener.cloud/purpose: token-invalidator"
 	const hinted = `endpoint-slice-hints.resources.gardener.cloud/consider: "true"`
 	return map[string]attempt{
-		// Whatever brings a cluster and the server back works.
+		// All requests that bring a cluster and the server back are admitted.
 		"a Pod in kube-system":                     {object: podIn("kube-system", managedPod)},
 		"a Pod of the server, in its namespace":    {object: podIn("$OWN", "app: espalier-webhook-server")},
 		"any Pod in the server's namespace":        {object: podIn("$OWN", "")},
@@ -108,7 +108,7 @@ func attempts() map[string]attempt {
 		"a Namespace":                           {object: "{apiVersion: v1, kind: Namespace, metadata: {generateName: n-}}"},
 		"an object of a kind without a webhook": {object: "{apiVersion: v1, kind: ConfigMap, metadata: {generateName: c-, namespace: $NS}}"},
 
-		// Pods: each handler that fails closed has its way around; those of scheduler name and service host fail open.
+		// Pods: each handler that fails closed has its way around; the handlers of scheduler name and service host fail open.
 		"a Pod":                            {object: podIn("$NS", ""), refusedBy: "projected-token-mount"},
 		"a Pod that skips the token mount": {object: podIn("$NS", skipMount), refusedBy: "seccomp-profile"},
 		"a Pod that skips the seccomp profile, too": {object: podIn("$NS", skipBoth)},

@@ -26,7 +26,7 @@ const resourceManager = "gardener-resource-manager"
 
 // Own defines the server of the webhooks.
 type Own struct {
-	// Name is that of the webhook configurations.
+	// Name is the name of the webhook configurations.
 	Name string
 	// Namespace is where the server runs. Empty if it does not run in the cluster that calls it.
 	Namespace string
@@ -34,18 +34,18 @@ type Own struct {
 	ServiceName string
 	// URL reaches the server: https://host:port, without a path.
 	URL string
-	// Excluded are more namespaces that no webhook of the flavour standalone is called about, such as those of the network
-	// plugin, whose Pods must start before a client can reach the server.
+	// Excluded are more namespaces that no webhook of the flavour standalone is called about, such as the network
+	// plugin's namespace, whose Pods must start before a client can reach the server.
 	Excluded []string
-	// App is the value of the label app on the server's own Pods, which no webhook with failure policy Fail ever sees;
-	// else the server could not come back once it is gone. Empty: Name.
+	// App is the value of the label app on the server's own Pods, which no webhook with failure policy Fail is called about; else
+	// the server could not start again once all of its Pods are gone. Empty: Name.
 	App string
 }
 
-// Configurations returns what builds the webhook configurations of the enabled handlers, given the certificate authority
-// in PEM that API servers shall trust; nil leaves that open. Where the flavour has validating webhooks, there are always
-// both configurations, if need be without webhooks, so that applying them also takes back what has been disabled.
-// An unknown flavour counts as standalone.
+// Configurations returns a function that builds the webhook configurations of the enabled handlers, given the certificate authority
+// in PEM that API servers shall trust; nil leaves that open. Where the flavour has validating webhooks, there are always both
+// configurations, if need be without webhooks, so that applying them also removes webhooks of disabled handlers. An unknown flavour
+// counts as standalone.
 func Configurations(in string, cfg config.Webhooks, own Own) func(caBundle []byte) []client.Object {
 	declared := Enabled(in, cfg, own)
 	return func(caBundle []byte) []client.Object {
@@ -61,7 +61,7 @@ func Configurations(in string, cfg config.Webhooks, own Own) func(caBundle []byt
 	}
 }
 
-// Enabled declares the webhooks of the enabled handlers, in their order: first those that change objects.
+// Enabled declares the webhooks of the enabled handlers, in their order: first the mutating ones.
 func Enabled(in string, cfg config.Webhooks, own Own) []registration.Webhook {
 	enabled := handlers.Enabled(cfg)
 	all := make([]registration.Webhook, 0, len(enabled)+1) // one handler has two
@@ -81,7 +81,7 @@ func labels(in string, own Own) map[string]string {
 
 func (o Own) app() string { return cmp.Or(o.App, o.Name) }
 
-// apps are the programs whose Pods no webhook shall hold up: the server, and Gardener's, whose place it may be about to take.
+// apps are the programs whose Pods no webhook with failure policy Fail may block: the server, and Gardener's, which it may replace.
 func (o Own) apps() []string {
 	if strings.HasSuffix(o.app(), resourceManager) {
 		return []string{o.app()}

@@ -36,7 +36,7 @@ const (
 	spread  = "pod-topology-spread-constraints.resources.gardener.cloud /webhooks/pod-topology-spread-constraints" + pods
 )
 
-// TestMutating lists which webhook is called for which objects: namespaces | objects | what happens without an answer.
+// TestMutating lists which webhook is called for which objects: namespaces | objects | failure policy and further settings.
 func TestMutating(t *testing.T) {
 	t.Parallel()
 	gardener := func(namespaces, managed, objects string) []string {

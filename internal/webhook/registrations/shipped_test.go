@@ -14,7 +14,7 @@ import (
 	"github.com/espalier-dev/espalier/test/local"
 )
 
-// shippedFolders hold what hack/render writes, and the list by which kubectl apply -k finds it.
+// shippedFolders are the folders that hack/render writes; each has a list for kubectl apply -k.
 func shippedFolders() []string {
 	return []string{"policies", "webhook-server/webhooks", "webhook-server/gardener/runtime", "webhook-server/gardener/shoot"}
 }
@@ -61,7 +61,7 @@ func TestKustomizationsNameEveryFile(t *testing.T) {
 	}
 }
 
-// files lists what a folder of deploy/ holds, apart from the list itself.
+// files lists the files in a folder of deploy/, apart from the list itself.
 func files(t *testing.T, folder string) []string {
 	t.Helper()
 	all, err := filepath.Glob(filepath.Join(root(t), "deploy", folder, "*.yaml"))

@@ -4,7 +4,7 @@
 //	e := webhooktest.New(t, webhooktest.Options{Webhooks: "seccompProfile: {enabled: true}"})
 //	pod, err := e.Create(`{apiVersion: v1, kind: Pod, metadata: {name: p}, spec: {containers: [{name: c, image: i}]}}`)
 //
-// New returns when the API server calls the server. What no API server sends is posted by Review instead.
+// New returns when the API server calls the server. Review posts requests that no API server sends.
 package webhooktest
 
 import (
@@ -34,7 +34,7 @@ import (
 	"github.com/espalier-dev/espalier/test/binary"
 )
 
-// Options say what is served and registered.
+// Options are the configuration of the server and of its registration.
 type Options struct {
 	// Webhooks is the content of the section webhooks, as YAML in one line or several: "seccompProfile: {enabled: true}".
 	Webhooks string
@@ -42,7 +42,7 @@ type Options struct {
 	Controllers string
 	// Settings is the content of the section espalier.webhooks.
 	Settings string
-	// Flavor is that of the registrations; empty: gardener-runtime. Their selector of namespaces selects the test's alone.
+	// Flavor is the flavour of the registrations; empty: gardener-runtime. Their selector of namespaces selects the test's alone.
 	Flavor string
 	// Unregistered leaves webhook configurations out: requests come from Review alone.
 	Unregistered bool
@@ -57,7 +57,7 @@ type Env struct {
 	URL string
 	// HTTP trusts the server.
 	HTTP *http.Client
-	// CertDir holds tls.crt and tls.key of the server; CA is what signed them, in PEM.
+	// CertDir holds tls.crt and tls.key of the server; CA is the authority that signed them, in PEM.
 	CertDir string
 	CA      []byte
 }
@@ -93,7 +93,7 @@ func New(t *testing.T, o Options) *Env {
 	return e
 }
 
-// section indents what belongs to a key.
+// section writes a key in YAML and indents its content.
 func section(key, content string) string {
 	if content == "" {
 		return ""
@@ -102,8 +102,7 @@ func section(key, content string) string {
 	return key + ":\n  " + strings.Join(lines, "\n  ") + "\n"
 }
 
-// Register creates the webhook configurations of what the options enable, and waits until the API server has taken notice of
-// them. New does so itself.
+// Register creates the webhook configurations of the enabled handlers, and waits until the API server calls them. New calls it.
 func (e *Env) Register(o Options) {
 	e.T.Helper()
 	in := o.Flavor
@@ -179,7 +178,7 @@ func (e *Env) LabelNamespace(key, value string) {
 	e.Expect(e.Target.Patch(e.Ctx, namespace, client.RawPatch("application/merge-patch+json", document))).To(Succeed())
 }
 
-// Answer is what is in an AdmissionReview that comes back.
+// Answer is the response of an AdmissionReview.
 type Answer struct {
 	Allowed   bool          `json:"allowed"`
 	Status    metav1.Status `json:"status"`

@@ -17,7 +17,7 @@ import (
 const kindPatience = 30 * time.Second
 
 // Definition returns the CustomResourceDefinition of an extension kind, with the label that protects it. It is permissive: its
-// schema lets through whatever webhooks are to judge.
+// schema admits every object, so that the webhooks judge it.
 func Definition(kind extensionvalidation.Kind) *unstructured.Unstructured {
 	anything := map[string]any{"type": "object", "x-kubernetes-preserve-unknown-fields": true}
 	scope := "Cluster"
@@ -62,7 +62,7 @@ func InstallKinds(t *testing.T) client.Client {
 	return c
 }
 
-// ObjectOf returns an object of an extension kind with nothing in it. Those of the cluster are in no namespace.
+// ObjectOf returns an object of an extension kind with metadata only. An object of a cluster-scoped kind gets no namespace.
 func ObjectOf(kind extensionvalidation.Kind, namespace, name string) *unstructured.Unstructured {
 	object := &unstructured.Unstructured{Object: map[string]any{"apiVersion": kind.Group + "/v1alpha1", "kind": kind.Kind}}
 	object.SetName(name)

@@ -109,8 +109,8 @@ func (c *Cluster) withdraw(ctx context.Context, binary string) error {
 	return nil
 }
 
-// configurationsOf returns the name of the webhook configurations of a binary. Those of garden-operator replace those of Gardener's
-// operator.
+// configurationsOf returns the name of the webhook configurations of a binary. The configurations of garden-operator replace the
+// ones of Gardener's operator.
 func configurationsOf(binary string) string {
 	if binary == "garden-operator" {
 		return "gardener-operator"
@@ -161,7 +161,7 @@ type overlay struct {
 	binary, repository, version string
 	// config replaces the configuration file unless it is empty.
 	config string
-	// base is the folder deploy/<binary>, relative to that of the overlay.
+	// base is the folder deploy/<binary>, relative to the folder of the overlay.
 	base string
 }
 
@@ -245,7 +245,7 @@ func (c *Cluster) Kubectl(ctx context.Context, args ...string) (string, error) {
 	return out.String(), nil
 }
 
-// FindKubectl returns the path of kubectl. It prefers that of the runner or of the user to one that must be built.
+// FindKubectl returns the path of kubectl. It prefers the kubectl of the runner or of the user to one that must be built.
 func FindKubectl(ctx context.Context) (string, error) {
 	if named := os.Getenv(KubectlVariable); named != "" {
 		return named, nil

@@ -18,7 +18,7 @@ import (
 // namespacePatience is how long the deletion of namespaces may take; their Pods have time to terminate.
 const namespacePatience = 3 * time.Minute
 
-// NamespaceLabel marks the namespaces of specs, to find those that a run has left.
+// NamespaceLabel marks the namespaces of specs, to find the ones that a run has left.
 const NamespaceLabel = "e2e.espalier.dev/namespace"
 
 // Namespace creates a namespace for a spec and waits until Pods can be created in it. Its name is e2e-<prefix>-<random>. The labels are
@@ -51,7 +51,7 @@ func (c *Cluster) Namespace(ctx context.Context, prefix string, labels map[strin
 	return namespace.Name, remove, nil
 }
 
-// NamespacesGone waits until all deleted namespaces of specs are gone. The error says what blocks their deletion.
+// NamespacesGone waits until all deleted namespaces of specs are gone. The error names the obstacle to their deletion.
 func (c *Cluster) NamespacesGone(ctx context.Context) error {
 	return await(ctx, namespacePatience, "end of the namespaces of specs", func(ctx context.Context) error {
 		namespaces := &corev1.NamespaceList{}
@@ -68,7 +68,7 @@ func (c *Cluster) NamespacesGone(ctx context.Context) error {
 	})
 }
 
-// lastMessage returns what blocks the deletion of a namespace.
+// lastMessage returns the obstacle to the deletion of a namespace.
 func lastMessage(namespace *corev1.Namespace) string {
 	message := "no reason given"
 	for _, condition := range namespace.Status.Conditions {
@@ -79,8 +79,8 @@ func lastMessage(namespace *corev1.Namespace) string {
 	return message
 }
 
-// User returns a client of a user whose only rights are those of a built-in role, edit or admin, in a namespace. Names of users are unique
-// in the cluster. The binding is deleted with the namespace.
+// User returns a client of a user whose only rights are the rights of a built-in role, edit or admin, in a namespace. Names of
+// users are unique in the cluster. The binding is deleted with the namespace.
 func (c *Cluster) User(ctx context.Context, name, role, namespace string) client.Client {
 	GinkgoHelper()
 	Expect(c.Client.Create(ctx, &rbacv1.RoleBinding{

@@ -35,7 +35,8 @@ func (c *Cluster) Leader(ctx context.Context, binary, lease string) (string, err
 	return "", nil
 }
 
-// leaseNamespaceOf returns the namespace of a binary's lease. That of garden-operator is the same as that of Gardener's operator.
+// leaseNamespaceOf returns the namespace of a binary's lease. The namespace of garden-operator's lease is the same as for
+// Gardener's operator.
 func leaseNamespaceOf(binary string) string {
 	if binary == "garden-operator" {
 		return deployable.GardenNamespace

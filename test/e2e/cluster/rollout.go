@@ -19,8 +19,8 @@ import (
 // RolloutPatience is how long a rollout of our Deployments, or the termination of their Pods, may take.
 const RolloutPatience = 3 * time.Minute
 
-// RolledOut waits until all Pods of a binary are those of its current Deployment, and available, and all earlier ones have terminated: one
-// of them may be the leader until then, with the former settings. The error says what its Pods wait for.
+// RolledOut waits until all Pods of a binary belong to its current Deployment and are available, and all earlier ones have
+// terminated: one of them may be the leader until then, with the former settings. The error says why its Pods are not available.
 func (c *Cluster) RolledOut(ctx context.Context, binary string) error {
 	deployment := &appsv1.Deployment{}
 	key := client.ObjectKey{Namespace: SystemNamespace, Name: "espalier-" + binary}

@@ -24,8 +24,9 @@ const Patience = time.Minute
 // ProgressPrefix is the prefix of the output lines with the results of single specs.
 const ProgressPrefix = "e2e: "
 
-// Run runs the specs of a suite, whose name is that of its folder. It writes <name>.xml into the folder of reports: it contains specs that
-// were skipped with a reason, and not those that the label filter excludes. A suite ends when the namespaces of its specs are gone.
+// Run runs the specs of a suite, which has the name of its folder. It writes <name>.xml into the folder of reports: it contains
+// specs that were skipped with a reason, and not the ones that the label filter excludes. A suite ends when the namespaces of its
+// specs are gone.
 func Run(t *testing.T, name string) {
 	t.Helper()
 	ctrllog.SetLogger(logr.Discard()) // otherwise the library prints a stack trace

@@ -22,11 +22,11 @@ type measurement struct {
 	recovery time.Duration
 	// outcome is nil if the measurement was not completed.
 	outcome *load.Outcome
-	// result is "passed", or what failed.
+	// result is "passed", or the failures.
 	result string
 }
 
-// results are those of all faults, in their order.
+// results are the results of all faults, in their order.
 type results struct{ all []measurement }
 
 func (r *results) table() string {

@@ -35,7 +35,7 @@ const (
 type fault struct {
 	name   string
 	inject func(ctx context.Context)
-	// repaired returns what is still missing, besides what localGarden.well returns; nil: nothing.
+	// repaired returns the parts that are still missing, besides the result of localGarden.well; nil: nothing.
 	repaired func(ctx context.Context) error
 	// planned is true if no request may fail.
 	planned bool
@@ -291,8 +291,8 @@ func tokenLost(l localGarden) fault {
 	}
 }
 
-// certificateDeleted deletes the Secret with the certificate of the virtual API server. Its name depends on what it is for, so the new one
-// has the same name, and another certificate.
+// certificateDeleted deletes the Secret with the certificate of the virtual API server. Its name depends on its purpose, so the new
+// one has the same name, and another certificate.
 func certificateDeleted(l localGarden) fault {
 	var before types.UID
 	certificates := func(ctx context.Context) ([]corev1.Secret, error) {

@@ -158,8 +158,8 @@ var _ = Describe("Gardener in the virtual cluster of make up-garden", Ordered, L
 	}, SpecTimeout(2*limit))
 })
 
-// stays are the objects that stay in the garden namespace, by the beginning of their names: those of the cluster, of the administrator, and
-// of leader elections; and volumes with data.
+// stays are the objects that stay in the garden namespace, by the beginning of their names: objects of the cluster, of the
+// administrator, and of leader elections; and volumes with data.
 var stays = []string{
 	"configmap/istio-ca-", "configmap/kube-root-ca.crt", "configmap/e2e-foreign", "serviceaccount/default", "secret/backup",
 	"lease.coordination.k8s.io/", "persistentvolumeclaim/", "role.rbac.authorization.k8s.io/espalier-garden-operator",

@@ -1,7 +1,7 @@
 //go:build e2e
 
-// Package gardenoperator_test checks garden-operator from outside, in a real cluster: what it creates for a Garden, that the resource
-// manager which it deploys works, which requests are refused, and that nothing is left of a deleted Garden.
+// Package gardenoperator_test checks garden-operator from outside, in a real cluster: the objects of a Garden, the resource manager
+// which it deploys, refused requests, and that no object is left of a deleted Garden.
 package gardenoperator_test
 
 import (

@@ -93,7 +93,7 @@ func (w *writer) lost(ctx context.Context) ([]string, error) {
 	return lost, nil
 }
 
-// deleteObjects deletes what the writer has created.
+// deleteObjects deletes the objects that the writer has created.
 func (w *writer) deleteObjects(ctx context.Context) error {
 	return w.client.DeleteAllOf(ctx, &corev1.Secret{}, client.InNamespace("default"), client.MatchingLabels{writerLabel: w.prefix})
 }

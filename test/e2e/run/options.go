@@ -24,7 +24,7 @@ type options struct {
 	matrix  bool
 	// keep does not stop the cluster that this run has started.
 	keep bool
-	// suites are the named ones; empty stands for those of all binaries.
+	// suites are the named ones; empty stands for the suites of all binaries.
 	suites []string
 
 	cluster, kubeconfig, version, repository string
@@ -80,7 +80,7 @@ type round struct {
 	suites  []string
 }
 
-// rounds returns what to run, in order.
+// rounds returns the rounds to run, in order.
 func (o options) rounds(known suites) ([]round, error) {
 	for _, each := range o.suites {
 		if !slices.Contains(known.binaries, each) && !slices.Contains(known.others, each) {
@@ -122,13 +122,13 @@ func (o options) filter(without string) string {
 
 // suites are the available suites, by the names of folders in test/e2e.
 type suites struct {
-	// deployed are all binaries; binaries are those that have a suite.
+	// deployed are all binaries; binaries are the ones that have a suite.
 	deployed, binaries []string
 	// others check more than one binary, or disturb the cluster; they run only if they are named.
 	others []string
 }
 
-// findSuites finds suites in test/e2e: the folders with a suite_test.go. They are those of the deployed binaries, and others.
+// findSuites finds suites in test/e2e: the folders with a suite_test.go. Each belongs to a deployed binary, or is one of others.
 func findSuites(root string, deployed []string) (suites, error) {
 	files, err := filepath.Glob(filepath.Join(root, "test", "e2e", "*", "suite_test.go"))
 	if err != nil {

@@ -96,7 +96,7 @@ func (r *runner) node(ctx context.Context, archives []string) error {
 	return r.command(ctx, "go", append([]string{"run", "./hack/upnode", "load"}, archives...)...)
 }
 
-// possible returns what the machine lacks for the requested cluster.
+// possible returns an error that names the parts that the machine lacks for the requested cluster.
 func (r *runner) possible(ctx context.Context) error {
 	if r.cluster == clusterKind {
 		return haveKind(ctx)
@@ -154,8 +154,8 @@ func (r *runner) kind(ctx context.Context, archives []string) error {
 // built are the files and folders from which images are built.
 var built = []string{"go.mod", "go.sum", "api", "cmd", "internal", "hack/images", "test/e2e/workload"}
 
-// workTreeVersion is that of `git describe`, with a suffix that distinguishes states of a changed work tree: a new image with the same
-// version would not restart Pods. Outside of a repository it depends only on the files.
+// workTreeVersion is the version of `git describe`, with a suffix that distinguishes states of a changed work tree: a new image
+// with the same version would not restart Pods. Outside of a repository it depends only on the files.
 func workTreeVersion(ctx context.Context, root string) (string, error) {
 	sum, err := digest(root)
 	if err != nil {

@@ -16,11 +16,11 @@ type result struct {
 	suite                   string
 	passed, failed, skipped int
 	time                    time.Duration
-	// problem says why the numbers are not those of specs.
+	// problem says why the numbers do not come from specs.
 	problem string
 }
 
-// readReport returns the counts of a JUnit report of Ginkgo, in which disabled specs are those that were skipped or are pending.
+// readReport returns the counts of a JUnit report of Ginkgo, in which disabled specs are the skipped and the pending ones.
 func readReport(file string) (result, error) {
 	content, err := os.ReadFile(file)
 	if err != nil {
@@ -58,7 +58,8 @@ func sumOf(results []result) (sum result) {
 	return sum
 }
 
-// verdict returns an error unless at least one spec passed and none failed; if all were skipped, it says what this cluster lacks.
+// verdict returns an error unless at least one spec passed and none failed; if all were skipped, it names the parts that this
+// cluster lacks.
 func verdict(results []result) error {
 	sum := sumOf(results)
 	switch {

@@ -46,7 +46,7 @@ func (r *runner) path(parts ...string) string {
 
 func (r *runner) reports() string { return r.path(".local", "e2e", "reports") }
 
-// takeDown removes what this run has started, and nothing else.
+// takeDown removes the cluster that this run has started, and nothing else.
 func (r *runner) takeDown(ctx context.Context) {
 	if r.stop == nil {
 		return

@@ -31,7 +31,7 @@ var _ = Describe("the Pods of token-controllers", func() {
 		// The killed Pods are gone, so this is a new one.
 		Eventually(c.Leader).WithContext(ctx).WithArguments(binary, lease).WithTimeout(2 * cluster.Patience).ShouldNot(BeEmpty())
 		Eventually(s.token).WithContext(ctx).WithArguments("meanwhile").ShouldNot(BeEmpty())
-		// It processes this Secret after those that it has found at its start.
+		// It processes this Secret after the ones that it has found at its start.
 		s.request(ctx, "after", "after")
 		Eventually(s.token).WithContext(ctx).WithArguments("after").ShouldNot(BeEmpty())
 		Expect(c.RolledOut(ctx, binary)).To(Succeed())

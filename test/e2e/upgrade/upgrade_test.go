@@ -63,8 +63,8 @@ var _ = Describe("upgrade and rollback", Label("upgrade"), func() {
 	}, SpecTimeout(limit))
 })
 
-// begin removes everything of the existing state: applying another state over it would keep its objects, including those that binaries have
-// created, such as certificates, leases and generated NetworkPolicies. It keeps CustomResourceDefinitions.
+// begin removes everything of the existing state: applying another state over it would keep its objects, including objects that
+// binaries have created, such as certificates, leases and generated NetworkPolicies. It keeps CustomResourceDefinitions.
 func begin(ctx context.Context) {
 	GinkgoHelper()
 	Expect(c.Remove(ctx, cluster.Binaries()...)).To(Succeed())

@@ -25,7 +25,7 @@ const (
 	excerpt = 1024
 )
 
-// request defines what to fetch, how, and what to expect.
+// request defines the URL to fetch, its credentials, and the expected result.
 type request struct {
 	url, tokenFile, caFile, kubeconfig string
 	want                               int

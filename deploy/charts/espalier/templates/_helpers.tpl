@@ -41,15 +41,18 @@ app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 {{- with $labels }}{{ toYaml . }}{{ end -}}
 {{- end -}}
 
-{{/* A change of the configuration rolls out. */}}
+{{/* A change of the configuration or of a list of images rolls out. */}}
 {{- define "espalier.podAnnotations" -}}
-{{- $checksum := printf "%s\n" (include "espalier.config" .) | sha256sum | trunc 16 -}}
+{{- $checksum := printf "%s\n%s" (include "espalier.config" .) (include "espalier.imageListFiles" .) | sha256sum | trunc 16 -}}
 {{- merge (dict "espalier.dev/config-checksum" $checksum) .values.podAnnotations .root.Values.podAnnotations | toYaml -}}
 {{- end -}}
 
 {{/* The parts of a Pod's specification that depend on the nodes. */}}
 {{- define "espalier.scheduling" -}}
 {{- $fields := dict -}}
+{{- with .values.hostAliases -}}
+{{- $_ := set $fields "hostAliases" . -}}
+{{- end -}}
 {{- range $name := list "nodeSelector" "tolerations" "affinity" "priorityClassName" -}}
 {{- with index $.values $name | default (index $.root.Values $name) -}}
 {{- $_ := set $fields $name . -}}
@@ -63,6 +66,59 @@ app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 {{- $_ := set $fields "imagePullSecrets" $secrets -}}
 {{- end -}}
 {{- with $fields }}{{ toYaml . }}{{ end -}}
+{{- end -}}
+
+{{/* The files with lists of images, without a last line break; empty if there are none. */}}
+{{- define "espalier.imageListFiles" -}}
+{{- $files := dict -}}
+{{- with .values.imageVectorOverwrite }}{{ $_ := set $files "images.yaml" . }}{{ end -}}
+{{- with .values.componentImageVectorOverwrites }}{{ $_ := set $files "components.yaml" . }}{{ end -}}
+{{- with $files }}{{ toYaml . }}{{ end -}}
+{{- end -}}
+
+{{- define "espalier.imageLists" -}}
+{{- with include "espalier.imageListFiles" . }}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata:
+  name: espalier-{{ $.name }}-images
+  namespace: {{ $.root.Release.Namespace | quote }}
+  labels:
+    app.kubernetes.io/name: espalier-{{ $.name }}
+    app.kubernetes.io/part-of: espalier
+    {{- include "espalier.labels" $.root | nindent 4 }}
+data:
+  {{- . | nindent 2 }}
+{{- end }}
+{{- end -}}
+
+{{/* What is added to the lists of the container and of the Pod. */}}
+{{- define "espalier.env" -}}
+{{- $list := list -}}
+{{- if .values.imageVectorOverwrite -}}
+{{- $list = append $list (dict "name" "IMAGEVECTOR_OVERWRITE" "value" "/etc/espalier-images/images.yaml") -}}
+{{- end -}}
+{{- if .values.componentImageVectorOverwrites -}}
+{{- $list = append $list (dict "name" "IMAGEVECTOR_OVERWRITE_COMPONENTS" "value" "/etc/espalier-images/components.yaml") -}}
+{{- end -}}
+{{- with concat $list .values.env }}{{ toYaml . }}{{ end -}}
+{{- end -}}
+
+{{- define "espalier.volumeMounts" -}}
+{{- $list := list -}}
+{{- if include "espalier.imageListFiles" . -}}
+{{- $list = append $list (dict "name" "images" "mountPath" "/etc/espalier-images" "readOnly" true) -}}
+{{- end -}}
+{{- with concat $list .values.volumeMounts }}{{ toYaml . }}{{ end -}}
+{{- end -}}
+
+{{- define "espalier.volumes" -}}
+{{- $list := list -}}
+{{- if include "espalier.imageListFiles" . -}}
+{{- $list = append $list (dict "name" "images" "configMap" (dict "name" (printf "espalier-%s-images" .name))) -}}
+{{- end -}}
+{{- with concat $list .values.volumes }}{{ toYaml . }}{{ end -}}
 {{- end -}}
 
 {{- define "espalier.serviceMonitor" -}}

@@ -13,14 +13,14 @@ import (
 	"github.com/espalier-dev/espalier/internal/project/roles"
 )
 
-// Project is what admission reads of a Project.
+// Project is the part of a Project that admission reads.
 type Project struct {
 	Metadata metav1.ObjectMeta `json:"metadata"`
 	// Spec is nil if it is absent.
 	Spec *Spec `json:"spec"`
 }
 
-// Spec is what admission reads of a Project's spec.
+// Spec is the part of a Project's spec that admission reads.
 type Spec struct {
 	CreatedBy *rbacv1.Subject `json:"createdBy"`
 	Owner     *rbacv1.Subject `json:"owner"`
@@ -36,8 +36,8 @@ const ServiceAccountPrefix = "system:serviceaccount:"
 // Of returns the normal form of a spec; nil of nil. The spec is not changed, and shares nothing with the result that Of or
 // its callers change. The normal form of a normal form is itself.
 //
-// What the schema refuses anyway, such as a role that a member has twice, is not repaired on the way, so that users get to
-// know of it.
+// A mistake that the schema refuses anyway, such as a role that a member has twice, is not repaired on the way, so that users get
+// to know of it.
 func Of(spec *Spec) *Spec {
 	if spec == nil {
 		return nil

@@ -128,7 +128,7 @@ func TestOf(t *testing.T) {
 	}
 }
 
-// inJSON has no difference between what is empty and what is absent.
+// inJSON encodes a spec, with empty fields as absent ones.
 func inJSON(t *testing.T, s *normalform.Spec) string {
 	t.Helper()
 	if s != nil && len(s.Members) == 0 {

@@ -40,7 +40,7 @@ type family interface {
 	create(ctx context.Context) error
 	// change changes the wanted revision of a lane. It is called again until it succeeds.
 	change(ctx context.Context, lane string, revision int) error
-	// results returns the revisions that have arrived, as revisions does, and what else is not in the expected state.
+	// results returns the revisions that have arrived, as revisions does, and the other objects that are not in the expected state.
 	results(ctx context.Context) (arrived map[string]int, unsettled []string, err error)
 }
 
@@ -251,7 +251,8 @@ func (l *Load) work(ctx context.Context, ending <-chan struct{}, f family, figur
 	}
 }
 
-// lagging returns the values that have not arrived, by their names, with a description, and what else is not in the expected state.
+// lagging returns the values that have not arrived, by their names, with a description, and the other objects that are not in the
+// expected state.
 func (l *Load) lagging(ctx context.Context) (lagging map[string]string, unsettled []string, err error) {
 	lagging = map[string]string{}
 	for _, f := range l.families {
@@ -273,8 +274,8 @@ func (l *Load) lagging(ctx context.Context) (lagging map[string]string, unsettle
 	return lagging, unsettled, nil
 }
 
-// InSync returns nil if every value has arrived, every condition is healthy, all our Deployments have all replicas, and webhooks answer;
-// otherwise what is missing.
+// InSync returns nil if every value has arrived, every condition is healthy, all our Deployments have all replicas, and webhooks
+// answer; otherwise an error that names the missing parts.
 func (l *Load) InSync(ctx context.Context) error {
 	lagging, unsettled, err := l.lagging(ctx)
 	if err != nil {
@@ -295,7 +296,7 @@ func (l *Load) AwaitSync(ctx context.Context, limit time.Duration) error {
 	return insist(ctx, limit, l.InSync)
 }
 
-// Close removes everything. Controllers delete what belongs to ManagedResources and Projects before the namespace is deleted.
+// Close removes everything. Controllers delete the objects of ManagedResources and Projects before the namespace is deleted.
 func (l *Load) Close(ctx context.Context) error {
 	return errors.Join(
 		l.removeAll(ctx, watched()["managedresources"]), l.removeAll(ctx, watched()["projects"]), l.removeAll(ctx, watched()["nodes"]),

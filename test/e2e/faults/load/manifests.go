@@ -136,6 +136,6 @@ func (m *manifests) results(ctx context.Context) (arrived map[string]int, unsett
 		}
 	}
 	slices.Sort(unsettled)
-	// A lane has two objects while that of the former name still exists. A manual change is no number.
+	// A lane has two objects while the object with the former name still exists. A manual change is no number.
 	return revisions(found.Items, func(o corev1.ConfigMap) (lane, value string) { return o.Labels[marker], o.Data[revision] }), unsettled, nil
 }

@@ -12,8 +12,8 @@ import (
 // resultLimit is the maximum length of a result, in bytes, because it is a cell of a table.
 const resultLimit = 300
 
-// Promise defines what must be true of a period of work, in addition to the general rules: nothing is lost, no needed object is deleted, no
-// Pod is accepted without the webhooks, and everything is in the expected state at the end.
+// Promise defines the conditions that must be true of a period of work, in addition to the general rules: nothing is lost, no
+// needed object is deleted, no Pod is accepted without the webhooks, and everything is in the expected state at the end.
 type Promise struct {
 	// Asked is the minimum number of Pods that must have been sent to the webhooks: without any, their availability is unknown.
 	Asked int
@@ -26,11 +26,13 @@ type Outcome struct {
 	Figures Figures
 	// Lost are values that have not arrived, and changes that were not accepted. Deleted are needed objects that were deleted.
 	Lost, Deleted []string
-	// Unsynced is what is not in the expected state at the end. Unknown is what could not be read, so that Lost or Deleted are incomplete.
+	// Unsynced is an error about objects that are not in the expected state at the end. Unknown is an error about objects that
+	// could not be read, so that Lost or Deleted are incomplete.
 	Unsynced, Unknown error
 }
 
-// Outcome determines what was lost and deleted since then. There must be no more changes; unsynced is the result of AwaitSync.
+// Outcome determines the values and objects that were lost and deleted since then. There must be no more changes; unsynced is the
+// result of AwaitSync.
 func (l *Load) Outcome(ctx context.Context, since Baseline, figures Figures, unsynced error) Outcome {
 	o := Outcome{Figures: figures, Unsynced: unsynced}
 	var lagging map[string]string
@@ -61,7 +63,7 @@ func sentences(states map[string]string) []string {
 	return lines
 }
 
-// Broken returns what does not meet the promise; empty if everything does.
+// Broken returns the violations of the promise; empty if there is none.
 func (o Outcome) Broken(p Promise) []string {
 	var broken []string
 	for _, each := range []struct {
@@ -83,7 +85,7 @@ func (o Outcome) Broken(p Promise) []string {
 	return broken
 }
 
-// Result returns the text for a table: "passed", or what is broken, in one line.
+// Result returns the text for a table: "passed", or the violations, in one line.
 func Result(broken []string) string {
 	if len(broken) == 0 {
 		return "passed"

@@ -20,7 +20,7 @@ import (
 	"github.com/espalier-dev/espalier/test/e2e/cluster"
 )
 
-// requests are those of a kubelet for serving certificates. Revision n has arrived when n of them are approved.
+// requests are a kubelet's requests for serving certificates. Revision n has arrived when n of them are approved.
 type requests struct {
 	base
 	kubelet   client.Client

@@ -29,13 +29,13 @@ var ErrElsewhere = errors.New("the cluster under test is not the local node of `
 
 // Machine is the machine of the local node.
 type Machine struct {
-	// Root is the folder of the repository, Dir is that of the node's state, AuditLog is a file in it.
+	// Root is the folder of the repository, Dir is the folder of the node's state, AuditLog is a file in it.
 	Root, Dir, AuditLog string
 
 	command string
 }
 
-// Find returns the machine if the kubeconfig is that of the local node, else an error that wraps ErrElsewhere.
+// Find returns the machine if the kubeconfig belongs to the local node, else an error that wraps ErrElsewhere.
 func Find(ctx context.Context, kubeconfig string) (*Machine, error) {
 	root, err := local.RepositoryRoot()
 	if err != nil {

@@ -9,6 +9,8 @@
 #   UNWATCHED   patterns of packages whose own code the race detector does not watch
 #   PARALLEL    how many packages are tested at once
 #   RUN, SKIP   patterns of the tests that run, and of those that are left out
+#   FLAKES      a file: up to three failed tests are run once more, and the file gets the names of the tests that pass then. A data race
+#               or a panic is a failure in any case
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -26,8 +28,15 @@ runner=$(go tool -n -modfile=hack/tools/go.mod gotestsum)
 # go_test <flag>… <package>…: go test itself reports packages in the order in which they begin, so those that take long hide the others. -w
 # leaves out debug information, which makes linking faster; stack traces stay complete. `make vet` vets.
 go_test() {
-  "$runner" --format pkgname --format-icons text --jsonfile "$(mktemp "$events/XXXXXX")" -- \
-    -ldflags=-w -vet=off -p "${PARALLEL:-4}" -timeout 50m ${RUN:+-run "$RUN"} ${SKIP:+-skip "$SKIP"} "$@"
+  local flags=() again=() log passed
+  while [[ ${1:-} == -* ]]; do flags+=("$1"); shift; done
+  log=$(mktemp "$events/XXXXXX.json") passed=$(mktemp)
+  [ -z "${FLAKES:-}" ] || again=(--rerun-fails=1 --rerun-fails-max-failures=3 "--rerun-fails-report=$passed")
+  "$runner" --format pkgname --format-icons text --jsonfile "$log" "${again[@]}" --packages "$*" -- \
+    -ldflags=-w -vet=off -p "${PARALLEL:-4}" -timeout 50m ${RUN:+-run "$RUN"} ${SKIP:+-skip "$SKIP"} "${flags[@]}" || return
+  if grep -q '"Output":"WARNING: DATA RACE' "$log"; then echo "error: a data race, in a test that passed when it ran again" >&2; return 1; fi
+  [ ! -s "$passed" ] || cat "$passed" >>"$FLAKES"
+  rm "$passed"
 }
 
 # raced prints the flags of the race detector. -l: packages that it does not watch must not inline functions such as those of sync.Map,
@@ -79,5 +88,5 @@ if [ ${#unwatched[@]} -gt 0 ]; then
   echo "testing ${#unwatched[@]} packages without the race detector"
   go_test "${unwatched[@]}" || status=1
 fi
-cat "$events"/* | awk -f hack/slowest.awk
+cat "$events"/*.json | awk -f hack/slowest.awk
 exit "$status"

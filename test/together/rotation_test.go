@@ -29,7 +29,8 @@ const (
 	ownSpace    = "espalier-system"
 )
 
-// rotating is a server whose authority is valid for seconds.
+// rotating is a server whose authority is valid for a minute. The server replaces a certificate when a third of its validity is left: a busy
+// machine can be late by seconds.
 type rotating struct {
 	*binary.Env
 	url string
@@ -50,8 +51,8 @@ func newRotating(t *testing.T) *rotating {
 		Configure: func(cfg *config.ResourceManagerConfiguration) {
 			cfg.LeaderElection.ResourceNamespace = ownSpace
 			cfg.Server.Webhooks.BindAddress, cfg.Server.Webhooks.Port = "127.0.0.1", port
-			cfg.Espalier.Webhooks.SelfManaged.AuthorityValidity.Duration = 30 * time.Second
-			cfg.Espalier.Webhooks.SelfManaged.CertificateValidity.Duration = 15 * time.Second
+			cfg.Espalier.Webhooks.SelfManaged.AuthorityValidity.Duration = time.Minute
+			cfg.Espalier.Webhooks.SelfManaged.CertificateValidity.Duration = 45 * time.Second
 		},
 	})
 	t.Cleanup(func() {
@@ -105,7 +106,7 @@ func rate(t *testing.T) int {
 	t.Helper()
 	text := os.Getenv("ESPALIER_ROTATION_RATE")
 	if text == "" {
-		return 100
+		return 50
 	}
 	found, err := strconv.Atoi(text)
 	NewWithT(t).Expect(err).NotTo(HaveOccurred())

@@ -242,12 +242,12 @@ func (a *apiServer) load(ctx context.Context, keepAlive bool) (requests int, fai
 	return requests, failures
 }
 
-// TestRotationUnderLoad rotates certificates every ten, and authorities every twenty seconds: a certificate in use stays valid for
-// five seconds more, and API servers have four to learn of a bundle, also on a busy machine.
+// TestRotationUnderLoad rotates certificates every twenty, and authorities every forty seconds. A certificate in use stays valid for ten
+// seconds more, and API servers have eight seconds to read a bundle, also on a busy machine.
 func TestRotationUnderLoad(t *testing.T) {
 	g, i := NewWithT(t), install(t)
 	registry := prometheus.NewRegistry()
-	i.options.AuthorityValidity, i.options.CertificateValidity, i.options.Settle = 30*time.Second, 15*time.Second, 4*time.Second
+	i.options.AuthorityValidity, i.options.CertificateValidity, i.options.Settle = time.Minute, 30*time.Second, 8*time.Second
 	replicas := []*replica{i.run(func(o *certificates.Options) { o.Registry = registry }), i.run()}
 	var first []byte
 	g.Eventually(func() (err error) { first, err = i.bundle(t.Context()); return err }).WithTimeout(30 * time.Second).Should(Succeed())

@@ -19,7 +19,7 @@ import (
 
 	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/config"
-	"github.com/espalier-dev/espalier/internal/garden/webhook/validation"
+	"github.com/espalier-dev/espalier/internal/garden/validation"
 	"github.com/espalier-dev/espalier/test/local"
 )
 

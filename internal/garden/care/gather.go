@@ -20,7 +20,7 @@ import (
 
 	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
-	"github.com/espalier-dev/espalier/internal/garden/webhook/validation"
+	"github.com/espalier-dev/espalier/internal/garden/validation"
 )
 
 // etcdKind is the kind of Etcds. It is read without its Go type, which a status of a few fields does not need.

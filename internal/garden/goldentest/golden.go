@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/espalier-dev/espalier/internal/garden/rollout"
+	"github.com/espalier-dev/espalier/internal/rollout"
 	"github.com/espalier-dev/espalier/test/local"
 )
 

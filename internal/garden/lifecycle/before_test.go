@@ -20,8 +20,8 @@ import (
 	"github.com/espalier-dev/espalier/internal/garden/component/shared"
 	"github.com/espalier-dev/espalier/internal/garden/images"
 	"github.com/espalier-dev/espalier/internal/garden/skew"
+	"github.com/espalier-dev/espalier/internal/garden/validation"
 	"github.com/espalier-dev/espalier/internal/garden/values"
-	"github.com/espalier-dev/espalier/internal/garden/webhook/validation"
 	secretconfig "github.com/espalier-dev/espalier/internal/secrets/config"
 )
 

@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
+	"github.com/espalier-dev/espalier/internal/flow"
 	"github.com/espalier-dev/espalier/internal/garden/component/crds"
 	"github.com/espalier-dev/espalier/internal/garden/component/etcddruid"
 	"github.com/espalier-dev/espalier/internal/garden/component/istio"
@@ -20,9 +21,8 @@ import (
 	"github.com/espalier-dev/espalier/internal/garden/component/shared"
 	"github.com/espalier-dev/espalier/internal/garden/component/system"
 	"github.com/espalier-dev/espalier/internal/garden/component/vpa"
-	"github.com/espalier-dev/espalier/internal/garden/flow"
-	"github.com/espalier-dev/espalier/internal/garden/rollout"
 	"github.com/espalier-dev/espalier/internal/garden/values"
+	"github.com/espalier-dev/espalier/internal/rollout"
 	secretconfig "github.com/espalier-dev/espalier/internal/secrets/config"
 )
 

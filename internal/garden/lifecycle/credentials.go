@@ -25,8 +25,9 @@ import (
 	"github.com/espalier-dev/espalier/internal/garden/component/resourcemanager"
 	"github.com/espalier-dev/espalier/internal/garden/component/shared"
 	"github.com/espalier-dev/espalier/internal/garden/component/vpa"
-	"github.com/espalier-dev/espalier/internal/garden/rollout"
 	"github.com/espalier-dev/espalier/internal/garden/rotation"
+	"github.com/espalier-dev/espalier/internal/gardenaccess"
+	"github.com/espalier-dev/espalier/internal/rollout"
 	"github.com/espalier-dev/espalier/internal/secrets"
 	"github.com/espalier-dev/espalier/internal/secrets/config"
 	"github.com/espalier-dev/espalier/internal/secrets/manager"
@@ -144,7 +145,7 @@ func (o *operation) generateKubeconfig(ctx context.Context) error {
 		return err
 	}
 	secret, err := o.secrets.Generate(ctx, secrets.Request{KeepOld: true, Config: config.Kubeconfig{
-		Name: shared.GenericKubeconfig, ContextName: genericKubeconfigContext,
+		Name: gardenaccess.GenericKubeconfig, ContextName: genericKubeconfigContext,
 		Cluster: config.Cluster{Server: shared.VirtualAPIServer, CAData: bundle.Data[config.DataKeyCertificateBundle]},
 		User:    config.User{TokenFile: genericTokenFile},
 	}})

@@ -17,6 +17,7 @@ import (
 
 	"github.com/espalier-dev/espalier/api/managedresources"
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/flow"
 	"github.com/espalier-dev/espalier/internal/garden/component/crds"
 	"github.com/espalier-dev/espalier/internal/garden/component/istio"
 	"github.com/espalier-dev/espalier/internal/garden/component/networkpolicies"
@@ -24,11 +25,10 @@ import (
 	"github.com/espalier-dev/espalier/internal/garden/component/resourcemanager"
 	"github.com/espalier-dev/espalier/internal/garden/component/system"
 	"github.com/espalier-dev/espalier/internal/garden/component/vpa"
-	"github.com/espalier-dev/espalier/internal/garden/flow"
-	"github.com/espalier-dev/espalier/internal/garden/rollout"
 	"github.com/espalier-dev/espalier/internal/garden/rotation"
 	"github.com/espalier-dev/espalier/internal/garden/values"
 	"github.com/espalier-dev/espalier/internal/garden/virtual"
+	"github.com/espalier-dev/espalier/internal/rollout"
 	"github.com/espalier-dev/espalier/internal/secrets"
 )
 

@@ -11,7 +11,7 @@ import (
 	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/excerpt"
-	"github.com/espalier-dev/espalier/internal/garden/flow"
+	"github.com/espalier-dev/espalier/internal/flow"
 )
 
 const gardenerOperation = resourcesv1alpha1.GardenerOperation

@@ -12,11 +12,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/flow"
 	"github.com/espalier-dev/espalier/internal/garden/component/crds"
 	"github.com/espalier-dev/espalier/internal/garden/component/etcd"
 	"github.com/espalier-dev/espalier/internal/garden/component/etcddruid"
-	"github.com/espalier-dev/espalier/internal/garden/flow"
-	"github.com/espalier-dev/espalier/internal/garden/rollout"
+	"github.com/espalier-dev/espalier/internal/rollout"
 )
 
 var (

@@ -20,8 +20,8 @@ import (
 	"github.com/espalier-dev/espalier/internal/conflict"
 	"github.com/espalier-dev/espalier/internal/garden/component/apiserver"
 	"github.com/espalier-dev/espalier/internal/garden/component/etcd"
-	"github.com/espalier-dev/espalier/internal/garden/rollout"
 	"github.com/espalier-dev/espalier/internal/garden/rotation"
+	"github.com/espalier-dev/espalier/internal/rollout"
 	"github.com/espalier-dev/espalier/internal/secrets"
 	"github.com/espalier-dev/espalier/internal/secrets/manager"
 )

@@ -15,7 +15,7 @@ import (
 	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/conflict"
 	"github.com/espalier-dev/espalier/internal/excerpt"
-	"github.com/espalier-dev/espalier/internal/garden/flow"
+	"github.com/espalier-dev/espalier/internal/flow"
 	"github.com/espalier-dev/espalier/internal/garden/virtual"
 	"github.com/espalier-dev/espalier/internal/secrets/manager"
 )

@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/espalier-dev/espalier/internal/garden/flow"
+	"github.com/espalier-dev/espalier/internal/flow"
 )
 
 func TestDescriptionHasFailuresAndWhatTasksWaitFor(t *testing.T) {

@@ -9,7 +9,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
-	"github.com/espalier-dev/espalier/internal/garden/rollout"
+	"github.com/espalier-dev/espalier/internal/rollout"
 )
 
 // errOutdated is why an operation ends early: a user has deleted the Garden or changed its specification. The next operation follows at

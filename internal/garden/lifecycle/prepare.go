@@ -15,10 +15,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/garden/auditpolicy"
 	"github.com/espalier-dev/espalier/internal/garden/component/kubeapiserver"
 	"github.com/espalier-dev/espalier/internal/garden/values"
 	"github.com/espalier-dev/espalier/internal/garden/virtual"
-	"github.com/espalier-dev/espalier/internal/garden/webhook/auditpolicy"
 )
 
 // prepare does what must be done before the flow, one step after the other.

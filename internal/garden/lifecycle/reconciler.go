@@ -30,11 +30,11 @@ import (
 
 	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/conflict"
-	"github.com/espalier-dev/espalier/internal/garden/rollout"
 	"github.com/espalier-dev/espalier/internal/garden/skew"
+	"github.com/espalier-dev/espalier/internal/garden/validation"
 	"github.com/espalier-dev/espalier/internal/garden/values"
 	"github.com/espalier-dev/espalier/internal/garden/virtual"
-	"github.com/espalier-dev/espalier/internal/garden/webhook/validation"
+	"github.com/espalier-dev/espalier/internal/rollout"
 	secretconfig "github.com/espalier-dev/espalier/internal/secrets/config"
 )
 

@@ -9,7 +9,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
-	"github.com/espalier-dev/espalier/internal/garden/webhook/defaulting"
+	"github.com/espalier-dev/espalier/internal/garden/defaulting"
 )
 
 // Each file is the Garden of examples/ or of the local garden as it was at the date in the name. A release that refused one of them would

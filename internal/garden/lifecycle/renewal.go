@@ -12,8 +12,8 @@ import (
 
 	"github.com/espalier-dev/espalier/internal/conflict"
 	"github.com/espalier-dev/espalier/internal/garden/component/etcd"
-	"github.com/espalier-dev/espalier/internal/garden/rollout"
 	"github.com/espalier-dev/espalier/internal/garden/values"
+	"github.com/espalier-dev/espalier/internal/rollout"
 )
 
 // withRenewal renews certificates although the operator refuses a Garden, or cannot reconcile it, because of an error. It returns the

@@ -18,11 +18,11 @@ import (
 	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/conflict"
 	"github.com/espalier-dev/espalier/internal/excerpt"
-	"github.com/espalier-dev/espalier/internal/garden/flow"
-	"github.com/espalier-dev/espalier/internal/garden/rollout"
+	"github.com/espalier-dev/espalier/internal/flow"
 	"github.com/espalier-dev/espalier/internal/garden/rotation"
 	"github.com/espalier-dev/espalier/internal/garden/values"
 	"github.com/espalier-dev/espalier/internal/garden/versions"
+	"github.com/espalier-dev/espalier/internal/rollout"
 )
 
 // Descriptions of operations.

@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"time"
 
-	"github.com/espalier-dev/espalier/internal/garden/flow"
+	"github.com/espalier-dev/espalier/internal/flow"
 	"github.com/espalier-dev/espalier/internal/garden/virtual"
 )
 

@@ -12,11 +12,11 @@ import (
 	"github.com/espalier-dev/espalier/api/managedresources"
 	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/flow"
 	"github.com/espalier-dev/espalier/internal/garden/component/gardeneraccess"
 	"github.com/espalier-dev/espalier/internal/garden/component/kubeapiserver"
 	"github.com/espalier-dev/espalier/internal/garden/component/virtualsystem"
-	"github.com/espalier-dev/espalier/internal/garden/flow"
-	"github.com/espalier-dev/espalier/internal/garden/rollout"
+	"github.com/espalier-dev/espalier/internal/rollout"
 	secretconfig "github.com/espalier-dev/espalier/internal/secrets/config"
 )
 

@@ -20,6 +20,7 @@ import (
 	corev1beta1 "github.com/espalier-dev/espalier/api/core/v1beta1"
 	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/flow"
 	"github.com/espalier-dev/espalier/internal/garden/component/exposure"
 	"github.com/espalier-dev/espalier/internal/garden/component/gardeneraccess"
 	"github.com/espalier-dev/espalier/internal/garden/component/gardenerapiserver"
@@ -27,8 +28,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/garden/component/kubecontrollermanager"
 	"github.com/espalier-dev/espalier/internal/garden/component/resourcemanager"
 	"github.com/espalier-dev/espalier/internal/garden/component/virtualsystem"
-	"github.com/espalier-dev/espalier/internal/garden/flow"
-	"github.com/espalier-dev/espalier/internal/garden/rollout"
+	"github.com/espalier-dev/espalier/internal/rollout"
 )
 
 // Names of the tasks of a deletion.

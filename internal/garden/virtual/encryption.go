@@ -13,7 +13,7 @@ import (
 
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/garden/component/apiserver"
-	"github.com/espalier-dev/espalier/internal/garden/rollout"
+	"github.com/espalier-dev/espalier/internal/rollout"
 	secretconfig "github.com/espalier-dev/espalier/internal/secrets/config"
 )
 

@@ -13,6 +13,7 @@ import (
 
 	"github.com/espalier-dev/espalier/api/managedresources"
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/flow"
 	"github.com/espalier-dev/espalier/internal/garden/component/apiserver"
 	"github.com/espalier-dev/espalier/internal/garden/component/etcd"
 	"github.com/espalier-dev/espalier/internal/garden/component/gardener"
@@ -21,9 +22,9 @@ import (
 	"github.com/espalier-dev/espalier/internal/garden/component/gardenercontrollermanager"
 	"github.com/espalier-dev/espalier/internal/garden/component/gardenerscheduler"
 	"github.com/espalier-dev/espalier/internal/garden/component/shared"
-	"github.com/espalier-dev/espalier/internal/garden/flow"
 	"github.com/espalier-dev/espalier/internal/garden/identity"
-	"github.com/espalier-dev/espalier/internal/garden/rollout"
+	"github.com/espalier-dev/espalier/internal/gardenaccess"
+	"github.com/espalier-dev/espalier/internal/rollout"
 	"github.com/espalier-dev/espalier/internal/secrets"
 	secretconfig "github.com/espalier-dev/espalier/internal/secrets/config"
 )
@@ -145,7 +146,7 @@ func (c *ControlPlane) applyGardenerServer(
 ) error {
 	s := c.Secrets.Collect()
 	in := gardenerapiserver.Input{
-		Kubeconfig: s.Current(shared.GenericKubeconfig).Name, ETCDAuthority: s.Bundle(etcd.Authority).Name,
+		Kubeconfig: s.Current(gardenaccess.GenericKubeconfig).Name, ETCDAuthority: s.Bundle(etcd.Authority).Name,
 		ETCDClient:          s.Generate(ctx, etcd.ClientCertificate()).Name,
 		Server:              s.Generate(ctx, gardenerapiserver.ServerCertificate(c.Values.Namespace)).Name,
 		WorkloadIdentityKey: s.Generate(ctx, gardenerapiserver.WorkloadIdentityKey(c.Values)).Name,
@@ -230,7 +231,7 @@ func (c *ControlPlane) untilGardenerServerRolledOut(ctx context.Context, waiting
 // deployAdmission deploys gardener-admission-controller. Its webhooks come last, because requests fail as long as it does not answer them.
 func (c *ControlPlane) deployAdmission(ctx context.Context, waitingFor flow.WaitingFor) error {
 	s := c.Secrets.Collect()
-	server, kubeconfig := s.Generate(ctx, gardeneradmission.ServerCertificate(c.Values.Namespace)), s.Current(shared.GenericKubeconfig)
+	server, kubeconfig := s.Generate(ctx, gardeneradmission.ServerCertificate(c.Values.Namespace)), s.Current(gardenaccess.GenericKubeconfig)
 	bundle := s.Bundle(gardener.Authority).Data[secretconfig.DataKeyCertificateBundle]
 	if err := s.Err(); err != nil {
 		return err
@@ -261,7 +262,7 @@ func (c *ControlPlane) deployAdmission(ctx context.Context, waitingFor flow.Wait
 
 func (c *ControlPlane) deployGardenerManager(ctx context.Context, waitingFor flow.WaitingFor) error {
 	logIgnored(ctx, gardenercontrollermanager.Name, gardenercontrollermanager.Ignored(c.Values))
-	kubeconfig, err := c.Secrets.Current(shared.GenericKubeconfig)
+	kubeconfig, err := c.Secrets.Current(gardenaccess.GenericKubeconfig)
 	if err != nil {
 		return err
 	}
@@ -275,7 +276,7 @@ func (c *ControlPlane) deployGardenerManager(ctx context.Context, waitingFor flo
 
 func (c *ControlPlane) deployScheduler(ctx context.Context, waitingFor flow.WaitingFor) error {
 	logIgnored(ctx, gardenerscheduler.Name, gardenerscheduler.Ignored(c.Values))
-	kubeconfig, err := c.Secrets.Current(shared.GenericKubeconfig)
+	kubeconfig, err := c.Secrets.Current(gardenaccess.GenericKubeconfig)
 	if err != nil {
 		return err
 	}

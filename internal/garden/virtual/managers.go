@@ -11,12 +11,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/flow"
 	"github.com/espalier-dev/espalier/internal/garden/component/kubeapiserver"
 	"github.com/espalier-dev/espalier/internal/garden/component/kubecontrollermanager"
 	"github.com/espalier-dev/espalier/internal/garden/component/resourcemanager"
-	"github.com/espalier-dev/espalier/internal/garden/component/shared"
-	"github.com/espalier-dev/espalier/internal/garden/flow"
-	"github.com/espalier-dev/espalier/internal/garden/rollout"
+	"github.com/espalier-dev/espalier/internal/gardenaccess"
+	"github.com/espalier-dev/espalier/internal/rollout"
 	secretconfig "github.com/espalier-dev/espalier/internal/secrets/config"
 )
 
@@ -80,7 +80,7 @@ func (c *ControlPlane) controllerManagerSecrets(ctx context.Context) (kubecontro
 	return kubecontrollermanager.Secrets{
 		Server:    s.Generate(ctx, kubecontrollermanager.ServerCertificate(c.Values.Namespace)).Name,
 		Authority: s.Bundle(kubecontrollermanager.Authority).Name, ClientAuthority: s.Current(kubeapiserver.ClientAuthority).Name,
-		ServiceAccountKey: s.Current(kubeapiserver.ServiceAccountKeyName).Name, Kubeconfig: s.Current(shared.GenericKubeconfig).Name,
+		ServiceAccountKey: s.Current(kubeapiserver.ServiceAccountKeyName).Name, Kubeconfig: s.Current(gardenaccess.GenericKubeconfig).Name,
 	}, s.Err()
 }
 
@@ -100,7 +100,7 @@ func (c *ControlPlane) deployResourceManager(ctx context.Context, waitingFor flo
 	if err != nil {
 		return nil, err
 	}
-	kubeconfig, err := c.Secrets.Current(shared.GenericKubeconfig)
+	kubeconfig, err := c.Secrets.Current(gardenaccess.GenericKubeconfig)
 	if err != nil {
 		return nil, err
 	}

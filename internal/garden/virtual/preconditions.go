@@ -14,7 +14,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/garden/component/kubecontrollermanager"
 	"github.com/espalier-dev/espalier/internal/garden/component/shared"
 	"github.com/espalier-dev/espalier/internal/garden/skew"
-	"github.com/espalier-dev/espalier/internal/garden/webhook/validation"
+	"github.com/espalier-dev/espalier/internal/garden/validation"
 )
 
 // CheckVersionSkew is the name of the check that the virtual cluster gets no version of Kubernetes that must not follow the current one.

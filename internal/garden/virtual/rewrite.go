@@ -27,13 +27,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/flow"
 	"github.com/espalier-dev/espalier/internal/garden/component/apiserver"
 	"github.com/espalier-dev/espalier/internal/garden/component/etcd"
 	"github.com/espalier-dev/espalier/internal/garden/component/gardenerapiserver"
 	"github.com/espalier-dev/espalier/internal/garden/component/kubeapiserver"
-	"github.com/espalier-dev/espalier/internal/garden/flow"
-	"github.com/espalier-dev/espalier/internal/garden/rollout"
 	"github.com/espalier-dev/espalier/internal/garden/values"
+	"github.com/espalier-dev/espalier/internal/rollout"
 	"github.com/espalier-dev/espalier/internal/secrets"
 	secretconfig "github.com/espalier-dev/espalier/internal/secrets/config"
 )

@@ -25,14 +25,14 @@ import (
 
 	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/flow"
 	"github.com/espalier-dev/espalier/internal/garden/component/apiserver"
 	"github.com/espalier-dev/espalier/internal/garden/component/exposure"
 	"github.com/espalier-dev/espalier/internal/garden/component/gardenerapiserver"
 	"github.com/espalier-dev/espalier/internal/garden/component/kubeapiserver"
 	"github.com/espalier-dev/espalier/internal/garden/component/shared"
-	"github.com/espalier-dev/espalier/internal/garden/flow"
-	"github.com/espalier-dev/espalier/internal/garden/rollout"
 	"github.com/espalier-dev/espalier/internal/garden/values"
+	"github.com/espalier-dev/espalier/internal/rollout"
 	"github.com/espalier-dev/espalier/internal/secrets/manager"
 )
 

@@ -14,7 +14,7 @@ import (
 
 	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/admission/review"
-	"github.com/espalier-dev/espalier/internal/garden/webhook/auditpolicy"
+	"github.com/espalier-dev/espalier/internal/garden/auditpolicy"
 )
 
 // Audit policies are read from ConfigMaps in the namespace of the Garden.

@@ -8,7 +8,7 @@ import (
 
 	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/admission/review"
-	"github.com/espalier-dev/espalier/internal/garden/webhook/defaulting"
+	"github.com/espalier-dev/espalier/internal/garden/defaulting"
 )
 
 // setDefaults sets the defaults of package defaulting in Gardens that are created or updated. Everything else stays as it was sent, in the

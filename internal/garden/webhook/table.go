@@ -13,7 +13,7 @@ import (
 	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/admission/registration"
 	"github.com/espalier-dev/espalier/internal/admission/review"
-	"github.com/espalier-dev/espalier/internal/garden/webhook/auditpolicy"
+	"github.com/espalier-dev/espalier/internal/garden/auditpolicy"
 )
 
 // gardenNamespace is the namespace of everything that belongs to the Garden in the runtime cluster.

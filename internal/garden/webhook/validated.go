@@ -14,7 +14,7 @@ import (
 
 	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/admission/review"
-	"github.com/espalier-dev/espalier/internal/garden/webhook/validation"
+	"github.com/espalier-dev/espalier/internal/garden/validation"
 )
 
 // validate denies Gardens that break the rules of package validation, Gardens beside another one, and unconfirmed deletions. It warns of

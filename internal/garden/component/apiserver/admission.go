@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/apply/manifest"
 	"github.com/espalier-dev/espalier/internal/garden/component/shared"
 )
 
@@ -82,7 +83,7 @@ func (s Server) AdmissionParts(p Plugins, refs References) ([]Part, error) {
 		if config == nil {
 			continue
 		}
-		text, err := shared.YAML(config) // the name of the ConfigMap depends on the text
+		text, err := manifest.Encode(config) // the name of the ConfigMap depends on the text
 		if err != nil {
 			return nil, fmt.Errorf("encode configuration of admission plugin %q: %w", each.Name, err)
 		}

@@ -11,7 +11,7 @@ import (
 	"k8s.io/client-go/util/cert"
 
 	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
-	"github.com/espalier-dev/espalier/internal/garden/webhook/auditpolicy"
+	"github.com/espalier-dev/espalier/internal/garden/auditpolicy"
 	secretconfig "github.com/espalier-dev/espalier/internal/secrets/config"
 )
 

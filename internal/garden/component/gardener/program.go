@@ -10,9 +10,11 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/espalier-dev/espalier/internal/apply/manifest"
 	"github.com/espalier-dev/espalier/internal/garden/component/shared"
 	"github.com/espalier-dev/espalier/internal/garden/values"
 	"github.com/espalier-dev/espalier/internal/garden/versions"
+	"github.com/espalier-dev/espalier/internal/gardenaccess"
 )
 
 // Program is a program that reads a configuration file, and serves its health by HTTP.
@@ -53,14 +55,14 @@ func (p Program) Objects(v values.Values, kubeconfig string) (Objects, error) {
 		file["featureGates"] = gates
 	}
 	file["logLevel"], file["logFormat"] = ptr.Deref(p.LogLevel, "info"), "json"
-	text, err := shared.YAML(file)
+	text, err := manifest.Encode(file)
 	if err != nil {
 		return Objects{}, fmt.Errorf("render configuration of %s: %w", p.Name, err)
 	}
 	owner := Owner(v, p.Role)
 	config := shared.Owner{Namespace: v.Namespace}.UniqueConfigMap(p.ConfigMap, map[string]string{p.File: string(text)})
 	return Objects{
-		Direct: []client.Object{shared.AccessSecret(v.Namespace, AccessPrefix+p.Name, p.Name), config},
+		Direct: []client.Object{gardenaccess.Secret(v.Namespace, AccessPrefix+p.Name, p.Name), config},
 		Set: []client.Object{
 			owner.DisruptionBudget(p.Name), p.service(v, owner),
 			shared.Autoscaler{
@@ -101,7 +103,7 @@ func (p Program) deployment(owner shared.Owner, image, kubeconfig, config string
 			Resources: shared.Requests(p.CPU, p.Memory), VolumeMounts: append(mounts.Paths, p.Volumes.Paths...),
 		}},
 	}
-	shared.MountKubeconfig(&pod, kubeconfig, AccessPrefix+p.Name)
+	gardenaccess.MountKubeconfig(&pod, kubeconfig, AccessPrefix+p.Name)
 	d := owner.WithLabels(map[string]string{shared.AvailabilityType: p.Availability}).
 		Deployment(p.Name, replicas, owner.Labels, shared.VirtualClients(), pod)
 	shared.AnnotateReferences(d)
@@ -114,7 +116,7 @@ func (p Program) probe(path string) *corev1.Probe {
 
 // Connection returns the section of a configuration file about the connection to the virtual cluster.
 func Connection() map[string]any {
-	return map[string]any{"kubeconfig": shared.KubeconfigPath, "qps": 100, "burst": 130}
+	return map[string]any{"kubeconfig": gardenaccess.KubeconfigPath, "qps": 100, "burst": 130}
 }
 
 // Election returns the section of a configuration file about the election of a leader, in the virtual cluster.

@@ -21,6 +21,7 @@ import (
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/garden/component/shared"
 	"github.com/espalier-dev/espalier/internal/garden/values"
+	"github.com/espalier-dev/espalier/internal/gardenaccess"
 	secretconfig "github.com/espalier-dev/espalier/internal/secrets/config"
 )
 
@@ -47,7 +48,7 @@ func Secrets(v values.Values, bundle []byte, live map[string]*corev1.Secret) ([]
 		{External, externalHost(v.Domains[0])},
 		{Internal, InternalHost(v.Namespace)},
 	} {
-		o := shared.AccessSecret(v.Namespace, each.name, each.name)
+		o := gardenaccess.Secret(v.Namespace, each.name, each.name)
 		user := secretconfig.User{}
 		if existing := live[each.name]; existing != nil {
 			user.Token, o.ResourceVersion = Token(existing), existing.ResourceVersion

@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/espalier-dev/espalier/internal/garden/component/gardeneradmission"
-	"github.com/espalier-dev/espalier/internal/garden/rollout"
+	"github.com/espalier-dev/espalier/internal/rollout"
 	secretconfig "github.com/espalier-dev/espalier/internal/secrets/config"
 	"github.com/espalier-dev/espalier/test/binary"
 )

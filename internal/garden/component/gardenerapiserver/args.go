@@ -12,6 +12,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/garden/component/shared"
 	"github.com/espalier-dev/espalier/internal/garden/values"
 	"github.com/espalier-dev/espalier/internal/garden/versions"
+	"github.com/espalier-dev/espalier/internal/gardenaccess"
 )
 
 const (
@@ -32,9 +33,9 @@ func args(v values.Values, parts []apiserver.Part) ([]string, error) {
 		[]string{
 			"--secure-port=" + strconv.Itoa(port),
 			"--cluster-identity=" + v.ClusterIdentity,
-			"--authentication-kubeconfig=" + shared.KubeconfigPath,
-			"--authorization-kubeconfig=" + shared.KubeconfigPath,
-			"--kubeconfig=" + shared.KubeconfigPath,
+			"--authentication-kubeconfig=" + gardenaccess.KubeconfigPath,
+			"--authorization-kubeconfig=" + gardenaccess.KubeconfigPath,
+			"--kubeconfig=" + gardenaccess.KubeconfigPath,
 			// Probes have no credentials. Without these paths, kube-apiserver decides about them, and its loss makes all Pods unready.
 			"--authorization-always-allow-paths=/healthz,/livez,/readyz",
 			"--workload-identity-token-issuer=" + issuer,

@@ -12,6 +12,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/garden/component/gardener"
 	"github.com/espalier-dev/espalier/internal/garden/component/shared"
 	"github.com/espalier-dev/espalier/internal/garden/values"
+	"github.com/espalier-dev/espalier/internal/gardenaccess"
 	secretconfig "github.com/espalier-dev/espalier/internal/secrets/config"
 )
 
@@ -30,7 +31,7 @@ func deployment(v values.Values, in Input, image string, parts []apiserver.Part)
 			Resources: shared.Requests("600m", "512Mi"), VolumeMounts: m.Paths,
 		}},
 	}
-	shared.MountKubeconfig(&pod, in.Kubeconfig, AccessSecret)
+	gardenaccess.MountKubeconfig(&pod, in.Kubeconfig, AccessSecret)
 	d := apiserver.Deployment(gardener.Owner(v, role), Name, 2, Labels(), clients(), pod)
 	if v.HighAvailability {
 		// The webhook that spreads Pods sets two replicas, unless an annotation has another number.

@@ -24,6 +24,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/garden/rotation"
 	"github.com/espalier-dev/espalier/internal/garden/values"
 	"github.com/espalier-dev/espalier/internal/garden/versions"
+	"github.com/espalier-dev/espalier/internal/gardenaccess"
 	"github.com/espalier-dev/espalier/internal/secrets"
 	secretconfig "github.com/espalier-dev/espalier/internal/secrets/config"
 )
@@ -111,7 +112,7 @@ func Objects(v values.Values, in Input) (gardener.Objects, error) {
 	service := owner.Service(Name, shared.From(shared.GardenScrapeTargets, port), shared.ServicePort("", servicePort, port))
 	gardener.CalledByServers(v, service, port)
 	return gardener.Objects{
-		Direct: append([]client.Object{shared.AccessSecret(v.Namespace, AccessSecret, Name)}, apiserver.Objects(parts)...),
+		Direct: append([]client.Object{gardenaccess.Secret(v.Namespace, AccessSecret, Name)}, apiserver.Objects(parts)...),
 		Set: []client.Object{
 			owner.DisruptionBudget(Name), service,
 			shared.Autoscaler{

@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/apply/manifest"
 	"github.com/espalier-dev/espalier/internal/garden/component/gardener"
 	"github.com/espalier-dev/espalier/internal/garden/component/shared"
 	"github.com/espalier-dev/espalier/internal/garden/component/virtualsystem"
@@ -99,7 +100,7 @@ func Info(v values.Values, builtIn string) (*corev1.ConfigMap, error) {
 	if err != nil {
 		return nil, err
 	}
-	text, err := shared.YAML(map[string]string{"version": reported, "workloadIdentityIssuerURL": issuer})
+	text, err := manifest.Encode(map[string]string{"version": reported, "workloadIdentityIssuerURL": issuer})
 	if err != nil {
 		return nil, err
 	}

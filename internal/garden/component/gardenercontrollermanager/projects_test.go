@@ -19,7 +19,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/espalier-dev/espalier/internal/garden/component/gardenercontrollermanager"
-	"github.com/espalier-dev/espalier/internal/garden/rollout"
+	"github.com/espalier-dev/espalier/internal/rollout"
 	"github.com/espalier-dev/espalier/test/binary"
 	"github.com/espalier-dev/espalier/test/local"
 )

@@ -20,6 +20,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/garden/component/system"
 	"github.com/espalier-dev/espalier/internal/garden/values"
 	"github.com/espalier-dev/espalier/internal/garden/versions"
+	"github.com/espalier-dev/espalier/internal/gardenaccess"
 	"github.com/espalier-dev/espalier/internal/secrets"
 	secretconfig "github.com/espalier-dev/espalier/internal/secrets/config"
 )
@@ -87,7 +88,7 @@ func Objects(v values.Values, names Secrets, runtimeConfig map[string]bool) ([]c
 	manager := deployment(owner, names, image, command(v, kubernetes, runtimeConfig))
 	metav1.SetMetaDataAnnotation(&manager.ObjectMeta, operatorv1alpha1.AnnotationKubernetesVersion, v.Kubernetes.String())
 	return []client.Object{
-		shared.AccessSecret(v.Namespace, AccessSecret, Container),
+		gardenaccess.Secret(v.Namespace, AccessSecret, Container),
 		service,
 		owner.DisruptionBudget(Name),
 		shared.Autoscaler{Name: AutoscalerName, Target: Name, Container: Container}.Object(v, v.Namespace),
@@ -119,7 +120,7 @@ func deployment(owner shared.Owner, names Secrets, image string, command []strin
 			LivenessProbe: liveness, Resources: shared.Requests("10m", "30M"), VolumeMounts: m.Paths,
 		}},
 	}
-	shared.MountKubeconfig(&pod, names.Kubeconfig, AccessSecret)
+	gardenaccess.MountKubeconfig(&pod, names.Kubeconfig, AccessSecret)
 	// The webhook that spreads Pods sets the same number. With another one, each reconciliation would write the Deployment.
 	const replicas = 2
 	controlPlane := map[string]string{shared.Role: "controlplane"}
@@ -139,9 +140,9 @@ func command(v values.Values, kubernetes versions.Kubernetes, runtimeConfig map[
 	signing := ptr.Deref(own.CertificateSigningDuration, metav1.Duration{Duration: signingDuration})
 	args := []string{
 		"/usr/local/bin/kube-controller-manager",
-		"--authentication-kubeconfig=" + shared.KubeconfigPath,
-		"--authorization-kubeconfig=" + shared.KubeconfigPath,
-		"--kubeconfig=" + shared.KubeconfigPath,
+		"--authentication-kubeconfig=" + gardenaccess.KubeconfigPath,
+		"--authorization-kubeconfig=" + gardenaccess.KubeconfigPath,
+		"--kubeconfig=" + gardenaccess.KubeconfigPath,
 		"--kube-api-qps=100",
 		"--kube-api-burst=200",
 		"--cluster-name=garden",

@@ -20,6 +20,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/garden/component/shared"
 	"github.com/espalier-dev/espalier/internal/garden/component/system"
 	"github.com/espalier-dev/espalier/internal/garden/values"
+	"github.com/espalier-dev/espalier/internal/gardenaccess"
 	"github.com/espalier-dev/espalier/internal/secrets"
 	secretconfig "github.com/espalier-dev/espalier/internal/secrets/config"
 )
@@ -102,7 +103,7 @@ func TargetObjects() []client.Object {
 }
 
 func accessSecret(namespace string, renew bool) *corev1.Secret {
-	o := shared.AccessSecret(namespace, AccessSecret, account)
+	o := gardenaccess.Secret(namespace, AccessSecret, account)
 	o.Annotations[resourcesv1alpha1.ServiceAccountTokenExpirationDuration] = tokenExpiration.String()
 	if renew {
 		// The virtual cluster may not accept the token any more, although it is not time to renew it.
@@ -128,7 +129,7 @@ func virtualParts(v values.Values, credentials Credentials) []part {
 		each := &all[i]
 		each.lease, each.selector, each.roles = VirtualName, map[string]string{app: each.name, shared.Role: "controlplane"}, sourceRoles
 		each.config["sourceClientConnection"] = section{"namespaces": []string{v.Namespace}}
-		each.config["targetClientConnection"] = section{"kubeconfig": shared.KubeconfigPath, "namespaces": targetNamespaces(v)}
+		each.config["targetClientConnection"] = section{"kubeconfig": gardenaccess.KubeconfigPath, "namespaces": targetNamespaces(v)}
 		each.complete = func(d *appsv1.Deployment) { adaptVirtual(d, credentials) }
 		each.autoscaler = shared.Autoscaler{Name: each.name + "-vpa", Target: each.name, Container: each.binary}.Object(v, v.Namespace)
 	}
@@ -163,10 +164,10 @@ func adaptVirtual(d *appsv1.Deployment, credentials Credentials) {
 	template.Spec.PriorityClassName = system.Class400
 	template.Spec.TopologySpreadConstraints = nil
 	if credentials.Bootstrap == "" {
-		shared.MountKubeconfig(&template.Spec, credentials.Kubeconfig, AccessSecret)
+		gardenaccess.MountKubeconfig(&template.Spec, credentials.Kubeconfig, AccessSecret)
 		return
 	}
-	shared.MountAtKubeconfig(&template.Spec, corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{
+	gardenaccess.MountAtKubeconfig(&template.Spec, corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{
 		SecretName: credentials.Bootstrap,
 		Items:      []corev1.KeyToPath{{Key: secretconfig.DataKeyKubeconfig, Path: secretconfig.DataKeyKubeconfig}},
 	}})

@@ -23,7 +23,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/espalier-dev/espalier/internal/apply/merge"
-	"github.com/espalier-dev/espalier/internal/garden/flow"
+	"github.com/espalier-dev/espalier/internal/flow"
 	"github.com/espalier-dev/espalier/internal/health"
 )
 

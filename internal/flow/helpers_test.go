@@ -11,7 +11,7 @@ import (
 	. "github.com/onsi/gomega"
 	"k8s.io/utils/clock"
 
-	"github.com/espalier-dev/espalier/internal/garden/flow"
+	"github.com/espalier-dev/espalier/internal/flow"
 )
 
 // work is what a task does.
@@ -57,7 +57,7 @@ func goroutines() []string {
 	stacks = stacks[:runtime.Stack(stacks, true)]
 	var found []string
 	for stack := range strings.SplitSeq(string(stacks), "\n\n") {
-		if strings.Contains(stack, "created by github.com/espalier-dev/espalier/internal/garden/flow.") {
+		if strings.Contains(stack, "created by github.com/espalier-dev/espalier/internal/flow.") {
 			found = append(found, stack)
 		}
 	}

@@ -22,7 +22,7 @@ import (
 	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
 	"github.com/espalier-dev/espalier/api/references"
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
-	"github.com/espalier-dev/espalier/internal/garden/flow"
+	"github.com/espalier-dev/espalier/internal/flow"
 )
 
 // ManagedResource is the kind of ManagedResources.

@@ -7,7 +7,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
-	"github.com/espalier-dev/espalier/internal/garden/webhook/auditpolicy"
+	"github.com/espalier-dev/espalier/internal/garden/auditpolicy"
 )
 
 func TestCheck(t *testing.T) {

@@ -13,7 +13,7 @@ import (
 	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
 	"github.com/espalier-dev/espalier/api/references"
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
-	"github.com/espalier-dev/espalier/internal/garden/component/shared"
+	"github.com/espalier-dev/espalier/internal/apply/manifest"
 )
 
 // predecessor is the field manager of Gardener's own operator, whose landscape is taken over.
@@ -38,7 +38,7 @@ func Unstructured(objects ...client.Object) ([]*unstructured.Unstructured, error
 
 // YAML returns an object as a text in which all keys are in the order of their bytes.
 func YAML(o *unstructured.Unstructured) ([]byte, error) {
-	text, err := shared.YAML(o)
+	text, err := manifest.Encode(o)
 	if err != nil {
 		return nil, fmt.Errorf("encode %s: %w", describe(o), err)
 	}

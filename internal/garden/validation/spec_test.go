@@ -5,7 +5,7 @@ import (
 
 	. "github.com/onsi/gomega"
 
-	"github.com/espalier-dev/espalier/internal/garden/webhook/validation"
+	"github.com/espalier-dev/espalier/internal/garden/validation"
 )
 
 // rules are the rules for specs: changes to the valid Garden, and the findings about them.

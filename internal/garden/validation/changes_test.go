@@ -5,7 +5,7 @@ import (
 
 	. "github.com/onsi/gomega"
 
-	"github.com/espalier-dev/espalier/internal/garden/webhook/validation"
+	"github.com/espalier-dev/espalier/internal/garden/validation"
 )
 
 func TestRulesForChanges(t *testing.T) {

@@ -15,8 +15,8 @@ import (
 
 	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/garden/defaulting"
 	"github.com/espalier-dev/espalier/internal/garden/versions"
-	"github.com/espalier-dev/espalier/internal/garden/webhook/defaulting"
 )
 
 // ErrNotAlone denies the creation of a Garden beside another one. Its text is the whole message.

@@ -8,7 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
-	"github.com/espalier-dev/espalier/internal/garden/webhook/validation"
+	"github.com/espalier-dev/espalier/internal/garden/validation"
 )
 
 func TestOperations(t *testing.T) {

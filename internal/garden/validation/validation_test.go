@@ -12,8 +12,8 @@ import (
 	"sigs.k8s.io/yaml"
 
 	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
-	"github.com/espalier-dev/espalier/internal/garden/webhook/defaulting"
-	"github.com/espalier-dev/espalier/internal/garden/webhook/validation"
+	"github.com/espalier-dev/espalier/internal/garden/defaulting"
+	"github.com/espalier-dev/espalier/internal/garden/validation"
 )
 
 func defaultedByWebhook(g *operatorv1alpha1.Garden) { defaulting.Garden(g) }

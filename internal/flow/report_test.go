@@ -10,7 +10,7 @@ import (
 
 	. "github.com/onsi/gomega"
 
-	"github.com/espalier-dev/espalier/internal/garden/flow"
+	"github.com/espalier-dev/espalier/internal/flow"
 )
 
 // recorder notes the reports of a run and when they came. One goroutine calls it.

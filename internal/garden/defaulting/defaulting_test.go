@@ -9,7 +9,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
-	"github.com/espalier-dev/espalier/internal/garden/webhook/defaulting"
+	"github.com/espalier-dev/espalier/internal/garden/defaulting"
 )
 
 func read(t *testing.T, manifest string) *operatorv1alpha1.Garden {

@@ -13,8 +13,8 @@ import (
 
 	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
 	list "github.com/espalier-dev/espalier/internal/garden/images"
-	"github.com/espalier-dev/espalier/internal/garden/values"
 	"github.com/espalier-dev/espalier/internal/garden/validation"
+	"github.com/espalier-dev/espalier/internal/garden/values"
 )
 
 func TestEveryImageOfTheOperatorIsReplaced(t *testing.T) {

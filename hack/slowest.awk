@@ -1,6 +1,10 @@
 # Prints the ten packages that took longest, from the events of `go test -json`. Called by hack/test.sh.
 function value(key, pattern) { return match($0, "\"" key "\":" pattern) ? substr($0, RSTART + length(key) + 3, RLENGTH - length(key) - 3) : "" }
-/"Action":"(pass|fail)"/ && !/"Test":/ { seconds[value("Package", "\"[^\"]*\"")] = value("Elapsed", "[0-9.]+") + 0; packages++ }
+/"Action":"(pass|fail)"/ && !/"Test":/ { # A package with a failed test may have run twice.
+  package = value("Package", "\"[^\"]*\"")
+  if (!(package in seconds)) packages++
+  seconds[package] += value("Elapsed", "[0-9.]+")
+}
 END {
   if (packages < 2) exit
   print "\nThe packages that took longest:"

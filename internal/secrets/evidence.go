@@ -3,6 +3,7 @@ package secrets
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"strconv"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -23,6 +24,9 @@ type Evidence struct {
 	// Uses are other objects that need a key of the logical name or have a part of it, for example "Deployment garden/web" and the bundle of
 	// an authority. Marked are the objects that need the missing one.
 	Uses, Marked []string
+	// Lost says which objects use another key of the logical name that does not exist either, for example "Deployment garden/web uses Secret
+	// key-01234567-89abc".
+	Lost []string
 	// Volumes are volumes with data that are older than the owner.
 	Volumes []string
 	// Confirmed is true if a user has confirmed that the missing key is lost.
@@ -55,9 +59,18 @@ func (e Evidence) Refusal() string {
 	return ""
 }
 
+// Completes reports whether a rotation completes, and nothing uses another key than the current one: otherwise the status is older than the
+// last rotation.
+func (e Evidence) Completes() bool { return e.Completing && len(e.Lost) == 0 }
+
 // ambiguous returns why a rotation does not know which Secret has the old key: there are several generations, because the status is older
-// than the last rotation, or because a Secret was restored that had been rotated away. Empty: it can.
+// than the last rotation, or because a Secret was restored that had been rotated away; or the key in use is missing, so that an existing
+// Secret is an older one. Empty: the rotation knows it.
 func (e Evidence) ambiguous() string {
+	if e.Preparing && len(e.Secrets) > 0 && len(e.Lost) > 0 {
+		return fmt.Sprintf("%s, which is missing, and Secret %s is from an earlier rotation: restore the former, or delete the latter",
+			e.Lost[0], e.Secrets[0].Name)
+	}
 	for i := range e.Secrets {
 		if e.Preparing && generation(&e.Secrets[i]) != generation(&e.Secrets[0]) {
 			return fmt.Sprintf("the Secrets %s and %s are from two earlier rotations: delete the one that nothing needs, or restore a status "+
@@ -81,6 +94,17 @@ func IsNameOf(logicalName, text string) (is, isBundle bool) {
 
 // Mentions reports whether a text has such a name in it.
 func Mentions(logicalName string, text []byte) bool { return hasWord(namesOf(logicalName), text) }
+
+// KeysIn returns the names of Secrets with keys of a logical name that a text has in it. Bundles are left out.
+func KeysIn(logicalName string, text []byte) []string {
+	var names []string
+	for _, each := range regexp.MustCompile(`[a-z0-9.-]+`).FindAll(text, -1) {
+		if is, isBundle := IsNameOf(logicalName, string(each)); is && !isBundle && !slices.Contains(names, string(each)) {
+			names = append(names, string(each))
+		}
+	}
+	return names
+}
 
 // MentionsName reports whether a text has the name of a Secret in it.
 func MentionsName(name string, text []byte) bool { return hasWord(regexp.QuoteMeta(name), text) }

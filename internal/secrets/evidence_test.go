@@ -52,6 +52,13 @@ func TestNewKeyIsOnlyGeneratedIfNothingSpeaksForAnOldOne(t *testing.T) {
 			secrets.Evidence{Preparing: true, Uses: []string{"Deployment garden/a"}},
 			"Deployment garden/a uses the one before it, which is missing, too",
 		},
+		"a rotation whose old key was lost after a Secret from before it was restored": {
+			secrets.Evidence{
+				Preparing: true, Confirmed: true, Secrets: []metav1.ObjectMeta{first}, Lost: []string{"Deployment garden/a uses Secret k"},
+			},
+			"Deployment garden/a uses Secret k, which is missing, and Secret key-00000000 is from an earlier rotation: restore the former, " +
+				"or delete the latter",
+		},
 		"a rotation after one that the status has forgotten": {
 			secrets.Evidence{Preparing: true, Confirmed: true, Secrets: []metav1.ObjectMeta{third, second}},
 			"the Secrets key-00000000-33333 and key-00000000-22222 are from two earlier rotations: delete the one that nothing needs, " +
@@ -62,6 +69,19 @@ func TestNewKeyIsOnlyGeneratedIfNothingSpeaksForAnOldOne(t *testing.T) {
 			NewWithT(t).Expect(tc.evidence.Refusal()).To(Equal(tc.refusal))
 		})
 	}
+}
+
+// A status that is older than the last rotation may say that an earlier one completes.
+func TestRotationCompletesOnlyIfNoOtherKeyIsUsed(t *testing.T) {
+	g := NewWithT(t)
+	g.Expect(secrets.Evidence{Completing: true}.Completes()).To(BeTrue())
+	g.Expect(secrets.Evidence{Preparing: true}.Completes()).To(BeFalse())
+	g.Expect(secrets.Evidence{Completing: true, Lost: []string{"Deployment garden/a uses Secret k"}}.Completes()).To(BeFalse())
+}
+
+func TestKeysAreFoundInTexts(t *testing.T) {
+	text := []byte(`{"a":"ca-f6032ea0","b":"ca-f6032ea0-5d3a1","c":"ca-bundle-0123abcd","d":"ca-etcd-f6032ea0","e":["ca-f6032ea0"]}`)
+	NewWithT(t).Expect(secrets.KeysIn("ca", text)).To(Equal([]string{"ca-f6032ea0", "ca-f6032ea0-5d3a1"}))
 }
 
 func TestNamesOfSecretsAreRecognized(t *testing.T) {

@@ -141,6 +141,7 @@ func (u *users) evidence(known rotation.KeyStatus, logicalName, missing string, 
 		Volumes: u.volumes, Confirmed: slices.Contains(confirmed, missing),
 	}
 	role := apiserver.ConfigurationRole(logicalName)
+	exist := []string{missing}
 	for i := range u.secrets {
 		secret := &u.secrets[i]
 		owner, managed := secret.Labels[secrets.LabelManagerIdentity]
@@ -148,7 +149,7 @@ func (u *users) evidence(known rotation.KeyStatus, logicalName, missing string, 
 		is = is && (!managed || owner == secretsIdentity)
 		switch {
 		case is && !isBundle:
-			e.Secrets = append(e.Secrets, secret.ObjectMeta)
+			e.Secrets, exist = append(e.Secrets, secret.ObjectMeta), append(exist, secret.Name)
 		case is, role != "" && secret.Labels[apiserver.RoleLabel] == role:
 			e.Uses = append(e.Uses, "Secret "+secret.Namespace+"/"+secret.Name)
 		}
@@ -159,6 +160,11 @@ func (u *users) evidence(known rotation.KeyStatus, logicalName, missing string, 
 		}
 		if secrets.MentionsName(missing, each.content) {
 			e.Marked = append(e.Marked, each.name)
+		}
+		for _, key := range secrets.KeysIn(logicalName, each.content) {
+			if !slices.Contains(exist, key) {
+				e.Lost = append(e.Lost, each.name+" uses Secret "+key)
+			}
 		}
 	}
 	return e

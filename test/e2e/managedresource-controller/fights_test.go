@@ -59,6 +59,7 @@ var _ = Describe("the controllers of Kubernetes", Serial, slow, Label("fights"),
 		observed, err := time.ParseDuration(cmp.Or(os.Getenv("FIGHTS"), defaultObservation.String()))
 		Expect(err).NotTo(HaveOccurred())
 		auditLog := filepath.Join(filepath.Dir(c.Kubeconfig), "logs", "audit.log")
+		restarted := restarts(ctx)
 		for half := range 2 {
 			begin, err := os.Stat(auditLog)
 			if err != nil {
@@ -73,6 +74,7 @@ var _ = Describe("the controllers of Kubernetes", Serial, slow, Label("fights"),
 				}
 			}).WithContext(ctx).WithTimeout(observed / 2).WithPolling(5 * time.Second).Should(Succeed())
 			if half == 1 {
+				Expect(restarts(ctx)).To(Equal(restarted), "restarts of the controller, which reads everything at its start")
 				Expect(requestsSince(auditLog, begin.Size())).To(BeEmpty(), "requests of the controller in the last %s", observed/2)
 			}
 		}
@@ -140,8 +142,24 @@ func (s scene) completed(ctx context.Context) {
 	}).WithContext(ctx).WithTimeout(rolloutPatience).Should(Succeed())
 }
 
-// requestsSince returns the requests of the controller in the audit log from a place on, as "verb resource namespace/name", without
-// requests for the lease and watches.
+// restarts returns how often the containers of the controller have restarted, by Pod.
+func restarts(ctx context.Context) map[string]int32 {
+	GinkgoHelper()
+	var pods corev1.PodList
+	Expect(c.Client.List(ctx, &pods, client.InNamespace("espalier-system"))).To(Succeed())
+	counts := map[string]int32{}
+	for i := range pods.Items {
+		for _, each := range pods.Items[i].Status.ContainerStatuses {
+			if strings.HasPrefix(pods.Items[i].Name, "espalier-"+binary) {
+				counts[pods.Items[i].Name] += each.RestartCount
+			}
+		}
+	}
+	return counts
+}
+
+// requestsSince returns the requests of the controller in the audit log from a place on, as "time verb URI", without requests for the lease,
+// watches, and the Events of the Service that never gets an address: the controller reads the newest one for its condition now and then.
 func requestsSince(auditLog string, place int64) (requests []string, err error) {
 	for line, failure := range local.AuditLines(auditLog, place) {
 		if failure != nil {
@@ -151,15 +169,14 @@ func requestsSince(auditLog string, place int64) (requests []string, err error) 
 		if err := json.Unmarshal(line, &event); err != nil {
 			return nil, err
 		}
-		ref := event.ObjectRef
 		if event.User.Username != "system:serviceaccount:espalier-system:espalier-"+binary || event.Verb == "watch" {
 			continue
 		}
-		if ref == nil {
-			requests = append(requests, event.Verb+" "+event.RequestURI)
-		} else if ref.Resource != "leases" {
-			requests = append(requests, event.Verb+" "+ref.Resource+" "+ref.Namespace+"/"+ref.Name)
+		if ref := event.ObjectRef; ref != nil && (ref.Resource == "leases" ||
+			ref.Resource == "events" && strings.Contains(event.RequestURI, "balanced")) {
+			continue
 		}
+		requests = append(requests, event.RequestReceivedTimestamp.Format(time.TimeOnly)+" "+event.Verb+" "+event.RequestURI)
 	}
 	return requests, nil
 }

@@ -44,12 +44,14 @@ func (c *RestoreCheck) Watch(
 	if err := c.checkVersion(ctx, options, objects); err != nil {
 		return nil, err
 	}
+	// The API server measures the time of a watch from the arrival of the request, which is before its answer.
+	begin := c.Clock.Now()
 	stream, err := objects.WatchWithContext(ctx, options)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.interrupted = err != nil
 	if err == nil {
-		c.expectedEnd = c.Clock.Now().Add(time.Duration(ptr.Deref(options.TimeoutSeconds, 0)) * time.Second)
+		c.expectedEnd = begin.Add(time.Duration(ptr.Deref(options.TimeoutSeconds, 0)) * time.Second)
 	}
 	return stream, err
 }

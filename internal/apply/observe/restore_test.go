@@ -51,3 +51,28 @@ func TestRestoreDuringAnOutageLongerThanAWatchIsDetected(t *testing.T) {
 	outage, version = nil, "50"
 	g.Expect(resume()).To(Satisfy(apierrors.IsResourceExpired))
 }
+
+// An API server under load answers late, and its time for the watch has begun before.
+func TestWatchThatOpenedSlowlyEndsAsAgreed(t *testing.T) {
+	g := NewWithT(t)
+	begin := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	clock := clocktesting.NewFakePassiveClock(begin)
+	check := &observe.RestoreCheck{Clock: clock}
+	lists := 0
+	objects := &cache.ListWatch{
+		ListWithContextFunc: func(context.Context, metav1.ListOptions) (runtime.Object, error) {
+			lists++
+			return &corev1.ConfigMapList{ListMeta: metav1.ListMeta{ResourceVersion: "100"}}, nil
+		},
+		WatchFuncWithContext: func(context.Context, metav1.ListOptions) (watch.Interface, error) {
+			clock.SetTime(clock.Now().Add(2 * time.Second))
+			return watch.NewFake(), nil
+		},
+	}
+	for _, end := range []time.Time{begin, begin.Add(300 * time.Second)} {
+		clock.SetTime(end)
+		_, err := check.Watch(t.Context(), metav1.ListOptions{ResourceVersion: "100", TimeoutSeconds: ptr.To[int64](300)}, objects)
+		g.Expect(err).NotTo(HaveOccurred())
+	}
+	g.Expect(lists).To(BeZero())
+}

@@ -56,9 +56,9 @@ func typeOf(data map[string][]byte) corev1.SecretType {
 
 // Dropped returns the name of an observed bundle of a request that has a key or certificate which the next bundle would not have, although
 // it may be needed: the Secret with it was lost. It is the name of the next bundle if no bundle shows which of several predecessors is
-// needed, and empty if nothing is dropped. A rotation that completes drops all but its own key, if that was the current one of a bundle: if
-// not, the status is older than the last rotation.
-func (i *Inventory) Dropped(request, next Request, completes bool, now time.Time) (string, error) {
+// needed, and empty if nothing is dropped. A rotation that completes drops the keys of Secrets that exist. It does not drop a key that was
+// lost: if the status is older than the last rotation, that key may be the one in use.
+func (i *Inventory) Dropped(request, next Request, now time.Time) (string, error) {
 	missing, err := i.Missing(next, now)
 	if missing == "" || err != nil || !request.KeepOld {
 		return "", err
@@ -82,9 +82,6 @@ func (i *Inventory) Dropped(request, next Request, completes bool, now time.Time
 	}
 	for _, bundle := range bundles {
 		blocks := blocksOf(bundle.Data)
-		if completes && len(blocks) > 0 && bytes.Equal(blocks[0], kept[0]) {
-			return "", nil
-		}
 		if slices.ContainsFunc(blocks, func(each []byte) bool { return !contains(droppable, each) && !isExpiredCertificate(each, now) }) {
 			former = bundle.Name
 		}

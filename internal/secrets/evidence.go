@@ -15,8 +15,6 @@ import (
 type Evidence struct {
 	// Preparing is true while a rotation to a new key is being prepared.
 	Preparing bool
-	// Completing is true while a rotation completes.
-	Completing bool
 	// Generation says which key the status of the owner knows. Empty: none, or only the one that is being prepared.
 	Generation string
 	// Secrets are the Secrets with keys of the logical name that were not rotated away.
@@ -58,10 +56,6 @@ func (e Evidence) Refusal() string {
 	}
 	return ""
 }
-
-// Completes reports whether a rotation completes, and nothing uses another key than the current one: otherwise the status is older than the
-// last rotation.
-func (e Evidence) Completes() bool { return e.Completing && len(e.Lost) == 0 }
 
 // ambiguous returns why a rotation does not know which Secret has the old key: there are several generations, because the status is older
 // than the last rotation, or because a Secret was restored that had been rotated away; or the key in use is missing, so that an existing

@@ -71,14 +71,6 @@ func TestNewKeyIsOnlyGeneratedIfNothingSpeaksForAnOldOne(t *testing.T) {
 	}
 }
 
-// A status that is older than the last rotation may say that an earlier one completes.
-func TestRotationCompletesOnlyIfNoOtherKeyIsUsed(t *testing.T) {
-	g := NewWithT(t)
-	g.Expect(secrets.Evidence{Completing: true}.Completes()).To(BeTrue())
-	g.Expect(secrets.Evidence{Preparing: true}.Completes()).To(BeFalse())
-	g.Expect(secrets.Evidence{Completing: true, Lost: []string{"Deployment garden/a uses Secret k"}}.Completes()).To(BeFalse())
-}
-
 func TestKeysAreFoundInTexts(t *testing.T) {
 	text := []byte(`{"a":"ca-f6032ea0","b":"ca-f6032ea0-5d3a1","c":"ca-bundle-0123abcd","d":"ca-etcd-f6032ea0","e":["ca-f6032ea0"]}`)
 	NewWithT(t).Expect(secrets.KeysIn("ca", text)).To(Equal([]string{"ca-f6032ea0", "ca-f6032ea0-5d3a1"}))

@@ -137,7 +137,7 @@ func userOf(kind string, o runtime.Object, content map[string][]byte) (user, err
 // evidence returns the evidence for keys of a logical name. The Secret with that name does not exist.
 func (u *users) evidence(known rotation.KeyStatus, logicalName, missing string, confirmed []string) secrets.Evidence {
 	e := secrets.Evidence{
-		Preparing: known.Preparing, Completing: known.Completing, Generation: known.Generation,
+		Preparing: known.Preparing, Generation: known.Generation,
 		Volumes: u.volumes, Confirmed: slices.Contains(confirmed, missing),
 	}
 	role := apiserver.ConfigurationRole(logicalName)

@@ -115,8 +115,8 @@ func CompletingTimes(r *operatorv1alpha1.CredentialsRotation) map[string]time.Ti
 
 // KeyStatus is the part of the status about the keys of a logical name.
 type KeyStatus struct {
-	// Preparing and Completing are true in these phases.
-	Preparing, Completing bool
+	// Preparing is true while a rotation is being prepared.
+	Preparing bool
 	// Generation is a sentence about the last rotation, without a period. Empty: there was none before the one that is being prepared.
 	Generation string
 }
@@ -133,7 +133,6 @@ func Irreplaceable(r *operatorv1alpha1.CredentialsRotation) map[string]KeyStatus
 		known := KeyStatus{}
 		if rotation := current[credential]; rotation != nil {
 			known.Preparing = rotation.Phase == operatorv1alpha1.RotationPreparing
-			known.Completing = rotation.Phase == operatorv1alpha1.RotationCompleting
 			if rotation.LastInitiationTime != nil && (!known.Preparing || rotation.LastCompletionTime != nil) {
 				known.Generation = fmt.Sprintf("status.credentials.rotation.%s of the Garden has a rotation that began at %s",
 					credential, rotation.LastInitiationTime.UTC().Format(time.RFC3339))

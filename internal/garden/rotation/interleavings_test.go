@@ -444,7 +444,7 @@ func (r *run) generate(request secrets.Request) (*corev1.Secret, bool) {
 	if !done || bundle == nil {
 		return secret, done
 	}
-	former, err := r.inventory.Dropped(request, *bundle, r.evidence(name, secret.Name).Completes(), r.now)
+	former, err := r.inventory.Dropped(request, *bundle, r.now)
 	r.Expect(err).NotTo(HaveOccurred())
 	if former != "" && r.confirmed != former && r.confirmed != secret.Name {
 		r.note("stop: bundle %s has a key that no Secret has", former)
@@ -458,7 +458,7 @@ func (r *run) generate(request secrets.Request) (*corev1.Secret, bool) {
 func (r *run) evidence(name, missing string) secrets.Evidence {
 	known := rotation.Irreplaceable(r.status)[name]
 	e := secrets.Evidence{
-		Preparing: known.Preparing, Completing: known.Completing, Generation: known.Generation, Confirmed: r.confirmed == missing,
+		Preparing: known.Preparing, Generation: known.Generation, Confirmed: r.confirmed == missing,
 	}
 	for _, each := range r.managed() {
 		switch is, isBundle := secrets.IsNameOf(name, each.Name); {

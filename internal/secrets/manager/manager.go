@@ -329,7 +329,7 @@ func (m *Manager) checkBundle(ctx context.Context, request, bundle secrets.Reque
 	if err != nil {
 		return fmt.Errorf("find out whether the loss of secret %q is confirmed: %w", current, err)
 	}
-	former, err := m.inventory.Dropped(request, bundle, evidence.Completes(), m.clock.Now())
+	former, err := m.inventory.Dropped(request, bundle, m.clock.Now())
 	if former == "" || err != nil || evidence.Confirmed {
 		return err
 	}

@@ -40,6 +40,8 @@ type status struct {
 	clock  clock.PassiveClock
 	// garden is the Garden as the API server returned it last.
 	garden *operatorv1alpha1.Garden
+	// begun is the Garden at the start of the operation, nil before.
+	begun *operatorv1alpha1.Garden
 	// tasks are those of a flow that failed, for the record of the error.
 	tasks []operatorv1alpha1.Task
 	// refused are sentences about operations of the user that have no effect.
@@ -101,6 +103,7 @@ func (r *Reconciler) begin(ctx context.Context, s *status) error {
 	if err != nil {
 		return fmt.Errorf("record start of operation: %w", err)
 	}
+	s.begun = s.garden.DeepCopy()
 	for _, each := range s.refused {
 		r.Recorder.Eventf(s.garden, nil, "Warning", reasonOperationRefused, "Reconcile", "%s", each)
 	}
@@ -168,10 +171,14 @@ func (s *status) succeeded(
 	return again, nil
 }
 
-// writeUnlessRotated changes the status with a lock. After a conflict it reads the Garden and tries again, unless the credentials are at
-// another point of their rotation.
+// writeUnlessRotated changes the status with a lock. After a conflict it reads the Garden and tries again. It fails if the credentials are
+// at another point of their rotation than at the start of the operation. A conflict alone does not show that: a report has no lock, and its
+// answer is the Garden as another operation has changed it.
 func (s *status) writeUnlessRotated(ctx context.Context, change func(*operatorv1alpha1.GardenStatus)) error {
 	return retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+		if s.garden.UID != s.begun.UID || !equality.Semantic.DeepEqual(rotationOf(s.garden), rotationOf(s.begun)) {
+			return fmt.Errorf("another operation has changed the rotation of credentials in the status of Garden %s", s.garden.Name)
+		}
 		err := s.write(ctx, true, change)
 		if !apierrors.IsConflict(err) {
 			return err
@@ -179,9 +186,6 @@ func (s *status) writeUnlessRotated(ctx context.Context, change func(*operatorv1
 		live := &operatorv1alpha1.Garden{}
 		if failure := s.client.Get(ctx, client.ObjectKeyFromObject(s.garden), live); failure != nil {
 			return fmt.Errorf("read Garden again: %w", failure)
-		}
-		if live.UID != s.garden.UID || !equality.Semantic.DeepEqual(rotationOf(live), rotationOf(s.garden)) {
-			return fmt.Errorf("another operation has changed the rotation of credentials in the status of Garden %s", s.garden.Name)
 		}
 		s.garden = live
 		return err

@@ -47,7 +47,7 @@ func (c *Config) Token() string { return c.user.Token }
 
 // SetToken sets the token of the user of the current context, and removes other credentials of the user. A tokenFile takes precedence over
 // the token, as do client certificates on the API server. Clients refuse a token beside a user name and password, and auth providers that
-// they do not have. An exec plugin stays: clients do not run it if there is a token.
+// they do not have. An exec plugin stays: client-go does not run it if there is a token.
 func (c *Config) SetToken(token string) {
 	u := c.user
 	u.Token = token

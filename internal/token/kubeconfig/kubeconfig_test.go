@@ -1,9 +1,13 @@
 package kubeconfig_test
 
 import (
+	"encoding/pem"
+	"net/http"
+	"net/http/httptest"
 	"testing"
 
 	. "github.com/onsi/gomega"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/espalier-dev/espalier/internal/token/kubeconfig"
@@ -92,6 +96,35 @@ func TestFieldsThatKeepClientsFromUsingTheTokenAreRemoved(t *testing.T) {
 			g.Expect(all.AuthInfos["other"].Username).To(Equal("a"))
 		})
 	}
+}
+
+// The exec plugin of a kubeconfig stays. It could not even be started here.
+func TestTokenWinsOverExecPlugin(t *testing.T) {
+	g := NewWithT(t)
+	authorization := make(chan string, 1)
+	server := httptest.NewTLSServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		authorization <- r.Header.Get("Authorization")
+	}))
+	defer server.Close()
+	config, err := kubeconfig.Decode([]byte(`{apiVersion: v1, kind: Config, current-context: x, ` +
+		`contexts: [{name: x, context: {cluster: c, user: me}}], clusters: [{name: c, cluster: {server: "` + server.URL + `"}}], ` +
+		`users: [{name: me, user: {exec: {apiVersion: client.authentication.k8s.io/v1, command: /does/not/exist, interactiveMode: Never}}}]}`))
+	g.Expect(err).NotTo(HaveOccurred())
+	config.SetToken("new")
+	g.Expect(config.SetCA(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}))).To(Succeed())
+	encoded, err := config.Encode()
+	g.Expect(err).NotTo(HaveOccurred())
+	read, err := clientcmd.RESTConfigFromKubeConfig(encoded)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(read.ExecProvider).NotTo(BeNil())
+	client, err := rest.HTTPClientFor(read)
+	g.Expect(err).NotTo(HaveOccurred())
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL, http.NoBody)
+	g.Expect(err).NotTo(HaveOccurred())
+	response, err := client.Do(request)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(response.Body.Close()).To(Succeed())
+	g.Expect(authorization).To(Receive(Equal("Bearer new")))
 }
 
 func TestWhatIsMissingIsNamed(t *testing.T) {

@@ -92,10 +92,7 @@ func (c *ControlPlane) rewriteTasks(after ...string) []flow.Task {
 		{
 			Name: taskSnapshot, DependsOn: []string{taskLabel}, SkipReason: skipSnapshot,
 			Run: func(ctx context.Context, waitingFor flow.WaitingFor) error {
-				return c.once(ctx, plan, apiserver.Snapshotted, func() error {
-					waitingFor("the main etcd takes a full snapshot")
-					return c.takeSnapshot(ctx)
-				})
+				return c.once(ctx, plan, apiserver.Snapshotted, func() error { return c.takeSnapshot(ctx, waitingFor) })
 			},
 		},
 		{
@@ -188,7 +185,7 @@ func (c *ControlPlane) untilOldKeyUnneeded(
 	if marked, err := c.isMarked(ctx, apiserver.Snapshotted); err != nil || marked && number == 0 {
 		return err
 	}
-	return c.takeSnapshot(ctx)
+	return c.takeSnapshot(ctx, waitingFor)
 }
 
 // keepingOldKey returns the control plane with API servers that keep the old encryption key, so that everything else of them is deployed.
@@ -360,7 +357,9 @@ func patchAll(
 }
 
 // takeSnapshot makes etcd-backup-restore take a full snapshot, so that no later restore needs the former key.
-func (c *ControlPlane) takeSnapshot(ctx context.Context) error {
+func (c *ControlPlane) takeSnapshot(ctx context.Context, waitingFor flow.WaitingFor) error {
+	waitingFor("the main etcd takes a full snapshot")
+	defer waitingFor("")
 	bundle, err := c.Secrets.Bundle(etcd.Authority)
 	if err != nil {
 		return err

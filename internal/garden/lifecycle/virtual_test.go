@@ -27,6 +27,7 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	corev1beta1 "github.com/espalier-dev/espalier/api/core/v1beta1"
 	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
 	secretconfig "github.com/espalier-dev/espalier/internal/secrets/config"
@@ -963,6 +964,45 @@ func TestVirtualClusterThatDoesNotAnswerKeepsTheGarden(t *testing.T) {
 	s.edit(annotated("espalier.dev/skipped-checks", "seeds-and-shoots"))
 	s.mustReconcile()
 	s.Expect(s.isGone()).To(BeTrue())
+}
+
+// roundTripper answers requests.
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// A stale API server, or a proxy, answers that there are no Seeds. The ManagedResource that gives access is not applied at the moment, as
+// before the first installation.
+func TestAnswerNotFoundIsNoAnswerAboutSeeds(t *testing.T) {
+	s := newScene(t)
+	s.create()
+	s.mustReconcile()
+	s.stop("ManagedResource")
+	access := &resourcesv1alpha1.ManagedResource{}
+	s.Expect(s.exists(access, s.namespace(), "shoot-core-gardeneraccess")).To(BeTrue())
+	before := access.DeepCopy()
+	for i := range access.Status.Conditions {
+		access.Status.Conditions[i].Status = corev1beta1.ConditionFalse
+	}
+	s.Expect(s.admin.Status().Patch(t.Context(), access, client.MergeFrom(before))).To(Succeed())
+	s.virtual = rest.CopyConfig(s.virtual)
+	s.virtual.Wrap(func(next http.RoundTripper) http.RoundTripper {
+		return roundTripper(func(r *http.Request) (*http.Response, error) {
+			if !strings.HasSuffix(r.URL.Path, "/seeds") {
+				return next.RoundTrip(r)
+			}
+			recorder := httptest.NewRecorder()
+			http.NotFound(recorder, r)
+			return recorder.Result(), nil
+		})
+	})
+	s.reconciler.Connection.Forget()
+	s.delete()
+	_, err := s.reconcile()
+	s.Expect(err).To(MatchError(And(
+		ContainSubstring("list Seeds of the virtual garden: "), ContainSubstring("; to delete the Garden in spite of that, "),
+	)))
+	s.Expect(s.exists(&appsv1.Deployment{}, s.namespace(), apiServer)).To(BeTrue())
 }
 
 func TestVirtualClusterThatWasInstalledKeepsTheGardenWithoutItsAPIServer(t *testing.T) {

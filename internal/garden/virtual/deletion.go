@@ -188,7 +188,9 @@ func (c *ControlPlane) ensureUnused(ctx context.Context) error {
 		return nil
 	}
 	err := c.findUsers(ctx, "Seed", "Shoot")
-	if apierrors.IsNotFound(err) || errors.Is(err, ErrNoToken) || errors.Is(err, errStopped) {
+	// An answer "not found" of the virtual cluster, or of a proxy before it, does not mean that there is no kubeconfig.
+	_, asked := errors.AsType[*Error](err)
+	if !asked && apierrors.IsNotFound(err) || errors.Is(err, ErrNoToken) || errors.Is(err, errStopped) {
 		gives, failure := c.givesAccess(ctx)
 		if failure != nil || !gives {
 			return failure
@@ -256,7 +258,7 @@ func (c *ControlPlane) findUsers(ctx context.Context, kinds ...string) error {
 			continue
 		}
 		if err != nil {
-			return fmt.Errorf("list %ss of the virtual garden: %w", kind, err)
+			return &Error{fmt.Errorf("list %ss of the virtual garden: %w", kind, err)}
 		}
 		if len(list.Items) > 0 {
 			name := strings.TrimPrefix(client.ObjectKeyFromObject(&list.Items[0]).String(), "/")

@@ -9,10 +9,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// CheckAdoption fails if a Secret with the name that a request has computed must not be used: its data would become a credential, although
-// neither its labels nor its managedFields show that the manager wrote it, and it is no donor for that request.
-func (i *Inventory) CheckAdoption(request Request, existing *corev1.Secret) error {
-	name := request.Config.LogicalName()
+// CheckAdoption fails if a Secret whose name was computed for a logical name must not be used: its data would become a credential, although
+// neither its labels nor its managedFields show that the manager wrote it, and it is no donor for that name.
+func (i *Inventory) CheckAdoption(name string, existing *corev1.Secret) error {
 	if i.manages(existing) || existing.Labels[LabelUseDataFor] == name || wroteData(existing, i.options.Writers) {
 		return nil
 	}

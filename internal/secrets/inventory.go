@@ -228,6 +228,28 @@ func (i *Inventory) Newest(logicalName, except string) *corev1.Secret {
 	return newest
 }
 
+// Certificates returns the recorded Secret of each certificate that an authority has signed, by its logical name. If none was recorded, it
+// is the observed Secret that is valid longest.
+func (i *Inventory) Certificates() map[string]*corev1.Secret {
+	certificates := map[string]*corev1.Secret{}
+	for _, secret := range i.observed {
+		name := secret.Labels[LabelName]
+		life, expires, err := lifetimeOfLabels(secret)
+		if err != nil || !expires || !i.manages(secret) || secret.Labels[LabelSigningCAChecksum] == "" {
+			continue
+		}
+		other := certificates[name]
+		if other != nil {
+			otherLife, _, _ := lifetimeOfLabels(other) // it was read before
+			if !life.validUntil.After(otherLife.validUntil) {
+				continue
+			}
+		}
+		certificates[name] = cmp.Or(i.entries[name].current, secret)
+	}
+	return certificates
+}
+
 func (i *Inventory) newest(logicalName, except string, fits func(*corev1.Secret) (bool, error)) (*corev1.Secret, error) {
 	var newest *corev1.Secret
 	for _, secret := range i.observed {

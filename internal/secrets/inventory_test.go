@@ -497,7 +497,6 @@ func TestNothingIsIssuedWhileClocksDiffer(t *testing.T) {
 }
 
 func TestOnlyOwnSecretsAndDonorsAreAdopted(t *testing.T) {
-	request := keptAuthority("ca")
 	ours := map[string]string{"managed-by": "secrets-manager", "manager-identity": identity}
 	wrote := func(manager, fields string) []metav1.ManagedFieldsEntry {
 		return []metav1.ManagedFieldsEntry{{Manager: manager, FieldsV1: metav1.NewFieldsV1(fields)}}
@@ -526,7 +525,7 @@ func TestOnlyOwnSecretsAndDonorsAreAdopted(t *testing.T) {
 			inventory, err := n.inventory()
 			NewWithT(t).Expect(err).NotTo(HaveOccurred())
 			existing := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "ca-1", Labels: tc.labels, ManagedFields: tc.fields}}
-			if err = inventory.CheckAdoption(request, existing); !tc.refused {
+			if err = inventory.CheckAdoption("ca", existing); !tc.refused {
 				NewWithT(t).Expect(err).NotTo(HaveOccurred())
 				return
 			}

@@ -65,11 +65,13 @@ func encodedBundle(secret *corev1.Secret) string {
 	return base64.StdEncoding.EncodeToString(secret.Data[config.DataKeyCertificateBundle])
 }
 
-// lineages returns the observed signed certificates whose signer is known, each lineage with its newest member first.
+// lineages returns the observed signed certificates whose signer is known, each lineage with its newest member first. An authority that
+// was rotated away, and restored since, signs nothing.
 func (i *Inventory) lineages() map[lineage][]*corev1.Secret {
 	signers := map[string]string{} // logical names, by the checksum of the data
 	for _, secret := range i.observed {
-		if i.manages(secret) && isAuthority(secret) {
+		renewsItself := slices.Contains(i.options.RenewedAuthorities, secret.Labels[LabelName])
+		if i.manages(secret) && isAuthority(secret) && (renewsItself || !i.wasForgotten(secret)) {
 			signers[dataChecksum(secret.Data)] = secret.Labels[LabelName]
 		}
 	}

@@ -100,6 +100,29 @@ func TestRenewalCreatesTheSecretsOfTheNextReconciliation(t *testing.T) {
 	}
 }
 
+func TestAuthorityThatWasRotatedAwayRenewsNoCertificate(t *testing.T) {
+	server := secrets.Request{
+		SignedBy: "other", Config: config.Certificate{Name: "server", CommonName: "server", Type: config.Server, Validity: ptr.To(30 * day)},
+	}
+	authority := keptAuthority("other")
+	g, n := NewWithT(t), newNamespace()
+	n.options.RenewedAuthorities = []string{"ca"}
+	n.mustReconcile(t, keptAuthority("ca"), authority, server)
+	restored := []corev1.Secret{*n.only(t, "other"), *n.only(t, "server")}
+	n.now = n.now.Add(time.Hour)
+	n.rotate("other")
+	authority.IgnoreOld = true // the rotation completes
+	n.mustReconcile(t, keptAuthority("ca"), authority, server)
+	current := n.only(t, "server")
+	n.secrets = append(n.secrets, restored...)
+
+	n.now = n.now.Add(25 * day)
+	replaced := n.renew(t, keptAuthority("ca"))
+	g.Expect(replaced).To(HaveKey(current.Name))
+	g.Expect(replaced).NotTo(HaveKey(restored[1].Name))
+	g.Expect(n.find(replaced[current.Name]).Labels).To(HaveKeyWithValue("checksum-of-signing-ca", current.Labels["checksum-of-signing-ca"]))
+}
+
 func described(t *testing.T, name string, secret *corev1.Secret) config.Certificate {
 	t.Helper()
 	certificate, err := config.CertificateOf(name, secret.Data)

@@ -16,25 +16,34 @@ import (
 
 	corev1beta1 "github.com/espalier-dev/espalier/api/core/v1beta1"
 	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/garden/component/resourcemanager"
 	"github.com/espalier-dev/espalier/internal/secrets"
+	"github.com/espalier-dev/espalier/internal/secrets/manager"
 )
 
 // warnBeforeExpiry is the time before the end of a certificate authority at which the user must know that it expires. The overlap of a
 // rotation, in which users get the new authority, can take months.
 const warnBeforeExpiry = 180 * 24 * time.Hour
 
-// NewExpiry registers the metric with the ends of certificate authorities.
+// Values of label part.
+const (
+	partAuthority   = "authority"
+	partCertificate = "certificate"
+)
+
+// NewExpiry registers the metric with the ends of certificate authorities and of certificates.
 func NewExpiry(registry prometheus.Registerer) *prometheus.GaugeVec {
 	return promauto.With(registry).NewGaugeVec(prometheus.GaugeOpts{
 		Name: "espalier_garden_certificate_expiry_seconds",
-		Help: "When a certificate in a managed Secret expires, in seconds since 1970, by logical name of the Secret and part: authority.",
+		Help: "When a certificate in a managed Secret expires, in seconds since 1970, by logical name of the Secret and part: authority or " +
+			"certificate.",
 	}, []string{"secret", "part"})
 }
 
 // reportExpiry reports when certificate authorities expire: in a metric, and in a condition and an Event if a rotation is urgent.
 func (o *operation) reportExpiry(ctx context.Context) error {
 	if o.Expiry != nil {
-		o.Expiry.Reset()
+		o.Expiry.DeletePartialMatch(prometheus.Labels{"part": partAuthority})
 	}
 	var urgent []string
 	for _, request := range authorities(o.values.AuthorityPhase) {
@@ -48,7 +57,7 @@ func (o *operation) reportExpiry(ctx context.Context) error {
 			continue
 		}
 		if o.Expiry != nil {
-			o.Expiry.WithLabelValues(name, "authority").Set(float64(end.Unix()))
+			o.Expiry.WithLabelValues(name, partAuthority).Set(float64(end.Unix()))
 		}
 		if end.Sub(o.Clock.Now()) < warnBeforeExpiry && slices.Contains(o.secrets.ExpiringAuthorities(), name) {
 			urgent = append(urgent, fmt.Sprintf("%s (%s)", name, end.UTC().Format(time.RFC3339)))
@@ -68,6 +77,20 @@ func (o *operation) reportExpiry(ctx context.Context) error {
 		return fmt.Errorf("record expiring certificate authorities: %w", err)
 	}
 	return nil
+}
+
+// reportCertificates reports when certificates expire that an authority has signed, in a metric. It is called at the end of an operation,
+// whether it was successful or not: a certificate that was not renewed is the one to look at.
+func (r *Reconciler) reportCertificates(m *manager.Manager) {
+	if r.Expiry == nil {
+		return
+	}
+	r.Expiry.DeletePartialMatch(prometheus.Labels{"part": partCertificate})
+	for name, secret := range m.Certificates() {
+		if end, expires := endOf(secret); expires && name != resourcemanager.BootstrapSecret { // this one is deleted after its first use
+			r.Expiry.WithLabelValues(name, partCertificate).Set(float64(end.Unix()))
+		}
+	}
 }
 
 // endOf returns when the content of a managed Secret expires, and false if it does not.

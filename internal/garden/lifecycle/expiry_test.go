@@ -11,6 +11,7 @@ import (
 	dto "github.com/prometheus/client_model/go"
 
 	corev1beta1 "github.com/espalier-dev/espalier/api/core/v1beta1"
+	"github.com/espalier-dev/espalier/internal/garden/component/resourcemanager"
 	"github.com/espalier-dev/espalier/internal/garden/lifecycle"
 )
 
@@ -20,15 +21,19 @@ func TestExpiringAuthoritiesAreReported(t *testing.T) {
 	s.reconciler.Expiry = lifecycle.NewExpiry(prometheus.NewRegistry())
 	s.create()
 	s.mustReconcile()
-	expiry := func(name string) float64 {
+	sampleOf := func(name, part string) float64 {
 		t.Helper()
 		sample := &dto.Metric{}
-		s.Expect(s.reconciler.Expiry.WithLabelValues(name, "authority").Write(sample)).To(Succeed())
+		s.Expect(s.reconciler.Expiry.WithLabelValues(name, part).Write(sample)).To(Succeed())
 		return sample.GetGauge().GetValue()
 	}
+	expiry := func(name string) float64 { t.Helper(); return sampleOf(name, "authority") }
 	seconds, err := strconv.ParseInt(s.secrets("ca")[0].Labels["valid-until-time"], 10, 64)
 	s.Expect(err).NotTo(HaveOccurred())
 	end := time.Unix(seconds, 0).UTC()
+	s.Expect(sampleOf("kube-apiserver", "certificate")).To(BeNumerically("~", seconds, 60))
+	s.Expect(sampleOf("etcd-client", "certificate")).To(BeNumerically("~", seconds, 60))
+	s.Expect(s.reconciler.Expiry.DeleteLabelValues(resourcemanager.BootstrapSecret, "certificate")).To(BeFalse(), "it was deleted")
 	s.Expect(expiry("ca")).To(Equal(float64(seconds)))
 	s.Expect(expiry("ca-garden-runtime")).To(BeNumerically("~", start.Add(30*24*time.Hour).Unix(), 60), "it renews itself")
 

@@ -130,7 +130,7 @@ type Reconciler struct {
 	Workers int
 	// Recorder records Events about Gardens.
 	Recorder events.EventRecorder
-	// Expiry is the metric of NewExpiry. Nil: no metric says when certificate authorities expire.
+	// Expiry is the metric of NewExpiry. Nil: no metric says when certificates expire.
 	Expiry *prometheus.GaugeVec
 	// Random is where new credentials come from. The zero value stands for the operating system.
 	Random secretconfig.Source
@@ -260,6 +260,7 @@ func (r *Reconciler) operate(ctx context.Context, s *status) (ctrl.Result, error
 	if failure := o.forgetLosses(ctx); failure != nil {
 		return ctrl.Result{}, failure
 	}
+	r.reportCertificates(secrets)
 	again, err := s.succeeded(ctx, tasks, virtual.Rewrite(o.values).Encrypted)
 	if err != nil {
 		return ctrl.Result{}, err

@@ -47,6 +47,7 @@ func (r *Reconciler) renewCertificates(ctx context.Context, s *status) error {
 		}
 	}
 	replaced, err := secrets.Renew(ctx)
+	r.reportCertificates(secrets)
 	if err != nil || len(replaced) == 0 {
 		return err
 	}

@@ -10,11 +10,14 @@ import (
 	"time"
 
 	. "github.com/onsi/gomega"
+	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/garden/component/kubeapiserver"
+	"github.com/espalier-dev/espalier/internal/garden/lifecycle"
 )
 
 // credential matches the parts of names, and the bundles, that a renewal changes.
@@ -96,6 +99,7 @@ func TestCertificatesOfARefusedGardenAreRenewed(t *testing.T) {
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			s := newScene(t)
+			s.reconciler.Expiry = lifecycle.NewExpiry(prometheus.NewRegistry())
 			s.create()
 			s.mustReconcile()
 			before := s.text()
@@ -109,6 +113,9 @@ func TestCertificatesOfARefusedGardenAreRenewed(t *testing.T) {
 			renewed := s.text()
 			s.Expect(s.usesExpired(renewed)).To(BeEmpty())
 			s.Expect(withoutCredentials(renewed)).To(BeComparableTo(withoutCredentials(before)))
+			sample := &dto.Metric{}
+			s.Expect(s.reconciler.Expiry.WithLabelValues("kube-apiserver", "certificate").Write(sample)).To(Succeed())
+			s.Expect(sample.GetGauge().GetValue()).To(BeNumerically(">", start.AddDate(10, 6, 0).Unix()), "it was renewed")
 			s.Expect(s.secrets("ca")).To(HaveLen(1))
 			s.Expect(s.secrets("ca-garden-runtime")).To(HaveLen(2))
 			key := &corev1.SecretList{}

@@ -118,6 +118,14 @@ func (m *Manager) Newest(name string) *corev1.Secret {
 	return m.inventory.Newest(name, "").DeepCopy()
 }
 
+// Certificates returns the Secret of each signed certificate by its logical name: see secrets.Inventory. It sends no request. The caller
+// must not change the Secrets.
+func (m *Manager) Certificates() map[string]*corev1.Secret {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.inventory.Certificates()
+}
+
 // ExpiringAuthorities returns the logical names of certificate authorities that expire soon and that only a rotation replaces.
 func (m *Manager) ExpiringAuthorities() []string {
 	m.mu.Lock()
@@ -173,12 +181,27 @@ func (m *Manager) Renew(ctx context.Context) (replaced map[string]string, err er
 		return nil, err
 	}
 	for _, each := range renewals.Created {
-		// One that exists was created by another process, or has lost its labels. Its name says the same.
-		if err := m.client.Create(ctx, each); err != nil && !apierrors.IsAlreadyExists(err) {
+		err = m.client.Create(ctx, each, m.writer())
+		if apierrors.IsAlreadyExists(err) {
+			// Another process was faster, or the Secret has lost its labels.
+			_, err = m.adopted(ctx, each.Labels[secrets.LabelName], each.Name)
+		} else if err == nil {
+			m.inventory.Observe(each)
+		}
+		if err != nil {
 			return nil, fmt.Errorf("create secret %q: %w", each.Name, err)
 		}
 	}
 	return renewals.Replaced, nil
+}
+
+// adopted returns an existing Secret that is used for a logical name. It fails if the Secret is neither ours nor a donor.
+func (m *Manager) adopted(ctx context.Context, logicalName, name string) (*corev1.Secret, error) {
+	existing := &corev1.Secret{}
+	if err := m.client.Get(ctx, client.ObjectKey{Namespace: m.options.Namespace, Name: name}, existing); err != nil {
+		return nil, fmt.Errorf("get secret %q: %w", name, err)
+	}
+	return existing, m.inventory.CheckAdoption(logicalName, existing)
 }
 
 // Keep copies the observed Secrets of logical names, so that their data outlives them, and returns the number of copies that it wrote.
@@ -251,11 +274,7 @@ func (m *Manager) write(ctx context.Context, request secrets.Request) (*corev1.S
 			return nil, fmt.Errorf("create secret %q: %w", step.Desired.Name, err)
 		}
 		// Another process was faster, or the labels of the Secret had been removed. Its data is used if it is ours.
-		existing := &corev1.Secret{}
-		if err = m.client.Get(ctx, client.ObjectKeyFromObject(step.Desired), existing); err != nil {
-			return nil, fmt.Errorf("get secret %q: %w", step.Desired.Name, err)
-		}
-		err = m.inventory.CheckAdoption(request, existing)
+		existing, err := m.adopted(ctx, request.Config.LogicalName(), step.Desired.Name)
 		if err != nil {
 			return nil, err
 		}

@@ -340,6 +340,35 @@ func TestForeignSecretIsNotAdopted(t *testing.T) {
 	s.Expect(s.only("ca").UID).To(Equal(left.UID))
 }
 
+func TestForeignSecretIsNoRenewedCertificate(t *testing.T) {
+	s := newScene(t)
+	s.mustReconcile()
+	first := s.only("server")
+	s.clock.SetTime(s.clock.Now().AddDate(9, 0, 0)) // certificates are valid for ten years
+	renew := func() (map[string]string, error) {
+		t.Helper()
+		m, err := s.manager(s.client)
+		s.Expect(err).NotTo(HaveOccurred())
+		replaced, err := m.Renew(t.Context())
+		if err == nil {
+			s.Expect(m.Certificates()).To(HaveKeyWithValue("server", HaveField("Name", replaced[first.Name])))
+		}
+		return replaced, err
+	}
+	replaced, err := renew()
+	s.Expect(err).NotTo(HaveOccurred())
+	next := &corev1.Secret{}
+	key := client.ObjectKey{Namespace: first.Namespace, Name: replaced[first.Name]}
+	s.Expect(s.client.Get(t.Context(), key, next)).To(Succeed())
+	s.Expect(next.ManagedFields).To(ContainElement(HaveField("Manager", "garden-operator")), "its labels can be restored")
+
+	s.Expect(s.client.Delete(t.Context(), next)).To(Succeed())
+	next.ObjectMeta = metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}
+	s.Expect(s.client.Create(t.Context(), next)).To(Succeed())
+	_, err = renew()
+	s.Expect(err).To(MatchError(ContainSubstring(fmt.Sprintf("secret %q exists, and ", key.Name))))
+}
+
 func TestCleanupOfANewManagerDeletesAllSecretsOfItsIdentity(t *testing.T) {
 	s := newScene(t)
 	s.mustReconcile()

@@ -57,6 +57,9 @@ func (e Evidence) Refusal() string {
 	return ""
 }
 
+// Confirmable reports whether the confirmation that the missing key is lost ends the refusal.
+func (e Evidence) Confirmable() bool { return e.ambiguous() == "" }
+
 // ambiguous returns why a rotation does not know which Secret has the old key: there are several generations, because the status is older
 // than the last rotation, or because a Secret was restored that had been rotated away; or the key in use is missing, so that an existing
 // Secret is an older one. Empty: the rotation knows it.

@@ -67,6 +67,9 @@ func TestNewKeyIsOnlyGeneratedIfNothingSpeaksForAnOldOne(t *testing.T) {
 	} {
 		t.Run(title, func(t *testing.T) {
 			NewWithT(t).Expect(tc.evidence.Refusal()).To(Equal(tc.refusal))
+			confirmed := tc.evidence
+			confirmed.Confirmed = true
+			NewWithT(t).Expect(tc.evidence.Confirmable()).To(Equal(confirmed.Refusal() == ""))
 		})
 	}
 }

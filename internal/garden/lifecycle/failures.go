@@ -70,7 +70,9 @@ func advised(err error) error {
 	if _, isVirtual := errors.AsType[*virtual.Error](err); isVirtual {
 		return err
 	}
-	if lost, isLost := errors.AsType[*manager.LostError](err); isLost {
+	if lost, isLost := errors.AsType[*manager.LostError](err); isLost && lost.Name == "" {
+		return err
+	} else if isLost {
 		return fmt.Errorf("%w; restore the Secret from a backup, or, if it is lost for ever, annotate the Garden with %s: %s", err,
 			operatorv1alpha1.AnnotationConfirmLostKeys, lost.Name)
 	}

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/espalier-dev/espalier/internal/flow"
+	"github.com/espalier-dev/espalier/internal/secrets/manager"
 )
 
 func TestDescriptionHasFailuresAndWhatTasksWaitFor(t *testing.T) {
@@ -41,6 +42,7 @@ func TestErrorsThatUsersCanRemedySayHow(t *testing.T) {
 	g.Expect(advised(missing)).To(
 		MatchError(HavePrefix("a definition is missing (those of the operator are deployed again at the next attempt): ")),
 	)
+	g.Expect(advised(&manager.LostError{Problem: "a is lost: restore b"})).To(MatchError("a is lost: restore b"))
 	g.Expect(advised(errors.New("other"))).To(MatchError("other"))
 	g.Expect(advised(nil)).To(Succeed())
 }

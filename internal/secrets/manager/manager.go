@@ -298,7 +298,7 @@ func (m *Manager) writer() client.FieldOwner {
 
 // LostError is returned instead of a new key or authority that would replace one that was lost.
 type LostError struct {
-	// Name is the name of the Secret whose loss a user can confirm.
+	// Name is the name of the Secret whose loss a user can confirm. Empty: that is no remedy, and Problem names another one.
 	Name string
 	// Problem is a sentence without a period that names the Secret and the evidence for the old key.
 	Problem string
@@ -328,11 +328,16 @@ func (m *Manager) checkMissing(ctx context.Context, request secrets.Request) err
 		return fmt.Errorf("find out whether secret %q was lost: %w", missing, err)
 	}
 	evidence.Secrets = slices.DeleteFunc(evidence.Secrets, func(each metav1.ObjectMeta) bool { return m.inventory.WasForgotten(each.Name) })
-	if refusal := evidence.Refusal(); refusal != "" {
-		return &LostError{missing, fmt.Sprintf("Secret %s/%s is missing, and is not generated again because %s",
-			m.options.Namespace, missing, refusal)}
+	refusal := evidence.Refusal()
+	if refusal == "" {
+		return nil
 	}
-	return nil
+	lost := &LostError{Problem: fmt.Sprintf("Secret %s/%s is missing, and is not generated again because %s",
+		m.options.Namespace, missing, refusal)}
+	if evidence.Confirmable() {
+		lost.Name = missing
+	}
+	return lost
 }
 
 // checkBundle fails if the bundle of a guarded Secret would lose a key or certificate only because the Secret with it was lost.

@@ -25,15 +25,21 @@ func (i *Inventory) Kept(logicalNames []string, origin string) []*corev1.Secret 
 		if secret.Name == i.current(name).Name {
 			generation = KeptCurrent
 		}
-		kept = append(kept, &corev1.Secret{
-			ObjectMeta: metav1.ObjectMeta{
-				Namespace: secret.Namespace, Name: "kept-" + secret.Name + "-" + dataChecksum(secret.Data)[:8],
-				Labels: map[string]string{LabelKeptCredential: name, LabelKeptFrom: origin, LabelKeptGeneration: generation},
-			},
-			Type: secret.Type, Data: maps.Clone(secret.Data), Immutable: ptr.To(true),
-		})
+		kept = append(kept, KeptCopy(secret, name, origin, generation))
 	}
 	return kept
+}
+
+// KeptCopy returns the Secret that keeps the data of another one, which belongs to a logical name. Origin and generation are the values of
+// LabelKeptFrom and LabelKeptGeneration.
+func KeptCopy(secret *corev1.Secret, logicalName, origin, generation string) *corev1.Secret {
+	return &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: secret.Namespace, Name: "kept-" + secret.Name + "-" + dataChecksum(secret.Data)[:8],
+			Labels: map[string]string{LabelKeptCredential: logicalName, LabelKeptFrom: origin, LabelKeptGeneration: generation},
+		},
+		Type: secret.Type, Data: maps.Clone(secret.Data), Immutable: ptr.To(true),
+	}
 }
 
 // current returns the newest observed Secret of the last rotation of a logical name; if there is none, the newest one.

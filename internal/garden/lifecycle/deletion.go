@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -19,6 +20,7 @@ import (
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/flow"
 	"github.com/espalier-dev/espalier/internal/garden/component/crds"
+	"github.com/espalier-dev/espalier/internal/garden/component/apiserver"
 	"github.com/espalier-dev/espalier/internal/garden/component/istio"
 	"github.com/espalier-dev/espalier/internal/garden/component/networkpolicies"
 	"github.com/espalier-dev/espalier/internal/garden/component/nginxingress"
@@ -31,6 +33,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/rollout"
 	"github.com/espalier-dev/espalier/internal/secrets"
 )
+	secretconfig "github.com/espalier-dev/espalier/internal/secrets/config"
 
 // Names of the tasks of a deletion.
 const (
@@ -104,7 +107,11 @@ func (o *operation) destroySecrets(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if written > 0 {
+	last, err := o.keepLastCopies(ctx, origin)
+	if err != nil {
+		return err
+	}
+	if written += last; written > 0 {
 		o.Recorder.Eventf(o.garden, nil, "Normal", reasonCredentialsKept, "Keep", "Kept %d keys and certificate authorities, which etcd volumes "+
 			"and backups need (see kubectl -n %s get secrets -l %s=%s)", written, o.values.Namespace, secrets.LabelKeptFrom, origin)
 	}
@@ -131,6 +138,44 @@ func (o *operation) destroyIstio(ctx context.Context, waitingFor flow.WaitingFor
 	if err := o.destroySets(istio.Namespace, istio.ManagedResource, istio.GatewayManagedResource)(ctx, waitingFor); err != nil {
 		return err
 	}
+// keepLastCopies keeps the encryption configurations that have a key of which there is no other copy, because its Secret was lost: data in
+// etcd may need it. It returns the number of copies that it wrote.
+func (o *operation) keepLastCopies(ctx context.Context, origin string) (int, error) {
+	all := &corev1.SecretList{}
+	if err := o.Client.List(ctx, all, client.InNamespace(o.values.Namespace)); err != nil {
+		return 0, fmt.Errorf("list encryption configurations: %w", err)
+	}
+	keyNames := map[string]string{} // by role
+	for _, name := range rotation.Kept() {
+		if role := apiserver.ConfigurationRole(name); role != "" {
+			keyNames[role] = name
+		}
+	}
+	var kept []secretconfig.UsableEncryptionKey
+	for i := range all.Items {
+		if _, isKept := all.Items[i].Labels[secrets.LabelKeptCredential]; isKept {
+			if key, err := secretconfig.ParseEncryptionKey(all.Items[i].Data); err == nil { // most of them are no encryption keys
+				kept = append(kept, key)
+			}
+		}
+	}
+	var copies []*corev1.Secret
+	for i := range all.Items {
+		each := &all.Items[i]
+		keyName, is := keyNames[each.Labels[apiserver.RoleLabel]]
+		if !is || each.Annotations[resourcesv1alpha1.KeepObject] != "true" { // without the annotation, no data needs it any more
+			continue
+		}
+		keys, err := secretconfig.ParseEncryptionKeys(each.Data[secretconfig.DataKeyEncryptionConfiguration])
+		lacks := func(key secretconfig.UsableEncryptionKey) bool { return !slices.Contains(kept, key) }
+		if err == nil && !slices.ContainsFunc(keys, lacks) {
+			continue
+		}
+		copies = append(copies, secrets.KeptCopy(each, keyName, origin, secrets.KeptEarlier))
+	}
+	return o.secrets.KeepCopies(ctx, copies)
+}
+
 	gateway := rollout.Identity(corev1.SchemeGroupVersion.WithKind("Namespace"), "", istio.GatewayNamespace)
 	return o.cluster.Destroy(ctx, waitingFor, o.Timing.defaulted().ManagedResources, gateway)
 }

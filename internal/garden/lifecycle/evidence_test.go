@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
+	secretconfig "github.com/espalier-dev/espalier/internal/secrets/config"
 	"github.com/espalier-dev/espalier/test/binary"
 )
 
@@ -72,6 +73,20 @@ func TestLostKeyIsNotGeneratedAgain(t *testing.T) {
 	s.Expect(generated[0].Name).To(Equal(lost.Name))
 	s.Expect(bytes.Equal(generated[0].Data["secret"], lost.Data["secret"])).To(BeFalse())
 	s.Expect(s.get().Annotations).NotTo(HaveKey(confirmLostKeys))
+
+	former, err := secretconfig.ParseEncryptionKey(lost.Data)
+	s.Expect(err).NotTo(HaveOccurred())
+	// Only the encryption configuration has the lost key, with which data in etcd may be encrypted.
+	s.delete()
+	s.mustReconcile()
+	s.Expect(s.isGone()).To(BeTrue())
+	s.expectNothingLeft()
+	s.Expect(s.kept()).To(ContainElement(And(
+		HaveField("Labels", And(
+			HaveKeyWithValue("espalier.dev/kept-credential", name), HaveKeyWithValue("espalier.dev/kept-generation", "earlier"),
+		)),
+		HaveField("Data", HaveKeyWithValue("encryption-configuration.yaml", ContainSubstring(former.Secret))),
+	)))
 }
 
 func TestLostKeyOfARotationIsNotGeneratedAgain(t *testing.T) {

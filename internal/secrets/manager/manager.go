@@ -211,6 +211,11 @@ func (m *Manager) Keep(ctx context.Context, logicalNames []string, origin string
 	m.mu.Lock()
 	kept := m.inventory.Kept(logicalNames, origin)
 	m.mu.Unlock()
+	return m.KeepCopies(ctx, kept)
+}
+
+// KeepCopies does that for copies that secrets.KeptCopy returned.
+func (m *Manager) KeepCopies(ctx context.Context, kept []*corev1.Secret) (int, error) {
 	written := 0
 	for _, each := range kept {
 		wrote, err := m.keep(ctx, each)

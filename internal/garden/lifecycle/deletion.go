@@ -17,10 +17,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/espalier-dev/espalier/api/managedresources"
+	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/flow"
-	"github.com/espalier-dev/espalier/internal/garden/component/crds"
 	"github.com/espalier-dev/espalier/internal/garden/component/apiserver"
+	"github.com/espalier-dev/espalier/internal/garden/component/crds"
 	"github.com/espalier-dev/espalier/internal/garden/component/istio"
 	"github.com/espalier-dev/espalier/internal/garden/component/networkpolicies"
 	"github.com/espalier-dev/espalier/internal/garden/component/nginxingress"
@@ -32,8 +33,8 @@ import (
 	"github.com/espalier-dev/espalier/internal/garden/virtual"
 	"github.com/espalier-dev/espalier/internal/rollout"
 	"github.com/espalier-dev/espalier/internal/secrets"
-)
 	secretconfig "github.com/espalier-dev/espalier/internal/secrets/config"
+)
 
 // Names of the tasks of a deletion.
 const (
@@ -67,7 +68,23 @@ func (o *operation) delete(ctx context.Context) error {
 	if o.Expiry != nil {
 		o.Expiry.Reset()
 	}
+	if err := o.forgetNetworks(ctx); err != nil {
+		return err
+	}
 	return o.removeFinalizer(ctx, o.status.garden)
+}
+
+// forgetNetworks removes the networks of the Garden from its namespace, which stays: another Garden may have other networks.
+func (o *operation) forgetNetworks(ctx context.Context) error {
+	live, err := readLive(ctx, o.Client, "", o.values.Namespace, &corev1.Namespace{})
+	if err != nil || live == nil || live.Annotations[operatorv1alpha1.AnnotationRuntimeNetworks] == "" {
+		return err
+	}
+	delete(live.Annotations, operatorv1alpha1.AnnotationRuntimeNetworks)
+	if err := o.Client.Update(ctx, live, client.FieldOwner(rollout.FieldManager)); err != nil {
+		return fmt.Errorf("remove annotation %s of Namespace %s: %w", operatorv1alpha1.AnnotationRuntimeNetworks, live.Name, err)
+	}
+	return nil
 }
 
 func (o *operation) deletionTasks() []flow.Task {
@@ -121,23 +138,6 @@ func (o *operation) destroySecrets(ctx context.Context) error {
 	return o.cluster.DeleteGarbage(ctx, o.values.Namespace)
 }
 
-// destroySets returns the work of a task that destroys ManagedResources of a namespace.
-func (o *operation) destroySets(namespace string, names ...string) func(context.Context, flow.WaitingFor) error {
-	return func(ctx context.Context, waitingFor flow.WaitingFor) error {
-		for _, name := range names {
-			if err := o.cluster.DestroySet(ctx, waitingFor, o.Timing.defaulted().ManagedResources, namespace, name); err != nil {
-				return err
-			}
-		}
-		return nil
-	}
-}
-
-// destroyIstio keeps the namespace of istiod, which the operator has not created: a Role of its own is in it.
-func (o *operation) destroyIstio(ctx context.Context, waitingFor flow.WaitingFor) error {
-	if err := o.destroySets(istio.Namespace, istio.ManagedResource, istio.GatewayManagedResource)(ctx, waitingFor); err != nil {
-		return err
-	}
 // keepLastCopies keeps the encryption configurations that have a key of which there is no other copy, because its Secret was lost: data in
 // etcd may need it. It returns the number of copies that it wrote.
 func (o *operation) keepLastCopies(ctx context.Context, origin string) (int, error) {
@@ -176,6 +176,23 @@ func (o *operation) keepLastCopies(ctx context.Context, origin string) (int, err
 	return o.secrets.KeepCopies(ctx, copies)
 }
 
+// destroySets returns the work of a task that destroys ManagedResources of a namespace.
+func (o *operation) destroySets(namespace string, names ...string) func(context.Context, flow.WaitingFor) error {
+	return func(ctx context.Context, waitingFor flow.WaitingFor) error {
+		for _, name := range names {
+			if err := o.cluster.DestroySet(ctx, waitingFor, o.Timing.defaulted().ManagedResources, namespace, name); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+}
+
+// destroyIstio keeps the namespace of istiod, which the operator has not created: a Role of its own is in it.
+func (o *operation) destroyIstio(ctx context.Context, waitingFor flow.WaitingFor) error {
+	if err := o.destroySets(istio.Namespace, istio.ManagedResource, istio.GatewayManagedResource)(ctx, waitingFor); err != nil {
+		return err
+	}
 	gateway := rollout.Identity(corev1.SchemeGroupVersion.WithKind("Namespace"), "", istio.GatewayNamespace)
 	return o.cluster.Destroy(ctx, waitingFor, o.Timing.defaulted().ManagedResources, gateway)
 }

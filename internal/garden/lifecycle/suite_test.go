@@ -235,6 +235,9 @@ func (s *scene) clear() {
 		err := s.admin.Patch(ctx, &gardens.Items[i], client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`)))
 		s.Expect(client.IgnoreNotFound(err)).To(Succeed())
 	}
+	networks := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"annotations":{"espalier.dev/runtime-networks":null}}}`))
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.namespace()}}
+	s.Expect(client.IgnoreNotFound(s.admin.Patch(ctx, namespace, networks))).To(Succeed())
 	for _, kind := range createdKinds {
 		options := []client.DeleteAllOfOption{}
 		if kind.Group == rbacv1.GroupName { // the operator has roles of its own

@@ -16,13 +16,13 @@ func CheckApplied(mr *resourcesv1alpha1.ManagedResource) error {
 	return checkCondition(mr, resourcesv1alpha1.ResourcesApplied, corev1beta1.ConditionTrue)
 }
 
-// CheckHealthy returns an error that says why the objects of mr are not healthy, or nil: ResourcesHealthy is True. It does
-// not ask whether they are those of the latest spec; CheckAppliedAndHealthy does.
+// CheckHealthy returns an error that says why the objects of mr are not healthy, or nil: ResourcesHealthy is True. It does not check
+// whether the controller has applied the latest spec; CheckAppliedAndHealthy does.
 func CheckHealthy(mr *resourcesv1alpha1.ManagedResource) error {
 	return checkCondition(mr, resourcesv1alpha1.ResourcesHealthy, corev1beta1.ConditionTrue)
 }
 
-// CheckAppliedAndHealthy returns the error of CheckApplied or else that of CheckHealthy.
+// CheckAppliedAndHealthy returns the error of CheckApplied or else the error of CheckHealthy.
 func CheckAppliedAndHealthy(mr *resourcesv1alpha1.ManagedResource) error {
 	if err := CheckApplied(mr); err != nil {
 		return err

@@ -11,7 +11,7 @@ import (
 // invalidManifest matches when the API server rejects a manifest, which only its author can fix.
 var invalidManifest = regexp.MustCompile(`(?i)(error during apply of object .* is invalid:)`)
 
-// CodedError is an error with codes that tell programs what kind of error it is.
+// CodedError is an error with codes by which programs recognize the kind of error.
 type CodedError struct {
 	// Err is the error.
 	Err error

@@ -80,8 +80,8 @@ func CreateFromUnstructured(
 	return Create(ctx, c, namespace, name, nil, secretNameWithPrefix, class, data, &keepObjects, injectedLabels, new(false))
 }
 
-// CreateForSeed is Create for objects that go into the seed itself: class ClassSeed, Secret name with prefix, and, unless
-// the namespace is that of a shoot, labelled as a system component of the seed.
+// CreateForSeed is Create for objects that go into the seed itself: class ClassSeed, Secret name with prefix, and, except in the namespace
+// of a shoot, labelled as a system component of the seed.
 func CreateForSeed(ctx context.Context, c client.Client, namespace, name string, keepObjects bool, data map[string][]byte) error {
 	var labels map[string]string
 	if !strings.HasPrefix(namespace, shootNamespacePrefix) {

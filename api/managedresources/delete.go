@@ -12,9 +12,9 @@ import (
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
 )
 
-// Delete asks for the deletion of a ManagedResource and its Secrets: first the Secret "<name>" of times when names were not
-// unique (after SecretPrefix if secretNameWithPrefix is true), then those that the ManagedResource refers to, then the
-// ManagedResource. What does not exist is skipped. It does not wait; see WaitUntilDeleted.
+// Delete asks for the deletion of a ManagedResource and its Secrets: first the Secret "<name>" that versions without unique names created
+// (after SecretPrefix if secretNameWithPrefix is true), then the Secrets that the ManagedResource refers to, then the ManagedResource. It
+// skips objects that do not exist. It does not wait; see WaitUntilDeleted.
 func Delete(ctx context.Context, c client.Client, namespace, name string, secretNameWithPrefix bool) error {
 	key := client.ObjectKey{Namespace: namespace, Name: name}
 	mr := &resourcesv1alpha1.ManagedResource{}
@@ -40,12 +40,12 @@ func Delete(ctx context.Context, c client.Client, namespace, name string, secret
 	return nil
 }
 
-// DeleteForSeed deletes what CreateForSeed created.
+// DeleteForSeed deletes the objects that CreateForSeed created.
 func DeleteForSeed(ctx context.Context, c client.Client, namespace, name string) error {
 	return Delete(ctx, c, namespace, name, true)
 }
 
-// DeleteForShoot deletes what CreateForShoot created.
+// DeleteForShoot deletes the objects that CreateForShoot created.
 func DeleteForShoot(ctx context.Context, c client.Client, namespace, name string) error {
 	return Delete(ctx, c, namespace, name, true)
 }

@@ -25,7 +25,7 @@ func newScheme(t *testing.T) *runtime.Scheme {
 	return scheme
 }
 
-// cluster is an in-memory cluster that writes down all writes, and fails those that a test chooses.
+// cluster is an in-memory cluster that records all writes, and refuses the writes that a test chooses.
 type cluster struct {
 	client.Client
 	writes []string

@@ -104,10 +104,10 @@ func (b *ManagedResourceBuilder) WithEquivalences(equivalences [][]metav1.GroupK
 	return b
 }
 
-// Reconcile creates the ManagedResource or updates the one in the cluster, if it differs. On an update, labels and
-// annotations are added to those it has, and the whole spec is replaced. Either way the ManagedResource is annotated with
-// the Secrets that it refers to, so that the garbage collector keeps them; and before an update, those that it has referred
-// to so far are labelled, so that the garbage collector removes the ones that are no longer used.
+// Reconcile creates the ManagedResource or updates the one in the cluster, if it differs. On an update, it adds labels and annotations to
+// the existing ones, and replaces the whole spec. It always annotates the ManagedResource with the Secrets that the spec refers to, so that
+// the garbage collector keeps them. Before an update, it labels the Secrets that the old spec refers to, so that the garbage collector
+// removes the unused ones.
 func (b *ManagedResourceBuilder) Reconcile(ctx context.Context) error {
 	key := client.ObjectKeyFromObject(&b.mr)
 	live := &resourcesv1alpha1.ManagedResource{}
@@ -151,7 +151,7 @@ func (b *ManagedResourceBuilder) update(ctx context.Context, live *resourcesv1al
 	return nil
 }
 
-// mergedInto returns a copy of mr that has become what the builder describes.
+// mergedInto returns a copy of mr with the labels, annotations and spec of the builder.
 func (b *ManagedResourceBuilder) mergedInto(mr *resourcesv1alpha1.ManagedResource) (*resourcesv1alpha1.ManagedResource, error) {
 	result := mr.DeepCopy()
 	result.Labels = merged(result.Labels, b.mr.Labels)

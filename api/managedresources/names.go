@@ -5,10 +5,10 @@ const (
 	// LabelKeyOrigin is a label on the ManagedResources of CreateForShoot. Value: the program that created them, such as
 	// LabelValueGardener. Missing: nothing is known about it.
 	LabelKeyOrigin = "origin"
-	// LabelValueGardener is the value of LabelKeyOrigin on what belongs to Gardener itself.
+	// LabelValueGardener is the value of LabelKeyOrigin on ManagedResources that belong to Gardener itself.
 	LabelValueGardener = "gardener"
-	// LabelKeyRole is a label on the ManagedResources of CreateForSeed. Value: RoleSeedSystemComponent. Missing: the set is
-	// not part of what makes a seed healthy.
+	// LabelKeyRole is a label on the ManagedResources of CreateForSeed. Value: RoleSeedSystemComponent. Missing: the health of the set does
+	// not count for the health of the seed.
 	LabelKeyRole = "gardener.cloud/role"
 	// RoleSeedSystemComponent is the value of LabelKeyRole on the system components of a seed.
 	RoleSeedSystemComponent = "seed-system-component"

@@ -89,7 +89,7 @@ func (r *Registry) add(obj client.Object) error {
 	return nil
 }
 
-// AddSerialized keeps data as it is under the given file name, in place of what has been kept there so far.
+// AddSerialized keeps data unchanged under the given file name. It replaces an earlier file of that name.
 func (r *Registry) AddSerialized(fileName string, data []byte) {
 	r.files[fileName] = file{serialized: data}
 }
@@ -114,7 +114,7 @@ func (r *Registry) AddAllAndSerialize(objs ...client.Object) (map[string][]byte,
 	return r.SerializedObjects()
 }
 
-// RegisteredObjects returns the objects that were added, by file name. What came through AddSerialized is not among them.
+// RegisteredObjects returns the objects that were added, by file name. It does not return data of AddSerialized.
 func (r *Registry) RegisteredObjects() map[string]client.Object {
 	objects := make(map[string]client.Object, len(r.files))
 	for name, f := range r.files {

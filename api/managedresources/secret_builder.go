@@ -33,7 +33,7 @@ func (b *SecretBuilder) WithNamespacedName(namespace, name string) *SecretBuilde
 	return b
 }
 
-// WithKeyValues sets the data, in place of what was set before.
+// WithKeyValues sets the data. It replaces earlier data.
 func (b *SecretBuilder) WithKeyValues(data map[string][]byte) *SecretBuilder {
 	b.secret.Data = maps.Clone(data)
 	return b
@@ -88,7 +88,7 @@ func (b *SecretBuilder) Reconcile(ctx context.Context) error {
 	return nil
 }
 
-// merged returns a new map with the entries of both; those of over win. Unlike labels.Merge it returns nil if there are none, because the
+// merged returns a new map with the entries of both; entries of over win. Unlike labels.Merge it returns nil if there are none, because the
 // caller's client gets the object with this map.
 func merged(under, over map[string]string) map[string]string {
 	if len(under)+len(over) == 0 {

@@ -106,7 +106,7 @@ func TestRenamedDataKeyKeepsTheNameAndIsRejectedAsImmutable(t *testing.T) {
 	g.Expect(b.Reconcile(t.Context())).To(MatchError(refused))
 }
 
-// creating remembers what is created, as the client gets it.
+// creating remembers the last created object, as the client gets it.
 type creating struct {
 	client.Client
 	created client.Object

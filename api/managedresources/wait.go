@@ -15,16 +15,15 @@ import (
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
 )
 
-// DefaultPollInterval is the time between two looks at what is waited for.
+// DefaultPollInterval is the default time between two reads of the ManagedResources that a Waiter waits for.
 const DefaultPollInterval = 2 * time.Second
 
-// Waiter waits for ManagedResources by looking at them again and again, for as long as the context of the call allows.
-// When that ends, the error wraps the context's error and says what was still missing. Any other error of a look ends the
-// waiting at once.
+// Waiter waits for ManagedResources by reading them again and again, until the context of the call ends. Its error then wraps the context's
+// error and lists the conditions that were not met. If a read fails, the Waiter stops at once.
 type Waiter struct {
 	// Client reads the ManagedResources.
 	Client client.Reader
-	// Interval is the time between two looks. Zero stands for DefaultPollInterval.
+	// Interval is the time between two reads. Default: DefaultPollInterval.
 	Interval time.Duration
 }
 
@@ -68,8 +67,8 @@ func (w Waiter) UntilHealthyAndNotProgressing(ctx context.Context, namespace, na
 	})
 }
 
-// UntilDeleted waits until the ManagedResource is gone. When the context ends before, the error contains the message of
-// ResourcesApplied if that condition tells about the deletion, and ErrorCodes reports whether a user must fix something.
+// UntilDeleted waits until the ManagedResource is gone. If the context ends before, the error contains the message of ResourcesApplied if
+// that condition describes the deletion, and ErrorCodes of the error reports whether a user must fix something.
 func (w Waiter) UntilDeleted(ctx context.Context, namespace, name string) error {
 	return w.poll(ctx, func(ctx context.Context) (pending, err error) {
 		mr := &resourcesv1alpha1.ManagedResource{}
@@ -84,8 +83,8 @@ func (w Waiter) UntilDeleted(ctx context.Context, namespace, name string) error 
 	})
 }
 
-// UntilListDeleted waits until no ManagedResource that the options select is left. Its errors are like those of
-// UntilDeleted, with the messages of all that are left.
+// UntilListDeleted waits until no ManagedResource that the options select is left. Its errors are like the errors of UntilDeleted, with the
+// messages of all ManagedResources that are left.
 func (w Waiter) UntilListDeleted(ctx context.Context, options ...client.ListOption) error {
 	return w.poll(ctx, func(ctx context.Context) (pending, err error) {
 		list := &resourcesv1alpha1.ManagedResourceList{}
@@ -106,8 +105,8 @@ func (w Waiter) untilFine(ctx context.Context, namespace, name string, check fun
 	})
 }
 
-// poll calls look until nothing is pending, look fails, or the context ends. A request that fails because the context ends
-// does not hide what was pending before it.
+// poll calls look until nothing is pending, look fails, or the context ends. If a request fails because the context ends, the error still
+// lists the conditions that were pending before.
 func (w Waiter) poll(ctx context.Context, look func(context.Context) (pending, err error)) error {
 	interval := w.Interval
 	if interval == 0 {

@@ -225,7 +225,7 @@ func TestWaiterEndsAtAnError(t *testing.T) {
 	}
 }
 
-// A request that is under way when the context ends fails; that must not hide what is known.
+// A request that is under way when the context ends fails. The error must still contain the last known state.
 func TestWaiterTellsTheLastStateWhenARequestIsCutOff(t *testing.T) {
 	g := NewWithT(t)
 	ctx, cancel := context.WithCancel(t.Context())

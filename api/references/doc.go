@@ -1,4 +1,4 @@
-// Package references is for programs that give ConfigMaps and Secrets unique names and let the garbage collector delete
-// what is no longer used. MakeUnique names and labels such an object by its content, InjectAnnotations tells on a workload
-// or a ManagedResource which ones it uses. Everything here is pure: nothing is read from or written to a cluster.
+// Package references is for programs that give ConfigMaps and Secrets unique names and let the garbage collector delete unused ones.
+// MakeUnique names such an object by its content and labels it, InjectAnnotations annotates a workload or a ManagedResource with the names
+// of the objects that it uses. All functions are pure: they neither read from a cluster nor write to it.
 package references

@@ -16,11 +16,11 @@ type BackupEntry struct {
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// Spec is where the backups are.
+	// Spec names the bucket of the backups.
 	// +kubebuilder:pruning:PreserveUnknownFields
 	// +optional
 	Spec BackupEntrySpec `json:"spec,omitempty"`
-	// Status is what its controllers have found.
+	// Status is the state that the controllers of the BackupEntry have observed. Espalier does not read it.
 	// +kubebuilder:pruning:PreserveUnknownFields
 	// +optional
 	Status *runtime.RawExtension `json:"status,omitempty"`
@@ -38,12 +38,12 @@ type BackupEntryList struct {
 	Items []BackupEntry `json:"items"`
 }
 
-// BackupEntrySpec is where the backups are.
+// BackupEntrySpec names the bucket of the backups of a Shoot.
 type BackupEntrySpec struct {
 	// BucketName names the BackupBucket.
 	// +kubebuilder:validation:MinLength=1
 	BucketName string `json:"bucketName"`
-	// SeedName names the Seed that is responsible.
+	// SeedName names the Seed whose gardenlet is responsible for the BackupEntry; nil for none.
 	// +optional
 	SeedName *string `json:"seedName,omitempty"`
 }

@@ -2,7 +2,7 @@ package v1beta1
 
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-// ConditionType names what a condition tells about, in CamelCase.
+// ConditionType is the subject of a condition, in CamelCase, for example ResourcesApplied.
 type ConditionType string
 
 // ConditionStatus is the verdict of a condition.
@@ -13,9 +13,9 @@ const (
 	ConditionTrue ConditionStatus = "True"
 	// ConditionFalse means that the object is not in the condition.
 	ConditionFalse ConditionStatus = "False"
-	// ConditionUnknown means that no controller has found out yet, or that none can.
+	// ConditionUnknown means that no controller has evaluated the condition yet, or that none can.
 	ConditionUnknown ConditionStatus = "Unknown"
-	// ConditionProgressing means that the condition was or will be true or false, and that work on it is going on.
+	// ConditionProgressing means that a controller is still working on the object, so that the condition is not yet True or False.
 	ConditionProgressing ConditionStatus = "Progressing"
 )
 

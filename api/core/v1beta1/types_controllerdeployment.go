@@ -15,10 +15,10 @@ type ControllerDeployment struct {
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// Type says who can read ProviderConfig.
+	// Type is the kind of deployment, for example helm. It determines the format of providerConfig.
 	// +optional
 	Type string `json:"type,omitempty"`
-	// ProviderConfig is what the type wants.
+	// ProviderConfig is the configuration of the deployment, in the format of its type.
 	// +kubebuilder:pruning:PreserveUnknownFields
 	// +optional
 	ProviderConfig *runtime.RawExtension `json:"providerConfig,omitempty"`

@@ -19,11 +19,11 @@ type ControllerInstallation struct {
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// Spec is which controller comes into which Seed.
+	// Spec names the controller and the Seed that the controller is installed in.
 	// +kubebuilder:pruning:PreserveUnknownFields
 	// +optional
 	Spec ControllerInstallationSpec `json:"spec,omitempty"`
-	// Status is what its controllers have found.
+	// Status is the state that the controllers of the ControllerInstallation have observed. Espalier does not read it.
 	// +kubebuilder:pruning:PreserveUnknownFields
 	// +optional
 	Status *runtime.RawExtension `json:"status,omitempty"`
@@ -41,7 +41,7 @@ type ControllerInstallationList struct {
 	Items []ControllerInstallation `json:"items"`
 }
 
-// ControllerInstallationSpec is which controller comes into which Seed.
+// ControllerInstallationSpec names a controller and the Seed that the controller is installed in.
 type ControllerInstallationSpec struct {
 	// RegistrationRef names the ControllerRegistration.
 	RegistrationRef corev1.ObjectReference `json:"registrationRef"`

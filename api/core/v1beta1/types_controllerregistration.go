@@ -14,7 +14,7 @@ type ControllerRegistration struct {
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// Spec is what the controller is responsible for.
+	// Spec lists the resources that the controller is responsible for, and says how it is deployed.
 	// +kubebuilder:pruning:PreserveUnknownFields
 	// +optional
 	Spec ControllerRegistrationSpec `json:"spec,omitempty"`
@@ -32,7 +32,7 @@ type ControllerRegistrationList struct {
 	Items []ControllerRegistration `json:"items"`
 }
 
-// ControllerRegistrationSpec is what a controller of an extension is responsible for.
+// ControllerRegistrationSpec lists the resources that a controller of an extension is responsible for, and says how it is deployed.
 type ControllerRegistrationSpec struct {
 	// Resources are the kinds and types that the controller is responsible for.
 	// +optional
@@ -47,9 +47,9 @@ type ControllerRegistrationSpec struct {
 //
 // +kubebuilder:pruning:PreserveUnknownFields
 type ControllerResource struct {
-	// Kind is that of the extension resource.
+	// Kind is the kind of the extension resource, for example Infrastructure.
 	Kind string `json:"kind"`
-	// Type is that of the extension resource.
+	// Type is the type of the extension resource, for example local.
 	Type string `json:"type"`
 }
 
@@ -69,6 +69,6 @@ type ControllerRegistrationDeployment struct {
 
 // DeploymentRef names a ControllerDeployment.
 type DeploymentRef struct {
-	// Name is that of the ControllerDeployment.
+	// Name is the name of the ControllerDeployment.
 	Name string `json:"name"`
 }

@@ -17,11 +17,11 @@ type Plant struct {
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// Spec is where the cluster is.
+	// Spec says how the cluster is reached.
 	// +kubebuilder:pruning:PreserveUnknownFields
 	// +optional
 	Spec PlantSpec `json:"spec,omitempty"`
-	// Status is what its controllers have found.
+	// Status is the state that the controllers of the Plant have observed. Espalier does not read it.
 	// +kubebuilder:pruning:PreserveUnknownFields
 	// +optional
 	Status *runtime.RawExtension `json:"status,omitempty"`
@@ -39,22 +39,22 @@ type PlantList struct {
 	Items []Plant `json:"items"`
 }
 
-// PlantSpec is where a cluster is that others run.
+// PlantSpec says how a cluster that others run is reached.
 type PlantSpec struct {
 	// SecretRef names the Secret with the kubeconfig, in the Plant's namespace.
 	// +kubebuilder:validation:XValidation:rule="has(self.name) && self.name != ''",message="name must not be empty",reason=FieldValueRequired,fieldPath=".name"
 	SecretRef corev1.LocalObjectReference `json:"secretRef"`
-	// Endpoints are addresses that people may want.
+	// Endpoints are addresses of the cluster for its users.
 	// +optional
 	Endpoints []PlantEndpoint `json:"endpoints,omitempty"`
 }
 
 // PlantEndpoint is an address of a Plant.
 type PlantEndpoint struct {
-	// Name tells the endpoint from the others.
+	// Name is the name of the endpoint, unique in the Plant.
 	Name string `json:"name"`
 	// URL is the address.
 	URL string `json:"url"`
-	// Purpose tells people what the address is for.
+	// Purpose is the use of the address, for people.
 	Purpose string `json:"purpose"`
 }

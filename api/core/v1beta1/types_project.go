@@ -7,13 +7,13 @@ import (
 
 // Project gives a team a namespace, roles in it and a quota.
 //
-// The schema holds every rule that one look at the object can decide. Rules about what is set once are at the root and not at
-// the fields, so that they hold as well when the whole spec or status is removed. Three kinds of rules are the validating
-// webhook's: whether members or tolerations are there twice, whether a namespace is another project's already, and whether the
-// name of a member that is a ServiceAccount is a name that ServiceAccounts have. The last one is too expensive for the schema,
-// since names of members have no limit there. An empty apiGroup is accepted for Users and Groups, because the API server reads
-// it as theirs in roles; the defaulting webhook fills it in before the schema is asked, so it is only seen where no webhook
-// is installed.
+// The schema contains every rule that depends on the object alone. Rules about fields that are set only once are at the root and not at the
+// fields, so that they also apply when a request removes the whole spec or status. The validating webhook checks three more rules: no
+// member and no toleration is listed twice, no other project has the same namespace, and the name of a member that is a ServiceAccount is a
+// valid name of a ServiceAccount. The last rule is too expensive for the schema, because the schema does not limit the length of members'
+// names. The schema accepts an empty apiGroup for Users and Groups, because the API server interprets it as rbac.authorization.k8s.io in
+// roles. The defaulting webhook fills the apiGroup in before the API server validates the schema, so an empty one is stored only in
+// clusters without the webhook.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:scope=Cluster
@@ -35,10 +35,10 @@ type Project struct {
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// Spec is what the team wants.
+	// Spec is the desired state of the project.
 	// +optional
 	Spec ProjectSpec `json:"spec,omitempty"`
-	// Status is what the project controller has found.
+	// Status is the state that the project controller has observed.
 	// +optional
 	Status ProjectStatus `json:"status,omitempty"`
 }
@@ -55,9 +55,9 @@ type ProjectList struct {
 	Items []Project `json:"items"`
 }
 
-// ProjectSpec is what a team wants.
+// ProjectSpec is the desired state of a project.
 type ProjectSpec struct {
-	// CreatedBy is who created the project. Set at creation by the defaulting webhook, and never changed.
+	// CreatedBy is the user who created the project. The defaulting webhook sets it at creation. It cannot be changed.
 	// +kubebuilder:validation:XValidation:rule="self.kind in ['Group', 'ServiceAccount', 'User']",message="supported values: \"Group\", \"ServiceAccount\", \"User\"",fieldPath=".kind"
 	// +kubebuilder:validation:XValidation:rule="self.name.size() > 0",message="name must not be empty",reason=FieldValueRequired,fieldPath=".name"
 	// +kubebuilder:validation:XValidation:rule="self.kind != 'ServiceAccount' || !has(self.apiGroup) || self.apiGroup.size() == 0",message="supported values: \"\"",fieldPath=".apiGroup"
@@ -66,12 +66,12 @@ type ProjectSpec struct {
 	// +kubebuilder:validation:XValidation:rule="self.kind != 'ServiceAccount' || (self.name.size() <= 253 && self.name.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$'))",message="must be a lower case RFC 1123 subdomain",fieldPath=".name"
 	// +optional
 	CreatedBy *rbacv1.Subject `json:"createdBy,omitempty"`
-	// Description tells people what the project is for.
+	// Description is a description of the project, for people.
 	// +kubebuilder:validation:XValidation:rule="self.size() > 0",message="must provide a description when key is present",reason=FieldValueRequired
 	// +optional
 	Description *string `json:"description,omitempty"`
-	// Owner may do everything with the project. Defaulted at creation to the first member with the role owner, else to who
-	// creates the project; it can be changed, but not removed.
+	// Owner is the subject with all rights in the project. Default: the first member with the role owner, or else the user who creates the
+	// project; the defaulting webhook sets it at creation. It can be changed, but not removed.
 	// +kubebuilder:validation:XValidation:rule="self.kind in ['Group', 'ServiceAccount', 'User']",message="supported values: \"Group\", \"ServiceAccount\", \"User\"",fieldPath=".kind"
 	// +kubebuilder:validation:XValidation:rule="self.name.size() > 0",message="name must not be empty",reason=FieldValueRequired,fieldPath=".name"
 	// +kubebuilder:validation:XValidation:rule="self.kind != 'ServiceAccount' || !has(self.apiGroup) || self.apiGroup.size() == 0",message="supported values: \"\"",fieldPath=".apiGroup"
@@ -80,24 +80,24 @@ type ProjectSpec struct {
 	// +kubebuilder:validation:XValidation:rule="self.kind != 'ServiceAccount' || (self.name.size() <= 253 && self.name.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$'))",message="must be a lower case RFC 1123 subdomain",fieldPath=".name"
 	// +optional
 	Owner *rbacv1.Subject `json:"owner,omitempty"`
-	// Purpose tells people why the project is there.
+	// Purpose is the reason for the project, for people.
 	// +kubebuilder:validation:XValidation:rule="self.size() > 0",message="must provide a purpose when key is present",reason=FieldValueRequired
 	// +optional
 	Purpose *string `json:"purpose,omitempty"`
-	// Members are the subjects that have roles in the project; at most 1000. A Group stands for any number of people.
+	// Members are the subjects with roles in the project; at most 1000. A Group counts as one member.
 	// +kubebuilder:validation:MaxItems=1000
 	// +kubebuilder:validation:XValidation:rule="self.filter(m, (has(m.role) && m.role == 'owner') || (has(m.roles) && 'owner' in m.roles)).size() <= 1",message="cannot have more than one member having the owner role",reason=FieldValueForbidden
 	// +optional
 	Members []ProjectMember `json:"members,omitempty"`
-	// Namespace is the project's: garden, or a name that starts with garden-. The controller fills in a name of its own
-	// if it is empty. It cannot be changed once it is set.
+	// Namespace is the name of the project's namespace: garden, or a name that starts with garden-. If it is empty, the project controller
+	// sets a generated name. It cannot be changed once it is set.
 	// +kubebuilder:validation:MaxLength=63
 	// +kubebuilder:validation:XValidation:rule="self != 'gardener-system-seed-lease'",message="Project namespace gardener-system-seed-lease is reserved by Gardener"
 	// +kubebuilder:validation:XValidation:rule="self == 'garden' || self.startsWith('garden-')",message=".spec.namespace must start with garden-",reason=FieldValueForbidden
 	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')",message="must be a lower case RFC 1123 label"
 	// +optional
 	Namespace *string `json:"namespace,omitempty"`
-	// Tolerations are those of the shoots in the project.
+	// Tolerations are the tolerations for taints of seeds that the Shoots of the project get by default, and may have.
 	// +optional
 	Tolerations *ProjectTolerations `json:"tolerations,omitempty"`
 }
@@ -112,13 +112,13 @@ type ProjectSpec struct {
 // +kubebuilder:validation:XValidation:rule="self.kind != 'ServiceAccount' || (has(self.__namespace__) && self.__namespace__.size() > 0)",message="namespace must not be empty",reason=FieldValueRequired,fieldPath=".namespace"
 type ProjectMember struct {
 	rbacv1.Subject `json:",inline"`
-	// Role is the first of the member's roles; empty or absent for none.
+	// Role is the first role of the member. Empty or absent means no role here.
 	// +kubebuilder:validation:MaxLength=30
 	// +kubebuilder:validation:XValidation:rule="self.size() == 0 || self in ['admin', 'owner', 'serviceaccountmanager', 'uam', 'viewer'] || self.startsWith('extension:')",message="supported values: \"admin\", \"owner\", \"serviceaccountmanager\", \"uam\", \"viewer\", \"extension:*\""
 	// +kubebuilder:validation:XValidation:rule="!self.startsWith('extension:') || self.matches('^extension:[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$')",message="the name of an extension role must be a label value that is not empty"
 	// +optional
 	Role string `json:"role"`
-	// Roles are the further ones.
+	// Roles are further roles of the member; at most 32.
 	// +kubebuilder:validation:MaxItems=32
 	// +listType=set
 	// +kubebuilder:validation:items:MaxLength=30
@@ -132,11 +132,11 @@ type ProjectMember struct {
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.defaults) || self.defaults.all(d, has(self.whitelist) && self.whitelist.exists(w, w.key == d.key && (!has(w.value) || (has(d.value) && d.value == w.value))))",message="only the following tolerations are allowed: those of spec.tolerations.whitelist",reason=FieldValueForbidden,fieldPath=".defaults"
 type ProjectTolerations struct {
-	// Defaults are added to every shoot of the project. The whitelist must cover each.
+	// Defaults are tolerations that every Shoot of the project gets. The whitelist must contain each of them.
 	// +kubebuilder:validation:MaxItems=100
 	// +optional
 	Defaults []Toleration `json:"defaults,omitempty"`
-	// Whitelist are those that shoots of the project may have.
+	// Whitelist are the tolerations that Shoots of the project may have.
 	// +kubebuilder:validation:MaxItems=100
 	// +optional
 	Whitelist []Toleration `json:"whitelist,omitempty"`
@@ -144,46 +144,49 @@ type ProjectTolerations struct {
 
 // Toleration tolerates the taint of a seed.
 type Toleration struct {
-	// Key is that of the taint.
+	// Key is the key of the taint.
 	// +kubebuilder:validation:MaxLength=317
 	// +kubebuilder:validation:XValidation:rule="self.size() > 0",message="cannot be empty",reason=FieldValueRequired
 	Key string `json:"key"`
-	// Value is that of the taint; nil for every value.
+	// Value is the value of the taint. Nil tolerates every value.
 	// +kubebuilder:validation:MaxLength=253
 	// +optional
 	Value *string `json:"value,omitempty"`
 }
 
-// ProjectStatus is what the project controller has found.
+// ProjectStatus is the state of a project that the project controller has observed.
 type ProjectStatus struct {
-	// ObservedGeneration is the generation that the phase is about.
+	// ObservedGeneration is the generation of the project that the phase was determined for.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
-	// Phase is how far the controller is.
+	// Phase is the progress of the project controller with the project: Pending, Ready, Failed or Terminating. Empty means that the controller
+	// has not seen the project yet.
 	// +optional
 	Phase ProjectPhase `json:"phase,omitempty"`
-	// StaleSinceTimestamp is when the project was first found unused; nil if it is in use.
+	// StaleSinceTimestamp is the time at which the controller first found the project unused; nil if it is in use.
 	// +optional
 	StaleSinceTimestamp *metav1.Time `json:"staleSinceTimestamp,omitempty"`
-	// StaleAutoDeleteTimestamp is when the project will be deleted unless it is used until then; nil if no such date is set.
+	// StaleAutoDeleteTimestamp is the time at which the controller will delete the project, unless it is used before; nil if no deletion is
+	// planned.
 	// +optional
 	StaleAutoDeleteTimestamp *metav1.Time `json:"staleAutoDeleteTimestamp,omitempty"`
-	// LastActivityTimestamp is when something that counts as use was last created, changed or deleted in the project.
+	// LastActivityTimestamp is the time at which a client last created, changed or deleted an object in the project that counts as use, such
+	// as a Shoot.
 	// +optional
 	LastActivityTimestamp *metav1.Time `json:"lastActivityTimestamp,omitempty"`
 }
 
-// ProjectPhase is how far the controller is with a project; empty before the controller has seen it.
+// ProjectPhase is the progress of the project controller with a project. It is empty before the controller has seen the project.
 //
 // +kubebuilder:validation:Enum="";Pending;Ready;Failed;Terminating
 type ProjectPhase string
 
 const (
-	// ProjectPending means that the controller has seen the project, and not yet done anything for it.
+	// ProjectPending means that the controller has seen the project, but has not done anything for it yet.
 	ProjectPending ProjectPhase = "Pending"
-	// ProjectReady means that namespace, quota and roles are as the project wants them.
+	// ProjectReady means that namespace, quota and roles are as the spec describes them.
 	ProjectReady ProjectPhase = "Ready"
-	// ProjectFailed means that something is in the way; Events say what. The controller tries again.
+	// ProjectFailed means that a step failed. An Event on the project has the error. The controller tries again.
 	ProjectFailed ProjectPhase = "Failed"
 	// ProjectTerminating means that the project is being deleted.
 	ProjectTerminating ProjectPhase = "Terminating"

@@ -5,7 +5,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Quota limits what the Shoots of a project, or those that use a Secret, may take together. Its CRD keeps every field that is not here.
+// Quota limits the resources that the Shoots of a project, or all Shoots that use the same Secret, may use together. Its CRD keeps fields
+// that this type does not have.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:shortName=squota
@@ -35,14 +36,14 @@ type QuotaList struct {
 
 // QuotaSpec is a limit for Shoots.
 type QuotaSpec struct {
-	// ClusterLifetimeDays is the longest that a Shoot may exist, in days; nil for no end.
+	// ClusterLifetimeDays is the longest lifetime of a Shoot, in days. Nil means no limit.
 	// +optional
 	ClusterLifetimeDays *int32 `json:"clusterLifetimeDays,omitempty"`
-	// Metrics are the limits by resource.
+	// Metrics are the limits by resource, for example cpu. A resource that is not listed has no limit.
 	// +nullable
 	// +optional
 	Metrics corev1.ResourceList `json:"metrics,omitempty"`
-	// Scope is the kind that the limit is per: a v1 Secret or a Project.
+	// Scope is the kind of object that the limit applies to: to each v1 Secret, or to each Project.
 	// +kubebuilder:validation:XValidation:rule="has(self.apiVersion) && has(self.kind) && ((self.apiVersion == 'v1' && self.kind == 'Secret') || (self.apiVersion.startsWith('core.gardener.cloud/') && self.kind == 'Project'))",message="supported values: v1 Secret, core.gardener.cloud Project"
 	Scope corev1.ObjectReference `json:"scope"`
 }

@@ -5,7 +5,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// SecretBinding makes a Secret, which may be of another namespace, usable by the Shoots of its namespace.
+// SecretBinding makes a Secret usable for the Shoots in the namespace of the binding. The Secret may be in another namespace.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:shortName=sb
@@ -15,10 +15,10 @@ type SecretBinding struct {
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// SecretRef names the Secret. An empty namespace is that of the binding.
+	// SecretRef names the Secret. An empty namespace means the namespace of the binding.
 	// +optional
 	SecretRef corev1.SecretReference `json:"secretRef,omitempty"`
-	// Quotas name Quotas that Shoots which use the binding are bound by. An empty namespace is that of the binding.
+	// Quotas name the Quotas that limit the Shoots with this binding. An empty namespace means the namespace of the binding.
 	// +optional
 	Quotas []corev1.ObjectReference `json:"quotas,omitempty"`
 }

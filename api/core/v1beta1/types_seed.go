@@ -5,7 +5,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// Seed is a cluster that control planes of Shoots run in. Its CRD keeps every field that is not here.
+// Seed is a cluster that runs the control planes of Shoots. Its CRD keeps fields that this type does not have.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:scope=Cluster
@@ -16,11 +16,11 @@ type Seed struct {
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// Spec is what the cluster is like.
+	// Spec describes the cluster.
 	// +kubebuilder:pruning:PreserveUnknownFields
 	// +optional
 	Spec SeedSpec `json:"spec,omitempty"`
-	// Status is what its controllers have found.
+	// Status is the state that the controllers of the Seed have observed. Espalier does not read it.
 	// +kubebuilder:pruning:PreserveUnknownFields
 	// +optional
 	Status *runtime.RawExtension `json:"status,omitempty"`
@@ -38,32 +38,32 @@ type SeedList struct {
 	Items []Seed `json:"items"`
 }
 
-// SeedSpec is what a Seed is like.
+// SeedSpec describes the cluster of a Seed.
 type SeedSpec struct {
-	// Provider says whose infrastructure the Seed is in.
+	// Provider is the infrastructure of the Seed.
 	// +kubebuilder:pruning:PreserveUnknownFields
 	// +optional
 	Provider *SeedProvider `json:"provider,omitempty"`
-	// Taints keep Shoots away that do not tolerate them.
+	// Taints are the taints of the Seed. A Shoot that does not tolerate all of them is not scheduled to the Seed.
 	// +optional
 	Taints []SeedTaint `json:"taints,omitempty"`
 }
 
-// SeedProvider says whose infrastructure a Seed is in.
+// SeedProvider is the infrastructure of a Seed.
 type SeedProvider struct {
-	// Type is the kind of infrastructure.
+	// Type is the kind of infrastructure, for example local.
 	// +optional
 	Type string `json:"type,omitempty"`
-	// Region is where it is.
+	// Region is the region of the Seed.
 	// +optional
 	Region string `json:"region,omitempty"`
 }
 
-// SeedTaint keeps Shoots away that do not tolerate it.
+// SeedTaint is a taint of a Seed. A Shoot that does not tolerate it is not scheduled to the Seed.
 type SeedTaint struct {
-	// Key names the taint.
+	// Key is the name of the taint.
 	Key string `json:"key"`
-	// Value belongs to the key.
+	// Value is the value of the taint. Nil means no value.
 	// +optional
 	Value *string `json:"value,omitempty"`
 }

@@ -4,8 +4,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Shoot is a cluster that belongs to a project. Only what the project controller looks at is here, so that a cache of Shoots
-// is small; its CRD keeps everything else that a Shoot has.
+// Shoot is a cluster that belongs to a project. This type contains only the fields that the project controller reads, so that a cache of
+// Shoots is small. The CRD keeps all other fields.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -15,7 +15,7 @@ type Shoot struct {
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// Spec is what its owner wants.
+	// Spec is the desired state of the Shoot.
 	// +kubebuilder:pruning:PreserveUnknownFields
 	// +optional
 	Spec ShootSpec `json:"spec,omitempty"`
@@ -33,7 +33,7 @@ type ShootList struct {
 	Items []Shoot `json:"items"`
 }
 
-// ShootSpec is what the owner of a Shoot wants.
+// ShootSpec is the desired state of a Shoot.
 type ShootSpec struct {
 	// SecretBindingName names a SecretBinding of the Shoot's namespace; nil for none.
 	// +optional

@@ -4,8 +4,8 @@ import corev1beta1 "github.com/espalier-dev/espalier/api/core/v1beta1"
 
 // Finalizers of a Garden. Both must be absent when a Garden is created.
 const (
-	// FinalizerOperator is on every Garden that the operator has begun to reconcile. The operator removes it when all that belongs
-	// to the Garden is deleted.
+	// FinalizerOperator is on every Garden that the operator has begun to reconcile. The operator removes it when all objects of the Garden
+	// are deleted.
 	FinalizerOperator = "gardener.cloud/operator"
 	// FinalizerReferenceProtection is on a Garden that refers to Secrets or ConfigMaps, and on those Secrets and ConfigMaps. The
 	// operator sets it, and removes it when the reference is gone or the Garden is being deleted.
@@ -47,8 +47,8 @@ const (
 	CreatedByOperator = "garden-operator"
 )
 
-// LabelRole is a label on a Secret with a certificate for all domains below those of the ingress, a wildcard certificate. Users set it,
-// with one of these values. There must be at most one such Secret in the namespace garden.
+// LabelRole is a label on a Secret with a wildcard certificate for the domains of the ingress (*.<domain>). Users set it, with one of these
+// values. There must be at most one such Secret in the namespace garden.
 const (
 	LabelRole = "gardener.cloud/role"
 	// RoleWildcardCertificate is the value since Gardener 1.111.
@@ -57,8 +57,8 @@ const (
 	RoleFormerWildcardCertificate = "controlplane-cert"
 )
 
-// Operation is a value of the annotation gardener.cloud/operation on a Garden. The annotation may have several of them, separated
-// by OperationSeparator. The operator removes those that it has handled.
+// Operation is a value of the annotation gardener.cloud/operation on a Garden. The annotation may contain several operations, separated by
+// OperationSeparator. The operator removes each operation that it has handled.
 type Operation string
 
 // OperationSeparator separates operations in the annotation. Spaces around it have no meaning.
@@ -102,7 +102,7 @@ const (
 	VirtualGardenAPIServerAvailable corev1beta1.ConditionType = "VirtualGardenAPIServerAvailable"
 	// RuntimeComponentsHealthy reports whether the components for the runtime cluster are healthy.
 	RuntimeComponentsHealthy corev1beta1.ConditionType = "RuntimeComponentsHealthy"
-	// VirtualComponentsHealthy reports whether the control plane of the virtual cluster and Gardener's are healthy.
+	// VirtualComponentsHealthy reports whether the control plane of the virtual cluster and Gardener's control plane are healthy.
 	VirtualComponentsHealthy corev1beta1.ConditionType = "VirtualComponentsHealthy"
 	// ObservabilityComponentsHealthy reports whether the components for logs and metrics are healthy.
 	ObservabilityComponentsHealthy corev1beta1.ConditionType = "ObservabilityComponentsHealthy"
@@ -140,18 +140,20 @@ const (
 	ReasonClockBehind = "ClockBehind"
 )
 
-// AnnotationKubernetesVersion is the version of Kubernetes that Deployment virtual-garden-kube-apiserver in the namespace garden has. The
-// operator sets it. Missing: the tag of the image counts.
+// AnnotationKubernetesVersion is an annotation of Deployment virtual-garden-kube-apiserver in the namespace garden: the version of
+// Kubernetes that the Deployment runs. The operator sets it. Missing: the operator takes the version from the tag of the image.
 const AnnotationKubernetesVersion = "espalier.dev/kubernetes-version"
 
-// AnnotationRuntimeNetworks is an annotation of Namespace garden with the networks of the runtime cluster that the Garden had at its last
-// reconciliation, in JSON. The operator sets it, because nothing else in the cluster lists them apart. Missing: they are not known.
+// AnnotationRuntimeNetworks is an annotation of Namespace garden with the networks of the runtime cluster that the Garden listed at its
+// last reconciliation, in JSON. The operator sets it, because no other object in the cluster lists these networks separately. Missing: the
+// earlier networks are not known.
 const AnnotationRuntimeNetworks = "espalier.dev/runtime-networks"
 
-// AnnotationTokenKey is the name of the Secret with the key for tokens of ServiceAccounts for which the token in the annotated Secret was
-// requested again. The operator sets it during a rotation of that key. Missing: the token was not requested again for any key.
+// AnnotationTokenKey is an annotation of a Secret with a token of a ServiceAccount. Its value is the name of the Secret with the signing
+// key that was current when the operator last requested a new token because of a rotation of that key. Missing: the operator has never
+// requested a new token because of a rotation.
 const AnnotationTokenKey = "espalier.dev/token-key"
 
-// AnnotationEncryptionKey is the name of the Secret with the encryption key that the other annotations of the Deployment of an API server
-// about a rotation are about. The operator sets it. Missing: they are about the current key.
+// AnnotationEncryptionKey is an annotation of the Deployment of an API server. Its value is the name of the Secret with the encryption key
+// that the rotation annotations of the Deployment refer to. The operator sets it. Missing: they refer to the current key.
 const AnnotationEncryptionKey = "espalier.dev/encryption-key"

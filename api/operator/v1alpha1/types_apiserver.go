@@ -14,7 +14,7 @@ type AdmissionPlugin struct {
 	// +kubebuilder:pruning:PreserveUnknownFields
 	// +optional
 	Config *runtime.RawExtension `json:"config,omitempty"`
-	// Disabled switches the plugin off.
+	// Disabled switches the plugin off if it is true. Default: false.
 	// +optional
 	Disabled *bool `json:"disabled,omitempty"`
 	// KubeconfigSecretName names a Secret in the namespace garden whose key kubeconfig the plugin uses to reach webhooks.
@@ -22,14 +22,14 @@ type AdmissionPlugin struct {
 	KubeconfigSecretName *string `json:"kubeconfigSecretName,omitempty"`
 }
 
-// AuditConfig configures what an API server writes into its audit log.
+// AuditConfig configures the audit log of an API server.
 type AuditConfig struct {
-	// AuditPolicy says which requests are audited.
+	// AuditPolicy is the policy that decides which requests an API server writes into its audit log.
 	// +optional
 	AuditPolicy *AuditPolicy `json:"auditPolicy,omitempty"`
 }
 
-// AuditPolicy says which requests are audited.
+// AuditPolicy is the policy that decides which requests an API server writes into its audit log.
 type AuditPolicy struct {
 	// ConfigMapRef names a ConfigMap in the namespace garden whose key policy holds the policy.
 	// +optional
@@ -38,7 +38,7 @@ type AuditPolicy struct {
 
 // AuditWebhook sends audit events to a webhook.
 type AuditWebhook struct {
-	// BatchMaxSize is the largest number of events in a request.
+	// BatchMaxSize is the largest number of events that are sent in one request. Default: 30.
 	// +kubebuilder:default=30
 	// +kubebuilder:validation:Minimum=1
 	// +optional
@@ -46,29 +46,29 @@ type AuditWebhook struct {
 	// KubeconfigSecretName names a Secret in the namespace garden whose key kubeconfig says where the webhook is.
 	// +kubebuilder:validation:MinLength=1
 	KubeconfigSecretName string `json:"kubeconfigSecretName"`
-	// Version is the version of the events.
+	// Version is the API version of the events. Default: audit.k8s.io/v1.
 	// +kubebuilder:default=audit.k8s.io/v1
 	// +kubebuilder:validation:Enum=audit.k8s.io/v1
 	// +optional
 	Version *string `json:"version,omitempty"`
 }
 
-// APIServerLogging configures what an API server logs.
+// APIServerLogging sets how detailed the logs of an API server are.
 type APIServerLogging struct {
-	// Verbosity is the log level, 0 or more.
+	// Verbosity is the log level, 0 or more. Default: 2.
 	// +optional
 	Verbosity *int32 `json:"verbosity,omitempty"`
-	// HTTPAccessVerbosity is the log level for requests, 0 or more.
+	// HTTPAccessVerbosity is the log level for HTTP requests, 0 or more. Default: the value of verbosity.
 	// +optional
 	HTTPAccessVerbosity *int32 `json:"httpAccessVerbosity,omitempty"`
 }
 
 // APIServerRequests limits the requests that an API server handles at a time.
 type APIServerRequests struct {
-	// MaxNonMutatingInflight is the limit for reads.
+	// MaxNonMutatingInflight is the largest number of requests that read. Default: 400.
 	// +optional
 	MaxNonMutatingInflight *int32 `json:"maxNonMutatingInflight,omitempty"`
-	// MaxMutatingInflight is the limit for writes.
+	// MaxMutatingInflight is the largest number of requests that write. Default: 200.
 	// +optional
 	MaxMutatingInflight *int32 `json:"maxMutatingInflight,omitempty"`
 }
@@ -94,17 +94,18 @@ type ResourceWatchCacheSize struct {
 	CacheSize int32 `json:"size"`
 }
 
-// EncryptionConfig says what an API server encrypts in etcd. Secrets and some resources of Gardener are always encrypted.
+// EncryptionConfig selects the resources that an API server encrypts in etcd, and the encryption provider. Secrets and some resources of
+// Gardener are always encrypted.
 type EncryptionConfig struct {
 	// Resources are further resources that are encrypted, as <resource> or <resource>.<group>.
 	// +optional
 	Resources []string `json:"resources,omitempty"`
-	// Provider is how data is encrypted. Without it, the type is aescbc.
+	// Provider is the encryption provider. Default: the type aescbc.
 	// +optional
 	Provider *EncryptionProvider `json:"provider,omitempty"`
 }
 
-// EncryptionProvider is how data is encrypted.
+// EncryptionProvider selects the encryption provider of an API server.
 type EncryptionProvider struct {
 	// Type is aescbc, aesgcm or secretbox. Nil and empty mean aescbc.
 	// +optional
@@ -138,19 +139,22 @@ type KubeAPIServerConfig struct {
 	// Autoscaling bounds the resources that the vertical pod autoscaler gives to kube-apiserver: at least 20m and 200M.
 	// +optional
 	Autoscaling *Autoscaling `json:"autoscaling,omitempty"`
-	// DefaultNotReadyTolerationSeconds is for how long Pods tolerate a node that is not ready, in seconds.
+	// DefaultNotReadyTolerationSeconds is the time for which Pods tolerate a node that is not ready, in seconds. Default: the default of
+	// kube-apiserver, 300.
 	// +optional
 	DefaultNotReadyTolerationSeconds *int64 `json:"defaultNotReadyTolerationSeconds,omitempty"`
-	// DefaultUnreachableTolerationSeconds is for how long Pods tolerate a node that cannot be reached, in seconds.
+	// DefaultUnreachableTolerationSeconds is the time for which Pods tolerate a node that cannot be reached, in seconds. Default: the default
+	// of kube-apiserver, 300.
 	// +optional
 	DefaultUnreachableTolerationSeconds *int64 `json:"defaultUnreachableTolerationSeconds,omitempty"`
-	// EnableAnonymousAuthentication accepts requests without credentials. Not allowed from Kubernetes 1.35 on.
+	// EnableAnonymousAuthentication lets kube-apiserver accept requests without credentials. Default: false. Not allowed from Kubernetes 1.35
+	// on.
 	// +optional
 	EnableAnonymousAuthentication *bool `json:"enableAnonymousAuthentication,omitempty"`
-	// EncryptionConfig says what is encrypted in etcd besides Secrets.
+	// EncryptionConfig selects the resources that kube-apiserver encrypts in etcd besides Secrets, and the encryption provider.
 	// +optional
 	EncryptionConfig *EncryptionConfig `json:"encryptionConfig,omitempty"`
-	// EventTTL is for how long events are kept, at most 24h.
+	// EventTTL is the time for which kube-apiserver keeps events, at most 24h. Default: 1h.
 	// +optional
 	EventTTL *metav1.Duration `json:"eventTTL,omitempty"`
 	// FeatureGates are feature gates of Kubernetes.
@@ -173,13 +177,13 @@ type KubeAPIServerConfig struct {
 	// ServiceAccountConfig configures tokens of ServiceAccounts.
 	// +optional
 	ServiceAccountConfig *ServiceAccountConfig `json:"serviceAccountConfig,omitempty"`
-	// StructuredAuthentication configures who is accepted, by an AuthenticationConfiguration.
+	// StructuredAuthentication configures the authentication of users, by an AuthenticationConfiguration.
 	// +optional
 	StructuredAuthentication *StructuredAuthentication `json:"structuredAuthentication,omitempty"`
 	// StructuredAuthorization adds webhooks that authorize requests, by an AuthorizationConfiguration.
 	// +optional
 	StructuredAuthorization *StructuredAuthorization `json:"structuredAuthorization,omitempty"`
-	// TLSMinVersion is the least version of TLS for clients: VersionTLS12 or VersionTLS13.
+	// TLSMinVersion is the lowest version of TLS that clients may use: VersionTLS12 or VersionTLS13.
 	// +optional
 	TLSMinVersion *string `json:"tlsMinVersion,omitempty"`
 	// WatchCacheSizes are the sizes of watch caches.
@@ -239,7 +243,7 @@ type ServiceAccountConfig struct {
 	// AcceptedIssuers are further issuers whose tokens are accepted.
 	// +optional
 	AcceptedIssuers []string `json:"acceptedIssuers,omitempty"`
-	// ExtendTokenExpiration extends the lifetime of tokens that Pods get.
+	// ExtendTokenExpiration lets kube-apiserver extend the lifetime of tokens that it issues for Pods.
 	// +optional
 	ExtendTokenExpiration *bool `json:"extendTokenExpiration,omitempty"`
 	// MaxTokenExpiration is the longest lifetime of a token: 0, or 720h to 2160h.
@@ -247,7 +251,7 @@ type ServiceAccountConfig struct {
 	MaxTokenExpiration *metav1.Duration `json:"maxTokenExpiration,omitempty"`
 }
 
-// StructuredAuthentication configures who is accepted.
+// StructuredAuthentication configures the authentication of users.
 type StructuredAuthentication struct {
 	// ConfigMapName names a ConfigMap in the namespace garden whose key config.yaml holds an AuthenticationConfiguration.
 	ConfigMapName string `json:"configMapName"`

@@ -21,7 +21,7 @@ type ETCDMain struct {
 	// Autoscaling bounds the resources that the vertical pod autoscaler gives to etcd. The least memory for main is 300M.
 	// +optional
 	Autoscaling *Autoscaling `json:"autoscaling,omitempty"`
-	// Backup is where backups go. There are no backups without it. It cannot be removed once set; the webhook checks that.
+	// Backup is the place of the backups. Without it, there are no backups. It cannot be removed once it is set; the webhook checks that.
 	// +optional
 	Backup *Backup `json:"backup,omitempty"`
 	// Storage is the volume of each replica. Without it, the capacity is 25Gi.
@@ -41,11 +41,11 @@ type ETCDEvents struct {
 
 // Autoscaling bounds the resources that the vertical pod autoscaler gives to a component.
 type Autoscaling struct {
-	// MinAllowed are the least requests, by cpu and memory. The component starts with at least these.
+	// MinAllowed are the lowest requests, by cpu and memory. The component starts with at least these requests.
 	MinAllowed corev1.ResourceList `json:"minAllowed"`
 }
 
-// Backup is where backups of the etcd main go.
+// Backup is the place of the backups of the etcd main.
 type Backup struct {
 	// Provider is the kind of object store, for example S3 or local.
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="Provider is immutable"
@@ -69,11 +69,11 @@ func DefaultBucket(garden types.UID) string { return "garden-" + string(garden) 
 
 // Storage is the volume of each replica of an etcd.
 type Storage struct {
-	// Capacity is the size of the volume.
+	// Capacity is the size of the volume. Default: 10Gi.
 	// +kubebuilder:default="10Gi"
 	// +optional
 	Capacity *resource.Quantity `json:"capacity,omitempty"`
-	// ClassName names a StorageClass. Nil takes the default one.
+	// ClassName names a StorageClass. Default: the default StorageClass of the runtime cluster.
 	// +optional
 	ClassName *string `json:"className,omitempty"`
 }

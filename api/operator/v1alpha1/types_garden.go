@@ -7,8 +7,8 @@ import (
 // Garden is a Gardener landscape: a runtime cluster that runs the control planes, and the virtual cluster that they serve. A runtime
 // cluster has at most one Garden.
 //
-// The last printer column is the first task that is not finished. It relies on the names of the states of tasks: those of finished
-// tasks, Skipped and Succeeded, are the only ones that sort after "S", and the path can compare a field once only.
+// The last printer column is the first task that is not finished. It relies on the names of the states of tasks: only Skipped and
+// Succeeded, the states of finished tasks, sort after "S", and a JSONPath filter can compare a field only once.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:scope=Cluster,shortName=grdn
@@ -29,7 +29,7 @@ type Garden struct {
 
 	// Spec is the desired state.
 	Spec GardenSpec `json:"spec"`
-	// Status is what the operator has done and found.
+	// Status is the state that the operator has observed, and the progress of its operations.
 	// +optional
 	Status GardenStatus `json:"status,omitempty"`
 }

@@ -9,7 +9,7 @@ import (
 
 // Gardener are settings for the components of Gardener.
 type Gardener struct {
-	// ClusterIdentity is the identity of the garden, which is part of names outside of it.
+	// ClusterIdentity is the identity of the garden. Names of objects outside of the garden contain it.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="Value is immutable"
 	ClusterIdentity string `json:"clusterIdentity"`
@@ -41,14 +41,15 @@ type GardenerAPIServer struct {
 	// AuditWebhook sends audit events to a webhook.
 	// +optional
 	AuditWebhook *AuditWebhook `json:"auditWebhook,omitempty"`
-	// EncryptionConfig says what is encrypted in etcd besides the resources that always are. The provider is that of kube-apiserver.
+	// EncryptionConfig selects the resources that gardener-apiserver encrypts in etcd besides the resources that are always encrypted. The
+	// provider must be the provider of kube-apiserver, which is the default.
 	// +optional
 	EncryptionConfig *EncryptionConfig `json:"encryptionConfig,omitempty"`
 	// FeatureGates are feature gates of Gardener.
 	// +optional
 	FeatureGates map[string]bool `json:"featureGates,omitempty"`
-	// GoAwayChance is the probability, from 0 to 0.02, that a request ends its HTTP/2 connection, so that clients spread over
-	// replicas.
+	// GoAwayChance is the probability, from 0 to 0.02, that gardener-apiserver closes the HTTP/2 connection of a request, so that clients
+	// spread over its replicas. Default: the default of gardener-apiserver.
 	// +kubebuilder:validation:Schemaless
 	// +kubebuilder:validation:Type=number
 	// +kubebuilder:validation:Minimum=0
@@ -71,7 +72,7 @@ type GardenerAPIServer struct {
 
 // GardenerAdmissionController are settings for gardener-admission-controller.
 type GardenerAdmissionController struct {
-	// LogLevel is info, debug or error.
+	// LogLevel is info, debug or error. Default: info.
 	// +kubebuilder:default=info
 	// +kubebuilder:validation:Enum=info;debug;error
 	// +optional
@@ -88,12 +89,12 @@ type ResourceAdmissionConfiguration struct {
 	// UnrestrictedSubjects are users, groups and ServiceAccounts without limits.
 	// +optional
 	UnrestrictedSubjects []rbacv1.Subject `json:"unrestrictedSubjects,omitempty"`
-	// OperationMode is block or log. Nil leaves it to gardener-admission-controller, which blocks.
+	// OperationMode is block or log. Default: the default of gardener-admission-controller, block.
 	// +optional
 	OperationMode *ResourceAdmissionMode `json:"operationMode,omitempty"`
 }
 
-// ResourceAdmissionMode is what happens to an object above a limit.
+// ResourceAdmissionMode is the reaction of gardener-admission-controller to an object above a limit.
 type ResourceAdmissionMode string
 
 // Modes of resource admission.
@@ -130,7 +131,7 @@ type GardenerControllerManager struct {
 	// FeatureGates are feature gates of Gardener.
 	// +optional
 	FeatureGates map[string]bool `json:"featureGates,omitempty"`
-	// LogLevel is info, debug or error.
+	// LogLevel is info, debug or error. Default: info.
 	// +kubebuilder:default=info
 	// +kubebuilder:validation:Enum=info;debug;error
 	// +optional
@@ -149,7 +150,7 @@ type ProjectQuota struct {
 
 // GardenerResourceManager are settings for the gardener-resource-manager of the virtual cluster.
 type GardenerResourceManager struct {
-	// AdditionalTargetNamespaces are namespaces of the virtual cluster that it works in, besides the ones that it always does.
+	// AdditionalTargetNamespaces are further namespaces of the virtual cluster that gardener-resource-manager works in.
 	// +optional
 	AdditionalTargetNamespaces []string `json:"additionalTargetNamespaces,omitempty"`
 }
@@ -159,18 +160,18 @@ type GardenerScheduler struct {
 	// FeatureGates are feature gates of Gardener.
 	// +optional
 	FeatureGates map[string]bool `json:"featureGates,omitempty"`
-	// LogLevel is info, debug or error.
+	// LogLevel is info, debug or error. Default: info.
 	// +kubebuilder:default=info
 	// +kubebuilder:validation:Enum=info;debug;error
 	// +optional
 	LogLevel *string `json:"logLevel,omitempty"`
-	// Strategy is how the scheduler chooses a Seed for a Shoot.
+	// Strategy is the rule by which gardener-scheduler chooses a Seed for a Shoot. Default: SameRegion.
 	// +kubebuilder:default=SameRegion
 	// +optional
 	Strategy *SchedulingStrategy `json:"strategy,omitempty"`
 }
 
-// SchedulingStrategy is how gardener-scheduler chooses a Seed for a Shoot.
+// SchedulingStrategy is the rule by which gardener-scheduler chooses a Seed for a Shoot.
 //
 // +kubebuilder:validation:Enum=SameRegion;MinimalDistance
 type SchedulingStrategy string

@@ -13,7 +13,7 @@ type KubeAPIServer struct {
 	// AuditWebhook sends audit events to a webhook.
 	// +optional
 	AuditWebhook *AuditWebhook `json:"auditWebhook,omitempty"`
-	// Authentication configures who is accepted.
+	// Authentication configures the authentication of users.
 	// +optional
 	Authentication *Authentication `json:"authentication,omitempty"`
 	// ResourcesToStoreInETCDEvents are resources that are stored in the etcd for events, besides events.
@@ -24,16 +24,17 @@ type KubeAPIServer struct {
 	SNI *SNI `json:"sni,omitempty"`
 }
 
-// Authentication configures who is accepted by kube-apiserver.
+// Authentication configures the authentication of users of kube-apiserver.
 type Authentication struct {
-	// Webhook asks a webhook about tokens.
+	// Webhook is a webhook that checks tokens.
 	// +optional
 	Webhook *AuthenticationWebhook `json:"webhook,omitempty"`
 }
 
-// AuthenticationWebhook asks a webhook about tokens.
+// AuthenticationWebhook is a webhook that checks tokens.
 type AuthenticationWebhook struct {
-	// CacheTTL is for how long answers are kept.
+	// CacheTTL is the time for which kube-apiserver keeps answers of the webhook, as a duration such as 2m. Default: the default of
+	// kube-apiserver.
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:Pattern=`^([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m|h))+$`
 	// +optional
@@ -41,7 +42,7 @@ type AuthenticationWebhook struct {
 	// KubeconfigSecretName names a Secret in the namespace garden whose key kubeconfig says where the webhook is.
 	// +kubebuilder:validation:MinLength=1
 	KubeconfigSecretName string `json:"kubeconfigSecretName"`
-	// Version is the version of TokenReview that the webhook understands.
+	// Version is the version of TokenReview that the webhook understands. Default: v1beta1.
 	// +kubebuilder:default=v1beta1
 	// +kubebuilder:validation:Enum=v1alpha1;v1beta1;v1
 	// +optional
@@ -75,7 +76,7 @@ type KubeControllerManager struct {
 	// KubeControllerManagerConfig are the settings that Gardener has in the API of Shoots too.
 	KubeControllerManagerConfig `json:",inline"`
 
-	// CertificateSigningDuration is the longest validity of certificates that kube-controller-manager signs.
+	// CertificateSigningDuration is the longest validity of certificates that kube-controller-manager signs. Default: 48h.
 	// +kubebuilder:default=`48h`
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:Pattern=`^([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m|h))+$`
@@ -83,8 +84,8 @@ type KubeControllerManager struct {
 	CertificateSigningDuration *metav1.Duration `json:"certificateSigningDuration,omitempty"`
 }
 
-// KubeControllerManagerConfig are the settings for kube-controller-manager that Gardener has in the API of Shoots too. Those but
-// featureGates are for clusters with nodes; the webhook refuses them by name.
+// KubeControllerManagerConfig are the settings for kube-controller-manager that Gardener has in the API of Shoots too. All of them except
+// featureGates are for clusters with nodes; the webhook refuses a Garden that sets one, and names the field.
 type KubeControllerManagerConfig struct {
 	// FeatureGates are feature gates of Kubernetes.
 	// +optional

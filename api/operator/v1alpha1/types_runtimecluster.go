@@ -7,7 +7,7 @@ import (
 
 // RuntimeCluster is the cluster that the operator and all control planes run in.
 type RuntimeCluster struct {
-	// Ingress is how the runtime cluster publishes its endpoints.
+	// Ingress says how the runtime cluster publishes its endpoints: the domains and the ingress controller.
 	Ingress Ingress `json:"ingress"`
 	// Networking are the networks of the runtime cluster.
 	Networking RuntimeNetworking `json:"networking"`
@@ -24,8 +24,8 @@ type RuntimeCluster struct {
 	CertManagement *runtime.RawExtension `json:"certManagement,omitempty"`
 }
 
-// Ingress is how the runtime cluster publishes its endpoints. One of domain and domains must be set; the webhook and the operator
-// check that.
+// Ingress says how the runtime cluster publishes its endpoints. One of domain and domains must be set; the webhook and the operator check
+// that.
 type Ingress struct {
 	// Domain is the form of Gardener up to 1.91 for a single entry of domains.
 	//
@@ -118,21 +118,21 @@ type LoadBalancerServices struct {
 	// Annotations are set on every Service of type LoadBalancer, and on the Service virtual-garden-kube-apiserver.
 	// +optional
 	Annotations map[string]string `json:"annotations,omitempty"`
-	// ExternalTrafficPolicy is Cluster or Local. Nil leaves it to the API server of the runtime cluster.
+	// ExternalTrafficPolicy is Cluster or Local. Default: the default of the API server of the runtime cluster.
 	// +optional
 	ExternalTrafficPolicy *corev1.ServiceExternalTrafficPolicy `json:"externalTrafficPolicy,omitempty"`
 }
 
 // VerticalPodAutoscaler are settings for the vertical pod autoscaler.
 type VerticalPodAutoscaler struct {
-	// Enabled is true if the operator deploys the vertical pod autoscaler.
+	// Enabled is true if the operator deploys the vertical pod autoscaler. Default: true.
 	// +kubebuilder:default=true
 	// +optional
 	Enabled *bool `json:"enabled,omitempty"`
 	// FeatureGates are feature gates of the vertical pod autoscaler.
 	// +optional
 	FeatureGates map[string]bool `json:"featureGates,omitempty"`
-	// MaxAllowed is the upper bound of every recommendation, by cpu and memory.
+	// MaxAllowed is the upper limit of every recommendation, by cpu and memory. Default: no limit.
 	// +optional
 	MaxAllowed corev1.ResourceList `json:"maxAllowed,omitempty"`
 }

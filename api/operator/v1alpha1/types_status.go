@@ -6,12 +6,12 @@ import (
 	corev1beta1 "github.com/espalier-dev/espalier/api/core/v1beta1"
 )
 
-// GardenStatus is what the operator has done and found.
+// GardenStatus is the state of a Garden that the operator has observed, and the progress of its operations.
 type GardenStatus struct {
 	// Gardener is the operator that acted last.
 	// +optional
 	Gardener *OperatorIdentity `json:"gardener,omitempty"`
-	// Conditions are the results of health checks. At most one is of a type.
+	// Conditions are the results of health checks, at most one of each type.
 	// +optional
 	Conditions []corev1beta1.Condition `json:"conditions,omitempty"`
 	// LastOperation is the current or last reconciliation or deletion.
@@ -30,16 +30,16 @@ type GardenStatus struct {
 	// AdvertisedAddresses are the addresses of the virtual cluster.
 	// +optional
 	AdvertisedAddresses []AdvertisedAddress `json:"advertisedAddresses,omitempty"`
-	// EncryptedResources is the form of Gardener 1.86 to 1.138 for credentials.encryptionAtRest.resources. It is read as long as
-	// that is not set.
+	// EncryptedResources is the field that Gardener 1.86 to 1.138 used in place of credentials.encryptionAtRest.resources. The operator reads
+	// it as long as credentials.encryptionAtRest is not set.
 	//
 	// Deprecated: use credentials.encryptionAtRest.
 	// +optional
 	EncryptedResources []string `json:"encryptedResources,omitempty"`
 }
 
-// EncryptionAtRest returns what is encrypted in etcd besides the resources that always are, from either form of the status. The
-// type of the provider is aescbc if the status does not have one.
+// EncryptionAtRest returns the resources that are encrypted in etcd besides the resources that are always encrypted, from either form of
+// the status. The type of the provider is aescbc if the status does not name one.
 func (s GardenStatus) EncryptionAtRest() EncryptionAtRest {
 	current := EncryptionAtRest{Resources: s.EncryptedResources}
 	if s.Credentials != nil && s.Credentials.EncryptionAtRest != nil {
@@ -69,9 +69,9 @@ type LastOperation struct {
 	State LastOperationState `json:"state"`
 	// Progress is the share of tasks that have succeeded, in percent.
 	Progress int32 `json:"progress"`
-	// Description says in words what the operator does, or why it failed.
+	// Description is the current step of the operator, or the reason of a failure, for people.
 	Description string `json:"description"`
-	// LastUpdateTime is when any of the fields changed last.
+	// LastUpdateTime is the time at which one of the fields last changed.
 	LastUpdateTime metav1.Time `json:"lastUpdateTime"`
 }
 
@@ -86,7 +86,7 @@ const (
 	LastOperationDelete LastOperationType = "Delete"
 )
 
-// LastOperationState is how far an operation is.
+// LastOperationState is the progress of an operation.
 type LastOperationState string
 
 // States of operations.
@@ -106,9 +106,10 @@ type Task struct {
 	// State is Pending, Running, Succeeded, Failed or Skipped.
 	// +kubebuilder:validation:Enum=Pending;Running;Succeeded;Failed;Skipped
 	State TaskState `json:"state"`
-	// Since is when the task entered its state.
+	// Since is the time at which the task entered its state.
 	Since metav1.Time `json:"since"`
-	// WaitingFor says in one sentence what a task that is not finished waits for, or why it failed.
+	// WaitingFor is one sentence for people: the missing condition that a running task waits for, or the reason of a failure. It is empty for
+	// finished tasks.
 	// +kubebuilder:validation:MaxLength=1024
 	// +optional
 	WaitingFor string `json:"waitingFor,omitempty"`
@@ -122,7 +123,7 @@ const (
 	MaxWaitingFor = 1024
 )
 
-// TaskState is how far a task is. A printer column of the Garden relies on the order of these names.
+// TaskState is the progress of a task. A printer column of the Garden relies on the alphabetical order of these names.
 type TaskState string
 
 // States of tasks.
@@ -135,13 +136,13 @@ const (
 	TaskFailed TaskState = "Failed"
 	// TaskSucceeded means that the task has ended as desired.
 	TaskSucceeded TaskState = "Succeeded"
-	// TaskSkipped means that there is nothing to do in this operation.
+	// TaskSkipped means that the task has nothing to do in this operation.
 	TaskSkipped TaskState = "Skipped"
 )
 
 // AdvertisedAddress is an address of the virtual cluster.
 type AdvertisedAddress struct {
-	// Name says what is there, for example virtual-garden.
+	// Name is the name of the endpoint, for example virtual-garden.
 	Name string `json:"name"`
 	// URL is the address.
 	URL string `json:"url"`
@@ -152,22 +153,22 @@ type Credentials struct {
 	// Rotation are the states of rotations.
 	// +optional
 	Rotation *CredentialsRotation `json:"rotation,omitempty"`
-	// EncryptionAtRest is what is encrypted in etcd.
+	// EncryptionAtRest lists the resources that are encrypted in etcd, and names the encryption provider.
 	// +optional
 	EncryptionAtRest *EncryptionAtRest `json:"encryptionAtRest,omitempty"`
 }
 
-// EncryptionAtRest is what is encrypted in etcd.
+// EncryptionAtRest lists the resources that are encrypted in etcd, and names the encryption provider.
 type EncryptionAtRest struct {
-	// Resources are the resources of both API servers, without those that are always encrypted.
+	// Resources are the encrypted resources of both API servers, without the resources that are always encrypted.
 	// +optional
 	Resources []string `json:"resources,omitempty"`
-	// Provider is how data is encrypted. Nil means aescbc.
+	// Provider is the encryption provider. Nil means aescbc.
 	// +optional
 	Provider *EncryptionProviderStatus `json:"provider,omitempty"`
 }
 
-// EncryptionProviderStatus is how data is encrypted.
+// EncryptionProviderStatus is the encryption provider of the data in etcd.
 type EncryptionProviderStatus struct {
 	// Type is the encryption provider. Empty means aescbc.
 	Type EncryptionProviderType `json:"type"`
@@ -192,7 +193,7 @@ type CredentialsRotation struct {
 	WorkloadIdentityKey *Rotation `json:"workloadIdentityKey,omitempty"`
 }
 
-// RotationPhase is how far a rotation in two steps is. Empty means that there was none.
+// RotationPhase is the progress of a rotation in two steps. Empty means that there was no rotation yet.
 type RotationPhase string
 
 // Phases of a rotation, in their order.
@@ -211,16 +212,16 @@ const (
 type Rotation struct {
 	// Phase is Preparing, Prepared, Completing or Completed.
 	Phase RotationPhase `json:"phase"`
-	// LastInitiationTime is when the last rotation was started.
+	// LastInitiationTime is the time at which the last rotation was started.
 	// +optional
 	LastInitiationTime *metav1.Time `json:"lastInitiationTime,omitempty"`
-	// LastInitiationFinishedTime is when the first step of the current rotation ended.
+	// LastInitiationFinishedTime is the time at which the first step of the current rotation ended.
 	// +optional
 	LastInitiationFinishedTime *metav1.Time `json:"lastInitiationFinishedTime,omitempty"`
-	// LastCompletionTriggeredTime is when the second step of the current rotation was started.
+	// LastCompletionTriggeredTime is the time at which the second step of the current rotation was started.
 	// +optional
 	LastCompletionTriggeredTime *metav1.Time `json:"lastCompletionTriggeredTime,omitempty"`
-	// LastCompletionTime is when the last rotation was completed.
+	// LastCompletionTime is the time at which the last rotation was completed.
 	// +optional
 	LastCompletionTime *metav1.Time `json:"lastCompletionTime,omitempty"`
 }
@@ -237,10 +238,10 @@ type ETCDEncryptionKeyRotation struct {
 
 // ObservabilityRotation is the state of a rotation in one step.
 type ObservabilityRotation struct {
-	// LastInitiationTime is when the last rotation was started.
+	// LastInitiationTime is the time at which the last rotation was started.
 	// +optional
 	LastInitiationTime *metav1.Time `json:"lastInitiationTime,omitempty"`
-	// LastCompletionTime is when the last rotation was completed.
+	// LastCompletionTime is the time at which the last rotation was completed.
 	// +optional
 	LastCompletionTime *metav1.Time `json:"lastCompletionTime,omitempty"`
 }

@@ -1,8 +1,8 @@
 package v1alpha1
 
-// VirtualCluster is the cluster that holds the data of Gardener.
+// VirtualCluster is the cluster that stores the data of Gardener.
 //
-// The rule about highAvailability is here and not at its field, so that it holds as well when controlPlane is removed.
+// The rule about highAvailability is here and not at its field, so that it also applies when a request removes controlPlane.
 //
 // +kubebuilder:validation:XValidation:rule="!oldSelf.?controlPlane.highAvailability.hasValue() || self.?controlPlane.highAvailability.hasValue()",message="field is immutable",fieldPath=".controlPlane.highAvailability"
 type VirtualCluster struct {
@@ -18,7 +18,7 @@ type VirtualCluster struct {
 	Gardener Gardener `json:"gardener"`
 	// Kubernetes are settings for the Kubernetes control plane.
 	Kubernetes Kubernetes `json:"kubernetes"`
-	// Maintenance is when disruptive work may happen.
+	// Maintenance says when disruptive work may happen.
 	Maintenance Maintenance `json:"maintenance"`
 	// Networking are the networks of the virtual cluster.
 	Networking VirtualNetworking `json:"networking"`
@@ -44,7 +44,7 @@ type DNS struct {
 	Domains []Domain `json:"domains,omitempty"`
 }
 
-// Maintenance is when disruptive work may happen.
+// Maintenance says when disruptive work may happen.
 type Maintenance struct {
 	// TimeWindow is the daily time for disruptive work, such as the defragmentation of etcd.
 	TimeWindow MaintenanceTimeWindow `json:"timeWindow"`

@@ -9,8 +9,8 @@ const (
 	// DefaultClass is the class of ManagedResources whose spec.class is missing or empty, and of a controller that is
 	// configured with none.
 	DefaultClass = "resources"
-	// AllClasses is set in the configuration of a controller only: it then acts on the ManagedResources of every class.
-	// Missing: the controller acts on those of its own class.
+	// AllClasses is set in the configuration of a controller only: it then acts on the ManagedResources of every class. Missing: the
+	// controller acts on the ManagedResources of its own class.
 	AllClasses = "*"
 
 	// GardenerOperation is an annotation that users and other controllers set on a ManagedResource to ask for a run.
@@ -22,15 +22,15 @@ const (
 	OperationRestore = "restore"
 	// OperationMigrate asks for a reconciliation. The annotation stays; the client that has set it removes it.
 	OperationMigrate = "migrate"
-	// OperationWaitForState makes the controller leave the ManagedResource alone until the annotation is gone.
+	// OperationWaitForState makes the controller skip the ManagedResource until the annotation is removed.
 	OperationWaitForState = "wait-for-state"
 )
 
 // Set by users, on ManagedResources or in manifests.
 const (
-	// Ignore is an annotation that users set. On a ManagedResource, truthy: it is left alone as long as it is not deleted.
-	// In a manifest, truthy: the object is created once and never updated afterwards; it is still deleted with its set.
-	// Missing or another value: reconciled as usual.
+	// Ignore is an annotation that users set. On a ManagedResource, truthy: the controller does not reconcile it as long as it is not deleted.
+	// In a manifest, truthy: the object is created once and never updated afterwards; it is still deleted with its set. Missing or another
+	// value: reconciled as usual.
 	Ignore = "resources.gardener.cloud/ignore"
 )
 
@@ -86,7 +86,7 @@ const (
 
 // Set by the ManagedResource controller on ManagedResources.
 const (
-	// FinalizerName is the finalizer of the default class, and what the finalizers of all others start with. Missing on a
+	// FinalizerName is the finalizer of the default class, and the prefix of the finalizers of all other classes. Missing on a
 	// ManagedResource: no controller has taken charge of it. See FinalizerFor.
 	FinalizerName = "resources.gardener.cloud/gardener-resource-manager"
 	// ClusterIDs is an annotation on a ManagedResource. Value: the cluster IDs under which its objects may have been written,
@@ -111,9 +111,9 @@ const (
 
 // Set by users of Espalier on ManagedResources. Gardener's own resource manager does not know them.
 const (
-	// Plan, truthy: the controller computes what it would do to the target, publishes that in a ConfigMap that the
-	// ManagedResource owns, and touches nothing. Any value that is neither true nor false counts as true, with a Warning
-	// Event. Missing or false: it acts.
+	// Plan, truthy: the controller computes the changes that it would make in the target, publishes them in a ConfigMap that the
+	// ManagedResource owns, and changes nothing in the target. Any value that is neither true nor false counts as true, with a Warning Event.
+	// Missing or false: it makes the changes.
 	Plan = "espalier.dev/plan"
 	// PlanValues, truthy: the published plan shows values of objects other than Secrets to every user who may read ConfigMaps in
 	// the namespace of the ManagedResource. Missing, false or malformed: it shows the paths of fields only.

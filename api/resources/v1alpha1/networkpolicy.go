@@ -13,16 +13,16 @@ const (
 	// NetworkingNamespaceSelectors is an annotation. Value: a JSON list of label selectors, of which a namespace must match
 	// one for its Pods to become clients; [{}] selects all namespaces. Missing: only Pods of the Service's own namespace.
 	NetworkingNamespaceSelectors = networkingPrefix + "namespace-selectors"
-	// NetworkingPodLabelSelectorNamespaceAlias is an annotation. Value: what stands in the label keys of clients in other
-	// namespaces in place of the Service's namespace. Missing: the namespace's name.
+	// NetworkingPodLabelSelectorNamespaceAlias is an annotation. Value: the text that replaces the Service's namespace in the label keys of
+	// clients in other namespaces. Missing: the namespace's name.
 	NetworkingPodLabelSelectorNamespaceAlias = networkingPrefix + "pod-label-selector-namespace-alias"
 	// NetworkingFromPrefix and NetworkingAllowedPortsSuffix, with an alias between them, are an annotation. Value: a JSON list
 	// of NetworkPolicyPorts, container ports that Pods with the label "to-<alias>" may reach. Missing: the ports of the
 	// Service are all that clients may reach.
 	NetworkingFromPrefix         = networkingPrefix + "from-"
 	NetworkingAllowedPortsSuffix = "-allowed-ports"
-	// NetworkingFromWorldToPorts is an annotation. Value: a JSON list of NetworkPolicyPorts that all clients may reach; [] means
-	// all ports. Missing: no Pod without a label may.
+	// NetworkingFromWorldToPorts is an annotation. Value: a JSON list of NetworkPolicyPorts that all clients may reach; [] means all ports.
+	// Missing: Pods without a label may not reach any port.
 	NetworkingFromWorldToPorts = networkingPrefix + "from-world-to-ports"
 	// NetworkingFromPolicyPodLabelSelector is an annotation. Value: an alias, whose ports NetworkingFromPolicyAllowedPorts
 	// lists. Missing or empty: that other annotation has no effect. Use NetworkingFromPrefix instead.
@@ -34,9 +34,9 @@ const (
 
 // Set by administrators on namespaces.
 const (
-	// NetworkPoliciesNamespace is a label. Value: enabled. With the configuration that netpol-controller is shipped with, the
-	// Services of the namespace get NetworkPolicies, and the namespace may be selected as client. Missing, or another value:
-	// no policies are created in the namespace, and those that were created are deleted.
+	// NetworkPoliciesNamespace is a label. Value: enabled. With the configuration that netpol-controller is shipped with, the Services of the
+	// namespace get NetworkPolicies, and the namespace may be selected as client. Missing, or another value: the controller creates no
+	// policies in the namespace, and deletes the policies that it created there.
 	NetworkPoliciesNamespace = "espalier.dev/network-policies"
 )
 
@@ -52,7 +52,8 @@ const (
 	// Missing: an instance without a name keeps it. An instance neither changes nor deletes the policies of another one
 	// that has a name.
 	NetworkingInstance = "espalier.dev/network-policies-instance"
-	// GardenerDescription is an annotation. Value: what the policy allows, in a sentence. Missing: the controller adds it.
+	// GardenerDescription is an annotation. Value: a sentence that describes the traffic that the policy allows. Missing: the controller adds
+	// it.
 	GardenerDescription = "gardener.cloud/description"
 )
 

@@ -25,7 +25,7 @@ func (o Origin) String() string {
 	return o.ClusterID + ":" + key
 }
 
-// ParseOrigin reads what String wrote. It fails if the value is of neither form or if one of its parts is empty.
+// ParseOrigin parses a value that String returned. It fails if the value has neither of the two forms, or if one of its parts is empty.
 func ParseOrigin(value string) (Origin, error) {
 	clusterID, key, hasID := strings.Cut(value, ":")
 	if !hasID {

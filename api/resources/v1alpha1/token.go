@@ -2,10 +2,10 @@ package v1alpha1
 
 // Set by users and controllers on Secrets, to name the controller that handles them.
 const (
-	// ResourcePurpose is a label on Secrets. Values: PurposeTokenRequestor, PurposeTokenInvalidator; others have no effect.
-	// Missing: neither the token requestor nor the webhook that invalidates tokens looks at the Secret.
+	// ResourcePurpose is a label on Secrets. Values: PurposeTokenRequestor, PurposeTokenInvalidator; others have no effect. Missing: the token
+	// requestor and the webhook that invalidates tokens ignore the Secret.
 	ResourcePurpose = "resources.gardener.cloud/purpose"
-	// PurposeTokenRequestor, set by users, makes the token requestor keep a token in the Secret.
+	// PurposeTokenRequestor, set by users, makes the token requestor write a token into the Secret and renew it.
 	PurposeTokenRequestor = "token-requestor"
 	// PurposeTokenInvalidator is set by the token invalidator on static token Secrets without a purpose: the webhook selects
 	// Secrets by it.

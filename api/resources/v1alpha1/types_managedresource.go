@@ -22,10 +22,10 @@ type ManagedResource struct {
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// Spec is what shall be managed, and how.
+	// Spec names the objects to manage, and says how to manage them.
 	// +optional
 	Spec ManagedResourceSpec `json:"spec,omitempty"`
-	// Status is what the controllers have done and found.
+	// Status is the state of the objects, as the controllers have observed it.
 	// +optional
 	Status ManagedResourceStatus `json:"status,omitempty"`
 }
@@ -42,10 +42,10 @@ type ManagedResourceList struct {
 	Items []ManagedResource `json:"items"`
 }
 
-// ManagedResourceSpec is what shall be managed, and how.
+// ManagedResourceSpec names the objects to manage, and says how to manage them.
 type ManagedResourceSpec struct {
-	// Class says which controller instance acts on the set: the one that is configured with the same class. Missing or empty
-	// means the default class "resources".
+	// Class selects the instance of the controller that acts on the set: the instance that is configured with the same class. Default: the
+	// class "resources", also if it is empty.
 	// +optional
 	Class *string `json:"class,omitempty"`
 	// SecretRefs name the Secrets in the same namespace that hold the objects as YAML or JSON. They are read in this order.
@@ -63,8 +63,8 @@ type ManagedResourceSpec struct {
 	// KeepObjects leaves the objects in the cluster when the set is deleted or passes to another class. Default: false.
 	// +optional
 	KeepObjects *bool `json:"keepObjects,omitempty"`
-	// Equivalences are lists of kinds that stand for the same objects: an object that moves from one kind of a list to
-	// another one is neither deleted nor created anew.
+	// Equivalences are lists of kinds that are other names for the same objects, such as a kind that moved to another API group. If the kind
+	// in a manifest changes to another kind of the same list, the controller neither deletes the object nor creates it again.
 	// +optional
 	Equivalences [][]metav1.GroupKind `json:"equivalences,omitempty"`
 	// DeletePersistentVolumeClaims deletes the PersistentVolumeClaims of a StatefulSet together with it. Default: false.
@@ -72,9 +72,9 @@ type ManagedResourceSpec struct {
 	DeletePersistentVolumeClaims *bool `json:"deletePersistentVolumeClaims,omitempty"`
 }
 
-// ManagedResourceStatus is what the controllers have done and found.
+// ManagedResourceStatus is the state of the objects of a ManagedResource, as the controllers have observed it.
 type ManagedResourceStatus struct {
-	// Conditions tell whether the objects are applied, healthy and rolled out.
+	// Conditions say whether the objects are applied, healthy and rolled out.
 	// +optional
 	Conditions []corev1beta1.Condition `json:"conditions,omitempty"`
 	// ObservedGeneration is the generation of the spec that was applied last.
@@ -88,8 +88,8 @@ type ManagedResourceStatus struct {
 	SecretsDataChecksum *string `json:"secretsDataChecksum,omitempty"`
 }
 
-// ObjectReference names a managed object, together with the labels and annotations that were last applied to it. They are
-// needed to see which ones the manifest has dropped since.
+// ObjectReference names a managed object, together with the labels and annotations that were last applied to it. The controller compares
+// them with the manifest, to remove labels and annotations that the manifest no longer has.
 type ObjectReference struct {
 	corev1.ObjectReference `json:",inline"`
 	// Labels are the labels that were applied, among them the injected ones.

@@ -5,7 +5,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// CredentialsBinding makes credentials, which may be of another namespace, usable by the Shoots of its namespace.
+// CredentialsBinding makes credentials usable for the Shoots in the namespace of the binding. The credentials may be in another namespace.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:pruning:PreserveUnknownFields
@@ -14,11 +14,11 @@ type CredentialsBinding struct {
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// CredentialsRef names the credentials: a Secret (v1) or a WorkloadIdentity (security.gardener.cloud/v1alpha1). An empty
-	// namespace is that of the binding.
+	// CredentialsRef names the credentials: a Secret (v1) or a WorkloadIdentity (security.gardener.cloud/v1alpha1). An empty namespace means
+	// the namespace of the binding.
 	// +optional
 	CredentialsRef corev1.ObjectReference `json:"credentialsRef,omitempty"`
-	// Quotas name Quotas that Shoots which use the binding are bound by. An empty namespace is that of the binding.
+	// Quotas name the Quotas that limit the Shoots with this binding. An empty namespace means the namespace of the binding.
 	// +optional
 	Quotas []corev1.ObjectReference `json:"quotas,omitempty"`
 }

@@ -37,33 +37,33 @@ func (e TaskErrors) Unwrap() []error {
 type TaskError struct {
 	// Task is the name of the task.
 	Task string
-	// Err is what its work returned.
+	// Err is the error that the work of the task returned.
 	Err error
 }
 
 // Error returns `task "<name>" failed: <err>`.
 func (e *TaskError) Error() string { return fmt.Sprintf("task %q failed: %v", e.Task, e.Err) }
 
-// Unwrap returns what the task's work returned.
+// Unwrap returns the error of the task's work.
 func (e *TaskError) Unwrap() error { return e.Err }
 
-// TimeoutError is what Changes.Until returns when its timeout ends the wait.
+// TimeoutError is the error that Changes.Until returns when its timeout ends the wait.
 type TimeoutError struct {
-	// Timeout is how long it waited.
+	// Timeout is the duration of the wait.
 	Timeout time.Duration
-	// Err is what the last check returned.
+	// Err is the error of the last check.
 	Err error
 }
 
 // Error returns `not done after <timeout>: <err>`.
 func (e *TimeoutError) Error() string { return fmt.Sprintf("not done after %s: %v", e.Timeout, e.Err) }
 
-// Unwrap returns what the last check returned.
+// Unwrap returns the error of the last check.
 func (e *TimeoutError) Unwrap() error { return e.Err }
 
 // PanicError is a panic of a task or of a report.
 type PanicError struct {
-	// Value is what the function panicked with.
+	// Value is the value that the function passed to panic.
 	Value any
 	// Stack is the stack of the goroutine, for the log.
 	Stack []byte

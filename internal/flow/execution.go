@@ -13,7 +13,7 @@ import (
 const (
 	// maxMessage limits each message of a TaskStatus, in bytes: it becomes part of an object.
 	maxMessage = 256
-	// maxNamed is how many of the tasks that a pending task waits for its message names.
+	// maxNamed is the largest number of tasks that the message of a pending task names.
 	maxNamed = 3
 )
 
@@ -146,7 +146,7 @@ func (x *execution) whyPending(task int) string {
 	return sentence + "."
 }
 
-// err returns why the flow did not succeed, or nil. The cause is that of the context's end.
+// err returns the reason why the flow did not succeed, or nil. The cause is the cause of the context's end.
 func (x *execution) err(cause error) error {
 	var failed TaskErrors
 	for task, err := range x.errs {

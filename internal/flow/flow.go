@@ -1,4 +1,4 @@
-// Package flow runs a graph of tasks with as much parallelism as their dependencies allow, and reports how far it is.
+// Package flow runs a graph of tasks with as much parallelism as their dependencies allow, and reports its progress.
 //
 // It knows no Kubernetes. A caller builds a Flow once with New, and runs it as often as it likes with Flow.Run. All state of
 // a run is in memory: a process that stops half-way runs the whole flow again, so that every task must be idempotent.
@@ -33,7 +33,7 @@ func Work(run func(context.Context) error) func(context.Context, WaitingFor) err
 	return func(ctx context.Context, _ WaitingFor) error { return run(ctx) }
 }
 
-// WaitingFor records in one sentence what a running task waits for. An empty sentence says that it no longer waits. Any
+// WaitingFor records the condition that a running task waits for, as one sentence. With an empty sentence, the task no longer waits. Any
 // goroutine may call it. A call after the task has ended has no effect.
 type WaitingFor func(sentence string)
 

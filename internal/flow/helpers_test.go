@@ -14,7 +14,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/flow"
 )
 
-// work is what a task does.
+// work is the function that does the work of a task.
 type work = func(context.Context, flow.WaitingFor) error
 
 // bubbleClock shows the time of the bubble in which it is used.

@@ -18,7 +18,7 @@ import (
 	"github.com/espalier-dev/espalier/test/generate"
 )
 
-// graph is a random flow and what became of its tasks. Task i has the name "t<i>".
+// graph is a random flow with the results of its tasks. Task i has the name "t<i>".
 type graph struct {
 	dependsOn [][]int
 	skipped   []bool
@@ -49,7 +49,7 @@ func randomGraph(random *rand.Rand) *graph {
 		dependsOn: make([][]int, n), skipped: make([]bool, n), ends: make([]ending, n), takes: make([]time.Duration, n),
 		started: make([][]time.Duration, n), ended: make([]time.Duration, n),
 	}
-	order := random.Perm(n) // in which a task may depend on those before it: not that of the list
+	order := random.Perm(n) // a task may depend on the tasks before it in this order, which is not the order of the list
 	density, failures, skips := random.Float64(), random.Float64()*0.3*float64(random.IntN(2)), random.Float64()*0.5
 	for at, task := range order {
 		for _, earlier := range order[:at] {

@@ -8,7 +8,7 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// Options are what a run takes from its caller.
+// Options are the settings of a run.
 type Options struct {
 	// Clock gives the times of the status. Required.
 	Clock clock.PassiveClock
@@ -19,8 +19,8 @@ type Options struct {
 	// ReportInterval is the shortest time between the end of one report and the start of the next. A report that is pending
 	// when the flow ends does not wait for it. 0: a report comes as soon as the one before has ended.
 	ReportInterval time.Duration
-	// ReportDelay is how long the first report waits. A flow that ends earlier reports nothing, so that one which changes
-	// nothing causes no write. 0: the first report comes at once.
+	// ReportDelay is the time from the start of the run to the first report. A flow that ends earlier reports nothing, so that a flow that
+	// changes nothing causes no write. 0: the first report comes at once.
 	ReportDelay time.Duration
 }
 
@@ -30,9 +30,9 @@ const GardenReportInterval = 5 * time.Second
 // errExited is the result of a function that ended its goroutine without one, by runtime.Goexit.
 var errExited = errors.New("goroutine ended without a result")
 
-// Run runs the flow and returns its last status. A task starts as soon as all that it depends on succeeded. After a failure,
-// only the tasks that depend on the failed one do not start. After the end of the context no task starts. In each case Run
-// returns when all tasks and reports that it started have returned.
+// Run runs the flow and returns its last status. A task starts as soon as all tasks that it depends on have succeeded. After a failure,
+// only the tasks that depend on the failed one do not start. After the end of the context no task starts. In each case Run returns when all
+// tasks and reports that it started have returned.
 //
 // The error is nil if all tasks succeeded or were skipped, and a TaskErrors if tasks failed. If the end of the context kept
 // a task from starting, the error wraps the cause of that end, and the TaskErrors too if there are any. A panic of

@@ -103,7 +103,7 @@ func TestAfterAFailureOnlyDependantsDoNotRun(t *testing.T) {
 	})
 }
 
-// The graph is that of the steps which label Seeds: while only the certificate authorities rotate, the first two are skipped.
+// The graph is the graph of the tasks that label Seeds: while only the certificate authorities rotate, the first two are skipped.
 func TestASkippedTaskChangesNoOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := NewWithT(t)

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// State is how far a task is.
+// State is the progress of a task.
 type State string
 
 // The states of a task. Succeeded, Failed and Skipped are final. A task that cannot start because another one failed, or
@@ -18,7 +18,7 @@ const (
 	Skipped   State = "Skipped"
 )
 
-// Status is how far a run of a flow is. Nothing changes it after it was handed out.
+// Status is the progress of a run of a flow. It does not change after Run has passed it to a report or returned it.
 type Status struct {
 	// Progress is the share of the tasks that succeeded, in percent, rounded down. Skipped tasks do not count. It never
 	// falls, and is 100 only if all tasks succeeded.
@@ -30,15 +30,15 @@ type Status struct {
 	Tasks []TaskStatus
 }
 
-// TaskStatus is how far one task is.
+// TaskStatus is the progress of one task.
 type TaskStatus struct {
 	Name  string
 	State State
-	// Since is when the task entered its state.
+	// Since is the time at which the task entered its state.
 	Since time.Time
-	// Message is one sentence of at most 256 bytes: what a pending or running task waits for, why a task does not start, why
-	// it was skipped, or the error with which it failed. It is empty for a task that succeeded, and for a running one that
-	// does not wait.
+	// Message is one sentence of at most 256 bytes: the tasks or the condition that a pending or running task waits for, the reason why a task
+	// does not start or was skipped, or the error of a failed task. It is empty for a task that succeeded, and for a running task that does
+	// not wait.
 	Message string
 }
 

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Changes wakes the tasks that wait for a change of something. The event handlers of a watch call Notify; each task that
-// waits with these Changes then checks again. The zero value is ready for use; nil is not allowed.
+// Changes wakes the tasks that wait for a change of an object. The event handlers of a watch call Notify; each task that waits with these
+// Changes then checks again. The zero value is ready for use; nil is not allowed.
 type Changes struct {
 	lock sync.Mutex
 	// next is closed by the next Notify. It is nil while no task waits.
@@ -35,8 +35,8 @@ func (c *Changes) wake() <-chan struct{} {
 	return c.next
 }
 
-// Until repeats a check after each change until it returns nil. Changes during a check repeat it once. The error of a check
-// says what is still missing: Until passes it to waitingFor, and takes it back at success.
+// Until repeats a check after each change until the check returns nil. Changes during a check repeat it once. The error of a check names
+// the missing condition: Until passes its text to waitingFor, and passes an empty text when the check succeeds.
 //
 // The timeout ends the wait and the context of the check; 0: only the context does. Until then returns a TimeoutError with
 // the error of the last check that ended before the timeout, or of the first check if none did. If its own context ends, it

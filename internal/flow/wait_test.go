@@ -15,7 +15,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/flow"
 )
 
-// ignore is for tests that do not ask what is waited for.
+// ignore is a WaitingFor for tests that do not check the sentences.
 func ignore(string) {}
 
 // notifiedEvery returns Changes that are notified after each interval, until the test ends.

@@ -18,8 +18,8 @@ const kubeconfigFolder = "/var/run/secrets/gardener.cloud/shoot/generic-kubeconf
 // KubeconfigPath is the file with the kubeconfig in containers that reach the virtual cluster.
 const KubeconfigPath = kubeconfigFolder + "/" + resourcesv1alpha1.DataKeyKubeconfig
 
-// Secret returns the Secret in which the resource manager of the virtual cluster keeps a token for a ServiceAccount. It creates that
-// in the namespace kube-system there. The object has no data, so that its deployment keeps the token.
+// Secret returns the Secret in which the resource manager of the virtual cluster keeps a token for a ServiceAccount. The resource manager
+// creates the ServiceAccount in the namespace kube-system there. The object has no data, so that its deployment keeps the token.
 func Secret(namespace, name, account string) *corev1.Secret {
 	return &corev1.Secret{
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},

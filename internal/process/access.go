@@ -28,20 +28,21 @@ const accessTimeout = 15 * time.Second
 type Requirement struct {
 	// Kind is the kind that the API server must serve.
 	Kind schema.GroupVersionKind
-	// Verbs must be allowed, cluster-wide or in each namespace that the connection is restricted to.
+	// Verbs are the verbs that must be allowed, cluster-wide or in each namespace that the connection is restricted to.
 	Verbs []string
 	// Namespace is the only namespace in which the verbs must be allowed; empty: see Verbs.
 	Namespace string
 	// Remedy is the command to run if the kind is not served. Empty: kubectl apply -f deploy/crds.
 	Remedy string
-	// Unless is a clause that says in which case the remedy would be wrong, and what to do then; empty: never.
+	// Unless is a clause that names the case in which the remedy would be wrong, and the right action in that case. Empty: the remedy is
+	// always right.
 	Unless string
-	// Otherwise is a clause that says what the administrator may do instead of granting missing verbs; empty: nothing.
+	// Otherwise is a clause that names an alternative to granting missing verbs. Empty: there is none.
 	Otherwise string
 }
 
 // merge returns each kind once per Namespace, with all required verbs, so that several parts of a binary can each state their requirements.
-// Order and remedies are those of the first occurrence.
+// Order and remedies come from the first occurrence.
 func merge(required []Requirement) []Requirement {
 	var merged []Requirement
 	for _, each := range required {
@@ -76,7 +77,7 @@ func targetSide(connection config.ClientConnection) side {
 	return side{name: "target", field: "targetClientConnection", variable: "TARGET_KUBECONFIG", connection: connection}
 }
 
-// origin returns where the credentials of a side come from.
+// origin returns the source of the credentials of a side.
 func (s side) origin() string {
 	if s.connection.Kubeconfig == "" {
 		return fmt.Sprintf("the in-cluster configuration, or name a kubeconfig in %s.kubeconfig or %s", s.field, s.variable)
@@ -89,7 +90,7 @@ func (s side) explain(err error) error {
 	return fmt.Errorf("connect to %s cluster: %w; check %s", s.name, err, s.origin())
 }
 
-// Right is one permission. Needs contains those that a Requirement cannot express: for a subresource or a named object.
+// Right is one permission. Needs lists Rights for subresources and named objects, which a Requirement cannot express.
 type Right struct {
 	Verb, Group, Resource, Subresource string
 	// Namespace is empty for all namespaces, and Name for all objects.
@@ -108,8 +109,8 @@ type accessChecker struct {
 	away bool
 }
 
-// checkAccess returns an error of one line that names everything that is missing on a side, with its remedy: an API server that does not
-// answer or does not accept our credentials, kinds that are not served, rights that are not granted.
+// checkAccess returns an error of one line that names every fault of a side, with its remedy: an API server that does not answer or does
+// not accept our credentials, kinds that are not served, rights that are not granted.
 func checkAccess(
 	ctx context.Context, s side, binary string, cfg *rest.Config, httpClient *http.Client, required []Requirement, rights []Right,
 	limit time.Duration,

@@ -179,7 +179,7 @@ func newReviewing(t *testing.T, status func(authorizationv1.ResourceAttributes) 
 	return s
 }
 
-// reviews returns what was asked so far.
+// reviews returns the attributes of all reviews so far.
 func (s *reviewing) reviews() []authorizationv1.ResourceAttributes {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -16,7 +16,7 @@ import (
 	"k8s.io/client-go/discovery"
 )
 
-// Patience is how long a process that runs in a cluster waits at start for API servers that do not answer. If it exited instead, the
+// Patience is the time for which a process in a cluster waits at start for API servers that do not answer. If it exited instead, the
 // kubelet would restart it after pauses that grow to minutes. Outside of a cluster the user waits for the error, so there is no waiting.
 const Patience = time.Minute
 
@@ -65,7 +65,7 @@ func (s *Setup) awaitAccess(
 
 // checkDiscovery returns an error while the list of the kinds of a required group is outdated. The API server asks the servers behind it
 // for their kinds once a minute, so its answer is outdated for up to that time after an APIService or a CustomResourceDefinition changed.
-// All other errors of the mapper are those of the clients that use it.
+// It ignores all other errors of the mapper: the clients that use the mapper report them.
 func (s side) checkDiscovery(mapper meta.RESTMapper, required []Requirement) error {
 	for _, each := range required {
 		_, err := mapper.RESTMapping(each.Kind.GroupKind(), each.Kind.Version)

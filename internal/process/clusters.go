@@ -20,7 +20,7 @@ import (
 
 // Clusters are the connections of a process.
 type Clusters struct {
-	// Source is the manager: it runs the controllers, and its client and cache are those of the source cluster.
+	// Source is the manager: it runs the controllers, and its client and cache are connected to the source cluster.
 	Source manager.Manager
 	// Target is the managed cluster. It equals Source if the configuration has no target.
 	Target cluster.Cluster

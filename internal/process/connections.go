@@ -19,7 +19,7 @@ import (
 // noMatchAge is how long mappers remember that a kind is not served before they ask again. Mapper.Reset does not wait.
 const noMatchAge = time.Minute
 
-// Connection contains what clients of one cluster need.
+// Connection is the connection to one cluster, with everything that clients of the cluster need.
 type Connection struct {
 	Config     *rest.Config
 	HTTPClient *http.Client
@@ -61,7 +61,8 @@ func unlessNamed(c config.Process, getenv func(string) string) config.Process {
 	return filled
 }
 
-// Dial connects to the clusters in the configuration. It sends requests only to discover what they serve and whether they are one cluster.
+// Dial connects to the clusters in the configuration. It sends requests only to discover the kinds that they serve, and whether they are
+// one cluster.
 func (s *Setup) Dial(ctx context.Context, scheme *runtime.Scheme) (*Connections, error) {
 	redirectLibraryLogs(s.Log)
 	source, err := s.connect(sourceSide(s.Program, s.Config), scheme)

@@ -30,8 +30,8 @@ func ControllerOptions(workers int, deadline, shortest, longest time.Duration) c
 // Queue is the queue of a controller.
 type Queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 
-// OnEvent returns a handler that calls a function for each event. Before is nil for an object that was created, after for one that was
-// deleted.
+// OnEvent returns a handler that calls a function for each event. Before is nil for an object that was created, after is nil for an object
+// that was deleted.
 func OnEvent[T client.Object](happened func(ctx context.Context, before, after T, queue Queue)) handler.TypedFuncs[T, reconcile.Request] {
 	var none T
 	return handler.TypedFuncs[T, reconcile.Request]{
@@ -50,8 +50,8 @@ func Identity(object metav1.Object) metav1.ObjectMeta {
 	}
 }
 
-// Keeping returns the transform of a cache that keeps what a function returns. Objects of other types, such as those that say what was
-// deleted, stay as they are.
+// Keeping returns a transform that makes a cache store the result of keep instead of the object. It does not change objects of other types,
+// such as markers of deleted objects.
 func Keeping[T, Kept any](keep func(T) Kept) toolscache.TransformFunc {
 	return func(object any) (any, error) {
 		if found, ok := object.(T); ok {

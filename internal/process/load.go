@@ -38,10 +38,10 @@ type Setup struct {
 	WrapTransport func(http.RoundTripper) http.RoundTripper
 	// Clock is the clock of the process; nil stands for the real one. Tests use a fake clock.
 	Clock clock.WithTickerAndDelayedExecution
-	// Patience is how long Connect waits for API servers that do not answer; 0 means not at all.
+	// Patience is the time for which Connect waits for API servers that do not answer; 0 means that it does not wait.
 	Patience time.Duration
 
-	end end // of the process: it begins when the context of Connect ends
+	end end // end knows whether the process is ending: the end begins when the context of Connect ends
 }
 
 func (s *Setup) clock() clock.WithTickerAndDelayedExecution {
@@ -78,7 +78,7 @@ func Load[C Configuration](
 	return c, setup, nil
 }
 
-// answer prints what --help or --version request, and reports whether one of them was set.
+// answer prints the text for --help or --version, and reports whether one of them was set.
 func answer(f *flags, program Program, out io.Writer) (bool, error) {
 	if f.help {
 		_, err := fmt.Fprint(out, f.usage(program))
@@ -153,7 +153,8 @@ func withEnvironment(c config.Process, getenv func(string) string) config.Proces
 // namespaceFile is the file in which Kubernetes gives a Pod its namespace.
 const namespaceFile = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
 
-// ownNamespace returns the namespace of this process: POD_NAMESPACE, else the ServiceAccount's, else that of its lease. Empty: not known.
+// ownNamespace returns the namespace of this process: POD_NAMESPACE, else the namespace of its ServiceAccount, else the namespace of its
+// lease. Empty: not known.
 func ownNamespace(getenv func(string) string, readFile func(string) ([]byte, error), leaseNamespace string) string {
 	if namespace := getenv("POD_NAMESPACE"); namespace != "" {
 		return namespace

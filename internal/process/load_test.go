@@ -31,7 +31,7 @@ func writeFile(t *testing.T, name, content string) string {
 	return file
 }
 
-// runMain loads as a main does and returns what the user sees.
+// runMain loads the configuration as a main does, and returns the exit code and the output.
 func runMain(args ...string) (code int, out string) {
 	var buffer bytes.Buffer
 	code = supervise(func(_ context.Context, args []string, out io.Writer) error {

@@ -47,8 +47,8 @@ func (e *end) begun() bool {
 	return ctxErr != nil && (*ctxErr)() != nil
 }
 
-// endingCore writes to another core what libraries and controllers log. At an ordinary end of the process they report errors for all that
-// it interrupts; users search logs of errors for faults.
+// endingCore passes log entries on to another core. At an ordinary end of the process, libraries and controllers report an error for each
+// interrupted operation. endingCore gives these entries the level info, because users search logs for errors to find faults.
 type endingCore struct {
 	zapcore.Core
 	end *end
@@ -79,8 +79,8 @@ func reportsInterruption(field zapcore.Field) bool {
 	return isError && field.Type == zapcore.ErrorType && interrupted(err)
 }
 
-// interrupted reports whether an error that occurred after the context of the process had ended says only that. controller-runtime has no
-// types for its errors about leases and caches.
+// interrupted reports whether an error says only that the context of the process has ended. controller-runtime has no types for its errors
+// about leases and caches.
 func interrupted(err error) bool {
 	if errors.Is(err, context.Canceled) {
 		return true

@@ -11,14 +11,14 @@ import (
 	"time"
 )
 
-// Grace is how long a process may take to stop after SIGINT or SIGTERM.
+// Grace is the time that a process has to stop after SIGINT or SIGTERM.
 const Grace = 5 * time.Second
 
 // shutdownTimeout is the part of Grace for controllers and servers. The rest is for the release of the lease.
 const shutdownTimeout = Grace - 500*time.Millisecond
 
-// repeatedSignal is how long after the first signal further ones are ignored: a signal to a process group reaches the process directly and
-// again from a parent that forwards it. If the process stopped at once, it would not release the lease.
+// repeatedSignal is the time after the first signal in which further signals are ignored: a signal to a process group reaches the process
+// directly and again from a parent that forwards it. If the process stopped at once, it would not release the lease.
 const repeatedSignal = time.Second
 
 // Run is the main function of a binary; it runs until its context ends. It takes everything that it uses as parameters, so that tests start

@@ -19,17 +19,16 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// failedGroupAge is how old a discovery may be that missed a group because its server did not answer, before that group
-// is looked for again.
+// failedGroupAge is the time after which a group is discovered again whose server did not answer.
 const failedGroupAge = 5 * time.Second
 
-// discoveryTimeout bounds one discovery.
+// discoveryTimeout is the time limit for one discovery.
 const discoveryTimeout = 30 * time.Second
 
-// Mapper maps kinds to resources by what an API server serves. It asks the server when it is first used, and again when
-// something is not found and the last answer is older than a given age or from before a Reset; otherwise it sends no request.
-// So "no match" may be outdated by that age, and a known kind may not be served any more: see Refresh. A group whose own
-// server does not answer is never "no match", but an error, so that its objects do not count as gone. Safe for concurrent use;
+// Mapper maps kinds to resources by the discovery of an API server. It discovers the kinds at its first use. It discovers them again when a
+// kind or resource is not found and the last discovery is older than a given age or from before a Reset. Otherwise it sends no request. So
+// "no match" may be outdated by that age, and a known kind may no longer be served: see Refresh. For a group whose own server does not
+// answer, the Mapper returns an error and never "no match", so that objects of the group do not count as gone. Safe for concurrent use;
 // callers share one discovery.
 type Mapper struct {
 	client discovery.DiscoveryInterfaceWithContext
@@ -39,15 +38,15 @@ type Mapper struct {
 	// flights holds the discovery that callers wait for; its key is the number of the last Reset.
 	flights singleflight.Group
 
-	// mu is never held while a request is sent: what is known is answered although a discovery is in flight.
+	// mu is never held while a request is sent, so that the Mapper answers from the last discovery while the next one is under way.
 	mu     sync.Mutex
-	known  *discovered // Guarded by mu; what it points to never changes. Nil: ask the server.
-	resets int         // Guarded by mu; how often Reset was called.
+	known  *discovered // Guarded by mu; the value behind the pointer never changes. Nil: ask the server.
+	resets int         // Guarded by mu; the number of calls of Reset.
 }
 
 var _ meta.RESTMapper = &Mapper{}
 
-// discovered is what the API server served at a time.
+// discovered is the result of one discovery: the kinds that the API server served at that time.
 type discovered struct {
 	mapper meta.RESTMapper
 	at     time.Time
@@ -57,8 +56,8 @@ type discovered struct {
 	failed map[string]error
 }
 
-// NewMapper returns a mapper for the API server of cfg. It sends no request yet. The last answer counts as long as
-// maxAge even for what it does not hold.
+// NewMapper returns a mapper for the API server of cfg. It sends no request yet. For maxAge after a discovery, a kind that the discovery
+// did not find counts as not served.
 func NewMapper(cfg *rest.Config, httpClient *http.Client, passive clock.PassiveClock, maxAge time.Duration) (*Mapper, error) {
 	client, err := discovery.NewDiscoveryClientForConfigAndClient(cfg, httpClient)
 	if err != nil {
@@ -67,8 +66,8 @@ func NewMapper(cfg *rest.Config, httpClient *http.Client, passive clock.PassiveC
 	return &Mapper{client: client, clock: passive, maxAge: maxAge}, nil
 }
 
-// Reset marks what is known as outdated: a kind that is not known is looked for again at the server, whatever the age of the
-// last answer. Known kinds are answered as before, without a request. Call it after a change that may have brought a new kind.
+// Reset marks the last discovery as outdated: the next search for an unknown kind asks the server again, even if the last discovery is
+// recent. For known kinds, the Mapper still answers without a request. Call it after a change that may have brought a new kind.
 func (m *Mapper) Reset() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -119,7 +118,7 @@ func (m *Mapper) ResourceSingularizer(resource string) (string, error) {
 	return find(m, "", func(mapper meta.RESTMapper) (string, error) { return mapper.ResourceSingularizer(resource) })
 }
 
-// find looks into what is known, and once more after a new discovery if it is not there.
+// find calls look with the last discovery, and once more with a new discovery if look finds nothing.
 func find[T any](m *Mapper, group string, look func(meta.RESTMapper) (T, error)) (T, error) {
 	var none T
 	known, err := m.discover(nil, group)
@@ -141,8 +140,8 @@ func find[T any](m *Mapper, group string, look func(meta.RESTMapper) (T, error))
 	return result, err
 }
 
-// discover returns what is known, unless the caller names it as not enough and it may be asked for again. Else it asks the
-// server; other callers that need the answer wait for it.
+// discover returns the last discovery, unless the caller passes it as notEnough and a new discovery is allowed. It then asks the server;
+// other callers that need the answer wait for it.
 func (m *Mapper) discover(notEnough *discovered, group string) (*discovered, error) {
 	known, resets := m.current()
 	if known != nil && (notEnough == nil || known.resets == resets && (known != notEnough || !m.tooOld(known, group))) {

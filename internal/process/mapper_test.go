@@ -24,7 +24,7 @@ type discoveryServer struct {
 	broken      map[string]bool   // group versions whose own server does not answer
 	down        bool
 	discoveries int
-	asked       atomic.Int64 // requests, those that are not answered yet included
+	asked       atomic.Int64 // number of requests, including requests that are not answered yet
 }
 
 func (s *discoveryServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {

@@ -27,8 +27,8 @@ import (
 type Needs struct {
 	// Scheme contains the types of source and target, because both may be one cluster.
 	Scheme *runtime.Scheme
-	// SourceCache and TargetCache restrict or transform what is cached. Connect adds namespaces and resync period from the configuration.
-	// If source and target are one cluster, the entries of both apply.
+	// SourceCache and TargetCache restrict or transform the objects in the caches. Connect adds namespaces and resync period from the
+	// configuration. If source and target are one cluster, the entries of both apply.
 	SourceCache, TargetCache cache.Options
 	// SourceAccess and TargetAccess are checked before anything starts.
 	SourceAccess, TargetAccess []Requirement
@@ -42,8 +42,8 @@ type Needs struct {
 	WebhookServer webhook.Server
 }
 
-// ManagerOptions returns the options of the manager on the source cluster. It is pure: Connect adds what needs a connection (REST mapper,
-// leader election without client limit).
+// ManagerOptions returns the options of the manager on the source cluster. It is pure: Connect adds the options that need a connection
+// (REST mapper, leader election without client limit).
 func ManagerOptions(program Program, cfg config.Process, needs Needs, log logr.Logger) manager.Options {
 	sourceCache := needs.SourceCache
 	if cfg.Target == nil {

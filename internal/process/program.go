@@ -31,8 +31,8 @@ func (p Program) FieldManager() string {
 	return "espalier-" + p.Name
 }
 
-// UserAgent returns the user agent for requests to API servers: <field manager>/<binary>/<version>. API servers take what is
-// before the first slash as the field manager of writes that name none.
+// UserAgent returns the user agent for requests to API servers: <field manager>/<binary>/<version>. API servers use the text before the
+// first slash as the field manager of writes that do not name one.
 func (p Program) UserAgent() string {
 	return p.FieldManager() + "/" + p.Name + "/" + Version
 }

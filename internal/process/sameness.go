@@ -87,7 +87,7 @@ func (s *Sameness) Assume(ctx context.Context) bool {
 	return same || err != nil
 }
 
-// Answer returns what is already known, without a request.
+// Answer returns the answer without a request, and whether it is known already.
 func (s *Sameness) Answer() (same, known bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -35,10 +35,10 @@ import (
 )
 
 // The integration tests start this test binary again as the binary "gardener", so that signals, exit codes and output are the real ones.
-// These variables select what it does.
+// These variables select the role of the binary.
 const (
 	roleVariable    = "ESPALIER_PROCESS_TEST"
-	roleGardener    = "gardener" // watches ConfigMaps in the source and prints what it sees
+	roleGardener    = "gardener" // watches ConfigMaps in the source and prints their changes
 	roleNeedsBonsai = "needs-bonsai"
 	roleStubborn    = "stubborn" // never ends
 	roleBusy        = "busy"     // is in the middle of a reconciliation
@@ -52,7 +52,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// runGardener is a main function like those of the binaries.
+// runGardener is a main function like the main functions of the binaries.
 func runGardener(ctx context.Context, args []string, out io.Writer) error {
 	_, setup, err := Load(gardener(), args, out, config.ResourceManager)
 	if err != nil {
@@ -284,7 +284,7 @@ func configIn(namespace, more string) string {
 		"sourceClientConnection: {kubeconfig: /only/the/environment/counts, namespaces: [" + namespace + "]}\n" + more
 }
 
-// connect does in this process what a main does before it starts. Its caches are empty and stay empty.
+// connect connects in this process as a main does before it starts. Its caches are empty and stay empty.
 func connect(t *testing.T, configuration string) *Clusters {
 	t.Helper()
 	g := NewWithT(t)

@@ -16,7 +16,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/apply/manifest"
 )
 
-// predecessor is the field manager of Gardener's own operator, whose landscape is taken over.
+// predecessor is the field manager of Gardener's own operator, whose objects the operator takes over.
 const predecessor = "gardener-operator"
 
 // Unstructured returns typed objects, which must have their apiVersion and kind, in the form in which they are written.
@@ -53,9 +53,10 @@ func created(desired *unstructured.Unstructured) *unstructured.Unstructured {
 	return o
 }
 
-// updated returns what a live object must become: labels and annotations are added to those that it has, the other parts that the desired
-// object has are replaced, and the rest stays. Of annotations for references, only those of the desired object stay: the garbage collector
-// would keep what the object referred to before. An object of Gardener's own operator becomes one of ours.
+// updated returns the live object with the changes that make it the desired object. It adds labels and annotations to the existing ones,
+// replaces the other fields that the desired object sets, and keeps the rest. It removes annotations for references that the desired object
+// does not have, because the garbage collector would keep the objects that they name. An object that Gardener's own operator wrote gets the
+// label of objects that this operator created.
 func updated(live, desired *unstructured.Unstructured) *unstructured.Unstructured {
 	o := live.DeepCopy()
 	for field, value := range desired.DeepCopy().Object {

@@ -33,7 +33,7 @@ const FieldManager = "garden-operator"
 const (
 	// reopenPause is how long a wait pauses before it opens a watch again that has ended.
 	reopenPause = time.Second
-	// deletionProtected is a label on objects whose deletion must be confirmed. That of objects of druidGroup must be confirmed too.
+	// deletionProtected is a label on objects whose deletion must be confirmed. The deletion of objects of druidGroup must be confirmed too.
 	deletionProtected = "gardener.cloud/deletion-protected"
 	druidGroup        = "druid.gardener.cloud"
 	confirmDeletion   = "confirmation.gardener.cloud/deletion"
@@ -51,8 +51,8 @@ type Cluster struct {
 // Deploy creates and updates objects in their order. An object with a resource version was made from the live object of that version; if
 // the live object has changed meanwhile, the API server refuses the update with a conflict.
 //
-// If an object begins to refer to an immutable Secret or ConfigMap that existed before, because it returns to a former content, Deploy
-// retains the latter.
+// An object may return to a former content, and so begin to refer to an immutable Secret or ConfigMap that still exists from that time.
+// Deploy then retains the Secret or ConfigMap.
 func (c Cluster) Deploy(ctx context.Context, objects ...*unstructured.Unstructured) error {
 	var existing []*unstructured.Unstructured
 	for _, desired := range objects {
@@ -97,8 +97,8 @@ func (c Cluster) DeployTyped(ctx context.Context, objects ...client.Object) erro
 	return c.Deploy(ctx, untyped...)
 }
 
-// deploy reads and writes again after a conflict, because the status of an object changes at any time. It returns the object before, nil
-// if there was none, and after a write, nil if none was necessary.
+// deploy reads and writes again after a conflict, because the status of an object can change at any time. It returns the object before the
+// write (nil if it did not exist) and after the write (nil if no write was necessary).
 func (c Cluster) deploy(ctx context.Context, desired *unstructured.Unstructured) (before, after *unstructured.Unstructured, err error) {
 	err = retry.OnError(retry.DefaultRetry, func(err error) bool {
 		return apierrors.IsConflict(err) && desired.GetResourceVersion() == ""
@@ -127,7 +127,7 @@ func (c Cluster) deployOnce(ctx context.Context, desired *unstructured.Unstructu
 	return live, wanted, c.Client.Update(ctx, wanted, client.FieldOwner(FieldManager))
 }
 
-// limited are the kinds that the operator may create only with the names in its roles.
+// limited are the kinds of which the operator may create only objects with the names in its roles.
 var limited = []string{"CustomResourceDefinition", "ClusterRole", "ClusterRoleBinding"}
 
 // create creates an object. An authorizer knows the name of a new object only if it is created by a server-side apply. If another client
@@ -156,8 +156,8 @@ func inspect(o client.Object) string {
 	return command + " describe " + strings.ToLower(o.GetObjectKind().GroupVersionKind().Kind) + " " + o.GetName()
 }
 
-// UntilHealthy waits until objects are healthy that were deployed before. One that is being deleted, or that another client has deleted in
-// the meantime, is created again as soon as it is gone.
+// UntilHealthy waits until deployed objects are healthy. If an object is being deleted, or another client has deleted it in the meantime,
+// UntilHealthy creates it again as soon as it is gone.
 func (c Cluster) UntilHealthy(
 	ctx context.Context, waitingFor flow.WaitingFor, timeout time.Duration, objects ...*unstructured.Unstructured,
 ) error {
@@ -252,8 +252,7 @@ func drain[T any](ctx context.Context, events <-chan T, notify func()) {
 	}
 }
 
-// Destroy deletes those of the objects that the operator created, in their order, and then waits until they are gone. Objects that others
-// created stay.
+// Destroy deletes the given objects in their order, and then waits until they are gone. It skips objects that the operator did not create.
 func (c Cluster) Destroy(
 	ctx context.Context, waitingFor flow.WaitingFor, timeout time.Duration, objects ...*unstructured.Unstructured,
 ) error {
@@ -342,7 +341,7 @@ func IsGone(err error) bool {
 	return apierrors.IsNotFound(err) || meta.IsNoMatchError(err)
 }
 
-// ErrInUse is why a definition is not deleted: objects of its kind exist.
+// ErrInUse is the error for a definition that is not deleted because objects of its kind exist.
 var ErrInUse = errors.New("objects of this kind exist")
 
 // DeleteDefinition requests the deletion of a CustomResourceDefinition that satisfies a condition, unless objects of its kind exist:

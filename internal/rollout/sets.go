@@ -25,7 +25,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/flow"
 )
 
-// ManagedResource is the kind of ManagedResources.
+// ManagedResource is the group, version and kind of ManagedResources.
 var ManagedResource = resourcesv1alpha1.SchemeGroupVersion.WithKind("ManagedResource")
 
 // SeedSet returns a ManagedResource for the runtime cluster that has these objects, preceded by its Secret.
@@ -89,7 +89,7 @@ func key(o client.Object) string {
 	return strings.ReplaceAll(kind+"__"+o.GetNamespace()+"__"+o.GetName()+".yaml", ":", "_")
 }
 
-// UntilSetsReady waits until ManagedResources of a namespace satisfy a judgement, which returns what is missing.
+// UntilSetsReady waits until judge returns nil for the named ManagedResources of a namespace. Its error names the missing condition.
 func (c Cluster) UntilSetsReady(
 	ctx context.Context, waitingFor flow.WaitingFor, timeout time.Duration, judge func(*resourcesv1alpha1.ManagedResource) error,
 	namespace string, names ...string,
@@ -131,8 +131,8 @@ func (c Cluster) DeleteSet(ctx context.Context, namespace, name string) (bool, e
 	return c.Delete(ctx, Identity(ManagedResource, namespace, name), Ours)
 }
 
-// AbandonSet does the same as DeleteSet, and removes the finalizer with which a resource manager deletes the objects of the
-// ManagedResource. These stay. No resource manager may be responsible for the ManagedResource any more.
+// AbandonSet does the same as DeleteSet, and removes the finalizer of the resource manager, so that the objects of the ManagedResource
+// stay. Call it only when no resource manager is responsible for the ManagedResource any more.
 func (c Cluster) AbandonSet(ctx context.Context, namespace, name string) error {
 	requested, err := c.DeleteSet(ctx, namespace, name)
 	if err != nil || !requested {
@@ -149,8 +149,8 @@ func (c Cluster) AbandonSet(ctx context.Context, namespace, name string) error {
 	return nil
 }
 
-// ReplaceTexts replaces texts in the Deployments and in the contents of the ManagedResources of a namespace that the operator created. All
-// else of them stays as it is.
+// ReplaceTexts replaces texts in the Deployments and in the contents of the ManagedResources of a namespace that the operator created. It
+// changes nothing else in these objects.
 func (c Cluster) ReplaceTexts(ctx context.Context, namespace string, replaced map[string]string) error {
 	ours := client.MatchingLabels{operatorv1alpha1.LabelCreatedBy: operatorv1alpha1.CreatedByOperator}
 	deployments := &unstructured.UnstructuredList{}
@@ -205,9 +205,9 @@ func (c Cluster) replaceInSet(ctx context.Context, set *resourcesv1alpha1.Manage
 	return c.DeployTyped(ctx, changed)
 }
 
-// DeleteGarbage deletes the immutable Secrets and ConfigMaps of a namespace that the operator created, and those that ManagedResources of
-// that namespace have brought there which no longer exist. It does the work of the garbage collector of the resource manager when that is
-// gone.
+// DeleteGarbage deletes two groups of immutable Secrets and ConfigMaps of a namespace: the objects that the operator created, and the
+// objects that came there with ManagedResources that no longer exist. When the resource manager is deleted, this replaces its garbage
+// collector.
 func (c Cluster) DeleteGarbage(ctx context.Context, namespace string) error {
 	sets := &metav1.PartialObjectMetadataList{}
 	sets.SetGroupVersionKind(ManagedResource.GroupVersion().WithKind("ManagedResourceList"))
@@ -250,7 +250,7 @@ func (c Cluster) deleteCollectable(ctx context.Context, kind, namespace string, 
 	return nil
 }
 
-// Deployments returns those of the objects that are Deployments.
+// Deployments returns the Deployments among the objects.
 func Deployments(objects []*unstructured.Unstructured) []*unstructured.Unstructured {
 	var found []*unstructured.Unstructured
 	for _, each := range objects {
@@ -261,7 +261,7 @@ func Deployments(objects []*unstructured.Unstructured) []*unstructured.Unstructu
 	return found
 }
 
-// Identity returns an object that has only what identifies it.
+// Identity returns an object that consists of its kind, namespace and name.
 func Identity(kind schema.GroupVersionKind, namespace, name string) *unstructured.Unstructured {
 	o := &unstructured.Unstructured{}
 	o.SetGroupVersionKind(kind)

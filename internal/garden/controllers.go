@@ -156,8 +156,8 @@ func serverTime(server *rest.Config, c *http.Client) func(ctx context.Context) (
 	}
 }
 
-// operatorValues returns what a defaulted and valid configuration decides about components. It completes values that have the programs of
-// others.
+// operatorValues returns the values of components that a defaulted and valid configuration determines. It completes values that already
+// contain the images of other projects' programs.
 func operatorValues(cfg *config.OperatorConfiguration, o values.Operator) values.Operator {
 	o.Namespace, o.Image = deployable.GardenNamespace, ownImages(cfg.Espalier.Garden.Images, process.Version)
 	o.LogLevel, o.LogFormat = cfg.LogLevel, cfg.LogFormat

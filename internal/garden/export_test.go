@@ -9,7 +9,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/process"
 )
 
-// AddWebhooks is Add without controllers, which would give Gardens a finalizer and deploy what they describe.
+// AddWebhooks is Add without controllers, which would give Gardens a finalizer and deploy their components.
 func AddWebhooks(
 	lifetime context.Context, clusters *process.Clusters, cfg *config.OperatorConfiguration, registry prometheus.Registerer,
 ) error {

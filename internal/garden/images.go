@@ -12,8 +12,8 @@ import (
 	"github.com/espalier-dev/espalier/internal/garden/values"
 )
 
-// programsOfOthers returns the images of programs of others, and what chooses between them: the version of the runtime cluster, which is
-// read once, and the architecture of the operator, because it runs on the same nodes.
+// programsOfOthers returns the images of other projects' programs, and the two facts that select an image: the version of the runtime
+// cluster, which is read once, and the architecture of the operator, because it runs on the same nodes.
 func programsOfOthers(p *parts) (values.Operator, error) {
 	o := values.Operator{Architecture: runtime.GOARCH}
 	var err error

@@ -154,7 +154,7 @@ func (p *program) killDuring(random *rand.Rand, typical time.Duration, change fu
 
 var unique = regexp.MustCompile("-[0-9a-f]{8}(-[0-9a-f]{5})?$")
 
-// inventory lists what is in namespace garden, and the cluster-scoped objects of the operator, without the random parts of names.
+// inventory lists the objects in namespace garden, and the cluster-scoped objects of the operator, without the random parts of names.
 func (p *program) inventory() []string {
 	p.t.Helper()
 	all := []string{}

@@ -42,7 +42,7 @@ type operator struct {
 	reconciles bool
 }
 
-// warnings are those that the administrator's client has received.
+// warnings are the warnings that the administrator's client has received.
 type warnings struct {
 	mu   sync.Mutex
 	list []string
@@ -168,7 +168,7 @@ func (o *operator) awaitWebhooks() {
 	o.warnings.take()
 }
 
-// clear stops the operator, and removes what would disturb the next test.
+// clear stops the operator, and removes objects that would disturb the next test.
 func (o *operator) clear() {
 	o.Stop()
 	ctx := context.Background()

@@ -1,4 +1,4 @@
-// Package garden assembles what garden-operator runs. It has no rules of its own.
+// Package garden assembles the controllers and webhooks of garden-operator. It has no rules of its own.
 package garden
 
 import (
@@ -24,13 +24,13 @@ type parts struct {
 	registry prometheus.Registerer
 }
 
-// Of several replicas, only the one that holds the lease works. The lease has the name and namespace of that of Gardener's operator, so
-// that the two exclude each other.
+// Of several replicas, only the holder of the lease works. The lease has the name and namespace of the lease of Gardener's operator, so
+// that the two operators exclude each other.
 // +kubebuilder:rbac:groups=coordination.k8s.io,resources=leases,verbs=create,namespace=garden,roleName=espalier-garden-operator-lease
 // +kubebuilder:rbac:groups=coordination.k8s.io,resources=leases,resourceNames=gardener-operator-leader-election,verbs=get;update,namespace=garden,roleName=espalier-garden-operator-lease
 // +kubebuilder:rbac:groups="",resources=events,verbs=create;patch,namespace=garden,roleName=espalier-garden-operator-lease
 
-// Needs returns what the family needs from its connection.
+// Needs returns the requirements of the controllers and webhooks for their connection.
 func Needs(cfg *config.OperatorConfiguration) (process.Needs, error) {
 	scheme, err := lifecycle.Scheme()
 	if err != nil {

@@ -35,7 +35,7 @@ func References(garden *operatorv1alpha1.Garden) []Reference {
 	return append(all, ReferencesOfGardener(garden)...)
 }
 
-// ReferencesOfGardener returns those of References that are for gardener-apiserver.
+// ReferencesOfGardener returns the part of References that is for gardener-apiserver.
 func ReferencesOfGardener(garden *operatorv1alpha1.Garden) []Reference {
 	server := garden.Spec.VirtualCluster.Gardener.APIServer
 	if server == nil {
@@ -52,7 +52,8 @@ func references(at *field.Path, config *operatorv1alpha1.AuditConfig) []Referenc
 	return []Reference{{Path: at, Name: config.AuditPolicy.ConfigMapRef.Name}}
 }
 
-// Problem says what is wrong with the policy in a ConfigMap, which is nil if it does not exist. It is empty if nothing is wrong.
+// Problem returns the fault of the policy in a ConfigMap as text for users, or "" if the policy is valid. ConfigMap is nil if it does not
+// exist.
 func Problem(configMap *corev1.ConfigMap) string {
 	if configMap == nil {
 		return "there is no ConfigMap of this name in the namespace of the Garden"
@@ -77,8 +78,8 @@ var decoder = sync.OnceValues(func() (runtime.Decoder, error) {
 	return serializer.NewCodecFactory(scheme, serializer.EnableStrict).UniversalDecoder(audit.SchemeGroupVersion), nil
 })
 
-// Check returns what is wrong with the text of a policy, nil if an API server can use it. Unlike API servers, it refuses fields that do
-// not exist, because a misspelt field would leave requests out of the audit log unnoticed.
+// Check returns an error unless an API server can use the text as a policy. Unlike API servers, it refuses fields that do not exist,
+// because a misspelt field would leave requests out of the audit log unnoticed.
 func Check(text string) error {
 	reader, err := decoder()
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
 )
 
-// writer brings the API server to have what a manifest says. It fails for fields that the schema does not have.
+// writer writes a manifest to the API server. It fails for fields that the schema does not have.
 type writer func(e *env, manifest *unstructured.Unstructured) error
 
 // writers are the ways in which clients write manifests.
@@ -43,7 +43,8 @@ func createOrUpdate(e *env, manifest *unstructured.Unstructured) error {
 	return e.client.Update(e.t.Context(), updated, client.FieldValidation("Strict"))
 }
 
-// applyOnClient does what kubectl apply does: a merge patch of what was applied last, what is to be applied and what is stored.
+// applyOnClient writes a manifest as kubectl apply does: with a three-way merge patch from the manifest that was applied last, the new
+// manifest and the stored object.
 func applyOnClient(e *env, manifest *unstructured.Unstructured) error {
 	modified := manifest.DeepCopy()
 	applied, err := json.Marshal(manifest)
@@ -146,7 +147,7 @@ func TestAGardenChangesFromEveryFormToEveryOther(t *testing.T) {
 	}
 }
 
-// What was applied in one way can be applied in another one, in another form.
+// A Garden that was applied in one way can be applied in another way, in another form.
 func TestTheWayToApplyAndTheFormChangeTogether(t *testing.T) {
 	served := newEnv(t)
 	for first, write := range writers() {
@@ -195,7 +196,7 @@ func TestPatchesOfGoProgramsKeepTheStoredForm(t *testing.T) {
 	}
 }
 
-// Go programs read what wrong manifests have stored, so that one of them does not make the list unreadable.
+// Go programs can read Gardens that wrong manifests have stored, so that one wrong Garden does not make the list unreadable.
 func TestWrongTypesAreReadableAndKept(t *testing.T) {
 	e := newEnv(t)
 	created, err := e.create(e.garden("wrong", map[string]string{

@@ -1,5 +1,5 @@
-// Package crdtest sends Gardens to a real API server that has the shipped CRD and nothing else of Espalier. No controller and no
-// webhook runs, so the CRD alone refuses what is refused here.
+// Package crdtest sends Gardens to a real API server that has the shipped CRD and nothing else of Espalier. No controller and no webhook
+// runs, so the CRD alone refuses wrong Gardens.
 package crdtest
 
 import (
@@ -118,8 +118,8 @@ func (e *env) garden(name string, changes map[string]string) *unstructured.Unstr
 	return o
 }
 
-// create creates a copy of o and removes it when the test ends. It returns what the API server has stored. Fields that the schema
-// does not have are an error.
+// create creates a copy of o and removes it when the test ends. It returns the stored object. Fields that the schema does not have are an
+// error.
 func (e *env) create(o *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	e.t.Helper()
 	created := o.DeepCopy()
@@ -137,7 +137,7 @@ func (e *env) deleteAtEnd(o *unstructured.Unstructured) {
 	})
 }
 
-// stored returns what the API server has of o.
+// stored returns o as the API server has stored it.
 func (e *env) stored(o *unstructured.Unstructured) *unstructured.Unstructured {
 	e.t.Helper()
 	got := &unstructured.Unstructured{}
@@ -146,10 +146,10 @@ func (e *env) stored(o *unstructured.Unstructured) *unstructured.Unstructured {
 	return got
 }
 
-// unchecked is what an API server adds when it finds a fault that keeps it from trying further rules.
+// unchecked is the message that an API server adds when a fault keeps it from evaluating further rules.
 const unchecked = "some validation rules were not checked because the object was invalid"
 
-// causes returns what an error of the status 422 complains about, as "field: message"; nothing if there is no error.
+// causes returns the faults that an error of the status 422 lists, as "field: message"; nothing if there is no error.
 func (e *env) causes(err error) []string {
 	e.t.Helper()
 	if err == nil {

@@ -156,7 +156,7 @@ spec:
 	}
 }
 
-// Metadata, status and what a manifest sets stay as they are.
+// Defaulting changes neither metadata, nor status, nor fields that a manifest sets.
 func TestDefaultingKeepsManifestsOfEveryRelease(t *testing.T) {
 	g := NewWithT(t)
 	files, err := filepath.Glob("../../../../api/operator/v1alpha1/testdata/*.yaml")

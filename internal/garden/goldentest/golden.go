@@ -28,8 +28,9 @@ const (
 
 // Compare compares the objects of each variant of a component with testdata/<variant>.yaml. With -update it replaces the folder testdata.
 //
-// The file of the variant base has all its objects, in their order. The file of another variant has only the objects that differ from those
-// of base, or that base does not have, and names in comments the objects that only base has. An empty base stands for complete files.
+// The file of the variant base contains all its objects, in their order. The file of another variant contains only the objects that base
+// does not have or has differently, and names in comments the objects that only base has. If base is empty, every file contains all objects
+// of its variant.
 func Compare(t *testing.T, base string, variants map[string][]client.Object) {
 	t.Helper()
 	g := NewWithT(t)
@@ -80,7 +81,7 @@ func updateCommand(g Gomega) string {
 	return "go test ./" + filepath.ToSlash(folder) + " -update"
 }
 
-// document is an object as text, with what identifies it.
+// document is an object as text, with its identity.
 type document struct{ identity, content string }
 
 func render(g Gomega, objects []client.Object) []document {

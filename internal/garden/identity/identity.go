@@ -32,8 +32,8 @@ func New(hostname, version string, cgroup []byte, random *rand.Rand) operatorv1a
 	return operatorv1alpha1.OperatorIdentity{ID: id, Name: hostname, Version: version}
 }
 
-// containerID returns the ID of the container in the line of version 2 of control groups, else in that of systemd in version 1; empty if
-// there is none.
+// containerID returns the ID of the container in the line of version 2 of control groups, else in the line of systemd in version 1; empty
+// if neither has an ID.
 func containerID(cgroup string) string {
 	for _, hierarchy := range []string{"0::", "1:name=systemd:"} {
 		for line := range strings.Lines(cgroup) {

@@ -28,7 +28,7 @@ var embedded []byte
 
 // Image is one image of a list.
 type Image struct {
-	// Name is what components ask for.
+	// Name is the name under which components request the image.
 	Name string `json:"name"`
 	// Repository is the image without its tag.
 	Repository string `json:"repository,omitempty"`
@@ -40,15 +40,15 @@ type Image struct {
 	// program works for. Empty: any.
 	RuntimeVersion string `json:"runtimeVersion,omitempty"`
 	TargetVersion  string `json:"targetVersion,omitempty"`
-	// Architectures are those that the image is for. Empty: any.
+	// Architectures are the architectures of nodes that the image supports, for example amd64. Empty: any.
 	Architectures []string `json:"architectures,omitempty"`
 }
 
-// Cluster is what the constraints of images are compared with.
+// Cluster is the versions and the architecture with which the constraints of images are compared.
 type Cluster struct {
 	// Runtime and Target are versions of Kubernetes. Nil satisfies no constraint.
 	Runtime, Target *version.Version
-	// Architecture is that of the nodes, for example amd64.
+	// Architecture is the architecture of the nodes, for example amd64.
 	Architecture string
 }
 
@@ -58,7 +58,7 @@ type List []Image
 // Embedded returns the list that is part of the binary.
 func Embedded() (List, error) { return Parse(embedded) }
 
-// Parse reads a list of images. It ignores fields that it does not know, because the files of Gardener have more than those of Image.
+// Parse reads a list of images. It ignores fields that it does not know, because the files of Gardener have more fields than Image.
 func Parse(content []byte) (List, error) {
 	file := struct {
 		Images List `json:"images"`
@@ -171,7 +171,7 @@ func satisfied(constraint string, by *version.Version) bool {
 		return false
 	}
 	parsed, err := semver.NewConstraint(constraint)
-	// A pre-release, such as those of cloud providers, is compared like its release.
+	// A pre-release, such as a version of a cloud provider, is compared like its release.
 	return err == nil && parsed.Check(semver.New(uint64(by.Major()), uint64(by.Minor()), uint64(by.Patch()), "", ""))
 }
 

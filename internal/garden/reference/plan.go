@@ -12,20 +12,20 @@ import (
 	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
 )
 
-// facts are what a decision about a Garden needs.
+// facts are the inputs of a decision about a Garden.
 type facts struct {
 	garden *operatorv1alpha1.Garden
-	// referenced are the names that all Gardens refer to, those that are being deleted aside.
+	// referenced are the names of the objects that Gardens refer to. Gardens in deletion do not count.
 	referenced sets.Set[Name]
 	// objects are the Secrets and ConfigMaps in the namespace.
 	objects []metav1.PartialObjectMetadata
 }
 
-// actions are what follows from facts.
+// actions are the changes that follow from facts.
 type actions struct {
 	// release and protect are the objects whose finalizer is removed or added.
 	release, protect []metav1.PartialObjectMetadata
-	// protectGarden says whether the Garden must have the finalizer. It is false if the finalizer must go.
+	// protectGarden is true if the Garden must have the finalizer, and false if the finalizer must be removed.
 	protectGarden bool
 	// problems say which references cannot be protected.
 	problems []error

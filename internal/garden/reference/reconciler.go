@@ -26,19 +26,19 @@ import (
 // Metadata of Secrets and ConfigMaps is listed, and their finalizer is written.
 // +kubebuilder:rbac:groups="",resources=secrets;configmaps,verbs=list;patch,namespace=garden,roleName=espalier-garden-operator-garden
 
-// Reconciler protects what Gardens refer to.
+// Reconciler protects Secrets and ConfigMaps that Gardens refer to from deletion, with a finalizer.
 type Reconciler struct {
 	// Client reads Gardens from the cache, and writes.
 	Client client.Client
-	// Reader lists metadata of Secrets and ConfigMaps. It is live, because runs are rare and a cache would have all Secrets of the
-	// namespace in memory.
+	// Reader lists metadata of Secrets and ConfigMaps. It is live, because runs are rare and a cache would keep all Secrets of the namespace
+	// in memory.
 	Reader client.Reader
-	// Namespace is the namespace of what Gardens refer to.
+	// Namespace is the namespace of the Secrets and ConfigMaps that Gardens refer to.
 	Namespace string
 }
 
-// Reconcile protects what the Garden refers to, and releases what no Garden refers to any more. It fails if a reference is missing, so
-// that it is tried again.
+// Reconcile protects the objects that the Garden refers to, and releases objects that no Garden refers to any more. It fails if a
+// referenced object is missing, so that it is called again.
 func (r *Reconciler) Reconcile(ctx context.Context, garden *operatorv1alpha1.Garden) (ctrl.Result, error) {
 	f, err := r.gather(ctx, garden)
 	if err != nil {

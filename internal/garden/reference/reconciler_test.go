@@ -26,7 +26,7 @@ import (
 
 const finalizer = "gardener.cloud/reference-protection"
 
-// scene is an API server with a namespace for what Gardens refer to.
+// scene is an API server with a namespace for the objects that Gardens refer to.
 type scene struct {
 	*WithT
 	t          *testing.T

@@ -32,7 +32,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Complete(conflict.RetryAtOnce(reconcile.AsReconciler(r.Client, r)))
 }
 
-// relevant selects new Gardens, changes of what a Garden refers to, and Gardens in deletion that still have the finalizer.
+// relevant selects new Gardens, Gardens whose references have changed, and Gardens in deletion that still have the finalizer.
 func relevant() predicate.Predicate {
 	return predicate.Funcs{
 		CreateFunc:  func(event.CreateEvent) bool { return true },

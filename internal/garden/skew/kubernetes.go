@@ -9,18 +9,20 @@ import (
 // kubernetesField is the field of a Garden with the version of the virtual cluster.
 const kubernetesField = "spec.virtualCluster.kubernetes.version"
 
-// Kubernetes is what the virtual cluster has.
+// Kubernetes is the versions of Kubernetes that the virtual cluster runs.
 type Kubernetes struct {
 	// APIServer is the version of kube-apiserver, required.
 	APIServer *version.Version
-	// Unfinished is why kube-apiserver is not rolled out, or "". Until it is, some of its Pods may have the minor version before.
+	// Unfinished is the reason why the rollout of kube-apiserver is not complete, or "". During a rollout, some of its Pods may run the
+	// previous minor version.
 	Unfinished string
 	// ControllerManager is the version of kube-controller-manager; nil if there is none.
 	ControllerManager *version.Version
 }
 
-// CheckKubernetes returns an error unless the virtual cluster may get a version of Kubernetes: it is that of kube-apiserver or a later
-// patch of it, or one of the next minor version, which kube-controller-manager must not be further behind than one.
+// CheckKubernetes returns an error unless the virtual cluster may be updated to the wanted version of Kubernetes. That may be the version
+// of kube-apiserver, a later patch of it, or a version of the next minor version; in the last case, kube-controller-manager must have the
+// current minor version of kube-apiserver.
 func CheckKubernetes(current Kubernetes, wanted *version.Version) error {
 	const remedy = "; correct " + kubernetesField + ", or skip this check with the annotation espalier.dev/skipped-checks=kubernetes-version"
 	server, manager := current.APIServer, current.ControllerManager

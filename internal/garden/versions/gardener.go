@@ -32,7 +32,7 @@ func (c Component) TakesGate(name string, value bool) bool {
 	return known && (!gate.Locked || gate.Default == value)
 }
 
-// gardenerFeatureGates are the gates of Gardener 1.149. gardener-apiserver has those of API servers of Kubernetes 1.36 too.
+// gardenerFeatureGates are the gates of Gardener 1.149. gardener-apiserver also has the gates of API servers of Kubernetes 1.36.
 var gardenerFeatureGates = map[Component]map[string]FeatureGate{
 	GardenerAPIServer: {
 		"CloudProfileCapabilities":       {Default: true},
@@ -91,6 +91,7 @@ func VPAFeatureGate(name string) bool {
 	return slices.Contains([]string{"AllAlpha", "AllBeta", "CPUStartupBoost", "InPlace", "PerVPAConfig"}, name)
 }
 
-// RetiredVPAFeatureGate reports whether an earlier vertical pod autoscaler had a gate for what 1.8 always does. It must not reach the
-// vertical pod autoscaler. Gardens may set it, without an effect.
+// RetiredVPAFeatureGate reports whether name is a gate of an earlier vertical pod autoscaler for a behaviour that is always on in 1.8. The
+// operator does not pass the gate on, because the vertical pod autoscaler would not start with it. A Garden may still set it, without an
+// effect.
 func RetiredVPAFeatureGate(name string) bool { return name == "InPlaceOrRecreate" }

@@ -1,6 +1,6 @@
-// Package versions knows what the supported versions of Kubernetes, and the versions of Gardener and of the vertical pod autoscaler that
-// the operator deploys, have: API versions, feature gates, admission plugins, settings. It contains tables and answers about them, and
-// knows no Garden. A new version of one of these programs changes this package only.
+// Package versions has tables of the API versions, feature gates, admission plugins and settings of the supported versions of Kubernetes,
+// and of the deployed versions of Gardener and of the vertical pod autoscaler, with functions that answer questions about them. It does not
+// depend on Gardens. A new version of one of these programs changes this package only.
 package versions
 
 import (
@@ -120,7 +120,7 @@ type FeatureGate struct {
 // Knowledge says where a name occurs.
 type Knowledge int
 
-// What is known about a name.
+// The values of Knowledge.
 const (
 	// Unknown means that no supported version has it.
 	Unknown Knowledge = iota

@@ -63,7 +63,7 @@ func checkPoliciesOfGarden(ctx context.Context, live client.Reader, request *rev
 	return judged(garden, found, nil)
 }
 
-// problemOf says what is wrong with the policy in a ConfigMap; empty if nothing is.
+// problemOf returns the fault of the policy in a ConfigMap as text for users, or "" if the policy is valid.
 func problemOf(ctx context.Context, live client.Reader, name string) (string, error) {
 	configMap := &corev1.ConfigMap{}
 	err := live.Get(ctx, client.ObjectKey{Namespace: gardenNamespace, Name: name}, configMap)

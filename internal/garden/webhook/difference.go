@@ -24,9 +24,9 @@ func fields(garden *operatorv1alpha1.Garden) (map[string]any, error) {
 	return decoded, nil
 }
 
-// difference returns the patch that makes in an object, as it was sent, the changes between two typed forms of it. What does not differ
-// between the two is not patched, so old forms of fields and fields that the types do not have stay as they were sent. Objects that were
-// not sent are added with all they contain. Lists are replaced as a whole.
+// difference returns a patch for an object in the form in which the client sent it. The patch makes the changes between two typed forms of
+// the object. It contains only fields that differ between the typed forms, so old forms of fields, and fields that the types do not have,
+// stay as the client sent them. A JSON object that the client did not send is added as a whole. Lists are replaced as a whole.
 func difference(sent, before, after map[string]any) patch.Patch {
 	return differenceAt(nil, sent, before, after)
 }

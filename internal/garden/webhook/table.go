@@ -1,6 +1,6 @@
 // Package webhook is the admission of Gardens: the handlers that answer API servers, and the webhook configurations that register them.
-// Rules and defaults are in the packages below it, which only compute. Handlers judge, or change what is about to be stored, and write
-// nothing themselves. They read Gardens, and ConfigMaps with audit policies, from the API server.
+// Rules and defaults are in the packages below it, which only compute. Handlers allow or deny a request, or change the object of the
+// request, and write nothing themselves. They read Gardens, and ConfigMaps with audit policies, from the API server.
 package webhook
 
 import (
@@ -74,8 +74,8 @@ func Handlers() []Handler {
 // Mutating reports whether the handler changes objects. Other handlers only allow or deny.
 func (h Handler) Mutating() bool { return h.Webhook.Type == registration.Mutating }
 
-// Review returns what answers reviews. Live reads Gardens, their metadata and ConfigMaps, and must not read from a cache, in which a Garden
-// that was just created may be missing.
+// Review returns the function that answers reviews. Live reads Gardens, their metadata and ConfigMaps. It must not read from a cache,
+// because a cache may not yet contain a Garden that was just created.
 func (h Handler) Review(live client.Reader) review.Handler {
 	return review.HandlerFunc(func(ctx context.Context, request *review.Request) review.Response {
 		if request.SubResource != "" {

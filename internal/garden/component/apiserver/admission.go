@@ -39,7 +39,7 @@ var webhookPlugins = []string{"ValidatingAdmissionWebhook", "MutatingAdmissionWe
 type Plugins struct {
 	// Enabled and Disabled are names of plugins that differ from the defaults of the API server.
 	Enabled, Disabled []string
-	// Settings are those of the plugins in Enabled. Of several ones for a plugin, it has the last one.
+	// Settings are the settings of the plugins in Enabled. If a Garden has several settings for a plugin, Settings has the last one.
 	Settings []operatorv1alpha1.AdmissionPlugin
 }
 
@@ -66,7 +66,7 @@ func PluginsOf(wanted []operatorv1alpha1.AdmissionPlugin, enabled []string, exis
 	return p
 }
 
-// AdmissionParts configures admission plugins, and the kubeconfigs of those that ask webhooks.
+// AdmissionParts returns the configuration of admission plugins, and the kubeconfigs of the plugins that call webhooks.
 func (s Server) AdmissionParts(p Plugins, refs References) ([]Part, error) {
 	plugins := []any{}
 	files, kubeconfigs := map[string]string{}, map[string][]byte{}

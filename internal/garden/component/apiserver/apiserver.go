@@ -1,8 +1,8 @@
-// Package apiserver has what kube-apiserver and gardener-apiserver have in common: arguments, configuration files with the objects that
-// they are in, references of the Garden to Secrets and ConfigMaps, and the order of encryption keys.
+// Package apiserver contains the common parts of kube-apiserver and gardener-apiserver: arguments, configuration files with the objects
+// that contain them, references of the Garden to Secrets and ConfigMaps, and the order of encryption keys.
 //
 // Files are in immutable ConfigMaps and Secrets, which are named after their content, so that a change rolls out; the garbage collector of
-// the resource manager deletes those that no workload refers to.
+// the resource manager deletes the ones that no workload refers to.
 //
 // A rotation of the encryption key takes two deployments of an API server: see NewKeyPopulated.
 package apiserver
@@ -22,7 +22,7 @@ import (
 type Server struct {
 	// Name begins the names of its ConfigMaps and Secrets.
 	Name string
-	// Namespace is that of its ConfigMaps and Secrets.
+	// Namespace is the namespace of the ConfigMaps and Secrets of the API server.
 	Namespace string
 	// Path is the field of a Garden with its settings.
 	Path string

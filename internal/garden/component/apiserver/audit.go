@@ -25,8 +25,8 @@ rules:
 	auditVersion   = "audit.k8s.io/v1"
 )
 
-// AuditParts configures what is audited, and the webhook that gets the events. Policy is the name of the ConfigMap with the policy. Without
-// a policy of the user there are no events, so that the webhook is left out.
+// AuditParts returns the configuration of the audit policy, and of the webhook that gets the events. Policy is the name of the ConfigMap
+// with the policy. Without a policy of the user there are no events, so the configuration then has no webhook.
 func (s Server) AuditParts(policy string, webhook *operatorv1alpha1.AuditWebhook, refs References) []Part {
 	data := map[string]string{auditPolicyFile: cmp.Or(refs.AuditPolicy, noAudit)}
 	own := Part{

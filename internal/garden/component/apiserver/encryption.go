@@ -43,7 +43,8 @@ func OfKubernetes(resources []string) []string {
 	return slices.DeleteFunc(slices.Clone(resources), ofGardener)
 }
 
-// ofGardener is false for resources of definitions, such as those of dashboard.gardener.cloud, which kube-apiserver serves.
+// ofGardener reports whether gardener-apiserver serves a resource. It is false for resources of CustomResourceDefinitions, for example of
+// the group dashboard.gardener.cloud: kube-apiserver serves them.
 func ofGardener(resource string) bool {
 	_, group, _ := strings.Cut(resource, ".")
 	return slices.Contains(versions.GardenerGroups(), group)
@@ -103,9 +104,9 @@ func ConfigurationRole(keyName string) string {
 	return server + configurationSuffix
 }
 
-// AddsKey reports whether the deployment only makes a new encryption key known, because Pods that do not know it could not read what others
-// write with it. When it is rolled out, NewKeyPopulated must be set, and the objects deployed again. Without a Deployment there are no
-// Pods.
+// AddsKey reports whether the deployment adds a new encryption key to the configuration of all Pods, but does not write with it yet. Pods
+// without the key could not read objects that other Pods write with it. When the deployment is rolled out, NewKeyPopulated must be set, and
+// the objects deployed again. The result is false without a live Deployment, because there are no Pods then.
 func AddsKey(v values.Values, live *appsv1.Deployment) bool {
 	return v.EncryptionPhase == operatorv1alpha1.RotationPreparing && live != nil && live.Annotations[NewKeyPopulated] != "true"
 }
@@ -211,13 +212,14 @@ func (s Server) CheckProvider(v values.Values, existing *corev1.Secret) error {
 	return nil
 }
 
-// Encryption is what an API server encrypts.
+// Encryption is the encryption configuration of an API server: its resources and keys.
 type Encryption struct {
 	// Config has further resources of the Garden; it may be nil.
 	Config *operatorv1alpha1.EncryptionConfig
 	// Always are the resources that are encrypted in every Garden.
 	Always []string
-	// Former are resources that have been encrypted. Those that the Garden no longer has are written as plain text and can still be read.
+	// Former are resources that have been encrypted. The API server writes resources that the Garden no longer lists as plain text, and can
+	// still read their encrypted objects.
 	Former []string
 	// Plain are the resources that are still written as plain text: see PlainResources.
 	Plain []string

@@ -25,7 +25,7 @@ type References struct {
 	AdmissionKubeconfigs map[string][]byte
 }
 
-// Found are the objects that the Garden refers to, by their names. Those that do not exist are absent.
+// Found are the existing objects that the Garden refers to, by their names.
 type Found struct {
 	Secrets    map[string]*corev1.Secret
 	ConfigMaps map[string]*corev1.ConfigMap
@@ -39,7 +39,7 @@ const (
 
 // Reference is a field that names an object.
 type Reference struct {
-	// What is what the object has, as part of a sentence.
+	// What is a noun phrase for the content of the object, such as "audit policy". It completes error messages.
 	What string
 	// Path is the field below the settings of the API server.
 	Path string
@@ -47,7 +47,7 @@ type Reference struct {
 	Kind, Name string
 	// Keys must not be empty.
 	Keys []string
-	// Read checks and stores the values of the keys, and returns what is wrong with them.
+	// Read stores the values of the keys. It returns an error if a value is not valid.
 	Read func(values [][]byte) error
 }
 
@@ -170,7 +170,7 @@ func kubeconfigIn(name, of, path string, judge func([]byte) error, store func([]
 	}
 }
 
-// judgeUsers returns what is wrong with a kubeconfig that is read for its users only.
+// judgeUsers returns an error unless a kubeconfig of which only the users are read is valid.
 func judgeUsers(content []byte) error {
 	_, err := selfContained(content)
 	return err
@@ -196,7 +196,7 @@ func selfContained(content []byte) (*clientcmdapi.Config, error) {
 	return config, nil
 }
 
-// judgeEndpoint returns what is wrong with a kubeconfig that says where a server is.
+// judgeEndpoint returns an error unless a kubeconfig that names the address of a server is valid.
 func judgeEndpoint(content []byte) error {
 	config, err := selfContained(content)
 	if err != nil {

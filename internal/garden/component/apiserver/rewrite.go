@@ -41,12 +41,13 @@ func KeyLabel(key *corev1.Secret) string {
 // Rewrite is how a reconciliation makes an API server write encrypted objects again, so that etcd has them in the form that the Garden
 // requests.
 type Rewrite struct {
-	// Label is true if objects get the label KeyName, and Unlabel if they lose it. Both write an object again. If both are true, objects first
-	// get the label.
+	// Label is true if the rewrite adds the label KeyName to objects, and Unlabel if it removes the label. Both write an object again. If both
+	// are true, the rewrite first adds the label and then removes it.
 	Label, Unlabel bool
 	// Resources are the resources of the objects, for example secrets or deployments.apps.
 	Resources []string
-	// Encrypted is what is encrypted after the rewrite, without the resources that always are. Nil: nothing of that changes.
+	// Encrypted lists the resources that are encrypted after the rewrite, without the resources that are always encrypted. Nil: the list and
+	// the provider do not change.
 	Encrypted *operatorv1alpha1.EncryptionAtRest
 }
 

@@ -29,7 +29,7 @@ import (
 //go:embed etcd/*.yaml vpa/*.yaml istio/*.yaml fluent/*.yaml
 var files embed.FS
 
-// Each folder is decoded once, because that takes much longer than a copy. Nothing changes what these functions return.
+// Each folder is decoded once, because that takes much longer than a copy. Callers must not change the returned objects: see copies.
 var (
 	etcd, vpa, istio, fluent = once(files, "etcd"), once(files, "vpa"), once(files, "istio"), once(files, "fluent")
 	managedResources         = once(deploy.Files, "crds")

@@ -23,7 +23,7 @@ import (
 	secretconfig "github.com/espalier-dev/espalier/internal/secrets/config"
 )
 
-// Role is what an etcd is for.
+// Role is the purpose of an etcd: main or events.
 type Role string
 
 // The etcds of the virtual cluster.
@@ -61,7 +61,7 @@ type Secrets struct {
 	PeerCA, PeerServer string
 }
 
-// figures are what distinguishes the etcds.
+// figures are the settings in which the etcds differ.
 type figures struct {
 	metrics                  druidcorev1alpha1.MetricsLevel
 	volumeClaim              string
@@ -158,7 +158,7 @@ func StorageProblem(v values.Values, role Role, live *druidcorev1alpha1.Etcd) st
 		role, ptr.Deref(wanted, ""), role.Name(), ptr.Deref(live.Spec.StorageClass, ""))
 }
 
-// storageClass returns that of the live Etcd, even if it has none: the field is immutable.
+// storageClass returns the storage class of the live Etcd if there is one, also nil: the field is immutable.
 func storageClass(f figures, live *druidcorev1alpha1.Etcd) *string {
 	switch {
 	case live != nil:

@@ -17,7 +17,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/garden/values"
 )
 
-// shipped returns values with what the default configuration decides.
+// shipped returns the values that the default configuration determines.
 func shipped(t *testing.T) values.Values {
 	t.Helper()
 	list, err := images.Embedded()

@@ -1,8 +1,7 @@
 // Package exposure has the objects by which clients reach the API server of the virtual cluster: its Service, and the objects of Istio with
 // which the gateway passes TLS connections through to that Service by their server names.
 //
-// All objects are deployed directly. Clients connect to the load balancer of the gateway; the DNS records for the hosts are those of the
-// user.
+// All objects are deployed directly. Clients connect to the load balancer of the gateway; the user maintains the DNS records for the hosts.
 package exposure
 
 import (
@@ -17,13 +16,14 @@ import (
 )
 
 const (
-	// Name is the name of all objects, and that of the Deployment of kube-apiserver.
+	// Name is the name of all objects, and of the Deployment of kube-apiserver.
 	Name = shared.VirtualAPIServer
 	// Port is the port of the Service, and of its Pods.
 	Port = 443
 )
 
-// clientNamespaces are the namespaces whose Pods may connect to the Pods of the Service: that of the gateway, and those with a label.
+// clientNamespaces selects the namespaces whose Pods may connect to the Pods of the Service: the namespace of the gateway, and namespaces
+// with a label.
 const clientNamespaces = `[{"matchLabels":{"gardener.cloud/role":"istio-ingress"}},` +
 	`{"matchLabels":{"networking.gardener.cloud/access-target-apiserver":"allowed"}}]`
 
@@ -61,7 +61,7 @@ func Routes(v values.Values) []client.Object {
 	return []client.Object{service.Gateway(hosts), service.Route(Name, hosts), service.Destination(trafficPolicy())}
 }
 
-// trafficPolicy bounds connections, whose TLS is that of the client. Locality applies only together with outlier detection.
+// trafficPolicy limits connections. The gateway passes the client's TLS through. Locality applies only together with outlier detection.
 func trafficPolicy() map[string]any {
 	return map[string]any{
 		"connectionPool": map[string]any{"tcp": map[string]any{

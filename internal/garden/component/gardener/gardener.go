@@ -1,4 +1,4 @@
-// Package gardener has what the programs of Gardener in the virtual cluster have in common: gardener-apiserver,
+// Package gardener contains the common parts of the programs of Gardener for the virtual cluster: gardener-apiserver,
 // gardener-admission-controller, gardener-controller-manager and gardener-scheduler.
 //
 // Each has objects in the runtime cluster that are deployed directly (the Secret with its token for the virtual cluster, and its
@@ -38,7 +38,7 @@ const (
 type Objects struct {
 	// Direct are deployed directly, before the ManagedResource.
 	Direct []client.Object
-	// Set are those of the ManagedResource.
+	// Set are the objects of the ManagedResource.
 	Set []client.Object
 }
 

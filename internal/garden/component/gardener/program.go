@@ -23,7 +23,7 @@ type Program struct {
 	Name string
 	// Role is the value of the label role.
 	Role string
-	// PriorityClass is that of the Pods, and Availability the value of the label shared.AvailabilityType.
+	// PriorityClass is the priority class of the Pods, and Availability the value of the label shared.AvailabilityType.
 	PriorityClass, Availability string
 	// CPU and Memory are requested, and LeastMemory is the least memory that an autoscaler may set.
 	CPU, Memory, LeastMemory string
@@ -31,7 +31,7 @@ type Program struct {
 	ConfigMap, File string
 	// Config is the content of the file besides feature gates and logs.
 	Config map[string]any
-	// FeatureGates are those of the Garden. The program gets the ones with which it starts.
+	// FeatureGates are the feature gates of the Garden. The program gets only the gates with which it can start.
 	FeatureGates map[string]bool
 	// LogLevel is "info" if it is nil.
 	LogLevel *string
@@ -41,7 +41,8 @@ type Program struct {
 	Volumes shared.Mounts
 }
 
-// replicas are those that the webhook that spreads Pods sets. With another number, each reconciliation would write the Deployment.
+// replicas is the number of replicas that the webhook that spreads Pods sets. With another number, each reconciliation would write the
+// Deployment.
 const replicas = 2
 
 // Objects returns the objects in the runtime cluster. Kubeconfig is the name of the Secret with the generic token kubeconfig.

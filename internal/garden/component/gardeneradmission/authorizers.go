@@ -10,8 +10,8 @@ type Authorizer struct {
 	users string
 }
 
-// Authorizers are the webhooks for gardenlets and extensions of seeds, and for those of self-hosted shoots. kube-apiserver asks them after
-// RBAC.
+// Authorizers are the webhooks for gardenlets and extensions of seeds, and for gardenlets and extensions of self-hosted shoots.
+// kube-apiserver asks them after RBAC.
 func Authorizers() []Authorizer {
 	return []Authorizer{
 		{Name: "seed", users: `'gardener.cloud:system:seeds' in %[1]s || %[1]s.exists(e, e.startsWith('system:serviceaccounts:seed-'))`},
@@ -24,5 +24,6 @@ func Authorizers() []Authorizer {
 // URL returns where kube-apiserver reaches the webhook, by the Service in its own namespace.
 func (a Authorizer) URL() string { return "https://" + Name + "/webhooks/auth/" + a.Name }
 
-// Condition returns a condition, in CEL, for the users. Groups and name are expressions for those of the user of a request.
+// Condition returns a condition, in CEL, for the users. Groups and name are expressions for the groups and the name of the user of a
+// request.
 func (a Authorizer) Condition(groups, name string) string { return fmt.Sprintf(a.users, groups, name) }

@@ -1,12 +1,13 @@
-// Package gardeneradmission has gardener-admission-controller of Gardener 1.149, which serves webhooks of the virtual cluster: some for
-// admission, and those that authorize requests of seeds and of self-hosted shoots.
+// Package gardeneradmission returns the objects of gardener-admission-controller of Gardener 1.149. The program serves webhooks of the
+// virtual cluster: webhooks for admission, and webhooks that authorize requests of seeds and of self-hosted shoots.
 //
-// kube-apiserver of the virtual cluster asks the authorizers from its first start on, before gardener-admission-controller runs. The
-// operation needs no second run, as that of Gardener 1.84 did: conditions let kube-apiserver ask about the requests of seeds and shoots
-// only, so no other client depends on gardener-admission-controller, and there are no seeds before it runs. An operation that ends without
-// an error is therefore complete, and its status says so. Authorizers has the conditions, and package kubeapiserver the configuration.
+// kube-apiserver of the virtual cluster asks the authorizers from its first start on, before gardener-admission-controller runs. Unlike the
+// operation of Gardener 1.84, the operation needs no second run: because of conditions, kube-apiserver asks the webhooks only about the
+// requests of seeds and shoots, so no other client depends on gardener-admission-controller, and there are no seeds before it runs. An
+// operation that ends without an error is therefore complete, and its status says so. The conditions are in Authorizers, the configuration
+// is in package kubeapiserver.
 //
-// What a flow does, after gardener-apiserver is ready, because gardener-admission-controller reads its API:
+// A flow does the following steps after gardener-apiserver is ready, because gardener-admission-controller reads its API:
 //   - It generates ServerCertificate, and deploys Objects.Direct and the ManagedResource VirtualManagedResource with VirtualObjects. As
 //     long as CallsWebhooks is false for the latter, they are without webhooks, which would fail while gardener-admission-controller does
 //     not run. The flow waits until VirtualManagedResource is ready, so that clients know an authority before it signs the certificate.
@@ -43,7 +44,7 @@ const (
 	certificateFolder = "/etc/" + Name + "/srv"
 )
 
-// Input is what the objects depend on besides the values: names of Secrets.
+// Input is the input for the objects besides the values: names of Secrets.
 type Input struct {
 	// Kubeconfig has the generic token kubeconfig.
 	Kubeconfig string
@@ -84,7 +85,7 @@ func Objects(v values.Values, in Input) (gardener.Objects, error) {
 }
 
 // CallsWebhooks reports whether VirtualManagedResource, which is nil if it does not exist, has brought webhooks into the virtual cluster.
-// From then on it keeps them, also while gardener-admission-controller does not run: they restrict what seeds may do.
+// From then on it keeps them, also while gardener-admission-controller does not run, because they restrict the rights of seeds.
 func CallsWebhooks(set *resourcesv1alpha1.ManagedResource) bool {
 	return gardener.Has(set, validatingKind)
 }

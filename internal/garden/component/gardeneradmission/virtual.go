@@ -14,8 +14,8 @@ import (
 
 const validatingKind = "ValidatingWebhookConfiguration"
 
-// VirtualObjects returns the objects in the virtual cluster. Bundle is that of gardener.Authority. Without webhooks, they are those with
-// which gardener-admission-controller becomes ready.
+// VirtualObjects returns the objects in the virtual cluster. Bundle is the CA bundle of gardener.Authority, in PEM. If webhooks is false,
+// it returns only the rights of gardener-admission-controller, with which the program becomes ready.
 func VirtualObjects(v values.Values, bundle []byte, webhooks bool) []client.Object {
 	if !webhooks {
 		return accessObjects()

@@ -102,8 +102,8 @@ func limits(v values.Values) []rule {
 	return rules
 }
 
-// restrictions returns the webhooks that restrict what clients of seeds and of self-hosted shoots create and change. Authorizers cannot,
-// because they do not see the objects.
+// restrictions returns the webhooks that restrict the objects that clients of seeds and of self-hosted shoots may create and change.
+// Authorizers cannot, because they do not see the objects.
 func restrictions() []webhook {
 	rules := map[string][]rule{
 		"seed": {

@@ -1,7 +1,7 @@
 // Package gardenerapiserver has gardener-apiserver of Gardener 1.149, which serves the API of Gardener in the virtual cluster.
 // kube-apiserver there passes requests on to the Service in the runtime cluster, whose address is in an EndpointSlice.
 //
-// What a flow does, after the etcds, kube-apiserver and the resource manager of the virtual cluster are ready:
+// A flow does the following steps after the etcds, kube-apiserver and the resource manager of the virtual cluster are ready:
 //   - It reads the objects of Names for Resolve. If that returns an error, the flow changes nothing.
 //   - It deploys AccessObjects in VirtualManagedResource, if ServesAPIs is false for that. Without these rights, gardener-apiserver does
 //     not become ready.
@@ -47,7 +47,7 @@ const (
 	settingsPath = "spec.virtualCluster.gardener.gardenerAPIServer"
 )
 
-// Input is what the objects depend on besides the values. The first group are names of Secrets.
+// Input is the input for the objects besides the values. The first group are names of Secrets.
 type Input struct {
 	// Kubeconfig has the generic token kubeconfig.
 	Kubeconfig string
@@ -124,12 +124,12 @@ func Objects(v values.Values, in Input) (gardener.Objects, error) {
 	}, nil
 }
 
-// server returns what the configuration files are for.
+// server returns the API server that the configuration files are made for.
 func server(v values.Values) apiserver.Server {
 	return apiserver.Server{Name: Name, Namespace: v.Namespace, Path: settingsPath}
 }
 
-// plugins returns the admission plugins that differ from the defaults. Ignored names those that gardener-apiserver does not have.
+// plugins returns the admission plugins that differ from the defaults. Ignored names the plugins that gardener-apiserver does not have.
 func plugins(v values.Values) apiserver.Plugins {
 	return apiserver.PluginsOf(v.GardenerAPIServer.AdmissionPlugins, nil, hasPlugin)
 }
@@ -167,8 +167,8 @@ func configuration(v values.Values, in Input) ([]apiserver.Part, error) {
 	return append(append(parts, admission...), encryption), nil
 }
 
-// Ignored returns the settings that gardener-apiserver does not get because it would not start with them: those that an earlier version
-// had, and that the webhook accepts as long as they do not change. The list is sorted.
+// Ignored returns the settings that gardener-apiserver does not get because it would not start with them. Only an earlier version had these
+// settings; the webhook accepts them as long as they do not change. The list is sorted.
 func Ignored(v values.Values) []string {
 	settings := v.GardenerAPIServer
 	all := shared.IgnoredGates(settings.FeatureGates, versions.GardenerAPIServer.TakesGate)

@@ -50,8 +50,8 @@ func Address(service *corev1.Service) (netip.Addr, error) {
 	return address, nil
 }
 
-// AccessObjects returns the rights in the virtual cluster. gardener-apiserver reads what its admission plugins need, and may grant rights
-// to others, so it has all rights.
+// AccessObjects returns the rights in the virtual cluster. gardener-apiserver has all rights, because it reads all objects that its
+// admission plugins need, and may grant rights to other clients.
 func AccessObjects() []client.Object {
 	owner := gardener.VirtualOwner(role)
 	const (
@@ -66,8 +66,8 @@ func AccessObjects() []client.Object {
 	}
 }
 
-// VirtualObjects returns the objects in the virtual cluster. Bundle is that of gardener.Authority, and address that of the Service in the
-// runtime cluster.
+// VirtualObjects returns the objects in the virtual cluster. Bundle is the CA bundle of gardener.Authority, and address is the address of
+// the Service in the runtime cluster.
 func VirtualObjects(v values.Values, bundle []byte, address netip.Addr) []client.Object {
 	objects := AccessObjects()
 	for _, each := range served() {
@@ -147,7 +147,8 @@ func endpointSlice(address netip.Addr) *discoveryv1.EndpointSlice {
 	}
 }
 
-// endpoints are what kube-apiserver of Kubernetes 1.32 reads. In 1.33 they are for Pods of it that still have the version before.
+// endpoints returns the Endpoints that kube-apiserver of Kubernetes 1.32 reads. While kube-apiserver is updated to 1.33, the old Pods still
+// read them.
 //
 //nolint:staticcheck // later versions of Kubernetes deprecate the kind
 func endpoints(address netip.Addr) client.Object {

@@ -1,21 +1,22 @@
 // Package gardenercontrollermanager has gardener-controller-manager of Gardener 1.149.
 //
-// What a flow does, after gardener-apiserver is ready: it deploys Objects.Direct, and the ManagedResources with Objects.Set and with
-// VirtualObjects, and waits until both are ready, in any order.
+// After gardener-apiserver is ready, a flow deploys Objects.Direct, and the ManagedResources with Objects.Set and with VirtualObjects, and
+// waits until both are ready, in any order.
 //
 // # Projects
 //
 // Three controllers of gardener-controller-manager are for Projects: one reconciles them, one finds stale ones, and one records activity.
-// Its configuration file cannot switch them off, as none of its controllers: without a section a controller has the defaults, and 0
-// workers are as good as 1. A Project has no annotation that makes it ignored either, and a narrower role does not help, because rights to
-// namespaces and roles cannot leave out those of projects.
+// Its configuration file cannot switch off any controller: without a section a controller has the defaults, and 0 workers have the same
+// effect as 1. No annotation of a Project makes the controllers ignore it either, and a narrower role does not help, because rights to
+// namespaces and roles cannot exclude the namespaces and roles of projects.
 //
 // So gardener-controller-manager reconciles Projects, and project-controller does not run, unless the user wants project-controller. Then a
-// policy for admission refuses what gardener-controller-manager writes to Projects, to their namespaces, to the quota in these, and to
-// their roles. All its other controllers work as before. The two do not compete: gardener-controller-manager only writes what differs from
-// what it wants, so it ends without a request when project-controller has reconciled a Project, after some attempts that it repeats less
-// and less often. It still emits its Event. Both must have the same settings for quotas and stale Projects. If they differ,
-// gardener-controller-manager repeats its attempt about every 16 minutes, and changes nothing.
+// policy for admission refuses the writes of gardener-controller-manager to Projects, to their namespaces, to the quotas in these
+// namespaces, and to the roles of Projects. All its other controllers work as before. The two programs do not compete:
+// gardener-controller-manager only writes objects that differ from its desired state. So it repeats its attempts less and less often, and
+// sends no more writes as soon as project-controller has reconciled a Project. It still emits its Event. Both must have the same settings
+// for quotas and stale Projects. If they differ, gardener-controller-manager repeats its attempt about every 16 minutes, and changes
+// nothing.
 package gardenercontrollermanager
 
 import (
@@ -69,7 +70,7 @@ func Ignored(v values.Values) []string {
 }
 
 // checkQuotas returns an error for a default quota with which gardener-controller-manager would not start, or which it could not create.
-// The webhook accepts those, because that of Gardener does.
+// The webhook accepts such quotas, because Gardener's webhook accepts them.
 func checkQuotas(v values.Values) error {
 	for i, each := range v.GardenerControllerManager.DefaultProjectQuotas {
 		at := fmt.Sprintf("spec.virtualCluster.gardener.gardenerControllerManager.defaultProjectQuotas[%d].config", i)

@@ -1,8 +1,7 @@
 // Package gardenerscheduler has gardener-scheduler of Gardener 1.149.
 //
-// What a flow does, after gardener-apiserver is ready: it reads the ConfigMap with the configuration of the Deployment, if there is one,
-// for Strategy. It deploys Objects.Direct, and the ManagedResources with Objects.Set and with VirtualObjects, and waits until both are
-// ready, in any order.
+// After gardener-apiserver is ready, a flow reads the ConfigMap with the configuration of the Deployment, if there is one, for Strategy. It
+// deploys Objects.Direct, and the ManagedResources with Objects.Set and with VirtualObjects, and waits until both are ready, in any order.
 package gardenerscheduler
 
 import (
@@ -29,7 +28,7 @@ const (
 )
 
 // Objects returns the objects in the runtime cluster. Kubeconfig is the name of the Secret with the generic token kubeconfig, and strategy
-// is that of Strategy.
+// is the result of Strategy.
 func Objects(v values.Values, kubeconfig string, strategy operatorv1alpha1.SchedulingStrategy) (gardener.Objects, error) {
 	settings := v.GardenerScheduler
 	return gardener.Program{
@@ -70,10 +69,10 @@ func Ignored(v values.Values) []string {
 	return shared.IgnoredGates(v.GardenerScheduler.FeatureGates, versions.GardenerScheduler.TakesGate)
 }
 
-// Strategy returns how gardener-scheduler chooses a Seed, and whether that differs from the default because a landscape keeps what it had.
-// Live is the ConfigMap with the configuration of the Deployment in the cluster, nil if there is none: Gardener before 1.145 had the
-// strategy MinimalDistance in all Gardens, and shoots of regions without a Seed could not be created any more with another one. A Garden
-// that says something about gardener-scheduler decides itself.
+// Strategy returns the scheduling strategy, and whether it differs from the default because the landscape keeps its earlier strategy. Live
+// is the ConfigMap with the configuration of the Deployment in the cluster, nil if there is none. Gardener before 1.145 used the strategy
+// MinimalDistance in all Gardens; with the default strategy, users could no longer create Shoots in regions without a Seed. If the Garden
+// has settings for gardener-scheduler, their strategy is used.
 func Strategy(v values.Values, live *corev1.ConfigMap) (strategy operatorv1alpha1.SchedulingStrategy, kept bool) {
 	if own := v.GardenerScheduler.Strategy; own != nil {
 		return *own, false

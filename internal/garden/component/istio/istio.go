@@ -1,10 +1,10 @@
 // Package istio has Istio 1.29 in the runtime cluster: istiod, and a gateway that passes TLS connections through to the API server of the
 // virtual cluster by their server names. Each has a ManagedResource in the namespace istio-system.
 //
-// Each namespace has the NetworkPolicies for the DNS and the API server of the runtime cluster. Those of the Garden are only in its own
-// namespace.
+// Each namespace has the NetworkPolicies for the DNS and the API server of the runtime cluster. The NetworkPolicies of the Garden are only
+// in its own namespace.
 //
-// The objects are those of a gateway that passes TLS connections through. Left out are the second Service of the gateway,
+// The objects are for a gateway that passes TLS connections through. Left out are the second Service of the gateway,
 // istio-ingressgateway-internal, and its VerticalPodAutoscaler: no component connects to that Service, and a HorizontalPodAutoscaler scales
 // the gateway already. Left out are also the EnvoyFilters for statistics (stats-filter and tcp-stats-filter), without which the gateway has
 // the metrics of Envoy, but none by source and destination.
@@ -50,7 +50,7 @@ const ExportTo = "networking.istio.io/exportTo"
 // GatewayNamespaceSelector is a JSON list of label selectors that selects the namespace of the gateway.
 const GatewayNamespaceSelector = `[{"matchLabels":{"gardener.cloud/role":"istio-ingress"}}]`
 
-// tokenExpiration is that of the tokens with which gateways authenticate at istiod, in seconds.
+// tokenExpiration is the lifetime of the tokens with which gateways authenticate at istiod, in seconds.
 const tokenExpiration = 43200
 
 // Namespaces returns the namespaces, which are deployed before the ManagedResources. The webhook that spreads Pods serves them; with a
@@ -119,7 +119,8 @@ func token() corev1.VolumeSource {
 	}}}}
 }
 
-// complete sets what istiod and the gateway have in common. An annotation with a checksum makes a change of a configuration roll out.
+// complete sets the common fields of the Deployments of istiod and the gateway. An annotation with a checksum makes a change of a
+// configuration roll out.
 func complete(d *appsv1.Deployment, surge, unavailable intstr.IntOrString, name, configuration string) {
 	d.Spec.RevisionHistoryLimit = ptr.To[int32](1)
 	d.Spec.Strategy = appsv1.DeploymentStrategy{

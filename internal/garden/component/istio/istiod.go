@@ -146,8 +146,8 @@ func validation(owner shared.Owner) *admissionregistrationv1.ValidatingWebhookCo
 	}
 }
 
-// istiodRoles returns what istiod may do. It may not deploy gateways for objects of the Gateway API, nor read those or change the status of
-// Ingresses: the definitions of the Gateway API are not deployed, and the mesh has no ingress controller.
+// istiodRoles returns the rights of istiod. It may neither deploy gateways for objects of the Gateway API, nor read such objects, nor
+// change the status of Ingresses: the definitions of the Gateway API are not deployed, and the mesh has no ingress controller.
 func istiodRoles(owner shared.Owner) []client.Object {
 	return []client.Object{
 		owner.ClusterRole(istiod, clusterRules()...), owner.ClusterRoleBinding(istiod, istiod, istiod),

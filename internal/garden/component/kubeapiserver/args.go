@@ -49,7 +49,8 @@ func servingArgs(v values.Values) []string {
 	}, apiserver.ServingArgs(), shared.OptionalArg("--tls-min-version=%s", v.KubeAPIServer.TLSMinVersion))
 }
 
-// externalHostname returns the host in the URLs that clients get: that of the issuer of tokens if clients reach the API server there.
+// externalHostname returns the host in the URLs that clients get. It is the host of the issuer of tokens if clients reach the API server
+// there.
 func externalHostname(v values.Values) string {
 	first := "api." + v.Domains[0]
 	parsed, err := url.Parse(issuers(v)[0])
@@ -120,7 +121,7 @@ func credentialArgs(s Secrets) []string {
 	return all
 }
 
-// identityArgs configures tokens of ServiceAccounts, and those with which nodes join.
+// identityArgs returns the arguments for tokens of ServiceAccounts, and for tokens with which nodes join.
 func identityArgs(v values.Values) []string {
 	all := []string{"--enable-bootstrap-token-auth=true", "--api-audiences=" + strings.Join(audiences(v), ",")}
 	for _, each := range issuers(v) {
@@ -137,7 +138,7 @@ func identityArgs(v values.Values) []string {
 	return all
 }
 
-// audiences are those that Gardener asks for tokens for, in addition to those of the user.
+// audiences returns the accepted audiences of tokens: the audiences of the user, and the audience of the tokens that Gardener requests.
 func audiences(v values.Values) []string {
 	const gardener = "gardener"
 	all := slices.Clone(v.KubeAPIServer.APIAudiences)
@@ -167,7 +168,7 @@ func issuers(v values.Values) []string {
 	return all
 }
 
-// clusterArgs configures what the virtual cluster has.
+// clusterArgs returns the arguments for the APIs, networks, feature gates and events of the virtual cluster.
 func clusterArgs(v values.Values) []string {
 	settings := v.KubeAPIServer
 	return slices.Concat([]string{
@@ -182,8 +183,8 @@ func clusterArgs(v values.Values) []string {
 	)
 }
 
-// RuntimeConfig returns which APIs are on and off. kube-controller-manager runs no controllers for those that are off. APIs that a cluster
-// without nodes does not need are off unless the user switches them on.
+// RuntimeConfig returns the APIs that are switched on (true) and off (false). kube-controller-manager runs no controllers for APIs that are
+// off. APIs that a cluster without nodes does not need are off unless the user switches them on.
 func RuntimeConfig(v values.Values) map[string]bool {
 	config := map[string]bool{
 		"apps/v1": false, "autoscaling/v2": false, "batch/v1": false, "policy/v1": false, "storage.k8s.io/v1/csinodes": false,
@@ -201,8 +202,8 @@ func knowsAPI(v values.Values, api string) bool {
 	return strings.HasPrefix(api, "api/") || kubernetes(v).API(api) == versions.Present
 }
 
-// Ignored returns the settings that kube-apiserver does not get because it would not start with them: those that an earlier version had,
-// and that the webhook accepts as long as they do not change. The list is sorted.
+// Ignored returns the settings that kube-apiserver does not get because it would not start with them. Only an earlier version had these
+// settings; the webhook accepts them as long as they do not change. The list is sorted.
 func Ignored(v values.Values) []string {
 	all := shared.IgnoredGates(v.KubeAPIServer.FeatureGates, kubernetes(v).TakesGate)
 	for api := range v.KubeAPIServer.RuntimeConfig {

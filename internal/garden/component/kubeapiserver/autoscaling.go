@@ -24,7 +24,7 @@ func leastReplicas(v values.Values) int32 {
 	return 2
 }
 
-// replicas keeps those of the live Deployment, because the autoscaler changes them.
+// replicas returns the replicas of the live Deployment if there is one, because the autoscaler changes them.
 func replicas(v values.Values, live *appsv1.Deployment) int32 {
 	if live != nil && ptr.Deref(live.Spec.Replicas, 0) > 0 {
 		return *live.Spec.Replicas
@@ -45,8 +45,8 @@ func resources(v values.Values, live *appsv1.Deployment) corev1.ResourceRequirem
 	return shared.RequestsOfAtLeast("600m", "512Mi", shared.MinAllowed(v.KubeAPIServer.Autoscaling))
 }
 
-// horizontalAutoscaler adds replicas when those that are there need much, in absolute figures, because the vertical autoscaler changes
-// requests.
+// horizontalAutoscaler adds replicas when the running replicas use much cpu or memory. The limits are absolute figures and not shares of
+// the requests, because the vertical autoscaler changes the requests.
 func horizontalAutoscaler(v values.Values) client.Object {
 	metric := func(name corev1.ResourceName, average string) autoscalingv2.MetricSpec {
 		return autoscalingv2.MetricSpec{Type: autoscalingv2.ResourceMetricSourceType, Resource: &autoscalingv2.ResourceMetricSource{

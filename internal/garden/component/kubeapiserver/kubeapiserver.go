@@ -1,8 +1,8 @@
 // Package kubeapiserver has kube-apiserver of the virtual cluster, of Kubernetes 1.32 to 1.36.
 //
 // All objects are deployed directly. ConfigMaps and Secrets with configuration files are immutable and named after their content, so that a
-// change rolls out; the garbage collector of the resource manager deletes those that no workload refers to. Package exposure has the
-// Service.
+// change rolls out; the garbage collector of the resource manager deletes the ones that no workload refers to. The Service is in package
+// exposure.
 //
 // A rotation of the encryption key takes two deployments: see apiserver.NewKeyPopulated.
 package kubeapiserver
@@ -27,7 +27,7 @@ const (
 	Container = "kube-apiserver"
 )
 
-// Input is what the objects depend on besides the values.
+// Input is the input for the objects besides the values.
 type Input struct {
 	Secrets    Secrets
 	References References
@@ -51,10 +51,10 @@ func Objects(v values.Values, in Input) ([]client.Object, error) {
 		exposure.Owner(v).DisruptionBudget(Name), horizontalAutoscaler(v), verticalAutoscaler(v), deployment(v, in, image, parts)), nil
 }
 
-// defaultPlugins are enabled in addition to those that kube-apiserver enables itself.
+// defaultPlugins are enabled in addition to the plugins that kube-apiserver enables by default.
 var defaultPlugins = []string{"NodeRestriction"}
 
-// plugins returns the admission plugins. Ignored names those that the version does not have.
+// plugins returns the admission plugins. Ignored names the plugins that the version does not have.
 func plugins(v values.Values) apiserver.Plugins {
 	return apiserver.PluginsOf(v.KubeAPIServer.AdmissionPlugins, defaultPlugins, func(name string) bool { return hasPlugin(v, name) })
 }
@@ -103,7 +103,7 @@ func configuration(v values.Values, in Input) ([]apiserver.Part, error) {
 	return append(append(parts, encryption), serverNamesParts(v, in.References)...), nil
 }
 
-// server returns what the configuration files are for.
+// server returns the API server that the configuration files are made for.
 func server(v values.Values) apiserver.Server {
 	return apiserver.Server{Name: Container, Namespace: v.Namespace, Path: settingsPath}
 }

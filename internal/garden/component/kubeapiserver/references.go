@@ -38,7 +38,7 @@ type References struct {
 	ServerNames string
 }
 
-// Found are the objects that the Garden refers to, by their names. Those that do not exist are absent.
+// Found are the existing objects that the Garden refers to, by their names.
 type Found struct {
 	apiserver.Found
 
@@ -163,7 +163,7 @@ func readAuthentication(k versions.Kubernetes, content []byte) (map[string]any, 
 	return untyped, nil
 }
 
-// readAuthorizers returns the webhooks of an AuthorizationConfiguration. Known are those that have a kubeconfig.
+// readAuthorizers returns the webhooks of an AuthorizationConfiguration. Known are the names of the webhooks that have a kubeconfig.
 func readAuthorizers(k versions.Kubernetes, content []byte, known []string) ([]Authorizer, error) {
 	var config authorizationConfiguration
 	if err := decodeStrictly(content, &config); err != nil {

@@ -33,9 +33,9 @@ const (
 
 // Logical names of Secrets.
 const (
-	// ServiceAccountKeyName is that of the key that signs tokens of ServiceAccounts.
+	// ServiceAccountKeyName is the name of the key that signs tokens of ServiceAccounts.
 	ServiceAccountKeyName = "service-account-key"
-	// EncryptionKeyName is that of the key that encrypts data in etcd.
+	// EncryptionKeyName is the name of the key that encrypts data in etcd.
 	EncryptionKeyName = "kube-apiserver-etcd-encryption-key"
 )
 
@@ -52,7 +52,8 @@ type Secrets struct {
 	ETCDAuthority, ETCDClient string
 	// Server has the certificate of kube-apiserver, and Aggregator that for API servers behind it.
 	Server, Aggregator string
-	// ServiceAccountKey has the key that signs tokens of ServiceAccounts, and ServiceAccountKeys the bundle with those that verify them.
+	// ServiceAccountKey contains the key that signs tokens of ServiceAccounts, and ServiceAccountKeys the bundle of the keys that verify these
+	// tokens.
 	ServiceAccountKey, ServiceAccountKeys string
 	// StaticTokens has the token of the probes, and HealthToken is that token.
 	StaticTokens, HealthToken string
@@ -85,7 +86,7 @@ func AggregatorCertificate() secrets.Request {
 	}}
 }
 
-// StaticTokens returns the request for the token of the probes. Its user has no rights but those of all authenticated users.
+// StaticTokens returns the request for the token of the probes. Its user has only the rights of all authenticated users.
 func StaticTokens() secrets.Request {
 	return secrets.Request{Persist: true, Config: secretconfig.StaticTokens{
 		Name: "kube-apiserver-static-token", Users: map[string]secretconfig.TokenUser{healthUser: {Username: healthUser, UserID: healthUser}},
@@ -123,7 +124,7 @@ func HealthToken(tokens *corev1.Secret) (string, error) {
 
 // SharesAuthority reports whether two bundles have a certificate in common, as adopted authorities for clients and for the front proxy may.
 func SharesAuthority(clients, frontProxy []byte) bool {
-	// A bundle that cannot be read has no certificate in common; kube-apiserver says what is wrong with it.
+	// A bundle that cannot be read has no certificate in common; kube-apiserver reports the fault of the bundle.
 	first, _ := cert.ParseCertsPEM(clients)
 	second, _ := cert.ParseCertsPEM(frontProxy)
 	return slices.ContainsFunc(first, func(one *x509.Certificate) bool { return slices.ContainsFunc(second, one.Equal) })

@@ -218,7 +218,7 @@ func (m *machine) start(t *testing.T, objects []client.Object) *child.Process {
 	return server
 }
 
-// here returns a text in which the folders of the container are those of the machine.
+// here replaces the folders of the container in a text by folders of the machine.
 func (m *machine) here(text string) string {
 	for _, folder := range []string{"/srv/kubernetes/", "/etc/kubernetes/"} {
 		text = strings.ReplaceAll(text, folder, m.root+folder)

@@ -75,7 +75,8 @@ func ServerCertificate(namespace string) secrets.Request {
 }
 
 // Objects returns the objects in the runtime cluster, in the order in which they are deployed. The Deployment is the last one.
-// RuntimeConfig has the API versions that kube-apiserver of the virtual cluster switches on or off, including those of its defaults.
+// RuntimeConfig has the API versions that kube-apiserver of the virtual cluster switches on or off, including the versions that are off by
+// default.
 func Objects(v values.Values, names Secrets, runtimeConfig map[string]bool) ([]client.Object, error) {
 	kubernetes := versions.KubernetesOf(v.Kubernetes)
 	image, err := v.ExternalImage(Container)

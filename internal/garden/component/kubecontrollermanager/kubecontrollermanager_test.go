@@ -18,7 +18,7 @@ import (
 	secretconfig "github.com/espalier-dev/espalier/internal/secrets/config"
 )
 
-// runtimeConfig is that of kube-apiserver without settings of the Garden.
+// runtimeConfig is the runtime configuration of kube-apiserver without settings of the Garden.
 func runtimeConfig() map[string]bool {
 	return map[string]bool{
 		"apps/v1": false, "autoscaling/v2": false, "batch/v1": false, "policy/v1": false, "storage.k8s.io/v1/csinodes": false,

@@ -1,9 +1,10 @@
-// Package networkpolicies has the NetworkPolicies for connections of Pods that do not go to Services, and for those of the operator. Each
-// other policy selects the Pods of its namespace with the label networking.gardener.cloud/to-<target>: allowed. Components in another
-// namespace than that of the Garden have the policies of In among their objects. netpol-controller makes those for connections to Services.
+// Package networkpolicies returns the NetworkPolicies for connections of Pods that do not go to Services, and for the connections of the
+// operator. Except for the operator's, each policy selects the Pods of its namespace with the label networking.gardener.cloud/to-<target>:
+// allowed. Components in other namespaces than the Garden's have the policies of In among their objects. netpol-controller makes the
+// policies for connections to Services.
 //
 // Kubernetes denies all other connections of a Pod once a policy selects it, so each label that components set needs its policy. The names
-// differ from those of gardenlet's policies, which may run in the same cluster.
+// differ from the names of gardenlet's policies, because a gardenlet may run in the same cluster.
 package networkpolicies
 
 import (
@@ -97,7 +98,7 @@ func fromOperator(namespace, server, what string, pods map[string]string, port i
 	return allows
 }
 
-// In returns the policies for DNS and the API server of the runtime cluster in another namespace than that of the Garden.
+// In returns the policies for DNS and the API server of the runtime cluster for a namespace that is not the namespace of the Garden.
 func In(namespace string, v values.Values) []client.Object {
 	return []client.Object{
 		policy(namespace, "to-dns",

@@ -1,12 +1,13 @@
 // Package resourcemanager has the resource managers of the runtime cluster and of the virtual cluster.
 //
-// That of the runtime cluster consists of four of Espalier's binaries, each in a Deployment of its own: managedresource-controller as
-// gardener-resource-manager, with the class seed, and beside it webhook-server, netpol-controller and token-controllers. The first one has
-// the name, the lease, the Service and the selector of Gardener's own resource manager, so that an existing landscape hands over by a
-// rolling update. webhook-server issues its own certificate and maintains its own webhook configurations, under the name of those of
-// Gardener's resource manager. netpol-controller makes policies from Services only; package networkpolicies has the others.
+// The resource manager of the runtime cluster consists of four of Espalier's binaries, each in a Deployment of its own:
+// managedresource-controller as gardener-resource-manager, with the class seed, and beside it webhook-server, netpol-controller and
+// token-controllers. The first one has the name, the lease, the Service and the selector of Gardener's own resource manager, so that an
+// existing landscape hands over by a rolling update. webhook-server issues its own certificate and maintains its own webhook
+// configurations, which have the names of the webhook configurations of Gardener's resource manager. netpol-controller makes policies from
+// Services only; the other policies are in package networkpolicies.
 //
-// That of the virtual cluster is in virtual.go.
+// The resource manager of the virtual cluster is in virtual.go.
 package resourcemanager
 
 import (
@@ -134,7 +135,8 @@ func (p part) objects(v values.Values) ([]client.Object, error) {
 	return append(objects, p.autoscaler), nil
 }
 
-// adapt changes what is special in a garden namespace. The webhooks there do not serve the Pods of the resource manager.
+// adapt makes the changes to a Deployment that a garden namespace requires. The webhooks there do not change the Pods of the resource
+// manager.
 func adapt(d *appsv1.Deployment, v values.Values) {
 	d.Labels[skipHighAvailability] = "true"
 	template := &d.Spec.Template

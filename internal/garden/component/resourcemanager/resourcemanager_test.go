@@ -44,7 +44,7 @@ func withCertificate() resourcemanager.Credentials {
 	return resourcemanager.Credentials{Kubeconfig: "generic-token-kubeconfig-1", Bootstrap: "bootstrap-1"}
 }
 
-// objects returns those of both resource managers.
+// objects returns the objects of both resource managers.
 func objects(t *testing.T, v values.Values, credentials resourcemanager.Credentials) []client.Object {
 	t.Helper()
 	runtime, err := resourcemanager.Objects(v)

@@ -17,8 +17,8 @@ import (
 	"github.com/espalier-dev/espalier/internal/garden/component/shared"
 )
 
-// generatedRoles returns the roles of a binary under the names that they have at a place. A generated ClusterRole may be wanted as a Role
-// of the namespace and as a ClusterRole, which then has only what the Role cannot have.
+// generatedRoles returns the roles of a binary under the names that they have at a place. A generated ClusterRole may become a Role of the
+// namespace and a ClusterRole; the ClusterRole then contains only the rules that the Role cannot contain.
 func (p part) generatedRoles(binary deployable.Binary, place deployable.Place) ([]client.Object, error) {
 	content, err := deploy.Files.ReadFile(p.binary + "/rbac/role.yaml")
 	if err != nil {
@@ -53,8 +53,9 @@ func roleAt(at deployable.Role, rules []rbacv1.PolicyRule) client.Object {
 	return shared.Owner{Namespace: at.Namespace}.RoleIn(at.Name, rules...)
 }
 
-// split returns the rules of a ClusterRole that are needed in a namespace, or those that are needed besides if namespace is empty: for
-// certain Namespaces. The rule for all Namespaces is for a selector, which a process that works in one namespace does not have.
+// split returns the rules of a ClusterRole that a Role in the namespace can contain. If namespace is empty, it returns the other rules that
+// are needed: rules for Namespaces with certain names. It leaves out the rule for all Namespaces, because only a process with a namespace
+// selector needs it, and a process that works in one namespace has no selector.
 func split(rules []rbacv1.PolicyRule, namespace string) []rbacv1.PolicyRule {
 	return slices.DeleteFunc(slices.Clone(rules), func(rule rbacv1.PolicyRule) bool {
 		aboutNamespaces := slices.Contains(rule.Resources, "namespaces")

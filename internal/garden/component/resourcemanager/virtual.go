@@ -69,8 +69,8 @@ type Credentials struct {
 	Bootstrap string
 }
 
-// BootstrapRequest returns the request for a kubeconfig with all rights. Bundle is that of the certificate authority of kube-apiserver. The
-// garbage collector deletes the Secret if the operator does not.
+// BootstrapRequest returns the request for a kubeconfig with all rights. Bundle is the CA bundle of kube-apiserver. The garbage collector
+// deletes the Secret if the operator does not.
 func BootstrapRequest(bundle []byte) secrets.Request {
 	return secrets.Request{
 		SignedBy: "ca-client", Labels: map[string]string{resourcesv1alpha1.GarbageCollectableReference: "true"},
@@ -145,7 +145,8 @@ func targetNamespaces(v values.Values) []string {
 	return slices.Compact(names)
 }
 
-// sourceRoles returns the roles in the runtime cluster: those in the namespace of the Garden, and those of ClusterRoles there.
+// sourceRoles returns the roles that a role becomes in the runtime cluster: a Role in the namespace of the Garden, and for a ClusterRole
+// also a ClusterRole.
 func sourceRoles(r deployable.Role) []deployable.Role {
 	switch {
 	case r.Namespace == deployable.Namespace:
@@ -156,7 +157,8 @@ func sourceRoles(r deployable.Role) []deployable.Role {
 	return nil
 }
 
-// adaptVirtual changes what is special in a garden namespace. The webhook that spreads Pods serves these, so there are no constraints here.
+// adaptVirtual makes the changes to a Deployment that a garden namespace requires. It sets no spread constraints, because the webhook that
+// spreads Pods sets them.
 func adaptVirtual(d *appsv1.Deployment, credentials Credentials) {
 	d.Labels[shared.AvailabilityType] = shared.Server
 	template := &d.Spec.Template
@@ -204,7 +206,8 @@ func isUnavailable(d *appsv1.Deployment) bool {
 	})
 }
 
-// Bootstrapped returns what the resource manager of the virtual cluster still lacks, or nil if it can go on with its token.
+// Bootstrapped returns nil if the resource manager of the virtual cluster can work with its own token, and otherwise an error that names
+// the missing condition.
 func Bootstrapped(access *corev1.Secret, set *resourcesv1alpha1.ManagedResource, now time.Time) error {
 	if problem := tokenProblem(access, now); problem != "" {
 		return errors.New(problem)

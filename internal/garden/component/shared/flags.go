@@ -26,7 +26,7 @@ func Switches(on map[string]bool) string {
 	return strings.Join(items, ",")
 }
 
-// OptionalArg returns an argument, whose format is that of package fmt, unless the value is nil.
+// OptionalArg returns an argument, or nothing if the value is nil. The format is a format of package fmt.
 func OptionalArg[T any](format string, value *T) []string {
 	if value == nil {
 		return nil
@@ -43,8 +43,8 @@ func Networks(all []netip.Prefix) string {
 	return strings.Join(items, ",")
 }
 
-// FeatureGates returns those of the wanted feature gates with which a program starts. Takes reports whether it starts with a value of a
-// gate.
+// FeatureGates returns the wanted feature gates without the gates with which a program would not start. Takes reports whether the program
+// starts with a value of a gate.
 func FeatureGates(wanted map[string]bool, takes func(name string, value bool) bool) map[string]bool {
 	gates := maps.Clone(wanted)
 	maps.DeleteFunc(gates, func(name string, value bool) bool { return !takes(name, value) })

@@ -21,7 +21,7 @@ import (
 // labels. Their containers pull an image that is absent. A Pod or container without a security context gets PodSecurityContext or
 // ContainerSecurityContext.
 func (o Owner) Deployment(name string, replicas int32, selector, further map[string]string, pod corev1.PodSpec) *appsv1.Deployment {
-	pod.Containers = slices.Clone(pod.Containers) // so that those of the caller stay as they are
+	pod.Containers = slices.Clone(pod.Containers) // so that the caller's containers do not change
 	for i := range pod.Containers {
 		c := &pod.Containers[i]
 		c.ImagePullPolicy = corev1.PullIfNotPresent
@@ -138,7 +138,7 @@ func MinAllowed(settings *operatorv1alpha1.Autoscaling) corev1.ResourceList {
 	return settings.MinAllowed
 }
 
-// RequestsOfAtLeast returns requests for cpu and memory, which are at least those of minAllowed. It panics if a quantity is malformed.
+// RequestsOfAtLeast returns requests for cpu and memory, which are at least minAllowed. It panics if a quantity is malformed.
 func RequestsOfAtLeast(cpu, memory string, minAllowed corev1.ResourceList) corev1.ResourceRequirements {
 	requirements := Requests(cpu, memory)
 	for name, least := range minAllowed {

@@ -30,8 +30,8 @@ func RolledOut(set *resourcesv1alpha1.ManagedResource) error {
 	return managedresources.CheckNotProgressing(set)
 }
 
-// RolloutProblem returns why the rollout of a Deployment is not complete, or "". Pods are those that its selector matches; one that is
-// terminating counts, because it may still serve.
+// RolloutProblem returns why the rollout of a Deployment is not complete, or "". Pods are the Pods that its selector matches. A terminating
+// Pod counts, too, because it may still serve requests.
 //
 // The first rollout is complete when all Pods are ready, whatever spec.minReadySeconds is: this time keeps old Pods until the new ones have
 // proved that they stay ready, and there are no old Pods.
@@ -117,8 +117,8 @@ func NewestPod(pods []corev1.Pod) *corev1.Pod {
 	return newest
 }
 
-// KubernetesVersion returns the version of Kubernetes that a live Deployment has: that of the annotation, or else that of the tag of the
-// image of a container. It is nil if neither has one.
+// KubernetesVersion returns the version of Kubernetes that a live Deployment runs: the version in the annotation, or else in the tag of the
+// image of a container. It is nil if neither has a version.
 func KubernetesVersion(live *appsv1.Deployment, container string) *version.Version {
 	text := live.Annotations[operatorv1alpha1.AnnotationKubernetesVersion]
 	for i := range live.Spec.Template.Spec.Containers {

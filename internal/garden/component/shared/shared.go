@@ -1,5 +1,5 @@
-// Package shared has labels, annotations and small objects that several components have. What only one component has is in the package of
-// that component.
+// Package shared contains labels, annotations and small objects of several components. Labels, annotations and objects of a single
+// component are in the package of the component.
 package shared
 
 import (
@@ -17,7 +17,7 @@ import (
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
 )
 
-// Role is the label that says what an object is for.
+// Role is the label with the purpose of an object.
 const Role = "gardener.cloud/role"
 
 // Labels and annotations of workloads, and values of labels.

@@ -39,7 +39,7 @@ func viewerRules() []rbacv1.PolicyRule {
 	}, clusterRules(shared.Read())...)
 }
 
-// clusterRules returns what administrators and viewers have both, with different verbs.
+// clusterRules returns the rules that the roles of administrators and viewers both have, with different verbs.
 func clusterRules(verbs []string) []rbacv1.PolicyRule {
 	return []rbacv1.PolicyRule{
 		shared.Rule(shared.SeedManagementGroup+";dashboard.gardener.cloud;"+shared.OperationsGroup, "*", verbs...),

@@ -20,9 +20,9 @@ const ManagedResource = "garden-system-virtual"
 
 // Namespaces of the virtual cluster.
 const (
-	// Namespace has what belongs to the whole garden. It is kept when the ManagedResource is deleted.
+	// Namespace is the namespace of the garden's own project. It stays when the ManagedResource is deleted.
 	Namespace = "garden"
-	// PublicNamespace has what all users may read.
+	// PublicNamespace is the namespace of objects that all users may read.
 	PublicNamespace = "gardener-system-public"
 )
 
@@ -49,7 +49,7 @@ func namespace(name string) *metav1.PartialObjectMetadata {
 	return &metav1.PartialObjectMetadata{TypeMeta: shared.Type("v1", "Namespace"), ObjectMeta: metav1.ObjectMeta{Name: name}}
 }
 
-// readableByAll lets all users that are not anonymous read ConfigMaps. Name is that of the Role and of its binding.
+// readableByAll lets all users that are not anonymous read ConfigMaps. Name is the name of the Role and of its binding.
 func readableByAll(namespace, name string, configMaps ...string) []client.Object {
 	owner := shared.Owner{Namespace: namespace}
 	binding := owner.RoleBinding(name, name)

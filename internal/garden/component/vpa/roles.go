@@ -73,8 +73,8 @@ func lease(owner shared.Owner, name string) []client.Object {
 	return []client.Object{role, binding}
 }
 
-// admissionRules do not allow to write configurations of webhooks: the operator deploys that of the admission controller, which does not
-// register itself.
+// admissionRules do not allow writing webhook configurations: the operator deploys the webhook configuration of the admission controller,
+// which does not register itself.
 func admissionRules() []rbacv1.PolicyRule {
 	return []rbacv1.PolicyRule{
 		shared.Rule(core, "pods;configmaps;nodes;limitranges", read...),

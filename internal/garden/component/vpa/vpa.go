@@ -38,7 +38,8 @@ const (
 
 	webhookService = "vpa-webhook"
 	webhookPort    = 10250
-	// webhookConfiguration sorts behind those of webhooks that add containers.
+	// webhookConfiguration is the name of the webhook configuration. It sorts after the names of webhook configurations that add containers,
+	// so that API servers call it last.
 	webhookConfiguration = "zzz-vpa-webhook-config-source"
 
 	certificatePath = "/etc/tls-certs"
@@ -47,7 +48,7 @@ const (
 // gates are the feature gates of this version. Another one would end the process.
 var gates = []string{"CPUStartupBoost", "InPlace", "PerVPAConfig"}
 
-// Credentials are what the API server needs to trust the webhook.
+// Credentials are the credentials with which the API server trusts the webhook.
 type Credentials struct {
 	// Authority is the Secret with the bundle of the certificate authority, and Bundle its content.
 	Authority string

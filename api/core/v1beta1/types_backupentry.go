@@ -5,7 +5,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// BackupEntry is a place in a bucket where the backups of a Shoot are. Its CRD keeps every field that is not here.
+// BackupEntry is a folder of a bucket with the backups of a Shoot. Its CRD keeps fields that this type does not have.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:shortName=bec

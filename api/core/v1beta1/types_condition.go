@@ -34,13 +34,13 @@ type Condition struct {
 	Type ConditionType `json:"type"`
 	// Status of the condition: True, False, Unknown or Progressing.
 	Status ConditionStatus `json:"status"`
-	// LastTransitionTime is when the status changed last.
+	// LastTransitionTime is the time at which the status last changed.
 	LastTransitionTime metav1.Time `json:"lastTransitionTime"`
-	// LastUpdateTime is when the reason, the message or the codes changed last.
+	// LastUpdateTime is the time at which the reason, the message or the codes last changed.
 	LastUpdateTime metav1.Time `json:"lastUpdateTime"`
-	// Reason is why the status is as it is: one word in CamelCase.
+	// Reason is the reason for the status, as one word in CamelCase.
 	Reason string `json:"reason"`
-	// Message is the reason in a sentence, for people.
+	// Message is the reason for the status as a sentence, for people.
 	Message string `json:"message"`
 	// Codes classify the error behind the status, if there is one.
 	// +optional

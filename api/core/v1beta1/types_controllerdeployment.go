@@ -5,7 +5,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// ControllerDeployment says how a controller of an extension is deployed. Its CRD keeps every field that is not here.
+// ControllerDeployment says how a controller of an extension is deployed. Its CRD keeps fields that this type does not have.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:scope=Cluster,shortName=ctrldeploy

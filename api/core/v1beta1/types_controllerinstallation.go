@@ -6,7 +6,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// ControllerInstallation brings a controller of an extension into a Seed. Its CRD keeps every field that is not here.
+// ControllerInstallation installs a controller of an extension in a Seed. Its CRD keeps fields that this type does not have.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:scope=Cluster,shortName=ctrlinst

@@ -4,7 +4,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// ControllerRegistration announces a controller of an extension. Its CRD keeps every field that is not here.
+// ControllerRegistration announces a controller of an extension. Its CRD keeps fields that this type does not have.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:scope=Cluster,shortName=ctrlreg
@@ -37,7 +37,7 @@ type ControllerRegistrationSpec struct {
 	// Resources are the kinds and types that the controller is responsible for.
 	// +optional
 	Resources []ControllerResource `json:"resources,omitempty"`
-	// Deployment says how the controller gets into Seeds.
+	// Deployment says how the controller is installed in Seeds.
 	// +kubebuilder:pruning:PreserveUnknownFields
 	// +optional
 	Deployment *ControllerRegistrationDeployment `json:"deployment,omitempty"`
@@ -53,9 +53,10 @@ type ControllerResource struct {
 	Type string `json:"type"`
 }
 
-// ControllerRegistrationDeployment says how a controller gets into Seeds.
+// ControllerRegistrationDeployment says how a controller is installed in Seeds.
 type ControllerRegistrationDeployment struct {
-	// Policy says when the controller is deployed.
+	// Policy says when the controller is deployed: OnDemand (when a Seed needs it), Always, or AlwaysExceptNoShoots (in all Seeds with
+	// Shoots).
 	// +kubebuilder:validation:Enum=OnDemand;Always;AlwaysExceptNoShoots
 	// +optional
 	Policy *string `json:"policy,omitempty"`

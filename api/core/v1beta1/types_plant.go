@@ -6,7 +6,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// Plant is a cluster that belongs to a project and is run by others. Its CRD keeps every field that is not here.
+// Plant is a cluster that belongs to a project and is run by others. Its CRD keeps fields that this type does not have.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:shortName=pl

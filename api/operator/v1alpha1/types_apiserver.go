@@ -196,7 +196,7 @@ type OIDCConfig struct {
 	// CABundle are PEM certificates of the authorities of the provider.
 	// +optional
 	CABundle *string `json:"caBundle,omitempty"`
-	// ClientAuthentication is for clients of the provider. It does not change kube-apiserver.
+	// ClientAuthentication are settings for clients of the provider, such as kubectl. They do not change kube-apiserver.
 	// +optional
 	ClientAuthentication *OpenIDConnectClientAuthentication `json:"clientAuthentication,omitempty"`
 	// ClientID is the client that tokens must be issued for.
@@ -225,7 +225,7 @@ type OIDCConfig struct {
 	UsernamePrefix *string `json:"usernamePrefix,omitempty"`
 }
 
-// OpenIDConnectClientAuthentication is for clients of an OpenID Connect provider.
+// OpenIDConnectClientAuthentication are settings for clients of an OpenID Connect provider.
 type OpenIDConnectClientAuthentication struct {
 	// ExtraConfig are further settings.
 	// +optional
@@ -262,11 +262,11 @@ type StructuredAuthorization struct {
 	// ConfigMapName names a ConfigMap in the namespace garden whose key config.yaml holds an AuthorizationConfiguration. Only its
 	// webhooks are used.
 	ConfigMapName string `json:"configMapName"`
-	// Kubeconfigs say where the webhooks are.
+	// Kubeconfigs name the kubeconfigs with the addresses of the webhooks.
 	Kubeconfigs []AuthorizerKubeconfig `json:"kubeconfigs"`
 }
 
-// AuthorizerKubeconfig says where a webhook that authorizes requests is.
+// AuthorizerKubeconfig names the kubeconfig with the address of a webhook that authorizes requests.
 type AuthorizerKubeconfig struct {
 	// AuthorizerName is the name of the webhook in the AuthorizationConfiguration.
 	AuthorizerName string `json:"authorizerName"`

@@ -71,7 +71,7 @@ const (
 	// OriginAnnotation names the ManagedResource that the object belongs to. Value: see Origin. Missing: the object belongs
 	// to no set, or its manifest has Ignore; releasing an object removes it.
 	OriginAnnotation = "resources.gardener.cloud/origin"
-	// DescriptionAnnotation tells people that changes are not kept. Value: DescriptionText. Missing: the controller adds it.
+	// DescriptionAnnotation is a note for people that the controller reverts changes. Value: DescriptionText. Missing: the controller adds it.
 	DescriptionAnnotation = "resources.gardener.cloud/description"
 	// DescriptionText is the value of DescriptionAnnotation. A client that compares it byte by byte sees the same text as from
 	// Gardener's resource manager, so that taking over its objects changes nothing.

@@ -1,7 +1,7 @@
 // Package flow runs a graph of tasks with as much parallelism as their dependencies allow, and reports its progress.
 //
-// It knows no Kubernetes. A caller builds a Flow once with New, and runs it as often as it likes with Flow.Run. All state of
-// a run is in memory: a process that stops half-way runs the whole flow again, so that every task must be idempotent.
+// It does not depend on Kubernetes. A caller builds a Flow once with New, and runs it as often as it likes with Flow.Run. All state of a
+// run is in memory: a process that stops half-way runs the whole flow again, so that every task must be idempotent.
 //
 // A task that waits for something uses Changes.Until, which checks again when a watch reports a change.
 package flow
@@ -20,8 +20,8 @@ type Task struct {
 	Name string
 	// DependsOn names the tasks after which this one starts, in any order. A name may be listed twice.
 	DependsOn []string
-	// SkipReason says why the task is not needed in this flow, in one sentence. Empty: the task runs. The tasks that depend
-	// on a skipped task wait for the dependencies of the skipped task instead, so that skipping a task changes no order.
+	// SkipReason is one sentence with the reason why the task is not needed in this flow. Empty: the task runs. The tasks that depend on a
+	// skipped task wait for the dependencies of the skipped task instead, so that skipping a task changes no order.
 	SkipReason string
 	// Run does the work, in a goroutine of its own. It returns soon after the context ends, and leaves no goroutine behind.
 	// A panic counts as an error. Run is required unless the task is skipped.

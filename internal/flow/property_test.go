@@ -24,7 +24,7 @@ type graph struct {
 	skipped   []bool
 	ends      []ending
 	takes     []time.Duration
-	// cancelAt is when the context ends, 0: not at all.
+	// cancelAt is the time at which the context ends. 0: it does not end.
 	cancelAt time.Duration
 
 	lock    sync.Mutex
@@ -34,7 +34,7 @@ type graph struct {
 	reports []flow.Status
 }
 
-// ending is how the work of a task ends.
+// ending is the way in which the work of a task ends.
 type ending int
 
 const (

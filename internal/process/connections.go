@@ -16,7 +16,8 @@ import (
 	"github.com/espalier-dev/espalier/internal/config"
 )
 
-// noMatchAge is how long mappers remember that a kind is not served before they ask again. Mapper.Reset does not wait.
+// noMatchAge is the time for which mappers answer that a kind is not served before they ask the API server again. After Mapper.Reset they
+// ask at once.
 const noMatchAge = time.Minute
 
 // Connection is the connection to one cluster, with everything that clients of the cluster need.

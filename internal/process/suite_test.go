@@ -199,7 +199,7 @@ func startFile(t *testing.T, role, file string, env ...string) *running {
 	return r
 }
 
-// testPatience is how long tests wait for an event that takes milliseconds on an idle machine.
+// testPatience is the longest time that tests wait for an event that takes milliseconds on an idle machine.
 const testPatience = 30 * time.Second
 
 // says waits until the process has printed a text.

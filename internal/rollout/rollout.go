@@ -31,7 +31,7 @@ import (
 const FieldManager = "garden-operator"
 
 const (
-	// reopenPause is how long a wait pauses before it opens a watch again that has ended.
+	// reopenPause is the pause before a watch that has ended is opened again.
 	reopenPause = time.Second
 	// deletionProtected is a label on objects whose deletion must be confirmed. The deletion of objects of druidGroup must be confirmed too.
 	deletionProtected = "gardener.cloud/deletion-protected"

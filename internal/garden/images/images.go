@@ -1,5 +1,5 @@
-// Package images has the images of programs of others that the garden operator deploys: a list that is part of the binary, and files of
-// the user that override it. It is pure: the caller reads the files.
+// Package images returns the images of other projects' programs that the garden operator deploys: a list that is part of the binary, and
+// files of the user that override it. It is pure: the caller reads the files.
 package images
 
 import (

@@ -10,7 +10,7 @@ import (
 	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
 )
 
-// maxMinors is how many minor versions the operator may be ahead of the version that acted last.
+// maxMinors is the largest number of minor versions that the operator may be ahead of the operator that acted last.
 const maxMinors = 1
 
 // Check returns an error unless an operator of this version may act on the Gardens: there is at most one, and its status has no version, or

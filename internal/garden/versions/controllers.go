@@ -42,7 +42,7 @@ var switchedOff = []struct {
 }
 
 // DisabledControllers returns the controllers of kube-controller-manager that must not run in a virtual cluster of this version, sorted.
-// runtimeConfig has the API versions that kube-apiserver switches on or off. Versions that are not supported have none.
+// runtimeConfig returns the API versions that kube-apiserver switches on or off. It is empty for versions that are not supported.
 func (k Kubernetes) DisabledControllers(runtimeConfig map[string]bool) []string {
 	var names []string
 	for _, row := range switchedOff {

@@ -117,7 +117,7 @@ type FeatureGate struct {
 	Locked bool
 }
 
-// Knowledge says where a name occurs.
+// Knowledge is the answer to the question whether a version knows a name, such as the name of a feature gate.
 type Knowledge int
 
 // The values of Knowledge.
@@ -150,13 +150,13 @@ func (k Kubernetes) TakesGate(name string, value bool) bool {
 	return knowledge == Present && (!gate.Locked || gate.Default == value)
 }
 
-// AdmissionPlugin says whether kube-apiserver has an admission plugin.
+// AdmissionPlugin reports whether kube-apiserver has an admission plugin.
 func (k Kubernetes) AdmissionPlugin(name string) Knowledge {
 	_, knowledge := k.find(tables().plugins, name)
 	return knowledge
 }
 
-// API says whether kube-apiserver can serve an API version, such as v1 or apps/v1, or a resource of it, such as v1/pods or
+// API reports whether kube-apiserver can serve an API version, such as v1 or apps/v1, or a resource of it, such as v1/pods or
 // apps/v1/deployments.
 func (k Kubernetes) API(name string) Knowledge {
 	_, knowledge := k.find(tables().apis, name)

@@ -16,16 +16,17 @@ import (
 
 // Folders with Secrets of the manager of secrets.
 const (
-	// CredentialsFolder has the folders of all of them.
+	// CredentialsFolder contains all these folders.
 	CredentialsFolder = "/srv/kubernetes/"
-	// ServerFolder has the certificate of the API server.
+	// ServerFolder contains the certificate of the API server.
 	ServerFolder = CredentialsFolder + "apiserver"
-	// ETCDAuthorityFolder has the bundle of the authority of etcds, and ETCDClientFolder the certificate for them.
+	// ETCDAuthorityFolder contains the bundle of the authority of etcds, and ETCDClientFolder the client certificate for etcds.
 	ETCDAuthorityFolder = CredentialsFolder + "etcd/ca"
 	ETCDClientFolder    = CredentialsFolder + "etcd/client"
 )
 
-// ShutdownSeconds is how long a Pod may take to end. The API server serves for half of that time, until no client connects to it.
+// ShutdownSeconds is the longest time that a Pod may take to end. The API server serves for half of that time, until no client connects to
+// it.
 const ShutdownSeconds = 30
 
 // KubeconfigFile is the name of files with kubeconfigs, or the end of the name.

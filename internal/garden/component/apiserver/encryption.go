@@ -214,7 +214,7 @@ func (s Server) CheckProvider(v values.Values, existing *corev1.Secret) error {
 
 // Encryption is the encryption configuration of an API server: its resources and keys.
 type Encryption struct {
-	// Config has further resources of the Garden; it may be nil.
+	// Config lists further resources that the Garden encrypts; it may be nil.
 	Config *operatorv1alpha1.EncryptionConfig
 	// Always are the resources that are encrypted in every Garden.
 	Always []string

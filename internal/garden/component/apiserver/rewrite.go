@@ -38,8 +38,8 @@ func KeyLabel(key *corev1.Secret) string {
 	return key.Name[:min(len(key.Name), longestName)] + "." + hex.EncodeToString(digest.Sum(nil))[:digits]
 }
 
-// Rewrite is how a reconciliation makes an API server write encrypted objects again, so that etcd has them in the form that the Garden
-// requests.
+// Rewrite describes how a reconciliation makes an API server write encrypted objects again, so that etcd has them in the form that the
+// Garden requests.
 type Rewrite struct {
 	// Label is true if the rewrite adds the label KeyName to objects, and Unlabel if it removes the label. Both write an object again. If both
 	// are true, the rewrite first adds the label and then removes it.

@@ -1,4 +1,4 @@
-// Package crds has the CustomResourceDefinitions that the garden operator deploys into the runtime cluster.
+// Package crds contains the CustomResourceDefinitions that the garden operator deploys into the runtime cluster.
 //
 // The definitions of other projects are unchanged copies of files in their Go modules, which are licensed under the Apache License 2.0:
 // hack/garden-crds.sh says which module and version each folder is from. There is no definition of Hvpas: no module has one, and the kind

@@ -1,4 +1,4 @@
-// Package etcd has the two etcds of the virtual cluster, as objects for etcd-druid.
+// Package etcd returns the objects of the two etcds of the virtual cluster, for etcd-druid.
 //
 // etcd-druid acts on a changed object only if an annotation asks for an operation. Request sets it where it is needed, so that an unchanged
 // and healthy Etcd is not written.
@@ -28,9 +28,9 @@ type Role string
 
 // The etcds of the virtual cluster.
 const (
-	// Main has everything but events.
+	// Main stores everything except events.
 	Main Role = "main"
-	// Events has events. It has no backup.
+	// Events stores events. It has no backup.
 	Events Role = "events"
 )
 

@@ -1,4 +1,4 @@
-// Package etcddruid has etcd-druid 0.38.1, which runs the etcds of the virtual cluster.
+// Package etcddruid returns the objects of etcd-druid 0.38.1, which runs the etcds of the virtual cluster.
 //
 // Its webhook that protects the objects of etcds is not registered: it would deny each change of the scale of any StatefulSet of the
 // runtime cluster while etcd-druid is not available.

@@ -1,5 +1,5 @@
-// Package exposure has the objects by which clients reach the API server of the virtual cluster: its Service, and the objects of Istio with
-// which the gateway passes TLS connections through to that Service by their server names.
+// Package exposure returns the objects by which clients reach the API server of the virtual cluster: its Service, and the objects of Istio
+// with which the gateway passes TLS connections through to that Service by their server names.
 //
 // All objects are deployed directly. Clients connect to the load balancer of the gateway; the user maintains the DNS records for the hosts.
 package exposure

@@ -1,5 +1,5 @@
-// Package gardeneraccess has two kubeconfigs with all rights in the virtual cluster: one with the external address of its API server, for
-// users, and one with the address in the runtime cluster, for the operator.
+// Package gardeneraccess returns the objects of two kubeconfigs with all rights in the virtual cluster: one with the external address of
+// its API server, for users, and one with the address in the runtime cluster, for the operator.
 //
 // The Secrets are deployed directly. The resource manager of the virtual cluster puts tokens into their kubeconfigs and renews them. The
 // objects in the virtual cluster are deployed by a ManagedResource, whose deletion keeps them.
@@ -27,9 +27,9 @@ import (
 
 // Names of the Secrets, and of their ServiceAccounts in the virtual cluster.
 const (
-	// External has the external address.
+	// External is the Secret whose kubeconfig has the external address.
 	External = "gardener"
-	// Internal has the address in the runtime cluster.
+	// Internal is the Secret whose kubeconfig has the address in the runtime cluster.
 	Internal = "gardener-internal"
 )
 

@@ -46,9 +46,9 @@ const (
 
 // Input is the input for the objects besides the values: names of Secrets.
 type Input struct {
-	// Kubeconfig has the generic token kubeconfig.
+	// Kubeconfig contains the generic token kubeconfig.
 	Kubeconfig string
-	// Server has the certificate of ServerCertificate.
+	// Server contains the certificate of ServerCertificate.
 	Server string
 }
 

@@ -66,11 +66,11 @@ type webhook struct {
 	name, path          string
 	rules               []rule
 	namespaces, objects *metav1.LabelSelector
-	// users has the users that the webhook is for; nil stands for all.
+	// users selects the users that the webhook is for; nil selects all users.
 	users *Authorizer
 }
 
-// seconds is how long an API server waits for an answer.
+// seconds is the time that an API server waits for an answer.
 const seconds = 10
 
 // conditions keep users whom the webhook lets do everything from depending on it.

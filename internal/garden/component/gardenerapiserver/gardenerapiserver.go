@@ -1,5 +1,5 @@
-// Package gardenerapiserver has gardener-apiserver of Gardener 1.149, which serves the API of Gardener in the virtual cluster.
-// kube-apiserver there passes requests on to the Service in the runtime cluster, whose address is in an EndpointSlice.
+// Package gardenerapiserver returns the objects of gardener-apiserver of Gardener 1.149, which serves the API of Gardener in the virtual
+// cluster. kube-apiserver there passes requests on to the Service in the runtime cluster, whose address is in an EndpointSlice.
 //
 // A flow does the following steps after the etcds, kube-apiserver and the resource manager of the virtual cluster are ready:
 //   - It reads the objects of Names for Resolve. If that returns an error, the flow changes nothing.
@@ -49,13 +49,13 @@ const (
 
 // Input is the input for the objects besides the values. The first group are names of Secrets.
 type Input struct {
-	// Kubeconfig has the generic token kubeconfig.
+	// Kubeconfig contains the generic token kubeconfig.
 	Kubeconfig string
-	// ETCDAuthority has the bundle of the authority of etcds, and ETCDClient the certificate for them.
+	// ETCDAuthority contains the bundle of the authority of etcds, and ETCDClient the client certificate for etcds.
 	ETCDAuthority, ETCDClient string
-	// Server has the certificate of ServerCertificate.
+	// Server contains the certificate of ServerCertificate.
 	Server string
-	// WorkloadIdentityKey has the current key of WorkloadIdentityKey.
+	// WorkloadIdentityKey contains the current key for tokens of workload identities.
 	WorkloadIdentityKey string
 
 	// EncryptionKeys are the keys that encrypt data in etcd, in the order of apiserver.EncryptionKeys.

@@ -1,4 +1,4 @@
-// Package gardenercontrollermanager has gardener-controller-manager of Gardener 1.149.
+// Package gardenercontrollermanager returns the objects of gardener-controller-manager of Gardener 1.149.
 //
 // After gardener-apiserver is ready, a flow deploys Objects.Direct, and the ManagedResources with Objects.Set and with VirtualObjects, and
 // waits until both are ready, in any order.
@@ -92,7 +92,7 @@ func controllers(quotas []operatorv1alpha1.ProjectQuota) section {
 		sections["concurrentSyncs"] = 20
 		return sections
 	}
-	// tolerance is how long a condition may be bad until it is reported so.
+	// tolerance returns a setting with the time for which a condition must be false before it is reported as false.
 	tolerance := func(condition string) section {
 		return section{"conditionThresholds": []section{{"type": condition, "duration": "1m0s"}}}
 	}

@@ -1,4 +1,4 @@
-// Package gardenerscheduler has gardener-scheduler of Gardener 1.149.
+// Package gardenerscheduler returns the objects of gardener-scheduler of Gardener 1.149.
 //
 // After gardener-apiserver is ready, a flow reads the ConfigMap with the configuration of the Deployment, if there is one, for Strategy. It
 // deploys Objects.Direct, and the ManagedResources with Objects.Set and with VirtualObjects, and waits until both are ready, in any order.

@@ -1,5 +1,5 @@
-// Package istio has Istio 1.29 in the runtime cluster: istiod, and a gateway that passes TLS connections through to the API server of the
-// virtual cluster by their server names. Each has a ManagedResource in the namespace istio-system.
+// Package istio returns the objects of Istio 1.29 in the runtime cluster: istiod, and a gateway that passes TLS connections through to the
+// API server of the virtual cluster by their server names. Each has a ManagedResource in the namespace istio-system.
 //
 // Each namespace has the NetworkPolicies for the DNS and the API server of the runtime cluster. The NetworkPolicies of the Garden are only
 // in its own namespace.
@@ -31,9 +31,9 @@ import (
 
 // Namespaces of Istio.
 const (
-	// Namespace has istiod and the ManagedResources.
+	// Namespace is the namespace of istiod and of the ManagedResources.
 	Namespace = deployable.IstioNamespace
-	// GatewayNamespace has the gateway.
+	// GatewayNamespace is the namespace of the gateway.
 	GatewayNamespace = "virtual-garden-istio-ingress"
 )
 

@@ -28,7 +28,7 @@ type Authorizer struct {
 	Webhook *AuthorizerWebhook `json:"webhook,omitempty"`
 }
 
-// AuthorizerWebhook is how an authorizer asks a webhook.
+// AuthorizerWebhook is the configuration with which an authorizer asks a webhook.
 type AuthorizerWebhook struct {
 	AuthorizedTTL                            metav1.Duration  `json:"authorizedTTL"`
 	CacheAuthorizedRequests                  *bool            `json:"cacheAuthorizedRequests,omitempty"`
@@ -46,7 +46,7 @@ func (w AuthorizerWebhook) hasCacheSwitches() bool {
 	return w.CacheAuthorizedRequests != nil || w.CacheUnauthorizedRequests != nil
 }
 
-// ConnectionInfo is where a webhook is.
+// ConnectionInfo names the kubeconfig with the address of a webhook.
 type ConnectionInfo struct {
 	Type           string `json:"type"`
 	KubeConfigFile string `json:"kubeConfigFile"`

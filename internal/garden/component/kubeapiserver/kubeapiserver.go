@@ -1,4 +1,4 @@
-// Package kubeapiserver has kube-apiserver of the virtual cluster, of Kubernetes 1.32 to 1.36.
+// Package kubeapiserver returns the objects of kube-apiserver of the virtual cluster, for Kubernetes 1.32 to 1.36.
 //
 // All objects are deployed directly. ConfigMaps and Secrets with configuration files are immutable and named after their content, so that a
 // change rolls out; the garbage collector of the resource manager deletes the ones that no workload refers to. The Service is in package

@@ -75,7 +75,7 @@ func objects(t *testing.T, v values.Values, changes ...func(*kubeapiserver.Input
 	return all
 }
 
-// live has replicas and requests that autoscalers have set.
+// live is a Deployment with replicas and requests that autoscalers have set.
 func live(in *kubeapiserver.Input) {
 	in.Live = &appsv1.Deployment{Spec: appsv1.DeploymentSpec{
 		Replicas: ptr.To[int32](5), Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{

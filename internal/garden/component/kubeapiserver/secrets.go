@@ -44,18 +44,19 @@ const (
 	serviceAccountBits = 4096
 )
 
-// Secrets are the Secrets of the manager of secrets that kube-apiserver needs. Those without comment are names.
+// Secrets are the Secrets of the manager of secrets that kube-apiserver needs: names of Secrets, except for HealthToken, GardenerAuthority
+// and EncryptionKeys.
 type Secrets struct {
-	// Authority, ClientAuthority and FrontProxyAuthority have the bundles of the authorities.
+	// Authority, ClientAuthority and FrontProxyAuthority contain the bundles of the authorities.
 	Authority, ClientAuthority, FrontProxyAuthority string
-	// ETCDAuthority has the bundle of the authority of etcds, and ETCDClient the certificate for them.
+	// ETCDAuthority contains the bundle of the authority of etcds, and ETCDClient the client certificate for etcds.
 	ETCDAuthority, ETCDClient string
-	// Server has the certificate of kube-apiserver, and Aggregator that for API servers behind it.
+	// Server contains the certificate of kube-apiserver, and Aggregator its client certificate for API servers behind it.
 	Server, Aggregator string
 	// ServiceAccountKey contains the key that signs tokens of ServiceAccounts, and ServiceAccountKeys the bundle of the keys that verify these
 	// tokens.
 	ServiceAccountKey, ServiceAccountKeys string
-	// StaticTokens has the token of the probes, and HealthToken is that token.
+	// StaticTokens contains the token of the probes, and HealthToken is that token.
 	StaticTokens, HealthToken string
 	// GardenerAuthority is the content of the bundle of the authority of gardener-admission-controller.
 	GardenerAuthority []byte

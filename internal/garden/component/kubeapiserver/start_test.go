@@ -92,7 +92,7 @@ func status(t *testing.T, c *http.Client, url string) int {
 	return answer.StatusCode
 }
 
-// machine is where kube-apiserver runs as a process.
+// machine is a folder of this machine in which kube-apiserver runs as a process.
 type machine struct {
 	root      string
 	port      int

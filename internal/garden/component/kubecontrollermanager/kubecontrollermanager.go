@@ -1,5 +1,5 @@
-// Package kubecontrollermanager has kube-controller-manager of the virtual cluster, of Kubernetes 1.32 to 1.36. The virtual cluster has no
-// nodes, so only those controllers run that it needs.
+// Package kubecontrollermanager returns the objects of kube-controller-manager of the virtual cluster, for Kubernetes 1.32 to 1.36. The
+// virtual cluster has no nodes, so only the controllers that it needs run.
 //
 // The objects in the runtime cluster are deployed directly, those in the virtual cluster by a ManagedResource.
 package kubecontrollermanager
@@ -54,15 +54,15 @@ const (
 
 // Secrets are the names of the Secrets that the Pods mount.
 type Secrets struct {
-	// Authority has the bundle of the certificate authority of kube-apiserver.
+	// Authority contains the bundle of the certificate authority of kube-apiserver.
 	Authority string
-	// ClientAuthority has the current certificate authority of clients with its key.
+	// ClientAuthority contains the current certificate authority of clients with its key.
 	ClientAuthority string
-	// ServiceAccountKey has the current key for tokens of ServiceAccounts.
+	// ServiceAccountKey contains the current key for tokens of ServiceAccounts.
 	ServiceAccountKey string
-	// Server has the serving certificate.
+	// Server contains the serving certificate.
 	Server string
-	// Kubeconfig has the generic token kubeconfig.
+	// Kubeconfig contains the generic token kubeconfig.
 	Kubeconfig string
 }
 
@@ -75,8 +75,8 @@ func ServerCertificate(namespace string) secrets.Request {
 }
 
 // Objects returns the objects in the runtime cluster, in the order in which they are deployed. The Deployment is the last one.
-// RuntimeConfig has the API versions that kube-apiserver of the virtual cluster switches on or off, including the versions that are off by
-// default.
+// RuntimeConfig lists the API versions that kube-apiserver of the virtual cluster switches on or off, including the versions that are off
+// by default.
 func Objects(v values.Values, names Secrets, runtimeConfig map[string]bool) ([]client.Object, error) {
 	kubernetes := versions.KubernetesOf(v.Kubernetes)
 	image, err := v.ExternalImage(Container)

@@ -1,5 +1,5 @@
-// Package nginxingress has the ingress controller of the runtime cluster. It is behind the gateway of Istio, which passes TLS connections
-// for the domains below the ingress domains through to it.
+// Package nginxingress returns the objects of the ingress controller of the runtime cluster. It is behind the gateway of Istio, which
+// passes TLS connections for the domains below the ingress domains through to it.
 package nginxingress
 
 import (
@@ -77,7 +77,7 @@ func backendOwner(v values.Values) shared.Owner {
 	return shared.Owner{Namespace: v.Namespace, Labels: map[string]string{"app": app, "component": backend}}
 }
 
-// controllerSelector has a label that only Pods have.
+// controllerSelector contains a label that only Pods have.
 func controllerSelector(v values.Values) map[string]string {
 	return shared.Union(controllerOwner(v).Labels, map[string]string{"release": "addons"})
 }

@@ -1,4 +1,4 @@
-// Package resourcemanager has the resource managers of the runtime cluster and of the virtual cluster.
+// Package resourcemanager returns the objects of the resource managers of the runtime cluster and of the virtual cluster.
 //
 // The resource manager of the runtime cluster consists of four of Espalier's binaries, each in a Deployment of its own:
 // managedresource-controller as gardener-resource-manager, with the class seed, and beside it webhook-server, netpol-controller and

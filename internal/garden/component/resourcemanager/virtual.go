@@ -55,17 +55,18 @@ const (
 	account = Name
 	// tokenExpiration is longer than outages of the virtual cluster, after which a token must still be valid to be renewed.
 	tokenExpiration = 24 * time.Hour
-	// bootstrapValidity is how long the certificate is valid.
+	// bootstrapValidity is the validity of the certificate.
 	bootstrapValidity = 10 * time.Minute
-	// renewalDelay is how long the renewal of a token may take before the token counts as one that is not renewed.
+	// renewalDelay is the time after the planned renewal of a token from which on the token counts as not renewed.
 	renewalDelay = time.Minute
 )
 
 // Credentials are the names of the Secrets with which the resource manager of the virtual cluster reaches it.
 type Credentials struct {
-	// Kubeconfig has the generic token kubeconfig.
+	// Kubeconfig is the Secret with the generic token kubeconfig.
 	Kubeconfig string
-	// Bootstrap has the kubeconfig of BootstrapRequest. If it is not empty, it is used instead of the token, and the token is renewed.
+	// Bootstrap is the Secret with the kubeconfig of BootstrapRequest. If it is not empty, the resource manager uses it instead of its token,
+	// and renews the token.
 	Bootstrap string
 }
 

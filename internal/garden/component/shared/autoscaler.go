@@ -18,11 +18,11 @@ type Autoscaler struct {
 	APIVersion, Kind, Target string
 	// Container is the only container whose requests change. Empty: all containers.
 	Container string
-	// MinAllowed are the least requests, and MaxAllowed the largest ones.
+	// MinAllowed are the lowest requests that the autoscaler sets, and MaxAllowed the highest ones.
 	MinAllowed, MaxAllowed corev1.ResourceList
 	// WithLimits changes limits in proportion to requests.
 	WithLimits bool
-	// Mode is when requests change. Empty: without a restart where that is possible.
+	// Mode is the update mode of the VerticalPodAutoscaler, which says when requests change. Empty: without a restart where that is possible.
 	Mode string
 	// OnlyUpscale evicts Pods only if the CPU or the memory that they need is more than they request.
 	OnlyUpscale bool

@@ -135,7 +135,7 @@ func Type(apiVersion, kind string) metav1.TypeMeta {
 	return metav1.TypeMeta{APIVersion: apiVersion, Kind: kind}
 }
 
-// Owner is where the objects of a component are and which labels they have. An empty namespace is for objects without one.
+// Owner is the namespace and the labels of the objects of a component. The namespace is empty for cluster-scoped objects.
 type Owner struct {
 	Namespace string
 	Labels    map[string]string

@@ -1,4 +1,4 @@
-// Package system has the system resources of the runtime cluster: the PriorityClasses of Gardener's components.
+// Package system returns the system resources of the runtime cluster: the PriorityClasses of Gardener's components.
 package system
 
 import (

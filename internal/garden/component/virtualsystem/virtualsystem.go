@@ -1,5 +1,5 @@
-// Package virtualsystem has the system resources of the virtual cluster: namespaces, and the roles of administrators, viewers, members of
-// projects and bootstrapping seeds. A ManagedResource deploys them into the virtual cluster.
+// Package virtualsystem returns the system resources of the virtual cluster: namespaces, and the roles of administrators, viewers, members
+// of projects and bootstrapping seeds. A ManagedResource deploys them into the virtual cluster.
 //
 // Seeds have no role here: the authorization webhook of gardener-admission-controller decides about their requests.
 package virtualsystem

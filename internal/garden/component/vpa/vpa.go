@@ -1,5 +1,5 @@
-// Package vpa has the vertical pod autoscaler 1.8.1: admission controller, recommender and updater. Without the metrics API in the runtime
-// cluster, the recommender has nothing to recommend.
+// Package vpa returns the objects of the vertical pod autoscaler 1.8.1: admission controller, recommender and updater. Without the metrics
+// API in the runtime cluster, the recommender has nothing to recommend.
 package vpa
 
 import (

@@ -45,19 +45,19 @@ func YAML(o *unstructured.Unstructured) ([]byte, error) {
 	return text, nil
 }
 
-// created returns the object to create.
-func created(desired *unstructured.Unstructured) *unstructured.Unstructured {
+// forCreation returns the object to create.
+func forCreation(desired *unstructured.Unstructured) *unstructured.Unstructured {
 	o := desired.DeepCopy()
 	o.SetResourceVersion("")
-	mark(o)
+	markAsOurs(o)
 	return o
 }
 
-// updated returns the live object with the changes that make it the desired object. It adds labels and annotations to the existing ones,
-// replaces the other fields that the desired object sets, and keeps the rest. It removes annotations for references that the desired object
-// does not have, because the garbage collector would keep the objects that they name. An object that Gardener's own operator wrote gets the
-// label of objects that this operator created.
-func updated(live, desired *unstructured.Unstructured) *unstructured.Unstructured {
+// forUpdate returns a copy of the live object with the changes that make it the desired object. It adds labels and annotations to the
+// existing ones, replaces the other fields that the desired object sets, and keeps the rest. It removes annotations for references that the
+// desired object does not have, because the garbage collector would keep the objects that they name. An object that Gardener's own operator
+// wrote gets the label of objects that this operator created.
+func forUpdate(live, desired *unstructured.Unstructured) *unstructured.Unstructured {
 	o := live.DeepCopy()
 	for field, value := range desired.DeepCopy().Object {
 		if !slices.Contains([]string{"apiVersion", "kind", "metadata", "status"}, field) {
@@ -70,7 +70,7 @@ func updated(live, desired *unstructured.Unstructured) *unstructured.Unstructure
 	o.SetAnnotations(overlaid(annotations, desired.GetAnnotations()))
 	for _, entry := range live.GetManagedFields() {
 		if entry.Manager == predecessor {
-			mark(o)
+			markAsOurs(o)
 		}
 	}
 	if version := desired.GetResourceVersion(); version != "" {
@@ -87,17 +87,17 @@ func overlaid(base, top map[string]string) map[string]string {
 	return base
 }
 
-func mark(o client.Object) {
+func markAsOurs(o client.Object) {
 	o.SetLabels(overlaid(o.GetLabels(), map[string]string{operatorv1alpha1.LabelCreatedBy: operatorv1alpha1.CreatedByOperator}))
 }
 
-// Ours reports whether the operator created an object, so that it may delete it.
-func Ours(o client.Object) bool {
+// IsOurs reports whether the operator created an object, so that it may delete it.
+func IsOurs(o client.Object) bool {
 	return o.GetLabels()[operatorv1alpha1.LabelCreatedBy] == operatorv1alpha1.CreatedByOperator
 }
 
-// refers reports whether an object refers to an immutable Secret or ConfigMap, so that the garbage collector keeps it.
-func refers(o, to client.Object) bool {
+// refersTo reports whether an object refers to an immutable Secret or ConfigMap, so that the garbage collector keeps it.
+func refersTo(o, to client.Object) bool {
 	kind := strings.ToLower(to.GetObjectKind().GroupVersionKind().Kind)
 	return o.GetNamespace() == to.GetNamespace() && o.GetAnnotations()[references.AnnotationKey(kind, to.GetName())] == to.GetName()
 }

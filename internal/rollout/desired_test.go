@@ -60,7 +60,7 @@ func TestUpdateKeepsWhatOthersAdded(t *testing.T) {
 		},
 	} {
 		t.Run(sentence, func(t *testing.T) {
-			NewWithT(t).Expect(updated(of(tc.live), of(tc.desired)).Object).To(BeComparableTo(tc.want))
+			NewWithT(t).Expect(forUpdate(of(tc.live), of(tc.desired)).Object).To(BeComparableTo(tc.want))
 		})
 	}
 }
@@ -68,12 +68,12 @@ func TestUpdateKeepsWhatOthersAdded(t *testing.T) {
 func TestCreatedObjectsAreMarked(t *testing.T) {
 	g := NewWithT(t)
 	desired := of(object{"metadata": object{"name": "a"}})
-	g.Expect(created(desired).GetLabels()).To(Equal(map[string]string{"espalier.dev/created-by": "garden-operator"}))
+	g.Expect(forCreation(desired).GetLabels()).To(Equal(map[string]string{"espalier.dev/created-by": "garden-operator"}))
 	g.Expect(desired.GetLabels()).To(BeEmpty())
-	g.Expect(Ours(created(desired))).To(BeTrue())
+	g.Expect(IsOurs(forCreation(desired))).To(BeTrue())
 	desired.SetResourceVersion("6")
-	g.Expect(created(desired).GetResourceVersion()).To(BeEmpty())
-	g.Expect(Ours(desired)).To(BeFalse())
+	g.Expect(forCreation(desired).GetResourceVersion()).To(BeEmpty())
+	g.Expect(IsOurs(desired)).To(BeFalse())
 }
 
 func TestAnObjectAlwaysHasTheSameText(t *testing.T) {
@@ -104,7 +104,7 @@ metadata:
 
 func TestSeedSetHasAUniqueSecret(t *testing.T) {
 	g := NewWithT(t)
-	set, err := SeedSet("garden", "set", &corev1.ConfigMap{
+	set, err := NewSeedManagedResource("garden", "set", &corev1.ConfigMap{
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"}, ObjectMeta: metav1.ObjectMeta{Name: "c"},
 		Data: map[string]string{"a": "b"},
 	})
@@ -123,14 +123,14 @@ func TestSeedSetHasAUniqueSecret(t *testing.T) {
 
 func TestKeysOfSecretsHaveNoColons(t *testing.T) {
 	role := of(object{"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": object{"name": "gardener.cloud:a"}})
-	NewWithT(t).Expect(key(role)).To(Equal("clusterrole____gardener.cloud_a.yaml"))
+	NewWithT(t).Expect(keyOf(role)).To(Equal("clusterrole____gardener.cloud_a.yaml"))
 }
 
 func TestVirtualSetHasNoClass(t *testing.T) {
 	g := NewWithT(t)
 	configMap := &corev1.ConfigMap{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"}, ObjectMeta: metav1.ObjectMeta{Name: "a"}}
 	for _, keep := range []bool{true, false} {
-		set, err := VirtualSet("garden", "set", keep, configMap)
+		set, err := NewVirtualManagedResource("garden", "set", keep, configMap)
 		g.Expect(err).NotTo(HaveOccurred())
 		g.Expect(set).To(HaveLen(2))
 		g.Expect(set[1].GetLabels()).To(Equal(map[string]string{"origin": "gardener"}))

@@ -37,8 +37,8 @@ const (
 	deletionProtected = "gardener.cloud/deletion-protected"
 	druidGroup        = "druid.gardener.cloud"
 	confirmDeletion   = "confirmation.gardener.cloud/deletion"
-	// retainedBy is an annotation on an immutable Secret or ConfigMap. Its value is the kind and the version of the object that last began to
-	// refer to it although it existed before. The operator sets it, and nothing reads it.
+	// retainedBy is an annotation on an immutable Secret or ConfigMap that Deploy retained: see there. Its value is the kind and the version
+	// of the object that began to refer to it again. The operator sets it to change the Secret or ConfigMap, and nothing reads it.
 	retainedBy = "espalier.dev/retained-by"
 )
 
@@ -65,7 +65,7 @@ func (c Cluster) Deploy(ctx context.Context, objects ...*unstructured.Unstructur
 			continue
 		}
 		for _, each := range existing {
-			if !refers(after, each) || before != nil && refers(before, each) {
+			if !refersTo(after, each) || before != nil && refersTo(before, each) {
 				continue
 			}
 			if err := c.retain(ctx, each, after); err != nil {
@@ -114,26 +114,26 @@ func (c Cluster) deployOnce(ctx context.Context, desired *unstructured.Unstructu
 	live.SetGroupVersionKind(desired.GroupVersionKind())
 	err = c.Client.Get(ctx, client.ObjectKeyFromObject(desired), live)
 	if apierrors.IsNotFound(err) {
-		after = created(desired)
+		after = forCreation(desired)
 		return nil, after, c.create(ctx, after)
 	}
 	if err != nil {
 		return nil, nil, err
 	}
-	wanted := updated(live, desired)
+	wanted := forUpdate(live, desired)
 	if len(merge.Differences(live, wanted)) == 0 {
 		return live, nil, nil
 	}
 	return live, wanted, c.Client.Update(ctx, wanted, client.FieldOwner(FieldManager))
 }
 
-// limited are the kinds of which the operator may create only objects with the names in its roles.
-var limited = []string{"CustomResourceDefinition", "ClusterRole", "ClusterRoleBinding"}
+// limitedKinds are the kinds of which the operator may create only the objects that its roles name.
+var limitedKinds = []string{"CustomResourceDefinition", "ClusterRole", "ClusterRoleBinding"}
 
 // create creates an object. An authorizer knows the name of a new object only if it is created by a server-side apply. If another client
 // has created the object in the meantime, that fails only if the client has set fields to other values: with a conflict.
 func (c Cluster) create(ctx context.Context, o *unstructured.Unstructured) error {
-	if slices.Contains(limited, o.GetKind()) {
+	if slices.Contains(limitedKinds, o.GetKind()) {
 		return c.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(o), client.FieldOwner(FieldManager))
 	}
 	return c.Client.Create(ctx, o, client.FieldOwner(FieldManager))
@@ -163,7 +163,7 @@ func (c Cluster) UntilHealthy(
 ) error {
 	for _, each := range objects {
 		check := func(ctx context.Context) error { return c.ensureHealthy(ctx, each) }
-		if err := c.Until(ctx, waitingFor, timeout, check, One(each)); err != nil {
+		if err := c.Until(ctx, waitingFor, timeout, check, WatchObject(each)); err != nil {
 			return err
 		}
 	}
@@ -175,7 +175,7 @@ func (c Cluster) ensureHealthy(ctx context.Context, desired *unstructured.Unstru
 	live.SetGroupVersionKind(desired.GroupVersionKind())
 	err := c.Client.Get(ctx, client.ObjectKeyFromObject(desired), live)
 	if apierrors.IsNotFound(err) {
-		live = created(desired)
+		live = forCreation(desired)
 		err = c.create(ctx, live)
 	}
 	if err != nil {
@@ -196,8 +196,8 @@ type Watched struct {
 	Options []client.ListOption
 }
 
-// One watches a single object.
-func One(o client.Object) Watched {
+// WatchObject returns a Watched for a single object.
+func WatchObject(o client.Object) Watched {
 	return Watched{Kind: o.GetObjectKind().GroupVersionKind(), Options: []client.ListOption{
 		client.InNamespace(o.GetNamespace()), client.MatchingFields{"metadata.name": o.GetName()},
 	}}
@@ -258,7 +258,7 @@ func (c Cluster) Destroy(
 ) error {
 	var deleted []*unstructured.Unstructured
 	for _, each := range objects {
-		requested, err := c.Delete(ctx, each, Ours)
+		requested, err := c.Delete(ctx, each, IsOurs)
 		if err != nil {
 			return err
 		}
@@ -322,7 +322,7 @@ func (c Cluster) UntilGone(
 			}
 			return nil
 		}
-		if err := c.Until(ctx, waitingFor, timeout, check, One(o)); err != nil {
+		if err := c.Until(ctx, waitingFor, timeout, check, WatchObject(o)); err != nil {
 			return err
 		}
 	}
@@ -358,15 +358,15 @@ func (c Cluster) DeleteDefinition(
 		return false, fmt.Errorf("read %s: %w", describe(definition), err)
 	}
 	if counts {
-		if err := c.Unused(ctx, live); err != nil {
+		if err := c.CheckUnused(ctx, live); err != nil {
 			return false, err
 		}
 	}
 	return c.Delete(ctx, live, condition)
 }
 
-// Unused returns an error that wraps ErrInUse and names an object if there are objects of the kind of a definition.
-func (c Cluster) Unused(ctx context.Context, definition *unstructured.Unstructured) error {
+// CheckUnused returns an error that wraps ErrInUse and names an object if objects of the kind of a definition exist.
+func (c Cluster) CheckUnused(ctx context.Context, definition *unstructured.Unstructured) error {
 	group, _, _ := unstructured.NestedString(definition.Object, "spec", "group")
 	kind, _, _ := unstructured.NestedString(definition.Object, "spec", "names", "kind")
 	versions, _, _ := unstructured.NestedSlice(definition.Object, "spec", "versions")
@@ -389,11 +389,11 @@ func (c Cluster) Unused(ctx context.Context, definition *unstructured.Unstructur
 	return nil
 }
 
-// Any is the condition that all objects satisfy.
-func Any(client.Object) bool { return true }
+// Unconditionally is the condition that all objects satisfy.
+func Unconditionally(client.Object) bool { return true }
 
-// IsOurs reports whether an object exists that the operator created.
-func (c Cluster) IsOurs(ctx context.Context, o *unstructured.Unstructured) (bool, error) {
+// HasOwn reports whether an object exists and the operator created it.
+func (c Cluster) HasOwn(ctx context.Context, o *unstructured.Unstructured) (bool, error) {
 	live := MetadataOf(o)
 	if err := c.Client.Get(ctx, client.ObjectKeyFromObject(o), live); err != nil {
 		if IsGone(err) {
@@ -401,5 +401,5 @@ func (c Cluster) IsOurs(ctx context.Context, o *unstructured.Unstructured) (bool
 		}
 		return false, fmt.Errorf("read %s: %w", describe(o), err)
 	}
-	return Ours(live), nil
+	return IsOurs(live), nil
 }

@@ -370,7 +370,7 @@ func TestPatchHasOwnFieldsOnly(t *testing.T) {
 	recording := s.requests.Record()
 	_, err := s.reconciler.Reconcile(s.ctx, s.latest())
 	s.Expect(err).NotTo(HaveOccurred())
-	sent := recording.Of("PATCH", "/apis/operator.gardener.cloud/v1alpha1/gardens/"+s.garden.Name+"/status")
+	sent := recording.RequestsTo("PATCH", "/apis/operator.gardener.cloud/v1alpha1/gardens/"+s.garden.Name+"/status")
 	s.Expect(sent).To(HaveLen(1))
 	s.Expect(sent[0].Body).To(And(HaveLen(2), HaveKey("metadata"), HaveKey("status")))
 	s.Expect(sent[0].Body["metadata"]).To(HaveLen(1))
@@ -379,7 +379,7 @@ func TestPatchHasOwnFieldsOnly(t *testing.T) {
 
 func TestChecksThatFailAreUnknown(t *testing.T) {
 	s := newScene(t)
-	s.requests.Hook(func(request *http.Request) error {
+	s.requests.SetHook(func(request *http.Request) error {
 		if request.Method == http.MethodGet && request.URL.Path == "/apis/druid.gardener.cloud/v1alpha1/namespaces/"+s.namespace+"/etcds" {
 			return errors.New("cut off")
 		}

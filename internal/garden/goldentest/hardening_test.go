@@ -21,7 +21,7 @@ const (
 	sharesWithNode = "shares namespaces or files with the node"
 )
 
-// exceptions are the findings that the program in a container needs, by Deployment.
+// exceptions are the accepted findings, by Deployment: the program in the container does not work without these rights.
 var exceptions = map[string][]string{
 	// The image changes its root, for which it starts a program with capabilities, and writes its configuration.
 	"nginx-ingress-controller": {mayEscalate, hasCapability, writableRoot},

@@ -390,7 +390,7 @@ func TestDeletionWaitsForObjectsWithFinalizersOfOthers(t *testing.T) {
 	}
 	var lock sync.Mutex
 	var released []string
-	s.requests.Hook(func(r *http.Request) error {
+	s.requests.SetHook(func(r *http.Request) error {
 		name, isOne := strings.CutPrefix(r.URL.Query().Get("fieldSelector"), "metadata.name=")
 		key := path.Base(r.URL.Path) + "/" + name
 		lock.Lock()
@@ -403,7 +403,7 @@ func TestDeletionWaitsForObjectsWithFinalizersOfOthers(t *testing.T) {
 	})
 	s.delete()
 	s.mustReconcile()
-	s.requests.Hook(nil)
+	s.requests.SetHook(nil)
 	s.Expect(s.isGone()).To(BeTrue())
 	s.Expect(released).To(ConsistOf(slices.Collect(maps.Keys(held))))
 	s.expectNothingLeft()
@@ -733,7 +733,7 @@ func TestObservedGenerationIsThatOfTheStartOfTheRun(t *testing.T) {
 	s := newScene(t)
 	created := s.create()
 	changed := false
-	s.requests.Hook(func(r *http.Request) error {
+	s.requests.SetHook(func(r *http.Request) error {
 		if !changed && r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, "/secrets") {
 			changed = true
 			s.edit(func(g *operatorv1alpha1.Garden) { g.Spec.RuntimeCluster.Provider.Zones = []string{"a"} })
@@ -741,7 +741,7 @@ func TestObservedGenerationIsThatOfTheStartOfTheRun(t *testing.T) {
 		return nil
 	})
 	s.mustReconcile()
-	s.requests.Hook(nil)
+	s.requests.SetHook(nil)
 	g := s.get()
 	s.Expect(changed).To(BeTrue())
 	s.Expect(g.Generation).To(Equal(created.Generation + 1))
@@ -1013,7 +1013,7 @@ func TestDefinitionThatIsDeletedMeanwhileIsCreatedAgain(t *testing.T) {
 	s.create()
 	s.mustReconcile()
 	reads := 0
-	s.requests.Hook(func(r *http.Request) error {
+	s.requests.SetHook(func(r *http.Request) error {
 		if r.Method == http.MethodGet && strings.HasSuffix(r.URL.Path, "/"+definitionOfGateways) {
 			reads++
 			if reads == 2 {
@@ -1024,7 +1024,7 @@ func TestDefinitionThatIsDeletedMeanwhileIsCreatedAgain(t *testing.T) {
 	})
 	before := s.definition().UID
 	s.mustReconcile()
-	s.requests.Hook(nil)
+	s.requests.SetHook(nil)
 	s.Expect(s.definition().UID).NotTo(Equal(before))
 	s.Expect(s.definition().DeletionTimestamp).To(BeNil())
 }

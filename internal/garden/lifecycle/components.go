@@ -79,7 +79,7 @@ func (o *operation) deployResourceManager(ctx context.Context, waitingFor flow.W
 		return err
 	}
 	registration := rollout.Identity(mutatingKind, "", resourcemanager.Name)
-	return o.cluster.Until(ctx, waitingFor, timeout, o.checkRegistration, rollout.One(registration))
+	return o.cluster.Until(ctx, waitingFor, timeout, o.checkRegistration, rollout.WatchObject(registration))
 }
 
 // mutatingKind is the kind of the configuration that webhook-server maintains, under the name of the resource manager.
@@ -109,7 +109,7 @@ func (o *operation) deploySystem(ctx context.Context) error {
 
 // deploySet deploys a ManagedResource of class seed with these objects.
 func (o *operation) deploySet(ctx context.Context, namespace, name string, objects []client.Object) error {
-	set, err := rollout.SeedSet(namespace, name, objects...)
+	set, err := rollout.NewSeedManagedResource(namespace, name, objects...)
 	if err != nil {
 		return err
 	}
@@ -119,7 +119,7 @@ func (o *operation) deploySet(ctx context.Context, namespace, name string, objec
 // deployIngressController removes the ingress controller if the configuration of the operator disables it.
 func (o *operation) deployIngressController(ctx context.Context) error {
 	if o.values.DisableNginxIngress {
-		_, err := o.cluster.DeleteSet(ctx, o.values.Namespace, nginxingress.ManagedResource)
+		_, err := o.cluster.DeleteManagedResource(ctx, o.values.Namespace, nginxingress.ManagedResource)
 		return err
 	}
 	objects, err := nginxingress.Objects(o.values)
@@ -132,7 +132,7 @@ func (o *operation) deployIngressController(ctx context.Context) error {
 // deployAutoscaler removes the vertical pod autoscaler if the Garden brings its own.
 func (o *operation) deployAutoscaler(ctx context.Context) error {
 	if !o.values.VerticalPodAutoscaler {
-		_, err := o.cluster.DeleteSet(ctx, o.values.Namespace, vpa.ManagedResource)
+		_, err := o.cluster.DeleteManagedResource(ctx, o.values.Namespace, vpa.ManagedResource)
 		return err
 	}
 	s := o.secrets.Collect()
@@ -161,7 +161,7 @@ func (o *operation) deployDruid(ctx context.Context, waitingFor flow.WaitingFor)
 		return err
 	}
 	timeout := o.Timing.defaulted().ManagedResources
-	return o.cluster.UntilSetsReady(
+	return o.cluster.UntilManagedResourcesReady(
 		ctx, waitingFor, timeout, shared.RolledOut, o.values.Namespace, etcddruid.ManagedResource,
 	)
 }
@@ -184,7 +184,7 @@ func (o *operation) deployIstio(ctx context.Context, waitingFor flow.WaitingFor)
 		}
 	}
 	timeout := o.Timing.defaulted().ManagedResources
-	return o.cluster.UntilSetsReady(
+	return o.cluster.UntilManagedResourcesReady(
 		ctx, waitingFor, timeout, shared.Ready, istio.Namespace, istio.ManagedResource, istio.GatewayManagedResource,
 	)
 }

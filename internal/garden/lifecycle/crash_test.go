@@ -48,7 +48,7 @@ func (s *scene) cut(at binary.Cut) (happened bool) {
 		case <-done:
 			return true
 		default:
-			return s.requests.Dead()
+			return s.requests.IsCutOff()
 		}
 	}, 2*binary.Patience, 5*time.Millisecond).Should(BeTrue())
 	die()

@@ -180,7 +180,7 @@ func (o *operation) keepLastCopies(ctx context.Context, origin string) (int, err
 func (o *operation) destroySets(namespace string, names ...string) func(context.Context, flow.WaitingFor) error {
 	return func(ctx context.Context, waitingFor flow.WaitingFor) error {
 		for _, name := range names {
-			if err := o.cluster.DestroySet(ctx, waitingFor, o.Timing.defaulted().ManagedResources, namespace, name); err != nil {
+			if err := o.cluster.DestroyManagedResource(ctx, waitingFor, o.Timing.defaulted().ManagedResources, namespace, name); err != nil {
 				return err
 			}
 		}
@@ -244,7 +244,7 @@ func (o *operation) destroyResourceManager(ctx context.Context, waitingFor flow.
 			rollout.Identity(admissionregistrationv1.SchemeGroupVersion.WithKind("ValidatingWebhookConfiguration"), "", resourcemanager.Name),
 			rollout.Identity(corev1.SchemeGroupVersion.WithKind("Secret"), o.values.Namespace, resourcemanager.WebhookServer),
 		} {
-			if _, err := o.cluster.Delete(ctx, each, rollout.Any); err != nil {
+			if _, err := o.cluster.Delete(ctx, each, rollout.Unconditionally); err != nil {
 				return err
 			}
 		}
@@ -277,7 +277,7 @@ func (o *operation) deletePolicies(ctx context.Context) error {
 // anyOurs reports whether the operator created one of the objects.
 func (o *operation) anyOurs(ctx context.Context, objects []*unstructured.Unstructured) (bool, error) {
 	for _, each := range objects {
-		ours, err := o.cluster.IsOurs(ctx, each)
+		ours, err := o.cluster.HasOwn(ctx, each)
 		if ours || err != nil {
 			return ours, err
 		}
@@ -295,7 +295,7 @@ func (o *operation) destroyDefinitions(read definitions) func(context.Context, f
 		}
 		var deleted []*unstructured.Unstructured
 		for _, each := range wanted {
-			requested, err := o.cluster.DeleteDefinition(ctx, each, rollout.Ours, !crds.IsDerived(each.GetName()))
+			requested, err := o.cluster.DeleteDefinition(ctx, each, rollout.IsOurs, !crds.IsDerived(each.GetName()))
 			if errors.Is(err, rollout.ErrInUse) {
 				log.FromContext(ctx).Info("Kept definition", "name", each.GetName(), "reason", err.Error())
 				o.Recorder.Eventf(o.garden, nil, "Warning", reasonDefinitionKept, "Delete", "Kept CustomResourceDefinition: %s", err)
@@ -317,11 +317,11 @@ func (o *operation) destroyDefinitions(read definitions) func(context.Context, f
 // there yet.
 func (o *operation) removeHVPA(ctx context.Context, waitingFor flow.WaitingFor) error {
 	set := rollout.Identity(rollout.ManagedResource, o.values.Namespace, hvpaManagedResource)
-	if _, err := o.cluster.Delete(ctx, set, rollout.Any); err != nil {
+	if _, err := o.cluster.Delete(ctx, set, rollout.Unconditionally); err != nil {
 		return err
 	}
 	definition := rollout.Identity(apiextensionsv1.SchemeGroupVersion.WithKind("CustomResourceDefinition"), "", crds.HVPA)
-	requested, err := o.cluster.DeleteDefinition(ctx, definition, rollout.Any, true)
+	requested, err := o.cluster.DeleteDefinition(ctx, definition, rollout.Unconditionally, true)
 	if errors.Is(err, rollout.ErrInUse) {
 		log.FromContext(ctx).Info("Kept definition", "name", crds.HVPA, "reason", err.Error())
 		return nil

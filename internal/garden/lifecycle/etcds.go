@@ -168,7 +168,7 @@ func (o *operation) noEtcds(ctx context.Context, what string) error {
 		return err
 	}
 	for _, each := range definitions {
-		err := o.cluster.Unused(ctx, each)
+		err := o.cluster.CheckUnused(ctx, each)
 		if errors.Is(err, rollout.ErrInUse) {
 			return fmt.Errorf("cannot delete %s because there are still objects: %w", what, err)
 		}

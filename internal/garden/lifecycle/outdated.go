@@ -34,7 +34,7 @@ func (o *operation) endIfOutdated(ctx context.Context, end context.CancelCauseFu
 			return errCurrent
 		}
 		return nil
-	}, rollout.One(current))
+	}, rollout.WatchObject(current))
 	if err == nil {
 		end(errOutdated)
 	}

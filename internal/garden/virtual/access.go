@@ -46,8 +46,8 @@ func (c *ControlPlane) deployAccess(ctx context.Context, waitingFor flow.Waiting
 	if err := c.deploySet(ctx, gardeneraccess.ManagedResource, true, gardeneraccess.VirtualObjects()); err != nil {
 		return err
 	}
-	return c.Cluster.UntilSetsReady(ctx, waitingFor, c.Timing.defaulted().ManagedResources, managedresources.CheckAppliedAndHealthy,
-		c.Values.Namespace, gardeneraccess.ManagedResource)
+	return c.Cluster.UntilManagedResourcesReady(ctx, waitingFor, c.Timing.defaulted().ManagedResources,
+		managedresources.CheckAppliedAndHealthy, c.Values.Namespace, gardeneraccess.ManagedResource)
 }
 
 // connect waits until the operator can connect to the virtual cluster: its kubeconfig has a token.
@@ -56,8 +56,8 @@ func (c *ControlPlane) connect(ctx context.Context, waitingFor flow.WaitingFor) 
 		_, err := c.Connection.Clients(ctx)
 		return err
 	},
-		rollout.One(rollout.Identity(secretKind, c.Values.Namespace, gardeneraccess.Internal)),
-		rollout.One(rollout.Identity(secretKind, c.Values.Namespace, gardeneraccess.External)),
+		rollout.WatchObject(rollout.Identity(secretKind, c.Values.Namespace, gardeneraccess.Internal)),
+		rollout.WatchObject(rollout.Identity(secretKind, c.Values.Namespace, gardeneraccess.External)),
 	)
 }
 

@@ -121,7 +121,7 @@ func (c *ControlPlane) destroyObjects(objects ...*unstructured.Unstructured) fun
 func (c *ControlPlane) destroy(set string, objects ...*unstructured.Unstructured) func(context.Context, flow.WaitingFor) error {
 	return func(ctx context.Context, waitingFor flow.WaitingFor) error {
 		timeout := c.Timing.defaulted().ManagedResources
-		if err := c.Cluster.DestroySet(ctx, waitingFor, timeout, c.Values.Namespace, set); err != nil {
+		if err := c.Cluster.DestroyManagedResource(ctx, waitingFor, timeout, c.Values.Namespace, set); err != nil {
 			return err
 		}
 		return c.destroyObjects(objects...)(ctx, waitingFor)
@@ -133,7 +133,7 @@ func (c *ControlPlane) destroy(set string, objects ...*unstructured.Unstructured
 func (c *ControlPlane) destroyVirtual(set string, objects ...*unstructured.Unstructured) func(context.Context, flow.WaitingFor) error {
 	return func(ctx context.Context, waitingFor flow.WaitingFor) error {
 		if c.abandons() {
-			if err := c.Cluster.AbandonSet(ctx, c.Values.Namespace, set); err != nil {
+			if err := c.Cluster.AbandonManagedResource(ctx, c.Values.Namespace, set); err != nil {
 				return err
 			}
 		}

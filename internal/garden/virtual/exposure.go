@@ -34,7 +34,7 @@ func (c *ControlPlane) deployService(ctx context.Context, waitingFor flow.Waitin
 			return errors.New(problem)
 		}
 		return nil
-	}, rollout.One(gateway))
+	}, rollout.WatchObject(gateway))
 }
 
 func (c *ControlPlane) deployRoutes(ctx context.Context) error {

@@ -209,7 +209,7 @@ func (c *ControlPlane) registerGardenerServer(ctx context.Context, waitingFor fl
 func (c *ControlPlane) untilGardenerServerRolledOut(ctx context.Context, waitingFor flow.WaitingFor) error {
 	const name = gardenerapiserver.RuntimeManagedResource
 	watched := c.watchedRollout(gardenerapiserver.Name)
-	watched = append(watched, rollout.One(rollout.Identity(rollout.ManagedResource, c.Values.Namespace, name)))
+	watched = append(watched, rollout.WatchObject(rollout.Identity(rollout.ManagedResource, c.Values.Namespace, name)))
 	return c.Cluster.Until(ctx, waitingFor, c.Timing.defaulted().Gardener, func(ctx context.Context) error {
 		set, err := c.readSet(ctx, name)
 		if err != nil {
@@ -327,7 +327,7 @@ func (c *ControlPlane) deployProgram(ctx context.Context, name string, objects g
 	if err := c.Cluster.DeployTyped(ctx, objects.Direct...); err != nil {
 		return err
 	}
-	set, err := rollout.SeedSet(c.Values.Namespace, name+gardener.RuntimeSuffix, objects.Set...)
+	set, err := rollout.NewSeedManagedResource(c.Values.Namespace, name+gardener.RuntimeSuffix, objects.Set...)
 	if err != nil {
 		return err
 	}
@@ -346,7 +346,7 @@ func (c *ControlPlane) deployVirtual(ctx context.Context, waitingFor flow.Waitin
 func (c *ControlPlane) untilSets(
 	ctx context.Context, waitingFor flow.WaitingFor, judge func(*resourcesv1alpha1.ManagedResource) error, name string,
 ) error {
-	return c.Cluster.UntilSetsReady(ctx, waitingFor, c.Timing.defaulted().Gardener, judge, c.Values.Namespace, name)
+	return c.Cluster.UntilManagedResourcesReady(ctx, waitingFor, c.Timing.defaulted().Gardener, judge, c.Values.Namespace, name)
 }
 
 func logIgnored(ctx context.Context, program string, settings []string) {

@@ -72,7 +72,7 @@ func (c *ControlPlane) untilToken(ctx context.Context, waitingFor flow.WaitingFo
 				c.Values.Namespace, name)
 		}
 		return nil
-	}, rollout.One(rollout.Identity(secretKind, c.Values.Namespace, name)))
+	}, rollout.WatchObject(rollout.Identity(secretKind, c.Values.Namespace, name)))
 }
 
 func (c *ControlPlane) controllerManagerSecrets(ctx context.Context) (kubecontrollermanager.Secrets, error) {
@@ -86,7 +86,7 @@ func (c *ControlPlane) controllerManagerSecrets(ctx context.Context) (kubecontro
 
 // deploySet deploys a ManagedResource with objects in the virtual cluster.
 func (c *ControlPlane) deploySet(ctx context.Context, name string, keepObjects bool, objects []client.Object) error {
-	set, err := rollout.VirtualSet(c.Values.Namespace, name, keepObjects, objects...)
+	set, err := rollout.NewVirtualManagedResource(c.Values.Namespace, name, keepObjects, objects...)
 	if err != nil {
 		return err
 	}
@@ -131,7 +131,7 @@ func (c *ControlPlane) deployResourceManager(ctx context.Context, waitingFor flo
 	if err != nil {
 		return nil, err
 	}
-	_, err = c.Cluster.Delete(ctx, rollout.Identity(secretKind, certificate.Namespace, certificate.Name), rollout.Any)
+	_, err = c.Cluster.Delete(ctx, rollout.Identity(secretKind, certificate.Namespace, certificate.Name), rollout.Unconditionally)
 	return deployed, err
 }
 
@@ -187,7 +187,7 @@ func (c *ControlPlane) untilBootstrapped(ctx context.Context, waitingFor flow.Wa
 		}
 		return resourcemanager.Bootstrapped(access, set, c.Clock.Now())
 	},
-		rollout.One(rollout.Identity(secretKind, c.Values.Namespace, resourcemanager.AccessSecret)),
-		rollout.One(rollout.Identity(rollout.ManagedResource, c.Values.Namespace, resourcemanager.VirtualManagedResource)),
+		rollout.WatchObject(rollout.Identity(secretKind, c.Values.Namespace, resourcemanager.AccessSecret)),
+		rollout.WatchObject(rollout.Identity(rollout.ManagedResource, c.Values.Namespace, resourcemanager.VirtualManagedResource)),
 	)
 }

@@ -176,7 +176,7 @@ func (c *ControlPlane) untilRolledOut(ctx context.Context, waitingFor flow.Waiti
 // watchedRollout returns the objects whose changes may change the result of checkRollout.
 func (c *ControlPlane) watchedRollout(name string) []rollout.Watched {
 	return []rollout.Watched{
-		rollout.One(rollout.Identity(deploymentKind, c.Values.Namespace, name)),
+		rollout.WatchObject(rollout.Identity(deploymentKind, c.Values.Namespace, name)),
 		{Kind: corev1.SchemeGroupVersion.WithKind("Pod"), Options: []client.ListOption{client.InNamespace(c.Values.Namespace)}},
 	}
 }

@@ -31,8 +31,8 @@ const (
 	Server     = "server"
 )
 
-// Labels of Pods. Package networkpolicies has the policies for them. Those for networks exist only in the namespace of the Garden, the
-// other ones also in the namespaces of Istio.
+// Labels of Pods. The policies for them are in package networkpolicies. The policies for networks exist only in the namespace of the
+// Garden, the other policies also in the namespaces of Istio.
 const (
 	toDNS              = "networking.gardener.cloud/to-dns"
 	toRuntimeAPIServer = "networking.gardener.cloud/to-runtime-apiserver"

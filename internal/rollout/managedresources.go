@@ -28,24 +28,24 @@ import (
 // ManagedResource is the group, version and kind of ManagedResources.
 var ManagedResource = resourcesv1alpha1.SchemeGroupVersion.WithKind("ManagedResource")
 
-// SeedSet returns a ManagedResource for the runtime cluster that has these objects, preceded by its Secret.
-func SeedSet(namespace, name string, objects ...client.Object) ([]*unstructured.Unstructured, error) {
+// NewSeedManagedResource returns a ManagedResource for the runtime cluster that has these objects, preceded by its Secret.
+func NewSeedManagedResource(namespace, name string, objects ...client.Object) ([]*unstructured.Unstructured, error) {
 	labels := map[string]string{managedresources.LabelKeyRole: managedresources.RoleSeedSystemComponent}
 	spec := resourcesv1alpha1.ManagedResourceSpec{Class: ptr.To(managedresources.ClassSeed), KeepObjects: ptr.To(false)}
-	return set(namespace, name, labels, spec, objects)
+	return newManagedResource(namespace, name, labels, spec, objects)
 }
 
-// VirtualSet returns a ManagedResource for the virtual cluster that has these objects, preceded by its Secret. With keepObjects, its
-// deletion keeps the objects.
-func VirtualSet(namespace, name string, keepObjects bool, objects ...client.Object) ([]*unstructured.Unstructured, error) {
+// NewVirtualManagedResource returns a ManagedResource for the virtual cluster that has these objects, preceded by its Secret. With
+// keepObjects, its deletion keeps the objects.
+func NewVirtualManagedResource(namespace, name string, keepObjects bool, objects ...client.Object) ([]*unstructured.Unstructured, error) {
 	labels := map[string]string{managedresources.LabelKeyOrigin: managedresources.LabelValueGardener}
 	spec := resourcesv1alpha1.ManagedResourceSpec{
 		KeepObjects: ptr.To(keepObjects), InjectLabels: map[string]string{managedresources.LabelKeyNoCleanup: "true"},
 	}
-	return set(namespace, name, labels, spec, objects)
+	return newManagedResource(namespace, name, labels, spec, objects)
 }
 
-func set(
+func newManagedResource(
 	namespace, name string, labels map[string]string, spec resourcesv1alpha1.ManagedResourceSpec, objects []client.Object,
 ) ([]*unstructured.Unstructured, error) {
 	contents, err := Unstructured(objects...)
@@ -58,7 +58,7 @@ func set(
 		if err != nil {
 			return nil, err
 		}
-		data[key(each)] = text
+		data[keyOf(each)] = text
 	}
 	secret := contentsOf(namespace, name, data)
 	spec.SecretRefs = []corev1.LocalObjectReference{{Name: secret.Name}}
@@ -73,35 +73,36 @@ func set(
 }
 
 // contentsOf returns the Secret with the contents of a ManagedResource.
-func contentsOf(namespace, set string, data map[string][]byte) *corev1.Secret {
+func contentsOf(namespace, name string, data map[string][]byte) *corev1.Secret {
 	secret := &corev1.Secret{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: managedresources.SecretName(set, true)},
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: managedresources.SecretName(name, true)},
 		Type:       corev1.SecretTypeOpaque, Data: data,
 	}
 	references.MakeSecretUnique(secret)
 	return secret
 }
 
-// key returns the key of an object in a Secret. Names of roles may have colons, and keys may not.
-func key(o client.Object) string {
+// keyOf returns the key of an object in a Secret. Names of roles may have colons, and keys may not.
+func keyOf(o client.Object) string {
 	kind := strings.ToLower(o.GetObjectKind().GroupVersionKind().Kind)
 	return strings.ReplaceAll(kind+"__"+o.GetNamespace()+"__"+o.GetName()+".yaml", ":", "_")
 }
 
-// UntilSetsReady waits until judge returns nil for the named ManagedResources of a namespace. Its error names the missing condition.
-func (c Cluster) UntilSetsReady(
+// UntilManagedResourcesReady waits until judge returns nil for the named ManagedResources of a namespace. Its error names the missing
+// condition.
+func (c Cluster) UntilManagedResourcesReady(
 	ctx context.Context, waitingFor flow.WaitingFor, timeout time.Duration, judge func(*resourcesv1alpha1.ManagedResource) error,
 	namespace string, names ...string,
 ) error {
 	watched := Watched{Kind: ManagedResource, Options: []client.ListOption{client.InNamespace(namespace)}}
 	return c.Until(ctx, waitingFor, timeout, func(ctx context.Context) error {
 		for _, name := range names {
-			set := &resourcesv1alpha1.ManagedResource{}
-			if err := c.Client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, set); err != nil {
+			live := &resourcesv1alpha1.ManagedResource{}
+			if err := c.Client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, live); err != nil {
 				return fmt.Errorf("read ManagedResource %s/%s: %w", namespace, name, err)
 			}
-			if err := judge(set); err != nil {
+			if err := judge(live); err != nil {
 				return fmt.Errorf("not ready (see kubectl -n %s describe managedresource %s): %w", namespace, name, err)
 			}
 		}
@@ -109,32 +110,34 @@ func (c Cluster) UntilSetsReady(
 	}, watched)
 }
 
-// DestroySet does the same as DeleteSet, and waits until the ManagedResource is gone.
-func (c Cluster) DestroySet(ctx context.Context, waitingFor flow.WaitingFor, timeout time.Duration, namespace, name string) error {
-	requested, err := c.DeleteSet(ctx, namespace, name)
+// DestroyManagedResource does the same as DeleteManagedResource, and waits until the ManagedResource is gone.
+func (c Cluster) DestroyManagedResource(
+	ctx context.Context, waitingFor flow.WaitingFor, timeout time.Duration, namespace, name string,
+) error {
+	requested, err := c.DeleteManagedResource(ctx, namespace, name)
 	if err != nil || !requested {
 		return err
 	}
 	return c.UntilGone(ctx, waitingFor, timeout, Identity(ManagedResource, namespace, name))
 }
 
-// DeleteSet deletes the Secrets of a ManagedResource, and requests the deletion of the ManagedResource, each if the operator created
-// it. It returns false if there is no such ManagedResource.
-func (c Cluster) DeleteSet(ctx context.Context, namespace, name string) (bool, error) {
+// DeleteManagedResource deletes the Secrets of a ManagedResource, and requests the deletion of the ManagedResource, each if the operator
+// created it. It returns false if there is no such ManagedResource.
+func (c Cluster) DeleteManagedResource(ctx context.Context, namespace, name string) (bool, error) {
 	prefix := managedresources.SecretName(name, true) + "-"
 	if err := c.deleteCollectable(ctx, "Secret", namespace, func(o client.Object) bool {
 		suffix, own := strings.CutPrefix(o.GetName(), prefix)
-		return own && !strings.Contains(suffix, "-") && Ours(o)
+		return own && !strings.Contains(suffix, "-") && IsOurs(o)
 	}); err != nil {
 		return false, err
 	}
-	return c.Delete(ctx, Identity(ManagedResource, namespace, name), Ours)
+	return c.Delete(ctx, Identity(ManagedResource, namespace, name), IsOurs)
 }
 
-// AbandonSet does the same as DeleteSet, and removes the finalizer of the resource manager, so that the objects of the ManagedResource
-// stay. Call it only when no resource manager is responsible for the ManagedResource any more.
-func (c Cluster) AbandonSet(ctx context.Context, namespace, name string) error {
-	requested, err := c.DeleteSet(ctx, namespace, name)
+// AbandonManagedResource does the same as DeleteManagedResource, and removes the finalizer of the resource manager, so that the objects of
+// the ManagedResource stay. Call it only when no resource manager is responsible for the ManagedResource any more.
+func (c Cluster) AbandonManagedResource(ctx context.Context, namespace, name string) error {
+	requested, err := c.DeleteManagedResource(ctx, namespace, name)
 	if err != nil || !requested {
 		return err
 	}
@@ -155,8 +158,8 @@ func (c Cluster) ReplaceTexts(ctx context.Context, namespace string, replaced ma
 	ours := client.MatchingLabels{operatorv1alpha1.LabelCreatedBy: operatorv1alpha1.CreatedByOperator}
 	deployments := &unstructured.UnstructuredList{}
 	deployments.SetGroupVersionKind(appsv1.SchemeGroupVersion.WithKind("DeploymentList"))
-	sets := &resourcesv1alpha1.ManagedResourceList{}
-	for _, each := range []client.ObjectList{deployments, sets} {
+	managedResources := &resourcesv1alpha1.ManagedResourceList{}
+	for _, each := range []client.ObjectList{deployments, managedResources} {
 		if err := c.Client.List(ctx, each, client.InNamespace(namespace), ours); err != nil && !IsGone(err) {
 			return fmt.Errorf("list objects of the operator: %w", err)
 		}
@@ -166,20 +169,20 @@ func (c Cluster) ReplaceTexts(ctx context.Context, namespace string, replaced ma
 			return err
 		}
 	}
-	for i := range sets.Items {
-		if err := c.replaceInSet(ctx, &sets.Items[i], replaced); err != nil {
-			return fmt.Errorf("replace texts in ManagedResource %s: %w", sets.Items[i].Name, err)
+	for i := range managedResources.Items {
+		if err := c.replaceInManagedResource(ctx, &managedResources.Items[i], replaced); err != nil {
+			return fmt.Errorf("replace texts in ManagedResource %s: %w", managedResources.Items[i].Name, err)
 		}
 	}
 	return nil
 }
 
-// replaceInSet gives a ManagedResource new Secrets, because its Secrets are immutable.
-func (c Cluster) replaceInSet(ctx context.Context, set *resourcesv1alpha1.ManagedResource, replaced map[string]string) error {
-	changed := set.DeepCopy()
-	for i, ref := range set.Spec.SecretRefs {
+// replaceInManagedResource gives a ManagedResource new Secrets, because its Secrets are immutable.
+func (c Cluster) replaceInManagedResource(ctx context.Context, live *resourcesv1alpha1.ManagedResource, replaced map[string]string) error {
+	changed := live.DeepCopy()
+	for i, ref := range live.Spec.SecretRefs {
 		secret := &corev1.Secret{}
-		if err := c.Client.Get(ctx, client.ObjectKey{Namespace: set.Namespace, Name: ref.Name}, secret); err != nil {
+		if err := c.Client.Get(ctx, client.ObjectKey{Namespace: live.Namespace, Name: ref.Name}, secret); err != nil {
 			return fmt.Errorf("read Secret %s: %w", ref.Name, err)
 		}
 		data, err := withTextsInManifests(secret.Data, replaced)
@@ -189,13 +192,13 @@ func (c Cluster) replaceInSet(ctx context.Context, set *resourcesv1alpha1.Manage
 		if maps.EqualFunc(data, secret.Data, bytes.Equal) {
 			continue
 		}
-		next := contentsOf(set.Namespace, set.Name, data)
+		next := contentsOf(live.Namespace, live.Name, data)
 		if err := c.DeployTyped(ctx, next); err != nil {
 			return err
 		}
 		changed.Spec.SecretRefs[i].Name = next.Name
 	}
-	if slices.Equal(changed.Spec.SecretRefs, set.Spec.SecretRefs) {
+	if slices.Equal(changed.Spec.SecretRefs, live.Spec.SecretRefs) {
 		return nil
 	}
 	if err := references.InjectAnnotations(changed); err != nil {
@@ -209,18 +212,18 @@ func (c Cluster) replaceInSet(ctx context.Context, set *resourcesv1alpha1.Manage
 // objects that came there with ManagedResources that no longer exist. When the resource manager is deleted, this replaces its garbage
 // collector.
 func (c Cluster) DeleteGarbage(ctx context.Context, namespace string) error {
-	sets := &metav1.PartialObjectMetadataList{}
-	sets.SetGroupVersionKind(ManagedResource.GroupVersion().WithKind("ManagedResourceList"))
-	if err := c.Client.List(ctx, sets, client.InNamespace(namespace)); err != nil && !IsGone(err) {
+	managedResources := &metav1.PartialObjectMetadataList{}
+	managedResources.SetGroupVersionKind(ManagedResource.GroupVersion().WithKind("ManagedResourceList"))
+	if err := c.Client.List(ctx, managedResources, client.InNamespace(namespace)); err != nil && !IsGone(err) {
 		return fmt.Errorf("list ManagedResources: %w", err)
 	}
 	exists := map[string]bool{}
-	for i := range sets.Items {
-		exists[sets.Items[i].Name] = true
+	for i := range managedResources.Items {
+		exists[managedResources.Items[i].Name] = true
 	}
 	garbage := func(o client.Object) bool {
-		set, brought := strings.CutPrefix(o.GetAnnotations()[resourcesv1alpha1.OriginAnnotation], namespace+"/")
-		return Ours(o) || brought && !exists[set]
+		creator, brought := strings.CutPrefix(o.GetAnnotations()[resourcesv1alpha1.OriginAnnotation], namespace+"/")
+		return IsOurs(o) || brought && !exists[creator]
 	}
 	for _, kind := range []string{"Secret", "ConfigMap"} {
 		if err := c.deleteCollectable(ctx, kind, namespace, garbage); err != nil {

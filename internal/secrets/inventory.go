@@ -74,7 +74,7 @@ func NewInventory(options Options, observed, donors []corev1.Secret, now time.Ti
 		if _, known := inventory.rotation[name]; known || !inventory.manages(secret) {
 			continue
 		}
-		newest, err := inventory.last(name, now)
+		newest, err := inventory.lastRequested(name, now)
 		if err != nil {
 			return nil, err
 		}
@@ -91,9 +91,9 @@ func NewInventory(options Options, observed, donors []corev1.Secret, now time.Ti
 	return inventory, nil
 }
 
-// last returns the Secret of a logical name that was requested last: the newest one, but one that a clock which was ahead has dated only
-// if there is no other.
-func (i *Inventory) last(name string, now time.Time) (*corev1.Secret, error) {
+// lastRequested returns the Secret of a logical name that was requested last: the newest one. It skips Secrets with a time in the future,
+// which a clock that was ahead has set, unless there is no other Secret.
+func (i *Inventory) lastRequested(name string, now time.Time) (*corev1.Secret, error) {
 	newest, err := i.newest(name, "", func(secret *corev1.Secret) (bool, error) {
 		life, _, err := lifetimeOfLabels(secret)
 		return !life.isEarly(now), err
@@ -261,16 +261,16 @@ func (i *Inventory) newest(logicalName, except string, fits func(*corev1.Secret)
 		} else if !fit {
 			continue
 		}
-		if newest == nil || i.follows(secret, newest) {
+		if newest == nil || i.isNewer(secret, newest) {
 			newest = secret
 		}
 	}
 	return newest, nil
 }
 
-// follows reports whether a Secret is newer than another one of its logical name. A Secret that was restored from a backup is created
-// again, so that for content that only a rotation replaces, the rotation is decisive.
-func (i *Inventory) follows(secret, other *corev1.Secret) bool {
+// isNewer reports whether a Secret is newer than another one of its logical name. A Secret that is restored from a backup gets a new
+// creation time, so for content that only a rotation replaces, the number of the rotation decides.
+func (i *Inventory) isNewer(secret, other *corev1.Secret) bool {
 	if i.isRotated(secret) && generation(secret) != generation(other) {
 		return generation(secret) > generation(other)
 	}

@@ -77,7 +77,7 @@ func (i *Inventory) Missing(request Request, now time.Time) (string, error) {
 	if slices.ContainsFunc(i.observed, func(secret *corev1.Secret) bool { return secret.Name == unique }) {
 		return "", nil
 	}
-	data, err := i.donated(name)
+	data, err := i.dataOfDonor(name)
 	if data != nil || err != nil {
 		return "", err
 	}
@@ -117,12 +117,12 @@ func (i *Inventory) resolve(request Request, now time.Time) (Request, map[string
 }
 
 func (i *Inventory) create(request Request, name string, source config.Source) (*corev1.Secret, error) {
-	data, err := i.donated(request.Config.LogicalName())
+	data, err := i.dataOfDonor(request.Config.LogicalName())
 	if err != nil {
 		return nil, err
 	}
 	if data == nil {
-		if data, err = named(request.Config, name).Generate(source); err != nil {
+		if data, err = withCommonName(request.Config, name).Generate(source); err != nil {
 			return nil, err
 		}
 	}
@@ -133,8 +133,9 @@ func (i *Inventory) create(request Request, name string, source config.Source) (
 	}, nil
 }
 
-// named returns the config with the name of the Secret as common name of a certificate authority, so that no two have the same subject.
-func named(c config.Config, name string) config.Config {
+// withCommonName returns the config with the name of the Secret as common name of a certificate authority, so that no two have the same
+// subject.
+func withCommonName(c config.Config, name string) config.Config {
 	if certificate, ok := c.(config.Certificate); ok && certificate.Type == config.CA {
 		certificate.CommonName = name
 		return certificate
@@ -142,9 +143,9 @@ func named(c config.Config, name string) config.Config {
 	return c
 }
 
-// donated returns the data of the Secret that a user has marked for a logical name, or nil. It fails if a managed Secret already has the
-// data: a rotation or renewal would keep the credential that it must replace.
-func (i *Inventory) donated(name string) (map[string][]byte, error) {
+// dataOfDonor returns the data of the Secret that a user has labelled as donor for a logical name, or nil. It fails if a managed Secret
+// already has the data: a rotation or renewal would keep the credential that it must replace.
+func (i *Inventory) dataOfDonor(name string) (map[string][]byte, error) {
 	var data map[string][]byte
 	for _, donor := range i.donors {
 		if donor.Labels[LabelUseDataFor] != name {

@@ -28,7 +28,7 @@ func TestWhatIsNotValidYetIsReplaced(t *testing.T) {
 		"a next authority of a time to come":                               {facts{state: announcedAhead, now: start}, announce},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, _ := r.next(tc.facts)
+			got, _ := r.nextChange(tc.facts)
 			NewWithT(t).Expect(got).To(Equal(tc.want))
 		})
 	}
@@ -84,10 +84,10 @@ func TestShortenedValiditiesDoNotEndTrustEarlier(t *testing.T) {
 	g.Expect(used.retiredUntil).To(BeTemporally("==", at(600*time.Minute)))
 	g.Expect(used.signedUntil).To(Equal(at(32*time.Minute)), "the new authority has signed nothing else")
 	now := carried(t, short, renew, facts{state: used, now: at(599 * time.Minute)})
-	due, _ := short.next(facts{state: now, now: at(600*time.Minute - time.Second)})
+	due, _ := short.nextChange(facts{state: now, now: at(600*time.Minute - time.Second)})
 	g.Expect(due).To(Equal(nothing))
 	g.Expect(trusts(now.bundle(), first.serving.certificate, at(599*time.Minute))).To(Succeed())
-	due, _ = short.next(facts{state: now, now: at(600 * time.Minute)})
+	due, _ = short.nextChange(facts{state: now, now: at(600 * time.Minute)})
 	g.Expect(due).To(Equal(forget))
 
 	delete(secret.Data, "signed-until")

@@ -21,8 +21,8 @@ type distribution struct {
 	since  time.Time
 }
 
-// of returns since when the bundle is distributed; zero if it is not.
-func (d distribution) of(bundle []byte) time.Time {
+// startOf returns the time since which the bundle is distributed, or zero if it is not distributed.
+func (d distribution) startOf(bundle []byte) time.Time {
 	if !bytes.Equal(d.bundle, bundle) {
 		return time.Time{}
 	}
@@ -87,10 +87,10 @@ func (k *Keeper) write(ctx context.Context, want, have *configuration, live *uns
 		if err := k.called.Create(ctx, live, client.FieldOwner(k.options.FieldManager)); err != nil {
 			return false, err
 		}
-	} else if want.keptBy(have) {
+	} else if want.isContainedIn(have) {
 		return false, nil
 	}
-	applied, err := want.applied(live.GetResourceVersion())
+	applied, err := want.applyRequest(live.GetResourceVersion())
 	if err != nil {
 		return false, fmt.Errorf("encode webhook configuration: %w", err)
 	}

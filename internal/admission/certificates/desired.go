@@ -59,9 +59,9 @@ func setDefault[T any](field **T, value T) {
 	}
 }
 
-// keptBy reports whether the live configuration has every declared field, and no other webhook. Foreign labels and annotations do
+// isContainedIn reports whether the live configuration has every declared field, and no other webhook. Foreign labels and annotations do
 // not matter, nor does the order of webhooks, which belongs to the creator of the list.
-func (c *configuration) keptBy(live *configuration) bool {
+func (c *configuration) isContainedIn(live *configuration) bool {
 	return contains(live.Labels, c.Labels) && contains(live.Annotations, c.Annotations) && c.sameWebhooks(live)
 }
 
@@ -87,8 +87,8 @@ func (c *configuration) byName() map[string]admissionregistrationv1.MutatingWebh
 	return named
 }
 
-// applied returns the object of the apply request. The API server refuses it if the configuration has changed since it was read.
-func (c *configuration) applied(resourceVersion string) (*unstructured.Unstructured, error) {
+// applyRequest returns the object of the apply request. The API server refuses it if the configuration has changed since it was read.
+func (c *configuration) applyRequest(resourceVersion string) (*unstructured.Unstructured, error) {
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&admissionregistrationv1.MutatingWebhookConfiguration{
 		TypeMeta:   c.TypeMeta,
 		ObjectMeta: metav1.ObjectMeta{Name: c.Name, Labels: c.Labels, Annotations: c.Annotations, ResourceVersion: resourceVersion},

@@ -68,7 +68,7 @@ func newAuthority(name string, validity time.Duration, now time.Time) (pair, err
 
 // issue makes a serving certificate for hosts. It does not outlive the authority.
 func issue(authority pair, hosts []string, validity time.Duration, now time.Time) (pair, error) {
-	template, err := newTemplate(now, ends(authority, validity, now))
+	template, err := newTemplate(now, endOfCertificate(authority, validity, now))
 	if err != nil {
 		return pair{}, err
 	}
@@ -91,8 +91,8 @@ func issue(authority pair, hosts []string, validity time.Duration, now time.Time
 // maxCommonName is the limit of X.509 in characters. Clients do not read the common name: they compare alternative names.
 const maxCommonName = 64
 
-// ends is when a certificate that is issued now would end.
-func ends(authority pair, validity time.Duration, now time.Time) time.Time {
+// endOfCertificate returns the end of the validity of a certificate that is issued now.
+func endOfCertificate(authority pair, validity time.Duration, now time.Time) time.Time {
 	end := now.Add(validity)
 	if limit := authority.certificate.NotAfter; limit.Before(end) {
 		return limit

@@ -170,7 +170,7 @@ func (c *watcher) live(first *wire) {
 // skip goes to the next time at which something is due.
 func (c *watcher) skip(k *Keeper) {
 	_, s := c.w.secret()
-	due, next := k.rules.next(facts{state: s, distributed: k.distributed.of(s.bundle()), now: c.w.clock.Now()})
+	due, next := k.rules.nextChange(facts{state: s, distributed: k.distributed.startOf(s.bundle()), now: c.w.clock.Now()})
 	if due == nothing {
 		c.w.clock.SetTime(next)
 	}

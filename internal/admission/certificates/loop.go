@@ -95,7 +95,7 @@ func (k *Keeper) step(ctx context.Context) (time.Duration, error) {
 		if err != nil {
 			return 0, err
 		}
-		due, next := k.rules.next(found)
+		due, next := k.rules.nextChange(found)
 		if due != nothing {
 			err = k.change(ctx, due, found, secret)
 			if err != nil {
@@ -112,7 +112,7 @@ func (k *Keeper) step(ctx context.Context) (time.Duration, error) {
 			k.distributed = distribution{}
 			return 0, err
 		}
-		if k.note(found.state.bundle(), written) {
+		if k.recordDistribution(found.state.bundle(), written) {
 			continue // The time from which the bundle is distributed may make the next change due.
 		}
 		return min(next.Sub(found.now), recheck), nil
@@ -120,9 +120,9 @@ func (k *Keeper) step(ctx context.Context) (time.Duration, error) {
 	return 0, errors.New("keep webhook certificates: there is no end of changes")
 }
 
-// note records that every configuration has the bundle, and returns true if this is new.
-func (k *Keeper) note(bundle []byte, written int) bool {
-	if written == 0 && !k.distributed.of(bundle).IsZero() {
+// recordDistribution records that every configuration has the bundle, and returns true if this is new.
+func (k *Keeper) recordDistribution(bundle []byte, written int) bool {
+	if written == 0 && !k.distributed.startOf(bundle).IsZero() {
 		return false
 	}
 	k.distributed = distribution{bundle: bundle, since: k.options.Clock.Now()}
@@ -159,7 +159,7 @@ func (k *Keeper) examine(secret *corev1.Secret) (facts, error) {
 			"of editing it")
 		return found, nil
 	}
-	found.state, found.distributed = s, k.distributed.of(s.bundle())
+	found.state, found.distributed = s, k.distributed.startOf(s.bundle())
 	return found, nil
 }
 

@@ -51,35 +51,35 @@ const (
 	forget change = "forget"
 )
 
-// next returns the change to write to the Secret now. If that is nothing, plan again at the returned time, or when something
+// nextChange returns the change to write to the Secret now. If that is nothing, plan again at the returned time, or when something
 // changes.
-func (r rules) next(f facts) (change, time.Time) {
+func (r rules) nextChange(f facts) (change, time.Time) {
 	s := f.state
 	switch {
 	case s != nil && valid(s.authority.certificate, f.now):
-		return r.proceed(f)
+		return r.nextChangeOfValid(f)
 	case f.remembered != nil && valid(f.remembered.authority.certificate, f.now):
 		return restore, time.Time{}
 	}
 	return create, time.Time{}
 }
 
-// proceed returns the next change under an authority that is valid.
-func (r rules) proceed(f facts) (change, time.Time) {
+// nextChangeOfValid returns the next change under an authority that is valid.
+func (r rules) nextChangeOfValid(f facts) (change, time.Time) {
 	s := f.state
 	switch {
-	case s.next == nil && reached(f.now, s.authority.due(r.authority)):
+	case s.next == nil && isReached(f.now, s.authority.due(r.authority)):
 		return announce, time.Time{}
-	case s.next != nil && (reached(f.now, s.next.due(r.authority)) || !valid(s.next.certificate, f.now)):
+	case s.next != nil && (isReached(f.now, s.next.due(r.authority)) || !valid(s.next.certificate, f.now)):
 		return announce, time.Time{} // It never became trusted everywhere, and is old by now; or it is of a time to come.
-	case s.next != nil && !f.distributed.IsZero() && reached(f.now, f.distributed.Add(r.settle)):
+	case s.next != nil && !f.distributed.IsZero() && isReached(f.now, f.distributed.Add(r.settle)):
 		return use, time.Time{}
 	case r.mustRenew(s, f.now):
 		return renew, time.Time{}
-	case len(s.retired) > 0 && reached(f.now, s.retiredUntil):
+	case len(s.retired) > 0 && isReached(f.now, s.retiredUntil):
 		return forget, time.Time{}
 	}
-	return nothing, r.nextLook(f)
+	return nothing, r.nextChangeTime(f)
 }
 
 // mustRenew says whether the certificate is old or for other hosts, and a new one would be better.
@@ -88,16 +88,16 @@ func (r rules) mustRenew(s *state, now time.Time) bool {
 		return true
 	}
 	// Towards the end of an authority, renewing changes nothing.
-	gains := ends(s.authority, r.certificate, now).Truncate(time.Second).After(s.serving.certificate.NotAfter)
-	return reached(now, s.serving.due(r.certificate)) && (gains || s.serving.lifetime() > r.certificate)
+	gains := endOfCertificate(s.authority, r.certificate, now).Truncate(time.Second).After(s.serving.certificate.NotAfter)
+	return isReached(now, s.serving.due(r.certificate)) && (gains || s.serving.lifetime() > r.certificate)
 }
 
 func (r rules) covers(certificate *x509.Certificate) bool {
 	return !slices.ContainsFunc(r.hosts, func(host string) bool { return certificate.VerifyHostname(host) != nil })
 }
 
-// nextLook is when time alone makes the next change due.
-func (r rules) nextLook(f facts) time.Time {
+// nextChangeTime returns the time at which the next change is due if nothing else changes before.
+func (r rules) nextChangeTime(f facts) time.Time {
 	s := f.state
 	looks := []time.Time{s.authority.due(r.authority), s.authority.certificate.NotAfter, s.serving.due(r.certificate), s.retiredUntil}
 	if s.next != nil {
@@ -122,7 +122,7 @@ func (r rules) carryOut(c change, f facts) (*state, error) {
 		return r.create(f)
 	case restore:
 		after := *f.remembered
-		r.distrustLater(&after, f)
+		r.retireAuthorities(&after, f)
 		if after.next != nil {
 			return &after, nil
 		}
@@ -148,13 +148,13 @@ func (r rules) create(f facts) (*state, error) {
 		return nil, fmt.Errorf("create authority: %w", err)
 	}
 	after := state{authority: authority}
-	r.distrustLater(&after, f)
+	r.retireAuthorities(&after, f)
 	return r.renew(after, f.now)
 }
 
-// distrustLater retires the authorities in the Secret, which are not valid by the clock of this process. That clock may be the
+// retireAuthorities retires the authorities in the Secret, which are not valid by the clock of this process. That clock may be the
 // wrong one, and other replicas may go on to serve certificates of these authorities.
-func (r rules) distrustLater(after *state, f facts) {
+func (r rules) retireAuthorities(after *state, f facts) {
 	if f.state == nil {
 		return
 	}
@@ -196,4 +196,4 @@ func valid(c *x509.Certificate, now time.Time) bool {
 
 func latest(times ...time.Time) time.Time { return slices.MaxFunc(times, time.Time.Compare) }
 
-func reached(now, when time.Time) bool { return !now.Before(when) }
+func isReached(now, when time.Time) bool { return !now.Before(when) }

@@ -111,7 +111,7 @@ func TestNext(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
-			got, look := tc.rules.next(tc.facts)
+			got, look := tc.rules.nextChange(tc.facts)
 			g.Expect(got).To(Equal(tc.want))
 			if tc.want == nothing {
 				g.Expect(look).To(BeTemporally("==", at(tc.look)))
@@ -226,7 +226,7 @@ func TestPlanNeverFails(t *testing.T) {
 			oldBundle := []byte(nil) // API servers may still use it: the new one is distributed for less than the settle time
 			changes := map[change]int{}
 			for range 200 {
-				due, look := r.next(f)
+				due, look := r.nextChange(f)
 				changes[due]++
 				if due == nothing {
 					if f.distributed.IsZero() {
@@ -235,7 +235,7 @@ func TestPlanNeverFails(t *testing.T) {
 					}
 					g.Expect(look).To(BeTemporally(">", f.now), "it would never sleep")
 					f.now = look
-					if reached(f.now, f.distributed.Add(r.settle)) {
+					if isReached(f.now, f.distributed.Add(r.settle)) {
 						oldBundle = f.state.bundle()
 					}
 					continue

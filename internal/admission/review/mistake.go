@@ -19,14 +19,14 @@ func (m *mistake) Error() string {
 	if m.cause.Err != nil {
 		return m.field + ": " + m.cause.Err.Error()
 	}
-	return m.field + ": must not be " + inWords(m.cause.JSONKind)
+	return m.field + ": must not be " + describeKind(m.cause.JSONKind)
 }
 
 // Unwrap gives the decoder's error.
 func (m *mistake) Unwrap() error { return m.cause }
 
-// reworded names the field of an error of the decoder. Other errors, such as syntax errors of JSON, stay.
-func reworded(err error) error {
+// withFieldPath names the field of an error of the decoder. Other errors, such as syntax errors of JSON, stay.
+func withFieldPath(err error) error {
 	var cause *json.SemanticError
 	if !errors.As(err, &cause) {
 		return err
@@ -53,7 +53,7 @@ func fieldPath(pointer jsontext.Pointer) string {
 	return path.String()
 }
 
-func inWords(kind jsontext.Kind) string {
+func describeKind(kind jsontext.Kind) string {
 	switch kind { //nolint:exhaustive // nothing else begins a value that a field could refuse
 	case '"':
 		return "a string"

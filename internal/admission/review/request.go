@@ -67,7 +67,7 @@ func Decode(object []byte, into any) error {
 	if len(bytes.TrimLeft(object, " \t\r\n")) == 0 {
 		return errNoContent
 	}
-	return reworded(json.Unmarshal(object, into, lenient))
+	return withFieldPath(json.Unmarshal(object, into, lenient))
 }
 
 // Decode is the function of that name for the object of the request.
@@ -124,7 +124,7 @@ func decodeReview(body []byte) (review, error) {
 	case first != jsontext.KindBeginObject:
 		return found, fmt.Errorf("expected an object, got %s", first)
 	case err != nil:
-		return found, reworded(err)
+		return found, withFieldPath(err)
 	}
 	if _, err := decoder.ReadToken(); !errors.Is(err, io.EOF) {
 		return found, errors.New("there is more after the review")

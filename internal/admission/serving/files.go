@@ -29,7 +29,7 @@ func (s *Server) certificates(ctx context.Context) (GetCertificate, error) {
 	}
 	go func() {
 		if err := watcher.Start(ctx); err != nil {
-			s.options.Log.Error(err, "Certificate files are not watched: a new pair is used after a restart only")
+			s.options.Log.Error(err, "Certificate files are not watched: the server uses a new certificate only after a restart")
 		}
 	}()
 	return watcher.GetCertificate, nil

@@ -25,7 +25,7 @@ func (s *Server) StartedChecker() healthz.Checker {
 		Config: &tls.Config{InsecureSkipVerify: true},
 	}
 	return func(req *http.Request) error {
-		if _, ending := s.ending(); ending {
+		if _, ending := s.endingFor(); ending {
 			return errors.New("webhook server is shutting down: it answers what still arrives, new connections belong elsewhere")
 		}
 		port := s.Port()

@@ -153,7 +153,7 @@ func (r *reachable) check(ctx context.Context, bundle []byte) error {
 	if waited := r.clock.Since(r.since); waited < outsidePatience {
 		return err
 	}
-	r.log.Info("Registering webhooks although this process does not reach itself as API servers would", "address", r.outside, "reason",
+	r.log.Info("Registering webhooks although this process cannot reach its own webhook address", "address", r.outside, "reason",
 		err.Error())
 	return nil
 }

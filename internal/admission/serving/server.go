@@ -41,7 +41,7 @@ type Options struct {
 	BindAddress string
 	// Port is the port; 0 for any that is free.
 	Port int
-	// CertDir is the folder of tls.crt and tls.key, which are read again when they change. Empty: the library's,
+	// CertDir is the folder of tls.crt and tls.key, which are read again when they change. Empty: the default of the library,
 	// k8s-webhook-server/serving-certs in the folder for temporary files.
 	CertDir string
 	// CertFile and KeyFile are the two files instead of a folder, read again likewise; both or none.
@@ -126,7 +126,7 @@ func (s *Server) Start(ctx context.Context) error {
 		return fmt.Errorf("serve webhooks: %w", err)
 	case <-ctx.Done():
 	}
-	s.end(ctx, server)
+	s.endServing(ctx, server)
 	return nil
 }
 
@@ -145,7 +145,7 @@ func (s *Server) listen(ctx context.Context, getCertificate GetCertificate) (net
 
 // serveHTTP asks clients to leave when the end is near.
 func (s *Server) serveHTTP(w http.ResponseWriter, r *http.Request) {
-	if since, ending := s.ending(); ending && since >= s.options.ShutdownDelay/2 {
+	if since, ending := s.endingFor(); ending && since >= s.options.ShutdownDelay/2 {
 		w.Header().Set("Connection", "close")
 	}
 	s.workers.serve(s.WebhookMux(), w, r)

@@ -6,16 +6,16 @@ import (
 	"time"
 )
 
-// noteEnd records that the process was asked to end. The first call counts.
-func (s *Server) noteEnd() {
+// recordEnd records that the process was asked to end. The first call counts.
+func (s *Server) recordEnd() {
 	now := s.options.Clock.Now()
 	if s.asked.CompareAndSwap(nil, &now) {
-		s.options.Log.Info("Webhook server is no longer ready, and serves on for a while", "delay", s.options.ShutdownDelay.String())
+		s.options.Log.Info("Webhook server is no longer ready, and serves until the delay ends", "delay", s.options.ShutdownDelay.String())
 	}
 }
 
-// ending returns for how long the process is asked to end already.
-func (s *Server) ending() (since time.Duration, ending bool) {
+// endingFor returns the time since the process was asked to end, and whether it was asked.
+func (s *Server) endingFor() (since time.Duration, endingFor bool) {
 	asked := s.asked.Load()
 	if asked == nil {
 		return 0, false
@@ -23,9 +23,9 @@ func (s *Server) ending() (since time.Duration, ending bool) {
 	return s.options.Clock.Since(*asked), true
 }
 
-// delay waits until the shutdown delay is over.
-func (s *Server) delay() {
-	since, _ := s.ending()
+// waitForDelay waits until the shutdown delay is over.
+func (s *Server) waitForDelay() {
+	since, _ := s.endingFor()
 	if left := s.options.ShutdownDelay - since; left > 0 {
 		timer := s.options.Clock.NewTimer(left)
 		defer timer.Stop()
@@ -33,11 +33,11 @@ func (s *Server) delay() {
 	}
 }
 
-// end serves for the rest of the delay, and then waits for requests in flight.
-func (s *Server) end(ctx context.Context, server *http.Server) {
-	s.noteEnd()
-	s.delay()
-	since, _ := s.ending()
+// endServing serves for the rest of the delay, and then waits for requests in flight.
+func (s *Server) endServing(ctx context.Context, server *http.Server) {
+	s.recordEnd()
+	s.waitForDelay()
+	since, _ := s.endingFor()
 	s.options.Log.Info("Webhook server takes no more requests")
 	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.options.ShutdownLimit-since)
 	defer cancel()
@@ -56,9 +56,9 @@ func (stopDelay) NeedLeaderElection() bool { return false }
 // Start waits for the end, makes the server not ready, and returns after the delay; at once if nothing was served.
 func (d stopDelay) Start(ctx context.Context) error {
 	<-ctx.Done()
-	d.server.noteEnd()
+	d.server.recordEnd()
 	if d.server.Port() != 0 {
-		d.server.delay()
+		d.server.waitForDelay()
 	}
 	return nil
 }

@@ -22,7 +22,7 @@ func (r *rules[Spec, Status]) Handle(ctx context.Context, request *review.Reques
 			return review.Undecodable(err)
 		}
 		if err := ctx.Err(); err != nil {
-			return givenUp(err)
+			return requestEnded(err)
 		}
 		found = r.validate(now, nil)
 	case review.Update:
@@ -33,7 +33,7 @@ func (r *rules[Spec, Status]) Handle(ctx context.Context, request *review.Reques
 			return review.Undecodable(err)
 		}
 		if err := ctx.Err(); err != nil {
-			return givenUp(err)
+			return requestEnded(err)
 		}
 		found = r.validate(now, before)
 	case review.Delete:
@@ -45,7 +45,7 @@ func (r *rules[Spec, Status]) Handle(ctx context.Context, request *review.Reques
 		return review.Errored(http.StatusBadRequest, fmt.Errorf("unknown operation %q", request.Operation))
 	}
 	if err := ctx.Err(); err != nil {
-		return givenUp(err)
+		return requestEnded(err)
 	}
 	if len(found) == 0 {
 		return review.Allowed("")
@@ -57,7 +57,7 @@ func (r *rules[Spec, Status]) Handle(ctx context.Context, request *review.Reques
 	return review.Refused(apierrors.NewInvalid(kind, now.Metadata.Name, found))
 }
 
-// givenUp is the answer to a request whose time ended before it was judged.
-func givenUp(err error) review.Response {
+// requestEnded is the answer to a request whose time ended before it was judged.
+func requestEnded(err error) review.Response {
 	return review.Errored(http.StatusInternalServerError, fmt.Errorf("validate object: the request has ended before: %w", err))
 }

@@ -22,23 +22,23 @@ func metadataPath() *field.Path { return field.NewPath("metadata") }
 
 // metadata validates the metadata of one object.
 func (f *findings) metadata(meta *metav1.ObjectMeta, namespaced bool) {
-	if f.tooMuch(meta) {
+	if f.exceedsLimits(meta) {
 		return
 	}
-	meta = concise(meta)
-	f.add(ordered(apivalidation.ValidateObjectMeta(meta, namespaced, apivalidation.NameIsDNSSubdomain, metadataPath()))...)
+	meta = withoutLongTexts(meta)
+	f.add(sortByValue(apivalidation.ValidateObjectMeta(meta, namespaced, apivalidation.NameIsDNSSubdomain, metadataPath()))...)
 }
 
 // metadataUpdate validates a change of metadata.
 func (f *findings) metadataUpdate(now, before *metav1.ObjectMeta) {
-	if f.tooMuch(now) {
+	if f.exceedsLimits(now) {
 		return
 	}
-	f.add(ordered(apivalidation.ValidateObjectMetaUpdate(concise(now), before, metadataPath()))...)
+	f.add(sortByValue(apivalidation.ValidateObjectMetaUpdate(withoutLongTexts(now), before, metadataPath()))...)
 }
 
-// tooMuch adds an error if metadata exceed the limits.
-func (f *findings) tooMuch(meta *metav1.ObjectMeta) bool {
+// exceedsLimits adds an error if metadata exceed the limits.
+func (f *findings) exceedsLimits(meta *metav1.ObjectMeta) bool {
 	var found field.ErrorList
 	if entries := len(meta.Labels) + len(meta.Annotations); entries > maxEntries {
 		found = append(found, field.TooMany(metadataPath(), entries, maxEntries))
@@ -55,8 +55,8 @@ func (f *findings) tooMuch(meta *metav1.ObjectMeta) bool {
 	return len(found) > 0
 }
 
-// concise returns metadata without the ends of long texts that the checks would repeat with every item or character.
-func concise(meta *metav1.ObjectMeta) *metav1.ObjectMeta {
+// withoutLongTexts returns metadata without the ends of long texts that the checks would repeat with every item or character.
+func withoutLongTexts(meta *metav1.ObjectMeta) *metav1.ObjectMeta {
 	short := *meta
 	short.OwnerReferences = slices.Clone(meta.OwnerReferences)
 	for i := range short.OwnerReferences {
@@ -70,8 +70,8 @@ func concise(meta *metav1.ObjectMeta) *metav1.ObjectMeta {
 	return &short
 }
 
-// ordered sorts the errors of each field, which come from maps in any order, by value. Fields keep their order.
-func ordered(found field.ErrorList) field.ErrorList {
+// sortByValue sorts the errors of each field, which come from maps in any order, by value. Fields keep their order.
+func sortByValue(found field.ErrorList) field.ErrorList {
 	position := map[string]int{}
 	for i, each := range found {
 		if _, seen := position[each.Field]; !seen {

@@ -73,14 +73,14 @@ type hintedZone struct {
 func planHints(found endpointSlice) patch.Patch {
 	changes := patch.Patch{}
 	for i, each := range found.Endpoints {
-		if each != nil && each.Zone != "" && !each.Hints.only(each.Zone) {
+		if each != nil && each.Zone != "" && !each.Hints.hasOnlyZone(each.Zone) {
 			changes.Add(patch.Pointer("endpoints", i, "hints"), discoveryv1.EndpointHints{ForZones: []discoveryv1.ForZone{{Name: each.Zone}}})
 		}
 	}
 	return changes
 }
 
-// only is true for hints at one zone and at nothing else.
-func (h *endpointHints) only(name string) bool {
+// hasOnlyZone is true for hints at one zone and at nothing else.
+func (h *endpointHints) hasOnlyZone(name string) bool {
 	return h != nil && len(h.Others) == 0 && len(h.ForZones) == 1 && len(h.ForZones[0].Others) == 0 && h.ForZones[0].Name == name
 }

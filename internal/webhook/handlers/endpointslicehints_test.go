@@ -125,7 +125,7 @@ func FuzzEndpointSliceHints(f *testing.F) {
 				}
 				return true
 			},
-		}.Hold(t, bytes)
+		}.CheckRules(t, bytes)
 	})
 }
 

@@ -148,7 +148,7 @@ func FuzzServiceHost(f *testing.F) {
 				}
 				return true
 			},
-		}.Hold(t, bytes)
+		}.CheckRules(t, bytes)
 	})
 }
 

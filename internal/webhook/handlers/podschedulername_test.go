@@ -102,7 +102,7 @@ func FuzzSchedulerName(f *testing.F) {
 				}
 				return true
 			},
-		}.Hold(t, bytes)
+		}.CheckRules(t, bytes)
 	})
 }
 

@@ -335,7 +335,7 @@ func FuzzTokenMount(f *testing.F) {
 			Object:  randomPod(),
 			Touched: []string{"/spec/volumes", "/spec/initContainers/*/volumeMounts", "/spec/containers/*/volumeMounts"},
 			Want:    tokenMountMounted,
-		}.Hold(t, bytes)
+		}.CheckRules(t, bytes)
 	})
 }
 

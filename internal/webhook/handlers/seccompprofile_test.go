@@ -118,7 +118,7 @@ func FuzzSeccompProfile(f *testing.F) {
 				}
 				return true
 			},
-		}.Hold(t, bytes)
+		}.CheckRules(t, bytes)
 	})
 }
 

@@ -43,7 +43,7 @@ func systemComponents() Handler {
 			pod := corev1.SchemeGroupVersion.WithKind("Pod")
 			return object.ChangeAfter(pod, ask, s.Taints, func(found systemPod, taints []corev1.Taint) review.Response {
 				response := review.Patched(planSystemComponents(found, section, taints))
-				response.Warnings = overruled(found, section.PodNodeSelector)
+				response.Warnings = overruledLabels(found, section.PodNodeSelector)
 				return response
 			})
 		},
@@ -91,8 +91,8 @@ func planSystemComponents(found systemPod, section config.SystemComponentsConfig
 	return changes
 }
 
-// overruled says, for the creator of a Pod, which labels of its node selector give way.
-func overruled(found systemPod, want map[string]string) []string {
+// overruledLabels returns the labels of a Pod's node selector that the handler replaces, for the warning to the creator of the Pod.
+func overruledLabels(found systemPod, want map[string]string) []string {
 	if found.Spec == nil {
 		return nil
 	}

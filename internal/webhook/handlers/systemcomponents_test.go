@@ -121,7 +121,7 @@ func TestReplacedNodeSelectorIsWarnedOf(t *testing.T) {
 		"a selector is null": {object: `{"spec":{"nodeSelector":null}}`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			NewWithT(t).Expect(overruled(systemDecoded(t, tc.object), want)).To(Equal(tc.want))
+			NewWithT(t).Expect(overruledLabels(systemDecoded(t, tc.object), want)).To(Equal(tc.want))
 		})
 	}
 }
@@ -400,7 +400,7 @@ func FuzzSystemComponents(f *testing.F) {
 			Kind: corev1.SchemeGroupVersion.WithKind("Pod"), Object: randomPod(),
 			Touched: []string{"/spec/nodeSelector/additional", "/spec/tolerations"},
 			Want:    systemPlaced,
-		}.Hold(t, bytes)
+		}.CheckRules(t, bytes)
 	})
 }
 

@@ -169,7 +169,7 @@ func FuzzTokenInvalidator(f *testing.F) {
 				}
 				return true
 			},
-		}.Hold(t, bytes)
+		}.CheckRules(t, bytes)
 	})
 }
 

@@ -128,7 +128,7 @@ func FuzzWorkload(f *testing.F) {
 				"/spec/template/spec/affinity/nodeAffinity/requiredDuringSchedulingIgnoredDuringExecution",
 			},
 			Want: func(d *appsv1.Deployment) bool { return h.wantWorkload(d) },
-		}.Hold(t, object)
+		}.CheckRules(t, object)
 	})
 }
 
@@ -147,7 +147,7 @@ func FuzzAutoscaler(f *testing.F) {
 			Handler: h, Kind: schema.GroupVersionKind{Group: "autoscaling", Version: "v2", Kind: "HorizontalPodAutoscaler"}, Object: object,
 			Touched: []string{"/spec/minReplicas", "/spec/maxReplicas"},
 			Want:    func(a *autoscalingv2.HorizontalPodAutoscaler) bool { return h.wantAutoscaler(a) },
-		}.Hold(t, bytes)
+		}.CheckRules(t, bytes)
 	})
 }
 

@@ -68,12 +68,12 @@ func (h *Handler) Handle(ctx context.Context, request *review.Request) review.Re
 			return review.Denied(fmt.Sprintf("autoscaling version %q in request is not supported", version))
 		}
 		object := horizontalPodAutoscaler{}
-		return answer(request, &object, func(changes *patch.Patch) (string, error) {
+		return decodeAndRespond(request, &object, func(changes *patch.Patch) (string, error) {
 			return "", changeScaler(changes, object.Metadata, object.Spec, "/spec", found.namespace)
 		})
 	case schema.GroupKind{Group: "autoscaling.k8s.io", Kind: "Hvpa"}:
 		object := hvpa{}
-		return answer(request, &object, func(changes *patch.Patch) (string, error) {
+		return decodeAndRespond(request, &object, func(changes *patch.Patch) (string, error) {
 			return "", changeScaler(changes, object.Metadata, object.Spec.HPA.Template.Spec, "/spec/hpa/template/spec", found.namespace)
 		})
 	}
@@ -98,7 +98,7 @@ func (h *Handler) judgeWorkload(ctx context.Context, request *review.Request, fo
 			return review.Errored(http.StatusInternalServerError, err)
 		}
 	}
-	return changed(func(changes *patch.Patch) (string, error) {
+	return respondWithChanges(func(changes *patch.Patch) (string, error) {
 		return h.changeWorkload(changes, request.Kind.Kind, &object, found)
 	})
 }
@@ -117,15 +117,15 @@ func setsReplicas(request *review.Request, object *workload) bool {
 	return false
 }
 
-// answer reads an object and answers with the changes of change. Every error denies the request.
-func answer(request *review.Request, object any, change func(*patch.Patch) (warning string, err error)) review.Response {
+// decodeAndRespond reads an object and answers with the changes of change. Every error denies the request.
+func decodeAndRespond(request *review.Request, object any, change func(*patch.Patch) (warning string, err error)) review.Response {
 	if err := request.Decode(object); err != nil {
 		return review.Denied(err.Error())
 	}
-	return changed(change)
+	return respondWithChanges(change)
 }
 
-func changed(change func(*patch.Patch) (warning string, err error)) review.Response {
+func respondWithChanges(change func(*patch.Patch) (warning string, err error)) review.Response {
 	var changes patch.Patch
 	warning, err := change(&changes)
 	if err != nil {

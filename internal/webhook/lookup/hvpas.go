@@ -89,9 +89,9 @@ func (h *hvpas) Start(ctx context.Context) error {
 		return fmt.Errorf("watch CustomResourceDefinition %s: %w", definition, err)
 	}
 	_, err := h.definition.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
-		AddFunc:    func(added any) { h.follow(ctx, added) },
-		UpdateFunc: func(_, updated any) { h.follow(ctx, updated) },
-		DeleteFunc: func(any) { h.forget() },
+		AddFunc:    func(added any) { h.watchHvpas(ctx, added) },
+		UpdateFunc: func(_, updated any) { h.watchHvpas(ctx, updated) },
+		DeleteFunc: func(any) { h.stopWatch() },
 	})
 	if err != nil {
 		return fmt.Errorf("watch CustomResourceDefinition %s: %w", definition, err)
@@ -103,9 +103,9 @@ func (h *hvpas) Start(ctx context.Context) error {
 
 // +kubebuilder:rbac:groups=autoscaling.k8s.io,resources=hvpas,verbs=list;watch,roleName=espalier-webhook-server-target
 
-// follow watches the Hvpas of a definition. One that was recreated while it was not watched has other Hvpas. A definition that
-// changes may be served only now, for which a watch that failed before should not wait.
-func (h *hvpas) follow(ctx context.Context, object any) {
+// watchHvpas watches the Hvpas of a definition. It starts a new watch if the definition was deleted and created again, because the new
+// definition has other Hvpas, and if the definition changes, because the API server may serve the kind only since then.
+func (h *hvpas) watchHvpas(ctx context.Context, object any) {
 	found, ok := object.(metav1.Object)
 	if !ok {
 		return
@@ -113,12 +113,12 @@ func (h *hvpas) follow(ctx context.Context, object any) {
 	if current := h.current.Load(); current != nil && current.of == found.GetUID() && current.HasSynced() {
 		return
 	}
-	h.forget()
+	h.stopWatch()
 	informer := dynamicinformer.NewFilteredDynamicInformer(h.client, hvpaResource(), metav1.NamespaceAll, 0,
 		toolscache.Indexers{byTarget: hvpaIndex}, nil).Informer()
 	watching, stop := context.WithCancel(ctx)
 	next := &following{SharedIndexInformer: informer, of: found.GetUID(), stop: stop}
-	if informer.SetTransform(process.Keeping(scalerOfHvpa)) != nil || informer.SetWatchErrorHandlerWithContext(h.failed(next)) != nil {
+	if informer.SetTransform(process.Keeping(scalerOfHvpa)) != nil || informer.SetWatchErrorHandlerWithContext(h.onError(next)) != nil {
 		stop() // not possible before it runs; the answers are live ones then
 		return
 	}
@@ -126,10 +126,9 @@ func (h *hvpas) follow(ctx context.Context, object any) {
 	h.running.Go(func() { informer.RunWithContext(watching) })
 }
 
-// failed ends a watch whose kind is no longer served while its definition still exists: its answers would never change again. The
-// definition has to change before the kind is served again, and then a new watch starts. A watch that has not synced goes on
-// trying.
-func (h *hvpas) failed(watch *following) toolscache.WatchErrorHandlerWithContext {
+// onError ends a watch whose kind is no longer served while its definition still exists, because its answers would never change again.
+// Before the kind is served again, the definition must change, and then a new watch starts. A watch that has not synced keeps trying.
+func (h *hvpas) onError(watch *following) toolscache.WatchErrorHandlerWithContext {
 	return func(ctx context.Context, reflector *toolscache.Reflector, err error) {
 		toolscache.DefaultWatchErrorHandler(ctx, reflector, err)
 		if apierrors.IsNotFound(err) && watch.HasSynced() && h.current.CompareAndSwap(watch, nil) {
@@ -138,7 +137,7 @@ func (h *hvpas) failed(watch *following) toolscache.WatchErrorHandlerWithContext
 	}
 }
 
-func (h *hvpas) forget() {
+func (h *hvpas) stopWatch() {
 	if current := h.current.Swap(nil); current != nil {
 		current.stop()
 	}
@@ -147,7 +146,7 @@ func (h *hvpas) forget() {
 // find returns the Hvpa that scales a target; where the kind is not served, none does.
 func (h *hvpas) find(ctx context.Context, target highavailability.Target) (scaler, error) {
 	current := h.current.Load()
-	if current == nil || !current.HasSynced() || h.undefined() {
+	if current == nil || !current.HasSynced() || h.hasNoDefinition() {
 		return h.findLive(ctx, target)
 	}
 	candidates, err := current.GetIndexer().ByIndex(byTarget, hvpaKey(target))
@@ -157,7 +156,7 @@ func (h *hvpas) find(ctx context.Context, target highavailability.Target) (scale
 	first := scaler{}
 	for _, each := range candidates {
 		if candidate, ok := each.(*scaler); ok {
-			first = first.before(*candidate, target)
+			first = first.firstOf(*candidate, target)
 		}
 	}
 	return first, nil
@@ -165,11 +164,11 @@ func (h *hvpas) find(ctx context.Context, target highavailability.Target) (scale
 
 // findLive is find with a list of the API server instead of the watch.
 func (h *hvpas) findLive(ctx context.Context, target highavailability.Target) (scaler, error) {
-	if h.undefined() {
+	if h.hasNoDefinition() {
 		return scaler{}, nil
 	}
 	list, err := h.client.Resource(hvpaResource()).Namespace(target.Namespace).List(ctx, metav1.ListOptions{})
-	if apierrors.IsNotFound(err) || apierrors.IsForbidden(err) && !h.served() {
+	if apierrors.IsNotFound(err) || apierrors.IsForbidden(err) && !h.isServed() {
 		return scaler{}, nil
 	}
 	if err != nil {
@@ -177,13 +176,13 @@ func (h *hvpas) findLive(ctx context.Context, target highavailability.Target) (s
 	}
 	first := scaler{}
 	for i := range list.Items {
-		first = first.before(*scalerOfHvpa(&list.Items[i]), target)
+		first = first.firstOf(*scalerOfHvpa(&list.Items[i]), target)
 	}
 	return first, nil
 }
 
-// undefined reports whether the cluster is known to have no definition of Hvpas.
-func (h *hvpas) undefined() bool {
+// hasNoDefinition reports whether the cluster is known to have no definition of Hvpas.
+func (h *hvpas) hasNoDefinition() bool {
 	if !h.definition.HasSynced() {
 		return false
 	}
@@ -191,9 +190,9 @@ func (h *hvpas) undefined() bool {
 	return err == nil && !defined
 }
 
-// served is false if discovery does not know Hvpas. A user who may not read them cannot find out in another way: API servers
+// isServed is false if discovery does not know Hvpas. A user who may not read them cannot find out in another way: API servers
 // check the right first, and then whether the kind exists.
-func (h *hvpas) served() bool {
+func (h *hvpas) isServed() bool {
 	_, err := h.mapper.RESTMapping(schema.GroupKind{Group: hvpaResource().Group, Kind: "Hvpa"}, hvpaResource().Version)
 	return !meta.IsNoMatchError(err)
 }

@@ -142,7 +142,7 @@ func (l *Lookups) maxReplicas(
 	}
 	first := scaler{}
 	for i := range list.Items {
-		first = first.before(scalerOf(&list.Items[i]), target)
+		first = first.firstOf(scalerOf(&list.Items[i]), target)
 	}
 	if !first.scales && l.hvpas != nil {
 		if first, err = hvpa(ctx, target); err != nil {

@@ -200,7 +200,7 @@ func TestChangesOfNodesAreSeen(t *testing.T) {
 			e.Expect(taints[0].Key).To(Equal("k1"))
 			taints[0].Key = "changed by a caller"
 		}
-		_, _, known := e.taints.recall(pool)
+		_, _, known := e.taints.cachedAnswer(pool)
 		return known
 	}).Should(BeTrue())
 	e.Expect(keys()).To(Equal([]string{"k1", "k2", "node.kubernetes.io/not-ready"}))
@@ -375,9 +375,9 @@ func TestHvpasAreFollowedAnewOnlyIfNeeded(t *testing.T) {
 	definition := func(uid types.UID) *metav1.PartialObjectMetadata {
 		return &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{UID: uid}}
 	}
-	e.hvpas.follow(t.Context(), definition(first.of))
+	e.hvpas.watchHvpas(t.Context(), definition(first.of))
 	e.Expect(e.hvpas.current.Load()).To(BeIdenticalTo(first))
-	e.hvpas.follow(t.Context(), definition("made again"))
+	e.hvpas.watchHvpas(t.Context(), definition("made again"))
 	e.Expect(e.hvpas.current.Load()).NotTo(BeIdenticalTo(first))
 	e.eventually(first.IsStopped).Should(BeTrue())
 	e.eventually(e.watchesHvpas).Should(BeTrue())

@@ -42,8 +42,8 @@ func scalerOfHvpa(object *unstructured.Unstructured) *scaler {
 	return found
 }
 
-// before returns which of two scales the target, the first by name if both do.
-func (s scaler) before(other scaler, target highavailability.Target) scaler {
+// firstOf returns which of two scales the target, the first by name if both do.
+func (s scaler) firstOf(other scaler, target highavailability.Target) scaler {
 	if !other.scales || other.target != target || s.scales && s.Name <= other.Name {
 		return s
 	}

@@ -44,7 +44,7 @@ func (t *taints) handler() toolscache.ResourceEventHandler {
 	}
 }
 
-func (t *taints) recall(selector map[string]string) (answer []corev1.Taint, at uint64, known bool) {
+func (t *taints) cachedAnswer(selector map[string]string) (answer []corev1.Taint, at uint64, known bool) {
 	at = t.changes.Load()
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -54,7 +54,7 @@ func (t *taints) recall(selector map[string]string) (answer []corev1.Taint, at u
 	return slices.Clone(t.answer), at, true
 }
 
-func (t *taints) remember(selector map[string]string, answer []corev1.Taint, at uint64) {
+func (t *taints) cacheAnswer(selector map[string]string, answer []corev1.Taint, at uint64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.known, t.at, t.selector, t.answer = true, at, maps.Clone(selector), slices.Clone(answer)
@@ -65,7 +65,7 @@ func (t *taints) remember(selector map[string]string, answer []corev1.Taint, at 
 // Taints returns the taints of all Nodes that have the labels: sorted, each once, without the time when it was added.
 func (l *Lookups) Taints(ctx context.Context, selector map[string]string) ([]corev1.Taint, error) {
 	synced := l.synced(nodes)
-	answer, at, known := l.taints.recall(selector)
+	answer, at, known := l.taints.cachedAnswer(selector)
 	if synced && known {
 		return answer, nil
 	}
@@ -77,7 +77,7 @@ func (l *Lookups) Taints(ctx context.Context, selector map[string]string) ([]cor
 	}
 	answer = distinct(list.Items)
 	if synced {
-		l.taints.remember(selector, answer, at)
+		l.taints.cacheAnswer(selector, answer, at)
 	}
 	return answer, nil
 }

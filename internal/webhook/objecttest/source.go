@@ -15,9 +15,9 @@ func From(bytes []byte) *Source {
 	return s
 }
 
-// Odd is true if a value was made that no API server sends: of a wrong type, or null in a list or a map. Handlers may answer such
+// IsInvalid is true if a value was made that no API server sends: of a wrong type, or null in a list or a map. Handlers may answer such
 // objects in any way, as long as they survive them.
-func (s *Source) Odd() bool { return s.odd }
+func (s *Source) IsInvalid() bool { return s.odd }
 
 // Number returns one of 0 to below-1; 0 if all bytes are used up.
 func (s *Source) Number(below int) int {

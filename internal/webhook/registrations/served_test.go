@@ -11,7 +11,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/webhook/registrations"
 )
 
-// TestWebhooksHaveTheNamesAndPathsOfGardener has the names that metrics and logs show, too.
+// TestWebhooksHaveTheNamesAndPathsOfGardener checks the names because metrics and logs show them, too.
 func TestWebhooksHaveTheNamesAndPathsOfGardener(t *testing.T) {
 	t.Parallel()
 	want := []string{

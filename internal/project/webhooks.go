@@ -21,7 +21,7 @@ import (
 // endpoints returns all handlers. The webhook configurations decide which of them the API server calls.
 func endpoints(p *parts) []serving.Webhook {
 	settings := webhook.Settings{
-		Live: p.clusters.Source.GetAPIReader(), Authorizer: webhook.APIServer{Client: p.clusters.Source.GetClient()}, AnyShoot: p.served.AnyShoot,
+		Live: p.clusters.Source.GetAPIReader(), Authorizer: webhook.APIServer{Client: p.clusters.Source.GetClient()}, AnyShoot: p.served.HasShoot,
 		MaxProjectsPerCreator: ptr.Deref(p.cfg.Espalier.Project.MaxProjectsPerCreator, 0),
 	}
 	handlers := webhook.Handlers()

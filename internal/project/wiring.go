@@ -142,7 +142,7 @@ func Add(
 func addLifecycle(lifetime context.Context, p *parts) error {
 	mgr := p.clusters.Source
 	r := &lifecycle.Reconciler{
-		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), AnyShoot: p.served.AnyShoot, Clock: p.clusters.Clock,
+		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), AnyShoot: p.served.HasShoot, Clock: p.clusters.Clock,
 		Quotas: p.cfg.Controllers.Project.Quotas, MembershipExpiry: p.cfg.Espalier.Project.MembershipExpiry,
 		// The Events must be core/v1 Events with a source, which the newer recorder does not send.
 		Events:   &lifecycle.Events{Recorder: mgr.GetEventRecorderFor(lifecycle.EventSource)}, //nolint:staticcheck // see above

@@ -15,9 +15,9 @@ import (
 // scrapePatience is the longest time that a scrape waits for the cache.
 const scrapePatience = 2 * time.Second
 
-// OfProjects returns a Collector of metrics about the Projects in a cache. It sends nothing before the cache is filled. collect must not
-// change the Projects.
-func OfProjects(
+// New returns a Collector of metrics about the Projects in a cache. It sends nothing before the cache is filled. collect
+// must not change the Projects.
+func New(
 	cached client.Reader, collect func([]corev1beta1.Project, chan<- prometheus.Metric), descs ...*prometheus.Desc,
 ) prometheus.Collector {
 	return process.Collector(func(out chan<- prometheus.Metric) {

@@ -30,25 +30,25 @@ func parse(text string) (entries []entry, broken string) {
 		token, err := decoder.Token()
 		key, ok := token.(string)
 		if err != nil || !ok {
-			return entries, stopsAt(decoder)
+			return entries, describeSyntaxError(decoder)
 		}
 		each := entry{key: key}
 		err = decoder.Decode(&each.value)
 		entries = append(entries, each)
 		if err != nil {
-			return entries, stopsAt(decoder)
+			return entries, describeSyntaxError(decoder)
 		}
 	}
 	if _, err := decoder.Token(); err != nil {
-		return entries, stopsAt(decoder)
+		return entries, describeSyntaxError(decoder)
 	}
 	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
-		return entries, stopsAt(decoder)
+		return entries, describeSyntaxError(decoder)
 	}
 	return entries, ""
 }
 
-func stopsAt(decoder *json.Decoder) string {
+func describeSyntaxError(decoder *json.Decoder) string {
 	return fmt.Sprintf("Annotation %s is no JSON after byte %d, and has no effect from there on: correct it", Annotation,
 		decoder.InputOffset())
 }
@@ -66,8 +66,8 @@ func (e entry) subject() (identity, bool) {
 	return identity{}, false
 }
 
-// until returns when the membership ends, and false if the value is no time.
-func (e entry) until() (time.Time, bool) {
+// endOfMembership returns when the membership ends, and false if the value is no time.
+func (e entry) endOfMembership() (time.Time, bool) {
 	var text string // stays empty for null
 	if err := json.Unmarshal(e.value, &text); err != nil {
 		return time.Time{}, false
@@ -76,14 +76,14 @@ func (e entry) until() (time.Time, bool) {
 	return at, err == nil && !at.IsZero()
 }
 
-// shown is the value as in the annotation.
-func (e entry) shown() string {
+// quoted returns the value as it is in the annotation, in quotation marks.
+func (e entry) quoted() string {
 	if len(e.value) == 0 {
 		return "what is there"
 	}
 	return excerpt.Quoted(string(e.value))
 }
 
-func (e entry) say(what string) string {
+func (e entry) problem(what string) string {
 	return fmt.Sprintf("Annotation %s: %q %s", Annotation, excerpt.Quoted(e.key), what)
 }

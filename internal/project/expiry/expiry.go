@@ -54,7 +54,7 @@ func Members(p *corev1beta1.Project, enabled bool, now time.Time) (members []cor
 		members = append(members, p.Spec.Members[i])
 		next = earlier(next, verdict.until)
 	}
-	return members, next, bounded(found)
+	return members, next, firstProblems(found)
 }
 
 // verdict is the result of the entries about a subject. The zero value stands for a subject without entries.
@@ -80,18 +80,20 @@ func judge(p *corev1beta1.Project, entries []entry, now time.Time) (verdicts map
 		switch {
 		case !ok:
 			problems = append(problems,
-				each.say("is no subject, and has no effect: write User:<name>, Group:<name> or ServiceAccount:<namespace>/<name>"))
+				each.problem("is no subject, and has no effect: write User:<name>, Group:<name> or ServiceAccount:<namespace>/<name>"))
 			continue
 		case p.Spec.Owner != nil && id == owner:
-			problems = append(problems, each.say("is the owner, whose membership does not end: remove the entry, or make another member the owner"))
+			problems = append(problems,
+				each.problem("is the owner, whose membership does not end: remove the entry, or make another member the owner"))
 			continue
 		case !member:
-			problems = append(problems, each.say("is no member, so the entry has no effect: correct or remove it"))
+			problems = append(problems, each.problem("is no member, so the entry has no effect: correct or remove it"))
 			continue
 		}
-		until, ok := each.until()
+		until, ok := each.endOfMembership()
 		if !ok {
-			problems = append(problems, each.say(`has no roles until its time is correct: write it like "2027-01-31T18:00:00Z", not `+each.shown()))
+			problems = append(problems,
+				each.problem(`has no roles until its time is correct: write it like "2027-01-31T18:00:00Z", not `+each.quoted()))
 		}
 		before.over = before.over || !ok || !until.After(now)
 		before.until = earlier(before.until, until)
@@ -127,7 +129,7 @@ func identify(subject rbacv1.Subject) identity {
 // maxProblems is how many problems are listed.
 const maxProblems = 10
 
-func bounded(problems []string) []string {
+func firstProblems(problems []string) []string {
 	if len(problems) <= maxProblems {
 		return problems
 	}

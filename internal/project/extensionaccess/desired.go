@@ -103,7 +103,7 @@ func sameOwner(a, b metav1.OwnerReference) bool {
 		ptr.Deref(a.BlockOwnerDeletion, false) == ptr.Deref(b.BlockOwnerDeletion, false)
 }
 
-// same reports whether two bindings are equal in the fields that this controller sets. The order of subjects matters.
-func same(a, b *rbacv1.ClusterRoleBinding) bool {
+// equalBindings reports whether two bindings are equal in the fields that this controller sets. The order of subjects matters.
+func equalBindings(a, b *rbacv1.ClusterRoleBinding) bool {
 	return slices.EqualFunc(a.OwnerReferences, b.OwnerReferences, sameOwner) && a.RoleRef == b.RoleRef && slices.Equal(a.Subjects, b.Subjects)
 }

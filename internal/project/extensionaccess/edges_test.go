@@ -247,7 +247,7 @@ func TestCrashPoints(t *testing.T) {
 				done := func() bool {
 					return s.get(role.Name) != nil && len(text(s.get(role.Name))) == 3 && s.get(role.Name).OwnerReferences != nil
 				}
-				s.Eventually(func() bool { return s.Requests.Dead() || done() }).WithTimeout(binary.Patience).Should(BeTrue())
+				s.Eventually(func() bool { return s.Requests.IsCutOff() || done() }).WithTimeout(binary.Patience).Should(BeTrue())
 				s.Stop()
 				happened := s.Requests.Connect()
 				s.Start()
@@ -290,7 +290,7 @@ func TestCrashPointsOfChangesAndOfALostLabel(t *testing.T) {
 				s.Requests.CutOff(at)
 				change(s, role, tc.how)
 				reached := func() []string { return text(s.get(role.Name)) }
-				s.Eventually(func() bool { return s.Requests.Dead() || len(reached()) == len(tc.want(role)) }).WithTimeout(binary.Patience).
+				s.Eventually(func() bool { return s.Requests.IsCutOff() || len(reached()) == len(tc.want(role)) }).WithTimeout(binary.Patience).
 					Should(BeTrue())
 				s.Stop()
 				happened := s.Requests.Connect()

@@ -30,7 +30,7 @@ func plan(have, want *rbacv1.ClusterRoleBinding) step {
 	switch {
 	case have == nil:
 		return create
-	case have.DeletionTimestamp != nil || same(have, want):
+	case have.DeletionTimestamp != nil || equalBindings(have, want):
 		return nothing // a binding that is being deleted is created again when it is gone
 	case have.RoleRef != want.RoleRef && owned(have, want):
 		return replace

@@ -70,7 +70,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 		return ctrl.Result{}, reconcile.TerminalError(found.invalid)
 	}
 	want := desired(request.Name, found.uid, r.watches.selected(found.selector))
-	if have, ok := r.watches.bindings.Get(request.NamespacedName); ok && same(&have, want) {
+	if have, ok := r.watches.bindings.Get(request.NamespacedName); ok && equalBindings(&have, want) {
 		r.report(request.Name, ref, outcome{bound: true})
 		return ctrl.Result{}, nil
 	}
@@ -95,7 +95,7 @@ func (r *Reconciler) bind(ctx context.Context, ref *rbacv1.ClusterRole, want *rb
 			"ClusterRoleBinding %q binds %s %q: delete it, or give this ClusterRole another name", want.Name, other.Kind, other.Name))
 		return reconcile.TerminalError(fmt.Errorf("ClusterRoleBinding %q is not ours and binds %s %q", want.Name, other.Kind, other.Name))
 	}
-	if err := r.do(ctx, next, have, want); err != nil {
+	if err := r.carryOut(ctx, next, have, want); err != nil {
 		return err
 	}
 	if next == takeOver {
@@ -121,8 +121,8 @@ func (r *Reconciler) read(ctx context.Context, name string) (*rbacv1.ClusterRole
 	return found, nil
 }
 
-// do carries out a step.
-func (r *Reconciler) do(ctx context.Context, next step, have, want *rbacv1.ClusterRoleBinding) error {
+// carryOut carries out a step.
+func (r *Reconciler) carryOut(ctx context.Context, next step, have, want *rbacv1.ClusterRoleBinding) error {
 	switch next {
 	case create:
 		return r.create(ctx, want)

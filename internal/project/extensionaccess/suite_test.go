@@ -148,8 +148,8 @@ func (s *fixture) marker() string {
 	return "marker-" + strconv.Itoa(s.markers) + "-" + s.Namespace
 }
 
-// caughtUp waits until each of the controller's watches has delivered all earlier changes: the watches are independent of each other. Then
-// the caches have another role, its ServiceAccount and its binding, and reconciling that role causes no request.
+// caughtUp waits until each of the controller's watches, which are independent of each other, has delivered all earlier changes. For this
+// it creates another role with a ServiceAccount. When the caches contain both and the binding, reconciling that role causes no request.
 func (s *fixture) caughtUp() {
 	s.T.Helper()
 	name := s.marker()

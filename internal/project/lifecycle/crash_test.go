@@ -26,7 +26,7 @@ func (s *fixture) everyCut(
 		s.atRest()
 		s.Requests.CutOff(at)
 		act(p)
-		s.Eventually(func() bool { return s.Requests.Dead() || done(p) }).WithTimeout(patience).Should(BeTrue())
+		s.Eventually(func() bool { return s.Requests.IsCutOff() || done(p) }).WithTimeout(patience).Should(BeTrue())
 		s.Stop()
 		happened := s.Requests.Connect()
 		s.Start()

@@ -20,9 +20,10 @@ func RegisterMetrics(registry prometheus.Registerer, cached client.Reader) *prom
 	for _, each := range steps() {
 		failures.WithLabelValues(string(each))
 	}
-	description := prometheus.NewDesc("espalier_project_projects", "Projects by phase; None for those that the controller has not seen yet.",
+	description := prometheus.NewDesc("espalier_project_projects",
+		"Projects by phase; None for Projects that the controller has not seen yet.",
 		[]string{"phase"}, nil)
-	registry.MustRegister(failures, collector.OfProjects(cached, func(projects []corev1beta1.Project, metrics chan<- prometheus.Metric) {
+	registry.MustRegister(failures, collector.New(cached, func(projects []corev1beta1.Project, metrics chan<- prometheus.Metric) {
 		for phase, count := range countByPhase(projects) {
 			metrics <- prometheus.MustNewConstMetric(description, prometheus.GaugeValue, count, phase)
 		}

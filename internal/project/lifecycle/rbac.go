@@ -37,7 +37,7 @@ func (r *Reconciler) ensureRoles(ctx context.Context, desired []client.Object, r
 }
 
 func (r *Reconciler) ensureRole(ctx context.Context, desired client.Object) (changed bool, err error) {
-	cached, err := read(ctx, r.Client, desired)
+	cached, err := readRole(ctx, r.Client, desired)
 	if err != nil {
 		return false, err
 	}
@@ -56,7 +56,7 @@ func (r *Reconciler) ensureRole(ctx context.Context, desired client.Object) (cha
 
 func (r *Reconciler) createRole(ctx context.Context, desired client.Object) (changed bool, err error) {
 	if err := r.Client.Create(ctx, copyOf(desired)); err != nil {
-		return false, wrap("create", desired, err)
+		return false, wrapError("create", desired, err)
 	}
 	return true, nil
 }
@@ -64,7 +64,7 @@ func (r *Reconciler) createRole(ctx context.Context, desired client.Object) (cha
 // repairRole reads an object live, because the caches have only fingerprints, and patches the differences. If the object is missing, it is
 // created; if another client has created it by then, the error leads to a retry.
 func (r *Reconciler) repairRole(ctx context.Context, desired client.Object) (changed bool, err error) {
-	live, err := read(ctx, r.Live, desired)
+	live, err := readRole(ctx, r.Live, desired)
 	if err != nil {
 		return false, err
 	}
@@ -82,7 +82,7 @@ func (r *Reconciler) repairRole(ctx context.Context, desired client.Object) (cha
 		return false, nil
 	}
 	if err := r.Client.Patch(ctx, live, conflict.MergeFrom(before)); err != nil {
-		return false, wrap("patch", desired, err)
+		return false, wrapError("patch", desired, err)
 	}
 	log.FromContext(ctx).Info("Changed role or binding", "object", describe(desired))
 	return true, nil
@@ -99,22 +99,22 @@ func (r *Reconciler) deleteRole(ctx context.Context, existing client.Object) err
 		// The existing object may be from a trimmed cache, without subjects, so a comparison would find nothing to remove.
 		patch := fmt.Appendf(nil, `{"metadata":{"resourceVersion":%q},"subjects":null}`, existing.GetResourceVersion())
 		if err := r.Client.Patch(ctx, existing, client.RawPatch(types.MergePatchType, patch)); err != nil {
-			return client.IgnoreNotFound(wrap("take subjects from", existing, err))
+			return client.IgnoreNotFound(wrapError("take subjects from", existing, err))
 		}
 	}
 	err := r.Client.Delete(ctx, existing, client.Preconditions{
 		UID: ptr.To(existing.GetUID()), ResourceVersion: ptr.To(existing.GetResourceVersion()),
 	})
 	if client.IgnoreNotFound(err) != nil {
-		return wrap("delete", existing, err)
+		return wrapError("delete", existing, err)
 	}
 	if err == nil && len(held) > 0 {
-		return wrap("delete", existing, fmt.Errorf("%w %q", errHeld, held))
+		return wrapError("delete", existing, fmt.Errorf("%w %q", errHeld, held))
 	}
 	return nil
 }
 
-func wrap(verb string, o client.Object, err error) error {
+func wrapError(verb string, o client.Object, err error) error {
 	return fmt.Errorf("%s %s: %w", verb, describe(o), err)
 }
 
@@ -162,8 +162,8 @@ func copyOf(o client.Object) client.Object {
 	return clone
 }
 
-// read returns the role or binding of the same kind and name that a reader has; nil if there is none.
-func read(ctx context.Context, from client.Reader, like client.Object) (client.Object, error) {
+// readRole returns the role or binding of the same kind and name that a reader has; nil if there is none.
+func readRole(ctx context.Context, from client.Reader, like client.Object) (client.Object, error) {
 	var found client.Object
 	switch like.(type) {
 	case *rbacv1.ClusterRole:
@@ -178,7 +178,7 @@ func read(ctx context.Context, from client.Reader, like client.Object) (client.O
 		return nil, nil
 	}
 	if err != nil {
-		return nil, wrap("read", like, err)
+		return nil, wrapError("read", like, err)
 	}
 	return found, nil
 }

@@ -39,7 +39,7 @@ func TestConflictAtTheFinalizerOfAProjectThatFailedIsRetriedAtOnce(t *testing.T)
 	p := s.failing("garden-conflict")
 	name := p.Name // the hook runs in other goroutines while the test writes to p
 	var conflicts atomic.Int32
-	s.Requests.Hook(func(r *http.Request) error {
+	s.Requests.SetHook(func(r *http.Request) error {
 		if patches(r, name) && conflicts.Add(1) == 1 {
 			return apierrors.NewConflict(schema.GroupResource{Group: "core.gardener.cloud", Resource: "projects"}, name, errors.New("changed"))
 		}

@@ -34,7 +34,7 @@ func (r *Reconciler) revoke(ctx context.Context, p *corev1beta1.Project, namespa
 
 // shrinkRole removes subjects from a binding that it must not have.
 func (r *Reconciler) shrinkRole(ctx context.Context, p *corev1beta1.Project, desired client.Object) error {
-	cached, err := read(ctx, r.Client, desired)
+	cached, err := readRole(ctx, r.Client, desired)
 	if err != nil || cached == nil {
 		return err
 	}
@@ -42,7 +42,7 @@ func (r *Reconciler) shrinkRole(ctx context.Context, p *corev1beta1.Project, des
 	if err != nil || same || roles.Owner(cached) != p.Name {
 		return err
 	}
-	live, err := read(ctx, r.Live, desired)
+	live, err := readRole(ctx, r.Live, desired)
 	if err != nil || live == nil {
 		return err
 	}
@@ -51,7 +51,7 @@ func (r *Reconciler) shrinkRole(ctx context.Context, p *corev1beta1.Project, des
 		return nil
 	}
 	if err := r.Client.Patch(ctx, live, conflict.MergeFrom(before)); err != nil {
-		return client.IgnoreNotFound(wrap("patch", desired, err))
+		return client.IgnoreNotFound(wrapError("patch", desired, err))
 	}
 	log.FromContext(ctx).Info("Removed subjects from binding", "object", describe(desired))
 	return nil
@@ -73,7 +73,7 @@ func (r *Reconciler) removeOrphans(ctx context.Context, p *corev1beta1.Project, 
 	// Bindings without a controller count only if the namespace is the Project's.
 	uncontrolled := due == keep || due == remove
 	for _, each := range slices.Concat(desired, extensions) {
-		live, err := read(ctx, r.Live, each)
+		live, err := readRole(ctx, r.Live, each)
 		if err != nil {
 			return err
 		}
@@ -94,7 +94,7 @@ func (r *Reconciler) removeOrphans(ctx context.Context, p *corev1beta1.Project, 
 		if err != nil {
 			return err
 		}
-		log.FromContext(ctx).Info("Deleted object that the garbage collector would have left", "object", describe(each))
+		log.FromContext(ctx).Info("Deleted object that the garbage collector would not delete", "object", describe(each))
 	}
 	return nil
 }

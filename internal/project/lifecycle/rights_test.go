@@ -71,7 +71,7 @@ func TestAttackRolesMissingInTheCacheAreDeleted(t *testing.T) {
 	s.Stop()
 	s.deleteWith(p, metav1.DeletePropagationOrphan)
 	s.Eventually(func() []string { return s.Get(p).Finalizers }).WithTimeout(patience).Should(Equal([]string{"gardener"}))
-	s.Requests.Hook(func(request *http.Request) error {
+	s.Requests.SetHook(func(request *http.Request) error {
 		for _, kind := range []string{"/clusterroles", "/clusterrolebindings", "/rolebindings"} {
 			if request.Method == http.MethodGet && strings.HasSuffix(request.URL.Path, kind) {
 				request.URL.RawQuery += "&fieldSelector=metadata.name%3Dmissing"
@@ -81,7 +81,7 @@ func TestAttackRolesMissingInTheCacheAreDeleted(t *testing.T) {
 	})
 	s.Start()
 	s.eventuallyGone(p.DeepCopy())
-	s.Requests.Hook(nil)
+	s.Requests.SetHook(nil)
 	s.Expect(s.grantsIn(p)).To(BeEmpty())
 }
 

@@ -71,9 +71,9 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, wor
 		Named(ControllerName).
 		WatchesRawSource(source.Kind(caches, &corev1beta1.Project{}, enqueue, r.needsReconciliation())).
 		WatchesRawSource(source.Kind(caches, namespaceMeta(), r.namespaces())).
-		WatchesRawSource(source.Kind[client.Object](caches, &rbacv1.RoleBinding{}, drift(r))).
-		WatchesRawSource(source.Kind[client.Object](caches, &rbacv1.ClusterRole{}, drift(r))).
-		WatchesRawSource(source.Kind[client.Object](caches, &rbacv1.ClusterRoleBinding{}, drift(r))).
+		WatchesRawSource(source.Kind[client.Object](caches, &rbacv1.RoleBinding{}, driftHandler(r))).
+		WatchesRawSource(source.Kind[client.Object](caches, &rbacv1.ClusterRole{}, driftHandler(r))).
+		WatchesRawSource(source.Kind[client.Object](caches, &rbacv1.ClusterRoleBinding{}, driftHandler(r))).
 		WatchesRawSource(r.shoots.Source()).
 		WithOptions(process.ControllerOptions(workers, process.Deadline, shortestPause, longestPause)).
 		Complete(conflict.RetryAtOnce(r))
@@ -127,7 +127,7 @@ func (r *Reconciler) deletedNamespace(ctx context.Context, namespace *metav1.Obj
 	if owner := metav1.GetControllerOfNoCopy(namespace); owner != nil && isProject(owner) {
 		concerned.Insert(owner.Name)
 	}
-	for _, p := range r.naming(ctx, namespace.Name) {
+	for _, p := range r.projectsOfNamespace(ctx, namespace.Name) {
 		concerned.Insert(p.Name)
 	}
 	for name := range concerned {
@@ -136,8 +136,8 @@ func (r *Reconciler) deletedNamespace(ctx context.Context, namespace *metav1.Obj
 	}
 }
 
-// naming returns the Projects in the cache that name a namespace. Without the webhook that prevents it, there may be several.
-func (r *Reconciler) naming(ctx context.Context, namespace string) (found []*corev1beta1.Project) {
+// projectsOfNamespace returns the Projects in the cache that name a namespace. Without the webhook that prevents it, there may be several.
+func (r *Reconciler) projectsOfNamespace(ctx context.Context, namespace string) (found []*corev1beta1.Project) {
 	projects, err := index.All(ctx, r.Client, namespace)
 	if err != nil {
 		log.FromContext(ctx).Error(err, "Could not find the Projects of a namespace, they wait for their next retry", "namespace", namespace)
@@ -153,10 +153,11 @@ func isProject(owner *metav1.OwnerReference) bool {
 	return owner.APIVersion == own.APIVersion && owner.Kind == own.Kind
 }
 
-// drift enqueues the Project of an object that was deleted or whose grants or owner another client changed. Resyncs count too, as they cost
-// no request if nothing differs. A new object of an extension role that no member has also enqueues its Project: when the controller
-// removed the role, its cache may not have had this object yet. The objects of the events are records of package roles.
-func drift(r *Reconciler) handler.TypedEventHandler[client.Object, reconcile.Request] {
+// driftHandler returns a handler that enqueues the Project of an object that was deleted or whose grants or owner another client changed.
+// Resyncs count too, as they cost no request if nothing differs. A new object of an extension role that no member has also enqueues its
+// Project: when the controller removed the role, its cache may not have had this object yet. The objects of the events are records of
+// package roles.
+func driftHandler(r *Reconciler) handler.TypedEventHandler[client.Object, reconcile.Request] {
 	return handler.TypedFuncs[client.Object, reconcile.Request]{
 		CreateFunc: func(ctx context.Context, e event.CreateEvent, q process.Queue) {
 			if !e.IsInInitialList { // after the initial list, every Project is reconciled anyway
@@ -168,9 +169,9 @@ func drift(r *Reconciler) handler.TypedEventHandler[client.Object, reconcile.Req
 			if roles.GrantsSame(e.ObjectOld, e.ObjectNew) && e.ObjectOld.GetResourceVersion() != e.ObjectNew.GetResourceVersion() {
 				return
 			}
-			r.drifted(ctx, copyOf(e.ObjectOld), q)
+			r.enqueueOwner(ctx, copyOf(e.ObjectOld), q)
 			if roles.Owner(e.ObjectNew) != roles.Owner(e.ObjectOld) {
-				r.drifted(ctx, copyOf(e.ObjectNew), q)
+				r.enqueueOwner(ctx, copyOf(e.ObjectNew), q)
 			}
 		},
 	}
@@ -179,7 +180,7 @@ func drift(r *Reconciler) handler.TypedEventHandler[client.Object, reconcile.Req
 // onCreated enqueues the Project whose extension role a new object is labelled as, if the Project would remove it.
 func (r *Reconciler) onCreated(ctx context.Context, o client.Object, q process.Queue) {
 	if p := r.projectWithExtensionRole(ctx, o); p != nil && !r.reconciled.needsExtensionRole(p.Name, o.GetName()) {
-		r.restore(p, unneededExtensionRoles, q)
+		r.enqueueRepair(p, unneededExtensionRoles, q)
 	}
 }
 
@@ -204,24 +205,24 @@ func (r *Reconciler) cachedProject(ctx context.Context, name string) *corev1beta
 	return p
 }
 
-// drifted enqueues the Project that owns an object.
-func (r *Reconciler) drifted(ctx context.Context, o client.Object, q process.Queue) {
+// enqueueOwner enqueues the Project that owns an object.
+func (r *Reconciler) enqueueOwner(ctx context.Context, o client.Object, q process.Queue) {
 	if p := r.cachedProject(ctx, roles.Owner(o)); p != nil {
-		r.restore(p, describe(o), q)
+		r.enqueueRepair(p, describe(o), q)
 	}
 }
 
 // onDeleted enqueues the Project that owned an object, and the Projects that an object of another owner blocked: it had the name of
 // one of their roles or bindings, or it was an extension role to remove. A finalizer may have delayed its deletion until now.
 func (r *Reconciler) onDeleted(ctx context.Context, o client.Object, q process.Queue) {
-	r.drifted(ctx, o, q)
+	r.enqueueOwner(ctx, o, q)
 	owner := roles.Owner(o)
 	if p := r.projectWithExtensionRole(ctx, o); p != nil && p.Name != owner {
-		r.restore(p, unneededExtensionRoles, q)
+		r.enqueueRepair(p, unneededExtensionRoles, q)
 	}
 	for _, p := range r.projectsNeeding(ctx, o) {
 		if p.Name != owner {
-			r.restore(p, describe(o), q)
+			r.enqueueRepair(p, describe(o), q)
 		}
 	}
 }
@@ -237,12 +238,12 @@ func (r *Reconciler) projectsNeeding(ctx context.Context, o client.Object) (foun
 	if !roles.IsMemberBinding(o.GetName()) {
 		return nil
 	}
-	return r.naming(ctx, o.GetNamespace())
+	return r.projectsOfNamespace(ctx, o.GetNamespace())
 }
 
-// restore enqueues a Project, unless it is being deleted: then nothing is restored. An object that another client keeps changing is
+// enqueueRepair enqueues a Project, unless it is being deleted: then nothing is restored. An object that another client keeps changing is
 // restored after a pause.
-func (r *Reconciler) restore(p *corev1beta1.Project, about string, q process.Queue) {
+func (r *Reconciler) enqueueRepair(p *corev1beta1.Project, about string, q process.Queue) {
 	r.reconciled.markChanged(p.Name)
 	if p.DeletionTimestamp != nil {
 		return
@@ -257,7 +258,7 @@ func (r *Reconciler) restore(p *corev1beta1.Project, about string, q process.Que
 // ShootDeleted enqueues the Projects that wait for the deletion of their last Shoot in a namespace. Several Projects may name the same
 // namespace, and only one has it.
 func (r *Reconciler) ShootDeleted(ctx context.Context, namespace string) {
-	for _, p := range r.naming(ctx, namespace) {
+	for _, p := range r.projectsOfNamespace(ctx, namespace) {
 		if p.DeletionTimestamp != nil {
 			r.shoots.Add(p.Name)
 		}

@@ -86,12 +86,12 @@ func TestDrift(t *testing.T) {
 	type handlers = func(r *Reconciler, q process.Queue)
 	update := func(before, after client.Object) handlers {
 		return func(r *Reconciler, q process.Queue) {
-			drift(r).Update(t.Context(), event.UpdateEvent{ObjectOld: before, ObjectNew: after}, q)
+			driftHandler(r).Update(t.Context(), event.UpdateEvent{ObjectOld: before, ObjectNew: after}, q)
 		}
 	}
 	create := func(o client.Object, initial bool) handlers {
 		return func(r *Reconciler, q process.Queue) {
-			drift(r).Create(t.Context(), event.CreateEvent{Object: o, IsInInitialList: initial}, q)
+			driftHandler(r).Create(t.Context(), event.CreateEvent{Object: o, IsInInitialList: initial}, q)
 		}
 	}
 	for name, tc := range map[string]struct {

@@ -44,7 +44,7 @@ func Desired(p *corev1beta1.Project, members []corev1beta1.ProjectMember, namesp
 		meta := objectMeta(p, "", each.prefix+p.Name, nil)
 		objects = append(objects,
 			&rbacv1.ClusterRole{ObjectMeta: meta, Rules: each.rules},
-			&rbacv1.ClusterRoleBinding{ObjectMeta: *meta.DeepCopy(), RoleRef: refer(meta.Name), Subjects: who[each.role]},
+			&rbacv1.ClusterRoleBinding{ObjectMeta: *meta.DeepCopy(), RoleRef: roleRef(meta.Name), Subjects: who[each.role]},
 		)
 	}
 	objects = append(objects,
@@ -83,10 +83,10 @@ func desiredExtensions(
 }
 
 func roleBinding(p *corev1beta1.Project, namespace, name string, labels map[string]string, subjects []rbacv1.Subject) *rbacv1.RoleBinding {
-	return &rbacv1.RoleBinding{ObjectMeta: objectMeta(p, namespace, name, labels), RoleRef: refer(name), Subjects: subjects}
+	return &rbacv1.RoleBinding{ObjectMeta: objectMeta(p, namespace, name, labels), RoleRef: roleRef(name), Subjects: subjects}
 }
 
-func refer(clusterRole string) rbacv1.RoleRef {
+func roleRef(clusterRole string) rbacv1.RoleRef {
 	return rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: clusterRole}
 }
 

@@ -9,7 +9,7 @@ import (
 
 func TestShrink(t *testing.T) {
 	bound := func(role string, names ...string) *rbacv1.RoleBinding {
-		b := &rbacv1.RoleBinding{RoleRef: refer(role)}
+		b := &rbacv1.RoleBinding{RoleRef: roleRef(role)}
 		for _, each := range names {
 			b.Subjects = append(b.Subjects, user(each))
 		}
@@ -35,7 +35,7 @@ func TestShrink(t *testing.T) {
 			g.Expect(tc.live).To(Equal(tc.want))
 		})
 	}
-	cluster := &rbacv1.ClusterRoleBinding{RoleRef: refer("r"), Subjects: []rbacv1.Subject{user("a"), user("x")}}
-	NewWithT(t).Expect(Shrink(cluster, &rbacv1.ClusterRoleBinding{RoleRef: refer("r"), Subjects: []rbacv1.Subject{user("a")}})).To(BeTrue())
+	cluster := &rbacv1.ClusterRoleBinding{RoleRef: roleRef("r"), Subjects: []rbacv1.Subject{user("a"), user("x")}}
+	NewWithT(t).Expect(Shrink(cluster, &rbacv1.ClusterRoleBinding{RoleRef: roleRef("r"), Subjects: []rbacv1.Subject{user("a")}})).To(BeTrue())
 	NewWithT(t).Expect(cluster.Subjects).To(Equal([]rbacv1.Subject{user("a")}))
 }

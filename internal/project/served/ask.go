@@ -83,7 +83,7 @@ func (t *Tracker) discover(ctx context.Context, version schema.GroupVersion, f *
 			continue
 		}
 		f.listed[Kind(resource.Kind)] = true
-		f.complete = f.complete || resource.Name == typical(version)
+		f.complete = f.complete || resource.Name == typicalResource(version)
 	}
 	return err
 }

@@ -97,7 +97,7 @@ func judgeAggregated(f facts, kind Kind) Finding {
 	case f.complete:
 		return Finding{State: Absent}
 	default:
-		return unknown("the server of %s lists no %s", kind.version(), typical(kind.version()))
+		return unknown("the server of %s lists no %s", kind.version(), typicalResource(kind.version()))
 	}
 }
 

@@ -55,8 +55,9 @@ func (k Kind) version() schema.GroupVersion {
 	return corev1beta1.SchemeGroupVersion
 }
 
-// typical is a resource that every complete server of the group has. A server that does not list it is still starting or is shutting down.
-func typical(version schema.GroupVersion) string {
+// typicalResource is a resource that every complete server of the group has. A server that does not list it is still starting or is
+// shutting down.
+func typicalResource(version schema.GroupVersion) string {
 	if version == securityv1alpha1.SchemeGroupVersion {
 		return "workloadidentities"
 	}

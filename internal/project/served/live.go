@@ -10,20 +10,20 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// AnyShoot asks the API server, not a cache, whether there is a Shoot in a namespace. It returns false without an error if Shoots are
+// HasShoot asks the API server, not a cache, whether there is a Shoot in a namespace. It returns false without an error if Shoots are
 // certainly not served, and an error if that is unknown.
-func (t *Tracker) AnyShoot(ctx context.Context, namespace string) (bool, error) {
-	found, err := t.first(ctx, Shoot.Resource(), namespace)
+func (t *Tracker) HasShoot(ctx context.Context, namespace string) (bool, error) {
+	found, err := t.hasFirst(ctx, Shoot.Resource(), namespace)
 	if apierrors.IsNotFound(err) && t.Finding(Shoot).State == Absent {
 		return false, nil
 	}
 	return found, err
 }
 
-// AnyOf asks the API server whether there is an object of a resource in a namespace. The resource is none of the kinds of this package.
-// AnyOf returns false without an error if the API server says that it has no such resource.
-func (t *Tracker) AnyOf(ctx context.Context, resource schema.GroupVersionResource, namespace string) (bool, error) {
-	found, err := t.first(ctx, resource, namespace)
+// HasObject asks the API server whether there is an object of a resource in a namespace. The resource is none of the kinds of this package.
+// HasObject returns false without an error if the API server says that it has no such resource.
+func (t *Tracker) HasObject(ctx context.Context, resource schema.GroupVersionResource, namespace string) (bool, error) {
+	found, err := t.hasFirst(ctx, resource, namespace)
 	if !apierrors.IsNotFound(err) {
 		return found, err
 	}
@@ -37,7 +37,7 @@ func (t *Tracker) AnyOf(ctx context.Context, resource schema.GroupVersionResourc
 	return false, nil
 }
 
-func (t *Tracker) first(ctx context.Context, resource schema.GroupVersionResource, namespace string) (bool, error) {
+func (t *Tracker) hasFirst(ctx context.Context, resource schema.GroupVersionResource, namespace string) (bool, error) {
 	list, err := t.metadata.Resource(resource).Namespace(namespace).List(ctx, metav1.ListOptions{Limit: 1})
 	if err != nil {
 		return false, fmt.Errorf("list %s in namespace %q: %w", resource.GroupResource(), namespace, err)

@@ -65,7 +65,7 @@ func TestObjectsComeWithWhatIsKnown(t *testing.T) {
 	look(0, Finding{"unknown", "cannot follow plants: no"})
 	g.Expect(reflector.NewStore(w.read.keep, w).Replace([]any{plain()}, "2")).To(Succeed())
 	look(0, Finding{"unknown", "cannot follow plants: no"})
-	w.note(func() { w.watching = true })
+	w.changeState(func() { w.watching = true })
 	look(1, Finding{State: "served"})
 	tracker.requestDiscovery()
 	look(0, Finding{State: "unknown"})

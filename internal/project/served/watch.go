@@ -113,7 +113,7 @@ func (w *watch) Replace(objects map[types.NamespacedName]*Object, version string
 	for _, gone := range before {
 		w.announce(gone, nil)
 	}
-	w.note(func() { w.listed = true })
+	w.changeState(func() { w.listed = true })
 }
 
 // announce reports a change of an object to the handlers.
@@ -155,8 +155,8 @@ func (w *watch) judge() Finding {
 	}
 }
 
-// note changes the state of the requests, and calls changed if the finding is another one.
-func (w *watch) note(change func()) {
+// changeState changes the state of the requests, and calls changed if the finding is another one.
+func (w *watch) changeState(change func()) {
 	w.mu.Lock()
 	before := w.judge()
 	change()
@@ -176,7 +176,7 @@ func (w *watch) handleError(ctx context.Context, err error) {
 	if ctx.Err() != nil {
 		return
 	}
-	w.note(func() {
+	w.changeState(func() {
 		w.listed, w.watching = false, false
 		if !expired(err) {
 			w.err = err
@@ -214,7 +214,7 @@ func (w *watch) begin(ctx context.Context, options metav1.ListOptions) (apiwatch
 		}
 		return nil, errors.New(err.Error()) // a Reflector must list now; after some types of error it would resume the watch
 	}
-	w.note(func() { w.watching = true })
+	w.changeState(func() { w.watching = true })
 	return events, nil
 }
 

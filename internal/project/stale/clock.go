@@ -43,7 +43,7 @@ func (r *Reconciler) serverTime(ctx context.Context) (time.Time, error) {
 		InvolvedObject: apiService(), Reason: "ClockChecked", Type: corev1.EventTypeNormal, Source: corev1.EventSource{Component: source},
 	}
 	if err := r.Client.Create(ctx, event, client.DryRunAll); err != nil {
-		return time.Time{}, refused(err)
+		return time.Time{}, withMissingRight(err)
 	}
 	return event.CreationTimestamp.Time, nil
 }

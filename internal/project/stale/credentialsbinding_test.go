@@ -67,7 +67,7 @@ func TestCredentialsBindingThatTheCacheMissesSavesTheProject(t *testing.T) {
 	other := s.namespace("other")
 	s.age(p, 1000*day)
 	var done atomic.Bool
-	s.Requests.Hook(func(r *http.Request) error {
+	s.Requests.SetHook(func(r *http.Request) error {
 		if strings.HasPrefix(r.URL.Path, "/apis/core.gardener.cloud/v1beta1/namespaces/"+*p.Spec.Namespace+"/plants") &&
 			done.CompareAndSwap(false, true) {
 			s.credentialsBinding(other, "Secret", *p.Spec.Namespace)
@@ -95,12 +95,12 @@ func TestCredentialsBindingsThatCannotBeReadLeaveProjectsUndecided(t *testing.T)
 			s.create("Shoot", *used.Spec.Namespace, "s", nil)
 			s.age(p, 1000*day)
 			var asked atomic.Bool
-			s.Requests.Hook(failsAt(tc.path, tc.err, &asked))
+			s.Requests.SetHook(failsAt(tc.path, tc.err, &asked))
 			s.Start()
 			s.stays(p, "undecided", unmarked())
 			s.expectPlan(used, "used by Shoot")
 			s.Eventually(asked.Load).Should(BeTrue())
-			s.Requests.Hook(nil)
+			s.Requests.SetHook(nil)
 			s.Eventually(func() bool { return s.deleted(p) }, recovery).Should(BeTrue())
 		})
 	}

@@ -58,7 +58,7 @@ func (r *Reconciler) stillDue(ctx context.Context, project *corev1beta1.Project)
 	if f.use.By != "" {
 		r.judged.recordUse(project.Name, liveUse{uid: project.UID, by: f.use.By, until: f.now.Add(r.Rules.SyncPeriod)})
 	}
-	log.FromContext(ctx).Info("Kept a project that the caches took for unused", "verdict", p.row)
+	log.FromContext(ctx).Info("Kept a project that is in use although the caches show no use", "verdict", p.row)
 	return false, r.writeStatus(ctx, project, p)
 }
 

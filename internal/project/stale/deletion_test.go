@@ -114,7 +114,7 @@ func TestWithoutEventsNothingIsDeleted(t *testing.T) {
 	s := newScene(t, projecttest.Options{})
 	p := s.project(withFinalizer)
 	s.age(p, 119*day)
-	s.Requests.Hook(func(r *http.Request) error {
+	s.Requests.SetHook(func(r *http.Request) error {
 		if r.Method == http.MethodPost && r.URL.Path == "/api/v1/namespaces/default/events" {
 			return apierrors.NewForbidden(schema.GroupResource{Resource: "events"}, "", errors.New("no right"))
 		}
@@ -125,7 +125,7 @@ func TestWithoutEventsNothingIsDeleted(t *testing.T) {
 		Should(ContainElement(ContainSubstring(`create Event DeletionForecast: nothing is deleted that cannot be announced; grant create on ` +
 			`events in namespace "default": `)))
 	s.Expect(s.deleted(p)).To(BeFalse())
-	s.Requests.Hook(nil)
+	s.Requests.SetHook(nil)
 	s.Eventually(func() []string { return s.forecasts(p) }).Should(ConsistOf(forecastFor(p, 120*day)))
 }
 
@@ -158,7 +158,7 @@ func TestRefusedDeletionIsRetriedWithoutWriting(t *testing.T) {
 	s := newScene(t, projecttest.Options{Configure: atOnce})
 	p := s.project(withFinalizer)
 	var tries atomic.Int32
-	s.Requests.Hook(func(r *http.Request) error {
+	s.Requests.SetHook(func(r *http.Request) error {
 		if deletes(r) {
 			tries.Add(1)
 			return errors.New("refused")
@@ -172,7 +172,7 @@ func TestRefusedDeletionIsRetriedWithoutWriting(t *testing.T) {
 	version, before := s.Get(p).ResourceVersion, tries.Load()
 	s.Eventually(tries.Load, recovery).Should(BeNumerically(">", before+1)) // each pause is twice as long as the previous one
 	s.Expect(s.Get(p).ResourceVersion).To(Equal(version))
-	s.Requests.Hook(nil)
+	s.Requests.SetHook(nil)
 	s.Eventually(func() bool { return s.deleted(p) }, recovery).Should(BeTrue())
 }
 
@@ -190,7 +190,7 @@ func TestAConfirmationOfOursIsWithdrawn(t *testing.T) {
 			s := newScene(t, projecttest.Options{Configure: atOnce})
 			p := s.project(withFinalizer)
 			var tries atomic.Int32
-			s.Requests.Hook(func(r *http.Request) error {
+			s.Requests.SetHook(func(r *http.Request) error {
 				if deletes(r) {
 					tries.Add(1)
 					return errors.New("cut off")
@@ -205,7 +205,7 @@ func TestAConfirmationOfOursIsWithdrawn(t *testing.T) {
 				s.Expect(s.annotations(p)).To(HaveKeyWithValue("confirmation.gardener.cloud/deletion", "true"))
 				left = after(s, p)
 				s.exempt(p, "true")
-				s.Requests.Hook(nil)
+				s.Requests.SetHook(nil)
 			})
 			s.becomes(p, unmarked())
 			s.Eventually(func() map[string]string { return s.annotations(p) }).Should(Or(BeEmpty(), Equal(left)))
@@ -224,7 +224,7 @@ func TestRecreatedProjectStartsWithoutState(t *testing.T) {
 	anew := s.Project(p.Name, func(other *corev1beta1.Project) { other.Spec = *p.Spec.DeepCopy() })
 	var once sync.Once
 	made := make(chan error, 1)
-	s.Requests.Hook(func(r *http.Request) error {
+	s.Requests.SetHook(func(r *http.Request) error {
 		if patches(r, "staleAutoDeleteTimestamp") {
 			once.Do(func() { made <- s.replace(p, anew) })
 		}
@@ -346,7 +346,7 @@ func TestUseInTheAPIServerCountsWhileTheCachesLag(t *testing.T) {
 	empty := s.namespace("empty")
 	// The cache lists the Shoots of all namespaces and gets the ones of an empty namespace; the check before the deletion lists the
 	// Shoots of the project.
-	s.Requests.Hook(func(r *http.Request) error {
+	s.Requests.SetHook(func(r *http.Request) error {
 		if r.URL.Path == "/apis/core.gardener.cloud/v1beta1/shoots" {
 			r.URL.Path = "/apis/core.gardener.cloud/v1beta1/namespaces/" + empty + "/shoots"
 		}

@@ -95,13 +95,13 @@ func (r *Reconciler) createEvent(
 		FirstTimestamp: metav1.NewTime(now), LastTimestamp: metav1.NewTime(now),
 	}
 	if err := r.Client.Create(ctx, event); err != nil && !apierrors.IsAlreadyExists(err) {
-		return fmt.Errorf("create Event %s: %w", reason, refused(err))
+		return fmt.Errorf("create Event %s: %w", reason, withMissingRight(err))
 	}
 	return nil
 }
 
-// refused names the missing right in the error. Without that right, no project is deleted.
-func refused(err error) error {
+// withMissingRight names the missing right in the error. Without that right, no project is deleted.
+func withMissingRight(err error) error {
 	if apierrors.IsForbidden(err) {
 		return fmt.Errorf("nothing is deleted that cannot be announced; grant create on events in namespace %q: %w", metav1.NamespaceDefault, err)
 	}

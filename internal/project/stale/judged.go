@@ -83,8 +83,8 @@ func (m *judgedProjects) addEvent(name, key string) {
 	})
 }
 
-// minSuspensionInterval is how long after a report of a suspension the next one is not reported, so that an API that fails repeatedly does
-// not fill the API server with Events.
+// minSuspensionInterval is the shortest time between two reports of a suspension, so that an API that fails repeatedly does not fill the
+// API server with Events.
 const minSuspensionInterval = 10 * time.Minute
 
 // suspend returns true if the caller must report the suspension. Otherwise it returns after how long to try again; 0 for never. A caller

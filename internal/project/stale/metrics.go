@@ -29,7 +29,7 @@ func (r *Reconciler) staleMetrics() prometheus.Collector {
 	marked := prometheus.NewDesc("espalier_project_stale", "Projects that are marked as stale.", nil, nil)
 	remaining := prometheus.NewDesc("espalier_project_days_to_deletion",
 		"Days until the first of the stale projects that have a date for it may be deleted.", nil, nil)
-	return collector.OfProjects(r.Client, func(projects []corev1beta1.Project, out chan<- prometheus.Metric) {
+	return collector.New(r.Client, func(projects []corev1beta1.Project, out chan<- prometheus.Metric) {
 		count, first := countStale(projects)
 		out <- prometheus.MustNewConstMetric(marked, prometheus.GaugeValue, float64(count))
 		if !first.IsZero() {

@@ -84,14 +84,14 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	if again > 0 {
 		p.next = min(p.next, again)
 	}
-	if err := r.act(ctx, project, f, p); err != nil {
+	if err := r.carryOut(ctx, project, f, p); err != nil {
 		return ctrl.Result{}, err
 	}
 	return ctrl.Result{RequeueAfter: p.next}, nil
 }
 
-// act carries out the plan. It writes an announcement before it creates the Event, and does both before it deletes.
-func (r *Reconciler) act(ctx context.Context, judged *corev1beta1.Project, f facts, p plan) error {
+// carryOut carries out the plan. It writes an announcement before it creates the Event, and does both before it deletes.
+func (r *Reconciler) carryOut(ctx context.Context, judged *corev1beta1.Project, f facts, p plan) error {
 	project := judged.DeepCopy() // each write starts from the result of the one before, and fails if another client has changed the object
 	if err := r.writeAnnotations(ctx, project, p); err != nil || p.undecided {
 		return err
@@ -135,9 +135,9 @@ func (r *Reconciler) gather(ctx context.Context, reader client.Reader, caches us
 	if !r.Rules.needsUse(f) {
 		return f, nil
 	}
-	f.use = usage.Look(caches, namespace.Name)
+	f.use = usage.CheckCaches(caches, namespace.Name)
 	if f.use.WithoutShoots && f.use.By == "" && !f.use.Undecided {
-		if f.use, err = usage.Running(ctx, r.Served.AnyOf, namespace.Name); err != nil {
+		if f.use, err = usage.CheckServer(ctx, r.Served.HasObject, namespace.Name); err != nil {
 			return facts{}, err
 		}
 	}

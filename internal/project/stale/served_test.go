@@ -118,20 +118,20 @@ func TestUseThatCannotBeDeterminedDoesNotCountAsUnused(t *testing.T) {
 	} {
 		var asked atomic.Bool
 		if row.path == group { // without it the process would not start: it fails only when the controller asks for the kinds
-			s.Restart(func() { s.Requests.Hook(failsAt(services, forbidden, &asked)) })
+			s.Restart(func() { s.Requests.SetHook(failsAt(services, forbidden, &asked)) })
 			s.expectPlan(markedOne, "undecided")
 			asked.Store(false)
-			s.Requests.Hook(failsAt(group, row.err, &asked))
+			s.Requests.SetHook(failsAt(group, row.err, &asked))
 			s.Eventually(asked.Load, recovery).Should(BeTrue(), row.path)
 		} else {
-			s.Restart(func() { s.Requests.Hook(failsAt(row.path, row.err, &asked)) })
+			s.Restart(func() { s.Requests.SetHook(failsAt(row.path, row.err, &asked)) })
 		}
 		s.stays(unmarkedOne, "undecided", unmarked())
 		s.stays(markedOne, "undecided", since(30*day).until(120*day))
 		s.Eventually(asked.Load).Should(BeTrue(), row.path)
 		s.Eventually(s.suspensions).Should(ContainElement("StaleChecksSuspended"), row.path)
 	}
-	s.Requests.Hook(nil)
+	s.Requests.SetHook(nil)
 	s.Eventually(func() bool { return s.deleted(unmarkedOne) && s.deleted(markedOne) }, recovery).Should(BeTrue())
 	s.Eventually(s.suspensions).Should(ContainElement("StaleChecksResumed"))
 }
@@ -155,11 +155,11 @@ func TestUseThatCannotBeDeterminedBeforeTheDeletionKeepsTheProject(t *testing.T)
 		var asked atomic.Bool
 		// A check that is already running could miss both failures: the new one at a path it has passed, and the old one at a path still
 		// ahead.
-		s.Restart(func() { s.Requests.Hook(failsAt(path, err, &asked)) })
+		s.Restart(func() { s.Requests.SetHook(failsAt(path, err, &asked)) })
 		s.Eventually(func() bool { s.pass(p); return asked.Load() }).Should(BeTrue(), path)
 		s.Expect(s.deleted(p)).To(BeFalse(), path)
 	}
-	s.Requests.Hook(nil)
+	s.Requests.SetHook(nil)
 	s.pass(p)
 	s.Eventually(func() bool { return s.deleted(p) }).Should(BeTrue())
 }
@@ -192,7 +192,7 @@ func TestUseCreatedBeforeTheDeletionKeepsTheProject(t *testing.T) {
 			p := s.project(withFinalizer)
 			s.age(p, 1000*day)
 			var once sync.Once
-			s.Requests.Hook(func(r *http.Request) error {
+			s.Requests.SetHook(func(r *http.Request) error {
 				if r.URL.Path == "/apis/core.gardener.cloud/v1beta1/namespaces/"+*p.Spec.Namespace+"/"+plural {
 					once.Do(func() {
 						late := &unstructured.Unstructured{}
@@ -261,7 +261,7 @@ func TestCrashPointsEndInTheSameState(t *testing.T) {
 		s.Requests.CutOff(at)
 		s.age(p, 120*day)
 		s.status(p, 30*day, 0, 0)
-		s.Eventually(func() bool { return s.Requests.Dead() || s.deleted(p) }).Should(BeTrue())
+		s.Eventually(func() bool { return s.Requests.IsCutOff() || s.deleted(p) }).Should(BeTrue())
 		happened := false
 		s.Restart(func() { happened = s.Requests.Connect() })
 		s.Eventually(func() bool { return s.deleted(p) }).Should(BeTrue())

@@ -50,7 +50,8 @@ func (r *Reconciler) exemptionChanged(ctx context.Context, before, after client.
 	project, err := index.Find(ctx, r.Client, after.GetName())
 	switch {
 	case err != nil:
-		log.FromContext(ctx).Error(err, "Could not tell whose exemption has changed; its next check sees it", "namespace", after.GetName())
+		log.FromContext(ctx).Error(err, "Could not find the project whose exemption has changed; its next check reads the exemption",
+			"namespace", after.GetName())
 	case project != nil:
 		q.Add(reconcile.Request{NamespacedName: client.ObjectKeyFromObject(project)})
 	}

@@ -18,7 +18,7 @@ type live struct {
 	fails map[string]error
 }
 
-func (l live) AnyOf(_ context.Context, resource schema.GroupVersionResource, _ string) (bool, error) {
+func (l live) HasObject(_ context.Context, resource schema.GroupVersionResource, _ string) (bool, error) {
 	return l.there[resource.Resource], l.fails[resource.Resource]
 }
 
@@ -61,7 +61,7 @@ func TestRunning(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
-			verdict, err := usage.Running(t.Context(), tc.live.AnyOf, "ns")
+			verdict, err := usage.CheckServer(t.Context(), tc.live.HasObject, "ns")
 			g.Expect(verdict).To(Equal(tc.want))
 			if tc.err != "" {
 				g.Expect(err).To(MatchError(tc.err))

@@ -32,8 +32,8 @@ type Caches interface {
 	Objects(kind served.Kind, index, key string) ([]*served.Object, served.Finding)
 }
 
-// AnyOf asks the API server whether there is an object of a resource in a namespace. It returns false if there is no such resource.
-type AnyOf func(ctx context.Context, resource schema.GroupVersionResource, namespace string) (bool, error)
+// ObjectExists asks the API server whether there is an object of a resource in a namespace. It returns false if there is no such resource.
+type ObjectExists func(ctx context.Context, resource schema.GroupVersionResource, namespace string) (bool, error)
 
 // Verdict says whether a namespace is in use. The zero value means that it is not.
 type Verdict struct {
@@ -73,17 +73,17 @@ type check struct {
 // checks are in the order in which they are made. A use that any of them finds counts, even if others could not read their kinds.
 func checks() []check {
 	return []check{
-		{served.Shoot, present(served.Shoot)},
-		{served.Plant, present(served.Plant)},
-		{served.BackupEntry, present(served.BackupEntry)},
+		{served.Shoot, hasObjects(served.Shoot)},
+		{served.Plant, hasObjects(served.Plant)},
+		{served.BackupEntry, hasObjects(served.BackupEntry)},
 		{served.Secret, usedSecret},
 		{served.Quota, usedQuota},
 		{served.CredentialsBinding, usedOtherCredentials},
 	}
 }
 
-// Look finds out from caches whether a namespace is in use.
-func Look(c Caches, namespace string) Verdict {
+// CheckCaches finds out from caches whether a namespace is in use.
+func CheckCaches(c Caches, namespace string) Verdict {
 	e := &observer{Caches: c}
 	e.WithoutShoots = e.isAbsent(served.Shoot)
 	for _, look := range checks() {
@@ -94,8 +94,8 @@ func Look(c Caches, namespace string) Verdict {
 	return e.Verdict
 }
 
-// present finds the objects of a kind in the namespace.
-func present(kind served.Kind) func(*observer, string) bool {
+// hasObjects finds the objects of a kind in the namespace.
+func hasObjects(kind served.Kind) func(*observer, string) bool {
 	return func(e *observer, namespace string) bool {
 		return len(e.objects(kind, served.ByNamespace, namespace)) > 0
 	}
@@ -106,7 +106,7 @@ func boundCredentials(e *observer, namespace string) []*served.Object {
 	var found []*served.Object
 	for _, kind := range served.Bindings() {
 		for _, binding := range e.objects(kind, served.ByCredentialsNamespace, namespace) {
-			if bound(e, binding) {
+			if isUsedByShoot(e, binding) {
 				found = append(found, binding)
 			}
 		}
@@ -144,7 +144,7 @@ func usedQuota(e *observer, namespace string) bool {
 	for _, quota := range e.objects(served.Quota, served.ByNamespace, namespace) {
 		for _, kind := range served.Bindings() {
 			bindings := e.objects(kind, served.ByQuota, served.Key(namespace, quota.Name))
-			if slices.ContainsFunc(bindings, func(binding *served.Object) bool { return bound(e, binding) }) {
+			if slices.ContainsFunc(bindings, func(binding *served.Object) bool { return isUsedByShoot(e, binding) }) {
 				return true
 			}
 		}
@@ -152,15 +152,15 @@ func usedQuota(e *observer, namespace string) bool {
 	return false
 }
 
-// bound reports whether a Shoot uses a binding. Such a Shoot must be in the binding's own namespace.
-func bound(e *observer, binding *served.Object) bool {
+// isUsedByShoot reports whether a Shoot uses a binding. Such a Shoot must be in the binding's own namespace.
+func isUsedByShoot(e *observer, binding *served.Object) bool {
 	return len(e.objects(served.Shoot, binding.Binding.UsedBy, served.Key(binding.Namespace, binding.Name))) > 0
 }
 
-// Running is for clusters without Shoots. It asks the API server for Pods, workloads and volume claims in a namespace, and returns the
+// CheckServer is for clusters without Shoots: it asks the API server for Pods, workloads and volume claims in a namespace, and returns the
 // first resource of which there is an object. An error that would repeat, such as a missing right, makes the verdict undecided; other
 // failures are returned as errors, so that the caller retries soon.
-func Running(ctx context.Context, anyOf AnyOf, namespace string) (Verdict, error) {
+func CheckServer(ctx context.Context, exists ObjectExists, namespace string) (Verdict, error) {
 	verdict := Verdict{WithoutShoots: true}
 	for _, resource := range []schema.GroupVersionResource{
 		{Version: "v1", Resource: "pods"},
@@ -171,12 +171,12 @@ func Running(ctx context.Context, anyOf AnyOf, namespace string) (Verdict, error
 		{Group: "batch", Version: "v1", Resource: "cronjobs"},
 		{Version: "v1", Resource: "persistentvolumeclaims"},
 	} {
-		found, err := anyOf(ctx, resource, namespace)
+		found, err := exists(ctx, resource, namespace)
 		switch {
 		case found:
 			return Verdict{By: resource.Resource, WithoutShoots: true}, nil
 		case err == nil:
-		case !lasting(err):
+		case !isLasting(err):
 			return Verdict{}, fmt.Errorf("find running workloads: %w", err)
 		case !verdict.Undecided:
 			verdict.Undecided, verdict.Why = true, err.Error()
@@ -185,7 +185,7 @@ func Running(ctx context.Context, anyOf AnyOf, namespace string) (Verdict, error
 	return verdict, nil
 }
 
-// lasting reports whether the API server would return the same error again.
-func lasting(err error) bool {
+// isLasting reports whether the API server would return the same error again.
+func isLasting(err error) bool {
 	return apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err) || apierrors.IsNotFound(err) || apierrors.IsMethodNotSupported(err)
 }

@@ -149,7 +149,7 @@ func TestLook(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			NewWithT(t).Expect(usage.Look(caches{tc.objects, tc.states}, "ns")).To(Equal(tc.want))
+			NewWithT(t).Expect(usage.CheckCaches(caches{tc.objects, tc.states}, "ns")).To(Equal(tc.want))
 		})
 	}
 }

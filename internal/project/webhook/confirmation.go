@@ -39,5 +39,5 @@ func (Settings) checkConfirmation(_ context.Context, request *review.Request) re
 			return review.Undecodable(err)
 		}
 	}
-	return answer(prematureDeletion(how, found.Finalizers), nil)
+	return respond(prematureDeletion(how, found.Finalizers), nil)
 }

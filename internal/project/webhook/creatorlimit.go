@@ -35,7 +35,7 @@ func (s Settings) checkCreatorLimit(ctx context.Context, request *review.Request
 	}
 	created, err := s.createdBy(ctx, request.User.Name)
 	if err != nil || len(created) < limit {
-		return answer("", err)
+		return respond("", err)
 	}
 	return review.Denied(creatorRefusal(request.User.Name, created, limit))
 }

@@ -21,7 +21,7 @@ import (
 // order. It reads the Project, and whether there are Shoots, from the API server and not from a cache, and writes nothing.
 // The selector of the webhook has only namespaces with the label of a project.
 func (s Settings) checkNamespaceDeletion(ctx context.Context, request *review.Request) review.Response {
-	return answer(s.namespaceDeletionRefusal(ctx, request))
+	return respond(s.namespaceDeletionRefusal(ctx, request))
 }
 
 // namespaceDeletionRefusal returns why a namespace must not be deleted, or "".

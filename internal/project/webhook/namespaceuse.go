@@ -30,7 +30,7 @@ func (s Settings) checkNamespaceUse(ctx context.Context, request *review.Request
 	if namespace == "" || namespace == namespaceOf(before) {
 		return review.Allowed("")
 	}
-	return answer(s.usedNamespaceRefusal(ctx, namespace, now.Metadata.Name))
+	return respond(s.usedNamespaceRefusal(ctx, namespace, now.Metadata.Name))
 }
 
 func namespaceOf(project normalform.Project) string {

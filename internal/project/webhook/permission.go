@@ -49,7 +49,7 @@ func (s Settings) checkPermission(ctx context.Context, request *review.Request) 
 		old = nil
 	}
 	refusals, err := s.refusals(ctx, request.User, now.Metadata.Name, planNeeds(&now, old, request.User))
-	return answer(strings.Join(refusals, ", "), err)
+	return respond(strings.Join(refusals, ", "), err)
 }
 
 // refusals checks each action once.

@@ -95,8 +95,8 @@ func (h Handler) Review(s Settings) review.Handler {
 	})
 }
 
-// answer is the response of a handler that only allows or denies. An empty refusal allows the request.
-func answer(refusal string, err error) review.Response {
+// respond is the response of a handler that only allows or denies. An empty refusal allows the request.
+func respond(refusal string, err error) review.Response {
 	switch {
 	case err != nil:
 		return review.Errored(http.StatusInternalServerError, err)

@@ -57,9 +57,9 @@ func (r *Requests) Connect() (happened bool) {
 	return happened
 }
 
-// Dead reports whether the process is cut off now. A cut after a request happens when the request was executed: a caller that stops the
+// IsCutOff reports whether the process is cut off now. A cut after a request happens when the request was executed: a caller that stops the
 // process cancels its requests.
-func (r *Requests) Dead() bool {
+func (r *Requests) IsCutOff() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.dead && !r.executing

@@ -99,9 +99,9 @@ func TestCutOff(t *testing.T) {
 			g.Expect(p.doAll(three...)).To(Equal(tc.answered))
 			g.Expect(p.server.got()).To(Equal(tc.reached))
 			happened := tc.at.Request > 0 && tc.at.Request <= len(three)
-			g.Expect(p.requests.Dead()).To(Equal(happened))
+			g.Expect(p.requests.IsCutOff()).To(Equal(happened))
 			g.Expect(p.requests.Connect()).To(Equal(happened))
-			g.Expect(p.requests.Dead()).To(BeFalse())
+			g.Expect(p.requests.IsCutOff()).To(BeFalse())
 			g.Expect(p.do("GET /d")).To(BeTrue(), "a cut ends with Connect")
 			g.Expect(p.requests.Connect()).To(BeFalse(), "and is reported once")
 		})
@@ -113,12 +113,12 @@ func TestACutAfterARequestHappensWhenItWasExecuted(t *testing.T) {
 	p := newProcess(t)
 	p.requests.Disturb(func(request *http.Request, next http.RoundTripper) (*http.Response, error) {
 		response, err := next.RoundTrip(request)
-		g.Expect(p.requests.Dead()).To(BeFalse(), "a caller would cancel the request")
+		g.Expect(p.requests.IsCutOff()).To(BeFalse(), "a caller would cancel the request")
 		return response, err
 	})
 	p.requests.CutOff(binary.Cut{Request: 1, After: true})
 	g.Expect(p.do("PUT /a")).To(BeFalse())
-	g.Expect(p.requests.Dead()).To(BeTrue())
+	g.Expect(p.requests.IsCutOff()).To(BeTrue())
 }
 
 func TestCutOffCountsFromThatMoment(t *testing.T) {

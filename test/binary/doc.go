@@ -13,7 +13,7 @@
 //	binary.EveryCut(t, 1, func(t *testing.T, at binary.Cut) bool {
 //		e.Start()                 // undisturbed: checks at start do not count
 //		e.Requests.CutOff(at)     // counts from here
-//		…                         // give it something to do; wait until it is done or e.Requests.Dead()
+//		…                         // give it something to do; wait until it is done or e.Requests.IsCutOff()
 //		e.Stop()
 //		happened := e.Requests.Connect()
 //		e.Start()                 // nothing is remembered of the last run

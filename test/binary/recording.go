@@ -44,15 +44,15 @@ func (r *Recording) note(request *http.Request) {
 	r.sent = append(r.sent, each)
 }
 
-// Of lists the requests to a path, in order.
-func (r *Recording) Of(verb, path string) []Sent {
+// RequestsTo lists the requests to a path, in order.
+func (r *Recording) RequestsTo(verb, path string) []Sent {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return slices.DeleteFunc(slices.Clone(r.sent), func(each Sent) bool { return each.Verb != verb || each.Path != path })
 }
 
-// Order lists the requests with one of the verbs as "VERB path", in order.
-func (r *Recording) Order(verbs ...string) []string {
+// InOrder lists the requests with one of the verbs as "VERB path", in order.
+func (r *Recording) InOrder(verbs ...string) []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	var found []string

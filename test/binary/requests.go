@@ -47,8 +47,8 @@ func (r *Requests) Disturb(fault Fault) {
 	r.fault = fault
 }
 
-// Hook is called before each request is sent, watches too; its error is the request's. It takes the place of a Fault. Nil removes it.
-func (r *Requests) Hook(hook func(*http.Request) error) {
+// SetHook is called before each request is sent, watches too; its error is the request's. It takes the place of a Fault. Nil removes it.
+func (r *Requests) SetHook(hook func(*http.Request) error) {
 	if hook == nil {
 		r.Disturb(nil)
 		return

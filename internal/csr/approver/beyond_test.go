@@ -390,7 +390,7 @@ func TestAConflictEndsWithTheOthersDecision(t *testing.T) {
 	log := &binary.Log{}
 	s := newScene(t, options{before: homes("n"), log: log})
 	done := make(chan struct{}, 1)
-	s.Requests.Hook(func(request *http.Request) error {
+	s.Requests.SetHook(func(request *http.Request) error {
 		if strings.HasSuffix(request.URL.Path, "/contested/approval") {
 			select {
 			case done <- struct{}{}:

@@ -76,7 +76,7 @@ func TestLongNodeNames(t *testing.T) {
 func TestWritesThatFailAreRepeated(t *testing.T) {
 	s := newScene(t, options{before: homes("n")})
 	failures := 0
-	s.Requests.Hook(func(request *http.Request) error {
+	s.Requests.SetHook(func(request *http.Request) error {
 		if strings.HasSuffix(request.URL.Path, "/unlucky/approval") && failures < 5 {
 			failures++
 			return errors.New("synthetic")
@@ -108,7 +108,7 @@ func TestCrashPoints(t *testing.T) {
 		also := s.ask("n", func(w *wish) { w.template.IPAddresses = []net.IP{{1, 1, 1, 1}} })
 		all := []string{good, ghost, also}
 		g.Eventually(func() bool {
-			if s.Requests.Dead() {
+			if s.Requests.IsCutOff() {
 				return true
 			}
 			for _, each := range all {

@@ -180,7 +180,7 @@ func TestForbiddenObjectThatLeavesIsNotReadAfterARetryWithoutSecret(t *testing.T
 	e.Set("mr", e.ConfigMap("good", "1"), forbidden)
 	e.AwaitApplied("mr", "False/ApplyFailed")
 	var failedReads atomic.Int32
-	e.Requests.Hook(func(r *http.Request) error {
+	e.Requests.SetHook(func(r *http.Request) error {
 		if r.Method == http.MethodGet && strings.HasSuffix(r.URL.Path, "/secrets/mr") {
 			failedReads.Add(1)
 			return errors.New("the Secret cannot be read")
@@ -188,7 +188,7 @@ func TestForbiddenObjectThatLeavesIsNotReadAfterARetryWithoutSecret(t *testing.T
 		return nil
 	})
 	e.Eventually(failedReads.Load).WithTimeout(Patience).Should(BeNumerically(">", 1))
-	e.Requests.Hook(nil)
+	e.Requests.SetHook(nil)
 	e.Requests.Reset()
 	e.Secret("mr", e.ConfigMap("good", "2"))
 	e.AwaitApplied("mr", succeeded)

@@ -117,7 +117,7 @@ func TestEveryObjectIsUpdatedInEachPeriodIfConfigured(t *testing.T) {
 	before := []string{e.LiveConfigMap("c").ResourceVersion, e.Live(deploymentKind, "web").GetResourceVersion()}
 	recording := e.Requests.Record()
 	for _, path := range []string{"/api/v1/namespaces/$NS/configmaps/c", "/apis/apps/v1/namespaces/$NS/deployments/web"} {
-		e.Eventually(func() int { return len(recording.Of("PUT", e.Fill(path))) }).WithTimeout(managedresourcetest.Patience).
+		e.Eventually(func() int { return len(recording.RequestsTo("PUT", e.Fill(path))) }).WithTimeout(managedresourcetest.Patience).
 			Should(BeNumerically(">=", 3))
 	}
 	e.Expect([]string{e.LiveConfigMap("c").ResourceVersion, e.Live(deploymentKind, "web").GetResourceVersion()}).To(Equal(before))

@@ -58,7 +58,7 @@ func TestVolumeClaimsOfAStatefulSetStayByDefault(t *testing.T) {
 	recording := e.Requests.Record()
 	e.Delete("mr")
 	e.AwaitGone("mr")
-	e.Expect(recording.Order("DELETE")).To(Equal([]string{e.Fill("DELETE /apis/apps/v1/namespaces/$NS/statefulsets/web")}))
+	e.Expect(recording.InOrder("DELETE")).To(Equal([]string{e.Fill("DELETE /apis/apps/v1/namespaces/$NS/statefulsets/web")}))
 	e.Expect(e.Live(claimKind, "data-web-0").GetDeletionTimestamp()).To(BeNil())
 }
 
@@ -106,7 +106,7 @@ func TestWorkloadsAreDeletedInTheForeground(t *testing.T) {
 			} {
 				var sent []binary.Sent
 				e.Eventually(func() []binary.Sent {
-					sent = recording.Of("DELETE", e.Fill(path))
+					sent = recording.RequestsTo("DELETE", e.Fill(path))
 					return sent
 				}, binary.Patience, "10ms").ShouldNot(BeEmpty(), path)
 				for _, each := range sent {
@@ -136,7 +136,7 @@ func TestADeploymentThatMovesToAnotherAPIGroupIsKept(t *testing.T) {
 		e.Expect(live.GetUID()).To(Equal(uid))
 		// the former entry shows that the label was that of the set
 		e.Expect(live.GetLabels()).To(Equal(map[string]string{managedBy: "gardener"}))
-		e.Expect(recording.Order("DELETE")).To(BeEmpty())
+		e.Expect(recording.InOrder("DELETE")).To(BeEmpty())
 		e.Expect(names(after)).To(Equal([]string{"apps/v1/Deployment/web"}))
 	})
 }
@@ -180,7 +180,7 @@ func TestAnObjectThatMovesToAnEquivalentKindIsKept(t *testing.T) {
 			if tc.kept {
 				want = nil
 			}
-			e.Expect(recording.Order("DELETE")).To(Equal(want))
+			e.Expect(recording.InOrder("DELETE")).To(Equal(want))
 			e.Expect(e.Live(e.Fill("old.$NS.test/v1/Gadget"), "g") != nil).To(Equal(tc.kept))
 		})
 	}

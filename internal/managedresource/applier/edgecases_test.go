@@ -264,7 +264,7 @@ func TestAnObjectMovesToAnotherSet(t *testing.T) {
 		recording := e.Requests.Record()
 		e.Secret("a", e.ConfigMap("c", "1", "annotations: {resources.gardener.cloud/mode: Ignore}"))
 		e.AwaitChange(before)
-		e.Expect(recording.Of("PATCH", e.Fill("/api/v1/namespaces/$NS/configmaps/c"))).To(BeEmpty())
+		e.Expect(recording.RequestsTo("PATCH", e.Fill("/api/v1/namespaces/$NS/configmaps/c"))).To(BeEmpty())
 		e.Delete("a")
 		e.AwaitGone("a")
 		live := e.LiveConfigMap("c")
@@ -295,7 +295,7 @@ func TestFinalizersAreRemovedAfterTheConfiguredTimeNotBefore(t *testing.T) {
 			finalizable(e, "3s")
 			late := atomic.Bool{}
 			patches := atomic.Int32{}
-			e.Requests.Hook(func(r *http.Request) error { // here the object is still as it was before the patch
+			e.Requests.SetHook(func(r *http.Request) error { // here the object is still as it was before the patch
 				if r.Method == http.MethodPatch && strings.HasSuffix(r.URL.Path, "/configmaps/c") {
 					live := &corev1.ConfigMap{}
 					if err := e.Target.Get(e.Ctx, client.ObjectKey{Namespace: e.Namespace, Name: "c"}, live); err != nil {
@@ -334,7 +334,7 @@ func TestANewNamespaceOfTheSameNameIsNotFinalized(t *testing.T) {
 	newer := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: e.Fill("$NS-n")}}
 	var replace sync.Once
 	// Another client finalizes the namespace just before the controller reads it for that, and creates a new one.
-	e.Requests.Hook(func(request *http.Request) error {
+	e.Requests.SetHook(func(request *http.Request) error {
 		whole := !strings.Contains(request.Header.Get("Accept"), "as=PartialObjectMetadata")
 		if request.Method != http.MethodGet || request.URL.Path != "/api/v1/namespaces/"+newer.Name || !whole {
 			return nil
@@ -427,7 +427,8 @@ func TestASetWithoutObjectsReportsItsProgress(t *testing.T) {
 // appliedReasons lists the reasons of ResourcesApplied in the order of the writes. The health controller may repeat the last one.
 func appliedReasons(e *managedresourcetest.Env, recording *binary.Recording) []string {
 	var reasons []string
-	for _, each := range recording.Of("PATCH", e.Fill("/apis/resources.gardener.cloud/v1alpha1/namespaces/$NS/managedresources/mr/status")) {
+	path := e.Fill("/apis/resources.gardener.cloud/v1alpha1/namespaces/$NS/managedresources/mr/status")
+	for _, each := range recording.RequestsTo("PATCH", path) {
 		written := &unstructured.Unstructured{Object: each.Body}
 		list, _ := managedresourcetest.Field(written, "status", "conditions").([]any)
 		for _, condition := range list {
@@ -466,7 +467,7 @@ func TestPortsWithoutNameAreTreatedAsPortsWithTheSameName(t *testing.T) {
 		recording := e.Requests.Record()
 		e.Secret("mr", webService(e, "", "type: NodePort, ports: [{port: 81}], "))
 		e.AwaitChange(before)
-		sent := recording.Of("PUT", e.Fill("/api/v1/namespaces/$NS/services/web")) // newer API servers would keep the port themselves
+		sent := recording.RequestsTo("PUT", e.Fill("/api/v1/namespaces/$NS/services/web")) // newer API servers would keep the port themselves
 		e.Expect(sent).To(HaveLen(1))
 		e.Expect(sent[0].Body["spec"]).To(HaveKeyWithValue("ports", HaveExactElements(HaveKeyWithValue("nodePort",
 			BeNumerically("==", allocated)))))
@@ -542,7 +543,7 @@ func TestWritesOfOtherClientsDuringAnApplyAreNoFault(t *testing.T) {
 			before := e.AwaitApplied("mr", "True/ApplySucceeded")
 			once := atomic.Bool{}
 			recording := e.Requests.Record()
-			e.Requests.Hook(func(r *http.Request) error {
+			e.Requests.SetHook(func(r *http.Request) error {
 				if r.Method == http.MethodPut && strings.HasSuffix(r.URL.Path, "/configmaps/c") && once.CompareAndSwap(false, true) {
 					e.Edit("c", `{"metadata":{"annotations":{"meanwhile":"yes"}}}`)
 				}
@@ -557,7 +558,7 @@ func TestWritesOfOtherClientsDuringAnApplyAreNoFault(t *testing.T) {
 			e.Set("mr", e.ConfigMap("c", "0", "labels: {mine: yes1}"))
 			before := e.AwaitApplied("mr", "True/ApplySucceeded")
 			once := atomic.Bool{}
-			e.Requests.Hook(func(r *http.Request) error {
+			e.Requests.SetHook(func(r *http.Request) error {
 				if r.Method == http.MethodPut && strings.HasSuffix(r.URL.Path, "/configmaps/c") && once.CompareAndSwap(false, true) {
 					e.Remove(configMapKind, "c")
 				}
@@ -584,7 +585,7 @@ func TestTheEndOfTheProcessIsNoFault(t *testing.T) {
 	before := e.AwaitApplied("mr", "True/ApplySucceeded")
 	reached := make(chan struct{})
 	recording := e.Requests.Record()
-	e.Requests.Hook(func(r *http.Request) error {
+	e.Requests.SetHook(func(r *http.Request) error {
 		if r.Method != http.MethodPut || !strings.HasSuffix(r.URL.Path, "/configmaps/c") {
 			return nil
 		}
@@ -596,7 +597,7 @@ func TestTheEndOfTheProcessIsNoFault(t *testing.T) {
 	<-reached
 	e.Stop()
 	e.Expect(appliedReasons(e, recording)).To(BeEmpty())
-	e.Requests.Hook(nil)
+	e.Requests.SetHook(nil)
 	e.Start()
 	e.AwaitChange(before)
 	e.Expect(e.Events("mr")).NotTo(ContainElement(ContainSubstring("context canceled")))
@@ -686,14 +687,14 @@ func TestVolumeClaimsAreDeletedBeforeTheirStatefulSet(t *testing.T) {
 		claims, web := e.Fill("DELETE /api/v1/namespaces/$NS/persistentvolumeclaims"), e.Fill("DELETE /apis/apps/v1/namespaces/$NS/"+
 			"statefulsets/web")
 		if e.Source != e.Target {
-			e.Eventually(func() []string { return recording.Order("DELETE") }).WithTimeout(managedresourcetest.Patience).
+			e.Eventually(func() []string { return recording.InOrder("DELETE") }).WithTimeout(managedresourcetest.Patience).
 				Should(Equal([]string{claims, web}))
 			return
 		}
 		// The StatefulSet's controller may write a status meanwhile. Then the deletion is refused and sent again, after that of the
 		// PersistentVolumeClaims if they still exist.
 		e.AwaitAbsent(statefulSetKind, "web")
-		e.Expect(recording.Order("DELETE")).To(Or(Equal([]string{claims, web}), Equal([]string{claims, web, web}),
+		e.Expect(recording.InOrder("DELETE")).To(Or(Equal([]string{claims, web}), Equal([]string{claims, web, web}),
 			Equal([]string{claims, web, claims, web})))
 	})
 }

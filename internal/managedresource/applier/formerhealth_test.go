@@ -66,7 +66,7 @@ func TestHealthOfFormerContentDoesNotOutlastTheApply(t *testing.T) {
 			release := sync.OnceFunc(func() { close(answer) })
 			t.Cleanup(release)
 			var failing, blocked atomic.Bool
-			e.Requests.Hook(func(request *http.Request) error {
+			e.Requests.SetHook(func(request *http.Request) error {
 				switch {
 				case request.Method == http.MethodGet && request.URL.Path == events && blocked.Load():
 					<-answer

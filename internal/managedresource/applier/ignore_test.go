@@ -74,7 +74,7 @@ func TestAnIgnoredSetIsNotReconciled(t *testing.T) {
 		e.Expect(e.LiveConfigMap("c").Data).To(Equal(map[string]string{"key": "by hand"}))
 		e.Expect(e.LiveConfigMap("d")).To(BeNil())
 		e.Expect(e.Get("mr")).To(BeComparableTo(before))
-		e.Expect(recording.Of("PUT", "/api/v1/namespaces/"+e.Namespace+"/configmaps/c")).To(BeEmpty())
+		e.Expect(recording.RequestsTo("PUT", "/api/v1/namespaces/"+e.Namespace+"/configmaps/c")).To(BeEmpty())
 	})
 }
 

@@ -17,7 +17,7 @@ func TestALabelThatWasChangingDuringACrashIsRemoved(t *testing.T) {
 	e := managedresourcetest.New(t, managedresourcetest.Options{})
 	e.Set("one", e.ConfigMap("c", "1", "labels: {phase: a}", "annotations: {note: a}"))
 	e.AwaitApplied("one", "True/ApplySucceeded")
-	e.Requests.Hook(func(r *http.Request) error {
+	e.Requests.SetHook(func(r *http.Request) error {
 		if r.Method == http.MethodPut && strings.HasSuffix(r.URL.Path, "/configmaps/c") {
 			return errors.New("the process dies here")
 		}
@@ -26,7 +26,7 @@ func TestALabelThatWasChangingDuringACrashIsRemoved(t *testing.T) {
 	e.Secret("one", e.ConfigMap("c", "2", "labels: {phase: b}", "annotations: {note: b}"))
 	e.AwaitApplied("one", "False/ApplyFailed")
 	e.Restart(func() {
-		e.Requests.Hook(nil)
+		e.Requests.SetHook(nil)
 		e.Secret("one", e.ConfigMap("c", "3"))
 	})
 	e.AwaitData("c", "3")
@@ -52,7 +52,7 @@ func TestAFailedApplyKeepsTheFormerLabelsInTheStatus(t *testing.T) {
 				mr.Status.Resources[0].APIVersion = former
 				e.Expect(e.Source.Status().Update(e.Ctx, mr)).To(Succeed())
 				e.Secret("mr", webDeployment(e, "", "replicas: 0, ", ""))
-				e.Requests.Hook(func(r *http.Request) error {
+				e.Requests.SetHook(func(r *http.Request) error {
 					if failing.Load() && r.Method == http.MethodPut && strings.HasSuffix(r.URL.Path, "/deployments/web") {
 						return errors.New("synthetic")
 					}

@@ -25,7 +25,7 @@ type reads struct {
 
 func watchReads(e *Env, path string) *reads {
 	r := &reads{}
-	e.Requests.Hook(func(request *http.Request) error {
+	e.Requests.SetHook(func(request *http.Request) error {
 		if request.URL.Path != path {
 			return nil
 		}

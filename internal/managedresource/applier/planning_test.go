@@ -132,7 +132,7 @@ func watchTarget(e *Env) *written {
 	servers, err := local.ForTests()
 	e.Expect(err).NotTo(HaveOccurred())
 	w := &written{}
-	e.Requests.Hook(func(request *http.Request) error {
+	e.Requests.SetHook(func(request *http.Request) error {
 		if request.Method == http.MethodGet || !strings.Contains(servers.Target.Config.Host, request.URL.Host) ||
 			strings.Contains(request.URL.Path, "selfsubjectaccessreviews") {
 			return nil
@@ -433,7 +433,7 @@ func TestThePauseGrowsWhileAPlanCannotBePublished(t *testing.T) {
 		c.Controllers.ManagedResource.SyncPeriod = &metav1.Duration{Duration: time.Minute}
 	}})
 	attempts := make(chan time.Time, 100)
-	e.Requests.Hook(func(request *http.Request) error {
+	e.Requests.SetHook(func(request *http.Request) error {
 		if request.Method == http.MethodPost && strings.HasSuffix(request.URL.Path, "/configmaps") && request.URL.Query().Get("dryRun") == "" {
 			attempts <- time.Now()
 			return apierrors.NewForbidden(schema.GroupResource{Resource: "configmaps"}, "mr-plan", errors.New("synthetic"))
@@ -450,7 +450,7 @@ func TestThePauseGrowsWhileAPlanCannotBePublished(t *testing.T) {
 	}
 	e.Expect(times[2].Sub(times[0])).To(BeNumerically(">=", 3*time.Second)) // a slow machine only makes it longer
 	e.Eventually(func() []string { return eventsOf(e, "mr", "PlanNotPublished") }).WithTimeout(Patience).Should(HaveLen(1))
-	e.Requests.Hook(nil)
+	e.Requests.SetHook(nil)
 	awaitPlan(e, "mr", showsActions("create ConfigMap one"))
 }
 
@@ -459,7 +459,7 @@ func TestAPlanReportsAnUnreadableSecret(t *testing.T) {
 	e := New(t, Options{Stopped: true})
 	var answer atomic.Pointer[error]
 	respond := func(err error) { answer.Store(&err) }
-	e.Requests.Hook(func(request *http.Request) error {
+	e.Requests.SetHook(func(request *http.Request) error {
 		if request.Method == http.MethodGet && strings.HasSuffix(request.URL.Path, "/secrets/mr") {
 			return *answer.Load()
 		}

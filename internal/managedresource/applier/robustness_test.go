@@ -204,7 +204,7 @@ var errCut = errors.New("connection cut by the test")
 func cutAfter(e *Env, n int, counts func(*http.Request) bool) {
 	var left atomic.Int64
 	left.Store(int64(n))
-	e.Requests.Hook(func(r *http.Request) error {
+	e.Requests.SetHook(func(r *http.Request) error {
 		if left.Load() < 0 {
 			return errCut
 		}
@@ -239,7 +239,7 @@ func TestACrashDuringAnApplyAndANewSecretLeaveNoOrphan(t *testing.T) {
 			}).WithTimeout(Patience).Should(BeNumerically(">=", n))
 			e.Restart(func() {
 				e.Secret("mr", e.ConfigMap("d", "2"), e.ConfigMap("e", "2"))
-				e.Requests.Hook(nil)
+				e.Requests.SetHook(nil)
 			})
 			e.AwaitData("e", "2")
 			e.AwaitApplied("mr", succeeded)
@@ -276,7 +276,7 @@ func TestAnAnnouncedObjectThatWasNeverWrittenIsNotDeleted(t *testing.T) {
 	e.Eventually(func() int { return len(e.Get("mr").Status.Resources) }).WithTimeout(Patience).Should(Equal(1))
 	e.Restart(func() {
 		e.Secret("mr", e.ConfigMap("other", "1"))
-		e.Requests.Hook(nil)
+		e.Requests.SetHook(nil)
 	})
 	e.AwaitData("other", "1")
 	e.AwaitApplied("mr", succeeded)
@@ -294,7 +294,7 @@ func TestALabelDroppedInAnInterruptedChangeIsRemovedAfterRestart(t *testing.T) {
 	})
 	e.Secret("mr", e.ConfigMap("c", "2", "labels: {stays: here}"))
 	e.Eventually(func() string { return Condition(e.Get("mr"), applied) }).WithTimeout(Patience).ShouldNot(Equal(succeeded))
-	e.Restart(func() { e.Requests.Hook(nil) })
+	e.Restart(func() { e.Requests.SetHook(nil) })
 	e.AwaitData("c", "2")
 	e.Expect(e.LiveConfigMap("c").Labels).To(Equal(map[string]string{"stays": "here", "resources.gardener.cloud/managed-by": "gardener"}))
 }

@@ -84,7 +84,7 @@ func TestASecretThatChangesWhileItIsReadIsReadAgain(t *testing.T) {
 	e := New(t, Options{Stopped: true})
 	e.Set("mr", e.ConfigMap("one", "1"))
 	changed := false
-	e.Requests.Hook(func(r *http.Request) error {
+	e.Requests.SetHook(func(r *http.Request) error {
 		// the finalizer, before the first read
 		if r.Method == http.MethodPatch && strings.Contains(r.URL.Path, "/managedresources/mr") && !changed {
 			changed = true

@@ -40,7 +40,7 @@ func TestTheClusterIPNoneIsSent(t *testing.T) {
 	e.Expect(managedresourcetest.Message(mr, "ResourcesApplied")).
 		To(And(HavePrefix(e.Fill(`error during apply of object "v1/Service/$NS/web": `)), ContainSubstring("spec.clusterIP"),
 			HaveSuffix(e.Fill(` (index 0 in 'objects.yaml' in secret '$NS/mr')`))))
-	sent := recording.Of("PUT", e.Fill("/api/v1/namespaces/$NS/services/web"))
+	sent := recording.RequestsTo("PUT", e.Fill("/api/v1/namespaces/$NS/services/web"))
 	e.Expect(sent).NotTo(BeEmpty())
 	e.Expect(sent[0].Body["spec"]).To(HaveKeyWithValue("clusterIP", "None"))
 
@@ -85,7 +85,7 @@ func TestPortsAllocatedForALoadBalancerStay(t *testing.T) {
 		e.Expect(managedresourcetest.Field(live, "spec", "sessionAffinity")).To(Equal("ClientIP"))
 		e.Expect(managedresourcetest.Field(live, "spec", "loadBalancerIP")).To(Equal("192.0.2.7"))
 		e.Expect(managedresourcetest.Field(live, "spec", "healthCheckNodePort")).To(Equal(health))
-		sent := recording.Of("PUT", e.Fill("/api/v1/namespaces/$NS/services/web")) // newer API servers would keep that port themselves
+		sent := recording.RequestsTo("PUT", e.Fill("/api/v1/namespaces/$NS/services/web")) // newer API servers would keep that port themselves
 		e.Expect(sent).To(HaveLen(1))
 		e.Expect(sent[0].Body["spec"]).To(HaveKeyWithValue("healthCheckNodePort", BeNumerically("==", health)))
 		e.Expect(e.Look("mr")).To(BeEmpty())

@@ -118,7 +118,7 @@ func TestConflictAtTheFinalizerOfASetIsRetriedAtOnce(t *testing.T) {
 	log := &binary.Log{}
 	e := New(t, Options{Log: log.Logger()})
 	var conflicts atomic.Int32
-	e.Requests.Hook(func(r *http.Request) error {
+	e.Requests.SetHook(func(r *http.Request) error {
 		if r.Method == http.MethodPatch && strings.HasSuffix(r.URL.Path, "/managedresources/mr") && conflicts.Add(1) == 1 {
 			return apierrors.NewConflict(schema.GroupResource{Group: "resources.gardener.cloud", Resource: "managedresources"}, "mr",
 				errors.New("changed"))

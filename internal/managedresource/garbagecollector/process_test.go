@@ -40,7 +40,7 @@ func TestRunsAtStartAndThenPeriodically(t *testing.T) {
 func TestRunsAtStartInTheTargetOnly(t *testing.T) {
 	e := managedresourcetest.New(t, managedresourcetest.Options{Stopped: true, TwoClusters: true, Configure: every(time.Hour)})
 	var hosts atomic.Pointer[string]
-	e.Requests.Hook(func(request *http.Request) error {
+	e.Requests.SetHook(func(request *http.Request) error {
 		if strings.HasSuffix(request.URL.Path, "/secrets") && request.URL.Query().
 			Get("labelSelector") == "resources.gardener.cloud/garbage-collectable-reference=true" {
 			host := request.URL.Host
@@ -58,7 +58,7 @@ func TestRunsAtStartInTheTargetOnly(t *testing.T) {
 func TestAFailedRunIsRepeatedSoon(t *testing.T) {
 	e := managedresourcetest.New(t, managedresourcetest.Options{Stopped: true, Configure: every(time.Hour)})
 	var failed atomic.Bool
-	e.Requests.Hook(func(request *http.Request) error {
+	e.Requests.SetHook(func(request *http.Request) error {
 		if request.URL.Path == "/api/v1/secrets" && failed.CompareAndSwap(false, true) {
 			return errors.New("synthetic")
 		}

@@ -122,7 +122,7 @@ func TestAConflictIsTriedAgain(t *testing.T) {
 	e.Set("mr", podManifest(e, "p"))
 	await(e, "mr", "False/PodUnhealthy", rolledOut)
 	var attempts atomic.Int32
-	e.Requests.Hook(func(request *http.Request) error {
+	e.Requests.SetHook(func(request *http.Request) error {
 		if request.Method == http.MethodPatch && strings.HasSuffix(request.URL.Path, "/managedresources/mr/status") && attempts.Add(1) == 1 {
 			annotateSet(e, "mr", "example.com/meanwhile", "true")
 		}

@@ -145,7 +145,7 @@ func TestAConflictIsRetried(t *testing.T) {
 	e := New(t, Options{Stopped: true})
 	createSecret(e, "contested", own)
 	var interfere sync.Once
-	e.Requests.Hook(func(request *http.Request) error {
+	e.Requests.SetHook(func(request *http.Request) error {
 		if patches(request) {
 			interfere.Do(func() {
 				secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: e.Namespace, Name: "contested"}}
@@ -179,7 +179,7 @@ func TestASecretThatIsDeletedMeanwhileIsNoFault(t *testing.T) {
 			e := New(t, Options{Stopped: true})
 			secret := createSecret(e, "gone", own)
 			var interfere sync.Once
-			e.Requests.Hook(func(request *http.Request) error {
+			e.Requests.SetHook(func(request *http.Request) error {
 				if meets(request) {
 					interfere.Do(func() {
 						release(e, "gone")
@@ -205,7 +205,7 @@ func TestAFinalizerThatAnotherClientRemovedIsNotWritten(t *testing.T) {
 	e := New(t, Options{Stopped: true})
 	createSecret(e, "freed", own)
 	var interfere sync.Once
-	e.Requests.Hook(func(request *http.Request) error {
+	e.Requests.SetHook(func(request *http.Request) error {
 		if request.Method == http.MethodGet && strings.HasSuffix(request.URL.Path, "/secrets/freed") {
 			interfere.Do(func() { release(e, "freed") })
 		}
@@ -224,7 +224,7 @@ func TestAFailedRemovalIsRetried(t *testing.T) {
 	e := New(t, Options{Stopped: true})
 	createSecret(e, "stubborn", own)
 	var attempts atomic.Int64
-	e.Requests.Hook(func(request *http.Request) error {
+	e.Requests.SetHook(func(request *http.Request) error {
 		if patches(request) && attempts.Add(1) <= 3 {
 			return errRefused
 		}
@@ -252,7 +252,7 @@ func TestOnlyMetadataIsRead(t *testing.T) {
 	createSecret(e, "s", own)
 	var mu sync.Mutex
 	var accepted []string
-	e.Requests.Hook(func(request *http.Request) error {
+	e.Requests.SetHook(func(request *http.Request) error {
 		if strings.Contains(request.URL.Path, "/secrets") && !strings.HasSuffix(request.URL.Path, "/secrets/set") {
 			mu.Lock()
 			defer mu.Unlock()

@@ -29,7 +29,7 @@ func TestCrashPointsEndInTheSameState(t *testing.T) {
 		reaches := func(names []string) {
 			s.T.Helper()
 			want := slices.Sorted(slices.Values(names))
-			s.Eventually(func() bool { return s.Requests.Dead() || slices.Equal(s.names(s.Ctx), want) }).WithTimeout(binary.Patience).
+			s.Eventually(func() bool { return s.Requests.IsCutOff() || slices.Equal(s.names(s.Ctx), want) }).WithTimeout(binary.Patience).
 				Should(BeTrue())
 		}
 		one := func(name string) func(*corev1.Service) {

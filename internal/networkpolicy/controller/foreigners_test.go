@@ -109,7 +109,7 @@ func TestConflictsAreRetriedSilently(t *testing.T) {
 		patch := `{"metadata":{"annotations":{"foreign":"` + request.Method + `"}}}`
 		return s.Target.Patch(s.Ctx, policy, client.RawPatch(types.MergePatchType, []byte(patch)))
 	}
-	s.Requests.Hook(touch)
+	s.Requests.SetHook(touch)
 	s.change(service, func() { service.Spec.Selector = map[string]string{"foo": "baz"} })
 	s.Eventually(func() []string {
 		var selected []string
@@ -131,7 +131,7 @@ func TestConflictsAreRetriedSilently(t *testing.T) {
 func TestFailuresAreReportedOnce(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, setting{stopped: true})
-	s.Requests.Hook(func(request *http.Request) error {
+	s.Requests.SetHook(func(request *http.Request) error {
 		if request.Method == http.MethodPost && path.Base(request.URL.Path) == "networkpolicies" {
 			return errors.New("refused")
 		}
@@ -143,7 +143,7 @@ func TestFailuresAreReportedOnce(t *testing.T) {
 		ContainSubstring("Warning PolicyChangeFailed: NetworkPolicies could not be changed and are tried again: create NetworkPolicy "+
 			"a/egress-to-s-tcp-5678: "))
 	s.Consistently(func() []string { return s.events("s") }).WithTimeout(time.Second).Should(HaveLen(1))
-	s.Requests.Hook(nil)
+	s.Requests.SetHook(nil)
 	s.awaits(own())
 }
 

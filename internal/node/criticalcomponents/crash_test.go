@@ -25,7 +25,7 @@ func TestCrashPoints(t *testing.T) {
 		s.expectHeld(n, s.unready(name))
 		s.Requests.CutOff(at)
 		s.ready(pod, "True")
-		s.Eventually(func() bool { return s.Requests.Dead() || !s.waits(n) }).WithTimeout(binary.Patience).Should(BeTrue())
+		s.Eventually(func() bool { return s.Requests.IsCutOff() || !s.waits(n) }).WithTimeout(binary.Patience).Should(BeTrue())
 		s.Stop()
 		happened := s.Requests.Connect()
 		s.Start()

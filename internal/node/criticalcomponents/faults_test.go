@@ -107,7 +107,7 @@ func TestMissingRightsKeepTheTaint(t *testing.T) {
 // beforePatch runs a function once, between the decision about a Node and the patch of it.
 func (s *scene) beforePatch(name string, do func()) {
 	var done atomic.Bool
-	s.Requests.Hook(func(request *http.Request) error {
+	s.Requests.SetHook(func(request *http.Request) error {
 		if request.Method == http.MethodPatch && request.URL.Path == "/api/v1/nodes/"+name && done.CompareAndSwap(false, true) {
 			do()
 		}
@@ -163,7 +163,7 @@ func TestANodeThatWasReplacedIsLookedAtAnew(t *testing.T) {
 func TestAnOutageOnlyDelays(t *testing.T) {
 	s := newScene(t, binary.Options{})
 	var refused atomic.Int64
-	s.Requests.Hook(func(request *http.Request) error {
+	s.Requests.SetHook(func(request *http.Request) error {
 		if request.Method == http.MethodPatch && refused.Add(1) <= 2 {
 			return errors.New("synthetic")
 		}

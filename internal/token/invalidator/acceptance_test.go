@@ -140,7 +140,7 @@ func TestOnlyMetadataOfSecretsIsAskedFor(t *testing.T) {
 	s := newScene(t, binary.Options{TwoClusters: true, Stopped: true})
 	var mu sync.Mutex
 	var accepted []string
-	s.Requests.Hook(func(request *http.Request) error {
+	s.Requests.SetHook(func(request *http.Request) error {
 		if strings.Contains(request.URL.Path, "/secrets") {
 			mu.Lock()
 			defer mu.Unlock()
@@ -165,7 +165,7 @@ func TestCrashPoints(t *testing.T) {
 		s.quiet()
 		s.Requests.CutOff(at)
 		s.create(s.secret("a", "a"))
-		s.Eventually(func() bool { return s.Requests.Dead() || s.labels("a")()[considerLabel] == "true" }).Should(BeTrue())
+		s.Eventually(func() bool { return s.Requests.IsCutOff() || s.labels("a")()[considerLabel] == "true" }).Should(BeTrue())
 		s.Stop()
 		happened := s.Requests.Connect()
 		s.Start()

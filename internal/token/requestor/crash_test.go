@@ -37,7 +37,7 @@ func crash(t *testing.T, at binary.Cut, renewed bool, modify ...func(*corev1.Sec
 	s := newScene(t, binary.Options{})
 	s.settled() // so that the cut is not during the start
 	var issued atomic.Int64
-	s.Requests.Hook(func(request *http.Request) error {
+	s.Requests.SetHook(func(request *http.Request) error {
 		if strings.HasSuffix(request.URL.Path, "/token") {
 			issued.Add(1)
 		}
@@ -49,7 +49,7 @@ func crash(t *testing.T, at binary.Cut, renewed bool, modify ...func(*corev1.Sec
 	}
 	s.Requests.CutOff(at)
 	s.create(secret)
-	s.Eventually(func() bool { return s.Requests.Dead() || s.fresh() }).Should(BeTrue())
+	s.Eventually(func() bool { return s.Requests.IsCutOff() || s.fresh() }).Should(BeTrue())
 	s.Stop()
 	happened = s.Requests.Connect()
 	s.Start()

@@ -94,7 +94,7 @@ func TestFailedRenewalIsReportedOnceAndTheOldTokenStays(t *testing.T) {
 	s.create(s.secret("a"))
 	token := s.token("a", "")
 	var attempts atomic.Int64
-	s.Requests.Hook(func(request *http.Request) error {
+	s.Requests.SetHook(func(request *http.Request) error {
 		if strings.HasSuffix(request.URL.Path, "/token") {
 			attempts.Add(1)
 			return errors.New("the line is dead")
@@ -107,7 +107,7 @@ func TestFailedRenewalIsReportedOnceAndTheOldTokenStays(t *testing.T) {
 		Should(ConsistOf(And(HavePrefix("Warning TokenRenewalFailed: request token of ServiceAccount "), ContainSubstring("the line is dead"))))
 	s.Expect(s.read("a").Data["token"]).To(BeEquivalentTo(token))
 	s.Expect(s.gauge("espalier_token_failing_secrets")).To(Equal(1.0))
-	s.Requests.Hook(nil)
+	s.Requests.SetHook(nil)
 	s.token("a", token)
 	s.Eventually(func() float64 { return s.gauge("espalier_token_failing_secrets") }).Should(BeZero())
 }
@@ -115,7 +115,7 @@ func TestFailedRenewalIsReportedOnceAndTheOldTokenStays(t *testing.T) {
 func TestATokenThatCannotBeWrittenIsWrittenLater(t *testing.T) {
 	s := newScene(t, binary.Options{})
 	var attempts atomic.Int64
-	s.Requests.Hook(func(request *http.Request) error {
+	s.Requests.SetHook(func(request *http.Request) error {
 		if request.Method == http.MethodPatch && strings.HasSuffix(request.URL.Path, "/secrets/a") && attempts.Add(1) < 4 {
 			return errors.New("the line is dead")
 		}

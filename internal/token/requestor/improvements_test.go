@@ -113,7 +113,7 @@ func TestOnlySecretsWithTheLabelAreAskedFor(t *testing.T) {
 	s := newScene(t, binary.Options{Stopped: true, Config: requestorEnabled + "espalier: {token: {class: foo}}\n"})
 	var mu sync.Mutex
 	var selectors []string
-	s.Requests.Hook(func(request *http.Request) error {
+	s.Requests.SetHook(func(request *http.Request) error {
 		if strings.HasSuffix(request.URL.Path, "/secrets") {
 			mu.Lock()
 			defer mu.Unlock()
@@ -168,7 +168,7 @@ func TestAConcurrentChangeOfTheKubeconfigIsKept(t *testing.T) {
 	log := &binary.Log{}
 	s := newScene(t, binary.Options{Log: log.Logger()})
 	var once sync.Once
-	s.Requests.Hook(func(request *http.Request) error {
+	s.Requests.SetHook(func(request *http.Request) error {
 		if request.Method == http.MethodPost && strings.HasSuffix(request.URL.Path, "/a/token") {
 			once.Do(func() {
 				s.change("a", func(secret *corev1.Secret) {

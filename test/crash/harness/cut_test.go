@@ -62,7 +62,7 @@ func TestACut(t *testing.T) {
 			}
 			g.Expect(carriedOut).To(Equal(tc.carriedOut))
 			g.Expect(requests.SinceCutOff()).To(Equal(tc.sent))
-			g.Expect(requests.Dead()).To(Equal(!answered[2]))
+			g.Expect(requests.IsCutOff()).To(Equal(!answered[2]))
 		})
 	}
 }

@@ -60,7 +60,7 @@ func starting(err error) bool {
 }
 
 // Dead reports whether the process was cut off.
-func (p *Process) Dead() bool { return p.env.Requests.Dead() }
+func (p *Process) Dead() bool { return p.env.Requests.IsCutOff() }
 
 // Stop cuts the process off and returns without waiting. The process may run for a moment, but cannot send requests.
 func (p *Process) Stop() {

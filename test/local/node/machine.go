@@ -16,8 +16,8 @@ import (
 	"github.com/espalier-dev/espalier/test/local"
 )
 
-// unfit returns an error that says why this machine cannot run a node.
-func unfit(reason string) error {
+// cannotRunNode returns an error that says why this machine cannot run a node.
+func cannotRunNode(reason string) error {
 	return fmt.Errorf("this machine cannot run a node: %s. `make up` needs none of this; the suites also run on kind, or on a cluster of "+
 		"your own (docs/e2e.md)", reason)
 }
@@ -25,23 +25,23 @@ func unfit(reason string) error {
 // Check returns an error if this machine cannot run a node. It builds and changes nothing, so it may not detect all reasons.
 func Check() error {
 	if os.Geteuid() != 0 {
-		return unfit("containerd and kubelet need root, and you are not; try `sudo make up-node`")
+		return cannotRunNode("containerd and kubelet need root, and you are not; try `sudo make up-node`")
 	}
 	roots, err := hierarchies()
 	if err != nil {
-		return unfit(err.Error())
+		return cannotRunNode(err.Error())
 	}
 	for _, root := range roots {
 		if err = unix.Access(root, unix.W_OK); err != nil {
-			return unfit(fmt.Sprintf("no cgroups can be made in %s: %v", root, err))
+			return cannotRunNode(fmt.Sprintf("no cgroups can be made in %s: %v", root, err))
 		}
 	}
 	filesystems, err := os.ReadFile("/proc/filesystems")
 	if err != nil || !strings.Contains(string(filesystems), "\toverlay\n") {
-		return unfit("its kernel has no overlay file system (modprobe overlay?)")
+		return cannotRunNode("its kernel has no overlay file system (modprobe overlay?)")
 	}
 	if err := onThread(func() error { return unix.Unshare(unix.CLONE_NEWNET) }); err != nil {
-		return unfit("no network namespace can be made: " + err.Error())
+		return cannotRunNode("no network namespace can be made: " + err.Error())
 	}
 	return nil
 }

@@ -24,7 +24,7 @@ func createNamespace(ctx context.Context) error {
 	if _, err := os.Stat(namespaceFile); err == nil {
 		return nil
 	}
-	if err := ip(ctx, "netns", "add", Name); err != nil {
+	if err := runIP(ctx, "netns", "add", Name); err != nil {
 		return err
 	}
 	for _, arguments := range [][]string{
@@ -35,7 +35,7 @@ func createNamespace(ctx context.Context) error {
 		{"link", "set", "nowhere", "up"},
 		{"route", "add", "default", "dev", "node0"},
 	} {
-		if err := ip(ctx, append([]string{"-n", Name}, arguments...)...); err != nil {
+		if err := runIP(ctx, append([]string{"-n", Name}, arguments...)...); err != nil {
 			return errors.Join(err, deleteNamespace(context.WithoutCancel(ctx))) // an incomplete namespace would be used by the next run
 		}
 	}
@@ -46,10 +46,10 @@ func deleteNamespace(ctx context.Context) error {
 	if _, err := os.Stat(namespaceFile); errors.Is(err, os.ErrNotExist) {
 		return nil
 	}
-	return ip(ctx, "netns", "delete", Name)
+	return runIP(ctx, "netns", "delete", Name)
 }
 
-func ip(ctx context.Context, arguments ...string) error {
+func runIP(ctx context.Context, arguments ...string) error {
 	out, err := exec.CommandContext(ctx, "ip", arguments...).CombinedOutput()
 	if err != nil {
 		return fmt.Errorf("ip %s: %w: %s", strings.Join(arguments, " "), err, strings.TrimSpace(string(out)))
@@ -82,8 +82,8 @@ func inNamespace(do func() error) error {
 	})
 }
 
-// inside runs a program in the network namespace.
-func inside(ctx context.Context, program string, arguments ...string) error {
+// runInNamespace runs a program in the network namespace.
+func runInNamespace(ctx context.Context, program string, arguments ...string) error {
 	return inNamespace(func() error {
 		cmd := exec.CommandContext(ctx, program, arguments...)
 		cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr

@@ -47,7 +47,7 @@ func Up(ctx context.Context, dir string, log io.Writer) error {
 		return err
 	}
 	if err = createNamespace(ctx); err != nil { // it needs ip(8), which may only just have been installed
-		return unfit("no network namespace can be made: " + err.Error())
+		return cannotRunNode("no network namespace can be made: " + err.Error())
 	}
 	err = createCgroups()
 	if err != nil {
@@ -60,7 +60,7 @@ func Up(ctx context.Context, dir string, log io.Writer) error {
 	if err := Launch(dir, child.Spec{Name: forwarder, Path: self, Args: []string{forwarder}}, log); err != nil {
 		return err
 	}
-	if err := inside(ctx, self, "inside", dir, t.controlPlane, t.node); err != nil {
+	if err := runInNamespace(ctx, self, "inside", dir, t.controlPlane, t.node); err != nil {
 		return err
 	}
 	return expectToRun(l, append(nodeParts(), forwarder)...)

@@ -23,7 +23,7 @@ func claim(file string, l layout, remove func(layout) error) error {
 	}
 	if former != "" {
 		if err := remove(former); err != nil {
-			return fmt.Errorf("remove what the node of %s has left: %w", former, err)
+			return fmt.Errorf("remove remains of the node of %s: %w", former, err)
 		}
 	}
 	if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o700), os.WriteFile(file, []byte(l), 0o600)); err != nil {

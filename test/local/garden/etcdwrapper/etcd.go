@@ -80,7 +80,7 @@ func (e *etcd) run(ctx context.Context, config []byte) error {
 	stop()
 	<-done
 	e.ready.Store(false)
-	if !asked(ctx) || !orderly(command.ProcessState) {
+	if !wasAskedToStop(ctx) || !endedInOrder(command.ProcessState) {
 		return fmt.Errorf("etcd has stopped: %w", errors.Join(err, context.Cause(ctx)))
 	}
 	if err := os.WriteFile(e.marker(), []byte(inOrder), 0o600); err != nil {
@@ -89,14 +89,14 @@ func (e *etcd) run(ctx context.Context, config []byte) error {
 	return nil
 }
 
-// asked reports whether the program was asked to stop, and does not stop because of a failure.
-func asked(ctx context.Context) bool {
+// wasAskedToStop reports whether the program was asked to stop, and does not stop because of a failure.
+func wasAskedToStop(ctx context.Context) bool {
 	return ctx.Err() != nil && !errors.Is(context.Cause(ctx), errServer)
 }
 
-// orderly reports whether a process has ended by itself or by the signal that asks it to, which etcd sends to itself when it has closed
-// its database.
-func orderly(state *os.ProcessState) bool {
+// endedInOrder reports whether a process has ended by itself or by the signal that asks it to, which etcd sends to itself when it has
+// closed its database.
+func endedInOrder(state *os.ProcessState) bool {
 	status, ok := state.Sys().(syscall.WaitStatus)
 	return state.Success() || ok && status.Signaled() && status.Signal() == syscall.SIGTERM
 }

@@ -152,7 +152,7 @@ func (a *accessChecker) reach(ctx context.Context, host string) error {
 	case apierrors.IsUnauthorized(err):
 		return fmt.Errorf("API server at %s does not accept our credentials", host)
 	case apierrors.IsForbidden(err):
-		return fmt.Errorf("API server at %s does not let us discover what it serves: %w", host, err)
+		return fmt.Errorf("API server at %s does not allow us to discover the kinds that it serves: %w", host, err)
 	default:
 		return fmt.Errorf("cannot reach API server at %s: %w", host, err)
 	}

@@ -102,7 +102,7 @@ metadata:
 	}
 }
 
-func TestSeedSetHasAUniqueSecret(t *testing.T) {
+func TestSeedManagedResourceHasAUniqueSecret(t *testing.T) {
 	g := NewWithT(t)
 	set, err := NewSeedManagedResource("garden", "set", &corev1.ConfigMap{
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"}, ObjectMeta: metav1.ObjectMeta{Name: "c"},

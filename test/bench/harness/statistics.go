@@ -19,7 +19,8 @@ func Mean(values []time.Duration) time.Duration {
 	return sum / time.Duration(len(values))
 }
 
-// Percentile returns the smallest value that at least that percentage of the values does not exceed; 0 without values.
+// Percentile returns the smallest of the values for which at least the given percentage of all values is equal or smaller. It returns 0
+// without values.
 func Percentile(values []time.Duration, percent int) time.Duration {
 	if len(values) == 0 {
 		return 0

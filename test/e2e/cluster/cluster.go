@@ -33,7 +33,7 @@ const (
 	ReportsVariable = "E2E_REPORTS"
 	// WithoutVariable is a binary that must not be deployed in this run; it may be empty.
 	WithoutVariable = "E2E_WITHOUT"
-	// KubectlVariable is the kubectl to use. If it is empty: the one in PATH, else the one of hack/controlplane.sh.
+	// KubectlVariable is the path of the kubectl to use. Empty: the kubectl in PATH, or else the kubectl that hack/controlplane.sh installs.
 	KubectlVariable = "E2E_KUBECTL"
 )
 

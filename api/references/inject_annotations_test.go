@@ -18,40 +18,42 @@ import (
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
 )
 
-func named(name string) corev1.LocalObjectReference { return corev1.LocalObjectReference{Name: name} }
+func refTo(name string) corev1.LocalObjectReference {
+	return corev1.LocalObjectReference{Name: name}
+}
 
 // podSpec uses a Secret and a ConfigMap in every way that counts, and in the ways that do not.
 func podSpec() corev1.PodSpec {
 	return corev1.PodSpec{
 		InitContainers: []corev1.Container{{
-			EnvFrom: []corev1.EnvFromSource{{SecretRef: &corev1.SecretEnvSource{LocalObjectReference: named("init")}}},
+			EnvFrom: []corev1.EnvFromSource{{SecretRef: &corev1.SecretEnvSource{LocalObjectReference: refTo("init")}}},
 		}},
 		Containers: []corev1.Container{
 			{EnvFrom: []corev1.EnvFromSource{
-				{SecretRef: &corev1.SecretEnvSource{LocalObjectReference: named("s-envfrom")}},
-				{ConfigMapRef: &corev1.ConfigMapEnvSource{LocalObjectReference: named("c-envfrom")}},
+				{SecretRef: &corev1.SecretEnvSource{LocalObjectReference: refTo("s-envfrom")}},
+				{ConfigMapRef: &corev1.ConfigMapEnvSource{LocalObjectReference: refTo("c-envfrom")}},
 			}},
 			{Env: []corev1.EnvVar{
 				{Name: "PLAIN", Value: "x"},
 				{Name: "FIELD", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.name"}}},
-				{Name: "S", ValueFrom: &corev1.EnvVarSource{SecretKeyRef: &corev1.SecretKeySelector{LocalObjectReference: named("s-env"), Key: "k"}}},
+				{Name: "S", ValueFrom: &corev1.EnvVarSource{SecretKeyRef: &corev1.SecretKeySelector{LocalObjectReference: refTo("s-env"), Key: "k"}}},
 				{
 					Name:      "C",
-					ValueFrom: &corev1.EnvVarSource{ConfigMapKeyRef: &corev1.ConfigMapKeySelector{LocalObjectReference: named("c-env"), Key: "k"}},
+					ValueFrom: &corev1.EnvVarSource{ConfigMapKeyRef: &corev1.ConfigMapKeySelector{LocalObjectReference: refTo("c-env"), Key: "k"}},
 				},
 			}},
 		},
 		Volumes: []corev1.Volume{
 			{Name: "empty", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}},
 			{Name: "s", VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: "s-volume"}}},
-			{Name: "c", VolumeSource: corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: named("c-volume")}}},
+			{Name: "c", VolumeSource: corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: refTo("c-volume")}}},
 			{Name: "p", VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{Sources: []corev1.VolumeProjection{
 				{DownwardAPI: &corev1.DownwardAPIProjection{}},
-				{Secret: &corev1.SecretProjection{LocalObjectReference: named("s-projected")}},
-				{ConfigMap: &corev1.ConfigMapProjection{LocalObjectReference: named("c-projected")}},
+				{Secret: &corev1.SecretProjection{LocalObjectReference: refTo("s-projected")}},
+				{ConfigMap: &corev1.ConfigMapProjection{LocalObjectReference: refTo("c-projected")}},
 			}}}},
 		},
-		ImagePullSecrets: []corev1.LocalObjectReference{named("s-pull"), named("")},
+		ImagePullSecrets: []corev1.LocalObjectReference{refTo("s-pull"), refTo("")},
 	}
 }
 
@@ -132,7 +134,7 @@ func TestInjectAnnotationsIntoWorkloads(t *testing.T) {
 
 func TestInjectAnnotationsIntoManagedResource(t *testing.T) {
 	g := NewWithT(t)
-	spec := resourcesv1alpha1.ManagedResourceSpec{SecretRefs: []corev1.LocalObjectReference{named("s-env"), named("")}}
+	spec := resourcesv1alpha1.ManagedResourceSpec{SecretRefs: []corev1.LocalObjectReference{refTo("s-env"), refTo("")}}
 	mr := &resourcesv1alpha1.ManagedResource{ObjectMeta: meta(oldAnnotations()), Spec: spec}
 	g.Expect(references.InjectAnnotations(mr)).To(Succeed())
 	g.Expect(mr).To(BeComparableTo(&resourcesv1alpha1.ManagedResource{
@@ -144,7 +146,7 @@ func TestInjectAnnotationsIntoManagedResource(t *testing.T) {
 func TestInjectAnnotationsWithAdditionalKeys(t *testing.T) {
 	g := NewWithT(t)
 	mr := &resourcesv1alpha1.ManagedResource{
-		Spec: resourcesv1alpha1.ManagedResourceSpec{SecretRefs: []corev1.LocalObjectReference{named("s-env")}},
+		Spec: resourcesv1alpha1.ManagedResourceSpec{SecretRefs: []corev1.LocalObjectReference{refTo("s-env")}},
 	}
 	own := "reference.resources.gardener.cloud/secret-f32d0e15"
 	g.Expect(references.InjectAnnotations(mr, "foo", "reference.resources.gardener.cloud/secret-87654321", own)).To(Succeed())

@@ -80,10 +80,10 @@ func TestAProcessInAClusterWaitsForItsAPIServer(t *testing.T) {
 	namespace := newNamespace(t, admin(t, s.Source))
 	address := "127.0.0.1:" + strconv.Itoa(freePort(t))
 	p := start(t, roleGardener, configIn(namespace, ""), "KUBECONFIG="+elsewhere(t, s.Source, address), inCluster)
-	p.says(t, `"msg":"Waiting for the API server","cluster":"source","host":"https://`+address+`"`)
-	p.says(t, "connect: connection refused")
+	p.awaitOutput(t, `"msg":"Waiting for the API server","cluster":"source","host":"https://`+address+`"`)
+	p.awaitOutput(t, "connect: connection refused")
 	forward(t, address, s.Source)
-	p.says(t, `"msg":"Leading"`)
+	p.awaitOutput(t, `"msg":"Leading"`)
 }
 
 func TestAProcessThatWaitsEndsAtASignal(t *testing.T) {
@@ -91,7 +91,7 @@ func TestAProcessThatWaitsEndsAtASignal(t *testing.T) {
 	g := NewWithT(t)
 	address := "127.0.0.1:" + strconv.Itoa(freePort(t))
 	p := start(t, roleGardener, configIn("garden", ""), "KUBECONFIG="+elsewhere(t, s.Source, address), inCluster)
-	p.says(t, `"msg":"Waiting for the API server"`)
+	p.awaitOutput(t, `"msg":"Waiting for the API server"`)
 	p.signal(t)
 	code, _ := p.ends(t)
 	g.Expect(code).To(Equal(0))

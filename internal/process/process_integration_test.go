@@ -57,7 +57,7 @@ func TestOnlyTheLeaderWorksAndReleasesTheLeaseAtItsEnd(t *testing.T) {
 	env := "KUBECONFIG=" + adminFile(t, s.Source)
 
 	first := start(t, roleGardener, configIn(namespace, ""), env)
-	first.says(t, `"msg":"Leading"`)
+	first.awaitOutput(t, `"msg":"Leading"`)
 	second := start(t, roleGardener, configIn(namespace, ""), env)
 	get(t, second.probes+"/readyz", http.StatusOK)
 	g.Consistently(second.out.String).WithTimeout(3*time.Second).ShouldNot(ContainSubstring(`"msg":"Leading"`), "the lease is taken")
@@ -69,7 +69,7 @@ func TestOnlyTheLeaderWorksAndReleasesTheLeaseAtItsEnd(t *testing.T) {
 	first.signal(t)
 	code, _ := first.ends(t)
 	g.Expect(code).To(Equal(0))
-	second.says(t, `"msg":"Leading"`) // Within half of the lease's duration.
+	second.awaitOutput(t, `"msg":"Leading"`) // Within half of the lease's duration.
 }
 
 func TestEndpointsAndNamespacesFollowTheConfiguration(t *testing.T) {
@@ -82,10 +82,10 @@ func TestEndpointsAndNamespacesFollowTheConfiguration(t *testing.T) {
 	}
 
 	p := start(t, roleGardener, configIn(namespace, ""), "KUBECONFIG="+adminFile(t, s.Source), "POD_NAMESPACE=garden")
-	p.says(t,
+	p.awaitOutput(t,
 		`"msg":"Connected","source":"`+s.Source.Config.Host+`","target":"`+s.Source.Config.Host+
 			`","shared":true,"same":true,"namespace":"garden"`)
-	p.says(t, `"object":"`+namespace+`/seedling"`)
+	p.awaitOutput(t, `"object":"`+namespace+`/seedling"`)
 	g.Expect(p.out.String()).NotTo(ContainSubstring(other + "/seedling"))
 
 	get(t, p.probes+"/healthz", http.StatusOK)
@@ -113,10 +113,10 @@ func TestEnvironmentSelectsTwoClusters(t *testing.T) {
 	namespace := newNamespace(t, admin(t, s.Source))
 	p := start(t, roleGardener, configIn(namespace, "targetClientConnection: {kubeconfig: /only/the/environment/counts}\n"),
 		"KUBECONFIG="+adminFile(t, s.Source), "TARGET_KUBECONFIG="+adminFile(t, s.Target))
-	p.says(t,
+	p.awaitOutput(t,
 		`"msg":"Connected","source":"`+s.Source.Config.Host+`","target":"`+s.Target.Config.Host+`","shared":false,"same":false,"namespace":"`+
 			namespace+`"`)
-	p.says(t, `"msg":"Leading"`)
+	p.awaitOutput(t, `"msg":"Leading"`)
 	get(t, p.probes+"/readyz/target-informer-sync", http.StatusOK)
 	get(t, p.probes+"/readyz", http.StatusOK)
 }
@@ -125,7 +125,7 @@ func TestTargetVariableIsIgnoredWithoutATargetConnection(t *testing.T) {
 	s := servers(t)
 	namespace := newNamespace(t, admin(t, s.Source))
 	p := start(t, roleGardener, configIn(namespace, ""), "KUBECONFIG="+adminFile(t, s.Source), "TARGET_KUBECONFIG=/does/not/exist")
-	p.says(t, `"shared":true`)
+	p.awaitOutput(t, `"shared":true`)
 }
 
 func TestOneClusterByTwoAddressesIsRecognised(t *testing.T) {
@@ -142,7 +142,7 @@ func TestOneClusterByTwoAddressesIsRecognised(t *testing.T) {
 	g.Expect(clientcmd.WriteToFile(*loaded, target)).To(Succeed())
 	p := start(t, roleGardener, configIn(namespace, "targetClientConnection: {}\n"), "KUBECONFIG="+adminFile(t, s.Source),
 		"TARGET_KUBECONFIG="+target)
-	p.says(t, `"shared":false,"same":true`)
+	p.awaitOutput(t, `"shared":false,"same":true`)
 }
 
 func TestExecPluginIsRejected(t *testing.T) {
@@ -195,7 +195,7 @@ func TestTokenFileIsUsedAndMissingRightsAreReported(t *testing.T) {
 		RoleRef:    rbacv1.RoleRef{APIGroup: "rbac.authorization.k8s.io", Kind: "Role", Name: "gardener"},
 		Subjects:   []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: namespace, Name: "gardener"}},
 	})).To(Succeed())
-	start(t, roleGardener, configIn(namespace, ""), "KUBECONFIG="+kubeconfig).says(t, `"msg":"Leading"`)
+	start(t, roleGardener, configIn(namespace, ""), "KUBECONFIG="+kubeconfig).awaitOutput(t, `"msg":"Leading"`)
 }
 
 func TestErrorAtStartIsReportedInOneLine(t *testing.T) {
@@ -296,7 +296,7 @@ func TestSignalThatArrivesTwiceGivesTheLeaseBack(t *testing.T) {
 	c := admin(t, s.Source)
 	namespace := newNamespace(t, c)
 	p := start(t, roleGardener, configIn(namespace, ""), "KUBECONFIG="+adminFile(t, s.Source))
-	p.says(t, `"msg":"Leading"`)
+	p.awaitOutput(t, `"msg":"Leading"`)
 	p.signal(t)
 	_ = p.cmd.Process.Signal(syscall.SIGTERM) // it may have ended
 	code, _ := p.ends(t)
@@ -317,7 +317,7 @@ func TestASignalInTheMiddleOfWorkIsNoError(t *testing.T) {
 			seedling := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "seedling"}}
 			g.Expect(c.Create(t.Context(), seedling)).To(Succeed())
 			p := start(t, role, configIn(namespace, ""), "KUBECONFIG="+adminFile(t, s.Source))
-			p.says(t, `"msg":"`+working+`"`)
+			p.awaitOutput(t, `"msg":"`+working+`"`)
 			p.signal(t)
 			code, _ := p.ends(t)
 			g.Expect(code).To(Equal(0))
@@ -329,7 +329,7 @@ func TestASignalInTheMiddleOfWorkIsNoError(t *testing.T) {
 func TestSignalsEndAStubbornProcess(t *testing.T) {
 	g := NewWithT(t)
 	p := start(t, roleStubborn, configIn("garden", ""))
-	p.says(t, `"msg":"Staying"`)
+	p.awaitOutput(t, `"msg":"Staying"`)
 	p.signal(t)
 	g.Consistently(p.done).WithTimeout(300 * time.Millisecond).ShouldNot(BeClosed())
 	g.Eventually(func() <-chan struct{} { // a signal that arrives before the first one was processed counts as the same

@@ -202,8 +202,8 @@ func startFile(t *testing.T, role, file string, env ...string) *running {
 // testPatience is the longest time that tests wait for an event that takes milliseconds on an idle machine.
 const testPatience = 30 * time.Second
 
-// says waits until the process has printed a text.
-func (r *running) says(t *testing.T, text string) {
+// awaitOutput waits until the process has printed a text.
+func (r *running) awaitOutput(t *testing.T, text string) {
 	t.Helper()
 	NewWithT(t).Eventually(r.out.String).WithTimeout(testPatience).Should(ContainSubstring(text))
 }

@@ -46,9 +46,9 @@ func (p pair) issued() time.Time {
 // lifetime is how long the pair was made to be valid.
 func (p pair) lifetime() time.Duration { return p.certificate.NotAfter.Sub(p.issued()) }
 
-// due returns the time at which the pair is to be replaced: after two thirds of its own lifetime, or of the lifetime that a new one
+// renewalTime returns the time at which the pair is to be replaced: after two thirds of its own lifetime, or of the lifetime that a new one
 // would get.
-func (p pair) due(validity time.Duration) time.Time {
+func (p pair) renewalTime(validity time.Duration) time.Time {
 	return p.issued().Add(min(p.lifetime(), validity) / 3 * 2)
 }
 

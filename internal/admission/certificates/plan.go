@@ -68,9 +68,9 @@ func (r rules) nextChange(f facts) (change, time.Time) {
 func (r rules) nextChangeOfValid(f facts) (change, time.Time) {
 	s := f.state
 	switch {
-	case s.next == nil && isReached(f.now, s.authority.due(r.authority)):
+	case s.next == nil && isReached(f.now, s.authority.renewalTime(r.authority)):
 		return announce, time.Time{}
-	case s.next != nil && (isReached(f.now, s.next.due(r.authority)) || !valid(s.next.certificate, f.now)):
+	case s.next != nil && (isReached(f.now, s.next.renewalTime(r.authority)) || !valid(s.next.certificate, f.now)):
 		return announce, time.Time{} // It never became trusted everywhere, and is old by now; or it is of a time to come.
 	case s.next != nil && !f.distributed.IsZero() && isReached(f.now, f.distributed.Add(r.settle)):
 		return use, time.Time{}
@@ -89,7 +89,7 @@ func (r rules) mustRenew(s *state, now time.Time) bool {
 	}
 	// Towards the end of an authority, renewing changes nothing.
 	gains := endOfCertificate(s.authority, r.certificate, now).Truncate(time.Second).After(s.serving.certificate.NotAfter)
-	return isReached(now, s.serving.due(r.certificate)) && (gains || s.serving.lifetime() > r.certificate)
+	return isReached(now, s.serving.renewalTime(r.certificate)) && (gains || s.serving.lifetime() > r.certificate)
 }
 
 func (r rules) covers(certificate *x509.Certificate) bool {
@@ -99,15 +99,17 @@ func (r rules) covers(certificate *x509.Certificate) bool {
 // nextChangeTime returns the time at which the next change is due if nothing else changes before.
 func (r rules) nextChangeTime(f facts) time.Time {
 	s := f.state
-	looks := []time.Time{s.authority.due(r.authority), s.authority.certificate.NotAfter, s.serving.due(r.certificate), s.retiredUntil}
+	times := []time.Time{
+		s.authority.renewalTime(r.authority), s.authority.certificate.NotAfter, s.serving.renewalTime(r.certificate), s.retiredUntil,
+	}
 	if s.next != nil {
-		looks = append(looks, s.next.due(r.authority))
+		times = append(times, s.next.renewalTime(r.authority))
 		if !f.distributed.IsZero() {
-			looks = append(looks, f.distributed.Add(r.settle))
+			times = append(times, f.distributed.Add(r.settle))
 		}
 	}
 	first := s.authority.certificate.NotAfter
-	for _, look := range looks {
+	for _, look := range times {
 		if look.After(f.now) && look.Before(first) {
 			first = look
 		}

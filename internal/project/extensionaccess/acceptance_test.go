@@ -120,8 +120,8 @@ func TestARestartCatchesUp(t *testing.T) {
 	s.Start()
 	s.expectBound(role, "seed-foo/a", "seed-foo/b")
 	s.passed()
-	s.Expect(s.about("right")).NotTo(ContainElement(HaveSuffix("/right")))
-	s.Expect(s.about("catch-up")).
+	s.Expect(s.requestsFor("right")).NotTo(ContainElement(HaveSuffix("/right")))
+	s.Expect(s.requestsFor("catch-up")).
 		To(ContainElements("GET /apis/rbac.authorization.k8s.io/v1/clusterrolebindings/catch-up",
 			"PATCH /apis/rbac.authorization.k8s.io/v1/clusterrolebindings/catch-up"))
 }

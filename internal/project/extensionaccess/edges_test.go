@@ -37,7 +37,7 @@ func TestInvalidSelectorIsReportedOnceAndChangesNothing(t *testing.T) {
 	change(s, account, func(a *corev1.ServiceAccount) { a.Labels["relevant"] = "no" })
 	s.passed()
 	s.Expect(text(s.get("broken"))).To(Equal(bound(role, "seed-foo/a")))
-	s.Expect(s.about("broken")).NotTo(ContainElement(HaveSuffix("/broken")))
+	s.Expect(s.requestsFor("broken")).NotTo(ContainElement(HaveSuffix("/broken")))
 	s.Eventually(s.metric).WithArguments("espalier_project_extension_bindings", "failed").WithTimeout(binary.Patience).Should(Equal(1.0))
 	s.Eventually(s.metric).WithArguments("espalier_project_extension_binding_failures_total", "InvalidServiceAccountSelector").
 		WithTimeout(binary.Patience).Should(Equal(1.0), "it is not tried again")
@@ -181,7 +181,7 @@ func TestReconciledRolesSendNoRequests(t *testing.T) {
 	change(s, account, func(a *corev1.ServiceAccount) { a.Labels["something"] = "else" })
 	change(s, s.get("rest"), func(b *rbacv1.ClusterRoleBinding) { b.Labels = map[string]string{"something": "else"} })
 	s.passed()
-	s.Expect(s.about("rest")).NotTo(ContainElement(HaveSuffix("/rest")))
+	s.Expect(s.requestsFor("rest")).NotTo(ContainElement(HaveSuffix("/rest")))
 }
 
 // A user who may create and change ClusterRoles, and nothing else, cannot give extensions rights that the user does not have.

@@ -167,8 +167,8 @@ func (s *fixture) caughtUp() {
 	}).WithTimeout(binary.Patience).Should(BeZero())
 }
 
-// about returns the requests for a role's objects.
-func (s *fixture) about(name string) []string {
+// requestsFor returns the requests for a role's objects.
+func (s *fixture) requestsFor(name string) []string {
 	return slices.DeleteFunc(s.Requests.Seen(), func(each string) bool {
 		return each != "GET /apis/rbac.authorization.k8s.io/v1/clusterroles/"+name && !slices.Contains([]string{
 			"GET /apis/rbac.authorization.k8s.io/v1/clusterrolebindings/" + name,

@@ -36,7 +36,7 @@ type remoteServer struct {
 	watch    *watch
 }
 
-func named(name string, version int) *metav1.PartialObjectMetadata {
+func newMetadata(name string, version int) *metav1.PartialObjectMetadata {
 	return &metav1.PartialObjectMetadata{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, UID: "u", ResourceVersion: strconv.Itoa(version)},
 	}
@@ -136,13 +136,13 @@ func TestAWatchThatIsBackMustCatchUp(t *testing.T) {
 	f := newRemoteServer(t, nil)
 	f.awaits(`watch "" true`)
 	f.Expect(f.watch.finding()).To(Equal(Finding{State: "unknown"}))
-	f.sends(named("a", 1), named("b", 2), named("c", 3))
+	f.sends(newMetadata("a", 1), newMetadata("b", 2), newMetadata("c", 3))
 	f.finds(Finding{State: "served"})
 
 	f.set(func() {
 		f.refuse = errors.New("refused")
 		f.asked = nil
-		f.stream.Modify(named("b", 11))
+		f.stream.Modify(newMetadata("b", 11))
 		f.stream.Stop()
 	})
 	f.finds(Finding{"unknown", "cannot follow things: refused"})
@@ -151,9 +151,9 @@ func TestAWatchThatIsBackMustCatchUp(t *testing.T) {
 	f.set(func() { f.refuse = nil; f.asked = nil })
 	f.awaits(`watch "" true`)
 	f.Expect(f.watch.finding()).To(Equal(Finding{"unknown", "cannot follow things: refused"}))
-	other := named("c", 13)
+	other := newMetadata("c", 13)
 	other.UID = "another"
-	f.sends(named("b", 12), other, named("d", 14))
+	f.sends(newMetadata("b", 12), other, newMetadata("d", 14))
 	f.finds(Finding{State: "served"})
 	f.Expect(f.storedKeys()).To(ConsistOf("ns/b", "ns/c", "ns/d"))
 	f.set(func() {
@@ -168,9 +168,9 @@ func TestAWatchThatIsBackMustCatchUp(t *testing.T) {
 func TestAStreamThatEndsGoesOn(t *testing.T) {
 	f := newRemoteServer(t, nil)
 	f.awaits(`watch "" true`)
-	f.sends(named("a", 1))
+	f.sends(newMetadata("a", 1))
 	f.finds(Finding{State: "served"})
-	f.set(func() { f.stream.Modify(named("a", 11)); f.stream.Delete(named("a", 12)); f.stream.Stop() })
+	f.set(func() { f.stream.Modify(newMetadata("a", 11)); f.stream.Delete(newMetadata("a", 12)); f.stream.Stop() })
 	f.awaits(`watch "" true`, `watch "12" false`)
 	f.Expect(f.storedKeys()).To(BeEmpty())
 	f.set(func() { f.Expect(f.findings).To(Equal([]Finding{{State: "served"}})) })
@@ -192,7 +192,7 @@ func TestAnErrorInAStreamLosesIt(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			f := newRemoteServer(t, nil)
 			f.awaits(`watch "" true`)
-			f.sends(named("a", 1))
+			f.sends(newMetadata("a", 1))
 			f.finds(Finding{State: "served"})
 			f.set(func() { f.asked = nil; f.stream.Error(&tc.status) })
 			f.awaits(`watch "" true`)
@@ -206,7 +206,10 @@ func TestAnErrorInAStreamLosesIt(t *testing.T) {
 
 // An API server that does not stream lists is listed instead, which is no error.
 func TestAnAPIServerWithoutStreamsIsListed(t *testing.T) {
-	f := newRemoteServer(t, func(f *remoteServer) { f.strange = true; f.listed = []metav1.PartialObjectMetadata{*named("a", 1)} })
+	f := newRemoteServer(t, func(f *remoteServer) {
+		f.strange = true
+		f.listed = []metav1.PartialObjectMetadata{*newMetadata("a", 1)}
+	})
 	f.awaits(`watch "" true`, "list", `watch "10" false`)
 	f.finds(Finding{State: "served"})
 	f.Expect(f.storedKeys()).To(ConsistOf("ns/a"))
@@ -260,7 +263,7 @@ func TestStoppedWatchLeavesNoGoroutines(t *testing.T) {
 	<-begun
 	cancel()
 	for range 10 {
-		stream.Add(named("a", 1))
+		stream.Add(newMetadata("a", 1))
 	}
 	<-done
 	g.Eventually(filters).Should(BeZero(), "nothing waits for the event to be received")

@@ -74,8 +74,8 @@ func (c *guarded) confirm(object client.Object, value string) error {
 
 func (c *guarded) delete(object client.Object) error { return c.Target.Delete(c.Ctx, object) }
 
-// gone requires that an object vanishes.
-func (c *guarded) gone(object client.Object) {
+// expectGone requires that an object is deleted.
+func (c *guarded) expectGone(object client.Object) {
 	c.T.Helper()
 	c.Eventually(func() bool {
 		return apierrors.IsNotFound(c.Target.Get(c.Ctx, client.ObjectKeyFromObject(object), object))
@@ -173,7 +173,7 @@ func TestDeletionOfAnObjectNeedsTheAnnotation(t *testing.T) {
 				ContainSubstring(missing))), kind.Kind)
 		c.Expect(c.confirm(object, "true")).To(Succeed())
 		c.Expect(c.delete(object)).To(Succeed(), kind.Kind)
-		c.gone(object)
+		c.expectGone(object)
 	}
 }
 
@@ -234,8 +234,8 @@ func TestDeletionOfACollectionNeedsTheAnnotationOnAllObjects(t *testing.T) {
 		c.Expect(c.Target.Get(c.Ctx, client.ObjectKeyFromObject(one), one)).To(Succeed())
 		c.Expect(c.confirm(other, "T")).To(Succeed())
 		c.Expect(everything()).To(Succeed(), kind.Kind)
-		c.gone(one)
-		c.gone(other)
+		c.expectGone(one)
+		c.expectGone(other)
 	}
 }
 
@@ -248,7 +248,7 @@ func TestCollectionsOfOtherNamespacesDoNotCount(t *testing.T) {
 	here := c.object(kind, "here")
 	c.Expect(c.confirm(here, "true")).To(Succeed())
 	c.Expect(c.Target.DeleteAllOf(c.Ctx, webhooktest.ObjectOf(kind, "", ""), client.InNamespace(c.Namespace))).To(Succeed())
-	c.gone(here)
+	c.expectGone(here)
 }
 
 func TestDeletionOfACollectionIsDecidedByTheList(t *testing.T) {
@@ -296,7 +296,7 @@ func TestDefinitionsAreDeletedTogetherOnlyIfAllAreConfirmed(t *testing.T) {
 	c.Expect(c.confirm(all.DeepCopy(), "true")).To(Succeed())
 	c.Expect(c.Target.DeleteAllOf(c.Ctx, all, labelled)).To(Succeed())
 	for _, kind := range kinds {
-		c.gone(webhooktest.Definition(kind))
+		c.expectGone(webhooktest.Definition(kind))
 	}
 	c.Expect(apierrors.IsNotFound(c.Target.Get(c.Ctx, client.ObjectKeyFromObject(object), object))).To(BeTrue())
 	c.Expect(verdict(c.Review(path, worker))).To(Equal("true 200 object was not found"))
@@ -314,24 +314,24 @@ func TestDefinitionsWithoutTheLabel(t *testing.T) {
 	c.Expect(verdict(c.Review(path, requests("DELETE")[0]+"oldObject: {}"))).
 		To(Equal("false 403 "+missing), "the others, which are labelled, are not confirmed")
 	c.Expect(c.delete(definition)).To(Succeed(), "the API server does not ask")
-	c.gone(definition)
+	c.expectGone(definition)
 }
 
 func TestPodsAreDeletedWithoutTheAnnotation(t *testing.T) {
 	c := cluster(t)
 	pod := c.CreatePod(`{metadata: {name: p}, spec: {containers: [{name: c, image: i}]}}`)
 	c.Expect(c.Target.Delete(c.Ctx, pod, client.GracePeriodSeconds(0))).To(Succeed())
-	c.gone(pod)
+	c.expectGone(pod)
 }
 
 func TestBastionsAreDeletedWithoutTheAnnotation(t *testing.T) {
 	c := cluster(t)
 	one := c.object(kindOf("Bastion"), "one")
 	c.Expect(c.delete(one)).To(Succeed())
-	c.gone(one)
+	c.expectGone(one)
 	two := c.object(kindOf("Bastion"), "two")
 	c.Expect(c.Target.DeleteAllOf(c.Ctx, webhooktest.ObjectOf(kindOf("Bastion"), "", ""), client.InNamespace(c.Namespace))).To(Succeed())
-	c.gone(two)
+	c.expectGone(two)
 	answer := c.Review(path, "{operation: DELETE, name: one, resource: {group: extensions.gardener.cloud, version: v1alpha1, "+
 		"resource: bastions}}")
 	c.Expect(verdict(answer)).To(Equal("true 200 resource is not deletion-protected"))

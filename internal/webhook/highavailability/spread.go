@@ -98,7 +98,7 @@ func spreadPods(changes *patch.Patch, have []object.Kept[spread], want []corev1.
 		return each.Read.TopologyKey == corev1.LabelHostname || each.Read.TopologyKey == corev1.LabelTopologyZone
 	}
 	others := len(have) - len(want)
-	if others >= 0 && !slices.ContainsFunc(have[:others], ours) && slices.EqualFunc(have[others:], want, same) {
+	if others >= 0 && !slices.ContainsFunc(have[:others], ours) && slices.EqualFunc(have[others:], want, equalsConstraint) {
 		return
 	}
 	list := make([]any, 0, len(have)+len(want))
@@ -113,8 +113,8 @@ func spreadPods(changes *patch.Patch, have []object.Kept[spread], want []corev1.
 	changes.Add(specOfPods+"/topologySpreadConstraints", list)
 }
 
-// same reports whether a constraint equals want, without further fields.
-func same(have object.Kept[spread], want corev1.TopologySpreadConstraint) bool {
+// equalsConstraint reports whether a constraint equals want, without further fields.
+func equalsConstraint(have object.Kept[spread], want corev1.TopologySpreadConstraint) bool {
 	found := have.Read
 	return found.TopologyKey == want.TopologyKey && found.MaxSkew == want.MaxSkew &&
 		found.WhenUnsatisfiable == string(want.WhenUnsatisfiable) &&

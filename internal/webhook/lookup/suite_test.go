@@ -154,15 +154,15 @@ type scaling struct {
 }
 
 func (e *env) scalingOf(target highavailability.Target) scaling {
-	return said(e.MaxReplicas(e.t.Context(), target))
+	return newScaling(e.MaxReplicas(e.t.Context(), target))
 }
 
 // scalingNow is scalingOf with MaxReplicasLive.
 func (e *env) scalingNow(target highavailability.Target) scaling {
-	return said(e.MaxReplicasLive(e.t.Context(), target))
+	return newScaling(e.MaxReplicasLive(e.t.Context(), target))
 }
 
-func said(limit int32, scaled bool, err error) scaling {
+func newScaling(limit int32, scaled bool, err error) scaling {
 	if err != nil {
 		return scaling{limit, scaled, err.Error()}
 	}

@@ -84,7 +84,7 @@ func TestMutating(t *testing.T) {
 	} {
 		t.Run(flavor, func(t *testing.T) {
 			t.Parallel()
-			mutating, _ := both(t, flavor, registrations.Everything())
+			mutating, _ := configurationsOf(t, flavor, registrations.Everything())
 			NewWithT(t).Expect(describe(mutating.Webhooks)).To(HaveExactElements(want))
 		})
 	}
@@ -126,7 +126,7 @@ func TestValidating(t *testing.T) {
 	} {
 		t.Run(flavor, func(t *testing.T) {
 			t.Parallel()
-			_, validating := both(t, flavor, registrations.Everything())
+			_, validating := configurationsOf(t, flavor, registrations.Everything())
 			if want == nil {
 				NewWithT(t).Expect(validating).To(BeNil())
 				return
@@ -243,8 +243,8 @@ func TestKindsAreThoseThatAreValidated(t *testing.T) {
 	NewWithT(t).Expect(declared).To(HaveExactElements(served))
 }
 
-// both returns the configurations of a flavour; nil where it has none.
-func both(
+// configurationsOf returns the configurations of a flavour; nil where it has none.
+func configurationsOf(
 	t *testing.T, flavor string, cfg config.Webhooks,
 ) (*admissionregistrationv1.MutatingWebhookConfiguration, *admissionregistrationv1.ValidatingWebhookConfiguration) {
 	t.Helper()

@@ -124,8 +124,8 @@ func edit(ctx context.Context, namespace string, change func(*corev1.Service)) {
 	Expect(c.Client.Patch(ctx, service, client.MergeFrom(before))).To(Succeed())
 }
 
-// told returns the Events about stall, as "Reason: note".
-func told(ctx context.Context, namespace string) ([]string, error) {
+// eventsOfStall returns the Events about stall, as "Reason: note".
+func eventsOfStall(ctx context.Context, namespace string) ([]string, error) {
 	list, err := c.Clients.EventsV1().Events(namespace).List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return nil, err

@@ -114,7 +114,7 @@ var _ = Describe("policies for a Service", func() {
 			s.Annotations = map[string]string{prefix + "namespace-selectors": "{"}
 			s.Spec.Ports[0].TargetPort = intstr.FromInt32(9090)
 		})
-		Eventually(ctx, told).WithArguments(own).Should(ContainElement(HavePrefix("InvalidAnnotation: ")))
+		Eventually(ctx, eventsOfStall).WithArguments(own).Should(ContainElement(HavePrefix("InvalidAnnotation: ")))
 		Consistently(ctx, namesOf).WithArguments(own).WithTimeout(quiet).Should(before)
 
 		edit(ctx, own, func(s *corev1.Service) { s.Annotations = nil })
@@ -161,7 +161,7 @@ var _ = Describe("policies for a Service", func() {
 		Expect(c.Client.Create(ctx, foreign)).To(Succeed())
 		Expect(c.Client.Create(ctx, stall(own, nil))).To(Succeed())
 
-		Eventually(ctx, told).WithArguments(own).Should(ContainElement(HavePrefix("PolicyNameTaken: ")))
+		Eventually(ctx, eventsOfStall).WithArguments(own).Should(ContainElement(HavePrefix("PolicyNameTaken: ")))
 		Eventually(ctx, namesOf).WithArguments(own).Should(ConsistOf(own + "/egress-to-stall-tcp-8080"))
 		Consistently(ctx, func(ctx context.Context) (int64, error) {
 			now := &networkingv1.NetworkPolicy{}

@@ -28,7 +28,7 @@ var _ = Describe("a Node that joins", func() {
 		join(ctx, node)
 
 		Eventually(ctx, taintsOf).WithArguments(node.Name).Should(Equal(others))
-		Eventually(ctx, told).WithArguments(node.Name).Should(ContainElement(
+		Eventually(ctx, eventsOfNode).WithArguments(node.Name).Should(ContainElement(
 			"NodeCriticalComponentsReady: All node-critical components got ready, removing taint"))
 	})
 
@@ -40,7 +40,7 @@ var _ = Describe("a Node that joins", func() {
 		freed := firstFreed(ctx, node.Name, func(ctx context.Context) error { return allReady(ctx, namespace, node.Name) })
 
 		pod := podOn(ctx, namespace, node.Name)
-		Eventually(ctx, told).WithArguments(node.Name).Should(ContainElement(
+		Eventually(ctx, eventsOfNode).WithArguments(node.Name).Should(ContainElement(
 			"UnreadyNodeCriticalPods: Unready node-critical Pods found on Node: " + namespace + "/" + pod.Name))
 		sayReady(ctx, pod, corev1.ConditionFalse)
 		Consistently(ctx, waits).WithArguments(node.Name).WithTimeout(quiet).Should(BeTrue())
@@ -59,7 +59,7 @@ var _ = Describe("a Node that joins", func() {
 		Expect(c.Client.Create(ctx, agents)).To(Succeed())
 		join(ctx, node)
 
-		Eventually(ctx, told).WithArguments(node.Name).Should(ContainElement(
+		Eventually(ctx, eventsOfNode).WithArguments(node.Name).Should(ContainElement(
 			"UnscheduledNodeCriticalDaemonSets: Node-critical DaemonSets found that were not scheduled to Node yet: " + namespace + "/agent"))
 		Consistently(ctx, waits).WithArguments(node.Name).WithTimeout(quiet).Should(BeTrue())
 
@@ -78,10 +78,10 @@ var _ = Describe("a Node that joins", func() {
 		Expect(c.Client.Create(ctx, pod)).To(Succeed())
 		join(ctx, node)
 
-		Eventually(ctx, told).WithArguments(node.Name).Should(ContainElement(
+		Eventually(ctx, eventsOfNode).WithArguments(node.Name).Should(ContainElement(
 			"UnreadyNodeCriticalPods: Unready node-critical Pods found on Node: " + namespace + "/driver"))
 		sayReady(ctx, pod, corev1.ConditionTrue)
-		Eventually(ctx, told).WithArguments(node.Name).Should(ContainElement(
+		Eventually(ctx, eventsOfNode).WithArguments(node.Name).Should(ContainElement(
 			"UnreadyRequiredCSIDrivers: Unready required CSI drivers for Node: [disks.e2e.espalier.dev]"))
 		Consistently(ctx, waits).WithArguments(node.Name).WithTimeout(quiet).Should(BeTrue())
 

@@ -142,8 +142,8 @@ func waits(ctx context.Context, node string) (bool, error) {
 	return false, err
 }
 
-// told returns the Events about a Node, as "Reason: note".
-func told(ctx context.Context, node string) ([]string, error) {
+// eventsOfNode returns the Events about a Node, as "Reason: note".
+func eventsOfNode(ctx context.Context, node string) ([]string, error) {
 	all := &eventsv1.EventList{}
 	if err := c.Client.List(ctx, all, client.InNamespace("default")); err != nil {
 		return nil, err

@@ -47,7 +47,7 @@ func (p *peer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	p.requests = append(p.requests, r.URL.RequestURI())
 }
 
-func (p *peer) asked() []string {
+func (p *peer) requestURIs() []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.requests
@@ -79,7 +79,7 @@ func TestInitializationFollowsTheSidecar(t *testing.T) {
 			for _, mode := range tc.want {
 				want = append(want, "/initialization/start?mode="+mode)
 			}
-			g.Expect(p.asked()).To(Equal(append(want, "/config")))
+			g.Expect(p.requestURIs()).To(Equal(append(want, "/config")))
 		})
 	}
 }
@@ -166,7 +166,7 @@ func TestOrderlyRun(t *testing.T) {
 	g.Expect(s.marker()).NotTo(BeAnExistingFile())
 	stop()
 	g.Eventually(done).WithTimeout(10 * time.Second).Should(Receive(BeNil()))
-	g.Expect(p.asked()).To(ContainElements("/initialization/start?mode=full", "/initialization/start?mode=sanity"))
+	g.Expect(p.requestURIs()).To(ContainElements("/initialization/start?mode=full", "/initialization/start?mode=sanity"))
 }
 
 func status(response *http.Response, err error) (int, error) {

@@ -109,9 +109,9 @@ func (r rules) nextChangeTime(f facts) time.Time {
 		}
 	}
 	first := s.authority.certificate.NotAfter
-	for _, look := range times {
-		if look.After(f.now) && look.Before(first) {
-			first = look
+	for _, each := range times {
+		if each.After(f.now) && each.Before(first) {
+			first = each
 		}
 	}
 	return first

@@ -50,7 +50,7 @@ var _ meta.RESTMapper = &Mapper{}
 type discovered struct {
 	mapper meta.RESTMapper
 	at     time.Time
-	// resets is the number of Resets before the question: after another Reset the answer is outdated.
+	// resets is the number of Resets before the discovery: after another Reset its result is outdated.
 	resets int
 	// failed are the groups whose server did not answer, with the error.
 	failed map[string]error

@@ -17,7 +17,7 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 )
 
-// discoveryServer serves the kinds that it is reported, in the old format of discovery, and counts how often it is asked.
+// discoveryServer serves the discovery of its kinds in the old format, and counts the requests.
 type discoveryServer struct {
 	mu          sync.Mutex
 	kinds       map[string]string // kind by group version

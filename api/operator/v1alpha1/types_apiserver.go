@@ -43,7 +43,7 @@ type AuditWebhook struct {
 	// +kubebuilder:validation:Minimum=1
 	// +optional
 	BatchMaxSize *int32 `json:"batchMaxSize,omitempty"`
-	// KubeconfigSecretName names a Secret in the namespace garden whose key kubeconfig says where the webhook is.
+	// KubeconfigSecretName names a Secret in the namespace garden whose key kubeconfig contains a kubeconfig with the address of the webhook.
 	// +kubebuilder:validation:MinLength=1
 	KubeconfigSecretName string `json:"kubeconfigSecretName"`
 	// Version is the API version of the events. Default: audit.k8s.io/v1.
@@ -136,7 +136,7 @@ type KubeAPIServerConfig struct {
 	// AuditConfig configures the audit log.
 	// +optional
 	AuditConfig *AuditConfig `json:"auditConfig,omitempty"`
-	// Autoscaling bounds the resources that the vertical pod autoscaler gives to kube-apiserver: at least 20m and 200M.
+	// Autoscaling limits the requests that the vertical pod autoscaler sets for kube-apiserver: at least 20m cpu and 200M memory.
 	// +optional
 	Autoscaling *Autoscaling `json:"autoscaling,omitempty"`
 	// DefaultNotReadyTolerationSeconds is the time for which Pods tolerate a node that is not ready, in seconds. Default: the default of

@@ -18,7 +18,7 @@ type ETCD struct {
 
 // ETCDMain are settings for the etcd main.
 type ETCDMain struct {
-	// Autoscaling bounds the resources that the vertical pod autoscaler gives to etcd. The least memory for main is 300M.
+	// Autoscaling limits the requests that the vertical pod autoscaler sets for etcd. The least memory for main is 300M.
 	// +optional
 	Autoscaling *Autoscaling `json:"autoscaling,omitempty"`
 	// Backup is the place of the backups. Without it, there are no backups. It cannot be removed once it is set; the webhook checks that.
@@ -31,7 +31,7 @@ type ETCDMain struct {
 
 // ETCDEvents are settings for the etcd for events.
 type ETCDEvents struct {
-	// Autoscaling bounds the resources that the vertical pod autoscaler gives to etcd. The least memory for events is 60M.
+	// Autoscaling limits the requests that the vertical pod autoscaler sets for etcd. The least memory for events is 60M.
 	// +optional
 	Autoscaling *Autoscaling `json:"autoscaling,omitempty"`
 	// Storage is the volume of each replica. Without it, the capacity is 10Gi.
@@ -39,7 +39,7 @@ type ETCDEvents struct {
 	Storage *Storage `json:"storage,omitempty"`
 }
 
-// Autoscaling bounds the resources that the vertical pod autoscaler gives to a component.
+// Autoscaling limits the requests that the vertical pod autoscaler sets for a component.
 type Autoscaling struct {
 	// MinAllowed are the lowest requests, by cpu and memory. The component starts with at least these requests.
 	MinAllowed corev1.ResourceList `json:"minAllowed"`

@@ -39,7 +39,7 @@ type AuthenticationWebhook struct {
 	// +kubebuilder:validation:Pattern=`^([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m|h))+$`
 	// +optional
 	CacheTTL *metav1.Duration `json:"cacheTTL,omitempty"`
-	// KubeconfigSecretName names a Secret in the namespace garden whose key kubeconfig says where the webhook is.
+	// KubeconfigSecretName names a Secret in the namespace garden whose key kubeconfig contains a kubeconfig with the address of the webhook.
 	// +kubebuilder:validation:MinLength=1
 	KubeconfigSecretName string `json:"kubeconfigSecretName"`
 	// Version is the version of TokenReview that the webhook understands. Default: v1beta1.

@@ -50,7 +50,7 @@ type part struct {
 	lease    string
 	selector map[string]string
 	config   section
-	// roles returns the roles to have for one of the binary. Nil: that one.
+	// roles returns the roles that replace a role of the binary. Nil: the role of the binary stays as it is.
 	roles func(deployable.Role) []deployable.Role
 	// complete changes the Deployment.
 	complete   func(*appsv1.Deployment)

@@ -18,8 +18,8 @@ import (
 )
 
 // Deployment returns a Deployment that keeps two old ReplicaSets. It selects Pods by the labels of selector; its Pods also have further
-// labels. Their containers pull an image that is absent. A Pod or container without a security context gets PodSecurityContext or
-// ContainerSecurityContext.
+// labels. Containers pull their image only if the node does not have it. A Pod or container without a security context gets
+// PodSecurityContext or ContainerSecurityContext.
 func (o Owner) Deployment(name string, replicas int32, selector, further map[string]string, pod corev1.PodSpec) *appsv1.Deployment {
 	pod.Containers = slices.Clone(pod.Containers) // so that the caller's containers do not change
 	for i := range pod.Containers {

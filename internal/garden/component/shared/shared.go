@@ -219,7 +219,8 @@ func (o Owner) Service(name string, annotations map[string]string, ports ...core
 	}}
 }
 
-// DisruptionBudget lets one of the Pods with the labels of the Owner be evicted at a time, and any that is not ready.
+// DisruptionBudget returns a PodDisruptionBudget for the Pods with the labels of the Owner. It allows the eviction of one Pod at a time,
+// and of every Pod that is not ready.
 func (o Owner) DisruptionBudget(name string) *policyv1.PodDisruptionBudget {
 	return o.budget(name, policyv1.PodDisruptionBudgetSpec{
 		MaxUnavailable: ptr.To(intstr.FromInt32(1)), UnhealthyPodEvictionPolicy: ptr.To(policyv1.AlwaysAllow),

@@ -84,6 +84,6 @@ func (e entry) quoted() string {
 	return excerpt.Quoted(string(e.value))
 }
 
-func (e entry) problem(what string) string {
-	return fmt.Sprintf("Annotation %s: %q %s", Annotation, excerpt.Quoted(e.key), what)
+func (e entry) problem(text string) string {
+	return fmt.Sprintf("Annotation %s: %q %s", Annotation, excerpt.Quoted(e.key), text)
 }

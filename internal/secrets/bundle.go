@@ -73,9 +73,9 @@ func (i *Inventory) Dropped(request, next Request, now time.Time) (string, error
 		return missing, nil
 	}
 	droppable := slices.Clone(kept)
-	if request.IgnoreOld { // a Secret that precedes the rotation
+	if request.IgnoreOld { // Secrets that precede the rotation; later ones exist if the status is older than the last rotation
 		for _, each := range i.observed {
-			if i.manages(each) && each.Labels[LabelName] == name {
+			if i.manages(each) && each.Labels[LabelName] == name && generation(each) <= generation(i.entries[name].current) {
 				droppable = append(droppable, blocksOf(each.Data)...)
 			}
 		}

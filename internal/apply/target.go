@@ -1,8 +1,8 @@
-// Package apply sends requests to the target cluster. It maps kinds to resources, reads and writes single objects, asks for
-// metadata only where that is enough, and bounds the number of requests in flight.
+// Package apply sends requests to the target cluster. It maps kinds to resources, reads and writes single objects, asks for metadata only
+// where that is enough, and bounds the number of requests in flight.
 //
-// The pure packages manifest, inventory, merge and fields decide what to write. Package observe knows the state of the objects
-// in the cluster.
+// The pure packages manifest, inventory, merge and fields compute the objects to write. Package observe knows the state of the objects in
+// the cluster.
 package apply
 
 import (
@@ -32,8 +32,8 @@ import (
 	"github.com/espalier-dev/espalier/internal/health"
 )
 
-// metadataOnly asks for an object's metadata as the answer to any request. Servers that do not support that answer with the
-// whole object, which contains its metadata.
+// metadataOnly asks for an object's metadata as the answer to any request. Servers that do not support that answer with the whole object,
+// which contains its metadata.
 const metadataOnly = "application/vnd.kubernetes.protobuf;as=PartialObjectMetadata;g=meta.k8s.io;v=v1," +
 	"application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
 
@@ -125,8 +125,8 @@ func (t *Target) lookup(kind schema.GroupKind, versions ...string) (Resource, er
 	return resourceOf(mapping), nil
 }
 
-// Served returns the resource that serves a kind: in the given version if that is served, else in the version that the API
-// server prefers. Its error satisfies meta.IsNoMatchError if no version is served.
+// Served returns the resource that serves a kind: in the given version if that is served, else in the version that the API server prefers.
+// Its error satisfies meta.IsNoMatchError if no version is served.
 func (t *Target) Served(kind schema.GroupVersionKind) (Resource, error) {
 	resource, err := t.Resource(kind)
 	if !meta.IsNoMatchError(err) {
@@ -141,14 +141,14 @@ func resourceOf(mapping *meta.RESTMapping) Resource {
 	}
 }
 
-// IsUnserved reports whether an answer comes from an API server that does not serve the version of the kind. The object may
-// exist nevertheless. Such an answer satisfies apierrors.IsNotFound too.
+// IsUnserved reports whether an answer comes from an API server that does not serve the version of the kind. The object may exist
+// nevertheless. Such an answer satisfies apierrors.IsNotFound too.
 func IsUnserved(err error) bool {
 	return apierrors.IsNotFound(err) && apierrors.IsUnexpectedServerError(err)
 }
 
-// servedAfterRefresh is Served after an answer that satisfies IsUnserved. It asks the API server first if the stale resource is still
-// the known one.
+// servedAfterRefresh is Served after an answer that satisfies IsUnserved. It asks the API server first if the stale resource is still the
+// known one.
 func (t *Target) servedAfterRefresh(stale Resource) (Resource, error) {
 	if known, err := t.Resource(stale.Kind); err == nil && known == stale {
 		if err := t.Refresh(); err != nil {
@@ -158,10 +158,9 @@ func (t *Target) servedAfterRefresh(stale Resource) (Resource, error) {
 	return t.Served(stale.Kind)
 }
 
-// InServedVersion calls request with the resource of a kind. If the API server answers that it does not serve that version,
-// InServedVersion looks up a served version and calls request once more with that one. Its error satisfies IsGone if the object
-// cannot exist. It satisfies IsUnserved if the API server again refuses a version that it claims to serve; then the object may
-// exist.
+// InServedVersion calls request with the resource of a kind. If the API server answers that it does not serve that version, InServedVersion
+// looks up a served version and calls request once more with that one. Its error satisfies IsGone if the object cannot exist. It satisfies
+// IsUnserved if the API server again refuses a version that it claims to serve; then the object may exist.
 func (t *Target) InServedVersion(kind schema.GroupVersionKind, request func(Resource) error) error {
 	resource, err := t.Served(kind)
 	if err != nil {
@@ -180,14 +179,14 @@ func (t *Target) InServedVersion(kind schema.GroupVersionKind, request func(Reso
 	return request(other)
 }
 
-// IsGone reports whether an error proves that an object does not exist: it was not found in a version that is served, or no
-// version of its kind is served.
+// IsGone reports whether an error proves that an object does not exist: it was not found in a version that is served, or no version of its
+// kind is served.
 func IsGone(err error) bool {
 	return meta.IsNoMatchError(err) || apierrors.IsNotFound(err) && !IsUnserved(err)
 }
 
-// ForgetUnserved makes the next look-up of an unknown kind ask the API server again. Known kinds stay known: their look-ups do
-// not wait for that request.
+// ForgetUnserved makes the next look-up of an unknown kind ask the API server again. Known kinds stay known: their look-ups do not wait for
+// that request.
 func (t *Target) ForgetUnserved() { t.mapper.Reset() }
 
 // definitions is the resource of CustomResourceDefinitions.
@@ -199,8 +198,8 @@ var definitions = Resource{
 // replicasKey is the key of a path in Target.resources.
 type replicasKey struct{ kind schema.GroupVersionKind }
 
-// ReplicasPath returns the path of the number of replicas in objects of a custom kind, as its definition has it for the scale
-// subresource. It returns nil if there is no such definition or subresource, or if the definition must not be read.
+// ReplicasPath returns the path of the number of replicas in objects of a custom kind, as its definition has it for the scale subresource.
+// It returns nil if there is no such definition or subresource, or if the definition must not be read.
 func (t *Target) ReplicasPath(ctx context.Context, r Resource) ([]string, error) {
 	found, _ := t.resources.Get(replicasKey{r.Kind})
 	if known, cached := found.([]string); cached {
@@ -233,8 +232,8 @@ func replicasPath(definition *unstructured.Unstructured, version string) []strin
 	return nil
 }
 
-// Refresh asks the API server which kinds it serves, and waits for the answer. It is for callers that know that a cached
-// answer is outdated.
+// Refresh asks the API server which kinds it serves, and waits for the answer. It is for callers that know that a cached answer is
+// outdated.
 func (t *Target) Refresh() error {
 	if err := t.mapper.Refresh(); err != nil {
 		return err
@@ -246,8 +245,8 @@ func (t *Target) Refresh() error {
 // CanExist reports whether an object of that name can exist.
 func CanExist(namespace, name string) bool { return CheckName(namespace, name) == nil }
 
-// CheckName returns an error if no object of that name can exist. Such a name must not become part of a path: an empty name
-// addresses the whole collection, and "../" another collection.
+// CheckName returns an error if no object of that name can exist. Such a name must not become part of a path: an empty name addresses the
+// whole collection, and "../" another collection.
 func CheckName(namespace, name string) error {
 	if name == "" {
 		return errors.New("metadata.name is required")
@@ -282,16 +281,53 @@ func (t *Target) GetMetadata(ctx context.Context, r Resource, namespace, name st
 	return t.sendForMetadata(ctx, t.client.Get().AbsPath(r.path(namespace, name)...))
 }
 
-// Create writes a new object and returns it as stored: the whole object if its kind has a health rule, else its metadata. In a dry run
-// the API server does everything, admission included, except store the object; the answer is the whole object that would be stored.
-func (t *Target) Create(ctx context.Context, r Resource, object *unstructured.Unstructured, dryRun bool) (metav1.Object, error) {
-	return t.write(ctx, r, t.client.Post().AbsPath(r.path(object.GetNamespace())...), object, dryRun)
+// Writer writes single objects. There are two: a Target changes its cluster, and a DryRun changes nothing.
+type Writer interface {
+	// Create writes a new object and returns it as stored: the whole object if its kind has a health rule, else its metadata.
+	Create(ctx context.Context, r Resource, object *unstructured.Unstructured) (metav1.Object, error)
+	// Update replaces an object. It returns the same as Create.
+	Update(ctx context.Context, r Resource, object *unstructured.Unstructured) (metav1.Object, error)
+	// MergePatch patches an object.
+	MergePatch(ctx context.Context, r Resource, namespace, name string, patch map[string]any) error
 }
 
-// Update replaces an object. Its answer and its dry run are like those of Create.
-func (t *Target) Update(ctx context.Context, r Resource, object *unstructured.Unstructured, dryRun bool) (metav1.Object, error) {
-	return t.write(ctx, r, t.client.Put().AbsPath(r.path(object.GetNamespace(), object.GetName())...), object, dryRun)
+// Create implements Writer.
+func (t *Target) Create(ctx context.Context, r Resource, object *unstructured.Unstructured) (metav1.Object, error) {
+	return t.write(ctx, r, t.client.Post().AbsPath(r.path(object.GetNamespace())...), object, false)
 }
+
+// Update implements Writer.
+func (t *Target) Update(ctx context.Context, r Resource, object *unstructured.Unstructured) (metav1.Object, error) {
+	return t.write(ctx, r, t.client.Put().AbsPath(r.path(object.GetNamespace(), object.GetName())...), object, false)
+}
+
+// MergePatch implements Writer.
+func (t *Target) MergePatch(ctx context.Context, r Resource, namespace, name string, patch map[string]any) error {
+	body, err := json.Marshal(patch)
+	if err != nil {
+		return fmt.Errorf("encode patch: %w", err)
+	}
+	request := t.client.Patch(types.MergePatchType).AbsPath(r.path(namespace, name)...).Param("fieldManager", fields.Manager)
+	_, err = t.sendForMetadata(ctx, request.Body(body))
+	return err
+}
+
+// DryRun is the Writer for plans. For Create and Update, the API server does everything, admission included, except store the object; the
+// answer is the whole object that would be stored. MergePatch sends no request.
+type DryRun struct{ Target *Target }
+
+// Create implements Writer.
+func (d DryRun) Create(ctx context.Context, r Resource, object *unstructured.Unstructured) (metav1.Object, error) {
+	return d.Target.write(ctx, r, d.Target.client.Post().AbsPath(r.path(object.GetNamespace())...), object, true)
+}
+
+// Update implements Writer.
+func (d DryRun) Update(ctx context.Context, r Resource, object *unstructured.Unstructured) (metav1.Object, error) {
+	return d.Target.write(ctx, r, d.Target.client.Put().AbsPath(r.path(object.GetNamespace(), object.GetName())...), object, true)
+}
+
+// MergePatch implements Writer.
+func (DryRun) MergePatch(context.Context, Resource, string, string, map[string]any) error { return nil }
 
 func (t *Target) write(
 	ctx context.Context, r Resource, request *rest.Request, object *unstructured.Unstructured, dryRun bool,
@@ -318,33 +354,20 @@ func (t *Target) write(
 	return stored, nil
 }
 
-// MergePatch patches an object and returns its metadata.
-func (t *Target) MergePatch(
-	ctx context.Context, r Resource, namespace, name string, patch map[string]any,
-) (*metav1.PartialObjectMetadata, error) {
-	body, err := json.Marshal(patch)
-	if err != nil {
-		return nil, fmt.Errorf("encode patch: %w", err)
-	}
-	request := t.client.Patch(types.MergePatchType).AbsPath(r.path(namespace, name)...).Param("fieldManager", fields.Manager)
-	return t.sendForMetadata(ctx, request.Body(body))
-}
-
 // Finalize writes the finalizers of a namespace's spec through the finalize subresource.
 func (t *Target) Finalize(ctx context.Context, r Resource, namespace *unstructured.Unstructured) error {
 	_, err := t.write(ctx, r, t.client.Put().AbsPath(r.path("", namespace.GetName(), "finalize")...), namespace, false)
 	return err
 }
 
-// Delete requests the deletion of an object and reports whether the object no longer exists: then the answer has no
-// deletionTimestamp.
+// Delete requests the deletion of an object and reports whether the object no longer exists: then the answer has no deletionTimestamp.
 func (t *Target) Delete(ctx context.Context, r Resource, namespace, name string, options metav1.DeleteOptions) (bool, error) {
 	answer, err := t.sendForMetadata(ctx, withOptions(t.client.Delete().AbsPath(r.path(namespace, name)...), options))
 	return err == nil && answer.DeletionTimestamp == nil, err
 }
 
-// DeleteCollection requests the deletion of all objects of a kind in a namespace that a label selector matches. It ignores the
-// answer, which lists them: API servers refuse to reduce that list to metadata.
+// DeleteCollection requests the deletion of all objects of a kind in a namespace that a label selector matches. It ignores the answer,
+// which lists them: API servers refuse to reduce that list to metadata.
 func (t *Target) DeleteCollection(ctx context.Context, r Resource, namespace, selector string, options metav1.DeleteOptions) error {
 	request := t.client.Delete().AbsPath(r.path(namespace)...).Param("labelSelector", selector)
 	return t.sendForJSON(ctx, withOptions(request, options), nil)

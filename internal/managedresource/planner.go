@@ -26,8 +26,8 @@ func NewPlanner(lifetime context.Context, connections *process.Connections, secr
 	if err != nil {
 		return nil, err // the specification defines the text of this error
 	}
-	own, at := cfg.Espalier.ManagedResource, connections.Target
-	target, err := apply.NewTarget(at.Config, at.HTTPClient, at.Mapper, ptr.Deref(own.MaxConcurrentRequests, 0), clock.RealClock{})
+	own, at := settings(cfg, clusterID, connections.OwnNamespace), connections.Target
+	target, err := apply.NewTarget(at.Config, at.HTTPClient, at.Mapper, own.Parallel, clock.RealClock{})
 	if err != nil {
 		return nil, fmt.Errorf("connect to target cluster: %w", err)
 	}
@@ -36,14 +36,10 @@ func NewPlanner(lifetime context.Context, connections *process.Connections, secr
 		return nil, fmt.Errorf("create client of target cluster: %w", err)
 	}
 	return &applier.Reconciler{
-		Source: connections.Source.Client, SourceLive: secrets, Target: target, Clock: clock.RealClock{},
+		Settings: own,
+		Source:   connections.Source.Client, SourceLive: secrets, Target: target, SameCluster: connections.Same.Assume, Clock: clock.RealClock{},
 		Autoscalers: observe.NewAutoscalers(lifetime, observe.AutoscalerOptions{
 			Client: dynamicClient, Mapper: at.Mapper, Namespaces: targetNamespaces(cfg), Clock: clock.RealClock{}, Log: logr.Discard(),
 		}),
-		Class: class(cfg), ClusterID: clusterID,
-		ManagedBy:   ptr.Deref(cfg.Controllers.ManagedResource.ManagedByLabelValue, ""),
-		SameCluster: connections.Same.Assume, OwnNamespace: connections.OwnNamespace,
-		Limits: limits(cfg), GarbageCollector: cfg.Controllers.GarbageCollector.Enabled,
-		Parallel: ptr.Deref(own.MaxConcurrentRequests, 0), MaxDecompressedBytes: ptr.Deref(own.MaxDecompressedBytes, 0),
 	}, nil
 }

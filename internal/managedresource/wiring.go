@@ -35,7 +35,7 @@ import (
 // deletionPoll is how often pending deletions are checked if there is no event.
 const deletionPoll = 5 * time.Second
 
-// Needs returns what the family needs from its connections.
+// Needs returns the requirements of the family on its connections.
 func Needs(cfg *config.ResourceManagerConfiguration) (process.Needs, error) {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, resourcesv1alpha1.AddToScheme} {
@@ -72,9 +72,8 @@ func Add(lifetime context.Context, clusters *process.Clusters, cfg *config.Resou
 	if err != nil {
 		return err
 	}
-	own := cfg.Espalier.ManagedResource
-	target, err := apply.NewTarget(clusters.TargetConfig, clusters.TargetHTTPClient, clusters.TargetMapper,
-		ptr.Deref(own.MaxConcurrentRequests, 0), clusters.Clock)
+	own := settings(cfg, clusterID, clusters.OwnNamespace)
+	target, err := apply.NewTarget(clusters.TargetConfig, clusters.TargetHTTPClient, clusters.TargetMapper, own.Parallel, clusters.Clock)
 	if err != nil {
 		return fmt.Errorf("connect to target cluster: %w", err)
 	}
@@ -88,28 +87,23 @@ func Add(lifetime context.Context, clusters *process.Clusters, cfg *config.Resou
 	if err != nil {
 		return err
 	}
-	section, ledger := cfg.Controllers.ManagedResource, changes.Ledger(class(cfg))
+	ledger := changes.Ledger(own.Class)
 	judge := &health.Reconciler{
 		Source: clusters.Source.GetClient(), Target: target, TargetLive: clusters.Target.GetAPIReader(),
 		Watcher: sight.watcher, Pods: sight.pods, Whole: sight.whole, Ledger: ledger, Verdicts: verdicts,
 		Latency: health.NewMetrics(registry, clusters.Source.GetCache(), ledger.Responsible), Clock: clusters.Clock,
-		Kstatus: ptr.Deref(own.Kstatus, false), SyncPeriod: cfg.Controllers.Health.SyncPeriod.Duration,
+		Kstatus: own.Kstatus, SyncPeriod: cfg.Controllers.Health.SyncPeriod.Duration,
 	}
 	r := &applier.Reconciler{
-		Source: clusters.Source.GetClient(), SourceLive: clusters.Source.GetAPIReader(), SecretVersions: secrets,
-		Target: target, TargetLive: clusters.Target.GetAPIReader(), Watcher: sight.watcher, Autoscalers: sight.autoscalers, Clock: clusters.Clock,
-		Jitter:  rand.Float64,
+		Settings: own,
+		Health:   applier.Health{Registered: sight.whole.IsRegistered, Judge: judge.Judge, Concluded: verdicts.Set},
+		Source:   clusters.Source.GetClient(), SourceLive: clusters.Source.GetAPIReader(), SecretVersions: secrets,
+		Target: target, TargetLive: clusters.Target.GetAPIReader(), Watcher: sight.watcher, Autoscalers: sight.autoscalers,
+		SameCluster: clusters.Same.Assume, Clock: clusters.Clock, Jitter: rand.Float64,
 		Events:  &applier.Events{Recorder: clusters.Source.GetEventRecorder("managedresource-controller")},
 		Metrics: applier.NewMetrics(registry, sight.watcher.Watches, secrets.Kept),
-		Class:   class(cfg), ClusterID: clusterID,
-		ManagedBy: ptr.Deref(section.ManagedByLabelValue, ""), SameCluster: clusters.Same.Assume, OwnNamespace: clusters.OwnNamespace,
-		Limits: limits(cfg), GarbageCollector: cfg.Controllers.GarbageCollector.Enabled,
-		SyncPeriod: section.SyncPeriod.Duration, AlwaysUpdate: ptr.Deref(section.AlwaysUpdate, false),
-		AuditPeriod: own.AuditPeriod.Duration, DeletionPoll: deletionPoll, DeletionWaveTimeout: own.DeletionWaveTimeout.Duration,
-		Parallel: ptr.Deref(own.MaxConcurrentRequests, 0), MaxDecompressedBytes: ptr.Deref(own.MaxDecompressedBytes, 0),
-		Kstatus: ptr.Deref(own.Kstatus, false), Registered: sight.whole.IsRegistered, Concluded: verdicts.Set, Judge: judge.Judge,
 	}
-	if err := r.SetupWithManager(lifetime, clusters.Source, changes, ptr.Deref(section.ConcurrentSyncs, 0)); err != nil {
+	if err := r.SetupWithManager(lifetime, clusters.Source, changes, ptr.Deref(cfg.Controllers.ManagedResource.ConcurrentSyncs, 0)); err != nil {
 		return fmt.Errorf("add controller %s: %w", applier.ControllerName, err)
 	}
 	if err := addGarbageCollector(clusters, cfg, registry); err != nil {
@@ -162,7 +156,7 @@ func watches(lifetime context.Context, clusters *process.Clusters, cfg *config.R
 	return &sight{watcher: watcher, autoscalers: autoscalers, pods: pods, whole: whole}, nil
 }
 
-// targetNamespaces are those that the connection to the target is restricted to; nil if there is no separate connection.
+// targetNamespaces returns the namespaces to which the connection to the target is restricted; nil if there is no separate connection.
 func targetNamespaces(cfg *config.ResourceManagerConfiguration) []string {
 	if cfg.TargetClientConnection == nil {
 		return nil
@@ -231,6 +225,19 @@ func garbageCollector(cfg *config.ResourceManagerConfiguration) *garbagecollecto
 		SyncPeriod: cfg.Controllers.GarbageCollector.SyncPeriod.Duration,
 		Parallel:   ptr.Deref(own.MaxConcurrentRequests, 0),
 		ReportOnly: ptr.Deref(own.GarbageCollectionReportOnly, false),
+	}
+}
+
+// settings returns the settings of the ManagedResource controller.
+func settings(cfg *config.ResourceManagerConfiguration, clusterID, ownNamespace string) applier.Settings {
+	section, own := cfg.Controllers.ManagedResource, cfg.Espalier.ManagedResource
+	return applier.Settings{
+		Class: class(cfg), ClusterID: clusterID, ManagedBy: ptr.Deref(section.ManagedByLabelValue, ""), OwnNamespace: ownNamespace,
+		Limits: limits(cfg), GarbageCollector: cfg.Controllers.GarbageCollector.Enabled,
+		SyncPeriod: section.SyncPeriod.Duration, AlwaysUpdate: ptr.Deref(section.AlwaysUpdate, false),
+		AuditPeriod: own.AuditPeriod.Duration, DeletionPoll: deletionPoll, DeletionWaveTimeout: own.DeletionWaveTimeout.Duration,
+		Parallel: ptr.Deref(own.MaxConcurrentRequests, 0), MaxDecompressedBytes: ptr.Deref(own.MaxDecompressedBytes, 0),
+		Kstatus: ptr.Deref(own.Kstatus, false),
 	}
 }
 

@@ -32,7 +32,7 @@ type outcome struct {
 	// postponed is true if a pause of repairs delays the repair of an object that was changed under the field manager of this controller or
 	// of gardener-resource-manager.
 	postponed bool
-	// claimed counts the objects that other sets hold. Unwatched counts those that no watch covers, so that only a read shows them.
+	// claimed counts the objects that other sets hold. Unwatched counts the objects that no watch covers, so that only a read shows them.
 	claimed, unwatched int
 }
 
@@ -63,7 +63,7 @@ func (r *Reconciler) apply(ctx context.Context, p *pass) *outcome {
 	for _, each := range p.set.Objects {
 		items[each.Item] = each
 	}
-	r.engine(p).Apply(ctx, tasks, func(t engine.Task, done engine.Outcome) { r.record(p, items[t.Item], done, result) })
+	r.executor(p).Apply(ctx, tasks, func(t engine.Task, done engine.Outcome) { r.record(p, items[t.Item], done, result) })
 	r.Metrics.duration.Observe(r.Clock.Now().Sub(p.now).Seconds())
 	if result.created+result.updated+result.repaired > 0 {
 		log.FromContext(ctx).Info("Wrote objects", "created", result.created, "updated", result.updated, "repaired", result.repaired)
@@ -74,9 +74,15 @@ func (r *Reconciler) apply(ctx context.Context, p *pass) *outcome {
 // engine returns the engine for the objects of the set.
 func (r *Reconciler) engine(p *pass) *engine.Engine {
 	return &engine.Engine{
-		Target: r.Target, Autoscalers: r.Autoscalers, Watcher: r.Watcher, Clock: r.Clock, Sets: r.Source, Owner: p.owner, Settings: p.settings,
-		Manifest: p.manifests.Of, Now: p.now, StatusTime: *p.set.InitialStatusTime, Parallel: r.Parallel,
-		AllFieldsApplied: allFieldsApplied(p.mr.Status.Conditions),
+		Target: r.Target, Autoscalers: r.Autoscalers, Sets: r.Source, Owner: p.owner, Settings: p.settings, Manifest: p.manifests.Of,
+		StatusTime: *p.set.InitialStatusTime, Parallel: r.Parallel,
+	}
+}
+
+// executor returns the executor for the objects of the set.
+func (r *Reconciler) executor(p *pass) *engine.Executor {
+	return &engine.Executor{
+		Engine: r.engine(p), Clock: r.Clock, Watcher: r.Watcher, Now: p.now, AllFieldsApplied: allFieldsApplied(p.mr.Status.Conditions),
 		Recreate: func(ref resourcesv1alpha1.ObjectReference) func(bool) {
 			r.memory.AddRecreation(p.name, ref, p.now)
 			return func(created bool) {
@@ -91,7 +97,7 @@ func (r *Reconciler) engine(p *pass) *engine.Engine {
 	}
 }
 
-// record keeps what is known about an object after its task, and reports what happened to it.
+// record keeps the knowledge about an object after its task, and reports the change of the object.
 func (r *Reconciler) record(p *pass, i *state.Object, done engine.Outcome, result *outcome) {
 	claimant, owner := i.Known.Claimant, i.Known.GoneOwner
 	i.Known = done.Known
@@ -133,7 +139,7 @@ func (r *Reconciler) record(p *pass, i *state.Object, done engine.Outcome, resul
 func (r *Reconciler) tasks(p *pass, result *outcome) []engine.Task {
 	r.markDue(p)
 	unchanged, recorded := p.unchanged(), p.recorded()
-	e := r.engine(p)
+	executor := r.executor(p)
 	var tasks []engine.Task
 	for _, each := range p.set.Last() {
 		seen, presence := r.lookup(each)
@@ -147,7 +153,7 @@ func (r *Reconciler) tasks(p *pass, result *outcome) []engine.Task {
 		}
 		next := engine.Decide(f)
 		if next == engine.Leave && presence == observe.Absent {
-			e.RecordEnd(f, &each.Known)
+			executor.RecordEnd(f, &each.Known)
 		}
 		if next == engine.Leave && seen.FirstMetadata != nil {
 			r.Watcher.DropFirstMetadata(each.Kind.GroupKind(), each.Namespace, each.Key.Name)
@@ -185,7 +191,7 @@ func (r *Reconciler) markDue(p *pass) {
 	}
 }
 
-// lookup returns what the watches show about an object. A process that only computes plans has none.
+// lookup returns the state of an object in the watches. A process that only computes plans has no watches.
 func (r *Reconciler) lookup(i *state.Object) (observe.Object, observe.Presence) {
 	if r.Watcher == nil {
 		return observe.Object{}, observe.Unwatched
@@ -234,8 +240,8 @@ func isAsLeft(i *state.Object, seen observe.Object) bool {
 		(i.Unlabelled || i.Known.Fingerprint == seen.Fingerprint)
 }
 
-// markInSync records that a pass found this version of the set in sync. It does not record that of sets that must be reconciled without an
-// event, for example after a pause of repairs, and of sets with objects that no watch covers.
+// markInSync records that a pass found this version of the set in sync. It records nothing about sets that must be reconciled without an
+// event, for example after a pause of repairs, and about sets with objects that no watch covers.
 func markInSync(s *state.Set, resourceVersion string, result *outcome) {
 	s.InSyncVersion = ""
 	if result.nextCheck.IsZero() && !result.newKinds && result.unwatched == 0 && len(result.failures) == 0 && !s.AuditOwed {

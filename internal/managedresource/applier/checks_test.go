@@ -195,7 +195,7 @@ func TestPlanOfTheNextStep(t *testing.T) {
 // A set that moves to another instance may still have a plan of the first instance.
 func TestEventsOfSetsThatMoveToAnotherInstance(t *testing.T) {
 	g := NewWithT(t)
-	r := &Reconciler{Class: "resources"}
+	r := &Reconciler{Settings: Settings{Class: "resources"}}
 	planned := annotated("espalier.dev/planned", "mr-plan")
 	g.Expect(r.isRelevantFor(set1(planned), set1(planned, class("other")))).To(BeTrue())
 	g.Expect(r.isRelevantFor(set1(), set1(class("other")))).To(BeFalse())

@@ -15,9 +15,9 @@ import (
 	"github.com/espalier-dev/espalier/internal/managedresource/state"
 )
 
-// Plan returns what Reconcile would do with a set. It needs no SetupWithManager, only the clients, the target and the autoscalers,
-// with the rights of any user. Metadata and status of the set are used as they are; a set that does not exist has no status. If the set
-// has the annotation that requests a plan, the result only contains a remark about it.
+// Plan returns the plan of a set: the changes that Reconcile would make. It needs no SetupWithManager, only the clients, the target and the
+// autoscalers, with the rights of any user. Metadata and status of the set are used as they are; a set that does not exist has no status.
+// If the set has the annotation that requests a plan, the result only contains a remark about it.
 func (r *Reconciler) Plan(ctx context.Context, mr *resourcesv1alpha1.ManagedResource) (*plan.Plan, error) {
 	if r.memory == nil {
 		r.memory = state.NewMemory()
@@ -41,7 +41,8 @@ func (r *Reconciler) Plan(ctx context.Context, mr *resourcesv1alpha1.ManagedReso
 	return computed, nil
 }
 
-// newPlan returns a pass over a copy of the state of a set, and its plan without objects. The copy has what is known about the objects.
+// newPlan returns a pass over a copy of the state of a set, and its plan without objects. The copy contains the knowledge about the
+// objects.
 func (r *Reconciler) newPlan(ctx context.Context, mr *resourcesv1alpha1.ManagedResource) (*pass, *plan.Plan, error) {
 	refusal, err := r.refusal(ctx, mr.Namespace)
 	if apierrors.IsNotFound(err) { // the user will create the Namespace with the set, and it will need the labels
@@ -78,7 +79,7 @@ func (r *Reconciler) loadPlan(ctx context.Context, p *pass, computed *plan.Plan,
 	return nil
 }
 
-// planObjects adds what would be done with every object, in the order in which the objects would be processed. It sends only reads and
+// planObjects adds the planned action for every object, in the order in which the objects would be processed. It sends only reads and
 // dry-run requests to the target. RemovesSet is true if the objects of the set would be deleted or kept, and the finalizer removed.
 // OtherRights is true if the requests are not made with the rights of the controller.
 func (r *Reconciler) planObjects(ctx context.Context, p *pass, computed *plan.Plan, removesSet, otherRights bool) {
@@ -93,9 +94,8 @@ func (r *Reconciler) planObjects(ctx context.Context, p *pass, computed *plan.Pl
 		return
 	}
 	obsolete := p.obsolete()
-	e := r.engine(p)
-	e.DryRun, e.Prunes = true, len(obsolete) > 0 && stays == ""
-	planned := e.Plan(ctx, r.comparisons(p), otherRights)
+	planner := &engine.Planner{Engine: r.engine(p), Prunes: len(obsolete) > 0 && stays == "", OtherRights: otherRights}
+	planned := planner.Plan(ctx, r.comparisons(p))
 	plan.Reconsider(planned)
 	progress := prune.NewProgress(false, p.set.NeverWritten)
 	computed.Objects = pruner.PlanDeletion(ctx, obsolete, progress, stays, prune.Withhold(obsolete, planned))

@@ -62,6 +62,8 @@ import (
 
 // Reconciler applies ManagedResources. Its fields are set once, before start.
 type Reconciler struct {
+	Settings
+	Health
 	// Source reads the source cluster from caches and writes to it; SourceLive reads without a cache, for example Secrets.
 	Source     client.Client
 	SourceLive client.Reader
@@ -73,17 +75,25 @@ type Reconciler struct {
 	Watcher    *observe.Watcher
 	// Autoscalers returns which replicas and resources are set by autoscalers.
 	Autoscalers *observe.Autoscalers
+	// SameCluster reports whether source and target are one cluster, or may be.
+	SameCluster func(context.Context) bool
 	Events      *Events
 	Metrics     *Metrics
 	Clock       clock.WithTicker
+	// Jitter spreads audits: it returns a number from 0 up to 1.
+	Jitter func() float64
 
+	memory *state.Memory
+}
+
+// Settings are the settings of the controller that do not change while it runs.
+type Settings struct {
 	// Class is the class of the sets that the controller processes. ClusterID, if not empty, is part of every origin.
 	Class     Class
 	ClusterID string
 	// ManagedBy is the value of the managed-by label.
 	ManagedBy string
-	// SameCluster reports whether source and target are one cluster, or may be; OwnNamespace is where the process runs.
-	SameCluster  func(context.Context) bool
+	// OwnNamespace is the namespace of the process.
 	OwnNamespace string
 	Limits       ownership.Limits
 	// GarbageCollector is true if the garbage collector deletes garbage-collectable ConfigMaps and Secrets.
@@ -94,29 +104,28 @@ type Reconciler struct {
 	AlwaysUpdate bool
 	// AuditPeriod is how often, on average, every object of a set is read; zero means never.
 	AuditPeriod time.Duration
-	// Jitter spreads audits: it returns a number from 0 up to 1.
-	Jitter func() float64
-	// DeletionPoll is how often pending deletions are checked without an event.
-	DeletionPoll time.Duration
-	// DeletionWaveTimeout is how long objects that are not gone yet delay the deletion of later waves.
-	DeletionWaveTimeout time.Duration
+	// DeletionPoll and DeletionWaveTimeout are the times of prune.Deletion.
+	DeletionPoll, DeletionWaveTimeout time.Duration
 	// Parallel is how many objects of one wave are processed in parallel.
 	Parallel int
 	// MaxDecompressedBytes is the limit for the decompressed size of the data values of a set.
 	MaxDecompressedBytes int64
-
 	// Kstatus is true if the health of objects of kinds without a health rule depends on their status, unless an annotation of the set says
-	// otherwise. Registered reports whether a kind is one of Kubernetes, to which this never applies.
-	Kstatus    bool
+	// otherwise.
+	Kstatus bool
+}
+
+// Health connects the controller with the health controller. Plans do not use it.
+type Health struct {
+	// Registered reports whether a kind is one of Kubernetes. The health of its objects never depends on Settings.Kstatus.
 	Registered func(schema.GroupVersionKind) bool
-	// Judge returns the conditions of an applied set including those of health and progress. It returns nil if that needs a request: then
-	// a call of Concluded causes another controller to write them. Unless last is true, it also returns nil, and early, if they are about to
-	// change: a watch has not seen a write of this process yet, or the controller of a workload has not processed the workload yet.
+	// Judge returns the conditions of an applied set including the conditions of health and progress. It returns nil if a request is needed
+	// to determine them: then a call of Concluded causes another controller to write them. Unless last is true, it also returns nil, and
+	// early, if they are about to change: a watch has not seen a write of this process yet, or the controller of a workload has not processed
+	// the workload yet.
 	Judge func(name types.NamespacedName, mr *resourcesv1alpha1.ManagedResource, last bool) (next []corev1beta1.Condition, early bool)
 	// Concluded is called when a set is applied and its health can be determined, and when an object had to be recreated.
 	Concluded func(types.NamespacedName)
-
-	memory *state.Memory
 }
 
 const (
@@ -126,8 +135,8 @@ const (
 	// time since the first one, until resultTimeout, after which the result is written as it is.
 	resultPause   = 50 * time.Millisecond
 	resultTimeout = 300 * time.Millisecond
-	// resultPriority is the priority of a set with a postponed result in the queue, where that of other sets is 0 or less: most of its work
-	// is done. It keeps the priority until it is at rest.
+	// resultPriority is the priority of a set with a postponed result in the queue, where the priority of other sets is 0 or less: most of its
+	// work is done. It keeps the priority until it is at rest.
 	resultPriority = 1
 )
 
@@ -244,7 +253,7 @@ func (r *Reconciler) takeOperation(ctx context.Context, mr *resourcesv1alpha1.Ma
 	}
 	before := mr.DeepCopy()
 	delete(mr.Annotations, resourcesv1alpha1.GardenerOperation)
-	// A patch that removes the last annotation removes all annotations, also those that a user adds at the same time.
+	// A patch that removes the last annotation removes all annotations, also an annotation that a user adds at the same time.
 	if err := r.patch(ctx, "remove annotation "+resourcesv1alpha1.GardenerOperation, mr, conflict.MergeFrom(before)); err != nil {
 		return false, err
 	}
@@ -390,19 +399,21 @@ func (r *Reconciler) withhold(ctx context.Context, p *pass, obsolete []resources
 	if !resembles {
 		return prune.Withheld{}
 	}
-	e := r.engine(p)
-	e.DryRun, e.Prunes = true, true
-	planned := e.Plan(ctx, tasks, false)
+	planner := &engine.Planner{Engine: r.engine(p), Prunes: true}
+	planned := planner.Plan(ctx, tasks)
 	plan.Reconsider(planned)
 	return prune.Withhold(obsolete, planned)
 }
 
-// remove deletes objects, and reports those that stay although the user may not expect that.
+// remove deletes objects, and reports the objects that stay although the user may not expect that.
 func (r *Reconciler) remove(ctx context.Context, p *pass, refs []resourcesv1alpha1.ObjectReference) prune.Result {
 	if p.set.Deletion == nil {
 		p.set.Deletion = prune.NewProgress(false, p.set.NeverWritten)
 	}
-	result := r.pruner(p).Delete(ctx, refs, p.set.Deletion)
+	deletion := &prune.Deletion{
+		Pruner: r.pruner(p), Progress: p.set.Deletion, Watcher: r.Watcher, Now: p.now, Poll: r.DeletionPoll, WaveTimeout: r.DeletionWaveTimeout,
+	}
+	result := deletion.Delete(ctx, refs)
 	for _, each := range result.Kept {
 		r.Events.deletionRefused(p.mr, each.Ref, each.Reason)
 	}
@@ -411,8 +422,7 @@ func (r *Reconciler) remove(ctx context.Context, p *pass, refs []resourcesv1alph
 
 func (r *Reconciler) pruner(p *pass) *prune.Pruner {
 	return &prune.Pruner{
-		Target: r.Target, Watcher: r.Watcher, Sets: r.SourceLive, Owner: p.owner, GarbageCollector: r.GarbageCollector, Now: p.now,
-		Poll: r.DeletionPoll, WaveTimeout: r.DeletionWaveTimeout, Parallel: r.Parallel,
+		Target: r.Target, Sets: r.SourceLive, Owner: p.owner, GarbageCollector: r.GarbageCollector, Parallel: r.Parallel,
 	}
 }
 

@@ -5,10 +5,10 @@ import (
 	"fmt"
 	"strings"
 
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
@@ -22,34 +22,6 @@ import (
 
 // attempts is how often an object is read and written again after a conflict before the queue takes over.
 const attempts = 3
-
-// order is a task with everything that its requests need.
-type order struct {
-	Task
-	resource apply.Resource
-	manifest *unstructured.Unstructured
-	options  merge.Options
-	// force writes even if nothing seems to differ: fields that are no longer desired cannot be distinguished from defaults.
-	force bool
-}
-
-func (e *Engine) order(ctx context.Context, t Task, resource apply.Resource) (order, error) {
-	manifest, err := e.Manifest(ctx, t.Item)
-	if err != nil {
-		return order{}, err
-	}
-	o := order{Task: t, resource: resource, manifest: manifest, options: e.Settings}
-	o.force = t.Action == Write || t.Action == Create && !t.Same()
-	o.options.Previous = t.Previous
-	if o.options.ReplicasPath, err = e.replicasPath(ctx, t.Kind); err != nil {
-		return order{}, fmt.Errorf("error during apply of object %q: %w", status.Describe(t.Kind, t.Key.Namespace, t.Key.Name), err)
-	}
-	if scalable(t.Kind, o.options.ReplicasPath) {
-		scaling := e.Autoscalers.Of(e.equivalents(t.Kind.GroupKind()), t.Key.Namespace, t.Key.Name)
-		o.options.PreserveReplicas, o.options.PreserveResources = scaling.Replicas, scaling.Resources
-	}
-	return o, nil
-}
 
 // change is how an object differed from its manifest, and the request that was sent to change it.
 type change struct {
@@ -74,11 +46,11 @@ type change struct {
 	obstacle    error
 }
 
-// write creates the object if the task says that it is missing. Otherwise, or if it exists, write reads it and changes what differs. If
-// another client wrote in between, it tries again.
+// write creates the object if the task says that it is missing. Otherwise, or if it exists, write reads it and changes the fields that
+// differ. If another client wrote in between, it tries again.
 func (e *Engine) write(ctx context.Context, o order) change {
 	if o.Action == Create && !o.isOwned() {
-		if c := e.create(ctx, o); !apierrors.IsAlreadyExists(c.err) {
+		if c := o.create(ctx); !apierrors.IsAlreadyExists(c.err) {
 			return c
 		}
 	}
@@ -92,16 +64,19 @@ func (e *Engine) write(ctx context.Context, o order) change {
 	return c
 }
 
-// restores reports whether the creation of the object repairs its deletion by another client.
-func (t Task) restores() bool { return t.Same() && !t.Known.Rerun }
-
-func (e *Engine) create(ctx context.Context, o order) change {
+func (o order) create(ctx context.Context) change {
 	object, err := o.forCreate()
 	if err != nil {
 		return change{refusal: err}
 	}
-	c := change{sent: object}
-	c.answer, c.err = e.sendCreate(ctx, o, object)
+	c, end := change{sent: object}, func(bool) {}
+	if o.recreate != nil {
+		ref := resourcesv1alpha1.ObjectReference{ObjectReference: *o.Reference()}
+		ref.Namespace = o.Namespace
+		end = o.recreate(ref)
+	}
+	c.answer, c.err = o.writer.Create(ctx, o.resource, object)
+	end(c.err == nil)
 	return c
 }
 
@@ -112,19 +87,7 @@ func (o order) forCreate() (*unstructured.Unstructured, error) {
 	return merge.ForCreate(o.manifest, o.options) // the condition contains this text
 }
 
-func (e *Engine) sendCreate(ctx context.Context, o order, object *unstructured.Unstructured) (metav1.Object, error) {
-	if e.DryRun || !o.restores() {
-		return e.Target.Create(ctx, o.resource, object, e.DryRun)
-	}
-	ref := resourcesv1alpha1.ObjectReference{ObjectReference: *o.Reference()}
-	ref.Namespace = o.Namespace
-	done := e.Recreate(ref)
-	stored, err := e.Target.Create(ctx, o.resource, object, false)
-	done(err == nil)
-	return stored, err
-}
-
-// compareAndWrite reads the object and writes what differs.
+// compareAndWrite reads the object, and writes it if it differs.
 func (e *Engine) compareAndWrite(ctx context.Context, o order) change {
 	live, err := e.Target.Get(ctx, o.resource, o.manifest.GetNamespace(), o.Key.Name)
 	if apierrors.IsNotFound(err) && o.ended() {
@@ -134,13 +97,13 @@ func (e *Engine) compareAndWrite(ctx context.Context, o order) change {
 		if owner := e.goneOwner(ctx, o); owner != "" {
 			return change{refusal: &OrphanError{Object: status.Describe(o.Kind, o.Key.Namespace, o.Key.Name), Owner: owner}}
 		}
-		return e.create(ctx, o)
+		return o.create(ctx)
 	}
 	if err != nil {
 		return change{readErr: err}
 	}
 	c := change{live: live}
-	if o.Yields || e.DryRun { // a plan shows which set holds the object
+	if o.needsClaim {
 		c.claim = e.Owner.Claim(ctx, e.Sets, o.Key, live.GetAnnotations()[resourcesv1alpha1.OriginAnnotation])
 		if c.yielded = o.Yields && c.claim == ownership.Claimed; c.yielded {
 			return c
@@ -150,7 +113,7 @@ func (e *Engine) compareAndWrite(ctx context.Context, o order) change {
 	if c.sent == nil || c.refusal != nil {
 		return c
 	}
-	c.answer, c.err = e.Target.Update(ctx, o.resource, c.sent, e.DryRun)
+	c.answer, c.err = o.writer.Update(ctx, o.resource, c.sent)
 	if c.replaceable = apierrors.IsInvalid(c.err) && o.isReplaceable(c.sent, c.err); c.replaceable {
 		c.obstacle = e.obstacle(ctx, o, live)
 	}
@@ -168,7 +131,7 @@ func (e *Engine) obstacle(ctx context.Context, o order, live *unstructured.Unstr
 		return err // the condition contains this text
 	}
 	merge.DropAllocated(successor, live)
-	_, err = e.Target.Create(ctx, o.resource, successor, true)
+	_, err = apply.DryRun{Target: e.Target}.Create(ctx, o.resource, successor)
 	if err == nil || apierrors.IsAlreadyExists(err) || plan.IsQuotaExceeded(err) {
 		return nil
 	}
@@ -212,7 +175,7 @@ func (e *Engine) isOverwritten(o order, live *unstructured.Unstructured) bool {
 	return fields.LastOwnWrite(live.GetManagedFields()).After(e.StatusTime)
 }
 
-// corrected returns the status entry of an object, corrected by what managedFields prove. The status contains one value for each label and
+// corrected returns the status entry of an object, corrected according to managedFields. The status contains one value for each label and
 // annotation. If a process died while it changed one, that may not be the value that it wrote last.
 func corrected(live *unstructured.Unstructured, previous *resourcesv1alpha1.ObjectReference) *resourcesv1alpha1.ObjectReference {
 	if previous == nil {
@@ -254,35 +217,46 @@ func (o order) isReplaceable(merged *unstructured.Unstructured, err error) bool 
 	return false
 }
 
-// isProven reports whether managedFields prove that the object is as an earlier process left it. Then it needs no read. If an earlier
-// process did not apply a field, a read shows whether it was a field of this object.
-func (e *Engine) isProven(o order) bool {
-	if !e.AllFieldsApplied && merge.MayBeUnapplied(o.manifest) {
-		return false
-	}
-	object, err := merge.ForCreate(o.manifest, o.options)
-	if err != nil {
-		return false
-	}
-	first := o.Seen.FirstMetadata
-	for _, each := range []struct{ want, have map[string]string }{
-		{object.GetLabels(), first.Labels}, {object.GetAnnotations(), first.Annotations},
-	} {
-		for key, value := range each.want {
-			if have, found := each.have[key]; !found || have != value {
-				return false
-			}
-		}
-	}
-	if o.Kind.Group == "" && o.Kind.Kind == "Service" && keepsClusterIP(first.ManagedFields, object) {
-		return false
-	}
-	tolerance := fields.Tolerance{ForceLabels: o.options.ForceLabels, ForceAnnotations: o.options.ForceAnnotations, Desired: object.Object}
-	return fields.Covers(first.ManagedFields, object.Object) && fields.OnlyTolerated(first.ManagedFields, tolerance)
+// OrphanError means that an object is not created again: its manifest names an owner that does not exist, so Kubernetes would delete it.
+type OrphanError struct {
+	// Object and Owner name the two for users.
+	Object, Owner string
 }
 
-// keepsClusterIP reports whether a Service may have a cluster IP that an earlier manifest contained, and the present one does not contain.
-func keepsClusterIP(entries []metav1.ManagedFieldsEntry, object *unstructured.Unstructured) bool {
-	wanted, _, _ := unstructured.NestedString(object.Object, "spec", "clusterIP")
-	return wanted == "" && fields.Covers(entries, map[string]any{"spec": map[string]any{"clusterIP": corev1.ClusterIPNone}})
+func (e *OrphanError) Error() string {
+	return fmt.Sprintf("object %q was deleted and is not created again: its owner %s does not exist, so Kubernetes would delete it again; "+
+		"correct metadata.ownerReferences in the manifest", e.Object, e.Owner)
+}
+
+// isOwned reports whether the deletion of an object may have followed the deletion of an owner in its manifest.
+func (o order) isOwned() bool { return o.Same() && len(o.manifest.GetOwnerReferences()) > 0 }
+
+// goneOwner returns an owner of an object that does not exist, if Kubernetes deletes the object because none of its owners exists. It
+// returns "" if that is unknown.
+func (e *Engine) goneOwner(ctx context.Context, o order) string {
+	if !o.isOwned() {
+		return ""
+	}
+	var gone string
+	for _, owner := range o.manifest.GetOwnerReferences() {
+		if !e.isGone(ctx, o, owner) {
+			return ""
+		}
+		kind := schema.FromAPIVersionAndKind(owner.APIVersion, owner.Kind)
+		gone = fmt.Sprintf("%q (uid %q)", status.Describe(kind, o.manifest.GetNamespace(), owner.Name), owner.UID)
+	}
+	return gone
+}
+
+// isGone reports whether an owner does not exist. If its kind is not served, Kubernetes does not know either whether the owner exists.
+func (e *Engine) isGone(ctx context.Context, o order, owner metav1.OwnerReference) bool {
+	resource, err := e.Target.Resource(schema.FromAPIVersionAndKind(owner.APIVersion, owner.Kind))
+	if err != nil || resource.Namespaced && !o.resource.Namespaced || !apply.CanExist(o.manifest.GetNamespace(), owner.Name) {
+		return false
+	}
+	live, err := e.Target.GetMetadata(ctx, resource, o.manifest.GetNamespace(), owner.Name)
+	if err != nil {
+		return apierrors.IsNotFound(err) && !apply.IsUnserved(err)
+	}
+	return live.UID != owner.UID
 }

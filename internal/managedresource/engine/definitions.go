@@ -21,7 +21,7 @@ const (
 // one reconciliation applies a set with definitions and their objects. It waits for created definitions, because other sets may need
 // them and would not discover them while the mapper remembers that they are not served. It waits for updated definitions only if later
 // waves need their kinds. The API server serves a kind only after its definition is established, so the definitions are not read.
-func (e *Engine) awaitDefinitions(ctx context.Context, wave []Task, rest [][]Task) {
+func (e *Executor) awaitDefinitions(ctx context.Context, wave []Task, rest [][]Task) {
 	var kinds []schema.GroupVersionKind
 	created := false
 	for _, each := range wave {
@@ -40,7 +40,7 @@ func (e *Engine) awaitDefinitions(ctx context.Context, wave []Task, rest [][]Tas
 
 // awaitKinds polls until all kinds are served, with one discovery in each round and one deadline for all of them. If created is true,
 // it discovers kinds again that are known already: their definitions may have been deleted and created again.
-func (e *Engine) awaitKinds(ctx context.Context, kinds []schema.GroupVersionKind, created bool) {
+func (e *Executor) awaitKinds(ctx context.Context, kinds []schema.GroupVersionKind, created bool) {
 	deadline := e.Clock.Now().Add(definitionWait)
 	for pause := definitionPoll; ; pause = min(2*pause, definitionPollMax) {
 		var failure error

@@ -100,9 +100,8 @@ func (s *definingServer) waitFor(t *testing.T, act Action, kinds ...string) (too
 		object := &desired.Item{Kind: schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: kind}}
 		objects = append(objects, Task{Facts: Facts{Item: object}, Action: Create})
 	}
-	e := &Engine{Target: target, Clock: now, Manifest: func(_ context.Context, i *desired.Item) (*unstructured.Unstructured, error) {
-		return manifests[i], nil
-	}}
+	e := &Executor{Engine: &Engine{Target: target}, Clock: now}
+	e.Manifest = func(_ context.Context, i *desired.Item) (*unstructured.Unstructured, error) { return manifests[i], nil }
 	done := make(chan struct{})
 	go func() {
 		defer close(done)

@@ -1,17 +1,18 @@
-// Package engine brings the objects that a set wants to their desired state. Decide compares what is desired with what is observed, and
-// returns the action for one object. An Engine turns actions into requests: Apply sends them, and Plan sends only dry runs of them and
-// returns what Apply would do. Both return what happened as values. The engine keeps nothing between two calls.
+// Package engine brings the objects of a set to their desired state. Decide compares the desired state of one object with the observed one,
+// and returns an action. An Executor carries out the actions. A Planner only sends dry runs, and returns the plan. Both return their results
+// as values, and keep nothing between two calls. They share the code of Engine, and give it the writer of the requests: the target, or
+// apply.DryRun.
 package engine
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
@@ -22,14 +23,14 @@ import (
 	"github.com/espalier-dev/espalier/internal/apply/observe"
 	"github.com/espalier-dev/espalier/internal/managedresource/desired"
 	"github.com/espalier-dev/espalier/internal/managedresource/ownership"
+	"github.com/espalier-dev/espalier/internal/managedresource/status"
 	"github.com/espalier-dev/espalier/internal/repair"
 )
 
-// Engine works on the objects of one set. Its fields are set once and never change.
+// Engine works on the objects of one set. An Executor and a Planner embed it. Its fields are set once and never change.
 type Engine struct {
 	Target      *apply.Target
 	Autoscalers *observe.Autoscalers
-	Clock       clock.WithTicker
 	// Sets reads other sets that may hold the same objects.
 	Sets  client.Reader
 	Owner ownership.Owner
@@ -37,28 +38,16 @@ type Engine struct {
 	Settings merge.Options
 	// Manifest returns the manifest of an item.
 	Manifest func(context.Context, *desired.Item) (*unstructured.Unstructured, error)
-	// Now is when the reconciliation began. StatusTime is when the status was last written before this process read the set.
-	Now, StatusTime time.Time
-	// AllFieldsApplied is true if the status shows that no object kept a field that differs from its manifest.
-	AllFieldsApplied bool
+	// StatusTime is when the status was last written before this process read the set.
+	StatusTime time.Time
 	// Parallel is how many objects of one wave are processed in parallel.
 	Parallel int
-
-	// Watcher is unused in a plan.
-	Watcher *observe.Watcher
-	// Recreate is called before an object that another client deleted is created again, so that the health controller cannot find the
-	// object healthy before it knows of that. The function that it returns is called with the result. It is unused in a plan.
-	Recreate func(resourcesv1alpha1.ObjectReference) func(created bool)
-	// DryRun is true for a plan: the requests that write objects are dry runs.
-	DryRun bool
-	// Prunes is true for a plan in which objects that left the set are deleted first.
-	Prunes bool
 }
 
-// Knowledge is what the controller knows about a live object. After a restart, it is restored from the watches.
+// Knowledge is the knowledge of the controller about a live object. After a restart, it is restored from the watches.
 type Knowledge struct {
-	// Hash and Fingerprint are those of the last successful comparison or write; Confirmed is true if there was one. The time of it is
-	// CheckedAt.
+	// Hash identifies the manifest, and Fingerprint the live object, in the last comparison or write that succeeded, at the time CheckedAt.
+	// Confirmed is true if there was one.
 	Hash        uint64
 	Fingerprint uint64
 	Confirmed   bool
@@ -90,111 +79,9 @@ type Task struct {
 	Action Action
 	// Previous is the entry of the object in the status when the reconciliation began; nil for a new object.
 	Previous *resourcesv1alpha1.ObjectReference
-	// Yields is true if the object must be left to another set that holds it. Only a change of what is desired may take an object from
+	// Yields is true if the object must be left to another set that holds it. Only a change of the desired state may take an object from
 	// another set.
 	Yields bool
-}
-
-// Effect is what a task changed in the target.
-type Effect int
-
-const (
-	// Unchanged means that nothing was written.
-	Unchanged Effect = iota
-	// Created means that a new object was created.
-	Created
-	// Updated means that an object was changed to a new desired state.
-	Updated
-	// Repaired means that another client had changed or deleted the object.
-	Repaired
-)
-
-// Outcome is the result of a task.
-type Outcome struct {
-	// Known replaces the knowledge of the task.
-	Known Knowledge
-	Err   error
-	// Effect is what was written. If it is Repaired, Recreated is true if the object was missing, Manager is the field manager that changed
-	// it, if known, and Pause is the time until the next repair; zero if repairs do not pause.
-	Effect    Effect
-	Recreated bool
-	Manager   string
-	Pause     time.Duration
-	// Missing is true if the object existed before, does not exist now, and could not be created again.
-	Missing bool
-	// NewKind is true if the target now serves the kind and did not serve it when the set was read.
-	NewKind bool
-}
-
-// Apply does what the tasks require. It processes one wave after the other, and the objects of a wave in parallel. It continues after
-// failures. It calls report for each task after its wave.
-func (e *Engine) Apply(ctx context.Context, tasks []Task, report func(Task, Outcome)) {
-	if scaled, err := e.watchAutoscalers(ctx, tasks); err != nil {
-		tasks = slices.DeleteFunc(tasks, func(t Task) bool {
-			if scaled(t) {
-				report(t, Outcome{Known: t.Known, Err: err})
-			}
-			return scaled(t)
-		})
-	}
-	waves := applyWaves(tasks)
-	for number, wave := range waves {
-		outcomes := Parallel(ctx, e.Parallel, len(wave), func(number int) Outcome { return e.apply(ctx, wave[number]) },
-			func(number int, err error) Outcome { return afterPanic(wave[number], err) })
-		var applied []Task
-		for number, each := range outcomes {
-			report(wave[number], each)
-			if each.Err == nil {
-				applied = append(applied, wave[number])
-			}
-		}
-		e.awaitDefinitions(ctx, applied, waves[number+1:])
-	}
-}
-
-func applyWaves(tasks []Task) [][]Task {
-	return inventory.ApplyWaves(tasks, func(t Task) string { return t.Kind.Kind },
-		func(t Task) (string, string) { return t.Key.Namespace, t.Key.Name })
-}
-
-// afterPanic returns the outcome of a task that panicked: a request may have been sent.
-func afterPanic(t Task, err error) Outcome {
-	known := t.Known
-	known.Confirmed, known.Unwritten = false, false
-	return Outcome{Known: known, Err: err}
-}
-
-// apply does what one task requires.
-func (e *Engine) apply(ctx context.Context, t Task) Outcome {
-	out := Outcome{Known: t.Known}
-	if t.Previous == nil && !t.Known.Confirmed {
-		out.Known.Unwritten = true // the status did not name it when this pass began
-	}
-	resource, err := e.admit(t.Item)
-	if err != nil {
-		out.Err = err
-		return out
-	}
-	if t.Yields && e.Owner.Claim(ctx, e.Sets, t.Key, t.Seen.Origin) == ownership.Claimed {
-		return yielded(out, t.Seen.Origin)
-	}
-	o, err := e.order(ctx, t, resource)
-	if err != nil {
-		out.Err = err
-		return out
-	}
-	if t.Action == Verify && e.isProven(o) {
-		e.confirm(o, &out, t.Seen.Fingerprint, fields.OwnWritesOf(t.Seen.FirstMetadata.ManagedFields), nil)
-		return out
-	}
-	return e.outcome(ctx, o, e.write(ctx, o), out)
-}
-
-// yielded returns the outcome for an object that is left to the set that holds it.
-func yielded(out Outcome, claimant string) Outcome {
-	out.Known.Claimant = claimant
-	out.Err = &ownership.ClaimedError{Claimant: claimant}
-	return out
 }
 
 // admit returns the resource of an object, and an error if the object must not be written.
@@ -204,6 +91,41 @@ func (e *Engine) admit(i *desired.Item) (apply.Resource, error) {
 		return apply.Resource{}, err
 	}
 	return resource, e.Owner.Refusal(i.Key, resource)
+}
+
+// order is a task with everything that its requests need.
+type order struct {
+	Task
+	resource apply.Resource
+	manifest *unstructured.Unstructured
+	options  merge.Options
+	// force writes even if nothing seems to differ: fields that are no longer desired cannot be distinguished from defaults.
+	force bool
+	// needsClaim is true if the change must show whether another set holds the object.
+	needsClaim bool
+	// writer sends the requests that write the object.
+	writer apply.Writer
+	// recreate is Executor.Recreate if the creation of the object repairs its deletion by another client, else nil.
+	recreate func(resourcesv1alpha1.ObjectReference) func(created bool)
+}
+
+// order collects the input of the requests for a task.
+func (e *Engine) order(ctx context.Context, t Task, resource apply.Resource) (order, error) {
+	manifest, err := e.Manifest(ctx, t.Item)
+	if err != nil {
+		return order{}, err
+	}
+	o := order{Task: t, resource: resource, manifest: manifest, options: e.Settings, needsClaim: t.Yields}
+	o.force = t.Action == Write || t.Action == Create && !t.Same()
+	o.options.Previous = t.Previous
+	if o.options.ReplicasPath, err = e.replicasPath(ctx, t.Kind); err != nil {
+		return order{}, fmt.Errorf("error during apply of object %q: %w", status.Describe(t.Kind, t.Key.Namespace, t.Key.Name), err)
+	}
+	if scalable(t.Kind, o.options.ReplicasPath) {
+		scaling := e.Autoscalers.Of(e.equivalents(t.Kind.GroupKind()), t.Key.Namespace, t.Key.Name)
+		o.options.PreserveReplicas, o.options.PreserveResources = scaling.Replicas, scaling.Resources
+	}
+	return o, nil
 }
 
 // scalable reports whether an autoscaler may set replicas or resources of objects of a kind. A custom kind is scalable if it has a scale

@@ -16,8 +16,8 @@ import (
 	"github.com/espalier-dev/espalier/internal/managedresource/plan"
 )
 
-// PlanDeletion returns what Delete would do with objects, in the order in which it would process them. Stays, if not empty, is why all of
-// them stay. Withheld are those that Delete would not get.
+// PlanDeletion returns the plan for the deletion of objects, in the order in which Delete would process them. Stays, if not empty, is why
+// all of them stay. Withheld are the objects that Delete would not get.
 func (p *Pruner) PlanDeletion(
 	ctx context.Context, refs []resourcesv1alpha1.ObjectReference, progress *Progress, stays string, withheld Withheld,
 ) []plan.Object {
@@ -32,7 +32,7 @@ func (p *Pruner) PlanDeletion(
 	})
 }
 
-// PlanRelease returns what Release would do.
+// PlanRelease returns the plan for a Release of objects.
 func (p *Pruner) PlanRelease(ctx context.Context, objects []desired.Released, before []resourcesv1alpha1.ObjectReference) []plan.Object {
 	objects = managedBefore(objects, before)
 	listed := desired.StatusByKey(before)
@@ -41,7 +41,7 @@ func (p *Pruner) PlanRelease(ctx context.Context, objects []desired.Released, be
 		return plan.Leaving{ID: plan.IDOf(each.Kind, listed[each.Key].Namespace, each.Key.Name), Released: true}
 	}
 	return p.plan(ctx, len(objects), leaving, func(number int, l *plan.Leaving) {
-		own, err := p.release(ctx, objects[number], true)
+		own, err := p.release(ctx, apply.DryRun{Target: p.Target}, objects[number])
 		setUnknown(l, err)
 		if err == nil && !own {
 			l.Stays = `mode "Ignore": it does not bear the origin of the set, and is left as it is`
@@ -82,7 +82,7 @@ func (p *Pruner) inspect(ctx context.Context, ref resourcesv1alpha1.ObjectRefere
 	setUnknown(l, err)
 }
 
-// setUnknown adds what an error shows about an object: that it is gone, or that its state is unknown.
+// setUnknown adds the meaning of an error for an object: it is gone, or its state is unknown.
 func setUnknown(l *plan.Leaving, err error) {
 	switch {
 	case meta.IsNoMatchError(err):

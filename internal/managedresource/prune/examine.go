@@ -14,14 +14,14 @@ import (
 // sighting is an object that exists.
 type sighting struct {
 	observe.Object
-	// finalizers are those of an object that was read; a watch only shows whether there are any.
+	// finalizers are the finalizers of an object that was read; a watch only shows whether there are any.
 	finalizers []string
 }
 
 // look returns the state of an object, nil if it does not exist.
 type look func(context.Context, resourcesv1alpha1.ObjectReference, apply.Resource) (*sighting, error)
 
-// read is a look at the API server.
+// read is the look that asks the API server.
 func (p *Pruner) read(ctx context.Context, ref resourcesv1alpha1.ObjectReference, resource apply.Resource) (*sighting, error) {
 	live, err := p.Target.GetMetadata(ctx, resource, ref.Namespace, ref.Name)
 	if apierrors.IsNotFound(err) && !apply.IsUnserved(err) {
@@ -33,15 +33,7 @@ func (p *Pruner) read(ctx context.Context, ref resourcesv1alpha1.ObjectReference
 	return &sighting{observe.Condense(live), live.Finalizers}, nil
 }
 
-// watch is a look at the watch. If the watch does not show the object, it is read: it may only have lost its label.
-func (p *Pruner) watch(ctx context.Context, ref resourcesv1alpha1.ObjectReference, resource apply.Resource) (*sighting, error) {
-	if seen, presence := p.Watcher.Lookup(resource.Kind.GroupKind(), ref.Namespace, ref.Name); presence == observe.Present {
-		return &sighting{Object: seen}, nil
-	}
-	return p.read(ctx, ref, resource)
-}
-
-// finding is what the state of an object means for its deletion.
+// finding is the conclusion from the state of an object for its deletion.
 type finding struct {
 	sighting
 	// gone says why there is nothing left to do; empty otherwise.
@@ -79,7 +71,7 @@ func (p *Pruner) examine(ctx context.Context, ref resourcesv1alpha1.ObjectRefere
 	return found, err
 }
 
-// gather returns what decides whether an object that exists is kept. If the object alone shows that, no other set is read.
+// gather collects the facts that decide whether an object that exists is kept. If the object alone shows that, no other set is read.
 func (p *Pruner) gather(ctx context.Context, ref resourcesv1alpha1.ObjectReference, resource apply.Resource, seen observe.Object) facts {
 	key := inventory.RefKey(ref)
 	f := facts{

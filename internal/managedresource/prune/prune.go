@@ -1,6 +1,6 @@
-// Package prune deletes the objects that a set no longer wants, and releases those that it no longer manages. Delete and Release send
-// requests; PlanDeletion and PlanRelease check the same and return what they would do. What must be remembered between two calls is in
-// Progress.
+// Package prune deletes the objects that a set no longer wants, and releases the objects that it no longer manages. A Deletion and Release
+// send requests; PlanDeletion and PlanRelease make the same checks and return a plan. Progress is the state that must be kept between two
+// calls.
 package prune
 
 import (
@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -29,27 +30,32 @@ import (
 	"github.com/espalier-dev/espalier/internal/managedresource/ownership"
 )
 
-// Pruner deletes and releases objects of one set. Its fields are set once and never change.
+// Pruner checks, plans and releases objects of one set. Its fields are set once and never change.
 type Pruner struct {
 	Target *apply.Target
-	// Watcher is unused in a plan, which reads every object.
-	Watcher *observe.Watcher
 	// Sets reads other sets that may hold the same objects. It must not be a cache, because a wrong result would delete an object.
 	Sets  client.Reader
 	Owner ownership.Owner
 	// GarbageCollector is true if the garbage collector deletes garbage-collectable ConfigMaps and Secrets.
 	GarbageCollector bool
+	// Parallel is how many objects of one wave are processed in parallel.
+	Parallel int
+}
+
+// Deletion deletes objects of one set. Only its progress changes.
+type Deletion struct {
+	*Pruner
+	*Progress
+	Watcher *observe.Watcher
 	// Now is when the reconciliation began.
 	Now time.Time
 	// Poll is how often pending deletions are checked without an event.
 	Poll time.Duration
 	// WaveTimeout is how long objects that are not gone yet delay the deletion of later waves.
 	WaveTimeout time.Duration
-	// Parallel is how many objects of one wave are processed in parallel.
-	Parallel int
 }
 
-// Result is the result of Delete.
+// Result is the result of Deletion.Delete.
 type Result struct {
 	// Pending are the objects that are not gone yet.
 	Pending []Pending
@@ -80,21 +86,21 @@ type step struct {
 	err     error
 }
 
-// Delete deletes objects in reverse waves, and records that in progress. It starts the next wave when the objects of a wave are gone, or
-// after WaveTimeout.
-func (p *Pruner) Delete(ctx context.Context, refs []resourcesv1alpha1.ObjectReference, progress *Progress) Result {
-	progress.begin(p.Now)
+// Delete deletes objects in reverse waves, and records its progress. It starts the next wave when the objects of a wave are gone, or after
+// WaveTimeout.
+func (p *Deletion) Delete(ctx context.Context, refs []resourcesv1alpha1.ObjectReference) Result {
+	p.begin(p.Now)
 	result := Result{NextCheck: p.Now.Add(p.Poll)}
 	requestCount := 0
 	refresh := sync.OnceValue(p.Target.Refresh)
 	waves := deleteWaves(refs)
 	for number, wave := range waves {
-		key, left := inventory.RefKey(wave[0]), progress.left(wave)
-		steps := engine.Parallel(ctx, p.Parallel, len(left), func(i int) step { return p.deleteObject(ctx, left[i], refresh, progress) },
+		key, left := inventory.RefKey(wave[0]), p.left(wave)
+		steps := engine.Parallel(ctx, p.Parallel, len(left), func(i int) step { return p.deleteObject(ctx, left[i], refresh) },
 			func(_ int, err error) step { return step{err: err} })
 		blocked := false
 		for i, each := range steps {
-			progress.record(inventory.RefKey(left[i]), each)
+			p.record(inventory.RefKey(left[i]), each)
 			if each.requested != "" {
 				requestCount++
 			}
@@ -110,9 +116,9 @@ func (p *Pruner) Delete(ctx context.Context, refs []resourcesv1alpha1.ObjectRefe
 		if !blocked {
 			continue
 		}
-		if due := progress.waveBegan(key, p.Now).Add(p.WaveTimeout); p.Now.Before(due) {
+		if due := p.waveBegan(key, p.Now).Add(p.WaveTimeout); p.Now.Before(due) {
 			result.checkAt(due)
-			for _, ref := range progress.left(slices.Concat(waves[number+1:]...)) {
+			for _, ref := range p.left(slices.Concat(waves[number+1:]...)) {
 				result.Pending = append(result.Pending, Pending{ref: ref})
 			}
 			break
@@ -137,10 +143,10 @@ func deleteWaves(refs []resourcesv1alpha1.ObjectReference) [][]resourcesv1alpha1
 
 // deleteObject takes the next step of the deletion of an object. If the target no longer serves the version of the object, the object may
 // exist in another version of its kind. Refresh asks the API server which kinds it serves.
-func (p *Pruner) deleteObject(ctx context.Context, ref resourcesv1alpha1.ObjectReference, refresh func() error, progress *Progress) step {
+func (p *Deletion) deleteObject(ctx context.Context, ref resourcesv1alpha1.ObjectReference, refresh func() error) step {
 	resource, err := p.Target.Resource(ref.GroupVersionKind())
 	if err == nil {
-		if s := p.deleteServed(ctx, ref, resource, progress); !apply.IsUnserved(s.err) {
+		if s := p.deleteServed(ctx, ref, resource); !apply.IsUnserved(s.err) {
 			return s
 		}
 	} else if !meta.IsNoMatchError(err) {
@@ -157,7 +163,7 @@ func (p *Pruner) deleteObject(ctx context.Context, ref resourcesv1alpha1.ObjectR
 	if err != nil {
 		return step{err: err}
 	}
-	return p.deleteServed(ctx, ref, resource, progress)
+	return p.deleteServed(ctx, ref, resource)
 }
 
 // attempts is how often a deletion is requested after a conflict before the queue takes over.
@@ -166,9 +172,7 @@ const attempts = 3
 // deleteServed is deleteObject for an object whose kind is served. It checks the object as the watch shows it, and requests its deletion
 // with that version as the precondition. So a new annotation that protects the object prevents the deletion. After a conflict, the watch
 // does not show the latest version, so the object is read.
-func (p *Pruner) deleteServed(
-	ctx context.Context, ref resourcesv1alpha1.ObjectReference, resource apply.Resource, progress *Progress,
-) step {
+func (p *Deletion) deleteServed(ctx context.Context, ref resourcesv1alpha1.ObjectReference, resource apply.Resource) step {
 	look := p.watch
 	for range attempts {
 		found, err := p.examine(ctx, ref, resource, look)
@@ -183,7 +187,7 @@ func (p *Pruner) deleteServed(
 			}
 			return s
 		}
-		s := p.deleteFound(ctx, ref, resource, found.Object, progress)
+		s := p.deleteFound(ctx, ref, resource, found.Object)
 		s.deleted = found.Deleted
 		if !apierrors.IsConflict(s.err) {
 			return s
@@ -193,11 +197,19 @@ func (p *Pruner) deleteServed(
 	return step{}
 }
 
+// watch is the look that asks the watch. If the watch does not show the object, it is read: it may only have lost its label.
+func (p *Deletion) watch(ctx context.Context, ref resourcesv1alpha1.ObjectReference, resource apply.Resource) (*sighting, error) {
+	if seen, presence := p.Watcher.Lookup(resource.Kind.GroupKind(), ref.Namespace, ref.Name); presence == observe.Present {
+		return &sighting{Object: seen}, nil
+	}
+	return p.read(ctx, ref, resource)
+}
+
 // deleteFound takes the next step of the deletion of an object that must not stay.
-func (p *Pruner) deleteFound(
-	ctx context.Context, ref resourcesv1alpha1.ObjectReference, resource apply.Resource, seen observe.Object, progress *Progress,
+func (p *Deletion) deleteFound(
+	ctx context.Context, ref resourcesv1alpha1.ObjectReference, resource apply.Resource, seen observe.Object,
 ) step {
-	if progress.wasRequested(inventory.RefKey(ref), seen) {
+	if p.wasRequested(inventory.RefKey(ref), seen) {
 		return step{}
 	}
 	if !seen.Deleted.IsZero() {
@@ -234,7 +246,7 @@ func (p *Pruner) deletesVolumeClaims(resource apply.Resource) bool {
 }
 
 // deleteVolumeClaims requests the deletion of the PersistentVolumeClaims of a StatefulSet's templates, without waiting for their end.
-func (p *Pruner) deleteVolumeClaims(
+func (p *Deletion) deleteVolumeClaims(
 	ctx context.Context, ref resourcesv1alpha1.ObjectReference, resource apply.Resource, seen observe.Object,
 ) error {
 	live, err := p.Target.Get(ctx, resource, ref.Namespace, ref.Name)
@@ -277,7 +289,7 @@ func (p *Pruner) volumeClaimsOf(
 }
 
 // finalize removes the finalizers of an object whose deletion was requested long enough ago, if its annotation allows that.
-func (p *Pruner) finalize(ctx context.Context, ref resourcesv1alpha1.ObjectReference, resource apply.Resource, seen observe.Object) step {
+func (p *Deletion) finalize(ctx context.Context, ref resourcesv1alpha1.ObjectReference, resource apply.Resource, seen observe.Object) step {
 	if seen.FinalizeAfter == "" {
 		return step{}
 	}
@@ -294,7 +306,7 @@ func (p *Pruner) finalize(ctx context.Context, ref resourcesv1alpha1.ObjectRefer
 	}
 	if seen.Finalizers {
 		patch := map[string]any{"metadata": map[string]any{"finalizers": nil, "uid": string(seen.UID)}}
-		if _, err := p.Target.MergePatch(ctx, resource, ref.Namespace, ref.Name, patch); err != nil && !apierrors.IsNotFound(err) {
+		if err := p.Target.MergePatch(ctx, resource, ref.Namespace, ref.Name, patch); err != nil && !apierrors.IsNotFound(err) {
 			return step{err: fmt.Errorf("force finalization: %w", err)}
 		}
 	}
@@ -304,9 +316,9 @@ func (p *Pruner) finalize(ctx context.Context, ref resourcesv1alpha1.ObjectRefer
 	return step{}
 }
 
-// finalizeNamespace removes the finalizers from the spec of a namespace. A newer namespace of that name is left alone: it
-// has another UID, and the API server refuses the update of a namespace that has changed since it was read.
-func (p *Pruner) finalizeNamespace(
+// finalizeNamespace removes the finalizers from the spec of a namespace. A newer namespace of that name is left alone: it has another UID,
+// and the API server refuses the update of a namespace that has changed since it was read.
+func (p *Deletion) finalizeNamespace(
 	ctx context.Context, ref resourcesv1alpha1.ObjectReference, resource apply.Resource, uid types.UID,
 ) error {
 	live, err := p.Target.Get(ctx, resource, "", ref.Name)
@@ -318,4 +330,71 @@ func (p *Pruner) finalizeNamespace(
 		return fmt.Errorf("force finalization: %w", err)
 	}
 	return nil
+}
+
+// Progress is the progress of a Deletion. After a restart it is empty, which costs a read per object. Delete changes it only between two
+// waves.
+type Progress struct {
+	wholeSet bool
+	// Began is when the deletion began.
+	Began time.Time
+	// done contains the objects that are gone, or that are kept.
+	done sets.Set[inventory.Key]
+	// waves contains the time at which the deletion of each wave began. The key is the first object of the wave.
+	waves map[inventory.Key]time.Time
+	// requested contains the versions of objects whose deletion was requested and that still exist: a watch may still show these versions.
+	requested map[inventory.Key]string
+	// Reported are the facts of the last condition about the deletion.
+	Reported string
+}
+
+// NewProgress returns the progress before a deletion. WholeSet is true if all objects of the set are deleted, and not only objects that it
+// no longer contains. NeverWritten are objects that do not exist.
+func NewProgress(wholeSet bool, neverWritten sets.Set[inventory.Key]) *Progress {
+	return &Progress{
+		wholeSet: wholeSet, done: neverWritten.Clone(), waves: map[inventory.Key]time.Time{}, requested: map[inventory.Key]string{},
+	}
+}
+
+// OfWholeSet reports whether all objects of the set are deleted.
+func (p *Progress) OfWholeSet() bool { return p != nil && p.wholeSet }
+
+// begin records the begin of the deletion. If the clock was set back since then, the deletion counts as begun now.
+func (p *Progress) begin(now time.Time) {
+	if p.Began.IsZero() || now.Before(p.Began) {
+		p.Began = now
+	}
+}
+
+// waveBegan returns when the deletion of a wave was first blocked, now if the clock was set back since then.
+func (p *Progress) waveBegan(wave inventory.Key, now time.Time) time.Time {
+	if began, found := p.waves[wave]; !found || now.Before(began) {
+		p.waves[wave] = now
+	}
+	return p.waves[wave]
+}
+
+// left returns the objects that are not done.
+func (p *Progress) left(refs []resourcesv1alpha1.ObjectReference) []resourcesv1alpha1.ObjectReference {
+	var left []resourcesv1alpha1.ObjectReference
+	for _, ref := range refs {
+		if !p.done.Has(inventory.RefKey(ref)) {
+			left = append(left, ref)
+		}
+	}
+	return left
+}
+
+func (p *Progress) record(key inventory.Key, s step) {
+	if s.done {
+		p.done.Insert(key)
+	}
+	if s.requested != "" {
+		p.requested[key] = s.requested
+	}
+}
+
+// wasRequested reports whether the deletion of exactly this version was requested before: the watch does not show the deletion yet.
+func (p *Progress) wasRequested(key inventory.Key, seen observe.Object) bool {
+	return seen.Deleted.IsZero() && p.requested[key] == seen.ResourceVersion
 }

@@ -13,12 +13,12 @@ import (
 	"github.com/espalier-dev/espalier/internal/managedresource/status"
 )
 
-// Release releases the objects of mode "Ignore" that the set managed before. It removes origin and description from those that still have
+// Release releases the objects of mode "Ignore" that the set managed before. It removes origin and description from objects that still have
 // the origin of the set, and does not change the others.
 func (p *Pruner) Release(ctx context.Context, objects []desired.Released, before []resourcesv1alpha1.ObjectReference) error {
 	var texts []string
 	for _, each := range managedBefore(objects, before) {
-		if _, err := p.release(ctx, each, false); err != nil && !apply.IsGone(err) {
+		if _, err := p.release(ctx, p.Target, each); err != nil && !apply.IsGone(err) {
 			texts = append(texts, fmt.Sprintf("release of resource %q: %v", status.Describe(each.Kind, each.Key.Namespace, each.Key.Name), err))
 		}
 	}
@@ -30,7 +30,7 @@ func (p *Pruner) Release(ctx context.Context, objects []desired.Released, before
 	return fmt.Errorf("Could not release all orphaned resources%s", status.CountedErrors(texts))
 }
 
-// managedBefore returns those of the released objects that the status lists.
+// managedBefore returns the released objects that the status lists.
 func managedBefore(objects []desired.Released, before []resourcesv1alpha1.ObjectReference) []desired.Released {
 	if len(objects) == 0 {
 		return nil
@@ -42,9 +42,9 @@ func managedBefore(objects []desired.Released, before []resourcesv1alpha1.Object
 	})
 }
 
-// release removes origin and description from an object that has the origin of the set, and reports whether it has. In a dry run it only
-// reads the object. The error satisfies apply.IsGone if the object does not exist.
-func (p *Pruner) release(ctx context.Context, released desired.Released, dryRun bool) (own bool, err error) {
+// release removes origin and description from an object that has the origin of the set, and reports whether the object has that origin. The
+// error satisfies apply.IsGone if the object does not exist.
+func (p *Pruner) release(ctx context.Context, w apply.Writer, released desired.Released) (own bool, err error) {
 	key := released.Key
 	if !apply.CanExist(key.Namespace, key.Name) {
 		return false, &meta.NoKindMatchError{GroupKind: released.Kind.GroupKind()}
@@ -55,14 +55,13 @@ func (p *Pruner) release(ctx context.Context, released desired.Released, dryRun 
 			return failure
 		}
 		own = p.Owner.IsOwnOrigin(live.Annotations[resourcesv1alpha1.OriginAnnotation])
-		if !own || dryRun {
+		if !own {
 			return nil
 		}
-		_, failure = p.Target.MergePatch(ctx, resource, live.Namespace, live.Name, map[string]any{"metadata": map[string]any{
+		return w.MergePatch(ctx, resource, live.Namespace, live.Name, map[string]any{"metadata": map[string]any{
 			"resourceVersion": live.ResourceVersion,
 			"annotations":     map[string]any{resourcesv1alpha1.OriginAnnotation: nil, resourcesv1alpha1.DescriptionAnnotation: nil},
 		}})
-		return failure
 	})
 	return own, err
 }

@@ -149,7 +149,7 @@ func TestAnObjectWhoseVersionIsWithdrawnIsStillReleased(t *testing.T) {
 func TestAnObjectWhoseVersionIsWithdrawnIsNotReportedAsMissing(t *testing.T) {
 	for name, tc := range withdrawals() {
 		t.Run(name, func(t *testing.T) {
-			e := &engine.Engine{Target: tc.server.start(t).Target}
+			e := &engine.Executor{Engine: &engine.Engine{Target: tc.server.start(t).Target}}
 			g := NewWithT(t)
 			g.Expect(e.IsMissing(t.Context(), &desired.Item{Key: gadgetKey(), Kind: gadgetKind(), Namespace: "ns"})).To(Equal(tc.gone))
 		})

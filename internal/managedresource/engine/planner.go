@@ -10,14 +10,23 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/espalier-dev/espalier/internal/apply"
 	"github.com/espalier-dev/espalier/internal/apply/fields"
 	"github.com/espalier-dev/espalier/internal/managedresource/ownership"
 	"github.com/espalier-dev/espalier/internal/managedresource/plan"
 )
 
-// Plan returns what Apply would do with the tasks, in the order in which Apply would process them. The engine must have DryRun set.
-// OtherRights is true if the requests are not made with the rights of the controller.
-func (e *Engine) Plan(ctx context.Context, tasks []Task, otherRights bool) []plan.Object {
+// Planner finds out by dry runs which changes an Executor would make.
+type Planner struct {
+	*Engine
+	// Prunes is true if objects that left the set are deleted first.
+	Prunes bool
+	// OtherRights is true if the requests are not made with the rights of the controller.
+	OtherRights bool
+}
+
+// Plan returns the action for the object of each task, in the order in which an Executor would process them.
+func (e *Planner) Plan(ctx context.Context, tasks []Task) []plan.Object {
 	scaled, scaling := e.watchAutoscalers(ctx, tasks)
 	definitions := e.definitions(ctx, tasks)
 	namespaces := map[string]bool{}
@@ -31,10 +40,10 @@ func (e *Engine) Plan(ctx context.Context, tasks []Task, otherRights bool) []pla
 	return Parallel(ctx, e.Parallel, len(tasks), func(number int) plan.Object {
 		t := tasks[number]
 		w := plan.Wanted{
-			ID: id(number), Origin: e.Settings.Origin, Managed: t.Previous != nil, CreatedOnce: t.Unlabelled, OtherRights: otherRights,
-			NamespaceInSet: namespaces[t.Namespace], Prunes: e.Prunes, Unserved: definitions[t.Kind.GroupKind()],
+			ID: id(number), Origin: e.Settings.Origin, Managed: t.Previous != nil, CreatedOnce: t.Unlabelled, OtherRights: e.OtherRights,
+			NamespaceInSet: namespaces[t.Namespace], Prunes: e.Prunes,
 		}
-		e.inspect(ctx, t, &w)
+		e.inspect(ctx, t, definitions[t.Kind.GroupKind()], &w)
 		if scaling != nil && scaled(t) && w.Refusal == "" {
 			w.Doubt = scaling.Error()
 		}
@@ -44,10 +53,9 @@ func (e *Engine) Plan(ctx context.Context, tasks []Task, otherRights bool) []pla
 	})
 }
 
-// inspect adds the facts about an object: how it differs from its manifest, and the response to a dry run.
-func (e *Engine) inspect(ctx context.Context, t Task, w *plan.Wanted) {
-	definition := w.Unserved
-	w.Unserved = ""
+// inspect adds the facts about an object: its differences from its manifest, and the response to a dry run.
+// Definition is the CustomResourceDefinition in the set that defines its kind, "" if there is none.
+func (e *Planner) inspect(ctx context.Context, t Task, definition string, w *plan.Wanted) {
 	resource, err := e.admit(t.Item)
 	var o order
 	if err == nil {
@@ -66,6 +74,7 @@ func (e *Engine) inspect(ctx context.Context, t Task, w *plan.Wanted) {
 		return
 	}
 	w.Untested = isUntested(o.manifest)
+	o.writer, o.needsClaim = apply.DryRun{Target: e.Target}, true
 	c := e.write(ctx, o)
 	w.Obstacle, w.Ended = c.obstacle, c.ended
 	w.Live, w.Desired, w.Err, w.Claim, w.Yields, w.Replaceable = c.live, c.sent, c.err, c.claim, c.yielded, c.replaceable
@@ -86,7 +95,7 @@ func (e *Engine) inspect(ctx context.Context, t Task, w *plan.Wanted) {
 }
 
 // definitions returns the names of the CustomResourceDefinitions in the set by the kinds that they define.
-func (e *Engine) definitions(ctx context.Context, tasks []Task) map[schema.GroupKind]string {
+func (e *Planner) definitions(ctx context.Context, tasks []Task) map[schema.GroupKind]string {
 	names := map[schema.GroupKind]string{}
 	for _, each := range slices.Backward(tasks) { // the first one of a kind counts
 		if each.Kind.Kind != "CustomResourceDefinition" {

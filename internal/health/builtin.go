@@ -46,7 +46,7 @@ func replacing(d *appsv1.Deployment) string {
 	return short("available", status.AvailableReplicas, desired)
 }
 
-// rollout returns the verdict on a workload that has rollouts. A status that is outdated takes precedence over what it says.
+// rollout returns the verdict on a workload that has rollouts. An outdated status is progressing, whatever its fields show.
 func rollout(seen, generation int64, unhealthy, progressing string) Verdict {
 	behind := outdated(seen, generation)
 	return Verdict{
@@ -106,7 +106,8 @@ func judgeDaemonSet(d *appsv1.DaemonSet) Verdict {
 	return rollout(d.Status.ObservedGeneration, d.Generation, pods(d), updated(d.Status.UpdatedNumberScheduled, toUpdate))
 }
 
-// pods returns what is wrong with the Pods of a DaemonSet. During a rollout, the update strategy defines how many may be unavailable.
+// pods returns the faults of the Pods of a DaemonSet, "" if there are none. During a rollout, the update strategy defines how many may be
+// unavailable.
 func pods(d *appsv1.DaemonSet) string {
 	status := d.Status
 	if status.CurrentNumberScheduled < status.DesiredNumberScheduled {

@@ -32,7 +32,7 @@ const (
 	CheckFailed
 )
 
-// Fault is an object of a set and what is wrong with it.
+// Fault is an object of a set and the reason why it is not healthy.
 type Fault struct {
 	// Kind, Namespace and Name identify the object; Namespace is "" for a cluster-scoped one.
 	Kind, Namespace, Name string

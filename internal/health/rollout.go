@@ -12,8 +12,8 @@ import (
 // OldPods describes a rollout that is complete except for old Pods: there are more or fewer Pods than replicas.
 const OldPods = "there are still non-terminated old pods"
 
-// Rollout contains what is needed to detect old Pods of a Deployment: a rollout is over when the number of relevant Pods in its namespace
-// that match Selector is exactly Replicas.
+// Rollout contains the data for the detection of old Pods of a Deployment: a rollout is over when the number of relevant Pods in its
+// namespace that match Selector is exactly Replicas.
 type Rollout struct {
 	// Selector contains the labels that a Pod must have; it is never empty. The owner of the Pod does not matter.
 	Selector map[string]string
@@ -21,8 +21,9 @@ type Rollout struct {
 	Replicas int32
 }
 
-// RolloutOf returns what is needed to detect a Deployment's old Pods. It returns false if they must not be counted: the Deployment has the
-// annotation resources.gardener.cloud/skip-health-check, "true", or its selector has expressions only, so that no labels select the Pods.
+// RolloutOf returns the data for the detection of a Deployment's old Pods. It returns false if they must not be counted: the Deployment has
+// the annotation resources.gardener.cloud/skip-health-check, "true", or its selector has expressions only, so that no labels select the
+// Pods.
 func RolloutOf(d *appsv1.Deployment) (Rollout, bool) {
 	if skipped(d) || d.Spec.Selector == nil || len(d.Spec.Selector.MatchLabels) == 0 {
 		return Rollout{}, false

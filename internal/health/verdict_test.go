@@ -41,7 +41,7 @@ func both(text, object string) judged {
 	return judged{object, health.Verdict{Checked: true, Unhealthy: text, Progressing: text}}
 }
 
-// unobserved changes the expected verdict to that of an object that the controller of its kind has not processed yet.
+// unobserved changes the expected verdict to the one on an object that the controller of its kind has not processed yet.
 func unobserved(j judged) judged {
 	j.want.Unobserved = true
 	return j
@@ -186,7 +186,7 @@ func workloads() map[string]judged {
 	}
 }
 
-// endlessSpec is that of a Deployment without a deadline for progress.
+// endlessSpec is the spec of a Deployment without a deadline for progress.
 const endlessSpec = "spec: {replicas: 2, progressDeadlineSeconds: 2147483647}\n"
 
 // partitioned returns the spec of a StatefulSet of three replicas of which those from the partition on are updated.

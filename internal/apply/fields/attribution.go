@@ -12,8 +12,8 @@ import (
 // owns a removed field. So if no manager owns a part of these paths, Attribute returns the latest other writer since Espalier's
 // last write, or "" if there is none.
 //
-// The paths are those of live. An item of a list may have another key in a path than in managedFields (a port has a name, but
-// its key in managedFields is number and protocol). Live shows which items are the same.
+// The paths are positions in live. An item of a list may have another key in a path than in managedFields (a port has a name, but its key
+// in managedFields is number and protocol). Live shows which items are the same.
 func Attribute(entries []metav1.ManagedFieldsEntry, live map[string]any, changed []fieldpath.Path) string {
 	var last time.Time
 	for _, entry := range entries {

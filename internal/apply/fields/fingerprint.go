@@ -48,7 +48,7 @@ func Fingerprint(object metav1.Object) uint64 {
 	return digest.hash.Sum64()
 }
 
-// withoutStatusAnnotations returns the annotations except those that a writer of status owns.
+// withoutStatusAnnotations returns the annotations that no writer of status owns.
 func withoutStatusAnnotations(object metav1.Object) map[string]string {
 	annotations := object.GetAnnotations()
 	if len(annotations) == 0 {

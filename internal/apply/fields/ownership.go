@@ -25,8 +25,8 @@ const Manager = "espalier"
 // in sync: after a migration from that resource manager, Espalier reads every object once.
 const PeerManager = "gardener-resource-manager"
 
-// ours reports whether a PUT or POST of Espalier wrote an entry. Writes under its name by another operation or to a subresource
-// are those of other clients.
+// ours reports whether a PUT or POST of Espalier wrote an entry. Another operation under its name, or a write to a subresource, comes from
+// another client.
 func ours(entry metav1.ManagedFieldsEntry) bool {
 	return entry.Manager == Manager && entry.Operation == metav1.ManagedFieldsOperationUpdate && entry.Subresource == ""
 }

@@ -7,8 +7,8 @@ import (
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
 )
 
-// Index finds the references in a status and returns those that no object of the set needs any more. It is not safe for
-// concurrent use.
+// Index finds the references in a status and returns the references that no object of the set needs any more. It is not safe for concurrent
+// use.
 type Index struct {
 	references   map[Key]resourcesv1alpha1.ObjectReference
 	kept         map[Key]bool
@@ -26,8 +26,8 @@ func NewIndex(refs []resourcesv1alpha1.ObjectReference, e Equivalences) *Index {
 	return index
 }
 
-// Lookup returns the reference that the status has for an object: that of the same key, otherwise the first one of an
-// equivalent kind with the same namespace and name.
+// Lookup returns the reference to an object in the status: the one with the same key, otherwise the first one of an equivalent kind with
+// the same namespace and name.
 //
 // It marks the reference that it finds as kept, and with it the references of all equivalent kinds. They name the same live
 // object: a status that was written while the object moved from one group to another lists both. If the old reference counted

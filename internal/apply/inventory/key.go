@@ -1,5 +1,5 @@
-// Package inventory describes the objects of a set: how an object is identified, which objects count as the same, what the
-// status contains about them, which references are obsolete, and in which order the objects are applied and deleted.
+// Package inventory describes the objects of a set: how an object is identified, which objects count as the same, the entries of the status
+// about them, which references are obsolete, and in which order the objects are applied and deleted.
 //
 // An object that occurs twice in a set has two references. It is applied twice, in the order of the input, so the last manifest
 // wins, and Index.Lookup returns the last reference.
@@ -27,8 +27,8 @@ type Key struct {
 	Group string
 	// Kind is the kind.
 	Kind string
-	// Namespace is empty only for the kind Namespace. Other objects without a namespace, including those of cluster-scoped
-	// kinds, count as objects of the namespace "default".
+	// Namespace is empty only for the kind Namespace. Other objects without a namespace, including objects of cluster-scoped kinds, count as
+	// objects of the namespace "default".
 	Namespace string
 	// Name is the name.
 	Name string
@@ -110,8 +110,7 @@ func SameReferences(a, b []resourcesv1alpha1.ObjectReference) bool {
 type Scope int
 
 const (
-	// Unknown is the scope of a kind that the cluster does not serve yet, such as that of a custom resource whose
-	// definition is in the same set.
+	// Unknown is the scope of a kind that the cluster does not serve yet, such as a custom resource whose definition is in the same set.
 	Unknown Scope = iota
 	// Namespaced is the scope of kinds whose objects are in namespaces.
 	Namespaced

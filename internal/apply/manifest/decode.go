@@ -36,8 +36,8 @@ func decodeJSON(raw []byte) (map[string]any, error) {
 	return object(value)
 }
 
-// decodeYAML parses one YAML document with the library that sigs.k8s.io/yaml uses. sigs.k8s.io/yaml converts YAML values to
-// JSON text and parses that text. decodeYAML converts the values directly, which saves a quarter of the time and of the memory.
+// decodeYAML parses one YAML document with the library that sigs.k8s.io/yaml uses. sigs.k8s.io/yaml converts YAML values to JSON text and
+// parses that text. decodeYAML converts the values directly, which saves a quarter of the time and of the memory.
 func decodeYAML(raw []byte) (_ map[string]any, err error) {
 	if trimmed := bytes.TrimLeftFunc(bytes.TrimPrefix(raw, separator), unicode.IsSpace); bytes.HasPrefix(trimmed, []byte("{")) &&
 		utf8.Valid(raw) {
@@ -99,8 +99,8 @@ var (
 	errMisplacedMark = fault("a byte order mark is not at the beginning of the document")
 )
 
-// errFurtherDocument is the error of text in which YAML knows more documents than Split: after "...", after a carriage return, or after
-// one of the line ends of Unicode, or in UTF-16. The library would drop them.
+// errFurtherDocument is the error of text in which YAML knows more documents than Split: after "...", after a carriage return, or after one
+// of the line ends of Unicode, or in UTF-16. The library would drop them.
 var errFurtherDocument = fault(`content follows the end of the document: separate documents by lines "---" in UTF-8 with line feeds, ` +
 	`not by "..."`)
 
@@ -144,8 +144,7 @@ func object(value any) (map[string]any, error) {
 	return result, nil
 }
 
-// convert converts a value as encoding it to JSON and decoding it again would. It changes lists and maps with text keys in
-// place.
+// convert converts a value as encoding it to JSON and decoding it again would. It changes lists and maps with text keys in place.
 func convert(value any, depth int) (any, error) {
 	if depth == 0 {
 		return nil, fault("document is nested too deeply")
@@ -230,8 +229,7 @@ func keyText(key any) (string, error) {
 	return "", fault("document holds a key that JSON cannot express")
 }
 
-// validText replaces every byte that is not part of a character, as encoding to JSON does. Only decoded !!binary
-// values have such bytes.
+// validText replaces every byte that is not part of a character, as encoding to JSON does. Only decoded !!binary values have such bytes.
 func validText(text string) string {
 	if utf8.ValidString(text) {
 		return text

@@ -178,7 +178,7 @@ func TestGeneratedUsualYAMLIsReadAsByKubectl(t *testing.T) {
 	})
 }
 
-// expectAll requires that all objects of a value are read, and that they are those that kubectl reads, if it reads all of them.
+// expectAll requires that all objects of a value are read, and that kubectl reads the same objects, if it reads all of them.
 func expectAll(t *testing.T, value []byte, count int) {
 	t.Helper()
 	g := NewWithT(t)

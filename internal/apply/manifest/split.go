@@ -1,8 +1,8 @@
-// Package manifest converts the bytes of one value of a Secret into objects: it decompresses the value, splits it into
-// documents, and parses a document when the caller requests it.
+// Package manifest converts the bytes of one value of a Secret into objects: it decompresses the value, splits it into documents, and
+// parses a document when the caller requests it.
 //
-// The package does no I/O. Users write the input, so the size of the input and the limits below bound the time and memory of
-// every function. No error quotes its input, because the values are those of Secrets.
+// The package does no I/O. Users write the input, so the size of the input and the limits below bound the time and memory of every
+// function. No error quotes its input, because that is the content of Secrets.
 package manifest
 
 import (
@@ -20,33 +20,31 @@ import (
 )
 
 const (
-	// defaultMaxDecompressedBytes is the limit of a decompressed value when the caller has none. A Secret contains at
-	// most 1 MiB, but an attacker can make a value that decompresses to gigabytes.
+	// defaultMaxDecompressedBytes is the limit of a decompressed value when the caller has none. A Secret contains at most 1 MiB, but an
+	// attacker can make a value that decompresses to gigabytes.
 	defaultMaxDecompressedBytes int64 = 64 << 20
 
 	// compressedSuffix marks the data keys whose values are compressed with Brotli.
 	compressedSuffix = ".br"
 
-	// maxDocuments bounds the cost of a value with many empty documents. The largest values in use contain a few
-	// thousand objects.
+	// maxDocuments bounds the cost of a value with many empty documents. The largest values in use contain a few thousand objects.
 	maxDocuments = 100_000
 )
 
 // separator starts a line that separates two YAML documents.
 var separator = []byte("---")
 
-// Split decompresses the value of a data key (keys that end in ".br" contain Brotli) and splits it into documents. It does not
-// parse YAML, so it is cheap for values with few changes. A compressed value may have maxDecompressedBytes after decompression; zero
-// means 64 MiB.
+// Split decompresses the value of a data key (keys that end in ".br" contain Brotli) and splits it into documents. It does not parse YAML,
+// so it is cheap for values with few changes. A compressed value may have maxDecompressedBytes after decompression; zero means 64 MiB.
 //
-// If the first character that is not space is '{', the value is a stream of JSON values. If a line "---" follows one of them,
-// Split reads the rest as YAML. All other values are YAML. Lines that begin with "---", also inside block scalars, separate
-// YAML documents, exactly as in k8s.io/apimachinery. An empty line or a comment is a document and counts for the index. So does
-// a separator line that opens a document and is followed by another separator line.
+// If the first character that is not space is '{', the value is a stream of JSON values. If a line "---" follows one of them, Split reads
+// the rest as YAML. All other values are YAML. Lines that begin with "---", also inside block scalars, separate YAML documents, exactly as
+// in k8s.io/apimachinery. An empty line or a comment is a document and counts for the index. So does a separator line that opens a document
+// and is followed by another separator line.
 //
-// The documents may share memory with value, so the caller must not change value afterwards. If a part of the value is invalid
-// (not Brotli, larger than the limits, malformed JSON), Split returns the documents before that part together with the error. It
-// reads nothing after that part, because it cannot find the start of the next document.
+// The documents may share memory with value, so the caller must not change value afterwards. If a part of the value is invalid (not Brotli,
+// larger than the limits, malformed JSON), Split returns the documents before that part together with the error. It reads nothing after
+// that part, because it cannot find the start of the next document.
 func Split(key string, value []byte, maxDecompressedBytes int64) ([]Document, *DocumentError) {
 	if strings.HasSuffix(key, compressedSuffix) {
 		decompressed, err := decompress(value, cmp.Or(maxDecompressedBytes, defaultMaxDecompressedBytes))
@@ -97,8 +95,8 @@ func splitJSON(value []byte) ([]Document, *DocumentError) {
 	}
 }
 
-// splitYAML appends the YAML documents of the value to the given ones. A separator line with content ("--- a: b", "----") belongs
-// to the document before it, which then cannot be decoded, as in apimachinery's reader. A value in UTF-16 is one document.
+// splitYAML appends the YAML documents of the value to the given ones. A separator line with content ("--- a: b", "----") belongs to the
+// document before it, which then cannot be decoded, as in apimachinery's reader. A value in UTF-16 is one document.
 func splitYAML(documents []Document, value []byte) ([]Document, *DocumentError) {
 	if isUTF16(value) {
 		return append(documents, Document{Index: len(documents), Raw: value}), nil // the bytes of a line end may be parts of characters

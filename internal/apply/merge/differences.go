@@ -13,17 +13,17 @@ import (
 // maxDifferences bounds the result of Differences. Callers check whether it is empty and show a few of them.
 const maxDifferences = 64
 
-// Differences returns the paths at which a write of merged would change live: at most 64, in a fixed order, none if the write
-// would change nothing.
+// Differences returns the paths at which a write of merged would change live: at most 64, in a fixed order, none if the write would change
+// nothing.
 //
-// Every value of merged must be in live. Fields of live that merged lacks were added by the API server or another client and are
-// no differences, with two exceptions: Differences compares labels and annotations of the object exactly, and an additional item
-// in a list of live is a difference if merged has that list.
+// Every value of merged must be in live. Fields of live that merged lacks were added by the API server or another client and are no
+// differences, with two exceptions: Differences compares labels and annotations of the object exactly, and an additional item in a list of
+// live is a difference if merged has that list.
 //
-// A null in merged counts as missing, and 1 equals 1.0. For kinds that the Kubernetes libraries know, Differences compares unequal
-// values once more after a conversion to the Go type and back. Then quantities ("1" and "1000m"), ports as number or text, base64
-// with line breaks, empty lists, and zero values that the API server leaves out are equal. Fields that the library does not know
-// are compared unconverted. The stringData of Secrets counts as data.
+// A null in merged counts as missing, and 1 equals 1.0. For kinds that the Kubernetes libraries know, Differences compares unequal values
+// once more after a conversion to the Go type and back. Then quantities ("1" and "1000m"), ports as number or text, base64 with line
+// breaks, empty lists, and zero values that the API server leaves out are equal. Fields that the library does not know are compared
+// unconverted. The stringData of Secrets counts as data.
 func Differences(live, merged *unstructured.Unstructured) []fieldpath.Path {
 	liveObject, mergedObject := withData(live), withData(merged)
 	raw := comparison{}
@@ -77,8 +77,8 @@ func (s side) item(index int) side {
 	return side{raw: raw[index], typed: typed[index], known: s.known}
 }
 
-// value returns the value as the API server would store it, as far as the Go type shows that. If the Go type drops a value, it
-// does not know the field, or it leaves out a zero value.
+// value returns the value as the API server would store it, as far as the Go type shows that. If the Go type drops a value, it does not
+// know the field, or it leaves out a zero value.
 func (s side) value() any {
 	switch {
 	case !s.known:
@@ -120,8 +120,7 @@ func (c *comparison) objects(live, merged, liveTyped, mergedTyped map[string]any
 	}
 }
 
-// metadata compares labels and annotations exactly, and other metadata as any value. It skips managedFields,
-// which a manifest cannot set.
+// metadata compares labels and annotations exactly, and other metadata as any value. It skips managedFields, which a manifest cannot set.
 func (c *comparison) metadata(live, merged side) {
 	fields, isMap := merged.raw.(map[string]any)
 	if !isMap {

@@ -1,9 +1,8 @@
-// Package merge computes the object to write from a manifest and the live object, and reports whether that write would change
-// anything.
+// Package merge computes the object to write from a manifest and the live object, and reports whether that write would change anything.
 //
-// It merges untyped objects, not Go types, so that no field is lost that the libraries do not know yet. No function changes its
-// inputs, and results share no mutable value with them. The functions accept manifests and live objects of any shape: a value of
-// the wrong type at a place that a rule reads is an error that names the place.
+// It merges untyped objects, not Go types, so that no field is lost that the libraries do not know yet. No function changes its inputs, and
+// results share no mutable value with them. The functions accept manifests and live objects of any shape: a value of the wrong type at a
+// place that a rule reads is an error that names the place.
 package merge
 
 import (
@@ -27,28 +26,28 @@ type Options struct {
 	ForceLabels bool
 	// ForceAnnotations removes the annotations of the live object that the manifest does not want.
 	ForceAnnotations bool
-	// Previous is the entry of the status for the object, with the labels and annotations of the last apply. Merge removes those
-	// that the manifest has dropped. Nil on the first apply.
+	// Previous is the entry of the status for the object, with the labels and annotations of the last apply. Merge removes the labels and
+	// annotations that the manifest has dropped. Nil on the first apply.
 	Previous *resourcesv1alpha1.ObjectReference
-	// PreserveReplicas keeps the live number of replicas, because an autoscaler owns it. Merge itself reads the annotation of
-	// the manifest that requests the same.
+	// PreserveReplicas keeps the live number of replicas, because an autoscaler owns it. Merge itself reads the annotation of the manifest
+	// that requests the same.
 	PreserveReplicas bool
-	// ReplicasPath is the path of the number of replicas in objects of a kind that the Kubernetes libraries do not know. Nil if the
-	// kind has no scale subresource.
+	// ReplicasPath is the path of the number of replicas in objects of a kind that the Kubernetes libraries do not know. Nil if the kind has
+	// no scale subresource.
 	ReplicasPath []string
 	// PreserveResources keeps the live CPU and memory of containers, for the same reasons.
 	PreserveResources bool
 }
 
-// ForCreate returns the object to create. It merges as if the manifest were the live object. So only here it uses finalizers,
-// owners and the other metadata of the manifest.
+// ForCreate returns the object to create. It merges as if the manifest were the live object. So only here it uses finalizers, owners and
+// the other metadata of the manifest.
 func ForCreate(manifest *unstructured.Unstructured, o Options) (*unstructured.Unstructured, error) {
 	return merge(manifest.Object, manifest.Object, o, true)
 }
 
-// Merge returns the object with which to replace live. Metadata is live's except for labels and annotations. Status is live's.
-// All other fields are the manifest's, except for those that the rules of its kind keep from live. Errors name the place in the
-// object, but not the object, except those of InjectLabels.
+// Merge returns the object with which to replace live. Metadata is live's except for labels and annotations. Status is live's. All other
+// fields are the manifest's, except for fields that the rules of its kind keep from live. Errors name the place in the object, but not the
+// object; only errors of InjectLabels do.
 func Merge(live, manifest *unstructured.Unstructured, o Options) (*unstructured.Unstructured, error) {
 	return merge(live.Object, manifest.Object, o, false)
 }
@@ -95,15 +94,15 @@ func merge(live, manifest map[string]any, o Options, creating bool) (*unstructur
 	return result, nil
 }
 
-// ForCreateIgnored returns the object to create for a manifest that is ignored afterwards: the manifest itself without the
-// description annotation.
+// ForCreateIgnored returns the object to create for a manifest that is ignored afterwards: the manifest itself without the description
+// annotation.
 func ForCreateIgnored(manifest *unstructured.Unstructured) *unstructured.Unstructured {
 	result, _ := MergeIgnored(manifest)
 	return result
 }
 
-// MergeIgnored returns the object with which to replace a live object whose manifest is ignored, and reports whether it changed
-// anything. It only removes the description annotation, because that text would be wrong.
+// MergeIgnored returns the object with which to replace a live object whose manifest is ignored, and reports whether it changed anything.
+// It only removes the description annotation, because that text would be wrong.
 //
 //nolint:revive // Beside Merge and ForCreateIgnored, this is the name that a caller looks for.
 func MergeIgnored(live *unstructured.Unstructured) (result *unstructured.Unstructured, changed bool) {

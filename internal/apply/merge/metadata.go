@@ -14,15 +14,15 @@ import (
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
 )
 
-// InjectedLabels returns the labels that every object of a set gets: those of the spec, overlaid by the managed-by label. So the
-// spec cannot override that label.
+// InjectedLabels returns the labels that every object of a set gets: the labels in the spec, overlaid by the managed-by label. So the spec
+// cannot override that label.
 func InjectedLabels(spec map[string]string, managedByValue string) map[string]string {
 	return labels.Merge(spec, labels.Set{resourcesv1alpha1.ManagedBy: managedByValue})
 }
 
-// InjectLabels sets labels on an object in place, over those that it has: on the object itself, on the pod template of any kind
-// that has an object at spec.template, and on the templates of volume claims. It does not change selectors and the templates of a
-// CronJob. Templates of another shape, such as texts, stay as they are. If InjectLabels fails, it may have set some labels.
+// InjectLabels sets labels on an object in place, over the labels that it has: on the object itself, on the pod template of any kind that
+// has an object at spec.template, and on the templates of volume claims. It does not change selectors and the templates of a CronJob.
+// Templates of another shape, such as texts, stay as they are. If InjectLabels fails, it may have set some labels.
 func InjectLabels(obj *unstructured.Unstructured, injected map[string]string) error {
 	if obj.Object == nil {
 		obj.Object = map[string]any{}

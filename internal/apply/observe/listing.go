@@ -17,7 +17,7 @@ type firstListing struct {
 	done, timedOut chan struct{}
 
 	mu sync.Mutex
-	// unawaited is true if a caller continued without the listing, or its objects replace those of another watch.
+	// unawaited is true if a caller continued without the listing, or its objects replace the objects of another watch.
 	unawaited bool
 }
 

@@ -31,23 +31,22 @@ type PodOptions struct {
 	Client metadata.Interface
 	// Namespaces restricts the watch; empty means all.
 	Namespaces []string
-	// OnChange is called when the number of a Deployment's pods changed. While that number differs from the Deployment's replicas,
-	// it is also called for every change of one of the pods. It must not block.
+	// OnChange is called when the number of a Deployment's pods changed. While that number differs from the Deployment's replicas, it is also
+	// called for every change of one of the pods. It must not block.
 	OnChange func(namespace, name string)
 	Clock    clock.Clock
 	Log      logr.Logger
 }
 
-// Pods counts the pods that the selectors of managed Deployments match. One watch of the metadata of all pods, or one in each
-// namespace, runs as long as Deployments are watched. Pods need not have the managed-by label. Pods stores only the labels of a
-// pod.
+// Pods counts the pods that the selectors of managed Deployments match. One watch of the metadata of all pods, or one in each namespace,
+// runs as long as Deployments are watched. Pods need not have the managed-by label. Pods stores only the labels of a pod.
 type Pods struct {
 	options PodOptions
 	// lifetime ends the watch.
 	lifetime context.Context //nolint:containedctx // the watch outlives the call that starts it
 
 	mu sync.Mutex
-	// owners are the stores of the watches of Deployments. stores contains those of the watches of pods by namespace, "" for all.
+	// owners are the stores of the watches of Deployments. stores contains the stores of the watches of pods by namespace, "" for all.
 	owners map[*store]struct{}
 	stores map[string]*podStore
 	// pods contains the labels of pods by namespace and name.
@@ -55,8 +54,8 @@ type Pods struct {
 	deployments map[string]map[string]*trackedDeployment
 }
 
-// podLabels are the labels of a pod, such as ",app=web,tier=front,". Pods with equal labels share the text. The zero value stands for a
-// pod that does not exist.
+// podLabels are the labels of a pod, such as ",app=web,tier=front,". Pods with equal labels share the text. The zero value stands for a pod
+// that does not exist.
 type podLabels = unique.Handle[string]
 
 // trackedDeployment is a Deployment with the number of pods that its selector matches.
@@ -97,8 +96,7 @@ const (
 	CountDiffers
 )
 
-// Of compares the number of a Deployment's pods with its replicas, and returns its rollout. A Deployment that is not tracked
-// matches.
+// Of compares the number of a Deployment's pods with its replicas, and returns its rollout. A Deployment that is not tracked matches.
 func (p *Pods) Of(namespace, name string) (health.Rollout, Count) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -284,7 +284,7 @@ func TestOneRefusalAfterAListingOfPodsChangesNothing(t *testing.T) {
 	c.Expect(c.count("shop", "web")).To(Equal(CountDiffers))
 }
 
-// Several watches may contain a Deployment, for example that of all namespaces and that of its own namespace.
+// Several watches may contain a Deployment, for example the watch of all namespaces and the watch of its own namespace.
 func TestDeploymentIsCountedWhileOneWatchShowsIt(t *testing.T) {
 	c := newPodsFixture(t)
 	other := newStore(nil, nil)

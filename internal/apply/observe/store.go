@@ -31,16 +31,15 @@ type Object struct {
 	Origin string
 	// Deleted is the deletion timestamp; zero if there is none.
 	Deleted time.Time
-	// WrittenByUs is true if Espalier or its peer ever wrote the object. Then Espalier may delete the object although its origin
-	// annotation is missing.
+	// WrittenByUs is true if Espalier or its peer ever wrote the object. Then Espalier may delete the object although its origin annotation is
+	// missing.
 	WrittenByUs bool
 	// Finalizers is true if the object has any finalizer.
 	Finalizers bool
-	// KeepObject, GarbageCollectable and FinalizeAfter are the values of the annotations and the label that restrict
-	// a deletion; "" if absent.
+	// KeepObject, GarbageCollectable and FinalizeAfter are the values of the annotations and the label that restrict a deletion; "" if absent.
 	KeepObject, GarbageCollectable, FinalizeAfter string
-	// FirstMetadata is the metadata of an object in the first listing after start. It shows whether the object is unchanged since
-	// an earlier process wrote it. DropFirstMetadata sets it to nil; it is nil for all other objects.
+	// FirstMetadata is the metadata of an object in the first listing after start. It shows whether the object is unchanged since an earlier
+	// process wrote it. DropFirstMetadata sets it to nil; it is nil for all other objects.
 	FirstMetadata *metav1.ObjectMeta
 	// Verdict describes why an object that is watched whole is not healthy; nil if it is healthy.
 	Verdict *health.Verdict
@@ -232,8 +231,8 @@ func (s *store) recordOwnWrite(key types.NamespacedName, object Object) {
 	}
 }
 
-// condenseAnswer condenses the answer to our own write. The result has a verdict if the answer is the whole object and the store
-// computes verdicts.
+// condenseAnswer condenses the answer to our own write. The result has a verdict if the answer is the whole object and the store computes
+// verdicts.
 func (s *store) condenseAnswer(object metav1.Object) Object {
 	if reduced, err := s.reduce(object); err == nil {
 		object = reduced
@@ -305,9 +304,9 @@ func (s *store) Replace(objects map[types.NamespacedName]metav1.Object, resource
 // listingChanges contains the differences between a listing and the stored objects.
 type listingChanges struct{ deleted, changed, judged []types.NamespacedName }
 
-// replaceObjects replaces the stored objects by a listing, but keeps the results of our own writes after the listing. A listing that
-// is older than observedVersion comes from a cluster that was restored from a backup; it replaces all objects. The changes of the
-// first listing are not reported to callers that wait for it.
+// replaceObjects replaces the stored objects by a listing, but keeps the results of our own writes after the listing. A listing that is
+// older than observedVersion comes from a cluster that was restored from a backup; it replaces all objects. The changes of the first
+// listing are not reported to callers that wait for it.
 func (s *store) replaceObjects(next map[types.NamespacedName]Object, listed string) listingChanges {
 	s.mu.Lock()
 	defer s.mu.Unlock()

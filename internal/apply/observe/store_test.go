@@ -240,7 +240,7 @@ func TestFirstListingIsReportedIfNoCallerWaitsForIt(t *testing.T) {
 	s.Expect(s.takeReports()).To(BeEmpty())
 }
 
-// The stored state of a whole object is that of its metadata, and the verdict.
+// The stored state of a whole object consists of the state of its metadata and the verdict.
 func TestWholeObjectIsReducedOnArrival(t *testing.T) {
 	s := newStoreFixture(t, true)
 	object := wholePod("p", "5", "Pending", 3)

@@ -1,9 +1,9 @@
-// Package observe caches the state of managed objects. It runs one metadata-only watch per kind, restricted to objects with the
-// managed-by label, and stores a fingerprint per object.
+// Package observe caches the state of managed objects. It runs one metadata-only watch per kind, restricted to objects with the managed-by
+// label, and stores a fingerprint per object.
 //
-// A watch starts when a set needs a kind and stops when no set needs it. If the API server forbids a cluster-wide watch, watches
-// of single namespaces replace it. A look-up of an object that no watch covers returns Unwatched, and the caller reads the object
-// live. The package makes no decisions and never writes.
+// A watch starts when a set needs a kind and stops when no set needs it. If the API server forbids a cluster-wide watch, watches of single
+// namespaces replace it. A look-up of an object that no watch covers returns Unwatched, and the caller reads the object live. The package
+// makes no decisions and never writes.
 package observe
 
 import (
@@ -69,8 +69,8 @@ type Options struct {
 	Namespaces []string
 	// OnChange is called when more than the status of an observed object changed. It must not block.
 	OnChange func(kind schema.GroupKind, namespace, name string)
-	// OnVerdict is called when an observed object was created or deleted, when its verdict changed, and when the number of pods
-	// of a Deployment changed. It must not block. Nil: no caller needs verdicts.
+	// OnVerdict is called when an observed object was created or deleted, when its verdict changed, and when the number of pods of a
+	// Deployment changed. It must not block. Nil: no caller needs verdicts.
 	OnVerdict func(kind schema.GroupKind, namespace, name string)
 	// Whole watches the kinds whose verdict depends on more than metadata. If it is nil, there are no verdicts.
 	Whole *WholeObjects
@@ -132,9 +132,8 @@ func New(lifetime context.Context, options Options) *Watcher {
 	}
 }
 
-// Use replaces the needs of a user, starts and stops watches accordingly, and waits until the needed watches have listed their
-// objects or were denied. It returns early, without an error, when ctx ends or a watch takes too long. Look-ups then return
-// Unwatched.
+// Use replaces the needs of a user, starts and stops watches accordingly, and waits until the needed watches have listed their objects or
+// were denied. It returns early, without an error, when ctx ends or a watch takes too long. Look-ups then return Unwatched.
 func (w *Watcher) Use(ctx context.Context, user types.NamespacedName, needs []Need) {
 	for range 2 { // the second time with narrower watches in place of denied ones
 		if !w.waitForListings(ctx, w.replaceNeeds(user, needs)) {
@@ -262,8 +261,8 @@ func (k *kindWatch) stopWatch() {
 	}
 }
 
-// ensureWatch starts the watch of a scope unless it runs. A watch of whole objects replaces one of metadata as soon as a user needs
-// it. The caller has locked mu.
+// ensureWatch starts the watch of a scope unless it runs. A watch of whole objects replaces one of metadata as soon as a user needs it. The
+// caller has locked mu.
 func (w *Watcher) ensureWatch(s scope, need Need, now time.Time) {
 	known := w.watches[s]
 	whole := w.options.Whole != nil && (need.Whole || health.HasRule(s.kind))
@@ -359,8 +358,8 @@ func (w *Watcher) onListing(s scope, state *kindWatch, first bool) {
 	w.onAccessChange(s, state, state.access.recordListing(), nil)
 }
 
-// onAccessChange reports all objects of a watch when the API server denies it, because its cached objects are no longer valid, and
-// when the API server allows it again, because it may show changes that no set has processed.
+// onAccessChange reports all objects of a watch when the API server denies it, because its cached objects are no longer valid, and when the
+// API server allows it again, because it may show changes that no set has processed.
 func (w *Watcher) onAccessChange(s scope, state *kindWatch, change accessChange, err error) {
 	log := w.options.Log.WithValues("kind", s.kind.String(), "namespace", s.namespace)
 	switch change {

@@ -17,8 +17,8 @@ import (
 	"github.com/espalier-dev/espalier/internal/reflector"
 )
 
-// WholeObjects lists and watches whole objects, for kinds whose health depends on more than metadata. The store keeps as little of
-// them as of other objects.
+// WholeObjects lists and watches whole objects, for kinds whose health depends on more than metadata. The store keeps as little of them as
+// of other objects.
 type WholeObjects struct {
 	scheme  *runtime.Scheme
 	typed   rest.Interface
@@ -63,8 +63,7 @@ func (w *WholeObjects) IsRegistered(kind schema.GroupVersionKind) bool {
 	return w.scheme.Recognizes(kind)
 }
 
-// Typed returns an object as its Go type if that is known, else unchanged. It returns an error if the object does not fit its
-// type.
+// Typed returns an object as its Go type if that is known, else unchanged. It returns an error if the object does not fit its type.
 func (w *WholeObjects) Typed(object *unstructured.Unstructured) (runtime.Object, error) {
 	kind := object.GroupVersionKind()
 	if !w.scheme.Recognizes(kind) {

@@ -19,7 +19,7 @@ func dbPolicy(e *managedresourcetest.Env) string {
 		"ingress: [{from: [{podSelector: {matchLabels: {app: shop}}}], ports: [{port: 5432}]}]}")
 }
 
-// managedFields do not show what is in an atomic value, in an empty one, or in one of several items with the same key.
+// managedFields do not show the fields in an atomic value, in an empty one, or in one of several items with the same key.
 func TestAdditionsBelowTheRecordedFieldsAreRemoved(t *testing.T) {
 	t.Parallel()
 	e := managedresourcetest.New(t, managedresourcetest.Options{TwoClusters: true, Stopped: true, Configure: longSyncPeriod})

@@ -12,7 +12,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/managedresource/plan"
 )
 
-// step is what a reconciliation does with a set.
+// step is the work of a reconciliation on a set.
 type step int
 
 const (
@@ -22,7 +22,7 @@ const (
 	stepWait
 	// stepIgnore reports that the set is ignored.
 	stepIgnore
-	// stepPlan publishes what would be done, without doing it.
+	// stepPlan publishes the plan of the set, and changes nothing in the target.
 	stepPlan
 	// stepApply brings the objects in the target to their desired state.
 	stepApply
@@ -72,8 +72,8 @@ func planned(mr *resourcesv1alpha1.ManagedResource) bool {
 	return only
 }
 
-// next decides what to do with a set; the first case that matches decides. A set that has the finalizer of another
-// instance needs no step: the update that removes this finalizer causes a new reconciliation.
+// next returns the step for a set; the first case that matches decides. A set that has the finalizer of another instance needs no step: the
+// update that removes this finalizer causes a new reconciliation.
 func (c Class) next(mr *resourcesv1alpha1.ManagedResource) step {
 	deleting := mr.DeletionTimestamp != nil
 	active, responsible := c.active(mr), c.Responsible(mr)

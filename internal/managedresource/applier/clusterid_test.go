@@ -84,7 +84,7 @@ func TestAnObjectIsReleasedAfterAChangeOfTheClusterID(t *testing.T) {
 	})
 }
 
-// Without a record, the origin may be that of a set of the same name in another cluster.
+// Without a record, the origin may name a set of the same name in another cluster.
 func TestASetWithAnObjectOfDoubtfulOriginReportsItAndStays(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {

@@ -52,8 +52,8 @@ func applied(status corev1beta1.ConditionStatus, reason, message string) corev1b
 	return verdict(resourcesv1alpha1.ResourcesApplied, status, reason, message)
 }
 
-// judge returns the condition about an apply, and an error if a retry may help. Objects are those of the set, faults are its documents that
-// cannot be read. It sorts the failures of the outcome in the order of the set.
+// judge returns the condition about an apply, and an error if a retry may help. Objects are the objects of the set, faults are its
+// documents that cannot be read. It sorts the failures of the outcome in the order of the set.
 func judge(namespace string, objects []*state.Object, faults []string, result *outcome) (corev1beta1.Condition, error) {
 	judgement := applied(corev1beta1.ConditionTrue, resourcesv1alpha1.ConditionApplySucceeded, successMessage(objects))
 	switch {

@@ -37,7 +37,7 @@ type staying struct {
 	// Kind, Name and Path are regular expressions for "apiVersion/Kind", for the name of an object of the corpus (missing: any), and for the
 	// path of an edit. They match the whole text.
 	Kind, Name, Path string
-	// What and Why are for the page.
+	// The page shows the texts What and Why.
 	What, Why string
 }
 
@@ -262,7 +262,7 @@ func (s *driftScene) perform(live *unstructured.Unstructured, e edit, method int
 	return next, manager
 }
 
-// stays reports whether an edit is on the list of those that stay.
+// stays reports whether an edit is on the list of edits that stay.
 func (s *driftScene) stays(d *drifting, e edit) bool {
 	for _, each := range s.staying {
 		if matches(each.Kind, d.kind) && (each.Name == "" || matches(each.Name, d.name)) && matches(each.Path, e.at()) {
@@ -341,7 +341,7 @@ func (s *driftScene) sample(few int) int {
 	return few
 }
 
-// An edit of any field by another client is repaired, or is on the list of those that stay. DRIFT=all makes every edit once.
+// An edit of any field by another client is repaired, or is on the list of edits that stay. DRIFT=all makes every edit once.
 func TestGeneratedDriftIsRepaired(t *testing.T) {
 	t.Parallel()
 	s := newDriftScene(t)

@@ -691,7 +691,7 @@ func TestVolumeClaimsAreDeletedBeforeTheirStatefulSet(t *testing.T) {
 				Should(Equal([]string{claims, web}))
 			return
 		}
-		// The StatefulSet's controller may write a status meanwhile. Then the deletion is refused and sent again, after that of the
+		// The StatefulSet's controller may write a status meanwhile. Then the deletion is refused and sent again, after the deletion of the
 		// PersistentVolumeClaims if they still exist.
 		e.AwaitAbsent(statefulSetKind, "web")
 		e.Expect(recording.InOrder("DELETE")).To(Or(Equal([]string{claims, web}), Equal([]string{claims, web, web}),

@@ -132,7 +132,7 @@ func TestAnObjectWithoutOwnerIsNotCreatedAgainAndAgain(t *testing.T) {
 	e.Await(configMapKind, "c", func(Gomega, *unstructured.Unstructured) {}) // its owner exists
 
 	e.Remove(configMapKind, "owner")
-	e.Remove(configMapKind, "c") // what the garbage collector of Kubernetes does
+	e.Remove(configMapKind, "c") // as the garbage collector of Kubernetes does
 	mr := e.AwaitApplied("mr", "False/ApplyFailed")
 	e.Expect(Message(mr, "ResourcesApplied")).To(ContainSubstring(e.Fill(`its owner "v1/ConfigMap/$NS/owner" (uid "` + string(owner.GetUID()) +
 		`") does not exist`)))

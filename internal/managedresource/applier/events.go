@@ -37,7 +37,7 @@ const (
 // maxNote is the longest note that the Events API accepts.
 const maxNote = 1024
 
-// Events reports to users what happened to a set's objects, once per change.
+// Events reports changes of a set's objects to users, once per change.
 type Events struct{ Recorder events.EventRecorder }
 
 // send records an Event about a set. Related is the object or document of the Event: the recorder counts Events that differ only in

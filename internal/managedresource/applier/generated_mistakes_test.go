@@ -277,7 +277,7 @@ func (p place) set(value any) {
 	p.inList[p.index] = value
 }
 
-// places lists the positions of all values in an object, except for those that name it and its annotations.
+// places lists the positions of all values in an object, except for the values that name it and its annotations.
 func places(value any) []place {
 	var found []place
 	switch typed := value.(type) {

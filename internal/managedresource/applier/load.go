@@ -61,7 +61,7 @@ func subscribedKeys(items []*desired.Item, refs []resourcesv1alpha1.ObjectRefere
 // maxNamed is how many unlabelled objects of a set have watches of their own. Further ones are read in each sync period.
 const maxNamed = 20
 
-// needs lists what must be observed for a set: its objects, and those that its status still lists.
+// needs lists the watches that a set needs: for its objects, and for objects that its status still lists.
 func (r *Reconciler) needs(p *pass) []observe.Need {
 	var needs []observe.Need
 	position := map[schema.GroupKind]int{}
@@ -99,7 +99,7 @@ func (r *Reconciler) needs(p *pass) []observe.Need {
 	return needs
 }
 
-// need returns what must be observed for the objects of a kind, without their namespaces, and whether the target serves the kind.
+// need returns the watch for the objects of a kind, without their namespaces, and reports whether the target serves the kind.
 func (r *Reconciler) need(p *pass, kind schema.GroupVersionKind) (need observe.Need, served bool) {
 	resource, err := r.Target.Resource(kind)
 	return observe.Need{

@@ -216,7 +216,7 @@ func TestAnObjectIsReplacedIfOnlyItselfIsInTheWay(t *testing.T) {
 	}
 }
 
-// A mistake turns the name of an object into that of another one, which cannot exist.
+// A mistake turns the name of an object into the name of another one, which cannot exist.
 func TestAMistakeInTheNameOfAnObjectDeletesNothing(t *testing.T) {
 	e := withoutControllers(t)
 	denyNames(e)
@@ -256,7 +256,7 @@ func TestAMistakeInTheNameOfAnObjectDeletesNothing(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			e := e.Within(t) //nolint:govet // the env of the subtest must hide that of the test
+			e := e.Within(t) //nolint:govet // the env of the subtest must hide the env of the test
 			set := strings.ReplaceAll(name, " ", "-")
 			set = strings.ToLower(set)
 			other := e.ConfigMap("other-"+set, "1")

@@ -29,7 +29,7 @@ type pass struct {
 	owner    ownership.Owner
 	// before are the entries of the status when the pass began, before anything was announced.
 	before []resourcesv1alpha1.ObjectReference
-	// index finds these entries, and references are those of the items; nil until they are needed.
+	// index finds these entries, and references contains the entry of each item; nil until they are needed.
 	index      *inventory.Index
 	references map[*state.Object]*resourcesv1alpha1.ObjectReference
 

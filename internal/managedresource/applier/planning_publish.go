@@ -20,11 +20,11 @@ import (
 	"github.com/espalier-dev/espalier/internal/process"
 )
 
-// Plans are published in the namespaces of their sets, which are not known in advance, under names derived from those of the sets. The
+// Plans are published in the namespaces of their sets, which are not known in advance, under names derived from the names of the sets. The
 // controller neither lists nor watches ConfigMaps: it reads the ConfigMap of a plan by its name.
 // +kubebuilder:rbac:groups="",resources=configmaps,verbs=get;create;update;delete,roleName=espalier-managedresource-controller-source
 
-// planSet publishes what would be done with a set. Neither its objects nor its conditions and finalizers are touched.
+// planSet publishes the plan of a set. It does not change its objects, conditions and finalizers.
 func (r *Reconciler) planSet(ctx context.Context, mr *resourcesv1alpha1.ManagedResource) (ctrl.Result, error) {
 	asked, err := r.takeOperation(ctx, mr)
 	if err != nil {
@@ -170,7 +170,7 @@ func (r *Reconciler) recordPlanName(ctx context.Context, mr *resourcesv1alpha1.M
 	} else {
 		metav1.SetMetaDataAnnotation(&mr.ObjectMeta, resourcesv1alpha1.Planned, name)
 	}
-	// A patch that removes the last annotation removes all annotations, also those that a user adds at the same time.
+	// A patch that removes the last annotation removes all annotations, also an annotation that a user adds at the same time.
 	return r.patch(ctx, "write annotation "+resourcesv1alpha1.Planned, mr, conflict.MergeFrom(before))
 }
 

@@ -48,7 +48,7 @@ type plannedObject struct {
 	Unconfirmed                         bool
 }
 
-// actions lists what would be done as "action Kind name".
+// actions lists the planned actions as "action Kind name".
 func (p *published) actions() []string {
 	var found []string
 	for _, each := range p.Objects {
@@ -100,7 +100,7 @@ func readPlan(e *Env, name string) *corev1.ConfigMap {
 	return found
 }
 
-// planPatience is how long tests wait for a plan: that of many objects is slow, and the pause after it is a multiple of its time.
+// planPatience is how long tests wait for a plan: a plan of many objects is slow, and the pause after it is a multiple of its time.
 const planPatience = 3 * time.Minute
 
 // awaitPlan waits until a plan is published that passes a check.

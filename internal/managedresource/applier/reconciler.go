@@ -115,7 +115,7 @@ type Settings struct {
 	Kstatus bool
 }
 
-// Health connects the controller with the health controller. Plans do not use it.
+// Health connects the controller with the health controller. Reconciler.Plan works without it.
 type Health struct {
 	// Registered reports whether a kind is one of Kubernetes. The health of its objects never depends on Settings.Kstatus.
 	Registered func(schema.GroupVersionKind) bool

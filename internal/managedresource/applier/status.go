@@ -43,7 +43,7 @@ func (r *Reconciler) report(ctx context.Context, p *pass, verdicts ...corev1beta
 	return r.writeStatus(ctx, p, next)
 }
 
-// fail reports that a set was not applied, by an Event and a condition. It returns the error and that of the report.
+// fail reports that a set was not applied, by an Event and a condition. It returns the error, joined with the error of the report.
 func (r *Reconciler) fail(ctx context.Context, p *pass, reason, message string, err error) error {
 	r.Events.failed(p, nil, reason, message)
 	return errors.Join(err, r.report(ctx, p, applied(corev1beta1.ConditionFalse, reason, message)))
@@ -56,8 +56,8 @@ func (r *Reconciler) fail(ctx context.Context, p *pass, reason, message string, 
 // state.Set.Outdated.
 //
 // If a set was applied before and its references have not changed, nothing is written, since its status lists every object already. If the
-// process dies, the next one sees that the apply was not completed: the checksum or the generation in the status differ from those of the
-// set. If the Secrets have their former content again, it sees that objects were written later than the status (engine.Facts.WrittenLater).
+// process dies, the next one sees that the apply was not completed: the checksum or the generation in the status is not the one of the set.
+// If the Secrets have their former content again, it sees that objects were written later than the status (engine.Facts.WrittenLater).
 func (r *Reconciler) announce(ctx context.Context, p *pass) error {
 	s, status := p.set, p.mr.Status
 	if s.References == nil {
@@ -92,9 +92,9 @@ func (r *Reconciler) announce(ctx context.Context, p *pass) error {
 	return r.fail(ctx, p, resourcesv1alpha1.ConditionApplyFailed, fmt.Sprintf("could not record what the set consists of: %v", err), err)
 }
 
-// inUse returns the union of the objects that a set had and those that it wants. The entry of an object in both also keeps the labels and
-// annotations that it had, also under an equivalent kind: after a restart or a failure, only the entry shows which of them the controller
-// must remove.
+// inUse returns the union of the objects that a set had and the objects that it wants. The entry of an object in both also keeps the labels
+// and annotations that it had, also under an equivalent kind: after a restart or a failure, only the entry shows which of them the
+// controller must remove.
 func inUse(had, wanted []resourcesv1alpha1.ObjectReference, equivalences inventory.Equivalences) []resourcesv1alpha1.ObjectReference {
 	before := inventory.NewIndex(had, equivalences)
 	joined := inventory.Union(had, wanted)
@@ -163,7 +163,7 @@ func (r *Reconciler) conclude(ctx context.Context, p *pass, result *outcome) (ct
 		markInSync(s, p.mr.ResourceVersion, result)
 		return ctrl.Result{RequeueAfter: r.requeueAfter(result)}, nil
 	}
-	if whole && !s.Withheld.IsEmpty() { // what withheld them is applied
+	if whole && !s.Withheld.IsEmpty() { // the new objects because of which they stayed are applied
 		return ctrl.Result{RequeueAfter: settlePause}, nil
 	}
 	next, pause := r.resultStatus(p, judgement, result, whole)

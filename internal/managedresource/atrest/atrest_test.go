@@ -21,7 +21,7 @@ var (
 	cache = reconcile.Request{NamespacedName: types.NamespacedName{Namespace: "shop", Name: "cache"}}
 )
 
-// scene is a Sweep with what it does.
+// scene is a Sweep with a record of its work.
 type scene struct {
 	*Sweep
 	clock *clocktesting.FakeClock
@@ -51,7 +51,7 @@ func newScene() *scene {
 	return s
 }
 
-// after moves the clock and lets the Sweep check what is due then.
+// after moves the clock and lets the Sweep check the sets that are due then.
 func (s *scene) after(t *testing.T, duration time.Duration) {
 	t.Helper()
 	s.clock.Step(duration)

@@ -16,9 +16,9 @@ import (
 	"github.com/espalier-dev/espalier/internal/apply/merge"
 )
 
-// Content is what a set wants, as far as its documents can be decoded.
+// Content is the desired state of a set, as far as its documents can be decoded.
 type Content struct {
-	// Generation is that of the set, Versions are those of its Secrets.
+	// Generation is the generation of the set, Versions are the versions of its Secrets.
 	Generation int64
 	Versions   []Version
 	// Items are in the order of the documents. Of an object that occurs twice, the last item counts.

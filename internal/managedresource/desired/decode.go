@@ -32,8 +32,8 @@ func documentDigest(document manifest.Document) digest {
 // Decoded is the result of Read.
 type Decoded struct {
 	*Content
-	// References are the entries of the content for status.resources. They include those of the status that an unreadable document may
-	// contain.
+	// References are the entries of the content for status.resources. They include the entries of the status whose objects an unreadable
+	// document may contain.
 	References []resourcesv1alpha1.ObjectReference
 	Manifests  *Manifests
 }

@@ -16,8 +16,8 @@ import (
 // ErrChanged means that a Secret of the set changed after the content was read. The content must be read again.
 var ErrChanged = errors.New("a Secret of the set changed meanwhile")
 
-// Manifests returns the manifests of the items of one version of a set's content. It keeps what it has read and decoded, so it must not be
-// kept after the reconciliation. Its methods may be called concurrently.
+// Manifests returns the manifests of the items of one version of a set's content. It keeps the data that it has read and decoded, so it
+// must not be kept after the reconciliation. Its methods may be called concurrently.
 type Manifests struct {
 	reader   *Reader
 	set      *resourcesv1alpha1.ManagedResource

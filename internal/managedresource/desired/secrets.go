@@ -59,7 +59,7 @@ func (v Version) current(watched secretversions.Version, knowledge secretversion
 		return false
 	}
 	switch knowledge {
-	case secretversions.Absent: // the deletion may be that of an earlier Secret of the same name
+	case secretversions.Absent: // an earlier Secret of the same name may have been deleted
 		return observe.Older(watched.ResourceVersion, v.resourceVersion)
 	case secretversions.Present:
 		return watched.UID == v.uid &&

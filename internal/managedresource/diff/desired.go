@@ -24,7 +24,7 @@ import (
 type input struct {
 	// sets are the ManagedResources of the file; if there are none, one that is created from its manifests.
 	sets []*resourcesv1alpha1.ManagedResource
-	// secrets are those of the file that its sets may reference.
+	// secrets are the Secrets in the file that its sets may reference.
 	secrets map[types.NamespacedName]*corev1.Secret
 	// plain is true if the file contains no ManagedResource: then only the content changes, and the rest of the existing set is kept.
 	plain bool
@@ -153,7 +153,7 @@ func (in *input) remark(objects []*unstructured.Unstructured, indexes []int) {
 	}
 }
 
-// settle copies the state of the existing set, if there is one, except for what the file changes.
+// settle copies the state of the existing set, if there is one, except for the fields that the file changes.
 func (in *input) settle(mr, live *resourcesv1alpha1.ManagedResource) {
 	if live == nil {
 		mr.Status, mr.Generation, mr.DeletionTimestamp = resourcesv1alpha1.ManagedResourceStatus{}, 0, nil
@@ -171,8 +171,8 @@ func (in *input) settle(mr, live *resourcesv1alpha1.ManagedResource) {
 	}
 }
 
-// annotations returns the annotations after the change: those that the file does not mention are kept, unless an earlier apply has set
-// them.
+// annotations returns the annotations after the change: an annotation that the file does not mention is kept, unless an earlier apply has
+// set it.
 func annotations(mr, live *resourcesv1alpha1.ManagedResource) map[string]string {
 	var last struct {
 		Metadata struct{ Annotations map[string]string }

@@ -1,5 +1,5 @@
-// Package diff is the subcommand that prints what the ManagedResource controller would do with the sets of a file. It changes nothing: it
-// only reads, and sends dry-run requests to the target.
+// Package diff is the subcommand that prints the plan of the ManagedResource controller for the sets of a file. It changes nothing: it only
+// reads, and sends dry-run requests to the target.
 package diff
 
 import (
@@ -26,7 +26,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/process"
 )
 
-// The exit codes besides 0, which means that nothing would change. They are those of kubectl diff.
+// The exit codes besides 0, which means that nothing would change. kubectl diff has the same exit codes.
 const (
 	exitChanges = 1
 	exitFailure = 2
@@ -204,7 +204,7 @@ func configure(program process.Program, file string) (*config.ResourceManagerCon
 	return cfg, &process.Setup{Program: program, Config: cfg.Process(), Log: logr.Discard()}, nil
 }
 
-// overlay reads the Secrets of the file instead of those of the source.
+// overlay reads Secrets from the file instead of the source.
 type overlay struct {
 	client.Reader
 	secrets map[types.NamespacedName]*corev1.Secret

@@ -19,7 +19,7 @@ func readDocument(t *testing.T, name string) string {
 	return string(content)
 }
 
-// The objects that the pages create in the clusters are those that the pages remove.
+// The pages remove exactly the objects that they create in the clusters.
 func TestRemovingRemovesEveryBinding(t *testing.T) {
 	g := NewWithT(t)
 	_, removing, found := strings.Cut(readDocument(t, "running.md"), "\n## Removing it\n")

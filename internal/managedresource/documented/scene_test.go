@@ -55,7 +55,7 @@ type scene struct {
 	page *page
 	// yaml is the example as on the page, set is the name of its ManagedResource.
 	yaml, set string
-	// annotations are those that were last written to ManagedResources.
+	// annotations are the annotations that were last written to ManagedResources.
 	annotations map[string]string
 }
 
@@ -80,7 +80,7 @@ func newScene(t *testing.T, p *page, shown pageExample, e example) *scene {
 	return s
 }
 
-// objects returns those of the example in the scene's namespace, after edits: pairs of a text of the page and its replacement.
+// objects returns the objects of the example in the scene's namespace, after edits: pairs of a text of the page and its replacement.
 func (s *scene) objects(edits ...string) []*unstructured.Unstructured {
 	s.T.Helper()
 	text := s.yaml

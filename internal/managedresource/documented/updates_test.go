@@ -11,7 +11,7 @@ import (
 	. "github.com/espalier-dev/espalier/internal/managedresource/managedresourcetest"
 )
 
-// updateExamples are the examples for annotations that control what is written to an object.
+// updateExamples are the examples for annotations that control the writes to an object.
 func updateExamples() map[string]example {
 	return map[string]example{
 		"delete-on-invalid-update": deleteOnInvalidUpdate(), "deletion-propagation-on-invalid-update": deletionPropagation(),

@@ -84,7 +84,7 @@ func awaitRollout(s *scene) {
 	s.Expect(s.Live(deployment, "web")).To(BeNil())
 }
 
-// rollout does what the controllers of Kubernetes would do for the Deployment.
+// rollout plays the part of the controllers of Kubernetes for the Deployment.
 func (s *scene) rollout(reason string) {
 	s.T.Helper()
 	meta := metav1.ObjectMeta{Namespace: s.Namespace, Name: "default"}

@@ -8,7 +8,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/managedresource/desired"
 )
 
-// Action is what one reconciliation does with one object.
+// Action is the work of one reconciliation on one object.
 type Action int
 
 const (
@@ -54,7 +54,7 @@ func (f Facts) ended() bool {
 	return f.Expires && !f.Known.Rerun && f.Same() && (f.Finished || !f.Known.Confirmed)
 }
 
-// Decide returns what to do with one object.
+// Decide returns the action for one object.
 func Decide(f Facts) Action {
 	known, same := f.Known, f.Same()
 	switch {

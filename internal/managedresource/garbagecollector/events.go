@@ -22,7 +22,7 @@ const (
 // maxEvents is the maximum number of Events per run; the log has the number of Events that were not sent.
 const maxEvents = 100
 
-// Events reports what happens to ConfigMaps and Secrets, in the target cluster.
+// Events reports the deletion of ConfigMaps and Secrets, in the target cluster.
 type Events struct{ Recorder events.EventRecorder }
 
 // collected reports a deletion, up to maxEvents per run.

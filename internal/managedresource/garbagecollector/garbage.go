@@ -36,7 +36,7 @@ func kindOfReference(kind string) string {
 type referrer struct {
 	kind     string
 	resource string
-	// versions are those that may serve it: the first one that is served is used, because each of them lists all objects.
+	// versions are the versions that may serve it: the first one that is served is used, because each of them lists all objects.
 	versions []schema.GroupVersion
 }
 

@@ -45,7 +45,7 @@ func (c *Collector) find(ctx context.Context) ([]candidate, error) {
 	return g.sorted(), nil
 }
 
-// spareNeeded lists once all objects that may need a candidate, and removes what they need.
+// spareNeeded lists once all objects that may need a candidate, and removes the candidates that they need.
 func (c *Collector) spareNeeded(ctx context.Context, g garbage) error {
 	sets := &resourcesv1alpha1.ManagedResourceList{}
 	if err := c.Sets.List(ctx, sets, client.UnsafeDisableDeepCopy); err != nil {
@@ -66,8 +66,8 @@ func (c *Collector) spareNeeded(ctx context.Context, g garbage) error {
 	return nil
 }
 
-// spareSetsBeyond spares what the sets of other controllers of the target need. A target that does not serve ManagedResources has
-// none: it counts as the source only as long as it is not known whether it is.
+// spareSetsBeyond removes the candidates that the sets of other controllers of the target need. A target that does not serve
+// ManagedResources has no sets: it counts as the source only as long as it is not known whether it is.
 func (c *Collector) spareSetsBeyond(ctx context.Context, g garbage, same bool) error {
 	if c.SetsBeyond == nil || !same {
 		return nil
@@ -121,7 +121,7 @@ func (c *Collector) unlessUnserved(kind schema.GroupVersionKind, failure error) 
 	return fmt.Errorf("%w, and it is not certain that the kind is not served: %w", failure, err)
 }
 
-// eachPage reads all pages of a list in each namespace. Read reads the page at a position, and returns that of the next one.
+// eachPage reads all pages of a list in each namespace. Read reads the page at a position, and returns the position of the next one.
 func (c *Collector) eachPage(read func(namespace, from string) (next string, err error)) error {
 	namespaces := c.Namespaces
 	if len(namespaces) == 0 {

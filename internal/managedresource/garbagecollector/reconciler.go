@@ -1,10 +1,10 @@
 // Package garbagecollector deletes ConfigMaps and Secrets that are replaced rather than changed, once no object references them any more.
 //
 // It watches nothing. At start, and then once per period, it lists in the target cluster the metadata of the ConfigMaps and Secrets with
-// the garbage-collectable label, and of all objects whose annotations may reference them. It deletes those that are old enough and not
-// referenced, and sends an Event about each. It reads ManagedResources of the source from a cache, and live if the source is the target and
-// the cache does not contain all of them. Between runs it stores only which objects it has reported, so that each is reported once per
-// process, and the length of its last pause.
+// the garbage-collectable label, and of all objects whose annotations may reference them. It deletes the ConfigMaps and Secrets that are
+// old enough and not referenced, and sends an Event about each. It reads ManagedResources of the source from a cache, and live if the
+// source is the target and the cache does not contain all of them. Between runs it stores only which objects it has reported, so that each
+// is reported once per process, and the length of its last pause.
 //
 // If an object changes before it is deleted, it is not deleted, and the next run, which checks it again, follows soon. If the process dies
 // half-way, the next one starts again; deleted objects are not found again. If a list fails, nothing is deleted, because objects in that
@@ -72,7 +72,7 @@ type Collector struct {
 	SyncPeriod time.Duration
 	// Parallel is how many objects are deleted concurrently.
 	Parallel int
-	// ReportOnly makes it report what it would delete, without deleting.
+	// ReportOnly makes it report the objects that it would delete, without deleting them.
 	ReportOnly bool
 
 	// reported are the objects that were reported with ReportOnly and are still unused. Only the single worker uses it; after a restart

@@ -31,8 +31,8 @@ func TestReferrers(t *testing.T) {
 	}))
 }
 
-// To find out what protects an object, a user must list every kind. Kinds that may not be served need their own command, because kubectl
-// prints nothing if it does not know one of several kinds.
+// To find the objects that protect an object, a user must list every kind. Kinds that may not be served need their own command, because
+// kubectl prints nothing if it does not know one of several kinds.
 func TestThePageAsksForAllReferrers(t *testing.T) {
 	g := NewWithT(t)
 	content, err := os.ReadFile(filepath.FromSlash("../../../docs/garbage-collector.md"))

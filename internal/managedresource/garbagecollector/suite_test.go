@@ -260,7 +260,7 @@ func (l *line) reset() {
 	l.seen = nil
 }
 
-// requests lists what was sent since the last run began, sorted.
+// requests lists the requests since the last run began, sorted.
 func (l *line) requests() []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()

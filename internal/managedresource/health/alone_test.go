@@ -108,7 +108,7 @@ func (b *gated) Read(into []byte) (int, error) {
 	return n, err
 }
 
-// alone is the health controller without the others: a test calls it, and writes what the other controllers would write. The target is a
+// alone is the health controller without the others: a test calls it, and makes the writes of the other controllers. The target is a
 // separate cluster.
 type alone struct {
 	*Env
@@ -317,7 +317,7 @@ func TestAnObjectWhoseVersionIsNotServedIsJudgedInAServedVersion(t *testing.T) {
 	a.Expect(a.verdict("without-rule")).To(Equal([2]string{allHealthy, allRolledOut}))
 }
 
-// The ManagedResource controller does not write such a result with that of an apply, unless it has waited long enough.
+// The ManagedResource controller does not write such a result with the result of an apply, unless it has waited long enough.
 func TestHealthThatIsAboutToChangeIsReportedAsEarly(t *testing.T) {
 	a := newAlone(t)
 	a.Create(deploymentManifest(a.Env, "web", 0, "example.com/one", "labels: {resources.gardener.cloud/managed-by: gardener}"))

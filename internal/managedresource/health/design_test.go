@@ -133,7 +133,7 @@ func TestAConflictIsTriedAgain(t *testing.T) {
 	e.Expect(attempts.Load()).To(BeNumerically(">", 1))
 }
 
-// The controller keeps what the ManagedResource controller writes about a set that it releases.
+// The controller keeps the conditions that the ManagedResource controller writes when it releases a set.
 func TestASetThatIsGivenUpIsNotJudged(t *testing.T) {
 	t.Parallel()
 	for name, giveUp := range map[string]func(e *Env){

@@ -20,8 +20,7 @@ func due(mr *resourcesv1alpha1.ManagedResource) bool {
 	return applied != nil && applied.Status != corev1beta1.ConditionProgressing && applied.Status != corev1beta1.ConditionFalse
 }
 
-// mayDiffer reports whether an update of a set may change its health. Changes of its objects come from the watches on
-// them.
+// mayDiffer reports whether an update of a set may change its health. Changes of its objects come from the watches on them.
 func mayDiffer(before, after *resourcesv1alpha1.ManagedResource) bool {
 	return ptr.Deref(before.Spec.Class, "") != ptr.Deref(after.Spec.Class, "") ||
 		appliedStatus(before) != appliedStatus(after) ||

@@ -99,7 +99,7 @@ func (f *findings) explainable() bool {
 	return len(f.faults) > 0 && f.faults[0].Problem == rules.Unhealthy && f.faults[0].Kind == serviceKind
 }
 
-// object judges one object with data from the watches, if they have it. Otherwise it returns a function that reads what is missing.
+// object judges one object with data from the watches, if they have it. Otherwise it returns a function that reads the missing data.
 func (e *examination) object(ref resourcesv1alpha1.ObjectReference) func(context.Context) error {
 	kind := ref.GroupVersionKind()
 	var seen observe.Object
@@ -191,8 +191,8 @@ func (e *examination) verdict(kind schema.GroupVersionKind, live *unstructured.U
 	return &verdict
 }
 
-// conclude records a verdict, and returns a function that reads what is needed in addition. Live is the object if it was read, nil if the
-// data is from a watch.
+// conclude records a verdict, and returns a function that reads the data that is needed in addition. Live is the object if it was read, nil
+// if the data is from a watch.
 func (e *examination) conclude(kind schema.GroupVersionKind, ref resourcesv1alpha1.ObjectReference, verdict *rules.Verdict,
 	live *unstructured.Unstructured,
 ) func(context.Context) error {
@@ -253,8 +253,8 @@ func (e *examination) pods(ctx context.Context, ref resourcesv1alpha1.ObjectRefe
 	return nil
 }
 
-// rollout returns what to compare with the Pods of a Deployment, and whether they must be listed. Pods of a Deployment that no watch covers
-// are not counted.
+// rollout returns the data to compare with the Pods of a Deployment, and whether they must be listed. Pods of a Deployment that no watch
+// covers are not counted.
 func (e *examination) rollout(ref resourcesv1alpha1.ObjectReference, live *unstructured.Unstructured) (rules.Rollout, observe.Count) {
 	if live == nil {
 		return e.Pods.Of(ref.Namespace, ref.Name)

@@ -137,7 +137,7 @@ func (h *history) catchUp(e *Env, name string) {
 	}).Should(BeTrue())
 }
 
-// states describes all three conditions as "healthy/progressing/applied", with "–" for those that are absent.
+// states describes all three conditions as "healthy/progressing/applied", with "–" for a condition that is absent.
 func (h *history) states() []string {
 	return h.reported(func(mr *resourcesv1alpha1.ManagedResource) string {
 		var found []string

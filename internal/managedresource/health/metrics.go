@@ -13,7 +13,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/process"
 )
 
-// NewMetrics registers the metrics, and returns that of the latency. Sets are counted at each scrape, from the cache that sets reads;
+// NewMetrics registers the metrics, and returns the metric of the latency. Sets are counted at each scrape, from the cache that sets reads;
 // responsible selects the sets to count.
 func NewMetrics(
 	registry prometheus.Registerer, sets client.Reader, responsible func(*resourcesv1alpha1.ManagedResource) bool,

@@ -42,7 +42,7 @@ import (
 // +kubebuilder:rbac:groups="",resources=events,verbs=list,roleName=espalier-managedresource-controller-target-base
 // +kubebuilder:rbac:groups="",resources=pods,verbs=list;watch,roleName=espalier-managedresource-controller-target-base
 
-// Ledger is what the ManagedResource controller knows about sets.
+// Ledger is the knowledge of the ManagedResource controller about sets.
 type Ledger interface {
 	// Concluded reports whether a set's objects are in the desired state and observed, and at which resourceVersion the set was last
 	// written, "" if never.

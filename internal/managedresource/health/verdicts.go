@@ -54,7 +54,7 @@ func NewVerdicts(passive clock.PassiveClock, users func(kind schema.GroupKind, n
 	return &Verdicts{clock: passive, users: users, sets: map[types.NamespacedName]times{}}
 }
 
-// update changes what is known about a set, and returns it.
+// update changes the times of a set, and returns them.
 func (v *Verdicts) update(set types.NamespacedName, change func(*times)) times {
 	v.mu.Lock()
 	defer v.mu.Unlock()

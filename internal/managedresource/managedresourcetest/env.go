@@ -27,7 +27,7 @@ import (
 // Patience is how long tests wait for an event that takes milliseconds on an idle machine.
 const Patience = binary.Patience
 
-// Options change what New starts.
+// Options change the controller and the clusters of New.
 type Options = binary.Options
 
 // Requests counts the requests of a controller, except watches and those for leases and Events.
@@ -36,8 +36,7 @@ type Requests = binary.Requests
 // account is the name of the controller's ServiceAccount.
 const account = "managedresource-controller"
 
-// Env is a source namespace, a target namespace of the same name, and a running controller that serves only that
-// source namespace.
+// Env is a source namespace, a target namespace of the same name, and a running controller that serves only that source namespace.
 type Env struct{ *binary.Env }
 
 // New prepares namespaces and rights, and starts the controller unless Stopped is set.
@@ -76,7 +75,7 @@ func (e *Env) install(c client.Client) {
 		WithTimeout(Patience).Should(Succeed())
 }
 
-// StartAnother is that of binary.Env.
+// StartAnother does the same as the method of binary.Env, and returns an Env.
 func (e *Env) StartAnother(change func(*config.ResourceManagerConfiguration)) *Env {
 	e.T.Helper()
 	return &Env{e.Env.StartAnother(change)}

@@ -15,12 +15,12 @@ import (
 	"github.com/espalier-dev/espalier/internal/apply/inventory"
 )
 
-// Claim is what the origin annotation of an object shows about other sets that hold it.
+// Claim says whether another set holds an object, according to the origin annotation of the object.
 type Claim int
 
 const (
-	// Unclaimed means that no other set holds the object: the origin is that of this set, is missing, or names a set that does not hold
-	// the object, because a user or another program changed it.
+	// Unclaimed means that no other set holds the object: the origin names this set, is missing, or names a set that does not hold the object,
+	// because a user or another program changed it.
 	Unclaimed Claim = iota
 	// Claimed means that the set in the origin holds the object too.
 	Claimed
@@ -35,8 +35,7 @@ const (
 
 // Claim evaluates the origin of an object.
 //
-// If a wrong result would delete the object, the reader must not be a cache: a cache may not show yet that another set holds the
-// object.
+// If a wrong result would delete the object, the reader must not be a cache: a cache may not show yet that another set holds the object.
 func (o Owner) Claim(ctx context.Context, reader client.Reader, key inventory.Key, value string) Claim {
 	origin, err := resourcesv1alpha1.ParseOrigin(value)
 	if err != nil {
@@ -68,8 +67,8 @@ func (o Owner) Claim(ctx context.Context, reader client.Reader, key inventory.Ke
 	return Unclaimed
 }
 
-// foreignID evaluates an origin with another cluster ID than the present one. Another source cluster may have a set of the same name,
-// so only the record in the annotations of the set proves that this is a former ID.
+// foreignID evaluates an origin with another cluster ID than the present one. Another source cluster may have a set of the same name, so
+// only the record in the annotations of the set proves that this is a former ID.
 func foreignID(mr *resourcesv1alpha1.ManagedResource, origin resourcesv1alpha1.Origin) Claim {
 	ids, recorded := clusterIDs(mr)
 	switch {
@@ -89,8 +88,8 @@ func (o Owner) IsOwnOrigin(value string) bool {
 	return value == o.Origin() || err == nil && origin.ClusterID != o.ClusterID && foreignID(o.Set, origin) == Former
 }
 
-// clusterIDs returns the cluster IDs under which objects of a set may have been written, and whether they are recorded. Most
-// controllers have no cluster ID, so a missing record means the empty ID.
+// clusterIDs returns the cluster IDs under which objects of a set may have been written, and whether they are recorded. Most controllers
+// have no cluster ID, so a missing record means the empty ID.
 func clusterIDs(mr *resourcesv1alpha1.ManagedResource) ([]string, bool) {
 	value, recorded := mr.Annotations[resourcesv1alpha1.ClusterIDs]
 	return strings.Split(value, clusterIDSeparator), recorded
@@ -99,8 +98,8 @@ func clusterIDs(mr *resourcesv1alpha1.ManagedResource) ([]string, bool) {
 // clusterIDSeparator cannot be part of a cluster ID, because it separates the ID from the rest of an origin.
 const clusterIDSeparator = ":"
 
-// RecordClusterID adds an ID to the record of a set before the first object is written under it. A set that has objects and no
-// record gets no record, because nothing shows under which IDs these objects were written.
+// RecordClusterID adds an ID to the record of a set before the first object is written under it. A set that has objects and no record gets
+// no record, because nothing shows under which IDs these objects were written.
 func RecordClusterID(mr *resourcesv1alpha1.ManagedResource, id string, isNew bool) (changed bool) {
 	ids, recorded := clusterIDs(mr)
 	switch {
@@ -114,8 +113,8 @@ func RecordClusterID(mr *resourcesv1alpha1.ManagedResource, id string, isNew boo
 	return true
 }
 
-// SetClusterIDs records the cluster IDs under which objects of a set may have been written. If all objects of the set were written
-// without an ID, it removes the record.
+// SetClusterIDs records the cluster IDs under which objects of a set may have been written. If all objects of the set were written without
+// an ID, it removes the record.
 func SetClusterIDs(mr *resourcesv1alpha1.ManagedResource, ids ...string) {
 	if len(ids) == 1 && ids[0] == "" {
 		delete(mr.Annotations, resourcesv1alpha1.ClusterIDs)

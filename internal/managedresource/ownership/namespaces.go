@@ -75,7 +75,7 @@ func (l Limits) RefuseSet(namespace string, have map[string]string) string {
 		namespace, selectorSetting, metav1.FormatLabelSelector(l.SetSelector), namespace, strings.Join(missing, " "))
 }
 
-// missingLabels returns what a namespace lacks to be selected, as arguments of kubectl label.
+// missingLabels returns the changes of labels after which the selector matches a namespace, as arguments of kubectl label.
 func missingLabels(selector *metav1.LabelSelector, have map[string]string) []string {
 	requirements := make([]metav1.LabelSelectorRequirement, 0, len(selector.MatchLabels))
 	for _, key := range slices.Sorted(maps.Keys(selector.MatchLabels)) {

@@ -1,5 +1,5 @@
-// Package ownership decides which objects a set may write, delete and release: what the configuration allows, what the set needs to exist
-// itself, and which other sets hold the same objects. It writes nothing.
+// Package ownership decides which objects a set may write, delete and release: the configuration allows some, the set needs some for its
+// own existence, and other sets may hold the same objects. It writes nothing.
 package ownership
 
 import (

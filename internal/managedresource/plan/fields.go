@@ -26,8 +26,8 @@ const (
 // notShown replaces a value that must not be shown.
 const notShown = "(not shown)"
 
-// differences lists where two states of an object differ. If exact is true, both come from the API server. Otherwise next is what would be
-// sent to it; fields that only live has may be defaults, and are not compared.
+// differences lists where two states of an object differ. If exact is true, both come from the API server. Otherwise next is the object
+// that would be sent to it; fields that only live has may be defaults, and are not compared.
 func differences(live, next *unstructured.Unstructured, exact bool) (fields []Field, more int) {
 	before, after := stripped(live), stripped(next)
 	paths := merge.Differences(before, after)

@@ -1,5 +1,5 @@
-// Package plan computes from facts what the ManagedResource controller would do with a set, and renders it for users and programs. The
-// caller collects the facts.
+// Package plan computes the plan of a set from facts, and renders it for users and programs. A plan lists the changes that the
+// ManagedResource controller would make. The caller collects the facts.
 //
 // Nothing here does I/O. A plan never contains a value of a Secret, only its length.
 package plan
@@ -14,7 +14,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/excerpt"
 )
 
-// Action is what would be done with an object.
+// Action is the planned change of an object.
 type Action string
 
 const (
@@ -97,7 +97,7 @@ type Field struct {
 	Masked string `json:"masked,omitempty"`
 }
 
-// Object is what would be done with one object.
+// Object is the plan for one object.
 type Object struct {
 	Action Action `json:"action"`
 	ID     `json:",inline"`
@@ -121,9 +121,9 @@ type Object struct {
 // Withholds reports whether objects that the set no longer contains, and that this new one resembles, must stay until it is applied.
 func (o *Object) Withholds() bool { return o.withholds }
 
-// Plan describes what would be done with a set.
+// Plan is the plan of a set.
 type Plan struct {
-	// Namespace, Name and Generation are those of the ManagedResource.
+	// Namespace, Name and Generation identify the ManagedResource and the version of its specification.
 	Namespace, Name string
 	Generation      int64
 	// Checksum is the checksum of the Secret data that the plan was computed from, as in the status of an applied set.

@@ -14,8 +14,8 @@ import (
 // Unbounded is the limit for complete renderings.
 const Unbounded = 0
 
-// Text renders the plan for users, similar to a diff: first what would be changed, then what is kept; unchanged objects are only counted.
-// If it would be longer than limit bytes, it ends with the number of objects that are left out.
+// Text renders the plan for users, similar to a diff: first the objects that would be changed, then the objects that are kept; unchanged
+// objects are only counted. If it would be longer than limit bytes, it ends with the number of objects that are left out.
 func (p *Plan) Text(limit int) string {
 	var text strings.Builder
 	fmt.Fprintf(&text, "Plan for ManagedResource %s/%s", p.Namespace, p.Name)

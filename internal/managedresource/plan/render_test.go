@@ -117,7 +117,7 @@ func TestSummaryAndVerdict(t *testing.T) {
 	}
 }
 
-// A plan always fits into a ConfigMap, and says what it leaves out.
+// A plan always fits into a ConfigMap, and states the number of objects that it leaves out.
 func TestRenderingsAreBounded(t *testing.T) {
 	g := NewWithT(t)
 	p := &plan.Plan{Namespace: "shop", Name: "web"}

@@ -21,7 +21,7 @@ type Wanted struct {
 	Unserved string
 	// Live is the existing object; nil if it does not exist.
 	Live *unstructured.Unstructured
-	// Desired is what would be written; nil if nothing would be.
+	// Desired is the object that would be written; nil if none would be.
 	Desired *unstructured.Unstructured
 	// Answer is the result of a dry run of Desired, Err its error.
 	Answer *unstructured.Unstructured
@@ -34,7 +34,7 @@ type Wanted struct {
 	Untested bool
 	// Prunes is true if objects that left the set are deleted first, which may free quota, ports and addresses.
 	Prunes bool
-	// OtherRights is true if the dry run was made with other rights than those of the controller.
+	// OtherRights is true if the dry run was made without the rights of the controller.
 	OtherRights bool
 	// NamespaceInSet is true if the set contains the namespace of the object.
 	NamespaceInSet bool
@@ -55,7 +55,7 @@ type Wanted struct {
 	By    string
 }
 
-// Decide returns what would be done with an object that the set contains.
+// Decide returns the plan for an object that the set contains.
 func Decide(w Wanted) Object {
 	o := Object{ID: w.ID}
 	switch {
@@ -273,14 +273,14 @@ type Leaving struct {
 	Stays string
 	// Released is true if the object is released (mode "Ignore") and not deleted.
 	Released bool
-	// Deleted is true if it is being deleted already; Finalizers are those that block the deletion.
+	// Deleted is true if it is being deleted already; Finalizers are the finalizers that block the deletion.
 	Deleted    bool
 	Finalizers []string
 	// Claims is the number of PersistentVolumeClaims that would be deleted with it.
 	Claims int
 }
 
-// Dismiss returns what would be done with an object that leaves the set.
+// Dismiss returns the plan for an object that leaves the set.
 func Dismiss(l Leaving) Object {
 	o := Object{ID: l.ID}
 	switch {

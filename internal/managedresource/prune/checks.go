@@ -26,7 +26,7 @@ func KeepAll(set *resourcesv1alpha1.ManagedResource, removesSet bool, faults []s
 	return ""
 }
 
-// facts are what decides whether an object that exists is kept.
+// facts decide whether an object that exists is kept.
 type facts struct {
 	observe.Object
 	// isData is true for a ConfigMap or a Secret.
@@ -35,7 +35,7 @@ type facts struct {
 	garbageCollector bool
 	// ownOrigin is the origin of the objects of the set.
 	ownOrigin string
-	// claim is what the origin of the object shows about other sets.
+	// claim says whether another set holds the object.
 	claim ownership.Claim
 	// mayWrite is true if the set may write the object.
 	mayWrite bool

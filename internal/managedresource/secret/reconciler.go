@@ -2,8 +2,8 @@
 // controller, which only cleans up.
 //
 // The watch on the metadata of Secrets reports such Secrets. The controller reads the metadata of the Secret and removes this instance's
-// finalizer. It adds none, keeps those of other controllers, and sends no requests about Secrets without its finalizer. It never reads the
-// contents of Secrets.
+// finalizer. It adds no finalizer, keeps the finalizers of other controllers, and sends no requests about Secrets without its finalizer. It
+// never reads the contents of Secrets.
 //
 // It needs the right to patch Secrets in the source, which no other code here needs: the API server can restrict it to namespaces and
 // names, but not to the finalizers.

@@ -51,7 +51,7 @@ func awaitFinalizers(e *Env, name string, want ...string) {
 	e.Expect(read(e, name).Data).To(Equal(map[string][]byte{"key": []byte("value")}))
 }
 
-// secretWrites lists what the controller wrote to Secrets.
+// secretWrites lists the writes of the controller to Secrets.
 func secretWrites(e *Env) []string {
 	return slices.DeleteFunc(e.Requests.Writes(), func(each string) bool { return !strings.Contains(each, "/secrets") })
 }

@@ -26,7 +26,7 @@ type stream struct {
 	namespace string // empty: all
 	client    metadata.ResourceInterface
 	finalizer string
-	// changed is called for Secrets that have users, carrying for those that carry the finalizer.
+	// changed is called for Secrets that have users, carrying for Secrets that carry the finalizer.
 	changed, carrying func(types.NamespacedName)
 	restore           observe.RestoreCheck
 	// synced is closed after the first complete list.
@@ -37,7 +37,7 @@ type stream struct {
 	failure error // the error of the last request, nil if it succeeded
 }
 
-// run watches the Secrets until the context ends. The Reflector gets no Secret: it would otherwise collect all those of a list.
+// run watches the Secrets until the context ends. The Reflector gets no Secret: it would otherwise collect all Secrets of a list.
 func (s *stream) run(ctx context.Context, client metadata.Interface, log logr.Logger) {
 	log = log.WithValues("namespace", s.namespace)
 	objects := &cache.ListWatch{ListWithContextFunc: s.list, WatchFuncWithContext: s.watch}

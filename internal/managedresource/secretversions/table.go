@@ -12,11 +12,11 @@ import (
 type Version struct {
 	// UID is empty if the Secret is absent.
 	UID types.UID
-	// ResourceVersion of an absent Secret is that of its deletion, or of the list that does not contain it.
+	// ResourceVersion of an absent Secret is the version of its deletion, or of the list that does not contain it.
 	ResourceVersion string
 }
 
-// Knowledge is what is known about a Secret.
+// Knowledge says whether the state of a Secret is known.
 type Knowledge int
 
 const (
@@ -29,7 +29,7 @@ const (
 	Present
 )
 
-// table contains the state of the Secrets that have users, and of those that carry the finalizer. Locked by mu.
+// table contains the state of the Secrets that have users, and of the Secrets that carry the finalizer. Locked by mu.
 type table struct {
 	mu      sync.Mutex
 	entries map[types.NamespacedName]*entry
@@ -162,7 +162,7 @@ func (t *table) drop(key types.NamespacedName, known *entry, resourceVersion str
 
 // complete ends the list, which shows the state at resourceVersion, and returns the Secrets that no longer exist. A Secret that was
 // registered during the list stays unknown: the list may have contained it before. If the list shows that the source was restored from a
-// backup, complete returns every Secret that has users: what was read of a Secret may be later than the backup.
+// backup, complete returns every Secret that has users: the data that was read from a Secret may be later than the backup.
 func (t *table) complete(resourceVersion string) []types.NamespacedName {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -1,3 +1,12 @@
+// Package secretversions tracks the versions of those Secrets of the source that are in use.
+//
+// A source may contain very many Secrets that no ManagedResource references. One watch receives their metadata, but nothing of it is
+// stored, not even their names: memory depends on the number of Secrets in use, not of all Secrets. Contents of Secrets are never read.
+//
+// A user of a Secret registers it first, and then reads it live. Every change after the read is reported, because an event that is dropped
+// for lack of a user happened before the registration, and so before the read.
+//
+// A restart costs one list. Replicas that are not the leader watch nothing.
 package secretversions
 
 import (
@@ -21,7 +30,7 @@ import (
 type Options struct {
 	// Client reads the metadata of Secrets in the source.
 	Client metadata.Interface
-	// Namespaces are those that the connection to the source is restricted to; empty means all.
+	// Namespaces are the namespaces to which the connection to the source is restricted; empty means all.
 	Namespaces []string
 	// Finalizer is the finalizer to search for on every Secret.
 	Finalizer string
@@ -130,8 +139,8 @@ func (t *Tracker) Lookup(secret types.NamespacedName) (Version, Knowledge) {
 	return t.table(secret).lookup(secret)
 }
 
-// Restores counts how often the source was restored from a backup, as far as lists of the namespace of a Secret showed it. What was
-// read of the Secret before the last restore may not exist in the restored cluster.
+// Restores counts how often the source was restored from a backup, as far as lists of the namespace of a Secret showed it. Data that was
+// read from the Secret before the last restore may not exist in the restored cluster.
 func (t *Tracker) Restores(secret types.NamespacedName) int { return t.table(secret).restored() }
 
 // Carries reports whether a Secret carries the finalizer, with or without users.

@@ -23,16 +23,16 @@ type Memory struct {
 	dirty map[types.NamespacedName]map[inventory.Key]struct{}
 	// concluded sets were applied by this process as they are now, and their watches run.
 	concluded map[types.NamespacedName]struct{}
-	// recreations are the objects that other clients deleted, until that is reported.
+	// recreations are the objects that other clients deleted, until their deletion is reported.
 	recreations map[types.NamespacedName][]recreation
 }
 
-// recreation is an object that was deleted and that the controller creates again, with the time of that.
+// recreation is an object that was deleted and that the controller creates again, and the time of its creation.
 type recreation struct {
 	ref resourcesv1alpha1.ObjectReference
 	at  time.Time
-	// unconfirmed is true until the object is created. Only that shows that the object was deleted: it may only have lost the label that
-	// the controller watches.
+	// unconfirmed is true until the object is created. Only the creation proves that the object was deleted: it may only have lost the label
+	// that the controller watches.
 	unconfirmed bool
 }
 
@@ -48,7 +48,7 @@ func NewMemory() *Memory {
 	}
 }
 
-// Get returns the state of a set. That of an unknown set is empty.
+// Get returns the state of a set. The state of an unknown set is empty.
 func (m *Memory) Get(name types.NamespacedName) *Set {
 	m.mu.Lock()
 	defer m.mu.Unlock()

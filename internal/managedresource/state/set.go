@@ -1,4 +1,4 @@
-// Package state is what the ManagedResource controller remembers between reconciliations. After a restart it is empty, which costs one list
+// Package state is the memory of the ManagedResource controller between reconciliations. After a restart it is empty, which costs one list
 // per kind and one read per Secret: everything that must survive is in the status of the sets.
 package state
 
@@ -16,15 +16,16 @@ import (
 	"github.com/espalier-dev/espalier/internal/managedresource/prune"
 )
 
-// Object is a desired object with what the controller knows about the live one.
+// Object is a desired object with the knowledge of the controller about the live one.
 type Object struct {
 	*desired.Item
 	Known engine.Knowledge
 }
 
-// Set is what the controller keeps of one ManagedResource. Only the worker that processes the set accesses it.
+// Set is the memory of the controller about one ManagedResource. Only the worker that processes the set accesses it.
 type Set struct {
-	// Content is what the set wants, Objects are its items with what is known about them. Loaded is false if content must be read again.
+	// Content is the desired state of the set, Objects are its items with the knowledge about them. Loaded is false if content must be read
+	// again.
 	Content *desired.Content
 	Objects []*Object
 	Loaded  bool
@@ -37,8 +38,8 @@ type Set struct {
 	Announced string
 	// Outdated is true if the status shows the health of other content than that which is being applied.
 	Outdated bool
-	// PostponedSince is since when the result of an apply was not written because the health of the set is about to change; zero if it is not
-	// postponed. Pruned is true if the apply whose result is postponed has deleted and released what left the present content.
+	// PostponedSince is the time since which the result of an apply is postponed, because the health of the set is about to change; zero if it
+	// is not postponed. Pruned is true if the apply whose result is postponed has deleted and released the objects that left the set.
 	PostponedSince time.Time
 	Pruned         bool
 	// InitialStatusTime is when the status was last written before this process read the set, by the clock of the API server. It is nil
@@ -96,7 +97,7 @@ func (s *Set) BeginDeletion() {
 	}
 }
 
-// Replace replaces the content of the set, and keeps what is known about objects that stay in it.
+// Replace replaces the content of the set, and keeps the knowledge about objects that stay in it.
 func (s *Set) Replace(decoded desired.Decoded) {
 	known := make(map[inventory.Key]engine.Knowledge, len(s.Objects))
 	for _, each := range s.Objects {
@@ -125,7 +126,7 @@ func (s *Set) Unwritten() sets.Set[inventory.Key] {
 	return keys
 }
 
-// Last returns the objects without those that a later item of the same key replaces.
+// Last returns the objects that no later item of the same key replaces.
 func (s *Set) Last() []*Object {
 	last := make(map[inventory.Key]*Object, len(s.Objects))
 	for _, each := range s.Objects {

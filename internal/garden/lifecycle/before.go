@@ -241,7 +241,7 @@ func encryptedBefore(s server, recorded, always []string) ([]string, error) {
 
 func restoreProvider(old *operatorv1alpha1.Garden, d deployed) error {
 	var provider operatorv1alpha1.EncryptionProviderType
-	phase, began := rotation.Phases(old)[rotation.ETCDEncryptionKey], ""
+	phase, began := rotation.PhasesOf(old)[rotation.ETCDEncryptionKey], ""
 	if time, rotated := rotation.Times(rotationOf(old))[kubeapiserver.EncryptionKeyName]; rotated {
 		began = strconv.FormatInt(time.Unix(), 10)
 	}

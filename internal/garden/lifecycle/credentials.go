@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -17,7 +16,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/selection"
 	"k8s.io/apimachinery/pkg/util/sets"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
@@ -39,18 +37,6 @@ const secretsIdentity = "gardener-operator"
 // secretWriters are the field managers that have written Secrets of a Garden: this operator, its earlier releases, and Gardener's operator.
 var secretWriters = []string{rollout.FieldManager, "espalier-garden-operator", "gardener-operator"}
 
-// Certificate authorities that renew themselves.
-const (
-	authorityRuntime   = vpa.Authority
-	authorityBasicAuth = "ca-virtual-garden-istio-basic-auth-server"
-
-	shortValidity = 720 * time.Hour
-	shortOverlap  = 24 * time.Hour
-)
-
-// renewedAuthorities are these authorities.
-var renewedAuthorities = []string{authorityRuntime, authorityBasicAuth}
-
 // What the generic token kubeconfig contains.
 const (
 	genericKubeconfigContext = "garden"
@@ -66,7 +52,7 @@ func (r *Reconciler) secretsManager(
 	}
 	m, err := manager.New(ctx, r.Client, r.Clock, source, secrets.Options{
 		Namespace: r.Operator.Namespace, Identity: secretsIdentity, RotationTimes: rotation.Times(rotationOf(garden)),
-		RenewedAuthorities: renewedAuthorities, Writers: secretWriters, ClockProblem: clocks.problem(),
+		RenewedAuthorities: rotation.RenewedAuthorities(), Writers: secretWriters, ClockProblem: clocks.problem(),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("create secrets manager: %w", err)
@@ -75,31 +61,9 @@ func (r *Reconciler) secretsManager(
 	return m, nil
 }
 
-// authorities returns the requests for all certificate authorities, in their order.
-func authorities(phase operatorv1alpha1.RotationPhase) []secrets.Request {
-	commonNames := map[string]string{
-		"ca-etcd": "etcd", "ca-etcd-peer": "etcd-peer", "ca": "kubernetes", "ca-client": "kubernetes-client",
-		"ca-front-proxy": "front-proxy", "ca-gardener": "gardener",
-	}
-	renewed := func(name, commonName string) secrets.Request {
-		return secrets.Request{
-			Config:  config.Certificate{Name: name, CommonName: commonName, Type: config.CA, Validity: ptr.To(shortValidity)},
-			KeepOld: true, IgnoreOldAfter: shortOverlap,
-		}
-	}
-	requests := []secrets.Request{renewed(authorityRuntime, "")}
-	for _, name := range rotation.RotatedAuthorities {
-		requests = append(requests, secrets.Request{
-			Config:  config.Certificate{Name: name, CommonName: commonNames[name], Type: config.CA},
-			KeepOld: true, IgnoreOld: rotation.ForgetsOld(phase),
-		})
-	}
-	return append(requests, renewed(authorityBasicAuth, "istio-basic-auth-server"))
-}
-
 func (o *operation) generateAuthorities(ctx context.Context) error {
-	for _, request := range authorities(o.values.AuthorityPhase) {
-		if _, err := o.secrets.Generate(ctx, request); err != nil {
+	for _, authority := range rotation.Authorities {
+		if _, err := o.secrets.Generate(ctx, authority.Request(o.values.Phases)); err != nil {
 			return err
 		}
 	}
@@ -140,7 +104,7 @@ func (o *operation) findWildcardCertificate(ctx context.Context) error {
 
 // generateKubeconfig generates the generic token kubeconfig and names it in an annotation of the Garden.
 func (o *operation) generateKubeconfig(ctx context.Context) error {
-	bundle, err := o.secrets.Bundle("ca")
+	bundle, err := o.secrets.Bundle(rotation.KubernetesAuthority)
 	if err != nil {
 		return err
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/garden/component/crds"
 	"github.com/espalier-dev/espalier/internal/garden/component/etcd"
 	"github.com/espalier-dev/espalier/internal/garden/component/etcddruid"
+	"github.com/espalier-dev/espalier/internal/garden/rotation"
 	"github.com/espalier-dev/espalier/internal/rollout"
 )
 
@@ -75,7 +76,7 @@ func (o *operation) deployEtcd(ctx context.Context, waitingFor flow.WaitingFor, 
 func (o *operation) rollOutPeerAuthority(
 	ctx context.Context, waitingFor flow.WaitingFor, role etcd.Role, live *druidcorev1alpha1.Etcd, bundle string,
 ) (*druidcorev1alpha1.Etcd, error) {
-	if o.values.AuthorityPhase != operatorv1alpha1.RotationPreparing || live.Spec.Etcd.PeerUrlTLS == nil {
+	if o.values.Phases[rotation.CertificateAuthorities] != operatorv1alpha1.RotationPreparing || live.Spec.Etcd.PeerUrlTLS == nil {
 		return live, nil
 	}
 	changed := etcd.WithPeerAuthority(live, bundle, o.Clock.Now())

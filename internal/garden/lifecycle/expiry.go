@@ -17,6 +17,7 @@ import (
 	corev1beta1 "github.com/espalier-dev/espalier/api/core/v1beta1"
 	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/garden/component/resourcemanager"
+	"github.com/espalier-dev/espalier/internal/garden/rotation"
 	"github.com/espalier-dev/espalier/internal/secrets"
 	"github.com/espalier-dev/espalier/internal/secrets/manager"
 )
@@ -46,9 +47,8 @@ func (o *operation) reportExpiry(ctx context.Context) error {
 		o.Expiry.DeletePartialMatch(prometheus.Labels{"part": partAuthority})
 	}
 	var urgent []string
-	for _, request := range authorities(o.values.AuthorityPhase) {
-		name := request.Config.LogicalName()
-		current, err := o.secrets.Current(name)
+	for _, authority := range rotation.Authorities {
+		current, err := o.secrets.Current(authority.Name)
 		if err != nil {
 			return err
 		}
@@ -57,10 +57,10 @@ func (o *operation) reportExpiry(ctx context.Context) error {
 			continue
 		}
 		if o.Expiry != nil {
-			o.Expiry.WithLabelValues(name, partAuthority).Set(float64(end.Unix()))
+			o.Expiry.WithLabelValues(authority.Name, partAuthority).Set(float64(end.Unix()))
 		}
-		if end.Sub(o.Clock.Now()) < warnBeforeExpiry && slices.Contains(o.secrets.ExpiringAuthorities(), name) {
-			urgent = append(urgent, fmt.Sprintf("%s (%s)", name, end.UTC().Format(time.RFC3339)))
+		if end.Sub(o.Clock.Now()) < warnBeforeExpiry && slices.Contains(o.secrets.ExpiringAuthorities(), authority.Name) {
+			urgent = append(urgent, fmt.Sprintf("%s (%s)", authority.Name, end.UTC().Format(time.RFC3339)))
 		}
 	}
 	live := o.status.garden.Status.Conditions

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 
 	druidcorev1alpha1 "github.com/gardener/etcd-druid/api/core/v1alpha1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -12,6 +11,7 @@ import (
 
 	"github.com/espalier-dev/espalier/internal/conflict"
 	"github.com/espalier-dev/espalier/internal/garden/component/etcd"
+	"github.com/espalier-dev/espalier/internal/garden/rotation"
 	"github.com/espalier-dev/espalier/internal/garden/values"
 	"github.com/espalier-dev/espalier/internal/rollout"
 )
@@ -37,12 +37,11 @@ func (r *Reconciler) renewCertificates(ctx context.Context, s *status) error {
 	if err != nil {
 		return err
 	}
-	for _, request := range authorities("") {
-		name := request.Config.LogicalName()
-		if !slices.Contains(renewedAuthorities, name) || secrets.Newest(name) == nil {
+	for _, authority := range rotation.Authorities {
+		if !authority.RenewsItself || secrets.Newest(authority.Name) == nil {
 			continue
 		}
-		if _, err = secrets.Generate(ctx, request); err != nil {
+		if _, err = secrets.Generate(ctx, authority.Request(nil)); err != nil {
 			return err
 		}
 	}

@@ -1,148 +1,142 @@
 package rotation
 
 import (
-	"fmt"
-	"maps"
 	"slices"
-	"time"
-
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/sets"
 
 	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
 )
 
-// Credential is a credential that is rotated in two steps: the name of its field in status.credentials.rotation.
+// Credential is the name of the field of a credential in status.credentials.rotation.
 type Credential string
 
-// Credentials that are rotated in two steps.
+// Credentials that users rotate.
 const (
 	CertificateAuthorities Credential = "certificateAuthorities"
 	ServiceAccountKey      Credential = "serviceAccountKey"
 	ETCDEncryptionKey      Credential = "etcdEncryptionKey"
+	Observability          Credential = "observability"
 	WorkloadIdentityKey    Credential = "workloadIdentityKey"
 )
 
-// RotatedAuthorities are the certificate authorities that only a rotation renews, in the order in which they are generated.
-var RotatedAuthorities = []string{"ca-etcd", "ca-etcd-peer", "ca", "ca-client", "ca-front-proxy", "ca-gardener"}
-
-// staticTokens is the logical name of the tokens of probes, which nothing keeps.
-const staticTokens = "kube-apiserver-static-token"
-
-// renewed are the logical names of the Secrets that a rotation renews, and renewedObservability those of the rotation of observability.
-var (
-	renewed = map[Credential][]string{
-		CertificateAuthorities: append([]string{staticTokens}, RotatedAuthorities...),
-		ServiceAccountKey:      {"service-account-key"},
-		ETCDEncryptionKey:      {"kube-apiserver-etcd-encryption-key", "gardener-apiserver-etcd-encryption-key"},
-		WorkloadIdentityKey:    {"gardener-apiserver-workload-identity-signing-key"},
-	}
-	renewedObservability = []string{"observability-ingress", "global-observability-ingress"}
+// Logical names of keys.
+const (
+	// ServiceAccountKeyName is the name of the key that signs tokens of ServiceAccounts.
+	ServiceAccountKeyName = "service-account-key"
+	// KubernetesEncryptionKeyName and GardenerEncryptionKeyName are the names of the keys with which kube-apiserver and gardener-apiserver
+	// encrypt data in etcd.
+	KubernetesEncryptionKeyName = "kube-apiserver-etcd-encryption-key"
+	GardenerEncryptionKeyName   = "gardener-apiserver-etcd-encryption-key"
+	// WorkloadIdentityKeyName is the name of the key that signs tokens of workload identities.
+	WorkloadIdentityKeyName = "gardener-apiserver-workload-identity-signing-key"
+	// StaticTokensName is the name of the tokens of the probes of kube-apiserver.
+	StaticTokensName = "kube-apiserver-static-token"
 )
 
-// Kept returns the logical names of the keys and certificate authorities that outlive a Garden: without them, its etcd volumes and backups
-// cannot be read, and its clients and Seeds cannot connect to a new Garden with its data.
-func Kept() []string {
-	return slices.Concat(RotatedAuthorities, renewed[ServiceAccountKey], renewed[ETCDEncryptionKey], renewed[WorkloadIdentityKey])
+// row is everything that the operator and its webhook know about a credential.
+type row struct {
+	credential Credential
+	// keys are the logical names of its keys and certificate authorities: only a rotation replaces them, and they outlive a Garden.
+	keys []string
+	// others are the logical names of further Secrets that its rotation renews, and that nothing keeps.
+	others []string
+	// noun names it in sentences of the status, and title its rotation in messages of the webhook.
+	noun, title string
+	// start and complete are the operations for the two steps of its rotation. Without complete, a rotation has one step and no phases.
+	start, complete operatorv1alpha1.Operation
+	// whole is the operation that starts a rotation which completes by itself. Empty: there is none.
+	whole operatorv1alpha1.Operation
+	// needsSeeds is true if Seeds take part in its rotation: their gardenlets and their clients need the new authorities, and tokens that the
+	// new keys have signed, before the old ones are dropped.
+	needsSeeds bool
+	// refusal says why the operator does not rotate it. Empty: it does.
+	refusal string
+	// field returns the address of its field in the status. Nil: the field has a type of its own, which only state reads.
+	field func(*operatorv1alpha1.CredentialsRotation) **operatorv1alpha1.Rotation
+	// state returns the state of its rotation, nil if it was never rotated. Nil: the field has the state.
+	state func(*operatorv1alpha1.CredentialsRotation) *operatorv1alpha1.Rotation
 }
 
-// rotations returns the state of each credential that was rotated in two steps.
-func rotations(r *operatorv1alpha1.CredentialsRotation) map[Credential]*operatorv1alpha1.Rotation {
-	all := map[Credential]*operatorv1alpha1.Rotation{
-		CertificateAuthorities: r.CertificateAuthorities, ServiceAccountKey: r.ServiceAccountKey, WorkloadIdentityKey: r.WorkloadIdentityKey,
-	}
-	if r.ETCDEncryptionKey != nil {
-		all[ETCDEncryptionKey] = &r.ETCDEncryptionKey.Rotation
-	}
-	maps.DeleteFunc(all, func(_ Credential, rotation *operatorv1alpha1.Rotation) bool { return rotation == nil })
-	return all
-}
-
-// Phases returns the phases of the rotations of a Garden. Credentials that were never rotated are absent.
-func Phases(g *operatorv1alpha1.Garden) map[Credential]operatorv1alpha1.RotationPhase {
-	phases := map[Credential]operatorv1alpha1.RotationPhase{}
-	if g.Status.Credentials == nil || g.Status.Credentials.Rotation == nil {
-		return phases
-	}
-	for credential, rotation := range rotations(g.Status.Credentials.Rotation) {
-		phases[credential] = rotation.Phase
-	}
-	return phases
-}
-
-// Times returns when the last rotation of each Secret was started, by the logical name of the Secret.
-func Times(r *operatorv1alpha1.CredentialsRotation) map[string]time.Time {
-	times := map[string]time.Time{}
-	if r == nil {
-		return times
-	}
-	add := func(started *metav1.Time, names []string) {
-		for _, name := range names {
-			if started != nil {
-				times[name] = started.Time
+// rows are the credentials that users rotate. Messages of the webhook name them in this order.
+var rows = []row{
+	{
+		credential: CertificateAuthorities, keys: authorityNames(false), others: []string{StaticTokensName},
+		noun: "the certificate authorities", title: "CA rotation",
+		start: operatorv1alpha1.OperationRotateCAStart, complete: operatorv1alpha1.OperationRotateCAComplete, needsSeeds: true,
+		field: func(r *operatorv1alpha1.CredentialsRotation) **operatorv1alpha1.Rotation {
+			return &r.CertificateAuthorities
+		},
+	},
+	{
+		credential: ServiceAccountKey, keys: []string{ServiceAccountKeyName},
+		noun: "the key for tokens of ServiceAccounts", title: "service account key rotation",
+		start:    operatorv1alpha1.OperationRotateServiceAccountKeyStart,
+		complete: operatorv1alpha1.OperationRotateServiceAccountKeyComplete, needsSeeds: true,
+		field: func(r *operatorv1alpha1.CredentialsRotation) **operatorv1alpha1.Rotation { return &r.ServiceAccountKey },
+	},
+	{
+		credential: ETCDEncryptionKey, keys: []string{KubernetesEncryptionKeyName, GardenerEncryptionKeyName},
+		noun: "the encryption key of etcd", title: "ETCD encryption key rotation",
+		start: operatorv1alpha1.OperationRotateETCDEncryptionKeyStart, complete: operatorv1alpha1.OperationRotateETCDEncryptionKeyComplete,
+		whole: operatorv1alpha1.OperationRotateETCDEncryptionKey,
+		state: func(r *operatorv1alpha1.CredentialsRotation) *operatorv1alpha1.Rotation { // beginEncryption writes it
+			if r.ETCDEncryptionKey == nil {
+				return nil
 			}
-		}
-	}
-	for credential, rotation := range rotations(r) {
-		add(rotation.LastInitiationTime, renewed[credential])
-	}
-	if r.Observability != nil {
-		add(r.Observability.LastInitiationTime, renewedObservability)
-	}
-	return times
+			return &r.ETCDEncryptionKey.Rotation
+		},
+	},
+	{
+		credential: Observability, others: []string{"observability-ingress", "global-observability-ingress"},
+		title: "Observability credentials rotation", start: operatorv1alpha1.OperationRotateObservabilityCredentials,
+		refusal: "the operator deploys no observability components, so they have no credentials",
+		state: func(r *operatorv1alpha1.CredentialsRotation) *operatorv1alpha1.Rotation {
+			if r.Observability == nil {
+				return nil
+			}
+			return &operatorv1alpha1.Rotation{LastInitiationTime: r.Observability.LastInitiationTime}
+		},
+	},
+	{
+		credential: WorkloadIdentityKey, keys: []string{WorkloadIdentityKeyName},
+		noun: "the key for tokens of workload identities", title: "workload identity key rotation",
+		start:    operatorv1alpha1.OperationRotateWorkloadIdentityKeyStart,
+		complete: operatorv1alpha1.OperationRotateWorkloadIdentityKeyComplete, needsSeeds: true,
+		field: func(r *operatorv1alpha1.CredentialsRotation) **operatorv1alpha1.Rotation {
+			return &r.WorkloadIdentityKey
+		},
+	},
 }
 
-// ForgetsOld reports whether credentials from before a rotation in that phase are neither trusted nor used any more.
-func ForgetsOld(phase operatorv1alpha1.RotationPhase) bool {
-	return phase == operatorv1alpha1.RotationCompleting || phase == operatorv1alpha1.RotationCompleted
+// rowOf returns the row of a credential, which must exist.
+func rowOf(credential Credential) *row {
+	return &rows[slices.IndexFunc(rows, func(each row) bool { return each.credential == credential })]
 }
 
-// CompletingTimes returns the starts of the rotations that are completing, by the logical names of the Secrets that they renew.
-func CompletingTimes(r *operatorv1alpha1.CredentialsRotation) map[string]time.Time {
-	if r == nil {
+// in returns the state of the rotation of the credential, nil if it was never rotated.
+func (r *row) in(all *operatorv1alpha1.CredentialsRotation) *operatorv1alpha1.Rotation {
+	switch {
+	case all == nil:
 		return nil
+	case r.field != nil:
+		return *r.field(all)
+	default:
+		return r.state(all)
 	}
-	times := Times(r)
-	completing := sets.New[string]()
-	for credential, rotation := range rotations(r) {
-		if rotation.Phase == operatorv1alpha1.RotationCompleting {
-			completing.Insert(renewed[credential]...)
-		}
-	}
-	maps.DeleteFunc(times, func(name string, _ time.Time) bool { return !completing.Has(name) })
-	return times
 }
 
-// KeyStatus is the part of the status about the keys of a logical name.
-type KeyStatus struct {
-	// Preparing is true while a rotation is being prepared.
-	Preparing bool
-	// Generation is a sentence about the last rotation, without a period. Empty: there was none before the one that is being prepared.
-	Generation string
-}
+// hasPhases reports whether a rotation of the credential has two steps, and so phases.
+func (r *row) hasPhases() bool { return r.complete != "" }
 
-// Irreplaceable returns the status of each key and certificate authority that only a rotation replaces, by its logical name.
-// If one is lost, data cannot be read, or clients and tokens are refused.
-func Irreplaceable(r *operatorv1alpha1.CredentialsRotation) map[string]KeyStatus {
-	current := map[Credential]*operatorv1alpha1.Rotation{}
-	if r != nil {
-		current = rotations(r)
+// renewed returns the logical names of all Secrets that a rotation of the credential renews.
+func (r *row) renewed() []string { return slices.Concat(r.keys, r.others) }
+
+// step returns the step of the rotation of the credential that operations ask for.
+func (r *row) step(operations Operations) Step {
+	switch {
+	case operations.HasAny(r.start, operatorv1alpha1.OperationRotateCredentialsStart):
+		return Start
+	case operations.HasAny(r.complete, operatorv1alpha1.OperationRotateCredentialsComplete):
+		return Complete
 	}
-	all := map[string]KeyStatus{}
-	for credential, names := range renewed {
-		known := KeyStatus{}
-		if rotation := current[credential]; rotation != nil {
-			known.Preparing = rotation.Phase == operatorv1alpha1.RotationPreparing
-			if rotation.LastInitiationTime != nil && (!known.Preparing || rotation.LastCompletionTime != nil) {
-				known.Generation = fmt.Sprintf("status.credentials.rotation.%s of the Garden has a rotation that began at %s",
-					credential, rotation.LastInitiationTime.UTC().Format(time.RFC3339))
-			}
-		}
-		for _, name := range names {
-			if name != staticTokens {
-				all[name] = known
-			}
-		}
-	}
-	return all
+	return ""
 }

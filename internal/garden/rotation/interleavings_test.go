@@ -259,7 +259,7 @@ func (l *landscape) write(format string, args ...any) bool {
 
 func describe(r *operatorv1alpha1.CredentialsRotation) string {
 	status := operatorv1alpha1.GardenStatus{Credentials: &operatorv1alpha1.Credentials{Rotation: r}}
-	return fmt.Sprint(rotation.Phases(&operatorv1alpha1.Garden{Status: status}))
+	return fmt.Sprint(rotation.PhasesOf(&operatorv1alpha1.Garden{Status: status}))
 }
 
 func (l *landscape) setStatus(next *operatorv1alpha1.CredentialsRotation) bool {
@@ -291,13 +291,10 @@ func (l *landscape) operate(operations rotation.Operations, confirmed string) {
 	if !l.setStatus(next) {
 		return
 	}
-	phases := rotation.Phases(&operatorv1alpha1.Garden{Status: operatorv1alpha1.GardenStatus{
+	phases := rotation.PhasesOf(&operatorv1alpha1.Garden{Status: operatorv1alpha1.GardenStatus{
 		Credentials: &operatorv1alpha1.Credentials{Rotation: l.status},
 	}})
-	v := values.Values{
-		EncryptedProvider: "aescbc",
-		EncryptionPhase:   phases[rotation.ETCDEncryptionKey], ServiceAccountPhase: phases[rotation.ServiceAccountKey],
-	}
+	v := values.Values{EncryptedProvider: "aescbc", Phases: phases}
 	r := &run{landscape: l, v: v, confirmed: confirmed}
 	var err error
 	r.inventory, err = secrets.NewInventory(secrets.Options{
@@ -325,7 +322,7 @@ func (l *landscape) operate(operations rotation.Operations, confirmed string) {
 
 // noteCompleted notes which keys are rotated away.
 func (l *landscape) noteCompleted(current ...*corev1.Secret) {
-	phases := rotation.Phases(&operatorv1alpha1.Garden{Status: operatorv1alpha1.GardenStatus{
+	phases := rotation.PhasesOf(&operatorv1alpha1.Garden{Status: operatorv1alpha1.GardenStatus{
 		Credentials: &operatorv1alpha1.Credentials{Rotation: l.status},
 	}})
 	for _, secret := range current {
@@ -502,7 +499,8 @@ func (r *run) ensure(request secrets.Request) (*corev1.Secret, *secrets.Request,
 
 // deploy deploys kube-apiserver, twice if a key is new. Before it drops the old key, it writes all objects with the new one.
 func (r *run) deploy(key *corev1.Secret) bool {
-	if r.v.EncryptionPhase == operatorv1alpha1.RotationCompleting && r.live != nil && !apiserver.OnlyCurrent(key, r.configuration.keys) {
+	completing := r.v.Phases[rotation.ETCDEncryptionKey] == operatorv1alpha1.RotationCompleting
+	if completing && r.live != nil && !apiserver.OnlyCurrent(key, r.configuration.keys) {
 		if err := apiserver.CheckNewKeyUsed(r.live, key, r.configuration.keys); err != nil {
 			r.note("stop: %v", err)
 			return false
@@ -584,7 +582,7 @@ func (r *run) apply(key *corev1.Secret, live *appsv1.Deployment) bool {
 
 // renewTokens makes all clients request new tokens while a key is being prepared.
 func (r *run) renewTokens(key *corev1.Secret) bool {
-	if r.v.ServiceAccountPhase != operatorv1alpha1.RotationPreparing {
+	if r.v.Phases[rotation.ServiceAccountKey] != operatorv1alpha1.RotationPreparing {
 		return true
 	}
 	for i := range r.tokens {

@@ -9,17 +9,57 @@ import (
 	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
 )
 
-// Known are all operations that a Garden has.
-var Known = sets.New(
-	operatorv1alpha1.OperationReconcile,
-	operatorv1alpha1.OperationRotateCAStart, operatorv1alpha1.OperationRotateCAComplete,
-	operatorv1alpha1.OperationRotateServiceAccountKeyStart, operatorv1alpha1.OperationRotateServiceAccountKeyComplete,
-	operatorv1alpha1.OperationRotateETCDEncryptionKey,
-	operatorv1alpha1.OperationRotateETCDEncryptionKeyStart, operatorv1alpha1.OperationRotateETCDEncryptionKeyComplete,
-	operatorv1alpha1.OperationRotateWorkloadIdentityKeyStart, operatorv1alpha1.OperationRotateWorkloadIdentityKeyComplete,
-	operatorv1alpha1.OperationRotateObservabilityCredentials,
-	operatorv1alpha1.OperationRotateCredentialsStart, operatorv1alpha1.OperationRotateCredentialsComplete,
+// Step is the start or the completion of a rotation.
+type Step string
+
+// Steps of a rotation.
+const (
+	Start    Step = "start"
+	Complete Step = "complete"
 )
+
+// Change is what an operation does with credentials.
+type Change struct {
+	Step Step
+	// Title names the rotation in messages.
+	Title string
+	// Credentials are the credentials whose phase the step depends on: none if the rotation has no phases.
+	Credentials []Credential
+}
+
+// changes are the changes of all operations that rotate credentials.
+var changes = changesOf(rows)
+
+// Known are all operations that a Garden has.
+var Known = sets.KeySet(changes).Insert(operatorv1alpha1.OperationReconcile)
+
+// ChangeOf returns what an operation does with credentials, and false if it rotates none.
+func ChangeOf(operation operatorv1alpha1.Operation) (Change, bool) {
+	change, rotates := changes[operation]
+	return change, rotates
+}
+
+func changesOf(rows []row) map[operatorv1alpha1.Operation]Change {
+	const title = "rotation of all credentials"
+	var all []Credential
+	found := map[operatorv1alpha1.Operation]Change{}
+	for i := range rows {
+		r := &rows[i]
+		var phased []Credential
+		if r.hasPhases() {
+			phased = []Credential{r.credential}
+			all = append(all, r.credential)
+			found[r.complete] = Change{Complete, r.title, phased}
+		}
+		if r.whole != "" {
+			found[r.whole] = Change{Start, r.title, phased}
+		}
+		found[r.start] = Change{Start, r.title, phased}
+	}
+	found[operatorv1alpha1.OperationRotateCredentialsStart] = Change{Start, title, all}
+	found[operatorv1alpha1.OperationRotateCredentialsComplete] = Change{Complete, title, all}
+	return found
+}
 
 // Operations is a set of operations that a user asks for.
 type Operations = sets.Set[operatorv1alpha1.Operation]

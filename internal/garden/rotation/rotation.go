@@ -1,6 +1,8 @@
 // Package rotation computes the state of the rotations of a Garden's credentials: what an operation of the user starts, what a
 // successful reconciliation completes, and which Secrets the manager of secrets must renew.
 //
+// Everything about a credential is in one row of rows, and everything about a certificate authority in one row of Authorities.
+//
 // It is pure: it computes the next state of status.credentials.rotation, which a reconciliation writes at its start and its end.
 package rotation
 
@@ -35,14 +37,6 @@ type Facts struct {
 	Now metav1.Time
 }
 
-// Names of the credentials in sentences.
-const (
-	authorities         = "the certificate authorities"
-	serviceAccountKey   = "the key for tokens of ServiceAccounts"
-	workloadIdentityKey = "the key for tokens of workload identities"
-	encryptionKey       = "the encryption key of etcd"
-)
-
 // Begin returns the state at the start of a reconciliation, and one sentence for each operation that it does not carry out. The state is
 // nil if there never was a rotation.
 //
@@ -72,24 +66,26 @@ func Begin(current *operatorv1alpha1.CredentialsRotation, f Facts) (next *operat
 		}
 		f.Operations = f.Operations.Difference(early)
 	}
-	if f.Operations.Has(operatorv1alpha1.OperationRotateObservabilityCredentials) {
-		refused = append(refused, refusal(operatorv1alpha1.OperationRotateObservabilityCredentials, noObservability))
+	for i := range rows {
+		if rows[i].refusal != "" && f.Operations.Has(rows[i].start) {
+			refused = append(refused, refusal(rows[i].start, rows[i].refusal))
+		}
 	}
-	begin := func(at **operatorv1alpha1.Rotation, operations pair, credential string) {
+	for i := range rows {
+		r := &rows[i]
+		if r.field == nil {
+			continue
+		}
+		at := r.field(next)
 		rotation := ptr.Deref(*at, operatorv1alpha1.Rotation{})
-		if reason := advance(&rotation, operations.in(f.Operations), credential, f.Now); reason != "" {
+		if reason := r.advance(&rotation, r.step(f.Operations), f.Now); reason != "" {
 			refused = append(refused, reason)
 		}
 		if rotation != (operatorv1alpha1.Rotation{}) {
 			*at = &rotation
 		}
 	}
-	begin(&next.CertificateAuthorities, authoritiesPair, authorities)
-	begin(&next.ServiceAccountKey, serviceAccountPair, serviceAccountKey)
-	begin(&next.WorkloadIdentityKey, workloadIdentityPair, workloadIdentityKey)
-
-	var reason string
-	if next.ETCDEncryptionKey, reason = beginEncryption(next.ETCDEncryptionKey, f); reason != "" {
+	if reason := beginEncryption(next, f); reason != "" {
 		refused = append(refused, reason)
 	}
 	if *next == (operatorv1alpha1.CredentialsRotation{}) {
@@ -98,28 +94,19 @@ func Begin(current *operatorv1alpha1.CredentialsRotation, f Facts) (next *operat
 	return next, refused
 }
 
-const noObservability = "the operator deploys no observability components, so they have no credentials"
-
 // refusal says that an operation has no effect.
 func refusal(operation operatorv1alpha1.Operation, reason string) string {
 	return fmt.Sprintf("The operation %s is refused: %s.", operation, reason)
 }
 
-// StartsForSeeds returns the operations that would start a rotation in which Seeds take part: their gardenlets and their clients
-// need the new authorities, and tokens that the new keys have signed, before the old ones are dropped. An operation that is handled a
-// second time starts none.
+// StartsForSeeds returns the operations that would start a rotation in which Seeds take part. An operation that is handled a second time
+// starts none.
 func StartsForSeeds(current *operatorv1alpha1.CredentialsRotation, operations Operations) Operations {
-	r := ptr.Deref(current, operatorv1alpha1.CredentialsRotation{})
 	found := Operations{}
-	for _, each := range []struct {
-		operations pair
-		rotation   *operatorv1alpha1.Rotation
-	}{
-		{authoritiesPair, r.CertificateAuthorities}, {serviceAccountPair, r.ServiceAccountKey}, {workloadIdentityPair, r.WorkloadIdentityKey},
-	} {
-		rotation := ptr.Deref(each.rotation, operatorv1alpha1.Rotation{})
-		if starts(rotation.Phase) {
-			found = found.Union(operations.Intersection(sets.New(each.operations.start, operatorv1alpha1.OperationRotateCredentialsStart)))
+	for i := range rows {
+		rotation := ptr.Deref(rows[i].in(current), operatorv1alpha1.Rotation{})
+		if rows[i].needsSeeds && starts(rotation.Phase) {
+			found = found.Union(operations.Intersection(sets.New(rows[i].start, operatorv1alpha1.OperationRotateCredentialsStart)))
 		}
 	}
 	return found
@@ -130,110 +117,77 @@ func starts(phase operatorv1alpha1.RotationPhase) bool {
 	return phase == "" || phase == operatorv1alpha1.RotationCompleted
 }
 
-// step is what an operation does with one credential.
-type step int
-
-const (
-	nothing step = iota
-	start
-	complete
-)
-
-// pair are the operations for the two steps of a rotation.
-type pair struct{ start, complete operatorv1alpha1.Operation }
-
-var (
-	authoritiesPair    = pair{operatorv1alpha1.OperationRotateCAStart, operatorv1alpha1.OperationRotateCAComplete}
-	serviceAccountPair = pair{
-		operatorv1alpha1.OperationRotateServiceAccountKeyStart, operatorv1alpha1.OperationRotateServiceAccountKeyComplete,
-	}
-	workloadIdentityPair = pair{
-		operatorv1alpha1.OperationRotateWorkloadIdentityKeyStart, operatorv1alpha1.OperationRotateWorkloadIdentityKeyComplete,
-	}
-)
-
-func (p pair) in(operations Operations) step {
-	switch {
-	case operations.HasAny(p.start, operatorv1alpha1.OperationRotateCredentialsStart):
-		return start
-	case operations.HasAny(p.complete, operatorv1alpha1.OperationRotateCredentialsComplete):
-		return complete
-	}
-	return nothing
-}
-
-// advance changes a rotation, or returns why it does not.
-func advance(rotation *operatorv1alpha1.Rotation, does step, credential string, now metav1.Time) (refusal string) {
-	switch does {
-	case start:
+// advance changes a rotation of the credential, or returns why it does not.
+func (r *row) advance(rotation *operatorv1alpha1.Rotation, step Step, now metav1.Time) (refusal string) {
+	switch step {
+	case Start:
 		switch rotation.Phase {
 		case "", operatorv1alpha1.RotationCompleted:
 		case operatorv1alpha1.RotationPreparing: // the operation is handled a second time
 			return ""
 		default:
-			return fmt.Sprintf("The rotation of %s does not start, because the last one is in phase %s.", credential, rotation.Phase)
+			return fmt.Sprintf("The rotation of %s does not start, because the last one is in phase %s.", r.noun, rotation.Phase)
 		}
 		rotation.Phase = operatorv1alpha1.RotationPreparing
 		rotation.LastInitiationTime, rotation.LastInitiationFinishedTime, rotation.LastCompletionTriggeredTime = &now, nil, nil
-	case complete:
+	case Complete:
 		switch rotation.Phase {
 		case operatorv1alpha1.RotationPrepared:
 		case operatorv1alpha1.RotationCompleting:
 			return ""
 		case "":
-			return fmt.Sprintf("The rotation of %s does not complete, because there is none.", credential)
+			return fmt.Sprintf("The rotation of %s does not complete, because there is none.", r.noun)
 		default:
-			return fmt.Sprintf("The rotation of %s does not complete, because it is in phase %s.", credential, rotation.Phase)
+			return fmt.Sprintf("The rotation of %s does not complete, because it is in phase %s.", r.noun, rotation.Phase)
 		}
 		rotation.Phase, rotation.LastCompletionTriggeredTime = operatorv1alpha1.RotationCompleting, &now
-	case nothing:
 	}
 	return ""
 }
 
-// beginEncryption is advance for the encryption key, whose rotation may complete by itself, and starts when the provider changes.
-func beginEncryption(
-	current *operatorv1alpha1.ETCDEncryptionKeyRotation, f Facts,
-) (next *operatorv1alpha1.ETCDEncryptionKeyRotation, refusal string) {
-	rotation := ptr.Deref(current, operatorv1alpha1.ETCDEncryptionKeyRotation{})
-	does, completesItself := encryptionStep(f)
+// beginEncryption changes the state of the encryption key, whose rotation may complete by itself, and starts when the provider changes. It
+// returns why an operation has no effect.
+func beginEncryption(next *operatorv1alpha1.CredentialsRotation, f Facts) (refusal string) {
+	r := rowOf(ETCDEncryptionKey)
+	rotation := ptr.Deref(next.ETCDEncryptionKey, operatorv1alpha1.ETCDEncryptionKeyRotation{})
+	step, completesItself := r.encryptionStep(f)
 	before := rotation.Phase
-	refusal = advance(&rotation.Rotation, does, encryptionKey, f.Now)
-	if does == start && before != rotation.Phase {
+	refusal = r.advance(&rotation.Rotation, step, f.Now)
+	if step == Start && before != rotation.Phase {
 		rotation.AutoCompleteAfterPrepared = &completesItself
 	}
 	switch rotation.Phase {
 	case operatorv1alpha1.RotationPrepared:
 		if ptr.Deref(rotation.AutoCompleteAfterPrepared, false) || f.SingleStepEncryption {
-			advance(&rotation.Rotation, complete, encryptionKey, f.Now)
+			r.advance(&rotation.Rotation, Complete, f.Now)
 		}
 	case "", operatorv1alpha1.RotationCompleted:
 		if f.CurrentProvider != "" && f.CurrentProvider != f.WantedProvider {
-			advance(&rotation.Rotation, start, encryptionKey, f.Now)
+			r.advance(&rotation.Rotation, Start, f.Now)
 			rotation.AutoCompleteAfterPrepared = ptr.To(true)
 		}
 	default:
 	}
-	if rotation == (operatorv1alpha1.ETCDEncryptionKeyRotation{}) {
-		return nil, refusal
+	next.ETCDEncryptionKey = nil
+	if rotation != (operatorv1alpha1.ETCDEncryptionKeyRotation{}) {
+		next.ETCDEncryptionKey = &rotation
 	}
-	return &rotation, refusal
+	return refusal
 }
 
-// encryptionStep returns what the operations do with the encryption key, and whether a rotation that starts completes by itself.
-func encryptionStep(f Facts) (does step, completesItself bool) {
+// encryptionStep returns the step that operations ask for, and whether a rotation that starts completes by itself.
+func (r *row) encryptionStep(f Facts) (step Step, completesItself bool) {
 	switch o := f.Operations; {
 	case o.Has(operatorv1alpha1.OperationRotateCredentialsStart):
-		return start, f.SingleStepEncryption
-	case o.Has(operatorv1alpha1.OperationRotateETCDEncryptionKey):
-		return start, true
-	case o.Has(operatorv1alpha1.OperationRotateETCDEncryptionKeyStart):
-		return start, false
-	case o.Has(operatorv1alpha1.OperationRotateETCDEncryptionKeyComplete),
-		o.Has(operatorv1alpha1.OperationRotateCredentialsComplete) && !f.SingleStepEncryption:
-		return complete, false
+		return Start, f.SingleStepEncryption
+	case o.Has(r.whole):
+		return Start, true
+	case o.Has(r.start):
+		return Start, false
+	case o.Has(r.complete), o.Has(operatorv1alpha1.OperationRotateCredentialsComplete) && !f.SingleStepEncryption:
+		return Complete, false
 	}
-	return nothing, false
+	return "", false
 }
 
 // End returns the state after a successful reconciliation. It is nil if there never was a rotation. Again is true if the next
@@ -243,8 +197,10 @@ func End(current *operatorv1alpha1.CredentialsRotation, now metav1.Time) (next *
 		return nil, false
 	}
 	next = current.DeepCopy()
-	for _, each := range rotations(next) {
-		finish(each, now)
+	for i := range rows {
+		if rotation := rows[i].in(next); rotation != nil {
+			finish(rotation, now)
+		}
 	}
 	if key := next.ETCDEncryptionKey; key != nil {
 		again = key.Phase == operatorv1alpha1.RotationPrepared && ptr.Deref(key.AutoCompleteAfterPrepared, false)

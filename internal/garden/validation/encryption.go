@@ -139,7 +139,7 @@ func encryptionChanges(path *field.Path, updated, old *operatorv1alpha1.Garden) 
 		}
 	}
 	current := old.Status.EncryptionAtRest()
-	if phase := rotation.Phases(old)[rotation.ETCDEncryptionKey]; phase != "" && phase != operatorv1alpha1.RotationCompleted {
+	if phase := rotation.PhasesOf(old)[rotation.ETCDEncryptionKey]; phase != "" && phase != operatorv1alpha1.RotationCompleted {
 		forbid("while the ETCD encryption key rotation is not completed")
 	}
 	rolledOut := was.Equal(sets.New(current.Resources...)) && (!encryptionKnown(old) || from == current.Provider.Type)

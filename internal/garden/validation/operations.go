@@ -13,51 +13,6 @@ import (
 	"github.com/espalier-dev/espalier/internal/garden/rotation"
 )
 
-// step is the start or the completion of a rotation.
-type step string
-
-const (
-	start    step = "start"
-	complete step = "complete"
-)
-
-// target is what operations rotate: its name in messages, and the credentials whose phase an operation depends on (none for
-// observability).
-type target struct {
-	name        string
-	credentials []rotation.Credential
-}
-
-var (
-	certificateAuthorities = target{"CA rotation", []rotation.Credential{rotation.CertificateAuthorities}}
-	serviceAccountKey      = target{"service account key rotation", []rotation.Credential{rotation.ServiceAccountKey}}
-	etcdEncryptionKey      = target{"ETCD encryption key rotation", []rotation.Credential{rotation.ETCDEncryptionKey}}
-	workloadIdentityKey    = target{"workload identity key rotation", []rotation.Credential{rotation.WorkloadIdentityKey}}
-	observability          = target{name: "Observability credentials rotation"}
-	everything             = target{"rotation of all credentials", []rotation.Credential{
-		rotation.CertificateAuthorities, rotation.ServiceAccountKey, rotation.ETCDEncryptionKey, rotation.WorkloadIdentityKey,
-	}}
-)
-
-// rotatingOperations are the operations that rotate credentials.
-var rotatingOperations = map[operatorv1alpha1.Operation]struct {
-	target
-	step step
-}{
-	operatorv1alpha1.OperationRotateCAStart:                     {certificateAuthorities, start},
-	operatorv1alpha1.OperationRotateCAComplete:                  {certificateAuthorities, complete},
-	operatorv1alpha1.OperationRotateServiceAccountKeyStart:      {serviceAccountKey, start},
-	operatorv1alpha1.OperationRotateServiceAccountKeyComplete:   {serviceAccountKey, complete},
-	operatorv1alpha1.OperationRotateETCDEncryptionKey:           {etcdEncryptionKey, start},
-	operatorv1alpha1.OperationRotateETCDEncryptionKeyStart:      {etcdEncryptionKey, start},
-	operatorv1alpha1.OperationRotateETCDEncryptionKeyComplete:   {etcdEncryptionKey, complete},
-	operatorv1alpha1.OperationRotateWorkloadIdentityKeyStart:    {workloadIdentityKey, start},
-	operatorv1alpha1.OperationRotateWorkloadIdentityKeyComplete: {workloadIdentityKey, complete},
-	operatorv1alpha1.OperationRotateObservabilityCredentials:    {observability, start},
-	operatorv1alpha1.OperationRotateCredentialsStart:            {everything, start},
-	operatorv1alpha1.OperationRotateCredentialsComplete:         {everything, complete},
-}
-
 // Operations returns what is wrong with the operations in the annotation gardener.cloud/operation: unknown ones, and rotations that the
 // phases in the status, the version of Kubernetes or the deletion of the Garden do not allow.
 func Operations(g *operatorv1alpha1.Garden) field.ErrorList {
@@ -89,7 +44,7 @@ func Operations(g *operatorv1alpha1.Garden) field.ErrorList {
 
 // denials returns why a known operation is not allowed.
 func denials(operation operatorv1alpha1.Operation, g *operatorv1alpha1.Garden) []string {
-	r, rotates := rotatingOperations[operation]
+	change, rotates := rotation.ChangeOf(operation)
 	if !rotates {
 		return nil
 	}
@@ -102,28 +57,28 @@ func denials(operation operatorv1alpha1.Operation, g *operatorv1alpha1.Garden) [
 			operation, rotation.SingleStepEncryptionFrom, operatorv1alpha1.OperationRotateETCDEncryptionKey)
 	}
 	if g.DeletionTimestamp != nil {
-		deny("cannot %s %s if garden has deletion timestamp", r.step, r.name)
+		deny("cannot %s %s if garden has deletion timestamp", change.Step, change.Title)
 	}
-	phases := rotation.Phases(g)
-	for _, credential := range r.credentials {
+	phases := rotation.PhasesOf(g)
+	for _, credential := range change.Credentials {
 		if operation == operatorv1alpha1.OperationRotateCredentialsComplete && oneStep && credential == rotation.ETCDEncryptionKey {
 			continue // it completes by itself
 		}
-		if required, allowed := allows(phases[credential], r.step); !allowed {
-			deny("cannot %s %s if .status.credentials.rotation.%s.phase is not '%s'", r.step, r.name, credential, required)
+		if required, allowed := allows(phases[credential], change.Step); !allowed {
+			deny("cannot %s %s if .status.credentials.rotation.%s.phase is not '%s'", change.Step, change.Title, credential, required)
 		}
 	}
-	if r.step == start && slices.Contains(r.credentials, rotation.ETCDEncryptionKey) &&
+	if change.Step == rotation.Start && slices.Contains(change.Credentials, rotation.ETCDEncryptionKey) &&
 		!encryptedResources(g).Equal(sets.New(g.Status.EncryptionAtRest().Resources...)) {
-		deny("cannot start %s because a previous encryption configuration change is currently being rolled out", r.name)
+		deny("cannot start %s because a previous encryption configuration change is currently being rolled out", change.Title)
 	}
 	return reasons
 }
 
 // allows returns the phase that a step requires, and whether a phase allows the step. Before the first rotation, the phase
 // is empty, which allows a start.
-func allows(phase operatorv1alpha1.RotationPhase, s step) (required operatorv1alpha1.RotationPhase, allowed bool) {
-	if s == start {
+func allows(phase operatorv1alpha1.RotationPhase, s rotation.Step) (required operatorv1alpha1.RotationPhase, allowed bool) {
+	if s == rotation.Start {
 		return operatorv1alpha1.RotationCompleted, phase == "" || phase == operatorv1alpha1.RotationCompleted
 	}
 	return operatorv1alpha1.RotationPrepared, phase == operatorv1alpha1.RotationPrepared

@@ -112,25 +112,14 @@ type Values struct {
 	EncryptedResources []string
 	// EncryptedProvider is how they are encrypted, as of the last reconciliation; empty if that is not known.
 	EncryptedProvider operatorv1alpha1.EncryptionProviderType
-	// AuthorityPhase, EncryptionPhase, ServiceAccountPhase and WorkloadIdentityPhase are the phases of the rotations of the certificate
-	// authorities, of the encryption keys of etcd, and of the keys that sign tokens of ServiceAccounts and of workload identities.
-	AuthorityPhase, EncryptionPhase, ServiceAccountPhase, WorkloadIdentityPhase operatorv1alpha1.RotationPhase
+	// Phases are the phases of the rotations of credentials.
+	Phases rotation.Phases
 }
 
 // ExternalImage returns the image of a program of others.
 func (v Values) ExternalImage(name string) (string, error) {
 	cluster := images.Cluster{Runtime: v.RuntimeKubernetes, Target: v.Kubernetes, Architecture: v.Architecture}
 	return v.Images.Find(name, cluster)
-}
-
-// Rotates reports whether a rotation begins or completes, so that it goes on only when no Pod has the former credentials.
-func (v Values) Rotates() bool {
-	return slices.ContainsFunc(
-		[]operatorv1alpha1.RotationPhase{v.AuthorityPhase, v.EncryptionPhase, v.ServiceAccountPhase, v.WorkloadIdentityPhase},
-		func(phase operatorv1alpha1.RotationPhase) bool {
-			return phase == operatorv1alpha1.RotationPreparing || phase == operatorv1alpha1.RotationCompleting
-		},
-	)
 }
 
 // Networks are networks of the runtime cluster.
@@ -196,9 +185,7 @@ func New(garden *operatorv1alpha1.Garden, operator Operator) (Values, error) {
 	if c := garden.Status.Credentials; c != nil && c.EncryptionAtRest != nil && c.EncryptionAtRest.Provider != nil {
 		v.EncryptedProvider = c.EncryptionAtRest.Provider.Type
 	}
-	phases := rotation.Phases(garden)
-	v.AuthorityPhase, v.EncryptionPhase = phases[rotation.CertificateAuthorities], phases[rotation.ETCDEncryptionKey]
-	v.ServiceAccountPhase, v.WorkloadIdentityPhase = phases[rotation.ServiceAccountKey], phases[rotation.WorkloadIdentityKey]
+	v.Phases = rotation.PhasesOf(garden)
 	return v, nil
 }
 

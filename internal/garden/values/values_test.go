@@ -14,6 +14,7 @@ import (
 
 	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/garden/images"
+	"github.com/espalier-dev/espalier/internal/garden/rotation"
 	"github.com/espalier-dev/espalier/internal/garden/values"
 )
 
@@ -130,8 +131,10 @@ func TestSettingsOfAGarden(t *testing.T) {
 		ServiceNetworks: []netip.Prefix{netip.MustParsePrefix("100.64.0.0/13")}, EncryptedResources: []string{"configmaps"},
 		EncryptedProvider: "aesgcm",
 		KubeAPIServer:     operatorv1alpha1.KubeAPIServer{SNI: &operatorv1alpha1.SNI{DomainPatterns: []string{"*.example.org"}}},
-		AuthorityPhase:    operatorv1alpha1.RotationPrepared, ServiceAccountPhase: operatorv1alpha1.RotationCompleted,
-		EncryptionPhase: operatorv1alpha1.RotationPreparing, WorkloadIdentityPhase: operatorv1alpha1.RotationCompleting,
+		Phases: rotation.Phases{
+			rotation.CertificateAuthorities: operatorv1alpha1.RotationPrepared, rotation.ServiceAccountKey: operatorv1alpha1.RotationCompleted,
+			rotation.ETCDEncryptionKey: operatorv1alpha1.RotationPreparing, rotation.WorkloadIdentityKey: operatorv1alpha1.RotationCompleting,
+		},
 		ClusterIdentity:             "identity",
 		GardenerAPIServer:           operatorv1alpha1.GardenerAPIServer{FeatureGates: map[string]bool{"a": true}},
 		GardenerAdmissionController: operatorv1alpha1.GardenerAdmissionController{LogLevel: ptr.To("error")},

@@ -32,6 +32,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/garden/component/etcd"
 	"github.com/espalier-dev/espalier/internal/garden/component/gardenerapiserver"
 	"github.com/espalier-dev/espalier/internal/garden/component/kubeapiserver"
+	"github.com/espalier-dev/espalier/internal/garden/rotation"
 	"github.com/espalier-dev/espalier/internal/garden/values"
 	"github.com/espalier-dev/espalier/internal/rollout"
 	"github.com/espalier-dev/espalier/internal/secrets"
@@ -158,7 +159,7 @@ func (c *ControlPlane) labelUntilNoneIsLeft(ctx context.Context, waitingFor flow
 func (c *ControlPlane) untilOldKeyUnneeded(
 	ctx context.Context, waitingFor flow.WaitingFor, of server, live *appsv1.Deployment, key *corev1.Secret,
 ) (needed error) {
-	if c.Values.EncryptionPhase != operatorv1alpha1.RotationCompleting {
+	if c.Values.Phases[rotation.ETCDEncryptionKey] != operatorv1alpha1.RotationCompleting {
 		return nil
 	}
 	defer func() {
@@ -191,7 +192,7 @@ func (c *ControlPlane) untilOldKeyUnneeded(
 // keepingOldKey returns the control plane with API servers that keep the old encryption key, so that everything else of them is deployed.
 func (c *ControlPlane) keepingOldKey() *ControlPlane {
 	keeping := *c
-	keeping.Values.EncryptionPhase = operatorv1alpha1.RotationPrepared
+	keeping.Values.Phases = c.Values.Phases.With(rotation.ETCDEncryptionKey, operatorv1alpha1.RotationPrepared)
 	return &keeping
 }
 

@@ -31,6 +31,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/garden/component/gardenerapiserver"
 	"github.com/espalier-dev/espalier/internal/garden/component/kubeapiserver"
 	"github.com/espalier-dev/espalier/internal/garden/component/shared"
+	"github.com/espalier-dev/espalier/internal/garden/rotation"
 	"github.com/espalier-dev/espalier/internal/garden/values"
 	"github.com/espalier-dev/espalier/internal/rollout"
 	"github.com/espalier-dev/espalier/internal/secrets/manager"
@@ -95,7 +96,7 @@ func (c *ControlPlane) Tasks(runtime []string, deployEtcds, etcds string) []flow
 	var refs kubeapiserver.References         // by the first task, for others
 	var managers []*unstructured.Unstructured // by the task that deploys them, for the one that waits
 	noRenewal := ""
-	if c.Values.ServiceAccountPhase != operatorv1alpha1.RotationPreparing {
+	if c.Values.Phases[rotation.ServiceAccountKey] != operatorv1alpha1.RotationPreparing {
 		noRenewal = noNewKey
 	}
 	served := []string{taskAPIServerDone}
@@ -203,7 +204,7 @@ func (c *ControlPlane) checkRollout(ctx context.Context, name string) error {
 // rolloutProblem returns why a Deployment is not rolled out, or "". While credentials are rotated, every Pod counts that has not finished.
 func (c *ControlPlane) rolloutProblem(ctx context.Context, live *appsv1.Deployment) (string, error) {
 	pods, err := c.podsOf(ctx, live.Name, live.Spec.Selector.MatchLabels)
-	return shared.RolloutProblem(live, pods, c.Values.Rotates()), err
+	return shared.RolloutProblem(live, pods, c.Values.Phases.Changing()), err
 }
 
 // podsOf returns the Pods with the labels of a Deployment.
@@ -266,7 +267,7 @@ func (c *ControlPlane) untilNoOldPods(ctx context.Context, waitingFor flow.Waiti
 // checkOldPods returns an error with the Pods of an API server that may use former credentials while they are rotated. Without a
 // Deployment, these are all its Pods: a ManagedResource, or a user who has deleted the Deployment, may leave Pods only.
 func (c *ControlPlane) checkOldPods(ctx context.Context, of server) error {
-	if !c.Values.Rotates() {
+	if !c.Values.Phases.Changing() {
 		return nil
 	}
 	live, err := c.readDeployment(ctx, of.name)

@@ -76,7 +76,7 @@ func EncryptionKeys(
 			keys = append(keys, key)
 		}
 	}
-	if v.EncryptionPhase == operatorv1alpha1.RotationCompleting {
+	if v.Phases[rotation.ETCDEncryptionKey] == operatorv1alpha1.RotationCompleting {
 		return keys, nil
 	}
 	switch adds := AddsKey(v, live); {
@@ -108,13 +108,14 @@ func ConfigurationRole(keyName string) string {
 // without the key could not read objects that other Pods write with it. When the deployment is rolled out, NewKeyPopulated must be set, and
 // the objects deployed again. The result is false without a live Deployment, because there are no Pods then.
 func AddsKey(v values.Values, live *appsv1.Deployment) bool {
-	return v.EncryptionPhase == operatorv1alpha1.RotationPreparing && live != nil && live.Annotations[NewKeyPopulated] != "true"
+	preparing := v.Phases[rotation.ETCDEncryptionKey] == operatorv1alpha1.RotationPreparing
+	return preparing && live != nil && live.Annotations[NewKeyPopulated] != "true"
 }
 
 // SetMarks sets NewKeyPopulated and the annotation with its key on a Deployment whose Pods write with a new key.
 func SetMarks(v values.Values, deployment, live *appsv1.Deployment, key string) {
-	writes := v.EncryptionPhase == operatorv1alpha1.RotationPreparing && !AddsKey(v, live) ||
-		v.EncryptionPhase == operatorv1alpha1.RotationPrepared && live == nil
+	phase := v.Phases[rotation.ETCDEncryptionKey]
+	writes := phase == operatorv1alpha1.RotationPreparing && !AddsKey(v, live) || phase == operatorv1alpha1.RotationPrepared && live == nil
 	if writes || live != nil && live.Annotations[NewKeyPopulated] == "true" {
 		metav1.SetMetaDataAnnotation(&deployment.ObjectMeta, NewKeyPopulated, "true")
 		metav1.SetMetaDataAnnotation(&deployment.ObjectMeta, operatorv1alpha1.AnnotationEncryptionKey, key)
@@ -130,8 +131,9 @@ func OutdatedMarks(v values.Values, live *appsv1.Deployment, key string) []strin
 	}
 	of := live.Annotations[operatorv1alpha1.AnnotationEncryptionKey]
 	otherKey := of != "" && of != key
-	preparing := v.EncryptionPhase == operatorv1alpha1.RotationPreparing
-	rotates := preparing || v.EncryptionPhase == operatorv1alpha1.RotationPrepared
+	phase := v.Phases[rotation.ETCDEncryptionKey]
+	preparing := phase == operatorv1alpha1.RotationPreparing
+	rotates := preparing || phase == operatorv1alpha1.RotationPrepared
 	relabels := otherKey || AddsKey(v, live) || preparing && of == ""
 	var outdated []string
 	for mark, is := range map[string]bool{
@@ -183,7 +185,7 @@ func (s Server) EncryptionKey(v values.Values) secrets.Request {
 		Config: secretconfig.EncryptionKey{
 			Name: s.Name + keySuffix, Provider: encryptionProvider(v), SecretLength: encryptionKeyLength,
 		},
-		Persist: true, KeepOld: true, IgnoreOld: rotation.ForgetsOld(v.EncryptionPhase),
+		Persist: true, KeepOld: true, IgnoreOld: rotation.ForgetsOld(v.Phases[rotation.ETCDEncryptionKey]),
 	}
 }
 

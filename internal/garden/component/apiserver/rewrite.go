@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 
 	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/garden/rotation"
 	"github.com/espalier-dev/espalier/internal/garden/values"
 	secretconfig "github.com/espalier-dev/espalier/internal/secrets/config"
 )
@@ -62,9 +63,10 @@ func PlanRewrite(v values.Values, always []string) Rewrite {
 	}
 	provider := operatorv1alpha1.EncryptionProviderType(cmp.Or(encryptionProvider(v), secretconfig.AESCBC))
 	otherResources, otherProvider := !before.Equal(after), provider != v.EncryptedProvider
-	preparing := v.EncryptionPhase == operatorv1alpha1.RotationPreparing
-	prepared := v.EncryptionPhase == operatorv1alpha1.RotationPrepared
-	completing := v.EncryptionPhase == operatorv1alpha1.RotationCompleting
+	phase := v.Phases[rotation.ETCDEncryptionKey]
+	preparing := phase == operatorv1alpha1.RotationPreparing
+	prepared := phase == operatorv1alpha1.RotationPrepared
+	completing := phase == operatorv1alpha1.RotationCompleting
 	r := Rewrite{
 		Label:   preparing || otherResources || otherProvider && !completing,
 		Unlabel: completing || otherResources || otherProvider && !preparing && !prepared,

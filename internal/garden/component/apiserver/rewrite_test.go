@@ -12,8 +12,14 @@ import (
 
 	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/garden/component/apiserver"
+	"github.com/espalier-dev/espalier/internal/garden/rotation"
 	"github.com/espalier-dev/espalier/internal/garden/values"
 )
+
+// phases returns the phases of a Garden whose encryption key is rotated.
+func phases(of operatorv1alpha1.RotationPhase) rotation.Phases {
+	return rotation.Phases{rotation.ETCDEncryptionKey: of}
+}
 
 func TestEncryptedObjectsAreWrittenAgainWhenTheirFormChanges(t *testing.T) {
 	type provider = operatorv1alpha1.EncryptionProviderType
@@ -34,21 +40,21 @@ func TestEncryptedObjectsAreWrittenAgainWhenTheirFormChanges(t *testing.T) {
 	}{
 		"nothing changes": {values: values.Values{EncryptedProvider: "aescbc"}},
 		"nothing changes in phase Prepared": {
-			values: values.Values{EncryptedProvider: "aescbc", EncryptionPhase: operatorv1alpha1.RotationPrepared},
+			values: values.Values{EncryptedProvider: "aescbc", Phases: phases(operatorv1alpha1.RotationPrepared)},
 		},
 		"it is not known how objects are encrypted": {want: apiserver.Rewrite{
 			Label: true, Unlabel: true, Resources: []string{"secrets"}, Encrypted: encrypted("aescbc"),
 		}},
 		"a new key is being prepared": {
 			values: values.Values{
-				EncryptedProvider: "aescbc", EncryptionPhase: operatorv1alpha1.RotationPreparing,
+				EncryptedProvider: "aescbc", Phases: phases(operatorv1alpha1.RotationPreparing),
 				KubeAPIServer: wants("aescbc", "pods"), EncryptedResources: append([]string{"pods"}, shootStates...),
 				GardenerAPIServer: operatorv1alpha1.GardenerAPIServer{EncryptionConfig: &operatorv1alpha1.EncryptionConfig{Resources: shootStates}},
 			},
 			want: apiserver.Rewrite{Label: true, Resources: []string{"pods", "secrets", "shootstates.core.gardener.cloud"}},
 		},
 		"the rotation of the key completes": {
-			values: values.Values{EncryptedProvider: "aescbc", EncryptionPhase: operatorv1alpha1.RotationCompleting},
+			values: values.Values{EncryptedProvider: "aescbc", Phases: phases(operatorv1alpha1.RotationCompleting)},
 			want:   apiserver.Rewrite{Unlabel: true, Resources: []string{"secrets"}},
 		},
 		"other resources are to be encrypted": {
@@ -69,33 +75,33 @@ func TestEncryptedObjectsAreWrittenAgainWhenTheirFormChanges(t *testing.T) {
 		},
 		"other resources are to be encrypted in phase Prepared": {
 			values: values.Values{
-				EncryptedProvider: "aescbc", EncryptionPhase: operatorv1alpha1.RotationPrepared, KubeAPIServer: wants("aescbc", "pods"),
+				EncryptedProvider: "aescbc", Phases: phases(operatorv1alpha1.RotationPrepared), KubeAPIServer: wants("aescbc", "pods"),
 			},
 			want: apiserver.Rewrite{Label: true, Unlabel: true, Resources: []string{"pods", "secrets"}, Encrypted: encrypted("aescbc", "pods")},
 		},
 		"it is not known how objects are encrypted, and a new key is being prepared": {
-			values: values.Values{EncryptionPhase: operatorv1alpha1.RotationPreparing},
+			values: values.Values{Phases: phases(operatorv1alpha1.RotationPreparing)},
 			want:   apiserver.Rewrite{Label: true, Resources: []string{"secrets"}},
 		},
 		"it is not known how objects are encrypted, and the rotation of the key completes": {
-			values: values.Values{EncryptionPhase: operatorv1alpha1.RotationCompleting},
+			values: values.Values{Phases: phases(operatorv1alpha1.RotationCompleting)},
 			want:   apiserver.Rewrite{Unlabel: true, Resources: []string{"secrets"}, Encrypted: encrypted("aescbc")},
 		},
 		"other resources are to be encrypted while a new key is being prepared": {
 			values: values.Values{
-				EncryptedProvider: "aescbc", EncryptionPhase: operatorv1alpha1.RotationPreparing, KubeAPIServer: wants("aescbc", "pods"),
+				EncryptedProvider: "aescbc", Phases: phases(operatorv1alpha1.RotationPreparing), KubeAPIServer: wants("aescbc", "pods"),
 			},
 			want: apiserver.Rewrite{Label: true, Unlabel: true, Resources: []string{"pods", "secrets"}, Encrypted: encrypted("aescbc", "pods")},
 		},
 		"another provider is being prepared": {
 			values: values.Values{
-				EncryptedProvider: "aescbc", EncryptionPhase: operatorv1alpha1.RotationPreparing, KubeAPIServer: wants("secretbox"),
+				EncryptedProvider: "aescbc", Phases: phases(operatorv1alpha1.RotationPreparing), KubeAPIServer: wants("secretbox"),
 			},
 			want: apiserver.Rewrite{Label: true, Resources: []string{"secrets"}},
 		},
 		"the change to another provider completes": {
 			values: values.Values{
-				EncryptedProvider: "aescbc", EncryptionPhase: operatorv1alpha1.RotationCompleting, KubeAPIServer: wants("secretbox"),
+				EncryptedProvider: "aescbc", Phases: phases(operatorv1alpha1.RotationCompleting), KubeAPIServer: wants("secretbox"),
 			},
 			want: apiserver.Rewrite{Unlabel: true, Resources: []string{"secrets"}, Encrypted: encrypted("secretbox")},
 		},

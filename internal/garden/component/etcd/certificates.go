@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/espalier-dev/espalier/internal/garden/component/shared"
+	"github.com/espalier-dev/espalier/internal/garden/rotation"
 	"github.com/espalier-dev/espalier/internal/garden/values"
 	"github.com/espalier-dev/espalier/internal/secrets"
 	secretconfig "github.com/espalier-dev/espalier/internal/secrets/config"
@@ -12,8 +13,8 @@ import (
 
 // Certificate authorities of etcds.
 const (
-	Authority     = "ca-etcd"
-	PeerAuthority = "ca-etcd-peer"
+	Authority     = rotation.ETCDAuthority
+	PeerAuthority = rotation.ETCDPeerAuthority
 )
 
 // Certificates are requests for the certificates of an etcd. Peer is nil without high availability.

@@ -18,11 +18,12 @@ import (
 
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/garden/component/shared"
+	"github.com/espalier-dev/espalier/internal/garden/rotation"
 	"github.com/espalier-dev/espalier/internal/garden/values"
 )
 
 // Authority is the certificate authority of the servers.
-const Authority = "ca-gardener"
+const Authority = rotation.GardenerAuthority
 
 // Parts of names, together with the name of the program.
 const (

@@ -84,13 +84,13 @@ func Labels() map[string]string { return gardener.Labels(role) }
 func EncryptionKey(v values.Values) secrets.Request { return server(v).EncryptionKey(v) }
 
 // EncryptionKeyName is the logical name of that key.
-const EncryptionKeyName = Name + "-etcd-encryption-key"
+const EncryptionKeyName = rotation.GardenerEncryptionKeyName
 
 // WorkloadIdentityKey returns the request for the key that signs tokens of workload identities.
 func WorkloadIdentityKey(v values.Values) secrets.Request {
 	return secrets.Request{
-		Config:  secretconfig.RSAKey{Name: Name + "-workload-identity-signing-key", Bits: 4096},
-		KeepOld: true, IgnoreOld: rotation.ForgetsOld(v.WorkloadIdentityPhase),
+		Config:  secretconfig.RSAKey{Name: rotation.WorkloadIdentityKeyName, Bits: 4096},
+		KeepOld: true, IgnoreOld: rotation.ForgetsOld(v.Phases[rotation.WorkloadIdentityKey]),
 	}
 }
 

@@ -18,6 +18,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/garden/component/gardenerapiserver"
 	"github.com/espalier-dev/espalier/internal/garden/goldentest"
 	"github.com/espalier-dev/espalier/internal/garden/images"
+	"github.com/espalier-dev/espalier/internal/garden/rotation"
 	"github.com/espalier-dev/espalier/internal/garden/values"
 	"github.com/espalier-dev/espalier/internal/secrets"
 	secretconfig "github.com/espalier-dev/espalier/internal/secrets/config"
@@ -221,7 +222,9 @@ func TestRequestsForSecrets(t *testing.T) {
 	}}))
 
 	completing := garden(t, "{}", func(v *values.Values) {
-		v.EncryptionPhase, v.WorkloadIdentityPhase = operatorv1alpha1.RotationCompleting, operatorv1alpha1.RotationCompleting
+		v.Phases = rotation.Phases{
+			rotation.ETCDEncryptionKey: operatorv1alpha1.RotationCompleting, rotation.WorkloadIdentityKey: operatorv1alpha1.RotationCompleting,
+		}
 		provider := operatorv1alpha1.EncryptionProviderSecretbox
 		v.KubeAPIServer.EncryptionConfig = &operatorv1alpha1.EncryptionConfig{Provider: &operatorv1alpha1.EncryptionProvider{Type: &provider}}
 	})

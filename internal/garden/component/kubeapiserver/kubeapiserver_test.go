@@ -21,6 +21,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/garden/component/shared"
 	"github.com/espalier-dev/espalier/internal/garden/goldentest"
 	"github.com/espalier-dev/espalier/internal/garden/images"
+	"github.com/espalier-dev/espalier/internal/garden/rotation"
 	"github.com/espalier-dev/espalier/internal/garden/values"
 	"github.com/espalier-dev/espalier/internal/secrets"
 	secretconfig "github.com/espalier-dev/espalier/internal/secrets/config"
@@ -414,7 +415,7 @@ func TestNewEncryptionKeyIsMadeKnownBeforeItIsUsed(t *testing.T) {
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			g := NewWithT(t)
-			v := garden(t, "{}", func(v *values.Values) { v.EncryptionPhase = tc.phase })
+			v := garden(t, "{}", func(v *values.Values) { v.Phases = rotation.Phases{rotation.ETCDEncryptionKey: tc.phase} })
 			keys, err := apiserver.EncryptionKeys(v, current, tc.old, tc.live, tc.configured)
 			g.Expect(err).NotTo(HaveOccurred())
 			var names []string
@@ -459,7 +460,7 @@ func TestAnnotationsOfAnotherRotationAreOutdated(t *testing.T) {
 			if tc.key != "" {
 				metav1.SetMetaDataAnnotation(&live.ObjectMeta, "espalier.dev/encryption-key", tc.key)
 			}
-			v := garden(t, "{}", func(v *values.Values) { v.EncryptionPhase = tc.phase })
+			v := garden(t, "{}", func(v *values.Values) { v.Phases = rotation.Phases{rotation.ETCDEncryptionKey: tc.phase} })
 			NewWithT(t).Expect(apiserver.OutdatedMarks(v, live, "key")).To(ConsistOf(tc.want))
 		})
 	}
@@ -508,7 +509,9 @@ func TestRequestsForSecrets(t *testing.T) {
 	g.Expect(kubeapiserver.EncryptionKey(v)).To(Equal(secrets.Request{Persist: true, KeepOld: true, Config: key}))
 
 	v = garden(t, `{encryptionConfig: {provider: {type: aescbc}}}`, func(v *values.Values) {
-		v.EncryptionPhase, v.ServiceAccountPhase = operatorv1alpha1.RotationCompleting, operatorv1alpha1.RotationCompleting
+		v.Phases = rotation.Phases{
+			rotation.ETCDEncryptionKey: operatorv1alpha1.RotationCompleting, rotation.ServiceAccountKey: operatorv1alpha1.RotationCompleting,
+		}
 	})
 	key.Provider = ""
 	g.Expect(kubeapiserver.EncryptionKey(v)).To(Equal(secrets.Request{Persist: true, KeepOld: true, IgnoreOld: true, Config: key}))

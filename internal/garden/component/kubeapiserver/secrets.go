@@ -22,11 +22,11 @@ import (
 // Certificate authorities.
 const (
 	// Authority signs the certificate of kube-apiserver.
-	Authority = "ca"
+	Authority = rotation.KubernetesAuthority
 	// ClientAuthority signs certificates of clients.
-	ClientAuthority = "ca-client"
+	ClientAuthority = rotation.ClientAuthority
 	// FrontProxyAuthority signs the certificate with which kube-apiserver passes requests on to API servers behind it.
-	FrontProxyAuthority = "ca-front-proxy"
+	FrontProxyAuthority = rotation.FrontProxyAuthority
 	// GardenerAuthority signs the certificate of gardener-admission-controller, which authorizes requests.
 	GardenerAuthority = gardener.Authority
 )
@@ -34,9 +34,9 @@ const (
 // Logical names of Secrets.
 const (
 	// ServiceAccountKeyName is the name of the key that signs tokens of ServiceAccounts.
-	ServiceAccountKeyName = "service-account-key"
+	ServiceAccountKeyName = rotation.ServiceAccountKeyName
 	// EncryptionKeyName is the name of the key that encrypts data in etcd.
-	EncryptionKeyName = "kube-apiserver-etcd-encryption-key"
+	EncryptionKeyName = rotation.KubernetesEncryptionKeyName
 )
 
 const (
@@ -90,7 +90,7 @@ func AggregatorCertificate() secrets.Request {
 // StaticTokens returns the request for the token of the probes. Its user has only the rights of all authenticated users.
 func StaticTokens() secrets.Request {
 	return secrets.Request{Persist: true, Config: secretconfig.StaticTokens{
-		Name: "kube-apiserver-static-token", Users: map[string]secretconfig.TokenUser{healthUser: {Username: healthUser, UserID: healthUser}},
+		Name: rotation.StaticTokensName, Users: map[string]secretconfig.TokenUser{healthUser: {Username: healthUser, UserID: healthUser}},
 	}}
 }
 
@@ -98,7 +98,7 @@ func StaticTokens() secrets.Request {
 func ServiceAccountKey(v values.Values) secrets.Request {
 	return secrets.Request{
 		Config:  secretconfig.RSAKey{Name: ServiceAccountKeyName, Bits: serviceAccountBits},
-		Persist: true, KeepOld: true, IgnoreOld: rotation.ForgetsOld(v.ServiceAccountPhase),
+		Persist: true, KeepOld: true, IgnoreOld: rotation.ForgetsOld(v.Phases[rotation.ServiceAccountKey]),
 	}
 }
 

@@ -18,6 +18,7 @@ import (
 	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/garden/component/shared"
 	"github.com/espalier-dev/espalier/internal/garden/component/system"
+	"github.com/espalier-dev/espalier/internal/garden/rotation"
 	"github.com/espalier-dev/espalier/internal/garden/values"
 	"github.com/espalier-dev/espalier/internal/garden/versions"
 	"github.com/espalier-dev/espalier/internal/gardenaccess"
@@ -35,7 +36,7 @@ const (
 	// ManagedResource is the name of the ManagedResource with VirtualObjects. Their deletion keeps the objects.
 	ManagedResource = "shoot-core-kube-controller-manager"
 	// Authority is the certificate authority of the serving certificate.
-	Authority = "ca"
+	Authority = rotation.KubernetesAuthority
 	// Container is the name of the container, of the image and of the ServiceAccount in the virtual cluster.
 	Container = "kube-controller-manager"
 )

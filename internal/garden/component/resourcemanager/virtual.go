@@ -19,6 +19,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/deployable"
 	"github.com/espalier-dev/espalier/internal/garden/component/shared"
 	"github.com/espalier-dev/espalier/internal/garden/component/system"
+	"github.com/espalier-dev/espalier/internal/garden/rotation"
 	"github.com/espalier-dev/espalier/internal/garden/values"
 	"github.com/espalier-dev/espalier/internal/gardenaccess"
 	"github.com/espalier-dev/espalier/internal/secrets"
@@ -74,7 +75,7 @@ type Credentials struct {
 // deletes the Secret if the operator does not.
 func BootstrapRequest(bundle []byte) secrets.Request {
 	return secrets.Request{
-		SignedBy: "ca-client", Labels: map[string]string{resourcesv1alpha1.GarbageCollectableReference: "true"},
+		SignedBy: rotation.ClientAuthority, Labels: map[string]string{resourcesv1alpha1.GarbageCollectableReference: "true"},
 		Config: secretconfig.ControlPlane{
 			Name: BootstrapSecret,
 			Certificate: &secretconfig.Certificate{

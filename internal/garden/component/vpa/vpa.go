@@ -17,6 +17,7 @@ import (
 
 	"github.com/espalier-dev/espalier/internal/garden/component/shared"
 	"github.com/espalier-dev/espalier/internal/garden/component/system"
+	"github.com/espalier-dev/espalier/internal/garden/rotation"
 	"github.com/espalier-dev/espalier/internal/garden/values"
 	"github.com/espalier-dev/espalier/internal/secrets"
 	secretconfig "github.com/espalier-dev/espalier/internal/secrets/config"
@@ -27,7 +28,7 @@ const ManagedResource = "vpa"
 
 // Authority is the certificate authority of the webhook, and ServerSecret the logical name of its certificate.
 const (
-	Authority    = "ca-garden-runtime"
+	Authority    = rotation.RuntimeAuthority
 	ServerSecret = "vpa-admission-controller-server"
 )
 

@@ -1,0 +1,86 @@
+package rotation
+
+import (
+	"time"
+
+	"k8s.io/utils/ptr"
+
+	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/secrets"
+	"github.com/espalier-dev/espalier/internal/secrets/config"
+)
+
+// Logical names of certificate authorities.
+const (
+	// RuntimeAuthority signs the certificates of webhooks in the runtime cluster.
+	RuntimeAuthority = "ca-garden-runtime"
+	// ETCDAuthority signs the certificates of etcds and of their clients, and ETCDPeerAuthority the certificates of their members as peers.
+	ETCDAuthority     = "ca-etcd"
+	ETCDPeerAuthority = "ca-etcd-peer"
+	// KubernetesAuthority signs the certificates of kube-apiserver and kube-controller-manager.
+	KubernetesAuthority = "ca"
+	// ClientAuthority signs the certificates of clients of kube-apiserver.
+	ClientAuthority = "ca-client"
+	// FrontProxyAuthority signs the certificate with which kube-apiserver passes requests on to API servers behind it.
+	FrontProxyAuthority = "ca-front-proxy"
+	// GardenerAuthority signs the certificates of the programs of Gardener.
+	GardenerAuthority = "ca-gardener"
+	// BasicAuthAuthority signs the certificate of the server that checks passwords for Istio.
+	BasicAuthAuthority = "ca-virtual-garden-istio-basic-auth-server"
+)
+
+// Authority is a certificate authority of a Garden.
+type Authority struct {
+	// Name is the logical name of its Secret.
+	Name string
+	// CommonName is the common name in its certificate. Empty: the certificate has none.
+	CommonName string
+	// RenewsItself is true if the operator replaces the authority before it expires. Only a rotation replaces the others.
+	RenewsItself bool
+}
+
+// Authorities are all certificate authorities, in the order in which they are generated.
+var Authorities = []Authority{
+	{Name: RuntimeAuthority, RenewsItself: true},
+	{Name: ETCDAuthority, CommonName: "etcd"},
+	{Name: ETCDPeerAuthority, CommonName: "etcd-peer"},
+	{Name: KubernetesAuthority, CommonName: "kubernetes"},
+	{Name: ClientAuthority, CommonName: "kubernetes-client"},
+	{Name: FrontProxyAuthority, CommonName: "front-proxy"},
+	{Name: GardenerAuthority, CommonName: "gardener"},
+	{Name: BasicAuthAuthority, CommonName: "istio-basic-auth-server", RenewsItself: true},
+}
+
+// Lifetime of authorities that renew themselves, and how long their predecessors are trusted.
+const (
+	shortValidity = 720 * time.Hour
+	shortOverlap  = 24 * time.Hour
+)
+
+// Request returns the request for the Secret of the authority.
+func (a Authority) Request(phases Phases) secrets.Request {
+	certificate := config.Certificate{Name: a.Name, CommonName: a.CommonName, Type: config.CA}
+	if a.RenewsItself {
+		certificate.Validity = ptr.To(shortValidity)
+		return secrets.Request{Config: certificate, KeepOld: true, IgnoreOldAfter: shortOverlap}
+	}
+	return secrets.Request{Config: certificate, KeepOld: true, IgnoreOld: ForgetsOld(phases[CertificateAuthorities])}
+}
+
+// RenewedAuthorities returns the logical names of the authorities that renew themselves.
+func RenewedAuthorities() []string { return authorityNames(true) }
+
+func authorityNames(renewsItself bool) []string {
+	var names []string
+	for _, each := range Authorities {
+		if each.RenewsItself == renewsItself {
+			names = append(names, each.Name)
+		}
+	}
+	return names
+}
+
+// ForgetsOld reports whether credentials from before a rotation in that phase are neither trusted nor used any more.
+func ForgetsOld(phase operatorv1alpha1.RotationPhase) bool {
+	return phase == operatorv1alpha1.RotationCompleting || phase == operatorv1alpha1.RotationCompleted
+}

@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path"
 	"slices"
 	"strings"
 	"sync"
@@ -339,6 +340,19 @@ func MetadataOf(o *unstructured.Unstructured) *metav1.PartialObjectMetadata {
 // IsGone reports whether an object does not exist, or its kind is not served.
 func IsGone(err error) bool {
 	return apierrors.IsNotFound(err) || meta.IsNoMatchError(err)
+}
+
+// Find reads an object into a value. It returns nil if the object does not exist, or if its kind is not served.
+func Find[T client.Object](ctx context.Context, c client.Reader, namespace, name string, into T) (T, error) {
+	var none T
+	err := c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, into)
+	if IsGone(err) {
+		return none, nil
+	}
+	if err != nil {
+		return none, fmt.Errorf("read %T %s: %w", into, path.Join(namespace, name), err)
+	}
+	return into, nil
 }
 
 // ErrInUse is the error for a definition that is not deleted because objects of its kind exist.

@@ -13,8 +13,6 @@ import (
 	druidcorev1alpha1 "github.com/gardener/etcd-druid/api/core/v1alpha1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -25,6 +23,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/garden/component/kubeapiserver"
 	"github.com/espalier-dev/espalier/internal/garden/rotation"
 	"github.com/espalier-dev/espalier/internal/garden/values"
+	"github.com/espalier-dev/espalier/internal/rollout"
 	"github.com/espalier-dev/espalier/internal/secrets"
 	secretconfig "github.com/espalier-dev/espalier/internal/secrets/config"
 )
@@ -285,10 +284,10 @@ func argument(s server, beginning string) string {
 // readDeployed reads the part of the cluster that shows for which Garden it was reconciled last.
 func (r *Reconciler) readDeployed(ctx context.Context) (d deployed, err error) {
 	namespace := r.Operator.Namespace
-	if d.namespace, err = readLive(ctx, r.Client, "", namespace, &corev1.Namespace{}); err != nil {
+	if d.namespace, err = rollout.Find(ctx, r.Client, "", namespace, &corev1.Namespace{}); err != nil {
 		return d, err
 	}
-	if d.mainEtcd, err = readLive(ctx, r.Client, namespace, etcd.Main.Name(), &druidcorev1alpha1.Etcd{}); err != nil {
+	if d.mainEtcd, err = rollout.Find(ctx, r.Client, namespace, etcd.Main.Name(), &druidcorev1alpha1.Etcd{}); err != nil {
 		return d, err
 	}
 	if d.kubernetes, err = r.readServer(ctx, kubeapiserver.Name); err != nil {
@@ -310,25 +309,12 @@ func (r *Reconciler) readDeployed(ctx context.Context) (d deployed, err error) {
 }
 
 func (r *Reconciler) readServer(ctx context.Context, name string) (s server, err error) {
-	s.deployment, err = readLive(ctx, r.Client, r.Operator.Namespace, name, &appsv1.Deployment{})
+	s.deployment, err = rollout.Find(ctx, r.Client, r.Operator.Namespace, name, &appsv1.Deployment{})
 	if err != nil || s.deployment == nil {
 		return s, err
 	}
 	if name := apiserver.EncryptionSecret(s.deployment); name != "" {
-		s.encryption, err = readLive(ctx, r.Client, r.Operator.Namespace, name, &corev1.Secret{})
+		s.encryption, err = rollout.Find(ctx, r.Client, r.Operator.Namespace, name, &corev1.Secret{})
 	}
 	return s, err
-}
-
-// readLive reads an object. It returns nil if the object or its definition does not exist.
-func readLive[T client.Object](ctx context.Context, c client.Reader, namespace, name string, into T) (T, error) {
-	var none T
-	err := c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, into)
-	if apierrors.IsNotFound(err) || meta.IsNoMatchError(err) {
-		return none, nil
-	}
-	if err != nil {
-		return none, fmt.Errorf("read %T %s: %w", into, name, err)
-	}
-	return into, nil
 }

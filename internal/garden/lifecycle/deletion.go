@@ -76,7 +76,7 @@ func (o *operation) delete(ctx context.Context) error {
 
 // forgetNetworks removes the networks of the Garden from its namespace, which stays: another Garden may have other networks.
 func (o *operation) forgetNetworks(ctx context.Context) error {
-	live, err := readLive(ctx, o.Client, "", o.values.Namespace, &corev1.Namespace{})
+	live, err := rollout.Find(ctx, o.Client, "", o.values.Namespace, &corev1.Namespace{})
 	if err != nil || live == nil || live.Annotations[operatorv1alpha1.AnnotationRuntimeNetworks] == "" {
 		return err
 	}

@@ -3,7 +3,6 @@ package lifecycle
 import (
 	"cmp"
 	"slices"
-	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
@@ -12,6 +11,7 @@ import (
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/excerpt"
 	"github.com/espalier-dev/espalier/internal/flow"
+	"github.com/espalier-dev/espalier/internal/garden/validation"
 )
 
 const gardenerOperation = resourcesv1alpha1.GardenerOperation
@@ -86,14 +86,5 @@ func tasksOf(progress flow.Status) []operatorv1alpha1.Task {
 
 // skippedChecks returns the names of the checks that the user skips.
 func skippedChecks(garden *operatorv1alpha1.Garden) []string {
-	return separated(garden, operatorv1alpha1.AnnotationSkippedChecks)
-}
-
-// separated returns the values of an annotation that commas separate.
-func separated(garden *operatorv1alpha1.Garden, annotation string) []string {
-	var values []string
-	for value := range strings.SplitSeq(garden.Annotations[annotation], ",") {
-		values = append(values, strings.TrimSpace(value))
-	}
-	return values
+	return validation.ListOf(garden, operatorv1alpha1.AnnotationSkippedChecks)
 }

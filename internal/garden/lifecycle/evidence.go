@@ -21,6 +21,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/garden/component/apiserver"
 	"github.com/espalier-dev/espalier/internal/garden/component/etcd"
 	"github.com/espalier-dev/espalier/internal/garden/rotation"
+	"github.com/espalier-dev/espalier/internal/garden/validation"
 	"github.com/espalier-dev/espalier/internal/rollout"
 	"github.com/espalier-dev/espalier/internal/secrets"
 	"github.com/espalier-dev/espalier/internal/secrets/manager"
@@ -56,13 +57,13 @@ func (r *Reconciler) guard(m *manager.Manager, garden *operatorv1alpha1.Garden) 
 			}
 			found = read
 		}
-		return found.evidence(known[logicalName], logicalName, missing, confirmedLosses(garden)), nil
+		return found.evidence(known[logicalName], logicalName, missing, confirmedLostKeys(garden)), nil
 	})
 }
 
-// confirmedLosses returns the names of the Secrets that the user has confirmed to be lost.
-func confirmedLosses(garden *operatorv1alpha1.Garden) []string {
-	return separated(garden, operatorv1alpha1.AnnotationConfirmLostKeys)
+// confirmedLostKeys returns the names of the Secrets that the user has confirmed to be lost.
+func confirmedLostKeys(garden *operatorv1alpha1.Garden) []string {
+	return validation.ListOf(garden, operatorv1alpha1.AnnotationConfirmLostKeys)
 }
 
 // forgetLosses removes the annotation with which the user has confirmed losses, because the Secrets exist now. A later loss stops a

@@ -112,7 +112,7 @@ func (o *operation) virtual() *virtual.ControlPlane {
 	garden := o.status.garden
 	return &virtual.ControlPlane{
 		Cluster: o.cluster, Secrets: o.secrets, Values: o.values, Clock: o.Clock, Timing: o.Timing.Virtual, Wildcard: o.wildcard,
-		SkippedChecks: skippedChecks(garden), ConfirmedLosses: validation.ConfirmedLosses(garden),
+		SkippedChecks: skippedChecks(garden), ConfirmedLosses: validation.ConfirmedLostResources(garden),
 		Connection: o.Connection, Logs: o.Logs, Dial: o.Dial,
 		Identity:  garden.Spec.VirtualCluster.Gardener.ClusterIdentity,
 		Abandoned: garden.Annotations[operatorv1alpha1.AnnotationAbandonVirtualCluster],

@@ -39,7 +39,7 @@ func resourceMoves(path *field.Path, updated, old *operatorv1alpha1.Garden) fiel
 	before := slices.DeleteFunc(slices.Clone(resourcesInETCDEvents(old)), func(each operatorv1alpha1.GroupResource) bool {
 		return len(resourceNames(path, []operatorv1alpha1.GroupResource{each})) > 0
 	})
-	if problem := UnconfirmedMoves(before, resourcesInETCDEvents(updated), ConfirmedLosses(updated)); problem != "" {
+	if problem := UnconfirmedMoves(before, resourcesInETCDEvents(updated), ConfirmedLostResources(updated)); problem != "" {
 		return field.ErrorList{field.Forbidden(path, problem)}
 	}
 	return nil
@@ -54,15 +54,6 @@ func UnconfirmedMoves(before, after []operatorv1alpha1.GroupResource, confirmed 
 	}
 	return fmt.Sprintf("existing objects would stay in the other etcd and be lost for the virtual cluster; restore the former entries, or "+
 		"confirm the loss with the annotation %s=%s", operatorv1alpha1.AnnotationConfirmLostResources, strings.Join(sets.List(moved), ","))
-}
-
-// ConfirmedLosses returns the resources whose objects may be lost, each with its group.
-func ConfirmedLosses(g *operatorv1alpha1.Garden) []string {
-	var confirmed []string
-	for name := range strings.SplitSeq(g.Annotations[operatorv1alpha1.AnnotationConfirmLostResources], ",") {
-		confirmed = append(confirmed, strings.TrimSpace(name))
-	}
-	return confirmed
 }
 
 func namesOf(resources []operatorv1alpha1.GroupResource) sets.Set[string] {

@@ -17,7 +17,6 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
@@ -157,15 +156,7 @@ func (c *ControlPlane) readSet(ctx context.Context, name string) (*resourcesv1al
 
 // read reads an object of the namespace of the Garden live. It returns nil if there is none.
 func read[T client.Object](ctx context.Context, c *ControlPlane, name string, into T) (T, error) {
-	var none T
-	err := c.Cluster.Client.Get(ctx, client.ObjectKey{Namespace: c.Values.Namespace, Name: name}, into)
-	if apierrors.IsNotFound(err) {
-		return none, nil
-	}
-	if err != nil {
-		return none, fmt.Errorf("read %T %s/%s: %w", into, c.Values.Namespace, name, err)
-	}
-	return into, nil
+	return rollout.Find(ctx, c.Cluster.Client, c.Values.Namespace, name, into)
 }
 
 // untilRolledOut waits until a Deployment is rolled out and no old Pod is left.

@@ -31,7 +31,6 @@ import (
 
 	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
-	"github.com/espalier-dev/espalier/internal/garden/lifecycle"
 	"github.com/espalier-dev/espalier/test/binary"
 	"github.com/espalier-dev/espalier/test/local"
 )
@@ -629,12 +628,6 @@ func TestSeveralGardensAreNotTouched(t *testing.T) {
 	s.Expect(s.get().Status).To(BeZero())
 	s.Expect(s.get().Finalizers).To(BeEmpty())
 	s.Expect(s.requests.Writes()).To(BeEmpty())
-
-	second := garden("second")
-	s.Expect(s.admin.Delete(t.Context(), second)).To(Succeed())
-	s.Expect(lifecycle.Remaining(s.admin)(t.Context(), second)).To(Equal(
-		[]ctrl.Request{{NamespacedName: types.NamespacedName{Name: "garden"}}},
-	), "the Garden that is left is reconciled")
 }
 
 func TestGardenOfALaterVersionIsNotTouched(t *testing.T) {

@@ -2,10 +2,12 @@ package lifecycle_test
 
 import (
 	"bytes"
+	"net/http"
 	"testing"
 	"time"
 
 	. "github.com/onsi/gomega"
+	gomegatypes "github.com/onsi/gomega/types"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -13,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/conflict"
 	secretconfig "github.com/espalier-dev/espalier/internal/secrets/config"
 	"github.com/espalier-dev/espalier/test/binary"
 )
@@ -179,4 +182,47 @@ func TestVolumesThatAreOlderThanTheGardenKeepItsKeysFromBeingGenerated(t *testin
 	createClaim()
 	s.mustReconcile()
 	s.Expect(s.secrets("ca-etcd")).To(HaveLen(1))
+}
+
+// The operator removes the annotation from the Garden that it has read, and the user changes annotations just before.
+func TestChangesOfAnnotationsDuringTheRemovalOfAConfirmationStay(t *testing.T) {
+	s := newScene(t)
+	s.create()
+	s.mustReconcile()
+	for sentence, tc := range map[string]struct {
+		edit func(*operatorv1alpha1.Garden)
+		// during and after are annotations after the attempt of the operator that conflicts, and after the next one.
+		during, after gomegatypes.GomegaMatcher
+	}{
+		"the user removes the confirmation": {
+			func(g *operatorv1alpha1.Garden) { delete(g.Annotations, confirmLostKeys) },
+			Not(HaveKey(confirmLostKeys)), Not(HaveKey(confirmLostKeys)),
+		},
+		"the user confirms another loss": {
+			annotated(confirmLostKeys, "other"), HaveKeyWithValue(confirmLostKeys, "other"), Not(HaveKey(confirmLostKeys)),
+		},
+		"the user adds an annotation": {
+			annotated("team", "a"), And(HaveKeyWithValue(confirmLostKeys, "lost"), HaveKeyWithValue("team", "a")),
+			And(Not(HaveKey(confirmLostKeys)), HaveKeyWithValue("team", "a")),
+		},
+	} {
+		s.edit(annotated(confirmLostKeys, "lost"))
+		removals := 0
+		s.requests.Hook(func(r *http.Request) error {
+			if r.Method == http.MethodPatch && r.URL.Path == "/apis/operator.gardener.cloud/v1alpha1/gardens/garden" {
+				if removals++; removals == 1 {
+					s.edit(tc.edit)
+				}
+			}
+			return nil
+		})
+		_, err := s.reconcile()
+		s.Expect(removals).To(Equal(1), sentence)
+		s.Expect(conflict.Only(err)).To(BeTrue(), "%s: %v", sentence, err)
+		s.Expect(s.get().Annotations).To(tc.during, sentence)
+		s.mustReconcile()
+		s.requests.Hook(nil)
+		s.Expect(s.get().Annotations).To(tc.after, sentence)
+		s.Expect(s.get().Status.LastOperation.State).To(BeEquivalentTo("Succeeded"), sentence)
+	}
 }

@@ -1,4 +1,0 @@
-package lifecycle
-
-// Remaining is remaining.
-var Remaining = remaining

@@ -208,7 +208,7 @@ func TestChangesOfAnnotationsDuringTheRemovalOfAConfirmationStay(t *testing.T) {
 	} {
 		s.edit(annotated(confirmLostKeys, "lost"))
 		removals := 0
-		s.requests.Hook(func(r *http.Request) error {
+		s.requests.SetHook(func(r *http.Request) error {
 			if r.Method == http.MethodPatch && r.URL.Path == "/apis/operator.gardener.cloud/v1alpha1/gardens/garden" {
 				if removals++; removals == 1 {
 					s.edit(tc.edit)
@@ -221,7 +221,7 @@ func TestChangesOfAnnotationsDuringTheRemovalOfAConfirmationStay(t *testing.T) {
 		s.Expect(conflict.Only(err)).To(BeTrue(), "%s: %v", sentence, err)
 		s.Expect(s.get().Annotations).To(tc.during, sentence)
 		s.mustReconcile()
-		s.requests.Hook(nil)
+		s.requests.SetHook(nil)
 		s.Expect(s.get().Annotations).To(tc.after, sentence)
 		s.Expect(s.get().Status.LastOperation.State).To(BeEquivalentTo("Succeeded"), sentence)
 	}

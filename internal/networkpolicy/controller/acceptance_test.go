@@ -311,6 +311,29 @@ func TestIngressesGetPoliciesForTheIngressController(t *testing.T) {
 	s.awaits()
 }
 
+func TestChangeOfTheDefaultBackendAloneMovesThePolicies(t *testing.T) {
+	t.Parallel()
+	s := newScene(t, setting{ingresses: true})
+	s.namespace("ingress", nil)
+	s.service(nil)
+	backend := func(name string) *networkingv1.IngressBackend {
+		return &networkingv1.IngressBackend{
+			Service: &networkingv1.IngressServiceBackend{Name: name, Port: networkingv1.ServiceBackendPort{Number: 1234}},
+		}
+	}
+	ingress := &networkingv1.Ingress{
+		ObjectMeta: metav1.ObjectMeta{Namespace: s.A, Name: "i"}, Spec: networkingv1.IngressSpec{DefaultBackend: backend("other")},
+	}
+	s.create(ingress)
+	s.awaits(own())
+	s.change(ingress, func() { ingress.Spec.DefaultBackend = backend("s") })
+	s.awaits(own(), []string{
+		"a/ingress-to-s-tcp-5678-from-ingress-controller", "ingress/egress-to-a-s-tcp-5678-from-ingress-controller",
+	})
+	s.change(ingress, func() { ingress.Spec.DefaultBackend = backend("other") })
+	s.awaits(own())
+}
+
 func TestManualChangesAreRepaired(t *testing.T) {
 	t.Parallel()
 	now := clocktesting.NewFakeClock(time.Now())

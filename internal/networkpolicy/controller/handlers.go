@@ -132,9 +132,9 @@ func (r *Reconciler) wakeBackends(ctx context.Context, q process.Queue) {
 	}
 }
 
-// ingressEvent enqueues the backends of the old and the new rules.
+// ingressEvent enqueues the old and the new backends if they may have changed.
 func (r *Reconciler) ingressEvent(_ context.Context, before, after *networkingv1.Ingress, q process.Queue) {
-	if before != nil && after != nil && equality.Semantic.DeepEqual(before.Spec.Rules, after.Spec.Rules) {
+	if before != nil && after != nil && equality.Semantic.DeepEqual(before.Spec, after.Spec) {
 		return
 	}
 	r.backends(q, before)

@@ -85,6 +85,9 @@ func TestWritesAreNoNewsWhenTheyArrive(t *testing.T) {
 	w.begin(named("s"), named("p"), "x")
 	passive.SetTime(time.Unix(1060, 0))
 	g.Expect(w.of(named("s"))).To(BeEmpty(), "it is too long ago")
+	w.begin(named("s"), named("p"), "x")
+	passive.SetTime(time.Unix(1120, 0))
+	g.Expect(w.arrived(named("s"), named("p"), "x")).To(BeFalse(), "another client may have written the same")
 }
 
 func TestScopes(t *testing.T) {

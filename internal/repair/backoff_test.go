@@ -29,6 +29,9 @@ func TestTooManyRepairsCauseAPause(t *testing.T) {
 		"after a long time without repairs, the pause is short again": {
 			seconds: []int{0, 1, 2, 20, 21, 22, 700, 701, 702}, want: 10 * time.Second,
 		},
+		"a repair after the pause does not make later ones long": {
+			seconds: []int{0, 1, 2, 20, 700, 701, 702}, want: 10 * time.Second,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)

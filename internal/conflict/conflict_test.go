@@ -8,7 +8,9 @@ import (
 	"time"
 
 	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
@@ -82,4 +84,14 @@ func TestConflictsHaveABackOffOfTheirOwn(t *testing.T) {
 		g.Expect(err).NotTo(HaveOccurred())
 		g.Expect(result.RequeueAfter).To(BeNumerically("<=", 10*time.Second))
 	}
+}
+
+func TestPatchIsForTheVersionThatWasRead(t *testing.T) {
+	g := NewWithT(t)
+	before := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "s", UID: "u1", ResourceVersion: "5"}}
+	after := before.DeepCopy()
+	after.Labels = map[string]string{"a": "b"}
+	patch, err := conflict.MergeFrom(before).Data(after)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(patch).To(MatchJSON(`{"metadata": {"resourceVersion": "5", "labels": {"a": "b"}}}`))
 }

@@ -386,6 +386,26 @@ func TestCleanupOfANewManagerDeletesAllSecretsOfItsIdentity(t *testing.T) {
 	s.Expect(left.Items[0].UID).To(Equal(foreign.UID))
 }
 
+// Another process may create a Secret of the same name after the list.
+func TestCleanupDeletesOnlyTheSecretThatItListed(t *testing.T) {
+	s := newScene(t)
+	s.mustReconcile()
+	listed := s.only("service-account-key")
+	m, err := s.manager(interceptor.NewClient(s.client, interceptor.Funcs{Delete: func(
+		ctx context.Context, c client.WithWatch, o client.Object, options ...client.DeleteOption,
+	) error {
+		s.Expect(s.client.Delete(ctx, listed)).To(Succeed())
+		s.Expect(s.client.Create(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{
+			Namespace: listed.Namespace, Name: listed.Name, Labels: listed.Labels,
+		}})).To(Succeed())
+		return c.Delete(ctx, o, options...)
+	}}))
+	s.Expect(err).NotTo(HaveOccurred())
+	err = m.Cleanup(t.Context(), func(_, name string) bool { return name == listed.Name })
+	s.Expect(err).To(MatchError(ContainSubstring("does not match the UID in record")))
+	s.Expect(s.only("service-account-key").UID).NotTo(Equal(listed.UID))
+}
+
 func TestAManagerThatDiesWhileItKeepsAndDeletesSecretsLosesNone(t *testing.T) {
 	names := []string{"ca", "service-account-key"}
 	rotated := func(t *testing.T) *scene {

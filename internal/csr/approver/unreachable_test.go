@@ -97,8 +97,9 @@ func (p *passing) Now() time.Time {
 
 func (p *passing) Since(then time.Time) time.Duration { return p.Now().Sub(then) }
 
-// A request that must wait is requeued, however long its judgement takes.
-func TestTheEndOfTheWaitIsNotMissed(t *testing.T) {
+// waits returns a request of a node that does not exist yet.
+func waits(t *testing.T) *certificatesv1.CertificateSigningRequest {
+	t.Helper()
 	g := NewWithT(t)
 	csr := stored("")
 	der, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{
@@ -108,11 +109,29 @@ func TestTheEndOfTheWaitIsNotMissed(t *testing.T) {
 	g.Expect(err).NotTo(HaveOccurred())
 	csr.Spec.Request = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der})
 	csr.CreationTimestamp = metav1.NewTime(time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC))
+	return csr
+}
+
+// A request that must wait is requeued, however long its judgement takes.
+func TestTheEndOfTheWaitIsNotMissed(t *testing.T) {
+	g := NewWithT(t)
+	csr := waits(t)
 	r := reconcilerOf(fake.NewClientBuilder().WithScheme(clientgoscheme.Scheme).WithObjects(csr).Build())
 	r.Clock, r.Rules.WaitForObjects = &passing{csr.CreationTimestamp.Time}, 90*time.Minute
 	result, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKey{Name: "c"}})
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(result).To(Equal(ctrl.Result{RequeueAfter: 30 * time.Minute}))
+}
+
+// The clock of the API server may be ahead of ours.
+func TestRequestFromTheFutureWaitsNoLongerThanConfigured(t *testing.T) {
+	g := NewWithT(t)
+	csr := waits(t)
+	r := reconcilerOf(fake.NewClientBuilder().WithScheme(clientgoscheme.Scheme).WithObjects(csr).Build())
+	r.Clock, r.Rules.WaitForObjects = testclock.NewFakePassiveClock(csr.CreationTimestamp.Add(-time.Hour)), time.Minute
+	result, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKey{Name: "c"}})
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(result).To(Equal(ctrl.Result{RequeueAfter: time.Minute}))
 }
 
 // A deletion removes the controller's memory about a request.

@@ -518,6 +518,12 @@ func TestOnlyOwnSecretsAndDonorsAreAdopted(t *testing.T) {
 		"a stranger wrote the data":               {fields: wrote("kubectl-create", `{"f:data":{".":{}}}`), refused: true},
 		"only labels are ours":                    {fields: wrote("garden-operator", `{"f:metadata":{"f:labels":{}}}`), refused: true},
 		"fields that cannot be read":              {fields: wrote("garden-operator", `f:data`), refused: true},
+		"only a subresource is ours": {
+			fields: []metav1.ManagedFieldsEntry{{
+				Manager: "garden-operator", Subresource: "status", FieldsV1: metav1.NewFieldsV1(`{"f:data":{".":{}}}`),
+			}},
+			refused: true,
+		},
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			n := newNamespace()

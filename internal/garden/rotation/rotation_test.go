@@ -322,3 +322,20 @@ func TestCredentialsFromBeforeARotationAreForgottenFromItsCompletionOn(t *testin
 	}
 	g.Expect(rotation.CompletingTimes(nil)).To(BeEmpty())
 }
+
+func TestRotationThatIsBeingPreparedForTheFirstTimeSaysNothingOfAnOldKey(t *testing.T) {
+	g := NewWithT(t)
+	const prefix = "status.credentials.rotation."
+	again := started()
+	again.LastCompletionTime = &earlier
+	known := rotation.Irreplaceable(&state{ServiceAccountKey: started(), WorkloadIdentityKey: again, CertificateAuthorities: prepared()})
+	g.Expect(known["service-account-key"]).To(Equal(rotation.KeyStatus{Preparing: true}))
+	g.Expect(known["gardener-apiserver-workload-identity-signing-key"]).To(Equal(rotation.KeyStatus{
+		Preparing: true, Generation: prefix + "workloadIdentityKey of the Garden has a rotation that began at 2026-02-02T00:00:00Z",
+	}))
+	g.Expect(known["ca"]).To(Equal(rotation.KeyStatus{
+		Generation: prefix + "certificateAuthorities of the Garden has a rotation that began at 2026-01-01T00:00:00Z",
+	}))
+	g.Expect(known).To(HaveKeyWithValue("kube-apiserver-etcd-encryption-key", rotation.KeyStatus{}))
+	g.Expect(known).NotTo(HaveKey("kube-apiserver-static-token"))
+}

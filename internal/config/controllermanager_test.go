@@ -345,6 +345,10 @@ func TestMistakesOfAControllerManager(t *testing.T) {
 			"server: {healthProbes: {port: 2719}}",
 			[]string{`server.metrics.port: Invalid value: 2719: is server.healthProbes.port too: change one of both`},
 		},
+		"probes and metrics at one port, the latter of all addresses": {
+			"server: {healthProbes: {bindAddress: 127.0.0.1, port: 7}, metrics: {port: 7}}",
+			[]string{`server.metrics.port: Invalid value: 7: is server.healthProbes.port too: change one of both`},
+		},
 		"probes and metrics at one port of two addresses": {
 			"server: {healthProbes: {bindAddress: 127.0.0.1, port: 7}, metrics: {bindAddress: 127.0.0.2, port: 7}}", nil,
 		},

@@ -374,6 +374,14 @@ func TestMergeService(t *testing.T) {
 			want:     "{type: NodePort, ports: [{name: a, port: 1}, {name: b, port: 2, nodePort: 30001}]}",
 			options:  optionsWithoutLabels(),
 		},
+		"a node port that the manifest gives to a port of another protocol is kept": {
+			kind:     service,
+			live:     "{type: NodePort, ports: [{name: a, port: 53, protocol: UDP, nodePort: 30053}]}",
+			manifest: "{type: NodePort, ports: [{name: a, port: 53, protocol: UDP}, {name: b, port: 53, nodePort: 30053}]}",
+			want: "{type: NodePort, ports: [{name: a, port: 53, protocol: UDP, nodePort: 30053}, " +
+				"{name: b, port: 53, nodePort: 30053}]}",
+			options: optionsWithoutLabels(),
+		},
 		"a single port without a name keeps its node port with another number": {
 			kind:     service,
 			live:     "{type: NodePort, ports: [{port: 80, nodePort: 30080}]}",

@@ -294,6 +294,9 @@ func TestNewObjectsThatMayBeRefusedWithholdObsoleteOnes(t *testing.T) {
 		"a webhook knows no dry run":     {facts: plan.Wanted{Desired: object(t, wanted), Err: noDryRun}, want: true},
 		"a quota is full":                {facts: plan.Wanted{Desired: object(t, wanted), Err: full}},
 		"a Service has its port":         {facts: plan.Wanted{Desired: object(t, wanted), Err: allocated}},
+		"the API server is overloaded": {
+			facts: plan.Wanted{Desired: object(t, wanted), Err: apierrors.NewTooManyRequests("later", 1)}, want: true,
+		},
 		"it exists outside of the set, refused": {
 			facts: plan.Wanted{Live: object(t, foreign), Desired: object(t, wanted), Err: invalid()}, want: true,
 		},

@@ -392,3 +392,35 @@ func TestChecksThatFailAreUnknown(t *testing.T) {
 		HaveKeyWithValue(runtimes, HavePrefix("False ResourceNotFound: ")),
 	))
 }
+
+// timed records until when the status may be written.
+type timed struct {
+	client.Client
+	deadline *time.Time
+}
+
+func (c timed) Status() client.SubResourceWriter { return timedStatus{c.Client.Status(), c.deadline} }
+
+type timedStatus struct {
+	client.SubResourceWriter
+	deadline *time.Time
+}
+
+func (s timedStatus) Patch(ctx context.Context, o client.Object, patch client.Patch, options ...client.SubResourcePatchOption) error {
+	*s.deadline, _ = ctx.Deadline()
+	return s.SubResourceWriter.Patch(ctx, o, patch, options...)
+}
+
+func TestChecksLeaveTimeToWriteTheirResult(t *testing.T) {
+	s := newScene(t)
+	var check, write time.Time
+	s.reconciler.Client = timed{s.reconciler.Client, &write}
+	s.reconciler.Virtual = func(ctx context.Context) (rest.Interface, error) {
+		check, _ = ctx.Deadline()
+		return nil, errors.New("no kubeconfig")
+	}
+	_, err := s.reconciler.Reconcile(s.ctx, s.latest())
+	s.Expect(err).NotTo(HaveOccurred())
+	s.Expect(check).NotTo(BeZero())
+	s.Expect(write.Sub(check)).To(BeNumerically(">", 20*time.Second), "of a minute")
+}

@@ -121,3 +121,36 @@ func TestRewriteGoesOnAfterRefusedObjects(t *testing.T) {
 		ContainSubstring("Secret a/refused-118: "), HaveSuffix("; and 5 more"),
 	)))
 }
+
+// The objects of former pages are no longer selected, so that a list that begins again returns only those that are left.
+func TestRewriteGoesOnWhenTheNextPageHasExpired(t *testing.T) {
+	g := NewWithT(t)
+	var asked []string
+	c := interceptor.NewClient(fake.NewClientBuilder().Build(), interceptor.Funcs{List: func(
+		_ context.Context, _ client.WithWatch, list client.ObjectList, options ...client.ListOption,
+	) error {
+		next := (&client.ListOptions{}).ApplyOptions(options).Continue
+		asked = append(asked, next)
+		if next != "" {
+			return apierrors.NewResourceExpired("too old")
+		}
+		page, ok := list.(*metav1.PartialObjectMetadataList)
+		g.Expect(ok).To(BeTrue())
+		page.Items = make([]metav1.PartialObjectMetadata, 2)
+		if len(asked) == 1 {
+			page.Continue = "next"
+		}
+		return nil
+	}})
+	var before []int
+	number := 0
+	g.Expect(forPages(t.Context(), c, corev1.SchemeGroupVersion.WithKind("Secret"), client.MatchingLabels{},
+		func(objects []metav1.PartialObjectMetadata, done int) error {
+			before = append(before, done)
+			number += len(objects)
+			return nil
+		})).To(Succeed())
+	g.Expect(asked).To(Equal([]string{"", "next", ""}))
+	g.Expect(before).To(Equal([]int{0, 2}))
+	g.Expect(number).To(Equal(4))
+}

@@ -570,7 +570,8 @@ func TestOldEncryptionKeyIsDroppedWhenNothingNeedsIt(t *testing.T) {
 		}
 		s.Expect(c.Patch(t.Context(), o, client.RawPatch(types.MergePatchType, patch))).To(Succeed())
 	}
-	s.create()
+	snapshots := s.backups()
+	s.create(backedUp)
 	s.mustReconcile()
 	s.clock.SetTime(start.Add(time.Hour))
 	s.edit(annotated("gardener.cloud/operation", "rotate-etcd-encryption-key-start"))
@@ -586,6 +587,9 @@ func TestOldEncryptionKeyIsDroppedWhenNothingNeedsIt(t *testing.T) {
 	s.Expect(s.admin.Status().Update(t.Context(), preparing)).To(Succeed())
 	s.mustReconcile()
 	s.Expect(label()).To(Equal(want))
+	for range 2 {
+		s.Expect(snapshots).To(Receive())
+	}
 	s.Expect(s.apiServer().Annotations).To(And(HaveKeyWithValue(own, name), HaveKeyWithValue(labeled, "true")))
 
 	// An object has lost its label, and the Deployment its mark.
@@ -605,6 +609,7 @@ func TestOldEncryptionKeyIsDroppedWhenNothingNeedsIt(t *testing.T) {
 	s.Expect(s.mounted("etcd-encryption-secret")).NotTo(Equal(two))
 	s.Expect(label()).To(BeEmpty())
 	s.Expect(secret.ResourceVersion).NotTo(Equal(before), "it was written with the new key")
+	s.Expect(snapshots).To(Receive(), "the last one was from before that write")
 	s.Expect(s.apiServer().Annotations).NotTo(Or(HaveKey(populated), HaveKey(own), HaveKey(labeled)))
 }
 

@@ -10,6 +10,7 @@ import (
 
 	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/garden/component/apiserver"
+	"github.com/espalier-dev/espalier/internal/garden/values"
 	secretconfig "github.com/espalier-dev/espalier/internal/secrets/config"
 )
 
@@ -119,3 +120,33 @@ func TestOldKeyIsDroppedOnlyFromDeploymentsThatWriteWithTheNewKey(t *testing.T) 
 }
 
 func keys(all ...secretconfig.UsableEncryptionKey) []secretconfig.UsableEncryptionKey { return all }
+
+func TestDeploymentIsMarkedIfItsPodsWriteWithANewKey(t *testing.T) {
+	const populated, encryptionKey = "credentials.gardener.cloud/new-encryption-key-populated", "espalier.dev/encryption-key"
+	marked := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{populated: "true"}}}
+	for sentence, tc := range map[string]struct {
+		phase operatorv1alpha1.RotationPhase
+		live  *appsv1.Deployment
+		want  bool
+	}{
+		"no rotation": {live: &appsv1.Deployment{}},
+		"Preparing, and Pods do not know the new key": {phase: "Preparing", live: &appsv1.Deployment{}},
+		"Preparing, and all Pods know the new key":    {phase: "Preparing", live: marked, want: true},
+		"Preparing, without Pods":                     {phase: "Preparing", want: true},
+		"Prepared":                                    {phase: "Prepared", live: marked, want: true},
+		"Prepared, and a user has removed the mark":   {phase: "Prepared", live: &appsv1.Deployment{}},
+		"Prepared, and the Deployment was deleted":    {phase: "Prepared", want: true},
+		"Completing, and the Deployment was deleted":  {phase: "Completing"},
+		"Completing": {phase: "Completing", live: marked, want: true},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			deployment := &appsv1.Deployment{}
+			apiserver.SetMarks(values.Values{EncryptionPhase: tc.phase}, deployment, tc.live, "key")
+			if tc.want {
+				NewWithT(t).Expect(deployment.Annotations).To(Equal(map[string]string{populated: "true", encryptionKey: "key"}))
+			} else {
+				NewWithT(t).Expect(deployment.Annotations).To(BeEmpty())
+			}
+		})
+	}
+}

@@ -58,6 +58,16 @@ func TestObjectsAreDeletedAfterAChangeOfTheClusterID(t *testing.T) {
 	})
 }
 
+// The next controller may have another ID.
+func TestTheClusterIDIsForgottenWhenTheSetIsHandedOver(t *testing.T) {
+	t.Parallel()
+	e := startWithClusterID(t, "own")
+	e.Eventually(func() string { return e.Get("mr").Annotations[clusterIDs] }).WithTimeout(Patience).Should(Equal("own"))
+	e.Change("mr", func(mr *resourcesv1alpha1.ManagedResource) { mr.Spec.Class = ptr.To("seed") })
+	e.Eventually(func() []string { return e.Get("mr").Finalizers }).WithTimeout(Patience).Should(BeEmpty())
+	e.Expect(e.Get("mr").Annotations).NotTo(HaveKey(clusterIDs))
+}
+
 func TestAnObjectIsReleasedAfterAChangeOfTheClusterID(t *testing.T) {
 	t.Parallel()
 	for name, ids := range map[string][2]string{"from none": {"", "new"}, "to another": {"old", "new"}, "to none": {"old", ""}} {

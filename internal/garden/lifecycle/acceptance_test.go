@@ -32,13 +32,10 @@ import (
 	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
 	"github.com/espalier-dev/espalier/test/binary"
-	"github.com/espalier-dev/espalier/test/local"
 )
 
-// The tests that deploy all definitions come first: the others expect only a few.
 func TestFirstReconciliationPreparesTheRuntimeCluster(t *testing.T) {
-	s := newScene(t)
-	s.reconciler.OmitsDefinition = nil
+	s := newBareScene(t)
 	created := s.create()
 	s.Expect(s.mustReconcile()).To(Equal(ctrl.Result{RequeueAfter: time.Hour}))
 
@@ -165,9 +162,7 @@ func (s *scene) restoresDefinitions() {
 }
 
 func TestNetworkPoliciesFollowTheNetworksOfTheGarden(t *testing.T) {
-	s := newScene(t)
-	s.create()
-	s.mustReconcile()
+	s := newInstalledScene(t)
 	public := func() string {
 		t.Helper()
 		set, secret := &resourcesv1alpha1.ManagedResource{}, &corev1.Secret{}
@@ -184,8 +179,7 @@ func TestNetworkPoliciesFollowTheNetworksOfTheGarden(t *testing.T) {
 }
 
 func TestDeletionRemovesEverythingThatWasCreated(t *testing.T) {
-	s := newScene(t)
-	s.reconciler.OmitsDefinition = nil
+	s := newBareScene(t)
 	s.create()
 	s.mustReconcile()
 	foreign := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace(), Name: "foreign"}}
@@ -307,9 +301,7 @@ func TestKeysOfADeletedGardenAreDonorsOfANewOne(t *testing.T) {
 }
 
 func TestSecondReconciliationWritesOnlyStartAndEnd(t *testing.T) {
-	s := newScene(t)
-	s.create()
-	s.mustReconcile()
+	s := newInstalledScene(t)
 	before := s.get()
 	s.clock.SetTime(start.Add(time.Hour))
 	s.requests.Reset()
@@ -321,9 +313,7 @@ func TestSecondReconciliationWritesOnlyStartAndEnd(t *testing.T) {
 }
 
 func TestWhatOthersChangedIsRestored(t *testing.T) {
-	s := newScene(t)
-	s.create()
-	s.mustReconcile()
+	s := newInstalledScene(t)
 	d := &appsv1.Deployment{}
 	s.Expect(s.exists(d, s.namespace(), "gardener-resource-manager")).To(BeTrue())
 	d.Spec.Template.Spec.Containers[0].Image = "example.com/other:v1"
@@ -336,9 +326,7 @@ func TestWhatOthersChangedIsRestored(t *testing.T) {
 }
 
 func TestEveryObjectIsRestored(t *testing.T) {
-	s := newScene(t)
-	s.create()
-	s.mustReconcile()
+	s := newInstalledScene(t)
 	collectable := client.HasLabels{"resources.gardener.cloud/garbage-collectable-reference"}
 	s.Expect(s.admin.DeleteAllOf(t.Context(), &corev1.Secret{}, client.InNamespace(s.namespace()), collectable)).To(Succeed())
 	s.mustReconcile() // without Secrets that the garbage collector would delete
@@ -372,9 +360,7 @@ func TestEveryObjectIsRestored(t *testing.T) {
 }
 
 func TestDeletionWaitsForObjectsWithFinalizersOfOthers(t *testing.T) {
-	s := newScene(t)
-	s.create()
-	s.mustReconcile()
+	s := newInstalledScene(t)
 	held := map[string]unstructured.Unstructured{} // by resource and name
 	for _, each := range s.ours() {
 		// No task waits for immutable objects and Secrets, and the test plays the controller of Deployments.
@@ -494,9 +480,7 @@ func TestOperationIsHandledAndItsAnnotationRemoved(t *testing.T) {
 }
 
 func TestRotationOfAuthoritiesKeepsTheOldOnesUntilItCompletes(t *testing.T) {
-	s := newScene(t)
-	s.create()
-	s.mustReconcile()
+	s := newInstalledScene(t)
 	s.clock.SetTime(start.Add(time.Hour))
 	s.edit(annotated("gardener.cloud/operation", "rotate-ca-start"))
 	s.mustReconcile()
@@ -514,8 +498,8 @@ func TestRotationOfAuthoritiesKeepsTheOldOnesUntilItCompletes(t *testing.T) {
 }
 
 func TestOperationThatDoesNotFitThePhaseHasNoEffect(t *testing.T) {
-	s := newScene(t)
-	s.create(annotated("gardener.cloud/operation", "rotate-ca-complete"))
+	s := newInstalledScene(t)
+	s.edit(annotated("gardener.cloud/operation", "rotate-ca-complete"))
 	s.mustReconcile()
 	s.Expect(s.get().Status.Credentials.Rotation).To(BeNil())
 	s.Expect(s.recorder.Events).To(
@@ -524,9 +508,7 @@ func TestOperationThatDoesNotFitThePhaseHasNoEffect(t *testing.T) {
 }
 
 func TestRotationsThatSeedsTakePartInAreRefused(t *testing.T) {
-	s := newScene(t)
-	s.create()
-	s.mustReconcile()
+	s := newInstalledScene(t)
 	virtual, reached := s.connect(s.virtual, nil), s.virtual
 	seed := s.createSeed(virtual)
 	for cause, change := range map[string]func(){
@@ -561,7 +543,7 @@ func TestRotationsThatSeedsTakePartInAreRefused(t *testing.T) {
 }
 
 func TestDisabledAutoscalerNeedsOneInTheCluster(t *testing.T) {
-	s := newSceneOn(t, func(s local.Servers) *rest.Config { return s.Source.Config }) // no test deploys definitions there
+	s := newBareScene(t)
 	s.create(func(g *operatorv1alpha1.Garden) { g.Spec.RuntimeCluster.Settings = nil })
 	_, err := s.reconcile()
 	s.Expect(err).To(MatchError(ContainSubstring("VPA is required for runtime cluster but CRD is not installed: ")))
@@ -683,7 +665,7 @@ func TestInvalidGardenIsRefused(t *testing.T) {
 }
 
 func TestHvpaDefinitionIsRemovedUnlessItIsUsed(t *testing.T) {
-	s := newScene(t)
+	s := newInstalledScene(t)
 	definition := hvpaDefinition()
 	s.Expect(s.admin.Create(t.Context(), definition)).To(Succeed())
 	used := &unstructured.Unstructured{
@@ -692,7 +674,6 @@ func TestHvpaDefinitionIsRemovedUnlessItIsUsed(t *testing.T) {
 		},
 	}
 	s.Eventually(func() error { return s.admin.Create(t.Context(), used) }, binary.Patience).Should(Succeed())
-	s.create()
 	s.mustReconcile()
 	s.Expect(s.exists(&apiextensionsv1.CustomResourceDefinition{}, "", "hvpas.autoscaling.k8s.io")).To(BeTrue())
 	s.Expect(s.admin.Delete(t.Context(), used)).To(Succeed())
@@ -767,9 +748,7 @@ func TestPausedGardenIsNotReconciled(t *testing.T) {
 }
 
 func TestSecretsOfOtherComponentsAreKept(t *testing.T) {
-	s := newScene(t)
-	s.create()
-	s.mustReconcile()
+	s := newInstalledScene(t)
 	const name = "observability-ingress"
 	key := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace(), Name: name + "-f08d302c"}}
 	key.Labels = map[string]string{
@@ -783,9 +762,7 @@ func TestSecretsOfOtherComponentsAreKept(t *testing.T) {
 
 // A component that the reconciliation does not await may still use its former certificate.
 func TestSecretsInUseAreKept(t *testing.T) {
-	s := newScene(t)
-	s.create()
-	s.mustReconcile()
+	s := newInstalledScene(t)
 	const logicalName = "kube-apiserver"
 	former := func(name string) {
 		t.Helper()
@@ -848,9 +825,7 @@ func TestSecretsInUseAreKept(t *testing.T) {
 }
 
 func TestNothingIsDeployedBeforeTheWebhooksOfTheResourceManagerAreRegistered(t *testing.T) {
-	s := newScene(t)
-	s.create()
-	s.mustReconcile()
+	s := newInstalledScene(t)
 	registration := &admissionregistrationv1.MutatingWebhookConfiguration{}
 	s.Expect(s.exists(registration, "", "gardener-resource-manager")).To(BeTrue())
 	set := &resourcesv1alpha1.ManagedResource{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace(), Name: "garden-system"}}
@@ -874,9 +849,7 @@ func TestNothingIsDeployedBeforeTheWebhooksOfTheResourceManagerAreRegistered(t *
 }
 
 func TestDeletionRemovesWhatTheWebhookServerCreated(t *testing.T) {
-	s := newScene(t)
-	s.create()
-	s.mustReconcile()
+	s := newInstalledScene(t)
 	name := metav1.ObjectMeta{Name: "gardener-resource-manager"}
 	certificate := metav1.ObjectMeta{Namespace: s.namespace(), Name: "gardener-resource-manager-webhooks"}
 	mutating := &admissionregistrationv1.MutatingWebhookConfiguration{ObjectMeta: name}
@@ -910,9 +883,7 @@ func TestDeletionRemovesWhatTheWebhookServerCreated(t *testing.T) {
 }
 
 func TestForeignManagedResourceStopsTheDeletion(t *testing.T) {
-	s := newScene(t)
-	s.create()
-	s.mustReconcile()
+	s := newInstalledScene(t)
 	foreign := &resourcesv1alpha1.ManagedResource{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "foreign"},
 		Spec:       resourcesv1alpha1.ManagedResourceSpec{Class: ptr.To("seed"), SecretRefs: []corev1.LocalObjectReference{{Name: "none"}}},
@@ -939,9 +910,7 @@ func TestForeignManagedResourceStopsTheDeletion(t *testing.T) {
 }
 
 func TestDeletionKeepsWhatOthersCreatedOrUse(t *testing.T) {
-	s := newScene(t)
-	s.create()
-	s.mustReconcile()
+	s := newInstalledScene(t)
 	account := &corev1.ServiceAccount{}
 	s.Expect(s.exists(account, s.namespace(), "gardener-resource-manager")).To(BeTrue())
 	delete(account.Labels, "espalier.dev/created-by")
@@ -962,9 +931,7 @@ func TestDeletionKeepsWhatOthersCreatedOrUse(t *testing.T) {
 }
 
 func TestEtcdsKeepTheirDefinitionsAndTheGarden(t *testing.T) {
-	s := newScene(t)
-	s.create()
-	s.mustReconcile()
+	s := newInstalledScene(t)
 	task := &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "druid.gardener.cloud/v1alpha1", "kind": "EtcdCopyBackupsTask",
 		"metadata": map[string]any{"name": "copy", "namespace": "default"},
@@ -983,9 +950,7 @@ func TestEtcdsKeepTheirDefinitionsAndTheGarden(t *testing.T) {
 }
 
 func TestDefinitionThatIsBeingDeletedIsCreatedAgainWhenItIsGone(t *testing.T) {
-	s := newScene(t)
-	s.create()
-	s.mustReconcile()
+	s := newInstalledScene(t)
 	s.editDefinition(func(d *apiextensionsv1.CustomResourceDefinition) {
 		d.Finalizers = append(d.Finalizers, "example.com/test")
 	})
@@ -1002,9 +967,7 @@ func TestDefinitionThatIsBeingDeletedIsCreatedAgainWhenItIsGone(t *testing.T) {
 }
 
 func TestDefinitionThatIsDeletedMeanwhileIsCreatedAgain(t *testing.T) {
-	s := newScene(t)
-	s.create()
-	s.mustReconcile()
+	s := newInstalledScene(t)
 	reads := 0
 	s.requests.SetHook(func(r *http.Request) error {
 		if r.Method == http.MethodGet && strings.HasSuffix(r.URL.Path, "/"+definitionOfGateways) {
@@ -1080,9 +1043,7 @@ func TestDeletionAndChangeEndAReconciliationThatWaits(t *testing.T) {
 }
 
 func TestInvalidGardenCanBeDeleted(t *testing.T) {
-	s := newScene(t)
-	s.create()
-	s.mustReconcile()
+	s := newInstalledScene(t)
 	s.edit(func(g *operatorv1alpha1.Garden) { g.Spec.VirtualCluster.Kubernetes.Version = "none" })
 	s.delete()
 	s.mustReconcile()

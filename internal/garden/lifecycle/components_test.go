@@ -146,9 +146,7 @@ func TestMissingDefinitionAndUnhealthyEtcdsFailTheirTask(t *testing.T) {
 }
 
 func TestComponentsThatAreDisabledAreRemoved(t *testing.T) {
-	s := newScene(t)
-	s.create()
-	s.mustReconcile()
+	s := newInstalledScene(t)
 	for _, name := range []string{"vpa", "nginx-ingress"} {
 		s.Expect(s.set(s.namespace(), name)).To(BeTrue(), name)
 	}
@@ -187,9 +185,7 @@ func TestPeersOfEtcdsTrustANewAuthorityBeforeTheyGetItsCertificates(t *testing.T
 }
 
 func TestChangeOfTheStorageClassIsRefused(t *testing.T) {
-	s := newScene(t)
-	s.create()
-	s.mustReconcile()
+	s := newInstalledScene(t)
 	s.edit(func(g *operatorv1alpha1.Garden) {
 		storage := &operatorv1alpha1.Storage{ClassName: ptr.To("fast")}
 		g.Spec.VirtualCluster.ETCD = &operatorv1alpha1.ETCD{Main: &operatorv1alpha1.ETCDMain{Storage: storage}}
@@ -202,9 +198,7 @@ func TestChangeOfTheStorageClassIsRefused(t *testing.T) {
 }
 
 func TestEtcdsAreDeletedWithAConfirmationBeforeDruid(t *testing.T) {
-	s := newScene(t)
-	s.create()
-	s.mustReconcile()
+	s := newInstalledScene(t)
 	foreign := s.etcd(etcdEvents)
 	delete(foreign.Labels, "espalier.dev/created-by")
 	s.Expect(s.admin.Update(t.Context(), foreign)).To(Succeed())

@@ -50,9 +50,7 @@ func (s *scene) stopsAt(lost *corev1.Secret) {
 }
 
 func TestLostKeyIsNotGeneratedAgain(t *testing.T) {
-	s := newScene(t)
-	s.create()
-	s.mustReconcile()
+	s := newInstalledScene(t)
 	for _, name := range []string{
 		"ca", "service-account-key", "kube-apiserver-etcd-encryption-key", "gardener-apiserver-etcd-encryption-key",
 		"gardener-apiserver-workload-identity-signing-key",
@@ -94,10 +92,8 @@ func TestLostKeyIsNotGeneratedAgain(t *testing.T) {
 
 func TestLostKeyOfARotationIsNotGeneratedAgain(t *testing.T) {
 	const name = "kube-apiserver-etcd-encryption-key"
-	s := newScene(t)
+	s := newInstalledScene(t)
 	s.serve(s.connect(s.virtual, nil), alwaysEncrypted())
-	s.create()
-	s.mustReconcile()
 	before := s.get().Status.Credentials
 	s.clock.SetTime(start.Add(time.Hour))
 	s.edit(annotated("gardener.cloud/operation", "rotate-etcd-encryption-key-start"))

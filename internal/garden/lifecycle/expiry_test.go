@@ -17,9 +17,8 @@ import (
 
 func TestExpiringAuthoritiesAreReported(t *testing.T) {
 	const half, kind = 180 * 24 * time.Hour, corev1beta1.ConditionType("CertificateAuthoritiesExpire")
-	s := newScene(t)
+	s := newInstalledScene(t)
 	s.reconciler.Expiry = lifecycle.NewExpiry(prometheus.NewRegistry())
-	s.create()
 	s.mustReconcile()
 	sampleOf := func(name, part string) float64 {
 		t.Helper()

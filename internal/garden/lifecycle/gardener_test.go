@@ -30,9 +30,7 @@ func (s *scene) contents(name string) map[string][]byte {
 }
 
 func TestProgramsOfGardenerAreDeployed(t *testing.T) {
-	s := newScene(t)
-	s.create()
-	s.mustReconcile()
+	s := newInstalledScene(t)
 	for _, name := range []string{"gardener-apiserver", "gardener-admission-controller", "gardener-controller-manager", "gardener-scheduler"} {
 		s.Expect(s.contents(name+"-runtime")).To(HaveKey("deployment__garden__"+name+".yaml"), name)
 		s.Expect(s.set(s.namespace(), name+"-virtual")).To(BeTrue(), name)
@@ -88,9 +86,7 @@ func (s *scene) gardenerServer(revision string) *appsv1.Deployment {
 
 func TestFirstRolloutOfGardenerAPIServerNeedsReadyPodsOnly(t *testing.T) {
 	const task = "Waiting until Gardener API server rolled out"
-	s := newScene(t)
-	s.create()
-	s.mustReconcile()
+	s := newInstalledScene(t)
 	server := s.gardenerServer("2")
 	done := s.begin()
 	s.task(task, "Running", HavePrefix(
@@ -103,9 +99,7 @@ func TestFirstRolloutOfGardenerAPIServerNeedsReadyPodsOnly(t *testing.T) {
 }
 
 func TestGardenerAPIServerIsNotRolledOutBeforeItIsApplied(t *testing.T) {
-	s := newScene(t)
-	s.create()
-	s.mustReconcile()
+	s := newInstalledScene(t)
 	s.gardenerServer("1")
 	s.stop("ManagedResource")
 	s.edit(func(g *operatorv1alpha1.Garden) {
@@ -122,9 +116,7 @@ func TestGardenerAPIServerIsNotRolledOutBeforeItIsApplied(t *testing.T) {
 func TestProjectControllerTakesTheProjectsOfGardenerControllerManager(t *testing.T) {
 	const policy, binding = "validatingadmissionpolicy____project-controller.espalier.dev.yaml",
 		"validatingadmissionpolicybinding____project-controller.espalier.dev.yaml"
-	s := newScene(t)
-	s.create()
-	s.mustReconcile()
+	s := newInstalledScene(t)
 	s.Expect(s.contents("gardener-controller-manager-virtual")).NotTo(Or(HaveKey(policy), HaveKey(binding)))
 	s.reconciler.Operator.ProjectController = true
 	s.mustReconcile()
@@ -152,9 +144,7 @@ func TestVirtualClusterCallsProgramsOfGardenerOnlyWhenTheyRun(t *testing.T) {
 }
 
 func TestReferencesOfGardenerAPIServerAreChecked(t *testing.T) {
-	s := newScene(t)
-	s.create()
-	s.mustReconcile()
+	s := newInstalledScene(t)
 	before := s.contents("gardener-apiserver-runtime")
 	s.edit(func(g *operatorv1alpha1.Garden) {
 		g.Spec.VirtualCluster.Gardener.APIServer = &operatorv1alpha1.GardenerAPIServer{
@@ -170,9 +160,7 @@ func TestReferencesOfGardenerAPIServerAreChecked(t *testing.T) {
 
 // The scheduler of former versions had another default, which shoots may need.
 func TestStrategyOfARunningSchedulerIsKept(t *testing.T) {
-	s := newScene(t)
-	s.create()
-	s.mustReconcile()
+	s := newInstalledScene(t)
 	configs := func() (names []string) {
 		list := &corev1.ConfigMapList{}
 		s.Expect(s.admin.List(t.Context(), list, client.InNamespace(s.namespace()))).To(Succeed())

@@ -98,10 +98,8 @@ func TestCertificatesOfARefusedGardenAreRenewed(t *testing.T) {
 		},
 	} {
 		t.Run(sentence, func(t *testing.T) {
-			s := newScene(t)
+			s := newInstalledScene(t)
 			s.reconciler.Expiry = lifecycle.NewExpiry(prometheus.NewRegistry())
-			s.create()
-			s.mustReconcile()
 			before := s.text()
 			s.clock.SetTime(start.AddDate(9, 6, 0)) // certificates are valid for ten years
 			s.Expect(s.usesExpired(before)).NotTo(BeEmpty())

@@ -4,6 +4,8 @@ import (
 	"context"
 	"crypto/rand"
 	"crypto/rsa"
+	"encoding/json"
+	"maps"
 	"net/http"
 	"os"
 	"slices"
@@ -22,9 +24,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
@@ -69,9 +69,6 @@ var keyPool = sync.OnceValues(func() ([]*rsa.PrivateKey, error) {
 	return pool, nil
 })
 
-// operators are the kubeconfigs of the operator's ServiceAccount, by the address of the API server. Tests run one after another.
-var operators = map[string][]byte{}
-
 // fewDefinitions are at least one of each task. Deploying and destroying all definitions takes many seconds. The operator lists the objects
 // of each of these before it deletes the definition: an API server may need minutes to delete one whose objects were never listed.
 var fewDefinitions = []string{
@@ -91,6 +88,8 @@ type scene struct {
 	recorder   *events.FakeRecorder
 	reconciler *lifecycle.Reconciler
 	player     standin.Player
+	// leave ends what the scene plays.
+	leave func()
 	// virtual is how the operator reaches the API server of the virtual cluster.
 	virtual *rest.Config
 	// idle are the kinds whose controllers do nothing.
@@ -98,36 +97,98 @@ type scene struct {
 	keys atomic.Int64
 }
 
-// newScene returns a Garden that deploys only a few of the definitions.
-func newScene(t *testing.T) *scene {
-	t.Helper()
-	return newSceneOn(t, func(s local.Servers) *rest.Config { return s.Target.Config })
+// prepared are states of the API server that scenes begin with, which are made once and then copied: a new Garden takes some seconds of
+// processor time, a copy of it some milliseconds. Tests run one after another.
+var prepared struct {
+	operator *rest.Config
+	storage  *local.Storage
+	// bare has neither definitions nor a Garden; empty has the definitions of fewDefinitions; installed has also the Garden of create,
+	// which was reconciled once.
+	bare, empty, installed local.Stored
 }
 
-// newSceneOn returns a scene on one of the API servers of this package.
-func newSceneOn(t *testing.T, server func(local.Servers) *rest.Config) *scene {
+// holds reports whether a state has the objects with a key. The API server itself writes the others.
+func holds(key string) bool {
+	return !slices.ContainsFunc([]string{
+		"events/", "leases/", "masterleases/", "peerserverleases/", "apiregistration.k8s.io/", "flowschemas/", "prioritylevelconfigurations/",
+		"servicecidrs/",
+	}, func(each string) bool { return strings.HasPrefix(key, "/registry/"+each) })
+}
+
+// newScene returns a scene without a Garden.
+func newScene(t *testing.T) *scene {
+	t.Helper()
+	prepare(t)
+	return newSceneIn(t, prepared.empty)
+}
+
+// newBareScene returns a scene without a Garden on an API server that has no definitions for it. The operator deploys all definitions.
+func newBareScene(t *testing.T) *scene {
+	t.Helper()
+	prepare(t)
+	s := newSceneIn(t, prepared.bare)
+	s.reconciler.OmitsDefinition = nil
+	return s
+}
+
+// newInstalledScene returns a scene with a Garden that was created with create() and reconciled once, by a process of the operator that is
+// no longer there.
+func newInstalledScene(t *testing.T) *scene {
+	t.Helper()
+	prepare(t)
+	return newSceneIn(t, prepared.installed)
+}
+
+// prepare makes the states that scenes begin with, unless they exist.
+func prepare(t *testing.T) {
+	t.Helper()
+	if prepared.installed != nil {
+		return
+	}
+	g, server := NewWithT(t), binary.Servers(t).Target
+	var err error
+	prepared.storage, err = server.Storage(holds)
+	g.Expect(err).NotTo(HaveOccurred())
+	s := &scene{WithT: g, t: t, virtual: binary.Servers(t).Source.Config}
+	s.admin = s.connect(server.Config, nil)
+	_, err = binary.Install(t.Context(), s.admin, "deploy/garden-operator/crds/*.yaml")
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Eventually(func() error { return s.admin.List(t.Context(), &operatorv1alpha1.GardenList{}) }, binary.Patience).Should(Succeed())
+	s.createAccount()
+	prepared.operator = s.operator(server.Config)
+	s.serveSeeds()
+	prepared.bare, err = prepared.storage.Copy(t.Context())
+	g.Expect(err).NotTo(HaveOccurred())
+
+	s = newSceneIn(t, prepared.bare)
+	s.create()
+	s.mustReconcile()
+	s.leave()
+	installed, err := prepared.storage.Copy(t.Context())
+	g.Expect(err).NotTo(HaveOccurred())
+	prepared.empty = maps.Clone(prepared.bare)
+	for key, value := range installed {
+		if strings.HasPrefix(key, "/registry/apiextensions.k8s.io/") {
+			prepared.empty[key] = value
+		}
+	}
+	prepared.installed = installed
+}
+
+// newSceneIn returns a scene that begins with a state, and with a new process of the operator.
+func newSceneIn(t *testing.T, state local.Stored) *scene {
 	t.Helper()
 	s := &scene{
 		WithT: NewWithT(t), t: t, requests: &binary.Requests{}, clock: clocktesting.NewFakePassiveClock(start),
 		recorder: events.NewFakeRecorder(100),
 	}
 	servers := binary.Servers(t)
-	s.admin = s.connect(server(servers), nil)
-	s.clear()
-	if s.admin.List(t.Context(), &operatorv1alpha1.GardenList{}) != nil {
-		_, err := binary.Install(t.Context(), s.admin, "deploy/garden-operator/crds/*.yaml")
-		s.Expect(err).NotTo(HaveOccurred())
-		s.Eventually(
-			func() error { return s.admin.List(t.Context(), &operatorv1alpha1.GardenList{}) }, binary.Patience,
-		).Should(Succeed())
-	}
-
-	s.createAccount()
+	s.admin, s.virtual = s.connect(servers.Target.Config, nil), servers.Source.Config
+	s.Expect(prepared.storage.Restore(t.Context(), state)).To(Succeed())
+	s.awaitDefinitions(state)
 	images, err := imagevector.Embedded()
 	s.Expect(err).NotTo(HaveOccurred())
-	s.virtual = servers.Source.Config
-	s.serveSeeds()
-	operator := s.connect(s.operator(server(servers)), s.requests.Wrap)
+	operator := s.connect(prepared.operator, s.requests.Wrap)
 	s.reconciler = &lifecycle.Reconciler{
 		Client: operator,
 		Connection: &virtual.Connection{
@@ -144,8 +205,25 @@ func newSceneOn(t *testing.T, server func(local.Servers) *rest.Config) *scene {
 		OmitsDefinition: func(name string) bool { return !slices.Contains(fewDefinitions, name) },
 	}
 	s.play()
-	t.Cleanup(s.clear)
+	t.Cleanup(s.leave)
 	return s
+}
+
+// awaitDefinitions waits until the API server serves the kinds whose definitions a state has.
+func (s *scene) awaitDefinitions(state local.Stored) {
+	s.t.Helper()
+	for key, value := range state {
+		if !strings.HasPrefix(key, "/registry/apiextensions.k8s.io/") {
+			continue
+		}
+		definition := &apiextensionsv1.CustomResourceDefinition{}
+		s.Expect(json.Unmarshal(value, definition)).To(Succeed())
+		list := &metav1.PartialObjectMetadataList{}
+		list.SetGroupVersionKind(schema.GroupVersionKind{
+			Group: definition.Spec.Group, Version: definition.Status.StoredVersions[0], Kind: definition.Spec.Names.ListKind,
+		})
+		s.Eventually(func() error { return s.admin.List(s.t.Context(), list, client.Limit(1)) }, binary.Patience).Should(Succeed())
+	}
 }
 
 // createAccount creates the ServiceAccount of the Pods of Deployments, as kube-controller-manager does.
@@ -162,14 +240,11 @@ func (s *scene) createAccount() {
 // operator returns the configuration of a client with exactly the rights of the binary.
 func (s *scene) operator(admin *rest.Config) *rest.Config {
 	s.t.Helper()
-	if operators[admin.Host] == nil {
-		namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "operator"}}
-		s.Expect(s.admin.Create(s.t.Context(), namespace)).To(Succeed())
-		kubeconfig, err := binary.Identity(s.t.Context(), s.admin, admin, "garden-operator", namespace.Name, binary.Source)
-		s.Expect(err).NotTo(HaveOccurred())
-		operators[admin.Host] = kubeconfig
-	}
-	config, err := clientcmd.RESTConfigFromKubeConfig(operators[admin.Host])
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "operator"}}
+	s.Expect(s.admin.Create(s.t.Context(), namespace)).To(Succeed())
+	kubeconfig, err := binary.Identity(s.t.Context(), s.admin, admin, "garden-operator", namespace.Name, binary.Source)
+	s.Expect(err).NotTo(HaveOccurred())
+	config, err := clientcmd.RESTConfigFromKubeConfig(kubeconfig)
 	s.Expect(err).NotTo(HaveOccurred())
 	config.QPS = -1
 	return config
@@ -198,7 +273,7 @@ func (s *scene) source() secretconfig.Source {
 	}}
 }
 
-// play does what controllers of a runtime cluster do, until the test ends.
+// play does what controllers of a runtime cluster do, until the scene is left.
 func (s *scene) play() {
 	s.player = standin.Player{
 		Client: s.admin, Idle: func(kind string) bool { _, is := s.idle.Load(kind); return is }, Failed: func(err error) { s.t.Error(err) },
@@ -210,7 +285,7 @@ func (s *scene) play() {
 	ctx, cancel := context.WithCancel(context.Background())
 	var ended sync.WaitGroup
 	ended.Go(func() { s.player.Play(ctx) })
-	s.t.Cleanup(func() { cancel(); ended.Wait() })
+	s.leave = func() { cancel(); ended.Wait() }
 }
 
 // stop keeps objects of a kind from getting healthy.
@@ -221,47 +296,6 @@ func (s *scene) heal(kind string) {
 	s.t.Helper()
 	s.idle.Delete(kind)
 	s.player.CatchUp(s.t.Context(), kind)
-}
-
-// clear deletes Gardens, and what they have created except for definitions and namespaces.
-func (s *scene) clear() {
-	ctx := context.Background()
-	gardens := &operatorv1alpha1.GardenList{}
-	if s.admin.List(ctx, gardens) != nil {
-		return // nothing was created yet
-	}
-	for i := range gardens.Items {
-		s.Expect(client.IgnoreNotFound(s.admin.Delete(ctx, &gardens.Items[i]))).To(Succeed())
-		err := s.admin.Patch(ctx, &gardens.Items[i], client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`)))
-		s.Expect(client.IgnoreNotFound(err)).To(Succeed())
-	}
-	networks := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"annotations":{"espalier.dev/runtime-networks":null}}}`))
-	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.namespace()}}
-	s.Expect(client.IgnoreNotFound(s.admin.Patch(ctx, namespace, networks))).To(Succeed())
-	for _, kind := range createdKinds {
-		options := []client.DeleteAllOfOption{}
-		if kind.Group == rbacv1.GroupName { // the operator has roles of its own
-			options = append(options, client.MatchingLabels{"espalier.dev/created-by": "garden-operator"})
-		}
-		namespaces := []string{"garden"}
-		switch {
-		case strings.HasPrefix(kind.Kind, "Cluster"):
-			namespaces = []string{""}
-		case kind.Group == rbacv1.GroupName:
-			namespaces = []string{"garden", "kube-system", "default"}
-		case kind.Kind == "Service":
-			namespaces = []string{"garden", "virtual-garden-istio-ingress"}
-		case kind.Kind == "ManagedResource" || kind.Kind == "Secret":
-			namespaces = []string{"garden", "istio-system", "default"}
-		}
-		for _, namespace := range namespaces {
-			o := &unstructured.Unstructured{}
-			o.SetGroupVersionKind(kind)
-			if err := s.admin.DeleteAllOf(ctx, o, append(options, client.InNamespace(namespace))...); !meta.IsNoMatchError(err) {
-				s.Expect(client.IgnoreNotFound(err)).To(Succeed())
-			}
-		}
-	}
 }
 
 // createdKinds are the kinds of which objects are created in the garden namespace, and of roles.

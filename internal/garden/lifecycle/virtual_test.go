@@ -131,9 +131,7 @@ func (s *scene) privateKeys() (names []string) {
 }
 
 func TestEveryWrongReferenceIsNamedAndNothingOfTheVirtualClusterChanges(t *testing.T) {
-	s := newScene(t)
-	s.create()
-	s.mustReconcile()
+	s := newInstalledScene(t)
 	before := s.ours()
 	key := func(kubeconfig string) map[string][]byte { return map[string][]byte{"kubeconfig": []byte(kubeconfig)} }
 	for name, data := range map[string]map[string][]byte{
@@ -378,7 +376,7 @@ func TestRotationOfTheEncryptionKeyWritesEncryptedObjectsAgain(t *testing.T) {
 
 func TestRotationOfTheEncryptionKeyDoesNotEndAtARefusedObject(t *testing.T) {
 	const keyName = "credentials.gardener.cloud/key-name"
-	s := newScene(t)
+	s := newInstalledScene(t)
 	virtual := s.connect(s.virtual, nil)
 	s.serve(virtual, alwaysEncrypted())
 	refused := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "a", Labels: map[string]string{"refused": "true"}}}
@@ -405,8 +403,6 @@ func TestRotationOfTheEncryptionKeyDoesNotEndAtARefusedObject(t *testing.T) {
 		patch := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"a":"b"}}}`))
 		return virtual.Patch(t.Context(), refused, patch, client.DryRunAll)
 	}
-	s.create()
-	s.mustReconcile()
 	s.Eventually(touch, binary.Patience).Should(MatchError(ContainSubstring("refused.example.com")))
 
 	s.clock.SetTime(start.Add(time.Hour))
@@ -428,7 +424,7 @@ func TestRotationOfTheEncryptionKeyDoesNotEndAtARefusedObject(t *testing.T) {
 }
 
 func TestProviderThatIsChangedBackDuringItsRotationIsRefused(t *testing.T) {
-	s := newScene(t)
+	s := newInstalledScene(t)
 	s.serve(s.connect(s.virtual, nil), alwaysEncrypted())
 	provider := func(provider operatorv1alpha1.EncryptionProviderType) {
 		s.edit(func(g *operatorv1alpha1.Garden) {
@@ -438,8 +434,6 @@ func TestProviderThatIsChangedBackDuringItsRotationIsRefused(t *testing.T) {
 			}
 		})
 	}
-	s.create()
-	s.mustReconcile()
 	provider(operatorv1alpha1.EncryptionProviderSecretbox)
 	s.mustReconcile()
 	s.Expect(s.get().Status.Credentials.Rotation.ETCDEncryptionKey.Phase).To(Equal(operatorv1alpha1.RotationPrepared))
@@ -458,7 +452,7 @@ func TestProviderThatIsChangedBackDuringItsRotationIsRefused(t *testing.T) {
 }
 
 func TestObjectsOfOtherEncryptedResourcesAreWrittenAgain(t *testing.T) {
-	s := newScene(t)
+	s := newInstalledScene(t)
 	virtual := s.connect(s.virtual, nil)
 	object := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "encrypted"}}
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "encrypted"}}
@@ -484,8 +478,6 @@ func TestObjectsOfOtherEncryptedResourcesAreWrittenAgain(t *testing.T) {
 		s.mustReconcile()
 		s.Expect(s.get().Status.Credentials.EncryptionAtRest.Resources).To(ConsistOf(resources))
 	}
-	s.create()
-	s.mustReconcile()
 	encrypt("configmaps", "things.example.com") // no definition of the latter
 	s.Expect(reconciled(object)).To(BeTrue())
 	encrypt("configmaps", "things.example.com")
@@ -502,9 +494,7 @@ func TestObjectsOfOtherEncryptedResourcesAreWrittenAgain(t *testing.T) {
 }
 
 func TestResourcesAreReadableForAllAPIServersBeforeTheyAreEncrypted(t *testing.T) {
-	s := newScene(t)
-	s.create()
-	s.mustReconcile()
+	s := newInstalledScene(t)
 	configuration := func() string {
 		t.Helper()
 		content := &corev1.Secret{}
@@ -529,9 +519,7 @@ func TestResourcesAreReadableForAllAPIServersBeforeTheyAreEncrypted(t *testing.T
 
 func TestRotationOfTheEncryptionKeyRemovesAnnotationsOfTheLastOne(t *testing.T) {
 	const labeled, snapshotted = "credentials.gardener.cloud/resources-labeled", "credentials.gardener.cloud/etcd-snapshotted"
-	s := newScene(t)
-	s.create()
-	s.mustReconcile()
+	s := newInstalledScene(t)
 	s.Expect(s.admin.Patch(t.Context(), s.apiServer(), client.RawPatch(types.MergePatchType, fmt.Appendf(nil,
 		`{"metadata":{"annotations":{%q:"true",%q:"true"}}}`, labeled, snapshotted,
 	)))).To(Succeed())
@@ -615,10 +603,8 @@ func TestOldEncryptionKeyIsDroppedWhenNothingNeedsIt(t *testing.T) {
 
 // A Pod on a node that does not answer may write with the old key. Without a Deployment, every Pod may.
 func TestRotationWaitsForPodsThatMayStillRun(t *testing.T) {
-	s := newScene(t)
+	s := newInstalledScene(t)
 	s.serve(s.connect(s.virtual, nil), alwaysEncrypted())
-	s.create()
-	s.mustReconcile()
 	remove := func(pod *corev1.Pod) {
 		t.Helper()
 		err := s.admin.Delete(context.WithoutCancel(t.Context()), pod, client.GracePeriodSeconds(0))
@@ -713,9 +699,7 @@ func TestVersionOfTheVirtualClusterCannotSkipAMinorVersion(t *testing.T) {
 
 // A Pod that is terminating may still serve.
 func TestRolloutIsCompleteWhenNoOldPodIsLeft(t *testing.T) {
-	s := newScene(t)
-	s.create()
-	s.mustReconcile()
+	s := newInstalledScene(t)
 	old := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace(), Name: "old", Labels: s.apiServer().Spec.Selector.MatchLabels},
 		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "none", Image: "none"}}},
@@ -751,9 +735,7 @@ func (s *scene) kubeconfigOf(name string) string {
 }
 
 func TestVirtualClusterConsistsOfItsManagedResourcesAndDeployments(t *testing.T) {
-	s := newScene(t)
-	s.create()
-	s.mustReconcile()
+	s := newInstalledScene(t)
 	for name, keepsObjects := range map[string]bool{
 		"shoot-core-kube-controller-manager": true, "shoot-core-gardener-resource-manager": false, "garden-system-virtual": false,
 		"shoot-core-gardeneraccess": true,
@@ -845,9 +827,7 @@ func TestLostTokenOfTheResourceManagerIsReplaced(t *testing.T) {
 		},
 	} {
 		t.Run(sentence, func(t *testing.T) {
-			s := newScene(t)
-			s.create()
-			s.mustReconcile()
+			s := newInstalledScene(t)
 			access := &corev1.Secret{}
 			s.Expect(s.exists(access, s.namespace(), "shoot-access-gardener-resource-manager")).To(BeTrue())
 			lose(access)
@@ -863,9 +843,7 @@ func TestLostTokenOfTheResourceManagerIsReplaced(t *testing.T) {
 
 func TestNewKeyForTokensIsPreparedWhenAllTokensAreRenewed(t *testing.T) {
 	const renewal = "serviceaccount.resources.gardener.cloud/token-renew-timestamp"
-	s := newScene(t)
-	s.create()
-	s.mustReconcile()
+	s := newInstalledScene(t)
 	s.stop("Secret")
 	s.edit(annotated("gardener.cloud/operation", "rotate-serviceaccount-key-start"))
 	done := s.begin()
@@ -883,9 +861,7 @@ func TestNewKeyForTokensIsPreparedWhenAllTokensAreRenewed(t *testing.T) {
 }
 
 func TestOperatorConnectsWhenItsKubeconfigHasAToken(t *testing.T) {
-	s := newScene(t)
-	s.create()
-	s.mustReconcile()
+	s := newInstalledScene(t)
 	access := &corev1.Secret{}
 	s.Expect(s.exists(access, s.namespace(), "gardener-internal")).To(BeTrue())
 	s.stop("Secret")
@@ -899,9 +875,7 @@ func TestOperatorConnectsWhenItsKubeconfigHasAToken(t *testing.T) {
 }
 
 func TestVirtualClusterIsDeletedInOrder(t *testing.T) {
-	s := newScene(t)
-	s.create()
-	s.mustReconcile()
+	s := newInstalledScene(t)
 	s.requests.Reset()
 	s.delete()
 	s.mustReconcile()
@@ -937,9 +911,7 @@ func TestVirtualClusterIsDeletedInOrder(t *testing.T) {
 }
 
 func TestSeedsAndShootsKeepTheGarden(t *testing.T) {
-	s := newScene(t)
-	s.create()
-	s.mustReconcile()
+	s := newInstalledScene(t)
 	virtual := s.connect(s.virtual, nil)
 	seed := s.createSeed(virtual)
 	before := s.ours()
@@ -957,9 +929,7 @@ func TestSeedsAndShootsKeepTheGarden(t *testing.T) {
 }
 
 func TestVirtualClusterThatDoesNotAnswerKeepsTheGarden(t *testing.T) {
-	s := newScene(t)
-	s.create()
-	s.mustReconcile()
+	s := newInstalledScene(t)
 	s.virtual = &rest.Config{Host: "https://127.0.0.1:1"}
 	s.reconciler.Connection.Forget()
 	s.delete()
@@ -1011,9 +981,7 @@ func TestAnswerNotFoundIsNoAnswerAboutSeeds(t *testing.T) {
 }
 
 func TestVirtualClusterThatWasInstalledKeepsTheGardenWithoutItsAPIServer(t *testing.T) {
-	s := newScene(t)
-	s.create()
-	s.mustReconcile()
+	s := newInstalledScene(t)
 	s.Expect(s.admin.Delete(t.Context(), s.apiServer())).To(Succeed())
 	s.delete()
 	_, err := s.reconcile()
@@ -1026,9 +994,8 @@ func TestVirtualClusterThatWasInstalledKeepsTheGardenWithoutItsAPIServer(t *test
 }
 
 func TestVirtualClusterWhoseAPIServerCannotStartIsAbandonedByItsName(t *testing.T) {
-	s := newScene(t)
-	s.create(annotated("espalier.dev/skipped-checks", "seeds-and-shoots"))
-	s.mustReconcile()
+	s := newInstalledScene(t)
+	s.edit(annotated("espalier.dev/skipped-checks", "seeds-and-shoots"))
 	s.virtual = &rest.Config{Host: "https://127.0.0.1:1"}
 	s.reconciler.Connection.Forget()
 	s.reconciler.Timing.Virtual.ManagedResources = 100 * time.Millisecond

@@ -1,0 +1,162 @@
+package local
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+
+	"k8s.io/client-go/rest"
+)
+
+// Stored are objects as an API server has stored them, by their keys in etcd: "/registry/deployments/garden/gardener-apiserver".
+type Stored map[string][]byte
+
+// Storage is the etcd of an API server. It copies objects and writes them back, with their UIDs and statuses, for a small part of the
+// processor time that requests to the API server need. The API server notices each change as it notices the changes of another API
+// server. Only one goroutine may use a Storage.
+type Storage struct {
+	url    string
+	client *http.Client
+	// holds reports whether objects with a key are copied and written back.
+	holds func(key string) bool
+	// written are the values that etcd is known to have.
+	written map[string]revision
+}
+
+// revision is the value of a key at a revision of etcd.
+type revision struct {
+	number string
+	value  []byte
+}
+
+// Storage returns the etcd of the server. Objects whose keys it does not hold are never read or changed.
+func (s Server) Storage(holds func(key string) bool) (*Storage, error) {
+	ports, err := readPorts(s.layout.ports())
+	if err != nil {
+		return nil, err
+	}
+	client, err := rest.HTTPClientFor(&rest.Config{TLSClientConfig: rest.TLSClientConfig{
+		CAFile: s.layout.pki(etcdCACert), CertFile: s.layout.pki(etcdCert), KeyFile: s.layout.pki(etcdKey),
+	}})
+	if err != nil {
+		return nil, fmt.Errorf("create client of etcd: %w", err)
+	}
+	return &Storage{url: "https://" + address(ports.Etcd), client: client, holds: holds, written: map[string]revision{}}, nil
+}
+
+// keyValue is a key of etcd in its JSON API.
+type keyValue struct {
+	Key      []byte `json:"key"`
+	Value    []byte `json:"value,omitempty"`
+	Revision string `json:"mod_revision,omitempty"`
+}
+
+// Copy returns all objects that the storage holds.
+func (s *Storage) Copy(ctx context.Context) (Stored, error) {
+	all, err := s.list(ctx, false)
+	stored := Stored{}
+	for _, each := range all {
+		stored[string(each.Key)] = each.Value
+		s.written[string(each.Key)] = revision{each.Revision, each.Value}
+	}
+	return stored, err
+}
+
+// Restore writes the objects that differ from stored, or that are missing, and removes all others that the storage holds.
+func (s *Storage) Restore(ctx context.Context, stored Stored) error {
+	all, err := s.list(ctx, true)
+	if err != nil {
+		return err
+	}
+	present := map[string]string{}
+	var changes []change
+	for _, each := range all {
+		key := string(each.Key)
+		present[key] = each.Revision
+		if _, wanted := stored[key]; !wanted {
+			changes = append(changes, change{Remove: &keyValue{Key: each.Key}})
+		}
+	}
+	for key, value := range stored {
+		if last := s.written[key]; present[key] == "" || last.number != present[key] || !bytes.Equal(last.value, value) {
+			changes = append(changes, change{Put: &keyValue{Key: []byte(key), Value: value}})
+		}
+	}
+	// Definitions come before objects of their kinds.
+	slices.SortFunc(changes, func(a, b change) int { return strings.Compare(a.key(), b.key()) })
+	for part := range slices.Chunk(changes, 100) { // etcd refuses more than 128 at once
+		if err := s.write(ctx, part); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// change is one operation of a transaction.
+type change struct {
+	Put    *keyValue `json:"request_put,omitempty"`
+	Remove *keyValue `json:"request_delete_range,omitempty"`
+}
+
+func (c change) key() string {
+	if c.Put != nil {
+		return string(c.Put.Key)
+	}
+	return string(c.Remove.Key)
+}
+
+func (s *Storage) write(ctx context.Context, changes []change) error {
+	var answer struct {
+		Header struct {
+			Revision string `json:"revision"`
+		} `json:"header"`
+	}
+	if err := s.post(ctx, "/v3/kv/txn", map[string]any{"success": changes}, &answer); err != nil {
+		return err
+	}
+	for _, each := range changes {
+		if each.Put != nil {
+			s.written[each.key()] = revision{answer.Header.Revision, each.Put.Value}
+		}
+	}
+	return nil
+}
+
+// list returns the keys that the storage holds.
+func (s *Storage) list(ctx context.Context, keysOnly bool) ([]keyValue, error) {
+	var answer struct {
+		Keys []keyValue `json:"kvs"`
+	}
+	request := map[string]any{"key": []byte("/registry/"), "range_end": []byte("/registry0"), "keys_only": keysOnly} // "0" follows "/"
+	if err := s.post(ctx, "/v3/kv/range", request, &answer); err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(answer.Keys, func(each keyValue) bool { return !s.holds(string(each.Key)) }), nil
+}
+
+func (s *Storage) post(ctx context.Context, path string, request, answer any) error {
+	body, err := json.Marshal(request)
+	if err != nil {
+		return fmt.Errorf("encode request to etcd: %w", err)
+	}
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, s.url+path, bytes.NewReader(body))
+	if err != nil {
+		return fmt.Errorf("create request to etcd: %w", err)
+	}
+	response, err := s.client.Do(r)
+	if err != nil {
+		return fmt.Errorf("send request to etcd: %w", err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	if response.StatusCode != http.StatusOK {
+		return fmt.Errorf("etcd answers %s to %s", response.Status, path)
+	}
+	if err := json.NewDecoder(response.Body).Decode(answer); err != nil {
+		return fmt.Errorf("decode answer of etcd: %w", err)
+	}
+	return nil
+}

@@ -22,7 +22,7 @@ func TestTableMayBeReadWhileEventsArrive(t *testing.T) {
 		func() { table.Delete(key, "2") },
 		func() { table.Replace(map[types.NamespacedName]int{key: 3}, "3") },
 		func() { table.Get(key) },
-		func() { maps.Collect(table.All()) },
+		func() { _ = maps.Collect(table.All()) },
 	} {
 		group.Go(func() {
 			for range 100 {

@@ -23,7 +23,7 @@ func TestOnlyTheObjectThatWasCheckedIsDeleted(t *testing.T) {
 	secret := &corev1.Secret{
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"}, ObjectMeta: metav1.ObjectMeta{Namespace: "garden", Name: "s", UID: "u1"},
 	}
-	mark(secret)
+	markAsOurs(secret)
 	var required *types.UID
 	c := Cluster{Client: interceptor.NewClient(fake.NewClientBuilder().WithObjects(secret).Build(), interceptor.Funcs{Delete: func(
 		_ context.Context, _ client.WithWatch, _ client.Object, options ...client.DeleteOption,
@@ -47,8 +47,8 @@ func TestDeletionOfASetKeepsSecretsOfOthers(t *testing.T) {
 		}}
 	}
 	ours, ofOthers, ofOtherSet := named("managedresource-set-1234"), named("managedresource-set-5678"), named("managedresource-set-b-1234")
-	mark(ours)
-	mark(ofOtherSet)
+	markAsOurs(ours)
+	markAsOurs(ofOtherSet)
 	scheme := runtime.NewScheme()
 	g.Expect(corev1.AddToScheme(scheme)).To(Succeed())
 	g.Expect(resourcesv1alpha1.AddToScheme(scheme)).To(Succeed())

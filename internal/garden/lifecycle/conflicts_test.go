@@ -16,7 +16,7 @@ func TestOperationDoesNotBeginIfTheGardenHasChanged(t *testing.T) {
 	s := newScene(t)
 	s.create()
 	changed := false
-	s.requests.Hook(func(r *http.Request) error {
+	s.requests.SetHook(func(r *http.Request) error {
 		if !changed && r.Method == http.MethodPatch && strings.HasSuffix(r.URL.Path, "/status") {
 			changed = true
 			s.edit(func(g *operatorv1alpha1.Garden) { g.Spec.RuntimeCluster.Provider.Zones = []string{"a"} })
@@ -24,7 +24,7 @@ func TestOperationDoesNotBeginIfTheGardenHasChanged(t *testing.T) {
 		return nil
 	})
 	_, err := s.reconcile()
-	s.requests.Hook(nil)
+	s.requests.SetHook(nil)
 	s.Expect(conflict.Only(err)).To(BeTrue(), "%v", err)
 	s.Expect(s.get().Status.LastOperation).To(BeNil())
 }

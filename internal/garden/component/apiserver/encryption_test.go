@@ -10,6 +10,7 @@ import (
 
 	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/garden/component/apiserver"
+	"github.com/espalier-dev/espalier/internal/garden/rotation"
 	"github.com/espalier-dev/espalier/internal/garden/values"
 	secretconfig "github.com/espalier-dev/espalier/internal/secrets/config"
 )
@@ -141,7 +142,7 @@ func TestDeploymentIsMarkedIfItsPodsWriteWithANewKey(t *testing.T) {
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			deployment := &appsv1.Deployment{}
-			apiserver.SetMarks(values.Values{EncryptionPhase: tc.phase}, deployment, tc.live, "key")
+			apiserver.SetMarks(values.Values{Phases: rotation.Phases{rotation.ETCDEncryptionKey: tc.phase}}, deployment, tc.live, "key")
 			if tc.want {
 				NewWithT(t).Expect(deployment.Annotations).To(Equal(map[string]string{populated: "true", encryptionKey: "key"}))
 			} else {

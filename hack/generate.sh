@@ -42,5 +42,8 @@ go run ./hack/render
 echo "drawing the picture of dependencies"
 go test -count=1 -vet=off -run TestThePictureShowsTheImports ./internal/architecture -update
 
+echo "writing the tables of the documentation"
+go run ./hack/document
+
 echo "writing the table of rights"
 go run ./test/rights

@@ -24,7 +24,7 @@ func TestContributingNamesWhatExists(t *testing.T) {
 	g.Expect(absentPlaces(root, string(page))).To(BeEmpty())
 }
 
-func TestPagesDescribeEveryMetricAndEvent(t *testing.T) {
+func TestPagesDescribeEveryEvent(t *testing.T) {
 	g := NewWithT(t)
 	root := os.DirFS("../..")
 	files, err := readTree(root)
@@ -77,33 +77,25 @@ func TestAbsentPlacesAreFound(t *testing.T) {
 	}
 }
 
-func TestUndescribedMetricsAndEventsAreFound(t *testing.T) {
+func TestUndescribedEventsAreFound(t *testing.T) {
 	g := NewWithT(t)
 	files, err := readTree(fstest.MapFS{
-		"internal/fruit/metrics.go":      {Data: []byte("package fruit\n\nconst a, b = \"espalier_fruit_apples\", \"espalier_fruit_pears\"\n")},
-		"internal/fruit/events.go":       {Data: []byte("package fruit\n\nconst (\n\tReasonRipe = \"Ripe\"\n\tReasonSold = \"Sold\"\n)\n")},
-		"internal/fruit/metrics_test.go": {Data: []byte("package fruit\n\nconst c = \"espalier_fruit_plums\"\n")},
+		"internal/fruit/events.go": {Data: []byte("package fruit\n\nconst (\n\tReasonRipe = \"Ripe\"\n\tReasonSold = \"Sold\"\n)\n")},
 	})
 	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(undescribed(files, "| `espalier_fruit_apples` | `Ripe` |\n `espalier_fruit_pears`, Sold")).
-		To(Equal([]string{"internal/fruit/metrics.go: espalier_fruit_pears", "internal/fruit/events.go: Sold"}))
+	g.Expect(undescribed(files, "`Ripe`, Sold")).To(Equal([]string{"internal/fruit/events.go: Sold"}))
 }
 
-// undescribed returns the metrics of which no page has a row, and the reasons of Events that no page names, with their files.
+// undescribed returns the reasons of Events that no page names, with their files.
 func undescribed(t tree, pages string) []string {
-	metric := regexp.MustCompile("^espalier_[a-z_]+$")
-	var metrics, events []string
+	var events []string
 	for _, file := range t.goFiles {
-		if file.test || !inside("internal", file.path) {
+		if file.test || !inside("internal", file.path) || path.Base(file.path) != "events.go" {
 			continue
 		}
 		ast.Inspect(file.syntax, func(node ast.Node) bool {
-			if name := stringOf(node); metric.MatchString(name) && !strings.Contains(pages, "\n| `"+name+"`") &&
-				!strings.HasPrefix(pages, "| `"+name+"`") {
-				metrics = append(metrics, file.path+": "+name)
-			}
 			spec, isSpec := node.(*ast.ValueSpec)
-			if isSpec && path.Base(file.path) == "events.go" && strings.HasPrefix(spec.Names[0].Name, "Reason") && len(spec.Values) == 1 {
+			if isSpec && strings.HasPrefix(spec.Names[0].Name, "Reason") && len(spec.Values) == 1 {
 				if reason := stringOf(spec.Values[0]); !strings.Contains(pages, "`"+reason+"`") {
 					events = append(events, file.path+": "+reason)
 				}
@@ -111,7 +103,7 @@ func undescribed(t tree, pages string) []string {
 			return true
 		})
 	}
-	return append(metrics, events...)
+	return events
 }
 
 // stringOf returns the value of a literal; "" if it is none.

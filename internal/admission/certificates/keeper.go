@@ -131,6 +131,7 @@ func New(options Options) (*Keeper, error) {
 			authority: options.AuthorityValidity, certificate: options.CertificateValidity, settle: options.Settle,
 		},
 		own: own, called: called, lock: lock,
+		// Only of servers that are self-managed.
 		expiry: promauto.With(options.Registry).NewGaugeVec(prometheus.GaugeOpts{
 			Name: "espalier_webhook_certificate_expiry_seconds",
 			Help: "Expiry of the authority and the certificate that this replica serves with, in seconds since 1970, by part.",

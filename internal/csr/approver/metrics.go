@@ -18,6 +18,7 @@ func NewMetrics(registry prometheus.Registerer, observed bool) *Metrics {
 		decisions: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "espalier_csr_decisions_total", Help: "Requests of kubelets for serving certificates that were decided.",
 		}, []string{"decision", "reason"}),
+		// One request may be counted several times.
 		delays: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "espalier_csr_postponed_total", Help: "Decisions that were put off, to wait for an object or because of the rate limit.",
 		}, []string{"reason"}),

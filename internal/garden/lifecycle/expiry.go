@@ -34,6 +34,7 @@ const (
 
 // NewExpiry registers the metric with the ends of certificate authorities and of certificates.
 func NewExpiry(registry prometheus.Registerer) *prometheus.GaugeVec {
+	// `secret` is the logical name, for example `ca-client`. Each reconciliation sets it.
 	return promauto.With(registry).NewGaugeVec(prometheus.GaugeOpts{
 		Name: "espalier_garden_certificate_expiry_seconds",
 		Help: "When a certificate in a managed Secret expires, in seconds since 1970, by logical name of the Secret and part: authority or " +

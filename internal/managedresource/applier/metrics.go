@@ -43,6 +43,7 @@ func NewMetrics(registry prometheus.Registerer, watches, secrets func() int) *Me
 			Name: "espalier_managedresource_drift_repairs_total",
 			Help: "Objects restored after another client changed or deleted them, by kind and field manager.",
 		}, []string{"group", "kind", "manager"}),
+		// From the beginning of the reconciliation to the last answer. It does not include the wait for deletions.
 		duration: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: "espalier_managedresource_apply_duration_seconds", Help: "Time to bring one set that needed requests to its desired state.",
 			Buckets: prometheus.ExponentialBuckets(0.005, 2, 14),
@@ -53,18 +54,24 @@ func NewMetrics(registry prometheus.Registerer, watches, secrets func() int) *Me
 		claimed: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "espalier_managedresource_claims_lost_total", Help: "Objects left to another set that wants them as well.",
 		}),
+		// States are `applied`, `failed` and `claimed` (another ManagedResource has the object). Counted when a set is reconciled; a set
+		// that cannot read its Secrets keeps its last figures.
 		objects: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "espalier_managedresource_objects", Help: "Objects of all sets by state: applied, failed, or claimed by another set.",
 		}, []string{"state"}),
+		// Not 0: grant `list` and `watch`, see docs/security.md.
 		unwatched: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "espalier_managedresource_unwatched_objects", Help: "Objects that no granted watch covers: they are read once in each sync " +
 				"period.",
 		}),
 		sets: map[types.NamespacedName]counts{},
 	}
+	// One for each kind where a cluster-wide watch is allowed, else one for each kind and namespace; one more for each object whose
+	// manifest has the annotation `ignore`.
 	running := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "espalier_managedresource_watches", Help: "Watches on managed objects.",
 	}, func() float64 { return float64(watches()) })
+	// These are the Secrets of sets and, for a moment, Secrets with the finalizer. All others are not counted, and take no memory.
 	tracked := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "espalier_managedresource_tracked_secrets", Help: "Secrets of the source whose versions are kept.",
 	}, func() float64 { return float64(secrets()) })

@@ -16,10 +16,13 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 		collected: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "espalier_managedresource_garbage_collected_total", Help: "ConfigMaps and Secrets that the garbage collector has deleted.",
 		}, []string{"kind"}),
+		// The objects that it deletes then count, too, so the figure falls with the next run. This metric and the other two exist only
+		// where the garbage collector is enabled.
 		last: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "espalier_managedresource_garbage_found", Help: "ConfigMaps and Secrets that the last look of the garbage collector found to " +
 				"be unused.",
 		}, []string{"kind"}),
+		// Absent before the first success.
 		success: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "espalier_managedresource_garbage_collection_last_success_timestamp_seconds", Help: "When the garbage collector last did all " +
 				"that it had to do, in seconds since 1970.",

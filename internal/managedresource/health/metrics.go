@@ -18,11 +18,13 @@ import (
 func NewMetrics(
 	registry prometheus.Registerer, sets client.Reader, responsible func(*resourcesv1alpha1.ManagedResource) bool,
 ) prometheus.Histogram {
+	// Of `ResourcesHealthy` and `ResourcesProgressing`.
 	latency := prometheus.NewHistogram(prometheus.HistogramOpts{
 		Name:    "espalier_managedresource_condition_latency_seconds",
 		Help:    "Time from the moment an event about an object was seen to the status write that followed from it.",
 		Buckets: prometheus.ExponentialBuckets(0.001, 2, 14),
 	})
+	// Counted when metrics are read, from the cache; every replica may serve it, so take the largest count instead of adding up.
 	counts := prometheus.NewDesc("espalier_managedresource_sets", "ManagedResources by the status of their conditions.",
 		[]string{"condition", "status"}, nil)
 	registry.MustRegister(latency, process.Collector(func(metrics chan<- prometheus.Metric) {

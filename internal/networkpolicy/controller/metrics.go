@@ -21,6 +21,7 @@ type Metrics struct {
 // NewMetrics registers the metrics. The one about pending changes exists only if the controller only observes.
 func NewMetrics(registry prometheus.Registerer, reported *Reported, observeOnly bool) *Metrics {
 	m := &Metrics{
+		// Actions are `create`, `update` and `delete`.
 		writes: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "espalier_networkpolicy_writes_total", Help: "NetworkPolicies that were created, updated and deleted.",
 		}, []string{"action"}),
@@ -28,6 +29,8 @@ func NewMetrics(registry prometheus.Registerer, reported *Reported, observeOnly 
 	}
 	registry.MustRegister(m.writes)
 	for _, reason := range []string{ReasonInvalidAnnotation, ReasonNameTaken, ReasonFailed, ReasonNamespaceMissing, ReasonRepairPaused} {
+		// Reasons are `InvalidAnnotation`, `PolicyNameTaken`, `IngressControllerNamespaceMissing`, `PolicyRepairPaused` and
+		// `PolicyChangeFailed`.
 		registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name:        "espalier_networkpolicy_services_at_fault",
 			Help:        "Services whose policies cannot be kept as they ask for it, by the reason of the Event that tells of it.",
@@ -35,6 +38,7 @@ func NewMetrics(registry prometheus.Registerer, reported *Reported, observeOnly 
 		}, func() float64 { return float64(reported.services(reason)) }))
 	}
 	if observeOnly {
+		// Only with `observeOnly`.
 		m.pending = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "espalier_networkpolicy_pending_changes",
 			Help: "NetworkPolicies that would be created, updated and deleted if the controller did not only observe.",

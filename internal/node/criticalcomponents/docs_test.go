@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	. "github.com/onsi/gomega"
-	"github.com/prometheus/client_golang/prometheus"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"sigs.k8s.io/yaml"
 
@@ -37,19 +36,9 @@ func firstColumn(t *testing.T, section string) []string {
 	return cells
 }
 
-func TestThePageNamesAllMetrics(t *testing.T) {
-	g := NewWithT(t)
-	registry := prometheus.NewRegistry()
-	NewMetrics(registry)
-	families, err := registry.Gather()
-	g.Expect(err).NotTo(HaveOccurred())
-	var registered []string
-	for _, family := range families {
-		registered = append(registered, family.GetName())
-	}
-	g.Expect(firstColumn(t, "Metrics")).To(Equal(registered))
+func TestThePageNamesAllCauses(t *testing.T) {
 	for _, each := range causes() {
-		g.Expect(page(t)).To(ContainSubstring("`" + string(each) + "`"))
+		NewWithT(t).Expect(page(t)).To(ContainSubstring("`" + string(each) + "`"))
 	}
 }
 

@@ -31,6 +31,8 @@ type Outcomes struct {
 
 // NewOutcomes registers the metrics. ClusterRoles are counted at each scrape, so that each role counts once.
 func NewOutcomes(registry prometheus.Registerer) *Outcomes {
+	// Reasons are those of the Events on the ClusterRole: `InvalidServiceAccountSelector` and `ForeignClusterRoleBinding`, which are
+	// tried again only when something changes, and `ClusterRoleBindingFailed`, which is tried again with growing pauses.
 	o := &Outcomes{failures: prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "espalier_project_extension_binding_failures_total", Help: "Attempts to bind a labelled ClusterRole that failed, by reason.",
 	}, []string{"reason"})}
@@ -44,6 +46,7 @@ func NewOutcomes(registry prometheus.Registerer) *Outcomes {
 
 // gauge returns the gauge of the ClusterRoles in a state.
 func (o *Outcomes) gauge(state string, has func(outcome) bool) prometheus.Collector {
+	// States are `bound` and `failed`.
 	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name:        "espalier_project_extension_bindings",
 		Help:        "Labelled ClusterRoles by whether their binding to ServiceAccounts of extensions is as it should be.",

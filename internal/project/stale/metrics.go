@@ -11,11 +11,13 @@ import (
 
 // registerMetrics registers the metrics. Those about Projects are computed from the cache at each scrape.
 func (r *Reconciler) registerMetrics() {
+	// With `espalier.project.staleDeletion: DryRun`.
 	r.wouldDelete = prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "espalier_project_would_delete_total",
 		Help: "Projects that would have been deleted, were that not only rehearsed.",
 	})
 	r.Registry.MustRegister(r.wouldDelete,
+		// They stay as they are. If it stays above 0, see the Event `StaleChecksSuspended`.
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "espalier_project_undecided",
 			Help: "Projects of which it is unknown whether they are used.",
@@ -26,7 +28,9 @@ func (r *Reconciler) registerMetrics() {
 // staleMetrics returns the metrics about stale Projects. They are missing before the cache is filled; the date is also missing if no
 // Project has one.
 func (r *Reconciler) staleMetrics() prometheus.Collector {
+	// Counted when metrics are read, from the cache; absent while the cache is not filled.
 	marked := prometheus.NewDesc("espalier_project_stale", "Projects that are marked as stale.", nil, nil)
+	// Not positive: the project is deleted at its next check, unless deletion is off or rehearsed. Absent if no project has a date.
 	remaining := prometheus.NewDesc("espalier_project_days_to_deletion",
 		"Days until the first of the stale projects that have a date for it may be deleted.", nil, nil)
 	return collector.New(r.Client, func(projects []corev1beta1.Project, out chan<- prometheus.Metric) {

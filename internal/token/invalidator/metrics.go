@@ -7,6 +7,7 @@ type Metrics struct{ marks *prometheus.CounterVec }
 
 // NewMetrics registers the metrics.
 func NewMetrics(registry prometheus.Registerer) *Metrics {
+	// Actions are `invalidate` and `restore`.
 	m := &Metrics{marks: prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "espalier_token_static_marks_total", Help: "Static token Secrets marked for invalidation, and marks removed, by action.",
 	}, []string{"action"})}

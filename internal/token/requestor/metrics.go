@@ -35,14 +35,18 @@ func NewMetrics(registry prometheus.Registerer, passive clock.PassiveClock, memo
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "espalier_token_requests_total", Help: "Token requests to the target by result: issued or failed.",
 		}, []string{"result"}),
+		// Kinds are `mistake` (the user must edit the Secret), `forbidden`, `not_found`, `conflict` and `other`.
 		failures: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "espalier_token_failures_total", Help: "Failed attempts to get a token into its Secret, by kind of failure.",
 		}, []string{"kind"}),
 		clock: passive, tokens: memory.tokens,
+		// States are `valid`, `expired`, `unknown` (its expiry cannot be read) and `missing`.
 		secrets: prometheus.NewDesc("espalier_token_secrets", "Secrets that want a token, by the state of the token.", []string{"state"}, nil),
 		failing: prometheus.NewDesc("espalier_token_failing_secrets",
 			"Secrets whose token could not be requested, renewed or written at the last attempt.", nil, nil),
+		// Of the tokens that exist now: the histogram is not a history.
 		until: prometheus.NewDesc("espalier_token_until_expiry_seconds", "Time until tokens expire, 0 for expired ones.", nil, nil),
+		// Alert on this one: `< 3600`.
 		soonest: prometheus.NewDesc("espalier_token_until_first_expiry_seconds",
 			"Time until the first token expires, negative if it has. Absent if there is none.", nil, nil),
 	}

@@ -1,0 +1,101 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	. "github.com/onsi/gomega"
+)
+
+const fruitMetrics = `package fruit
+
+type Metrics struct {
+	// picked is not documented.
+	picked *prometheus.CounterVec
+}
+
+func NewMetrics() {
+	m := &Metrics{
+		// Of all trees.
+		// Colours are red and green.
+		picked: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "espalier_fruit_picked_total", Help: "Apples, by " +
+				"colour.",
+		}, []string{"colour", "size"}),
+		ripe: prometheus.NewDesc("espalier_fruit_ripe", "Ripe apples.", []string{"tree"}, nil),
+		age: prometheus.NewDesc("espalier_fruit_age_seconds", "Their age.", nil, nil),
+	}
+	other := 1 // not a comment of the metric
+	registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "espalier_fruit_fallen", Help: "Fallen apples.", ConstLabels: prometheus.Labels{"reason": "wind"},
+	}, nil))
+	sold := prometheus.NewDesc("espalier_fruit_sold_total", "Sold apples.", nil, nil)
+	prometheus.MustNewConstMetric(sold, prometheus.CounterValue, 1)
+	prometheus.MustNewConstMetric(m.ripe, prometheus.GaugeValue, 1)
+	prometheus.MustNewConstHistogram(m.age, 1)
+}
+`
+
+const fruitTable = "| metric | type | labels | meaning |\n|---|---|---|---|\n" +
+	"| `espalier_fruit_picked_total` | counter | `colour`, `size` | Apples, by colour. Of all trees. Colours are red and green. |\n" +
+	"| `espalier_fruit_ripe` | gauge | `tree` | Ripe apples. |\n" +
+	"| `espalier_fruit_age_seconds` | histogram | | Their age. |\n" +
+	"| `espalier_fruit_fallen` | gauge | `reason` | Fallen apples. |\n" +
+	"| `espalier_fruit_sold_total` | counter | | Sold apples. |\n"
+
+func fruit() fstest.MapFS {
+	return fstest.MapFS{
+		"internal/fruit/apple/metrics.go":      {Data: []byte(fruitMetrics)},
+		"internal/fruit/apple/metrics_test.go": {Data: []byte("not Go")},
+		"internal/tree/tree.go":                {Data: []byte("package tree\n")},
+	}
+}
+
+func TestTablesAreWrittenBetweenTheirLines(t *testing.T) {
+	g := NewWithT(t)
+	w := newWriter(fruit())
+	page, err := w.fill("# Fruit\n\n<!-- begin generated: metrics internal/fruit -->\nold\n<!-- end generated -->\nText.\n")
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(page).To(Equal("# Fruit\n\n<!-- begin generated: metrics internal/fruit -->\n" + fruitTable + "<!-- end generated -->\nText.\n"))
+	g.Expect(w.complete()).To(Succeed())
+	again, err := w.fill(page)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(again).To(Equal(page))
+}
+
+func TestMistakesInPagesAreErrors(t *testing.T) {
+	for name, tc := range map[string]struct{ page, want string }{
+		"an unknown table": {"<!-- begin generated: recipes -->\n<!-- end generated -->\n", "unknown table"},
+		"no end":           {"<!-- begin generated: metrics internal/fruit -->\n", "needs a line"},
+		"no end before the next table": {
+			strings.Repeat("<!-- begin generated: metrics internal/fruit -->\n", 2) + "<!-- end generated -->\n", "no line",
+		},
+		"a folder without metrics":     {"<!-- begin generated: metrics internal/tree -->\n<!-- end generated -->\n", "has no metrics"},
+		"a folder that does not exist": {"<!-- begin generated: metrics internal/pear -->\n<!-- end generated -->\n", "internal/pear"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := newWriter(fruit()).fill(tc.page)
+			NewWithT(t).Expect(err).To(MatchError(ContainSubstring(tc.want)))
+		})
+	}
+}
+
+func TestMetricsThatNoTableShowsAreErrors(t *testing.T) {
+	NewWithT(t).Expect(newWriter(fruit()).complete()).
+		To(MatchError(ContainSubstring("no table shows the metric espalier_fruit_ripe of internal/fruit/apple")))
+}
+
+func TestRunChangesPages(t *testing.T) {
+	g := NewWithT(t)
+	root := t.TempDir()
+	g.Expect(os.CopyFS(root, fruit())).To(Succeed())
+	page := filepath.Join(root, "docs", "reference", "fruit.md")
+	g.Expect(os.MkdirAll(filepath.Dir(page), 0o700)).To(Succeed())
+	const before = "<!-- begin generated: metrics internal/fruit -->\n<!-- end generated -->\n"
+	g.Expect(os.WriteFile(page, []byte(before), 0o600)).To(Succeed())
+	g.Expect(run(root)).To(Succeed())
+	g.Expect(os.ReadFile(page)).To(ContainSubstring(fruitTable))
+}

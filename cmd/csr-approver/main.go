@@ -4,11 +4,8 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"io"
 	"os"
-
-	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/espalier-dev/espalier/internal/config"
 	"github.com/espalier-dev/espalier/internal/csr"
@@ -22,24 +19,6 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		Name:    "csr-approver",
 		Purpose: "Approves or denies the serving certificates that kubelets ask for",
 	}
-	cfg, setup, err := process.Load(program, args, out, config.ResourceManager)
-	if err != nil {
-		return err
-	}
-	err = csr.Check(cfg)
-	if err != nil {
-		return err
-	}
-	needs, err := csr.Needs(cfg)
-	if err != nil {
-		return err
-	}
-	clusters, err := setup.Connect(ctx, needs)
-	if err != nil {
-		return err
-	}
-	if err := csr.Add(ctx, clusters, cfg, metrics.Registry); err != nil {
-		return fmt.Errorf("set up: %w", err)
-	}
-	return clusters.Start(ctx)
+	return process.Run(ctx, args, out, program, config.ResourceManager,
+		process.Family[*config.ResourceManagerConfiguration]{Check: csr.Check, Needs: csr.Needs, Add: csr.Add})
 }

@@ -3,11 +3,8 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"io"
 	"os"
-
-	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/espalier-dev/espalier/internal/config"
 	"github.com/espalier-dev/espalier/internal/garden"
@@ -23,20 +20,6 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		Source:         "runtime",
 		KeepsLeaseName: true,
 	}
-	cfg, setup, err := process.Load(program, args, out, config.Operator)
-	if err != nil {
-		return err
-	}
-	needs, err := garden.Needs(cfg)
-	if err != nil {
-		return err
-	}
-	clusters, err := setup.Connect(ctx, needs)
-	if err != nil {
-		return err
-	}
-	if err := garden.Add(ctx, clusters, cfg, metrics.Registry); err != nil {
-		return fmt.Errorf("set up: %w", err)
-	}
-	return clusters.Start(ctx)
+	return process.Run(ctx, args, out, program, config.Operator,
+		process.Family[*config.OperatorConfiguration]{Needs: garden.Needs, Add: garden.Add})
 }

@@ -3,11 +3,8 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"io"
 	"os"
-
-	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/espalier-dev/espalier/internal/config"
 	"github.com/espalier-dev/espalier/internal/networkpolicy"
@@ -27,20 +24,6 @@ func program() process.Program {
 }
 
 func run(ctx context.Context, args []string, out io.Writer) error {
-	cfg, setup, err := process.Load(program(), args, out, config.ResourceManager)
-	if err != nil {
-		return err
-	}
-	needs, err := networkpolicy.Needs(cfg)
-	if err != nil {
-		return err
-	}
-	clusters, err := setup.Connect(ctx, needs)
-	if err != nil {
-		return err
-	}
-	if err := networkpolicy.Add(ctx, clusters, cfg, metrics.Registry); err != nil {
-		return fmt.Errorf("set up: %w", err)
-	}
-	return clusters.Start(ctx)
+	return process.Run(ctx, args, out, program(), config.ResourceManager,
+		process.Family[*config.ResourceManagerConfiguration]{Needs: networkpolicy.Needs, Add: networkpolicy.Add})
 }

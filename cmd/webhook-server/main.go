@@ -3,11 +3,8 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"io"
 	"os"
-
-	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/espalier-dev/espalier/internal/config"
 	"github.com/espalier-dev/espalier/internal/process"
@@ -21,24 +18,6 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		Name:    "webhook-server",
 		Purpose: "Serves the admission webhooks for Pods, workloads, autoscalers, EndpointSlices, Secrets and extension resources",
 	}
-	cfg, setup, err := process.Load(program, args, out, config.ResourceManager)
-	if err != nil {
-		return err
-	}
-	err = webhook.Check(cfg)
-	if err != nil {
-		return err
-	}
-	needs, err := webhook.Needs(cfg)
-	if err != nil {
-		return err
-	}
-	clusters, err := setup.Connect(ctx, needs)
-	if err != nil {
-		return err
-	}
-	if err := webhook.Add(ctx, clusters, cfg, metrics.Registry); err != nil {
-		return fmt.Errorf("set up: %w", err)
-	}
-	return clusters.Start(ctx)
+	return process.Run(ctx, args, out, program, config.ResourceManager,
+		process.Family[*config.ResourceManagerConfiguration]{Check: webhook.Check, Needs: webhook.Needs, Add: webhook.Add})
 }

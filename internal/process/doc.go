@@ -8,15 +8,7 @@
 //	func main() { os.Exit(process.Main(run)) }
 //
 //	func run(ctx context.Context, args []string, out io.Writer) error {
-//		cfg, setup, err := process.Load(program, args, out, config.ResourceManager)
-//		if err != nil {
-//			return err
-//		}
-//		clusters, err := setup.Connect(ctx, process.Needs{Scheme: scheme})
-//		if err != nil {
-//			return err
-//		}
-//		// Add controllers to clusters.Source.
-//		return clusters.Start(ctx)
+//		return process.Run(ctx, args, out, program, config.ResourceManager,
+//			process.Family[*config.ResourceManagerConfiguration]{Needs: fruit.Needs, Add: fruit.Add})
 //	}
 package process

@@ -21,16 +21,15 @@ const shutdownTimeout = Grace - 500*time.Millisecond
 // directly and again from a parent that forwards it. If the process stopped at once, it would not release the lease.
 const repeatedSignal = time.Second
 
-// Run is the main function of a binary; it runs until its context ends. It takes everything that it uses as parameters, so that tests start
-// the real code.
-type Run func(ctx context.Context, args []string, out io.Writer) error
+// Function is the main function of a binary; it runs until its context ends.
+type Function func(ctx context.Context, args []string, out io.Writer) error
 
 // Main runs a binary and returns its exit code: 0 if it ended without error, else 1, with the error on standard output.
 // SIGINT and SIGTERM end the context; after Grace, or at a signal that comes later than repeatedSignal after the first, Main
 // returns without waiting any longer.
 //
 // If the first argument names a subcommand, that is run instead, with the arguments that follow.
-func Main(run Run, subcommands ...Subcommand) int {
+func Main(run Function, subcommands ...Subcommand) int {
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
 	defer signal.Stop(signals)
@@ -41,7 +40,7 @@ func Main(run Run, subcommands ...Subcommand) int {
 	return supervise(run, args, os.Stdout, signals, Grace)
 }
 
-func supervise(run Run, args []string, out io.Writer, signals <-chan os.Signal, grace time.Duration) int {
+func supervise(run Function, args []string, out io.Writer, signals <-chan os.Signal, grace time.Duration) int {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	done := make(chan error, 1)

@@ -17,7 +17,7 @@ import (
 
 func TestHowAProcessEnds(t *testing.T) {
 	for name, tc := range map[string]struct {
-		run     Run
+		run     Function
 		signals []os.Signal
 		grace   time.Duration
 		code    int

@@ -17,7 +17,7 @@ type Subcommand struct {
 	// Purpose is the description for --help, in one line without a full stop.
 	Purpose string
 	// Run writes its results to out. Errors are written to standard error, so that programs can read out.
-	Run Run
+	Run Function
 }
 
 // failed is the exit code of a subcommand that could not do its work: 1 is reserved for results, as with diff.

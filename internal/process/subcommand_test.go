@@ -15,7 +15,7 @@ import (
 
 func TestHowASubcommandEnds(t *testing.T) {
 	for name, tc := range map[string]struct {
-		run     Run
+		run     Function
 		signals []os.Signal
 		code    int
 		errs    string

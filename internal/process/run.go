@@ -1,0 +1,51 @@
+package process
+
+import (
+	"context"
+	"fmt"
+	"io"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+
+	"github.com/espalier-dev/espalier/internal/config"
+)
+
+// Family has the functions of the family of controllers that runs in a binary, for its type of configuration.
+type Family[C Configuration] struct {
+	// Check returns an error if the process would do nothing, before it connects to a cluster; nil: the process always does something.
+	Check func(C) error
+	// Needs returns the requirements for the connections.
+	Needs func(C) (Needs, error)
+	// Add adds the controllers to the managers. Lifetime is the context of the process.
+	Add func(lifetime context.Context, clusters *Clusters, cfg C, registry prometheus.Registerer) error
+}
+
+// Run runs a binary until its context ends: it loads the configuration, connects to the clusters, adds the controllers of the family and
+// starts them. It takes everything that it uses as parameters, so that tests start the real code.
+func Run[C Configuration](
+	ctx context.Context, args []string, out io.Writer,
+	program Program, load func([]byte) (C, []config.Warning, error), family Family[C],
+) error {
+	cfg, setup, err := Load(program, args, out, load)
+	if err != nil {
+		return err
+	}
+	if family.Check != nil {
+		if err := family.Check(cfg); err != nil {
+			return err
+		}
+	}
+	needs, err := family.Needs(cfg)
+	if err != nil {
+		return err
+	}
+	clusters, err := setup.Connect(ctx, needs)
+	if err != nil {
+		return err
+	}
+	if err := family.Add(ctx, clusters, cfg, metrics.Registry); err != nil {
+		return fmt.Errorf("set up: %w", err)
+	}
+	return clusters.Start(ctx)
+}

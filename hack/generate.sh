@@ -9,16 +9,11 @@ header=hack/generated-header.txt
 
 controller_gen() { go tool -modfile=hack/tools/go.mod controller-gen "$@"; }
 
-# roles <binary> <pattern>…: roles of one binary, from the markers in the packages whose code runs in it.
+# roles <binary> <family>: roles of one binary, from the markers in the packages of its family.
 # The roles are cluster roles of the source side, unless a marker names another role by roleName= (the target side).
 roles() {
-  local binary=$1 paths=()
-  shift
-  for pattern in "$@"; do
-    paths+=("paths=./$pattern")
-  done
-  echo "generating roles of $binary"
-  controller_gen "rbac:roleName=espalier-$binary-source,headerFile=$header" "${paths[@]}" "output:rbac:dir=deploy/$binary/rbac"
+  echo "generating roles of $1"
+  controller_gen "rbac:roleName=espalier-$1-source,headerFile=$header" "paths=./internal/$2/..." "output:rbac:dir=deploy/$1/rbac"
 }
 
 echo "generating deepcopy functions and CRDs"
@@ -27,14 +22,8 @@ controller_gen "crd:headerFile=$header" paths=./api/resources/... output:crd:dir
 controller_gen "crd:headerFile=$header" paths=./api/core/... paths=./api/security/... output:crd:dir=deploy/project-controller/crds
 controller_gen "crd:headerFile=$header" paths=./api/operator/... output:crd:dir=deploy/garden-operator/crds
 
-roles managedresource-controller internal/managedresource/...
-roles node-controller internal/node/...
-roles csr-approver internal/csr/...
-roles netpol-controller internal/networkpolicy/...
-roles token-controllers internal/token/...
-roles webhook-server internal/webhook/...
-roles project-controller internal/project/...
-roles garden-operator internal/garden/...
+families=$(go run ./hack/render families) # of package internal/deployable
+while read -r binary family; do roles "$binary" "$family"; done <<<"$families"
 
 echo "rendering deploy/"
 go run ./hack/render

@@ -2,6 +2,8 @@
 // the Helm chart, webhook configurations for any cluster and for Gardener's, and admission policies. hack/generate.sh runs it in
 // the root of the repository, after the roles and CRDs are written. A kustomization.yaml without the header for generated files is
 // written by hand.
+//
+// With the argument families it prints the name of each binary and of its family.
 package main
 
 import (
@@ -23,6 +25,12 @@ import (
 )
 
 func main() {
+	if len(os.Args) > 1 && os.Args[1] == "families" {
+		for _, each := range deployable.All() {
+			fmt.Println(each.Name, each.Family)
+		}
+		return
+	}
 	if err := run("deploy"); err != nil {
 		_, _ = fmt.Fprintln(os.Stderr, "error:", err)
 		os.Exit(1)
@@ -44,6 +52,7 @@ func run(root string) error {
 		t.addChart(root),
 	)
 	t.addImages()
+	err = errors.Join(err, t.addTogether(root), t.addApart())
 	for _, each := range deployable.All() {
 		err = errors.Join(err, t.addBinary(root, each))
 	}
@@ -61,37 +70,47 @@ func (t tree) addBinary(root string, b deployable.Binary) error {
 		return err
 	}
 	objects := b.Objects(image(b))
-	return errors.Join(t.addKinds(b.Name+"/base", objects), t.addOverlays(b, roles, objects), t.addTemplate(b, append(roles, objects...)))
+	return errors.Join(t.addBase(root, b, objects), t.addKinds(b.Name+"/base", objects), t.addOverlays(b, roles, objects),
+		t.addTemplate(b, append(roles, objects...)))
 }
 
 // shippedRoles returns the roles of a binary, and those for its users.
 func shippedRoles(root string, b deployable.Binary) ([]client.Object, error) {
 	var roles []client.Object
-	for _, folder := range []string{"rbac", "roles"} {
-		files, _ := filepath.Glob(filepath.Join(root, b.Name, folder, "*.yaml")) // the pattern is valid
-		found, err := local.ReadManifests(files...)
-		if err != nil {
-			return nil, err
-		}
-		for _, each := range found {
-			roles = append(roles, each)
-		}
+	found, err := local.ReadManifests(roleFiles(root, b)...)
+	if err != nil {
+		return nil, err
+	}
+	for _, each := range found {
+		roles = append(roles, each)
 	}
 	return roles, nil
+}
+
+func roleFiles(root string, b deployable.Binary) []string {
+	var all []string
+	for _, folder := range []string{"rbac", "roles"} {
+		files, _ := filepath.Glob(filepath.Join(root, b.Name, folder, "*.yaml")) // the pattern is valid
+		all = append(all, files...)
+	}
+	return all
 }
 
 // addKinds adds one file for each kind, named after it, without the suffix "webhookconfiguration".
 func (t tree) addKinds(folder string, objects []client.Object) error {
 	files := map[string][]client.Object{}
 	for _, object := range objects {
-		name := strings.TrimSuffix(strings.ToLower(object.GetObjectKind().GroupVersionKind().Kind), "webhookconfiguration")
-		files[name] = append(files[name], object)
+		files[kindFile(object)] = append(files[kindFile(object)], object)
 	}
 	var err error
 	for name, each := range files {
 		err = errors.Join(err, t.addObjects(folder+"/"+name+".yaml", each...))
 	}
 	return err
+}
+
+func kindFile(object client.Object) string {
+	return strings.TrimSuffix(strings.ToLower(object.GetObjectKind().GroupVersionKind().Kind), "webhookconfiguration")
 }
 
 func (t tree) addPolicies() error {

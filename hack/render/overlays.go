@@ -3,6 +3,8 @@ package main
 import (
 	"errors"
 	"fmt"
+	"path"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -30,6 +32,7 @@ type kustomization struct {
 	APIVersion string              `json:"apiVersion"`
 	Kind       string              `json:"kind"`
 	Resources  []string            `json:"resources,omitempty"`
+	Components []string            `json:"components,omitempty"`
 	Patches    []map[string]string `json:"patches,omitempty"`
 }
 
@@ -49,6 +52,65 @@ images:
 		version = "*version"
 	}
 	t["images/kustomization.yaml"] = text.String()
+}
+
+// addBase adds the kustomization of a binary, with its roles and its objects where source and target are one cluster.
+func (t tree) addBase(root string, b deployable.Binary, objects []client.Object) error {
+	k := kustomization{APIVersion: kustomizeVersion, Kind: "Kustomization"}
+	for _, file := range roleFiles(root, b) {
+		k.Resources = append(k.Resources, path.Join(path.Base(filepath.Dir(file)), filepath.Base(file)))
+	}
+	for _, object := range objects {
+		if file := "base/" + kindFile(object) + ".yaml"; !slices.Contains(k.Resources, file) {
+			k.Resources = append(k.Resources, file)
+		}
+	}
+	return t.addKustomization(b.Name, "# All objects that "+b.Name+" needs. Their namespaces must exist; see docs/running.md.\n", k)
+}
+
+// addTogether adds the overlay with all binaries in one cluster.
+func (t tree) addTogether(root string) error {
+	const comment = `# Everything in one cluster, except token-controllers, which needs your own configuration (docs/token-controllers.md), and
+# garden-operator, which ../garden has. In your own overlay list the folders that you want: each binary works without the others.
+`
+	k := kustomization{
+		APIVersion: kustomizeVersion, Kind: "Kustomization",
+		Resources: []string{"../../namespace", "../../crds"}, Components: []string{"../../images"},
+	}
+	crds, _ := filepath.Glob(filepath.Join(root, "*", "crds")) // the pattern is valid
+	for _, folder := range crds {
+		k.Resources = append(k.Resources, "../../"+filepath.Base(filepath.Dir(folder))+"/crds")
+	}
+	for _, each := range deployable.All() {
+		if !each.OffTogether {
+			k.Resources = append(k.Resources, "../../"+each.Name)
+		}
+	}
+	return t.addKustomization("overlays/standalone", comment, k)
+}
+
+// addApart adds the overlays with the binaries that need no patch of the user, in two clusters.
+func (t tree) addApart() error {
+	const inSource = `# For the cluster where the binaries run, with ManagedResources and Secrets; ../target is for the cluster that they manage.
+# Each binary needs credentials for the target in Secret espalier-<binary>-target; see docs/deploying.md. webhook-server is not
+# included: its folder needs a patch with the address at which API servers of the target reach it. project-controller is not
+# included either: it supports one cluster only.
+`
+	const inTarget = `# For the cluster that is managed: the ServiceAccounts, with their roles, that the binaries of ../source act as. No binary runs here.
+`
+	source := kustomization{
+		APIVersion: kustomizeVersion, Kind: "Kustomization",
+		Resources: []string{"../../../namespace", "../../../crds"}, Components: []string{"../../../images"},
+	}
+	target := kustomization{APIVersion: kustomizeVersion, Kind: "Kustomization", Resources: []string{"../../../namespace"}}
+	for _, each := range deployable.All() {
+		if each.HasTarget() && each.WebhookPort == 0 {
+			source.Resources = append(source.Resources, each.Name)
+			target.Resources = append(target.Resources, each.Name)
+		}
+	}
+	const folder = "overlays/source-target/"
+	return errors.Join(t.addKustomization(folder+"source", inSource, source), t.addKustomization(folder+"target", inTarget, target))
 }
 
 // addOverlays adds, for a binary that may have a target, which part of its base is for which of the two clusters.

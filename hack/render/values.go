@@ -25,12 +25,8 @@ func execute(name string, data any) ([]byte, error) {
 		"registry":         func() string { return registry },
 		"replicas":         func() int { return deployable.Replicas },
 		"criticalPriority": func() string { return deployable.CriticalPriority },
-		// The purpose of each binary is a template with its name.
-		"purpose": func(b deployable.Binary) (string, error) {
-			var text strings.Builder
-			err := parsed.ExecuteTemplate(&text, b.Name, nil)
-			return text.String(), err
-		},
+		// The purpose of a binary is a comment.
+		"purpose": func(b deployable.Binary) string { return strings.ReplaceAll(b.Purpose, "\n", "\n# ") },
 	})
 	if _, err := parsed.ParseFS(templates, name); err != nil {
 		return nil, err

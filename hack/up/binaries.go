@@ -2,9 +2,11 @@ package main
 
 import (
 	"embed"
+	"slices"
 	"strconv"
 	"strings"
 
+	"github.com/espalier-dev/espalier/internal/config"
 	"github.com/espalier-dev/espalier/internal/deployable"
 )
 
@@ -43,33 +45,52 @@ func (e environment) render(config string) string {
 	).Replace(config)
 }
 
-// managedResources is the binary that keeps the objects of ManagedResources applied.
-const managedResources = "managedresource-controller"
+const (
+	// managedResources is the binary that keeps the objects of ManagedResources applied.
+	managedResources = "managedresource-controller"
+	// gardenOperator is the binary that reconciles Gardens.
+	gardenOperator = "garden-operator"
+)
 
-// binaries returns the binaries in the order in which they are started.
+// embedded are the configuration files of the binaries that do not run with the shipped one, and the walkthrough.
+//
+//go:embed config walkthrough.sh
+var embedded embed.FS
+
+// binaries returns the binaries in the order in which they are started: the order of the walkthrough, and then the binaries that it
+// does not show.
 func binaries() []binary {
-	return []binary{
-		{name: managedResources, config: resourceManagerConfig + configOf(managedResources)},
-		{name: "token-controllers", config: resourceManagerConfig + configOf("token-controllers")},
-		{name: "csr-approver", config: resourceManagerConfig + configOf("csr-approver")},
-		{name: "netpol-controller", config: resourceManagerConfig + configOf("netpol-controller")},
-		{
-			name: "node-controller", config: resourceManagerConfig + configOf("node-controller"), hidden: true,
-			ownClusterOnly: "it would act on nodes of yours",
-		},
-		{
-			name: "webhook-server", config: resourceManagerConfig + configOf("webhook-server"),
-			ownClusterOnly: "its API server cannot call this machine",
-		},
-		{
-			name: "project-controller", config: configOf("project-controller"),
-			ownClusterOnly: "it would act on projects of yours, and its API server cannot call this machine",
-		},
-		{
-			name: "garden-operator", config: operatorConfig(),
-			ownClusterOnly: "it would deploy definitions and a resource manager, and its API server cannot call this machine",
-		},
+	script, _ := embedded.ReadFile("walkthrough.sh")
+	place := func(b binary) int {
+		if at := strings.Index(string(script), "\n"+b.name+"() {\n"); at >= 0 {
+			return at
+		}
+		return len(script)
 	}
+	var all []binary
+	for _, each := range deployable.All() {
+		b := binary{name: each.Name, config: configOf(each), ownClusterOnly: ownClusterOnly(each)}
+		b.hidden = place(b) == len(script)
+		all = append(all, b)
+	}
+	slices.SortStableFunc(all, func(a, b binary) int { return place(a) - place(b) })
+	return all
+}
+
+// ownClusterOnly returns why a binary must not run in the user's own cluster; empty: it may.
+func ownClusterOnly(b deployable.Binary) string {
+	const uncalled = "its API server cannot call this machine"
+	switch {
+	case b.Name == "node-controller":
+		return "it would act on nodes of yours"
+	case b.Name == "project-controller":
+		return "it would act on projects of yours, and " + uncalled
+	case b.Name == gardenOperator:
+		return "it would deploy definitions and a resource manager, and " + uncalled
+	case b.WebhookPort != 0:
+		return uncalled
+	}
+	return ""
 }
 
 // resourceManager is managedresource-controller as garden-operator deploys it: with the ConfigMap and the ServiceAccount of this name.
@@ -80,15 +101,17 @@ func resourceManager() binary {
 // processes returns everything that runs beside the control plane, in the order in which it is started.
 func processes() []binary { return append(binaries(), resourceManager()) }
 
-// configs are the configuration files of the binaries. Files of the resource manager family come after resourceManagerConfig.
-//
-//go:embed config
-var configs embed.FS
-
-// configOf returns the configuration file of a binary. A test reads all of them.
-func configOf(name string) string {
-	text, _ := configs.ReadFile("config/" + name + ".yaml")
-	return string(text)
+// configOf returns the configuration file of a binary: its file in config, after resourceManagerConfig unless it has an API version of its
+// own, or else the shipped one with other addresses. A test reads all of them.
+func configOf(b deployable.Binary) string {
+	text, err := embedded.ReadFile("config/" + b.Name + ".yaml")
+	switch {
+	case err != nil:
+		return shippedConfig(b)
+	case strings.Contains(string(text), "apiVersion: "+config.ControllerManagerAPIVersion):
+		return string(text)
+	}
+	return resourceManagerConfig + string(text)
 }
 
 // resourceManagerConfig is the part of the configuration file that all binaries of the resource manager family have.
@@ -108,12 +131,14 @@ const (
 `
 )
 
-// operatorConfig is the shipped file of garden-operator with other addresses.
-func operatorConfig() string {
-	operator, _ := deployable.Named("garden-operator")
+func shippedConfig(b deployable.Binary) string {
 	const url = `selfManaged: {url: "https://127.0.0.1:$WEBHOOKS"}`
-	return strings.Replace(operator.Config, "selfManaged: {}", url, 1) +
-		"logFormat: text\nruntimeClientConnection: {kubeconfig: $KUBECONFIG}\n" + serverConfig
+	connection := "sourceClientConnection"
+	if b.Name == gardenOperator {
+		connection = "runtimeClientConnection"
+	}
+	return strings.Replace(b.Config, "selfManaged: {}", url, 1) +
+		"logFormat: text\n" + connection + ": {kubeconfig: $KUBECONFIG}\n" + serverConfig
 }
 
 // environmentOf gives each binary its own files and ports; index is its place in processes().

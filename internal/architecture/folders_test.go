@@ -1,5 +1,7 @@
 package architecture_test
 
+import "github.com/espalier-dev/espalier/internal/deployable"
+
 // layout classifies all folders. A folder that it does not name fails the tests.
 type layout struct {
 	// shared are the library packages, by their folder below internal/. All packages except the ones in api/ may import them. They
@@ -7,14 +9,15 @@ type layout struct {
 	shared []string
 	// families are the controller families, by their folder below internal/; packages inside a family need no entry.
 	families []string
-	// binaries are the folders of cmd/, each with the families that run in its process.
-	binaries map[string][]string
+	// binaries are the folders of cmd/, each with the family that runs in its process.
+	binaries map[string]string
 	// pure are the folders below internal/ whose files only compute.
 	pure []string
 }
 
+// project returns the layout of this repository. Package deployable lists binaries and families.
 func project() layout {
-	return layout{
+	l := layout{
 		shared: []string{
 			"admission/admissiontest",
 			"admission/certificates",
@@ -45,26 +48,6 @@ func project() layout {
 			"secrets",
 			"secrets/config",
 			"secrets/manager",
-		},
-		families: []string{
-			"csr",
-			"garden",
-			"managedresource",
-			"networkpolicy",
-			"node",
-			"project",
-			"token",
-			"webhook",
-		},
-		binaries: map[string][]string{
-			"csr-approver":               {"csr"},
-			"garden-operator":            {"garden"},
-			"managedresource-controller": {"managedresource"},
-			"netpol-controller":          {"networkpolicy"},
-			"node-controller":            {"node"},
-			"project-controller":         {"project"},
-			"token-controllers":          {"token"},
-			"webhook-server":             {"webhook"},
 		},
 		pure: []string{
 			"apply/fields",
@@ -101,4 +84,10 @@ func project() layout {
 			"webhook/handlers",
 		},
 	}
+	l.binaries = map[string]string{}
+	for _, each := range deployable.All() {
+		l.binaries[each.Name] = each.Family
+		l.families = append(l.families, each.Family)
+	}
+	return l
 }

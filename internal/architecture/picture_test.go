@@ -35,10 +35,8 @@ func TestThePictureShowsTheImports(t *testing.T) {
 // picture draws as a Mermaid graph which folders below internal/ import which others, and which families run in which binaries.
 func picture(l layout, t tree) string {
 	arrows := map[string]bool{}
-	for binary, families := range l.binaries {
-		for _, family := range families {
-			arrows[fmt.Sprintf("  cmd/%s --> %s", binary, family)] = true
-		}
+	for binary, family := range l.binaries {
+		arrows[fmt.Sprintf("  cmd/%s --> %s", binary, family)] = true
 	}
 	omitted := []string{"architecture", "config", "process"}
 	for _, file := range t.goFiles {

@@ -29,10 +29,10 @@ func foldersAreKnown(l layout, t tree) []string {
 	var broken []string
 	for _, folder := range goFolders(t) {
 		if first, rest, ok := below("internal", folder); ok && !slices.Contains(l.shared, rest) && !slices.Contains(l.families, first) {
-			broken = append(broken, folder+" is unknown: say in internal/architecture/folders_test.go whether it is shared or a family")
+			broken = append(broken, folder+" is unknown: list it in internal/architecture/folders_test.go, or its family in internal/deployable")
 		}
-		if first, _, ok := below("cmd", folder); ok && l.binaries[first] == nil {
-			broken = append(broken, folder+" is unknown: say in internal/architecture/folders_test.go which families run in it")
+		if first, _, ok := below("cmd", folder); ok && l.binaries[first] == "" {
+			broken = append(broken, folder+" is unknown: say in internal/deployable/binaries.go which family runs in it")
 		}
 	}
 	return broken
@@ -85,7 +85,7 @@ func mayNotImport(l layout, file goFile, target string) string {
 		return "the product does not use what tests and builds it"
 	case testSupport(target) && !file.test:
 		return "only tests use it"
-	case isMain && family != "" && !slices.Contains(l.binaries[binary], family):
+	case isMain && family != "" && l.binaries[binary] != family:
 		return "this family does not run in " + binary
 	case isMain && internal && family == "" && !file.test && !wiring(target):
 		return "a main uses process, config and its families, and leaves the rest to them"
@@ -203,15 +203,13 @@ func generatedFilesSaySo(_ layout, t tree) []string {
 }
 
 // markersAreRead finds RBAC markers that the generator of the roles ignores, so that no role would contain the right.
-func markersAreRead(_ layout, t tree) []string {
+func markersAreRead(l layout, t tree) []string {
 	var broken []string
 	for _, file := range t.goFiles {
-		isRead := !strings.HasSuffix(file.path, "_test.go") && slices.ContainsFunc(t.markers, func(folder string) bool {
-			root, all := strings.CutSuffix(folder, "/...")
-			return file.folder() == root || all && inside(root, file.path)
-		})
+		family, _, _ := below("internal", file.path)
+		isRead := !strings.HasSuffix(file.path, "_test.go") && slices.Contains(l.families, family)
 		if !isRead && hasMarker(file.syntax) {
-			broken = append(broken, file.path+" has an RBAC marker that "+generator+" does not read: no role contains the right")
+			broken = append(broken, file.path+" has an RBAC marker that hack/generate.sh does not read: no role contains the right")
 		}
 	}
 	return broken

@@ -30,8 +30,6 @@ type tree struct {
 	goFiles   []goFile
 	generated []generatedFile
 	positions *token.FileSet
-	// markers are the folders in which hack/generate.sh reads RBAC markers, such as internal/node/...
-	markers []string
 }
 
 // generatedFile is a file that a generator has written, detected by its name and folder.
@@ -70,16 +68,12 @@ func foreign(root fs.FS, folder string) bool {
 }
 
 func (t *tree) add(root fs.FS, name string) error {
-	if path.Ext(name) != ".go" && !generatedYAML(name) && name != generator {
+	if path.Ext(name) != ".go" && !generatedYAML(name) {
 		return nil
 	}
 	content, err := fs.ReadFile(root, name)
 	if err != nil {
 		return err
-	}
-	if name == generator {
-		t.markers = markerFolders(string(content))
-		return nil
 	}
 	if generatedYAML(name) {
 		first, _, _ := strings.Cut(string(content), "\n")
@@ -109,20 +103,6 @@ func (t *tree) add(root fs.FS, name string) error {
 		lines:   strings.Count(string(content), "\n"),
 	})
 	return nil
-}
-
-// generator is the script that writes roles.
-const generator = "hack/generate.sh"
-
-// markerFolders returns the folders that the script names in lines such as "roles <binary> <folder>…".
-func markerFolders(script string) []string {
-	var folders []string
-	for line := range strings.Lines(script) {
-		if words := strings.Fields(line); len(words) > 2 && words[0] == "roles" {
-			folders = append(folders, words[2:]...)
-		}
-	}
-	return folders
 }
 
 // generatedYAML reports whether the file is a generated CRD or role. The kustomization files beside them are written by hand.

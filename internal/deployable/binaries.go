@@ -59,6 +59,10 @@ type Role struct {
 type Binary struct {
 	// Name is as in cmd/ and deploy/. The objects are called espalier-<name>.
 	Name string
+	// Family is the folder below internal/ whose code runs in it, and whose markers are its roles.
+	Family string
+	// Purpose is its description in the values of the chart. A line is shorter than 138 characters.
+	Purpose string
 	// Roles are bound to its ServiceAccount. They are roles in deploy/<name>/rbac, or cluster-admin.
 	Roles []Role
 	// Config is its configuration file where source and target are one cluster.
@@ -99,7 +103,8 @@ func All() []Binary {
 func controllers() []Binary {
 	return []Binary{
 		{
-			Name: "csr-approver",
+			Name: "csr-approver", Family: "csr",
+			Purpose: "csr-approver approves serving certificates of kubelets.",
 			Roles: append(clusterRoles("csr-approver-source", "csr-approver-target"), lease("csr-approver"),
 				Role{"espalier-csr-approver-target-apiserver", "default"}, Role{"espalier-csr-approver-target-events", "default"}),
 			Config: resourceManager(`controllers:
@@ -112,7 +117,8 @@ espalier:
 			ProbePort: probePort, MetricsPort: metricsPort, Memory: resource.MustParse("64Mi"), CPU: resource.MustParse("10m"),
 		},
 		{
-			Name: "managedresource-controller",
+			Name: "managedresource-controller", Family: "managedresource",
+			Purpose: "managedresource-controller keeps the objects of ManagedResources. It collects garbage, too.",
 			// Objects of ManagedResources are applied with these rights; docs/security.md describes the consequences, and how to
 			// restrict them.
 			Roles: append(clusterRoles("managedresource-controller-source"), lease("managedresource-controller"),
@@ -133,21 +139,25 @@ espalier:
 			GarbagePercent: 50,
 		},
 		{
-			Name:      "netpol-controller",
+			Name: "netpol-controller", Family: "networkpolicy",
+			Purpose:   "netpol-controller makes NetworkPolicies from Services.",
 			Roles:     append(clusterRoles("netpol-controller-target"), lease("netpol-controller")),
 			Config:    resourceManager(networkPolicySections),
 			ProbePort: probePort, MetricsPort: metricsPort, Memory: resource.MustParse("64Mi"), CPU: resource.MustParse("10m"),
 		},
 		{
-			Name:  "node-controller",
-			Roles: append(clusterRoles("node-controller-target"), lease("node-controller")),
+			Name: "node-controller", Family: "node",
+			Purpose: "node-controller holds new Nodes back until what they need runs on them.",
+			Roles:   append(clusterRoles("node-controller-target"), lease("node-controller")),
 			Config: resourceManager(`controllers:
   node: {enabled: true}
 `),
 			ProbePort: probePort, MetricsPort: metricsPort, Memory: resource.MustParse("64Mi"), CPU: resource.MustParse("10m"),
 		},
 		{
-			Name: tokenControllers,
+			Name: tokenControllers, Family: "token",
+			Purpose: "token-controllers keeps tokens of ServiceAccounts in Secrets. With null, it is on if targetKubeconfigSecret is set. " +
+				"In one cluster it\nhas nothing to do until its config says which tokens Secrets may ask for: see docs/token-controllers.md.",
 			Roles: append(clusterRoles("token-controllers-source", "token-controllers-target", "token-controllers-target-invalidator"),
 				lease("token-controllers")),
 			// In one cluster, users who may write Secrets must not get tokens of ServiceAccounts of other namespaces: the
@@ -188,7 +198,9 @@ espalier:
 func servers() []Binary {
 	return []Binary{
 		{
-			Name: gardenOperator,
+			Name: gardenOperator, Family: "garden",
+			Purpose: "garden-operator checks Gardens, and prepares the runtime cluster for them. Namespaces garden and istio-system must " +
+				"exist before it is\nenabled. See docs/garden-operator.md.",
 			Roles: append(clusterRoles("garden-operator-source", "garden-operator-selfmanaged"),
 				Role{"espalier-garden-operator-lease", GardenNamespace}, Role{"espalier-garden-operator-garden", GardenNamespace},
 				Role{"espalier-garden-operator-istio", IstioNamespace},
@@ -201,7 +213,8 @@ func servers() []Binary {
 			Memory: resource.MustParse("128Mi"), CPU: resource.MustParse("20m"), Critical: true,
 		},
 		{
-			Name: projectController,
+			Name: projectController, Family: "project",
+			Purpose: "project-controller keeps namespaces, members and quotas of Projects.",
 			Roles: append(clusterRoles("project-controller-source", "project-controller-selfmanaged"), lease("project-controller"),
 				Role{"espalier-project-controller-selfmanaged", Namespace}),
 			Config:    projectConfig,
@@ -209,7 +222,8 @@ func servers() []Binary {
 			Memory: resource.MustParse("128Mi"), CPU: resource.MustParse("20m"), GarbagePercent: 25,
 		},
 		{
-			Name: webhookServer,
+			Name: webhookServer, Family: "webhook",
+			Purpose: "webhook-server changes and checks what others create.",
 			Roles: append(clusterRoles("webhook-server-source", "webhook-server-target", "webhook-server-target-selfmanaged"),
 				Role{"espalier-webhook-server-selfmanaged", Namespace}),
 			Config: `apiVersion: resourcemanager.config.gardener.cloud/v1alpha1

@@ -19,24 +19,8 @@ import (
 	. "github.com/onsi/gomega"
 
 	"github.com/espalier-dev/espalier/internal/config"
-	"github.com/espalier-dev/espalier/internal/deployable"
 	"github.com/espalier-dev/espalier/test/local"
 )
-
-// TestTheDocumentationForgetsNoBinary compares the lists in docs/deploying.md with the binaries.
-func TestTheDocumentationForgetsNoBinary(t *testing.T) {
-	content, err := os.ReadFile(filepath.Join(root(t), "docs", "deploying.md"))
-	NewWithT(t).Expect(err).NotTo(HaveOccurred())
-	for _, each := range deployable.All() {
-		t.Run(each.Name, func(t *testing.T) {
-			g := NewWithT(t)
-			g.Expect(string(content)).
-				To(ContainSubstring("\n- {name: espalier.local/" + each.Name + ", newName: registry.example.com/espalier/" + each.Name + ", newTag: "))
-			g.Expect(string(content)).To(ContainSubstring("\n   kubectl delete --ignore-not-found -k deploy/" + each.Name + "\n"))
-			g.Expect(string(content)).To(ContainSubstring("\n| " + each.Name + " | "))
-		})
-	}
-}
 
 // TestDocumentedCommandsMakeAMatchingCertificate runs the commands of the documentation for servers that are not self-managed:
 // the certificate is valid for the Service, the Deployment mounts it, and every registered webhook trusts its authority. Without

@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -31,19 +32,14 @@ func run(root string) error {
 	if err != nil {
 		return err
 	}
-	for _, name := range pages {
-		before, err := fs.ReadFile(w.root, name)
-		if err != nil {
-			return err
-		}
-		after, err := w.fill(string(before))
+	for _, name := range slices.Sorted(maps.Keys(pages)) {
+		after, err := w.fill(pages[name])
 		if err != nil {
 			return fmt.Errorf("write tables of %s: %w", name, err)
 		}
-		if after == string(before) {
+		if after == pages[name] {
 			continue
 		}
-		//nolint:gosec // the documentation is public
 		if err := os.WriteFile(filepath.Join(root, filepath.FromSlash(name)), []byte(after), 0o644); err != nil {
 			return err
 		}
@@ -54,16 +50,21 @@ func run(root string) error {
 // writer writes the tables of all pages, in the order of the pages.
 type writer struct {
 	root fs.FS
-	// shown has the metrics that a table shows.
+	// shown has the metrics, and the folders and conditions, that a table shows.
 	shown map[string]bool
+	// reasonFolders are the folders whose reasons tables show.
+	reasonFolders map[string]bool
 }
 
-func newWriter(root fs.FS) *writer { return &writer{root: root, shown: map[string]bool{}} }
+func newWriter(root fs.FS) *writer {
+	return &writer{root: root, shown: map[string]bool{}, reasonFolders: map[string]bool{}}
+}
 
 // tables returns the kinds of tables, each with the function that returns its lines.
 func (w *writer) tables() map[string]func(arguments []string) (string, error) {
 	return map[string]func([]string) (string, error){
 		"metrics": w.metrics,
+		"reasons": w.reasons,
 	}
 }
 
@@ -76,18 +77,24 @@ func (w *writer) complete() error {
 			errs = append(errs, fmt.Errorf("no table shows the metric %s of %s", each.name, each.folder))
 		}
 	}
-	return errors.Join(append(errs, err)...)
+	return errors.Join(append(append(errs, err), w.unshownReasons()...)...)
 }
 
-// pages returns the files of the documentation.
-func (w *writer) pages() ([]string, error) {
-	var pages []string
+// pages returns the contents of the pages of the documentation, by their files.
+func (w *writer) pages() (map[string]string, error) {
+	pages := map[string]string{}
 	for _, pattern := range []string{"docs/*.md", "docs/reference/*.md"} {
 		found, err := fs.Glob(w.root, pattern)
 		if err != nil {
 			return nil, err
 		}
-		pages = append(pages, found...)
+		for _, name := range found {
+			content, err := fs.ReadFile(w.root, name)
+			if err != nil {
+				return nil, err
+			}
+			pages[name] = string(content)
+		}
 	}
 	return pages, nil
 }

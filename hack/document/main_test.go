@@ -99,3 +99,28 @@ func TestRunChangesPages(t *testing.T) {
 	g.Expect(run(root)).To(Succeed())
 	g.Expect(os.ReadFile(page)).To(ContainSubstring(fruitTable))
 }
+
+func TestReasonsComeFromTheCommentsOfConstants(t *testing.T) {
+	g := NewWithT(t)
+	w := newWriter(fstest.MapFS{"api/fruit/names.go": {Data: []byte(`package fruit
+
+const (
+	// Ripe goes with Picked=True, Sold=Unknown: all apples
+	// are ripe.
+	//
+	// Remedy: eat them.
+	Ripe = "Ripe"
+	// SuffixFallen after the kind of an object goes with Picked=False: it is below the tree.
+	SuffixFallen = "Fallen"
+	// MessageRipe goes with Picked, Ripe.
+	MessageRipe = "Ripe."
+)
+`)}})
+	g.Expect(w.reasons([]string{"api/fruit", "Picked"})).To(Equal("| reason | `Picked` | meaning | what to do |\n|---|---|---|---|\n" +
+		"| `Ripe` | `True` | All apples are ripe. | Eat them. |\n| `<Kind>Fallen` | `False` | It is below the tree. | |\n"))
+	g.Expect(w.unshownReasons()).To(ConsistOf(MatchError("no table shows the reason Ripe of condition Sold")))
+	g.Expect(w.reasons([]string{"api/fruit", "Sold"})).To(HavePrefix("| reason | `Sold` | meaning | what to do |\n"))
+	g.Expect(w.unshownReasons()).To(BeEmpty())
+	_, err := w.reasons([]string{"api/fruit", "Eaten"})
+	g.Expect(err).To(MatchError("api/fruit has no reasons of Eaten"))
+}

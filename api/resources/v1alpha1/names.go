@@ -170,49 +170,80 @@ const (
 
 // Reasons that the ManagedResource controller sets.
 const (
-	// ConditionApplyProgressing goes with ResourcesApplied=Progressing: the set or its data has changed.
+	// ConditionApplyProgressing goes with ResourcesApplied=Progressing: the set has changed and is being applied. A change
+	// that leaves the list of objects, labels and annotations of the set unchanged does not show this;
+	// `secretsDataChecksum` in the status does.
+	//
+	// Remedy: wait some seconds.
 	ConditionApplyProgressing = "ApplyProgressing"
-	// ConditionApplySucceeded goes with ResourcesApplied=True.
+	// ConditionApplySucceeded goes with ResourcesApplied=True: all objects are as the Secrets declare them. If the message
+	// continues after `All resources are applied.`, it names objects that exist and the fields that they keep although the
+	// manifest has another value.
+	//
+	// Remedy: remove these fields from the manifests, or delete the objects, so that they are created again.
 	ConditionApplySucceeded = "ApplySucceeded"
-	// ConditionApplyFailed goes with ResourcesApplied=False: some objects could not be applied.
+	// ConditionApplyFailed goes with ResourcesApplied=False: some objects could not be written; all others were. The
+	// message lists up to 20 of them, each with the position of its document, and how many more there are, and then the
+	// documents that could not be read. The controller retries after a minute at the latest.
+	//
+	// Remedy: correct these documents, or grant the missing right. With the code `ESPALIER_OBJECTS_CLAIMED`, the objects
+	// belong to other sets.
 	ConditionApplyFailed = "ApplyFailed"
-	// ConditionDecodingFailed goes with ResourcesApplied=False: some documents could not be decoded, all else is applied.
+	// ConditionDecodingFailed goes with ResourcesApplied=False: some documents could not be read; everything else is
+	// applied. Nothing is deleted from the target until all can be read again; managed objects stay managed.
+	//
+	// Remedy: correct the documents that the message names.
 	ConditionDecodingFailed = "DecodingFailed"
-	// ConditionCannotReadSecret goes with ResourcesApplied=False: a Secret of the set is missing or cannot be read.
+	// ConditionCannotReadSecret goes with ResourcesApplied=False: a Secret is missing or may not be read. Nothing was
+	// applied and nothing deleted; drift is not repaired.
+	//
+	// Remedy: create the Secret, or correct `secretRefs`. The controller continues as soon as the Secret exists.
 	ConditionCannotReadSecret = "CannotReadSecret"
-	// ConditionDeletionPending goes with ResourcesApplied=Progressing while objects are being deleted, and, while the set
-	// itself is being deleted, with ResourcesHealthy=False and ResourcesProgressing=True.
+	// ConditionDeletionPending goes with ResourcesApplied=Progressing, ResourcesHealthy=False, ResourcesProgressing=True:
+	// objects that left the set, or all objects of a deleted set, are not gone yet. New objects of the set wait until they
+	// are. The message lists the remaining objects; for a Service whose deletion takes more than 10 s with its latest
+	// warnings. Conditions of health and progress have this reason only while the set itself is deleted.
+	//
+	// Remedy: find the cause, which is usually a finalizer. The annotation `finalize-deletion-after` limits the
+	// wait.
 	ConditionDeletionPending = "DeletionPending"
-	// ConditionDeletionFailed goes with ResourcesApplied=False: objects could not be deleted. It is read by clients and kept
-	// when present, but Espalier reports failures of deletion as pending.
+	// ConditionDeletionFailed goes with ResourcesApplied=False: never set by Espalier, which reports a failed deletion as
+	// `DeletionPending`, with the error in the message. It is kept when present.
 	ConditionDeletionFailed = "DeletionFailed"
-	// ReleaseOfOrphanedResourcesFailed goes with ResourcesApplied=False: objects in mode Ignore could not be released.
+	// ReleaseOfOrphanedResourcesFailed goes with ResourcesApplied=False: objects with `mode: Ignore` could not be released.
+	//
+	// Remedy: see the message; the usual cause is a missing right.
 	ReleaseOfOrphanedResourcesFailed = "ReleaseOfOrphanedResourcesFailed"
-	// ConditionManagedResourceIgnored goes with all three types while the ManagedResource has the annotation Ignore.
+	// ConditionManagedResourceIgnored goes with ResourcesApplied=True, ResourcesHealthy=True, ResourcesProgressing=False:
+	// the set has the annotation `ignore`.
 	ConditionManagedResourceIgnored = "ManagedResourceIgnored"
-	// ConditionHealthChecksPending goes with Unknown of ResourcesHealthy and ResourcesProgressing: the set has changed since
-	// it was judged.
+	// ConditionHealthChecksPending goes with ResourcesHealthy=Unknown, ResourcesProgressing=Unknown: the set has changed
+	// since its last check, and the watches do not show all of its objects yet.
 	ConditionHealthChecksPending = "ChecksPending"
 )
 
 // Reasons that the health controller sets.
 const (
-	// ConditionResourcesHealthy goes with ResourcesHealthy=True.
+	// ConditionResourcesHealthy goes with ResourcesHealthy=True: every object exists and is healthy.
 	ConditionResourcesHealthy = "ResourcesHealthy"
-	// ConditionHealthCheckError goes with ResourcesHealthy=False: an object could not be judged.
+	// ConditionHealthCheckError goes with ResourcesHealthy=False: the health of an object cannot be determined, since the
+	// object does not have the structure of its kind.
 	ConditionHealthCheckError = "HealthCheckError"
-	// SuffixMissing after the kind of an object is the reason of ResourcesHealthy=False when that object does not exist.
+	// SuffixMissing after the kind of an object goes with ResourcesHealthy=False: an object does not exist. Drift repair
+	// creates it again, so this usually lasts for some milliseconds.
 	SuffixMissing = "Missing"
-	// SuffixUnhealthy after the kind of an object is the reason of ResourcesHealthy=False when that object is not healthy.
+	// SuffixUnhealthy after the kind of an object goes with ResourcesHealthy=False: an object is not healthy; the message
+	// says why. For a Service without its load balancer, the latest warnings follow.
 	SuffixUnhealthy = "Unhealthy"
 )
 
 // Reasons that the progress controller sets.
 const (
-	// ConditionResourcesRolledOut goes with ResourcesProgressing=False.
+	// ConditionResourcesRolledOut goes with ResourcesProgressing=False: every Deployment, StatefulSet and DaemonSet is
+	// rolled out.
 	ConditionResourcesRolledOut = "ResourcesRolledOut"
-	// SuffixProgressing after the kind of an object is the reason of ResourcesProgressing=True when that object is not rolled
-	// out yet.
+	// SuffixProgressing after the kind of an object goes with ResourcesProgressing=True: an object is not rolled out yet;
+	// the message says why.
 	SuffixProgressing = "Progressing"
 )
 

@@ -65,6 +65,7 @@ func (w *writer) tables() map[string]func(arguments []string) (string, error) {
 	return map[string]func([]string) (string, error){
 		"metrics": w.metrics,
 		"reasons": w.reasons,
+		"rights":  w.rights,
 	}
 }
 

@@ -124,3 +124,21 @@ const (
 	_, err := w.reasons([]string{"api/fruit", "Eaten"})
 	g.Expect(err).To(MatchError("api/fruit has no reasons of Eaten"))
 }
+
+func TestRightsHaveTheCommentsAboveTheirMarkers(t *testing.T) {
+	g := NewWithT(t)
+	w := newWriter(fstest.MapFS{"internal/node/node.go": {Data: []byte(`package node
+
+// Nodes are
+// watched.
+// +kubebuilder:rbac:groups="",resources=nodes,verbs=list;watch,roleName=x-target
+// +kubebuilder:rbac:groups=apps,resources=daemonsets,verbs=list,roleName=x-target
+// One replica works.
+// +kubebuilder:rbac:groups=coordination.k8s.io,resources=leases,resourceNames=a,verbs=get,namespace=n
+`)}})
+	g.Expect(w.rights([]string{"node"})).To(Equal("| role | right | why |\n|---|---|---|\n" +
+		"| `espalier-node-controller-source` | `get leases.coordination.k8s.io a in n` | One replica works. |\n" +
+		"| `x-target` | `list, watch nodes` | Nodes are watched. |\n| `x-target` | `list daemonsets.apps` | Nodes are watched. |\n"))
+	_, err := w.rights([]string{"fruit"})
+	g.Expect(err).To(MatchError("fruit is not the family of a binary"))
+}

@@ -9,8 +9,6 @@ import (
 	"testing"
 
 	. "github.com/onsi/gomega"
-	rbacv1 "k8s.io/api/rbac/v1"
-	"sigs.k8s.io/yaml"
 
 	"github.com/espalier-dev/espalier/internal/config"
 )
@@ -49,24 +47,6 @@ func TestThePageNamesAllEvents(t *testing.T) {
 	}
 	slices.Sort(reasons)
 	NewWithT(t).Expect(firstColumn(t, "Events")).To(Equal(reasons))
-}
-
-// The page lists the generated rights as "group/resource: verbs".
-func TestThePageNamesAllRights(t *testing.T) {
-	g := NewWithT(t)
-	content, err := os.ReadFile(filepath.FromSlash("../../../deploy/node-controller/rbac/role.yaml"))
-	g.Expect(err).NotTo(HaveOccurred())
-	var rights []string
-	for document := range strings.SplitSeq(string(content), "\n---\n") {
-		role := &rbacv1.ClusterRole{}
-		g.Expect(yaml.Unmarshal([]byte(document), role)).To(Succeed())
-		for _, rule := range role.Rules {
-			slices.Sort(rule.Verbs)
-			rights = append(rights, strings.Join(slices.Concat(rule.APIGroups, rule.Resources), "/")+": "+strings.Join(rule.Verbs, ", "))
-		}
-	}
-	slices.Sort(rights)
-	g.Expect(firstColumn(t, "Rights")).To(Equal(rights))
 }
 
 func TestThePagesConfigurationIsValid(t *testing.T) {

@@ -54,6 +54,8 @@ type writer struct {
 	shown map[string]bool
 	// reasonFolders are the folders whose reasons tables show.
 	reasonFolders map[string]bool
+	// described are the descriptions of settings; nil before the first table of settings.
+	described *settings
 }
 
 func newWriter(root fs.FS) *writer {
@@ -63,9 +65,10 @@ func newWriter(root fs.FS) *writer {
 // tables returns the kinds of tables, each with the function that returns its lines.
 func (w *writer) tables() map[string]func(arguments []string) (string, error) {
 	return map[string]func([]string) (string, error){
-		"metrics": w.metrics,
-		"reasons": w.reasons,
-		"rights":  w.rights,
+		"metrics":  w.metrics,
+		"reasons":  w.reasons,
+		"rights":   w.rights,
+		"settings": w.settings,
 	}
 }
 
@@ -78,7 +81,7 @@ func (w *writer) complete() error {
 			errs = append(errs, fmt.Errorf("no table shows the metric %s of %s", each.name, each.folder))
 		}
 	}
-	return errors.Join(append(append(errs, err), w.unshownReasons()...)...)
+	return errors.Join(slices.Concat(errs, []error{err}, w.unshownReasons(), w.unshownFiles())...)
 }
 
 // pages returns the contents of the pages of the documentation, by their files.

@@ -142,3 +142,34 @@ func TestRightsHaveTheCommentsAboveTheirMarkers(t *testing.T) {
 	_, err := w.rights([]string{"fruit"})
 	g.Expect(err).To(MatchError("fruit is not the family of a binary"))
 }
+
+func TestSettingsHaveTheirDefaults(t *testing.T) {
+	g := NewWithT(t)
+	w := newWriter(os.DirFS("../.."))
+	section := func(arguments ...string) string {
+		text, err := w.settings(arguments)
+		g.Expect(err).NotTo(HaveOccurred())
+		return text
+	}
+	election := section("ResourceManagerConfiguration", "leaderElection")
+	g.Expect(election).To(HavePrefix("| setting | default | meaning |\n|---|---|---|\n| `leaderElect` | `true` | Enables leader election. "))
+	g.Expect(election).To(ContainSubstring("\n| `leaseDuration` | `15s` | How long other replicas wait for a leader that does not renew its lease; " +
+		"longer than `renewDeadline`. |\n"))
+	controllers := section("ResourceManagerConfiguration", "controllers")
+	g.Expect(controllers).To(ContainSubstring("\n| `garbageCollector.syncPeriod` | `1h` if enabled | "))
+	g.Expect(controllers).To(ContainSubstring("\n| `node.backoff` | `10s` if enabled | "))
+	g.Expect(controllers).To(ContainSubstring("\n| `cacheSyncTimeout` | `2m` | "))
+	webhooks := section("ResourceManagerConfiguration", "espalier.webhooks")
+	g.Expect(webhooks).To(ContainSubstring("\n| `selfManaged.authorityValidity`, `selfManaged.certificateValidity` | `8760h`, `2160h` | How long authority and"))
+	g.Expect(section("ControllerManagerConfiguration", "espalier.project")).
+		To(MatchRegexp("\n\\| `webhooks.selfManaged` \\| \\| .* Fields as in `espalier.webhooks.selfManaged`. \\|\n"))
+	operator := section("OperatorConfiguration")
+	g.Expect(operator).To(ContainSubstring("\n| `controllers.gardenCare.conditionThresholds[].type` | | "))
+	for arguments, want := range map[string]string{
+		"ResourceManagerConfiguration fruit": `ResourceManagerConfiguration has no section "fruit"`,
+		"Fruit":                              "Fruit is not the type of a configuration file",
+	} {
+		_, err := w.settings(strings.Fields(arguments))
+		g.Expect(err).To(MatchError(want))
+	}
+}

@@ -23,9 +23,9 @@ type ControllerManagerConfiguration struct {
 	// LeaderElection configures which of several replicas is active. Defaults: ResourceNamespace garden, ResourceName
 	// gardener-controller-manager-leader-election, to which the process appends its name.
 	LeaderElection LeaderElection `json:"leaderElection,omitempty"`
-	// LogLevel is debug, info (default) or error.
+	// LogLevel is one of debug, info and error: info logs all changes of a cluster, debug also why nothing was changed.
 	LogLevel string `json:"logLevel,omitempty"`
-	// LogFormat is json (default) or text.
+	// LogFormat is one of json and text.
 	LogFormat string `json:"logFormat,omitempty"`
 
 	Server    ControllerManagerServer `json:"server,omitempty"`
@@ -42,7 +42,7 @@ type ControllerManagerConfiguration struct {
 type ControllerManagerServer struct {
 	// HealthProbes serves /healthz and /readyz; default port 2718.
 	HealthProbes *Endpoint `json:"healthProbes,omitempty"`
-	// Metrics serves /metrics; default port 2719.
+	// Metrics serves /metrics, at another port than HealthProbes; default port 2719.
 	Metrics *Endpoint `json:"metrics,omitempty"`
 }
 
@@ -53,16 +53,16 @@ type ControllerManagerControllers struct {
 
 // ProjectController configures the controller of Projects. A day has 24 hours.
 type ProjectController struct {
-	// ConcurrentSyncs is the number of workers of each controller loop; at least 1, default 5.
+	// ConcurrentSyncs is the number of workers of each controller loop; at least 1.
 	ConcurrentSyncs *int `json:"concurrentSyncs,omitempty"`
-	// MinimumLifetimeDays is the minimum age of a project, and the minimum time since its last activity, before it can be stale; at least
-	// 0, default 30.
+	// MinimumLifetimeDays is the minimum age of a project, and the minimum time since its last activity, before it can be stale; 0 to
+	// 100000.
 	MinimumLifetimeDays *int `json:"minimumLifetimeDays,omitempty"`
-	// StaleGracePeriodDays is how long a project is stale before its deletion is scheduled; at least 0, default 14.
+	// StaleGracePeriodDays is how long a project is stale before its deletion is scheduled; 0 to 100000.
 	StaleGracePeriodDays *int `json:"staleGracePeriodDays,omitempty"`
-	// StaleExpirationTimeDays is the time between becoming stale and deletion; at least 0, default 90.
+	// StaleExpirationTimeDays is the time between becoming stale and deletion; 0 to 100000.
 	StaleExpirationTimeDays *int `json:"staleExpirationTimeDays,omitempty"`
-	// StaleSyncPeriod is how often projects are checked; at least 100ms, default 12h.
+	// StaleSyncPeriod is how often projects are checked, in addition to checks after changes; at least 100ms.
 	StaleSyncPeriod *metav1.Duration `json:"staleSyncPeriod,omitempty"`
 	// Quotas are the ResourceQuotas of projects. The first one that selects a project applies.
 	Quotas []ProjectQuota `json:"quotas,omitempty"`
@@ -70,7 +70,8 @@ type ProjectController struct {
 
 // ProjectQuota is a ResourceQuota for some projects.
 type ProjectQuota struct {
-	// Config is the ResourceQuota: its labels, annotations and spec.hard are used. Required.
+	// Config is a v1 ResourceQuota, with apiVersion and kind, names that an API server accepts, and no limit below 0: its labels,
+	// annotations and spec.hard are used. Required.
 	Config *corev1.ResourceQuota `json:"config,omitempty"`
 	// ProjectSelector selects projects by their labels; default: all.
 	ProjectSelector *metav1.LabelSelector `json:"projectSelector,omitempty"`
@@ -85,21 +86,21 @@ type EspalierControllerManager struct {
 type EspalierProject struct {
 	// Webhooks configures where webhooks are served.
 	Webhooks EspalierProjectWebhooks `json:"webhooks,omitempty"`
-	// StaleDeletion is the action when the deletion date of a project is reached: Delete (default); DryRun, which reports the
-	// deletion in an Event and a metric, without deleting; or Off.
+	// StaleDeletion is the action when the deletion date of a project is reached: Delete; DryRun, which reports the deletion in an Event
+	// and a metric, without deleting; or Off.
 	StaleDeletion string `json:"staleDeletion,omitempty"`
-	// StaleDeletionWithoutShoots allows the deletion of projects even if the API server serves no Shoots. Default false.
+	// StaleDeletionWithoutShoots allows the deletion of projects even if the API server serves no Shoots.
 	StaleDeletionWithoutShoots bool `json:"staleDeletionWithoutShoots,omitempty"`
-	// StaleForecast is how long before a project becomes stale, and before it is deleted, an Event announces it; 0 for never, default 7
-	// days (168h).
+	// StaleForecast is how long before a project becomes stale, and before it is deleted, an Event announces it; at least 0, 0 for never.
 	StaleForecast *metav1.Duration `json:"staleForecast,omitempty"`
 	// StaleDeletionNotice is the minimum time between the announcement of a deletion and the deletion itself, even if the deletion date has
 	// passed. The announcement can be late because deletion was off or in dry-run mode, because the state was unknown, or because no
 	// process was running. At most StaleForecast; 0 (default): projects are deleted at their date.
 	StaleDeletionNotice *metav1.Duration `json:"staleDeletionNotice,omitempty"`
-	// MaxProjectsPerCreator is the maximum number of projects that one user may have created; at least 1; nil (default): no limit.
+	// MaxProjectsPerCreator is the maximum number of projects that one user may have created; at least 1. It needs the webhooks. Nil: no
+	// limit.
 	MaxProjectsPerCreator *int `json:"maxProjectsPerCreator,omitempty"`
-	// MembershipExpiry enables the annotation project.espalier.dev/membership-expiry. Default false.
+	// MembershipExpiry enables the annotation project.espalier.dev/membership-expiry.
 	MembershipExpiry bool `json:"membershipExpiry,omitempty"`
 }
 
@@ -114,11 +115,11 @@ const (
 type EspalierProjectWebhooks struct {
 	// BindAddress is a host or IP address; empty: all interfaces.
 	BindAddress string `json:"bindAddress,omitempty"`
-	// Port is a TCP port, different from the ports of metrics and probes; default 2720.
+	// Port is a TCP port, different from the ports of metrics and probes.
 	Port int `json:"port,omitempty"`
 	// TLS names the serving certificate. If there is neither a certificate nor SelfManaged, no webhooks are served.
 	TLS EspalierProjectTLS `json:"tls,omitempty"`
-	// ShutdownDelay is how long requests are still accepted after the process was asked to stop; at least 0, at most 4s, default 2s.
+	// ShutdownDelay is how long requests are still accepted after the process was asked to stop; at least 0, at most 4s.
 	ShutdownDelay *metav1.Duration `json:"shutdownDelay,omitempty"`
 	// SelfManaged makes the process issue its own certificates and maintain its own webhook configurations. Nil: certificates come from
 	// TLS, and another client maintains the configurations. Its names default to espalier-project-controller; only flavor standalone, and

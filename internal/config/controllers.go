@@ -14,12 +14,13 @@ const defaultSets = 20
 
 // Controllers has one section per controller of the resource-manager family.
 type Controllers struct {
-	// ClusterID is the prefix of the origin annotation of managed objects: empty (default) for none, <cluster> or <default> to read it from
+	// ClusterID is the prefix of the origin annotation of managed objects: empty for none, `<cluster>` or `<default>` to read it from
 	// ConfigMap kube-system/cluster-identity; any other value is used literally.
 	ClusterID *string `json:"clusterID,omitempty"`
-	// ResourceClass is the class of ManagedResources that is served; default resources; "*" serves all classes.
+	// ResourceClass is the class of ManagedResources that is served; not empty. "*" serves all classes.
 	ResourceClass *string `json:"resourceClass,omitempty"`
-	// CacheSyncTimeout is how long controllers wait for their caches at start; default 2m.
+	// CacheSyncTimeout is how long controllers wait for their caches at start, and how long informers may be out of sync before /healthz
+	// fails; more than 0.
 	CacheSyncTimeout *metav1.Duration `json:"cacheSyncTimeout,omitempty"`
 
 	ManagedResource    ManagedResourceController    `json:"managedResource,omitempty"`
@@ -35,43 +36,46 @@ type Controllers struct {
 
 // ManagedResourceController keeps the objects of ManagedResources in sync. It always runs.
 type ManagedResourceController struct {
-	// ConcurrentSyncs is the number of ManagedResources that are reconciled at the same time; at least 1, default 20.
+	// ConcurrentSyncs is the number of ManagedResources that are reconciled at the same time; at least 1. Gardener's default is 5; the
+	// objects of a ManagedResource are applied kind by kind, so a small one has few requests in flight. MaxConcurrentRequests limits the
+	// requests of all together.
 	ConcurrentSyncs *int `json:"concurrentSyncs,omitempty"`
-	// SyncPeriod is how often a ManagedResource is compared with the caches; at least 15s, default 1m.
+	// SyncPeriod is how often a ManagedResource is compared with the caches, up to a sixth later; at least 15s. This sends no requests;
+	// drift is repaired when it happens.
 	SyncPeriod *metav1.Duration `json:"syncPeriod,omitempty"`
-	// AlwaysUpdate writes every object in each period, even if it is unchanged; default false.
+	// AlwaysUpdate writes every object in each SyncPeriod, even if it is unchanged.
 	AlwaysUpdate *bool `json:"alwaysUpdate,omitempty"`
-	// ManagedByLabelValue is the value of label resources.gardener.cloud/managed-by; not empty, default gardener.
+	// ManagedByLabelValue is the value of label resources.gardener.cloud/managed-by; not empty.
 	ManagedByLabelValue *string `json:"managedByLabelValue,omitempty"`
 }
 
 // HealthController reports health and progress of the objects of ManagedResources. It always runs.
 type HealthController struct {
-	// ConcurrentSyncs is the number of workers of the health checks, and of the progress checks; at least 1, default 5.
+	// ConcurrentSyncs is the number of workers of the health checks, and of the progress checks; at least 1.
 	ConcurrentSyncs *int `json:"concurrentSyncs,omitempty"`
-	// SyncPeriod is how often a ManagedResource is checked again; at least 15s, default 1m.
+	// SyncPeriod is how often a ManagedResource is checked again; at least 15s.
 	SyncPeriod *metav1.Duration `json:"syncPeriod,omitempty"`
 }
 
 // SecretController removes the finalizer that earlier releases of Gardener's resource manager put on Secrets. It always runs.
 type SecretController struct {
-	// ConcurrentSyncs is the number of workers; at least 1, default 5.
+	// ConcurrentSyncs is the number of workers; at least 1.
 	ConcurrentSyncs *int `json:"concurrentSyncs,omitempty"`
 }
 
 // GarbageCollectorController deletes immutable ConfigMaps and Secrets that no object references.
 type GarbageCollectorController struct {
-	// Enabled enables the controller; default false.
+	// Enabled enables the controller.
 	Enabled bool `json:"enabled,omitempty"`
-	// SyncPeriod is the time between two collections; if enabled at least 15s, default 1h.
+	// SyncPeriod is the time between two collections; at least 15s if enabled.
 	SyncPeriod *metav1.Duration `json:"syncPeriod,omitempty"`
 }
 
 // KubeletCSRApproverController approves the serving certificates of kubelets.
 type KubeletCSRApproverController struct {
-	// Enabled enables the controller; default false.
+	// Enabled enables the controller.
 	Enabled bool `json:"enabled,omitempty"`
-	// ConcurrentSyncs is the number of workers; if enabled at least 1, default 1.
+	// ConcurrentSyncs is the number of workers; at least 1 if enabled.
 	ConcurrentSyncs *int `json:"concurrentSyncs,omitempty"`
 	// MachineNamespace is the source namespace of the Machine objects; empty (default): all namespaces that the source connection is
 	// restricted to.
@@ -80,11 +84,11 @@ type KubeletCSRApproverController struct {
 
 // NetworkPolicyController derives NetworkPolicies from Services and Ingresses.
 type NetworkPolicyController struct {
-	// Enabled enables the controller; default false.
+	// Enabled enables the controller.
 	Enabled bool `json:"enabled,omitempty"`
-	// ConcurrentSyncs is the number of workers; default 5 if enabled.
+	// ConcurrentSyncs is the number of workers.
 	ConcurrentSyncs *int `json:"concurrentSyncs,omitempty"`
-	// NamespaceSelectors select the namespaces whose Services are handled; empty: all.
+	// NamespaceSelectors select the namespaces whose Services are handled; empty: all, also kube-system.
 	NamespaceSelectors []metav1.LabelSelector `json:"namespaceSelectors,omitempty"`
 	// IngressControllerSelector selects the Pods of the ingress controller; nil: no policies from Ingresses.
 	IngressControllerSelector *IngressControllerSelector `json:"ingressControllerSelector,omitempty"`
@@ -100,27 +104,28 @@ type IngressControllerSelector struct {
 
 // NodeController removes the taint for critical components once they are ready on a node.
 type NodeController struct {
-	// Enabled enables the controller; default false.
+	// Enabled enables the controller.
 	Enabled bool `json:"enabled,omitempty"`
-	// ConcurrentSyncs is the number of workers; default 5 if enabled.
+	// ConcurrentSyncs is the number of workers.
 	ConcurrentSyncs *int `json:"concurrentSyncs,omitempty"`
-	// Backoff is the pause before a node that is not ready is checked again; default 10s if enabled.
+	// Backoff is the pause before a node that is not ready is checked again although nothing has changed, which sends no request, and the
+	// minimum pause between two Warnings about one node. 0 or less: 10s.
 	Backoff *metav1.Duration `json:"backoff,omitempty"`
 }
 
 // TokenInvalidatorController invalidates static ServiceAccount tokens.
 type TokenInvalidatorController struct {
-	// Enabled enables the controller; it must equal the setting of the webhook of the same name. Default false.
+	// Enabled enables the controller; it must equal the setting of the webhook of the same name.
 	Enabled bool `json:"enabled,omitempty"`
-	// ConcurrentSyncs is the number of workers; default 5 if enabled.
+	// ConcurrentSyncs is the number of workers.
 	ConcurrentSyncs *int `json:"concurrentSyncs,omitempty"`
 }
 
 // TokenRequestorController requests ServiceAccount tokens, writes them into Secrets and renews them.
 type TokenRequestorController struct {
-	// Enabled enables the controller; default false.
+	// Enabled enables the controller.
 	Enabled bool `json:"enabled,omitempty"`
-	// ConcurrentSyncs is the number of workers; if enabled at least 1, default 5.
+	// ConcurrentSyncs is the number of workers; at least 1 if enabled.
 	ConcurrentSyncs *int `json:"concurrentSyncs,omitempty"`
 }
 

@@ -16,27 +16,32 @@ const minExpiration = 10 * time.Minute
 // EspalierCSRApprover configures csr-approver and makes it stricter; only WithoutMachines, SubsetOfAddresses and AllowUnsetExpiration make
 // it less strict. An unset field has no effect.
 type EspalierCSRApprover struct {
-	// ObserveOnly reports decisions by Event, metric and log, without writing them. Default false.
+	// ObserveOnly reports each decision by Event, metric and log, without writing it. Each request is reported once per process, even if
+	// another client decides it first.
 	ObserveOnly bool `json:"observeOnly,omitempty"`
-	// Events enables an Event about each decision; with ObserveOnly, Events are always sent. Default false.
+	// Events enables an Event about each decision; with ObserveOnly, Events are always sent.
 	Events bool `json:"events,omitempty"`
-	// WithoutMachines disables the check that the node has exactly one Machine, for clusters without that API. Default false: the right to
-	// create a Node and to act as its kubelet must not be enough to get a certificate.
+	// WithoutMachines disables the check that the node has exactly one Machine, for clusters without that API. It cannot be set together
+	// with controllers.kubeletCSRApprover.machineNamespace. By default, the right to create a Node and to act as its kubelet is not
+	// enough to get a certificate.
 	WithoutMachines bool `json:"withoutMachines,omitempty"`
-	// SubsetOfAddresses allows requests that name only some of the node's addresses. Default false.
+	// SubsetOfAddresses allows requests that name only some of the node's names and addresses, but never others.
 	SubsetOfAddresses bool `json:"subsetOfAddresses,omitempty"`
 	// AllowedDNSPatterns lists patterns for the requested DNS names, which must also be addresses of the node. A * stands for any
-	// characters within one label. Nil means no restriction, an empty list allows none.
+	// characters within one label; a name that contains a wildcard itself never matches. Nil means no restriction, an empty list allows
+	// none.
 	AllowedDNSPatterns *[]string `json:"allowedDNSPatterns,omitempty"`
-	// AllowedIPPrefixes lists prefixes for the requested IP addresses, which must also be addresses of the node. Nil means no restriction,
-	// an empty list allows none.
+	// AllowedIPPrefixes lists prefixes for the requested IP addresses, which must also be addresses of the node; also for addresses that
+	// are written as DNS names. Nil means no restriction, an empty list allows none.
 	AllowedIPPrefixes *[]string `json:"allowedIPPrefixes,omitempty"`
-	// MaxExpiration is the longest lifetime that may be requested; at least 10m. Nil means no restriction.
+	// MaxExpiration is the longest lifetime that may be requested; at least 10m. Requests without a lifetime are denied, too, since the
+	// signer then chooses it. Nil means no restriction.
 	MaxExpiration *metav1.Duration `json:"maxExpiration,omitempty"`
-	// AllowUnsetExpiration accepts, despite MaxExpiration, requests without a lifetime. The signer then chooses it. Default false.
+	// AllowUnsetExpiration accepts, despite MaxExpiration, requests without a lifetime. Kubelets name none; limit the lifetime with
+	// --cluster-signing-duration of kube-controller-manager.
 	AllowUnsetExpiration bool `json:"allowUnsetExpiration,omitempty"`
-	// WaitForObjects is the age at which a request is denied because its Node or its Machine does not exist; more than 0. Nil: it is denied
-	// at once.
+	// WaitForObjects is the age that a request must reach before it is denied because its Node or its Machine does not exist; more than
+	// 0. It is decided as soon as both exist. Nil: it is denied at once.
 	WaitForObjects *metav1.Duration `json:"waitForObjects,omitempty"`
 	// DeniedIdentities are names and addresses for which no kubelet gets a certificate, even if its node has them.
 	DeniedIdentities EspalierCSRDeniedIdentities `json:"deniedIdentities,omitempty"`
@@ -48,22 +53,24 @@ type EspalierCSRApprover struct {
 type EspalierCSRDeniedIdentities struct {
 	// APIServer denies the names of Service default/kubernetes in any cluster domain, and its cluster IPs, which are read from the target
 	// at start. For Nodes without the control plane label it also denies the addresses at which API servers listen, which are read before
-	// each decision, and the host by which the process reaches them. Default false.
+	// each decision, and the host by which the process reaches them.
 	APIServer bool `json:"apiServer,omitempty"`
-	// DNSPatterns have the format of AllowedDNSPatterns.
+	// DNSPatterns have the format of AllowedDNSPatterns. A wildcard that covers a name counts as the name. If any identity is denied,
+	// names with a * within a label, such as kube*.default.svc, are denied, too: a client that verifies such a certificate may accept it
+	// for every matching name.
 	DNSPatterns []string `json:"dnsPatterns,omitempty"`
-	// IPPrefixes have the format of AllowedIPPrefixes.
+	// IPPrefixes have the format of AllowedIPPrefixes. An address that is written as a DNS name counts as the address.
 	IPPrefixes []string `json:"ipPrefixes,omitempty"`
 }
 
 // EspalierCSRRateLimit prevents a node that sends many requests from delaying others.
 type EspalierCSRRateLimit struct {
-	// Requests is how many requests of one user are decided per Period. They may be decided all at once; at least 1, default 5.
+	// Requests is how many requests of one user are decided per Period; at least 1. They may be decided all at once.
 	Requests int `json:"requests,omitempty"`
-	// Period is the period of Requests; more than 0, default 1m.
+	// Period is the period of Requests; more than 0.
 	Period *metav1.Duration `json:"period,omitempty"`
-	// MaxDelay is the maximum delay of a decision because of this limit. Requests that would have to wait longer are denied. At least 0,
-	// default 5m.
+	// MaxDelay is the maximum delay of a decision because of this limit; at least 0. Requests that would have to wait longer are denied,
+	// after all other requests are processed.
 	MaxDelay *metav1.Duration `json:"maxDelay,omitempty"`
 }
 

@@ -14,18 +14,19 @@ const minAuditPeriod = time.Minute
 
 // EspalierManagedResource configures and restricts managedresource-controller.
 type EspalierManagedResource struct {
-	// AuditPeriod is the time between two live reads of all objects, with jitter; at least 1m, default 1h.
+	// AuditPeriod is the time between two live reads of all objects, with jitter; at least 1m. An additional safeguard: drift is noticed
+	// without it, too.
 	AuditPeriod *metav1.Duration `json:"auditPeriod,omitempty"`
-	// DeletionWaveTimeout is how long one wave of a deletion delays the next; more than 0, default 30s.
+	// DeletionWaveTimeout is how long the objects of one wave of a deletion, which are of one kind, delay the next wave; more than 0.
 	DeletionWaveTimeout *metav1.Duration `json:"deletionWaveTimeout,omitempty"`
-	// MaxConcurrentRequests limits the concurrent requests to the target for all ManagedResources; at least 1, default 32.
+	// MaxConcurrentRequests limits the concurrent requests to the target for all ManagedResources; at least 1.
 	MaxConcurrentRequests *int `json:"maxConcurrentRequests,omitempty"`
-	// MaxDecompressedBytes limits the size of one compressed key of a Secret after decompression, in bytes; at least 1, default 64 MiB.
+	// MaxDecompressedBytes limits the size of one compressed key of a Secret after decompression, in bytes; at least 1.
 	MaxDecompressedBytes *int64 `json:"maxDecompressedBytes,omitempty"`
 	// Kstatus checks objects of kinds without a specific rule by their status conditions and observed generation. The annotation
-	// espalier.dev/kstatus of a ManagedResource overrides it for its objects. Default false.
+	// espalier.dev/kstatus of a ManagedResource overrides it for its objects.
 	Kstatus *bool `json:"kstatus,omitempty"`
-	// GarbageCollectionReportOnly makes the garbage collector report unused objects without deleting them. Default false.
+	// GarbageCollectionReportOnly makes the garbage collector report unused objects, in Events and a metric, without deleting them.
 	GarbageCollectionReportOnly *bool `json:"garbageCollectionReportOnly,omitempty"`
 	// Namespaces restricts the namespaces of ManagedResources and of their objects. Nil: no restriction.
 	Namespaces *EspalierNamespaces `json:"namespaces,omitempty"`
@@ -36,11 +37,12 @@ type EspalierNamespaces struct {
 	// Sets lists the source namespaces whose ManagedResources are applied.
 	Sets *[]string `json:"sets,omitempty"`
 	// SetSelector selects, by their labels, additional source namespaces whose ManagedResources are applied. If one of the two is set,
-	// ManagedResources of all other namespaces are refused. Nil selects nothing, and an empty selector is refused.
+	// ManagedResources of all other namespaces are refused. Nil selects nothing, and an empty selector is refused. It needs the rights to
+	// list and watch Namespaces in the source, also if the connection is restricted to namespaces.
 	SetSelector *metav1.LabelSelector `json:"setSelector,omitempty"`
 	// Objects lists the target namespaces in which ManagedResources may change objects.
 	Objects *[]string `json:"objects,omitempty"`
-	// ClusterScoped allows ManagedResources to change cluster-scoped objects; default true.
+	// ClusterScoped allows ManagedResources to change cluster-scoped objects.
 	ClusterScoped *bool `json:"clusterScoped,omitempty"`
 }
 

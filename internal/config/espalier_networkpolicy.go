@@ -12,7 +12,8 @@ const defaultNetworkPolicyRequests = 32
 
 // EspalierNetworkPolicy configures netpol-controller.
 type EspalierNetworkPolicy struct {
-	// ObserveOnly makes the controller report policies to create, change and delete, without writing. Default false.
+	// ObserveOnly makes the controller report policies to create, change and delete, in Events and a metric, without writing. Default
+	// false.
 	ObserveOnly *bool `json:"observeOnly,omitempty"`
 	// ClientNamespaceSelectors select the namespaces that Services of other namespaces may select as clients, and so the
 	// namespaces in which policies of these Services are created. Nil allows all namespaces, an empty list
@@ -22,7 +23,9 @@ type EspalierNetworkPolicy struct {
 	// different namespaces: each neither changes nor deletes the policies of another one. Default empty: its policies have no such label.
 	Instance string `json:"instance,omitempty"`
 	// MaxConcurrentRequests limits the concurrent requests to the target for all Services; at least 1, default 32. Half as many Services
-	// are reconciled at the same time, or controllers.networkPolicy.concurrentSyncs if that is higher. Read it with Requests.
+	// are reconciled at the same time, or controllers.networkPolicy.concurrentSyncs if that is higher.
+	//
+	// Read it with Requests.
 	MaxConcurrentRequests *int `json:"maxConcurrentRequests,omitempty"`
 }
 

@@ -22,9 +22,10 @@ type EspalierToken struct {
 	// SameCluster extends the limits of the requestor if source and target are one cluster. Nil: only the limits of TargetNamespace
 	// or of the namespaces of the connections apply.
 	SameCluster *EspalierTokenSameCluster `json:"sameCluster,omitempty"`
-	// Audiences are the audiences of tokens, unless a Secret names others; default gardener. With an empty list, the API server decides.
+	// Audiences are the audiences of tokens, unless a Secret names others; none of them empty. With an empty list, the API server
+	// decides.
 	Audiences *[]string `json:"audiences,omitempty"`
-	// RequestorWorkers is the minimum number of Secrets that the requestor reconciles at the same time; at least 1, default 32.
+	// RequestorWorkers is the minimum number of Secrets that the requestor reconciles at the same time; at least 1.
 	// controllers.tokenRequestor.concurrentSyncs is used if it is higher.
 	RequestorWorkers *int `json:"requestorWorkers,omitempty"`
 }
@@ -35,8 +36,8 @@ type EspalierTokenSameCluster struct {
 	// namespace of this process: SecretNamespace (the namespace of the Secret), or AllNamespaces. If it is empty, TargetNamespace
 	// or the namespaces of the connections must define it.
 	Scope string `json:"scope,omitempty"`
-	// SystemServiceAccounts are the ServiceAccounts of kube-system and of the namespace of this process, as namespace/name,
-	// whose tokens Secrets may ask for. Default none.
+	// SystemServiceAccounts are the ServiceAccounts of kube-system and of the namespace of this process, as namespace/name, whose tokens
+	// Secrets may ask for; with scope SecretNamespace only Secrets of the same namespace may.
 	SystemServiceAccounts []string `json:"systemServiceAccounts,omitempty"`
 }
 

@@ -19,11 +19,10 @@ const (
 
 // EspalierWebhooks configures webhook-server.
 type EspalierWebhooks struct {
-	// ShutdownDelay is how long requests are still accepted after the process was asked to stop. During this time it reports that it is not
-	// ready, so that load balancers can switch to other replicas. At least 0, at most 4s, default 2s.
+	// ShutdownDelay is how long requests are still accepted after the process was asked to stop. During this time it reports that it is
+	// not ready, so that load balancers can switch to other replicas. At least 0, at most 4s.
 	ShutdownDelay *metav1.Duration `json:"shutdownDelay,omitempty"`
 	// LegacyReplicaCriteria enables the annotation high-availability-config.resources.gardener.cloud/replica-criteria of namespaces.
-	// Default false.
 	LegacyReplicaCriteria bool `json:"legacyReplicaCriteria,omitempty"`
 	// SelfManaged makes the server issue its own certificates and maintain its own webhook configurations. Nil: certificates come from
 	// server.webhooks.tls.serverCertDir, and another client maintains the configurations.
@@ -32,24 +31,23 @@ type EspalierWebhooks struct {
 
 // EspalierSelfManagedWebhooks configures a server that manages its certificates and webhook configurations itself.
 type EspalierSelfManagedWebhooks struct {
-	// SecretName is the Secret in the server's own namespace with authority and certificate; default espalier-webhook-server.
+	// SecretName is the Secret in the server's own namespace with authority and certificate.
 	SecretName string `json:"secretName,omitempty"`
-	// ConfigurationName is the name of the webhook configurations; default espalier-webhook-server.
+	// ConfigurationName is the name of the webhook configurations.
 	ConfigurationName string `json:"configurationName,omitempty"`
-	// ServiceName is the Service in the server's own namespace by which API servers reach it, at port 443; default espalier-webhook-server.
-	// Ignored if URL is set.
+	// ServiceName is the Service in the server's own namespace by which API servers reach it, at port 443. Ignored if URL is set.
 	ServiceName string `json:"serviceName,omitempty"`
 	// URL is the address by which API servers reach the server without a Service: https://host:port, without a path. The certificate is
 	// issued for its host.
 	URL string `json:"url,omitempty"`
-	// AuthorityValidity and CertificateValidity are how long authority and certificate are valid; they are renewed after two thirds of that
-	// time. At least 1m, default 365 and 90 days; a certificate never expires later than its authority.
+	// AuthorityValidity and CertificateValidity are how long authority and certificate are valid; they are renewed after two thirds of
+	// that time. At least 1m; a certificate never expires later than its authority.
 	AuthorityValidity   *metav1.Duration `json:"authorityValidity,omitempty"`
 	CertificateValidity *metav1.Duration `json:"certificateValidity,omitempty"`
 	// ExcludedNamespaces are namespaces for which no webhook is called, in addition to kube-system and the server's own; flavor standalone
 	// only.
 	ExcludedNamespaces []string `json:"excludedNamespaces,omitempty"`
-	// Flavor is the kind of cluster that the configurations are for: standalone (any cluster; default), gardener-runtime or gardener-shoot.
+	// Flavor is the kind of cluster that the configurations are for: standalone (any cluster), gardener-runtime or gardener-shoot.
 	Flavor string `json:"flavor,omitempty"`
 }
 

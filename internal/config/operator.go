@@ -25,16 +25,18 @@ type OperatorConfiguration struct {
 	// LeaderElection configures which of several replicas is active. Defaults: ResourceNamespace garden, ResourceName
 	// gardener-operator-leader-election. The process uses this name unchanged.
 	LeaderElection LeaderElection `json:"leaderElection,omitempty"`
-	// LogLevel is debug, info (default) or error.
+	// LogLevel is one of debug, info and error: info logs all changes of a cluster, debug also why nothing was changed.
 	LogLevel string `json:"logLevel,omitempty"`
-	// LogFormat is json (default) or text.
+	// LogFormat is one of json and text.
 	LogFormat string `json:"logFormat,omitempty"`
 	// Server configures where webhooks, health probes and metrics are served; default ports 2750, 2751 and 2752.
 	Server Server `json:"server,omitempty"`
 
 	Debugging Debugging `json:"debugging,omitempty"`
 
-	// FeatureGates enables and disables features; the names are in operator_gates.go. An unknown name is a mistake.
+	// FeatureGates enables and disables features. An unknown name is a mistake.
+	//
+	// The names are in operator_gates.go.
 	FeatureGates map[string]bool `json:"featureGates,omitempty"`
 
 	Controllers OperatorControllers `json:"controllers,omitempty"`
@@ -54,9 +56,9 @@ type OperatorControllers struct {
 
 // GardenController configures the controller of Gardens.
 type GardenController struct {
-	// ConcurrentSyncs is the number of workers; at least 1, default 1.
+	// ConcurrentSyncs is the number of workers; at least 1.
 	ConcurrentSyncs *int `json:"concurrentSyncs,omitempty"`
-	// SyncPeriod is how often a Garden is reconciled without a change; at least 15s, default 1h.
+	// SyncPeriod is how often a Garden is reconciled without a change; at least 15s.
 	SyncPeriod *metav1.Duration `json:"syncPeriod,omitempty"`
 	// ETCDConfig configures etcd-druid and the backups of etcd. If it is set, even empty, none of its fields gets a default.
 	ETCDConfig *ETCDConfig `json:"etcdConfig,omitempty"`
@@ -86,15 +88,15 @@ type ETCDWorkers struct {
 
 // BackupCompactionController configures the compaction of backups.
 type BackupCompactionController struct {
-	// Workers is the number of workers; default 3.
+	// Workers is the number of workers.
 	Workers *int64 `json:"workers,omitempty"`
-	// EnableBackupCompaction enables the compaction; default false.
+	// EnableBackupCompaction enables the compaction.
 	EnableBackupCompaction *bool `json:"enableBackupCompaction,omitempty"`
-	// EventsThreshold is the number of etcd events that start a compaction; default 1000000.
+	// EventsThreshold is the number of etcd events that start a compaction.
 	EventsThreshold *int64 `json:"eventsThreshold,omitempty"`
 	// ActiveDeadlineDuration is how long a compaction may take; nil: the default of etcd-druid.
 	ActiveDeadlineDuration *metav1.Duration `json:"activeDeadlineDuration,omitempty"`
-	// MetricsScrapeWaitDuration is how long a finished compaction waits for its metrics to be scraped; default 60s.
+	// MetricsScrapeWaitDuration is how long a finished compaction waits for its metrics to be scraped.
 	MetricsScrapeWaitDuration *metav1.Duration `json:"metricsScrapeWaitDuration,omitempty"`
 }
 
@@ -108,7 +110,7 @@ type ETCDBackupLeaderElection struct {
 
 // GardenCareController configures the controller of the conditions of Gardens.
 type GardenCareController struct {
-	// SyncPeriod is how often the conditions are checked without a change; at least 15s, default 1m.
+	// SyncPeriod is how often the conditions are checked without a change; at least 15s.
 	SyncPeriod *metav1.Duration `json:"syncPeriod,omitempty"`
 	// ConditionThresholds are how long conditions are Progressing before they become False.
 	ConditionThresholds []ConditionThreshold `json:"conditionThresholds,omitempty"`
@@ -133,6 +135,8 @@ type OperatorNetworkPolicyController struct {
 // NodeToleration configures how long Pods stay on Nodes that are not ready or not reachable, in seconds; at least 0. Nil: the default of
 // the cluster.
 type NodeToleration struct {
+	// DefaultNotReadyTolerationSeconds and DefaultUnreachableTolerationSeconds are in seconds; at least 0. Nil: the default of the
+	// cluster.
 	DefaultNotReadyTolerationSeconds    *int64 `json:"defaultNotReadyTolerationSeconds,omitempty"`
 	DefaultUnreachableTolerationSeconds *int64 `json:"defaultUnreachableTolerationSeconds,omitempty"`
 }
@@ -149,16 +153,16 @@ type EspalierGarden struct {
 	// Images are the images of Espalier's binaries that the operator deploys.
 	Images EspalierImages `json:"images,omitempty"`
 	// ProjectController is true if project-controller, which the operator does not deploy, reconciles the Projects of virtual clusters.
-	// Then gardener-controller-manager does not. Default false.
+	// Then gardener-controller-manager does not.
 	ProjectController bool `json:"projectController,omitempty"`
 	// BackupMetadataService lets the main etcd connect to link-local addresses, where clouds serve credentials of the node. Backups need it
-	// whose Secret has no credentials of its own. Default false.
+	// whose Secret has no credentials of its own.
 	BackupMetadataService bool `json:"backupMetadataService,omitempty"`
 }
 
 // EspalierImages names images of Espalier's binaries: <repository>/<binary>:<tag>.
 type EspalierImages struct {
-	// Repository is the first part of the names; default DefaultImageRepository.
+	// Repository is the first part of the names: an image is `<repository>/<binary>:<tag>`.
 	Repository string `json:"repository,omitempty"`
 	// Tag is the version; default: the version of the process.
 	Tag string `json:"tag,omitempty"`
@@ -166,7 +170,7 @@ type EspalierImages struct {
 
 // EspalierGardenWebhooks configures the webhooks of Gardens.
 type EspalierGardenWebhooks struct {
-	// ShutdownDelay is how long requests are still accepted after the process was asked to stop; at least 0, at most 4s, default 2s.
+	// ShutdownDelay is how long requests are still accepted after the process was asked to stop; at least 0, at most 4s.
 	ShutdownDelay *metav1.Duration `json:"shutdownDelay,omitempty"`
 	// SelfManaged makes the process issue its own certificates and maintain its own webhook configurations. Default: on, unless
 	// server.webhooks.tls.serverCertDir names a certificate; then another client maintains the configurations. The names of Secret

@@ -30,9 +30,9 @@ type ResourceManagerConfiguration struct {
 
 	Debugging Debugging `json:"debugging,omitempty"`
 
-	// LogLevel is debug, info (default) or error.
+	// LogLevel is one of debug, info and error: info logs all changes of a cluster, debug also why nothing was changed.
 	LogLevel string `json:"logLevel,omitempty"`
-	// LogFormat is json (default) or text.
+	// LogFormat is one of json and text.
 	LogFormat string `json:"logFormat,omitempty"`
 
 	Controllers Controllers `json:"controllers,omitempty"`
@@ -51,36 +51,38 @@ type ClientConnection struct {
 	QPS float32 `json:"qps,omitempty"`
 	// Burst is how many requests may exceed QPS at once; at least 0. 0 with QPS set: 130.
 	Burst int32 `json:"burst,omitempty"`
-	// Namespaces restricts the caches, and so which objects of that cluster controllers and webhooks see. Empty: all.
+	// Namespaces restricts the caches, and so which objects of that cluster controllers and webhooks see. Cluster-scoped kinds are not
+	// affected. Empty: all.
 	Namespaces []string `json:"namespaces,omitempty"`
-	// CacheResyncPeriod is how often informers send all objects again; at least 10s, default 24h.
+	// CacheResyncPeriod is how often informers send all objects again; at least 10s.
 	CacheResyncPeriod *metav1.Duration `json:"cacheResyncPeriod,omitempty"`
 }
 
 // LeaderElection configures how replicas elect the active one.
 type LeaderElection struct {
-	// LeaderElect enables leader election; default true.
+	// LeaderElect enables leader election. If it is false, controllers start at once, without a lease: run one replica only.
 	LeaderElect *bool `json:"leaderElect,omitempty"`
-	// LeaseDuration is how long other replicas wait for a leader that does not renew its lease; default 15s.
+	// LeaseDuration is how long other replicas wait for a leader that does not renew its lease; longer than RenewDeadline.
 	LeaseDuration metav1.Duration `json:"leaseDuration,omitempty"`
-	// RenewDeadline is how long the leader tries to renew before it gives up; default 10s.
+	// RenewDeadline is how long the leader tries to renew before it gives up; more than 1.2 times RetryPeriod.
 	RenewDeadline metav1.Duration `json:"renewDeadline,omitempty"`
-	// RetryPeriod is the pause between two attempts; default 2s.
+	// RetryPeriod is the pause between two attempts; more than 0.
 	RetryPeriod metav1.Duration `json:"retryPeriod,omitempty"`
-	// ResourceLock is the kind of the lock; only leases (the default) is supported.
+	// ResourceLock is the kind of the lock; only leases is supported.
 	ResourceLock string `json:"resourceLock,omitempty"`
-	// ResourceName is the lease's name; default gardener-resource-manager.
+	// ResourceName is the lease's name.
 	ResourceName string `json:"resourceName,omitempty"`
-	// ResourceNamespace is the lease's namespace in the source cluster; no default.
+	// ResourceNamespace is the lease's namespace in the source cluster; required if LeaderElect is true.
 	ResourceNamespace string `json:"resourceNamespace,omitempty"`
 }
 
 // Server configures where a process listens.
 type Server struct {
+	// Webhooks serves admission webhooks, by HTTPS; only binaries that have any listen.
 	Webhooks WebhookServer `json:"webhooks,omitempty"`
-	// HealthProbes serves /healthz and /readyz; default port 8081.
+	// HealthProbes serves /healthz and /readyz.
 	HealthProbes *Endpoint `json:"healthProbes,omitempty"`
-	// Metrics serves /metrics; default port 8080.
+	// Metrics serves /metrics, without authentication.
 	Metrics *Endpoint `json:"metrics,omitempty"`
 }
 
@@ -96,7 +98,7 @@ type Endpoint struct {
 type WebhookServer struct {
 	// BindAddress is a host or IP address; empty: all interfaces.
 	BindAddress string `json:"bindAddress,omitempty"`
-	// Port is a TCP port; default 9449.
+	// Port is a TCP port.
 	Port int `json:"port,omitempty"`
 	// TLS names the serving certificate.
 	TLS TLSServer `json:"tls,omitempty"`
@@ -110,7 +112,7 @@ type TLSServer struct {
 
 // Debugging enables profiling.
 type Debugging struct {
-	// EnableProfiling serves /debug/pprof on the metrics port.
+	// EnableProfiling serves /debug/pprof on the metrics port. Profiles can contain secrets: restrict access to that port.
 	EnableProfiling bool `json:"enableProfiling,omitempty"`
 	// EnableContentionProfiling also records blocking; it requires EnableProfiling.
 	EnableContentionProfiling bool `json:"enableContentionProfiling,omitempty"`

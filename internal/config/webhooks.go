@@ -13,28 +13,54 @@ const minTokenExpirySeconds = 600
 
 // Webhooks has one section per admission handler; all are off by default.
 type Webhooks struct {
-	CRDDeletionProtection  Switch                        `json:"crdDeletionProtection,omitempty"`
-	EndpointSliceHints     Switch                        `json:"endpointSliceHints,omitempty"`
-	ExtensionValidation    Switch                        `json:"extensionValidation,omitempty"`
+	// CRDDeletionProtection refuses the deletion of CRDs with label `gardener.cloud/deletion-protected: "true"`, of extension resources
+	// and of Etcds, unless annotation `confirmation.gardener.cloud/deletion` is true. The deletion of a collection needs the confirmation
+	// of every object in it. Bastions need none.
+	CRDDeletionProtection Switch `json:"crdDeletionProtection,omitempty"`
+	// EndpointSliceHints adds the endpoint's own zone as a hint to each endpoint of EndpointSlices. Only with label
+	// `endpoint-slice-hints.resources.gardener.cloud/consider: "true"` on the Service.
+	EndpointSliceHints Switch `json:"endpointSliceHints,omitempty"`
+	// ExtensionValidation refuses invalid fields, and changes of immutable ones, of the kinds of `extensions.gardener.cloud` and of
+	// Etcds.
+	ExtensionValidation Switch `json:"extensionValidation,omitempty"`
+	// HighAvailabilityConfig sets replicas, zones, spread and tolerations of Deployments, StatefulSets, HorizontalPodAutoscalers and
+	// Hvpas, by annotations of the namespace. Only in namespaces with label `high-availability-config.resources.gardener.cloud/consider:
+	// "true"`, and not for objects with `high-availability-config.resources.gardener.cloud/skip`.
 	HighAvailabilityConfig HighAvailabilityConfigWebhook `json:"highAvailabilityConfig,omitempty"`
-	KubernetesServiceHost  KubernetesServiceHostWebhook  `json:"kubernetesServiceHost,omitempty"`
-	PodSchedulerName       PodSchedulerNameWebhook       `json:"podSchedulerName,omitempty"`
-	PodTopologySpread      Switch                        `json:"podTopologySpreadConstraints,omitempty"`
-	ProjectedTokenMount    ProjectedTokenMountWebhook    `json:"projectedTokenMount,omitempty"`
-	SeccompProfile         Switch                        `json:"seccompProfile,omitempty"`
+	// KubernetesServiceHost sets `KUBERNETES_SERVICE_HOST` in containers of Pods that do not set it. Not with label
+	// `apiserver-proxy.networking.gardener.cloud/inject: disable` on the Pod or its namespace.
+	KubernetesServiceHost KubernetesServiceHostWebhook `json:"kubernetesServiceHost,omitempty"`
+	// PodSchedulerName sets the scheduler of Pods that name the default scheduler.
+	PodSchedulerName PodSchedulerNameWebhook `json:"podSchedulerName,omitempty"`
+	// PodTopologySpread adds `pod-template-hash` to the selectors of spread constraints in Pods of Deployments, so that a rollout spreads
+	// anew; constraints whose `matchLabelKeys` have it stay. Not for Pods with label
+	// `topology-spread-constraints.resources.gardener.cloud/skip`.
+	PodTopologySpread Switch `json:"podTopologySpreadConstraints,omitempty"`
+	// ProjectedTokenMount mounts a token that expires into Pods, where the ServiceAccount forbids automounting and the Pod does not. The
+	// annotation `projected-token-mount.resources.gardener.cloud/expiration-seconds` overrides the lifetime. Not for Pods with label
+	// `projected-token-mount.resources.gardener.cloud/skip`.
+	ProjectedTokenMount ProjectedTokenMountWebhook `json:"projectedTokenMount,omitempty"`
+	// SeccompProfile sets the seccomp profile `RuntimeDefault` of Pods, if none is set. Not for Pods with label
+	// `seccompprofile.resources.gardener.cloud/skip`.
+	SeccompProfile Switch `json:"seccompProfile,omitempty"`
+	// SystemComponentsConfig adds node selectors and tolerations to Pods with label `resources.gardener.cloud/managed-by: gardener`, in
+	// flavor gardener-shoot only. Pods of DaemonSets, and with label `system-components-config.resources.gardener.cloud/skip`, stay as
+	// they are.
 	SystemComponentsConfig SystemComponentsConfigWebhook `json:"systemComponentsConfig,omitempty"`
-	TokenInvalidator       Switch                        `json:"tokenInvalidator,omitempty"`
+	// TokenInvalidator overwrites static tokens in Secrets that token-controllers has marked. Enable both this handler and that
+	// controller, or neither.
+	TokenInvalidator Switch `json:"tokenInvalidator,omitempty"`
 }
 
 // Switch is a section with a single field that enables the handler.
 type Switch struct {
-	// Enabled enables the handler; default false.
+	// Enabled enables the handler.
 	Enabled bool `json:"enabled,omitempty"`
 }
 
 // HighAvailabilityConfigWebhook sets replicas, spread and tolerations of workloads.
 type HighAvailabilityConfigWebhook struct {
-	// Enabled enables the handler; default false.
+	// Enabled enables the handler.
 	Enabled bool `json:"enabled,omitempty"`
 	// DefaultNotReadyTolerationSeconds and DefaultUnreachableTolerationSeconds are in seconds, at least 0 (checked
 	// even when disabled); nil: no toleration is added.
@@ -44,7 +70,7 @@ type HighAvailabilityConfigWebhook struct {
 
 // KubernetesServiceHostWebhook sets KUBERNETES_SERVICE_HOST in Pods.
 type KubernetesServiceHostWebhook struct {
-	// Enabled enables the handler; default false.
+	// Enabled enables the handler.
 	Enabled bool `json:"enabled,omitempty"`
 	// Host is the fully qualified domain name of the API server.
 	Host string `json:"host,omitempty"`
@@ -52,23 +78,23 @@ type KubernetesServiceHostWebhook struct {
 
 // PodSchedulerNameWebhook sets the scheduler of Pods.
 type PodSchedulerNameWebhook struct {
-	// Enabled enables the handler; default false.
+	// Enabled enables the handler.
 	Enabled bool `json:"enabled,omitempty"`
-	// SchedulerName is set on Pods; if enabled not empty, default default-scheduler.
+	// SchedulerName is set on Pods; not empty if enabled.
 	SchedulerName *string `json:"schedulerName,omitempty"`
 }
 
 // ProjectedTokenMountWebhook mounts projected ServiceAccount tokens into Pods.
 type ProjectedTokenMountWebhook struct {
-	// Enabled enables the handler; default false.
+	// Enabled enables the handler.
 	Enabled bool `json:"enabled,omitempty"`
-	// ExpirationSeconds is the lifetime of the token; if enabled at least 600, default 43200.
+	// ExpirationSeconds is the lifetime of the token; at least 600 if enabled.
 	ExpirationSeconds *int64 `json:"expirationSeconds,omitempty"`
 }
 
 // SystemComponentsConfigWebhook adds selectors and tolerations to Pods of system components.
 type SystemComponentsConfigWebhook struct {
-	// Enabled enables the handler; default false.
+	// Enabled enables the handler.
 	Enabled bool `json:"enabled,omitempty"`
 	// NodeSelector selects, by labels, the Nodes for whose taints Pods get tolerations.
 	NodeSelector map[string]string `json:"nodeSelector,omitempty"`

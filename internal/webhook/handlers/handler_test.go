@@ -1,10 +1,7 @@
 package handlers
 
 import (
-	"os"
-	"path/filepath"
 	"reflect"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -12,7 +9,6 @@ import (
 	. "github.com/onsi/gomega"
 
 	"github.com/espalier-dev/espalier/internal/config"
-	"github.com/espalier-dev/espalier/test/local"
 )
 
 func TestNamesAndPathsAreUnique(t *testing.T) {
@@ -78,27 +74,6 @@ func TestEveryHandlerIsRegisteredSomewhere(t *testing.T) {
 	}
 }
 
-// TestDocumentationHasEveryHandler compares the table of docs/webhook-server.md with the sections, and the one of
-// docs/admission-policies.md with the handlers and with whether they have a policy.
-func TestDocumentationHasEveryHandler(t *testing.T) {
-	g := NewWithT(t)
-	g.Expect(firstColumn(t, "webhook-server.md", "## Handlers")).To(HaveLen(len(sections())))
-	for section := range firstColumn(t, "webhook-server.md", "## Handlers") {
-		g.Expect(sections()).To(ContainElement(section))
-	}
-	rows := firstColumn(t, "admission-policies.md", "## Which handlers")
-	for _, each := range All() {
-		name := each.Name
-		if strings.HasPrefix(name, "validation.extensions.") {
-			name = "validation.extensions.*"
-		}
-		g.Expect(rows).To(HaveKey(name))
-		if each.Mutating {
-			g.Expect(strings.HasPrefix(rows[name], "yes")).To(Equal(each.Policy != nil), name)
-		}
-	}
-}
-
 func sections() []string {
 	var all []string
 	for _, each := range All() {
@@ -107,25 +82,4 @@ func sections() []string {
 		}
 	}
 	return all
-}
-
-// firstColumn returns the words in code in the first column of the table below a heading of a page, with the text of the second
-// column.
-func firstColumn(t *testing.T, page, heading string) map[string]string {
-	t.Helper()
-	g := NewWithT(t)
-	root, err := local.RepositoryRoot()
-	g.Expect(err).NotTo(HaveOccurred())
-	content, err := os.ReadFile(filepath.Join(root, "docs", page))
-	g.Expect(err).NotTo(HaveOccurred())
-	_, below, found := strings.Cut(string(content), "\n"+heading+"\n")
-	g.Expect(found).To(BeTrue(), heading)
-	below, _, _ = strings.Cut(below, "\n## ")
-	words := map[string]string{}
-	for _, row := range regexp.MustCompile(`(?m)^\| (.*?) \| (.*?) \|`).FindAllStringSubmatch(below, -1) {
-		for _, word := range regexp.MustCompile("`([^`]+)`").FindAllStringSubmatch(row[1], -1) {
-			words[word[1]] = row[2]
-		}
-	}
-	return words
 }

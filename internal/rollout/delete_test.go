@@ -35,7 +35,7 @@ func TestOnlyTheObjectThatWasCheckedIsDeleted(t *testing.T) {
 	}})}
 	objects, err := Unstructured(secret)
 	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(c.Delete(t.Context(), objects[0], Ours)).To(BeTrue())
+	g.Expect(c.Delete(t.Context(), objects[0], IsOurs)).To(BeTrue())
 	g.Expect(required).To(HaveValue(Equal(types.UID("u1"))))
 }
 

@@ -53,7 +53,7 @@ func TestDeletionOfASetKeepsSecretsOfOthers(t *testing.T) {
 	g.Expect(corev1.AddToScheme(scheme)).To(Succeed())
 	g.Expect(resourcesv1alpha1.AddToScheme(scheme)).To(Succeed())
 	live := fake.NewClientBuilder().WithScheme(scheme).WithObjects(ours, ofOthers, ofOtherSet).Build()
-	g.Expect(Cluster{Client: live}.DeleteSet(t.Context(), "garden", "set")).To(BeFalse(), "there is no ManagedResource")
+	g.Expect(Cluster{Client: live}.DeleteManagedResource(t.Context(), "garden", "set")).To(BeFalse(), "there is no ManagedResource")
 	exists := func(o client.Object) bool {
 		err := live.Get(t.Context(), client.ObjectKeyFromObject(o), &corev1.Secret{})
 		g.Expect(client.IgnoreNotFound(err)).To(Succeed())

@@ -15,7 +15,7 @@ import (
 	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
 )
 
-// What is deployed may be broken. That must not prevent the deletion.
+// A broken component must not prevent the deletion.
 func TestGardenInDeletionIsNotComparedWithWhatIsDeployed(t *testing.T) {
 	g := NewWithT(t)
 	broken := errors.New("broken")

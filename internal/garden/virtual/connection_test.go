@@ -32,7 +32,7 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(binary.WithOwnServer(m)) }
 
-// place is a namespace with kubeconfigs for the API server itself, which plays that of the virtual cluster.
+// place is a namespace with kubeconfigs for the API server itself, which plays the API server of the virtual cluster.
 type place struct {
 	*WithT
 	t          *testing.T

@@ -108,7 +108,7 @@ const (
 	end   = "<!-- end generated -->"
 )
 
-var block = regexp.MustCompile(`(?ms)^` + begin + `([^\n]*?) -->\n(.*?)^` + end + `$`)
+var block = regexp.MustCompile(`(?ms)^` + begin + `([^\n]*?) -->\n((?:[^\n]*\n)*?)` + end + `$`)
 
 // fill returns a page with its tables written anew.
 func (w *writer) fill(page string) (string, error) {

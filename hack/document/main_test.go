@@ -153,14 +153,15 @@ func TestSettingsHaveTheirDefaults(t *testing.T) {
 	}
 	election := section("ResourceManagerConfiguration", "leaderElection")
 	g.Expect(election).To(HavePrefix("| setting | default | meaning |\n|---|---|---|\n| `leaderElect` | `true` | Enables leader election. "))
-	g.Expect(election).To(ContainSubstring("\n| `leaseDuration` | `15s` | How long other replicas wait for a leader that does not renew its lease; " +
-		"longer than `renewDeadline`. |\n"))
+	g.Expect(election).To(ContainSubstring("\n| `leaseDuration` | `15s` | How long other replicas wait for a leader that does not renew its " +
+		"lease; longer than `renewDeadline`. |\n"))
 	controllers := section("ResourceManagerConfiguration", "controllers")
 	g.Expect(controllers).To(ContainSubstring("\n| `garbageCollector.syncPeriod` | `1h` if enabled | "))
 	g.Expect(controllers).To(ContainSubstring("\n| `node.backoff` | `10s` if enabled | "))
 	g.Expect(controllers).To(ContainSubstring("\n| `cacheSyncTimeout` | `2m` | "))
 	webhooks := section("ResourceManagerConfiguration", "espalier.webhooks")
-	g.Expect(webhooks).To(ContainSubstring("\n| `selfManaged.authorityValidity`, `selfManaged.certificateValidity` | `8760h`, `2160h` | How long authority and"))
+	g.Expect(webhooks).To(ContainSubstring(
+		"\n| `selfManaged.authorityValidity`, `selfManaged.certificateValidity` | `8760h`, `2160h` | How long authority and"))
 	g.Expect(section("ControllerManagerConfiguration", "espalier.project")).
 		To(MatchRegexp("\n\\| `webhooks.selfManaged` \\| \\| .* Fields as in `espalier.webhooks.selfManaged`. \\|\n"))
 	operator := section("OperatorConfiguration")

@@ -53,7 +53,7 @@ func rightsIn(group *ast.CommentGroup, role string) [][]string {
 }
 
 // granted returns the role of a marker, and the right in the form of the table of all rights.
-func granted(marker, role string) (string, string) {
+func granted(marker, role string) (grantee, right string) {
 	values := map[string]string{}
 	for pair := range strings.SplitSeq(marker, ",") {
 		key, value, _ := strings.Cut(pair, "=")

@@ -214,7 +214,9 @@ var (
 // sentence turns the comment of a field into a text for users, who know the names in YAML.
 func (s *settings) sentence(comment string) string {
 	comment = sentence(subject.ReplaceAllString(comment, ""))
-	comment = absent.ReplaceAllStringFunc(comment, func(word string) string { return map[string]string{"nil": "absent", "Nil": "Absent"}[word] })
+	comment = absent.ReplaceAllStringFunc(comment, func(word string) string {
+		return map[string]string{"nil": "absent", "Nil": "Absent"}[word]
+	})
 	return goName.ReplaceAllStringFunc(comment, func(word string) string {
 		if name := s.yamlName(word); name != "" {
 			return code(name)
@@ -300,7 +302,8 @@ func isOurs(in reflect.Type) bool {
 	return in.Kind() == reflect.Struct && strings.HasSuffix(in.PkgPath(), "/internal/config")
 }
 
-// at returns the section at a path in a configuration, an empty one if the configuration leaves it out; invalid if there is no such section.
+// at returns the section at a path in a configuration, an empty one if the configuration leaves it out. It is invalid if there is no such
+// section.
 func at(value reflect.Value, path string) reflect.Value {
 	if path == "" {
 		return value

@@ -91,12 +91,14 @@ func (t tree) addTogether(root string) error {
 
 // addApart adds the overlays with the binaries that need no patch of the user, in two clusters.
 func (t tree) addApart() error {
-	const inSource = `# For the cluster where the binaries run, with ManagedResources and Secrets; ../target is for the cluster that they manage.
+	const inSource = `# For the cluster where the binaries run, with ManagedResources and Secrets.
+# ../target is for the cluster that they manage.
 # Each binary needs credentials for the target in Secret espalier-<binary>-target; see docs/deploying.md. webhook-server is not
 # included: its folder needs a patch with the address at which API servers of the target reach it. project-controller is not
 # included either: it supports one cluster only.
 `
-	const inTarget = `# For the cluster that is managed: the ServiceAccounts, with their roles, that the binaries of ../source act as. No binary runs here.
+	const inTarget = `# For the cluster that is managed: the ServiceAccounts, with their roles, that the binaries of ../source act as.
+# No binary runs here.
 `
 	source := kustomization{
 		APIVersion: kustomizeVersion, Kind: "Kustomization",

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"embed"
 	"slices"
 	"strconv"
@@ -62,12 +63,12 @@ var embedded embed.FS
 func binaries() []binary {
 	script, _ := embedded.ReadFile("walkthrough.sh")
 	place := func(b binary) int {
-		if at := strings.Index(string(script), "\n"+b.name+"() {\n"); at >= 0 {
+		if at := bytes.Index(script, []byte("\n"+b.name+"() {\n")); at >= 0 {
 			return at
 		}
 		return len(script)
 	}
-	var all []binary
+	all := make([]binary, 0, len(deployable.All()))
 	for _, each := range deployable.All() {
 		b := binary{name: each.Name, config: configOf(each), ownClusterOnly: ownClusterOnly(each)}
 		b.hidden = place(b) == len(script)

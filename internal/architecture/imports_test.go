@@ -69,7 +69,9 @@ func TestEachRuleFindsWhatBreaksIt(t *testing.T) {
 		},
 		"a package inside a shared one that is not listed": {
 			files: map[string]string{"internal/apply/order/order.go": source()},
-			want:  []string{"internal/apply/order is unknown: list it in internal/architecture/folders_test.go, or its family in internal/deployable"},
+			want: []string{
+				"internal/apply/order is unknown: list it in internal/architecture/folders_test.go, or its family in internal/deployable",
+			},
 		},
 		"a binary that is not listed": {
 			files: map[string]string{"cmd/pruner/main.go": source()},

@@ -100,6 +100,8 @@ func All() []Binary {
 }
 
 // controllers serve no webhooks.
+//
+//nolint:funlen // it is a table
 func controllers() []Binary {
 	return []Binary{
 		{

@@ -2,6 +2,7 @@ package garden
 
 import (
 	"fmt"
+	"strconv"
 	"testing"
 
 	. "github.com/onsi/gomega"
@@ -14,7 +15,7 @@ import (
 
 func TestBackupMetadataServiceOfTheConfigurationOpensItForTheMainEtcd(t *testing.T) {
 	for _, setting := range []bool{false, true} {
-		t.Run(fmt.Sprint(setting), func(t *testing.T) {
+		t.Run(strconv.FormatBool(setting), func(t *testing.T) {
 			g := NewWithT(t)
 			cfg, warnings, err := config.Operator(fmt.Appendf(nil, "apiVersion: operator.config.gardener.cloud/v1alpha1\n"+
 				"kind: OperatorConfiguration\ncontrollers: {networkPolicy: {concurrentSyncs: 5}}\n"+

@@ -1,5 +1,5 @@
-// Package gardenaccess returns the Secrets by which programs get tokens for another cluster, and the mounts that give a Pod a kubeconfig with
-// such a token.
+// Package gardenaccess returns the Secrets by which programs get tokens for another cluster, and the mounts that give a Pod a kubeconfig
+// with such a token.
 package gardenaccess
 
 import (

@@ -103,7 +103,8 @@ func Add(lifetime context.Context, clusters *process.Clusters, cfg *config.Resou
 		Events:  &applier.Events{Recorder: clusters.Source.GetEventRecorder("managedresource-controller")},
 		Metrics: applier.NewMetrics(registry, sight.watcher.Watches, secrets.Kept),
 	}
-	if err := r.SetupWithManager(lifetime, clusters.Source, changes, ptr.Deref(cfg.Controllers.ManagedResource.ConcurrentSyncs, 0)); err != nil {
+	concurrency := ptr.Deref(cfg.Controllers.ManagedResource.ConcurrentSyncs, 0)
+	if err := r.SetupWithManager(lifetime, clusters.Source, changes, concurrency); err != nil {
 		return fmt.Errorf("add controller %s: %w", applier.ControllerName, err)
 	}
 	if err := addGarbageCollector(clusters, cfg, registry); err != nil {

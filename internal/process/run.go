@@ -32,9 +32,10 @@ func Run[C Configuration](
 		return err
 	}
 	if family.Check != nil {
-		if err := family.Check(cfg); err != nil {
-			return err
-		}
+		err = family.Check(cfg)
+	}
+	if err != nil {
+		return err
 	}
 	needs, err := family.Needs(cfg)
 	if err != nil {

@@ -26,8 +26,8 @@ func TestStorageRestoresTheObjectsThatItHolds(t *testing.T) {
 	objects, secrets := clients.CoreV1().ConfigMaps(namespace.Name), clients.CoreV1().Secrets(namespace.Name)
 	create := func(name string) *corev1.ConfigMap {
 		t.Helper()
-		created, err := objects.Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
-		g.Expect(err).NotTo(HaveOccurred())
+		created, failure := objects.Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
+		g.Expect(failure).NotTo(HaveOccurred())
 		return created
 	}
 	deleted, changed, unchanged := create("deleted"), create("changed"), create("unchanged")
@@ -51,8 +51,8 @@ func TestStorageRestoresTheObjectsThatItHolds(t *testing.T) {
 		g.Expect(err).NotTo(HaveOccurred())
 		g.Expect(storage.Restore(ctx, stored)).To(Succeed())
 
-		list, err := objects.List(ctx, metav1.ListOptions{})
-		g.Expect(err).NotTo(HaveOccurred())
+		list, failure := objects.List(ctx, metav1.ListOptions{})
+		g.Expect(failure).NotTo(HaveOccurred())
 		versions = nil
 		for i := range list.Items {
 			versions = append(versions, list.Items[i].ResourceVersion)

@@ -29,8 +29,8 @@ const (
 	ownSpace    = "espalier-system"
 )
 
-// rotating is a server whose authority is valid for a minute. The server replaces a certificate when a third of its validity is left: a busy
-// machine can be late by seconds.
+// rotating is a server whose authority is valid for a minute. The server replaces a certificate when a third of its validity is left: a
+// busy machine can be late by seconds.
 type rotating struct {
 	*binary.Env
 	url string

@@ -206,7 +206,8 @@ func TestChangesOfAnnotationsDuringTheRemovalOfAConfirmationStay(t *testing.T) {
 		removals := 0
 		s.requests.SetHook(func(r *http.Request) error {
 			if r.Method == http.MethodPatch && r.URL.Path == "/apis/operator.gardener.cloud/v1alpha1/gardens/garden" {
-				if removals++; removals == 1 {
+				removals++
+				if removals == 1 {
 					s.edit(tc.edit)
 				}
 			}

@@ -52,10 +52,8 @@ func Begin(current *operatorv1alpha1.CredentialsRotation, f Facts) (next *operat
 		next = &operatorv1alpha1.CredentialsRotation{}
 	}
 	if f.ClockProblem != "" {
-		for _, each := range sets.List(f.Operations) {
-			if each != operatorv1alpha1.OperationReconcile {
-				refused = append(refused, refusal(each, strings.TrimSuffix(f.ClockProblem, ".")))
-			}
+		for _, each := range sets.List(f.Operations.Difference(sets.New(operatorv1alpha1.OperationReconcile))) {
+			refused = append(refused, refusal(each, strings.TrimSuffix(f.ClockProblem, ".")))
 		}
 		return current.DeepCopy(), refused
 	}

@@ -425,7 +425,8 @@ func TestAWaveThatDoesNotEndDelaysLaterWavesForALimitedTime(t *testing.T) {
 		return live.DeletionTimestamp
 	}).WithTimeout(Patience).ShouldNot(BeNil())
 
-	const moment = 100 * time.Millisecond // the controller's queue works by the real clock: it sleeps for the time that is left by the fake one
+	// The queue of the controller works by the real clock: it sleeps for the time that is left by the fake one.
+	const moment = 100 * time.Millisecond
 	now.Step(timeout - moment)
 	e.AwaitCondition("mr", applied, "Progressing/DeletionPending")
 	e.Expect(e.LiveConfigMap("c")).NotTo(BeNil(), "at the end of the pass that reports what is pending")

@@ -1,7 +1,7 @@
-// Package engine brings the objects of a set to their desired state. Decide compares the desired state of one object with the observed one,
-// and returns an action. An Executor carries out the actions. A Planner only sends dry runs, and returns the plan. Both return their results
-// as values, and keep nothing between two calls. They share the code of Engine, and give it the writer of the requests: the target, or
-// apply.DryRun.
+// Package engine brings the objects of a set to their desired state. Decide compares the desired state of one object with the observed
+// one, and returns an action. An Executor carries out the actions. A Planner only sends dry runs, and returns the plan. Both return their
+// results as values, and keep nothing between two calls. They share the code of Engine, and give it the writer of the requests: the target,
+// or apply.DryRun.
 package engine
 
 import (

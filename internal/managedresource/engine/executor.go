@@ -162,8 +162,8 @@ type Outcome struct {
 	// Known replaces the knowledge of the task.
 	Known Knowledge
 	Err   error
-	// Effect is the change in the target. If it is Repaired, Recreated is true if the object was missing, Manager is the field manager that changed
-	// it, if known, and Pause is the time until the next repair; zero if repairs do not pause.
+	// Effect is the change in the target. If it is Repaired, Recreated is true if the object was missing, Manager is the field manager that
+	// changed it, if known, and Pause is the time until the next repair; zero if repairs do not pause.
 	Effect    Effect
 	Recreated bool
 	Manager   string

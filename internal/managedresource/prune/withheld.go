@@ -46,7 +46,8 @@ func Withhold(obsolete []resourcesv1alpha1.ObjectReference, planned []plan.Objec
 // two of kind, namespace and name. A kind or a name that is missing may be any.
 func Resemble(one, other inventory.Key) bool {
 	equal := 0
-	namespace := func(key inventory.Key) string { return cmp.Or(key.Namespace, metav1.NamespaceDefault) } // the namespace of a Namespace is empty
+	// The namespace of a Namespace is empty.
+	namespace := func(key inventory.Key) string { return cmp.Or(key.Namespace, metav1.NamespaceDefault) }
 	for _, pair := range [][2]string{{one.Kind, other.Kind}, {namespace(one), namespace(other)}, {one.Name, other.Name}} {
 		if pair[0] == pair[1] || pair[0] == "" || pair[1] == "" {
 			equal++

@@ -36,15 +36,15 @@ func TestNoTokenIsRequestedForAnEarlierVersionOfAKubeconfig(t *testing.T) {
 }
 
 func TestTokenThatExpiresWithinAMinuteIsRefused(t *testing.T) {
-	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	begin := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	for left, refused := range map[time.Duration]bool{time.Minute: false, time.Minute - time.Second: true} {
 		t.Run(left.String(), func(t *testing.T) {
-			clock, memory := clocktesting.NewFakeClock(now), NewMemory()
+			clock, memory := clocktesting.NewFakeClock(begin), NewMemory()
 			target := interceptor.NewClient(fake.NewClientBuilder().Build(), interceptor.Funcs{SubResourceCreate: func(
 				_ context.Context, _ client.Client, _ string, _, request client.Object, _ ...client.SubResourceCreateOption,
 			) error {
 				if request, ok := request.(*authenticationv1.TokenRequest); ok {
-					request.Status.ExpirationTimestamp = metav1.NewTime(now.Add(left))
+					request.Status.ExpirationTimestamp = metav1.NewTime(begin.Add(left))
 				}
 				return nil
 			}})

@@ -158,8 +158,8 @@ func restarts(ctx context.Context) map[string]int32 {
 	return counts
 }
 
-// requestsSince returns the requests of the controller in the audit log from a place on, as "time verb URI", without requests for the lease,
-// watches, and the Events of the Service that never gets an address: the controller reads the newest one for its condition now and then.
+// requestsSince returns the requests of the controller in the audit log from a place on, as "time verb URI", without watches, requests for
+// the lease, and lists of the Events of the Service that never gets an address: its condition has the newest one.
 func requestsSince(auditLog string, place int64) (requests []string, err error) {
 	for line, failure := range local.AuditLines(auditLog, place) {
 		if failure != nil {

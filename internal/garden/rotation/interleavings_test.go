@@ -159,6 +159,7 @@ func (l *landscape) loseSecret() {
 	lost := names[l.random.IntN(len(names))]
 	l.note("lose %s", lost)
 	delete(l.secrets, lost)
+	l.forgetWithoutBundle()
 	needed := slices.Clone(l.configuration.verifies)
 	for _, token := range l.tokens {
 		needed = append(needed, token.key)
@@ -199,11 +200,22 @@ func (l *landscape) restoreSecret() {
 		return
 	}
 	l.note("restore %s", restored.Name)
-	if !l.hasBundle() { // then no object shows that a key for tokens was rotated away
-		delete(l.completed, l.idOf(&restored))
-	}
 	restored.CreationTimestamp = metav1.NewTime(l.now)
 	l.secrets[restored.Name] = restored
+	l.forgetWithoutBundle()
+}
+
+// forgetWithoutBundle is called when Secrets were restored or lost: without a bundle, no object shows that a key for tokens was rotated
+// away.
+func (l *landscape) forgetWithoutBundle() {
+	if l.hasBundle() {
+		return
+	}
+	for _, each := range l.managed() {
+		if each.Labels[secrets.LabelName] == signingKey {
+			delete(l.completed, l.idOf(&each))
+		}
+	}
 }
 
 func (l *landscape) hasBundle() bool {

@@ -18,6 +18,10 @@ import (
 	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/excerpt"
+	"github.com/espalier-dev/espalier/internal/garden/component"
+	"github.com/espalier-dev/espalier/internal/garden/component/resourcemanager"
+	"github.com/espalier-dev/espalier/internal/garden/components"
+	"github.com/espalier-dev/espalier/internal/garden/values"
 	"github.com/espalier-dev/espalier/internal/health"
 )
 
@@ -46,8 +50,9 @@ type etcd struct {
 // facts are what the checks judge. Lists that could not be read have an error.
 type facts struct {
 	namespace string // of the Garden
-	vpa       bool   // whether the operator deploys the vertical pod autoscaler
-	backup    string // what is missing in the backup of the Garden; "" if nothing
+	// values decide which components the Garden wants.
+	values values.Values
+	backup string // what is missing in the backup of the Garden; "" if nothing
 
 	healthz healthz
 
@@ -64,15 +69,15 @@ func check(f facts) map[corev1beta1.ConditionType]verdict {
 	return map[corev1beta1.ConditionType]verdict{
 		operatorv1alpha1.VirtualGardenAPIServerAvailable: checkAPIServer(f.healthz),
 		operatorv1alpha1.RuntimeComponentsHealthy: firstFailure(
-			verdict{healthy: true, reason: "RuntimeComponentsRunning", message: "All runtime components are healthy."},
+			verdict{healthy: true, reason: reasonRuntimeRunning, message: "All runtime components are healthy."},
 			checkManagedResources(f, operatorv1alpha1.RuntimeComponentsHealthy),
 		),
 		operatorv1alpha1.VirtualComponentsHealthy: firstFailure(
-			verdict{healthy: true, reason: "VirtualComponentsRunning", message: "All virtual garden components are healthy."},
+			verdict{healthy: true, reason: reasonVirtualRunning, message: "All virtual garden components are healthy."},
 			checkEtcds(f), checkDeployments(f), checkBackup(f), checkManagedResources(f, operatorv1alpha1.VirtualComponentsHealthy),
 		),
 		operatorv1alpha1.ObservabilityComponentsHealthy: firstFailure(
-			verdict{healthy: true, reason: "ObservabilityComponentsRunning", message: "All observability components are healthy."},
+			verdict{healthy: true, reason: reasonObservabilityRunning, message: "All observability components are healthy."},
 			checkManagedResources(f, operatorv1alpha1.ObservabilityComponentsHealthy),
 		),
 	}
@@ -90,27 +95,18 @@ func checkAPIServer(h healthz) verdict {
 	const longestBody = 1024
 	switch {
 	case !h.connected:
-		return unhealthy("VirtualGardenAPIServerDown", "Could not reach virtual garden API server during client initialization.")
+		return unhealthy(reasonAPIServerDown, "Could not reach virtual garden API server during client initialization.")
 	case h.err != nil:
-		return unhealthy("HealthzRequestFailed", fmt.Sprintf(
+		return unhealthy(reasonHealthzFailed, fmt.Sprintf(
 			"Request to API server /healthz endpoint failed. [response_time:%dms] (%v)", h.took.Milliseconds(), h.err))
 	case h.status != http.StatusOK:
-		return unhealthy("HealthzRequestError", fmt.Sprintf(
+		return unhealthy(reasonHealthzError, fmt.Sprintf(
 			"API server /healthz endpoint check returned a non ok status code %d. (%s)", h.status, excerpt.Of(h.body, longestBody)))
 	}
 	return verdict{
-		healthy: true, reason: "HealthzRequestSucceeded", message: "API server /healthz endpoint responded with success status code.",
+		healthy: true, reason: reasonHealthzSucceeded, message: "API server /healthz endpoint responded with success status code.",
 	}
 }
-
-// Names of the control plane of the virtual cluster.
-const (
-	resourceManager       = "virtual-garden-gardener-resource-manager"
-	kubeAPIServer         = "virtual-garden-kube-apiserver"
-	kubeControllerManager = "virtual-garden-kube-controller-manager"
-	etcdEvents            = "virtual-garden-etcd-events"
-	etcdMain              = "virtual-garden-etcd-main"
-)
 
 func checkDeployments(f facts) verdict {
 	if f.deploymentsErr != nil {
@@ -121,12 +117,12 @@ func checkDeployments(f facts) verdict {
 	for i := range sorted {
 		names = append(names, sorted[i].Name)
 	}
-	if missing := without([]string{resourceManager, kubeAPIServer, kubeControllerManager}, names); len(missing) > 0 {
-		return unhealthy("DeploymentMissing", fmt.Sprintf("Missing required deployments: %s", missing))
+	if missing := without(required(f, func(row component.Component) []string { return row.Deployments }), names); len(missing) > 0 {
+		return unhealthy(reasonDeploymentMissing, fmt.Sprintf("Missing required deployments: %s", missing))
 	}
 	for i := range sorted {
 		if cause := health.Judge(&sorted[i]).Unhealthy; cause != "" {
-			return unhealthy("DeploymentUnhealthy", deploymentMessage(sorted[i].Name, cause))
+			return unhealthy(reasonDeploymentUnhealthy, deploymentMessage(sorted[i].Name, cause))
 		}
 	}
 	return verdict{healthy: true}
@@ -135,8 +131,8 @@ func checkDeployments(f facts) verdict {
 // deploymentMessage names gardener-resource-manager, as users of Gardener know it, if one of the Deployments that are part of it here is
 // not healthy.
 func deploymentMessage(name, cause string) string {
-	if strings.HasPrefix(name, resourceManager+"-") {
-		name, cause = resourceManager, name+": "+cause
+	if strings.HasPrefix(name, resourcemanager.VirtualName+"-") {
+		name, cause = resourcemanager.VirtualName, name+": "+cause
 	}
 	return fmt.Sprintf("Deployment %q is unhealthy: %s", name, cause)
 }
@@ -150,8 +146,8 @@ func checkEtcds(f facts) verdict {
 	for _, each := range sorted {
 		names = append(names, each.name)
 	}
-	if missing := without([]string{etcdEvents, etcdMain}, names); len(missing) > 0 {
-		return unhealthy("EtcdMissing", fmt.Sprintf("Missing required etcds: %s", missing))
+	if missing := without(required(f, func(row component.Component) []string { return row.Etcds }), names); len(missing) > 0 {
+		return unhealthy(reasonEtcdMissing, fmt.Sprintf("Missing required etcds: %s", missing))
 	}
 	for _, each := range sorted {
 		var cause string
@@ -166,14 +162,14 @@ func checkEtcds(f facts) verdict {
 		if each.lastError != "" {
 			cause += fmt.Sprintf(" (%s)", each.lastError)
 		}
-		return unhealthy("EtcdUnhealthy", fmt.Sprintf("Etcd extension resource %q is unhealthy: %s", each.name, cause))
+		return unhealthy(reasonEtcdUnhealthy, fmt.Sprintf("Etcd extension resource %q is unhealthy: %s", each.name, cause))
 	}
 	return verdict{healthy: true}
 }
 
 func checkBackup(f facts) verdict {
 	if f.backup != "" {
-		return unhealthy("BackupIncomplete", f.backup)
+		return unhealthy(reasonBackupIncomplete, f.backup)
 	}
 	return verdict{healthy: true}
 }
@@ -183,57 +179,58 @@ func without(wanted, names []string) []string {
 	return slices.DeleteFunc(slices.Clone(wanted), func(name string) bool { return slices.Contains(names, name) })
 }
 
-// istioSystem is the namespace of the ManagedResources for Istio.
-const istioSystem = "istio-system"
+// wanted returns the rows of the components that the Garden wants.
+func wanted(f facts) []component.Component {
+	return slices.DeleteFunc(components.All(), func(row component.Component) bool { return row.Unless != nil && row.Unless(f.values) != "" })
+}
 
-// required returns the ManagedResources that must exist for a condition. Other ones count by their labels.
-func required(f facts, condition corev1beta1.ConditionType) []types.NamespacedName {
-	var names []string
-	switch condition {
-	case operatorv1alpha1.RuntimeComponentsHealthy:
-		names = []string{"etcd-druid", "garden-system"}
-		if f.vpa {
-			names = append(names, "vpa")
-		}
-	case operatorv1alpha1.VirtualComponentsHealthy:
-		names = []string{
-			"garden-system-virtual",
-			"gardener-admission-controller-runtime", "gardener-admission-controller-virtual",
-			"gardener-apiserver-runtime", "gardener-apiserver-virtual",
-			"gardener-controller-manager-runtime", "gardener-controller-manager-virtual",
-			"gardener-scheduler-runtime", "gardener-scheduler-virtual",
-			"shoot-core-gardener-resource-manager", "shoot-core-gardeneraccess", "shoot-core-kube-controller-manager",
-		}
-	case operatorv1alpha1.ObservabilityComponentsHealthy:
-		names = []string{
-			"fluent-bit", "fluent-operator", "fluent-operator-custom-resources-garden", "gardener-metrics-exporter-runtime",
-			"gardener-metrics-exporter-virtual", "kube-state-metrics-runtime", "plutono", "vali",
+// required returns the sorted names of objects that the components of the Garden must have.
+func required(f facts, names func(component.Component) []string) []string {
+	rows := wanted(f)
+	all := make([]string, 0, len(rows))
+	for _, row := range rows {
+		all = append(all, names(row)...)
+	}
+	slices.Sort(all)
+	return all
+}
+
+// requiredSets returns the ManagedResources that must exist for a condition: those in the namespace of the Garden first, sorted by name.
+func requiredSets(f facts, condition corev1beta1.ConditionType) []types.NamespacedName {
+	var sets []component.Set
+	for _, row := range wanted(f) {
+		if row.Condition == condition {
+			sets = append(sets, slices.DeleteFunc(slices.Clone(row.Sets), func(set component.Set) bool { return set.Optional })...)
 		}
 	}
-	var keys []types.NamespacedName
-	for _, name := range names {
-		keys = append(keys, types.NamespacedName{Namespace: f.namespace, Name: name})
-	}
-	if condition == operatorv1alpha1.RuntimeComponentsHealthy {
-		keys = append(keys, types.NamespacedName{Namespace: istioSystem, Name: "virtual-garden-istio"},
-			types.NamespacedName{Namespace: istioSystem, Name: "istio-system"})
+	slices.SortFunc(sets, func(a, b component.Set) int {
+		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+	})
+	keys := make([]types.NamespacedName, 0, len(sets))
+	for _, set := range sets {
+		keys = append(keys, f.key(set))
 	}
 	return keys
+}
+
+// key returns the key of a ManagedResource of a row.
+func (f facts) key(set component.Set) types.NamespacedName {
+	return types.NamespacedName{Namespace: cmp.Or(set.Namespace, f.namespace), Name: set.Name}
 }
 
 // labelConditionType is a label on ManagedResources: the type of the condition that they count for.
 const labelConditionType = "care.gardener.cloud/condition-type"
 
-// conditionOf returns the type of the condition that a ManagedResource counts for: by its label, else by its name, else by its class, as
-// only those for the virtual cluster have none.
+// conditionOf returns the type of the condition that a ManagedResource counts for: by its label, else by the row that has it, else by
+// its class: only those for the virtual cluster have none.
 func conditionOf(f facts, mr *resourcesv1alpha1.ManagedResource) corev1beta1.ConditionType {
 	if labelled := corev1beta1.ConditionType(mr.Labels[labelConditionType]); slices.Contains(managed, labelled) {
 		return labelled
 	}
 	key := types.NamespacedName{Namespace: mr.Namespace, Name: mr.Name}
-	for _, condition := range managed {
-		if slices.Contains(required(f, condition), key) {
-			return condition
+	for _, row := range components.All() {
+		if slices.ContainsFunc(row.Sets, func(set component.Set) bool { return f.key(set) == key }) {
+			return row.Condition
 		}
 	}
 	if ptr.Deref(mr.Spec.Class, "") == "" {
@@ -264,12 +261,12 @@ func checkManagedResources(f facts, condition corev1beta1.ConditionType) verdict
 			return v
 		}
 	}
-	for _, key := range required(f, condition) {
+	for _, key := range requiredSets(f, condition) {
 		if !slices.ContainsFunc(sorted, func(mr resourcesv1alpha1.ManagedResource) bool {
 			return mr.Namespace == key.Namespace && mr.Name == key.Name
 		}) {
 			resource := schema.GroupResource{Group: resourcesv1alpha1.GroupName, Resource: "managedresources"}
-			return unhealthy("ResourceNotFound", apierrors.NewNotFound(resource, key.Name).Error())
+			return unhealthy(reasonResourceNotFound, apierrors.NewNotFound(resource, key.Name).Error())
 		}
 	}
 	return verdict{healthy: true}
@@ -290,7 +287,7 @@ func checkManagedResource(mr *resourcesv1alpha1.ManagedResource) verdict {
 		if applied.Status == corev1beta1.ConditionFalse && applied.Reason == resourcesv1alpha1.ConditionApplyFailed {
 			return unhealthy(applied.Reason, applied.Message)
 		}
-		return unhealthy("OutdatedStatus", fmt.Sprintf("observed generation of managed resource '%s/%s' outdated (%d/%d)",
+		return unhealthy(reasonOutdatedStatus, fmt.Sprintf("observed generation of managed resource '%s/%s' outdated (%d/%d)",
 			mr.Namespace, mr.Name, mr.Status.ObservedGeneration, mr.Generation))
 	}
 	for _, each := range []corev1beta1.Condition{applied, conditions[resourcesv1alpha1.ResourcesHealthy]} {
@@ -309,7 +306,7 @@ func checkManagedResource(mr *resourcesv1alpha1.ManagedResource) verdict {
 		}
 	}
 	if len(missing) > 0 {
-		return unhealthy("MissingManagedResourceCondition",
+		return unhealthy(reasonConditionMissing,
 			fmt.Sprintf("ManagedResource %s is missing the following condition(s), %v", mr.Name, missing))
 	}
 	return verdict{healthy: true}

@@ -66,7 +66,9 @@ func healthy() facts {
 			f.managedResources = append(f.managedResources, managedResource(namespace, name))
 		}
 	}
-	for _, name := range []string{kubeControllerManager, kubeAPIServer, resourceManager} {
+	for _, name := range []string{
+		"virtual-garden-kube-controller-manager", "virtual-garden-kube-apiserver", "virtual-garden-gardener-resource-manager",
+	} {
 		f.deployments = append(f.deployments, deployment(name))
 	}
 	f.etcds = []etcd{{name: "virtual-garden-etcd-main", ready: true}, {name: "virtual-garden-etcd-events", ready: true}}
@@ -210,7 +212,7 @@ func TestChecks(t *testing.T) {
 			},
 		},
 		"no vertical pod autoscaler": {
-			change: []func(*facts){func(f *facts) { f.vpa = true }},
+			change: []func(*facts){func(f *facts) { f.values.VerticalPodAutoscaler = true }},
 			want:   map[corev1beta1.ConditionType]verdict{runtimeHealthy: notFound("vpa")},
 		},
 		"missing Istio": {

@@ -20,9 +20,6 @@ var ownTypes = []corev1beta1.ConditionType{
 	operatorv1alpha1.ObservabilityComponentsHealthy,
 }
 
-// conditionCheckError is the reason of a condition whose check did not come to a verdict; its status is Unknown.
-const conditionCheckError = "ConditionCheckError"
-
 // verdict is the result of a check.
 type verdict struct {
 	healthy         bool
@@ -46,7 +43,7 @@ type history struct {
 func next(old corev1beta1.Condition, v verdict, h history) corev1beta1.Condition {
 	switch {
 	case v.err != nil:
-		return corev1beta1.UpdatedCondition(h.clock, old, corev1beta1.ConditionUnknown, conditionCheckError, v.err.Error())
+		return corev1beta1.UpdatedCondition(h.clock, old, corev1beta1.ConditionUnknown, reasonCheckError, v.err.Error())
 	case v.healthy:
 		return corev1beta1.UpdatedCondition(h.clock, old, corev1beta1.ConditionTrue, v.reason, v.message)
 	}

@@ -14,13 +14,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/garden/component/istio"
 	"github.com/espalier-dev/espalier/internal/garden/validation"
+	"github.com/espalier-dev/espalier/internal/garden/values"
 )
 
 // etcdKind is the kind of Etcds. It is read without its Go type, which a status of a few fields does not need.
@@ -31,9 +32,8 @@ var controlPlane = client.MatchingLabels{"gardener.cloud/role": "controlplane"}
 
 // gather reads what the checks judge, all at the same time, because a dead API server of the virtual cluster must not delay the others.
 func (r *Reconciler) gather(ctx context.Context, garden *operatorv1alpha1.Garden) facts {
-	f := facts{namespace: r.Namespace, backup: validation.IncompleteBackup(garden)}
-	if settings := garden.Spec.RuntimeCluster.Settings; settings != nil && settings.VerticalPodAutoscaler != nil {
-		f.vpa = ptr.Deref(settings.VerticalPodAutoscaler.Enabled, false)
+	f := facts{
+		namespace: r.Namespace, backup: validation.IncompleteBackup(garden), values: values.OfAny(garden, values.Operator{}),
 	}
 	var group sync.WaitGroup // each function writes fields of its own
 	group.Go(func() { f.healthz = r.askHealthz(ctx) })
@@ -86,7 +86,7 @@ func textOf(status metav1.Status) string {
 
 func (r *Reconciler) listManagedResources(ctx context.Context) ([]resourcesv1alpha1.ManagedResource, error) {
 	var all []resourcesv1alpha1.ManagedResource
-	for _, namespace := range []string{r.Namespace, istioSystem} {
+	for _, namespace := range []string{r.Namespace, istio.Namespace} {
 		list := &resourcesv1alpha1.ManagedResourceList{}
 		if err := r.Client.List(ctx, list, client.InNamespace(namespace)); ignoreNotServed(err) != nil {
 			return nil, fmt.Errorf("list managed resources in namespace %q: %w", namespace, err)

@@ -16,8 +16,8 @@ import (
 	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/garden/component/etcd"
 	"github.com/espalier-dev/espalier/internal/garden/component/gardenerapiserver"
+	"github.com/espalier-dev/espalier/internal/garden/component/judgement"
 	"github.com/espalier-dev/espalier/internal/garden/component/kubeapiserver"
-	"github.com/espalier-dev/espalier/internal/garden/component/shared"
 	"github.com/espalier-dev/espalier/internal/garden/images"
 	"github.com/espalier-dev/espalier/internal/garden/skew"
 	"github.com/espalier-dev/espalier/internal/garden/validation"
@@ -237,7 +237,7 @@ func refused(t *testing.T, g *operatorv1alpha1.Garden, d deployed, events *opera
 	expect.Expect(err).NotTo(HaveOccurred())
 	was, err := values.New(events, values.Operator{})
 	expect.Expect(err).NotTo(HaveOccurred())
-	current := skew.Kubernetes{APIServer: shared.KubernetesVersion(d.kubernetes.deployment, kubeapiserver.Container)}
+	current := skew.Kubernetes{APIServer: judgement.KubernetesVersion(d.kubernetes.deployment, kubeapiserver.Container)}
 	return skew.CheckKubernetes(current, v.Kubernetes) != nil || etcd.StorageProblem(v, etcd.Main, d.mainEtcd) != "" ||
 		etcd.StorageProblem(v, etcd.Events, etcd.Object(was, etcd.Events, etcd.Secrets{}, nil)) != ""
 }

@@ -11,7 +11,7 @@ import (
 	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
 )
 
-// pause is that a user has stopped the reconciliation of a Garden.
+// pause says why, and until when, the reconciliation of a Garden is stopped.
 type pause struct {
 	// until is when it ends; zero: when the user removes the annotation.
 	until           time.Time

@@ -20,8 +20,8 @@ import (
 
 	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
 	"github.com/espalier-dev/espalier/api/references"
+	"github.com/espalier-dev/espalier/internal/garden/component/network"
 	"github.com/espalier-dev/espalier/internal/garden/component/resourcemanager"
-	"github.com/espalier-dev/espalier/internal/garden/component/shared"
 	"github.com/espalier-dev/espalier/internal/garden/component/vpa"
 	"github.com/espalier-dev/espalier/internal/garden/rotation"
 	"github.com/espalier-dev/espalier/internal/gardenaccess"
@@ -110,7 +110,7 @@ func (o *operation) generateKubeconfig(ctx context.Context) error {
 	}
 	secret, err := o.secrets.Generate(ctx, secrets.Request{KeepOld: true, Config: config.Kubeconfig{
 		Name: gardenaccess.GenericKubeconfig, ContextName: genericKubeconfigContext,
-		Cluster: config.Cluster{Server: shared.VirtualAPIServer, CAData: bundle.Data[config.DataKeyCertificateBundle]},
+		Cluster: config.Cluster{Server: network.VirtualAPIServer, CAData: bundle.Data[config.DataKeyCertificateBundle]},
 		User:    config.User{TokenFile: genericTokenFile},
 	}})
 	if err != nil {

@@ -22,36 +22,12 @@ import (
 	"github.com/espalier-dev/espalier/internal/flow"
 	"github.com/espalier-dev/espalier/internal/garden/component/apiserver"
 	"github.com/espalier-dev/espalier/internal/garden/component/crds"
-	"github.com/espalier-dev/espalier/internal/garden/component/istio"
-	"github.com/espalier-dev/espalier/internal/garden/component/networkpolicies"
-	"github.com/espalier-dev/espalier/internal/garden/component/nginxingress"
 	"github.com/espalier-dev/espalier/internal/garden/component/resourcemanager"
-	"github.com/espalier-dev/espalier/internal/garden/component/system"
-	"github.com/espalier-dev/espalier/internal/garden/component/vpa"
 	"github.com/espalier-dev/espalier/internal/garden/rotation"
 	"github.com/espalier-dev/espalier/internal/garden/values"
-	"github.com/espalier-dev/espalier/internal/garden/virtual"
 	"github.com/espalier-dev/espalier/internal/rollout"
 	"github.com/espalier-dev/espalier/internal/secrets"
 	secretconfig "github.com/espalier-dev/espalier/internal/secrets/config"
-)
-
-// Names of the tasks of a deletion.
-const (
-	taskDestroyETCDs           = "Destroying main and events ETCDs of virtual garden"
-	taskDestroyDruid           = "Destroying ETCD Druid"
-	taskDestroyIstio           = "Destroying Istio"
-	taskDestroyAutoscaler      = "Destroying Kubernetes vertical pod autoscaler"
-	taskDestroyIngress         = "Destroying nginx-ingress controller"
-	taskDestroySystem          = "Destroying runtime system resources"
-	taskNoManagedResources     = "Ensuring no ManagedResources exist anymore"
-	taskDestroyResourceManager = "Destroying and waiting for gardener-resource-manager to be deleted"
-	taskDestroyFluentCRDs      = "Destroying custom resource definition for fluent-operator"
-	taskDestroyIstioCRDs       = "Destroying custom resource definition for Istio"
-	taskDestroyVPACRDs         = "Destroying custom resource definition for VPA"
-	taskDestroyHVPACRDs        = "Destroying custom resource definition for HVPA"
-	taskDestroyETCDCRDs        = "Destroying ETCD-related custom resource definitions"
-	taskCleanUpSecrets         = "Cleaning up secrets"
 )
 
 // hvpaManagedResource is the name of the ManagedResource of former releases of Gardener with the controller of Hvpas.
@@ -61,7 +37,7 @@ var errManagedResources = errors.New("requeue in 5s due to at least one ManagedR
 
 // delete destroys what the operator created, and then removes the finalizer.
 func (o *operation) delete(ctx context.Context) error {
-	o.values = values.Values{Operator: o.Operator, VerticalPodAutoscaler: values.VerticalPodAutoscaler(o.status.garden)}
+	o.values = values.OfAny(o.status.garden, o.Operator)
 	if _, err := o.run(ctx, "Garden deletion", o.deletionTasks()); err != nil {
 		return err
 	}
@@ -85,35 +61,6 @@ func (o *operation) forgetNetworks(ctx context.Context) error {
 		return fmt.Errorf("remove annotation %s of Namespace %s: %w", operatorv1alpha1.AnnotationRuntimeNetworks, live.Name, err)
 	}
 	return nil
-}
-
-func (o *operation) deletionTasks() []flow.Task {
-	noVPADefinitions := ""
-	if !o.values.VerticalPodAutoscaler {
-		noVPADefinitions = noVPA
-	}
-	controlPlane := []string{taskDestroyETCDs, virtual.TaskDestroyService, virtual.TaskDestroyAPIServer}
-	components := []string{taskDestroyDruid, taskDestroyIstio, taskDestroyAutoscaler, taskDestroyIngress}
-	managed := []string{taskDestroyResourceManager}
-	return append(o.virtual().DeletionTasks(), []flow.Task{
-		{Name: taskDestroyETCDs, DependsOn: []string{virtual.TaskDestroyAPIServer}, Run: o.destroyEtcds},
-		{Name: taskDestroyDruid, DependsOn: controlPlane, Run: o.destroyDruid},
-		{Name: taskDestroyIstio, DependsOn: []string{virtual.TaskUnused}, Run: o.destroyIstio},
-		{Name: taskDestroyAutoscaler, DependsOn: controlPlane, Run: o.destroySets(o.values.Namespace, vpa.ManagedResource)},
-		{Name: taskDestroyIngress, DependsOn: controlPlane, Run: o.destroySets(o.values.Namespace, nginxingress.ManagedResource)},
-		{
-			Name: taskDestroySystem, DependsOn: components,
-			Run: o.destroySets(o.values.Namespace, networkpolicies.ManagedResource, system.ManagedResource),
-		},
-		{Name: taskNoManagedResources, DependsOn: []string{taskDestroySystem}, Run: o.untilNoManagedResources},
-		{Name: taskDestroyResourceManager, DependsOn: []string{taskNoManagedResources}, Run: o.destroyResourceManager},
-		{Name: taskDestroyFluentCRDs, DependsOn: managed, Run: o.destroyDefinitions(crds.Fluent)},
-		{Name: taskDestroyIstioCRDs, DependsOn: managed, Run: o.destroyDefinitions(crds.Istio)},
-		{Name: taskDestroyVPACRDs, DependsOn: managed, Run: o.destroyDefinitions(crds.VPA), SkipReason: noVPADefinitions},
-		{Name: taskDestroyHVPACRDs, DependsOn: managed, SkipReason: "Reconciliations remove it already."},
-		{Name: taskDestroyETCDCRDs, DependsOn: managed, Run: o.destroyETCDDefinitions},
-		{Name: taskCleanUpSecrets, DependsOn: managed, Run: flow.Work(o.destroySecrets)},
-	}...)
 }
 
 // destroySecrets deletes the Secrets of the manager of secrets, and immutable Secrets and ConfigMaps that no garbage collector deletes any
@@ -176,27 +123,6 @@ func (o *operation) keepLastCopies(ctx context.Context, origin string) (int, err
 	return o.secrets.KeepCopies(ctx, copies)
 }
 
-// destroySets returns the work of a task that destroys ManagedResources of a namespace.
-func (o *operation) destroySets(namespace string, names ...string) func(context.Context, flow.WaitingFor) error {
-	return func(ctx context.Context, waitingFor flow.WaitingFor) error {
-		for _, name := range names {
-			if err := o.cluster.DestroyManagedResource(ctx, waitingFor, o.Timing.defaulted().ManagedResources, namespace, name); err != nil {
-				return err
-			}
-		}
-		return nil
-	}
-}
-
-// destroyIstio keeps the namespace of istiod, which the operator has not created: a Role of its own is in it.
-func (o *operation) destroyIstio(ctx context.Context, waitingFor flow.WaitingFor) error {
-	if err := o.destroySets(istio.Namespace, istio.ManagedResource, istio.GatewayManagedResource)(ctx, waitingFor); err != nil {
-		return err
-	}
-	gateway := rollout.Identity(corev1.SchemeGroupVersion.WithKind("Namespace"), "", istio.GatewayNamespace)
-	return o.cluster.Destroy(ctx, waitingFor, o.Timing.defaulted().ManagedResources, gateway)
-}
-
 // untilNoManagedResources waits until the runtime cluster has no ManagedResource left, including those of other clients. Without the
 // resource manager, none of them could be deleted any more.
 func (o *operation) untilNoManagedResources(ctx context.Context, waitingFor flow.WaitingFor) error {
@@ -221,7 +147,7 @@ func (o *operation) untilNoManagedResources(ctx context.Context, waitingFor flow
 
 // destroyResourceManager destroys the Deployments before the webhook configurations, which one of them would create again.
 func (o *operation) destroyResourceManager(ctx context.Context, waitingFor flow.WaitingFor) error {
-	if err := o.destroyDefinitions(crds.ManagedResources)(ctx, waitingFor); err != nil {
+	if err := o.installer().DestroyDefinitions(ctx, waitingFor, resourcemanager.Component); err != nil {
 		return err
 	}
 	objects, err := o.resourceManager()
@@ -283,33 +209,6 @@ func (o *operation) anyOurs(ctx context.Context, objects []*unstructured.Unstruc
 		}
 	}
 	return false, nil
-}
-
-// destroyDefinitions returns the work of a task that destroys definitions which the operator created. A definition is kept if objects of
-// its kind exist: others have created them, and they would be deleted too.
-func (o *operation) destroyDefinitions(read definitions) func(context.Context, flow.WaitingFor) error {
-	return func(ctx context.Context, waitingFor flow.WaitingFor) error {
-		wanted, err := o.definitions(read)
-		if err != nil {
-			return err
-		}
-		var deleted []*unstructured.Unstructured
-		for _, each := range wanted {
-			requested, err := o.cluster.DeleteDefinition(ctx, each, rollout.IsOurs, !crds.IsDerived(each.GetName()))
-			if errors.Is(err, rollout.ErrInUse) {
-				log.FromContext(ctx).Info("Kept definition", "name", each.GetName(), "reason", err.Error())
-				o.Recorder.Eventf(o.garden, nil, "Warning", reasonDefinitionKept, "Delete", "Kept CustomResourceDefinition: %s", err)
-				continue
-			}
-			if err != nil {
-				return err
-			}
-			if requested {
-				deleted = append(deleted, each)
-			}
-		}
-		return o.cluster.UntilGone(ctx, waitingFor, o.Timing.defaulted().Definitions, deleted...)
-	}
 }
 
 // removeHVPA deletes the ManagedResource of the controller of Hvpas, and the definition of Hvpas when no Hvpa is left, even if another

@@ -8,7 +8,6 @@ import (
 	druidcorev1alpha1 "github.com/gardener/etcd-druid/api/core/v1alpha1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
@@ -16,23 +15,22 @@ import (
 	"github.com/espalier-dev/espalier/internal/garden/component/crds"
 	"github.com/espalier-dev/espalier/internal/garden/component/etcd"
 	"github.com/espalier-dev/espalier/internal/garden/component/etcddruid"
+	"github.com/espalier-dev/espalier/internal/garden/component/shared"
+	"github.com/espalier-dev/espalier/internal/garden/install"
 	"github.com/espalier-dev/espalier/internal/garden/rotation"
 	"github.com/espalier-dev/espalier/internal/rollout"
 )
 
-var (
-	etcdKind       = druidcorev1alpha1.SchemeGroupVersion.WithKind("Etcd")
-	autoscalerKind = schema.GroupVersionKind{Group: "autoscaling.k8s.io", Version: "v1", Kind: "VerticalPodAutoscaler"}
-)
+var etcdKind = druidcorev1alpha1.SchemeGroupVersion.WithKind("Etcd")
 
 // etcdRoles returns the etcds of the virtual cluster.
 func etcdRoles() []etcd.Role { return []etcd.Role{etcd.Main, etcd.Events} }
 
-// etcdTasks returns the tasks that deploy the etcds after others, and wait for them.
-func (o *operation) etcdTasks(after []string) []flow.Task {
+// etcdSteps returns the work that deploys and destroys the etcds.
+func (o *operation) etcdSteps() install.Steps {
 	var deployed []*druidcorev1alpha1.Etcd // by the first task, for the second one
-	return []flow.Task{
-		{Name: taskETCDs, DependsOn: after, Run: func(ctx context.Context, waitingFor flow.WaitingFor) error {
+	return install.Steps{
+		Deploy: func(ctx context.Context, waitingFor flow.WaitingFor) error {
 			for _, role := range etcdRoles() {
 				each, err := o.deployEtcd(ctx, waitingFor, role)
 				if err != nil {
@@ -41,10 +39,11 @@ func (o *operation) etcdTasks(after []string) []flow.Task {
 				deployed = append(deployed, each)
 			}
 			return nil
-		}},
-		{Name: taskETCDsReady, DependsOn: []string{taskETCDs}, Run: func(ctx context.Context, waitingFor flow.WaitingFor) error {
+		},
+		Await: func(ctx context.Context, waitingFor flow.WaitingFor) error {
 			return o.untilReady(ctx, waitingFor, deployed...)
-		}},
+		},
+		Destroy: o.destroyEtcds,
 	}
 }
 
@@ -140,7 +139,7 @@ func (o *operation) destroyEtcds(ctx context.Context, waitingFor flow.WaitingFor
 	objects := make([]*unstructured.Unstructured, 0, 2*len(roles))
 	for _, role := range roles {
 		objects = append(objects,
-			rollout.Identity(etcdKind, o.values.Namespace, role.Name()), rollout.Identity(autoscalerKind, o.values.Namespace, role.Name()),
+			rollout.Identity(etcdKind, o.values.Namespace, role.Name()), rollout.Identity(shared.AutoscalerKind, o.values.Namespace, role.Name()),
 		)
 	}
 	return o.cluster.Destroy(ctx, waitingFor, o.Timing.defaulted().ETCDs, objects...)
@@ -151,7 +150,7 @@ func (o *operation) destroyDruid(ctx context.Context, waitingFor flow.WaitingFor
 	if err := o.noEtcds(ctx, "etcd-druid"); err != nil {
 		return err
 	}
-	return o.destroySets(o.values.Namespace, etcddruid.ManagedResource)(ctx, waitingFor)
+	return o.installer().Destroy(ctx, waitingFor, etcddruid.Component)
 }
 
 // destroyETCDDefinitions fails as long as there are objects of these kinds: they are the data of the virtual cluster.
@@ -159,12 +158,12 @@ func (o *operation) destroyETCDDefinitions(ctx context.Context, waitingFor flow.
 	if err := o.noEtcds(ctx, "etcd CRDs"); err != nil {
 		return err
 	}
-	return o.destroyDefinitions(crds.ETCD)(ctx, waitingFor)
+	return o.installer().DestroyDefinitions(ctx, waitingFor, crds.ETCDComponent)
 }
 
 // noEtcds fails if there are objects of etcd-druid in any namespace.
 func (o *operation) noEtcds(ctx context.Context, what string) error {
-	definitions, err := o.definitions(crds.ETCD)
+	definitions, err := o.installer().Definitions(crds.ETCDComponent)
 	if err != nil {
 		return err
 	}

@@ -23,8 +23,9 @@ import (
 // maxNote bounds the parts of Events that come from errors, in bytes: the API server refuses longer ones.
 const maxNote = 800
 
-// told returns a task that records an Event when its work fails, and one when it waits for long. It calls waits when it begins to wait.
-func (o *operation) told(task flow.Task, waits func()) flow.Task {
+// withEvents returns a task that records an Event when its work fails, and one when it waits for long. It calls waits when it begins to
+// wait.
+func (o *operation) withEvents(task flow.Task, waits func()) flow.Task {
 	run := task.Run
 	if run == nil { // it is skipped
 		return task
@@ -38,7 +39,7 @@ func (o *operation) told(task flow.Task, waits func()) flow.Task {
 				o.Recorder.Eventf(o.garden, nil, "Normal", reasonTaskWaits, "Wait", "Task %q waits: %s", task.Name, excerpt.Of(*cause, maxNote))
 			}
 		}
-		err := advised(run(ctx, func(sentence string) {
+		err := withRemedy(run(ctx, func(sentence string) {
 			latest.Store(&sentence)
 			if sentence != "" {
 				waits()
@@ -65,8 +66,8 @@ func (r *Reconciler) record(ctx context.Context, s *status, err error) error {
 	return s.failed(ctx, r.Identity, err)
 }
 
-// advised returns an error that says what the user can do about it, if that is known.
-func advised(err error) error {
+// withRemedy returns an error that says what the user can do about it, if that is known.
+func withRemedy(err error) error {
 	if _, isVirtual := errors.AsType[*virtual.Error](err); isVirtual {
 		return err
 	}

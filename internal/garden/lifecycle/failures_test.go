@@ -35,14 +35,14 @@ func TestErrorsThatUsersCanRemedySayHow(t *testing.T) {
 	g := NewWithT(t)
 	forbidden := apierrors.NewForbidden(schema.GroupResource{Resource: "secrets"}, "a", errors.New("no"))
 	missing := &meta.NoKindMatchError{GroupKind: schema.GroupKind{Group: "druid.gardener.cloud", Kind: "Etcd"}}
-	g.Expect(advised(fmt.Errorf("deploy a: %w", forbidden))).To(MatchError(
+	g.Expect(withRemedy(fmt.Errorf("deploy a: %w", forbidden))).To(MatchError(
 		"the operator lacks a right (apply its roles again, with deploy/overlays/garden or the chart): " +
 			`deploy a: secrets "a" is forbidden: no`,
 	))
-	g.Expect(advised(missing)).To(
+	g.Expect(withRemedy(missing)).To(
 		MatchError(HavePrefix("a definition is missing (those of the operator are deployed again at the next attempt): ")),
 	)
-	g.Expect(advised(&manager.LostError{Problem: "a is lost: restore b"})).To(MatchError("a is lost: restore b"))
-	g.Expect(advised(errors.New("other"))).To(MatchError("other"))
-	g.Expect(advised(nil)).To(Succeed())
+	g.Expect(withRemedy(&manager.LostError{Problem: "a is lost: restore b"})).To(MatchError("a is lost: restore b"))
+	g.Expect(withRemedy(errors.New("other"))).To(MatchError("other"))
+	g.Expect(withRemedy(nil)).To(Succeed())
 }

@@ -3,38 +3,20 @@ package lifecycle
 import (
 	"context"
 	"errors"
-	"slices"
 	"sync"
 
 	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/flow"
-	"github.com/espalier-dev/espalier/internal/garden/component/crds"
+	"github.com/espalier-dev/espalier/internal/garden/component"
+	"github.com/espalier-dev/espalier/internal/garden/component/etcddruid"
+	"github.com/espalier-dev/espalier/internal/garden/components"
+	"github.com/espalier-dev/espalier/internal/garden/install"
 	"github.com/espalier-dev/espalier/internal/garden/validation"
 	"github.com/espalier-dev/espalier/internal/garden/values"
 	"github.com/espalier-dev/espalier/internal/garden/virtual"
 	"github.com/espalier-dev/espalier/internal/rollout"
 	"github.com/espalier-dev/espalier/internal/secrets/manager"
 )
-
-// Names of tasks. Users see them in descriptions, in the status and in errors.
-const (
-	taskKubeconfig        = "Generating generic token kubeconfig"
-	taskETCDCRDs          = "Deploying ETCD-related custom resource definitions"
-	taskVPACRDs           = "Deploying custom resource definitions for VPA"
-	taskHVPACRDs          = "Reconciling custom resource definitions for HVPA"
-	taskIstioCRDs         = "Deploying custom resource definitions for Istio"
-	taskFluentCRDs        = "Deploying custom resource definitions for fluent-operator"
-	taskResourceManager   = "Deploying and waiting for gardener-resource-manager to be healthy"
-	taskIngressController = "Deploying nginx-ingress controller"
-	taskSystem            = "Deploying runtime system resources"
-	taskAutoscaler        = "Deploying Kubernetes vertical pod autoscaler"
-	taskDruid             = "Deploying ETCD Druid"
-	taskIstio             = "Deploying Istio"
-	taskETCDs             = "Deploying main and events ETCDs of virtual garden"
-	taskETCDsReady        = "Waiting until main and event ETCDs report readiness"
-)
-
-const noVPA = "The Garden does not enable the vertical pod autoscaler."
 
 // operation is one reconciliation or deletion. Its fields do not change while the flow runs, except for the status.
 type operation struct {
@@ -59,7 +41,7 @@ func (o *operation) run(ctx context.Context, name string, tasks []flow.Task) ([]
 	defer func() { end(nil); watching.Wait() }()
 	waits := sync.OnceFunc(func() { watching.Go(func() { o.endIfOutdated(ctx, end) }) })
 	for i := range tasks {
-		tasks[i] = o.told(tasks[i], waits)
+		tasks[i] = o.withEvents(tasks[i], waits)
 	}
 	f, err := flow.New(name, tasks)
 	if err != nil {
@@ -79,32 +61,47 @@ func (o *operation) run(ctx context.Context, name string, tasks []flow.Task) ([]
 }
 
 func (o *operation) reconciliationTasks() []flow.Task {
-	noVPADefinitions := ""
-	if !o.values.VerticalPodAutoscaler {
-		noVPADefinitions = noVPA
+	return install.Tasks(components.Reconciliation(), o.planes())
+}
+
+func (o *operation) deletionTasks() []flow.Task {
+	return install.Tasks(components.Deletion(o.virtual().Abandons()), o.planes())
+}
+
+// planes returns the work of both planes.
+func (o *operation) planes() map[component.Plane]install.Plane {
+	return map[component.Plane]install.Plane{
+		component.Runtime: {Installer: o.installer(), Steps: o.steps()},
+		component.Virtual: o.virtual().Plane(),
 	}
-	served := []string{taskETCDCRDs, taskVPACRDs, taskHVPACRDs, taskIstioCRDs}
-	managed := []string{taskResourceManager}
-	systemComponents := []string{
-		taskKubeconfig, taskFluentCRDs, taskIngressController, taskSystem, taskAutoscaler, taskDruid, taskIstio,
+}
+
+// installer deploys and destroys the components of the runtime plane.
+func (o *operation) installer() install.Installer {
+	timing := o.Timing.defaulted()
+	return install.Installer{
+		Cluster: o.cluster, Secrets: o.secrets, Values: o.values, OmitsDefinition: o.OmitsDefinition,
+		Limits: install.Limits{
+			Definitions: timing.Definitions, ManagedResources: timing.ManagedResources, Objects: timing.ManagedResources,
+		},
+		DefinitionKept: func(cause error) {
+			o.Recorder.Eventf(o.garden, nil, "Warning", reasonDefinitionKept, "Delete", "Kept CustomResourceDefinition: %s", cause)
+		},
 	}
-	return slices.Concat([]flow.Task{
-		{Name: taskKubeconfig, Run: flow.Work(o.generateKubeconfig)},
-		{Name: taskETCDCRDs, Run: o.deployDefinitions(crds.ETCD)},
-		{Name: taskVPACRDs, Run: o.deployDefinitions(crds.VPA), SkipReason: noVPADefinitions},
-		{Name: taskHVPACRDs, Run: o.removeHVPA},
-		{Name: taskIstioCRDs, Run: o.deployDefinitions(crds.Istio)},
-		{Name: taskFluentCRDs, Run: o.deployDefinitions(crds.Fluent)},
-		{Name: taskResourceManager, DependsOn: served, Run: o.deployResourceManager},
-		{Name: taskIngressController, DependsOn: managed, Run: flow.Work(o.deployIngressController)},
-		{Name: taskSystem, DependsOn: managed, Run: flow.Work(o.deploySystem)},
-		{Name: taskAutoscaler, DependsOn: managed, Run: flow.Work(o.deployAutoscaler)},
-		{Name: taskDruid, DependsOn: managed, Run: o.deployDruid},
-		{Name: taskIstio, DependsOn: managed, Run: o.deployIstio},
-	},
-		o.etcdTasks(append(slices.Clone(systemComponents), virtual.TaskPreconditions)),
-		o.virtual().Tasks(systemComponents, taskETCDs, taskETCDsReady),
-	)
+}
+
+// steps returns the work for the rows of the runtime plane that are more than their objects, and for the etcds.
+func (o *operation) steps() map[string]install.Steps {
+	return map[string]install.Steps{
+		components.GenericKubeconfig: {Deploy: flow.Work(o.generateKubeconfig)},
+		component.ETCDDefinitions:    {Destroy: o.destroyETCDDefinitions},
+		component.HVPA:               {Deploy: o.removeHVPA, SkipsDestroy: "Reconciliations remove it already."},
+		component.ResourceManager:    {Deploy: o.deployResourceManager, Destroy: o.destroyResourceManager},
+		etcddruid.Component.Name:     {Destroy: o.destroyDruid},
+		component.Etcds:              o.etcdSteps(),
+		component.NoManagedResources: {Destroy: o.untilNoManagedResources},
+		components.Secrets:           {Destroy: flow.Work(o.destroySecrets)},
+	}
 }
 
 // virtual returns the control plane of the virtual cluster.

@@ -3,7 +3,6 @@ package lifecycle
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -65,7 +64,7 @@ func (o *operation) recordEncryption(ctx context.Context) error {
 	if err := o.status.write(ctx, false, encryptionOf(encrypted)); err != nil {
 		return fmt.Errorf("record encryption: %w", err)
 	}
-	o.values.EncryptedResources, o.values.EncryptedProvider = encrypted.Resources, encrypted.Provider.Type
+	o.values = o.values.WithEncryption(encrypted.Resources, encrypted.Provider.Type)
 	return nil
 }
 
@@ -88,20 +87,20 @@ func (o *operation) checkAuditPolicies(ctx context.Context) error {
 	return nil
 }
 
-// readAPIServerPorts sets APIServerPorts in the values: the ports of Service default/kubernetes and their target ports.
+// readAPIServerPorts adds to the values the ports of Service default/kubernetes and their target ports.
 func (o *operation) readAPIServerPorts(ctx context.Context) error {
 	service := &corev1.Service{}
 	if err := o.Client.Get(ctx, client.ObjectKey{Namespace: metav1.NamespaceDefault, Name: "kubernetes"}, service); err != nil {
 		return fmt.Errorf("read Service of API server: %w", err)
 	}
+	var ports []int32
 	for _, each := range service.Spec.Ports {
-		o.values.APIServerPorts = append(o.values.APIServerPorts, each.Port)
+		ports = append(ports, each.Port)
 		if target := each.TargetPort.IntVal; target != 0 {
-			o.values.APIServerPorts = append(o.values.APIServerPorts, target)
+			ports = append(ports, target)
 		}
 	}
-	slices.Sort(o.values.APIServerPorts)
-	o.values.APIServerPorts = slices.Compact(o.values.APIServerPorts)
+	o.values = o.values.WithAPIServerPorts(ports...)
 	return nil
 }
 

@@ -5,9 +5,9 @@
 // outdated cache could renew credentials. All state is in the objects and in the status of the Garden. If the process stops at any point,
 // the next one runs the same flow again, whose tasks write only what differs.
 //
-// The flow has the tasks that prepare the runtime cluster, which are definitions, the resource manager and the components that it applies,
-// the etcds of the virtual cluster, and the tasks of package virtual. There is no second pass for the seed authorizer: kube-apiserver
-// always has it.
+// Package components has the graph of the tasks. This package does the work for the components of the runtime cluster that are more than
+// their objects, and for the etcds of the virtual cluster; package virtual does that for the rest of the virtual cluster. There is no
+// second pass for the seed authorizer: kube-apiserver always has it.
 package lifecycle
 
 import (
@@ -248,7 +248,7 @@ func (r *Reconciler) operate(ctx context.Context, s *status) (ctrl.Result, error
 		return ctrl.Result{}, err
 	}
 	if failure := o.prepare(ctx); failure != nil {
-		return ctrl.Result{}, advised(failure)
+		return ctrl.Result{}, withRemedy(failure)
 	}
 	tasks, err := o.run(ctx, "Garden reconciliation", o.reconciliationTasks())
 	if err != nil {

@@ -68,8 +68,8 @@ type Values struct {
 	Domains []string
 	// Networks are networks of the runtime cluster.
 	Networks Networks
-	// APIServerPorts are the ports of the API server of the runtime cluster, of its Service and of its Pods. New does not set them, because
-	// they are not in the Garden.
+	// APIServerPorts are the ports of the API server of the runtime cluster, of its Service and of its Pods, sorted. New does not set them,
+	// because they are not in the Garden.
 	APIServerPorts []int32
 	// VerticalPodAutoscaler is true if the operator deploys the vertical pod autoscaler.
 	VerticalPodAutoscaler bool
@@ -116,6 +116,18 @@ type Values struct {
 	Phases rotation.Phases
 }
 
+// WithAPIServerPorts returns the values with the ports of the API server of the runtime cluster.
+func (v Values) WithAPIServerPorts(ports ...int32) Values {
+	v.APIServerPorts = slices.Compact(slices.Sorted(slices.Values(ports)))
+	return v
+}
+
+// WithEncryption returns the values of a Garden that records its encrypted resources now for the first time.
+func (v Values) WithEncryption(resources []string, provider operatorv1alpha1.EncryptionProviderType) Values {
+	v.EncryptedResources, v.EncryptedProvider = resources, provider
+	return v
+}
+
 // ExternalImage returns the image of a program of others.
 func (v Values) ExternalImage(name string) (string, error) {
 	cluster := images.Cluster{Runtime: v.RuntimeKubernetes, Target: v.Kubernetes, Architecture: v.Architecture}
@@ -153,7 +165,7 @@ func New(garden *operatorv1alpha1.Garden, operator Operator) (Values, error) {
 	spec := garden.Spec.DeepCopy() // so that the values share no memory with the Garden
 	runtime, cluster := spec.RuntimeCluster, spec.VirtualCluster
 	v := Values{
-		Operator: operator, Kubernetes: kubernetes, Zones: runtime.Provider.Zones, VerticalPodAutoscaler: VerticalPodAutoscaler(garden),
+		Operator: operator, Kubernetes: kubernetes, Zones: runtime.Provider.Zones, VerticalPodAutoscaler: verticalPodAutoscaler(garden),
 		GardenUID: garden.UID, GardenCreated: garden.CreationTimestamp.Time,
 	}
 	for _, domain := range cluster.DNS.Domains {
@@ -282,9 +294,22 @@ func KubernetesVersion(garden *operatorv1alpha1.Garden) (*version.Version, error
 	return parsed, nil
 }
 
-// VerticalPodAutoscaler reports whether the operator deploys the vertical pod autoscaler. A Garden without settings for it brings its own:
+// OfAny returns the values that decide which components a Garden wants, of any Garden, even of one that New refuses.
+func OfAny(garden *operatorv1alpha1.Garden, operator Operator) Values {
+	return Values{Operator: operator, VerticalPodAutoscaler: verticalPodAutoscaler(garden)}
+}
+
+// WithoutVPA returns why the operator does not deploy the vertical pod autoscaler, or "".
+func (v Values) WithoutVPA() string {
+	if v.VerticalPodAutoscaler {
+		return ""
+	}
+	return "The Garden does not enable the vertical pod autoscaler."
+}
+
+// verticalPodAutoscaler reports whether the operator deploys the vertical pod autoscaler. A Garden without settings for it brings its own:
 // the defaulting webhook sets them.
-func VerticalPodAutoscaler(garden *operatorv1alpha1.Garden) bool {
+func verticalPodAutoscaler(garden *operatorv1alpha1.Garden) bool {
 	settings := garden.Spec.RuntimeCluster.Settings
 	return settings != nil && settings.VerticalPodAutoscaler != nil && ptr.Deref(settings.VerticalPodAutoscaler.Enabled, true)
 }

@@ -166,3 +166,42 @@ func TestImagesOfProgramsOfOthersDependOnVersions(t *testing.T) {
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(v.ExternalImage("a")).To(Equal("r:v1.33.1"))
 }
+
+func TestWhetherTheAutoscalerIsWanted(t *testing.T) {
+	for sentence, tc := range map[string]struct {
+		settings *operatorv1alpha1.Settings
+		want     bool
+	}{
+		"no settings":        {},
+		"no settings for it": {settings: &operatorv1alpha1.Settings{}},
+		"settings without a switch": {
+			settings: &operatorv1alpha1.Settings{VerticalPodAutoscaler: &operatorv1alpha1.VerticalPodAutoscaler{}}, want: true,
+		},
+		"enabled": {
+			settings: &operatorv1alpha1.Settings{VerticalPodAutoscaler: &operatorv1alpha1.VerticalPodAutoscaler{Enabled: ptr.To(true)}}, want: true,
+		},
+		"disabled": {
+			settings: &operatorv1alpha1.Settings{VerticalPodAutoscaler: &operatorv1alpha1.VerticalPodAutoscaler{Enabled: ptr.To(false)}},
+		},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			g := NewWithT(t)
+			garden := &operatorv1alpha1.Garden{}
+			garden.Spec.RuntimeCluster.Settings = tc.settings
+			v := values.OfAny(garden, values.Operator{})
+			g.Expect(v.VerticalPodAutoscaler).To(Equal(tc.want))
+			if tc.want {
+				g.Expect(v.WithoutVPA()).To(BeEmpty())
+			} else {
+				g.Expect(v.WithoutVPA()).NotTo(BeEmpty())
+			}
+		})
+	}
+}
+
+func TestPortsAreSortedAndTheOldValuesStay(t *testing.T) {
+	g := NewWithT(t)
+	old := values.Values{APIServerPorts: []int32{1}}
+	g.Expect(old.WithAPIServerPorts(6443, 443, 6443).APIServerPorts).To(Equal([]int32{443, 6443}))
+	g.Expect(old.APIServerPorts).To(Equal([]int32{1}))
+}

@@ -9,45 +9,30 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/espalier-dev/espalier/api/managedresources"
 	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/flow"
+	"github.com/espalier-dev/espalier/internal/garden/component"
 	"github.com/espalier-dev/espalier/internal/garden/component/gardeneraccess"
 	"github.com/espalier-dev/espalier/internal/garden/component/kubeapiserver"
-	"github.com/espalier-dev/espalier/internal/garden/component/virtualsystem"
 	"github.com/espalier-dev/espalier/internal/rollout"
 	secretconfig "github.com/espalier-dev/espalier/internal/secrets/config"
 )
 
-func (c *ControlPlane) deploySystem(ctx context.Context) error {
-	return c.deploySet(ctx, virtualsystem.ManagedResource, false, virtualsystem.Objects())
-}
-
-// deployAccess deploys the kubeconfigs for users and for the operator, and waits until their ServiceAccounts have their rights.
-func (c *ControlPlane) deployAccess(ctx context.Context, waitingFor flow.WaitingFor) error {
+// accessObjects returns the kubeconfigs for users and for the operator, with the tokens of the live ones.
+func (c *ControlPlane) accessObjects(ctx context.Context) (component.Objects, error) {
 	bundle, err := c.Secrets.Bundle(kubeapiserver.Authority)
 	if err != nil {
-		return err
+		return component.Objects{}, err
 	}
 	live := map[string]*corev1.Secret{}
 	for _, name := range []string{gardeneraccess.External, gardeneraccess.Internal} {
 		if live[name], err = c.readSecret(ctx, name); err != nil {
-			return err
+			return component.Objects{}, err
 		}
 	}
-	objects, err := gardeneraccess.Secrets(c.Values, bundle.Data[secretconfig.DataKeyCertificateBundle], live)
-	if err != nil {
-		return err
-	}
-	if err := c.Cluster.DeployTyped(ctx, objects...); err != nil {
-		return err
-	}
-	if err := c.deploySet(ctx, gardeneraccess.ManagedResource, true, gardeneraccess.VirtualObjects()); err != nil {
-		return err
-	}
-	return c.Cluster.UntilManagedResourcesReady(ctx, waitingFor, c.Timing.defaulted().ManagedResources,
-		managedresources.CheckAppliedAndHealthy, c.Values.Namespace, gardeneraccess.ManagedResource)
+	kubeconfigs, err := gardeneraccess.Secrets(c.Values, bundle.Data[secretconfig.DataKeyCertificateBundle], live)
+	return component.Objects{Direct: kubeconfigs, Sets: [][]client.Object{gardeneraccess.VirtualObjects()}}, err
 }
 
 // connect waits until the operator can connect to the virtual cluster: its kubeconfig has a token.

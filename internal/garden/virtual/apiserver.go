@@ -15,8 +15,8 @@ import (
 	"github.com/espalier-dev/espalier/internal/garden/component/apiserver"
 	"github.com/espalier-dev/espalier/internal/garden/component/etcd"
 	"github.com/espalier-dev/espalier/internal/garden/component/exposure"
+	"github.com/espalier-dev/espalier/internal/garden/component/judgement"
 	"github.com/espalier-dev/espalier/internal/garden/component/kubeapiserver"
-	"github.com/espalier-dev/espalier/internal/garden/component/shared"
 	"github.com/espalier-dev/espalier/internal/secrets"
 	secretconfig "github.com/espalier-dev/espalier/internal/secrets/config"
 )
@@ -127,7 +127,7 @@ func (c *ControlPlane) untilAPIServerRolledOut(ctx context.Context, waitingFor f
 	if failure := c.Cluster.Client.List(ctx, pods, client.InNamespace(c.Values.Namespace), selected); failure != nil {
 		return errors.Join(err, fmt.Errorf("list Pods of kube-apiserver: %w", failure))
 	}
-	newest := shared.NewestPod(pods.Items)
+	newest := judgement.NewestPod(pods.Items)
 	if newest == nil {
 		return err
 	}

@@ -8,43 +8,19 @@ import (
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
-	autoscalingv2 "k8s.io/api/autoscaling/v2"
-	corev1 "k8s.io/api/core/v1"
-	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	corev1beta1 "github.com/espalier-dev/espalier/api/core/v1beta1"
 	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/flow"
-	"github.com/espalier-dev/espalier/internal/garden/component/exposure"
 	"github.com/espalier-dev/espalier/internal/garden/component/gardeneraccess"
 	"github.com/espalier-dev/espalier/internal/garden/component/gardenerapiserver"
 	"github.com/espalier-dev/espalier/internal/garden/component/kubeapiserver"
-	"github.com/espalier-dev/espalier/internal/garden/component/kubecontrollermanager"
 	"github.com/espalier-dev/espalier/internal/garden/component/resourcemanager"
-	"github.com/espalier-dev/espalier/internal/garden/component/virtualsystem"
 	"github.com/espalier-dev/espalier/internal/rollout"
-)
-
-// Names of the tasks of a deletion.
-const (
-	// TaskUnused must succeed before anything is destroyed.
-	TaskUnused = "Ensuring no Seeds and Shoots exist in virtual garden"
-	// TaskDestroyAPIServer and TaskDestroyService are the last tasks that destroy something of the virtual cluster besides its etcds.
-	TaskDestroyAPIServer = "Destroying Kubernetes API Server"
-	TaskDestroyService   = "Destroying Kubernetes API Server service"
-
-	taskDestroySystem            = "Destroying virtual system resources"
-	taskDestroyAccess            = "Destroying Gardener virtual garden access resources"
-	taskDestroyControllerManager = "Destroying Kubernetes Controller Manager Server"
-	taskDestroyResourceManager   = "Destroying gardener-resource-manager for virtual garden"
-	taskDestroyRoutes            = "Destroying Kubernetes API server service SNI"
-	taskForget                   = "Invalidate client for virtual garden"
 )
 
 // Names of checks.
@@ -58,99 +34,15 @@ const (
 // answerTimeout is how long the virtual cluster may take to answer a request.
 const answerTimeout = 30 * time.Second
 
-// DeletionTasks returns the tasks that destroy the virtual cluster except for its etcds. What is in the virtual cluster is destroyed first,
-// as long as its resource manager runs. If the user abandons the virtual cluster, its resource manager is destroyed first, so that it
-// changes nothing there any more.
-func (c *ControlPlane) DeletionTasks() []flow.Task {
-	// managed are the tasks that need the resource manager of the virtual cluster; that for gardener-apiserver is one of those before them.
-	managed := []string{
-		taskDestroyScheduler, taskDestroyGardenerManager, taskDestroyAdmission, taskDestroySystem, taskDestroyAccess,
-		taskDestroyControllerManager,
-	}
-	first, manager, last := TaskUnused, managed, []string{taskDestroyResourceManager}
-	if c.abandons() {
-		first, manager, last = taskDestroyResourceManager, []string{TaskUnused}, managed
-	}
-	return append([]flow.Task{
-		{Name: TaskUnused, Run: flow.Work(c.ensureUnused)},
-		// The namespaces that it deletes are gone only if all APIs are served.
-		{Name: taskDestroySystem, DependsOn: []string{taskDestroyGardenerServer}, Run: c.destroyVirtual(virtualsystem.ManagedResource)},
-		{Name: taskDestroyAccess, DependsOn: []string{first}, Run: c.destroyVirtual(gardeneraccess.ManagedResource,
-			c.identity(secretKind, gardeneraccess.External), c.identity(secretKind, gardeneraccess.Internal))},
-		// kube-controller-manager empties the namespaces that the task before deletes.
-		{Name: taskDestroyControllerManager, DependsOn: []string{taskDestroySystem}, Run: c.destroyVirtual(kubecontrollermanager.ManagedResource,
-			c.identity(deploymentKind, kubecontrollermanager.Name),
-			c.identity(autoscalerKind, kubecontrollermanager.AutoscalerName),
-			c.identity(policyv1.SchemeGroupVersion.WithKind("PodDisruptionBudget"), kubecontrollermanager.Name),
-			c.identity(corev1.SchemeGroupVersion.WithKind("Service"), kubecontrollermanager.Name),
-			c.identity(secretKind, kubecontrollermanager.AccessSecret))},
-		{Name: taskDestroyResourceManager, DependsOn: manager, Run: c.destroyResourceManager},
-		{Name: taskDestroyRoutes, DependsOn: last, Run: c.destroyRoutes},
-		{Name: TaskDestroyService, DependsOn: []string{taskDestroyRoutes}, Run: c.destroyObjects(
-			c.identity(corev1.SchemeGroupVersion.WithKind("Service"), exposure.Name))},
-		{Name: TaskDestroyAPIServer, DependsOn: last, Run: c.destroyObjects(
-			c.identity(deploymentKind, kubeapiserver.Name),
-			c.identity(autoscalingv2.SchemeGroupVersion.WithKind("HorizontalPodAutoscaler"), kubeapiserver.Name),
-			c.identity(autoscalerKind, kubeapiserver.AutoscalerName),
-			c.identity(policyv1.SchemeGroupVersion.WithKind("PodDisruptionBudget"), kubeapiserver.Name))},
-		{Name: taskForget, DependsOn: []string{TaskDestroyAPIServer}, Run: flow.Work(func(context.Context) error {
-			c.Connection.Forget()
-			return nil
-		})},
-	}, c.destroyGardenerTasks(first)...)
-}
+var deploymentKind = appsv1.SchemeGroupVersion.WithKind("Deployment")
 
-var (
-	deploymentKind = appsv1.SchemeGroupVersion.WithKind("Deployment")
-	autoscalerKind = schema.GroupVersionKind{Group: "autoscaling.k8s.io", Version: "v1", Kind: "VerticalPodAutoscaler"}
-)
-
-// identity returns the identity of an object in the namespace of the Garden.
-func (c *ControlPlane) identity(kind schema.GroupVersionKind, name string) *unstructured.Unstructured {
-	return rollout.Identity(kind, c.Values.Namespace, name)
-}
-
-// destroyObjects returns the work of a task that destroys objects.
-func (c *ControlPlane) destroyObjects(objects ...*unstructured.Unstructured) func(context.Context, flow.WaitingFor) error {
-	return func(ctx context.Context, waitingFor flow.WaitingFor) error {
-		return c.Cluster.Destroy(ctx, waitingFor, c.Timing.defaulted().APIServer, objects...)
-	}
-}
-
-// destroy returns the work of a task that destroys a ManagedResource, and then objects.
-func (c *ControlPlane) destroy(set string, objects ...*unstructured.Unstructured) func(context.Context, flow.WaitingFor) error {
-	return func(ctx context.Context, waitingFor flow.WaitingFor) error {
-		timeout := c.Timing.defaulted().ManagedResources
-		if err := c.Cluster.DestroyManagedResource(ctx, waitingFor, timeout, c.Values.Namespace, set); err != nil {
-			return err
-		}
-		return c.destroyObjects(objects...)(ctx, waitingFor)
-	}
-}
-
-// destroyVirtual does the same as destroy for a ManagedResource of the virtual cluster. If the user abandons the virtual cluster, the
-// objects of the ManagedResource stay there.
-func (c *ControlPlane) destroyVirtual(set string, objects ...*unstructured.Unstructured) func(context.Context, flow.WaitingFor) error {
-	return func(ctx context.Context, waitingFor flow.WaitingFor) error {
-		if c.abandons() {
-			if err := c.Cluster.AbandonManagedResource(ctx, c.Values.Namespace, set); err != nil {
-				return err
-			}
-		}
-		if err := c.destroy(set)(ctx, waitingFor); err != nil {
-			return c.withWayOut(ctx, err)
-		}
-		return c.destroyObjects(objects...)(ctx, waitingFor)
-	}
-}
-
-// abandons reports whether the user gives up the objects in the virtual cluster, and names it.
-func (c *ControlPlane) abandons() bool { return c.Identity != "" && c.Abandoned == c.Identity }
+// Abandons reports whether the user gives up the objects in the virtual cluster, and names it.
+func (c *ControlPlane) Abandons() bool { return c.Identity != "" && c.Abandoned == c.Identity }
 
 // withWayOut adds to an error how to delete a Garden whose virtual cluster has no API server any more.
 func (c *ControlPlane) withWayOut(ctx context.Context, err error) error {
 	live, failure := c.readDeployment(ctx, kubeapiserver.Name)
-	if failure != nil || c.abandons() || live != nil && live.Status.ReadyReplicas > 0 {
+	if failure != nil || c.Abandons() || live != nil && live.Status.ReadyReplicas > 0 {
 		return err
 	}
 	return fmt.Errorf("%w; no Pod of the virtual garden's kube-apiserver is ready: repair it or, to delete the Garden but not the objects in "+
@@ -158,26 +50,29 @@ func (c *ControlPlane) withWayOut(ctx context.Context, err error) error {
 		err, operatorv1alpha1.AnnotationAbandonVirtualCluster, c.Identity)
 }
 
+// destroyResourceManager destroys the Deployments after the ManagedResource, whose objects they delete. If the user abandons the virtual
+// cluster, the Deployments go first, so that they change nothing there any more.
 func (c *ControlPlane) destroyResourceManager(ctx context.Context, waitingFor flow.WaitingFor) error {
 	objects, err := c.resourceManager(resourcemanager.Credentials{})
 	if err != nil {
 		return err
 	}
-	running := rollout.Deployments(objects)
-	if c.abandons() {
-		if err := c.destroyObjects(running...)(ctx, waitingFor); err != nil {
+	timeout, running := c.Timing.defaulted().APIServer, rollout.Deployments(objects)
+	if c.Abandons() {
+		if err := c.Cluster.Destroy(ctx, waitingFor, timeout, running...); err != nil {
 			return err
 		}
 	}
-	return c.destroyVirtual(resourcemanager.VirtualManagedResource, append(running, objects...)...)(ctx, waitingFor)
-}
-
-func (c *ControlPlane) destroyRoutes(ctx context.Context, waitingFor flow.WaitingFor) error {
-	objects, err := rollout.Unstructured(exposure.Routes(c.Values)...)
-	if err != nil {
+	if err := c.installer().Destroy(ctx, waitingFor, resourcemanager.VirtualComponent); err != nil {
 		return err
 	}
-	return c.destroyObjects(objects...)(ctx, waitingFor)
+	return c.Cluster.Destroy(ctx, waitingFor, timeout, append(running, objects...)...)
+}
+
+// forget drops the connection to a virtual cluster that is gone.
+func (c *ControlPlane) forget(context.Context) error {
+	c.Connection.Forget()
+	return nil
 }
 
 // ensureUnused fails as long as there are Seeds or Shoots: without the virtual cluster, what runs for them could not be deleted any more.

@@ -36,7 +36,3 @@ func (c *ControlPlane) deployService(ctx context.Context, waitingFor flow.Waitin
 		return nil
 	}, rollout.WatchObject(gateway))
 }
-
-func (c *ControlPlane) deployRoutes(ctx context.Context) error {
-	return c.Cluster.DeployTyped(ctx, exposure.Routes(c.Values)...)
-}

@@ -12,16 +12,15 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/espalier-dev/espalier/api/managedresources"
-	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/flow"
+	"github.com/espalier-dev/espalier/internal/garden/component"
 	"github.com/espalier-dev/espalier/internal/garden/component/apiserver"
 	"github.com/espalier-dev/espalier/internal/garden/component/etcd"
 	"github.com/espalier-dev/espalier/internal/garden/component/gardener"
 	"github.com/espalier-dev/espalier/internal/garden/component/gardeneradmission"
 	"github.com/espalier-dev/espalier/internal/garden/component/gardenerapiserver"
-	"github.com/espalier-dev/espalier/internal/garden/component/gardenercontrollermanager"
 	"github.com/espalier-dev/espalier/internal/garden/component/gardenerscheduler"
-	"github.com/espalier-dev/espalier/internal/garden/component/shared"
+	"github.com/espalier-dev/espalier/internal/garden/component/judgement"
 	"github.com/espalier-dev/espalier/internal/garden/identity"
 	"github.com/espalier-dev/espalier/internal/gardenaccess"
 	"github.com/espalier-dev/espalier/internal/rollout"
@@ -29,59 +28,10 @@ import (
 	secretconfig "github.com/espalier-dev/espalier/internal/secrets/config"
 )
 
-// Names of the tasks for the programs of Gardener.
-const (
-	taskGardenerServer     = "Deploying Gardener API Server"
-	taskGardenerServerDone = "Waiting until Gardener API server rolled out"
-	taskAdmission          = "Deploying Gardener Admission Controller"
-	taskGardenerManager    = "Deploying Gardener Controller Manager"
-	taskScheduler          = "Deploying Gardener Scheduler"
-
-	taskDestroyGardenerServer  = "Destroying Gardener API Server"
-	taskDestroyAdmission       = "Destroying Gardener Admission Controller"
-	taskDestroyGardenerManager = "Destroying Gardener Controller Manager"
-	taskDestroyScheduler       = "Destroying Gardener Scheduler"
-)
-
-// gardenerTasks returns the tasks that deploy the programs of Gardener. They start after other tasks.
-func (c *ControlPlane) gardenerTasks(after ...string) []flow.Task {
-	served := []string{taskGardenerServerDone}
-	return []flow.Task{
-		{Name: taskGardenerServer, DependsOn: after, Run: c.deployGardenerServer},
-		{Name: taskGardenerServerDone, DependsOn: []string{taskGardenerServer}, Run: c.registerGardenerServer},
-		{Name: taskAdmission, DependsOn: served, Run: c.deployAdmission},
-		{Name: taskGardenerManager, DependsOn: served, Run: c.deployGardenerManager},
-		{Name: taskScheduler, DependsOn: served, Run: c.deployScheduler},
-	}
-}
-
-// gardenerPrograms are the tasks after which all programs of Gardener are healthy.
-func gardenerPrograms() []string { return []string{taskAdmission, taskGardenerManager, taskScheduler} }
-
-// destroyGardenerTasks returns the tasks that destroy the programs of Gardener. They start after another task.
-func (c *ControlPlane) destroyGardenerTasks(after string) []flow.Task {
-	return []flow.Task{
-		{Name: taskDestroyScheduler, DependsOn: []string{after}, Run: c.destroyProgram(gardenerscheduler.Name)},
-		{Name: taskDestroyGardenerManager, DependsOn: []string{after}, Run: c.destroyProgram(gardenercontrollermanager.Name)},
-		{Name: taskDestroyAdmission, DependsOn: []string{after}, Run: c.destroyProgram(gardeneradmission.Name)},
-		{Name: taskDestroyGardenerServer, DependsOn: []string{after}, Run: c.destroyProgram(gardenerapiserver.Name)},
-	}
-}
-
-// destroyProgram returns the work of a task that destroys a program of Gardener: first what calls it in the virtual cluster.
-func (c *ControlPlane) destroyProgram(name string) func(context.Context, flow.WaitingFor) error {
-	return func(ctx context.Context, waitingFor flow.WaitingFor) error {
-		if err := c.destroyVirtual(name+gardener.VirtualSuffix)(ctx, waitingFor); err != nil {
-			return err
-		}
-		return c.destroy(name+gardener.RuntimeSuffix, c.identity(secretKind, gardener.AccessPrefix+name))(ctx, waitingFor)
-	}
-}
-
 // deployGardenerServer deploys gardener-apiserver. A new encryption key takes two deployments, and so does a resource that was not
 // encrypted before, as those of kube-apiserver do.
 func (c *ControlPlane) deployGardenerServer(ctx context.Context, waitingFor flow.WaitingFor) error {
-	logIgnored(ctx, gardenerapiserver.Name, gardenerapiserver.Ignored(c.Values))
+	c.installer().LogIgnored(ctx, gardenerapiserver.Component)
 	found, err := c.find(ctx, gardenerapiserver.Names(c.Values))
 	if err != nil {
 		return err
@@ -96,7 +46,7 @@ func (c *ControlPlane) deployGardenerServer(ctx context.Context, waitingFor flow
 	}
 	if !gardenerapiserver.ServesAPIs(set) {
 		// It does not become ready without these rights.
-		failure := c.deploySet(ctx, gardenerapiserver.VirtualManagedResource, false, gardenerapiserver.AccessObjects())
+		failure := c.installer().DeploySet(ctx, gardener.VirtualSet(gardenerapiserver.Component), gardenerapiserver.AccessObjects())
 		if failure != nil {
 			return failure
 		}
@@ -127,7 +77,9 @@ func (c *ControlPlane) deployGardenerServer(ctx context.Context, waitingFor flow
 	if err = c.applyGardenerServer(ctx, key, refs, live, plain); err != nil || !addsKey && len(plain) == 0 {
 		return err
 	}
-	if err := c.untilSets(ctx, waitingFor, shared.RolledOut, gardenerapiserver.RuntimeManagedResource); err != nil {
+	if err := c.Cluster.UntilManagedResourcesReady(
+		ctx, waitingFor, c.Timing.defaulted().Gardener, judgement.RolledOut, c.Values.Namespace, gardenerapiserver.RuntimeManagedResource,
+	); err != nil {
 		return err
 	}
 	if err := c.untilNoOldPods(ctx, waitingFor, c.gardenerServer()); err != nil {
@@ -168,7 +120,7 @@ func (c *ControlPlane) applyGardenerServer(
 	if err != nil {
 		return err
 	}
-	return c.deployProgram(ctx, gardenerapiserver.Name, objects)
+	return c.deployProgram(ctx, gardenerapiserver.Component, objects)
 }
 
 // registerGardenerServer makes kube-apiserver pass requests for the API of Gardener on. It does so when all Pods have a certificate of the
@@ -200,7 +152,7 @@ func (c *ControlPlane) registerGardenerServer(ctx context.Context, waitingFor fl
 		return err
 	}
 	objects := gardenerapiserver.VirtualObjects(c.Values, authority.Data[secretconfig.DataKeyCertificateBundle], address)
-	return c.deployVirtual(ctx, waitingFor, gardenerapiserver.Name, append(objects, info))
+	return c.deployVirtual(ctx, waitingFor, gardenerapiserver.Component, append(objects, info))
 }
 
 // untilGardenerServerRolledOut waits until gardener-apiserver is rolled out. Its ManagedResource does not distinguish the first rollout,
@@ -221,7 +173,7 @@ func (c *ControlPlane) untilGardenerServerRolledOut(ctx context.Context, waiting
 		if err := managedresources.CheckApplied(set); err != nil {
 			return fmt.Errorf("not ready (see kubectl -n %s describe managedresource %s): %w", c.Values.Namespace, name, err)
 		}
-		if shared.RolledOut(set) == nil {
+		if judgement.RolledOut(set) == nil {
 			return c.checkOldPods(ctx, c.gardenerServer())
 		}
 		return c.checkRollout(ctx, gardenerapiserver.Name)
@@ -247,52 +199,36 @@ func (c *ControlPlane) deployAdmission(ctx context.Context, waitingFor flow.Wait
 	called := gardeneradmission.CallsWebhooks(set)
 	// Clients know an authority before it signs the certificate.
 	if err := c.deployVirtual(
-		ctx, waitingFor, gardeneradmission.Name, gardeneradmission.VirtualObjects(c.Values, bundle, called),
+		ctx, waitingFor, gardeneradmission.Component, gardeneradmission.VirtualObjects(c.Values, bundle, called),
 	); err != nil {
 		return err
 	}
-	if err := c.deployProgram(ctx, gardeneradmission.Name, objects); err != nil {
+	if err := c.deployProgram(ctx, gardeneradmission.Component, objects); err != nil {
 		return err
 	}
-	if err := c.untilSets(ctx, waitingFor, shared.Ready, gardeneradmission.RuntimeManagedResource); err != nil || called {
+	row := gardeneradmission.Component
+	if err := c.installer().UntilReady(ctx, waitingFor, row, gardener.RuntimeSet(row)); err != nil || called {
 		return err
 	}
-	return c.deployVirtual(ctx, waitingFor, gardeneradmission.Name, gardeneradmission.VirtualObjects(c.Values, bundle, true))
+	return c.deployVirtual(ctx, waitingFor, gardeneradmission.Component, gardeneradmission.VirtualObjects(c.Values, bundle, true))
 }
 
-func (c *ControlPlane) deployGardenerManager(ctx context.Context, waitingFor flow.WaitingFor) error {
-	logIgnored(ctx, gardenercontrollermanager.Name, gardenercontrollermanager.Ignored(c.Values))
+// schedulerObjects returns the objects of gardener-scheduler, which keeps the strategy that it has.
+func (c *ControlPlane) schedulerObjects(ctx context.Context) (component.Objects, error) {
 	kubeconfig, err := c.Secrets.Current(gardenaccess.GenericKubeconfig)
 	if err != nil {
-		return err
-	}
-	objects, err := gardenercontrollermanager.Objects(c.Values, kubeconfig.Name)
-	if err != nil {
-		return err
-	}
-	virtual := gardenercontrollermanager.VirtualObjects(c.Values.ProjectController)
-	return c.deployClient(ctx, waitingFor, gardenercontrollermanager.Name, objects, virtual)
-}
-
-func (c *ControlPlane) deployScheduler(ctx context.Context, waitingFor flow.WaitingFor) error {
-	logIgnored(ctx, gardenerscheduler.Name, gardenerscheduler.Ignored(c.Values))
-	kubeconfig, err := c.Secrets.Current(gardenaccess.GenericKubeconfig)
-	if err != nil {
-		return err
+		return component.Objects{}, err
 	}
 	live, err := c.schedulerConfig(ctx)
 	if err != nil {
-		return err
+		return component.Objects{}, err
 	}
 	strategy, kept := gardenerscheduler.Strategy(c.Values, live)
 	if kept {
 		log.FromContext(ctx).Info("Keeping the strategy that gardener-scheduler had, because the Garden has none", "strategy", strategy)
 	}
 	objects, err := gardenerscheduler.Objects(c.Values, kubeconfig.Name, strategy)
-	if err != nil {
-		return err
-	}
-	return c.deployClient(ctx, waitingFor, gardenerscheduler.Name, objects, gardenerscheduler.VirtualObjects())
+	return objects.With(gardenerscheduler.VirtualObjects()), err
 }
 
 // schedulerConfig returns the ConfigMap with the configuration of the live gardener-scheduler, nil if there is none.
@@ -309,48 +245,20 @@ func (c *ControlPlane) schedulerConfig(ctx context.Context) (*corev1.ConfigMap, 
 	return nil, nil
 }
 
-// deployClient deploys a program that nothing in the virtual cluster calls, and waits until it is healthy.
-func (c *ControlPlane) deployClient(
-	ctx context.Context, waitingFor flow.WaitingFor, name string, objects gardener.Objects, virtual []client.Object,
-) error {
-	if err := c.deployProgram(ctx, name, objects); err != nil {
-		return err
-	}
-	if err := c.deployVirtual(ctx, waitingFor, name, virtual); err != nil {
-		return err
-	}
-	return c.untilSets(ctx, waitingFor, shared.Ready, name+gardener.RuntimeSuffix)
-}
-
 // deployProgram deploys the objects of a program in the runtime cluster.
-func (c *ControlPlane) deployProgram(ctx context.Context, name string, objects gardener.Objects) error {
+func (c *ControlPlane) deployProgram(ctx context.Context, row component.Component, objects gardener.Objects) error {
 	if err := c.Cluster.DeployTyped(ctx, objects.Direct...); err != nil {
 		return err
 	}
-	set, err := rollout.NewSeedManagedResource(c.Values.Namespace, name+gardener.RuntimeSuffix, objects.Set...)
-	if err != nil {
-		return err
-	}
-	return c.Cluster.Deploy(ctx, set...)
+	return c.installer().DeploySet(ctx, gardener.RuntimeSet(row), objects.Set)
 }
 
 // deployVirtual deploys the objects of a program in the virtual cluster, and waits until they are healthy.
-func (c *ControlPlane) deployVirtual(ctx context.Context, waitingFor flow.WaitingFor, name string, objects []client.Object) error {
-	if err := c.deploySet(ctx, name+gardener.VirtualSuffix, false, objects); err != nil {
+func (c *ControlPlane) deployVirtual(
+	ctx context.Context, waitingFor flow.WaitingFor, row component.Component, objects []client.Object,
+) error {
+	if err := c.installer().DeploySet(ctx, gardener.VirtualSet(row), objects); err != nil {
 		return err
 	}
-	return c.untilSets(ctx, waitingFor, shared.Ready, name+gardener.VirtualSuffix)
-}
-
-// untilSets waits until a ManagedResource of a program of Gardener satisfies a judgement.
-func (c *ControlPlane) untilSets(
-	ctx context.Context, waitingFor flow.WaitingFor, judge func(*resourcesv1alpha1.ManagedResource) error, name string,
-) error {
-	return c.Cluster.UntilManagedResourcesReady(ctx, waitingFor, c.Timing.defaulted().Gardener, judge, c.Values.Namespace, name)
-}
-
-func logIgnored(ctx context.Context, program string, settings []string) {
-	if len(settings) > 0 {
-		log.FromContext(ctx).Info("Ignored settings that the program does not have", "program", program, "settings", settings)
-	}
+	return c.installer().UntilReady(ctx, waitingFor, row, gardener.VirtualSet(row))
 }

@@ -7,7 +7,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
@@ -45,7 +44,7 @@ func (c *ControlPlane) deployControllerManager(ctx context.Context, waitingFor f
 	if err := c.Cluster.DeployTyped(ctx, others...); err != nil {
 		return err
 	}
-	if err := c.deploySet(ctx, kubecontrollermanager.ManagedResource, true, kubecontrollermanager.VirtualObjects()); err != nil {
+	if err := c.installer().DeploySet(ctx, kubecontrollermanager.Component.Sets[0], kubecontrollermanager.VirtualObjects()); err != nil {
 		return err
 	}
 	timeout := c.Timing.defaulted().ControllerManager
@@ -82,15 +81,6 @@ func (c *ControlPlane) controllerManagerSecrets(ctx context.Context) (kubecontro
 		Authority: s.Bundle(kubecontrollermanager.Authority).Name, ClientAuthority: s.Current(kubeapiserver.ClientAuthority).Name,
 		ServiceAccountKey: s.Current(kubeapiserver.ServiceAccountKeyName).Name, Kubeconfig: s.Current(gardenaccess.GenericKubeconfig).Name,
 	}, s.Err()
-}
-
-// deploySet deploys a ManagedResource with objects in the virtual cluster.
-func (c *ControlPlane) deploySet(ctx context.Context, name string, keepObjects bool, objects []client.Object) error {
-	set, err := rollout.NewVirtualManagedResource(c.Values.Namespace, name, keepObjects, objects...)
-	if err != nil {
-		return err
-	}
-	return c.Cluster.Deploy(ctx, set...)
 }
 
 // deployResourceManager deploys the resource manager, and returns its Deployments. If it has no token that it can renew, or lacks rights,
@@ -149,7 +139,7 @@ func (c *ControlPlane) bootstrapCertificate(ctx context.Context) (*corev1.Secret
 func (c *ControlPlane) applyResourceManager(
 	ctx context.Context, credentials resourcemanager.Credentials,
 ) ([]*unstructured.Unstructured, error) {
-	if err := c.deploySet(ctx, resourcemanager.VirtualManagedResource, false, resourcemanager.TargetObjects()); err != nil {
+	if err := c.installer().DeploySet(ctx, resourcemanager.VirtualComponent.Sets[0], resourcemanager.TargetObjects()); err != nil {
 		return nil, err
 	}
 	objects, err := c.resourceManager(credentials)

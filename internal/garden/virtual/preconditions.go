@@ -10,9 +10,9 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/espalier-dev/espalier/internal/garden/component/apiserver"
+	"github.com/espalier-dev/espalier/internal/garden/component/judgement"
 	"github.com/espalier-dev/espalier/internal/garden/component/kubeapiserver"
 	"github.com/espalier-dev/espalier/internal/garden/component/kubecontrollermanager"
-	"github.com/espalier-dev/espalier/internal/garden/component/shared"
 	"github.com/espalier-dev/espalier/internal/garden/skew"
 	"github.com/espalier-dev/espalier/internal/garden/validation"
 )
@@ -75,7 +75,7 @@ func (c *ControlPlane) find(ctx context.Context, names apiserver.ObjectNames) (f
 
 // checkVersion fails if the version of Kubernetes must not follow the one that the live kube-apiserver has, or not now.
 func (c *ControlPlane) checkVersion(ctx context.Context, live *appsv1.Deployment) error {
-	current := skew.Kubernetes{APIServer: shared.KubernetesVersion(live, kubeapiserver.Container)}
+	current := skew.Kubernetes{APIServer: judgement.KubernetesVersion(live, kubeapiserver.Container)}
 	if current.APIServer == nil || current.APIServer.EqualTo(c.Values.Kubernetes) {
 		return nil
 	}
@@ -94,7 +94,7 @@ func (c *ControlPlane) checkVersion(ctx context.Context, live *appsv1.Deployment
 		return err
 	}
 	if manager != nil {
-		current.ControllerManager = shared.KubernetesVersion(manager, kubecontrollermanager.Container)
+		current.ControllerManager = judgement.KubernetesVersion(manager, kubecontrollermanager.Container)
 	}
 	return errors.Join(skew.CheckKubernetes(current, c.Values.Kubernetes), upgrade)
 }

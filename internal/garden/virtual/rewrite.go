@@ -32,6 +32,8 @@ import (
 	"github.com/espalier-dev/espalier/internal/garden/component/etcd"
 	"github.com/espalier-dev/espalier/internal/garden/component/gardenerapiserver"
 	"github.com/espalier-dev/espalier/internal/garden/component/kubeapiserver"
+	"github.com/espalier-dev/espalier/internal/garden/components"
+	"github.com/espalier-dev/espalier/internal/garden/install"
 	"github.com/espalier-dev/espalier/internal/garden/rotation"
 	"github.com/espalier-dev/espalier/internal/garden/values"
 	"github.com/espalier-dev/espalier/internal/rollout"
@@ -68,8 +70,8 @@ func alwaysEncrypted() []string {
 	return slices.Concat(kubeapiserver.AlwaysEncrypted(), gardenerapiserver.AlwaysEncrypted())
 }
 
-// rewriteTasks returns the tasks that write encrypted objects again, and take a snapshot of what etcd has then. They start after others.
-func (c *ControlPlane) rewriteTasks(after ...string) []flow.Task {
+// rewriteSteps returns the work that writes encrypted objects again, and takes a snapshot of the main etcd then.
+func (c *ControlPlane) rewriteSteps() map[string]install.Steps {
 	plan := Rewrite(c.Values)
 	skipLabel, skipSnapshot, skipUnlabel := "", "", ""
 	if !plan.Label {
@@ -83,25 +85,16 @@ func (c *ControlPlane) rewriteTasks(after ...string) []flow.Task {
 			skipUnlabel = noRewrite
 		}
 	}
-	return []flow.Task{
-		{
-			Name: taskLabel, DependsOn: after, SkipReason: skipLabel,
-			Run: func(ctx context.Context, waitingFor flow.WaitingFor) error {
-				return c.once(ctx, plan, apiserver.ResourcesLabeled, func() error { return c.label(ctx, waitingFor, plan.Resources) })
-			},
-		},
-		{
-			Name: taskSnapshot, DependsOn: []string{taskLabel}, SkipReason: skipSnapshot,
-			Run: func(ctx context.Context, waitingFor flow.WaitingFor) error {
-				return c.once(ctx, plan, apiserver.Snapshotted, func() error { return c.takeSnapshot(ctx, waitingFor) })
-			},
-		},
-		{
-			Name: taskUnlabel, DependsOn: []string{taskSnapshot}, SkipReason: skipUnlabel,
-			Run: func(ctx context.Context, waitingFor flow.WaitingFor) error {
-				return c.unlabel(ctx, waitingFor, plan.Resources)
-			},
-		},
+	return map[string]install.Steps{
+		components.Rewrite: {SkipsDeploy: skipLabel, Deploy: func(ctx context.Context, waitingFor flow.WaitingFor) error {
+			return c.once(ctx, plan, apiserver.ResourcesLabeled, func() error { return c.label(ctx, waitingFor, plan.Resources) })
+		}},
+		components.Snapshot: {SkipsDeploy: skipSnapshot, Deploy: func(ctx context.Context, waitingFor flow.WaitingFor) error {
+			return c.once(ctx, plan, apiserver.Snapshotted, func() error { return c.takeSnapshot(ctx, waitingFor) })
+		}},
+		components.RewriteEnd: {SkipsDeploy: skipUnlabel, Deploy: func(ctx context.Context, waitingFor flow.WaitingFor) error {
+			return c.unlabel(ctx, waitingFor, plan.Resources)
+		}},
 	}
 }
 

@@ -3,6 +3,8 @@ package virtual
 import (
 	"cmp"
 	"time"
+
+	"github.com/espalier-dev/espalier/internal/garden/component/gardener"
 )
 
 // Timing are durations of waits. A zero one stands for its default.
@@ -36,7 +38,7 @@ func (t Timing) defaulted() Timing {
 		ResourceManager:   cmp.Or(t.ResourceManager, 5*time.Minute),
 		ManagedResources:  cmp.Or(t.ManagedResources, 2*time.Minute),
 		Connection:        cmp.Or(t.Connection, 30*time.Second),
-		Gardener:          cmp.Or(t.Gardener, 5*time.Minute),
+		Gardener:          cmp.Or(t.Gardener, gardener.Within),
 		Snapshot:          cmp.Or(t.Snapshot, 15*time.Minute),
 	}
 }

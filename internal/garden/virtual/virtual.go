@@ -1,6 +1,6 @@
-// Package virtual has the tasks that deploy and destroy the virtual cluster: what exposes it, kube-apiserver, kube-controller-manager, its
-// resource manager, what that applies, the programs of Gardener, the connection to it, and the rewrite of its encrypted objects. The tasks
-// for its etcds are in package lifecycle.
+// Package virtual does the work for the components of the virtual cluster that are more than their objects: what exposes it,
+// kube-apiserver, kube-controller-manager, its resource manager, the programs of Gardener, the connection to it, and the rewrite of its
+// encrypted objects. The work for its etcds is in package lifecycle.
 //
 // All workloads are in the runtime cluster. What is in the virtual cluster is in ManagedResources, which the resource manager of the
 // virtual cluster applies. The operator itself writes only a label of encrypted objects there.
@@ -11,8 +11,8 @@ package virtual
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net"
-	"slices"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -25,37 +25,21 @@ import (
 	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/flow"
+	"github.com/espalier-dev/espalier/internal/garden/component"
 	"github.com/espalier-dev/espalier/internal/garden/component/apiserver"
 	"github.com/espalier-dev/espalier/internal/garden/component/exposure"
+	"github.com/espalier-dev/espalier/internal/garden/component/gardeneradmission"
 	"github.com/espalier-dev/espalier/internal/garden/component/gardenerapiserver"
+	"github.com/espalier-dev/espalier/internal/garden/component/gardenerscheduler"
+	"github.com/espalier-dev/espalier/internal/garden/component/judgement"
 	"github.com/espalier-dev/espalier/internal/garden/component/kubeapiserver"
-	"github.com/espalier-dev/espalier/internal/garden/component/shared"
+	"github.com/espalier-dev/espalier/internal/garden/component/kubecontrollermanager"
+	"github.com/espalier-dev/espalier/internal/garden/components"
+	"github.com/espalier-dev/espalier/internal/garden/install"
 	"github.com/espalier-dev/espalier/internal/garden/rotation"
 	"github.com/espalier-dev/espalier/internal/garden/values"
 	"github.com/espalier-dev/espalier/internal/rollout"
 	"github.com/espalier-dev/espalier/internal/secrets/manager"
-)
-
-// Names of the tasks of a reconciliation. Users see them in descriptions, in the status and in errors.
-const (
-	// TaskPreconditions must succeed before anything of the virtual cluster changes, its etcds included.
-	TaskPreconditions = "Checking preconditions of virtual garden"
-
-	taskKeys          = "Generating keys of virtual garden"
-	taskService       = "Deploying and waiting for kube-apiserver service in the runtime cluster"
-	taskRoutes        = "Deploying Kubernetes API server service SNI"
-	taskAPIServer     = "Deploying Kubernetes API Server"
-	taskAPIServerDone = "Waiting until Kubernetes API server rolled out"
-	taskController    = "Deploying Kubernetes Controller Manager"
-	taskManager       = "Deploying gardener-resource-manager for virtual garden"
-	taskManagerDone   = "Waiting until gardener-resource-manager for virtual garden rolled out"
-	taskSystem        = "Deploying virtual system resources"
-	taskAccess        = "Deploying resources for gardener-operator access to virtual garden"
-	taskRenewal       = "Renewing virtual garden access secrets after creation of new ServiceAccount signing key"
-	taskConnection    = "Initializing connection to virtual garden cluster"
-	taskLabel         = "Labeling encrypted resources to re-encrypt them with new ETCD encryption key"
-	taskSnapshot      = "Snapshotting ETCD after encrypted resources were re-encrypted with new ETCD encryption key"
-	taskUnlabel       = "Removing label from re-encrypted resources after rotation of ETCD encryption key"
 )
 
 // ControlPlane deploys and destroys the control plane of the virtual cluster. All fields are required unless they say otherwise. Nothing
@@ -89,54 +73,67 @@ type ControlPlane struct {
 
 const noNewKey = "No new key for tokens of ServiceAccounts is being prepared."
 
-// Tasks returns the tasks of a reconciliation. They start after the tasks of the runtime cluster have succeeded, and those that need etcds
-// after the task that waits for them, which starts after the task that deploys them.
-func (c *ControlPlane) Tasks(runtime []string, deployEtcds, etcds string) []flow.Task {
+// Plane returns the work for the rows of the virtual plane.
+func (c *ControlPlane) Plane() install.Plane {
+	return install.Plane{Installer: c.installer(), Steps: c.steps()}
+}
+
+// installer deploys and destroys the components that are not more than their objects.
+func (c *ControlPlane) installer() install.Installer {
+	timing := c.Timing.defaulted()
+	return install.Installer{
+		Cluster: c.Cluster, Secrets: c.Secrets, Values: c.Values, Abandons: c.Abandons(), WayOut: c.withWayOut,
+		Limits: install.Limits{ManagedResources: timing.ManagedResources, Objects: timing.APIServer},
+	}
+}
+
+// steps returns the work for the rows that are more than their objects, but for the etcds.
+func (c *ControlPlane) steps() map[string]install.Steps {
 	var refs kubeapiserver.References         // by the first task, for others
 	var managers []*unstructured.Unstructured // by the task that deploys them, for the one that waits
 	noRenewal := ""
 	if c.Values.Phases[rotation.ServiceAccountKey] != operatorv1alpha1.RotationPreparing {
 		noRenewal = noNewKey
 	}
-	served := []string{taskAPIServerDone}
-	return slices.Concat([]flow.Task{
-		{Name: TaskPreconditions, Run: flow.Work(func(ctx context.Context) (err error) {
+	steps := map[string]install.Steps{
+		component.Preconditions: {Deploy: flow.Work(func(ctx context.Context) (err error) {
 			refs, err = c.checkPreconditions(ctx)
 			return err
 		})},
-		{Name: taskKeys, DependsOn: []string{deployEtcds}, Run: flow.Work(c.generateKeys)},
-		{Name: taskService, DependsOn: append(slices.Clone(runtime), TaskPreconditions), Run: c.deployService},
-		{Name: taskRoutes, DependsOn: []string{taskService}, Run: flow.Work(c.deployRoutes)},
-		{
-			Name: taskAPIServer, DependsOn: []string{TaskPreconditions, etcds},
-			Run: func(ctx context.Context, waitingFor flow.WaitingFor) error {
+		components.Keys:          {Deploy: flow.Work(c.generateKeys)},
+		component.ExposedService: {Deploy: c.deployService},
+		component.KubeAPIServer: {
+			Deploy: func(ctx context.Context, waitingFor flow.WaitingFor) error {
 				return c.deployAPIServer(ctx, waitingFor, refs)
 			},
-		},
-		{
-			Name: taskAPIServerDone, DependsOn: []string{taskAPIServer}, Run: func(ctx context.Context, waitingFor flow.WaitingFor) error {
+			Await: func(ctx context.Context, waitingFor flow.WaitingFor) error {
 				if err := c.untilAPIServerRolledOut(ctx, waitingFor); err != nil {
 					return err
 				}
 				return c.releaseConfigurations(ctx, c.kubernetesServer())
 			},
 		},
-		{Name: taskController, DependsOn: served, Run: c.deployControllerManager},
-		{Name: taskManager, DependsOn: served, Run: func(ctx context.Context, waitingFor flow.WaitingFor) (err error) {
-			managers, err = c.deployResourceManager(ctx, waitingFor)
-			return err
-		}},
-		{Name: taskManagerDone, DependsOn: []string{taskManager}, Run: func(ctx context.Context, waitingFor flow.WaitingFor) error {
-			return c.Cluster.UntilHealthy(ctx, waitingFor, c.Timing.defaulted().ResourceManager, managers...)
-		}},
-		{Name: taskSystem, DependsOn: []string{taskManager}, Run: flow.Work(c.deploySystem)},
-		{Name: taskAccess, DependsOn: []string{taskManagerDone}, Run: c.deployAccess},
-		{
-			Name: taskRenewal, DependsOn: append(gardenerPrograms(), taskController, taskAccess), Run: c.renewTokens,
-			SkipReason: noRenewal,
+		kubecontrollermanager.Component.Name: {Deploy: c.deployControllerManager},
+		component.VirtualResourceManager: {
+			Deploy: func(ctx context.Context, waitingFor flow.WaitingFor) (err error) {
+				managers, err = c.deployResourceManager(ctx, waitingFor)
+				return err
+			},
+			Await: func(ctx context.Context, waitingFor flow.WaitingFor) error {
+				return c.Cluster.UntilHealthy(ctx, waitingFor, c.Timing.defaulted().ResourceManager, managers...)
+			},
+			Destroy: c.destroyResourceManager,
 		},
-		{Name: taskConnection, DependsOn: []string{taskService, taskAccess, taskRenewal}, Run: c.connect},
-	}, c.gardenerTasks(taskAPIServerDone, taskManagerDone), c.rewriteTasks(taskConnection, taskRoutes, taskSystem))
+		component.GardenerAccess:         {Objects: c.accessObjects},
+		components.TokenRenewal:          {Deploy: c.renewTokens, SkipsDeploy: noRenewal},
+		components.Connection:            {Deploy: c.connect, Destroy: flow.Work(c.forget)},
+		component.GardenerAPIServer:      {Deploy: c.deployGardenerServer, Await: c.registerGardenerServer},
+		gardeneradmission.Component.Name: {Deploy: c.deployAdmission},
+		gardenerscheduler.Component.Name: {Objects: c.schedulerObjects},
+		component.Unused:                 {Destroy: flow.Work(c.ensureUnused)},
+	}
+	maps.Copy(steps, c.rewriteSteps())
+	return steps
 }
 
 // readDeployment returns nil if there is no Deployment.
@@ -195,7 +192,7 @@ func (c *ControlPlane) checkRollout(ctx context.Context, name string) error {
 // rolloutProblem returns why a Deployment is not rolled out, or "". While credentials are rotated, every Pod counts that has not finished.
 func (c *ControlPlane) rolloutProblem(ctx context.Context, live *appsv1.Deployment) (string, error) {
 	pods, err := c.podsOf(ctx, live.Name, live.Spec.Selector.MatchLabels)
-	return shared.RolloutProblem(live, pods, c.Values.Phases.Changing()), err
+	return judgement.RolloutProblem(live, pods, c.Values.Phases.Changing()), err
 }
 
 // podsOf returns the Pods with the labels of a Deployment.
@@ -273,7 +270,7 @@ func (c *ControlPlane) checkOldPods(ctx context.Context, of server) error {
 	if live != nil {
 		replicas = ptr.Deref(live.Spec.Replicas, 1)
 	}
-	if old := shared.OldPods(pods, replicas); old != "" {
+	if old := judgement.OldPods(pods, replicas); old != "" {
 		return fmt.Errorf("%s %s/%s: %s", deploymentKind.Kind, c.Values.Namespace, of.name, old)
 	}
 	return nil

@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/garden/component/network"
 	"github.com/espalier-dev/espalier/internal/garden/component/shared"
 	"github.com/espalier-dev/espalier/internal/garden/component/system"
 	"github.com/espalier-dev/espalier/internal/garden/values"
@@ -120,15 +121,15 @@ func (r Role) selector() map[string]string {
 // podLabels returns the labels of the Pods. Only the main etcd may connect to other networks, for its backups. Its sidecars also pass
 // requests for snapshots on to their leader.
 func podLabels(v values.Values, role Role) map[string]string {
-	labels := shared.Union(role.selector(), shared.Clients())
+	labels := shared.Union(role.selector(), network.Clients())
 	if role == Main {
-		maps.Copy(labels, shared.Allowed(shared.ToPublicNetworks, shared.ToPrivateNetworks))
+		maps.Copy(labels, network.Allowed(network.ToPublicNetworks, network.ToPrivateNetworks))
 	}
 	if v.HighAvailability {
 		service := role.Name() + "-client-tcp-"
-		maps.Copy(labels, shared.ClientsOf(service+"2379", service+"2380"))
+		maps.Copy(labels, network.ClientsOf(service+"2379", service+"2380"))
 		if role == Main {
-			maps.Copy(labels, shared.ClientsOf(service+"8080"))
+			maps.Copy(labels, network.ClientsOf(service+"8080"))
 		}
 	}
 	return labels
@@ -203,7 +204,7 @@ func reference(namespace, name string) corev1.SecretReference {
 
 func clientService(v values.Values) *druidcorev1alpha1.ClientService {
 	return &druidcorev1alpha1.ClientService{
-		Annotations: shared.From(shared.GardenScrapeTargets, clientPort, backupPort), TrafficDistribution: shared.TrafficDistribution(v),
+		Annotations: network.From(network.GardenScrapeTargets, clientPort, backupPort), TrafficDistribution: shared.TrafficDistribution(v),
 	}
 }
 

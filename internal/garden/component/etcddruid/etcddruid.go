@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
+	"github.com/espalier-dev/espalier/internal/garden/component/network"
 	"github.com/espalier-dev/espalier/internal/garden/component/shared"
 	"github.com/espalier-dev/espalier/internal/garden/component/system"
 	"github.com/espalier-dev/espalier/internal/garden/values"
@@ -52,7 +53,8 @@ func Objects(v values.Values) ([]client.Object, error) {
 		return nil, err
 	}
 	overwrite := owner.UniqueConfigMap(imagesName, map[string]string{imagesKey: images})
-	service := owner.Service(name, shared.From(shared.SeedScrapeTargets, metricsPort), shared.ServicePort("metrics", metricsPort, metricsPort))
+	metrics := shared.ServicePort("metrics", metricsPort, metricsPort)
+	service := owner.Service(name, network.From(network.SeedScrapeTargets, metricsPort), metrics)
 	service.Labels[shared.AvailabilityType] = shared.Controller
 	return []client.Object{
 		owner.ServiceAccount(name),
@@ -103,9 +105,9 @@ func deployment(owner shared.Owner, image, config, images string) *appsv1.Deploy
 	var m shared.Mounts
 	m.Add(configName, configPath, true, shared.ConfigMapSource(config))
 	m.Add("imagevector-overwrite", imagesPath, true, shared.ConfigMapSource(images))
-	clients := shared.Union(shared.Clients(),
+	clients := shared.Union(network.Clients(),
 		// It reads metrics of the compaction of backups, of the garden and of Shoots in a seed that is the runtime cluster.
-		shared.ClientsOf("virtual-garden-etcd-main-client-tcp-8080", "all-shoots-etcd-main-client-tcp-8080"))
+		network.ClientsOf("virtual-garden-etcd-main-client-tcp-8080", "all-shoots-etcd-main-client-tcp-8080"))
 	d := owner.Deployment(name, 1, owner.Labels, clients, corev1.PodSpec{
 		ServiceAccountName: name, PriorityClassName: system.Class300, Volumes: m.Volumes,
 		Tolerations: []corev1.Toleration{{Key: "node-role.kubernetes.io/control-plane", Operator: corev1.TolerationOpExists}},

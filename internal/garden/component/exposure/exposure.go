@@ -11,13 +11,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/espalier-dev/espalier/internal/garden/component/istio"
+	"github.com/espalier-dev/espalier/internal/garden/component/network"
 	"github.com/espalier-dev/espalier/internal/garden/component/shared"
 	"github.com/espalier-dev/espalier/internal/garden/values"
 )
 
 const (
 	// Name is the name of all objects, and of the Deployment of kube-apiserver.
-	Name = shared.VirtualAPIServer
+	Name = network.VirtualAPIServer
 	// Port is the port of the Service, and of its Pods.
 	Port = 443
 )
@@ -44,7 +45,7 @@ func Hosts(v values.Values) []string {
 // Service returns the Service of the API server.
 func Service(v values.Values) *corev1.Service {
 	service := Owner(v).Service(Name, shared.Union(
-		v.LoadBalancers.Annotations, shared.From(shared.GardenScrapeTargets, Port), shared.FromNamespaces(clientNamespaces),
+		v.LoadBalancers.Annotations, network.From(network.GardenScrapeTargets, Port), network.FromNamespaces(clientNamespaces),
 		map[string]string{istio.ExportTo: istio.GatewayNamespace},
 	), shared.ServicePort("kube-apiserver", Port, Port))
 	service.Spec.TrafficDistribution = shared.TrafficDistribution(v)

@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/garden/component/network"
 	"github.com/espalier-dev/espalier/internal/garden/component/shared"
 	"github.com/espalier-dev/espalier/internal/garden/rotation"
 	"github.com/espalier-dev/espalier/internal/garden/values"
@@ -58,7 +59,7 @@ func VirtualOwner(role string) shared.Owner {
 
 // CalledByServers lets API servers call a port of the Pods of a Service, as they call webhooks, and prefers endpoints in their zone.
 func CalledByServers(v values.Values, service *corev1.Service, port int32) {
-	service.Annotations = shared.Union(service.Annotations, shared.From(shared.WebhookTargets, port))
+	service.Annotations = shared.Union(service.Annotations, network.From(network.WebhookTargets, port))
 	service.Spec.TrafficDistribution = shared.TrafficDistribution(v)
 }
 

@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/espalier-dev/espalier/internal/apply/manifest"
+	"github.com/espalier-dev/espalier/internal/garden/component/network"
 	"github.com/espalier-dev/espalier/internal/garden/component/shared"
 	"github.com/espalier-dev/espalier/internal/garden/values"
 	"github.com/espalier-dev/espalier/internal/garden/versions"
@@ -76,7 +77,7 @@ func (p Program) Objects(v values.Values, kubeconfig string) (Objects, error) {
 
 func (p Program) service(v values.Values, owner shared.Owner) *corev1.Service {
 	metrics := shared.ServicePort("metrics", p.MetricsPort, p.MetricsPort)
-	annotations := shared.From(shared.GardenScrapeTargets, p.MetricsPort)
+	annotations := network.From(network.GardenScrapeTargets, p.MetricsPort)
 	if p.WebhookPort == 0 {
 		return owner.Service(p.Name, annotations, metrics)
 	}
@@ -106,7 +107,7 @@ func (p Program) deployment(owner shared.Owner, image, kubeconfig, config string
 	}
 	gardenaccess.MountKubeconfig(&pod, kubeconfig, AccessPrefix+p.Name)
 	d := owner.WithLabels(map[string]string{shared.AvailabilityType: p.Availability}).
-		Deployment(p.Name, replicas, owner.Labels, shared.VirtualClients(), pod)
+		Deployment(p.Name, replicas, owner.Labels, network.VirtualClients(), pod)
 	shared.AnnotateReferences(d)
 	return d
 }

@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/garden/component/network"
 	"github.com/espalier-dev/espalier/internal/garden/component/shared"
 	"github.com/espalier-dev/espalier/internal/garden/values"
 	"github.com/espalier-dev/espalier/internal/gardenaccess"
@@ -101,7 +102,7 @@ func Servers(namespace string, domains []string) []string {
 
 // InternalHost returns the name of kube-apiserver in the runtime cluster.
 func InternalHost(namespace string) string {
-	return shared.VirtualAPIServer + "." + namespace + ".svc.cluster.local"
+	return network.VirtualAPIServer + "." + namespace + ".svc.cluster.local"
 }
 
 func externalHost(domain string) string { return "api." + domain }

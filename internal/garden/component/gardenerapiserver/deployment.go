@@ -10,6 +10,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/garden/component/apiserver"
 	"github.com/espalier-dev/espalier/internal/garden/component/etcd"
 	"github.com/espalier-dev/espalier/internal/garden/component/gardener"
+	"github.com/espalier-dev/espalier/internal/garden/component/network"
 	"github.com/espalier-dev/espalier/internal/garden/component/shared"
 	"github.com/espalier-dev/espalier/internal/garden/values"
 	"github.com/espalier-dev/espalier/internal/gardenaccess"
@@ -48,8 +49,8 @@ func deployment(v values.Values, in Input, image string, parts []apiserver.Part)
 // kubeconfigs of the user.
 func clients() map[string]string {
 	return shared.Union(
-		shared.VirtualClients(), shared.Allowed(shared.ToPublicNetworks, shared.ToPrivateNetworks),
-		shared.ClientsOf(shared.WebhookTargets, etcd.Main.Name()+"-client-tcp-2379"),
+		network.VirtualClients(), network.Allowed(network.ToPublicNetworks, network.ToPrivateNetworks),
+		network.ClientsOf(network.WebhookTargets, etcd.Main.Name()+"-client-tcp-2379"),
 	)
 }
 

@@ -20,6 +20,7 @@ import (
 
 	"github.com/espalier-dev/espalier/internal/garden/component/apiserver"
 	"github.com/espalier-dev/espalier/internal/garden/component/gardener"
+	"github.com/espalier-dev/espalier/internal/garden/component/network"
 	"github.com/espalier-dev/espalier/internal/garden/component/shared"
 	"github.com/espalier-dev/espalier/internal/garden/rotation"
 	"github.com/espalier-dev/espalier/internal/garden/values"
@@ -109,7 +110,7 @@ func Objects(v values.Values, in Input) (gardener.Objects, error) {
 		return gardener.Objects{}, err
 	}
 	owner := gardener.Owner(v, role)
-	service := owner.Service(Name, shared.From(shared.GardenScrapeTargets, port), shared.ServicePort("", servicePort, port))
+	service := owner.Service(Name, network.From(network.GardenScrapeTargets, port), shared.ServicePort("", servicePort, port))
 	gardener.CalledByServers(v, service, port)
 	return gardener.Objects{
 		Direct: append([]client.Object{gardenaccess.Secret(v.Namespace, AccessSecret, Name)}, apiserver.Objects(parts)...),

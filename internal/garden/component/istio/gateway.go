@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/garden/component/network"
 	"github.com/espalier-dev/espalier/internal/garden/component/networkpolicies"
 	"github.com/espalier-dev/espalier/internal/garden/component/shared"
 	"github.com/espalier-dev/espalier/internal/garden/component/system"
@@ -59,8 +60,8 @@ func GatewayObjects(v values.Values) ([]client.Object, error) {
 
 func gatewayService(v values.Values, owner shared.Owner) *corev1.Service {
 	service := owner.Service(Gateway, shared.Union(
-		v.LoadBalancers.Annotations, shared.FromWorld(8132, 8443, gatewayPort), shared.From(shared.SeedScrapeTargets, metricsPort),
-		shared.FromNamespaces(`[{"matchLabels":{"gardener.cloud/role":"shoot"}},`+
+		v.LoadBalancers.Annotations, network.FromWorld(8132, 8443, gatewayPort), network.From(network.SeedScrapeTargets, metricsPort),
+		network.FromNamespaces(`[{"matchLabels":{"gardener.cloud/role":"shoot"}},`+
 			`{"matchLabels":{"kubernetes.io/metadata.name":"`+v.Namespace+`"}}]`),
 		map[string]string{resourcesv1alpha1.NetworkingPodLabelSelectorNamespaceAlias: "all-istio-ingresses"},
 	), shared.ServicePort("tcp", 443, gatewayPort))
@@ -101,7 +102,7 @@ func horizontalAutoscaler(v values.Values, owner shared.Owner) *autoscalingv2.Ho
 func gatewayDeployment(v values.Values, owner shared.Owner, image string) *appsv1.Deployment {
 	m := gatewayMounts()
 	// netpol-controller makes policies from Services, not from VirtualServices, so the destinations are listed.
-	further := shared.Union(shared.DNSClients(), shared.ClientsOf(
+	further := shared.Union(network.DNSClients(), network.ClientsOf(
 		"istio-system-istiod-tcp-15012", v.Namespace+"-virtual-garden-kube-apiserver-tcp-443", v.Namespace+"-nginx-ingress-controller-tcp-443",
 	), map[string]string{"service.istio.io/canonical-name": Gateway, "service.istio.io/canonical-revision": "1.7"})
 	d := owner.WithLabels(map[string]string{"app.kubernetes.io/version": version}).

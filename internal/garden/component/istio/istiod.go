@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/garden/component/network"
 	"github.com/espalier-dev/espalier/internal/garden/component/networkpolicies"
 	"github.com/espalier-dev/espalier/internal/garden/component/shared"
 	"github.com/espalier-dev/espalier/internal/garden/component/system"
@@ -62,8 +63,8 @@ func Objects(v values.Values) ([]client.Object, error) {
 
 func istiodService(v values.Values, owner shared.Owner) *corev1.Service {
 	annotations := shared.Union(
-		shared.From(shared.SeedScrapeTargets, monitoringPort), shared.FromWorld(webhookPort),
-		shared.FromNamespaces(`[{"matchLabels":{"gardener.cloud/role":"istio-ingress"}},`+
+		network.From(network.SeedScrapeTargets, monitoringPort), network.FromWorld(webhookPort),
+		network.FromNamespaces(`[{"matchLabels":{"gardener.cloud/role":"istio-ingress"}},`+
 			`{"matchExpressions":[{"key":"handler.exposureclass.gardener.cloud/name","operator":"Exists"}]},`+
 			`{"matchLabels":{"kubernetes.io/metadata.name":"`+v.Namespace+`"}}]`),
 	)
@@ -74,7 +75,7 @@ func istiodService(v values.Values, owner shared.Owner) *corev1.Service {
 
 func istiodDeployment(owner shared.Owner, image string) *appsv1.Deployment {
 	m := istiodMounts()
-	d := owner.Deployment(istiod, 2, owner.Labels, shared.Clients(), corev1.PodSpec{
+	d := owner.Deployment(istiod, 2, owner.Labels, network.Clients(), corev1.PodSpec{
 		ServiceAccountName: istiod, PriorityClassName: system.Critical, Affinity: apart(owner.Labels),
 		SecurityContext: &corev1.PodSecurityContext{FSGroup: ptr.To[int64](1337)}, Volumes: m.Volumes,
 		Containers: []corev1.Container{{

@@ -9,6 +9,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/garden/component/apiserver"
 	"github.com/espalier-dev/espalier/internal/garden/component/etcd"
 	"github.com/espalier-dev/espalier/internal/garden/component/exposure"
+	"github.com/espalier-dev/espalier/internal/garden/component/network"
 	"github.com/espalier-dev/espalier/internal/garden/component/shared"
 	"github.com/espalier-dev/espalier/internal/garden/values"
 )
@@ -42,9 +43,10 @@ func deployment(v values.Values, in Input, image string, parts []apiserver.Part)
 func clients() map[string]string {
 	const etcdClient = "-client-tcp-2379"
 	return shared.Union(
-		map[string]string{shared.Role: "controlplane"}, shared.DNSClients(), shared.Allowed(shared.ToPublicNetworks, shared.ToPrivateNetworks),
-		shared.ClientsOf(
-			shared.WebhookTargets, "extensions-all-webhook-targets", etcd.Main.Name()+etcdClient, etcd.Events.Name()+etcdClient,
+		map[string]string{shared.Role: "controlplane"}, network.DNSClients(),
+		network.Allowed(network.ToPublicNetworks, network.ToPrivateNetworks),
+		network.ClientsOf(
+			network.WebhookTargets, "extensions-all-webhook-targets", etcd.Main.Name()+etcdClient, etcd.Events.Name()+etcdClient,
 		),
 	)
 }

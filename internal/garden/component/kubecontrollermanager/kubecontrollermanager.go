@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/garden/component/network"
 	"github.com/espalier-dev/espalier/internal/garden/component/shared"
 	"github.com/espalier-dev/espalier/internal/garden/component/system"
 	"github.com/espalier-dev/espalier/internal/garden/rotation"
@@ -85,7 +86,7 @@ func Objects(v values.Values, names Secrets, runtimeConfig map[string]bool) ([]c
 		return nil, err
 	}
 	owner := shared.Owner{Namespace: v.Namespace, Labels: map[string]string{"app": "kubernetes", "role": "controller-manager"}}
-	service := owner.Service(Name, shared.From(shared.GardenScrapeTargets, port), shared.ServicePort("metrics", port, port))
+	service := owner.Service(Name, network.From(network.GardenScrapeTargets, port), shared.ServicePort("metrics", port, port))
 	service.Spec.ClusterIP = corev1.ClusterIPNone
 	manager := deployment(owner, names, image, command(v, kubernetes, runtimeConfig))
 	metav1.SetMetaDataAnnotation(&manager.ObjectMeta, operatorv1alpha1.AnnotationKubernetesVersion, v.Kubernetes.String())
@@ -130,7 +131,7 @@ func deployment(owner shared.Owner, names Secrets, image string, command []strin
 		shared.AvailabilityType: shared.Controller, "provider.extensions.gardener.cloud/mutated-by-controlplane-webhook": "true",
 	})
 	d := own.Deployment(Name, replicas, owner.Labels, shared.Union(
-		controlPlane, shared.VirtualClients(), map[string]string{"maintenance.gardener.cloud/restart": "true"},
+		controlPlane, network.VirtualClients(), map[string]string{"maintenance.gardener.cloud/restart": "true"},
 	), pod)
 	d.Spec.RevisionHistoryLimit = ptr.To[int32](1)
 	return d

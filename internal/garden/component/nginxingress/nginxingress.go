@@ -16,6 +16,7 @@ import (
 	"github.com/espalier-dev/espalier/api/references"
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/garden/component/istio"
+	"github.com/espalier-dev/espalier/internal/garden/component/network"
 	"github.com/espalier-dev/espalier/internal/garden/component/shared"
 	"github.com/espalier-dev/espalier/internal/garden/component/system"
 	"github.com/espalier-dev/espalier/internal/garden/values"
@@ -91,7 +92,7 @@ func ingressClass(owner shared.Owner) *networkingv1.IngressClass {
 
 func controllerService(v values.Values) *corev1.Service {
 	service := controllerOwner(v).Service(controller, shared.Union(
-		shared.FromNamespaces(istio.GatewayNamespaceSelector), map[string]string{istio.ExportTo: istio.GatewayNamespace},
+		network.FromNamespaces(istio.GatewayNamespaceSelector), map[string]string{istio.ExportTo: istio.GatewayNamespace},
 	), shared.ServicePort("http", 80, 80), shared.ServicePort("https", 443, 443))
 	service.Spec.Selector = controllerSelector(v)
 	return service
@@ -121,7 +122,7 @@ func controllerDeployment(v values.Values, configMap string) (*appsv1.Deployment
 			Capabilities:   &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}, Add: []corev1.Capability{"NET_BIND_SERVICE", "SYS_CHROOT"}},
 		},
 	}
-	further := shared.Union(shared.Clients(), shared.ClientsOf(backend+"-tcp-"+strconv.Itoa(backendPort)),
+	further := shared.Union(network.Clients(), network.ClientsOf(backend+"-tcp-"+strconv.Itoa(backendPort)),
 		map[string]string{"seccompprofile.resources.gardener.cloud/skip": "true"})
 	d := controllerOwner(v).Deployment(controller, 2, controllerSelector(v), further, podSpec(c))
 	d.Spec.Template.Spec.ServiceAccountName = app

@@ -28,8 +28,8 @@ const Name = "gardener-resource-manager"
 
 const (
 	app = "app"
-	// component distinguishes the Deployments, whose Pods all have the label app that webhooks leave alone.
-	component = "app.kubernetes.io/component"
+	// partLabel distinguishes the Deployments, whose Pods all have the label app that webhooks leave alone.
+	partLabel = "app.kubernetes.io/component"
 
 	skipHighAvailability = "high-availability-config.resources.gardener.cloud/skip"
 	skipTokenMount       = "projected-token-mount.resources.gardener.cloud/skip"
@@ -60,7 +60,7 @@ type part struct {
 func parts(v values.Values) []part {
 	of := func(binary, suffix string, config section) part {
 		name := Name + "-" + suffix
-		return part{binary: binary, name: name, selector: map[string]string{app: Name, component: suffix}, config: config}
+		return part{binary: binary, name: name, selector: map[string]string{app: Name, partLabel: suffix}, config: config}
 	}
 	all := []part{
 		{binary: managedResourceController, name: Name, selector: map[string]string{app: Name, shared.Role: "seed"}, config: managedResources(v)},

@@ -17,6 +17,7 @@ import (
 	"github.com/espalier-dev/espalier/api/managedresources"
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/deployable"
+	"github.com/espalier-dev/espalier/internal/garden/component/network"
 	"github.com/espalier-dev/espalier/internal/garden/component/shared"
 	"github.com/espalier-dev/espalier/internal/garden/component/system"
 	"github.com/espalier-dev/espalier/internal/garden/rotation"
@@ -82,7 +83,7 @@ func BootstrapRequest(bundle []byte) secrets.Request {
 				Name: BootstrapSecret, CommonName: "gardener.cloud:system:" + Name, Organization: []string{"system:masters"},
 				Type: secretconfig.Client, Validity: ptr.To(bootstrapValidity),
 			},
-			Kubeconfigs: []secretconfig.KubeconfigRequest{{ClusterName: "garden", APIServerHost: shared.VirtualAPIServer, CAData: bundle}},
+			Kubeconfigs: []secretconfig.KubeconfigRequest{{ClusterName: "garden", APIServerHost: network.VirtualAPIServer, CAData: bundle}},
 		},
 	}
 }
@@ -164,7 +165,7 @@ func sourceRoles(r deployable.Role) []deployable.Role {
 func adaptVirtual(d *appsv1.Deployment, credentials Credentials) {
 	d.Labels[shared.AvailabilityType] = shared.Server
 	template := &d.Spec.Template
-	template.Labels = shared.Union(template.Labels, shared.VirtualClients(), map[string]string{skipTokenMount: "true"})
+	template.Labels = shared.Union(template.Labels, network.VirtualClients(), map[string]string{skipTokenMount: "true"})
 	template.Spec.PriorityClassName = system.Class400
 	template.Spec.TopologySpreadConstraints = nil
 	if credentials.Bootstrap == "" {

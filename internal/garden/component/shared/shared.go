@@ -1,9 +1,9 @@
-// Package shared contains labels, annotations and small objects of several components. Labels, annotations and objects of a single
-// component are in the package of the component.
+// Package shared contains builders of objects, and labels and annotations of workloads, of several components. Labels and annotations for
+// connections are in package network, the rules for when objects are ready in package judgement, and everything of a single component in
+// the package of the component.
 package shared
 
 import (
-	"fmt"
 	"maps"
 	"strings"
 
@@ -13,8 +13,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/utils/ptr"
-
-	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
 )
 
 // Role is the label with the purpose of an object.
@@ -29,26 +27,6 @@ const (
 	// Controller and Server are values of AvailabilityType.
 	Controller = "controller"
 	Server     = "server"
-)
-
-// Labels of Pods. The policies for them are in package networkpolicies. The policies for networks exist only in the namespace of the
-// Garden, the other policies also in the namespaces of Istio.
-const (
-	toDNS              = "networking.gardener.cloud/to-dns"
-	toRuntimeAPIServer = "networking.gardener.cloud/to-runtime-apiserver"
-	// ToPublicNetworks and ToPrivateNetworks allow connections to networks.
-	ToPublicNetworks  = "networking.gardener.cloud/to-public-networks"
-	ToPrivateNetworks = "networking.gardener.cloud/to-private-networks"
-)
-
-// Aliases of the clients of Services that many Pods may be.
-const (
-	// GardenScrapeTargets are scraped by the Prometheus of the garden.
-	GardenScrapeTargets = "all-garden-scrape-targets"
-	// SeedScrapeTargets are scraped by the Prometheus of the garden and of seeds.
-	SeedScrapeTargets = "all-seed-scrape-targets"
-	// WebhookTargets are called by API servers.
-	WebhookTargets = "all-webhook-targets"
 )
 
 // API groups of Gardener, and of Kubernetes.
@@ -68,56 +46,6 @@ func Union(all ...map[string]string) map[string]string {
 		maps.Copy(union, each)
 	}
 	return union
-}
-
-// Clients returns the labels of Pods that connect to the DNS and the API server of the runtime cluster.
-func Clients() map[string]string { return Allowed(toDNS, toRuntimeAPIServer) }
-
-// DNSClients returns the label of Pods that connect to the DNS of the runtime cluster.
-func DNSClients() map[string]string { return Allowed(toDNS) }
-
-// Allowed returns labels with the value that allows a connection.
-func Allowed(keys ...string) map[string]string {
-	labels := map[string]string{}
-	for _, each := range keys {
-		labels[each] = resourcesv1alpha1.NetworkingClientAllowed
-	}
-	return labels
-}
-
-// ClientsOf returns the labels of Pods that connect to Services, each given as <service>-tcp-<port>, or <namespace>-<service>-tcp-<port> if
-// the Service is in another namespace.
-func ClientsOf(services ...string) map[string]string {
-	labels := map[string]string{}
-	for _, each := range services {
-		labels[resourcesv1alpha1.NetworkingClientLabel(each)] = resourcesv1alpha1.NetworkingClientAllowed
-	}
-	return labels
-}
-
-// From returns the annotation of a Service that allows the Pods with an alias to connect to ports of its Pods.
-func From(alias string, ports ...int32) map[string]string {
-	return map[string]string{
-		resourcesv1alpha1.NetworkingFromPrefix + alias + resourcesv1alpha1.NetworkingAllowedPortsSuffix: portList(ports),
-	}
-}
-
-// FromWorld returns the annotation of a Service that allows everything to connect to ports of its Pods.
-func FromWorld(ports ...int32) map[string]string {
-	return map[string]string{resourcesv1alpha1.NetworkingFromWorldToPorts: portList(ports)}
-}
-
-// FromNamespaces returns the annotation of a Service that allows Pods of other namespaces to be clients. Selectors is a JSON list.
-func FromNamespaces(selectors string) map[string]string {
-	return map[string]string{resourcesv1alpha1.NetworkingNamespaceSelectors: selectors}
-}
-
-func portList(ports []int32) string {
-	items := make([]string, 0, len(ports))
-	for _, each := range ports {
-		items = append(items, fmt.Sprintf(`{"protocol":"TCP","port":%d}`, each))
-	}
-	return "[" + strings.Join(items, ",") + "]"
 }
 
 // Services returns the DNS names of a Service.

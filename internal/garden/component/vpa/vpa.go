@@ -15,6 +15,7 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/espalier-dev/espalier/internal/garden/component/network"
 	"github.com/espalier-dev/espalier/internal/garden/component/shared"
 	"github.com/espalier-dev/espalier/internal/garden/component/system"
 	"github.com/espalier-dev/espalier/internal/garden/rotation"
@@ -190,10 +191,10 @@ func (w workload) objects(owner shared.Owner, v values.Values) ([]client.Object,
 }
 
 func (w workload) serviceObject(owner shared.Owner, selector map[string]string) *corev1.Service {
-	annotations := shared.From(shared.GardenScrapeTargets, w.metricsPort)
+	annotations := network.From(network.GardenScrapeTargets, w.metricsPort)
 	var ports []corev1.ServicePort
 	if w.webhookPort != 0 {
-		annotations = shared.Union(annotations, shared.FromWorld(w.webhookPort))
+		annotations = shared.Union(annotations, network.FromWorld(w.webhookPort))
 		ports = append(ports, shared.ServicePort("server", 443, w.webhookPort))
 	}
 	service := owner.Service(w.service, annotations, append(ports, shared.ServicePort("metrics", w.metricsPort, w.metricsPort))...)
@@ -214,7 +215,7 @@ func (w workload) deployment(owner shared.Owner, selector map[string]string, ima
 		c.Env = []corev1.EnvVar{shared.FieldVariable("NAMESPACE", "metadata.namespace")}
 	}
 	return owner.WithLabels(map[string]string{shared.AvailabilityType: w.availability}).
-		Deployment(w.name, 1, selector, shared.Union(owner.Labels, shared.Clients()), corev1.PodSpec{
+		Deployment(w.name, 1, selector, shared.Union(owner.Labels, network.Clients()), corev1.PodSpec{
 			ServiceAccountName: w.name, PriorityClassName: w.priority, Containers: []corev1.Container{c},
 		})
 }

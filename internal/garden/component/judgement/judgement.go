@@ -1,4 +1,5 @@
-package shared
+// Package judgement says when ManagedResources and the rollouts of Deployments are ready. It is pure.
+package judgement
 
 import (
 	"cmp"

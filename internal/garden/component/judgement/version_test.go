@@ -1,4 +1,4 @@
-package shared_test
+package judgement_test
 
 import (
 	"testing"
@@ -7,7 +7,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/espalier-dev/espalier/internal/garden/component/shared"
+	"github.com/espalier-dev/espalier/internal/garden/component/judgement"
 )
 
 func TestVersionOfALiveDeployment(t *testing.T) {
@@ -25,7 +25,7 @@ func TestVersionOfALiveDeployment(t *testing.T) {
 			live.Annotations = map[string]string{"espalier.dev/kubernetes-version": tc.annotation}
 			live.Spec.Template.Spec.Containers = []corev1.Container{{Name: "other", Image: "a:v1.0.0"}, {Name: "kube-apiserver", Image: tc.image}}
 			got := ""
-			if parsed := shared.KubernetesVersion(live, "kube-apiserver"); parsed != nil {
+			if parsed := judgement.KubernetesVersion(live, "kube-apiserver"); parsed != nil {
 				got = parsed.String()
 			}
 			NewWithT(t).Expect(got).To(Equal(tc.want))

@@ -1,4 +1,4 @@
-package shared_test
+package judgement_test
 
 import (
 	"testing"
@@ -12,7 +12,7 @@ import (
 
 	corev1beta1 "github.com/espalier-dev/espalier/api/core/v1beta1"
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
-	"github.com/espalier-dev/espalier/internal/garden/component/shared"
+	"github.com/espalier-dev/espalier/internal/garden/component/judgement"
 )
 
 func rolledOut(changes ...func(*appsv1.Deployment)) *appsv1.Deployment {
@@ -68,7 +68,7 @@ func TestRollouts(t *testing.T) {
 		},
 	} {
 		t.Run(sentence, func(t *testing.T) {
-			NewWithT(t).Expect(shared.RolloutProblem(tc.deployment, tc.pods, false)).To(Equal(tc.want))
+			NewWithT(t).Expect(judgement.RolloutProblem(tc.deployment, tc.pods, false)).To(Equal(tc.want))
 		})
 	}
 }
@@ -113,7 +113,7 @@ func TestFirstRolloutIsCompleteWhenItsPodsAreReady(t *testing.T) {
 		},
 	} {
 		t.Run(sentence, func(t *testing.T) {
-			NewWithT(t).Expect(shared.RolloutProblem(tc.deployment, tc.pods, false)).To(Equal(tc.want))
+			NewWithT(t).Expect(judgement.RolloutProblem(tc.deployment, tc.pods, false)).To(Equal(tc.want))
 		})
 	}
 }
@@ -123,8 +123,8 @@ func TestNewestPod(t *testing.T) {
 	at := func(name string, second int64) corev1.Pod {
 		return corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, CreationTimestamp: metav1.NewTime(time.Unix(second, 0))}}
 	}
-	g.Expect(shared.NewestPod(nil)).To(BeNil())
-	g.Expect(shared.NewestPod([]corev1.Pod{at("a", 1), at("b", 3), at("c", 2)}).Name).To(Equal("b"))
+	g.Expect(judgement.NewestPod(nil)).To(BeNil())
+	g.Expect(judgement.NewestPod([]corev1.Pod{at("a", 1), at("b", 3), at("c", 2)}).Name).To(Equal("b"))
 }
 
 func TestReadinessOfManagedResources(t *testing.T) {
@@ -153,8 +153,8 @@ func TestReadinessOfManagedResources(t *testing.T) {
 					set.Status.Conditions = append(set.Status.Conditions, corev1beta1.Condition{Type: of, Status: status})
 				}
 			}
-			g.Expect(shared.Ready(set) == nil).To(Equal(tc.ready))
-			g.Expect(shared.RolledOut(set) == nil).To(Equal(tc.rolledOut))
+			g.Expect(judgement.Ready(set) == nil).To(Equal(tc.ready))
+			g.Expect(judgement.RolledOut(set) == nil).To(Equal(tc.rolledOut))
 		})
 	}
 }
@@ -202,7 +202,7 @@ func TestRotationsCountEveryPodThatMayStillRun(t *testing.T) {
 		"a new Pod that is still to be": {pods: []corev1.Pod{first}, want: "there are still non-terminated old pods"},
 	} {
 		t.Run(sentence, func(t *testing.T) {
-			NewWithT(t).Expect(shared.RolloutProblem(rolledOut(), tc.pods, true)).To(Equal(tc.want))
+			NewWithT(t).Expect(judgement.RolloutProblem(rolledOut(), tc.pods, true)).To(Equal(tc.want))
 		})
 	}
 }
@@ -210,6 +210,6 @@ func TestRotationsCountEveryPodThatMayStillRun(t *testing.T) {
 func TestEveryPodWithoutADeploymentIsOld(t *testing.T) {
 	g := NewWithT(t)
 	left := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "garden", Name: "left"}, Spec: corev1.PodSpec{NodeName: "n"}}
-	g.Expect(shared.OldPods(nil, 0)).To(BeEmpty())
-	g.Expect(shared.OldPods([]corev1.Pod{left}, 0)).To(ContainSubstring("garden/left on node n"))
+	g.Expect(judgement.OldPods(nil, 0)).To(BeEmpty())
+	g.Expect(judgement.OldPods([]corev1.Pod{left}, 0)).To(ContainSubstring("garden/left on node n"))
 }

@@ -1,0 +1,152 @@
+// Package component has the type of a row, in which everything stands that the rest of the operator knows about a component of a Garden:
+// its tasks and their dependencies, its ManagedResources, and the condition of the Garden that they count for. Package components has the
+// table of all rows. Each component has a package of its own with its objects and its row.
+package component
+
+import (
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	corev1beta1 "github.com/espalier-dev/espalier/api/core/v1beta1"
+	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/garden/values"
+	"github.com/espalier-dev/espalier/internal/secrets"
+)
+
+// Component is a row of the table. A step of an operation that deploys nothing is a row with tasks only.
+//
+// Package install deploys and destroys a component that has Definitions or Objects. A component without both has a step of its own, which
+// the plane registers under its name. A step may also replace one half only: the deployment, the destruction, or the objects.
+type Component struct {
+	// Name is the name of the row, which is unique, for other rows and for the documentation.
+	Name string
+	// Plane is the part of the Garden that the component belongs to.
+	Plane Plane
+	// Deploy is the task of a reconciliation. Its name is empty if the operator does not deploy the component.
+	Deploy Task
+	// Await is the task of a reconciliation that waits until the component is ready. Its name is empty if Deploy does that.
+	Await Task
+	// Destroy is the task of a deletion. Its name is empty if nothing has to be destroyed.
+	Destroy Task
+	// Unless returns why the Garden does not want the component, in one sentence, or "". A reconciliation then deletes its ManagedResources;
+	// without ManagedResources, it skips the task. Nil: every Garden wants it.
+	Unless func(values.Values) string
+	// Definitions returns the CustomResourceDefinitions that the component consists of.
+	Definitions func() ([]*unstructured.Unstructured, error)
+	// Requests returns the requests for the Secrets that Objects needs. Nil: it needs none.
+	Requests func(values.Values) Requests
+	// Objects returns the objects of the component. It is pure.
+	Objects func(values.Values, Secrets) (Objects, error)
+	// Ignored returns the settings of the Garden that the component does not have, for the log. Nil: there are none.
+	Ignored func(values.Values) []string
+	// Sets are its ManagedResources, in the order in which they are deployed, and destroyed.
+	Sets []Set
+	// Ready returns why a ManagedResource of Sets is not ready, or nil. Nil: the task does not wait.
+	Ready func(*resourcesv1alpha1.ManagedResource) error
+	// Within is how long each of Sets may take to be ready. 0: as long as all ManagedResources may.
+	Within time.Duration
+	// Leftovers are objects that a deletion destroys after Sets. Objects with a namespace are in the namespace of the Garden.
+	Leftovers []Object
+	// AccessSecrets are the names of its Secrets with tokens for the virtual cluster, which are destroyed as Leftovers are. While the key for
+	// tokens is replaced, the tokens are renewed after the component is deployed.
+	AccessSecrets []string
+	// Condition is the type of the condition of the Garden that Sets, Deployments and Etcds count for.
+	Condition corev1beta1.ConditionType
+	// Deployments and Etcds are the names of the Deployments and Etcds of the control plane without which the condition is not True.
+	Deployments, Etcds []string
+}
+
+// Plane is a part of a Garden.
+type Plane string
+
+const (
+	// Runtime is the plane of components that the runtime cluster needs.
+	Runtime Plane = "runtime"
+	// Virtual is the plane of components that make the virtual cluster, or are in it.
+	Virtual Plane = "virtual"
+)
+
+// Task is a task of a flow.
+type Task struct {
+	// Name is the name that users see in descriptions, in the status and in errors.
+	Name string
+	// Does describes the task, for the documentation.
+	Does string
+	// After are the names of the rows, and the milestones, after which the task starts. A reconciliation waits for the tasks Deploy and Await
+	// of these rows, a deletion for the task Destroy.
+	After []string
+}
+
+// Milestones of a reconciliation, for Task.After.
+const (
+	// RuntimeDeployed is reached when all rows of the runtime plane are deployed.
+	RuntimeDeployed = "all tasks of the runtime plane"
+	// TokensUsed is reached when all rows with AccessSecrets are deployed.
+	TokensUsed = "all components with a token for the virtual cluster"
+)
+
+// Milestones of a deletion, for Task.After.
+const (
+	// VirtualUnused is reached when the objects in the virtual cluster may be destroyed.
+	VirtualUnused = "the check for Seeds and Shoots"
+	// VirtualSetsDestroyed is reached when the ManagedResources of all other rows in the virtual cluster are gone. If the user abandons the
+	// virtual cluster, the resource manager of the virtual cluster does not wait for that.
+	VirtualSetsDestroyed = "all ManagedResources of the virtual cluster"
+	// VirtualDestroyed is reached when these ManagedResources and the resource manager of the virtual cluster are gone.
+	VirtualDestroyed = "everything in the virtual cluster"
+	// RuntimeSetsDestroyed is reached when the ManagedResources of all other rows of the runtime plane are gone.
+	RuntimeSetsDestroyed = "all other ManagedResources of the runtime plane"
+)
+
+const deployed = ", not awaited"
+
+// Deployed returns the milestone that is reached when the task Deploy of a row has succeeded, even if it has a task Await.
+func Deployed(name string) string { return name + deployed }
+
+// Set is a ManagedResource.
+type Set struct {
+	Name string
+	// Namespace is the namespace of the ManagedResource. Empty: the namespace of the Garden.
+	Namespace string
+	// Virtual is true if its objects are in the virtual cluster.
+	Virtual bool
+	// KeepsObjects is true if its deletion keeps its objects.
+	KeepsObjects bool
+	// Optional is true if a condition may be True without it.
+	Optional bool
+}
+
+// Objects are the objects of a component.
+type Objects struct {
+	// Direct are deployed by the operator itself, before the ManagedResources.
+	Direct []client.Object
+	// Sets are the objects of the ManagedResources, in the order of the row.
+	Sets [][]client.Object
+}
+
+// Object identifies an object.
+type Object struct {
+	schema.GroupVersionKind
+	Name string
+	// Cluster is true for an object without a namespace.
+	Cluster bool
+}
+
+// Requests are requests for Secrets.
+type Requests struct {
+	// Bundles are the names of certificate authorities whose bundles are needed.
+	Bundles []string
+	// Current are the logical names of Secrets that other tasks have generated.
+	Current []string
+	// Generated are the Secrets of the component itself.
+	Generated []secrets.Request
+}
+
+// Secrets are the Secrets that were requested, by their logical names.
+type Secrets struct {
+	Bundles, Current, Generated map[string]*corev1.Secret
+}

@@ -1,0 +1,53 @@
+package crds
+
+import (
+	"github.com/espalier-dev/espalier/internal/garden/component"
+	"github.com/espalier-dev/espalier/internal/garden/values"
+)
+
+const deploys = "deploys definitions, and waits until they are served"
+
+func afterResourceManager(task string) component.Task {
+	return component.Task{Name: task, After: []string{component.ResourceManager}}
+}
+
+// ETCDComponent is the definitions for etcd-druid. A step of its own destroys them.
+var ETCDComponent = component.Component{
+	Name: component.ETCDDefinitions, Plane: component.Runtime, Definitions: ETCD,
+	Deploy:  component.Task{Name: "Deploying ETCD-related custom resource definitions", Does: deploys},
+	Destroy: afterResourceManager("Destroying ETCD-related custom resource definitions"),
+}
+
+// VPAComponent is the definitions for the vertical pod autoscaler.
+var VPAComponent = component.Component{
+	Name: component.VPADefinitions, Plane: component.Runtime, Definitions: VPA, Unless: values.Values.WithoutVPA,
+	Deploy: component.Task{
+		Name: "Deploying custom resource definitions for VPA",
+		Does: deploys + "; skipped if the Garden disables the vertical pod autoscaler",
+	},
+	Destroy: afterResourceManager("Destroying custom resource definition for VPA"),
+}
+
+// HVPAComponent is the definition of Hvpas, which is only removed, in a step of its own.
+var HVPAComponent = component.Component{
+	Name: component.HVPA, Plane: component.Runtime,
+	Deploy: component.Task{
+		Name: "Reconciling custom resource definitions for HVPA",
+		Does: "deletes ManagedResource `hvpa` of former releases of Gardener, and the definition of Hvpas unless there are some",
+	},
+	Destroy: afterResourceManager("Destroying custom resource definition for HVPA"),
+}
+
+// IstioComponent is the definitions for Istio.
+var IstioComponent = component.Component{
+	Name: component.IstioDefinitions, Plane: component.Runtime, Definitions: Istio,
+	Deploy:  component.Task{Name: "Deploying custom resource definitions for Istio", Does: deploys},
+	Destroy: afterResourceManager("Destroying custom resource definition for Istio"),
+}
+
+// FluentComponent is the definitions for fluent-operator.
+var FluentComponent = component.Component{
+	Name: "fluent-definitions", Plane: component.Runtime, Definitions: Fluent,
+	Deploy:  component.Task{Name: "Deploying custom resource definitions for fluent-operator", Does: deploys},
+	Destroy: afterResourceManager("Destroying custom resource definition for fluent-operator"),
+}

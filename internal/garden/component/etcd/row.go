@@ -1,0 +1,19 @@
+package etcd
+
+import (
+	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/garden/component"
+)
+
+// Component is both etcds. They have steps of their own: while certificate authorities are rotated, the members first trust a new one.
+var Component = component.Component{
+	Name: component.Etcds, Plane: component.Virtual, Condition: operatorv1alpha1.VirtualComponentsHealthy,
+	Deploy: component.Task{
+		Name: "Deploying main and events ETCDs of virtual garden", After: []string{component.RuntimeDeployed, component.Preconditions},
+		Does: "generates their certificates, and creates or updates the Etcds `virtual-garden-etcd-main` and `-events`. While a rotation of " +
+			"the certificate authorities is in phase `Preparing`, the members of a highly available etcd first trust the new authority",
+	},
+	Await:   component.Task{Name: "Waiting until main and event ETCDs report readiness", Does: "waits for both"},
+	Destroy: component.Task{Name: "Destroying main and events ETCDs of virtual garden", After: []string{component.KubeAPIServer}},
+	Etcds:   []string{Main.Name(), Events.Name()},
+}

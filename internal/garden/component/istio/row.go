@@ -1,0 +1,36 @@
+package istio
+
+import (
+	"errors"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/garden/component"
+	"github.com/espalier-dev/espalier/internal/garden/component/judgement"
+	"github.com/espalier-dev/espalier/internal/garden/values"
+)
+
+// Component is Istio. A deletion keeps the namespace of istiod, which the operator has not created: a Role of its own is in it.
+var Component = component.Component{
+	Name: "istio", Plane: component.Runtime, Condition: operatorv1alpha1.RuntimeComponentsHealthy,
+	Deploy: component.Task{
+		Name: "Deploying Istio", After: []string{component.ResourceManager},
+		Does: "prepares namespaces `istio-system` and `virtual-garden-istio-ingress`, creates the ManagedResources `istio-system` and " +
+			"`virtual-garden-istio` in the former, and waits until both are healthy",
+	},
+	Destroy: component.Task{Name: "Destroying Istio", After: []string{component.Unused}},
+	Sets: []component.Set{
+		{Name: ManagedResource, Namespace: Namespace}, {Name: GatewayManagedResource, Namespace: Namespace},
+	},
+	Ready: judgement.Ready,
+	Objects: func(v values.Values, _ component.Secrets) (component.Objects, error) {
+		istiod, err := Objects(v)
+		gateway, failure := GatewayObjects(v)
+		return component.Objects{Direct: Namespaces(v), Sets: [][]client.Object{istiod, gateway}}, errors.Join(err, failure)
+	},
+	Leftovers: []component.Object{
+		{GroupVersionKind: corev1.SchemeGroupVersion.WithKind("Namespace"), Name: GatewayNamespace, Cluster: true},
+	},
+}

@@ -1,0 +1,32 @@
+package kubecontrollermanager
+
+import (
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+
+	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/garden/component"
+	"github.com/espalier-dev/espalier/internal/garden/component/shared"
+)
+
+// Component is kube-controller-manager. A step of its own deploys it: its Deployment waits for its token.
+//
+// It is destroyed after the namespaces of the virtual cluster, which it empties.
+var Component = component.Component{
+	Name: Container, Plane: component.Virtual, Condition: operatorv1alpha1.VirtualComponentsHealthy,
+	Deploy: component.Task{
+		Name: "Deploying Kubernetes Controller Manager", After: []string{component.KubeAPIServer},
+		Does: "creates ManagedResource `shoot-core-kube-controller-manager`, and kube-controller-manager, for the first time when its token " +
+			"has been requested; waits until it is rolled out",
+	},
+	Destroy: component.Task{Name: "Destroying Kubernetes Controller Manager Server", After: []string{component.VirtualSystem}},
+	Sets:    []component.Set{{Name: ManagedResource, Virtual: true, KeepsObjects: true}}, Deployments: []string{Name},
+	Leftovers: []component.Object{
+		{GroupVersionKind: appsv1.SchemeGroupVersion.WithKind("Deployment"), Name: Name},
+		{GroupVersionKind: shared.AutoscalerKind, Name: AutoscalerName},
+		{GroupVersionKind: policyv1.SchemeGroupVersion.WithKind("PodDisruptionBudget"), Name: Name},
+		{GroupVersionKind: corev1.SchemeGroupVersion.WithKind("Service"), Name: Name},
+	},
+	AccessSecrets: []string{AccessSecret},
+}

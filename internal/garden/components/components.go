@@ -1,0 +1,115 @@
+// Package components has the table of all components of a Garden, and the graphs of tasks that follow from it.
+package components
+
+import (
+	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/garden/component"
+	"github.com/espalier-dev/espalier/internal/garden/component/crds"
+	"github.com/espalier-dev/espalier/internal/garden/component/etcd"
+	"github.com/espalier-dev/espalier/internal/garden/component/etcddruid"
+	"github.com/espalier-dev/espalier/internal/garden/component/exposure"
+	"github.com/espalier-dev/espalier/internal/garden/component/gardeneraccess"
+	"github.com/espalier-dev/espalier/internal/garden/component/gardeneradmission"
+	"github.com/espalier-dev/espalier/internal/garden/component/gardenerapiserver"
+	"github.com/espalier-dev/espalier/internal/garden/component/gardenercontrollermanager"
+	"github.com/espalier-dev/espalier/internal/garden/component/gardenerscheduler"
+	"github.com/espalier-dev/espalier/internal/garden/component/istio"
+	"github.com/espalier-dev/espalier/internal/garden/component/kubeapiserver"
+	"github.com/espalier-dev/espalier/internal/garden/component/kubecontrollermanager"
+	"github.com/espalier-dev/espalier/internal/garden/component/networkpolicies"
+	"github.com/espalier-dev/espalier/internal/garden/component/nginxingress"
+	"github.com/espalier-dev/espalier/internal/garden/component/resourcemanager"
+	"github.com/espalier-dev/espalier/internal/garden/component/virtualsystem"
+	"github.com/espalier-dev/espalier/internal/garden/component/vpa"
+)
+
+// All returns all rows. Rows with a task of a reconciliation are in the order in which the status lists these tasks.
+func All() []component.Component {
+	return []component.Component{
+		genericKubeconfig,
+		crds.ETCDComponent,
+		crds.VPAComponent,
+		crds.HVPAComponent,
+		crds.IstioComponent,
+		crds.FluentComponent,
+		resourcemanager.Component,
+		nginxingress.Component,
+		networkpolicies.Component,
+		vpa.Component,
+		etcddruid.Component,
+		istio.Component,
+		etcd.Component,
+		preconditions,
+		keys,
+		exposure.ServiceComponent,
+		exposure.RoutesComponent,
+		kubeapiserver.Component,
+		kubecontrollermanager.Component,
+		resourcemanager.VirtualComponent,
+		virtualsystem.Component,
+		gardeneraccess.Component,
+		tokenRenewal,
+		connection,
+		gardenerapiserver.Component,
+		gardeneradmission.Component,
+		gardenercontrollermanager.Component,
+		gardenerscheduler.Component,
+		rewrite,
+		snapshot,
+		rewriteEnd,
+
+		unused,
+		noManagedResources,
+		secrets,
+
+		missing("fluent-bit"),
+		missing("fluent-operator"),
+		missing("fluent-operator-custom-resources-garden"),
+		missing("gardener-metrics-exporter-runtime"),
+		missing("gardener-metrics-exporter-virtual"),
+		missing("kube-state-metrics-runtime"),
+		missing("plutono"),
+		missing("vali"),
+	}
+}
+
+// destroyed returns the names of all rows with a task of a deletion, in the order in which the status lists these tasks.
+func destroyed() []string {
+	return []string{
+		unused.Name,
+		virtualsystem.Component.Name,
+		gardeneraccess.Component.Name,
+		kubecontrollermanager.Component.Name,
+		resourcemanager.VirtualComponent.Name,
+		exposure.RoutesComponent.Name,
+		exposure.ServiceComponent.Name,
+		kubeapiserver.Component.Name,
+		connection.Name,
+		gardenerscheduler.Component.Name,
+		gardenercontrollermanager.Component.Name,
+		gardeneradmission.Component.Name,
+		gardenerapiserver.Component.Name,
+		etcd.Component.Name,
+		etcddruid.Component.Name,
+		istio.Component.Name,
+		vpa.Component.Name,
+		nginxingress.Component.Name,
+		networkpolicies.Component.Name,
+		noManagedResources.Name,
+		resourcemanager.Component.Name,
+		crds.FluentComponent.Name,
+		crds.IstioComponent.Name,
+		crds.VPAComponent.Name,
+		crds.HVPAComponent.Name,
+		crds.ETCDComponent.Name,
+		secrets.Name,
+	}
+}
+
+// missing returns the row of a ManagedResource of the observability components, which the operator does not deploy yet. The condition says
+// that it is missing.
+func missing(name string) component.Component {
+	return component.Component{
+		Name: name, Plane: component.Runtime, Condition: operatorv1alpha1.ObservabilityComponentsHealthy, Sets: []component.Set{{Name: name}},
+	}
+}

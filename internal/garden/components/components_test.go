@@ -1,0 +1,143 @@
+package components_test
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"testing"
+
+	. "github.com/onsi/gomega"
+
+	"github.com/espalier-dev/espalier/internal/flow"
+	"github.com/espalier-dev/espalier/internal/garden/component"
+	"github.com/espalier-dev/espalier/internal/garden/components"
+)
+
+func TestNamesOfRowsAreUnique(t *testing.T) {
+	g := NewWithT(t)
+	names := map[string]int{}
+	for _, row := range components.All() {
+		names[row.Name]++
+	}
+	for name, times := range names {
+		g.Expect(times).To(Equal(1), name)
+	}
+}
+
+func TestEachManagedResourceCountsForACondition(t *testing.T) {
+	g := NewWithT(t)
+	sets := map[component.Set]string{}
+	for _, row := range components.All() {
+		for _, set := range row.Sets {
+			g.Expect(row.Condition).NotTo(BeEmpty(), row.Name)
+			key := component.Set{Namespace: set.Namespace, Name: set.Name}
+			g.Expect(sets[key]).To(BeEmpty(), "%s has the ManagedResource %s, too", row.Name, set.Name)
+			sets[key] = row.Name
+		}
+	}
+}
+
+func TestADeletionDestroysEachRow(t *testing.T) {
+	g := NewWithT(t)
+	var want, got []string
+	for _, row := range components.All() {
+		if row.Destroy.Name != "" {
+			want = append(want, row.Name)
+		}
+		deploys := row.Deploy.Name != "" && (len(row.Sets) > 0 || row.Definitions != nil || len(row.Leftovers) > 0)
+		g.Expect(deploys && row.Destroy.Name == "").To(BeFalse(), "%s is deployed and not destroyed", row.Name)
+	}
+	for _, node := range components.Deletion(false) {
+		got = append(got, node.Component.Name)
+	}
+	g.Expect(got).To(ConsistOf(want))
+}
+
+// A dependency that is neither a row nor a milestone, and a cycle, are errors of the flow.
+func TestGraphsAreFlows(t *testing.T) {
+	for name, nodes := range map[string][]components.Node{
+		"reconciliation": components.Reconciliation(), "deletion": components.Deletion(false),
+		"deletion that abandons the virtual cluster": components.Deletion(true),
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			var tasks []flow.Task
+			for _, node := range nodes {
+				tasks = append(tasks, flow.Task{
+					Name: node.Name, DependsOn: node.DependsOn, Run: flow.Work(func(context.Context) error { return nil }),
+				})
+			}
+			_, err := flow.New(name, tasks)
+			g.Expect(err).NotTo(HaveOccurred())
+		})
+	}
+}
+
+func TestMilestones(t *testing.T) {
+	find := func(nodes []components.Node, row string, step components.Step) components.Node {
+		i := slices.IndexFunc(nodes, func(node components.Node) bool { return node.Component.Name == row && node.Step == step })
+		return nodes[max(i, 0)]
+	}
+	for sentence, tc := range map[string]struct {
+		nodes []components.Node
+		row   string
+		step  components.Step // "": destroy
+		want  []string
+	}{
+		"the etcds start after the whole runtime plane": {
+			nodes: components.Reconciliation(), row: component.Etcds, step: components.Deploy,
+			want: []string{
+				"Generating generic token kubeconfig", "Deploying custom resource definitions for fluent-operator",
+				"Deploying nginx-ingress controller", "Deploying runtime system resources", "Deploying Kubernetes vertical pod autoscaler",
+				"Deploying ETCD Druid", "Deploying Istio", "Checking preconditions of virtual garden",
+			},
+		},
+		"kube-apiserver waits until the etcds are ready": {
+			nodes: components.Reconciliation(), row: component.KubeAPIServer, step: components.Deploy,
+			want: []string{"Checking preconditions of virtual garden", "Waiting until main and event ETCDs report readiness"},
+		},
+		"keys are generated while the etcds start": {
+			nodes: components.Reconciliation(), row: components.Keys, step: components.Deploy,
+			want: []string{"Deploying main and events ETCDs of virtual garden"},
+		},
+		"a task that waits starts after the one that deploys": {
+			nodes: components.Reconciliation(), row: component.Etcds, step: components.Await,
+			want: []string{"Deploying main and events ETCDs of virtual garden"},
+		},
+		"tokens are renewed after all programs with one are deployed": {
+			nodes: components.Reconciliation(), row: components.TokenRenewal, step: components.Deploy,
+			want: []string{
+				"Deploying Kubernetes Controller Manager", "Deploying resources for gardener-operator access to virtual garden",
+				"Deploying Gardener Admission Controller", "Deploying Gardener Controller Manager", "Deploying Gardener Scheduler",
+			},
+		},
+		"the resource manager of the virtual cluster is destroyed after the components that it manages": {
+			nodes: components.Deletion(false), row: component.VirtualResourceManager,
+			want: []string{
+				"Destroying Kubernetes Controller Manager Server", "Destroying Gardener virtual garden access resources",
+				"Destroying Gardener Admission Controller", "Destroying Gardener Controller Manager", "Destroying Gardener Scheduler",
+			},
+		},
+		"the resource manager of an abandoned virtual cluster is destroyed first": {
+			nodes: components.Deletion(true), row: component.VirtualResourceManager,
+			want: []string{"Ensuring no Seeds and Shoots exist in virtual garden"},
+		},
+		"Istio does not wait for an abandoned virtual cluster": {
+			nodes: components.Deletion(true), row: "istio", want: []string{"Ensuring no Seeds and Shoots exist in virtual garden"},
+		},
+		"then the components that it would manage": {
+			nodes: components.Deletion(true), row: component.GardenerAccess,
+			want: []string{"Destroying gardener-resource-manager for virtual garden"},
+		},
+		"runtime system resources are destroyed last of the runtime plane": {
+			nodes: components.Deletion(false), row: "runtime-system",
+			want: []string{
+				"Destroying nginx-ingress controller", "Destroying Kubernetes vertical pod autoscaler", "Destroying ETCD Druid", "Destroying Istio",
+			},
+		},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			NewWithT(t).Expect(find(tc.nodes, tc.row, cmp.Or(tc.step, components.Destroy)).DependsOn).To(ConsistOf(tc.want))
+		})
+	}
+}

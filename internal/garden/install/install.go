@@ -1,0 +1,253 @@
+// Package install deploys and destroys the components of a Garden by their rows, and turns the graphs of package components into the tasks
+// of a flow.
+package install
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/espalier-dev/espalier/internal/flow"
+	"github.com/espalier-dev/espalier/internal/garden/component"
+	"github.com/espalier-dev/espalier/internal/garden/component/crds"
+	"github.com/espalier-dev/espalier/internal/garden/values"
+	"github.com/espalier-dev/espalier/internal/rollout"
+	"github.com/espalier-dev/espalier/internal/secrets/manager"
+)
+
+// Installer deploys and destroys components. All fields are required unless they say otherwise.
+type Installer struct {
+	// Cluster is the runtime cluster.
+	Cluster rollout.Cluster
+	Secrets *manager.Manager
+	// Values describe the Garden. A deletion needs only values.OfAny.
+	Values values.Values
+	Limits Limits
+	// OmitsDefinition reports whether a definition, by its name, is neither deployed nor destroyed. Nil omits none.
+	OmitsDefinition func(name string) bool
+	// DefinitionKept is called for a definition that is not destroyed because it is in use.
+	DefinitionKept func(cause error)
+	// Abandons is true if the user gives up the objects in the virtual cluster. The deletion of its ManagedResources then keeps them.
+	Abandons bool
+	// WayOut adds the remedy to an error of the destruction of a ManagedResource of the virtual cluster.
+	WayOut func(ctx context.Context, err error) error
+}
+
+// Limits are the longest waits.
+type Limits struct {
+	// Definitions is for definitions to be served or gone.
+	Definitions time.Duration
+	// ManagedResources is for ManagedResources to be ready or gone.
+	ManagedResources time.Duration
+	// Objects is for objects to be gone that the operator has deployed itself.
+	Objects time.Duration
+}
+
+// Deploy deploys a component, and waits until it is ready if its row says when it is. It removes a component that the Garden does not want.
+func (i Installer) Deploy(ctx context.Context, waitingFor flow.WaitingFor, row component.Component) error {
+	if row.Unless != nil && row.Unless(i.Values) != "" {
+		return i.remove(ctx, row)
+	}
+	if row.Definitions != nil {
+		return i.DeployDefinitions(ctx, waitingFor, row)
+	}
+	objects, err := i.objects(ctx, row)
+	if err != nil {
+		return err
+	}
+	return i.DeployObjects(ctx, waitingFor, row, objects)
+}
+
+// remove requests the deletion of the ManagedResources of a component, and does not wait.
+func (i Installer) remove(ctx context.Context, row component.Component) error {
+	for _, set := range row.Sets {
+		if _, err := i.Cluster.DeleteManagedResource(ctx, i.namespace(set), set.Name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// objects returns the objects of a component, after it has generated their Secrets.
+func (i Installer) objects(ctx context.Context, row component.Component) (component.Objects, error) {
+	var requests component.Requests
+	if row.Requests != nil {
+		requests = row.Requests(i.Values)
+	}
+	s := i.Secrets.Collect()
+	found := component.Secrets{
+		Bundles: map[string]*corev1.Secret{}, Current: map[string]*corev1.Secret{}, Generated: map[string]*corev1.Secret{},
+	}
+	for _, name := range requests.Bundles {
+		found.Bundles[name] = s.Bundle(name)
+	}
+	for _, name := range requests.Current {
+		found.Current[name] = s.Current(name)
+	}
+	for _, request := range requests.Generated {
+		found.Generated[request.Config.LogicalName()] = s.Generate(ctx, request)
+	}
+	if err := s.Err(); err != nil {
+		return component.Objects{}, err
+	}
+	return row.Objects(i.Values, found)
+}
+
+// DeployObjects deploys the objects of a component, and waits until they are ready if its row says when they are.
+func (i Installer) DeployObjects(
+	ctx context.Context, waitingFor flow.WaitingFor, row component.Component, objects component.Objects,
+) error {
+	i.LogIgnored(ctx, row)
+	if err := i.Cluster.DeployTyped(ctx, objects.Direct...); err != nil {
+		return err
+	}
+	if len(objects.Sets) != len(row.Sets) {
+		return fmt.Errorf("component %s has objects of %d ManagedResources instead of %d", row.Name, len(objects.Sets), len(row.Sets))
+	}
+	for n, set := range row.Sets {
+		if err := i.DeploySet(ctx, set, objects.Sets[n]); err != nil {
+			return err
+		}
+	}
+	if row.Ready == nil {
+		return nil
+	}
+	for _, set := range row.Sets {
+		if err := i.UntilReady(ctx, waitingFor, row, set); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// LogIgnored logs the settings of the Garden that a component does not have.
+func (i Installer) LogIgnored(ctx context.Context, row component.Component) {
+	if row.Ignored == nil {
+		return
+	}
+	if settings := row.Ignored(i.Values); len(settings) > 0 {
+		log.FromContext(ctx).Info("Ignored settings that the program does not have", "program", row.Name, "settings", settings)
+	}
+}
+
+// DeploySet deploys a ManagedResource with objects.
+func (i Installer) DeploySet(ctx context.Context, set component.Set, objects []client.Object) error {
+	var deployed []*unstructured.Unstructured
+	var err error
+	if set.Virtual {
+		deployed, err = rollout.NewVirtualManagedResource(i.namespace(set), set.Name, set.KeepsObjects, objects...)
+	} else {
+		deployed, err = rollout.NewSeedManagedResource(i.namespace(set), set.Name, objects...)
+	}
+	if err != nil {
+		return err
+	}
+	return i.Cluster.Deploy(ctx, deployed...)
+}
+
+// UntilReady waits until a ManagedResource of a component is ready.
+func (i Installer) UntilReady(ctx context.Context, waitingFor flow.WaitingFor, row component.Component, set component.Set) error {
+	limit := row.Within
+	if limit == 0 {
+		limit = i.Limits.ManagedResources
+	}
+	return i.Cluster.UntilManagedResourcesReady(ctx, waitingFor, limit, row.Ready, i.namespace(set), set.Name)
+}
+
+func (i Installer) namespace(set component.Set) string {
+	if set.Namespace == "" {
+		return i.Values.Namespace
+	}
+	return set.Namespace
+}
+
+// Destroy destroys the ManagedResources of a component, one after the other, then its other objects, and waits until all are gone. If the
+// user abandons the virtual cluster, the objects of ManagedResources stay there.
+func (i Installer) Destroy(ctx context.Context, waitingFor flow.WaitingFor, row component.Component) error {
+	if row.Definitions != nil {
+		return i.DestroyDefinitions(ctx, waitingFor, row)
+	}
+	for _, set := range row.Sets {
+		if err := i.destroySet(ctx, waitingFor, set); err != nil {
+			return err
+		}
+	}
+	objects := make([]*unstructured.Unstructured, 0, len(row.Leftovers)+len(row.AccessSecrets))
+	for _, each := range row.Leftovers {
+		namespace := i.Values.Namespace
+		if each.Cluster {
+			namespace = ""
+		}
+		objects = append(objects, rollout.Identity(each.GroupVersionKind, namespace, each.Name))
+	}
+	for _, name := range row.AccessSecrets {
+		objects = append(objects, rollout.Identity(corev1.SchemeGroupVersion.WithKind("Secret"), i.Values.Namespace, name))
+	}
+	return i.Cluster.Destroy(ctx, waitingFor, i.Limits.Objects, objects...)
+}
+
+func (i Installer) destroySet(ctx context.Context, waitingFor flow.WaitingFor, set component.Set) error {
+	if set.Virtual && i.Abandons {
+		if err := i.Cluster.AbandonManagedResource(ctx, i.namespace(set), set.Name); err != nil {
+			return err
+		}
+	}
+	err := i.Cluster.DestroyManagedResource(ctx, waitingFor, i.Limits.ManagedResources, i.namespace(set), set.Name)
+	if err != nil && set.Virtual {
+		return i.WayOut(ctx, err)
+	}
+	return err
+}
+
+// Definitions returns the definitions of a component, except for the omitted ones.
+func (i Installer) Definitions(row component.Component) ([]*unstructured.Unstructured, error) {
+	all, err := row.Definitions()
+	if i.OmitsDefinition == nil {
+		return all, err
+	}
+	return slices.DeleteFunc(all, func(each *unstructured.Unstructured) bool { return i.OmitsDefinition(each.GetName()) }), err
+}
+
+// DeployDefinitions deploys the definitions of a component, and waits until they are served.
+func (i Installer) DeployDefinitions(ctx context.Context, waitingFor flow.WaitingFor, row component.Component) error {
+	wanted, err := i.Definitions(row)
+	if err != nil {
+		return err
+	}
+	if err := i.Cluster.Deploy(ctx, wanted...); err != nil {
+		return err
+	}
+	return i.Cluster.UntilHealthy(ctx, waitingFor, i.Limits.Definitions, wanted...)
+}
+
+// DestroyDefinitions destroys the definitions of a component that the operator created. A definition is kept if objects of its kind exist:
+// others have created them, and they would be deleted too.
+func (i Installer) DestroyDefinitions(ctx context.Context, waitingFor flow.WaitingFor, row component.Component) error {
+	wanted, err := i.Definitions(row)
+	if err != nil {
+		return err
+	}
+	var deleted []*unstructured.Unstructured
+	for _, each := range wanted {
+		requested, err := i.Cluster.DeleteDefinition(ctx, each, rollout.IsOurs, !crds.IsDerived(each.GetName()))
+		if errors.Is(err, rollout.ErrInUse) {
+			log.FromContext(ctx).Info("Kept definition", "name", each.GetName(), "reason", err.Error())
+			i.DefinitionKept(err)
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		if requested {
+			deleted = append(deleted, each)
+		}
+	}
+	return i.Cluster.UntilGone(ctx, waitingFor, i.Limits.Definitions, deleted...)
+}

@@ -34,5 +34,8 @@ go test -count=1 -vet=off -run TestThePictureShowsTheImports ./internal/architec
 echo "writing the tables of the documentation"
 go run ./hack/document
 
+echo "writing the tables and pictures of the tasks of a Garden"
+go test -count=1 -vet=off -run TestTheDocumentationShowsTheRows ./internal/garden/components -update
+
 echo "writing the table of rights"
 go run ./test/rights

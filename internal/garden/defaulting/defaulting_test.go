@@ -159,7 +159,7 @@ spec:
 // Defaulting changes neither metadata, nor status, nor fields that a manifest sets.
 func TestDefaultingKeepsManifestsOfEveryRelease(t *testing.T) {
 	g := NewWithT(t)
-	files, err := filepath.Glob("../../../../api/operator/v1alpha1/testdata/*.yaml")
+	files, err := filepath.Glob("../../../api/operator/v1alpha1/testdata/*.yaml")
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(files).To(HaveLen(5))
 	for _, file := range files {

@@ -178,7 +178,7 @@ var exceptions = map[string][]string{
 func manifests(tb testing.TB) map[string][]byte {
 	tb.Helper()
 	g := NewWithT(tb)
-	files, err := filepath.Glob("../../../../api/operator/v1alpha1/testdata/*.yaml")
+	files, err := filepath.Glob("../../../api/operator/v1alpha1/testdata/*.yaml")
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(files).To(HaveLen(5))
 	all := map[string][]byte{}

@@ -241,7 +241,8 @@ func (s *scene) serve(virtual client.Client, kinds map[string]string) {
 	s.t.Helper()
 	for kind, version := range kinds {
 		definition := gardenerDefinition(kind, version)
-		s.Expect(virtual.Create(s.t.Context(), definition)).To(Succeed())
+		// The deletion at the end of another test may go on.
+		s.Eventually(func() error { return virtual.Create(s.t.Context(), definition) }, binary.Patience).Should(Succeed())
 		s.t.Cleanup(func() { s.Expect(virtual.Delete(context.WithoutCancel(s.t.Context()), definition)).To(Succeed()) })
 	}
 	for kind, version := range kinds {

@@ -47,12 +47,12 @@ type etcd struct {
 	lastError string
 }
 
-// facts are what the checks judge. Lists that could not be read have an error.
+// facts are the observations that the checks judge. Lists that could not be read have an error.
 type facts struct {
 	namespace string // of the Garden
 	// values decide which components the Garden wants.
 	values values.Values
-	backup string // what is missing in the backup of the Garden; "" if nothing
+	backup string // the settings that the backup of the Garden lacks; "" if it lacks none
 
 	healthz healthz
 

@@ -30,7 +30,7 @@ type verdict struct {
 
 func unhealthy(reason, message string) verdict { return verdict{reason: reason, message: message} }
 
-// history is what a failed check is compared with.
+// history is the past with which a failed check is compared.
 type history struct {
 	clock clock.PassiveClock
 	// thresholds are how long conditions are Progressing before they are False. A type without one is False at once.
@@ -39,7 +39,7 @@ type history struct {
 	last *operatorv1alpha1.LastOperation
 }
 
-// next returns a condition after a check. Its times change only with what they are about.
+// next returns a condition after a check. Each of its times changes only together with the field that it belongs to.
 func next(old corev1beta1.Condition, v verdict, h history) corev1beta1.Condition {
 	switch {
 	case v.err != nil:

@@ -30,7 +30,7 @@ var etcdKind = schema.GroupVersionKind{Group: "druid.gardener.cloud", Version: "
 // controlPlane selects the objects of the control plane of the virtual cluster.
 var controlPlane = client.MatchingLabels{"gardener.cloud/role": "controlplane"}
 
-// gather reads what the checks judge, all at the same time, because a dead API server of the virtual cluster must not delay the others.
+// gather reads the facts for the checks, all at the same time, because a dead API server of the virtual cluster must not delay the others.
 func (r *Reconciler) gather(ctx context.Context, garden *operatorv1alpha1.Garden) facts {
 	f := facts{
 		namespace: r.Namespace, backup: validation.IncompleteBackup(garden), values: values.OfAny(garden, values.Operator{}),

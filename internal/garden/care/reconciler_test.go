@@ -350,7 +350,7 @@ func TestForeignConditionsAndFieldsSurvive(t *testing.T) {
 	s.Expect(s.latest().Status.Conditions[0].Type).To(Equal(corev1beta1.ConditionType("Foreign")))
 }
 
-// What others write into the status after the Garden was read is not lost, and the conflict is returned.
+// Writes of others to the status after the Garden was read are not lost, and the conflict is returned.
 func TestConcurrentWritesAreNotOverwritten(t *testing.T) {
 	s := newScene(t)
 	stale := s.latest()

@@ -160,7 +160,7 @@ func changed[T client.Object, P comparable](part func(T) P) predicate.Predicate 
 // failureOf returns why a Deployment is not healthy, "" if it is healthy.
 func failureOf(d *appsv1.Deployment) string { return health.Judge(d).Unhealthy }
 
-// relevantConditions are what the checks read of the conditions of a ManagedResource, without times.
+// relevantConditions are the fields of the conditions of a ManagedResource that the checks read. Times are left out.
 type relevantConditions [len(judgedConditions)]struct {
 	status          corev1beta1.ConditionStatus
 	reason, message string

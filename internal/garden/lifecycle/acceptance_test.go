@@ -401,7 +401,7 @@ func (s *scene) setFinalizers(o unstructured.Unstructured, finalizers string) {
 	).To(Succeed())
 }
 
-// ours returns all objects that the operator created, except for definitions, without what the API server counts.
+// ours returns all objects that the operator created, except for definitions, without the fields that the API server counts.
 func (s *scene) ours() []unstructured.Unstructured {
 	s.t.Helper()
 	var all []unstructured.Unstructured

@@ -52,7 +52,7 @@ func (p *pause) result(now time.Time) ctrl.Result {
 	return ctrl.Result{RequeueAfter: max(p.until.Sub(now), time.Millisecond)}
 }
 
-// withoutPause returns the conditions without that of a pause.
+// withoutPause returns the conditions without the condition of a pause.
 func withoutPause(conditions []corev1beta1.Condition) []corev1beta1.Condition {
 	return slices.DeleteFunc(slices.Clone(conditions), func(c corev1beta1.Condition) bool {
 		return c.Type == operatorv1alpha1.ReconciliationPaused

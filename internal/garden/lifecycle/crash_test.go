@@ -89,7 +89,7 @@ func (s *scene) state() []string {
 	ours := client.MatchingLabels{"espalier.dev/created-by": "garden-operator"}
 	for kind, list := range map[string]client.ObjectList{
 		"ClusterRole": &rbacv1.ClusterRoleList{}, "ClusterRoleBinding": &rbacv1.ClusterRoleBindingList{}, "Namespace": &corev1.NamespaceList{},
-		"Secret": &corev1.SecretList{}, // those of Istio too
+		"Secret": &corev1.SecretList{}, // including the Secrets of Istio
 	} {
 		s.Expect(s.admin.List(s.t.Context(), list, ours)).To(Succeed())
 		s.Expect(meta.EachListItem(list, func(o runtime.Object) error {

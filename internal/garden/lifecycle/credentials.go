@@ -37,7 +37,7 @@ const secretsIdentity = "gardener-operator"
 // secretWriters are the field managers that have written Secrets of a Garden: this operator, its earlier releases, and Gardener's operator.
 var secretWriters = []string{rollout.FieldManager, "espalier-garden-operator", "gardener-operator"}
 
-// What the generic token kubeconfig contains.
+// Contents of the generic token kubeconfig.
 const (
 	genericKubeconfigContext = "garden"
 	genericTokenFile         = "/var/run/secrets/gardener.cloud/shoot/generic-kubeconfig/token"
@@ -127,8 +127,8 @@ func (o *operation) generateKubeconfig(ctx context.Context) error {
 	return nil
 }
 
-// formerSecrets are the logical names of Secrets that only some reconciliations need: those of an autoscaler that was disabled since, and
-// the certificate with which the resource manager of the virtual cluster got its first token.
+// formerSecrets are the logical names of Secrets that only some reconciliations need: the certificate of an autoscaler that was
+// disabled since, and the certificate with which the resource manager of the virtual cluster got its first token.
 var formerSecrets = []string{vpa.ServerSecret, resourcemanager.BootstrapSecret}
 
 // cleanUpSecrets deletes Secrets that are not needed any more. Secrets of components that the flow does not deploy are kept, because a

@@ -35,7 +35,7 @@ const hvpaManagedResource = "hvpa"
 
 var errManagedResources = errors.New("requeue in 5s due to at least one ManagedResource still exists")
 
-// delete destroys what the operator created, and then removes the finalizer.
+// delete destroys the objects that the operator created, and then removes the finalizer.
 func (o *operation) delete(ctx context.Context) error {
 	o.values = values.OfAny(o.status.garden, o.Operator)
 	if _, err := o.run(ctx, "Garden deletion", o.deletionTasks()); err != nil {
@@ -123,8 +123,8 @@ func (o *operation) keepLastCopies(ctx context.Context, origin string) (int, err
 	return o.secrets.KeepCopies(ctx, copies)
 }
 
-// untilNoManagedResources waits until the runtime cluster has no ManagedResource left, including those of other clients. Without the
-// resource manager, none of them could be deleted any more.
+// untilNoManagedResources waits until the runtime cluster has no ManagedResource left, including ManagedResources of other clients. Without
+// the resource manager, none of them could be deleted any more.
 func (o *operation) untilNoManagedResources(ctx context.Context, waitingFor flow.WaitingFor) error {
 	watched := rollout.Watched{Kind: rollout.ManagedResource}
 	return o.cluster.Until(ctx, waitingFor, o.Timing.defaulted().ManagedResources, func(ctx context.Context) error {

@@ -33,8 +33,8 @@ func startOf(garden *operatorv1alpha1.Garden) string {
 // virtualGardenAddress is the name of the address of the virtual cluster in the status.
 const virtualGardenAddress = "virtual-garden"
 
-// advertisedAddresses returns where clients reach the virtual cluster. A Garden without a domain, which can only be deleted, keeps what it
-// has.
+// advertisedAddresses returns where clients reach the virtual cluster. A Garden without a domain, which can only be deleted, keeps its
+// addresses.
 func advertisedAddresses(garden *operatorv1alpha1.Garden) []operatorv1alpha1.AdvertisedAddress {
 	domains := garden.Spec.VirtualCluster.DNS.Domains
 	if len(domains) == 0 {
@@ -60,7 +60,7 @@ func setRotation(status *operatorv1alpha1.GardenStatus, r *operatorv1alpha1.Cred
 	status.Credentials.Rotation = r
 }
 
-// providers returns the encryption providers of spec and status. That of the status is empty if it is not known.
+// providers returns the encryption providers of spec and status. The provider of the status is empty if it is not known.
 func providers(garden *operatorv1alpha1.Garden) (wanted, current operatorv1alpha1.EncryptionProviderType) {
 	server := ptr.Deref(garden.Spec.VirtualCluster.Kubernetes.KubeAPIServer, operatorv1alpha1.KubeAPIServer{})
 	config := ptr.Deref(server.EncryptionConfig, operatorv1alpha1.EncryptionConfig{})

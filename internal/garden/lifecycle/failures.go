@@ -66,7 +66,7 @@ func (r *Reconciler) record(ctx context.Context, s *status, err error) error {
 	return s.failed(ctx, r.Identity, err)
 }
 
-// withRemedy returns an error that says what the user can do about it, if that is known.
+// withRemedy returns an error that names the remedy for the user, if there is a known one.
 func withRemedy(err error) error {
 	if _, isVirtual := errors.AsType[*virtual.Error](err); isVirtual {
 		return err
@@ -86,7 +86,8 @@ func withRemedy(err error) error {
 	return err
 }
 
-// describe returns the description of an operation in progress: that of its flow, which tasks have failed, and what the others wait for.
+// describe returns the description of an operation in progress: the description of its flow, the tasks that have failed, and the conditions
+// that the others wait for.
 func describe(progress flow.Status) string {
 	var parts []string
 	if progress.Description != "" {

@@ -20,7 +20,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/garden/virtual"
 )
 
-// prepare does what must be done before the flow, one step after the other.
+// prepare takes the steps that precede the flow, one after the other.
 func (o *operation) prepare(ctx context.Context) error {
 	if err := o.addFinalizer(ctx, o.status.garden); err != nil {
 		return err
@@ -69,7 +69,7 @@ func (o *operation) recordEncryption(ctx context.Context) error {
 }
 
 // checkAuditPolicies fails if gardener-apiserver could not start with the audit policy that the Garden refers to. The API server may have
-// stored the Garden or the ConfigMap before the webhook was registered. A task checks that of kube-apiserver.
+// stored the Garden or the ConfigMap before the webhook was registered. A task checks the audit policy of kube-apiserver.
 func (o *operation) checkAuditPolicies(ctx context.Context) error {
 	for _, each := range auditpolicy.ReferencesOfGardener(o.status.garden) {
 		configMap := &corev1.ConfigMap{}

@@ -1,9 +1,9 @@
-// Package lifecycle is the main loop of Gardens: it deploys what a Garden consists of into the runtime cluster, and destroys it when the
-// Garden is deleted.
+// Package lifecycle is the main loop of Gardens: it deploys the components of a Garden into the runtime cluster, and destroys them when
+// the Garden is deleted.
 //
 // It watches Gardens. Everything else is read live, once in each reconciliation: reconciliations are an hour apart, and a decision on an
 // outdated cache could renew credentials. All state is in the objects and in the status of the Garden. If the process stops at any point,
-// the next one runs the same flow again, whose tasks write only what differs.
+// the next one runs the same flow again, whose tasks write only differences.
 //
 // Package components has the graph of the tasks. This package does the work for the components of the runtime cluster that are more than
 // their objects, and for the etcds of the virtual cluster; package virtual does that for the rest of the virtual cluster. There is no
@@ -64,8 +64,8 @@ import (
 // +kubebuilder:rbac:groups=security.istio.io,resources=authorizationpolicies;peerauthentications;requestauthentications,verbs=list
 // +kubebuilder:rbac:groups=telemetry.istio.io,resources=telemetries,verbs=list
 // +kubebuilder:rbac:groups=extensions.istio.io,resources=wasmplugins,verbs=list
-// The garden namespace and that of istiod are prepared. They exist, because Roles of the operator are in them. That of the gateway is
-// created and deleted.
+// The garden namespace and the namespace of istiod are prepared. They exist, because Roles of the operator are in them. The namespace of
+// the gateway is created and deleted.
 // +kubebuilder:rbac:groups="",resources=namespaces,verbs=create
 // +kubebuilder:rbac:groups="",resources=namespaces,resourceNames=garden;istio-system,verbs=get;update
 // +kubebuilder:rbac:groups="",resources=namespaces,resourceNames=virtual-garden-istio-ingress,verbs=get;watch;update;delete
@@ -89,8 +89,8 @@ import (
 // +kubebuilder:rbac:groups=autoscaling.k8s.io,resources=verticalpodautoscalers,verbs=get;watch;create;update;delete,namespace=garden,roleName=espalier-garden-operator-garden
 // +kubebuilder:rbac:groups=admissionregistration.k8s.io,resources=mutatingwebhookconfigurations,resourceNames=gardener-resource-manager,verbs=get;watch;delete
 // +kubebuilder:rbac:groups=admissionregistration.k8s.io,resources=validatingwebhookconfigurations,resourceNames=gardener-resource-manager,verbs=get;delete
-// The resource manager has rights that the operator itself does not have, among them those of cluster-admin. Like definitions, ClusterRoles
-// and their bindings are created by a server-side apply.
+// The resource manager has rights that the operator itself does not have, among them the rights of cluster-admin. Like definitions,
+// ClusterRoles and their bindings are created by a server-side apply.
 // +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=clusterroles,resourceNames=gardener-resource-manager-source;gardener-resource-manager-webhooks-source;gardener-resource-manager-webhooks-target;gardener-resource-manager-webhooks-target-selfmanaged;gardener-resource-manager-networkpolicies-target;gardener-resource-manager-tokens-target-invalidator,verbs=get;watch;create;patch;update;delete;escalate;bind
 // +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=clusterroles,resourceNames=cluster-admin,verbs=bind
 // +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=clusterrolebindings,resourceNames=gardener-resource-manager-cluster-admin;gardener-resource-manager-source;gardener-resource-manager-webhooks-source;gardener-resource-manager-webhooks-target;gardener-resource-manager-webhooks-target-selfmanaged;gardener-resource-manager-networkpolicies-target;gardener-resource-manager-tokens-target-invalidator,verbs=get;watch;create;patch;update;delete
@@ -107,8 +107,8 @@ import (
 
 // Reconciler is the main loop. All fields are required unless they say otherwise.
 type Reconciler struct {
-	// Client reads and writes the runtime cluster live. It is not that of the manager, which reads caches: client.NewWithWatch returns one.
-	// Its scheme must have the kinds of Scheme.
+	// Client reads and writes the runtime cluster live. It is not the client of the manager, which reads caches: client.NewWithWatch returns
+	// one. Its scheme must have the kinds of Scheme.
 	Client client.WithWatch
 	// Connection is that to the virtual cluster.
 	Connection *virtual.Connection
@@ -122,7 +122,7 @@ type Reconciler struct {
 	ServerTime func(ctx context.Context) (time.Time, error)
 	// Identity is this process, for the status.
 	Identity operatorv1alpha1.OperatorIdentity
-	// Operator is what the configuration of the operator decides about components. Its Namespace is the garden namespace.
+	// Operator are the settings of the operator for components. Its Namespace is the garden namespace.
 	Operator values.Operator
 	// SyncPeriod is the time between a successful reconciliation and the next one.
 	SyncPeriod time.Duration

@@ -33,7 +33,7 @@ const (
 	retried              = " Operation will be retried."
 )
 
-// status writes the parts of the status of a Garden that belong to operations. Each write is a merge patch of what differs: the care
+// status writes the parts of the status of a Garden that belong to operations. Each write is a merge patch of the differences: the care
 // controller writes conditions at the same time. No two goroutines use it at the same time.
 type status struct {
 	client client.Client
@@ -42,7 +42,7 @@ type status struct {
 	garden *operatorv1alpha1.Garden
 	// begun is the Garden at the start of the operation, nil before.
 	begun *operatorv1alpha1.Garden
-	// tasks are those of a flow that failed, for the record of the error.
+	// tasks are the tasks of a flow that failed, for the record of the error.
 	tasks []operatorv1alpha1.Task
 	// refused are sentences about operations of the user that have no effect.
 	refused []string
@@ -147,9 +147,9 @@ func (s *status) report(ctx context.Context, progress flow.Status) {
 	}
 }
 
-// succeeded records the end of a reconciliation. Encrypted is what is encrypted from now on; nil: what was. Again is true if the next
-// reconciliation must follow at once. It fails if a rotation has begun or advanced since the operation started, because this operation
-// knows nothing about it.
+// succeeded records the end of a reconciliation. Encrypted are the resources that are encrypted from now on; nil: as before. Again is true
+// if the next reconciliation must follow at once. It fails if a rotation has begun or advanced since the operation started, because this
+// operation knows nothing about it.
 func (s *status) succeeded(
 	ctx context.Context, tasks []operatorv1alpha1.Task, encrypted *operatorv1alpha1.EncryptionAtRest,
 ) (again bool, err error) {
@@ -192,7 +192,7 @@ func (s *status) writeUnlessRotated(ctx context.Context, change func(*operatorv1
 	})
 }
 
-// encryptionOf returns a change of a status that records what is encrypted; nil: what was.
+// encryptionOf returns a change of a status that records the encrypted resources; nil: as before.
 func encryptionOf(encrypted *operatorv1alpha1.EncryptionAtRest) func(*operatorv1alpha1.GardenStatus) {
 	return func(status *operatorv1alpha1.GardenStatus) {
 		if encrypted == nil {

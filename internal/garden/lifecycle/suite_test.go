@@ -88,7 +88,7 @@ type scene struct {
 	recorder   *events.FakeRecorder
 	reconciler *lifecycle.Reconciler
 	player     standin.Player
-	// leave ends what the scene plays.
+	// leave ends the controllers that the scene plays.
 	leave func()
 	// virtual is how the operator reaches the API server of the virtual cluster.
 	virtual *rest.Config
@@ -273,7 +273,7 @@ func (s *scene) source() secretconfig.Source {
 	}}
 }
 
-// play does what controllers of a runtime cluster do, until the scene is left.
+// play plays the controllers of a runtime cluster, until the scene is left.
 func (s *scene) play() {
 	s.player = standin.Player{
 		Client: s.admin, Idle: func(kind string) bool { _, is := s.idle.Load(kind); return is }, Failed: func(err error) { s.t.Error(err) },

@@ -25,7 +25,7 @@ type Timing struct {
 	ETCDs time.Duration
 	// WaitEvent is how long a task waits before an Event says so; default 10s.
 	WaitEvent time.Duration
-	// Virtual are those of the virtual cluster.
+	// Virtual are the times of the virtual cluster.
 	Virtual virtual.Timing
 }
 

@@ -199,7 +199,7 @@ func backedUp(g *operatorv1alpha1.Garden) {
 	}}}
 }
 
-// backup sets what etcd-druid reports about backups of the main etcd.
+// backup sets the report of etcd-druid about backups of the main etcd.
 func (s *scene) backup(status druidcorev1alpha1.ConditionStatus) {
 	s.t.Helper()
 	live := &druidcorev1alpha1.Etcd{}

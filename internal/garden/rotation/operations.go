@@ -18,7 +18,7 @@ const (
 	Complete Step = "complete"
 )
 
-// Change is what an operation does with credentials.
+// Change is the effect of an operation on credentials.
 type Change struct {
 	Step Step
 	// Title names the rotation in messages.
@@ -33,7 +33,7 @@ var changes = changesOf(rows)
 // Known are all operations that a Garden has.
 var Known = sets.KeySet(changes).Insert(operatorv1alpha1.OperationReconcile)
 
-// ChangeOf returns what an operation does with credentials, and false if it rotates none.
+// ChangeOf returns the effect of an operation on credentials, and false if it rotates none.
 func ChangeOf(operation operatorv1alpha1.Operation) (Change, bool) {
 	change, rotates := changes[operation]
 	return change, rotates
@@ -65,7 +65,7 @@ func changesOf(rows []row) map[operatorv1alpha1.Operation]Change {
 type Operations = sets.Set[operatorv1alpha1.Operation]
 
 // Parse reads the value of the annotation gardener.cloud/operation. Spaces around operations, their order and repetitions do not matter.
-// Rest is what the annotation must become when the operations are handled: the values that are no operations of a Garden, in their order.
+// Rest is the annotation after the operations were handled: the values that are no operations of a Garden, in their order.
 func Parse(annotation string) (operations Operations, rest string) {
 	operations = Operations{}
 	var unknown []string

@@ -1,5 +1,5 @@
-// Package rotation computes the state of the rotations of a Garden's credentials: what an operation of the user starts, what a
-// successful reconciliation completes, and which Secrets the manager of secrets must renew.
+// Package rotation computes the state of the rotations of a Garden's credentials: the steps that an operation of the user starts, the
+// steps that a successful reconciliation completes, and which Secrets the manager of secrets must renew.
 //
 // Everything about a credential is in one row of rows, and everything about a certificate authority in one row of Authorities.
 //
@@ -20,9 +20,9 @@ import (
 // SingleStepEncryptionFrom is the minor version of Kubernetes from which on the encryption key is rotated in one step only.
 const SingleStepEncryptionFrom = 34
 
-// Facts are what the start of a rotation depends on.
+// Facts are the observations that the start of a rotation depends on.
 type Facts struct {
-	// Operations are what the user asks for.
+	// Operations are the operations that the user requests.
 	Operations Operations
 	// SingleStepEncryption is true if the virtual cluster has Kubernetes 1.34 (SingleStepEncryptionFrom) or later: the rotation of the
 	// encryption key always completes by itself.

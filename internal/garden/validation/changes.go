@@ -51,7 +51,7 @@ func firstDomainChange(path *field.Path, updated, old []operatorv1alpha1.Domain)
 	return field.ErrorList{field.Invalid(path, updated[0].Name, immutable)}
 }
 
-// etcdSettings returns the settings of both etcds. Those that are not set are empty.
+// etcdSettings returns the settings of both etcds. Settings that are not set are empty.
 func etcdSettings(g *operatorv1alpha1.Garden) (operatorv1alpha1.ETCDMain, operatorv1alpha1.ETCDEvents) {
 	settings := ptr.Deref(g.Spec.VirtualCluster.ETCD, operatorv1alpha1.ETCD{})
 	return ptr.Deref(settings.Main, operatorv1alpha1.ETCDMain{}), ptr.Deref(settings.Events, operatorv1alpha1.ETCDEvents{})

@@ -30,7 +30,7 @@ var encryptionProviders = []operatorv1alpha1.EncryptionProviderType{
 	operatorv1alpha1.EncryptionProviderAESCBC, operatorv1alpha1.EncryptionProviderAESGCM, operatorv1alpha1.EncryptionProviderSecretbox,
 }
 
-// kubernetesEncryption judges what kube-apiserver encrypts.
+// kubernetesEncryption judges the encrypted resources of kube-apiserver.
 func kubernetesEncryption(path *field.Path, config *operatorv1alpha1.EncryptionConfig) field.ErrorList {
 	return encryption(path, config, alwaysEncryptedByKubernetes, func(resource string) string {
 		name, group, hasGroup := strings.Cut(resource, ".")
@@ -46,7 +46,7 @@ func kubernetesEncryption(path *field.Path, config *operatorv1alpha1.EncryptionC
 	})
 }
 
-// gardenerEncryption judges what gardener-apiserver encrypts, with the provider of kube-apiserver.
+// gardenerEncryption judges the encrypted resources of gardener-apiserver, with the provider of kube-apiserver.
 func gardenerEncryption(path *field.Path, cluster operatorv1alpha1.VirtualCluster) field.ErrorList {
 	config := cluster.Gardener.APIServer.EncryptionConfig
 	found := encryption(path, config, alwaysEncryptedByGardener, func(resource string) string {
@@ -156,7 +156,7 @@ func encryptionChanges(path *field.Path, updated, old *operatorv1alpha1.Garden) 
 	return found
 }
 
-// encryptionKnown reports whether a reconciliation has ended, so that the status says what is encrypted.
+// encryptionKnown reports whether a reconciliation has ended, so that the status lists the encrypted resources.
 func encryptionKnown(g *operatorv1alpha1.Garden) bool {
 	last := g.Status.LastOperation
 	return g.Status.Credentials != nil && g.Status.Credentials.EncryptionAtRest != nil || len(g.Status.EncryptionAtRest().Resources) > 0 ||

@@ -13,7 +13,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/garden/rotation"
 )
 
-// Operations returns what is wrong with the operations in the annotation gardener.cloud/operation: unknown ones, and rotations that the
+// Operations returns the errors of the operations in the annotation gardener.cloud/operation: unknown ones, and rotations that the
 // phases in the status, the version of Kubernetes or the deletion of the Garden do not allow.
 func Operations(g *operatorv1alpha1.Garden) field.ErrorList {
 	path := field.NewPath("metadata", "annotations").Key(resourcesv1alpha1.GardenerOperation)

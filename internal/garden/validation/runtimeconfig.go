@@ -16,7 +16,7 @@ var (
 	requiredAPIs = []string{
 		"v1", "networking.k8s.io/v1", "rbac.authorization.k8s.io/v1", "discovery.k8s.io/v1/endpointslices", "events.k8s.io/v1/events",
 	}
-	// apiSets are keys of kube-apiserver for several APIs. Those that contain required APIs are true here.
+	// apiSets are keys of kube-apiserver for several APIs. The keys that contain required APIs are true here.
 	apiSets = map[string]bool{"api/all": true, "api/ga": true, "api/beta": false, "api/alpha": false}
 )
 

@@ -36,13 +36,13 @@ func Finalizers(g *operatorv1alpha1.Garden) error {
 	return nil
 }
 
-// Create returns what is wrong with a new Garden: its operations, as Operations does, and its spec. Finalizers and ErrNotAlone come
+// Create returns the errors of a new Garden: of its operations, as Operations does, and of its spec. Finalizers and ErrNotAlone come
 // before it.
 func Create(g *operatorv1alpha1.Garden) field.ErrorList {
 	return append(Operations(g), spec(g, nil)...)
 }
 
-// Update returns what is wrong with a Garden that replaces an old one: its operations, as Operations does, and its spec.
+// Update returns the errors of a Garden that replaces an old one: of its operations, as Operations does, and of its spec.
 //
 // Parts that do not change are not judged: the operations if the annotation is the same, and the spec if both are the same apart from
 // defaults. So a Garden that rules forbid by now, or that was stored while the webhook was away, can lose its finalizers.
@@ -58,7 +58,7 @@ func Update(updated, old *operatorv1alpha1.Garden) field.ErrorList {
 	return append(found, spec(updated, old)...)
 }
 
-// Stored returns what is wrong with the spec of a stored Garden. Before is the Garden at its last reconciliation, as far as the cluster
+// Stored returns the errors of the spec of a stored Garden. Before is the Garden at its last reconciliation, as far as the cluster
 // shows, with the status of now. The reconciler must not act on a Garden with findings. It does not judge operations, because they may
 // have begun.
 func Stored(g, before *operatorv1alpha1.Garden) field.ErrorList {

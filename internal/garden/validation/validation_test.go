@@ -158,8 +158,8 @@ func TestManifestsOfEveryReleaseAreValid(t *testing.T) {
 	}
 }
 
-// exceptions are the findings about the manifests. That of v1.112 expects an extension to create the bucket. That of v1.84 shows every
-// field of its API, also those that validation never allowed, and feature gates that existed then.
+// exceptions are the findings about the manifests. The manifest of v1.112 expects an extension to create the bucket. The manifest of
+// v1.84 shows every field of its API, also fields that validation never allowed, and feature gates that existed then.
 var exceptions = map[string][]string{
 	"release-1.112": {"Required V.etcd.main.backup.bucketName: name an existing bucket, the operator creates none"},
 	"release-1.84": {

@@ -22,7 +22,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/garden/rotation"
 )
 
-// Operator is what the configuration of the operator decides about components.
+// Operator are the settings of the operator for components.
 type Operator struct {
 	// Namespace is the garden namespace in the runtime cluster.
 	Namespace string
@@ -35,7 +35,7 @@ type Operator struct {
 	NotReadySeconds, UnreachableSeconds *int64
 	// NetworkPolicyWorkers is the number of workers of netpol-controller. 0: its default.
 	NetworkPolicyWorkers int
-	// NamespaceSelectors select namespaces whose Services get NetworkPolicies, in addition to those of the Garden.
+	// NamespaceSelectors select namespaces whose Services get NetworkPolicies, in addition to the namespaces of the Garden.
 	NamespaceSelectors []metav1.LabelSelector
 	// DefaultSeccompProfile is the feature gate of that name.
 	DefaultSeccompProfile bool
@@ -51,13 +51,13 @@ type Operator struct {
 	ComponentImages map[string]string
 	// RuntimeKubernetes is the version of the runtime cluster. Nil: unknown, which counts as old.
 	RuntimeKubernetes *version.Version
-	// Architecture is that of the nodes of the runtime cluster.
+	// Architecture is the architecture of the nodes of the runtime cluster.
 	Architecture string
 	// ETCDConfig configures etcd-druid and backups.
 	ETCDConfig config.ETCDConfig
 }
 
-// Values is what components are built from. Nothing changes it.
+// Values are the inputs from which components are built. Nothing changes them.
 type Values struct {
 	Operator
 	// Kubernetes is the version of the virtual cluster.
@@ -90,7 +90,7 @@ type Values struct {
 	Maintenance Maintenance
 	// KubeControllerManager are settings for kube-controller-manager.
 	KubeControllerManager operatorv1alpha1.KubeControllerManager
-	// TargetNamespaces are namespaces of the virtual cluster that the resource manager works in besides those that it always does.
+	// TargetNamespaces are namespaces of the virtual cluster that the resource manager works in besides the usual ones.
 	TargetNamespaces []string
 	// GardenUID and GardenCreated identify the Garden.
 	GardenUID     types.UID
@@ -107,7 +107,7 @@ type Values struct {
 	GardenerAdmissionController operatorv1alpha1.GardenerAdmissionController
 	GardenerControllerManager   operatorv1alpha1.GardenerControllerManager
 	GardenerScheduler           operatorv1alpha1.GardenerScheduler
-	// EncryptedResources are the resources of both API servers that are encrypted in etcd besides those that always are, as of the last
+	// EncryptedResources are the resources of both API servers that are encrypted in etcd besides the ones that always are, as of the last
 	// reconciliation.
 	EncryptedResources []string
 	// EncryptedProvider is how they are encrypted, as of the last reconciliation; empty if that is not known.
@@ -146,7 +146,7 @@ type Networks struct {
 type Ingress struct {
 	// Domains are the domains below which endpoints are published.
 	Domains []string
-	// Settings are those of the ingress controller that differ from the defaults.
+	// Settings are the settings of the ingress controller that differ from the defaults.
 	Settings map[string]string
 }
 
@@ -156,7 +156,7 @@ type Maintenance struct {
 	Begin, Length time.Duration
 }
 
-// New returns the values of a Garden. The error says what is wrong with the Garden.
+// New returns the values of a Garden. The error names the field of the Garden that is wrong.
 func New(garden *operatorv1alpha1.Garden, operator Operator) (Values, error) {
 	kubernetes, err := KubernetesVersion(garden)
 	if err != nil {
@@ -216,7 +216,7 @@ func (v *Values) setControlPlane(cluster operatorv1alpha1.VirtualCluster) {
 	v.KubeControllerManager = ptr.Deref(cluster.Kubernetes.KubeControllerManager, operatorv1alpha1.KubeControllerManager{})
 }
 
-// setGardener sets what the Garden says about the programs of Gardener.
+// setGardener sets the settings of the Garden for the programs of Gardener.
 func (v *Values) setGardener(settings operatorv1alpha1.Gardener) {
 	v.ClusterIdentity = settings.ClusterIdentity
 	v.GardenerAPIServer = ptr.Deref(settings.APIServer, operatorv1alpha1.GardenerAPIServer{})

@@ -138,7 +138,7 @@ func (c *ControlPlane) untilAPIServerRolledOut(ctx context.Context, waitingFor f
 	return fmt.Errorf("%w, and the log of Pod %s ends with: %s", err, newest.Name, text)
 }
 
-// apiServerSecrets generates the credentials of kube-apiserver, and returns what it needs of them.
+// apiServerSecrets generates the credentials of kube-apiserver, and returns the names and contents that it needs.
 func (c *ControlPlane) apiServerSecrets(ctx context.Context, live *appsv1.Deployment) (kubeapiserver.Secrets, error) {
 	const bundle = secretconfig.DataKeyCertificateBundle
 	s := c.Secrets.Collect()

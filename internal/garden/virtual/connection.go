@@ -30,7 +30,7 @@ const recheck = 5 * time.Second
 // ErrNoToken is why there is no connection: the resource manager of the virtual cluster has not requested the token yet.
 var ErrNoToken = errors.New("token for virtual garden kubeconfig was not populated yet")
 
-// Error is an error of a request to the virtual cluster. Rights and definitions that it is about are not those of the runtime cluster.
+// Error is an error of a request to the virtual cluster. Rights and definitions that it is about are in the virtual cluster.
 type Error struct{ error }
 
 func (e *Error) Unwrap() error { return e.error }
@@ -48,7 +48,7 @@ type Connection struct {
 	// Tune changes the configuration of clients. Nil: nothing.
 	Tune func(config *rest.Config)
 
-	mu       sync.Mutex // guards what follows
+	mu       sync.Mutex // guards the fields below
 	clients  *Clients
 	checksum [sha256.Size]byte
 	checked  time.Time
@@ -62,7 +62,7 @@ type Clients struct {
 	REST rest.Interface
 }
 
-// Clients returns clients for the virtual cluster. The error is ErrNoToken or that of the API server, NotFound, if there is no kubeconfig
+// Clients returns clients for the virtual cluster. The error is ErrNoToken or the NotFound of the API server, if there is no kubeconfig
 // yet. A nil error does not mean that the virtual cluster answers.
 func (c *Connection) Clients(ctx context.Context) (*Clients, error) {
 	c.mu.Lock()

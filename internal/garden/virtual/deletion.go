@@ -75,7 +75,7 @@ func (c *ControlPlane) forget(context.Context) error {
 	return nil
 }
 
-// ensureUnused fails as long as there are Seeds or Shoots: without the virtual cluster, what runs for them could not be deleted any more.
+// ensureUnused fails as long as there are Seeds or Shoots: without the virtual cluster, their workloads could not be deleted any more.
 // Until the first installation is complete, and after a deletion has begun, there is nothing to ask, or no kubeconfig to ask with. Then
 // there are none, or the operator has asked before.
 func (c *ControlPlane) ensureUnused(ctx context.Context) error {

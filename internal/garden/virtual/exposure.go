@@ -14,7 +14,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/rollout"
 )
 
-// The Service of kube-apiserver is deployed, and that of the gateway is awaited.
+// The Service of kube-apiserver is deployed, and the Service of the gateway is awaited.
 // +kubebuilder:rbac:groups="",resources=services,resourceNames=istio-ingressgateway,verbs=get;watch
 // Objects of Istio lead connections from the gateway to kube-apiserver.
 // +kubebuilder:rbac:groups=networking.istio.io,resources=destinationrules;gateways;virtualservices,verbs=get;watch;create;update;delete,namespace=garden,roleName=espalier-garden-operator-garden

@@ -29,7 +29,7 @@ import (
 )
 
 // deployGardenerServer deploys gardener-apiserver. A new encryption key takes two deployments, and so does a resource that was not
-// encrypted before, as those of kube-apiserver do.
+// encrypted before, as in kube-apiserver.
 func (c *ControlPlane) deployGardenerServer(ctx context.Context, waitingFor flow.WaitingFor) error {
 	c.installer().LogIgnored(ctx, gardenerapiserver.Component)
 	found, err := c.find(ctx, gardenerapiserver.Names(c.Values))

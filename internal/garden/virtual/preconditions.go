@@ -57,7 +57,7 @@ func (c *ControlPlane) readReferences(ctx context.Context) (kubeapiserver.Refere
 	return kubeapiserver.Resolve(c.Values, found)
 }
 
-// find reads the Secrets and ConfigMaps with these names. Those that do not exist are nil.
+// find reads the Secrets and ConfigMaps with these names. Objects that do not exist are nil.
 func (c *ControlPlane) find(ctx context.Context, names apiserver.ObjectNames) (found apiserver.Found, err error) {
 	found = apiserver.Found{Secrets: map[string]*corev1.Secret{}, ConfigMaps: map[string]*corev1.ConfigMap{}}
 	for _, name := range names.Secrets {

@@ -34,7 +34,7 @@ func (c *ControlPlane) checkUpgrade(ctx context.Context) error {
 	return errors.Join(c.checkDeprecatedAPIs(ctx), c.checkBackup(ctx))
 }
 
-// checkDeprecatedAPIs asks one of the API servers. If none answers, the upgrade may be what repairs them.
+// checkDeprecatedAPIs asks one of the API servers. If none answers, the upgrade may repair them.
 func (c *ControlPlane) checkDeprecatedAPIs(ctx context.Context) error {
 	if c.skips(CheckDeprecatedAPIs) {
 		return nil
@@ -84,7 +84,7 @@ func removedAPIs(metrics []byte, wanted *version.Version) ([]string, error) {
 	return slices.Compact(removed), nil
 }
 
-// checkBackup reads the status of the main etcd. What etcd-druid has not found out yet is no reason to stop.
+// checkBackup reads the status of the main etcd. Facts that etcd-druid has not found out yet are no reason to stop.
 func (c *ControlPlane) checkBackup(ctx context.Context) error {
 	if c.Values.ETCDMain.Backup == nil || c.skips(CheckBackup) {
 		return nil
@@ -101,7 +101,7 @@ func (c *ControlPlane) checkBackup(ctx context.Context) error {
 	return nil
 }
 
-// advice says what the user can do about a check that has failed.
+// advice names the remedy for a check that has failed.
 func advice(remedy, check string) string {
 	return fmt.Sprintf("%s, or skip this check with the annotation %s=%s", remedy, operatorv1alpha1.AnnotationSkippedChecks, check)
 }

@@ -122,7 +122,7 @@ func TestRewriteGoesOnAfterRefusedObjects(t *testing.T) {
 	)))
 }
 
-// The objects of former pages are no longer selected, so that a list that begins again returns only those that are left.
+// The objects of former pages are no longer selected, so that a list that begins again returns only the objects that are left.
 func TestRewriteGoesOnWhenTheNextPageHasExpired(t *testing.T) {
 	g := NewWithT(t)
 	var asked []string

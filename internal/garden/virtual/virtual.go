@@ -1,11 +1,11 @@
-// Package virtual does the work for the components of the virtual cluster that are more than their objects: what exposes it,
+// Package virtual does the work for the components of the virtual cluster that are more than their objects: its exposure,
 // kube-apiserver, kube-controller-manager, its resource manager, the programs of Gardener, the connection to it, and the rewrite of its
 // encrypted objects. The work for its etcds is in package lifecycle.
 //
-// All workloads are in the runtime cluster. What is in the virtual cluster is in ManagedResources, which the resource manager of the
+// All workloads are in the runtime cluster. The objects in the virtual cluster are in ManagedResources, which the resource manager of the
 // virtual cluster applies. The operator itself writes only a label of encrypted objects there.
 //
-// Tasks write only what differs. If the process stops at any point, the next reconciliation runs the same tasks again.
+// Tasks write only differences. If the process stops at any point, the next reconciliation runs the same tasks again.
 package virtual
 
 import (
@@ -49,7 +49,7 @@ type ControlPlane struct {
 	Cluster rollout.Cluster
 	// Secrets has generated the certificate authorities.
 	Secrets *manager.Manager
-	// Values are what the components are built from. A deletion needs only those of the operator.
+	// Values are the inputs from which the components are built. A deletion needs only the values of the operator.
 	Values values.Values
 	Clock  clock.PassiveClock
 	// Timing changes durations for tests. The zero value stands for the defaults.

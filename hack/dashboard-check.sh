@@ -21,6 +21,9 @@ activity() {
   for condition in ResourcesApplied ResourcesHealthy ResourcesProgressing=False; do
     kubectl -n dashboard-check wait managedresource/activity --for="condition=$condition" --timeout=60s
   done
+  # Without its Pod, the Deployment is not healthy for a moment, even if it was healthy before the controller judged it for the first time.
+  kubectl -n dashboard-check delete pod --selector=app=activity --timeout=60s
+  kubectl -n dashboard-check wait managedresource/activity --for=condition=ResourcesHealthy --timeout=60s
   kubectl -n dashboard-check patch configmap activity --type=merge --patch='{"data":{"changed-by":"another-client"}}'
   kubectl -n dashboard-check wait configmap/activity --for='jsonpath={.data.changed-by}=no-client' --timeout=30s
   kubectl -n dashboard-check delete managedresource activity --timeout=60s

@@ -85,7 +85,11 @@ func generation(secret metav1.Object) int64 {
 
 // IsNameOf reports whether a text is the name of a Secret of that logical name, of any generation, or of its bundle.
 func IsNameOf(logicalName, text string) (is, isBundle bool) {
-	found := regexp.MustCompile("^" + namesOf(logicalName) + "$").FindStringSubmatch(text)
+	return matchName(nameOf(logicalName), text)
+}
+
+func matchName(name *regexp.Regexp, text string) (is, isBundle bool) {
+	found := name.FindStringSubmatch(text)
 	return found != nil, len(found) > 1 && found[1] != ""
 }
 
@@ -95,16 +99,24 @@ func Mentions(logicalName string, text []byte) bool { return hasWord(namesOf(log
 // KeysIn returns the names of Secrets with keys of a logical name that a text has in it. Bundles are left out.
 func KeysIn(logicalName string, text []byte) []string {
 	var names []string
-	for _, each := range regexp.MustCompile(`[a-z0-9.-]+`).FindAll(text, -1) {
-		if is, isBundle := IsNameOf(logicalName, string(each)); is && !isBundle && !slices.Contains(names, string(each)) {
+	name := nameOf(logicalName)
+	for _, each := range words.FindAll(text, -1) {
+		if is, isBundle := matchName(name, string(each)); is && !isBundle && !slices.Contains(names, string(each)) {
 			names = append(names, string(each))
 		}
 	}
 	return names
 }
 
+// words matches texts between characters that no name has.
+var words = regexp.MustCompile(`[a-z0-9.-]+`)
+
 // MentionsName reports whether a text has the name of a Secret in it.
 func MentionsName(name string, text []byte) bool { return hasWord(regexp.QuoteMeta(name), text) }
+
+func nameOf(logicalName string) *regexp.Regexp {
+	return regexp.MustCompile("^" + namesOf(logicalName) + "$")
+}
 
 func namesOf(logicalName string) string {
 	return regexp.QuoteMeta(logicalName) + "(-bundle)?-[0-9a-f]{8}(-[0-9a-f]{5})?"

@@ -71,8 +71,10 @@ func TestThePageNamesTheEditsThatStay(t *testing.T) {
 // drifting is an object of the corpus under edits.
 type drifting struct {
 	kind, name string
-	// want is the object as it was applied. An edit that stays becomes part of it.
-	want map[string]any
+	// want is the object as it was applied. An edit that stays becomes part of it, until the object is replaced: created is the object as
+	// it was created, and uid is the one of the last object.
+	want, created map[string]any
+	uid           types.UID
 	// edits are the edits that are not made yet. unattributed are the times of the last ones that no manager owns: repairs of them pause.
 	edits        []edit
 	unattributed []time.Time
@@ -177,7 +179,8 @@ func newDriftScene(t *testing.T) *driftScene {
 	for _, ref := range e.AwaitApplied("mr", "True/ApplySucceeded").Status.Resources {
 		d := &drifting{kind: ref.APIVersion + "/" + ref.Kind, name: ref.Name}
 		live := e.Live(d.kind, d.name)
-		d.want = desiredPart(live)
+		d.want, d.uid = desiredPart(live), live.GetUID()
+		d.created = d.want
 		example, _ := kubernetesscheme.Scheme.New(live.GroupVersionKind())
 		d.edits = editsOf(live.Object, example)
 		s.objects = append(s.objects, d)
@@ -295,10 +298,16 @@ func withoutEdits(live *unstructured.Unstructured) []metav1.ManagedFieldsEntry {
 	})
 }
 
-// awaitWanted waits until an object is as it was applied.
+// awaitWanted waits until an object is as it was applied. Edits that stay are lost with an object that is replaced.
 func (s *driftScene) awaitWanted(d *drifting) (live *unstructured.Unstructured, err error) {
 	for begin := time.Now(); time.Since(begin) < 5*time.Second; time.Sleep(5 * time.Millisecond) {
-		if live, err = s.read(d); err == nil && reflect.DeepEqual(desiredPart(live), d.want) {
+		if live, err = s.read(d); err != nil {
+			continue
+		}
+		if live.GetUID() != d.uid {
+			d.want, d.uid = d.created, live.GetUID()
+		}
+		if reflect.DeepEqual(desiredPart(live), d.want) {
 			return live, nil
 		}
 	}

@@ -99,6 +99,8 @@ func TestScopes(t *testing.T) {
 	s.requestClient(named("s"), "b")
 	s.requestAll(named("s"))
 	g.Expect(s.take(named("s")).whole).To(BeTrue())
+	s.requestClient(named("s"), "c")
+	g.Expect(s.take(named("s"))).To(Equal(scope{clients: map[string]bool{"c": true}}), "earlier requests are dropped")
 }
 
 func TestSelections(t *testing.T) {

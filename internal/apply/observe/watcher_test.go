@@ -1,6 +1,7 @@
 package observe
 
 import (
+	"context"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -56,4 +57,16 @@ func TestWatchOfAllNamespacesIsRetriedAndReplacesNarrowWatches(t *testing.T) {
 	g.Expect(w.Watches()).To(Equal(1), "a set that takes its place may need it")
 	clk.Step(time.Minute)
 	g.Eventually(w.Watches).WithTimeout(30 * time.Second).Should(BeZero())
+}
+
+// A set whose time is over continues without the first listings that it waits for.
+func TestFirstListingsAreReportedIfTheCallerStopsWaiting(t *testing.T) {
+	s := newStoreFixture(t, true)
+	w := New(t.Context(), Options{})
+	ended, end := context.WithCancel(t.Context())
+	end()
+	watch := &kindWatch{store: s.store, access: newAccess(clocktesting.NewFakeClock(time.Unix(0, 0)))}
+	s.Expect(w.waitForListings(ended, []*kindWatch{watch})).To(BeFalse())
+	s.list("10", wholePod("p", "5", "Pending"))
+	s.Expect(s.takeReports()).To(Equal([]string{"changed p", "judged p"}))
 }

@@ -1,6 +1,7 @@
 package criticalcomponents
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"testing"
@@ -11,6 +12,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	clocktesting "k8s.io/utils/clock/testing"
 )
 
 // created is the creation time of the Nodes in these tests.
@@ -98,6 +101,24 @@ func TestOneFailureIsNoNews(t *testing.T) {
 	g.Expect(tell(unready, 11*time.Second)).To(BeTrue())
 	g.Expect(tell(unready, 20*time.Second)).To(BeFalse())
 	g.Expect(tell(unready, 21*time.Second)).To(BeTrue(), "the same again keeps the Event alive")
+}
+
+// Requests that end with the process are no failures.
+func TestTheEndOfTheProcessIsNoNews(t *testing.T) {
+	g, recorder := NewWithT(t), events.NewFakeRecorder(10)
+	w, registry := newMemory()
+	r := &Reconciler{Clock: clocktesting.NewFakePassiveClock(created()), Events: &Events{Recorder: recorder}, waiting: w}
+	ended, end := context.WithCancel(t.Context())
+	end()
+	for range 2 { // the second failure in a row is reported
+		r.reportFailure(ended, nodeWith(), ended.Err())
+	}
+	g.Expect(recorder.Events).NotTo(Receive())
+	g.Expect(figures(t, registry)).To(BeEmpty())
+	for range 2 {
+		r.reportFailure(t.Context(), nodeWith(), errors.New("refused"))
+	}
+	g.Expect(recorder.Events).To(Receive(ContainSubstring("refused")))
 }
 
 func TestARemovedTaintIsNotRemovedAgain(t *testing.T) {

@@ -306,6 +306,27 @@ func TestADisabledHandlerLeavesNoWebhookBehind(t *testing.T) {
 		g.Expect(m.Webhooks).To(HaveLen(1))
 		g.Expect(m.Webhooks[0].Name).To(Equal("b.example.com"))
 	})
+	t.Run("one that a user had applied from a file and changes meanwhile", func(t *testing.T) {
+		g, w := NewWithT(t), newWorld(t)
+		g.Expect(w.admin.Create(t.Context(), mutating(w.name, nil, "a", "b"), client.FieldOwner("kubectl"))).To(Succeed())
+		w.enabled = []string{"b"}
+		applied := func() { // by the first write to the configuration, which leaves the webhook of the user in it
+			m, _ := w.configurations()
+			if len(m.Webhooks) != 2 || m.Webhooks[1].ClientConfig.CABundle == nil || m.Annotations != nil {
+				return
+			}
+			m.Annotations = map[string]string{"note": "of another user"}
+			g.Expect(w.admin.Update(t.Context(), m)).To(Succeed())
+		}
+		_, err := w.keeper(&wire{wrote: applied}).step(t.Context())
+		g.Expect(isConflict(err)).To(BeTrue(), "%v", err)
+		m, _ := w.configurations()
+		g.Expect(m.Webhooks).To(HaveLen(2), "no webhook is removed that may have changed")
+		w.work(w.keeper(nil))
+		m, _ = w.configurations()
+		g.Expect(m.Webhooks).To(HaveLen(1))
+		g.Expect(m.Annotations).To(Equal(map[string]string{"note": "of another user"}))
+	})
 	t.Run("one that an earlier version had applied under another field manager", func(t *testing.T) {
 		g, w := NewWithT(t), newWorld(t)
 		w.work(w.keeper(nil, func(o *Options) { o.FieldManager = "espalier" }))

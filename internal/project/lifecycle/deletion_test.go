@@ -1,6 +1,10 @@
 package lifecycle_test
 
 import (
+	"errors"
+	"net/http"
+	"strings"
+	"sync/atomic"
 	"testing"
 
 	. "github.com/onsi/gomega"
@@ -84,6 +88,28 @@ func TestShootsHoldUpTheDeletion(t *testing.T) {
 	s.Expect(s.Admin.Delete(s.Ctx, shoot)).To(Succeed())
 	s.Eventually(func() bool { return s.isGone(p) }).WithTimeout(patience).Should(BeTrue())
 	s.eventuallyGone(namespace)
+}
+
+// The server of Shoots is not available, which is no failure of the Project.
+func TestProjectKeepsItsPhaseWhileItsShootsAreUnknown(t *testing.T) {
+	s := newScene(t, projecttest.Options{})
+	p := s.ready()
+	namespace := s.namespace(*p.Spec.Namespace)
+	var attempts atomic.Int32
+	s.Requests.SetHook(func(r *http.Request) error {
+		if strings.HasSuffix(r.URL.Path, "/namespaces/"+namespace.Name+"/shoots") {
+			attempts.Add(1)
+			return errors.New("synthetic")
+		}
+		return nil
+	})
+	s.delete(p)
+	s.eventuallyReports(p, And(ContainSubstring("Warning NamespaceDeletionFailed: "), ContainSubstring("look for Shoots: ")))
+	s.Eventually(attempts.Load).WithTimeout(patience).Should(BeNumerically(">", 1), "the first attempt is complete")
+	s.Expect(string(s.Get(p).Status.Phase)).To(Equal("Ready"))
+	s.Expect(s.namespace(namespace.Name).DeletionTimestamp).To(BeNil())
+	s.Requests.SetHook(nil)
+	s.eventuallyGone(p)
 }
 
 func TestProjectWaitsForItsNamespace(t *testing.T) {

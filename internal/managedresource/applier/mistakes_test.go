@@ -309,6 +309,21 @@ func TestAMistakeIsKnownAfterARestartAndDoesNotDelayTheDeletionOfTheSet(t *testi
 	e.Expect(e.LiveConfigMap("new")).To(BeNil())
 }
 
+// The set drops two objects. The Secret is deleted at once, the ConfigMap when the API server accepts the ConfigMap in its place.
+func TestAnObjectIsDeletedWhenTheObjectInItsPlaceIsApplied(t *testing.T) {
+	e := withoutControllers(t)
+	e.Set("mr", e.ConfigMap("c", "1"), e.Fill("---\n{apiVersion: v1, kind: Secret, metadata: {name: other, namespace: $NS}}"))
+	e.AwaitApplied("mr", succeeded)
+	e.Secret("mr", strings.Replace(e.ConfigMap("c", "1"), "namespace: "+e.Namespace, "namespace: "+e.Namespace+"-late", 1))
+	mr := e.AwaitApplied("mr", "False/ApplyFailed")
+	e.Expect(names(mr)).To(ContainElement("v1/ConfigMap/c"))
+	e.Expect(e.Live("v1/Secret", "other")).To(BeNil())
+	e.Expect(e.LiveConfigMap("c").DeletionTimestamp).To(BeNil())
+	e.Create(e.Fill("{apiVersion: v1, kind: Namespace, metadata: {name: $NS-late}}"))
+	e.AwaitApplied("mr", succeeded)
+	e.Expect(e.LiveConfigMap("c")).To(BeNil())
+}
+
 // None of these refusals keeps the obsolete object.
 func TestObsoleteObjectsMakeRoomForNewOnes(t *testing.T) {
 	t.Parallel()

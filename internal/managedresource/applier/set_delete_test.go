@@ -1,8 +1,11 @@
 package applier_test
 
 import (
+	"errors"
 	"fmt"
+	"net/http"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -36,6 +39,7 @@ func TestAnnotationsOfObjectsAreRespected(t *testing.T) {
 		"mode Ignore from the start":                                      {run: modeIgnore},
 		"a managed object is released":                                    {run: release, everywhere: true},
 		"a released object of another origin is not changed":              {run: releaseOfAnotherOrigin},
+		"a release that fails is reported and repeated":                   {run: failedRelease},
 		"delete-on-invalid-update and a label that changes":               {run: validUpdateOfImmutable},
 		"delete-on-invalid-update and data that change":                   {run: invalidUpdateOfImmutable},
 		"an immutable ConfigMap that was replaced by hand":                {run: immutableReplacedByHand},
@@ -199,6 +203,24 @@ func releaseOfAnotherOrigin(a *setTest) {
 	a.delete()
 	a.AwaitGone("mr")
 	a.Expect(a.live("c")).To(BeComparableTo(before))
+}
+
+func failedRelease(a *setTest) {
+	a.set(a.ConfigMap("c", "1"))
+	a.Requests.SetHook(func(r *http.Request) error {
+		if r.Method == http.MethodPatch && strings.HasSuffix(r.URL.Path, "/configmaps/c") {
+			return errors.New("synthetic")
+		}
+		return nil
+	})
+	a.Secret("mr", a.ConfigMap("c", "1", ignoreMode))
+	mr := a.AwaitApplied("mr", "False/ReleaseOfOrphanedResourcesFailed")
+	a.Expect(managedresourcetest.Message(mr, "ResourcesApplied")).To(And(
+		ContainSubstring(fmt.Sprintf(`release of resource "v1/ConfigMap/%s/c": `, a.Namespace)), ContainSubstring("synthetic")))
+	a.Expect(listed(mr)).To(Equal(a.listedMaps("c")))
+	a.Requests.SetHook(nil)
+	a.AwaitApplied("mr", "True/ApplySucceeded")
+	a.Expect(a.live("c").Annotations).NotTo(HaveKey("resources.gardener.cloud/origin"))
 }
 
 const deleteOnInvalid = `annotations: {resources.gardener.cloud/delete-on-invalid-update: "true"}`

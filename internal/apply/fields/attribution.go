@@ -1,6 +1,7 @@
 package fields
 
 import (
+	"reflect"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -42,6 +43,25 @@ func Attribute(entries []metav1.ManagedFieldsEntry, live map[string]any, changed
 		}
 	}
 	return best.manager
+}
+
+// Differing returns the paths at which two states of an object differ.
+func Differing(paths []fieldpath.Path, before, after map[string]any) []fieldpath.Path {
+	var differing []fieldpath.Path
+	for _, path := range paths {
+		if !reflect.DeepEqual(valueAt(before, path), valueAt(after, path)) {
+			differing = append(differing, path)
+		}
+	}
+	return differing
+}
+
+// valueAt returns the value at a path, nil if there is none.
+func valueAt(value any, path fieldpath.Path) any {
+	for _, element := range path {
+		value, _ = Child(value, element)
+	}
+	return value
 }
 
 type candidate struct {

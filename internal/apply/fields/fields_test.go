@@ -416,3 +416,11 @@ func TestKeysOwnedOnlyByUsExcludesSharedKeys(t *testing.T) {
 	g.Expect(fields.KeysOwnedOnlyByUs(entries, "labels")).To(Equal([]string{"mine"}))
 	g.Expect(fields.KeysOwnedOnlyByUs(entries, "annotations")).To(Equal([]string{"note"}))
 }
+
+func TestDiffering(t *testing.T) {
+	before := map[string]any{"data": map[string]any{"same": "a", "changed": "a", "removed": "a"}, "items": []any{map[string]any{"name": "n", "v": "a"}}}
+	after := map[string]any{"data": map[string]any{"same": "a", "changed": "b", "added": "a"}, "items": []any{map[string]any{"name": "n", "v": "b"}}}
+	differing := paths(path("data", "changed"), path("data", "removed"), path("data", "added"), path("items", named("n"), "v"))
+	NewWithT(t).Expect(fields.Differing(append(paths(path("data", "same"), path("items", named("n"), "name")), differing...), before, after)).
+		To(Equal(differing))
+}

@@ -37,6 +37,11 @@ func (e edit) at() string {
 	return path.String()
 }
 
+// hasManager reports whether the client that makes the edit owns a field afterwards, if the edit is made by Update or as a patch.
+func (e edit) hasManager() bool {
+	return e.op != "remove" && !reflect.ValueOf(e.value).IsZero() && reflect.TypeOf(e.value).Kind() != reflect.Slice
+}
+
 func (e edit) String() string { return fmt.Sprintf("%s %s %#v", e.op, e.at(), e.value) }
 
 // patch returns the edit as an operation of a JSON patch.

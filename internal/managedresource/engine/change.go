@@ -46,6 +46,16 @@ type change struct {
 	obstacle    error
 }
 
+// manager returns the field manager that most likely caused the drift, "" if it is not known. Paths that the API server only completed
+// with defaults are no drift.
+func (c change) manager() string {
+	changed := c.changed
+	if answer, isWhole := c.answer.(*unstructured.Unstructured); isWhole {
+		changed = fields.Differing(changed, c.live.Object, answer.Object)
+	}
+	return fields.Attribute(c.live.GetManagedFields(), c.live.Object, changed)
+}
+
 // write creates the object if the task says that it is missing. Otherwise, or if it exists, write reads it and changes the fields that
 // differ. If another client wrote in between, it tries again.
 func (e *Engine) write(ctx context.Context, o order) change {

@@ -243,7 +243,7 @@ func (e *Executor) written(o order, c change, out *Outcome) {
 	default:
 		out.Effect, out.Recreated = Repaired, c.live == nil
 		if c.live != nil {
-			out.Manager = fields.Attribute(c.live.GetManagedFields(), c.live.Object, c.changed)
+			out.Manager = c.manager()
 			if out.Manager == "" && e.isOverwritten(o, c.live) {
 				out.Manager = fields.Manager
 			}

@@ -11,7 +11,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/espalier-dev/espalier/internal/apply"
-	"github.com/espalier-dev/espalier/internal/apply/fields"
 	"github.com/espalier-dev/espalier/internal/managedresource/ownership"
 	"github.com/espalier-dev/espalier/internal/managedresource/plan"
 )
@@ -81,7 +80,7 @@ func (e *Planner) inspect(ctx context.Context, t Task, definition string, w *pla
 	w.Answer, _ = c.answer.(*unstructured.Unstructured)
 	w.Unapplied = o.unapplied(c.live)
 	if c.live != nil && c.sent != nil {
-		w.Drift, w.By = t.Same(), fields.Attribute(c.live.GetManagedFields(), c.live.Object, c.changed)
+		w.Drift, w.By = t.Same(), c.manager()
 	}
 	if c.replaceable && c.refusal == nil {
 		_, c.refusal = replacementOptions(c.sent)

@@ -50,25 +50,25 @@ func run(root string) error {
 // writer writes the tables of all pages, in the order of the pages.
 type writer struct {
 	root fs.FS
-	// shown has the metrics, and the folders and conditions, that a table shows.
+	// shown has the names of metrics, the keys of constants and the keys of reasons that a table shows.
 	shown map[string]bool
-	// reasonFolders are the folders whose reasons tables show.
-	reasonFolders map[string]bool
 	// described are the descriptions of settings; nil before the first table of settings.
 	described *settings
 }
 
 func newWriter(root fs.FS) *writer {
-	return &writer{root: root, shown: map[string]bool{}, reasonFolders: map[string]bool{}}
+	return &writer{root: root, shown: map[string]bool{}}
 }
 
 // tables returns the kinds of tables, each with the function that returns its lines.
 func (w *writer) tables() map[string]func(arguments []string) (string, error) {
 	return map[string]func([]string) (string, error){
-		"metrics":  w.metrics,
-		"reasons":  w.reasons,
-		"rights":   w.rights,
-		"settings": w.settings,
+		"conditions": w.conditions,
+		"events":     w.events,
+		"metrics":    w.metrics,
+		"reasons":    w.reasons,
+		"rights":     w.rights,
+		"settings":   w.settings,
 	}
 }
 
@@ -81,7 +81,7 @@ func (w *writer) complete() error {
 			errs = append(errs, fmt.Errorf("no table shows the metric %s of %s", each.name, each.folder))
 		}
 	}
-	return errors.Join(slices.Concat(errs, []error{err}, w.unshownReasons(), w.unshownFiles())...)
+	return errors.Join(slices.Concat(errs, []error{err}, w.unshownConstants(), w.unshownFiles())...)
 }
 
 // pages returns the contents of the pages of the documentation, by their files.

@@ -51,6 +51,7 @@ func fruit() fstest.MapFS {
 		"internal/fruit/apple/metrics.go":      {Data: []byte(fruitMetrics)},
 		"internal/fruit/apple/metrics_test.go": {Data: []byte("not Go")},
 		"internal/tree/tree.go":                {Data: []byte("package tree\n")},
+		"api/fruit/doc.go":                     {Data: []byte("package fruit\n")},
 	}
 }
 
@@ -100,11 +101,17 @@ func TestRunChangesPages(t *testing.T) {
 	g.Expect(os.ReadFile(page)).To(ContainSubstring(fruitTable))
 }
 
+// writerOfConstants returns a writer for a tree whose only constants are in api/fruit.
+func writerOfConstants(constants string) *writer {
+	return newWriter(fstest.MapFS{
+		"api/fruit/names.go":    {Data: []byte("package fruit\n\n" + constants)},
+		"internal/tree/tree.go": {Data: []byte("package tree\n")},
+	})
+}
+
 func TestReasonsComeFromTheCommentsOfConstants(t *testing.T) {
 	g := NewWithT(t)
-	w := newWriter(fstest.MapFS{"api/fruit/names.go": {Data: []byte(`package fruit
-
-const (
+	w := writerOfConstants(`const (
 	// Ripe goes with Picked=True, Sold=Unknown: all apples
 	// are ripe.
 	//
@@ -115,14 +122,61 @@ const (
 	// MessageRipe goes with Picked, Ripe.
 	MessageRipe = "Ripe."
 )
-`)}})
+
+// Rotten goes with Picked=False: a worm was faster.
+const Rotten = "Rotten"
+`)
 	g.Expect(w.reasons([]string{"api/fruit", "Picked"})).To(Equal("| reason | `Picked` | meaning | what to do |\n|---|---|---|---|\n" +
-		"| `Ripe` | `True` | All apples are ripe. | Eat them. |\n| `<Kind>Fallen` | `False` | It is below the tree. | |\n"))
-	g.Expect(w.unshownReasons()).To(ConsistOf(MatchError("no table shows the reason Ripe of condition Sold")))
+		"| `Ripe` | `True` | All apples are ripe. | Eat them. |\n| `<Kind>Fallen` | `False` | It is below the tree. | |\n" +
+		"| `Rotten` | `False` | A worm was faster. | |\n"))
+	g.Expect(w.unshownConstants()).To(ConsistOf(MatchError("no table shows the reason Ripe of condition Sold")))
 	g.Expect(w.reasons([]string{"api/fruit", "Sold"})).To(HavePrefix("| reason | `Sold` | meaning | what to do |\n"))
-	g.Expect(w.unshownReasons()).To(BeEmpty())
+	g.Expect(w.unshownConstants()).To(BeEmpty())
 	_, err := w.reasons([]string{"api/fruit", "Eaten"})
 	g.Expect(err).To(MatchError("api/fruit has no reasons of Eaten"))
+}
+
+func TestEventsComeFromTheCommentsOfConstants(t *testing.T) {
+	g := NewWithT(t)
+	w := writerOfConstants(`// Reasons of the Events.
+const (
+	// reasonRipe is a Normal Event about an Apple: it is
+	// ripe.
+	//
+	// Remedy: eat it.
+	reasonRipe = "Ripe"
+	// reasonFallen is a Warning Event about the Apple of a tree: it is below the tree.
+	reasonFallen = "Fallen"
+)
+`)
+	g.Expect(w.unshownConstants()).To(ConsistOf(
+		MatchError("no table shows the constant reasonRipe of api/fruit"), MatchError("no table shows the constant reasonFallen of api/fruit"),
+	))
+	g.Expect(w.events([]string{"api"})).To(Equal("| reason | type | about | meaning | what to do |\n|---|---|---|---|---|\n" +
+		"| `Ripe` | Normal | Apple | It is ripe. | Eat it. |\n| `Fallen` | Warning | Apple of a tree | It is below the tree. | |\n"))
+	g.Expect(w.unshownConstants()).To(BeEmpty())
+	_, err := w.events([]string{"internal/tree"})
+	g.Expect(err).To(MatchError("internal/tree has no rows of this table"))
+}
+
+func TestConditionsComeFromTheCommentsOfTheirTypes(t *testing.T) {
+	g := NewWithT(t)
+	w := writerOfConstants(`// Ripe is True if all apples are ripe.
+const Ripe other.ConditionType = "Ripe"
+
+const Sweet = "Sweet"
+`)
+	g.Expect(w.unshownConstants()).To(ConsistOf(MatchError("no table shows the constant Ripe of api/fruit")))
+	g.Expect(w.conditions([]string{"api/fruit"})).To(Equal(
+		"| condition | meaning |\n|---|---|\n| `Ripe` | Is True if all apples are ripe. |\n"))
+	g.Expect(w.unshownConstants()).To(BeEmpty())
+}
+
+func TestReasonsWithoutTheFormOfAReasonAreErrors(t *testing.T) {
+	w := writerOfConstants("// Reasons of Events.\nconst (\n\t// Ripe means that apples are ripe.\n\tRipe = \"Ripe\"\n)\n")
+	NewWithT(t).Expect(w.unshownConstants()).To(ConsistOf(
+		MatchError("the comment of Ripe in api/fruit does not have the form of a reason"),
+	))
 }
 
 func TestRightsHaveTheCommentsAboveTheirMarkers(t *testing.T) {

@@ -34,8 +34,7 @@ func kubectlAt(t *testing.T, server local.Server, args ...string) string {
 	g := NewWithT(t)
 	assets, err := local.Assets(t.Context(), os.Stderr)
 	g.Expect(err).NotTo(HaveOccurred())
-	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
-	g.Expect(os.WriteFile(kubeconfig, server.Kubeconfig, 0o600)).To(Succeed())
+	kubeconfig := binary.WriteKubeconfig(t, server.Kubeconfig)
 	cmd := exec.CommandContext(t.Context(), filepath.Join(assets, "kubectl"), append([]string{"--kubeconfig", kubeconfig}, args...)...)
 	var complaints bytes.Buffer
 	cmd.Stderr = &complaints

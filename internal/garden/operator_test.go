@@ -255,17 +255,17 @@ func TestWarningsAreShownWhenTheSpecChanges(t *testing.T) {
 func TestOperatorAtRestSendsNothingButLeases(t *testing.T) {
 	o := newOperator(t)
 	o.created()
-	o.requests.Reset()
-	o.Consistently(o.requests.Seen, 3*time.Second, 100*time.Millisecond).Should(BeEmpty())
+	o.Requests.Reset()
+	o.Consistently(o.Requests.Seen, 3*time.Second, 100*time.Millisecond).Should(BeEmpty())
 }
 
 func TestOperatorAfterARestartWritesNothingButLeases(t *testing.T) {
 	o := newOperator(t)
 	o.Stop()
-	o.requests.Reset()
+	o.Requests.Reset()
 	o.Start()
 	o.awaitWebhooks()
-	o.Expect(withoutReviews(o.requests.Writes())).To(BeEmpty())
+	o.Expect(withoutReviews(o.Requests.Writes())).To(BeEmpty())
 }
 
 // withoutReviews removes the questions about own rights, which are sent by POST and write nothing.

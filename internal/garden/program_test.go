@@ -55,10 +55,10 @@ func newProgram(o *operator) *program {
 	output, err := build.CombinedOutput()
 	o.Expect(err).NotTo(HaveOccurred(), "build the operator: %s", output)
 
-	o.cfg.LeaderElection.LeaderElect = ptr.To(false)
-	o.cfg.Server.Metrics = &config.Endpoint{BindAddress: "127.0.0.1", Port: admissiontest.FreePort(o.t)}
-	o.cfg.Server.HealthProbes = &config.Endpoint{BindAddress: "127.0.0.1", Port: admissiontest.FreePort(o.t)}
-	file, err := yaml.Marshal(o.cfg)
+	o.Config.LeaderElection.LeaderElect = ptr.To(false)
+	o.Config.Server.Metrics = &config.Endpoint{BindAddress: "127.0.0.1", Port: admissiontest.FreePort(o.t)}
+	o.Config.Server.HealthProbes = &config.Endpoint{BindAddress: "127.0.0.1", Port: admissiontest.FreePort(o.t)}
+	file, err := yaml.Marshal(o.Config)
 	o.Expect(err).NotTo(HaveOccurred())
 	o.Expect(os.WriteFile(filepath.Join(p.dir, "config.yaml"), file, 0o600)).To(Succeed())
 	o.t.Cleanup(p.kill)
@@ -115,7 +115,7 @@ func (p *program) isGone() bool {
 func (p *program) requestsSent() (sent int) {
 	p.t.Helper()
 	request, err := http.NewRequestWithContext(
-		p.t.Context(), http.MethodGet, fmt.Sprintf("http://127.0.0.1:%d/metrics", p.cfg.Server.Metrics.Port), http.NoBody,
+		p.t.Context(), http.MethodGet, fmt.Sprintf("http://127.0.0.1:%d/metrics", p.Config.Server.Metrics.Port), http.NoBody,
 	)
 	p.Expect(err).NotTo(HaveOccurred())
 	response, err := http.DefaultClient.Do(request)

@@ -92,8 +92,8 @@ func TestOperatorReconcilesAndDeletesAGarden(t *testing.T) {
 		}, binary.Patience).Should(ConsistOf(protection))
 	}
 	o.Eventually(func(g Gomega) {
-		o.requests.Reset()
-		g.Consistently(o.requests.Seen, 3*time.Second, 100*time.Millisecond).Should(BeEmpty())
+		o.Requests.Reset()
+		g.Consistently(o.Requests.Seen, 3*time.Second, 100*time.Millisecond).Should(BeEmpty())
 	}, patience).Should(Succeed(), "requests at rest")
 
 	o.Expect(o.change(created.DeepCopy(), "{metadata: {annotations: {gardener.cloud/operation: reconcile}}}")).To(Succeed())
@@ -193,5 +193,5 @@ func (o *operator) playKubelet() {
 // reconciling makes an operator run controllers too. The period of the conditions is longer than the test.
 func reconciling(o *operator) {
 	o.reconciles = true
-	o.cfg.Controllers.GardenCare.SyncPeriod = ptr.To(metav1.Duration{Duration: time.Hour})
+	o.Config.Controllers.GardenCare.SyncPeriod = ptr.To(metav1.Duration{Duration: time.Hour})
 }

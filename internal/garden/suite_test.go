@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -32,12 +31,10 @@ func TestMain(m *testing.M) { os.Exit(binary.WithOwnServer(m)) }
 // operator is the process with its shipped configuration, except for addresses, under its own role.
 type operator struct {
 	*WithT
-	*binary.Runner
+	*binary.Process[*config.OperatorConfiguration]
 	t        *testing.T
 	admin    client.Client
-	requests *binary.Requests
 	warnings *warnings
-	cfg      *config.OperatorConfiguration
 	// reconciles makes it run controllers too.
 	reconciles bool
 }
@@ -82,7 +79,9 @@ func stoppedOperator(t *testing.T, changes ...func(*operator)) *operator {
 	servers, err := local.ForTests()
 	g.Expect(err).NotTo(HaveOccurred())
 	cfg := shipped(t)
-	o := &operator{WithT: g, t: t, requests: &binary.Requests{}, warnings: &warnings{}, cfg: cfg}
+	o := &operator{WithT: g, t: t, warnings: &warnings{}}
+	o.Process = binary.NewProcess(t, process.Program{Name: "garden-operator", Source: "runtime", KeepsLeaseName: true},
+		process.Family[*config.OperatorConfiguration]{Needs: garden.Needs, Add: o.add}, cfg)
 	for _, each := range changes {
 		each(o)
 	}
@@ -112,31 +111,24 @@ func stoppedOperator(t *testing.T, changes ...func(*operator)) *operator {
 	t.Cleanup(func() {
 		g.Expect(binary.Unbind(context.WithoutCancel(t.Context()), o.admin, account.GetName())).To(Succeed())
 	})
-	file := filepath.Join(t.TempDir(), "kubeconfig")
-	g.Expect(os.WriteFile(file, kubeconfig, 0o600)).To(Succeed())
-	cfg.RuntimeClientConnection.Kubeconfig = file
+	cfg.RuntimeClientConnection.Kubeconfig = binary.WriteKubeconfig(t, kubeconfig)
 	cfg.Server.Metrics, cfg.Server.HealthProbes = nil, nil
 	port := admissiontest.FreePort(t)
 	cfg.Server.Webhooks.BindAddress, cfg.Server.Webhooks.Port = "127.0.0.1", port
 	cfg.Espalier.Garden.Webhooks.SelfManaged.URL = fmt.Sprintf("https://127.0.0.1:%d", port)
 	t.Setenv("POD_NAMESPACE", "espalier-system")
-	o.Runner = &binary.Runner{
-		Test: t, Needs: func() (process.Needs, error) { return garden.Needs(cfg) },
-		Setup: func() *process.Setup {
-			return &process.Setup{
-				Program: process.Program{Name: "garden-operator", Source: "runtime", KeepsLeaseName: true}, Config: cfg.Process(),
-				WrapTransport: o.requests.Wrap,
-			}
-		},
-		Add: func(ctx context.Context, clusters *process.Clusters) error {
-			if o.reconciles {
-				return garden.Add(ctx, clusters, cfg, prometheus.NewRegistry())
-			}
-			return garden.AddWebhooks(ctx, clusters, cfg, prometheus.NewRegistry())
-		},
-	}
 	t.Cleanup(o.clear)
 	return o
+}
+
+// add adds the webhooks, and the controllers if the operator reconciles.
+func (o *operator) add(
+	lifetime context.Context, clusters *process.Clusters, cfg *config.OperatorConfiguration, registry prometheus.Registerer,
+) error {
+	if o.reconciles {
+		return garden.Add(lifetime, clusters, cfg, registry)
+	}
+	return garden.AddWebhooks(lifetime, clusters, cfg, registry)
 }
 
 // shipped returns the configuration that is shipped.

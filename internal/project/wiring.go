@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
@@ -143,7 +142,7 @@ func addLifecycle(lifetime context.Context, p *parts) error {
 	mgr := p.clusters.Source
 	r := &lifecycle.Reconciler{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), AnyShoot: p.served.HasShoot, Clock: p.clusters.Clock,
-		Quotas: p.cfg.Controllers.Project.Quotas, MembershipExpiry: p.cfg.Espalier.Project.MembershipExpiry,
+		Config: p.cfg.Controllers.Project, Own: p.cfg.Espalier.Project,
 		// The Events must be core/v1 Events with a source, which the newer recorder does not send.
 		Events:   &lifecycle.Events{Recorder: mgr.GetEventRecorderFor(lifecycle.EventSource)}, //nolint:staticcheck // see above
 		Failures: lifecycle.RegisterMetrics(p.registry, mgr.GetClient()),
@@ -164,8 +163,8 @@ func addStale(p *parts) error {
 	source := p.clusters.Source
 	workers := ptr.Deref(p.cfg.Controllers.Project.ConcurrentSyncs, 0)
 	r := &stale.Reconciler{
-		Client: source.GetClient(), Live: source.GetAPIReader(), Served: p.served, Clock: p.clusters.Clock, Rules: staleRules(p.cfg),
-		Registry: p.registry,
+		Client: source.GetClient(), Live: source.GetAPIReader(), Served: p.served, Clock: p.clusters.Clock, Registry: p.registry,
+		Rules: stale.RulesOf(p.cfg.Controllers.Project, p.cfg.Espalier.Project),
 	}
 	if err := r.SetupWithManager(source, workers); err != nil {
 		return fmt.Errorf("add controller %s: %w", stale.ControllerName, err)
@@ -175,23 +174,6 @@ func addStale(p *parts) error {
 		return fmt.Errorf("add controller %s: %w", activity.ControllerName, err)
 	}
 	return nil
-}
-
-// staleRules expects a defaulted configuration. It limits the numbers of days: a larger one means never, and must not overflow into the
-// past.
-func staleRules(cfg *config.ControllerManagerConfiguration) stale.Rules {
-	section, own := cfg.Controllers.Project, cfg.Espalier.Project
-	days := func(number *int) time.Duration { return time.Duration(min(*number, config.MaxDays)) * config.Day }
-	return stale.Rules{
-		MinimumLifetime: days(section.MinimumLifetimeDays),
-		GracePeriod:     days(section.StaleGracePeriodDays),
-		Expiration:      days(section.StaleExpirationTimeDays),
-		SyncPeriod:      section.StaleSyncPeriod.Duration,
-		Notice:          ptr.Deref(own.StaleDeletionNotice, metav1.Duration{}).Duration,
-		Forecast:        own.StaleForecast.Duration,
-		Deletion:        own.StaleDeletion,
-		WithoutShoots:   own.StaleDeletionWithoutShoots,
-	}
 }
 
 // addExtensionAccess adds the controller that binds labelled ClusterRoles to the ServiceAccounts of extensions. It gets a client of its own

@@ -81,9 +81,8 @@ func Add(
 // endpoints returns the enabled handlers. The path of a disabled handler is not served.
 func endpoints(cfg *config.ResourceManagerConfiguration, clusters *process.Clusters, found *lookup.Lookups) []serving.Webhook {
 	settings := handlers.Settings{
-		Webhooks:              cfg.Webhooks,
-		LegacyReplicaCriteria: cfg.Espalier.Webhooks.LegacyReplicaCriteria,
-		Automount:             found.Automount, Taints: found.Taints, Namespaces: found, Scaling: found,
+		Webhooks: cfg.Webhooks, Own: cfg.Espalier.Webhooks,
+		Automount: found.Automount, Taints: found.Taints, Namespaces: found, Scaling: found,
 		Source: clusters.Source.GetAPIReader(),
 	}
 	enabled := handlers.Enabled(cfg.Webhooks)

@@ -3,8 +3,6 @@ package binary
 import (
 	"context"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -59,7 +57,7 @@ type Options struct {
 // Env is a namespace in source and target, and a running binary.
 type Env struct {
 	*WithT
-	*Runner
+	*Process[*config.ResourceManagerConfiguration]
 	T   *testing.T
 	Ctx context.Context //nolint:containedctx // it is the test's, which an Env lives as long as
 	// Namespace exists in source and target, under the same name. The binary's ServiceAccount is in it.
@@ -67,10 +65,7 @@ type Env struct {
 	// Source and Target are administrators' clients without caches. They are the same in one-cluster set-ups.
 	Source, Target client.Client
 	// Servers are the API servers of the test run.
-	Servers  local.Servers
-	Requests *Requests
-	Registry *prometheus.Registry
-	Config   *config.ResourceManagerConfiguration
+	Servers local.Servers
 	// Kubeconfigs are the kubeconfigs of the binary's ServiceAccount; Target is nil in one-cluster set-ups.
 	Kubeconfigs struct{ Source, Target []byte }
 
@@ -83,7 +78,7 @@ func New(t *testing.T, binary Binary, options Options) *Env {
 	t.Helper()
 	servers := Servers(t)
 	g := NewWithT(t)
-	e := &Env{WithT: g, T: t, Ctx: t.Context(), Servers: servers, Requests: &Requests{}, binary: binary, options: options}
+	e := &Env{WithT: g, T: t, Ctx: t.Context(), Servers: servers, binary: binary, options: options}
 	e.Source = e.admin(servers.Source.Config)
 	e.Target = e.Source
 	if options.TwoClusters {
@@ -98,8 +93,7 @@ func New(t *testing.T, binary Binary, options Options) *Env {
 		e.Kubeconfigs.Target = e.identity(e.Target, servers.Target.Config, Target)
 	}
 	e.Kubeconfigs.Source = e.identity(e.Source, servers.Source.Config, sides...)
-	e.Config = e.configuration()
-	e.Runner = e.runner()
+	e.Process = e.process(e.configuration(), options)
 	if !options.Stopped {
 		e.Start()
 	}
@@ -121,8 +115,7 @@ func (e *Env) end() {
 // options for its clock and log, and counts its own requests.
 func (e *Env) Another(cfg *config.ResourceManagerConfiguration, options Options) *Env {
 	other := *e
-	other.Config, other.options, other.Requests = cfg, options, &Requests{}
-	other.Runner = other.runner()
+	other.options, other.Process = options, e.process(cfg, options)
 	return &other
 }
 
@@ -137,8 +130,10 @@ func (e *Env) StartAnother(change func(*config.ResourceManagerConfiguration)) *E
 	return other
 }
 
-func (e *Env) runner() *Runner {
-	return &Runner{Test: e.T, Setup: e.setup, Needs: func() (process.Needs, error) { return e.binary.Needs(e.Config) }, Add: e.add}
+func (e *Env) process(cfg *config.ResourceManagerConfiguration, options Options) *Process[*config.ResourceManagerConfiguration] {
+	p := e.binary.process(e.T, cfg)
+	p.Clock, p.Log = options.Clock, options.Log
+	return p
 }
 
 func (e *Env) admin(cfg *rest.Config) client.Client {
@@ -170,7 +165,6 @@ func (e *Env) identity(c client.Client, admin *rest.Config, sides ...Side) []byt
 }
 
 func (e *Env) configuration() *config.ResourceManagerConfiguration {
-	dir := e.T.TempDir()
 	namespaces := ""
 	if !e.options.EverySourceNamespace {
 		namespaces = fmt.Sprintf(", namespaces: [%s]", e.Namespace)
@@ -180,9 +174,9 @@ kind: ResourceManagerConfiguration
 sourceClientConnection: {kubeconfig: %q%s}
 leaderElection: {leaderElect: false}
 %s
-`, e.write(dir, "source", e.Kubeconfigs.Source), namespaces, e.options.Config)
+`, WriteKubeconfig(e.T, e.Kubeconfigs.Source), namespaces, e.options.Config)
 	if e.options.TwoClusters {
-		text += fmt.Sprintf("targetClientConnection: {kubeconfig: %q}\n", e.write(dir, "target", e.Kubeconfigs.Target))
+		text += fmt.Sprintf("targetClientConnection: {kubeconfig: %q}\n", WriteKubeconfig(e.T, e.Kubeconfigs.Target))
 	}
 	cfg, warnings, err := config.ResourceManager([]byte(text))
 	e.Expect(err).NotTo(HaveOccurred())
@@ -192,25 +186,6 @@ leaderElection: {leaderElect: false}
 		e.options.Configure(cfg)
 	}
 	return cfg
-}
-
-func (e *Env) write(dir, name string, content []byte) string {
-	file := filepath.Join(dir, name+".kubeconfig")
-	e.Expect(os.WriteFile(file, content, 0o600)).To(Succeed())
-	return file
-}
-
-// add adds the binary's controllers, with a registry of its own.
-func (e *Env) add(ctx context.Context, clusters *process.Clusters) error {
-	e.Registry = prometheus.NewRegistry()
-	return e.binary.Add(ctx, clusters, e.Config, e.Registry)
-}
-
-func (e *Env) setup() *process.Setup {
-	return &process.Setup{
-		Program: process.Program{Name: e.binary.Name, SharesLease: e.binary.SharesLease}, Config: e.Config.Process(),
-		Log: e.options.Log, Clock: e.options.Clock, WrapTransport: e.Requests.Wrap,
-	}
 }
 
 // Events lists the Events about an object of the Env's namespace in one cluster as "type reason: note", without those about addresses and

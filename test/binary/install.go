@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/component-helpers/auth/rbac/validation"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -124,8 +125,11 @@ func Identity(ctx context.Context, c client.Client, admin *rest.Config, binary, 
 	return local.ServiceAccountKubeconfig(ctx, admin, namespace, binary, credentialLifetime)
 }
 
-// IdentityIn is like Identity for the source, in a namespace in which the binary also gets a copy of one of its Roles.
-func IdentityIn(ctx context.Context, c client.Client, admin *rest.Config, binary, namespace string, own client.ObjectKey) ([]byte, error) {
+// ConfigIn is like Identity for the source, in a namespace in which the binary also gets a copy of one of its Roles. It returns a
+// configuration for clients, whose requests are recorded.
+func ConfigIn(
+	ctx context.Context, c client.Client, admin *rest.Config, binary, namespace string, own client.ObjectKey, requests *Requests,
+) (*rest.Config, error) {
 	if _, err := installRoles(ctx, c, binary); err != nil {
 		return nil, err
 	}
@@ -139,7 +143,17 @@ func IdentityIn(ctx context.Context, c client.Client, admin *rest.Config, binary
 			return nil, fmt.Errorf("copy Role %s: %w", own, err)
 		}
 	}
-	return Identity(ctx, c, admin, binary, namespace, Source) // it waits for bindings that are created after this one
+	kubeconfig, err := Identity(ctx, c, admin, binary, namespace, Source) // it waits for bindings that are created after this one
+	if err != nil {
+		return nil, err
+	}
+	config, err := clientcmd.RESTConfigFromKubeConfig(kubeconfig)
+	if err != nil {
+		return nil, fmt.Errorf("parse kubeconfig of %s: %w", binary, err)
+	}
+	config.QPS = -1
+	config.Wrap(requests.Wrap)
+	return config, nil
 }
 
 // awaitRights waits until the API server has noticed the roles of a user. API servers read roles by watches, and forbid all

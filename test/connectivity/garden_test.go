@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	"crypto/rsa"
-	"os"
 	"path/filepath"
 	"sync"
 	"testing"
@@ -12,14 +11,12 @@ import (
 
 	druidcorev1alpha1 "github.com/gardener/etcd-druid/api/core/v1alpha1"
 	. "github.com/onsi/gomega"
-	"github.com/prometheus/client_golang/prometheus"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
-	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -29,7 +26,6 @@ import (
 	"github.com/espalier-dev/espalier/internal/garden/lifecycle"
 	"github.com/espalier-dev/espalier/internal/garden/values"
 	"github.com/espalier-dev/espalier/internal/garden/virtual"
-	"github.com/espalier-dev/espalier/internal/process"
 	secretconfig "github.com/espalier-dev/espalier/internal/secrets/config"
 	"github.com/espalier-dev/espalier/test/binary"
 	"github.com/espalier-dev/espalier/test/local"
@@ -139,29 +135,11 @@ func (c *cluster) run(deployment string, b binary.Binary) {
 		err := c.admin.Get(c.t.Context(), key, deployed)
 		return deployed.Status.AvailableReplicas, client.IgnoreNotFound(err)
 	}, patience, interval).Should(BeNumerically(">", 0), deployment)
-	configuration := &corev1.ConfigMap{}
-	c.Expect(c.admin.Get(c.t.Context(), key, configuration)).To(Succeed())
-	cfg, warnings, err := config.ResourceManager([]byte(configuration.Data["config.yaml"]))
-	c.Expect(err).NotTo(HaveOccurred())
-	c.Expect(warnings).To(BeEmpty())
 	kubeconfig, err := local.ServiceAccountKubeconfig(c.t.Context(), c.servers.Source.Config, namespace, deployment, time.Hour)
 	c.Expect(err).NotTo(HaveOccurred())
-	cfg.SourceClientConnection.Kubeconfig = filepath.Join(c.t.TempDir(), "kubeconfig")
-	c.Expect(os.WriteFile(cfg.SourceClientConnection.Kubeconfig, kubeconfig, 0o600)).To(Succeed())
-	cfg.LeaderElection.LeaderElect = ptr.To(false)
-	cfg.Server.Metrics, cfg.Server.HealthProbes = nil, nil
-	runner := &binary.Runner{
-		Test: c.t,
-		Setup: func() *process.Setup {
-			return &process.Setup{Program: process.Program{Name: b.Name}, Config: cfg.Process()}
-		},
-		Needs: func() (process.Needs, error) { return b.Needs(cfg) },
-		Add: func(ctx context.Context, clusters *process.Clusters) error {
-			return b.Add(ctx, clusters, cfg, prometheus.NewRegistry())
-		},
-	}
-	runner.Start()
-	c.t.Cleanup(runner.Stop)
+	b.RunDeployed(c.t, c.admin, key, func(cfg *config.ResourceManagerConfiguration) {
+		cfg.SourceClientConnection.Kubeconfig = binary.WriteKubeconfig(c.t, kubeconfig)
+	})
 }
 
 // deployEtcds creates the objects that etcd-druid creates for Etcds, as far as NetworkPolicies depend on them.

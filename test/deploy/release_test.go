@@ -2,8 +2,6 @@ package deploy_test
 
 import (
 	"log/slog"
-	"os"
-	"path/filepath"
 	"testing"
 
 	. "github.com/onsi/gomega"
@@ -46,8 +44,7 @@ func newCluster(t *testing.T) *cluster {
 		ObjectMeta: metav1.ObjectMeta{GenerateName: "chart-", Labels: map[string]string{"pod-security.kubernetes.io/enforce": "restricted"}},
 	}
 	g.Expect(c.Create(t.Context(), created)).To(Succeed())
-	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
-	g.Expect(os.WriteFile(kubeconfig, servers.Source.Kubeconfig, 0o600)).To(Succeed())
+	kubeconfig := binary.WriteKubeconfig(t, servers.Source.Kubeconfig)
 	flags := genericclioptions.NewConfigFlags(true)
 	flags.KubeConfig, flags.Namespace = ptr.To(kubeconfig), ptr.To(created.Name)
 	configuration := action.NewConfiguration(action.ConfigurationSetLogger(slog.DiscardHandler))

@@ -2,21 +2,18 @@
 package virtualaccess_test
 
 import (
-	"context"
 	"os"
 	"path/filepath"
 	"testing"
 	"time"
 
 	. "github.com/onsi/gomega"
-	"github.com/prometheus/client_golang/prometheus"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/espalier-dev/espalier/internal/config"
@@ -24,7 +21,6 @@ import (
 	"github.com/espalier-dev/espalier/internal/garden/component/shared"
 	"github.com/espalier-dev/espalier/internal/garden/values"
 	"github.com/espalier-dev/espalier/internal/managedresource"
-	"github.com/espalier-dev/espalier/internal/process"
 	"github.com/espalier-dev/espalier/internal/token"
 	"github.com/espalier-dev/espalier/test/binary"
 	"github.com/espalier-dev/espalier/test/local"
@@ -98,27 +94,11 @@ func (l *landscape) awaitRight(c client.Client, in, account, resource, group str
 // run runs a binary with the configuration, the ServiceAccounts and the rights that the operator deploys.
 func (l *landscape) run(deployment string, b binary.Binary) {
 	l.t.Helper()
-	configuration := &corev1.ConfigMap{}
-	l.Expect(l.runtime.Get(l.t.Context(), client.ObjectKey{Namespace: namespace, Name: deployment}, configuration)).To(Succeed())
-	cfg, warnings, err := config.ResourceManager([]byte(configuration.Data["config.yaml"]))
-	l.Expect(err).NotTo(HaveOccurred())
-	l.Expect(warnings).To(BeEmpty())
-	cfg.SourceClientConnection.Kubeconfig = l.kubeconfig(l.servers.Source.Config, namespace, deployment)
-	cfg.TargetClientConnection.Kubeconfig = l.kubeconfig(l.servers.Target.Config, metav1.NamespaceSystem, account)
-	cfg.LeaderElection.LeaderElect = ptr.To(false)
-	cfg.Server.Metrics, cfg.Server.HealthProbes = nil, nil
-	runner := &binary.Runner{
-		Test: l.t,
-		Setup: func() *process.Setup {
-			return &process.Setup{Program: process.Program{Name: b.Name}, Config: cfg.Process()}
-		},
-		Needs: func() (process.Needs, error) { return b.Needs(cfg) },
-		Add: func(ctx context.Context, clusters *process.Clusters) error {
-			return b.Add(ctx, clusters, cfg, prometheus.NewRegistry())
-		},
-	}
-	runner.Start()
-	l.t.Cleanup(runner.Stop)
+	deployed := client.ObjectKey{Namespace: namespace, Name: deployment}
+	b.RunDeployed(l.t, l.runtime, deployed, func(cfg *config.ResourceManagerConfiguration) {
+		cfg.SourceClientConnection.Kubeconfig = l.kubeconfig(l.servers.Source.Config, namespace, deployment)
+		cfg.TargetClientConnection.Kubeconfig = l.kubeconfig(l.servers.Target.Config, metav1.NamespaceSystem, account)
+	})
 }
 
 // kubeconfig returns a file with a kubeconfig of a ServiceAccount.
@@ -126,9 +106,7 @@ func (l *landscape) kubeconfig(admin *rest.Config, namespace, account string) st
 	l.t.Helper()
 	content, err := local.ServiceAccountKubeconfig(l.t.Context(), admin, namespace, account, time.Hour)
 	l.Expect(err).NotTo(HaveOccurred())
-	file := filepath.Join(l.t.TempDir(), "kubeconfig")
-	l.Expect(os.WriteFile(file, content, 0o600)).To(Succeed())
-	return file
+	return binary.WriteKubeconfig(l.t, content)
 }
 
 // The objects of the example have no class; the objects of Gardener's own components have one.

@@ -100,43 +100,48 @@ const (
 const (
 	// VirtualGardenAPIServerAvailable reports whether the API server of the virtual cluster answers.
 	VirtualGardenAPIServerAvailable corev1beta1.ConditionType = "VirtualGardenAPIServerAvailable"
-	// RuntimeComponentsHealthy reports whether the components for the runtime cluster are healthy.
+	// RuntimeComponentsHealthy reports whether the ManagedResources of the runtime cluster are applied and healthy.
 	RuntimeComponentsHealthy corev1beta1.ConditionType = "RuntimeComponentsHealthy"
-	// VirtualComponentsHealthy reports whether the control plane of the virtual cluster and Gardener's control plane are healthy.
+	// VirtualComponentsHealthy reports whether the Deployments, Etcds and ManagedResources of the virtual cluster and of Gardener's control
+	// plane are healthy.
 	VirtualComponentsHealthy corev1beta1.ConditionType = "VirtualComponentsHealthy"
-	// ObservabilityComponentsHealthy reports whether the components for logs and metrics are healthy.
+	// ObservabilityComponentsHealthy reports whether the ManagedResources of logging and monitoring are applied and healthy.
 	ObservabilityComponentsHealthy corev1beta1.ConditionType = "ObservabilityComponentsHealthy"
 )
 
-// ReconciliationPaused is the type of a condition that a Garden has, with the status True, as long as AnnotationPausedUntil stops its
-// reconciliation and deletion.
+// ReconciliationPaused is True while the annotation `espalier.dev/paused-until` stops reconciliation and deletion. A Garden has this
+// condition only then.
 const ReconciliationPaused corev1beta1.ConditionType = "ReconciliationPaused"
 
 // Reasons of the condition ReconciliationPaused.
 const (
-	// ReasonPausedByUser means that the annotation has a time in the future, or no end.
+	// ReasonPausedByUser goes with ReconciliationPaused=True: the annotation has a time in the future, or no end.
 	ReasonPausedByUser = "PausedByUser"
-	// ReasonPauseInvalid means that the annotation has a value that is neither a time nor true. The Garden stays paused, because the user
-	// wanted a pause.
+	// ReasonPauseInvalid goes with ReconciliationPaused=True: the annotation has a value that is neither a time nor true. The Garden stays
+	// paused, because the user wanted a pause.
+	//
+	// Remedy: correct or remove the annotation.
 	ReasonPauseInvalid = "PauseInvalid"
 )
 
-// CertificateAuthoritiesExpire is the type of a condition that a Garden has, with the status True, as long as certificate authorities
-// expire soon that only a rotation replaces.
+// CertificateAuthoritiesExpire is True while certificate authorities that only a rotation replaces expire in less than 180 days. The
+// message names them, with the ends of their validity. A Garden has this condition only then.
 const CertificateAuthoritiesExpire corev1beta1.ConditionType = "CertificateAuthoritiesExpire"
 
-// ReasonRotationRequired is the reason of the condition CertificateAuthoritiesExpire.
+// ReasonRotationRequired goes with CertificateAuthoritiesExpire=True: a rotation replaces the certificate authorities.
+//
+// Remedy: start it with the operation `rotate-ca-start`.
 const ReasonRotationRequired = "RotationRequired"
 
-// ClocksDiffer is the type of a condition that a Garden has, with the status True, while the clock of the operator differs from the
-// clock of the API server of the runtime cluster by more than a minute.
+// ClocksDiffer is True while the clock of the operator differs from the clock of the API server of the runtime cluster by more than a
+// minute. A Garden has this condition only then.
 const ClocksDiffer corev1beta1.ConditionType = "ClocksDiffer"
 
 // Reasons of the condition ClocksDiffer.
 const (
-	// ReasonClockAhead means that the clock of the operator is ahead.
+	// ReasonClockAhead goes with ClocksDiffer=True: the clock of the operator is ahead.
 	ReasonClockAhead = "ClockAhead"
-	// ReasonClockBehind means that the clock of the operator is behind.
+	// ReasonClockBehind goes with ClocksDiffer=True: the clock of the operator is behind.
 	ReasonClockBehind = "ClockBehind"
 )
 

@@ -184,6 +184,7 @@ type KubeAPIServerConfig struct {
 	// +optional
 	StructuredAuthorization *StructuredAuthorization `json:"structuredAuthorization,omitempty"`
 	// TLSMinVersion is the lowest version of TLS that clients may use: VersionTLS12 or VersionTLS13.
+	// +kubebuilder:validation:Enum=VersionTLS12;VersionTLS13
 	// +optional
 	TLSMinVersion *string `json:"tlsMinVersion,omitempty"`
 	// WatchCacheSizes are the sizes of watch caches.
@@ -254,6 +255,7 @@ type ServiceAccountConfig struct {
 // StructuredAuthentication configures the authentication of users.
 type StructuredAuthentication struct {
 	// ConfigMapName names a ConfigMap in the namespace garden whose key config.yaml holds an AuthenticationConfiguration.
+	// +kubebuilder:validation:XValidation:rule="self != ''",message="must provide a name",reason=FieldValueRequired
 	ConfigMapName string `json:"configMapName"`
 }
 
@@ -261,15 +263,19 @@ type StructuredAuthentication struct {
 type StructuredAuthorization struct {
 	// ConfigMapName names a ConfigMap in the namespace garden whose key config.yaml holds an AuthorizationConfiguration. Only its
 	// webhooks are used.
+	// +kubebuilder:validation:XValidation:rule="self != ''",message="must provide a name",reason=FieldValueRequired
 	ConfigMapName string `json:"configMapName"`
 	// Kubeconfigs name the kubeconfigs with the addresses of the webhooks.
+	// +kubebuilder:validation:XValidation:rule="self.size() > 0",message="must provide the kubeconfigs of the authorizers",reason=FieldValueRequired
 	Kubeconfigs []AuthorizerKubeconfig `json:"kubeconfigs"`
 }
 
 // AuthorizerKubeconfig names the kubeconfig with the address of a webhook that authorizes requests.
 type AuthorizerKubeconfig struct {
 	// AuthorizerName is the name of the webhook in the AuthorizationConfiguration.
+	// +kubebuilder:validation:XValidation:rule="self != ''",message="must provide a name",reason=FieldValueRequired
 	AuthorizerName string `json:"authorizerName"`
 	// SecretName names a Secret in the namespace garden with the key kubeconfig.
+	// +kubebuilder:validation:XValidation:rule="self != ''",message="must provide a name",reason=FieldValueRequired
 	SecretName string `json:"secretName"`
 }

@@ -106,6 +106,8 @@ const (
 )
 
 // ResourceLimit is a limit for objects of certain resources. It has a size, a count or both.
+//
+// +kubebuilder:validation:XValidation:rule="has(self.size) || has(self.count)",message="must provide size or count",reason=FieldValueRequired
 type ResourceLimit struct {
 	// APIGroups are the API groups of the resources; "" is the core group.
 	// +optional

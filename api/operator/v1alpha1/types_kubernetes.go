@@ -6,6 +6,8 @@ import (
 )
 
 // KubeAPIServer are settings for kube-apiserver of the virtual cluster.
+//
+// +kubebuilder:validation:XValidation:rule="!has(self.structuredAuthentication) || !has(self.oidcConfig)",message="cannot be set together with oidcConfig",reason=FieldValueForbidden,fieldPath=".structuredAuthentication"
 type KubeAPIServer struct {
 	// KubeAPIServerConfig are the settings that Gardener has in the API of Shoots too.
 	KubeAPIServerConfig `json:",inline"`

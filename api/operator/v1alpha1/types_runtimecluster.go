@@ -119,6 +119,7 @@ type LoadBalancerServices struct {
 	// +optional
 	Annotations map[string]string `json:"annotations,omitempty"`
 	// ExternalTrafficPolicy is Cluster or Local. Default: the default of the API server of the runtime cluster.
+	// +kubebuilder:validation:Enum=Cluster;Local
 	// +optional
 	ExternalTrafficPolicy *corev1.ServiceExternalTrafficPolicy `json:"externalTrafficPolicy,omitempty"`
 }

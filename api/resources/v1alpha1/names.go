@@ -158,12 +158,12 @@ const (
 
 // Condition types in the status of ManagedResources. Missing: not judged yet.
 const (
-	// ResourcesApplied is set by the ManagedResource controller: True if all objects are applied.
+	// ResourcesApplied is True if all objects are applied. The ManagedResource controller sets it.
 	ResourcesApplied corev1beta1.ConditionType = "ResourcesApplied"
-	// ResourcesHealthy is set by the health controller: True if all objects are present and healthy. The ManagedResource
+	// ResourcesHealthy is True if all objects are present and healthy. The health controller sets it. The ManagedResource
 	// controller resets it when the set changes, is ignored or is deleted.
 	ResourcesHealthy corev1beta1.ConditionType = "ResourcesHealthy"
-	// ResourcesProgressing is set by the progress controller: False if all objects are rolled out. The ManagedResource
+	// ResourcesProgressing is False if all objects are rolled out. The progress controller sets it. The ManagedResource
 	// controller resets it when the set changes, is ignored or is deleted.
 	ResourcesProgressing corev1beta1.ConditionType = "ResourcesProgressing"
 )

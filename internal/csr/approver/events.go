@@ -11,13 +11,15 @@ import (
 
 // Reasons of the Events about requests.
 const (
-	// ReasonApproved: the request was approved.
+	// ReasonApproved is a Normal Event about a CertificateSigningRequest: it was approved.
 	ReasonApproved = "RequestApproved"
-	// ReasonDenied: the request was denied, for the reason in the note.
+	// ReasonDenied is a Warning Event about a CertificateSigningRequest: it was denied, for the reason in the note.
 	ReasonDenied = "RequestDenied"
-	// ReasonWouldApprove and ReasonWouldDeny: the same, but the approver is set to observe only.
+	// ReasonWouldApprove is a Normal Event about a CertificateSigningRequest: it would have been approved without `observeOnly`.
 	ReasonWouldApprove = "WouldApprove"
-	ReasonWouldDeny    = "WouldDeny"
+	// ReasonWouldDeny is a Warning Event about a CertificateSigningRequest: it would have been denied without `observeOnly`, for the reason in
+	// the note.
+	ReasonWouldDeny = "WouldDeny"
 )
 
 // maxNote is the longest note of an Event that the API server accepts, in bytes.

@@ -71,8 +71,10 @@ func approved() Verdict {
 
 // Reasons of the conditions.
 const (
+	// reasonApproved goes with Approved=True: all checks passed.
 	reasonApproved = "RequestApproved"
-	reasonDenied   = "RequestDenied"
+	// reasonDenied goes with Denied=True: a check failed; the message says why.
+	reasonDenied = "RequestDenied"
 )
 
 // Condition returns the condition that a verdict writes into a request. There is none for Wait.

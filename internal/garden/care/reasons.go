@@ -1,37 +1,46 @@
 package care
 
-// Reasons of the conditions. If a ManagedResource is not healthy, the condition has the reason of the ManagedResource.
+// Reasons of the conditions. If a ManagedResource is not healthy, the condition has the reason of the ManagedResource. A condition that a
+// threshold is configured for is Progressing for that time before it is False.
 const (
-	// reasonRuntimeRunning: the runtime components are healthy.
+	// reasonRuntimeRunning goes with RuntimeComponentsHealthy=True: the components of the runtime cluster are healthy.
 	reasonRuntimeRunning = "RuntimeComponentsRunning"
-	// reasonVirtualRunning: the components of the virtual cluster are healthy.
+	// reasonVirtualRunning goes with VirtualComponentsHealthy=True: the components of the virtual cluster are healthy.
 	reasonVirtualRunning = "VirtualComponentsRunning"
-	// reasonObservabilityRunning: the observability components are healthy.
+	// reasonObservabilityRunning goes with ObservabilityComponentsHealthy=True: the components of logging and monitoring are healthy.
 	reasonObservabilityRunning = "ObservabilityComponentsRunning"
-	// reasonAPIServerDown: the operator has no client for the API server of the virtual cluster.
+	// reasonAPIServerDown goes with VirtualGardenAPIServerAvailable=False: the operator has no client for the API server of the virtual
+	// cluster.
 	reasonAPIServerDown = "VirtualGardenAPIServerDown"
-	// reasonHealthzFailed: the API server of the virtual cluster does not answer.
+	// reasonHealthzFailed goes with VirtualGardenAPIServerAvailable=False: the API server of the virtual cluster does not answer.
 	reasonHealthzFailed = "HealthzRequestFailed"
-	// reasonHealthzError: the API server of the virtual cluster answers that it is not healthy.
+	// reasonHealthzError goes with VirtualGardenAPIServerAvailable=False: the API server of the virtual cluster answers that it is not
+	// healthy.
 	reasonHealthzError = "HealthzRequestError"
-	// reasonHealthzSucceeded: the API server of the virtual cluster answers that it is healthy.
+	// reasonHealthzSucceeded goes with VirtualGardenAPIServerAvailable=True: the API server of the virtual cluster answers that it is healthy.
 	reasonHealthzSucceeded = "HealthzRequestSucceeded"
-	// reasonDeploymentMissing: a Deployment of the control plane does not exist.
+	// reasonDeploymentMissing goes with VirtualComponentsHealthy=False: a Deployment of the control plane does not exist.
 	reasonDeploymentMissing = "DeploymentMissing"
-	// reasonDeploymentUnhealthy: a Deployment of the control plane is not healthy.
+	// reasonDeploymentUnhealthy goes with VirtualComponentsHealthy=False: a Deployment of the control plane is not healthy.
 	reasonDeploymentUnhealthy = "DeploymentUnhealthy"
-	// reasonEtcdMissing: an Etcd of the control plane does not exist.
+	// reasonEtcdMissing goes with VirtualComponentsHealthy=False: an Etcd of the control plane does not exist.
 	reasonEtcdMissing = "EtcdMissing"
-	// reasonEtcdUnhealthy: an Etcd is not ready, or its backup fails.
+	// reasonEtcdUnhealthy goes with VirtualComponentsHealthy=False: an Etcd is not ready, or its backup fails.
 	reasonEtcdUnhealthy = "EtcdUnhealthy"
-	// reasonBackupIncomplete: the Garden names no bucket for the backup of the main etcd.
+	// reasonBackupIncomplete goes with VirtualComponentsHealthy=False: the backup of the main etcd lacks a bucket or a Secret.
+	//
+	// Remedy: set the field that the message names.
 	reasonBackupIncomplete = "BackupIncomplete"
-	// reasonResourceNotFound: a ManagedResource of a component does not exist.
+	// reasonResourceNotFound goes with RuntimeComponentsHealthy=False, VirtualComponentsHealthy=False, ObservabilityComponentsHealthy=False: a
+	// ManagedResource of a component does not exist.
 	reasonResourceNotFound = "ResourceNotFound"
-	// reasonOutdatedStatus: the resource manager has not reconciled the current generation of a ManagedResource.
+	// reasonOutdatedStatus goes with RuntimeComponentsHealthy=False, VirtualComponentsHealthy=False, ObservabilityComponentsHealthy=False: the
+	// resource manager has not reconciled the current generation of a ManagedResource.
 	reasonOutdatedStatus = "OutdatedStatus"
-	// reasonConditionMissing: a ManagedResource lacks a condition.
+	// reasonConditionMissing goes with RuntimeComponentsHealthy=False, VirtualComponentsHealthy=False, ObservabilityComponentsHealthy=False: a
+	// ManagedResource lacks a condition.
 	reasonConditionMissing = "MissingManagedResourceCondition"
-	// reasonCheckError: the check came to no verdict, and the status of the condition is Unknown.
+	// reasonCheckError goes with RuntimeComponentsHealthy=Unknown, VirtualComponentsHealthy=Unknown, ObservabilityComponentsHealthy=Unknown:
+	// the objects could not be read.
 	reasonCheckError = "ConditionCheckError"
 )

@@ -17,7 +17,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
 	testingclock "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
@@ -93,13 +92,9 @@ func newScene(t *testing.T) *scene {
 	g.Expect(s.admin.Create(s.ctx, namespace)).To(Succeed())
 	s.namespace = namespace.Name
 
-	kubeconfig, err := binary.IdentityIn(s.ctx, s.admin, servers.Target.Config, "garden-operator", s.namespace,
-		client.ObjectKey{Namespace: "garden", Name: "espalier-garden-operator-garden"})
+	s.config, err = binary.ConfigIn(s.ctx, s.admin, servers.Target.Config, "garden-operator", s.namespace,
+		client.ObjectKey{Namespace: "garden", Name: "espalier-garden-operator-garden"}, s.requests)
 	g.Expect(err).NotTo(HaveOccurred())
-	s.config, err = clientcmd.RESTConfigFromKubeConfig(kubeconfig)
-	g.Expect(err).NotTo(HaveOccurred())
-	s.config.QPS = -1
-	s.config.Wrap(s.requests.Wrap)
 	own, err := client.New(s.config, client.Options{Scheme: scheme})
 	g.Expect(err).NotTo(HaveOccurred())
 	period := metav1.Duration{Duration: time.Minute}

@@ -136,6 +136,42 @@ func TestSchemaRefusesOnCreate(t *testing.T) {
 				virtual + "kubernetes.kubeAPIServer.structuredAuthorization.kubeconfigs[0].secretName: Required value",
 			},
 		},
+		"unknown values": {
+			changes: map[string]string{
+				"runtimeCluster.settings":                 `{loadBalancerServices: {externalTrafficPolicy: Near}}`,
+				"virtualCluster.kubernetes.kubeAPIServer": `{tlsMinVersion: VersionTLS11}`,
+			},
+			want: []string{
+				runtime + `settings.loadBalancerServices.externalTrafficPolicy: Unsupported value: "Near": supported values: "Cluster", "Local"`,
+				virtual + `kubernetes.kubeAPIServer.tlsMinVersion: Unsupported value: "VersionTLS11": supported values: "VersionTLS12", "VersionTLS13"`,
+			},
+		},
+		"structured authentication and authorization without values": {
+			changes: map[string]string{"virtualCluster.kubernetes.kubeAPIServer": `{
+				oidcConfig: {}, structuredAuthentication: {configMapName: ""}, structuredAuthorization: {configMapName: "", kubeconfigs: []}}`},
+			want: []string{
+				virtual + "kubernetes.kubeAPIServer.structuredAuthentication: Forbidden: cannot be set together with oidcConfig",
+				virtual + "kubernetes.kubeAPIServer.structuredAuthentication.configMapName: Required value: must provide a name",
+				virtual + "kubernetes.kubeAPIServer.structuredAuthorization.configMapName: Required value: must provide a name",
+				virtual + "kubernetes.kubeAPIServer.structuredAuthorization.kubeconfigs: Required value: " +
+					"must provide the kubeconfigs of the authorizers",
+			},
+		},
+		"kubeconfigs of authorizers without names": {
+			changes: map[string]string{"virtualCluster.kubernetes.kubeAPIServer": `{
+				structuredAuthorization: {configMapName: a, kubeconfigs: [{authorizerName: "", secretName: ""}]}}`},
+			want: []string{
+				virtual + "kubernetes.kubeAPIServer.structuredAuthorization.kubeconfigs[0].authorizerName: Required value: must provide a name",
+				virtual + "kubernetes.kubeAPIServer.structuredAuthorization.kubeconfigs[0].secretName: Required value: must provide a name",
+			},
+		},
+		"limits of resources": {
+			changes: map[string]string{"virtualCluster.gardener": `{clusterIdentity: a, gardenerAdmissionController: {
+				resourceAdmissionConfiguration: {limits: [{resources: [a], size: 1Ki}, {resources: [a], count: 0}, {resources: [a]}]}}}`},
+			want: []string{
+				virtual + "gardener.gardenerAdmissionController.resourceAdmissionConfiguration.limits[2]: Required value: must provide size or count",
+			},
+		},
 		"a duration without unit": {
 			changes: map[string]string{"virtualCluster.kubernetes.kubeControllerManager": `{certificateSigningDuration: "48"}`},
 			want:    []string{virtual + `kubernetes.kubeControllerManager.certificateSigningDuration: Invalid value: "48"`},

@@ -2,20 +2,29 @@ package lifecycle
 
 // Reasons of Events about Gardens.
 const (
-	// reasonOperationFailed means that an operation failed before its tasks began.
+	// reasonOperationFailed is a Warning Event about a Garden: an operation failed before its tasks began, for example because the Garden
+	// breaks a rule.
 	reasonOperationFailed = "OperationFailed"
-	// reasonTaskFailed means that a task failed. The whole operation is repeated.
+	// reasonTaskFailed is a Warning Event about a Garden: a task failed, for example because the operator lacks a right, a definition is
+	// missing, or a wait was too long. The whole operation is repeated.
 	reasonTaskFailed = "TaskFailed"
-	// reasonTaskWaits means that a task has waited for a component for some time, and still does.
+	// reasonTaskWaits is a Normal Event about a Garden: a task has waited for 10 seconds, and still does. The text says for what.
 	reasonTaskWaits = "TaskWaits"
-	// reasonOperationRefused means that an operation of the user has no effect.
+	// reasonOperationRefused is a Warning Event about a Garden: an operation in the annotation `gardener.cloud/operation` has no effect.
 	reasonOperationRefused = "OperationRefused"
-	// reasonAuthorityNotYetValid means that the validity of a certificate authority that only a rotation replaces begins in the future.
+	// reasonAuthorityNotYetValid is a Warning Event about a Garden: the validity of certificate authorities that only a rotation replaces
+	// begins in the future, because a clock was ahead when they were issued.
+	//
+	// Remedy: rotate them.
 	reasonAuthorityNotYetValid = "AuthorityNotYetValid"
-	// reasonDefinitionKept means that a definition stays, because objects of its kind exist.
+	// reasonDefinitionKept is a Warning Event about a Garden: a definition stays at the deletion, because objects of its kind exist.
 	reasonDefinitionKept = "DefinitionKept"
-	// reasonCredentialsKept means that keys and certificate authorities of a deleted Garden stay as copies.
+	// reasonCredentialsKept is a Normal Event about a Garden: its deletion has copied keys and certificate authorities, which etcd volumes and
+	// backups need.
 	reasonCredentialsKept = "CredentialsKept"
-	// reasonAuthoritiesExpire means that certificate authorities expire soon that only a rotation replaces.
+	// reasonAuthoritiesExpire is a Warning Event about a Garden: certificate authorities that only a rotation replaces expire in less than 180
+	// days.
+	//
+	// Remedy: start a rotation with the operation `rotate-ca-start`.
 	reasonAuthoritiesExpire = "CertificateAuthoritiesExpire"
 )

@@ -10,7 +10,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/config"
@@ -58,13 +57,9 @@ func newScene(t *testing.T) *scene {
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "reference-"}}
 	g.Expect(s.admin.Create(s.ctx, namespace)).To(Succeed())
 	s.namespace = namespace.Name
-	kubeconfig, err := binary.IdentityIn(s.ctx, s.admin, servers.Target.Config, "garden-operator", s.namespace,
-		client.ObjectKey{Namespace: "garden", Name: "espalier-garden-operator-garden"})
+	s.config, err = binary.ConfigIn(s.ctx, s.admin, servers.Target.Config, "garden-operator", s.namespace,
+		client.ObjectKey{Namespace: "garden", Name: "espalier-garden-operator-garden"}, s.requests)
 	g.Expect(err).NotTo(HaveOccurred())
-	s.config, err = clientcmd.RESTConfigFromKubeConfig(kubeconfig)
-	g.Expect(err).NotTo(HaveOccurred())
-	s.config.QPS = -1
-	s.config.Wrap(s.requests.Wrap)
 	own, err := client.New(s.config, client.Options{Scheme: scheme})
 	g.Expect(err).NotTo(HaveOccurred())
 	s.reconciler = &reference.Reconciler{Client: own, Reader: own, Namespace: s.namespace}

@@ -19,7 +19,6 @@ func runtimeCluster(path *field.Path, g *operatorv1alpha1.Garden) field.ErrorLis
 	if cluster.Settings == nil {
 		return found
 	}
-	found = append(found, loadBalancerServices(path.Child("settings", "loadBalancerServices"), cluster.Settings.LoadBalancerServices)...)
 	found = append(found, verticalPodAutoscaler(path.Child("settings", "verticalPodAutoscaler"), cluster.Settings.VerticalPodAutoscaler)...)
 	return append(found, topologyAwareRouting(path.Child("settings", "topologyAwareRouting", "enabled"), g)...)
 }
@@ -49,14 +48,6 @@ func domains(path *field.Path, list []operatorv1alpha1.Domain) field.ErrorList {
 		seen[domain.Name] = true
 	}
 	return found
-}
-
-func loadBalancerServices(path *field.Path, services *operatorv1alpha1.LoadBalancerServices) field.ErrorList {
-	if services == nil || services.ExternalTrafficPolicy == nil {
-		return nil
-	}
-	return oneOf(path.Child("externalTrafficPolicy"), *services.ExternalTrafficPolicy,
-		corev1.ServiceExternalTrafficPolicyCluster, corev1.ServiceExternalTrafficPolicyLocal)
 }
 
 func verticalPodAutoscaler(path *field.Path, settings *operatorv1alpha1.VerticalPodAutoscaler) field.ErrorList {

@@ -159,9 +159,6 @@ func resourceLimit(path *field.Path, limit operatorv1alpha1.ResourceLimit) field
 			}
 		}
 	}
-	if limit.Size == nil && limit.Count == nil {
-		found = append(found, field.Required(path, "must provide size or count"))
-	}
 	if limit.Size != nil && limit.Size.Sign() < 0 {
 		found = append(found, field.Invalid(path.Child("size"), limit.Size.String(), "value must not be negative"))
 	}

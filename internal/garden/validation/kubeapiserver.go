@@ -56,9 +56,6 @@ func kubeAPIServer(path *field.Path, g, old *operatorv1alpha1.Garden) field.Erro
 	found = append(found, kubernetesEncryption(path.Child("encryptionConfig"), settings.EncryptionConfig)...)
 	found = append(found, structuredAuthentication(path.Child("structuredAuthentication"), settings)...)
 	found = append(found, structuredAuthorization(path.Child("structuredAuthorization"), settings)...)
-	if version := settings.TLSMinVersion; version != nil {
-		found = append(found, oneOf(path.Child("tlsMinVersion"), *version, "VersionTLS12", "VersionTLS13")...)
-	}
 	found = append(found, autoscaling(path.Child("autoscaling"), settings.Autoscaling, corev1.ResourceList{
 		corev1.ResourceCPU: resource.MustParse("20m"), corev1.ResourceMemory: resource.MustParse("200M"),
 	})...)
@@ -151,12 +148,7 @@ func structuredAuthentication(path *field.Path, settings *operatorv1alpha1.KubeA
 	if settings.StructuredAuthentication == nil {
 		return nil
 	}
-	found := disabledGate(path, "StructuredAuthenticationConfiguration", settings.FeatureGates)
-	found = append(found, required(path.Child("configMapName"), settings.StructuredAuthentication.ConfigMapName, nameRequired)...)
-	if oldOIDCConfig(settings) != nil {
-		found = append(found, field.Forbidden(path, "cannot be set together with oidcConfig"))
-	}
-	return found
+	return disabledGate(path, "StructuredAuthenticationConfiguration", settings.FeatureGates)
 }
 
 func structuredAuthorization(path *field.Path, settings *operatorv1alpha1.KubeAPIServer) field.ErrorList {
@@ -165,17 +157,10 @@ func structuredAuthorization(path *field.Path, settings *operatorv1alpha1.KubeAP
 		return nil
 	}
 	found := disabledGate(path, "StructuredAuthorizationConfiguration", settings.FeatureGates)
-	found = append(found, required(path.Child("configMapName"), config.ConfigMapName, nameRequired)...)
-	if len(config.Kubeconfigs) == 0 {
-		found = append(found, field.Required(path.Child("kubeconfigs"), "must provide the kubeconfigs of the authorizers"))
-	}
 	names := make([]string, 0, len(config.Kubeconfigs))
 	for i, each := range config.Kubeconfigs {
-		at := path.Child("kubeconfigs").Index(i)
-		found = append(found, required(at.Child("authorizerName"), each.AuthorizerName, nameRequired)...)
-		found = append(found, required(at.Child("secretName"), each.SecretName, nameRequired)...)
 		if slices.Contains(names, each.AuthorizerName) {
-			found = append(found, field.Duplicate(at.Child("authorizerName"), each.AuthorizerName))
+			found = append(found, field.Duplicate(path.Child("kubeconfigs").Index(i).Child("authorizerName"), each.AuthorizerName))
 		}
 		names = append(names, each.AuthorizerName)
 	}

@@ -107,12 +107,6 @@ var rules = map[string]struct {
 	}},
 
 	// settings of the runtime cluster
-	"an unknown external traffic policy": {
-		changes: []string{"R: {settings: {loadBalancerServices: {externalTrafficPolicy: Near}}}"},
-		want: []string{
-			`NotSupported R.settings.loadBalancerServices.externalTrafficPolicy: supported values: "Cluster", "Local"`,
-		},
-	},
 	"an external traffic policy": {changes: []string{"R: {settings: {loadBalancerServices: {externalTrafficPolicy: Local}}}"}},
 	"settings of the vertical pod autoscaler": {
 		changes: []string{
@@ -297,7 +291,6 @@ var rules = map[string]struct {
 			"Invalid " + admission + ".limits[0].apiGroups: must at least have one element",
 			"Invalid " + admission + ".limits[0].versions: must at least have one element",
 			"Invalid " + admission + ".limits[0].resources: must at least have one element",
-			"Required " + admission + ".limits[0]: must provide size or count",
 			"Invalid " + admission + ".limits[1].versions[0]: must not be empty",
 			"Invalid " + admission + ".limits[1].resources[0]: must not be empty",
 			"Invalid " + admission + ".limits[1].size: value must not be negative",

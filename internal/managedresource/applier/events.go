@@ -16,21 +16,28 @@ import (
 
 // Reasons of the Events about sets. Events for faults have the reason of the condition instead.
 const (
-	// ReasonDriftRepaired means that another client changed or deleted an object, and the controller restored it.
+	// ReasonDriftRepaired is a Normal Event about a ManagedResource: an object was restored. The note names the field manager that had changed
+	// it, or says that it had been deleted.
 	ReasonDriftRepaired = "DriftRepaired"
-	// ReasonDriftRepairPaused means that an object had to be repaired so often that repairs pause.
+	// ReasonDriftRepairPaused is a Warning Event about a ManagedResource: an object had to be repaired so often that repairs pause. The note
+	// says for how long, and which field manager keeps changing the object, if `managedFields` show one; or that the object is not created
+	// again because its owner does not exist.
 	ReasonDriftRepairPaused = "DriftRepairPaused"
-	// ReasonObjectClaimed means that another set holds an object that this set contains too.
+	// ReasonObjectClaimed is a Warning Event about a ManagedResource: an object of this set belongs to another set.
 	ReasonObjectClaimed = "ObjectClaimed"
-	// ReasonFieldsNotApplied means that existing objects keep fields that differ from their manifests.
+	// ReasonFieldsNotApplied is a Warning Event about a ManagedResource: objects that exist keep fields that differ from their manifests. It
+	// is sent once while the fields stay the same.
 	ReasonFieldsNotApplied = "FieldsNotApplied"
-	// ReasonDeletionRefused means that an object that the set no longer contains is kept in the target.
+	// ReasonDeletionRefused is a Warning Event about a ManagedResource: an object that the set no longer contains was left in the target. The
+	// note says why.
 	ReasonDeletionRefused = "DeletionRefused"
-	// ReasonPlanned means that a new plan of the set was published.
+	// ReasonPlanned is a Normal Event about a ManagedResource: there is a new plan. The note has its counts, and the name of its ConfigMap.
 	ReasonPlanned = "Planned"
-	// ReasonPlanNotPublished means that a plan was computed, but could not be written to its ConfigMap.
+	// ReasonPlanNotPublished is a Warning Event about a ManagedResource: a plan could not be written to its ConfigMap, for example because
+	// another client has created a ConfigMap of that name.
 	ReasonPlanNotPublished = "PlanNotPublished"
-	// ReasonPlanAnnotationMalformed means that the value of the annotation that requests a plan is invalid.
+	// ReasonPlanAnnotationMalformed is a Warning Event about a ManagedResource: the annotation `espalier.dev/plan` is neither true nor false.
+	// It counts as true.
 	ReasonPlanAnnotationMalformed = "PlanAnnotationMalformed"
 )
 

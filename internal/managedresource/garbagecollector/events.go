@@ -13,9 +13,10 @@ import (
 
 // Reasons of the Events about ConfigMaps and Secrets of the target.
 const (
-	// ReasonCollected: the object was deleted, because no other object references it.
+	// ReasonCollected is a Normal Event about a ConfigMap or Secret: it was deleted, because no object referred to it. The note says when it
+	// had been created.
 	ReasonCollected = "GarbageCollected"
-	// ReasonFound: the object would have been deleted, but the collector only reports.
+	// ReasonFound is a Normal Event about a ConfigMap or Secret: it would have been deleted, but the collector only reports.
 	ReasonFound = "GarbageFound"
 )
 

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"testing"
 
 	. "github.com/onsi/gomega"
@@ -42,9 +41,7 @@ type result struct {
 
 func invoke(t *testing.T, kubeconfig []byte, args ...string) result {
 	t.Helper()
-	g := NewWithT(t)
-	file := filepath.Join(t.TempDir(), "kubeconfig")
-	g.Expect(os.WriteFile(file, kubeconfig, 0o600)).To(Succeed())
+	g, file := NewWithT(t), binary.WriteKubeconfig(t, kubeconfig)
 	var out, errs bytes.Buffer
 	command := exec.CommandContext(t.Context(), os.Args[0], append([]string{"connectivity"}, args...)...)
 	command.Env = append(os.Environ(), asBinary+"=yes", "KUBECONFIG="+file)

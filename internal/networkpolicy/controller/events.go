@@ -16,21 +16,37 @@ import (
 
 // Reasons of the Events about Services. An Event is created again only if its text changes.
 const (
-	// ReasonInvalidAnnotation: an annotation is invalid; the policies stay as they are.
+	// ReasonInvalidAnnotation is a Warning Event about a Service: an annotation is invalid; the policies stay as they are.
+	//
+	// Remedy: the text names the annotation, the mistake, and what to write instead.
 	ReasonInvalidAnnotation = "InvalidAnnotation"
-	// ReasonKeysTooLong: keys of client labels were too long and are shortened.
+	// ReasonKeysTooLong is a Warning Event about a Service: keys of client labels were too long and are shortened.
+	//
+	// Remedy: use the shorter keys that the text names, or shorten names.
 	ReasonKeysTooLong = "PodLabelSelectorKeysTooLong"
-	// ReasonNamesTooLong: names of policies were too long and are shortened.
+	// ReasonNamesTooLong is a Warning Event about a Service: names of policies were too long and are shortened.
+	//
+	// Remedy: nothing needs to be done.
 	ReasonNamesTooLong = "PolicyNamesTooLong"
-	// ReasonNameTaken: a policy with a desired name exists that is not the Service's; it is not changed.
+	// ReasonNameTaken is a Warning Event about a Service: a policy with a needed name exists that belongs to another owner, and is not
+	// changed; or two policies need the same name.
+	//
+	// Remedy: rename or delete the policy that the text names, or rename an alias, a port or a namespace.
 	ReasonNameTaken = "PolicyNameTaken"
-	// ReasonNamespaceMissing: the ingress controller's namespace does not exist.
+	// ReasonNamespaceMissing is a Warning Event about a Service: the configured namespace of the ingress controller does not exist.
+	//
+	// Remedy: create it, or correct `controllers.networkPolicy.ingressControllerSelector`.
 	ReasonNamespaceMissing = "IngressControllerNamespaceMissing"
-	// ReasonRepairPaused: another client changes or deletes a policy again and again; the controller does not repair it for some time.
+	// ReasonRepairPaused is a Warning Event about a Service: another client changes or deletes a policy again and again; the controller does
+	// not repair it for the time that the text names.
+	//
+	// Remedy: stop the other client.
 	ReasonRepairPaused = "PolicyRepairPaused"
-	// ReasonFailed: the API server rejected a change.
+	// ReasonFailed is a Warning Event about a Service: the API server refused changes, of which the text names the first; the controller
+	// retries. A conflict with a write of another client is not a failure.
 	ReasonFailed = "PolicyChangeFailed"
-	// ReasonDifference: the controller only observes, and would have changed policies.
+	// ReasonDifference is a Normal Event about a Service: the controller only observes (`observeOnly`), and would have changed policies. The
+	// text says how.
 	ReasonDifference = "PoliciesDiffer"
 )
 

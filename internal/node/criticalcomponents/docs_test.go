@@ -4,8 +4,6 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"slices"
-	"strings"
 	"testing"
 
 	. "github.com/onsi/gomega"
@@ -20,33 +18,10 @@ func page(t *testing.T) string {
 	return string(content)
 }
 
-// firstColumn returns the texts in backticks at the beginning of the rows of a section's tables.
-func firstColumn(t *testing.T, section string) []string {
-	t.Helper()
-	_, text, found := strings.Cut(page(t), "\n## "+section+"\n")
-	NewWithT(t).Expect(found).To(BeTrue())
-	text, _, _ = strings.Cut(text, "\n## ")
-	var cells []string
-	for _, match := range regexp.MustCompile("(?m)^\\| `([^`]+)`").FindAllStringSubmatch(text, -1) {
-		cells = append(cells, match[1])
-	}
-	slices.Sort(cells)
-	return cells
-}
-
 func TestThePageNamesAllCauses(t *testing.T) {
 	for _, each := range causes() {
 		NewWithT(t).Expect(page(t)).To(ContainSubstring("`" + string(each) + "`"))
 	}
-}
-
-func TestThePageNamesAllEvents(t *testing.T) {
-	reasons := []string{
-		ReasonReady, ReasonMissing, ReasonUnscheduled, ReasonUnready, ReasonUnregistered, ReasonFailed, ReasonInvalidDriver,
-		ReasonInvalidAffinity,
-	}
-	slices.Sort(reasons)
-	NewWithT(t).Expect(firstColumn(t, "Events")).To(Equal(reasons))
 }
 
 func TestThePagesConfigurationIsValid(t *testing.T) {

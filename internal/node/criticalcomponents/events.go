@@ -14,21 +14,35 @@ const EventComponent = "gardener-node-controller"
 
 // Reasons of the Events.
 const (
-	// ReasonReady, on a Node: its taint was removed.
+	// ReasonReady is a Normal Event about a Node: its taint was removed.
 	ReasonReady = "NodeCriticalComponentsReady"
-	// ReasonMissing, on a Node: DaemonSets that the configuration requires do not exist.
+	// ReasonMissing is a Warning Event about a Node: DaemonSets that the configuration requires do not exist, or lack a label.
 	ReasonMissing = "MissingNodeCriticalDaemonSets"
-	// ReasonUnscheduled, on a Node: DaemonSets have no Pod on it yet.
+	// ReasonUnscheduled is a Warning Event about a Node: DaemonSets that should run on it have no Pod with the label there yet.
+	//
+	// Remedy: if this lasts, `kubectl describe daemonset` shows why. Check that the *existing* Pods have the label too.
 	ReasonUnscheduled = "UnscheduledNodeCriticalDaemonSets"
-	// ReasonUnready, on a Node: critical Pods on it are not ready.
+	// ReasonUnready is a Warning Event about a Node: critical Pods on it are not ready.
+	//
+	// Remedy: remove the label from Pods that have ended, such as those of Jobs: they never become ready again.
 	ReasonUnready = "UnreadyNodeCriticalPods"
-	// ReasonUnregistered, on a Node: CSI drivers that Pods wait for are not registered.
+	// ReasonUnregistered is a Warning Event about a Node: CSI drivers that Pods wait for are not registered.
 	ReasonUnregistered = "UnreadyRequiredCSIDrivers"
-	// ReasonFailed, on a Node: its taint stays because of two errors in a row.
+	// ReasonFailed is a Warning Event about a Node: its taint stays because of two errors in a row. The controller retries after 0.1 s, then
+	// after pauses that grow to a minute.
+	//
+	// Remedy: the text says what failed, and what to do if rights are missing.
 	ReasonFailed = "CriticalComponentsCheckFailed"
-	// ReasonInvalidDriver, on a Pod: it waits for a CSI driver that cannot exist.
+	// ReasonInvalidDriver is a Warning Event about a Pod: its annotation is not a possible name of a CSI driver, so the Node that the Event
+	// names would wait for ever.
+	//
+	// Remedy: write the name as `kubectl get csinode -o yaml` shows it, one annotation per driver.
 	ReasonInvalidDriver = "InvalidWaitForCSINodeAnnotation"
-	// ReasonInvalidAffinity, on a DaemonSet: a part of its node affinity cannot be parsed, and matches no Node.
+	// ReasonInvalidAffinity is a Warning Event about a DaemonSet: a part of its node affinity cannot be parsed, and matches no Node, for
+	// example `Gt` with a value that is not a number, which the API server accepts. Kubernetes creates no Pods for such a DaemonSet, so the
+	// controller does not wait for one.
+	//
+	// Remedy: correct the affinity.
 	ReasonInvalidAffinity = "InvalidNodeAffinity"
 )
 

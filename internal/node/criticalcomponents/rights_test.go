@@ -23,7 +23,7 @@ func TestMissingRightsAreReportedAtStart(t *testing.T) {
 	s := newScene(t, binary.Options{Stopped: true})
 	kubeconfig, err := binary.Identity(s.Ctx, s.Target, s.Servers.Target.Config, "without-rights", s.Namespace)
 	s.Expect(err).NotTo(HaveOccurred())
-	s.Config.TargetClientConnection.Kubeconfig = s.write(kubeconfig)
+	s.Config.TargetClientConnection.Kubeconfig = binary.WriteKubeconfig(s.T, kubeconfig)
 	needs, err := node.Needs(s.Config)
 	s.Expect(err).NotTo(HaveOccurred())
 	setup := &process.Setup{Program: process.Program{Name: "node-controller"}, Config: s.Config.Process()}

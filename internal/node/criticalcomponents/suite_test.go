@@ -3,7 +3,6 @@ package criticalcomponents_test
 import (
 	"context"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -218,12 +217,4 @@ func (s *scene) metric(name, cause string) float64 {
 		}
 	}
 	return -1
-}
-
-// write writes a file and returns its path.
-func (s *scene) write(content []byte) string {
-	s.T.Helper()
-	file := filepath.Join(s.T.TempDir(), "kubeconfig")
-	s.Expect(os.WriteFile(file, content, 0o600)).To(Succeed())
-	return file
 }

@@ -19,15 +19,25 @@ const maxNote = 1024
 
 // Reasons of the Events, all on ClusterRoles.
 const (
-	// ReasonInvalidSelector: the annotation with the selector is missing or cannot be parsed; the binding stays as it is.
+	// ReasonInvalidSelector is a Warning Event about a ClusterRole: the annotation with the selector is missing or cannot be parsed; the
+	// binding stays as it is.
+	//
+	// Remedy: write the annotation as a label selector in JSON.
 	ReasonInvalidSelector = "InvalidServiceAccountSelector"
-	// ReasonForeignBinding: a binding of that name, which this controller did not create, binds another role.
+	// ReasonForeignBinding is a Warning Event about a ClusterRole: a binding of that name, which this controller did not create, binds another
+	// role.
+	//
+	// Remedy: rename or delete the binding.
 	ReasonForeignBinding = "ForeignClusterRoleBinding"
-	// ReasonBindingFailed: a request failed; the controller retries it.
+	// ReasonBindingFailed is a Warning Event about a ClusterRole: the API server refused a request, as the message says; the controller
+	// retries it.
 	ReasonBindingFailed = "ClusterRoleBindingFailed"
-	// ReasonOverwritten: a binding of that name, which another client created, got the subjects that the role selects.
+	// ReasonOverwritten is a Warning Event about a ClusterRole: a binding of that name, which another client created, got the subjects that
+	// the role selects.
+	//
+	// Remedy: if you need the subjects that the message names, bind them under another name.
 	ReasonOverwritten = "ClusterRoleBindingOverwritten"
-	// ReasonUnbound: the role does not have the label any more, so its binding was removed.
+	// ReasonUnbound is a Normal Event about a ClusterRole: it does not have the label any more, so its binding was removed.
 	ReasonUnbound = "ClusterRoleBindingRemoved"
 )
 

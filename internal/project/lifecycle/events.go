@@ -16,13 +16,28 @@ const EventSource = "project-controller"
 
 // Reasons of the Events, which are all about Projects.
 const (
-	reasonReconcileFailed     = "NamespaceReconcileFailed"
-	reasonReconciled          = "NamespaceReconcileSuccessful"
-	reasonNotEmpty            = "NamespaceNotEmpty"
-	reasonDeletionFailed      = "NamespaceDeletionFailed"
-	reasonMarkedForDeletion   = "NamespaceMarkedForDeletion"
+	// reasonReconcileFailed is a Warning Event about a Project: its namespace, or an object in it, could not be set up. The controller retries
+	// with growing pauses.
+	reasonReconcileFailed = "NamespaceReconcileFailed"
+	// reasonReconciled is a Normal Event about a Project: its namespace and the objects in it are set up.
+	reasonReconciled = "NamespaceReconcileSuccessful"
+	// reasonNotEmpty is a Warning Event about a Project: its namespace is not deleted, because it contains Shoots.
+	//
+	// Remedy: delete the Shoots.
+	reasonNotEmpty = "NamespaceNotEmpty"
+	// reasonDeletionFailed is a Warning Event about a Project: the API server refused to delete or release its namespace, as the message says.
+	reasonDeletionFailed = "NamespaceDeletionFailed"
+	// reasonMarkedForDeletion is a Normal Event about a Project: the deletion of its namespace has begun.
+	reasonMarkedForDeletion = "NamespaceMarkedForDeletion"
+	// reasonMembershipExpiryBad is a Warning Event about a Project: the annotation with the ends of memberships has a mistake.
+	//
+	// Remedy: correct the annotation.
 	reasonMembershipExpiryBad = "MembershipExpiryInvalid"
-	reasonRepairsDelayed      = "RoleRepairsDelayed"
+	// reasonRepairsDelayed is a Warning Event about a Project: another client keeps changing a role or binding that the controller restores.
+	// The controller pauses the repairs of the object for 10 s to 5 min at a time.
+	//
+	// Remedy: find the client in the `managedFields` of the object, and stop it.
+	reasonRepairsDelayed = "RoleRepairsDelayed"
 )
 
 // maxMessage is the maximum length of an Event's message in bytes: clients of events.k8s.io expect no more.

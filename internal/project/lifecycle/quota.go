@@ -16,7 +16,7 @@ import (
 // ensureQuota creates or updates the ResourceQuota of a Project as configured. If none is configured for the Project, an existing one
 // stays.
 func (r *Reconciler) ensureQuota(ctx context.Context, p *corev1beta1.Project, namespace string) error {
-	configured, err := selectQuota(r.Quotas, p.Labels)
+	configured, err := selectQuota(r.Config.Quotas, p.Labels)
 	if err != nil || configured == nil {
 		return err
 	}

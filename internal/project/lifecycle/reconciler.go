@@ -63,12 +63,11 @@ type Reconciler struct {
 	Live client.Reader
 	// AnyShoot reports whether a namespace has a Shoot, which blocks the deletion of the Project. It returns an error if that is unknown.
 	AnyShoot func(ctx context.Context, namespace string) (bool, error)
-	// Quotas are the quotas of the configuration, in the same order.
-	Quotas []config.ProjectQuota
-	// MembershipExpiry enables the expiry of memberships, see package expiry.
-	MembershipExpiry bool
-	Clock            clock.PassiveClock
-	Events           *Events
+	// Config and Own are the settings of Projects: those that Gardener has, and others.
+	Config config.ProjectController
+	Own    config.EspalierProject
+	Clock  clock.PassiveClock
+	Events *Events
 	// Failures counts failed attempts by step; see RegisterMetrics.
 	Failures *prometheus.CounterVec
 
@@ -127,7 +126,7 @@ func (r *Reconciler) reconcile(ctx context.Context, p *corev1beta1.Project, now 
 			return time.Time{}, failureWithoutEvent(stepPhase, err)
 		}
 	}
-	members, next, problems := expiry.Members(p, r.MembershipExpiry, now)
+	members, next, problems := expiry.Members(p, r.Own.MembershipExpiry, now)
 	if r.reconciled.recordProblems(p.Name, problems) {
 		r.Events.expiryProblems(p, problems)
 	}

@@ -87,7 +87,7 @@ func (r *Reconciler) needsReconciliation() predicate.TypedFuncs[*corev1beta1.Pro
 				e.ObjectOld.DeletionTimestamp == nil && e.ObjectNew.DeletionTimestamp != nil ||
 				controllerutil.ContainsFinalizer(e.ObjectOld, corev1beta1.GardenerFinalizer) &&
 					!controllerutil.ContainsFinalizer(e.ObjectNew, corev1beta1.GardenerFinalizer) ||
-				r.MembershipExpiry && e.ObjectOld.Annotations[expiry.Annotation] != e.ObjectNew.Annotations[expiry.Annotation]
+				r.Own.MembershipExpiry && e.ObjectOld.Annotations[expiry.Annotation] != e.ObjectNew.Annotations[expiry.Annotation]
 		},
 	}
 }

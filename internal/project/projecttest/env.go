@@ -3,14 +3,11 @@ package projecttest
 import (
 	"context"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/go-logr/logr"
 	. "github.com/onsi/gomega"
-	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
@@ -57,7 +54,7 @@ type Options struct {
 // Env is a running project-controller.
 type Env struct {
 	*WithT
-	*binary.Runner
+	*binary.Process[*config.ControllerManagerConfiguration]
 	T   *testing.T
 	Ctx context.Context //nolint:containedctx // it is the context of the test, which an Env does not outlive
 	// Namespace is the namespace of the controller's ServiceAccount.
@@ -66,10 +63,6 @@ type Env struct {
 	Admin client.WithWatch
 	// Server is the API server.
 	Server *rest.Config
-	// Requests are the requests of the controller.
-	Requests *binary.Requests
-	Registry *prometheus.Registry
-	Config   *config.ControllerManagerConfiguration
 
 	options Options
 	// hooks is nil without webhooks.
@@ -83,7 +76,7 @@ func New(t *testing.T, o Options) *Env {
 	ctrllog.SetLogger(logr.Discard()) // messages of the library outside of the controller's own log
 	servers, err := local.ForTests()
 	g.Expect(err).NotTo(HaveOccurred())
-	e := &Env{WithT: g, T: t, Ctx: t.Context(), Server: servers.Source.Config, Requests: &binary.Requests{}, options: o}
+	e := &Env{WithT: g, T: t, Ctx: t.Context(), Server: servers.Source.Config, options: o}
 	needs, err := project.Needs(&config.ControllerManagerConfiguration{})
 	g.Expect(err).NotTo(HaveOccurred())
 	e.Admin, err = client.NewWithWatch(e.Server, client.Options{Scheme: needs.Scheme})
@@ -92,11 +85,9 @@ func New(t *testing.T, o Options) *Env {
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "controller-"}}
 	g.Expect(e.Admin.Create(e.Ctx, namespace)).To(Succeed())
 	e.Namespace = namespace.Name
-	e.Config = e.configuration()
-	e.Runner = &binary.Runner{
-		Test: t, Setup: e.setup, Needs: func() (process.Needs, error) { return project.Needs(e.Config) }, Add: e.add,
-		Started: e.registerWebhooks, Stopping: e.unregisterWebhooks,
-	}
+	e.Process = binary.NewProcess(t, process.Program{Name: name, Source: "garden"},
+		process.Family[*config.ControllerManagerConfiguration]{Needs: project.Needs, Add: project.Add}, e.configuration())
+	e.Clock, e.Log, e.Started, e.Stopping = o.Clock, o.Log, e.registerWebhooks, e.unregisterWebhooks
 	t.Cleanup(e.clear)
 	if !o.HoldNamespaces {
 		e.releaseNamespaces()
@@ -110,8 +101,6 @@ func New(t *testing.T, o Options) *Env {
 func (e *Env) configuration() *config.ControllerManagerConfiguration {
 	kubeconfig, err := binary.Identity(e.Ctx, e.Admin, e.Server, name, e.Namespace, binary.Source)
 	e.Expect(err).NotTo(HaveOccurred())
-	file := filepath.Join(e.T.TempDir(), "kubeconfig")
-	e.Expect(os.WriteFile(file, kubeconfig, 0o600)).To(Succeed())
 	text := fmt.Sprintf(`apiVersion: controllermanager.config.gardener.cloud/v1alpha1
 kind: ControllerManagerConfiguration
 gardenClientConnection: {kubeconfig: %q}
@@ -120,7 +109,7 @@ controllers:
   project:%s
 espalier:
   project:%s
-`, file, section(e.options.Project), section(e.options.Settings))
+`, binary.WriteKubeconfig(e.T, kubeconfig), section(e.options.Project), section(e.options.Settings))
 	cfg, warnings, err := config.ControllerManager([]byte(text))
 	e.Expect(err).NotTo(HaveOccurred())
 	e.Expect(warnings).To(BeEmpty())
@@ -141,19 +130,6 @@ func section(content string) string {
 		return " {}"
 	}
 	return "\n    " + strings.ReplaceAll(strings.TrimRight(content, "\n"), "\n", "\n    ")
-}
-
-// add adds the controllers, with a separate registry.
-func (e *Env) add(ctx context.Context, clusters *process.Clusters) error {
-	e.Registry = prometheus.NewRegistry()
-	return project.Add(ctx, clusters, e.Config, e.Registry)
-}
-
-func (e *Env) setup() *process.Setup {
-	return &process.Setup{
-		Program: process.Program{Name: name, Source: "garden"}, Config: e.Config.Process(),
-		Log: e.options.Log, Clock: e.options.Clock, WrapTransport: e.Requests.Wrap,
-	}
 }
 
 // clear stops the controller and deletes all Projects.

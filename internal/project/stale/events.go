@@ -18,16 +18,24 @@ import (
 
 // Reasons of the Events.
 const (
-	// ReasonStaleForecast, on a Project: it will be marked as stale unless it is used.
+	// ReasonStaleForecast is a Warning Event about a Project: it will be marked as stale unless it is used.
+	//
+	// Remedy: use the project, or exempt it.
 	ReasonStaleForecast = "StaleForecast"
-	// ReasonDeletionForecast, on a Project: it will be deleted unless it is used.
+	// ReasonDeletionForecast is a Warning Event about a Project: it will be deleted unless it is used.
+	//
+	// Remedy: use the project, exempt it, or accept its deletion.
 	ReasonDeletionForecast = "DeletionForecast"
-	// ReasonWouldDelete, on a Project: it would have been deleted if staleDeletion were not DryRun.
+	// ReasonWouldDelete is a Normal Event about a Project: it would have been deleted if `staleDeletion` were `Delete` instead of `DryRun`.
+	//
+	// Remedy: use the project, exempt it, or accept its deletion.
 	ReasonWouldDelete = "WouldDelete"
-	// ReasonSuspended, on the APIService of Projects: projects are neither marked nor deleted, because the controller cannot find out
-	// whether they are used.
+	// ReasonSuspended is a Warning Event about the APIService of Projects: projects are neither marked nor deleted, because the controller
+	// cannot find out whether they are used.
+	//
+	// Remedy: restore the API that the Event names, or grant the right.
 	ReasonSuspended = "StaleChecksSuspended"
-	// ReasonResumed, on the APIService of Projects: projects are judged again.
+	// ReasonResumed is a Normal Event about the APIService of Projects: projects are marked and deleted again.
 	ReasonResumed = "StaleChecksResumed"
 )
 

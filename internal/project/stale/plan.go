@@ -4,6 +4,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/espalier-dev/espalier/internal/config"
 	"github.com/espalier-dev/espalier/internal/project/usage"
@@ -27,6 +28,22 @@ type Rules struct {
 	Deletion string
 	// WithoutShoots allows projects to be deleted although Shoots are not served.
 	WithoutShoots bool
+}
+
+// RulesOf returns the rules of the sections of a defaulted configuration. It limits the numbers of days: a larger one means never, and must
+// not overflow into the past.
+func RulesOf(section config.ProjectController, own config.EspalierProject) Rules {
+	days := func(number *int) time.Duration { return time.Duration(min(*number, config.MaxDays)) * config.Day }
+	return Rules{
+		MinimumLifetime: days(section.MinimumLifetimeDays),
+		GracePeriod:     days(section.StaleGracePeriodDays),
+		Expiration:      days(section.StaleExpirationTimeDays),
+		SyncPeriod:      section.StaleSyncPeriod.Duration,
+		Notice:          ptr.Deref(own.StaleDeletionNotice, metav1.Duration{}).Duration,
+		Forecast:        own.StaleForecast.Duration,
+		Deletion:        own.StaleDeletion,
+		WithoutShoots:   own.StaleDeletionWithoutShoots,
+	}
 }
 
 // facts are the observations about a project that the rules need.

@@ -8,9 +8,9 @@ import (
 
 // Reasons of the Events about Secrets of the target.
 const (
-	// ReasonInvalidated: the Secret was marked, so that the webhook overwrites its token.
+	// ReasonInvalidated is a Normal Event about a Secret of the target: the Secret was marked, so that the webhook overwrites its token.
 	ReasonInvalidated = "TokenInvalidated"
-	// ReasonRestored: the mark was removed, so that a new token is issued.
+	// ReasonRestored is a Normal Event about a Secret of the target: the mark was removed, so that a new token is issued.
 	ReasonRestored = "TokenRestored"
 )
 

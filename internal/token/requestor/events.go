@@ -9,13 +9,15 @@ import (
 
 // Reasons of the Events about Secrets of the source.
 const (
-	// ReasonRequestFailed: the Secret has no token, and could not get one.
+	// ReasonRequestFailed is a Warning Event about a Secret of the source: it has no token, and gets none before the fault in the note is
+	// corrected.
 	ReasonRequestFailed = "TokenRequestFailed"
-	// ReasonRenewalFailed: the Secret has a token that could not be renewed.
+	// ReasonRenewalFailed is a Warning Event about a Secret of the source: its token could not be renewed; the old token is still in it.
 	ReasonRenewalFailed = "TokenRenewalFailed"
-	// ReasonFieldsRemoved: the kubeconfig had fields with which clients would not use the token, and they were removed.
+	// ReasonFieldsRemoved is a Warning Event about a Secret of the source: fields with which clients would refuse or ignore the token were
+	// removed from the kubeconfig.
 	ReasonFieldsRemoved = "KubeconfigFieldsRemoved"
-	// ReasonRecovered: an earlier failure is over.
+	// ReasonRecovered is a Normal Event about a Secret of the source: the token was issued or renewed after a failure.
 	ReasonRecovered = "TokenRecovered"
 )
 

@@ -55,8 +55,8 @@ type Handler struct {
 // Settings are the values and look-ups that handlers need.
 type Settings struct {
 	Webhooks config.Webhooks
-	// LegacyReplicaCriteria is described at config.EspalierWebhooks.
-	LegacyReplicaCriteria bool
+	// Own are the settings that Gardener does not have.
+	Own config.EspalierWebhooks
 
 	// Automount returns automountServiceAccountToken of a ServiceAccount in the target cluster; nil if it is not set.
 	Automount object.Lookup[types.NamespacedName, *bool]

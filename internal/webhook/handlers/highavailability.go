@@ -33,7 +33,7 @@ func highAvailability() Handler {
 		},
 		Review: func(s Settings) review.Handler {
 			return &highavailability.Handler{
-				Namespaces: s.Namespaces, Scaling: s.Scaling, LegacyReplicaCriteria: s.LegacyReplicaCriteria,
+				Namespaces: s.Namespaces, Scaling: s.Scaling, LegacyReplicaCriteria: s.Own.LegacyReplicaCriteria,
 				DefaultNotReadyTolerationSeconds:    s.Webhooks.HighAvailabilityConfig.DefaultNotReadyTolerationSeconds,
 				DefaultUnreachableTolerationSeconds: s.Webhooks.HighAvailabilityConfig.DefaultUnreachableTolerationSeconds,
 			}

@@ -43,6 +43,7 @@ func additionsBelow(path fieldpath.Path, element fieldpath.PathElement, owned *f
 		return nil
 	}
 	mergedChild, ok := Child(merged, element)
+	ok = ok && mergedChild != nil // a null in a manifest counts as missing
 	path = append(slices.Clip(path), element)
 	switch {
 	case !ok && element.FieldName == nil:

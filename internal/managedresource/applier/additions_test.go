@@ -54,6 +54,12 @@ func TestAdditionsBelowTheRecordedFieldsAreRemoved(t *testing.T) {
 			`{"list":[{"name":"a","more":0}]}`, `{"list":[{"name":"a","more":{}}]}`, `{"other":{"more":false}}`,
 			`{"more":{}}`, `{"more":[]}`, `{"more":""}`,
 		}},
+		"nulls": {deploymentKind, e.Fill("apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: nulls, namespace: $NS}\nspec: {replicas: 0, " +
+			"minReadySeconds: null, selector: {matchLabels: {app: nulls}}, template: {metadata: {labels: {app: nulls}}, spec: {" +
+			"priorityClassName: null, nodeSelector: null, containers: [{name: c, image: i, workingDir: null}]}}}"), []string{
+			`{"minReadySeconds":5}`, `{"template":{"spec":{"priorityClassName":"x"}}}`, `{"template":{"spec":{"nodeSelector":{"a":"b"}}}}`,
+			`{"template":{"spec":{"containers":[{"name":"c","image":"i","workingDir":"/x"}]}}}`,
+		}},
 	}
 	var manifests []string
 	for _, each := range objects {

@@ -1,8 +1,10 @@
 package applier_test
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
+	"path"
 	"strings"
 	"testing"
 
@@ -11,6 +13,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	. "github.com/espalier-dev/espalier/internal/managedresource/managedresourcetest"
 )
@@ -284,6 +288,84 @@ func TestAMistakeInTheNameOfAnObjectDeletesNothing(t *testing.T) {
 			e.Expect(e.Live(tc.kind, tc.object).GetUID()).To(Equal(uid))
 		})
 	}
+}
+
+// An obsolete object stays if its successor needs an object of the set that is refused, and if the answer of the API server only contains a
+// name that a new object of the set has.
+func TestAMistakeBesideTheNewObjectDeletesNothing(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		first, second func(e *Env) string
+		kind          string
+		// namespace is that of the object old; "": of the env.
+		namespace string
+		// stay is the number of objects that are not deleted, kept one of them.
+		stay int
+		kept string
+	}{
+		"in the name of its new namespace": {
+			first:  func(e *Env) string { return inNamespace(e, "$NS-shop") },
+			second: func(e *Env) string { return inNamespace(e, "$NS_shop") },
+			kind:   configMapKind, namespace: "$NS-shop", stay: 2, kept: "ConfigMap $NS-shop/old",
+		},
+		"in the definition of its new kind": {
+			first:  func(e *Env) string { return ofGroup(e, "$NS.example.test", "object") },
+			second: func(e *Env) string { return ofGroup(e, "new.$NS.example.test", "objct") },
+			kind:   "$NS.example.test/v1/Gadget", stay: 2, kept: "Gadget $NS/old",
+		},
+		"in a reference to another new object": {
+			first:  func(e *Env) string { return served(e, "old", "80") },
+			second: func(e *Env) string { return served(e, "new", "80000") },
+			kind:   "networking.k8s.io/v1/Ingress", stay: 1, kept: "Ingress $NS/old",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := withoutControllers(t)
+			e.Grant(e.Fill("$NS.example.test"), "gadgets")
+			e.Set("mr", tc.first(e))
+			e.AwaitApplied("mr", succeeded)
+			find := func() error {
+				object := &unstructured.Unstructured{}
+				object.SetGroupVersionKind(schema.FromAPIVersionAndKind(path.Dir(e.Fill(tc.kind)), path.Base(tc.kind)))
+				return e.Target.Get(e.Ctx, client.ObjectKey{Namespace: cmp.Or(e.Fill(tc.namespace), e.Namespace), Name: "old"}, object)
+			}
+			e.Expect(find()).To(Succeed())
+			changed(e, "mr", planned)
+			e.Secret("mr", tc.second(e))
+			awaitPlan(e, "mr", func(g Gomega, p *published) {
+				g.Expect(p.Counts).To(And(HaveKeyWithValue("refused", 1), HaveKeyWithValue("keep", tc.stay)))
+			})
+			changed(e, "mr", applyNow)
+			mr := e.AwaitApplied("mr", "False/ApplyFailed")
+			e.Expect(Message(mr, "ResourcesApplied")).To(ContainSubstring(e.Fill(tc.kept)))
+			e.Expect(find()).To(Succeed())
+		})
+	}
+}
+
+func inNamespace(e *Env, namespace string) string {
+	return e.Fill("---\n{apiVersion: v1, kind: Namespace, metadata: {name: "+namespace+"}}\n---\n") +
+		strings.Replace(e.ConfigMap("old", "1"), "namespace: "+e.Namespace, "namespace: "+e.Fill(namespace), 1)
+}
+
+// ofGroup returns the definition of a group, with a schema of a type, and an object of it.
+func ofGroup(e *Env, group, schemaType string) string {
+	return e.Fill(fmt.Sprintf(`apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: gadgets.%[1]s}
+spec:
+  group: %[1]s
+  scope: Namespaced
+  names: {kind: Gadget, plural: gadgets}
+  versions: [{name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: %[2]s}}}]
+---
+{apiVersion: %[1]s/v1, kind: Gadget, metadata: {name: old, namespace: $NS}}`, group, schemaType))
+}
+
+func served(e *Env, name, port string) string {
+	return e.Fill("---\n{apiVersion: v1, kind: Service, metadata: {name: " + name + ", namespace: $NS}, spec: {ports: [{port: 80}]}}\n---\n" +
+		"{apiVersion: networking.k8s.io/v1, kind: Ingress, metadata: {name: " + name + ", namespace: $NS}, " +
+		"spec: {defaultBackend: {service: {name: " + name + ", port: {number: " + port + "}}}}}")
 }
 
 func TestAMistakeIsKnownAfterARestartAndDoesNotDelayTheDeletionOfTheSet(t *testing.T) {

@@ -114,6 +114,10 @@ type Object struct {
 	// withholds is true if objects that the set no longer contains, and that this new one resembles, are not deleted: it is not known that
 	// this one can be applied.
 	withholds bool
+	// replaces is true if this object is new and may withhold others; needs is the object of the set that must exist before this one. It has
+	// only a kind and a name; nil: none.
+	replaces bool
+	needs    *ID
 	// plainNote is the note without quotes from a response of the API server; empty if there are none.
 	plainNote string
 }

@@ -62,7 +62,7 @@ func Decide(w Wanted) Object {
 	case w.Refusal != "":
 		o.Action, o.Note = Refused, w.Refusal
 	case w.Unserved != "":
-		o.Action, o.Unconfirmed = Create, true
+		o.Action, o.Unconfirmed, o.needs = Create, true, &ID{Kind: "CustomResourceDefinition", Name: w.Unserved}
 		o.Note = fmt.Sprintf("not confirmed: its kind is not served yet; CustomResourceDefinition %q of the set defines it", w.Unserved)
 	case w.Doubt != "":
 		o.Action, o.Note = Unknown, "cannot tell: "+w.Doubt
@@ -83,7 +83,8 @@ func Decide(w Wanted) Object {
 	default:
 		w.decideChange(&o)
 	}
-	o.withholds = w.isNew() && !w.Untested && o.isUnsure(&w)
+	o.replaces = w.isNew() && !w.Untested
+	o.withholds = o.replaces && o.isUnsure(&w)
 	o.Note = excerpt.Of(o.Note, maxNote)
 	return o
 }
@@ -170,14 +171,14 @@ func (w *Wanted) confirm(o *Object) {
 		return
 	}
 	if w.NamespaceInSet && apierrors.IsNotFound(w.Err) && aboutNamespace(w.Err) {
-		o.Unconfirmed = true
+		o.Unconfirmed, o.needs = true, &ID{Kind: "Namespace", Name: w.Namespace}
 		o.note("not confirmed: its namespace is created by the set itself")
 		return
 	}
 	text, plain := answerText(w.Kind, w.Err)
 	switch {
 	case w.Replaceable && w.Obstacle != nil:
-		o.attempted, o.Action = Replace, Refused
+		o.refuse(Replace, w.Obstacle)
 		obstacle, plainObstacle := answerText(w.Kind, w.Obstacle)
 		const why = "; it is not replaced, because the API server would refuse the new one: "
 		o.quote(text+why+obstacle+WayOut(w.Obstacle), plain+why+plainObstacle+WayOut(w.Obstacle))
@@ -189,11 +190,20 @@ func (w *Wanted) confirm(o *Object) {
 		o.Unconfirmed = true
 		o.quote("not confirmed: "+text, "not confirmed: "+plain)
 	case w.judge():
-		o.attempted, o.Action = o.Action, Refused
+		o.refuse(o.Action, w.Err)
 		o.quote(text, plain)
 	default:
 		o.Unconfirmed = true
 		o.quote("not confirmed: "+text, "not confirmed: "+plain)
+	}
+}
+
+// refuse records that an action would fail with an error. Only the error of a validation is final: validations do not look for other
+// objects.
+func (o *Object) refuse(attempted Action, err error) {
+	o.Action = Refused
+	if !apierrors.IsInvalid(err) || denial.MatchString(err.Error()) {
+		o.attempted = attempted
 	}
 }
 
@@ -216,9 +226,25 @@ func (o *Object) quote(text, plain string) {
 	}
 }
 
-// Reconsider reverts refusals whose reason the set itself may remove: the error of the API server names a missing object that the set would
-// create.
+// Reconsider judges the objects of a set together. It reverts refusals whose reason the set itself may remove: the error of the API server
+// names a missing object that the set would create. And an object withholds others if it needs a Namespace or a CustomResourceDefinition of
+// the set that would be refused.
 func Reconsider(objects []Object) {
+	revertRefusals(objects)
+	refused := map[ID]bool{}
+	for i := range objects {
+		if o := &objects[i]; o.Action == Refused || o.Action == Unknown || o.withholds {
+			refused[ID{Kind: o.Kind, Name: o.Name}] = true
+		}
+	}
+	for i := range objects {
+		if o := &objects[i]; o.needs != nil && refused[*o.needs] {
+			o.withholds = o.replaces
+		}
+	}
+}
+
+func revertRefusals(objects []Object) {
 	var created []ID
 	for i := range objects {
 		if objects[i].Action == Create {
@@ -230,8 +256,12 @@ func Reconsider(objects []Object) {
 		if o.Action != Refused || o.attempted == "" {
 			continue
 		}
+		reason := o.Note
+		if _, after, found := strings.Cut(reason, fmt.Sprintf("%q is forbidden: ", o.Name)); found {
+			reason = after // the name before it is that of the object itself
+		}
 		for _, other := range created {
-			if names(o.Note, other) {
+			if names(reason, other) {
 				o.Action, o.Unconfirmed, o.withholds = o.attempted, true, false
 				o.Note, o.plainNote = confirmedLater(o.Note, other), confirmedLater(o.plainNote, other)
 				break

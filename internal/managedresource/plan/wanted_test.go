@@ -273,6 +273,17 @@ func TestRefusalsAreRevertedForObjectsThatTheSetCreates(t *testing.T) {
 	objects = []plan.Object{{Action: "unchanged", ID: account.ID}, pod(missing)}
 	plan.Reconsider(objects)
 	g.Expect(objects[1].Action).To(Equal(plan.Action("refused")), "what exists already is not what is missing")
+
+	namesake := account
+	namesake.Name = "web"
+	objects = []plan.Object{namesake, pod("serviceAccountName is bad"), plan.Decide(plan.Wanted{
+		ID: plan.ID{APIVersion: "v1", Kind: "Pod", Namespace: "shop", Name: "bin"}, Desired: object(t, wanted),
+		Err: apierrors.NewInvalid(schema.GroupKind{Kind: "Pod"}, "bin",
+			field.ErrorList{field.Invalid(field.NewPath("spec", "serviceAccountName"), "web", "is bad")}),
+	})}
+	plan.Reconsider(objects)
+	g.Expect([]plan.Action{objects[1].Action, objects[2].Action}).To(Equal([]plan.Action{"refused", "refused"}),
+		"the name is that of the Pod, and no validation looks for an object")
 }
 
 func TestNewObjectsThatMayBeRefusedWithholdObsoleteOnes(t *testing.T) {

@@ -1,6 +1,8 @@
 package merge
 
 import (
+	"bytes"
+	"encoding/base64"
 	"fmt"
 	"maps"
 	"slices"
@@ -12,6 +14,9 @@ import (
 
 // The rules of this file keep values that a manifest begins or leaves out, and that controllers of Kubernetes or admission plugins
 // complete. Gardener's resource manager does not have them.
+
+// ingressClassAnnotation names the class of an Ingress instead of spec.ingressClassName.
+const ingressClassAnnotation = "kubernetes.io/ingress.class"
 
 // keepClaimRef keeps the binding of a volume if the manifest has none, or reserves the volume for the same claim. The binder adds the
 // UID of the claim. Without it, the claim is lost.
@@ -36,6 +41,19 @@ func (r kindRules) keepInClaim() error {
 	maps.DeleteFunc(result, func(field string, value any) bool { return field != "storageClassName" && isEmpty(value) })
 	r.result["spec"] = overlayValue(live, result)
 	return nil
+}
+
+// keepClass keeps the class of an Ingress if the manifest has none: the API server sets the default class at the creation, and no
+// controller would serve the Ingress without a class. The manifest may name a class in the annotation that the field replaced.
+func (r kindRules) keepClass() error {
+	annotations, err := mapAt(r.result, "metadata", "annotations")
+	if err != nil || !isEmpty(annotations[ingressClassAnnotation]) {
+		return err
+	}
+	if spec, isMap := r.result["spec"].(map[string]any); !isMap || spec == nil {
+		return nil // the API server refuses it with an error
+	}
+	return r.keepSpecField("ingressClassName", false)
 }
 
 // overlayValue returns live with the values of desired over it. Maps are merged, and so are lists whose items have a key. In other lists
@@ -249,8 +267,16 @@ func keepBundle(live, result map[string]any, path ...string) error {
 		return err
 	}
 	insecure, _ := to["insecureSkipTLSVerify"].(bool)
-	if to != nil && isEmpty(to["caBundle"]) && !isEmpty(from["caBundle"]) && !insecure {
+	if to != nil && isEmptyBundle(to["caBundle"]) && !isEmpty(from["caBundle"]) && !insecure {
 		to["caBundle"] = from["caBundle"]
 	}
 	return nil
+}
+
+// isEmptyBundle reports whether a manifest leaves caBundle to another program. Former API servers required a value, so many manifests have
+// the base64 form of a line end.
+func isEmptyBundle(bundle any) bool {
+	text, _ := bundle.(string)
+	decoded, err := base64.StdEncoding.DecodeString(text)
+	return isEmpty(bundle) || err == nil && len(bytes.TrimSpace(decoded)) == 0
 }

@@ -11,6 +11,7 @@ func TestMergeKeepsWhatKubernetesCompletes(t *testing.T) {
 		claim   = "apiVersion: v1, kind: PersistentVolumeClaim"
 		volume  = "apiVersion: v1, kind: PersistentVolume"
 		pod     = "apiVersion: v1, kind: Pod"
+		ingress = "apiVersion: networking.k8s.io/v1, kind: Ingress"
 		service = "apiVersion: apiregistration.k8s.io/v1, kind: APIService"
 		crd     = "apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition"
 		running = "{nodeName: n, tolerations: [{key: a, operator: Exists}], volumes: [{name: token}], containers: [{name: c, image: i, " +
@@ -56,6 +57,19 @@ func TestMergeKeepsWhatKubernetesCompletes(t *testing.T) {
 		"an injected authority of an APIService stays": {
 			kind: service, live: "{caBundle: eA==, service: {name: s}}", manifest: "{service: {name: s}}",
 			want: "{caBundle: eA==, service: {name: s}}",
+		},
+		"a line end is no authority": {
+			kind: service, live: "{caBundle: eA==}", manifest: "{caBundle: Cg==}", want: "{caBundle: eA==}",
+		},
+		"an Ingress keeps the default class": {
+			kind: ingress, live: "{ingressClassName: default}", manifest: "{rules: []}", want: "{rules: [], ingressClassName: default}",
+		},
+		"an Ingress has the class of the manifest": {
+			kind: ingress, live: "{ingressClassName: default}", manifest: "{ingressClassName: other}", want: "{ingressClassName: other}",
+		},
+		"an Ingress has the class in the annotation of the manifest": {
+			kind: ingress, annotations: "{kubernetes.io/ingress.class: other}", live: "{ingressClassName: default}", manifest: "{rules: []}",
+			want: "{rules: []}",
 		},
 		"an authority of the manifest is used": {
 			kind: service, live: "{caBundle: eA==}", manifest: "{caBundle: eQ==}", want: "{caBundle: eQ==}",

@@ -63,6 +63,8 @@ func (r kindRules) rules(kind schema.GroupKind) []rule {
 		return []rule{replicas}
 	case schema.GroupKind{Kind: "Service"}:
 		return []rule{r.ofService()}
+	case schema.GroupKind{Group: "networking.k8s.io", Kind: "Ingress"}, schema.GroupKind{Group: "extensions", Kind: "Ingress"}:
+		return []rule{{keep: r.keepClass}}
 	case schema.GroupKind{Kind: "ServiceAccount"}:
 		return []rule{r.ofField("imagePullSecrets"), r.ofField("secrets")}
 	case schema.GroupKind{Kind: "PersistentVolumeClaim"}:

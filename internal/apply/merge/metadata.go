@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -80,12 +81,12 @@ func mergeMetadata(live, result map[string]any, o Options) (map[string]any, erro
 		return nil, fmt.Errorf("live object: %w", err)
 	}
 	previous := ptr.Deref(o.Previous, resourcesv1alpha1.ObjectReference{})
-	mergedLabels, err := mergeTexts(live, result, "labels", o.ForceLabels, nil, previous.Labels)
+	keptLabels, keptAnnotations := ofKubernetes(live)
+	mergedLabels, err := mergeTexts(live, result, "labels", o.ForceLabels, keptLabels, previous.Labels)
 	if err != nil {
 		return nil, err
 	}
-	kept := annotationsOfKubernetes(live)
-	annotations, err := mergeTexts(live, result, "annotations", o.ForceAnnotations, kept, previous.Annotations)
+	annotations, err := mergeTexts(live, result, "annotations", o.ForceAnnotations, keptAnnotations, previous.Annotations)
 	if err != nil {
 		return nil, err
 	}
@@ -102,18 +103,20 @@ func mergeMetadata(live, result map[string]any, o Options) (map[string]any, erro
 	return metadata, nil
 }
 
-// annotationsOfKubernetes returns the prefixes of the annotations in which Kubernetes keeps its own state of a kind. It would lose the
-// state, such as the binding of a claim, or add the annotations again.
-func annotationsOfKubernetes(object map[string]any) []string {
+// ofKubernetes returns the prefixes of the labels and annotations in which Kubernetes keeps its own state of a kind. It would lose the
+// state, such as the binding of a claim, or add them again.
+func ofKubernetes(object map[string]any) (labels, annotations []string) {
 	switch (&unstructured.Unstructured{Object: object}).GroupVersionKind().GroupKind() {
 	case schema.GroupKind{Kind: "PersistentVolumeClaim"}, schema.GroupKind{Kind: "PersistentVolume"}:
-		return []string{"pv.kubernetes.io/", "volume.kubernetes.io/", "volume.beta.kubernetes.io/"}
+		return nil, []string{"pv.kubernetes.io/", "volume.kubernetes.io/", "volume.beta.kubernetes.io/"}
 	case schema.GroupKind{Group: "apps", Kind: "Deployment"}, schema.GroupKind{Group: "extensions", Kind: "Deployment"}:
-		return []string{"deployment.kubernetes.io/"}
+		return nil, []string{"deployment.kubernetes.io/"}
 	case schema.GroupKind{Group: "autoscaling", Kind: "HorizontalPodAutoscaler"}: // version v1 has this part of the status in annotations
-		return []string{"autoscaling.alpha.kubernetes.io/conditions", "autoscaling.alpha.kubernetes.io/current-metrics"}
+		return nil, []string{"autoscaling.alpha.kubernetes.io/conditions", "autoscaling.alpha.kubernetes.io/current-metrics"}
+	case schema.GroupKind{Kind: "Secret"}: // of a ServiceAccount: without the label invalid-since, a token would be valid again
+		return []string{"kubernetes.io/legacy-token-"}, []string{corev1.ServiceAccountUIDKey}
 	}
-	return nil
+	return nil, nil
 }
 
 // mergeTexts merges the labels or annotations of an object. If force is true, it keeps only the live ones with a prefix of kept.

@@ -227,6 +227,7 @@ func TestForcedAnnotationsSpareTheStateOfKubernetes(t *testing.T) {
 		"an autoscaler": {
 			"autoscaling/v1, kind: HorizontalPodAutoscaler", "autoscaling.alpha.kubernetes.io/conditions", "autoscaling.alpha.kubernetes.io/metrics",
 		},
+		"a token": {"v1, kind: Secret", "kubernetes.io/service-account.uid", "kubernetes.io/service-account.name"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			live := object(t, "{apiVersion: "+tc.kind+", metadata: {name: a, annotations: {"+tc.kept+": a, "+tc.own+": b, foreign: c}}}")
@@ -237,4 +238,13 @@ func TestForcedAnnotationsSpareTheStateOfKubernetes(t *testing.T) {
 			g.Expect(merged.GetAnnotations()).To(And(HaveKeyWithValue(tc.kept, "a"), Not(HaveKey(tc.own)), Not(HaveKey("foreign"))))
 		})
 	}
+}
+
+func TestForcedLabelsSpareTheStateOfTokens(t *testing.T) {
+	g := NewWithT(t)
+	const state = "kubernetes.io/legacy-token-invalid-since"
+	live := object(t, "{apiVersion: v1, kind: Secret, metadata: {name: a, labels: {"+state+": now, foreign: b}}}")
+	merged, err := Merge(live, object(t, "{apiVersion: v1, kind: Secret, metadata: {name: a}}"), options(forceLabels))
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(merged.GetLabels()).To(And(HaveKeyWithValue(state, "now"), Not(HaveKey("foreign"))))
 }

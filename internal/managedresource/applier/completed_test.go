@@ -7,8 +7,10 @@ import (
 
 	. "github.com/onsi/gomega"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/managedresource/managedresourcetest"
 )
 
@@ -167,6 +169,47 @@ func TestClaimsKeepTheirClass(t *testing.T) {
 	e.Expect(live.GetLabels()).To(HaveKeyWithValue("a", "b"))
 	e.Expect(managedresourcetest.Field(live, "spec", "storageClassName")).To(Equal("later"))
 	e.Expect(repairsOf(e, "mr")).To(BeEmpty())
+}
+
+func TestIngressesKeepTheDefaultClass(t *testing.T) {
+	e := withoutControllers(t)
+	const ingressKind = "networking.k8s.io/v1/Ingress"
+	e.Create(e.Fill("apiVersion: networking.k8s.io/v1\nkind: IngressClass\nmetadata: {name: $NS, annotations: " +
+		"{ingressclass.kubernetes.io/is-default-class: 'true'}}\nspec: {controller: example.test/x}"))
+	defer e.Remove("networking.k8s.io/v1/IngressClass", e.Namespace) // it is the default of all tests
+	ingress := func(metadata string) string {
+		return e.Fill("apiVersion: networking.k8s.io/v1\nkind: Ingress\nmetadata: {" + metadata + "name: web, namespace: $NS}\n" +
+			"spec: {defaultBackend: {service: {name: web, port: {number: 80}}}}")
+	}
+	class := func() any { return managedresourcetest.Field(e.Live(ingressKind, "web"), "spec", "ingressClassName") }
+	e.Create(strings.ReplaceAll(ingress(""), "name: web", "name: probe"))
+	e.Expect(managedresourcetest.Field(e.Live(ingressKind, "probe"), "spec", "ingressClassName")).To(Equal(e.Namespace))
+	e.Set("mr", ingress(""))
+	before := e.AwaitApplied("mr", "True/ApplySucceeded")
+	e.Expect(class()).To(Equal(e.Namespace))
+	e.Secret("mr", ingress("labels: {a: b}, "))
+	e.AwaitChange(before)
+	e.Expect(e.Live(ingressKind, "web").GetLabels()).To(HaveKeyWithValue("a", "b"))
+	e.Expect(class()).To(Equal(e.Namespace))
+	e.Expect(repairsOf(e, "mr")).To(BeEmpty())
+}
+
+// The token controller keeps its state in annotations, and the API server in labels.
+func TestForcedMetadataOfTokensIsNotFought(t *testing.T) {
+	e := inOneCluster(t)
+	e.Set("mr", e.Fill("apiVersion: v1\nkind: ServiceAccount\nmetadata: {name: robot, namespace: $NS}"), e.Fill("apiVersion: v1\n"+
+		"kind: Secret\nmetadata: {name: robot, namespace: $NS, annotations: {kubernetes.io/service-account.name: robot}}\n"+
+		"type: kubernetes.io/service-account-token"))
+	e.Change("mr", func(mr *resourcesv1alpha1.ManagedResource) {
+		mr.Spec.ForceOverwriteAnnotations, mr.Spec.ForceOverwriteLabels = ptr.To(true), ptr.To(true)
+	})
+	e.AwaitApplied("mr", "True/ApplySucceeded")
+	e.Await(secretKind, "robot", func(g Gomega, live *unstructured.Unstructured) {
+		g.Expect(managedresourcetest.Field(live, "data")).To(HaveKey("token"))
+	})
+	e.Expect(e.Look("mr")).To(BeEmpty())
+	e.Expect(repairsOf(e, "mr")).To(BeEmpty())
+	e.Expect(e.Live(secretKind, "robot").GetAnnotations()).To(HaveKey("kubernetes.io/service-account.uid"))
 }
 
 func TestReplicasOfEveryScaledKindStay(t *testing.T) {

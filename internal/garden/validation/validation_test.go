@@ -108,6 +108,15 @@ func TestWarnings(t *testing.T) {
 				"spec.virtualCluster.gardener.gardenerAPIServer.watchCacheSizes.default has no effect in this release",
 			},
 		},
+		"clients of an OpenID Connect provider": {
+			changes: []string{"K: {oidcConfig: {clientAuthentication: {secret: s}}}"},
+			want: []string{
+				"spec.virtualCluster.kubernetes.kubeAPIServer.oidcConfig is deprecated, use structuredAuthentication with " +
+					`{"apiVersion":"apiserver.config.k8s.io/v1beta1","kind":"AuthenticationConfiguration",` +
+					`"jwt":[{"issuer":{"url":"","audiences":[""]},"claimMappings":{"username":{"claim":"sub","prefix":"#"}}}]}`,
+				"spec.virtualCluster.kubernetes.kubeAPIServer.oidcConfig.clientAuthentication has no effect in this release",
+			},
+		},
 		"the default of the IP families": {changes: []string{"R: {networking: {ipFamilies: [IPv4]}}"}},
 		"a backup without bucket": {
 			changes: []string{"V: {etcd: {main: {backup: {provider: S3, secretRef: {name: a}}}}}"},

@@ -119,6 +119,9 @@ func kubeAPIServerWarnings(path string, server *operatorv1alpha1.KubeAPIServer) 
 	if config := oldOIDCConfig(server); config != nil {
 		all = append(all, fmt.Sprintf("%s.oidcConfig is deprecated, use structuredAuthentication with %s",
 			path, authenticationConfiguration(*config)))
+		if config.ClientAuthentication != nil {
+			all = append(all, notYet(path+".oidcConfig.clientAuthentication"))
+		}
 	}
 	if sizes := server.WatchCacheSizes; sizes != nil && sizes.Default != nil {
 		all = append(all, fmt.Sprintf("%s.watchCacheSizes.default is deprecated and not supported for Kubernetes 1.%d and later",

@@ -106,6 +106,10 @@ func TestMergeKeepsWhatKubernetesCompletesOutsideOfSpec(t *testing.T) {
 			live: role + "aggregationRule: {x: y}, rules: [{verbs: [get]}]", manifest: role + "aggregationRule: {x: y}, rules: []",
 			want: role + "aggregationRule: {x: y}, rules: [{verbs: [get]}]",
 		},
+		"an aggregated role whose manifest has no rules keeps its rules": {
+			live: role + "aggregationRule: {x: y}, rules: [{verbs: [get]}]", manifest: role + "aggregationRule: {x: y}",
+			want: role + "aggregationRule: {x: y}, rules: [{verbs: [get]}]",
+		},
 		"an aggregated role without rules gets none": {
 			live: role, manifest: role + "aggregationRule: {x: y}, rules: []", want: role + "aggregationRule: {x: y}",
 		},

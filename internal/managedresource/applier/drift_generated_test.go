@@ -214,7 +214,7 @@ func (s *driftScene) edit(d *drifting, e edit, method int) string {
 	}
 	next, manager := s.perform(live, e, method)
 	if next == nil {
-		if err := s.forget(d, manager); err != nil {
+		if err = s.forget(d, manager); err != nil {
 			return err.Error()
 		}
 		return ""

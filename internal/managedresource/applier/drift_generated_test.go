@@ -73,8 +73,15 @@ type drifting struct {
 	kind, name string
 	// applied is the object as it was applied. Edits that stay become part of want.
 	want, applied map[string]any
-	// edits are the edits that are not made yet.
-	edits []edit
+	// edits are the edits that are not made yet. isBlameless is true if the last one that was made has no manager.
+	edits       []edit
+	isBlameless bool
+}
+
+// blamed returns an edit that has a manager, and that is repaired. Several repairs in turn of edits without a manager, or of one manager,
+// would pause.
+func blamed() edit {
+	return edit{op: "replace", path: []any{"metadata", "labels", "resources.gardener.cloud/managed-by"}, value: "x"}
 }
 
 // next takes the next edit from the list, false if there is none.
@@ -202,9 +209,8 @@ func (s *driftScene) edit(d *drifting, e edit, method int) string {
 		return err.Error()
 	}
 	if !e.hasManager() {
-		// several repairs of edits without a manager would pause, unless a repair of another manager's edit comes between
-		s.perform(live, edit{op: "replace", path: []any{"metadata", "labels", "resources.gardener.cloud/managed-by"}, value: "x"}, 0)
-		if live, err = s.awaitWanted(d); err != nil {
+		s.perform(live, blamed(), 0)
+		if live, err = s.awaitWanted(d, repairTime); err != nil {
 			return err.Error()
 		}
 	}
@@ -224,7 +230,7 @@ func (s *driftScene) edit(d *drifting, e edit, method int) string {
 		return s.undo(d, live, next, edited)
 	}
 	begin := time.Now()
-	if live, err = s.awaitWanted(d); err != nil {
+	if live, err = s.awaitWanted(d, repairTime); err != nil {
 		if live != nil {
 			d.want = desiredPart(live) // report it once
 		}
@@ -333,9 +339,12 @@ func isBetween(now, want, applied any) bool {
 	return true
 }
 
+// repairTime is how long a repair may take that does not pause.
+const repairTime = 5 * time.Second
+
 // awaitWanted waits until an object is as it was applied, but for edits that stay.
-func (s *driftScene) awaitWanted(d *drifting) (live *unstructured.Unstructured, err error) {
-	for begin := time.Now(); time.Since(begin) < 5*time.Second; time.Sleep(5 * time.Millisecond) {
+func (s *driftScene) awaitWanted(d *drifting, within time.Duration) (live *unstructured.Unstructured, err error) {
+	for begin := time.Now(); time.Since(begin) < within; time.Sleep(5 * time.Millisecond) {
 		if live, err = s.read(d); err != nil {
 			continue
 		}
@@ -357,7 +366,7 @@ func (s *driftScene) undo(d *drifting, before, after *unstructured.Unstructured,
 	if err := s.Target.Update(s.Ctx, before, client.FieldOwner(fmt.Sprintf("drift-%d", s.managers.Add(1)))); err != nil {
 		d.want = edited
 	}
-	if live, err := s.awaitWanted(d); err != nil {
+	if live, err := s.awaitWanted(d, repairTime); err != nil {
 		if live != nil {
 			d.want = desiredPart(live)
 		}
@@ -457,7 +466,7 @@ func TestGeneratedDriftIsPlannedAndReconciled(t *testing.T) {
 			switch {
 			case slices.Contains([]string{"change", "replace"}, each.Action) && isEdited:
 				planned++
-				_, err = s.awaitWanted(d) // a replacement is created by the next attempt
+				_, err = s.awaitWanted(d, time.Minute) // a replacement is created by the next attempt, and repairs may pause
 				s.check(err == nil, "%s %s: %s: planned: %v", d.kind, d.name, after.edit, err)
 				continue
 			case each.Action == "unchanged" && (!isEdited || s.stays(d, after.edit)):
@@ -490,8 +499,11 @@ func (s *driftScene) editAll(random *rand.Rand) map[*drifting]edited {
 			if !found || err != nil {
 				break
 			}
+			if !e.hasManager() && d.isBlameless {
+				e, d.edits = blamed(), append(d.edits, e)
+			}
 			if next, _ := s.perform(live, e, random.IntN(3)); next != nil {
-				made[d] = edited{e, desiredPart(next)}
+				made[d], d.isBlameless = edited{e, desiredPart(next)}, !e.hasManager()
 				break
 			}
 		}

@@ -159,12 +159,10 @@ func inspect(o client.Object) string {
 
 // UntilHealthy waits until deployed objects are healthy. If an object is being deleted, or another client has deleted it in the meantime,
 // UntilHealthy creates it again as soon as it is gone.
-func (c Cluster) UntilHealthy(
-	ctx context.Context, waitingFor flow.WaitingFor, timeout time.Duration, objects ...*unstructured.Unstructured,
-) error {
+func (c Cluster) UntilHealthy(ctx context.Context, timeout time.Duration, objects ...*unstructured.Unstructured) error {
 	for _, each := range objects {
 		check := func(ctx context.Context) error { return c.ensureHealthy(ctx, each) }
-		if err := c.Until(ctx, waitingFor, timeout, check, WatchObject(each)); err != nil {
+		if err := c.Until(ctx, timeout, check, WatchObject(each)); err != nil {
 			return err
 		}
 	}
@@ -205,9 +203,7 @@ func WatchObject(o client.Object) Watched {
 }
 
 // Until waits until a check returns nil. The check is repeated when a watched object changes.
-func (c Cluster) Until(
-	ctx context.Context, waitingFor flow.WaitingFor, timeout time.Duration, check func(context.Context) error, watched ...Watched,
-) error {
+func (c Cluster) Until(ctx context.Context, timeout time.Duration, check func(context.Context) error, watched ...Watched) error {
 	if check(ctx) == nil {
 		return nil
 	}
@@ -218,7 +214,7 @@ func (c Cluster) Until(
 		watches.Go(func() { c.notify(watching, each, changes) })
 	}
 	defer func() { stop(); watches.Wait() }()
-	return changes.Until(ctx, timeout, waitingFor, check)
+	return changes.Until(ctx, timeout, check)
 }
 
 // notify reports changes until the context ends. A watch that ends is opened again, which counts as a change.
@@ -254,9 +250,7 @@ func drain[T any](ctx context.Context, events <-chan T, notify func()) {
 }
 
 // Destroy deletes the given objects in their order, and then waits until they are gone. It skips objects that the operator did not create.
-func (c Cluster) Destroy(
-	ctx context.Context, waitingFor flow.WaitingFor, timeout time.Duration, objects ...*unstructured.Unstructured,
-) error {
+func (c Cluster) Destroy(ctx context.Context, timeout time.Duration, objects ...*unstructured.Unstructured) error {
 	var deleted []*unstructured.Unstructured
 	for _, each := range objects {
 		requested, err := c.Delete(ctx, each, IsOurs)
@@ -267,7 +261,7 @@ func (c Cluster) Destroy(
 			deleted = append(deleted, each)
 		}
 	}
-	return c.UntilGone(ctx, waitingFor, timeout, deleted...)
+	return c.UntilGone(ctx, timeout, deleted...)
 }
 
 // Delete requests the deletion of an object that satisfies a condition, and confirms it where that is needed. It returns false if there is
@@ -309,9 +303,7 @@ func isProtected(o client.Object) bool {
 }
 
 // UntilGone waits until objects do not exist. The timeout is for each of them.
-func (c Cluster) UntilGone(
-	ctx context.Context, waitingFor flow.WaitingFor, timeout time.Duration, objects ...*unstructured.Unstructured,
-) error {
+func (c Cluster) UntilGone(ctx context.Context, timeout time.Duration, objects ...*unstructured.Unstructured) error {
 	for _, o := range objects {
 		check := func(ctx context.Context) error {
 			err := c.Client.Get(ctx, client.ObjectKeyFromObject(o), MetadataOf(o))
@@ -323,7 +315,7 @@ func (c Cluster) UntilGone(
 			}
 			return nil
 		}
-		if err := c.Until(ctx, waitingFor, timeout, check, WatchObject(o)); err != nil {
+		if err := c.Until(ctx, timeout, check, WatchObject(o)); err != nil {
 			return err
 		}
 	}

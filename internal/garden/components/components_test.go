@@ -64,7 +64,7 @@ func TestGraphsAreFlows(t *testing.T) {
 			var tasks []flow.Task
 			for _, node := range nodes {
 				tasks = append(tasks, flow.Task{
-					Name: node.Name, DependsOn: node.DependsOn, Run: flow.Work(func(context.Context) error { return nil }),
+					Name: node.Name, DependsOn: node.DependsOn, Run: func(context.Context) error { return nil },
 				})
 			}
 			_, err := flow.New(name, tasks)

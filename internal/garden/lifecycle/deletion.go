@@ -19,7 +19,6 @@ import (
 	"github.com/espalier-dev/espalier/api/managedresources"
 	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
-	"github.com/espalier-dev/espalier/internal/flow"
 	"github.com/espalier-dev/espalier/internal/garden/component/apiserver"
 	"github.com/espalier-dev/espalier/internal/garden/component/crds"
 	"github.com/espalier-dev/espalier/internal/garden/component/resourcemanager"
@@ -125,9 +124,9 @@ func (o *operation) keepLastCopies(ctx context.Context, origin string) (int, err
 
 // untilNoManagedResources waits until the runtime cluster has no ManagedResource left, including ManagedResources of other clients. Without
 // the resource manager, none of them could be deleted any more.
-func (o *operation) untilNoManagedResources(ctx context.Context, waitingFor flow.WaitingFor) error {
+func (o *operation) untilNoManagedResources(ctx context.Context) error {
 	watched := rollout.Watched{Kind: rollout.ManagedResource}
-	return o.cluster.Until(ctx, waitingFor, o.Timing.defaulted().ManagedResources, func(ctx context.Context) error {
+	return o.cluster.Until(ctx, o.Timing.defaulted().ManagedResources, func(ctx context.Context) error {
 		sets := &resourcesv1alpha1.ManagedResourceList{}
 		err := o.Client.List(ctx, sets)
 		if rollout.IsGone(err) {
@@ -146,8 +145,8 @@ func (o *operation) untilNoManagedResources(ctx context.Context, waitingFor flow
 }
 
 // destroyResourceManager destroys the Deployments before the webhook configurations, which one of them would create again.
-func (o *operation) destroyResourceManager(ctx context.Context, waitingFor flow.WaitingFor) error {
-	if err := o.installer().DestroyDefinitions(ctx, waitingFor, resourcemanager.Component); err != nil {
+func (o *operation) destroyResourceManager(ctx context.Context) error {
+	if err := o.installer().DestroyDefinitions(ctx, resourcemanager.Component); err != nil {
 		return err
 	}
 	objects, err := o.resourceManager()
@@ -160,7 +159,7 @@ func (o *operation) destroyResourceManager(ctx context.Context, waitingFor flow.
 	if err != nil {
 		return err
 	}
-	if err := o.cluster.Destroy(ctx, waitingFor, timeout, running...); err != nil {
+	if err := o.cluster.Destroy(ctx, timeout, running...); err != nil {
 		return err
 	}
 	if served {
@@ -178,7 +177,7 @@ func (o *operation) destroyResourceManager(ctx context.Context, waitingFor flow.
 			return err
 		}
 	}
-	return o.cluster.Destroy(ctx, waitingFor, timeout, objects...)
+	return o.cluster.Destroy(ctx, timeout, objects...)
 }
 
 // deletePolicies deletes the NetworkPolicies of the netpol-controller of the resource manager, which no longer runs, in all namespaces:
@@ -214,7 +213,7 @@ func (o *operation) anyOurs(ctx context.Context, objects []*unstructured.Unstruc
 // removeHVPA deletes the ManagedResource of the controller of Hvpas, and the definition of Hvpas when no Hvpa is left, even if another
 // client created them. No program uses them any more. It does not wait for the ManagedResource, because the resource manager may not be
 // there yet.
-func (o *operation) removeHVPA(ctx context.Context, waitingFor flow.WaitingFor) error {
+func (o *operation) removeHVPA(ctx context.Context) error {
 	set := rollout.Identity(rollout.ManagedResource, o.values.Namespace, hvpaManagedResource)
 	if _, err := o.cluster.Delete(ctx, set, rollout.Unconditionally); err != nil {
 		return err
@@ -228,5 +227,5 @@ func (o *operation) removeHVPA(ctx context.Context, waitingFor flow.WaitingFor) 
 	if err != nil || !requested {
 		return err
 	}
-	return o.cluster.UntilGone(ctx, waitingFor, o.Timing.defaulted().Definitions, definition)
+	return o.cluster.UntilGone(ctx, o.Timing.defaulted().Definitions, definition)
 }

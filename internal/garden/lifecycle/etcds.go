@@ -11,7 +11,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
-	"github.com/espalier-dev/espalier/internal/flow"
 	"github.com/espalier-dev/espalier/internal/garden/component/crds"
 	"github.com/espalier-dev/espalier/internal/garden/component/etcd"
 	"github.com/espalier-dev/espalier/internal/garden/component/etcddruid"
@@ -30,9 +29,9 @@ func etcdRoles() []etcd.Role { return []etcd.Role{etcd.Main, etcd.Events} }
 func (o *operation) etcdSteps() install.Steps {
 	var deployed []*druidcorev1alpha1.Etcd // by the first task, for the second one
 	return install.Steps{
-		Deploy: func(ctx context.Context, waitingFor flow.WaitingFor) error {
+		Deploy: func(ctx context.Context) error {
 			for _, role := range etcdRoles() {
-				each, err := o.deployEtcd(ctx, waitingFor, role)
+				each, err := o.deployEtcd(ctx, role)
 				if err != nil {
 					return err
 				}
@@ -40,15 +39,13 @@ func (o *operation) etcdSteps() install.Steps {
 			}
 			return nil
 		},
-		Await: func(ctx context.Context, waitingFor flow.WaitingFor) error {
-			return o.untilReady(ctx, waitingFor, deployed...)
-		},
+		Await:   func(ctx context.Context) error { return o.untilReady(ctx, deployed...) },
 		Destroy: o.destroyEtcds,
 	}
 }
 
 // deployEtcd returns the Etcd that it has deployed.
-func (o *operation) deployEtcd(ctx context.Context, waitingFor flow.WaitingFor, role etcd.Role) (*druidcorev1alpha1.Etcd, error) {
+func (o *operation) deployEtcd(ctx context.Context, role etcd.Role) (*druidcorev1alpha1.Etcd, error) {
 	secrets, err := o.etcdSecrets(ctx, role)
 	if err != nil {
 		return nil, err
@@ -61,7 +58,7 @@ func (o *operation) deployEtcd(ctx context.Context, waitingFor flow.WaitingFor, 
 		if problem := etcd.StorageProblem(o.values, role, live); problem != "" {
 			return nil, errors.New(problem)
 		}
-		if live, err = o.rollOutPeerAuthority(ctx, waitingFor, role, live, secrets.PeerCA); err != nil {
+		if live, err = o.rollOutPeerAuthority(ctx, role, live, secrets.PeerCA); err != nil {
 			return nil, err
 		}
 	}
@@ -73,7 +70,7 @@ func (o *operation) deployEtcd(ctx context.Context, waitingFor flow.WaitingFor, 
 // them gets a certificate of it. It returns the Etcd as it is then. There is such an authority only while a rotation is in phase Preparing,
 // and only with high availability.
 func (o *operation) rollOutPeerAuthority(
-	ctx context.Context, waitingFor flow.WaitingFor, role etcd.Role, live *druidcorev1alpha1.Etcd, bundle string,
+	ctx context.Context, role etcd.Role, live *druidcorev1alpha1.Etcd, bundle string,
 ) (*druidcorev1alpha1.Etcd, error) {
 	if o.values.Phases[rotation.CertificateAuthorities] != operatorv1alpha1.RotationPreparing || live.Spec.Etcd.PeerUrlTLS == nil {
 		return live, nil
@@ -83,7 +80,7 @@ func (o *operation) rollOutPeerAuthority(
 	if err := o.cluster.DeployTyped(ctx, changed); err != nil {
 		return nil, err
 	}
-	if err := o.untilReady(ctx, waitingFor, changed); err != nil {
+	if err := o.untilReady(ctx, changed); err != nil {
 		return nil, err
 	}
 	return o.readEtcd(ctx, role)
@@ -116,10 +113,10 @@ func (o *operation) etcdSecrets(ctx context.Context, role etcd.Role) (etcd.Secre
 }
 
 // untilReady waits until Etcds that were deployed before are ready.
-func (o *operation) untilReady(ctx context.Context, waitingFor flow.WaitingFor, deployed ...*druidcorev1alpha1.Etcd) error {
+func (o *operation) untilReady(ctx context.Context, deployed ...*druidcorev1alpha1.Etcd) error {
 	watched := rollout.Watched{Kind: etcdKind, Options: []client.ListOption{client.InNamespace(o.values.Namespace)}}
 	timeout := o.Timing.defaulted().ETCDs
-	return o.cluster.Until(ctx, waitingFor, timeout, func(ctx context.Context) error {
+	return o.cluster.Until(ctx, timeout, func(ctx context.Context) error {
 		for _, each := range deployed {
 			live := &druidcorev1alpha1.Etcd{}
 			if err := o.Client.Get(ctx, client.ObjectKeyFromObject(each), live); err != nil {
@@ -134,7 +131,7 @@ func (o *operation) untilReady(ctx context.Context, waitingFor flow.WaitingFor, 
 }
 
 // destroyEtcds destroys the etcds with the data of the virtual cluster. etcd-druid must still run, because it ends their deletion.
-func (o *operation) destroyEtcds(ctx context.Context, waitingFor flow.WaitingFor) error {
+func (o *operation) destroyEtcds(ctx context.Context) error {
 	roles := etcdRoles()
 	objects := make([]*unstructured.Unstructured, 0, 2*len(roles))
 	for _, role := range roles {
@@ -142,23 +139,23 @@ func (o *operation) destroyEtcds(ctx context.Context, waitingFor flow.WaitingFor
 			rollout.Identity(etcdKind, o.values.Namespace, role.Name()), rollout.Identity(shared.AutoscalerKind, o.values.Namespace, role.Name()),
 		)
 	}
-	return o.cluster.Destroy(ctx, waitingFor, o.Timing.defaulted().ETCDs, objects...)
+	return o.cluster.Destroy(ctx, o.Timing.defaulted().ETCDs, objects...)
 }
 
 // destroyDruid fails as long as there are objects that etcd-druid has to delete.
-func (o *operation) destroyDruid(ctx context.Context, waitingFor flow.WaitingFor) error {
+func (o *operation) destroyDruid(ctx context.Context) error {
 	if err := o.noEtcds(ctx, "etcd-druid"); err != nil {
 		return err
 	}
-	return o.installer().Destroy(ctx, waitingFor, etcddruid.Component)
+	return o.installer().Destroy(ctx, etcddruid.Component)
 }
 
 // destroyETCDDefinitions fails as long as there are objects of these kinds: they are the data of the virtual cluster.
-func (o *operation) destroyETCDDefinitions(ctx context.Context, waitingFor flow.WaitingFor) error {
+func (o *operation) destroyETCDDefinitions(ctx context.Context) error {
 	if err := o.noEtcds(ctx, "etcd CRDs"); err != nil {
 		return err
 	}
-	return o.installer().DestroyDefinitions(ctx, waitingFor, crds.ETCDComponent)
+	return o.installer().DestroyDefinitions(ctx, crds.ETCDComponent)
 }
 
 // noEtcds fails if there are objects of etcd-druid in any namespace.

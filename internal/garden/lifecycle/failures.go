@@ -30,7 +30,7 @@ func (o *operation) withEvents(task flow.Task, waits func()) flow.Task {
 	if run == nil { // it is skipped
 		return task
 	}
-	task.Run = func(ctx context.Context, waitingFor flow.WaitingFor) error {
+	task.Run = func(ctx context.Context) error {
 		var latest atomic.Pointer[string]
 		var begins sync.Once
 		var timer atomic.Pointer[time.Timer]
@@ -39,14 +39,13 @@ func (o *operation) withEvents(task flow.Task, waits func()) flow.Task {
 				o.Recorder.Eventf(o.garden, nil, "Normal", reasonTaskWaits, "Wait", "Task %q waits: %s", task.Name, excerpt.Of(*cause, maxNote))
 			}
 		}
-		err := withRemedy(run(ctx, func(sentence string) {
+		err := withRemedy(run(flow.OnWait(ctx, func(sentence string) {
 			latest.Store(&sentence)
 			if sentence != "" {
 				waits()
 				begins.Do(func() { timer.Store(time.AfterFunc(o.Timing.defaulted().WaitEvent, tell)) })
 			}
-			waitingFor(sentence)
-		}))
+		})))
 		if running := timer.Load(); running != nil {
 			running.Stop()
 		}

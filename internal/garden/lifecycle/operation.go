@@ -93,14 +93,14 @@ func (o *operation) installer() install.Installer {
 // steps returns the work for the rows of the runtime plane that are more than their objects, and for the etcds.
 func (o *operation) steps() map[string]install.Steps {
 	return map[string]install.Steps{
-		components.GenericKubeconfig: {Deploy: flow.Work(o.generateKubeconfig)},
+		components.GenericKubeconfig: {Deploy: o.generateKubeconfig},
 		component.ETCDDefinitions:    {Destroy: o.destroyETCDDefinitions},
 		component.HVPA:               {Deploy: o.removeHVPA, SkipsDestroy: "Reconciliations remove it already."},
 		component.ResourceManager:    {Deploy: o.deployResourceManager, Destroy: o.destroyResourceManager},
 		etcddruid.Component.Name:     {Destroy: o.destroyDruid},
 		component.Etcds:              o.etcdSteps(),
 		component.NoManagedResources: {Destroy: o.untilNoManagedResources},
-		components.Secrets:           {Destroy: flow.Work(o.destroySecrets)},
+		components.Secrets:           {Destroy: o.destroySecrets},
 	}
 }
 

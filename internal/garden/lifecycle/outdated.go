@@ -22,7 +22,7 @@ var errCurrent = errors.New("the Garden has not changed")
 func (o *operation) endIfOutdated(ctx context.Context, end context.CancelCauseFunc) {
 	kind := operatorv1alpha1.SchemeGroupVersion.WithKind("Garden")
 	current := rollout.Identity(kind, "", o.garden.Name)
-	err := o.cluster.Until(ctx, func(string) {}, 0, func(ctx context.Context) error {
+	err := o.cluster.Until(ctx, 0, func(ctx context.Context) error {
 		live := rollout.MetadataOf(current)
 		err := o.Client.Get(ctx, client.ObjectKeyFromObject(current), live)
 		switch {

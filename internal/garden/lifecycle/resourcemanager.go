@@ -10,7 +10,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/espalier-dev/espalier/internal/flow"
 	"github.com/espalier-dev/espalier/internal/garden/component/resourcemanager"
 	"github.com/espalier-dev/espalier/internal/rollout"
 )
@@ -27,8 +26,8 @@ func (o *operation) resourceManager() ([]*unstructured.Unstructured, error) {
 // deployResourceManager deploys the definition of ManagedResources and the resource manager, and waits until its Deployments are healthy
 // and its webhooks are registered. These webhooks add tokens to Pods. A Pod that is created before stays without a token, and no controller
 // replaces it.
-func (o *operation) deployResourceManager(ctx context.Context, waitingFor flow.WaitingFor) error {
-	if err := o.installer().DeployDefinitions(ctx, waitingFor, resourcemanager.Component); err != nil {
+func (o *operation) deployResourceManager(ctx context.Context) error {
+	if err := o.installer().DeployDefinitions(ctx, resourcemanager.Component); err != nil {
 		return err
 	}
 	objects, err := o.resourceManager()
@@ -39,11 +38,11 @@ func (o *operation) deployResourceManager(ctx context.Context, waitingFor flow.W
 		return err
 	}
 	timeout := o.Timing.defaulted().ResourceManager
-	if err := o.cluster.UntilHealthy(ctx, waitingFor, timeout, rollout.Deployments(objects)...); err != nil {
+	if err := o.cluster.UntilHealthy(ctx, timeout, rollout.Deployments(objects)...); err != nil {
 		return err
 	}
 	registration := rollout.Identity(mutatingKind, "", resourcemanager.Name)
-	return o.cluster.Until(ctx, waitingFor, timeout, o.checkRegistration, rollout.WatchObject(registration))
+	return o.cluster.Until(ctx, timeout, o.checkRegistration, rollout.WatchObject(registration))
 }
 
 // mutatingKind is the kind of the configuration that webhook-server maintains, under the name of the resource manager.

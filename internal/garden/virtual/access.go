@@ -11,7 +11,6 @@ import (
 
 	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
-	"github.com/espalier-dev/espalier/internal/flow"
 	"github.com/espalier-dev/espalier/internal/garden/component"
 	"github.com/espalier-dev/espalier/internal/garden/component/gardeneraccess"
 	"github.com/espalier-dev/espalier/internal/garden/component/kubeapiserver"
@@ -36,8 +35,8 @@ func (c *ControlPlane) accessObjects(ctx context.Context) (component.Objects, er
 }
 
 // connect waits until the operator can connect to the virtual cluster: its kubeconfig has a token.
-func (c *ControlPlane) connect(ctx context.Context, waitingFor flow.WaitingFor) error {
-	return c.Cluster.Until(ctx, waitingFor, c.Timing.defaulted().Connection, func(ctx context.Context) error {
+func (c *ControlPlane) connect(ctx context.Context) error {
+	return c.Cluster.Until(ctx, c.Timing.defaulted().Connection, func(ctx context.Context) error {
 		_, err := c.Connection.Clients(ctx)
 		return err
 	},
@@ -49,7 +48,7 @@ func (c *ControlPlane) connect(ctx context.Context, waitingFor flow.WaitingFor) 
 // renewTokens makes the resource manager request all tokens again, and waits until it has: the new key for tokens of ServiceAccounts must
 // have signed all of them before the old key may be dropped. An annotation of each Secret names the key, so that a retry does not request
 // tokens again.
-func (c *ControlPlane) renewTokens(ctx context.Context, waitingFor flow.WaitingFor) error {
+func (c *ControlPlane) renewTokens(ctx context.Context) error {
 	key, err := c.Secrets.Current(kubeapiserver.ServiceAccountKeyName)
 	if err != nil {
 		return err
@@ -57,7 +56,7 @@ func (c *ControlPlane) renewTokens(ctx context.Context, waitingFor flow.WaitingF
 	selected := []client.ListOption{client.InNamespace(c.Values.Namespace), client.MatchingLabels{
 		resourcesv1alpha1.ResourcePurpose: resourcesv1alpha1.PurposeTokenRequestor, resourcesv1alpha1.ResourceClass: "shoot",
 	}}
-	return c.Cluster.Until(ctx, waitingFor, c.Timing.defaulted().ManagedResources, func(ctx context.Context) error {
+	return c.Cluster.Until(ctx, c.Timing.defaulted().ManagedResources, func(ctx context.Context) error {
 		tokens := &corev1.SecretList{}
 		if err := c.Cluster.Client.List(ctx, tokens, selected...); err != nil {
 			return fmt.Errorf("list Secrets with tokens: %w", err)

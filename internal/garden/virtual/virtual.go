@@ -1,6 +1,6 @@
 // Package virtual does the work for the components of the virtual cluster that are more than their objects: its exposure,
 // kube-apiserver, kube-controller-manager, its resource manager, the programs of Gardener, the connection to it, and the rewrite of its
-// encrypted objects. The work for its etcds is in package lifecycle.
+// encrypted objects. The work for its etcds is in package runtime.
 //
 // All workloads are in the runtime cluster. The objects in the virtual cluster are in ManagedResources, which the resource manager of the
 // virtual cluster applies. The operator itself writes only a label of encrypted objects there.
@@ -53,8 +53,6 @@ type ControlPlane struct {
 	Clock  clock.PassiveClock
 	// Timing changes durations for tests. The zero value stands for the defaults.
 	Timing Timing
-	// Wildcard is the name of the Secret with the wildcard certificate; empty if there is none.
-	Wildcard string
 	// SkippedChecks are the names of checks that the user skips.
 	SkippedChecks []string
 	// Identity is the identity of the virtual cluster. Abandoned is the identity of the virtual cluster whose objects the user gives up at the

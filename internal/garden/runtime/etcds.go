@@ -1,4 +1,4 @@
-package lifecycle
+package runtime
 
 import (
 	"context"
@@ -6,8 +6,10 @@ import (
 	"fmt"
 
 	druidcorev1alpha1 "github.com/gardener/etcd-druid/api/core/v1alpha1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
@@ -26,12 +28,12 @@ var etcdKind = druidcorev1alpha1.SchemeGroupVersion.WithKind("Etcd")
 func etcdRoles() []etcd.Role { return []etcd.Role{etcd.Main, etcd.Events} }
 
 // etcdSteps returns the work that deploys and destroys the etcds.
-func (o *operation) etcdSteps() install.Steps {
+func (p *Platform) etcdSteps() install.Steps {
 	var deployed []*druidcorev1alpha1.Etcd // by the first task, for the second one
 	return install.Steps{
 		Deploy: func(ctx context.Context) error {
 			for _, role := range etcdRoles() {
-				each, err := o.deployEtcd(ctx, role)
+				each, err := p.deployEtcd(ctx, role)
 				if err != nil {
 					return err
 				}
@@ -39,57 +41,57 @@ func (o *operation) etcdSteps() install.Steps {
 			}
 			return nil
 		},
-		Await:   func(ctx context.Context) error { return o.untilReady(ctx, deployed...) },
-		Destroy: o.destroyEtcds,
+		Await:   func(ctx context.Context) error { return p.untilReady(ctx, deployed...) },
+		Destroy: p.destroyEtcds,
 	}
 }
 
 // deployEtcd returns the Etcd that it has deployed.
-func (o *operation) deployEtcd(ctx context.Context, role etcd.Role) (*druidcorev1alpha1.Etcd, error) {
-	secrets, err := o.etcdSecrets(ctx, role)
+func (p *Platform) deployEtcd(ctx context.Context, role etcd.Role) (*druidcorev1alpha1.Etcd, error) {
+	secrets, err := p.etcdSecrets(ctx, role)
 	if err != nil {
 		return nil, err
 	}
-	live, err := o.readEtcd(ctx, role)
+	live, err := p.readEtcd(ctx, role)
 	if err != nil {
 		return nil, err
 	}
 	if live != nil {
-		if problem := etcd.StorageProblem(o.values, role, live); problem != "" {
+		if problem := etcd.StorageProblem(p.Values, role, live); problem != "" {
 			return nil, errors.New(problem)
 		}
-		if live, err = o.rollOutPeerAuthority(ctx, role, live, secrets.PeerCA); err != nil {
+		if live, err = p.rollOutPeerAuthority(ctx, role, live, secrets.PeerCA); err != nil {
 			return nil, err
 		}
 	}
-	wanted := etcd.Request(etcd.Object(o.values, role, secrets, live), live, o.Clock.Now())
-	return wanted, o.cluster.DeployTyped(ctx, wanted, etcd.Autoscaler(o.values, role))
+	wanted := etcd.Request(etcd.Object(p.Values, role, secrets, live), live, p.Clock.Now())
+	return wanted, p.Cluster.DeployTyped(ctx, wanted, etcd.Autoscaler(p.Values, role))
 }
 
 // rollOutPeerAuthority makes all members of a live Etcd trust the new certificate authority of peers, and waits for that, before one of
 // them gets a certificate of it. It returns the Etcd as it is then. There is such an authority only while a rotation is in phase Preparing,
 // and only with high availability.
-func (o *operation) rollOutPeerAuthority(
+func (p *Platform) rollOutPeerAuthority(
 	ctx context.Context, role etcd.Role, live *druidcorev1alpha1.Etcd, bundle string,
 ) (*druidcorev1alpha1.Etcd, error) {
-	if o.values.Phases[rotation.CertificateAuthorities] != operatorv1alpha1.RotationPreparing || live.Spec.Etcd.PeerUrlTLS == nil {
+	if p.Values.Phases[rotation.CertificateAuthorities] != operatorv1alpha1.RotationPreparing || live.Spec.Etcd.PeerUrlTLS == nil {
 		return live, nil
 	}
-	changed := etcd.WithPeerAuthority(live, bundle, o.Clock.Now())
+	changed := etcd.WithPeerAuthority(live, bundle, p.Clock.Now())
 	changed.SetGroupVersionKind(etcdKind)
-	if err := o.cluster.DeployTyped(ctx, changed); err != nil {
+	if err := p.Cluster.DeployTyped(ctx, changed); err != nil {
 		return nil, err
 	}
-	if err := o.untilReady(ctx, changed); err != nil {
+	if err := p.untilReady(ctx, changed); err != nil {
 		return nil, err
 	}
-	return o.readEtcd(ctx, role)
+	return p.readEtcd(ctx, role)
 }
 
 // readEtcd returns nil if there is no Etcd.
-func (o *operation) readEtcd(ctx context.Context, role etcd.Role) (*druidcorev1alpha1.Etcd, error) {
+func (p *Platform) readEtcd(ctx context.Context, role etcd.Role) (*druidcorev1alpha1.Etcd, error) {
 	live := &druidcorev1alpha1.Etcd{}
-	err := o.Client.Get(ctx, client.ObjectKey{Namespace: o.values.Namespace, Name: role.Name()}, live)
+	err := p.Cluster.Client.Get(ctx, client.ObjectKey{Namespace: p.Values.Namespace, Name: role.Name()}, live)
 	if apierrors.IsNotFound(err) {
 		return nil, nil //nolint:nilnil // there is none
 	}
@@ -100,8 +102,8 @@ func (o *operation) readEtcd(ctx context.Context, role etcd.Role) (*druidcorev1a
 }
 
 // etcdSecrets generates the certificates of an etcd, and returns the names of all its Secrets.
-func (o *operation) etcdSecrets(ctx context.Context, role etcd.Role) (etcd.Secrets, error) {
-	s, certificates := o.secrets.Collect(), etcd.ServerCertificates(o.values, role)
+func (p *Platform) etcdSecrets(ctx context.Context, role etcd.Role) (etcd.Secrets, error) {
+	s, certificates := p.Secrets.Collect(), etcd.ServerCertificates(p.Values, role)
 	names := etcd.Secrets{
 		CA: s.Bundle(etcd.Authority).Name, Server: s.Generate(ctx, certificates.Server).Name,
 		Client: s.Generate(ctx, etcd.ClientCertificate()).Name,
@@ -113,13 +115,13 @@ func (o *operation) etcdSecrets(ctx context.Context, role etcd.Role) (etcd.Secre
 }
 
 // untilReady waits until Etcds that were deployed before are ready.
-func (o *operation) untilReady(ctx context.Context, deployed ...*druidcorev1alpha1.Etcd) error {
-	watched := rollout.Watched{Kind: etcdKind, Options: []client.ListOption{client.InNamespace(o.values.Namespace)}}
-	timeout := o.Timing.defaulted().ETCDs
-	return o.cluster.Until(ctx, timeout, func(ctx context.Context) error {
+func (p *Platform) untilReady(ctx context.Context, deployed ...*druidcorev1alpha1.Etcd) error {
+	watched := rollout.Watched{Kind: etcdKind, Options: []client.ListOption{client.InNamespace(p.Values.Namespace)}}
+	timeout := p.Timing.defaulted().ETCDs
+	return p.Cluster.Until(ctx, timeout, func(ctx context.Context) error {
 		for _, each := range deployed {
 			live := &druidcorev1alpha1.Etcd{}
-			if err := o.Client.Get(ctx, client.ObjectKeyFromObject(each), live); err != nil {
+			if err := p.Cluster.Client.Get(ctx, client.ObjectKeyFromObject(each), live); err != nil {
 				return fmt.Errorf("read Etcd %s: %w", each.Name, err)
 			}
 			if problem := etcd.Problem(live, each); problem != "" {
@@ -131,41 +133,41 @@ func (o *operation) untilReady(ctx context.Context, deployed ...*druidcorev1alph
 }
 
 // destroyEtcds destroys the etcds with the data of the virtual cluster. etcd-druid must still run, because it ends their deletion.
-func (o *operation) destroyEtcds(ctx context.Context) error {
+func (p *Platform) destroyEtcds(ctx context.Context) error {
 	roles := etcdRoles()
 	objects := make([]*unstructured.Unstructured, 0, 2*len(roles))
 	for _, role := range roles {
 		objects = append(objects,
-			rollout.Identity(etcdKind, o.values.Namespace, role.Name()), rollout.Identity(shared.AutoscalerKind, o.values.Namespace, role.Name()),
+			rollout.Identity(etcdKind, p.Values.Namespace, role.Name()), rollout.Identity(shared.AutoscalerKind, p.Values.Namespace, role.Name()),
 		)
 	}
-	return o.cluster.Destroy(ctx, o.Timing.defaulted().ETCDs, objects...)
+	return p.Cluster.Destroy(ctx, p.Timing.defaulted().ETCDs, objects...)
 }
 
 // destroyDruid fails as long as there are objects that etcd-druid has to delete.
-func (o *operation) destroyDruid(ctx context.Context) error {
-	if err := o.noEtcds(ctx, "etcd-druid"); err != nil {
+func (p *Platform) destroyDruid(ctx context.Context) error {
+	if err := p.noEtcds(ctx, "etcd-druid"); err != nil {
 		return err
 	}
-	return o.installer().Destroy(ctx, etcddruid.Component)
+	return p.installer().Destroy(ctx, etcddruid.Component)
 }
 
 // destroyETCDDefinitions fails as long as there are objects of these kinds: they are the data of the virtual cluster.
-func (o *operation) destroyETCDDefinitions(ctx context.Context) error {
-	if err := o.noEtcds(ctx, "etcd CRDs"); err != nil {
+func (p *Platform) destroyETCDDefinitions(ctx context.Context) error {
+	if err := p.noEtcds(ctx, "etcd CRDs"); err != nil {
 		return err
 	}
-	return o.installer().DestroyDefinitions(ctx, crds.ETCDComponent)
+	return p.installer().DestroyDefinitions(ctx, crds.ETCDComponent)
 }
 
 // noEtcds fails if there are objects of etcd-druid in any namespace.
-func (o *operation) noEtcds(ctx context.Context, what string) error {
-	definitions, err := o.installer().Definitions(crds.ETCDComponent)
+func (p *Platform) noEtcds(ctx context.Context, what string) error {
+	definitions, err := p.installer().Definitions(crds.ETCDComponent)
 	if err != nil {
 		return err
 	}
 	for _, each := range definitions {
-		err := o.cluster.CheckUnused(ctx, each)
+		err := p.Cluster.CheckUnused(ctx, each)
 		if errors.Is(err, rollout.ErrInUse) {
 			return fmt.Errorf("cannot delete %s because there are still objects: %w", what, err)
 		}
@@ -174,4 +176,36 @@ func (o *operation) noEtcds(ctx context.Context, what string) error {
 		}
 	}
 	return nil
+}
+
+// ReplaceTexts replaces texts in the etcds, and in the Deployments and ManagedResources that the operator created.
+func (p *Platform) ReplaceTexts(ctx context.Context, replaced map[string]string) error {
+	for _, role := range etcdRoles() {
+		if err := p.replaceInEtcd(ctx, role, replaced); err != nil {
+			return err
+		}
+	}
+	return p.Cluster.ReplaceTexts(ctx, p.Values.Namespace, replaced)
+}
+
+// replaceInEtcd replaces texts in the specification of an Etcd, and makes etcd-druid act on that.
+func (p *Platform) replaceInEtcd(ctx context.Context, role etcd.Role, replaced map[string]string) error {
+	live, err := p.readEtcd(ctx, role)
+	if err != nil || live == nil {
+		return err
+	}
+	live.SetGroupVersionKind(etcdKind)
+	untyped, err := rollout.Unstructured(live)
+	if err != nil {
+		return err
+	}
+	changed := &druidcorev1alpha1.Etcd{}
+	err = runtime.DefaultUnstructuredConverter.FromUnstructured(rollout.WithTexts(untyped[0], replaced).Object, changed)
+	if err != nil {
+		return fmt.Errorf("convert Etcd %s: %w", live.Name, err)
+	}
+	if equality.Semantic.DeepEqual(changed.Spec, live.Spec) {
+		return nil
+	}
+	return p.Cluster.DeployTyped(ctx, etcd.Request(changed, live, p.Clock.Now()))
 }

@@ -130,6 +130,12 @@ func (v Values) WithEncryption(resources []string, provider operatorv1alpha1.Enc
 	return v
 }
 
+// WithPhase returns the values with another phase of a rotation.
+func (v Values) WithPhase(of rotation.Credential, phase operatorv1alpha1.RotationPhase) Values {
+	v.Phases = v.Phases.With(of, phase)
+	return v
+}
+
 // ExternalImage returns the image of a program of others.
 func (v Values) ExternalImage(name string) (string, error) {
 	cluster := images.Cluster{Runtime: v.RuntimeKubernetes, Target: v.Kubernetes, Architecture: v.Architecture}

@@ -181,7 +181,7 @@ func (c *ControlPlane) untilOldKeyUnneeded(ctx context.Context, of server, live 
 // keepingOldKey returns the control plane with API servers that keep the old encryption key, so that everything else of them is deployed.
 func (c *ControlPlane) keepingOldKey() *ControlPlane {
 	keeping := *c
-	keeping.Values.Phases = c.Values.Phases.With(rotation.ETCDEncryptionKey, operatorv1alpha1.RotationPrepared)
+	keeping.Values = c.Values.WithPhase(rotation.ETCDEncryptionKey, operatorv1alpha1.RotationPrepared)
 	return &keeping
 }
 

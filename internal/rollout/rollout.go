@@ -6,6 +6,7 @@ package rollout
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"path"
@@ -279,9 +280,8 @@ func (c Cluster) Delete(ctx context.Context, o *unstructured.Unstructured, condi
 		return true, nil
 	}
 	if isProtected(live) && live.Annotations[confirmDeletion] != "true" {
-		patch := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"annotations":{"`+confirmDeletion+`":"true"}}}`))
-		if failure := c.Client.Patch(ctx, live, patch, client.FieldOwner(FieldManager)); failure != nil {
-			return false, fmt.Errorf("confirm deletion of %s: %w", describe(o), failure)
+		if failure := c.Annotate(ctx, o, map[string]any{confirmDeletion: "true"}); failure != nil {
+			return false, fmt.Errorf("confirm deletion: %w", failure)
 		}
 	}
 	propagation := metav1.DeletePropagationBackground
@@ -295,6 +295,22 @@ func (c Cluster) Delete(ctx context.Context, o *unstructured.Unstructured, condi
 		return false, fmt.Errorf("delete %s: %w", describe(o), err)
 	}
 	return true, nil
+}
+
+// DeleteAll deletes the selected objects of a kind. It does not read each of them, which needs a right of its own.
+func (c Cluster) DeleteAll(ctx context.Context, kind schema.GroupVersionKind, selected ...client.ListOption) error {
+	list := &metav1.PartialObjectMetadataList{}
+	list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
+	if err := c.Client.List(ctx, list, selected...); err != nil {
+		return fmt.Errorf("list objects of kind %s: %w", kind.Kind, err)
+	}
+	for i := range list.Items {
+		o := Identity(kind, list.Items[i].Namespace, list.Items[i].Name)
+		if err := c.Client.Delete(ctx, o, client.Preconditions{UID: &list.Items[i].UID}); client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("delete %s: %w", describe(o), err)
+		}
+	}
+	return nil
 }
 
 // isProtected reports whether webhooks deny the deletion of an object that does not confirm it.
@@ -318,6 +334,18 @@ func (c Cluster) UntilGone(ctx context.Context, timeout time.Duration, objects .
 		if err := c.Until(ctx, timeout, check, WatchObject(o)); err != nil {
 			return err
 		}
+	}
+	return nil
+}
+
+// Annotate sets annotations of an object, and removes the annotations whose value is nil. It reads nothing.
+func (c Cluster) Annotate(ctx context.Context, o *unstructured.Unstructured, annotations map[string]any) error {
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": annotations}})
+	if err != nil {
+		return fmt.Errorf("encode annotations: %w", err)
+	}
+	if err := c.Client.Patch(ctx, o.DeepCopy(), client.RawPatch(types.MergePatchType, patch), client.FieldOwner(FieldManager)); err != nil {
+		return fmt.Errorf("annotate %s: %w", describe(o), err)
 	}
 	return nil
 }

@@ -9,7 +9,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -96,30 +95,15 @@ func (p *Platform) destroyResourceManager(ctx context.Context) error {
 				return err
 			}
 		}
-		if err := p.deletePolicies(ctx); err != nil {
+		// These are the NetworkPolicies of its netpol-controller, which no longer runs, in all namespaces: the policies of Services that remain,
+		// because other clients created them.
+		policies := networkingv1.SchemeGroupVersion.WithKind("NetworkPolicy")
+		of := client.MatchingLabels{resourcesv1alpha1.NetworkingInstance: resourcemanager.Name}
+		if err := p.Cluster.DeleteAll(ctx, policies, of); err != nil {
 			return err
 		}
 	}
 	return p.Cluster.Destroy(ctx, timeout, objects...)
-}
-
-// deletePolicies deletes the NetworkPolicies of the netpol-controller of the resource manager, which no longer runs, in all namespaces:
-// the policies of Services that remain, because other clients created them.
-func (p *Platform) deletePolicies(ctx context.Context) error {
-	kind := networkingv1.SchemeGroupVersion.WithKind("NetworkPolicy")
-	policies := &metav1.PartialObjectMetadataList{}
-	policies.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
-	of := client.MatchingLabels{resourcesv1alpha1.NetworkingInstance: resourcemanager.Name}
-	if err := p.Cluster.Client.List(ctx, policies, of); err != nil {
-		return fmt.Errorf("list NetworkPolicies of the resource manager: %w", err)
-	}
-	for i := range policies.Items {
-		policy := rollout.Identity(kind, policies.Items[i].Namespace, policies.Items[i].Name)
-		if err := p.Cluster.Client.Delete(ctx, policy, client.Preconditions{UID: &policies.Items[i].UID}); client.IgnoreNotFound(err) != nil {
-			return fmt.Errorf("delete NetworkPolicy %s: %w", client.ObjectKeyFromObject(policy), err)
-		}
-	}
-	return nil
 }
 
 // anyOurs reports whether the operator created one of the objects.

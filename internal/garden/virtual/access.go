@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
@@ -84,11 +83,7 @@ func (c *ControlPlane) renewToken(ctx context.Context, secret *corev1.Secret, ke
 	if secret.Annotations[operatorv1alpha1.AnnotationTokenKey] == key {
 		return secret.Annotations[resourcesv1alpha1.ServiceAccountTokenRenewTimestamp] != "", nil
 	}
-	changed := secret.DeepCopy()
-	delete(changed.Annotations, resourcesv1alpha1.ServiceAccountTokenRenewTimestamp)
-	metav1.SetMetaDataAnnotation(&changed.ObjectMeta, operatorv1alpha1.AnnotationTokenKey, key)
-	if err := c.Cluster.Client.Patch(ctx, changed, client.MergeFrom(secret), client.FieldOwner(rollout.FieldManager)); err != nil {
-		return false, fmt.Errorf("request renewal of the token in Secret %s/%s: %w", secret.Namespace, secret.Name, err)
-	}
-	return false, nil
+	return false, c.Cluster.Annotate(ctx, rollout.Identity(secretKind, secret.Namespace, secret.Name), map[string]any{
+		resourcesv1alpha1.ServiceAccountTokenRenewTimestamp: nil, operatorv1alpha1.AnnotationTokenKey: key,
+	})
 }

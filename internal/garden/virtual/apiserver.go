@@ -6,7 +6,6 @@ import (
 	"fmt"
 
 	appsv1 "k8s.io/api/apps/v1"
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -120,12 +119,11 @@ func (c *ControlPlane) untilAPIServerRolledOut(ctx context.Context) error {
 	if !errors.As(err, &timeout) || c.Logs == nil {
 		return err
 	}
-	pods := &corev1.PodList{}
-	selected := client.MatchingLabels(exposure.Labels())
-	if failure := c.Cluster.Client.List(ctx, pods, client.InNamespace(c.Values.Namespace), selected); failure != nil {
-		return errors.Join(err, fmt.Errorf("list Pods of kube-apiserver: %w", failure))
+	pods, failure := c.podsOf(ctx, kubeapiserver.Name, exposure.Labels())
+	if failure != nil {
+		return errors.Join(err, failure)
 	}
-	newest := judgement.NewestPod(pods.Items)
+	newest := judgement.NewestPod(pods)
 	if newest == nil {
 		return err
 	}

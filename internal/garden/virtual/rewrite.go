@@ -394,15 +394,5 @@ func (c *ControlPlane) unmark(ctx context.Context, annotations ...string) error 
 
 // mark sets annotations of the Deployment of kube-apiserver, and removes those whose value is nil.
 func (c *ControlPlane) mark(ctx context.Context, annotations map[string]any) error {
-	live := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: c.Values.Namespace, Name: kubeapiserver.Name}}
-	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": annotations}})
-	if err != nil {
-		return fmt.Errorf("encode annotations: %w", err)
-	}
-	if err := c.Cluster.Client.Patch(
-		ctx, live, client.RawPatch(types.MergePatchType, patch), client.FieldOwner(rollout.FieldManager),
-	); err != nil {
-		return fmt.Errorf("annotate Deployment %s/%s: %w", live.Namespace, live.Name, err)
-	}
-	return nil
+	return c.Cluster.Annotate(ctx, rollout.Identity(deploymentKind, c.Values.Namespace, kubeapiserver.Name), annotations)
 }

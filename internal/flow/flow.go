@@ -3,7 +3,8 @@
 // It does not depend on Kubernetes. A caller builds a Flow once with New, and runs it as often as it likes with Flow.Run. All state of a
 // run is in memory: a process that stops half-way runs the whole flow again, so that every task must be idempotent.
 //
-// A task that waits for something uses Changes.Until, which checks again when a watch reports a change.
+// A task that waits for something uses Changes.Until, which checks again when a watch reports a change. The context of the task carries its
+// reports of what it waits for, as it carries a logger: they change nothing of what the task does.
 package flow
 
 import (
@@ -25,17 +26,8 @@ type Task struct {
 	SkipReason string
 	// Run does the work, in a goroutine of its own. It returns soon after the context ends, and leaves no goroutine behind.
 	// A panic counts as an error. Run is required unless the task is skipped.
-	Run func(ctx context.Context, waitingFor WaitingFor) error
+	Run func(ctx context.Context) error
 }
-
-// Work returns the work of a task that waits for nothing.
-func Work(run func(context.Context) error) func(context.Context, WaitingFor) error {
-	return func(ctx context.Context, _ WaitingFor) error { return run(ctx) }
-}
-
-// WaitingFor records the condition that a running task waits for, as one sentence. With an empty sentence, the task no longer waits. Any
-// goroutine may call it. A call after the task has ended has no effect.
-type WaitingFor func(sentence string)
 
 // Flow is a checked graph of tasks. It never changes: several goroutines may run it at the same time.
 type Flow struct {

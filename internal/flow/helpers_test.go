@@ -15,7 +15,7 @@ import (
 )
 
 // work is the function that does the work of a task.
-type work = func(context.Context, flow.WaitingFor) error
+type work = func(context.Context) error
 
 // bubbleClock shows the time of the bubble in which it is used.
 var bubbleClock clock.PassiveClock = clock.RealClock{}
@@ -29,16 +29,16 @@ func skipped(name string, dependsOn ...string) flow.Task {
 }
 
 // succeed is work that takes no time.
-func succeed(context.Context, flow.WaitingFor) error { return nil }
+func succeed(context.Context) error { return nil }
 
 // fail is work that returns an error at once.
 func fail(err error) work {
-	return func(context.Context, flow.WaitingFor) error { return err }
+	return func(context.Context) error { return err }
 }
 
 // takes is work that takes a time of the bubble. It does not end with its context.
 func takes(duration time.Duration) work {
-	return func(context.Context, flow.WaitingFor) error {
+	return func(context.Context) error {
 		time.Sleep(duration)
 		return nil
 	}

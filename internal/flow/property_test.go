@@ -72,9 +72,9 @@ func randomGraph(random *rand.Rand) *graph {
 func (gr *graph) tasks() []flow.Task {
 	tasks := make([]flow.Task, len(gr.dependsOn))
 	for i, dependencies := range gr.dependsOn {
-		tasks[i] = flow.Task{Name: nameOf(i), Run: func(_ context.Context, waitingFor flow.WaitingFor) error {
+		tasks[i] = flow.Task{Name: nameOf(i), Run: func(ctx context.Context) error {
 			gr.note(func(now time.Duration) { gr.started[i] = append(gr.started[i], now) })
-			waitingFor("Waits for etcd.")
+			flow.ReportWait(ctx, "Waits for etcd.")
 			time.Sleep(gr.takes[i])
 			gr.note(func(now time.Duration) { gr.ended[i] = now })
 			switch gr.ends[i] {

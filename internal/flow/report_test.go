@@ -82,10 +82,10 @@ func TestLaterReportsWaitForTheInterval(t *testing.T) {
 func TestAReportIsMadeOnlyAfterAChange(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := NewWithT(t)
-		r, err := record(t, g, flow.Options{ReportInterval: time.Second}, task("a", func(_ context.Context, waitingFor flow.WaitingFor) error {
+		r, err := record(t, g, flow.Options{ReportInterval: time.Second}, task("a", func(ctx context.Context) error {
 			for range 10 {
 				time.Sleep(time.Second)
-				waitingFor("Waits for etcd.")
+				flow.ReportWait(ctx, "Waits for etcd.")
 			}
 			return nil
 		}))
@@ -150,7 +150,7 @@ func TestThePendingReportOfACancelledFlowIsMadeAtOnce(t *testing.T) {
 		defer cancel()
 		r := &recorder{begin: time.Now()}
 		_, err := runWith(ctx, g, build(t,
-			task("a", func(ctx context.Context, _ flow.WaitingFor) error {
+			task("a", func(ctx context.Context) error {
 				<-ctx.Done()
 				return nil
 			}),
@@ -168,11 +168,11 @@ func TestStatusSaysSinceWhenAndWhatATaskWaitsFor(t *testing.T) {
 		r, err := record(t, g, flow.Options{},
 			task("a", takes(time.Second)),
 			task("b", succeed), task("c", takes(time.Hour)), task("d", takes(time.Hour)), task("e", takes(time.Hour)),
-			task("f", func(_ context.Context, waitingFor flow.WaitingFor) error {
+			task("f", func(ctx context.Context) error {
 				time.Sleep(time.Second)
-				waitingFor("Waits for etcd.")
+				flow.ReportWait(ctx, "Waits for etcd.")
 				time.Sleep(time.Second)
-				waitingFor("")
+				flow.ReportWait(ctx, "")
 				time.Sleep(time.Hour)
 				return errors.New("boom")
 			}, "a"),

@@ -53,9 +53,10 @@ func (f *Flow) Run(ctx context.Context, o Options) (Status, error) {
 	for {
 		started := x.startReady(ctx, o.Clock.Now())
 		for _, task := range started {
-			go f.work(ctx, task, func(sentence string) {
+			reporting := OnWait(ctx, func(sentence string) {
 				change(func() { x.waitsFor(task, sentence) })
-			}, func(err error) {
+			})
+			go f.work(reporting, task, func(err error) {
 				change(func() { x.finish(task, err, o.Clock.Now()); running-- })
 			})
 		}
@@ -89,8 +90,8 @@ func (x *execution) startReady(ctx context.Context, now time.Time) []int {
 }
 
 // work runs one task and passes its result on, whatever ends it.
-func (f *Flow) work(ctx context.Context, task int, waitingFor WaitingFor, finish func(error)) {
+func (f *Flow) work(ctx context.Context, task int, finish func(error)) {
 	err := errExited
 	defer func() { finish(err) }()
-	err = guard(func() error { return f.tasks[task].Run(ctx, waitingFor) })
+	err = guard(func() error { return f.tasks[task].Run(ctx) })
 }

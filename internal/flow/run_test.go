@@ -29,7 +29,7 @@ func TestErrorListsTheTasksThatFailedInTheOrderOfTheFlow(t *testing.T) {
 		},
 		"two tasks, of which the second fails first": {
 			tasks: []flow.Task{
-				task("b", func(context.Context, flow.WaitingFor) error {
+				task("b", func(context.Context) error {
 					time.Sleep(time.Second)
 					return errors.New("late")
 				}),
@@ -39,11 +39,11 @@ func TestErrorListsTheTasksThatFailedInTheOrderOfTheFlow(t *testing.T) {
 			want: "2 errors occurred:\n\t* task \"b\" failed: late\n\t* task \"a\" failed: early",
 		},
 		"a panic": {
-			tasks: []flow.Task{task("a", func(context.Context, flow.WaitingFor) error { panic("no domain") })},
+			tasks: []flow.Task{task("a", func(context.Context) error { panic("no domain") })},
 			want:  "1 error occurred:\n\t* task \"a\" failed: panic: no domain",
 		},
 		"a task that ends its goroutine": {
-			tasks: []flow.Task{task("a", func(context.Context, flow.WaitingFor) error {
+			tasks: []flow.Task{task("a", func(context.Context) error {
 				runtime.Goexit()
 				return nil
 			})},
@@ -72,7 +72,7 @@ func TestErrorsOfTasksCanBeFound(t *testing.T) {
 		g.Expect(ok).To(BeTrue())
 		g.Expect(failed).To(Equal(flow.TaskErrors{{Task: "a", Err: conflicting}, {Task: "b", Err: conflicting}}))
 
-		_, err = run(t.Context(), g, build(t, task("a", func(context.Context, flow.WaitingFor) error { panic("no domain") })))
+		_, err = run(t.Context(), g, build(t, task("a", func(context.Context) error { panic("no domain") })))
 		panicked, ok := errors.AsType[*flow.PanicError](err)
 		g.Expect(ok).To(BeTrue())
 		g.Expect(string(panicked.Stack)).To(ContainSubstring("run_test.go"))
@@ -109,14 +109,14 @@ func TestASkippedTaskChangesNoOrder(t *testing.T) {
 		g := NewWithT(t)
 		var connected bool
 		status, err := run(t.Context(), g, build(t,
-			task("connect", func(context.Context, flow.WaitingFor) error {
+			task("connect", func(context.Context) error {
 				time.Sleep(time.Minute)
 				connected = true
 				return nil
 			}),
 			skipped("renew access secrets", "connect"),
 			skipped("check access secrets", "renew access secrets"),
-			task("renew kubeconfigs", func(context.Context, flow.WaitingFor) error {
+			task("renew kubeconfigs", func(context.Context) error {
 				if !connected {
 					return errors.New("started before there was a connection")
 				}
@@ -153,7 +153,7 @@ func TestAfterTheEndOfTheContextNoTaskStarts(t *testing.T) {
 		replaced := errors.New("another process took the lease")
 		ctx, cancel := context.WithCancelCause(t.Context())
 		status, err := run(ctx, g, build(t,
-			task("a", func(ctx context.Context, _ flow.WaitingFor) error {
+			task("a", func(ctx context.Context) error {
 				cancel(replaced)
 				<-ctx.Done()
 				time.Sleep(time.Minute) // to clean up
@@ -177,7 +177,7 @@ func TestErrorOfACancelledFlowHasTheErrorsOfItsTasks(t *testing.T) {
 		g := NewWithT(t)
 		ctx, cancel := context.WithCancel(t.Context())
 		_, err := run(ctx, g, build(t,
-			task("a", func(ctx context.Context, _ flow.WaitingFor) error {
+			task("a", func(ctx context.Context) error {
 				cancel()
 				return ctx.Err()
 			}),
@@ -193,7 +193,7 @@ func TestAContextThatEndsDuringTheLastTaskIsNoError(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := NewWithT(t)
 		ctx, cancel := context.WithCancel(t.Context())
-		status, err := run(ctx, g, build(t, task("a", func(context.Context, flow.WaitingFor) error {
+		status, err := run(ctx, g, build(t, task("a", func(context.Context) error {
 			cancel()
 			return nil
 		})))
@@ -211,7 +211,7 @@ func TestRunLeavesNoGoroutineBehind(t *testing.T) {
 	}{
 		"after a success":               {tasks: []flow.Task{task("a", takes(time.Second)), task("b", succeed, "a")}},
 		"after a failure":               {tasks: []flow.Task{task("a", fail(boom)), task("b", takes(time.Second)), task("c", succeed, "a")}},
-		"after a panic":                 {tasks: []flow.Task{task("a", func(context.Context, flow.WaitingFor) error { panic(boom) })}},
+		"after a panic":                 {tasks: []flow.Task{task("a", func(context.Context) error { panic(boom) })}},
 		"in the pause after a report":   {tasks: []flow.Task{task("a", takes(time.Second))}, options: flow.Options{ReportInterval: time.Hour}},
 		"before the first report":       {tasks: []flow.Task{task("a", takes(time.Second))}, options: flow.Options{ReportDelay: time.Hour}},
 		"when the context ends":         {tasks: []flow.Task{task("a", takes(time.Minute)), task("b", succeed, "a")}, timeout: time.Second},
@@ -236,8 +236,8 @@ func TestRunLeavesNoGoroutineBehind(t *testing.T) {
 }
 
 // awaitForever is work that waits for a change which never comes.
-func awaitForever(ctx context.Context, waitingFor flow.WaitingFor) error {
-	return new(flow.Changes).Until(ctx, 0, waitingFor, func(context.Context) error { return errors.New("not there") })
+func awaitForever(ctx context.Context) error {
+	return new(flow.Changes).Until(ctx, 0, func(context.Context) error { return errors.New("not there") })
 }
 
 func TestAFlowMayRunSeveralTimesAtOnce(t *testing.T) {
@@ -259,20 +259,20 @@ func TestAFlowMayRunSeveralTimesAtOnce(t *testing.T) {
 func TestAMessageAfterTheEndOfATaskHasNoEffect(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := NewWithT(t)
-		var late flow.WaitingFor
+		var late context.Context
 		status, err := run(t.Context(), g, build(t,
-			task("a", func(_ context.Context, waitingFor flow.WaitingFor) error {
-				late = waitingFor
+			task("a", func(ctx context.Context) error {
+				late = ctx //nolint:fatcontext // there is one task
 				return nil
 			}),
-			task("b", func(context.Context, flow.WaitingFor) error {
-				late("Waits for etcd.")
+			task("b", func(context.Context) error {
+				flow.ReportWait(late, "Waits for etcd.")
 				return nil
 			}, "a"),
 		))
 		g.Expect(err).NotTo(HaveOccurred())
 		g.Expect(messages(status)).To(BeEmpty())
-		late("Waits for etcd.")
+		flow.ReportWait(late, "Waits for etcd.")
 		g.Expect(messages(status)).To(BeEmpty())
 	})
 }

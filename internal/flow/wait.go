@@ -7,6 +7,25 @@ import (
 	"time"
 )
 
+// observer is the key of the function that gets the reports of a context.
+type observer struct{}
+
+// ReportWait reports the condition that the task of a context waits for, as one sentence. With an empty sentence, the task no longer waits.
+// Any goroutine may call it. A call after the task has ended, or with a context of no task, has no effect.
+func ReportWait(ctx context.Context, sentence string) {
+	if observe, observed := ctx.Value(observer{}).(func(string)); observed {
+		observe(sentence)
+	}
+}
+
+// OnWait returns a context with which ReportWait calls a function, before it does the same as with the given context.
+func OnWait(ctx context.Context, observe func(sentence string)) context.Context {
+	return context.WithValue(ctx, observer{}, func(sentence string) {
+		observe(sentence)
+		ReportWait(ctx, sentence)
+	})
+}
+
 // Changes wakes the tasks that wait for a change of an object. The event handlers of a watch call Notify; each task that waits with these
 // Changes then checks again. The zero value is ready for use; nil is not allowed.
 type Changes struct {
@@ -36,14 +55,12 @@ func (c *Changes) wake() <-chan struct{} {
 }
 
 // Until repeats a check after each change until the check returns nil. Changes during a check repeat it once. The error of a check names
-// the missing condition: Until passes its text to waitingFor, and passes an empty text when the check succeeds.
+// the missing condition: Until passes its text to ReportWait, and passes an empty text when the check succeeds.
 //
 // The timeout ends the wait and the context of the check; 0: only the context does. Until then returns a TimeoutError with
 // the error of the last check that ended before the timeout, or of the first check if none did. If its own context ends, it
 // returns the cause of that and the error of the last check.
-func (c *Changes) Until(
-	ctx context.Context, timeout time.Duration, waitingFor WaitingFor, check func(ctx context.Context) error,
-) error {
+func (c *Changes) Until(ctx context.Context, timeout time.Duration, check func(ctx context.Context) error) error {
 	bounded, cancel := ctx, func() {}
 	if timeout > 0 {
 		bounded, cancel = context.WithTimeout(ctx, timeout)
@@ -56,13 +73,13 @@ func (c *Changes) Until(
 		changed := c.wake()
 		err := check(bounded)
 		if err == nil {
-			waitingFor("")
+			ReportWait(ctx, "")
 			return nil
 		}
 		if last == nil || bounded.Err() == nil {
 			last = err
 		}
-		waitingFor(last.Error())
+		ReportWait(ctx, last.Error())
 
 		select {
 		case <-changed:

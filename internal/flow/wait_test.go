@@ -15,9 +15,6 @@ import (
 	"github.com/espalier-dev/espalier/internal/flow"
 )
 
-// ignore is a WaitingFor for tests that do not check the sentences.
-func ignore(string) {}
-
 // notifiedEvery returns Changes that are notified after each interval, until the test ends.
 func notifiedEvery(t *testing.T, interval time.Duration) *flow.Changes {
 	t.Helper()
@@ -48,7 +45,7 @@ func TestOnlyAChangeWakesAWait(t *testing.T) {
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
-			ended = changes.Until(t.Context(), 24*time.Hour, ignore, func(context.Context) error {
+			ended = changes.Until(t.Context(), 24*time.Hour, func(context.Context) error {
 				checks++
 				if !ready {
 					return errors.New("not ready")
@@ -81,7 +78,7 @@ func TestAChangeDuringACheckIsNotMissed(t *testing.T) {
 		g := NewWithT(t)
 		var changes flow.Changes
 		checks := 0
-		err := changes.Until(t.Context(), time.Minute, ignore, func(context.Context) error {
+		err := changes.Until(t.Context(), time.Minute, func(context.Context) error {
 			checks++
 			if checks == 1 {
 				changes.Notify()
@@ -105,8 +102,8 @@ func TestAChangeWakesAllTasksThatWait(t *testing.T) {
 			tasks   []flow.Task
 		)
 		for i := range left {
-			tasks = append(tasks, task(strconv.Itoa(i), func(ctx context.Context, waitingFor flow.WaitingFor) error {
-				return changes.Until(ctx, time.Minute, waitingFor, func(context.Context) error {
+			tasks = append(tasks, task(strconv.Itoa(i), func(ctx context.Context) error {
+				return changes.Until(ctx, time.Minute, func(context.Context) error {
 					lock.Lock()
 					defer lock.Unlock()
 					if i != left-1 {
@@ -128,7 +125,7 @@ func TestEachChangeRepeatsTheCheck(t *testing.T) {
 		g := NewWithT(t)
 		begin := time.Now()
 		var at []time.Duration
-		err := notifiedEvery(t, 5*time.Second).Until(t.Context(), 30*time.Second, ignore, func(context.Context) error {
+		err := notifiedEvery(t, 5*time.Second).Until(t.Context(), 30*time.Second, func(context.Context) error {
 			at = append(at, time.Since(begin))
 			if len(at) < 4 {
 				return errors.New("connection refused")
@@ -188,7 +185,7 @@ func TestATimeoutReportsTheLastError(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				g := NewWithT(t)
 				begin, attempt := time.Now(), 0
-				err := notifiedEvery(t, tc.interval).Until(t.Context(), tc.timeout, ignore, func(ctx context.Context) error {
+				err := notifiedEvery(t, tc.interval).Until(t.Context(), tc.timeout, func(ctx context.Context) error {
 					attempt++
 					return tc.check(attempt)(ctx)
 				})
@@ -208,7 +205,7 @@ func TestACancelledWaitEndsAtOnceWithCauseAndLastError(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		time.AfterFunc(time.Second, cancel)
 		begin := time.Now()
-		err := new(flow.Changes).Until(ctx, 2*time.Hour, ignore, func(context.Context) error { return missing })
+		err := new(flow.Changes).Until(ctx, 2*time.Hour, func(context.Context) error { return missing })
 		g.Expect(err).To(MatchError("context canceled while waiting: the Secret is missing"))
 		g.Expect(errors.Is(err, context.Canceled)).To(BeTrue())
 		g.Expect(errors.Is(err, missing)).To(BeTrue())
@@ -220,9 +217,9 @@ func TestAWaitSaysWhatIsMissingUntilItIsThere(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := NewWithT(t)
 		var said []string
-		say := func(sentence string) { said = append(said, sentence) }
+		ctx := flow.OnWait(t.Context(), func(sentence string) { said = append(said, sentence) })
 		missing := []string{"the Secret is missing", "the token is missing"}
-		err := notifiedEvery(t, time.Second).Until(t.Context(), 0, say, func(context.Context) error {
+		err := notifiedEvery(t, time.Second).Until(ctx, 0, func(context.Context) error {
 			if len(missing) == 0 {
 				return nil
 			}
@@ -232,5 +229,20 @@ func TestAWaitSaysWhatIsMissingUntilItIsThere(t *testing.T) {
 		})
 		g.Expect(err).NotTo(HaveOccurred())
 		g.Expect(said).To(Equal([]string{"the Secret is missing", "the token is missing", ""}))
+	})
+}
+
+func TestObserverOfATaskHidesNoReports(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := NewWithT(t)
+		var said []string
+		r, err := record(t, g, flow.Options{}, task("a", func(ctx context.Context) error {
+			flow.ReportWait(flow.OnWait(ctx, func(sentence string) { said = append(said, sentence) }), "Waits for etcd.")
+			time.Sleep(time.Second)
+			return nil
+		}))
+		g.Expect(err).NotTo(HaveOccurred())
+		g.Expect(said).To(Equal([]string{"Waits for etcd."}))
+		g.Expect(messages(r.latest[0])).To(Equal(map[string]string{"a": "Waits for etcd."}))
 	})
 }

@@ -22,7 +22,6 @@ import (
 	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
 	"github.com/espalier-dev/espalier/api/references"
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
-	"github.com/espalier-dev/espalier/internal/flow"
 )
 
 // ManagedResource is the group, version and kind of ManagedResources.
@@ -92,11 +91,11 @@ func keyOf(o client.Object) string {
 // UntilManagedResourcesReady waits until judge returns nil for the named ManagedResources of a namespace. Its error names the missing
 // condition.
 func (c Cluster) UntilManagedResourcesReady(
-	ctx context.Context, waitingFor flow.WaitingFor, timeout time.Duration, judge func(*resourcesv1alpha1.ManagedResource) error,
+	ctx context.Context, timeout time.Duration, judge func(*resourcesv1alpha1.ManagedResource) error,
 	namespace string, names ...string,
 ) error {
 	watched := Watched{Kind: ManagedResource, Options: []client.ListOption{client.InNamespace(namespace)}}
-	return c.Until(ctx, waitingFor, timeout, func(ctx context.Context) error {
+	return c.Until(ctx, timeout, func(ctx context.Context) error {
 		for _, name := range names {
 			live := &resourcesv1alpha1.ManagedResource{}
 			if err := c.Client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, live); err != nil {
@@ -111,14 +110,12 @@ func (c Cluster) UntilManagedResourcesReady(
 }
 
 // DestroyManagedResource does the same as DeleteManagedResource, and waits until the ManagedResource is gone.
-func (c Cluster) DestroyManagedResource(
-	ctx context.Context, waitingFor flow.WaitingFor, timeout time.Duration, namespace, name string,
-) error {
+func (c Cluster) DestroyManagedResource(ctx context.Context, timeout time.Duration, namespace, name string) error {
 	requested, err := c.DeleteManagedResource(ctx, namespace, name)
 	if err != nil || !requested {
 		return err
 	}
-	return c.UntilGone(ctx, waitingFor, timeout, Identity(ManagedResource, namespace, name))
+	return c.UntilGone(ctx, timeout, Identity(ManagedResource, namespace, name))
 }
 
 // DeleteManagedResource deletes the Secrets of a ManagedResource, and requests the deletion of the ManagedResource, each if the operator

@@ -6,6 +6,7 @@ package rollout
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"path"
@@ -159,12 +160,10 @@ func inspect(o client.Object) string {
 
 // UntilHealthy waits until deployed objects are healthy. If an object is being deleted, or another client has deleted it in the meantime,
 // UntilHealthy creates it again as soon as it is gone.
-func (c Cluster) UntilHealthy(
-	ctx context.Context, waitingFor flow.WaitingFor, timeout time.Duration, objects ...*unstructured.Unstructured,
-) error {
+func (c Cluster) UntilHealthy(ctx context.Context, timeout time.Duration, objects ...*unstructured.Unstructured) error {
 	for _, each := range objects {
 		check := func(ctx context.Context) error { return c.ensureHealthy(ctx, each) }
-		if err := c.Until(ctx, waitingFor, timeout, check, WatchObject(each)); err != nil {
+		if err := c.Until(ctx, timeout, check, WatchObject(each)); err != nil {
 			return err
 		}
 	}
@@ -205,9 +204,7 @@ func WatchObject(o client.Object) Watched {
 }
 
 // Until waits until a check returns nil. The check is repeated when a watched object changes.
-func (c Cluster) Until(
-	ctx context.Context, waitingFor flow.WaitingFor, timeout time.Duration, check func(context.Context) error, watched ...Watched,
-) error {
+func (c Cluster) Until(ctx context.Context, timeout time.Duration, check func(context.Context) error, watched ...Watched) error {
 	if check(ctx) == nil {
 		return nil
 	}
@@ -218,7 +215,7 @@ func (c Cluster) Until(
 		watches.Go(func() { c.notify(watching, each, changes) })
 	}
 	defer func() { stop(); watches.Wait() }()
-	return changes.Until(ctx, timeout, waitingFor, check)
+	return changes.Until(ctx, timeout, check)
 }
 
 // notify reports changes until the context ends. A watch that ends is opened again, which counts as a change.
@@ -254,9 +251,7 @@ func drain[T any](ctx context.Context, events <-chan T, notify func()) {
 }
 
 // Destroy deletes the given objects in their order, and then waits until they are gone. It skips objects that the operator did not create.
-func (c Cluster) Destroy(
-	ctx context.Context, waitingFor flow.WaitingFor, timeout time.Duration, objects ...*unstructured.Unstructured,
-) error {
+func (c Cluster) Destroy(ctx context.Context, timeout time.Duration, objects ...*unstructured.Unstructured) error {
 	var deleted []*unstructured.Unstructured
 	for _, each := range objects {
 		requested, err := c.Delete(ctx, each, IsOurs)
@@ -267,7 +262,7 @@ func (c Cluster) Destroy(
 			deleted = append(deleted, each)
 		}
 	}
-	return c.UntilGone(ctx, waitingFor, timeout, deleted...)
+	return c.UntilGone(ctx, timeout, deleted...)
 }
 
 // Delete requests the deletion of an object that satisfies a condition, and confirms it where that is needed. It returns false if there is
@@ -285,9 +280,8 @@ func (c Cluster) Delete(ctx context.Context, o *unstructured.Unstructured, condi
 		return true, nil
 	}
 	if isProtected(live) && live.Annotations[confirmDeletion] != "true" {
-		patch := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"annotations":{"`+confirmDeletion+`":"true"}}}`))
-		if failure := c.Client.Patch(ctx, live, patch, client.FieldOwner(FieldManager)); failure != nil {
-			return false, fmt.Errorf("confirm deletion of %s: %w", describe(o), failure)
+		if failure := c.Annotate(ctx, o, map[string]any{confirmDeletion: "true"}); failure != nil {
+			return false, fmt.Errorf("confirm deletion: %w", failure)
 		}
 	}
 	propagation := metav1.DeletePropagationBackground
@@ -303,15 +297,29 @@ func (c Cluster) Delete(ctx context.Context, o *unstructured.Unstructured, condi
 	return true, nil
 }
 
+// DeleteAll deletes the selected objects of a kind. It does not read each of them, which needs a right of its own.
+func (c Cluster) DeleteAll(ctx context.Context, kind schema.GroupVersionKind, selected ...client.ListOption) error {
+	list := &metav1.PartialObjectMetadataList{}
+	list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
+	if err := c.Client.List(ctx, list, selected...); err != nil {
+		return fmt.Errorf("list objects of kind %s: %w", kind.Kind, err)
+	}
+	for i := range list.Items {
+		o := Identity(kind, list.Items[i].Namespace, list.Items[i].Name)
+		if err := c.Client.Delete(ctx, o, client.Preconditions{UID: &list.Items[i].UID}); client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("delete %s: %w", describe(o), err)
+		}
+	}
+	return nil
+}
+
 // isProtected reports whether webhooks deny the deletion of an object that does not confirm it.
 func isProtected(o client.Object) bool {
 	return o.GetLabels()[deletionProtected] == "true" || o.GetObjectKind().GroupVersionKind().Group == druidGroup
 }
 
 // UntilGone waits until objects do not exist. The timeout is for each of them.
-func (c Cluster) UntilGone(
-	ctx context.Context, waitingFor flow.WaitingFor, timeout time.Duration, objects ...*unstructured.Unstructured,
-) error {
+func (c Cluster) UntilGone(ctx context.Context, timeout time.Duration, objects ...*unstructured.Unstructured) error {
 	for _, o := range objects {
 		check := func(ctx context.Context) error {
 			err := c.Client.Get(ctx, client.ObjectKeyFromObject(o), MetadataOf(o))
@@ -323,9 +331,21 @@ func (c Cluster) UntilGone(
 			}
 			return nil
 		}
-		if err := c.Until(ctx, waitingFor, timeout, check, WatchObject(o)); err != nil {
+		if err := c.Until(ctx, timeout, check, WatchObject(o)); err != nil {
 			return err
 		}
+	}
+	return nil
+}
+
+// Annotate sets annotations of an object, and removes the annotations whose value is nil. It reads nothing.
+func (c Cluster) Annotate(ctx context.Context, o *unstructured.Unstructured, annotations map[string]any) error {
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": annotations}})
+	if err != nil {
+		return fmt.Errorf("encode annotations: %w", err)
+	}
+	if err := c.Client.Patch(ctx, o.DeepCopy(), client.RawPatch(types.MergePatchType, patch), client.FieldOwner(FieldManager)); err != nil {
+		return fmt.Errorf("annotate %s: %w", describe(o), err)
 	}
 	return nil
 }

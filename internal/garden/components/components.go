@@ -23,9 +23,11 @@ import (
 	"github.com/espalier-dev/espalier/internal/garden/component/vpa"
 )
 
-// All returns all rows. Rows with a task of a reconciliation are in the order in which the status lists these tasks.
+// All returns all rows. The status lists the tasks of a reconciliation in the order of their rows, and tasks of a deletion in the reverse
+// order.
 func All() []component.Component {
 	return []component.Component{
+		secrets,
 		genericKubeconfig,
 		crds.ETCDComponent,
 		crds.VPAComponent,
@@ -33,6 +35,7 @@ func All() []component.Component {
 		crds.IstioComponent,
 		crds.FluentComponent,
 		resourcemanager.Component,
+		noManagedResources,
 		nginxingress.Component,
 		networkpolicies.Component,
 		vpa.Component,
@@ -59,8 +62,6 @@ func All() []component.Component {
 		rewriteEnd,
 
 		unused,
-		noManagedResources,
-		secrets,
 
 		missing("fluent-bit"),
 		missing("fluent-operator"),
@@ -70,39 +71,6 @@ func All() []component.Component {
 		missing("kube-state-metrics-runtime"),
 		missing("plutono"),
 		missing("vali"),
-	}
-}
-
-// destroyed returns the names of all rows with a task of a deletion, in the order in which the status lists these tasks.
-func destroyed() []string {
-	return []string{
-		unused.Name,
-		virtualsystem.Component.Name,
-		gardeneraccess.Component.Name,
-		kubecontrollermanager.Component.Name,
-		resourcemanager.VirtualComponent.Name,
-		exposure.RoutesComponent.Name,
-		exposure.ServiceComponent.Name,
-		kubeapiserver.Component.Name,
-		connection.Name,
-		gardenerscheduler.Component.Name,
-		gardenercontrollermanager.Component.Name,
-		gardeneradmission.Component.Name,
-		gardenerapiserver.Component.Name,
-		etcd.Component.Name,
-		etcddruid.Component.Name,
-		istio.Component.Name,
-		vpa.Component.Name,
-		nginxingress.Component.Name,
-		networkpolicies.Component.Name,
-		noManagedResources.Name,
-		resourcemanager.Component.Name,
-		crds.FluentComponent.Name,
-		crds.IstioComponent.Name,
-		crds.VPAComponent.Name,
-		crds.HVPAComponent.Name,
-		crds.ETCDComponent.Name,
-		secrets.Name,
 	}
 }
 

@@ -68,11 +68,11 @@ func Deletion(abandons bool) []Node {
 		g.milestones[component.VirtualUnused] = manager
 		g.milestones[component.VirtualSetsDestroyed], g.milestones[component.VirtualDestroyed] = checked, sets
 	}
-	names := destroyed()
-	nodes := make([]Node, 0, len(names))
-	for _, name := range names {
-		row := g.row(name)
-		nodes = append(nodes, Node{Component: row, Step: Destroy, Task: row.Destroy, DependsOn: g.dependencies(row.Destroy.After)})
+	var nodes []Node
+	for _, row := range slices.Backward(g.rows) {
+		if row.Destroy.Name != "" {
+			nodes = append(nodes, Node{Component: row, Step: Destroy, Task: row.Destroy, DependsOn: g.dependencies(row.Destroy.After)})
+		}
 	}
 	return nodes
 }

@@ -14,7 +14,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
-	"github.com/espalier-dev/espalier/internal/flow"
 	"github.com/espalier-dev/espalier/internal/garden/component"
 	"github.com/espalier-dev/espalier/internal/garden/component/crds"
 	"github.com/espalier-dev/espalier/internal/garden/values"
@@ -51,18 +50,18 @@ type Limits struct {
 }
 
 // Deploy deploys a component, and waits until it is ready if its row says when it is. It removes a component that the Garden does not want.
-func (i Installer) Deploy(ctx context.Context, waitingFor flow.WaitingFor, row component.Component) error {
+func (i Installer) Deploy(ctx context.Context, row component.Component) error {
 	if row.Unless != nil && row.Unless(i.Values) != "" {
 		return i.remove(ctx, row)
 	}
 	if row.Definitions != nil {
-		return i.DeployDefinitions(ctx, waitingFor, row)
+		return i.DeployDefinitions(ctx, row)
 	}
 	objects, err := i.objects(ctx, row)
 	if err != nil {
 		return err
 	}
-	return i.DeployObjects(ctx, waitingFor, row, objects)
+	return i.DeployObjects(ctx, row, objects)
 }
 
 // remove requests the deletion of the ManagedResources of a component, and does not wait.
@@ -101,9 +100,7 @@ func (i Installer) objects(ctx context.Context, row component.Component) (compon
 }
 
 // DeployObjects deploys the objects of a component, and waits until they are ready if its row says when they are.
-func (i Installer) DeployObjects(
-	ctx context.Context, waitingFor flow.WaitingFor, row component.Component, objects component.Objects,
-) error {
+func (i Installer) DeployObjects(ctx context.Context, row component.Component, objects component.Objects) error {
 	i.LogIgnored(ctx, row)
 	if err := i.Cluster.DeployTyped(ctx, objects.Direct...); err != nil {
 		return err
@@ -120,7 +117,7 @@ func (i Installer) DeployObjects(
 		return nil
 	}
 	for _, set := range row.Sets {
-		if err := i.UntilReady(ctx, waitingFor, row, set); err != nil {
+		if err := i.UntilReady(ctx, row, set); err != nil {
 			return err
 		}
 	}
@@ -153,12 +150,12 @@ func (i Installer) DeploySet(ctx context.Context, set component.Set, objects []c
 }
 
 // UntilReady waits until a ManagedResource of a component is ready.
-func (i Installer) UntilReady(ctx context.Context, waitingFor flow.WaitingFor, row component.Component, set component.Set) error {
+func (i Installer) UntilReady(ctx context.Context, row component.Component, set component.Set) error {
 	limit := row.Within
 	if limit == 0 {
 		limit = i.Limits.ManagedResources
 	}
-	return i.Cluster.UntilManagedResourcesReady(ctx, waitingFor, limit, row.Ready, i.namespace(set), set.Name)
+	return i.Cluster.UntilManagedResourcesReady(ctx, limit, row.Ready, i.namespace(set), set.Name)
 }
 
 func (i Installer) namespace(set component.Set) string {
@@ -170,12 +167,12 @@ func (i Installer) namespace(set component.Set) string {
 
 // Destroy destroys the ManagedResources of a component, one after the other, then its other objects, and waits until all are gone. If the
 // user abandons the virtual cluster, the objects of ManagedResources stay there.
-func (i Installer) Destroy(ctx context.Context, waitingFor flow.WaitingFor, row component.Component) error {
+func (i Installer) Destroy(ctx context.Context, row component.Component) error {
 	if row.Definitions != nil {
-		return i.DestroyDefinitions(ctx, waitingFor, row)
+		return i.DestroyDefinitions(ctx, row)
 	}
 	for _, set := range row.Sets {
-		if err := i.destroySet(ctx, waitingFor, set); err != nil {
+		if err := i.destroySet(ctx, set); err != nil {
 			return err
 		}
 	}
@@ -190,16 +187,16 @@ func (i Installer) Destroy(ctx context.Context, waitingFor flow.WaitingFor, row 
 	for _, name := range row.AccessSecrets {
 		objects = append(objects, rollout.Identity(corev1.SchemeGroupVersion.WithKind("Secret"), i.Values.Namespace, name))
 	}
-	return i.Cluster.Destroy(ctx, waitingFor, i.Limits.Objects, objects...)
+	return i.Cluster.Destroy(ctx, i.Limits.Objects, objects...)
 }
 
-func (i Installer) destroySet(ctx context.Context, waitingFor flow.WaitingFor, set component.Set) error {
+func (i Installer) destroySet(ctx context.Context, set component.Set) error {
 	if set.Virtual && i.Abandons {
 		if err := i.Cluster.AbandonManagedResource(ctx, i.namespace(set), set.Name); err != nil {
 			return err
 		}
 	}
-	err := i.Cluster.DestroyManagedResource(ctx, waitingFor, i.Limits.ManagedResources, i.namespace(set), set.Name)
+	err := i.Cluster.DestroyManagedResource(ctx, i.Limits.ManagedResources, i.namespace(set), set.Name)
 	if err != nil && set.Virtual {
 		return i.WayOut(ctx, err)
 	}
@@ -216,7 +213,7 @@ func (i Installer) Definitions(row component.Component) ([]*unstructured.Unstruc
 }
 
 // DeployDefinitions deploys the definitions of a component, and waits until they are served.
-func (i Installer) DeployDefinitions(ctx context.Context, waitingFor flow.WaitingFor, row component.Component) error {
+func (i Installer) DeployDefinitions(ctx context.Context, row component.Component) error {
 	wanted, err := i.Definitions(row)
 	if err != nil {
 		return err
@@ -224,12 +221,12 @@ func (i Installer) DeployDefinitions(ctx context.Context, waitingFor flow.Waitin
 	if err := i.Cluster.Deploy(ctx, wanted...); err != nil {
 		return err
 	}
-	return i.Cluster.UntilHealthy(ctx, waitingFor, i.Limits.Definitions, wanted...)
+	return i.Cluster.UntilHealthy(ctx, i.Limits.Definitions, wanted...)
 }
 
 // DestroyDefinitions destroys the definitions of a component that the operator created. A definition is kept if objects of its kind exist:
 // others have created them, and they would be deleted too.
-func (i Installer) DestroyDefinitions(ctx context.Context, waitingFor flow.WaitingFor, row component.Component) error {
+func (i Installer) DestroyDefinitions(ctx context.Context, row component.Component) error {
 	wanted, err := i.Definitions(row)
 	if err != nil {
 		return err
@@ -249,5 +246,5 @@ func (i Installer) DestroyDefinitions(ctx context.Context, waitingFor flow.Waiti
 			deleted = append(deleted, each)
 		}
 	}
-	return i.Cluster.UntilGone(ctx, waitingFor, i.Limits.Definitions, deleted...)
+	return i.Cluster.UntilGone(ctx, i.Limits.Definitions, deleted...)
 }

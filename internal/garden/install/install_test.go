@@ -17,7 +17,6 @@ import (
 
 	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
-	"github.com/espalier-dev/espalier/internal/flow"
 	"github.com/espalier-dev/espalier/internal/garden/component"
 	"github.com/espalier-dev/espalier/internal/garden/components"
 	"github.com/espalier-dev/espalier/internal/garden/install"
@@ -53,8 +52,6 @@ func ours(o client.Object, name string) client.Object {
 	return o
 }
 
-func silent(string) {}
-
 func configMap(name string) []client.Object {
 	return []client.Object{&corev1.ConfigMap{
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"}, ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
@@ -74,7 +71,7 @@ var row = component.Component{
 func TestDeployedObjects(t *testing.T) {
 	g := NewWithT(t)
 	i, _ := installer(t)
-	g.Expect(i.Deploy(t.Context(), silent, row)).To(Succeed())
+	g.Expect(i.Deploy(t.Context(), row)).To(Succeed())
 	g.Expect(i.Cluster.Client.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: "basket"}, &corev1.ConfigMap{})).To(Succeed())
 	for name, class := range map[string]string{"apple": "seed", "pear": ""} {
 		set := &resourcesv1alpha1.ManagedResource{}
@@ -89,7 +86,7 @@ func TestComponentThatIsNotWantedIsRemoved(t *testing.T) {
 	unwanted := row
 	unwanted.Unless = func(values.Values) string { return "no fruit" }
 	i, _ := installer(t, ours(&resourcesv1alpha1.ManagedResource{}, "apple"))
-	g.Expect(i.Deploy(t.Context(), silent, unwanted)).To(Succeed())
+	g.Expect(i.Deploy(t.Context(), unwanted)).To(Succeed())
 	for _, name := range []string{"apple", "pear"} {
 		err := i.Cluster.Client.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: name}, &resourcesv1alpha1.ManagedResource{})
 		g.Expect(apierrors.IsNotFound(err)).To(BeTrue(), name)
@@ -100,7 +97,7 @@ func TestManagedResourcesAreDestroyedBeforeOtherObjects(t *testing.T) {
 	g := NewWithT(t)
 	i, deleted := installer(t, ours(&resourcesv1alpha1.ManagedResource{}, "apple"), ours(&resourcesv1alpha1.ManagedResource{}, "pear"),
 		ours(&corev1.ConfigMap{}, "basket"), ours(&corev1.Secret{}, "token"))
-	g.Expect(i.Destroy(t.Context(), silent, row)).To(Succeed())
+	g.Expect(i.Destroy(t.Context(), row)).To(Succeed())
 	g.Expect(*deleted).To(Equal([]string{"apple", "pear", "basket", "token"}))
 }
 
@@ -110,11 +107,11 @@ func TestAbandonedManagedResourceNeedsNoResourceManager(t *testing.T) {
 	held.SetFinalizers([]string{resourcesv1alpha1.FinalizerName})
 	i, _ := installer(t, held)
 	i.Abandons = true
-	g.Expect(i.Destroy(t.Context(), silent, row)).To(Succeed())
+	g.Expect(i.Destroy(t.Context(), row)).To(Succeed())
 }
 
 func TestTasks(t *testing.T) {
-	work := func(err error) install.Work { return func(context.Context, flow.WaitingFor) error { return err } }
+	work := func(err error) install.Work { return func(context.Context) error { return err } }
 	own := errors.New("own step")
 	unless := func(values.Values) string { return "no fruit" }
 	for sentence, tc := range map[string]struct {
@@ -158,7 +155,7 @@ func TestTasks(t *testing.T) {
 			g.Expect(tasks[0].SkipReason).To(Equal(tc.skips))
 			g.Expect(tasks[0].Run == nil).To(Equal(tc.idle))
 			if !tc.idle {
-				g.Expect(errors.Is(tasks[0].Run(t.Context(), silent), tc.result)).To(BeTrue())
+				g.Expect(errors.Is(tasks[0].Run(t.Context()), tc.result)).To(BeTrue())
 			}
 		})
 	}

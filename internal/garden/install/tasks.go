@@ -9,7 +9,7 @@ import (
 )
 
 // Work is the work of a task.
-type Work = func(ctx context.Context, waitingFor flow.WaitingFor) error
+type Work = func(ctx context.Context) error
 
 // Steps is the work for a row that is more than the deployment of its objects and their destruction. Work that is nil is done by
 // the Installer.
@@ -67,17 +67,17 @@ func (i Installer) deployWork(row component.Component, steps Steps) Work {
 	case steps.Deploy != nil:
 		return steps.Deploy
 	case steps.Objects != nil:
-		return func(ctx context.Context, waitingFor flow.WaitingFor) error {
+		return func(ctx context.Context) error {
 			objects, err := steps.Objects(ctx)
 			if err != nil {
 				return err
 			}
-			return i.DeployObjects(ctx, waitingFor, row, objects)
+			return i.DeployObjects(ctx, row, objects)
 		}
 	case row.Definitions == nil && row.Objects == nil:
 		return nil
 	}
-	return func(ctx context.Context, waitingFor flow.WaitingFor) error { return i.Deploy(ctx, waitingFor, row) }
+	return func(ctx context.Context) error { return i.Deploy(ctx, row) }
 }
 
 func (i Installer) destroyWork(row component.Component, steps Steps) Work {
@@ -87,5 +87,5 @@ func (i Installer) destroyWork(row component.Component, steps Steps) Work {
 	case row.Definitions == nil && len(row.Sets)+len(row.Leftovers) == 0:
 		return nil
 	}
-	return func(ctx context.Context, waitingFor flow.WaitingFor) error { return i.Destroy(ctx, waitingFor, row) }
+	return func(ctx context.Context) error { return i.Destroy(ctx, row) }
 }

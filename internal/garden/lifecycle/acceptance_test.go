@@ -453,7 +453,7 @@ func TestNothingIsDeployedBeforeTheResourceManagerIsHealthy(t *testing.T) {
 func TestFailureOfATaskIsRecordedAndRetried(t *testing.T) {
 	s := newScene(t)
 	s.stop("Deployment")
-	s.reconciler.Timing.ResourceManager = 2 * time.Second
+	s.reconciler.Timing.Runtime.ResourceManager = 2 * time.Second
 	s.create()
 	_, err := s.reconcile()
 	s.Expect(err).To(MatchError(ContainSubstring(`task "Deploying and waiting for gardener-resource-manager to be healthy" failed:`)))
@@ -461,7 +461,7 @@ func TestFailureOfATaskIsRecordedAndRetried(t *testing.T) {
 	s.Expect(g.Status.LastOperation.State).To(BeEquivalentTo("Error"))
 	s.Expect(g.Status.LastOperation.Description).To(Equal(err.Error() + " Operation will be retried."))
 	s.Expect(g.Status.Tasks).To(ContainElement(HaveField("State", BeEquivalentTo("Failed"))))
-	s.reconciler.Timing.ResourceManager = 0
+	s.reconciler.Timing.Runtime.ResourceManager = 0
 	s.heal("Deployment")
 	s.mustReconcile()
 	s.Expect(s.get().Status.LastOperation.State).To(BeEquivalentTo("Succeeded"))
@@ -890,7 +890,7 @@ func TestForeignManagedResourceStopsTheDeletion(t *testing.T) {
 		Spec:       resourcesv1alpha1.ManagedResourceSpec{Class: ptr.To("seed"), SecretRefs: []corev1.LocalObjectReference{{Name: "none"}}},
 	}
 	s.Expect(s.admin.Create(t.Context(), foreign)).To(Succeed())
-	s.reconciler.Timing.ManagedResources = 2 * time.Second
+	s.reconciler.Timing.Runtime.ManagedResources = 2 * time.Second
 	s.delete()
 	s.Eventually(func() error { // other waits may time out first
 		_, err := s.reconcile()
@@ -903,7 +903,7 @@ func TestForeignManagedResourceStopsTheDeletion(t *testing.T) {
 	s.Expect(s.exists(&appsv1.Deployment{}, s.namespace(), "gardener-resource-manager")).To(BeTrue())
 	s.Expect(s.secrets("ca")).To(HaveLen(1))
 
-	s.reconciler.Timing.ManagedResources = binary.Patience
+	s.reconciler.Timing.Runtime.ManagedResources = binary.Patience
 	done := s.begin()
 	s.Expect(s.admin.Delete(t.Context(), foreign)).To(Succeed())
 	s.Eventually(done, binary.Patience).Should(Receive(BeNil()))
@@ -1027,7 +1027,7 @@ func TestDeletionAndChangeEndAReconciliationThatWaits(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newScene(t)
-			s.reconciler.Timing.ManagedResources = time.Hour
+			s.reconciler.Timing.Runtime.ManagedResources = time.Hour
 			s.stop("ManagedResource")
 			s.create()
 			done := s.begin()

@@ -22,6 +22,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/garden/component/gardenerapiserver"
 	"github.com/espalier-dev/espalier/internal/garden/component/kubeapiserver"
 	"github.com/espalier-dev/espalier/internal/garden/rotation"
+	"github.com/espalier-dev/espalier/internal/garden/runtime"
 	"github.com/espalier-dev/espalier/internal/garden/values"
 	"github.com/espalier-dev/espalier/internal/rollout"
 	"github.com/espalier-dev/espalier/internal/secrets"
@@ -84,22 +85,11 @@ func restoreIngressDomain(old *operatorv1alpha1.Garden, d deployed) error {
 	return nil
 }
 
-// recordedNetworks is the value of operatorv1alpha1.AnnotationRuntimeNetworks.
-type recordedNetworks struct {
-	Nodes, Pods, Services operatorv1alpha1.CIDRList
-}
-
-func recordNetworks(g *operatorv1alpha1.Garden) (string, error) {
-	networks := g.Spec.RuntimeCluster.Networking
-	text, err := json.Marshal(recordedNetworks{networks.Nodes, networks.Pods, networks.Services})
-	return string(text), err
-}
-
 func restoreRuntimeNetworks(old *operatorv1alpha1.Garden, d deployed) error {
 	if d.namespace == nil || d.namespace.Annotations[operatorv1alpha1.AnnotationRuntimeNetworks] == "" {
 		return nil
 	}
-	var was recordedNetworks
+	var was runtime.Networks
 	if err := json.Unmarshal([]byte(d.namespace.Annotations[operatorv1alpha1.AnnotationRuntimeNetworks]), &was); err != nil {
 		return fmt.Errorf("read annotation %s of Namespace %s: %w; remove it", operatorv1alpha1.AnnotationRuntimeNetworks, d.namespace.Name, err)
 	}

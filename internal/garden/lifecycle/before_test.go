@@ -19,6 +19,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/garden/component/judgement"
 	"github.com/espalier-dev/espalier/internal/garden/component/kubeapiserver"
 	"github.com/espalier-dev/espalier/internal/garden/images"
+	"github.com/espalier-dev/espalier/internal/garden/runtime"
 	"github.com/espalier-dev/espalier/internal/garden/skew"
 	"github.com/espalier-dev/espalier/internal/garden/validation"
 	"github.com/espalier-dev/espalier/internal/garden/values"
@@ -202,9 +203,9 @@ func deployedBy(t *testing.T, g *operatorv1alpha1.Garden) deployed {
 	expect.Expect(err).NotTo(HaveOccurred())
 	gardener, err := gardenerapiserver.Objects(v, gardenerapiserver.Input{EncryptionKeys: keys})
 	expect.Expect(err).NotTo(HaveOccurred())
-	networks, err := recordNetworks(g)
+	namespace, err := runtime.Namespace(v, g)
 	expect.Expect(err).NotTo(HaveOccurred())
-	content, err := json.Marshal(namespace(v, networks))
+	content, err := json.Marshal(namespace)
 	expect.Expect(err).NotTo(HaveOccurred())
 	d := deployed{
 		namespace: &corev1.Namespace{}, mainEtcd: etcd.Object(v, etcd.Main, etcd.Secrets{}, nil),

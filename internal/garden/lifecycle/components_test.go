@@ -134,13 +134,13 @@ func TestMissingDefinitionAndUnhealthyEtcdsFailTheirTask(t *testing.T) {
 	s.event(HavePrefix(`Warning TaskFailed Task "` + task + `" failed: a definition is missing`))
 
 	s.reconciler.OmitsDefinition = few
-	s.reconciler.Timing.ETCDs = 2 * time.Second
+	s.reconciler.Timing.Runtime.ETCDs = 2 * time.Second
 	s.stop("Etcd")
 	_, err = s.reconcile()
 	s.Expect(err).To(MatchError(ContainSubstring(
 		"not done after 2s: not ready (see kubectl -n garden describe etcd virtual-garden-etcd-main): ",
 	)))
-	s.reconciler.Timing.ETCDs = 0
+	s.reconciler.Timing.Runtime.ETCDs = 0
 	s.heal("Etcd")
 	s.mustReconcile()
 }

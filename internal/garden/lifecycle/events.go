@@ -17,11 +17,6 @@ const (
 	//
 	// Remedy: rotate them.
 	reasonAuthorityNotYetValid = "AuthorityNotYetValid"
-	// reasonDefinitionKept is a Warning Event about a Garden: a definition stays at the deletion, because objects of its kind exist.
-	reasonDefinitionKept = "DefinitionKept"
-	// reasonCredentialsKept is a Normal Event about a Garden: its deletion has copied keys and certificate authorities, which etcd volumes and
-	// backups need.
-	reasonCredentialsKept = "CredentialsKept"
 	// reasonAuthoritiesExpire is a Warning Event about a Garden: certificate authorities that only a rotation replaces expire in less than 180
 	// days.
 	//

@@ -68,17 +68,17 @@ func confirmedLostKeys(garden *operatorv1alpha1.Garden) []string {
 
 // forgetLosses removes the annotation with which the user has confirmed losses, because the Secrets exist now. A later loss stops a
 // reconciliation again.
-func (o *operation) forgetLosses(ctx context.Context) error {
-	if _, confirmed := o.status.garden.Annotations[operatorv1alpha1.AnnotationConfirmLostKeys]; !confirmed {
+func (r *Reconciler) forgetLosses(ctx context.Context, s *status) error {
+	if _, confirmed := s.garden.Annotations[operatorv1alpha1.AnnotationConfirmLostKeys]; !confirmed {
 		return nil
 	}
-	changed := o.status.garden.DeepCopy()
+	changed := s.garden.DeepCopy()
 	delete(changed.Annotations, operatorv1alpha1.AnnotationConfirmLostKeys)
 	// A patch that removes the last annotation removes all annotations, also one that a user adds at the same time.
-	if err := o.Client.Patch(ctx, changed, conflict.MergeFrom(o.status.garden)); err != nil {
+	if err := r.Client.Patch(ctx, changed, conflict.MergeFrom(s.garden)); err != nil {
 		return fmt.Errorf("remove annotation %s: %w", operatorv1alpha1.AnnotationConfirmLostKeys, err)
 	}
-	o.status.garden = changed
+	s.garden = changed
 	return nil
 }
 

@@ -43,13 +43,13 @@ func NewExpiry(registry prometheus.Registerer) *prometheus.GaugeVec {
 }
 
 // reportExpiry reports when certificate authorities expire: in a metric, and in a condition and an Event if a rotation is urgent.
-func (o *operation) reportExpiry(ctx context.Context) error {
-	if o.Expiry != nil {
-		o.Expiry.DeletePartialMatch(prometheus.Labels{"part": partAuthority})
+func (r *Reconciler) reportExpiry(ctx context.Context, s *status, m *manager.Manager) error {
+	if r.Expiry != nil {
+		r.Expiry.DeletePartialMatch(prometheus.Labels{"part": partAuthority})
 	}
 	var urgent []string
 	for _, authority := range rotation.Authorities {
-		current, err := o.secrets.Current(authority.Name)
+		current, err := m.Current(authority.Name)
 		if err != nil {
 			return err
 		}
@@ -57,22 +57,22 @@ func (o *operation) reportExpiry(ctx context.Context) error {
 		if !expires {
 			continue
 		}
-		if o.Expiry != nil {
-			o.Expiry.WithLabelValues(authority.Name, partAuthority).Set(float64(end.Unix()))
+		if r.Expiry != nil {
+			r.Expiry.WithLabelValues(authority.Name, partAuthority).Set(float64(end.Unix()))
 		}
-		if end.Sub(o.Clock.Now()) < warnBeforeExpiry && slices.Contains(o.secrets.ExpiringAuthorities(), authority.Name) {
+		if end.Sub(r.Clock.Now()) < warnBeforeExpiry && slices.Contains(m.ExpiringAuthorities(), authority.Name) {
 			urgent = append(urgent, fmt.Sprintf("%s (%s)", authority.Name, end.UTC().Format(time.RFC3339)))
 		}
 	}
-	live := o.status.garden.Status.Conditions
-	if equality.Semantic.DeepEqual(withExpiry(o.Clock, live, urgent), live) {
+	live := s.garden.Status.Conditions
+	if equality.Semantic.DeepEqual(withExpiry(r.Clock, live, urgent), live) {
 		return nil
 	}
 	if len(urgent) > 0 {
-		o.Recorder.Eventf(o.status.garden, nil, "Warning", reasonAuthoritiesExpire, "Reconcile", "%s", expiryMessage(urgent))
+		r.Recorder.Eventf(s.garden, nil, "Warning", reasonAuthoritiesExpire, "Reconcile", "%s", expiryMessage(urgent))
 	}
-	err := o.status.writeUnlessRotated(ctx, func(status *operatorv1alpha1.GardenStatus) {
-		status.Conditions = withExpiry(o.Clock, status.Conditions, urgent)
+	err := s.writeUnlessRotated(ctx, func(status *operatorv1alpha1.GardenStatus) {
+		status.Conditions = withExpiry(r.Clock, status.Conditions, urgent)
 	})
 	if err != nil {
 		return fmt.Errorf("record expiring certificate authorities: %w", err)

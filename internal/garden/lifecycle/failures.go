@@ -25,33 +25,32 @@ const maxNote = 800
 
 // withEvents returns a task that records an Event when its work fails, and one when it waits for long. It calls waits when it begins to
 // wait.
-func (o *operation) withEvents(task flow.Task, waits func()) flow.Task {
+func (r *Reconciler) withEvents(garden *operatorv1alpha1.Garden, task flow.Task, waits func()) flow.Task {
 	run := task.Run
 	if run == nil { // it is skipped
 		return task
 	}
-	task.Run = func(ctx context.Context, waitingFor flow.WaitingFor) error {
+	task.Run = func(ctx context.Context) error {
 		var latest atomic.Pointer[string]
 		var begins sync.Once
 		var timer atomic.Pointer[time.Timer]
 		tell := func() {
 			if cause := latest.Load(); *cause != "" && ctx.Err() == nil {
-				o.Recorder.Eventf(o.garden, nil, "Normal", reasonTaskWaits, "Wait", "Task %q waits: %s", task.Name, excerpt.Of(*cause, maxNote))
+				r.Recorder.Eventf(garden, nil, "Normal", reasonTaskWaits, "Wait", "Task %q waits: %s", task.Name, excerpt.Of(*cause, maxNote))
 			}
 		}
-		err := withRemedy(run(ctx, func(sentence string) {
+		err := withRemedy(run(flow.OnWait(ctx, func(sentence string) {
 			latest.Store(&sentence)
 			if sentence != "" {
 				waits()
-				begins.Do(func() { timer.Store(time.AfterFunc(o.Timing.defaulted().WaitEvent, tell)) })
+				begins.Do(func() { timer.Store(time.AfterFunc(r.Timing.defaulted().WaitEvent, tell)) })
 			}
-			waitingFor(sentence)
-		}))
+		})))
 		if running := timer.Load(); running != nil {
 			running.Stop()
 		}
 		if err != nil && ctx.Err() == nil && !conflict.Only(err) {
-			o.Recorder.Eventf(o.garden, nil, "Warning", reasonTaskFailed, "Run", "Task %q failed: %s", task.Name, excerpt.Of(err.Error(), maxNote))
+			r.Recorder.Eventf(garden, nil, "Warning", reasonTaskFailed, "Run", "Task %q failed: %s", task.Name, excerpt.Of(err.Error(), maxNote))
 		}
 		return err
 	}

@@ -3,14 +3,19 @@ package lifecycle
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
+	"time"
+
+	ctrl "sigs.k8s.io/controller-runtime"
 
 	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/flow"
 	"github.com/espalier-dev/espalier/internal/garden/component"
-	"github.com/espalier-dev/espalier/internal/garden/component/etcddruid"
+	"github.com/espalier-dev/espalier/internal/garden/component/kubeapiserver"
 	"github.com/espalier-dev/espalier/internal/garden/components"
 	"github.com/espalier-dev/espalier/internal/garden/install"
+	"github.com/espalier-dev/espalier/internal/garden/runtime"
 	"github.com/espalier-dev/espalier/internal/garden/validation"
 	"github.com/espalier-dev/espalier/internal/garden/values"
 	"github.com/espalier-dev/espalier/internal/garden/virtual"
@@ -18,99 +23,147 @@ import (
 	"github.com/espalier-dev/espalier/internal/secrets/manager"
 )
 
-// operation is one reconciliation or deletion. Its fields do not change while the flow runs, except for the status.
-type operation struct {
-	*Reconciler
-
-	cluster rollout.Cluster
-	status  *status
-	secrets *manager.Manager
-	values  values.Values
-	// wildcard is the name of the Secret with the wildcard certificate; empty if there is none.
-	wildcard string
-	// garden is the Garden before the flow.
-	garden *operatorv1alpha1.Garden
+// operate reconciles or deletes the Garden after the start of the operation was recorded.
+func (r *Reconciler) operate(ctx context.Context, s *status) (ctrl.Result, error) {
+	secrets, err := r.secretsManager(ctx, s.garden, s.clocks)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	if s.garden.DeletionTimestamp != nil {
+		return ctrl.Result{}, r.delete(ctx, s, secrets)
+	}
+	v, err := r.prepare(ctx, s, secrets)
+	if err != nil {
+		return ctrl.Result{}, withRemedy(err)
+	}
+	garden := s.garden
+	platform, plane := r.platform(garden, secrets, v), r.controlPlane(garden, secrets, v)
+	tasks, err := r.run(ctx, s, "Garden reconciliation", components.Reconciliation(), platform, plane)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	if failure := r.cleanUpSecrets(ctx, garden, secrets); failure != nil {
+		return ctrl.Result{}, failure
+	}
+	if failure := r.forgetLosses(ctx, s); failure != nil {
+		return ctrl.Result{}, failure
+	}
+	r.reportCertificates(secrets)
+	again, err := s.succeeded(ctx, tasks, virtual.Rewrite(v).Encrypted)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	if again {
+		return ctrl.Result{RequeueAfter: time.Millisecond}, nil
+	}
+	return ctrl.Result{RequeueAfter: r.SyncPeriod}, nil
 }
 
-// run runs a flow, reports its progress, and returns its tasks for the status. It returns errOutdated if the Garden is deleted or changed
-// while tasks wait.
-func (o *operation) run(ctx context.Context, name string, tasks []flow.Task) ([]operatorv1alpha1.Task, error) {
-	o.garden = o.status.garden.DeepCopy()
+// prepare takes the steps that precede the flow of a reconciliation, one after the other. It returns the values for the flow.
+func (r *Reconciler) prepare(ctx context.Context, s *status, secrets *manager.Manager) (values.Values, error) {
+	v, err := values.New(s.garden, r.Operator)
+	if err != nil {
+		return v, err
+	}
+	if failure := r.addFinalizer(ctx, s.garden); failure != nil {
+		return v, failure
+	}
+	platform := r.platform(s.garden, secrets, v)
+	if failure := platform.Prepare(ctx); failure != nil {
+		return v, failure
+	}
+	if failure := r.generateAuthorities(ctx, s, secrets, v.Phases); failure != nil {
+		return v, failure
+	}
+	if v, err = platform.CompleteValues(ctx); err != nil {
+		return v, err
+	}
+	return s.recordEncryption(ctx, secrets, v)
+}
+
+// recordEncryption records how objects of the virtual cluster are encrypted before there is a key to encrypt them with, so that a later
+// change is noticed, and that no object has to be written again until then. It returns values with this record. If there is a key, objects
+// have to be written again.
+func (s *status) recordEncryption(ctx context.Context, secrets *manager.Manager, v values.Values) (values.Values, error) {
+	if v.EncryptedProvider != "" {
+		return v, nil
+	}
+	if key := secrets.Newest(kubeapiserver.EncryptionKeyName); key != nil {
+		return v, kubeapiserver.CheckProvider(v, key)
+	}
+	encrypted := virtual.Rewrite(v).Encrypted
+	if encrypted == nil {
+		return v, nil
+	}
+	if err := s.write(ctx, false, encryptionOf(encrypted)); err != nil {
+		return v, fmt.Errorf("record encryption: %w", err)
+	}
+	return v.WithEncryption(encrypted.Resources, encrypted.Provider.Type), nil
+}
+
+// delete destroys the objects that the operator created, and then removes the finalizer.
+func (r *Reconciler) delete(ctx context.Context, s *status, secrets *manager.Manager) error {
+	v := values.OfAny(s.garden, r.Operator)
+	platform, plane := r.platform(s.garden, secrets, v), r.controlPlane(s.garden, secrets, v)
+	if _, err := r.run(ctx, s, "Garden deletion", components.Deletion(plane.Abandons()), platform, plane); err != nil {
+		return err
+	}
+	if r.Expiry != nil {
+		r.Expiry.Reset()
+	}
+	if err := platform.ForgetNetworks(ctx); err != nil {
+		return err
+	}
+	return r.removeFinalizer(ctx, s.garden)
+}
+
+// run runs the flow of an operation, reports its progress, and returns its tasks for the status. It returns errOutdated if the Garden is
+// deleted or changed while tasks wait.
+func (r *Reconciler) run(
+	ctx context.Context, s *status, name string, nodes []components.Node, platform *runtime.Platform, plane *virtual.ControlPlane,
+) ([]operatorv1alpha1.Task, error) {
+	garden := s.garden // the flow replaces the one of the status
 	ctx, end := context.WithCancelCause(ctx)
 	var watching sync.WaitGroup
 	defer func() { end(nil); watching.Wait() }()
-	waits := sync.OnceFunc(func() { watching.Go(func() { o.endIfOutdated(ctx, end) }) })
+	waits := sync.OnceFunc(func() { watching.Go(func() { r.endIfOutdated(ctx, garden, end) }) })
+	tasks := install.Tasks(nodes, map[component.Plane]install.Plane{component.Runtime: platform.Plane(), component.Virtual: plane.Plane()})
 	for i := range tasks {
-		tasks[i] = o.withEvents(tasks[i], waits)
+		tasks[i] = r.withEvents(garden, tasks[i], waits)
 	}
 	f, err := flow.New(name, tasks)
 	if err != nil {
 		return nil, err
 	}
-	timing := o.Timing.defaulted()
+	timing := r.Timing.defaulted()
 	last, err := f.Run(ctx, flow.Options{
-		Clock: o.Clock, Report: o.status.report, ReportInterval: timing.ReportInterval, ReportDelay: timing.ReportDelay,
+		Clock: r.Clock, Report: s.report, ReportInterval: timing.ReportInterval, ReportDelay: timing.ReportDelay,
 	})
 	if err != nil && errors.Is(context.Cause(ctx), errOutdated) {
 		return nil, errOutdated
 	}
 	if err != nil {
-		o.status.tasks = tasksOf(last)
+		s.tasks = tasksOf(last)
 	}
 	return tasksOf(last), err
 }
 
-func (o *operation) reconciliationTasks() []flow.Task {
-	return install.Tasks(components.Reconciliation(), o.planes())
-}
+func (r *Reconciler) cluster() rollout.Cluster { return rollout.Cluster{Client: r.Client} }
 
-func (o *operation) deletionTasks() []flow.Task {
-	return install.Tasks(components.Deletion(o.virtual().Abandons()), o.planes())
-}
-
-// planes returns the work of both planes.
-func (o *operation) planes() map[component.Plane]install.Plane {
-	return map[component.Plane]install.Plane{
-		component.Runtime: {Installer: o.installer(), Steps: o.steps()},
-		component.Virtual: o.virtual().Plane(),
+// platform returns the components of the runtime cluster.
+func (r *Reconciler) platform(garden *operatorv1alpha1.Garden, secrets *manager.Manager, v values.Values) *runtime.Platform {
+	return &runtime.Platform{
+		Cluster: r.cluster(), Secrets: secrets, Values: v, Garden: garden, Clock: r.Clock, Timing: r.Timing.Runtime, Recorder: r.Recorder,
+		OmitsDefinition: r.OmitsDefinition,
 	}
 }
 
-// installer deploys and destroys the components of the runtime plane.
-func (o *operation) installer() install.Installer {
-	timing := o.Timing.defaulted()
-	return install.Installer{
-		Cluster: o.cluster, Secrets: o.secrets, Values: o.values, OmitsDefinition: o.OmitsDefinition,
-		Limits: install.Limits{
-			Definitions: timing.Definitions, ManagedResources: timing.ManagedResources, Objects: timing.ManagedResources,
-		},
-		DefinitionKept: func(cause error) {
-			o.Recorder.Eventf(o.garden, nil, "Warning", reasonDefinitionKept, "Delete", "Kept CustomResourceDefinition: %s", cause)
-		},
-	}
-}
-
-// steps returns the work for the rows of the runtime plane that are more than their objects, and for the etcds.
-func (o *operation) steps() map[string]install.Steps {
-	return map[string]install.Steps{
-		components.GenericKubeconfig: {Deploy: flow.Work(o.generateKubeconfig)},
-		component.ETCDDefinitions:    {Destroy: o.destroyETCDDefinitions},
-		component.HVPA:               {Deploy: o.removeHVPA, SkipsDestroy: "Reconciliations remove it already."},
-		component.ResourceManager:    {Deploy: o.deployResourceManager, Destroy: o.destroyResourceManager},
-		etcddruid.Component.Name:     {Destroy: o.destroyDruid},
-		component.Etcds:              o.etcdSteps(),
-		component.NoManagedResources: {Destroy: o.untilNoManagedResources},
-		components.Secrets:           {Destroy: flow.Work(o.destroySecrets)},
-	}
-}
-
-// virtual returns the control plane of the virtual cluster.
-func (o *operation) virtual() *virtual.ControlPlane {
-	garden := o.status.garden
+// controlPlane returns the control plane of the virtual cluster.
+func (r *Reconciler) controlPlane(garden *operatorv1alpha1.Garden, secrets *manager.Manager, v values.Values) *virtual.ControlPlane {
 	return &virtual.ControlPlane{
-		Cluster: o.cluster, Secrets: o.secrets, Values: o.values, Clock: o.Clock, Timing: o.Timing.Virtual, Wildcard: o.wildcard,
+		Cluster: r.cluster(), Secrets: secrets, Values: v, Clock: r.Clock, Timing: r.Timing.Virtual,
 		SkippedChecks: skippedChecks(garden), ConfirmedLosses: validation.ConfirmedLostResources(garden),
-		Connection: o.Connection, Logs: o.Logs, Dial: o.Dial,
+		Connection: r.Connection, Logs: r.Logs, Dial: r.Dial,
 		Identity:  garden.Spec.VirtualCluster.Gardener.ClusterIdentity,
 		Abandoned: garden.Annotations[operatorv1alpha1.AnnotationAbandonVirtualCluster],
 	}

@@ -19,18 +19,18 @@ var errOutdated = errors.New("the Garden was deleted or changed in the meantime"
 var errCurrent = errors.New("the Garden has not changed")
 
 // endIfOutdated ends an operation when the generation of the Garden changes; deletion changes it too. It returns when the context ends.
-func (o *operation) endIfOutdated(ctx context.Context, end context.CancelCauseFunc) {
+func (r *Reconciler) endIfOutdated(ctx context.Context, garden *operatorv1alpha1.Garden, end context.CancelCauseFunc) {
 	kind := operatorv1alpha1.SchemeGroupVersion.WithKind("Garden")
-	current := rollout.Identity(kind, "", o.garden.Name)
-	err := o.cluster.Until(ctx, func(string) {}, 0, func(ctx context.Context) error {
+	current := rollout.Identity(kind, "", garden.Name)
+	err := r.cluster().Until(ctx, 0, func(ctx context.Context) error {
 		live := rollout.MetadataOf(current)
-		err := o.Client.Get(ctx, client.ObjectKeyFromObject(current), live)
+		err := r.Client.Get(ctx, client.ObjectKeyFromObject(current), live)
 		switch {
 		case apierrors.IsNotFound(err):
 			return nil
 		case err != nil:
 			return fmt.Errorf("read Garden %s: %w", current.GetName(), err)
-		case live.UID == o.garden.UID && live.Generation == o.garden.Generation:
+		case live.UID == garden.UID && live.Generation == garden.Generation:
 			return errCurrent
 		}
 		return nil

@@ -5,9 +5,8 @@
 // outdated cache could renew credentials. All state is in the objects and in the status of the Garden. If the process stops at any point,
 // the next one runs the same flow again, whose tasks write only differences.
 //
-// Package components has the graph of the tasks. This package does the work for the components of the runtime cluster that are more than
-// their objects, and for the etcds of the virtual cluster; package virtual does that for the rest of the virtual cluster. There is no
-// second pass for the seed authorizer: kube-apiserver always has it.
+// Package components has the graph of the tasks. The packages runtime and virtual do the work for the components of the two planes that are
+// more than their objects. There is no second pass for the seed authorizer: kube-apiserver always has it.
 package lifecycle
 
 import (
@@ -34,7 +33,6 @@ import (
 	"github.com/espalier-dev/espalier/internal/garden/validation"
 	"github.com/espalier-dev/espalier/internal/garden/values"
 	"github.com/espalier-dev/espalier/internal/garden/virtual"
-	"github.com/espalier-dev/espalier/internal/rollout"
 	secretconfig "github.com/espalier-dev/espalier/internal/secrets/config"
 )
 
@@ -232,43 +230,6 @@ func validate(garden, old *operatorv1alpha1.Garden) error {
 		return err
 	}
 	return validation.Stored(garden, old).ToAggregate()
-}
-
-// operate reconciles or deletes the Garden after the start of the operation was recorded.
-func (r *Reconciler) operate(ctx context.Context, s *status) (ctrl.Result, error) {
-	secrets, err := r.secretsManager(ctx, s.garden, s.clocks)
-	if err != nil {
-		return ctrl.Result{}, err
-	}
-	o := &operation{Reconciler: r, cluster: rollout.Cluster{Client: r.Client}, status: s, secrets: secrets}
-	if s.garden.DeletionTimestamp != nil {
-		return ctrl.Result{}, o.delete(ctx)
-	}
-	if o.values, err = values.New(s.garden, r.Operator); err != nil {
-		return ctrl.Result{}, err
-	}
-	if failure := o.prepare(ctx); failure != nil {
-		return ctrl.Result{}, withRemedy(failure)
-	}
-	tasks, err := o.run(ctx, "Garden reconciliation", o.reconciliationTasks())
-	if err != nil {
-		return ctrl.Result{}, err
-	}
-	if failure := o.cleanUpSecrets(ctx); failure != nil {
-		return ctrl.Result{}, failure
-	}
-	if failure := o.forgetLosses(ctx); failure != nil {
-		return ctrl.Result{}, failure
-	}
-	r.reportCertificates(secrets)
-	again, err := s.succeeded(ctx, tasks, virtual.Rewrite(o.values).Encrypted)
-	if err != nil {
-		return ctrl.Result{}, err
-	}
-	if again {
-		return ctrl.Result{RequeueAfter: time.Millisecond}, nil
-	}
-	return ctrl.Result{RequeueAfter: r.SyncPeriod}, nil
 }
 
 // addFinalizer adds the finalizer before anything is created that has to be destroyed.

@@ -5,15 +5,9 @@ import (
 	"errors"
 	"fmt"
 
-	druidcorev1alpha1 "github.com/gardener/etcd-druid/api/core/v1alpha1"
-	"k8s.io/apimachinery/pkg/api/equality"
-	"k8s.io/apimachinery/pkg/runtime"
-
 	"github.com/espalier-dev/espalier/internal/conflict"
-	"github.com/espalier-dev/espalier/internal/garden/component/etcd"
 	"github.com/espalier-dev/espalier/internal/garden/rotation"
 	"github.com/espalier-dev/espalier/internal/garden/values"
-	"github.com/espalier-dev/espalier/internal/rollout"
 )
 
 // withRenewal renews certificates although the operator refuses a Garden, or cannot reconcile it, because of an error. It returns the
@@ -50,33 +44,5 @@ func (r *Reconciler) renewCertificates(ctx context.Context, s *status) error {
 	if err != nil || len(replaced) == 0 {
 		return err
 	}
-	o := &operation{Reconciler: r, cluster: rollout.Cluster{Client: r.Client}, values: values.Values{Operator: r.Operator}}
-	for _, role := range etcdRoles() {
-		if err := o.replaceInEtcd(ctx, role, replaced); err != nil {
-			return err
-		}
-	}
-	return o.cluster.ReplaceTexts(ctx, o.values.Namespace, replaced)
-}
-
-// replaceInEtcd replaces texts in the specification of an Etcd, and makes etcd-druid act on that.
-func (o *operation) replaceInEtcd(ctx context.Context, role etcd.Role, replaced map[string]string) error {
-	live, err := o.readEtcd(ctx, role)
-	if err != nil || live == nil {
-		return err
-	}
-	live.SetGroupVersionKind(etcdKind)
-	untyped, err := rollout.Unstructured(live)
-	if err != nil {
-		return err
-	}
-	changed := &druidcorev1alpha1.Etcd{}
-	err = runtime.DefaultUnstructuredConverter.FromUnstructured(rollout.WithTexts(untyped[0], replaced).Object, changed)
-	if err != nil {
-		return fmt.Errorf("convert Etcd %s: %w", live.Name, err)
-	}
-	if equality.Semantic.DeepEqual(changed.Spec, live.Spec) {
-		return nil
-	}
-	return o.cluster.DeployTyped(ctx, etcd.Request(changed, live, o.Clock.Now()))
+	return r.platform(s.garden, secrets, values.Values{Operator: r.Operator}).ReplaceTexts(ctx, replaced)
 }

@@ -22,7 +22,6 @@ import (
 	"github.com/espalier-dev/espalier/internal/garden/rotation"
 	"github.com/espalier-dev/espalier/internal/garden/values"
 	"github.com/espalier-dev/espalier/internal/garden/versions"
-	"github.com/espalier-dev/espalier/internal/rollout"
 )
 
 // Descriptions of operations.
@@ -115,8 +114,7 @@ func (r *Reconciler) begin(ctx context.Context, s *status) error {
 
 // seedProblem returns why no rotation may start in which Seeds take part, or "".
 func (r *Reconciler) seedProblem(ctx context.Context, s *status) string {
-	o := &operation{Reconciler: r, cluster: rollout.Cluster{Client: r.Client}, status: s, values: values.Values{Operator: r.Operator}}
-	return o.virtual().SeedProblem(ctx)
+	return r.controlPlane(s.garden, nil, values.Values{Operator: r.Operator}).SeedProblem(ctx)
 }
 
 // removeOperations leaves only the values in the annotation that are no operations. It fails with a conflict if the user has changed the

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/espalier-dev/espalier/internal/flow"
+	"github.com/espalier-dev/espalier/internal/garden/runtime"
 	"github.com/espalier-dev/espalier/internal/garden/virtual"
 )
 
@@ -15,29 +16,19 @@ type Timing struct {
 	ReportDelay time.Duration
 	// ReportInterval is the shortest time between two reports of progress; default 5s.
 	ReportInterval time.Duration
-	// Definitions is the longest wait for definitions to be served or gone; default 2m.
-	Definitions time.Duration
-	// ResourceManager is the longest wait for the resource manager to be healthy or gone; default 5m.
-	ResourceManager time.Duration
-	// ManagedResources is the longest wait for ManagedResources to be healthy or gone; default 2m.
-	ManagedResources time.Duration
-	// ETCDs is the longest wait for etcds to be ready or gone; default 5m.
-	ETCDs time.Duration
 	// WaitEvent is how long a task waits before an Event says so; default 10s.
 	WaitEvent time.Duration
+	// Runtime are the times of the runtime cluster.
+	Runtime runtime.Timing
 	// Virtual are the times of the virtual cluster.
 	Virtual virtual.Timing
 }
 
 func (t Timing) defaulted() Timing {
 	return Timing{
-		ReportDelay:      cmp.Or(t.ReportDelay, 2*time.Second),
-		ReportInterval:   cmp.Or(t.ReportInterval, flow.GardenReportInterval),
-		Definitions:      cmp.Or(t.Definitions, 2*time.Minute),
-		ResourceManager:  cmp.Or(t.ResourceManager, 5*time.Minute),
-		ManagedResources: cmp.Or(t.ManagedResources, 2*time.Minute),
-		ETCDs:            cmp.Or(t.ETCDs, 5*time.Minute),
-		WaitEvent:        cmp.Or(t.WaitEvent, 10*time.Second),
-		Virtual:          t.Virtual,
+		ReportDelay:    cmp.Or(t.ReportDelay, 2*time.Second),
+		ReportInterval: cmp.Or(t.ReportInterval, flow.GardenReportInterval),
+		WaitEvent:      cmp.Or(t.WaitEvent, 10*time.Second),
+		Runtime:        t.Runtime, Virtual: t.Virtual,
 	}
 }

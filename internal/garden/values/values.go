@@ -68,9 +68,11 @@ type Values struct {
 	Domains []string
 	// Networks are networks of the runtime cluster.
 	Networks Networks
-	// APIServerPorts are the ports of the API server of the runtime cluster, of its Service and of its Pods, sorted. New does not set them,
+	// APIServerPorts are the ports of the API server of the runtime cluster, of its Service and of its Pods, sorted. WithFacts sets them,
 	// because they are not in the Garden.
 	APIServerPorts []int32
+	// WildcardCertificate is the name of the Secret with the wildcard certificate, empty if there is none. WithFacts sets it.
+	WildcardCertificate string
 	// VerticalPodAutoscaler is true if the operator deploys the vertical pod autoscaler.
 	VerticalPodAutoscaler bool
 	// TopologyAwareRouting is true if Services prefer endpoints in the zone of the client.
@@ -116,15 +118,21 @@ type Values struct {
 	Phases rotation.Phases
 }
 
-// WithAPIServerPorts returns the values with the ports of the API server of the runtime cluster.
-func (v Values) WithAPIServerPorts(ports ...int32) Values {
-	v.APIServerPorts = slices.Compact(slices.Sorted(slices.Values(ports)))
+// WithFacts returns the values with facts of the runtime cluster that are not in the Garden.
+func (v Values) WithFacts(wildcardCertificate string, apiServerPorts []int32) Values {
+	v.WildcardCertificate, v.APIServerPorts = wildcardCertificate, slices.Compact(slices.Sorted(slices.Values(apiServerPorts)))
 	return v
 }
 
 // WithEncryption returns the values of a Garden that records its encrypted resources now for the first time.
 func (v Values) WithEncryption(resources []string, provider operatorv1alpha1.EncryptionProviderType) Values {
 	v.EncryptedResources, v.EncryptedProvider = resources, provider
+	return v
+}
+
+// WithPhase returns the values with another phase of a rotation.
+func (v Values) WithPhase(of rotation.Credential, phase operatorv1alpha1.RotationPhase) Values {
+	v.Phases = v.Phases.With(of, phase)
 	return v
 }
 

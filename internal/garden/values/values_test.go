@@ -202,6 +202,6 @@ func TestWhetherTheAutoscalerIsWanted(t *testing.T) {
 func TestPortsAreSortedAndTheOldValuesStay(t *testing.T) {
 	g := NewWithT(t)
 	old := values.Values{APIServerPorts: []int32{1}}
-	g.Expect(old.WithAPIServerPorts(6443, 443, 6443).APIServerPorts).To(Equal([]int32{443, 6443}))
+	g.Expect(old.WithFacts("", []int32{6443, 443, 6443}).APIServerPorts).To(Equal([]int32{443, 6443}))
 	g.Expect(old.APIServerPorts).To(Equal([]int32{1}))
 }

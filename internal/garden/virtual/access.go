@@ -6,12 +6,10 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
-	"github.com/espalier-dev/espalier/internal/flow"
 	"github.com/espalier-dev/espalier/internal/garden/component"
 	"github.com/espalier-dev/espalier/internal/garden/component/gardeneraccess"
 	"github.com/espalier-dev/espalier/internal/garden/component/kubeapiserver"
@@ -36,8 +34,8 @@ func (c *ControlPlane) accessObjects(ctx context.Context) (component.Objects, er
 }
 
 // connect waits until the operator can connect to the virtual cluster: its kubeconfig has a token.
-func (c *ControlPlane) connect(ctx context.Context, waitingFor flow.WaitingFor) error {
-	return c.Cluster.Until(ctx, waitingFor, c.Timing.defaulted().Connection, func(ctx context.Context) error {
+func (c *ControlPlane) connect(ctx context.Context) error {
+	return c.Cluster.Until(ctx, c.Timing.defaulted().Connection, func(ctx context.Context) error {
 		_, err := c.Connection.Clients(ctx)
 		return err
 	},
@@ -49,7 +47,7 @@ func (c *ControlPlane) connect(ctx context.Context, waitingFor flow.WaitingFor) 
 // renewTokens makes the resource manager request all tokens again, and waits until it has: the new key for tokens of ServiceAccounts must
 // have signed all of them before the old key may be dropped. An annotation of each Secret names the key, so that a retry does not request
 // tokens again.
-func (c *ControlPlane) renewTokens(ctx context.Context, waitingFor flow.WaitingFor) error {
+func (c *ControlPlane) renewTokens(ctx context.Context) error {
 	key, err := c.Secrets.Current(kubeapiserver.ServiceAccountKeyName)
 	if err != nil {
 		return err
@@ -57,7 +55,7 @@ func (c *ControlPlane) renewTokens(ctx context.Context, waitingFor flow.WaitingF
 	selected := []client.ListOption{client.InNamespace(c.Values.Namespace), client.MatchingLabels{
 		resourcesv1alpha1.ResourcePurpose: resourcesv1alpha1.PurposeTokenRequestor, resourcesv1alpha1.ResourceClass: "shoot",
 	}}
-	return c.Cluster.Until(ctx, waitingFor, c.Timing.defaulted().ManagedResources, func(ctx context.Context) error {
+	return c.Cluster.Until(ctx, c.Timing.defaulted().ManagedResources, func(ctx context.Context) error {
 		tokens := &corev1.SecretList{}
 		if err := c.Cluster.Client.List(ctx, tokens, selected...); err != nil {
 			return fmt.Errorf("list Secrets with tokens: %w", err)
@@ -85,11 +83,7 @@ func (c *ControlPlane) renewToken(ctx context.Context, secret *corev1.Secret, ke
 	if secret.Annotations[operatorv1alpha1.AnnotationTokenKey] == key {
 		return secret.Annotations[resourcesv1alpha1.ServiceAccountTokenRenewTimestamp] != "", nil
 	}
-	changed := secret.DeepCopy()
-	delete(changed.Annotations, resourcesv1alpha1.ServiceAccountTokenRenewTimestamp)
-	metav1.SetMetaDataAnnotation(&changed.ObjectMeta, operatorv1alpha1.AnnotationTokenKey, key)
-	if err := c.Cluster.Client.Patch(ctx, changed, client.MergeFrom(secret), client.FieldOwner(rollout.FieldManager)); err != nil {
-		return false, fmt.Errorf("request renewal of the token in Secret %s/%s: %w", secret.Namespace, secret.Name, err)
-	}
-	return false, nil
+	return false, c.Cluster.Annotate(ctx, rollout.Identity(secretKind, secret.Namespace, secret.Name), map[string]any{
+		resourcesv1alpha1.ServiceAccountTokenRenewTimestamp: nil, operatorv1alpha1.AnnotationTokenKey: key,
+	})
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 
 	appsv1 "k8s.io/api/apps/v1"
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -29,7 +28,7 @@ import (
 
 // deployAPIServer deploys kube-apiserver. A new encryption key takes two deployments: all Pods must be able to read with it before one of
 // them writes with it. So does a resource that was not encrypted before.
-func (c *ControlPlane) deployAPIServer(ctx context.Context, waitingFor flow.WaitingFor, refs kubeapiserver.References) error {
+func (c *ControlPlane) deployAPIServer(ctx context.Context, refs kubeapiserver.References) error {
 	if ignored := kubeapiserver.Ignored(c.Values); len(ignored) > 0 {
 		log.FromContext(ctx).Info("Ignored settings that kube-apiserver of this version does not have", "settings", ignored)
 	}
@@ -41,10 +40,10 @@ func (c *ControlPlane) deployAPIServer(ctx context.Context, waitingFor flow.Wait
 	if err != nil {
 		return err
 	}
-	if err = c.untilOldKeyUnneeded(ctx, waitingFor, c.kubernetesServer(), live, key); err != nil {
-		return errors.Join(err, c.keepingOldKey().deployAPIServer(ctx, waitingFor, refs))
+	if err = c.untilOldKeyUnneeded(ctx, c.kubernetesServer(), live, key); err != nil {
+		return errors.Join(err, c.keepingOldKey().deployAPIServer(ctx, refs))
 	}
-	err = c.untilOrphansGone(ctx, waitingFor, c.kubernetesServer(), live)
+	err = c.untilOrphansGone(ctx, c.kubernetesServer(), live)
 	if err != nil {
 		return err
 	}
@@ -65,7 +64,7 @@ func (c *ControlPlane) deployAPIServer(ctx context.Context, waitingFor flow.Wait
 	if err = c.unmark(ctx, outdated...); err != nil || !addsKey && len(plain) == 0 {
 		return err
 	}
-	err = c.untilAPIServerRolledOut(ctx, waitingFor)
+	err = c.untilAPIServerRolledOut(ctx)
 	if err != nil {
 		return err
 	}
@@ -96,9 +95,7 @@ func (c *ControlPlane) plainResources(ctx context.Context, live *appsv1.Deployme
 
 // applyAPIServer deploys kube-apiserver once. An annotation of the live Deployment says whether its Pods know a new encryption key. Plain
 // are the encrypted resources that its Pods still write as plain text.
-func (c *ControlPlane) applyAPIServer(
-	ctx context.Context, refs kubeapiserver.References, live *appsv1.Deployment, plain []string,
-) error {
+func (c *ControlPlane) applyAPIServer(ctx context.Context, refs kubeapiserver.References, live *appsv1.Deployment, plain []string) error {
 	generated, err := c.apiServerSecrets(ctx, live)
 	if err != nil {
 		return err
@@ -116,18 +113,17 @@ func (c *ControlPlane) applyAPIServer(
 const logLines = 10
 
 // untilAPIServerRolledOut waits until kube-apiserver is rolled out. The error after a timeout has the end of the log of the newest Pod.
-func (c *ControlPlane) untilAPIServerRolledOut(ctx context.Context, waitingFor flow.WaitingFor) error {
-	err := c.untilRolledOut(ctx, waitingFor, c.Timing.defaulted().APIServer, kubeapiserver.Name)
+func (c *ControlPlane) untilAPIServerRolledOut(ctx context.Context) error {
+	err := c.untilRolledOut(ctx, c.Timing.defaulted().APIServer, kubeapiserver.Name)
 	var timeout *flow.TimeoutError
 	if !errors.As(err, &timeout) || c.Logs == nil {
 		return err
 	}
-	pods := &corev1.PodList{}
-	selected := client.MatchingLabels(exposure.Labels())
-	if failure := c.Cluster.Client.List(ctx, pods, client.InNamespace(c.Values.Namespace), selected); failure != nil {
-		return errors.Join(err, fmt.Errorf("list Pods of kube-apiserver: %w", failure))
+	pods, failure := c.podsOf(ctx, kubeapiserver.Name, exposure.Labels())
+	if failure != nil {
+		return errors.Join(err, failure)
 	}
-	newest := judgement.NewestPod(pods.Items)
+	newest := judgement.NewestPod(pods)
 	if newest == nil {
 		return err
 	}

@@ -15,7 +15,6 @@ import (
 	corev1beta1 "github.com/espalier-dev/espalier/api/core/v1beta1"
 	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
-	"github.com/espalier-dev/espalier/internal/flow"
 	"github.com/espalier-dev/espalier/internal/garden/component/gardeneraccess"
 	"github.com/espalier-dev/espalier/internal/garden/component/gardenerapiserver"
 	"github.com/espalier-dev/espalier/internal/garden/component/kubeapiserver"
@@ -52,21 +51,21 @@ func (c *ControlPlane) withWayOut(ctx context.Context, err error) error {
 
 // destroyResourceManager destroys the Deployments after the ManagedResource, whose objects they delete. If the user abandons the virtual
 // cluster, the Deployments go first, so that they change nothing there any more.
-func (c *ControlPlane) destroyResourceManager(ctx context.Context, waitingFor flow.WaitingFor) error {
+func (c *ControlPlane) destroyResourceManager(ctx context.Context) error {
 	objects, err := c.resourceManager(resourcemanager.Credentials{})
 	if err != nil {
 		return err
 	}
 	timeout, running := c.Timing.defaulted().APIServer, rollout.Deployments(objects)
 	if c.Abandons() {
-		if err := c.Cluster.Destroy(ctx, waitingFor, timeout, running...); err != nil {
+		if err := c.Cluster.Destroy(ctx, timeout, running...); err != nil {
 			return err
 		}
 	}
-	if err := c.installer().Destroy(ctx, waitingFor, resourcemanager.VirtualComponent); err != nil {
+	if err := c.installer().Destroy(ctx, resourcemanager.VirtualComponent); err != nil {
 		return err
 	}
-	return c.Cluster.Destroy(ctx, waitingFor, timeout, append(running, objects...)...)
+	return c.Cluster.Destroy(ctx, timeout, append(running, objects...)...)
 }
 
 // forget drops the connection to a virtual cluster that is gone.

@@ -8,7 +8,6 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
@@ -67,9 +66,9 @@ func (c *ControlPlane) releaseConfigurations(ctx context.Context, of server) err
 		if each.Name == deployed || !isKept(each) {
 			continue
 		}
-		release := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"annotations":{"`+resourcesv1alpha1.KeepObject+`":null}}}`))
-		if err := c.Cluster.Client.Patch(ctx, each, release, client.FieldOwner(rollout.FieldManager)); client.IgnoreNotFound(err) != nil {
-			return fmt.Errorf("release Secret %s/%s: %w", each.Namespace, each.Name, err)
+		secret := rollout.Identity(secretKind, each.Namespace, each.Name)
+		if err := c.Cluster.Annotate(ctx, secret, map[string]any{resourcesv1alpha1.KeepObject: nil}); client.IgnoreNotFound(err) != nil {
+			return err
 		}
 	}
 	return nil

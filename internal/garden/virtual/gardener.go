@@ -12,7 +12,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/espalier-dev/espalier/api/managedresources"
-	"github.com/espalier-dev/espalier/internal/flow"
 	"github.com/espalier-dev/espalier/internal/garden/component"
 	"github.com/espalier-dev/espalier/internal/garden/component/apiserver"
 	"github.com/espalier-dev/espalier/internal/garden/component/etcd"
@@ -30,7 +29,7 @@ import (
 
 // deployGardenerServer deploys gardener-apiserver. A new encryption key takes two deployments, and so does a resource that was not
 // encrypted before, as in kube-apiserver.
-func (c *ControlPlane) deployGardenerServer(ctx context.Context, waitingFor flow.WaitingFor) error {
+func (c *ControlPlane) deployGardenerServer(ctx context.Context) error {
 	c.installer().LogIgnored(ctx, gardenerapiserver.Component)
 	found, err := c.find(ctx, gardenerapiserver.Names(c.Values))
 	if err != nil {
@@ -59,10 +58,10 @@ func (c *ControlPlane) deployGardenerServer(ctx context.Context, waitingFor flow
 	if err != nil {
 		return err
 	}
-	if err = c.untilOldKeyUnneeded(ctx, waitingFor, c.gardenerServer(), live, key); err != nil {
-		return errors.Join(err, c.keepingOldKey().deployGardenerServer(ctx, waitingFor))
+	if err = c.untilOldKeyUnneeded(ctx, c.gardenerServer(), live, key); err != nil {
+		return errors.Join(err, c.keepingOldKey().deployGardenerServer(ctx))
 	}
-	err = c.untilOrphansGone(ctx, waitingFor, c.gardenerServer(), live)
+	err = c.untilOrphansGone(ctx, c.gardenerServer(), live)
 	if err != nil {
 		return err
 	}
@@ -78,11 +77,11 @@ func (c *ControlPlane) deployGardenerServer(ctx context.Context, waitingFor flow
 		return err
 	}
 	if err := c.Cluster.UntilManagedResourcesReady(
-		ctx, waitingFor, c.Timing.defaulted().Gardener, judgement.RolledOut, c.Values.Namespace, gardenerapiserver.RuntimeManagedResource,
+		ctx, c.Timing.defaulted().Gardener, judgement.RolledOut, c.Values.Namespace, gardenerapiserver.RuntimeManagedResource,
 	); err != nil {
 		return err
 	}
-	if err := c.untilNoOldPods(ctx, waitingFor, c.gardenerServer()); err != nil {
+	if err := c.untilNoOldPods(ctx, c.gardenerServer()); err != nil {
 		return err
 	}
 	if addsKey {
@@ -125,8 +124,8 @@ func (c *ControlPlane) applyGardenerServer(
 
 // registerGardenerServer makes kube-apiserver pass requests for the API of Gardener on. It does so when all Pods have a certificate of the
 // current authority.
-func (c *ControlPlane) registerGardenerServer(ctx context.Context, waitingFor flow.WaitingFor) error {
-	if err := c.untilGardenerServerRolledOut(ctx, waitingFor); err != nil {
+func (c *ControlPlane) registerGardenerServer(ctx context.Context) error {
+	if err := c.untilGardenerServerRolledOut(ctx); err != nil {
 		return err
 	}
 	if err := c.releaseConfigurations(ctx, c.gardenerServer()); err != nil {
@@ -152,17 +151,17 @@ func (c *ControlPlane) registerGardenerServer(ctx context.Context, waitingFor fl
 		return err
 	}
 	objects := gardenerapiserver.VirtualObjects(c.Values, authority.Data[secretconfig.DataKeyCertificateBundle], address)
-	return c.deployVirtual(ctx, waitingFor, gardenerapiserver.Component, append(objects, info))
+	return c.deployVirtual(ctx, gardenerapiserver.Component, append(objects, info))
 }
 
 // untilGardenerServerRolledOut waits until gardener-apiserver is rolled out. Its ManagedResource does not distinguish the first rollout,
 // which is complete as soon as all Pods are ready, from later ones. So once the objects are applied, the Deployment itself is enough. It
 // does not count Pods of lost nodes either, which a rotation waits for.
-func (c *ControlPlane) untilGardenerServerRolledOut(ctx context.Context, waitingFor flow.WaitingFor) error {
+func (c *ControlPlane) untilGardenerServerRolledOut(ctx context.Context) error {
 	const name = gardenerapiserver.RuntimeManagedResource
 	watched := c.watchedRollout(gardenerapiserver.Name)
 	watched = append(watched, rollout.WatchObject(rollout.Identity(rollout.ManagedResource, c.Values.Namespace, name)))
-	return c.Cluster.Until(ctx, waitingFor, c.Timing.defaulted().Gardener, func(ctx context.Context) error {
+	return c.Cluster.Until(ctx, c.Timing.defaulted().Gardener, func(ctx context.Context) error {
 		set, err := c.readSet(ctx, name)
 		if err != nil {
 			return err
@@ -181,7 +180,7 @@ func (c *ControlPlane) untilGardenerServerRolledOut(ctx context.Context, waiting
 }
 
 // deployAdmission deploys gardener-admission-controller. Its webhooks come last, because requests fail as long as it does not answer them.
-func (c *ControlPlane) deployAdmission(ctx context.Context, waitingFor flow.WaitingFor) error {
+func (c *ControlPlane) deployAdmission(ctx context.Context) error {
 	s := c.Secrets.Collect()
 	server, kubeconfig := s.Generate(ctx, gardeneradmission.ServerCertificate(c.Values.Namespace)), s.Current(gardenaccess.GenericKubeconfig)
 	bundle := s.Bundle(gardener.Authority).Data[secretconfig.DataKeyCertificateBundle]
@@ -199,7 +198,7 @@ func (c *ControlPlane) deployAdmission(ctx context.Context, waitingFor flow.Wait
 	called := gardeneradmission.CallsWebhooks(set)
 	// Clients know an authority before it signs the certificate.
 	if err := c.deployVirtual(
-		ctx, waitingFor, gardeneradmission.Component, gardeneradmission.VirtualObjects(c.Values, bundle, called),
+		ctx, gardeneradmission.Component, gardeneradmission.VirtualObjects(c.Values, bundle, called),
 	); err != nil {
 		return err
 	}
@@ -207,10 +206,10 @@ func (c *ControlPlane) deployAdmission(ctx context.Context, waitingFor flow.Wait
 		return err
 	}
 	row := gardeneradmission.Component
-	if err := c.installer().UntilReady(ctx, waitingFor, row, gardener.RuntimeSet(row)); err != nil || called {
+	if err := c.installer().UntilReady(ctx, row, gardener.RuntimeSet(row)); err != nil || called {
 		return err
 	}
-	return c.deployVirtual(ctx, waitingFor, gardeneradmission.Component, gardeneradmission.VirtualObjects(c.Values, bundle, true))
+	return c.deployVirtual(ctx, gardeneradmission.Component, gardeneradmission.VirtualObjects(c.Values, bundle, true))
 }
 
 // schedulerObjects returns the objects of gardener-scheduler, which keeps the strategy that it has.
@@ -254,11 +253,9 @@ func (c *ControlPlane) deployProgram(ctx context.Context, row component.Componen
 }
 
 // deployVirtual deploys the objects of a program in the virtual cluster, and waits until they are healthy.
-func (c *ControlPlane) deployVirtual(
-	ctx context.Context, waitingFor flow.WaitingFor, row component.Component, objects []client.Object,
-) error {
+func (c *ControlPlane) deployVirtual(ctx context.Context, row component.Component, objects []client.Object) error {
 	if err := c.installer().DeploySet(ctx, gardener.VirtualSet(row), objects); err != nil {
 		return err
 	}
-	return c.installer().UntilReady(ctx, waitingFor, row, gardener.VirtualSet(row))
+	return c.installer().UntilReady(ctx, row, gardener.VirtualSet(row))
 }

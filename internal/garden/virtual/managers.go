@@ -10,7 +10,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
-	"github.com/espalier-dev/espalier/internal/flow"
 	"github.com/espalier-dev/espalier/internal/garden/component/kubeapiserver"
 	"github.com/espalier-dev/espalier/internal/garden/component/kubecontrollermanager"
 	"github.com/espalier-dev/espalier/internal/garden/component/resourcemanager"
@@ -27,7 +26,7 @@ import (
 
 // deployControllerManager deploys kube-controller-manager, and waits until it is rolled out. Its Deployment is not created before the
 // resource manager has requested its token: the kubelet cannot start a Pod without the token, and tries again after pauses that grow.
-func (c *ControlPlane) deployControllerManager(ctx context.Context, waitingFor flow.WaitingFor) error {
+func (c *ControlPlane) deployControllerManager(ctx context.Context) error {
 	names, err := c.controllerManagerSecrets(ctx)
 	if err != nil {
 		return err
@@ -49,19 +48,19 @@ func (c *ControlPlane) deployControllerManager(ctx context.Context, waitingFor f
 	}
 	timeout := c.Timing.defaulted().ControllerManager
 	if live == nil {
-		if err := c.untilToken(ctx, waitingFor, timeout, kubecontrollermanager.AccessSecret); err != nil {
+		if err := c.untilToken(ctx, timeout, kubecontrollermanager.AccessSecret); err != nil {
 			return err
 		}
 	}
 	if err := c.Cluster.DeployTyped(ctx, deployment); err != nil {
 		return err
 	}
-	return c.untilRolledOut(ctx, waitingFor, timeout, kubecontrollermanager.Name)
+	return c.untilRolledOut(ctx, timeout, kubecontrollermanager.Name)
 }
 
 // untilToken waits until a Secret has a token for the virtual cluster.
-func (c *ControlPlane) untilToken(ctx context.Context, waitingFor flow.WaitingFor, timeout time.Duration, name string) error {
-	return c.Cluster.Until(ctx, waitingFor, timeout, func(ctx context.Context) error {
+func (c *ControlPlane) untilToken(ctx context.Context, timeout time.Duration, name string) error {
+	return c.Cluster.Until(ctx, timeout, func(ctx context.Context) error {
 		access, err := c.readSecret(ctx, name)
 		if err != nil {
 			return err
@@ -85,7 +84,7 @@ func (c *ControlPlane) controllerManagerSecrets(ctx context.Context) (kubecontro
 
 // deployResourceManager deploys the resource manager, and returns its Deployments. If it has no token that it can renew, or lacks rights,
 // it gets a certificate for ten minutes first.
-func (c *ControlPlane) deployResourceManager(ctx context.Context, waitingFor flow.WaitingFor) ([]*unstructured.Unstructured, error) {
+func (c *ControlPlane) deployResourceManager(ctx context.Context) ([]*unstructured.Unstructured, error) {
 	access, set, err := c.readResourceManager(ctx)
 	if err != nil {
 		return nil, err
@@ -113,7 +112,7 @@ func (c *ControlPlane) deployResourceManager(ctx context.Context, waitingFor flo
 	if _, err = c.applyResourceManager(ctx, temporary); err != nil {
 		return nil, err
 	}
-	err = c.untilBootstrapped(ctx, waitingFor)
+	err = c.untilBootstrapped(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -169,8 +168,8 @@ func (c *ControlPlane) readResourceManager(ctx context.Context) (*corev1.Secret,
 }
 
 // untilBootstrapped waits until the resource manager can go on with its token.
-func (c *ControlPlane) untilBootstrapped(ctx context.Context, waitingFor flow.WaitingFor) error {
-	return c.Cluster.Until(ctx, waitingFor, c.Timing.defaulted().Bootstrap, func(ctx context.Context) error {
+func (c *ControlPlane) untilBootstrapped(ctx context.Context) error {
+	return c.Cluster.Until(ctx, c.Timing.defaulted().Bootstrap, func(ctx context.Context) error {
 		access, set, err := c.readResourceManager(ctx)
 		if err != nil {
 			return err

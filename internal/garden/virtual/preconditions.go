@@ -49,8 +49,8 @@ func (c *ControlPlane) readReferences(ctx context.Context) (kubeapiserver.Refere
 	if found.Found, err = c.find(ctx, kubeapiserver.Names(c.Values)); err != nil {
 		return kubeapiserver.References{}, err
 	}
-	if c.Wildcard != "" {
-		if found.Wildcard, err = c.readSecret(ctx, c.Wildcard); err != nil {
+	if c.Values.WildcardCertificate != "" {
+		if found.Wildcard, err = c.readSecret(ctx, c.Values.WildcardCertificate); err != nil {
 			return kubeapiserver.References{}, err
 		}
 	}

@@ -86,15 +86,13 @@ func (c *ControlPlane) rewriteSteps() map[string]install.Steps {
 		}
 	}
 	return map[string]install.Steps{
-		components.Rewrite: {SkipsDeploy: skipLabel, Deploy: func(ctx context.Context, waitingFor flow.WaitingFor) error {
-			return c.once(ctx, plan, apiserver.ResourcesLabeled, func() error { return c.label(ctx, waitingFor, plan.Resources) })
+		components.Rewrite: {SkipsDeploy: skipLabel, Deploy: func(ctx context.Context) error {
+			return c.once(ctx, plan, apiserver.ResourcesLabeled, func() error { return c.label(ctx, plan.Resources) })
 		}},
-		components.Snapshot: {SkipsDeploy: skipSnapshot, Deploy: func(ctx context.Context, waitingFor flow.WaitingFor) error {
-			return c.once(ctx, plan, apiserver.Snapshotted, func() error { return c.takeSnapshot(ctx, waitingFor) })
+		components.Snapshot: {SkipsDeploy: skipSnapshot, Deploy: func(ctx context.Context) error {
+			return c.once(ctx, plan, apiserver.Snapshotted, func() error { return c.takeSnapshot(ctx) })
 		}},
-		components.RewriteEnd: {SkipsDeploy: skipUnlabel, Deploy: func(ctx context.Context, waitingFor flow.WaitingFor) error {
-			return c.unlabel(ctx, waitingFor, plan.Resources)
-		}},
+		components.RewriteEnd: {SkipsDeploy: skipUnlabel, Deploy: func(ctx context.Context) error { return c.unlabel(ctx, plan.Resources) }},
 	}
 }
 
@@ -115,28 +113,28 @@ func (c *ControlPlane) once(ctx context.Context, plan apiserver.Rewrite, annotat
 
 // label adds the label of the key to objects that do not have it yet, when no Pod writes with an old key any more. A retry continues where
 // the last attempt ended.
-func (c *ControlPlane) label(ctx context.Context, waitingFor flow.WaitingFor, resources []string) error {
-	if err := c.untilNoOldPods(ctx, waitingFor, c.kubernetesServer(), c.gardenerServer()); err != nil {
+func (c *ControlPlane) label(ctx context.Context, resources []string) error {
+	if err := c.untilNoOldPods(ctx, c.kubernetesServer(), c.gardenerServer()); err != nil {
 		return err
 	}
-	_, err := c.labelOnce(ctx, waitingFor, resources)
+	_, err := c.labelOnce(ctx, resources)
 	return err
 }
 
 // labelOnce adds the label of the key to objects that do not have it in a list, and returns their number.
-func (c *ControlPlane) labelOnce(ctx context.Context, waitingFor flow.WaitingFor, resources []string) (int, error) {
+func (c *ControlPlane) labelOnce(ctx context.Context, resources []string) (int, error) {
 	key, known := c.Secrets.Get(kubeapiserver.EncryptionKeyName, secrets.Current)
 	if !known {
 		return 0, fmt.Errorf("secret %q not found", kubeapiserver.EncryptionKeyName)
 	}
-	return c.rewrite(ctx, waitingFor, resources, selection.NotEquals, apiserver.KeyLabel(key))
+	return c.rewrite(ctx, resources, selection.NotEquals, apiserver.KeyLabel(key))
 }
 
 // labelUntilNoneIsLeft adds the label of the key to objects until a whole list finds none without it, and returns their number.
-func (c *ControlPlane) labelUntilNoneIsLeft(ctx context.Context, waitingFor flow.WaitingFor, resources []string) (int, error) {
+func (c *ControlPlane) labelUntilNoneIsLeft(ctx context.Context, resources []string) (int, error) {
 	sum := 0
 	for range rewritePasses {
-		number, err := c.labelOnce(ctx, waitingFor, resources)
+		number, err := c.labelOnce(ctx, resources)
 		if err != nil || number == 0 {
 			return sum, err
 		}
@@ -149,9 +147,7 @@ func (c *ControlPlane) labelUntilNoneIsLeft(ctx context.Context, waitingFor flow
 // untilOldKeyUnneeded returns an error in phase Completing as long as the encryption configuration of an API server needs the old key. Nil
 // means: all Pods write with the new key, the server has written every object since, and a snapshot of etcd has the objects. It does
 // nothing if the configuration of the live Deployment, nil if there is none, has no other key.
-func (c *ControlPlane) untilOldKeyUnneeded(
-	ctx context.Context, waitingFor flow.WaitingFor, of server, live *appsv1.Deployment, key *corev1.Secret,
-) (needed error) {
+func (c *ControlPlane) untilOldKeyUnneeded(ctx context.Context, of server, live *appsv1.Deployment, key *corev1.Secret) (needed error) {
 	if c.Values.Phases[rotation.ETCDEncryptionKey] != operatorv1alpha1.RotationCompleting {
 		return nil
 	}
@@ -169,29 +165,29 @@ func (c *ControlPlane) untilOldKeyUnneeded(
 			return err
 		}
 	}
-	if err := c.untilNoOldPods(ctx, waitingFor, of); err != nil {
+	if err := c.untilNoOldPods(ctx, of); err != nil {
 		return err
 	}
-	number, err := c.labelUntilNoneIsLeft(ctx, waitingFor, of.served(Rewrite(c.Values).Resources))
+	number, err := c.labelUntilNoneIsLeft(ctx, of.served(Rewrite(c.Values).Resources))
 	if err != nil || c.Values.ETCDMain.Backup == nil {
 		return err
 	}
 	if marked, err := c.isMarked(ctx, apiserver.Snapshotted); err != nil || marked && number == 0 {
 		return err
 	}
-	return c.takeSnapshot(ctx, waitingFor)
+	return c.takeSnapshot(ctx)
 }
 
 // keepingOldKey returns the control plane with API servers that keep the old encryption key, so that everything else of them is deployed.
 func (c *ControlPlane) keepingOldKey() *ControlPlane {
 	keeping := *c
-	keeping.Values.Phases = c.Values.Phases.With(rotation.ETCDEncryptionKey, operatorv1alpha1.RotationPrepared)
+	keeping.Values = c.Values.WithPhase(rotation.ETCDEncryptionKey, operatorv1alpha1.RotationPrepared)
 	return &keeping
 }
 
 // unlabel removes the label from objects that have it, and then the annotations of the Deployment.
-func (c *ControlPlane) unlabel(ctx context.Context, waitingFor flow.WaitingFor, resources []string) error {
-	if _, err := c.rewrite(ctx, waitingFor, resources, selection.Exists, ""); err != nil {
+func (c *ControlPlane) unlabel(ctx context.Context, resources []string) error {
+	if _, err := c.rewrite(ctx, resources, selection.Exists, ""); err != nil {
 		return err
 	}
 	return c.unmark(ctx, apiserver.ResourcesLabeled, apiserver.Snapshotted)
@@ -199,9 +195,7 @@ func (c *ControlPlane) unlabel(ctx context.Context, waitingFor flow.WaitingFor, 
 
 // rewrite sets the label of objects whose label matches, or removes it if the value is empty. It returns the number of objects. It fails at
 // the end if the virtual cluster refuses to write some objects, and if it does not serve a resource.
-func (c *ControlPlane) rewrite(
-	ctx context.Context, waitingFor flow.WaitingFor, resources []string, matches selection.Operator, value string,
-) (number int, err error) {
+func (c *ControlPlane) rewrite(ctx context.Context, resources []string, matches selection.Operator, value string) (number int, err error) {
 	defer func() {
 		if err != nil {
 			err = &Error{err}
@@ -242,7 +236,7 @@ func (c *ControlPlane) rewrite(
 			continue
 		}
 		err = forPages(ctx, virtual.Client, kind, selected, func(objects []metav1.PartialObjectMetadata, before int) error {
-			waitingFor(fmt.Sprintf("writing objects of %s again, after %d", resource, before))
+			flow.ReportWait(ctx, fmt.Sprintf("writing objects of %s again, after %d", resource, before))
 			number += len(objects)
 			return patchAll(ctx, virtual.Client, limiter, objects, kind, patch, refused)
 		})
@@ -250,7 +244,7 @@ func (c *ControlPlane) rewrite(
 			return 0, errors.Join(err, refused.err())
 		}
 	}
-	waitingFor("")
+	flow.ReportWait(ctx, "")
 	return number, errors.Join(append(unserved, refused.err())...)
 }
 
@@ -351,9 +345,9 @@ func patchAll(
 }
 
 // takeSnapshot makes etcd-backup-restore take a full snapshot, so that no later restore needs the former key.
-func (c *ControlPlane) takeSnapshot(ctx context.Context, waitingFor flow.WaitingFor) error {
-	waitingFor("the main etcd takes a full snapshot")
-	defer waitingFor("")
+func (c *ControlPlane) takeSnapshot(ctx context.Context) error {
+	flow.ReportWait(ctx, "the main etcd takes a full snapshot")
+	defer flow.ReportWait(ctx, "")
 	bundle, err := c.Secrets.Bundle(etcd.Authority)
 	if err != nil {
 		return err
@@ -400,15 +394,5 @@ func (c *ControlPlane) unmark(ctx context.Context, annotations ...string) error 
 
 // mark sets annotations of the Deployment of kube-apiserver, and removes those whose value is nil.
 func (c *ControlPlane) mark(ctx context.Context, annotations map[string]any) error {
-	live := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: c.Values.Namespace, Name: kubeapiserver.Name}}
-	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": annotations}})
-	if err != nil {
-		return fmt.Errorf("encode annotations: %w", err)
-	}
-	if err := c.Cluster.Client.Patch(
-		ctx, live, client.RawPatch(types.MergePatchType, patch), client.FieldOwner(rollout.FieldManager),
-	); err != nil {
-		return fmt.Errorf("annotate Deployment %s/%s: %w", live.Namespace, live.Name, err)
-	}
-	return nil
+	return c.Cluster.Annotate(ctx, rollout.Identity(deploymentKind, c.Values.Namespace, kubeapiserver.Name), annotations)
 }

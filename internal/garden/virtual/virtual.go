@@ -1,6 +1,6 @@
 // Package virtual does the work for the components of the virtual cluster that are more than their objects: its exposure,
 // kube-apiserver, kube-controller-manager, its resource manager, the programs of Gardener, the connection to it, and the rewrite of its
-// encrypted objects. The work for its etcds is in package lifecycle.
+// encrypted objects. The work for its etcds is in package runtime.
 //
 // All workloads are in the runtime cluster. The objects in the virtual cluster are in ManagedResources, which the resource manager of the
 // virtual cluster applies. The operator itself writes only a label of encrypted objects there.
@@ -24,7 +24,6 @@ import (
 
 	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
-	"github.com/espalier-dev/espalier/internal/flow"
 	"github.com/espalier-dev/espalier/internal/garden/component"
 	"github.com/espalier-dev/espalier/internal/garden/component/apiserver"
 	"github.com/espalier-dev/espalier/internal/garden/component/exposure"
@@ -54,8 +53,6 @@ type ControlPlane struct {
 	Clock  clock.PassiveClock
 	// Timing changes durations for tests. The zero value stands for the defaults.
 	Timing Timing
-	// Wildcard is the name of the Secret with the wildcard certificate; empty if there is none.
-	Wildcard string
 	// SkippedChecks are the names of checks that the user skips.
 	SkippedChecks []string
 	// Identity is the identity of the virtual cluster. Abandoned is the identity of the virtual cluster whose objects the user gives up at the
@@ -96,18 +93,16 @@ func (c *ControlPlane) steps() map[string]install.Steps {
 		noRenewal = noNewKey
 	}
 	steps := map[string]install.Steps{
-		component.Preconditions: {Deploy: flow.Work(func(ctx context.Context) (err error) {
+		component.Preconditions: {Deploy: func(ctx context.Context) (err error) {
 			refs, err = c.checkPreconditions(ctx)
 			return err
-		})},
-		components.Keys:          {Deploy: flow.Work(c.generateKeys)},
+		}},
+		components.Keys:          {Deploy: c.generateKeys},
 		component.ExposedService: {Deploy: c.deployService},
 		component.KubeAPIServer: {
-			Deploy: func(ctx context.Context, waitingFor flow.WaitingFor) error {
-				return c.deployAPIServer(ctx, waitingFor, refs)
-			},
-			Await: func(ctx context.Context, waitingFor flow.WaitingFor) error {
-				if err := c.untilAPIServerRolledOut(ctx, waitingFor); err != nil {
+			Deploy: func(ctx context.Context) error { return c.deployAPIServer(ctx, refs) },
+			Await: func(ctx context.Context) error {
+				if err := c.untilAPIServerRolledOut(ctx); err != nil {
 					return err
 				}
 				return c.releaseConfigurations(ctx, c.kubernetesServer())
@@ -115,22 +110,22 @@ func (c *ControlPlane) steps() map[string]install.Steps {
 		},
 		kubecontrollermanager.Component.Name: {Deploy: c.deployControllerManager},
 		component.VirtualResourceManager: {
-			Deploy: func(ctx context.Context, waitingFor flow.WaitingFor) (err error) {
-				managers, err = c.deployResourceManager(ctx, waitingFor)
+			Deploy: func(ctx context.Context) (err error) {
+				managers, err = c.deployResourceManager(ctx)
 				return err
 			},
-			Await: func(ctx context.Context, waitingFor flow.WaitingFor) error {
-				return c.Cluster.UntilHealthy(ctx, waitingFor, c.Timing.defaulted().ResourceManager, managers...)
+			Await: func(ctx context.Context) error {
+				return c.Cluster.UntilHealthy(ctx, c.Timing.defaulted().ResourceManager, managers...)
 			},
 			Destroy: c.destroyResourceManager,
 		},
 		component.GardenerAccess:         {Objects: c.accessObjects},
 		components.TokenRenewal:          {Deploy: c.renewTokens, SkipsDeploy: noRenewal},
-		components.Connection:            {Deploy: c.connect, Destroy: flow.Work(c.forget)},
+		components.Connection:            {Deploy: c.connect, Destroy: c.forget},
 		component.GardenerAPIServer:      {Deploy: c.deployGardenerServer, Await: c.registerGardenerServer},
 		gardeneradmission.Component.Name: {Deploy: c.deployAdmission},
 		gardenerscheduler.Component.Name: {Objects: c.schedulerObjects},
-		component.Unused:                 {Destroy: flow.Work(c.ensureUnused)},
+		component.Unused:                 {Destroy: c.ensureUnused},
 	}
 	maps.Copy(steps, c.rewriteSteps())
 	return steps
@@ -157,9 +152,9 @@ func read[T client.Object](ctx context.Context, c *ControlPlane, name string, in
 }
 
 // untilRolledOut waits until a Deployment is rolled out and no old Pod is left.
-func (c *ControlPlane) untilRolledOut(ctx context.Context, waitingFor flow.WaitingFor, timeout time.Duration, name string) error {
+func (c *ControlPlane) untilRolledOut(ctx context.Context, timeout time.Duration, name string) error {
 	check := func(ctx context.Context) error { return c.checkRollout(ctx, name) }
-	return c.Cluster.Until(ctx, waitingFor, timeout, check, c.watchedRollout(name)...)
+	return c.Cluster.Until(ctx, timeout, check, c.watchedRollout(name)...)
 }
 
 // watchedRollout returns the objects whose changes may change the result of checkRollout.
@@ -234,18 +229,18 @@ func (c *ControlPlane) gardenerServer() server {
 
 // untilOrphansGone waits, while credentials are rotated, until an API server without a Deployment has no Pods: they have former
 // credentials, and cannot read the objects that new Pods write.
-func (c *ControlPlane) untilOrphansGone(ctx context.Context, waitingFor flow.WaitingFor, of server, live *appsv1.Deployment) error {
+func (c *ControlPlane) untilOrphansGone(ctx context.Context, of server, live *appsv1.Deployment) error {
 	if live != nil {
 		return nil
 	}
-	return c.untilNoOldPods(ctx, waitingFor, of)
+	return c.untilNoOldPods(ctx, of)
 }
 
 // untilNoOldPods waits, while credentials are rotated, until no Pod of API servers may use former ones. It does not wait for new Pods.
-func (c *ControlPlane) untilNoOldPods(ctx context.Context, waitingFor flow.WaitingFor, servers ...server) error {
+func (c *ControlPlane) untilNoOldPods(ctx context.Context, servers ...server) error {
 	for _, each := range servers {
 		check := func(ctx context.Context) error { return c.checkOldPods(ctx, each) }
-		if err := c.Cluster.Until(ctx, waitingFor, each.timeout, check, c.watchedRollout(each.name)...); err != nil {
+		if err := c.Cluster.Until(ctx, each.timeout, check, c.watchedRollout(each.name)...); err != nil {
 			return err
 		}
 	}

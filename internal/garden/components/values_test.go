@@ -1,0 +1,108 @@
+package components_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/yaml"
+
+	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/garden/component"
+	"github.com/espalier-dev/espalier/internal/garden/component/etcd"
+	"github.com/espalier-dev/espalier/internal/garden/component/gardeneradmission"
+	"github.com/espalier-dev/espalier/internal/garden/component/gardenerapiserver"
+	"github.com/espalier-dev/espalier/internal/garden/component/gardenerscheduler"
+	"github.com/espalier-dev/espalier/internal/garden/component/kubeapiserver"
+	"github.com/espalier-dev/espalier/internal/garden/component/kubecontrollermanager"
+	"github.com/espalier-dev/espalier/internal/garden/component/resourcemanager"
+	"github.com/espalier-dev/espalier/internal/garden/components"
+	"github.com/espalier-dev/espalier/internal/garden/images"
+	"github.com/espalier-dev/espalier/internal/garden/values"
+	secretconfig "github.com/espalier-dev/espalier/internal/secrets/config"
+)
+
+// All tasks of a flow have the same values, whose maps, lists and pointers no component changes.
+func TestComponentsDoNotChangeTheValues(t *testing.T) {
+	list, err := images.Embedded()
+	NewWithT(t).Expect(err).NotTo(HaveOccurred())
+	files, err := filepath.Glob("../lifecycle/testdata/releases/*.yaml")
+	NewWithT(t).Expect(err).NotTo(HaveOccurred())
+	NewWithT(t).Expect(files).NotTo(BeEmpty())
+	for _, file := range files {
+		t.Run(filepath.Base(file), func(t *testing.T) {
+			g := NewWithT(t)
+			text, err := os.ReadFile(file)
+			g.Expect(err).NotTo(HaveOccurred())
+			garden := &operatorv1alpha1.Garden{}
+			g.Expect(yaml.Unmarshal(text, garden)).To(Succeed())
+			operator := values.Operator{Namespace: "garden", Images: list}
+			before, err := values.New(garden, operator)
+			g.Expect(err).NotTo(HaveOccurred())
+			operator.Image = func(binary string) string { return binary }
+			v, err := values.New(garden, operator)
+			g.Expect(err).NotTo(HaveOccurred())
+			v.WithFacts("wildcard", []int32{443}).WithEncryption([]string{"secrets"}, "aesgcm").WithPhase("ca", "Preparing")
+			for _, row := range components.All() {
+				g.Expect(use(row, v)).To(Succeed(), row.Name)
+			}
+			g.Expect(useSteps(v)).To(Succeed())
+			v.Image = nil // functions are never equal
+			g.Expect(v).To(Equal(before))
+		})
+	}
+}
+
+// use calls the functions of a row.
+func use(row component.Component, v values.Values) error {
+	if row.Unless != nil {
+		row.Unless(v)
+	}
+	if row.Ignored != nil {
+		row.Ignored(v)
+	}
+	found := component.Secrets{
+		Bundles: map[string]*corev1.Secret{}, Current: map[string]*corev1.Secret{}, Generated: map[string]*corev1.Secret{},
+	}
+	if row.Requests != nil {
+		requests := row.Requests(v)
+		for _, name := range requests.Bundles {
+			found.Bundles[name] = secret(name)
+		}
+		for _, name := range requests.Current {
+			found.Current[name] = secret(name)
+		}
+		for _, each := range requests.Generated {
+			found.Generated[each.Config.LogicalName()] = secret(each.Config.LogicalName())
+		}
+	}
+	if row.Objects == nil {
+		return nil
+	}
+	_, err := row.Objects(v, found)
+	return err
+}
+
+func secret(name string) *corev1.Secret {
+	return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: name}}
+}
+
+// useSteps makes the objects of components whose rows have none.
+func useSteps(v values.Values) error {
+	keys := []secretconfig.UsableEncryptionKey{{Provider: secretconfig.AESCBC, Name: "key1", Secret: "c2VjcmV0"}}
+	strategy, _ := gardenerscheduler.Strategy(v, nil)
+	etcd.Object(v, etcd.Main, etcd.Secrets{}, nil)
+	etcd.Autoscaler(v, etcd.Main)
+	_, err1 := kubeapiserver.Objects(v, kubeapiserver.Input{Secrets: kubeapiserver.Secrets{EncryptionKeys: keys}})
+	_, err2 := gardenerapiserver.Objects(v, gardenerapiserver.Input{EncryptionKeys: keys})
+	_, err3 := gardeneradmission.Objects(v, gardeneradmission.Input{})
+	_, err4 := gardenerscheduler.Objects(v, "kubeconfig", strategy)
+	_, err5 := kubecontrollermanager.Objects(v, kubecontrollermanager.Secrets{}, nil)
+	_, err6 := resourcemanager.Objects(v)
+	_, err7 := resourcemanager.VirtualObjects(v, resourcemanager.Credentials{})
+	return errors.Join(err1, err2, err3, err4, err5, err6, err7)
+}

@@ -1,0 +1,211 @@
+package runtime
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	druidcorev1alpha1 "github.com/gardener/etcd-druid/api/core/v1alpha1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/garden/component/crds"
+	"github.com/espalier-dev/espalier/internal/garden/component/etcd"
+	"github.com/espalier-dev/espalier/internal/garden/component/etcddruid"
+	"github.com/espalier-dev/espalier/internal/garden/component/shared"
+	"github.com/espalier-dev/espalier/internal/garden/install"
+	"github.com/espalier-dev/espalier/internal/garden/rotation"
+	"github.com/espalier-dev/espalier/internal/rollout"
+)
+
+var etcdKind = druidcorev1alpha1.SchemeGroupVersion.WithKind("Etcd")
+
+// etcdRoles returns the etcds of the virtual cluster.
+func etcdRoles() []etcd.Role { return []etcd.Role{etcd.Main, etcd.Events} }
+
+// etcdSteps returns the work that deploys and destroys the etcds.
+func (p *Platform) etcdSteps() install.Steps {
+	var deployed []*druidcorev1alpha1.Etcd // by the first task, for the second one
+	return install.Steps{
+		Deploy: func(ctx context.Context) error {
+			for _, role := range etcdRoles() {
+				each, err := p.deployEtcd(ctx, role)
+				if err != nil {
+					return err
+				}
+				deployed = append(deployed, each)
+			}
+			return nil
+		},
+		Await:   func(ctx context.Context) error { return p.untilReady(ctx, deployed...) },
+		Destroy: p.destroyEtcds,
+	}
+}
+
+// deployEtcd returns the Etcd that it has deployed.
+func (p *Platform) deployEtcd(ctx context.Context, role etcd.Role) (*druidcorev1alpha1.Etcd, error) {
+	secrets, err := p.etcdSecrets(ctx, role)
+	if err != nil {
+		return nil, err
+	}
+	live, err := p.readEtcd(ctx, role)
+	if err != nil {
+		return nil, err
+	}
+	if live != nil {
+		if problem := etcd.StorageProblem(p.Values, role, live); problem != "" {
+			return nil, errors.New(problem)
+		}
+		if live, err = p.rollOutPeerAuthority(ctx, role, live, secrets.PeerCA); err != nil {
+			return nil, err
+		}
+	}
+	wanted := etcd.Request(etcd.Object(p.Values, role, secrets, live), live, p.Clock.Now())
+	return wanted, p.Cluster.DeployTyped(ctx, wanted, etcd.Autoscaler(p.Values, role))
+}
+
+// rollOutPeerAuthority makes all members of a live Etcd trust the new certificate authority of peers, and waits for that, before one of
+// them gets a certificate of it. It returns the Etcd as it is then. There is such an authority only while a rotation is in phase Preparing,
+// and only with high availability.
+func (p *Platform) rollOutPeerAuthority(
+	ctx context.Context, role etcd.Role, live *druidcorev1alpha1.Etcd, bundle string,
+) (*druidcorev1alpha1.Etcd, error) {
+	if p.Values.Phases[rotation.CertificateAuthorities] != operatorv1alpha1.RotationPreparing || live.Spec.Etcd.PeerUrlTLS == nil {
+		return live, nil
+	}
+	changed := etcd.WithPeerAuthority(live, bundle, p.Clock.Now())
+	changed.SetGroupVersionKind(etcdKind)
+	if err := p.Cluster.DeployTyped(ctx, changed); err != nil {
+		return nil, err
+	}
+	if err := p.untilReady(ctx, changed); err != nil {
+		return nil, err
+	}
+	return p.readEtcd(ctx, role)
+}
+
+// readEtcd returns nil if there is no Etcd.
+func (p *Platform) readEtcd(ctx context.Context, role etcd.Role) (*druidcorev1alpha1.Etcd, error) {
+	live := &druidcorev1alpha1.Etcd{}
+	err := p.Cluster.Client.Get(ctx, client.ObjectKey{Namespace: p.Values.Namespace, Name: role.Name()}, live)
+	if apierrors.IsNotFound(err) {
+		return nil, nil //nolint:nilnil // there is none
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read Etcd %s: %w", role.Name(), err)
+	}
+	return live, nil
+}
+
+// etcdSecrets generates the certificates of an etcd, and returns the names of all its Secrets.
+func (p *Platform) etcdSecrets(ctx context.Context, role etcd.Role) (etcd.Secrets, error) {
+	s, certificates := p.Secrets.Collect(), etcd.ServerCertificates(p.Values, role)
+	names := etcd.Secrets{
+		CA: s.Bundle(etcd.Authority).Name, Server: s.Generate(ctx, certificates.Server).Name,
+		Client: s.Generate(ctx, etcd.ClientCertificate()).Name,
+	}
+	if certificates.Peer != nil {
+		names.PeerCA, names.PeerServer = s.Bundle(etcd.PeerAuthority).Name, s.Generate(ctx, *certificates.Peer).Name
+	}
+	return names, s.Err()
+}
+
+// untilReady waits until Etcds that were deployed before are ready.
+func (p *Platform) untilReady(ctx context.Context, deployed ...*druidcorev1alpha1.Etcd) error {
+	watched := rollout.Watched{Kind: etcdKind, Options: []client.ListOption{client.InNamespace(p.Values.Namespace)}}
+	timeout := p.Timing.defaulted().ETCDs
+	return p.Cluster.Until(ctx, timeout, func(ctx context.Context) error {
+		for _, each := range deployed {
+			live := &druidcorev1alpha1.Etcd{}
+			if err := p.Cluster.Client.Get(ctx, client.ObjectKeyFromObject(each), live); err != nil {
+				return fmt.Errorf("read Etcd %s: %w", each.Name, err)
+			}
+			if problem := etcd.Problem(live, each); problem != "" {
+				return fmt.Errorf("not ready (see kubectl -n %s describe etcd %s): %s", each.Namespace, each.Name, problem)
+			}
+		}
+		return nil
+	}, watched)
+}
+
+// destroyEtcds destroys the etcds with the data of the virtual cluster. etcd-druid must still run, because it ends their deletion.
+func (p *Platform) destroyEtcds(ctx context.Context) error {
+	roles := etcdRoles()
+	objects := make([]*unstructured.Unstructured, 0, 2*len(roles))
+	for _, role := range roles {
+		objects = append(objects,
+			rollout.Identity(etcdKind, p.Values.Namespace, role.Name()), rollout.Identity(shared.AutoscalerKind, p.Values.Namespace, role.Name()),
+		)
+	}
+	return p.Cluster.Destroy(ctx, p.Timing.defaulted().ETCDs, objects...)
+}
+
+// destroyDruid fails as long as there are objects that etcd-druid has to delete.
+func (p *Platform) destroyDruid(ctx context.Context) error {
+	if err := p.noEtcds(ctx, "etcd-druid"); err != nil {
+		return err
+	}
+	return p.installer().Destroy(ctx, etcddruid.Component)
+}
+
+// destroyETCDDefinitions fails as long as there are objects of these kinds: they are the data of the virtual cluster.
+func (p *Platform) destroyETCDDefinitions(ctx context.Context) error {
+	if err := p.noEtcds(ctx, "etcd CRDs"); err != nil {
+		return err
+	}
+	return p.installer().DestroyDefinitions(ctx, crds.ETCDComponent)
+}
+
+// noEtcds fails if there are objects of etcd-druid in any namespace.
+func (p *Platform) noEtcds(ctx context.Context, what string) error {
+	definitions, err := p.installer().Definitions(crds.ETCDComponent)
+	if err != nil {
+		return err
+	}
+	for _, each := range definitions {
+		err := p.Cluster.CheckUnused(ctx, each)
+		if errors.Is(err, rollout.ErrInUse) {
+			return fmt.Errorf("cannot delete %s because there are still objects: %w", what, err)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// ReplaceTexts replaces texts in the etcds, and in the Deployments and ManagedResources that the operator created.
+func (p *Platform) ReplaceTexts(ctx context.Context, replaced map[string]string) error {
+	for _, role := range etcdRoles() {
+		if err := p.replaceInEtcd(ctx, role, replaced); err != nil {
+			return err
+		}
+	}
+	return p.Cluster.ReplaceTexts(ctx, p.Values.Namespace, replaced)
+}
+
+// replaceInEtcd replaces texts in the specification of an Etcd, and makes etcd-druid act on that.
+func (p *Platform) replaceInEtcd(ctx context.Context, role etcd.Role, replaced map[string]string) error {
+	live, err := p.readEtcd(ctx, role)
+	if err != nil || live == nil {
+		return err
+	}
+	live.SetGroupVersionKind(etcdKind)
+	untyped, err := rollout.Unstructured(live)
+	if err != nil {
+		return err
+	}
+	changed := &druidcorev1alpha1.Etcd{}
+	err = runtime.DefaultUnstructuredConverter.FromUnstructured(rollout.WithTexts(untyped[0], replaced).Object, changed)
+	if err != nil {
+		return fmt.Errorf("convert Etcd %s: %w", live.Name, err)
+	}
+	if equality.Semantic.DeepEqual(changed.Spec, live.Spec) {
+		return nil
+	}
+	return p.Cluster.DeployTyped(ctx, etcd.Request(changed, live, p.Clock.Now()))
+}

@@ -1,0 +1,118 @@
+package runtime
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/garden/component/resourcemanager"
+	"github.com/espalier-dev/espalier/internal/rollout"
+)
+
+// resourceManager returns the objects of the resource manager.
+func (p *Platform) resourceManager() ([]*unstructured.Unstructured, error) {
+	typed, err := resourcemanager.Objects(p.Values)
+	if err != nil {
+		return nil, err
+	}
+	return rollout.Unstructured(typed...)
+}
+
+// deployResourceManager deploys the definition of ManagedResources and the resource manager, and waits until its Deployments are healthy
+// and its webhooks are registered. These webhooks add tokens to Pods. A Pod that is created before stays without a token, and no controller
+// replaces it.
+func (p *Platform) deployResourceManager(ctx context.Context) error {
+	if err := p.installer().DeployDefinitions(ctx, resourcemanager.Component); err != nil {
+		return err
+	}
+	objects, err := p.resourceManager()
+	if err != nil {
+		return err
+	}
+	if err := p.Cluster.Deploy(ctx, objects...); err != nil {
+		return err
+	}
+	timeout := p.Timing.defaulted().ResourceManager
+	if err := p.Cluster.UntilHealthy(ctx, timeout, rollout.Deployments(objects)...); err != nil {
+		return err
+	}
+	registration := rollout.Identity(mutatingKind, "", resourcemanager.Name)
+	return p.Cluster.Until(ctx, timeout, p.checkRegistration, rollout.WatchObject(registration))
+}
+
+// mutatingKind is the kind of the configuration that webhook-server maintains, under the name of the resource manager.
+var mutatingKind = admissionregistrationv1.SchemeGroupVersion.WithKind("MutatingWebhookConfiguration")
+
+// checkRegistration returns an error as long as the webhooks of the resource manager are not registered.
+func (p *Platform) checkRegistration(ctx context.Context) error {
+	registration := &admissionregistrationv1.MutatingWebhookConfiguration{}
+	err := p.Cluster.Client.Get(ctx, client.ObjectKey{Name: resourcemanager.Name}, registration)
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("read %s %s: %w", mutatingKind.Kind, resourcemanager.Name, err)
+	}
+	lacksBundle := func(w admissionregistrationv1.MutatingWebhook) bool { return len(w.ClientConfig.CABundle) == 0 }
+	if len(registration.Webhooks) == 0 || slices.ContainsFunc(registration.Webhooks, lacksBundle) {
+		return fmt.Errorf("%s %s has no webhooks with a CA bundle (see kubectl -n %s logs deployment/%s)",
+			mutatingKind.Kind, resourcemanager.Name, p.Values.Namespace, resourcemanager.WebhookServer)
+	}
+	return nil
+}
+
+// destroyResourceManager destroys the Deployments before the webhook configurations, which one of them would create again.
+func (p *Platform) destroyResourceManager(ctx context.Context) error {
+	if err := p.installer().DestroyDefinitions(ctx, resourcemanager.Component); err != nil {
+		return err
+	}
+	objects, err := p.resourceManager()
+	if err != nil {
+		return err
+	}
+	timeout := p.Timing.defaulted().ResourceManager
+	running := rollout.Deployments(objects)
+	served, err := p.anyOurs(ctx, append(running, objects...))
+	if err != nil {
+		return err
+	}
+	if err := p.Cluster.Destroy(ctx, timeout, running...); err != nil {
+		return err
+	}
+	if served {
+		// webhook-server, which the operator had deployed, created these.
+		for _, each := range []*unstructured.Unstructured{
+			rollout.Identity(mutatingKind, "", resourcemanager.Name),
+			rollout.Identity(admissionregistrationv1.SchemeGroupVersion.WithKind("ValidatingWebhookConfiguration"), "", resourcemanager.Name),
+			rollout.Identity(corev1.SchemeGroupVersion.WithKind("Secret"), p.Values.Namespace, resourcemanager.WebhookServer),
+		} {
+			if _, err := p.Cluster.Delete(ctx, each, rollout.Unconditionally); err != nil {
+				return err
+			}
+		}
+		// These are the NetworkPolicies of its netpol-controller, which no longer runs, in all namespaces: the policies of Services that remain,
+		// because other clients created them.
+		policies := networkingv1.SchemeGroupVersion.WithKind("NetworkPolicy")
+		of := client.MatchingLabels{resourcesv1alpha1.NetworkingInstance: resourcemanager.Name}
+		if err := p.Cluster.DeleteAll(ctx, policies, of); err != nil {
+			return err
+		}
+	}
+	return p.Cluster.Destroy(ctx, timeout, objects...)
+}
+
+// anyOurs reports whether the operator created one of the objects.
+func (p *Platform) anyOurs(ctx context.Context, objects []*unstructured.Unstructured) (bool, error) {
+	for _, each := range objects {
+		ours, err := p.Cluster.HasOwn(ctx, each)
+		if ours || err != nil {
+			return ours, err
+		}
+	}
+	return false, nil
+}

@@ -1,0 +1,77 @@
+// Package runtime does the work for the components of the runtime cluster that are more than their objects: its preparation, the generic
+// kubeconfig, the resource manager, the etcds of the virtual cluster, and the destruction of definitions and Secrets. Package virtual does
+// the work for the rest of the virtual cluster.
+//
+// Tasks write only differences. If the process stops at any point, the next reconciliation runs the same tasks again.
+package runtime
+
+import (
+	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/clock"
+
+	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/garden/component"
+	"github.com/espalier-dev/espalier/internal/garden/component/etcddruid"
+	"github.com/espalier-dev/espalier/internal/garden/components"
+	"github.com/espalier-dev/espalier/internal/garden/install"
+	"github.com/espalier-dev/espalier/internal/garden/values"
+	"github.com/espalier-dev/espalier/internal/rollout"
+	"github.com/espalier-dev/espalier/internal/secrets/manager"
+)
+
+// Reasons of Events about Gardens.
+const (
+	// reasonDefinitionKept is a Warning Event about a Garden: a definition stays at the deletion, because objects of its kind exist.
+	reasonDefinitionKept = "DefinitionKept"
+	// reasonCredentialsKept is a Normal Event about a Garden: its deletion has copied keys and certificate authorities, which etcd volumes and
+	// backups need.
+	reasonCredentialsKept = "CredentialsKept"
+)
+
+// Platform is everything in the runtime cluster that the control plane of the virtual cluster runs on. All fields are required unless they
+// say otherwise. Nothing changes them while tasks run.
+type Platform struct {
+	// Cluster is the runtime cluster.
+	Cluster rollout.Cluster
+	// Secrets has generated the certificate authorities.
+	Secrets *manager.Manager
+	// Values are the inputs from which the components are built. A deletion needs only values.OfAny.
+	Values values.Values
+	// Garden is the Garden as it was before the tasks.
+	Garden *operatorv1alpha1.Garden
+	Clock  clock.PassiveClock
+	// Timing changes durations for tests. The zero value stands for the defaults.
+	Timing Timing
+	// Recorder records Events about the Garden.
+	Recorder events.EventRecorder
+	// OmitsDefinition reports whether a definition, by its name, is neither deployed nor destroyed. Nil omits none.
+	OmitsDefinition func(name string) bool
+}
+
+// Plane returns the work for the rows of the runtime plane, and for the etcds.
+func (p *Platform) Plane() install.Plane {
+	return install.Plane{Installer: p.installer(), Steps: map[string]install.Steps{
+		components.GenericKubeconfig: {Deploy: p.generateKubeconfig},
+		component.ETCDDefinitions:    {Destroy: p.destroyETCDDefinitions},
+		component.HVPA:               {Deploy: p.removeHVPA, SkipsDestroy: "Reconciliations remove it already."},
+		component.ResourceManager:    {Deploy: p.deployResourceManager, Destroy: p.destroyResourceManager},
+		etcddruid.Component.Name:     {Destroy: p.destroyDruid},
+		component.Etcds:              p.etcdSteps(),
+		component.NoManagedResources: {Destroy: p.untilNoManagedResources},
+		components.Secrets:           {Destroy: p.destroySecrets},
+	}}
+}
+
+// installer deploys and destroys the components that are not more than their objects.
+func (p *Platform) installer() install.Installer {
+	timing := p.Timing.defaulted()
+	return install.Installer{
+		Cluster: p.Cluster, Secrets: p.Secrets, Values: p.Values, OmitsDefinition: p.OmitsDefinition,
+		Limits: install.Limits{
+			Definitions: timing.Definitions, ManagedResources: timing.ManagedResources, Objects: timing.ManagedResources,
+		},
+		DefinitionKept: func(cause error) {
+			p.Recorder.Eventf(p.Garden, nil, "Warning", reasonDefinitionKept, "Delete", "Kept CustomResourceDefinition: %s", cause)
+		},
+	}
+}

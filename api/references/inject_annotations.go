@@ -24,45 +24,58 @@ import (
 // It handles Pods; Deployments and StatefulSets of apps/v1, v1beta2 and v1beta1; DaemonSets of apps/v1 and v1beta2; Jobs of
 // batch/v1; CronJobs of batch/v1 and v1beta1; ManagedResources. Other types are an error.
 func InjectAnnotations(obj runtime.Object, additional ...string) error {
-	switch o := obj.(type) {
-	case *corev1.Pod:
-		inject(usedByPod(&o.Spec), additional, &o.ObjectMeta)
-	case *appsv1.Deployment:
-		injectIntoTemplate(&o.ObjectMeta, &o.Spec.Template, additional)
-	case *appsv1beta2.Deployment:
-		injectIntoTemplate(&o.ObjectMeta, &o.Spec.Template, additional)
-	case *appsv1beta1.Deployment:
-		injectIntoTemplate(&o.ObjectMeta, &o.Spec.Template, additional)
-	case *appsv1.StatefulSet:
-		injectIntoTemplate(&o.ObjectMeta, &o.Spec.Template, additional)
-	case *appsv1beta2.StatefulSet:
-		injectIntoTemplate(&o.ObjectMeta, &o.Spec.Template, additional)
-	case *appsv1beta1.StatefulSet:
-		injectIntoTemplate(&o.ObjectMeta, &o.Spec.Template, additional)
-	case *appsv1.DaemonSet:
-		injectIntoTemplate(&o.ObjectMeta, &o.Spec.Template, additional)
-	case *appsv1beta2.DaemonSet:
-		injectIntoTemplate(&o.ObjectMeta, &o.Spec.Template, additional)
-	case *batchv1.Job:
-		injectIntoTemplate(&o.ObjectMeta, &o.Spec.Template, additional)
-	case *batchv1.CronJob:
-		injectIntoJobTemplate(&o.ObjectMeta, &o.Spec.JobTemplate.ObjectMeta, &o.Spec.JobTemplate.Spec.Template, additional)
-	case *batchv1beta1.CronJob:
-		injectIntoJobTemplate(&o.ObjectMeta, &o.Spec.JobTemplate.ObjectMeta, &o.Spec.JobTemplate.Spec.Template, additional)
-	case *resourcesv1alpha1.ManagedResource:
-		inject(usedBySecretRefs(o.Spec.SecretRefs), additional, &o.ObjectMeta)
-	default:
+	if managed, isManaged := obj.(*resourcesv1alpha1.ManagedResource); isManaged {
+		inject(usedBySecretRefs(managed.Spec.SecretRefs), additional, &managed.ObjectMeta)
+		return nil
+	}
+	spec, annotated := podSpec(obj)
+	if spec == nil {
 		return fmt.Errorf("unhandled object type %T", obj)
 	}
+	inject(usedByPod(spec), additional, annotated...)
 	return nil
 }
 
-func injectIntoTemplate(own *metav1.ObjectMeta, pod *corev1.PodTemplateSpec, additional []string) {
-	inject(usedByPod(&pod.Spec), additional, own, &pod.ObjectMeta)
+// PodSpec returns the specification of the Pods of a workload, for callers that change it; nil for an object without Pods. It knows the
+// workloads that InjectAnnotations knows.
+func PodSpec(obj runtime.Object) *corev1.PodSpec {
+	spec, _ := podSpec(obj)
+	return spec
 }
 
-func injectIntoJobTemplate(own, job *metav1.ObjectMeta, pod *corev1.PodTemplateSpec, additional []string) {
-	inject(usedByPod(&pod.Spec), additional, own, job, &pod.ObjectMeta)
+// podSpec also returns the metadata of the workload and of every template in it.
+func podSpec(obj runtime.Object) (*corev1.PodSpec, []*metav1.ObjectMeta) {
+	switch o := obj.(type) {
+	case *corev1.Pod:
+		return &o.Spec, []*metav1.ObjectMeta{&o.ObjectMeta}
+	case *appsv1.Deployment:
+		return podSpecOfTemplate(&o.Spec.Template, &o.ObjectMeta)
+	case *appsv1beta2.Deployment:
+		return podSpecOfTemplate(&o.Spec.Template, &o.ObjectMeta)
+	case *appsv1beta1.Deployment:
+		return podSpecOfTemplate(&o.Spec.Template, &o.ObjectMeta)
+	case *appsv1.StatefulSet:
+		return podSpecOfTemplate(&o.Spec.Template, &o.ObjectMeta)
+	case *appsv1beta2.StatefulSet:
+		return podSpecOfTemplate(&o.Spec.Template, &o.ObjectMeta)
+	case *appsv1beta1.StatefulSet:
+		return podSpecOfTemplate(&o.Spec.Template, &o.ObjectMeta)
+	case *appsv1.DaemonSet:
+		return podSpecOfTemplate(&o.Spec.Template, &o.ObjectMeta)
+	case *appsv1beta2.DaemonSet:
+		return podSpecOfTemplate(&o.Spec.Template, &o.ObjectMeta)
+	case *batchv1.Job:
+		return podSpecOfTemplate(&o.Spec.Template, &o.ObjectMeta)
+	case *batchv1.CronJob:
+		return podSpecOfTemplate(&o.Spec.JobTemplate.Spec.Template, &o.ObjectMeta, &o.Spec.JobTemplate.ObjectMeta)
+	case *batchv1beta1.CronJob:
+		return podSpecOfTemplate(&o.Spec.JobTemplate.Spec.Template, &o.ObjectMeta, &o.Spec.JobTemplate.ObjectMeta)
+	}
+	return nil, nil
+}
+
+func podSpecOfTemplate(template *corev1.PodTemplateSpec, owners ...*metav1.ObjectMeta) (*corev1.PodSpec, []*metav1.ObjectMeta) {
+	return &template.Spec, append(owners, &template.ObjectMeta)
 }
 
 func inject(u used, additional []string, targets ...*metav1.ObjectMeta) {

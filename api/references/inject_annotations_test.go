@@ -176,3 +176,14 @@ func TestInjectAnnotationsRejectsOtherTypes(t *testing.T) {
 		t.Run(name, func(t *testing.T) { NewWithT(t).Expect(references.InjectAnnotations(tc.obj)).To(MatchError(tc.want)) })
 	}
 }
+
+func TestPodSpecCanBeChanged(t *testing.T) {
+	for name, obj := range workloads(nil) {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			references.PodSpec(obj).NodeName = "node"
+			g.Expect(references.PodSpec(obj).NodeName).To(Equal("node"))
+		})
+	}
+	NewWithT(t).Expect(references.PodSpec(&resourcesv1alpha1.ManagedResource{})).To(BeNil())
+}

@@ -27,11 +27,8 @@ import (
 	"github.com/espalier-dev/espalier/internal/secrets/config"
 )
 
-// Contents of the generic token kubeconfig.
-const (
-	genericKubeconfigContext = "garden"
-	genericTokenFile         = "/var/run/secrets/gardener.cloud/shoot/generic-kubeconfig/token"
-)
+// genericKubeconfigContext is the name of the context of the generic token kubeconfig.
+const genericKubeconfigContext = "garden"
 
 // Prepare deploys the namespace of the Garden. It fails if the runtime cluster lacks a definition that the Garden expects there.
 func (p *Platform) Prepare(ctx context.Context) error {
@@ -157,7 +154,7 @@ func (p *Platform) generateKubeconfig(ctx context.Context) error {
 	secret, err := p.Secrets.Generate(ctx, secrets.Request{KeepOld: true, Config: config.Kubeconfig{
 		Name: gardenaccess.GenericKubeconfig, ContextName: genericKubeconfigContext,
 		Cluster: config.Cluster{Server: network.VirtualAPIServer, CAData: bundle.Data[config.DataKeyCertificateBundle]},
-		User:    config.User{TokenFile: genericTokenFile},
+		User:    config.User{TokenFile: gardenaccess.TokenPath},
 	}})
 	if err != nil {
 		return err

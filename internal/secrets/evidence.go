@@ -1,17 +1,19 @@
 package secrets
 
 import (
+	"bytes"
 	"fmt"
 	"regexp"
-	"slices"
 	"strconv"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 )
 
-// Evidence describes the observed objects about the keys of a logical name whose current Secret does not exist. It decides whether a new
-// key may be generated. Without a key, data cannot be read and tokens and certificates are refused, so a new one must not replace one that
-// was lost.
+// Evidence describes the observed objects about the keys of a logical name. It decides whether a new key may be generated if the current
+// Secret does not exist, and whether the current key may replace the keys in use if it does. Without a key, data cannot be read and tokens
+// and certificates are refused, so another one must not replace one that was lost.
 type Evidence struct {
 	// Preparing is true while a rotation to a new key is being prepared.
 	Preparing bool
@@ -25,10 +27,31 @@ type Evidence struct {
 	// Lost says which objects use another key of the logical name that does not exist either, for example "Deployment garden/web uses Secret
 	// key-01234567-89abc".
 	Lost []string
+	// InUse are the keys of the logical name that an object of the owner uses, although they do not exist. The current one is not among them.
+	InUse []LostKey
 	// Volumes are volumes with data that are older than the owner.
 	Volumes []string
-	// Confirmed is true if a user has confirmed that the missing key is lost.
+	// Confirmed is true if a user has confirmed that the current key is lost, so that it may be generated again.
 	Confirmed bool
+}
+
+// LostKey is a key whose Secret does not exist.
+type LostKey struct {
+	// Name is the name of the Secret, and User an object that uses it, for example "Deployment garden/web".
+	Name, User string
+	// Confirmed is true if a user has confirmed that it is lost.
+	Confirmed bool
+}
+
+// Replaced returns the lost key that the current one, which exists, must not replace, or nil. The status of the owner may be older than the
+// rotation to the lost key. If the current one was generated because its loss was confirmed, it may replace any.
+func (e Evidence) Replaced() *LostKey {
+	for i := range e.InUse {
+		if !e.InUse[i].Confirmed && !e.Confirmed {
+			return &e.InUse[i]
+		}
+	}
+	return nil
 }
 
 // Refusal returns why no new key may be generated. Empty: it may.
@@ -85,44 +108,24 @@ func generation(secret metav1.Object) int64 {
 
 // IsNameOf reports whether a text is the name of a Secret of that logical name, of any generation, or of its bundle.
 func IsNameOf(logicalName, text string) (is, isBundle bool) {
-	return matchName(nameOf(logicalName), text)
+	rest, is := strings.CutPrefix(text, logicalName)
+	rest, isBundle = strings.CutPrefix(rest, "-bundle")
+	is = is && checksums.FindString(rest) == rest && rest != ""
+	return is, is && isBundle
 }
 
-func matchName(name *regexp.Regexp, text string) (is, isBundle bool) {
-	found := name.FindStringSubmatch(text)
-	return found != nil, len(found) > 1 && found[1] != ""
-}
+// checksums matches the end of the name of a Secret.
+var checksums = regexp.MustCompile(`-[0-9a-f]{8}(-[0-9a-f]{5})?$`)
 
-// Mentions reports whether a text has such a name in it.
-func Mentions(logicalName string, text []byte) bool { return hasWord(namesOf(logicalName), text) }
-
-// KeysIn returns the names of Secrets with keys of a logical name that a text has in it. Bundles are left out.
-func KeysIn(logicalName string, text []byte) []string {
-	var names []string
-	name := nameOf(logicalName)
-	for _, each := range words.FindAll(text, -1) {
-		if is, isBundle := matchName(name, string(each)); is && !isBundle && !slices.Contains(names, string(each)) {
-			names = append(names, string(each))
+// NamesIn returns the sorted texts between characters that no name has, if they may be names of Secrets, of any logical name.
+func NamesIn(text []byte) []string {
+	names := sets.Set[string]{}
+	for word := range bytes.FieldsFuncSeq(text, func(r rune) bool {
+		return (r < 'a' || r > 'z') && (r < '0' || r > '9') && r != '-' && r != '.'
+	}) {
+		if bytes.IndexByte(word, '-') > 0 && checksums.Match(word) {
+			names.Insert(string(word))
 		}
 	}
-	return names
-}
-
-// words matches texts between characters that no name has.
-var words = regexp.MustCompile(`[a-z0-9.-]+`)
-
-// MentionsName reports whether a text has the name of a Secret in it.
-func MentionsName(name string, text []byte) bool { return hasWord(regexp.QuoteMeta(name), text) }
-
-func nameOf(logicalName string) *regexp.Regexp {
-	return regexp.MustCompile("^" + namesOf(logicalName) + "$")
-}
-
-func namesOf(logicalName string) string {
-	return regexp.QuoteMeta(logicalName) + "(-bundle)?-[0-9a-f]{8}(-[0-9a-f]{5})?"
-}
-
-// hasWord reports whether a text has a match that no further character of a name follows or precedes.
-func hasWord(expression string, text []byte) bool {
-	return regexp.MustCompile(`(^|[^a-z0-9.-])(` + expression + `)($|[^a-z0-9.-])`).Match(text)
+	return sets.List(names)
 }

@@ -74,9 +74,10 @@ func TestNewKeyIsOnlyGeneratedIfNothingSpeaksForAnOldOne(t *testing.T) {
 	}
 }
 
-func TestKeysAreFoundInTexts(t *testing.T) {
-	text := []byte(`{"a":"ca-f6032ea0","b":"ca-f6032ea0-5d3a1","c":"ca-bundle-0123abcd","d":"ca-etcd-f6032ea0","e":["ca-f6032ea0"]}`)
-	NewWithT(t).Expect(secrets.KeysIn("ca", text)).To(Equal([]string{"ca-f6032ea0", "ca-f6032ea0-5d3a1"}))
+func TestNamesOfSecretsAreFoundInTexts(t *testing.T) {
+	text := []byte("{\"a\":\"ca-f6032ea0\",\"b\":\"ca-bundle-f6032ea0-5d3a1\",\"e\":[\"ca-f6032ea0\"]}\nname: ca-etcd-0123abcd\n" +
+		"ca-f6032ea01 ca-f6032ea0x ca-F6032ea0 ca -f6032ea0")
+	NewWithT(t).Expect(secrets.NamesIn(text)).To(Equal([]string{"ca-bundle-f6032ea0-5d3a1", "ca-etcd-0123abcd", "ca-f6032ea0"}))
 }
 
 func TestNamesOfSecretsAreRecognized(t *testing.T) {
@@ -88,6 +89,24 @@ func TestNamesOfSecretsAreRecognized(t *testing.T) {
 		isName, isBundle := secrets.IsNameOf("ca", name)
 		g.Expect(isName).To(Equal(is), name)
 		g.Expect(isBundle).To(Equal(name == "ca-bundle-0123abcd"), name)
-		g.Expect(secrets.Mentions("ca", []byte("secretName: "+name+"\n"))).To(Equal(is), name)
+	}
+}
+
+func TestKeyInUseThatWasLostIsNotReplaced(t *testing.T) {
+	first, second := secrets.LostKey{Name: "key-1", User: "Deployment garden/a"}, secrets.LostKey{Name: "key-2", User: "Deployment garden/b"}
+	confirmed := func(key secrets.LostKey) secrets.LostKey {
+		key.Confirmed = true
+		return key
+	}
+	for title, tc := range map[string]struct {
+		evidence secrets.Evidence
+		replaced *secrets.LostKey
+	}{
+		"nothing is in use":   {evidence: secrets.Evidence{Lost: []string{"Deployment other/a uses Secret key-1"}}},
+		"the loss of one":     {secrets.Evidence{InUse: []secrets.LostKey{confirmed(first), second}}, &second},
+		"the loss of all":     {evidence: secrets.Evidence{InUse: []secrets.LostKey{confirmed(first), confirmed(second)}}},
+		"that of the current": {evidence: secrets.Evidence{Confirmed: true, InUse: []secrets.LostKey{first}}},
+	} {
+		t.Run(title, func(t *testing.T) { NewWithT(t).Expect(tc.evidence.Replaced()).To(Equal(tc.replaced)) })
 	}
 }

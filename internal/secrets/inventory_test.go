@@ -379,6 +379,23 @@ func TestTwoDonorsAreRefused(t *testing.T) {
 	g.Expect(n.names()).To(Equal([]string{"one", "two"}))
 }
 
+func TestSecretIsOnlyPresentIfItWasObservedAndHasNoDonor(t *testing.T) {
+	g, n := NewWithT(t), newNamespace()
+	request := secrets.Request{Config: config.EncryptionKey{Name: "key", SecretLength: 32}}
+	present := func() string {
+		inventory, err := n.inventory()
+		g.Expect(err).NotTo(HaveOccurred())
+		name, err := inventory.Present(request, n.now)
+		g.Expect(err).NotTo(HaveOccurred())
+		return name
+	}
+	g.Expect(present()).To(BeEmpty())
+	n.mustReconcile(t, request)
+	g.Expect(present()).To(Equal(n.only(t, "key").Name))
+	n.secrets = append(n.secrets, donor("mine", "key", nil))
+	g.Expect(present()).To(BeEmpty())
+}
+
 func TestDonorWhoseDataIsInUseIsRefused(t *testing.T) {
 	month := 30 * day
 	for name, request := range map[string]secrets.Request{

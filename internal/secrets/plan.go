@@ -68,20 +68,37 @@ func (i *Inventory) Plan(request Request, source config.Source) (Step, error) {
 // Missing returns the name of the Secret that Plan would generate for a request. It is empty if the Secret was observed, or if a user has
 // marked a Secret whose data it would get.
 func (i *Inventory) Missing(request Request, now time.Time) (string, error) {
-	request, labels, err := i.resolve(request, now)
-	if err != nil {
+	name, observed, err := i.find(request, now)
+	if observed || err != nil {
 		return "", err
 	}
-	name := request.Config.LogicalName()
-	unique := uniqueName(name, request.Config.Hash(), labels[LabelSigningCAChecksum], labels[LabelLastRotation])
-	if slices.ContainsFunc(i.observed, func(secret *corev1.Secret) bool { return secret.Name == unique }) {
-		return "", nil
-	}
-	data, err := i.dataOfDonor(name)
+	data, err := i.dataOfDonor(request.Config.LogicalName())
 	if data != nil || err != nil {
 		return "", err
 	}
-	return unique, nil
+	return name, nil
+}
+
+// Present returns the name of the observed Secret of a request. It is empty if there is none, or if a user has marked a Secret as donor for
+// its logical name: then the user has decided which key is used.
+func (i *Inventory) Present(request Request, now time.Time) (string, error) {
+	name, observed, err := i.find(request, now)
+	logicalName := request.Config.LogicalName()
+	hasDonor := slices.ContainsFunc(i.donors, func(donor *corev1.Secret) bool { return donor.Labels[LabelUseDataFor] == logicalName })
+	if !observed || hasDonor || err != nil {
+		return "", err
+	}
+	return name, nil
+}
+
+// find returns the name of the Secret of a request, and whether the Secret was observed.
+func (i *Inventory) find(request Request, now time.Time) (name string, observed bool, err error) {
+	request, labels, err := i.resolve(request, now)
+	if err != nil {
+		return "", false, err
+	}
+	name = uniqueName(request.Config.LogicalName(), request.Config.Hash(), labels[LabelSigningCAChecksum], labels[LabelLastRotation])
+	return name, slices.ContainsFunc(i.observed, func(secret *corev1.Secret) bool { return secret.Name == name }), nil
 }
 
 // resolve returns the request with its signing CA, and all labels but the labels of the lifetime.

@@ -20,6 +20,9 @@ import (
 	"github.com/espalier-dev/espalier/internal/conflict"
 	"github.com/espalier-dev/espalier/internal/garden/component/apiserver"
 	"github.com/espalier-dev/espalier/internal/garden/component/etcd"
+	"github.com/espalier-dev/espalier/internal/garden/component/gardenerapiserver"
+	"github.com/espalier-dev/espalier/internal/garden/component/kubeapiserver"
+	"github.com/espalier-dev/espalier/internal/garden/component/kubecontrollermanager"
 	"github.com/espalier-dev/espalier/internal/garden/rotation"
 	"github.com/espalier-dev/espalier/internal/garden/validation"
 	"github.com/espalier-dev/espalier/internal/rollout"
@@ -38,18 +41,29 @@ type users struct {
 	volumes []string
 }
 
-// user is an object, its name for users, and all that its manifest says. For a ManagedResource, that includes its objects.
+// user is an object.
 type user struct {
-	name    string
-	content []byte
+	// name is its name for users.
+	name string
+	// secrets are the names in its manifest that may be those of Secrets of the manager. For a ManagedResource, that includes its objects.
+	secrets []string
+	// isOwn is true if a reconciliation deploys the object, with names of current keys.
+	isOwn bool
 }
 
-// guard makes the manager of secrets generate keys and authorities that only a rotation replaces only if nothing speaks for an old one. The
-// objects of the namespace are read once, when the first one is missing.
+// keyUsers are the objects of a Garden that have names of keys and authorities, and not only of their bundles. Objects of users are left
+// out: they may name a key that was rotated away.
+var keyUsers = []string{
+	"Deployment " + kubeapiserver.Name, "Deployment " + kubecontrollermanager.Name, "Deployment " + gardenerapiserver.Name,
+	"ManagedResource " + gardenerapiserver.RuntimeManagedResource,
+}
+
+// guard makes the manager of secrets generate keys and authorities that only a rotation replaces only if nothing speaks for an old one, and
+// use others only if no old one is in use that was lost. The objects of the namespace are read once, before the first one is generated.
 func (r *Reconciler) guard(m *manager.Manager, garden *operatorv1alpha1.Garden) {
 	known := rotation.Irreplaceable(rotationOf(garden))
 	var found *users
-	m.Guard(slices.Collect(maps.Keys(known)), func(ctx context.Context, logicalName, missing string) (secrets.Evidence, error) {
+	m.Guard(slices.Collect(maps.Keys(known)), func(ctx context.Context, logicalName, current string) (secrets.Evidence, error) {
 		if found == nil {
 			read, err := r.users(ctx, garden)
 			if err != nil {
@@ -57,7 +71,7 @@ func (r *Reconciler) guard(m *manager.Manager, garden *operatorv1alpha1.Garden) 
 			}
 			found = read
 		}
-		return found.evidence(known[logicalName], logicalName, missing, confirmedLostKeys(garden)), nil
+		return found.evidence(known[logicalName], logicalName, current, confirmedLostKeys(garden)), nil
 	})
 }
 
@@ -132,17 +146,20 @@ func userOf(kind string, o runtime.Object, content map[string][]byte) (user, err
 	if err != nil {
 		return user{}, fmt.Errorf("read name of %s: %w", kind, err)
 	}
-	return user{kind + " " + named.GetNamespace() + "/" + named.GetName(), manifest}, nil
+	return user{
+		name: kind + " " + named.GetNamespace() + "/" + named.GetName(), secrets: secrets.NamesIn(manifest),
+		isOwn: slices.Contains(keyUsers, kind+" "+named.GetName()),
+	}, nil
 }
 
-// evidence returns the evidence for keys of a logical name. The Secret with that name does not exist.
-func (u *users) evidence(known rotation.KeyStatus, logicalName, missing string, confirmed []string) secrets.Evidence {
+// evidence returns the evidence for keys of a logical name, other than the Secret with the current one.
+func (u *users) evidence(known rotation.KeyStatus, logicalName, current string, confirmed []string) secrets.Evidence {
 	e := secrets.Evidence{
 		Preparing: known.Preparing, Generation: known.Generation,
-		Volumes: u.volumes, Confirmed: slices.Contains(confirmed, missing),
+		Volumes: u.volumes, Confirmed: slices.Contains(confirmed, current),
 	}
 	role := apiserver.ConfigurationRole(logicalName)
-	exist := []string{missing}
+	exist := []string{current}
 	for i := range u.secrets {
 		secret := &u.secrets[i]
 		owner, managed := secret.Labels[secrets.LabelManagerIdentity]
@@ -156,16 +173,23 @@ func (u *users) evidence(known rotation.KeyStatus, logicalName, missing string, 
 		}
 	}
 	for _, each := range u.objects {
-		if secrets.Mentions(logicalName, each.content) {
+		isUser := false
+		for _, key := range each.secrets {
+			is, isBundle := secrets.IsNameOf(logicalName, key)
+			isUser = isUser || is
+			if !is || isBundle || slices.Contains(exist, key) {
+				continue
+			}
+			e.Lost = append(e.Lost, each.name+" uses Secret "+key)
+			if each.isOwn {
+				e.InUse = append(e.InUse, secrets.LostKey{Name: key, User: each.name, Confirmed: slices.Contains(confirmed, key)})
+			}
+		}
+		if isUser {
 			e.Uses = append(e.Uses, each.name)
 		}
-		if secrets.MentionsName(missing, each.content) {
+		if slices.Contains(each.secrets, current) {
 			e.Marked = append(e.Marked, each.name)
-		}
-		for _, key := range secrets.KeysIn(logicalName, each.content) {
-			if !slices.Contains(exist, key) {
-				e.Lost = append(e.Lost, each.name+" uses Secret "+key)
-			}
 		}
 	}
 	return e

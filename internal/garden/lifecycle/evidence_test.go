@@ -2,12 +2,16 @@ package lifecycle_test
 
 import (
 	"bytes"
+	"encoding/json"
+	"maps"
 	"net/http"
+	"slices"
 	"testing"
 	"time"
 
 	. "github.com/onsi/gomega"
 	gomegatypes "github.com/onsi/gomega/types"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -15,7 +19,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
+	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/conflict"
+	"github.com/espalier-dev/espalier/internal/garden/rotation"
+	"github.com/espalier-dev/espalier/internal/secrets"
 	secretconfig "github.com/espalier-dev/espalier/internal/secrets/config"
 	"github.com/espalier-dev/espalier/test/binary"
 )
@@ -134,6 +141,71 @@ func TestLostKeyOfARotationIsNotGeneratedAgain(t *testing.T) {
 	s.mustReconcile()
 	s.Expect(s.secrets(name)).To(HaveLen(1))
 	s.Expect(s.secrets(name)[0].Name).NotTo(Or(Equal(first.Name), Equal(second.Name)), "its label says from which rotation it is")
+}
+
+// The status is restored from a backup from before a rotation, and the Secret of that rotation is lost, while the one before still exists.
+func TestLostKeyInUseIsNotReplacedByAnEarlierOne(t *testing.T) {
+	const name = "service-account-key"
+	s := newInstalledScene(t)
+	s.expectKnownUsersOfKeys()
+	before, first := s.get().Status.Credentials, s.secrets(name)[0].Name
+	s.edit(annotated("gardener.cloud/operation", "rotate-serviceaccount-key-start"))
+	s.mustReconcile()
+	second := s.lose(name)
+	s.restoreStatus(before)
+	s.stopsAt(second)
+	s.Expect(s.mounted(name)).To(Equal(second.Name))
+	restored := second.DeepCopy()
+	s.Expect(s.admin.Create(t.Context(), restored)).To(Succeed())
+	s.mustReconcile()
+	s.Expect(s.mounted(name)).To(Equal(second.Name))
+
+	s.Expect(s.admin.Delete(t.Context(), restored)).To(Succeed())
+	bundle := s.mounted(name + "-bundle")
+	s.edit(annotated(confirmLostKeys, second.Name))
+	_, err := s.reconcile()
+	s.Expect(err).To(MatchError(HaveSuffix("annotate the Garden with "+confirmLostKeys+": "+second.Name+", "+bundle)),
+		"the first confirmation stays necessary")
+	s.edit(annotated(confirmLostKeys, second.Name+", "+bundle))
+	s.mustReconcile()
+	s.Expect(s.mounted(name)).To(Equal(first))
+	s.Expect(s.get().Annotations).NotTo(HaveKey(confirmLostKeys))
+	s.mustReconcile()
+}
+
+// expectKnownUsersOfKeys expects that the operator deploys no other objects with names of keys than those whose keys it never replaces by
+// earlier ones.
+func (s *scene) expectKnownUsersOfKeys() {
+	s.t.Helper()
+	deployments, sets := &appsv1.DeploymentList{}, &resourcesv1alpha1.ManagedResourceList{}
+	s.Expect(s.admin.List(s.t.Context(), deployments, client.InNamespace(s.namespace()))).To(Succeed())
+	s.Expect(s.admin.List(s.t.Context(), sets, client.InNamespace(s.namespace()))).To(Succeed())
+	manifests := map[string][]byte{}
+	for i := range deployments.Items {
+		manifest, err := json.Marshal(deployments.Items[i])
+		s.Expect(err).NotTo(HaveOccurred())
+		manifests[deployments.Items[i].Name] = manifest
+	}
+	for i := range sets.Items {
+		for _, each := range sets.Items[i].Spec.SecretRefs {
+			content := &corev1.Secret{}
+			s.Expect(s.exists(content, s.namespace(), each.Name)).To(BeTrue())
+			manifests[sets.Items[i].Name] = slices.Concat(slices.Collect(maps.Values(content.Data))...)
+		}
+	}
+	found := map[string]bool{}
+	for object, manifest := range manifests {
+		for _, secret := range secrets.NamesIn(manifest) {
+			for _, key := range rotation.Kept() {
+				if is, isBundle := secrets.IsNameOf(key, secret); is && !isBundle {
+					found[object] = true
+				}
+			}
+		}
+	}
+	s.Expect(slices.Sorted(maps.Keys(found))).To(Equal([]string{
+		"gardener-apiserver-runtime", "virtual-garden-kube-apiserver", "virtual-garden-kube-controller-manager",
+	}))
 }
 
 // restoreStatus replaces the credentials in the status.

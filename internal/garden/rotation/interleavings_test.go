@@ -90,8 +90,10 @@ type landscape struct {
 	data, tokens  []object
 	writesLeft    int // negative: the operator does not die
 
-	// stopped is the Secret at which the last reconciliation stopped.
-	stopped string
+	// stopped is the Secret at which the last reconciliation stopped, and confirmed are the Secrets whose loss was confirmed since the last
+	// one that succeeded.
+	stopped   string
+	confirmed []string
 	// waived are keys whose loss was confirmed, and completed are keys that were rotated away, with the number of statuses at that time.
 	waived    map[string]bool
 	completed map[string]int
@@ -158,6 +160,10 @@ func (l *landscape) loseSecret() {
 	}
 	lost := names[l.random.IntN(len(names))]
 	l.note("lose %s", lost)
+	if slices.Contains(l.confirmed, lost) { // the confirmation covers the key that was generated again, until a reconciliation succeeds
+		secret := l.secrets[lost]
+		l.waived[l.idOf(&secret)] = true
+	}
 	delete(l.secrets, lost)
 	l.forgetWithoutBundle()
 	needed := slices.Clone(l.configuration.verifies)
@@ -256,7 +262,8 @@ func (l *landscape) confirm() {
 			l.waived[id] = true
 		}
 	}
-	l.reconcileConfirmed(l.stopped)
+	l.confirmed = append(l.confirmed, l.stopped)
+	l.reconcile(nil, -1)
 }
 
 func (l *landscape) write(format string, args ...any) bool {
@@ -286,16 +293,11 @@ func (l *landscape) setStatus(next *operatorv1alpha1.CredentialsRotation) bool {
 func (l *landscape) reconcile(operations rotation.Operations, writes int) {
 	l.note("reconcile %v", operations.UnsortedList())
 	l.writesLeft = writes
-	l.operate(operations, "")
-}
-
-func (l *landscape) reconcileConfirmed(name string) {
-	l.writesLeft = -1
-	l.operate(nil, name)
+	l.operate(operations)
 }
 
 // operate is a reconciliation: the same decisions in the same order, while maps stand for clusters.
-func (l *landscape) operate(operations rotation.Operations, confirmed string) {
+func (l *landscape) operate(operations rotation.Operations) {
 	l.stopped = ""
 	next, _ := rotation.Begin(l.status, rotation.Facts{
 		Operations: operations, Now: metav1.NewTime(l.now), WantedProvider: "aescbc", CurrentProvider: "aescbc",
@@ -307,7 +309,7 @@ func (l *landscape) operate(operations rotation.Operations, confirmed string) {
 		Credentials: &operatorv1alpha1.Credentials{Rotation: l.status},
 	}})
 	v := values.Values{EncryptedProvider: "aescbc", Phases: phases}
-	r := &run{landscape: l, v: v, confirmed: confirmed}
+	r := &run{landscape: l, v: v}
 	var err error
 	r.inventory, err = secrets.NewInventory(secrets.Options{
 		Namespace: "garden", Identity: "operator", RotationTimes: rotation.Times(l.status),
@@ -322,13 +324,17 @@ func (l *landscape) operate(operations rotation.Operations, confirmed string) {
 	if !done || !r.deploy(encryption) || !r.renewTokens(signing) || !r.rewrite(encryption) || !r.cleanUp() {
 		return
 	}
+	if len(l.confirmed) > 0 && !l.write("forget losses") {
+		return
+	}
+	l.confirmed = nil
 	last, again := rotation.End(l.status, metav1.NewTime(l.now))
 	if last == nil || !l.setStatus(last) {
 		return
 	}
 	l.noteCompleted(encryption, signing)
 	if again {
-		l.operate(nil, "")
+		l.operate(nil)
 	}
 }
 
@@ -414,7 +420,6 @@ type run struct {
 	*landscape
 	v         values.Values
 	inventory *secrets.Inventory
-	confirmed string
 }
 
 var signingKeys = sync.OnceValues(func() ([]*rsa.PrivateKey, error) {
@@ -440,6 +445,15 @@ func (r *run) source() config.Source {
 // generate does the work of the manager of secrets for a guarded request.
 func (r *run) generate(request secrets.Request) (*corev1.Secret, bool) {
 	name := request.Config.LogicalName()
+	present, err := r.inventory.Present(request, r.now)
+	r.Expect(err).NotTo(HaveOccurred())
+	if present != "" {
+		if lost := r.evidence(name, present).Replaced(); lost != nil {
+			r.note("stop: Secret %s: %s uses it", lost.Name, lost.User)
+			r.stopped = lost.Name
+			return nil, false
+		}
+	}
 	missing, err := r.inventory.Missing(request, r.now)
 	r.Expect(err).NotTo(HaveOccurred())
 	if missing != "" {
@@ -455,7 +469,7 @@ func (r *run) generate(request secrets.Request) (*corev1.Secret, bool) {
 	}
 	former, err := r.inventory.Dropped(request, *bundle, r.now)
 	r.Expect(err).NotTo(HaveOccurred())
-	if former != "" && r.confirmed != former && r.confirmed != secret.Name {
+	if former != "" && !slices.Contains(r.confirmed, former) && !slices.Contains(r.confirmed, secret.Name) {
 		r.note("stop: bundle %s has a key that no Secret has", former)
 		r.stopped = former
 		return nil, false
@@ -464,10 +478,10 @@ func (r *run) generate(request secrets.Request) (*corev1.Secret, bool) {
 	return secret, done
 }
 
-func (r *run) evidence(name, missing string) secrets.Evidence {
+func (r *run) evidence(name, current string) secrets.Evidence {
 	known := rotation.Irreplaceable(r.status)[name]
 	e := secrets.Evidence{
-		Preparing: known.Preparing, Generation: known.Generation, Confirmed: r.confirmed == missing,
+		Preparing: known.Preparing, Generation: known.Generation, Confirmed: slices.Contains(r.confirmed, current),
 	}
 	for _, each := range r.managed() {
 		switch is, isBundle := secrets.IsNameOf(name, each.Name); {
@@ -477,15 +491,19 @@ func (r *run) evidence(name, missing string) secrets.Evidence {
 			e.Secrets = append(e.Secrets, each.ObjectMeta)
 		}
 	}
-	if r.live != nil {
-		e.Uses = append(e.Uses, "Deployment")
-		if slices.Contains(slices.Collect(maps.Values(r.live.Annotations)), missing) {
+	if r.live == nil {
+		return e
+	}
+	e.Uses = append(e.Uses, "Deployment")
+	for _, each := range slices.Sorted(maps.Values(r.live.Annotations)) {
+		is, isBundle := secrets.IsNameOf(name, each)
+		_, exists := r.landscape.secrets[each]
+		switch {
+		case each == current:
 			e.Marked = []string{"Deployment"}
-		}
-		for _, each := range secrets.KeysIn(name, []byte(strings.Join(slices.Collect(maps.Values(r.live.Annotations)), " "))) {
-			if _, exists := r.landscape.secrets[each]; !exists && each != missing {
-				e.Lost = append(e.Lost, "Deployment uses Secret "+each)
-			}
+		case is && !isBundle && !exists:
+			e.Lost = append(e.Lost, "Deployment uses Secret "+each)
+			e.InUse = append(e.InUse, secrets.LostKey{Name: each, User: "Deployment", Confirmed: slices.Contains(r.confirmed, each)})
 		}
 	}
 	return e

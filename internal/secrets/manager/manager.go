@@ -17,6 +17,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -57,11 +58,11 @@ func New(ctx context.Context, c client.Client, now clock.PassiveClock, source co
 	return m, err
 }
 
-// Observe reads the evidence for a key of a logical name whose current Secret, named missing, does not exist.
-type Observe func(ctx context.Context, logicalName, missing string) (secrets.Evidence, error)
+// Observe reads the evidence for keys of a logical name, other than the current one.
+type Observe func(ctx context.Context, logicalName, current string) (secrets.Evidence, error)
 
-// Guard makes the manager generate new content for these logical names only if nothing speaks for an old one. It is called before the first
-// request.
+// Guard makes the manager generate new content for these logical names only if nothing speaks for an old one, and return existing content
+// only if no other content that was lost is in use. It is called before the first request.
 func (m *Manager) Guard(logicalNames []string, observe Observe) {
 	m.guarded, m.observe = logicalNames, observe
 }
@@ -263,7 +264,7 @@ func (m *Manager) ensure(ctx context.Context, request secrets.Request) (*corev1.
 }
 
 func (m *Manager) write(ctx context.Context, request secrets.Request) (*corev1.Secret, error) {
-	if err := m.checkMissing(ctx, request); err != nil {
+	if err := m.checkLost(ctx, request); err != nil {
 		return nil, err
 	}
 	step, err := m.plan(request)
@@ -301,9 +302,10 @@ func (m *Manager) writer() client.FieldOwner {
 	return client.FieldOwner(strings.Join(m.options.Writers[:min(len(m.options.Writers), 1)], ""))
 }
 
-// LostError is returned instead of a new key or authority that would replace one that was lost.
+// LostError is returned instead of a key or authority that would replace one that was lost.
 type LostError struct {
-	// Name is the name of the Secret whose loss a user can confirm. Empty: that is no remedy, and Problem names another one.
+	// Name is the name of the Secret whose loss a user can confirm, after the names of others that the user has confirmed and that must stay
+	// confirmed. Empty: that is no remedy, and Problem names another one.
 	Name string
 	// Problem is a sentence without a period that names the Secret and the evidence for the old key.
 	Problem string
@@ -311,19 +313,47 @@ type LostError struct {
 
 func (e *LostError) Error() string { return e.Problem }
 
-// checkMissing fails if the Secret of a guarded request does not exist, and must not be generated.
-func (m *Manager) checkMissing(ctx context.Context, request secrets.Request) error {
+// checkLost fails if the Secret of a guarded request must not be generated, because another one was lost, or must not be used instead of
+// it.
+func (m *Manager) checkLost(ctx context.Context, request secrets.Request) error {
 	logicalName := request.Config.LogicalName()
 	if !slices.Contains(m.guarded, logicalName) {
 		return nil
 	}
+	present, err := m.inventory.Present(request, m.clock.Now())
+	if err != nil {
+		return err
+	}
+	if present != "" {
+		return m.checkUsed(ctx, logicalName, present)
+	}
+	return m.checkMissing(ctx, request)
+}
+
+// checkUsed fails if the current Secret of a guarded request, which exists, must not replace one that was lost.
+func (m *Manager) checkUsed(ctx context.Context, logicalName, current string) error {
+	evidence, err := m.observe(ctx, logicalName, current)
+	if err != nil {
+		return fmt.Errorf("find out whether another secret than %q is in use: %w", current, err)
+	}
+	lost := evidence.Replaced()
+	if lost == nil {
+		return nil
+	}
+	return &LostError{lost.Name, fmt.Sprintf("Secret %s/%s is missing, and Secret %s does not replace it because %s uses it",
+		m.options.Namespace, lost.Name, current, lost.User)}
+}
+
+// checkMissing fails if the Secret of a guarded request does not exist, and must not be generated.
+func (m *Manager) checkMissing(ctx context.Context, request secrets.Request) error {
+	logicalName := request.Config.LogicalName()
 	missing, err := m.inventory.Missing(request, m.clock.Now())
 	if missing == "" || err != nil {
 		return err
 	}
 	err = m.client.Get(ctx, client.ObjectKey{Namespace: m.options.Namespace, Name: missing}, &corev1.Secret{})
 	if err == nil { // its labels may have been removed
-		return nil
+		return m.checkUsed(ctx, logicalName, missing)
 	}
 	if !apierrors.IsNotFound(err) {
 		return fmt.Errorf("get secret %q: %w", missing, err)
@@ -362,10 +392,16 @@ func (m *Manager) checkBundle(ctx context.Context, request, bundle secrets.Reque
 	if former == "" || err != nil || evidence.Confirmed {
 		return err
 	}
+	confirmed := sets.Set[string]{} // these losses must stay confirmed
+	for _, each := range evidence.InUse {
+		if each.Confirmed {
+			confirmed.Insert(each.Name)
+		}
+	}
 	if evidence, err = m.observe(ctx, logicalName, former); err != nil || evidence.Confirmed {
 		return err
 	}
-	return &LostError{former, fmt.Sprintf("not all former keys or certificates of %s that bundle %s/%s has, or had before it was lost, are "+
+	return &LostError{strings.Join(append(sets.List(confirmed), former), ", "), fmt.Sprintf("not all former keys or certificates of %s that bundle %s/%s has, or had before it was lost, are "+
 		"in the Secret of the last rotation before", logicalName, m.options.Namespace, former)}
 }
 

@@ -101,19 +101,34 @@ func (i *Inventory) hasSeveralPredecessors(logicalName string) bool {
 }
 
 // wasForgotten reports whether a Secret has a key or certificate that bundles have, but not those that were observed. It was rotated away
-// then, and restored since.
+// then, and restored since. If the observed bundles have only content of earlier rotations, they are from before it, and a later bundle was
+// lost.
 func (i *Inventory) wasForgotten(secret *corev1.Secret) bool {
+	name := secret.Labels[LabelName]
 	observed := map[string][]byte{}
-	for _, each := range i.bundlesOf(secret.Labels[LabelName]) {
+	for _, each := range i.bundlesOf(name) {
 		for key, value := range each.Data {
 			observed[each.Name+"/"+key] = value
 		}
 	}
-	bundled := blocksOf(observed)
-	own := blocksOf(map[string][]byte{
+	bundled, own := blocksOf(observed), bundledBlocksOf(secret)
+	if len(own) == 0 || contains(bundled, own[0]) {
+		return false
+	}
+	var earlier [][]byte
+	for _, each := range i.observed {
+		if i.manages(each) && each.Labels[LabelName] == name && generation(each) < generation(secret) {
+			earlier = append(earlier, bundledBlocksOf(each)...)
+		}
+	}
+	return slices.ContainsFunc(bundled, func(each []byte) bool { return !contains(earlier, each) })
+}
+
+// bundledBlocksOf returns the certificate or key of a Secret that its bundle has, too.
+func bundledBlocksOf(secret *corev1.Secret) [][]byte {
+	return blocksOf(map[string][]byte{
 		"certificate": secret.Data[config.DataKeyCACertificate], "key": secret.Data[config.DataKeyRSAPrivateKey],
 	})
-	return len(own) > 0 && len(bundled) > 0 && !contains(bundled, own[0])
 }
 
 // WasForgotten does that for the observed Secret of a name.

@@ -736,3 +736,33 @@ func TestAProcessThatDiesAtAnyWriteLosesNothing(t *testing.T) {
 		})
 	}
 }
+
+// The process dies before it deletes the bundle of the time before a rotation, and the bundle of the rotation is lost.
+func TestSecretThatIsLaterThanAllBundlesWasNotRotatedAway(t *testing.T) {
+	g, n := NewWithT(t), newNamespace()
+	request := secrets.Request{Config: config.RSAKey{Name: "key", Bits: 4096}, KeepOld: true}
+	n.mustReconcile(t, request)
+	first := *n.only(t, "key").DeepCopy()
+	bundle := *n.only(t, "key-bundle").DeepCopy()
+	n.now = n.now.Add(time.Hour)
+	n.rotate("key")
+	inventory := n.mustReconcile(t, request)
+	second := get(t, inventory, "key", secrets.Current)
+	wasForgotten := func(name string) bool {
+		inventory, err := n.inventory()
+		g.Expect(err).NotTo(HaveOccurred())
+		return inventory.WasForgotten(name)
+	}
+
+	all := n.secrets
+	n.secrets = []corev1.Secret{first, *second, bundle}
+	g.Expect(wasForgotten(first.Name)).To(BeFalse())
+	g.Expect(wasForgotten(second.Name)).To(BeFalse())
+
+	n.secrets = all
+	request.IgnoreOld = true
+	n.mustReconcile(t, request)
+	n.secrets = append(n.secrets, first)
+	g.Expect(wasForgotten(first.Name)).To(BeTrue())
+	g.Expect(wasForgotten(second.Name)).To(BeFalse())
+}

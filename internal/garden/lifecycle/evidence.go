@@ -173,24 +173,31 @@ func (u *users) evidence(known rotation.KeyStatus, logicalName, current string, 
 		}
 	}
 	for _, each := range u.objects {
-		isUser := false
-		for _, key := range each.secrets {
-			is, isBundle := secrets.IsNameOf(logicalName, key)
-			isUser = isUser || is
-			if !is || isBundle || slices.Contains(exist, key) {
-				continue
-			}
-			e.Lost = append(e.Lost, each.name+" uses Secret "+key)
-			if each.isOwn {
-				e.InUse = append(e.InUse, secrets.LostKey{Name: key, User: each.name, Confirmed: slices.Contains(confirmed, key)})
-			}
-		}
+		lost, isUser := each.lost(logicalName, exist)
 		if isUser {
 			e.Uses = append(e.Uses, each.name)
 		}
 		if slices.Contains(each.secrets, current) {
 			e.Marked = append(e.Marked, each.name)
 		}
+		for _, key := range lost {
+			e.Lost = append(e.Lost, each.name+" uses Secret "+key)
+			if each.isOwn {
+				e.InUse = append(e.InUse, secrets.LostKey{Name: key, User: each.name, Confirmed: slices.Contains(confirmed, key)})
+			}
+		}
 	}
 	return e
+}
+
+// lost returns the keys of a logical name that the object names and that do not exist, and whether it names any key or bundle.
+func (u user) lost(logicalName string, exist []string) (lost []string, isUser bool) {
+	for _, key := range u.secrets {
+		is, isBundle := secrets.IsNameOf(logicalName, key)
+		isUser = isUser || is
+		if is && !isBundle && !slices.Contains(exist, key) {
+			lost = append(lost, key)
+		}
+	}
+	return lost, isUser
 }

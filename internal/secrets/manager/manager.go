@@ -401,8 +401,9 @@ func (m *Manager) checkBundle(ctx context.Context, request, bundle secrets.Reque
 	if evidence, err = m.observe(ctx, logicalName, former); err != nil || evidence.Confirmed {
 		return err
 	}
-	return &LostError{strings.Join(append(sets.List(confirmed), former), ", "), fmt.Sprintf("not all former keys or certificates of %s that bundle %s/%s has, or had before it was lost, are "+
-		"in the Secret of the last rotation before", logicalName, m.options.Namespace, former)}
+	return &LostError{strings.Join(append(sets.List(confirmed), former), ", "), fmt.Sprintf("not all former keys or certificates of %s "+
+		"that bundle %s/%s has, or had before it was lost, are in the Secret of the last rotation before",
+		logicalName, m.options.Namespace, former)}
 }
 
 func (m *Manager) plan(request secrets.Request) (secrets.Step, error) {

@@ -12,6 +12,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -35,7 +36,7 @@ import (
 
 // users are the objects of a namespace that may need keys, as they were before a reconciliation generated any.
 type users struct {
-	secrets []corev1.Secret
+	secrets []metav1.ObjectMeta
 	objects []user
 	// volumes are claims of etcds that are older than the Garden.
 	volumes []string
@@ -53,26 +54,30 @@ type user struct {
 
 // keyUsers are the objects of a Garden that have names of keys and authorities, and not only of their bundles. Objects of users are left
 // out: they may name a key that was rotated away.
-var keyUsers = []string{
-	"Deployment " + kubeapiserver.Name, "Deployment " + kubecontrollermanager.Name, "Deployment " + gardenerapiserver.Name,
-	"ManagedResource " + gardenerapiserver.RuntimeManagedResource,
+var keyUsers = map[string][]string{
+	"Deployment":      {kubeapiserver.Name, kubecontrollermanager.Name, gardenerapiserver.Name},
+	"ManagedResource": {gardenerapiserver.RuntimeManagedResource},
 }
 
 // guard makes the manager of secrets generate keys and authorities that only a rotation replaces only if nothing speaks for an old one, and
-// use others only if no old one is in use that was lost. The objects of the namespace are read once, before the first one is generated.
+// use others only if no old one is in use that was lost. The objects of the namespace are read at most once, as they were before the first
+// one is generated. All of them are read only if a key is missing: the namespace may have many Secrets of others.
 func (r *Reconciler) guard(m *manager.Manager, garden *operatorv1alpha1.Garden) {
 	known := rotation.Irreplaceable(rotationOf(garden))
-	var found *users
-	m.Guard(slices.Collect(maps.Keys(known)), func(ctx context.Context, logicalName, current string) (secrets.Evidence, error) {
-		if found == nil {
-			read, err := r.users(ctx, garden)
-			if err != nil {
-				return secrets.Evidence{}, err
+	var all, own *users
+	observe := func(found **users, read func(context.Context, *operatorv1alpha1.Garden) (*users, error)) manager.Observe {
+		return func(ctx context.Context, logicalName, current string) (secrets.Evidence, error) {
+			if *found == nil {
+				observed, err := read(ctx, garden)
+				if err != nil {
+					return secrets.Evidence{}, err
+				}
+				*found = observed
 			}
-			found = read
+			return (*found).evidence(known[logicalName], logicalName, current, confirmedLostKeys(garden)), nil
 		}
-		return found.evidence(known[logicalName], logicalName, current, confirmedLostKeys(garden)), nil
-	})
+	}
+	m.Guard(slices.Collect(maps.Keys(known)), observe(&all, r.users), observe(&own, r.ownUsers))
 }
 
 // confirmedLostKeys returns the names of the Secrets that the user has confirmed to be lost.
@@ -105,10 +110,11 @@ func (r *Reconciler) users(ctx context.Context, garden *operatorv1alpha1.Garden)
 			return nil, fmt.Errorf("list objects that may need a key: %w", err)
 		}
 	}
-	found := &users{secrets: all.Items}
+	found := &users{}
 	content := map[string][]byte{}
 	for i := range all.Items {
 		secret := &all.Items[i]
+		found.secrets = append(found.secrets, secret.ObjectMeta)
 		content[secret.Name] = slices.Concat(slices.Collect(maps.Values(secret.Data))...)
 	}
 	for kind, list := range map[string]client.ObjectList{"Deployment": deployments, "Etcd": etcds, "ManagedResource": sets} {
@@ -131,6 +137,52 @@ func (r *Reconciler) users(ctx context.Context, garden *operatorv1alpha1.Garden)
 	return found, nil
 }
 
+// ownUsers returns the objects of the Garden that use keys, and the names of all Secrets.
+func (r *Reconciler) ownUsers(ctx context.Context, _ *operatorv1alpha1.Garden) (*users, error) {
+	all := &metav1.PartialObjectMetadataList{}
+	all.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("SecretList"))
+	if err := r.Client.List(ctx, all, client.InNamespace(r.Operator.Namespace)); err != nil {
+		return nil, fmt.Errorf("list secrets: %w", err)
+	}
+	found := &users{}
+	for i := range all.Items {
+		found.secrets = append(found.secrets, all.Items[i].ObjectMeta)
+	}
+	for kind, o := range map[string]client.Object{"Deployment": &appsv1.Deployment{}, "ManagedResource": &resourcesv1alpha1.ManagedResource{}} {
+		for _, name := range keyUsers[kind] {
+			each, err := r.ownUser(ctx, kind, name, o.DeepCopyObject().(client.Object))
+			if rollout.IsGone(err) {
+				continue
+			}
+			if err != nil {
+				return nil, fmt.Errorf("read object that may need a key: %w", err)
+			}
+			found.objects = append(found.objects, each)
+		}
+	}
+	slices.SortFunc(found.objects, func(a, b user) int { return strings.Compare(a.name, b.name) })
+	return found, nil
+}
+
+// ownUser reads an object of the Garden into o.
+func (r *Reconciler) ownUser(ctx context.Context, kind, name string, o client.Object) (user, error) {
+	if err := r.Client.Get(ctx, client.ObjectKey{Namespace: r.Operator.Namespace, Name: name}, o); err != nil {
+		return user{}, err
+	}
+	content := map[string][]byte{}
+	if set, isSet := o.(*resourcesv1alpha1.ManagedResource); isSet {
+		for _, each := range set.Spec.SecretRefs {
+			secret := &corev1.Secret{}
+			err := r.Client.Get(ctx, client.ObjectKey{Namespace: r.Operator.Namespace, Name: each.Name}, secret)
+			if client.IgnoreNotFound(err) != nil {
+				return user{}, err
+			}
+			content[each.Name] = slices.Concat(slices.Collect(maps.Values(secret.Data))...)
+		}
+	}
+	return userOf(kind, o, content)
+}
+
 // userOf returns an object of a kind as a user of keys. Content has the data of Secrets by name.
 func userOf(kind string, o runtime.Object, content map[string][]byte) (user, error) {
 	manifest, err := json.Marshal(o)
@@ -148,7 +200,7 @@ func userOf(kind string, o runtime.Object, content map[string][]byte) (user, err
 	}
 	return user{
 		name: kind + " " + named.GetNamespace() + "/" + named.GetName(), secrets: secrets.NamesIn(manifest),
-		isOwn: slices.Contains(keyUsers, kind+" "+named.GetName()),
+		isOwn: slices.Contains(keyUsers[kind], named.GetName()),
 	}, nil
 }
 
@@ -167,7 +219,7 @@ func (u *users) evidence(known rotation.KeyStatus, logicalName, current string, 
 		is = is && (!managed || owner == secretsIdentity)
 		switch {
 		case is && !isBundle:
-			e.Secrets, exist = append(e.Secrets, secret.ObjectMeta), append(exist, secret.Name)
+			e.Secrets, exist = append(e.Secrets, *secret), append(exist, secret.Name)
 		case is, role != "" && secret.Labels[apiserver.RoleLabel] == role:
 			e.Uses = append(e.Uses, "Secret "+secret.Namespace+"/"+secret.Name)
 		}

@@ -15,7 +15,7 @@ import (
 func TestEvidenceNamesKeysInUseThatWereLost(t *testing.T) {
 	const first, second, third = "service-account-key-c37a87f6", "service-account-key-c37a87f6-11111", "service-account-key-c37a87f6-22222"
 	u := users{
-		secrets: []corev1.Secret{{ObjectMeta: metav1.ObjectMeta{Namespace: "garden", Name: first}}},
+		secrets: []metav1.ObjectMeta{{Namespace: "garden", Name: first}},
 		objects: []user{
 			{name: "Deployment garden/one", secrets: []string{second, "service-account-key-bundle-0123abcd"}},
 			{name: "Deployment garden/other", secrets: []string{first, third}},
@@ -54,7 +54,7 @@ func TestOnlyObjectsOfTheGardenKeepOtherKeysInUse(t *testing.T) {
 			}}}
 			object, err := userOf("Deployment", d, nil)
 			g.Expect(err).NotTo(HaveOccurred())
-			u := users{secrets: []corev1.Secret{{ObjectMeta: metav1.ObjectMeta{Name: first}}}, objects: []user{object}}
+			u := users{secrets: []metav1.ObjectMeta{{Name: first}}, objects: []user{object}}
 			g.Expect(u.evidence(rotation.KeyStatus{}, "service-account-key", third, tc.confirmed).InUse).To(Equal(tc.inUse))
 		})
 	}

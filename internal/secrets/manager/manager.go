@@ -35,8 +35,8 @@ type Manager struct {
 	clock   clock.PassiveClock
 	source  config.Source
 
-	observe Observe // nil if nothing is guarded
-	guarded []string
+	observe, observeUse Observe // nil if nothing is guarded
+	guarded             []string
 
 	mu        sync.Mutex // guards inventory; it is held during requests, so that no Secret is generated twice
 	inventory *secrets.Inventory
@@ -62,9 +62,10 @@ func New(ctx context.Context, c client.Client, now clock.PassiveClock, source co
 type Observe func(ctx context.Context, logicalName, current string) (secrets.Evidence, error)
 
 // Guard makes the manager generate new content for these logical names only if nothing speaks for an old one, and return existing content
-// only if no other content that was lost is in use. It is called before the first request.
-func (m *Manager) Guard(logicalNames []string, observe Observe) {
-	m.guarded, m.observe = logicalNames, observe
+// only if no other content that was lost is in use. For the latter, which is asked for each request, observeUse reads InUse and Confirmed of
+// the evidence; for the former, observe reads all. Guard is called before the first request.
+func (m *Manager) Guard(logicalNames []string, observe, observeUse Observe) {
+	m.guarded, m.observe, m.observeUse = logicalNames, observe, observeUse
 }
 
 // Generate returns the current Secret of a request. It creates or patches the Secret and its bundle where necessary, and writes nothing if
@@ -332,7 +333,7 @@ func (m *Manager) checkLost(ctx context.Context, request secrets.Request) error 
 
 // checkUsed fails if the current Secret of a guarded request, which exists, must not replace one that was lost.
 func (m *Manager) checkUsed(ctx context.Context, logicalName, current string) error {
-	evidence, err := m.observe(ctx, logicalName, current)
+	evidence, err := m.observeUse(ctx, logicalName, current)
 	if err != nil {
 		return fmt.Errorf("find out whether another secret than %q is in use: %w", current, err)
 	}
@@ -384,7 +385,7 @@ func (m *Manager) checkBundle(ctx context.Context, request, bundle secrets.Reque
 	if missing, err := m.inventory.Missing(bundle, m.clock.Now()); missing == "" || err != nil {
 		return err
 	}
-	evidence, err := m.observe(ctx, logicalName, current)
+	evidence, err := m.observeUse(ctx, logicalName, current)
 	if err != nil {
 		return fmt.Errorf("find out whether the loss of secret %q is confirmed: %w", current, err)
 	}
@@ -398,7 +399,7 @@ func (m *Manager) checkBundle(ctx context.Context, request, bundle secrets.Reque
 			confirmed.Insert(each.Name)
 		}
 	}
-	if evidence, err = m.observe(ctx, logicalName, former); err != nil || evidence.Confirmed {
+	if evidence, err = m.observeUse(ctx, logicalName, former); err != nil || evidence.Confirmed {
 		return err
 	}
 	return &LostError{strings.Join(append(sets.List(confirmed), former), ", "), fmt.Sprintf("not all former keys or certificates of %s "+

@@ -145,6 +145,11 @@ drift: ## Make every edit of the corpus as another client; each must be repaired
 	DRIFT=all GENERATE_SEED=$${GENERATE_SEED:-1} go run ./test/local/testservers run -- \
 	  go test -count=1 -v -timeout 120m -run '^TestGeneratedDrift' ./internal/managedresource/applier
 
+.PHONY: yaml
+yaml: ## Read documents with each break and encoding that YAML knows, for GENERATE (2m); none may be dropped (GENERATE_SEED=1 chooses them)
+	GENERATE=$(GENERATE) GENERATE_SEED=$${GENERATE_SEED:-1} go test -count=1 -v -timeout 60m \
+	  -run '^TestGenerated.*YAML|^TestDocumentsAreRead' ./internal/apply/manifest | grep -vE '^ *(=== |--- PASS.*/)'
+
 .PHONY: rotations
 rotations: ## Run INTERLEAVINGS (10000) random orders of rotations, crashes, losses and restores of keys (GENERATE_SEED=1 chooses them)
 	INTERLEAVINGS=$${INTERLEAVINGS:-10000} GENERATE_SEED=$${GENERATE_SEED:-1} \

@@ -166,10 +166,12 @@ func TestLifetimeDeterminesTheRenewalTime(t *testing.T) {
 
 func TestUnparsableLifetimeIsReportedAndNoTokenIsRequested(t *testing.T) {
 	s := newScene(t, binary.Options{})
-	s.create(s.secret("a", annotated(durationKey, "unparseable")))
-	s.Eventually(s.reported("a")).
-		Should(ContainElement(And(HavePrefix("Warning TokenRequestFailed: "), ContainSubstring(`invalid duration "unparseable"`),
-			ContainSubstring(durationKey))))
+	for name, lifetime := range map[string]string{"a": "unparseable", "b": "1w"} {
+		s.create(s.secret(name, annotated(durationKey, lifetime)))
+		s.Eventually(s.reported(name)).
+			Should(ContainElement(And(HavePrefix("Warning TokenRequestFailed: "), ContainSubstring(`"`+lifetime+`"`),
+				ContainSubstring(durationKey))))
+	}
 	s.Expect(s.read("a").Data).To(BeEmpty())
 	s.Expect(s.tokenRequests()).To(BeZero())
 	s.Expect(s.hasAccount("a")).To(BeTrue())

@@ -98,9 +98,19 @@ func TestBrokenKubeconfigIsReportedAndNotChanged(t *testing.T) {
 
 func TestLifetimeUnderTenMinutesIsRejected(t *testing.T) {
 	s := newScene(t, binary.Options{})
-	s.create(s.secret("a", annotated(durationKey, "9m")))
-	s.Eventually(s.reported("a")).
-		Should(ContainElement(And(ContainSubstring("may not specify a duration less than 10 minutes"), ContainSubstring(durationKey))))
+	for name, lifetime := range map[string]string{"a": "9m", "b": "10s", "c": "0s", "d": "-1h"} {
+		s.create(s.secret(name, annotated(durationKey, lifetime)))
+		s.Eventually(s.reported(name)).
+			Should(ContainElement(And(ContainSubstring("may not specify a duration less than 10 minutes"), ContainSubstring(durationKey))), lifetime)
+	}
+}
+
+func TestLifetimeMayBeAFractionOrLongerThanTheAPIServerGrants(t *testing.T) {
+	s := newScene(t, binary.Options{})
+	for name, lifetime := range map[string]string{"a": "1.5h", "b": "87600h"} {
+		s.create(s.secret(name, annotated(durationKey, lifetime)))
+		s.token(name, "")
+	}
 }
 
 func TestMissingNameIsReported(t *testing.T) {

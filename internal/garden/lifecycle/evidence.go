@@ -148,9 +148,13 @@ func (r *Reconciler) ownUsers(ctx context.Context, _ *operatorv1alpha1.Garden) (
 	for i := range all.Items {
 		found.secrets = append(found.secrets, all.Items[i].ObjectMeta)
 	}
-	for kind, o := range map[string]client.Object{"Deployment": &appsv1.Deployment{}, "ManagedResource": &resourcesv1alpha1.ManagedResource{}} {
-		for _, name := range keyUsers[kind] {
-			each, err := r.ownUser(ctx, kind, name, o.DeepCopyObject().(client.Object))
+	kinds := map[string]func() client.Object{
+		"Deployment":      func() client.Object { return &appsv1.Deployment{} },
+		"ManagedResource": func() client.Object { return &resourcesv1alpha1.ManagedResource{} },
+	}
+	for kind, names := range keyUsers {
+		for _, name := range names {
+			each, err := r.ownUser(ctx, kind, name, kinds[kind]())
 			if rollout.IsGone(err) {
 				continue
 			}

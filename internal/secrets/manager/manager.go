@@ -62,8 +62,8 @@ func New(ctx context.Context, c client.Client, now clock.PassiveClock, source co
 type Observe func(ctx context.Context, logicalName, current string) (secrets.Evidence, error)
 
 // Guard makes the manager generate new content for these logical names only if nothing speaks for an old one, and return existing content
-// only if no other content that was lost is in use. For the latter, which is asked for each request, observeUse reads InUse and Confirmed of
-// the evidence; for the former, observe reads all. Guard is called before the first request.
+// only if no other content that was lost is in use. The manager calls observeUse for each request of such a name, and needs only InUse and
+// Confirmed of its evidence. It calls observe only if content is missing. Guard must be called before the first request.
 func (m *Manager) Guard(logicalNames []string, observe, observeUse Observe) {
 	m.guarded, m.observe, m.observeUse = logicalNames, observe, observeUse
 }

@@ -14,6 +14,8 @@ const defaultNetworkPolicyRequests = 32
 type EspalierNetworkPolicy struct {
 	// ObserveOnly makes the controller report policies to create, change and delete, in Events and a metric, without writing. Default
 	// false.
+	//
+	// Read it with Observes.
 	ObserveOnly *bool `json:"observeOnly,omitempty"`
 	// ClientNamespaceSelectors select the namespaces that Services of other namespaces may select as clients, and so the
 	// namespaces in which policies of these Services are created. Nil allows all namespaces, an empty list
@@ -28,6 +30,9 @@ type EspalierNetworkPolicy struct {
 	// Read it with Requests.
 	MaxConcurrentRequests *int `json:"maxConcurrentRequests,omitempty"`
 }
+
+// Observes returns ObserveOnly or its default.
+func (c EspalierNetworkPolicy) Observes() bool { return ptr.Deref(c.ObserveOnly, false) }
 
 // Requests returns MaxConcurrentRequests or its default.
 func (c EspalierNetworkPolicy) Requests() int {

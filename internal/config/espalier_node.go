@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
@@ -14,7 +15,19 @@ type EspalierNode struct {
 	// RequiredDaemonSets names DaemonSets, as "namespace/name", that must exist and be marked as critical before the taint of any node is
 	// removed. Without this setting, a node that joins before they are created loses its taint too early. Empty (default): the existing
 	// DaemonSets count.
+	//
+	// Read it with Required.
 	RequiredDaemonSets []string `json:"requiredDaemonSets,omitempty"`
+}
+
+// Required returns RequiredDaemonSets, whose format the validation has checked, as names of objects.
+func (c EspalierNode) Required() []types.NamespacedName {
+	names := make([]types.NamespacedName, 0, len(c.RequiredDaemonSets))
+	for _, each := range c.RequiredDaemonSets {
+		namespace, name, _ := strings.Cut(each, "/")
+		names = append(names, types.NamespacedName{Namespace: namespace, Name: name})
+	}
+	return names
 }
 
 func validateEspalierNode(c EspalierNode, at *field.Path) field.ErrorList {

@@ -81,7 +81,7 @@ func Add(
 	lifetime context.Context, clusters *process.Clusters, cfg *config.ResourceManagerConfiguration, registry prometheus.Registerer,
 ) error {
 	section, own := cfg.Controllers.KubeletCSRApprover, cfg.Espalier.CSRApprover
-	judged, err := judgedBy(section, own)
+	judged, err := rules.New(section, own)
 	if err != nil {
 		return err
 	}
@@ -104,13 +104,11 @@ func Add(
 	}
 	r := &approver.Reconciler{
 		Target: clusters.Target.GetClient(), Source: clusters.Source.GetClient(), Clock: clusters.Clock,
-		Rules: judged, MachineNamespace: section.MachineNamespace, APIServer: endpoints,
+		Rules: judged, APIServer: endpoints,
 		Metrics: approver.NewMetrics(registry, own.ObserveOnly),
 	}
 	if limit := own.RateLimit; limit != nil {
-		r.Quota = &approver.Quota{
-			Requests: limit.Requests, Period: limit.Period.Duration, MaxDelay: limit.MaxDelay.Duration, Clock: clusters.Clock,
-		}
+		r.Quota = &approver.Quota{Limit: *limit, Clock: clusters.Clock}
 	}
 	if sendsEvents(own) {
 		r.Events = &approver.Events{Recorder: clusters.Target.GetEventRecorder("csr-approver")}
@@ -126,31 +124,3 @@ func Add(
 
 // sendsEvents reports whether Events are sent.
 func sendsEvents(own config.EspalierCSRApprover) bool { return own.Events || own.ObserveOnly }
-
-// judgedBy converts the configuration into rules.
-func judgedBy(section config.KubeletCSRApproverController, own config.EspalierCSRApprover) (rules.Rules, error) {
-	judged := rules.Rules{
-		MachineNamespace: section.MachineNamespace, WithoutMachines: own.WithoutMachines,
-		Subset:          own.SubsetOfAddresses,
-		DeniedDNS:       rules.Patterns(own.DeniedIdentities.DNSPatterns),
-		DeniedAPIServer: own.DeniedIdentities.APIServer,
-		MaxExpiration:   ptr.Deref(own.MaxExpiration, metav1.Duration{}).Duration,
-		AllowUnset:      own.AllowUnsetExpiration,
-		WaitForObjects:  ptr.Deref(own.WaitForObjects, metav1.Duration{}).Duration,
-	}
-	var err error
-	if judged.DeniedIPs, err = rules.Prefixes(own.DeniedIdentities.IPPrefixes); err != nil {
-		return rules.Rules{}, fmt.Errorf("espalier.csrApprover.deniedIdentities: %w", err)
-	}
-	if own.AllowedDNSPatterns != nil {
-		judged.AllowedDNS = ptr.To(rules.Patterns(*own.AllowedDNSPatterns))
-	}
-	if own.AllowedIPPrefixes != nil {
-		allowed, err := rules.Prefixes(*own.AllowedIPPrefixes)
-		if err != nil {
-			return rules.Rules{}, fmt.Errorf("espalier.csrApprover.allowedIPPrefixes: %w", err)
-		}
-		judged.AllowedIPs = &allowed
-	}
-	return judged, nil
-}

@@ -27,7 +27,7 @@ func NewPlanner(lifetime context.Context, connections *process.Connections, secr
 		return nil, err // the specification defines the text of this error
 	}
 	own, at := settings(cfg, clusterID, connections.OwnNamespace), connections.Target
-	target, err := apply.NewTarget(at.Config, at.HTTPClient, at.Mapper, own.Parallel, clock.RealClock{})
+	target, err := apply.NewTarget(at.Config, at.HTTPClient, at.Mapper, *own.Own.MaxConcurrentRequests, clock.RealClock{})
 	if err != nil {
 		return nil, fmt.Errorf("connect to target cluster: %w", err)
 	}

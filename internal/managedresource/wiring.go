@@ -47,7 +47,7 @@ func Needs(cfg *config.ResourceManagerConfiguration) (process.Needs, error) {
 		{Kind: resourcesv1alpha1.SchemeGroupVersion.WithKind("ManagedResource"), Verbs: []string{"get", "list", "watch", "patch"}},
 		{Kind: corev1.SchemeGroupVersion.WithKind("Secret"), Verbs: []string{"get", "list", "watch", "patch"}},
 	}
-	if limits(cfg).SetSelector != nil {
+	if limits(cfg).Own.SetSelector != nil {
 		access = append(access, process.Requirement{
 			Kind: corev1.SchemeGroupVersion.WithKind("Namespace"), Verbs: []string{"list", "watch"},
 			Otherwise: "remove espalier.managedResource.namespaces.setSelector and list the namespaces in espalier.managedResource.namespaces.sets",
@@ -73,7 +73,8 @@ func Add(lifetime context.Context, clusters *process.Clusters, cfg *config.Resou
 		return err
 	}
 	own := settings(cfg, clusterID, clusters.OwnNamespace)
-	target, err := apply.NewTarget(clusters.TargetConfig, clusters.TargetHTTPClient, clusters.TargetMapper, own.Parallel, clusters.Clock)
+	target, err := apply.NewTarget(
+		clusters.TargetConfig, clusters.TargetHTTPClient, clusters.TargetMapper, *own.Own.MaxConcurrentRequests, clusters.Clock)
 	if err != nil {
 		return fmt.Errorf("connect to target cluster: %w", err)
 	}
@@ -92,7 +93,7 @@ func Add(lifetime context.Context, clusters *process.Clusters, cfg *config.Resou
 		Source: clusters.Source.GetClient(), Target: target, TargetLive: clusters.Target.GetAPIReader(),
 		Watcher: sight.watcher, Pods: sight.pods, Whole: sight.whole, Ledger: ledger, Verdicts: verdicts,
 		Latency: health.NewMetrics(registry, clusters.Source.GetCache(), ledger.Responsible), Clock: clusters.Clock,
-		Kstatus: own.Kstatus, SyncPeriod: cfg.Controllers.Health.SyncPeriod.Duration,
+		Config: cfg.Controllers.Health, Own: own.Own,
 	}
 	r := &applier.Reconciler{
 		Settings: own,
@@ -218,27 +219,20 @@ func unseenSets(same bool, cfg *config.ResourceManagerConfiguration) bool {
 
 // garbageCollector returns a collector with the settings of the configuration.
 func garbageCollector(cfg *config.ResourceManagerConfiguration) *garbagecollector.Collector {
-	own := cfg.Espalier.ManagedResource
 	return &garbagecollector.Collector{
 		Finalizer:  class(cfg).Finalizer(),
 		Namespaces: targetNamespaces(cfg),
 		MinimumAge: garbagecollector.DefaultMinimumAge,
-		SyncPeriod: cfg.Controllers.GarbageCollector.SyncPeriod.Duration,
-		Parallel:   ptr.Deref(own.MaxConcurrentRequests, 0),
-		ReportOnly: ptr.Deref(own.GarbageCollectionReportOnly, false),
+		Config:     cfg.Controllers.GarbageCollector,
+		Own:        cfg.Espalier.ManagedResource,
 	}
 }
 
 // settings returns the settings of the ManagedResource controller.
 func settings(cfg *config.ResourceManagerConfiguration, clusterID, ownNamespace string) applier.Settings {
-	section, own := cfg.Controllers.ManagedResource, cfg.Espalier.ManagedResource
 	return applier.Settings{
-		Class: class(cfg), ClusterID: clusterID, ManagedBy: ptr.Deref(section.ManagedByLabelValue, ""), OwnNamespace: ownNamespace,
-		Limits: limits(cfg), GarbageCollector: cfg.Controllers.GarbageCollector.Enabled,
-		SyncPeriod: section.SyncPeriod.Duration, AlwaysUpdate: ptr.Deref(section.AlwaysUpdate, false),
-		AuditPeriod: own.AuditPeriod.Duration, DeletionPoll: deletionPoll, DeletionWaveTimeout: own.DeletionWaveTimeout.Duration,
-		Parallel: ptr.Deref(own.MaxConcurrentRequests, 0), MaxDecompressedBytes: ptr.Deref(own.MaxDecompressedBytes, 0),
-		Kstatus: ptr.Deref(own.Kstatus, false),
+		Class: class(cfg), ClusterID: clusterID, Config: cfg.Controllers.ManagedResource, Own: cfg.Espalier.ManagedResource,
+		OwnNamespace: ownNamespace, Limits: limits(cfg), GarbageCollector: cfg.Controllers.GarbageCollector.Enabled, DeletionPoll: deletionPoll,
 	}
 }
 
@@ -258,10 +252,7 @@ func resolveClusterID(ctx context.Context, source client.Reader, value string) (
 }
 
 func limits(cfg *config.ResourceManagerConfiguration) ownership.Limits {
-	allowed := ownership.Limits{ClusterScoped: true, TargetNamespaces: targetNamespaces(cfg)}
-	if own := cfg.Espalier.ManagedResource.Namespaces; own != nil {
-		allowed.SetNamespaces, allowed.SetSelector, allowed.ObjectNamespaces = own.Sets, own.SetSelector, own.Objects
-		allowed.ClusterScoped = ptr.Deref(own.ClusterScoped, true)
+	return ownership.Limits{
+		Own: ptr.Deref(cfg.Espalier.ManagedResource.Namespaces, config.EspalierNamespaces{}), TargetNamespaces: targetNamespaces(cfg),
 	}
-	return allowed
 }

@@ -33,7 +33,7 @@ func Needs(cfg *config.ResourceManagerConfiguration) (process.Needs, error) {
 		return process.Needs{}, err
 	}
 	return process.Needs{
-		Scheme: clientgoscheme.Scheme, TargetCache: cached, TargetAccess: access(ingresses, observeOnly(cfg)),
+		Scheme: clientgoscheme.Scheme, TargetCache: cached, TargetAccess: access(ingresses, cfg.Espalier.NetworkPolicy.Observes()),
 	}, nil
 }
 
@@ -55,15 +55,11 @@ func access(ingresses, observeOnly bool) []process.Requirement {
 	return required
 }
 
-func observeOnly(cfg *config.ResourceManagerConfiguration) bool {
-	return ptr.Deref(cfg.Espalier.NetworkPolicy.ObserveOnly, false)
-}
-
 // Add adds the controller to the manager of the source cluster.
 func Add(
 	lifetime context.Context, clusters *process.Clusters, cfg *config.ResourceManagerConfiguration, registry prometheus.Registerer,
 ) error {
-	section := cfg.Controllers.NetworkPolicy
+	section, own := cfg.Controllers.NetworkPolicy, cfg.Espalier.NetworkPolicy
 	if !section.Enabled {
 		return errors.New("nothing to do, controllers.networkPolicy is switched off: set controllers.networkPolicy.enabled to true, or do " +
 			"not run this binary")
@@ -73,7 +69,7 @@ func Add(
 		return err
 	}
 	var clients []labels.Selector // nil allows all
-	if list := cfg.Espalier.NetworkPolicy.ClientNamespaceSelectors; list != nil {
+	if list := own.ClientNamespaceSelectors; list != nil {
 		if clients, err = selectors("espalier.networkPolicy.clientNamespaceSelectors", *list); err != nil {
 			return err
 		}
@@ -96,11 +92,10 @@ func Add(
 	r := &controller.Reconciler{
 		Cached: clusters.Target.GetClient(), Live: clusters.Target.GetAPIReader(), Writer: clusters.Target.GetClient(),
 		Events:  &controller.Events{Recorder: clusters.Target.GetEventRecorder("netpol-controller"), Reported: reported},
-		Metrics: controller.NewMetrics(registry, reported, observeOnly(cfg)),
+		Metrics: controller.NewMetrics(registry, reported, own.Observes()),
 		Writes:  controller.NewWrites(clusters.Clock), Repairs: controller.NewRepairs(clusters.Clock),
-		Instance: cfg.Espalier.NetworkPolicy.Instance, Handled: handled, Clients: clients, Visible: visible,
-		IngressController: ingressController, ObserveOnly: observeOnly(cfg),
-		Slots: make(chan struct{}, cfg.Espalier.NetworkPolicy.Requests()),
+		Own: own, Handled: handled, Clients: clients, Visible: visible,
+		IngressController: ingressController, Slots: make(chan struct{}, own.Requests()),
 	}
 	if err := r.SetupWithManager(lifetime, clusters.Source, clusters.Target, workers(cfg)); err != nil {
 		return fmt.Errorf("add controller %s: %w", controller.ControllerName, err)

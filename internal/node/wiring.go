@@ -6,8 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	appsv1 "k8s.io/api/apps/v1"
@@ -15,7 +13,6 @@ import (
 	eventsv1 "k8s.io/api/events/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -24,9 +21,6 @@ import (
 	"github.com/espalier-dev/espalier/internal/node/criticalcomponents"
 	"github.com/espalier-dev/espalier/internal/process"
 )
-
-// defaultBackoff is used if no pause, or no positive one, is configured.
-const defaultBackoff = 10 * time.Second
 
 // Check returns an error if the controller is disabled.
 func Check(cfg *config.ResourceManagerConfiguration) error {
@@ -61,8 +55,8 @@ func Add(
 ) error {
 	section := cfg.Controllers.Node
 	r := &criticalcomponents.Reconciler{
-		Client: clusters.Target.GetClient(), Live: clusters.Target.GetAPIReader(), Namespaces: namespaces(cfg), Required: required(cfg),
-		Backoff: backoff(section), Clock: clusters.Clock,
+		Client: clusters.Target.GetClient(), Live: clusters.Target.GetAPIReader(), Namespaces: namespaces(cfg),
+		Config: section, Own: cfg.Espalier.Node, Clock: clusters.Clock,
 		Events:  &criticalcomponents.Events{Recorder: clusters.Target.GetEventRecorder(criticalcomponents.EventComponent)},
 		Metrics: criticalcomponents.NewMetrics(registry),
 	}
@@ -70,15 +64,6 @@ func Add(
 		return fmt.Errorf("add controller %s: %w", criticalcomponents.ControllerName, err)
 	}
 	return nil
-}
-
-// backoff returns the pause before a waiting Node is checked again. The setting is not validated, and without a positive pause there would
-// be no further check.
-func backoff(section config.NodeController) time.Duration {
-	if section.Backoff == nil || section.Backoff.Duration <= 0 {
-		return defaultBackoff
-	}
-	return section.Backoff.Duration
 }
 
 // namespaces returns the namespaces that the target's caches cover; one empty name stands for all.
@@ -89,20 +74,10 @@ func namespaces(cfg *config.ResourceManagerConfiguration) []string {
 	return []string{""}
 }
 
-// required returns the DaemonSets that must exist. The validation has checked the format of their names.
-func required(cfg *config.ResourceManagerConfiguration) []types.NamespacedName {
-	names := make([]types.NamespacedName, 0, len(cfg.Espalier.Node.RequiredDaemonSets))
-	for _, each := range cfg.Espalier.Node.RequiredDaemonSets {
-		namespace, name, _ := strings.Cut(each, "/")
-		names = append(names, types.NamespacedName{Namespace: namespace, Name: name})
-	}
-	return names
-}
-
 // requiredAreSeen rejects a configuration with which no Node would ever lose its taint.
 func requiredAreSeen(cfg *config.ResourceManagerConfiguration) error {
 	restricted, section := cfg.TargetNamespaces()
-	for i, each := range required(cfg) {
+	for i, each := range cfg.Espalier.Node.Required() {
 		if len(restricted) > 0 && !slices.Contains(restricted, each.Namespace) {
 			return fmt.Errorf("espalier.node.requiredDaemonSets[%d]: DaemonSet %s could never be seen, and no Node would lose its taint: add "+
 				"namespace %q to %s.namespaces", i, each, each.Namespace, section)

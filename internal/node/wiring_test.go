@@ -2,12 +2,9 @@ package node
 
 import (
 	"testing"
-	"time"
 
 	. "github.com/onsi/gomega"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/utils/ptr"
 
 	"github.com/espalier-dev/espalier/internal/config"
 )
@@ -51,20 +48,5 @@ func TestRequiredDaemonSetsMustBeSeen(t *testing.T) {
 	cfg.TargetClientConnection.Namespaces = append(cfg.TargetClientConnection.Namespaces, "other")
 	_, err = Needs(cfg)
 	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(required(cfg)).To(Equal([]types.NamespacedName{{Namespace: "kube-system", Name: "a"}, {Namespace: "other", Name: "b"}}))
-}
-
-func TestBackoff(t *testing.T) {
-	for name, tc := range map[string]struct {
-		configured *metav1.Duration
-		want       time.Duration
-	}{
-		"as configured":             {configured: &metav1.Duration{Duration: time.Minute}, want: time.Minute},
-		"none":                      {want: 10 * time.Second},
-		"one that would never look": {configured: ptr.To(metav1.Duration{}), want: 10 * time.Second},
-	} {
-		t.Run(name, func(t *testing.T) {
-			NewWithT(t).Expect(backoff(config.NodeController{Backoff: tc.configured})).To(Equal(tc.want))
-		})
-	}
+	g.Expect(cfg.Espalier.Node.Required()).To(Equal([]types.NamespacedName{{Namespace: "kube-system", Name: "a"}, {Namespace: "other", Name: "b"}}))
 }

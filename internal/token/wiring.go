@@ -97,7 +97,7 @@ func addRequestor(clusters *process.Clusters, cfg *config.ResourceManagerConfigu
 		Clock:          clusters.Clock, Spread: requestor.NewSpread(rand.Float64()), Memory: memory, //nolint:gosec // it is not a secret
 		Events:  &requestor.Events{Recorder: clusters.Source.GetEventRecorder("token-controllers")},
 		Metrics: requestor.NewMetrics(registry, clusters.Clock, memory),
-		Limits:  limits, Audiences: ptr.Deref(own.Audiences, nil), SameCluster: clusters.Same.Ask,
+		Limits:  limits, Own: own, SameCluster: clusters.Same.Ask,
 	}
 	workers := max(ptr.Deref(cfg.Controllers.TokenRequestor.ConcurrentSyncs, 0), ptr.Deref(own.RequestorWorkers, 0))
 	return r.SetupWithManager(clusters.Source, workers)
@@ -107,13 +107,11 @@ func limitsOf(clusters *process.Clusters, cfg *config.ResourceManagerConfigurati
 	set := requestor.Limits{
 		TargetNamespace: ptr.Deref(cfg.Espalier.Token.TargetNamespace, ""),
 		OwnNamespace:    clusters.OwnNamespace, SourceNamespaces: cfg.SourceClientConnection.Namespaces,
+		Allowed: ptr.Deref(cfg.Espalier.Token.SameCluster, config.EspalierTokenSameCluster{}),
 	}
 	// If there is only one cluster, the namespaces of the source apply, unless all are allowed.
 	if cfg.TargetClientConnection != nil {
 		set.TargetNamespaces = cfg.TargetClientConnection.Namespaces
-	}
-	if allowed := cfg.Espalier.Token.SameCluster; allowed != nil {
-		set.Scope, set.SystemServiceAccounts = allowed.Scope, allowed.SystemServiceAccounts
 	}
 	return set
 }

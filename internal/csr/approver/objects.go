@@ -45,12 +45,12 @@ func (r *Reconciler) observe(ctx context.Context, name string) (rules.Objects, e
 			return rules.Objects{}, err
 		}
 	}
-	if r.Rules.WithoutMachines {
+	if r.Rules.Own.WithoutMachines {
 		return objects, nil
 	}
 	machines := &metav1.PartialObjectMetadataList{}
 	machines.SetGroupVersionKind(MachineKind())
-	err = r.Source.List(ctx, machines, client.InNamespace(r.MachineNamespace), client.MatchingFields{nodeLabel: name},
+	err = r.Source.List(ctx, machines, client.InNamespace(r.Rules.Config.MachineNamespace), client.MatchingFields{nodeLabel: name},
 		client.UnsafeDisableDeepCopy)
 	if err != nil {
 		return rules.Objects{}, fmt.Errorf("list Machines of node %q: %w", name, err)

@@ -7,18 +7,17 @@ import (
 	"golang.org/x/time/rate"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
+
+	"github.com/espalier-dev/espalier/internal/config"
 )
 
 // Quota limits how many requests of one user are processed per period, without delaying other users. It keeps its state in memory, guarded
 // by a lock: a restart gives every user a full quota. It stores nothing for users that send no requests. Its exported fields are set once,
 // before use; methods may be called concurrently.
 type Quota struct {
-	// Requests is how many turns a user gets in a Period. A user that has sent none for a Period gets all of them at once.
-	Requests int
-	Period   time.Duration
-	// MaxDelay is the longest time until a turn; a request that would have to wait longer is refused.
-	MaxDelay time.Duration
-	Clock    clock.PassiveClock
+	// Limit says how many turns a user gets. A user that has sent no request for a period gets all of them at once.
+	Limit config.EspalierCSRRateLimit
+	Clock clock.PassiveClock
 
 	mu sync.Mutex
 	// users contains a limiter for each user that does not have its full quota.
@@ -79,7 +78,7 @@ func (q *Quota) forget(name string) {
 func (q *Quota) give(user string, now time.Time) turn {
 	limiter := q.users[user]
 	if limiter == nil {
-		limiter = rate.NewLimiter(rate.Every(q.Period/time.Duration(q.Requests)), q.Requests)
+		limiter = rate.NewLimiter(rate.Every(q.Limit.Period.Duration/time.Duration(q.Limit.Requests)), q.Limit.Requests)
 		if q.users == nil {
 			q.users = map[string]*rate.Limiter{}
 		}
@@ -87,7 +86,7 @@ func (q *Quota) give(user string, now time.Time) turn {
 	}
 	reserved := limiter.ReserveN(now, 1)
 	delay := reserved.DelayFrom(now)
-	if delay > q.MaxDelay {
+	if delay > q.Limit.MaxDelay.Duration {
 		reserved.CancelAt(now)
 		return turn{at: now, refused: true}
 	}
@@ -96,12 +95,12 @@ func (q *Quota) give(user string, now time.Time) turn {
 
 // sweep removes, once per period, users that have their full quota again. The caller holds the lock.
 func (q *Quota) sweep(now time.Time) {
-	if now.Sub(q.swept) < q.Period {
+	if now.Sub(q.swept) < q.Limit.Period.Duration {
 		return
 	}
 	q.swept = now
 	for user, limiter := range q.users {
-		if limiter.TokensAt(now) >= float64(q.Requests) {
+		if limiter.TokensAt(now) >= float64(q.Limit.Requests) {
 			delete(q.users, user)
 		}
 	}

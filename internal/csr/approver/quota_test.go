@@ -6,13 +6,22 @@ import (
 	"time"
 
 	. "github.com/onsi/gomega"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	testclock "k8s.io/utils/clock/testing"
+
+	"github.com/espalier-dev/espalier/internal/config"
 )
+
+func perMinute(requests int, maxDelay time.Duration) config.EspalierCSRRateLimit {
+	return config.EspalierCSRRateLimit{
+		Requests: requests, Period: &metav1.Duration{Duration: time.Minute}, MaxDelay: &metav1.Duration{Duration: maxDelay},
+	}
+}
 
 func TestAsk(t *testing.T) {
 	g := NewWithT(t)
 	clock := testclock.NewFakeClock(time.Date(2026, 3, 4, 12, 0, 0, 0, time.UTC))
-	q := &Quota{Requests: 2, Period: time.Minute, MaxDelay: time.Minute, Clock: clock}
+	q := &Quota{Limit: perMinute(2, time.Minute), Clock: clock}
 
 	g.Expect(q.ask("1", "id", "flood")).To(Equal(answer{}))
 	g.Expect(q.ask("2", "id", "flood")).To(Equal(answer{}), "a full share at once")
@@ -38,7 +47,7 @@ func TestAsk(t *testing.T) {
 
 func TestNoDelayMeansRefusal(t *testing.T) {
 	g := NewWithT(t)
-	q := &Quota{Requests: 1, Period: time.Minute, Clock: testclock.NewFakeClock(time.Unix(1, 0))}
+	q := &Quota{Limit: perMinute(1, 0), Clock: testclock.NewFakeClock(time.Unix(1, 0))}
 	g.Expect(q.ask("1", "id", "u")).To(Equal(answer{}))
 	g.Expect(q.ask("2", "id", "u")).To(Equal(answer{refused: true, news: true}))
 	q.forget("2")
@@ -48,7 +57,7 @@ func TestNoDelayMeansRefusal(t *testing.T) {
 func TestUsersWithAFullQuotaAreForgotten(t *testing.T) {
 	g := NewWithT(t)
 	clock := testclock.NewFakeClock(time.Unix(1, 0))
-	q := &Quota{Requests: 1, Period: time.Minute, MaxDelay: time.Hour, Clock: clock}
+	q := &Quota{Limit: perMinute(1, time.Hour), Clock: clock}
 	for i := range 100 {
 		name := strconv.Itoa(i)
 		q.ask(name, "id", name)
@@ -65,7 +74,7 @@ func TestUsersWithAFullQuotaAreForgotten(t *testing.T) {
 
 func TestAnotherOfTheSameNameHasATurnOfItsOwn(t *testing.T) {
 	g := NewWithT(t)
-	q := &Quota{Requests: 1, Period: time.Minute, MaxDelay: time.Minute, Clock: testclock.NewFakeClock(time.Unix(1, 0))}
+	q := &Quota{Limit: perMinute(1, time.Minute), Clock: testclock.NewFakeClock(time.Unix(1, 0))}
 	g.Expect(q.ask("1", "first", "u")).To(Equal(answer{}))
 	g.Expect(q.ask("1", "second", "u")).To(Equal(answer{wait: time.Minute}))
 	g.Expect(q.ask("1", "third", "u")).To(Equal(answer{refused: true, news: true}))

@@ -55,12 +55,10 @@ const (
 type Reconciler struct {
 	// Target reads requests and Nodes from caches, and writes decisions.
 	Target client.Client
-	// Source reads Machines from a cache. Nil if Rules.WithoutMachines.
+	// Source reads Machines from a cache. Nil if Rules.Own.WithoutMachines.
 	Source client.Reader
 	Clock  clock.PassiveClock
 	Rules  rules.Rules
-	// MachineNamespace is the namespace of the Machines; empty means every namespace in the cache.
-	MachineNamespace string
 	// APIServer reads the endpoints of the API servers; nil if nodes may get certificates for these names and addresses.
 	APIServer func(context.Context) (rules.Endpoints, error)
 	// Quota limits how many requests of one user are decided per period; nil means no limit.
@@ -132,7 +130,7 @@ func (r *Reconciler) turn(ctx context.Context, csr *certificatesv1.CertificateSi
 // wait requeues the request for the time when the wait for the missing object is over. If the object appears earlier, its watch triggers.
 // Age must be the one that the verdict used: with a later one, the remaining time could be 0, and the request would never be requeued.
 func (r *Reconciler) wait(ctx context.Context, age time.Duration, verdict rules.Verdict) ctrl.Result {
-	left := min(r.Rules.WaitForObjects-age, r.Rules.WaitForObjects)
+	left := min(r.Rules.Patience()-age, r.Rules.Patience())
 	r.Metrics.postponed(verdict.Reason)
 	log.FromContext(ctx).V(1).Info("Waiting", "reason", verdict.Message, "atMost", left.String())
 	return ctrl.Result{RequeueAfter: left}

@@ -37,9 +37,9 @@ func (r *Reconciler) SetupWithManager(lifetime context.Context, mgr ctrl.Manager
 		Named(ControllerName).
 		WithOptions(controller.Options{MaxConcurrentReconciles: workers, ReconciliationTimeout: process.Deadline}).
 		WatchesRawSource(source.Kind(target.GetCache(), &certificatesv1.CertificateSigningRequest{}, process.OnEvent(r.requestEvent)))
-	if r.Rules.WaitForObjects > 0 {
+	if r.Rules.Patience() > 0 {
 		builder = builder.WatchesRawSource(source.Kind(target.GetCache(), &corev1.Node{}, process.OnEvent(r.nodeEvent)))
-		if !r.Rules.WithoutMachines {
+		if !r.Rules.Own.WithoutMachines {
 			builder = builder.WatchesRawSource(source.Kind(mgr.GetCache(), Machine(), process.OnEvent(r.machineEvent)))
 		}
 	}
@@ -52,12 +52,12 @@ func (r *Reconciler) prepareCaches(lifetime context.Context, mgr ctrl.Manager, t
 	if _, err := target.GetCache().GetInformer(lifetime, &corev1.Node{}, cache.BlockUntilSynced(false)); err != nil {
 		return fmt.Errorf("watch Nodes: %w", err)
 	}
-	if !r.Rules.WithoutMachines {
+	if !r.Rules.Own.WithoutMachines {
 		if err := mgr.GetFieldIndexer().IndexField(lifetime, Machine(), nodeLabel, nodeOfMachine); err != nil {
 			return fmt.Errorf("watch Machines: %w", err)
 		}
 	}
-	if r.Rules.WaitForObjects > 0 {
+	if r.Rules.Patience() > 0 {
 		if err := target.GetFieldIndexer().
 			IndexField(lifetime, &certificatesv1.CertificateSigningRequest{}, userIndex, r.userOfUnjudged); err != nil {
 			return fmt.Errorf("watch CertificateSigningRequests: %w", err)

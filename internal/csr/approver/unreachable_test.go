@@ -117,7 +117,7 @@ func TestTheEndOfTheWaitIsNotMissed(t *testing.T) {
 	g := NewWithT(t)
 	csr := waits(t)
 	r := reconcilerOf(fake.NewClientBuilder().WithScheme(clientgoscheme.Scheme).WithObjects(csr).Build())
-	r.Clock, r.Rules.WaitForObjects = &passing{csr.CreationTimestamp.Time}, 90*time.Minute
+	r.Clock, r.Rules.Own.WaitForObjects = &passing{csr.CreationTimestamp.Time}, &metav1.Duration{Duration: 90 * time.Minute}
 	result, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKey{Name: "c"}})
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(result).To(Equal(ctrl.Result{RequeueAfter: 30 * time.Minute}))
@@ -128,7 +128,8 @@ func TestRequestFromTheFutureWaitsNoLongerThanConfigured(t *testing.T) {
 	g := NewWithT(t)
 	csr := waits(t)
 	r := reconcilerOf(fake.NewClientBuilder().WithScheme(clientgoscheme.Scheme).WithObjects(csr).Build())
-	r.Clock, r.Rules.WaitForObjects = testclock.NewFakePassiveClock(csr.CreationTimestamp.Add(-time.Hour)), time.Minute
+	r.Clock = testclock.NewFakePassiveClock(csr.CreationTimestamp.Add(-time.Hour))
+	r.Rules.Own.WaitForObjects = &metav1.Duration{Duration: time.Minute}
 	result, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKey{Name: "c"}})
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(result).To(Equal(ctrl.Result{RequeueAfter: time.Minute}))

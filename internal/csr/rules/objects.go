@@ -46,9 +46,9 @@ func (r Rules) JudgeObjects(request Request, objects Objects, age time.Duration)
 	if !objects.NodeExists {
 		return r.missing(NodeMissing, age, fmt.Sprintf("could not find node object with name %q", request.NodeName()))
 	}
-	if !r.WithoutMachines && objects.Machines != 1 {
-		denial := fmt.Sprintf("Expected exactly one machine in namespace %q for node %q but found %d", r.MachineNamespace, request.NodeName(),
-			objects.Machines)
+	if !r.Own.WithoutMachines && objects.Machines != 1 {
+		denial := fmt.Sprintf("Expected exactly one machine in namespace %q for node %q but found %d", r.Config.MachineNamespace,
+			request.NodeName(), objects.Machines)
 		if objects.Machines == 0 {
 			return r.missing(MachineCount, age, denial)
 		}
@@ -58,7 +58,7 @@ func (r Rules) JudgeObjects(request Request, objects Objects, age time.Duration)
 		return denied(DeniedIdentity, denial)
 	}
 	names, ips := requestable(objects.Addresses)
-	if !agree(r.Subset, request.DNSNames, names) {
+	if !agree(r.Own.SubsetOfAddresses, request.DNSNames, names) {
 		return denied(DNSNames, "DNS names in CSR do not match addresses of type 'Hostname' or 'InternalDNS' or 'ExternalDNS' in node object")
 	}
 	return r.judgeIPs(request, ips)
@@ -95,7 +95,7 @@ func (r Rules) judgeIPs(request Request, texts []string) Verdict {
 		}
 		ips = append(ips, ip.Unmap())
 	}
-	if !agree(r.Subset, request.IPs, ips) {
+	if !agree(r.Own.SubsetOfAddresses, request.IPs, ips) {
 		return denied(IPAddresses, "IP addresses in CSR do not match addresses of type 'InternalIP' or 'ExternalIP' in node object")
 	}
 	return approved()
@@ -103,7 +103,7 @@ func (r Rules) judgeIPs(request Request, texts []string) Verdict {
 
 // missing denies because an object does not exist, or waits if the object may still appear.
 func (r Rules) missing(reason Reason, age time.Duration, denial string) Verdict {
-	if age < r.WaitForObjects {
+	if age < r.Patience() {
 		return Verdict{Outcome: Wait, Reason: reason, Message: denial}
 	}
 	return denied(reason, denial)

@@ -103,7 +103,7 @@ func FuzzRead(f *testing.F) {
 			}
 			return
 		}
-		r := Rules{DeniedAPIServer: true, DeniedDNS: Patterns([]string{"a.*", "*.b"}), AllowedDNS: ptr.To(Patterns([]string{"*.c", "n"}))}
+		r := Rules{Own: denyAPIServer(), DeniedDNS: Patterns([]string{"a.*", "*.b"}), AllowedDNS: ptr.To(Patterns([]string{"*.c", "n"}))}
 		if r.JudgeRequest(got).Outcome == Approve && got.CommonName != "system:node:n" {
 			t.Errorf("approved for %q", got.CommonName)
 		}

@@ -8,6 +8,11 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/espalier-dev/espalier/internal/config"
 )
 
 // UserPrefix is the prefix of the user names of kubelets.
@@ -22,23 +27,40 @@ const (
 // Rules are the settings by which requests are judged. The zero value applies the basic checks only: no optional restriction, no relaxed
 // check, and Machines in all namespaces.
 type Rules struct {
-	// MachineNamespace appears in messages; WithoutMachines leaves out the check of Machines.
-	MachineNamespace string
-	WithoutMachines  bool
-	// Subset allows a request to name only some of the node's addresses.
-	Subset bool
-	// AllowedDNS and AllowedIPs restrict the requested names; nil means no restriction.
+	// Config and Own are the settings: those that Gardener has, and others.
+	Config config.KubeletCSRApproverController
+	Own    config.EspalierCSRApprover
+	// AllowedDNS and AllowedIPs are the parsed Own.AllowedDNSPatterns and Own.AllowedIPPrefixes; nil means no restriction.
 	AllowedDNS *[]Pattern
 	AllowedIPs *[]netip.Prefix
-	// DeniedDNS, DeniedIPs and, with DeniedAPIServer, the API server's names in the cluster are denied to all nodes.
-	DeniedDNS       []Pattern
-	DeniedIPs       []netip.Prefix
-	DeniedAPIServer bool
-	// MaxExpiration is the longest lifetime that may be requested; 0 means no limit. AllowUnset accepts requests without a lifetime.
-	MaxExpiration time.Duration
-	AllowUnset    bool
-	// WaitForObjects is the age up to which a request waits for its Node and Machine; 0 denies at once.
-	WaitForObjects time.Duration
+	// DeniedDNS and DeniedIPs are the parsed patterns and prefixes of Own.DeniedIdentities, and the cluster IPs of the API server.
+	DeniedDNS []Pattern
+	DeniedIPs []netip.Prefix
+}
+
+// New returns the rules of the sections of a configuration.
+func New(section config.KubeletCSRApproverController, own config.EspalierCSRApprover) (Rules, error) {
+	r := Rules{Config: section, Own: own, DeniedDNS: Patterns(own.DeniedIdentities.DNSPatterns)}
+	var err error
+	if r.DeniedIPs, err = Prefixes(own.DeniedIdentities.IPPrefixes); err != nil {
+		return Rules{}, fmt.Errorf("espalier.csrApprover.deniedIdentities: %w", err)
+	}
+	if own.AllowedDNSPatterns != nil {
+		r.AllowedDNS = ptr.To(Patterns(*own.AllowedDNSPatterns))
+	}
+	if own.AllowedIPPrefixes != nil {
+		allowed, err := Prefixes(*own.AllowedIPPrefixes)
+		if err != nil {
+			return Rules{}, fmt.Errorf("espalier.csrApprover.allowedIPPrefixes: %w", err)
+		}
+		r.AllowedIPs = &allowed
+	}
+	return r, nil
+}
+
+// Patience is the age up to which a request waits for its Node and Machine; 0 denies at once.
+func (r Rules) Patience() time.Duration {
+	return ptr.Deref(r.Own.WaitForObjects, metav1.Duration{}).Duration
 }
 
 // check has a function that returns why the request is denied, or "".
@@ -96,13 +118,14 @@ func organizationIsNodes(_ Rules, request Request) string {
 }
 
 func expiresSoonEnough(r Rules, request Request) string {
+	longest := ptr.Deref(r.Own.MaxExpiration, metav1.Duration{}).Duration
 	switch {
-	case r.MaxExpiration == 0, request.Expiration == 0 && r.AllowUnset:
+	case longest == 0, request.Expiration == 0 && r.Own.AllowUnsetExpiration:
 		return ""
 	case request.Expiration == 0:
-		return fmt.Sprintf("no expiration is requested, at most %s is allowed", r.MaxExpiration)
-	case request.Expiration > r.MaxExpiration:
-		return fmt.Sprintf("requested expiration of %s is longer than the allowed %s", request.Expiration, r.MaxExpiration)
+		return fmt.Sprintf("no expiration is requested, at most %s is allowed", longest)
+	case request.Expiration > longest:
+		return fmt.Sprintf("requested expiration of %s is longer than the allowed %s", request.Expiration, longest)
 	}
 	return ""
 }
@@ -124,14 +147,14 @@ func isNoDeniedIdentity(r Rules, request Request) string {
 // deniesName reports whether a name is denied. If any identity is denied, a name with a partial wildcard is denied too, because it is not
 // clear which names it covers.
 func (r Rules) deniesName(name string) bool {
-	if !r.DeniedAPIServer && len(r.DeniedDNS)+len(r.DeniedIPs) == 0 {
+	if !r.Own.DeniedIdentities.APIServer && len(r.DeniedDNS)+len(r.DeniedIPs) == 0 {
 		return false
 	}
 	parts := labels(name)
 	ip, isIP := addressOf(name)
 	return isPartial(parts) ||
 		isIP && within(r.DeniedIPs, ip) ||
-		r.DeniedAPIServer && isAPIServer(parts) ||
+		r.Own.DeniedIdentities.APIServer && isAPIServer(parts) ||
 		slices.ContainsFunc(r.DeniedDNS, func(p Pattern) bool { return p.overlaps(parts) })
 }
 

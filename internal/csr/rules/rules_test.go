@@ -8,6 +8,9 @@ import (
 
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/espalier-dev/espalier/internal/config"
 )
 
 // request returns a valid request of node n.
@@ -35,6 +38,12 @@ func at(ips ...string) func(*Request) {
 
 func lasting(d time.Duration) func(*Request) { return func(r *Request) { r.Expiration = d } }
 
+func lasts(d time.Duration) *metav1.Duration { return &metav1.Duration{Duration: d} }
+
+func denyAPIServer() config.EspalierCSRApprover {
+	return config.EspalierCSRApprover{DeniedIdentities: config.EspalierCSRDeniedIdentities{APIServer: true}}
+}
+
 func prefixes(t *testing.T, texts ...string) []netip.Prefix {
 	t.Helper()
 	p, err := Prefixes(texts)
@@ -47,10 +56,11 @@ func TestJudgeRequest(t *testing.T) {
 	deny := func(reason Reason, message string) Verdict {
 		return Verdict{Outcome: "deny", Reason: reason, Message: message}
 	}
-	hour := Rules{MaxExpiration: time.Hour}
+	hour := Rules{Own: config.EspalierCSRApprover{MaxExpiration: lasts(time.Hour)}}
+	mayBeUnset := Rules{Own: config.EspalierCSRApprover{MaxExpiration: lasts(time.Hour), AllowUnsetExpiration: true}}
 	patterns, none := Patterns([]string{"ip-*.nodes.example.com", "n"}), []Pattern{}
 	ten, nowhere := prefixes(t, "10.0.0.0/8", "2001:db8::/32"), []netip.Prefix{}
-	identities := Rules{DeniedAPIServer: true, DeniedDNS: Patterns([]string{"*.svc", "etcd"}), DeniedIPs: ten}
+	identities := Rules{Own: denyAPIServer(), DeniedDNS: Patterns([]string{"*.svc", "etcd"}), DeniedIPs: ten}
 	long := strings.Repeat("x", 300)
 	for name, tc := range map[string]struct {
 		rules   Rules
@@ -81,9 +91,9 @@ func TestJudgeRequest(t *testing.T) {
 		"no lifetime": {
 			rules: hour, request: request(), want: deny("expiration", "no expiration is requested, at most 1h0m0s is allowed"),
 		},
-		"no lifetime, which is allowed": {rules: Rules{MaxExpiration: time.Hour, AllowUnset: true}, request: request(), want: passed},
+		"no lifetime, which is allowed": {rules: mayBeUnset, request: request(), want: passed},
 		"longer, where unset is allowed": {
-			rules: Rules{MaxExpiration: time.Hour, AllowUnset: true}, request: request(lasting(2 * time.Hour)),
+			rules: mayBeUnset, request: request(lasting(2 * time.Hour)),
 			want: deny("expiration", "requested expiration of 2h0m0s is longer than the allowed 1h0m0s"),
 		},
 		"names that are allowed": {
@@ -193,8 +203,11 @@ func TestJudgeObjects(t *testing.T) {
 		Outcome: "deny", Reason: "machine-count", Message: `Expected exactly one machine in namespace "m" for node "n" but found 2`,
 	}
 	waiting := func(v Verdict) Verdict { v.Outcome = "wait"; return v }
-	patient := Rules{MachineNamespace: "m", WaitForObjects: time.Minute}
-	strict := Rules{MachineNamespace: "m"}
+	inM := config.KubeletCSRApproverController{MachineNamespace: "m"}
+	patient := Rules{Config: inM, Own: config.EspalierCSRApprover{WaitForObjects: lasts(time.Minute)}}
+	strict := Rules{Config: inM}
+	withoutMachines := Rules{Own: config.EspalierCSRApprover{WithoutMachines: true}}
+	subset := Rules{Own: config.EspalierCSRApprover{SubsetOfAddresses: true}}
 	ips := Verdict{
 		Outcome: "deny", Reason: "ip-addresses",
 		Message: "IP addresses in CSR do not match addresses of type 'InternalIP' or 'ExternalIP' in node object",
@@ -218,7 +231,7 @@ func TestJudgeObjects(t *testing.T) {
 		"no machine yet":               {patient, request(), Objects{NodeExists: true, Addresses: home}, 59 * time.Second, waiting(noMachine)},
 		"no machine, and time is over": {patient, request(), Objects{NodeExists: true, Addresses: home}, time.Minute, noMachine},
 		"two machines never wait":      {patient, request(), Objects{NodeExists: true, Addresses: home, Machines: 2}, 0, twoMachines},
-		"machines do not matter":       {Rules{WithoutMachines: true}, request(), Objects{NodeExists: true, Addresses: home}, 0, passed},
+		"machines do not matter":       {withoutMachines, request(), Objects{NodeExists: true, Addresses: home}, 0, passed},
 		"an address as IPv6": {
 			strict, request(),
 			Objects{
@@ -265,10 +278,10 @@ func TestJudgeObjects(t *testing.T) {
 			0, passed,
 		},
 		"fewer, where that is fine": {
-			Rules{Subset: true}, request(named()), Objects{NodeExists: true, Addresses: home, Machines: 1}, 0, passed,
+			subset, request(named()), Objects{NodeExists: true, Addresses: home, Machines: 1}, 0, passed,
 		},
 		"more, where fewer is fine": {
-			Rules{Subset: true}, request(at("10.1.2.3", "10.1.2.4")), Objects{NodeExists: true, Addresses: home, Machines: 1}, 0, ips,
+			subset, request(at("10.1.2.3", "10.1.2.4")), Objects{NodeExists: true, Addresses: home, Machines: 1}, 0, ips,
 		},
 		"names are compared exactly": {strict, request(named("N")), Objects{NodeExists: true, Addresses: home, Machines: 1}, 0, dnsNames},
 	} {
@@ -317,7 +330,7 @@ func TestEndpointsOfTheAPIServerAreGivenToControlPlaneNodesOnly(t *testing.T) {
 			for _, each := range tc.request.IPs {
 				objects.Addresses = append(objects.Addresses, corev1.NodeAddress{Type: "InternalIP", Address: each.String()})
 			}
-			NewWithT(t).Expect(Rules{WithoutMachines: true}.JudgeObjects(tc.request, objects, 0)).To(Equal(tc.want))
+			NewWithT(t).Expect(Rules{Own: config.EspalierCSRApprover{WithoutMachines: true}}.JudgeObjects(tc.request, objects, 0)).To(Equal(tc.want))
 		})
 	}
 }

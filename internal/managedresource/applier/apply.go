@@ -75,7 +75,7 @@ func (r *Reconciler) apply(ctx context.Context, p *pass) *outcome {
 func (r *Reconciler) engine(p *pass) *engine.Engine {
 	return &engine.Engine{
 		Target: r.Target, Autoscalers: r.Autoscalers, Sets: r.Source, Owner: p.owner, Settings: p.settings, Manifest: p.manifests.Of,
-		StatusTime: *p.set.InitialStatusTime, Parallel: r.Parallel,
+		StatusTime: *p.set.InitialStatusTime, Parallel: *r.Own.MaxConcurrentRequests,
 	}
 }
 
@@ -148,7 +148,7 @@ func (r *Reconciler) tasks(p *pass, result *outcome) []engine.Task {
 		}
 		f := engine.Facts{
 			Item: each.Item, Known: each.Known, Seen: seen, Presence: presence, Finished: r.hasFinished(each), Unchanged: unchanged,
-			RecheckBefore: p.now.Add(-r.SyncPeriod),
+			RecheckBefore: p.now.Add(-r.Config.SyncPeriod.Duration),
 			WrittenLater:  seen.FirstMetadata != nil && fields.LastOwnWrite(seen.FirstMetadata.ManagedFields).After(*p.set.InitialStatusTime),
 		}
 		next := engine.Decide(f)
@@ -175,7 +175,7 @@ func (r *Reconciler) tasks(p *pass, result *outcome) []engine.Task {
 // autoscaler, or the periodic update. Each object keeps its mark until it is confirmed.
 func (r *Reconciler) markDue(p *pass) {
 	dirty := r.memory.TakeDirty(p.name)
-	update := r.AlwaysUpdate && !p.now.Before(p.set.NextUpdate)
+	update := *r.Config.AlwaysUpdate && !p.now.Before(p.set.NextUpdate)
 	for _, each := range p.set.Objects {
 		if _, found := dirty[each.Key]; found || p.set.AuditOwed {
 			each.Known.Due = max(each.Known.Due, engine.Compare)
@@ -187,7 +187,7 @@ func (r *Reconciler) markDue(p *pass) {
 	}
 	p.set.AuditOwed, p.set.RerunOwed = false, false
 	if update {
-		p.set.NextUpdate = p.now.Add(r.SyncPeriod)
+		p.set.NextUpdate = p.now.Add(r.Config.SyncPeriod.Duration)
 	}
 }
 
@@ -212,7 +212,7 @@ func (r *Reconciler) hasFinished(i *state.Object) bool {
 // allocations.
 func (r *Reconciler) isInSync(ctx context.Context, name types.NamespacedName) bool {
 	s := r.memory.InSync(name)
-	if s == nil || r.AlwaysUpdate || r.AuditPeriod > 0 && !r.Clock.Now().Before(s.NextAudit) {
+	if s == nil || *r.Config.AlwaysUpdate || r.Own.AuditPeriod.Duration > 0 && !r.Clock.Now().Before(s.NextAudit) {
 		return false
 	}
 	mr := &resourcesv1alpha1.ManagedResource{}

@@ -42,7 +42,7 @@ func (r *Reconciler) load(ctx context.Context, p *pass) error {
 
 func (r *Reconciler) reader() *desired.Reader {
 	return &desired.Reader{
-		Secrets: r.SourceLive, Tracker: r.SecretVersions, Target: r.Target, MaxDecompressedBytes: r.MaxDecompressedBytes,
+		Secrets: r.SourceLive, Tracker: r.SecretVersions, Target: r.Target, MaxDecompressedBytes: *r.Own.MaxDecompressedBytes,
 	}
 }
 

@@ -43,12 +43,12 @@ func (r *Reconciler) refuseSet(ctx context.Context, mr *resourcesv1alpha1.Manage
 	if err := r.fail(ctx, r.newPass(ctx, mr), resourcesv1alpha1.ConditionApplyFailed, refusal, nil); err != nil {
 		return ctrl.Result{}, err
 	}
-	return ctrl.Result{RequeueAfter: r.SyncPeriod}, nil
+	return ctrl.Result{RequeueAfter: r.Config.SyncPeriod.Duration}, nil
 }
 
 // watchNamespaces enqueues sets when a change of the labels of their Namespace begins or ceases to allow them.
 func (r *Reconciler) watchNamespaces(b *builder.Builder) *builder.Builder {
-	if r.Limits.SetSelector == nil {
+	if r.Limits.Own.SetSelector == nil {
 		return b
 	}
 	setsIn := func(ctx context.Context, namespace client.Object) []reconcile.Request {

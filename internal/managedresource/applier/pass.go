@@ -49,7 +49,7 @@ func (r *Reconciler) newPass(ctx context.Context, mr *resourcesv1alpha1.ManagedR
 	}
 	return &pass{
 		mr: mr, before: mr.Status.Resources, name: name, set: set, now: r.Clock.Now(), owner: owner,
-		settings: desired.Settings(mr, owner.Origin(), r.ManagedBy),
+		settings: desired.Settings(mr, owner.Origin(), *r.Config.ManagedByLabelValue),
 	}
 }
 

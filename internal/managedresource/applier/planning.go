@@ -54,7 +54,7 @@ func (r *Reconciler) newPlan(ctx context.Context, mr *resourcesv1alpha1.ManagedR
 	p := r.newPass(ctx, mr.DeepCopy())
 	p.set = &state.Set{
 		Content: &desired.Content{}, Objects: p.set.Objects, NeverWritten: p.set.NeverWritten,
-		InitialStatusTime: p.set.InitialStatusTime, Kstatus: health.Kstatus(mr, r.Kstatus),
+		InitialStatusTime: p.set.InitialStatusTime, Kstatus: health.Kstatus(mr, *r.Own.Kstatus),
 	}
 	return p, &plan.Plan{Namespace: mr.Namespace, Name: mr.Name, Generation: mr.Generation, Problem: refusal}, nil
 }

@@ -82,7 +82,7 @@ func (r *Reconciler) planNow(ctx context.Context, mr *resourcesv1alpha1.ManagedR
 		return ctrl.Result{}, err
 	}
 	s.PlanFailures, s.NextPlan = 0, r.Clock.Now().Add(pauseAfterPlan(took, 0))
-	return ctrl.Result{RequeueAfter: r.SyncPeriod}, nil
+	return ctrl.Result{RequeueAfter: r.Config.SyncPeriod.Duration}, nil
 }
 
 // publish writes the plan into its ConfigMap, unless the ConfigMap contains it already.

@@ -33,6 +33,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/apply"
 	"github.com/espalier-dev/espalier/internal/apply/inventory"
 	"github.com/espalier-dev/espalier/internal/apply/observe"
+	"github.com/espalier-dev/espalier/internal/config"
 	"github.com/espalier-dev/espalier/internal/conflict"
 	"github.com/espalier-dev/espalier/internal/managedresource/desired"
 	"github.com/espalier-dev/espalier/internal/managedresource/engine"
@@ -91,33 +92,21 @@ type Settings struct {
 	// Class is the class of the sets that the controller processes. ClusterID, if not empty, is part of every origin.
 	Class     Class
 	ClusterID string
-	// ManagedBy is the value of the managed-by label.
-	ManagedBy string
+	// Config and Own are the sections of a defaulted configuration: the settings that Gardener has, and others.
+	Config config.ManagedResourceController
+	Own    config.EspalierManagedResource
 	// OwnNamespace is the namespace of the process.
 	OwnNamespace string
 	Limits       ownership.Limits
 	// GarbageCollector is true if the garbage collector deletes garbage-collectable ConfigMaps and Secrets.
 	GarbageCollector bool
-	// SyncPeriod is how often a set is compared with the state of the watches, which costs no request.
-	SyncPeriod time.Duration
-	// AlwaysUpdate writes every object in each SyncPeriod.
-	AlwaysUpdate bool
-	// AuditPeriod is how often, on average, every object of a set is read; zero means never.
-	AuditPeriod time.Duration
-	// DeletionPoll and DeletionWaveTimeout are the times of prune.Deletion.
-	DeletionPoll, DeletionWaveTimeout time.Duration
-	// Parallel is how many objects of one wave are processed in parallel.
-	Parallel int
-	// MaxDecompressedBytes is the limit for the decompressed size of the data values of a set.
-	MaxDecompressedBytes int64
-	// Kstatus is true if the health of objects of kinds without a health rule depends on their status, unless an annotation of the set says
-	// otherwise.
-	Kstatus bool
+	// DeletionPoll is how often pending deletions are checked if there is no event.
+	DeletionPoll time.Duration
 }
 
 // Health connects the controller with the health controller. Reconciler.Plan works without it.
 type Health struct {
-	// Registered reports whether a kind is one of Kubernetes. The health of its objects never depends on Settings.Kstatus.
+	// Registered reports whether a kind is one of Kubernetes. The health of its objects never depends on Own.Kstatus.
 	Registered func(schema.GroupVersionKind) bool
 	// Judge returns the conditions of an applied set including the conditions of health and progress. It returns nil if a request is needed
 	// to determine them: then a call of Concluded causes another controller to write them. Unless last is true, it also returns nil, and
@@ -143,7 +132,7 @@ const (
 // Reconcile implements reconcile.Reconciler.
 func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
 	if r.isInSync(ctx, request.NamespacedName) {
-		return ctrl.Result{RequeueAfter: r.SyncPeriod}, nil
+		return ctrl.Result{RequeueAfter: r.Config.SyncPeriod.Duration}, nil
 	}
 	mr, err := r.read(ctx, request.NamespacedName)
 	if apierrors.IsNotFound(err) {
@@ -205,7 +194,7 @@ func (r *Reconciler) observeOnly(ctx context.Context, mr *resourcesv1alpha1.Mana
 	bounded, cancel := r.limit(ctx)
 	defer cancel()
 	p := r.newPass(ctx, mr)
-	p.set.Kstatus = health.Kstatus(mr, r.Kstatus)
+	p.set.Kstatus = health.Kstatus(mr, *r.Own.Kstatus)
 	r.memory.Subscribe(name, subscribedKeys(p.set.Content.Items, mr.Status.Resources))
 	r.Watcher.Use(bounded, name, r.needs(p))
 	r.requestJudgement(p, false)
@@ -285,7 +274,7 @@ func (r *Reconciler) applySet(ctx context.Context, mr *resourcesv1alpha1.Managed
 	if err := r.announce(ctx, p); err != nil {
 		return ctrl.Result{}, err
 	}
-	if kstatus := health.Kstatus(mr, r.Kstatus); !p.set.Settled || !p.set.Watched || p.set.Kstatus != kstatus {
+	if kstatus := health.Kstatus(mr, *r.Own.Kstatus); !p.set.Settled || !p.set.Watched || p.set.Kstatus != kstatus {
 		p.set.Kstatus = kstatus
 		r.Watcher.Use(bounded, p.name, r.needs(p))
 	}
@@ -302,7 +291,8 @@ func (r *Reconciler) applySet(ctx context.Context, mr *resourcesv1alpha1.Managed
 
 // limit returns a context for the reads, deletions and applies of one pass.
 func (r *Reconciler) limit(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeoutCause(ctx, min(r.SyncPeriod, process.Deadline), errors.New("the time for one reconciliation is over"))
+	over := errors.New("the time for one reconciliation is over")
+	return context.WithTimeoutCause(ctx, min(r.Config.SyncPeriod.Duration, process.Deadline), over)
 }
 
 // addFinalizer adds the finalizer of this instance and records the cluster ID. It fails with a conflict if another client has changed the
@@ -343,7 +333,8 @@ func (r *Reconciler) recordOnlyClusterID(ctx context.Context, p *pass) error {
 // auditDue reports whether all objects of a set must be read, and sets the time for the next audit. The first audit happens after one
 // period on average, since a set begins with reads or writes anyway.
 func (r *Reconciler) auditDue(s *state.Set) bool {
-	if r.AuditPeriod <= 0 {
+	period := r.Own.AuditPeriod.Duration
+	if period <= 0 {
 		return false
 	}
 	now := r.Clock.Now()
@@ -351,7 +342,7 @@ func (r *Reconciler) auditDue(s *state.Set) bool {
 		return false
 	}
 	due := !s.NextAudit.IsZero()
-	s.NextAudit = now.Add(r.AuditPeriod/2 + time.Duration(float64(r.AuditPeriod)*r.Jitter()))
+	s.NextAudit = now.Add(period/2 + time.Duration(float64(period)*r.Jitter()))
 	return due
 }
 
@@ -411,7 +402,8 @@ func (r *Reconciler) remove(ctx context.Context, p *pass, refs []resourcesv1alph
 		p.set.Deletion = prune.NewProgress(false, p.set.NeverWritten)
 	}
 	deletion := &prune.Deletion{
-		Pruner: r.pruner(p), Progress: p.set.Deletion, Watcher: r.Watcher, Now: p.now, Poll: r.DeletionPoll, WaveTimeout: r.DeletionWaveTimeout,
+		Pruner: r.pruner(p), Progress: p.set.Deletion, Watcher: r.Watcher, Now: p.now, Poll: r.DeletionPoll,
+		WaveTimeout: r.Own.DeletionWaveTimeout.Duration,
 	}
 	result := deletion.Delete(ctx, refs)
 	for _, each := range result.Kept {
@@ -422,7 +414,7 @@ func (r *Reconciler) remove(ctx context.Context, p *pass, refs []resourcesv1alph
 
 func (r *Reconciler) pruner(p *pass) *prune.Pruner {
 	return &prune.Pruner{
-		Target: r.Target, Sets: r.SourceLive, Owner: p.owner, GarbageCollector: r.GarbageCollector, Parallel: r.Parallel,
+		Target: r.Target, Sets: r.SourceLive, Owner: p.owner, GarbageCollector: r.GarbageCollector, Parallel: *r.Own.MaxConcurrentRequests,
 	}
 }
 

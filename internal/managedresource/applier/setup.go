@@ -98,7 +98,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, cha
 		changes.queue.Store(&queue)
 		return nil
 	})
-	sweep := &atrest.Sweep{Inner: conflict.RetryAtOnce(r), AtRest: r.isInSync, Period: r.SyncPeriod, Clock: r.Clock}
+	sweep := &atrest.Sweep{Inner: conflict.RetryAtOnce(r), AtRest: r.isInSync, Period: r.Config.SyncPeriod.Duration, Clock: r.Clock}
 	b := ctrl.NewControllerManagedBy(mgr).
 		Named(ControllerName).
 		For(&resourcesv1alpha1.ManagedResource{}, builder.WithPredicates(r.setEvents())).

@@ -250,7 +250,7 @@ func (r *Reconciler) requeueAfter(result *outcome) time.Duration {
 	if result.newKinds {
 		return settlePause
 	}
-	after := r.SyncPeriod
+	after := r.Config.SyncPeriod.Duration
 	if !result.nextCheck.IsZero() {
 		after = min(after, max(result.nextCheck.Sub(r.Clock.Now()), settlePause))
 	}

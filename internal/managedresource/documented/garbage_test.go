@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	clocktesting "k8s.io/utils/clock/testing"
+	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -52,7 +53,9 @@ func (s *scene) collect(later time.Duration) {
 		Events:    &garbagecollector.Events{Recorder: events.NewFakeRecorder(10)},
 		Metrics:   garbagecollector.NewMetrics(prometheus.NewRegistry()), Clock: clocktesting.NewFakePassiveClock(clock.RealClock{}.Now().
 				Add(later)),
-		Namespaces: []string{s.Namespace}, MinimumAge: garbagecollector.DefaultMinimumAge, SyncPeriod: time.Hour, Parallel: 1,
+		Namespaces: []string{s.Namespace}, MinimumAge: garbagecollector.DefaultMinimumAge,
+		Config: config.GarbageCollectorController{SyncPeriod: &metav1.Duration{Duration: time.Hour}},
+		Own: config.EspalierManagedResource{MaxConcurrentRequests: ptr.To(1), GarbageCollectionReportOnly: ptr.To(false)},
 	}
 	_, err = collector.Reconcile(s.Ctx, ctrl.Request{})
 	s.Expect(err).NotTo(HaveOccurred())

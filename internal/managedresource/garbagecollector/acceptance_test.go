@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/utils/clock"
 	clocktesting "k8s.io/utils/clock/testing"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
@@ -156,7 +157,7 @@ func TestYoungObjectsStay(t *testing.T) {
 
 func TestReportsDeleteNothing(t *testing.T) {
 	s := newScene(t, options{})
-	s.collector.ReportOnly = true
+	s.collector.Own.GarbageCollectionReportOnly = ptr.To(true)
 	s.collectable("ConfigMap/unused", "Secret/unused", "Secret/used")
 	s.Create(referrerManifests()["Pod"] + s.referring("user", "secret-12345678: used"))
 	for range 2 {
@@ -206,7 +207,7 @@ func TestWhatSetsNeedStays(t *testing.T) {
 // A collector that is not restricted lists each kind once. It only reports here, because other tests use the cluster too.
 func TestAllNamespacesAreListedAtOnce(t *testing.T) {
 	s := newScene(t, options{})
-	s.collector.Namespaces, s.collector.ReportOnly = nil, true
+	s.collector.Namespaces, s.collector.Own.GarbageCollectionReportOnly = nil, ptr.To(true)
 	var paths []string
 	s.line.by(func(request *http.Request) (*http.Response, error) {
 		if request.URL.Query().Has("limit") {

@@ -23,7 +23,7 @@ func (c *Collector) delete(ctx context.Context, unused []candidate) (changed boo
 		deleted  []candidate
 		failures []string
 	)
-	workqueue.ParallelizeUntil(context.WithoutCancel(ctx), c.Parallel, len(unused), func(i int) {
+	workqueue.ParallelizeUntil(context.WithoutCancel(ctx), *c.Own.MaxConcurrentRequests, len(unused), func(i int) {
 		each := unused[i]
 		err := c.deleteOne(ctx, each)
 		mu.Lock()

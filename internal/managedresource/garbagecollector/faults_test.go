@@ -348,7 +348,7 @@ func TestMissingRightsAreReportedWithTheirRemedy(t *testing.T) {
 func TestARunIsBoundedByItsPeriod(t *testing.T) {
 	s := newScene(t, options{})
 	s.collectable("Secret/unused")
-	s.collector.SyncPeriod = 100 * time.Millisecond
+	s.collector.Config.SyncPeriod = &metav1.Duration{Duration: 100 * time.Millisecond}
 	s.line.by(func(request *http.Request) (*http.Response, error) {
 		if strings.HasSuffix(request.URL.Path, "/pods") {
 			<-request.Context().Done()

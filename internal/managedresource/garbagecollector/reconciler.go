@@ -26,6 +26,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
+	"github.com/espalier-dev/espalier/internal/config"
 	"github.com/espalier-dev/espalier/internal/process"
 )
 
@@ -68,15 +69,14 @@ type Collector struct {
 	Namespaces []string
 	// MinimumAge is the minimum age of an object, by its creation timestamp and Clock.
 	MinimumAge time.Duration
-	// SyncPeriod is the time between the end of a run and the next one; it also limits the time of one run.
-	SyncPeriod time.Duration
-	// Parallel is how many objects are deleted concurrently.
-	Parallel int
-	// ReportOnly makes it report the objects that it would delete, without deleting them.
-	ReportOnly bool
+	// Config and Own are the sections of a defaulted configuration: the settings that Gardener has, and others. SyncPeriod is the time
+	// between the end of a run and the next one; it also limits the time of one run. Own.MaxConcurrentRequests objects are deleted
+	// concurrently.
+	Config config.GarbageCollectorController
+	Own    config.EspalierManagedResource
 
-	// reported are the objects that were reported with ReportOnly and are still unused. Only the single worker uses it; after a restart
-	// everything is reported again.
+	// reported are the objects that were reported with GarbageCollectionReportOnly and are still unused. Only the single worker uses it;
+	// after a restart everything is reported again.
 	reported map[types.UID]bool
 	// pause is the last pause after a run in which objects changed before they were deleted; zero if they did not in the last run. Only the
 	// single worker uses it; after a restart the pauses begin with the shortest again.
@@ -86,7 +86,7 @@ type Collector struct {
 // Reconcile implements reconcile.Reconciler. It does one run, and returns an error if the run was not complete.
 func (c *Collector) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, error) {
 	over := errors.New("the time for one garbage collection is over")
-	bounded, cancel := context.WithTimeoutCause(ctx, min(c.SyncPeriod, process.Deadline), over)
+	bounded, cancel := context.WithTimeoutCause(ctx, min(c.Config.SyncPeriod.Duration, process.Deadline), over)
 	defer cancel()
 	changed, err := c.collect(bounded)
 	if ctx.Err() != nil {
@@ -100,11 +100,11 @@ func (c *Collector) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result,
 	}
 	c.Metrics.success.WithLabelValues().Set(float64(c.Clock.Now().Unix()))
 	if changed { // a new run finds out whether these objects are still unused
-		c.pause = min(max(2*c.pause, shortestPause), longestPause, c.SyncPeriod)
+		c.pause = min(max(2*c.pause, shortestPause), longestPause, c.Config.SyncPeriod.Duration)
 		return ctrl.Result{RequeueAfter: c.pause}, nil
 	}
 	c.pause = 0
-	return ctrl.Result{RequeueAfter: c.SyncPeriod}, nil
+	return ctrl.Result{RequeueAfter: c.Config.SyncPeriod.Duration}, nil
 }
 
 // collect does one run. It reports whether objects were left because they changed before they were deleted.
@@ -119,7 +119,7 @@ func (c *Collector) collect(ctx context.Context) (changed bool, err error) {
 	if len(unused) == 0 {
 		log.FromContext(ctx).V(1).Info("Found nothing to delete")
 	}
-	if c.ReportOnly {
+	if *c.Own.GarbageCollectionReportOnly {
 		c.report(ctx, unused)
 		return false, nil
 	}

@@ -30,6 +30,6 @@ func (c *Collector) SetupWithManager(mgr ctrl.Manager) error {
 	return ctrl.NewControllerManagedBy(mgr).
 		Named(ControllerName).
 		WatchesRawSource(start).
-		WithOptions(process.ControllerOptions(1, 0, shortestPause, min(longestPause, max(c.SyncPeriod, shortestPause)))).
+		WithOptions(process.ControllerOptions(1, 0, shortestPause, min(longestPause, max(c.Config.SyncPeriod.Duration, shortestPause)))).
 		Complete(c)
 }

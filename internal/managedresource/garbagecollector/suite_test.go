@@ -30,9 +30,11 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
+	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/espalier-dev/espalier/internal/config"
 	"github.com/espalier-dev/espalier/internal/managedresource/garbagecollector"
 	"github.com/espalier-dev/espalier/internal/managedresource/managedresourcetest"
 	"github.com/espalier-dev/espalier/internal/process"
@@ -66,16 +68,16 @@ func newScene(t *testing.T, o options) *scene {
 		registry: prometheus.NewRegistry(),
 		line:     &line{},
 	}
-	config := s.identity(o)
-	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return &transport{s.line, next} })
-	s.own = config
-	httpClient, err := rest.HTTPClientFor(config)
+	connection := s.identity(o)
+	connection.Wrap(func(next http.RoundTripper) http.RoundTripper { return &transport{s.line, next} })
+	s.own = connection
+	httpClient, err := rest.HTTPClientFor(connection)
 	s.Expect(err).NotTo(HaveOccurred())
-	metadataClient, err := metadata.NewForConfigAndClient(config, httpClient)
+	metadataClient, err := metadata.NewForConfigAndClient(connection, httpClient)
 	s.Expect(err).NotTo(HaveOccurred())
-	mapper, err := process.NewMapper(config, httpClient, clock.RealClock{}, time.Minute)
+	mapper, err := process.NewMapper(connection, httpClient, clock.RealClock{}, time.Minute)
 	s.Expect(err).NotTo(HaveOccurred())
-	clients, err := kubernetes.NewForConfigAndClient(config, httpClient)
+	clients, err := kubernetes.NewForConfigAndClient(connection, httpClient)
 	s.Expect(err).NotTo(HaveOccurred())
 	broadcaster := events.NewBroadcaster(&events.EventSinkImpl{Interface: clients.EventsV1()})
 	s.Expect(broadcaster.StartRecordingToSinkWithContext(t.Context())).To(Succeed())
@@ -85,7 +87,9 @@ func newScene(t *testing.T, o options) *scene {
 		Finalizer: "resources.gardener.cloud/gardener-resource-manager",
 		Events: &garbagecollector.Events{Recorder: broadcaster.NewRecorder(clientgoscheme.Scheme,
 			"test")}, Metrics: garbagecollector.NewMetrics(s.registry),
-		Clock: clock.RealClock{}, Namespaces: []string{s.Namespace}, SyncPeriod: time.Hour, Parallel: 4,
+		Clock: clock.RealClock{}, Namespaces: []string{s.Namespace},
+		Config: config.GarbageCollectorController{SyncPeriod: &metav1.Duration{Duration: time.Hour}},
+		Own: config.EspalierManagedResource{MaxConcurrentRequests: ptr.To(4), GarbageCollectionReportOnly: ptr.To(false)},
 	}
 	return s
 }
@@ -119,16 +123,16 @@ func (s *scene) identity(o options) *rest.Config {
 	}
 	kubeconfig, err := local.ServiceAccountKubeconfig(s.Ctx, admin, s.Namespace, account, time.Hour)
 	s.Expect(err).NotTo(HaveOccurred())
-	config, err := clientcmd.RESTConfigFromKubeConfig(kubeconfig)
+	connection, err := clientcmd.RESTConfigFromKubeConfig(kubeconfig)
 	s.Expect(err).NotTo(HaveOccurred())
-	config.QPS = -1
-	return config
+	connection.QPS = -1
+	return connection
 }
 
 // run makes the collector run once and returns its error.
 func (s *scene) run() error {
 	s.T.Helper()
-	return s.runUntil(s.collector.SyncPeriod)
+	return s.runUntil(s.collector.Config.SyncPeriod.Duration)
 }
 
 // runUntil is run for a run after which the next one follows after a pause.

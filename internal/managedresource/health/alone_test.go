@@ -29,6 +29,7 @@ import (
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/apply"
 	"github.com/espalier-dev/espalier/internal/apply/observe"
+	"github.com/espalier-dev/espalier/internal/config"
 	"github.com/espalier-dev/espalier/internal/managedresource/health"
 	. "github.com/espalier-dev/espalier/internal/managedresource/managedresourcetest"
 	"github.com/espalier-dev/espalier/internal/process"
@@ -127,20 +128,20 @@ func newAlone(t *testing.T) *alone {
 	}
 	servers, err := local.ForTests()
 	a.Expect(err).NotTo(HaveOccurred())
-	config := rest.CopyConfig(servers.Target.Config)
-	config.Wrap(func(next http.RoundTripper) http.RoundTripper {
+	connection := rest.CopyConfig(servers.Target.Config)
+	connection.Wrap(func(next http.RoundTripper) http.RoundTripper {
 		a.gate.next = next
 		return a.gate
 	})
-	httpClient, err := rest.HTTPClientFor(config)
+	httpClient, err := rest.HTTPClientFor(connection)
 	a.Expect(err).NotTo(HaveOccurred())
-	mapper, err := process.NewMapper(config, httpClient, clock.RealClock{}, time.Hour)
+	mapper, err := process.NewMapper(connection, httpClient, clock.RealClock{}, time.Hour)
 	a.Expect(err).NotTo(HaveOccurred())
-	target, err := apply.NewTarget(config, httpClient, mapper, 5, clock.RealClock{})
+	target, err := apply.NewTarget(connection, httpClient, mapper, 5, clock.RealClock{})
 	a.Expect(err).NotTo(HaveOccurred())
-	whole, err := observe.NewWholeObjects(config, httpClient)
+	whole, err := observe.NewWholeObjects(connection, httpClient)
 	a.Expect(err).NotTo(HaveOccurred())
-	metadataClient, err := metadata.NewForConfigAndClient(config, httpClient)
+	metadataClient, err := metadata.NewForConfigAndClient(connection, httpClient)
 	a.Expect(err).NotTo(HaveOccurred())
 	verdicts := health.NewVerdicts(a.clock, func(schema.GroupKind, string, string) []types.NamespacedName { return nil })
 	pods := observe.NewPods(a.Ctx, observe.PodOptions{
@@ -153,7 +154,9 @@ func newAlone(t *testing.T) *alone {
 	})
 	a.reconciler = &health.Reconciler{
 		Source: a.Source, Target: target, TargetLive: a.Target, Watcher: watcher, Pods: pods, Whole: whole, Ledger: a.ledger, Verdicts: verdicts,
-		Latency: health.NewMetrics(prometheus.NewRegistry(), a.Source, a.ledger.Responsible), Clock: a.clock, SyncPeriod: time.Minute,
+		Latency: health.NewMetrics(prometheus.NewRegistry(), a.Source, a.ledger.Responsible), Clock: a.clock,
+		Config: config.HealthController{SyncPeriod: &metav1.Duration{Duration: time.Minute}},
+		Own:    config.EspalierManagedResource{Kstatus: ptr.To(false)},
 	}
 	account(a.Env, true)
 	t.Cleanup(a.gate.lift)

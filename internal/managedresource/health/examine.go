@@ -71,7 +71,7 @@ func (r *Reconciler) examine(ctx context.Context, name types.NamespacedName, mr 
 // known judges every object in the status of a set with data from the watches. It returns the reads that are needed in addition: each read
 // adds to the findings of its object. Live means not to wait for watches that are behind.
 func (r *Reconciler) known(mr *resourcesv1alpha1.ManagedResource, live bool) (each []findings, reads []func(context.Context) error) {
-	kstatus := Kstatus(mr, r.Kstatus)
+	kstatus := Kstatus(mr, *r.Own.Kstatus)
 	each = make([]findings, len(mr.Status.Resources))
 	for i, ref := range mr.Status.Resources {
 		e := examination{Reconciler: r, kstatus: kstatus, live: live, found: &each[i]}

@@ -32,6 +32,7 @@ import (
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/apply"
 	"github.com/espalier-dev/espalier/internal/apply/observe"
+	"github.com/espalier-dev/espalier/internal/config"
 	rules "github.com/espalier-dev/espalier/internal/health"
 	"github.com/espalier-dev/espalier/internal/managedresource/status"
 	"github.com/espalier-dev/espalier/internal/process"
@@ -72,11 +73,10 @@ type Reconciler struct {
 	Verdicts   *Verdicts
 	Latency    prometheus.Histogram
 	Clock      clock.WithTicker
-	// Kstatus enables checks by status for objects of kinds without a rule, unless a set overrides it.
-	Kstatus bool
-	// SyncPeriod is how often a set is judged again without an event. This costs no request unless the result depends on something that no
-	// watch covers.
-	SyncPeriod time.Duration
+	// Config and Own are the sections of a defaulted configuration: the settings that Gardener has, and others. The check in each SyncPeriod
+	// costs no request unless the result depends on something that no watch covers.
+	Config config.HealthController
+	Own    config.EspalierManagedResource
 }
 
 // catchUp is when a set is checked again if the caches have not seen our own writes yet. Usually an event arrives earlier.
@@ -84,7 +84,7 @@ const catchUp = 20 * time.Millisecond
 
 // Reconcile implements reconcile.Reconciler.
 func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
-	ctx, cancel := context.WithTimeout(ctx, min(r.SyncPeriod, process.Deadline))
+	ctx, cancel := context.WithTimeout(ctx, min(r.Config.SyncPeriod.Duration, process.Deadline))
 	defer cancel()
 	mr := &resourcesv1alpha1.ManagedResource{} // the fields are shared with the cache: replace them, do not change them
 	if err := r.Source.Get(ctx, request.NamespacedName, mr, client.UnsafeDisableDeepCopy); err != nil {
@@ -102,7 +102,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 		return ctrl.Result{}, nil
 	}
 	if observe.Older(mr.ResourceVersion, written) {
-		return ctrl.Result{RequeueAfter: r.Verdicts.cacheBehind(request.NamespacedName, r.Clock.Now(), r.SyncPeriod)}, nil
+		return ctrl.Result{RequeueAfter: r.Verdicts.cacheBehind(request.NamespacedName, r.Clock.Now(), r.Config.SyncPeriod.Duration)}, nil
 	}
 	r.Verdicts.cacheCurrent(request.NamespacedName)
 	if wait := r.Verdicts.pause(request.NamespacedName, r.Clock.Now(), writeInterval); wait > 0 {
@@ -200,7 +200,7 @@ func (r *Reconciler) judge(ctx context.Context, name types.NamespacedName, mr *r
 	if lost {
 		return ctrl.Result{RequeueAfter: time.Millisecond}, nil // the object exists again: report that too
 	}
-	return ctrl.Result{RequeueAfter: r.SyncPeriod}, nil
+	return ctrl.Result{RequeueAfter: r.Config.SyncPeriod.Duration}, nil
 }
 
 // lost adds objects that were deleted and created again before it was reported. They are reported as missing, even if only for a moment.

@@ -31,7 +31,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, workers int) error {
 		r.Verdicts.queue.Store(&queue)
 		return nil
 	})
-	sweep := &atrest.Sweep{Inner: r, AtRest: r.atRest, Period: r.SyncPeriod, Clock: r.Clock}
+	sweep := &atrest.Sweep{Inner: r, AtRest: r.atRest, Period: r.Config.SyncPeriod.Duration, Clock: r.Clock}
 	return ctrl.NewControllerManagedBy(mgr).
 		Named(ControllerName).
 		For(&resourcesv1alpha1.ManagedResource{}, builder.WithPredicates(r.setEvents())).

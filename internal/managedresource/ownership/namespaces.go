@@ -8,20 +8,15 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/utils/ptr"
+
+	"github.com/espalier-dev/espalier/internal/config"
 )
 
-// Limits restrict the sets that are applied and the objects that they may contain. A nil list does not restrict, an empty one allows
-// nothing.
+// Limits restrict the sets that are applied and the objects that they may contain.
 type Limits struct {
-	// SetNamespaces are the namespaces of the source whose sets are applied.
-	SetNamespaces *[]string
-	// SetSelector selects further such namespaces by their labels; nil selects none. With neither of the two, sets of all
-	// namespaces are applied.
-	SetSelector *metav1.LabelSelector
-	// ObjectNamespaces are the namespaces of the target that sets may write into.
-	ObjectNamespaces *[]string
-	// ClusterScoped allows objects without a namespace.
-	ClusterScoped bool
+	// Own are the configured restrictions. The zero value does not restrict, so a nil ClusterScoped allows objects without a namespace.
+	Own config.EspalierNamespaces
 	// TargetNamespaces are the namespaces of the target that the process can read; empty means all.
 	TargetNamespaces []string
 }
@@ -29,11 +24,11 @@ type Limits struct {
 // refuseObject returns why sets may not write an object into a namespace, or a cluster-scoped one, "" if they may.
 func (l Limits) refuseObject(namespace string, namespaced bool) string {
 	switch {
-	case !namespaced && l.ClusterScoped:
+	case !namespaced && ptr.Deref(l.Own.ClusterScoped, true):
 		return ""
 	case !namespaced:
 		return "refused: sets may not contain cluster-scoped objects (espalier.managedResource.namespaces.clusterScoped)"
-	case l.ObjectNamespaces != nil && !slices.Contains(*l.ObjectNamespaces, namespace):
+	case l.Own.Objects != nil && !slices.Contains(*l.Own.Objects, namespace):
 		return fmt.Sprintf("refused: sets may not write into namespace %q (espalier.managedResource.namespaces.objects)", namespace)
 	case len(l.TargetNamespaces) > 0 && !slices.Contains(l.TargetNamespaces, namespace):
 		return fmt.Sprintf("refused: namespace %q is not one of targetClientConnection.namespaces", namespace)
@@ -41,38 +36,38 @@ func (l Limits) refuseObject(namespace string, namespaced bool) string {
 	return ""
 }
 
-// selectorSetting is where the configuration has Limits.SetSelector.
+// selectorSetting is where the configuration has SetSelector.
 const selectorSetting = "espalier.managedResource.namespaces.setSelector"
 
 // NeedsLabels reports whether the labels of a namespace decide about its sets.
 func (l Limits) NeedsLabels(namespace string) bool {
-	return l.SetSelector != nil && !l.isListed(namespace)
+	return l.Own.SetSelector != nil && !l.isListed(namespace)
 }
 
 func (l Limits) isListed(namespace string) bool {
-	return l.SetNamespaces != nil && slices.Contains(*l.SetNamespaces, namespace)
+	return l.Own.Sets != nil && slices.Contains(*l.Own.Sets, namespace)
 }
 
 // Selects reports whether the selector matches these labels. A selector that cannot be read matches nothing.
 func (l Limits) Selects(have map[string]string) bool {
-	selector, err := metav1.LabelSelectorAsSelector(l.SetSelector)
+	selector, err := metav1.LabelSelectorAsSelector(l.Own.SetSelector)
 	return err == nil && selector.Matches(labels.Set(have))
 }
 
 // RefuseSet returns why sets of a namespace with these labels are not applied, "" if they are.
 func (l Limits) RefuseSet(namespace string, have map[string]string) string {
 	switch {
-	case l.SetNamespaces == nil && l.SetSelector == nil, l.isListed(namespace):
+	case l.Own.Sets == nil && l.Own.SetSelector == nil, l.isListed(namespace):
 		return ""
-	case l.SetSelector == nil:
+	case l.Own.SetSelector == nil:
 		return fmt.Sprintf("refused: sets may not live in namespace %q (espalier.managedResource.namespaces.sets)", namespace)
 	case l.Selects(have):
 		return ""
 	}
-	missing := missingLabels(l.SetSelector, have)
+	missing := missingLabels(l.Own.SetSelector, have)
 	return fmt.Sprintf("refused: the labels of namespace %q do not allow sets (%s wants %s); an administrator allows them with: kubectl "+
 		"label --overwrite namespace %s %s",
-		namespace, selectorSetting, metav1.FormatLabelSelector(l.SetSelector), namespace, strings.Join(missing, " "))
+		namespace, selectorSetting, metav1.FormatLabelSelector(l.Own.SetSelector), namespace, strings.Join(missing, " "))
 }
 
 // missingLabels returns the changes of labels after which the selector matches a namespace, as arguments of kubectl label.

@@ -5,49 +5,51 @@ import (
 
 	. "github.com/onsi/gomega"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/espalier-dev/espalier/internal/config"
 )
 
 func TestRefuseSet(t *testing.T) {
 	allowed := &metav1.LabelSelector{MatchLabels: map[string]string{"espalier.dev/managedresources": "allowed"}}
 	for name, tc := range map[string]struct {
-		limits Limits
+		limits config.EspalierNamespaces
 		labels map[string]string
 		want   string
 	}{
-		"no restriction":       {limits: Limits{}},
-		"a list with the name": {limits: Limits{SetNamespaces: &[]string{"shop"}}},
+		"no restriction":       {limits: config.EspalierNamespaces{}},
+		"a list with the name": {limits: config.EspalierNamespaces{Sets: &[]string{"shop"}}},
 		"a list without the name": {
-			limits: Limits{SetNamespaces: &[]string{"garden"}},
+			limits: config.EspalierNamespaces{Sets: &[]string{"garden"}},
 			want:   `refused: sets may not live in namespace "shop" (espalier.managedResource.namespaces.sets)`,
 		},
 		"an empty list": {
-			limits: Limits{SetNamespaces: &[]string{}},
+			limits: config.EspalierNamespaces{Sets: &[]string{}},
 			want:   `refused: sets may not live in namespace "shop" (espalier.managedResource.namespaces.sets)`,
 		},
 		"the label": {
-			limits: Limits{SetSelector: allowed},
+			limits: config.EspalierNamespaces{SetSelector: allowed},
 			labels: map[string]string{"espalier.dev/managedresources": "allowed", "a": "b"},
 		},
-		"no label, but the list has the name": {limits: Limits{SetSelector: allowed, SetNamespaces: &[]string{"shop"}}},
+		"no label, but the list has the name": {limits: config.EspalierNamespaces{SetSelector: allowed, Sets: &[]string{"shop"}}},
 		"the label, and not in the list": {
-			limits: Limits{SetSelector: allowed, SetNamespaces: &[]string{"garden"}},
+			limits: config.EspalierNamespaces{SetSelector: allowed, Sets: &[]string{"garden"}},
 			labels: map[string]string{"espalier.dev/managedresources": "allowed"},
 		},
 		"no label": {
-			limits: Limits{SetSelector: allowed, SetNamespaces: &[]string{"garden"}},
+			limits: config.EspalierNamespaces{SetSelector: allowed, Sets: &[]string{"garden"}},
 			want: `refused: the labels of namespace "shop" do not allow sets (espalier.managedResource.namespaces.setSelector wants ` +
 				`espalier.dev/managedresources=allowed); ` +
 				`an administrator allows them with: kubectl label --overwrite namespace shop espalier.dev/managedresources=allowed`,
 		},
 		"the label with another value": {
-			limits: Limits{SetSelector: allowed}, labels: map[string]string{"espalier.dev/managedresources": "denied"},
+			limits: config.EspalierNamespaces{SetSelector: allowed}, labels: map[string]string{"espalier.dev/managedresources": "denied"},
 			want: `refused: the labels of namespace "shop" do not allow sets (espalier.managedResource.namespaces.setSelector wants ` +
 				`espalier.dev/managedresources=allowed); ` +
 				`an administrator allows them with: kubectl label --overwrite namespace shop espalier.dev/managedresources=allowed`,
 		},
-		"an empty selector": {limits: Limits{SetSelector: &metav1.LabelSelector{}}},
+		"an empty selector": {limits: config.EspalierNamespaces{SetSelector: &metav1.LabelSelector{}}},
 		"a selector that cannot be read": {
-			limits: Limits{SetSelector: &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{
+			limits: config.EspalierNamespaces{SetSelector: &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{
 				Key: "a", Operator: "Like",
 				Values: []string{"b"},
 			}}}},
@@ -56,7 +58,7 @@ func TestRefuseSet(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			NewWithT(t).Expect(tc.limits.RefuseSet("shop", tc.labels)).To(Equal(tc.want))
+			NewWithT(t).Expect(Limits{Own: tc.limits}.RefuseSet("shop", tc.labels)).To(Equal(tc.want))
 		})
 	}
 }

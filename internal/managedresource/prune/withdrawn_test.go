@@ -102,9 +102,8 @@ func (w *withdrawal) start(t *testing.T) *Pruner {
 	target, err := apply.NewTarget(&rest.Config{Host: server.URL, QPS: -1}, server.Client(), w, 1, now)
 	NewWithT(t).Expect(err).NotTo(HaveOccurred())
 	return &Pruner{Target: target, Parallel: 1, Owner: ownership.Owner{
-		Set:    &resourcesv1alpha1.ManagedResource{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "mr"}},
-		Limits: ownership.Limits{ClusterScoped: true},
-		Users:  func(inventory.Key) []types.NamespacedName { return nil },
+		Set:   &resourcesv1alpha1.ManagedResource{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "mr"}},
+		Users: func(inventory.Key) []types.NamespacedName { return nil },
 	}}
 }
 

@@ -183,7 +183,7 @@ func (e *Events) failures(f *facts, failures []error) {
 
 // tellDifference reports the writes that an observing controller omits.
 func (r *Reconciler) tellDifference(f *facts, changes []change) {
-	if !r.ObserveOnly {
+	if !r.Own.Observes() {
 		return
 	}
 	var notes []string

@@ -116,7 +116,7 @@ func newNamespace() *metav1.PartialObjectMetadata {
 // compare computes the desired policies, and looks up existing policies of these names and of earlier clients.
 func (r *Reconciler) compare(ctx context.Context, f *facts, exposure *desired.Exposure, asked scope) error {
 	build := desired.NewBuild(exposure)
-	build.Instance = r.Instance
+	build.Instance = r.Own.Instance
 	build.Clients(f.key.Namespace)
 	build.World()
 	if err := r.addIngresses(ctx, f, build); err != nil {
@@ -141,7 +141,7 @@ func (r *Reconciler) compare(ctx context.Context, f *facts, exposure *desired.Ex
 		}
 	}
 	former := desired.NewBuild(exposure)
-	former.Instance = r.Instance
+	former.Instance = r.Own.Instance
 	for _, namespace := range others {
 		former.Clients(namespace)
 	}

@@ -24,6 +24,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"github.com/espalier-dev/espalier/internal/config"
 	"github.com/espalier-dev/espalier/internal/networkpolicy/desired"
 )
 
@@ -57,8 +58,8 @@ type Reconciler struct {
 	Writes       *Writes
 	Repairs      *Repairs
 
-	// Instance is the name of this instance; empty for none. The cache shows no policies of other instances.
-	Instance string
+	// Own are the settings; Clients and Slots are made from some of them. The cache shows no policies of other instances.
+	Own config.EspalierNetworkPolicy
 	// Handled select the namespaces whose Services are handled; an empty list selects all.
 	Handled []labels.Selector
 	// Clients select the namespaces that Services may select as clients. Nil allows all namespaces; an empty list allows only the Service's
@@ -68,8 +69,6 @@ type Reconciler struct {
 	Visible []string
 	// IngressController is nil if Ingresses are ignored.
 	IngressController *desired.IngressController
-	// ObserveOnly makes the controller report its writes instead of sending them.
-	ObserveOnly bool
 	// Slots limits the concurrent requests of all Services by its capacity.
 	Slots chan struct{}
 
@@ -81,7 +80,7 @@ type Reconciler struct {
 // Reconcile implements reconcile.Reconciler. Faults that only a user can correct are reported in Events, not as errors.
 func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
 	key, asked := request.NamespacedName, r.scopes.take(request.NamespacedName)
-	if r.ObserveOnly {
+	if r.Own.Observes() {
 		asked = scope{whole: true} // the Event covers all differences
 	}
 	seen, err := r.observe(ctx, key, asked)
@@ -96,7 +95,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 		return ctrl.Result{}, nil
 	}
 	changes := plan(seen.set.Policies, seen.have, seen.keep)
-	if r.ObserveOnly {
+	if r.Own.Observes() {
 		r.tellDifference(seen, changes)
 		return r.wait(ctx, seen, seen.conflicts), nil
 	}

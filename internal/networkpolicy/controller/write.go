@@ -136,9 +136,9 @@ func (r *Reconciler) live(ctx context.Context, service types.NamespacedName, c c
 	owner, owned := desired.Owner(found)
 	instance := desired.Instance(found)
 	switch {
-	case instance != "" && instance != r.Instance && c.want == nil:
+	case instance != "" && instance != r.Own.Instance && c.want == nil:
 		return result{}
-	case instance != "" && instance != r.Instance:
+	case instance != "" && instance != r.Own.Instance:
 		return result{takenBy: fmt.Sprintf(
 			"the netpol-controller of instance %q, for which the namespace of the Service must be left out here", instance,
 		)}

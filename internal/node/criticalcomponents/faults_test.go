@@ -192,7 +192,7 @@ func (s *scene) direct(hidden interceptor.Funcs) (*criticalcomponents.Reconciler
 	reported, now := &recorder{}, clocktesting.NewFakePassiveClock(time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC))
 	s.Registry = prometheus.NewRegistry()
 	r := &criticalcomponents.Reconciler{
-		Client: interceptor.NewClient(admin, hidden), Live: admin, Namespaces: []string{""}, Backoff: 10 * time.Second,
+		Client: interceptor.NewClient(admin, hidden), Live: admin, Namespaces: []string{""},
 		Clock: now, Events: &criticalcomponents.Events{Recorder: reported}, Metrics: criticalcomponents.NewMetrics(s.Registry),
 	}
 	r.Prepare()

@@ -22,6 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
+	"github.com/espalier-dev/espalier/internal/config"
 	"github.com/espalier-dev/espalier/internal/process"
 )
 
@@ -39,6 +40,9 @@ import (
 // +kubebuilder:rbac:groups=coordination.k8s.io,resources=leases,verbs=create,namespace=espalier-system,roleName=espalier-node-controller-lease
 // +kubebuilder:rbac:groups=coordination.k8s.io,resources=leases,resourceNames=gardener-resource-manager-node-controller,verbs=get;update,namespace=espalier-system,roleName=espalier-node-controller-lease
 
+// defaultBackoff is used if no pause, or no positive one, is configured.
+const defaultBackoff = 10 * time.Second
+
 // Reconciler removes the taint of Nodes.
 type Reconciler struct {
 	// Client reads from the caches and writes.
@@ -47,10 +51,9 @@ type Reconciler struct {
 	Live client.Reader
 	// Namespaces are the namespaces of critical components; one empty name stands for all.
 	Namespaces []string
-	// Required are DaemonSets that must exist and have the labels before any Node loses its taint.
-	Required []types.NamespacedName
-	// Backoff is the pause before a waiting Node is checked again without a change, and the minimum time between two Events about it.
-	Backoff time.Duration
+	// Config and Own are the settings: those that Gardener has, and others.
+	Config  config.NodeController
+	Own     config.EspalierNode
 	Clock   clock.PassiveClock
 	Events  *Events
 	Metrics *Metrics
@@ -82,14 +85,23 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 		return ctrl.Result{}, err
 	case found != nil:
 		r.reportFinding(ctx, node, *found)
-		return ctrl.Result{RequeueAfter: r.Backoff}, nil
+		return ctrl.Result{RequeueAfter: backoff(r.Config)}, nil
 	}
 	return ctrl.Result{}, nil
 }
 
+// backoff returns the pause before a waiting Node is checked again without a change, which is also the minimum time between two Events
+// about it. The setting is not validated, and without a positive pause there would be no further check.
+func backoff(section config.NodeController) time.Duration {
+	if section.Backoff == nil || section.Backoff.Duration <= 0 {
+		return defaultBackoff
+	}
+	return section.Backoff.Duration
+}
+
 // look returns the finding about a Node; nil if caches and API server both show that it waits for nothing.
 func (r *Reconciler) look(ctx context.Context, node *corev1.Node) (*finding, error) {
-	cached, err := gather(ctx, r.Client, []string{""}, node, r.Required)
+	cached, err := gather(ctx, r.Client, []string{""}, node, r.Own.Required())
 	if err != nil {
 		return nil, err
 	}
@@ -97,7 +109,7 @@ func (r *Reconciler) look(ctx context.Context, node *corev1.Node) (*finding, err
 	if found := judge(cached); found != nil {
 		return found, nil
 	}
-	live, err := gather(ctx, r.Live, r.Namespaces, node, r.Required)
+	live, err := gather(ctx, r.Live, r.Namespaces, node, r.Own.Required())
 	if err != nil {
 		return nil, err
 	}

@@ -53,7 +53,7 @@ func CacheOptions() map[client.Object]cache.ByObject {
 
 // SetupWithManager adds the controller to the manager. It works in the target cluster, whose caches need CacheOptions.
 func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, target cluster.Cluster, workers int) error {
-	r.waiting = newWaiting(r.Metrics, r.Backoff)
+	r.waiting = newWaiting(r.Metrics, backoff(r.Config))
 	if err := addIndexes(ctx, target.GetFieldIndexer()); err != nil {
 		return err
 	}

@@ -24,13 +24,9 @@ type Limits struct {
 	OwnNamespace string
 	// SourceNamespaces are the namespaces of the source to work in; empty: all.
 	SourceNamespaces []string
-	// Scope defines from which namespaces a Secret may name ServiceAccounts and target Secrets: config.TokenScopeSecretNamespace or
-	// config.TokenScopeAllNamespaces. It never includes the system namespaces, which are kube-system and OwnNamespace. If it is empty, the
-	// namespaces of the instance and of the source apply.
-	Scope string
-	// SystemServiceAccounts are the ServiceAccounts of the system namespaces that are allowed, as namespace/name. With
-	// config.TokenScopeSecretNamespace, only Secrets of the same namespace may name them.
-	SystemServiceAccounts []string
+	// Allowed extends the limits. Its scope never includes the system namespaces, which are kube-system and OwnNamespace. If the scope is
+	// empty, the namespaces of the instance and of the source apply.
+	Allowed config.EspalierTokenSameCluster
 }
 
 // Names of settings, for messages.
@@ -60,14 +56,14 @@ func (l Limits) RefuseUnrestricted() error {
 }
 
 func (l Limits) isRestricted() bool {
-	return l.Scope != "" || l.TargetNamespace != "" || len(l.TargetNamespaces) > 0 || len(l.SourceNamespaces) > 0
+	return l.Allowed.Scope != "" || l.TargetNamespace != "" || len(l.TargetNamespaces) > 0 || len(l.SourceNamespaces) > 0
 }
 
-// Unused returns the SystemServiceAccounts that are listed without effect, and why. Same is false if source and target are known
+// Unused returns the allowed SystemServiceAccounts that are listed without effect, and why. Same is false if source and target are known
 // to be two clusters.
 func (l Limits) Unused(same bool) map[string]string {
 	unused := map[string]string{}
-	for _, each := range l.SystemServiceAccounts {
+	for _, each := range l.Allowed.SystemServiceAccounts {
 		namespace, _, _ := strings.Cut(each, "/")
 		switch isOutside := func(namespaces []string) bool { return len(namespaces) > 0 && !slices.Contains(namespaces, namespace) }; {
 		case !same:
@@ -78,8 +74,8 @@ func (l Limits) Unused(same bool) map[string]string {
 			unused[each] = "espalier.token.targetNamespace is " + l.TargetNamespace
 		case isOutside(l.TargetNamespaces):
 			unused[each] = "its namespace is not in targetClientConnection.namespaces"
-		case l.Scope == config.TokenScopeSecretNamespace && isOutside(l.SourceNamespaces):
-			unused[each] = scopeSetting + " is " + l.Scope + ", and its namespace is not in sourceClientConnection.namespaces"
+		case l.Allowed.Scope == config.TokenScopeSecretNamespace && isOutside(l.SourceNamespaces):
+			unused[each] = scopeSetting + " is " + l.Allowed.Scope + ", and its namespace is not in sourceClientConnection.namespaces"
 		}
 	}
 	return unused
@@ -91,7 +87,7 @@ func (i instance) allowsAccount(account types.NamespacedName, from string) error
 		return nil
 	}
 	if i.isSystem(account.Namespace) {
-		if slices.Contains(i.SystemServiceAccounts, account.String()) {
+		if slices.Contains(i.Allowed.SystemServiceAccounts, account.String()) {
 			return i.inScope(kindAccount, account, from, true)
 		}
 		return i.refuse(kindAccount, account, "namespace "+account.Namespace+" is protected",
@@ -115,10 +111,10 @@ func (i instance) allowsTarget(target types.NamespacedName, from string) error {
 // instance include its namespace. The namespaces of the source restrict the target, too.
 func (i instance) inScope(kind string, object types.NamespacedName, from string, restricted bool) error {
 	switch {
-	case object.Namespace == from, i.Scope == config.TokenScopeAllNamespaces:
+	case object.Namespace == from, i.Allowed.Scope == config.TokenScopeAllNamespaces:
 		return nil
-	case i.Scope == config.TokenScopeSecretNamespace:
-		return i.refuse(kind, object, scopeSetting+" is "+i.Scope, "name one of namespace "+from+", or change that setting")
+	case i.Allowed.Scope == config.TokenScopeSecretNamespace:
+		return i.refuse(kind, object, scopeSetting+" is "+i.Allowed.Scope, "name one of namespace "+from+", or change that setting")
 	case restricted, slices.Contains(i.SourceNamespaces, object.Namespace):
 		return nil
 	case !i.isRestricted(): // refused at start, if it was known then that there is one cluster

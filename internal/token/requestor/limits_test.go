@@ -7,15 +7,21 @@ import (
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/espalier-dev/espalier/internal/config"
 )
+
+func allow(scope string, systemServiceAccounts ...string) config.EspalierTokenSameCluster {
+	return config.EspalierTokenSameCluster{Scope: scope, SystemServiceAccounts: systemServiceAccounts}
+}
 
 // The Secret is in namespace editors.
 func TestInOneClusterASecretReachesNoOtherNamespaceThanTheConfigurationAllows(t *testing.T) {
 	const protected, elsewhere = "is protected", "is not in a namespace that this process works in"
 	restricted := Limits{OwnNamespace: "own", SourceNamespaces: []string{"editors", "team"}}
-	secretNamespace := Limits{OwnNamespace: "own", Scope: "SecretNamespace"}
-	everything := Limits{OwnNamespace: "own", Scope: "AllNamespaces"}
-	listed := Limits{OwnNamespace: "own", Scope: "AllNamespaces", SystemServiceAccounts: []string{"kube-system/listed", "own/listed"}}
+	secretNamespace := Limits{OwnNamespace: "own", Allowed: allow("SecretNamespace")}
+	everything := Limits{OwnNamespace: "own", Allowed: allow("AllNamespaces")}
+	listed := Limits{OwnNamespace: "own", Allowed: allow("AllNamespaces", "kube-system/listed", "own/listed")}
 	for name, tc := range map[string]struct {
 		one             Limits
 		targetNamespace string
@@ -60,16 +66,16 @@ func TestInOneClusterASecretReachesNoOtherNamespaceThanTheConfigurationAllows(t 
 			wantTarget: "set espalier.token.sameCluster.scope: SecretNamespace, espalier.token.targetNamespace or",
 		},
 		"a listed one of another namespace, if only that of the Secret is allowed": {
-			one:     Limits{OwnNamespace: "own", Scope: "SecretNamespace", SystemServiceAccounts: []string{"kube-system/listed"}},
+			one:     Limits{OwnNamespace: "own", Allowed: allow("SecretNamespace", "kube-system/listed")},
 			account: "kube-system", named: "listed",
 			want: "scope is SecretNamespace", wantTarget: protected,
 		},
 		"a listed one of the namespace of the Secret": {
-			one:     Limits{OwnNamespace: "editors", Scope: "SecretNamespace", SystemServiceAccounts: []string{"editors/listed"}},
+			one:     Limits{OwnNamespace: "editors", Allowed: allow("SecretNamespace", "editors/listed")},
 			account: "editors", named: "listed", wantTarget: protected,
 		},
 		"anything, if the own namespace is not known": {
-			one: Limits{Scope: "AllNamespaces"}, account: "victims", want: protected, wantTarget: protected,
+			one: Limits{Allowed: allow("AllNamespaces")}, account: "victims", want: protected, wantTarget: protected,
 		},
 		"kube-system of another cluster":              {one: restricted, twoClusters: true, account: "kube-system"},
 		"the own namespace's name in another cluster": {one: restricted, twoClusters: true, account: "own"},
@@ -127,18 +133,18 @@ func TestOneClusterMustBeRestricted(t *testing.T) {
 				"or allow it with espalier.token.sameCluster.scope: AllNamespaces",
 		},
 		"only ServiceAccounts are listed": {
-			one: Limits{OwnNamespace: "own", SystemServiceAccounts: []string{"kube-system/a"}}, want: "source and target are one cluster",
+			one: Limits{OwnNamespace: "own", Allowed: allow("", "kube-system/a")}, want: "source and target are one cluster",
 		},
 		"no own namespace": {
-			one: Limits{Scope: "AllNamespaces"},
+			one: Limits{Allowed: allow("AllNamespaces")},
 			want: "source and target are one cluster, and the namespace of this process, which is protected there, is not known: " +
 				"set the environment variable POD_NAMESPACE",
 		},
 		"a target namespace":         {one: Limits{OwnNamespace: "own"}, targetNamespace: "a"},
 		"namespaces of the target":   {one: Limits{OwnNamespace: "own"}, namespaces: []string{"a"}},
 		"namespaces of the source":   {one: Limits{OwnNamespace: "own", SourceNamespaces: []string{"a"}}},
-		"the namespaces of Secrets":  {one: Limits{OwnNamespace: "own", Scope: "SecretNamespace"}},
-		"all namespaces, explicitly": {one: Limits{OwnNamespace: "own", Scope: "AllNamespaces"}},
+		"the namespaces of Secrets":  {one: Limits{OwnNamespace: "own", Allowed: allow("SecretNamespace")}},
+		"all namespaces, explicitly": {one: Limits{OwnNamespace: "own", Allowed: allow("AllNamespaces")}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
@@ -175,18 +181,18 @@ func TestListedServiceAccountsWithoutEffectAreReportedWithTheReason(t *testing.T
 			system: "its namespace is not in targetClientConnection.namespaces", other: "only namespaces kube-system and own are protected",
 		}},
 		"Secrets of other namespaces": {
-			one: Limits{Scope: "SecretNamespace", SourceNamespaces: []string{"kube-system"}},
+			one: Limits{Allowed: allow("SecretNamespace"), SourceNamespaces: []string{"kube-system"}},
 			want: map[string]string{
 				own:   "espalier.token.sameCluster.scope is SecretNamespace, and its namespace is not in sourceClientConnection.namespaces",
 				other: "only namespaces kube-system and own are protected",
 			},
 		},
 		"Secrets of all namespaces": {
-			one: Limits{Scope: "SecretNamespace"}, want: map[string]string{other: "only namespaces kube-system and own are protected"},
+			one: Limits{Allowed: allow("SecretNamespace")}, want: map[string]string{other: "only namespaces kube-system and own are protected"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			tc.one.OwnNamespace, tc.one.SystemServiceAccounts = "own", []string{system, own, other}
+			tc.one.OwnNamespace, tc.one.Allowed.SystemServiceAccounts = "own", []string{system, own, other}
 			tc.one.TargetNamespace, tc.one.TargetNamespaces = tc.targetNamespace, tc.namespaces
 			NewWithT(t).Expect(tc.one.Unused(!tc.twoClusters)).To(Equal(tc.want))
 		})

@@ -11,8 +11,10 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/config"
 	"github.com/espalier-dev/espalier/internal/excerpt"
 )
 
@@ -22,8 +24,7 @@ const defaultLifetime = 12 * time.Hour
 // instance contains the configuration that applies to all Secrets.
 type instance struct {
 	Limits
-	// audiences are the audiences of tokens whose Secret names none.
-	audiences []string
+	own config.EspalierToken
 	// same is true if source and target are one cluster. If this is not known, unknown says why.
 	same    bool
 	unknown error
@@ -105,7 +106,7 @@ func lifetimeOf(annotations map[string]string) (time.Duration, error) {
 func (i instance) audiencesOf(annotations map[string]string) ([]string, error) {
 	text, found := annotations[resourcesv1alpha1.TokenAudiences]
 	if !found {
-		return i.audiences, nil
+		return ptr.Deref(i.own.Audiences, nil), nil
 	}
 	audiences := strings.Split(text, ",")
 	for n := range audiences {

@@ -25,6 +25,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/config"
 	"github.com/espalier-dev/espalier/internal/excerpt"
 	"github.com/espalier-dev/espalier/internal/token/digest"
 )
@@ -64,8 +65,8 @@ type Reconciler struct {
 
 	// Limits define the tokens that Secrets may ask for.
 	Limits Limits
-	// Audiences are the audiences of tokens, unless a Secret names others; empty: the API server decides.
-	Audiences []string
+	// Own are the settings of the requestor. Limits combine some of them with the namespaces of the connections.
+	Own config.EspalierToken
 	// SameCluster reports whether source and target are one cluster. It returns an error if this is not known; then the limits for one
 	// cluster apply.
 	SameCluster func(context.Context) (bool, error)
@@ -227,5 +228,5 @@ func (r *Reconciler) readTarget(ctx context.Context, w *work) error {
 
 func (r *Reconciler) instance(ctx context.Context) instance {
 	same, err := r.SameCluster(ctx)
-	return instance{Limits: r.Limits, audiences: r.Audiences, same: same, unknown: err}
+	return instance{Limits: r.Limits, own: r.Own, same: same, unknown: err}
 }

@@ -63,6 +63,7 @@ func newWriter(root fs.FS) *writer {
 // tables returns the kinds of tables, each with the function that returns its lines.
 func (w *writer) tables() map[string]func(arguments []string) (string, error) {
 	return map[string]func([]string) (string, error){
+		"binaries":   w.binaries,
 		"conditions": w.conditions,
 		"events":     w.events,
 		"metrics":    w.metrics,
@@ -84,10 +85,10 @@ func (w *writer) complete() error {
 	return errors.Join(slices.Concat(errs, []error{err}, w.unshownConstants(), w.unshownFiles())...)
 }
 
-// pages returns the contents of the pages of the documentation, by their files.
+// pages returns the contents of the README and of the pages of the documentation, by their files.
 func (w *writer) pages() (map[string]string, error) {
 	pages := map[string]string{}
-	for _, pattern := range []string{"docs/*.md", "docs/reference/*.md"} {
+	for _, pattern := range []string{"README.md", "docs/*.md", "docs/reference/*.md"} {
 		found, err := fs.Glob(w.root, pattern)
 		if err != nil {
 			return nil, err

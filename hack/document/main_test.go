@@ -67,8 +67,22 @@ func TestTablesAreWrittenBetweenTheirLines(t *testing.T) {
 	g.Expect(again).To(Equal(page))
 }
 
+func TestTablesOfBinariesHaveTheirRows(t *testing.T) {
+	for columns, want := range map[string]string{
+		"pages":    "| [`node-controller`](docs/node-controller.md) | keeps Pods off new nodes until their critical components are ready |\n",
+		"clusters": "until their critical components are ready | target: Nodes, Pods, DaemonSets | target: taints of Nodes |\n",
+	} {
+		g := NewWithT(t)
+		page, err := newWriter(fruit()).fill("<!-- begin generated: binaries " + columns + " -->\n<!-- end generated -->\n")
+		g.Expect(err).NotTo(HaveOccurred())
+		g.Expect(page).To(ContainSubstring(want))
+		g.Expect(strings.Split(page, "\n")[3]).To(ContainSubstring("managedresource-controller"), "the row of the main binary is the first")
+	}
+}
+
 func TestMistakesInPagesAreErrors(t *testing.T) {
 	for name, tc := range map[string]struct{ page, want string }{
+		"unknown columns":  {"<!-- begin generated: binaries colours -->\n<!-- end generated -->\n", "unknown columns colours"},
 		"an unknown table": {"<!-- begin generated: recipes -->\n<!-- end generated -->\n", "unknown table"},
 		"no end":           {"<!-- begin generated: metrics internal/fruit -->\n", "needs a line"},
 		"no end before the next table": {

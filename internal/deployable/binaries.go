@@ -63,6 +63,9 @@ type Binary struct {
 	Family string
 	// Purpose is its description in the values of the chart. A line is shorter than 138 characters.
 	Purpose string
+	// Does completes, in the tables of the documentation, a sentence that begins with the name. Reads and Writes are the objects that it
+	// reads and writes there, by cluster.
+	Does, Reads, Writes string
 	// Roles are bound to its ServiceAccount. They are roles in deploy/<name>/rbac, or cluster-admin.
 	Roles []Role
 	// Config is its configuration file where source and target are one cluster.
@@ -106,6 +109,9 @@ func controllers() []Binary {
 	return []Binary{
 		{
 			Name: "csr-approver", Family: "csr",
+			Does: "approves the serving certificates of kubelets, and denies requests with names or addresses that do not belong " +
+				"to the node",
+			Reads: "target: requests, Nodes; source: Machines", Writes: "target: approvals",
 			Purpose: "csr-approver approves serving certificates of kubelets.",
 			Roles: append(clusterRoles("csr-approver-source", "csr-approver-target"), lease("csr-approver"),
 				Role{"espalier-csr-approver-target-apiserver", "default"}, Role{"espalier-csr-approver-target-events", "default"}),
@@ -120,6 +126,8 @@ espalier:
 		},
 		{
 			Name: "managedresource-controller", Family: "managedresource",
+			Does:  "keeps the objects of ManagedResources applied, reports their health, deletes unused ConfigMaps and Secrets",
+			Reads: "source: ManagedResources, Secrets", Writes: "target: the objects of the sets",
 			Purpose: "managedresource-controller keeps the objects of ManagedResources. It collects garbage, too.",
 			// Objects of ManagedResources are applied with these rights; docs/security.md describes the consequences, and how to
 			// restrict them.
@@ -142,6 +150,8 @@ espalier:
 		},
 		{
 			Name: "netpol-controller", Family: "networkpolicy",
+			Does:  "derives NetworkPolicies from Services and Ingresses",
+			Reads: "target: Services, Namespaces, Ingresses", Writes: "target: NetworkPolicies",
 			Purpose:   "netpol-controller makes NetworkPolicies from Services.",
 			Roles:     append(clusterRoles("netpol-controller-target"), lease("netpol-controller")),
 			Config:    resourceManager(networkPolicySections),
@@ -149,6 +159,8 @@ espalier:
 		},
 		{
 			Name: "node-controller", Family: "node",
+			Does:  "keeps Pods off new nodes until their critical components are ready",
+			Reads: "target: Nodes, Pods, DaemonSets", Writes: "target: taints of Nodes",
 			Purpose: "node-controller holds new Nodes back until what they need runs on them.",
 			Roles:   append(clusterRoles("node-controller-target"), lease("node-controller")),
 			Config: resourceManager(`controllers:
@@ -158,6 +170,9 @@ espalier:
 		},
 		{
 			Name: tokenControllers, Family: "token",
+			Does: "stores ServiceAccount tokens of a target cluster in Secrets and renews them; marks static tokens for " +
+				"invalidation",
+			Reads: "source: labelled Secrets", Writes: "target: ServiceAccounts and their tokens; source: Secrets",
 			Purpose: "token-controllers keeps tokens of ServiceAccounts in Secrets. With null, it is on if targetKubeconfigSecret is set. " +
 				"In one cluster it\nhas nothing to do until its config says which tokens Secrets may ask for: see docs/token-controllers.md.",
 			Roles: append(clusterRoles("token-controllers-source", "token-controllers-target", "token-controllers-target-invalidator"),
@@ -201,6 +216,9 @@ func servers() []Binary {
 	return []Binary{
 		{
 			Name: gardenOperator, Family: "garden",
+			Does: "checks Gardens, which describe an installation of Gardener, prepares the runtime cluster for them, and runs the " +
+				"virtual cluster with Gardener's own programs. It does not yet install logging and monitoring",
+			Reads: "Garden, its components", Writes: "runtime cluster; virtual cluster",
 			Purpose: "garden-operator checks Gardens, and prepares the runtime cluster for them. Namespaces garden and istio-system must " +
 				"exist before it is\nenabled. See docs/garden-operator.md.",
 			Roles: append(clusterRoles("garden-operator-source", "garden-operator-selfmanaged"),
@@ -216,6 +234,8 @@ func servers() []Binary {
 		},
 		{
 			Name: projectController, Family: "project",
+			Does:  "gives teams namespaces with roles and quotas, and removes unused ones",
+			Reads: "garden cluster", Writes: "garden cluster",
 			Purpose: "project-controller keeps namespaces, members and quotas of Projects.",
 			Roles: append(clusterRoles("project-controller-source", "project-controller-selfmanaged"), lease("project-controller"),
 				Role{"espalier-project-controller-selfmanaged", Namespace}),
@@ -225,6 +245,9 @@ func servers() []Binary {
 		},
 		{
 			Name: webhookServer, Family: "webhook",
+			Does: "serves admission webhooks: high availability, projected tokens, topology spread, seccomp, deletion protection, " +
+				"validation and more",
+			Reads: "target: look-ups", Writes: "–",
 			Purpose: "webhook-server changes and checks what others create.",
 			Roles: append(clusterRoles("webhook-server-source", "webhook-server-target", "webhook-server-target-selfmanaged"),
 				Role{"espalier-webhook-server-selfmanaged", Namespace}),

@@ -27,7 +27,7 @@ const (
 // Rules are the settings by which requests are judged. The zero value applies the basic checks only: no optional restriction, no relaxed
 // check, and Machines in all namespaces.
 type Rules struct {
-	// Config and Own are the settings: those that Gardener has, and others.
+	// Config contains the settings that Gardener has, Own contains others.
 	Config config.KubeletCSRApproverController
 	Own    config.EspalierCSRApprover
 	// AllowedDNS and AllowedIPs are the parsed Own.AllowedDNSPatterns and Own.AllowedIPPrefixes; nil means no restriction.

@@ -51,7 +51,7 @@ type Reconciler struct {
 	Live client.Reader
 	// Namespaces are the namespaces of critical components; one empty name stands for all.
 	Namespaces []string
-	// Config and Own are the settings: those that Gardener has, and others.
+	// Config contains the settings that Gardener has, Own contains others.
 	Config  config.NodeController
 	Own     config.EspalierNode
 	Clock   clock.PassiveClock

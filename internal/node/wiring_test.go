@@ -48,5 +48,6 @@ func TestRequiredDaemonSetsMustBeSeen(t *testing.T) {
 	cfg.TargetClientConnection.Namespaces = append(cfg.TargetClientConnection.Namespaces, "other")
 	_, err = Needs(cfg)
 	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(cfg.Espalier.Node.Required()).To(Equal([]types.NamespacedName{{Namespace: "kube-system", Name: "a"}, {Namespace: "other", Name: "b"}}))
+	g.Expect(cfg.Espalier.Node.Required()).
+		To(Equal([]types.NamespacedName{{Namespace: "kube-system", Name: "a"}, {Namespace: "other", Name: "b"}}))
 }

@@ -55,7 +55,7 @@ func (s *scene) collect(later time.Duration) {
 				Add(later)),
 		Namespaces: []string{s.Namespace}, MinimumAge: garbagecollector.DefaultMinimumAge,
 		Config: config.GarbageCollectorController{SyncPeriod: &metav1.Duration{Duration: time.Hour}},
-		Own: config.EspalierManagedResource{MaxConcurrentRequests: ptr.To(1), GarbageCollectionReportOnly: ptr.To(false)},
+		Own:    config.EspalierManagedResource{MaxConcurrentRequests: ptr.To(1), GarbageCollectionReportOnly: ptr.To(false)},
 	}
 	_, err = collector.Reconcile(s.Ctx, ctrl.Request{})
 	s.Expect(err).NotTo(HaveOccurred())

@@ -89,7 +89,7 @@ func newScene(t *testing.T, o options) *scene {
 			"test")}, Metrics: garbagecollector.NewMetrics(s.registry),
 		Clock: clock.RealClock{}, Namespaces: []string{s.Namespace},
 		Config: config.GarbageCollectorController{SyncPeriod: &metav1.Duration{Duration: time.Hour}},
-		Own: config.EspalierManagedResource{MaxConcurrentRequests: ptr.To(4), GarbageCollectionReportOnly: ptr.To(false)},
+		Own:    config.EspalierManagedResource{MaxConcurrentRequests: ptr.To(4), GarbageCollectionReportOnly: ptr.To(false)},
 	}
 	return s
 }

@@ -24,7 +24,8 @@ import (
 type Component struct {
 	// Name is the name of the row, which is unique, for other rows and for the documentation.
 	Name string
-	// Plane is the part of the Garden that the component belongs to.
+	// Plane is the part of the Garden that the component belongs to. The etcds wait for all rows of the runtime plane. So a row that starts
+	// after the etcds is of the virtual plane, even if its objects are in the runtime cluster.
 	Plane Plane
 	// Deploy is the task of a reconciliation. Its name is empty if the operator does not deploy the component.
 	Deploy Task

@@ -408,7 +408,7 @@ func TestAnObjectIsDeletedWhenTheObjectInItsPlaceIsApplied(t *testing.T) {
 	e.Expect(e.LiveConfigMap("c")).To(BeNil())
 }
 
-// The API server refuses the new objects only because of the obsolete ones, so the obsolete ones are deleted.
+// In each case, the obsolete object is deleted, although the API server refuses the new object at first or did not accept it in a dry run.
 func TestObsoleteObjectsMakeRoomForNewOnes(t *testing.T) {
 	t.Parallel()
 	for name, second := range map[string]func(e *Env) string{

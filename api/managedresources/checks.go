@@ -7,8 +7,8 @@ import (
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
 )
 
-// CheckApplied returns an error that says why mr is not applied, or nil: its latest spec has been observed, and
-// ResourcesApplied is True.
+// CheckApplied returns an error that says why mr is not applied; nil if the controller has observed its latest spec and ResourcesApplied is
+// True.
 func CheckApplied(mr *resourcesv1alpha1.ManagedResource) error {
 	if observed := mr.Status.ObservedGeneration; observed != mr.Generation {
 		return fmt.Errorf("observed generation of managed resource %s/%s outdated (%d/%d)", mr.Namespace, mr.Name, observed, mr.Generation)
@@ -16,8 +16,8 @@ func CheckApplied(mr *resourcesv1alpha1.ManagedResource) error {
 	return checkCondition(mr, resourcesv1alpha1.ResourcesApplied, corev1beta1.ConditionTrue)
 }
 
-// CheckHealthy returns an error that says why the objects of mr are not healthy, or nil: ResourcesHealthy is True. It does not check
-// whether the controller has applied the latest spec; CheckAppliedAndHealthy does.
+// CheckHealthy returns an error that says why the objects of mr are not healthy; nil if ResourcesHealthy is True. It does not check whether
+// the controller has applied the latest spec; CheckAppliedAndHealthy does.
 func CheckHealthy(mr *resourcesv1alpha1.ManagedResource) error {
 	return checkCondition(mr, resourcesv1alpha1.ResourcesHealthy, corev1beta1.ConditionTrue)
 }
@@ -30,7 +30,7 @@ func CheckAppliedAndHealthy(mr *resourcesv1alpha1.ManagedResource) error {
 	return CheckHealthy(mr)
 }
 
-// CheckNotProgressing returns an error that says why mr is not rolled out, or nil: ResourcesProgressing is False.
+// CheckNotProgressing returns an error that says why mr is not rolled out; nil if ResourcesProgressing is False.
 func CheckNotProgressing(mr *resourcesv1alpha1.ManagedResource) error {
 	return checkCondition(mr, resourcesv1alpha1.ResourcesProgressing, corev1beta1.ConditionFalse)
 }

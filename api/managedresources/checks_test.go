@@ -32,7 +32,7 @@ func without(t corev1beta1.ConditionType) modifier {
 
 func outdated(mr *resourcesv1alpha1.ManagedResource) { mr.Status.ObservedGeneration = 6 }
 
-// fine is a ManagedResource that is applied, healthy and rolled out, but for the modifiers.
+// fine returns a ManagedResource that is applied, healthy and rolled out. Then the modifiers change it.
 func fine(modifiers ...modifier) *resourcesv1alpha1.ManagedResource {
 	mr := managedResourceNamed("mr")
 	mr.Generation = 7
@@ -61,7 +61,7 @@ func TestChecks(t *testing.T) {
 	}
 	for name, tc := range map[string]struct {
 		mr   *resourcesv1alpha1.ManagedResource
-		want map[string]string // by check; a check that is missing is passed
+		want map[string]string // by check; a check without an entry must return nil
 	}{
 		"all is fine": {mr: fine()},
 		"the observed generation is outdated": {

@@ -8,14 +8,14 @@ import (
 	corev1beta1 "github.com/espalier-dev/espalier/api/core/v1beta1"
 )
 
-// invalidManifest matches when the API server rejects a manifest, which only its author can fix.
+// invalidManifest matches the error of an apply that the API server has rejected as invalid, which only the author of the manifest can fix.
 var invalidManifest = regexp.MustCompile(`(?i)(error during apply of object .* is invalid:)`)
 
 // CodedError is an error with codes by which programs recognize the kind of error.
 type CodedError struct {
 	// Err is the error.
 	Err error
-	// Codes classify it.
+	// Codes classify the error.
 	Codes []corev1beta1.ErrorCode
 }
 
@@ -34,7 +34,7 @@ func ErrorCodes(err error) []corev1beta1.ErrorCode {
 	return slices.Clone(coded.Codes)
 }
 
-// withCodes adds the codes that the text of err deserves, if any.
+// withCodes adds the codes that follow from the text of err. Without such codes, it returns err unchanged.
 func withCodes(err error) error {
 	if !invalidManifest.MatchString(err.Error()) {
 		return err

@@ -15,7 +15,7 @@ const (
 	compressedFileName = "data.yaml" + compressedSuffix
 )
 
-// compressFiles puts all files into a single compressed one, in the order of their names.
+// compressFiles joins all files, in the order of their names, into a single compressed file.
 func compressFiles(files map[string][]byte) (map[string][]byte, error) {
 	for name := range files {
 		if strings.HasSuffix(name, compressedSuffix) {
@@ -33,8 +33,8 @@ func compressFiles(files map[string][]byte) (map[string][]byte, error) {
 	return map[string][]byte{compressedFileName: compressed.Bytes()}, nil
 }
 
-// joinDocuments makes one YAML stream of all files, in the order of their names; blank files are left out. The stream
-// starts with a separator, too: if a JSON document came first, readers would take the whole stream for JSON.
+// joinDocuments makes one YAML stream of all files, in the order of their names; blank files are left out. The stream also starts with a
+// separator: if it started with a JSON document, readers would read the whole stream as JSON.
 func joinDocuments[T ~string | ~[]byte](files map[string]T) []byte {
 	var stream bytes.Buffer
 	for _, name := range slices.Sorted(maps.Keys(files)) {

@@ -9,11 +9,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Create brings an immutable Secret with data and a ManagedResource that refers to it into the cluster, or updates the
-// ManagedResource to a new Secret if the data changed. The Secret is named "<name>-<checksum>", after SecretPrefix if
-// secretNameWithPrefix is true; the superseded one is left to the garbage collector. The labels go on the ManagedResource,
-// the injected labels on every object of the set. An empty class is the default class; keepObjects and
-// forceOverwriteAnnotations stay unset if nil.
+// Create creates an immutable Secret with data and a ManagedResource that refers to it. If the data has changed, it creates a new Secret
+// and updates the ManagedResource. The name of the Secret is "<name>-<checksum>", with SecretPrefix in front if secretNameWithPrefix is
+// true. The garbage collector deletes the replaced Secret. The labels are set on the ManagedResource, the injected labels on every object
+// of it. An empty class is the default class; keepObjects and forceOverwriteAnnotations stay unset if nil.
 func Create(
 	ctx context.Context,
 	c client.Client,
@@ -52,8 +51,8 @@ func Create(
 	return nil
 }
 
-// CreateFromUnstructured is Create for objects that are not serialized yet. They all go under one key of the Secret, the
-// name of the ManagedResource; without objects the Secret has no data. Annotations are not overwritten by force.
+// CreateFromUnstructured is Create for objects that are not serialized yet. The Secret contains all of them under one key, the name of the
+// ManagedResource; without objects it has no data. spec.forceOverwriteAnnotations is false.
 func CreateFromUnstructured(
 	ctx context.Context,
 	c client.Client,
@@ -80,8 +79,8 @@ func CreateFromUnstructured(
 	return Create(ctx, c, namespace, name, nil, secretNameWithPrefix, class, data, &keepObjects, injectedLabels, new(false))
 }
 
-// CreateForSeed is Create for objects that go into the seed itself: class ClassSeed, Secret name with prefix, and, except in the namespace
-// of a shoot, labelled as a system component of the seed.
+// CreateForSeed is Create for objects in the seed itself. The class is ClassSeed, and the name of the Secret has the prefix. Except in the
+// namespace of a shoot, the ManagedResource has the label of a system component of the seed.
 func CreateForSeed(ctx context.Context, c client.Client, namespace, name string, keepObjects bool, data map[string][]byte) error {
 	var labels map[string]string
 	if !strings.HasPrefix(namespace, shootNamespacePrefix) {
@@ -90,17 +89,16 @@ func CreateForSeed(ctx context.Context, c client.Client, namespace, name string,
 	return Create(ctx, c, namespace, name, labels, true, ClassSeed, data, &keepObjects, nil, nil)
 }
 
-// CreateForShoot is Create for objects that go into a shoot: default class, Secret name with prefix, labelled with its
-// creator, every object protected from the shoot's clean-up.
+// CreateForShoot is Create for objects in a shoot. The class is the default class, and the name of the Secret has the prefix. The
+// ManagedResource has a label with its creator, and every object has the label that protects it from the clean-up of the shoot.
 func CreateForShoot(ctx context.Context, c client.Client, namespace, name, origin string, keepObjects bool, data map[string][]byte) error {
 	labels := map[string]string{LabelKeyOrigin: origin}
 	return Create(ctx, c, namespace, name, labels, true, "", data, &keepObjects, noCleanupLabels(), nil)
 }
 
-// CreateFromRendered is Create for a chart that the caller has rendered to files by name. They become one YAML stream in
-// the order of their names, without the blank ones, under one key of the Secret: chartName. The class is the default
-// class, and objects are deleted with the set. With withNoCleanupLabel, every object is protected from the shoot's
-// clean-up.
+// CreateFromRendered is Create for a chart that the caller has rendered to files by name. The files that are not blank become one YAML
+// stream, in the order of their names, under one key of the Secret: chartName. The class is the default class, and objects are deleted with
+// the set. If withNoCleanupLabel is true, every object has the label that protects it from the clean-up of the shoot.
 func CreateFromRendered(
 	ctx context.Context,
 	c client.Client,

@@ -145,7 +145,7 @@ func TestCreateForSeedInTheNamespaceOfAShoot(t *testing.T) {
 
 func TestChangedDataGetsANewSecretAndOldOnesAreLabelledAsGarbage(t *testing.T) {
 	g := NewWithT(t)
-	// A Secret of times before names were unique is superseded, too; it has no label yet.
+	// The Secret is from before names were unique, so it has no label yet. It is replaced too.
 	c := newCluster(t, secretNamed("mr", nil), managedResourceNamed("mr", "mr"))
 	create := func(text string) {
 		g.Expect(managedresources.Create(t.Context(), c, "ns", "mr", nil, false, "", bytesOf(text), nil, nil, nil)).To(Succeed())

@@ -12,9 +12,9 @@ import (
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
 )
 
-// Delete asks for the deletion of a ManagedResource and its Secrets: first the Secret "<name>" that versions without unique names created
-// (after SecretPrefix if secretNameWithPrefix is true), then the Secrets that the ManagedResource refers to, then the ManagedResource. It
-// skips objects that do not exist. It does not wait; see WaitUntilDeleted.
+// Delete requests the deletion of a ManagedResource and its Secrets: first the Secret "<name>" that versions without unique names created
+// ("<SecretPrefix><name>" if secretNameWithPrefix is true), then the Secrets that the ManagedResource refers to, then the ManagedResource.
+// It skips objects that do not exist. It does not wait; see WaitUntilDeleted.
 func Delete(ctx context.Context, c client.Client, namespace, name string, secretNameWithPrefix bool) error {
 	key := client.ObjectKey{Namespace: namespace, Name: name}
 	mr := &resourcesv1alpha1.ManagedResource{}

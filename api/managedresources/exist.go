@@ -11,8 +11,8 @@ import (
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
 )
 
-// CheckIfManagedResourcesExist reports whether the cluster has a ManagedResource of exactly the given class in any namespace. Nil asks for
-// ManagedResources without a class. ManagedResources that name the default class do not count as such.
+// CheckIfManagedResourcesExist reports whether the cluster has a ManagedResource of exactly the given class in any namespace. If class is
+// nil, only ManagedResources without a class count, and not ManagedResources that name the default class.
 func CheckIfManagedResourcesExist(ctx context.Context, c client.Client, class *string) (bool, error) {
 	list := &resourcesv1alpha1.ManagedResourceList{}
 	if err := c.List(ctx, list); err != nil {

@@ -25,7 +25,7 @@ func newScheme(t *testing.T) *runtime.Scheme {
 	return scheme
 }
 
-// cluster is an in-memory cluster that records all writes, and refuses the writes that a test chooses.
+// cluster is an in-memory cluster that records all writes, and refuses the writes that are keys of fail.
 type cluster struct {
 	client.Client
 	writes []string

@@ -11,8 +11,8 @@ import (
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
 )
 
-// SetKeepObjects sets whether the objects of a ManagedResource stay when it is deleted. It changes nothing else, and does
-// nothing if the ManagedResource does not exist.
+// SetKeepObjects sets whether the objects of a ManagedResource stay in the cluster when the ManagedResource is deleted. It changes nothing
+// else, and does nothing if the ManagedResource does not exist.
 func SetKeepObjects(ctx context.Context, c client.Client, namespace, name string, keep bool) error {
 	mr := &resourcesv1alpha1.ManagedResource{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
 	patch := fmt.Appendf(nil, `{"spec":{"keepObjects":%t}}`, keep)

@@ -15,7 +15,7 @@ import (
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
 )
 
-// ManagedResourceBuilder describes a ManagedResource and brings it into the cluster.
+// ManagedResourceBuilder describes a ManagedResource and creates or updates it in the cluster.
 type ManagedResourceBuilder struct {
 	client client.Client
 	mr     resourcesv1alpha1.ManagedResource
@@ -23,7 +23,7 @@ type ManagedResourceBuilder struct {
 
 // NewManagedResource returns a builder that writes with c, whose scheme must know ManagedResources.
 func NewManagedResource(c client.Client) *ManagedResourceBuilder {
-	// The API server rejects null in place of a list of references.
+	// The API server rejects null instead of a list, so the list must not be nil.
 	spec := resourcesv1alpha1.ManagedResourceSpec{SecretRefs: []corev1.LocalObjectReference{}}
 	return &ManagedResourceBuilder{client: c, mr: resourcesv1alpha1.ManagedResource{Spec: spec}}
 }
@@ -35,19 +35,19 @@ func (b *ManagedResourceBuilder) WithNamespacedName(namespace, name string) *Man
 	return b
 }
 
-// WithLabels sets the labels, in place of those set before.
+// WithLabels sets the labels. It replaces labels that were set before.
 func (b *ManagedResourceBuilder) WithLabels(labels map[string]string) *ManagedResourceBuilder {
 	b.mr.Labels = maps.Clone(labels)
 	return b
 }
 
-// WithAnnotations sets the annotations, in place of those set before.
+// WithAnnotations sets the annotations. It replaces annotations that were set before.
 func (b *ManagedResourceBuilder) WithAnnotations(annotations map[string]string) *ManagedResourceBuilder {
 	b.mr.Annotations = maps.Clone(annotations)
 	return b
 }
 
-// WithClass sets the class. An empty one stands for the default class, and is not written.
+// WithClass sets the class. An empty class stands for the default class, and is not written.
 func (b *ManagedResourceBuilder) WithClass(class string) *ManagedResourceBuilder {
 	b.mr.Spec.Class = nil
 	if class != "" {
@@ -68,19 +68,19 @@ func (b *ManagedResourceBuilder) WithSecretRefs(refs []corev1.LocalObjectReferen
 	return b
 }
 
-// WithInjectedLabels sets the labels that every object of the set gets, in place of those set before.
+// WithInjectedLabels sets the labels that every object of the set gets. It replaces labels that were set before.
 func (b *ManagedResourceBuilder) WithInjectedLabels(labels map[string]string) *ManagedResourceBuilder {
 	b.mr.Spec.InjectLabels = maps.Clone(labels)
 	return b
 }
 
-// ForceOverwriteLabels sets whether live objects lose the labels that their manifests do not have.
+// ForceOverwriteLabels sets whether the controller removes labels of live objects that their manifests do not have.
 func (b *ManagedResourceBuilder) ForceOverwriteLabels(force bool) *ManagedResourceBuilder {
 	b.mr.Spec.ForceOverwriteLabels = &force
 	return b
 }
 
-// ForceOverwriteAnnotations sets whether live objects lose the annotations that their manifests do not have.
+// ForceOverwriteAnnotations sets whether the controller removes annotations of live objects that their manifests do not have.
 func (b *ManagedResourceBuilder) ForceOverwriteAnnotations(force bool) *ManagedResourceBuilder {
 	b.mr.Spec.ForceOverwriteAnnotations = &force
 	return b
@@ -98,16 +98,16 @@ func (b *ManagedResourceBuilder) DeletePersistentVolumeClaims(remove bool) *Mana
 	return b
 }
 
-// WithEquivalences sets the lists of kinds that stand for the same objects, in place of those set before.
+// WithEquivalences sets the lists of kinds that stand for the same objects. It replaces lists that were set before.
 func (b *ManagedResourceBuilder) WithEquivalences(equivalences [][]metav1.GroupKind) *ManagedResourceBuilder {
 	b.mr.Spec.Equivalences = equivalences
 	return b
 }
 
-// Reconcile creates the ManagedResource or updates the one in the cluster, if it differs. On an update, it adds labels and annotations to
-// the existing ones, and replaces the whole spec. It always annotates the ManagedResource with the Secrets that the spec refers to, so that
-// the garbage collector keeps them. Before an update, it labels the Secrets that the old spec refers to, so that the garbage collector
-// removes the unused ones.
+// Reconcile creates the ManagedResource, or updates it if it exists and differs. On an update, it adds labels and annotations to the
+// existing ones, and replaces the whole spec. It always annotates the ManagedResource with the Secrets that the spec refers to, so that the
+// garbage collector keeps them. Before an update, it labels the Secrets that the old spec refers to, so that the garbage collector removes
+// the unused ones.
 func (b *ManagedResourceBuilder) Reconcile(ctx context.Context) error {
 	key := client.ObjectKeyFromObject(&b.mr)
 	live := &resourcesv1alpha1.ManagedResource{}
@@ -174,8 +174,8 @@ func referencedSecrets(mr *resourcesv1alpha1.ManagedResource) []string {
 	return names
 }
 
-// labelCollectable labels a Secret for the garbage collector, if it exists and is not labelled yet. It asks for metadata
-// only, as the content does not matter.
+// labelCollectable labels a Secret for the garbage collector, if it exists and is not labelled yet. It reads only metadata, because it does
+// not need the content.
 func labelCollectable(ctx context.Context, c client.Client, namespace, name string) error {
 	secret := &metav1.PartialObjectMetadata{}
 	secret.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Secret"))

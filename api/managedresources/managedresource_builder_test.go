@@ -71,7 +71,7 @@ func TestManagedResourceBuilderCreates(t *testing.T) {
 	})
 }
 
-// The API server takes an empty list of references, but not null.
+// The API server accepts an empty list of references, but not null.
 func TestManagedResourceBuilderWithoutSecrets(t *testing.T) {
 	for name, live := range map[string]*resourcesv1alpha1.ManagedResource{
 		"when it creates": managedResourceNamed("other"),

@@ -25,7 +25,7 @@ type Registry struct {
 }
 
 type file struct {
-	object     client.Object // nil if only the bytes were handed in
+	object     client.Object // nil for data of AddSerialized
 	serialized []byte
 }
 
@@ -54,10 +54,9 @@ func NewRegistry(scheme *runtime.Scheme, options ...RegistryOption) *Registry {
 	return r
 }
 
-// Add serializes the objects to YAML and keeps each under the file name "<kind>__<namespace>__<name>.yaml", with the kind in
-// lower case, every ":" in the name replaced by "_", and nothing for the namespace of a cluster-scoped object. Nil objects
-// are skipped. It fails at the first object whose kind the scheme does not know or whose file name is taken; the objects
-// before it have been added by then.
+// Add serializes the objects to YAML and stores each under the file name "<kind>__<namespace>__<name>.yaml", with the kind in lower case,
+// every ":" in the name replaced by "_", and nothing for the namespace of a cluster-scoped object. Nil objects are skipped. It fails at the
+// first object whose kind the scheme does not know or whose file name exists already. The objects before that one stay added.
 func (r *Registry) Add(objs ...client.Object) error {
 	for _, obj := range objs {
 		if isNil(obj) {
@@ -89,7 +88,7 @@ func (r *Registry) add(obj client.Object) error {
 	return nil
 }
 
-// AddSerialized keeps data unchanged under the given file name. It replaces an earlier file of that name.
+// AddSerialized stores data unchanged under the given file name. It replaces an earlier file of that name.
 func (r *Registry) AddSerialized(fileName string, data []byte) {
 	r.files[fileName] = file{serialized: data}
 }
@@ -106,7 +105,7 @@ func (r *Registry) SerializedObjects() (map[string][]byte, error) {
 	return compressFiles(files)
 }
 
-// AddAllAndSerialize is Add followed by SerializedObjects.
+// AddAllAndSerialize calls Add and then SerializedObjects.
 func (r *Registry) AddAllAndSerialize(objs ...client.Object) (map[string][]byte, error) {
 	if err := r.Add(objs...); err != nil {
 		return nil, err
@@ -125,7 +124,7 @@ func (r *Registry) RegisteredObjects() map[string]client.Object {
 	return objects
 }
 
-// String lists the file names with their sizes, one a line. Contents are left out, as there may be Secrets among them.
+// String lists the file names with their sizes, one a line. It omits contents, because some of them may be Secrets.
 func (r *Registry) String() string {
 	lines := make([]string, 0, len(r.files))
 	for _, name := range slices.Sorted(maps.Keys(r.files)) {

@@ -15,7 +15,7 @@ import (
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
 )
 
-// SecretBuilder describes a Secret that a ManagedResource refers to, and brings it into the cluster.
+// SecretBuilder describes a Secret that a ManagedResource refers to, and creates or updates it in the cluster.
 type SecretBuilder struct {
 	client client.Client
 	secret corev1.Secret
@@ -39,8 +39,8 @@ func (b *SecretBuilder) WithKeyValues(data map[string][]byte) *SecretBuilder {
 	return b
 }
 
-// WithLabels sets the labels, in place of those set before. A Secret that is unique already stays labelled for the garbage
-// collector.
+// WithLabels sets the labels. It replaces labels that were set before, except for the label for the garbage collector if Unique was called
+// before.
 func (b *SecretBuilder) WithLabels(labels map[string]string) *SecretBuilder {
 	b.secret.Labels = maps.Clone(labels)
 	if b.secret.Immutable != nil && *b.secret.Immutable {
@@ -49,28 +49,28 @@ func (b *SecretBuilder) WithLabels(labels map[string]string) *SecretBuilder {
 	return b
 }
 
-// AddLabels adds labels to those set before.
+// AddLabels adds labels to the labels that were set before.
 func (b *SecretBuilder) AddLabels(added map[string]string) *SecretBuilder {
 	b.secret.Labels = merged(b.secret.Labels, added)
 	return b
 }
 
-// WithAnnotations sets the annotations, in place of those set before.
+// WithAnnotations sets the annotations. It replaces annotations that were set before.
 func (b *SecretBuilder) WithAnnotations(annotations map[string]string) *SecretBuilder {
 	b.secret.Annotations = maps.Clone(annotations)
 	return b
 }
 
-// Unique makes the Secret immutable and its name depend on its data, as references.MakeUnique does, and returns the new
-// name. Call it once, after name and data are set.
+// Unique makes the Secret immutable and its name dependent on its data, as references.MakeUnique does, and returns the new name. Call it
+// once, after name and data are set.
 func (b *SecretBuilder) Unique() (string, *SecretBuilder) {
 	references.MakeSecretUnique(&b.secret)
 	return b.secret.Name, b
 }
 
-// Reconcile creates the Secret, or updates the one in the cluster if it differs: labels and annotations are replaced, type,
-// data and immutability are set. The API server refuses to change the data of an immutable Secret; that happens if only a
-// key of the data of a unique Secret was renamed, as keys do not enter the name.
+// Reconcile creates the Secret, or updates it if it exists and differs: it replaces labels and annotations, and sets type, data and
+// immutability. The API server refuses to change the data of an immutable Secret. This happens if only a key of the data of a unique Secret
+// was renamed, because the name does not depend on keys.
 func (b *SecretBuilder) Reconcile(ctx context.Context) error {
 	want := b.secret.DeepCopy()
 	live := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: want.Namespace, Name: want.Name}}
@@ -88,8 +88,8 @@ func (b *SecretBuilder) Reconcile(ctx context.Context) error {
 	return nil
 }
 
-// merged returns a new map with the entries of both; entries of over win. Unlike labels.Merge it returns nil if there are none, because the
-// caller's client gets the object with this map.
+// merged returns a new map with the entries of both; entries of over win. Unlike labels.Merge, it returns nil if there are no entries,
+// because the object with this map is passed to the client of the caller.
 func merged(under, over map[string]string) map[string]string {
 	if len(under)+len(over) == 0 {
 		return nil

@@ -106,7 +106,7 @@ func TestRenamedDataKeyKeepsTheNameAndIsRejectedAsImmutable(t *testing.T) {
 	g.Expect(b.Reconcile(t.Context())).To(MatchError(refused))
 }
 
-// creating remembers the last created object, as the client gets it.
+// creating is a client that records the last object with which Create was called.
 type creating struct {
 	client.Client
 	created client.Object

@@ -18,8 +18,8 @@ import (
 // DefaultPollInterval is the default time between two reads of the ManagedResources that a Waiter waits for.
 const DefaultPollInterval = 2 * time.Second
 
-// Waiter waits for ManagedResources by reading them again and again, until the context of the call ends. Its error then wraps the context's
-// error and lists the conditions that were not met. If a read fails, the Waiter stops at once.
+// Waiter waits for ManagedResources by reading them again and again, until the context of the call ends. The error then wraps the error of
+// the context and lists the conditions that were not met. If a read fails, the Waiter stops at once.
 type Waiter struct {
 	// Client reads the ManagedResources.
 	Client client.Reader
@@ -47,14 +47,14 @@ func WaitUntilListDeleted(ctx context.Context, c client.Reader, options ...clien
 	return Waiter{Client: c}.UntilListDeleted(ctx, options...)
 }
 
-// UntilHealthy waits until the ManagedResource is applied and healthy, as CheckAppliedAndHealthy has it. A ManagedResource
-// that does not exist is an error at once.
+// UntilHealthy waits until CheckAppliedAndHealthy returns no error for the ManagedResource. If the ManagedResource does not exist, it
+// returns an error at once.
 func (w Waiter) UntilHealthy(ctx context.Context, namespace, name string) error {
 	return w.untilFine(ctx, namespace, name, checkHealthy)
 }
 
-// UntilHealthyAndNotProgressing waits until the ManagedResource is applied, healthy and rolled out. A ManagedResource that
-// does not exist is an error at once.
+// UntilHealthyAndNotProgressing waits until the ManagedResource is applied, healthy and rolled out. If the ManagedResource does not exist,
+// it returns an error at once.
 func (w Waiter) UntilHealthyAndNotProgressing(ctx context.Context, namespace, name string) error {
 	return w.untilFine(ctx, namespace, name, func(mr *resourcesv1alpha1.ManagedResource) error {
 		if err := checkHealthy(mr); err != nil {
@@ -67,8 +67,8 @@ func (w Waiter) UntilHealthyAndNotProgressing(ctx context.Context, namespace, na
 	})
 }
 
-// UntilDeleted waits until the ManagedResource is gone. If the context ends before, the error contains the message of ResourcesApplied if
-// that condition describes the deletion, and ErrorCodes of the error reports whether a user must fix something.
+// UntilDeleted waits until the ManagedResource does not exist. If the context ends before, the error contains the message of the condition
+// ResourcesApplied if that describes the deletion. ErrorCodes of the error then says whether a user must fix a mistake.
 func (w Waiter) UntilDeleted(ctx context.Context, namespace, name string) error {
 	return w.poll(ctx, func(ctx context.Context) (pending, err error) {
 		mr := &resourcesv1alpha1.ManagedResource{}
@@ -105,8 +105,8 @@ func (w Waiter) untilFine(ctx context.Context, namespace, name string, check fun
 	})
 }
 
-// poll calls look until nothing is pending, look fails, or the context ends. If a request fails because the context ends, the error still
-// lists the conditions that were pending before.
+// poll calls look, which returns the conditions that are pending, until there are none, look fails, or the context ends. If a request fails
+// because the context ends, the error still lists the conditions that were pending before.
 func (w Waiter) poll(ctx context.Context, look func(context.Context) (pending, err error)) error {
 	interval := w.Interval
 	if interval == 0 {

@@ -17,10 +17,10 @@ import (
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
 )
 
-// sequence answers every look with the next of its states, and ends the waiting when there is none left.
+// sequence is a client that answers every read with the next of its states, and ends the context after the last one.
 type sequence struct {
 	states [][]resourcesv1alpha1.ManagedResource
-	err    error // the answer instead of a state, where there is one
+	err    error // returned instead of a state if not nil
 	looks  int
 	stop   context.CancelFunc
 }
@@ -111,7 +111,7 @@ func TestWaiter(t *testing.T) {
 		wait   waitFunc
 		states [][]resourcesv1alpha1.ManagedResource
 		looks  int
-		want   string // "" is success
+		want   string // "" means success
 		codes  []corev1beta1.ErrorCode
 	}{
 		"healthy at once": {wait: untilHealthy, states: states(fine(), nil), looks: 1},
@@ -225,7 +225,7 @@ func TestWaiterEndsAtAnError(t *testing.T) {
 	}
 }
 
-// A request that is under way when the context ends fails. The error must still contain the last known state.
+// A request that is not complete when the context ends fails. The error must still contain the last known state.
 func TestWaiterTellsTheLastStateWhenARequestIsCutOff(t *testing.T) {
 	g := NewWithT(t)
 	ctx, cancel := context.WithCancel(t.Context())

@@ -24,9 +24,9 @@ func AnnotationKey(kind, name string) string {
 	return resourcesv1alpha1.ReferencePrefix + kind + "-" + shortHash(name)
 }
 
-// KindFromAnnotationKey returns the kind in an annotation key, and whether key is the key of a reference: the reference
-// prefix, followed by a kind and a hash with exactly one "-" in the rest. The kind may be any text that is not empty, and
-// the hash is not compared with anything, so that whatever looks like a reference protects its object from deletion.
+// KindFromAnnotationKey returns the kind in an annotation key, and whether key is the key of a reference: the reference prefix, followed by
+// a kind and a hash with exactly one "-" in the rest. The kind may be any text that is not empty, and the hash is not compared with
+// anything, so that every annotation with the form of a reference protects its object from deletion.
 func KindFromAnnotationKey(key string) (kind string, ok bool) {
 	rest, found := strings.CutPrefix(key, resourcesv1alpha1.ReferencePrefix)
 	if !found {

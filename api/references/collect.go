@@ -7,7 +7,7 @@ import (
 // used is a set of references: annotation keys with their values.
 type used map[string]string
 
-// add leaves empty names out: they refer to nothing.
+// add adds a reference, unless the name is empty: then it refers to no object.
 func (u used) add(kind, name string) {
 	if name != "" {
 		u[AnnotationKey(kind, name)] = name
@@ -23,7 +23,7 @@ func usedBySecretRefs(refs []corev1.LocalObjectReference) used {
 	return u
 }
 
-// usedByPod returns the ConfigMaps and Secrets that a Pod needs to start and run. Init containers are left out.
+// usedByPod returns the ConfigMaps and Secrets that a Pod needs to start and run. It ignores init containers.
 func usedByPod(spec *corev1.PodSpec) used {
 	u := used{}
 	for i := range spec.Containers {

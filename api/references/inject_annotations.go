@@ -17,12 +17,12 @@ import (
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
 )
 
-// InjectAnnotations annotates obj, and every template in it, with the ConfigMaps and Secrets that it uses, so that the
-// garbage collector keeps them. Reference annotations that obj has already are replaced, all others are kept. Each of the
-// additional strings becomes an annotation key without value, unless it is the key of something that obj uses.
+// InjectAnnotations annotates obj, and every template in it, with the ConfigMaps and Secrets that it uses, so that the garbage collector
+// keeps them. It replaces the reference annotations of obj and keeps its other annotations. Each additional string becomes the key of an
+// annotation with an empty value, unless it is the key of a ConfigMap or Secret that obj uses.
 //
-// It handles Pods; Deployments and StatefulSets of apps/v1, v1beta2 and v1beta1; DaemonSets of apps/v1 and v1beta2; Jobs of
-// batch/v1; CronJobs of batch/v1 and v1beta1; ManagedResources. Other types are an error.
+// It handles Pods; Deployments and StatefulSets of apps/v1, v1beta2 and v1beta1; DaemonSets of apps/v1 and v1beta2; Jobs of batch/v1;
+// CronJobs of batch/v1 and v1beta1; ManagedResources. For other types, it returns an error.
 func InjectAnnotations(obj runtime.Object, additional ...string) error {
 	if managed, isManaged := obj.(*resourcesv1alpha1.ManagedResource); isManaged {
 		inject(usedBySecretRefs(managed.Spec.SecretRefs), additional, &managed.ObjectMeta)
@@ -36,8 +36,8 @@ func InjectAnnotations(obj runtime.Object, additional ...string) error {
 	return nil
 }
 
-// PodSpec returns the specification of the Pods of a workload, for callers that change it; nil for an object without Pods. It knows the
-// workloads that InjectAnnotations knows.
+// PodSpec returns the specification of the Pods of a workload, for callers that change it; nil for an object without Pods. It handles the
+// same types as InjectAnnotations.
 func PodSpec(obj runtime.Object) *corev1.PodSpec {
 	spec, _ := podSpec(obj)
 	return spec
@@ -89,7 +89,8 @@ func inject(u used, additional []string, targets ...*metav1.ObjectMeta) {
 	}
 }
 
-// withReferences returns a new map, as an object and its template may share one.
+// withReferences returns the annotations with the references u in place of earlier references. It returns a new map, because an object and
+// its template may share one.
 func withReferences(annotations map[string]string, u used) map[string]string {
 	annotated := make(map[string]string, len(annotations)+len(u))
 	maps.Copy(annotated, annotations)

@@ -22,7 +22,7 @@ func refTo(name string) corev1.LocalObjectReference {
 	return corev1.LocalObjectReference{Name: name}
 }
 
-// podSpec uses a Secret and a ConfigMap in every way that counts, and in the ways that do not.
+// podSpec uses Secrets and ConfigMaps in every way that counts as a use, and in the ways that do not.
 func podSpec() corev1.PodSpec {
 	return corev1.PodSpec{
 		InitContainers: []corev1.Container{{
@@ -95,7 +95,8 @@ func pod(annotations map[string]string) corev1.PodTemplateSpec {
 	return corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Annotations: annotations}, Spec: podSpec()}
 }
 
-// workloads returns one object of every supported kind that has a pod, with the annotations at every place where they count.
+// workloads returns one object of every supported kind that has a pod, with the annotations at every place where InjectAnnotations sets
+// them.
 func workloads(at map[string]string) map[string]runtime.Object {
 	template, jobs, jobsBeta := pod(at), batchv1.JobTemplateSpec{}, batchv1beta1.JobTemplateSpec{}
 	jobs.Annotations, jobs.Spec.Template = at, template

@@ -13,11 +13,11 @@ import (
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
 )
 
-// MakeUnique turns a ConfigMap or a Secret into an immutable one whose name depends on its content: it sets immutable,
-// appends the first eight hex digits of the content's checksum to the name (after a "-", unless the name ends in one), and
-// labels the object for the garbage collector. Call it once per object, when its content is complete. The keys of the
-// content and the binary data of a ConfigMap do not enter the name: renaming a key alone leads to the same name, and the
-// API server then refuses the update of the existing object. Other types are an error.
+// MakeUnique turns a ConfigMap or a Secret into an immutable one whose name depends on its content: it sets immutable, appends the first
+// eight hex digits of the content's checksum to the name (after a "-", unless the name ends in one), and labels the object for the garbage
+// collector. Call it once for each object, when its content is complete. The name does not depend on the keys of the content and on the
+// binary data of a ConfigMap: if only a key is renamed, the name stays the same, and the API server refuses the update of the existing
+// object. For other types, MakeUnique returns an error.
 func MakeUnique(obj runtime.Object) error {
 	switch o := obj.(type) {
 	case *corev1.Secret:
@@ -30,7 +30,7 @@ func MakeUnique(obj runtime.Object) error {
 	return nil
 }
 
-// MakeSecretUnique is MakeUnique for a Secret. String data counts as the data that the API server makes of it.
+// MakeSecretUnique is MakeUnique for a Secret. It treats stringData as data, as the API server does.
 func MakeSecretUnique(secret *corev1.Secret) {
 	values := make(map[string]string, len(secret.Data)+len(secret.StringData))
 	for key, value := range secret.Data {
@@ -50,8 +50,8 @@ func MakeConfigMapUnique(configMap *corev1.ConfigMap) {
 	configMap.Labels = withCollectableLabel(configMap.Labels)
 }
 
-// uniqueName hashes every value on its own before it hashes them together: otherwise moving bytes from one value to the
-// next one would not change the name.
+// uniqueName returns name with a checksum of the values. It hashes every value separately and then the hashes: otherwise the name would not
+// change if bytes moved from one value to the next one.
 func uniqueName(name string, values map[string]string) string {
 	var hashes strings.Builder
 	for _, key := range slices.Sorted(maps.Keys(values)) {
@@ -63,7 +63,8 @@ func uniqueName(name string, values map[string]string) string {
 	return name + shortHash(hashes.String())
 }
 
-// withCollectableLabel returns a copy with the label for the garbage collector, as callers often share one map of labels between objects.
+// withCollectableLabel returns a copy with the label for the garbage collector, because callers often use one map of labels for several
+// objects.
 func withCollectableLabel(shared map[string]string) map[string]string {
 	return labels.Merge(shared, labels.Set{resourcesv1alpha1.GarbageCollectableReference: "true"})
 }

@@ -1,8 +1,8 @@
 // Package apply sends requests to the target cluster. It maps kinds to resources, reads and writes single objects, asks for metadata only
 // where that is enough, and bounds the number of requests in flight.
 //
-// The pure packages manifest, inventory, merge and fields compute the objects to write. Package observe knows the state of the objects in
-// the cluster.
+// The pure packages manifest, inventory, merge and fields compute the objects to write. Package observe caches the state of the objects
+// that are in the cluster.
 package apply
 
 import (
@@ -32,8 +32,8 @@ import (
 	"github.com/espalier-dev/espalier/internal/health"
 )
 
-// metadataOnly asks for an object's metadata as the answer to any request. Servers that do not support that answer with the whole object,
-// which contains its metadata.
+// metadataOnly is an Accept header that requests only the metadata of the object in the answer. API servers that do not support this send
+// the whole object, which contains its metadata.
 const metadataOnly = "application/vnd.kubernetes.protobuf;as=PartialObjectMetadata;g=meta.k8s.io;v=v1," +
 	"application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
 
@@ -42,11 +42,11 @@ type Mapper interface {
 	meta.RESTMapper
 	// Reset makes the next look-up of an unknown kind ask the API server. Look-ups of known kinds are still answered from memory.
 	Reset()
-	// Refresh asks the API server and waits for the answer, which replaces all known kinds.
+	// Refresh asks the API server which kinds it serves and waits for the answer, which replaces all known kinds.
 	Refresh() error
 }
 
-// Resource is the resource under which the target serves a kind.
+// Resource is the API resource, such as "deployments", under which the target cluster serves a kind.
 type Resource struct {
 	Kind       schema.GroupVersionKind
 	Resource   schema.GroupVersionResource
@@ -57,16 +57,17 @@ type Resource struct {
 type Target struct {
 	client *rest.RESTClient
 	mapper Mapper
-	// slots contains a token per request in flight. Its capacity is the limit.
+	// slots contains one value for each request that has no answer yet. Its capacity is the limit of such requests.
 	slots chan struct{}
-	// resources caches the answers of mapper, by kind: its look-up takes long compared with the rest of the work for an unchanged object.
+	// resources caches the answers of mapper by kind, and the answers of ReplicasPath: a look-up in mapper takes most of the time that an
+	// unchanged object costs.
 	resources *cache.LRUExpireCache
 }
 
 const (
 	// resourceTTL is how long a cached Resource is valid.
 	resourceTTL = time.Minute
-	// maxResources is how many are cached: more than clusters have kinds.
+	// maxResources is how many entries resources may have: more than a cluster has kinds.
 	maxResources = 10_000
 )
 
@@ -74,7 +75,7 @@ const (
 func NewTarget(config *rest.Config, client *http.Client, mapper Mapper, inFlight int, passive clock.PassiveClock) (*Target, error) {
 	config = metadata.ConfigFor(config)
 	config.GroupVersion = &schema.GroupVersion{}
-	config.APIPath = "/unused" // every request names its absolute path
+	config.APIPath = "/unused" // required, but not used: every request has an absolute path
 	restClient, err := rest.RESTClientForConfigAndClient(config, client)
 	if err != nil {
 		return nil, fmt.Errorf("create client of target cluster: %w", err)
@@ -87,7 +88,7 @@ func NewTarget(config *rest.Config, client *http.Client, mapper Mapper, inFlight
 
 // Resource returns the resource that serves a kind. Its error satisfies meta.IsNoMatchError if the kind is not served.
 func (t *Target) Resource(kind schema.GroupVersionKind) (Resource, error) {
-	if kind.Version == "" { // a mapper would guess it
+	if kind.Version == "" { // a mapper would choose a version
 		return Resource{}, &meta.NoKindMatchError{GroupKind: kind.GroupKind(), SearchedVersions: []string{kind.Version}}
 	}
 	found, _ := t.resources.Get(kind)
@@ -147,8 +148,8 @@ func IsUnserved(err error) bool {
 	return apierrors.IsNotFound(err) && apierrors.IsUnexpectedServerError(err)
 }
 
-// servedAfterRefresh is Served after an answer that satisfies IsUnserved. It asks the API server first if the stale resource is still the
-// known one.
+// servedAfterRefresh is Served after an answer that satisfies IsUnserved. If the stale resource is still in the cache, servedAfterRefresh
+// first asks the API server which kinds it serves.
 func (t *Target) servedAfterRefresh(stale Resource) (Resource, error) {
 	if known, err := t.Resource(stale.Kind); err == nil && known == stale {
 		if err := t.Refresh(); err != nil {
@@ -198,8 +199,8 @@ var definitions = Resource{
 // replicasKey is the key of a path in Target.resources.
 type replicasKey struct{ kind schema.GroupVersionKind }
 
-// ReplicasPath returns the path of the number of replicas in objects of a custom kind, as its definition has it for the scale subresource.
-// It returns nil if there is no such definition or subresource, or if the definition must not be read.
+// ReplicasPath returns the path of the number of replicas in objects of a custom kind, which the CustomResourceDefinition specifies for the
+// scale subresource. It returns nil if there is no such definition or subresource, or if Espalier has no permission to read the definition.
 func (t *Target) ReplicasPath(ctx context.Context, r Resource) ([]string, error) {
 	found, _ := t.resources.Get(replicasKey{r.Kind})
 	if known, cached := found.([]string); cached {
@@ -281,9 +282,10 @@ func (t *Target) GetMetadata(ctx context.Context, r Resource, namespace, name st
 	return t.sendForMetadata(ctx, t.client.Get().AbsPath(r.path(namespace, name)...))
 }
 
-// Writer writes single objects. There are two: a Target changes its cluster, and a DryRun changes nothing.
+// Writer writes single objects. Target and DryRun implement it: a Target changes its cluster, and a DryRun changes nothing.
 type Writer interface {
-	// Create writes a new object and returns it as stored: the whole object if its kind has a health rule, else its metadata.
+	// Create writes a new object and returns the stored object. A Target returns the whole object if its kind has a health rule, else only the
+	// metadata. A DryRun always returns the whole object.
 	Create(ctx context.Context, r Resource, object *unstructured.Unstructured) (metav1.Object, error)
 	// Update replaces an object. It returns the same as Create.
 	Update(ctx context.Context, r Resource, object *unstructured.Unstructured) (metav1.Object, error)
@@ -360,14 +362,15 @@ func (t *Target) Finalize(ctx context.Context, r Resource, namespace *unstructur
 	return err
 }
 
-// Delete requests the deletion of an object and reports whether the object no longer exists: then the answer has no deletionTimestamp.
+// Delete requests the deletion of an object and reports whether the object no longer exists, which is the case if the answer has no
+// deletionTimestamp.
 func (t *Target) Delete(ctx context.Context, r Resource, namespace, name string, options metav1.DeleteOptions) (bool, error) {
 	answer, err := t.sendForMetadata(ctx, withOptions(t.client.Delete().AbsPath(r.path(namespace, name)...), options))
 	return err == nil && answer.DeletionTimestamp == nil, err
 }
 
 // DeleteCollection requests the deletion of all objects of a kind in a namespace that a label selector matches. It ignores the answer,
-// which lists them: API servers refuse to reduce that list to metadata.
+// which lists all these objects, because API servers refuse to reduce that list to metadata.
 func (t *Target) DeleteCollection(ctx context.Context, r Resource, namespace, selector string, options metav1.DeleteOptions) error {
 	request := t.client.Delete().AbsPath(r.path(namespace)...).Param("labelSelector", selector)
 	return t.sendForJSON(ctx, withOptions(request, options), nil)
@@ -441,7 +444,7 @@ func (t *Target) sendForMetadata(ctx context.Context, request *rest.Request) (*m
 	return object, nil
 }
 
-// send sends a request as soon as a slot is free, and returns the answer in one of the formats that accept lists.
+// send sends a request as soon as a slot is free, and returns the answer in one of the formats that the Accept header lists.
 func (t *Target) send(ctx context.Context, request *rest.Request, accept string) (rest.Result, error) {
 	select {
 	case t.slots <- struct{}{}:

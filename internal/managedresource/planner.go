@@ -17,8 +17,8 @@ import (
 	"github.com/espalier-dev/espalier/internal/process"
 )
 
-// NewPlanner returns a Reconciler that can only Plan sets. It reads Secrets from the given reader. Its watches on autoscalers end with
-// lifetime.
+// NewPlanner returns a Reconciler of which only the method Plan works. It reads Secrets with the given reader. Its watches on autoscalers
+// end when lifetime ends.
 func NewPlanner(lifetime context.Context, connections *process.Connections, secrets client.Reader,
 	cfg *config.ResourceManagerConfiguration,
 ) (*applier.Reconciler, error) {

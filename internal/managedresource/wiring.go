@@ -35,7 +35,7 @@ import (
 // deletionPoll is how often pending deletions are checked if there is no event.
 const deletionPoll = 5 * time.Second
 
-// Needs returns the requirements of the family on its connections.
+// Needs returns the connections to clusters that the controllers of ManagedResources need.
 func Needs(cfg *config.ResourceManagerConfiguration) (process.Needs, error) {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, resourcesv1alpha1.AddToScheme} {
@@ -64,7 +64,7 @@ func Needs(cfg *config.ResourceManagerConfiguration) (process.Needs, error) {
 	}, nil
 }
 
-// Add adds the controllers to the manager of the source cluster. Watches end with lifetime.
+// Add adds the controllers to the manager of the source cluster. Their watches on the target end when lifetime ends.
 func Add(lifetime context.Context, clusters *process.Clusters, cfg *config.ResourceManagerConfiguration,
 	registry prometheus.Registerer,
 ) error {
@@ -117,7 +117,7 @@ func Add(lifetime context.Context, clusters *process.Clusters, cfg *config.Resou
 	return nil
 }
 
-// sight contains everything that watches the state of the target.
+// sight contains the watchers of the target cluster.
 type sight struct {
 	watcher     *observe.Watcher
 	autoscalers *observe.Autoscalers
@@ -125,7 +125,7 @@ type sight struct {
 	whole       *observe.WholeObjects
 }
 
-// watches creates everything that watches the state of the target; no watch starts before a set needs it.
+// watches creates the watchers of the target cluster. No watch starts before a set needs it.
 func watches(lifetime context.Context, clusters *process.Clusters, cfg *config.ResourceManagerConfiguration, changes *applier.Changes,
 	verdicts *health.Verdicts,
 ) (*sight, error) {
@@ -212,7 +212,8 @@ func addGarbageCollector(clusters *process.Clusters, cfg *config.ResourceManager
 	return nil
 }
 
-// unseenSets reports whether the target may have ManagedResources that are not in the cache of the source.
+// unseenSets reports whether the target may contain ManagedResources that the cache of the source does not contain: the target may be the
+// source, and the cache may be restricted to namespaces.
 func unseenSets(same bool, cfg *config.ResourceManagerConfiguration) bool {
 	return same && len(cfg.Process().Source.Namespaces) > 0
 }
@@ -241,7 +242,8 @@ func class(cfg *config.ResourceManagerConfiguration) applier.Class {
 	return applier.Class(ptr.Deref(cfg.Controllers.ResourceClass, resourcesv1alpha1.DefaultClass))
 }
 
-// resolveClusterID returns the cluster ID. The specification defines the texts of its errors; if a right is missing, the remedy follows.
+// resolveClusterID returns the cluster ID. The specification defines the texts of its errors; if a permission is missing, the error also
+// says how to grant it.
 func resolveClusterID(ctx context.Context, source client.Reader, value string) (string, error) {
 	id, err := process.ResolveClusterID(ctx, source, value)
 	if apierrors.IsForbidden(err) {

@@ -9,8 +9,8 @@ import (
 
 const messageInitialized = "The condition has not been evaluated yet."
 
-// InitCondition returns a condition of type t that no controller has judged yet: status Unknown, reason ConditionInitialized and
-// both times now.
+// InitCondition returns a condition of type t that no controller has judged yet: the status is Unknown, the reason is ConditionInitialized,
+// and both times are now.
 func InitCondition(clk clock.PassiveClock, t ConditionType) Condition {
 	now := metav1.NewTime(clk.Now())
 	return Condition{
@@ -33,7 +33,7 @@ func GetCondition(conditions []Condition, t ConditionType) *Condition {
 	return nil
 }
 
-// GetOrInitCondition returns a copy of the first condition of type t, or a new one as InitCondition makes it.
+// GetOrInitCondition returns a copy of the first condition of type t, or the result of InitCondition if there is none.
 func GetOrInitCondition(clk clock.PassiveClock, conditions []Condition, t ConditionType) Condition {
 	if condition := GetCondition(conditions, t); condition != nil {
 		return *condition
@@ -41,9 +41,8 @@ func GetOrInitCondition(clk clock.PassiveClock, conditions []Condition, t Condit
 	return InitCondition(clk, t)
 }
 
-// UpdatedCondition returns cond with the given verdict. LastTransitionTime becomes now only if the status changes,
-// LastUpdateTime only if reason, message or codes change, so that judging the same facts again changes nothing.
-// Codes that are not given are removed.
+// UpdatedCondition returns cond with the given verdict. LastTransitionTime becomes now only if the status changes, LastUpdateTime only if
+// reason, message or codes change, so that judging the same facts again changes nothing. The result has exactly the given codes.
 func UpdatedCondition(
 	clk clock.PassiveClock, cond Condition, status ConditionStatus, reason, message string, codes ...ErrorCode,
 ) Condition {
@@ -62,8 +61,8 @@ func UpdatedCondition(
 	return updated
 }
 
-// MergeConditions returns the old conditions with the new ones put in: a new condition takes the place of the old one of
-// its type, or comes last if there is none. The slices that are passed in stay as they are.
+// MergeConditions returns the old conditions, updated with the new ones: a new condition replaces the old condition of its type, or comes
+// last if there is none. It does not change the given slices.
 func MergeConditions(old []Condition, updated ...Condition) []Condition {
 	merged := slices.Clone(old)
 	for _, condition := range updated {

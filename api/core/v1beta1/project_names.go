@@ -2,40 +2,40 @@ package v1beta1
 
 // Roles of project members.
 const (
-	// ProjectMemberAdmin gives a member the rights of the ClusterRole gardener.cloud:system:project-member in the project's namespace, and the
-	// right to read, change and delete the project, except for its owner and human members.
+	// ProjectMemberAdmin gives a member the permissions of the ClusterRole gardener.cloud:system:project-member in the project's namespace,
+	// and the permission to read, change and delete the project. The member may not change the owner and human members.
 	ProjectMemberAdmin = "admin"
 	// ProjectMemberOwner is the role of the subject in spec.owner.
 	ProjectMemberOwner = "owner"
-	// ProjectMemberViewer gives a member the rights of the ClusterRole gardener.cloud:system:project-viewer in the project's namespace (as
-	// shipped: to read some kinds, Secrets not among them), and the right to read the project.
+	// ProjectMemberViewer gives a member the permissions of the ClusterRole gardener.cloud:system:project-viewer in the project's namespace
+	// (as shipped: to read some kinds, Secrets not among them), and the permission to read the project.
 	ProjectMemberViewer = "viewer"
-	// ProjectMemberUserAccessManager gives a member the right to read and change the project and all of its members, including the member's
-	// own entry. It gives no rights in the project's namespace.
+	// ProjectMemberUserAccessManager gives a member the permission to read and change the project and all of its members, including the
+	// member's own entry. It gives no permissions in the project's namespace.
 	ProjectMemberUserAccessManager = "uam"
-	// ProjectMemberServiceAccountManager gives a member the right to manage ServiceAccounts in the project's namespace, and to request tokens
-	// for them.
+	// ProjectMemberServiceAccountManager gives a member the permission to manage ServiceAccounts in the project's namespace, and to request
+	// tokens for them.
 	ProjectMemberServiceAccountManager = "serviceaccountmanager"
 	// ProjectMemberExtensionPrefix is followed by the name of an extension's role.
 	ProjectMemberExtensionPrefix = "extension:"
 )
 
-// Namespaces that have a meaning of their own.
+// Names of namespaces with a special meaning.
 const (
 	// GardenNamespace is the namespace of the garden's own project.
 	GardenNamespace = "garden"
-	// ProjectNamespacePrefix starts the name of every other project's namespace.
+	// ProjectNamespacePrefix is the beginning of the names of the namespaces of all other projects.
 	ProjectNamespacePrefix = "garden-"
 )
 
 // GardenerFinalizer is a finalizer that the project controller sets on a Project, and removes when it has released the project's namespace.
 const GardenerFinalizer = "gardener"
 
-// ProtectedToleration is the key of the taint of seeds for the garden's own project, which always tolerates it.
+// ProtectedToleration is the key of a taint of seeds. The garden's own project always tolerates this taint.
 const ProtectedToleration = "seed.gardener.cloud/protected"
 
 // Labels and annotations of a project's namespace. The project controller sets all of them except AnnotationSkipStaleCheck, and removes
-// them from a namespace that outlives its project.
+// them from a namespace that stays when its project is deleted.
 const (
 	// LabelRole is a label with the value RoleProject on a namespace that belongs to a project, or that a project may adopt.
 	LabelRole = "gardener.cloud/role"
@@ -45,7 +45,7 @@ const (
 	LabelProjectName = "project.gardener.cloud/name"
 	// AnnotationNamespaceProject is the UID of the project that the namespace belongs to.
 	AnnotationNamespaceProject = "namespace.gardener.cloud/project"
-	// AnnotationNamespaceCreatedByController is on namespaces that the controller has created. Any value counts.
+	// AnnotationNamespaceCreatedByController marks namespaces that the controller has created. Its value has no meaning.
 	AnnotationNamespaceCreatedByController = "namespace.gardener.cloud/created-by-project-controller"
 	// AnnotationNamespaceKeep with a true value keeps the namespace when its project is deleted. The controller sets it on
 	// namespaces that it has adopted; operators may set it on others.
@@ -54,14 +54,15 @@ const (
 	AnnotationSkipStaleCheck = "project.gardener.cloud/skip-stale-check"
 )
 
-// LabelSecretBindingReference is on Secrets and Quotas that a SecretBinding refers to; its value is true.
+// LabelSecretBindingReference is a label, with the value true, of Secrets and Quotas that a SecretBinding refers to.
 const LabelSecretBindingReference = "reference.gardener.cloud/secretbinding"
 
-// LabelCredentialsBindingReference is on Secrets and Quotas that a CredentialsBinding refers to; its value is true. Gardener sets it. The
-// project controller counts an object without the label as used, too, but does not count changes of the object as activity of the project.
+// LabelCredentialsBindingReference is a label, with the value true, of Secrets and Quotas that a CredentialsBinding refers to. Gardener
+// sets it. The project controller counts an object without the label as used, too, but does not count changes of the object as activity of
+// the project.
 const LabelCredentialsBindingReference = "reference.gardener.cloud/credentialsbinding"
 
-// RoleExtensionProject is the value of LabelRole on the roles that belong to extension:<name> members.
+// RoleExtensionProject is the value of LabelRole on the roles for members with the role extension:<name>.
 const RoleExtensionProject = "extension-project-role"
 
 // LabelAggregateToExtensionRole is a label that extensions set on ClusterRoles. Members with the role extension:<value> get the rules of

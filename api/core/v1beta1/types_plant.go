@@ -6,7 +6,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// Plant is a cluster that belongs to a project and is run by others. Its CRD keeps fields that this type does not have.
+// Plant is a cluster that belongs to a project, but that Gardener does not manage. Its CRD keeps fields that this type does not have.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:shortName=pl
@@ -17,7 +17,7 @@ type Plant struct {
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// Spec says how the cluster is reached.
+	// Spec says how clients reach the cluster.
 	// +kubebuilder:pruning:PreserveUnknownFields
 	// +optional
 	Spec PlantSpec `json:"spec,omitempty"`
@@ -39,7 +39,7 @@ type PlantList struct {
 	Items []Plant `json:"items"`
 }
 
-// PlantSpec says how a cluster that others run is reached.
+// PlantSpec says how clients reach the cluster of a Plant.
 type PlantSpec struct {
 	// SecretRef names the Secret with the kubeconfig, in the Plant's namespace.
 	// +kubebuilder:validation:XValidation:rule="has(self.name) && self.name != ''",message="name must not be empty",reason=FieldValueRequired,fieldPath=".name"

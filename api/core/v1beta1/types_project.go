@@ -70,8 +70,8 @@ type ProjectSpec struct {
 	// +kubebuilder:validation:XValidation:rule="self.size() > 0",message="must provide a description when key is present",reason=FieldValueRequired
 	// +optional
 	Description *string `json:"description,omitempty"`
-	// Owner is the subject with all rights in the project. Default: the first member with the role owner, or else the user who creates the
-	// project; the defaulting webhook sets it at creation. It can be changed, but not removed.
+	// Owner is the subject with all permissions in the project. Default: the first member with the role owner, or else the user who creates
+	// the project; the defaulting webhook sets it at creation. It can be changed, but not removed.
 	// +kubebuilder:validation:XValidation:rule="self.kind in ['Group', 'ServiceAccount', 'User']",message="supported values: \"Group\", \"ServiceAccount\", \"User\"",fieldPath=".kind"
 	// +kubebuilder:validation:XValidation:rule="self.name.size() > 0",message="name must not be empty",reason=FieldValueRequired,fieldPath=".name"
 	// +kubebuilder:validation:XValidation:rule="self.kind != 'ServiceAccount' || !has(self.apiGroup) || self.apiGroup.size() == 0",message="supported values: \"\"",fieldPath=".apiGroup"
@@ -112,7 +112,7 @@ type ProjectSpec struct {
 // +kubebuilder:validation:XValidation:rule="self.kind != 'ServiceAccount' || (has(self.__namespace__) && self.__namespace__.size() > 0)",message="namespace must not be empty",reason=FieldValueRequired,fieldPath=".namespace"
 type ProjectMember struct {
 	rbacv1.Subject `json:",inline"`
-	// Role is the first role of the member. Empty or absent means no role here.
+	// Role is the first role of the member. Empty or absent means that this field gives no role.
 	// +kubebuilder:validation:MaxLength=30
 	// +kubebuilder:validation:XValidation:rule="self.size() == 0 || self in ['admin', 'owner', 'serviceaccountmanager', 'uam', 'viewer'] || self.startsWith('extension:')",message="supported values: \"admin\", \"owner\", \"serviceaccountmanager\", \"uam\", \"viewer\", \"extension:*\""
 	// +kubebuilder:validation:XValidation:rule="!self.startsWith('extension:') || self.matches('^extension:[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$')",message="the name of an extension role must be a label value that is not empty"
@@ -156,11 +156,11 @@ type Toleration struct {
 
 // ProjectStatus is the state of a project that the project controller has observed.
 type ProjectStatus struct {
-	// ObservedGeneration is the generation of the project that the phase was determined for.
+	// ObservedGeneration is the generation of the project for which the controller determined the phase.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 	// Phase is the progress of the project controller with the project: Pending, Ready, Failed or Terminating. Empty means that the controller
-	// has not seen the project yet.
+	// has not processed the project yet.
 	// +optional
 	Phase ProjectPhase `json:"phase,omitempty"`
 	// StaleSinceTimestamp is the time at which the controller first found the project unused; nil if it is in use.
@@ -176,15 +176,15 @@ type ProjectStatus struct {
 	LastActivityTimestamp *metav1.Time `json:"lastActivityTimestamp,omitempty"`
 }
 
-// ProjectPhase is the progress of the project controller with a project. It is empty before the controller has seen the project.
+// ProjectPhase is the progress of the project controller with a project. It is empty before the controller has processed the project.
 //
 // +kubebuilder:validation:Enum="";Pending;Ready;Failed;Terminating
 type ProjectPhase string
 
 const (
-	// ProjectPending means that the controller has seen the project, but has not done anything for it yet.
+	// ProjectPending means that the controller has begun to process the project, but has not created anything for it yet.
 	ProjectPending ProjectPhase = "Pending"
-	// ProjectReady means that namespace, quota and roles are as the spec describes them.
+	// ProjectReady means that the namespace, quota and roles of the project are as the spec describes them.
 	ProjectReady ProjectPhase = "Ready"
 	// ProjectFailed means that a step failed. An Event on the project has the error. The controller tries again.
 	ProjectFailed ProjectPhase = "Failed"

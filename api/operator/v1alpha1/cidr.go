@@ -5,11 +5,11 @@ import (
 	"fmt"
 )
 
-// CIDRList is a list of networks in CIDR notation. In JSON it is a list of strings, or a single string as Gardener wrote it up to
-// release 1.112. An empty string is an empty list. It is always written as a list.
+// CIDRList is a list of networks in CIDR notation. In JSON it is a list of strings, or a single string as Gardener wrote it up to release
+// 1.112. An empty string is an empty list. Espalier always writes a list.
 //
-// Decoding does not fail for values of other types, because one wrong Garden must not make lists of Gardens unreadable. It keeps
-// their text behind "malformed: ", which is no network, so that validation refuses it.
+// Decoding does not fail for values of other types, because one wrong Garden must not make lists of Gardens unreadable. It stores the text
+// of such a value with the prefix "malformed: ". That is no network, so validation refuses it.
 type CIDRList []string
 
 // UnmarshalJSON reads both forms. It fails for invalid JSON only.
@@ -38,7 +38,7 @@ func (l *CIDRList) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// textOrMalformed returns a string as it is, and "malformed: <JSON>" for a value of another type.
+// textOrMalformed returns a value that is a string unchanged, and "malformed: <JSON>" for a value of another type.
 func textOrMalformed(value any) string {
 	if text, ok := value.(string); ok {
 		return text
@@ -46,7 +46,7 @@ func textOrMalformed(value any) string {
 	return malformed(value)
 }
 
-// malformed returns "malformed: <JSON>". The space and the colon make it neither a network nor a name.
+// malformed returns "malformed: <JSON>". Because of the colon and the space, the result is neither a network nor a DNS name.
 func malformed(value any) string {
 	text, err := json.Marshal(value)
 	if err != nil {

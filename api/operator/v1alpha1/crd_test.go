@@ -74,7 +74,7 @@ func TestManifestsHaveEveryFieldOfTheSchema(t *testing.T) {
 	NewWithT(t).Expect(missing).To(BeEmpty())
 }
 
-// Only the nodes with two forms have no type, and only they and objects of other APIs keep unknown fields.
+// Only schema nodes for a field with two forms have no type. Only these nodes, and nodes for objects of other APIs, keep unknown fields.
 func TestSchemaNodesThatKeepUnknownFields(t *testing.T) {
 	var untyped, kept []string
 	var walk func(schema *apiextensionsv1.JSONSchemaProps, path string)

@@ -5,11 +5,12 @@ import (
 	"fmt"
 )
 
-// Domain is a DNS domain. In JSON it is an object with the fields name and provider, or a string with the name as Gardener wrote it
-// up to release 1.107. It is always written as an object.
+// Domain is a DNS domain. In JSON it is an object with the fields name and provider, or a string with the name as Gardener wrote it up to
+// release 1.107. Espalier always writes an object.
 //
-// Decoding does not fail for values of other types and for objects with other fields, because one wrong Garden must not make lists
-// of Gardens unreadable. It keeps their text behind "malformed: " in Name, which is no DNS name, so that validation refuses it.
+// Decoding does not fail for values of other types and for objects with other fields, because one wrong Garden must not make lists of
+// Gardens unreadable. It stores the text of such a value in Name, with the prefix "malformed: ". That is no DNS name, so validation refuses
+// it.
 //
 // +kubebuilder:validation:Type=""
 // +kubebuilder:pruning:PreserveUnknownFields

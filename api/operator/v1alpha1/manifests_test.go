@@ -109,7 +109,7 @@ func TestManifestsOfEveryReleaseConvertToUnstructuredAndBack(t *testing.T) {
 	}
 }
 
-// The two forms of a field are the same for every program that reads it.
+// A program reads the same value from both forms of a field.
 func TestOldAndNewFormsReadTheSame(t *testing.T) {
 	g := NewWithT(t)
 	read := func(domains, networks string) operatorv1alpha1.GardenSpec {

@@ -7,8 +7,8 @@ const (
 	// FinalizerOperator is on every Garden that the operator has begun to reconcile. The operator removes it when all objects of the Garden
 	// are deleted.
 	FinalizerOperator = "gardener.cloud/operator"
-	// FinalizerReferenceProtection is on a Garden that refers to Secrets or ConfigMaps, and on those Secrets and ConfigMaps. The
-	// operator sets it, and removes it when the reference is gone or the Garden is being deleted.
+	// FinalizerReferenceProtection is on a Garden that refers to Secrets or ConfigMaps, and on those Secrets and ConfigMaps. The operator sets
+	// it, and removes it when the Garden no longer refers to the object or is being deleted.
 	FinalizerReferenceProtection = "gardener.cloud/reference-protection"
 )
 
@@ -27,11 +27,12 @@ const (
 	// by commas: deprecated-apis, etcd-backup, kubernetes-version, seeds and seeds-and-shoots. Users set it. Missing: none is skipped.
 	AnnotationSkippedChecks = "espalier.dev/skipped-checks"
 	// AnnotationAbandonVirtualCluster makes the deletion of a Garden leave the objects in the virtual cluster as they are, for a virtual
-	// cluster whose API server can no longer start. The volumes of its etcds, its backups and its keys stay. Users set it. It has an effect
-	// only if its value is spec.virtualCluster.gardener.clusterIdentity, which names the virtual cluster that the user gives up.
+	// cluster whose API server can no longer start. The operator then also keeps the volumes of its etcds, its backups and its keys. Users set
+	// it. It has an effect only if its value is spec.virtualCluster.gardener.clusterIdentity, which names the virtual cluster that the user
+	// gives up.
 	AnnotationAbandonVirtualCluster = "espalier.dev/abandon-virtual-cluster"
 	// AnnotationConfirmLostResources names resources of the virtual cluster whose objects may be lost, separated by commas, for example
-	// leases.coordination.k8s.io: because the resource moves between the etcds, or because the virtual cluster does not serve the
+	// leases.coordination.k8s.io. They may be lost if a resource moves between the etcds, or if the virtual cluster does not serve an
 	// encrypted resource. Users set it. Missing: the operator refuses such a step.
 	AnnotationConfirmLostResources = "espalier.dev/confirm-lost-resources"
 	// AnnotationConfirmLostKeys names Secrets with keys or certificate authorities that are lost for ever, separated by commas, so that the
@@ -40,8 +41,8 @@ const (
 	AnnotationConfirmLostKeys = "espalier.dev/confirm-lost-keys"
 )
 
-// LabelCreatedBy is a label on the objects that the operator created in the runtime cluster, with the value CreatedByOperator. At the
-// deletion of the Garden it deletes only objects that have it.
+// LabelCreatedBy is a label on the objects that the operator created in the runtime cluster, with the value CreatedByOperator. When the
+// Garden is deleted, the operator deletes only objects with this label.
 const (
 	LabelCreatedBy    = "espalier.dev/created-by"
 	CreatedByOperator = "garden-operator"
@@ -102,8 +103,8 @@ const (
 	VirtualGardenAPIServerAvailable corev1beta1.ConditionType = "VirtualGardenAPIServerAvailable"
 	// RuntimeComponentsHealthy reports whether the ManagedResources of the runtime cluster are applied and healthy.
 	RuntimeComponentsHealthy corev1beta1.ConditionType = "RuntimeComponentsHealthy"
-	// VirtualComponentsHealthy reports whether the Deployments, Etcds and ManagedResources of the virtual cluster and of Gardener's control
-	// plane are healthy.
+	// VirtualComponentsHealthy reports whether all required Deployments, Etcds and ManagedResources of the virtual cluster and of Gardener's
+	// control plane exist and are healthy, and whether the backup settings of the Garden are complete.
 	VirtualComponentsHealthy corev1beta1.ConditionType = "VirtualComponentsHealthy"
 	// ObservabilityComponentsHealthy reports whether the ManagedResources of logging and monitoring are applied and healthy.
 	ObservabilityComponentsHealthy corev1beta1.ConditionType = "ObservabilityComponentsHealthy"
@@ -115,9 +116,9 @@ const ReconciliationPaused corev1beta1.ConditionType = "ReconciliationPaused"
 
 // Reasons of the condition ReconciliationPaused.
 const (
-	// ReasonPausedByUser goes with ReconciliationPaused=True: the annotation has a time in the future, or no end.
+	// ReasonPausedByUser goes with ReconciliationPaused=True: the value of the annotation is a time in the future, or "true".
 	ReasonPausedByUser = "PausedByUser"
-	// ReasonPauseInvalid goes with ReconciliationPaused=True: the annotation has a value that is neither a time nor true. The Garden stays
+	// ReasonPauseInvalid goes with ReconciliationPaused=True: the value of the annotation is neither a time nor "true". The Garden stays
 	// paused, because the user wanted a pause.
 	//
 	// Remedy: correct or remove the annotation.
@@ -151,7 +152,7 @@ const AnnotationKubernetesVersion = "espalier.dev/kubernetes-version"
 
 // AnnotationRuntimeNetworks is an annotation of Namespace garden with the networks of the runtime cluster that the Garden listed at its
 // last reconciliation, in JSON. The operator sets it, because no other object in the cluster lists these networks separately. Missing: the
-// earlier networks are not known.
+// operator does not know the earlier networks.
 const AnnotationRuntimeNetworks = "espalier.dev/runtime-networks"
 
 // AnnotationTokenKey is an annotation of a Secret with a token of a ServiceAccount. Its value is the name of the Secret with the signing
@@ -160,5 +161,6 @@ const AnnotationRuntimeNetworks = "espalier.dev/runtime-networks"
 const AnnotationTokenKey = "espalier.dev/token-key"
 
 // AnnotationEncryptionKey is an annotation of the Deployment of an API server. Its value is the name of the Secret with the encryption key
-// that the rotation annotations of the Deployment refer to. The operator sets it. Missing: they refer to the current key.
+// that the rotation annotations of the Deployment refer to. The operator sets it. Missing: the rotation annotations refer to the current
+// key.
 const AnnotationEncryptionKey = "espalier.dev/encryption-key"

@@ -112,7 +112,7 @@ type EncryptionProvider struct {
 	Type *EncryptionProviderType `json:"type,omitempty"`
 }
 
-// EncryptionProviderType names an encryption provider of kube-apiserver.
+// EncryptionProviderType names an encryption provider of kube-apiserver and gardener-apiserver.
 type EncryptionProviderType string
 
 // Encryption providers.
@@ -125,7 +125,7 @@ const (
 	EncryptionProviderSecretbox EncryptionProviderType = "secretbox"
 )
 
-// KubeAPIServerConfig are the settings for kube-apiserver that Gardener has in the API of Shoots too.
+// KubeAPIServerConfig are settings for kube-apiserver. Gardener uses the same type for Shoots.
 type KubeAPIServerConfig struct {
 	// AdmissionPlugins configures admission plugins.
 	// +optional

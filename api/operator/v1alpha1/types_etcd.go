@@ -18,7 +18,7 @@ type ETCD struct {
 
 // ETCDMain are settings for the etcd main.
 type ETCDMain struct {
-	// Autoscaling limits the requests that the vertical pod autoscaler sets for etcd. The least memory for main is 300M.
+	// Autoscaling limits the requests that the vertical pod autoscaler sets for etcd. minAllowed.memory is at least 300M.
 	// +optional
 	Autoscaling *Autoscaling `json:"autoscaling,omitempty"`
 	// Backup is the place of the backups. Without it, there are no backups. It cannot be removed once it is set; the webhook checks that.
@@ -31,7 +31,7 @@ type ETCDMain struct {
 
 // ETCDEvents are settings for the etcd for events.
 type ETCDEvents struct {
-	// Autoscaling limits the requests that the vertical pod autoscaler sets for etcd. The least memory for events is 60M.
+	// Autoscaling limits the requests that the vertical pod autoscaler sets for etcd. minAllowed.memory is at least 60M.
 	// +optional
 	Autoscaling *Autoscaling `json:"autoscaling,omitempty"`
 	// Storage is the volume of each replica. Without it, the capacity is 10Gi.

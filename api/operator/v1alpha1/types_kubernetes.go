@@ -9,7 +9,7 @@ import (
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.structuredAuthentication) || !has(self.oidcConfig)",message="cannot be set together with oidcConfig",reason=FieldValueForbidden,fieldPath=".structuredAuthentication"
 type KubeAPIServer struct {
-	// KubeAPIServerConfig are the settings that Gardener has in the API of Shoots too.
+	// KubeAPIServerConfig are settings for kube-apiserver. Gardener uses the same type for Shoots.
 	KubeAPIServerConfig `json:",inline"`
 
 	// AuditWebhook sends audit events to a webhook.
@@ -63,19 +63,19 @@ type GroupResource struct {
 
 // SNI is the certificate that clients of kube-apiserver see for certain domains.
 type SNI struct {
-	// SecretName names a Secret of type kubernetes.io/tls in the namespace garden. Default: the one with the label
+	// SecretName names a Secret of type kubernetes.io/tls in the namespace garden. Default: the Secret with the label
 	// gardener.cloud/role=garden-cert.
 	// +kubebuilder:validation:MinLength=1
 	// +optional
 	SecretName *string `json:"secretName,omitempty"`
-	// DomainPatterns are the domains. A leading *. stands for one label. Without them, the domains of the certificate are taken.
+	// DomainPatterns are the domains. A leading *. stands for one label of a domain. Default: the domains in the certificate.
 	// +optional
 	DomainPatterns []string `json:"domainPatterns,omitempty"`
 }
 
 // KubeControllerManager are settings for kube-controller-manager of the virtual cluster.
 type KubeControllerManager struct {
-	// KubeControllerManagerConfig are the settings that Gardener has in the API of Shoots too.
+	// KubeControllerManagerConfig are settings for kube-controller-manager. Gardener uses the same type for Shoots.
 	KubeControllerManagerConfig `json:",inline"`
 
 	// CertificateSigningDuration is the longest validity of certificates that kube-controller-manager signs. Default: 48h.
@@ -86,8 +86,8 @@ type KubeControllerManager struct {
 	CertificateSigningDuration *metav1.Duration `json:"certificateSigningDuration,omitempty"`
 }
 
-// KubeControllerManagerConfig are the settings for kube-controller-manager that Gardener has in the API of Shoots too. All of them except
-// featureGates are for clusters with nodes; the webhook refuses a Garden that sets one, and names the field.
+// KubeControllerManagerConfig are settings for kube-controller-manager. Gardener uses the same type for Shoots. All fields except
+// featureGates are for clusters with nodes; the webhook refuses a Garden that sets one of them, and names the field.
 type KubeControllerManagerConfig struct {
 	// FeatureGates are feature gates of Kubernetes.
 	// +optional

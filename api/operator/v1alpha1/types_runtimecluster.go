@@ -16,7 +16,7 @@ type RuntimeCluster struct {
 	// Settings change how components are deployed.
 	// +optional
 	Settings *Settings `json:"settings,omitempty"`
-	// CertManagement was in Gardener 1.99 to 1.107 only. It is accepted for manifests of that time and has no effect.
+	// CertManagement existed only in Gardener 1.99 to 1.107. It is accepted for manifests of that time and has no effect.
 	//
 	// Deprecated: remove it.
 	// +kubebuilder:pruning:PreserveUnknownFields
@@ -27,7 +27,7 @@ type RuntimeCluster struct {
 // Ingress says how the runtime cluster publishes its endpoints. One of domain and domains must be set; the webhook and the operator check
 // that.
 type Ingress struct {
-	// Domain is the form of Gardener up to 1.91 for a single entry of domains.
+	// Domain is the only domain, as in Gardener up to 1.91. It means the same as a single entry of domains.
 	//
 	// Deprecated: use domains.
 	// +kubebuilder:validation:MaxLength=253
@@ -44,7 +44,7 @@ type Ingress struct {
 	Controller IngressController `json:"controller"`
 }
 
-// AllDomains returns the domains of either form: domains, or the single one of the field domain. The result is empty if neither is
+// AllDomains returns the domains in either form: the list domains, or the one domain of the field domain. The result is empty if neither is
 // set.
 func (i Ingress) AllDomains() []Domain {
 	if len(i.Domains) == 0 && i.Domain != nil && *i.Domain != "" {
@@ -85,7 +85,7 @@ type RuntimeNetworking struct {
 	// +kubebuilder:pruning:PreserveUnknownFields
 	// +required
 	Services CIDRList `json:"services,omitempty"`
-	// BlockCIDRs are networks that the NetworkPolicies to-public-networks and to-private-networks leave out.
+	// BlockCIDRs are networks to which the NetworkPolicies to-public-networks and to-private-networks allow no traffic.
 	// +optional
 	BlockCIDRs []string `json:"blockCIDRs,omitempty"`
 }

@@ -8,7 +8,7 @@ import (
 
 // GardenStatus is the state of a Garden that the operator has observed, and the progress of its operations.
 type GardenStatus struct {
-	// Gardener is the operator that acted last.
+	// Gardener identifies the operator process that last reconciled or deleted the Garden.
 	// +optional
 	Gardener *OperatorIdentity `json:"gardener,omitempty"`
 	// Conditions are the results of health checks, at most one of each type.
@@ -174,7 +174,7 @@ type EncryptionProviderStatus struct {
 	Type EncryptionProviderType `json:"type"`
 }
 
-// CredentialsRotation are the states of rotations. A part is nil as long as it was never rotated.
+// CredentialsRotation are the states of rotations. A field is nil as long as its credentials were never rotated.
 type CredentialsRotation struct {
 	// CertificateAuthorities is the rotation of the certificate authorities.
 	// +optional

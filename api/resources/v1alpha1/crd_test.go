@@ -82,8 +82,8 @@ func TestCRDPrinterColumns(t *testing.T) {
 	}))
 }
 
-// The whole schema but for its descriptions. Whatever is not written here must not be in it: no further required fields, no
-// enum, pattern or CEL rule, no fields that are kept without being known.
+// The test contains the whole schema except for descriptions. The schema must contain nothing else: no further required field, no enum,
+// pattern or CEL rule, and no unknown fields that are kept.
 func TestCRDSchema(t *testing.T) {
 	text := apiextensionsv1.JSONSchemaProps{Type: "string"}
 	boolean := apiextensionsv1.JSONSchemaProps{Type: "boolean"}
@@ -102,7 +102,7 @@ func TestCRDSchema(t *testing.T) {
 	object := func(properties map[string]apiextensionsv1.JSONSchemaProps, required ...string) apiextensionsv1.JSONSchemaProps {
 		return apiextensionsv1.JSONSchemaProps{Type: "object", Properties: properties, Required: required}
 	}
-	// The default comes with the type of the Kubernetes API; it only fills in the empty name that it stands for.
+	// The default comes from the type of the Kubernetes API. It sets a missing name to the empty name, which means the same.
 	name := apiextensionsv1.JSONSchemaProps{Type: "string", Default: &apiextensionsv1.JSON{Raw: []byte(`""`)}}
 
 	want := object(map[string]apiextensionsv1.JSONSchemaProps{

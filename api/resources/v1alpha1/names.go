@@ -9,18 +9,18 @@ const (
 	// DefaultClass is the class of ManagedResources whose spec.class is missing or empty, and of a controller that is
 	// configured with none.
 	DefaultClass = "resources"
-	// AllClasses is set in the configuration of a controller only: it then acts on the ManagedResources of every class. Missing: the
+	// AllClasses is only a value in the configuration of a controller, which then acts on the ManagedResources of every class. Missing: the
 	// controller acts on the ManagedResources of its own class.
 	AllClasses = "*"
 
-	// GardenerOperation is an annotation that users and other controllers set on a ManagedResource to ask for a run.
+	// GardenerOperation is an annotation that users and other controllers set on a ManagedResource to request a reconciliation, or to stop it.
 	// Values: the Operation constants; others have no effect. Missing: the set is reconciled when something changes.
 	GardenerOperation = "gardener.cloud/operation"
-	// OperationReconcile asks for one reconciliation. The controller removes the annotation when it starts.
+	// OperationReconcile requests one reconciliation. The controller removes the annotation when it starts.
 	OperationReconcile = "reconcile"
-	// OperationRestore asks for a reconciliation. The annotation stays; the client that has set it removes it.
+	// OperationRestore requests a reconciliation. The annotation stays; the client that has set it removes it.
 	OperationRestore = "restore"
-	// OperationMigrate asks for a reconciliation. The annotation stays; the client that has set it removes it.
+	// OperationMigrate requests a reconciliation. The annotation stays; the client that has set it removes it.
 	OperationMigrate = "migrate"
 	// OperationWaitForState makes the controller skip the ManagedResource until the annotation is removed.
 	OperationWaitForState = "wait-for-state"
@@ -28,9 +28,9 @@ const (
 
 // Set by users, on ManagedResources or in manifests.
 const (
-	// Ignore is an annotation that users set. On a ManagedResource, truthy: the controller does not reconcile it as long as it is not deleted.
-	// In a manifest, truthy: the object is created once and never updated afterwards; it is still deleted with its set. Missing or another
-	// value: reconciled as usual.
+	// Ignore is an annotation that users set. On a ManagedResource, truthy: the controller does not reconcile the ManagedResource until it is
+	// deleted. In a manifest, truthy: the object is created once and never updated afterwards; it is still deleted with its set. Missing or
+	// another value: reconciled as usual.
 	Ignore = "resources.gardener.cloud/ignore"
 )
 
@@ -39,42 +39,42 @@ const (
 	// Mode is an annotation that users set in a manifest. Only value: ModeIgnore. Missing or another value: the object is
 	// managed.
 	Mode = "resources.gardener.cloud/mode"
-	// ModeIgnore, as the value of Mode, releases the object: it is neither applied nor deleted and leaves the status.
+	// ModeIgnore, as the value of Mode, releases the object: the controller neither applies nor deletes it, and removes it from the status.
 	ModeIgnore = "Ignore"
-	// KeepObject is an annotation that is looked for on the live object. Truthy: the controller never deletes the object.
-	// Missing or another value: it is deleted with its set, or when its manifest is gone.
+	// KeepObject is an annotation that the controller reads on the live object. Truthy: the controller never deletes the object. Missing or
+	// another value: the object is deleted with its ManagedResource, or when no Secret contains its manifest any more.
 	KeepObject = "resources.gardener.cloud/keep-object"
-	// DeleteOnInvalidUpdate is an annotation that is looked for on the manifest merged with the live object. Truthy: an
-	// object whose update the API server rejects as invalid is deleted and created anew. Missing or another value: the update
-	// fails until the manifest is fixed; immutable ConfigMaps and Secrets are replaced in any case.
+	// DeleteOnInvalidUpdate is an annotation that the controller reads on the result of merging the manifest into the live object. Truthy: if
+	// the API server rejects an update of the object as invalid, the controller deletes the object and creates it again. Missing or another
+	// value: the update fails until the manifest is fixed; immutable ConfigMaps and Secrets are replaced in any case.
 	DeleteOnInvalidUpdate = "resources.gardener.cloud/delete-on-invalid-update"
 	// DeletionPropagationOnInvalidUpdate is an annotation that users set beside DeleteOnInvalidUpdate. Values: Background,
 	// Foreground, Orphan; others are an error. Missing: the API server's default for the kind.
 	DeletionPropagationOnInvalidUpdate = "resources.gardener.cloud/deletion-propagation-on-invalid-update"
-	// PreserveReplicas is an annotation that is looked for in the manifest. Exactly "true": the live number of replicas of a
-	// workload is kept. Missing or another value: the manifest's number is written, unless an autoscaler owns it.
+	// PreserveReplicas is an annotation that the controller reads in the manifest. Exactly "true": the live number of replicas of a workload
+	// is kept. Missing or another value: the controller writes the number in the manifest, unless an autoscaler sets it.
 	PreserveReplicas = "resources.gardener.cloud/preserve-replicas"
-	// PreserveResources is an annotation that is looked for in the manifest. Exactly "true": the live CPU and memory requests
-	// and limits of a workload's containers are kept. Missing or another value: the manifest's are written.
+	// PreserveResources is an annotation that the controller reads in the manifest. Exactly "true": the live CPU and memory requests and
+	// limits of a workload's containers are kept. Missing or another value: the controller writes the ones in the manifest.
 	PreserveResources = "resources.gardener.cloud/preserve-resources"
-	// FinalizeDeletionAfter is an annotation that is looked for on the live object. Value: a Go duration such as "1h"; when
-	// the object has been in deletion for that long, its finalizers are removed. Missing or zero: they are waited for. A value
-	// that is no duration is reported as long as the object is in deletion.
+	// FinalizeDeletionAfter is an annotation that the controller reads on the live object. Value: a Go duration such as "1h"; when this time
+	// has passed since the request to delete the object, the controller removes its finalizers. Missing or zero: the controller waits until
+	// they are removed. A value that is no duration is reported while the object is being deleted.
 	FinalizeDeletionAfter = "resources.gardener.cloud/finalize-deletion-after"
-	// SkipHealthCheck is an annotation that is looked for on the live object. Exactly "true": the object counts as healthy
-	// and rolled out. Missing or another value: it is checked.
+	// SkipHealthCheck is an annotation that the controller reads on the live object. Exactly "true": the object counts as healthy and rolled
+	// out. Missing or another value: it is checked.
 	SkipHealthCheck = "resources.gardener.cloud/skip-health-check"
 )
 
 // Set by the ManagedResource controller on the objects it manages.
 const (
-	// OriginAnnotation names the ManagedResource that the object belongs to. Value: see Origin. Missing: the object belongs
-	// to no set, or its manifest has Ignore; releasing an object removes it.
+	// OriginAnnotation names the ManagedResource that the object belongs to. Value: see Origin. Missing: the object belongs to no
+	// ManagedResource, or its manifest has Ignore. The controller removes the annotation when it releases an object.
 	OriginAnnotation = "resources.gardener.cloud/origin"
 	// DescriptionAnnotation is a note for people that the controller reverts changes. Value: DescriptionText. Missing: the controller adds it.
 	DescriptionAnnotation = "resources.gardener.cloud/description"
-	// DescriptionText is the value of DescriptionAnnotation. A client that compares it byte by byte sees the same text as from
-	// Gardener's resource manager, so that taking over its objects changes nothing.
+	// DescriptionText is the value of DescriptionAnnotation. A client that compares it byte by byte sees the same text as from Gardener's
+	// resource manager, so that Espalier need not change objects that it takes over.
 	DescriptionText = "DO NOT EDIT - This resource is managed by gardener-resource-manager.\n" +
 		"Any modifications are discarded and the resource is returned to the original state."
 	// ManagedBy is a label by which managed objects are selected. Value: as configured, GardenerManagedBy by default.
@@ -87,12 +87,12 @@ const (
 // Set by the ManagedResource controller on ManagedResources.
 const (
 	// FinalizerName is the finalizer of the default class, and the prefix of the finalizers of all other classes. Missing on a
-	// ManagedResource: no controller has taken charge of it. See FinalizerFor.
+	// ManagedResource: no controller has begun to apply it. See FinalizerFor.
 	FinalizerName = "resources.gardener.cloud/gardener-resource-manager"
-	// ClusterIDs is an annotation on a ManagedResource. Value: the cluster IDs under which its objects may have been written,
-	// separated by ":"; an empty one stands for origins without an ID. Missing: the objects were written without an ID, or by an
-	// earlier version or another controller; an object whose origin has another ID than the controller is then not deleted.
-	// Gardener's own resource manager does not know it.
+	// ClusterIDs is an annotation on a ManagedResource. Value: the cluster IDs under which its objects may have been written, separated by
+	// ":"; an empty ID stands for origins without an ID. Missing: the objects were written without an ID, or by an earlier version or another
+	// controller. Then an object whose origin has an ID other than the ID of the controller is not deleted. Gardener's own resource manager
+	// does not know it.
 	ClusterIDs = "espalier.dev/cluster-ids"
 )
 
@@ -102,10 +102,9 @@ const (
 	// when nothing refers to them, and, while it is enabled, the ManagedResource controller does not (there every truthy value
 	// counts). Missing: they are never collected.
 	GarbageCollectableReference = "resources.gardener.cloud/garbage-collectable-reference"
-	// ReferencePrefix starts the keys of annotations on workloads and ManagedResources, "<prefix><kind>-<hash>". Value: the
-	// name of a ConfigMap or Secret in the same namespace, which is thereby in use. Missing: the garbage collector does not
-	// know of the reference. The ManagedResource controller does not keep these annotations on live objects unless they are
-	// in the manifest.
+	// ReferencePrefix starts the keys of annotations on workloads and ManagedResources, "<prefix><kind>-<hash>". Value: the name of a
+	// ConfigMap or Secret in the same namespace, which the object uses. Missing: the garbage collector does not see the reference. The
+	// ManagedResource controller removes these annotations from live objects, unless they are in the manifest.
 	ReferencePrefix = "reference.resources.gardener.cloud/"
 )
 
@@ -113,34 +112,33 @@ const (
 const (
 	// Plan, truthy: the controller computes the changes that it would make in the target, publishes them in a ConfigMap that the
 	// ManagedResource owns, and changes nothing in the target. Any value that is neither true nor false counts as true, with a Warning Event.
-	// Missing or false: it makes the changes.
+	// Missing or false: the controller makes the changes.
 	Plan = "espalier.dev/plan"
-	// PlanValues, truthy: the published plan shows values of objects other than Secrets to every user who may read ConfigMaps in
-	// the namespace of the ManagedResource. Missing, false or malformed: it shows the paths of fields only.
+	// PlanValues, truthy: the published plan shows values of objects other than Secrets to every user who may read ConfigMaps in the namespace
+	// of the ManagedResource. Missing, false or malformed: the plan shows only the paths of fields.
 	PlanValues = "espalier.dev/plan-values"
-	// Kstatus, "true" or "false": whether objects of kinds without a health rule are judged by their status conditions and
-	// observed generation. Missing or malformed: as the process is configured.
+	// Kstatus, "true" or "false", says whether the health of objects of kinds without a health rule depends on their status conditions and
+	// observed generation. Missing or malformed: the configuration of the controller decides.
 	Kstatus = "espalier.dev/kstatus"
 )
 
 // Set by users of Espalier in manifests. Gardener's own resource manager does not know them.
 const (
-	// KeepFields is an annotation that is looked for in the manifest. Value: paths of fields, separated by commas or line ends, such as
-	// "spec.paused, spec.items[name=a].size, data['a.b']". These fields of the live object stay as other programs set them, also if they
-	// are missing; the manifest's values are used when the object is created. Malformed: the object is not applied. Missing: no field
-	// stays.
+	// KeepFields is an annotation that the controller reads in the manifest. Value: paths of fields, separated by commas or line ends, such as
+	// "spec.paused, spec.items[name=a].size, data['a.b']". These fields of the live object stay as other programs set them, also if they are
+	// missing; the manifest's values are used when the object is created. Malformed: the object is not applied. Missing: no field stays.
 	KeepFields = "espalier.dev/keep-fields"
-	// DeleteUntested, truthy: the live object that the manifest replaces, and objects that left the set and that the object of the
-	// manifest resembles, are deleted although no dry run has shown that the API server accepts the object of the manifest. Missing,
-	// false or malformed: they stay until a dry run succeeds.
+	// DeleteUntested, truthy: the controller deletes the live object that the manifest replaces, and objects that left the ManagedResource and
+	// resemble the object of the manifest, even if no dry run has shown that the API server accepts the object of the manifest. Missing, false
+	// or malformed: these objects stay until a dry run succeeds.
 	DeleteUntested = "espalier.dev/delete-untested"
 )
 
 // Set by cluster administrators on Namespaces.
 const (
-	// SetsAllowedLabel is the label that the shipped configuration of managedresource-controller asks for in
-	// espalier.managedResource.namespaces.setSelector, with the value SetsAllowed. Missing, or with another value: the
-	// controller does not apply ManagedResources of the Namespace.
+	// SetsAllowedLabel is the label, with the value SetsAllowed, by which the shipped configuration of managedresource-controller selects
+	// namespaces (espalier.managedResource.namespaces.setSelector). Missing, or with another value: the controller does not apply
+	// ManagedResources of the Namespace.
 	SetsAllowedLabel = "espalier.dev/managedresources"
 	// SetsAllowed is the value of SetsAllowedLabel.
 	SetsAllowed = "allowed"
@@ -151,8 +149,8 @@ const (
 	// PlanOf is a label on the ConfigMap that holds a plan. Value: the name of the ManagedResource, shortened by a digest if
 	// it has more than 63 characters. Missing: the ConfigMap belongs to another client, and is not changed.
 	PlanOf = "espalier.dev/plan-of"
-	// Planned is an annotation on a ManagedResource. Value: the name of the ConfigMap that holds its plan. Missing: there is
-	// none to be removed when the ManagedResource is applied.
+	// Planned is an annotation on a ManagedResource. Value: the name of the ConfigMap that holds its plan. Missing: there is no plan to delete
+	// when the ManagedResource is applied.
 	Planned = "espalier.dev/planned"
 )
 
@@ -186,8 +184,8 @@ const (
 	// message lists up to 20 of them, each with the position of its document, and how many more there are, and then the
 	// documents that could not be read. The controller retries after a minute at the latest.
 	//
-	// Remedy: correct these documents, or grant the missing right. With the code `ESPALIER_OBJECTS_CLAIMED`, the objects
-	// belong to other sets.
+	// Remedy: correct these documents, or grant the missing permission. With the code `ESPALIER_OBJECTS_CLAIMED`, the objects belong to other
+	// sets.
 	ConditionApplyFailed = "ApplyFailed"
 	// ConditionDecodingFailed goes with ResourcesApplied=False: some documents could not be read; everything else is
 	// applied. Nothing is deleted from the target until all can be read again; managed objects stay managed.
@@ -199,20 +197,20 @@ const (
 	//
 	// Remedy: create the Secret, or correct `secretRefs`. The controller continues as soon as the Secret exists.
 	ConditionCannotReadSecret = "CannotReadSecret"
-	// ConditionDeletionPending goes with ResourcesApplied=Progressing, ResourcesHealthy=False, ResourcesProgressing=True:
-	// objects that left the set, or all objects of a deleted set, are not gone yet. New objects of the set wait until they
-	// are. The message lists the remaining objects; for a Service whose deletion takes more than 10 s with its latest
-	// warnings. Conditions of health and progress have this reason only while the set itself is deleted.
+	// ConditionDeletionPending goes with ResourcesApplied=Progressing, ResourcesHealthy=False, ResourcesProgressing=True: objects that left
+	// the set, or all objects of a deleted set, still exist. New objects of the set are not written before these deletions are complete. The
+	// message lists the remaining objects and, if the deletion of a Service takes more than 10 s, its latest warnings. Conditions of health
+	// and progress have this reason only while the set itself is deleted.
 	//
 	// Remedy: find the cause, which is usually a finalizer. The annotation `finalize-deletion-after` limits the
 	// wait.
 	ConditionDeletionPending = "DeletionPending"
-	// ConditionDeletionFailed goes with ResourcesApplied=False: never set by Espalier, which reports a failed deletion as
-	// `DeletionPending`, with the error in the message. It is kept when present.
+	// ConditionDeletionFailed goes with ResourcesApplied=False: never set by Espalier, which reports a failed deletion as `DeletionPending`,
+	// with the error in the message. Espalier keeps it if it is present.
 	ConditionDeletionFailed = "DeletionFailed"
 	// ReleaseOfOrphanedResourcesFailed goes with ResourcesApplied=False: objects with `mode: Ignore` could not be released.
 	//
-	// Remedy: see the message; the usual cause is a missing right.
+	// Remedy: see the message; the usual cause is a missing permission.
 	ReleaseOfOrphanedResourcesFailed = "ReleaseOfOrphanedResourcesFailed"
 	// ConditionManagedResourceIgnored goes with ResourcesApplied=True, ResourcesHealthy=True, ResourcesProgressing=False:
 	// the set has the annotation `ignore`.

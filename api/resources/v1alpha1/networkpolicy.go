@@ -16,19 +16,19 @@ const (
 	// NetworkingPodLabelSelectorNamespaceAlias is an annotation. Value: the text that replaces the Service's namespace in the label keys of
 	// clients in other namespaces. Missing: the namespace's name.
 	NetworkingPodLabelSelectorNamespaceAlias = networkingPrefix + "pod-label-selector-namespace-alias"
-	// NetworkingFromPrefix and NetworkingAllowedPortsSuffix, with an alias between them, are an annotation. Value: a JSON list
-	// of NetworkPolicyPorts, container ports that Pods with the label "to-<alias>" may reach. Missing: the ports of the
-	// Service are all that clients may reach.
+	// NetworkingFromPrefix and NetworkingAllowedPortsSuffix, with an alias between them, are an annotation. Value: a JSON list of
+	// NetworkPolicyPorts, container ports that Pods with the label "to-<alias>" may reach. Missing: clients may reach only the ports of the
+	// Service.
 	NetworkingFromPrefix         = networkingPrefix + "from-"
 	NetworkingAllowedPortsSuffix = "-allowed-ports"
 	// NetworkingFromWorldToPorts is an annotation. Value: a JSON list of NetworkPolicyPorts that all clients may reach; [] means all ports.
-	// Missing: Pods without a label may not reach any port.
+	// Missing: clients without a label for the Service may not reach any port.
 	NetworkingFromWorldToPorts = networkingPrefix + "from-world-to-ports"
-	// NetworkingFromPolicyPodLabelSelector is an annotation. Value: an alias, whose ports NetworkingFromPolicyAllowedPorts
-	// lists. Missing or empty: that other annotation has no effect. Use NetworkingFromPrefix instead.
+	// NetworkingFromPolicyPodLabelSelector is an annotation. Value: an alias, whose ports NetworkingFromPolicyAllowedPorts lists. Missing or
+	// empty: NetworkingFromPolicyAllowedPorts has no effect. Use NetworkingFromPrefix instead.
 	NetworkingFromPolicyPodLabelSelector = networkingPrefix + "from-policy-pod-label-selector"
 	// NetworkingFromPolicyAllowedPorts is an annotation. Value: a JSON list of NetworkPolicyPorts, for the alias of
-	// NetworkingFromPolicyPodLabelSelector. Missing or empty: that other annotation has no effect.
+	// NetworkingFromPolicyPodLabelSelector. Missing or empty: NetworkingFromPolicyPodLabelSelector has no effect.
 	NetworkingFromPolicyAllowedPorts = NetworkingFromPrefix + "policy" + NetworkingAllowedPortsSuffix
 )
 
@@ -48,9 +48,9 @@ const (
 	// NetworkingServiceNamespace is a label. Value: the namespace of the Service that the policy is for. Missing, or without
 	// NetworkingServiceName: the policy belongs to another client.
 	NetworkingServiceNamespace = networkingPrefix + "service-namespace"
-	// NetworkingInstance is a label. Value: the name of the instance of the controller that keeps the policy, as its configuration gives it.
-	// Missing: an instance without a name keeps it. An instance neither changes nor deletes the policies of another one
-	// that has a name.
+	// NetworkingInstance is a label. Value: the name of the netpol-controller that keeps the policy, which is the field instance of its
+	// configuration. Missing: a controller without a name keeps the policy. A controller neither changes nor deletes the policies of another
+	// controller that has a name.
 	NetworkingInstance = "espalier.dev/network-policies-instance"
 	// GardenerDescription is an annotation. Value: a sentence that describes the traffic that the policy allows. Missing: the controller adds
 	// it.
@@ -70,10 +70,10 @@ const (
 	shortLabelDigit = 5
 )
 
-// NetworkingClientLabel returns the key of the label, with the value NetworkingClientAllowed, that Pods carry to be
-// clients: "<service>-tcp-<port>" or "<alias>" in the Service's namespace, "<namespace>-<service>-tcp-<port>" or
-// "<namespace>-<alias>" in another one. A key whose name is longer than 63 characters is cut to 57 of them, a dash and
-// the first 5 hexadecimal digits of the SHA-256 of the whole name.
+// NetworkingClientLabel returns the key of the label, with the value NetworkingClientAllowed, that Pods carry to be clients:
+// "<service>-tcp-<port>" or "<alias>" in the Service's namespace, "<namespace>-<service>-tcp-<port>" or "<namespace>-<alias>" in another
+// namespace. A key whose name is longer than 63 characters is cut to 57 of them, a dash and the first 5 hexadecimal digits of the SHA-256
+// of the whole name.
 func NetworkingClientLabel(tail string) string {
 	name := "to-" + tail
 	if len(name) > maxLabelName {

@@ -10,7 +10,7 @@ const (
 // Set by users on the workloads that a Node needs before other Pods may run there.
 const (
 	// CriticalComponent is a label on DaemonSets and their Pod templates (both are needed), and on Pods of any kind. Exactly
-	// CriticalComponentValue: Nodes keep their taint until the Pods that belong on them exist and are ready. Missing or another value: Nodes
+	// CriticalComponentValue: a Node keeps its taint until the Pods that must run on it exist and are ready. Missing or another value: Nodes
 	// do not wait for the object.
 	CriticalComponent = "node.gardener.cloud/critical-component"
 	// CriticalComponentValue is the only value of CriticalComponent that counts.

@@ -5,14 +5,15 @@ import (
 	"strings"
 )
 
-// Origin says which ManagedResource an object belongs to: it is the value of the annotation OriginAnnotation.
-// Two origins belong to the same instance only if their cluster IDs are equal; none is not a wildcard.
+// Origin says which ManagedResource an object belongs to: it is the value of the annotation OriginAnnotation. Origins that differ in their
+// cluster ID are of different ManagedResources, unless the annotation ClusterIDs of the ManagedResource records the former ID. Without that
+// annotation, the former ID is the empty one.
 type Origin struct {
-	// ClusterID is the identity of the cluster that holds the ManagedResource; empty if none is configured.
+	// ClusterID is the identity of the cluster in which the ManagedResource is; empty if the controller is configured with none.
 	ClusterID string
-	// Namespace of the ManagedResource.
+	// Namespace is the namespace of the ManagedResource.
 	Namespace string
-	// Name of the ManagedResource.
+	// Name is the name of the ManagedResource.
 	Name string
 }
 

@@ -44,8 +44,8 @@ type ManagedResourceList struct {
 
 // ManagedResourceSpec names the objects to manage, and says how to manage them.
 type ManagedResourceSpec struct {
-	// Class selects the instance of the controller that acts on the set: the instance that is configured with the same class. Default: the
-	// class "resources", also if it is empty.
+	// Class selects the controller that acts on the set: the controller that is configured with the same class. Default: the class
+	// "resources", also if it is empty.
 	// +optional
 	Class *string `json:"class,omitempty"`
 	// SecretRefs name the Secrets in the same namespace that hold the objects as YAML or JSON. They are read in this order.
@@ -60,11 +60,11 @@ type ManagedResourceSpec struct {
 	// ForceOverwriteAnnotations removes all annotations of live objects that their manifests do not have. Default: false.
 	// +optional
 	ForceOverwriteAnnotations *bool `json:"forceOverwriteAnnotations,omitempty"`
-	// KeepObjects leaves the objects in the cluster when the set is deleted or passes to another class. Default: false.
+	// KeepObjects keeps the objects in the cluster when the set is deleted or its class changes. Default: false.
 	// +optional
 	KeepObjects *bool `json:"keepObjects,omitempty"`
-	// Equivalences are lists of kinds that are other names for the same objects, such as a kind that moved to another API group. If the kind
-	// in a manifest changes to another kind of the same list, the controller neither deletes the object nor creates it again.
+	// Equivalences are lists of kinds through which the API server serves the same objects, such as a kind that moved to another API group. If
+	// the kind in a manifest changes to another kind of the same list, the controller neither deletes the object nor creates it again.
 	// +optional
 	Equivalences [][]metav1.GroupKind `json:"equivalences,omitempty"`
 	// DeletePersistentVolumeClaims deletes the PersistentVolumeClaims of a StatefulSet together with it. Default: false.
@@ -80,7 +80,7 @@ type ManagedResourceStatus struct {
 	// ObservedGeneration is the generation of the spec that was applied last.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
-	// Resources are the objects that are managed for the set.
+	// Resources are the objects that the controller manages for the set.
 	// +optional
 	Resources []ObjectReference `json:"resources,omitempty"`
 	// SecretsDataChecksum is the SHA-256 checksum of the data that was applied last, in lower-case hex.
@@ -92,7 +92,7 @@ type ManagedResourceStatus struct {
 // them with the manifest, to remove labels and annotations that the manifest no longer has.
 type ObjectReference struct {
 	corev1.ObjectReference `json:",inline"`
-	// Labels are the labels that were applied, among them the injected ones.
+	// Labels are the labels that were applied, including the injected labels.
 	// +optional
 	Labels map[string]string `json:"labels,omitempty"`
 	// Annotations are the annotations of the manifest that was applied.

@@ -111,7 +111,7 @@ func TestAddToScheme(t *testing.T) {
 		g.Expect(err).NotTo(HaveOccurred())
 		g.Expect(got).To(BeComparableTo(want))
 	}
-	// List options of a client of this group need to be known in it.
+	// A client of this group can use ListOptions only if the scheme knows them in this group.
 	g.Expect(scheme.Recognizes(schema.GroupVersionKind{Group: "resources.gardener.cloud", Version: "v1alpha1", Kind: "ListOptions"})).
 		To(BeTrue())
 	g.Expect(resourcesv1alpha1.Resource("managedresources")).

@@ -8,15 +8,16 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 )
 
-// Additions lists where live has more than merged, or other values than it, in fields that a manager other than Espalier or its peer
-// wrote. A PUT of merged would remove these additions. Fields that no manager or Espalier owns are defaults of the server.
+// Additions lists the fields that live has and merged lacks or has with another value, and that a manager other than Espalier or its peer
+// (see PeerManager) wrote. A PUT of merged would remove these additions. Fields that no manager or Espalier owns are defaults of the
+// server.
 //
-// managedFields do not show the contents of an atomic value, of an empty one, or of one of several list items with the same key. There
-// every difference is listed, in both directions, also a difference that is only a default. So a caller learns only from the answer to the
-// PUT whether there was an addition: if there was none, the resourceVersion stays.
+// managedFields do not show the contents of an atomic value, of an empty one, or of one of several list items with the same key. In such a
+// value every difference is listed, also a field that only merged has or a default of the server. So only the answer to the PUT shows the
+// caller whether there was an addition: if there was none, the resourceVersion does not change.
 //
-// Additions leaves out metadata, status and whole list items that managedFields show; a comparison of values finds the latter. The result
-// is sorted.
+// Additions leaves out metadata, status, and whole list items that managedFields show, because a comparison of values finds such items. The
+// result is sorted.
 func Additions(entries []metav1.ManagedFieldsEntry, live, merged map[string]any) []fieldpath.Path {
 	var found []fieldpath.Path
 	for _, entry := range entries {
@@ -43,7 +44,7 @@ func additionsBelow(path fieldpath.Path, element fieldpath.PathElement, owned *f
 		return nil
 	}
 	mergedChild, ok := Child(merged, element)
-	ok = ok && mergedChild != nil // a null in a manifest counts as missing
+	ok = ok && mergedChild != nil // null in a manifest counts as a missing field
 	path = append(slices.Clip(path), element)
 	switch {
 	case !ok && element.FieldName == nil:
@@ -60,7 +61,7 @@ func additionsBelow(path fieldpath.Path, element fieldpath.PathElement, owned *f
 	return found
 }
 
-// isComposite reports whether a value is a map or list. Package merge compares other values better, as the Go types have them.
+// isComposite reports whether a value is a map or list. Package merge compares other values, because it converts them to Go types first.
 func isComposite(value any) bool {
 	switch value.(type) {
 	case map[string]any, []any:
@@ -69,7 +70,7 @@ func isComposite(value any) bool {
 	return false
 }
 
-// hasTwins reports whether a path element selects several items of a list. managedFields show only that one of them was written.
+// hasTwins reports whether a path element selects several items of a list. managedFields do not show which of these items was written.
 func hasTwins(list any, element fieldpath.PathElement) bool {
 	return element.Key != nil && len(selected(list, element)) > 1
 }

@@ -8,13 +8,13 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 )
 
-// Attribute returns the field manager that most likely caused a drift. Among the managers other than Espalier that wrote more
-// than status, it is the one that owns the most specific part of any of the changed paths, the latest one of several. No manager
-// owns a removed field. So if no manager owns a part of these paths, Attribute returns the latest other writer since Espalier's
+// Attribute returns the field manager that most likely caused a drift. Among the managers other than Espalier that wrote more than status,
+// it returns the one that owns the longest part of any changed path; of several such managers, the one with the latest write. No manager
+// owns a removed field. So if no manager owns a part of these paths, Attribute returns the manager with the latest write after Espalier's
 // last write, or "" if there is none.
 //
-// The paths are positions in live. An item of a list may have another key in a path than in managedFields (a port has a name, but its key
-// in managedFields is number and protocol). Live shows which items are the same.
+// The changed paths select values in live. An item of a list may have another key in a path than in managedFields (a port has a name, but
+// its key in managedFields is number and protocol). Live shows which items are the same.
 func Attribute(entries []metav1.ManagedFieldsEntry, live map[string]any, changed []fieldpath.Path) string {
 	var last time.Time
 	for _, entry := range entries {
@@ -45,7 +45,7 @@ func Attribute(entries []metav1.ManagedFieldsEntry, live map[string]any, changed
 	return best.manager
 }
 
-// Differing returns the paths at which two states of an object differ.
+// Differing returns the given paths at which two states of an object differ.
 func Differing(paths []fieldpath.Path, before, after map[string]any) []fieldpath.Path {
 	var differing []fieldpath.Path
 	for _, path := range paths {
@@ -95,8 +95,8 @@ func depth(owned *fieldpath.Set, path fieldpath.Path, live any) int {
 	return matched
 }
 
-// descendByItem is descend for a path element that may select an item of a list by another key than managedFields do. The
-// element selects from live.
+// descendByItem is descend for a path element that may select an item of a list by another key than managedFields do. The element selects
+// an item of live, by which descendByItem finds the element in managedFields.
 func descendByItem(owned *fieldpath.Set, element fieldpath.PathElement, live any) (below *fieldpath.Set, found bool) {
 	if element.FieldName != nil {
 		return descend(owned, element)

@@ -282,7 +282,7 @@ func TestAttribute(t *testing.T) {
 		`\"protocol\":\"TCP\"}":{"f:targetPort":{}}},"f:set":{"v:\"b\"":{}}}}`, at(time.Hour))
 	for name, tc := range map[string]struct {
 		entries []metav1.ManagedFieldsEntry
-		// changed is data.x if it is not given.
+		// changed are the changed paths; data.x if the test case has none.
 		changed []fieldpath.Path
 		want    string
 	}{

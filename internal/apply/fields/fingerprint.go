@@ -15,16 +15,16 @@ import (
 // statusSubresource is the subresource whose writers never count as drift.
 const statusSubresource = "status"
 
-// Fingerprint computes a number from the metadata of an object. It changes if and only if a client wrote more than status. It
-// covers generation, labels, annotations, and every managedFields entry that is not of the status subresource, with its manager,
-// operation and time. It leaves out annotations that a status writer owns, such as a Deployment's revision. If a status writer
-// takes over an annotation of Espalier, Espalier's own entry changes.
+// Fingerprint computes a number from the metadata of an object. It changes if and only if a client wrote more than the status of the
+// object. It covers generation, labels, annotations, and every managedFields entry that is not of the status subresource, with its manager,
+// operation and time. It leaves out annotations that a status writer owns, such as a Deployment's revision. If a status writer becomes the
+// owner of an annotation of Espalier, the fingerprint still changes, because Espalier's own entry does.
 //
 // For objects without a generation and without a status writer (ConfigMaps, Secrets, roles) it also covers the resourceVersion:
 // a second write of a manager within one second changes no other part of the metadata.
 //
-// If an object has no such entry (its list was reset, or its API server does not track fields), the fingerprint covers the
-// resourceVersion instead, so that it changes with every write.
+// If an object has no managedFields entry outside of the status subresource (the list was reset, or the API server does not track fields),
+// the fingerprint covers the resourceVersion instead, so that it changes with every write.
 func Fingerprint(object metav1.Object) uint64 {
 	digest := digester{xxhash.New()}
 	digest.number(object.GetGeneration())
@@ -70,9 +70,10 @@ func withoutStatusAnnotations(object metav1.Object) map[string]string {
 	return annotations
 }
 
-// annotationNames contains the names of the annotations that entries own, by the text of their fields. Objects of a kind have the same
-// few entries of status writers, and parsing such an entry with every event of a watch costs ten times as much as the rest of Fingerprint.
-var annotationNames = lru.New(256) // a cache of a pure function
+// annotationNames caches the names of the annotations that an entry owns, by the encoded fields of the entry. Objects of a kind have equal
+// entries of a few status writers, and parsing such an entry with every event of a watch costs ten times as much as the rest of
+// Fingerprint.
+var annotationNames = lru.New(256) // package state is safe here: it caches a pure function
 
 func annotationNamesOf(entry metav1.ManagedFieldsEntry) []string {
 	key := entry.FieldsV1.GetRawString()
@@ -85,7 +86,7 @@ func annotationNamesOf(entry metav1.ManagedFieldsEntry) []string {
 	return names
 }
 
-// digester writes values with their lengths to a hash, so that different sequences of values give different input.
+// digester writes values with their lengths to a hash, so that different sequences of values give different bytes.
 type digester struct{ hash *xxhash.Digest }
 
 func (d digester) number(n int64) {
@@ -128,7 +129,7 @@ func (d digester) write(b []byte) {
 type OwnWrites struct {
 	// writes is a hash of the entries without their fields, and of their times.
 	writes uint64
-	// size is the total length of their fields.
+	// size is the total length of the encoded fields of these entries.
 	size int
 }
 
@@ -147,8 +148,8 @@ func OwnWritesOf(entries []metav1.ManagedFieldsEntry) OwnWrites {
 	return OwnWrites{writes: digest.hash.Sum64(), size: size}
 }
 
-// ChangedSince reports whether there was a write under one of these names since the earlier OwnWrites: a time changed, or fields
-// were added within the same second. An entry becomes smaller if other managers take over fields of it. That does not count.
+// ChangedSince reports whether Espalier or its peer wrote the object after the earlier OwnWrites: a time changed, or fields were added
+// within the same second. An entry that became smaller does not count, because other managers may have become owners of its fields.
 func (m OwnWrites) ChangedSince(since OwnWrites) bool {
 	return m.writes != since.writes || m.size > since.size
 }
@@ -164,7 +165,8 @@ func LastOwnWrite(entries []metav1.ManagedFieldsEntry) time.Time {
 	return last
 }
 
-// hasOwnName reports whether an entry has our name or the peer's, regardless of the operation, and is not of status.
+// hasOwnName reports whether an entry has the name of Espalier or its peer and is not of the status subresource. The operation does not
+// matter.
 func hasOwnName(entry metav1.ManagedFieldsEntry) bool {
 	return IsOwnName(entry.Manager) && entry.Subresource != statusSubresource
 }

@@ -1,6 +1,6 @@
-// Package fields reads the managedFields of an object. They show whether a client wrote more than status since the last read
-// (Fingerprint), whether a desired object is still as Espalier wrote it (Covers, OnlyTolerated), which fields other managers
-// added (Additions), and which manager changed the object (Attribute).
+// Package fields reads the managedFields of an object. They show whether a client wrote more than status since the last read (Fingerprint),
+// whether a live object still has the fields that Espalier wrote (Covers, OnlyTolerated), which fields other managers added (Additions),
+// and which manager changed the object (Attribute).
 //
 // The package is pure. It does not compare values, as package merge does, and sends no requests.
 package fields
@@ -20,18 +20,18 @@ import (
 // Manager is the field manager under which Espalier writes managed objects.
 const Manager = "espalier"
 
-// PeerManager is the field manager of Gardener's own resource manager. It writes whole objects as Espalier does. So a field that
-// it owns and that a manifest lacks is a default, not an addition of another client. Its entries do not prove that an object is
-// in sync: after a migration from that resource manager, Espalier reads every object once.
+// PeerManager is the field manager of Gardener's own resource manager. Like Espalier, it writes whole objects. So a field that the peer
+// owns and that a manifest lacks is a default, not an addition of another client. The entries of the peer do not prove that an object is as
+// its manifest wants: after a migration from that resource manager, Espalier reads every object once.
 const PeerManager = "gardener-resource-manager"
 
-// ours reports whether a PUT or POST of Espalier wrote an entry. Another operation under its name, or a write to a subresource, comes from
-// another client.
+// ours reports whether a PUT or POST of Espalier wrote an entry. An entry with the name of Espalier, but with another operation or a
+// subresource, comes from another client.
 func ours(entry metav1.ManagedFieldsEntry) bool {
 	return entry.Manager == Manager && entry.Operation == metav1.ManagedFieldsOperationUpdate && entry.Subresource == ""
 }
 
-// IsOwnName reports whether a field manager has our name or the peer's.
+// IsOwnName reports whether a field manager has the name of Espalier or its peer.
 func IsOwnName(manager string) bool { return manager == Manager || manager == PeerManager }
 
 // WrittenByUs reports whether an object's managedFields have an entry of Espalier or its peer.
@@ -39,8 +39,8 @@ func WrittenByUs(entries []metav1.ManagedFieldsEntry) bool {
 	return slices.ContainsFunc(entries, func(entry metav1.ManagedFieldsEntry) bool { return IsOwnName(entry.Manager) })
 }
 
-// KeysOwnedOnlyByUs lists the keys of an object's labels (part "labels") or annotations (part "annotations") that Espalier owns
-// and no other manager. A write of Espalier set these keys. Keys that Espalier did not send are defaults.
+// KeysOwnedOnlyByUs lists the keys of an object's labels (part "labels") or annotations (part "annotations") that Espalier owns and no
+// other manager owns. A write of Espalier set these keys. If Espalier did not send a key, the server added it as a default.
 func KeysOwnedOnlyByUs(entries []metav1.ManagedFieldsEntry, part string) []string {
 	owned, foreign := sets.Set[string]{}, sets.Set[string]{}
 	for _, entry := range entries {
@@ -137,9 +137,10 @@ func isEmpty(value any) bool {
 
 // Tolerance describes which labels and annotations of other managers a merge keeps.
 type Tolerance struct {
-	// ForceLabels and ForceAnnotations are the fields of the set: a merge removes keys of other managers.
+	// ForceLabels and ForceAnnotations have the values of the fields of the ManagedResource with these names. If true, a merge removes keys of
+	// other managers.
 	ForceLabels, ForceAnnotations bool
-	// Desired is the desired object. Other managers may own its keys too, as long as Covers returns true.
+	// Desired is the desired object. Other managers may own its labels and annotations too, as long as Covers returns true.
 	Desired map[string]any
 }
 
@@ -185,8 +186,8 @@ func (t Tolerance) allowsMetadata(owned *fieldpath.Set) bool {
 	return true
 }
 
-// removes reports whether a merge removes a label or annotation of another manager that is not desired. It removes reference annotations
-// of any manager.
+// removes reports whether a merge removes a label or annotation of another manager that is not desired. A merge removes reference
+// annotations of all managers.
 func (t Tolerance) removes(part, key string) bool {
 	if part == "labels" {
 		return t.ForceLabels

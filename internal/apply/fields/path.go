@@ -21,7 +21,7 @@ func parse(entry metav1.ManagedFieldsEntry) (owned *fieldpath.Set, ok bool) {
 	return owned, true
 }
 
-// parsed is parse for callers that treat unreadable fields as an entry without fields.
+// parsed is like parse, but returns an empty set if the fields cannot be read.
 func parsed(entry metav1.ManagedFieldsEntry) *fieldpath.Set {
 	owned, _ := parse(entry)
 	return owned
@@ -52,8 +52,8 @@ func keysOf(entry metav1.ManagedFieldsEntry, part string) []string {
 	return keys
 }
 
-// elements iterates over the owned elements of a set, which may be nil, and the sets below them (see descend). The iterator of Children
-// cannot be stopped.
+// elements iterates over the owned elements of a set, which may be nil, and the sets below them (see descend). It copies Children first,
+// because the iterator of Children cannot be stopped.
 func elements(owned *fieldpath.Set) iter.Seq2[fieldpath.PathElement, *fieldpath.Set] {
 	return func(yield func(fieldpath.PathElement, *fieldpath.Set) bool) {
 		if owned == nil {
@@ -98,8 +98,8 @@ func Child(value any, element fieldpath.PathElement) (child any, found bool) {
 	return child, found
 }
 
-// selects reports whether a path element of a list, by key or by value, selects item. The server has set
-// a key field that item lacks to its default, which is no difference.
+// selects reports whether a path element of a list, by key or by value, selects item. A key field that item lacks is no difference, because
+// the server has set that field to its default.
 func selects(element fieldpath.PathElement, item any) bool {
 	switch {
 	case element.Key != nil:

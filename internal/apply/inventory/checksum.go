@@ -11,8 +11,8 @@ type Checksum struct {
 	sum hash.Hash
 }
 
-// AddObject adds an accepted object. The caller calls it once per object, in processing order, with the whole raw value that
-// contains the object: it adds a value with two objects twice, and compressed values as they are stored.
+// AddObject adds an accepted object. The caller calls it once per object, in processing order, with the whole raw value that contains the
+// object: a value with two objects is added twice, and a compressed value is added without decompression.
 func (c *Checksum) AddObject(rawValue []byte) {
 	if c.sum == nil {
 		c.sum = sha256.New()

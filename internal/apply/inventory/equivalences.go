@@ -22,13 +22,14 @@ func builtInEquivalences() [][]metav1.GroupKind {
 	}
 }
 
-// Equivalences contains sets of kinds that name the same objects. The zero value contains none.
+// Equivalences contains sets of kinds through which the API server serves the same objects, such as an Ingress of two API groups. The zero
+// value contains none.
 type Equivalences struct {
-	// others contains the other members of the set of each kind, sorted.
+	// others contains, for each kind, the other kinds of its set, sorted.
 	others map[metav1.GroupKind][]metav1.GroupKind
 }
 
-// NewEquivalences returns the built-in sets and the additional ones. Sets that share a member become one set.
+// NewEquivalences returns the built-in sets and the additional sets of the caller. Sets that share a member become one set.
 func NewEquivalences(additional [][]metav1.GroupKind) Equivalences {
 	members := map[metav1.GroupKind]sets.Set[metav1.GroupKind]{}
 	for _, set := range append(builtInEquivalences(), additional...) {

@@ -7,15 +7,15 @@ import (
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
 )
 
-// Index finds the references in a status and returns the references that no object of the set needs any more. It is not safe for concurrent
-// use.
+// Index finds the references in the status of a set and returns the obsolete ones: references for which no object of the set was looked up.
+// It is not safe for concurrent use.
 type Index struct {
 	references   map[Key]resourcesv1alpha1.ObjectReference
 	kept         map[Key]bool
 	equivalences Equivalences
 }
 
-// NewIndex indexes the references of a status. If several have the same key, it uses the last one.
+// NewIndex indexes the references of a status. If several references have the same key, it uses the last one.
 func NewIndex(refs []resourcesv1alpha1.ObjectReference, e Equivalences) *Index {
 	index := &Index{
 		references: make(map[Key]resourcesv1alpha1.ObjectReference, len(refs)), kept: make(map[Key]bool, len(refs)), equivalences: e,
@@ -29,10 +29,10 @@ func NewIndex(refs []resourcesv1alpha1.ObjectReference, e Equivalences) *Index {
 // Lookup returns the reference to an object in the status: the one with the same key, otherwise the first one of an equivalent kind with
 // the same namespace and name.
 //
-// It marks the reference that it finds as kept, and with it the references of all equivalent kinds. They name the same live
-// object: a status that was written while the object moved from one group to another lists both. If the old reference counted
-// as obsolete, the controller would delete the object of the new one. For the same reason the result has the labels and
-// annotations of all these references: the old one alone may show that Espalier wrote a label that is now to be removed.
+// It marks the found reference and the references of all equivalent kinds as kept. They refer to the same live object: a status that was
+// written while the object moved from one API group to another lists both. If the old reference counted as obsolete, the controller would
+// delete the object that the new reference refers to. The result has the labels and annotations of all these references, because only the
+// old reference may list a label that Espalier wrote and must now remove.
 func (i *Index) Lookup(k Key) (prev resourcesv1alpha1.ObjectReference, found bool) {
 	prev, found = i.references[k]
 	i.kept[k] = true
@@ -52,7 +52,7 @@ func (i *Index) Lookup(k Key) (prev resourcesv1alpha1.ObjectReference, found boo
 	return prev, found
 }
 
-// addMissing returns a map with the entries of both maps. Entries of one win.
+// addMissing returns a map with the entries of both maps. If both have a key, the result has the value from the first map.
 func addMissing(one, other map[string]string) map[string]string {
 	if len(other) == 0 {
 		return one

@@ -1,8 +1,9 @@
-// Package inventory describes the objects of a set: how an object is identified, which objects count as the same, the entries of the status
-// about them, which references are obsolete, and in which order the objects are applied and deleted.
+// Package inventory describes the objects of a set, which is a ManagedResource: how an object is identified, which objects count as the
+// same, the references in the status (one for each object), which references are obsolete, and in which order the objects are applied and
+// deleted.
 //
-// An object that occurs twice in a set has two references. It is applied twice, in the order of the input, so the last manifest
-// wins, and Index.Lookup returns the last reference.
+// An object that occurs twice in a set has two references. It is applied twice, in the order of the input, so the last manifest determines
+// its state, and Index.Lookup returns the last reference.
 package inventory
 
 import (
@@ -21,7 +22,7 @@ import (
 // namespaceKind is the kind whose objects get no default namespace, even if its scope is not known.
 const namespaceKind = "Namespace"
 
-// Key identifies an object across API versions.
+// Key identifies an object, independent of the API version.
 type Key struct {
 	// Group is the API group; empty for the core group.
 	Group string
@@ -65,7 +66,7 @@ func Reference(obj *unstructured.Unstructured, injectLabels map[string]string) r
 	return reference
 }
 
-// SortReferences sorts by key in byte order, in place. References of equal key keep their order.
+// SortReferences sorts references in place, by the bytes of their keys. References with equal keys keep their order.
 func SortReferences(refs []resourcesv1alpha1.ObjectReference) {
 	type keyed struct {
 		key       string
@@ -81,7 +82,7 @@ func SortReferences(refs []resourcesv1alpha1.ObjectReference) {
 	}
 }
 
-// Union returns all new references, and the old ones whose key no new one has, sorted. It does not change its inputs.
+// Union returns all new references and each old reference whose key no new reference has, sorted. It does not change its inputs.
 func Union(oldRefs, newRefs []resourcesv1alpha1.ObjectReference) []resourcesv1alpha1.ObjectReference {
 	taken := make(map[Key]bool, len(newRefs))
 	union := make([]resourcesv1alpha1.ObjectReference, 0, len(oldRefs)+len(newRefs))
@@ -106,7 +107,7 @@ func SameReferences(a, b []resourcesv1alpha1.ObjectReference) bool {
 	})
 }
 
-// Scope is whether objects of a kind are in namespaces.
+// Scope says whether the objects of a kind are namespaced.
 type Scope int
 
 const (
@@ -114,7 +115,7 @@ const (
 	Unknown Scope = iota
 	// Namespaced is the scope of kinds whose objects are in namespaces.
 	Namespaced
-	// ClusterScoped is the scope of kinds whose objects are not.
+	// ClusterScoped is the scope of kinds whose objects are in no namespace.
 	ClusterScoped
 )
 

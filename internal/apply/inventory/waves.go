@@ -27,9 +27,9 @@ func Wave(kind string) int {
 	return len(kinds)
 }
 
-// ApplyWaves groups items by kind in the order in which they are applied: first the kinds that Wave knows, then the others
-// by kind name. Inside a group they are sorted by name, then namespace, then input order. The caller may apply the items
-// of one group at the same time, except that the last one of several items with the same name and namespace must win.
+// ApplyWaves groups items by kind in the order in which they are applied: first the kinds that Wave knows, then the others by kind name.
+// Inside a group they are sorted by name, then namespace, then input order. The caller may apply the items of one group at the same time,
+// except that among several items with the same name and namespace the last one must be applied last.
 func ApplyWaves[T any](items []T, kindOf func(T) string, nameOf func(T) (namespace, name string)) [][]T {
 	if len(items) == 0 {
 		return nil

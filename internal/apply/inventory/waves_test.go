@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// cmpEmpty makes nil equal empty.
+// cmpEmpty compares a nil list as equal to an empty one.
 var cmpEmpty = cmpopts.EquateEmpty()
 
 func TestWave(t *testing.T) {

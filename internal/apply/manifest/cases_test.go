@@ -8,7 +8,8 @@ import (
 	. "github.com/onsi/gomega"
 )
 
-// Each text separates or encodes documents in another way. Those that kubectl would apply are read, or the text is refused.
+// Each text separates or encodes its documents in another way. Either all documents that kubectl would apply are read, or the whole text is
+// refused.
 func TestDocumentsAreReadAsByKubectlOrRefused(t *testing.T) {
 	object := func(name string) string {
 		return fmt.Sprintf("apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: %s\ndata:\n  k: v\n", name)
@@ -19,7 +20,7 @@ func TestDocumentsAreReadAsByKubectlOrRefused(t *testing.T) {
 	const mark = "\ufeff"
 	for name, tc := range map[string]struct {
 		text string
-		// want are the names of the objects, refused a part of the error; "" if there is none.
+		// want are the names of the objects. refused is a part of the error, "" if the text is accepted.
 		want    []string
 		refused string
 	}{

@@ -20,7 +20,7 @@ import (
 // errNotObject is the error of documents with a value that is not an object.
 var errNotObject = fault("document is not an object")
 
-// mergeKey matches the key that merges the entries of another YAML map into this one.
+// mergeKey matches the key "<<", which merges the entries of another YAML map into the map that contains the key.
 var mergeKey = regexp.MustCompile(`<<['"]?\s*:`)
 
 // decodeJSON parses one JSON value.
@@ -52,7 +52,7 @@ func decodeYAML(raw []byte) (_ map[string]any, err error) {
 		}
 	}()
 	if opening, rest, _ := bytes.Cut(raw, []byte("\n")); bytes.HasPrefix(opening, separator) && bytes.HasPrefix(rest, []byte(byteOrderMark)) {
-		raw = rest // the library would take the mark for a part of the first key
+		raw = rest // the library would read the mark as a part of the first key
 	}
 	mark := []byte(byteOrderMark)
 	if rest := bytes.TrimPrefix(inUTF8(raw), mark); bytes.Contains(rest, mark) && misplacedMark.Match(rest) {
@@ -91,7 +91,8 @@ func inUTF8(raw []byte) []byte {
 	return []byte(string(utf16.Decode(units)))
 }
 
-// byteOrderMark may begin a document. At the beginning of another line, the library takes it for a part of a key, or cuts keys.
+// byteOrderMark may be the first character of a document. At the beginning of a later line, the YAML library reads it as a part of a key,
+// or shortens the key.
 const byteOrderMark = "\ufeff"
 
 var (
@@ -99,12 +100,12 @@ var (
 	errMisplacedMark = fault("a byte order mark is not at the beginning of the document")
 )
 
-// errFurtherDocument is the error of text in which YAML knows more documents than Split: after "...", after a carriage return, or after one
-// of the line ends of Unicode, or in UTF-16. The library would drop them.
+// errFurtherDocument is the error of text that is several documents in YAML but only one for Split: if the next one begins after "...", a
+// carriage return or a line end of Unicode, or if the text is in UTF-16. The YAML library would read only the first.
 var errFurtherDocument = fault(`content follows the end of the document: separate documents by lines "---" in UTF-8 with line feeds, ` +
 	`not by "..."`)
 
-// onlyDocument returns the value of the only document of a YAML text; nil if there is none. Empty documents may follow it.
+// onlyDocument returns the value of the only document of a YAML text; nil if there is none. Empty documents may follow that document.
 func onlyDocument(raw []byte, strict bool) (any, error) {
 	decoder := yaml.NewDecoder(bytes.NewReader(raw))
 	decoder.SetStrict(strict)
@@ -128,7 +129,7 @@ func onlyDocument(raw []byte, strict bool) (any, error) {
 	}
 }
 
-// object converts the top of a document.
+// object converts the top-level value of a document, which must be a map.
 func object(value any) (map[string]any, error) {
 	if value == nil {
 		return nil, nil
@@ -203,7 +204,7 @@ func convertMap(value map[any]any, depth int) (any, error) {
 	return result, nil
 }
 
-// keyText converts keys that are not text as sigs.k8s.io/yaml does.
+// keyText converts the key of a map to text, as sigs.k8s.io/yaml does with keys that are not text.
 func keyText(key any) (string, error) {
 	switch typed := key.(type) {
 	case string:
@@ -237,10 +238,10 @@ func validText(text string) string {
 	return string([]rune(text))
 }
 
-// exactFloats is the size up to which every whole number has a float64 of its own.
+// exactFloats is the absolute value up to which float64 represents every whole number exactly.
 const exactFloats = 1 << 53
 
-// number converts whole numbers to int64. Where a float64 is not exact any more, it uses the shortest decimal text.
+// number converts whole numbers to int64. From exactFloats on, it converts the shortest decimal text of the number.
 func number(value float64) (any, error) {
 	switch {
 	case math.IsNaN(value) || math.IsInf(value, 0):

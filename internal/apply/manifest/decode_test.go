@@ -108,7 +108,7 @@ func TestDecodeJSON(t *testing.T) {
 	}
 }
 
-// aliasBomb returns aliases that multiply nine values by nine in every line.
+// aliasBomb returns a small YAML text whose aliases multiply the number of values by nine in every line.
 func aliasBomb() string {
 	var bomb strings.Builder
 	bomb.WriteString("a0: &a0 [x,x,x,x,x,x,x,x,x]\n")
@@ -320,7 +320,7 @@ func FuzzDecode(f *testing.F) {
 		want, wantErr := decodeWithSigsYAML(raw)
 		switch {
 		case err != nil:
-			// Both fail, or Decode returns one of its additional errors, or their JSON reader is less strict.
+			// Allowed are: both fail, Decode returns one of its additional errors, or the JSON reader of sigs.k8s.io/yaml is less strict.
 			if wantErr == nil {
 				g.Expect(err.Error()).To(Or(ContainSubstring("a key occurs twice"), ContainSubstring("not an object"),
 					ContainSubstring("followed by content"), ContainSubstring("nested too deeply"), ContainSubstring("JSON cannot express")))

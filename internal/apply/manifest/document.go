@@ -7,7 +7,7 @@ import (
 
 const (
 	// maxDocumentBytes is the size of the largest document that Decode parses: the API server refuses larger requests. A parsed document takes
-	// a hundred times its size, so this bounds the memory of a decompressed value.
+	// up to a hundred times its size in memory.
 	maxDocumentBytes = 3 << 20
 
 	// maxDepth is how deep maps and lists may be nested. Callers walk through the result recursively.
@@ -38,17 +38,17 @@ func (e *DocumentError) Error() string { return fmt.Sprintf("document %d: %v", e
 // Unwrap returns the cause.
 func (e *DocumentError) Unwrap() error { return e.Err }
 
-// errContentAfterSeparator is the error of a document that ends with a malformed separator.
+// errContentAfterSeparator is the error of a document whose last line begins with "---" and has further content.
 var errContentAfterSeparator = fault("document separator is followed by content on the same line")
 
 // Decode parses the document into JSON-compatible values, as in unstructured objects: numbers are int64 if they are whole and fit, float64
 // otherwise. The result shares nothing with the document. For a document that is empty, null or a comment, Decode returns nil and no error.
 //
 // YAML is decoded as by sigs.k8s.io/yaml (YAML 1.1 booleans, timestamps as text), except that a key which occurs twice is an error. In
-// documents that use merge keys ("<<") the last one wins, because such documents override merged keys.
+// documents with merge keys ("<<"), the last value of such a key is used, because these documents override merged keys on purpose.
 //
-// Errors are: syntax errors, a further document that Split cannot see, lists and scalars at the top, keys that occur twice, aliases that
-// multiply the document, values that JSON cannot express, nesting deeper than 1,000, documents larger than 3 MiB.
+// Errors are: syntax errors, a further document that Split does not separate, lists and scalars at the top, keys that occur twice, aliases
+// that multiply the document, values that JSON cannot express, nesting deeper than 1,000, documents larger than 3 MiB.
 func (d Document) Decode() (map[string]any, error) {
 	if len(d.Raw) > maxDocumentBytes {
 		return nil, fault(fmt.Sprintf("document is larger than %d bytes", maxDocumentBytes))

@@ -7,8 +7,8 @@ import (
 	"go.yaml.in/yaml/v2"
 )
 
-// Encode returns an object as YAML. The text is always the same: the keys of maps are in the order of their bytes. Texts of
-// sigs.k8s.io/yaml differ between calls if keys consist of digits and letters, as the keys of references and of quotas do.
+// Encode returns an object as YAML. Equal objects give equal text, because the keys of maps are sorted by their bytes. sigs.k8s.io/yaml can
+// return different texts for one object if keys contain digits and letters, as the keys of reference annotations and quotas do.
 func Encode(object any) ([]byte, error) {
 	sorted, err := json.Marshal(object)
 	if err != nil {

@@ -80,7 +80,7 @@ func yamlFault(err error) error {
 	return fault(text)
 }
 
-// duplicateLine matches where a key occurs for the second time.
+// duplicateLine matches an error about a key that occurs twice, with the line of the second one.
 var duplicateLine = regexp.MustCompile(`^line (\d+): key .* already set in map$`)
 
 // duplicateFault names the line of the first key that occurs twice. Strict decoding into untyped values has no other errors of this type.

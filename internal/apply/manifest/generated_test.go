@@ -93,7 +93,7 @@ func usualValue(random *rand.Rand, count int) []byte {
 	return []byte(strings.ReplaceAll(text.String(), "\n", pick(random, "\n", "\r\n")))
 }
 
-// unusualValue returns a value of a Secret with so many documents.
+// unusualValue returns a value of a Secret with so many documents, in notations that tools read differently.
 func unusualValue(random *rand.Rand, count int) []byte {
 	var text strings.Builder
 	text.WriteString(pick(random, "", "", "", "---\n", "%YAML 1.1\n---\n", "# remark\n", "\n", "\ufeff", "---\r"))
@@ -110,7 +110,7 @@ func unusualValue(random *rand.Rand, count int) []byte {
 
 func nameOf(number int) string { return fmt.Sprintf("object-%d", number) }
 
-// ours returns the objects of a value by name, and the first fault.
+// ours returns the objects that this package reads from a value, by name, and the first error.
 func ours(value []byte) (map[string]any, error) {
 	objects := map[string]any{}
 	documents, fault := Split("key", value, 0)

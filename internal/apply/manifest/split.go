@@ -20,7 +20,7 @@ import (
 )
 
 const (
-	// defaultMaxDecompressedBytes is the limit of a decompressed value when the caller has none. A Secret contains at most 1 MiB, but an
+	// defaultMaxDecompressedBytes is the limit of a decompressed value if the caller sets none. A Secret contains at most 1 MiB, but an
 	// attacker can make a value that decompresses to gigabytes.
 	defaultMaxDecompressedBytes int64 = 64 << 20
 
@@ -35,7 +35,8 @@ const (
 var separator = []byte("---")
 
 // Split decompresses the value of a data key (keys that end in ".br" contain Brotli) and splits it into documents. It does not parse YAML,
-// so it is cheap for values with few changes. A compressed value may have maxDecompressedBytes after decompression; zero means 64 MiB.
+// so the caller can parse only the documents that have changed. A compressed value may be at most maxDecompressedBytes long after
+// decompression; zero means 64 MiB.
 //
 // If the first character that is not space is '{', the value is a stream of JSON values. If a line "---" follows one of them, Split reads
 // the rest as YAML. All other values are YAML. Lines that begin with "---", also inside block scalars, separate YAML documents, exactly as
@@ -59,7 +60,7 @@ func Split(key string, value []byte, maxDecompressedBytes int64) ([]Document, *D
 	return splitYAML(nil, value)
 }
 
-// decompress reads Brotli, at most one byte more than the limit.
+// decompress reads Brotli. It stops one byte after the limit, and returns an error then.
 func decompress(value []byte, limit int64) ([]byte, error) {
 	decompressed, err := io.ReadAll(io.LimitReader(brotli.NewReader(bytes.NewReader(value)), limit+1))
 	if err != nil {
@@ -99,7 +100,7 @@ func splitJSON(value []byte) ([]Document, *DocumentError) {
 // document before it, which then cannot be decoded, as in apimachinery's reader. A value in UTF-16 is one document.
 func splitYAML(documents []Document, value []byte) ([]Document, *DocumentError) {
 	if isUTF16(value) {
-		return append(documents, Document{Index: len(documents), Raw: value}), nil // the bytes of a line end may be parts of characters
+		return append(documents, Document{Index: len(documents), Raw: value}), nil // here a line feed may be part of a character
 	}
 	value = normalize(value)
 	start := 0
@@ -144,8 +145,8 @@ func isUTF16(value []byte) bool {
 // otherBreaks are the characters other than a line feed that end a line in YAML 1.1.
 const otherBreaks = "\r\u0085\u2028\u2029"
 
-// brokenSeparator reports whether a line begins with a separator that is followed by more than space and a comment. A comment with another
-// line end may be followed by content.
+// brokenSeparator reports whether a line begins with a separator that is followed by more than space and a comment. A comment that contains
+// one of otherBreaks counts as content, because YAML 1.1 ends the comment there.
 func brokenSeparator(line []byte) bool {
 	rest, found := bytes.CutPrefix(line, separator)
 	rest = bytes.TrimSpace(rest)

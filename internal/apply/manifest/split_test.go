@@ -226,8 +226,8 @@ func FuzzSplit(f *testing.F) {
 		}
 		documents, err := splitYAML(nil, value)
 		g.Expect(err).NotTo(HaveOccurred())
-		// The reader drops a last line without a line feed that fills its buffer exactly.
-		// It drops the content after other line ends in the comment of a separator.
+		// apimachinery's reader drops a last line without a line feed if that line fills the reader's buffer exactly. It also drops content after
+		// one of otherBreaks in the comment of a separator.
 		if last := value[bytes.LastIndexByte(value, '\n')+1:]; (len(last) == 0 || len(last)%4096 != 0) &&
 			!bytes.ContainsAny(normalize(value), otherBreaks) && !isUTF16(value) {
 			g.Expect(documentsOfSplit(documents)).To(Equal(documentsOfReader(value)))

@@ -8,15 +8,16 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// DropAllocated removes from the successor of a Service the addresses and ports that the live one has allocated. The API server refuses
-// them in a dry run of the creation as long as the live one exists. Objects of other kinds stay as they are.
+// DropAllocated removes from successor, the object that replaces a live Service, the addresses and ports that are allocated for the live
+// one. As long as the live Service exists, the API server refuses them in a dry run of the creation. Objects of other kinds stay as they
+// are.
 func DropAllocated(successor, live *unstructured.Unstructured) {
 	if successor.GroupVersionKind().GroupKind() != (schema.GroupKind{Kind: "Service"}) {
 		return
 	}
 	spec, err := mapAt(successor.Object, "spec")
 	if err != nil {
-		return // the API server refuses it with an error
+		return // the API server refuses such a successor with an error
 	}
 	allocated, err := mapAt(live.Object, "spec")
 	if err != nil {
@@ -45,7 +46,7 @@ func DropAllocated(successor, live *unstructured.Unstructured) {
 // nodePorts lists the ports that the spec of a Service occupies on the nodes.
 func nodePorts(spec map[string]any) []float64 {
 	var used []float64
-	ports, _ := mapsAt(spec, "ports") // an unexpected structure has no ports
+	ports, _ := mapsAt(spec, "ports") // a spec of an unexpected structure counts as without ports
 	for _, each := range append(ports, map[string]any{"nodePort": spec["healthCheckNodePort"]}) {
 		if number, isNumber := asNumber(each["nodePort"]); isNumber {
 			used = append(used, number)

@@ -12,14 +12,14 @@ import (
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
 )
 
-// The rules of this file keep values that a manifest begins or leaves out, and that controllers of Kubernetes or admission plugins
-// complete. Gardener's resource manager does not have them.
+// The rules of this file keep values that controllers of Kubernetes or admission plugins complete, because a manifest has only a part of
+// them or none. Gardener's resource manager does not have these rules.
 
 // ingressClassAnnotation names the class of an Ingress instead of spec.ingressClassName.
 const ingressClassAnnotation = "kubernetes.io/ingress.class"
 
-// keepClaimRef keeps the binding of a volume if the manifest has none, or reserves the volume for the same claim. The binder adds the
-// UID of the claim. Without it, the claim is lost.
+// keepClaimRef keeps the claimRef of a live PersistentVolume if the manifest has none, or one with the namespace and name of the same
+// claim. The volume controller adds the UID of the claim. If a write removed the UID, the claim would lose its volume.
 func (r kindRules) keepClaimRef() error {
 	live, result, err := r.specs()
 	if err != nil {
@@ -32,7 +32,7 @@ func (r kindRules) keepClaimRef() error {
 }
 
 // keepInClaim keeps all fields of a claim that the manifest lacks: the API server allows to change few of them, and to remove none. An
-// empty value counts as missing, except an empty class, which means "no class".
+// empty value counts as missing, except for an empty storageClassName, which means "no class".
 func (r kindRules) keepInClaim() error {
 	live, result, err := r.specs()
 	if err != nil {
@@ -44,20 +44,20 @@ func (r kindRules) keepInClaim() error {
 }
 
 // keepClass keeps the class of an Ingress if the manifest has none: the API server sets the default class at the creation, and no
-// controller would serve the Ingress without a class. The manifest may name a class in the annotation that the field replaced.
+// controller would serve the Ingress without a class. A class in ingressClassAnnotation, which is older than the field, counts too.
 func (r kindRules) keepClass() error {
 	annotations, err := mapAt(r.result, "metadata", "annotations")
 	if err != nil || !isEmpty(annotations[ingressClassAnnotation]) {
 		return err
 	}
 	if spec, isMap := r.result["spec"].(map[string]any); !isMap || spec == nil {
-		return nil // the API server refuses it with an error
+		return nil // the API server refuses such a manifest with an error
 	}
 	return r.keepSpecField("ingressClassName", false)
 }
 
-// overlayValue returns live with the values of desired over it. Maps are merged, and so are lists whose items have a key. In other lists
-// it cannot be distinguished which items were completed.
+// overlayValue returns live with the values of desired over it. Maps are merged, and so are lists whose items have a key. Other lists are
+// replaced, because their items cannot be matched.
 func overlayValue(live, desired any) any {
 	switch typed := desired.(type) {
 	case nil:
@@ -105,7 +105,7 @@ func (r kindRules) ofAggregation() []rule {
 	return []rule{r.ofField("rules")}
 }
 
-// ofTokens returns the rule that keeps the data that the token controller writes into the Secret of a ServiceAccount.
+// ofTokens returns the rule that keeps the data of a token Secret of a ServiceAccount, which the token controller of Kubernetes writes.
 func (r kindRules) ofTokens() []rule {
 	if r.result["type"] != string(corev1.SecretTypeServiceAccountToken) || r.creating {
 		return nil
@@ -121,7 +121,7 @@ func tokenKeys() []string {
 	return []string{corev1.ServiceAccountTokenKey, corev1.ServiceAccountRootCAKey, corev1.ServiceAccountNamespaceKey}
 }
 
-// keepTokenData keeps the data of the live Secret. The manifest may add other keys.
+// keepTokenData keeps the data of the live Secret. The manifest may set other keys than tokenKeys.
 func (r kindRules) keepTokenData() error {
 	live, err := mapAt(r.live, "data")
 	if err != nil {
@@ -142,9 +142,9 @@ func (r kindRules) keepTokenData() error {
 	return nil
 }
 
-// keepInPod keeps the parts of a Pod that the API server does not allow to change: all of spec but images, earlier deadlines and
-// additional tolerations. If the Pod may be replaced, a change of any part of spec that the manifest has replaces it; then only the parts
-// that the manifest lacks are kept.
+// keepInPod keeps the parts of a Pod that the API server does not allow to change: all of spec but images, an earlier activeDeadlineSeconds
+// and additional tolerations. If the annotation DeleteOnInvalidUpdate allows to replace the Pod, keepInPod keeps only the parts of spec
+// that the manifest lacks; the API server refuses a change of the others, and then the Pod is replaced.
 func (r kindRules) keepInPod() error {
 	live, result, err := r.specs()
 	if err != nil || len(live) == 0 {
@@ -175,7 +175,7 @@ func (r kindRules) keepInPod() error {
 	return nil
 }
 
-// setImages sets the images of the containers of a Pod to the images in the manifest.
+// setImages copies the images of the containers from the manifest (result) to the live Pod.
 func setImages(live, result map[string]any, field string) error {
 	liveContainers, err := mapsAt(live, field)
 	if err != nil {
@@ -195,7 +195,7 @@ func setImages(live, result map[string]any, field string) error {
 	return nil
 }
 
-// addTolerations adds the tolerations of the manifest that a Pod does not have.
+// addTolerations adds to the live Pod the tolerations of the manifest (result) that it lacks.
 func addTolerations(live, result map[string]any) error {
 	tolerations, err := mapsAt(live, "tolerations")
 	if err != nil {
@@ -217,7 +217,7 @@ func addTolerations(live, result map[string]any) error {
 	return nil
 }
 
-// sameToleration compares two tolerations as the API server stores them, which does not store empty texts.
+// sameToleration reports whether two tolerations are equal for the API server, for which an empty field is a missing one.
 func sameToleration(a, b map[string]any) bool {
 	for _, field := range []string{"key", "operator", "value", "effect", "tolerationSeconds"} {
 		if (!isEmpty(a[field]) || !isEmpty(b[field])) && !equalValues(a[field], b[field]) {
@@ -227,7 +227,7 @@ func sameToleration(a, b map[string]any) bool {
 	return true
 }
 
-// keepWebhookBundles keeps the authorities that other programs inject into webhooks, by the names of the webhooks.
+// keepWebhookBundles keeps the CA bundles that other programs inject into webhooks. It matches live and desired webhooks by name.
 func (r kindRules) keepWebhookBundles() error {
 	live, err := mapsAt(r.live, "webhooks")
 	if err != nil {
@@ -255,8 +255,8 @@ func (r kindRules) ofBundle(path ...string) rule {
 	return rule{keep: func() error { return keepBundle(r.live, r.result, path...) }}
 }
 
-// keepBundle keeps caBundle of the map at a path if the manifest has that map without one. An API server refuses an authority beside
-// insecureSkipTLSVerify.
+// keepBundle keeps caBundle of the map at a path if the manifest has that map, but no CA bundle in it. It does not if insecureSkipTLSVerify
+// is true, because the API server refuses both together.
 func keepBundle(live, result map[string]any, path ...string) error {
 	from, err := mapAt(live, path...)
 	if err != nil {
@@ -273,8 +273,8 @@ func keepBundle(live, result map[string]any, path ...string) error {
 	return nil
 }
 
-// isEmptyBundle reports whether a manifest leaves caBundle to another program. Former API servers required a value, so many manifests have
-// the base64 form of a line end.
+// isEmptyBundle reports whether a manifest leaves caBundle to another program. Old API servers required a value, so many manifests contain
+// a line end in base64.
 func isEmptyBundle(bundle any) bool {
 	text, _ := bundle.(string)
 	decoded, err := base64.StdEncoding.DecodeString(text)

@@ -51,7 +51,7 @@ func withData(obj *unstructured.Unstructured) map[string]any {
 	return object
 }
 
-// side is a value of one of the objects.
+// side is a value in one of the two compared objects, live or merged.
 type side struct {
 	// raw is the value in the input; nil if it is missing.
 	raw any
@@ -60,7 +60,7 @@ type side struct {
 	known bool
 }
 
-// field returns a field of a map, and a missing value for other values.
+// field returns a field of the value if the value is a map, otherwise a missing value.
 func (s side) field(name string) side {
 	raw, _ := s.raw.(map[string]any)
 	typed, isMap := s.typed.(map[string]any)
@@ -77,8 +77,8 @@ func (s side) item(index int) side {
 	return side{raw: raw[index], typed: typed[index], known: s.known}
 }
 
-// value returns the value as the API server would store it, as far as the Go type shows that. If the Go type drops a value, it does not
-// know the field, or it leaves out a zero value.
+// value returns the value as the API server would store it. If the conversion to the Go type dropped the value, either the value is zero,
+// and then it counts as missing, or the Go type does not have the field, and then the value in the input counts.
 func (s side) value() any {
 	switch {
 	case !s.known:
@@ -91,10 +91,11 @@ func (s side) value() any {
 	return s.raw
 }
 
-// comparison collects differences, at most maxDifferences.
+// comparison collects the differences between a live and a merged object, at most maxDifferences.
 type comparison struct {
 	found []fieldpath.Path
-	// contained also accepts live values where merged is empty, and live items that merged lacks, in any order.
+	// contained requires only that live contains merged: an empty value in merged is no difference, and live lists may have more items, in any
+	// order.
 	contained bool
 }
 
@@ -137,7 +138,7 @@ func (c *comparison) metadata(live, merged side) {
 	}
 }
 
-// exactMaps compares two maps of texts in both directions.
+// exactMaps compares two maps of texts. A key that only one of them has is a difference.
 func (c *comparison) exactMaps(path fieldpath.Path, live, merged side) {
 	liveFields, liveIsMap := live.raw.(map[string]any)
 	mergedFields, mergedIsMap := merged.raw.(map[string]any)
@@ -206,7 +207,7 @@ func (c *comparison) lists(path fieldpath.Path, live, merged side, liveItems, me
 	}
 }
 
-// isContained reports whether one of the items of a live list contains an item.
+// isContained reports whether one of the count items of a live list contains everything that item has.
 func isContained(live side, count int, item side) bool {
 	for i := range count {
 		one := comparison{contained: true}

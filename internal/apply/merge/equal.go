@@ -10,11 +10,11 @@ func itemKeys() []string {
 	return []string{"name", "key", "containerPort", "port", "mountPath", "devicePath", "ip", "topologyKey", "type", "id"}
 }
 
-// maxKeyLength bounds the values that become part of a path.
+// maxKeyLength is the length of the longest key value that may become part of a path.
 const maxKeyLength = 253
 
-// itemKey returns the first of these fields that every item of both lists has, with different values in the items of each list.
-// It returns "" if there is none.
+// itemKey returns the first of the itemKeys that every item of both lists has, with no value twice in one list. It returns "" if there is
+// no such field.
 func itemKey(live, merged []any) string {
 	for _, key := range itemKeys() {
 		if isKey(live, key) && isKey(merged, key) {
@@ -104,7 +104,7 @@ func isEmptyList(value any) bool {
 	return value == nil || isList && len(list) == 0
 }
 
-// isZero reports whether Go types leave out a value.
+// isZero reports whether a value is a zero value, which Go types leave out when they are encoded.
 func isZero(value any) bool {
 	if truth, isBool := value.(bool); isBool {
 		return !truth

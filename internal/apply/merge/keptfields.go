@@ -13,7 +13,7 @@ import (
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
 )
 
-// keptPaths returns the paths in the annotation of a manifest that names fields of the live object that stay.
+// keptPaths returns the paths in the annotation KeepFields of a manifest. The fields of the live object at these paths stay as they are.
 func keptPaths(annotations map[string]string) ([]fieldpath.Path, error) {
 	text, found := annotations[resourcesv1alpha1.KeepFields]
 	if !found {
@@ -115,8 +115,8 @@ func parseBrackets(text string) (element fieldpath.PathElement, rest string, err
 	return fieldpath.KeyElementByFields(keys...), rest, nil
 }
 
-// keepPath returns result with the value of live at a path, or without that value if live has none. A field of an item that one of the
-// objects lacks is not kept: the manifest adds or removes the item.
+// keepPath returns result with the value of live at a path, or without that value if live has none. If the path leads through a list item
+// that only one of the two has, keepPath keeps nothing, because the manifest adds or removes that item.
 func keepPath(live, result any, path fieldpath.Path) any {
 	element, below := path[0], path[1:]
 	if element.FieldName != nil {

@@ -12,17 +12,17 @@ import (
 // restartedAtAnnotation is set on a pod template by `kubectl rollout restart`. Removing it would roll the pods again.
 const restartedAtAnnotation = "kubectl.kubernetes.io/restartedAt"
 
-// kindRules contains the input and the result of the rules of a kind. The rules copy fields of live that are kept into result.
-// They may change both objects and share values between them.
+// kindRules contains the input and the result of the merge rules of a kind. result is the manifest at first. The rules copy the fields to
+// keep from live to result. They may change both objects and share values between them.
 type kindRules struct {
 	live, result                        map[string]any
 	creating                            bool
 	preserveReplicas, preserveResources bool
-	// replicasPath is the path of the number of replicas for kinds that the libraries do not know; nil if they have none.
+	// replicasPath is the path of the number of replicas for kinds that the libraries do not know; nil if the kind has none.
 	replicasPath []string
 }
 
-// rule keeps fields of live in result.
+// rule keeps fields of the live object in the merged one.
 type rule struct {
 	keep func() error
 	// instead are the paths of fields that the rule keeps although the manifest gives other values, apart from fields that autoscalers set
@@ -95,12 +95,12 @@ func (r kindRules) ofPodTemplate(path ...string) rule {
 	return rule{keep: func() error { return r.keepInPodTemplate(path...) }, instead: [][]string{restartedAt}}
 }
 
-// ofField returns a rule that always keeps a field.
+// ofField returns a rule that always keeps the live value of a top-level field.
 func (r kindRules) ofField(field string) rule {
 	return rule{keep: func() error { keep(r.live, r.result, field); return nil }, instead: [][]string{{field}}}
 }
 
-// keep copies a field, or its absence, from one object to the other.
+// keep copies a field from one map to the other. If from lacks the field, keep removes it from the other map.
 func keep(from, to map[string]any, field string) {
 	delete(to, field)
 	if value := from[field]; value != nil {
@@ -108,7 +108,7 @@ func keep(from, to map[string]any, field string) {
 	}
 }
 
-// specs returns spec of both objects. It creates the spec of the result if it is missing.
+// specs returns the spec of live and of result. It creates the spec of the result if it is missing.
 func (r kindRules) specs() (live, result map[string]any, err error) {
 	live, err = mapAt(r.live, "spec")
 	if err != nil {
@@ -134,8 +134,8 @@ func (r kindRules) keepSpecField(field string, overwrite bool) error {
 // keepReplicas keeps the number of replicas if the manifest has none, or if it must be preserved.
 func (r kindRules) keepReplicas() error { return r.keepSpecField("replicas", r.preserveReplicas) }
 
-// keepReplicasAt is keepReplicas for kinds that the libraries do not know. Without a known path, "preserve-replicas" and an autoscaler keep
-// the usual field.
+// keepReplicasAt is keepReplicas for kinds that the libraries do not know. If the path is not known, it keeps the usual field
+// spec.replicas, but only if an autoscaler or the annotation "preserve-replicas" requires that.
 func (r kindRules) keepReplicasAt() error {
 	path := r.replicasPath
 	if len(path) == 0 {
@@ -247,7 +247,7 @@ func keepRestartedAt(live, result map[string]any) error {
 	return nil
 }
 
-// keepContainerResources keeps CPU and memory of the containers that exist in both pod templates.
+// keepContainerResources keeps the live requests and limits of CPU and memory of the containers that exist in both pod templates.
 func keepContainerResources(live, result map[string]any) error {
 	liveContainers, err := mapsAt(live, "spec", "containers")
 	if err != nil {

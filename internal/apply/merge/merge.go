@@ -1,8 +1,9 @@
-// Package merge computes the object to write from a manifest and the live object, and reports whether that write would change anything.
+// Package merge computes, from a manifest and the live object, the object with which to replace the live one, and reports whether that
+// write would change anything.
 //
 // It merges untyped objects, not Go types, so that no field is lost that the libraries do not know yet. No function changes its inputs, and
-// results share no mutable value with them. The functions accept manifests and live objects of any shape: a value of the wrong type at a
-// place that a rule reads is an error that names the place.
+// results share no mutable value with them. The functions accept manifests and live objects of any shape: if a rule reads a value of the
+// wrong type, it returns an error that names the place.
 package merge
 
 import (
@@ -18,7 +19,7 @@ import (
 
 // Options configures how a manifest is merged.
 type Options struct {
-	// Origin is the value of the origin annotation, which names the set of the object.
+	// Origin is the value of the origin annotation, which names the ManagedResource of the object.
 	Origin string
 	// InjectLabels are the labels that every object of the set gets; see InjectedLabels.
 	InjectLabels map[string]string
@@ -35,19 +36,20 @@ type Options struct {
 	// ReplicasPath is the path of the number of replicas in objects of a kind that the Kubernetes libraries do not know. Nil if the kind has
 	// no scale subresource.
 	ReplicasPath []string
-	// PreserveResources keeps the live CPU and memory of containers, for the same reasons.
+	// PreserveResources keeps the live CPU and memory of containers, because an autoscaler owns them. Merge itself reads the annotation of the
+	// manifest that requests the same.
 	PreserveResources bool
 }
 
-// ForCreate returns the object to create. It merges as if the manifest were the live object. So only here it uses finalizers, owners and
-// the other metadata of the manifest.
+// ForCreate returns the object to create. It merges as if the manifest were the live object. So, unlike Merge, it uses the finalizers,
+// owner references and other metadata of the manifest.
 func ForCreate(manifest *unstructured.Unstructured, o Options) (*unstructured.Unstructured, error) {
 	return merge(manifest.Object, manifest.Object, o, true)
 }
 
-// Merge returns the object with which to replace live. Metadata is live's except for labels and annotations. Status is live's. All other
-// fields are the manifest's, except for fields that the rules of its kind keep from live. Errors name the place in the object, but not the
-// object; only errors of InjectLabels do.
+// Merge returns the object with which to replace live. Its metadata, except for labels and annotations, and its status come from live. All
+// other fields come from the manifest, except for fields that the rules of its kind or the annotation KeepFields keep from live. Errors
+// name the place in the object, but not the object; only errors of InjectLabels do.
 func Merge(live, manifest *unstructured.Unstructured, o Options) (*unstructured.Unstructured, error) {
 	return merge(live.Object, manifest.Object, o, false)
 }
@@ -94,22 +96,22 @@ func merge(live, manifest map[string]any, o Options, creating bool) (*unstructur
 	return result, nil
 }
 
-// ForCreateIgnored returns the object to create for a manifest that is ignored afterwards: the manifest itself without the description
-// annotation.
+// ForCreateIgnored returns the object to create for a manifest whose object is not updated after its creation (see IsIgnored): the manifest
+// itself without the description annotation.
 func ForCreateIgnored(manifest *unstructured.Unstructured) *unstructured.Unstructured {
 	result, _ := MergeIgnored(manifest)
 	return result
 }
 
-// MergeIgnored returns the object with which to replace a live object whose manifest is ignored, and reports whether it changed anything.
-// It only removes the description annotation, because that text would be wrong.
+// MergeIgnored returns the object with which to replace a live object whose manifest is ignored (see IsIgnored), and reports whether it
+// changed anything. It only removes the description annotation, because that text says that Espalier reverts changes.
 //
 //nolint:revive // Beside Merge and ForCreateIgnored, this is the name that a caller looks for.
 func MergeIgnored(live *unstructured.Unstructured) (result *unstructured.Unstructured, changed bool) {
 	result = live.DeepCopy()
 	annotations, err := mapAt(result.Object, "metadata", "annotations")
 	if err != nil {
-		// The API server refuses it with an error.
+		// The API server refuses such an object with an error.
 		return result, false
 	}
 	if _, found := annotations[resourcesv1alpha1.DescriptionAnnotation]; !found {
@@ -119,7 +121,7 @@ func MergeIgnored(live *unstructured.Unstructured) (result *unstructured.Unstruc
 	return result, true
 }
 
-// literalTrue is the only value that enables some annotations.
+// literalTrue is the only value that enables the annotations which are not read with Truthy.
 const literalTrue = "true"
 
 // Truthy reports whether the value of an annotation or label means true: 1, t, T, TRUE, true or True.

@@ -59,7 +59,7 @@ const metadataOfSet = `
     resources.gardener.cloud/origin: ns/mr
 `
 
-// merged merges and proves that the inputs do not change.
+// merged returns the result of Merge and proves that Merge does not change its inputs.
 func merged(t *testing.T, live, manifest *unstructured.Unstructured, o Options) *unstructured.Unstructured {
 	t.Helper()
 	g := NewWithT(t)
@@ -76,7 +76,7 @@ func merged(t *testing.T, live, manifest *unstructured.Unstructured, o Options) 
 	return result
 }
 
-// changeEveryValue changes every map and list in a value.
+// changeEveryValue changes every map and list in a value, so that a test shows whether another value shares them.
 func changeEveryValue(value any) {
 	switch typed := value.(type) {
 	case map[string]any:

@@ -50,8 +50,8 @@ func injectLabels(object map[string]any, injected map[string]string) error {
 	return nil
 }
 
-// injectTemplate sets labels in a template that has the shape of an object. The API server judges any other value: kinds of other programs
-// may have text or a list in this field.
+// injectTemplate sets labels in a template that has the shape of an object. It does not change another value, which may be valid: custom
+// kinds may have text or a list in this field.
 func injectTemplate(template any, injected map[string]string) {
 	typed, isMap := template.(map[string]any)
 	if !isMap {
@@ -74,7 +74,8 @@ func overlayLabels(object map[string]any, injected map[string]string) error {
 	return nil
 }
 
-// mergeMetadata returns live's metadata with merged labels and annotations. The labels of the result have been injected.
+// mergeMetadata returns live's metadata with merged labels and annotations. The caller has already injected labels into result, which is a
+// copy of the manifest.
 func mergeMetadata(live, result map[string]any, o Options) (map[string]any, error) {
 	liveMetadata, err := mapAt(live, "metadata")
 	if err != nil {
@@ -103,8 +104,8 @@ func mergeMetadata(live, result map[string]any, o Options) (map[string]any, erro
 	return metadata, nil
 }
 
-// ofKubernetes returns the prefixes of the labels and annotations in which Kubernetes keeps its own state of a kind. It would lose the
-// state, such as the binding of a claim, or add them again.
+// ofKubernetes returns the prefixes of the labels and annotations in which Kubernetes stores state of an object. If Espalier removed them,
+// Kubernetes would lose that state, such as the binding of a claim, or add them again.
 func ofKubernetes(object map[string]any) (labels, annotations []string) {
 	switch (&unstructured.Unstructured{Object: object}).GroupVersionKind().GroupKind() {
 	case schema.GroupKind{Kind: "PersistentVolumeClaim"}, schema.GroupKind{Kind: "PersistentVolume"}:
@@ -113,13 +114,14 @@ func ofKubernetes(object map[string]any) (labels, annotations []string) {
 		return nil, []string{"deployment.kubernetes.io/"}
 	case schema.GroupKind{Group: "autoscaling", Kind: "HorizontalPodAutoscaler"}: // version v1 has this part of the status in annotations
 		return nil, []string{"autoscaling.alpha.kubernetes.io/conditions", "autoscaling.alpha.kubernetes.io/current-metrics"}
-	case schema.GroupKind{Kind: "Secret"}: // of a ServiceAccount: without the label invalid-since, a token would be valid again
+	case schema.GroupKind{Kind: "Secret"}: // token of a ServiceAccount: without label invalid-since, it would be valid again
 		return []string{"kubernetes.io/legacy-token-"}, []string{corev1.ServiceAccountUIDKey}
 	}
 	return nil, nil
 }
 
-// mergeTexts merges the labels or annotations of an object. If force is true, it keeps only the live ones with a prefix of kept.
+// mergeTexts merges the labels or annotations of an object. If force is true, it drops the live ones whose key has none of the prefixes in
+// kept.
 func mergeTexts(live, result map[string]any, field string, force bool, kept []string, previous map[string]string) (map[string]string,
 	error,
 ) {
@@ -142,7 +144,8 @@ func mergeTexts(live, result map[string]any, field string, force bool, kept []st
 	return threeWay(liveTexts, desiredTexts, previous), nil
 }
 
-// threeWay returns live overlaid by desired, without the keys of the last apply that are unchanged and no longer desired.
+// threeWay returns live overlaid by desired. It removes the keys of previous, the last apply, that desired lacks and whose live values are
+// unchanged.
 func threeWay(live, desired, previous map[string]string) map[string]string {
 	merged := labels.Merge(live, desired)
 	for key, value := range previous {

@@ -8,9 +8,9 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 )
 
-// PathText formats a path as in `spec.template.spec.containers[name=app].image`. Names with other characters than letters,
-// digits, dash and underscore stand in brackets: `metadata.labels['app.kubernetes.io/name']`. The form that package fieldpath
-// writes does not show where such a name ends.
+// PathText formats a path as in `spec.template.spec.containers[name=app].image`. Names with other characters than letters, digits, dash and
+// underscore stand in brackets: `metadata.labels['app.kubernetes.io/name']`. The text form of package fieldpath does not show where such a
+// name ends.
 func PathText(path fieldpath.Path) string {
 	var text strings.Builder
 	for i, element := range path {

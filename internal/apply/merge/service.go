@@ -13,10 +13,10 @@ import (
 // openstackPrefix is the prefix of the annotations that contain the state of OpenStack's load balancer controller.
 const openstackPrefix = "loadbalancer.openstack.org"
 
-// trafficPolicyLocal is the external traffic policy that has a health check port.
+// trafficPolicyLocal is the external traffic policy for which the API server allocates a health check port.
 const trafficPolicyLocal = string(corev1.ServiceExternalTrafficPolicyLocal)
 
-// ofService returns the rule of Services. They keep their cluster IP, unless the manifest wants none.
+// ofService returns the rule of Services. A Service keeps its cluster IP, unless the manifest sets clusterIP to None.
 func (r kindRules) ofService() rule {
 	if valueAt(r.result, []string{"spec", "clusterIP"}) == corev1.ClusterIPNone {
 		return rule{keep: r.keepInService}
@@ -60,7 +60,7 @@ func (r kindRules) keepInService() error {
 	return nil
 }
 
-// keepOpenStackAnnotations keeps the annotations of OpenStack, even if annotations are forced.
+// keepOpenStackAnnotations keeps the annotations of OpenStack, even if ForceAnnotations is true.
 func (r kindRules) keepOpenStackAnnotations() error {
 	annotations, err := textsAt(r.live, "metadata", "annotations")
 	if err != nil {
@@ -84,7 +84,7 @@ func serviceType(spec map[string]any) (corev1.ServiceType, error) {
 	return cmp.Or(corev1.ServiceType(name), corev1.ServiceTypeClusterIP), err
 }
 
-// keepIfEmpty keeps a field of live if the manifest has no value for it.
+// keepIfEmpty copies a field from live if result has no value for it, or zero.
 func keepIfEmpty(live, result map[string]any, field string) {
 	number, isNumber := asNumber(result[field])
 	if (isEmpty(result[field]) || isNumber && number == 0) && !isEmpty(live[field]) {
@@ -92,7 +92,7 @@ func keepIfEmpty(live, result map[string]any, field string) {
 	}
 }
 
-// port identifies a port of a Service.
+// port is a port of a Service. node is its node port, 0 if it has none.
 type port struct {
 	number   float64
 	protocol string
@@ -130,8 +130,8 @@ func portsOf(values []map[string]any) ([]port, error) {
 }
 
 // keepNodePorts gives each port without a node port the node port of a live port: of the port with the same number and protocol, otherwise
-// of the port with the same name. Each live port is used once, and none whose node port the manifest gives to another port. Two ports
-// without a name have the same name.
+// of the port with the same name. It gives each live node port to at most one port, and to none if the manifest itself sets that node port.
+// Two ports without a name have the same name.
 func keepNodePorts(live, result map[string]any) error {
 	liveValues, err := mapsAt(live, "ports")
 	if err != nil {
@@ -173,7 +173,7 @@ func keepNodePorts(live, result map[string]any) error {
 	return nil
 }
 
-// unusedPort returns the number of the first matching port that is not used; -1 if there is none.
+// unusedPort returns the index of the first matching port that is not used; -1 if there is none.
 func unusedPort(ports []port, used []bool, matches func(port) bool) int {
 	for number, each := range ports {
 		if !used[number] && matches(each) {

@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// oddValues returns the values that replace each value of an object in turn.
+// oddValues returns the values with which variants replaces each value of an object, one after the other.
 func oddValues() []any {
 	return []any{
 		nil, "x", int64(1),
@@ -21,7 +21,7 @@ func oddValues() []any {
 	}
 }
 
-// variants calls visit with the object once for every place in it and every odd value there.
+// variants calls visit once for every place in root and every odd value. During the call, root has that value at that place.
 func variants(root map[string]any, visit func()) {
 	var descend func(value any)
 	try := func(old any, set func(any)) {

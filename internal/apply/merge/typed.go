@@ -8,8 +8,8 @@ import (
 	aggregatorscheme "k8s.io/kube-aggregator/pkg/client/clientset_generated/clientset/scheme"
 )
 
-// throughType converts an object to the Go type of its kind and back. It returns false for kinds that the Kubernetes libraries do
-// not have and for objects that do not fit.
+// throughType converts an object to the Go type of its kind and back. It returns false if the Kubernetes libraries do not have the kind, or
+// if the object does not fit the type.
 func throughType(object map[string]any) (map[string]any, bool) {
 	apiVersion, _ := object["apiVersion"].(string)
 	kind, _ := object["kind"].(string)
@@ -24,7 +24,7 @@ func throughType(object map[string]any) (map[string]any, bool) {
 	return result, err == nil
 }
 
-// Knows reports whether the Kubernetes libraries have a kind.
+// Knows reports whether the Kubernetes libraries have a Go type for a kind.
 func Knows(kind schema.GroupVersionKind) bool { return newTyped(kind) != nil }
 
 // newTyped returns an empty object of a kind, nil if the kind is not known.

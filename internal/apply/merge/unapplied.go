@@ -11,7 +11,7 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 )
 
-// maxUnapplied bounds the result of Unapplied, which is for one object in a message.
+// maxUnapplied is the maximum number of fields that Unapplied lists. The list is the part of a message about one object.
 const maxUnapplied = 10
 
 // Unapplied lists the fields of a manifest that Merge deliberately does not apply to an existing object, although they differ: at most ten,
@@ -39,7 +39,7 @@ func Unapplied(live, manifest *unstructured.Unstructured) []string {
 // MayBeUnapplied reports whether a manifest has a field that Unapplied may list.
 func MayBeUnapplied(manifest *unstructured.Unstructured) bool { return len(keptInstead(manifest)) > 0 }
 
-// keptInstead returns the paths at which a manifest has values and Merge may keep the live ones.
+// keptInstead returns the paths at which a manifest has values that Merge may replace by the live ones.
 func keptInstead(manifest *unstructured.Unstructured) [][]string {
 	paths := [][]string{{"metadata", "finalizers"}, {"metadata", "ownerReferences"}}
 	for _, each := range (kindRules{result: manifest.Object}).rules(manifest.GroupVersionKind().GroupKind()) {
@@ -49,7 +49,7 @@ func keptInstead(manifest *unstructured.Unstructured) [][]string {
 	return slices.DeleteFunc(paths, func(path []string) bool { return isEmpty(valueAt(object, path)) })
 }
 
-// missing returns the fields below some paths that wanted has, and that the merged object lacks or has with another value.
+// missing returns the fields at or below the paths that wanted has, and that the merged object lacks or has with another value.
 func missing(merged, wanted map[string]any, paths [][]string) []string {
 	mergedTyped, mergedKnown := throughType(merged)
 	wantedTyped, wantedKnown := throughType(wanted)
@@ -73,7 +73,8 @@ func missing(merged, wanted map[string]any, paths [][]string) []string {
 	return slices.Compact(texts)
 }
 
-// keepsHeadless reports whether a Service has no cluster IP although its manifest wants one. The API server does not allocate it later.
+// keepsHeadless reports whether a Service has no cluster IP although its manifest wants one. The API server does not allocate a cluster IP
+// after the creation.
 func keepsHeadless(live, manifest *unstructured.Unstructured) bool {
 	at := func(object *unstructured.Unstructured, field string) any {
 		return valueAt(object.Object, []string{"spec", field})

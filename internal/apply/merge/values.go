@@ -7,7 +7,7 @@ import (
 
 // The functions of this file read and write JSON-compatible values of unknown shape. Null counts as missing.
 
-// mapAt returns the map at a path, nil if it or a part of the path is missing.
+// mapAt returns the map at a path, nil if the map or a part of the path is missing.
 func mapAt(object map[string]any, path ...string) (map[string]any, error) {
 	return walk(object, false, path)
 }
@@ -48,7 +48,7 @@ func listAt(object map[string]any, path ...string) ([]any, error) {
 	return list, nil
 }
 
-// mapsAt returns the items of the list at a path. All of them must be maps.
+// mapsAt returns the items of the list at a path. It returns an error if an item is not a map.
 func mapsAt(object map[string]any, path ...string) ([]map[string]any, error) {
 	list, err := listAt(object, path...)
 	if err != nil {

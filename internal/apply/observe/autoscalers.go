@@ -28,11 +28,12 @@ var (
 	hvpaKind                 = schema.GroupVersionKind{Group: "autoscaling.k8s.io", Version: "v1alpha1", Kind: "Hvpa"}
 )
 
-// Scaling is true for the fields of an object that an autoscaler sets instead of the manifest.
+// Scaling says which fields of an object an autoscaler sets instead of the manifest: the number of replicas, or the CPU and memory of
+// containers.
 type Scaling struct{ Replicas, Resources bool }
 
-// Autoscalers watches autoscalers and knows which objects they scale. It ignores vertical pod autoscalers, because they change pods,
-// not templates.
+// Autoscalers watches autoscalers and knows which objects they scale. It ignores VerticalPodAutoscalers, because they change Pods, not pod
+// templates.
 type Autoscalers struct {
 	options  AutoscalerOptions
 	lifetime context.Context //nolint:containedctx // watches outlive the call that starts them
@@ -47,7 +48,8 @@ type AutoscalerOptions struct {
 	Mapper meta.RESTMapper
 	// Namespaces restricts the watches; empty means all.
 	Namespaces []string
-	// OnChange is called with the object that an added, changed or removed autoscaler points at.
+	// OnChange is called with the object that an added, changed or removed autoscaler scales; if a change replaced its target, with both
+	// targets.
 	OnChange func(kind schema.GroupKind, namespace, name string)
 	Clock    clock.WithDelayedExecution
 	Log      logr.Logger
@@ -58,13 +60,13 @@ type autoscalerScope struct {
 	namespace string
 }
 
-// NewAutoscalers returns Autoscalers whose watches end with lifetime. None runs before Ensure.
+// NewAutoscalers returns Autoscalers whose watches end when lifetime ends. Ensure starts them.
 func NewAutoscalers(lifetime context.Context, options AutoscalerOptions) *Autoscalers {
 	return &Autoscalers{options: options, lifetime: lifetime, started: map[autoscalerScope]*scalingWatch{}}
 }
 
-// Ensure waits until all autoscalers are listed. An autoscaler kind that is not served counts as unused. If the API server forbids to
-// read autoscalers, Ensure returns an error, because Espalier would otherwise revert their scaling.
+// Ensure waits until all autoscalers are listed. An autoscaler kind that is not served counts as unused. If the API server forbids to read
+// autoscalers, Ensure returns an error, because Espalier would otherwise revert the replicas that they set.
 func (a *Autoscalers) Ensure(ctx context.Context) error {
 	resources := []schema.GroupVersionResource{horizontalPodAutoscalers}
 	mapping, err := a.options.Mapper.RESTMapping(hvpaKind.GroupKind(), hvpaKind.Version)
@@ -72,7 +74,7 @@ func (a *Autoscalers) Ensure(ctx context.Context) error {
 	case err == nil:
 		resources = append(resources, mapping.Resource)
 	case !meta.IsNoMatchError(err):
-		// Discovery has failed, so it is not known whether Hvpas are served.
+		// The request for the served kinds has failed, so it is not known whether the API server serves Hvpas.
 		return fmt.Errorf("failed to compute all HPA and HVPA target ref object keys: %w", err)
 	}
 	for _, each := range a.ensureWatches(resources) {
@@ -89,7 +91,7 @@ func (a *Autoscalers) Ensure(ctx context.Context) error {
 	return nil
 }
 
-// Of returns how an object is scaled. kinds are its own kind and the equivalent ones.
+// Of returns which fields of an object autoscalers set. kinds are the kind of the object and the equivalent kinds.
 func (a *Autoscalers) Of(kinds []schema.GroupKind, namespace, name string) Scaling {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -139,14 +141,14 @@ func (a *Autoscalers) startWatch(s autoscalerScope) *scalingWatch {
 	return started
 }
 
-// scaledObject is an object that an autoscaler points at.
+// scaledObject is an object that an autoscaler scales.
 type scaledObject struct {
 	kind            schema.GroupKind
 	namespace, name string
 	Scaling
 }
 
-// scalingWatch is one watch of autoscalers and their targets.
+// scalingWatch is the watch of one kind of autoscalers, with their targets.
 type scalingWatch struct {
 	options *AutoscalerOptions
 	targets *reflector.Table[scaledObject]
@@ -154,7 +156,7 @@ type scalingWatch struct {
 	access  *access
 
 	mu sync.RWMutex
-	// lastError is the last error of the API server.
+	// lastError is the last error that the API server returned to a request of the watch.
 	lastError error
 }
 
@@ -164,8 +166,8 @@ func newScalingWatch(options *AutoscalerOptions) *scalingWatch {
 	return s
 }
 
-// unknownReason returns an error if the autoscalers are not known. While the API server refuses a watch that does not count as denied
-// yet, the last listed autoscalers are used.
+// unknownReason returns an error if it is not known which autoscalers exist. While the API server refuses the watch, but not for long
+// enough to count as denied, the last listed autoscalers are used.
 func (s *scalingWatch) unknownReason() error {
 	if reason := s.access.denial(); reason != nil {
 		if apierrors.IsNotFound(reason) {
@@ -184,7 +186,7 @@ func (s *scalingWatch) unknownReason() error {
 	return errors.New("the API server has not listed them yet")
 }
 
-// onAccessChange records the result of a request.
+// onAccessChange records the result of a request of the watch.
 func (s *scalingWatch) onAccessChange(change accessChange, err error) {
 	if change == accessDenied {
 		s.first.stopWaiting()
@@ -213,7 +215,8 @@ func (s *scalingWatch) onEvent(_ types.NamespacedName, before, after *scaledObje
 	s.reportChange(ptr.Deref(before, scaledObject{}), ptr.Deref(after, scaledObject{}))
 }
 
-// onListing reports the changes of a listing. Callers wait for the first one, so its changes are not reported.
+// onListing reports the differences between a listing and the known autoscalers. It does not report the first listing, unless a caller
+// continued without waiting for it.
 func (s *scalingWatch) onListing(before map[types.NamespacedName]scaledObject) {
 	report := s.first.record()
 	s.access.recordListing()
@@ -229,7 +232,7 @@ func (s *scalingWatch) onListing(before map[types.NamespacedName]scaledObject) {
 	}
 }
 
-// reportChange reports the former and the new target of an autoscaler if they differ.
+// reportChange calls OnChange with the previous and the new target of an autoscaler if they differ.
 func (s *scalingWatch) reportChange(before, after scaledObject) {
 	if before == after {
 		return

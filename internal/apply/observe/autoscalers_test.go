@@ -33,7 +33,7 @@ func TestObservedAutoscalersApplyDuringABriefRefusal(t *testing.T) {
 	g.Expect(s.unknownReason()).To(Succeed())
 }
 
-// failingDiscovery cannot tell which kinds are served.
+// failingDiscovery is a mapper whose requests for the served kinds fail.
 type failingDiscovery struct{ meta.RESTMapper }
 
 var errDiscovery = errors.New("discovery has failed")

@@ -7,17 +7,18 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// firstListingTimeout is how long callers wait for the first listing of a new watch. A watch that takes longer, because its
-// API server fails for example, must not delay the sets that need it, and the sets after them in the queue.
+// firstListingTimeout is how long callers wait for the first listing of a new watch. A watch that takes longer, for example because its API
+// server fails, must not delay the sets that need it and the sets that are next in the work queue.
 const firstListingTimeout = 10 * time.Second
 
-// firstListing is the first listing of a watch. Its changes are not reported to callers that wait for it.
+// firstListing is the first listing of a watch. Its objects are not reported as changes if all callers have waited for it.
 type firstListing struct {
-	// done is closed after the listing, timedOut when callers no longer wait for it.
+	// done is closed after the listing. timedOut is closed after firstListingTimeout; then callers no longer wait.
 	done, timedOut chan struct{}
 
 	mu sync.Mutex
-	// unawaited is true if a caller continued without the listing, or its objects replace the objects of another watch.
+	// unawaited is true if a caller continued without the listing, or if the watch replaces another one. Then the changes of the listing must
+	// be reported.
 	unawaited bool
 }
 
@@ -25,7 +26,7 @@ func newFirstListing() *firstListing {
 	return &firstListing{done: make(chan struct{}), timedOut: make(chan struct{})}
 }
 
-// limit ends the waiting after firstListingTimeout.
+// limit makes callers stop waiting after firstListingTimeout.
 func (f *firstListing) limit(c clock.WithDelayedExecution) {
 	c.AfterFunc(firstListingTimeout, func() {
 		f.stopWaiting()

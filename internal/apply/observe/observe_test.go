@@ -46,7 +46,7 @@ type fixture struct {
 	watcher   *observe.Watcher
 
 	mu sync.Mutex
-	// events counts, by name, the reports of objects in the namespace.
+	// events counts, by the name of the object, the calls of OnChange for objects in the namespace.
 	events map[string]int
 	// markers counts the objects that reportsUntilNow has created.
 	markers int
@@ -90,15 +90,15 @@ func (b *fixture) needConfigMaps() observe.Need {
 	return observe.Need{Resource: configMaps, Kind: configMapKind, Namespaced: true, Namespaces: []string{b.namespace}}
 }
 
-// countReports returns how often an object was reported by now.
+// countReports returns how often OnChange has been called for an object.
 func (b *fixture) countReports(name string) int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.events[name]
 }
 
-// reportsUntilNow returns how often a watch of ConfigMaps has reported one for all events up to now. A watch reports in order. So
-// after the report of a ConfigMap that is created now, there are all reports of earlier events.
+// reportsUntilNow returns how often a ConfigMap was reported, once all events up to now have been processed. It creates another ConfigMap
+// and waits for its report, because a watch reports events in order.
 func (b *fixture) reportsUntilNow(name string) int {
 	b.markers++
 	marker := b.configMap(fmt.Sprintf("marker-%d", b.markers)).Name
@@ -106,7 +106,7 @@ func (b *fixture) reportsUntilNow(name string) int {
 	return b.countReports(name)
 }
 
-// configMap creates a ConfigMap as the controller would.
+// configMap creates a ConfigMap with the label and the field manager of the controller.
 func (b *fixture) configMap(name string) *corev1.ConfigMap {
 	created, err := b.client.CoreV1().ConfigMaps(b.namespace).Create(b.ctx, &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: managedByLabels}, Data: map[string]string{"a": "1", "b": "1"},
@@ -115,7 +115,7 @@ func (b *fixture) configMap(name string) *corev1.ConfigMap {
 	return created
 }
 
-// patch writes as a foreign field manager and returns the stored object.
+// patch writes a ConfigMap as the given field manager and returns the stored object.
 func (b *fixture) patch(name, manager string, patch map[string]any) *corev1.ConfigMap {
 	body, err := json.Marshal(patch)
 	b.Expect(err).NotTo(HaveOccurred())
@@ -125,7 +125,7 @@ func (b *fixture) patch(name, manager string, patch map[string]any) *corev1.Conf
 	return patched
 }
 
-// waitFor waits until the watch has caught up with an object and returns what it shows.
+// waitFor waits until the watch has received this version of an object and returns its observed state.
 func (b *fixture) waitFor(object metav1.Object) observe.Object {
 	var seen observe.Object
 	b.Eventually(func(g Gomega) {
@@ -141,7 +141,7 @@ func data(key string, value any) map[string]any {
 	return map[string]any{"data": map[string]any{key: value}}
 }
 
-// A kind without generation, in a metadata-only watch.
+// A ConfigMap has no generation, and a metadata-only watch observes it.
 func TestFingerprintsOnARealAPIServer(t *testing.T) {
 	for name, tc := range map[string]struct {
 		write   func(b *fixture) *corev1.ConfigMap
@@ -178,7 +178,7 @@ func TestFingerprintsOnARealAPIServer(t *testing.T) {
 			created := b.configMap("c")
 			b.use(b.needConfigMaps())
 			before := b.waitFor(created)
-			reportsBefore := b.reportsUntilNow("c") // a listing that takes long is news
+			reportsBefore := b.reportsUntilNow("c") // a listing that takes long counts as a change
 			written := tc.write(b)
 			after := b.waitFor(written)
 			if tc.changes {
@@ -202,7 +202,7 @@ func TestFingerprintChangesWithASecondForeignWriteOfTheSameFields(t *testing.T) 
 	b.Expect(second.Fingerprint).NotTo(Equal(first.Fingerprint))
 }
 
-// Both foreign writes are in the same second, but the repair between them owned the field.
+// Both writes of the other client are in the same second, but Espalier wrote the field between them and became its owner.
 func TestFingerprintChangesWithAForeignWriteInTheSecondOfARepair(t *testing.T) {
 	b := newFixture(t, admin)
 	b.use(b.needConfigMaps())
@@ -239,12 +239,12 @@ func TestStatusWriteDoesNotChangeTheFingerprint(t *testing.T) {
 	b.use(observe.Need{Resource: deployments, Kind: deploymentKind, Namespaced: true, Namespaces: []string{b.namespace}})
 	before, knowledge := b.watcher.Lookup(deploymentKind, b.namespace, "web")
 	b.Expect(knowledge).To(Equal(observe.Present))
-	waitForMarker := func(marker string) { // and so for all reports before it, see reportsUntilNow
+	waitForMarker := func(marker string) { // and so for all reports before the marker, see reportsUntilNow
 		b.deployment(marker)
 		b.Eventually(func() int { return b.countReports(marker) }).WithTimeout(30 * time.Second).Should(BeNumerically(">=", 1))
 	}
 	waitForMarker("before")
-	reportsBefore := b.countReports("web") // a listing that takes long is news
+	reportsBefore := b.countReports("web") // a listing that takes long counts as a change
 	patched, err := b.client.AppsV1().Deployments(b.namespace).
 		Patch(b.ctx, "web", types.MergePatchType, []byte(`{"status":{"collisionCount":7}}`),
 			metav1.PatchOptions{FieldManager: "some-controller"}, "status")
@@ -276,7 +276,7 @@ func TestObjectWithoutLabelAndDeletedObjectAreAbsent(t *testing.T) {
 	}
 }
 
-// lockedTransport delays the answers of API servers while a test has locked it.
+// lockedTransport delays the answers of the API server while the test has locked gate.
 type lockedTransport struct {
 	http.RoundTripper
 	gate *sync.RWMutex
@@ -314,7 +314,7 @@ func TestOwnWriteIsNotReported(t *testing.T) {
 	b.waitFor(created)
 	reportsBefore := b.reportsUntilNow("c")
 	b.Expect(reportsBefore).To(Equal(1))
-	watch.Lock() // the event of the write might arrive before its answer
+	watch.Lock() // so that the event of the write does not arrive before Record
 	created.Data["a"] = "9"
 	updated, err := b.client.CoreV1().ConfigMaps(b.namespace).Update(b.ctx, created, metav1.UpdateOptions{FieldManager: "espalier"})
 	b.Expect(err).NotTo(HaveOccurred())
@@ -366,7 +366,7 @@ func TestWatchesStopWithoutUsers(t *testing.T) {
 	b.Expect(b.watcher.Watches()).To(Equal(1))
 }
 
-// A user with permission to read ConfigMaps of one namespace gets the watch of that namespace, and none of another namespace.
+// The client may read ConfigMaps of one namespace only. So the watch of that namespace runs, and the watch of another namespace does not.
 func TestNamespaceIsWatchedIfAllNamespacesAreForbidden(t *testing.T) {
 	restricted := func(s local.Server) *rest.Config {
 		config, err := s.UserConfig("narrow")

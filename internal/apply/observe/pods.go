@@ -29,7 +29,7 @@ var (
 // PodOptions configure Pods.
 type PodOptions struct {
 	Client metadata.Interface
-	// Namespaces restricts the watch; empty means all.
+	// Namespaces are the namespaces in which pods are watched; empty means all.
 	Namespaces []string
 	// OnChange is called when the number of a Deployment's pods changed. While that number differs from the Deployment's replicas, it is also
 	// called for every change of one of the pods. It must not block.
@@ -38,11 +38,12 @@ type PodOptions struct {
 	Log      logr.Logger
 }
 
-// Pods counts the pods that the selectors of managed Deployments match. One watch of the metadata of all pods, or one in each namespace,
-// runs as long as Deployments are watched. Pods need not have the managed-by label. Pods stores only the labels of a pod.
+// Pods counts, for each managed Deployment, the pods that its selector matches. As long as Deployments are watched, it watches the metadata
+// of all pods, with one watch or with one for each of Namespaces. The pods need not have the managed-by label. Pods stores only their
+// labels.
 type Pods struct {
 	options PodOptions
-	// lifetime ends the watch.
+	// All watches end when lifetime ends.
 	lifetime context.Context //nolint:containedctx // the watch outlives the call that starts it
 
 	mu sync.Mutex
@@ -61,10 +62,10 @@ type podLabels = unique.Handle[string]
 // trackedDeployment is a Deployment with the number of pods that its selector matches.
 type trackedDeployment struct {
 	rollout health.Rollout
-	// selected are the labels of the selector, each such as ",app=web,".
+	// selected are the labels that the selector requires, each in the form ",app=web,".
 	selected []string
 	pods     int
-	// owners are the stores of the watches that contain the Deployment.
+	// owners are the stores of the watches that show the Deployment.
 	owners map[*store]struct{}
 }
 
@@ -92,11 +93,12 @@ const (
 	CountPending
 	// CountMatches means that there are as many pods as the Deployment has replicas.
 	CountMatches
-	// CountDiffers means that there are more or fewer.
+	// CountDiffers means that there are more or fewer pods.
 	CountDiffers
 )
 
-// Of compares the number of a Deployment's pods with its replicas, and returns its rollout. A Deployment that is not tracked matches.
+// Of compares the number of a Deployment's pods with its replicas, and returns its rollout. For a Deployment that is not tracked, it
+// returns CountMatches.
 func (p *Pods) Of(namespace, name string) (health.Rollout, Count) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -165,7 +167,7 @@ func (p *Pods) forget(owner *store, key types.NamespacedName) {
 	}
 }
 
-// forgetLocked is forget for a caller that has locked mu.
+// forgetLocked is like forget; the caller has locked mu.
 func (p *Pods) forgetLocked(owner *store, key types.NamespacedName) (known *trackedDeployment, forgotten bool) {
 	known = p.deployments[key.Namespace][key.Name]
 	if known == nil {
@@ -240,12 +242,12 @@ type podStore struct {
 	namespace string
 	stop      context.CancelFunc
 	access    *access
-	// listed is true once there was a listing. The lock of pods guards it.
+	// listed is true after the first listing. The lock of pods guards it.
 	listed bool
 }
 
-// onAccessChange reports the Deployments of a namespace when their pods can no longer be counted, or can be counted again. A missing
-// permission must not delay the conditions.
+// onAccessChange reports the Deployments of a namespace when their pods can no longer be counted, or can be counted again. So a missing
+// permission does not delay the conditions of a set.
 func (s *podStore) onAccessChange(change accessChange, err error) {
 	switch change {
 	case accessUnchanged:
@@ -283,7 +285,7 @@ func (p *Pods) reportChanges(deployments []types.NamespacedName) {
 	}
 }
 
-// setLabels stores a pod's labels, and returns the affected Deployments. The caller has locked mu.
+// setLabels stores a pod's labels, and returns the Deployments for which OnChange must be called. The caller has locked mu.
 func (p *Pods) setLabels(key types.NamespacedName, after podLabels) []types.NamespacedName {
 	before := p.pods[key.Namespace][key.Name]
 	p.storeLabels(key, after)
@@ -322,13 +324,13 @@ func (p *Pods) storeLabels(key types.NamespacedName, next podLabels) {
 	p.pods[key.Namespace][key.Name] = next
 }
 
-// isCurrent reports whether the store is still in use. The caller has locked the lock of pods.
+// isCurrent reports whether the store is still in use. The caller has locked s.pods.mu.
 func (s *podStore) isCurrent() bool { return s.pods.stores[s.namespace] == s }
 
 // labelsOf returns a pod's labels.
 func labelsOf(pod client.Object) (podLabels, bool) { return unique.Make(textOf(pod.GetLabels())), true }
 
-// textOf returns labels as a text that contains the text of each single label.
+// textOf returns labels as a text. It contains textOf of each single label, so a search for that text finds the label.
 func textOf(set labels.Set) string { return "," + set.String() + "," }
 
 // Set implements reflector.Receiver.

@@ -18,12 +18,12 @@ import (
 	"github.com/espalier-dev/espalier/internal/reflector"
 )
 
-// podsFixture is Pods without an API server. The test takes the part of the reflector.
+// podsFixture is Pods without an API server. The test passes objects to it as the reflector would.
 type podsFixture struct {
 	*WithT
 	pods  *Pods
 	store *podStore
-	// owner is the watch that shows the Deployments.
+	// owner is the store of the watch that shows the Deployments.
 	owner    *store
 	reported []string
 }
@@ -50,7 +50,7 @@ func (c *podsFixture) track(key types.NamespacedName, rollout health.Rollout) {
 }
 func (c *podsFixture) forget(key types.NamespacedName) { c.pods.forget(c.owner, key) }
 
-// takeReports returns the Deployments that were reported since the last call.
+// takeReports returns the Deployments for which OnChange was called since the last call of takeReports.
 func (c *podsFixture) takeReports() []string {
 	reported := c.reported
 	c.reported = nil
@@ -172,7 +172,7 @@ func TestChangesOfPodsAreReportedForTheirDeployments(t *testing.T) {
 	c.Expect(c.takeReports()).To(BeEmpty(), "nothing was wrong with it")
 }
 
-// Otherwise a set would stay progressing because of a Deployment that is excluded from now on.
+// A Deployment that is excluded from now on must not keep the condition of its set at progressing.
 func TestDeploymentForgottenWithWrongPodCountIsReported(t *testing.T) {
 	c := newPodsFixture(t)
 	c.list(c.store, pod("shop", "a", "app", "web"))
@@ -185,7 +185,7 @@ func TestDeploymentForgottenWithWrongPodCountIsReported(t *testing.T) {
 	c.Expect(c.takeReports()).To(BeEmpty())
 }
 
-// Pods that do not count, such as evicted ones, may make up the difference, so the health check must read the pods again.
+// The difference may consist of pods that do not count, such as evicted ones, so the health check must read the pods again.
 func TestDeploymentThatLacksPodsIsReportedWhenItsReplicasChange(t *testing.T) {
 	c := newPodsFixture(t)
 	c.list(c.store)

@@ -21,8 +21,8 @@ const (
 	minRetryPause = time.Second
 	// maxRetryPause is the longest of these pauses. Permissions and served kinds change rarely.
 	maxRetryPause = 5 * time.Minute
-	// deniedAfter is how long the API server must refuse a watch that once ran until it counts as denied. API servers that start,
-	// and aggregated API servers during an interruption, refuse requests for a short time.
+	// deniedAfter is how long the API server must refuse a watch until a watch that has run before counts as denied. An API server that
+	// starts, or an aggregated one during an interruption, refuses requests for a short time.
 	deniedAfter = 10 * time.Second
 )
 
@@ -43,8 +43,9 @@ const (
 	accessRestored
 )
 
-// access records whether the API server allows one watch. The first refusal denies a watch that never ran, so that callers do not
-// wait for it. Only refusals for deniedAfter deny a watch that once ran. Both are retried for as long as they are needed.
+// access records whether the API server allows one watch. A watch that has never run counts as denied from the first refusal on, so that
+// callers do not wait for it. A watch that has run counts as denied once the API server refuses it for deniedAfter. A denied watch is
+// retried as long as it has users.
 type access struct {
 	clock clock.Clock
 	// firstDenied is closed when the watch is denied for the first time.
@@ -53,10 +54,11 @@ type access struct {
 	mu sync.Mutex
 	// refusedSince is when the current refusals began; zero if there are none.
 	refusedSince time.Time
-	// retryAt is when the next request may be sent. pause is the time between the last refusal and retryAt.
+	// retryAt is the earliest time of the next request. pause is the time between the last refusal and retryAt.
 	retryAt time.Time
 	pause   time.Duration
-	// everRan is true once the watch ran. watchGranted and listGranted are true if that request was allowed since the last denial.
+	// everRan is true once the watch has run. watchGranted and listGranted are true if a watch or a list request was allowed since the watch
+	// was last denied.
 	everRan, watchGranted, listGranted bool
 	denied                             bool
 	reason                             error
@@ -91,7 +93,7 @@ func (a *access) recordAnswer(streaming bool, err error) accessChange {
 	case isRefusal(err):
 		return a.recordRefusal(err)
 	case err != nil:
-		if !a.denied { // other errors say nothing about permissions
+		if !a.denied { // other errors do not show whether the watch is allowed
 			a.refusedSince = time.Time{}
 		}
 	case streaming:
@@ -142,7 +144,7 @@ func (a *access) restoreIfProven() accessChange {
 	return accessRestored
 }
 
-// denial returns why the watch is denied, nil if it is not.
+// denial returns why the watch is denied, nil if it is not denied.
 func (a *access) denial() error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -152,8 +154,8 @@ func (a *access) denial() error {
 	return a.reason
 }
 
-// client returns a client that pauses after a refusal before the next request. It calls onChange with every change of access and every
-// error. narrow completes the options of a request.
+// client returns a client that waits after a refusal before it sends the next request. It calls onChange with every change of access and
+// every error. narrow adds the selector of the watch to the options of a request.
 func (a *access) client(objects reflector.Client, narrow func(*metav1.ListOptions), onChange func(accessChange, error)) reflector.Client {
 	record := func(streaming bool, err error) {
 		if change := a.recordAnswer(streaming, err); change != accessUnchanged || err != nil {

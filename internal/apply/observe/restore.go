@@ -19,32 +19,32 @@ import (
 
 // RestoreCheck makes a reflector list again when its cluster was restored from a backup.
 //
-// The reflector of client-go resumes a watch at the last version that it saw. If the resourceVersions of the cluster have gone
-// back, the API server accepts that watch and sends nothing until its versions have passed that one. So the check lists one
-// object before the reflector resumes a watch that ended earlier than expectedEnd, as watches do when the API server stops, or that
-// could not be opened. If that listing is older than the reflector, the check refuses to resume, and the reflector lists everything.
+// The reflector of client-go resumes a watch at the last resourceVersion that it received. If the restored cluster is at an older version,
+// the API server accepts that watch and sends nothing until the cluster has passed the requested version. So the check lists one object
+// before the reflector resumes a watch that ended before expectedEnd (watches do when the API server stops) or could not be opened. If that
+// listing has an older version than the reflector, Watch returns an error, and the reflector lists all objects.
 //
 // The zero value is not usable; a RestoreCheck serves one reflector.
 type RestoreCheck struct {
 	Clock clock.PassiveClock
 
 	mu sync.Mutex
-	// expectedEnd is when the last watch should have ended; zero if there was none.
+	// expectedEnd is when the last watch ends by its timeout; zero if there was no watch.
 	expectedEnd time.Time
-	// interrupted is set when a watch ended early or could not be opened, until a listing shows that the cluster is not older.
-	// It stays set while the API server is unavailable, which may be longer than a watch.
+	// interrupted is set when a watch ended early or could not be opened, until the next watch has been opened. It stays set while the API
+	// server is unavailable, which may last beyond expectedEnd.
 	interrupted bool
 }
 
-// Watch opens a watch, unless the cluster is older than the version to resume at: then it returns an error that says that
-// the version has expired.
+// Watch opens a watch. If the cluster is older than the resourceVersion at which the watch resumes, Watch returns the error that this
+// version has expired.
 func (c *RestoreCheck) Watch(
 	ctx context.Context, options metav1.ListOptions, objects cache.ListerWatcherWithContext,
 ) (watch.Interface, error) {
 	if err := c.checkVersion(ctx, options, objects); err != nil {
 		return nil, err
 	}
-	// The API server measures the time of a watch from the arrival of the request, which is before its answer.
+	// The API server measures the timeout of a watch from the arrival of the request, so the time of the answer would be too late.
 	begin := c.Clock.Now()
 	stream, err := objects.WatchWithContext(ctx, options)
 	c.mu.Lock()

@@ -52,7 +52,7 @@ func TestRestoreDuringAnOutageLongerThanAWatchIsDetected(t *testing.T) {
 	g.Expect(resume()).To(Satisfy(apierrors.IsResourceExpired))
 }
 
-// An API server under load answers late, and its time for the watch has begun before.
+// An API server under load answers late, but the timeout of the watch runs from the arrival of the request.
 func TestWatchThatOpenedSlowlyEndsAsAgreed(t *testing.T) {
 	g := NewWithT(t)
 	begin := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)

@@ -25,25 +25,26 @@ import (
 type Object struct {
 	UID             types.UID
 	ResourceVersion string
-	// Fingerprint changes if and only if a client wrote more than status (see package fields).
+	// Fingerprint changes if and only if a client wrote more than the status of the object (see package fields).
 	Fingerprint uint64
-	// Origin is the value of the origin annotation, "" without one.
+	// Origin is the value of the origin annotation, "" if the object has none.
 	Origin string
 	// Deleted is the deletion timestamp; zero if there is none.
 	Deleted time.Time
-	// WrittenByUs is true if Espalier or its peer ever wrote the object. Then Espalier may delete the object although its origin annotation is
-	// missing.
+	// WrittenByUs is true if managedFields have an entry of Espalier or of its peer, Gardener's resource manager. Then Espalier may delete the
+	// object although its origin annotation is missing.
 	WrittenByUs bool
 	// Finalizers is true if the object has any finalizer.
 	Finalizers bool
 	// KeepObject, GarbageCollectable and FinalizeAfter are the values of the annotations and the label that restrict a deletion; "" if absent.
 	KeepObject, GarbageCollectable, FinalizeAfter string
-	// FirstMetadata is the metadata of an object in the first listing after start. It shows whether the object is unchanged since an earlier
-	// process wrote it. DropFirstMetadata sets it to nil; it is nil for all other objects.
+	// FirstMetadata contains the labels, annotations and managedFields of an object from the first listing of a watch. They show whether the
+	// object is unchanged since an earlier process wrote it. DropFirstMetadata, or firstMetadataTimeout, sets it to nil. It is nil for objects
+	// of later events.
 	FirstMetadata *metav1.ObjectMeta
-	// Verdict describes why an object that is watched whole is not healthy; nil if it is healthy.
+	// Verdict says why an object is not healthy; nil if it is healthy. Only a watch of whole objects computes verdicts.
 	Verdict *health.Verdict
-	// VerdictUnknown is true if only metadata of the object was observed since the last write of Espalier.
+	// VerdictUnknown is true if Verdict is not valid, because only metadata of this version of the object was observed.
 	VerdictUnknown bool
 }
 
@@ -52,7 +53,7 @@ type reducedObject struct {
 	metav1.PartialObjectMetadata
 	verdict *health.Verdict
 	rollout *health.Rollout
-	// finished is true for a Job that has finished and that Kubernetes will delete therefore.
+	// finished is true for a finished Job that Kubernetes will delete, because it has ttlSecondsAfterFinished.
 	finished bool
 }
 
@@ -92,14 +93,14 @@ type store struct {
 	onChange, onVerdict func(namespace, name string)
 	// verdictOf computes the verdict of a whole object. It is nil in a store of metadata.
 	verdictOf func(object runtime.Object) *health.Verdict
-	// onJob is called for each Job that is received whole, with whether it has finished. It is nil in stores of other kinds.
+	// onJob is called for each Job that is received whole, with the value of reducedObject.finished. It is nil in stores of other kinds.
 	onJob func(key types.NamespacedName, finished bool)
 	// pods counts the pods of Deployments. It is nil in stores of other kinds.
 	pods *Pods
 
 	mu      sync.RWMutex
 	objects map[types.NamespacedName]Object
-	// observedVersion is the resourceVersion of the last event, bookmark or listing.
+	// observedVersion is the resourceVersion of the last event, bookmark or listing of the watch.
 	observedVersion string
 	first           *firstListing
 	// onListing is called after a listing has replaced the objects, before its changes are reported.
@@ -113,7 +114,7 @@ func newStore(onChange, onVerdict func(namespace, name string)) *store {
 	}
 }
 
-// copyFrom copies the objects of the store that this one replaces, so that changes between the two are reported.
+// copyFrom copies the objects of the store that this one replaces, so that changes between their watches are reported.
 func (s *store) copyFrom(other *store) {
 	other.mu.RLock()
 	defer other.mu.RUnlock()
@@ -125,7 +126,7 @@ func keyOf(object metav1.Object) types.NamespacedName {
 	return types.NamespacedName{Namespace: unique.Make(object.GetNamespace()).Value(), Name: object.GetName()}
 }
 
-// keep reduces an object as soon as it arrives.
+// keep reduces an object to the fields that the store needs, before the reflector stores it.
 func (s *store) keep(object client.Object) (metav1.Object, bool) {
 	if found, ok := object.(*metav1.PartialObjectMetadata); ok {
 		found.OwnerReferences = nil
@@ -189,14 +190,15 @@ func (s *store) countPods(key types.NamespacedName, object metav1.Object) {
 	s.pods.forget(s, key)
 }
 
-// noteJob reports whether a Job has finished.
+// noteJob calls onJob for a Job.
 func (s *store) noteJob(key types.NamespacedName, object metav1.Object) {
 	if seen, whole := object.(*reducedObject); whole && s.onJob != nil {
 		s.onJob(key, seen.finished)
 	}
 }
 
-// recordEvent stores the state of an object unless it is older than the stored one. Then it is an event from before our own write.
+// recordEvent stores the state of an object unless it is older than the stored one. An older event is from before the last write of
+// Espalier.
 func (s *store) recordEvent(key types.NamespacedName, object Object) {
 	s.mu.Lock()
 	s.observedVersion = object.ResourceVersion
@@ -215,8 +217,8 @@ func (s *store) recordEvent(key types.NamespacedName, object Object) {
 	}
 }
 
-// recordOwnWrite stores the result of our own write. It ignores the result if the watch has passed that write: the object may have been
-// deleted since. The write is a change for the set that loses the object by it, and for no other one.
+// recordOwnWrite stores the result of a write of Espalier. It ignores the result if the watch has already shown a later version: the object
+// may have been deleted since. It calls onChange only if the write changed the origin, because then the previous set has lost the object.
 func (s *store) recordOwnWrite(key types.NamespacedName, object Object) {
 	s.mu.Lock()
 	if !Older(s.observedVersion, object.ResourceVersion) {
@@ -231,8 +233,8 @@ func (s *store) recordOwnWrite(key types.NamespacedName, object Object) {
 	}
 }
 
-// condenseAnswer condenses the answer to our own write. The result has a verdict if the answer is the whole object and the store computes
-// verdicts.
+// condenseAnswer condenses the answer to a write of Espalier. The result has a verdict if the answer is the whole object and the store
+// computes verdicts.
 func (s *store) condenseAnswer(object metav1.Object) Object {
 	if reduced, err := s.reduce(object); err == nil {
 		object = reduced
@@ -304,9 +306,9 @@ func (s *store) Replace(objects map[types.NamespacedName]metav1.Object, resource
 // listingChanges contains the differences between a listing and the stored objects.
 type listingChanges struct{ deleted, changed, judged []types.NamespacedName }
 
-// replaceObjects replaces the stored objects by a listing, but keeps the results of our own writes after the listing. A listing that is
-// older than observedVersion comes from a cluster that was restored from a backup; it replaces all objects. The changes of the first
-// listing are not reported to callers that wait for it.
+// replaceObjects replaces the stored objects by a listing, but keeps the results of writes of Espalier that are newer than the listing. A
+// listing that is older than observedVersion comes from a cluster that was restored from a backup; it replaces all objects. It returns no
+// changes for a first listing for which all callers waited.
 func (s *store) replaceObjects(next map[types.NamespacedName]Object, listed string) listingChanges {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -15,7 +15,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/reflector"
 )
 
-// storeFixture is a store without an API server. The test takes the part of the reflector.
+// storeFixture is a store without an API server. The test passes objects to it as the reflector would.
 type storeFixture struct {
 	*WithT
 	store    *store
@@ -41,7 +41,7 @@ func newStoreFixture(t *testing.T, whole bool) *storeFixture {
 	return s
 }
 
-// takeReports returns the reports since the last call, sorted.
+// takeReports returns the calls of onChange and onVerdict since the last call of takeReports, sorted.
 func (s *storeFixture) takeReports() []string {
 	reported := s.reported
 	s.reported = nil
@@ -49,7 +49,7 @@ func (s *storeFixture) takeReports() []string {
 	return reported
 }
 
-// fill returns the store with which a Reflector fills the tested one.
+// fill returns the store through which a Reflector of client-go writes to the tested one.
 func (s *storeFixture) fill() cache.ReflectorStore { return reflector.NewStore(s.store.keep, s.store) }
 
 func (s *storeFixture) list(version string, objects ...any) {
@@ -90,7 +90,7 @@ func metadataObject(name, version string, generation ...int64) *metav1.PartialOb
 	return &metav1.PartialObjectMetadata{ObjectMeta: metaOf(name, version, generation...)}
 }
 
-// recordOwnWrite records an own write of the controller.
+// recordOwnWrite records the result of a write of the controller.
 func (s *storeFixture) recordOwnWrite(object metav1.Object) {
 	s.store.recordOwnWrite(types.NamespacedName{Namespace: object.GetNamespace(), Name: object.GetName()}, s.store.condenseAnswer(object))
 }
@@ -118,7 +118,7 @@ func TestVerdictsOfWholeObjects(t *testing.T) {
 	s.Expect(s.takeReports()).To(Equal([]string{"changed p", "judged p"}))
 }
 
-// Between our write and its event the object's health is unknown, although older events may arrive.
+// Between a write of Espalier and its event, the object's health is unknown, even if older events arrive.
 func TestVerdictFromBeforeOurWriteIsIgnored(t *testing.T) {
 	s := newStoreFixture(t, true)
 	s.list("10", wholePod("p", "5", "Running"))
@@ -137,7 +137,7 @@ func TestVerdictFromBeforeOurWriteIsIgnored(t *testing.T) {
 	s.Expect(s.state("p")).To(Equal([3]any{true, true, ""}), "a write that the watch is past is no news")
 }
 
-// The set that had the object learns at once that another set has taken it.
+// When another set takes over an object, the change is reported at once, for the set that had the object.
 func TestAnOwnWriteThatChangesTheOriginIsAChange(t *testing.T) {
 	s := newStoreFixture(t, true)
 	withOrigin := func(version, origin string) *metav1.PartialObjectMetadata {
@@ -213,7 +213,7 @@ func TestVerdictIsUnknownFromMetadataAlone(t *testing.T) {
 	s.Expect(err).To(MatchError(ContainSubstring("unexpected type *v1.Pod")))
 }
 
-// A watch that replaces another reports all changes meanwhile, and the verdicts that the other one lacked.
+// A watch that replaces another one reports all changes since the last event of that one, and the verdicts that it lacked.
 func TestReplacementStoreReportsAllChangesMeanwhile(t *testing.T) {
 	before := newStoreFixture(t, false)
 	before.list("10", metadataObject("sick", "1"), metadataObject("well", "1"), metadataObject("gone", "1"), metadataObject("edited", "1"))
@@ -229,7 +229,7 @@ func TestReplacementStoreReportsAllChangesMeanwhile(t *testing.T) {
 	s.Expect(before.state("gone")).To(Equal([3]any{true, false, ""}), "the other store is left alone")
 }
 
-// A caller that continued without the first listing needs its changes reported.
+// If a caller continued without the first listing, the objects of that listing must be reported.
 func TestFirstListingIsReportedIfNoCallerWaitsForIt(t *testing.T) {
 	s := newStoreFixture(t, true)
 	s.store.first.stopWaiting()

@@ -1,9 +1,9 @@
-// Package observe caches the state of managed objects. It runs one metadata-only watch per kind, restricted to objects with the managed-by
-// label, and stores a fingerprint per object.
+// Package observe caches the state of managed objects. It runs one watch for each kind, restricted to objects with the managed-by label,
+// and stores a fingerprint and the health of each object. A watch receives only metadata, unless the health of its objects depends on more.
 //
-// A watch starts when a set needs a kind and stops when no set needs it. If the API server forbids a cluster-wide watch, watches of single
-// namespaces replace it. A look-up of an object that no watch covers returns Unwatched, and the caller reads the object live. The package
-// makes no decisions and never writes.
+// A watch starts when a set needs a kind and stops a minute after the last set stopped needing it. If the API server forbids a cluster-wide
+// watch, watches of single namespaces replace it. A look-up of an object that no watch covers returns Unwatched, and the caller reads the
+// object live. The package makes no decisions and never writes.
 package observe
 
 import (
@@ -28,9 +28,9 @@ import (
 )
 
 const (
-	// idleTimeout is how long a watch runs without users, so that a set that is created again does not cost a new listing.
+	// idleTimeout is how long a watch runs without users, so that a set that is deleted and created again does not cause a new listing.
 	idleTimeout = time.Minute
-	// firstMetadataTimeout is how long the metadata of the first listing is kept for sets that have not used it yet.
+	// firstMetadataTimeout is how long Object.FirstMetadata is kept for sets that have not used it yet.
 	firstMetadataTimeout = 10 * time.Minute
 )
 
@@ -40,7 +40,7 @@ type Presence int
 const (
 	// Unwatched means that no synced watch covers the object: the caller must read it live.
 	Unwatched Presence = iota
-	// Absent means that the object does not exist, or does not have the managed-by label.
+	// Absent means that a synced watch covers the object and does not show it: it does not exist or lacks the managed-by label.
 	Absent
 	// Present means that the object exists, as described by the Object.
 	Present
@@ -50,29 +50,30 @@ const (
 type Need struct {
 	Resource schema.GroupVersionResource
 	Kind     schema.GroupKind
-	// Namespaced kinds can be watched by namespace if a cluster-wide watch is not granted.
+	// Namespaced is true if the kind is namespaced. If a cluster-wide watch is forbidden, such a kind is watched in each namespace.
 	Namespaced bool
 	// Namespaces lists the namespaces in which the set has objects of this kind, sorted.
 	Namespaces []string
-	// Name restricts the watch to one object, labelled or not. Namespaces is then its namespace.
+	// Name restricts the watch to one object, with or without the managed-by label. Namespaces then contains only its namespace.
 	Name string
-	// Whole requests verdicts by the status of the objects, although their kind has no health rule of its own.
+	// Whole requests verdicts for a kind without a health rule of its own. They are computed from the status of the whole objects.
 	Whole bool
 }
 
 // Options configure a Watcher.
 type Options struct {
 	Client metadata.Interface
-	// Label and Value are the key and value of the label of managed objects.
+	// Label and Value are the key and the value of the managed-by label.
 	Label, Value string
-	// Namespaces restricts watches of namespaced kinds; empty means all.
+	// Namespaces are the namespaces in which namespaced kinds are watched; empty means all.
 	Namespaces []string
 	// OnChange is called when more than the status of an observed object changed. It must not block.
 	OnChange func(kind schema.GroupKind, namespace, name string)
 	// OnVerdict is called when an observed object was created or deleted, when its verdict changed, and when the number of pods of a
 	// Deployment changed. It must not block. Nil: no caller needs verdicts.
 	OnVerdict func(kind schema.GroupKind, namespace, name string)
-	// Whole watches the kinds whose verdict depends on more than metadata. If it is nil, there are no verdicts.
+	// Whole is the client that watches whole objects, for kinds whose verdict depends on more than metadata. If it is nil, there are no
+	// verdicts.
 	Whole *WholeObjects
 	// Pods counts the pods of Deployments. If it is nil, pods are not counted.
 	Pods  *Pods
@@ -83,17 +84,17 @@ type Options struct {
 // Watcher runs the watches that its users need. All its methods may be called concurrently.
 type Watcher struct {
 	options Options
-	// lifetime ends all watches.
+	// All watches end when lifetime ends.
 	lifetime context.Context //nolint:containedctx // watches outlive the call that starts them
 
 	mu      sync.RWMutex
 	watches map[scope]*kindWatch
 	users   map[types.NamespacedName][]usage
-	// finished contains the Jobs that were seen finished, and that Kubernetes has deleted therefore, or will delete.
+	// finished contains the Jobs that finished and that Kubernetes deletes, or has deleted, because they have ttlSecondsAfterFinished.
 	finished map[types.NamespacedName]struct{}
 }
 
-// jobKind is the kind of objects that end by themselves.
+// jobKind is the only kind whose objects finish.
 var jobKind = schema.GroupKind{Group: "batch", Kind: "Job"}
 
 // scope is the set of objects that one watch covers. All versions of a kind share a watch, because they have the same metadata.
@@ -105,7 +106,7 @@ type scope struct {
 type kindWatch struct {
 	store    *store
 	resource schema.GroupVersionResource
-	// whole is true if the watch is of whole objects. wholeUsers is how many users requested that.
+	// whole is true if the watch receives whole objects. wholeUsers is how many users set Need.Whole.
 	whole      bool
 	wholeUsers int
 	stop       context.CancelFunc
@@ -115,13 +116,13 @@ type kindWatch struct {
 	access *access
 }
 
-// usage is one scope in which a user needs a kind, and whether it asked for whole objects.
+// usage is one scope in which a user needs a kind. whole is true if its Need requests whole objects.
 type usage struct {
 	scope
 	whole bool
 }
 
-// New returns a Watcher whose watches end with lifetime.
+// New returns a Watcher whose watches end when lifetime ends.
 func New(lifetime context.Context, options Options) *Watcher {
 	if options.OnVerdict == nil {
 		options.OnVerdict = func(schema.GroupKind, string, string) {}
@@ -132,10 +133,11 @@ func New(lifetime context.Context, options Options) *Watcher {
 	}
 }
 
-// Use replaces the needs of a user, starts and stops watches accordingly, and waits until the needed watches have listed their objects or
-// were denied. It returns early, without an error, when ctx ends or a watch takes too long. Look-ups then return Unwatched.
+// Use replaces the needs of a user, which is a set, starts and stops watches accordingly, and waits until the needed watches have listed
+// their objects or were denied. It returns early, without an error, when ctx ends or a watch takes too long. Look-ups then return
+// Unwatched.
 func (w *Watcher) Use(ctx context.Context, user types.NamespacedName, needs []Need) {
-	for range 2 { // the second time with narrower watches in place of denied ones
+	for range 2 { // the second time with watches of single namespaces, if the wide one is denied
 		if !w.waitForListings(ctx, w.replaceNeeds(user, needs)) {
 			return
 		}
@@ -154,7 +156,7 @@ func (w *Watcher) waitForListings(ctx context.Context, watches []*kindWatch) boo
 		case <-each.access.firstDenied:
 		case <-each.store.first.timedOut:
 		case <-ctx.Done():
-			for _, late := range watches { // their first listings must be reported, because no caller waits for them
+			for _, late := range watches { // the caller stops waiting, so their listings must be reported
 				late.store.first.stopWaiting()
 			}
 			return false
@@ -198,7 +200,7 @@ func (w *Watcher) replaceNeeds(user types.NamespacedName, needs []Need) []*kindW
 	return pending
 }
 
-// addUsers changes the number of users.
+// addUsers adds a number, which may be negative, to the number of users.
 func (k *kindWatch) addUsers(by usage, number int) {
 	k.users += number
 	if by.whole {
@@ -206,8 +208,8 @@ func (k *kindWatch) addUsers(by usage, number int) {
 	}
 }
 
-// removeUser ends one use of a watch. A watch without users stops after idleTimeout. A watch of whole objects is replaced by one of
-// metadata if its other users need no more. The caller has locked mu.
+// removeUser ends one use of a watch. A watch without users stops after idleTimeout. A watch of metadata replaces a watch of whole objects
+// that has only users which need metadata. The caller has locked mu.
 func (w *Watcher) removeUser(by usage, now time.Time) {
 	found := w.watches[by.scope]
 	if found == nil {
@@ -217,7 +219,7 @@ func (w *Watcher) removeUser(by usage, now time.Time) {
 	switch {
 	case found.users == 0:
 		found.idleSince = now
-		// The clock may call this with its lock held, hence the goroutine.
+		// The clock may call this function while it has locked its own lock, hence the goroutine.
 		w.options.Clock.AfterFunc(idleTimeout, func() { go w.stopIdleWatches() })
 	case found.whole && found.wholeUsers == 0 && !health.HasRule(by.kind):
 		w.startWatch(by.scope, found.resource, false, found, now)
@@ -235,13 +237,13 @@ func (w *Watcher) scopes(need Need) []scope {
 	}
 	restricted := len(w.options.Namespaces) > 0
 	known := w.watches[wide]
-	// Other errors than Forbidden apply to single namespaces too.
+	// A reason other than Forbidden, such as an unserved kind, applies to single namespaces too.
 	if !restricted && (known == nil || !apierrors.IsForbidden(known.access.denial())) {
 		return []scope{wide}
 	}
 	var narrow []scope
 	if !restricted {
-		narrow = append(narrow, wide) // it is retried as long as it has users
+		narrow = append(narrow, wide) // the wide watch is retried as long as it has users
 	}
 	for _, namespace := range need.Namespaces {
 		if !restricted || slices.Contains(w.options.Namespaces, namespace) {
@@ -253,7 +255,7 @@ func (w *Watcher) scopes(need Need) []scope {
 
 func (k *kindWatch) isDenied() bool { return k.access.denial() != nil }
 
-// stopWatch stops a watch for good.
+// stopWatch stops a watch. It cannot be started again.
 func (k *kindWatch) stopWatch() {
 	k.stop()
 	if k.store.pods != nil {
@@ -305,7 +307,8 @@ func (w *Watcher) startWatch(s scope, resource schema.GroupVersionResource, whol
 	}, started.store.keep, started.store)
 }
 
-// verdictFunc returns the function that computes verdicts: by the rule of the kind, or by the general rules for a status.
+// verdictFunc returns the function that computes the verdict of an object: by the health rule of its kind, or, if the kind has none, by
+// general rules for the status.
 func verdictFunc(hasRule bool) func(runtime.Object) *health.Verdict {
 	return func(object runtime.Object) *health.Verdict {
 		var verdict health.Verdict
@@ -350,7 +353,7 @@ func (w *Watcher) client(s scope, resource schema.GroupVersionResource, state *k
 	return state.access.client(objects, narrow, func(change accessChange, err error) { w.onAccessChange(s, state, change, err) })
 }
 
-// onListing records a complete listing.
+// onListing records a complete listing of a watch.
 func (w *Watcher) onListing(s scope, state *kindWatch, first bool) {
 	if first {
 		w.options.Clock.AfterFunc(firstMetadataTimeout, state.store.dropAllFirstMetadata)
@@ -359,7 +362,7 @@ func (w *Watcher) onListing(s scope, state *kindWatch, first bool) {
 }
 
 // onAccessChange reports all objects of a watch when the API server denies it, because its cached objects are no longer valid, and when the
-// API server allows it again, because it may show changes that no set has processed.
+// API server allows it again, because the watch may then show changes that no set has processed.
 func (w *Watcher) onAccessChange(s scope, state *kindWatch, change accessChange, err error) {
 	log := w.options.Log.WithValues("kind", s.kind.String(), "namespace", s.namespace)
 	switch change {
@@ -410,7 +413,7 @@ func (w *Watcher) Lookup(kind schema.GroupKind, namespace, name string) (Object,
 	return w.lookup(namespace, name, scope{kind, namespace, name}, scope{kind, namespace, ""}, scope{kind, "", ""})
 }
 
-// LookupNamed returns the observed state of an object for which there is a Need with its Name, regardless of its labels.
+// LookupNamed returns the observed state of an object that a Need selects by Name, regardless of its labels.
 func (w *Watcher) LookupNamed(kind schema.GroupKind, namespace, name string) (Object, Presence) {
 	return w.lookup(namespace, name, scope{kind, namespace, name})
 }
@@ -426,7 +429,7 @@ func (w *Watcher) lookup(namespace, name string, scopes ...scope) (Object, Prese
 	return Object{}, Absent
 }
 
-// syncedWatches returns the allowed watches of the scopes that have listed their objects, in the given order.
+// syncedWatches returns the watches of the scopes that are not denied and have listed their objects, in the order of the scopes.
 func (w *Watcher) syncedWatches(scopes []scope) []*kindWatch {
 	w.mu.RLock()
 	defer w.mu.RUnlock()
@@ -452,8 +455,8 @@ func (w *Watcher) Record(kind schema.GroupKind, object metav1.Object) {
 	}
 }
 
-// SetFinished records whether a Job has finished. The record stays when the Job is deleted, until SetFinished is called with false. Objects
-// of other kinds do not finish.
+// SetFinished records whether a Job has finished. The record stays when the Job is deleted, until SetFinished is called with false. For
+// objects of other kinds it does nothing.
 func (w *Watcher) SetFinished(kind schema.GroupKind, namespace, name string, finished bool) {
 	if kind != jobKind {
 		return
@@ -468,7 +471,7 @@ func (w *Watcher) SetFinished(kind schema.GroupKind, namespace, name string, fin
 	delete(w.finished, key)
 }
 
-// HasFinished reports whether a Job was seen finished. It may have been deleted since.
+// HasFinished reports whether SetFinished last recorded a Job as finished. The Job may have been deleted since.
 func (w *Watcher) HasFinished(kind schema.GroupKind, namespace, name string) bool {
 	w.mu.RLock()
 	defer w.mu.RUnlock()
@@ -484,7 +487,7 @@ func (w *Watcher) DropFirstMetadata(kind schema.GroupKind, namespace, name strin
 	}
 }
 
-// Watches returns the number of running watches, for metrics and tests.
+// Watches returns the number of watches that are not denied, for metrics and tests.
 func (w *Watcher) Watches() int {
 	w.mu.RLock()
 	defer w.mu.RUnlock()

@@ -59,7 +59,7 @@ func TestWatchOfAllNamespacesIsRetriedAndReplacesNarrowWatches(t *testing.T) {
 	g.Eventually(w.Watches).WithTimeout(30 * time.Second).Should(BeZero())
 }
 
-// A set whose time is over continues without the first listings that it waits for.
+// When its context ends, Use returns without the first listings for which it waits.
 func TestFirstListingsAreReportedIfTheCallerStopsWaiting(t *testing.T) {
 	s := newStoreFixture(t, true)
 	w := New(t.Context(), Options{})

@@ -17,8 +17,8 @@ import (
 	"github.com/espalier-dev/espalier/internal/reflector"
 )
 
-// WholeObjects lists and watches whole objects, for kinds whose health depends on more than metadata. The store keeps as little of them as
-// of other objects.
+// WholeObjects lists and watches whole objects, for kinds whose health depends on more than metadata. The store keeps only their metadata
+// and a verdict.
 type WholeObjects struct {
 	scheme  *runtime.Scheme
 	typed   rest.Interface
@@ -50,7 +50,7 @@ func NewWholeObjects(config *rest.Config, client *http.Client) (*WholeObjects, e
 	return &WholeObjects{scheme: scheme, typed: typed, dynamic: dynamicClient}, nil
 }
 
-// client returns the client for the objects of a kind: for typed objects if the type is known, because they are cheaper to decode.
+// client returns the client for the objects of a kind. It decodes them into their Go type if that is known, because that is cheaper.
 func (w *WholeObjects) client(resource schema.GroupVersionResource, kind schema.GroupKind, namespace string) reflector.Client {
 	if w.scheme.Recognizes(kind.WithVersion(resource.Version)) {
 		return w.typedCollection(resource, namespace)
@@ -58,7 +58,7 @@ func (w *WholeObjects) client(resource schema.GroupVersionResource, kind schema.
 	return reflector.Untyped(w.dynamic.Resource(resource).Namespace(namespace))
 }
 
-// IsRegistered reports whether a kind is one of Kubernetes' own.
+// IsRegistered reports whether the Kubernetes libraries have a Go type for a kind.
 func (w *WholeObjects) IsRegistered(kind schema.GroupVersionKind) bool {
 	return w.scheme.Recognizes(kind)
 }

@@ -85,7 +85,7 @@ func (w *wholeFixture) countReport(namespace, name string) {
 	}
 }
 
-// takeReports returns a function that reports whether verdicts on an object were reported since its last call.
+// takeReports returns a function that reports whether OnVerdict was called for an object since the last call of the function.
 func (w *wholeFixture) takeReports(name string) func() bool {
 	return func() bool {
 		w.mu.Lock()
@@ -163,7 +163,7 @@ func TestVerdictIsUnknownFromOurWriteUntilItsEvent(t *testing.T) {
 	w := newWholeFixture(t, admin)
 	created := w.deployment("web", 0, managedByLabels)
 	w.use(w.needDeployments())
-	future := &metav1.PartialObjectMetadata{ObjectMeta: *created.ObjectMeta.DeepCopy()} // the answer has no more than metadata
+	future := &metav1.PartialObjectMetadata{ObjectMeta: *created.ObjectMeta.DeepCopy()} // the answer to a write has only metadata
 	future.ResourceVersion += "0"                                                       // a write whose event has not arrived
 	w.watcher.Record(deploymentKind, future)
 	w.Expect(w.verdict(deploymentKind, "web")()).To(Equal("unjudged"))
@@ -171,7 +171,7 @@ func TestVerdictIsUnknownFromOurWriteUntilItsEvent(t *testing.T) {
 	w.Consistently(w.verdict(deploymentKind, "web")).WithTimeout(300 * time.Millisecond).Should(Equal("unjudged"))
 }
 
-// createGadgets creates a new kind and two objects of it.
+// createGadgets creates a CustomResourceDefinition and two objects of its kind.
 func (w *wholeFixture) createGadgets() (schema.GroupVersionResource, schema.GroupKind) {
 	group := w.namespace + ".example.com"
 	resource, kind := schema.GroupVersionResource{Group: group, Version: "v1", Resource: "gadgets"},
@@ -209,7 +209,7 @@ func (w *wholeFixture) breakGadget(resource schema.GroupVersionResource, name st
 	w.Expect(err).NotTo(HaveOccurred())
 }
 
-// A watch of whole objects replaces one of metadata when the first user needs it. Both users share it then.
+// A watch of whole objects replaces one of metadata when the first user needs it. Both users then share the new watch.
 func TestOneWatchServesUsersWithAndWithoutVerdicts(t *testing.T) {
 	w := newWholeFixture(t, admin)
 	resource, kind := w.createGadgets()
@@ -307,7 +307,7 @@ func TestPodsAreNotCountedWithoutPermissionToWatchThem(t *testing.T) {
 }
 
 func (w *wholeFixture) grantDeployments(user string) {
-	name := "observe-" + user // every run of the test makes the same
+	name := "observe-" + user // every run of the test creates the same role
 	_, err := w.client.RbacV1().ClusterRoles().Create(w.ctx, &rbacv1.ClusterRole{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
 		Rules:      []rbacv1.PolicyRule{{APIGroups: []string{"apps"}, Resources: []string{"deployments"}, Verbs: []string{"list", "watch"}}},

@@ -82,7 +82,7 @@ func TestAdditionsBelowTheRecordedFieldsAreRemoved(t *testing.T) {
 	e.Expect(e.Look("mr")).To(BeEmpty())
 }
 
-// The controller learns from an update that changes nothing that another manager has written only the defaults.
+// If an update changes nothing, the controller knows that the other manager wrote only defaults.
 func TestDefaultsInAtomicValuesOfAnotherManagerAreNoDrift(t *testing.T) {
 	e := withoutControllers(t)
 	live := e.Create(dbPolicy(e))

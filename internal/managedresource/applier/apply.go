@@ -21,18 +21,19 @@ import (
 // outcome is the result of an apply.
 type outcome struct {
 	failures []failure
-	// nextCheck is when the set must be reconciled again even without an event; zero if never.
+	// nextCheck is the time at which the set must be reconciled again even without an event; zero if there is none.
 	nextCheck time.Time
-	// newKinds is true if the target now serves kinds that it did not serve when the set was read.
+	// newKinds is true if the target now serves kinds that it did not serve when the Secrets of the set were read.
 	newKinds bool
 	// created, updated and repaired count the writes.
 	created, updated, repaired int
-	// missing are objects that existed before, do not exist now, and could not be created again.
+	// missing are objects that existed before, do not exist in the target now, and could not be created again.
 	missing []*state.Object
 	// postponed is true if a pause of repairs delays the repair of an object that was changed under the field manager of this controller or
 	// of gardener-resource-manager.
 	postponed bool
-	// claimed counts the objects that other sets hold. Unwatched counts the objects that no watch covers, so that only a read shows them.
+	// claimed counts the objects of the set that belong to other sets. unwatched counts the objects that no watch covers, so that only a read
+	// shows their state.
 	claimed, unwatched int
 }
 
@@ -40,7 +41,7 @@ type outcome struct {
 type failure struct {
 	item *state.Object
 	err  error
-	// note names objects that are not deleted because of the failure.
+	// note names obsolete objects that are not deleted because of the failure.
 	note string
 }
 
@@ -51,7 +52,7 @@ func (o *outcome) requeueAt(at time.Time) {
 	}
 }
 
-// apply brings all objects of the set to their desired state.
+// apply creates and updates the objects of the set until all are in their desired state.
 func (r *Reconciler) apply(ctx context.Context, p *pass) *outcome {
 	result := &outcome{}
 	tasks := r.tasks(p, result)
@@ -97,7 +98,7 @@ func (r *Reconciler) executor(p *pass) *engine.Executor {
 	}
 }
 
-// record keeps the knowledge about an object after its task, and reports the change of the object.
+// record stores the new knowledge about an object after its task, and reports the change of the object in Events and metrics.
 func (r *Reconciler) record(p *pass, i *state.Object, done engine.Outcome, result *outcome) {
 	claimant, owner := i.Known.Claimant, i.Known.GoneOwner
 	i.Known = done.Known
@@ -135,7 +136,7 @@ func (r *Reconciler) record(p *pass, i *state.Object, done engine.Outcome, resul
 	}
 }
 
-// tasks finds the objects that need a request.
+// tasks returns a task for each object of the set that needs a request.
 func (r *Reconciler) tasks(p *pass, result *outcome) []engine.Task {
 	r.markDue(p)
 	unchanged, recorded := p.unchanged(), p.recorded()
@@ -171,8 +172,8 @@ func (r *Reconciler) tasks(p *pass, result *outcome) []engine.Task {
 	return tasks
 }
 
-// markDue marks the objects that must be read or written although nothing seems to differ: because of an audit, a change of an
-// autoscaler, or the periodic update. Each object keeps its mark until it is confirmed.
+// markDue marks the objects that must be read or written although nothing seems to differ: because of an audit, a change of an autoscaler,
+// or the periodic update. Each object keeps its mark until a read or write confirms that it is in its desired state.
 func (r *Reconciler) markDue(p *pass) {
 	dirty := r.memory.TakeDirty(p.name)
 	update := *r.Config.AlwaysUpdate && !p.now.Before(p.set.NextUpdate)
@@ -202,14 +203,14 @@ func (r *Reconciler) lookup(i *state.Object) (observe.Object, observe.Presence) 
 	return r.Watcher.Lookup(i.Kind.GroupKind(), i.Namespace, i.Key.Name)
 }
 
-// hasFinished reports whether a Job that Kubernetes deletes after its end has finished.
+// hasFinished reports whether an object is a finished Job that Kubernetes deletes, or has deleted.
 func (r *Reconciler) hasFinished(i *state.Object) bool {
 	return i.Expires && r.Watcher != nil && r.Watcher.HasFinished(i.Kind.GroupKind(), i.Namespace, i.Key.Name)
 }
 
-// isInSync reports whether a pass would have nothing to do for a set: neither the set nor its Secrets have changed since the last pass, and
-// the watches show every object in its desired state. This comparison is made for every set in each SyncPeriod, so it avoids copies and
-// allocations.
+// isInSync reports whether a pass (one reconciliation) would have nothing to do for a set: neither the set nor its Secrets have changed
+// since the last pass, and the watches show every object in its desired state. It runs for every set in each SyncPeriod, so it avoids
+// copies and allocations.
 func (r *Reconciler) isInSync(ctx context.Context, name types.NamespacedName) bool {
 	s := r.memory.InSync(name)
 	if s == nil || *r.Config.AlwaysUpdate || r.Own.AuditPeriod.Duration > 0 && !r.Clock.Now().Before(s.NextAudit) {
@@ -234,14 +235,15 @@ func (r *Reconciler) isInSync(ctx context.Context, name types.NamespacedName) bo
 	return true
 }
 
-// isAsLeft reports whether an object has not changed since the last comparison or write. An unlabelled object only has to exist.
+// isAsLeft reports whether an object has not changed since the last comparison or write. An object without the managed-by label (annotation
+// "ignore") only has to exist.
 func isAsLeft(i *state.Object, seen observe.Object) bool {
 	return i.Mapped && i.Known.Confirmed && i.Known.Due == engine.Leave && i.Known.Hash == i.Hash && seen.FirstMetadata == nil &&
 		(i.Unlabelled || i.Known.Fingerprint == seen.Fingerprint)
 }
 
-// markInSync records that a pass found this version of the set in sync. It records nothing about sets that must be reconciled without an
-// event, for example after a pause of repairs, and about sets with objects that no watch covers.
+// markInSync records that a pass found this version of the set in sync. It records nothing if the set must be reconciled again without an
+// event, for example after a pause of repairs, or if no watch covers one of its objects.
 func markInSync(s *state.Set, resourceVersion string, result *outcome) {
 	s.InSyncVersion = ""
 	if result.nextCheck.IsZero() && !result.newKinds && result.unwatched == 0 && len(result.failures) == 0 && !s.AuditOwed {

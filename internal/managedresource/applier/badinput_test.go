@@ -148,8 +148,8 @@ func TestBadInput(t *testing.T) {
 	}
 }
 
-// An object that was never written and has left the set is never read, even if the set changes again before its removal is complete: the
-// controller may not read it.
+// The controller has no permission to read the object. It never wrote the object, so it does not read it after the object has left the set,
+// even if the set changes again before the removal is complete.
 func TestAForbiddenObjectThatLeavesIsNotReadWhenTheSetChangesAgain(t *testing.T) {
 	t.Parallel()
 	e := New(t, Options{Configure: longSyncPeriod})
@@ -172,7 +172,7 @@ func TestAForbiddenObjectThatLeavesIsNotReadWhenTheSetChangesAgain(t *testing.T)
 	e.AwaitData("good", "3")
 }
 
-// The object still counts as never written after a retry that fails before it writes anything: here the Secret cannot be read.
+// The object still counts as never written after a retry that fails before the first write: here because the Secret cannot be read.
 func TestForbiddenObjectThatLeavesIsNotReadAfterARetryWithoutSecret(t *testing.T) {
 	t.Parallel()
 	e := New(t, Options{Configure: longSyncPeriod})

@@ -12,13 +12,13 @@ import (
 	"github.com/espalier-dev/espalier/internal/managedresource/plan"
 )
 
-// step is the work of a reconciliation on a set.
+// step is the work that a reconciliation does for a set.
 type step int
 
 const (
-	// stepNone does nothing: another instance is responsible for the set, or no work is left.
+	// stepNone does nothing for the set: a controller of another class is responsible, or no work is left.
 	stepNone step = iota
-	// stepWait does nothing for now, because a running restore requests that.
+	// stepWait does nothing for now, because the annotation for a restore (operation wait-for-state) requests that.
 	stepWait
 	// stepIgnore reports that the set is ignored.
 	stepIgnore
@@ -26,14 +26,14 @@ const (
 	stepPlan
 	// stepApply brings the objects in the target to their desired state.
 	stepApply
-	// stepRemove deletes the set's objects, because the set is being deleted or now belongs to another class.
+	// stepRemove deletes the set's objects, because the set is being deleted or now has another class.
 	stepRemove
 )
 
-// Class is the class of sets that an instance serves.
+// Class is the class (spec.class) of the sets that this controller is responsible for.
 type Class string
 
-// Responsible reports whether the set is of the class of this instance.
+// Responsible reports whether the set has this class.
 func (c Class) Responsible(mr *resourcesv1alpha1.ManagedResource) bool {
 	return string(c) == resourcesv1alpha1.AllClasses || classOf(mr) == string(c)
 }
@@ -50,8 +50,8 @@ func (c Class) hasFinalizer(mr *resourcesv1alpha1.ManagedResource) bool {
 	return slices.Contains(mr.Finalizers, c.Finalizer())
 }
 
-// active reports whether this instance may act on the set: the set has its finalizer, or it is of its class and has no finalizer of
-// another instance.
+// active reports whether the controller of this class may process the set: the set has the finalizer of the class, or it has the class and
+// no finalizer of another class.
 func (c Class) active(mr *resourcesv1alpha1.ManagedResource) bool {
 	return c.hasFinalizer(mr) || c.Responsible(mr) && !hasFinalizerOfAnyInstance(mr)
 }
@@ -66,14 +66,14 @@ func ignored(mr *resourcesv1alpha1.ManagedResource) bool {
 	return merge.Truthy(mr.Annotations[resourcesv1alpha1.Ignore])
 }
 
-// planned reports whether the set must be planned and not applied.
+// planned reports whether only a plan of the set must be published, and nothing applied.
 func planned(mr *resourcesv1alpha1.ManagedResource) bool {
 	only, _ := plan.Asked(mr)
 	return only
 }
 
-// next returns the step for a set; the first case that matches decides. A set that has the finalizer of another instance needs no step: the
-// update that removes this finalizer causes a new reconciliation.
+// next returns the step for a set. As long as a set has the finalizer of another class, the controller of this class does nothing: the
+// update that removes that finalizer causes a new reconciliation.
 func (c Class) next(mr *resourcesv1alpha1.ManagedResource) step {
 	deleting := mr.DeletionTimestamp != nil
 	active, responsible := c.active(mr), c.Responsible(mr)

@@ -192,7 +192,7 @@ func TestPlanOfTheNextStep(t *testing.T) {
 	}
 }
 
-// A set that moves to another instance may still have a plan of the first instance.
+// A set whose class has changed may still have a plan that the controller of the first class published.
 func TestEventsOfSetsThatMoveToAnotherInstance(t *testing.T) {
 	g := NewWithT(t)
 	r := &Reconciler{Settings: Settings{Class: "resources"}}

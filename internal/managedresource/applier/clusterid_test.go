@@ -58,7 +58,7 @@ func TestObjectsAreDeletedAfterAChangeOfTheClusterID(t *testing.T) {
 	})
 }
 
-// The next controller may have another ID.
+// The controller to which the set is handed over may have another cluster ID.
 func TestTheClusterIDIsForgottenWhenTheSetIsHandedOver(t *testing.T) {
 	t.Parallel()
 	e := startWithClusterID(t, "own")
@@ -94,7 +94,7 @@ func TestAnObjectIsReleasedAfterAChangeOfTheClusterID(t *testing.T) {
 	})
 }
 
-// Without a record, the origin may name a set of the same name in another cluster.
+// Without the annotation that records former cluster IDs, the origin may name a set of the same name in another cluster.
 func TestASetWithAnObjectOfDoubtfulOriginReportsItAndStays(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {

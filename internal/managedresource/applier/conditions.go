@@ -17,16 +17,17 @@ import (
 	"github.com/espalier-dev/espalier/internal/managedresource/status"
 )
 
-// codeClaimed marks the condition of a set that is applied except for objects that other sets hold. After a restart, the code
-// distinguishes such a set from one whose last apply was not completed. The reason, which other programs read, is the same for both.
+// codeClaimed marks the condition ResourcesApplied of a set that is applied except for objects that belong to other sets. After a restart,
+// the code distinguishes such a set from a set whose last apply was not completed. The reason of the condition, which other programs read,
+// is the same for both.
 const codeClaimed corev1beta1.ErrorCode = "ESPALIER_OBJECTS_CLAIMED"
 
-// codePostponed marks the condition of a set while a pause of repairs delays the repair of an object that was changed under the field
-// manager of this controller or of gardener-resource-manager. The managedFields of such an object look as if the controller had written
-// it before it wrote the status. After a restart, only the code shows that the object must be compared.
+// codePostponed marks the condition ResourcesApplied of a set while a pause of repairs delays the repair of an object that was changed
+// under the field manager of this controller or of gardener-resource-manager. The managedFields of such an object look as if the controller
+// had written it before it wrote the status. After a restart, only the code shows that the object must be compared.
 const codePostponed corev1beta1.ErrorCode = "ESPALIER_REPAIR_POSTPONED"
 
-// withVerdicts returns the conditions, updated with the verdicts.
+// withVerdicts returns the conditions of a set, updated with verdicts, which are new conditions without times.
 func withVerdicts(clk clock.PassiveClock, conditions []corev1beta1.Condition, verdicts ...corev1beta1.Condition) []corev1beta1.Condition {
 	updated := make([]corev1beta1.Condition, 0, len(verdicts))
 	for _, each := range verdicts {
@@ -52,8 +53,8 @@ func applied(status corev1beta1.ConditionStatus, reason, message string) corev1b
 	return verdict(resourcesv1alpha1.ResourcesApplied, status, reason, message)
 }
 
-// judge returns the condition about an apply, and an error if a retry may help. Objects are the objects of the set, faults are its
-// documents that cannot be read. It sorts the failures of the outcome in the order of the set.
+// judge returns the condition about an apply, and an error if a retry may help. faults describe the documents of the set that cannot be
+// read. It sorts the failures of the outcome in the order of the set.
 func judge(namespace string, objects []*state.Object, faults []string, result *outcome) (corev1beta1.Condition, error) {
 	judgement := applied(corev1beta1.ConditionTrue, resourcesv1alpha1.ConditionApplySucceeded, successMessage(objects))
 	switch {
@@ -77,7 +78,7 @@ func judge(namespace string, objects []*state.Object, faults []string, result *o
 	return judgement, nil
 }
 
-// onlyClaims reports whether all failures are about objects that other sets hold.
+// onlyClaims reports whether all failures are about objects that belong to other sets.
 func onlyClaims(failures []failure) bool {
 	return !slices.ContainsFunc(failures, func(f failure) bool {
 		var claimed *ownership.ClaimedError
@@ -85,8 +86,8 @@ func onlyClaims(failures []failure) bool {
 	})
 }
 
-// changedVerdicts returns the conditions of a set that has changed. A message that explains a fault stays until the result of the new
-// attempt is known.
+// changedVerdicts returns the conditions of a set between a change and the result of its apply. The message about an earlier fault stays
+// until then.
 func changedVerdicts(conditions []corev1beta1.Condition) []corev1beta1.Condition {
 	now := applied(corev1beta1.ConditionProgressing, resourcesv1alpha1.ConditionApplyProgressing, resourcesv1alpha1.MessageApplyProgressing)
 	if known := corev1beta1.GetCondition(conditions, resourcesv1alpha1.ResourcesApplied); known != nil {
@@ -106,7 +107,7 @@ func checksPending() []corev1beta1.Condition {
 		verdict(resourcesv1alpha1.ResourcesProgressing, corev1beta1.ConditionUnknown, reason, resourcesv1alpha1.MessageProgressingChecksPending))
 }
 
-// judgedAsIgnored reports whether the condition of health only shows that the set was ignored.
+// judgedAsIgnored reports whether the condition ResourcesHealthy says that the set was ignored, and nothing about its objects.
 func judgedAsIgnored(conditions []corev1beta1.Condition) bool {
 	known := corev1beta1.GetCondition(conditions, resourcesv1alpha1.ResourcesHealthy)
 	return known != nil && known.Reason == resourcesv1alpha1.ConditionManagedResourceIgnored
@@ -122,7 +123,8 @@ func ignoredVerdicts() []corev1beta1.Condition {
 	}
 }
 
-// deletionVerdicts returns the conditions of a set whose objects are being deleted. If the objects are kept, ResourcesApplied stays.
+// deletionVerdicts returns the conditions of a set whose objects are being deleted. If the objects are kept in the target, the condition
+// ResourcesApplied does not change.
 func deletionVerdicts(conditions []corev1beta1.Condition, keep bool) []corev1beta1.Condition {
 	reason, message := resourcesv1alpha1.ConditionDeletionPending, resourcesv1alpha1.MessageDeletionPending
 	verdicts := append(make([]corev1beta1.Condition, 0, 3),
@@ -140,15 +142,15 @@ func deletionVerdicts(conditions []corev1beta1.Condition, keep bool) []corev1bet
 	return append(verdicts, applied(corev1beta1.ConditionProgressing, reason, message))
 }
 
-// allFieldsApplied reports whether the condition shows that the last apply was complete and that no object kept a value that differs from
-// its manifest.
+// allFieldsApplied reports whether the condition ResourcesApplied shows that the last apply was complete and that no object kept a value
+// that differs from its manifest.
 func allFieldsApplied(conditions []corev1beta1.Condition) bool {
 	known := corev1beta1.GetCondition(conditions, resourcesv1alpha1.ResourcesApplied)
 	return known != nil && known.Status == corev1beta1.ConditionTrue && known.Message == resourcesv1alpha1.MessageApplySucceeded
 }
 
-// completed reports whether the last apply that changed anything was completed. It returns false if known drift is left that
-// managedFields do not show.
+// completed reports whether the conditions show that the last apply was completed. It returns false if drift that managedFields do not show
+// is still to be repaired (codePostponed).
 func completed(conditions []corev1beta1.Condition) bool {
 	known := corev1beta1.GetCondition(conditions, resourcesv1alpha1.ResourcesApplied)
 	if known == nil || slices.Contains(known.Codes, codePostponed) {
@@ -185,7 +187,7 @@ func missingVerdicts(conditions []corev1beta1.Condition, items, missing []*state
 	return []corev1beta1.Condition{verdict(resourcesv1alpha1.ResourcesHealthy, corev1beta1.ConditionFalse, reason, message)}
 }
 
-// successMessage says that all objects are applied, and lists the fields that deliberately are not.
+// successMessage says that all objects are applied, and lists the fields that deliberately are not applied.
 func successMessage(items []*state.Object) string {
 	var texts []string
 	for _, each := range items {
@@ -206,7 +208,7 @@ func decodingMessage(faults []string) string {
 	return fmt.Sprintf("Could not decode all new resources: [%s]", strings.Join(status.Bounded(faults), " "))
 }
 
-// failureMessage lists every object that could not be applied, in the order of the set, each with the place of its document.
+// failureMessage lists every object that could not be applied, in the order of the set, each with its Secret, data key and index.
 func failureMessage(namespace string, failures []failure, items []*state.Object) string {
 	position := make(map[*state.Object]int, len(items))
 	for number, each := range items {
@@ -241,8 +243,8 @@ func failureText(f failure) string {
 	return excerpt.Ends(text, maxFailureText)
 }
 
-// withShortCauses replaces the message of the API server in a text by the fields that it is about and the beginning and end of each cause.
-// The API server quotes whole values in front of the reason.
+// withShortCauses replaces the message of the API server in a text. The new message names the invalid fields, with the beginning and the
+// end of each cause: in a cause, a quoted value, which may be long, stands in front of the reason.
 func withShortCauses(text string, err error) string {
 	answer := status.Answer(err)
 	if len(answer.Details.Causes) == 0 {

@@ -108,7 +108,7 @@ func TestCompleted(t *testing.T) {
 	}
 }
 
-// marked adds the code for objects that other sets hold.
+// marked adds the code for objects that belong to other sets.
 func marked(conditions []corev1beta1.Condition) []corev1beta1.Condition {
 	return coded(conditions, "ESPALIER_OBJECTS_CLAIMED")
 }

@@ -97,7 +97,7 @@ func everySecond(c *config.ResourceManagerConfiguration) {
 	c.Controllers.ManagedResource.SyncPeriod = &metav1.Duration{Duration: time.Second}
 }
 
-// awaitPasses waits until a set of two objects was compared a number of times without a request.
+// awaitPasses waits until a set of two objects has been reconciled a number of times without a request.
 func awaitPasses(e *managedresourcetest.Env, passes float64) {
 	e.T.Helper()
 	const spared = "espalier_managedresource_requests_saved_total"
@@ -471,7 +471,7 @@ spec: {replicas: 0, selector: {matchLabels: {app: r}}, template: {metadata: {lab
 `},
 }
 
-// Defaults that the API server adds, and values that it normalizes, are not changes by a client.
+// Defaults that the API server adds, and values that it normalizes, must not be repaired like changes by a client.
 func TestDefaultsOfTheAPIServerAreNotTakenForDrift(t *testing.T) {
 	t.Parallel()
 	for setup, two := range map[string]bool{"one cluster": false, "two clusters": true} {

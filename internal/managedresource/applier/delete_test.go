@@ -14,7 +14,7 @@ import (
 	"github.com/espalier-dev/espalier/test/binary"
 )
 
-// volumeClaim is a PersistentVolumeClaim that no set contains.
+// volumeClaim returns a PersistentVolumeClaim, which the test creates outside of any set.
 func volumeClaim(e *managedresourcetest.Env, name, app string) string {
 	return e.Fill("apiVersion: v1\nkind: PersistentVolumeClaim\nmetadata: {name: " + name + ", namespace: $NS, labels: {app: " + app + "}}\n" +
 		"spec: {accessModes: [ReadWriteOnce], storageClassName: none, resources: {requests: {storage: 1Gi}}}")
@@ -124,7 +124,7 @@ func TestADeploymentThatMovesToAnotherAPIGroupIsKept(t *testing.T) {
 		before := e.AwaitApplied("mr", "True/ApplySucceeded")
 		uid := e.Live(deploymentKind, "web").GetUID()
 		e.Stop()
-		// The status as a controller wrote it while the former group was served.
+		// The status is as the controller wrote it while the API server served the former group.
 		mr := e.Get("mr")
 		mr.Status.Resources[0].APIVersion = "extensions/v1beta1"
 		e.Expect(e.Source.Status().Update(e.Ctx, mr)).To(Succeed())
@@ -134,7 +134,7 @@ func TestADeploymentThatMovesToAnotherAPIGroupIsKept(t *testing.T) {
 		after := e.AwaitChange(before)
 		live := e.Live(deploymentKind, "web")
 		e.Expect(live.GetUID()).To(Equal(uid))
-		// the former entry shows that the set had set the label
+		// the entry with the former group shows that the set had set the label
 		e.Expect(live.GetLabels()).To(Equal(map[string]string{managedBy: "gardener"}))
 		e.Expect(recording.InOrder("DELETE")).To(BeEmpty())
 		e.Expect(names(after)).To(Equal([]string{"apps/v1/Deployment/web"}))

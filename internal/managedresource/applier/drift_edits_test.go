@@ -20,7 +20,7 @@ type edit struct {
 	value any
 }
 
-// at returns the path of the edit, as in spec.ports[0].name.
+// at returns the path of the edit, such as spec.ports[0].name.
 func (e edit) at() string {
 	var path strings.Builder
 	for i, each := range e.path {

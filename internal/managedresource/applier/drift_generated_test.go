@@ -32,7 +32,7 @@ import (
 	"github.com/espalier-dev/espalier/test/generate"
 )
 
-// staying is an entry of the list of edits that are not repaired.
+// staying describes edits that the controller does not repair. It is an entry of the list of such edits.
 type staying struct {
 	// Kind, Name and Path are regular expressions for "apiVersion/Kind", for the name of an object of the corpus (missing: any), and for the
 	// path of an edit. They match the whole text.
@@ -68,18 +68,18 @@ func TestThePageNamesTheEditsThatStay(t *testing.T) {
 	g.Expect(string(page)).To(ContainSubstring(table.String()), "write this table to the page:\n%s", table.String())
 }
 
-// drifting is an object of the corpus under edits.
+// drifting is an object of the corpus that the test edits, one edit after the other.
 type drifting struct {
 	kind, name string
-	// applied is the object as it was applied. Edits that stay become part of want.
+	// applied is the object as it was applied first. want is the object that a repair must restore: applied, with the edits that stay.
 	want, applied map[string]any
 	// edits are the edits that are not made yet. isBlameless is true if the last one that was made has no manager.
 	edits       []edit
 	isBlameless bool
 }
 
-// blamed returns an edit that has a manager, and that is repaired. Several repairs in turn of edits without a manager, or of one manager,
-// would pause.
+// blamed returns an edit that has a manager, and that is repaired. After several such edits in a row without a manager, or by one manager,
+// repairs would pause.
 func blamed() edit {
 	return edit{op: "replace", path: []any{"metadata", "labels", "resources.gardener.cloud/managed-by"}, value: "x"}
 }
@@ -186,7 +186,7 @@ func newDriftScene(t *testing.T) *driftScene {
 	return s
 }
 
-// desiredPart returns the part of an object that a set decides on.
+// desiredPart returns the part of an object that the manifest of a set determines.
 func desiredPart(live *unstructured.Unstructured) map[string]any {
 	object := runtime.DeepCopyJSON(live.Object)
 	metadata := map[string]any{}
@@ -247,7 +247,7 @@ func (s *driftScene) edit(d *drifting, e edit, method int) string {
 }
 
 // perform makes an edit as a new manager. It returns the object after the edit, nil if the API server does not accept the edit or if it
-// changes nothing that a set decides on.
+// does not change desiredPart.
 func (s *driftScene) perform(live *unstructured.Unstructured, e edit, method int) (*unstructured.Unstructured, client.FieldOwner) {
 	manager := client.FieldOwner(fmt.Sprintf("drift-%d", s.managers.Add(1)))
 	next := live.DeepCopy()
@@ -482,7 +482,7 @@ func TestGeneratedDriftIsPlannedAndReconciled(t *testing.T) {
 	s.Expect(s.faults).To(BeEmpty(), "%s", strings.Join(s.faults, "\n"))
 }
 
-// edited is an edit, with the part of the object after it that a set decides on.
+// edited is an edit, with desiredPart of the object after it.
 type edited struct {
 	edit
 	object map[string]any

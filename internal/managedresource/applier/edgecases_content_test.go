@@ -95,7 +95,7 @@ func missingSecretAppears(a *setTest) {
 	a.Expect(a.Source.Create(a.Ctx, a.ManagedResource("mr", "mr"))).To(Succeed())
 	a.soon(a.readsOfSecret).WithTimeout(2 * managedresourcetest.Patience).Should(BeNumerically(">=", 12)) // the pause is 10 s now, and doubles
 	a.Secret("mr", a.ConfigMap("c", "1"))
-	// before the pause is over
+	// The object exists before the pause is over.
 	a.Eventually(func() *corev1.ConfigMap { return a.LiveConfigMap("c") }).WithTimeout(8 * time.Second).ShouldNot(BeNil())
 	a.AwaitApplied("mr", "True/ApplySucceeded")
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/managedresource/state"
 )
 
-// Reasons of the Events about sets. Events for faults have the reason of the condition instead.
+// Reasons of the Events about sets. An Event about a fault of a set has the reason of the condition ResourcesApplied instead.
 const (
 	// ReasonDriftRepaired is a Normal Event about a ManagedResource: an object was restored. The note names the field manager that had changed
 	// it, or says that it had been deleted.
@@ -47,8 +47,8 @@ const maxNote = 1024
 // Events reports changes of a set's objects to users, once per change.
 type Events struct{ Recorder events.EventRecorder }
 
-// send records an Event about a set. Related is the object or document of the Event: the recorder counts Events that differ only in
-// their notes as one, and drops the later notes.
+// send records an Event about a set. related is the object or the Secret that the Event is about: the recorder merges Events that differ
+// only in their notes into one and drops the later notes.
 func (e *Events) send(mr *resourcesv1alpha1.ManagedResource, related *corev1.ObjectReference, kind, reason, action, note string) {
 	e.Recorder.Eventf(mr, related, kind, reason, action, "%s", excerpt.Of(note, maxNote))
 }
@@ -90,7 +90,8 @@ func (e *Events) deletionRefused(mr *resourcesv1alpha1.ManagedResource, ref reso
 		fmt.Sprintf("Left %s in place: %s", plan.IDOf(ref.GroupVersionKind(), ref.Namespace, ref.Name), reason))
 }
 
-// planned reports that a new plan was published. The version of the ConfigMap in the reference distinguishes it from earlier plans.
+// planned reports that a new plan was published. The resourceVersion of the ConfigMap in the related reference distinguishes the Event from
+// Events about earlier plans.
 func (e *Events) planned(mr *resourcesv1alpha1.ManagedResource, configMap *corev1.ConfigMap, announcement string) {
 	related := &corev1.ObjectReference{
 		APIVersion: "v1", Kind: "ConfigMap", Namespace: configMap.Namespace, Name: configMap.Name,
@@ -129,7 +130,7 @@ func (e *Events) failed(p *pass, related *corev1.ObjectReference, reason, messag
 // moreInCondition ends the note of an Event whose message is longer than a note may be.
 const moreInCondition = " (the condition ResourcesApplied has the whole message)"
 
-// concluded reports the fault that an apply has shown. It does not report objects that other sets hold: see objectClaimed.
+// concluded reports the fault that is the result of an apply. It does not report objects that belong to other sets: see objectClaimed.
 func (e *Events) concluded(p *pass, judgement corev1beta1.Condition, failure error, result *outcome) {
 	switch {
 	case failure != nil:

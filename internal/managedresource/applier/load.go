@@ -14,10 +14,10 @@ import (
 	"github.com/espalier-dev/espalier/internal/managedresource/state"
 )
 
-// load determines the objects of the set. It reads Secrets only if their version, the set's generation, the reported objects or the kinds
-// that the target serves have changed since the last time.
+// load determines the objects of the set. It reads the Secrets only if their versions, the set's generation, status.resources or the kinds
+// that the target serves have changed since it last read them.
 func (r *Reconciler) load(ctx context.Context, p *pass) error {
-	r.SecretVersions.Use(p.name, SecretNames(p.mr)) // before they are read, so that no later change is missed
+	r.SecretVersions.Use(p.name, SecretNames(p.mr)) // before the Secrets are read, so that no later change is missed
 	s, reader := p.set, r.reader()
 	mapped := !slices.ContainsFunc(s.Objects, func(i *state.Object) bool { return !i.Mapped })
 	current := s.Loaded && s.Content.Generation == p.mr.Generation && reader.IsCurrent(p.mr, s.Content.Versions) && mapped
@@ -46,7 +46,7 @@ func (r *Reconciler) reader() *desired.Reader {
 	}
 }
 
-// subscribedKeys lists the objects after whose changes a set must be reconciled.
+// subscribedKeys lists the objects of a set. The set must be reconciled after a change of one of them.
 func subscribedKeys(items []*desired.Item, refs []resourcesv1alpha1.ObjectReference) []inventory.Key {
 	keys := make(sets.Set[inventory.Key], len(items))
 	for _, each := range items {
@@ -58,7 +58,8 @@ func subscribedKeys(items []*desired.Item, refs []resourcesv1alpha1.ObjectRefere
 	return keys.UnsortedList()
 }
 
-// maxNamed is how many unlabelled objects of a set have watches of their own. Further ones are read in each sync period.
+// maxNamed is how many objects of a set without the managed-by label (annotation "ignore") get a watch each. Further such objects are read
+// in each SyncPeriod.
 const maxNamed = 20
 
 // needs lists the watches that a set needs: for its objects, and for objects that its status still lists.
@@ -99,7 +100,7 @@ func (r *Reconciler) needs(p *pass) []observe.Need {
 	return needs
 }
 
-// need returns the watch for the objects of a kind, without their namespaces, and reports whether the target serves the kind.
+// need returns the Need for the objects of a kind, without Namespaces, and reports whether the target serves the kind.
 func (r *Reconciler) need(p *pass, kind schema.GroupVersionKind) (need observe.Need, served bool) {
 	resource, err := r.Target.Resource(kind)
 	return observe.Need{

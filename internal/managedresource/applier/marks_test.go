@@ -58,7 +58,7 @@ func requestAudit(e *Env) {
 	e.Expect(e.Source.Patch(e.Ctx, e.ManagedResource("mr"), patch)).To(Succeed())
 }
 
-// Only the annotation causes the read of the object.
+// Nothing but the annotation that requests a reconciliation causes a read of the object.
 func TestAnAuditThatFailedIsRepeated(t *testing.T) {
 	e := withoutControllers(t)
 	e.Set("mr", e.ConfigMap("c", "1"))
@@ -70,7 +70,7 @@ func TestAnAuditThatFailedIsRepeated(t *testing.T) {
 	e.Expect(reads.seen.Load()).To(BeNumerically(">=", 1))
 }
 
-// Only the deletion of the autoscaler causes the comparison of the object.
+// Nothing but the deletion of the autoscaler causes a comparison of the object.
 func TestAComparisonAfterTheDeletionOfAnAutoscalerIsRepeatedAfterAFailure(t *testing.T) {
 	e := withoutControllers(t)
 	scaler := e.Create(e.Fill("apiVersion: autoscaling/v2\nkind: HorizontalPodAutoscaler\nmetadata: {name: web, namespace: $NS}\n" +

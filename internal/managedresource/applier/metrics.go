@@ -9,8 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// knownManagers are the field managers that the drift metric names; all others count as "other", so that the number
-// of time series stays bounded. The Event names every one.
+// knownManagers are the field managers that are values of a label of the drift metric. All others count as "other", so that the number of
+// time series stays bounded. The Event about a repair names every manager.
 var knownManagers = []string{
 	"kubectl", "kubectl-client-side-apply", "kubectl-edit", "kubectl-patch", "kubectl-scale", "kubectl-label", "kubectl-annotate",
 	"kubectl-replace",
@@ -26,7 +26,7 @@ type Metrics struct {
 	saved    prometheus.Counter
 	claimed  prometheus.Counter
 	objects  *prometheus.GaugeVec
-	// unwatched objects cost a read in each sync period.
+	// unwatched counts the objects that no watch covers. Each costs a read in each sync period.
 	unwatched prometheus.Gauge
 
 	mu   sync.Mutex
@@ -35,8 +35,8 @@ type Metrics struct {
 
 type counts struct{ applied, failed, claimed, unwatched int }
 
-// NewMetrics registers the metrics. The function watches returns the number of watches on managed objects, secrets the number of Secrets
-// in the source whose versions are stored.
+// NewMetrics registers the metrics. The function watches returns the number of watches on managed objects. The function secrets returns the
+// number of Secrets in the source whose versions are stored.
 func NewMetrics(registry prometheus.Registerer, watches, secrets func() int) *Metrics {
 	m := &Metrics{
 		repairs: prometheus.NewCounterVec(prometheus.CounterOpts{
@@ -89,7 +89,7 @@ func (m *Metrics) addRepair(kind schema.GroupVersionKind, manager string) {
 	m.repairs.WithLabelValues(kind.Group, kind.Kind, manager).Inc()
 }
 
-// updateObjects replaces the counts of one set in the number of objects by state. A set that does not exist has zero counts.
+// updateObjects replaces the counts of one set in the metric of objects by state. For a set that does not exist any more, next is zero.
 func (m *Metrics) updateObjects(set types.NamespacedName, next counts) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -54,7 +54,8 @@ func probe(e *Env) error {
 	return err
 }
 
-// fullQuota lets no further ConfigMap be created until one is deleted. No controller counts them: used is the number in the quota.
+// fullQuota creates a quota that allows no further ConfigMap until one is deleted. No controller counts the ConfigMaps in the test: used is
+// the number in the status of the quota.
 func fullQuota(e *Env, used int) {
 	e.T.Helper()
 	e.Create(e.Fill("{apiVersion: v1, kind: ResourceQuota, metadata: {name: full, namespace: $NS}, spec: {hard: {count/configmaps: '1'}}}"))
@@ -91,7 +92,7 @@ metadata: {name: balanced, namespace: $NS, annotations: {resources.gardener.clou
 spec: {type: LoadBalancer, loadBalancerClass: example.com/%s, selector: {app: x}, ports: [{port: 80, nodePort: %v}]}`, class, port))
 }
 
-// Of each object, the second manifest cannot be applied as an update, and contains a mistake besides.
+// The second manifest of each object cannot be applied as an update, so the object must be replaced; and it contains a mistake.
 func TestAnObjectIsDeletedOnlyIfItsSuccessorIsAcceptable(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
@@ -173,7 +174,7 @@ func portOf(service *unstructured.Unstructured) any {
 	return port["nodePort"]
 }
 
-// These objects can only be created after the deletion of their predecessors, as the API server would say to a dry run too.
+// The API server refuses to create each of these objects, also in a dry run, as long as the object that it replaces exists.
 func TestAnObjectIsReplacedIfOnlyItselfIsInTheWay(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
@@ -220,15 +221,15 @@ func TestAnObjectIsReplacedIfOnlyItselfIsInTheWay(t *testing.T) {
 	}
 }
 
-// A mistake turns the name of an object into the name of another one, which cannot exist.
+// A mistake changes the name of an object in the manifest into a name with which the object cannot be created.
 func TestAMistakeInTheNameOfAnObjectDeletesNothing(t *testing.T) {
 	e := withoutControllers(t)
 	denyNames(e)
 	for name, tc := range map[string]struct {
-		// first is applied; old and mistake are replaced one by the other in it.
+		// first is the manifest that is applied first. Then the text old in it is replaced by mistake.
 		first, old, mistake string
 		kind, object        string
-		// kept is the name of the object in the condition, refused the part of the condition about the new one.
+		// kept is the name of the kept object in the condition. refused is the part of the condition about the new object.
 		kept, refused string
 	}{
 		"kind": {
@@ -290,16 +291,16 @@ func TestAMistakeInTheNameOfAnObjectDeletesNothing(t *testing.T) {
 	}
 }
 
-// An obsolete object stays if its successor needs an object of the set that is refused, and if the answer of the API server only contains a
-// name that a new object of the set has.
+// An obsolete object stays if the new object needs another object of the set that is refused. It also stays if the API server refuses the
+// new object with a message that merely contains the name of another new object.
 func TestAMistakeBesideTheNewObjectDeletesNothing(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		first, second func(e *Env) string
 		kind          string
-		// namespace is that of the object old; "": of the env.
+		// namespace is the namespace of the object old; "" stands for the namespace of the Env.
 		namespace string
-		// stay is the number of objects that are not deleted, kept one of them.
+		// stay is the number of objects that are not deleted. kept is one of them.
 		stay int
 		kept string
 	}{
@@ -348,7 +349,7 @@ func inNamespace(e *Env, namespace string) string {
 		strings.Replace(e.ConfigMap("old", "1"), "namespace: "+e.Namespace, "namespace: "+e.Fill(namespace), 1)
 }
 
-// ofGroup returns the definition of a group, with a schema of a type, and an object of it.
+// ofGroup returns a CustomResourceDefinition in a group, whose schema allows values of one type, and an object of its kind.
 func ofGroup(e *Env, group, schemaType string) string {
 	return e.Fill(fmt.Sprintf(`apiVersion: apiextensions.k8s.io/v1
 kind: CustomResourceDefinition
@@ -391,7 +392,8 @@ func TestAMistakeIsKnownAfterARestartAndDoesNotDelayTheDeletionOfTheSet(t *testi
 	e.Expect(e.LiveConfigMap("new")).To(BeNil())
 }
 
-// The set drops two objects. The Secret is deleted at once, the ConfigMap when the API server accepts the ConfigMap in its place.
+// The set drops two objects. The Secret is deleted at once, the ConfigMap only when the API server has accepted the ConfigMap that replaces
+// it.
 func TestAnObjectIsDeletedWhenTheObjectInItsPlaceIsApplied(t *testing.T) {
 	e := withoutControllers(t)
 	e.Set("mr", e.ConfigMap("c", "1"), e.Fill("---\n{apiVersion: v1, kind: Secret, metadata: {name: other, namespace: $NS}}"))
@@ -406,7 +408,7 @@ func TestAnObjectIsDeletedWhenTheObjectInItsPlaceIsApplied(t *testing.T) {
 	e.Expect(e.LiveConfigMap("c")).To(BeNil())
 }
 
-// None of these refusals keeps the obsolete object.
+// In each case, the obsolete object is deleted, although the API server refuses the new object at first or did not accept it in a dry run.
 func TestObsoleteObjectsMakeRoomForNewOnes(t *testing.T) {
 	t.Parallel()
 	for name, second := range map[string]func(e *Env) string{

@@ -35,7 +35,7 @@ func (r *Reconciler) refusal(ctx context.Context, namespace string) (string, err
 }
 
 // refuseSet reports that a set is not applied. Its objects stay as they are. The state of the set stays too, so that the controller
-// continues where it stopped when the set is allowed again. The set gets no finalizer, since nothing new is written for it.
+// continues where it stopped if the set is allowed again. The set gets no finalizer, since nothing new is written for it.
 func (r *Reconciler) refuseSet(ctx context.Context, mr *resourcesv1alpha1.ManagedResource, refusal string, err error) (ctrl.Result, error) {
 	if err != nil {
 		return ctrl.Result{}, err
@@ -46,7 +46,7 @@ func (r *Reconciler) refuseSet(ctx context.Context, mr *resourcesv1alpha1.Manage
 	return ctrl.Result{RequeueAfter: r.Config.SyncPeriod.Duration}, nil
 }
 
-// watchNamespaces enqueues sets when a change of the labels of their Namespace begins or ceases to allow them.
+// watchNamespaces enqueues the sets of a Namespace if a change of its labels changes whether they are applied.
 func (r *Reconciler) watchNamespaces(b *builder.Builder) *builder.Builder {
 	if r.Limits.Own.SetSelector == nil {
 		return b

@@ -19,7 +19,7 @@ import (
 // underOwnManagers are changes of a ConfigMap that look like writes of the controller in managedFields.
 func underOwnManagers() map[string]func(e *Env) {
 	changes := map[string]func(e *Env){
-		// The result of a later version of a set, after the source was restored from a backup.
+		// The object is as a later version of the set wrote it, before the source was restored from an older backup.
 		"the content of a later version of the set": func(e *Env) {
 			live := e.LiveConfigMap("one")
 			live.Data = map[string]string{"key": "2", "more": "x"}
@@ -124,7 +124,7 @@ func codesOfApplied(e *Env) []corev1beta1.ErrorCode {
 	return corev1beta1.GetCondition(e.Get("mr").Status.Conditions, "ResourcesApplied").Codes
 }
 
-// awaitLaterSecond waits until a write has a later time than the last write of the ConfigMap.
+// awaitLaterSecond waits until the next write gets a later time in managedFields than the last write of the ConfigMap.
 func awaitLaterSecond(e *Env) {
 	e.T.Helper()
 	awaitSecondAfter(e, e.LiveConfigMap("one").ManagedFields)
@@ -137,7 +137,7 @@ func awaitUnchanged(e *Env) {
 		Should(Equal(map[string]string{"key": "1"}))
 }
 
-// awaitSecondAfterStatus waits until a write has a later time than the last write of the status.
+// awaitSecondAfterStatus waits until the next write gets a later time in managedFields than the last write of the status.
 func awaitSecondAfterStatus(e *Env, name string) {
 	e.T.Helper()
 	awaitSecondAfter(e, slices.DeleteFunc(e.Get(name).ManagedFields, func(entry metav1.ManagedFieldsEntry) bool {
@@ -145,7 +145,8 @@ func awaitSecondAfterStatus(e *Env, name string) {
 	}))
 }
 
-// awaitSecondAfter waits until a write has a later time than all these entries, which have a resolution of one second.
+// awaitSecondAfter waits until the next write gets a later time than all these entries of managedFields, whose times have a resolution of
+// one second.
 func awaitSecondAfter(e *Env, entries []metav1.ManagedFieldsEntry) {
 	e.T.Helper()
 	var last time.Time

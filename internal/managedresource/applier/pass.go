@@ -18,7 +18,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/managedresource/status"
 )
 
-// pass is the state of one reconciliation. Nothing of it is kept afterwards.
+// pass is the state of one reconciliation of a set. It does not outlive that reconciliation.
 type pass struct {
 	mr   *resourcesv1alpha1.ManagedResource
 	name types.NamespacedName
@@ -27,9 +27,9 @@ type pass struct {
 
 	settings merge.Options
 	owner    ownership.Owner
-	// before are the entries of the status when the pass began, before anything was announced.
+	// before contains status.resources as it was when the pass began, before announce changed it.
 	before []resourcesv1alpha1.ObjectReference
-	// index finds these entries, and references contains the entry of each item; nil until they are needed.
+	// index indexes before. references contains the entry of before for each object. Both are nil until compare is called.
 	index      *inventory.Index
 	references map[*state.Object]*resourcesv1alpha1.ObjectReference
 
@@ -53,19 +53,19 @@ func (r *Reconciler) newPass(ctx context.Context, mr *resourcesv1alpha1.ManagedR
 	}
 }
 
-// previous returns the entry of an item in the status when the pass began, nil for a new item.
+// previous returns the entry for an object that the status contained when the pass began, nil for a new object.
 func (p *pass) previous(i *state.Object) *resourcesv1alpha1.ObjectReference {
 	p.compare()
 	return p.references[i]
 }
 
-// obsolete returns the entries of the status when the pass began that the set no longer needs.
+// obsolete returns the entries that the status contained when the pass began and that no object of the set needs any more.
 func (p *pass) obsolete() []resourcesv1alpha1.ObjectReference {
 	p.compare()
 	return p.index.Obsolete()
 }
 
-// compare finds the entry of each item in the status. It is not called if nothing needs a request.
+// compare finds the entry of before for each object. If no object needs a request, it is never called.
 func (p *pass) compare() {
 	if p.index != nil {
 		return
@@ -82,7 +82,7 @@ func (p *pass) compare() {
 	}
 }
 
-// referencesDigest returns a hash of status.resources, to recognize them without a copy.
+// referencesDigest returns a hash of status.resources, with which the controller recognizes them later without a copy.
 func referencesDigest(refs []resourcesv1alpha1.ObjectReference) uint64 {
 	hash := xxhash.New()
 	encoder := json.NewEncoder(hash)
@@ -92,13 +92,13 @@ func referencesDigest(refs []resourcesv1alpha1.ObjectReference) uint64 {
 	return hash.Sum64()
 }
 
-// recorded reports whether the last completed apply was of the content that the set has now.
+// recorded reports whether the status says that the last completed apply was of the content that the set has now.
 func (p *pass) recorded() bool {
 	return p.mr.Status.ObservedGeneration == p.mr.Generation && p.mr.Status.SecretsDataChecksum != nil &&
 		*p.mr.Status.SecretsDataChecksum == p.set.Content.Checksum
 }
 
-// unchanged reports whether the status shows that the set as it is now was applied completely before.
+// unchanged reports whether the status says that the content which the set has now was applied completely.
 func (p *pass) unchanged() bool {
 	return p.recorded() && completed(p.mr.Status.Conditions) &&
 		(p.set.References == nil || inventory.SameReferences(p.set.References, p.mr.Status.Resources))

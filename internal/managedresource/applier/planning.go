@@ -15,9 +15,9 @@ import (
 	"github.com/espalier-dev/espalier/internal/managedresource/state"
 )
 
-// Plan returns the plan of a set: the changes that Reconcile would make. It needs no SetupWithManager, only the clients, the target and the
-// autoscalers, with the rights of any user. Metadata and status of the set are used as they are; a set that does not exist has no status.
-// If the set has the annotation that requests a plan, the result only contains a remark about it.
+// Plan returns the plan of a set: the changes that Reconcile would make. It works without SetupWithManager: it needs only the clients, the
+// target and the autoscalers, and these may have the rights of any user. Metadata and status of the set are used as they are; a set that
+// does not exist has no status. If the set has the annotation that requests a plan, the result only contains a remark about it.
 func (r *Reconciler) Plan(ctx context.Context, mr *resourcesv1alpha1.ManagedResource) (*plan.Plan, error) {
 	if r.memory == nil {
 		r.memory = state.NewMemory()
@@ -41,8 +41,8 @@ func (r *Reconciler) Plan(ctx context.Context, mr *resourcesv1alpha1.ManagedReso
 	return computed, nil
 }
 
-// newPlan returns a pass over a copy of the state of a set, and its plan without objects. The copy contains the knowledge about the
-// objects.
+// newPlan returns a pass over a copy of the state of a set, and its plan without objects. The copy also contains the knowledge about the
+// objects, if there is any.
 func (r *Reconciler) newPlan(ctx context.Context, mr *resourcesv1alpha1.ManagedResource) (*pass, *plan.Plan, error) {
 	refusal, err := r.refusal(ctx, mr.Namespace)
 	if apierrors.IsNotFound(err) { // the user will create the Namespace with the set, and it will need the labels
@@ -59,7 +59,8 @@ func (r *Reconciler) newPlan(ctx context.Context, mr *resourcesv1alpha1.ManagedR
 	return p, &plan.Plan{Namespace: mr.Namespace, Name: mr.Name, Generation: mr.Generation, Problem: refusal}, nil
 }
 
-// loadPlan reads the set's Secrets. If one is missing, or the controller may not read it, the plan shows that nothing would be done.
+// loadPlan reads the set's Secrets. If one is missing, or the controller may not read it, the plan says that the controller would do
+// nothing.
 func (r *Reconciler) loadPlan(ctx context.Context, p *pass, computed *plan.Plan, removesSet, otherRights bool) error {
 	if removesSet || computed.Problem != "" {
 		return nil
@@ -80,8 +81,8 @@ func (r *Reconciler) loadPlan(ctx context.Context, p *pass, computed *plan.Plan,
 }
 
 // planObjects adds the planned action for every object, in the order in which the objects would be processed. It sends only reads and
-// dry-run requests to the target. RemovesSet is true if the objects of the set would be deleted or kept, and the finalizer removed.
-// OtherRights is true if the requests are not made with the rights of the controller.
+// dry-run requests to the target. removesSet is true if the controller would remove the whole set: delete or keep its objects, and remove
+// the finalizer. otherRights is true if the requests do not have the rights of the controller.
 func (r *Reconciler) planObjects(ctx context.Context, p *pass, computed *plan.Plan, removesSet, otherRights bool) {
 	if computed.Problem != "" {
 		return
@@ -121,11 +122,11 @@ func (r *Reconciler) comparisons(p *pass) []engine.Task {
 	return tasks
 }
 
-// setPlan is the effect of the next step on a set as a whole.
+// setPlan is the effect of the next reconciliation on a set as a whole.
 type setPlan struct {
-	// removesSet is true if the objects of the set would be deleted or kept, and the finalizer removed.
+	// removesSet is true if the controller would delete or keep the objects of the set, and remove the finalizer.
 	removesSet bool
-	// problem is the reason why nothing would be done, remark further information; empty otherwise.
+	// problem says why the controller would do nothing. remark is further information. Both may be empty.
 	problem, remark string
 }
 
@@ -151,7 +152,7 @@ func (c Class) planStep(mr *resourcesv1alpha1.ManagedResource) setPlan {
 	return setPlan{}
 }
 
-// notServedReason returns why this instance does not process a set.
+// notServedReason returns why the controller of this class does not process a set.
 func (c Class) notServedReason(mr *resourcesv1alpha1.ManagedResource) string {
 	switch {
 	case mr.DeletionTimestamp != nil:

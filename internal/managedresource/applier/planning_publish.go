@@ -24,14 +24,14 @@ import (
 // controller neither lists nor watches ConfigMaps: it reads the ConfigMap of a plan by its name.
 // +kubebuilder:rbac:groups="",resources=configmaps,verbs=get;create;update;delete,roleName=espalier-managedresource-controller-source
 
-// planSet publishes the plan of a set. It does not change its objects, conditions and finalizers.
+// planSet publishes the plan of a set. It does not change the objects, conditions and finalizers of the set.
 func (r *Reconciler) planSet(ctx context.Context, mr *resourcesv1alpha1.ManagedResource) (ctrl.Result, error) {
 	asked, err := r.takeOperation(ctx, mr)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
 	s := r.memory.Get(client.ObjectKeyFromObject(mr))
-	s.Invalidate() // so that the next apply compares everything
+	s.Invalidate() // so that the next apply compares every object
 	if _, malformed := plan.Asked(mr); malformed {
 		r.Events.planFault(mr, s, ReasonPlanAnnotationMalformed,
 			fmt.Sprintf("Annotation %s has value %q, which is neither true nor false; the set is planned and not applied",
@@ -54,7 +54,7 @@ func (r *Reconciler) planNow(ctx context.Context, mr *resourcesv1alpha1.ManagedR
 	}
 	const otherRights = false
 	removesSet := !r.Class.Responsible(mr)
-	r.SecretVersions.Use(p.name, SecretNames(mr)) // before they are read, so that no later change is missed
+	r.SecretVersions.Use(p.name, SecretNames(mr)) // before the Secrets are read, so that no later change is missed
 	if err := r.loadPlan(bounded, p, computed, removesSet, otherRights); err != nil {
 		if ctx.Err() == nil { // otherwise the process ends
 			r.Events.planFault(mr, s, resourcesv1alpha1.ConditionCannotReadSecret, err.Error())
@@ -102,7 +102,8 @@ func (r *Reconciler) publish(ctx context.Context, mr *resourcesv1alpha1.ManagedR
 			fmt.Sprintf("ConfigMap %q exists and does not hold a plan of this set; remove or rename it", want.Name))
 		return nil
 	}
-	// The annotation is written before the ConfigMap, so that the next process finds the ConfigMap if this one dies in between.
+	// The annotation is written before the ConfigMap, so that the next process finds the ConfigMap even if this process dies between the two
+	// writes.
 	if failure := r.recordPlanName(ctx, mr, want.Name); failure != nil {
 		return failure
 	}
@@ -130,8 +131,8 @@ func (r *Reconciler) unpublish(ctx context.Context, mr *resourcesv1alpha1.Manage
 	r.unpublishIf(ctx, mr, func(*corev1.ConfigMap) bool { return true })
 }
 
-// unpublishForOtherInstance removes the plan of a set that now belongs to another instance, and that this instance planned without a
-// finalizer on the set. A plan of the present generation is kept: the other instance has published it.
+// unpublishForOtherInstance removes the plan that this controller published for a set which now has another class, and which has no
+// finalizer of this controller. It keeps a plan of the present generation, because the controller of the other class has published that.
 func (r *Reconciler) unpublishForOtherInstance(ctx context.Context, mr *resourcesv1alpha1.ManagedResource) {
 	if r.Class.Responsible(mr) || mr.DeletionTimestamp != nil {
 		return
@@ -170,7 +171,8 @@ func (r *Reconciler) recordPlanName(ctx context.Context, mr *resourcesv1alpha1.M
 	} else {
 		metav1.SetMetaDataAnnotation(&mr.ObjectMeta, resourcesv1alpha1.Planned, name)
 	}
-	// A patch that removes the last annotation removes all annotations, also an annotation that a user adds at the same time.
+	// The patch fails if the set has changed: a patch that removes the last annotation removes metadata.annotations, so also an annotation
+	// that a user adds at the same time.
 	return r.patch(ctx, "write annotation "+resourcesv1alpha1.Planned, mr, conflict.MergeFrom(before))
 }
 
@@ -183,7 +185,7 @@ const (
 	longestPlanPause = time.Minute
 )
 
-// pauseAfterPlan returns the pause after a plan. Failures is the number of consecutive plans that could not be published.
+// pauseAfterPlan returns the pause after a plan. failures is how many plans in a row could not be published.
 func pauseAfterPlan(took time.Duration, failures int) time.Duration {
 	pause := max(planPause, planShare*took)
 	for ; failures > 1 && pause < longestPlanPause; failures-- {

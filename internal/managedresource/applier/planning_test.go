@@ -383,7 +383,7 @@ func TestThePlanAnnotationIsFollowedAfterARestart(t *testing.T) {
 		ShouldNot(HaveKey("espalier.dev/planned"))
 }
 
-// The first instance removes its plan, with or without its finalizer on the set.
+// The controller of the first class removes its plan, whether the set has its finalizer or not.
 func TestThePlanOfASetThatMovesToAnotherClassIsRemoved(t *testing.T) {
 	t.Parallel()
 	for name, applied := range map[string]bool{"after it was applied": true, "before it was ever applied": false} {
@@ -411,7 +411,7 @@ func TestThePlanOfASetThatMovesToAnotherClassIsRemoved(t *testing.T) {
 	}
 }
 
-// Both instances publish under the same name.
+// The controllers of both classes publish plans under the same name.
 func TestThePlanOfTheOtherInstanceIsKept(t *testing.T) {
 	t.Parallel()
 	e := New(t, Options{})

@@ -1,11 +1,13 @@
-// Package applier is the ManagedResource controller: it keeps the objects of ManagedResources in the state that their Secrets describe.
+// Package applier is the ManagedResource controller: it keeps the objects of ManagedResources, called sets here, in the state that their
+// Secrets describe.
 //
 // In the source cluster, it watches ManagedResources and the metadata of Secrets. In the target cluster, it watches autoscalers, and the
 // metadata of objects with the managed-by label of every kind that sets contain. It reads Secrets when their version changes, and single
 // objects when another client has written to them. It writes objects to the target. It writes finalizers, annotations and the status of
 // ManagedResources to the source.
 //
-// It writes the result of an apply together with the health of the set, and waits a moment for both: see Reconciler.resultStatus.
+// It writes the result of an apply together with the health of the set, and for that waits a moment until the health is known: see
+// Reconciler.resultStatus.
 //
 // If the process dies during an apply, the next one finds in the status every object that may exist, because the controller lists all
 // objects there before it writes the first of them. It also finds that the last apply was not completed, because only the end of an apply
@@ -74,7 +76,7 @@ type Reconciler struct {
 	// TargetLive reads Events of the target, which no cache contains.
 	TargetLive client.Reader
 	Watcher    *observe.Watcher
-	// Autoscalers returns which replicas and resources are set by autoscalers.
+	// Autoscalers knows for which objects autoscalers set the replicas or the resources.
 	Autoscalers *observe.Autoscalers
 	// SameCluster reports whether source and target are one cluster, or may be.
 	SameCluster func(context.Context) bool
@@ -89,7 +91,7 @@ type Reconciler struct {
 
 // Settings are the settings of the controller that do not change while it runs.
 type Settings struct {
-	// Class is the class of the sets that the controller processes. ClusterID, if not empty, is part of every origin.
+	// Class is the class of the sets that the controller processes. ClusterID, if not empty, is part of the origin annotation of every object.
 	Class     Class
 	ClusterID string
 	// Config and Own are the sections of a defaulted configuration: the settings that Gardener has, and others.
@@ -104,28 +106,29 @@ type Settings struct {
 	DeletionPoll time.Duration
 }
 
-// Health connects the controller with the health controller. Reconciler.Plan works without it.
+// Health contains the functions of the health controller that this controller calls. Reconciler.Plan works without it.
 type Health struct {
-	// Registered reports whether a kind is one of Kubernetes. The health of its objects never depends on Own.Kstatus.
+	// Registered reports whether a kind is one of Kubernetes' own. For such kinds, Own.Kstatus has no effect.
 	Registered func(schema.GroupVersionKind) bool
-	// Judge returns the conditions of an applied set including the conditions of health and progress. It returns nil if a request is needed
-	// to determine them: then a call of Concluded causes another controller to write them. Unless last is true, it also returns nil, and
-	// early, if they are about to change: a watch has not seen a write of this process yet, or the controller of a workload has not processed
-	// the workload yet.
+	// Judge returns the conditions of an applied set including the conditions of health and progress. It returns nil if a request is needed to
+	// determine these two: then a call of Concluded makes the health controller write them. Unless last is true, it also returns nil, and
+	// early is true, if these two are about to change: a watch has not seen a write of this process yet, or the controller of a workload has
+	// not processed the workload yet.
 	Judge func(name types.NamespacedName, mr *resourcesv1alpha1.ManagedResource, last bool) (next []corev1beta1.Condition, early bool)
-	// Concluded is called when a set is applied and its health can be determined, and when an object had to be recreated.
+	// Concluded is called when a set has been applied, so that its health can be determined, and when a deleted object of it has been created
+	// again.
 	Concluded func(types.NamespacedName)
 }
 
 const (
-	// settlePause is the time before a pass is repeated whose input changed meanwhile.
+	// settlePause is the time after which a pass is repeated if its input changed while it ran.
 	settlePause = 10 * time.Millisecond
 	// resultPause is the first pause before the health of a set with a postponed result is determined again. Each further pause doubles the
 	// time since the first one, until resultTimeout, after which the result is written as it is.
 	resultPause   = 50 * time.Millisecond
 	resultTimeout = 300 * time.Millisecond
-	// resultPriority is the priority of a set with a postponed result in the queue, where the priority of other sets is 0 or less: most of its
-	// work is done. It keeps the priority until it is at rest.
+	// resultPriority is the priority in the work queue of a set with a postponed result. Other sets have the priority 0 or less. The set goes
+	// first because most of its work is done. It keeps the priority until it is at rest.
 	resultPriority = 1
 )
 
@@ -180,8 +183,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	return ctrl.Result{}, nil
 }
 
-// observeOnly starts the watches and requests the health of a set that an earlier process applied, and that this process must not apply
-// now.
+// observeOnly is for a set that an earlier process applied and that this process must not apply now. It starts the watches of the set and
+// requests its health.
 func (r *Reconciler) observeOnly(ctx context.Context, mr *resourcesv1alpha1.ManagedResource) {
 	applied := corev1beta1.GetCondition(mr.Status.Conditions, resourcesv1alpha1.ResourcesApplied)
 	if applied == nil || applied.Status != corev1beta1.ConditionTrue || mr.DeletionTimestamp != nil || !r.Class.Responsible(mr) {
@@ -200,7 +203,8 @@ func (r *Reconciler) observeOnly(ctx context.Context, mr *resourcesv1alpha1.Mana
 	r.requestJudgement(p, false)
 }
 
-// releaseSet stops the watches of a set that does not exist, or that another instance processes, and removes its state.
+// releaseSet stops the watches of a set that does not exist, or that a controller of another class processes, and removes the state of the
+// set.
 func (r *Reconciler) releaseSet(name types.NamespacedName) {
 	r.Watcher.Release(name)
 	r.SecretVersions.Release(name)
@@ -242,7 +246,8 @@ func (r *Reconciler) takeOperation(ctx context.Context, mr *resourcesv1alpha1.Ma
 	}
 	before := mr.DeepCopy()
 	delete(mr.Annotations, resourcesv1alpha1.GardenerOperation)
-	// A patch that removes the last annotation removes all annotations, also an annotation that a user adds at the same time.
+	// The patch fails if the set has changed: a patch that removes the last annotation removes metadata.annotations, so also an annotation
+	// that a user adds at the same time.
 	if err := r.patch(ctx, "remove annotation "+resourcesv1alpha1.GardenerOperation, mr, conflict.MergeFrom(before)); err != nil {
 		return false, err
 	}
@@ -289,14 +294,14 @@ func (r *Reconciler) applySet(ctx context.Context, mr *resourcesv1alpha1.Managed
 	return r.conclude(ctx, p, r.apply(bounded, p))
 }
 
-// limit returns a context for the reads, deletions and applies of one pass.
+// limit returns a context with the deadline for the reads, deletions and writes of one pass.
 func (r *Reconciler) limit(ctx context.Context) (context.Context, context.CancelFunc) {
 	over := errors.New("the time for one reconciliation is over")
 	return context.WithTimeoutCause(ctx, min(r.Config.SyncPeriod.Duration, process.Deadline), over)
 }
 
-// addFinalizer adds the finalizer of this instance and records the cluster ID. It fails with a conflict if another client has changed the
-// set meanwhile.
+// addFinalizer adds the finalizer of the class to the set and records the cluster ID. It fails with a conflict if another client has
+// changed the set meanwhile.
 func (r *Reconciler) addFinalizer(ctx context.Context, mr *resourcesv1alpha1.ManagedResource) error {
 	before := mr.DeepCopy()
 	added := controllerutil.AddFinalizer(mr, r.Class.Finalizer())
@@ -307,7 +312,7 @@ func (r *Reconciler) addFinalizer(ctx context.Context, mr *resourcesv1alpha1.Man
 	return r.patch(ctx, "add finalizer", mr, conflict.MergeFrom(before))
 }
 
-// patch sends a change of a set, except of its status, and records the write. Errors begin with purpose.
+// patch sends a patch of a set, but not of its status, and records the write. Its errors begin with purpose.
 func (r *Reconciler) patch(ctx context.Context, purpose string, mr *resourcesv1alpha1.ManagedResource, change client.Patch) error {
 	if err := r.Source.Patch(ctx, mr, change); err != nil {
 		return fmt.Errorf("%s: %w", purpose, err)
@@ -316,7 +321,7 @@ func (r *Reconciler) patch(ctx context.Context, purpose string, mr *resourcesv1a
 	return nil
 }
 
-// recordOnlyClusterID records that all objects of a set have the present cluster ID.
+// recordOnlyClusterID records in the set that the origins of all its objects have the present cluster ID.
 func (r *Reconciler) recordOnlyClusterID(ctx context.Context, p *pass) error {
 	if len(p.set.Content.Faults) > 0 || ownership.HasOnlyClusterID(p.mr, r.ClusterID) {
 		return nil
@@ -346,7 +351,8 @@ func (r *Reconciler) auditDue(s *state.Set) bool {
 	return due
 }
 
-// prune deletes objects that the set no longer contains. It withholds an object that a mistake may have turned into a new one.
+// prune deletes the obsolete objects, which the set no longer contains. It keeps an obsolete object for now if a mistake in the manifest
+// may have turned it into a new object: see withhold.
 func (r *Reconciler) prune(ctx context.Context, p *pass) prune.Result {
 	if prune.KeepAll(p.mr, false, p.set.Content.Faults) != "" || p.set.Settled {
 		return prune.Result{} // the status of a settled set lists exactly its objects
@@ -364,20 +370,20 @@ func (r *Reconciler) prune(ctx context.Context, p *pass) prune.Result {
 		return prune.Result{}
 	}
 	result := r.remove(ctx, p, leaving)
-	if len(result.Pending) == 0 { // the same objects are obsolete again until the status without them is written
+	if len(result.Pending) == 0 { // they stay obsolete until the status without them is written
 		p.set.Deletion = nil
 	}
 	return result
 }
 
-// withhold finds out by dry runs whether the API server accepts the new objects of the set, and returns those obsolete objects that must
-// stay until then. It sends no request if no new object resembles an obsolete one.
+// withhold finds out by dry runs whether the API server accepts the new objects of the set. It returns the obsolete objects that must stay
+// until the new objects which resemble them are accepted. It sends no request if no new object resembles an obsolete one.
 func (r *Reconciler) withhold(ctx context.Context, p *pass, obsolete []resourcesv1alpha1.ObjectReference) prune.Withheld {
 	var tasks []engine.Task
 	resembles := false
 	for _, t := range r.comparisons(p) {
 		if t.Known.Confirmed && t.Known.Hash == t.Hash || t.Previous != nil && t.Presence == observe.Present {
-			continue // it exists
+			continue // the object exists, so it is not new
 		}
 		if t.Presence == observe.Absent {
 			t.Action = engine.Create
@@ -396,7 +402,7 @@ func (r *Reconciler) withhold(ctx context.Context, p *pass, obsolete []resources
 	return prune.Withhold(obsolete, planned)
 }
 
-// remove deletes objects, and reports the objects that stay although the user may not expect that.
+// remove deletes objects, and reports in Events the objects that stay although the user may expect their deletion.
 func (r *Reconciler) remove(ctx context.Context, p *pass, refs []resourcesv1alpha1.ObjectReference) prune.Result {
 	if p.set.Deletion == nil {
 		p.set.Deletion = prune.NewProgress(false, p.set.NeverWritten)
@@ -418,7 +424,7 @@ func (r *Reconciler) pruner(p *pass) *prune.Pruner {
 	}
 }
 
-// removeSet deletes the set's objects, unless they are kept, and then removes the finalizer of this instance from the set.
+// removeSet deletes the set's objects, unless they are kept, and then removes the finalizer of the class from the set.
 func (r *Reconciler) removeSet(ctx context.Context, mr *resourcesv1alpha1.ManagedResource) (ctrl.Result, error) {
 	r.unpublish(ctx, mr)
 	p := r.newPass(ctx, mr)

@@ -200,7 +200,7 @@ func TestAForeignLabelAddedWhileTheProcessIsDownCostsNoRead(t *testing.T) {
 
 var errCut = errors.New("connection cut by the test")
 
-// cutAfter fails every request after n requests for which counts returns true.
+// cutAfter fails every request of the controller after the first n requests for which counts returns true.
 func cutAfter(e *Env, n int, counts func(*http.Request) bool) {
 	var left atomic.Int64
 	left.Store(int64(n))
@@ -248,7 +248,7 @@ func TestACrashDuringAnApplyAndANewSecretLeaveNoOrphan(t *testing.T) {
 	}
 }
 
-// configMaps returns the managed ones of the target by name.
+// configMaps returns the managed ConfigMaps of the target by name.
 func configMaps(e *Env) map[string]string {
 	list := &corev1.ConfigMapList{}
 	e.Expect(e.Target.List(e.Ctx, list, client.InNamespace(e.Namespace),
@@ -260,7 +260,8 @@ func configMaps(e *Env) map[string]string {
 	return found
 }
 
-// The same name existed before, is announced but never written, and then no longer wanted: it must stay.
+// An object existed before the set. The set announces an object of the same name, but never writes it, and then no longer wants it. The
+// existing object must stay.
 func TestAnAnnouncedObjectThatWasNeverWrittenIsNotDeleted(t *testing.T) {
 	t.Parallel()
 	e := New(t, Options{})
@@ -299,7 +300,7 @@ func TestALabelDroppedInAnInterruptedChangeIsRemovedAfterRestart(t *testing.T) {
 	e.Expect(e.LiveConfigMap("c").Labels).To(Equal(map[string]string{"stays": "here", "resources.gardener.cloud/managed-by": "gardener"}))
 }
 
-// The set that loses an object reports that at once, and not only in its next period.
+// The set that loses an object reports that at once, and not only in its next SyncPeriod.
 func TestASetReportsAtOnceThatAnotherSetHasTakenAnObject(t *testing.T) {
 	t.Parallel()
 	e := New(t, Options{Configure: func(c *config.ResourceManagerConfiguration) {
@@ -425,7 +426,7 @@ func TestAWaveThatDoesNotEndDelaysLaterWavesForALimitedTime(t *testing.T) {
 		return live.DeletionTimestamp
 	}).WithTimeout(Patience).ShouldNot(BeNil())
 
-	// The queue of the controller works by the real clock: it sleeps for the time that is left by the fake one.
+	// The queue of the controller uses the real clock: it sleeps for the time that is left on the fake clock.
 	const moment = 100 * time.Millisecond
 	now.Step(timeout - moment)
 	e.AwaitCondition("mr", applied, "Progressing/DeletionPending")

@@ -85,7 +85,7 @@ func TestASecretThatChangesWhileItIsReadIsReadAgain(t *testing.T) {
 	e.Set("mr", e.ConfigMap("one", "1"))
 	changed := false
 	e.Requests.SetHook(func(r *http.Request) error {
-		// the finalizer, before the first read
+		// This request adds the finalizer, before the first read of the Secret.
 		if r.Method == http.MethodPatch && strings.Contains(r.URL.Path, "/managedresources/mr") && !changed {
 			changed = true
 			e.Secret("mr", e.ConfigMap("one", "2"))
@@ -103,7 +103,7 @@ func TestASecretThatChangesWhileItIsReadIsReadAgain(t *testing.T) {
 // A change of a Secret causes reconciliations of all sets that reference it.
 func TestAllSetsOfASecretAreReconciled(t *testing.T) {
 	t.Parallel()
-	e := New(t, Options{Configure: longSyncPeriod}) // a read that exceeds the deadline would be repeated
+	e := New(t, Options{Configure: longSyncPeriod}) // so that no read exceeds its deadline and is repeated
 	sets := []string{"a", "b", "c"}
 	e.Secret("shared", "# nothing")
 	for _, each := range sets {

@@ -22,14 +22,14 @@ import (
 	"github.com/espalier-dev/espalier/internal/managedresource/managedresourcetest"
 )
 
-// testCase is one behaviour of the controller.
+// testCase is the test of one behaviour of the controller.
 type testCase struct {
 	run func(a *setTest)
-	// everywhere runs it with one cluster and with two clusters; otherwise it runs with one cluster.
+	// everywhere runs the test twice: with source and target in one cluster, and with two clusters. Otherwise it runs with one cluster.
 	everywhere bool
-	// apart runs it with two clusters only.
+	// apart runs the test with two clusters only.
 	apart bool
-	// configure changes the configuration; nil leaves it.
+	// configure changes the configuration; nil changes nothing.
 	configure func(*config.ResourceManagerConfiguration)
 }
 
@@ -118,7 +118,7 @@ func (a *setTest) expectNoWrites() {
 	a.soon(func() string { return a.Get("mr").Annotations["gardener.cloud/operation"] }).Should(BeEmpty())
 	set := "PATCH /apis/resources.gardener.cloud/v1alpha1/namespaces/" + a.Namespace + "/managedresources/mr"
 	a.Consistently(func() []string {
-		// the health of the objects may change
+		// The health of the objects may change, so writes of the status are allowed.
 		return slices.DeleteFunc(a.Requests.Writes(), func(request string) bool { return request == set+"/status" })
 	}).WithTimeout(300 * time.Millisecond).Should(Equal([]string{set}))
 }
@@ -285,7 +285,7 @@ func (a *setTest) readsOfSecret() int {
 	return count
 }
 
-// gadgets is the group of a kind that no other test has.
+// gadgets is the API group of a kind that no other test uses.
 func (a *setTest) gadgets() string { return a.Namespace + ".example.com" }
 
 // definition defines the kind Gadget.

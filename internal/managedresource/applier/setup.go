@@ -31,7 +31,7 @@ import (
 // ControllerName names the controller in logs and metrics.
 const ControllerName = "managedresource"
 
-// secretIndex finds sets by the names of their Secrets.
+// secretIndex is the name of the cache index that finds sets by the names of their Secrets.
 const secretIndex = "spec.secretRefs.name"
 
 // The pause after a failed reconciliation of a set grows from shortestPause to longestPause.
@@ -40,7 +40,7 @@ const (
 	longestPause  = time.Minute
 )
 
-// Changes forwards events of the watches of the target to the controller. It is created first, since both sides need it.
+// Changes forwards events from the watches of the target to the controller. It is created before both, since both need it.
 type Changes struct {
 	memory *state.Memory
 	queue  atomic.Pointer[process.Queue]
@@ -54,8 +54,8 @@ func (c *Changes) Object(kind schema.GroupKind, namespace, name string) {
 	c.enqueue(c.Users(kind, namespace, name))
 }
 
-// Scaled must be called when an autoscaler of an object changed: the object has not changed, but must be compared again. The autoscaler
-// may refer to it by an older API group.
+// Scaled must be called when an autoscaler of an object changed: the object has not changed, but must be compared with its manifest again.
+// The autoscaler may refer to the object by an older API group.
 func (c *Changes) Scaled(kind schema.GroupKind, namespace, name string) {
 	own := metav1.GroupKind{Group: kind.Group, Kind: kind.Kind}
 	for _, each := range slices.Concat([]metav1.GroupKind{own}, inventory.NewEquivalences(nil).Of(own)) {
@@ -68,7 +68,7 @@ func (c *Changes) Users(kind schema.GroupKind, namespace, name string) []types.N
 	return c.memory.SubscribersOf(inventory.KeyOf(kind.Group, kind.Kind, namespace, name))
 }
 
-// Ledger gives other controllers of the process access to the state of the sets.
+// Ledger gives other controllers of the process access to the state that this controller stores about sets.
 type Ledger struct {
 	*state.Memory
 	Class
@@ -122,7 +122,7 @@ func SecretNames(object client.Object) []string {
 	return names
 }
 
-// setsOf lists the sets that reference a Secret and that the controller may have to apply.
+// setsOf returns requests for the sets that reference a Secret and that the controller may have to apply.
 func (r *Reconciler) setsOf(ctx context.Context, secret types.NamespacedName) []reconcile.Request {
 	return r.requestsFor(ctx, client.InNamespace(secret.Namespace), client.MatchingFields{secretIndex: secret.Name})
 }
@@ -143,7 +143,7 @@ func (r *Reconciler) requestsFor(ctx context.Context, options ...client.ListOpti
 	return requests
 }
 
-// isConcerned reports whether the set has the finalizer of this instance or is of its class.
+// isConcerned reports whether the set has the class of this controller, or the finalizer of that class.
 func (r *Reconciler) isConcerned(mr *resourcesv1alpha1.ManagedResource) bool {
 	return r.Class.hasFinalizer(mr) || r.Class.Responsible(mr)
 }
@@ -165,7 +165,7 @@ func (r *Reconciler) isRelevantFor(before, after client.Object) bool {
 		return false
 	}
 	old, known := before.(*resourcesv1alpha1.ManagedResource)
-	if !r.isConcerned(next) { // this instance may have to remove its plan
+	if !r.isConcerned(next) { // this controller may have to remove its plan
 		return known && r.isConcerned(old) && next.Annotations[resourcesv1alpha1.Planned] != ""
 	}
 	return !known || relevant(old, next)
@@ -189,14 +189,15 @@ func relevant(old, next *resourcesv1alpha1.ManagedResource) bool {
 		old.Annotations[resourcesv1alpha1.Kstatus] != next.Annotations[resourcesv1alpha1.Kstatus]
 }
 
-// replanned reports whether an annotation that requests a plan, or the values in it, was added, removed or changed.
+// replanned reports whether one of the annotations that request a plan, or values in the plan, was added, removed or changed.
 func replanned(old, next *resourcesv1alpha1.ManagedResource) bool {
 	before, had := old.Annotations[resourcesv1alpha1.Plan]
 	after, has := next.Annotations[resourcesv1alpha1.Plan]
 	return had != has || before != after || has && plan.ValuesAsked(old) != plan.ValuesAsked(next)
 }
 
-// finalizerReleased reports whether an instance has removed its finalizer, so that another instance may process the set now.
+// finalizerReleased reports whether the controller of one class has removed its finalizer, so that the controller of another class may
+// process the set now.
 func finalizerReleased(old, next *resourcesv1alpha1.ManagedResource) bool {
 	return hasFinalizerOfAnyInstance(old) && len(next.Finalizers) < len(old.Finalizers)
 }

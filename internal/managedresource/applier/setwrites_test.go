@@ -40,7 +40,7 @@ func settledSet(e *Env, name string) *resourcesv1alpha1.ManagedResource {
 	return e.Get(name)
 }
 
-// plain are objects that are healthy as soon as they exist; for some of them a rule has to confirm that.
+// plain returns objects that are healthy as soon as they exist. For some of them, a health rule has to confirm that.
 func plain(e *Env, value string) []string {
 	all := manifests(e)
 	return append([]string{e.ConfigMap("one", value)}, all[1:len(all)-1]...) // the last one is a Deployment
@@ -59,7 +59,7 @@ func TestANewSetNeedsThreeWritesOfItsManagedResource(t *testing.T) {
 	}
 }
 
-// The test is the controller of Deployments: none runs in the target. Time passes only when the test says so.
+// No Deployment controller runs in the target; the test does its work. Time passes only when the test advances the clock.
 func TestTheResultWaitsForTheControllerOfADeploymentForALimitedTime(t *testing.T) {
 	t.Parallel()
 	now := clocktesting.NewFakeClock(time.Now())

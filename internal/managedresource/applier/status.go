@@ -21,7 +21,8 @@ import (
 	"github.com/espalier-dev/espalier/internal/managedresource/status"
 )
 
-// pendingGrace is how long deletions may take before the condition lists them. Most are complete sooner, so this avoids writes.
+// pendingGrace is how long deletions may take before the condition lists them. It avoids writes, because most deletions are complete
+// sooner.
 const pendingGrace = time.Second
 
 // writeStatus replaces the status, if it differs. A conflict is an error, after which the set is reconciled again.
@@ -36,7 +37,7 @@ func (r *Reconciler) writeStatus(ctx context.Context, p *pass, next *resourcesv1
 	return nil
 }
 
-// report writes conditions.
+// report writes conditions into the status of the set.
 func (r *Reconciler) report(ctx context.Context, p *pass, verdicts ...corev1beta1.Condition) error {
 	next := p.mr.Status.DeepCopy()
 	next.Conditions = withVerdicts(r.Clock, next.Conditions, verdicts...)
@@ -49,15 +50,16 @@ func (r *Reconciler) fail(ctx context.Context, p *pass, reason, message string, 
 	return errors.Join(err, r.report(ctx, p, applied(corev1beta1.ConditionFalse, reason, message)))
 }
 
-// announce writes to the status that a changed set is in work, and every object that may exist from now on, before the first object is
-// written. If the process dies, the next one finds there which objects to delete.
+// announce writes to the status of a changed set, before its first object is written, that the apply is in progress, and all objects that
+// may exist from now on. If the process dies, the next one finds there which objects to delete.
 //
-// The conditions of health and progress may describe former content, or an ignored set. They are replaced when the result is written: see
-// state.Set.Outdated.
+// The conditions of health and progress may describe the previous content of the set, or say that it was ignored. They are replaced when
+// the result is written: see state.Set.Outdated.
 //
 // If a set was applied before and its references have not changed, nothing is written, since its status lists every object already. If the
 // process dies, the next one sees that the apply was not completed: the checksum or the generation in the status is not the one of the set.
-// If the Secrets have their former content again, it sees that objects were written later than the status (engine.Facts.WrittenLater).
+// If the Secrets have their previous content again by then, the next process sees that objects were written later than the status
+// (engine.Facts.WrittenLater).
 func (r *Reconciler) announce(ctx context.Context, p *pass) error {
 	s, status := p.set, p.mr.Status
 	if s.References == nil {
@@ -92,8 +94,8 @@ func (r *Reconciler) announce(ctx context.Context, p *pass) error {
 	return r.fail(ctx, p, resourcesv1alpha1.ConditionApplyFailed, fmt.Sprintf("could not record what the set consists of: %v", err), err)
 }
 
-// inUse returns the union of the objects that a set had and the objects that it wants. The entry of an object in both also keeps the labels
-// and annotations that it had, also under an equivalent kind: after a restart or a failure, only the entry shows which of them the
+// inUse returns the union of the objects that a set had and the objects that it wants. If an object, or an object of an equivalent kind, is
+// in both lists, its entry has the labels and annotations of both: after a restart or a failure, only the entry shows which of them the
 // controller must remove.
 func inUse(had, wanted []resourcesv1alpha1.ObjectReference, equivalences inventory.Equivalences) []resourcesv1alpha1.ObjectReference {
 	before := inventory.NewIndex(had, equivalences)
@@ -116,7 +118,8 @@ func overlay(below, above map[string]string) map[string]string {
 	return joined
 }
 
-// stillInUse returns the announced objects that the set wants or withholds. The others are gone already when objects are applied.
+// stillInUse returns the announced objects that the set wants or withholds. The other announced objects have been deleted before objects
+// are applied.
 func stillInUse(announced, wanted []resourcesv1alpha1.ObjectReference, withheld prune.Withheld) []resourcesv1alpha1.ObjectReference {
 	listed := desired.StatusByKey(wanted)
 	return slices.DeleteFunc(slices.Clone(announced), func(ref resourcesv1alpha1.ObjectReference) bool {
@@ -125,8 +128,8 @@ func stillInUse(announced, wanted []resourcesv1alpha1.ObjectReference, withheld 
 	})
 }
 
-// listReferences writes the references of the set into its status. If not all objects were applied, it keeps the announced labels and
-// annotations of the references.
+// listReferences writes the references of the set into its status. If whole is false, because not all objects were applied, it keeps the
+// announced labels and annotations of the references.
 func listReferences(s *state.Set, status *resourcesv1alpha1.ManagedResourceStatus, whole bool) {
 	switch {
 	case s.References == nil:
@@ -163,7 +166,7 @@ func (r *Reconciler) conclude(ctx context.Context, p *pass, result *outcome) (ct
 		markInSync(s, p.mr.ResourceVersion, result)
 		return ctrl.Result{RequeueAfter: r.requeueAfter(result)}, nil
 	}
-	if whole && !s.Withheld.IsEmpty() { // the new objects because of which they stayed are applied
+	if whole && !s.Withheld.IsEmpty() { // the new objects, because of which old ones stayed, are applied
 		return ctrl.Result{RequeueAfter: settlePause}, nil
 	}
 	next, pause := r.resultStatus(p, judgement, result, whole)
@@ -189,8 +192,8 @@ func (r *Reconciler) conclude(ctx context.Context, p *pass, result *outcome) (ct
 	return ctrl.Result{RequeueAfter: r.requeueAfter(result)}, nil
 }
 
-// resultStatus returns the status with the result of the apply. If the health of the set is about to change, it returns the time after
-// which the set must be reconciled again instead: so a workload that its controller processes at once costs one write of the set, not two.
+// resultStatus returns the status with the result of the apply. If the health of the set is about to change, it instead returns a pause,
+// after which the set must be reconciled again: so a set whose workload becomes ready at once needs one write of the status, not two.
 func (r *Reconciler) resultStatus(p *pass, judgement corev1beta1.Condition, result *outcome, whole bool) (
 	status *resourcesv1alpha1.ManagedResourceStatus, pause time.Duration,
 ) {
@@ -238,14 +241,15 @@ func (r *Reconciler) pauseOfResult(p *pass) time.Duration {
 	return min(max(passed, resultPause), resultTimeout-passed)
 }
 
-// requestJudgement requests the health of the set, if this is the first time since it changed or if something was written.
+// requestJudgement requests that the health controller judges the set, if the set has changed since the last request or if something was
+// written.
 func (r *Reconciler) requestJudgement(p *pass, wrote bool) {
 	if r.memory.MarkConcluded(p.name) || wrote {
 		r.Concluded(p.name)
 	}
 }
 
-// requeueAfter returns when the set is reconciled again without an event.
+// requeueAfter returns the time after which the set is reconciled again without an event.
 func (r *Reconciler) requeueAfter(result *outcome) time.Duration {
 	if result.newKinds {
 		return settlePause

@@ -22,7 +22,7 @@ func versions(olderIsServed bool) string {
 	return "[" + fmt.Sprintf(each, "v1", true, true) + "," + fmt.Sprintf(each, "v1alpha1", olderIsServed, false) + "]"
 }
 
-// The object exists as long as any version of its kind is served, so the controller must delete it in another version.
+// An object exists as long as the API server serves any version of its kind, so the controller must delete the object in another version.
 func TestAnObjectIsDeletedAfterItsVersionIsNotServedAnyMore(t *testing.T) {
 	t.Parallel()
 	for name, restart := range map[string]bool{"the controller runs on": false, "the controller restarts": true} {
@@ -61,7 +61,8 @@ func TestAnObjectIsDeletedAfterItsVersionIsNotServedAnyMore(t *testing.T) {
 	}
 }
 
-// With a growing pause, at most fifteen discoveries fit into the time that the controller waits for the definitions of a wave.
+// A discovery is a request for the served kinds. The pause between two discoveries grows, so at most fifteen fit into the time for which
+// the controller waits for the definitions of a wave.
 func TestASetOfDefinitionsAndTheirObjectsNeedsFewDiscoveries(t *testing.T) {
 	t.Parallel()
 	a := &setTest{New(t, Options{TwoClusters: true, Configure: longSyncPeriod})}

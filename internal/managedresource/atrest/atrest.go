@@ -1,8 +1,8 @@
-// Package atrest repeats the periodic check of objects at rest without the queue of a controller.
+// Package atrest repeats the periodic check of objects at rest, which need no reconciliation, without the work queue of a controller.
 //
 // The queue of controller-runtime needs about 0.2 ms of processor time for each item: a timer, two B-trees, a logger with values and
 // metrics. An object at rest needs 0.02 ms to be compared with the caches. With a thousand ManagedResources and two controllers, the queue
-// alone would use most of the processor time of a process that has nothing to do.
+// would cause most of the processor time of an idle process.
 package atrest
 
 import (
@@ -19,13 +19,13 @@ import (
 	"github.com/espalier-dev/espalier/internal/process"
 )
 
-// checksPerPeriod is how often in each period the sweep looks for objects whose check is due. A check is late by at most one of these
-// parts of the period.
+// checksPerPeriod is how many times in each Period the Sweep searches for objects whose check is due. So a check is late by at most that
+// fraction of the Period.
 const checksPerPeriod = 6
 
-// Sweep wraps a Reconciler. It replaces the result "again after Period" by a check of its own: after Period it calls AtRest, and it
-// reconciles the object only if that returns false. All other results and errors pass unchanged. Its fields are set once, before start.
-// A restart loses nothing, because a controller reconciles every object when it starts.
+// Sweep wraps a Reconciler. If the Reconciler returns RequeueAfter: Period, the Sweep does not requeue the object: after Period it calls
+// AtRest, and requeues the object only if AtRest returns false. All other results and errors pass unchanged. Its fields are set once,
+// before start. A restart loses nothing, because a controller reconciles every object when it starts.
 type Sweep struct {
 	Inner reconcile.Reconciler
 	// AtRest reports whether a reconciliation would find nothing to do. It must be fast and must not send requests. It is never called for
@@ -57,7 +57,7 @@ func (s *Sweep) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Resul
 	return ctrl.Result{}, nil
 }
 
-// Source checks the objects while the controller runs. The controller must watch it.
+// Source returns a source, which the controller must watch. It checks the objects while the controller runs.
 func (s *Sweep) Source() source.Source {
 	return source.Func(func(ctx context.Context, queue process.Queue) error {
 		go s.run(ctx, queue.Add)

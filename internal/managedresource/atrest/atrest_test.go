@@ -21,7 +21,7 @@ var (
 	cache = reconcile.Request{NamespacedName: types.NamespacedName{Namespace: "shop", Name: "cache"}}
 )
 
-// scene is a Sweep with a record of its work.
+// scene is a Sweep with a record of its checks and of the requeued objects.
 type scene struct {
 	*Sweep
 	clock *clocktesting.FakeClock
@@ -30,7 +30,7 @@ type scene struct {
 	err    error
 	// busy are the objects that are not at rest.
 	busy map[types.NamespacedName]bool
-	// checked and again are the objects that were checked and those to be reconciled again.
+	// checked are the objects that were checked. again are the objects that must be reconciled again.
 	checked []types.NamespacedName
 	again   []reconcile.Request
 }
@@ -51,7 +51,7 @@ func newScene() *scene {
 	return s
 }
 
-// after moves the clock and lets the Sweep check the sets that are due then.
+// after advances the clock and makes the Sweep check the objects that are then due.
 func (s *scene) after(t *testing.T, duration time.Duration) {
 	t.Helper()
 	s.clock.Step(duration)

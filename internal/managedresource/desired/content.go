@@ -21,7 +21,7 @@ type Content struct {
 	// Generation is the generation of the set, Versions are the versions of its Secrets.
 	Generation int64
 	Versions   []Version
-	// Items are in the order of the documents. Of an object that occurs twice, the last item counts.
+	// Items are in the order of the documents. If an object occurs twice, its last item determines the desired state.
 	Items    []*Item
 	Released []Released
 	// Faults explain which documents cannot be decoded.
@@ -32,16 +32,17 @@ type Content struct {
 	settings uint64
 }
 
-// Item is an object that a set wants, without its manifest.
+// Item describes an object of a set, without its manifest.
 type Item struct {
 	Key   inventory.Key
 	Kind  schema.GroupVersionKind
 	Place Place
-	// Namespace is where the object is observed. It is empty for cluster-scoped kinds, although their keys contain "default".
+	// Namespace is the namespace of the object in the target. It is empty for cluster-scoped kinds, although their keys contain "default".
 	Namespace string
-	// Hash covers the document and every setting of the set that changes the result.
+	// Hash is a hash of the document and of every field of the set that influences how the object is written.
 	Hash uint64
-	// Unlabelled objects (manifest annotation "ignore") are created once and never carry the managed-by label.
+	// Unlabelled is true if the manifest has the annotation "ignore". Such an object is only created, never updated, and has no managed-by
+	// label.
 	Unlabelled bool
 	// Expires is true for a Job that Kubernetes deletes some time after it has finished.
 	Expires bool
@@ -63,7 +64,7 @@ type Place struct {
 	Index           int
 }
 
-// Released is an object that the set no longer manages (mode "Ignore").
+// Released is an object whose manifest has the mode "Ignore": the set does not manage it any more.
 type Released struct {
 	Key  inventory.Key
 	Kind schema.GroupVersionKind

@@ -32,14 +32,14 @@ func documentDigest(document manifest.Document) digest {
 // Decoded is the result of Read.
 type Decoded struct {
 	*Content
-	// References are the entries of the content for status.resources. They include the entries of the status whose objects an unreadable
+	// References are the entries of the content for status.resources. They include the entries of the status for objects that an unreadable
 	// document may contain.
 	References []resourcesv1alpha1.ObjectReference
 	Manifests  *Manifests
 }
 
-// Read reads and decodes the Secrets of a set. Documents that occur in former are not decoded again. Former must be nil unless the status
-// of the set lists exactly its objects.
+// Read reads and decodes the Secrets of a set. It does not decode documents again that are also in former, the previous content of the set.
+// former must be nil unless the status of the set lists exactly the objects of former.
 func (r *Reader) Read(
 	ctx context.Context, mr *resourcesv1alpha1.ManagedResource, settings merge.Options, former *Content,
 ) (Decoded, error) {
@@ -159,7 +159,7 @@ func (d *decoder) document(document manifest.Document, value []byte, at Place) {
 	d.add(next, inventory.Reference(object, d.injected), value)
 }
 
-// hasMetadata reports whether the metadata of a document is an object. Otherwise the name is missing, which is another error.
+// hasMetadata reports whether the metadata of a document is an object. If it returns false, the name is missing, which is another error.
 func hasMetadata(content map[string]any) bool {
 	_, isObject := content["metadata"].(map[string]any)
 	return isObject

@@ -13,7 +13,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/apply/manifest"
 )
 
-// ErrChanged means that a Secret of the set changed after the content was read. The content must be read again.
+// ErrChanged means that a Secret of the set changed after the Content was read. The caller must read the Content again.
 var ErrChanged = errors.New("a Secret of the set changed meanwhile")
 
 // Manifests returns the manifests of the items of one version of a set's content. It keeps the data that it has read and decoded, so it
@@ -29,8 +29,8 @@ type Manifests struct {
 	objects   map[*Item]*unstructured.Unstructured
 }
 
-// Manifests returns the manifests of content that was read from Secrets of these versions earlier. It reads them again when the first
-// manifest is requested.
+// Manifests returns the manifests of a Content that was read earlier from Secrets of these versions. The result reads the Secrets again
+// when the first manifest is requested.
 func (r *Reader) Manifests(mr *resourcesv1alpha1.ManagedResource, versions []Version) *Manifests {
 	return &Manifests{reader: r, set: mr, versions: versions, objects: map[*Item]*unstructured.Unstructured{}}
 }
@@ -67,7 +67,7 @@ func (m *Manifests) Of(ctx context.Context, i *Item) (*unstructured.Unstructured
 	return object, nil
 }
 
-// split returns the documents of a data value. The caller holds the lock.
+// split returns the documents of a data value. The caller has locked mu.
 func (m *Manifests) split(at Place) []manifest.Document {
 	key := Place{Secret: at.Secret, DataKey: at.DataKey}
 	if m.documents[key] == nil {

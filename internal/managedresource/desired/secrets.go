@@ -17,12 +17,12 @@ import (
 
 // Reader reads the Secrets of sets and decodes them.
 type Reader struct {
-	// Secrets reads from the API server: a watch may be behind, and it receives no content.
+	// Secrets reads live from the API server, because a watch may be behind, and receives only metadata.
 	Secrets client.Reader
 	// Tracker returns the versions that the watch has shown. It is nil in the diff subcommand, in which no watch runs.
 	Tracker *secretversions.Tracker
 	Target  *apply.Target
-	// MaxDecompressedBytes is the limit for the decompressed size of the data values of a set.
+	// MaxDecompressedBytes is the limit for the sum of the sizes of the decompressed data values of a set.
 	MaxDecompressedBytes int64
 }
 
@@ -31,7 +31,7 @@ type Version struct {
 	name            string
 	uid             types.UID
 	resourceVersion string
-	// restores is how often the source had been restored from a backup before the Secret was read.
+	// restores is how many restores of the source from a backup the watch had detected before the Secret was read.
 	restores int
 }
 
@@ -44,7 +44,7 @@ func (r *Reader) IsCurrent(mr *resourcesv1alpha1.ManagedResource, versions []Ver
 	})
 }
 
-// restores returns how often the source was restored from a backup.
+// restores returns how many restores of the source from a backup the watch has detected.
 func (r *Reader) restores(secret types.NamespacedName) int {
 	if r.Tracker == nil {
 		return 0
@@ -52,14 +52,14 @@ func (r *Reader) restores(secret types.NamespacedName) int {
 	return r.Tracker.Restores(secret)
 }
 
-// current reports whether the watch has shown nothing newer about a Secret than the version that was read. The watch may be behind, so an
+// current reports whether the watch has shown no later change of a Secret than the version that was read. The watch may be behind, so an
 // older version is ignored, unless the source was restored from a backup since the Secret was read.
 func (v Version) current(watched secretversions.Version, knowledge secretversions.Knowledge, restores int) bool {
 	if v.restores != restores {
 		return false
 	}
 	switch knowledge {
-	case secretversions.Absent: // an earlier Secret of the same name may have been deleted
+	case secretversions.Absent: // the deletion of an earlier Secret of the same name does not count
 		return observe.Older(watched.ResourceVersion, v.resourceVersion)
 	case secretversions.Present:
 		return watched.UID == v.uid &&
@@ -77,7 +77,7 @@ func (r *Reader) readSecrets(ctx context.Context, mr *resourcesv1alpha1.ManagedR
 	versions := make([]Version, 0, len(mr.Spec.SecretRefs))
 	for _, ref := range mr.Spec.SecretRefs {
 		secret, name := &corev1.Secret{}, types.NamespacedName{Namespace: mr.Namespace, Name: ref.Name}
-		restores := r.restores(name) // before it is read
+		restores := r.restores(name) // before the Secret is read
 		if err := r.Secrets.Get(ctx, name, secret); err != nil {
 			return nil, nil, fmt.Errorf("could not read secret '%s/%s': %w", mr.Namespace, ref.Name, err)
 		}

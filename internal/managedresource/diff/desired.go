@@ -20,13 +20,13 @@ import (
 	"github.com/espalier-dev/espalier/internal/apply/manifest"
 )
 
-// input is the content of a file.
+// input is the content of the file that the user passes to the subcommand.
 type input struct {
 	// sets are the ManagedResources of the file; if there are none, one that is created from its manifests.
 	sets []*resourcesv1alpha1.ManagedResource
 	// secrets are the Secrets in the file that its sets may reference.
 	secrets map[types.NamespacedName]*corev1.Secret
-	// plain is true if the file contains no ManagedResource: then only the content changes, and the rest of the existing set is kept.
+	// plain is true if the file contains no ManagedResource, only manifests: then the plan replaces only the content of the existing set.
 	plain bool
 	// remarks name the documents of the file that belong to no set.
 	remarks []string
@@ -70,7 +70,7 @@ func read(file string, content []byte, name types.NamespacedName) (*input, error
 	return in, nil
 }
 
-// reduced removes quotes of the file, which may contain passwords, from a parser's error.
+// reduced removes text that a parser quotes from the file, and which may contain passwords, from its error.
 func reduced(err error) error {
 	text := manifest.DecodingError(0, "", "", "", err)
 	_, text, _ = strings.Cut(text, "'/': ")
@@ -126,7 +126,7 @@ func secretOf(object *unstructured.Unstructured) (*corev1.Secret, error) {
 	return secret, nil
 }
 
-// assemble returns a set of manifests that belong to no set yet.
+// assemble returns the input for a file of plain manifests: a new ManagedResource with a Secret that contains them.
 func assemble(content []byte, name types.NamespacedName) *input {
 	mr := &resourcesv1alpha1.ManagedResource{ObjectMeta: metav1.ObjectMeta{Namespace: name.Namespace, Name: name.Name}}
 	mr.Spec.SecretRefs = []corev1.LocalObjectReference{{Name: name.Name}}
@@ -153,7 +153,8 @@ func (in *input) remark(objects []*unstructured.Unstructured, indexes []int) {
 	}
 }
 
-// settle copies the state of the existing set, if there is one, except for the fields that the file changes.
+// settle copies metadata and status of the existing set (live), if there is one, to the set of the file, except for the fields that the
+// file changes.
 func (in *input) settle(mr, live *resourcesv1alpha1.ManagedResource) {
 	if live == nil {
 		mr.Status, mr.Generation, mr.DeletionTimestamp = resourcesv1alpha1.ManagedResourceStatus{}, 0, nil

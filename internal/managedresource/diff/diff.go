@@ -26,13 +26,13 @@ import (
 	"github.com/espalier-dev/espalier/internal/process"
 )
 
-// The exit codes besides 0, which means that nothing would change. kubectl diff has the same exit codes.
+// The exit codes of the subcommand, as of kubectl diff. 0 means that nothing would change.
 const (
 	exitChanges = 1
 	exitFailure = 2
 )
 
-// Command returns the subcommand of a program. If the file is "-", it reads in.
+// Command returns the subcommand of a program. If the file is "-", the subcommand reads in, the standard input.
 func Command(program process.Program, in io.Reader) process.Subcommand {
 	return process.Subcommand{
 		Name:    "diff",
@@ -190,7 +190,7 @@ func planSet(ctx context.Context, planner *applier.Reconciler, source client.Rea
 	return computed, nil
 }
 
-// nothingConfigured is the smallest configuration: everything else has defaults.
+// nothingConfigured is the smallest valid configuration file: all fields have their defaults.
 const nothingConfigured = "apiVersion: " + config.ResourceManagerAPIVersion + "\nkind: " + config.ResourceManagerKind + "\n"
 
 func configure(program process.Program, file string) (*config.ResourceManagerConfiguration, *process.Setup, error) {
@@ -204,7 +204,7 @@ func configure(program process.Program, file string) (*config.ResourceManagerCon
 	return cfg, &process.Setup{Program: program, Config: cfg.Process(), Log: logr.Discard()}, nil
 }
 
-// overlay reads Secrets from the file instead of the source.
+// overlay reads the Secrets that the file contains from the file, and all other Secrets from the source.
 type overlay struct {
 	client.Reader
 	secrets map[types.NamespacedName]*corev1.Secret

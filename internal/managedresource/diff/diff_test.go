@@ -36,7 +36,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// result is the output of the command.
+// result is the output and the exit code of the subcommand.
 type result struct {
 	code     int
 	out, err string
@@ -140,7 +140,7 @@ change v1 ConfigMap %[1]s/one
 	e.Expect(e.LiveConfigMap("one").Data).To(HaveKeyWithValue("key", "1"))
 	e.Expect(e.LiveConfigMap("gone")).NotTo(BeNil())
 
-	// Plain manifests are planned as the whole content of that set.
+	// Plain manifests replace the whole content of the set in the plan.
 	got = invoke(t, admin, e.ConfigMap("one", "2"), "-f", "-", "--name", e.Namespace+"/mr", "--output", "json")
 	e.Expect(got.code).To(Equal(1), got.err)
 	var decoded struct {
@@ -252,7 +252,7 @@ func TestEarlierPlansArePrintedIfALaterSetFails(t *testing.T) {
 		"'%[1]s/not-in-the-file': secrets \"not-in-the-file\" is forbidden", e.Namespace)))
 }
 
-// The deletion or suspension of a whole set is reported, and not as changes of single objects.
+// The deletion or suspension of a whole set is reported once for the set, and not as changes of single objects.
 func TestTheDeletionOrSuspensionOfASetIsReported(t *testing.T) {
 	t.Parallel()
 	e, admin := New(t, Options{}), servers(t).Source.Kubeconfig

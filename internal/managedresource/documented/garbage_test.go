@@ -36,8 +36,9 @@ func collecting(cfg *config.ResourceManagerConfiguration) {
 	cfg.Controllers.GarbageCollector.Enabled = true
 }
 
-// collect makes a garbage collector run once in the scene's namespace, with a clock that is ahead by later, the shipped minimum age and the
-// shipped role. The collector of the scene's controller has found all objects too young at its start, and runs again only after an hour.
+// collect makes a garbage collector run once in the scene's namespace, with a clock that is ahead by the given duration, the shipped
+// minimum age and the shipped role. The collector in the controller of the scene found all objects too young at its start, and runs again
+// only after an hour.
 func (s *scene) collect(later time.Duration) {
 	s.T.Helper()
 	connection := s.collectorConnection()
@@ -97,7 +98,7 @@ func (s *scene) collectorConnection() *rest.Config {
 	return connection
 }
 
-// eleven is longer than the minimum age.
+// eleven minutes are longer than the shipped minimum age.
 const eleven = 11 * time.Minute
 
 func collectableObject() example {

@@ -31,7 +31,7 @@ func notOnThePage() map[string]string {
 	}
 }
 
-// constant is a constant of names.go.
+// constant is a constant of names.go in api/resources/v1alpha1.
 type constant struct {
 	name, value string
 	// settable is true if users or programs set it on ManagedResources or their objects.

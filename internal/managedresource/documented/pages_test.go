@@ -35,7 +35,7 @@ func TestRemovingRemovesEveryBinding(t *testing.T) {
 	g.Expect(created).To(BeNumerically(">=", 5))
 }
 
-// Health is judged, and the annotation that excludes an object from it has an effect.
+// The table of annotations must say that objects have a health, and that an annotation excludes an object from health checks.
 func TestTheTableOfAnnotationsKnowsOfHealth(t *testing.T) {
 	g := NewWithT(t)
 	row := regexp.MustCompile("(?m)^\\| `skip-health-check` .*$").FindString(readDocument(t, "managedresource.md"))

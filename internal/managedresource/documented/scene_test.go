@@ -99,7 +99,7 @@ func (s *scene) objects(edits ...string) []*unstructured.Unstructured {
 
 var compressed = regexp.MustCompile(`(\.br: )(\S+)`)
 
-// here replaces namespace "shop" in a text of the page by the scene's, within compressed values too.
+// here replaces the namespace "shop" in a text of the page by the namespace of the scene, within compressed values too.
 func (s *scene) here(text string) string {
 	move := strings.NewReplacer("namespace: shop", "namespace: "+s.Namespace, `"namespace": "shop"`, `"namespace": "`+s.Namespace+`"`).Replace
 	return compressed.ReplaceAllStringFunc(move(text), func(found string) string {
@@ -130,7 +130,7 @@ func pack(g *WithT, content string) string {
 	return base64.StdEncoding.EncodeToString(out.Bytes())
 }
 
-// apply writes the example to the source, with edits as for objects, like kubectl apply.
+// apply writes the example to the source, as kubectl apply would. For edits, see objects.
 func (s *scene) apply(edits ...string) {
 	s.T.Helper()
 	for _, each := range s.objects(edits...) {

@@ -35,7 +35,7 @@ func (s *scene) kubectl(line string) bool {
 	return err == nil
 }
 
-// impatient returns the command with a short timeout.
+// impatient returns a command line of kubectl wait with a short timeout.
 func impatient(line string) string {
 	before, _, _ := strings.Cut(line, " --timeout=")
 	return before + " --timeout=1s"
@@ -84,7 +84,7 @@ func awaitRollout(s *scene) {
 	s.Expect(s.Live(deployment, "web")).To(BeNil())
 }
 
-// rollout plays the part of the controllers of Kubernetes for the Deployment.
+// rollout writes the status of the Deployment, as the Deployment controller of Kubernetes would.
 func (s *scene) rollout(reason string) {
 	s.T.Helper()
 	meta := metav1.ObjectMeta{Namespace: s.Namespace, Name: "default"}

@@ -20,34 +20,35 @@ import (
 	"github.com/espalier-dev/espalier/internal/managedresource/status"
 )
 
-// attempts is how often an object is read and written again after a conflict before the queue takes over.
+// attempts is how many times an object is read and written if each attempt ends with a conflict. After that, the work queue retries the
+// set.
 const attempts = 3
 
-// change is how an object differed from its manifest, and the request that was sent to change it.
+// change describes how a live object differed from its manifest, and the request that was sent to change it.
 type change struct {
-	// live is the object before; nil if it did not exist.
+	// live is the object before the request; nil if it did not exist.
 	live *unstructured.Unstructured
-	// readErr means that the object could not be read, refusal that no request was sent because of a fault of the manifest.
+	// readErr is set if the object could not be read. refusal is set if no request was sent because of a fault of the manifest.
 	readErr, refusal error
-	// claim shows whether another set holds the object; yielded is true if the object was left to that set.
+	// claim says whether the object belongs to another set. yielded is true if it was left to that set.
 	claim   ownership.Claim
 	yielded bool
 	// ended is true if the object does not exist because it has finished.
 	ended bool
-	// sent is the object in the request; nil if none was necessary. Changed are the paths at which live differs from it.
+	// sent is the object in the request; nil if no request was necessary. changed are the paths at which live differs from it.
 	sent    *unstructured.Unstructured
 	changed []fieldpath.Path
 	// answer is the response of the API server, err its error.
 	answer metav1.Object
 	err    error
-	// replaceable is true if the object may be deleted and created again to resolve err. Obstacle is why it must not be deleted: the API
-	// server would not create its successor.
+	// replaceable is true if the object may be deleted and created again to resolve err. obstacle, if not nil, is why it must not be deleted:
+	// the API server would refuse to create it again.
 	replaceable bool
 	obstacle    error
 }
 
-// manager returns the field manager that most likely caused the drift, "" if it is not known. Paths that the API server only completed
-// with defaults are no drift.
+// manager returns the field manager that most likely caused the drift, "" if it is not known. Paths at which the API server only added
+// defaults do not count as drift.
 func (c change) manager() string {
 	changed := c.changed
 	if answer, isWhole := c.answer.(*unstructured.Unstructured); isWhole {
@@ -56,8 +57,8 @@ func (c change) manager() string {
 	return fields.Attribute(c.live.GetManagedFields(), c.live.Object, changed)
 }
 
-// write creates the object if the task says that it is missing. Otherwise, or if it exists, write reads it and changes the fields that
-// differ. If another client wrote in between, it tries again.
+// write creates the object if the task says that it is missing. Otherwise, or if the object exists nevertheless, write reads it and changes
+// the fields that differ. If another client wrote the object in between, write tries again.
 func (e *Engine) write(ctx context.Context, o order) change {
 	if o.Action == Create && !o.isOwned() {
 		if c := o.create(ctx); !apierrors.IsAlreadyExists(c.err) {
@@ -131,7 +132,7 @@ func (e *Engine) compareAndWrite(ctx context.Context, o order) change {
 }
 
 // obstacle returns why the API server would not create the object after a deletion of live. It returns nil if the API server would create
-// it, or if the user wants no dry run. The API server checks last whether an object of that name exists.
+// it, or if the user wants no dry run. An error that says that the object exists is no obstacle: the API server checks that last.
 func (e *Engine) obstacle(ctx context.Context, o order, live *unstructured.Unstructured) error {
 	if live.GetDeletionTimestamp() != nil || isUntested(o.manifest) {
 		return nil
@@ -164,8 +165,8 @@ func (e *Engine) merge(o order, live *unstructured.Unstructured) (*unstructured.
 		return nil, nil, err // the condition contains this text
 	}
 	changed := append(merge.Differences(live, merged), fields.Additions(live.GetManagedFields(), live.Object, merged.Object)...)
-	// Without an entry of ours in managedFields, or with one that another program wrote, it is unknown which fields other managers added.
-	// Then the API server compares: a write that changes nothing does not change the resourceVersion.
+	// If managedFields have no entry of Espalier, or one that another program wrote, they do not show which fields other managers added. Then
+	// the object is written, and the API server compares: a write that changes nothing does not change the resourceVersion.
 	if !o.force && len(changed) == 0 && fields.WrittenByUs(live.GetManagedFields()) && !e.isOverwritten(o, live) {
 		return nil, nil, nil
 	}
@@ -173,8 +174,8 @@ func (e *Engine) merge(o order, live *unstructured.Unstructured) (*unstructured.
 }
 
 // isOverwritten reports whether another program has written to the object under the field manager of this controller or of
-// gardener-resource-manager. Fields that such a write added look like defaults of the API server, and its values may not be the desired
-// ones.
+// gardener-resource-manager. Fields that the other program added look like defaults of the API server, and its values may differ from the
+// desired ones.
 func (e *Engine) isOverwritten(o order, live *unstructured.Unstructured) bool {
 	if !o.Same() || o.Unlabelled {
 		return false
@@ -186,15 +187,15 @@ func (e *Engine) isOverwritten(o order, live *unstructured.Unstructured) bool {
 }
 
 // corrected returns the status entry of an object, corrected according to managedFields. The status contains one value for each label and
-// annotation. If a process died while it changed one, that may not be the value that it wrote last.
+// annotation. If a process died while it changed one, the status may not contain the value that it wrote to the object last.
 func corrected(live *unstructured.Unstructured, previous *resourcesv1alpha1.ObjectReference) *resourcesv1alpha1.ObjectReference {
 	if previous == nil {
-		return nil // it was not this set that wrote them
+		return nil // this set did not write its labels and annotations
 	}
 	entry := previous.DeepCopy()
 	correct := func(part string, recorded, values map[string]string) {
 		for _, key := range fields.KeysOwnedOnlyByUs(live.GetManagedFields(), part) {
-			if _, found := recorded[key]; found { // the API server may have added others as defaults
+			if _, found := recorded[key]; found { // the API server may have added other keys as defaults
 				recorded[key] = values[key]
 			}
 		}
@@ -204,7 +205,7 @@ func corrected(live *unstructured.Unstructured, previous *resourcesv1alpha1.Obje
 	return entry
 }
 
-// isUntested reports whether the user wants an object to be replaced although no dry run succeeded.
+// isUntested reports whether an annotation of the manifest allows to replace an object although no dry run succeeded.
 func isUntested(manifest *unstructured.Unstructured) bool {
 	return merge.Truthy(manifest.GetAnnotations()[resourcesv1alpha1.DeleteUntested])
 }
@@ -227,9 +228,10 @@ func (o order) isReplaceable(merged *unstructured.Unstructured, err error) bool 
 	return false
 }
 
-// OrphanError means that an object is not created again: its manifest names an owner that does not exist, so Kubernetes would delete it.
+// OrphanError means that an object is not created again: its manifest has an owner reference to an object that does not exist, so
+// Kubernetes would delete it again.
 type OrphanError struct {
-	// Object and Owner name the two for users.
+	// Object and Owner are the names of the object and its owner, as users see them.
 	Object, Owner string
 }
 
@@ -238,11 +240,11 @@ func (e *OrphanError) Error() string {
 		"correct metadata.ownerReferences in the manifest", e.Object, e.Owner)
 }
 
-// isOwned reports whether the deletion of an object may have followed the deletion of an owner in its manifest.
+// isOwned reports whether Kubernetes may have deleted the object because an owner in its manifest was deleted.
 func (o order) isOwned() bool { return o.Same() && len(o.manifest.GetOwnerReferences()) > 0 }
 
-// goneOwner returns an owner of an object that does not exist, if Kubernetes deletes the object because none of its owners exists. It
-// returns "" if that is unknown.
+// goneOwner returns the name of an owner in the manifest if none of the owners exists, because Kubernetes would then delete the object. It
+// returns "" if an owner exists or may exist.
 func (e *Engine) goneOwner(ctx context.Context, o order) string {
 	if !o.isOwned() {
 		return ""
@@ -258,7 +260,8 @@ func (e *Engine) goneOwner(ctx context.Context, o order) string {
 	return gone
 }
 
-// isGone reports whether an owner does not exist. If its kind is not served, Kubernetes does not know either whether the owner exists.
+// isGone reports whether an owner does not exist. If the kind of the owner is not served, isGone returns false, because Kubernetes cannot
+// know either whether the owner exists.
 func (e *Engine) isGone(ctx context.Context, o order, owner metav1.OwnerReference) bool {
 	resource, err := e.Target.Resource(schema.FromAPIVersionAndKind(owner.APIVersion, owner.Kind))
 	if err != nil || resource.Namespaced && !o.resource.Namespaced || !apply.CanExist(o.manifest.GetNamespace(), owner.Name) {

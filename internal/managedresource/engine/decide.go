@@ -8,7 +8,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/managedresource/desired"
 )
 
-// Action is the work of one reconciliation on one object.
+// Action is the work that one reconciliation does for one object.
 type Action int
 
 const (
@@ -18,27 +18,29 @@ const (
 	Create
 	// Compare means that the object has changed, or is not known: the controller reads it and writes only if it differs.
 	Compare
-	// Write means that the desired state has changed: the controller reads the object and writes it in any case.
+	// Write means that the desired state has changed, or that a write is due: the controller reads the object and writes it in any case.
 	Write
 	// Verify means that the process was restarted: managedFields may prove that the object is still in its desired state.
 	Verify
 )
 
-// Facts are the input of the decision about one object.
+// Facts are the input of Decide about one object.
 type Facts struct {
 	*desired.Item
 	Known Knowledge
-	// Seen is the object that a watch shows, Presence whether it shows one. The watch may receive a newer version at any time.
+	// Seen is the state of the object that a watch shows. Presence says whether a watch covers and shows the object. The watch may receive a
+	// newer version at any time.
 	Seen     observe.Object
 	Presence observe.Presence
 	// Unchanged is true if the status shows that the content of the set has not changed since the last completed apply.
 	Unchanged bool
-	// WrittenLater is true if the object was written, under the field manager of this controller or of gardener-resource-manager, after
-	// the status that this process found: for content that the status does not contain, or by another program.
+	// WrittenLater is true if the object was written, under the field manager of this controller or of gardener-resource-manager, after the
+	// last write of the status that this process found. Then the object has content that the status does not describe, or another program
+	// wrote it.
 	WrittenLater bool
-	// Finished is true if the object was seen finished; it may be deleted since.
+	// Finished is true if the object is a Job that was seen finished. It may have been deleted since.
 	Finished bool
-	// RecheckBefore is a time: an unwatched object whose last check was not after it is read again.
+	// RecheckBefore is a time: an object that no watch covers is read again if its last check was not after this time.
 	RecheckBefore time.Time
 }
 
@@ -48,8 +50,8 @@ func (f Facts) Same() bool {
 	return known.Confirmed && known.Hash == f.Item.Hash || !known.Confirmed && f.Unchanged
 }
 
-// ended reports whether an object that is missing need not be created: it has finished, and Kubernetes has deleted it. If this process has
-// never seen it, the status shows that it was created.
+// ended reports whether a missing object must not be created: it is a Job that has finished and that Kubernetes has deleted. If this
+// process has never seen the Job, it relies on the status, which shows that the Job was created.
 func (f Facts) ended() bool {
 	return f.Expires && !f.Known.Rerun && f.Same() && (f.Finished || !f.Known.Confirmed)
 }
@@ -83,7 +85,7 @@ func Decide(f Facts) Action {
 	return Leave
 }
 
-// decideUnlabelled handles an object whose manifest has the annotation "ignore". It only has to exist.
+// decideUnlabelled is Decide for an object whose manifest has the annotation "ignore": it only has to exist.
 func decideUnlabelled(f Facts) Action {
 	known := f.Known
 	if known.Confirmed && known.Hash == f.Item.Hash && known.Due == Leave &&

@@ -10,17 +10,19 @@ import (
 )
 
 const (
-	// definitionWait bounds the wait for all CustomResourceDefinitions of a wave.
+	// definitionWait is how long the controller waits for the kinds of all CustomResourceDefinitions of a wave.
 	definitionWait = 10 * time.Second
-	// The pause between two discoveries starts with definitionPoll and doubles up to definitionPollMax.
+	// A discovery asks the API server which kinds it serves. The pause between two discoveries starts with definitionPoll and doubles up to
+	// definitionPollMax.
 	definitionPoll    = 50 * time.Millisecond
 	definitionPollMax = time.Second
 )
 
-// awaitDefinitions waits until the API server serves the kinds of the CustomResourceDefinitions that a wave has written, so that
-// one reconciliation applies a set with definitions and their objects. It waits for created definitions, because other sets may need
-// them and would not discover them while the mapper remembers that they are not served. It waits for updated definitions only if later
-// waves need their kinds. The API server serves a kind only after its definition is established, so the definitions are not read.
+// awaitDefinitions waits until the API server serves the kinds of the CustomResourceDefinitions that a wave has written, so that one
+// reconciliation applies a set with definitions and their objects. It waits for created definitions even if no later wave needs them: other
+// sets may need them, and would not find their kinds while the mapper still remembers that they are not served. It waits for updated
+// definitions only if later waves need their kinds. The API server serves a kind only after its definition is established, so the
+// definitions are not read.
 func (e *Executor) awaitDefinitions(ctx context.Context, wave []Task, rest [][]Task) {
 	var kinds []schema.GroupVersionKind
 	created := false
@@ -38,8 +40,8 @@ func (e *Executor) awaitDefinitions(ctx context.Context, wave []Task, rest [][]T
 	}
 }
 
-// awaitKinds polls until all kinds are served, with one discovery in each round and one deadline for all of them. If created is true,
-// it discovers kinds again that are known already: their definitions may have been deleted and created again.
+// awaitKinds polls until all kinds are served, with one discovery in each round and one deadline for all of them. If created is true, the
+// discovery also replaces kinds that are known already, because their definitions may have been deleted and created again.
 func (e *Executor) awaitKinds(ctx context.Context, kinds []schema.GroupVersionKind, created bool) {
 	deadline := e.Clock.Now().Add(definitionWait)
 	for pause := definitionPoll; ; pause = min(2*pause, definitionPollMax) {

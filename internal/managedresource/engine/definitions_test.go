@@ -23,7 +23,8 @@ import (
 	"github.com/espalier-dev/espalier/internal/managedresource/desired"
 )
 
-// definingServer responds to discoveries. It serves a kind after a given number of them. Known kinds need no discovery.
+// definingServer is an API server that serves a kind only after a given number of discoveries. Kinds that the client already knows need no
+// discovery.
 type definingServer struct {
 	meta.RESTMapper
 	mu                    sync.Mutex
@@ -74,8 +75,8 @@ func (s *definingServer) RESTMapping(kind schema.GroupKind, versions ...string) 
 	return &meta.RESTMapping{Resource: resource, Scope: meta.RESTScopeRoot}, nil
 }
 
-// waitFor runs awaitDefinitions for definitions of the given kinds, and returns how long it takes by the clock of the controller,
-// and the requests for objects.
+// waitFor runs awaitDefinitions for definitions of the given kinds, and returns how long it takes on the clock of the controller, and the
+// requests for objects.
 func (s *definingServer) waitFor(t *testing.T, act Action, kinds ...string) (took time.Duration, requests []string) {
 	t.Helper()
 	g := NewWithT(t)
@@ -158,7 +159,7 @@ func TestDefinitionsOfAWaveShareEachDiscovery(t *testing.T) {
 	}
 }
 
-// Each kind is served one discovery later than the one before.
+// Each kind is served one discovery later than the previous kind.
 func TestDefinitionsThatAreServedOneAfterTheOtherAreAwaitedTogether(t *testing.T) {
 	g := NewWithT(t)
 	s := &definingServer{known: []string{definitionKind.Kind}, servedAfter: map[string]int{}}

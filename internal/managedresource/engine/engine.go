@@ -1,7 +1,7 @@
-// Package engine brings the objects of a set to their desired state. Decide compares the desired state of one object with the observed
-// one, and returns an action. An Executor carries out the actions. A Planner only sends dry runs, and returns the plan. Both return their
-// results as values, and keep nothing between two calls. They share the code of Engine, and give it the writer of the requests: the target,
-// or apply.DryRun.
+// Package engine brings the objects of a set to their desired state. A set is a ManagedResource. Decide compares the desired state of one
+// object with its observed state, and returns an action. An Executor carries out the actions. A Planner sends only reads and dry runs, and
+// returns the plan. Both return their results as values, and store nothing between two calls. They share the code of Engine and pass it the
+// apply.Writer for its requests: the Executor the target, the Planner an apply.DryRun.
 package engine
 
 import (
@@ -31,14 +31,14 @@ import (
 type Engine struct {
 	Target      *apply.Target
 	Autoscalers *observe.Autoscalers
-	// Sets reads other sets that may hold the same objects.
+	// Sets reads other ManagedResources, to which the same objects may belong.
 	Sets  client.Reader
 	Owner ownership.Owner
 	// Settings are the options of each merge.
 	Settings merge.Options
-	// Manifest returns the manifest of an item.
+	// Manifest returns the manifest of an object of the set.
 	Manifest func(context.Context, *desired.Item) (*unstructured.Unstructured, error)
-	// StatusTime is when the status was last written before this process read the set.
+	// StatusTime is the time of the last write of the status before this process first read the set.
 	StatusTime time.Time
 	// Parallel is how many objects of one wave are processed in parallel.
 	Parallel int
@@ -47,44 +47,44 @@ type Engine struct {
 // Knowledge is the knowledge of the controller about a live object. After a restart, it is restored from the watches.
 type Knowledge struct {
 	// Hash identifies the manifest, and Fingerprint the live object, in the last comparison or write that succeeded, at the time CheckedAt.
-	// Confirmed is true if there was one.
+	// Confirmed is true if there was such a comparison or write.
 	Hash        uint64
 	Fingerprint uint64
 	Confirmed   bool
-	// Mark identifies the last write of the controller to the object. It differs after another program has written under the same field
-	// manager.
+	// Mark identifies the last write of the controller to the object. A different value shows that another program has written the object
+	// under the same field manager.
 	Mark      fields.OwnWrites
 	CheckedAt time.Time
-	// Unwritten is true if the object was announced, and no request was sent that may have written it: each one was rejected by the API
-	// server, or an earlier step failed.
+	// Unwritten is true if the object was announced in the status, but certainly never written: the API server rejected each request, or an
+	// earlier step failed.
 	Unwritten bool
 	// Due is the minimal action that the object needs although nothing seems to differ: Leave, Compare or Write. Only a confirmation resets
 	// it, so that the action still happens after a failure or a pause.
 	Due Action
-	// Rerun is true if an object that ends by itself is to be created again even if it has ended.
+	// Rerun is true if a Job that has finished and is gone must be created again.
 	Rerun bool
 	// GoneOwner is the owner of the object, if the object is missing and is not created again because that owner does not exist.
 	GoneOwner string
-	// Claimant is the other set that holds the object, "" if there is none.
+	// Claimant is the origin of the other set to which the object belongs, "" if there is none.
 	Claimant string
 	// Unapplied are the fields of the manifest that a merge deliberately did not apply to the object.
 	Unapplied []string
-	// Backoff is nil until the object had to be repaired.
+	// Backoff determines the pauses between repairs of the object; nil until the first repair.
 	Backoff *repair.Backoff
 }
 
-// Task is an object that needs a request.
+// Task is an object with the action that it needs.
 type Task struct {
 	Facts
 	Action Action
 	// Previous is the entry of the object in the status when the reconciliation began; nil for a new object.
 	Previous *resourcesv1alpha1.ObjectReference
-	// Yields is true if the object must be left to another set that holds it. Only a change of the desired state may take an object from
-	// another set.
+	// Yields is true if the object must be left to another set if it belongs to that set. Only a change of the desired state may take an
+	// object from another set.
 	Yields bool
 }
 
-// admit returns the resource of an object, and an error if the object must not be written.
+// admit returns the API resource of an object, and an error if the set must not write the object.
 func (e *Engine) admit(i *desired.Item) (apply.Resource, error) {
 	resource, err := e.Target.Resource(i.Kind)
 	if err != nil {
@@ -93,15 +93,15 @@ func (e *Engine) admit(i *desired.Item) (apply.Resource, error) {
 	return resource, e.Owner.Refusal(i.Key, resource)
 }
 
-// order is a task with everything that its requests need.
+// order is a task with the input of its requests.
 type order struct {
 	Task
 	resource apply.Resource
 	manifest *unstructured.Unstructured
 	options  merge.Options
-	// force writes even if nothing seems to differ: fields that are no longer desired cannot be distinguished from defaults.
+	// force is true if the object must be written even if nothing seems to differ: fields that are no longer desired look like defaults.
 	force bool
-	// needsClaim is true if the change must show whether another set holds the object.
+	// needsClaim is true if change.claim must be set.
 	needsClaim bool
 	// writer sends the requests that write the object.
 	writer apply.Writer
@@ -154,7 +154,7 @@ func (e *Engine) replicasPath(ctx context.Context, kind schema.GroupVersionKind)
 	return e.Target.ReplicasPath(ctx, resource)
 }
 
-// watchAutoscalers waits until the autoscalers are known if one of the tasks needs them. needs reports which tasks do.
+// watchAutoscalers waits until the autoscalers are known if one of the tasks needs them. needs reports whether a task needs them.
 func (e *Engine) watchAutoscalers(ctx context.Context, tasks []Task) (needs func(Task) bool, err error) {
 	scaled := map[schema.GroupVersionKind]bool{}
 	for _, each := range tasks {
@@ -170,7 +170,7 @@ func (e *Engine) watchAutoscalers(ctx context.Context, tasks []Task) (needs func
 	return needs, e.Autoscalers.Ensure(ctx) // the condition contains this text
 }
 
-// equivalents returns the kinds under which an autoscaler may name objects of a kind.
+// equivalents returns the kinds under which an autoscaler may refer to objects of a kind.
 func (e *Engine) equivalents(kind schema.GroupKind) []schema.GroupKind {
 	others := inventory.NewEquivalences(e.Owner.Set.Spec.Equivalences).Of(metav1.GroupKind{Group: kind.Group, Kind: kind.Kind})
 	kinds := append(make([]schema.GroupKind, 0, 1+len(others)), kind)

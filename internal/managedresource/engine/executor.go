@@ -37,13 +37,14 @@ type Executor struct {
 	Now time.Time
 	// AllFieldsApplied is true if the status shows that no object kept a field that differs from its manifest.
 	AllFieldsApplied bool
-	// Recreate is called before an object that another client deleted is created again, so that the health controller cannot find the object
-	// healthy before it knows of the deletion. The function that it returns is called with the result.
+	// Recreate is called before an object that another client deleted is created again, so that the health controller learns of the deletion
+	// before it can judge the new object as healthy. The function that Recreate returns is called after the request, and its argument says
+	// whether the object was created.
 	Recreate func(resourcesv1alpha1.ObjectReference) func(created bool)
 }
 
-// Apply carries out the tasks. It processes one wave after the other, and the objects of a wave in parallel. It continues after
-// failures. It calls report for each task after its wave.
+// Apply carries out the tasks. It processes one wave after the other, and the objects of a wave in parallel. It continues after failures.
+// When a wave is complete, it calls report for each task of the wave.
 func (e *Executor) Apply(ctx context.Context, tasks []Task, report func(Task, Outcome)) {
 	if scaled, err := e.watchAutoscalers(ctx, tasks); err != nil {
 		tasks = slices.DeleteFunc(tasks, func(t Task) bool {
@@ -81,7 +82,7 @@ func applyWaves(tasks []Task) [][]Task {
 func (e *Executor) apply(ctx context.Context, t Task) Outcome {
 	out := Outcome{Known: t.Known}
 	if t.Previous == nil && !t.Known.Confirmed {
-		out.Known.Unwritten = true // the status did not name it when this pass began
+		out.Known.Unwritten = true // the status did not list it when this pass began
 	}
 	resource, err := e.admit(t.Item)
 	if err != nil {
@@ -110,8 +111,8 @@ func (e *Executor) apply(ctx context.Context, t Task) Outcome {
 // restores reports whether the creation of the object repairs its deletion by another client.
 func (t Task) restores() bool { return t.Same() && !t.Known.Rerun }
 
-// isProven reports whether managedFields prove that the object is as an earlier process left it. Then it needs no read. If an earlier
-// process did not apply a field, a read shows whether it was a field of this object.
+// isProven reports whether managedFields prove that the object is as an earlier process left it. Then the object needs no read. If an
+// earlier process did not apply all fields, and the object has a field that may be among them, it returns false.
 func (e *Executor) isProven(o order) bool {
 	if !e.AllFieldsApplied && merge.MayBeUnapplied(o.manifest) {
 		return false
@@ -137,7 +138,8 @@ func (e *Executor) isProven(o order) bool {
 	return fields.Covers(first.ManagedFields, object.Object) && fields.OnlyTolerated(first.ManagedFields, tolerance)
 }
 
-// keepsClusterIP reports whether a Service may have a cluster IP that an earlier manifest contained, and the present one does not contain.
+// keepsClusterIP reports whether a Service may have a cluster IP that an earlier manifest contained, and the present manifest does not
+// contain.
 func keepsClusterIP(entries []metav1.ManagedFieldsEntry, object *unstructured.Unstructured) bool {
 	wanted, _, _ := unstructured.NestedString(object.Object, "spec", "clusterIP")
 	return wanted == "" && fields.Covers(entries, map[string]any{"spec": map[string]any{"clusterIP": corev1.ClusterIPNone}})
@@ -153,13 +155,13 @@ const (
 	Created
 	// Updated means that an object was changed to a new desired state.
 	Updated
-	// Repaired means that another client had changed or deleted the object.
+	// Repaired means that another client had changed or deleted the object, and the task reverted that.
 	Repaired
 )
 
 // Outcome is the result of a task.
 type Outcome struct {
-	// Known replaces the knowledge of the task.
+	// Known is the new knowledge about the object. It replaces Task.Known.
 	Known Knowledge
 	Err   error
 	// Effect is the change in the target. If it is Repaired, Recreated is true if the object was missing, Manager is the field manager that
@@ -174,7 +176,7 @@ type Outcome struct {
 	NewKind bool
 }
 
-// outcome returns the outcome of a task from the change that it made. Out contains the knowledge before it.
+// outcome returns the outcome of a task from the change that it made. out contains the knowledge before the task.
 func (e *Executor) outcome(ctx context.Context, o order, c change, out Outcome) Outcome {
 	name := status.Describe(o.Kind, o.Key.Namespace, o.Key.Name)
 	if c.sent != nil && !rejected(c.err) {
@@ -193,7 +195,7 @@ func (e *Executor) outcome(ctx context.Context, o order, c change, out Outcome) 
 			out.Known.GoneOwner, out.Missing = orphan.Owner, true
 		}
 	case c.sent == nil:
-		if o.Expires { // if no watch covers it, only this read shows it
+		if o.Expires { // if no watch covers the Job, only this read shows whether it has finished
 			e.Watcher.SetFinished(o.Kind.GroupKind(), o.Namespace, o.Key.Name, isFinished(c.live))
 		}
 		e.confirm(o, &out, observe.Condense(c.live).Fingerprint, fields.OwnWritesOf(c.live.GetManagedFields()), o.unapplied(c.live))
@@ -214,7 +216,7 @@ func (e *Executor) outcome(ctx context.Context, o order, c change, out Outcome) 
 	return out
 }
 
-// yielded returns the outcome for an object that is left to the set that holds it.
+// yielded returns the outcome for an object that is left to the set to which it belongs.
 func yielded(out Outcome, claimant string) Outcome {
 	out.Known.Claimant = claimant
 	out.Err = &ownership.ClaimedError{Claimant: claimant}
@@ -232,7 +234,7 @@ func rejected(err error) bool {
 	}
 }
 
-// written completes the outcome of a request that succeeded.
+// written completes the outcome of a task whose write request succeeded.
 func (e *Executor) written(o order, c change, out *Outcome) {
 	switch {
 	case c.live == nil && !o.restores():
@@ -261,13 +263,13 @@ func isFinished(live *unstructured.Unstructured) bool {
 	return err == nil && rules.IsFinished(job)
 }
 
-// RecordEnd records that an object is missing because it has finished.
+// RecordEnd records in known that a Job is missing because it has finished and Kubernetes has deleted it.
 func (e *Executor) RecordEnd(f Facts, known *Knowledge) {
 	*known = Knowledge{Hash: f.Hash, Confirmed: true, CheckedAt: e.Now, Backoff: known.Backoff}
 	e.Watcher.SetFinished(f.Kind.GroupKind(), f.Namespace, f.Key.Name, true)
 }
 
-// unapplied lists the fields of the manifest that a merge does not apply to the live object, which is nil if it was created.
+// unapplied lists the fields of the manifest that a merge does not apply to the live object, which is nil if the object was just created.
 func (o order) unapplied(live *unstructured.Unstructured) []string {
 	if live == nil || o.Unlabelled {
 		return nil
@@ -284,8 +286,8 @@ func (e *Executor) confirm(o order, out *Outcome, fingerprint uint64, mark field
 	e.Watcher.DropFirstMetadata(o.Kind.GroupKind(), o.Namespace, o.Key.Name)
 }
 
-// IsMissing reports whether an object that could not be created does not exist. It reads the object, which may only have lost the label
-// that the controller watches.
+// IsMissing reports whether an object that could not be created does not exist. It reads the object live, because an object that only lost
+// the managed-by label seems to be missing in the watch.
 func (e *Executor) IsMissing(ctx context.Context, i *desired.Item) bool {
 	return apply.IsGone(e.Target.InServedVersion(i.Kind, func(resource apply.Resource) error {
 		_, err := e.Target.GetMetadata(ctx, resource, i.Namespace, i.Key.Name)
@@ -293,7 +295,7 @@ func (e *Executor) IsMissing(ctx context.Context, i *desired.Item) bool {
 	}))
 }
 
-// replace deletes an object that cannot be updated. The error that it returns causes a retry, which creates the object again.
+// replace deletes an object that cannot be updated. It always returns an error, which causes a retry; that retry creates the object again.
 func (e *Executor) replace(ctx context.Context, o order, c change, name string) (deleted bool, err error) {
 	options, err := replacementOptions(c.sent)
 	if err == nil && c.live.GetDeletionTimestamp() == nil { // otherwise its finalizers are pending

@@ -9,8 +9,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 )
 
-// Parallel calls work for each number below count, at most limit of them at the same time, and returns the results in this order. If a call
-// panics, its result is that of failed.
+// Parallel calls work for each number below count, at most limit of them at the same time, and returns the results in the order of the
+// numbers. If a call panics, the result of failed replaces its result.
 func Parallel[T any](ctx context.Context, limit, count int, work func(number int) T, failed func(number int, err error) T) []T {
 	results := make([]T, count)
 	// Every call is made, even after the end of the context, so that every result is set.

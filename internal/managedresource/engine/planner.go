@@ -18,7 +18,7 @@ import (
 // Planner finds out by dry runs which changes an Executor would make.
 type Planner struct {
 	*Engine
-	// Prunes is true if objects that left the set are deleted first.
+	// Prunes is true if the controller would delete the objects that left the set first.
 	Prunes bool
 	// OtherRights is true if the requests are not made with the rights of the controller.
 	OtherRights bool
@@ -52,8 +52,8 @@ func (e *Planner) Plan(ctx context.Context, tasks []Task) []plan.Object {
 	})
 }
 
-// inspect adds the facts about an object: its differences from its manifest, and the response to a dry run.
-// Definition is the CustomResourceDefinition in the set that defines its kind, "" if there is none.
+// inspect adds the facts about an object: its differences from its manifest, and the response to a dry run. definition is the name of the
+// CustomResourceDefinition in the set that defines the kind of the object, "" if there is none.
 func (e *Planner) inspect(ctx context.Context, t Task, definition string, w *plan.Wanted) {
 	resource, err := e.admit(t.Item)
 	var o order
@@ -96,7 +96,7 @@ func (e *Planner) inspect(ctx context.Context, t Task, definition string, w *pla
 // definitions returns the names of the CustomResourceDefinitions in the set by the kinds that they define.
 func (e *Planner) definitions(ctx context.Context, tasks []Task) map[schema.GroupKind]string {
 	names := map[schema.GroupKind]string{}
-	for _, each := range slices.Backward(tasks) { // the first one of a kind counts
+	for _, each := range slices.Backward(tasks) { // the first definition of a kind counts
 		if each.Kind.Kind != "CustomResourceDefinition" {
 			continue
 		}

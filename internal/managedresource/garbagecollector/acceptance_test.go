@@ -66,7 +66,8 @@ func TestUnusedObjectsAreDeleted(t *testing.T) {
 
 const podTemplate = `{metadata: {labels: {a: b}}, spec: {restartPolicy: %s, containers: [{name: c, image: none}]}}`
 
-// referrerManifests returns one object of each kind whose annotations count; none of them creates others.
+// referrerManifests returns one object of each kind whose reference annotations the collector reads. None of the objects makes a controller
+// create further objects.
 func referrerManifests() map[string]string {
 	always, never := fmt.Sprintf(podTemplate, "Always"), fmt.Sprintf(podTemplate, "Never")
 	return map[string]string{
@@ -204,7 +205,7 @@ func TestWhatSetsNeedStays(t *testing.T) {
 	}
 }
 
-// A collector that is not restricted lists each kind once. It only reports here, because other tests use the cluster too.
+// A collector that is not restricted to namespaces lists each kind once. It only reports here, because other tests use the cluster too.
 func TestAllNamespacesAreListedAtOnce(t *testing.T) {
 	s := newScene(t, options{})
 	s.collector.Namespaces, s.collector.Own.GarbageCollectionReportOnly = nil, ptr.To(true)
@@ -230,8 +231,8 @@ func TestAllNamespacesAreListedAtOnce(t *testing.T) {
 	s.Expect(distinct(paths)).To(Equal(append([]string{"GET /api/v1/configmaps", "GET /api/v1/secrets"}, look...)))
 }
 
-// The controller serves one namespace. The Secrets of sets in other namespaces are needed too, and so are objects of sets there with the
-// finalizer of this instance.
+// The controller serves one namespace. Sets in other namespaces protect their Secrets too, and, if they have the finalizer of this
+// controller, their objects.
 func TestSetsInNamespacesThatAreNotServedProtect(t *testing.T) {
 	s := newScene(t, options{})
 	elsewhere := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: s.Namespace + "-"}}

@@ -54,7 +54,7 @@ func (c *Collector) deleteOne(ctx context.Context, unused candidate) error {
 	return c.Client.Resource(collectables()[unused.kind]).Namespace(unused.namespace).Delete(ctx, unused.name, options)
 }
 
-// notAll combines failures into one message, with the text of the specification.
+// notAll combines the failures of several deletions into one error, with the text that the specification requires.
 func notAll(failures []string) error {
 	if len(failures) == 0 {
 		return nil
@@ -63,7 +63,7 @@ func notAll(failures []string) error {
 	return errors.New("Could not delete all unused resources" + status.CountedErrors(failures))
 }
 
-// withRemedy adds the remedy for a missing right.
+// withRemedy adds to an error about a missing permission how to grant it.
 func withRemedy(err error) error {
 	if apierrors.IsForbidden(err) {
 		return fmt.Errorf("%w; ClusterRole %s has the rights that garbage collection needs in the target cluster: bind it", err, roleName)

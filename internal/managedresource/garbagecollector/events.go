@@ -26,7 +26,7 @@ const maxEvents = 100
 // Events reports the deletion of ConfigMaps and Secrets, in the target cluster.
 type Events struct{ Recorder events.EventRecorder }
 
-// collected reports a deletion, up to maxEvents per run.
+// collected sends an Event about a deleted object, unless the run has already sent maxEvents.
 func (e *Events) collected(deleted candidate, before int) {
 	if before < maxEvents {
 		e.Recorder.Eventf(deleted.reference(), nil, corev1.EventTypeNormal, ReasonCollected, "Delete", "%s", "Deleted: "+why(deleted))
@@ -38,14 +38,14 @@ func (e *Events) found(unused candidate) {
 		"Would be deleted, but garbage collection only reports: "+why(unused))
 }
 
-// why returns why an object is not needed.
+// why returns the note of an Event: why an object is not needed.
 func why(unused candidate) string {
 	return fmt.Sprintf("created at %s, labelled as garbage-collectable, and no reference annotation on a workload, ManagedResource or "+
 		"Prometheus in namespace %q names it",
 		unused.created.UTC().Format(time.RFC3339), unused.namespace)
 }
 
-// report reports each object once: in this run or, if there are too many, in a later one.
+// report sends one Event about each unused object: in this run or, if there are too many objects, in a later run.
 func (c *Collector) report(ctx context.Context, unused []candidate) {
 	reported, described, later := map[types.UID]bool{}, 0, 0
 	for _, each := range unused {

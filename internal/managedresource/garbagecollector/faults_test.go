@@ -21,7 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// page returns a list of collectable objects, or of referring objects if annotations are given.
+// page returns a list of collectable objects, or of objects with reference annotations if annotations are given.
 func page(request *http.Request, namespace string, names ...string) *http.Response {
 	list := metav1.PartialObjectMetadataList{TypeMeta: metav1.TypeMeta{APIVersion: "meta.k8s.io/v1", Kind: "PartialObjectMetadataList"}}
 	for _, name := range names {
@@ -301,7 +301,7 @@ func TestObjectsThatHaveChangedAreCheckedAgainSoon(t *testing.T) {
 	s.Expect(s.runUntil(time.Second)).To(Succeed(), "the pauses begin with the shortest again")
 }
 
-// A reference that appears on a kind that was listed already is found by the second pass.
+// A reference that appears on an object of a kind which was already listed is found by the second pass.
 func TestReferencesThatMoveDuringALookAreSeen(t *testing.T) {
 	s := newScene(t, options{})
 	s.collectable("Secret/used", "Secret/unused")

@@ -27,7 +27,7 @@ func collectables() map[string]schema.GroupVersionResource {
 	}
 }
 
-// kindOfReference returns the kind that a reference annotation stands for; "" if objects of that kind are not collected.
+// kindOfReference returns the kind that the given part of a reference annotation stands for; "" if objects of that kind are not collected.
 func kindOfReference(kind string) string {
 	return map[string]string{references.KindConfigMap: "ConfigMap", references.KindSecret: "Secret"}[kind]
 }
@@ -36,7 +36,7 @@ func kindOfReference(kind string) string {
 type referrer struct {
 	kind     string
 	resource string
-	// versions are the versions that may serve it: the first one that is served is used, because each of them lists all objects.
+	// versions are the API versions that the target may serve. The first one that it serves is used, because each of them lists all objects.
 	versions []schema.GroupVersion
 }
 
@@ -72,11 +72,11 @@ func (c candidate) reference() *corev1.ObjectReference {
 	return &corev1.ObjectReference{APIVersion: "v1", Kind: c.kind, Namespace: c.namespace, Name: c.name, UID: c.uid}
 }
 
-// garbage contains the objects that may be deleted: at first all candidates, at the end those without a reference. It stores nothing about
-// the referring objects, because a cluster may have very many.
+// garbage contains the objects that may be deleted: at first all candidates, at the end only the candidates without a reference. It stores
+// nothing about the referring objects, because a cluster may have very many.
 type garbage map[key]candidate
 
-// consider adds an object if its own fields allow its deletion.
+// consider adds an object if its own metadata allows its deletion.
 func (g garbage) consider(kind string, object *metav1.PartialObjectMetadata, now time.Time, minimumAge time.Duration) {
 	young := object.CreationTimestamp.Add(minimumAge).After(now)
 	if young || object.DeletionTimestamp != nil ||
@@ -87,8 +87,8 @@ func (g garbage) consider(kind string, object *metav1.PartialObjectMetadata, now
 	g[named] = candidate{key: named, uid: object.UID, version: object.ResourceVersion, created: object.CreationTimestamp.Time}
 }
 
-// spareReferenced removes the objects that a referring object names in its annotations. It does not check the hash in the annotation keys:
-// in doubt, an object is kept.
+// spareReferenced removes the objects to which the annotations of a referring object refer. It does not check the hash in the annotation
+// keys: if in doubt, it keeps an object.
 func (g garbage) spareReferenced(namespace string, annotations map[string]string) {
 	for annotation, name := range annotations {
 		if kind, ok := references.KindFromAnnotationKey(annotation); ok {
@@ -97,9 +97,9 @@ func (g garbage) spareReferenced(namespace string, annotations map[string]string
 	}
 }
 
-// spareSet removes the objects that a ManagedResource of the source needs even without a reference annotation: the Secrets that it
-// references, if they are in the target, and, if it has the given finalizer, the objects that it contains, because they would be created
-// again at once.
+// spareSet removes the objects that a ManagedResource of the source needs even without a reference annotation. These are the Secrets that
+// it references, if inTarget is true because the source is the target; and, if it has the given finalizer, its objects, because the
+// controller would create them again at once.
 func (g garbage) spareSet(mr *resourcesv1alpha1.ManagedResource, inTarget bool, finalizer string) {
 	if inTarget {
 		for _, ref := range mr.Spec.SecretRefs {

@@ -15,16 +15,16 @@ import (
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
 )
 
-// pageSize is the maximum number of objects that are in memory. All pages of one list show the cluster at the same resourceVersion. If the
-// API server no longer has that version, the list fails; it is not continued at another version.
+// pageSize is the maximum number of objects in a page of a list, and so in memory at the same time. All pages of one list show the cluster
+// at the same resourceVersion. If the API server no longer has that version, the list fails; it is not continued at another version.
 const pageSize = 500
 
 // looks is how often all referring objects must be listed without a reference before an object is deleted. Lists of different kinds have
-// different resourceVersions: a reference may move from a kind that is not listed yet to one that was just listed. One pass misses it, the
-// next one finds it.
+// different resourceVersions: a reference may move from an object of a kind that is not listed yet to an object of a kind that was just
+// listed. One pass misses it, and the next pass finds it.
 const looks = 2
 
-// find lists the objects without a reference. Anything uncertain is an error.
+// find returns the objects without a reference. It returns an error if it cannot be certain about one of them.
 func (c *Collector) find(ctx context.Context) ([]candidate, error) {
 	g := garbage{}
 	for _, kind := range slices.Sorted(maps.Keys(collectables())) {
@@ -45,7 +45,7 @@ func (c *Collector) find(ctx context.Context) ([]candidate, error) {
 	return g.sorted(), nil
 }
 
-// spareNeeded lists once all objects that may need a candidate, and removes the candidates that they need.
+// spareNeeded lists, once, all objects that may need a candidate, and removes the candidates that they need from g.
 func (c *Collector) spareNeeded(ctx context.Context, g garbage) error {
 	sets := &resourcesv1alpha1.ManagedResourceList{}
 	if err := c.Sets.List(ctx, sets, client.UnsafeDisableDeepCopy); err != nil {
@@ -66,8 +66,8 @@ func (c *Collector) spareNeeded(ctx context.Context, g garbage) error {
 	return nil
 }
 
-// spareSetsBeyond removes the candidates that the sets of other controllers of the target need. A target that does not serve
-// ManagedResources has no sets: it counts as the source only as long as it is not known whether it is.
+// spareSetsBeyond removes the candidates that are needed by ManagedResources which are in the target and not in the cache. If the target
+// does not serve ManagedResources, it contains none, and cannot be the source.
 func (c *Collector) spareSetsBeyond(ctx context.Context, g garbage, same bool) error {
 	if c.SetsBeyond == nil || !same {
 		return nil
@@ -103,8 +103,8 @@ func (c *Collector) spareReferenced(ctx context.Context, g garbage, by referrer)
 	return nil // the kind is not served, so no objects of it exist
 }
 
-// unlessUnserved returns the failure of a listing, unless the API server, asked again, says that it does not know the kind. A 404 alone is
-// not enough: it may come from a proxy, or from a server that is starting.
+// unlessUnserved returns the failure of a listing, or nil if a new discovery shows that the API server does not serve the kind. A 404 alone
+// is not enough: it may come from a proxy, or from a server that is starting.
 func (c *Collector) unlessUnserved(kind schema.GroupVersionKind, failure error) error {
 	err := c.Mapper.Refresh()
 	if err == nil {
@@ -121,7 +121,8 @@ func (c *Collector) unlessUnserved(kind schema.GroupVersionKind, failure error) 
 	return fmt.Errorf("%w, and it is not certain that the kind is not served: %w", failure, err)
 }
 
-// eachPage reads all pages of a list in each namespace. Read reads the page at a position, and returns the position of the next one.
+// eachPage reads all pages of a list in each of Namespaces. The function read gets the continue token of a page, and returns the token of
+// the next page.
 func (c *Collector) eachPage(read func(namespace, from string) (next string, err error)) error {
 	namespaces := c.Namespaces
 	if len(namespaces) == 0 {

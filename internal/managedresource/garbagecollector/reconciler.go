@@ -2,9 +2,9 @@
 //
 // It watches nothing. At start, and then once per period, it lists in the target cluster the metadata of the ConfigMaps and Secrets with
 // the garbage-collectable label, and of all objects whose annotations may reference them. It deletes the ConfigMaps and Secrets that are
-// old enough and not referenced, and sends an Event about each. It reads ManagedResources of the source from a cache, and live if the
-// source is the target and the cache does not contain all of them. Between runs it stores only which objects it has reported, so that each
-// is reported once per process, and the length of its last pause.
+// old enough and not referenced, and sends an Event about each. It reads the ManagedResources of the source from a cache; if the source is
+// the target and the cache does not contain all namespaces, it also reads them live. Between runs it stores only which objects it has
+// reported, so that each is reported once per process, and the length of its last pause.
 //
 // If an object changes before it is deleted, it is not deleted, and the next run, which checks it again, follows soon. If the process dies
 // half-way, the next one starts again; deleted objects are not found again. If a list fails, nothing is deleted, because objects in that
@@ -42,7 +42,7 @@ import (
 // reference it.
 const DefaultMinimumAge = 10 * time.Minute
 
-// Mapper reports whether a kind is served. Refresh makes it ask the API server again, and waits for the answer.
+// Mapper reports whether the target serves a kind. Refresh asks the API server again which kinds it serves, and waits for the answer.
 type Mapper interface {
 	RESTMapping(kind schema.GroupKind, versions ...string) (*meta.RESTMapping, error)
 	Refresh() error
@@ -53,19 +53,19 @@ type Collector struct {
 	// Client reads and deletes in the target cluster without a cache, because a cache may not contain a new reference yet.
 	Client metadata.Interface
 	Mapper Mapper
-	// Sets reads the ManagedResources of the source cluster; SameCluster reports whether the source is the target, or may be.
+	// Sets reads the ManagedResources of the source cluster. SameCluster reports whether the source is the target cluster, or may be.
 	Sets        client.Reader
 	SameCluster func(context.Context) bool
-	// SetsBeyond reads the ManagedResources of the target live; nil unless the source may be the target and the cache contains only some of
-	// its namespaces. They are listed in Namespaces.
+	// SetsBeyond reads the ManagedResources in Namespaces of the target live. It is nil unless the source may be the target and Sets reads
+	// only some of its namespaces.
 	SetsBeyond client.Reader
-	// Finalizer marks the sets that this instance manages in the target; objects that these contain are not deleted.
+	// Finalizer is the finalizer of the sets that this controller applies. The collector does not delete objects of sets with this finalizer.
 	Finalizer string
 	Events    *Events
 	Metrics   *Metrics
 	Clock     clock.PassiveClock
 
-	// Namespaces of the target to work in; empty means all.
+	// Namespaces are the namespaces of the target in which the collector deletes objects; empty means all.
 	Namespaces []string
 	// MinimumAge is the minimum age of an object, by its creation timestamp and Clock.
 	MinimumAge time.Duration
@@ -78,8 +78,8 @@ type Collector struct {
 	// reported are the objects that were reported with GarbageCollectionReportOnly and are still unused. Only the single worker uses it;
 	// after a restart everything is reported again.
 	reported map[types.UID]bool
-	// pause is the last pause after a run in which objects changed before they were deleted; zero if they did not in the last run. Only the
-	// single worker uses it; after a restart the pauses begin with the shortest again.
+	// pause is the last pause after a run in which objects changed before they were deleted; zero if no object changed in the last run. Only
+	// the single worker uses it; after a restart the pauses begin with the shortest again.
 	pause time.Duration
 }
 

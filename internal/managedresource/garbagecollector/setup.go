@@ -14,8 +14,8 @@ import (
 // ControllerName names the controller in logs and metrics.
 const ControllerName = "garbage-collector"
 
-// The pause after a run that failed, or in which objects changed, grows from shortestPause to longestPause. A run lists whole kinds, so the
-// pause is not short.
+// The pause after a run that failed, or in which objects changed, grows from shortestPause to longestPause. The pauses are long, because a
+// run lists all objects of many kinds.
 const (
 	shortestPause = time.Second
 	longestPause  = 5 * time.Minute

@@ -43,14 +43,14 @@ import (
 
 const role = "espalier-managedresource-controller-target-garbagecollector"
 
-// scene is a separate namespace, and a collector that works in it with only the rights of its role.
+// scene is a separate namespace, and a collector that works in it and has only the permissions of its role.
 type scene struct {
 	*managedresourcetest.Env
 	collector *garbagecollector.Collector
 	registry  *prometheus.Registry
-	// own is the collector's connection to the target.
+	// own is the configuration of the collector's client for the target.
 	own *rest.Config
-	// line can replace the responses to the collector's requests.
+	// line records the requests of the collector, and can replace the responses.
 	line *line
 }
 
@@ -135,7 +135,7 @@ func (s *scene) run() error {
 	return s.runUntil(s.collector.Config.SyncPeriod.Duration)
 }
 
-// runUntil is run for a run after which the next one follows after a pause.
+// runUntil is like run, and requires that the collector requests the next run after the given pause.
 func (s *scene) runUntil(pause time.Duration) error {
 	s.T.Helper()
 	s.line.reset()
@@ -188,7 +188,7 @@ func (s *scene) left() []string {
 	return names
 }
 
-// referring returns metadata with reference annotations, given as "<kind and hash>: <name>".
+// referring returns the metadata of an object with reference annotations, each given as "<kind and hash>: <name>".
 func (s *scene) referring(name string, references ...string) string {
 	var text strings.Builder
 	fmt.Fprintf(&text, "metadata:\n  name: %s\n  namespace: %s\n  annotations:\n    some: thing\n", name, s.Namespace)

@@ -135,7 +135,7 @@ func TestAcceptance71Pods(t *testing.T) {
 	await(e, "waiting", healthy, rolledOut)
 }
 
-// An object that is only created, and has no label for the watch, is judged like any other.
+// An object that is only created (annotation "ignore"), and so has no managed-by label, is judged like any other object.
 func TestAnObjectThatIsOnlyCreatedIsJudged(t *testing.T) {
 	e := quiet(t)
 	account(e, false)
@@ -145,7 +145,7 @@ func TestAnObjectThatIsOnlyCreatedIsJudged(t *testing.T) {
 	await(e, "mr", healthy, rolledOut)
 }
 
-// A change of the annotation has an effect at once. Gardener does not notice it.
+// A change of the annotation has an effect at once. Gardener's resource manager does not watch for it.
 func TestSkippingAnObjectThatExistsCountsAtOnce(t *testing.T) {
 	e := quiet(t)
 	account(e, false)
@@ -277,7 +277,7 @@ func TestAcceptance76ADeletedPodEndsARollout(t *testing.T) {
 		`/web" is progressing: there are still non-terminated old pods`))
 }
 
-// The verdict on the Deployment itself is the same before and after.
+// The verdict on the Deployment itself does not change; only the result of the count of its Pods does.
 func TestSkippingADeploymentWithOldPodsCountsAtOnce(t *testing.T) {
 	e := apart(t)
 	rolledOutDeployment(e, "web", 1)

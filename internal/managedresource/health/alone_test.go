@@ -41,7 +41,7 @@ type ledger struct {
 	unfinished, foreign bool
 	written             string
 	recreated           []resourcesv1alpha1.ObjectReference
-	// open is how many times it reports that an object is being created again right now.
+	// open is how many more times Recreated reports that an object is being created again at the moment.
 	open int
 }
 
@@ -109,8 +109,8 @@ func (b *gated) Read(into []byte) (int, error) {
 	return n, err
 }
 
-// alone is the health controller without the others: a test calls it, and makes the writes of the other controllers. The target is a
-// separate cluster.
+// alone is the health controller without the other controllers of the process: a test calls it, and writes to the clusters as the others
+// would. The target is a separate cluster.
 type alone struct {
 	*Env
 	reconciler *health.Reconciler
@@ -320,7 +320,7 @@ func TestAnObjectWhoseVersionIsNotServedIsJudgedInAServedVersion(t *testing.T) {
 	a.Expect(a.verdict("without-rule")).To(Equal([2]string{allHealthy, allRolledOut}))
 }
 
-// The ManagedResource controller does not write such a result with the result of an apply, unless it has waited long enough.
+// If Judge returns early, the ManagedResource controller waits before it writes the result of an apply, up to a timeout.
 func TestHealthThatIsAboutToChangeIsReportedAsEarly(t *testing.T) {
 	a := newAlone(t)
 	a.Create(deploymentManifest(a.Env, "web", 0, "example.com/one", "labels: {resources.gardener.cloud/managed-by: gardener}"))
@@ -346,7 +346,7 @@ func TestHealthThatIsAboutToChangeIsReportedAsEarly(t *testing.T) {
 	a.Expect(judge(true)).To(Equal(result{}), "without the watch there is no result")
 }
 
-// The first fault in the order of the status determines the reason, whatever its problem.
+// The first fault in the order of status.resources determines the reason of the condition, whichever kind of problem it is.
 func TestTheFirstCulpritMakesTheReason(t *testing.T) {
 	a := newAlone(t)
 	a.Create(podManifest(a.Env, "p"))
@@ -356,7 +356,7 @@ func TestTheFirstCulpritMakesTheReason(t *testing.T) {
 		`Pod "$NS/p" is unhealthy: pod is in invalid phase "Pending" (expected one of ["Running" "Succeeded"])`)))
 }
 
-// A kind with a rule whose objects do not have the expected structure.
+// The kind has a health rule, but the object does not have the structure that the rule expects.
 func TestAnObjectThatCannotBeJudged(t *testing.T) {
 	a := newAlone(t)
 	a.Define("monitoring.coreos.com", "v1", "Alertmanager")
@@ -426,7 +426,7 @@ func (a *alone) writeUnseen(name string) {
 		&metav1.PartialObjectMetadata{ObjectMeta: live.ObjectMeta})
 }
 
-// A verdict from before our own write does not count; the controller does not wait long for a watch that is behind.
+// A verdict from before the last write of this process does not count. The controller waits for the watch, but not long.
 func TestAWatchThatLagsBehindOurOwnWriteIsWaitedFor(t *testing.T) {
 	a := newAlone(t)
 	a.Create(deploymentManifest(a.Env, "web", 0, "example.com/one", "labels: {resources.gardener.cloud/managed-by: gardener}"))
@@ -484,7 +484,8 @@ func TestASetThatIsGone(t *testing.T) {
 	a.Expect(err).To(MatchError(ContainSubstring("read ManagedResource: ")))
 }
 
-// Pods that cannot be counted for too long are listed, because missing data does not show that there are none.
+// If the watch of Pods does not list them in time, the controller lists the Pods of the Deployment itself: missing data does not prove that
+// there are none.
 func TestPodsThatAreNotCountedInTimeAreListed(t *testing.T) {
 	a := newAlone(t)
 	unreachable, err := metadata.NewForConfig(&rest.Config{Host: "http://127.0.0.1:1"})

@@ -115,7 +115,8 @@ func TestConditionsKeepTheirTimesAndPlaces(t *testing.T) {
 	}
 }
 
-// An object that was deleted and created again before a check is reported as missing for a moment, but only if that was not reported yet.
+// An object that was deleted and created again between two checks is reported as missing for a moment, unless the set is already reported
+// as unhealthy.
 func TestLost(t *testing.T) {
 	healthy, unhealthy := condition("ResourcesHealthy", "True", ""), condition("ResourcesHealthy", "False", "")
 	gone := resourcesv1alpha1.ObjectReference{ObjectReference: corev1.ObjectReference{Kind: "ConfigMap", Namespace: "a", Name: "b"}}

@@ -23,7 +23,8 @@ import (
 	. "github.com/espalier-dev/espalier/internal/managedresource/managedresourcetest"
 )
 
-// The new generation must not be reported as healthy before its own status says so, however long the watches take to see our writes.
+// The new generation of an object must not be reported as healthy before its own status shows that, no matter how late the watches show the
+// write.
 func TestAnUpdateIsNeverHealthyBeforeItsTime(t *testing.T) {
 	e := apart(t)
 	rolledOutDeployment(e, "web", 1)
@@ -207,7 +208,7 @@ func TestKindsWithoutARuleAreJudgedByStatusOnlyWhereThatIsAskedFor(t *testing.T)
 	}
 }
 
-// Two sets with objects of a kind share a watch, even if only one of them judges by status.
+// Two sets with objects of one kind share a watch, even if only one of the sets is judged by the status of its objects.
 func TestASetThatBeginsAndEndsToJudgeByStatus(t *testing.T) {
 	t.Parallel()
 	e := New(t, Options{Stopped: true, Configure: quietly()})
@@ -258,7 +259,7 @@ func TestObjectsThatMerelyHaveToExistCauseNothingElse(t *testing.T) {
 	soon(e, func() []string { return seen.of("ResourcesHealthy") }).Should(Equal([]string{healthy, "False/GadgetMissing", healthy}))
 }
 
-// An object may claim to belong to a set; only the set itself decides.
+// The origin annotation of an object names the set, but the set does not contain the object.
 func TestObjectsOfOthersCauseNothing(t *testing.T) {
 	e := quiet(t)
 	account(e, false)
@@ -273,7 +274,7 @@ func TestObjectsOfOthersCauseNothing(t *testing.T) {
 	e.Expect(e.Get("mr").ResourceVersion).To(Equal(before.ResourceVersion))
 }
 
-// restrict replaces the shipped rights in the target by others.
+// restrict replaces the shipped permissions of the controller in the target by the given ones.
 func restrict(e *Env, rules ...rbacv1.PolicyRule) {
 	e.T.Helper()
 	for _, role := range []string{"target-base", "target-builtin"} {
@@ -364,7 +365,7 @@ func TestAcceptance70AKindThatIsGone(t *testing.T) {
 			`/v1"`)))
 }
 
-// define creates the kind of gadgets, for which the controller gets no rights.
+// define creates the CustomResourceDefinition of gadgets. It gives the controller no permissions on them.
 func define(e *Env) {
 	e.T.Helper()
 	e.Create(fmt.Sprintf(`

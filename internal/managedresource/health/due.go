@@ -11,7 +11,8 @@ import (
 	"github.com/espalier-dev/espalier/internal/apply/merge"
 )
 
-// due reports whether a set can be judged: its objects are in the desired state.
+// due reports whether a set can be judged: it is neither ignored nor deleted, and its condition ResourcesApplied is neither False nor
+// Progressing.
 func due(mr *resourcesv1alpha1.ManagedResource) bool {
 	if merge.Truthy(mr.Annotations[resourcesv1alpha1.Ignore]) || mr.DeletionTimestamp != nil {
 		return false
@@ -20,7 +21,7 @@ func due(mr *resourcesv1alpha1.ManagedResource) bool {
 	return applied != nil && applied.Status != corev1beta1.ConditionProgressing && applied.Status != corev1beta1.ConditionFalse
 }
 
-// mayDiffer reports whether an update of a set may change its health. Changes of its objects come from the watches on them.
+// mayDiffer reports whether an update of a set may change its health. The watches of its objects report changes of the objects.
 func mayDiffer(before, after *resourcesv1alpha1.ManagedResource) bool {
 	return ptr.Deref(before.Spec.Class, "") != ptr.Deref(after.Spec.Class, "") ||
 		appliedStatus(before) != appliedStatus(after) ||
@@ -44,7 +45,8 @@ func appliedStatus(mr *resourcesv1alpha1.ManagedResource) corev1beta1.ConditionS
 	return ""
 }
 
-// Kstatus reports whether objects of kinds without a rule are judged by their status: the set decides, otherwise the configuration.
+// Kstatus reports whether objects of kinds without a rule are judged by their status: an annotation of the set decides, otherwise the
+// configuration.
 func Kstatus(mr *resourcesv1alpha1.ManagedResource, configured bool) bool {
 	switch mr.Annotations[resourcesv1alpha1.Kstatus] {
 	case "true":

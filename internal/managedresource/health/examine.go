@@ -27,8 +27,8 @@ import (
 type findings struct {
 	faults  []rules.Fault
 	rolling []rules.Rolling
-	// pending is true if the watches have not seen our own writes yet. unobserved is true if they have, but the controller of the kind of an
-	// object has not processed it yet.
+	// pending is true if a watch has not shown the last write of this process to an object yet. unobserved is true if the controller of a
+	// kind, such as Deployments, has not processed the current generation of an object yet.
 	pending, unobserved bool
 }
 
@@ -40,7 +40,7 @@ func fault(ref resourcesv1alpha1.ObjectReference, problem rules.Problem, detail 
 type examination struct {
 	*Reconciler
 	kstatus bool
-	// live is true if the check must not wait any longer for watches that are behind.
+	// live is true if the check must read live instead of waiting any longer for watches that are behind.
 	live  bool
 	found *findings
 }
@@ -68,8 +68,8 @@ func (r *Reconciler) examine(ctx context.Context, name types.NamespacedName, mr 
 	return found, nil
 }
 
-// known judges every object in the status of a set with data from the watches. It returns the reads that are needed in addition: each read
-// adds to the findings of its object. Live means not to wait for watches that are behind.
+// known judges every object in the status of a set with data from the watches. It also returns the reads that are still needed: each read
+// adds to the findings of one object. For live, see examination.
 func (r *Reconciler) known(mr *resourcesv1alpha1.ManagedResource, live bool) (each []findings, reads []func(context.Context) error) {
 	kstatus := Kstatus(mr, *r.Own.Kstatus)
 	each = make([]findings, len(mr.Status.Resources))
@@ -94,7 +94,8 @@ func combine(each []findings) *findings {
 	return found
 }
 
-// explainable reports whether Events belong to the first fault, which determines the condition. Events about other faults are not reported.
+// explainable reports whether the condition must show Events: the first fault, which determines the condition, is that of an unhealthy
+// Service.
 func (f *findings) explainable() bool {
 	return len(f.faults) > 0 && f.faults[0].Problem == rules.Unhealthy && f.faults[0].Kind == serviceKind
 }
@@ -123,13 +124,13 @@ func (e *examination) object(ref resourcesv1alpha1.ObjectReference) func(context
 	return func(ctx context.Context) error { return e.read(ctx, kind, ref) }
 }
 
-// judged reports whether there are rules for a kind besides that the object must exist.
+// judged reports whether the health of objects of a kind depends on more than their existence.
 func (e *examination) judged(kind schema.GroupVersionKind) bool {
 	return rules.HasRule(kind.GroupKind()) || e.kstatus && !e.Whole.IsRegistered(kind)
 }
 
-// read reads the object live, in another version if its own is not served any more. An object that a watch reports as missing may only have
-// lost its label.
+// read reads the object live, in another version if the target does not serve its version any more. An object that a watch reports as
+// missing may only have lost its label.
 func (e *examination) read(ctx context.Context, kind schema.GroupVersionKind, ref resourcesv1alpha1.ObjectReference) error {
 	var served apply.Resource
 	var live *unstructured.Unstructured
@@ -191,8 +192,8 @@ func (e *examination) verdict(kind schema.GroupVersionKind, live *unstructured.U
 	return &verdict
 }
 
-// conclude records a verdict, and returns a function that reads the data that is needed in addition. Live is the object if it was read, nil
-// if the data is from a watch.
+// conclude records a verdict, and returns a function that reads further data, nil if none is needed. live is the object if it was read, nil
+// if the verdict is from a watch.
 func (e *examination) conclude(kind schema.GroupVersionKind, ref resourcesv1alpha1.ObjectReference, verdict *rules.Verdict,
 	live *unstructured.Unstructured,
 ) func(context.Context) error {
@@ -227,7 +228,7 @@ func (e *examination) conclude(kind schema.GroupVersionKind, ref resourcesv1alph
 	return func(ctx context.Context) error { return e.pods(ctx, ref, rollout) }
 }
 
-// rolls records that an object's rollout is not complete.
+// rolls records that the rollout of an object is not complete.
 func (e *examination) rolls(ref resourcesv1alpha1.ObjectReference, description string) {
 	e.found.rolling = append(e.found.rolling, rules.Rolling{
 		Kind: ref.Kind, Namespace: ref.Namespace, Name: ref.Name,
@@ -235,8 +236,8 @@ func (e *examination) rolls(ref resourcesv1alpha1.ObjectReference, description s
 	})
 }
 
-// pods lists the Pods of a Deployment that may have more or fewer than it wants. Metadata shows only that this is possible; the Pods
-// themselves show which of them count.
+// pods lists the Pods of a Deployment that seems to have more or fewer Pods than replicas, and records that. The watch receives only
+// metadata of Pods; the whole Pods show which of them count, and evicted Pods do not.
 func (e *examination) pods(ctx context.Context, ref resourcesv1alpha1.ObjectReference, rollout rules.Rollout) error {
 	pods := &corev1.PodList{}
 	err := e.TargetLive.List(ctx, pods, client.InNamespace(ref.Namespace), client.MatchingLabels(rollout.Selector))
@@ -253,8 +254,8 @@ func (e *examination) pods(ctx context.Context, ref resourcesv1alpha1.ObjectRefe
 	return nil
 }
 
-// rollout returns the data to compare with the Pods of a Deployment, and whether they must be listed. Pods of a Deployment that no watch
-// covers are not counted.
+// rollout returns the replicas and the selector of a Deployment, and whether its Pods match them. For a Deployment that no watch covers,
+// the Pods are not counted, so they must be listed.
 func (e *examination) rollout(ref resourcesv1alpha1.ObjectReference, live *unstructured.Unstructured) (rules.Rollout, observe.Count) {
 	if live == nil {
 		return e.Pods.Of(ref.Namespace, ref.Name)
@@ -273,7 +274,7 @@ func (e *examination) rollout(ref resourcesv1alpha1.ObjectReference, live *unstr
 	return rules.Rollout{}, observe.CountMatches
 }
 
-// serviceKind is the kind whose Events are reported. Kinds of that name in other groups have none.
+// serviceKind is the kind whose Events are reported. A kind Service of another API group has no such Events.
 const serviceKind = "Service"
 
 // ServiceWarnings returns the latest Warning Events about a Service, none if they cannot be read.

@@ -47,14 +47,15 @@ func checkedEvery(period time.Duration) func(*config.ResourceManagerConfiguratio
 	}
 }
 
-// quiet starts a controller with quietly.
+// quiet starts a controller with the configuration of quietly.
 func quiet(t *testing.T, change ...func(*config.ResourceManagerConfiguration)) *Env {
 	t.Helper()
 	t.Parallel()
 	return New(t, Options{Configure: quietly(change...)})
 }
 
-// apart starts a controller with quietly whose target is a separate cluster without other controllers: the test does their work.
+// apart starts a controller with the configuration of quietly. Its target is a separate cluster without other controllers: the test does
+// their work.
 func apart(t *testing.T, change ...func(*config.ResourceManagerConfiguration)) *Env {
 	t.Helper()
 	t.Parallel()
@@ -115,7 +116,7 @@ func follow(e *Env, name string) *history {
 	return h
 }
 
-// reported lists the distinct results of a description over time.
+// reported lists the results of describe for the recorded versions of the set, without repetitions.
 func (h *history) reported(describe func(*resourcesv1alpha1.ManagedResource) string) []string {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -12,7 +12,7 @@ import (
 // judgedKind is a kind with an unhealthy object, and the status that makes it healthy.
 type judgedKind struct {
 	kind, manifest string
-	// sick and well are statuses; without sick the object is unhealthy from the start.
+	// sick and well are statuses of the object. If sick is empty, the object is unhealthy from the start.
 	sick, well string
 	message    string
 }

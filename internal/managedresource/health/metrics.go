@@ -41,13 +41,13 @@ func NewMetrics(
 	return latency
 }
 
-// scrapePatience is how long to wait for a cache that has not synced. Until then nothing is sent.
+// scrapePatience is how long a scrape waits for a cache that has not synced. After that, it sends no counts.
 const scrapePatience = time.Second
 
 type tallied struct{ condition, status string }
 
-// tally counts the sets that are served here, for each condition and each of its possible statuses. Sets that are held and were never
-// judged have no status.
+// tally counts the sets for which responsible returns true, for each condition and each of its possible statuses. Sets that are held and
+// were never judged are not counted.
 func tally(sets []resourcesv1alpha1.ManagedResource, responsible func(*resourcesv1alpha1.ManagedResource) bool) map[tallied]int {
 	conditions := map[corev1beta1.ConditionType]string{
 		resourcesv1alpha1.ResourcesApplied: "applied", resourcesv1alpha1.ResourcesHealthy: "healthy",
@@ -82,7 +82,7 @@ func tally(sets []resourcesv1alpha1.ManagedResource, responsible func(*resources
 	return counts
 }
 
-// held reports whether a set must not be applied for now: it is only planned, or waits for its state to be restored.
+// held reports whether a set must not be applied for now: its annotations request only a plan, or the wait for a restore.
 func held(mr *resourcesv1alpha1.ManagedResource) bool {
 	only, _ := plan.Asked(mr)
 	return only || mr.Annotations[resourcesv1alpha1.GardenerOperation] == resourcesv1alpha1.OperationWaitForState

@@ -6,11 +6,13 @@
 // is normally judged without a request. It reads live only objects that no watch covers, an object that seems to be missing, the Events of
 // an unhealthy Service, and the Pods of a Deployment that has more or fewer of them than it wants.
 //
-// If a set changes quickly, the first change of its conditions is written at once, and further changes at most once per writeInterval. The
-// ManagedResource controller writes them together with the result of an apply, if Judge can compute them without a request.
+// If the health of a set changes quickly, the first change of its conditions is written at once, and further changes at most once per
+// writeInterval. If Judge can compute the two conditions without a request, the ManagedResource controller writes them together with the
+// result of an apply.
 //
-// A set is judged only after the ManagedResource controller of this process has processed it, so that the watches that it needs are running
-// and the last write is known. If the process dies, the next one judges every set again, which writes nothing if nothing has changed.
+// A set is judged only after the ManagedResource controller of this process has processed it, so that the watches which the set needs are
+// running, and the resourceVersion of the last write to the set is known. If the process dies, the next one judges every set again, which
+// writes nothing if nothing has changed.
 package health
 
 import (
@@ -45,23 +47,23 @@ import (
 
 // Ledger is the knowledge of the ManagedResource controller about sets.
 type Ledger interface {
-	// Concluded reports whether a set's objects are in the desired state and observed, and at which resourceVersion the set was last
-	// written, "" if never.
+	// Concluded reports whether the ManagedResource controller of this process has applied the current content of a set and watches its
+	// objects. It also returns the resourceVersion of the last write of this process to the set, "" if there was none.
 	Concluded(set types.NamespacedName) (resourceVersion string, ok bool)
 	// Wrote records that this controller has written to a set.
 	Wrote(set types.NamespacedName, resourceVersion string)
-	// Recreated lists the objects of a set that were recently deleted and exist again, if this was not reported yet. Open means that
-	// another object is being created again right now, and may turn out not to have been deleted.
+	// Recreated lists the objects of a set that were recently deleted and exist again, if this was not reported yet. open is true if the
+	// controller is creating a further object again at the moment; the object may turn out not to have been deleted.
 	Recreated(set types.NamespacedName, now time.Time) (refs []resourcesv1alpha1.ObjectReference, open bool)
-	// Reported removes objects from that list.
+	// Reported removes objects from the result of Recreated, because their deletion was reported.
 	Reported(set types.NamespacedName, refs []resourcesv1alpha1.ObjectReference)
-	// Responsible reports whether this process must judge a set.
+	// Responsible reports whether this process is responsible for the class of a set.
 	Responsible(mr *resourcesv1alpha1.ManagedResource) bool
 }
 
 // Reconciler judges ManagedResources, one at a time. Its fields are set once, before start.
 type Reconciler struct {
-	// Source reads from caches and writes.
+	// Source reads ManagedResources from a cache, and writes their status.
 	Source client.Client
 	Target *apply.Target
 	// TargetLive reads Events and Pods, which are in no cache.
@@ -79,7 +81,8 @@ type Reconciler struct {
 	Own    config.EspalierManagedResource
 }
 
-// catchUp is when a set is checked again if the caches have not seen our own writes yet. Usually an event arrives earlier.
+// catchUp is the pause before the next check of a set if the cache does not show the last write of this process yet. Usually an event
+// arrives earlier.
 const catchUp = 20 * time.Millisecond
 
 // Reconcile implements reconcile.Reconciler.
@@ -112,11 +115,11 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 }
 
 // Judge returns the conditions of a set, computed without a request from its status and from data of the watches. The result is nil if a
-// request is needed, if a watch has not seen our own writes yet, or if the deletion of an object must be reported first: then Reconcile
-// must judge the set.
+// request is needed, if a watch has not shown the last write of this process yet, or if the deletion of an object must be reported first:
+// then Reconcile must judge the set.
 //
-// Unless last is true, the result is nil, and early is true, if it is about to change: a watch has not seen our own write yet, or the
-// controller of a workload has not processed the workload yet. The caller then calls Judge again soon.
+// Unless last is true, the result is nil, and early is true, if the conditions are about to change: a watch has not shown the last write of
+// this process yet, or the controller of a workload has not processed the workload yet. The caller then calls Judge again soon.
 func (r *Reconciler) Judge(name types.NamespacedName, mr *resourcesv1alpha1.ManagedResource, last bool) (
 	next []corev1beta1.Condition, early bool,
 ) {
@@ -148,7 +151,7 @@ func (r *Reconciler) judgeByWatches(name types.NamespacedName, mr *resourcesv1al
 	return conditions(r.Clock, mr.Status.Conditions, found), found.unobserved
 }
 
-// atRest reports whether a set has the conditions that the watches demand, so that a reconciliation would change nothing.
+// atRest reports whether a set already has the conditions that follow from the watches, so that a reconciliation would change nothing.
 func (r *Reconciler) atRest(ctx context.Context, name types.NamespacedName) bool {
 	mr := &resourcesv1alpha1.ManagedResource{} // the fields are shared with the cache
 	if err := r.Source.Get(ctx, name, mr, client.UnsafeDisableDeepCopy); err != nil {
@@ -173,7 +176,7 @@ func (r *Reconciler) judge(ctx context.Context, name types.NamespacedName, mr *r
 	}
 	r.Verdicts.sawAll(name)
 	missed, open := r.Ledger.Recreated(name, r.Clock.Now())
-	if open && len(found.faults) == 0 { // this check may have been before or after the object is created again
+	if open && len(found.faults) == 0 { // the check may have been before the object was created again
 		return ctrl.Result{RequeueAfter: catchUp}, nil
 	}
 	lost := lost(mr, found, missed)
@@ -203,7 +206,8 @@ func (r *Reconciler) judge(ctx context.Context, name types.NamespacedName, mr *r
 	return ctrl.Result{RequeueAfter: r.Config.SyncPeriod.Duration}, nil
 }
 
-// lost adds objects that were deleted and created again before it was reported. They are reported as missing, even if only for a moment.
+// lost adds a fault for each object in missed, which was deleted and created again before its deletion was reported, if the set was healthy
+// before. So the condition says for a moment that these objects are missing.
 func lost(mr *resourcesv1alpha1.ManagedResource, found *findings, missed []resourcesv1alpha1.ObjectReference) bool {
 	healthy := corev1beta1.GetCondition(mr.Status.Conditions, resourcesv1alpha1.ResourcesHealthy)
 	if len(missed) == 0 || healthy == nil || healthy.Status != corev1beta1.ConditionTrue || len(found.faults) > 0 {
@@ -215,7 +219,7 @@ func lost(mr *resourcesv1alpha1.ManagedResource, found *findings, missed []resou
 	return true
 }
 
-// conditions returns the conditions as they must be.
+// conditions returns the conditions of a set, updated with the findings.
 func conditions(clk clock.PassiveClock, before []corev1beta1.Condition, found *findings) []corev1beta1.Condition {
 	healthy, reason, message := rules.HealthCondition(found.faults)
 	health := with(clk, before, resourcesv1alpha1.ResourcesHealthy, healthy, reason, message)

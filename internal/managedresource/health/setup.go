@@ -41,7 +41,8 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, workers int) error {
 		Complete(sweep)
 }
 
-// setEvents passes the events of sets that may change their health. A new set is judged once it has been applied, which is an update.
+// setEvents passes the events of sets that may change their health. A new set is judged after it has been applied, which causes an update
+// event.
 func (r *Reconciler) setEvents() predicate.Predicate {
 	return predicate.Funcs{
 		CreateFunc: func(event.CreateEvent) bool { return true },

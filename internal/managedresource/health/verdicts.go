@@ -14,15 +14,15 @@ import (
 )
 
 const (
-	// patience is how long to wait for a watch that has not seen our own writes.
+	// patience is how long the controller waits for a watch or a cache that has not shown the last write of this process.
 	patience = 5 * time.Second
-	// peek is how often to check meanwhile, if there is no event.
+	// peek is the time between two checks during that wait, if there is no event.
 	peek = time.Second
-	// writeInterval is the minimum time between two writes of the conditions of a set. Without it, objects that become ready one after the
-	// other would cost one write each.
+	// writeInterval is the minimum time between two writes of the conditions of a set. Without it, each object that becomes ready would cause
+	// a write.
 	writeInterval = time.Second
-	// messageInterval is the minimum time after a write before one that only changes messages: while a set rolls out, it only says which
-	// objects are left.
+	// messageInterval is the minimum time between a write and a later one that only changes messages: while the objects of a set roll out, the
+	// message only says which of them are not ready yet.
 	messageInterval = 5 * time.Second
 )
 
@@ -40,16 +40,16 @@ type Verdicts struct {
 
 // times are the times that are recorded for a set; zero means not recorded.
 type times struct {
-	// since is the time of the oldest event that is not reported yet; waiting is when the wait for a watch began.
+	// since is the time of the oldest event that the conditions do not reflect yet. waiting is when the wait for a watch began.
 	since, waiting time.Time
-	// behind is the time since which the cache is known not to have our last write to the set.
+	// behind is the time of the first check at which the cache did not show the last write of this process to the set.
 	behind time.Time
-	// written is when the conditions of the set were last written. Postponed is when a write since then was postponed that would only have
+	// written is when the conditions of the set were last written. postponed is when a later write was postponed because it would only have
 	// changed messages.
 	written, postponed time.Time
 }
 
-// NewVerdicts returns Verdicts that are not connected to a controller yet. Users lists the sets that contain an object.
+// NewVerdicts returns Verdicts that no controller uses yet. Users lists the sets that contain an object.
 func NewVerdicts(passive clock.PassiveClock, users func(kind schema.GroupKind, namespace, name string) []types.NamespacedName) *Verdicts {
 	return &Verdicts{clock: passive, users: users, sets: map[types.NamespacedName]times{}}
 }
@@ -116,9 +116,9 @@ func (v *Verdicts) sawAll(set types.NamespacedName) {
 	v.update(set, func(known *times) { known.waiting = time.Time{} })
 }
 
-// cacheBehind records that the cache does not have the last write to a set yet, and returns the time until the next check: a moment,
-// and after patience a whole period. Then the source was probably restored from a backup, so the written version will not come
-// back. The ManagedResource controller detects that.
+// cacheBehind records that the cache does not have the last write to a set yet, and returns the time until the next check: catchUp at
+// first, and period once the cache is behind for longer than patience. By then, the source was probably restored from a backup, and the
+// cache will never show that write. The ManagedResource controller detects the restore.
 func (v *Verdicts) cacheBehind(set types.NamespacedName, now time.Time, period time.Duration) time.Duration {
 	known := v.update(set, func(known *times) { setIfZero(&known.behind, now) })
 	if now.Sub(known.behind) > patience {
@@ -157,7 +157,8 @@ func left(begin time.Time, interval time.Duration, now time.Time) time.Duration 
 	return 0
 }
 
-// postpone records that a write that would only have changed messages was postponed. Its delay is wanted, so it does not count as latency.
+// postpone records that a write was postponed because it would only have changed messages. This delay is intended, so it does not count as
+// latency.
 func (v *Verdicts) postpone(set types.NamespacedName, now time.Time) {
 	v.update(set, func(known *times) { known.postponed, known.since = now, time.Time{} })
 }

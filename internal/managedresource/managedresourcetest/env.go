@@ -75,7 +75,7 @@ func (e *Env) install(c client.Client) {
 		WithTimeout(Patience).Should(Succeed())
 }
 
-// StartAnother does the same as the method of binary.Env, and returns an Env.
+// StartAnother is binary.Env.StartAnother, but returns an Env of this package.
 func (e *Env) StartAnother(change func(*config.ResourceManagerConfiguration)) *Env {
 	e.T.Helper()
 	return &Env{e.Env.StartAnother(change)}
@@ -281,8 +281,8 @@ func (e *Env) Grant(group string, resources ...string) {
 	e.allow(role.Name, authorizationv1.ResourceAttributes{Group: group, Resource: resources[0], Verb: "delete", Version: "*"})
 }
 
-// allow gives the controller a ClusterRole in the target, and waits until it has one of its rights: the API server's authorizer learns of
-// roles from its own watches.
+// allow gives the controller a ClusterRole in the target, and waits until right, one of its permissions, is in effect: the authorizer of
+// the API server reads roles from its own watches.
 func (e *Env) allow(role string, right authorizationv1.ResourceAttributes) {
 	e.T.Helper()
 	e.Expect(e.Target.Create(e.Ctx, &rbacv1.ClusterRoleBinding{

@@ -19,7 +19,7 @@ import (
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
 )
 
-// Within returns the env for a subtest with its own failures. Only its parent starts and stops it.
+// Within returns the Env for a subtest, so that failures are failures of the subtest. The controller keeps running when the subtest ends.
 func (e *Env) Within(t *testing.T) *Env {
 	t.Helper()
 	sub := *e.Env
@@ -116,7 +116,8 @@ func Field(object *unstructured.Unstructured, path ...string) any {
 	return value
 }
 
-// Look makes the controller read every object of a set and returns its writes, except those to the set's own annotation and status.
+// Look makes the controller read every object of a set and returns the writes of the controller, except for writes of the set's annotation
+// and status.
 func (e *Env) Look(name string) []string {
 	e.T.Helper()
 	e.Requests.Reset()
@@ -143,7 +144,7 @@ func (e *Env) Reconciled(name string) {
 	e.ask(name)
 }
 
-// ask requests a reconciliation and waits until the controller has removed the annotation.
+// ask requests a reconciliation by an annotation and waits until the controller has removed that annotation.
 func (e *Env) ask(name string) {
 	e.T.Helper()
 	mr := &resourcesv1alpha1.ManagedResource{ObjectMeta: metav1.ObjectMeta{Namespace: e.Namespace, Name: name}}
@@ -168,8 +169,8 @@ func (e *Env) path(ref resourcesv1alpha1.ObjectReference) string {
 	return url + "/" + mapping.Resource.Resource + "/" + ref.Name
 }
 
-// Fence waits until all earlier changes of sets, Secrets and ConfigMaps have reached the controller: it makes the same changes to a set of
-// its own, and waits for the effect.
+// Fence waits until all earlier changes of sets, Secrets and ConfigMaps have reached the controller: it changes a set, a Secret and a
+// ConfigMap of its own, and waits for the effect.
 func (e *Env) Fence() {
 	e.T.Helper()
 	name := "fence-" + rand.String(8)
@@ -208,7 +209,7 @@ spec:
 		Should(Succeed())
 }
 
-// AwaitChange waits until a set is applied with other data than before.
+// AwaitChange waits until a set is applied with other Secret data than in the given version of the set.
 func (e *Env) AwaitChange(before *resourcesv1alpha1.ManagedResource) *resourcesv1alpha1.ManagedResource {
 	e.T.Helper()
 	e.Eventually(func() *string { return e.Get(before.Name).Status.SecretsDataChecksum }).WithTimeout(Patience).

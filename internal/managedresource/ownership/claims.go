@@ -15,19 +15,20 @@ import (
 	"github.com/espalier-dev/espalier/internal/apply/inventory"
 )
 
-// Claim says whether another set holds an object, according to the origin annotation of the object.
+// Claim says whether an object belongs to another set: its origin annotation names that set, and the status of that set lists the object,
+// or this process knows that the set contains it. It also says whether the origin may be this set under another cluster ID.
 type Claim int
 
 const (
-	// Unclaimed means that no other set holds the object: the origin names this set, is missing, or names a set that does not hold the object,
-	// because a user or another program changed it.
+	// Unclaimed means that the object belongs to no other set: the origin names this set, is missing or malformed, or names a set that does
+	// not exist or does not list the object.
 	Unclaimed Claim = iota
-	// Claimed means that the set in the origin holds the object too.
+	// Claimed means that the object belongs to the other set that its origin names.
 	Claimed
-	// Unknown means that the controller cannot read the set in the origin. Writing the object is safe, because repeated repairs pause;
-	// deleting it is not.
+	// Unknown means that the controller cannot read the set in the origin, which may be in another cluster. Writing the object is safe,
+	// because repeated repairs pause. Deleting it is not safe.
 	Unknown
-	// Former means that the origin names this set under a cluster ID that the set had before.
+	// Former means that the origin names this set under a cluster ID that its controller had before.
 	Former
 	// Doubtful means that the origin names a set of the same name under another cluster ID, and no record shows whether it is this set.
 	Doubtful
@@ -35,7 +36,7 @@ const (
 
 // Claim evaluates the origin of an object.
 //
-// If a wrong result would delete the object, the reader must not be a cache: a cache may not show yet that another set holds the object.
+// If a wrong result would delete the object, the reader must not be a cache: a cache may not show yet that another set lists the object.
 func (o Owner) Claim(ctx context.Context, reader client.Reader, key inventory.Key, value string) Claim {
 	origin, err := resourcesv1alpha1.ParseOrigin(value)
 	if err != nil {
@@ -68,7 +69,8 @@ func (o Owner) Claim(ctx context.Context, reader client.Reader, key inventory.Ke
 }
 
 // foreignID evaluates an origin with another cluster ID than the present one. Another source cluster may have a set of the same name, so
-// only the record in the annotations of the set proves that this is a former ID.
+// only the annotation ClusterIDs of the set proves that this is a former ID. If the annotation is missing, only the empty ID counts as
+// former.
 func foreignID(mr *resourcesv1alpha1.ManagedResource, origin resourcesv1alpha1.Origin) Claim {
 	ids, recorded := clusterIDs(mr)
 	switch {
@@ -88,8 +90,8 @@ func (o Owner) IsOwnOrigin(value string) bool {
 	return value == o.Origin() || err == nil && origin.ClusterID != o.ClusterID && foreignID(o.Set, origin) == Former
 }
 
-// clusterIDs returns the cluster IDs under which objects of a set may have been written, and whether they are recorded. Most controllers
-// have no cluster ID, so a missing record means the empty ID.
+// clusterIDs returns the cluster IDs under which objects of a set may have been written, and whether the annotation ClusterIDs records
+// them. Most controllers have no cluster ID, so a missing annotation means the empty ID.
 func clusterIDs(mr *resourcesv1alpha1.ManagedResource) ([]string, bool) {
 	value, recorded := mr.Annotations[resourcesv1alpha1.ClusterIDs]
 	return strings.Split(value, clusterIDSeparator), recorded
@@ -98,8 +100,8 @@ func clusterIDs(mr *resourcesv1alpha1.ManagedResource) ([]string, bool) {
 // clusterIDSeparator cannot be part of a cluster ID, because it separates the ID from the rest of an origin.
 const clusterIDSeparator = ":"
 
-// RecordClusterID adds an ID to the record of a set before the first object is written under it. A set that has objects and no record gets
-// no record, because nothing shows under which IDs these objects were written.
+// RecordClusterID adds an ID to the annotation ClusterIDs of a set, before the first object is written under that ID. If a set that is not
+// new has no such annotation, it gets none, because nothing shows under which IDs its objects were written.
 func RecordClusterID(mr *resourcesv1alpha1.ManagedResource, id string, isNew bool) (changed bool) {
 	ids, recorded := clusterIDs(mr)
 	switch {
@@ -113,8 +115,8 @@ func RecordClusterID(mr *resourcesv1alpha1.ManagedResource, id string, isNew boo
 	return true
 }
 
-// SetClusterIDs records the cluster IDs under which objects of a set may have been written. If all objects of the set were written without
-// an ID, it removes the record.
+// SetClusterIDs records the cluster IDs under which objects of a set may have been written. If the only ID is the empty one, it removes the
+// annotation.
 func SetClusterIDs(mr *resourcesv1alpha1.ManagedResource, ids ...string) {
 	if len(ids) == 1 && ids[0] == "" {
 		delete(mr.Annotations, resourcesv1alpha1.ClusterIDs)
@@ -123,7 +125,7 @@ func SetClusterIDs(mr *resourcesv1alpha1.ManagedResource, ids ...string) {
 	metav1.SetMetaDataAnnotation(&mr.ObjectMeta, resourcesv1alpha1.ClusterIDs, strings.Join(ids, clusterIDSeparator))
 }
 
-// HasOnlyClusterID reports whether the record of a set shows that all its objects have the given cluster ID.
+// HasOnlyClusterID reports whether all objects of a set have the given cluster ID, according to the annotation ClusterIDs.
 func HasOnlyClusterID(mr *resourcesv1alpha1.ManagedResource, id string) bool {
 	ids, _ := clusterIDs(mr)
 	return len(ids) == 1 && ids[0] == id
@@ -137,7 +139,7 @@ func DoubtfulOriginError(origin string) error {
 		origin, resourcesv1alpha1.ClusterIDs, clusterIDSeparator, resourcesv1alpha1.KeepObject)
 }
 
-// ClaimedError means that another set holds an object. An immediate retry would not help.
+// ClaimedError means that an object belongs to another set. An immediate retry would not help.
 type ClaimedError struct{ Claimant string }
 
 func (e *ClaimedError) Error() string {

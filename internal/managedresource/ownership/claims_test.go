@@ -9,7 +9,7 @@ import (
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
 )
 
-// recordedAs returns a set with a record of cluster IDs, or without one.
+// recordedAs returns a set with the annotation that records cluster IDs, or without it if value is nil.
 func recordedAs(value *string) *resourcesv1alpha1.ManagedResource {
 	mr := &resourcesv1alpha1.ManagedResource{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "mr"}}
 	if value != nil {

@@ -21,7 +21,7 @@ type Limits struct {
 	TargetNamespaces []string
 }
 
-// refuseObject returns why sets may not write an object into a namespace, or a cluster-scoped one, "" if they may.
+// refuseObject returns why sets must not write an object into a namespace, or a cluster-scoped object; "" if they may.
 func (l Limits) refuseObject(namespace string, namespaced bool) string {
 	switch {
 	case !namespaced && ptr.Deref(l.Own.ClusterScoped, true):
@@ -36,10 +36,10 @@ func (l Limits) refuseObject(namespace string, namespaced bool) string {
 	return ""
 }
 
-// selectorSetting is where the configuration has SetSelector.
+// selectorSetting is the path of the field SetSelector in the configuration file.
 const selectorSetting = "espalier.managedResource.namespaces.setSelector"
 
-// NeedsLabels reports whether the labels of a namespace decide about its sets.
+// NeedsLabels reports whether the labels of a namespace decide whether its sets are applied.
 func (l Limits) NeedsLabels(namespace string) bool {
 	return l.Own.SetSelector != nil && !l.isListed(namespace)
 }
@@ -54,7 +54,7 @@ func (l Limits) Selects(have map[string]string) bool {
 	return err == nil && selector.Matches(labels.Set(have))
 }
 
-// RefuseSet returns why sets of a namespace with these labels are not applied, "" if they are.
+// RefuseSet returns why sets of a namespace with these labels are not applied, "" if they are applied.
 func (l Limits) RefuseSet(namespace string, have map[string]string) string {
 	switch {
 	case l.Own.Sets == nil && l.Own.SetSelector == nil, l.isListed(namespace):

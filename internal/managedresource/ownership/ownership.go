@@ -1,5 +1,5 @@
-// Package ownership decides which objects a set may write, delete and release: the configuration allows some, the set needs some for its
-// own existence, and other sets may hold the same objects. It writes nothing.
+// Package ownership decides which objects a set (a ManagedResource) may write, delete and release. The configuration may forbid an object,
+// the set itself may depend on the object, such as on its own Secret, and the object may belong to another set. The package writes nothing.
 package ownership
 
 import (
@@ -14,17 +14,17 @@ import (
 	"github.com/espalier-dev/espalier/internal/apply/inventory"
 )
 
-// Owner is a set as the owner of objects. Its methods do not change it.
+// Owner is a set, as the owner of its objects. The methods do not change the set.
 type Owner struct {
 	// Set is the set. Its metadata and its specification are used, but not its status.
 	Set *resourcesv1alpha1.ManagedResource
-	// ClusterID, if not empty, is part of every origin.
+	// ClusterID, if not empty, is part of the origin of each object of the set.
 	ClusterID string
-	// SameCluster is true if source and target are one cluster, or may be; OwnNamespace is where the process runs.
+	// SameCluster is true if source and target are one cluster, or may be; OwnNamespace is the namespace of the process.
 	SameCluster  bool
 	OwnNamespace string
 	Limits       Limits
-	// Users lists the sets of this process that contain an object.
+	// Users lists the sets that contain an object, as far as this process knows.
 	Users func(inventory.Key) []types.NamespacedName
 }
 

@@ -15,8 +15,8 @@ import (
 	"github.com/espalier-dev/espalier/internal/managedresource/status"
 )
 
-// lackOfRights matches the error of an API server for a missing right. The error of an admission check has the same reason, but another
-// text.
+// lackOfRights matches the error of an API server about a missing permission. The error of an admission check has the same reason,
+// Forbidden, but another text.
 var lackOfRights = regexp.MustCompile(`is forbidden: User ".*" cannot [a-z]+ resource`)
 
 // judge reports whether a failed dry run proves that the write would fail too.
@@ -56,7 +56,7 @@ func IsQuotaExceeded(err error) bool {
 	return apierrors.IsForbidden(err) && strings.Contains(err.Error(), "exceeded quota: ") && !denial.MatchString(err.Error())
 }
 
-// isAllocated reports whether a Service was refused only because other Services have its ports or addresses.
+// isAllocated reports whether a Service was refused only because its ports or addresses are allocated for other Services.
 func isAllocated(err error) bool {
 	causes := status.Answer(err).Details.Causes
 	return apierrors.IsInvalid(err) && len(causes) > 0 && !slices.ContainsFunc(causes, func(each metav1.StatusCause) bool {
@@ -64,8 +64,8 @@ func isAllocated(err error) bool {
 	})
 }
 
-// WayOut returns the part of a message that names the annotation with which the user confirms a deletion. It is empty if no admission check
-// refused the object: then the object that exists cannot be in its way.
+// WayOut returns the part of a message that names the annotation with which the user confirms a deletion. It returns "" if no admission
+// check refused the object: then the existing object cannot be the reason of the refusal.
 func WayOut(refusal error) string {
 	text := refusal.Error()
 	admission := apierrors.IsForbidden(refusal) && !lackOfRights.MatchString(text)
@@ -76,7 +76,7 @@ func WayOut(refusal error) string {
 		resourcesv1alpha1.DeleteUntested)
 }
 
-// aboutNamespace reports whether the namespace was not found.
+// aboutNamespace reports whether an error of the API server is about a namespace.
 func aboutNamespace(err error) bool { return status.Answer(err).Details.Kind == "namespaces" }
 
 // denial matches the errors of webhooks and admission policies, which may contain any text.
@@ -94,8 +94,8 @@ func quotesNoValue(err error) bool {
 	return apierrors.IsForbidden(err) && lackOfRights.MatchString(text) || apierrors.IsNotFound(err) && notThere.MatchString(text)
 }
 
-// answerText returns the error of the API server with and without values: API servers and webhooks quote the values that they refuse.
-// Neither text contains the values of a Secret.
+// answerText returns the error of the API server with and without values: text is the whole error, in which API servers and webhooks quote
+// the values that they refuse. plain is the error without values. Neither contains values of a Secret.
 func answerText(kind string, err error) (text, plain string) {
 	plain = withoutValues(err)
 	if kind == "Secret" {

@@ -21,7 +21,7 @@ const (
 	// maxName and maxLabel are the longest name and label value that API servers accept.
 	maxName  = 253
 	maxLabel = 63
-	// The published plan stays below 512 KiB: a ConfigMap may have twice as much.
+	// These limits keep the published plan below 512 KiB. A ConfigMap may be twice as large.
 	maxText = 192 << 10
 	maxJSON = 288 << 10
 )
@@ -36,7 +36,7 @@ const (
 // ConfigMapName returns the name of the ConfigMap with the plan of a set: the set's name, followed by "-plan", shortened if it is too long.
 func ConfigMapName(set string) string { return shorten(set, maxName-len("-plan")) + "-plan" }
 
-// label returns the value of the label that names the set.
+// label returns the value of the label of the ConfigMap that names the set.
 func label(set string) string { return shorten(set, maxLabel) }
 
 // shorten cuts a name and appends a digest of the whole name.
@@ -59,7 +59,7 @@ func (p *Plan) ConfigMap(mr *resourcesv1alpha1.ManagedResource) (*corev1.ConfigM
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: mr.Namespace, Name: ConfigMapName(mr.Name),
 			Labels: map[string]string{resourcesv1alpha1.PlanOf: label(mr.Name)},
-			// No blockOwnerDeletion: setting it may require additional rights.
+			// No blockOwnerDeletion: setting it may require additional permissions.
 			OwnerReferences: []metav1.OwnerReference{{
 				APIVersion: resourcesv1alpha1.SchemeGroupVersion.String(), Kind: "ManagedResource", Name: mr.Name, UID: mr.UID, Controller: new(true),
 			}},
@@ -79,7 +79,7 @@ func Ours(found *corev1.ConfigMap, mr *resourcesv1alpha1.ManagedResource) bool {
 	})
 }
 
-// Published reports whether a ConfigMap already contains a plan.
+// Published reports whether the ConfigMap found already has the content of want.
 func Published(found, want *corev1.ConfigMap) bool {
 	return maps.Equal(found.Data, want.Data) && len(found.BinaryData) == 0 &&
 		slices.ContainsFunc(found.OwnerReferences, func(owner metav1.OwnerReference) bool { return owner.UID == want.OwnerReferences[0].UID })

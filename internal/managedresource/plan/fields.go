@@ -26,8 +26,8 @@ const (
 // notShown replaces a value that must not be shown.
 const notShown = "(not shown)"
 
-// differences lists where two states of an object differ. If exact is true, both come from the API server. Otherwise next is the object
-// that would be sent to it; fields that only live has may be defaults, and are not compared.
+// differences lists where two states of an object differ. If exact is true, both states come from the API server. Otherwise next is the
+// object that would be sent to it, and fields that only live has are not compared, because they may be defaults.
 func differences(live, next *unstructured.Unstructured, exact bool) (fields []Field, more int) {
 	before, after := stripped(live), stripped(next)
 	paths := merge.Differences(before, after)
@@ -79,7 +79,7 @@ func fieldAt(path fieldpath.Path, before, after map[string]any) Field {
 	return field
 }
 
-// lookup returns the value at a path, nil if there is none, and its position.
+// lookup returns the value at a path, nil if there is none, and the position of the value.
 func lookup(object map[string]any, path fieldpath.Path) (value any, at position) {
 	value, at = object, position{}.of(object)
 	for _, element := range path {
@@ -104,7 +104,7 @@ func masked(before, after any, plain bool) string {
 	return fmt.Sprintf("changed (%s → %s)", size(before, plain), size(after, plain))
 }
 
-// size returns the length of a value of a Secret: the decoded length, unless plain is true.
+// size returns the length of a value of a Secret: the length after decoding from base64, unless plain is true.
 func size(value any, plain bool) string {
 	switch typed := value.(type) {
 	case string:

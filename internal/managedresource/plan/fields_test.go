@@ -153,7 +153,7 @@ func TestFieldsAreBounded(t *testing.T) {
 	g.Expect(decided.MoreFields).To(Equal(10))
 }
 
-// In a plan that all readers of ConfigMaps may read, neither a field nor an error of the API server shows a value.
+// A plan without values is for all readers of ConfigMaps. Neither its fields nor its errors of the API server show a value.
 func TestPlansWithoutValuesShowPathsAndReasonsOnly(t *testing.T) {
 	before, after := "data: {same: hunter1, gone: hunter2, other: hunter3}", "data: {same: hunter1, other: hunter4, new: hunter5}"
 	invalid := apierrors.NewInvalid(schema.GroupKind{Kind: "ConfigMap"}, "x",

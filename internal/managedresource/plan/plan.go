@@ -1,7 +1,7 @@
-// Package plan computes the plan of a set from facts, and renders it for users and programs. A plan lists the changes that the
-// ManagedResource controller would make. The caller collects the facts.
+// Package plan computes the plan of a set (a ManagedResource) from facts, and renders it for users and programs. A plan lists the changes
+// that the ManagedResource controller would make. The caller collects the facts.
 //
-// Nothing here does I/O. A plan never contains a value of a Secret, only its length.
+// The package does no I/O. A plan never contains a value of a Secret, only its length.
 package plan
 
 import (
@@ -28,7 +28,7 @@ const (
 	Delete Action = "delete"
 	// Adopt means that the object exists without belonging to the set, and would be added to it.
 	Adopt Action = "adopt"
-	// Release means that the object would be kept in the target and lose the marks of the set (mode "Ignore").
+	// Release means that the object would be kept in the target, without the annotations of the set (mode "Ignore").
 	Release Action = "release"
 	// Refused means that the action would fail. The note says why.
 	Refused Action = "refused"
@@ -62,7 +62,7 @@ func actions() []counted {
 	}
 }
 
-// ID names an object.
+// ID identifies an object in a plan.
 type ID struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
@@ -90,10 +90,10 @@ func (id ID) String() string {
 type Field struct {
 	// Path is the path of the field, as in spec.template.spec.containers[name=app].image.
 	Path string `json:"path"`
-	// Old and New are the values as JSON, cut after 256 bytes; empty if there is none.
+	// Old and New are the present and the planned value as JSON, cut after 256 bytes; empty if the field has no value.
 	Old string `json:"old,omitempty"`
 	New string `json:"new,omitempty"`
-	// Masked replaces both if values are not shown.
+	// Masked replaces Old and New if values must not be shown.
 	Masked string `json:"masked,omitempty"`
 }
 
@@ -109,20 +109,21 @@ type Object struct {
 	// Note contains further information, in particular why an action would fail.
 	Note string `json:"note,omitempty"`
 
-	// attempted is the action of a refused object if the refusal is not final.
+	// attempted is the action that was refused, if Reconsider may revert the refusal.
 	attempted Action
-	// withholds is true if objects that the set no longer contains, and that this new one resembles, are not deleted: it is not known that
-	// this one can be applied.
+	// withholds is true if this object is new and it is not known that it can be applied. Then obsolete objects that resemble it, which the
+	// set no longer contains, are not deleted.
 	withholds bool
-	// replaces is true if this object is new and may withhold others; needs is the object of the set that must exist before this one. It has
-	// only a kind and a name; nil: none.
+	// replaces is true if this object is new, so that withholds may become true. needs is the Namespace or CustomResourceDefinition of the set
+	// that must exist before this object; it has only a kind and a name, and is nil if there is none.
 	replaces bool
 	needs    *ID
-	// plainNote is the note without quotes from a response of the API server; empty if there are none.
+	// plainNote is Note without values that a response of the API server quotes; empty if Note quotes none.
 	plainNote string
 }
 
-// Withholds reports whether objects that the set no longer contains, and that this new one resembles, must stay until it is applied.
+// Withholds reports whether this object is new and may be refused, so that obsolete objects which resemble it, and which the set no longer
+// contains, must stay until it is applied.
 func (o *Object) Withholds() bool { return o.withholds }
 
 // Plan is the plan of a set.
@@ -132,7 +133,7 @@ type Plan struct {
 	Generation      int64
 	// Checksum is the checksum of the Secret data that the plan was computed from, as in the status of an applied set.
 	Checksum string
-	// Problem says why nothing would be done; empty otherwise.
+	// Problem says why the controller would do nothing for the set; empty otherwise.
 	Problem string
 	// Faults name the documents of the set that are invalid.
 	Faults []string
@@ -190,7 +191,7 @@ func (p *Plan) Changes() bool {
 	return counts[Create]+counts[Change]+counts[Replace]+counts[Delete]+counts[Adopt]+counts[Release] > 0
 }
 
-// Faulty reports whether a part of the plan would fail or is unknown.
+// Faulty reports whether the action for some object would fail or is unknown, or the set has a problem or faults.
 func (p *Plan) Faulty() bool {
 	counts := p.Counts()
 	return p.Problem != "" || len(p.Faults) > 0 || counts[Refused]+counts[Unknown] > 0

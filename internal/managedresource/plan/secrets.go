@@ -7,7 +7,7 @@ import (
 )
 
 // holdsCopies reports whether an annotation contains a copy of a whole object, in which secret values cannot be distinguished from others.
-// Other copies are detected by their kind.
+// Copies of Secrets in other values are detected by their text: see copyOfSecret.
 func holdsCopies(annotation string) bool {
 	return annotation == "kubectl.kubernetes.io/last-applied-configuration"
 }
@@ -18,16 +18,16 @@ var copyOfSecret = regexp.MustCompile(`\\*"kind\\*"\s*:\s*\\*"Secret(List)?\\*"`
 // shownOfSecret are the fields of a Secret whose values are not secret. All others are masked, even a misspelled "stringdata".
 func shownOfSecret() []string { return []string{"apiVersion", "kind", "metadata", "type", "immutable"} }
 
-// ownAnnotations are the prefixes of annotations whose values are shown even for Secrets, because they are ours. Programs store copies of
-// whole objects in other annotations.
+// ownAnnotations are the prefixes of annotations whose values are shown even for Secrets, because Espalier and Gardener define them. In
+// other annotations, programs store copies of whole objects.
 func ownAnnotations() []string { return []string{"resources.gardener.cloud/", "espalier.dev/"} }
 
-// position is the place of a value in an object. It decides whether the value may be shown.
+// position is the place of a value in an object. It determines whether a plan may show the value.
 type position struct {
-	// inSecret is true if the value is in a Secret; path is the path from the innermost one.
+	// inSecret is true if the value is in a Secret. path is the path to the value in the innermost Secret.
 	inSecret bool
 	path     []string
-	// hidden is true if the value, or an outer one, must not be shown.
+	// hidden is true if the value, or a value that contains it, must not be shown.
 	hidden bool
 }
 

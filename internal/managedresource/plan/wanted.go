@@ -15,42 +15,44 @@ import (
 // Wanted are the facts about an object that the set contains.
 type Wanted struct {
 	ID
-	// Refusal says why the object is not applied at all, Doubt why the result is unknown; empty otherwise.
+	// Refusal says why the set must not write the object. Doubt says why the result is unknown. Both may be empty.
 	Refusal, Doubt string
-	// Unserved is the CustomResourceDefinition in the set that defines the kind, if the target does not serve it yet.
+	// Unserved is the name of the CustomResourceDefinition in the set that defines the kind, if the target does not serve the kind yet.
 	Unserved string
 	// Live is the existing object; nil if it does not exist.
 	Live *unstructured.Unstructured
-	// Desired is the object that would be written; nil if none would be.
+	// Desired is the object that would be written; nil if no write is needed.
 	Desired *unstructured.Unstructured
-	// Answer is the result of a dry run of Desired, Err its error.
+	// Answer is the response to the dry run of a write of Desired. Err is the error of that dry run.
 	Answer *unstructured.Unstructured
 	Err    error
-	// Replaceable is true if the object may be deleted and created again to resolve the error.
+	// Replaceable is true if the object may be deleted and created again to resolve Err.
 	Replaceable bool
-	// Obstacle is why the API server would not create it again; nil if it would.
+	// Obstacle is why the API server would refuse to create the object again after its deletion; nil if it would create it.
 	Obstacle error
-	// Untested is true if the user wants it to be replaced, and objects that resemble it to be deleted, although no dry run succeeded.
+	// Untested is true if an annotation of the manifest allows to replace the object, and to delete obsolete objects that resemble it,
+	// although no dry run succeeded.
 	Untested bool
-	// Prunes is true if objects that left the set are deleted first, which may free quota, ports and addresses.
+	// Prunes is true if the controller would delete objects that left the set first, which may free quota, ports and addresses.
 	Prunes bool
-	// OtherRights is true if the dry run was made without the rights of the controller.
+	// OtherRights is true if the dry run did not have the permissions of the controller.
 	OtherRights bool
-	// NamespaceInSet is true if the set contains the namespace of the object.
+	// NamespaceInSet is true if the set contains the Namespace in which the object is.
 	NamespaceInSet bool
-	// Origin is the value of the set's origin annotation. Managed is true if the status of the set contains the object.
+	// Origin is the value of the origin annotation of the objects of the set. Managed is true if the status of the set contains the object.
 	Origin  string
 	Managed bool
-	// Claim says whether another set holds it, according to its origin annotation; Yields is true if this set would leave it to that set.
+	// Claim says whether the live object belongs to another set. Yields is true if this set would leave the object to that set.
 	Claim  ownership.Claim
 	Yields bool
-	// Ended is true if it does not exist because it has finished.
+	// Ended is true if the object is a Job that does not exist because it has finished and Kubernetes has deleted it.
 	Ended bool
 	// Unapplied are the fields of the manifest that are deliberately not applied to the live object.
 	Unapplied []string
 	// CreatedOnce is true if the object is only created, and never changed (annotation "ignore").
 	CreatedOnce bool
-	// Drift is true if the desired state has not changed since it was applied; By is the client that changed the object, if known.
+	// Drift is true if the desired state has not changed since it was applied, so that another client has changed the object. By is the field
+	// manager of that client, if known.
 	Drift bool
 	By    string
 }
@@ -92,8 +94,8 @@ func Decide(w Wanted) Object {
 // isNew reports whether the object did not exist before, or did not belong to the set.
 func (w *Wanted) isNew() bool { return w.Live == nil || !w.Managed }
 
-// isUnsure reports whether it is not known that the object can be applied. An object that another set holds, or that waits for another
-// object of this set, can be.
+// isUnsure reports whether it is not certain that the API server accepts the object. It returns false for an object that is refused only
+// because it belongs to another set, or that only waits for a CustomResourceDefinition of this set.
 func (o *Object) isUnsure(w *Wanted) bool {
 	if o.Action == Refused {
 		return w.Live == nil || w.Claim != ownership.Claimed || !w.Yields
@@ -126,7 +128,7 @@ func (w *Wanted) decideChange(o *Object) {
 	}
 	w.noteUnapplied(o)
 	w.confirm(o)
-	// Without a response it is unknown whether a write would change anything.
+	// Without a response to the dry run, it is unknown whether a write would change anything.
 	if !exact && o.Unconfirmed && o.Action == Change && len(o.Fields) == 0 && !w.Drift {
 		o.Action = Unchanged
 	}
@@ -139,8 +141,8 @@ func (w *Wanted) noteUnapplied(o *Object) {
 	}
 }
 
-// adopts reports whether the object does not belong to the set yet. An object in the status whose origin names no other set that manages it
-// has only lost its mark.
+// adopts reports whether the object does not belong to the set yet. If the status lists the object, and its origin names no other set to
+// which it belongs, the object has only lost its origin annotation.
 func (w *Wanted) adopts() bool {
 	return !w.CreatedOnce && w.liveOrigin() != w.Origin && (!w.Managed || w.Claim == ownership.Claimed)
 }
@@ -198,8 +200,8 @@ func (w *Wanted) confirm(o *Object) {
 	}
 }
 
-// refuse records that an action would fail with an error. Only the error of a validation is final: validations do not look for other
-// objects.
+// refuse records that an action would fail with an error. The error is final only if it comes from the validation of the API server,
+// because validation does not depend on other objects.
 func (o *Object) refuse(attempted Action, err error) {
 	o.Action = Refused
 	if !apierrors.IsInvalid(err) || denial.MatchString(err.Error()) {
@@ -215,7 +217,7 @@ func (o *Object) note(text string) {
 	o.Note += text
 }
 
-// quote appends an error that may quote values to the note about an object. It must be the last addition. Plain is the error without
+// quote appends an error that may quote values to the note about an object. Nothing may be appended after it. plain is the error without
 // values.
 func (o *Object) quote(text, plain string) {
 	other := Object{Note: o.Note}
@@ -226,9 +228,9 @@ func (o *Object) quote(text, plain string) {
 	}
 }
 
-// Reconsider judges the objects of a set together. It reverts refusals whose reason the set itself may remove: the error of the API server
-// names a missing object that the set would create. And an object withholds others if it needs a Namespace or a CustomResourceDefinition of
-// the set that would be refused.
+// Reconsider judges the objects of a set together. It reverts a refusal if the error of the API server names an object that the set would
+// create, because the creation may remove the reason. It sets withholds of a new object that needs a Namespace or a
+// CustomResourceDefinition of the set which may be refused.
 func Reconsider(objects []Object) {
 	revertRefusals(objects)
 	refused := map[ID]bool{}
@@ -258,7 +260,7 @@ func revertRefusals(objects []Object) {
 		}
 		reason := o.Note
 		if _, after, found := strings.Cut(reason, fmt.Sprintf("%q is forbidden: ", o.Name)); found {
-			reason = after // the name before it is that of the object itself
+			reason = after // the text before it names the object itself
 		}
 		for _, other := range created {
 			if names(reason, other) {
@@ -270,7 +272,8 @@ func revertRefusals(objects []Object) {
 	}
 }
 
-// confirmedLater returns the note for a refusal whose reason the set itself removes; "" if there is no refusal.
+// confirmedLater returns the note that replaces a refusal whose reason the set itself removes, because it creates an object; "" if refusal
+// is empty.
 func confirmedLater(refusal string, created ID) string {
 	if refusal == "" {
 		return ""

@@ -11,11 +11,11 @@ import (
 	"github.com/espalier-dev/espalier/internal/managedresource/ownership"
 )
 
-// This file decides which objects are deleted. One rule is elsewhere: ownership.Owner.Protection, for objects that are never deleted. It
-// needs only the name of an object, so that protected objects are not read.
+// This file decides which of the objects that leave a set are deleted. One rule is elsewhere: ownership.Owner.Protection, for objects that
+// are never deleted. It needs only the name of an object, so that protected objects are not read.
 
-// KeepAll returns why all objects that leave a set are kept in the target, "" if keepReason decides about each. RemovesSet is true if the
-// set itself is deleted or handed over, faults are the documents of the set that cannot be read.
+// KeepAll returns why all objects that leave a set are kept in the target, "" if keepReason decides for each object. removesSet is true if
+// the set itself is deleted or handed over to a controller of another class. faults describe the documents of the set that cannot be read.
 func KeepAll(set *resourcesv1alpha1.ManagedResource, removesSet bool, faults []string) string {
 	switch {
 	case removesSet && ptr.Deref(set.Spec.KeepObjects, false):
@@ -26,16 +26,16 @@ func KeepAll(set *resourcesv1alpha1.ManagedResource, removesSet bool, faults []s
 	return ""
 }
 
-// facts decide whether an object that exists is kept.
+// facts are the input of keepReason about an object that exists.
 type facts struct {
 	observe.Object
 	// isData is true for a ConfigMap or a Secret.
 	isData bool
 	// garbageCollector is true if the garbage collector deletes garbage-collectable objects.
 	garbageCollector bool
-	// ownOrigin is the origin of the objects of the set.
+	// ownOrigin is the value of the origin annotation that the set writes to its objects.
 	ownOrigin string
-	// claim says whether another set holds the object.
+	// claim says whether the object belongs to another set.
 	claim ownership.Claim
 	// mayWrite is true if the set may write the object.
 	mayWrite bool
@@ -47,8 +47,8 @@ func (f facts) keptForGarbageCollector() bool {
 	return f.isData && f.garbageCollector && merge.Truthy(f.GarbageCollectable)
 }
 
-// keepReason returns why an object is kept in the target, "" if it is deleted, and whether that may surprise the user who removed it from
-// the set. An error explains why both are unknown.
+// keepReason returns why an object is kept in the target, "" if it is deleted. surprising is true if the user who removed the object from
+// the set may not expect that it is kept. An error says why the result is unknown.
 func keepReason(f facts) (reason string, surprising bool, err error) {
 	switch {
 	case f.keptByAnnotation():

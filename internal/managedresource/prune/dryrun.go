@@ -16,8 +16,8 @@ import (
 	"github.com/espalier-dev/espalier/internal/managedresource/plan"
 )
 
-// PlanDeletion returns the plan for the deletion of objects, in the order in which Delete would process them. Stays, if not empty, is why
-// all of them stay. Withheld are the objects that Delete would not get.
+// PlanDeletion returns the plan for the deletion of objects, in the order in which Delete would process them. stays, if not empty, is why
+// all of them stay in the target. withheld are objects that stay for now and are not passed to Delete.
 func (p *Pruner) PlanDeletion(
 	ctx context.Context, refs []resourcesv1alpha1.ObjectReference, progress *Progress, stays string, withheld Withheld,
 ) []plan.Object {
@@ -32,7 +32,7 @@ func (p *Pruner) PlanDeletion(
 	})
 }
 
-// PlanRelease returns the plan for a Release of objects.
+// PlanRelease returns the plan for the objects that Release would release.
 func (p *Pruner) PlanRelease(ctx context.Context, objects []desired.Released, before []resourcesv1alpha1.ObjectReference) []plan.Object {
 	objects = managedBefore(objects, before)
 	listed := desired.StatusByKey(before)
@@ -49,7 +49,8 @@ func (p *Pruner) PlanRelease(ctx context.Context, objects []desired.Released, be
 	})
 }
 
-// plan plans count objects, some of them in parallel. Inspect adds the facts about an object.
+// plan returns the plans for count objects, and computes some of them in parallel. leaving returns the known facts about an object by its
+// number, and inspect adds further facts.
 func (p *Pruner) plan(ctx context.Context, count int, leaving func(int) plan.Leaving, inspect func(int, *plan.Leaving)) []plan.Object {
 	return engine.Parallel(ctx, p.Parallel, count, func(number int) plan.Object {
 		l := leaving(number)
@@ -82,7 +83,7 @@ func (p *Pruner) inspect(ctx context.Context, ref resourcesv1alpha1.ObjectRefere
 	setUnknown(l, err)
 }
 
-// setUnknown adds the meaning of an error for an object: it is gone, or its state is unknown.
+// setUnknown evaluates an error: it records either that the object does not exist, or that its state is unknown.
 func setUnknown(l *plan.Leaving, err error) {
 	switch {
 	case meta.IsNoMatchError(err):

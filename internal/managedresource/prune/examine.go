@@ -11,14 +11,14 @@ import (
 	"github.com/espalier-dev/espalier/internal/apply/observe"
 )
 
-// sighting is an object that exists.
+// sighting is the observed state of an object that exists.
 type sighting struct {
 	observe.Object
 	// finalizers are the finalizers of an object that was read; a watch only shows whether there are any.
 	finalizers []string
 }
 
-// look returns the state of an object, nil if it does not exist.
+// look is a function that returns the state of an object, nil if the object does not exist.
 type look func(context.Context, resourcesv1alpha1.ObjectReference, apply.Resource) (*sighting, error)
 
 // read is the look that asks the API server.
@@ -33,13 +33,13 @@ func (p *Pruner) read(ctx context.Context, ref resourcesv1alpha1.ObjectReference
 	return &sighting{observe.Condense(live), live.Finalizers}, nil
 }
 
-// finding is the conclusion from the state of an object for its deletion.
+// finding says whether an object must be deleted, according to its state.
 type finding struct {
 	sighting
-	// gone says why there is nothing left to do; empty otherwise.
+	// gone says why the object needs no deletion, for example because it does not exist; empty otherwise.
 	gone string
-	// stays says why the object is kept in the target; empty if it may be deleted. Surprising is true if that may surprise the user who
-	// removed it from the set.
+	// stays says why the object is kept in the target; empty if it may be deleted. surprising is true if the user who removed it from the set
+	// may not expect that.
 	stays      string
 	surprising bool
 }
@@ -50,8 +50,8 @@ const (
 	neverWritten = "it was never written"
 )
 
-// examine checks whether an object of a served kind may be deleted: first by its name alone, then by keepReason. An error means that this
-// is unknown.
+// examine checks whether an object of a served kind may be deleted: first by its name alone, then by keepReason. An error means that it is
+// unknown whether the object may be deleted.
 func (p *Pruner) examine(ctx context.Context, ref resourcesv1alpha1.ObjectReference, resource apply.Resource, look look) (finding, error) {
 	if !apply.CanExist(ref.Namespace, ref.Name) {
 		return finding{gone: neverWritten}, nil
@@ -71,7 +71,8 @@ func (p *Pruner) examine(ctx context.Context, ref resourcesv1alpha1.ObjectRefere
 	return found, err
 }
 
-// gather collects the facts that decide whether an object that exists is kept. If the object alone shows that, no other set is read.
+// gather collects the facts for keepReason about an object that exists. It reads no other set if the object alone decides whether it is
+// kept.
 func (p *Pruner) gather(ctx context.Context, ref resourcesv1alpha1.ObjectReference, resource apply.Resource, seen observe.Object) facts {
 	key := inventory.RefKey(ref)
 	f := facts{

@@ -26,7 +26,7 @@ type Pending struct {
 	warnings []corev1.Event
 }
 
-// Failed reports whether a deletion has failed.
+// Failed reports whether one of the deletions has failed.
 func Failed(open []Pending) bool {
 	return slices.ContainsFunc(open, func(each Pending) bool { return each.err != nil })
 }
@@ -52,11 +52,11 @@ func Message(open []Pending, now time.Time) string {
 	return "Could not clean all old resources" + status.CountedErrors(texts)
 }
 
-// explainAfter is how long the deletion of a Service may take before its Events are read. Most are complete sooner.
+// explainAfter is how long the deletion of a Service may take before its Events are read. Most deletions are complete sooner.
 const explainAfter = 10 * time.Second
 
-// AddEvents adds the Events that may explain why a Service still exists whose deletion takes long. They are read live, because no cache
-// contains Events.
+// AddEvents adds the Events that may explain why the deletion of a Service takes long. It reads them live, because no cache contains
+// Events.
 func AddEvents(ctx context.Context, target client.Reader, open []Pending, now time.Time) {
 	for i, each := range open {
 		if i < status.MaxListed && each.explainable(now) {
@@ -71,7 +71,7 @@ func (p Pending) explainable(now time.Time) bool {
 		now.Sub(p.deleted) >= explainAfter
 }
 
-// Facts identifies the pending deletions, without the parts of the message that change with time.
+// Facts returns a text that changes if and only if the pending deletions change. It omits the parts of the message that change with time.
 func Facts(open []Pending) string {
 	plain := slices.Clone(open)
 	var events strings.Builder

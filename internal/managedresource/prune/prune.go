@@ -1,6 +1,6 @@
-// Package prune deletes the objects that a set no longer wants, and releases the objects that it no longer manages. A Deletion and Release
-// send requests; PlanDeletion and PlanRelease make the same checks and return a plan. Progress is the state that must be kept between two
-// calls.
+// Package prune deletes the objects that a set (a ManagedResource) no longer contains, and releases the objects that it no longer manages.
+// Deletion.Delete and Release send requests. PlanDeletion and PlanRelease make the same checks and return a plan. Progress is the state
+// that must be kept between two calls of Delete.
 package prune
 
 import (
@@ -33,7 +33,8 @@ import (
 // Pruner checks, plans and releases objects of one set. Its fields are set once and never change.
 type Pruner struct {
 	Target *apply.Target
-	// Sets reads other sets that may hold the same objects. It must not be a cache, because a wrong result would delete an object.
+	// Sets reads other ManagedResources, to which the same objects may belong. It must not be a cache, because a wrong result would delete an
+	// object.
 	Sets  client.Reader
 	Owner ownership.Owner
 	// GarbageCollector is true if the garbage collector deletes garbage-collectable ConfigMaps and Secrets.
@@ -51,13 +52,13 @@ type Deletion struct {
 	Now time.Time
 	// Poll is how often pending deletions are checked without an event.
 	Poll time.Duration
-	// WaveTimeout is how long objects that are not gone yet delay the deletion of later waves.
+	// WaveTimeout is how long objects that still exist may delay the deletion of later waves.
 	WaveTimeout time.Duration
 }
 
 // Result is the result of Deletion.Delete.
 type Result struct {
-	// Pending are the objects that are not gone yet.
+	// Pending are the objects whose deletion is not complete.
 	Pending []Pending
 	// Kept are objects that stay in the target although the user who removed them from the set may not expect that.
 	Kept []Kept
@@ -65,7 +66,7 @@ type Result struct {
 	NextCheck time.Time
 }
 
-// Kept is an object that stays in the target, and why.
+// Kept is an object that stays in the target, with the reason.
 type Kept struct {
 	Ref    resourcesv1alpha1.ObjectReference
 	Reason string
@@ -77,9 +78,9 @@ type step struct {
 	done bool
 	// kept is why the object stays, if that may surprise the user.
 	kept string
-	// requested is the version whose deletion was requested, "" if it was not.
+	// requested is the resourceVersion of the object whose deletion was requested, "" if no deletion was requested.
 	requested string
-	// due is when the next step can be made without an event; zero if never.
+	// due is when the next step can be taken without an event; zero if the next step needs an event.
 	due time.Time
 	// deleted is the deletion timestamp of the object, zero if it has none.
 	deleted time.Time
@@ -141,8 +142,8 @@ func deleteWaves(refs []resourcesv1alpha1.ObjectReference) [][]resourcesv1alpha1
 		func(ref resourcesv1alpha1.ObjectReference) (string, string) { return ref.Namespace, ref.Name })
 }
 
-// deleteObject takes the next step of the deletion of an object. If the target no longer serves the version of the object, the object may
-// exist in another version of its kind. Refresh asks the API server which kinds it serves.
+// deleteObject takes the next step of the deletion of an object. If the target no longer serves the API version in ref, the object may
+// exist in another version of its kind. refresh asks the API server which kinds it serves.
 func (p *Deletion) deleteObject(ctx context.Context, ref resourcesv1alpha1.ObjectReference, refresh func() error) step {
 	resource, err := p.Target.Resource(ref.GroupVersionKind())
 	if err == nil {
@@ -152,7 +153,7 @@ func (p *Deletion) deleteObject(ctx context.Context, ref resourcesv1alpha1.Objec
 	} else if !meta.IsNoMatchError(err) {
 		return step{err: err}
 	}
-	// The known kinds may be outdated, and an object that the set forgets is never deleted.
+	// The known kinds may be outdated. If the object counted as gone by mistake, it would never be deleted.
 	if err = refresh(); err != nil {
 		return step{err: err}
 	}
@@ -166,7 +167,7 @@ func (p *Deletion) deleteObject(ctx context.Context, ref resourcesv1alpha1.Objec
 	return p.deleteServed(ctx, ref, resource)
 }
 
-// attempts is how often a deletion is requested after a conflict before the queue takes over.
+// attempts is how many times a deletion is requested if each request ends with a conflict. After that, the work queue retries the set.
 const attempts = 3
 
 // deleteServed is deleteObject for an object whose kind is served. It checks the object as the watch shows it, and requests its deletion
@@ -197,7 +198,8 @@ func (p *Deletion) deleteServed(ctx context.Context, ref resourcesv1alpha1.Objec
 	return step{}
 }
 
-// watch is the look that asks the watch. If the watch does not show the object, it is read: it may only have lost its label.
+// watch is the look that uses the watch. If the watch does not show the object, it reads the object, which may only have lost the
+// managed-by label.
 func (p *Deletion) watch(ctx context.Context, ref resourcesv1alpha1.ObjectReference, resource apply.Resource) (*sighting, error) {
 	if seen, presence := p.Watcher.Lookup(resource.Kind.GroupKind(), ref.Namespace, ref.Name); presence == observe.Present {
 		return &sighting{Object: seen}, nil
@@ -205,7 +207,7 @@ func (p *Deletion) watch(ctx context.Context, ref resourcesv1alpha1.ObjectRefere
 	return p.read(ctx, ref, resource)
 }
 
-// deleteFound takes the next step of the deletion of an object that must not stay.
+// deleteFound takes the next step of the deletion of an object that exists and must not stay.
 func (p *Deletion) deleteFound(
 	ctx context.Context, ref resourcesv1alpha1.ObjectReference, resource apply.Resource, seen observe.Object,
 ) step {
@@ -257,7 +259,7 @@ func (p *Deletion) deleteVolumeClaims(
 		return err
 	}
 	if live.GetUID() != seen.UID || live.GetResourceVersion() != seen.ResourceVersion {
-		// An annotation may protect it now.
+		// The object has changed, so an annotation may protect it now.
 		return apierrors.NewConflict(resource.Resource.GroupResource(), ref.Name, errors.New("it has changed meanwhile"))
 	}
 	claims, selector, count, err := p.volumeClaimsOf(ctx, live)
@@ -316,8 +318,8 @@ func (p *Deletion) finalize(ctx context.Context, ref resourcesv1alpha1.ObjectRef
 	return step{}
 }
 
-// finalizeNamespace removes the finalizers from the spec of a namespace. A newer namespace of that name is left alone: it has another UID,
-// and the API server refuses the update of a namespace that has changed since it was read.
+// finalizeNamespace removes the finalizers from the spec of a namespace. It does not change a newer namespace of the same name: that has
+// another UID, and the API server refuses the update of a namespace that has changed since it was read.
 func (p *Deletion) finalizeNamespace(
 	ctx context.Context, ref resourcesv1alpha1.ObjectReference, resource apply.Resource, uid types.UID,
 ) error {
@@ -340,16 +342,16 @@ type Progress struct {
 	Began time.Time
 	// done contains the objects that are gone, or that are kept.
 	done sets.Set[inventory.Key]
-	// waves contains the time at which the deletion of each wave began. The key is the first object of the wave.
+	// waves contains, for each wave, the time since which it delays the following waves. The key is the first object of the wave.
 	waves map[inventory.Key]time.Time
 	// requested contains the versions of objects whose deletion was requested and that still exist: a watch may still show these versions.
 	requested map[inventory.Key]string
-	// Reported are the facts of the last condition about the deletion.
+	// Reported is the result of Facts for the last condition that was written about the deletion.
 	Reported string
 }
 
-// NewProgress returns the progress before a deletion. WholeSet is true if all objects of the set are deleted, and not only objects that it
-// no longer contains. NeverWritten are objects that do not exist.
+// NewProgress returns the progress before a deletion. wholeSet is true if all objects of the set are deleted, and not only objects that the
+// set no longer contains. neverWritten are objects that need no deletion, because Espalier never wrote them.
 func NewProgress(wholeSet bool, neverWritten sets.Set[inventory.Key]) *Progress {
 	return &Progress{
 		wholeSet: wholeSet, done: neverWritten.Clone(), waves: map[inventory.Key]time.Time{}, requested: map[inventory.Key]string{},
@@ -366,7 +368,8 @@ func (p *Progress) begin(now time.Time) {
 	}
 }
 
-// waveBegan returns when the deletion of a wave was first blocked, now if the clock was set back since then.
+// waveBegan returns the time since which a wave delays the following waves; now if that time is not recorded or the clock was set back
+// since then.
 func (p *Progress) waveBegan(wave inventory.Key, now time.Time) time.Time {
 	if began, found := p.waves[wave]; !found || now.Before(began) {
 		p.waves[wave] = now

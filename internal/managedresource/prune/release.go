@@ -13,8 +13,8 @@ import (
 	"github.com/espalier-dev/espalier/internal/managedresource/status"
 )
 
-// Release releases the objects of mode "Ignore" that the set managed before. It removes origin and description from objects that still have
-// the origin of the set, and does not change the others.
+// Release releases the objects of mode "Ignore" that the set managed before: it removes the annotations for origin and description from an
+// object that still has the origin of the set, and does not change other objects.
 func (p *Pruner) Release(ctx context.Context, objects []desired.Released, before []resourcesv1alpha1.ObjectReference) error {
 	var texts []string
 	for _, each := range managedBefore(objects, before) {
@@ -42,8 +42,8 @@ func managedBefore(objects []desired.Released, before []resourcesv1alpha1.Object
 	})
 }
 
-// release removes origin and description from an object that has the origin of the set, and reports whether the object has that origin. The
-// error satisfies apply.IsGone if the object does not exist.
+// release removes the annotations for origin and description from an object that has the origin of the set, and reports whether the object
+// has that origin. The error satisfies apply.IsGone if the object does not exist.
 func (p *Pruner) release(ctx context.Context, w apply.Writer, released desired.Released) (own bool, err error) {
 	key := released.Key
 	if !apply.CanExist(key.Namespace, key.Name) {

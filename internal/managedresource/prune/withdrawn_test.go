@@ -30,7 +30,7 @@ import (
 // withdrawal is an API server that no longer serves version v1alpha1 of a kind, which the mapper does not know yet.
 type withdrawal struct {
 	meta.RESTMapper
-	// other is the version that a discovery returns: "" for none, "v1alpha1" if discovery is behind.
+	// other is the version of the kind that a discovery returns: "" for none, "v1alpha1" if the discovery is outdated.
 	other string
 	// exists is true if the object exists, in version v1.
 	exists    bool

@@ -15,16 +15,16 @@ import (
 	"github.com/espalier-dev/espalier/internal/managedresource/plan"
 )
 
-// Withheld are objects that the set no longer contains, and that stay nevertheless: the set contains new objects that resemble them, and it
-// is not known that the API server accepts these.
+// Withheld are obsolete objects, which the set no longer contains, that stay for now: each resembles a new object of the set, and it is not
+// certain that the API server accepts that new object.
 type Withheld struct {
 	// objects are the objects that stay, each with a new object that resembles it.
 	objects map[inventory.Key]plan.ID
-	// wanted are the new objects.
+	// wanted are the new objects that may be refused.
 	wanted sets.Set[inventory.Key]
 }
 
-// Withhold returns those obsolete objects that stay, according to the plan for the objects of the set.
+// Withhold returns the obsolete objects that stay: each resembles a new object of the set that, by its plan, may be refused.
 func Withhold(obsolete []resourcesv1alpha1.ObjectReference, planned []plan.Object) Withheld {
 	w := Withheld{objects: map[inventory.Key]plan.ID{}, wanted: sets.New[inventory.Key]()}
 	for _, each := range planned {
@@ -42,11 +42,11 @@ func Withhold(obsolete []resourcesv1alpha1.ObjectReference, planned []plan.Objec
 	return w
 }
 
-// Resemble reports whether two objects differ so little that a mistake in a manifest may have turned one into the other: they are equal in
-// two of kind, namespace and name. A kind or a name that is missing may be any.
+// Resemble reports whether two objects differ so little that a mistake in a manifest may have turned one into the other: at least two of
+// kind, namespace and name are equal. A missing kind or name equals any other.
 func Resemble(one, other inventory.Key) bool {
 	equal := 0
-	// The namespace of a Namespace is empty.
+	// Only the key of a Namespace has an empty namespace.
 	namespace := func(key inventory.Key) string { return cmp.Or(key.Namespace, metav1.NamespaceDefault) }
 	for _, pair := range [][2]string{{one.Kind, other.Kind}, {namespace(one), namespace(other)}, {one.Name, other.Name}} {
 		if pair[0] == pair[1] || pair[0] == "" || pair[1] == "" {
@@ -65,7 +65,7 @@ func (w Withheld) Has(ref resourcesv1alpha1.ObjectReference) bool {
 	return found
 }
 
-// Without returns the references of objects that are not withheld.
+// Without returns the given references without the references of withheld objects.
 func (w Withheld) Without(refs []resourcesv1alpha1.ObjectReference) []resourcesv1alpha1.ObjectReference {
 	return slices.DeleteFunc(slices.Clone(refs), w.Has)
 }
@@ -82,8 +82,8 @@ func (w Withheld) Reason(ref resourcesv1alpha1.ObjectReference) string {
 // maxNamed is how many withheld objects a message about one new object names.
 const maxNamed = 3
 
-// Note returns the part of the message about a refused new object that names the objects that stay because of it, and the way out. It
-// returns "" if no object stays.
+// Note returns the part of the message about a refused new object that names the objects that stay because of it, and the annotation that
+// allows their deletion. It returns "" if no object stays.
 func (w Withheld) Note(wanted inventory.Key, refusal error) string {
 	if !w.wanted.Has(wanted) {
 		return ""

@@ -1,12 +1,12 @@
 // Package secret removes the finalizer that earlier releases of Gardener's resource manager put on Secrets of the source. It is the Secret
-// controller, which only cleans up.
+// controller of Espalier, which only removes that finalizer.
 //
-// The watch on the metadata of Secrets reports such Secrets. The controller reads the metadata of the Secret and removes this instance's
-// finalizer. It adds no finalizer, keeps the finalizers of other controllers, and sends no requests about Secrets without its finalizer. It
+// The watch on the metadata of Secrets reports such Secrets. The controller reads the metadata of the Secret and removes the finalizer of
+// its class. It adds no finalizer, keeps the finalizers of other controllers, and sends no requests about Secrets without its finalizer. It
 // never reads the contents of Secrets.
 //
-// It needs the right to patch Secrets in the source, which no other code here needs: the API server can restrict it to namespaces and
-// names, but not to the finalizers.
+// It needs the permission to patch Secrets in the source, which no other controller of the process needs. RBAC can restrict this permission
+// to namespaces and names, but not to finalizers.
 //
 // If the process dies, the next one finds the remaining Secrets in its first list.
 package secret
@@ -34,7 +34,7 @@ type Reconciler struct {
 	Source client.Client
 	// Secrets reports which Secrets carry the finalizer.
 	Secrets *secretversions.Tracker
-	// Finalizer is the one of the instance's class.
+	// Finalizer is the finalizer of the class of this controller.
 	Finalizer string
 }
 

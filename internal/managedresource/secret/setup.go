@@ -28,8 +28,8 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, workers int) error {
 		Complete(r)
 }
 
-// setUpdated enqueues the Secrets of a changed set, so that a Secret whose finalizer could not be removed does not wait for the end of its
-// pause. A new set needs nothing: Secrets with the finalizer are already enqueued.
+// setUpdated enqueues the Secrets of a changed set, so that a Secret whose finalizer could not be removed is retried before its back-off
+// ends. A new set needs nothing: Secrets with the finalizer are already enqueued.
 func (r *Reconciler) setUpdated(_ context.Context, e event.UpdateEvent, queue process.Queue) {
 	for _, name := range referenced(e.ObjectOld, e.ObjectNew) {
 		if r.Secrets.Carries(name) {
@@ -38,7 +38,7 @@ func (r *Reconciler) setUpdated(_ context.Context, e event.UpdateEvent, queue pr
 	}
 }
 
-// referenced lists the Secrets of both versions of a set whose spec has changed.
+// referenced lists the Secrets that a set references before or after a change of its spec; none if the spec has not changed.
 func referenced(before, after client.Object) []types.NamespacedName {
 	if before.GetGeneration() == after.GetGeneration() {
 		return nil

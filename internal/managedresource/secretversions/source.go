@@ -12,7 +12,7 @@ import (
 )
 
 // Changes is a source of reconcile requests for the creation, change or deletion of Secrets that have users. The controller starts its work
-// after all Secrets have been listed. A second controller that starts with it takes the requests away from the first.
+// after all Secrets have been listed. Only one controller may use it: a second one would receive the requests instead of the first.
 func (t *Tracker) Changes(requests func(ctx context.Context, secret types.NamespacedName) []reconcile.Request) source.SyncingSource {
 	return &subscription{tracker: t, start: func(ctx context.Context, controller process.Queue) {
 		t.onChange.call.Store(new(func(secret types.NamespacedName) {
@@ -23,8 +23,8 @@ func (t *Tracker) Changes(requests func(ctx context.Context, secret types.Namesp
 	}}
 }
 
-// Carriers is a source of Secrets that carry the finalizer: each time one is created, changed or found in a list. A second
-// controller that starts with it takes the Secrets away from the first.
+// Carriers is a source of reconcile requests for Secrets that carry the finalizer, each time such a Secret is created, changed or found in
+// a list. Only one controller may use it: a second one would receive the requests instead of the first.
 func (t *Tracker) Carriers() source.SyncingSource {
 	return &subscription{tracker: t, start: func(_ context.Context, controller process.Queue) {
 		add := func(secret types.NamespacedName) { controller.Add(reconcile.Request{NamespacedName: secret}) }

@@ -26,7 +26,8 @@ type stream struct {
 	namespace string // empty: all
 	client    metadata.ResourceInterface
 	finalizer string
-	// changed is called for Secrets that have users, carrying for Secrets that carry the finalizer.
+	// changed is called after a change of a Secret that has users. carrying is called for each event about a Secret that carries the
+	// finalizer.
 	changed, carrying func(types.NamespacedName)
 	restore           observe.RestoreCheck
 	// synced is closed after the first complete list.
@@ -37,7 +38,8 @@ type stream struct {
 	failure error // the error of the last request, nil if it succeeded
 }
 
-// run watches the Secrets until the context ends. The Reflector gets no Secret: it would otherwise collect all Secrets of a list.
+// run watches the Secrets until the context ends. It passes no Secret to the Reflector, which would otherwise collect all Secrets of a list
+// in memory.
 func (s *stream) run(ctx context.Context, client metadata.Interface, log logr.Logger) {
 	log = log.WithValues("namespace", s.namespace)
 	objects := &cache.ListWatch{ListWithContextFunc: s.list, WatchFuncWithContext: s.watch}
@@ -68,7 +70,7 @@ func (s *stream) list(ctx context.Context, options metav1.ListOptions) (runtime.
 	return page, err
 }
 
-// digest records the event about a Secret, and calls the listeners.
+// digest records the event about a Secret, calls changed and carrying, and returns a bookmark for the Reflector.
 func (s *stream) digest(event watch.Event) watch.Event {
 	secret, ok := event.Object.(*metav1.PartialObjectMetadata)
 	if !ok {
@@ -91,7 +93,7 @@ func (s *stream) digest(event watch.Event) watch.Event {
 	return reflector.Bookmark(secret)
 }
 
-// complete is called by the reflector at the end of a list, whose Secrets have been processed already.
+// The Reflector calls complete at the end of a list. digest has already processed the Secrets of that list.
 func (s *stream) complete(_ []any, resourceVersion string) error {
 	gone := s.table.complete(resourceVersion)
 	s.once.Do(func() { close(s.synced) })

@@ -126,7 +126,7 @@ func (b *bench) remove(name string) {
 	b.Expect(b.admin.CoreV1().Secrets(b.namespace).Delete(b.ctx, name, metav1.DeleteOptions{})).To(Succeed())
 }
 
-// awaitVersion waits until a Secret is known to exist in a version.
+// awaitVersion waits until the Tracker knows that a Secret exists in a version.
 func (b *bench) awaitVersion(name string, want secretversions.Version) {
 	b.t.Helper()
 	b.Eventually(func(g Gomega) {
@@ -136,7 +136,7 @@ func (b *bench) awaitVersion(name string, want secretversions.Version) {
 	}).WithTimeout(patience).Should(Succeed())
 }
 
-// awaitAbsent waits until a Secret is known not to exist.
+// awaitAbsent waits until the Tracker knows that a Secret does not exist.
 func (b *bench) awaitAbsent(name string) {
 	b.t.Helper()
 	b.Eventually(func() secretversions.Knowledge {
@@ -265,7 +265,7 @@ func (t *transport) RoundTrip(request *http.Request) (*http.Response, error) {
 	return response, err
 }
 
-// body ends like the body of a server that disappears when its line is interrupted.
+// body is a response body. It ends, as if the server had disappeared, when the line is interrupted.
 type body struct {
 	io.ReadCloser
 

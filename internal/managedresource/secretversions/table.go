@@ -20,8 +20,8 @@ type Version struct {
 type Knowledge int
 
 const (
-	// Unknown means that there was no event about the Secret since it was registered. A read after the registration is still current; a
-	// user that has not read it yet must do so.
+	// Unknown means that there was no event about the Secret since its first user registered it. Data that a user has read since is still
+	// current; a user that has not read the Secret yet must read it.
 	Unknown Knowledge = iota
 	// Absent means that the Secret does not exist.
 	Absent
@@ -29,14 +29,14 @@ const (
 	Present
 )
 
-// table contains the state of the Secrets that have users, and of the Secrets that carry the finalizer. Locked by mu.
+// table contains the state of the Secrets that have users, and of the Secrets that carry the finalizer. mu guards its fields.
 type table struct {
 	mu      sync.Mutex
 	entries map[types.NamespacedName]*entry
-	// listing counts the lists that have started. Only the last one can be completed.
+	// listing counts the lists that were requested. Only the last of them can be completed.
 	listing int
-	// newest is the latest version of the source that was seen since the last list started, and before the latest one until then. A
-	// list that is older than before shows that the source was restored from a backup; restores counts that.
+	// newest is the latest resourceVersion that was seen since the last list started. before is the latest one that was seen until that list
+	// started. A list that is older than before shows that the source was restored from a backup. restores counts such lists.
 	newest, before string
 	restores       int
 }
@@ -47,8 +47,8 @@ type entry struct {
 	version   Version
 	// carries is true if the Secret carries the finalizer.
 	carries bool
-	// since is the list before or during which the Secret got its first user. Seen is the last list that contained the Secret, or whose
-	// watch had an event about it.
+	// since is the number of the list after whose start the Secret got its first user. seen is the number of the last list that contained the
+	// Secret or was followed by an event about it.
 	since, seen int
 }
 
@@ -69,7 +69,7 @@ func (t *table) add(key types.NamespacedName) {
 	known.users++
 }
 
-// remove removes one user.
+// remove removes one user of a Secret.
 func (t *table) remove(key types.NamespacedName) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -81,7 +81,7 @@ func (t *table) remove(key types.NamespacedName) {
 	t.forget(key, known)
 }
 
-// forget removes an entry that is not needed. The caller holds the lock.
+// forget removes an entry that is not needed. The caller has locked mu.
 func (t *table) forget(key types.NamespacedName, known *entry) {
 	if known.users <= 0 && !known.carries {
 		delete(t.entries, key)
@@ -97,7 +97,7 @@ func (t *table) lookup(key types.NamespacedName) (Version, Knowledge) {
 	return Version{}, Unknown
 }
 
-// restored counts how often the source was restored from a backup, as far as lists showed it.
+// restored counts how often the source was restored from a backup, as far as lists have shown that.
 func (t *table) restored() int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -152,7 +152,7 @@ func (t *table) gone(key types.NamespacedName, resourceVersion string) bool {
 	return t.drop(key, known, resourceVersion)
 }
 
-// drop marks a Secret as absent. The caller holds the lock.
+// drop marks a Secret as absent. It reports whether that is a change for a user. The caller has locked mu.
 func (t *table) drop(key types.NamespacedName, known *entry, resourceVersion string) bool {
 	changed := known.users > 0 && known.knowledge != Absent
 	known.knowledge, known.version, known.carries = Absent, Version{ResourceVersion: resourceVersion}, false
@@ -162,7 +162,7 @@ func (t *table) drop(key types.NamespacedName, known *entry, resourceVersion str
 
 // complete ends the list, which shows the state at resourceVersion, and returns the Secrets that no longer exist. A Secret that was
 // registered during the list stays unknown: the list may have contained it before. If the list shows that the source was restored from a
-// backup, complete returns every Secret that has users: the data that was read from a Secret may be later than the backup.
+// backup, complete also returns every Secret that has users: the data that a user has read may be newer than the backup.
 func (t *table) complete(resourceVersion string) []types.NamespacedName {
 	t.mu.Lock()
 	defer t.mu.Unlock()

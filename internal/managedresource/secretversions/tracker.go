@@ -3,8 +3,8 @@
 // A source may contain very many Secrets that no ManagedResource references. One watch receives their metadata, but nothing of it is
 // stored, not even their names: memory depends on the number of Secrets in use, not of all Secrets. Contents of Secrets are never read.
 //
-// A user of a Secret registers it first, and then reads it live. Every change after the read is reported, because an event that is dropped
-// for lack of a user happened before the registration, and so before the read.
+// A user of a Secret registers it first, and then reads it live. Every change after the read is reported: an event is dropped only if the
+// Secret has no user, and such an event happened before the registration, so before the read.
 //
 // A restart costs one list. Replicas that are not the leader watch nothing.
 package secretversions
@@ -41,7 +41,7 @@ type Options struct {
 // may be called concurrently.
 type Tracker struct {
 	options Options
-	// streams are by namespace, or one for all under the empty name.
+	// streams contains one stream for each namespace, or a single stream for all namespaces under the key "".
 	streams map[string]*stream
 	started atomic.Bool
 
@@ -51,12 +51,12 @@ type Tracker struct {
 	onChange, onCarrier listener
 }
 
-// listener passes Secrets to a controller, once one has started.
+// listener passes Secrets to a controller. Before that controller starts, it drops them.
 type listener struct {
 	call atomic.Pointer[func(types.NamespacedName)]
 }
 
-// notify must be called without the lock of a table, so that the controller may call Lookup.
+// notify must be called while no table is locked, so that the controller may call Lookup.
 func (l *listener) notify(secret types.NamespacedName) {
 	if call := l.call.Load(); call != nil {
 		(*call)(secret)
@@ -107,7 +107,7 @@ func (t *Tracker) Ready(*http.Request) error {
 	return nil
 }
 
-// Use replaces the Secrets, by their names in the namespace of the user, whose changes a user needs.
+// Use replaces the Secrets whose changes a user, which is a ManagedResource, needs. They are in the namespace of the user.
 func (t *Tracker) Use(user types.NamespacedName, names []string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -139,8 +139,8 @@ func (t *Tracker) Lookup(secret types.NamespacedName) (Version, Knowledge) {
 	return t.table(secret).lookup(secret)
 }
 
-// Restores counts how often the source was restored from a backup, as far as lists of the namespace of a Secret showed it. Data that was
-// read from the Secret before the last restore may not exist in the restored cluster.
+// Restores counts how often the source was restored from a backup, as far as lists of the namespace of the Secret have shown that. Data
+// that was read from the Secret before the last restore may not exist in the restored cluster.
 func (t *Tracker) Restores(secret types.NamespacedName) int { return t.table(secret).restored() }
 
 // Carries reports whether a Secret carries the finalizer, with or without users.

@@ -71,7 +71,7 @@ func expired(request *http.Request) *refusal {
 	return &refusal{http.StatusGone, "Expired", "too old resource version"}
 }
 
-// lists is an API server that does not stream lists.
+// lists is the response of an API server that does not support streaming lists.
 func lists(request *http.Request) *refusal {
 	if !streams(request) {
 		return nil
@@ -82,7 +82,7 @@ func lists(request *http.Request) *refusal {
 	}
 }
 
-// once limits an answer to the first request that it matches: the watch after a new list has to work.
+// once limits an answer to the first request that it matches: the watch after the next list must work.
 func once(answer func(*http.Request) *refusal) func(*http.Request) *refusal {
 	var mu sync.Mutex
 	used := false

@@ -12,18 +12,19 @@ import (
 	"github.com/espalier-dev/espalier/internal/apply/observe"
 )
 
-// Memory contains the state of all sets, and which sets must be reconciled after a change of an object. After a restart it is empty,
-// which costs one list per kind and one read per Secret.
+// Memory contains the state of all sets, and, for each object, the sets that must be reconciled after a change of it. After a restart it is
+// empty, which costs one list per kind and one read per Secret.
 type Memory struct {
 	mu          sync.Mutex
 	sets        map[types.NamespacedName]*Set
 	subscribers map[inventory.Key][]types.NamespacedName
 	keys        map[types.NamespacedName][]inventory.Key
-	// dirty objects must be compared although they have not changed: an autoscaler was created, changed or deleted.
+	// dirty contains, by set, the objects that must be compared with their manifests although they have not changed, because an autoscaler of
+	// them was created, changed or deleted.
 	dirty map[types.NamespacedName]map[inventory.Key]struct{}
-	// concluded sets were applied by this process as they are now, and their watches run.
+	// concluded contains the sets whose current content this process has applied, and whose watches run.
 	concluded map[types.NamespacedName]struct{}
-	// recreations are the objects that other clients deleted, until their deletion is reported.
+	// recreations contains, by set, the objects that another client deleted, until their deletion is reported in the condition of health.
 	recreations map[types.NamespacedName][]recreation
 }
 
@@ -31,12 +32,12 @@ type Memory struct {
 type recreation struct {
 	ref resourcesv1alpha1.ObjectReference
 	at  time.Time
-	// unconfirmed is true until the object is created. Only the creation proves that the object was deleted: it may only have lost the label
-	// that the controller watches.
+	// unconfirmed is true until the object is created. Only the creation proves that the object was deleted: before, it may only have lost the
+	// managed-by label.
 	unconfirmed bool
 }
 
-// recreationAge is how long a recreation may still be reported.
+// recreationAge is how long after the creation a recreation may still be reported.
 const recreationAge = time.Minute
 
 // NewMemory returns an empty Memory.
@@ -70,8 +71,8 @@ func (m *Memory) Forget(name types.NamespacedName) {
 	m.clearConcluded(name)
 }
 
-// ForgetContent removes the state of a set except for the version that this process wrote last: a cache that is behind may still show
-// the set with our finalizer.
+// ForgetContent removes the state of a set except for the version that this process wrote last: a cache that is behind may still show the
+// set with the finalizer of this controller.
 func (m *Memory) ForgetContent(name types.NamespacedName) {
 	m.Subscribe(name, nil)
 	m.mu.Lock()
@@ -84,7 +85,7 @@ func (m *Memory) ForgetContent(name types.NamespacedName) {
 	m.clearConcluded(name)
 }
 
-// MarkConcluded records that a set is applied as it is now, and reports whether that was not recorded before.
+// MarkConcluded records that the current content of a set is applied, and reports whether that was not recorded before.
 func (m *Memory) MarkConcluded(name types.NamespacedName) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -93,14 +94,14 @@ func (m *Memory) MarkConcluded(name types.NamespacedName) bool {
 	return !known
 }
 
-// MarkInProgress records that a set is not applied as it is now.
+// MarkInProgress records that the current content of a set is not applied yet.
 func (m *Memory) MarkInProgress(name types.NamespacedName) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.clearConcluded(name)
 }
 
-// clearConcluded is MarkInProgress for a caller that holds the lock.
+// clearConcluded is like MarkInProgress; the caller has locked mu.
 func (m *Memory) clearConcluded(name types.NamespacedName) {
 	delete(m.concluded, name)
 	delete(m.recreations, name)
@@ -147,7 +148,7 @@ func (m *Memory) Reported(name types.NamespacedName, refs []resourcesv1alpha1.Ob
 	}
 }
 
-// recentRecreations removes the recreations that are too old to be reported, and returns the others. The caller holds the lock.
+// recentRecreations removes the recreations that are too old to be reported, and returns the others. The caller has locked mu.
 func (m *Memory) recentRecreations(name types.NamespacedName, now time.Time) []recreation {
 	known := slices.DeleteFunc(m.recreations[name], func(each recreation) bool { return now.Sub(each.at) > recreationAge })
 	m.recreations[name] = known
@@ -157,14 +158,14 @@ func (m *Memory) recentRecreations(name types.NamespacedName, now time.Time) []r
 	return known
 }
 
-// Contains reports whether there is any state of a set.
+// Contains reports whether the Memory contains any state of a set.
 func (m *Memory) Contains(name types.NamespacedName) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.sets[name] != nil
 }
 
-// Subscribe replaces the objects after whose changes a set must be reconciled.
+// Subscribe replaces the objects of which each change must cause a reconciliation of the set.
 func (m *Memory) Subscribe(name types.NamespacedName, keys []inventory.Key) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -212,7 +213,7 @@ func (m *Memory) MarkDirty(key inventory.Key) []types.NamespacedName {
 	return m.subscribers[key]
 }
 
-// TakeDirty removes the marks of MarkDirty and returns them. The caller must mark the objects as due.
+// TakeDirty returns the dirty objects of a set and forgets them. The caller must set Knowledge.Due of these objects.
 func (m *Memory) TakeDirty(name types.NamespacedName) map[inventory.Key]struct{} {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -227,7 +228,7 @@ func (m *Memory) Version(name types.NamespacedName) string {
 	return version
 }
 
-// Ended reports whether a set no longer exists, although a cache may still show it.
+// Ended reports whether the API server has deleted a set, although a cache still shows it.
 func (m *Memory) Ended(mr *resourcesv1alpha1.ManagedResource) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -242,8 +243,8 @@ func (m *Memory) RecordWrite(mr *resourcesv1alpha1.ManagedResource) {
 	m.Wrote(name, mr.ResourceVersion)
 }
 
-// Wrote records the version of a set after a write, if there is any state of that set. Two controllers of the process write to it, and one
-// may still write when the other has released the set.
+// Wrote records the version of a set after a write, if there is any state of that set. Two controllers of the process write to a set, and
+// one may still write to it after the other has released it.
 func (m *Memory) Wrote(name types.NamespacedName, version string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -252,7 +253,8 @@ func (m *Memory) Wrote(name types.NamespacedName, version string) {
 	}
 }
 
-// InSync returns the state of a set that the last pass found in sync; nil if it did not, or if an event has marked the set since.
+// InSync returns the state of a set that the last pass found in sync; nil if the last pass did not, or if an event has made an object of
+// the set dirty since.
 func (m *Memory) InSync(name types.NamespacedName) *Set {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -264,8 +266,8 @@ func (m *Memory) InSync(name types.NamespacedName) *Set {
 	return known
 }
 
-// Concluded reports whether a set is applied as it is now and its objects are watched. It also returns the resourceVersion of the last
-// write to the set, "" if there was none.
+// Concluded reports whether the current content of a set is applied and its objects are watched. It also returns the resourceVersion of the
+// last write to the set, "" if there was none.
 func (m *Memory) Concluded(set types.NamespacedName) (resourceVersion string, ok bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -277,7 +279,7 @@ func (m *Memory) Concluded(set types.NamespacedName) (resourceVersion string, ok
 }
 
 // Recreated lists the objects of a set that another client deleted recently and the controller created again, unless that was reported
-// already. Unconfirmed is true if the controller is creating a further object at the moment, which may turn out to exist.
+// already. unconfirmed is true if the controller is creating a further object at the moment, which may turn out to exist.
 func (m *Memory) Recreated(set types.NamespacedName, now time.Time) (refs []resourcesv1alpha1.ObjectReference, unconfirmed bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

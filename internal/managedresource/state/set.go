@@ -1,5 +1,5 @@
-// Package state is the memory of the ManagedResource controller between reconciliations. After a restart it is empty, which costs one list
-// per kind and one read per Secret: everything that must survive is in the status of the sets.
+// Package state is the memory of the ManagedResource controller about sets (ManagedResources) between reconciliations. After a restart it
+// is empty, which costs one list per kind and one read per Secret: everything that must survive is in the status of the sets.
 package state
 
 import (
@@ -24,34 +24,36 @@ type Object struct {
 
 // Set is the memory of the controller about one ManagedResource. Only the worker that processes the set accesses it.
 type Set struct {
-	// Content is the desired state of the set, Objects are its items with the knowledge about them. Loaded is false if content must be read
-	// again.
+	// Content is the desired state of the set. Objects are its items with the knowledge about them. Loaded is false if the Secrets must be
+	// read again.
 	Content *desired.Content
 	Objects []*Object
 	Loaded  bool
 	// References are the objects to list in the status; nil after they were written there.
 	References []resourcesv1alpha1.ObjectReference
-	// Reported is the digest of status.resources as last written.
+	// Reported is the digest of the last written status.resources.
 	Reported uint64
 	// Announced identifies the content whose references were written to the status before the first of its objects was written. The next
 	// write of the status replaces the health of former content.
 	Announced string
-	// Outdated is true if the status shows the health of other content than that which is being applied.
+	// Outdated is true if the status shows the health of the previous content, and not of the content that is being applied.
 	Outdated bool
-	// PostponedSince is the time since which the result of an apply is postponed, because the health of the set is about to change; zero if it
-	// is not postponed. Pruned is true if the apply whose result is postponed has deleted and released the objects that left the set.
+	// PostponedSince is the time since which the write of the result of an apply is postponed, because the health of the set is about to
+	// change; zero if it is not postponed. Pruned is true if the apply whose result is postponed has deleted and released the objects that
+	// left the set.
 	PostponedSince time.Time
 	Pruned         bool
-	// InitialStatusTime is when the status was last written before this process read the set, by the clock of the API server. It is nil
-	// until the set is read.
+	// InitialStatusTime is the time of the last write of the status before this process first read the set, by the clock of the API server. It
+	// is nil until the set is read.
 	InitialStatusTime *time.Time
 	// Settled is true if the status describes exactly the loaded content.
 	Settled bool
-	// InSyncVersion is the version of the set that the last pass found in sync; "" if a pass must compare every object.
+	// InSyncVersion is the resourceVersion of the set for which the last pass found every object in its desired state; "" if a pass must
+	// compare every object.
 	InSyncVersion string
 	// Watched is true if watches covered every object in the last pass.
 	Watched bool
-	// Kstatus is true if objects of kinds without a health rule are watched with their full content.
+	// Kstatus is true if objects of kinds without a health rule are judged by their status, and so watched whole.
 	Kstatus bool
 	// version is the resourceVersion of the last write of this process to the set: an older cached copy must not be used.
 	version string
@@ -60,15 +62,15 @@ type Set struct {
 	EndedUID   types.UID
 	NextAudit  time.Time
 	NextUpdate time.Time
-	// AuditOwed is true if every object must be read, until each object is marked as due.
+	// AuditOwed is true if every object must be read. It is reset when Knowledge.Due of each object is set.
 	AuditOwed bool
 	// RerunOwed is true if Jobs that have finished and are gone must be created again.
 	RerunOwed bool
-	// NeverWritten are objects that have left the set and that were never written: there is nothing to delete. Deletion is the progress of
-	// the present deletion, nil if there is none.
+	// NeverWritten are objects that have left the set and that Espalier never wrote, so that they must not be deleted. Deletion is the
+	// progress of the present deletion, nil if there is none.
 	NeverWritten sets.Set[inventory.Key]
 	Deletion     *prune.Progress
-	// Withheld are objects that have left the set and are not deleted.
+	// Withheld are objects that have left the set and stay for now: see prune.Withheld.
 	Withheld prune.Withheld
 	// LastFault is the fault that the last Event reported.
 	LastFault string
@@ -114,8 +116,8 @@ func (s *Set) Replace(decoded desired.Decoded) {
 	s.NeverWritten, s.Deletion, s.Withheld, s.Pruned = neverWritten, nil, prune.Withheld{}, false
 }
 
-// Unwritten lists objects that were announced but never written: if the set drops them, there is nothing to delete. The status may still
-// contain objects that the set has dropped already.
+// Unwritten lists objects that were announced in the status but never written, so that they need no deletion if the set drops them. The
+// result includes NeverWritten: objects that the set has already dropped and the status may still list.
 func (s *Set) Unwritten() sets.Set[inventory.Key] {
 	keys := s.NeverWritten.Clone()
 	for _, each := range s.Objects {
@@ -126,7 +128,7 @@ func (s *Set) Unwritten() sets.Set[inventory.Key] {
 	return keys
 }
 
-// Last returns the objects that no later item of the same key replaces.
+// Last returns the objects of the set; of several with the same key, only the last.
 func (s *Set) Last() []*Object {
 	last := make(map[inventory.Key]*Object, len(s.Objects))
 	for _, each := range s.Objects {

@@ -1,5 +1,5 @@
 // Package status writes the status of ManagedResources: only the fields that have changed, and only if no other client has written in the
-// meantime. All controllers of the family use it; they decide the contents.
+// meantime. All controllers of ManagedResources use it; they determine the contents.
 package status
 
 import (
@@ -17,8 +17,8 @@ import (
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
 )
 
-// Write makes next the status of a ManagedResource, of which mr is the last known version. It reports whether a write was needed; mr then
-// has the new status and resourceVersion. A conflict is an error that satisfies apierrors.IsConflict.
+// Write writes the status next into a ManagedResource, of which mr is the last known version. It reports whether a write was needed. After
+// a write, mr has the new status and resourceVersion. A conflict is an error that satisfies apierrors.IsConflict.
 func Write(ctx context.Context, c client.Client, mr *resourcesv1alpha1.ManagedResource, next resourcesv1alpha1.ManagedResourceStatus) (bool,
 	error,
 ) {

@@ -22,7 +22,7 @@ func Describe(kind schema.GroupVersionKind, namespace, name string) string {
 // MaxListed is how many texts a message lists.
 const MaxListed = 20
 
-// Bounded returns the first texts, and how many there are more.
+// Bounded returns the first MaxListed texts, and, as a last text, how many more there are.
 func Bounded(texts []string) []string {
 	if len(texts) <= MaxListed {
 		return texts
@@ -30,7 +30,7 @@ func Bounded(texts []string) []string {
 	return append(slices.Clone(texts[:MaxListed]), fmt.Sprintf("and %d more", len(texts)-MaxListed))
 }
 
-// CountedErrors lists errors in the format of Gardener's controllers.
+// CountedErrors joins the texts of errors into one text with their number, in the format of Gardener's controllers.
 func CountedErrors(texts []string) string {
 	if len(texts) == 1 {
 		return ": 1 error occurred: " + texts[0]
@@ -38,7 +38,8 @@ func CountedErrors(texts []string) string {
 	return fmt.Sprintf(": %d errors occurred: [%s]", len(texts), strings.Join(Bounded(texts), ", "))
 }
 
-// Answer returns the answer of the API server that an error contains. Without one, the answer is empty. Its details are never nil.
+// Answer returns the response of the API server that an error contains; an empty response if the error contains none. The details of the
+// result are never nil.
 func Answer(err error) metav1.Status {
 	var found metav1.Status
 	var answer apierrors.APIStatus

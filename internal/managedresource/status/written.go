@@ -12,11 +12,11 @@ import (
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
 )
 
-// checksumField is the name, in managedFields, of the status field that only the end of an apply changes.
+// checksumField is the name in managedFields of the status field that a controller changes only when it has completed an apply.
 const checksumField = `"f:secretsDataChecksum"`
 
-// Written returns when a manager that records the end of applies last wrote the status, by the clock of the API server and in whole
-// seconds; zero if managedFields do not show it.
+// Written returns when a field manager that owns checksumField last wrote the status, by the clock of the API server and in whole seconds;
+// zero if managedFields do not show that.
 func Written(mr *resourcesv1alpha1.ManagedResource) time.Time {
 	var last time.Time
 	for _, entry := range mr.ManagedFields {
@@ -31,8 +31,8 @@ func recordsChecksum(entry metav1.ManagedFieldsEntry) bool {
 	return entry.Time != nil && entry.FieldsV1 != nil && bytes.Contains(entry.FieldsV1.GetRawBytes(), []byte(checksumField))
 }
 
-// Shrink is the transform for caches of ManagedResources: it keeps only the managedFields that Written needs, and makes equal words, labels
-// and annotations in the status share their memory. Code that changes an object of the cache must deep-copy it.
+// Shrink is the transform for caches of ManagedResources: it keeps only the managedFields that Written needs, and makes equal texts and
+// maps in status.resources share their memory. Code that changes an object of the cache must deep-copy it.
 func Shrink(object any) (any, error) {
 	mr, ok := object.(*resourcesv1alpha1.ManagedResource)
 	if !ok {
@@ -46,7 +46,7 @@ func Shrink(object any) (any, error) {
 			FieldsV1: metav1.NewFieldsV1(`{"f:status":{` + checksumField + `:{}}}`),
 		}}
 	}
-	// Clone removes the spare capacity that decoders leave at the end of a list.
+	// Clone removes the spare capacity of the list that decoding leaves.
 	mr.Status.Resources = slices.Clone(mr.Status.Resources)
 	var last resourcesv1alpha1.ObjectReference
 	for i := range mr.Status.Resources {
@@ -58,8 +58,8 @@ func Shrink(object any) (any, error) {
 	return mr, nil
 }
 
-// sharedMap returns the former map if the next one is equal, because most objects of a set have the same labels. Otherwise it returns the
-// next one with shared words.
+// sharedMap returns former, the map of the previous object, if next is equal, because most objects of a set have the same labels. Otherwise
+// it returns a copy of next whose texts share memory with equal texts.
 func sharedMap(former, next map[string]string) map[string]string {
 	if len(next) == 0 {
 		return nil

@@ -23,9 +23,9 @@ import (
 )
 
 // csr measures csr-approver: the time from a burst of requests until the last one is approved, compared with a bare client that approves
-// the same number in the same run, and the number of requests that a decision costs. Both get the same burst, created by the same number of
-// clients, and have the same number of concurrent approvals. The bare client is an administrator that approves each request as soon as it
-// has been created, without watching, reading or judging anything.
+// the same number in the same run, and the number of requests that a decision costs. Both get the same burst, which the same number of
+// clients create, and make the same number of concurrent approvals. The bare client has the permissions of an administrator and approves
+// each request as soon as it has been created, without watching, reading or checking anything.
 type csr struct {
 	bench
 	requests, rounds int
@@ -33,7 +33,7 @@ type csr struct {
 	nodes []csrNode
 }
 
-// csrNode is a node with its own client, and its request in PEM.
+// csrNode is a node with a client of its own, and its certificate request in PEM.
 type csrNode struct {
 	name   string
 	client client.Client
@@ -46,7 +46,7 @@ const (
 	csrCreators = 16
 	// csrApprovals is the number of concurrent approvals, of the approver and of the bare client.
 	csrApprovals = 5
-	// foreignSigner excludes the requests of the bare client from the approver.
+	// foreignSigner is the signer of the requests for the bare client. The approver does not process requests for this signer.
 	foreignSigner = "bench.espalier.dev/serving"
 )
 
@@ -114,8 +114,8 @@ func (c *csr) createNodes() {
 	})
 }
 
-// burst creates all requests and returns the time from the first creation until the last approval was seen. The bare client approves them,
-// or the approver.
+// burst creates all requests and returns the time from the first creation until the last approval was seen. If bare is true, the bare
+// client approves them, otherwise the approver.
 func (c *csr) burst(round string, bare bool) (took time.Duration) {
 	follower := c.Follow(harness.Subject{
 		Cluster: c.cluster, Kind: certificatesv1.SchemeGroupVersion.WithKind("CertificateSigningRequest"),
@@ -148,7 +148,7 @@ func (c *csr) burst(round string, bare bool) (took time.Duration) {
 	return took
 }
 
-// create sends one request of each node.
+// create creates one certificate request of each node.
 func (c *csr) create(round, signer string, created chan<- *certificatesv1.CertificateSigningRequest) {
 	c.Parallel(len(c.nodes), csrCreators, func(i int) {
 		request := &certificatesv1.CertificateSigningRequest{

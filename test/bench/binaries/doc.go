@@ -24,7 +24,7 @@ func All() []harness.Benchmark {
 	return all
 }
 
-// bench has the cluster and the process of a benchmark.
+// bench contains the cluster and the process of a benchmark.
 type bench struct {
 	*harness.Run
 	cluster *harness.Cluster
@@ -42,7 +42,8 @@ func memory(measure string, p *harness.Program, limit float64) harness.Row {
 	return harness.AtMost(measure, "%.0f MiB", float64(p.Usage().Resident)/(1<<20), limit)
 }
 
-// atRest returns a row with how many requests of a binary count within a duration in which nothing happens.
+// atRest waits for the given duration, in which nothing changes, and returns a row with the number of requests of a binary for which counts
+// is true.
 func atRest(r *harness.Run, c *harness.Cluster, binary string, d time.Duration, counts func(harness.Request) bool) harness.Row {
 	r.Pause(3 * time.Second) // the last Events arrive in this time
 	place := c.AuditEnd()

@@ -14,7 +14,7 @@ import (
 )
 
 // networkPolicy measures netpol-controller: the time from its start until all policies exist, compared with a bare client that creates
-// policies with the same bodies, the same rights and the same number of concurrent requests; and the number of requests that a new
+// policies with the same bodies, the same permissions and the same number of concurrent requests; and the number of requests that a new
 // namespace costs an idle controller. It does so for three variants of "n namespaces × m Services with a selector that matches all".
 type networkPolicy struct {
 	bench
@@ -27,7 +27,7 @@ const (
 	networkPolicyBinary = "netpol-controller"
 	// networkPolicyWorkers is the controller's default of concurrent requests.
 	networkPolicyWorkers = 32
-	// member labels the namespaces of a variant.
+	// member is the key of the label of the namespaces of a variant.
 	member = "bench.espalier.dev/member-of"
 	// fewestPolicies is the minimum for which the ratio of the times is meaningful; with fewer, the start of the process takes most
 	// of the time.
@@ -48,7 +48,7 @@ func networkPolicyBenchmark() harness.Benchmark {
 	}
 }
 
-// variant is a workload.
+// variant is a workload: namespaces with Services.
 type variant struct {
 	name, text           string
 	namespaces, services int
@@ -76,7 +76,7 @@ func (n *networkPolicy) variants() []variant {
 	}
 }
 
-// policies returns the number that the specification requires: two for each port and each client namespace.
+// policies returns the number of policies that the specification requires: two for each port and each client namespace.
 func (v variant) policies() int {
 	homes, clients := v.namespaces, 1
 	if v.oneHome {
@@ -88,7 +88,7 @@ func (v variant) policies() int {
 	return homes * v.services * clients * 2
 }
 
-// growth returns how many more there are with one more namespace and, if namespaces have Services, its Services.
+// growth returns the number of additional policies if there is one more namespace, with its Services unless oneHome is true.
 func (v variant) growth() int {
 	larger := v
 	larger.namespaces++
@@ -170,7 +170,7 @@ func (n *networkPolicy) floor(bodies []networkingv1.NetworkPolicy) time.Duration
 	return took
 }
 
-// bodies returns all policies, for a client that knows them in advance. Another number is an error.
+// bodies returns all existing policies, so that the bare client knows them in advance. If their number is not want, the job fails.
 func (n *networkPolicy) bodies(want int) []networkingv1.NetworkPolicy {
 	list := &networkingv1.NetworkPolicyList{}
 	n.Check(n.cluster.Client.List(n.Ctx, list))
@@ -204,7 +204,7 @@ func (n *networkPolicy) newNamespaces(v variant, workload string) {
 	n.clear(bodies)
 }
 
-// cost returns how many requests the controller sends because of do.
+// cost calls do and returns how many requests the controller sends because of it.
 func (n *networkPolicy) cost(do func()) int {
 	sent := func() float64 {
 		n.Pause(2 * time.Second)

@@ -19,11 +19,11 @@ import (
 )
 
 // node measures node-controller: the time from when the last critical Pod of a Node is ready until its taint is removed, while very many
-// Nodes join. The floor of the same run is a bare client, an administrator, that removes another taint from some of the Nodes as soon as
-// its own watch shows that the last Pod is ready, without any check.
+// Nodes join. The floor of the same run is a bare client with the permissions of an administrator. It removes another taint from other
+// Nodes as soon as its own watch shows that the last Pod is ready, without any check.
 type node struct {
 	bench
-	// nodes is the number of Nodes for node-controller; for every ten of them there is an additional one for the bare client.
+	// nodes is the number of Nodes for node-controller. For every ten of them there is one additional Node for the bare client.
 	nodes, daemonSets int
 }
 
@@ -187,7 +187,7 @@ func (o *nodeObserver) seePod(pod *corev1.Pod, at time.Time) {
 	}
 }
 
-// freeFloor removes all taints of each Node with one blind write, which is the fastest possible way.
+// freeFloor is the bare client: it removes all taints of each Node with one write and without a read, which is the fastest possible way.
 func (n *node) freeFloor(complete <-chan string) {
 	for name := range complete {
 		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}
@@ -196,7 +196,8 @@ func (n *node) freeFloor(complete <-chan string) {
 	}
 }
 
-// latencies returns the times from the last ready Pod to the removal of the taint; early is how many taints were removed before.
+// latencies returns the times from the last ready Pod to the removal of the taint; early is how many taints were removed before the last
+// Pod was ready.
 func (o *nodeObserver) latencies(prefix string) (all []time.Duration, early int) {
 	for name, gone := range o.gone {
 		switch {

@@ -20,8 +20,8 @@ import (
 // The time of the first convergence is compared with the time of a bare client on separate API servers, before and after, which
 // creates for each Project first the namespace and then everything else at once. It does not write to Projects.
 //
-// Then the process is stopped, the namespaces are filled, and it starts again with a short period of stale checks, no Project too young to
-// be stale, and no deletion. The run fails unless exactly the unused Projects are marked.
+// Then the process is stopped, the namespaces are filled, and it starts again with a short period of stale checks, a configuration in which
+// no Project is too young to be stale, and none is deleted. The run fails unless exactly the unused Projects are marked.
 type project struct {
 	*harness.Run
 	projects, shoots, secrets int
@@ -66,7 +66,7 @@ func (p *project) measure(r *harness.Run) {
 	p.Add(harness.On(fmt.Sprintf("%d Projects, %d Shoots × %d Secrets", p.projects, p.shoots, p.secrets), slices.Insert(rows, 0, ratio)...))
 }
 
-// garden is a separate control plane with the Projects.
+// garden is a control plane of its own, with the Projects.
 type garden struct {
 	*harness.Cluster
 	// kubeconfig is the kubeconfig of the controller's ServiceAccount.
@@ -88,7 +88,7 @@ func (p *project) newGarden(name string) *garden {
 	return g
 }
 
-// floor measures a bare client on a new control plane.
+// floor returns the time that the bare client takes on a new control plane.
 func (p *project) floor(name string) time.Duration {
 	g := p.newGarden("floor-" + name)
 	c := p.NewClient(p.ClientConfig(g.kubeconfig))
@@ -98,8 +98,7 @@ func (p *project) floor(name string) time.Duration {
 	return took
 }
 
-// own measures the controller in its own garden. It returns the time of the first convergence and the rows about the phases after
-// it.
+// own measures the controller in its own garden. It returns the time of the first convergence and the rows about the later phases.
 func (p *project) own() (took time.Duration, rows []harness.Row) {
 	g := p.newGarden("own")
 	program := p.Program(projectBinary, g.kubeconfig)

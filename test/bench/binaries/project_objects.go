@@ -56,16 +56,17 @@ func (p *project) createForProject(c client.Client, of *corev1beta1.Project) {
 	p.Parallel(len(objects), len(objects), func(i int) { p.Check(c.Create(p.Ctx, objects[i])) })
 }
 
-// use is the way in which the namespace of a Project is used. The namespaces are in the order of the Projects' names.
+// use is the way in which the namespace of a Project is used. It follows from the position of the namespace in the order of the names of
+// the Projects.
 type use string
 
 const (
-	// withShoots has Shoots, and the SecretBinding that these use: every other namespace.
+	// withShoots is every second namespace: it has Shoots, and the SecretBinding that the Shoots use.
 	withShoots use = "Shoot"
-	// bySecret and byQuota have a Secret or a Quota that Shoots of the preceding namespace use.
+	// bySecret and byQuota are namespaces with a Secret or a Quota that Shoots of the preceding namespace use.
 	bySecret use = "Secret"
 	byQuota  use = "Quota"
-	// unused has a Secret and a Quota as well, which are not used: one in ten.
+	// unused is one namespace in ten. It has a Secret and a Quota, but no Shoot uses them.
 	unused use = "nothing"
 )
 

@@ -18,10 +18,10 @@ import (
 	"github.com/espalier-dev/espalier/test/local"
 )
 
-// token measures token-controllers. Secrets without the label and Secrets that want a token exist before the process starts, as at an
-// installation. The time of first issuing is that from the first request about a token to the last written Secret, by the audit log; in it
-// the controller creates the ServiceAccounts, requests the tokens and writes the Secrets. Before and after, a bare client requests the same
-// number of tokens for existing ServiceAccounts, one after the other, like a script.
+// token measures token-controllers. Secrets without the label, and Secrets that request a token, exist before the process starts, as after
+// an installation. The time of first issuing is that from the first request about a token to the last written Secret, by the audit log; in
+// it the controller creates the ServiceAccounts, requests the tokens and writes the Secrets. Before and after, a bare client requests the
+// same number of tokens for existing ServiceAccounts, one after the other, like a script.
 type token struct {
 	bench
 	secrets, foreign int
@@ -102,7 +102,7 @@ func (t *token) createSecrets(namespace string, n int, modify func(*corev1.Secre
 	})
 }
 
-// issue starts the controller, waits until it has written all tokens, and returns the time that this took it.
+// issue starts the controller, waits until it has written all tokens, and returns how long the controller took.
 func (t *token) issue() time.Duration {
 	t.program.Configure(tokenConfig)
 	t.program.StartReady()

@@ -32,13 +32,13 @@ import (
 type webhook struct {
 	bench
 	autoscalers, namespaces, nodes, pods int
-	// load is the duration of each rate, single is the duration of the measurement of each handler.
+	// load is how long each rate is measured. single is how long each handler is measured.
 	load, single time.Duration
-	// certificates is the folder of the certificate of all servers here. With the flags floor and certificates this process is the floor.
+	// floor is true if this process must run as the floor server. certificates is the folder of the serving certificate of all servers.
 	floor, certificates string
 
 	cfg *config.ResourceManagerConfiguration
-	// authority has signed that certificate, in PEM.
+	// authority is the certificate of the CA that has signed the serving certificate, in PEM.
 	authority []byte
 	// recorded are the reviews of the API server by path.
 	recorded map[string][]byte

@@ -35,12 +35,12 @@ func (w *webhook) examples(namespace, name string) []*unstructured.Unstructured 
 	return objects
 }
 
-// podCreation creates Pods through the API server, alternately with and without webhooks, and compares the times. The same with the floor
-// instead of the server shows the cost of the calls alone.
+// podCreation creates Pods through the API server, alternately with and without webhooks, and compares the times. The same measurement with
+// the floor instead of the webhook server shows the cost of the calls alone.
 func (w *webhook) podCreation(floor, server target) {
 	called := float64(len(w.podReviews()))
 	on, off := w.compareCreation(server, "created", w.awaitEffect)
-	// There is no way to query when an API server detects that webhooks are registered.
+	// A client cannot query whether the API server has already detected that webhooks are registered.
 	floorOn, floorOff := w.compareCreation(floor, "allowed", func(string) { w.Pause(3 * time.Second) })
 	w.Add(harness.On(fmt.Sprintf("%d Pods with %.0f webhooks, %d without", w.pods, called, w.pods),
 		harness.AtMost("added by each webhook", "%.3f ms", (on-off)/called, 1.5).WithNote("median of a Pod %.3f ms, without %.3f ms", on, off),
@@ -48,7 +48,7 @@ func (w *webhook) podCreation(floor, server target) {
 	))
 }
 
-// compareCreation returns the medians with all webhooks at a server, and without webhooks, in ms.
+// compareCreation returns the median times of creating a Pod with all webhooks registered at a server, and without webhooks, in ms.
 func (w *webhook) compareCreation(at target, name string, awaitCalls func(name string)) (on, off float64) {
 	remove := w.register(at.address())
 	awaitCalls(name)

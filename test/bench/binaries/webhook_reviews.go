@@ -30,7 +30,7 @@ import (
 // reviewBurst is how many reviews are sent at once.
 const reviewBurst = 10
 
-// review is a recorded body.
+// review is the recorded body of an admission review, with its path.
 type review struct {
 	path string
 	body []byte
@@ -175,7 +175,8 @@ func first(body []byte, name string) []byte {
 	return text
 }
 
-// serveFloor reads every request and allows it, until the context ends. Seen, if not nil, gets path and body, which is overwritten later.
+// serveFloor reads every request and allows it, until the context ends. seen, if not nil, gets the path and the body of each request. The
+// body is valid only during the call.
 func serveFloor(ctx context.Context, listener net.Listener, certificates string, seen func(path string, body []byte)) error {
 	bodies := sync.Pool{New: func() any { return &bytes.Buffer{} }}
 	handler := func(w http.ResponseWriter, r *http.Request) {
@@ -198,7 +199,7 @@ func serveFloor(ctx context.Context, listener net.Listener, certificates string,
 	return err
 }
 
-// startFloor starts this program as the floor.
+// startFloor starts this program again, as the process of the floor server.
 func (w *webhook) startFloor() target {
 	self, err := os.Executable()
 	w.Check(err)
@@ -223,7 +224,7 @@ func (w *webhook) startFloor() target {
 	return floor
 }
 
-// certify creates the certificate, for loopback, and its authority.
+// certify creates the serving certificate of all servers, which is valid for loopback, and the CA that signs it.
 func (w *webhook) certify() {
 	certificate, key, err := cert.GenerateSelfSignedCertKey("127.0.0.1", nil, nil)
 	w.authority = certificate

@@ -17,7 +17,7 @@ import (
 	"github.com/espalier-dev/espalier/test/local"
 )
 
-// auditPolicy records only the requests of these users.
+// auditPolicy returns an audit policy that logs only the requests of the given users.
 func auditPolicy(users ...string) []byte {
 	return []byte(`apiVersion: audit.k8s.io/v1
 kind: Policy
@@ -33,7 +33,7 @@ rules:
 // Request is an audit event. It always has an object and a status, which may be empty.
 type Request struct{ auditv1.Event }
 
-// Requests are the requests of a period.
+// Requests are requests in the order of the audit log.
 type Requests []Request
 
 // auditEnd returns the current end of an audit log.
@@ -48,7 +48,7 @@ func auditEnd(file string) (int64, error) {
 	return info.Size(), nil
 }
 
-// auditedSince returns the requests of the user that were logged after that place, each once: a watch when it started, all others when they
+// auditedSince returns the requests of the user that were logged after place, each once: a watch when it started, any other request when it
 // ended.
 func auditedSince(file string, place int64, user string) (requests Requests, err error) {
 	for line, err := range local.AuditLines(file, place) {

@@ -30,15 +30,15 @@ const Namespace = "espalier-system"
 // Patience is the maximum duration of a step.
 const Patience = 15 * time.Minute
 
-// Cluster is a control plane with a client of its administrator, who has no client-side limit.
+// Cluster is a control plane with an administrator's client, which has no client-side rate limit.
 type Cluster struct {
 	*local.ControlPlane
 	Client client.WithWatch
 	run    *Run
 }
 
-// StartCluster starts a control plane with these parts, which is stopped after the job. The name is the name of its folder. Audited
-// are the ServiceAccounts whose requests are in the audit log, because the log costs time; without any there is no log.
+// StartCluster starts a control plane with the parts in o, which is stopped after the job. name is the name of its folder. The audit log
+// contains only requests of the ServiceAccounts in audited, because it costs time; if there are none, there is no log.
 func (r *Run) StartCluster(name string, o local.Options, audited ...string) *Cluster {
 	assets, err := local.Assets(r.Ctx, r.Report)
 	r.Check(err)
@@ -80,7 +80,7 @@ func (c *Cluster) Install(pattern string, kinds ...schema.GroupVersionKind) {
 	}
 }
 
-// Identity creates, in a new namespace, the ServiceAccount of a binary with the roles that it ships for these sides, and returns its
+// Identity creates, in a new namespace, the ServiceAccount of a binary with the roles that are shipped for these sides, and returns its
 // kubeconfig.
 func (c *Cluster) Identity(name, namespace string, sides ...binary.Side) []byte {
 	c.CreateNamespace(namespace)
@@ -126,14 +126,14 @@ func (c *Cluster) AuditEnd() int64 {
 	return end
 }
 
-// Requests returns the requests of a ServiceAccount that were logged after that place.
+// Requests returns the requests of a ServiceAccount that the audit log contains after place, an earlier result of AuditEnd.
 func (c *Cluster) Requests(place int64, account string) Requests {
 	requests, err := auditedSince(c.AuditLog(), place, user(account))
 	c.run.Check(err)
 	return requests
 }
 
-// user returns the name of a ServiceAccount of the namespace in requests.
+// user returns the user name with which a ServiceAccount of Namespace authenticates.
 func user(account string) string { return serviceaccount.MakeUsername(Namespace, account) }
 
 // ProcessorTime returns the processor time of all parts of the cluster so far.

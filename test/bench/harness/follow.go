@@ -25,7 +25,7 @@ type Event struct {
 	Object  client.Object
 }
 
-// IsOf reports whether the event is about that object.
+// IsOf reports whether the event is about the given object.
 func (e Event) IsOf(kind schema.GroupVersionKind, o client.Object) bool {
 	return e.Kind == kind && client.ObjectKeyFromObject(e.Object) == client.ObjectKeyFromObject(o)
 }
@@ -39,7 +39,7 @@ type Subject struct {
 	Full bool
 }
 
-// Follower watches subjects from its creation on.
+// Follower watches subjects and stores their events, from its creation on.
 type Follower struct {
 	// Stop ends the watches.
 	Stop   context.CancelFunc
@@ -57,7 +57,7 @@ func (r *Run) Follow(subjects ...Subject) *Follower {
 	return f
 }
 
-// watch starts at the present state: a list with limit 1 returns its resourceVersion.
+// watch opens a watch that starts at the present state, whose resourceVersion it gets from a list with limit 1.
 func (r *Run) watch(ctx context.Context, s Subject) watch.Interface {
 	c, listKind := s.Cluster.Client, s.Kind.GroupVersion().WithKind(s.Kind.Kind+"List")
 	begin := &metav1.PartialObjectMetadataList{}
@@ -73,13 +73,13 @@ func (r *Run) watch(ctx context.Context, s Subject) watch.Interface {
 	source := &cache.ListWatch{WatchFuncWithContext: func(ctx context.Context, more metav1.ListOptions) (watch.Interface, error) {
 		return c.Watch(ctx, list, &client.ListOptions{LabelSelector: selected.LabelSelector, Raw: &more})
 	}}
-	// An API server ends watches that cannot keep up; this watcher continues at the last version.
+	// An API server ends watches that cannot keep up. This watcher then continues at the last resourceVersion.
 	w, err := watchtools.NewRetryWatcherWithContext(ctx, begin.ResourceVersion, source)
 	r.Checkf(err, "watch %s", s.Kind.Kind)
 	return w
 }
 
-// pass passes events until the context ends, which ends the watch. If the watch ends before, so does the job.
+// pass stores the events of a watch until the context ends. If the watch ends before, the job fails.
 func (f *Follower) pass(ctx context.Context, w watch.Interface, kind schema.GroupVersionKind) {
 	err := errors.New("it has ended")
 	for e := range w.ResultChan() {
@@ -109,8 +109,8 @@ func (f *Follower) Drain(see func(Event) bool) {
 	}
 }
 
-// Until calls done for every event until it returns true, and returns the time of that event. The error after the limit names the
-// awaited state.
+// Until calls done for every event until it returns true, and returns the time of that event. After the limit, the job fails; the error
+// names the awaited state.
 func (f *Follower) Until(limit time.Duration, what string, done func(Event) bool) (at time.Time) {
 	ctx, cancel := context.WithTimeoutCause(f.run.Ctx, limit, fmt.Errorf("wait for %s: not within %s", what, limit))
 	defer cancel()
@@ -126,7 +126,7 @@ func (f *Follower) Until(limit time.Duration, what string, done func(Event) bool
 	}
 }
 
-// UntilGone returns a function that returns true for the last of n deletions.
+// UntilGone returns a function for Follower.Until. It returns true for the event of the n-th deletion.
 func UntilGone(n int) func(Event) bool {
 	return func(e Event) bool {
 		if e.Deleted {
@@ -136,8 +136,8 @@ func UntilGone(n int) func(Event) bool {
 	}
 }
 
-// UntilAll returns a function that returns true for the event that completes n different names. name returns "" for events that do not
-// count.
+// UntilAll returns a function for Follower.Until. It returns true for the event that completes n different names. name returns "" for
+// events that do not count.
 func UntilAll(n int, name func(Event) string) func(Event) bool {
 	seen := sets.New[string]()
 	return func(e Event) bool {

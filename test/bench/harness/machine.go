@@ -9,7 +9,8 @@ import (
 	"github.com/prometheus/procfs"
 )
 
-// machine returns one line about the machine of the measurement, with its load average of the last minute, to which our processes add.
+// machine returns one line about the machine of the measurement, with its load average of the last minute, to which the processes of the
+// benchmark contribute.
 func machine() string {
 	text := fmt.Sprintf("machine: %d cores, %s/%s, %s", runtime.NumCPU(), runtime.GOOS, runtime.GOARCH, runtime.Version())
 	fs, err := procfs.NewDefaultFS()

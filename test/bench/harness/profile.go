@@ -11,14 +11,14 @@ import (
 	"github.com/espalier-dev/espalier/test/local/child"
 )
 
-// profile writes profiles of the process, round after round until it ends. Each round takes ten seconds; its files are named after its
-// beginning.
+// profile writes profiles of the process, round after round, until the process ends. Each round takes ten seconds. The names of its files
+// contain the time at which it began.
 func (p *Program) profile(process *child.Process) {
 	for p.run.Ctx.Err() == nil && process.Failure() == nil {
 		round := p.binary.Name + "-" + time.Now().Format("150405")
 		for _, each := range []struct{ name, path string }{{"cpu", "profile?seconds=10"}, {"heap", "heap"}, {"goroutine", "goroutine"}} {
 			content, err := local.Get(p.run.Ctx, http.DefaultClient, p.URL("/debug/pprof/"+each.path))
-			if err != nil { // it is starting or ending
+			if err != nil { // the process is starting or ending
 				_ = local.Pause(p.run.Ctx, 100*time.Millisecond) // the loop checks the context
 				break
 			}

@@ -22,8 +22,8 @@ import (
 	"github.com/espalier-dev/espalier/test/local/child"
 )
 
-// Config is the head of the configuration of most binaries; the server section is last, so that lines can be added to it. Configure
-// replaces the variables.
+// Config is the head of the configuration of most binaries; the server section is last, so that callers can append lines to it.
+// Program.Configure replaces the variables.
 const Config = `apiVersion: resourcemanager.config.gardener.cloud/v1alpha1
 kind: ResourceManagerConfiguration
 sourceClientConnection: {kubeconfig: $SOURCE}
@@ -140,12 +140,12 @@ func (p *Program) Await(what string, probe func(context.Context) error) {
 	p.run.Await(Patience, what, probe)
 }
 
-// AwaitMetrics is Await for a condition of the metrics.
+// AwaitMetrics is like Await, for a condition on the metrics of the program.
 func (p *Program) AwaitMetrics(what string, probe func(Metrics) error) {
 	p.Await(what, func(ctx context.Context) error {
 		metrics, err := p.readMetrics(ctx)
 		if err != nil {
-			return err // it is starting
+			return err // the process is starting
 		}
 		return probe(metrics)
 	})
@@ -159,7 +159,7 @@ func (p *Program) explain(err error) error {
 	return fmt.Errorf("%w; the end of the log of %s:\n%s", err, p.binary.Name, child.Tail(p.binary.LogFile()))
 }
 
-// URL returns the address of a path that the process serves beside its metrics.
+// URL returns the address of a path on the port on which the process serves its metrics.
 func (p *Program) URL(path string) string {
 	return fmt.Sprintf("http://127.0.0.1:%d%s", p.metrics, path)
 }
@@ -167,7 +167,7 @@ func (p *Program) URL(path string) string {
 // Metrics are the values on a page of metrics.
 type Metrics map[string]*dto.MetricFamily
 
-// Metrics returns the current ones. Rendering them costs the process a few milliseconds.
+// Metrics returns the current metrics of the process. Rendering them costs the process a few milliseconds.
 func (p *Program) Metrics() Metrics {
 	metrics, err := p.readMetrics(p.run.Ctx)
 	p.run.Check(err)

@@ -27,7 +27,7 @@ type Benchmark struct {
 	Name, Summary string
 	// Group is a subcommand that runs every benchmark with this group; empty for none.
 	Group string
-	// Sizes define the workload. Every benchmark has tiny ones, so that the flag -smoke never starts a long run.
+	// Sizes define the workload. Every size has a tiny value, so that a run with the flag -smoke is short.
 	Sizes []Size
 	// Flags defines the flags that only this benchmark has, besides its sizes; nil means none.
 	Flags func(*flag.FlagSet)
@@ -35,7 +35,7 @@ type Benchmark struct {
 	Jobs func() ([]Job, error)
 }
 
-// Job is an independent measurement. It adds its rows to the run, and ends as soon as a step fails.
+// Job is an independent measurement. It adds its rows to the Run, and ends as soon as a step fails.
 type Job func(*Run)
 
 // One returns the only job of a benchmark.
@@ -69,8 +69,8 @@ type Size struct {
 	apply  func(smoke bool) error
 }
 
-// Sized returns a size with its default and its tiny value. It must be more than the zero value, unless that is the tiny value. With a
-// name, it has a flag.
+// Sized returns a size with its default and its tiny value. A user may set it only to more than the zero value, unless the tiny value is
+// zero. If name is not empty, the size has a flag of that name.
 func Sized[T int | time.Duration | string](value *T, name string, normal, tiny T, usage string) Size {
 	define := func(flags *flag.FlagSet) {
 		*value = normal
@@ -110,7 +110,7 @@ type Options struct {
 	Binary string
 }
 
-// Run has the folder, the options and the report of a job. Clusters and processes that are started with it end after the job.
+// Run contains the folder, the options and the results of a job. Clusters and processes that its methods start are stopped after the job.
 type Run struct {
 	Options
 	*local.Report
@@ -121,7 +121,7 @@ type Run struct {
 
 	// cancel ends the context; its cause is the error of the job.
 	cancel context.CancelCauseFunc
-	// within is the prefix of that error.
+	// within is the prefix of the error of the job.
 	within string
 
 	rows []Row
@@ -131,8 +131,8 @@ type Run struct {
 // Add adds rows to the table. They are also shown if the job fails later.
 func (r *Run) Add(rows []Row) { r.rows = append(r.rows, rows...) }
 
-// AtEnd calls a function after the job. It gets the error so far, and returns it joined with its own. The last function is called
-// first.
+// AtEnd calls a function after the job. The function gets the error of the job so far, and returns it joined with its own error. The
+// functions are called in reverse order.
 func (r *Run) AtEnd(end func(error) error) { r.ends = append(r.ends, end) }
 
 // Main runs the benchmark or the group that the first argument names, or all benchmarks, and prints one table, even if a job could not be
@@ -241,7 +241,7 @@ func (r *Run) do(ctx context.Context, job Job) (err error) {
 	go func() { // a step that fails ends this goroutine
 		defer close(done)
 		defer func() {
-			if problem := recover(); problem != nil { // the processes must be stopped then, too
+			if problem := recover(); problem != nil { // the processes must be stopped after a panic, too
 				r.Check(fmt.Errorf("panic: %v\n%s", problem, debug.Stack()))
 			}
 		}()
@@ -268,7 +268,7 @@ func (r *Run) FreePort() int {
 	return port
 }
 
-// build returns the path of a binary of cmd, which it builds unless another one is to be measured.
+// build returns the path of a binary of cmd, which it builds unless Options.Binary is set.
 func (r *Run) build(binary string) string {
 	if r.Binary != "" {
 		return r.Binary

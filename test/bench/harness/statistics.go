@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Mean returns 0 without values.
+// Mean returns the mean of the values; 0 if there are none.
 func Mean(values []time.Duration) time.Duration {
 	if len(values) == 0 {
 		return 0
@@ -32,10 +32,10 @@ func Percentile(values []time.Duration, percent int) time.Duration {
 // Median returns the lower one of the two middle values of an even number; 0 without values.
 func Median(values []time.Duration) time.Duration { return Percentile(values, 50) }
 
-// Longest returns 0 without values.
+// Longest returns the largest value; 0 if there are none.
 func Longest(values []time.Duration) time.Duration { return Percentile(values, 100) }
 
-// Spread lists the values and their range, in percent of their mean.
+// Spread returns a text with the values and the difference between the largest and the smallest, in percent of their mean.
 func Spread(values []time.Duration) string {
 	if len(values) == 0 {
 		return "none"
@@ -48,7 +48,7 @@ func Spread(values []time.Duration) string {
 	return fmt.Sprintf("%s (%.0f %% apart)", strings.Join(texts, ", "), apart)
 }
 
-// Seconds formats durations.
+// Seconds formats a duration as seconds or, below one second, as milliseconds.
 func Seconds(d time.Duration) string {
 	if d < time.Second {
 		return fmt.Sprintf("%d ms", d.Milliseconds())

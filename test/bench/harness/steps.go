@@ -12,7 +12,7 @@ import (
 )
 
 // Check ends the job if there is an error. As in a test, it ends the goroutine that calls it, after its deferred functions; the context of
-// the run ends too, so that the other goroutines of the job stop soon. The error of the job is the first one.
+// the run ends too, so that the other goroutines of the job stop soon. The error of the job is the first such error.
 func (r *Run) Check(err error) {
 	if err != nil {
 		r.cancel(err) // it keeps the first error
@@ -20,15 +20,15 @@ func (r *Run) Check(err error) {
 	}
 }
 
-// Checkf is Check for an error that gets a prefix.
+// Checkf is like Check, and adds a prefix to the error.
 func (r *Run) Checkf(err error, format string, args ...any) {
 	if err != nil {
 		r.Check(fmt.Errorf("%s: %w", fmt.Sprintf(format, args...), err))
 	}
 }
 
-// Within adds a prefix to the error of a job that has failed. It is for defer, in the goroutine of the job, or in the only task of Together
-// that calls it.
+// Within adds a prefix to the error of a job that has failed. Call it with defer: in the goroutine of the job, or in at most one task of
+// Together.
 func (r *Run) Within(format string, args ...any) {
 	if r.Ctx.Err() != nil {
 		r.within = fmt.Sprintf(format, args...) + ": " + r.within

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// Verdict compares a figure with its target.
+// Verdict is the result of comparing a figure with its target.
 type Verdict int
 
 // A figure without a target is informative.
@@ -35,7 +35,7 @@ func Judge(met bool) Verdict {
 // Row is a line of the table.
 type Row struct {
 	Measure, Workload string
-	// Gardener is a published figure of Gardener.
+	// Gardener is the figure that Gardener has published. Target is the required figure, and Figure the measured one.
 	Gardener, Target, Figure string
 	Verdict                  Verdict
 	// Note explains a figure below the table.
@@ -49,7 +49,7 @@ func Inform(measure, format string, values ...any) Row {
 	return Row{Measure: measure, Target: "–", Figure: fmt.Sprintf(format, values...)}
 }
 
-// AtMost returns an enforced row for a figure with a maximum, both in that format.
+// AtMost returns an enforced row for a figure with a maximum, both printed in the given format.
 func AtMost(measure, format string, value, limit float64) Row {
 	target := "≤ " + fmt.Sprintf(format, limit)
 	return Row{Measure: measure, Target: target, Figure: fmt.Sprintf(format, value), Verdict: Judge(value <= limit), Enforced: true}
@@ -60,7 +60,8 @@ func Exactly(measure string, value, want int) Row {
 	return Row{Measure: measure, Target: strconv.Itoa(want), Figure: strconv.Itoa(value), Verdict: Judge(value == want), Enforced: true}
 }
 
-// Ratio returns an enforced row that compares a time with the mean of the floors, and shows all of them. A limit of 0 means no target.
+// Ratio returns an enforced row with the ratio of a time to the mean of the floors, which are times of the bare client. It shows all these
+// times. A limit of 0 means no target.
 func Ratio(measure string, limit float64, ours time.Duration, floors ...time.Duration) Row {
 	base := Mean(floors)
 	quotient := float64(ours) / float64(base)
@@ -77,7 +78,7 @@ func (l Row) WithNote(format string, values ...any) Row {
 	return l
 }
 
-// If returns the row, as not measured unless it was.
+// If returns the row; if measured is false, it says that the figure was not measured.
 func (l Row) If(measured bool) Row {
 	if !measured {
 		l.Figure, l.Note, l.Verdict = "–", "", Unmeasured
@@ -85,7 +86,7 @@ func (l Row) If(measured bool) Row {
 	return l
 }
 
-// On returns the rows with the name of their workload.
+// On returns the rows, and adds the name of the workload to each.
 func On(workload string, rows ...Row) []Row {
 	for i := range rows {
 		rows[i].Workload = workload

@@ -22,15 +22,16 @@ import (
 const (
 	binaryName = "managedresource-controller"
 	bareName   = "bare-client"
-	// workers is how many concurrent requests the bare client sends, and the client that creates our sets.
+	// workers is how many concurrent requests the bare client sends, and also the client that creates the sets of the controller.
 	workers = 16
 	// repairPause gives the control plane's own controllers time to react, and separates changes.
 	repairPause = 150 * time.Millisecond
 )
 
-// setup defines the parts of a bench.
+// setup configures the clusters and the controller of a bench.
 type setup struct {
-	// parts of the target: without a controller manager, foreground deletions do not complete; with scheduler and KWOK, Pods run.
+	// parts are the components of the target cluster. Without kube-controller-manager, foreground deletions do not complete. With the
+	// scheduler and KWOK, Pods run.
 	parts local.Options
 	// unaudited disables the audit log, which grows with the number of requests.
 	unaudited bool
@@ -43,14 +44,14 @@ type bench struct {
 	*harness.Run
 	workload // the sets to work with
 
-	source, target *cluster // the same one, unless there are two
+	source, target *cluster // the same cluster, unless there are two
 	controller     *harness.Program
-	// clusters and the kubeconfigs of the controller for them, first for the source.
+	// clusters are the clusters, the source first. kubeconfigs are the kubeconfigs of the controller for them.
 	clusters    []*cluster
 	kubeconfigs [][]byte
 }
 
-// cluster is an API server with a client of the bare client, besides the administrator's.
+// cluster is a control plane with a client for the bare client, besides the client of the administrator.
 type cluster struct {
 	*harness.Cluster
 	bare client.Client
@@ -87,7 +88,7 @@ controllers: {%s}
 }
 
 // startCluster starts a cluster with the CRDs, and the ServiceAccounts of the controller, which has the roles that it ships, and of the
-// bare client, which has all rights and sends JSON.
+// bare client, which has all permissions and sends JSON.
 func (b *bench) startCluster(name string, parts local.Options, audited []string) *cluster {
 	c := &cluster{Cluster: b.StartCluster(name, parts, audited...)}
 	b.clusters = append(b.clusters, c)
@@ -105,7 +106,7 @@ func (b *bench) startCluster(name string, parts local.Options, audited []string)
 	return c
 }
 
-// bindAdmin gives a ServiceAccount all rights.
+// bindAdmin gives a ServiceAccount all permissions.
 func (c *cluster) bindAdmin(account string) {
 	c.Create(&rbacv1.ClusterRoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Name: "bench:" + account},
@@ -114,7 +115,7 @@ func (c *cluster) bindAdmin(account string) {
 	})
 }
 
-// mark contains the current end of each cluster's audit log.
+// mark contains the end of each cluster's audit log at one time.
 type mark []int64
 
 func (b *bench) mark() (m mark) {
@@ -124,7 +125,7 @@ func (b *bench) mark() (m mark) {
 	return m
 }
 
-// requests returns the requests of the controller to all clusters since then.
+// requests returns the requests of the controller to all clusters since a mark.
 func (b *bench) requests(since mark) (all harness.Requests) {
 	for i, c := range b.clusters {
 		all = append(all, c.Requests(since[i], binaryName)...)
@@ -132,7 +133,7 @@ func (b *bench) requests(since mark) (all harness.Requests) {
 	return all
 }
 
-// startController waits until the controller is the leader, because it is ready before that.
+// startController starts the controller and waits until it is the leader, because it reports that it is ready before that.
 func (b *bench) startController() {
 	b.controller.StartReady()
 	b.controller.AwaitMetrics("the controller to lead", func(metrics harness.Metrics) error {
@@ -153,8 +154,8 @@ func (b *bench) inSync() {
 	})
 }
 
-// settle waits until the control plane has finished the work of the phase before: its controllers continue for some time after creations
-// and deletions. The CPU usage must be low for two intervals. On a machine that is never idle, it continues after sixty intervals.
+// settle waits until the control plane has finished the work of the previous phase, because its controllers continue for some time after
+// creations and deletions. It waits until the CPU usage is low for two intervals, at most sixty intervals.
 func (b *bench) settle() {
 	calm := 0
 	b.tryAwait(60*b.calm, "the control plane to be idle", func(context.Context) error {
@@ -206,17 +207,17 @@ func (b *bench) managedResources() []resourcesv1alpha1.ManagedResource {
 	return list.Items
 }
 
-// allSets are the sets to watch, or their metadata.
+// allSets returns a Subject: all sets of the controller, as whole objects if full is true.
 func (b *bench) allSets(full bool) harness.Subject {
 	return harness.Subject{Cluster: b.source.Cluster, Kind: managedResourceKind, Full: full}
 }
 
-// objectsOf are the objects of a kind of a run to watch, or their metadata.
+// objectsOf returns a Subject: the objects of a kind of a run, as whole objects if full is true.
 func (b *bench) objectsOf(run string, kind schema.GroupVersionKind, full bool) harness.Subject {
 	return harness.Subject{Cluster: b.target.Cluster, Kind: kind, Labels: map[string]string{runLabel: run}, Full: full}
 }
 
-// allObjects is the metadata of all objects of a run to watch.
+// allObjects returns Subjects for the metadata of all objects of a run.
 func (b *bench) allObjects(run string) (all []harness.Subject) {
 	for _, kind := range managedKinds() {
 		all = append(all, b.objectsOf(run, kind, false))

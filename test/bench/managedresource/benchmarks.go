@@ -1,11 +1,11 @@
 // Package managedresource contains the benchmarks of managedresource-controller.
 //
-// A workload is compared with a bare client that creates and deletes the same objects in the same run, in this order: the bare client,
-// converging, the bare client again, rest, drift repair, a change in every set between two by the bare client, a restart, the deletion of
-// all sets, the bare client a third time. The floor for creating is the mean of the bare client's runs before and after converging, that
-// for deleting the mean of those before and after the deletion; their difference shows how idle the machine was. Controller and bare client
-// each have a ServiceAccount with all rights in the target, JSON as their content type and no client-side limit; the API server's audit log
-// contains the requests of both.
+// A workload is compared with a bare client that creates and deletes the same objects in the same run, in this order: the bare client;
+// creation of the sets until they are applied (converging); the bare client again; rest; drift repair; a change in every set, with a change
+// by the bare client before and after it; a restart; the deletion of all sets; the bare client a third time. The floor for creating is the
+// mean of the bare client's runs before and after converging. The floor for deleting is the mean of its runs before and after the deletion.
+// The difference between two such runs shows how idle the machine was. Controller and bare client each have a ServiceAccount with all
+// rights in the target, JSON as their content type and no client-side limit; the API server's audit log contains the requests of both.
 package managedresource
 
 import (
@@ -38,7 +38,7 @@ func workloadsBenchmark() harness.Benchmark {
 			sizes, err := parseSizes(text)
 			jobs := make([]harness.Job, 0, len(sizes))
 			for _, w.size = range sizes {
-				jobs = append(jobs, w.measure) // of a copy
+				jobs = append(jobs, w.measure) // the method value contains a copy of w
 			}
 			return jobs, err
 		},
@@ -90,7 +90,7 @@ func scaleBenchmark() harness.Benchmark {
 			jobs := make([]harness.Job, 0, len(sizes)+1)
 			for i, each := range sizes {
 				w.size, w.twoClusters = each, i == len(sizes)-1
-				jobs = append(jobs, w.measure) // of a copy
+				jobs = append(jobs, w.measure) // the method value contains a copy
 			}
 			if f.secrets > 0 {
 				jobs = append(jobs, f.measure)
@@ -109,7 +109,7 @@ func secretsBenchmark() harness.Benchmark {
 	}
 }
 
-// sizes are the sizes of the measurement, with a tiny number of Secrets. If that is 0, there may be none.
+// sizes returns the sizes of the measurement. tiny is the tiny number of Secrets; if it is 0, the user may set 0 too.
 func (f *foreignSecrets) sizes(tiny int) []harness.Size {
 	return []harness.Size{
 		harness.Sized(&f.secrets, "secrets", 80000, tiny, "how many foreign Secrets there are"),

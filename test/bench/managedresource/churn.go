@@ -21,14 +21,15 @@ import (
 )
 
 const (
-	// passingKinds is the number of kinds that are created and deleted, half of them at a time: each is new to the controller only once.
+	// passingKinds is the number of kinds that are created and deleted, half of them at a time. Each is new to the controller only the first
+	// time.
 	passingKinds = 8
 	// goneLimit is how long the deletion of a set or a kind may take.
 	goneLimit = 2 * time.Minute
 )
 
-// churn changes the cluster. The number of objects stays the same on average, so that growth is caused by the controller. Sets are
-// numbered: first the ones that are created and deleted, then the steady ones, then the ones with rollouts.
+// churn changes the cluster. The number of objects stays the same on average, so that only the controller can cause growth of its memory.
+// Sets are numbered: first the ones that are created and deleted, then the steady ones, then the ones with rollouts.
 type churn struct {
 	*bench
 	soak
@@ -52,7 +53,7 @@ func (c *churn) actors() []actor {
 	}
 }
 
-// repeat lets the actor act until the time is over, and returns how many times it has acted.
+// repeat makes the changes of an actor until length has passed, and returns their number.
 func (b *bench) repeat(length time.Duration, a actor) (n int) {
 	for begin := time.Now(); time.Since(begin) < length; n++ {
 		a.act(n)
@@ -61,7 +62,7 @@ func (b *bench) repeat(length time.Duration, a actor) (n int) {
 	return n
 }
 
-// begin creates the objects that stay.
+// begin creates the sets that stay during the whole measurement.
 func (c *churn) begin() {
 	c.Parallel(c.steady+rolling, workers, func(i int) {
 		items := itemsOf(oursRun, c.churned+i, objectsPerTemplate, dataBefore)
@@ -74,7 +75,7 @@ func (c *churn) begin() {
 	c.awaitAllApplied()
 }
 
-// removeSet waits until it is gone.
+// removeSet deletes a set and waits until it no longer exists.
 func (c *churn) removeSet(set int) {
 	secret, managedResource := setOf(sourceNamespace, set, nil)
 	for _, each := range []client.Object{managedResource, secret} {
@@ -89,7 +90,7 @@ func (c *churn) removeSet(set int) {
 	}
 }
 
-// life is a step in the lifetime of a set that is created and deleted. Less than created means that the set does not exist yet.
+// life is a step in the lifetime of a set that is created and deleted. A value less than created means that the set does not exist yet.
 type life int
 
 const (
@@ -99,7 +100,8 @@ const (
 	deleted
 )
 
-// lifeOf returns the next set and its step. Sets start one after the other, so that their number stays about the same.
+// lifeOf returns, for the n-th change, the set to change and its next step. The sets begin their lives one after the other, so that the
+// number of existing sets stays about the same.
 func lifeOf(n, sets int) (set int, next life) {
 	set = n % sets
 	return set, life((n/sets - set%4) % 4)
@@ -111,7 +113,7 @@ func (c *churn) changeSet(n int) {
 	switch next {
 	case created:
 		c.createSet(set, items(dataBefore)...)
-	case changed: // it loses some objects, too
+	case changed: // the set also loses some objects
 		c.setSecret(set, items(dataAfter)[3:]...)
 	case changedBack:
 		c.setSecret(set, items(dataBefore)...)
@@ -146,7 +148,8 @@ func (c *churn) roll(n int) {
 	c.Check(c.target.Client.DeleteAllOf(c.Ctx, &corev1.Pod{}, client.InNamespace(namespaceOf(oursRun, set))))
 }
 
-// passKinds lets a set create kinds with objects, and deletes it. Every second time the objects are removed first.
+// passKinds creates a set with CustomResourceDefinitions and objects of their kinds, and deletes it. Every second time, the objects are
+// removed from the set first.
 func (c *churn) passKinds(n int) {
 	const some = passingKinds / 2
 	kinds, objects := make([]*unstructured.Unstructured, 0, some), make([]*unstructured.Unstructured, 0, 3*some)
@@ -154,7 +157,7 @@ func (c *churn) passKinds(n int) {
 		all := passingKind(n%2*some + i)
 		kinds, objects = append(kinds, all[0]), append(objects, all[1:]...)
 	}
-	set := c.churned + c.steady + rolling // an additional one
+	set := c.churned + c.steady + rolling // an additional set
 	c.createSet(set, slices.Concat(kinds, objects)...)
 	checksum := c.awaitApplied(set, "")
 	if n/2%2 == 1 {

@@ -24,7 +24,7 @@ func (v verdicts) String() string {
 	return fmt.Sprintf("ResourcesHealthy %s, ResourcesProgressing %s", cmp.Or(v.healthy, "absent"), cmp.Or(v.progressing, "absent"))
 }
 
-// verdictsOf reads them from a set.
+// verdictsOf reads the verdicts from the status of a set.
 func verdictsOf(set *resourcesv1alpha1.ManagedResource) (v verdicts) {
 	for _, c := range set.Status.Conditions {
 		switch c.Type {
@@ -52,7 +52,7 @@ func newConditionTracker() *conditionTracker {
 	return &conditionTracker{last: map[string]verdicts{}, written: map[string]time.Time{}}
 }
 
-// expect starts to wait for the sets.
+// expect makes the tracker wait until the named sets have the wanted conditions.
 func (t *conditionTracker) expect(want verdicts, names ...string) {
 	t.want, t.written = want, map[string]time.Time{}
 	t.missing, t.reached = map[string]bool{}, map[string]time.Time{}
@@ -63,10 +63,10 @@ func (t *conditionTracker) expect(want verdicts, names ...string) {
 	}
 }
 
-// done is true when no set is missing.
+// done reports whether all expected sets have the wanted conditions.
 func (t *conditionTracker) done() bool { return len(t.missing) == 0 }
 
-// see processes an event, also before expect was called, and returns true when no set is missing any more.
+// see processes an event. It returns true when all expected sets have the wanted conditions. It may be called before expect.
 func (t *conditionTracker) see(e harness.Event) bool {
 	name := e.Object.GetName()
 	set, ok := e.Object.(*resourcesv1alpha1.ManagedResource)
@@ -82,8 +82,8 @@ func (t *conditionTracker) see(e harness.Event) bool {
 	return t.done()
 }
 
-// begin returns the start of the measured time of a set: when its Deployment was known to have changed, by the response to the request or,
-// if that is earlier, by the watch.
+// begin returns the start of the measured time of a set: when the response to the write of its Deployment arrived or, if that was earlier,
+// when the watch received the change.
 func (t *conditionTracker) begin(resourceVersion string, answered time.Time) time.Time {
 	if seen, ok := t.written[resourceVersion]; ok && seen.Before(answered) {
 		return seen
@@ -91,7 +91,7 @@ func (t *conditionTracker) begin(resourceVersion string, answered time.Time) tim
 	return answered
 }
 
-// explain describes the conditions of the missing sets, grouped.
+// explain describes the conditions of the expected sets that do not have the wanted ones, grouped.
 func (t *conditionTracker) explain() string {
 	sets := map[string]int{}
 	for name := range t.missing {

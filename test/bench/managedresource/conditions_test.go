@@ -12,7 +12,7 @@ import (
 	"github.com/espalier-dev/espalier/test/bench/harness"
 )
 
-// sayingSet returns a set with both conditions; "" omits one.
+// sayingSet returns a set with the conditions ResourcesHealthy and ResourcesProgressing; "" omits a condition.
 func sayingSet(name string, healthy, progressing corev1beta1.ConditionStatus) *resourcesv1alpha1.ManagedResource {
 	set := &resourcesv1alpha1.ManagedResource{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	set.Status.Conditions = []corev1beta1.Condition{{Type: "ResourcesApplied", Status: "True"}}

@@ -10,7 +10,7 @@ import (
 // figures are the results for a workload; zero values were not measured.
 type figures struct {
 	workload workload
-	// creations and deletions are the times of the bare client for the objects of all sets.
+	// creations and deletions are the times in which the bare client creates and deletes the objects of all sets.
 	creations     []time.Duration
 	deletions     []time.Duration
 	converge      time.Duration
@@ -28,8 +28,8 @@ type figures struct {
 // published are the figures of Gardener's resource manager (v1.149.3, defaults) on a machine with two cores.
 type published struct{ converge, requests, cpu, drift, update, remove, memory string }
 
-// expected contains the targets for a workload. Sizes between the two published ones use the target of the larger one. For larger sizes,
-// figures that grow with the size have no target: 0.
+// expected contains the targets for a workload. Sizes between the two published ones use the target of the larger one. For larger sizes
+// than the published ones, figures that grow with the size have no target; their limit is 0.
 type expected struct {
 	published
 	update, restart time.Duration

@@ -16,26 +16,27 @@ import (
 	"github.com/espalier-dev/espalier/test/local"
 )
 
-// conditionLimit is how long a condition may take before the run fails: this distinguishes a controller that writes no conditions from a
-// slow one.
+// conditionLimit is how long a condition may take before the run fails: even a slow controller is faster, so a controller that exceeds it
+// writes no conditions.
 const conditionLimit = 20 * time.Second
 
 // latency measures how long conditions take to follow a Deployment's status. Each Deployment is in a separate set. There is no Deployment
 // controller: the benchmark writes the status, so that exactly one change is timed.
 type latency struct {
 	deployments int
-	// together is how many Deployments change at the same time in the second half; in the first one they change one after the other.
+	// together is how many Deployments change at the same time in the second half of the measurement. In the first half, they change one after
+	// the other.
 	together int
 }
 
-// latencyRound is one direction of a round.
+// latencyRound is one direction of a round: all Deployments become healthy, or all become unhealthy.
 type latencyRound struct {
 	what string
 	// status is the new status of the Deployments, and want are the conditions that must follow.
 	status   string
 	want     verdicts
 	together int
-	// took is the time from the change in the API server.
+	// took are the times from the change of a Deployment in the API server until its set has the wanted conditions.
 	took []time.Duration
 }
 
@@ -74,7 +75,7 @@ func tails(values []time.Duration) string {
 	return text(50) + " / " + text(95) + " / " + text(100)
 }
 
-// measureLatency fills the rounds as far as it gets.
+// measureLatency measures the rounds and stores the times in them, until a step fails.
 func (b *bench) measureLatency(rounds []latencyRound) {
 	b.startController()
 	names := make([]string, b.sets)
@@ -99,8 +100,7 @@ func (b *bench) measureLatency(rounds []latencyRound) {
 	}
 }
 
-// rolledDeployment returns a Deployment with replicas, with the namespace and the name of the set. Another version means another Pod
-// template.
+// rolledDeployment returns the Deployment of a set, which has the namespace and the name of the set. Each version has another Pod template.
 func rolledDeployment(set, replicas int, version string) *unstructured.Unstructured {
 	spec, _, _ := unstructured.NestedMap(template(0, setName(set), "").Object, "spec")
 	spec["replicas"], spec["revisionHistoryLimit"] = int64(replicas), int64(1)
@@ -138,7 +138,7 @@ func (b *bench) createPods() []*appsv1.Deployment {
 	return all
 }
 
-// awaitConditions waits until the tracker has seen all conditions.
+// awaitConditions waits until every set that the tracker expects has the wanted conditions.
 func (b *bench) awaitConditions(w *harness.Follower, t *conditionTracker, what string) {
 	defer func() {
 		if !t.done() {
@@ -192,8 +192,8 @@ func (b *bench) writeStatus(d *appsv1.Deployment, status string) {
 	b.Check(b.target.Client.Status().Patch(b.Ctx, d, patch, client.FieldOwner("kube-controller-manager")))
 }
 
-// settledStatus is a patch with the status that the Deployment controller writes when the last Pod of a rollout is ready, brokenStatus the
-// one when that Pod has failed and another one is being created. Both get the generation of the Deployment.
+// settledStatus is a patch with the status that the Deployment controller writes when the last Pod of a rollout is ready. brokenStatus is a
+// patch with its status when that Pod has failed and a new Pod is being created. Both get the generation of the Deployment.
 const (
 	settledStatus = `{"status": {
 		"observedGeneration": %d, "replicas": 1, "updatedReplicas": 1, "readyReplicas": 1, "availableReplicas": 1, "unavailableReplicas": null,

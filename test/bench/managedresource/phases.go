@@ -22,7 +22,7 @@ import (
 	"github.com/espalier-dev/espalier/test/local"
 )
 
-// workload is a number of sets with objects that go through every phase.
+// workload is a number of sets with objects. A measurement takes it through every phase.
 type workload struct {
 	size
 	// twoClusters puts the sets into another cluster than their objects.
@@ -49,7 +49,7 @@ func (w workload) String() string {
 	return w.size.String()
 }
 
-// measure adds the same rows in every case, also rows of phases that could not be measured.
+// measure runs all phases. It always adds the same rows, also for phases that could not be measured.
 func (w workload) measure(r *harness.Run) {
 	f := figures{workload: w}
 	defer func() { r.Add(f.rows()) }()
@@ -95,7 +95,7 @@ func (b *bench) removeBare(o *unstructured.Unstructured) {
 	b.Check(b.target.bare.Delete(b.Ctx, o, deleteOptions(o)...))
 }
 
-// change is a phase: its time is from before the cause until the watches show the effect.
+// change is a phase whose time is measured from the moment before its cause until the watches show the effect.
 type change struct {
 	name, effect string
 	subjects     []harness.Subject
@@ -121,7 +121,7 @@ func (b *bench) measureChange(c change) time.Duration {
 	return took
 }
 
-// converge measures from the first request that creates a set until the last set is applied.
+// converge creates all sets and measures the time from the first request until the last set is applied.
 func (b *bench) converge(f *figures) {
 	data := b.secretsData(dataBefore)
 	f.converge = b.measureChange(change{
@@ -200,7 +200,7 @@ func (b *bench) drift(f *figures) {
 	b.Detail("requests of the controller: %s", b.requests(place))
 }
 
-// driftingObjects returns different objects to edit and to delete, half of the number each. They are the same in every run.
+// driftingObjects returns different objects to edit and to delete, half of repairs each. They are the same in every run.
 func driftingObjects(s size, repairs int) (edited, deleted []*unstructured.Unstructured) {
 	half := (repairs + 1) / 2
 	for _, index := range rand.New(rand.NewPCG(uint64(s.sets), uint64(s.objects))).Perm(s.total()) {
@@ -220,7 +220,7 @@ func driftingObjects(s size, repairs int) (edited, deleted []*unstructured.Unstr
 // otherManager is the field manager that changes objects.
 const otherManager = "another-client"
 
-// repairEdited measures from the response to the edit until a watch shows the former data.
+// repairEdited measures from the response to the edit until a watch shows the previous data again.
 func (b *bench) repairEdited(w *harness.Follower, o *unstructured.Unstructured) time.Duration {
 	const driftedData = "drifted"
 	b.Pause(repairPause)
@@ -240,7 +240,7 @@ func (b *bench) repairEdited(w *harness.Follower, o *unstructured.Unstructured) 
 	return max(0, end.Sub(begin))
 }
 
-// repairDeleted measures from the response to the deletion until a watch shows another object of that name.
+// repairDeleted measures from the response to the deletion until a watch shows a new object of that name.
 func (b *bench) repairDeleted(w *harness.Follower, o *unstructured.Unstructured) time.Duration {
 	b.Pause(repairPause)
 	before := o.DeepCopy()
@@ -253,15 +253,16 @@ func (b *bench) repairDeleted(w *harness.Follower, o *unstructured.Unstructured)
 	return max(0, end.Sub(begin))
 }
 
-// bareSets is the namespace of the sets in which the bare client changes an object; bareSetClass excludes them from the controller.
+// bareSets is the namespace of the sets in which the bare client changes an object. The controller does not process these sets, because
+// they have the class bareSetClass.
 const bareSets, bareSetClass = "bench-bare-sets", "bench-floor"
 
 // bareChecksum is the checksum that the bare client writes into the status.
 const bareChecksum = "changed by the bare client"
 
-// changeFloor measures the minimum cost, for any controller, of a change of one object in every set: the Secret is changed in the
-// same way, and then the bare client reads it, reads and replaces the ConfigMap, and writes the status of a set. The status is as
-// large as the status of the controller's sets, and the same watches run, since both cost the API server time.
+// changeFloor measures the minimum cost, for any controller, of a change of one object in every set: the Secret is changed in the same way,
+// and then the bare client reads it, reads and replaces the ConfigMap, and writes the status of a set. The status is as large as the status
+// of the controller's sets, and the same watches run, since the size and the watches cost the API server time.
 func (b *bench) changeFloor(f *figures) {
 	b.createBareSets(f)
 	after := b.secretsData(dataAfter)
@@ -339,8 +340,8 @@ func (b *bench) changeBareSet(set int, data []byte) {
 	b.patchBareStatus(set, resourcesv1alpha1.ManagedResourceStatus{SecretsDataChecksum: ptr.To(bareChecksum)})
 }
 
-// update changes one ConfigMap in the Secret of every set, and measures until all are seen with the new data and all sets are applied with
-// another checksum.
+// update changes one ConfigMap in the Secret of every set, and measures the time until all ConfigMaps are seen with the new data and all
+// sets are applied with another checksum.
 func (b *bench) update(f *figures) {
 	data, checksums := b.secretsData(dataAfter), map[string]string{}
 	for _, set := range b.managedResources() {
@@ -353,8 +354,8 @@ func (b *bench) update(f *figures) {
 	})
 }
 
-// untilUpdated returns a function that returns true for the event that shows the last result of an update: of each set, the ConfigMap with
-// the new data, and the set applied with another checksum than before.
+// untilUpdated returns a function that returns true for the event that shows the last result of an update: for each set, it waits for the
+// ConfigMap with the new data, and for the set to be applied with another checksum than before.
 func untilUpdated(sets int, before map[string]string) func(harness.Event) bool {
 	return harness.UntilAll(2*sets, func(e harness.Event) string {
 		switch o := e.Object.(type) {
@@ -377,7 +378,7 @@ func (b *bench) patchSecret(namespace string, set int, data []byte) {
 	b.Check(b.source.bare.Patch(b.Ctx, secret, client.RawPatch(types.MergePatchType, patch)))
 }
 
-// remove deletes all sets and measures until the last set and the last object are gone.
+// remove deletes all sets and measures the time until the last set and the last object are gone.
 func (b *bench) remove(f *figures) {
 	f.remove = b.measureChange(change{
 		name: "delete", effect: "all sets and their objects to be gone",
@@ -392,13 +393,14 @@ func (b *bench) remove(f *figures) {
 // restFigures are the costs of the controller while nothing happens.
 type restFigures struct {
 	window time.Duration
-	// managed are requests about objects of the sets, other are all others except watches and leases.
+	// managed is the number of requests for objects of the sets. other is the number of all other requests except watches and requests for
+	// leases.
 	managed, other int
 	cpu            time.Duration
 	memory         int64
 }
 
-// perMinute scales a number of the window to a minute.
+// perMinute converts a number of events in the window to a number per minute.
 func (r restFigures) perMinute(n float64) float64 { return n / r.window.Minutes() }
 
 func (b *bench) atRest(f *figures) {
@@ -430,7 +432,7 @@ func (b *bench) quiet() {
 	})
 }
 
-// restart measures from the start of a new process until it has determined that everything is in sync, and counts its reads.
+// restart measures from the start of a new process until the process has determined that all objects are in sync, and counts its reads.
 func (b *bench) restart(f *figures) {
 	defer b.Within("restart")
 	b.settle()

@@ -19,13 +19,13 @@ import (
 	"github.com/espalier-dev/espalier/test/bench/harness"
 )
 
-// foreignNamespaces is the number of namespaces of the foreign Secrets.
+// foreignNamespaces is the number of namespaces in which the foreign Secrets are; no set references a foreign Secret.
 const foreignNamespaces = 50
 
 // foreignSecrets measures start-up and memory in a cluster with very many Secrets that no set references.
 type foreignSecrets struct {
 	secrets int
-	// sets of ten objects are few: they show when the controller can work, and need hardly any memory.
+	// sets is the number of sets, each with ten objects. They are few: they show when the controller can work, and need hardly any memory.
 	sets int
 	// starts is how many times start-up is measured.
 	starts int
@@ -41,11 +41,11 @@ type foreignFigures struct {
 	lists []time.Duration
 	// ready and inSync are measured from the start of the process.
 	ready, inSync []time.Duration
-	// empty is without any object in the source, few with the sets alone, full with everything.
+	// empty is the memory without any object in the source, few with the sets alone, full with the sets and the foreign Secrets.
 	empty, few, full footprint
 }
 
-// footprint is the memory of a process in bytes: peak is the highest resident one so far.
+// footprint is the memory of a process in bytes: peak is the highest resident memory so far.
 type footprint struct{ resident, peak, heap int64 }
 
 func (f *foreignSecrets) measure(r *harness.Run) {
@@ -77,7 +77,7 @@ func (f footprint) String() string {
 	return fmt.Sprintf("%s, heap in use %s, at most %s", harness.Mebibytes(f.resident), harness.Mebibytes(f.heap), harness.Mebibytes(f.peak))
 }
 
-// besideForeignSecrets starts a new process for each figure: with nothing, with the sets alone, with everything.
+// besideForeignSecrets starts a new process for each figure: with an empty source, with the sets alone, and with the foreign Secrets too.
 func (b *bench) besideForeignSecrets(f *foreignFigures) {
 	b.startController()
 	f.empty = b.weigh(f.wait, "an empty source")
@@ -119,8 +119,8 @@ func (b *bench) weigh(wait time.Duration, beside string) (f footprint) {
 	return f
 }
 
-// listSecrets measures the time of the API server for the first list of a metadata cache. The response is not decoded: that is the
-// controller's own work.
+// listSecrets measures the time of the API server for the first list of a metadata cache. It does not decode the response, because decoding
+// is work of the controller.
 func (b *bench) listSecrets() time.Duration {
 	config := b.source.AdminConfig()
 	config.AcceptContentTypes = "application/vnd.kubernetes.protobuf;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
@@ -136,7 +136,7 @@ func (b *bench) listSecrets() time.Duration {
 	return time.Since(begin)
 }
 
-// createForeignSecrets creates them and their namespaces.
+// createForeignSecrets creates n foreign Secrets and their namespaces.
 func (b *bench) createForeignSecrets(n int) {
 	b.Parallel(foreignNamespaces, workers, func(i int) { b.source.CreateNamespace(foreignNamespace(i)) })
 	b.Parallel(n, workers, b.createForeignSecret)
@@ -174,7 +174,7 @@ func foreignSecret(n int) *corev1.Secret {
 				"secrets.example.com/expires-at": issued.AddDate(1, 0, 0).Format(time.RFC3339),
 				"description":                    "key pair of a component, renewed before it expires",
 			},
-			ManagedFields: []metav1.ManagedFieldsEntry{{ // of an earlier writer; the API server adds the creator's
+			ManagedFields: []metav1.ManagedFieldsEntry{{ // of an earlier manager; the API server adds an entry for the creator
 				Manager: "backup-restore", Operation: metav1.ManagedFieldsOperationUpdate, APIVersion: "v1", Time: ptr.To(metav1.NewTime(issued)),
 				FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1(`{"f:metadata":{"f:annotations":{"f:description":{}}}}`),
 			}},

@@ -11,11 +11,12 @@ import (
 	"github.com/espalier-dev/espalier/test/local"
 )
 
-// soak checks whether the controller grows while everything around it changes continuously.
+// soak checks whether memory and goroutines of the controller grow while the cluster changes continuously.
 type soak struct {
 	// length is the duration of the changes.
 	length time.Duration
-	// churned sets are created, changed and deleted; steady ones stay, and their objects are changed.
+	// churned is the number of sets that are created, changed and deleted. steady is the number of sets that stay, and whose objects are
+	// changed.
 	churned, steady int
 	// secrets is the number of foreign Secrets at a time.
 	secrets int
@@ -48,12 +49,12 @@ func (s *soak) measure(r *harness.Run) {
 	b.Step("soak: over; all sets that are left are applied")
 }
 
-// sampleAll takes samples of the controller until the time is over.
+// sampleAll takes samples of the controller until length has passed.
 func (b *bench) sampleAll(length time.Duration, samples *[]sample) {
 	interval := min(30*time.Second, length/20)
 	begin := time.Now()
 	for at := time.Duration(0); at < length; at = time.Since(begin) {
-		// First a garbage collection, so that the heap contains only memory in use.
+		// This request triggers a garbage collection of the process first, so that the heap contains only memory in use.
 		_, err := local.Get(b.Ctx, http.DefaultClient, b.controller.URL("/debug/pprof/heap?gc=1"))
 		b.Checkf(err, "collect garbage of the controller")
 		taken, err := readSample(b.controller.Metrics(), at)

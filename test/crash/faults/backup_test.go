@@ -37,10 +37,11 @@ func TestCrashRestoreFromABackup(t *testing.T) {
 	later := map[string]string{"one": "2", "same": "1", "new": "2"}
 	for name, tc := range map[string]struct {
 		plane int
-		// written says that the set is written in the restored cluster, so that its version is later than the controller's last write.
+		// written is true if the test writes the set in the restored cluster, so that its resourceVersion is later than the last write of the
+		// controller.
 		written bool
 		want    map[string]string
-		// stays are the objects that remain when the set is deleted.
+		// stays are the objects that remain after the deletion of the set.
 		stays map[string]string
 	}{
 		"the source: the set is earlier than its objects": {
@@ -54,7 +55,7 @@ func TestCrashRestoreFromABackup(t *testing.T) {
 		},
 		"the target: the objects are earlier than the set": {
 			plane: 1,
-			// No status says any longer that "dropped" must be deleted.
+			// No status lists "dropped" any more, so the controller does not know that it must delete the object.
 			want: map[string]string{"one": "2", "same": "1", "new": "2", "dropped": "1"}, stays: map[string]string{"dropped": "1"},
 		},
 	} {
@@ -75,7 +76,7 @@ func TestCrashRestoreFromABackup(t *testing.T) {
 			secret(e, later)
 			await(e, later)
 			e.AwaitApplied("mr", "True/ApplySucceeded")
-			e.AwaitRest() // it has seen its own writes
+			e.AwaitRest() // the controller has received the events of its own writes
 			last := e.Get("mr").ResourceVersion
 			age(e, []client.Client{e.Source, e.Target}[tc.plane])
 
@@ -105,7 +106,7 @@ func pass(e *managedresourcetest.Env, version string) {
 	}
 }
 
-// age increases the resourceVersions of a cluster by more than a start of an API server does.
+// age increases the resourceVersion of a cluster by more than the writes at the start of an API server do.
 func age(e *managedresourcetest.Env, c client.Client) {
 	e.T.Helper()
 	object := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: e.Namespace, Name: "age"}}
@@ -114,7 +115,7 @@ func age(e *managedresourcetest.Env, c client.Client) {
 		object.Data = map[string]string{"writes": strconv.Itoa(i)}
 		e.Expect(c.Update(e.Ctx, object)).To(Succeed())
 	}
-	// With these writes to objects of the set, watches receive that version.
+	// Events of these objects bring the new resourceVersion to the watches of the controller.
 	e.Edit("one", `{"data":{"more":"x"}}`)
 	e.Eventually(func() map[string]string { return e.LiveConfigMap("one").Data }).WithTimeout(backupPatience).ShouldNot(HaveKey("more"))
 	e.Change("mr", func(mr *resourcesv1alpha1.ManagedResource) { mr.Annotations = map[string]string{"aged": "true"} })

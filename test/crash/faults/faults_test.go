@@ -17,7 +17,7 @@ import (
 
 func everything() bool { return os.Getenv("CRASH_FAULTS") == "all" }
 
-// few are the scenarios that run with faults unless all do.
+// few returns the names of the scenarios that run with faults if CRASH_FAULTS is not "all".
 func few() []string {
 	if everything() {
 		return []string{""}
@@ -28,7 +28,7 @@ func few() []string {
 	}
 }
 
-// fault is a kind of disturbance. Either part may be nil.
+// fault is a kind of disturbance, of requests or of watches (streams). Either part may be nil.
 type fault struct{ requests, streams func() binary.Fault }
 
 func storm(every, times int64, concerns func(*http.Request) bool, disturb binary.Fault) fault {
@@ -67,7 +67,7 @@ func clockJumps() map[string][]time.Duration {
 	}
 }
 
-// jumping makes the clock jump several times during the work.
+// jumping returns a function for Plan.During that makes the clock jump several times.
 func jumping(jumps []time.Duration) func(*harness.Clock) error {
 	return func(clock *harness.Clock) error {
 		for _, each := range jumps {

@@ -28,7 +28,7 @@ func TestCrashRestartOfTheAPIServersChangesNothingAboutTheEnd(t *testing.T) {
 	suite := scenarios.NewSuite(t, few()...)
 	suite.References(t.Context(), 1)
 	g.Expect(suite.Failures()).To(BeZero())
-	suite.Workers = suite.Size() // the restart affects all of them
+	suite.Workers = suite.Size() // so that the restart affects all scenarios
 	pauses := []time.Duration{20 * time.Millisecond}
 	if everything() {
 		pauses = append(pauses, 0, 50*time.Millisecond, 150*time.Millisecond, 400*time.Millisecond)
@@ -42,8 +42,8 @@ func TestCrashRestartOfTheAPIServersChangesNothingAboutTheEnd(t *testing.T) {
 	}
 }
 
-// restartOnce returns two functions: every run calls the first one at its start. The second one returns after the servers were restarted,
-// some time after the given number of runs have started.
+// restartOnce returns the function that each run calls as During. Some time after the given number of runs have called it, it restarts the
+// servers once. Each call returns after the restart.
 func restartOnce(ctx context.Context, planes []*local.ControlPlane, runs int, pause time.Duration) func(*harness.Clock) error {
 	begun := make(chan struct{}, runs)
 	restart := sync.OnceValue(func() error {

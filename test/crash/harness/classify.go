@@ -11,11 +11,11 @@ import (
 	"github.com/espalier-dev/espalier/test/binary"
 )
 
-// Counts reports whether a request is a point at which a process can be cut off. Excluded are requests whose number does not depend
-// on the work alone: watches and the lists that start them, requests of every start (discovery, access reviews, the identity of the
-// cluster), leases, Events, and two kinds of reads: the read of a ManagedResource, which happens when a cache is behind, and the
-// read of a CustomResourceDefinition, which is repeated until it is served. A cut at a read that does not count is equivalent to
-// one at the next or last request that counts: the state of the API servers is the same.
+// Counts reports whether a request is a point at which a process can be cut off. Excluded are requests whose number does not depend on the
+// work alone: watches and the lists that start them, requests of every start (discovery, access reviews, the identity of the cluster),
+// leases, Events, and two kinds of reads: the read of a ManagedResource, which happens when a cache is behind, and the read of a
+// CustomResourceDefinition, which is repeated until it is served. A cut at a read that does not count is equivalent to a cut at the next or
+// last request that counts: the state of the API servers is the same.
 func Counts(request *http.Request) bool {
 	info := binary.Info(request)
 	switch {
@@ -30,8 +30,8 @@ func Counts(request *http.Request) bool {
 	return info.Resource != "managedresources" && info.Resource != "customresourcedefinitions"
 }
 
-// CountsWithoutVerdicts is Counts without the writes that only report the health of a set's objects. If controllers of the cluster work on
-// these objects, the number of such writes depends on their speed.
+// CountsWithoutVerdicts is Counts without the writes that only report the health of a set's objects. If controllers of Kubernetes process
+// these objects, the number of such writes depends on the speed of these controllers.
 func CountsWithoutVerdicts(request *http.Request) bool { return Counts(request) && !isVerdict(request) }
 
 // isVerdict reports whether a request writes only conditions of a set that is applied.

@@ -7,7 +7,7 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// Clock is the real clock with an offset that may change during a run, as if the system time was set. Timers are not affected.
+// Clock is the real clock with an offset that may change during a run, as if a user set the system time. Timers do not change.
 type Clock struct {
 	clock.RealClock
 

@@ -11,7 +11,7 @@ import (
 	"github.com/espalier-dev/espalier/test/binary"
 )
 
-// server executes every request and records it.
+// server is an API server that records every request that it executes.
 type server struct{ carriedOut []string }
 
 // RoundTrip implements http.RoundTripper.
@@ -27,7 +27,7 @@ func TestACut(t *testing.T) {
 		cut        binary.Cut
 		answered   []bool
 		carriedOut []string
-		sent       []string // with the one that was cut
+		sent       []string // with the request that was cut
 	}{
 		"none":                  {binary.Cut{}, []bool{true, true, true}, puts, puts},
 		"before the second one": {binary.Cut{Request: 2}, []bool{true, false, false}, puts[:1], puts[:2]},

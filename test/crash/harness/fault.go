@@ -18,7 +18,8 @@ import (
 	"github.com/espalier-dev/espalier/test/local"
 )
 
-// Storm is a fault that disturbs every n-th of the requests that it concerns, 1 for all of them, and ends after a number of times.
+// Storm is a fault that disturbs every n-th of the requests for which concerns is true (1 for all of them), at most the given number of
+// times.
 func Storm(every, times int64, concerns func(*http.Request) bool, disturb binary.Fault) binary.Fault {
 	var met, made atomic.Int64
 	return func(request *http.Request, next http.RoundTripper) (*http.Response, error) {
@@ -32,7 +33,7 @@ func Storm(every, times int64, concerns func(*http.Request) bool, disturb binary
 // Writes reports whether a request changes state that is compared.
 func Writes(request *http.Request) bool { return request.Method != http.MethodGet && Counts(request) }
 
-// Refuse answers a request with an error. A conflict is one with another client's write.
+// Refuse answers a request with an error. An error 409 is the conflict with a write of another client.
 func Refuse(code int) binary.Fault {
 	return func(request *http.Request, _ http.RoundTripper) (*http.Response, error) {
 		info := binary.Info(request)
@@ -131,8 +132,8 @@ func (l *late) Read(into []byte) (int, error) {
 	return n, err
 }
 
-// Expired ends every watch after some time. The next watch fails, because its resourceVersion is too old: alternately at once, or with its
-// first event.
+// Expired ends every watch after some time. Of three watches in a row that continue from a resourceVersion, two fail because it is too old:
+// the first at once, the second with its first event. A watch that begins with a list never fails.
 func Expired(after time.Duration) binary.Fault {
 	var turn atomic.Int64
 	short := ShortStreams(after)

@@ -16,7 +16,7 @@ import (
 	"github.com/espalier-dev/espalier/test/local"
 )
 
-// Process is a controller that runs within the test's process, without state of an earlier one.
+// Process is a controller that runs in a goroutine of the test, without state of an earlier Process.
 type Process struct {
 	traffic
 
@@ -51,8 +51,8 @@ func (p *Process) run(ctx context.Context) error {
 // restartPause is the pause before a process that could not start is restarted.
 const restartPause = 100 * time.Millisecond
 
-// starting reports whether an API server was stopping or starting, or too slow to answer a request: one that has not read its roles yet
-// refuses everything. The error of a cut never counts, nor does a deadline that passes outside of a request.
+// starting reports whether an error shows that an API server was stopping or starting (then it refuses all requests until it has read its
+// roles), or too slow to answer a request. It returns false for the error of a cut, and for a deadline that passed outside of a request.
 func starting(err error) bool {
 	var broken *url.Error
 	return apierrors.IsForbidden(err) || utilnet.IsConnectionRefused(err) || errors.As(err, &broken) && broken.Timeout() ||

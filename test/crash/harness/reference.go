@@ -12,8 +12,8 @@ import (
 	"github.com/espalier-dev/espalier/internal/managedresource/managedresourcetest"
 )
 
-// mostDryRuns is the maximum number of undisturbed runs of a scenario until enough of them agree. On a busy machine, a watch can be so late
-// that a request is sent twice.
+// mostDryRuns is the maximum number of undisturbed runs of a scenario. Among them, the required number must agree. On a busy machine, a
+// watch can be so late that a request is sent twice.
 const mostDryRuns = 6
 
 // Dry runs a scenario undisturbed until the given number of runs agree, and requires the result that the scenario declares. It fails if two
@@ -61,7 +61,7 @@ func newReference(outcome Outcome) *Reference {
 	return r
 }
 
-// promised checks the result of an undisturbed run against the declarations of the scenario.
+// promised checks that the result of an undisturbed run is as the scenario declares in Stays, Goes and Kept.
 func promised(scenario Scenario, outcome Outcome) error {
 	var findings []string
 	if len(outcome.Requests) == 0 {
@@ -83,7 +83,7 @@ func promised(scenario Scenario, outcome Outcome) error {
 	return orphans(scenario, outcome)
 }
 
-// orphans requires that the status of a set lists every object with the origin of the set.
+// orphans returns an error if an object has the origin of a set whose status does not list it, unless Kept names it.
 func orphans(scenario Scenario, outcome Outcome) error {
 	kept := slices.Sorted(slices.Values(scenario.Kept))
 	if !slices.Equal(outcome.end.orphans, kept) {

@@ -25,15 +25,15 @@ const (
 	patience = 90 * time.Second
 	// poll is the pause between two checks.
 	poll = 10 * time.Millisecond
-	// calm is how long a process must send nothing to count as done. calmUndisturbed is the same if there is no other criterion: when the
-	// number of requests and the result are to be determined.
+	// calm is how long a process must send nothing to count as done. calmUndisturbed is that time for undisturbed runs, in which the requests
+	// and the result are recorded, so that there is no other criterion.
 	calm            = 120 * time.Millisecond
 	calmUndisturbed = 2 * time.Second
 )
 
 // Outcome is the result of a run.
 type Outcome struct {
-	// Made is how many of the cuts were made.
+	// Made is how many of the planned cuts were made.
 	Made int
 	// Requests are the counted requests that the first process sent in Act.
 	Requests []string
@@ -43,7 +43,7 @@ type Outcome struct {
 	deletions []string
 }
 
-// stayed reports whether an object existed before and was not replaced until the end.
+// stayed reports whether an object existed before Act and was neither deleted nor replaced until the end.
 func (o Outcome) stayed(key string) bool {
 	return o.before.uids[key] != "" && o.end.uids[key] == o.before.uids[key]
 }
@@ -66,8 +66,8 @@ type run struct {
 	missed    bool // Meanwhile has not happened yet
 }
 
-// Run executes a scenario as planned. With a reference it requires the same result, otherwise it waits until nothing happens any more. It
-// uses the rights and the configuration of the env.
+// Run executes a scenario as planned. With a reference it waits for the same result, otherwise until the controllers send no more requests.
+// It uses the permissions and the configuration of the env.
 func Run(
 	ctx context.Context, env *managedresourcetest.Env, scenario Scenario, plan Plan, reference *Reference,
 ) (outcome Outcome, err error) {
@@ -203,8 +203,8 @@ func (r *run) end() (state, error) {
 	return end, nil
 }
 
-// outdated reports whether the condition of a set says that the controller manager has not seen a workload yet. On a busy machine, that
-// takes longer than any pause. The target of a scenario with two clusters has no controller manager: there, workloads stay outdated.
+// outdated reports whether a condition says that kube-controller-manager has not processed a workload yet. On a busy machine, that may take
+// longer than calmUndisturbed. The target of a scenario with two clusters has no kube-controller-manager: there, workloads stay outdated.
 func outdated(sets Snapshot) bool {
 	return slices.ContainsFunc(slices.Collect(maps.Values(sets)), func(text string) bool {
 		return strings.Contains(text, "observed generation outdated")
@@ -223,7 +223,7 @@ func (r *run) step(what string, step Step) error {
 	return r.await(what, func() bool { return until(r.World) }, calm)
 }
 
-// await waits until a condition is true and nothing was sent for some time. If the process is cut off, another one takes over.
+// await waits until a condition is true and nothing was sent for some time. If the process is cut off, another process takes over.
 func (r *run) await(what string, so func() bool, silence time.Duration) error {
 	deadline := time.Now().Add(patience)
 	for ; ; time.Sleep(poll) {
@@ -301,7 +301,7 @@ func (r *run) start(number int) *Process {
 	return p
 }
 
-// arm disturbs a process from now on, and cuts off the one whose turn it is.
+// arm disturbs a process from now on. If it runs the controller Victim and a cut is left, it will be cut off.
 func (r *run) arm(p *Process, number int) {
 	cut := binary.Cut{}
 	if number == r.scenario.Victim {
@@ -322,7 +322,7 @@ func (r *run) configuration(number int) *config.ResourceManagerConfiguration {
 	if len(r.scenario.Classes) > 0 {
 		cfg.Controllers.ResourceClass = ptr.To(r.scenario.Classes[number])
 	}
-	// A short period would cause work without a reason in the scenario.
+	// A short period would cause requests that no change in the scenario causes.
 	cfg.Controllers.ManagedResource.SyncPeriod = &metav1.Duration{Duration: time.Minute}
 	cfg.Controllers.Health.SyncPeriod = &metav1.Duration{Duration: time.Minute}
 	if !r.plan.Parallel {

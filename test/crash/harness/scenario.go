@@ -8,10 +8,10 @@ import (
 	"github.com/espalier-dev/espalier/test/binary"
 )
 
-// Step is a change, and the condition by which the controllers have processed it.
+// Step is a change, with the condition that is true when the controllers have processed it.
 type Step struct {
 	Do func(*World)
-	// Until is World.Applied if it is nil. It does not check whether the result is right.
+	// Until is that condition; nil stands for World.Applied. It need not check whether the result is right.
 	Until func(*World) bool
 }
 
@@ -19,40 +19,40 @@ type Step struct {
 type Scenario struct {
 	// Name is a short sentence.
 	Name string
-	// TwoClusters makes the target a separate cluster without a controller manager.
+	// TwoClusters makes the target a separate cluster without a kube-controller-manager.
 	TwoClusters bool
-	// Classes are the classes of the controllers, one controller each; nil stands for one controller of the default class. Victim
-	// is the number of the controller that is cut off.
+	// Classes are the classes of the controllers, one controller each; nil stands for one controller of the default class. Victim is the index
+	// of the controller that is cut off from its API servers.
 	Classes []string
 	Victim  int
-	// Workloads means that controllers of the cluster work on the objects: then the number of writes of a set's health depends on their
-	// speed, and these writes do not count.
+	// Workloads is true if controllers of Kubernetes process the objects. Then the number of writes of a set's health depends on the speed of
+	// these controllers, so such writes do not count.
 	Workloads bool
 	// Configure changes the controllers' configuration; it may be nil.
 	Configure func(*config.ResourceManagerConfiguration)
 
 	// Ahead is the time by which the controllers' clock is ahead of the clock of the API servers.
 	Ahead time.Duration
-	// Waits means that the controllers wait until their clock has reached a time relative to one that an API server recorded. If the clock
-	// is set back for good, the wait is too long for a test.
+	// Waits is true if the controllers wait until some time after a time that an API server recorded. If their clock is set back and stays so,
+	// that wait is too long for a test.
 	Waits bool
 
 	// Prepare, if not nil, is called once for all runs.
 	Prepare func(*managedresourcetest.Env)
-	// Begin, if not nil, is called before any controller runs, and First while one runs; it is processed undisturbed.
+	// Begin, if not nil, is called before any controller runs. First contains the steps before Act: the controllers run and are not disturbed.
 	Begin func(*World)
 	First []Step
-	// Down, if not nil, is called after First while no controller runs. The start of the controller is then disturbed too.
+	// Down, if not nil, is called after First while no controller runs. Then the cut may also happen while the controller starts after Down.
 	Down func(*World)
-	// Act contains the steps in which the cut happens, one after the other.
+	// Act contains the steps during which the controller is disturbed, in order.
 	Act []Step
-	// Meanwhile, if not nil, happens after the cut while no controller runs, otherwise at the end.
+	// Meanwhile, if not nil, is a step after the cut while no controller runs. Without a cut, it is the last step.
 	Meanwhile *Step
 	// Foreign, if not nil, is called again and again: it does the work of another controller.
 	Foreign func(*World)
 
-	// Stays are objects that exist after First and must not be replaced until the end; Goes are some that must be deleted. Objects that are
-	// not listed must behave as in an undisturbed run.
+	// Stays are objects that exist after First and must not be deleted or replaced until the end. Goes are objects that must be deleted.
+	// Objects that neither lists must behave as in an undisturbed run.
 	Stays, Goes []string
 	// Kept are objects that at the end intentionally have the origin of a set that does not list them.
 	Kept []string
@@ -64,20 +64,20 @@ type Reference struct {
 	Requests []string
 	// End is the complete state at the end.
 	End Snapshot
-	// stays are the objects that are not replaced between First and the end; deletions are all deletions.
+	// stays are the objects that are neither deleted nor replaced between First and the end. deletions are all deletion requests.
 	stays, deletions []string
 }
 
-// Plan defines the disturbances of the controller in one run of a scenario. The zero value means none.
+// Plan defines the disturbances of the controller in one run of a scenario. The zero value means no disturbance.
 type Plan struct {
-	// Cuts are made in the first process, in the one that takes over, and so on.
+	// Cuts are made one after the other: the first in the first process, the second in the process that takes over, and so on.
 	Cuts []binary.Cut
-	// Fault disturbs the requests of all of them from Act on, Streams disturbs their watches. Both may be nil.
+	// Fault disturbs the requests of all processes from Act on. Streams disturbs their watches. Both may be nil.
 	Fault, Streams binary.Fault
 	// Parallel runs the controllers with their default concurrency; otherwise they do one thing at a time, and so in a fixed order.
 	Parallel bool
 	// During, if not nil, starts after the first change of Act, and the run waits for its end.
 	During func(*Clock) error
-	// Behind is true if During sets the clock back for good.
+	// Behind is true if During sets the clock back, and it stays so.
 	Behind bool
 }

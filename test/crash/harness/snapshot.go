@@ -16,8 +16,8 @@ import (
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
 )
 
-// Snapshot is the state of everything in a scenario, without values that differ between runs: the text of each object by "Kind/name", or
-// "Kind/namespace/name" if the namespace is not the world's.
+// Snapshot is the state of all objects of a scenario, without values that differ between runs. It contains the text of each object by
+// "Kind/name", or "Kind/namespace/name" if the namespace is not the world's.
 type Snapshot map[string]string
 
 // state is a snapshot and the values that cannot be compared between runs.
@@ -139,8 +139,8 @@ func normalizeMeta(o metav1.Object) {
 	o.SetDeletionGracePeriodSeconds(nil)
 }
 
-// normalizeSet sorts the conditions, because the order in which they were added differs between runs. It replaces the checksum by
-// whether it belongs to the set's Secrets, because these contain the name of the namespace.
+// normalizeSet sorts the conditions, because the order in which they were added differs between runs. It replaces the checksum by a text
+// that says whether the checksum belongs to the Secrets of the set, because the Secrets contain the name of the namespace, which differs.
 func (w *World) normalizeSet(mr *resourcesv1alpha1.ManagedResource) {
 	normalizeMeta(mr)
 	mr.ManagedFields = nil

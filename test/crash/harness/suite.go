@@ -38,12 +38,12 @@ type entry struct {
 	scenario  Scenario
 	env       *managedresourcetest.Env
 	reference *Reference
-	// tried and passed count points; twice counts those in which two processes were cut off.
+	// tried and passed count points. twice counts the points in which two processes were cut off.
 	tried, passed, twice int
 	took                 time.Duration
 }
 
-// Add adds a scenario. All its runs use the rights of the env.
+// Add adds a scenario. All its runs use the permissions of the controller of the env.
 func (s *Suite) Add(scenario Scenario, env *managedresourcetest.Env) {
 	s.entries = append(s.entries, &entry{scenario: scenario, env: env})
 }
@@ -61,7 +61,7 @@ func (s *Suite) fail(what string, err error) {
 	_, _ = fmt.Fprintf(s.Out, "FAILED %s: %v\n", what, err)
 }
 
-// References runs all scenarios undisturbed, until the given number of runs of each agree.
+// References runs all scenarios undisturbed, until the given number of runs of each scenario agree.
 func (s *Suite) References(ctx context.Context, times int) {
 	s.each(len(s.entries), func(i int) {
 		e := s.entries[i]
@@ -80,12 +80,12 @@ type Planned struct {
 	// Name describes the plan.
 	Name string
 	Plan Plan
-	// isPoint requires that the first cut is made, and counts the run in the table.
+	// isPoint is true for a point: its first cut must be made, and the table counts it.
 	isPoint bool
 }
 
-// Points plans a run for every point of every scenario: a cut before and after each request, and for each request another one in which the
-// process that takes over is cut off too, at a random request.
+// Points plans three runs for each request of every scenario: a cut before the request, a cut after it, and a run in which the process that
+// takes over is cut off too, at a random request.
 func (s *Suite) Points(random *rand.Rand) []Planned {
 	var points []Planned
 	for _, e := range s.entries {
@@ -146,7 +146,8 @@ func (s *Suite) RandomRuns(random *rand.Rand, count int) []Planned {
 	return runs
 }
 
-// Runs plans the same for all scenarios that it suits, with a separate plan for each.
+// Runs plans one run of each scenario, with a separate result of plan for each. It omits scenarios that wait, if the plan sets the clock
+// back.
 func (s *Suite) Runs(name string, plan func() Plan) []Planned {
 	runs := make([]Planned, 0, len(s.entries))
 	for _, e := range s.entries {
@@ -157,7 +158,7 @@ func (s *Suite) Runs(name string, plan func() Plan) []Planned {
 	return runs
 }
 
-// progressEvery is the number of points per line of progress.
+// progressEvery is the number of points after which Execute prints a line about its progress.
 const progressEvery = 50
 
 // Execute executes the runs and returns the number of cuts that were made.
@@ -184,12 +185,12 @@ func (s *Suite) Execute(ctx context.Context, runs []Planned) int {
 	return total
 }
 
-// attempts is how many times a point is tried as planned if its cut is not made.
+// attempts is how many times a point is tried as planned until its cut is made. After that, try moves the cut.
 const attempts = 4
 
 // try requires that a run has the expected result, and that the first cut of a point is made. On a busy machine, a process may send fewer
 // requests than undisturbed, for example because an object is back before its absence is reported. If no attempt sends so many requests,
-// the cut is made at the last one that the process sends.
+// try makes one further attempt, with the cut at the last request of the attempt before.
 func (p Planned) try(ctx context.Context) (int, error) {
 	plan := p.Plan
 	plan.Cuts = slices.Clone(plan.Cuts)

@@ -12,12 +12,13 @@ import (
 type traffic struct {
 	mu       sync.Mutex
 	inFlight int
-	// last is when the last important request ended; ready is true if the process has started to watch sets.
+	// last is when the last request ended for which Counts is true. ready is true if the process has opened a watch on sets.
 	last  time.Time
 	ready bool
 }
 
-// Quiet returns for how long there was no important request. It is 0 for a process that has not started to watch sets.
+// Quiet returns the time since the last request for which Counts is true. It returns 0 during such a request, and for a process that has
+// not opened a watch on sets.
 func (t *traffic) Quiet() time.Duration {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -27,7 +28,7 @@ func (t *traffic) Quiet() time.Duration {
 	return time.Since(t.last)
 }
 
-// observed returns a Fault that lets streams execute the requests that open a watch, and fault all others. Both may be nil.
+// observed returns a Fault that passes requests which open a watch to streams, and all others to fault. Both may be nil.
 func (t *traffic) observed(fault, streams binary.Fault) binary.Fault {
 	return func(request *http.Request, next http.RoundTripper) (*http.Response, error) {
 		info := binary.Info(request)
@@ -44,7 +45,7 @@ func (t *traffic) observed(fault, streams binary.Fault) binary.Fault {
 	}
 }
 
-// note changes the number of important requests in flight, or records that the process watches sets.
+// note changes the number of counted requests in flight, or records that the process has opened a watch on sets.
 func (t *traffic) note(change int, watches bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

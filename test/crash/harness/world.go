@@ -31,8 +31,8 @@ import (
 	"github.com/espalier-dev/espalier/test/local"
 )
 
-// World is a namespace of the source, one of the same name in the target, and the objects of a scenario in them. In texts that are passed
-// to it, $NS stands for that name.
+// World is a namespace of the source, one of the same name in the target, and the objects of a scenario in them. In texts that its methods
+// get, $NS stands for the name of the namespace.
 //
 // Its methods do nothing after one of them has failed, so that a scenario needs no error checks; Err returns the error.
 type World struct {
@@ -43,14 +43,14 @@ type World struct {
 
 	ctx context.Context //nolint:containedctx // it is the context of the run, with the same lifetime
 	err error
-	// documents are the contents of the Secrets; references are the names of the Secrets of each set.
+	// documents are the contents of the Secrets, by name. references are the names of the Secrets of each set.
 	documents  map[string][]string
 	references map[string][]string
-	// objects are the cluster-scoped objects that the scenario uses, and its namespaced kinds, without a name.
+	// objects are the cluster-scoped objects that the scenario uses, and, without a name, the namespaced kinds of its objects.
 	objects sets.Set[object]
 }
 
-// object identifies an object of the target; without a name, all objects of a kind.
+// object identifies an object of the target or, if name is empty, all objects of a kind in the namespace.
 type object struct{ apiVersion, kind, name string }
 
 // NewWorld creates the namespaces.
@@ -64,10 +64,10 @@ func NewWorld(ctx context.Context, source, target client.Client) (*World, error)
 	return w, err
 }
 
-// Err returns the first error.
+// Err returns the first error of a method, nil if there was none.
 func (w *World) Err() error { return w.err }
 
-// outage is how long an API server may not answer during a run.
+// outage is how long an API server may be unavailable during a run.
 const outage = time.Minute
 
 // do makes one change, unless an earlier one has failed. It waits for an API server that does not answer.
@@ -99,7 +99,7 @@ func brokenOff(err error) bool {
 
 func (w *World) fill(text string) string { return strings.ReplaceAll(text, "$NS", w.NS) }
 
-// AwaitNextSecond waits until the clock of the target's API server shows another second, so that managedFields distinguish later writes
+// AwaitNextSecond waits until the clock of the target's API server shows the next second, so that managedFields distinguish later writes
 // from earlier ones.
 func (w *World) AwaitNextSecond() {
 	w.do("wait for the next second", func() error {
@@ -129,7 +129,7 @@ func (w *World) Secret(name string, documents ...string) {
 	w.documents[name] = filled
 	w.do("write Secret "+name, func() error {
 		for _, each := range filled {
-			_, _ = w.learn(each) // it may be invalid on purpose
+			_, _ = w.learn(each) // the document may be invalid on purpose
 		}
 		secret := &corev1.Secret{
 			ObjectMeta: metav1.ObjectMeta{Namespace: w.NS, Name: name},
@@ -147,7 +147,7 @@ const dataKey = "objects.yaml"
 
 func value(documents []string) string { return strings.Join(documents, "\n---\n") }
 
-// learn parses a manifest, and records the object or its kind, so that the object is read at the end.
+// learn parses a manifest, and records the object or its kind in objects, so that the object is read at the end of the run.
 func (w *World) learn(manifest string) (*unstructured.Unstructured, error) {
 	content := &unstructured.Unstructured{}
 	if err := yaml.Unmarshal([]byte(manifest), &content.Object); err != nil {
@@ -161,7 +161,8 @@ func (w *World) learn(manifest string) (*unstructured.Unstructured, error) {
 	return content, nil
 }
 
-// Set creates a Secret of that name with documents, and a set that references it, after change, which may be nil.
+// Set creates a Secret with documents and a set of the same name that references it. change, which may be nil, changes the set before its
+// creation.
 func (w *World) Set(name string, change func(*resourcesv1alpha1.ManagedResource), documents ...string) {
 	w.Secret(name, documents...)
 	mr := &resourcesv1alpha1.ManagedResource{ObjectMeta: metav1.ObjectMeta{Namespace: w.NS, Name: name}}

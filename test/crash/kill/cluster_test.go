@@ -23,7 +23,7 @@ import (
 // writers is how many requests the test sends concurrently.
 const writers = 8
 
-// write makes changes, several concurrently.
+// write calls the functions in changes, several concurrently.
 func (s *scenario) write(changes []func() error) {
 	s.T.Helper()
 	var workers sync.WaitGroup
@@ -49,7 +49,7 @@ func (s *scenario) secretOf(each set) *corev1.Secret {
 	return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: each.name}, Data: data}
 }
 
-// create returns a function that creates a set, its Secret first or last.
+// create returns a function that creates a set and its Secret, in random order.
 func (s *scenario) create(each set) func() error {
 	s.T.Helper()
 	mr := s.ManagedResource(each.name, each.name)
@@ -74,7 +74,7 @@ func (s *scenario) replace(each set) func() error {
 	return func() error { return s.Source.Update(s.Ctx, secret) }
 }
 
-// remove returns a function that deletes a set, its Secret first or last.
+// remove returns a function that deletes a set and its Secret, in random order.
 func (s *scenario) remove(name string) func() error {
 	objects := []client.Object{
 		&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: name}},
@@ -93,7 +93,7 @@ func (s *scenario) remove(name string) func() error {
 	}
 }
 
-// unfinished returns the work that is still open according to the status of the sets. It does not read objects.
+// unfinished lists the sets that, by their status, are not yet as they must be. It does not read objects.
 func (s *scenario) unfinished() []string {
 	s.T.Helper()
 	list := &resourcesv1alpha1.ManagedResourceList{}
@@ -185,7 +185,7 @@ func (s *scenario) list(labels client.MatchingLabels) map[key]*unstructured.Unst
 	return found
 }
 
-// version changes if an object is changed or created again.
+// version returns a text that changes if the object is changed or created again.
 func version(object *unstructured.Unstructured) string {
 	return string(object.GetUID()) + " " + object.GetResourceVersion()
 }

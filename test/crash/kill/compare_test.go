@@ -14,7 +14,7 @@ import (
 
 const managedBy = "resources.gardener.cloud/managed-by"
 
-// expected returns the object at a place of a set as it must be in the cluster.
+// expected returns the object with the given number (place) of a set as it must be in the cluster.
 func (s set) expected(place int) map[string]any {
 	object := runtime.DeepCopyJSON(s.manifest(place))
 	mark := func(fields ...string) {
@@ -68,7 +68,7 @@ type expectation struct {
 	adopted bool
 }
 
-// differences requires everything that is expected, and that some parts contain nothing else.
+// differences lists the expected values that have lacks, and unexpected values in the parts that must contain nothing else.
 func differences(want expectation, have map[string]any) []string {
 	findings := missing("", want.object, have)
 	exact := [][]string{{"metadata", "labels"}, {"data"}, {"spec", "selector"}, {"spec", "template", "metadata", "labels"}}

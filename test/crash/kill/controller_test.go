@@ -21,9 +21,10 @@ const binaryName = "managedresource-controller"
 // controller is the real binary, as a process that is killed and restarted.
 type controller struct {
 	t *testing.T
-	// dir contains the configuration and the log of all processes; binary is the program.
+	// dir is the folder with the configuration and the log of all processes. binary is the path of the program.
 	dir, binary string
-	// admin may issue tokens for the ServiceAccount, which is in the served namespace.
+	// admin is an administrator's client configuration. With it, the test requests tokens for the controller's ServiceAccount, which is in the
+	// served namespace.
 	admin     *rest.Config
 	namespace string
 
@@ -86,7 +87,7 @@ controllers:
 func (c *controller) kill(after time.Duration) <-chan error {
 	done, process := make(chan error, 1), c.process
 	time.AfterFunc(after, func() {
-		if err := process.Failure(); err != nil { // it must not have ended before
+		if err := process.Failure(); err != nil { // the process must not have ended before the kill
 			done <- err
 			return
 		}
@@ -95,7 +96,7 @@ func (c *controller) kill(after time.Duration) <-chan error {
 	return done
 }
 
-// complaints returns the lines of the log that no run may have.
+// complaints returns the lines that must not appear in the log of any run.
 func (c *controller) complaints() []string {
 	c.t.Helper()
 	log, err := os.ReadFile(c.file("log"))

@@ -51,7 +51,7 @@ type scenario struct {
 	controller *controller
 	names      []string
 
-	// sets are the existing ones, checksums are the checksums that their status must have.
+	// sets are the existing sets. checksums are the checksums that their status must have.
 	sets      map[string]set
 	checksums map[string]string
 	// earlier are the sets at the start of the round.
@@ -60,10 +60,10 @@ type scenario struct {
 	kept map[key]expectation
 	// stays are the objects that must not be deleted in this round, not even to be created again.
 	stays map[key]types.UID
-	// adopted are the objects that a set may have taken over in this round from an earlier set of the same name. It is unknown whether a
-	// killed process has done so.
+	// adopted are the objects that a set may have taken over in this round from an earlier set of the same name. A killed process may have
+	// done so or not.
 	adopted map[key]bool
-	// bystanders are the objects that must not be written to.
+	// bystanders are the objects that belong to no set and that the controller must not write, with their version.
 	bystanders map[key]string
 	revision   int
 
@@ -72,7 +72,7 @@ type scenario struct {
 	report  report
 }
 
-// report is printed at the end of the test.
+// report counts the results. It is printed at the end of the test.
 type report struct {
 	kills, midway map[phase]int
 	again         int
@@ -135,7 +135,7 @@ func newScenario(t *testing.T, seed uint64, sets int) *scenario {
 	return s
 }
 
-// measure creates everything and does each kind of work once, undisturbed.
+// measure runs the phases converging, updating and deleting once, undisturbed, and records how long the work on one set takes.
 func (s *scenario) measure() {
 	s.T.Helper()
 	for _, each := range []phase{converging, updating, deleting} {
@@ -152,7 +152,7 @@ func (s *scenario) measure() {
 	s.report.longest = 0
 }
 
-// feasible reports whether there is enough to work on.
+// feasible reports whether there are enough sets to create, or enough existing sets, for a phase.
 func (s *scenario) feasible(p phase) bool {
 	if p == converging {
 		return len(s.sets) <= len(s.names)*3/4
@@ -160,7 +160,7 @@ func (s *scenario) feasible(p phase) bool {
 	return len(s.sets) >= len(s.names)*2/5
 }
 
-// prepare makes a phase feasible, undisturbed.
+// prepare makes a phase feasible: it creates or deletes sets while the controller is not killed.
 func (s *scenario) prepare(p phase) {
 	s.T.Helper()
 	other := converging
@@ -207,7 +207,8 @@ func (s *scenario) round(number int, p phase) {
 	s.check(what)
 }
 
-// learn adapts the typical duration to the load of the machine: shorter if the work is done before the kill, otherwise longer.
+// learn adapts the typical duration of the phase to the load of the machine: it becomes the real duration if the work was done before the
+// kill, otherwise longer.
 func (s *scenario) learn(p phase, changes int, begin time.Time, delay time.Duration) {
 	s.T.Helper()
 	for time.Since(begin)+poll < delay {
@@ -220,7 +221,7 @@ func (s *scenario) learn(p phase, changes int, begin time.Time, delay time.Durat
 	s.typical[p] += s.typical[p] / 8
 }
 
-// begin chooses the changes of a phase, and returns them.
+// begin chooses the changes of a phase, records the new expected state, and returns functions that make the changes.
 func (s *scenario) begin(p phase) []func() error {
 	s.T.Helper()
 	s.adopted, s.earlier = map[key]bool{}, maps.Clone(s.sets)
@@ -248,7 +249,7 @@ func (s *scenario) begin(p phase) []func() error {
 	return changes
 }
 
-// changeWhileDown changes some sets again, reverts others, and deletes some.
+// changeWhileDown returns functions that change some sets again, revert others, and delete some, while no controller runs.
 func (s *scenario) changeWhileDown() []func() error {
 	s.T.Helper()
 	var changes []func() error
@@ -257,7 +258,7 @@ func (s *scenario) changeWhileDown() []func() error {
 		switch choice := s.random.IntN(10); {
 		case choice < 6:
 			changes = append(changes, s.update(each))
-		case choice < 7 && !each.keep: // otherwise it would not be certain which objects it has to keep
+		case choice < 7 && !each.keep: // otherwise it would not be certain which objects the controller must keep
 			changes = append(changes, s.delete(name))
 		case choice < 8 && !each.keep:
 			changes = append(changes, s.replace(s.become(s.earlier[name])))
@@ -290,12 +291,12 @@ func (s *scenario) become(next set) set {
 			s.adopted[next.key(place)] = true
 		}
 	}
-	delete(s.stays, next.key(immutablePlace)) // it can only be replaced
+	delete(s.stays, next.key(immutablePlace)) // it can only be replaced, not updated
 	s.sets[next.name] = next
 	return next
 }
 
-// delete records the deletion of a set, with or without its objects.
+// delete records the deletion of a set, whose objects are deleted too or kept, and returns the function that deletes it.
 func (s *scenario) delete(name string) func() error {
 	gone := s.sets[name]
 	for place := range gone.revisions {

@@ -12,7 +12,8 @@ type kind struct {
 	content          func(name string, revision int) map[string]any
 }
 
-// kinds returns the kinds in the order of the places of a set. Controllers change only their status and, for Deployments, one annotation.
+// kinds returns the kinds in the order of the places of a set. Controllers of Kubernetes change only the status of such objects and, for
+// Deployments, one annotation.
 func kinds() []kind {
 	configMap := kind{"v1", "ConfigMap", func(_ string, revision int) map[string]any {
 		return map[string]any{"apiVersion": "v1", "data": map[string]any{

@@ -14,21 +14,22 @@ import (
 )
 
 const (
-	// placesPerSet is the number of places for objects in a set, objectsPerSet the number of objects that it has at a time.
+	// placesPerSet is the number of places of a set; an object of a set is identified by its place. objectsPerSet is the number of places that
+	// have an object at a time.
 	placesPerSet, objectsPerSet = 50, 40
-	// The number of objects of a set that an update changes, and that it replaces by others.
+	// The numbers of objects of a set that an update changes, and that it replaces by objects at other places.
 	changedPerUpdate, exchangedPerUpdate = 10, 6
-	// immutablePlace is an immutable ConfigMap. It has other data in every version of a set.
+	// immutablePlace is the place of an immutable ConfigMap, whose data differ in every version of the set.
 	immutablePlace = 0
-	// prefix is the prefix of our labels and annotations.
+	// prefix is the prefix of the labels and annotations that this test sets.
 	prefix = "crash.espalier.dev/"
 )
 
 // set is the content of a ManagedResource and its Secret.
 type set struct {
 	namespace, name string
-	// keep is spec.keepObjects. Such a set also has spec.forceOverwriteLabels: it may find objects that an earlier set of its name has
-	// left, whose old labels it would otherwise have to keep.
+	// keep is spec.keepObjects. Such a set also has spec.forceOverwriteLabels: an earlier set of the same name may have left objects, whose
+	// old labels the controller would otherwise have to keep.
 	keep bool
 	// revisions are the objects of the set: the revision of the object at each place.
 	revisions map[int]int
@@ -52,8 +53,8 @@ func (s set) filled(random *rand.Rand, revision int) set {
 	return s
 }
 
-// updated returns the set with some objects changed, some removed and as many added. It does not remove objects for which held returns
-// true.
+// updated returns the set with some objects changed, some removed, and as many added as removed. It does not remove objects for which held
+// returns true.
 func (s set) updated(random *rand.Rand, revision int, held func(key) bool) set {
 	next := maps.Clone(s.revisions)
 	present := slices.Sorted(maps.Keys(s.revisions))
@@ -80,7 +81,7 @@ func (s set) updated(random *rand.Rand, revision int, held func(key) bool) set {
 	return s
 }
 
-// manifests returns the objects of the set in the order of their places.
+// manifests returns the manifests of the objects of the set, by place.
 func (s set) manifests() []map[string]any {
 	manifests := make([]map[string]any, 0, len(s.revisions))
 	for _, place := range slices.Sorted(maps.Keys(s.revisions)) {
@@ -89,8 +90,8 @@ func (s set) manifests() []map[string]any {
 	return manifests
 }
 
-// manifest returns the object at a place. Each revision has its own values, labels and annotations included; one label is only in some
-// revisions, with another value each time.
+// manifest returns the manifest of the object at a place. Each revision has its own values, labels and annotations included; one label is
+// only in some revisions, with another value each time.
 func (s set) manifest(place int) map[string]any {
 	revision := s.revisions[place]
 	at := prefix + "at-" + strconv.Itoa(revision)

@@ -9,7 +9,7 @@ import (
 	"github.com/espalier-dev/espalier/test/crash/harness"
 )
 
-// firstApplies create sets.
+// firstApplies are scenarios in which sets are created.
 var firstApplies = []harness.Scenario{
 	firstApply("first apply", false),
 	firstApply("first apply, two clusters", true),
@@ -54,7 +54,7 @@ func firstApply(name string, two bool) harness.Scenario {
 	}
 }
 
-// updates change the contents or the settings of sets.
+// updates are scenarios in which the contents or the settings of sets change.
 var updates = []harness.Scenario{
 	update("update that prunes", false),
 	update("update that prunes, two clusters", true),
@@ -138,7 +138,8 @@ func update(name string, two bool) harness.Scenario {
 	}
 }
 
-// severalSets changes three sets at the same time. One controller processes one after the other, a concurrent one all at once.
+// severalSets changes three sets at the same time. A controller that does one thing at a time processes them one after the other, a
+// concurrent one all at once.
 func severalSets() harness.Scenario {
 	names := []string{"first", "second", "third"}
 	return harness.Scenario{
@@ -158,7 +159,7 @@ func severalSets() harness.Scenario {
 	}
 }
 
-// updateTakenBack restores the former content of a set while no controller runs. The status then says that exactly this content was
+// updateTakenBack restores the previous content of a set while no controller runs. The status then says that exactly this content was
 // applied.
 func updateTakenBack() harness.Scenario {
 	former := []string{configMap("one", "1"), configMap("two", "1"), secret("three", "1")}
@@ -179,10 +180,10 @@ const (
 	mayGo                  = `annotations: {resources.gardener.cloud/delete-on-invalid-update: "true"}`
 )
 
-// replacements change objects that cannot just be updated.
+// replacements are scenarios in which the API server refuses a change of an object as an update.
 var replacements = []harness.Scenario{
-	// Changes an object to a kind that the set declares to be equivalent. The object of the former kind is not changed: real
-	// kinds of this type both show the same object.
+	// Changes the kind of an object to another kind that the set declares as equivalent. The object of the former kind must not change,
+	// because real equivalent kinds are two views of one object.
 	{
 		Name: "rename across an equivalence of the set",
 		Prepare: func(e *managedresourcetest.Env) {
@@ -198,7 +199,7 @@ var replacements = []harness.Scenario{
 		Goes:  []string{"Gadget/pruned"},
 		Kept:  []string{"Gadget/renamed"},
 	},
-	// Lists a Deployment in the status with the API group of old releases.
+	// Lists a Deployment in the status with the API group "extensions", as old releases did.
 	{
 		Name: "rename from extensions to apps", Workloads: true,
 		First: created(nil, deployment("web", "web", "1", "labels: {a: b}"), configMap("one", "1")),
@@ -223,7 +224,7 @@ var replacements = []harness.Scenario{
 		Stays: []string{"ConfigMap/one"},
 		Goes:  []string{"ConfigMap/fixed", "Secret/fixed"},
 	},
-	// Changes a selector of a Deployment that may be deleted for that.
+	// Changes the selector of a Deployment whose annotation allows to delete it for that.
 	{
 		Name: "an invalid update deletes and recreates", Workloads: true,
 		First: created(nil, deployment("web", "web", "1", mayGo), deployment("api", "api", "1", mayGo)),
@@ -242,9 +243,9 @@ func immutable(value string) []string {
 	}
 }
 
-// drifts change and delete objects of sets as another client.
+// drifts are scenarios in which another client changes and deletes objects of sets.
 var drifts = []harness.Scenario{
-	// One after the other.
+	// Changes and deletes objects, one after the other.
 	{
 		Name:  "repair of drift",
 		First: created(nil, configMap("one", "1"), configMap("two", "1")),

@@ -8,25 +8,25 @@ import (
 	"github.com/espalier-dev/espalier/test/crash/harness"
 )
 
-// do returns a step that is over when all sets are applied.
+// do returns a list of one step, which is complete when all sets are applied.
 func do(change func(*harness.World)) []harness.Step { return []harness.Step{{Do: change}} }
 
-// created creates the set "set" with documents, after change, which may be nil.
+// created returns a step that creates the set "set" with documents. change, which may be nil, changes the set before its creation.
 func created(change func(*resourcesv1alpha1.ManagedResource), documents ...string) []harness.Step {
 	return do(func(w *harness.World) { w.Set("set", change, documents...) })
 }
 
-// updated replaces the documents of the set "set".
+// updated returns a step that replaces the documents of the set "set".
 func updated(documents ...string) []harness.Step {
 	return do(func(w *harness.World) { w.Secret("set", documents...) })
 }
 
-// changed changes the set "set" itself.
+// changed returns a step that changes the ManagedResource "set" itself.
 func changed(change func(*resourcesv1alpha1.ManagedResource)) []harness.Step {
 	return do(func(w *harness.World) { w.Change("set", change) })
 }
 
-// deleted deletes the set "set".
+// deleted returns a step that deletes the set "set".
 func deleted() []harness.Step {
 	return do(func(w *harness.World) { w.DeleteSet("set") })
 }
@@ -66,7 +66,7 @@ func statefulSet(name string) string {
     spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}`, name))
 }
 
-// claim returns a PersistentVolumeClaim as a StatefulSet creates it, which is never bound.
+// claim returns a PersistentVolumeClaim as the StatefulSet controller creates it. It is never bound.
 func claim(name, app string) string {
 	return manifest("v1", "PersistentVolumeClaim", name,
 		"spec: {storageClassName: none, accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}",

@@ -12,7 +12,7 @@ import (
 	"github.com/espalier-dev/espalier/test/crash/harness"
 )
 
-// handOvers move sets and objects to other owners.
+// handOvers are scenarios in which a set moves to the controller of another class, or an object to another set.
 var handOvers = []harness.Scenario{
 	handOver("class hand-over, the giver is cut off", false, 0),
 	handOver("class hand-over, the taker is cut off", false, 1),
@@ -47,7 +47,7 @@ func handOver(name string, two bool, victim int) harness.Scenario {
 
 const claimKind = "v1/PersistentVolumeClaim"
 
-// deletions delete sets, or objects with a finalizer of another controller.
+// deletions are scenarios in which sets are deleted, or objects with a finalizer of another controller.
 var deletions = []harness.Scenario{
 	deletion("deletion", false),
 	deletion("deletion, two clusters", true),
@@ -78,7 +78,7 @@ var deletions = []harness.Scenario{
 		Foreign: letGo("held"),
 		Goes:    []string{"ConfigMap/held", "ConfigMap/one", "ServiceAccount/web"},
 	},
-	// Removes an object with such a finalizer from a set that also gets a new one.
+	// Removes an object with a finalizer of another controller from a set that also gets a new object.
 	{
 		Name:    "update that prunes with a foreign finalizer",
 		First:   created(nil, configMap("held", "1", hold), configMap("one", "1")),
@@ -106,13 +106,13 @@ var deletions = []harness.Scenario{
 	},
 }
 
-// deletion deletes a set. One of its objects must be kept, another one belongs to another client by now.
+// deletion deletes a set. One of its objects must be kept. Another one has been taken over by another client.
 func deletion(name string, two bool) harness.Scenario {
 	objects := []string{
 		configMap("one", "1"), secret("token", "1"), serviceAccount("web"), role("web", "configmaps"),
 		configMap("kept", "1", `annotations: {resources.gardener.cloud/keep-object: "true"}`),
 	}
-	if !two { // its deletion needs a controller of the cluster
+	if !two { // its deletion needs a controller of Kubernetes
 		objects = append(objects, deployment("web", "web", "1"))
 	}
 	return harness.Scenario{
@@ -131,8 +131,8 @@ func deletion(name string, two bool) harness.Scenario {
 
 const hold = "finalizers: [example.com/hold]"
 
-// letGo replaces the controller that has set a finalizer on an object: it removes it after the set has
-// reported that the deletion is pending.
+// letGo does the work of the other controller, whose finalizer an object has: it removes the finalizer after the set has reported that the
+// deletion is pending.
 func letGo(name string) func(*harness.World) {
 	return func(w *harness.World) {
 		if !w.Says("set", "ResourcesApplied", "Progressing/DeletionPending", "ConfigMap/$NS/"+name+`" is still pending`) {
@@ -144,7 +144,7 @@ func letGo(name string) func(*harness.World) {
 	}
 }
 
-// ignored make controllers ignore sets.
+// ignored are scenarios with sets that the controller ignores.
 var ignored = []harness.Scenario{
 	// Makes the controller ignore a set; later changes of its objects are not repaired.
 	{
@@ -190,7 +190,7 @@ func isIgnored(w *harness.World) bool {
 	return w.Says("set", "ResourcesApplied", "True/ManagedResourceIgnored", "")
 }
 
-// releases let objects leave their sets without a deletion.
+// releases are scenarios in which objects leave their sets and are not deleted.
 var releases = []harness.Scenario{
 	// Releases an object by mode Ignore, and then deletes the set.
 	{
@@ -232,7 +232,7 @@ func objectHandedOver(name string, byMode bool) harness.Scenario {
 
 const collectable = `labels: {resources.gardener.cloud/garbage-collectable-reference: "true"}`
 
-// collections let the garbage collector delete objects of no set.
+// collections are scenarios in which the garbage collector deletes objects that belong to no set.
 var collections = []harness.Scenario{
 	// Runs the garbage collector once, at the start of a controller whose clock makes all objects old enough, even if a fault sets it
 	// back by two hours. It is restricted to the scenario's namespace.

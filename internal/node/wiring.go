@@ -1,4 +1,4 @@
-// Package node assembles the controller that makes new Nodes available for Pods. It has no rules of its own.
+// Package node assembles the controller that makes new Nodes available for Pods. It contains no rules of its own.
 package node
 
 import (

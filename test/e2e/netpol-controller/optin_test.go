@@ -65,7 +65,7 @@ var _ = Describe("the shipped configuration", func() {
 		}
 	}, SpecTimeout(2*time.Minute))
 
-	// The labels of a policy say to which Service it belongs. An editor may write them in one namespace.
+	// The labels of a policy identify the Service that it is for. An editor may write such labels in one namespace.
 	It("lets no editor of a namespace change policies for Services of other namespaces", Label("smoke"), func(ctx SpecContext) {
 		own, other := namespaceOfSpec(ctx, nil), namespaceOfSpec(ctx, nil)
 		editor := c.User(ctx, "editor-of-"+own, "edit", own)
@@ -99,7 +99,7 @@ func expectToWork(ctx context.Context) {
 	Eventually(ctx, namesOf).WithArguments(own).Should(HaveLen(2))
 }
 
-// isolatedIn returns the names of the policies that netpol-controller maintains in a namespace.
+// isolatedIn returns the names of the policies in a namespace that netpol-controller maintains.
 func isolatedIn(ctx context.Context, namespace string) ([]string, error) {
 	list := &networkingv1.NetworkPolicyList{}
 	err := c.Client.List(ctx, list, client.InNamespace(namespace), client.HasLabels{prefix + "service-name", prefix + "service-namespace"})

@@ -59,7 +59,8 @@ const (
 //go:embed config walkthrough.sh
 var embedded embed.FS
 
-// binaries returns the binaries in the order in which they are started: first those of the walkthrough, in its order, and then the others.
+// binaries returns the binaries in the order in which they are started: first the binaries of the walkthrough, in its order, and then the
+// others.
 func binaries() []binary {
 	script, _ := embedded.ReadFile("walkthrough.sh")
 	place := func(b binary) int {

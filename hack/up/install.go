@@ -66,7 +66,7 @@ func (s settings) shipped(b binary) ([]*unstructured.Unstructured, error) {
 	return append(objects, bindings...), nil
 }
 
-// installDeployed writes the files of the resource manager. They differ from those that the operator has deployed only in addresses.
+// installDeployed writes the files of the resource manager. They equal the files that the operator has deployed, except for addresses.
 func (s settings) installDeployed(ctx context.Context, w cluster, b binary, e environment) error {
 	deployed := local.NewObject("v1", "ConfigMap", b.namespace, b.name, nil)
 	if err := w.client.Get(ctx, client.ObjectKeyFromObject(deployed), deployed); err != nil {

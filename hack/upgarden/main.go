@@ -162,8 +162,8 @@ func (u up) kubeconfig() string { return filepath.Join(u.node, "kubeconfig") }
 
 func (u up) kubectlPath() string { return filepath.Join(u.assets, "kubectl") }
 
-// stateOf returns the state folder of the garden in that of the node. virtualKubeconfig returns the kubeconfig of the virtual cluster in
-// it.
+// stateOf returns the state folder of the garden, which is inside of the node's state folder. virtualKubeconfig returns the kubeconfig of
+// the virtual cluster in it.
 func stateOf(node string) string { return filepath.Join(node, "garden") }
 
 func virtualKubeconfig(node string) string { return filepath.Join(stateOf(node), "kubeconfig") }

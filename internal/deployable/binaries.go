@@ -27,7 +27,7 @@ const (
 // Namespace is the namespace of all binaries. Their generated roles contain it.
 const Namespace = "espalier-system"
 
-// GardenNamespace is the namespace of the lease of garden-operator, and of all objects of a Garden except those of Istio.
+// GardenNamespace is the namespace of the lease of garden-operator, and of all objects of a Garden except Istio's.
 const GardenNamespace = "garden"
 
 // IstioNamespace is the namespace of istiod and of the ManagedResources of Istio.
@@ -270,8 +270,8 @@ espalier:
 	}
 }
 
-// projectConfig sets the namespace of the lease to that of the generated role. It disables the deletion of unused Projects: the overlay for
-// one cluster installs the CRD of Shoots, and where Shoots are served and a team has none, its Deployments do not count as use.
+// projectConfig sets the namespace of the lease to the namespace of the generated role. It disables the deletion of unused Projects: the
+// overlay for one cluster installs the CRD of Shoots, and where Shoots are served and a team has none, its Deployments do not count as use.
 const projectConfig = `apiVersion: controllermanager.config.gardener.cloud/v1alpha1
 kind: ControllerManagerConfiguration
 leaderElection: {resourceNamespace: ` + Namespace + `}

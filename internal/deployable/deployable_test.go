@@ -81,9 +81,9 @@ func TestConfigurationsAreValidWithoutWarning(t *testing.T) {
 	}
 }
 
-// TestConfigurationsForTwoClustersNameTheMountedKubeconfig requires that every configuration but one is complete. That of webhook-server
-// lacks its address, which only the user who installs it knows: the server does not start, and registers no webhooks that cannot be
-// reached.
+// TestConfigurationsForTwoClustersNameTheMountedKubeconfig requires that every configuration but one is complete. The configuration of
+// webhook-server lacks its address, which only the user who installs it knows: the server does not start, and registers no webhooks that
+// cannot be reached.
 func TestConfigurationsForTwoClustersNameTheMountedKubeconfig(t *testing.T) {
 	for _, each := range deployable.All() {
 		if !each.HasTarget() {

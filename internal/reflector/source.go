@@ -88,7 +88,7 @@ func PagedSource(c Client, connection any, pass func(watch.Event) watch.Event) c
 	})
 }
 
-// readPages lists the current objects page by page, and returns those that pass keeps.
+// readPages lists the current objects page by page, and returns the objects that pass keeps.
 func readPages(
 	ctx context.Context, c Client, options metav1.ListOptions, pass func(watch.Event) watch.Event,
 ) (*metainternalversion.List, error) {

@@ -72,7 +72,7 @@ func (h *history) add(all []process, root int) {
 	}
 }
 
-// newHistory returns an empty history. The folder of the module comes from the go command; the names of the binaries are those of the
+// newHistory returns an empty history. The folder of the module comes from the go command; the names of the binaries are the names of the
 // folders in cmd/.
 func newHistory(ctx context.Context) (*history, error) {
 	out, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}").Output()

@@ -2,8 +2,8 @@
 //
 //	go run ./test/cost -- make test PACKAGES=./internal/apply/...
 //
-// It reads /proc four times a second (Linux only), so it does not see what a process does after its last reading. This remainder has a row
-// of its own, because the sum over all processes is exact. The exit code is that of the command.
+// It reads /proc four times a second (Linux only), so it does not see the work of a process after its last reading. This remainder has a
+// row of its own, because the sum over all processes is exact. It exits with the exit code of the command.
 package main
 
 import (

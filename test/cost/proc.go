@@ -13,7 +13,7 @@ import (
 // tick is the unit of processor times in /proc.
 const tick = 10 * time.Millisecond
 
-// process is what one reading shows of a process.
+// process contains the facts that one reading shows of a process.
 type process struct {
 	pid, parent int
 	// born is when the process started, in ticks since the start of the machine. It distinguishes processes with the same pid.

@@ -26,7 +26,7 @@ var switches = []struct {
 	code []string
 	// overlay is the overlay for one cluster that contains the bindings; empty for the folder of the binary.
 	overlay string
-	// page is the page with commands that create bindings to replace that of cluster-admin; empty if cluster-admin stays bound.
+	// page is the page with commands that create bindings to replace the binding of cluster-admin; empty if cluster-admin stays bound.
 	page string
 }{
 	{binary: "csr-approver", config: "controllers: {kubeletCSRApprover: {enabled: true}}", code: []string{"csr/approver"}},
@@ -317,7 +317,7 @@ func boundByCommands(t *testing.T, page string, binary deployable.Binary) []stri
 	return roles
 }
 
-// unbound returns those of the roles that are not in given. If given contains cluster-admin, this includes all roles for the target.
+// unbound returns the roles that are not in given. If given contains cluster-admin, this includes all roles for the target.
 func unbound(binary deployable.Binary, roles, given []string) []string {
 	return slices.DeleteFunc(slices.Clone(roles), func(role string) bool {
 		return slices.Contains(given, role) || slices.Contains(given, "/"+deployable.ClusterAdmin) && forTarget(binary, role)

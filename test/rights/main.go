@@ -211,7 +211,7 @@ func (s state) check() error {
 	return nil
 }
 
-// auditPolicy records the requests of ServiceAccounts, except for those of kube-controller-manager.
+// auditPolicy records the requests of all ServiceAccounts that kube-controller-manager does not use.
 const auditPolicy = `apiVersion: audit.k8s.io/v1
 kind: Policy
 omitStages: [RequestReceived]

@@ -21,7 +21,7 @@ type Response struct {
 	Details *metav1.StatusDetails
 	// Patch is a JSON Patch; nil if nothing changes. Only responses that allow a request have one.
 	Patch []byte
-	// Failed is true for a request that could not be judged, although Code is that of a refusal, for instance because a look-up was
+	// Failed is true for a request that could not be judged, although Code is the code of a refusal, for instance because a look-up was
 	// forbidden. Metrics count it as errored.
 	Failed bool
 	// Warnings are shown to the user by clients such as kubectl: a sentence each, of at most 120 characters.
@@ -47,7 +47,7 @@ func Errored(code int32, err error) Response {
 func Undecodable(err error) Response { return Errored(http.StatusBadRequest, err) }
 
 // Refused refuses a request because of an error. If the error carries a status, like errors of API servers, the response has this status;
-// otherwise it is the same as that of Denied.
+// otherwise it equals the response of Denied.
 func Refused(err error) Response {
 	var carrier apierrors.APIStatus
 	if !errors.As(err, &carrier) {

@@ -15,7 +15,7 @@ import (
 )
 
 // Request makes a request for an object in YAML or JSON, in the form that API servers send. In an update, the old object is the same
-// object. Name and namespace of the request are those of the object; they may be empty.
+// object. The request has the name and the namespace of the object, which may be empty.
 func Request(tb testing.TB, operation review.Operation, resource schema.GroupVersionResource, object string) *review.Request {
 	tb.Helper()
 	g := NewWithT(tb)

@@ -32,7 +32,7 @@ type mistake struct {
 	what string
 }
 
-// entry contains what is known about one Node.
+// entry contains the facts about one Node.
 type entry struct {
 	uid types.UID
 	// since is when the Node got its taint.

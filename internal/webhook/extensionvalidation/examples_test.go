@@ -140,7 +140,7 @@ func causes(tb testing.TB, encoded []byte) []string {
 	return texts
 }
 
-// matches requires that the errors are those of want, in any order.
+// matches requires that the errors equal want, in any order.
 func (e example) matches(tb testing.TB, namespace string, found []string) {
 	tb.Helper()
 	var want []any

@@ -12,7 +12,7 @@ import (
 // Limits for large objects: no user reads a long response, and the error texts are joined in a way whose time grows with the square of
 // their length.
 const (
-	// maxFindings is the maximum number of errors, and maxText that of their total length in bytes. Further errors are dropped.
+	// maxFindings is the maximum number of errors, and maxText the maximum of their total length in bytes. Further errors are dropped.
 	maxFindings = 1000
 	maxText     = 64 << 10
 	// maxValue limits each value in a text, and maxDetail each explanation, in bytes.

@@ -28,7 +28,8 @@ type Case[T any] struct {
 }
 
 // CheckRules checks the rules for all handlers: a handler never panics; its patch can be applied, a second run changes nothing, and the
-// result differs from the object only in the touched fields. If an API server could send the object, the result must equal that of Want.
+// result differs from the object only in the touched fields. If an API server could send the object, the result must equal the object that
+// Want has changed.
 func (c Case[T]) CheckRules(tb testing.TB, bytes []byte) {
 	tb.Helper()
 	g := NewWithT(tb)

@@ -1,5 +1,5 @@
 // Package policies builds admission policies for the handlers that can be written in CEL. The API server evaluates policies itself, so no
-// server has to run. Rules, selectors and failure policies equal those of the handlers' webhooks in the flavour standalone. hack/render
+// server has to run. Rules, selectors and failure policies equal the ones of the handlers' webhooks in the flavour standalone. hack/render
 // writes the policies to deploy/policies; docs/admission-policies.md lists the differences. Settings are constants in the variables of
 // policies; users change them by a patch of the rendered files.
 package policies

@@ -133,7 +133,7 @@ func (r *trial) run(t *testing.T, handler string, objects ...client.Object) {
 			}
 		}
 	}
-	// The API server reads the new objects one after another, and may still use those of the handler before. When each example has
+	// The API server reads the new objects one after another, and may still use the objects of the handler before. When each example has
 	// succeeded, the API server has read all objects. Then every example is sent once more, without retries.
 	own(func(g *WithT, i int) {
 		g.Eventually(func(g Gomega) { r.judge(g, i) }, binary.Patience).Should(Succeed())

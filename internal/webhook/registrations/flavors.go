@@ -81,7 +81,7 @@ func labels(in string, own Own) map[string]string {
 
 func (o Own) app() string { return cmp.Or(o.App, o.Name) }
 
-// apps returns the values of the label app on Pods that no webhook with failure policy Fail may block: those of the server, and of
+// apps returns the values of the label app on Pods that no webhook with failure policy Fail may block: the Pods of the server, and of
 // Gardener's resource manager, which the server may replace.
 func (o Own) apps() []string {
 	if strings.HasSuffix(o.app(), resourceManager) {

@@ -41,9 +41,9 @@ espalier:
 }
 
 // Ensure applies the shipped manifests of the binaries like a user, with images of the version under test and the shipped configuration:
-// namespace, CRDs, and deploy/<binary>. A binary whose shipped configuration does nothing gets that of explicit. Ensure then waits until
-// the Deployments have rolled out. If everything exists already, nothing changes. It fails for a binary that must not be deployed in this
-// run.
+// namespace, CRDs, and deploy/<binary>. A binary whose shipped configuration does nothing gets the configuration from explicit. Ensure then
+// waits until the Deployments have rolled out. If everything exists already, nothing changes. It fails for a binary that must not be
+// deployed in this run.
 func (c *Cluster) Ensure(ctx context.Context, binaries ...string) error {
 	if err := c.prepare(ctx, binaries); err != nil {
 		return err
@@ -109,8 +109,8 @@ func (c *Cluster) withdraw(ctx context.Context, binary string) error {
 	return nil
 }
 
-// configurationsOf returns the name of the webhook configurations of a binary. Those of garden-operator replace those of Gardener's
-// operator, and have the same name.
+// configurationsOf returns the name of the webhook configurations of a binary. The configurations of garden-operator have the name of the
+// ones that they replace: the configurations of Gardener's operator.
 func configurationsOf(binary string) string {
 	if binary == "garden-operator" {
 		return "gardener-operator"

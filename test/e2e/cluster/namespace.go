@@ -18,12 +18,12 @@ import (
 // namespacePatience is how long the deletion of namespaces may take; their Pods get time to terminate.
 const namespacePatience = 3 * time.Minute
 
-// NamespaceLabel is the label of the namespaces of specs, by which those of an interrupted run can be found.
+// NamespaceLabel is the label of the namespaces of specs, by which the namespaces of an interrupted run can be found.
 const NamespaceLabel = "e2e.espalier.dev/namespace"
 
 // Namespace creates a namespace for a spec and waits until Pods can be created in it. Its name is e2e-<prefix>-<random>. It has the given
-// labels and those that all such namespaces have. The function remove deletes the namespace and does not wait for the end of the deletion,
-// which takes at least five seconds; NamespacesGone waits for it.
+// labels, and the labels that all such namespaces have. The function remove deletes the namespace and does not wait for the end of the
+// deletion, which takes at least five seconds; NamespacesGone waits for it.
 func (c *Cluster) Namespace(ctx context.Context, prefix string, labels map[string]string) (name string, remove func(context.Context) error,
 	err error,
 ) {

@@ -115,7 +115,7 @@ func withoutReady(conditions []corev1.PodCondition) []corev1.PodCondition {
 	return kept
 }
 
-// taintsOf returns the taints of a Node, in their order, except for those that the cluster itself adds and removes.
+// taintsOf returns the taints of a Node, in their order, except for taints that the cluster itself adds and removes.
 func taintsOf(ctx context.Context, node string) ([]corev1.Taint, error) {
 	found := &corev1.Node{}
 	if err := c.Client.Get(ctx, client.ObjectKey{Name: node}, found); err != nil {

@@ -150,7 +150,7 @@ var _ = Describe("a project", Label("smoke"), func() {
 	})
 })
 
-// without returns the members except for those with a name.
+// without returns the members that do not have this name.
 func without(members []corev1beta1.ProjectMember, name string) []corev1beta1.ProjectMember {
 	kept := make([]corev1beta1.ProjectMember, 0, len(members))
 	for _, each := range members {

@@ -53,7 +53,7 @@ func main() {
 	}
 }
 
-// impossibleError names what the machine lacks.
+// impossibleError names the things that the machine lacks.
 type impossibleError struct{ lack string }
 
 func (e *impossibleError) Error() string { return e.lack }

@@ -96,7 +96,7 @@ func (r *runner) node(ctx context.Context, archives []string) error {
 	return r.command(ctx, "go", append([]string{"run", "./hack/upnode", "load"}, archives...)...)
 }
 
-// possible returns an error that names what the machine lacks for the requested cluster.
+// possible returns an error that names the things that the machine lacks for the requested cluster.
 func (r *runner) possible(ctx context.Context) error {
 	if r.cluster == clusterKind {
 		return haveKind(ctx)

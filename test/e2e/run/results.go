@@ -58,8 +58,8 @@ func sumOf(results []result) (sum result) {
 	return sum
 }
 
-// verdict returns an error unless at least one spec passed and none failed. If all specs were skipped, the error names what this cluster
-// lacks.
+// verdict returns an error unless at least one spec passed and none failed. If all specs were skipped, the error names the parts that this
+// cluster lacks.
 func verdict(results []result) error {
 	sum := sumOf(results)
 	switch {

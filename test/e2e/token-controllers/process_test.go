@@ -31,7 +31,7 @@ var _ = Describe("the Pods of token-controllers", func() {
 		// The killed Pods are gone, so the holder is a new Pod.
 		Eventually(c.Leader).WithContext(ctx).WithArguments(binary, lease).WithTimeout(2 * cluster.Patience).ShouldNot(BeEmpty())
 		Eventually(s.token).WithContext(ctx).WithArguments("meanwhile").ShouldNot(BeEmpty())
-		// The new leader processes this Secret after those that exist at its start.
+		// The new leader processes this Secret after the Secrets that exist at its start.
 		s.request(ctx, "after", "after")
 		Eventually(s.token).WithContext(ctx).WithArguments("after").ShouldNot(BeEmpty())
 		Expect(c.RolledOut(ctx, binary)).To(Succeed())

@@ -19,7 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// tokenFolder is the folder in which a container finds the Pod's token, whoever mounts it.
+// tokenFolder is the folder in which a container finds the Pod's token, which the API server or the webhook mounts.
 const tokenFolder = "/var/run/secrets/kubernetes.io/serviceaccount/"
 
 var _ = Describe("Pods", Label("smoke"), func() {

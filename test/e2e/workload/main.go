@@ -1,4 +1,4 @@
-// Command workload is the program of test Pods. Its first argument selects what it does.
+// Command workload is the program of test Pods. Its first argument selects the work.
 //
 //	workload serve                 answer HTTP on :8080 until the end; see serve.go
 //	workload fetch [FLAGS] URL     request a URL, print its status, and set the exit code by whether it is the expected one

@@ -188,7 +188,7 @@ func (p *Process) Signal(s syscall.Signal) {
 		return
 	default:
 	}
-	if p.Identity == "" || p.running() { // no identity means just started and not reaped, so the id is still that of our child
+	if p.Identity == "" || p.running() { // no identity means just started and not reaped, so the id still belongs to our child
 		_ = syscall.Kill(-p.ID, s) // fails only if the group has ended
 	}
 }

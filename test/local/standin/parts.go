@@ -122,8 +122,8 @@ func ManagedResources() Part {
 	return managedResources(func(o *unstructured.Unstructured) bool { return !observed(o) })
 }
 
-// VirtualManagedResources is like ManagedResources, but only for those of the virtual cluster: ManagedResources in namespace garden without
-// a class. It sets the status again if another controller has written that such a ManagedResource is not applied.
+// VirtualManagedResources is like ManagedResources, but only for the virtual cluster: ManagedResources in namespace garden without a class.
+// It sets the status again if another controller has written that such a ManagedResource is not applied.
 func VirtualManagedResources() Part {
 	return managedResources(func(o *unstructured.Unstructured) bool {
 		return o.GetNamespace() == "garden" && classOf(o) == "" && (!observed(o) || !isApplied(o))

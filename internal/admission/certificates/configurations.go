@@ -45,8 +45,8 @@ func (k *Keeper) readConfigurations(ctx context.Context) ([]*unstructured.Unstru
 }
 
 // distribute writes the configurations that differ from the declared ones, and returns the number of writes. A write fails if the
-// configuration has changed since live was read. A configuration without webhooks is not written before the server can be reached; then the
-// error wraps errUnreachable.
+// configuration has changed since live was read. A configuration gets its first webhooks only when the server can be reached; until then
+// the error wraps errUnreachable.
 func (k *Keeper) distribute(ctx context.Context, bundle []byte, live []*unstructured.Unstructured) (written int, err error) {
 	reach := sync.OnceValue(func() error { return k.reach(ctx, bundle) })
 	var waiting error

@@ -3,7 +3,7 @@
 //
 // It writes nothing. It reads only for DELETECOLLECTION, and then live: the deletion must see annotations that were set a moment ago. API
 // servers send one review for each object of a collection, without its name, and a review does not contain the selectors of the user. So
-// the handler allows each deletion only if all objects in the namespace, or all protected definitions, are confirmed.
+// the handler allows each deletion only if all objects of the kind in the namespace, or all protected definitions, are confirmed.
 //
 // The webhook configuration selects definitions by the label gardener.cloud/deletion-protected=true.
 package deletionprotection

@@ -45,14 +45,14 @@ type event struct{ auditv1.Event }
 type outcome string
 
 const (
-	// allowed: the request passed authorization; later errors do not matter.
+	// allowed means that the request passed authorization; later errors do not matter.
 	allowed outcome = "allowed"
-	// denied: the user had no right to the request.
+	// denied means that the user had no right to the request.
 	denied outcome = "denied"
-	// refused: the user had the right, but admission, or the rules for writing roles and bindings, refused the request.
+	// refused means that the user had the right, but admission, or the rules for writing roles and bindings, refused the request.
 	refused outcome = "refused after authorization"
-	// outsideRoles: the request was allowed although no role of the binary allows it. All users have some rights, and some tests grant more
-	// rights.
+	// outsideRoles means that the request was allowed although no role of the binary allows it. All users have some rights, and some tests
+	// grant more rights.
 	outsideRoles outcome = "allowed by no role of the binary"
 )
 

@@ -99,7 +99,7 @@ func expectToWork(ctx context.Context) {
 	Eventually(ctx, namesOf).WithArguments(own).Should(HaveLen(2))
 }
 
-// isolatedIn returns the names of the policies in a namespace that netpol-controller maintains.
+// isolatedIn returns the names of the policies that netpol-controller maintains in a namespace.
 func isolatedIn(ctx context.Context, namespace string) ([]string, error) {
 	list := &networkingv1.NetworkPolicyList{}
 	err := c.Client.List(ctx, list, client.InNamespace(namespace), client.HasLabels{prefix + "service-name", prefix + "service-namespace"})

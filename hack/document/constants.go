@@ -94,8 +94,8 @@ func (w *writer) unshown(c constant) []error {
 	return errs
 }
 
-// event matches the comment of an Event's reason: "Name is a Type Event about an Object: meaning.", and after an empty line "Remedy: what
-// to do."
+// event matches the comment of an Event's reason: "Name is a Type Event about an Object: meaning.", and after an empty line
+// "Remedy: what to do."
 var event = regexp.MustCompile(`^\w+ is a (Normal|Warning) Event about (?:an? |the )?([^:]+): (.*)$`)
 
 func isEvent(c constant) bool { return event.MatchString(c.comment) }

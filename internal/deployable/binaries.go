@@ -63,8 +63,8 @@ type Binary struct {
 	Family string
 	// Purpose is the description in the values of the chart. A line is shorter than 138 characters.
 	Purpose string
-	// Does completes, in the tables of the documentation, a sentence that begins with the name. Reads and Writes are the objects that it
-	// reads and writes there, by cluster.
+	// Does completes a sentence that begins with the name of the binary, in the tables of the documentation. Reads and Writes are the
+	// objects in these tables that the binary reads and writes, by cluster.
 	Does, Reads, Writes string
 	// Roles are bound to its ServiceAccount. They are roles in deploy/<name>/rbac, or cluster-admin.
 	Roles []Role

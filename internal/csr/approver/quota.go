@@ -15,7 +15,8 @@ import (
 // by a lock: a restart gives every user a full quota. It stores nothing for users that send no requests. Its exported fields are set once,
 // before use; methods may be called concurrently.
 type Quota struct {
-	// Limit says how many turns a user gets. A user that has sent no request for a period gets all of them at once.
+	// Limit is the number of turns of a user in a period, and the longest wait for a turn. A user that has sent no request for a period has
+	// all turns at once. A request that would have to wait longer is refused.
 	Limit config.EspalierCSRRateLimit
 	Clock clock.PassiveClock
 

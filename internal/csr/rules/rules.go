@@ -38,7 +38,7 @@ type Rules struct {
 	DeniedIPs []netip.Prefix
 }
 
-// New returns the rules of the sections of a configuration.
+// New returns the rules that the two sections of a configuration define.
 func New(section config.KubeletCSRApproverController, own config.EspalierCSRApprover) (Rules, error) {
 	r := Rules{Config: section, Own: own, DeniedDNS: Patterns(own.DeniedIdentities.DNSPatterns)}
 	var err error
@@ -58,7 +58,7 @@ func New(section config.KubeletCSRApproverController, own config.EspalierCSRAppr
 	return r, nil
 }
 
-// Patience is the age up to which a request waits for its Node and Machine; 0 denies at once.
+// Patience returns the age up to which a request waits for its Node and Machine; 0 denies it at once.
 func (r Rules) Patience() time.Duration {
 	return ptr.Deref(r.Own.WaitForObjects, metav1.Duration{}).Duration
 }

@@ -91,7 +91,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 }
 
 // backoff returns the pause before a waiting Node is checked again without a change, which is also the minimum time between two Events
-// about it. The setting is not validated, and without a positive pause there would be no further check.
+// about it. The validation does not check the setting, and without a positive pause there would be no further check.
 func backoff(section config.NodeController) time.Duration {
 	if section.Backoff == nil || section.Backoff.Duration <= 0 {
 		return defaultBackoff

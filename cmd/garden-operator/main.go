@@ -1,4 +1,4 @@
-// Command garden-operator reconciles Gardens, each of which describes an installation of Gardener, and validates them.
+// Command garden-operator reconciles and validates Gardens. A Garden describes an installation of Gardener.
 package main
 
 import (

@@ -1,4 +1,4 @@
-// Command node-controller removes the taint that keeps Pods off new Nodes when the critical components on them are ready.
+// Command node-controller removes the taint that keeps Pods off a new Node, when the critical components on the Node are ready.
 package main
 
 import (

@@ -1,4 +1,4 @@
-// Command project-controller gives Projects their namespaces, roles and quotas, and removes Projects that are not used.
+// Command project-controller creates the namespaces, roles and quotas of Projects, and deletes Projects that are not used.
 package main
 
 import (

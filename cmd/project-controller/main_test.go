@@ -15,7 +15,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/process"
 )
 
-// asBinary makes this test binary run as project-controller, so that exit codes and output are the real ones.
+// asBinary is the variable that makes this test binary run as project-controller, so that tests use real exit codes and output.
 const asBinary = "ESPALIER_PROJECT_CONTROLLER_TEST"
 
 func TestMain(m *testing.M) {
@@ -80,7 +80,7 @@ func TestProcessExitsWithoutAConfigFile(t *testing.T) {
 	g.Expect(said).To(ContainSubstring("used instead of gardenClientConnection.kubeconfig\n  POD_NAMESPACE"), "there is no target")
 }
 
-// An empty section is enough for the process to try to reach the API server, which does not exist here.
+// With an empty section, the process tries to reach the API server, which does not exist in this test.
 func TestEmptyProjectSectionIsValid(t *testing.T) {
 	for name, sections := range map[string]string{"empty": "controllers: {project: {}}", "absent": ""} {
 		t.Run(name, func(t *testing.T) {
@@ -102,7 +102,7 @@ func TestVersion(t *testing.T) {
 	g.Expect(said).To(HavePrefix("project-controller "))
 }
 
-// A server without a certificate could not answer any request.
+// A webhook server without a certificate could not answer any request.
 func TestWebhooksWithoutTheirCertificateEndTheProcess(t *testing.T) {
 	file := configuration(t, "espalier: {project: {webhooks: {tls: {serverCertPath: /does/not/exist}}}}")
 	NewWithT(t).Expect(run(t.Context(), []string{"--config", file}, io.Discard)).

@@ -1,4 +1,4 @@
-// Command token-controllers keeps ServiceAccount tokens of a target cluster fresh in Secrets, and marks static ones that are not used.
+// Command token-controllers keeps valid ServiceAccount tokens of a target cluster in Secrets, and marks static tokens that are not used.
 package main
 
 import (

@@ -11,8 +11,8 @@ import (
 // mainFamily is the family of the binary that the project is about: its row is the first, and its page has the name of the family.
 const mainFamily = "managedresource"
 
-// binaries returns the table of all binaries: with argument pages their pages, which are in docs/, and with argument clusters the objects
-// that they read and write.
+// binaries returns a table of all binaries. With the argument pages, it shows the page of each binary in docs/. With the argument clusters,
+// it shows the objects that each binary reads and writes.
 func (*writer) binaries(arguments []string) (string, error) {
 	all := deployable.All()
 	slices.SortStableFunc(all, func(a, b deployable.Binary) int { return cmp.Compare(rank(a), rank(b)) })

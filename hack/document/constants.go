@@ -9,12 +9,12 @@ import (
 	"strings"
 )
 
-// constant is a constant with a literal, and its comment.
+// constant is a constant whose value is a literal, with its comment.
 type constant struct {
 	folder, name, value string
-	// kind is the name of its type, "" if it has none.
+	// kind is the name of the constant's type; "" if the declaration names none.
 	kind string
-	// comment is in one line, without the part after "Remedy: ", which is the remedy.
+	// comment is the comment in one line, without the part after "Remedy: ". That part is remedy.
 	comment, remedy string
 	// isReason is true if the comment of its block begins with "Reasons of".
 	isReason bool
@@ -23,7 +23,7 @@ type constant struct {
 // key is the key of a constant in writer.shown.
 func (c constant) key() string { return c.folder + "." + c.name }
 
-// constantsBelow returns the constants that the packages below a folder declare, in the order of the declarations.
+// constantsBelow returns the constants of the packages below a folder, in the order of their declarations.
 func constantsBelow(root fs.FS, folder string) ([]constant, error) {
 	files, err := parse(root, folder)
 	var constants []constant
@@ -41,7 +41,7 @@ func constantsBelow(root fs.FS, folder string) ([]constant, error) {
 	return constants, err
 }
 
-// constantIn returns the constant that a line of a block declares, none if its value is not a literal.
+// constantIn returns the constant that a line of a block declares; none if its value is not a literal.
 func constantIn(block *ast.GenDecl, line ast.Spec, folder string) []constant {
 	spec, ok := line.(*ast.ValueSpec)
 	if !ok || len(spec.Names) != 1 || len(spec.Values) != 1 || text(spec.Values[0]) == "" {
@@ -58,8 +58,8 @@ func constantIn(block *ast.GenDecl, line ast.Spec, folder string) []constant {
 	}}
 }
 
-// unshownConstants returns an error for each reason of an Event, each reason of a condition and each type of a condition that no table
-// shows, and for each other constant in a block of reasons.
+// unshownConstants returns an error for each constant that must be in a table and is in none: each reason of an Event, each reason and each
+// type of a condition. It also returns an error for any other constant in a block of reasons.
 func (w *writer) unshownConstants() []error {
 	var errs []error
 	for _, folder := range []string{"api", "internal"} {
@@ -94,7 +94,7 @@ func (w *writer) unshown(c constant) []error {
 	return errs
 }
 
-// event is the form of the comment of an Event's reason: "Name is a Type Event about an Object: meaning.", and after an empty line
+// event matches the comment of an Event's reason: "Name is a Type Event about an Object: meaning.", and after an empty line
 // "Remedy: what to do."
 var event = regexp.MustCompile(`^\w+ is a (Normal|Warning) Event about (?:an? |the )?([^:]+): (.*)$`)
 
@@ -125,7 +125,7 @@ func (w *writer) conditions(folders []string) (string, error) {
 	})
 }
 
-// constants returns a table of the constants below some folders; a constant without a row is left out.
+// constants returns a table of the constants below some folders. A constant for which rowOf returns no row is left out.
 func (w *writer) constants(folders, head []string, rowOf func(constant) []string) (string, error) {
 	var rows [][]string
 	for _, folder := range folders {

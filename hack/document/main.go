@@ -1,10 +1,10 @@
-// Command document writes the generated tables of the documentation, so that each line of a table has one place: a declaration in Go.
-// hack/generate.sh runs it in the root of the repository. It replaces everything between two lines of a page in docs/:
+// Command document writes the generated tables of the documentation from declarations in Go, so that the content of each row is written in
+// one place. hack/generate.sh runs it in the root of the repository. It replaces the text between two such lines in the pages of docs/:
 //
 //	<!-- begin generated: metrics internal/node -->
 //	<!-- end generated -->
 //
-// The first word names a function in the table of writer.tables, the others are its arguments.
+// The first word is the key of a function in writer.tables, the other words are the arguments of the function.
 package main
 
 import (
@@ -47,10 +47,10 @@ func run(root string) error {
 	return w.complete()
 }
 
-// writer writes the tables of all pages, in the order of the pages.
+// writer writes the tables of all pages. Pages are processed in their order.
 type writer struct {
 	root fs.FS
-	// shown has the names of metrics, the keys of constants and the keys of reasons that a table shows.
+	// shown contains the names of the metrics, and the keys of the constants and reasons, that a table shows.
 	shown map[string]bool
 	// described are the descriptions of settings; nil before the first table of settings.
 	described *settings
@@ -73,7 +73,7 @@ func (w *writer) tables() map[string]func(arguments []string) (string, error) {
 	}
 }
 
-// complete returns an error for each declaration that belongs into a table and is in none.
+// complete returns an error for each declaration that must be in a table and is in none.
 func (w *writer) complete() error {
 	metrics, err := metricsBelow(w.root, "internal")
 	var errs []error
@@ -111,7 +111,7 @@ const (
 
 var block = regexp.MustCompile(`(?ms)^` + begin + `([^\n]*?) -->\n((?:[^\n]*\n)*?)` + end + `$`)
 
-// fill returns a page with its tables written anew.
+// fill returns the page with all its tables replaced.
 func (w *writer) fill(page string) (string, error) {
 	var errs []error
 	blocks := 0
@@ -137,7 +137,7 @@ func (w *writer) fill(page string) (string, error) {
 	return filled, errors.Join(errs...)
 }
 
-// table returns the lines of a table. A column without a text in any row is left out.
+// table returns the lines of a table. A column that is empty in all rows is left out.
 func table(head []string, rows [][]string) string {
 	used := func(column int) bool {
 		return slices.ContainsFunc(rows, func(row []string) bool { return row[column] != "" })
@@ -161,7 +161,7 @@ func table(head []string, rows [][]string) string {
 	return text.String()
 }
 
-// code marks a word as code; "" stays empty.
+// code returns a word in a code span; "" stays empty.
 func code(word string) string {
 	if word == "" {
 		return ""

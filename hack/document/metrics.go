@@ -8,11 +8,11 @@ import (
 	"strings"
 )
 
-// metric is a metric as its declaration describes it.
+// metric is a metric, with the information in its declaration.
 type metric struct {
 	folder, name, kind string
 	labels             []string
-	// meaning is the help text, and the comment above the declaration.
+	// meaning is the help text, followed by the comment above the declaration.
 	meaning string
 }
 
@@ -66,7 +66,8 @@ func metricsBelow(root fs.FS, folder string) ([]metric, error) {
 
 var constructor = regexp.MustCompile(`^New(Counter|Gauge|Histogram)(?:Vec|Func)?$`)
 
-// declared returns the metric that a call constructs; without a name if it constructs none, without a kind if it only describes a metric.
+// declared returns the metric that a call constructs. Its name is empty if the call constructs no metric, its kind is empty if the call
+// only describes one.
 func declared(call *ast.CallExpr) metric {
 	function := lastName(call.Fun)
 	if function == "NewDesc" && len(call.Args) == 4 {
@@ -101,7 +102,7 @@ func declared(call *ast.CallExpr) metric {
 	return m
 }
 
-// texts returns the elements of a list of literals, or the keys of a map of them.
+// texts returns the elements of a list of string literals, or the keys of a map with such keys.
 func texts(node ast.Expr) []string {
 	list, _ := node.(*ast.CompositeLit)
 	if list == nil {
@@ -117,8 +118,8 @@ func texts(node ast.Expr) []string {
 	return found
 }
 
-// sentAs returns the kind of a metric that code sends as constant metrics: the kind in the call with the variable or field to which the
-// description is assigned.
+// sentAs returns the kind of a metric that code sends as a constant metric: the kind in the call that names the variable or field to which
+// the description is assigned.
 func sentAs(files []file, in file, description *ast.CallExpr) string {
 	name := assignedTo(in.syntax, description)
 	kind := "gauge"
@@ -143,7 +144,7 @@ func sentAs(files []file, in file, description *ast.CallExpr) string {
 	return kind
 }
 
-// assignedTo returns the name of the variable or field that gets a value.
+// assignedTo returns the name of the variable or field to which a value is assigned.
 func assignedTo(in *ast.File, value ast.Expr) string {
 	name := ""
 	ast.Inspect(in, func(node ast.Node) bool {

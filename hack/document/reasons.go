@@ -7,16 +7,17 @@ import (
 	"strings"
 )
 
-// reason is a reason of conditions, as the comment of its constant describes it: "Name goes with Type=Status, Type=Status: meaning.", and
+// reason is a reason of conditions. The comment of its constant has the form: "Name goes with Type=Status, Type=Status: meaning.", and
 // after an empty line "Remedy: what to do."
 type reason struct {
 	word string
-	// statuses are the statuses of conditions, by type.
+	// statuses are the statuses of the conditions, by the type of the condition.
 	statuses map[string]string
 	meaning  string
 }
 
-// reasons returns the table of the reasons of some conditions. The first argument is the folder of the constants, the others are types.
+// reasons returns the table of the reasons of some conditions. The first argument is the folder of the constants, the others are the types
+// of the conditions.
 func (w *writer) reasons(arguments []string) (string, error) {
 	folder, types := arguments[0], arguments[1:]
 	all, err := constantsBelow(w.root, folder)
@@ -45,7 +46,7 @@ func (w *writer) reasons(arguments []string) (string, error) {
 	return table(append(head, "meaning", "what to do"), rows), nil
 }
 
-// reasonsOf is the key of the reasons that a folder declares for a type of conditions, in writer.shown.
+// reasonsOf returns the key in writer.shown for the reasons of a type of conditions in a folder.
 func reasonsOf(folder, kind string) string { return "reasons of " + kind + " in " + folder }
 
 var (
@@ -53,7 +54,8 @@ var (
 	status   = regexp.MustCompile(`(\w+)=(\w+)`)
 )
 
-// reasonOf returns the reason that a constant declares; false if it declares none. A suffix stands after the kind of an object.
+// reasonOf returns the reason that a constant declares; false if it declares none. The name of a suffix is shown after the kind of an
+// object.
 func reasonOf(c constant) (reason, bool) {
 	parts := goesWith.FindStringSubmatch(c.comment)
 	if parts == nil {

@@ -32,7 +32,7 @@ func (w *writer) rights(arguments []string) (string, error) {
 	return table([]string{"role", "right", "why"}, rows), nil
 }
 
-// rightsIn returns the rows of the markers in a comment. Markers that follow each other have the reason above the first of them.
+// rightsIn returns the rows of the markers in a comment. Of consecutive markers, all have the reason in the comment above the first one.
 func rightsIn(group *ast.CommentGroup, role string) [][]string {
 	var rows [][]string
 	reason, marked := "", false
@@ -52,7 +52,7 @@ func rightsIn(group *ast.CommentGroup, role string) [][]string {
 	return rows
 }
 
-// granted returns the role of a marker, and the right in the form of the table of all rights.
+// granted returns the role that a marker is for, and the right in the form of the table of all rights.
 func granted(marker, role string) (grantee, right string) {
 	values := map[string]string{}
 	for pair := range strings.SplitSeq(marker, ",") {

@@ -14,30 +14,31 @@ import (
 	"github.com/espalier-dev/espalier/internal/config"
 )
 
-// configuration is the type of a configuration file.
+// configuration is the type of the content of a configuration file.
 type configuration interface{ Default() }
 
-// files returns the types of all configuration files.
+// files returns an empty value of each configuration type.
 func files() []configuration {
 	return []configuration{&config.ResourceManagerConfiguration{}, &config.ControllerManagerConfiguration{}, &config.OperatorConfiguration{}}
 }
 
-// settings are the descriptions of all settings: the comments of types and fields of package config.
+// settings are the descriptions of all settings, from the comments of types and fields in package config.
 type settings struct {
-	// comments has the comments of types, and of fields as "Type.Field".
+	// comments contains the comments of types by their names, and of fields by "Type.Field".
 	comments map[string]string
-	// names has the name in YAML of each field that is not a section.
+	// names contains the name in YAML of each field that is not a section.
 	names map[string]string
-	// tables has the path of the first table or row with the fields of a type.
+	// tables contains, for each type of section, the path of the first table or row that shows its fields.
 	tables map[reflect.Type]string
-	// sections are the paths with a table of their own, after the name of their file's type.
+	// sections contains the sections with a table of their own, as "<type of the file> <path>".
 	sections map[string]bool
-	// undescribed are the fields without a comment.
+	// undescribed are the fields that have no comment.
 	undescribed []string
 }
 
-// settings returns the table of the settings below a section: the name of the type of a file, and the path of the section, which may
-// be missing. A section that has a table of its own is one row. Fields of a type that two sections have are in one of them.
+// settings returns the table of the settings in a section. The arguments are the type of a file and the path of the section; without a
+// path, the section is the whole file. A section that has a table of its own is one row. If two sections have the same type, only one table
+// shows the fields.
 func (w *writer) settings(arguments []string) (string, error) {
 	path := strings.Join(arguments[1:], "")
 	if w.described == nil {
@@ -66,7 +67,7 @@ func (w *writer) settings(arguments []string) (string, error) {
 	return table([]string{"setting", "default", "meaning"}, rows), nil
 }
 
-// unshownFiles returns an error for each type of a configuration file that has no table, if others have.
+// unshownFiles returns an error for each type of a configuration file without a table, if another type has one.
 func (w *writer) unshownFiles() []error {
 	var errs []error
 	for _, file := range files() {
@@ -77,7 +78,7 @@ func (w *writer) unshownFiles() []error {
 	return errs
 }
 
-// describeSettings reads the comments, and which sections have tables on any page.
+// describeSettings reads the comments, and finds out which sections have tables on the pages.
 func (w *writer) describeSettings() (*settings, error) {
 	s := &settings{comments: map[string]string{}, names: map[string]string{}, tables: map[reflect.Type]string{}, sections: map[string]bool{}}
 	parsed, err := parse(w.root, "internal/config")
@@ -104,7 +105,7 @@ func (w *writer) describeSettings() (*settings, error) {
 	return s, err
 }
 
-// claim notes that a section has a table of its own.
+// claim records that a section has a table of its own.
 func (s *settings) claim(file, path string) {
 	s.sections[file+" "+path] = true
 	for _, each := range files() {
@@ -128,13 +129,13 @@ func (s *settings) describe(spec *ast.TypeSpec, comment *ast.CommentGroup) {
 	}
 }
 
-// firstParagraph returns the part of a comment that is for users, in one line.
+// firstParagraph returns the part of a comment that is for users, which is its first paragraph, in one line.
 func firstParagraph(comment string) string {
 	first, _, _ := strings.Cut(comment, "\n\n")
 	return oneLine(first)
 }
 
-// section is a section of a configuration file. Rows name fields by their paths below it.
+// section is a section of a configuration file. The rows of its table name fields by their paths below the section.
 type section struct{ file, path, below string }
 
 func (s section) field(name string) section {
@@ -143,8 +144,8 @@ func (s section) field(name string) section {
 
 func join(path, name string) string { return strings.TrimPrefix(path+"."+name, ".") }
 
-// rows returns the rows of the fields of a section: plain has the defaults of an empty file, full the defaults of a file that enables all.
-// A field that is in the comment of the field before it shares its row.
+// rows returns the rows of the fields of a section. The argument plain contains the defaults of an empty file, full the defaults of a file
+// that enables everything. A field without a comment whose name is in the comment of the field before it shares the row of that field.
 func (s *settings) rows(in section, plain, full reflect.Value) [][]string {
 	var rows [][]string
 	for i := range full.NumField() {
@@ -192,7 +193,7 @@ func shareRow(shared, row []string) {
 	}
 }
 
-// fields returns the rows of the fields of a section's field, unless another table or row has them.
+// fields returns the rows of the fields of a section below this one, unless another table or row shows them.
 func (s *settings) fields(at section, of reflect.Type, isSection bool, plain, full reflect.Value) [][]string {
 	if _, shown := s.tables[of]; !isSection || shown || s.sections[at.file+" "+at.path] {
 		return nil
@@ -211,7 +212,7 @@ var (
 	goName  = regexp.MustCompile(`\b[A-Z]\w*[a-z][A-Z]\w*\b`)
 )
 
-// sentence turns the comment of a field into a text for users, who know the names in YAML.
+// sentence returns the comment of a field as a text for users, with the names of fields in YAML.
 func (s *settings) sentence(comment string) string {
 	comment = sentence(subject.ReplaceAllString(comment, ""))
 	comment = absent.ReplaceAllStringFunc(comment, func(word string) string {
@@ -225,7 +226,7 @@ func (s *settings) sentence(comment string) string {
 	})
 }
 
-// yamlName returns the name in YAML of a field of any type; "" if there is none, or if the field is a section.
+// yamlName returns the name in YAML of a field of any type; "" if no type has this field, or if the field is a section.
 func (s *settings) yamlName(field string) string {
 	if len(s.names) == 0 {
 		for _, file := range files() {
@@ -302,8 +303,8 @@ func isOurs(in reflect.Type) bool {
 	return in.Kind() == reflect.Struct && strings.HasSuffix(in.PkgPath(), "/internal/config")
 }
 
-// at returns the section at a path in a configuration, an empty one if the configuration leaves it out. It is invalid if there is no such
-// section.
+// at returns the section at a path in a configuration; an empty one if the configuration does not contain it. The result is invalid if
+// there is no such section.
 func at(value reflect.Value, path string) reflect.Value {
 	if path == "" {
 		return value
@@ -323,7 +324,7 @@ func at(value reflect.Value, path string) reflect.Value {
 	return value
 }
 
-// elem returns the type of the elements of a list or of a pointer.
+// elem returns the type of the elements of a list, or the type that a pointer points to.
 func elem(in reflect.Type) reflect.Type {
 	for in.Kind() == reflect.Pointer || in.Kind() == reflect.Slice {
 		in = in.Elem()
@@ -331,7 +332,7 @@ func elem(in reflect.Type) reflect.Type {
 	return in
 }
 
-// pointed returns the value of a pointer; invalid if it is nil.
+// pointed returns the value that a pointer points to; an invalid value if the pointer is nil.
 func pointed(value reflect.Value) reflect.Value {
 	for value.Kind() == reflect.Pointer {
 		value = value.Elem()

@@ -37,7 +37,7 @@ func parse(root fs.FS, folder string) ([]file, error) {
 	return files, err
 }
 
-// commentAbove returns the comment that ends on the line before a node, in one line.
+// commentAbove returns, in one line, the comment that ends on the line before a node.
 func (f file) commentAbove(node ast.Node) string {
 	line := f.set.Position(node.Pos()).Line
 	for _, group := range f.syntax.Comments {
@@ -51,7 +51,7 @@ func (f file) commentAbove(node ast.Node) string {
 
 func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }
 
-// text returns the value of a literal, or of literals that are joined by +; "" for all others.
+// text returns the value of a string literal, or of string literals that are joined by +; "" for other nodes.
 func text(node ast.Expr) string {
 	switch n := node.(type) {
 	case *ast.BasicLit:

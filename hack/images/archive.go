@@ -14,7 +14,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/layout"
 )
 
-// writeArchive writes an image as the archive of an OCI layout under a name.
+// writeArchive writes an image under a name as an archive in OCI layout.
 func writeArchive(file string, image v1.Image, reference string) error {
 	dir, err := os.MkdirTemp(filepath.Dir(file), ".layout-")
 	if err != nil {
@@ -25,7 +25,7 @@ func writeArchive(file string, image v1.Image, reference string) error {
 	if err != nil {
 		return fmt.Errorf("write layout: %w", err)
 	}
-	// The annotations with which containerd and other tools name the image of an archive.
+	// containerd and other tools read the name of the image in an archive from these annotations.
 	names := map[string]string{"io.containerd.image.name": reference, "org.opencontainers.image.ref.name": reference}
 	if err := written.AppendImage(image, layout.WithAnnotations(names)); err != nil {
 		return fmt.Errorf("write layout: %w", err)
@@ -35,7 +35,7 @@ func writeArchive(file string, image v1.Image, reference string) error {
 		return err
 	}
 	archive := tar.NewWriter(partial)
-	// The same folder always gives the same archive.
+	// The order of the files is fixed, so that the same folder always gives the same archive.
 	err = fs.WalkDir(os.DirFS(dir), ".", func(name string, entry fs.DirEntry, err error) error {
 		if err != nil || !entry.Type().IsRegular() {
 			return err

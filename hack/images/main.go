@@ -1,8 +1,9 @@
 // Command images builds an image for every binary of cmd/, or for the given packages, without a container engine and without a base image.
-// Each image contains one static binary, runs as an unprivileged user, and has no shell. Per binary it writes an archive of an OCI layout
-// (<binary>.tar) and a bill of materials (<binary>.spdx.json), and prints sizes and digests. The same commit gives the same digests.
+// Each image contains one static binary, runs as an unprivileged user, and has no shell. For each binary the command writes an archive in
+// OCI layout (<binary>.tar) and a bill of materials (<binary>.spdx.json), and prints sizes and digests. The same commit gives the same
+// digests.
 //
-// "images pack" instead writes archives of images with programs that are built already; it reads a list of them from its standard input.
+// "images pack" writes archives of images with programs that are already built. It reads a list of these images from standard input.
 package main
 
 import (
@@ -30,9 +31,9 @@ import (
 
 const (
 	module = "github.com/espalier-dev/espalier"
-	// user is the unprivileged user of images without a distribution.
+	// user is the unprivileged user of images that have no base image.
 	user = "65532:65532"
-	// maxSize is the maximum size of the files of an image, unpacked, in bytes.
+	// maxSize is the maximum total size of the files in an image, unpacked, in bytes.
 	maxSize = 60_000_000
 )
 
@@ -123,7 +124,7 @@ func newBuilder(ctx context.Context, s settings) (build.Interface, error) {
 	return builder, nil
 }
 
-// builderVersion is the version of the builder in the bills of materials.
+// builderVersion returns the version of the builder that the bills of materials contain.
 func builderVersion() string {
 	info, _ := debug.ReadBuildInfo()
 	if info != nil {
@@ -136,7 +137,7 @@ func builderVersion() string {
 	return "of unknown version"
 }
 
-// nothing returns an image without files.
+// nothing returns an image without files, for an architecture.
 func nothing(arch string) (v1.Image, error) {
 	image, err := mutate.ConfigFile(mutate.MediaType(empty.Image, types.OCIManifestSchema1),
 		&v1.ConfigFile{OS: "linux", Architecture: arch, RootFS: v1.RootFS{Type: "layers"}})

@@ -18,7 +18,7 @@ import (
 // small is the smallest program of the repository.
 const small = "test/local/node/pause"
 
-// made builds the small program and returns the output folder.
+// made builds the image of the small program, and returns the output folder.
 func made(t *testing.T, arguments ...string) string {
 	t.Helper()
 	out := t.TempDir()

@@ -18,15 +18,15 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 )
 
-// home is a folder that the user of a packed image may write.
+// home is the folder in a packed image in which the user of the image may write.
 const home = "home/nonroot"
 
-// packed is an image of programs that are built already. Its file system has these programs, /tmp, and a home of its user.
+// packed is an image of programs that are already built. Its file system contains these programs, /tmp, and a home folder for its user.
 type packed struct {
-	// Image is its name with a tag, and Archive the file to write.
+	// Image is the name of the image with a tag. Archive is the file to write.
 	Image   string `json:"image"`
 	Archive string `json:"archive"`
-	// Programs are the files of programs, by their paths in the image.
+	// Programs are the files of the programs on this machine, by their paths in the image.
 	Programs   map[string]string `json:"programs"`
 	Entrypoint []string          `json:"entrypoint"`
 }
@@ -51,7 +51,7 @@ func (p packed) write() error {
 	if err := errors.Join(p.fill(archive), archive.Close()); err != nil {
 		return err
 	}
-	// The archive stays on this machine: compressing it would take more time than it saves.
+	// The layer is not compressed, because the archive stays on this machine: compressing it would take more time than it saves.
 	layer, err := tarball.LayerFromOpener(func() (io.ReadCloser, error) {
 		return io.NopCloser(bytes.NewReader(files.Bytes())), nil
 	}, tarball.WithCompressionLevel(gzip.NoCompression))

@@ -121,7 +121,7 @@ func TestCheckAlertsFindsWhatIsWrong(t *testing.T) {
 	}
 }
 
-// promtool tests that each alert fires, and that it does not fire, with series that the tests provide.
+// For each alert, promtool tests with given series that the alert fires, and that it does not fire.
 func TestEveryAlertHasUnitTests(t *testing.T) {
 	g := NewWithT(t)
 	var file struct {
@@ -198,7 +198,7 @@ func TestPrometheusRuleHoldsTheSameAlerts(t *testing.T) {
 	g.Expect(object["spec"]).To(Equal(map[string]any{"groups": rules["groups"]}))
 }
 
-// prometheusRule indents the rules below spec, line by line, so that they read as in the rule file. It omits the comments.
+// prometheusRule returns the rules indented below the field spec, line by line, so that they look as in the rule file. It omits comments.
 func prometheusRule(rules string) (string, error) {
 	_, groups, found := strings.Cut(rules, "\ngroups:\n")
 	if !found {

@@ -23,7 +23,7 @@ const oneRule = `groups:
     expr: jobs_total > 0
 `
 
-// scrapes writes scrapes of a counter that grows, and of a histogram in which nothing happens.
+// scrapes writes scrapes of a counter that grows, and of a histogram without observations.
 func scrapes(t *testing.T) []string {
 	t.Helper()
 	g := NewWithT(t)

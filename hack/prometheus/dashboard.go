@@ -54,7 +54,7 @@ func readDashboard(file string) (dashboard, error) {
 	return d, nil
 }
 
-// all returns the panels of the dashboard in their order, including those in collapsed rows.
+// all returns all panels of the dashboard in their order, including those in collapsed rows.
 func (d dashboard) all() []panel {
 	var panels []panel
 	for _, p := range d.Panels {
@@ -78,7 +78,7 @@ func (d dashboard) substitutions() map[string]string {
 
 var variableUse = regexp.MustCompile(`\$\{?(\w+)\}?`)
 
-// substitute replaces variables by their values. It keeps unknown variables, and the query then fails to parse.
+// substitute replaces variables by their values. Unknown variables stay, so that the query cannot be parsed.
 func substitute(expr string, values map[string]string) string {
 	return variableUse.ReplaceAllStringFunc(expr, func(use string) string {
 		if value, known := values[variableUse.FindStringSubmatch(use)[1]]; known {

@@ -187,7 +187,7 @@ func TestDashboard(t *testing.T) {
 	g.Expect(d.UID).To(Equal("espalier-managedresource"), "links and bookmarks rely on it")
 }
 
-// Every documented metric of ours has a panel, unless the comment above its declaration says that it has none.
+// Every metric of Espalier that is documented has a panel, unless the comment above its declaration says that it has none.
 func TestDashboardShowsEveryMetricOfOurs(t *testing.T) {
 	g := NewWithT(t)
 	d := realDashboard(t)

@@ -1,11 +1,11 @@
 // Command prometheus checks that the dashboard and the alerts of deploy/observability get data from a running process. It loads scrapes of
-// the metrics of the process into Prometheus' own storage, and evaluates every query of the dashboard and every expression of the alerts
-// with Prometheus' own engine. `make dashboard-check` runs it:
+// the metrics of the process into a storage of Prometheus, and evaluates every query of the dashboard and every expression of the alerts
+// with the engine of Prometheus. `make dashboard-check` runs it:
 //
 //	prometheus -dashboard FILE -rules FILE SCRAPE...
 //
-// A SCRAPE is a file with the metrics in the text format; its time is when it was written. There must be two at least, because a rate needs
-// a change between two scrapes. The check fails if a query of the dashboard has no data or cannot be evaluated.
+// A SCRAPE is a file with the metrics in the text format. Its time is the time at which the file was written. At least two are required,
+// because a rate needs a change between two scrapes. The check fails if a query of the dashboard has no data or cannot be evaluated.
 package main
 
 import (

@@ -30,9 +30,10 @@ func readAlerts(file string) ([]rulefmt.Rule, error) {
 
 // query is an expression to evaluate.
 type query struct {
-	// name is a panel and its query, a variable, or an alert.
+	// name is the name of a panel with its query, of a variable, or of an alert.
 	name, expr string
-	// judge returns the result for the series that were found, and whether it is a failure. Missing are the metrics without series.
+	// judge returns the result for the found series, and whether the check fails. The argument missing contains the metrics that have no
+	// series.
 	judge func(found []labels.Labels, missing []string) (result string, failed bool)
 }
 
@@ -101,7 +102,7 @@ func hasLabel(label string) func([]labels.Labels, []string) (string, bool) {
 	}
 }
 
-// hasData distinguishes data from the zero to which a query falls back: in that case it names the metrics without series.
+// hasData checks that a query has data. If a query falls back to zero, that is no data; the result then names the metrics without series.
 func hasData(found []labels.Labels, missing []string) (string, bool) {
 	switch {
 	case len(found) == 0 && len(missing) > 0:
@@ -115,7 +116,7 @@ func hasData(found []labels.Labels, missing []string) (string, bool) {
 	}
 }
 
-// stateOf reports whether the expression of an alert is true now; the alert fires only if that lasts.
+// stateOf returns a function that reports whether the expression of an alert is true now. The alert would fire only if it stays true.
 func stateOf(alert rulefmt.Rule) func([]labels.Labels, []string) (string, bool) {
 	return func(found []labels.Labels, _ []string) (string, bool) {
 		switch {

@@ -77,7 +77,7 @@ func (s *store) load(ctx context.Context, file string) error {
 		for name, value := range sample.Metric {
 			series.Set(string(name), string(value))
 		}
-		targetLabels().Range(func(each labels.Label) { series.Set(each.Name, each.Value) }) // they win, as with service discovery
+		targetLabels().Range(func(each labels.Label) { series.Set(each.Name, each.Value) }) // these labels win, as with service discovery
 		if _, err := appender.Append(0, series.Labels(), int64(sample.Timestamp), float64(sample.Value)); err != nil {
 			return errors.Join(err, appender.Rollback())
 		}
@@ -124,7 +124,7 @@ func (s *store) evaluate(ctx context.Context, expr string) (found []labels.Label
 	}
 	for _, name := range names {
 		if name == "" {
-			continue // the selector names no metric
+			continue // the selector does not name a metric
 		}
 		series, err := s.series(ctx, name)
 		if err != nil {

@@ -14,7 +14,7 @@ type subject struct {
 	kind   kind
 }
 
-// limits are the numbers of comment lines that are allowed beyond one in a hundred.
+// limits are the allowed numbers of comment lines, for packages that have more of a kind than one in a hundred.
 type limits map[subject]int
 
 const header = `# Packages in which more than one comment line in a hundred needs another wording: folder, kind (see count.go), and number.
@@ -50,7 +50,7 @@ func formatLimits(all limits) string {
 	return header + strings.Join(rows, "")
 }
 
-// judge returns the texts about subjects above their limits, and the limits as they can be now: none is higher than before.
+// judge returns a text about each subject above its limit, and the lowest possible limits, none of which is higher than before.
 func judge(packages map[string]*comments, before limits) (excesses []string, lowered limits) {
 	lowered = limits{}
 	kinds := slices.Sorted(maps.Keys(rules()))

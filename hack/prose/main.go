@@ -1,6 +1,7 @@
 // Command prose counts comment lines that a reader has to decode, such as "what the handler reads" instead of "the part of a Pod that the
-// handler reads". `make lint` runs it in the root of the repository. It fails if a package has more of these lines of a kind than its limit
-// in hack/prose/limits.txt, or, without a limit, than one in a hundred comment lines. Limits may only fall.
+// handler reads". `make lint` runs it in the root of the repository. For each package and kind of wording, hack/prose/limits.txt may
+// contain a limit; without one, the limit is one in a hundred comment lines. The command fails if a package is above a limit. Limits may
+// only fall.
 //
 //	prose           check all packages
 //	prose -update   lower the limits to the current counts
@@ -23,7 +24,7 @@ func main() {
 	}
 }
 
-// run writes the comment lines of each package above a limit to out. With update, it lowers limits; it never raises one.
+// run writes the comment lines of each package above a limit to out. If update is true, it lowers limits; it never raises one.
 func run(root string, update bool, out io.Writer) error {
 	file := filepath.Join(root, "hack", "prose", "limits.txt")
 	content, err := os.ReadFile(file)

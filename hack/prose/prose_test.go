@@ -10,7 +10,7 @@ import (
 	. "github.com/onsi/gomega"
 )
 
-// source is a file with 300 comment lines and the given ones.
+// source returns a file with 300 comment lines without findings, and the given lines.
 func source(lines ...string) *fstest.MapFile {
 	return &fstest.MapFile{Data: []byte("package p\n\n" + strings.Repeat("// A sentence.\n", 300) + "\n" + strings.Join(lines, "\n") + "\n")}
 }
@@ -20,7 +20,7 @@ func TestCounts(t *testing.T) {
 	for name, tc := range map[string]struct {
 		lines []string
 		kind  kind
-		want  []int // lines below the 300
+		want  []int // numbers of the found lines, counted after the 300
 	}{
 		"a pronoun":                         {lines: []string{"// f returns what it reads."}, kind: "what", want: []int{1}},
 		"a pronoun at the end of a line":    {lines: []string{"// f returns the name and that", "// of another."}, kind: "those", want: []int{1}},
@@ -71,7 +71,7 @@ func TestJudge(t *testing.T) {
 	for name, tc := range map[string]struct {
 		before  limits
 		found   int
-		want    string // begins the text about an excess; empty for none
+		want    string // the beginning of the text about an excess; empty for none
 		lowered limits
 	}{
 		"one in a hundred":             {found: 3, lowered: limits{}},

@@ -21,8 +21,8 @@ import (
 // chartCRDs is the folder from which Helm reads CRDs.
 const chartCRDs = "charts/espalier/crds"
 
-// addChart adds the generated part of the Helm chart, except the templates: values, their schema, and copies of the CRDs. Chart.yaml, notes
-// and helpers are written by hand.
+// addChart adds the generated part of the Helm chart, except for the templates: values, the schema of the values, and copies of the CRDs.
+// Chart.yaml, notes and helpers are written by hand.
 func (t tree) addChart(root string) error {
 	values, err := execute("values.gotemplate", deployable.All())
 	if err != nil {
@@ -46,7 +46,7 @@ func (t tree) addChart(root string) error {
 	return nil
 }
 
-// key returns the name of a binary in the values: csr-approver is csrApprover.
+// key returns the key of a binary in the values: csrApprover for csr-approver.
 func key(b deployable.Binary) string {
 	words := strings.Split(b.Name, "-")
 	for i := 1; i < len(words); i++ {
@@ -58,7 +58,8 @@ func key(b deployable.Binary) string {
 // document is an object in a template of the chart.
 type document struct {
 	Text string
-	// ForTarget omits the object if the target is another cluster. ClusterAdmin omits it unless a value asks for this role.
+	// ForTarget is true if the chart omits the object when the target is another cluster. ClusterAdmin is true if the chart omits it unless
+	// a value requests this role.
 	ForTarget, ClusterAdmin bool
 }
 
@@ -87,17 +88,17 @@ func (t tree) addTemplate(b deployable.Binary, objects []client.Object) error {
 	return err
 }
 
-// imagesOfValues names the images that the values of the chart name for all binaries.
+// imagesOfValues is the setting for images in a configuration, with the repository and tag in the values of the chart.
 const imagesOfValues = "images: {repository: {{ .root.Values.image.repository }}{{ with .root.Values.image.tag }}, tag: {{ . | quote " +
 	"}}{{ end }}}"
 
-// configOf returns a configuration file with placeholders.
+// configOf returns a configuration file with placeholders for the values.
 func configOf(config string) string {
 	config = strings.Replace(config, deployable.ShippedImages, imagesOfValues, 1)
 	return strings.TrimSuffix(strings.ReplaceAll(config, deployable.Namespace, "{{ .root.Release.Namespace }}"), "\n")
 }
 
-// textOf returns an object with placeholders.
+// textOf returns an object as YAML, with placeholders for the values.
 func textOf(b deployable.Binary, object client.Object) (string, error) {
 	fields, err := fieldsOf(object)
 	if err != nil {
@@ -133,7 +134,7 @@ func roleOf(object client.Object) string {
 		return object.RoleRef.Name
 	case *rbacv1.RoleBinding:
 		return object.RoleRef.Name
-	case *unstructured.Unstructured: // a role that is generated from markers
+	case *unstructured.Unstructured: // a generated role
 		return object.GetName()
 	}
 	return ""
@@ -150,13 +151,14 @@ func deploymentMarks(b deployable.Binary, fields map[string]any, marks placehold
 	marks["resources"] = "resources: {{- toYaml $binary.values.resources | nindent 2 }}"
 	within(fields, "spec")["replicas"] = "@replicas"
 	within(fields, "spec", "template", "metadata", "labels")["@podLabels"] = nil
-	// The checksum depends on the configuration that results from the values, and the priority class is a value.
+	// The annotations are a template: the checksum depends on the configuration that results from the values. The priority class is also a
+	// value.
 	within(fields, "spec", "template", "metadata")["annotations"] = map[string]any{"@podAnnotations": nil}
 	pod := within(fields, "spec", "template", "spec")
 	delete(pod, "priorityClassName")
 	pod["@scheduling"] = nil
 	containers, _ := pod["containers"].([]any)
-	container, _ := containers[0].(map[string]any) // there are no others
+	container, _ := containers[0].(map[string]any) // there is only one container
 	container["image"], container["imagePullPolicy"], container["resources"] = "@image", "@pullPolicy", "@resources"
 	for field, parent := range map[string]map[string]any{"env": container, "volumeMounts": container, "volumes": pod} {
 		mark := "own" + strings.ToUpper(field[:1]) + field[1:]
@@ -179,7 +181,7 @@ func deploymentMarks(b deployable.Binary, fields map[string]any, marks placehold
 		marks.appendOptional(container, "volumeMounts", mounts[len(mounts)-1:]), marks.appendOptional(pod, "volumes", volumes[len(volumes)-1:]))
 }
 
-// within returns the map at a path, which exists. The caller may change it.
+// within returns the map at a path, which must exist. The caller may change it.
 func within(fields map[string]any, path ...string) map[string]any {
 	for _, name := range path {
 		fields, _ = fields[name].(map[string]any)
@@ -187,11 +189,11 @@ func within(fields map[string]any, path ...string) map[string]any {
 	return fields
 }
 
-// placeholders are templates, by the name of the mark whose line they replace. Their indentations are relative to that line; they use only
-// "nindent 0" and "nindent 2".
+// placeholders are templates by the name of a mark. Each replaces the line that contains its mark. Their indentation is relative to that
+// line; they use only "nindent 0" and "nindent 2".
 type placeholders map[string]string
 
-// appendOptional appends a placeholder to a list. It stands for the items, which are there only if the target is another cluster.
+// appendOptional appends to a list a placeholder for items that are present only if the target is another cluster.
 func (m placeholders) appendOptional(fields map[string]any, name string, items any) error {
 	text, err := yaml.Marshal(items)
 	if err != nil {
@@ -204,12 +206,12 @@ func (m placeholders) appendOptional(fields map[string]any, name string, items a
 	return nil
 }
 
-// include calls a helper that may return nothing.
+// include returns a template that calls a helper, which may return nothing.
 func include(helper, with string) string {
 	return fmt.Sprintf("{{- with include %q %s }}\n{{- . | nindent 0 }}\n{{- end }}", helper, with)
 }
 
-// marked is a line with a mark.
+// marked matches a line with a mark.
 var marked = regexp.MustCompile(`(?m)^( *).*'@(\w+)'.*$`)
 
 func (m placeholders) replace(text string) string {

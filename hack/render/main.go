@@ -1,9 +1,8 @@
-// Command render writes the contents of deploy/ from the declarations in Go: the objects of each binary, in one cluster and in two,
-// the Helm chart, webhook configurations for any cluster and for Gardener's, and admission policies. hack/generate.sh runs it in
-// the root of the repository, after the roles and CRDs are written. A kustomization.yaml without the header for generated files is
-// written by hand.
+// Command render writes deploy/ from the declarations in Go: the objects of each binary, for one cluster and for two, the Helm chart,
+// webhook configurations for any cluster and for Gardener's clusters, and admission policies. hack/generate.sh runs it in the root of the
+// repository, after the roles and CRDs are written. A kustomization.yaml without the header for generated files is written by hand.
 //
-// With the argument families it prints the name of each binary and of its family.
+// With the argument families it prints the name of each binary, with the name of its family.
 package main
 
 import (
@@ -62,7 +61,7 @@ func run(root string) error {
 	return t.write(root)
 }
 
-// addBinary adds the manifests of a binary: a base for one cluster, overlays for two, and a template of the chart. An overlay sets
+// addBinary adds the manifests of a binary: a base for one cluster, overlays for two clusters, and a template of the chart. An overlay sets
 // the tags of the images.
 func (t tree) addBinary(root string, b deployable.Binary) error {
 	roles, err := shippedRoles(root, b)
@@ -74,7 +73,7 @@ func (t tree) addBinary(root string, b deployable.Binary) error {
 		t.addTemplate(b, append(roles, objects...)))
 }
 
-// shippedRoles returns the roles of a binary, and those for its users.
+// shippedRoles returns the roles of a binary, and the roles for the users of the binary.
 func shippedRoles(root string, b deployable.Binary) ([]client.Object, error) {
 	var roles []client.Object
 	found, err := local.ReadManifests(roleFiles(root, b)...)
@@ -96,7 +95,7 @@ func roleFiles(root string, b deployable.Binary) []string {
 	return all
 }
 
-// addKinds adds one file for each kind, named after it, without the suffix "webhookconfiguration".
+// addKinds adds one file for each kind. The file has the name of the kind, without the suffix "webhookconfiguration".
 func (t tree) addKinds(folder string, objects []client.Object) error {
 	files := map[string][]client.Object{}
 	for _, object := range objects {

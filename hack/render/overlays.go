@@ -18,7 +18,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/deployable"
 )
 
-// registry is the first part of the names of all images, which users replace; tag is the tag of an unnamed version.
+// registry is the first part of the names of all images, which users replace. tag is the tag of images if the version has no name.
 const (
 	registry = config.DefaultImageRepository
 	tag      = "v0.0.0-dev"
@@ -27,7 +27,7 @@ const (
 // kustomizeVersion is the API version of a Kustomization; a Component has another one.
 const kustomizeVersion = "kustomize.config.k8s.io/v1beta1"
 
-// kustomization contains the fields of a kustomization.yaml that we write.
+// kustomization contains the fields of a kustomization.yaml that this command writes.
 type kustomization struct {
 	APIVersion string              `json:"apiVersion"`
 	Kind       string              `json:"kind"`
@@ -36,7 +36,7 @@ type kustomization struct {
 	Patches    []map[string]string `json:"patches,omitempty"`
 }
 
-// addImages adds the component from which all overlays take the versions.
+// addImages adds the component that sets the versions of images, which all overlays use.
 func (t tree) addImages() {
 	var text strings.Builder
 	text.WriteString(header)
@@ -54,7 +54,7 @@ images:
 	t["images/kustomization.yaml"] = text.String()
 }
 
-// addBase adds the kustomization of a binary, with its roles and its objects where source and target are one cluster.
+// addBase adds the kustomization of a binary, with its roles and its objects for the case that source and target are one cluster.
 func (t tree) addBase(root string, b deployable.Binary, objects []client.Object) error {
 	k := kustomization{APIVersion: kustomizeVersion, Kind: "Kustomization"}
 	for _, file := range roleFiles(root, b) {
@@ -68,7 +68,7 @@ func (t tree) addBase(root string, b deployable.Binary, objects []client.Object)
 	return t.addKustomization(b.Name, "# All objects that "+b.Name+" needs. Their namespaces must exist; see docs/running.md.\n", k)
 }
 
-// addTogether adds the overlay with all binaries in one cluster.
+// addTogether adds the overlay with all binaries for one cluster.
 func (t tree) addTogether(root string) error {
 	const comment = `# Everything in one cluster, except token-controllers, which needs your own configuration (docs/token-controllers.md), and
 # garden-operator, which ../garden has. In your own overlay list the folders that you want: each binary works without the others.
@@ -89,7 +89,7 @@ func (t tree) addTogether(root string) error {
 	return t.addKustomization("overlays/standalone", comment, k)
 }
 
-// addApart adds the overlays with the binaries that need no patch of the user, in two clusters.
+// addApart adds the overlays for two clusters, with the binaries that need no patch of the user.
 func (t tree) addApart() error {
 	const inSource = `# For the cluster where the binaries run, with ManagedResources and Secrets.
 # ../target is for the cluster that they manage.
@@ -115,7 +115,8 @@ func (t tree) addApart() error {
 	return errors.Join(t.addKustomization(folder+"source", inSource, source), t.addKustomization(folder+"target", inTarget, target))
 }
 
-// addOverlays adds, for a binary that may have a target, which part of its base is for which of the two clusters.
+// addOverlays adds the overlays of a binary that may have a target: one with the part of its base for the source, one with the part for the
+// target.
 func (t tree) addOverlays(b deployable.Binary, roles, objects []client.Object) error {
 	if !b.HasTarget() {
 		return nil
@@ -129,7 +130,7 @@ func (t tree) addOverlays(b deployable.Binary, roles, objects []client.Object) e
 
 func image(b deployable.Binary) string { return registry + "/" + b.Name }
 
-// side returns the objects that are declared for a cluster, with the roles that are shipped for it.
+// side returns the declared objects of a cluster, and the shipped roles for that cluster.
 func side(b deployable.Binary, roles, declared []client.Object, target bool) []client.Object {
 	var wanted []client.Object
 	for _, role := range roles {
@@ -140,8 +141,8 @@ func side(b deployable.Binary, roles, declared []client.Object, target bool) []c
 	return append(wanted, declared...)
 }
 
-// addOverlay adds the changes that turn the binary's own kustomization into the wanted objects: deletions, and patches of the two kinds of
-// objects that depend on their clusters.
+// addOverlay adds an overlay that changes the objects of the binary's base into the wanted objects: it deletes objects, and patches the two
+// kinds of objects that differ between one and two clusters.
 func (t tree) addOverlay(folder string, b deployable.Binary, have, want []client.Object) error {
 	wanted := map[string]client.Object{}
 	for _, each := range want {
@@ -162,8 +163,8 @@ func (t tree) addOverlay(folder string, b deployable.Binary, have, want []client
 	return errors.Join(err, t.addKustomization(folder, "", k))
 }
 
-// addInvalidator adds the component that enables the token invalidator, in an overlay for one cluster with webhook-server: it adds
-// token-controllers without the roles of the token requestor, and configures both.
+// addInvalidator adds the component that enables the token invalidator in an overlay for one cluster with webhook-server. The component
+// adds token-controllers without the roles of the token requestor, and configures both binaries.
 func (t tree) addInvalidator() error {
 	k := kustomization{APIVersion: "kustomize.config.k8s.io/v1alpha1", Kind: "Component", Resources: []string{"../../token-controllers"}}
 	files := deployable.Invalidating()
@@ -207,7 +208,7 @@ func (k *kustomization) addPatch(object client.Object, field string, value any) 
 	return nil
 }
 
-// podPatch returns the part of a Pod that depends on its clusters.
+// podPatch returns the part of a Pod template that differs between one and two clusters.
 func podPatch(template corev1.PodTemplateSpec) map[string]any {
 	container := template.Spec.Containers[0]
 	return map[string]any{"template": map[string]any{

@@ -17,7 +17,7 @@ import (
 //go:embed *.gotemplate
 var templates embed.FS
 
-// execute executes a template. Its actions are in double brackets, because Helm's are in double braces.
+// execute executes a template. Its delimiters are double brackets, because Helm's are double braces.
 func execute(name string, data any) ([]byte, error) {
 	parsed := template.New(name).Delims("[[", "]]")
 	parsed.Funcs(template.FuncMap{
@@ -25,7 +25,7 @@ func execute(name string, data any) ([]byte, error) {
 		"registry":         func() string { return registry },
 		"replicas":         func() int { return deployable.Replicas },
 		"criticalPriority": func() string { return deployable.CriticalPriority },
-		// The purpose of a binary is a comment.
+		// The purpose of a binary is a comment in the values.
 		"purpose": func(b deployable.Binary) string { return strings.ReplaceAll(b.Purpose, "\n", "\n# ") },
 	})
 	if _, err := parsed.ParseFS(templates, name); err != nil {

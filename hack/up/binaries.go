@@ -11,34 +11,35 @@ import (
 	"github.com/espalier-dev/espalier/internal/deployable"
 )
 
-// systemNamespace is the namespace of the ServiceAccounts and leases of our binaries.
+// systemNamespace is the namespace of the ServiceAccounts and leases of this repository's binaries.
 const systemNamespace = "espalier-system"
 
-// binary is a program of this repository: cmd/<name>, with its roles in deploy/<name> and deploy/<name>/rbac, the roles for its users in
-// deploy/<name>/roles, and its CRDs in deploy/<name>/crds; the last two are optional.
+// binary is a program of this repository: cmd/<name>. Its roles are in deploy/<name> and deploy/<name>/rbac, the roles for its users in
+// deploy/<name>/roles, and its CRDs in deploy/<name>/crds; the last two folders are optional.
 type binary struct {
 	name string
-	// program is the file in bin/ that runs; empty: the one with the binary's name.
+	// program is the file in bin/ to run; empty: the file with the name of the binary.
 	program string
-	// namespace is the namespace of its ServiceAccount; empty: systemNamespace.
+	// namespace is the namespace of the binary's ServiceAccount; empty: systemNamespace.
 	namespace string
-	// config is its configuration file, with the variables of environment.render; empty: garden-operator has deployed it in a ConfigMap.
+	// config is the configuration file, with the variables of environment.render; empty: garden-operator has deployed the file in a
+	// ConfigMap.
 	config string
-	// ownClusterOnly says why the binary must not run in the user's own cluster; empty: it may.
+	// ownClusterOnly is the reason why the binary must not run in a cluster of the user; empty: it may.
 	ownClusterOnly string
-	// hidden leaves the binary out of the walkthrough.
+	// hidden is true if the walkthrough does not show the binary.
 	hidden bool
 }
 
-// environment contains the values that a configuration depends on.
+// environment contains the values that the configuration file of a binary depends on.
 type environment struct {
 	kubeconfig                          string
 	probePort, metricsPort, webhookPort int
-	// foreign is true if the cluster belongs to the user: then the binaries decide nothing about existing objects.
+	// foreign is true if the cluster belongs to the user. Then the binaries make no decisions about existing objects.
 	foreign bool
 }
 
-// render replaces the variables in a configuration file. $OWN is whether make up started the cluster, $FOREIGN the opposite.
+// render replaces the variables in a configuration file. $OWN is true if make up started the cluster, $FOREIGN is the opposite.
 func (e environment) render(config string) string {
 	return strings.NewReplacer(
 		"$KUBECONFIG", strconv.Quote(e.kubeconfig), "$PROBES", strconv.Itoa(e.probePort), "$METRICS", strconv.Itoa(e.metricsPort),
@@ -53,13 +54,13 @@ const (
 	gardenOperator = "garden-operator"
 )
 
-// embedded are the configuration files of the binaries that do not run with the shipped one, and the walkthrough.
+// embedded contains the configuration files of the binaries that do not run with the shipped ones, and the walkthrough.
 //
 //go:embed config walkthrough.sh
 var embedded embed.FS
 
-// binaries returns the binaries in the order in which they are started: the order of the walkthrough, and then the binaries that it
-// does not show.
+// binaries returns the binaries in the order in which they are started: first the binaries of the walkthrough, in its order, and then the
+// others.
 func binaries() []binary {
 	script, _ := embedded.ReadFile("walkthrough.sh")
 	place := func(b binary) int {
@@ -78,7 +79,7 @@ func binaries() []binary {
 	return all
 }
 
-// ownClusterOnly returns why a binary must not run in the user's own cluster; empty: it may.
+// ownClusterOnly returns the reason why a binary must not run in a cluster of the user; empty: it may.
 func ownClusterOnly(b deployable.Binary) string {
 	const uncalled = "its API server cannot call this machine"
 	switch {
@@ -94,16 +95,17 @@ func ownClusterOnly(b deployable.Binary) string {
 	return ""
 }
 
-// resourceManager is managedresource-controller as garden-operator deploys it: with the ConfigMap and the ServiceAccount of this name.
+// resourceManager returns managedresource-controller in the form in which garden-operator deploys it: with the ConfigMap and the
+// ServiceAccount of this name.
 func resourceManager() binary {
 	return binary{name: "gardener-resource-manager", program: managedResources, namespace: deployable.GardenNamespace}
 }
 
-// processes returns everything that runs beside the control plane, in the order in which it is started.
+// processes returns all processes beside the control plane, in the order in which they are started.
 func processes() []binary { return append(binaries(), resourceManager()) }
 
-// configOf returns the configuration file of a binary: its file in config, after resourceManagerConfig unless it has an API version of its
-// own, or else the shipped one with other addresses. A test reads all of them.
+// configOf returns the configuration file of a binary: its file in the folder config, after resourceManagerConfig unless the file has its
+// own API version. Without such a file it is the shipped file with other addresses. A test reads all of them.
 func configOf(b deployable.Binary) string {
 	text, err := embedded.ReadFile("config/" + b.Name + ".yaml")
 	switch {
@@ -115,14 +117,14 @@ func configOf(b deployable.Binary) string {
 	return resourceManagerConfig + string(text)
 }
 
-// resourceManagerConfig is the part of the configuration file that all binaries of the resource manager family have.
+// resourceManagerConfig is the common part of the configuration files of type ResourceManagerConfiguration.
 const resourceManagerConfig = `apiVersion: resourcemanager.config.gardener.cloud/v1alpha1
 kind: ResourceManagerConfiguration
 leaderElection: {leaderElect: true, resourceNamespace: ` + systemNamespace + `}
 logFormat: text
 ` + sourceConfig
 
-// sourceConfig names the kubeconfig of the cluster; serverConfig has the addresses on which a binary listens.
+// sourceConfig contains the kubeconfig of the cluster. serverConfig contains the addresses at which a binary listens.
 const (
 	sourceConfig = "sourceClientConnection: {kubeconfig: $KUBECONFIG}\n" + serverConfig
 	serverConfig = `server:
@@ -142,7 +144,7 @@ func shippedConfig(b deployable.Binary) string {
 		"logFormat: text\n" + connection + ": {kubeconfig: $KUBECONFIG}\n" + serverConfig
 }
 
-// environmentOf gives each binary its own files and ports; index is its place in processes().
+// environmentOf returns the environment of a binary, with its own files and ports; index is its position in processes().
 func (s settings) environmentOf(b binary, index int) environment {
 	first := s.port + binaryPorts + index*portsPerBinary
 	return environment{

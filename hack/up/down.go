@@ -15,7 +15,7 @@ import (
 // stopGrace is how long a binary may take to stop before it is killed; it releases its lease in that time.
 const stopGrace = 10 * time.Second
 
-// down stops the recorded processes, binaries first, and removes the state. It is not an error if nothing is recorded.
+// down stops the recorded processes, binaries first, and removes the state. If no process is recorded, that is not an error.
 func down(s settings, r *local.Report) error {
 	if _, err := os.Stat(s.state()); errors.Is(err, os.ErrNotExist) {
 		r.Say("Nothing runs.")
@@ -40,7 +40,7 @@ func down(s settings, r *local.Report) error {
 	if err != nil {
 		return err
 	}
-	cluster, _ := os.ReadFile(s.state("cluster")) // missing unless a cluster was given
+	cluster, _ := os.ReadFile(s.state("cluster")) // this file exists only if the user named a cluster
 	if err := s.removeState(); err != nil {
 		return err
 	}
@@ -55,7 +55,7 @@ func down(s settings, r *local.Report) error {
 	return nil
 }
 
-// removeState keeps files of other commands in that folder: the node of `make up-node`, images, and reports of end-to-end tests.
+// removeState keeps the files of other commands in the state folder: the node of `make up-node`, images, and reports of end-to-end tests.
 func (s settings) removeState() error {
 	entries, err := os.ReadDir(s.state())
 	if err != nil {
@@ -69,12 +69,12 @@ func (s settings) removeState() error {
 			return fmt.Errorf("remove state: %w", err)
 		}
 	}
-	_ = os.Remove(s.state()) // fails if there are other files
+	_ = os.Remove(s.state()) // fails if the folder contains other files
 	return nil
 }
 
-// leftInCluster returns the text about the CRDs that stay: the user's own cluster may contain other ManagedResources, which would be
-// deleted with their CRD.
+// leftInCluster returns a text about the CRDs that stay: a cluster of the user may contain other ManagedResources, which would be deleted
+// with their CRD.
 func leftInCluster(kubeconfig string) string {
 	return fmt.Sprintf(`
 The cluster of %s was not started by make up, so these were left in it: the example and its namespace %q, the namespace

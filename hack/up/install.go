@@ -17,7 +17,7 @@ import (
 	"github.com/espalier-dev/espalier/test/local"
 )
 
-// tokenLifetime is longer than such a cluster runs, because the token is not renewed.
+// tokenLifetime is longer than the cluster of `make up` runs, because nothing renews the token.
 const tokenLifetime = 365 * 24 * time.Hour
 
 const (
@@ -25,7 +25,8 @@ const (
 	crdKind   = "CustomResourceDefinition"
 )
 
-// install prepares a binary: the manifests that it ships, its ServiceAccount with a token in a kubeconfig, and its configuration.
+// install prepares a binary: it applies the shipped manifests, creates its ServiceAccount, and writes a kubeconfig with a token and the
+// configuration.
 func (s settings) install(ctx context.Context, w cluster, b binary, e environment) error {
 	if b.config == "" {
 		return s.installDeployed(ctx, w, b, e)
@@ -44,8 +45,8 @@ func (s settings) install(ctx context.Context, w cluster, b binary, e environmen
 	return s.writeFiles(ctx, w, b, e, b.config)
 }
 
-// shipped returns the CRDs, the namespaces and the roles that a binary ships, and bindings of the roles that are for the binary itself:
-// all but those in the folder roles, which are for its users.
+// shipped returns the CRDs, the namespaces and the roles that a binary ships, and bindings of the roles for the binary itself. The roles in
+// the folder roles, which are for users, get no binding.
 func (s settings) shipped(b binary) ([]*unstructured.Unstructured, error) {
 	var objects, bindings []*unstructured.Unstructured
 	for _, folder := range []string{"namespace", "crds", "roles", ".", "rbac"} {
@@ -65,7 +66,7 @@ func (s settings) shipped(b binary) ([]*unstructured.Unstructured, error) {
 	return append(objects, bindings...), nil
 }
 
-// installDeployed writes the files of the resource manager. Only addresses differ from the deployed ones of the operator.
+// installDeployed writes the files of the resource manager. They equal the files that the operator has deployed, except for addresses.
 func (s settings) installDeployed(ctx context.Context, w cluster, b binary, e environment) error {
 	deployed := local.NewObject("v1", "ConfigMap", b.namespace, b.name, nil)
 	if err := w.client.Get(ctx, client.ObjectKeyFromObject(deployed), deployed); err != nil {
@@ -94,8 +95,8 @@ func (s settings) writeFiles(ctx context.Context, w cluster, b binary, e environ
 	return nil
 }
 
-// installed selects the objects to install without a Deployment. It omits the rules of aggregated roles, which the cluster
-// computes: the rules in the manifest are empty, and applying them would remove all rights for a moment.
+// installed returns the objects to install without a Deployment. It omits the rules of aggregated roles, which the cluster computes: the
+// rules in the manifest are empty, and applying them would remove all rights for a moment.
 func installed(manifests []*unstructured.Unstructured) []*unstructured.Unstructured {
 	var objects []*unstructured.Unstructured
 	for _, o := range manifests {
@@ -111,7 +112,7 @@ func installed(manifests []*unstructured.Unstructured) []*unstructured.Unstructu
 	return objects
 }
 
-// bindingsOf binds the roles among the manifests to a binary's ServiceAccount. Here one cluster is source and target.
+// bindingsOf returns bindings of the roles among the manifests to a binary's ServiceAccount. In this cluster, source and target are one.
 func bindingsOf(b binary, manifests []*unstructured.Unstructured) (bindings []*unstructured.Unstructured) {
 	for _, o := range manifests {
 		kind, name := o.GetKind(), o.GetName()
@@ -126,7 +127,7 @@ func bindingsOf(b binary, manifests []*unstructured.Unstructured) (bindings []*u
 	return bindings
 }
 
-// apply applies the objects in their order, and waits until the API server serves the kinds that are among them.
+// apply applies the objects in their order. After a CRD, it waits until the API server serves the kind.
 func apply(ctx context.Context, c client.Client, objects ...*unstructured.Unstructured) error {
 	for _, o := range objects {
 		err := c.Apply(ctx, client.ApplyConfigurationFromUnstructured(o), client.FieldOwner("espalier-up"), client.ForceOwnership)

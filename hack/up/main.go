@@ -1,8 +1,8 @@
-// Command up implements `make up` and `make down`: it starts a control plane and every binary of this repository, demonstrates
-// them, and leaves them running in the background; with --down it stops exactly the processes that it started.
+// Command up implements `make up` and `make down`: it starts a control plane and every binary of this repository, demonstrates them, and
+// leaves them running in the background. With --down it stops exactly the processes that it started.
 //
-// All its files are in .local/ of the repository: process records, logs, credentials, rendered configurations. Another run restarts
-// processes that have died and replaces the binaries by newly built ones.
+// All its files are in the folder .local/ of the repository: process records, logs, credentials, rendered configurations. Another run
+// restarts processes that have died, and replaces the binaries by newly built ones.
 //
 //	ESPALIER_PORT        first of the ports it uses on 127.0.0.1 (default 26443)
 //	ESPALIER_KUBECONFIG  use this cluster instead of starting one
@@ -44,7 +44,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	switch {
 	case len(args) == 0:
 		if err = up(ctx, s, r); err != nil && ctx.Err() != nil {
-			return ctx.Err() // all other errors follow from it
+			return ctx.Err() // every other error is a consequence of the end of the context
 		}
 		return err
 	case len(args) == 1 && args[0] == "--down":

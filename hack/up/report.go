@@ -9,7 +9,7 @@ import (
 	"github.com/espalier-dev/espalier/test/local"
 )
 
-// during runs a function that may print nothing for minutes, and prints every 15 seconds that it is still running.
+// during runs a function that may print nothing for minutes. Every 15 seconds it prints that the function is still running.
 func during(r *local.Report, what string, run func() error) error {
 	done := make(chan error, 1)
 	go func() { done <- run() }()
@@ -25,14 +25,14 @@ func during(r *local.Report, what string, run func() error) error {
 	}
 }
 
-// walkthrough prints the lines of the script: "# " begins a step, and the rows of a table have tabs.
+// walkthrough prints the output of the script. A line that begins with "# " begins a step; lines with tabs are rows of a table.
 type walkthrough struct {
 	report *local.Report
 	table  *tabwriter.Writer
 }
 
 func newWalkthrough(r *local.Report) *walkthrough {
-	details := &local.Lines{To: func(line string) { r.Detail("%s", line) }} // the tab writer writes cell by cell
+	details := &local.Lines{To: func(line string) { r.Detail("%s", line) }} // the tab writer writes single cells
 	return &walkthrough{report: r, table: tabwriter.NewWriter(details, 0, 0, 3, ' ', 0)}
 }
 
@@ -49,7 +49,7 @@ func (w *walkthrough) line(text string) {
 	}
 }
 
-// flush prints the table whose rows were written last.
+// flush prints the table that the last rows belong to.
 func (w *walkthrough) flush() {
 	_ = w.table.Flush() // printing to a report cannot fail
 }

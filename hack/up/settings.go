@@ -18,16 +18,16 @@ const (
 	portsPerBinary = 3
 )
 
-// settings contain the locations of everything.
+// settings contain the paths and ports of a run.
 type settings struct {
 	root string
 	// port is the first port to use.
 	port int
-	// cluster is the kubeconfig of an existing cluster; empty means to start one.
+	// cluster is the kubeconfig of an existing cluster; empty means that a cluster is started.
 	cluster string
 }
 
-// readSettings reads the environment. It ignores KUBECONFIG: the current cluster of a shell must not be changed by accident.
+// readSettings reads the environment. It ignores KUBECONFIG, so that the current cluster of a shell is not changed by accident.
 func readSettings(root string, getenv func(string) string) (settings, error) {
 	s := settings{root: root, port: defaultPort, cluster: getenv("ESPALIER_KUBECONFIG")}
 	if text := getenv("ESPALIER_PORT"); text != "" {
@@ -47,7 +47,7 @@ func readSettings(root string, getenv func(string) string) (settings, error) {
 	return s, nil
 }
 
-// suggestedPort returns a first port from which no port of a run equals the taken one.
+// suggestedPort returns a first port with which a run does not use the taken port.
 func suggestedPort(taken int) int {
 	if taken > 60000 {
 		return defaultPort
@@ -71,7 +71,7 @@ func (s settings) kubeconfig() string {
 	return s.state("kubeconfig")
 }
 
-// lock prevents two runs from working on the same state. The operating system releases it when the process ends, in any way.
+// lock prevents two runs from using the same state. The operating system releases the lock when the process ends in any way.
 func (s settings) lock() (unlock func(), err error) {
 	if err = os.MkdirAll(s.state(), 0o700); err != nil {
 		return nil, fmt.Errorf("create state folder: %w", err)

@@ -22,15 +22,15 @@ import (
 	"github.com/espalier-dev/espalier/test/local/standin"
 )
 
-// cluster is where the binaries run.
+// cluster is the cluster in which the binaries work.
 type cluster struct {
 	client client.Client
 	admin  *rest.Config
-	// dead is called when a process of ours dies; its cause names the process.
+	// dead is called when one of the started processes dies; its cause names the process.
 	dead context.CancelCauseFunc
 }
 
-// stillRunning adds to an error that processes keep running.
+// stillRunning adds to an error the note that processes keep running.
 func stillRunning(err error) error {
 	const remedy = "Everything else keeps running, so that you can look at it (logs are in .local/); `make up` tries again, " +
 		"`make down` stops it."
@@ -64,7 +64,7 @@ func up(ctx context.Context, s settings, r *local.Report) error {
 	return nil
 }
 
-// showBinaries installs and starts our binaries on a ready cluster, and demonstrates them.
+// showBinaries installs, starts and demonstrates the binaries on a ready cluster.
 func (s settings) showBinaries(ctx context.Context, r *local.Report, admin *rest.Config, dead context.CancelCauseFunc) error {
 	c, err := client.NewWithWatch(admin, client.Options{})
 	if err != nil {
@@ -107,7 +107,7 @@ func (s settings) showBinaries(ctx context.Context, r *local.Report, admin *rest
 	if s.cluster != "" {
 		return nil
 	}
-	b := resourceManager() // garden-operator has deployed it, and waits for the objects that it applies
+	b := resourceManager() // garden-operator has deployed it, and waits until it applies objects
 	r.Step("gardens: the Pods of the fake node run no program, so make up itself starts the program of Deployment %s/%s,", b.namespace, b.name)
 	r.Detail("with the configuration and the ServiceAccount that the operator has created for it,")
 	r.Detail("and sets the status of Etcds, load balancers and what is for the virtual cluster, whose API server does not run here")
@@ -138,8 +138,8 @@ func (s settings) show(ctx context.Context, r *local.Report, b binary) error {
 	return nil
 }
 
-// causeOf returns why a step has failed. When a process dies, the current step fails with an error such as "connection refused", some
-// milliseconds before the death is detected.
+// causeOf returns the reason why a step has failed. If a process dies, the current step fails some milliseconds before the death is
+// detected, with an error such as "connection refused".
 func causeOf(ctx context.Context, err error) error {
 	select {
 	case <-ctx.Done():
@@ -149,7 +149,7 @@ func causeOf(ctx context.Context, err error) error {
 	}
 }
 
-// startCluster returns the administrator's configuration of a ready cluster.
+// startCluster returns the administrator's client configuration for a ready cluster.
 func (s settings) startCluster(ctx context.Context, r *local.Report, dead context.CancelCauseFunc) (*rest.Config, error) {
 	if s.cluster != "" {
 		return s.useCluster(r)
@@ -199,7 +199,7 @@ func (s settings) useCluster(r *local.Report) (*rest.Config, error) {
 	return config, nil
 }
 
-// binaryOf returns the process of a binary.
+// binaryOf returns the process that runs a binary.
 func (s settings) binaryOf(b binary, e environment) local.Binary {
 	program := cmp.Or(b.program, b.name)
 	return local.Binary{
@@ -208,7 +208,7 @@ func (s settings) binaryOf(b binary, e environment) local.Binary {
 	}
 }
 
-// startBinary replaces the binary if it runs, because it may be rebuilt, and waits until it is ready.
+// startBinary replaces a running binary, because it may have been rebuilt, and waits until the new one is ready.
 func (s settings) startBinary(ctx context.Context, r *local.Report, w cluster, b binary, index int) error {
 	e := s.environmentOf(b, index)
 	ran, err := child.StopRecorded(s.recordOf(b), stopGrace)
@@ -246,12 +246,12 @@ func (s settings) startBinary(ctx context.Context, r *local.Report, w cluster, b
 	return err
 }
 
-// howToGoOn returns the last output of make up.
+// howToGoOn returns the last output of make up: commands that the user can try.
 func (s settings) howToGoOn() string {
 	kubectl, examples := "bin/kubectl", `
   bin/kubectl apply -f examples/project.yaml              # a project again
   bin/kubectl get garden -o wide                          # the Garden and its state`
-	if s.cluster != "" { // it has no CRDs of Projects and Gardens
+	if s.cluster != "" { // a cluster of the user lacks the CRDs of Projects and Gardens
 		kubectl, examples = "kubectl", ""
 	}
 	return strings.NewReplacer("$KUBECTL", kubectl, "$KUBECONFIG", s.kubeconfig()).Replace(`

@@ -192,7 +192,7 @@ func TestProjectExampleHasTheUsersOfTheWalkthrough(t *testing.T) {
 	}))
 }
 
-// The cluster may belong to the user, who names it in ESPALIER_KUBECONFIG.
+// The cluster may be one that the user names in ESPALIER_KUBECONFIG.
 func TestNothingIsCollectedAsGarbage(t *testing.T) {
 	g := NewWithT(t)
 	e := environment{kubeconfig: "/k", probePort: 1, metricsPort: 2, webhookPort: 3}

@@ -19,7 +19,7 @@ import (
 	"github.com/espalier-dev/espalier/test/local"
 )
 
-// script runs commands with the functions of the walkthrough, and returns its output and its error output.
+// script runs commands after the functions of the walkthrough are defined, and returns its standard output and standard error.
 func script(t *testing.T, commands string, args ...string) (out, complaints string, err error) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "bash", append([]string{"-c", ". ./walkthrough.sh\n" + commands, "bash"}, args...)...)
@@ -32,7 +32,7 @@ func script(t *testing.T, commands string, args ...string) (out, complaints stri
 func TestUnexpectedAnswersEndTheWalkthrough(t *testing.T) {
 	const down = "The connection to the server 127.0.0.1:1 was refused - did you specify the right host or port?"
 	for name, tc := range map[string]struct {
-		// answer is the error output of kubectl; empty if the request is allowed.
+		// answer is the standard error of kubectl; empty if the request is allowed.
 		answer  string
 		refusal string
 		want    string
@@ -116,7 +116,7 @@ func TestStateOfAnObject(t *testing.T) {
 	}
 }
 
-// The walkthrough prints names and addresses of the requests.
+// The walkthrough prints the names and addresses in the requests.
 func TestExampleRequestsOfAKubelet(t *testing.T) {
 	g := NewWithT(t)
 	objects, err := local.ReadManifests(filepath.Join("..", "..", "examples", "kubelet-certificates.yaml"))

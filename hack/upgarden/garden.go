@@ -21,11 +21,12 @@ import (
 
 const (
 	gardenName = "orchards"
-	// patience is for the first reconciliation, in which all Pods start.
+	// patience is the time limit for the first reconciliation, in which all Pods start.
 	patience = 15 * time.Minute
-	// pollInterval is less than the second which the status of a Garden is exact to.
+	// pollInterval is less than a second, which is the resolution of times in the status of a Garden.
 	pollInterval = 500 * time.Millisecond
-	// conditions is the number of conditions of a Garden, and componentMissing the reason of one whose components are not all there.
+	// conditions is the number of conditions of a Garden. componentMissing is the reason of a condition about components that are not all
+	// deployed.
 	conditions       = 4
 	componentMissing = "ResourceNotFound"
 )
@@ -42,8 +43,8 @@ func (u up) newClient() (client.Client, error) {
 	return client.New(config, client.Options{Scheme: scheme.Scheme})
 }
 
-// awaitGarden prints each change of tasks that have begun until the Garden is reconciled and its conditions are true. It returns
-// the times of tasks and Pods.
+// awaitGarden waits until the Garden is reconciled and its conditions are true. Meanwhile it prints each change of the running tasks. It
+// returns the times of tasks and Pods.
 func (u up) awaitGarden(ctx context.Context, c client.Client, applied time.Time) (*timeline, error) {
 	observed, shown := newTimeline(applied), map[string]string{}
 	err := local.AwaitEvery(ctx, pollInterval, patience, "Garden "+gardenName+" to be reconciled", func(ctx context.Context) error {
@@ -65,7 +66,7 @@ func (u up) awaitGarden(ctx context.Context, c client.Client, applied time.Time)
 	return observed, err
 }
 
-// unfinished returns why a Garden is not reconciled, or nil.
+// unfinished returns the reason why a Garden is not reconciled, or nil.
 func unfinished(garden *operatorv1alpha1.Garden) error {
 	operation := garden.Status.LastOperation
 	switch {
@@ -85,8 +86,8 @@ func describe(task operatorv1alpha1.Task) string {
 	return line
 }
 
-// awaitConditions waits until all conditions are true, or say that a component is missing, which the operator does not deploy yet. It
-// prints them.
+// awaitConditions waits until each condition is true, or says that a component is missing which the operator does not deploy yet. It prints
+// the conditions.
 func (u up) awaitConditions(ctx context.Context, c client.Client) error {
 	found := &operatorv1alpha1.Garden{}
 	err := local.AwaitEvery(ctx, pollInterval, patience, "conditions of Garden "+gardenName, func(ctx context.Context) error {
@@ -112,7 +113,7 @@ func (u up) awaitConditions(ctx context.Context, c client.Client) error {
 	return nil
 }
 
-// enterVirtual reads the namespaces of the virtual cluster as a user does: through the gateway, with a kubeconfig whose token is renewed.
+// enterVirtual reads the namespaces of the virtual cluster like a user: through the gateway, with a kubeconfig whose token is renewed.
 func (u up) enterVirtual(ctx context.Context) (string, error) {
 	u.report.Step("connecting to the virtual cluster through the gateway")
 	var namespaces string
@@ -127,7 +128,7 @@ func (u up) enterVirtual(ctx context.Context) (string, error) {
 	return namespaces, err
 }
 
-// summary prints the running Pods, and their cost.
+// summary prints the running Pods, their memory and the times.
 func (u up) summary(ctx context.Context, namespaces string, observed *timeline) error {
 	all, err := u.kubectl(ctx, "get", "managedresources,etcds,pods", "-A")
 	if err != nil {

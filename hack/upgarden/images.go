@@ -16,13 +16,13 @@ import (
 	"github.com/espalier-dev/espalier/test/local/node"
 )
 
-// image is an image that is packed from programs of hack/garden.sh and test/local/garden.
+// image is an image that is made from programs of hack/garden.sh and test/local/garden.
 type image struct {
-	// name is the one in lists of images, and target the constraint there for versions of the virtual cluster; empty: any.
+	// name is the name of the image in lists of images. target is the constraint for versions of the virtual cluster; empty: any version.
 	name, target string
-	// folder is the folder of programs which hack/garden.sh builds only on request; empty for others.
+	// folder is the folder of programs that hack/garden.sh builds only on request; empty for other programs.
 	folder string
-	// programs are the programs by their paths. The first argument of the entrypoint is one of the paths.
+	// programs are the names of the programs, by their paths in the image. The first argument of the entrypoint is one of the paths.
 	programs   map[string]string
 	entrypoint []string
 }
@@ -32,7 +32,8 @@ func only(name, program string, arguments ...string) image {
 	return image{name: name, programs: map[string]string{path: program}, entrypoint: append([]string{path}, arguments...)}
 }
 
-// Images of programs without a module are images of standin, with the ports of their probes and Services.
+// images returns all images. A program that cannot be built from a Go module is replaced by standin, with the ports of its probes and
+// Services.
 func images() []image {
 	return slices.Concat([]image{
 		only("coredns", "coredns"),
@@ -57,7 +58,7 @@ func images() []image {
 	}, kubernetes("1.36"), kubernetes("1.35"))
 }
 
-// kubernetes returns the images for virtual clusters of a minor version. Their Pods name the paths of the programs.
+// kubernetes returns the images for virtual clusters of a minor version. The Pods use these paths of the programs.
 func kubernetes(minor string) []image {
 	names := []string{"kube-apiserver", "kube-controller-manager"}
 	all := make([]image, 0, len(names))
@@ -71,7 +72,7 @@ func kubernetes(minor string) []image {
 	return all
 }
 
-// packed is an image for `images pack`.
+// packed is an image in the input of `images pack`.
 type packed struct {
 	Image      string            `json:"image"`
 	Archive    string            `json:"archive"`
@@ -120,7 +121,7 @@ func (u up) images(ctx context.Context) (list.List, error) {
 		return nil, err
 	}
 	for _, each := range archives {
-		// An empty archive says that the node has the image.
+		// An empty archive means that the node has the image.
 		if err := os.Truncate(each, 0); err != nil {
 			return nil, fmt.Errorf("remember that an image is imported: %w", err)
 		}
@@ -128,7 +129,7 @@ func (u up) images(ctx context.Context) (list.List, error) {
 	return known, nil
 }
 
-// programs builds programs and returns their files by their names.
+// programs builds programs, and returns their files by the names of the programs.
 func (u up) programs(ctx context.Context) (map[string]string, error) {
 	files := map[string]string{}
 	built, err := u.command(ctx, "", "bash", append([]string{"hack/garden.sh"}, u.requested()...)...)
@@ -142,7 +143,8 @@ func (u up) programs(ctx context.Context) (map[string]string, error) {
 	return files, nil
 }
 
-// pack returns how to pack an image. Its tag is a digest of its content, so that Pods with former programs are replaced.
+// pack returns the input of `images pack` for an image. Its tag is a digest of the content, so that Pods with earlier programs are
+// replaced.
 func (i image) pack(files map[string]string, folder string) (packed, error) {
 	sum := sha256.New()
 	p := packed{Programs: map[string]string{}, Entrypoint: i.entrypoint}

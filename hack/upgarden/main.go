@@ -1,6 +1,6 @@
-// Command upgarden implements `make up-garden`: it makes the node of `make up-node` a runtime cluster, with names, volumes, load
-// balancers and images of programs of others, deploys garden-operator, creates a Garden, and prints its tasks until it is
-// reconciled. Another call goes on where an earlier one stopped, with newly built images. `make down` removes everything.
+// Command upgarden implements `make up-garden`: it turns the node of `make up-node` into a runtime cluster, with DNS, volumes, load
+// balancers and images of third-party programs, deploys garden-operator, creates a Garden, and prints its tasks until it is reconciled. A
+// further call continues where an earlier one stopped, with newly built images. `make down` removes everything.
 package main
 
 import (
@@ -25,7 +25,7 @@ import (
 	"github.com/espalier-dev/espalier/test/local/node"
 )
 
-// provider is the argument with which this program runs package cloud in the background.
+// provider is the argument with which this program runs package cloud in a background process.
 const provider = "cloud"
 
 func main() { os.Exit(local.Main(run)) }
@@ -55,28 +55,28 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	return u.run(ctx)
 }
 
-// defaultKubernetes is the version of the virtual cluster. It is older than the version of the node, which Gardener does not support yet.
+// defaultKubernetes is the default version of the virtual cluster. The version of the node is newer; Gardener does not support it yet.
 const defaultKubernetes = "1.36.3"
 
-// options are the flags.
+// options are the values of the flags.
 type options struct{ version, kubernetes string }
 
-// requested returns the folders in hack/garden of programs that are built only on request.
+// requested returns the folders in hack/garden whose programs are built only on request, and that this call needs.
 func (o options) requested() []string {
 	minor := func(version string) string { return version[:max(0, strings.LastIndex(version, "."))] }
 	return slices.Compact([]string{"kubernetes-" + minor(defaultKubernetes), "kubernetes-" + minor(o.kubernetes)})
 }
 
-// up is one call. Nothing changes it.
+// up contains the settings of one call. It is immutable.
 type up struct {
 	options
 
 	root string
-	// node is the state folder of the node, and state the garden's folder in it.
+	// node is the state folder of the node. state is the folder of the garden in it.
 	node, state string
-	// assets is the folder of kubectl.
+	// assets is the folder that contains kubectl.
 	assets string
-	// out is the terminal. The report and the output of programs go there.
+	// out is the terminal, which shows the report and the output of programs.
 	out    io.Writer
 	report *local.Report
 	begin  time.Time
@@ -122,7 +122,7 @@ func (u up) run(ctx context.Context) error {
 	return nil
 }
 
-// garden creates the Garden, waits for all of it, and prints a summary.
+// garden creates the Garden, waits until it is complete, and prints a summary.
 func (u up) garden(ctx context.Context) error {
 	c, err := u.newClient()
 	if err != nil {
@@ -149,7 +149,7 @@ func (u up) garden(ctx context.Context) error {
 	return u.summary(ctx, namespaces, observed)
 }
 
-// startProvider starts package cloud as a process of the node.
+// startProvider starts package cloud as a process that belongs to the node.
 func (u up) startProvider() error {
 	self, err := os.Executable()
 	if err != nil {
@@ -162,12 +162,13 @@ func (u up) kubeconfig() string { return filepath.Join(u.node, "kubeconfig") }
 
 func (u up) kubectlPath() string { return filepath.Join(u.assets, "kubectl") }
 
-// stateOf returns the state folder of the garden in the node's, and virtualKubeconfig the kubeconfig of the virtual cluster in it.
+// stateOf returns the state folder of the garden, which is inside of the node's state folder. virtualKubeconfig returns the kubeconfig of
+// the virtual cluster in it.
 func stateOf(node string) string { return filepath.Join(node, "garden") }
 
 func virtualKubeconfig(node string) string { return filepath.Join(stateOf(node), "kubeconfig") }
 
-// command runs a program in the repository, and returns its standard output. Standard error goes to out.
+// command runs a program in the root of the repository, and returns its standard output. Its standard error goes to out.
 func (u up) command(ctx context.Context, stdin, program string, args ...string) (string, error) {
 	c := exec.CommandContext(ctx, program, args...)
 	c.Dir, c.Stdin, c.Stderr = u.root, strings.NewReader(stdin), u.out

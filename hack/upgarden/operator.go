@@ -20,7 +20,7 @@ func (u up) applyAddOns(ctx context.Context, images list.List) error {
 	return u.script(ctx, "add-ons", coredns)
 }
 
-// deployOperator deploys the operator with files that name the images of this node, and waits until it serves its webhooks.
+// deployOperator deploys garden-operator with lists of the images of this node, and waits until it serves its webhooks.
 func (u up) deployOperator(ctx context.Context, images list.List) error {
 	all, err := imageList(images)
 	if err != nil {
@@ -44,7 +44,8 @@ func (u up) deployOperator(ctx context.Context, images list.List) error {
 	return nil
 }
 
-// componentLists returns the lists of components in the format of internal/garden/images: etcd-druid uses an image for folders of backups.
+// componentLists returns the lists of images of components, in the format of internal/garden/images: etcd-druid uses an image for folders
+// of backups.
 func componentLists(images list.List) (string, error) {
 	folders, err := images.Find("alpine", list.Cluster{})
 	if err != nil {
@@ -58,7 +59,7 @@ func componentLists(images list.List) (string, error) {
 	return string(content), err
 }
 
-// imageList returns a list of images in the format of internal/garden/images.
+// imageList returns the list of images in the format of internal/garden/images.
 func imageList(images list.List) (string, error) {
 	content, err := yaml.Marshal(map[string]list.List{"images": images})
 	return string(content), err

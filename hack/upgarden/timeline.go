@@ -21,8 +21,8 @@ const (
 	apiServerReady = "Waiting until Kubernetes API server rolled out"
 )
 
-// stages are the components that the reconciliation waits for. Components of one stage start at the same time, and each stage waits
-// for the one before.
+// stages returns the components that the reconciliation waits for. The components of a stage start at the same time. Each stage begins when
+// the one before has started.
 func stages() [][]string {
 	return [][]string{
 		{
@@ -41,14 +41,14 @@ func stages() [][]string {
 	}
 }
 
-// span is when a task began and ended. The end is zero while the task runs.
+// span is the time of a task. The end is zero while the task runs.
 type span struct {
 	name       string
 	begin, end time.Time
 }
 
-// start has the times of the Pods of one rollout: when the first one was created, when the last one was available, and how long the
-// slowest one took from its creation until it was available.
+// start contains the times of the Pods of one rollout: when the first one was created, when the last one was available, and how long the
+// slowest one took from its creation to its availability.
 type start struct {
 	created, available time.Time
 	took               time.Duration
@@ -65,11 +65,11 @@ func (s start) with(created, available time.Time) start {
 	return s
 }
 
-// timeline records the observed times of a reconciliation, in seconds without fractions, because the API has no others.
+// timeline records the times of a reconciliation in whole seconds, because the API has no fractions.
 type timeline struct {
 	applied time.Time
 	spans   []span
-	// started are the Pods that are known, and starts their starts by component and rollout.
+	// started contains the Pods that were ready. starts contains the times by component and rollout.
 	started sets.Set[types.UID]
 	starts  map[string]map[string]start
 }
@@ -95,10 +95,11 @@ func (t *timeline) addTasks(tasks []operatorv1alpha1.Task) {
 	}
 }
 
-// revision is an annotation in which the controller of Deployments numbers their ReplicaSets.
+// revision is the annotation with which the Deployment controller numbers the ReplicaSets of a Deployment.
 const revision = "deployment.kubernetes.io/revision"
 
-// addPods adds Pods that are ready for the first time. Pods of later rollouts of a Deployment must also stay ready for some time.
+// addPods adds Pods that are ready for the first time. A Pod of a later rollout of a Deployment counts as available only after
+// minReadySeconds.
 func (t *timeline) addPods(pods []corev1.Pod, replicaSets []appsv1.ReplicaSet) {
 	settling := map[types.UID]time.Duration{}
 	for _, each := range replicaSets {
@@ -126,8 +127,8 @@ func (t *timeline) addPods(pods []corev1.Pod, replicaSets []appsv1.ReplicaSet) {
 	}
 }
 
-// table returns the times of tasks and of components, compares the sum of the latter, below which no operator comes, with the
-// duration of the reconciliation, and names each long wait.
+// table returns the times of tasks and components, and names each long wait. It also compares the duration of the reconciliation with the
+// sum of the starts of the stages, which no operator could beat.
 func (t *timeline) table() string {
 	var text strings.Builder
 	fmt.Fprintf(&text, "%8s %8s  %s\n", "began, s", "took, s", "task")
@@ -156,13 +157,14 @@ func (t *timeline) table() string {
 	return text.String() + t.waits(reconciled)
 }
 
-// stage has the components of a stage that were started.
+// stage contains the started components of a stage.
 type stage struct {
 	components []string
-	// took is how long the slowest component took. The rollouts of a component come one after the other.
+	// took is how long the component in slowest took. The rollouts of a component count one after the other.
 	slowest string
 	took    time.Duration
-	// created is when the first Pod was created, which belongs to first, and available when the last one was available, which belongs to last.
+	// created is when the first Pod was created; first is its component. available is when the last Pod was available; last is its
+	// component.
 	first, last        string
 	created, available time.Time
 }
@@ -200,11 +202,11 @@ func (s *stage) add(component string, rollouts map[string]start) {
 	}
 }
 
-// longWait is how long a wait must be for its own line.
+// longWait is the time from which on a wait gets a line.
 const longWait = 5 * time.Second
 
-// waits returns a line for the slowest start of each stage, and for the time between two stages, if it is longer than longWait; "" if
-// nothing is. Reconciled is when the reconciliation ended, 0 if it has not.
+// waits returns a line for the slowest start of each stage, and for the time between two stages, if it is longer than longWait; "" if there
+// is none. The argument reconciled is when the reconciliation ended, 0 if it has not ended.
 func (t *timeline) waits(reconciled time.Duration) string {
 	var text strings.Builder
 	add := func(took time.Duration, what string) {
@@ -227,7 +229,7 @@ func (t *timeline) waits(reconciled time.Duration) string {
 	return fmt.Sprintf("\n%8s  what takes more than %.0f s\n", "wait, s", longWait.Seconds()) + text.String()
 }
 
-// compare returns a line, "" if there is nothing to compare.
+// compare returns a line that compares a time with the sum of the starts; "" if one of them is unknown.
 func compare(what string, after, floor time.Duration) string {
 	if after <= 0 || floor <= 0 {
 		return ""

@@ -20,7 +20,7 @@ func after(seconds int) metav1.Time {
 	return metav1.NewTime(applied.Add(time.Duration(seconds) * time.Second))
 }
 
-// pod returns a Pod of a ReplicaSet whose name ends with a hash.
+// pod returns a Pod of the ReplicaSet with this name and hash.
 func pod(set, hash string, created, ready int) corev1.Pod {
 	p := corev1.Pod{ObjectMeta: metav1.ObjectMeta{
 		UID: types.UID(set + hash), CreationTimestamp: after(created), Labels: map[string]string{"pod-template-hash": hash},
@@ -52,7 +52,7 @@ func TestTableComparesTheReconciliationWithTheStarts(t *testing.T) {
 		task("Deploying b", operatorv1alpha1.TaskRunning, 61), task("Deploying c", operatorv1alpha1.TaskSkipped, 61),
 		task("Deploying d", operatorv1alpha1.TaskSucceeded, 75),
 	})
-	observed.addTasks([]operatorv1alpha1.Task{task("Deploying a", operatorv1alpha1.TaskSucceeded, 80)}) // of a later one
+	observed.addTasks([]operatorv1alpha1.Task{task("Deploying a", operatorv1alpha1.TaskSucceeded, 80)}) // a task of a later reconciliation
 	const virtual = "virtual-garden-gardener-resource-manager"
 	observed.addPods([]corev1.Pod{
 		pod("etcd-druid", "1", -5, 3), pod("istiod", "1", 2, 12), pod("istio-ingressgateway", "1", 2, 8),
@@ -95,7 +95,7 @@ func TestWaitsBeforeTheFirstPodAndAfterTheLastOneAreNamed(t *testing.T) {
 `))
 }
 
-// The operator waits for spec.minReadySeconds of later rollouts only.
+// The operator waits for spec.minReadySeconds only in later rollouts.
 func TestPodsOfLaterRolloutsStartUntilTheyAreAvailable(t *testing.T) {
 	for revision, want := range map[string]time.Duration{"1": 10 * time.Second, "2": 40 * time.Second} {
 		t.Run(revision, func(t *testing.T) {

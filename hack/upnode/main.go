@@ -1,5 +1,5 @@
 // Command upnode implements `make up-node`: it starts a cluster with one real node on this machine, imports the images of this work tree if
-// they are built, and can stop and restart parts of it.
+// they are built, and can stop and restart parts of the cluster:
 //
 //	upnode                 start everything that does not run, and import the images of .local/images
 //	upnode down            stop and remove everything

@@ -86,7 +86,7 @@ func TestUndescribedEventsAreFound(t *testing.T) {
 	g.Expect(undescribed(files, "`Ripe`, Sold")).To(Equal([]string{"internal/fruit/events.go: Sold"}))
 }
 
-// undescribed returns the reasons of Events that no page names, with their files.
+// undescribed returns the reasons of Events that no page contains, each with its file.
 func undescribed(t tree, pages string) []string {
 	var events []string
 	for _, file := range t.goFiles {
@@ -106,7 +106,7 @@ func undescribed(t tree, pages string) []string {
 	return events
 }
 
-// stringOf returns the value of a literal; "" if it is none.
+// stringOf returns the value of a string literal; "" for any other node.
 func stringOf(node ast.Node) string {
 	if literal, ok := node.(*ast.BasicLit); ok && literal.Kind == token.STRING {
 		if value, err := strconv.Unquote(literal.Value); err == nil {
@@ -194,7 +194,7 @@ func listFiles(root fs.FS) (repository, error) {
 	return r, err
 }
 
-// folders returns the folders that match a pattern, and the folders of the files that match it.
+// folders returns the folders that match a pattern, and the folders that contain files that match it.
 func (r repository) folders(pattern string) []string {
 	var found []string
 	for _, name := range r.all {
@@ -209,14 +209,14 @@ func (r repository) folders(pattern string) []string {
 	return found
 }
 
-// below returns the files in folders, all files if there are none.
+// below returns the files below the folders; all files if the list is empty.
 func (r repository) below(folders []string) []string {
 	return slices.DeleteFunc(slices.Clone(r.all), func(name string) bool {
 		return r.isFolder[name] || len(folders) > 0 && !insideAny(folders, name)
 	})
 }
 
-// names reports whether one of the Go files has a word.
+// names reports whether one of the Go files contains a word.
 func (r repository) names(files []string, word string) (bool, error) {
 	pattern := regexp.MustCompile(`\b` + word + `\b`)
 	for _, file := range files {
@@ -234,7 +234,7 @@ func (r repository) names(files []string, word string) (bool, error) {
 	return false, nil
 }
 
-// matches reports whether a name matches a pattern with * and <variable>.
+// matches reports whether a name matches a pattern, in which * and <variable> stand for any text.
 func matches(pattern, name string) bool {
 	matched, err := path.Match(variable.ReplaceAllString(pattern, "*"), name)
 	return err == nil && matched

@@ -4,8 +4,8 @@ import "github.com/espalier-dev/espalier/internal/deployable"
 
 // layout classifies all folders. A folder that it does not name fails the tests.
 type layout struct {
-	// shared are the library packages, by their folder below internal/. All packages except the ones in api/ may import them. They
-	// import no family.
+	// shared are the library packages, by their folder below internal/. All packages except those in api/ may import them. They import no
+	// family.
 	shared []string
 	// families are the controller families, by their folder below internal/; packages inside a family need no entry.
 	families []string

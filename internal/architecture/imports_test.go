@@ -246,7 +246,7 @@ func check(l layout, t tree) []string {
 	return broken
 }
 
-// source returns a file that imports these packages. Without any, it has two lines.
+// source returns the text of a file that imports these packages. Without imports it has two lines.
 func source(imports ...string) string {
 	var text strings.Builder
 	text.WriteString("package x\n\n")

@@ -32,7 +32,7 @@ func TestThePictureShowsTheImports(t *testing.T) {
 	g.Expect(string(page)).To(Equal(want), "run make generate")
 }
 
-// picture draws as a Mermaid graph which folders below internal/ import which others, and which families run in which binaries.
+// picture returns a Mermaid graph of the imports between the folders below internal/, and of the families in each binary.
 func picture(l layout, t tree) string {
 	arrows := map[string]bool{}
 	for binary, family := range l.binaries {
@@ -59,7 +59,7 @@ func picture(l layout, t tree) string {
 	return "```mermaid\ngraph LR\n" + strings.Join(lines, "") + "```\n"
 }
 
-// room returns the first folder below internal/, and whether there is one.
+// room returns the first folder in a path below internal/, and whether there is one.
 func room(folder string) (string, bool) {
 	below, ours := strings.CutPrefix(folder, "internal/")
 	first, _, _ := strings.Cut(below, "/")

@@ -48,7 +48,7 @@ func foldersAreShallow(_ layout, t tree) []string {
 	return broken
 }
 
-// importsGoDown checks the direction cmd → family → shared → api.
+// importsGoDown checks the direction of imports: cmd → family → shared → api.
 func importsGoDown(l layout, t tree) []string {
 	var broken []string
 	for _, file := range t.goFiles {
@@ -65,7 +65,7 @@ func importsGoDown(l layout, t tree) []string {
 	return broken
 }
 
-// mayNotImport returns why the file may not import a folder of ours, or "".
+// mayNotImport returns the reason why the file may not import a folder of this repository; "" if it may.
 func mayNotImport(l layout, file goFile, target string) string {
 	family, _, internal := below("internal", target)
 	family = oneOf(l.families, family)
@@ -99,7 +99,7 @@ func mayNotImport(l layout, file goFile, target string) string {
 
 func wiring(target string) bool { return target == "internal/process" || target == "internal/config" }
 
-// oneOf returns the name if the list has it, or "".
+// oneOf returns the name if the list contains it, or "".
 func oneOf(list []string, name string) string {
 	if slices.Contains(list, name) {
 		return name
@@ -107,7 +107,7 @@ func oneOf(list []string, name string) string {
 	return ""
 }
 
-// apiTypesStayLean limits the dependencies of a program that imports our API.
+// apiTypesStayLean limits the dependencies of the packages in api/, which other programs import.
 func apiTypesStayLean(_ layout, t tree) []string {
 	types := []string{"k8s.io/apimachinery", "k8s.io/api", "k8s.io/utils/clock"}
 	helpers := append(slices.Clone(types),
@@ -138,7 +138,7 @@ func apiTypesStayLean(_ layout, t tree) []string {
 	return broken
 }
 
-// isHelper reports whether a public package contains functions and not types of the API.
+// isHelper reports whether a package in api/ contains functions and not API types.
 func isHelper(folder string) bool { return !strings.HasPrefix(path.Base(folder), "v") }
 
 func standard(imported string) bool {
@@ -146,7 +146,7 @@ func standard(imported string) bool {
 	return !strings.Contains(first, ".")
 }
 
-// pureFilesDoNoIO treats the import of context as the sign of code that waits or does I/O.
+// pureFilesDoNoIO checks that files of pure folders do not import context, which would be a sign of waiting or I/O.
 func pureFilesDoNoIO(l layout, t tree) []string {
 	names := []string{"desired.go", "checks.go", "plan.go", "conditions.go", "decide.go"}
 	var broken []string
@@ -202,7 +202,7 @@ func generatedFilesSaySo(_ layout, t tree) []string {
 	return broken
 }
 
-// markersAreRead finds RBAC markers that the generator of the roles ignores, so that no role would contain the right.
+// markersAreRead finds RBAC markers that the generator of the roles ignores: no role would contain their rights.
 func markersAreRead(l layout, t tree) []string {
 	var broken []string
 	for _, file := range t.goFiles {

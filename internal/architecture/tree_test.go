@@ -17,7 +17,7 @@ const module = "github.com/espalier-dev/espalier"
 // goFile is one parsed Go file of the product's module.
 type goFile struct {
 	path    string // below the root, with slashes
-	test    bool   // a test, or shared by tests of several packages
+	test    bool   // true for tests, and for code that tests of several packages share
 	imports []string
 	syntax  *ast.File
 	lines   int
@@ -25,7 +25,7 @@ type goFile struct {
 
 func (f goFile) folder() string { return path.Dir(f.path) }
 
-// tree is the input of the rules.
+// tree contains the files that the rules check.
 type tree struct {
 	goFiles   []goFile
 	generated []generatedFile
@@ -36,7 +36,7 @@ type tree struct {
 type generatedFile struct {
 	path      string
 	firstLine string
-	// marked is true if a Go file has the header for generated files that Go's own tools know.
+	// marked is true if a Go file has the header for generated files that Go tools recognize.
 	marked bool
 }
 
@@ -115,12 +115,12 @@ func generatedYAML(name string) bool {
 	return folder == "deploy/crds/" || (len(parts) == 3 && parts[0] == "deploy" && parts[2] == "rbac")
 }
 
-// testSupport reports whether the name of a package, like httptest, says that only tests use it.
+// testSupport reports whether the folder's name, such as httptest, means that only tests use the package.
 func testSupport(folder string) bool {
 	return inside("internal", folder) && strings.HasSuffix(path.Base(folder), "test")
 }
 
-// below returns the path below a top folder such as "internal": its first element and everything after the top folder.
+// below returns the path below a top folder such as "internal": its first element, and the whole path.
 func below(top, name string) (first, rest string, ok bool) {
 	rest, ok = strings.CutPrefix(name, top+"/")
 	first, _, _ = strings.Cut(rest, "/")

@@ -1,8 +1,8 @@
 // Package conflict keeps write conflicts out of the back-off of a controller.
 //
-// A conflict says that the object changed after the controller read it: a new attempt succeeds as soon as the cache has the
-// change. controller-runtime treats every error alike, so a conflict would wait as long as the failures before it demand, up
-// to minutes for an object that failed for an hour.
+// A conflict means that the object changed after the controller read it: a new attempt succeeds as soon as the cache contains the change.
+// controller-runtime treats all errors in the same way: after a conflict, a controller would wait as long as earlier failures of the object
+// require, up to minutes for an object that has failed for an hour.
 package conflict
 
 import (
@@ -16,15 +16,15 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-// The pause after a conflict grows from the one to the other while attempts end in conflicts and in nothing else.
+// The pause after a conflict grows from shortestPause to longestPause while attempts end in conflicts only.
 const (
 	shortestPause = 5 * time.Millisecond
 	longestPause  = 10 * time.Second
 )
 
-// RetryAtOnce returns a Reconciler that retries after a conflict without the back-off of the controller's queue. Conflicts
-// have a back-off of their own, which begins at 5 ms, ends at 10 s, and is reset by each attempt that ends otherwise. Errors
-// that hold anything but conflicts pass unchanged. To be called once for each controller.
+// RetryAtOnce returns a Reconciler that retries after a conflict without the back-off of the controller's queue. Conflicts have their own
+// back-off, which begins at 5 ms, ends at 10 s, and is reset by each attempt that does not end in a conflict. Errors that contain anything
+// but conflicts are returned unchanged. Call RetryAtOnce once for each controller.
 func RetryAtOnce(inner reconcile.Reconciler) reconcile.Reconciler {
 	limiter := workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](shortestPause, longestPause)
 	return reconcile.Func(func(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {

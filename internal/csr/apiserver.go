@@ -44,8 +44,8 @@ func apiServerService() client.ObjectKey {
 // To read the addresses that espalier.csrApprover.deniedIdentities.apiServer denies.
 // +kubebuilder:rbac:groups="",resources=services,resourceNames=kubernetes,verbs=get,namespace=default,roleName=espalier-csr-approver-target-apiserver
 
-// clusterIPs reads the addresses at which Pods of the target reach the API server. They never change during the life of the cluster, so
-// they are read once, live.
+// clusterIPs reads the cluster IPs of the API server's Service in the target, which Pods connect to. They never change during the life of
+// the cluster, so they are read once, live.
 func (s apiServer) clusterIPs(ctx context.Context) ([]netip.Prefix, error) {
 	found := &corev1.Service{}
 	if err := s.target.Get(ctx, apiServerService(), found); err != nil {
@@ -66,7 +66,7 @@ func (s apiServer) clusterIPs(ctx context.Context) ([]netip.Prefix, error) {
 // +kubebuilder:rbac:groups=discovery.k8s.io,resources=endpointslices,resourceNames=kubernetes,verbs=get,namespace=default,roleName=espalier-csr-approver-target-apiserver
 
 // endpoints returns the host by which this process reaches the API server, and the addresses at which API servers listen now. If the API
-// servers of a cluster do not maintain the EndpointSlice, it returns the host only.
+// servers of a cluster do not maintain the EndpointSlice, it returns only the host.
 func (s apiServer) endpoints(ctx context.Context) (rules.Endpoints, error) {
 	var found rules.Endpoints
 	add := func(address string) {

@@ -20,7 +20,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/process"
 )
 
-// machineRemedy is the remedy if the API server does not serve Machines.
+// machineRemedy is the remedy in the error text if the API server does not serve Machines.
 const machineRemedy = "kubectl apply -f <CRDs of the machine controller manager>, or set espalier.csrApprover.withoutMachines: true, " +
 	"which is weaker"
 
@@ -52,7 +52,7 @@ func Needs(cfg *config.ResourceManagerConfiguration) (process.Needs, error) {
 		needs.TargetRights = decisionRights()
 	}
 	if sendsEvents(own) {
-		// Requests have no namespace, so the Events about them are in namespace default.
+		// CertificateSigningRequests have no namespace, so the Events about them are in namespace default.
 		needs.TargetAccess = append(needs.TargetAccess, process.Requirement{
 			Kind: eventsv1.SchemeGroupVersion.WithKind("Event"), Verbs: []string{"create", "patch"}, Namespace: metav1.NamespaceDefault,
 		})
@@ -122,5 +122,5 @@ func Add(
 	return nil
 }
 
-// sendsEvents reports whether Events are sent.
+// sendsEvents reports whether the configuration enables Events.
 func sendsEvents(own config.EspalierCSRApprover) bool { return own.Events || own.ObserveOnly }

@@ -40,7 +40,8 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// Only the explicit field disables the check of Machines; with an empty namespace, the kind and rights in all namespaces are required.
+// Only the explicit field disables the check of Machines. With an empty namespace, the API server must serve the kind, and rights in all
+// namespaces are required.
 func TestNeeds(t *testing.T) {
 	g := NewWithT(t)
 	cfg := &config.ResourceManagerConfiguration{}

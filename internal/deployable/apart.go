@@ -7,28 +7,29 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// TargetKey is the kubeconfig in the Secret that TargetSecret names. Other keys of that Secret are files in the same folder: a
-// kubeconfig may say `tokenFile: token`.
+// TargetKey is the key of the kubeconfig in the Secret that TargetSecret names. The other keys of this Secret become files in the same
+// folder: a kubeconfig may contain `tokenFile: token`.
 const TargetKey = "kubeconfig"
 
-// HasTarget is true if source and target may be two clusters.
+// HasTarget reports whether source and target of the binary may be two clusters.
 func (b Binary) HasTarget() bool { return b.ConfigApart != "" }
 
-// TargetSecret is the Secret in the source that holds the credentials for the target. The user who installs the binary creates it.
+// TargetSecret returns the name of the Secret in the source that contains the credentials for the target. The user who installs the binary
+// creates it.
 func (b Binary) TargetSecret() string { return b.object() + "-target" }
 
-// IsForTarget is true for roles that the binary needs in the target; the others it needs in the source.
+// IsForTarget reports whether the binary needs a role in the target. It needs all other roles in the source.
 func (b Binary) IsForTarget(role string) bool {
 	return role == ClusterAdmin || strings.HasPrefix(role, b.object()+"-target")
 }
 
-// SourceObjects are as Objects, in the source, if the target is another cluster.
+// SourceObjects returns the objects that the binary needs in the source if the target is another cluster. Image is as in Objects.
 func (b Binary) SourceObjects(image string) []client.Object {
 	objects := append([]client.Object{b.serviceAccount()}, b.bindings(func(r Role) bool { return !b.IsForTarget(r.Name) })...)
 	deployment := b.deployment(image)
 	template := &deployment.Spec.Template
 	template.Annotations[configChecksum] = checksum(b.ConfigApart)
-	// For clusters that deny traffic unless it is allowed by these labels: the target may be anywhere.
+	// For clusters that deny traffic unless these labels allow it. The target may have any address.
 	template.Labels["networking.gardener.cloud/to-public-networks"] = "allowed"
 	template.Labels["networking.gardener.cloud/to-private-networks"] = "allowed"
 	container := &template.Spec.Containers[0]
@@ -39,8 +40,8 @@ func (b Binary) SourceObjects(image string) []client.Object {
 	return append(objects, b.configMap(b.ConfigApart), b.service(), b.disruptionBudget(), deployment)
 }
 
-// TargetObjects returns the objects that the binary needs in a target that is another cluster than its source: a ServiceAccount,
-// which its kubeconfig is for, with the roles for the target.
+// TargetObjects returns the objects that the binary needs in the target if the source is another cluster: a ServiceAccount, whose token the
+// user puts into the kubeconfig, with the roles for the target.
 func (b Binary) TargetObjects() []client.Object {
 	return append([]client.Object{b.serviceAccount()}, b.bindings(func(r Role) bool { return b.IsForTarget(r.Name) })...)
 }

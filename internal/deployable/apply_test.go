@@ -60,7 +60,7 @@ func TestEverythingIsAppliedByOneCommand(t *testing.T) {
 	g.Expect(strings.Count(applied, "deployment.apps/espalier-")).To(Equal(running))
 }
 
-// TestTwoClustersAreMadeByTwoCommands holds that nothing runs in the target, which needs no CRD of ours either.
+// TestTwoClustersAreMadeByTwoCommands requires that no Pod runs in the target, and that the target needs no CRD of Espalier.
 func TestTwoClustersAreMadeByTwoCommands(t *testing.T) {
 	g := NewWithT(t)
 	servers, err := local.ForTests()
@@ -86,7 +86,7 @@ func TestTheMinimumIsOneBinary(t *testing.T) {
 	NewWithT(t).Expect(strings.Count(applied, "deployment.apps/espalier-")).To(Equal(1))
 }
 
-// TestOverlaysForTwoClustersHoldWhatIsDeclared holds that each cluster has the roles for it, and nothing else.
+// TestOverlaysForTwoClustersHoldWhatIsDeclared requires that each overlay contains exactly the declared objects for its cluster.
 func TestOverlaysForTwoClustersHoldWhatIsDeclared(t *testing.T) {
 	for _, each := range deployable.All() {
 		if !each.HasTarget() {
@@ -112,7 +112,7 @@ func TestOverlaysForTwoClustersHoldWhatIsDeclared(t *testing.T) {
 	}
 }
 
-// TestKustomizationsHoldWhatIsDeclared holds that the files render to the declared objects, roles and nothing else.
+// TestKustomizationsHoldWhatIsDeclared requires that the files contain exactly the declared objects and roles.
 func TestKustomizationsHoldWhatIsDeclared(t *testing.T) {
 	for _, each := range deployable.All() {
 		t.Run(each.Name, func(t *testing.T) {
@@ -151,7 +151,7 @@ func id(object client.Object) string {
 	return object.GetObjectKind().GroupVersionKind().Kind + " " + object.GetNamespace() + "/" + object.GetName()
 }
 
-// plain returns an object as files have it.
+// plain returns an object in the form in which files contain it.
 func plain(t *testing.T, object client.Object) map[string]any {
 	t.Helper()
 	g := NewWithT(t)

@@ -26,7 +26,7 @@ func shipped(t *testing.T, name string) []*config.ResourceManagerConfiguration {
 	return found
 }
 
-// NetworkPolicies isolate the Pods behind a Service. Applying everything must not do that to any namespace.
+// NetworkPolicies isolate the Pods behind a Service. To apply all of deploy/ must not isolate Pods in any namespace.
 func TestShippedNetworkPoliciesAreForLabelledNamespacesOnly(t *testing.T) {
 	for name, tc := range map[string]struct {
 		labels labels.Set
@@ -55,7 +55,7 @@ func TestShippedNetworkPoliciesAreForLabelledNamespacesOnly(t *testing.T) {
 	}
 }
 
-// An empty list of selectors selects everything.
+// A list without selectors selects everything.
 func matches(g *WithT, selectors []metav1.LabelSelector, set labels.Set) bool {
 	return len(selectors) == 0 || slices.ContainsFunc(selectors, func(each metav1.LabelSelector) bool {
 		selector, err := metav1.LabelSelectorAsSelector(&each)
@@ -64,21 +64,21 @@ func matches(g *WithT, selectors []metav1.LabelSelector, set labels.Set) bool {
 	})
 }
 
-// A node writes its own addresses; without Machines nothing else shows which addresses it has.
+// A node writes its own addresses. Without Machines, nothing else shows which addresses it has.
 func TestShippedCSRApproverDeniesTheIdentitiesOfTheAPIServer(t *testing.T) {
 	for _, c := range shipped(t, "csr-approver") {
 		NewWithT(t).Expect(c.Espalier.CSRApprover.DeniedIdentities.APIServer).To(BeTrue())
 	}
 }
 
-// It would give Pods a node selector that Nodes of ordinary clusters do not match.
+// The handler would give Pods a node selector that no Node of an ordinary cluster matches.
 func TestShippedWebhookServerDoesNotPlaceSystemComponents(t *testing.T) {
 	for _, c := range shipped(t, "webhook-server") {
 		NewWithT(t).Expect(c.Webhooks.SystemComponentsConfig.Enabled).To(BeFalse())
 	}
 }
 
-// The overlay for one cluster installs the CRD of Shoots. A team that runs Deployments and no Shoot looks unused there.
+// The overlay for one cluster installs the CRD of Shoots. The Project of a team that runs Deployments and has no Shoot then seems unused.
 func TestShippedProjectControllerDeletesNoUnusedProject(t *testing.T) {
 	g := NewWithT(t)
 	all := deployable.All()
@@ -88,7 +88,8 @@ func TestShippedProjectControllerDeletesNoUnusedProject(t *testing.T) {
 	g.Expect(c.Espalier.Project.StaleDeletion).To(Equal("DryRun"))
 }
 
-// The rights of the operator are for the runtime cluster of a garden. Applying everything must not install it anywhere else.
+// The rights of the operator are meant for the runtime cluster of a garden. To apply all of deploy/ must not install the operator in any
+// other cluster.
 func TestShippedGardenOperatorIsNotInstalledWithTheOthers(t *testing.T) {
 	all := deployable.All()
 	binary := all[slices.IndexFunc(all, func(b deployable.Binary) bool { return b.Name == "garden-operator" })]

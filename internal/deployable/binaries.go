@@ -1,6 +1,6 @@
-// Package deployable declares, once for each binary, the objects that it needs in a cluster: Deployment, ServiceAccount, bindings
-// of its roles, configuration, Service and disruption budget. deploy/ is rendered from it. The roles themselves are generated from
-// the markers beside the code that needs them, and CRDs from api/; neither is here.
+// Package deployable declares the objects that each binary needs in a cluster: Deployment, ServiceAccount, bindings of its roles,
+// configuration, Service and disruption budget. deploy/ is rendered from these declarations. The roles are not declared here: they are
+// generated from the markers beside the code. Nor are CRDs: they are generated from api/.
 package deployable
 
 import (
@@ -17,23 +17,23 @@ import (
 )
 
 const (
-	// gardenOperator and projectController know one cluster only.
+	// gardenOperator and projectController have one cluster, never a separate target.
 	gardenOperator    = "garden-operator"
 	projectController = "project-controller"
 	tokenControllers  = "token-controllers"
 	webhookServer     = "webhook-server"
 )
 
-// Namespace is where all binaries run. Their generated roles name it.
+// Namespace is the namespace of all binaries. Their generated roles contain it.
 const Namespace = "espalier-system"
 
-// GardenNamespace is the namespace of the lease of garden-operator, and of everything that belongs to a Garden but Istio.
+// GardenNamespace is the namespace of the lease of garden-operator, and of all objects of a Garden except Istio's.
 const GardenNamespace = "garden"
 
 // IstioNamespace is the namespace of istiod and of the ManagedResources of Istio.
 const IstioNamespace = "istio-system"
 
-// Ports that all binaries serve at, unless their own configuration files have other defaults.
+// The default ports of all binaries, for configuration files that have no defaults of their own.
 const (
 	probePort   = 8081
 	metricsPort = 8080
@@ -41,50 +41,51 @@ const (
 )
 
 // CriticalPriority is the PriorityClass of garden-operator, and of the components of a Garden that all others need. The chart of Gardener's
-// operator has it too, with the same content.
+// operator contains the same PriorityClass, with the same content.
 const CriticalPriority = "gardener-garden-system-critical"
 
 // ClusterAdmin is the built-in role with all rights.
 const ClusterAdmin = "cluster-admin"
 
-// Role is a role that a binary's ServiceAccount is given.
+// Role is a role that is bound to the ServiceAccount of a binary.
 type Role struct {
-	// Name is the role's.
+	// Name is the name of the Role or ClusterRole.
 	Name string
 	// Namespace is the namespace of a Role; empty for a ClusterRole.
 	Namespace string
 }
 
-// Binary declares the needs of one binary of cmd/ in its clusters.
+// Binary declares the objects of one binary of cmd/ in its clusters.
 type Binary struct {
-	// Name is as in cmd/ and deploy/. The objects are called espalier-<name>.
+	// Name is the name of the binary in cmd/ and deploy/. The objects have the name espalier-<name>.
 	Name string
-	// Family is the folder below internal/ whose code runs in it, and whose markers are its roles.
+	// Family is the folder below internal/ whose code the binary runs. The roles are generated from the markers in this folder.
 	Family string
-	// Purpose is its description in the values of the chart. A line is shorter than 138 characters.
+	// Purpose is the description in the values of the chart. A line is shorter than 138 characters.
 	Purpose string
-	// Does completes, in the tables of the documentation, a sentence that begins with the name. Reads and Writes are the objects that it
-	// reads and writes there, by cluster.
+	// Does completes a sentence that begins with the name of the binary, in the tables of the documentation. Reads and Writes are the
+	// objects in these tables that the binary reads and writes, by cluster.
 	Does, Reads, Writes string
 	// Roles are bound to its ServiceAccount. They are roles in deploy/<name>/rbac, or cluster-admin.
 	Roles []Role
-	// Config is its configuration file where source and target are one cluster.
+	// Config is the configuration file for the case that source and target are one cluster.
 	Config string
-	// OffTogether leaves it out where source and target are one cluster, until an administrator adds it: it has nothing to do there as
-	// shipped.
+	// OffTogether leaves the binary out of the overlay for one cluster, because with the shipped configuration it would do nothing there.
+	// Administrators can add it.
 	OffTogether bool
-	// ConfigApart is its configuration file where they are two; empty if it knows one cluster only.
+	// ConfigApart is the configuration file for the case that source and target are two clusters; empty if the binary has no separate
+	// target.
 	ConfigApart string
-	// ProbePort, MetricsPort and WebhookPort are where it listens, as Config says; the last is 0 if it serves no webhooks.
+	// ProbePort, MetricsPort and WebhookPort are the ports in Config; WebhookPort is 0 if the binary serves no webhooks.
 	ProbePort, MetricsPort, WebhookPort int32
-	// Memory and CPU are requested.
+	// Memory and CPU are the requests of the container.
 	Memory, CPU resource.Quantity
-	// GarbagePercent is how much garbage, in percent of the memory in use, the process accumulates before it collects it (GOGC). 0
-	// leaves Go's default of 100: then half of the memory of a process with large caches would be garbage. A lower value costs processor
-	// time while the process allocates much memory, at its start, and hardly any later.
+	// GarbagePercent is how much garbage, in percent of the memory in use, the process accumulates before a garbage collection (GOGC). 0
+	// means Go's default of 100: then half of the memory of a process with large caches would be garbage. A lower value costs processor
+	// time while the process allocates much memory, which is at its start, and hardly any later.
 	GarbagePercent int
-	// Critical gives the Pods the PriorityClass CriticalPriority, which is one of the objects then. Without it, the Pods of a
-	// Garden would preempt, on a small node, the Pods of the process that deploys them.
+	// Critical gives the Pods the PriorityClass CriticalPriority, and adds this PriorityClass to the objects. Otherwise the Pods of a
+	// Garden would, on a small node, preempt the Pods of the process that deploys them.
 	Critical bool
 
 	place Place
@@ -102,7 +103,7 @@ func All() []Binary {
 	return all
 }
 
-// controllers serve no webhooks.
+// controllers returns the binaries that serve no webhooks.
 //
 //nolint:funlen // it is a table
 func controllers() []Binary {
@@ -129,12 +130,12 @@ espalier:
 			Does:  "keeps the objects of ManagedResources applied, reports their health, deletes unused ConfigMaps and Secrets",
 			Reads: "source: ManagedResources, Secrets", Writes: "target: the objects of the sets",
 			Purpose: "managedresource-controller keeps the objects of ManagedResources. It collects garbage, too.",
-			// Objects of ManagedResources are applied with these rights; docs/security.md describes the consequences, and how to
-			// restrict them.
+			// Objects of ManagedResources are applied with the rights of this ServiceAccount. docs/security.md describes the consequences,
+			// and how to restrict the rights.
 			Roles: append(clusterRoles("managedresource-controller-source"), lease("managedresource-controller"),
 				Role{"espalier-managedresource-controller-cluster-identity", "kube-system"}, Role{Name: ClusterAdmin}),
-			// ManagedResources act with these rights, so only administrators configure the namespaces of their objects: the role
-			// edit allows changes of Secrets, and none of Namespaces.
+			// ManagedResources are applied with these rights. So only administrators may define the namespaces of their objects: a user
+			// with the role edit can change Secrets, but not Namespaces.
 			Config: resourceManager(`controllers:
   garbageCollector: {enabled: true}
 espalier:
@@ -144,8 +145,8 @@ espalier:
       setSelector: {matchLabels: {` + resourcesv1alpha1.SetsAllowedLabel + `: ` + resourcesv1alpha1.SetsAllowed + `}}
 `),
 			ProbePort: probePort, MetricsPort: metricsPort, Memory: resource.MustParse("128Mi"), CPU: resource.MustParse("50m"),
-			// A compromise: the caches of 50,000 objects need a third less memory than with Go's default, and the first apply needs hardly
-			// more processor time.
+			// 50 is a compromise: the caches of 50,000 objects need a third less memory than with Go's default, and the first apply needs
+			// hardly more processor time.
 			GarbagePercent: 50,
 		},
 		{
@@ -177,9 +178,9 @@ espalier:
 				"In one cluster it\nhas nothing to do until its config says which tokens Secrets may ask for: see docs/token-controllers.md.",
 			Roles: append(clusterRoles("token-controllers-source", "token-controllers-target", "token-controllers-target-invalidator"),
 				lease("token-controllers")),
-			// In one cluster, users who may write Secrets must not get tokens of ServiceAccounts of other namespaces: the
-			// administrator who switches the requestor on says which they may get. Static tokens are marked only where
-			// webhook-server keeps Secrets from getting valid ones again: see Invalidating.
+			// In one cluster, users who may write Secrets must not get tokens of ServiceAccounts of other namespaces. So an administrator
+			// who enables the requestor must configure which tokens they may get. Static tokens are marked only if webhook-server prevents
+			// new valid tokens in the marked Secrets: see Invalidating.
 			Config: resourceManager(`controllers:
   ` + requestorOff + `
   ` + invalidatorOff + `
@@ -192,10 +193,10 @@ espalier:
 	}
 }
 
-// networkPolicySections make netpol-controller work only in namespaces that an administrator has labelled. NetworkPolicies
-// isolate the Pods behind a Service, so that an unselected namespace must stay as it is. The namespace kube-system is left out
-// even if it has the label, for example after `kubectl label namespaces --all`: isolated DNS stops the cluster. The same
-// namespaces may be clients; otherwise the author of one Service could have policies created in every namespace.
+// networkPolicySections make netpol-controller work only in namespaces that an administrator has labelled: NetworkPolicies isolate the Pods
+// behind a Service, so all other namespaces must stay the same. The namespace kube-system is excluded even if it has the label, for example
+// after `kubectl label namespaces --all`: isolated DNS stops the cluster. Only the same namespaces may be clients; otherwise the author of
+// one Service could have policies created in every namespace.
 const networkPolicySections = `controllers:
   networkPolicy:
     enabled: true
@@ -211,7 +212,7 @@ espalier:
       - {key: kubernetes.io/metadata.name, operator: NotIn, values: [kube-system]}
 `
 
-// servers serve webhooks.
+// servers returns the binaries that serve webhooks.
 func servers() []Binary {
 	return []Binary{
 		{
@@ -269,8 +270,8 @@ espalier:
 	}
 }
 
-// projectConfig keeps the lease where the generated role is. It deletes no Project for disuse: the overlay for one cluster ships the CRD
-// of Shoots, and where Shoots are served and a team has none, its Deployments do not count as use.
+// projectConfig sets the namespace of the lease to the namespace of the generated role. It disables the deletion of unused Projects: the
+// overlay for one cluster installs the CRD of Shoots, and where Shoots are served and a team has none, its Deployments do not count as use.
 const projectConfig = `apiVersion: controllermanager.config.gardener.cloud/v1alpha1
 kind: ControllerManagerConfiguration
 leaderElection: {resourceNamespace: ` + Namespace + `}
@@ -280,7 +281,7 @@ espalier:
     webhooks: {selfManaged: {}}
 `
 
-// operatorConfig configures the lease of Gardener's operator, in namespace garden, so that the two operators exclude each other.
+// operatorConfig uses the lease of Gardener's operator, in namespace garden, so that the two operators exclude each other.
 const operatorConfig = `apiVersion: operator.config.gardener.cloud/v1alpha1
 kind: OperatorConfiguration
 controllers:
@@ -299,14 +300,14 @@ espalier:
     ` + ShippedImages + `
 `
 
-// ShippedImages is the line of the configuration of garden-operator that says where the images of the other binaries come from.
+// ShippedImages is the line in the configuration of garden-operator that sets the repository for the images of the other binaries.
 const ShippedImages = `images: {repository: ` + config.DefaultImageRepository + `}`
 
-// selfManaged registers the webhooks at the Service, which API servers of another cluster cannot reach.
+// selfManaged registers the webhooks with the address of the Service, which API servers of another cluster cannot reach.
 const selfManaged = `{selfManaged: {}}`
 
-// AddressMissing is the value in ConfigApart of an address that only the user who installs a server knows: how API servers of the
-// target reach it. No server starts with it, and so none registers webhooks that would not be reached, which would hold up the
+// AddressMissing stands in ConfigApart for the address by which API servers of the target reach this server. Only the user who installs the
+// server knows it. With this value, no server starts, so none registers webhooks that cannot be reached: these would block requests in the
 // whole target.
 const AddressMissing = "say here how API servers of the target reach this server, as https://host:port"
 
@@ -317,8 +318,8 @@ const (
 	invalidatorOn  = "tokenInvalidator: {enabled: true}"
 )
 
-// Invalidating returns the configuration files, by binary, with which both halves of the token invalidator are on where source
-// and target are one cluster: token-controllers marks static tokens, and webhook-server overwrites the marked ones.
+// Invalidating returns the configuration files, by binary, that enable the token invalidator if source and target are one cluster:
+// token-controllers marks static tokens, and webhook-server overwrites the marked ones.
 func Invalidating() map[string]string {
 	files := map[string]string{}
 	for _, each := range All() {
@@ -332,12 +333,13 @@ func Invalidating() map[string]string {
 	return files
 }
 
-// OnlyForRequestor is true for roles of token-controllers that the token invalidator does without.
+// OnlyForRequestor reports whether a role of token-controllers is for the token requestor only, so that the token invalidator works without
+// it.
 func OnlyForRequestor(role string) bool {
 	return role == "espalier-token-controllers-source" || role == "espalier-token-controllers-target"
 }
 
-// apart makes a configuration file for one cluster one for two, with the kubeconfig of the target where it is mounted.
+// apart returns the configuration file for two clusters, made from that for one. It names the mounted kubeconfig of the target.
 func apart(config string) string {
 	config = strings.Replace(config, requestorOff, "tokenRequestor: {enabled: true}", 1)
 	config = strings.Replace(config, selfManaged, `{selfManaged: {url: "`+AddressMissing+`"}}`, 1)
@@ -361,8 +363,8 @@ func clusterRoles(names ...string) []Role {
 
 func lease(binary string) Role { return Role{"espalier-" + binary + "-lease", Namespace} }
 
-// Environment returns the environment variables of a binary's container that do not depend on the Pod, in the form NAME=value. Start the
-// binary with them where it must need as much memory as in its Deployment.
+// Environment returns the environment variables of a binary's container that do not depend on the Pod, in the form NAME=value. A process
+// with these variables needs as much memory as in its Deployment.
 func Environment(binary string) []string {
 	b, _ := Named(binary)
 	tuning := b.tuning()
@@ -373,7 +375,7 @@ func Environment(binary string) []string {
 	return variables
 }
 
-// tuning returns the settings of the Go runtime.
+// tuning returns the environment variables with settings of the Go runtime.
 func (b Binary) tuning() []corev1.EnvVar {
 	if b.GarbagePercent == 0 {
 		return nil

@@ -14,7 +14,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/deployable"
 )
 
-// The role edit allows changes of the Secrets that sets are read from, and none of Namespaces.
+// The role edit allows users to change the Secrets that contain the objects of sets, but not Namespaces.
 func TestShippedConfigurationAppliesSetsOnlyWhereAdministratorsAllowThem(t *testing.T) {
 	for _, each := range deployable.All() {
 		if each.Name != "managedresource-controller" {
@@ -36,14 +36,14 @@ func TestShippedConfigurationAppliesSetsOnlyWhereAdministratorsAllowThem(t *test
 	}
 }
 
-// Profiles may hold content of memory, and the port of the metrics has no authentication.
+// Profiles may contain data from the memory of the process, and the metrics port has no authentication.
 func TestShippedConfigurationsDoNotProfile(t *testing.T) {
 	for _, each := range deployable.All() {
 		NewWithT(t).Expect(each.Config+each.ConfigApart).NotTo(ContainSubstring("enableProfiling"), each.Name)
 	}
 }
 
-// Who has view, edit or admin in one namespace gets no right by the installation.
+// A user with the role view, edit or admin in a namespace gets no further right when deploy/ is applied.
 func TestShippedRolesDoNotExtendBuiltInRoles(t *testing.T) {
 	g := NewWithT(t)
 	files := 0

@@ -81,8 +81,9 @@ func TestConfigurationsAreValidWithoutWarning(t *testing.T) {
 	}
 }
 
-// TestConfigurationsForTwoClustersNameTheMountedKubeconfig holds that all but one are complete: only the user who
-// installs webhook-server knows its address, so it starts with none, and registers nothing that cannot be reached.
+// TestConfigurationsForTwoClustersNameTheMountedKubeconfig requires that every configuration but one is complete. The configuration of
+// webhook-server lacks its address, which only the user who installs it knows: the server does not start, and registers no webhooks that
+// cannot be reached.
 func TestConfigurationsForTwoClustersNameTheMountedKubeconfig(t *testing.T) {
 	for _, each := range deployable.All() {
 		if !each.HasTarget() {
@@ -102,7 +103,7 @@ func TestConfigurationsForTwoClustersNameTheMountedKubeconfig(t *testing.T) {
 				mistakes = apart.Validate()
 			}
 			g.Expect(mistakes).To(BeEmpty())
-			// One setting differs: in one cluster the token requestor is off until a user configures which tokens Secrets may ask
+			// One setting differs: in one cluster, the token requestor is disabled until a user configures which tokens Secrets may ask
 			// for.
 			together, _, err := config.ResourceManager([]byte(strings.Replace(each.Config, "tokenRequestor: {enabled: false}",
 				"tokenRequestor: {enabled: true}", 1)))
@@ -113,7 +114,7 @@ func TestConfigurationsForTwoClustersNameTheMountedKubeconfig(t *testing.T) {
 	}
 }
 
-// TestDeploymentsAreFitForAnyCluster names everything that a base must have.
+// TestDeploymentsAreFitForAnyCluster checks everything that the shipped objects must have.
 func TestDeploymentsAreFitForAnyCluster(t *testing.T) {
 	for _, each := range deployable.All() {
 		t.Run(each.Name, func(t *testing.T) {
@@ -177,7 +178,7 @@ func expectToBeFit(t *testing.T, binary deployable.Binary, objects []client.Obje
 	g.Expect(service.Annotations).To(Equal(annotations))
 }
 
-// only returns the one object of a type.
+// only returns the object of a type, of which there must be exactly one.
 func only[T client.Object](t *testing.T, objects []client.Object) T {
 	t.Helper()
 	var found []T
@@ -257,8 +258,8 @@ func objectsIn(t *testing.T, file string) []*unstructured.Unstructured {
 	}
 }
 
-// TestAnAPIServerTakesAllOfItUnderTheStrictestPodSecurity creates everything in a namespace that enforces the restricted
-// standard, and the Pods that the Deployments would have.
+// TestAnAPIServerTakesAllOfItUnderTheStrictestPodSecurity creates all objects, and Pods from the templates of the Deployments, in a
+// namespace that enforces the Pod security standard restricted.
 func TestAnAPIServerTakesAllOfItUnderTheStrictestPodSecurity(t *testing.T) {
 	g := NewWithT(t)
 	servers, err := local.ForTests()
@@ -272,7 +273,7 @@ func TestAnAPIServerTakesAllOfItUnderTheStrictestPodSecurity(t *testing.T) {
 	for _, each := range deployable.All() {
 		for _, object := range each.Objects("example.com/" + each.Name + ":v1") {
 			if object.GetNamespace() != "" {
-				object.SetNamespace(namespace.Name) // in the test's namespace, so that objects of other tests stay as they are
+				object.SetNamespace(namespace.Name) // in the test's namespace, so that the objects of other tests are not changed
 			} else {
 				object.SetName(namespace.Name + object.GetName())
 			}

@@ -22,9 +22,9 @@ import (
 	"github.com/espalier-dev/espalier/test/local"
 )
 
-// TestDocumentedCommandsMakeAMatchingCertificate runs the commands of the documentation for servers that are not self-managed:
-// the certificate is valid for the Service, the Deployment mounts it, and every registered webhook trusts its authority. Without
-// openssl, which this repository does not ask for, the test makes the keys itself, and the table of CI says so.
+// TestDocumentedCommandsMakeAMatchingCertificate runs the documented commands for servers that do not manage their own certificate: the
+// certificate is valid for the Service, the Deployment mounts it, and every registered webhook trusts its authority. The repository does
+// not require openssl; without it, the test creates the keys itself, and the table of CI says so.
 func TestDocumentedCommandsMakeAMatchingCertificate(t *testing.T) {
 	_, missing := exec.LookPath("openssl")
 	if missing != nil {
@@ -35,7 +35,8 @@ func TestDocumentedCommandsMakeAMatchingCertificate(t *testing.T) {
 			g, folder, name := NewWithT(t), t.TempDir(), "espalier-"+binary
 			keys := filepath.Join(folder, ".local", binary)
 			g.Expect(os.Symlink(filepath.Join(root(t), "deploy"), filepath.Join(folder, "deploy"))).To(Succeed())
-			// Other tests create Pods, which these webhooks would refuse. The context of the test ends before functions of Cleanup run.
+			// The webhooks would refuse the Pods that other tests create, so they are deleted at once. Functions of Cleanup run only after
+			// the context of the test has ended.
 			defer kubectl(t, "delete", "--ignore-not-found", "mutatingwebhookconfiguration,validatingwebhookconfiguration", name)
 			before := ""
 			if missing != nil {
@@ -72,7 +73,7 @@ func TestDocumentedCommandsMakeAMatchingCertificate(t *testing.T) {
 	}
 }
 
-// TestDocumentedCommandsGrantRights runs commands of the documentation, and asks an API server about a right that they are for.
+// TestDocumentedCommandsGrantRights runs commands of the documentation, and asks the API server whether they have granted the right.
 func TestDocumentedCommandsGrantRights(t *testing.T) {
 	for name, tc := range map[string]struct{ page, user, right string }{
 		"lease": {
@@ -88,7 +89,8 @@ func TestDocumentedCommandsGrantRights(t *testing.T) {
 		t.Run(tc.page+" "+name, func(t *testing.T) {
 			folder, user := t.TempDir(), "no-account"
 			NewWithT(t).Expect(os.Symlink(filepath.Join(root(t), "deploy"), filepath.Join(folder, "deploy"))).To(Succeed())
-			// Other tests bind roles to the ServiceAccounts of the binaries, so the commands are for one of this case alone.
+			// Other tests bind roles to the ServiceAccounts of the binaries. So the commands are run for a ServiceAccount that only this
+			// case uses.
 			commands := strings.ReplaceAll(commandsOf(t, tc.page, name), "espalier-system:espalier-", "espalier-system:"+name+"-")
 			if tc.user != "" {
 				user = "system:serviceaccount:espalier-system:" + name + "-" + tc.user
@@ -113,7 +115,7 @@ func noteForCI(t *testing.T, note string) {
 	}
 }
 
-// writeKeys writes the files that the documented openssl commands write: an authority, and a certificate of it for a host.
+// writeKeys writes the same files as the documented openssl commands: an authority, and a certificate for a host that it has signed.
 func writeKeys(t *testing.T, folder, host string) {
 	t.Helper()
 	g := NewWithT(t)

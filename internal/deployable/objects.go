@@ -18,24 +18,24 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Replicas is how many Pods of a binary run as shipped.
+// Replicas is the number of Pods of each binary in the shipped Deployments.
 const Replicas = 2
 
 const (
-	// user is the user of the images.
+	// user is the ID of the user in the images.
 	user = 65532
-	// configKey is the file in the ConfigMap, and where it is mounted.
+	// configKey is the key of the configuration file in the ConfigMap, and configPath the folder where it is mounted.
 	configKey  = "config.yaml"
 	configPath = "/etc/espalier"
-	// targetPath is where the credentials for the target are mounted, a folder of its own.
+	// targetPath is the folder where the credentials for the target are mounted.
 	targetPath = "/var/run/espalier/target"
-	// configChecksum makes a change of the configuration roll out.
+	// configChecksum is the annotation of Pods whose value changes with the configuration, so that the Deployment rolls out.
 	configChecksum = "espalier.dev/config-checksum"
-	// gracePeriod is longer than the binaries take to end.
+	// gracePeriod is longer than the binaries take to stop, in seconds.
 	gracePeriod = 30
-	// startupAttempts, one each second, are longer than the binaries wait for API servers.
+	// startupAttempts is the number of startup probes, one each second. It is longer than the binaries wait for API servers.
 	startupAttempts = 100
-	// unreadyAttempts, one each second, are how long a binary that is not ready is still used.
+	// unreadyAttempts is the number of failed readiness probes, one each second, until a Service no longer uses the Pod.
 	unreadyAttempts = 15
 )
 
@@ -46,8 +46,8 @@ const (
 	portWebhooks = "webhooks"
 )
 
-// Objects returns the objects with which the binary runs from an image where source and target are one cluster. All are in
-// Namespace, but bindings of roles that are elsewhere.
+// Objects returns the objects of a binary that runs from an image, for the case that source and target are one cluster. All are in
+// Namespace, except for bindings of roles in other namespaces.
 func (b Binary) Objects(image string) []client.Object {
 	objects := append([]client.Object{b.serviceAccount()}, b.bindings(func(Role) bool { return true })...)
 	if b.Critical {
@@ -97,7 +97,8 @@ func (b Binary) bindings(wanted func(Role) bool) []client.Object {
 	return bindings
 }
 
-// binding is named after its role. The binding of cluster-admin, which other binaries need, too, is named after the binary.
+// binding returns the binding of a role, with the name of the role. The binding of cluster-admin also contains the name of the binary,
+// because other binaries may have one too.
 func (b Binary) binding(role Role) client.Object {
 	subjects := []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: b.namespace(), Name: b.object()}}
 	meta := metav1.ObjectMeta{Namespace: role.Namespace, Name: role.Name, Labels: b.labels()}
@@ -132,9 +133,9 @@ func (b Binary) service() *corev1.Service {
 	}
 }
 
-// trafficAllowed asks the controller that makes NetworkPolicies from Services, such as netpol-controller, to admit scrapers of metrics,
-// and all clients to webhooks: API servers run where no selector reaches them. Without it the policies that are made for the
-// Service would shut the webhooks off.
+// trafficAllowed returns annotations for controllers that create NetworkPolicies from Services, such as netpol-controller: the policies
+// must admit Prometheus to the metrics, and all clients to the webhooks, because no selector matches API servers. Without these annotations
+// the policies for the Service would block the webhooks.
 func (b Binary) trafficAllowed() map[string]string {
 	allowed := map[string]string{"networking.resources.gardener.cloud/from-all-scrape-targets-allowed-ports": portList(b.MetricsPort)}
 	if b.WebhookPort != 0 {
@@ -168,7 +169,7 @@ func (b Binary) deployment(image string) *appsv1.Deployment {
 	if b.Critical {
 		priority = CriticalPriority
 	}
-	// For clusters that deny traffic unless it is allowed by these labels.
+	// For clusters that deny traffic unless these labels allow it.
 	labels["networking.gardener.cloud/to-dns"] = "allowed"
 	labels["networking.gardener.cloud/to-runtime-apiserver"] = "allowed"
 	return &appsv1.Deployment{
@@ -198,7 +199,7 @@ func (b Binary) deployment(image string) *appsv1.Deployment {
 	}
 }
 
-// checksum is 16 hexadecimal digits, the first of the SHA-256.
+// checksum returns the first 16 hexadecimal digits of the SHA-256.
 func checksum(config string) string {
 	sum := sha256.Sum256([]byte(config))
 	return hex.EncodeToString(sum[:8])
@@ -209,18 +210,18 @@ func (b Binary) container(image string) corev1.Container {
 	if b.WebhookPort != 0 {
 		ports = append(ports, corev1.ContainerPort{Name: portWebhooks, ContainerPort: b.WebhookPort})
 	}
-	// Each second, so that nothing waits for a binary that can answer.
+	// The probes run each second, so that a binary gets requests as soon as it can answer.
 	startup, readiness := probe("/healthz/ping", 1), probe("/readyz", 1)
 	startup.FailureThreshold, readiness.FailureThreshold = startupAttempts, unreadyAttempts
-	readiness.TimeoutSeconds = 1 // so that unreadyAttempts are as many seconds for a binary that hangs, too
+	readiness.TimeoutSeconds = 1 // so that unreadyAttempts means the same time if the binary does not answer at all
 	return corev1.Container{
 		Name: b.Name, Image: image, ImagePullPolicy: corev1.PullIfNotPresent, Args: []string{"--config=" + configPath + "/" + configKey},
 		Ports: ports,
 		Env: append([]corev1.EnvVar{{
 			Name: "POD_NAMESPACE", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.namespace"}},
 		}}, b.tuning()...),
-		// An outage of the API server must not restart us: only whether the process answers counts. It does not while it waits
-		// for the API server at its start, at most a minute.
+		// An outage of the API server must not restart the Pod: liveness only requires that the process answers. It does not answer while
+		// it waits at its start for the API server, at most a minute.
 		StartupProbe:   startup,
 		LivenessProbe:  probe("/healthz/ping", 10),
 		ReadinessProbe: readiness,
@@ -246,7 +247,7 @@ func typeMeta(apiVersion, kind string) metav1.TypeMeta {
 	return metav1.TypeMeta{APIVersion: apiVersion, Kind: kind}
 }
 
-// GardenNamespaces returns the namespaces of a Garden's components, without the gateway's namespace. The operator sets their
+// GardenNamespaces returns the namespaces of a Garden's components, except for the namespace of the Istio gateway. The operator sets their
 // labels.
 func GardenNamespaces() []client.Object {
 	namespace := func(name string) client.Object {
@@ -255,7 +256,7 @@ func GardenNamespaces() []client.Object {
 	return []client.Object{namespace(GardenNamespace), namespace(IstioNamespace)}
 }
 
-// NamespaceObject returns the namespace of all binaries. It admits only Pods that meet the Pod security standard restricted.
+// NamespaceObject returns the namespace of all binaries. It enforces the Pod security standard restricted.
 func NamespaceObject() *corev1.Namespace {
 	return &corev1.Namespace{TypeMeta: typeMeta("v1", "Namespace"), ObjectMeta: metav1.ObjectMeta{Name: Namespace, Labels: map[string]string{
 		"app.kubernetes.io/part-of":                  "espalier",

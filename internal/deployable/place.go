@@ -5,20 +5,20 @@ import (
 	"strings"
 )
 
-// Place is where, and under which name, another program deploys a binary.
+// Place is the namespace, the name and the configuration with which another program deploys a binary.
 type Place struct {
 	// Namespace is where the binary runs.
 	Namespace string
-	// Name is the name of its objects.
+	// Name is the name of the binary's objects.
 	Name string
-	// Selector are the labels that its Deployment, Service and disruption budget select. Pods of other Deployments must not have all of
-	// them.
+	// Selector contains the labels that the selectors of its Deployment, Service and disruption budget use. Pods of other Deployments must
+	// not have all of them.
 	Selector map[string]string
-	// Config is its configuration file.
+	// Config is the configuration file of the binary.
 	Config string
 }
 
-// Named returns a binary by its name, and false if there is none.
+// Named returns the binary with this name, and false if there is none.
 func Named(name string) (Binary, bool) {
 	all := All()
 	i := slices.IndexFunc(all, func(b Binary) bool { return b.Name == name })
@@ -28,7 +28,7 @@ func Named(name string) (Binary, bool) {
 	return all[i], true
 }
 
-// At returns the binary at a place, where source and target are one cluster. RoleAt defines its roles.
+// At returns the binary for a place, where source and target are one cluster. RoleAt defines its roles.
 func (b Binary) At(place Place) Binary {
 	b.place, b.Config, b.ConfigApart = place, place.Config, ""
 	roles := make([]Role, 0, len(b.Roles))
@@ -39,7 +39,8 @@ func (b Binary) At(place Place) Binary {
 	return b
 }
 
-// RoleAt returns the name and the namespace that a role in deploy/<name>/rbac must have at a place. The role cluster-admin stays as it is.
+// RoleAt returns a role of deploy/<name>/rbac with the name and namespace that it must have at a place. The role cluster-admin stays the
+// same.
 func (b Binary) RoleAt(place Place, role Role) Role {
 	role.Name = b.AtPlace(place, role.Name)
 	if role.Namespace == Namespace {
@@ -48,7 +49,7 @@ func (b Binary) RoleAt(place Place, role Role) Role {
 	return role
 }
 
-// AtPlace replaces the name of the objects of the binary at the beginning of a name: espalier-<name>-lease becomes <place>-lease.
+// AtPlace replaces the name of the binary's objects at the beginning of a name: espalier-<name>-lease becomes <place>-lease.
 func (b Binary) AtPlace(place Place, name string) string {
 	if rest, ours := strings.CutPrefix(name, "espalier-"+b.Name); ours {
 		return place.Name + rest

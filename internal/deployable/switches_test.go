@@ -10,7 +10,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/deployable"
 )
 
-// TestTheTokenInvalidatorIsSwitchedOnByOneCommand holds that it needs none of the rights of the token requestor.
+// TestTheTokenInvalidatorIsSwitchedOnByOneCommand also requires that the invalidator needs no rights that only the token requestor needs.
 func TestTheTokenInvalidatorIsSwitchedOnByOneCommand(t *testing.T) {
 	g := NewWithT(t)
 	applied := rendered(t, filepath.Join(root(t), "deploy", "overlays", "token-invalidator"))

@@ -1,10 +1,10 @@
-// Package excerpt shortens texts that others have written, before they are shown.
+// Package excerpt shortens texts of other authors, such as users and API servers, before they are shown.
 package excerpt
 
 import "unicode/utf8"
 
-// Of returns a text of at most so many bytes: the text itself, or its beginning, cut between two characters, with an ellipsis that
-// shows it. The limit is at least the length of the ellipsis, 3.
+// Of returns a text of at most limit bytes: the text itself, or its beginning, cut between two characters, and an ellipsis. The limit must
+// be at least the length of the ellipsis, 3.
 func Of(text string, limit int) string {
 	const ellipsis = "…"
 	if len(text) <= limit {
@@ -17,8 +17,8 @@ func Of(text string, limit int) string {
 	return text[:end] + ellipsis
 }
 
-// Ends returns a text of at most so many bytes: the text itself, or its beginning and its end with an ellipsis between them. Answers of an
-// API server quote a value before they name its fault. The limit is at least 9.
+// Ends returns a text of at most limit bytes: the text itself, or its beginning and its end with an ellipsis between them. The end matters
+// in errors of API servers, which quote a value before they name its fault. The limit must be at least 9.
 func Ends(text string, limit int) string {
 	if len(text) <= limit {
 		return text
@@ -30,8 +30,8 @@ func Ends(text string, limit int) string {
 	return Of(text[:start], limit-(len(text)-start)) + text[start:]
 }
 
-// maxQuoted limits how much of a user's text is quoted to the user, in bytes: the text may be as long as a whole object.
+// maxQuoted limits how much of a user's text is quoted in a response to the user, in bytes: the text may be as long as a whole object.
 const maxQuoted = 256
 
-// Quoted is Of for texts that are part of an answer to their author: at most 256 bytes.
+// Quoted is like Of, with a limit of 256 bytes, for responses that quote the user's own text.
 func Quoted(text string) string { return Of(text, maxQuoted) }

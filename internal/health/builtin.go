@@ -31,10 +31,11 @@ func judgeDeployment(d *appsv1.Deployment) Verdict {
 		rolling(find(conditions, string(appsv1.DeploymentProgressing), conditionOfDeployment)))
 }
 
-// endless is the progressDeadlineSeconds of a Deployment without a deadline. Its controller reports no Progressing condition.
+// endless is the value of progressDeadlineSeconds in a Deployment without a deadline. The Deployment controller reports no condition
+// Progressing for it.
 const endless = math.MaxInt32
 
-// replacing describes the rollout of a Deployment by the numbers of its replicas.
+// replacing describes an incomplete rollout of a Deployment by the numbers of its replicas; "" if the rollout is complete.
 func replacing(d *appsv1.Deployment) string {
 	desired, status := ptr.Deref(d.Spec.Replicas, 1), d.Status
 	if text := updated(status.UpdatedReplicas, desired); text != "" {
@@ -46,7 +47,8 @@ func replacing(d *appsv1.Deployment) string {
 	return short("available", status.AvailableReplicas, desired)
 }
 
-// rollout returns the verdict on a workload that has rollouts. An outdated status is progressing, whatever its fields show.
+// rollout returns the verdict about a workload that has rollouts. If its status is outdated, it counts as progressing, whatever the other
+// fields show.
 func rollout(seen, generation int64, unhealthy, progressing string) Verdict {
 	behind := outdated(seen, generation)
 	return Verdict{
@@ -58,7 +60,8 @@ func conditionOfDeployment(c *appsv1.DeploymentCondition) condition {
 	return condition{Type: string(c.Type), Status: string(c.Status), Reason: c.Reason, Message: c.Message}
 }
 
-// rolling describes the rollout that a Deployment's condition reports. Without a message, it uses status and reason.
+// rolling describes an incomplete rollout by the condition Progressing of a Deployment; "" if it is complete. If the condition has no
+// message, the text contains its status and reason.
 func rolling(progress condition) string {
 	switch {
 	case progress.Type == "":
@@ -77,8 +80,8 @@ func judgeStatefulSet(s *appsv1.StatefulSet) Verdict {
 		short("ready", s.Status.ReadyReplicas, desired), updated(s.Status.UpdatedReplicas, toUpdate(s, desired)))
 }
 
-// toUpdate returns how many replicas of a StatefulSet its controller updates: those from the partition on, and none with OnDelete, where
-// users delete Pods.
+// toUpdate returns the number of replicas of a StatefulSet that its controller updates: those from the partition on. With the strategy
+// OnDelete it is 0, because users delete the Pods.
 func toUpdate(s *appsv1.StatefulSet, desired int32) int32 {
 	strategy := s.Spec.UpdateStrategy
 	switch {
@@ -90,7 +93,7 @@ func toUpdate(s *appsv1.StatefulSet, desired int32) int32 {
 	return desired
 }
 
-// short returns a message if there are fewer replicas with a property than desired; "" if there are enough.
+// short returns a message if fewer replicas than desired have the quality, for example "available"; "" if enough have it.
 func short(quality string, replicas, desired int32) string {
 	if replicas >= desired {
 		return ""
@@ -106,8 +109,8 @@ func judgeDaemonSet(d *appsv1.DaemonSet) Verdict {
 	return rollout(d.Status.ObservedGeneration, d.Generation, pods(d), updated(d.Status.UpdatedNumberScheduled, toUpdate))
 }
 
-// pods returns the faults of the Pods of a DaemonSet, "" if there are none. During a rollout, the update strategy defines how many may be
-// unavailable.
+// pods returns the first fault of the Pods of a DaemonSet; "" if there is none. During a rollout, the update strategy defines how many Pods
+// may be unavailable.
 func pods(d *appsv1.DaemonSet) string {
 	status := d.Status
 	if status.CurrentNumberScheduled < status.DesiredNumberScheduled {
@@ -129,8 +132,8 @@ func pods(d *appsv1.DaemonSet) string {
 	return ""
 }
 
-// maxUnavailable returns how many Pods of a DaemonSet may be unavailable during a rollout: none, unless the strategy has a number or a
-// percentage, which is rounded down. An invalid value counts as none.
+// maxUnavailable returns how many Pods of a DaemonSet may be unavailable during a rollout: 0, unless the strategy sets a number or a
+// percentage, which is rounded down. An invalid value counts as 0.
 func maxUnavailable(d *appsv1.DaemonSet) int {
 	strategy := d.Spec.UpdateStrategy
 	if strategy.Type != appsv1.RollingUpdateDaemonSetStrategyType || strategy.RollingUpdate == nil {
@@ -151,7 +154,8 @@ func judgeReplicationController(r *corev1.ReplicationController) Verdict {
 	return judgeReplicas("ReplicationController", outdated(r.Status.ObservedGeneration, r.Generation), r.Status.ReadyReplicas, r.Spec.Replicas)
 }
 
-// judgeReplicas requires nothing of a controller without a desired number of replicas. behind says that its status is outdated; "" if not.
+// judgeReplicas returns the verdict about a controller of replicas. A controller without a desired number needs no ready replicas. The
+// argument behind is the text about an outdated status; "" if the status is current.
 func judgeReplicas(kind, behind string, ready int32, desired *int32) Verdict {
 	verdict := Verdict{Checked: true, Unhealthy: behind, Unobserved: behind != ""}
 	if behind == "" && ready < ptr.Deref(desired, 0) {

@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// reporting contains the fields to read from an object that follows the conventions for status.
+// reporting contains the fields that JudgeByStatus reads from any object.
 type reporting struct {
 	Metadata struct {
 		DeletionTimestamp string `json:"deletionTimestamp"`
@@ -21,7 +21,7 @@ type reporting struct {
 	} `json:"status"`
 }
 
-// JudgeByStatus judges an object of a kind without a rule like kstatus. The first rule that applies decides:
+// JudgeByStatus returns the verdict about an object whose kind has no rule, like kstatus. The first rule that applies decides:
 //
 //   - it is being deleted: unhealthy;
 //   - status.observedGeneration exists and is not metadata.generation: unhealthy and progressing;
@@ -30,8 +30,8 @@ type reporting struct {
 //   - a PersistentVolumeClaim is not Bound: unhealthy and progressing;
 //   - condition Ready is False or Unknown: unhealthy and progressing.
 //
-// An object to which none of this applies is healthy. Use Judge for kinds with a rule: the specific rules of kstatus for them are not
-// implemented here. The annotation resources.gardener.cloud/skip-health-check is respected.
+// An object to which none of these rules applies is healthy. For kinds with a rule use Judge, because the specific rules of kstatus for
+// them are not implemented here. An object with the annotation resources.gardener.cloud/skip-health-check is not judged.
 func JudgeByStatus(object *unstructured.Unstructured) Verdict {
 	if skippedUntyped(object) {
 		return Verdict{}
@@ -62,7 +62,7 @@ func byStatus(r *reporting, object *unstructured.Unstructured) Verdict {
 	return inProgress(unready(r.Status.Conditions))
 }
 
-// inProgress returns the verdict on an object that is not ready yet, for the reason in text; "" means that it is ready.
+// inProgress returns the verdict about an object that is not ready yet; text is the reason. "" means that the object is ready.
 func inProgress(text string) Verdict {
 	return Verdict{Checked: true, Unhealthy: text, Progressing: text}
 }
@@ -81,7 +81,7 @@ func unbound(phase string) string {
 	return fmt.Sprintf("phase is %q (expected %q)", phase, "Bound")
 }
 
-// unready checks the first Ready condition with a valid status.
+// unready returns the text about the first condition Ready with a valid status; "" if it is True or missing.
 func unready(conditions []condition) string {
 	at := slices.IndexFunc(conditions, func(c condition) bool {
 		return c.Type == "Ready" && (c.Status == isTrue || c.Status == isFalse || c.Status == string(metav1.ConditionUnknown))

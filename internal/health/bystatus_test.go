@@ -8,7 +8,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/health"
 )
 
-// reported are the examples of objects whose kind has no rule.
+// reported returns examples of objects whose kind has no rule, with their verdicts.
 func reported() map[string]judged {
 	const (
 		custom      = "apiVersion: shop.example.com/v1\nkind: Oven\n"

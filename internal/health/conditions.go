@@ -13,8 +13,8 @@ const (
 	maxNamed = 20
 	// maxMessage is the maximum length of a message that names several objects, in bytes.
 	maxMessage = 4 * 1024
-	// maxFirst is the maximum length of the text of the first object, in bytes: the maximum length of a condition message by Kubernetes'
-	// conventions. Up to this length the text is not cut, even if the message exceeds maxMessage.
+	// maxFirst is the maximum length of the text of the first object, in bytes. It is the maximum length of a condition message in the
+	// conventions of Kubernetes. A shorter text is not cut, even if the message exceeds maxMessage.
 	maxFirst = 32 * 1024
 	// maxFurther is the maximum length of the text of each further object, in bytes.
 	maxFurther = 256
@@ -38,15 +38,17 @@ type Fault struct {
 	Kind, Namespace, Name string
 	// Problem is the kind of fault.
 	Problem Problem
-	// Detail is the explanation: the text of the Verdict, or for a missing object why its kind cannot be found; it may be "" in that case.
+	// Detail is the explanation: the text of the Verdict, or for a missing object the reason why its kind cannot be found, if that is the
+	// case.
 	Detail string
-	// Events is the block of Events about the object; "" if there are none, or if Events are not reported for its kind.
+	// Events is the text about the Events of the object; "" if there are none, or if its kind reports no Events.
 	Events string
 }
 
-// HealthCondition returns the condition ResourcesHealthy for the faults, which are in the order of status.resources; without faults it is
-// healthy. The first fault determines the reason and the beginning of the message. The others follow, without Events, as long as there is
-// room, and then the number of the remaining ones. The message of a single fault is identical to Gardener's.
+// HealthCondition returns the status, reason and message of the condition ResourcesHealthy. The faults are in the order of
+// status.resources; without faults the set is healthy. The first fault determines the reason and the beginning of the message. Further
+// faults follow, without Events, as long as there is room, and then the number of the remaining ones. The message about a single fault is
+// identical to Gardener's.
 func HealthCondition(faults []Fault) (healthy bool, reason, message string) { //nolint:revive // It has the same form as ProgressCondition.
 	if len(faults) == 0 {
 		return true, resourcesv1alpha1.ConditionResourcesHealthy, resourcesv1alpha1.MessageResourcesHealthy
@@ -93,8 +95,9 @@ type Rolling struct {
 	Description string
 }
 
-// ProgressCondition returns the condition ResourcesProgressing for the objects with a rollout in progress, which are in the order of
-// status.resources. The message has the form of HealthCondition's. Without such objects the set is rolled out.
+// ProgressCondition returns the status, reason and message of the condition ResourcesProgressing. The objects with an incomplete rollout
+// are in the order of status.resources. The message has the same form as that of HealthCondition. Without such objects the set is not
+// progressing.
 func ProgressCondition(rolling []Rolling) (progressing bool, reason, message string) {
 	if len(rolling) == 0 {
 		return false, resourcesv1alpha1.ConditionResourcesRolledOut, resourcesv1alpha1.MessageResourcesRolledOut
@@ -108,8 +111,8 @@ func (r Rolling) text(description string) string {
 	return fmt.Sprintf("%s %q is progressing: %s", r.Kind, r.Namespace+"/"+r.Name, description)
 }
 
-// list appends the texts of all elements but the first to the first text. After a text with several lines it starts a new paragraph, so
-// that the others do not look like a part of the last line.
+// list appends the texts of all elements but the first to the text first. If that has several lines, a new paragraph follows, so that the
+// further texts do not look like a part of its last line.
 func list[T any](first string, all []T, text func(T) string) string {
 	var message strings.Builder
 	_, _ = message.WriteString(excerpt.Of(first, maxFirst))

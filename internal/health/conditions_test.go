@@ -11,7 +11,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/health"
 )
 
-// outcome is a condition as it is reported.
+// outcome contains the results of HealthCondition or ProgressCondition.
 type outcome struct {
 	Yes             bool
 	Reason, Message string
@@ -111,7 +111,7 @@ func TestProgressCondition(t *testing.T) {
 	}
 }
 
-// secrets returns missing Secrets, named s0, s1 and so on.
+// secrets returns faults for n missing Secrets, named s0, s1 and so on.
 func secrets(n int, detail string) []health.Fault {
 	faults := make([]health.Fault, n)
 	for i := range faults {

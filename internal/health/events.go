@@ -1,4 +1,4 @@
-// Package health describes the health of objects in words. It is pure: the caller passes in the objects.
+// Package health describes the health of objects in words. It is pure: its caller reads the objects.
 package health
 
 import (
@@ -12,10 +12,10 @@ import (
 	"k8s.io/apimachinery/pkg/util/duration"
 )
 
-// maxEvents is the maximum number of Events in a block; the latest ones are listed.
+// maxEvents is the maximum number of Events in a text; these are the latest ones.
 const maxEvents = 5
 
-// Warnings selects the latest Warning Events about one object, in the order of their last occurrence.
+// Warnings returns the latest Warning Events about one object, in the order in which they last occurred.
 func Warnings(events []corev1.Event, about corev1.ObjectReference) []corev1.Event {
 	var found []corev1.Event
 	for _, event := range events {
@@ -32,7 +32,7 @@ func Warnings(events []corev1.Event, about corev1.ObjectReference) []corev1.Even
 	return found
 }
 
-// EventsBlock lists Events below a heading, one per line; "" if there are none. Ages are relative to now.
+// EventsBlock returns a text with a heading and one line for each Event; "" if there are no Events. Their ages are relative to now.
 func EventsBlock(events []corev1.Event, now time.Time) string {
 	if len(events) == 0 {
 		return ""
@@ -63,7 +63,7 @@ func age(at, now time.Time) string {
 	return duration.HumanDuration(now.Sub(at))
 }
 
-// EventFacts identifies the contents of a block without the ages: while it is the same, there is nothing new to report.
+// EventFacts returns the contents of the text without the ages. While the contents are the same, there is nothing new to report.
 func EventFacts(events []corev1.Event) string {
 	var facts strings.Builder
 	for _, event := range events {

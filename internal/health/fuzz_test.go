@@ -71,7 +71,7 @@ func exampleKinds(f *testing.F) []schema.GroupVersionKind {
 	return slices.Collect(maps.Keys(kinds))
 }
 
-// sound reports whether a verdict is consistent.
+// sound reports whether the fields of a verdict are consistent.
 func sound(v health.Verdict) bool {
 	nothing := v.Unhealthy == "" && v.Progressing == ""
 	if v.Failed != "" {

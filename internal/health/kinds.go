@@ -8,10 +8,10 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// rules are the kinds that are judged, with the rule for objects without a Go type. It is never changed.
+// rules contains the kinds that Judge judges, each with the rule for objects without a Go type. It never changes.
 //
-// To add a kind, write its rule in otherapis.go, or in builtin.go if it is a kind of Kubernetes, and add it here. If objects of the kind
-// are read with a Go type, Judge needs a case, too. Tests require examples of the kind in verdict_test.go, and a row in
+// To add a kind, write its rule in otherapis.go, or in builtin.go if it is a kind of Kubernetes, and add the kind here. If objects of the
+// kind are read with a Go type, Judge needs a case, too. Tests require examples of the kind in verdict_test.go, and a row in
 // docs/writing-managedresources.md.
 var rules = map[schema.GroupKind]func(*unstructured.Unstructured) Verdict{
 	{Group: "apps", Kind: "Deployment"}:                               reading(judgeDeployment),
@@ -33,7 +33,7 @@ var rules = map[schema.GroupKind]func(*unstructured.Unstructured) Verdict{
 // Kinds returns the kinds with a rule, in any order.
 func Kinds() []schema.GroupKind { return slices.Collect(maps.Keys(rules)) }
 
-// HasRule reports whether there is a rule for a kind, by its group and kind; it does not say which versions can be read.
+// HasRule reports whether there is a rule for a kind, identified by group and kind. Not every version of the kind may be readable.
 func HasRule(kind schema.GroupKind) bool {
 	_, found := rules[kind]
 	return found

@@ -19,7 +19,7 @@ type condition struct {
 	Message string `json:"message"`
 }
 
-// same returns a condition that needs no conversion.
+// same returns its argument, for conditions that need no conversion.
 func same(c *condition) condition { return *c }
 
 // find returns the first condition of a type, or the zero value.
@@ -32,7 +32,7 @@ func find[C any](conditions []C, wanted string, read func(*C) condition) conditi
 	return condition{}
 }
 
-// required returns why a condition that must be True is not.
+// required returns the reason why a condition is not True; "" if it is. A missing condition is a fault.
 func required[C any](conditions []C, wanted string, read func(*C) condition) string {
 	found := find(conditions, wanted, read)
 	if found.Type == "" {
@@ -41,7 +41,7 @@ func required[C any](conditions []C, wanted string, read func(*C) condition) str
 	return differs(found, isTrue)
 }
 
-// optional returns why a condition does not have the expected status; a missing condition is accepted.
+// optional returns the reason why a condition does not have the expected status; "" if it has. A missing condition is no fault.
 func optional[C any](conditions []C, wanted, expected string, read func(*C) condition) string {
 	found := find(conditions, wanted, read)
 	if found.Type == "" {
@@ -60,7 +60,7 @@ func differs(found condition, expected string) string {
 		found.Type, found.Status, expected, found.Reason, found.Message)
 }
 
-// outdated returns a message if a status is older than the object's specification; "" if it is not.
+// outdated returns a message if a status is for an older generation of the object; "" if it is current.
 func outdated(seen, generation int64) string {
 	if seen >= generation {
 		return ""
@@ -68,7 +68,7 @@ func outdated(seen, generation int64) string {
 	return fmt.Sprintf("observed generation outdated (%d/%d)", seen, generation)
 }
 
-// updated returns a message if not all replicas have the newest template; "" if all have it.
+// updated returns a message if not all replicas have the newest template; "" if all have.
 func updated(replicas, desired int32) string {
 	if replicas >= desired {
 		return ""

@@ -7,9 +7,9 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// The types here contain the fields to read from objects of APIs that are not Kubernetes' own.
+// The types below contain the fields that rules read from objects of APIs outside of Kubernetes.
 
-// observed is a condition with the generation that it is about.
+// observed is a condition, and the generation of the object for which it was set.
 type observed struct {
 	condition          `json:",inline"`
 	ObservedGeneration int64 `json:"observedGeneration"`
@@ -41,7 +41,7 @@ func judgeMonitoring(m *monitoring) Verdict {
 	}
 }
 
-// current returns why a condition is not True for the current generation of the object.
+// current returns the reason why a condition is not True for the current generation of the object; "" if it is.
 func current(m *monitoring, wanted string) string {
 	for _, found := range m.Status.Conditions {
 		if found.Type == wanted {

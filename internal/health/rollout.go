@@ -9,21 +9,21 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// OldPods describes a rollout that is complete except for old Pods: there are more or fewer Pods than replicas.
+// OldPods describes a rollout that is complete except for old Pods: the number of Pods differs from the number of replicas.
 const OldPods = "there are still non-terminated old pods"
 
-// Rollout contains the data for the detection of old Pods of a Deployment: a rollout is over when the number of relevant Pods in its
-// namespace that match Selector is exactly Replicas.
+// Rollout contains the data with which old Pods of a Deployment are detected: the rollout is over when exactly Replicas relevant Pods in
+// its namespace match Selector.
 type Rollout struct {
-	// Selector contains the labels that a Pod must have; it is never empty. The owner of the Pod does not matter.
+	// Selector contains the labels that a Pod must have; it is never empty. The owner of the Pod is not checked.
 	Selector map[string]string
 	// Replicas is the desired number of Pods; 1 if the Deployment does not set it.
 	Replicas int32
 }
 
-// RolloutOf returns the data for the detection of a Deployment's old Pods. It returns false if they must not be counted: the Deployment has
-// the annotation resources.gardener.cloud/skip-health-check, "true", or its selector has expressions only, so that no labels select the
-// Pods.
+// RolloutOf returns the data with which old Pods of a Deployment are detected. It returns false if Pods must not be counted: the Deployment
+// has the annotation resources.gardener.cloud/skip-health-check, "true", or its selector contains only expressions, so that no labels
+// select the Pods.
 func RolloutOf(d *appsv1.Deployment) (Rollout, bool) {
 	if skipped(d) || d.Spec.Selector == nil || len(d.Spec.Selector.MatchLabels) == 0 {
 		return Rollout{}, false
@@ -31,16 +31,16 @@ func RolloutOf(d *appsv1.Deployment) (Rollout, bool) {
 	return Rollout{Selector: d.Spec.Selector.MatchLabels, Replicas: ptr.Deref(d.Spec.Replicas, 1)}, true
 }
 
-// Relevant reports whether a Pod counts for a Deployment. A Pod that will never run again does not: it is finished (Succeeded, Failed),
-// evicted or otherwise stale, completed, or about to be disrupted. A terminating Pod does.
+// Relevant reports whether a Pod counts for a Deployment. A Pod that will never run again does not count: it is finished (Succeeded,
+// Failed), evicted or otherwise stale, completed, or about to be disrupted. A terminating Pod counts.
 func Relevant(pod *corev1.Pod) bool {
 	status := pod.Status
 	return status.Phase != corev1.PodSucceeded && status.Phase != corev1.PodFailed && !stale(status.Reason) &&
 		!slices.ContainsFunc(status.Conditions, isFinal)
 }
 
-// stale reports whether the reason in a Pod's status says that its node rejected or lost it: it was evicted, did not fit (OutOfcpu,
-// OutOfmemory, OutOfpods), did not match the node, or the node is gone.
+// stale reports whether the reason in a Pod's status says that the node rejected or lost the Pod: the Pod was evicted, did not fit
+// (OutOfcpu, OutOfmemory, OutOfpods), did not match the node, or the node is gone.
 func stale(reason string) bool {
 	return slices.Contains([]string{"Evicted", "NodeAffinity", "NodeLost"}, reason) || strings.HasPrefix(reason, "OutOf")
 }

@@ -16,22 +16,22 @@ import (
 
 // Verdict is the result of the rules for one object. The zero value is for an object that only has to exist.
 type Verdict struct {
-	// Checked is true if a rule exists for the object's kind and was applied. Unchecked objects only have to exist.
+	// Checked is true if there is a rule for the object's kind and the rule was applied. An object that was not checked only has to exist.
 	Checked bool
-	// Unhealthy says why the object is not healthy; "" if it is healthy or unchecked.
+	// Unhealthy is the reason why the object is not healthy; "" if it is healthy or not checked.
 	Unhealthy string
-	// Failed says why the check failed (reason HealthCheckError): the structure of the object is invalid for its kind. It is normally "".
-	// If it is set, no other field is.
+	// Failed is the reason why the check failed (reason HealthCheckError): the structure of the object is invalid for its kind. It is
+	// usually "". If it is set, no other field is.
 	Failed string
-	// Progressing describes the rollout that is not complete; "" if it is, or if the kind has no rollout. It does not cover old Pods of a
-	// Deployment: see Rollout.
+	// Progressing describes an incomplete rollout; "" if the rollout is complete, or if the kind has no rollouts. It does not cover old
+	// Pods of a Deployment: see Rollout.
 	Progressing string
 	// Unobserved is true if the status of the object is older than its specification, because the controller of its kind has not processed
-	// the object yet. Only the rules for workloads of Kubernetes and JudgeByStatus report this.
+	// the object yet. Only the rules for workloads of Kubernetes and JudgeByStatus set this field.
 	Unobserved bool
 }
 
-// Judge applies the rules to an object: a typed one (k8s.io/api, or a CustomResourceDefinition of version v1), which needs no
+// Judge returns the verdict about an object: a typed one (k8s.io/api, or a CustomResourceDefinition of version v1), which needs no
 // allocation if the object is healthy, or an *unstructured.Unstructured. Objects of other types have no rule. Objects with the annotation
 // resources.gardener.cloud/skip-health-check, "true", are not checked.
 func Judge(object runtime.Object) Verdict {
@@ -83,7 +83,7 @@ func skippedUntyped(object *unstructured.Unstructured) bool {
 	return value == "true"
 }
 
-// reading converts a rule for a Go type into one for untyped objects; all versions of a kind have the fields of the type.
+// reading converts a rule for a Go type into a rule for untyped objects. All versions of the kind must have the fields of the type.
 func reading[T any](judge func(*T) Verdict) func(*unstructured.Unstructured) Verdict {
 	return func(object *unstructured.Unstructured) Verdict {
 		typed := new(T)
@@ -94,7 +94,7 @@ func reading[T any](judge func(*T) Verdict) func(*unstructured.Unstructured) Ver
 	}
 }
 
-// definitionStatus contains the only field that is read of an untyped CustomResourceDefinition, because its schemas are large.
+// definitionStatus contains the only field that the rule reads of an untyped CustomResourceDefinition, because its schemas are large.
 type definitionStatus struct {
 	Status apiextensionsv1.CustomResourceDefinitionStatus `json:"status"`
 }

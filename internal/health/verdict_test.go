@@ -21,7 +21,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/health"
 )
 
-// judged is an object, written as YAML, with its verdict.
+// judged is an object, written as YAML, with the expected verdict.
 type judged struct {
 	object string
 	want   health.Verdict
@@ -41,7 +41,7 @@ func both(text, object string) judged {
 	return judged{object, health.Verdict{Checked: true, Unhealthy: text, Progressing: text}}
 }
 
-// unobserved changes the expected verdict to the one on an object that the controller of its kind has not processed yet.
+// unobserved returns the example with the verdict about an object that the controller of its kind has not processed yet.
 func unobserved(j judged) judged {
 	j.want.Unobserved = true
 	return j
@@ -49,7 +49,7 @@ func unobserved(j judged) judged {
 
 func unchecked(object string) judged { return judged{object: object} }
 
-// failed is an object whose structure is invalid for its kind.
+// failed returns an example of an object whose structure is invalid for its kind.
 func failed(text, object string) judged { return judged{object, health.Verdict{Failed: text}} }
 
 const (
@@ -73,7 +73,7 @@ const (
 	skip = "metadata: {generation: 2, annotations: {resources.gardener.cloud/skip-health-check: 'true'}}\n"
 )
 
-// workloads are the examples of kinds with a rollout.
+// workloads returns examples of kinds that have rollouts.
 func workloads() map[string]judged {
 	return map[string]judged{
 		"Deployment: all is well": healthy(deployment + "status: {conditions: [" + available + ", " + rolledOut + "]}"),
@@ -189,12 +189,12 @@ func workloads() map[string]judged {
 // endlessSpec is the spec of a Deployment without a deadline for progress.
 const endlessSpec = "spec: {replicas: 2, progressDeadlineSeconds: 2147483647}\n"
 
-// partitioned returns the spec of a StatefulSet of three replicas of which those from the partition on are updated.
+// partitioned returns the spec of a StatefulSet of three replicas, of which the controller updates those from the partition on.
 func partitioned(partition int) string {
 	return "spec: {replicas: 3, updateStrategy: {type: RollingUpdate, rollingUpdate: {partition: " + string(rune('0'+partition)) + "}}}\n"
 }
 
-// rollingDaemon returns a DaemonSet of three Pods of which one is updated.
+// rollingDaemon returns a DaemonSet of three Pods, one of which is updated.
 func rollingDaemon(strategy string, down int) string {
 	return daemon + "spec: {updateStrategy: {" + strategy + "}}\n" +
 		"status: {desiredNumberScheduled: 3, currentNumberScheduled: 3, updatedNumberScheduled: 1, numberUnavailable: " + string(rune('0'+down)) +
@@ -210,7 +210,7 @@ func rollingFault(allowed, down int, strategy string) judged {
 	}}
 }
 
-// others are the examples of Kubernetes' own kinds without a rollout.
+// others returns examples of kinds of Kubernetes that have no rollouts.
 func others() map[string]judged {
 	return map[string]judged{
 		"ReplicaSet: all is well":        healthy(replicas + "spec: {replicas: 2}\nstatus: {readyReplicas: 2}"),
@@ -292,7 +292,7 @@ const (
 	issuer       = "apiVersion: cert.gardener.cloud/v1alpha1\nkind: Issuer\n"
 )
 
-// foreign are the examples of kinds that are not part of Kubernetes.
+// foreign returns examples of kinds that are not part of Kubernetes.
 func foreign() map[string]judged {
 	const (
 		up        = "{type: Available, status: 'True', observedGeneration: 2}"
@@ -362,7 +362,7 @@ func foreign() map[string]judged {
 	}
 }
 
-// misshapen are objects that cannot be decoded into a Go type.
+// misshapen returns examples of objects that cannot be decoded into a Go type.
 func misshapen() map[string]judged {
 	return map[string]judged{
 		"Deployment: conditions are no list":  failed("read fields: cannot restore slice from string", deployment+"status: {conditions: none}"),
@@ -446,7 +446,7 @@ func TestJudgeCostsNothingWhileAllIsWell(t *testing.T) {
 	}
 }
 
-// healthyObjects returns the healthy objects among the examples, typed.
+// healthyObjects returns the healthy objects among the examples, as typed objects.
 func healthyObjects(g Gomega) map[string]runtime.Object {
 	scheme, found := typed(), map[string]runtime.Object{}
 	for name, tc := range examples(workloads(), others()) {
@@ -494,11 +494,11 @@ func read(g Gomega, text string) *unstructured.Unstructured {
 	object := &unstructured.Unstructured{}
 	json, err := yaml.YAMLToJSON([]byte(text))
 	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(utiljson.Unmarshal(json, &object.Object)).To(Succeed()) // whole numbers become int64, as they do in a client
+	g.Expect(utiljson.Unmarshal(json, &object.Object)).To(Succeed()) // whole numbers become int64, as in a real client
 	return object
 }
 
-// typed returns a scheme with the Go types that are judged.
+// typed returns a scheme with the Go types that Judge knows.
 func typed() *runtime.Scheme {
 	scheme := runtime.NewScheme()
 	utilruntime.Must(clientgoscheme.AddToScheme(scheme))

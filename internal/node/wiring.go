@@ -1,4 +1,4 @@
-// Package node assembles the controller that makes new Nodes available for Pods. It has no rules of its own.
+// Package node assembles the controller that makes new Nodes available for Pods. It contains no rules of its own.
 package node
 
 import (
@@ -66,7 +66,7 @@ func Add(
 	return nil
 }
 
-// namespaces returns the namespaces that the target's caches cover; one empty name stands for all.
+// namespaces returns the namespaces that the target's caches contain; one empty name stands for all.
 func namespaces(cfg *config.ResourceManagerConfiguration) []string {
 	if restricted, _ := cfg.TargetNamespaces(); len(restricted) > 0 {
 		return restricted
@@ -74,7 +74,8 @@ func namespaces(cfg *config.ResourceManagerConfiguration) []string {
 	return []string{""}
 }
 
-// requiredAreSeen rejects a configuration with which no Node would ever lose its taint.
+// requiredAreSeen returns an error if a required DaemonSet is outside of the namespaces in the target's caches: then no Node would ever
+// lose its taint.
 func requiredAreSeen(cfg *config.ResourceManagerConfiguration) error {
 	restricted, section := cfg.TargetNamespaces()
 	for i, each := range cfg.Espalier.Node.Required() {

@@ -21,7 +21,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/config"
 )
 
-// accessTimeout is the usual time limit for all checks of one cluster together, so that a wrong address is reported soon.
+// accessTimeout is the usual time limit for all checks of one cluster together. It is short, so that a wrong address is reported soon.
 const accessTimeout = 15 * time.Second
 
 // Requirement is a kind that a binary needs.
@@ -34,15 +34,15 @@ type Requirement struct {
 	Namespace string
 	// Remedy is the command to run if the kind is not served. Empty: kubectl apply -f deploy/crds.
 	Remedy string
-	// Unless is a clause that names the case in which the remedy would be wrong, and the right action in that case. Empty: the remedy is
-	// always right.
+	// Unless is a clause for the error text that names the case in which the remedy would be wrong, and the right action in that case.
+	// Empty: the remedy is always right.
 	Unless string
-	// Otherwise is a clause that names an alternative to granting missing verbs. Empty: there is none.
+	// Otherwise is a clause for the error text that names an alternative to granting missing verbs. Empty: there is none.
 	Otherwise string
 }
 
-// merge returns each kind once per Namespace, with all required verbs, so that several parts of a binary can each state their requirements.
-// Order and remedies come from the first occurrence.
+// merge combines requirements for the same kind and Namespace, so that several parts of a binary can each state their requirements. Each
+// combined one has all required verbs. Order and remedies come from the first occurrence.
 func merge(required []Requirement) []Requirement {
 	var merged []Requirement
 	for _, each := range required {
@@ -61,9 +61,9 @@ func merge(required []Requirement) []Requirement {
 	return merged
 }
 
-// side is one of the two clusters, as messages name it.
+// side is one of the two clusters of a process, with the names that messages use for it.
 type side struct {
-	name       string // "target", "source", or the program's name for its source
+	name       string // "target", "source", or the name of the source in Program
 	field      string // the configuration field of its connection
 	variable   string // the environment variable that overrides it
 	connection config.ClientConnection
@@ -77,7 +77,7 @@ func targetSide(connection config.ClientConnection) side {
 	return side{name: "target", field: "targetClientConnection", variable: "TARGET_KUBECONFIG", connection: connection}
 }
 
-// origin returns the source of the credentials of a side.
+// origin describes where the credentials of a side come from, for messages.
 func (s side) origin() string {
 	if s.connection.Kubeconfig == "" {
 		return fmt.Sprintf("the in-cluster configuration, or name a kubeconfig in %s.kubeconfig or %s", s.field, s.variable)
@@ -85,7 +85,7 @@ func (s side) origin() string {
 	return fmt.Sprintf("kubeconfig %q (%s.kubeconfig or %s)", s.connection.Kubeconfig, s.field, s.variable)
 }
 
-// explain adds the cluster and where its connection is configured.
+// explain adds to an error the name of the cluster, and where its connection is configured.
 func (s side) explain(err error) error {
 	return fmt.Errorf("connect to %s cluster: %w; check %s", s.name, err, s.origin())
 }
@@ -95,11 +95,11 @@ type Right struct {
 	Verb, Group, Resource, Subresource string
 	// Namespace is empty for all namespaces, and Name for all objects.
 	Namespace, Name string
-	// OrName is the name of another object: the right to it is enough, too. Empty: there is none.
+	// OrName is the name of another object: the right to that object is enough, too. Empty: there is none.
 	OrName string
 }
 
-// accessChecker checks which requirements a side does not meet.
+// accessChecker checks the requirements of a side.
 type accessChecker struct {
 	side      side
 	binary    string
@@ -109,8 +109,8 @@ type accessChecker struct {
 	away bool
 }
 
-// checkAccess returns an error of one line that names every fault of a side, with its remedy: an API server that does not answer or does
-// not accept our credentials, kinds that are not served, rights that are not granted.
+// checkAccess returns an error of one line that names every fault of a side, with its remedy: the API server does not answer or does not
+// accept our credentials, kinds are not served, or rights are not granted.
 func checkAccess(
 	ctx context.Context, s side, binary string, cfg *rest.Config, httpClient *http.Client, required []Requirement, rights []Right,
 	limit time.Duration,
@@ -243,7 +243,7 @@ func (a *accessChecker) resourceOf(ctx context.Context, gvk schema.GroupVersionK
 	return nil, nil
 }
 
-// deny returns one message per resource and namespace with the verbs that are not allowed.
+// deny returns one message for each resource and namespace, with the verbs that are not allowed.
 func (a *accessChecker) deny(ctx context.Context, rights []Right) ([]string, error) {
 	denied := map[string][]string{}
 	var order []string
@@ -294,7 +294,7 @@ func (a *accessChecker) allowed(ctx context.Context, r Right) (bool, error) {
 	}}
 	answer, err := a.reviews.Create(ctx, review, metav1.CreateOptions{})
 	if apierrors.IsForbidden(err) {
-		return true, nil // Reviews are forbidden, so the rights are unknown; the requests themselves show them.
+		return true, nil // The process may not create reviews, so its rights are unknown; later requests will show them.
 	}
 	if err != nil {
 		return false, fmt.Errorf("ask whether we may %s %s: %w", r.Verb, r.object(), err)

@@ -85,7 +85,7 @@ func TestMissingVerbsAreReportedWithTheAlternative(t *testing.T) {
 	g := NewWithT(t)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
-		if r.Method == http.MethodPost { // a review of access
+		if r.Method == http.MethodPost { // a SelfSubjectAccessReview
 			w.WriteHeader(http.StatusCreated)
 			_, _ = w.Write([]byte(`{"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview", "status": {"allowed": false}}`))
 			return
@@ -141,14 +141,15 @@ func TestRightToAnotherNameIsEnough(t *testing.T) {
 	}
 }
 
-// reviewing is an API server that serves the namespaced kind Bonsai of v1 and reviews access. It must get JSON.
+// reviewing is an API server that serves the namespaced kind Bonsai of version v1, and access reviews. It accepts only JSON.
 type reviewing struct {
 	*httptest.Server
 	mu    sync.Mutex
 	asked []authorizationv1.ResourceAttributes
 }
 
-// newReviewing starts a server. Of a right it gets the status: OK if it is granted, InternalServerError if the review fails.
+// newReviewing starts such a server. The function status returns the answer to a review of a right: OK if the right is granted,
+// InternalServerError if the review fails.
 func newReviewing(t *testing.T, status func(authorizationv1.ResourceAttributes) int) *reviewing {
 	t.Helper()
 	s := &reviewing{}
@@ -179,7 +180,7 @@ func newReviewing(t *testing.T, status func(authorizationv1.ResourceAttributes) 
 	return s
 }
 
-// reviews returns the attributes of all reviews so far.
+// reviews returns the attributes of all reviews since the start.
 func (s *reviewing) reviews() []authorizationv1.ResourceAttributes {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -246,7 +247,7 @@ func TestTargetRightsAreCheckedInTheTarget(t *testing.T) {
 	water := Right{Verb: "water", Group: "example.com", Resource: "trees", Subresource: "roots"}
 	const denial = `: not allowed to water trees.example.com/roots in all namespaces: grant it, for example with the roles in deploy/gardener`
 	asked := authorizationv1.ResourceAttributes{Verb: "water", Group: "example.com", Resource: "trees", Subresource: "roots"}
-	connection := func(s *reviewing) string { // in YAML
+	connection := func(s *reviewing) string { // a connection in the configuration, as YAML
 		return "{contentType: application/json, kubeconfig: " + writeFile(t, "kubeconfig", `
 apiVersion: v1
 kind: Config

@@ -16,14 +16,15 @@ import (
 	"k8s.io/client-go/discovery"
 )
 
-// Patience is the time for which a process in a cluster waits at start for API servers that do not answer. If it exited instead, the
-// kubelet would restart it after pauses that grow to minutes. Outside of a cluster the user waits for the error, so there is no waiting.
+// Patience is how long a process in a cluster waits at its start for API servers that do not answer. If it exited instead, the kubelet
+// would restart it after pauses that grow to minutes. Outside of a cluster a user waits for the error, so the process does not wait.
 const Patience = time.Minute
 
-// pause is the time between two checks whether an API server is back.
+// pause is the time between two checks of an API server that did not answer.
 const pause = time.Second
 
-// patience detects that the process runs in a cluster by a variable that the kubelet sets in every container.
+// patience returns Patience if the process runs in a cluster, which it detects by a variable that the kubelet sets in every container;
+// otherwise 0.
 func patience(getenv func(string) string) time.Duration {
 	if getenv("KUBERNETES_SERVICE_HOST") == "" {
 		return 0
@@ -32,8 +33,8 @@ func patience(getenv func(string) string) time.Duration {
 }
 
 // awaitAccess repeats checkAccess until the deadline while the API server does not answer, or does not list the required kinds in its
-// discovery yet. An API server that has just started may refuse all requests until it has read its roles. So after an outage, every error
-// is retried until the deadline.
+// discovery yet. Once it has waited, it retries after every error: an API server that has just started may refuse all requests until it has
+// read its roles.
 func (s *Setup) awaitAccess(
 	ctx context.Context, at side, from *Connection, required []Requirement, rights []Right, deadline time.Time,
 ) error {
@@ -63,9 +64,9 @@ func (s *Setup) awaitAccess(
 	}
 }
 
-// checkDiscovery returns an error while the list of the kinds of a required group is outdated. The API server asks the servers behind it
-// for their kinds once a minute, so its answer is outdated for up to that time after an APIService or a CustomResourceDefinition changed.
-// It ignores all other errors of the mapper: the clients that use the mapper report them.
+// checkDiscovery returns an error while the API server's list of the kinds of a required group is outdated. The API server asks the servers
+// of aggregated APIs for their kinds once a minute, so its list may be outdated for a minute after an APIService or a
+// CustomResourceDefinition changed. checkDiscovery ignores all other errors of the mapper: the clients that use the mapper report them.
 func (s side) checkDiscovery(mapper meta.RESTMapper, required []Requirement) error {
 	for _, each := range required {
 		_, err := mapper.RESTMapping(each.Kind.GroupKind(), each.Kind.Version)
@@ -81,7 +82,8 @@ type absence struct{ error }
 
 func (a absence) Unwrap() error { return a.error }
 
-// isAway distinguishes a server that may come back from a server that answers, a wrong server, and mistakes on this side.
+// isAway reports whether an error means that a server does not answer and may come back. It returns false for answers of a server, for a
+// wrong server, and for mistakes on our side.
 func isAway(err error) bool {
 	if _, away := errors.AsType[absence](err); away {
 		return true
@@ -94,9 +96,9 @@ func isAway(err error) bool {
 		return false
 	}
 	if operation, ok := errors.AsType[*net.OpError](err); ok {
-		return operation.Op != "remote error" // the error of the TLS library if the server refuses our certificate
+		return operation.Op != "remote error" // this is the error of the TLS library if the server refuses our certificate
 	}
-	// The HTTP/2 client does not export its errors for connections that were lost or closed.
+	// The HTTP/2 client does not export its errors for lost or closed connections.
 	if strings.Contains(err.Error(), "http2: client connection ") {
 		return true
 	}

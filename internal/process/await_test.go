@@ -33,10 +33,10 @@ import (
 	"github.com/espalier-dev/espalier/test/local"
 )
 
-// inCluster is the variable that the kubelet sets.
+// inCluster is the variable by which a process detects that it runs in a cluster.
 const inCluster = "KUBERNETES_SERVICE_HOST=10.0.0.1"
 
-// elsewhere writes a kubeconfig for the API server at another address.
+// elsewhere writes a kubeconfig in which the API server has another address.
 func elsewhere(t *testing.T, server local.Server, address string) string {
 	t.Helper()
 	g := NewWithT(t)
@@ -51,7 +51,7 @@ func elsewhere(t *testing.T, server local.Server, address string) string {
 	return writeFile(t, "elsewhere", string(data))
 }
 
-// forward starts to forward from an address to the API server.
+// forward starts to forward connections from an address to the API server.
 func forward(t *testing.T, address string, server local.Server) {
 	t.Helper()
 	var listen net.ListenConfig
@@ -167,7 +167,7 @@ func TestWhatIsAway(t *testing.T) {
 	}
 }
 
-// answers makes an API server return one status after another, the last one forever; 0 stands for the normal answer.
+// answers starts an API server that returns one status after another, the last one forever; 0 means its normal answer.
 func answers(t *testing.T, statuses ...int) (server *httptest.Server, asked *atomic.Int32) {
 	t.Helper()
 	asked = &atomic.Int32{}
@@ -230,7 +230,7 @@ func TestHowLongAccessIsAwaited(t *testing.T) {
 	}
 }
 
-// outdatedUntil makes an API server whose discovery lists the kinds of a group as outdated in the first answers.
+// outdatedUntil starts an API server whose discovery marks the kinds of a group as outdated in the first answers.
 func outdatedUntil(t *testing.T, answers int32) (server *httptest.Server, asked *atomic.Int32) {
 	t.Helper()
 	asked = &atomic.Int32{}

@@ -11,13 +11,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// errNoIdentity means that there is no entry, for which <default> returns no ID.
+// errNoIdentity means that the ConfigMap has no entry for the ID. With <default>, this means no ID.
 var errNoIdentity = errors.New("no cluster-identity entry")
 
-// ResolveClusterID returns the cluster ID for the value of controllers.clusterID; empty means none. The special values <cluster> and
-// <default> read ConfigMap kube-system/cluster-identity of the source; pass a reader without cache (GetAPIReader), because a cache may be
-// restricted to other namespaces. With <default> a missing ConfigMap or entry means no ID; with <cluster> it is an error. An ID with ':' or
-// '/' is an error: origins that contain it could not be parsed.
+// ResolveClusterID returns the cluster ID for the value of controllers.clusterID; empty means no ID. The special values <cluster> and
+// <default> read ConfigMap kube-system/cluster-identity of the source. Pass a reader without cache (GetAPIReader), because a cache may be
+// restricted to other namespaces. If the ConfigMap or its entry does not exist, <default> means no ID, and <cluster> is an error. An ID
+// that contains ':' or '/' is an error: origin annotations with it could not be parsed.
 func ResolveClusterID(ctx context.Context, reader client.Reader, value string) (string, error) {
 	id := value
 	if value == "<cluster>" || value == "<default>" {

@@ -39,9 +39,9 @@ type Clusters struct {
 	Clock clock.WithTickerAndDelayedExecution
 }
 
-// Connect connects to the source cluster and, if configured, the target, checks the requirements of the binary there, and creates the
-// manager with its probes. Errors have one line and name the remedy. Nothing runs before Clusters.Start. It waits up to s.Patience for API
-// servers that do not answer.
+// Connect connects to the source cluster and, if configured, to the target. It checks the requirements of the binary there, and creates the
+// manager with its probes. Its errors have one line and name the remedy. Nothing runs before Clusters.Start. Connect waits up to s.Patience
+// for API servers that do not answer.
 func (s *Setup) Connect(ctx context.Context, needs Needs) (*Clusters, error) {
 	s.end.beginsWith(ctx)
 	deadline := s.clock().Now().Add(s.Patience)
@@ -141,7 +141,7 @@ func provide(mapper *Mapper) func(*rest.Config, *http.Client) (meta.RESTMapper, 
 	return func(*rest.Config, *http.Client) (meta.RESTMapper, error) { return mapper, nil }
 }
 
-// explainPort adds the remedy if a port is in use.
+// explainPort adds the remedy to the error that a port is in use.
 func explainPort(err error) error {
 	if errors.Is(err, syscall.EADDRINUSE) {
 		return fmt.Errorf("%w; another process listens there: stop it, or change server.metrics, server.healthProbes or the port of webhooks",

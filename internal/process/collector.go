@@ -7,9 +7,9 @@ type collector struct {
 	collect func(chan<- prometheus.Metric)
 }
 
-// Collector returns a Collector of the described metrics. collect sends them, or some of them, at each scrape. Unlike
-// prometheus.CollectorFunc, it describes its metrics: if another Collector has one of the same name, the registration fails, and not each
-// scrape.
+// Collector returns a Collector of the described metrics. At each scrape, collect sends all or some of them. Unlike
+// prometheus.CollectorFunc, this Collector describes its metrics: if another Collector has a metric of the same name, the registration
+// fails instead of each scrape.
 func Collector(collect func(chan<- prometheus.Metric), descs ...*prometheus.Desc) prometheus.Collector {
 	return &collector{descs: descs, collect: collect}
 }

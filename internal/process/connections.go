@@ -16,8 +16,8 @@ import (
 	"github.com/espalier-dev/espalier/internal/config"
 )
 
-// noMatchAge is the time for which mappers answer that a kind is not served before they ask the API server again. After Mapper.Reset they
-// ask at once.
+// noMatchAge is how long mappers answer that a kind is not served before they ask the API server again. After Mapper.Reset they ask at
+// once.
 const noMatchAge = time.Minute
 
 // Connection is the connection to one cluster, with everything that clients of the cluster need.
@@ -29,7 +29,7 @@ type Connection struct {
 	Client client.Client
 }
 
-// Connections are connections to both clusters without a manager, for subcommands, which read once and exit.
+// Connections are connections to both clusters without a manager. Subcommands, which read once and exit, use them.
 type Connections struct {
 	Source, Target *Connection
 	// Same reports whether source and target are one cluster, even if they are reached by two connections.
@@ -38,9 +38,9 @@ type Connections struct {
 	OwnNamespace string
 }
 
-// LoadFile reads and validates a configuration file for a subcommand. The user who runs the subcommand has another environment than the
-// process that the file is for, so the environment is used only for connections without a kubeconfig in the file. LoadFile does not report
-// unknown fields, because that process reports them.
+// LoadFile reads and validates a configuration file for a subcommand. The file is for another process, and the user who runs the subcommand
+// has another environment than that process. So the environment is used only for connections that name no kubeconfig in the file. LoadFile
+// does not report unknown fields, because that process reports them.
 func LoadFile[C Configuration](program Program, file string, schema func([]byte) (C, []config.Warning, error)) (C, *Setup, error) {
 	var none C
 	c, _, err := readConfig(file, false, schema)
@@ -50,7 +50,7 @@ func LoadFile[C Configuration](program Program, file string, schema func([]byte)
 	return c, &Setup{Program: program, Config: unlessNamed(c.Process(), os.Getenv), Log: logr.Discard()}, nil
 }
 
-// unlessNamed takes from the environment only the kubeconfigs that the file does not name.
+// unlessNamed applies the kubeconfigs of the environment only to connections that name none in the file.
 func unlessNamed(c config.Process, getenv func(string) string) config.Process {
 	filled := withEnvironment(c, getenv)
 	if c.Source.Kubeconfig != "" {
@@ -62,8 +62,8 @@ func unlessNamed(c config.Process, getenv func(string) string) config.Process {
 	return filled
 }
 
-// Dial connects to the clusters in the configuration. It sends requests only to discover the kinds that they serve, and whether they are
-// one cluster.
+// Dial connects to the clusters in the configuration. It sends requests only to discover the kinds that the clusters serve, and to find out
+// whether they are one cluster.
 func (s *Setup) Dial(ctx context.Context, scheme *runtime.Scheme) (*Connections, error) {
 	redirectLibraryLogs(s.Log)
 	source, err := s.connect(sourceSide(s.Program, s.Config), scheme)
@@ -82,8 +82,8 @@ func (s *Setup) Dial(ctx context.Context, scheme *runtime.Scheme) (*Connections,
 	}, nil
 }
 
-// DialAsUser connects to the cluster that kubectl would use, as both source and target: KUBECONFIG, else ~/.kube/config, and its current
-// context. The kubeconfig belongs to the user, so it may run programs and impersonate others.
+// DialAsUser connects to the cluster that kubectl would use, as both source and target: to the current context of KUBECONFIG, else of
+// ~/.kube/config. The kubeconfig belongs to the user, so unlike that of a process it may run programs and impersonate other users.
 func (s *Setup) DialAsUser(scheme *runtime.Scheme) (*Connections, error) {
 	redirectLibraryLogs(s.Log)
 	loader := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(clientcmd.NewDefaultClientConfigLoadingRules(),

@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-// Deadline limits one reconciliation of most controllers.
+// Deadline is the time limit for one reconciliation of most controllers.
 const Deadline = 3 * time.Minute
 
 // ControllerOptions returns the options of a controller. Its reconciliations end at the deadline; 0 means none. The pause after a failure
@@ -30,8 +30,8 @@ func ControllerOptions(workers int, deadline, shortest, longest time.Duration) c
 // Queue is the queue of a controller.
 type Queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 
-// OnEvent returns a handler that calls a function for each event. Before is nil for an object that was created, after is nil for an object
-// that was deleted.
+// OnEvent returns a handler that calls a function for each event. The argument before is nil for an object that was created, after is nil
+// for an object that was deleted.
 func OnEvent[T client.Object](happened func(ctx context.Context, before, after T, queue Queue)) handler.TypedFuncs[T, reconcile.Request] {
 	var none T
 	return handler.TypedFuncs[T, reconcile.Request]{
@@ -43,15 +43,15 @@ func OnEvent[T client.Object](happened func(ctx context.Context, before, after T
 	}
 }
 
-// Identity returns the metadata that caches need of every object.
+// Identity returns the part of an object's metadata that caches need in every object.
 func Identity(object metav1.Object) metav1.ObjectMeta {
 	return metav1.ObjectMeta{
 		Namespace: object.GetNamespace(), Name: object.GetName(), UID: object.GetUID(), ResourceVersion: object.GetResourceVersion(),
 	}
 }
 
-// Keeping returns a transform that makes a cache store the result of keep instead of the object. It does not change objects of other types,
-// such as markers of deleted objects.
+// Keeping returns a transform for caches, which then store the result of keep instead of the object. The transform does not change objects
+// of other types, such as markers of deleted objects.
 func Keeping[T, Kept any](keep func(T) Kept) toolscache.TransformFunc {
 	return func(object any) (any, error) {
 		if found, ok := object.(T); ok {

@@ -2,7 +2,7 @@
 // connections to the source and target clusters, the manager with its probes, and a clean shutdown. It also contains the common parts of
 // the controllers of all binaries: the options of their queues, a handler of events, and transforms of caches.
 //
-// A main calls this package; this package does not know the controllers. Nothing in this package ends the process: Main returns the exit
+// A main calls this package; this package does not know the controllers. Nothing in this package exits the process: Main returns the exit
 // code.
 //
 //	func main() { os.Exit(process.Main(run)) }

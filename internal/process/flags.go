@@ -19,7 +19,7 @@ type flags struct {
 
 func newFlags(program Program) *flags {
 	f := &flags{version: "false", set: pflag.NewFlagSet(program.Name, pflag.ContinueOnError)}
-	f.set.SetOutput(io.Discard) // Main reports errors and usage, once.
+	f.set.SetOutput(io.Discard) // Main prints errors and usage, once.
 	f.set.SortFlags = false
 	f.set.StringVar(&f.config, "config", "", "path of the configuration `file` (required)")
 	f.set.BoolVar(&f.strict, "strict-config", false, "refuse a configuration file with unknown or repeated fields instead of warning of them")
@@ -67,7 +67,7 @@ Every field of the configuration file is explained in docs/configuration.md.
 	return text.String()
 }
 
-// versionFlag is true, false or raw.
+// versionFlag is the value of --version: true, false or raw.
 type versionFlag string
 
 // String implements pflag.Value.

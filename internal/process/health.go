@@ -59,7 +59,8 @@ func syncCheck(cache syncer) healthz.Checker {
 	}
 }
 
-// tolerate fails only if the check has failed for longer than the deadline, counted from its last success or from now.
+// tolerate returns a check that fails only if the given check has failed for longer than the deadline, counted from its last success or
+// from now.
 func tolerate(check healthz.Checker, deadline time.Duration, passive clock.PassiveClock) healthz.Checker {
 	var mu sync.Mutex // Probes may overlap.
 	lastGood := passive.Now()
@@ -78,7 +79,7 @@ func tolerate(check healthz.Checker, deadline time.Duration, passive clock.Passi
 	}
 }
 
-// apiServerCheck fails unless /healthz of the API server returns 200. It is not delayed by a client-side limit.
+// apiServerCheck returns a check that fails unless /healthz of the API server returns 200. A client-side rate limit does not delay it.
 func apiServerCheck(cfg *rest.Config, httpClient *http.Client) (healthz.Checker, error) {
 	client, err := discovery.NewDiscoveryClientForConfigAndClient(withoutLimit(cfg), httpClient)
 	if err != nil {

@@ -15,8 +15,8 @@ import (
 	"github.com/espalier-dev/espalier/internal/config"
 )
 
-// allowedUserFields are the fields that the user of a kubeconfig may have. None of them runs a program or impersonates another user, and
-// only tokenFile reads another file.
+// allowedUserFields are the fields that the user of a kubeconfig may have. None of them runs a program or impersonates another user. Only
+// tokenFile reads another file.
 const allowedUserFields = "client-certificate-data, client-key-data, token, tokenFile, username, password"
 
 // restConfig returns the client configuration of a connection: from its kubeconfig, or from inside the cluster.
@@ -56,7 +56,7 @@ func baseConfig(kubeconfig string) (*rest.Config, error) {
 	return base, nil
 }
 
-// checkUsers returns an error that names all fields of a user that are not allowed.
+// checkUsers returns an error that names all fields of users that are not allowed.
 func checkUsers(users map[string]*clientcmdapi.AuthInfo) error {
 	for _, name := range slices.Sorted(maps.Keys(users)) {
 		if forbidden := forbiddenFields(users[name]); len(forbidden) > 0 {
@@ -88,8 +88,8 @@ func forbiddenFields(user *clientcmdapi.AuthInfo) []string {
 	return found
 }
 
-// tuneConfig returns base with the settings of a connection. Without qps and burst there is no client-side limit: the API server's priority
-// and fairness limits requests. If a limit is set, all clients of the connection share it.
+// tuneConfig returns base with the settings of a connection. Without qps and burst there is no client-side limit: priority and fairness in
+// the API server limits requests. If a limit is set, all clients of the connection share it.
 func tuneConfig(base *rest.Config, connection config.ClientConnection, userAgent string) *rest.Config {
 	tuned := rest.CopyConfig(base)
 	tuned.UserAgent = userAgent
@@ -103,7 +103,7 @@ func tuneConfig(base *rest.Config, connection config.ClientConnection, userAgent
 	return tuned
 }
 
-// withoutLimit returns a configuration for requests that must not wait for others, such as lease renewals.
+// withoutLimit returns a configuration for requests that must not wait for other requests, such as lease renewals.
 func withoutLimit(limited *rest.Config) *rest.Config {
 	free := rest.CopyConfig(limited)
 	free.QPS, free.Burst, free.RateLimiter = -1, 0, nil

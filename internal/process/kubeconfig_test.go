@@ -13,7 +13,7 @@ import (
 
 const allowed = "which is not supported; allowed are only client-certificate-data, client-key-data, token, tokenFile, username, password"
 
-// kubeconfigWith returns a kubeconfig with this YAML as its user.
+// kubeconfigWith returns a kubeconfig whose user has this YAML as its fields.
 func kubeconfigWith(user string) string {
 	return `apiVersion: v1
 kind: Config

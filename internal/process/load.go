@@ -20,28 +20,28 @@ import (
 
 // Configuration is the common interface of the types of all configuration files.
 type Configuration interface {
-	// Process returns the part that every binary needs.
+	// Process returns the part of the configuration that every binary needs.
 	Process() config.Process
 	// Validate reports every mistake.
 	Validate() field.ErrorList
 }
 
-// Setup is a process that has its configuration and a log, but no connection yet.
+// Setup contains the configuration and the log of a process that has no connection yet.
 type Setup struct {
 	// Program describes the binary.
 	Program Program
-	// Config is the common part of the configuration, with the overrides of the environment.
+	// Config is the common part of the configuration, with the overrides by environment variables.
 	Config config.Process
 	// Log is the process's logger.
 	Log logr.Logger
-	// WrapTransport, if not nil, gets every request to both clusters: tests use it to count requests and to interrupt them.
+	// WrapTransport, if not nil, wraps the transport of both clusters: tests use it to count requests and to interrupt them.
 	WrapTransport func(http.RoundTripper) http.RoundTripper
 	// Clock is the clock of the process; nil stands for the real one. Tests use a fake clock.
 	Clock clock.WithTickerAndDelayedExecution
-	// Patience is the time for which Connect waits for API servers that do not answer; 0 means that it does not wait.
+	// Patience is how long Connect waits for API servers that do not answer; 0 means that it does not wait.
 	Patience time.Duration
 
-	end end // end knows whether the process is ending: the end begins when the context of Connect ends
+	end end // end reports whether the process is ending, which begins when the context of Connect ends
 }
 
 func (s *Setup) clock() clock.WithTickerAndDelayedExecution {
@@ -52,8 +52,8 @@ func (s *Setup) clock() clock.WithTickerAndDelayedExecution {
 }
 
 // Load handles --version and --help, reads the configuration file with the decoder of its schema, validates it, and starts the log. It logs
-// the binary, its flags and the warnings about the file. Every error up to here carries the usage text for Main; errors contain no contents
-// of the file except the invalid values.
+// the binary, its flags and the warnings about the file. Its errors carry the usage text, which Main prints; they contain no contents of
+// the file except invalid values.
 func Load[C Configuration](
 	program Program, args []string, out io.Writer, schema func([]byte) (C, []config.Warning, error),
 ) (C, *Setup, error) {
@@ -78,7 +78,7 @@ func Load[C Configuration](
 	return c, setup, nil
 }
 
-// answer prints the text for --help or --version, and reports whether one of them was set.
+// answer prints the text for --help or --version if one of them is set, and reports whether it is.
 func answer(f *flags, program Program, out io.Writer) (bool, error) {
 	if f.help {
 		_, err := fmt.Fprint(out, f.usage(program))
@@ -123,7 +123,7 @@ func readConfig[C Configuration](
 	return c, warnings, nil
 }
 
-// refuseMistakes implements --strict-config.
+// refuseMistakes returns an error if --strict-config must refuse the warnings.
 func refuseMistakes(warnings []config.Warning) error {
 	var errs []error
 	for _, w := range warnings {
@@ -137,7 +137,7 @@ func refuseMistakes(warnings []config.Warning) error {
 	return fmt.Errorf("error decoding config: --strict-config refuses: %w", utilerrors.NewAggregate(errs))
 }
 
-// withEnvironment applies the overrides KUBECONFIG and TARGET_KUBECONFIG. The second has no effect if the file has no target.
+// withEnvironment applies the environment variables KUBECONFIG and TARGET_KUBECONFIG. The second has no effect if the file has no target.
 func withEnvironment(c config.Process, getenv func(string) string) config.Process {
 	if kubeconfig := getenv("KUBECONFIG"); kubeconfig != "" {
 		c.Source.Kubeconfig = kubeconfig
@@ -150,7 +150,7 @@ func withEnvironment(c config.Process, getenv func(string) string) config.Proces
 	return c
 }
 
-// namespaceFile is the file in which Kubernetes gives a Pod its namespace.
+// namespaceFile is the file from which a Pod can read its namespace.
 const namespaceFile = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
 
 // ownNamespace returns the namespace of this process: POD_NAMESPACE, else the namespace of its ServiceAccount, else the namespace of its

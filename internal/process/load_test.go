@@ -31,7 +31,7 @@ func writeFile(t *testing.T, name, content string) string {
 	return file
 }
 
-// runMain loads the configuration as a main does, and returns the exit code and the output.
+// runMain loads the configuration like a binary, and returns the exit code and the output.
 func runMain(args ...string) (code int, out string) {
 	var buffer bytes.Buffer
 	code = supervise(func(_ context.Context, args []string, out io.Writer) error {
@@ -45,7 +45,7 @@ func TestMistakesOnTheCommandLineAndInTheFile(t *testing.T) {
 	invalid := writeFile(t, "invalid.yaml", strings.ReplaceAll(minimalConfig, "garden}", `"", retryPeriod: -1s}`)+"logLevel: loud\n")
 	for name, tc := range map[string]struct {
 		args []string
-		want string // the first line
+		want string // the first line of the output
 	}{
 		"no config": {want: "Error: missing config file"},
 		"a file that does not exist": {
@@ -198,7 +198,7 @@ func TestOnlyInterruptionsAtTheEndAreNoErrors(t *testing.T) {
 	for name, tc := range map[string]struct {
 		err         error
 		level       string
-		before, end string // the level of the line; empty if there is none
+		before, end string // the level of the log line; empty if there is no line
 	}{
 		"cancelled":     {err: fmt.Errorf("list: %w", context.Canceled), level: "info", before: "error", end: "info"},
 		"left out":      {err: context.Canceled, level: "error", before: "error"},
@@ -305,7 +305,7 @@ func TestOwnNamespace(t *testing.T) {
 	}
 }
 
-// A subcommand runs in the shell of a user, whose KUBECONFIG may be of any cluster.
+// A subcommand runs in the shell of a user, whose KUBECONFIG may name any cluster.
 func TestTheShellOfASubcommandOnlyFillsGaps(t *testing.T) {
 	env := func(name string) string {
 		return map[string]string{"KUBECONFIG": "x", "TARGET_KUBECONFIG": "y"}[name]

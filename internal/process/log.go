@@ -17,9 +17,8 @@ import (
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 )
 
-// newLogger returns a logger with one of the levels debug (which includes V(1)), info and error, that writes JSON lines or text. The writer
-// may be shared by goroutines. After the end of the process has begun, errors that say only that work was interrupted have level
-// info.
+// newLogger returns a logger with the level debug (which includes V(1)), info or error, that writes JSON lines or text. Goroutines may
+// share the writer. When the process is ending, errors that say only that work was interrupted have level info.
 func newLogger(out io.Writer, level, format string, end *end) logr.Logger {
 	encoding := zap.NewProductionEncoderConfig()
 	encoding.EncodeTime = zapcore.ISO8601TimeEncoder
@@ -33,10 +32,10 @@ func newLogger(out io.Writer, level, format string, end *end) logr.Logger {
 	return zapr.NewLogger(zap.New(&endingCore{Core: core, end: end}))
 }
 
-// end knows whether the end of the process has begun. Its zero value has not begun.
+// end reports whether the process is ending. With its zero value, it is not.
 type end struct{ ctxErr atomic.Pointer[func() error] }
 
-// beginsWith makes the end begin when a context ends.
+// beginsWith sets the context whose end begins the end of the process.
 func (e *end) beginsWith(ctx context.Context) {
 	ctxErr := ctx.Err
 	e.ctxErr.Store(&ctxErr)
@@ -47,8 +46,8 @@ func (e *end) begun() bool {
 	return ctxErr != nil && (*ctxErr)() != nil
 }
 
-// endingCore passes log entries on to another core. At an ordinary end of the process, libraries and controllers report an error for each
-// interrupted operation. endingCore gives these entries the level info, because users search logs for errors to find faults.
+// endingCore passes log entries to another core. When a process ends normally, libraries and controllers log an error for each interrupted
+// operation. endingCore gives these entries the level info, because users search logs for errors to find faults.
 type endingCore struct {
 	zapcore.Core
 	end *end
@@ -79,8 +78,8 @@ func reportsInterruption(field zapcore.Field) bool {
 	return isError && field.Type == zapcore.ErrorType && interrupted(err)
 }
 
-// interrupted reports whether an error says only that the context of the process has ended. controller-runtime has no types for its errors
-// about leases and caches.
+// interrupted reports whether an error says only that the context of the process has ended. It compares texts, because controller-runtime
+// has no types for its errors about leases and caches.
 func interrupted(err error) bool {
 	if errors.Is(err, context.Canceled) {
 		return true
@@ -90,8 +89,8 @@ func interrupted(err error) bool {
 	}, func(end string) bool { return strings.HasSuffix(err.Error(), end) })
 }
 
-// libraryLogs makes sure that the loggers of libraries are set only once: they are global to the process, and setting them again while they
-// are in use is a race. Only tests, which start several binaries in one process, would do so.
+// libraryLogs makes sure that the loggers of libraries are set only once: they are global, and setting them while they are in use is a
+// race. Only tests, which start several binaries in one process, would set them again.
 var libraryLogs sync.Once
 
 // redirectLibraryLogs makes client-go and controller-runtime use our logger.

@@ -24,11 +24,11 @@ const repeatedSignal = time.Second
 // Function is the main function of a binary; it runs until its context ends.
 type Function func(ctx context.Context, args []string, out io.Writer) error
 
-// Main runs a binary and returns its exit code: 0 if it ended without error, else 1, with the error on standard output.
-// SIGINT and SIGTERM end the context; after Grace, or at a signal that comes later than repeatedSignal after the first, Main
-// returns without waiting any longer.
+// Main runs a binary and returns its exit code: 0 if it ended without error, else 1, with the error on standard output. SIGINT and SIGTERM
+// end the context. After Grace, or at a further signal that comes later than repeatedSignal after the first, Main returns without waiting
+// any longer.
 //
-// If the first argument names a subcommand, that is run instead, with the arguments that follow.
+// If the first argument names a subcommand, Main runs the subcommand instead, with the arguments that follow.
 func Main(run Function, subcommands ...Subcommand) int {
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
@@ -60,7 +60,7 @@ func supervise(run Function, args []string, out io.Writer, signals <-chan os.Sig
 		select {
 		case err := <-done:
 			if err != nil && interrupted(err) {
-				err = nil // stopped while it was still starting
+				err = nil // the process was stopped during its start
 			}
 			return report(out, err)
 		case <-signals:
@@ -89,7 +89,7 @@ func report(out io.Writer, err error) int {
 // errAnswered ends a run after --version or --help.
 var errAnswered = errors.New("answered --version or --help")
 
-// usageError is a mistake of the command line or the configuration.
+// usageError is a mistake in the command line or the configuration.
 type usageError struct {
 	err   error
 	usage string

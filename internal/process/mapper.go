@@ -19,28 +19,28 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// failedGroupAge is the time after which a group is discovered again whose server did not answer.
+// failedGroupAge is how old the last discovery may be before the Mapper discovers a group again whose server did not answer.
 const failedGroupAge = 5 * time.Second
 
 // discoveryTimeout is the time limit for one discovery.
 const discoveryTimeout = 30 * time.Second
 
-// Mapper maps kinds to resources by the discovery of an API server. It discovers the kinds at its first use. It discovers them again when a
-// kind or resource is not found and the last discovery is older than a given age or from before a Reset. Otherwise it sends no request. So
-// "no match" may be outdated by that age, and a known kind may no longer be served: see Refresh. For a group whose own server does not
-// answer, the Mapper returns an error and never "no match", so that objects of the group do not count as gone. Safe for concurrent use;
-// callers share one discovery.
+// Mapper maps kinds to resources by the discovery of an API server. It discovers the kinds when it is first used. It discovers them again
+// when a kind or resource is not found, and the last discovery is older than a given age or from before a Reset. Otherwise it sends no
+// request. So the answer "no match" may be outdated by that age, and a known kind may no longer be served: see Refresh. If the server of an
+// aggregated group does not answer, the Mapper returns an error and never "no match", so that objects of the group do not count as gone. It
+// is safe for concurrent use; callers share one discovery.
 type Mapper struct {
 	client discovery.DiscoveryInterfaceWithContext
 	clock  clock.PassiveClock
 	maxAge time.Duration
 
-	// flights holds the discovery that callers wait for; its key is the number of the last Reset.
+	// flights contains the discovery that callers are waiting for; its key is the number of Resets before it.
 	flights singleflight.Group
 
 	// mu is never held while a request is sent, so that the Mapper answers from the last discovery while the next one is under way.
 	mu     sync.Mutex
-	known  *discovered // Guarded by mu; the value behind the pointer never changes. Nil: ask the server.
+	known  *discovered // Guarded by mu; the value behind the pointer never changes. Nil: ask the API server.
 	resets int         // Guarded by mu; the number of calls of Reset.
 }
 
@@ -66,16 +66,16 @@ func NewMapper(cfg *rest.Config, httpClient *http.Client, passive clock.PassiveC
 	return &Mapper{client: client, clock: passive, maxAge: maxAge}, nil
 }
 
-// Reset marks the last discovery as outdated: the next search for an unknown kind asks the server again, even if the last discovery is
-// recent. For known kinds, the Mapper still answers without a request. Call it after a change that may have brought a new kind.
+// Reset marks the last discovery as outdated: the next search for an unknown kind asks the API server again, even if the last discovery is
+// recent. The Mapper still answers for known kinds without a request. Call it after a change that may have added a kind.
 func (m *Mapper) Reset() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.resets++
 }
 
-// Refresh waits for a discovery that begins after the call. Call it when the server does not serve a kind as the mapper said.
-// If it fails, the mapper answers as before.
+// Refresh waits for a discovery that begins after the call. Call it when the API server does not serve a kind that the mapper knows. If the
+// discovery fails, the mapper answers as before.
 func (m *Mapper) Refresh() error {
 	m.Reset()
 	known, _ := m.current()
@@ -118,7 +118,7 @@ func (m *Mapper) ResourceSingularizer(resource string) (string, error) {
 	return find(m, "", func(mapper meta.RESTMapper) (string, error) { return mapper.ResourceSingularizer(resource) })
 }
 
-// find calls look with the last discovery, and once more with a new discovery if look finds nothing.
+// find calls look with the last discovery. If look finds nothing, find calls it once more with a new discovery.
 func find[T any](m *Mapper, group string, look func(meta.RESTMapper) (T, error)) (T, error) {
 	var none T
 	known, err := m.discover(nil, group)
@@ -140,8 +140,8 @@ func find[T any](m *Mapper, group string, look func(meta.RESTMapper) (T, error))
 	return result, err
 }
 
-// discover returns the last discovery, unless the caller passes it as notEnough and a new discovery is allowed. It then asks the server;
-// other callers that need the answer wait for it.
+// discover returns the last discovery. If that is the one in notEnough, and a new discovery is allowed, it asks the API server instead;
+// other callers that need the new discovery wait for it.
 func (m *Mapper) discover(notEnough *discovered, group string) (*discovered, error) {
 	known, resets := m.current()
 	if known != nil && (notEnough == nil || known.resets == resets && (known != notEnough || !m.tooOld(known, group))) {
@@ -149,7 +149,7 @@ func (m *Mapper) discover(notEnough *discovered, group string) (*discovered, err
 	}
 	fresh, err, _ := m.flights.Do(strconv.Itoa(resets), func() (any, error) {
 		if now, _ := m.current(); now != nil && now != known && now.resets >= resets {
-			return now, nil // it came between the question above and this one
+			return now, nil // it was stored after the check above
 		}
 		fresh, err := m.ask(resets)
 		if err != nil {
@@ -182,8 +182,8 @@ func (m *Mapper) tooOld(known *discovered, group string) bool {
 	return m.clock.Since(known.at) >= maxAge
 }
 
-// ask reads everything that the server serves; with aggregated discovery these are two requests. The interface of mappers has
-// no context, so a server that never answers needs a limit here.
+// ask reads everything that the API server serves; with aggregated discovery these are two requests. The interface of mappers has no
+// context, so the time limit for a server that never answers is here.
 func (m *Mapper) ask(resets int) (*discovered, error) {
 	at := m.clock.Now()
 	ctx, cancel := context.WithTimeout(context.Background(), discoveryTimeout)
@@ -196,8 +196,8 @@ func (m *Mapper) ask(resets int) (*discovered, error) {
 	return &discovered{mapper: restmapper.NewDiscoveryRESTMapper(resources), at: at, resets: resets, failed: partial.failed}, nil
 }
 
-// partialDiscovery records the groups whose server did not answer, which restmapper leaves out. Unlike the client, it does not
-// repeat everything because one group is silent.
+// partialDiscovery records the groups whose server did not answer, which restmapper leaves out. Unlike the client of discovery, it does not
+// repeat all requests because one group is missing.
 type partialDiscovery struct {
 	discovery.DiscoveryInterfaceWithContext
 	failed map[string]error

@@ -184,8 +184,8 @@ func TestRefreshReplacesWhatIsKnown(t *testing.T) {
 	g.Expect(served.discoveries).To(Equal(2))
 }
 
-// While a discovery from before the Reset hangs, known kinds are answered. Its answer does not count as one to a question that
-// is asked after the Reset.
+// While a discovery from before the Reset gets no response, the Mapper answers for known kinds. That discovery must not answer a search
+// after the Reset.
 func TestResetDoesNotDelayKnownKindsWhileADiscoveryHangs(t *testing.T) {
 	g := NewWithT(t)
 	served, mapper, passive := newTestMapper(t)

@@ -27,12 +27,12 @@ import (
 type Needs struct {
 	// Scheme contains the types of source and target, because both may be one cluster.
 	Scheme *runtime.Scheme
-	// SourceCache and TargetCache restrict or transform the objects in the caches. Connect adds namespaces and resync period from the
-	// configuration. If source and target are one cluster, the entries of both apply.
+	// SourceCache and TargetCache restrict or transform the objects in the caches. Connect adds the namespaces and the resync period of the
+	// configuration. If source and target are one cluster, the entries of both apply to the one cache.
 	SourceCache, TargetCache cache.Options
-	// SourceAccess and TargetAccess are checked before anything starts.
+	// SourceAccess and TargetAccess are checked before the manager starts.
 	SourceAccess, TargetAccess []Requirement
-	// TargetRights are checked in the target as well; in the source if that is the target.
+	// TargetRights are checked in the target, too. If there is only one cluster, they are checked there.
 	TargetRights []Right
 	// SkipNameValidation allows several managers of one test process to have controllers of the same name.
 	SkipNameValidation bool
@@ -42,8 +42,8 @@ type Needs struct {
 	WebhookServer webhook.Server
 }
 
-// ManagerOptions returns the options of the manager on the source cluster. It is pure: Connect adds the options that need a connection
-// (REST mapper, leader election without client limit).
+// ManagerOptions returns the options of the manager, which is connected to the source cluster. It is pure: Connect adds the options that
+// need a connection (REST mapper, leader election without client-side limit).
 func ManagerOptions(program Program, cfg config.Process, needs Needs, log logr.Logger) manager.Options {
 	sourceCache := needs.SourceCache
 	if cfg.Target == nil {
@@ -89,7 +89,7 @@ func TargetOptions(connection config.ClientConnection, needs Needs, log logr.Log
 	}
 }
 
-// cacheOptions returns base, restricted to the namespaces of a connection, if there are any.
+// cacheOptions returns base, restricted to the namespaces of a connection, if it names any.
 func cacheOptions(connection config.ClientConnection, base cache.Options) cache.Options {
 	if len(connection.Namespaces) > 0 {
 		base.DefaultNamespaces = map[string]cache.Config{}
@@ -103,8 +103,8 @@ func cacheOptions(connection config.ClientConnection, base cache.Options) cache.
 	return base
 }
 
-// clientOptions makes clients read Secrets and Events live, whole or as metadata. Otherwise the first read of a Secret would cache the
-// contents of all Secrets.
+// clientOptions makes clients read Secrets and Events live, as typed objects and as metadata. Otherwise the first read of a Secret would
+// cache the contents of all Secrets.
 func clientOptions() client.Options {
 	return client.Options{Cache: &client.CacheOptions{DisableFor: []client.Object{
 		metadataOf(schema.GroupVersionKind{Version: "v1", Kind: "Secret"}),
@@ -113,14 +113,14 @@ func clientOptions() client.Options {
 	}}}
 }
 
-// metadataOf returns an empty object of a kind whose type does not have to be in a scheme.
+// metadataOf returns an empty object for the metadata of a kind. The type of the kind does not have to be in a scheme.
 func metadataOf(gvk schema.GroupVersionKind) client.Object {
 	object := &metav1.PartialObjectMetadata{}
 	object.SetGroupVersionKind(gvk)
 	return object
 }
 
-// profilingHandlers are served on the metrics port; none without profiling.
+// profilingHandlers returns the handlers that are added to the metrics port; none without profiling.
 func profilingHandlers(debugging config.Debugging) map[string]http.Handler {
 	if !debugging.EnableProfiling {
 		return nil

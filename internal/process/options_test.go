@@ -51,7 +51,7 @@ func liveKinds() client.Options {
 	}}}
 }
 
-// expectFields compares every exported field of a struct; a field that the map does not name must be unset.
+// expectFields compares every exported field of a struct with want; a field that is not in want must be zero.
 func expectFields(t *testing.T, got any, want map[string]any) {
 	t.Helper()
 	g := NewWithT(t)

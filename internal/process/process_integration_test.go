@@ -240,7 +240,8 @@ func TestErrorAtStartIsReportedInOneLine(t *testing.T) {
 	}
 }
 
-// The server behind an APIService is down. The kubeconfig is right, and applying CRDs would replace the group of that server.
+// The server behind an APIService does not answer. The kubeconfig is correct, and the remedy to apply CRDs would be wrong: it would replace
+// the group of that server.
 func TestAnAggregatedAPIThatIsDownIsNamedAtStart(t *testing.T) {
 	s := servers(t)
 	g := NewWithT(t)
@@ -306,7 +307,7 @@ func TestSignalThatArrivesTwiceGivesTheLeaseBack(t *testing.T) {
 	g.Expect(lease.Spec.HolderIdentity).To(HaveValue(BeEmpty()))
 }
 
-// Libraries report errors when a signal interrupts them. These are no faults.
+// Libraries report errors when a signal interrupts them. These are not faults.
 func TestASignalInTheMiddleOfWorkIsNoError(t *testing.T) {
 	s := servers(t)
 	c := admin(t, s.Source)
@@ -332,7 +333,7 @@ func TestSignalsEndAStubbornProcess(t *testing.T) {
 	p.awaitOutput(t, `"msg":"Staying"`)
 	p.signal(t)
 	g.Consistently(p.done).WithTimeout(300 * time.Millisecond).ShouldNot(BeClosed())
-	g.Eventually(func() <-chan struct{} { // a signal that arrives before the first one was processed counts as the same
+	g.Eventually(func() <-chan struct{} { // repeated, because a signal that arrives while the first one is being handled is ignored
 		_ = p.cmd.Process.Signal(syscall.SIGTERM) // it may have ended
 		return p.done
 	}).WithTimeout(testPatience).WithPolling(100 * time.Millisecond).Should(BeClosed())

@@ -6,24 +6,24 @@ import "cmp"
 type Program struct {
 	// Name is the binary's name, as in cmd/.
 	Name string
-	// Purpose is the description for --help: a sentence that begins with the verb, without its full stop.
+	// Purpose is the description for --help: a sentence that begins with a verb, without a full stop.
 	Purpose string
-	// Source is the name of the source cluster in the configuration and in messages: its connection is <Source>ClientConnection. A process
-	// that sets it has no separate target. Empty: source.
+	// Source is the name of the source cluster in the configuration and in messages: the field of its connection is
+	// <Source>ClientConnection. A process with this setting has no separate target. Empty: source.
 	Source string
 	// SharesLease makes the process use the configured lease name unchanged, so that it and a running Gardener resource manager exclude
-	// each other. All others append "-<name>".
+	// each other. Without SharesLease and KeepsLeaseName, the process appends "-<name>".
 	SharesLease bool
-	// KeepsLeaseName makes the process use the configured lease name unchanged too, so that it and another running program of Gardener
-	// exclude each other. It keeps its own field manager.
+	// KeepsLeaseName makes the process use the configured lease name unchanged too, so that it and a running program of Gardener, other
+	// than the resource manager, exclude each other. It does not change the field manager.
 	KeepsLeaseName bool
 	// Subcommands are additional functions of the binary; --help lists them.
 	Subcommands []Subcommand
 }
 
-// FieldManager returns the name under which managedFields record the writes of the process. The binary that takes the place of
-// Gardener's resource manager is "espalier", as on the objects of ManagedResources, which it recognizes by that name; all others
-// are "espalier-<name>", so that it does not take their writes for its own.
+// FieldManager returns the name under which managedFields record the writes of the process. For the binary that replaces Gardener's
+// resource manager this is "espalier": the objects of ManagedResources have this name, by which the binary recognizes its own writes. For
+// all other binaries it is "espalier-<name>", so that the former does not take their writes for its own.
 func (p Program) FieldManager() string {
 	if p.SharesLease {
 		return "espalier"

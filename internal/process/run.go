@@ -11,18 +11,19 @@ import (
 	"github.com/espalier-dev/espalier/internal/config"
 )
 
-// Family has the functions of the family of controllers that runs in a binary, for its type of configuration.
+// Family contains the functions of the family of controllers that a binary runs. C is the type of the binary's configuration.
 type Family[C Configuration] struct {
-	// Check returns an error if the process would do nothing, before it connects to a cluster; nil: the process always does something.
+	// Check returns an error, before the process connects to a cluster, if the process would do nothing. Nil: the process always does
+	// something.
 	Check func(C) error
 	// Needs returns the requirements for the connections.
 	Needs func(C) (Needs, error)
-	// Add adds the controllers to the managers. Lifetime is the context of the process.
+	// Add adds the controllers to the managers. The argument lifetime is the context of the process.
 	Add func(lifetime context.Context, clusters *Clusters, cfg C, registry prometheus.Registerer) error
 }
 
-// Run runs a binary until its context ends: it loads the configuration, connects to the clusters, adds the controllers of the family and
-// starts them. It takes everything that it uses as parameters, so that tests start the real code.
+// Run runs a binary until its context ends: it loads the configuration, connects to the clusters, adds the controllers of the family, and
+// starts them. All that it uses is in its parameters, so that tests start the real code.
 func Run[C Configuration](
 	ctx context.Context, args []string, out io.Writer,
 	program Program, load func([]byte) (C, []config.Warning, error), family Family[C],

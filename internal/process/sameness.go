@@ -22,7 +22,7 @@ type Sameness struct {
 	clock clock.PassiveClock
 	ask   func(context.Context) (bool, error)
 
-	mu     sync.Mutex // guards the following fields
+	mu     sync.Mutex // guards the fields below
 	known  bool
 	same   bool
 	err    error // not nil while the answer is unknown
@@ -30,11 +30,11 @@ type Sameness struct {
 	nextAt time.Time
 }
 
-// KnownSameness returns a Sameness whose answer needs no request.
+// KnownSameness returns a Sameness that knows its answer and sends no request.
 func KnownSameness(same bool) *Sameness { return &Sameness{known: true, same: same} }
 
-// newSameness returns a Sameness that knows the answer if both sides have one address, and otherwise compares the clusters by requests to
-// both. It sends the first requests at once.
+// newSameness returns a Sameness. If both sides have the same address, it knows the answer. Otherwise it compares the clusters by requests
+// to both, and sends the first requests at once.
 func newSameness(ctx context.Context, passive clock.PassiveClock, source, target *Connection) *Sameness {
 	if source.Config.Host == target.Config.Host {
 		return KnownSameness(true)
@@ -42,14 +42,14 @@ func newSameness(ctx context.Context, passive clock.PassiveClock, source, target
 	s := &Sameness{
 		clock: passive, err: errNotAsked, ask: func(ctx context.Context) (bool, error) { return compareClusters(ctx, source, target) },
 	}
-	_, _ = s.Ask(ctx) // the error is kept, and later calls ask again
+	_, _ = s.Ask(ctx) // the error is stored, and later calls ask again
 	return s
 }
 
 var errNotAsked = errors.New("it is not known yet whether source and target are one cluster")
 
 // Ask reports whether source and target are one cluster. While that is unknown it sends requests, at most once in 10 s, and returns an
-// error with the remedy.
+// error that names the remedy.
 func (s *Sameness) Ask(ctx context.Context) (bool, error) {
 	if !s.mayAsk() {
 		s.mu.Lock()
@@ -81,22 +81,22 @@ func (s *Sameness) mayAsk() bool {
 	return true
 }
 
-// Assume is Ask for checks of access: while the answer is unknown, it reports that source and target are one cluster.
+// Assume is like Ask, for checks of access: while the answer is unknown, it reports that source and target are one cluster.
 func (s *Sameness) Assume(ctx context.Context) bool {
 	same, err := s.Ask(ctx)
 	return same || err != nil
 }
 
-// Answer returns the answer without a request, and whether it is known already.
+// Answer returns the answer without a request, and whether the answer is known.
 func (s *Sameness) Answer() (same, known bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.same, s.known
 }
 
-// compareClusters compares the UIDs of the clusters' kube-system namespaces, because one cluster may have two addresses. If one of the
-// namespaces may not be read, it compares the public keys for the clusters' ServiceAccount tokens, which API servers show to every
-// ServiceAccount unless an administrator has changed that.
+// compareClusters compares the UIDs of the clusters' kube-system namespaces; it does not compare addresses, because one cluster may have
+// two. If the process may not read one of the namespaces, it compares the public keys for ServiceAccount tokens, which API servers show to
+// every ServiceAccount unless an administrator has changed that.
 func compareClusters(ctx context.Context, source, target *Connection) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, accessTimeout)
 	defer cancel()

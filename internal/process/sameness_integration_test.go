@@ -20,8 +20,8 @@ type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(request *http.Request) (*http.Response, error) { return f(request) }
 
-// connectByTwoAddresses connects to one API server as source and as target by two addresses with different text, or to two API servers.
-// Reading namespace kube-system fails that many times, and is then allowed or forbidden.
+// connectByTwoAddresses connects to one API server as source and as target, with two different texts for its address, or to two API
+// servers. The first reads of namespace kube-system fail as many times as given; later reads are allowed or forbidden.
 func connectByTwoAddresses(
 	t *testing.T, twoClusters bool, failures int32, forbidden bool,
 ) (*Clusters, *clocktesting.FakeClock, *atomic.Int32) {

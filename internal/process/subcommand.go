@@ -10,9 +10,9 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// Subcommand is a task that a binary can do once, instead of its normal work.
+// Subcommand is a task that a binary can do once, instead of running its controllers.
 type Subcommand struct {
-	// Name is the argument that selects it.
+	// Name is the argument that selects the subcommand.
 	Name string
 	// Purpose is the description for --help, in one line without a full stop.
 	Purpose string
@@ -20,7 +20,7 @@ type Subcommand struct {
 	Run Function
 }
 
-// failed is the exit code of a subcommand that could not do its work: 1 is reserved for results, as with diff.
+// failed is the exit code of a subcommand that could not do its work. The exit code 1 is reserved for results, as in diff.
 const failed = 2
 
 // Exit returns an error that ends a subcommand with the given exit code, after err is printed; err may be nil.
@@ -44,9 +44,9 @@ func (e *exitError) Unwrap() error { return e.err }
 
 // CommandLine is the command line of a subcommand, which takes only flags.
 type CommandLine struct {
-	// Name is the names of the program and of the subcommand.
+	// Name is the name of the program, followed by the name of the subcommand.
 	Name string
-	// Usage is the format of the text for --help. Its values are Name and the descriptions of the flags.
+	// Usage is the format of the text for --help. Its arguments are Name and the descriptions of the flags.
 	Usage string
 	// Define adds the flags, except for --help.
 	Define func(flags *pflag.FlagSet)
@@ -54,7 +54,7 @@ type CommandLine struct {
 	Check func() error
 }
 
-// Parse reads the arguments, and reports whether the subcommand is to run: after --help, Parse has written the usage to out instead.
+// Parse reads the arguments, and reports whether the subcommand must run. For --help it writes the usage to out, and returns false.
 func (c CommandLine) Parse(args []string, out io.Writer) (run bool, err error) {
 	flags, help := pflag.NewFlagSet(c.Name, pflag.ContinueOnError), false
 	flags.SetOutput(io.Discard)
@@ -78,7 +78,7 @@ func (c CommandLine) Parse(args []string, out io.Writer) (run bool, err error) {
 	return true, nil
 }
 
-// choose returns the subcommand that the first argument names, nil if there is none, and the following arguments.
+// choose returns the subcommand that the first argument names, and the arguments after it; nil if the first argument names none.
 func choose(subcommands []Subcommand, args []string) (chosen *Subcommand, rest []string) {
 	for i := range subcommands {
 		if len(args) > 0 && args[0] == subcommands[i].Name {
@@ -88,7 +88,8 @@ func choose(subcommands []Subcommand, args []string) (chosen *Subcommand, rest [
 	return nil, nil
 }
 
-// supervise runs the subcommand and returns its exit code. A signal ends it as a failure: the output up to then is not a result.
+// supervise runs the subcommand and returns its exit code. If a signal ends the subcommand, the exit code is that of a failure: the output
+// until then is incomplete.
 func (s *Subcommand) supervise(args []string, out, errs io.Writer, signals <-chan os.Signal) int {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()

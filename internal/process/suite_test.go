@@ -34,15 +34,15 @@ import (
 	"github.com/espalier-dev/espalier/test/local"
 )
 
-// The integration tests start this test binary again as the binary "gardener", so that signals, exit codes and output are the real ones.
-// These variables select the role of the binary.
+// The integration tests start this test binary again as the binary "gardener", so that they use real signals, exit codes and output. These
+// variables define what the binary does.
 const (
 	roleVariable    = "ESPALIER_PROCESS_TEST"
 	roleGardener    = "gardener" // watches ConfigMaps in the source and prints their changes
 	roleNeedsBonsai = "needs-bonsai"
 	roleStubborn    = "stubborn" // never ends
-	roleBusy        = "busy"     // is in the middle of a reconciliation
-	roleUnsynced    = "unsynced" // waits for its cache, which gets no answer
+	roleBusy        = "busy"     // is always in the middle of a reconciliation
+	roleUnsynced    = "unsynced" // waits for a cache whose requests get no answer
 )
 
 func TestMain(m *testing.M) {
@@ -52,7 +52,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// runGardener is a main function like the main functions of the binaries.
+// runGardener is a main function like those of the binaries.
 func runGardener(ctx context.Context, args []string, out io.Writer) error {
 	_, setup, err := Load(gardener(), args, out, config.ResourceManager)
 	if err != nil {
@@ -104,7 +104,7 @@ func runGardener(ctx context.Context, args []string, out io.Writer) error {
 	return clusters.Start(ctx)
 }
 
-// addInterrupted adds the controller that a signal interrupts in roleBusy and roleUnsynced.
+// addInterrupted adds the controller that a signal interrupts in the roles roleBusy and roleUnsynced.
 func addInterrupted(clusters *Clusters, role string, log logr.Logger) error {
 	kinds := map[string]client.Object{roleBusy: &corev1.ConfigMap{}, roleUnsynced: &corev1.Secret{}}
 	if kinds[role] == nil {
@@ -118,7 +118,7 @@ func addInterrupted(clusters *Clusters, role string, log logr.Logger) error {
 		}))
 }
 
-// unlistedSecrets answers no request for Secrets.
+// unlistedSecrets is a transport that never answers requests for Secrets.
 type unlistedSecrets struct {
 	http.RoundTripper
 	log logr.Logger
@@ -133,7 +133,7 @@ func (u unlistedSecrets) RoundTrip(request *http.Request) (*http.Response, error
 	return nil, request.Context().Err()
 }
 
-// running is a started gardener.
+// running is a process that runs the binary "gardener".
 type running struct {
 	cmd     *exec.Cmd
 	out     *lockedBuffer
@@ -160,7 +160,7 @@ func (b *lockedBuffer) String() string {
 	return b.buffer.String()
 }
 
-// start runs a gardener with that configuration (servers are added) and exactly that environment.
+// start runs "gardener" with that configuration, to which it adds the API servers, and with exactly that environment.
 func start(t *testing.T, role, configuration string, env ...string) *running {
 	t.Helper()
 	probes, metrics := freePort(t), freePort(t)
@@ -174,7 +174,7 @@ server:
 	return r
 }
 
-// startFile runs a gardener with a configuration file.
+// startFile runs "gardener" with a configuration file.
 func startFile(t *testing.T, role, file string, env ...string) *running {
 	t.Helper()
 	r := &running{out: &lockedBuffer{}, done: make(chan struct{})}
@@ -202,13 +202,13 @@ func startFile(t *testing.T, role, file string, env ...string) *running {
 // testPatience is the longest time that tests wait for an event that takes milliseconds on an idle machine.
 const testPatience = 30 * time.Second
 
-// awaitOutput waits until the process has printed a text.
+// awaitOutput waits until the process has printed the text.
 func (r *running) awaitOutput(t *testing.T, text string) {
 	t.Helper()
 	NewWithT(t).Eventually(r.out.String).WithTimeout(testPatience).Should(ContainSubstring(text))
 }
 
-// get waits until a URL returns a status.
+// get waits until a request to the URL returns the status, and returns the body.
 func get(t *testing.T, url string, status int) string {
 	t.Helper()
 	var body string
@@ -226,7 +226,7 @@ func get(t *testing.T, url string, status int) string {
 	return body
 }
 
-// ends waits for the end and returns the exit code and the last line of the output.
+// ends waits until the process ends, and returns the exit code and the last line of the output.
 func (r *running) ends(t *testing.T) (code int, last string) {
 	t.Helper()
 	NewWithT(t).Eventually(r.done).WithTimeout(testPatience).Should(BeClosed())
@@ -250,7 +250,7 @@ func freePort(t *testing.T) int {
 	return address.Port
 }
 
-// servers connects to the API servers of the test run.
+// servers returns the API servers of the test run.
 func servers(t *testing.T) local.Servers {
 	t.Helper()
 	if testing.Short() {
@@ -284,7 +284,7 @@ func configIn(namespace, more string) string {
 		"sourceClientConnection: {kubeconfig: /only/the/environment/counts, namespaces: [" + namespace + "]}\n" + more
 }
 
-// connect connects in this process as a main does before it starts. Its caches are empty and stay empty.
+// connect calls Connect in this process. It does not start the manager, so the caches stay empty.
 func connect(t *testing.T, configuration string) *Clusters {
 	t.Helper()
 	g := NewWithT(t)

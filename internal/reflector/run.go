@@ -16,14 +16,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Keep returns the part of an object to keep, and false if none of it is kept. The object belongs to the function.
+// Keep returns the part of an object that is stored, and false if the object is not kept. The function may change the object.
 type Keep[T any] func(object client.Object) (T, bool)
 
 // Receiver gets the events of a Reflector. Its methods are called one after the other.
 type Receiver[T any] interface {
-	// Set is called for an object that was created or changed, if something of it is kept.
+	// Set is called for an object that was created or changed, and that Keep keeps.
 	Set(key types.NamespacedName, value T)
-	// Delete is called for an object that was deleted, or of which nothing is kept. It may not have been known before.
+	// Delete is called for an object that was deleted, or that Keep no longer keeps. The Receiver may never have received it.
 	Delete(key types.NamespacedName, resourceVersion string)
 	// Replace is called with a complete list.
 	Replace(values map[types.NamespacedName]T, resourceVersion string)
@@ -39,9 +39,9 @@ type Options struct {
 	Client Client
 	// Paged is true if most objects are not kept: then they are listed in pages.
 	Paged bool
-	// Connection is the client of client-go behind the Client. It knows whether lists can be streamed.
+	// Connection is the client of client-go that the Client uses. It knows whether the API server can stream lists.
 	Connection any
-	// OnError is called with each error that ends a watch, as far as the API server sent one. Nil: no caller needs them.
+	// OnError is called with each error that the API server sends in a watch. Nil: no call.
 	OnError func(error)
 	Log     logr.Logger
 }
@@ -58,7 +58,7 @@ func Run[T any](ctx context.Context, o Options, keep Keep[T], into Receiver[T]) 
 		}
 		return reduce(event, keep)
 	})
-	// The objects that arrive are items, so there is no type to check.
+	// The Reflector receives items instead of objects of the kind, so it has no type to check.
 	cache.NewReflectorWithOptions(listed, nil, NewStore(keep, into), cache.ReflectorOptions{
 		Name: o.Name, TypeDescription: o.Name, Logger: &o.Log,
 	}).
@@ -82,7 +82,7 @@ func List[T any](ctx context.Context, c Client, keep Keep[T]) ([]T, error) {
 	return kept, nil
 }
 
-// item is the kept part of an object. Its metadata contains namespace, name and resourceVersion.
+// item contains the kept part of an object. Its metadata contains namespace, name and resourceVersion.
 type item[T any] struct {
 	metav1.ObjectMeta
 	value T
@@ -91,7 +91,7 @@ type item[T any] struct {
 // GetObjectKind implements runtime.Object.
 func (*item[T]) GetObjectKind() schema.ObjectKind { return schema.EmptyObjectKind }
 
-// DeepCopyObject implements runtime.Object. No caller changes items, so the value is shared.
+// DeepCopyObject implements runtime.Object. Nothing changes items, so the copy shares the value.
 func (i *item[T]) DeepCopyObject() runtime.Object {
 	shallow := *i
 	return &shallow

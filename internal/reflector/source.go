@@ -21,7 +21,7 @@ const PageSize = 500
 // Client lists and watches the objects of one kind, in one namespace or in all.
 type Client = cache.ListerWatcherWithContext
 
-// resource is the client of client-go for metadata, or for objects without a Go type, of one kind.
+// resource is the client-go client for one kind, for metadata or for objects without a Go type.
 type resource[L runtime.Object] interface {
 	List(ctx context.Context, options metav1.ListOptions) (L, error)
 	Watch(ctx context.Context, options metav1.ListOptions) (watch.Interface, error)
@@ -50,10 +50,10 @@ func Typed(request func(options metav1.ListOptions) *rest.Request) Client {
 	}
 }
 
-// Objects returns a Client for the selected objects of the kind of an empty list.
+// Objects returns a Client for the selected objects of one kind. The argument empty is an empty list of the kind.
 func Objects(c client.WithWatch, empty client.ObjectList, selection client.ListOptions) Client {
 	prepare := func(options metav1.ListOptions) (client.ObjectList, *client.ListOptions) {
-		list, _ := empty.DeepCopyObject().(client.ObjectList) // a copy has the type of its original
+		list, _ := empty.DeepCopyObject().(client.ObjectList) // a copy has the type of the original
 		selected := selection
 		selected.Raw, selected.Limit, selected.Continue = &options, options.Limit, options.Continue
 		return list, &selected
@@ -70,9 +70,9 @@ func Objects(c client.WithWatch, empty client.ObjectList, selection client.ListO
 	}
 }
 
-// Source returns the lists and watches for a Reflector or an informer. Every object goes through pass as soon as it arrives; a
-// listed one as an event of type Added, which is dropped from the list if pass returns another type. Errors within a watch go
-// through pass too. connection is the client of client-go behind the Client. It knows whether lists can be streamed.
+// Source returns the lists and watches for a Reflector or an informer. It calls pass for every object as soon as the object arrives. For a
+// listed object, the event has type Added; the object is dropped from the list if pass returns another type. It also calls pass for errors
+// within a watch. The connection is the client of client-go that the Client uses; it knows whether the API server can stream lists.
 func Source(c Client, connection any, pass func(watch.Event) watch.Event) cache.ListerWatcher {
 	return source(c.WatchWithContext, connection, pass, func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 		kept := &metainternalversion.List{}
@@ -80,15 +80,15 @@ func Source(c Client, connection any, pass func(watch.Event) watch.Event) cache.
 	})
 }
 
-// PagedSource is Source for objects of which most are dropped: it lists the current objects page by page, with one page in memory. A
-// Reflector would request all objects at once, except at its start.
+// PagedSource is like Source, for objects most of which are dropped: it lists the current objects page by page, with one page in memory. A
+// Reflector alone would request all objects at once, except at its start.
 func PagedSource(c Client, connection any, pass func(watch.Event) watch.Event) cache.ListerWatcher {
 	return source(c.WatchWithContext, connection, pass, func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 		return readPages(ctx, c, options, pass)
 	})
 }
 
-// readPages lists the current objects page by page, and returns the ones that pass keeps.
+// readPages lists the current objects page by page, and returns the objects that pass keeps.
 func readPages(
 	ctx context.Context, c Client, options metav1.ListOptions, pass func(watch.Event) watch.Event,
 ) (*metainternalversion.List, error) {
@@ -112,20 +112,20 @@ func source(
 		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
 			upstream, err := open(ctx, options)
 			if err != nil {
-				return nil, err // the reflector checks the type of this error
+				return nil, err // the Reflector checks the type of this error
 			}
 			return newFilter(upstream, pass), nil
 		},
 	}, connection)
 }
 
-// addPage reads a page and adds the objects that pass keeps to a list.
+// addPage reads a page, and adds the objects that pass keeps to a list.
 func addPage(
 	ctx context.Context, kept *metainternalversion.List, c Client, options metav1.ListOptions, pass func(watch.Event) watch.Event,
 ) error {
 	page, err := c.ListWithContext(ctx, options)
 	if err != nil {
-		return err // the reflector checks the type of this error
+		return err // the Reflector checks the type of this error
 	}
 	about, err := meta.ListAccessor(page)
 	if err != nil {
@@ -145,15 +145,15 @@ func addPage(
 	return nil
 }
 
-// Bookmark returns an event without an object, from which a Reflector takes only the resourceVersion. It is a new object: an annotation of
-// the given one could otherwise claim that a streamed list is complete.
+// Bookmark returns an event that has only a resourceVersion, for a Reflector. Its object is new: an annotation of the given object could
+// otherwise claim that a streamed list is complete.
 func Bookmark(object metav1.Object) watch.Event {
 	return watch.Event{Type: watch.Bookmark, Object: &metav1.PartialObjectMetadata{
 		ObjectMeta: metav1.ObjectMeta{ResourceVersion: object.GetResourceVersion()},
 	}}
 }
 
-// filter is a watch whose events, except for bookmarks, go through a function.
+// filter is a watch that passes its events, except for bookmarks, through a function.
 type filter struct {
 	upstream watch.Interface
 	pass     func(watch.Event) watch.Event
@@ -173,7 +173,8 @@ func newFilter(upstream watch.Interface, pass func(watch.Event) watch.Event) *fi
 // ResultChan implements watch.Interface.
 func (f *filter) ResultChan() <-chan watch.Event { return f.result }
 
-// Stop implements watch.Interface. After it no event goes through the function: it would be older than the list that comes next.
+// Stop implements watch.Interface. After Stop, the filter calls the function no more: an event would be older than the list that comes
+// next.
 func (f *filter) Stop() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -193,7 +194,7 @@ func (f *filter) run() {
 		}
 		select {
 		case f.result <- event:
-		case <-f.stopped: // there is no receiver any more; the upstream ends too
+		case <-f.stopped: // the receiver has stopped reading; the upstream watch ends too
 		}
 	}
 }

@@ -22,7 +22,7 @@ func secretIn(version string) *metav1.PartialObjectMetadata {
 	return &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "s", ResourceVersion: version}}
 }
 
-// recorder records its events, and returns only their versions.
+// recorder records the events that it gets, and returns only their versions.
 type recorder struct{ events []watch.Event }
 
 func (r *recorder) pass(event watch.Event) watch.Event {
@@ -88,7 +88,7 @@ func TestFilterEndsWithItsUpstream(t *testing.T) {
 	NewWithT(t).Eventually(f.ResultChan()).WithTimeout(30 * time.Second).Should(BeClosed())
 }
 
-// After Stop, pending events must neither block the filter nor be processed as changes.
+// After Stop, pending events must neither block the filter nor be passed to the function.
 func TestFilterPassesNothingAfterStop(t *testing.T) {
 	g := NewWithT(t)
 	upstream, seen := watch.NewFakeWithChanSize(3, false), &recorder{}

@@ -10,9 +10,10 @@ import (
 
 // Table is a Receiver that stores the values of all objects. Its methods may be called concurrently. A restart costs one list.
 type Table[T any] struct {
-	// Changed is called after each event, before and after being nil if nothing of the object was or is stored.
+	// Changed is called after each event. The argument before is nil if the Table did not store the object before, after is nil if it does
+	// not store it now.
 	Changed func(key types.NamespacedName, before, after *T)
-	// Listed is called instead after a complete list, with the values that were stored before it.
+	// Listed is called after a complete list, instead of Changed, with the values that were stored before the list.
 	Listed func(before map[types.NamespacedName]T)
 
 	mu     sync.RWMutex
@@ -29,8 +30,8 @@ func (t *Table[T]) Get(key types.NamespacedName) (T, bool) {
 	return found, ok
 }
 
-// All returns all values. They do not change during the iteration, which must not call methods of the Table: with a
-// writer that waits, both would block.
+// All returns all values. They do not change during the iteration. The loop must not call methods of the Table: if a writer is waiting for
+// the lock, both would block.
 func (t *Table[T]) All() iter.Seq2[types.NamespacedName, T] {
 	return func(yield func(types.NamespacedName, T) bool) {
 		t.mu.RLock()

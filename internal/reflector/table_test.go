@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// The race detector finds a lock that is left out.
+// The race detector fails this test if a lock is missing.
 func TestTableMayBeReadWhileEventsArrive(t *testing.T) {
 	g := NewWithT(t)
 	key := types.NamespacedName{Name: "a"}

@@ -1,5 +1,5 @@
-// Package repair delays the repair of an object that another client keeps changing. Without a delay, the two clients would write in turns
-// without end.
+// Package repair delays the repair of an object that another client changes again and again. Without a delay, the two clients would write
+// in turns without end.
 package repair
 
 import (
@@ -11,13 +11,13 @@ const (
 	// After limit repairs within window, repairs pause.
 	limit  = 3
 	window = time.Minute
-	// The first pause takes firstPause. Each further pause is twice as long as the one before it, up to LongestPause.
+	// firstPause is the length of the first pause. Each further pause is twice as long as the one before it, up to LongestPause.
 	firstPause = 10 * time.Second
-	// LongestPause is the longest pause. The pauses are short again if no pause has followed for twice this time.
+	// LongestPause is the length of the longest pause. If no pause follows for twice this time, the next one is as long as the first again.
 	LongestPause = 5 * time.Minute
 )
 
-// Backoff counts the repairs of one object. Nil is the Backoff of an object that was not repaired. It is immutable.
+// Backoff counts the repairs of one object. Nil is the Backoff of an object without repairs. A Backoff is immutable.
 type Backoff struct {
 	cause   string
 	repairs []time.Time
@@ -25,8 +25,8 @@ type Backoff struct {
 	until   time.Time
 }
 
-// Repaired returns the back-off after one more repair, and the pause that must follow; zero for none. Only repairs with the same
-// cause are counted together: for example repairs that restore the same state, or that follow changes of the same field manager.
+// Repaired returns the Backoff after one more repair, and the pause that must follow; zero for none. Only repairs with the same cause are
+// counted together, for example repairs that restore the same state, or that follow changes of the same field manager.
 func (b *Backoff) Repaired(cause string, now time.Time) (*Backoff, time.Duration) {
 	if b == nil || b.cause != cause || !b.until.IsZero() && now.Sub(b.until) > 2*LongestPause {
 		b = &Backoff{cause: cause}
@@ -41,7 +41,7 @@ func (b *Backoff) Repaired(cause string, now time.Time) (*Backoff, time.Duration
 	return next, next.pause
 }
 
-// Remaining returns how long the next repair must wait; zero if it need not.
+// Remaining returns how long the next repair must wait; zero if it may begin.
 func (b *Backoff) Remaining(now time.Time) time.Duration {
 	if b == nil {
 		return 0

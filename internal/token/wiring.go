@@ -38,7 +38,7 @@ func Needs(cfg *config.ResourceManagerConfiguration) (process.Needs, error) {
 	if cfg.Controllers.TokenRequestor.Enabled {
 		needs.SourceCache.ByObject = requestor.SourceCache(cfg.Espalier.Token.Class)
 		needs.SourceAccess = []process.Requirement{{Kind: secret, Verbs: []string{"get", "list", "watch", "patch"}}}
-		if cfg.Espalier.Token.TargetNamespace == nil { // otherwise rights in that namespace are enough; errors name them
+		if cfg.Espalier.Token.TargetNamespace == nil { // otherwise rights in that namespace are enough, and errors name them
 			needs.TargetAccess = []process.Requirement{{Kind: account, Verbs: []string{"get", "create", "update"}}}
 		}
 	}
@@ -109,7 +109,8 @@ func limitsOf(clusters *process.Clusters, cfg *config.ResourceManagerConfigurati
 		OwnNamespace:    clusters.OwnNamespace, SourceNamespaces: cfg.SourceClientConnection.Namespaces,
 		Allowed: ptr.Deref(cfg.Espalier.Token.SameCluster, config.EspalierTokenSameCluster{}),
 	}
-	// If there is only one cluster, the namespaces of the source apply, unless all are allowed.
+	// Without a connection to a target there is one cluster. Then SourceNamespaces limit the target too, unless Scope allows all
+	// namespaces.
 	if cfg.TargetClientConnection != nil {
 		set.TargetNamespaces = cfg.TargetClientConnection.Namespaces
 	}

@@ -11,8 +11,8 @@ import (
 	"github.com/espalier-dev/espalier/internal/webhook/registrations"
 )
 
-// A server that manages its certificates itself needs, in its own namespace, its Secret and the lease of the replica that writes it, and
-// in the cluster whose API server calls it, its webhook configurations.
+// A server that manages its own certificate needs rights for its Secret and for the Lease of the replica that writes the Secret, both in
+// its own namespace, and for its webhook configurations in the cluster whose API server calls it.
 // +kubebuilder:rbac:groups="",resources=secrets,verbs=create,namespace=espalier-system,roleName=espalier-webhook-server-selfmanaged
 // +kubebuilder:rbac:groups="",resources=secrets,resourceNames=espalier-webhook-server,verbs=get;list;watch;update,namespace=espalier-system,roleName=espalier-webhook-server-selfmanaged
 // +kubebuilder:rbac:groups=coordination.k8s.io,resources=leases,verbs=create,namespace=espalier-system,roleName=espalier-webhook-server-selfmanaged
@@ -20,7 +20,8 @@ import (
 // +kubebuilder:rbac:groups=admissionregistration.k8s.io,resources=mutatingwebhookconfigurations;validatingwebhookconfigurations,verbs=create,roleName=espalier-webhook-server-target-selfmanaged
 // +kubebuilder:rbac:groups=admissionregistration.k8s.io,resources=mutatingwebhookconfigurations;validatingwebhookconfigurations,resourceNames=espalier-webhook-server,verbs=get;list;watch;patch,roleName=espalier-webhook-server-target-selfmanaged
 
-// keep makes the server serve a certificate of its own making, and keeps the webhook configurations, if that is asked for.
+// keep makes the server serve a certificate of its own making, and keeps the webhook configurations, if the configuration has the section
+// selfManaged.
 func keep(
 	clusters *process.Clusters, cfg *config.ResourceManagerConfiguration, registry prometheus.Registerer, server *serving.Server,
 ) error {

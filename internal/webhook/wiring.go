@@ -1,4 +1,4 @@
-// Package webhook assembles webhook-server from its handlers, look-ups and registrations. It has no rules of its own.
+// Package webhook assembles webhook-server from its handlers, look-ups and registrations. It contains no rules of its own.
 package webhook
 
 import (
@@ -21,7 +21,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/webhook/lookup"
 )
 
-// Check returns an error if there is nothing to serve.
+// Check returns an error if the configuration enables no handler.
 func Check(cfg *config.ResourceManagerConfiguration) error {
 	if len(handlers.Enabled(cfg.Webhooks)) == 0 {
 		return errors.New("nothing to do: set webhooks.<handler>.enabled: true, or do not run webhook-server")
@@ -60,7 +60,7 @@ func lookedUp(w config.Webhooks) lookup.Enabled {
 	}
 }
 
-// Add adds the enabled handlers to the manager of the source cluster, which must have been made with Needs.
+// Add adds the enabled handlers to the manager of the source cluster, which must have been created with the result of Needs.
 func Add(
 	lifetime context.Context, clusters *process.Clusters, cfg *config.ResourceManagerConfiguration, registry prometheus.Registerer,
 ) error {

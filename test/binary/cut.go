@@ -12,14 +12,14 @@ import (
 // ErrCutOff is the error of every request of a process that was cut off.
 var ErrCutOff = errors.New("cut off from the API server")
 
-// Cut is where a process is cut off: at its Nth counted request, before the API server sees it, or after the API server has
-// executed it, when the answer is lost. The zero value never cuts off.
+// Cut is the point at which a process is cut off: at its Nth counted request, either before the API server gets the request, or after the
+// API server has executed it, so that only the response is lost. The zero value never cuts off.
 type Cut struct {
 	Request int
 	After   bool
 }
 
-// String names the cut.
+// String returns the name of the cut in the names of subtests.
 func (c Cut) String() string {
 	if c.After {
 		return fmt.Sprintf("after request %d", c.Request)
@@ -27,14 +27,14 @@ func (c Cut) String() string {
 	return fmt.Sprintf("before request %d", c.Request)
 }
 
-// CutOff counts from now on, and cuts the process off at that request. The process stays cut off until Connect.
+// CutOff starts to count, and cuts the process off from the API servers at the given request. The process stays cut off until Connect.
 func (r *Requests) CutOff(at Cut) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.cut, r.counted, r.dead = at, 0, false
 }
 
-// SinceCutOff lists the requests since the last call of CutOff, as in Seen.
+// SinceCutOff returns the requests since the last call of CutOff, in the form of Seen.
 func (r *Requests) SinceCutOff() []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -48,7 +48,7 @@ func (r *Requests) Disconnect() {
 	r.dead = true
 }
 
-// Connect ends a cut, and reports whether it happened.
+// Connect ends a cut or removes a planned one, and reports whether the cut happened.
 func (r *Requests) Connect() (happened bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -57,18 +57,18 @@ func (r *Requests) Connect() (happened bool) {
 	return happened
 }
 
-// IsCutOff reports whether the process is cut off now. A cut after a request happens when the request was executed: a caller that stops the
-// process cancels its requests.
+// IsCutOff reports whether the process is cut off now. For a cut after a request, this is true only when the request was executed: if a
+// caller stopped the process earlier, this would cancel the request.
 func (r *Requests) IsCutOff() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.dead && !r.executing
 }
 
-// EveryCut calls run with a cut at every request, on both sides of it, until no cut happens any more because the run ends
-// earlier; that is the undisturbed run. Run reports whether its cut happened. Every is the number of requests between two
-// cuts: 1 tries all, as does any number with CRASH_SAMPLE=0, which `make crash` sets. CRASH_SEED chooses which requests are
-// tried between the first one and the last one. It returns how many cuts happened.
+// EveryCut calls run with a cut before and after every request, until no cut happens because the run ends earlier; that is the undisturbed
+// run. The function run reports whether its cut happened. The argument every is the number of requests between two cuts: 1 tries all
+// requests, as does any number with CRASH_SAMPLE=0, which `make crash` sets. CRASH_SEED chooses which of the requests after the first are
+// tried. EveryCut returns the number of cuts that happened.
 func EveryCut(t *testing.T, every int, run func(t *testing.T, at Cut) (happened bool)) int {
 	t.Helper()
 	if os.Getenv("CRASH_SAMPLE") == "0" {
@@ -83,7 +83,7 @@ func EveryCut(t *testing.T, every int, run func(t *testing.T, at Cut) (happened 
 		for _, after := range []bool{false, true} {
 			happened, at := false, Cut{Request: request, After: after}
 			t.Run(at.String(), func(t *testing.T) { happened = run(t, at) })
-			if t.Failed() || !happened { // without a cut, there are not that many requests
+			if t.Failed() || !happened { // if no cut happened, the run sends fewer requests
 				return tried
 			}
 			tried++

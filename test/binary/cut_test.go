@@ -39,7 +39,7 @@ func (s *server) got() []string {
 	return append([]string(nil), s.reached...)
 }
 
-// process sends requests through a Requests to a server.
+// process sends requests to a server through a Requests.
 type process struct {
 	t        *testing.T
 	server   *server
@@ -54,7 +54,7 @@ func newProcess(t *testing.T) *process {
 	return p
 }
 
-// do sends a request, given as "VERB path", and reports whether it was answered.
+// do sends a request, given as "VERB path", and reports whether it got a response.
 func (p *process) do(line string) bool {
 	p.t.Helper()
 	g := NewWithT(p.t)
@@ -132,7 +132,8 @@ func TestCutOffCountsFromThatMoment(t *testing.T) {
 	g.Expect(p.server.got()).To(Equal([]string{"GET /a", "GET /b", "GET /c", "GET /e"}))
 }
 
-// A process is not cut off at requests that come at times of their own; but no request gets through afterwards.
+// A cut never happens at a request that the process sends at its own time, such as a watch. But while the process is cut off, no request
+// gets through.
 func TestWatchesLeasesAndEventsDoNotCount(t *testing.T) {
 	g := NewWithT(t)
 	p := newProcess(t)
@@ -158,7 +159,7 @@ func TestSeenWritesAndReset(t *testing.T) {
 	g.Expect(p.requests.Seen()).To(BeEmpty())
 }
 
-// run is a scenario of that many requests.
+// run returns a scenario that sends length requests.
 func run(p *process, length int) func(*testing.T, binary.Cut) bool {
 	return func(_ *testing.T, at binary.Cut) bool {
 		p.requests.CutOff(at)

@@ -22,58 +22,58 @@ import (
 	"github.com/espalier-dev/espalier/test/local"
 )
 
-// Patience is how long tests wait for something that takes milliseconds on an idle machine.
+// Patience is how long tests wait for an event that takes milliseconds on an idle machine.
 const Patience = time.Minute
 
-// Binary has the parts of one binary of cmd/.
+// Binary describes one binary of cmd/.
 type Binary struct {
-	// Name is as in cmd/ and deploy/.
+	// Name is the name of the binary in cmd/ and deploy/.
 	Name string
-	// SharesLease is the field of the binary's process.Program.
+	// SharesLease is the field of the same name in the binary's process.Program.
 	SharesLease bool
-	// Needs and Add are the functions of its family.
+	// Needs and Add are the functions of the binary's family.
 	Needs func(*config.ResourceManagerConfiguration) (process.Needs, error)
 	Add   func(context.Context, *process.Clusters, *config.ResourceManagerConfiguration, prometheus.Registerer) error
 }
 
 // Options configure the binary and its clusters.
 type Options struct {
-	// TwoClusters makes the target a cluster of its own.
+	// TwoClusters makes the target another cluster than the source.
 	TwoClusters bool
-	// Config is the part of the configuration file that the binary reads, as YAML: "controllers: {…}".
+	// Config is the part of the configuration file that the test sets, as YAML: "controllers: {…}".
 	Config string
-	// Configure changes the defaulted configuration; values below the limits of validation are fine here.
+	// Configure changes the configuration after defaults are set. It may set values that the validation would refuse.
 	Configure func(*config.ResourceManagerConfiguration)
 	// EverySourceNamespace makes the binary serve all namespaces of the source, not only the namespace of the Env.
 	EverySourceNamespace bool
-	// Stopped leaves the binary stopped at first.
+	// Stopped is true if New must not start the binary.
 	Stopped bool
-	// Clock is the binary's; nil stands for the real one.
+	// Clock is the clock of the binary; nil means the real one.
 	Clock clock.WithTickerAndDelayedExecution
-	// Log receives the binary's log; the zero value discards it.
+	// Log receives the log of the binary; the zero value discards it.
 	Log logr.Logger
 }
 
-// Env is a namespace in source and target, and a running binary.
+// Env is a running binary, with a namespace in source and target.
 type Env struct {
 	*WithT
 	*Process[*config.ResourceManagerConfiguration]
 	T   *testing.T
 	Ctx context.Context //nolint:containedctx // it is the test's, which an Env lives as long as
-	// Namespace exists in source and target, under the same name. The binary's ServiceAccount is in it.
+	// Namespace is the name of the namespace in source and target. The binary's ServiceAccount is in it.
 	Namespace string
-	// Source and Target are administrators' clients without caches. They are the same in one-cluster set-ups.
+	// Source and Target are clients of an administrator without caches. Without TwoClusters they are the same.
 	Source, Target client.Client
 	// Servers are the API servers of the test run.
 	Servers local.Servers
-	// Kubeconfigs are the kubeconfigs of the binary's ServiceAccount; Target is nil in one-cluster set-ups.
+	// Kubeconfigs are the kubeconfigs of the binary's ServiceAccount; Target is nil without TwoClusters.
 	Kubeconfigs struct{ Source, Target []byte }
 
 	binary  Binary
 	options Options
 }
 
-// New prepares namespaces and rights, and starts the binary unless Options.Stopped is set.
+// New creates the namespaces and rights, and starts the binary unless Options.Stopped is set.
 func New(t *testing.T, binary Binary, options Options) *Env {
 	t.Helper()
 	servers := Servers(t)
@@ -111,15 +111,15 @@ func (e *Env) end() {
 	}
 }
 
-// Another prepares a second process in addition to the first, for the same namespaces and with the same rights. It has a configuration,
-// options for its clock and log, and counts its own requests.
+// Another returns a second, stopped process for the same namespaces and with the same rights. It has its own configuration, uses the clock
+// and log of the options, and counts its own requests.
 func (e *Env) Another(cfg *config.ResourceManagerConfiguration, options Options) *Env {
 	other := *e
 	other.options, other.Process = options, e.process(cfg, options)
 	return &other
 }
 
-// StartAnother starts a second process, with the configuration of the first one after change. It stops when the test ends.
+// StartAnother starts a second process with the configuration of the first one, modified by change. It stops when the test ends.
 func (e *Env) StartAnother(change func(*config.ResourceManagerConfiguration)) *Env {
 	e.T.Helper()
 	cfg := *e.Config
@@ -144,7 +144,7 @@ func (e *Env) admin(cfg *rest.Config) client.Client {
 	return c
 }
 
-// CreateNamespace creates a namespace with a generated name in source and target, which may be the same.
+// CreateNamespace creates a namespace with a generated name in source and target, which may be one cluster.
 func CreateNamespace(ctx context.Context, prefix string, source, target client.Client) (string, error) {
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: prefix}}
 	if err := source.Create(ctx, namespace); err != nil {
@@ -188,8 +188,8 @@ leaderElection: {leaderElect: false}
 	return cfg
 }
 
-// Events lists the Events about an object of the Env's namespace in one cluster as "type reason: note", without those about addresses and
-// ports of Services that API servers have registered again.
+// Events returns the Events about an object in the Env's namespace, in one cluster, as "type reason: note". It omits the Events of API
+// servers that have repaired the allocation of Services' addresses and ports.
 func (e *Env) Events(c client.Client, kind, name string) []string {
 	e.T.Helper()
 	list := &corev1.EventList{}
@@ -207,7 +207,7 @@ func (e *Env) Events(c client.Client, kind, name string) []string {
 }
 
 // AwaitRest waits until the binary has sent no request for a second, and clears the record of earlier requests. Changes by other clients,
-// such as the controllers of Kubernetes, may make it read objects again.
+// such as the controllers of Kubernetes, may make the binary read objects again.
 func (e *Env) AwaitRest() {
 	e.T.Helper()
 	e.Eventually(func(g Gomega) {
@@ -216,8 +216,8 @@ func (e *Env) AwaitRest() {
 	}).WithTimeout(Patience).Should(Succeed())
 }
 
-// AwaitForbidden waits until the authorizer of the target's API server, which follows roles by watches of its own, has noticed that
-// the binary's ServiceAccount may not do something.
+// AwaitForbidden waits until the target's API server forbids something to the binary's ServiceAccount. API servers learn of changed roles
+// by watches.
 func (e *Env) AwaitForbidden(right authorizationv1.ResourceAttributes) {
 	e.T.Helper()
 	user := "system:serviceaccount:" + e.Namespace + ":" + e.binary.Name

@@ -23,11 +23,11 @@ import (
 	"github.com/espalier-dev/espalier/test/local"
 )
 
-// credentialLifetime is longer than any test.
+// credentialLifetime is the lifetime of tokens, which is longer than any test.
 const credentialLifetime = 3 * time.Hour
 
-// Install creates the objects of all files that match patterns below the repository's root, with the namespaces that they are in.
-// Existing objects stay as they are: several test processes install the same objects.
+// Install creates the objects in all files that match patterns below the repository's root, and their namespaces. It does not change
+// existing objects: several test processes install the same objects.
 func Install(ctx context.Context, c client.Client, patterns ...string) ([]*unstructured.Unstructured, error) {
 	all, err := read(patterns...)
 	if err != nil {
@@ -36,7 +36,8 @@ func Install(ctx context.Context, c client.Client, patterns ...string) ([]*unstr
 	return all, createAll(ctx, c, all)
 }
 
-// installRoles creates the roles that a binary ships, and returns them. The last one exists only if all do.
+// installRoles creates the roles that a binary ships, and returns them. It creates the last one only after all others, so that its
+// existence shows that all exist.
 func installRoles(ctx context.Context, c client.Client, binary string) ([]*unstructured.Unstructured, error) {
 	roles, err := read("deploy/" + binary + "/rbac/*.yaml")
 	if err != nil || len(roles) == 0 {
@@ -63,7 +64,7 @@ func read(patterns ...string) ([]*unstructured.Unstructured, error) {
 		}
 		files = append(files, found...)
 	}
-	// A kustomization is a list of files, and no object.
+	// A kustomization.yaml lists files, and is not an object.
 	files = slices.DeleteFunc(files, func(file string) bool { return filepath.Base(file) == "kustomization.yaml" })
 	return local.ReadManifests(files...)
 }
@@ -87,17 +88,17 @@ func create(ctx context.Context, c client.Client, object *unstructured.Unstructu
 	return client.IgnoreAlreadyExists(c.Create(ctx, object))
 }
 
-// Side is the cluster that roles are for.
+// Side is the cluster in which a role is needed.
 type Side string
 
-// The sides: a role whose name begins with espalier-<binary>-target is for the target, all others are for the source.
+// The sides. A role whose name begins with espalier-<binary>-target is needed in the target, all others in the source.
 const (
 	Source Side = "source"
 	Target Side = "target"
 )
 
-// Identity creates, in an existing namespace, the ServiceAccount of a binary with the roles that it ships for the sides
-// that this cluster is, and returns a kubeconfig for it.
+// Identity creates the ServiceAccount of a binary in an existing namespace, binds the shipped roles of the given sides to it, and returns a
+// kubeconfig for it. Sides names the roles that this cluster has in the test: source, target or both.
 func Identity(ctx context.Context, c client.Client, admin *rest.Config, binary, namespace string, sides ...Side) ([]byte, error) {
 	roles, err := installRoles(ctx, c, binary)
 	if err != nil {
@@ -125,8 +126,8 @@ func Identity(ctx context.Context, c client.Client, admin *rest.Config, binary, 
 	return local.ServiceAccountKubeconfig(ctx, admin, namespace, binary, credentialLifetime)
 }
 
-// ConfigIn is like Identity for the source, in a namespace in which the binary also gets a copy of one of its Roles. It returns a
-// configuration for clients, whose requests are recorded.
+// ConfigIn is like Identity for the source. The binary also gets a copy of one of its Roles in the namespace. ConfigIn returns a client
+// configuration, and records the requests of its clients.
 func ConfigIn(
 	ctx context.Context, c client.Client, admin *rest.Config, binary, namespace string, own client.ObjectKey, requests *Requests,
 ) (*rest.Config, error) {
@@ -143,7 +144,7 @@ func ConfigIn(
 			return nil, fmt.Errorf("copy Role %s: %w", own, err)
 		}
 	}
-	kubeconfig, err := Identity(ctx, c, admin, binary, namespace, Source) // it waits for bindings that are created after this one
+	kubeconfig, err := Identity(ctx, c, admin, binary, namespace, Source) // it waits for rights of bindings that are created after this one
 	if err != nil {
 		return nil, err
 	}
@@ -156,8 +157,8 @@ func ConfigIn(
 	return config, nil
 }
 
-// awaitRights waits until the API server has noticed the roles of a user. API servers read roles by watches, and forbid all
-// requests before; a binary whose first requests are forbidden ends.
+// awaitRights waits until the API server knows the roles of a user. API servers learn of roles by watches, and forbid all requests before;
+// a binary exits if its first requests are forbidden.
 func awaitRights(ctx context.Context, c client.Client, user string, roles []*unstructured.Unstructured) error {
 	for _, role := range roles {
 		right, err := firstRight(role)
@@ -177,16 +178,17 @@ func awaitRights(ctx context.Context, c client.Client, user string, roles []*uns
 	return nil
 }
 
-// Allowed reports whether the authorizer of an API server knows that a user has a right.
+// Allowed reports whether the API server allows a right to a user.
 func Allowed(ctx context.Context, c client.Client, user string, right *authorizationv1.ResourceAttributes) (bool, error) {
 	review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{User: user, ResourceAttributes: right}}
 	err := c.Create(ctx, review)
 	return review.Status.Allowed, err
 }
 
-// firstRight is something that a role allows, nil if that is nothing about objects. All of a role comes at once.
+// firstRight returns a right that a role grants, nil if it grants none to objects. One right is enough to wait for, because an API server
+// learns of all rights of a role at once.
 func firstRight(role *unstructured.Unstructured) (*authorizationv1.ResourceAttributes, error) {
-	typed := &rbacv1.ClusterRole{} // a Role has rules, too
+	typed := &rbacv1.ClusterRole{} // also suitable for a Role, which has the same field
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(role.Object, typed); err != nil {
 		return nil, fmt.Errorf("read %s %s: %w", role.GetKind(), role.GetName(), err)
 	}
@@ -204,11 +206,11 @@ func firstRight(role *unstructured.Unstructured) (*authorizationv1.ResourceAttri
 	return nil, nil
 }
 
-// boundLabel is on the bindings of Identity. Its value is the namespace of the ServiceAccount.
+// boundLabel is a label of the bindings that Identity creates. Its value is the namespace of the ServiceAccount.
 const boundLabel = "espalier.dev/bound-for-test"
 
-// Unbind removes the ClusterRoleBindings of Identity for a namespace. The authorizer reads all bindings of the cluster for each
-// request, so bindings of tests that have ended would slow down all others.
+// Unbind deletes the ClusterRoleBindings that Identity has created for a namespace. The authorizer reads all bindings of the cluster for
+// each request, so bindings of tests that have ended would slow down all other tests.
 func Unbind(ctx context.Context, c client.Client, namespace string) error {
 	err := c.DeleteAllOf(ctx, &rbacv1.ClusterRoleBinding{}, client.MatchingLabels{boundLabel: namespace})
 	if err != nil {
@@ -217,7 +219,7 @@ func Unbind(ctx context.Context, c client.Client, namespace string) error {
 	return nil
 }
 
-// binding gives a role to a binary's ServiceAccount.
+// binding returns a binding of a role to a binary's ServiceAccount.
 func binding(role *unstructured.Unstructured, namespace, account string) client.Object {
 	meta := metav1.ObjectMeta{
 		Namespace: role.GetNamespace(), Name: namespace + "-" + role.GetName(), Labels: map[string]string{boundLabel: namespace},

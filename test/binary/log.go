@@ -9,9 +9,9 @@ import (
 	"github.com/go-logr/logr/funcr"
 )
 
-// Log keeps the log lines of a binary. Its Logger is for Options.Log.
+// Log stores the log lines of a binary. Set Options.Log to its Logger.
 type Log struct {
-	// Verbosity is the highest verbosity of the messages that are kept.
+	// Verbosity is the highest verbosity of the stored messages.
 	Verbosity int
 
 	mu    sync.Mutex
@@ -27,7 +27,7 @@ func (l *Log) Logger() logr.Logger {
 	}, funcr.Options{LogTimestamp: true, Verbosity: l.Verbosity})
 }
 
-// Containing returns the lines with that text.
+// Containing returns the stored lines that contain the text.
 func (l *Log) Containing(text string) []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()

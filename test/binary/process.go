@@ -21,19 +21,19 @@ import (
 // Process is a binary that runs within a test. C is the type of its configuration.
 type Process[C process.Configuration] struct {
 	*Runner
-	// Config is the configuration, which each start reads.
+	// Config is the configuration. Each start uses its current value.
 	Config C
 	// Requests are the requests of the binary.
 	Requests *Requests
-	// Registry has the metrics since the last start.
+	// Registry contains the metrics since the last start.
 	Registry *prometheus.Registry
-	// Clock is the clock of the binary; nil stands for the real one.
+	// Clock is the clock of the binary; nil means the real one.
 	Clock clock.WithTickerAndDelayedExecution
 	// Log receives the log of the binary; the zero value discards it.
 	Log logr.Logger
 }
 
-// NewProcess returns a stopped binary: a program, its family and its configuration are those of process.Run.
+// NewProcess returns a stopped binary. Program, family and configuration are those that the binary passes to process.Run.
 func NewProcess[C process.Configuration](t *testing.T, program process.Program, family process.Family[C], cfg C) *Process[C] {
 	t.Helper()
 	p := &Process[C]{Config: cfg, Requests: &Requests{}}
@@ -58,8 +58,8 @@ func (b Binary) process(t *testing.T, cfg *config.ResourceManagerConfiguration) 
 		process.Family[*config.ResourceManagerConfiguration]{Needs: b.Needs, Add: b.Add}, cfg)
 }
 
-// RunDeployed runs a binary until the test ends, with the configuration in a ConfigMap that another program has deployed, after connect has
-// set the kubeconfigs.
+// RunDeployed runs a binary until the test ends. Its configuration is in a ConfigMap that another program has deployed; the function
+// connect sets the kubeconfigs in it.
 func (b Binary) RunDeployed(t *testing.T, c client.Client, deployed client.ObjectKey, connect func(*config.ResourceManagerConfiguration)) {
 	t.Helper()
 	g := NewWithT(t)

@@ -9,19 +9,19 @@ import (
 
 // Sent is a request of a process.
 type Sent struct {
-	// Verb and Path are as in Requests.Seen.
+	// Verb and Path have the form of Requests.Seen.
 	Verb, Path string
-	// Body is the JSON object that was sent, nil if none was.
+	// Body is the JSON object in the request; nil if there is none.
 	Body map[string]any
 }
 
-// Recording keeps the requests that change objects, with their bodies.
+// Recording contains the requests that change objects, with their bodies.
 type Recording struct {
 	mu   sync.Mutex
 	sent []Sent
 }
 
-// Record begins a Recording, which takes the place of an earlier one.
+// Record starts a new Recording, and ends an earlier one.
 func (r *Requests) Record() *Recording {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -44,14 +44,14 @@ func (r *Recording) note(request *http.Request) {
 	r.sent = append(r.sent, each)
 }
 
-// RequestsTo lists the requests to a path, in order.
+// RequestsTo returns the requests to a path, in their order.
 func (r *Recording) RequestsTo(verb, path string) []Sent {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return slices.DeleteFunc(slices.Clone(r.sent), func(each Sent) bool { return each.Verb != verb || each.Path != path })
 }
 
-// InOrder lists the requests with one of the verbs as "VERB path", in order.
+// InOrder returns the requests with one of the verbs as "VERB path", in their order.
 func (r *Recording) InOrder(verbs ...string) []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()

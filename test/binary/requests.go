@@ -10,10 +10,10 @@ import (
 	apirequest "k8s.io/apiserver/pkg/endpoints/request"
 )
 
-// Requests counts the requests of a process, watches, leases and Events aside. The zero value is ready; all methods may
-// be called concurrently.
+// Requests counts the requests of a process, except for watches, leases and Events. Its zero value is ready to use; all methods may be
+// called concurrently.
 type Requests struct {
-	// Counts selects the requests that are counted, if not nil.
+	// Counts, if not nil, selects the requests that are counted instead.
 	Counts func(*http.Request) bool
 
 	mu        sync.Mutex
@@ -29,10 +29,10 @@ type Requests struct {
 	executing bool
 }
 
-// Fault executes a request instead of the connection, which is next, or refuses it.
+// Fault executes a request in place of the connection, or returns an error without executing it. The connection is next.
 type Fault func(request *http.Request, next http.RoundTripper) (*http.Response, error)
 
-// Execute executes a request. Without a Fault, the connection does.
+// Execute executes a request with the Fault. If the Fault is nil, the connection executes the request.
 func (f Fault) Execute(request *http.Request, next http.RoundTripper) (*http.Response, error) {
 	if f == nil {
 		return next.RoundTrip(request)
@@ -40,14 +40,15 @@ func (f Fault) Execute(request *http.Request, next http.RoundTripper) (*http.Res
 	return f(request, next)
 }
 
-// Disturb lets a Fault execute all requests that are sent, watches too. Nil removes it.
+// Disturb makes a Fault execute all requests of the process, including watches. Nil removes the Fault.
 func (r *Requests) Disturb(fault Fault) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.fault = fault
 }
 
-// SetHook is called before each request is sent, watches too; its error is the request's. It takes the place of a Fault. Nil removes it.
+// SetHook makes each request, including watches, call the function before it is sent; if the function returns an error, the request fails
+// with it. It replaces a Fault. Nil removes the hook.
 func (r *Requests) SetHook(hook func(*http.Request) error) {
 	if hook == nil {
 		r.Disturb(nil)
@@ -61,26 +62,26 @@ func (r *Requests) SetHook(hook func(*http.Request) error) {
 	})
 }
 
-// Reset forgets the counted requests.
+// Reset clears the list of counted requests.
 func (r *Requests) Reset() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.seen = nil
 }
 
-// Seen lists the requests since the last Reset as "VERB path".
+// Seen returns the counted requests since the last Reset as "VERB path".
 func (r *Requests) Seen() []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return slices.Clone(r.seen)
 }
 
-// Writes lists the seen requests that change objects.
+// Writes returns the seen requests that change objects.
 func (r *Requests) Writes() []string {
 	return slices.DeleteFunc(r.Seen(), func(each string) bool { return strings.HasPrefix(each, http.MethodGet+" ") })
 }
 
-// Wrap is for process.Setup.WrapTransport.
+// Wrap is a value for process.Setup.WrapTransport.
 func (r *Requests) Wrap(next http.RoundTripper) http.RoundTripper { return &transport{r, next} }
 
 type transport struct {
@@ -106,8 +107,8 @@ func (t *transport) RoundTrip(request *http.Request) (*http.Response, error) {
 	return nil, ErrCutOff
 }
 
-// enter counts a request, and returns whether to send it, whether its answer arrives, and the fault that takes the place of the
-// server.
+// enter counts a request. It returns whether to send the request, whether the process gets the response, and the Fault that executes the
+// request.
 func (r *Requests) enter(request *http.Request) (send, answer bool, fault Fault) {
 	counts := r.Counts
 	if counts == nil {
@@ -132,26 +133,26 @@ func (r *Requests) enter(request *http.Request) (send, answer bool, fault Fault)
 	return send, answer, r.fault
 }
 
-// executed notes that the request after which the process is cut off was executed.
+// executed records that the request at which the process is cut off was executed.
 func (r *Requests) executed() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.executing = false
 }
 
-// isForeground reports whether a request is made for work, and not at a time of its own.
+// isForeground reports whether a process sends a request for a reconciliation, and not at its own time.
 func isForeground(request *http.Request) bool {
 	info := Info(request)
 	return info.Verb != "watch" && info.Resource != "leases" && info.Resource != "events"
 }
 
-// Info returns the verb and the resource of a request, as an API server sees them.
+// Info returns the verb and the resource of a request, in the form in which an API server sees them.
 func Info(request *http.Request) *apirequest.RequestInfo {
 	resolver := apirequest.RequestInfoFactory{
 		APIPrefixes: map[string]sets.Empty{"api": {}, "apis": {}}, GrouplessAPIPrefixes: map[string]sets.Empty{"api": {}},
 	}
 	info, err := resolver.NewRequestInfo(request)
-	if err != nil { // it is no request of an API
+	if err != nil { // not a request of the Kubernetes API
 		return &apirequest.RequestInfo{}
 	}
 	return info

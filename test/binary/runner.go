@@ -14,27 +14,26 @@ import (
 	"github.com/espalier-dev/espalier/internal/process"
 )
 
-// Runner runs a binary within a test, again and again. Nothing is remembered of the last run, as far as that is possible in one
-// process.
+// Runner runs a binary within a test, as often as the test starts it. As far as possible in one process, nothing remains of the last run.
 type Runner struct {
-	// Test is the test at whose end the binary ends, at the latest.
+	// Test is the test at whose end the binary is stopped.
 	Test *testing.T
-	// Setup returns the settings of the connection. A log without sink is discarded.
+	// Setup returns the settings of the process. A zero logger discards the log.
 	Setup func() *process.Setup
-	// Needs and Add are the binary's own, called at each start.
+	// Needs and Add are the functions of the binary's family, called at each start.
 	Needs func() (process.Needs, error)
 	Add   func(ctx context.Context, clusters *process.Clusters) error
-	// Started is called when it runs, Stopping before it ends; nil for nothing to do.
+	// Started is called when the binary runs, Stopping before it is stopped; both may be nil.
 	Started, Stopping func()
 
 	stop func()
 }
 
-// outdatedDiscovery is how long an API server may answer with an outdated list of a group's kinds after the group's
-// APIService or CustomResourceDefinitions changed: it asks again once a minute.
+// outdatedDiscovery is how long an API server may return an outdated list of the kinds of a group after an APIService or a
+// CustomResourceDefinition changed. It reads the kinds of such a group again once a minute.
 const outdatedDiscovery = 90 * time.Second
 
-// discardLibraryLog sets the logger of controller-runtime itself, which otherwise prints a stack after 30 seconds.
+// discardLibraryLog sets the logger of controller-runtime, which otherwise prints a stack trace after 30 seconds without one.
 var discardLibraryLog = sync.OnceFunc(func() { log.SetLogger(logr.Discard()) })
 
 // Connect connects the binary to its clusters, and adds its controllers to the managers.
@@ -84,7 +83,7 @@ func (r *Runner) Start() {
 	}
 }
 
-// Stop ends the binary; a second call does nothing.
+// Stop stops the binary; a second call does nothing.
 func (r *Runner) Stop() {
 	if r.stop != nil {
 		r.stop()
@@ -92,7 +91,7 @@ func (r *Runner) Stop() {
 	}
 }
 
-// Restart ends the binary, lets something happen meanwhile, and starts it again.
+// Restart stops the binary, calls the function meanwhile, and starts the binary again.
 func (r *Runner) Restart(meanwhile func()) {
 	r.Stop()
 	if meanwhile != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/espalier-dev/espalier/test/local"
 )
 
-// Servers returns the API servers of the test run. It skips the test with -short.
+// Servers returns the API servers of the test run. With -short it skips the test.
 func Servers(tb testing.TB) local.Servers {
 	tb.Helper()
 	if testing.Short() {
@@ -22,13 +22,13 @@ func Servers(tb testing.TB) local.Servers {
 	return servers
 }
 
-// WithOwnServers is for the TestMain of packages whose binary serves a whole cluster, so that it would disturb the tests
-// of others: it starts two API servers for this package alone, which New then uses, runs the tests and stops the servers.
-// It returns the exit code. Use WithOwnServer where one server is enough: each costs seconds.
+// WithOwnServers is for the TestMain of packages whose binary acts on a whole cluster, so that it would disturb tests of other packages. It
+// starts two API servers only for this package, which New then uses, runs the tests, and stops the servers. It returns the exit code. Use
+// WithOwnServer if one server is enough: each costs seconds.
 func WithOwnServers(m *testing.M) int { return withServers(m, local.StartTestServers) }
 
-// WithOwnServer is like WithOwnServers for packages with one cluster: it starts only the API server with a controller manager,
-// which is both source and target. Further arguments are added to the command line of the API server.
+// WithOwnServer is like WithOwnServers for packages with one cluster: it starts one API server, which is both source and target, and a
+// kube-controller-manager. Further arguments are added to the command line of the API server.
 func WithOwnServer(m *testing.M, apiServerArgs ...string) int {
 	return withServers(m, func(ctx context.Context, dir, assets string) ([]*local.ControlPlane, error) {
 		plane, err := local.StartSource(ctx, dir, assets, apiServerArgs...)
@@ -37,7 +37,7 @@ func WithOwnServer(m *testing.M, apiServerArgs ...string) int {
 }
 
 func withServers(m *testing.M, start func(ctx context.Context, dir, assets string) ([]*local.ControlPlane, error)) (code int) {
-	if os.Getenv(local.TestServersVariable) == "" { // the tests fail with a message about the missing servers
+	if os.Getenv(local.TestServersVariable) == "" { // the tests then fail with a message that the servers are missing
 		return m.Run()
 	}
 	err := local.WithServers(context.Background(), os.Stderr, start, func(dir, _ string, _ []*local.ControlPlane) error {

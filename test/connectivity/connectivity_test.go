@@ -1,6 +1,6 @@
-// Package connectivity_test compares which components of a Garden may connect to which, by the NetworkPolicies of its runtime cluster, with
-// an expectation. The operator deploys the Garden, its resource manager applies the components, and netpol-controller makes policies with
-// the configuration and the rights that the operator gives it. Pods exist, but run no programs.
+// Package connectivity_test compares the connections that the NetworkPolicies of a Garden's runtime cluster allow with an expected list.
+// The operator deploys the Garden, the Garden's resource manager applies the components, and netpol-controller creates policies. Both run
+// with the configuration and the rights that the operator gives them. Pods exist, but run no programs.
 package connectivity_test
 
 import (
@@ -29,11 +29,12 @@ import (
 
 var update = flag.Bool("update", false, "write the expectation anew")
 
-// The API server calls the webhooks of components, which do not run, at the addresses of their Pods. There are none, so it goes on at once.
-// At the addresses of Services, to which nothing routes, it would wait for an answer each time.
+// With this argument, the API server calls the webhooks of components at the addresses of their Pods. There are none, because the
+// components do not run, so each call fails at once. Otherwise the API server would call the addresses of Services, to which there is no
+// route, and would wait for a response each time.
 func TestMain(m *testing.M) { os.Exit(binary.WithOwnServer(m, "--enable-aggregator-routing=true")) }
 
-// anywhere is how the report names every Pod and every address outside the cluster.
+// anywhere is the name in the report for all Pods and all addresses outside of the cluster.
 const anywhere = "(anywhere)"
 
 const head = `# Which component of a highly available Garden may connect to which: the report of netpol-controller connectivity,
@@ -42,7 +43,7 @@ const head = `# Which component of a highly available Garden may connect to whic
 
 `
 
-// reasons say why sources have connections, where that is not obvious.
+// reasons returns, for each source whose connections are not obvious, the reason for them.
 func reasons() map[string]string {
 	return map[string]string{
 		anywhere: `API servers call webhooks, those of the resource manager at 9449, from addresses that no policy can name.
@@ -99,7 +100,7 @@ func TestComponentsOfAGardenMayConnectOnlyToWhatTheyNeed(t *testing.T) {
 	}
 }
 
-// matrix returns the report as the text of the expectation.
+// matrix returns the report in the format of the expected list.
 func (c *cluster) matrix() string {
 	report := c.report()
 	server := c.apiServerPorts()
@@ -110,7 +111,7 @@ func (c *cluster) matrix() string {
 	}
 	for _, edge := range report.Edges {
 		if _, known := to[edge.To]; !known && edge.To != anywhere && !isNetwork(edge.To) {
-			to[edge.To] = nil // it may be no source
+			to[edge.To] = nil // listed even if it is not a source
 		}
 		to[edge.From] = append(to[edge.From], destinations(edge, server)...)
 	}
@@ -134,7 +135,7 @@ func (c *cluster) matrix() string {
 	return text.String()
 }
 
-// report returns the report of netpol-controller about the whole cluster.
+// report returns the report of netpol-controller about all connections in the cluster.
 func (c *cluster) report() *connectivity.Report {
 	namespaces, pods, policies := &corev1.NamespaceList{}, &corev1.PodList{}, &networkingv1.NetworkPolicyList{}
 	for _, each := range []client.ObjectList{namespaces, pods, policies} {
@@ -149,7 +150,7 @@ func (c *cluster) report() *connectivity.Report {
 	return report
 }
 
-// apiServerPorts returns the ports of the API server of the runtime cluster, one of which differs in each run of the test.
+// apiServerPorts returns the ports of the API server of the runtime cluster. One of them differs in each run of the test.
 func (c *cluster) apiServerPorts() []string {
 	service := &corev1.Service{}
 	c.Expect(c.admin.Get(c.t.Context(), client.ObjectKey{Namespace: "default", Name: "kubernetes"}, service)).To(Succeed())
@@ -157,7 +158,8 @@ func (c *cluster) apiServerPorts() []string {
 	return []string{fmt.Sprintf("TCP/%d", port.Port), fmt.Sprintf("TCP/%d", port.TargetPort.IntVal)}
 }
 
-// destinations returns who is at the other end of an edge. The golden files of package networkpolicies have the addresses of networks.
+// destinations returns the destinations of an edge in the report. Networks have names, because the golden files of package networkpolicies
+// already contain their addresses.
 func destinations(edge connectivity.Edge, apiServerPorts []string) []string {
 	name := edge.To
 	switch {
@@ -177,7 +179,7 @@ func isNetwork(end string) bool {
 	return err == nil
 }
 
-// atAnyAddress returns who serves ports that are allowed at any address.
+// atAnyAddress returns names for the destinations behind ports that are allowed at any address.
 func atAnyAddress(ports, apiServerPorts []string) []string {
 	var names []string
 	for _, known := range []struct {

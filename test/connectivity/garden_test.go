@@ -39,7 +39,7 @@ const (
 	interval = 100 * time.Millisecond
 )
 
-// cluster is a runtime cluster without nodes. The controllers of Deployments and StatefulSets run.
+// cluster is a runtime cluster without nodes. The Deployment and StatefulSet controllers run.
 type cluster struct {
 	*WithT
 	t       *testing.T
@@ -66,7 +66,7 @@ func newCluster(t *testing.T) *cluster {
 	return c
 }
 
-// play plays kubelets, etcd-druid, load balancers and the resource manager of the virtual cluster until the test ends.
+// play runs stand-ins for kubelets, etcd-druid, load balancers and the resource manager of the virtual cluster until the test ends.
 func (c *cluster) play() {
 	player := standin.Player{
 		Client: c.admin, Parts: []standin.Part{
@@ -80,8 +80,8 @@ func (c *cluster) play() {
 	c.t.Cleanup(func() { cancel(); ended.Wait() })
 }
 
-// createGarden creates the Garden of the examples, highly available and with a vertical pod autoscaler: it has the most components and
-// connections.
+// createGarden creates the Garden of the examples, highly available and with a vertical pod autoscaler: this Garden has the most components
+// and connections.
 func (c *cluster) createGarden() *unstructured.Unstructured {
 	c.t.Helper()
 	root, err := local.RepositoryRoot()
@@ -99,12 +99,12 @@ func (c *cluster) createGarden() *unstructured.Unstructured {
 	return garden
 }
 
-// reconcile starts a reconciliation of a Garden, and returns a channel that gets its error.
+// reconcile starts a reconciliation of a Garden, and returns a channel that receives its error.
 func (c *cluster) reconcile(garden client.Object) <-chan error {
 	c.t.Helper()
 	list, err := images.Embedded()
 	c.Expect(err).NotTo(HaveOccurred())
-	key, err := rsa.GenerateKey(rand.Reader, 2048) // one for all certificates: keys take long
+	key, err := rsa.GenerateKey(rand.Reader, 2048) // one key for all certificates, because to generate keys takes long
 	c.Expect(err).NotTo(HaveOccurred())
 	reconciler := &lifecycle.Reconciler{
 		Client: c.admin, Clock: clock.RealClock{}, Identity: operatorv1alpha1.OperatorIdentity{ID: "id", Name: "operator-0", Version: "v1.149.3"},
@@ -125,8 +125,8 @@ func (c *cluster) reconcile(garden client.Object) <-chan error {
 	return done
 }
 
-// run runs a binary of the resource manager as soon as its Deployment is available: with the configuration, the ServiceAccount and the
-// rights that the operator has deployed.
+// run runs a binary of the resource manager once its Deployment is available, with the configuration, the ServiceAccount and the rights
+// that the operator has deployed.
 func (c *cluster) run(deployment string, b binary.Binary) {
 	c.t.Helper()
 	key := client.ObjectKey{Namespace: namespace, Name: deployment}
@@ -142,7 +142,7 @@ func (c *cluster) run(deployment string, b binary.Binary) {
 	})
 }
 
-// deployEtcds creates the objects that etcd-druid creates for Etcds, as far as NetworkPolicies depend on them.
+// deployEtcds creates those objects that etcd-druid creates for Etcds and on which NetworkPolicies depend.
 func (c *cluster) deployEtcds() {
 	c.t.Helper()
 	etcds := &druidcorev1alpha1.EtcdList{}

@@ -19,7 +19,7 @@ func TestParseMachineAddsIdleAndWaiting(t *testing.T) {
 	}
 }
 
-// line returns a line of /proc/<pid>/stat.
+// line returns a line in the format of /proc/<pid>/stat.
 func line(name, parent, user, system, born string) string {
 	return "7 (" + name + ") S " + parent + " 0 0 0 0 0 0 0 0 0 " + user + " " + system + " 900 900 20 0 5 0 " + born + " 4096 10"
 }
@@ -79,7 +79,7 @@ func TestReport(t *testing.T) {
 		second(13, 12, 3*time.Second, "/tmp", "kube-apiserver"), second(14, 11, 4*time.Second, "/tmp", "link", "-o", "b.test"),
 	}
 	h.add(before, 10)
-	// The test has ended, and its server has become a child of this process. The linker has just ended.
+	// The test has ended, and its server has become a child of the root process. The linker has just ended.
 	h.add([]process{
 		second(10, 1, 0, "/src", "cost"), second(13, 10, 5*time.Second, "/tmp", "kube-apiserver"), second(14, 11, 4*time.Second, "/tmp"),
 	}, 10)

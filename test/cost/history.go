@@ -14,32 +14,33 @@ import (
 	"time"
 )
 
-// identity is a process on this machine.
+// identity identifies a process on this machine: a later process can have the same pid, but not the same time of birth.
 type identity struct {
 	pid  int
 	born uint64
 }
 
-// record is all that was seen of a process.
+// record contains the observations of one process.
 type record struct {
 	kind string
-	// tested is the package of the test that has started the process, directly or not. It stays when the test ends before the process.
+	// tested is the package of the test that has started the process, directly or indirectly. It stays the same when the test ends before
+	// the process.
 	tested string
 	used   time.Duration
-	// seen is how often the process was seen.
+	// seen is the number of readings in which the process was running.
 	seen int
 }
 
-// history is all that was seen of the processes below one.
+// history contains the observations of all descendants of a process.
 type history struct {
 	records map[identity]*record
-	// present is how often at least one process of a kind was seen.
+	// present is the number of readings in which at least one process of a kind was running, by kind.
 	present map[string]int
 	module  string
 	names   []string
 }
 
-// add adds one reading of all processes of the machine. Those below root count.
+// add adds one reading of all processes of the machine. Only the descendants of root count.
 func (h *history) add(all []process, root int) {
 	byPID := make(map[int]process, len(all))
 	for _, p := range all {
@@ -58,7 +59,8 @@ func (h *history) add(all []process, root int) {
 		}
 		r.used = p.used
 		r.seen++
-		// A process begins as a copy of its parent, and has no command line once it has ended.
+		// A new process is a copy of its parent, and a process that has ended has no command line. So the kind is determined in every
+		// reading.
 		if len(p.command) > 0 {
 			r.kind = kindOf(p.command, h.names)
 			r.tested = testedBy(append([]process{p}, ancestors...), h.module, r.tested)
@@ -70,7 +72,8 @@ func (h *history) add(all []process, root int) {
 	}
 }
 
-// newHistory returns an empty history. The folder of the module and the names of its binaries come from the go command.
+// newHistory returns an empty history. The folder of the module comes from the go command; the names of the binaries are the names of the
+// folders in cmd/.
 func newHistory(ctx context.Context) (*history, error) {
 	out, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}").Output()
 	if err != nil {
@@ -84,7 +87,7 @@ func newHistory(ctx context.Context) (*history, error) {
 	return h, err
 }
 
-// testedBy returns the package of the first of these processes that is a test, or the one that was found earlier.
+// testedBy returns the package of the first test among these processes; without a test, the package of an earlier reading.
 func testedBy(processes []process, module, earlier string) string {
 	for _, each := range processes {
 		if len(each.command) > 0 && kindOf(each.command, nil) == testCode {
@@ -94,7 +97,7 @@ func testedBy(processes []process, module, earlier string) string {
 	return earlier
 }
 
-// ancestorsOf returns the processes between a process and root, the parent first, and false if root is no ancestor.
+// ancestorsOf returns the processes between a process and root, the parent first. It returns false if root is not an ancestor.
 func ancestorsOf(p process, all map[int]process, root int) ([]process, bool) {
 	var found []process
 	for p.parent != root {
@@ -108,8 +111,8 @@ func ancestorsOf(p process, all map[int]process, root int) ([]process, bool) {
 	return found, true
 }
 
-// report prints the table of kinds and the table of packages. total is the processor time of all processes, wall the duration of the run,
-// and idle the time that cores had nothing to do.
+// report prints the table of kinds and the table of packages. The argument total is the processor time of all processes, wall the duration
+// of the run, and idle the time in which processor cores had no work.
 func (h *history) report(out io.Writer, total, wall, idle time.Duration) {
 	used := map[string]time.Duration{}
 	var sum time.Duration
@@ -153,7 +156,7 @@ func (h *history) reportPackages(out io.Writer) {
 			p.others += r.used
 		}
 	}
-	delete(rows, "") // servers that all tests share, and the compiler
+	delete(rows, "") // servers that all tests share, and the compiler, work for no single package
 	sum := func(p *row) time.Duration { return p.test + p.servers + p.others }
 	table := newTable(out)
 	_, _ = fmt.Fprintln(table, "\nprocessor s\ttest code\town servers\tothers\twall s\t  package")

@@ -51,7 +51,7 @@ func kindOf(command, binaryNames []string) string {
 	return others
 }
 
-// packageOf returns the package that a process of one of these kinds works for, and "" if the command line does not contain it. A test
+// packageOf returns the package that a process of one of these kinds works for; "" if its command line does not contain the package. A test
 // runs in the folder of its package; module is the folder of the module.
 func packageOf(kind string, p process, module string) string {
 	switch kind {

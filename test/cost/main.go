@@ -1,9 +1,9 @@
-// Command cost runs a command, and then reports how much processor time each kind of process of it used, and each tested package:
+// Command cost runs a command, and then reports the processor time of each kind of its processes, and of each tested package:
 //
 //	go run ./test/cost -- make test PACKAGES=./internal/apply/...
 //
-// It reads /proc four times a second (Linux only), so it does not see the work of a process after its last reading. This remainder
-// is a row of its own, because the sum of all processes is exact. The exit code is the exit code of the command.
+// It reads /proc four times a second (Linux only), so it does not see the work of a process after its last reading. This remainder has a
+// row of its own, because the sum over all processes is exact. It exits with the exit code of the command.
 package main
 
 import (
@@ -43,7 +43,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	if len(args) < 2 || args[0] != "--" {
 		return errors.New("usage: cost -- COMMAND [ARGUMENT...]")
 	}
-	// Processes whose parents have ended become children of this process, so that they stay in the tree.
+	// When the parent of a process ends, the process becomes a child of this one, so that it stays a descendant.
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		return fmt.Errorf("become the parent of orphans: %w", err)
 	}
@@ -88,7 +88,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	return errors.Join(err, readErr)
 }
 
-// reap waits for the orphans that have ended, so that their processor time counts, and no other process still finds them.
+// reap waits for adopted processes that have ended, so that their processor time is counted and they disappear from /proc.
 func reap(all []process, self, command int) {
 	for _, p := range all {
 		if p.parent == self && p.pid != command && p.ended {

@@ -13,22 +13,22 @@ import (
 // tick is the unit of processor times in /proc.
 const tick = 10 * time.Millisecond
 
-// process is one reading of a process.
+// process contains the facts that one reading shows of a process.
 type process struct {
 	pid, parent int
-	// born is when it started, in ticks since the machine did. It distinguishes processes with the same pid.
+	// born is when the process started, in ticks since the start of the machine. It distinguishes processes with the same pid.
 	born uint64
 	used time.Duration
-	// ended is true if the process has ended, and its parent has not waited for it yet.
+	// ended is true if the process has ended, and its parent has not reaped it yet.
 	ended bool
-	// command is the command line, which is empty if the process has ended; folder is the working folder.
+	// command is the command line, which is empty if the process has ended. folder is the working folder.
 	command []string
 	folder  string
 }
 
 // machine is a reading of the whole machine.
 type machine struct {
-	// idle is the time that the cores had nothing to do, all of them added up.
+	// idle is the time in which processor cores had no work, added up for all cores.
 	idle time.Duration
 }
 
@@ -54,7 +54,7 @@ func parseMachine(stat string) (machine, error) {
 	return machine{idle: time.Duration(idle+waiting) * tick}, nil
 }
 
-// readProcesses returns the processes that it can read. One that ends meanwhile is left out.
+// readProcesses returns the processes that it can read. It omits processes that end meanwhile.
 func readProcesses(proc fs.FS) []process {
 	entries, err := fs.ReadDir(proc, ".")
 	if err != nil {
@@ -97,7 +97,7 @@ func parseStat(pid int, stat string) (process, bool) {
 	if len(fields) < 20 {
 		return process{}, false
 	}
-	// The first of these fields is the third of the line.
+	// fields begins with the third field of the line.
 	parent, err1 := strconv.Atoi(fields[1])
 	user, err2 := strconv.ParseInt(fields[11], 10, 64)
 	system, err3 := strconv.ParseInt(fields[12], 10, 64)

@@ -1,4 +1,3 @@
-// Package deploy holds the two renderings of internal/deployable, the kustomizations of deploy/ and the chart
-// deploy/charts/espalier, to each other, and installs the chart on an API server as Helm's users do. There is nothing in it
-// but tests.
+// Package deploy contains only tests. They compare the two renderings of internal/deployable, which are the kustomizations of deploy/ and
+// the chart deploy/charts/espalier, and install the chart on an API server in the way that users of Helm do.
 package deploy

@@ -24,7 +24,7 @@ import (
 	"github.com/espalier-dev/espalier/test/local"
 )
 
-// cluster is an API server with Helm in front of it, in a namespace that takes Pods of the restricted standard only.
+// cluster is an API server with a namespace, in which only Pods of the restricted Pod security standard are allowed, and a Helm client.
 type cluster struct {
 	client.Client
 
@@ -120,8 +120,8 @@ func TestAReleaseFromInstallToUninstall(t *testing.T) {
 	g.Expect(err).NotTo(HaveOccurred())
 }
 
-// TestHelmTakesOverObjectsOfKubectl installs over objects that kubectl has applied, with the flags that docs/deploying.md names. Fields with
-// other values, here the replicas and the image, belong to kubectl until then.
+// TestHelmTakesOverObjectsOfKubectl installs the chart over objects that kubectl has applied, with the flags that docs/deploying.md
+// describes. Fields in which the values differ, here the replicas and the image, belong to kubectl before.
 func TestHelmTakesOverObjectsOfKubectl(t *testing.T) {
 	g := NewWithT(t)
 	c := newCluster(t)
@@ -147,7 +147,7 @@ func TestHelmTakesOverObjectsOfKubectl(t *testing.T) {
 	g.Expect(c.deployments()).To(BeEmpty())
 }
 
-// TestOneReleaseInACluster holds that a second one, which would take the roles of the first, is refused.
+// TestOneReleaseInACluster requires that a second release is refused: it would take over the roles of the first.
 func TestOneReleaseInACluster(t *testing.T) {
 	g := NewWithT(t)
 	first, second := newCluster(t), newCluster(t)
@@ -169,7 +169,7 @@ func images(version string) map[string]string {
 	return images
 }
 
-// expectPodsToBeTaken asks the API server for a Pod of every Deployment, in dry runs.
+// expectPodsToBeTaken sends a dry run of a Pod of each Deployment, which the API server must accept.
 func (c *cluster) expectPodsToBeTaken() {
 	c.t.Helper()
 	g := NewWithT(c.t)
@@ -184,12 +184,12 @@ func (c *cluster) expectPodsToBeTaken() {
 		ObjectMeta: metav1.ObjectMeta{Namespace: c.namespace, Name: "loose"},
 		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "i"}}},
 	}
-	// Until a controller has made the ServiceAccount default it is refused for another reason.
+	// Until a controller has created the ServiceAccount default, the Pod is refused for another reason.
 	g.Eventually(func() error { return c.Create(c.t.Context(), loose, client.DryRunAll) }, binary.Patience).
 		Should(MatchError(ContainSubstring("violates PodSecurity")), "the standard is enforced")
 }
 
-// aSet creates a ManagedResource, which no uninstallation may take away.
+// aSet creates a ManagedResource, which an uninstallation must not delete.
 func (c *cluster) aSet() *unstructured.Unstructured {
 	c.t.Helper()
 	set := &unstructured.Unstructured{}

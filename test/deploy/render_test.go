@@ -29,7 +29,7 @@ func TestMain(m *testing.M) { os.Exit(binary.WithOwnServer(m)) }
 
 const namespace = "espalier-system"
 
-// objects are the objects of a rendering, by kind, namespace and name.
+// objects contains the fields of rendered objects, by kind, namespace and name.
 type objects map[string]map[string]any
 
 func folder(t *testing.T, elements ...string) string {
@@ -39,7 +39,7 @@ func folder(t *testing.T, elements ...string) string {
 	return filepath.Join(append([]string{root, "deploy"}, elements...)...)
 }
 
-// kustomized renders a folder as `kubectl kustomize` does.
+// kustomized renders a folder like `kubectl kustomize`.
 func kustomized(t *testing.T, elements ...string) objects {
 	t.Helper()
 	g := NewWithT(t)
@@ -57,12 +57,12 @@ func loadChart(t *testing.T) *chart.Chart {
 	return loaded
 }
 
-// template renders the chart as `helm template` does, without its CRDs.
+// template renders the chart like `helm template`, without its CRDs.
 func template(t *testing.T, releaseNamespace string, values map[string]any) (string, error) {
 	t.Helper()
 	install := action.NewInstall(action.NewConfiguration())
 	install.DryRunStrategy, install.ReleaseName, install.Namespace = action.DryRunClient, "here", releaseNamespace
-	// Without one, a test binary asks for the Kubernetes that Helm falls back to, which is a very old one.
+	// Without a version, a test binary would render for a default version of Kubernetes in Helm, which is very old.
 	version, err := common.ParseKubeVersion("v1.31.0")
 	NewWithT(t).Expect(err).NotTo(HaveOccurred())
 	install.KubeVersion = version
@@ -75,7 +75,7 @@ func template(t *testing.T, releaseNamespace string, values map[string]any) (str
 	return rendered.Manifest, nil
 }
 
-// helmed renders the chart, without the labels that Helm adds.
+// helmed renders the chart, and removes the labels that Helm adds.
 func helmed(t *testing.T, values map[string]any) objects {
 	t.Helper()
 	text, err := template(t, namespace, values)
@@ -124,7 +124,7 @@ func identity(fields map[string]any) string {
 	return strings.Join([]string{object.GetAPIVersion(), object.GetKind(), object.GetNamespace(), object.GetName()}, " ")
 }
 
-// without leaves out the kinds.
+// without returns the objects of all other kinds.
 func (o objects) without(kinds ...string) objects {
 	rest := maps.Clone(o)
 	maps.DeleteFunc(rest, func(_ string, fields map[string]any) bool {

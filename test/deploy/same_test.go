@@ -12,7 +12,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/deployable"
 )
 
-// inValues is the name of a binary in the values of the chart.
+// inValues contains the key of each binary in the values of the chart.
 var inValues = map[string]string{
 	"csr-approver":               "csrApprover",
 	"garden-operator":            "gardenOperator",
@@ -65,7 +65,7 @@ func TestBothRenderTheSameWithoutABinary(t *testing.T) {
 	}
 }
 
-// TestABinaryThatIsOffIsRenderedAlikeIfItIsAdded compares the binaries that standalone does not have.
+// TestABinaryThatIsOffIsRenderedAlikeIfItIsAdded compares both renderings of the binaries that the overlay standalone omits.
 func TestABinaryThatIsOffIsRenderedAlikeIfItIsAdded(t *testing.T) {
 	for _, each := range deployable.All() {
 		if !each.OffTogether {
@@ -86,8 +86,8 @@ func TestABinaryThatIsOffIsRenderedAlikeIfItIsAdded(t *testing.T) {
 	}
 }
 
-// TestTheTokenInvalidatorIsOnInBothHalves compares the overlay with the values that the documentation names. The overlay does not
-// bind the roles of the token requestor, which the chart always binds.
+// TestTheTokenInvalidatorIsOnInBothHalves compares the overlay that enables the token invalidator in both binaries with the documented
+// values of the chart. The overlay does not bind the roles of the token requestor, which the chart always binds.
 func TestTheTokenInvalidatorIsOnInBothHalves(t *testing.T) {
 	g := NewWithT(t)
 	on := map[string]any{"tokenInvalidator": map[string]any{"enabled": true}}
@@ -124,7 +124,8 @@ func TestWithoutAnyBinaryTheChartIsEmpty(t *testing.T) {
 	NewWithT(t).Expect(helmed(t, off(all()...))).To(BeEmpty())
 }
 
-// TestBothRenderTheSameForTwoClusters compares binary by binary: the overlay leaves the tag to its user.
+// TestBothRenderTheSameForTwoClusters compares each binary separately. It ignores the tag of the image, which the overlay leaves to its
+// user.
 func TestBothRenderTheSameForTwoClusters(t *testing.T) {
 	for _, each := range deployable.All() {
 		if !each.HasTarget() {
@@ -159,7 +160,7 @@ func TestEverythingIsTheStandaloneOverlay(t *testing.T) {
 	expectSame(t, kustomized(t, "."), kustomized(t, "overlays", "standalone"))
 }
 
-// TestOneTagIsForAllImages holds that no Deployment is forgotten by deploy/images.
+// TestOneTagIsForAllImages requires that deploy/images sets the tag of the images in all Deployments.
 func TestOneTagIsForAllImages(t *testing.T) {
 	for _, overlay := range []string{"standalone", "minimal", "garden", filepath.Join("source-target", "source")} {
 		t.Run(overlay, func(t *testing.T) {
@@ -201,7 +202,7 @@ func podOf(t *testing.T, deployment map[string]any) map[string]any {
 	return pod
 }
 
-// at goes down the fields.
+// at returns the value at a path in an object.
 func at(t *testing.T, in any, path ...string) any {
 	t.Helper()
 	for _, name := range path {

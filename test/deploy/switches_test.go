@@ -17,16 +17,16 @@ import (
 	"github.com/espalier-dev/espalier/internal/deployable"
 )
 
-// switches are the settings that an administrator may switch on or off in the shipped deployment.
+// switches are the settings that an administrator may enable or disable in the shipped deployment.
 var switches = []struct {
 	binary string
-	// config is a part of the configuration file, as in the value "config" of the chart.
+	// config is a part of the configuration file, in the form of the value "config" of the chart.
 	config string
-	// code are the files and folders whose RBAC markers declare the rights that the setting needs; empty if it needs no rights of its own.
+	// code are the files and folders whose RBAC markers declare the rights that the setting needs; empty if it needs no additional rights.
 	code []string
-	// overlay has the bindings in one cluster; empty for the folder of the binary.
+	// overlay is the overlay for one cluster that contains the bindings; empty for the folder of the binary.
 	overlay string
-	// page has commands with bindings that replace the binding of cluster-admin; empty if cluster-admin stays.
+	// page is the page with commands that create bindings to replace the binding of cluster-admin; empty if cluster-admin stays bound.
 	page string
 }{
 	{binary: "csr-approver", config: "controllers: {kubeletCSRApprover: {enabled: true}}", code: []string{"csr/approver"}},
@@ -122,8 +122,8 @@ var switches = []struct {
 	{binary: "webhook-server", config: "espalier: {webhooks: {legacyReplicaCriteria: true}}", code: []string{"webhook/lookup"}},
 }
 
-// TestEverySwitchHasItsRoles holds that each switch works in the shipped deployment: the chart makes a valid configuration of it, and the
-// roles that its code declares are bound by kustomize and Helm, in one cluster and in two, or by the commands of the documentation.
+// TestEverySwitchHasItsRoles requires that each switch works in the shipped deployment: the chart makes a valid configuration from it, and
+// the roles that its code declares are bound, by kustomize and Helm, in one cluster and in two, or by the documented commands.
 func TestEverySwitchHasItsRoles(t *testing.T) {
 	for _, each := range switches {
 		t.Run(each.binary+" "+each.config+" "+each.overlay+each.page, func(t *testing.T) {
@@ -178,7 +178,7 @@ func TestEverySwitchHasItsRoles(t *testing.T) {
 	}
 }
 
-// TestEverySwitchIsListed finds the settings by their type: a bool is a switch.
+// TestEverySwitchIsListed requires that switches contains every setting of type bool.
 func TestEverySwitchIsListed(t *testing.T) {
 	listed := map[string]any{}
 	for _, each := range switches {
@@ -193,7 +193,7 @@ func TestEverySwitchIsListed(t *testing.T) {
 	}
 }
 
-// booleans returns the paths of the fields of a configuration that are true or false.
+// booleans returns the paths of all fields of type bool in a configuration.
 func booleans(in reflect.Type, at string) []string {
 	if in.Kind() == reflect.Pointer {
 		in = in.Elem()
@@ -211,7 +211,7 @@ func booleans(in reflect.Type, at string) []string {
 	return found
 }
 
-// leaves returns the values of an object that are no objects with fields, by their paths.
+// leaves returns the values in an object that are not objects with fields, by their paths.
 func leaves(in map[string]any, at string) map[string]any {
 	found := map[string]any{}
 	for name, value := range in {
@@ -224,7 +224,7 @@ func leaves(in map[string]any, at string) map[string]any {
 	return found
 }
 
-// mistakes returns the warnings and errors about a configuration file.
+// mistakes returns the warnings and errors of the binary about a configuration file.
 func mistakes(t *testing.T, binary, file string) []string {
 	t.Helper()
 	loaded, warnings, err := load(binary, []byte(file))
@@ -251,7 +251,7 @@ func load(binary string, file []byte) (interface{ Validate() field.ErrorList }, 
 
 var marker = regexp.MustCompile(`(?m)^// \+kubebuilder:rbac:(.*)$`)
 
-// declared returns the roles, as namespace/name, of the RBAC markers in files and folders of internal/.
+// declared returns the roles that the RBAC markers in files and folders of internal/ name, as namespace/name.
 func declared(t *testing.T, binary string, code []string) []string {
 	t.Helper()
 	g := NewWithT(t)
@@ -281,7 +281,7 @@ func declared(t *testing.T, binary string, code []string) []string {
 	return slices.Compact(roles)
 }
 
-// bound returns the roles, as namespace/name, that are bound to the ServiceAccount of a binary, all of which must exist.
+// bound returns the roles that are bound to the ServiceAccount of a binary, as namespace/name. All of them must exist.
 func bound(t *testing.T, rendered objects, binary deployable.Binary) []string {
 	t.Helper()
 	var roles []string
@@ -303,7 +303,7 @@ func bound(t *testing.T, rendered objects, binary deployable.Binary) []string {
 
 var bindingCommand = regexp.MustCompile(`kubectl create clusterrolebinding \S+ +--clusterrole=(\S+) --serviceaccount=(\S+)`)
 
-// boundByCommands returns the ClusterRoles that commands of a page bind to the ServiceAccount of a binary, except cluster-admin.
+// boundByCommands returns the ClusterRoles that the commands of a page bind to the ServiceAccount of a binary, except for cluster-admin.
 func boundByCommands(t *testing.T, page string, binary deployable.Binary) []string {
 	t.Helper()
 	content, err := os.ReadFile(folder(t, "..", "docs", page))
@@ -317,7 +317,7 @@ func boundByCommands(t *testing.T, page string, binary deployable.Binary) []stri
 	return roles
 }
 
-// unbound returns the roles that are not given. The role cluster-admin includes all that are for the target.
+// unbound returns the roles that are not in given. If given contains cluster-admin, this includes all roles for the target.
 func unbound(binary deployable.Binary, roles, given []string) []string {
 	return slices.DeleteFunc(slices.Clone(roles), func(role string) bool {
 		return slices.Contains(given, role) || slices.Contains(given, "/"+deployable.ClusterAdmin) && forTarget(binary, role)

@@ -10,7 +10,7 @@ import (
 
 const approver = "apps/v1 Deployment espalier-system espalier-csr-approver"
 
-// TestValuesReachTheDeployment sets, in the form of a values file, the values for csr-approver and the values for all binaries.
+// TestValuesReachTheDeployment sets values for csr-approver, and values for all binaries, in the form of a values file.
 func TestValuesReachTheDeployment(t *testing.T) {
 	for name, tc := range map[string]struct {
 		values string
@@ -159,7 +159,7 @@ func TestConfigurations(t *testing.T) {
 	}
 }
 
-// TestTokenControllersOfTwoClustersStay is about values of releases that were installed when token-controllers was on by default.
+// TestTokenControllersOfTwoClustersStay checks values of releases that were installed when token-controllers was enabled by default.
 func TestTokenControllersOfTwoClustersStay(t *testing.T) {
 	for name, tc := range map[string]struct {
 		values string
@@ -178,7 +178,7 @@ func TestTokenControllersOfTwoClustersStay(t *testing.T) {
 	}
 }
 
-// TestNamesThatLookLikeNumbersStayTexts is about names that a user chooses: Kubernetes takes digits for one, YAML for a number.
+// TestNamesThatLookLikeNumbersStayTexts checks names that a user chooses and that consist of digits: YAML would read them as numbers.
 func TestNamesThatLookLikeNumbersStayTexts(t *testing.T) {
 	g := NewWithT(t)
 	rendered := helmed(t,
@@ -200,7 +200,7 @@ func TestEverythingIsInTheNamespaceOfTheRelease(t *testing.T) {
 	for _, fields := range decode(t, []byte(rendered)) {
 		found[text(at(t, fields, "metadata", "namespace"))] = true
 	}
-	// Roles about the API server's own Service and about the identity of the cluster are where these are.
+	// The roles for the API server's own Service and for the identity of the cluster are in the namespaces of these objects.
 	g.Expect(found).To(Equal(map[string]bool{"": true, "elsewhere": true, "default": true, "kube-system": true}))
 }
 

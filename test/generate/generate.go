@@ -1,7 +1,7 @@
-// Package generate runs tests with cases that they generate.
+// Package generate runs tests with generated cases.
 //
-// The name of such a test begins with TestGenerated. In `make test` it runs a sample, which is the same each time and takes at most 20
-// seconds. `make generators` runs it for the duration of GENERATE, with cases that GENERATE_SEED chooses.
+// The name of such a test begins with TestGenerated. `make test` runs a sample of its cases, which is the same each time and takes at most
+// 20 seconds. `make generators` runs it for the duration of GENERATE, with cases that GENERATE_SEED chooses.
 package generate
 
 import (
@@ -15,7 +15,8 @@ import (
 	. "github.com/onsi/gomega"
 )
 
-// Cases calls test with sources of randomness: sample times, and again until the duration of GENERATE is over. It ends at a failure.
+// Cases calls test with a source of randomness, as many times as sample says, and then until the duration of GENERATE is over. It stops at
+// the first failure.
 func Cases(t *testing.T, sample int, test func(t *testing.T, random *rand.Rand)) {
 	t.Helper()
 	g := NewWithT(t)

@@ -14,8 +14,8 @@ import (
 // AssetsVariable is the environment variable for a folder with binaries to use instead of building them.
 const AssetsVariable = "KUBEBUILDER_ASSETS"
 
-// Assets returns the folder of the control plane's binaries: the folder that KUBEBUILDER_ASSETS names, or the one that
-// hack/controlplane.sh builds once per version. A build takes some minutes and reports to progress.
+// Assets returns the folder of the control plane's binaries: the folder that KUBEBUILDER_ASSETS names, or the one that hack/controlplane.sh
+// builds once for each version. A build takes some minutes, and writes its output to progress.
 func Assets(ctx context.Context, progress io.Writer) (string, error) {
 	if dir := os.Getenv(AssetsVariable); dir != "" {
 		return dir, nil
@@ -23,7 +23,7 @@ func Assets(ctx context.Context, progress io.Writer) (string, error) {
 	return Build(ctx, "controlplane.sh", progress)
 }
 
-// Build runs a script of hack/ that builds tools once per version, and returns the folder of their binaries, which it prints.
+// Build runs a script of hack/ that builds tools once for each version. It returns the folder of the binaries, which the script prints.
 func Build(ctx context.Context, script string, progress io.Writer) (string, error) {
 	root, err := RepositoryRoot()
 	if err != nil {
@@ -38,7 +38,7 @@ func Build(ctx context.Context, script string, progress io.Writer) (string, erro
 	return strings.TrimSpace(string(out)), nil
 }
 
-// RepositoryRoot returns the folder with the go.mod of this module, in which the working folder must be.
+// RepositoryRoot returns the folder of this module's go.mod. The working folder must be in it.
 func RepositoryRoot() (string, error) {
 	dir, err := os.Getwd()
 	if err != nil {

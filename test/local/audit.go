@@ -9,8 +9,8 @@ import (
 	"os"
 )
 
-// AuditLines iterates over the lines of an API server's audit log, from a place in the file on. It leaves out text after the last line end,
-// which is not complete yet. An error ends it.
+// AuditLines iterates over the lines of an API server's audit log, beginning at an offset in the file. It omits the text after the last
+// line end, because that line is not complete yet. An error ends the iteration.
 func AuditLines(file string, place int64) iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
 		log, err := os.Open(file)

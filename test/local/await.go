@@ -7,10 +7,10 @@ import (
 	"time"
 )
 
-// endedError is an error of a probe that ends the wait.
+// endedError is an error of a probe after which Await stops.
 type endedError struct{ error }
 
-// GiveUp returns an error of a probe that ends the wait of Await.
+// GiveUp returns an error with which a probe stops Await.
 func GiveUp(err error) error { return endedError{err} }
 
 // Pause waits for a duration, or until the context ends.
@@ -23,12 +23,12 @@ func Pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// Await calls probe until it succeeds. The error contains the awaited state and the last error.
+// Await calls probe until it succeeds, or until the limit. The error contains the awaited state, what, and the last error of probe.
 func Await(ctx context.Context, limit time.Duration, what string, probe func(context.Context) error) error {
 	return AwaitEvery(ctx, probeInterval, limit, what, probe)
 }
 
-// AwaitEvery is Await with another pause between two calls.
+// AwaitEvery is like Await, with another pause between two calls.
 func AwaitEvery(ctx context.Context, pause, limit time.Duration, what string, probe func(context.Context) error) error {
 	limited, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()

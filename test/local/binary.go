@@ -14,24 +14,24 @@ import (
 
 // Binary is a binary of this repository that runs as a process on this machine.
 type Binary struct {
-	// Name is its name in messages, Path the built program.
+	// Name is the name of the binary in messages. Path is the built program.
 	Name, Path string
-	// Dir contains its configuration, config.yaml, and its log.
+	// Dir is the folder with the configuration, config.yaml, and the log.
 	Dir string
 	// RecordFile receives the record of the process; empty means record.json in Dir.
 	RecordFile string
-	// ProbePort is the port of its health probes on 127.0.0.1, as the configuration says.
+	// ProbePort is the port of the health probes on 127.0.0.1, as in the configuration.
 	ProbePort int
 	// Env is added to the environment; deployable.Environment returns the variables of its Deployment.
 	Env []string
-	// Detached lets the process outlive this one.
+	// Detached makes the process continue when this process ends.
 	Detached bool
 }
 
 // LogFile is the log of all processes that were started from the folder.
 func (b Binary) LogFile() string { return filepath.Join(b.Dir, "log") }
 
-// Start starts the process, and does not wait.
+// Start starts the process, and does not wait until it is ready.
 func (b Binary) Start() (*child.Process, error) {
 	return child.Start(child.Spec{
 		Name: b.Name, Path: b.Path, Args: []string{"--config=" + filepath.Join(b.Dir, "config.yaml")},
@@ -39,7 +39,7 @@ func (b Binary) Start() (*child.Process, error) {
 	})
 }
 
-// Ready waits until the process is ready, and gives up when it ends.
+// Ready waits until the process is ready. It returns an error if the process ends.
 func (b Binary) Ready(ctx context.Context, p *child.Process, limit time.Duration) error {
 	return Await(ctx, limit, b.Name+" to be ready", func(ctx context.Context) error {
 		_, err := Get(ctx, http.DefaultClient, fmt.Sprintf("http://127.0.0.1:%d/readyz", b.ProbePort))
@@ -50,7 +50,7 @@ func (b Binary) Ready(ctx context.Context, p *child.Process, limit time.Duration
 	})
 }
 
-// Get returns the body of a response with status 200. The server does not compress it, which would cost a measured process time.
+// Get returns the body of a response with status 200. It disables compression, which would cost processor time of a measured process.
 func Get(ctx context.Context, c *http.Client, url string) ([]byte, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
 	if err != nil {

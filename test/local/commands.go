@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// The environment variables for further arguments of the etcds and API servers that this package starts. They are separated by
-// blanks and take precedence over all others. In arguments of API servers, $PORT stands for the port.
+// The environment variables with further arguments of the etcds and API servers that this package starts. Arguments are separated by
+// blanks, and take precedence over all others. In arguments of API servers, $PORT stands for the port.
 const (
 	EtcdArgsVariable      = "ESPALIER_ETCD_ARGS"
 	APIServerArgsVariable = "ESPALIER_API_SERVER_ARGS"
@@ -32,7 +32,7 @@ func (l layout) stages() string            { return l.file("kwok-stages.yaml") }
 
 const admin = "admin"
 
-// issuer is the issuer of ServiceAccount tokens, and so one of the API server's audiences.
+// issuer is the issuer of ServiceAccount tokens. It is also one of the API server's audiences.
 const issuer = "https://kubernetes.default.svc"
 
 func commandLine(part string, l layout, ports Ports, o Options) []string {
@@ -57,15 +57,16 @@ func commandLine(part string, l layout, ports Ports, o Options) []string {
 	}
 }
 
-// etcdSocket is in a folder that only its owner can read. The working folder of every part is the state folder, because the path of a
-// socket must be short. On a TCP connection, encryption would take a fifth of the processor time of etcd and the API server.
+// etcdSocket is a socket in a folder that only its owner can read. Its path is relative to the working folder of the parts, which is the
+// state folder, because the path of a socket must be short. On a TCP connection, encryption would need a fifth of the processor time of
+// etcd and the API server.
 const etcdSocket = "unix://sockets/etcd.sock"
 
 func etcdArgs(l layout, ports Ports) []string {
 	client, peer := "https://"+address(ports.Etcd), "https://"+address(ports.EtcdPeer)
 	return append([]string{
 		"--data-dir=" + l.file("etcd"),
-		"--unsafe-no-fsync", // the data need not survive a power failure, and an fsync per write would slow down every test
+		"--unsafe-no-fsync", // the data need not survive a power failure, and an fsync for each write would slow down every test
 		"--listen-client-urls=" + client + "," + etcdSocket, "--advertise-client-urls=" + client,
 		"--listen-peer-urls=" + peer, "--initial-advertise-peer-urls=" + peer, "--initial-cluster=default=" + peer,
 		"--cert-file=" + l.pki(etcdCert), "--key-file=" + l.pki(etcdKey), "--trusted-ca-file=" + l.pki(etcdCACert), "--client-cert-auth",
@@ -95,8 +96,8 @@ func apiServerArgs(l layout, ports Ports, o Options) []string {
 	return slices.Concat(args, o.APIServerArgs, strings.Fields(further))
 }
 
-// controllerManagerArgs raises every limit that could make the garbage collector the slowest part, instead of the measured one.
-// Each controller has its own client with these limits; the garbage collector doubles them.
+// controllerManagerArgs raises every limit that could make the garbage collector the bottleneck of a measurement. Each controller has its
+// own client with these limits; the garbage collector doubles them.
 func controllerManagerArgs(l layout) []string {
 	kubeconfig := l.kubeconfig(controllerManager)
 	return []string{

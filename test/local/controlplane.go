@@ -22,7 +22,7 @@ import (
 const (
 	// stopGrace is how long a part may take to stop before it is killed.
 	stopGrace = 3 * time.Second
-	// startLimit ends a start that hangs, if the caller's context has no earlier deadline.
+	// startLimit is the time limit of a start, if the context of the caller has no earlier deadline.
 	startLimit = 5 * time.Minute
 	// probeInterval is the time between two checks of a part that is not ready yet.
 	probeInterval = 50 * time.Millisecond
@@ -30,23 +30,23 @@ const (
 
 // ControlPlane is a running control plane. Its methods may be called from several goroutines.
 type ControlPlane struct {
-	// Server gives access as administrator, and as any other user.
+	// Server gives access to the API server as administrator and as any other user.
 	Server
-	// Clients are the administrator's.
+	// Clients have the rights of the administrator.
 	Clients kubernetes.Interface
 
 	options Options
 	ports   Ports
 
-	mu      sync.Mutex // guards the following fields
+	mu      sync.Mutex // guards the fields below
 	running map[string]*child.Process
-	block   io.Closer // keeps other launchers off ports that were chosen freely; nil for given ones
+	block   io.Closer // keeps other launchers from using the same ports; nil if the caller chose the port
 }
 
-// Start starts every part that does not run from Options.Dir yet and waits until the control plane is usable: the API server is ready and,
-// with the parts for them, the ServiceAccount "default" exists and the fake node is ready. The context limits only the start. An error
-// names the part that has stopped, or the awaited state, with the end of its log; Start then stops everything that it has started. A port
-// in use is a *PortTakenError.
+// Start starts every part that does not run from Options.Dir yet, and waits until the control plane is usable: the API server is ready and,
+// if the parts for them are started, the ServiceAccount "default" exists and the fake node is ready. The context limits only the start. An
+// error names the part that has stopped, or the awaited state, with the end of its log; Start then stops everything that it has started. If
+// a port is in use, the error is a *PortTakenError.
 func Start(ctx context.Context, o Options) (*ControlPlane, error) {
 	o, err := o.prepare()
 	if err != nil {
@@ -69,7 +69,7 @@ func Start(ctx context.Context, o Options) (*ControlPlane, error) {
 	return c, nil
 }
 
-// adopt takes over the parts that already run from the state folder.
+// adopt finds the parts that already run from the state folder, and manages them like those that it starts.
 func (c *ControlPlane) adopt() error {
 	for _, part := range allParts() {
 		p, err := child.Find(c.layout.record(part))
@@ -114,7 +114,7 @@ func (c *ControlPlane) prepare() error {
 	}
 	server, err := openServer(c.options.Dir)
 	if err != nil {
-		return err // c.Server keeps its layout, with which the parts are stopped
+		return err // c.Server keeps its layout, which is needed to stop the parts
 	}
 	c.Server = server
 	if c.Clients, err = kubernetes.NewForConfig(c.Config); err != nil {
@@ -139,8 +139,8 @@ func (c *ControlPlane) settlePorts() error {
 	case wanted != 0:
 		c.ports = Ports{APIServer: wanted, Etcd: wanted + 1, EtcdPeer: wanted + 2}
 	case before == Ports{}:
-		// They were checked. A second check may fail: a process that is being started meanwhile has a copy of the first one's listener for
-		// some milliseconds.
+		// reserve has already checked the ports. A second check may fail: a process that is being started at the same time has a copy of
+		// the listener of the first check for some milliseconds.
 		if c.ports, c.block, err = reserve(); err != nil {
 			return err
 		}
@@ -149,11 +149,11 @@ func (c *ControlPlane) settlePorts() error {
 	return errors.Join(c.ports.check(), writePorts(c.layout.ports(), c.ports))
 }
 
-// writeKubeconfig gives a part the user name for which Kubernetes has roles: "system:" and the part's name.
+// writeKubeconfig writes the kubeconfig of a part. Its user is the one for which Kubernetes has roles: "system:" and the name of the part.
 func (c *ControlPlane) writeKubeconfig(user string, groups []string, now time.Time) error {
 	file := c.layout.kubeconfig(user)
 	if _, err := os.Stat(file); err == nil && len(c.running) > 0 {
-		return nil // a running part uses it, and the port has not changed
+		return nil // a running part uses this file, and the port has not changed
 	}
 	data, err := userKubeconfig(c.layout.pki(""), c.ports.APIServer, "system:"+user, groups, now)
 	if err != nil {
@@ -210,8 +210,7 @@ func (c *ControlPlane) launch(part string) error {
 	return nil
 }
 
-// await calls probe until it succeeds. It stops when a part stops or the context ends, and then returns an error with the log of the given
-// part.
+// await calls probe until it succeeds. If a part stops or the context ends, it returns an error with the end of the given part's log.
 func (c *ControlPlane) await(ctx context.Context, what, part string, probe func(context.Context) error) error {
 	err := Await(ctx, startLimit, what, func(ctx context.Context) error {
 		err := probe(ctx)
@@ -226,7 +225,7 @@ func (c *ControlPlane) await(ctx context.Context, what, part string, probe func(
 	return fmt.Errorf("%w; the end of %s:\n%s", err, c.layout.log(part), child.Tail(c.layout.log(part)))
 }
 
-// Failure returns an error if a part has stopped without being asked to, with the end of its log.
+// Failure returns an error with the end of the log if a part has stopped and neither Stop nor StopAPIServer has stopped it.
 func (c *ControlPlane) Failure() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -239,7 +238,7 @@ func (c *ControlPlane) Failure() error {
 	return errors.Join(failures...)
 }
 
-// Wait blocks until a part stops without being asked to, or until the context ends. It returns Failure: nil if all parts run.
+// Wait blocks until a part stops that Stop has not stopped, or until the context ends. It returns Failure, which is nil if all parts run.
 func (c *ControlPlane) Wait(ctx context.Context) error {
 	for c.Failure() == nil {
 		if Pause(ctx, probeInterval) != nil {
@@ -249,12 +248,12 @@ func (c *ControlPlane) Wait(ctx context.Context) error {
 	return c.Failure()
 }
 
-// Stop stops every part, and returns when none runs any more. It keeps the state folder.
+// Stop stops every part, and returns when no part runs. The state folder stays.
 func (c *ControlPlane) Stop() error {
 	return c.stop(func(string) bool { return true })
 }
 
-// stop stops the parts that match, clients before servers.
+// stop stops the parts that match, in the order clients before servers.
 func (c *ControlPlane) stop(match func(part string) bool) error {
 	var failures []error
 	for _, part := range slices.Backward(allParts()) {
@@ -265,7 +264,7 @@ func (c *ControlPlane) stop(match func(part string) bool) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.block != nil && len(c.running) == 0 {
-		_ = c.block.Close() // it is a listener without a user
+		_ = c.block.Close() // a listener that nothing connects to
 		c.block = nil
 	}
 	return errors.Join(failures...)
@@ -283,7 +282,7 @@ func (c *ControlPlane) stopPart(part string, grace time.Duration) error {
 }
 
 // StopRecorded stops all parts of a control plane that run from the state folder, even if another program has started them. It returns the
-// names of the parts that were running.
+// names of those that were running.
 func StopRecorded(dir string) (stopped []string, err error) {
 	for _, part := range slices.Backward(allParts()) {
 		ran, failure := child.StopRecorded(layout(dir).record(part), stopGrace)
@@ -298,10 +297,10 @@ func StopRecorded(dir string) (stopped []string, err error) {
 // StopAPIServer kills the API server without a grace period; all other parts keep running and try to reach it.
 func (c *ControlPlane) StopAPIServer() error { return c.stopPart(apiServer, 0) }
 
-// StartAPIServer starts it again, on the same port and the same data, and waits until it is ready.
+// StartAPIServer starts the API server again, on the same port and with the same data, and waits until it is ready.
 func (c *ControlPlane) StartAPIServer(ctx context.Context) error { return c.serve(ctx, apiServer) }
 
-// serve starts parts unless they run, and waits until the API server is ready.
+// serve starts parts that do not run, and waits until the API server is ready.
 func (c *ControlPlane) serve(ctx context.Context, parts ...string) error {
 	for _, part := range parts {
 		if err := c.launch(part); err != nil {
@@ -311,14 +310,14 @@ func (c *ControlPlane) serve(ctx context.Context, parts ...string) error {
 	return c.await(ctx, "the API server to be ready", apiServer, c.apiServerReady)
 }
 
-// Backup saves a snapshot of etcd, which keeps running, in a file.
+// Backup saves a snapshot of etcd to a file. etcd continues to run.
 func (c *ControlPlane) Backup(ctx context.Context, file string) error {
 	return c.etcdTool(ctx, "etcdctl", "--endpoints=https://"+address(c.ports.Etcd), "--cacert="+c.layout.pki(etcdCACert),
 		"--cert="+c.layout.pki(etcdCert), "--key="+c.layout.pki(etcdKey), "snapshot", "save", file)
 }
 
-// Restore replaces the data of etcd by a snapshot of Backup, as in a restore of a cluster: resourceVersions go back too. It restarts API
-// server and etcd.
+// Restore replaces the data of etcd by a snapshot of Backup. As in the restore of a real cluster, resourceVersions go back too. It restarts
+// the API server and etcd.
 func (c *ControlPlane) Restore(ctx context.Context, file string) error {
 	for _, part := range []string{apiServer, etcd} {
 		if err := c.stopPart(part, stopGrace); err != nil {
@@ -338,7 +337,7 @@ func (c *ControlPlane) Restore(ctx context.Context, file string) error {
 	return c.serve(ctx, etcd, apiServer)
 }
 
-// etcdTool runs a tool of etcd, which is built when it is needed.
+// etcdTool runs a tool of etcd. It builds the tool first if it is missing.
 func (c *ControlPlane) etcdTool(ctx context.Context, tool string, arguments ...string) error {
 	tools, err := Build(ctx, "etcdtools.sh", c.options.Log)
 	if err != nil {
@@ -353,10 +352,10 @@ func (c *ControlPlane) etcdTool(ctx context.Context, tool string, arguments ...s
 // AdminConfig returns a copy of the administrator's client configuration, without a client-side rate limit.
 func (c *ControlPlane) AdminConfig() *rest.Config { return rest.CopyConfig(c.Config) }
 
-// AuditLog returns the path of the audit log; the file exists only with Options.AuditPolicy.
+// AuditLog returns the path of the audit log. The file exists only if Options.AuditPolicy is set.
 func (c *ControlPlane) AuditLog() string { return c.layout.auditLog() }
 
-// PIDs returns the process id of each running part by name.
+// PIDs returns the process id of each running part, by its name.
 func (c *ControlPlane) PIDs() map[string]int {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -28,7 +28,7 @@ omitStages: [RequestReceived]
 rules: [{level: Metadata}]
 `
 
-// assets returns the binaries of the test run. The test does not build them, because that would take longer than a test may.
+// assets returns the folder of the control plane's binaries. The test does not build them, because a build takes longer than a test may.
 func assets(t *testing.T) string {
 	t.Helper()
 	if testing.Short() {
@@ -119,7 +119,7 @@ func TestTheWholeControlPlane(t *testing.T) {
 	t.Run("the API server can be taken away and comes back with what it had", func(t *testing.T) {
 		g := NewWithT(t)
 		g.Expect(c.StopAPIServer()).To(Succeed())
-		g.Eventually(func() error { // an open connection breaks first
+		g.Eventually(func() error { // retried, because an open connection breaks first
 			_, err := clients.CoreV1().Nodes().Get(ctx, FakeNode, metav1.GetOptions{})
 			return err
 		}, patience).Should(MatchError(ContainSubstring("connection refused")))

@@ -13,7 +13,7 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
-// renderKubeconfig writes a kubeconfig with one cluster and one user, with inline data.
+// renderKubeconfig returns a kubeconfig with one cluster and one user, which contains all data.
 func renderKubeconfig(cluster *clientcmdapi.Cluster, user *clientcmdapi.AuthInfo, namespace string) ([]byte, error) {
 	const name = "espalier"
 	data, err := clientcmd.Write(clientcmdapi.Config{
@@ -28,7 +28,7 @@ func renderKubeconfig(cluster *clientcmdapi.Cluster, user *clientcmdapi.AuthInfo
 	return data, nil
 }
 
-// userKubeconfig issues a client certificate from the PKI folder and returns a kubeconfig with it for the API server at that port.
+// userKubeconfig issues a client certificate from the PKI folder, and returns a kubeconfig with it for the API server at that port.
 func userKubeconfig(pki string, port int, user string, groups []string, now time.Time) ([]byte, error) {
 	ca, err := loadAuthority(pki)
 	if err != nil {
@@ -43,7 +43,8 @@ func userKubeconfig(pki string, port int, user string, groups []string, now time
 		&clientcmdapi.AuthInfo{ClientCertificateData: pair.cert, ClientKeyData: pair.key}, metav1.NamespaceDefault)
 }
 
-// restConfig reads a kubeconfig for a client without a client-side limit: the API server's priority and fairness limits requests.
+// restConfig returns the configuration of a client without a client-side limit: API Priority and Fairness in the API server limits
+// requests.
 func restConfig(kubeconfig []byte) (*rest.Config, error) {
 	config, err := clientcmd.RESTConfigFromKubeConfig(kubeconfig)
 	if err != nil {
@@ -53,8 +54,8 @@ func restConfig(kubeconfig []byte) (*rest.Config, error) {
 	return config, nil
 }
 
-// ServiceAccountKubeconfig requests a token of the ServiceAccount, which must exist, and returns a kubeconfig with it. The token is valid
-// for the expiry (at least ten minutes; a server may shorten it) and for the API server's own audiences. The kubeconfig contains no
+// ServiceAccountKubeconfig requests a token of an existing ServiceAccount, and returns a kubeconfig with it. The token is valid for the
+// expiry (at least ten minutes; the API server may shorten it) and for the API server's own audiences. The kubeconfig contains no
 // credentials of the administrator.
 func ServiceAccountKubeconfig(
 	ctx context.Context, admin *rest.Config, namespace, serviceAccount string, expiry time.Duration,
@@ -76,7 +77,7 @@ func ServiceAccountKubeconfig(
 	return renderKubeconfig(cluster, &clientcmdapi.AuthInfo{Token: token.Status.Token}, namespace)
 }
 
-// clusterOf returns how to reach and trust the server, without credentials.
+// clusterOf returns the address of the server and the authority of its certificate, without credentials.
 func clusterOf(config *rest.Config) (*clientcmdapi.Cluster, error) {
 	server, _, err := rest.DefaultServerUrlFor(config)
 	if err != nil {

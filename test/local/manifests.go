@@ -13,7 +13,8 @@ import (
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 )
 
-// ReadManifests reads every object of the files; a folder stands for the YAML files directly in it. A folder without any is an error.
+// ReadManifests reads all objects in the files. A path to a folder stands for the YAML files directly in it. A folder without such files is
+// an error.
 func ReadManifests(paths ...string) ([]*unstructured.Unstructured, error) {
 	var objects []*unstructured.Unstructured
 	for _, path := range paths {
@@ -39,7 +40,7 @@ func ReadManifests(paths ...string) ([]*unstructured.Unstructured, error) {
 	return objects, nil
 }
 
-// ParseManifests reads every object of the text, and skips documents that contain only comments.
+// ParseManifests reads all objects in the text. It skips documents that contain only comments.
 func ParseManifests(text []byte) ([]*unstructured.Unstructured, error) {
 	var objects []*unstructured.Unstructured
 	decoder := utilyaml.NewYAMLOrJSONDecoder(bytes.NewReader(text), 4096)
@@ -58,7 +59,7 @@ func ParseManifests(text []byte) ([]*unstructured.Unstructured, error) {
 	}
 }
 
-// NewObject returns an object with this content, which may be nil.
+// NewObject returns an object with this name and content, which may be nil.
 func NewObject(apiVersion, kind, namespace, name string, content map[string]any) *unstructured.Unstructured {
 	o := &unstructured.Unstructured{Object: maps.Clone(content)}
 	o.SetAPIVersion(apiVersion)

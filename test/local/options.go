@@ -11,27 +11,27 @@ import (
 
 // Options define the parts of a control plane to start.
 type Options struct {
-	// Dir contains certificates, kubeconfigs, logs, process records and etcd's data. It is created if it does not exist. Parts that
-	// already run from it are kept, so that a second Start restarts parts that have died.
+	// Dir contains certificates, kubeconfigs, logs, process records and etcd's data. It is created if it does not exist. Parts that already
+	// run from Dir continue to run, so a second Start restarts only parts that have died.
 	Dir string
 	// Assets is the folder of the binaries; see Assets.
 	Assets string
-	// ControllerManager, Scheduler and KWOK start these parts too. KWOK creates one fake Node, keeps it ready and runs every Pod that is
-	// bound to it.
+	// ControllerManager, Scheduler and KWOK start these parts too. KWOK creates one fake Node, keeps it ready, and marks every Pod that is
+	// bound to it as running.
 	ControllerManager, Scheduler, KWOK bool
-	// AuditPolicy is an audit.k8s.io/v1 Policy in YAML. With it, the API server writes ControlPlane.AuditLog, one JSON event per line, each
-	// before the response is sent. Empty means no audit log.
+	// AuditPolicy is an audit.k8s.io/v1 Policy in YAML. If it is set, the API server writes ControlPlane.AuditLog with one JSON event per
+	// line, each before the response is sent. Empty means no audit log.
 	AuditPolicy []byte
-	// APIServerArgs are added to the command line of the API server and take precedence over the launcher's own.
+	// APIServerArgs are added to the command line of the API server. They take precedence over the arguments of this package.
 	APIServerArgs []string
 	// Env is added to the environment of every part.
 	Env []string
-	// Port is the port of the API server; etcd uses the next two. 0 means the ports of the last run from Dir, or free ones. They
-	// cannot change while a part runs from Dir.
+	// Port is the port of the API server; etcd uses the next two ports. 0 means the ports of the last run from Dir, or free ports. The
+	// ports cannot change while a part runs from Dir.
 	Port int
-	// Detached lets the control plane outlive this process. Otherwise it ends with it, even if the process is killed.
+	// Detached makes the control plane continue when this process ends. Otherwise it ends with this process, even if the process is killed.
 	Detached bool
-	// Log receives a line for each part that is started or found running; nil means none.
+	// Log receives a line for each part that is started or already runs; nil means no log.
 	Log io.Writer
 }
 

@@ -20,23 +20,24 @@ import (
 	"k8s.io/client-go/util/keyutil"
 )
 
-// validity is the lifetime of every certificate. They protect one developer's machine and are deleted with the state folder.
+// validity is the lifetime of every certificate. It is long, because the certificates protect only one developer's machine, and are deleted
+// with the state folder.
 const validity = 10 * 365 * 24 * time.Hour
 
-// masters is the group whose members may do everything.
+// masters is the group whose members have all rights.
 const masters = "system:masters"
 
 // The files of a PKI folder.
 const (
 	caCert, caKey                 = "ca.crt", "ca.key" // signs the API server, clients, and requests in the cluster
 	apiServerCert, apiServerKey   = "kube-apiserver.crt", "kube-apiserver.key"
-	etcdCACert, etcdCert, etcdKey = "etcd-ca.crt", "etcd.crt", "etcd.key" // etcd and its only client, the API server
+	etcdCACert, etcdCert, etcdKey = "etcd-ca.crt", "etcd.crt", "etcd.key" // for etcd and its only client, the API server
 	serviceAccountKey             = "service-accounts.key"                // signs tokens
-	// The API server may do everything at kubelets as this client.
+	// The API server is this client when it connects to kubelets, with all rights.
 	kubeletClientCert, kubeletClientKey = "kube-apiserver-kubelet-client.crt", "kube-apiserver-kubelet-client.key"
 )
 
-// keyPair is a certificate and its private key in PEM. That of an authority signs others.
+// keyPair is a certificate and its private key in PEM. The keyPair of an authority signs other certificates.
 type keyPair struct{ cert, key []byte }
 
 func newAuthority(name string, now time.Time) (keyPair, error) {
@@ -46,7 +47,7 @@ func newAuthority(name string, now time.Time) (keyPair, error) {
 	}, now)
 }
 
-// server issues a certificate for a server on 127.0.0.1, which is also valid for a client without groups.
+// server issues a certificate for a server on 127.0.0.1. The certificate is also valid for a client that belongs to no group.
 func (by keyPair) server(name string, now time.Time) (keyPair, error) {
 	return by.sign(&x509.Certificate{
 		Subject:     pkix.Name{CommonName: name},
@@ -57,7 +58,8 @@ func (by keyPair) server(name string, now time.Time) (keyPair, error) {
 	}, now)
 }
 
-// ServerCertificate issues a certificate for a server on 127.0.0.1, and returns it with its key and its new authority, in PEM.
+// ServerCertificate issues a certificate for a server on 127.0.0.1. It returns the certificate, its key and the authority, which is new, in
+// PEM.
 func ServerCertificate(name string, now time.Time) (certificate, key, authority []byte, err error) {
 	ca, err := newAuthority(name+"-ca", now)
 	if err != nil {
@@ -76,7 +78,8 @@ func (by keyPair) client(user string, groups []string, now time.Time) (keyPair, 
 	}, now)
 }
 
-// sign adds a new key, a serial number and the validity to the template and signs it. The empty pair stands for the new one itself.
+// sign returns a new key, and a certificate for it from the template, with a serial number and the validity. If the receiver is empty, the
+// certificate signs itself.
 func (by keyPair) sign(template *x509.Certificate, now time.Time) (keyPair, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -100,7 +103,7 @@ func (by keyPair) sign(template *x509.Certificate, now time.Time) (keyPair, erro
 	return keyPair{cert: pem.EncodeToMemory(&pem.Block{Type: cert.CertificateBlockType, Bytes: der}), key: keyPEM}, err
 }
 
-// loadAuthority reads the cluster's authority from a PKI folder.
+// loadAuthority reads the authority of the cluster from a PKI folder.
 func loadAuthority(dir string) (keyPair, error) {
 	certPEM, certErr := os.ReadFile(filepath.Join(dir, caCert))
 	keyPEM, keyErr := os.ReadFile(filepath.Join(dir, caKey))
@@ -110,8 +113,8 @@ func loadAuthority(dir string) (keyPair, error) {
 	return keyPair{cert: certPEM, key: keyPEM}, nil
 }
 
-// createPKI creates the folder, unless it exists. A rename makes it appear complete. A folder of an earlier version gets the files that it
-// lacks; the others stay, because running parts use them.
+// createPKI creates the PKI folder, unless it exists. The folder appears complete, by a rename. If it was created by an earlier version,
+// createPKI adds missing files; existing files stay, because running parts use them.
 func createPKI(dir string, now time.Time) error {
 	if _, err := os.Stat(dir); err == nil {
 		return addKubeletClient(dir, now)

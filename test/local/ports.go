@@ -17,7 +17,7 @@ type Ports struct {
 	EtcdPeer  int `json:"etcdPeer"`
 }
 
-// PortTakenError means that another program listens on a requested port.
+// PortTakenError means that another program listens at a requested port.
 type PortTakenError struct {
 	Port int
 	// User is the part that needs the port.
@@ -29,7 +29,7 @@ func (e *PortTakenError) Error() string {
 	return fmt.Sprintf("port %d on 127.0.0.1 is taken by another program, %s cannot listen there", e.Port, e.User)
 }
 
-// CheckPort returns a *PortTakenError if the port is in use at this moment.
+// CheckPort returns a *PortTakenError if the port is in use now.
 func CheckPort(port int, user string) error {
 	l, err := net.Listen("tcp", address(port))
 	if err != nil {
@@ -39,7 +39,7 @@ func CheckPort(port int, user string) error {
 }
 
 // Free ports are below the range from which the system takes ports for outgoing connections (32768 and up on Linux). Otherwise a connection
-// might use a port before a program listens on it. Ports of control planes have a range of their own.
+// could use a port before a program listens at it. Ports of control planes have a separate range.
 const firstSingle, lastSingle, firstBlock, lastBlock = 12000, 19998, 20000, 32760
 
 // reserve chooses three free ports. No other launcher, in any process, uses them until the returned listener is closed.
@@ -48,8 +48,8 @@ func reserve() (Ports, net.Listener, error) {
 	return Ports{APIServer: first, Etcd: first + 1, EtcdPeer: first + 2}, lock, err
 }
 
-// FreePort returns an unused port of 127.0.0.1. Until release is called, no other caller gets it, in any process: programs that tests start
-// listen only seconds later on a busy machine. After an error, release is nil.
+// FreePort returns an unused port of 127.0.0.1. Until release is called, no other caller gets it, in any process: on a busy machine, a
+// program that a test starts may listen only seconds later. After an error, release is nil.
 func FreePort() (port int, release func(), err error) {
 	port, lock, err := reserveBlock(firstSingle, lastSingle, 1)
 	if err != nil {
@@ -58,8 +58,8 @@ func FreePort() (port int, release func(), err error) {
 	return port, func() { _ = lock.Close() }, nil
 }
 
-// reserveBlock chooses free ports that follow each other, and returns the first one. The returned listener reserves them: it is at the port
-// before them, which no program uses.
+// reserveBlock chooses free consecutive ports, and returns the first one. The returned listener reserves them: it listens at the port below
+// the first one, which no program uses.
 func reserveBlock(from, to, count int) (first int, lock net.Listener, err error) {
 	size := count + 1
 	blocks := (to - from) / size
@@ -85,7 +85,7 @@ func (p Ports) check() error {
 	return errors.Join(CheckPort(p.APIServer, apiServer), CheckPort(p.Etcd, etcd), CheckPort(p.EtcdPeer, etcd))
 }
 
-// readPorts returns no ports if the file does not exist.
+// readPorts reads the ports from a file. It returns the zero value if the file does not exist.
 func readPorts(file string) (Ports, error) {
 	var ports Ports
 	data, err := os.ReadFile(file)

@@ -15,7 +15,7 @@ import (
 // FakeNode is the name of the Node that KWOK keeps ready.
 const FakeNode = "fake-0"
 
-// KWOK ignores every Node without this annotation, so that a real one may join.
+// KWOK manages only Nodes with this annotation, so that a real Node may join the cluster.
 const fakeNodeAnnotation, fakeNodeValue = "kwok.x-k8s.io/node", "fake"
 
 //go:embed stages.yaml
@@ -56,7 +56,7 @@ func (c *ControlPlane) fakeNodeReady(ctx context.Context) error {
 	return NodeReady(node)
 }
 
-// NodeReady returns nil if a Node is ready, and otherwise why it is not.
+// NodeReady returns nil if a Node is ready, and otherwise an error with the reason.
 func NodeReady(node *corev1.Node) error {
 	_, ready := nodeutil.GetNodeCondition(&node.Status, corev1.NodeReady)
 	if ready == nil {

@@ -11,7 +11,7 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// Report prints the steps of a program for developers, each with the time since the start.
+// Report prints the steps of a program for developers, each with the time since the start of the program.
 type Report struct {
 	out   io.Writer
 	clock clock.PassiveClock
@@ -19,12 +19,12 @@ type Report struct {
 	mu    sync.Mutex // keeps lines whole
 }
 
-// NewReport returns a report that begins now.
+// NewReport returns a report whose time begins now.
 func NewReport(out io.Writer, now clock.PassiveClock) *Report {
 	return &Report{out: out, clock: now, begin: now.Now()}
 }
 
-// Step prints a line with the time.
+// Step prints a line with the time since the start.
 func (r *Report) Step(format string, args ...any) {
 	r.Say(fmt.Sprintf("[%5.1f s] ", r.clock.Since(r.begin).Seconds()) + fmt.Sprintf(format, args...))
 }
@@ -41,7 +41,7 @@ func (r *Report) Say(text string) {
 	_, _ = fmt.Fprintln(r.out, text)
 }
 
-// Write adds the output of programs and libraries to the preceding step.
+// Write prints the output of programs and libraries as details of the preceding step.
 func (r *Report) Write(text []byte) (int, error) {
 	for line := range strings.SplitSeq(strings.TrimRight(string(text), "\n"), "\n") {
 		r.Detail("%s", line)
@@ -49,13 +49,13 @@ func (r *Report) Write(text []byte) (int, error) {
 	return len(text), nil
 }
 
-// Lines is a writer that is called with each complete line, without its end.
+// Lines is a writer that calls To with each complete line, without its line end.
 type Lines struct {
 	To   func(line string)
 	rest []byte
 }
 
-// Write accepts parts of lines, too.
+// Write accepts text that does not end with a line end, too.
 func (l *Lines) Write(text []byte) (int, error) {
 	l.rest = append(l.rest, text...)
 	for {

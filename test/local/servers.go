@@ -14,25 +14,25 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// TestServersVariable is the environment variable for the folder of the two servers that a test run shares.
+// TestServersVariable is the environment variable that contains the folder of the two servers of a test run.
 const TestServersVariable = "ESPALIER_TEST_SERVERS"
 
 // Server is one of the API servers of a test run.
 type Server struct {
 	// Config is the administrator's configuration, without a client-side rate limit; copy it before you change it.
 	Config *rest.Config
-	// Kubeconfig is the administrator's, with inline data.
+	// Kubeconfig is the kubeconfig of the administrator, which contains all data.
 	Kubeconfig []byte
 
 	layout layout
 }
 
-// Servers are the API servers of a test run: Source has a controller manager (so that garbage is collected and ServiceAccounts are
-// created), Target has none. Suites for one cluster use Source. All tests of the run share them, so each uses its own namespaces, and its
-// own names for cluster-scoped objects. A package with only one server of its own has the zero value as Target.
+// Servers are the API servers of a test run. Source has a kube-controller-manager, so that garbage is collected and ServiceAccounts are
+// created; Target has none. Tests for one cluster use Source. All tests of the run share the servers, so each test uses its own namespaces,
+// and its own names for cluster-scoped objects. If a package has started only one server of its own, Target is the zero value.
 type Servers struct{ Source, Target Server }
 
-// ForTests connects to the servers of this test run.
+// ForTests returns the servers of this test run.
 func ForTests() (Servers, error) {
 	dir := os.Getenv(TestServersVariable)
 	if dir == "" {
@@ -60,7 +60,7 @@ func openServer(dir string) (Server, error) {
 	return s, err
 }
 
-// UserConfig returns the configuration of a client that the server authenticates as that user in those groups.
+// UserConfig returns the configuration of a client that the server authenticates as this user in these groups.
 func (s Server) UserConfig(user string, groups ...string) (*rest.Config, error) {
 	kubeconfig, err := s.UserKubeconfig(user, groups...)
 	if err != nil {
@@ -69,7 +69,7 @@ func (s Server) UserConfig(user string, groups ...string) (*rest.Config, error) 
 	return restConfig(kubeconfig)
 }
 
-// UserKubeconfig returns a kubeconfig of a client that the server authenticates as that user in those groups.
+// UserKubeconfig returns a kubeconfig of a client that the server authenticates as this user in these groups.
 func (s Server) UserKubeconfig(user string, groups ...string) ([]byte, error) {
 	ports, err := readPorts(s.layout.ports())
 	if err != nil {
@@ -78,17 +78,17 @@ func (s Server) UserKubeconfig(user string, groups ...string) ([]byte, error) {
 	return userKubeconfig(s.layout.pki(""), ports.APIServer, user, groups, clock.RealClock{}.Now())
 }
 
-// rareCollection lets the heap of a part grow to five times its live objects before Go collects garbage, unless that needs 2 GiB. With Go's
-// default, which is twice, a quarter of the processor time of an API server under test is garbage collection.
+// rareCollection returns environment variables with which the heap of a part grows to five times its live objects before Go collects
+// garbage, or to 2 GiB. With Go's default, which is twice, a quarter of the processor time of an API server in tests is garbage collection.
 func rareCollection() []string { return []string{"GOGC=400", "GOMEMLIMIT=2GiB"} }
 
-// withoutQueues turns off API Priority and Fairness, which no test checks and which takes a tenth of the processor time of an API
-// server.
+// withoutQueues returns the arguments that disable API Priority and Fairness. No test checks it, and it needs a tenth of the processor time
+// of an API server.
 func withoutQueues() []string {
 	return []string{"--enable-priority-and-fairness=false", "--max-requests-inflight=0", "--max-mutating-requests-inflight=0"}
 }
 
-// forTests returns the options of a server that tests share.
+// forTests returns the options of a server for ForTests.
 func forTests(dir, assets string, controllerManager bool, apiServerArgs ...string) Options {
 	return Options{
 		Dir: dir, Assets: assets, ControllerManager: controllerManager, APIServerArgs: append(withoutQueues(), apiServerArgs...),
@@ -96,14 +96,14 @@ func forTests(dir, assets string, controllerManager bool, apiServerArgs ...strin
 	}
 }
 
-// StartSource starts the server that ForTests returns as Source when TestServersVariable names the folder. The caller stops it;
+// StartSource starts the server that ForTests returns as Source, if TestServersVariable contains this folder. The caller must stop it;
 // after an error there is nothing to stop. Further arguments are added to the command line of the API server.
 func StartSource(ctx context.Context, dir, assets string, apiServerArgs ...string) (*ControlPlane, error) {
 	return Start(ctx, forTests(filepath.Join(dir, "source"), assets, true, apiServerArgs...))
 }
 
-// StartTestServers starts the servers for ForTests, which finds them if TestServersVariable names the folder. The caller must stop both;
-// after an error there is nothing to stop.
+// StartTestServers starts the servers that ForTests returns, if TestServersVariable contains this folder. The caller must stop both; after
+// an error there is nothing to stop.
 func StartTestServers(ctx context.Context, dir, assets string) ([]*ControlPlane, error) {
 	var source, target *ControlPlane
 	var sourceErr, targetErr error
@@ -141,7 +141,7 @@ func WithServers(
 	return use(dir, assets, planes)
 }
 
-// StopAll stops all of them, even if some fail.
+// StopAll stops all control planes, even if some of them fail to stop.
 func StopAll(planes []*ControlPlane) error {
 	failures := make([]error, 0, len(planes))
 	for _, p := range planes {

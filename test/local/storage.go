@@ -12,18 +12,19 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Stored are objects as an API server has stored them, by their keys in etcd: "/registry/deployments/garden/gardener-apiserver".
+// Stored contains objects in the form in which an API server has stored them, by their keys in etcd:
+// "/registry/deployments/garden/gardener-apiserver".
 type Stored map[string][]byte
 
-// Storage is the etcd of an API server. It copies objects and writes them back, with their UIDs and statuses, for a small part of the
-// processor time that requests to the API server need. The API server notices each change as it notices the changes of another API
-// server. Only one goroutine may use a Storage.
+// Storage reads and writes the etcd of an API server. It copies objects and writes them back, with their UIDs and statuses, for a small
+// part of the processor time of requests to the API server. The API server notices each change like a change of another API server. Only
+// one goroutine may use a Storage.
 type Storage struct {
 	url    string
 	client *http.Client
-	// holds reports whether objects with a key are copied and written back.
+	// holds reports whether the Storage may copy and change the object with a key.
 	holds func(key string) bool
-	// written are the values that etcd is known to have.
+	// written contains the values that this Storage has written, with their revisions, by their keys.
 	written map[string]revision
 }
 
@@ -33,7 +34,7 @@ type revision struct {
 	value  []byte
 }
 
-// Storage returns the etcd of the server. Objects whose keys it does not hold are never read or changed.
+// Storage returns the Storage of the server. It never reads or changes objects for whose key holds returns false.
 func (s Server) Storage(holds func(key string) bool) (*Storage, error) {
 	ports, err := readPorts(s.layout.ports())
 	if err != nil {
@@ -48,14 +49,14 @@ func (s Server) Storage(holds func(key string) bool) (*Storage, error) {
 	return &Storage{url: "https://" + address(ports.Etcd), client: client, holds: holds, written: map[string]revision{}}, nil
 }
 
-// keyValue is a key of etcd in its JSON API.
+// keyValue is a key with its value in the JSON API of etcd.
 type keyValue struct {
 	Key      []byte `json:"key"`
 	Value    []byte `json:"value,omitempty"`
 	Revision string `json:"mod_revision,omitempty"`
 }
 
-// Copy returns all objects that the storage holds.
+// Copy returns all objects that the Storage may copy.
 func (s *Storage) Copy(ctx context.Context) (Stored, error) {
 	all, err := s.list(ctx, false)
 	stored := Stored{}
@@ -66,7 +67,8 @@ func (s *Storage) Copy(ctx context.Context) (Stored, error) {
 	return stored, err
 }
 
-// Restore writes the objects that differ from stored, or that are missing, and removes all others that the storage holds.
+// Restore makes the objects in etcd equal to stored: it writes objects that are missing or different, and deletes all others that the
+// Storage may change.
 func (s *Storage) Restore(ctx context.Context, stored Stored) error {
 	all, err := s.list(ctx, true)
 	if err != nil {
@@ -86,9 +88,9 @@ func (s *Storage) Restore(ctx context.Context, stored Stored) error {
 			changes = append(changes, change{Put: &keyValue{Key: []byte(key), Value: value}})
 		}
 	}
-	// Definitions come before objects of their kinds.
+	// Sorted by key, definitions come before objects of their kinds.
 	slices.SortFunc(changes, func(a, b change) int { return strings.Compare(a.key(), b.key()) })
-	for part := range slices.Chunk(changes, 100) { // etcd refuses more than 128 at once
+	for part := range slices.Chunk(changes, 100) { // etcd refuses more than 128 operations in one transaction
 		if err := s.write(ctx, part); err != nil {
 			return err
 		}
@@ -126,7 +128,7 @@ func (s *Storage) write(ctx context.Context, changes []change) error {
 	return nil
 }
 
-// list returns the keys that the storage holds.
+// list returns the keys in etcd that the Storage may copy, with or without their values.
 func (s *Storage) list(ctx context.Context, keysOnly bool) ([]keyValue, error) {
 	var answer struct {
 		Keys []keyValue `json:"kvs"`

@@ -40,7 +40,7 @@ func TestStorageRestoresTheObjectsThatItHolds(t *testing.T) {
 	g.Expect(stored).To(HaveLen(3))
 
 	var versions []string
-	for range 2 { // the second time, the storage knows the revisions of objects that it has written itself
+	for range 2 { // in the second round, the Storage knows the revisions that it has written itself
 		g.Expect(objects.Delete(ctx, deleted.Name, metav1.DeleteOptions{})).To(Succeed())
 		other := changed.DeepCopy()
 		other.ResourceVersion, other.Data = "", map[string]string{"a": "b"}

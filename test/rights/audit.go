@@ -28,7 +28,7 @@ func readAudit(file string, visit func(event)) error {
 		}
 		number++
 		if !bytes.Contains(line, []byte(`"system:serviceaccount:`)) {
-			continue // of another user, like most events of a log
+			continue // a request of another user, like most events in a log
 		}
 		var e event
 		if err := json.Unmarshal(line, &e); err != nil {
@@ -45,20 +45,20 @@ type event struct{ auditv1.Event }
 type outcome string
 
 const (
-	// allowed requests passed authorization; later errors do not matter.
+	// allowed means that the request passed authorization; later errors do not matter.
 	allowed outcome = "allowed"
-	// denied requests had no right.
+	// denied means that the user had no right to the request.
 	denied outcome = "denied"
-	// refused requests had their right, but admission, or the rules for roles and bindings, refused them.
+	// refused means that the user had the right, but admission, or the rules for writing roles and bindings, refused the request.
 	refused outcome = "refused after authorization"
-	// outsideRoles requests were allowed although no role of the binary allows them: all users have some rights, and some tests grant more
-	// rights.
+	// outsideRoles means that the request was allowed although no role of the binary allows it. All users have some rights, and some tests
+	// grant more rights.
 	outsideRoles outcome = "allowed by no role of the binary"
 )
 
 func (e event) code() int32 { return ptr.Deref(e.ResponseStatus, metav1.Status{}).Code }
 
-// outcome returns allowed, denied or refused: the event does not show the rights in the roles of the binary.
+// outcome returns allowed, denied or refused. It never returns outsideRoles, because the event does not contain the roles of the binary.
 func (e event) outcome() outcome {
 	switch decision := e.Annotations["authorization.k8s.io/decision"]; {
 	case decision == "forbid", decision == "" && e.code() == 403, e.code() == 401:
@@ -76,8 +76,8 @@ func (e event) allowedBy() string {
 	return strings.ReplaceAll(ref, `"`, "")
 }
 
-// requests lists all authorization requests about the user for this event: the request itself; further checks of the API server, for which
-// there is no event; and for an impersonated request, the right to impersonate.
+// requests returns all requests to the authorizer that the event implies: for the request itself; for further checks of the API server, for
+// which there is no event; and for the right to impersonate, if the request is impersonated.
 func (e event) requests() []right {
 	if e.ImpersonatedUser != nil {
 		return impersonation(*e.ImpersonatedUser)
@@ -89,8 +89,8 @@ func (e event) requests() []right {
 	return all
 }
 
-// request returns the request of the event itself. For a creation, the log has the name of the object, but the authorizer does not get it:
-// it is in the body, not in the URL.
+// request returns the right that the request itself needs. The log of a creation contains the name of the object, but the authorizer does
+// not get it: the name is in the body, not in the URL.
 func (e event) request() right {
 	ref := e.ObjectRef
 	if ref == nil {
@@ -107,13 +107,13 @@ func (e event) request() right {
 		q.name = ""
 	}
 	if ref.Resource == "namespaces" {
-		q.namespace = "" // the log repeats the name
+		q.namespace = "" // the log repeats the name of the namespace here
 	}
 	return q
 }
 
-// implied lists further rights that were necessary for the request to succeed. A user with all rights of a role needs no "escalate" and no
-// "bind" for it; programs that write roles for others do need them.
+// implied returns further rights that the request needed to succeed. A user who has all rights of a role may write it without the rights
+// "escalate" and "bind"; programs that write roles for others need these.
 func (e event) implied(q right) []right {
 	if !slices.Contains([]string{"create", "update", "patch"}, q.verb) {
 		return nil

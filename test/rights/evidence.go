@@ -22,7 +22,7 @@ const (
 		"# one is missing, or not needed any more. Wildcards have one even if they are used.\n"
 )
 
-// key names a right of a role of a binary in files and tables.
+// key identifies a right in a role of a binary, in files and tables.
 type key struct{ binary, role, text string }
 
 func (k key) String() string { return fmt.Sprintf("%s: %s: %q", k.binary, k.role, k.text) }
@@ -30,7 +30,7 @@ func (k key) String() string { return fmt.Sprintf("%s: %s: %q", k.binary, k.role
 // entries is the content of a file: a value for each right, by binary, role and right.
 type entries[T any] map[key]T
 
-// readEntries returns no entries if the file does not exist.
+// readEntries reads a file. It returns no entries if the file does not exist.
 func readEntries[T any](file string) (entries[T], error) {
 	content, err := os.ReadFile(file)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -72,14 +72,14 @@ func (e entries[T]) write(file, header string) error {
 	return nil
 }
 
-// merge adds the rights that a suite has used.
+// merge records that a suite has used rights.
 func (s state) merge(suite string, used map[key]bool) {
 	for each := range used {
 		s.used[each] = sets.List(sets.New(s.used[each]...).Insert(suite))
 	}
 }
 
-// forget removes the rights that a suite has used.
+// forget removes the records of a suite.
 func (s state) forget(suite string) {
 	for each, suites := range s.used {
 		s.used[each] = slices.DeleteFunc(slices.Clone(suites), func(other string) bool { return other == suite })
@@ -87,13 +87,13 @@ func (s state) forget(suite string) {
 	maps.DeleteFunc(s.used, func(_ key, suites []string) bool { return len(suites) == 0 })
 }
 
-// keepGranted removes rights that are no longer granted.
+// keepGranted removes records of rights that are no longer granted.
 func (s state) keepGranted() {
 	granted := s.needed()
 	maps.DeleteFunc(s.used, func(each key, _ []string) bool { _, ok := granted[each]; return !ok })
 }
 
-// needed contains every right that is granted: true if it needs a reason. Wildcards need one even if they are used.
+// needed contains every granted right: true if it needs a reason. A wildcard needs a reason even if it is used.
 func (s state) needed() map[key]bool {
 	all := map[key]bool{}
 	for _, each := range s.granted {
@@ -102,7 +102,7 @@ func (s state) needed() map[key]bool {
 	return all
 }
 
-// problems lists the differences between rights, evidence and reasons, in order.
+// problems returns the differences between rights, records of use and reasons, in order.
 func (s state) problems() []string {
 	var all []string
 	granted := s.needed()

@@ -5,13 +5,13 @@
 //	go run ./test/rights -audit e2e=.local/node/logs/audit.log  # first add the rights that an API server's audit log shows
 //	go run ./test/rights -record internal/csr -- COMMAND        # first run a command whose API servers keep audit logs, and add those
 //
-// make rights FAMILY=csr records the tests of internal/csr. It disables the feature gate WatchList of the API servers, because clients
-// receive watched objects as a stream, and list them only if the API server does not support streams.
+// `make rights FAMILY=csr` records the tests of internal/csr. It disables the feature gate WatchList in the API servers: with it, clients
+// receive watched objects as a stream, and do not use the right to list them.
 //
-// The roles are read from deploy/. used.yaml contains the rights that suites have used, and these runs add to it; with -forget the
-// earlier evidence of the suite is removed first. reasons.yaml contains, one per line, why a right is granted that no suite uses;
-// it is written by hand, and -tidy removes reasons that are no longer needed. The log must contain the requests of ServiceAccounts
-// at level Metadata or above, one event per line.
+// The roles are read from deploy/. used.yaml contains the rights that suites have used, and the runs above add to it; with -forget, the
+// earlier records of the suite are removed first. reasons.yaml contains, one per line, the reasons why rights that no suite uses are
+// granted. It is written by hand, and -tidy removes reasons that are no longer needed. An audit log must contain the requests of
+// ServiceAccounts at level Metadata or above, one event per line.
 package main
 
 import (
@@ -33,16 +33,16 @@ import (
 )
 
 type options struct {
-	// audit contains "suite=file", or a file for the suite e2e.
+	// audit contains "suite=file", or only a file, which is for the suite e2e.
 	audit []string
-	// record is the suite of the command; empty for none.
+	// record is the name of the suite that the command runs; empty if there is no command.
 	record  string
 	command []string
 	// serverArgs are added to the command lines of the API servers of the command.
 	serverArgs []string
-	// forget removes the earlier evidence of the suites, tidy the reasons that are no longer needed.
+	// forget removes the earlier records of the suites. tidy removes reasons that are no longer needed.
 	forget, tidy bool
-	// check changes nothing.
+	// check changes nothing, and fails if the files do not match the rights.
 	check bool
 }
 
@@ -107,7 +107,8 @@ func run(ctx context.Context, root string, o options, out io.Writer) error {
 	return errors.Join(failure, s.update(logs, o, out))
 }
 
-// logs returns the files of each suite, after running the command, if there is one. It returns its logs even if the command fails.
+// logs runs the command, if there is one, and returns the audit logs of each suite. It returns the logs of the command even if the command
+// fails.
 func (o options) logs(ctx context.Context, dir string, out io.Writer) (map[string][]string, error) {
 	logs := map[string][]string{}
 	for _, each := range o.audit {
@@ -127,14 +128,14 @@ func (o options) logs(ctx context.Context, dir string, out io.Writer) (map[strin
 	return logs, err
 }
 
-// state is the relevant content of the repository, by right.
+// state contains the files of the repository that are compared, by right.
 type state struct {
 	root string
 	// granted contains every right, in the order of the table.
 	granted []grant
-	// used contains the suites that have used a right, in order.
+	// used contains the suites that have used a right, sorted.
 	used entries[[]string]
-	// reasons contain why a right is granted although no suite uses it.
+	// reasons contains the reason why a right is granted although no suite uses it.
 	reasons entries[string]
 }
 
@@ -157,7 +158,7 @@ func load(root string) (s state, err error) {
 	return s, err
 }
 
-// update adds the evidence from the logs, and writes the files.
+// update records the rights in the audit logs, and writes the files.
 func (s state) update(logs map[string][]string, o options, out io.Writer) error {
 	for suite, files := range logs {
 		u := newUsage(s.granted)
@@ -194,7 +195,7 @@ func (s state) update(logs map[string][]string, o options, out io.Writer) error 
 	return nil
 }
 
-// check fails if rights, evidence, reasons and table do not match.
+// check returns an error if rights, records of use, reasons and table do not match.
 func (s state) check() error {
 	all := s.problems()
 	content, err := os.ReadFile(filepath.Join(s.root, tableFile))
@@ -210,7 +211,7 @@ func (s state) check() error {
 	return nil
 }
 
-// auditPolicy records the requests of ServiceAccounts, except for the controller manager's.
+// auditPolicy records the requests of all ServiceAccounts that kube-controller-manager does not use.
 const auditPolicy = `apiVersion: audit.k8s.io/v1
 kind: Policy
 omitStages: [RequestReceived]

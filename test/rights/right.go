@@ -9,7 +9,7 @@ import (
 	"k8s.io/component-helpers/auth/rbac/validation"
 )
 
-// anything is the wildcard for verbs, groups, resources and URLs, as in the rules of roles. As the name in a request it is any name.
+// anything is the wildcard for verbs, groups, resources and URLs, as in the rules of roles. As the name in a request, it means any name.
 const anything = "*"
 
 // right is one permission of a role: one verb on one resource, or on one URL.
@@ -20,9 +20,10 @@ type right struct {
 	group string
 	// resource is the plural, with its subresource after a slash; empty for a URL.
 	resource string
-	// name is the only object that it allows; empty for all. In a request it is "*" if the log does not contain the name of the object.
+	// name is the name of the only object that the right allows; empty for all. In a request it is "*" if the log does not contain the name
+	// of the object.
 	name string
-	// namespace is the only namespace that it allows; empty for all, and for cluster-scoped resources.
+	// namespace is the only namespace in which the right applies; empty for all namespaces, and for cluster-scoped resources.
 	namespace string
 	// url is a path that is not a resource.
 	url string
@@ -50,7 +51,7 @@ func (r right) isWildcard() bool {
 	return r.verb == anything || r.group == anything || r.resource == anything || r.url == anything
 }
 
-// expand lists the rights in rules, each once, in order. A namespace limits them to it.
+// expand returns the rights in rules, sorted and without duplicates. If namespace is not empty, they apply only there.
 func expand(rules []rbacv1.PolicyRule, namespace string) []right {
 	all := make([]right, 0, len(rules))
 	for _, rule := range rules {
@@ -87,8 +88,8 @@ func (r right) rule() []rbacv1.PolicyRule {
 	return []rbacv1.PolicyRule{rule}
 }
 
-// allows reports whether the right is sufficient for a request, which is described by the right that allows only this request. It decides
-// like the API server's RBAC authorizer.
+// allows reports whether the right r is sufficient for a request that needs the right q. It decides like the RBAC authorizer of the API
+// server.
 func (r right) allows(q right) bool {
 	if q.name == anything {
 		q.name = r.name

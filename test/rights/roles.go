@@ -19,8 +19,8 @@ import (
 // systemNamespace is the namespace of the binaries in deploy/.
 const systemNamespace = "espalier-system"
 
-// grant is a right in a role that a binary ships, or that is bound to it. A Role, and a ClusterRole that is bound in one namespace, has the
-// namespace before its name in the key, separated by a slash.
+// grant is a right in a role that a binary ships, or that is bound to the binary. In its key, a Role, and a ClusterRole that is bound in
+// one namespace, have the form namespace/name.
 type grant struct {
 	key
 	// bound is true if deploy/<binary>/base binds the role to the binary; users bind other roles if they need them.
@@ -28,7 +28,7 @@ type grant struct {
 	right right
 }
 
-// manifest contains the fields of an object in deploy/ that are used.
+// manifest contains the fields that this command reads of an object in deploy/.
 type manifest struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata"`
@@ -62,7 +62,7 @@ func readGrants(root string) ([]grant, error) {
 	return all, nil
 }
 
-// decode returns the manifests of objects. It takes the results of the functions of package local.
+// decode returns the manifests of objects. Its parameters are the results of functions of package local.
 func decode(objects []*unstructured.Unstructured, err error) ([]manifest, error) {
 	all := make([]manifest, len(objects))
 	for i, each := range objects {
@@ -105,13 +105,13 @@ func grantsOf(binary string, manifests []manifest) ([]grant, error) {
 	return all, nil
 }
 
-// gives reports whether the object binds a role to the ServiceAccount in the namespace of the binaries.
+// gives reports whether the object is a binding of a role to this ServiceAccount in the namespace of the binaries.
 func (m manifest) gives(account string) bool {
 	return (m.Kind == "ClusterRoleBinding" || m.Kind == "RoleBinding") &&
 		slices.Contains(m.Subjects, rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: systemNamespace, Name: account})
 }
 
-// boundRole returns the role of a binding: a shipped one, or cluster-admin, which every API server has.
+// boundRole returns the role that a binding names: a shipped one, or cluster-admin, which every API server has.
 func boundRole(binding manifest, shipped []manifest) (manifest, error) {
 	ref := binding.RoleRef
 	if ref.Kind == "ClusterRole" && ref.Name == "cluster-admin" {

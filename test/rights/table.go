@@ -29,7 +29,7 @@ rights mean and how to give fewer.
 
 `
 
-// figures are the counts of all binaries or of one.
+// figures are the numbers of rights, of all binaries or of one.
 type figures struct{ granted, used, justified int }
 
 func (f figures) row(binary string) string {
@@ -70,7 +70,7 @@ func (s state) table() string {
 	return preface + summary.String() + total.row("all") + sections.String()
 }
 
-// title describes the role of the right.
+// title returns the heading for the role of the right.
 func (g grant) title() string {
 	title := "ClusterRole `" + g.role + "`"
 	if namespace, name, found := strings.Cut(g.role, "/"); found {

@@ -14,15 +14,15 @@ import (
 // usage records how binaries have used their rights.
 type usage struct {
 	granted []grant
-	// used contains every right that was used.
+	// used contains the rights that were used.
 	used map[key]bool
-	// seen contains requests that have been processed, by binary: logs repeat few requests very often.
+	// seen contains the requests that were already processed, by binary: logs contain few different requests very often.
 	seen map[string]map[right]bool
-	// findings count the requests that are in no table.
+	// findings counts the requests that are printed.
 	findings map[finding]int
 }
 
-// finding is a request of a binary that is printed.
+// finding is a request of a binary that is not in the table and is printed.
 type finding struct {
 	binary  string
 	outcome outcome
@@ -37,16 +37,16 @@ func newUsage(granted []grant) *usage {
 	return u
 }
 
-// binaryOf returns the binary whose ServiceAccount the user is: espalier-<binary> in the namespace of deploy/, <binary> in the
-// namespaces of tests. It returns false for all other users, including ServiceAccounts of the controller manager, one of which has
-// the name of a binary.
+// binaryOf returns the binary that runs as the user: the ServiceAccount espalier-<binary> in the namespace of deploy/, or <binary> in
+// namespaces of tests. It returns false for all other users, also for ServiceAccounts of kube-controller-manager, one of which has the name
+// of a binary.
 func (u *usage) binaryOf(user string) (string, bool) {
 	namespace, name, err := serviceaccount.SplitUsername(user)
 	if err != nil || namespace == metav1.NamespaceSystem {
 		return "", false
 	}
 	name = strings.TrimPrefix(name, "espalier-")
-	if name == "collector" || name == "garbage-collector" { // with these, tests run only a part of the binary
+	if name == "collector" || name == "garbage-collector" { // tests with these names run only a part of the binary
 		name = "managedresource-controller"
 	}
 	return name, u.seen[name] != nil
@@ -75,8 +75,8 @@ func (u *usage) add(e event) {
 	}
 }
 
-// mark records every right that allows the request, in all roles: the log does not show the purpose of the request. A wildcard counts as
-// used only if no other bound role allows the request. It reports whether there is any such right.
+// mark records every right that allows the request, in all roles of the binary: the log does not show for which purpose the request was
+// sent. A wildcard counts as used only if no other bound role allows the request. mark reports whether there is such a right.
 func (u *usage) mark(binary string, q right) bool {
 	var listed, wildcards []grant
 	for _, each := range u.granted {
@@ -97,8 +97,8 @@ func (u *usage) mark(binary string, q right) bool {
 	return len(listed) > 0
 }
 
-// print prints the results of the logs, and the requests that are in no table: requests without rights, and with rights of other
-// roles.
+// print prints the numbers of a suite, and the requests that are not in the table: requests without a right, and requests that other roles
+// allow.
 func (u *usage) print(out io.Writer, suite string) {
 	granted, used := map[string]int{}, map[string]int{}
 	binaries := make([]string, 0, len(u.granted))

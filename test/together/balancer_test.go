@@ -16,8 +16,8 @@ import (
 	"github.com/espalier-dev/espalier/test/binary"
 )
 
-// balancer takes the place of a Service: it passes each new connection on to a replica that is ready, to the other one if that does
-// not take it, and does not touch open connections.
+// balancer replaces a Service: it forwards each new connection to a replica that is ready, or to the other one if the first does not accept
+// it. It does not touch open connections.
 type balancer struct {
 	listener net.Listener
 	mu       sync.Mutex
@@ -25,7 +25,7 @@ type balancer struct {
 	next     int
 }
 
-// newBalancer listens at a port of loopback.
+// newBalancer returns a balancer that listens at a port of the loopback address.
 func newBalancer(t *testing.T) *balancer {
 	t.Helper()
 	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
@@ -46,20 +46,20 @@ func newBalancer(t *testing.T) *balancer {
 
 func (b *balancer) url() string { return "https://" + b.listener.Addr().String() }
 
-// Of the probe, as kubelets treat it by the manifests and by default: an answer may take so long, and a replica is not ready
-// any more after so many failures in a row.
+// The settings of the readiness probe, from the manifests and the defaults of Kubernetes: the time limit of a response, and the number of
+// consecutive failures after which a replica is not ready.
 const (
 	probeTimeout     = 5 * time.Second
 	failureThreshold = 3
 )
 
-// follow asks the replicas again and again whether they are ready, as kubelets and kube-proxy together do.
+// follow asks the replicas regularly whether they are ready, as kubelets and kube-proxy together do.
 func (b *balancer) follow(ctx context.Context, replicas ...*replica) {
 	b.mu.Lock()
 	b.replicas = replicas
 	b.mu.Unlock()
 	for _, each := range replicas {
-		go func() { // one that answers late must not keep us from asking the other
+		go func() { // a replica that answers late must not delay the question to the other one
 			failures := failureThreshold
 			for ctx.Err() == nil {
 				failures++
@@ -78,14 +78,14 @@ func (b *balancer) follow(ctx context.Context, replicas ...*replica) {
 	}
 }
 
-// allReady reports whether new connections go to each of the replicas.
+// allReady reports whether both replicas get new connections.
 func (b *balancer) allReady() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return len(b.replicas) > 0 && !slices.ContainsFunc(b.replicas, func(each *replica) bool { return !each.ready })
 }
 
-// choose returns where the next connection goes, nil if no other one is ready than one that is of no use.
+// choose returns the replica for the next connection; nil if no replica other than useless is ready.
 func (b *balancer) choose(useless *replica) *replica {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -114,7 +114,7 @@ func (b *balancer) dial() (net.Conn, *replica, error) {
 	return nil, nil, err
 }
 
-// busiest waits until both replicas have connections, and returns the one that has more, and the other.
+// busiest waits until both replicas have connections. It returns the replica that has more, and the other one.
 func (b *balancer) busiest(g Gomega) (busy, other *replica) {
 	g.Eventually(func() bool {
 		return b.replicas[0].connections.Load() > 0 && b.replicas[1].connections.Load() > 0

@@ -23,7 +23,7 @@ func TestMain(m *testing.M) { os.Exit(binary.WithOwnServer(m)) }
 
 const invalidation = "tokenInvalidator: {enabled: true}"
 
-// scene is a cluster with token-controllers and webhook-server.
+// scene is a cluster in which token-controllers and webhook-server run.
 type scene struct{ *webhooktest.Env }
 
 func newScene(t *testing.T) scene {
@@ -34,7 +34,7 @@ func newScene(t *testing.T) scene {
 	return scene{webhooktest.New(t, webhooktest.Options{Webhooks: invalidation, Controllers: invalidation})}
 }
 
-// account creates a ServiceAccount with a static token, and returns the token once there is one.
+// account creates a ServiceAccount with a Secret for its static token, and returns the token when it is issued.
 func (s scene) account(name string) string {
 	s.T.Helper()
 	s.create("{apiVersion: v1, kind: ServiceAccount, metadata: {name: " + name + "}}")
@@ -62,7 +62,7 @@ func (s scene) patch(object client.Object, name, document string) {
 	s.Expect(s.Target.Patch(s.Ctx, object, client.RawPatch("application/merge-patch+json", []byte(document)))).To(Succeed())
 }
 
-// token returns the data of the Secret of that name.
+// token returns the token in the Secret of that name.
 func (s scene) token(name string) string {
 	s.T.Helper()
 	secret := &corev1.Secret{}
@@ -70,7 +70,7 @@ func (s scene) token(name string) string {
 	return string(secret.Data["token"])
 }
 
-// user returns the user as which the API server authenticates a token, empty if as none.
+// user returns the user name that the API server authenticates a token as; empty if it refuses the token.
 func (s scene) user(bearer string) string {
 	s.T.Helper()
 	config := rest.AnonymousClientConfig(s.Servers.Source.Config)
@@ -84,16 +84,16 @@ func (s scene) user(bearer string) string {
 	return review.Status.UserInfo.Username
 }
 
-// soon waits for a state that takes a moment; API servers remember for ten seconds that they have accepted a token.
+// soon waits for a state. API servers cache the successful authentication of a token for ten seconds.
 func (s scene) soon(holds func(g Gomega)) {
 	s.T.Helper()
 	s.Eventually(holds, 2*time.Minute, 50*time.Millisecond).Should(Succeed())
 }
 
-// invalid is the value of a token that must not be used.
+// invalid is the value of an invalidated token.
 const invalid = "\x00\x00\x00"
 
-// forbid lets a ServiceAccount have no static tokens: its Pods do not mount them.
+// forbid is the patch of a ServiceAccount after which its static tokens are not needed.
 const forbid = `{"automountServiceAccountToken": false}`
 
 func TestInvalidatedStaticTokenStopsAuthenticating(t *testing.T) {
@@ -105,11 +105,11 @@ func TestInvalidatedStaticTokenStopsAuthenticating(t *testing.T) {
 		g.Expect(s.user(bearer)).To(BeEmpty())
 	})
 
-	// Taking the invalid token away brings no valid one.
+	// If a user removes the invalid token, no valid token is issued.
 	s.patch(&corev1.Secret{}, "robot", `{"data": {"token": null}}`)
 	s.Expect(s.token("robot")).To(Equal(invalid))
 
-	// A ServiceAccount that is let off gets a token again.
+	// If a label exempts the ServiceAccount, a token is issued again.
 	s.patch(&corev1.ServiceAccount{}, "robot", `{"metadata": {"labels": {"token-invalidator.resources.gardener.cloud/skip": "true"}}}`)
 	s.soon(func(g Gomega) {
 		g.Expect(s.user(s.token("robot"))).To(Equal("system:serviceaccount:" + s.Namespace + ":robot"))
@@ -124,7 +124,7 @@ func TestStaticTokenThatAPodMountsKeepsAuthenticating(t *testing.T) {
 	s.patch(&corev1.ServiceAccount{}, "holder", forbid)
 	s.account("other")
 	s.patch(&corev1.ServiceAccount{}, "other", forbid)
-	s.soon(func(g Gomega) { g.Expect(s.token("other")).To(Equal(invalid)) }) // that the controller has seen all of it
+	s.soon(func(g Gomega) { g.Expect(s.token("other")).To(Equal(invalid)) }) // shows that the controller has also seen the earlier objects
 	s.Expect(s.user(bearer)).To(Equal("system:serviceaccount:" + s.Namespace + ":holder"))
 
 	s.Expect(s.Target.Delete(s.Ctx, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: "holder"}},

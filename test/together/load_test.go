@@ -18,23 +18,23 @@ import (
 	"github.com/espalier-dev/espalier/test/binary"
 )
 
-// load counts the requests while it runs, and the failed ones.
+// load sends requests until it is stopped. It counts all requests, and the failed ones.
 type load struct {
 	asked, failed atomic.Int64
-	// warned is true if a client that gets a failure from now on must not get another one for its next requests.
+	// warned is set to true by the test when, from then on, a client whose request has failed must not get a second failure.
 	warned atomic.Bool
-	// again counts the failures of clients that had received one, and were warned, before they sent the request.
+	// again counts such second failures: the client had a failure, and warned was true, before it sent the request.
 	again   atomic.Int64
 	cancel  context.CancelFunc
 	running sync.WaitGroup
 
 	mu sync.Mutex
-	// Guarded by mu.
+	// mu guards the fields below.
 	failures []string
 	met      map[*http.Client]bool
 }
 
-// one sends a request as a user, and counts it.
+// one sends a request of a client, and counts it.
 func (l *load) one(by *http.Client, send func() error) {
 	l.mu.Lock()
 	knows := l.met[by] && l.warned.Load()
@@ -56,25 +56,23 @@ func (l *load) one(by *http.Client, send func() error) {
 	}
 }
 
-// end stops asking, and returns the counts once everything is answered.
+// end stops sending requests, waits until all are answered, and returns the counts.
 func (l *load) end() (asked, failed int64) {
 	l.cancel()
 	l.running.Wait()
 	return l.asked.Load(), l.failed.Load()
 }
 
-// reviewOfAPod is a review as an API server would send it.
+// reviewOfAPod is an AdmissionReview in the form that an API server sends.
 const reviewOfAPod = `{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","request":{"uid":"1","kind":{"group":"",` +
 	`"version":"v1","kind":"Pod"},` +
 	`"resource":{"group":"","version":"v1","resource":"pods"},"namespace":"a","operation":"CREATE","object":{"kind":"Pod",` +
 	`"apiVersion":"v1","metadata":{},"spec":{"containers":[{"name":"c"}]}}}}`
 
-// mostOnTheirWay is how many reviews wait for an answer at most: on a machine that cannot do as many as are asked for, they would
-// otherwise pile up until they fail by themselves.
+// mostOnTheirWay is the maximum number of reviews without a response. On a slow machine, more of them would accumulate until they fail.
 const mostOnTheirWay = 50
 
-// post sends so many reviews a second to a URL, or as many as are answered, by a client that is made anew for each whenever
-// clientOf returns another.
+// post sends reviews to a URL, rate per second, or fewer if responses are slow. It calls clientOf for the client of each review.
 func post(t *testing.T, url string, rate int, clientOf func() *http.Client) *load {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -123,8 +121,8 @@ func postOne(ctx context.Context, c *http.Client, url string) error {
 	return err
 }
 
-// create lets an API server create Pods, without storing them, one after the other by each of some clients, which
-// pause in between.
+// create makes an API server create Pods, without storing them. Each of the given number of clients creates one after the other, with a
+// pause between them.
 func create(t *testing.T, c client.Client, namespace string, clients int, pause time.Duration) *load {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -132,7 +130,7 @@ func create(t *testing.T, c client.Client, namespace string, clients int, pause 
 	for range clients {
 		l.running.Go(func() {
 			for ctx.Err() == nil {
-				l.one(nil, func() error { return createOne(t.Context(), c, namespace) }) // it is the API server that asks
+				l.one(nil, func() error { return createOne(t.Context(), c, namespace) }) // no client, because the API server sends the review
 				time.Sleep(pause)
 			}
 		})

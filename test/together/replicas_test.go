@@ -21,28 +21,28 @@ import (
 	"github.com/espalier-dev/espalier/test/binary"
 )
 
-// replica is a process of the built webhook-server.
+// replica is a process of webhook-server, from a built binary.
 type replica struct {
-	// address is where it serves, probe where it says whether it is ready.
+	// address is the address at which the replica serves webhooks, probe the URL of its readiness probe.
 	address, probe string
 	command        *exec.Cmd
-	// ready is the balancer's knowledge about the replica; the balancer's lock guards it.
+	// ready reports whether the balancer considers the replica ready; the lock of the balancer guards it.
 	ready bool
-	// connections is the number of connections that the balancer has open to it.
+	// connections is the number of open connections from the balancer to the replica.
 	connections atomic.Int64
 }
 
-// pair is two replicas behind one address, which an API server calls about the Pods of a namespace.
+// pair consists of two replicas behind one address. An API server calls them for the Pods of a namespace.
 type pair struct {
 	*webhooktest.Env
 	balancer *balancer
 	replicas [2]*replica
 }
 
-// creators is how many create Pods through the API server at the same time.
+// creators is the number of clients that create Pods through the API server at the same time.
 const creators = 2
 
-// loadPatience is how long some hundred requests may take, on a machine that does a lot besides.
+// loadPatience is how long some hundred requests may take on a busy machine.
 const loadPatience = 5 * time.Minute
 
 func newPair(t *testing.T) *pair {
@@ -61,12 +61,12 @@ func newPair(t *testing.T) *pair {
 	p.balancer.follow(t.Context(), p.replicas[0], p.replicas[1])
 	p.Eventually(p.balancer.allReady, binary.Patience, "10ms").Should(BeTrue())
 	p.Register(webhooktest.Options{Flavor: config.FlavorGardenerRuntime})
-	// Pods can be created once a controller has made the ServiceAccount default.
+	// Pods can be created when a controller has created the ServiceAccount default.
 	p.Eventually(func() error { return createOne(p.Ctx, p.Target, p.Namespace) }, binary.Patience, "50ms").Should(Succeed())
 	return p
 }
 
-// start runs a process of the server under the rights that it ships.
+// start starts a process of the server with the shipped rights.
 func (p *pair) start(server string) *replica {
 	p.T.Helper()
 	dir := p.T.TempDir()
@@ -102,8 +102,8 @@ webhooks: {seccompProfile: {enabled: true}}
 	return r
 }
 
-// both asks in two ways at once: as an API server does, and as many times as the benchmark does. Clients of HTTP/2 have one
-// connection each: there are several, so that each replica has some.
+// both starts two loads: reviews that clients post directly, as many as in the benchmark, and Pods that are created through the API server.
+// An HTTP/2 client has one connection; there are several clients, so that each replica has connections.
 func (p *pair) both() (direct, through *load) {
 	p.T.Helper()
 	clients := [4]*http.Client{}
@@ -116,8 +116,8 @@ func (p *pair) both() (direct, through *load) {
 	return direct, create(p.T, p.Target, p.Namespace, creators, 0)
 }
 
-// connect lets a client open its connection before the load begins. A client that sends its first requests at the same time opens
-// several connections and keeps one, so all the kept ones could belong to the same replica.
+// connect makes a client open its connection before the load begins. A client that sends its first requests at the same time opens several
+// connections and keeps one of them: then all clients could be connected to the same replica.
 func (p *pair) connect(with *http.Client) {
 	p.T.Helper()
 	request, err := http.NewRequestWithContext(p.Ctx, http.MethodGet, p.URL, http.NoBody)
@@ -127,7 +127,7 @@ func (p *pair) connect(with *http.Client) {
 	p.Expect(response.Body.Close()).To(Succeed())
 }
 
-// warm lets both loads ask for a while, and returns the replica that serves more connections.
+// warm waits until both loads have sent some requests, and returns the replica that has more connections, and the other one.
 func (p *pair) warm(loads ...*load) (busy, other *replica) {
 	p.T.Helper()
 	for _, l := range loads {
@@ -136,7 +136,7 @@ func (p *pair) warm(loads ...*load) (busy, other *replica) {
 	return p.balancer.busiest(p)
 }
 
-// more waits until each load has been answered some times more.
+// more waits until each load has received some more responses.
 func (p *pair) more(loads ...*load) {
 	p.T.Helper()
 	for _, l := range loads {
@@ -159,15 +159,15 @@ func TestAReplicaThatIsStoppedUnderLoadFailsNoRequest(t *testing.T) {
 	}
 }
 
-// A client sends requests on a broken connection until it learns of the break, by the failure of all requests that wait for an
-// answer there: the requests in flight end with a client's first failure. From then on each of its requests must be answered.
+// A client notices a broken connection when all requests that wait for a response on it fail. Until then it may send more requests on it.
+// So the requests in flight end with the first failure of the client; after that, each of its requests must succeed.
 func TestOfAReplicaThatIsKilledOnlyRequestsInFlightFail(t *testing.T) {
 	p := newPair(t)
 	direct, through := p.both()
 	killed, _ := p.warm(direct, through)
 	connections := killed.connections.Load()
 	p.Expect(killed.command.Process.Kill()).To(Succeed())
-	_ = killed.command.Wait() // until then a new connection may still end there
+	_ = killed.command.Wait() // until the process has ended, a new connection may still reach it
 	direct.warned.Store(true)
 	through.warned.Store(true)
 	p.Eventually(killed.connections.Load, binary.Patience, "10ms").Should(BeZero(), "the balancer has not noticed")
@@ -177,6 +177,6 @@ func TestOfAReplicaThatIsKilledOnlyRequestsInFlightFail(t *testing.T) {
 	t.Logf("killed: of %d posted %d failed, of %d through the API server %d, by %d connections", directAsked, directFailed, throughAsked,
 		throughFailed, connections)
 	p.Expect(direct.again.Load()).To(BeZero(), "not in flight, but failed: %v", direct.failures)
-	// The API server may have several connections, and learns of each by itself.
+	// The API server may have several connections, and notices the end of each one separately.
 	p.Expect(throughFailed).To(BeNumerically("<=", creators*connections), "more failed than was in flight: %v", through.failures)
 }

@@ -23,14 +23,14 @@ import (
 	"github.com/espalier-dev/espalier/test/binary"
 )
 
-// selfManaged names Secret, Lease and webhook configurations.
+// selfManaged is the name of the Secret, the Lease and the webhook configurations.
 const (
 	selfManaged = "espalier-webhook-server"
 	ownSpace    = "espalier-system"
 )
 
-// rotating is a server whose authority is valid for a minute. The server replaces a certificate when a third of its validity is left: a
-// busy machine can be late by seconds.
+// rotating is a webhook server whose authority is valid for a minute. It replaces a certificate when a third of the validity is left, so a
+// busy machine can be late by some seconds.
 type rotating struct {
 	*binary.Env
 	url string
@@ -38,7 +38,7 @@ type rotating struct {
 	mu     sync.Mutex
 	bundle string
 	client *http.Client
-	// bundles counts how often the bundle has changed.
+	// bundles counts the changes of the bundle.
 	bundles int
 }
 
@@ -70,20 +70,20 @@ func newRotating(t *testing.T) *rotating {
 	return r
 }
 
-// trusting returns a client that trusts nothing but the bundle that is in the webhook configuration now.
+// trusting returns a client that trusts only the bundle that look read last from the webhook configuration.
 func (r *rotating) trusting() *http.Client {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.client
 }
 
-// look reads the bundle. A client that asks from now on opens its own connection, and so verifies the certificate anew.
+// look reads the bundle. Clients from trusting open a new connection after it, and so verify the current certificate.
 func (r *rotating) look() error {
 	found := &admissionregistrationv1.MutatingWebhookConfiguration{}
 	if err := r.Target.Get(r.Ctx, client.ObjectKey{Name: selfManaged}, found); err != nil {
 		return err
 	}
-	if len(found.Webhooks) == 0 { // it is created first, and then filled
+	if len(found.Webhooks) == 0 { // the configuration is created before it gets its webhooks
 		return errors.New("there is no webhook yet")
 	}
 	bundle := string(found.Webhooks[0].ClientConfig.CABundle)
@@ -100,8 +100,8 @@ func (r *rotating) look() error {
 	return nil
 }
 
-// rate is the number of reviews in a second: as many as a busy machine can send with the race detector, or as many as
-// ESPALIER_ROTATION_RATE says.
+// rate returns the number of reviews per second: the value of ESPALIER_ROTATION_RATE, or a number that a busy machine can send with the
+// race detector.
 func rate(t *testing.T) int {
 	t.Helper()
 	text := os.Getenv("ESPALIER_ROTATION_RATE")
@@ -119,7 +119,7 @@ func TestRotationUnderLoadFailsNoRequest(t *testing.T) {
 	r.Eventually(func() error { return createOne(r.Ctx, r.Target, r.Namespace) }, binary.Patience, "50ms").Should(Succeed())
 	direct := post(t, r.url+"/webhooks/seccomp-profile", rate(t), r.trusting)
 	through := create(t, r.Target, r.Namespace, 1, 50*time.Millisecond)
-	// Each rotation of the authority changes the bundle twice: the new one comes, and later the old one goes.
+	// Each rotation of the authority changes the bundle twice: the new authority is added, and later the old one is removed.
 	r.Eventually(func() int {
 		r.Expect(r.look()).To(Succeed())
 		return r.bundles

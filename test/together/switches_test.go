@@ -31,8 +31,8 @@ import (
 const resourceManagerHead = "apiVersion: resourcemanager.config.gardener.cloud/v1alpha1\nkind: " +
 	"ResourceManagerConfiguration\nleaderElection: {resourceNamespace: espalier-system}\n"
 
-// TestEverySwitchHasTheRightsThatAreShipped applies everything as users do, and requires that the ServiceAccount of each binary has
-// the rights that the binary asks for at its start with each switch of the documentation on.
+// TestEverySwitchHasTheRightsThatAreShipped applies everything in the documented way. It requires that the ServiceAccount of each binary
+// has all rights that the binary requires at its start, with each documented switch enabled.
 func TestEverySwitchHasTheRightsThatAreShipped(t *testing.T) {
 	g := NewWithT(t)
 	servers, err := local.ForTests()
@@ -122,7 +122,7 @@ func missingRights(t *testing.T, admin client.Client, binary string, needs proce
 	for _, each := range slices.Concat(needs.SourceAccess, needs.TargetAccess) {
 		mapping, err := admin.RESTMapper().RESTMapping(each.Kind.GroupKind(), each.Kind.Version)
 		if meta.IsNoMatchError(err) {
-			continue // a kind that this cluster does not serve; the binary says so
+			continue // this cluster does not serve the kind; the binary would report it
 		}
 		g.Expect(err).NotTo(HaveOccurred())
 		for _, verb := range each.Verbs {

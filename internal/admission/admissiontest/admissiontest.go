@@ -1,5 +1,5 @@
-// Package admissiontest serves tests that let a real API server call a webhook server: it has a certificate, a port, and a way to
-// know when the API server has noticed a configuration. It knows no webhook.
+// Package admissiontest helps tests in which a real API server calls a webhook server: it makes certificates, reserves ports, and waits
+// until the API server uses a webhook configuration. It declares no webhook of the product.
 package admissiontest
 
 import (
@@ -24,8 +24,8 @@ import (
 	"github.com/espalier-dev/espalier/test/local"
 )
 
-// Certify writes tls.crt and tls.key of a certificate for 127.0.0.1 into a folder, and returns the certificate of the authority that
-// signed it.
+// Certify writes the files tls.crt and tls.key of a certificate for 127.0.0.1 into a folder, and returns the certificate of the authority
+// that signed it.
 func Certify(t *testing.T, dir string) []byte {
 	t.Helper()
 	g := NewWithT(t)
@@ -36,7 +36,7 @@ func Certify(t *testing.T, dir string) []byte {
 	return authority
 }
 
-// Client returns a client that trusts an authority and speaks HTTP/2, as API servers do.
+// Client returns a client that trusts servers of this authority and speaks HTTP/2, as API servers do.
 func Client(t *testing.T, authority []byte) *http.Client {
 	t.Helper()
 	pool := x509.NewCertPool()
@@ -46,7 +46,7 @@ func Client(t *testing.T, authority []byte) *http.Client {
 	}
 }
 
-// FreePort returns a free port of loopback, which no other test gets until the test ends.
+// FreePort returns a free port of the loopback address. No other test gets the port until this test ends.
 func FreePort(t *testing.T) int {
 	t.Helper()
 	port, release, err := local.FreePort()
@@ -55,7 +55,7 @@ func FreePort(t *testing.T) int {
 	return port
 }
 
-// AwaitServer waits until a server listens at an address, host:port.
+// AwaitServer waits until a server accepts connections at an address, host:port.
 func AwaitServer(ctx context.Context, t *testing.T, address string, patience time.Duration) {
 	t.Helper()
 	NewWithT(t).Eventually(func() error {
@@ -67,8 +67,8 @@ func AwaitServer(ctx context.Context, t *testing.T, address string, patience tim
 	}, patience, 5*time.Millisecond).Should(Succeed())
 }
 
-// Probe is a webhook without a server: the request that only it is asked about is refused as soon as the API server
-// knows the configuration. See AwaitCalls.
+// Probe is a webhook that no server serves. Its rules match only the requests of AwaitCalls: the API server refuses these as soon as it
+// knows the webhook configuration.
 func Probe(kind registration.Type) registration.Webhook {
 	return registration.Webhook{
 		Type: kind, Name: probeName(kind), Path: "/not-served",
@@ -81,8 +81,8 @@ func Probe(kind registration.Type) registration.Webhook {
 	}
 }
 
-// AwaitCalls waits until the API server calls the webhooks of both types, among which a Probe of that type must be registered
-// for a namespace.
+// AwaitCalls waits until the API server calls the mutating and the validating webhooks of a namespace. Both webhook configurations must
+// include the Probe of their type.
 func AwaitCalls(ctx context.Context, t *testing.T, c client.Writer, namespace string, patience time.Duration) {
 	t.Helper()
 	for _, kind := range []registration.Type{registration.Mutating, registration.Validating} {
@@ -98,7 +98,7 @@ func probeName(kind registration.Type) string {
 	return "mutating.probe.example.com"
 }
 
-// AwaitSilence waits until the API server calls none of the webhooks any more that AwaitCalls was about.
+// AwaitSilence waits until the API server no longer calls the webhooks that AwaitCalls waits for.
 func AwaitSilence(ctx context.Context, t *testing.T, c client.Writer, namespace string, patience time.Duration) {
 	t.Helper()
 	for _, kind := range []registration.Type{registration.Mutating, registration.Validating} {

@@ -7,7 +7,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// newClient returns a client that reads live, and asks no API server which kinds it has.
+// newClient returns a client that reads live. It knows its kinds, so it does not ask the API server for them.
 func newClient(connection Connection) (client.WithWatch, error) {
 	mapper := meta.NewDefaultRESTMapper(nil)
 	mapper.Add(corev1.SchemeGroupVersion.WithKind("Secret"), meta.RESTScopeNamespace)

@@ -65,8 +65,8 @@ func TestWhatIsIssuedBeginsInThePast(t *testing.T) {
 	}
 }
 
-// TestShortenedValiditiesDoNotEndTrustEarlier lowers the validity of certificates: one that was issued before is still
-// around somewhere when its successors have long expired.
+// TestShortenedValiditiesDoNotEndTrustEarlier lowers the validity of certificates. A replica may still serve a certificate with the longer
+// validity when later certificates have long expired.
 func TestShortenedValiditiesDoNotEndTrustEarlier(t *testing.T) {
 	g := NewWithT(t)
 	long := yearlyBut(func(r *rules) { r.certificate = 600 * time.Minute })

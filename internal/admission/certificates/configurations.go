@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// distribution is since when every configuration holds a bundle.
+// distribution records a bundle that every configuration contains, and since when.
 type distribution struct {
 	bundle []byte
 	since  time.Time
@@ -45,8 +45,8 @@ func (k *Keeper) readConfigurations(ctx context.Context) ([]*unstructured.Unstru
 }
 
 // distribute writes the configurations that differ from the declared ones, and returns the number of writes. A write fails if the
-// configuration is not the one in live. A configuration that would get its first webhooks waits until the server can be reached;
-// the error wraps errUnreachable then.
+// configuration has changed since live was read. A configuration gets its first webhooks only when the server can be reached; until then
+// the error wraps errUnreachable.
 func (k *Keeper) distribute(ctx context.Context, bundle []byte, live []*unstructured.Unstructured) (written int, err error) {
 	reach := sync.OnceValue(func() error { return k.reach(ctx, bundle) })
 	var waiting error
@@ -76,7 +76,7 @@ func (k *Keeper) distribute(ctx context.Context, bundle []byte, live []*unstruct
 	return written, waiting
 }
 
-// write makes one configuration as it is wanted. It fails with a conflict if another client has changed it since it was read.
+// write creates or changes one configuration. It fails with a conflict if another client has changed the configuration since it was read.
 func (k *Keeper) write(ctx context.Context, want, have *configuration, live *unstructured.Unstructured) (changed bool, _ error) {
 	if live.GetResourceVersion() == "" {
 		if len(want.Webhooks) == 0 {
@@ -103,9 +103,9 @@ func (k *Keeper) write(ctx context.Context, want, have *configuration, live *uns
 	return true, k.removeForeign(ctx, want, applied)
 }
 
-// removeForeign replaces the list of webhooks if, after the apply request, it holds webhooks that are not declared. These belong to
-// other field managers, for instance webhooks that a user had applied from a file and that are disabled now, or that an earlier
-// version of this server had applied under another name.
+// removeForeign replaces the list of webhooks if the answer to the apply request still contains webhooks that are not declared. These
+// belong to other field managers: for instance, a user has applied them from a file and then disabled them, or an earlier version of this
+// server has applied them under another name.
 func (k *Keeper) removeForeign(ctx context.Context, want *configuration, live client.Object) error {
 	have, err := newConfiguration(live)
 	if err != nil || want.sameWebhooks(have) {
@@ -113,7 +113,7 @@ func (k *Keeper) removeForeign(ctx context.Context, want *configuration, live cl
 	}
 	patch, err := json.Marshal(map[string]any{
 		"metadata": map[string]any{"resourceVersion": live.GetResourceVersion()},
-		"webhooks": append([]admissionregistrationv1.MutatingWebhook{}, want.Webhooks...), // a list, even if it is empty
+		"webhooks": append([]admissionregistrationv1.MutatingWebhook{}, want.Webhooks...), // an empty list, never null
 	})
 	if err != nil {
 		return fmt.Errorf("encode webhooks: %w", err)

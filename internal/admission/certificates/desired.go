@@ -14,8 +14,8 @@ import (
 // mutatingKind is the kind of configurations whose webhooks have a reinvocationPolicy.
 const mutatingKind = "MutatingWebhookConfiguration"
 
-// configuration is a webhook configuration of either kind: mutating webhooks have all fields of validating ones. It has no fields that our
-// version of the API does not know: a newer API server sets defaults for them, which would look like a change forever.
+// configuration is a webhook configuration of either kind: MutatingWebhook has all fields of ValidatingWebhook. It drops fields that our
+// version of the API does not know: a newer API server sets defaults for these, which would look like a change forever.
 type configuration admissionregistrationv1.MutatingWebhookConfiguration
 
 // newConfiguration converts a declared configuration or one that was read from the API server, and sets defaults.
@@ -32,7 +32,7 @@ func newConfiguration(object client.Object) (*configuration, error) {
 	return c, nil
 }
 
-// complete sets the defaults of the API server.
+// complete sets the defaults that the API server would set.
 func (c *configuration) complete() {
 	for i := range c.Webhooks {
 		w := &c.Webhooks[i]
@@ -59,8 +59,8 @@ func setDefault[T any](field **T, value T) {
 	}
 }
 
-// isContainedIn reports whether the live configuration has every declared field, and no other webhook. Foreign labels and annotations do
-// not matter, nor does the order of webhooks, which belongs to the creator of the list.
+// isContainedIn reports whether the live configuration has the declared labels and annotations, and exactly the declared webhooks. Further
+// labels and annotations do not matter, nor does the order of webhooks, which belongs to the creator of the list.
 func (c *configuration) isContainedIn(live *configuration) bool {
 	return contains(live.Labels, c.Labels) && contains(live.Annotations, c.Annotations) && c.sameWebhooks(live)
 }

@@ -51,7 +51,7 @@ func service(webhook string) *admissionregistrationv1.ServiceReference {
 	return &admissionregistrationv1.ServiceReference{Namespace: "garden", Name: "hooks", Path: ptr.To("/webhooks/" + webhook)}
 }
 
-// bonsais match nothing that any API server of the tests has.
+// bonsais returns a rule for a resource that no API server of the tests serves.
 func bonsais() []admissionregistrationv1.RuleWithOperations {
 	return []admissionregistrationv1.RuleWithOperations{{
 		Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Create},
@@ -61,7 +61,7 @@ func bonsais() []admissionregistrationv1.RuleWithOperations {
 	}}
 }
 
-// completed is the same as an API server shows it.
+// completed returns the configuration with the fields that the API server sets.
 func completed(c *admissionregistrationv1.MutatingWebhookConfiguration) *admissionregistrationv1.MutatingWebhookConfiguration {
 	for i := range c.Webhooks {
 		w := &c.Webhooks[i]

@@ -19,8 +19,8 @@ import (
 	"k8s.io/client-go/util/cert"
 )
 
-// maxBackdated is the time by which the validity of a certificate begins in the past, for API servers whose clocks are late: an
-// hour, or as long as the certificate is valid from now on if that is less.
+// maxBackdated is how far in the past the validity of a certificate begins, for API servers whose clocks are late: an hour, or the time
+// from now to the end of the validity if that is shorter.
 const maxBackdated = time.Hour
 
 const serialBits = 127
@@ -31,7 +31,7 @@ type pair struct {
 	key         *ecdsa.PrivateKey
 }
 
-// forTLS returns the pair in the form that package tls wants.
+// forTLS returns the pair in the form that package tls requires.
 func (p pair) forTLS() *tls.Certificate {
 	return &tls.Certificate{Certificate: [][]byte{p.certificate.Raw}, PrivateKey: p.key, Leaf: p.certificate}
 }
@@ -43,16 +43,16 @@ func (p pair) issued() time.Time {
 	return p.certificate.NotBefore.Add(min(maxBackdated, whole/2))
 }
 
-// lifetime is how long the pair was made to be valid.
+// lifetime returns how long the pair was valid when it was made.
 func (p pair) lifetime() time.Duration { return p.certificate.NotAfter.Sub(p.issued()) }
 
-// renewalTime returns the time at which the pair is to be replaced: after two thirds of its own lifetime, or of the lifetime that a new one
-// would get.
+// renewalTime returns the time at which the pair is to be replaced: after two thirds of its own lifetime, or of the given validity if that
+// is shorter.
 func (p pair) renewalTime(validity time.Duration) time.Time {
 	return p.issued().Add(min(p.lifetime(), validity) / 3 * 2)
 }
 
-// newAuthority makes an authority that is valid from now. Each has a key and a name of its own.
+// newAuthority makes an authority that is valid from now. Each authority has its own key and name.
 func newAuthority(name string, validity time.Duration, now time.Time) (pair, error) {
 	template, err := newTemplate(now, now.Add(validity))
 	if err != nil {
@@ -66,7 +66,7 @@ func newAuthority(name string, validity time.Duration, now time.Time) (pair, err
 	return sign(template, nil)
 }
 
-// issue makes a serving certificate for hosts. It does not outlive the authority.
+// issue makes a serving certificate for hosts. The certificate does not outlive the authority.
 func issue(authority pair, hosts []string, validity time.Duration, now time.Time) (pair, error) {
 	template, err := newTemplate(now, endOfCertificate(authority, validity, now))
 	if err != nil {
@@ -91,7 +91,7 @@ func issue(authority pair, hosts []string, validity time.Duration, now time.Time
 // maxCommonName is the limit of X.509 in characters. Clients do not read the common name: they compare alternative names.
 const maxCommonName = 64
 
-// endOfCertificate returns the end of the validity of a certificate that is issued now.
+// endOfCertificate returns the end of the validity of a certificate that the authority issues now.
 func endOfCertificate(authority pair, validity time.Duration, now time.Time) time.Time {
 	end := now.Add(validity)
 	if limit := authority.certificate.NotAfter; limit.Before(end) {
@@ -109,7 +109,7 @@ func newTemplate(now, end time.Time) (*x509.Certificate, error) {
 	return &x509.Certificate{SerialNumber: serial, NotBefore: now.Add(-backdated).UTC(), NotAfter: end.UTC()}, nil
 }
 
-// sign makes a key and a certificate for it, by an authority or, if that is nil, by itself.
+// sign makes a key and a certificate for it, signed by the authority; if authority is nil, the certificate signs itself.
 func sign(template *x509.Certificate, authority *pair) (pair, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -166,7 +166,7 @@ func decodePair(certificate, key []byte) (pair, error) {
 	}
 	private, err := x509.ParseECPrivateKey(block.Bytes)
 	if err != nil {
-		return pair{}, errors.New("key: it is not an ECDSA key") // The parser's text could hold parts of it.
+		return pair{}, errors.New("key: it is not an ECDSA key") // The text of the parser could contain parts of the key.
 	}
 	if !private.PublicKey.Equal(certificates[0].PublicKey) {
 		return pair{}, errors.New("key: it belongs to another certificate")

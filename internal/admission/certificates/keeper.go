@@ -27,27 +27,27 @@ import (
 // is served. API servers learn of a configuration by a watch, which takes milliseconds.
 const DefaultSettle = 10 * time.Second
 
-// Connection is how a cluster is reached. HTTPClient is required. No cache is used: the Keeper reads few objects, by name, and live.
+// Connection defines how a cluster is reached. HTTPClient is required. No cache is used: the Keeper reads few objects, by name, and live.
 type Connection struct {
 	Config     *rest.Config
 	HTTPClient *http.Client
 }
 
-// Lease has the times of leader election; the zero value stands for 15, 10 and 2 seconds.
+// Lease contains the times of leader election. The zero value means 15, 10 and 2 seconds.
 type Lease struct{ Duration, RenewDeadline, RetryPeriod time.Duration }
 
 // Options define which certificates are kept, and for which servers.
 type Options struct {
-	// Own is the cluster with the Secret and the Lease; Called is the one whose API servers call the webhooks, where the
-	// configurations are.
+	// Own is the cluster that contains the Secret and the Lease. Called is the cluster whose API servers call the webhooks; it contains the
+	// webhook configurations.
 	Own, Called Connection
-	// Namespace and SecretName are where authority and certificate are stored.
+	// Namespace and SecretName name the Secret that stores authority and certificate.
 	Namespace, SecretName string
 	// FieldManager is the name of this client in managedFields.
 	FieldManager string
-	// Lease holds the times of the Lease of the replica that may write. The object has the name of the Secret.
+	// Lease contains the times of the Lease, which decides which replica may write. The Lease has the name of the Secret.
 	Lease Lease
-	// Hosts are the DNS names and IP addresses that the certificate is for. See ServiceHosts.
+	// Hosts are the DNS names and IP addresses of the certificate. See ServiceHosts.
 	Hosts []string
 	// AuthorityValidity and CertificateValidity are the validities of new authorities and certificates; each is replaced after two
 	// thirds of its validity. A certificate never outlives its authority.
@@ -55,41 +55,42 @@ type Options struct {
 	// Settle is how long a bundle must have been in every configuration before a certificate of its newest authority is
 	// served; 0 for DefaultSettle. It is never longer than a sixth of AuthorityValidity.
 	Settle time.Duration
-	// Configurations returns the Mutating- and ValidatingWebhookConfigurations that trust a bundle, without writing to it. Each has
-	// its apiVersion and kind. Names and number must not depend on the bundle. The list of webhooks of each is wholly ours:
-	// webhooks of others are removed. A configuration without webhooks is emptied if it exists, and not created.
+	// Configurations returns the Mutating- and ValidatingWebhookConfigurations that trust a bundle, without writing to it. Each has its
+	// apiVersion and kind. Names and number must not depend on the bundle. Webhooks that are not in the returned lists are removed, also
+	// those of other clients. A configuration without webhooks is emptied if it exists, and not created.
 	Configurations func(caBundle []byte) []client.Object
-	// Reachable says whether API servers can reach a server that serves with a certificate of the bundle; see Dial. It is asked
-	// before a configuration gets its first webhooks, which would refuse all matching requests while no server answers. An error
-	// delays that: it is asked again every second. Configurations that have webhooks are written without asking. Nil for always.
+	// Reachable returns nil if API servers can reach a server whose certificate the bundle verifies; see Dial. The Keeper calls it before a
+	// configuration gets its first webhooks, which would refuse all matching requests while no server answers. After an error, the Keeper
+	// calls it again every second, and the configuration waits. A configuration that has webhooks is written without the call. Nil: always
+	// reachable.
 	Reachable func(ctx context.Context, caBundle []byte) error
 	// Clock measures validity.
 	Clock clock.Clock
-	// Log gets every change.
+	// Log receives every change.
 	Log logr.Logger
-	// Registry gets the metrics; nil for none.
+	// Registry receives the metrics; nil for no metrics.
 	Registry prometheus.Registerer
 }
 
-// Keeper keeps the certificate of a webhook server, and the configurations that make API servers trust it. Add it to a
-// manager, and give its GetCertificate to the server.
+// Keeper keeps the certificate of a webhook server, and the configurations that make API servers trust it. Add it to a manager, and
+// configure the server to use its GetCertificate.
 type Keeper struct {
 	options Options
 	rules   rules
 	own     client.WithWatch
 	called  client.WithWatch
 	lock    resourcelock.Interface
-	// expiry is when the certificates in use expire.
+	// expiry contains the expiry times of the authority and the certificate in use.
 	expiry *prometheus.GaugeVec
 
 	// known holds the states that can be served: the readable contents of the Secret, the newest first.
 	known memory
-	// changed gets a value when the Secret or a configuration may have changed.
+	// changed receives a value when the Secret or a configuration may have changed.
 	changed chan struct{}
 
-	// leading is held by the loop that keeps things.
+	// leading is locked while this replica runs the loop that writes.
 	leading sync.Mutex
-	// distributed records since when the configurations have the bundle; leading protects it.
+	// distributed records since when every configuration contains the bundle; leading protects it.
 	distributed distribution
 }
 
@@ -131,7 +132,7 @@ func New(options Options) (*Keeper, error) {
 			authority: options.AuthorityValidity, certificate: options.CertificateValidity, settle: options.Settle,
 		},
 		own: own, called: called, lock: lock,
-		// Only of servers that are self-managed.
+		// Only binaries that manage their own certificate have this metric.
 		expiry: promauto.With(options.Registry).NewGaugeVec(prometheus.GaugeOpts{
 			Name: "espalier_webhook_certificate_expiry_seconds",
 			Help: "Expiry of the authority and the certificate that this replica serves with, in seconds since 1970, by part.",
@@ -140,8 +141,8 @@ func New(options Options) (*Keeper, error) {
 	}, nil
 }
 
-// GetCertificate returns the certificate to serve: the newest that is valid. It is an error if there is none, as until the
-// Secret was read: no API server would trust that certificate.
+// GetCertificate returns the certificate to serve: the newest that is valid. It returns an error if no certificate is valid, and before the
+// Secret is read.
 func (k *Keeper) GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	now := k.options.Clock.Now()
 	newest := k.known.newest()
@@ -149,7 +150,7 @@ func (k *Keeper) GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, error) 
 		return nil, fmt.Errorf("there is no certificate in Secret %s/%s yet", k.options.Namespace, k.options.SecretName)
 	}
 	if !valid(newest.serving.certificate, now) {
-		k.signal() // The clock was changed; nothing else tells the loop.
+		k.signal() // The clock was changed; no watch wakes the loop.
 	}
 	if s := k.known.servable(now); s != nil {
 		return s.serving.forTLS(), nil
@@ -158,7 +159,7 @@ func (k *Keeper) GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, error) 
 		newest.serving.certificate.NotBefore.Format(time.RFC3339), newest.serving.certificate.NotAfter.Format(time.RFC3339))
 }
 
-// NeedLeaderElection says that every replica reads the Secret. A lease of the Keeper's own decides which one writes.
+// NeedLeaderElection returns false: every replica reads the Secret. The Lease of the Keeper decides which replica writes.
 func (*Keeper) NeedLeaderElection() bool { return false }
 
 // Start serves the certificate in the Secret, and keeps Secret and configurations while this replica has the lease, until the
@@ -173,8 +174,8 @@ func (k *Keeper) Start(ctx context.Context) error {
 	return k.elect(ctx)
 }
 
-// adoptFirst serves the content of the Secret before the watch has reported it. Later only the watch does: it never goes back
-// to something older.
+// adoptFirst serves the content of the Secret before the watch has reported it. Later only the watch adopts states, because it never
+// returns to an older one.
 func (k *Keeper) adoptFirst(s *state) {
 	if k.known.newest() == nil {
 		k.adopt(s)
@@ -192,7 +193,7 @@ func (k *Keeper) adopt(s *state) {
 	}
 }
 
-// read adopts the Secret if it can be used. If it cannot, the server goes on with the states before.
+// read adopts the Secret if it is valid. If not, the server continues with earlier states.
 func (k *Keeper) read(secret *corev1.Secret) {
 	s, err := decode(secret)
 	if err != nil {
@@ -202,7 +203,7 @@ func (k *Keeper) read(secret *corev1.Secret) {
 	k.adopt(s)
 }
 
-// signal wakes the replica that keeps things.
+// signal wakes the loop, if it runs in this replica.
 func (k *Keeper) signal() {
 	select {
 	case k.changed <- struct{}{}:
@@ -210,7 +211,7 @@ func (k *Keeper) signal() {
 	}
 }
 
-// ServiceHosts returns the names by which API servers and others reach a Service.
+// ServiceHosts returns the DNS names by which clients reach a Service.
 func ServiceHosts(namespace, name string) []string {
 	host := name + "." + namespace + ".svc"
 	return []string{host, host + ".cluster.local"}

@@ -57,9 +57,9 @@ func TestARestartChangesNothing(t *testing.T) {
 	g.Expect(served.Leaf.Equal(s.serving.certificate)).To(BeTrue())
 }
 
-// TestTwoReplicasThatBothWriteConverge lets a process fall asleep before each of its requests, in turn, while another one does
-// everything that is due, and replaces the authority because a user has deleted the Secret. The first does not know that it is
-// late, and by the objects that it has read before nothing is due.
+// TestTwoReplicasThatBothWriteConverge pauses the first process before one of its requests. Meanwhile the second process does everything
+// that is due, and replaces the authority because a user has deleted the Secret. The first process does not know that it is late; by the
+// objects that it has read, nothing is due.
 func TestTwoReplicasThatBothWriteConverge(t *testing.T) {
 	t.Parallel()
 	for request := 1; request <= 24; request++ {
@@ -79,11 +79,11 @@ func TestTwoReplicasThatBothWriteConverge(t *testing.T) {
 				g.Expect(w.admin.Delete(t.Context(), secret)).To(Succeed())
 				w.work(second) // announces
 				w.clock.Step(2 * time.Minute)
-				w.work(second) // uses
+				w.work(second) // use
 			}})
 			for seen < request {
 				if _, err := first.step(t.Context()); err != nil {
-					late := errors.Is(err, context.DeadlineExceeded) // it slept for longer than a step may take
+					late := errors.Is(err, context.DeadlineExceeded) // the pause was longer than a step may take
 					g.Expect(isConflict(err) || late).To(BeTrue(), "%v", err)
 				}
 				if seen < request {
@@ -105,9 +105,9 @@ func TestTwoReplicasThatBothWriteConverge(t *testing.T) {
 // still serve.
 type watcher struct {
 	w *world
-	// served are all certificates that have ever been in the Secret, since replicas may be late.
+	// served contains all certificates that were ever in the Secret, since replicas may be late.
 	served map[string]*x509.Certificate
-	// used are the bundles that were in the configurations, with the time of their end; zero while they are there.
+	// used contains the bundles of the configurations, each with the time at which it was replaced; zero while a configuration has it.
 	used map[string]time.Time
 }
 
@@ -144,13 +144,13 @@ func (c *watcher) check() {
 	}
 }
 
-// live lets processes work one after the other, from the first start until the first authority is forgotten. The wire of
-// the first one breaks; the others follow when it is gone.
+// live lets processes work one after the other, from the first start until the first authority is forgotten. When the wire of the first
+// process breaks, another process takes over.
 func (c *watcher) live(first *wire) {
 	c.w.t.Helper()
 	g := NewWithT(c.w.t)
 	first.wrote = c.check
-	longer := func(o *Options) { o.CertificateValidity = o.AuthorityValidity / 2 } // For fewer writes.
+	longer := func(o *Options) { o.CertificateValidity = o.AuthorityValidity / 2 } // to have fewer writes
 	k := c.w.keeper(first, longer)
 	for c.w.clock.Now().Before(at(900*time.Minute + time.Second)) {
 		look, err := k.step(c.w.t.Context())
@@ -159,7 +159,7 @@ func (c *watcher) live(first *wire) {
 			k = c.w.keeper(&wire{wrote: c.check}, longer)
 			continue
 		}
-		// Nothing is due before that, but for the time at which authorities of the test change.
+		// Nothing is due before that.
 		c.w.clock.Step(look)
 		if look == recheck {
 			c.skip(k)
@@ -310,7 +310,7 @@ func TestADisabledHandlerLeavesNoWebhookBehind(t *testing.T) {
 		g, w := NewWithT(t), newWorld(t)
 		g.Expect(w.admin.Create(t.Context(), mutating(w.name, nil, "a", "b"), client.FieldOwner("kubectl"))).To(Succeed())
 		w.enabled = []string{"b"}
-		applied := func() { // by the first write to the configuration, which leaves the webhook of the user in it
+		applied := func() { // called after the first write to the configuration, which still contains the webhook of the user
 			m, _ := w.configurations()
 			if len(m.Webhooks) != 2 || m.Webhooks[1].ClientConfig.CABundle == nil || m.Annotations != nil {
 				return

@@ -22,8 +22,8 @@ func newLock(options Options, identity string) (resourcelock.Interface, error) {
 	}, nil
 }
 
-// elect keeps things whenever this replica has the lease, until the context ends. Losing the lease is no failure: another
-// replica has it then, and this one goes on serving.
+// elect runs the loop whenever this replica has the Lease, until the context ends. Losing the Lease is not a failure: another replica gets
+// it, and this replica continues to serve.
 func (k *Keeper) elect(ctx context.Context) error {
 	for ctx.Err() == nil {
 		elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{

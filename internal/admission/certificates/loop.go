@@ -20,13 +20,13 @@ const (
 	maxRetry = 30 * time.Second
 	// recheck is the longest time between two steps, even if nothing is due and no watch has reported a change.
 	recheck = 10 * time.Minute
-	// maxChanges is more than follow each other without waiting.
+	// maxChanges limits the changes of one step. It is more than ever follow each other without a wait.
 	maxChanges = 8
 )
 
 // lead keeps Secret and configurations until the context ends.
 func (k *Keeper) lead(ctx context.Context) {
-	k.leading.Lock() // A replica that has just lost the lease may not have finished yet.
+	k.leading.Lock() // This replica may have lost the Lease and regained it, while its former loop still runs.
 	defer k.leading.Unlock()
 	var watching sync.WaitGroup
 	defer watching.Wait()
@@ -59,7 +59,8 @@ func (k *Keeper) lead(ctx context.Context) {
 	}
 }
 
-// wait returns after a while, or earlier when something has changed and that is of interest; false when the context ends.
+// wait returns true after the duration or, if changes is true, as soon as k.changed receives a value. It returns false when the context
+// ends.
 func (k *Keeper) wait(ctx context.Context, duration time.Duration, changes bool) bool {
 	timer := k.options.Clock.NewTimer(duration)
 	defer timer.Stop()
@@ -129,7 +130,7 @@ func (k *Keeper) recordDistribution(bundle []byte, written int) bool {
 	return true
 }
 
-// readSecret returns the Secret; nil if there is none.
+// readSecret returns the Secret; nil if it does not exist.
 func (k *Keeper) readSecret(ctx context.Context) (*corev1.Secret, error) {
 	secret := &corev1.Secret{}
 	err := k.own.Get(ctx, client.ObjectKey{Namespace: k.options.Namespace, Name: k.options.SecretName}, secret)
@@ -176,7 +177,7 @@ func (k *Keeper) change(ctx context.Context, due change, found facts, before *co
 	if before == nil {
 		err = k.own.Create(ctx, secret, client.FieldOwner(k.options.FieldManager))
 	} else {
-		updated := before.DeepCopy() // Labels and annotations of others stay.
+		updated := before.DeepCopy() // Labels and annotations of other clients stay.
 		updated.Data = secret.Data
 		err = k.own.Update(ctx, updated, client.FieldOwner(k.options.FieldManager))
 	}

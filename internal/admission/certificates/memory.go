@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// remembers is how many states a process knows: a state could be of no use because a clock was wrong for a while.
+// remembers is the maximum number of states that a process remembers. More than one is needed: a wrong clock can make the newest ones
+// useless.
 const remembers = 8
 
 // memory keeps the states that this process has read from the Secret, newest first. The zero value is empty.

@@ -9,20 +9,20 @@ import (
 
 // rules are the settings of the plan.
 type rules struct {
-	// name is the first part of the common names of authorities; hosts are the names and addresses in certificates.
+	// name is the first part of the common names of authorities; hosts are the DNS names and IP addresses of certificates.
 	name  string
 	hosts []string
-	// authority and certificate are the validities.
+	// authority and certificate are the validities of new authorities and certificates.
 	authority, certificate time.Duration
 	// settle is how long a bundle must have been distributed before its next authority is used.
 	settle time.Duration
 }
 
-// facts are the observations that a change is planned from.
+// facts are the input of the plan.
 type facts struct {
 	// state is the content of the Secret; nil if it does not exist or cannot be read.
 	state *state
-	// remembered is the newest state that this process has read whose authority is valid; nil if there is none.
+	// remembered is the newest state that this process has read and whose authority is valid; nil if there is none.
 	remembered *state
 	// distributed is the time since which every configuration has the bundle of the state; zero if a configuration lacks it.
 	distributed time.Time
@@ -34,16 +34,16 @@ type change string
 
 // The changes. Their order in a rotation of the authority is announce, use, forget.
 const (
-	// nothing is to be written.
+	// nothing means that no write is due.
 	nothing change = ""
-	// create makes an authority and a certificate: there is nothing that API servers could trust.
+	// create makes an authority and a certificate, because neither the Secret nor this process has a valid authority.
 	create change = "create"
-	// restore stores a remembered state again after a client deleted or broke the Secret, and announces a new authority: a user who
-	// deletes it wants a new one. A remembered state is also restored after a wrong clock has led to a new authority.
+	// restore writes a remembered state again, and announces a new authority. It follows when a client has deleted or broken the Secret,
+	// since a user deletes it to get a new authority, and when a wrong clock has led to an authority that is not valid now.
 	restore change = "restore"
-	// announce makes the next authority, which is trusted from then on, but not used.
+	// announce makes the next authority. From then on API servers trust it, but it signs nothing yet.
 	announce change = "announce"
-	// use lets the next authority sign, and retires the one before.
+	// use makes the next authority sign the certificate, and retires the authority before it.
 	use change = "use"
 	// renew makes a new certificate under the same authority.
 	renew change = "renew"
@@ -51,7 +51,7 @@ const (
 	forget change = "forget"
 )
 
-// nextChange returns the change to write to the Secret now. If that is nothing, plan again at the returned time, or when something
+// nextChange returns the change to write to the Secret now. If it is nothing, call nextChange again at the returned time, or when something
 // changes.
 func (r rules) nextChange(f facts) (change, time.Time) {
 	s := f.state
@@ -71,7 +71,7 @@ func (r rules) nextChangeOfValid(f facts) (change, time.Time) {
 	case s.next == nil && isReached(f.now, s.authority.renewalTime(r.authority)):
 		return announce, time.Time{}
 	case s.next != nil && (isReached(f.now, s.next.renewalTime(r.authority)) || !valid(s.next.certificate, f.now)):
-		return announce, time.Time{} // It never became trusted everywhere, and is old by now; or it is of a time to come.
+		return announce, time.Time{} // No bundle with it was distributed in time, and it is old by now; or it is not valid yet.
 	case s.next != nil && !f.distributed.IsZero() && isReached(f.now, f.distributed.Add(r.settle)):
 		return use, time.Time{}
 	case r.mustRenew(s, f.now):
@@ -82,7 +82,8 @@ func (r rules) nextChangeOfValid(f facts) (change, time.Time) {
 	return nothing, r.nextChangeTime(f)
 }
 
-// mustRenew says whether the certificate is old or for other hosts, and a new one would be better.
+// mustRenew reports whether a new certificate would be better: the certificate lacks a host, is not valid yet, or has reached its renewal
+// time.
 func (r rules) mustRenew(s *state, now time.Time) bool {
 	if !r.covers(s.serving.certificate) || now.Before(s.serving.certificate.NotBefore) {
 		return true
@@ -154,8 +155,8 @@ func (r rules) create(f facts) (*state, error) {
 	return r.renew(after, f.now)
 }
 
-// retireAuthorities retires the authorities in the Secret, which are not valid by the clock of this process. That clock may be the
-// wrong one, and other replicas may go on to serve certificates of these authorities.
+// retireAuthorities retires the authorities in the Secret, which are not valid by the clock of this process. This clock may be the wrong
+// one, and other replicas may continue to serve certificates of these authorities.
 func (r rules) retireAuthorities(after *state, f facts) {
 	if f.state == nil {
 		return
@@ -191,7 +192,7 @@ func (r rules) renew(s state, now time.Time) (*state, error) {
 	return &s, nil
 }
 
-// valid says whether the time is within the validity of a certificate. Clocks can go back.
+// valid reports whether the time is within the validity of a certificate. It checks the begin too, because clocks can go back.
 func valid(c *x509.Certificate, now time.Time) bool {
 	return !now.Before(c.NotBefore) && now.Before(c.NotAfter)
 }

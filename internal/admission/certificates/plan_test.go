@@ -9,12 +9,12 @@ import (
 	. "github.com/onsi/gomega"
 )
 
-// start is when everything begins in tests; X.509 counts whole seconds.
+// start is the time at which every test begins; X.509 counts whole seconds.
 var start = time.Date(2026, time.March, 1, 12, 0, 0, 0, time.UTC)
 
 func at(after time.Duration) time.Time { return start.Add(after) }
 
-// yearly are the rules of a usual configuration, in small: an authority for 900 minutes, a certificate for 90.
+// yearly returns the rules of a usual configuration on a smaller scale: an authority is valid for 900 minutes, a certificate for 90.
 func yearly() rules {
 	return rules{
 		name: "hooks", hosts: []string{"hooks.garden.svc", "hooks.garden.svc.cluster.local"},
@@ -55,7 +55,7 @@ func TestNext(t *testing.T) {
 		rules rules
 		facts facts
 		want  change
-		look  time.Duration // after start, if nothing is to be done
+		look  time.Duration // after start, if no change is due
 	}{
 		"nothing exists": {r, facts{now: start}, create, 0},
 		"the Secret is gone, and this process remembers":         {r, facts{remembered: fresh, now: at(time.Minute)}, restore, 0},
@@ -126,7 +126,7 @@ func yearlyBut(modify func(*rules)) rules {
 	return r
 }
 
-// announcedAgain gives a state a next authority that is young at the end of the current one.
+// announcedAgain returns the state with a new next authority, made shortly before the end of the current one.
 func announcedAgain(t *testing.T, s *state) *state {
 	t.Helper()
 	return carried(t, yearly(), announce, facts{state: s, now: at(881 * time.Minute)})
@@ -192,7 +192,7 @@ func TestCarryOut(t *testing.T) {
 	})
 }
 
-// verify checks the serving certificate of a state as an API server does that trusts the bundle.
+// verify checks the serving certificate of a state like an API server that trusts the bundle.
 func verify(s *state, bundle []byte, now time.Time) error {
 	return trusts(bundle, s.serving.certificate, now)
 }
@@ -206,8 +206,8 @@ func trusts(bundle []byte, certificate *x509.Certificate, now time.Time) error {
 	return err
 }
 
-// TestPlanNeverFails lets the plan run for many rotations under changing validities, with configurations and replicas that are as
-// late as is allowed. Every bundle that an API server may still use must trust every certificate that a replica may still serve.
+// TestPlanNeverFails runs the plan for many rotations under changing validities. Configurations and replicas are as late as is allowed.
+// Every bundle that an API server may still use must trust every certificate that a replica may still serve.
 func TestPlanNeverFails(t *testing.T) {
 	for name, r := range map[string]rules{
 		"a usual configuration":                       yearly(),
@@ -223,14 +223,14 @@ func TestPlanNeverFails(t *testing.T) {
 			g := NewWithT(t)
 			f := facts{now: start}
 			var everServed []*x509.Certificate
-			oldBundle := []byte(nil) // API servers may still use it: the new one is distributed for less than the settle time
+			oldBundle := []byte(nil) // API servers may still use it: the new bundle is distributed for less than the settle time
 			changes := map[change]int{}
 			for range 200 {
 				due, look := r.nextChange(f)
 				changes[due]++
 				if due == nothing {
 					if f.distributed.IsZero() {
-						f.distributed = f.now // All configurations are written, and API servers have yet to learn of it.
+						f.distributed = f.now // All configurations are written, but API servers may not have learned of it.
 						continue
 					}
 					g.Expect(look).To(BeTemporally(">", f.now), "it would never sleep")

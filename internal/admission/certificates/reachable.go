@@ -17,7 +17,7 @@ const (
 	reachableRetry = time.Second
 )
 
-// errUnreachable is why configurations are not created yet.
+// errUnreachable is the reason why configurations get no first webhooks yet.
 var errUnreachable = errors.New("the webhook server cannot be reached yet")
 
 // Dial opens a TLS connection to an address, "host:port", and requires a certificate for serverName that the bundle trusts, as
@@ -40,7 +40,7 @@ func Dial(ctx context.Context, address, serverName string, caBundle []byte) erro
 	return nil
 }
 
-// reach asks whether the server can be reached.
+// reach returns an error that wraps errUnreachable if the server cannot be reached.
 func (k *Keeper) reach(ctx context.Context, bundle []byte) error {
 	if k.options.Reachable == nil {
 		return nil

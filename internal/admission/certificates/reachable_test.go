@@ -92,7 +92,7 @@ func TestConfigurationsBeginWhenTheServerIsReachable(t *testing.T) {
 			return away
 		}
 	})
-	// One exists without webhooks, the other one does not exist.
+	// The mutating configuration exists without webhooks, the validating one does not exist.
 	g.Expect(w.admin.Create(t.Context(), mutating(w.name, nil))).To(Succeed())
 
 	_, err := k.step(t.Context())

@@ -43,7 +43,7 @@ type installation struct {
 	options certificates.Options
 }
 
-// install makes a namespace and says how certificates are kept in it: for seconds only.
+// install creates a namespace and defines how certificates are kept in it, with validities of some seconds.
 func install(t *testing.T) *installation {
 	t.Helper()
 	g := NewWithT(t)
@@ -96,7 +96,7 @@ func configuration(name string, bundle []byte) *admissionregistrationv1.Mutating
 	}
 }
 
-// replica is a server and the keeper of its certificate.
+// replica is a webhook server and the Keeper of its certificate.
 type replica struct {
 	server *serving.Server
 	keeper *certificates.Keeper
@@ -138,7 +138,7 @@ func (i *installation) probe() *http.Request {
 	return request
 }
 
-// bundle reads the CA bundle of the mutating configuration, which API servers trust.
+// bundle returns the CA bundle of the mutating configuration, which API servers trust.
 func (i *installation) bundle(ctx context.Context) ([]byte, error) {
 	live := &admissionregistrationv1.MutatingWebhookConfiguration{}
 	if err := i.admin.Get(ctx, client.ObjectKey{Name: i.options.SecretName}, live); err != nil {
@@ -155,9 +155,9 @@ func (i *installation) bundle(ctx context.Context) ([]byte, error) {
 type apiServer struct {
 	installation *installation
 	port         int
-	// bundle is the bundle that listen has read last.
+	// bundle is the bundle that listen read last.
 	bundle atomic.Pointer[[]byte]
-	// issuers are the authorities of the certificates that were seen; mu protects it and serials.
+	// issuers counts the authorities whose certificates were served; mu protects it and serials.
 	mu      sync.Mutex
 	issuers map[string]bool
 	serials map[string]bool
@@ -176,7 +176,7 @@ func (a *apiServer) listen(ctx context.Context) {
 	}
 }
 
-// seen returns how many authorities and certificates were shown.
+// seen returns how many different authorities and certificates the servers have used.
 func (a *apiServer) seen() (issuers, serials int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -242,8 +242,8 @@ func (a *apiServer) load(ctx context.Context, keepAlive bool) (requests int, fai
 	return requests, failures
 }
 
-// TestRotationUnderLoad rotates certificates every twenty, and authorities every forty seconds. A certificate in use stays valid for ten
-// seconds more, and API servers have eight seconds to read a bundle, also on a busy machine.
+// TestRotationUnderLoad rotates certificates every twenty seconds, and authorities every forty seconds. A certificate in use stays valid
+// for ten seconds more, and API servers have eight seconds to read a bundle, also on a busy machine.
 func TestRotationUnderLoad(t *testing.T) {
 	g, i := NewWithT(t), install(t)
 	registry := prometheus.NewRegistry()
@@ -299,7 +299,7 @@ func TestRotationUnderLoad(t *testing.T) {
 	}).WithTimeout(30 * time.Second).Should(Succeed())
 }
 
-// gauges returns the values of a metric by one of its labels.
+// gauges returns the values of a metric, by the values of one of its labels.
 func gauges(g Gomega, registry prometheus.Gatherer, name, label string) map[string]float64 {
 	families, err := registry.Gather()
 	g.Expect(err).NotTo(HaveOccurred())
@@ -316,7 +316,7 @@ func gauges(g Gomega, registry prometheus.Gatherer, name, label string) map[stri
 	return values
 }
 
-// TestTheRightsThatItNeeds runs a replica as a ServiceAccount with the rules listed here only.
+// TestTheRightsThatItNeeds runs a replica as a ServiceAccount that has only the rights listed here.
 func TestTheRightsThatItNeeds(t *testing.T) {
 	g, i := NewWithT(t), install(t)
 	name := i.options.SecretName
@@ -376,7 +376,7 @@ func TestTheRightsThatItNeeds(t *testing.T) {
 	g.Expect(log.String()).NotTo(ContainSubstring("forbidden"))
 }
 
-// awaitRights waits until the API server knows the roles: it learns of them by watches, and forbids everything before.
+// awaitRights waits until the API server knows the roles. It learns of them by watches, and forbids every request before.
 func awaitRights(g Gomega, i *installation, as *rest.Config) {
 	c, err := client.New(as, client.Options{})
 	g.Expect(err).NotTo(HaveOccurred())
@@ -387,7 +387,7 @@ func awaitRights(g Gomega, i *installation, as *rest.Config) {
 	}
 }
 
-// lockedBuffer is a log.
+// lockedBuffer collects log lines of several goroutines.
 type lockedBuffer struct {
 	mu     sync.Mutex
 	buffer strings.Builder
@@ -420,14 +420,14 @@ func (i *installation) stored(g Gomega) string {
 func TestReplicasTakeTurns(t *testing.T) {
 	g, i := NewWithT(t), install(t)
 	one, two := i.run(), i.run()
-	shown := func(r *replica) (string, error) { // an error between the end of a certificate and the next one
+	shown := func(r *replica) (string, error) { // fails between the end of a certificate and the next one
 		certificate, err := r.keeper.GetCertificate(nil)
 		if err != nil {
 			return "", err
 		}
 		return certificate.Leaf.SerialNumber.String(), nil
 	}
-	g.Eventually(func(g Gomega) { // the first may just have renewed it
+	g.Eventually(func(g Gomega) { // retried, because the first replica may just have renewed it
 		own, err := shown(one)
 		g.Expect(err).NotTo(HaveOccurred())
 		g.Expect(shown(two)).To(Equal(own))

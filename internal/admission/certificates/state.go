@@ -32,23 +32,23 @@ const (
 
 // state is the content of the Secret.
 type state struct {
-	// authority has signed the serving certificate.
+	// authority is the authority that signed the serving certificate.
 	authority pair
 	// serving is the certificate that servers present, and its key.
 	serving pair
-	// signedUntil is the latest expiry of all certificates that the authority has signed: a replica could still serve an earlier
-	// certificate, which is valid for longer than serving if validities were shortened since.
+	// signedUntil is the latest expiry of all certificates that the authority has signed. A replica could still serve an earlier
+	// certificate, which expires after serving if validities were shortened since.
 	signedUntil time.Time
-	// next is the authority that is already trusted, but not used yet; nil if none is.
+	// next is the announced authority, which API servers trust but which signs nothing yet; nil if none is announced.
 	next *pair
-	// retired are authorities that are still trusted, until retiredUntil, because a replica could still serve a certificate that
-	// they have signed.
+	// retired contains earlier authorities, which stay in the bundle until retiredUntil, because a replica could still serve a certificate
+	// that one of them signed.
 	retired      []*x509.Certificate
 	retiredUntil time.Time
 }
 
-// bundle returns the authorities that clients must trust, oldest first: the order does not change when a rotation proceeds from one
-// authority to the next, and nothing has to be written then.
+// bundle returns the authorities that clients must trust, oldest first. So the bundle stays the same when the next authority replaces the
+// current one, and no configuration has to be written.
 func (s *state) bundle() []byte {
 	trusted := append([]*x509.Certificate{s.authority.certificate}, s.retired...)
 	if s.next != nil {
@@ -63,10 +63,10 @@ func (s *state) bundle() []byte {
 	return encodeCertificates(slices.CompactFunc(trusted, (*x509.Certificate).Equal)...)
 }
 
-// errForeign reports a Secret that another client has made.
+// errForeign reports a Secret of another client.
 var errForeign = errors.New("it belongs to another program")
 
-// decode reads a Secret. The error wraps errForeign if the Secret belongs to another client, so that it must not be written either.
+// decode reads a Secret. The error wraps errForeign if the Secret belongs to another client: then it must not be written.
 func decode(secret *corev1.Secret) (*state, error) {
 	fail := func(err error) (*state, error) {
 		return nil, fmt.Errorf("read Secret %s/%s: %w", secret.Namespace, secret.Name, err)
@@ -111,7 +111,7 @@ func decode(secret *corev1.Secret) (*state, error) {
 	return &s, nil
 }
 
-// encode returns the Secret that holds the state.
+// encode returns the Secret that contains the state.
 func (s *state) encode(namespace, name string) (*corev1.Secret, error) {
 	data := map[string][]byte{
 		keyServingCertificate:   encodeCertificates(s.serving.certificate),

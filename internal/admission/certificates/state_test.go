@@ -106,7 +106,7 @@ func TestDecodeSaysWhatIsWrong(t *testing.T) {
 	}
 }
 
-// replace puts some keys of another state into a Secret.
+// replace sets the given keys of a Secret to their values in another state.
 func replace(t *testing.T, secret *corev1.Secret, from *state, keys ...string) {
 	t.Helper()
 	other, err := from.encode("garden", "hooks")

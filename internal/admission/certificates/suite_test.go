@@ -32,7 +32,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// world is an API server with a namespace and names of one test.
+// world is an API server with a namespace, and object names that only one test uses.
 type world struct {
 	t         *testing.T
 	config    *rest.Config
@@ -42,7 +42,7 @@ type world struct {
 	name  string
 	clock *clocktesting.FakeClock
 	log   *lockedBuffer
-	// enabled are the webhooks that are wanted in each configuration.
+	// enabled are the names of the webhooks that each configuration declares.
 	enabled []string
 }
 
@@ -88,7 +88,7 @@ func (w *world) connect(cfg *rest.Config) Connection {
 	return Connection{Config: cfg, HTTPClient: httpClient}
 }
 
-// options returns the options of a Keeper in this world, with the validities of yearly.
+// options returns the options of a Keeper in this world, with the validities of the rules yearly.
 func (w *world) options() Options {
 	r := yearly()
 	return Options{
@@ -103,7 +103,7 @@ func (w *world) logger() logr.Logger {
 	return funcr.New(func(_, args string) { fmt.Fprintln(w.log, args) }, funcr.Options{Verbosity: 1})
 }
 
-// keeper is a process that has just started, behind a wire that the test can cut; nil for none.
+// keeper returns the Keeper of a process that has just started. Its requests go through the wire, if there is one.
 func (w *world) keeper(wire *wire, modify ...func(*Options)) *Keeper {
 	w.t.Helper()
 	options := w.options()
@@ -120,7 +120,7 @@ func (w *world) keeper(wire *wire, modify ...func(*Options)) *Keeper {
 	return k
 }
 
-// work lets a process write the changes that are due, and returns the time until the next one.
+// work makes a Keeper write the changes that are due, and returns the time until the next change.
 func (w *world) work(k *Keeper) time.Duration {
 	w.t.Helper()
 	look, err := k.step(w.t.Context())
@@ -153,7 +153,7 @@ func (w *world) bundles() []string {
 	return distinct(all)
 }
 
-// configurations returns both as they are; empty ones if they do not exist.
+// configurations returns both webhook configurations, empty if they do not exist.
 func (w *world) configurations() (
 	*admissionregistrationv1.MutatingWebhookConfiguration, *admissionregistrationv1.ValidatingWebhookConfiguration,
 ) {
@@ -176,13 +176,13 @@ func distinct(all []string) []string {
 	return once
 }
 
-// wire carries the requests of a process. It counts write requests, and breaks at one of them, for ever.
+// wire carries the requests of a process. It counts the writes, and breaks for ever at one of them.
 type wire struct {
 	next http.RoundTripper
-	// breakAt is the number of the write at which it breaks; 0 for never. The write arrives if after is set.
+	// breakAt is the number of the write at which the wire breaks; 0 for never. If after is true, this write still arrives.
 	breakAt int
 	after   bool
-	// wrote is called after each write that was successful.
+	// wrote is called after each successful write.
 	wrote func()
 	// pause is called before each request, if set.
 	pause func()

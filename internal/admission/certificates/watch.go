@@ -38,7 +38,7 @@ func (k *Keeper) watchConfiguration(ctx context.Context, object client.Object) {
 	})
 }
 
-// watchObject watches a single object by its name, which is all that a role needs to allow. emptyList is of the type of its lists.
+// watchObject watches the object of one name, so a role can restrict the rights to this name. emptyList has the type of the object's lists.
 func watchObject(
 	ctx context.Context, c client.WithWatch, object client.Object, emptyList client.ObjectList, handler toolscache.ResourceEventHandler,
 ) {

@@ -1,5 +1,5 @@
-// Package confirmation protects objects from being deleted by mistake, with an annotation that has to be set before the deletion.
-// Webhooks that validate deletions call Check; controllers that delete call Confirm first.
+// Package confirmation protects objects from accidental deletion: an annotation must confirm the deletion first. Webhooks that validate
+// deletions call Check; controllers that delete objects call Confirm first.
 package confirmation
 
 import (
@@ -11,10 +11,10 @@ import (
 )
 
 const (
-	// Annotation is set, by the user who wants an object deleted, to anything that strconv.ParseBool takes for true: 1, t, T, true,
-	// TRUE or True. Every other value, and its absence, mean that the deletion is not confirmed.
+	// Annotation is set by the user who wants an object deleted, to a value that strconv.ParseBool reads as true: 1, t, T, true, TRUE or
+	// True. With any other value, or without the annotation, the deletion is not confirmed.
 	Annotation = "confirmation.gardener.cloud/deletion"
-	// TimestampAnnotation is set by controllers together with Annotation: when they did so, in UTC, as RFC 3339 with
+	// TimestampAnnotation is set by controllers together with Annotation: the time at which they did so, in UTC, as RFC 3339 with
 	// nanoseconds. It is for humans; no check reads it.
 	TimestampAnnotation = "gardener.cloud/timestamp"
 )
@@ -30,7 +30,7 @@ func Check(annotations map[string]string) error {
 	return nil
 }
 
-// Confirm annotates an object so that Check passes, and with when that happened. It writes nothing to any cluster.
+// Confirm sets the annotation that Check requires, and the one for the time. It writes nothing to any cluster.
 func Confirm(object metav1.Object, at time.Time) {
 	annotations := object.GetAnnotations()
 	if annotations == nil {

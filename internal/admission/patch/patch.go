@@ -1,4 +1,4 @@
-// Package patch builds JSON Patches (RFC 6902) from the changes of a handler, without the object as a whole.
+// Package patch builds JSON Patches (RFC 6902) from the changes of a handler. It does not need the whole object.
 package patch
 
 import (
@@ -22,8 +22,8 @@ type Operation struct {
 	Value any `json:"value,omitempty"`
 }
 
-// Add sets a member of an object, whether it was there or not, or inserts into a list, at its end if the path ends in
-// "-". A null member can be set, but not added into.
+// Add sets a member of an object, whether the member exists or not, or inserts into a list, at its end if the path ends in "-". A member
+// whose value is null can be set, but nothing can be added inside it.
 func (p *Patch) Add(path string, value any) {
 	if value == nil {
 		value = json.RawMessage("null")
@@ -34,7 +34,7 @@ func (p *Patch) Add(path string, value any) {
 // Remove removes the value at path, which must exist.
 func (p *Patch) Remove(path string) { *p = append(*p, Operation{Op: "remove", Path: path}) }
 
-// Append adds values to the end of a list of which length items are there. An empty list is set as a whole, because it may be
+// Append adds values to the end of a list that has length items. If the list is empty, the operation sets the whole list, because it may be
 // absent or null.
 func Append[V any](p *Patch, path string, length int, values ...V) {
 	if len(values) == 0 {
@@ -69,11 +69,11 @@ func Pointer(parts ...any) string {
 // usualPath is longer than most paths, in bytes.
 const usualPath = 64
 
-// escape never changes.
+// escape escapes a part of a JSON Pointer.
 var escape = strings.NewReplacer("~", "~0", "/", "~1")
 
-// ErrTooLarge refuses a patch that would keep API servers busy for long, or fill our memory: a real workload never needs so many
-// changes.
+// ErrTooLarge refuses a patch that would keep API servers busy for long, or use too much memory of this process. No real workload needs so
+// many changes.
 var ErrTooLarge = errors.New("the object needs too many changes")
 
 // MaxOperations is the limit of operations in one patch, maxBytes the limit of the encoded patch.
@@ -82,7 +82,7 @@ const (
 	maxBytes      = 8 << 20
 )
 
-// Encode returns the document, nil if nothing changes.
+// Encode returns the patch as a JSON document; nil if it is empty.
 func (p Patch) Encode() ([]byte, error) {
 	if len(p) == 0 {
 		return nil, nil

@@ -14,18 +14,18 @@ type Configuration struct {
 	// Name and Labels are the name and labels of the configuration objects.
 	Name   string
 	Labels map[string]string
-	// Namespaces and Objects are the requirements of all webhooks whose Selection is Standard; nil for none. They are
-	// never changed.
+	// Namespaces and Objects are the requirements of all webhooks whose Selection is Standard; nil for none. This package does not modify
+	// them.
 	Namespaces, Objects *metav1.LabelSelector
-	// Client says how the server is reached at a path.
+	// Client returns how API servers reach the server at a path.
 	Client ClientConfig
 }
 
-// ClientConfig returns how an API server reaches the webhook at a path.
+// ClientConfig returns how API servers reach the webhook at a path.
 type ClientConfig func(path string) admissionregistrationv1.WebhookClientConfig
 
-// Mutating returns the configuration of the mutating webhooks among those declared, in their order. It has no webhooks if
-// none is.
+// Mutating returns the configuration of the mutating webhooks among the declared ones, in their order. Its list of webhooks is empty if
+// there are none.
 func (c Configuration) Mutating(declared ...Webhook) *admissionregistrationv1.MutatingWebhookConfiguration {
 	built := &admissionregistrationv1.MutatingWebhookConfiguration{
 		TypeMeta:   metav1.TypeMeta{APIVersion: admissionregistrationv1.SchemeGroupVersion.String(), Kind: "MutatingWebhookConfiguration"},
@@ -39,8 +39,8 @@ func (c Configuration) Mutating(declared ...Webhook) *admissionregistrationv1.Mu
 	return built.DeepCopy() // the result shares no memory with the declarations
 }
 
-// Validating returns the configuration of the validating webhooks among those declared, in their order. It has no webhooks
-// if none is.
+// Validating returns the configuration of the validating webhooks among the declared ones, in their order. Its list of webhooks is empty if
+// there are none.
 func (c Configuration) Validating(declared ...Webhook) *admissionregistrationv1.ValidatingWebhookConfiguration {
 	built := &admissionregistrationv1.ValidatingWebhookConfiguration{
 		TypeMeta:   metav1.TypeMeta{APIVersion: admissionregistrationv1.SchemeGroupVersion.String(), Kind: "ValidatingWebhookConfiguration"},

@@ -11,7 +11,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/admission/registration"
 )
 
-// pods is a webhook that says no more than it must.
+// pods is a webhook that sets only the fields that it must.
 func pods() registration.Webhook {
 	return registration.Webhook{
 		Name: "pods.example.com", Path: "/pods",
@@ -22,7 +22,7 @@ func pods() registration.Webhook {
 	}
 }
 
-// unlike is a webhook that says everything.
+// unlike is a webhook that sets every field.
 func unlike(kind registration.Type) registration.Webhook {
 	w := pods()
 	w.Type, w.Name, w.Path = kind, "unlike.example.com", "/unlike"
@@ -118,7 +118,7 @@ func TestWithoutStandardSelectorsAWebhookKeepsItsOwn(t *testing.T) {
 	}))
 }
 
-// TestNothingGivenIsChanged modifies the built configurations, which must not change the declarations.
+// TestNothingGivenIsChanged modifies the built configurations. The declarations must not change with them.
 func TestNothingGivenIsChanged(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)

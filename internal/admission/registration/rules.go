@@ -5,7 +5,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Rule is for resources of one group. It names no subresources: no webhook is called when status or scale is written.
+// Rule matches resources of one group. It names no subresources: no webhook is called when status or scale is written.
 func Rule(
 	on []admissionregistrationv1.OperationType, group string, versions []string, resources ...string,
 ) admissionregistrationv1.RuleWithOperations {
@@ -58,12 +58,12 @@ func Absent(key string) metav1.LabelSelectorRequirement {
 	return metav1.LabelSelectorRequirement{Key: key, Operator: metav1.LabelSelectorOpDoesNotExist}
 }
 
-// Expressions is the selector of objects that meet all requirements.
+// Expressions returns the selector of objects that meet all requirements.
 func Expressions(all ...metav1.LabelSelectorRequirement) metav1.LabelSelector {
 	return metav1.LabelSelector{MatchExpressions: all}
 }
 
-// Labelled is the selector of objects that have the label with this value.
+// Labelled returns the selector of objects whose label has this value.
 func Labelled(key, value string) metav1.LabelSelector {
 	return metav1.LabelSelector{MatchLabels: map[string]string{key: value}}
 }

@@ -6,18 +6,18 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Server says how API servers reach the webhooks of a program, and names their configurations.
+// Server defines how API servers reach the webhooks of a program, and the name of the webhook configurations.
 type Server struct {
 	// Name is the name of the webhook configurations.
 	Name string
-	// Namespace and ServiceName are the Service whose port 443 leads to the server. They are not used if URL is set.
+	// Namespace and ServiceName name the Service whose port 443 leads to the server. They are not used if URL is set.
 	Namespace, ServiceName string
 	// URL is the address of the server: https://host:port, without a path.
 	URL string
 }
 
-// Client returns the client configurations of the server's webhooks. Without CA bundle the API server verifies the server by its
-// own trust roots.
+// Client returns the client configurations of the server's webhooks. Without a CA bundle, API servers verify the certificate by their own
+// trust roots.
 func (s Server) Client(caBundle []byte) ClientConfig {
 	return func(path string) admissionregistrationv1.WebhookClientConfig {
 		if s.URL != "" {
@@ -30,8 +30,8 @@ func (s Server) Client(caBundle []byte) ClientConfig {
 	}
 }
 
-// Configurations returns a function that builds both webhook configurations, with the label app. Its argument is the certificate
-// authority in PEM that API servers shall trust; with nil, the configurations have none.
+// Configurations returns a function that builds both webhook configurations, with the label app. The argument of the function contains the
+// certificate authorities, in PEM, that API servers must trust; with nil, the configurations have no CA bundle.
 func (s Server) Configurations(app string, declared ...Webhook) func(caBundle []byte) []client.Object {
 	return func(caBundle []byte) []client.Object {
 		return Configuration{Name: s.Name, Labels: map[string]string{"app": app}, Client: s.Client(caBundle)}.Both(declared...)

@@ -1,6 +1,5 @@
-// Package registration builds webhook configurations out of one declaration per webhook. It knows no webhook itself: each
-// family declares its own, says which server serves them and which namespaces and objects they are meant for, and gets the
-// objects that an API server takes. Nothing here talks to a cluster.
+// Package registration builds webhook configurations from one declaration per webhook. It contains no declarations: each family declares
+// its webhooks, the server that serves them, and the namespaces and objects that they apply to. The package sends no requests.
 package registration
 
 import (
@@ -22,28 +21,27 @@ const (
 	Validating
 )
 
-// Webhook declares one entry of a webhook configuration, apart from its server and its namespaces. All webhooks
-// have no side effects.
+// Webhook declares one entry of a webhook configuration, without its server and the common requirements. All webhooks have no side effects.
 type Webhook struct {
-	// Type is the kind of configuration that the webhook belongs to.
+	// Type is the type of configuration that the webhook belongs to.
 	Type Type
-	// Name is the full name, which error messages of the API server show.
+	// Name is the full name, which appears in error messages of the API server.
 	Name string
-	// Path is where it is served, with a leading slash.
+	// Path is the path of the URL at which the webhook is served, with a leading slash.
 	Path string
-	// Rules say which requests are sent.
+	// Rules define which requests the API server sends.
 	Rules []admissionregistrationv1.RuleWithOperations
-	// Namespaces and Objects narrow the rules by labels.
+	// Namespaces and Objects restrict the rules by labels.
 	Namespaces, Objects Selection
-	// MatchConditions narrow them by expressions; nil for none.
+	// MatchConditions restrict the rules by expressions; nil for none.
 	MatchConditions []admissionregistrationv1.MatchCondition
 	// FailurePolicy decides whether the API server admits a request if it cannot reach the server. Empty: Fail.
 	FailurePolicy admissionregistrationv1.FailurePolicyType
-	// MatchPolicy says whether rules also match the same object under another group or version. Empty: Exact.
+	// MatchPolicy decides whether rules also match the same object under another group or version. Empty: Exact.
 	MatchPolicy admissionregistrationv1.MatchPolicyType
-	// TimeoutSeconds is how long an API server waits. 0: DefaultTimeoutSeconds.
+	// TimeoutSeconds is how long an API server waits for an answer. 0: DefaultTimeoutSeconds.
 	TimeoutSeconds int32
-	// ReinvocationPolicy of a mutating webhook. Empty: left to the API server, for which that is Never.
+	// ReinvocationPolicy applies to a mutating webhook. Empty: the default of the API server, which is Never.
 	ReinvocationPolicy admissionregistrationv1.ReinvocationPolicyType
 	// ReviewVersions are the versions of AdmissionReview, the preferred one first. Nil: v1beta1, v1.
 	ReviewVersions []string
@@ -57,8 +55,8 @@ type Selection struct {
 	Labels metav1.LabelSelector
 }
 
-// Selector returns the requirements of the webhook and, if Standard is set, the standard ones of the configuration, which may be
-// nil, in a new selector: standard may be shared by many webhooks. The result is never nil.
+// Selector returns the requirements of the webhook and, if Standard is set, also the requirements of the configuration, which may be nil.
+// The result is a new selector, never nil: many webhooks may share the argument.
 func (s Selection) Selector(standard *metav1.LabelSelector) *metav1.LabelSelector {
 	own := s.Labels.DeepCopy()
 	if !s.Standard || standard == nil {

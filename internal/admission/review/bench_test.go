@@ -16,12 +16,12 @@ import (
 	"github.com/espalier-dev/espalier/internal/admission/review"
 )
 
-// BenchmarkServe measures the fixed cost of every request: reading a review of 12 KiB, and answering.
+// BenchmarkServe measures the cost that every request has: reading a review of 12 KiB, and answering.
 func BenchmarkServe(b *testing.B) {
 	benchmark(b, func(context.Context, *review.Request) review.Response { return review.Allowed("") })
 }
 
-// BenchmarkDecode measures that with a handler that reads a little of each container.
+// BenchmarkDecode measures the same, with a handler that reads a few fields of each container.
 func BenchmarkDecode(b *testing.B) {
 	benchmark(b, func(_ context.Context, request *review.Request) review.Response {
 		found := struct {

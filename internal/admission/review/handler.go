@@ -18,7 +18,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/excerpt"
 )
 
-// maxBody is more than an old and a new object of the size that API servers take, in bytes.
+// maxBody is the maximum size of a body, in bytes: more than an old and a new object of the size that API servers accept.
 const maxBody = 7 << 20
 
 // Handler judges requests. It may be called concurrently.
@@ -36,7 +36,7 @@ func (f HandlerFunc) Handle(ctx context.Context, request *Request) Response { re
 type Endpoint struct {
 	// Name is the name of the handler in metrics and logs.
 	Name string
-	// Mutating is true for handlers that change objects: an object that they admit unchanged counts as skipped.
+	// Mutating is true for handlers that change objects: metrics count an object that they admit unchanged as skipped.
 	Mutating bool
 	Handler  Handler
 	Metrics  *Metrics
@@ -56,7 +56,7 @@ func release(body *bytes.Buffer) {
 	}
 }
 
-// ServeHTTP implements http.Handler. The status is 200 for every verdict, and 400 for a body without a request.
+// ServeHTTP implements http.Handler. The HTTP status is 200 for every verdict, and 400 for a body that contains no valid request.
 func (e *Endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	begin := e.Clock.Now()
 	body := bodies.Get().(*bytes.Buffer) //nolint:errcheck // the pool holds nothing else
@@ -115,7 +115,7 @@ func isJSON(contentType string) bool {
 	return err == nil && media == "application/json"
 }
 
-// judge survives a handler that panics.
+// judge calls the handler. If the handler panics, judge returns an error response.
 func (e *Endpoint) judge(ctx context.Context, request *Request) (response Response) {
 	defer func() {
 		if panicked := recover(); panicked != nil {
@@ -139,7 +139,7 @@ func (e *Endpoint) judge(ctx context.Context, request *Request) (response Respon
 // loggedMessage is the limit of messages in the log, in bytes: a message may quote input of the user.
 const loggedMessage = 1 << 10
 
-// answer is an AdmissionReview with a response.
+// answer is an AdmissionReview that contains a response.
 type answer struct {
 	Kind       string  `json:"kind"`
 	APIVersion string  `json:"apiVersion"`
@@ -155,7 +155,7 @@ type verdict struct {
 	Warnings  []string      `json:"warnings,omitempty"`
 }
 
-// newAnswer returns the answer as the version of the review that it belongs to.
+// newAnswer returns the answer in the version of the AdmissionReview that it answers.
 func newAnswer(to review, response Response) answer {
 	out := answer{Kind: "AdmissionReview", APIVersion: groupV1, Response: verdict{
 		UID: to.request.UID, Allowed: response.Allowed, Patch: response.Patch, Warnings: response.Warnings,

@@ -6,7 +6,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Metrics measure how fast handlers answer, and count the outcomes.
+// Metrics measure how long handlers take, and count the outcomes.
 type Metrics struct {
 	duration *prometheus.HistogramVec
 	outcomes *prometheus.CounterVec

@@ -8,8 +8,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// mistake is an error that names the field that could not be read. Its text is always the same; the texts of the decoder differ
-// from one process to the next.
+// mistake is an error that names the field that could not be read. Its text is the same in every process; the texts of the decoder vary.
 type mistake struct {
 	field string
 	cause *json.SemanticError
@@ -22,10 +21,10 @@ func (m *mistake) Error() string {
 	return m.field + ": must not be " + describeKind(m.cause.JSONKind)
 }
 
-// Unwrap gives the decoder's error.
+// Unwrap returns the error of the decoder.
 func (m *mistake) Unwrap() error { return m.cause }
 
-// withFieldPath names the field of an error of the decoder. Other errors, such as syntax errors of JSON, stay.
+// withFieldPath adds the path of the field to an error of the decoder. Other errors, such as syntax errors of JSON, stay the same.
 func withFieldPath(err error) error {
 	var cause *json.SemanticError
 	if !errors.As(err, &cause) {
@@ -34,7 +33,7 @@ func withFieldPath(err error) error {
 	return &mistake{field: fieldPath(cause.JSONPointer), cause: cause}
 }
 
-// fieldPath writes a pointer as Kubernetes writes paths: spec.containers[0].name.
+// fieldPath returns a pointer in the notation of Kubernetes: spec.containers[0].name.
 func fieldPath(pointer jsontext.Pointer) string {
 	path := strings.Builder{}
 	for token := range pointer.Tokens() {

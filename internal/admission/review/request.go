@@ -41,7 +41,7 @@ type Request struct {
 	User User
 	// Object and OldObject are JSON; nil if absent or null.
 	Object, OldObject []byte
-	// Options are JSON: how the object is created, updated or deleted; nil if absent or null.
+	// Options are the CreateOptions, UpdateOptions or DeleteOptions of the request as JSON; nil if absent or null.
 	Options []byte
 	DryRun  bool
 }
@@ -51,18 +51,18 @@ type User struct {
 	Name   string   `json:"username"`
 	UID    string   `json:"uid"`
 	Groups []string `json:"groups"`
-	// Extra is additional information of the authenticator about the user, to be handed on to authorizers.
+	// Extra is additional information about the user from the authenticator, for authorizers.
 	Extra map[string][]string `json:"extra"`
 }
 
 // errNoContent is worded as Gardener's handlers word it.
 var errNoContent = errors.New("there is no content to decode")
 
-// lenient decodes JSON as API servers do: the last of equal names counts, and strings may hold any bytes.
+// lenient decodes JSON like API servers: of members with equal names the last one counts, and strings may contain any bytes.
 var lenient = json.JoinOptions(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 
-// Decode decodes those fields of an object that into, a pointer, has, and skips the others. It reads null like an absent
-// field. The error names the field that has the wrong type.
+// Decode decodes those fields of an object for which into, a pointer, has fields, and skips the others. A field that is null counts as
+// absent. The error names the field that has the wrong type.
 func Decode(object []byte, into any) error {
 	if len(bytes.TrimLeft(object, " \t\r\n")) == 0 {
 		return errNoContent
@@ -70,16 +70,16 @@ func Decode(object []byte, into any) error {
 	return withFieldPath(json.Unmarshal(object, into, lenient))
 }
 
-// Decode is the function of that name for the object of the request.
+// Decode decodes the object of the request, see the function Decode.
 func (r *Request) Decode(into any) error { return Decode(r.Object, into) }
 
-// review is an AdmissionReview of either version.
+// review is an AdmissionReview of version v1 or v1beta1.
 type review struct {
 	apiVersion string
 	request    Request
 }
 
-// envelope has the fields that are read of an AdmissionReview.
+// envelope contains the fields of an AdmissionReview that this package reads.
 type envelope struct {
 	APIVersion string           `json:"apiVersion"`
 	Kind       string           `json:"kind"`
@@ -106,8 +106,8 @@ const (
 	groupV1beta1 = "admission.k8s.io/v1beta1"
 )
 
-// decodeReview decodes the body of an HTTP request. With an error it returns the fields that it has decoded before, so that the
-// answer can name the UID.
+// decodeReview decodes the body of an HTTP request. In case of an error it also returns the fields that are already decoded, so that the
+// answer can contain the UID.
 func decodeReview(body []byte) (review, error) {
 	decoder := jsontext.NewDecoder(bytes.NewBuffer(body), lenient)
 	first := decoder.PeekKind()
@@ -132,7 +132,7 @@ func decodeReview(body []byte) (review, error) {
 	return found, decoded.check()
 }
 
-// check returns why this is not an AdmissionReview with a request. An absent kind or apiVersion is accepted.
+// check returns an error if this is not an AdmissionReview with a request. An absent kind or apiVersion is accepted.
 func (e *envelope) check() error {
 	switch {
 	case e.Kind != "" && e.Kind != "AdmissionReview":

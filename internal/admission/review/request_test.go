@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// usual is a body as API servers write it.
+// usual is a body in the form that API servers write.
 const usual = `{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","request":{"uid":"1-2","kind":{"group":"apps",` +
 	`"version":"v1","kind":"Deployment"},` +
 	`"resource":{"group":"apps","version":"v1","resource":"deployments"},"subResource":"scale","requestKind":{"group":"apps",` +
@@ -35,7 +35,7 @@ func TestReviewOfAnAPIServerIsDecoded(t *testing.T) {
 	}))
 }
 
-// TestUnusualReviews has bodies that no API server sends.
+// TestUnusualReviews decodes bodies that no API server sends.
 func TestUnusualReviews(t *testing.T) {
 	const start = `{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","request":`
 	for name, tc := range map[string]struct {
@@ -99,7 +99,7 @@ func TestUIDIsKnownAlthoughTheRequestCannotBeDecoded(t *testing.T) {
 	g.Expect(found).To(Equal(review{apiVersion: "admission.k8s.io/v1beta1", request: Request{UID: "1"}}))
 }
 
-// sample has every kind of field that handlers have.
+// sample has a field of each type that handlers use.
 type sample struct {
 	metav1.TypeMeta `json:",inline"`
 
@@ -124,13 +124,13 @@ type named struct {
 	Env  []string `json:"env"`
 }
 
-// mixed has a field for all members that have no field of their own.
+// mixed stores all members that have no field of their own in one field.
 type mixed struct {
 	Name   string         `json:"name"`
 	Others jsontext.Value `json:",embed"`
 }
 
-// TestDecodeSkipsMembersWithoutField compares an object with one that has only the members for which the type has fields.
+// TestDecodeSkipsMembersWithoutField compares an object with one that contains only the members for which the type has fields.
 func TestDecodeSkipsMembersWithoutField(t *testing.T) {
 	type simple struct {
 		Name  string  `json:"name"`
@@ -191,8 +191,8 @@ func TestDecodeRefusesWhatIsNotJSON(t *testing.T) {
 	}
 }
 
-// FuzzEnvelope compares decoded reviews with the results of encoding/json. They must agree wherever JSON leaves no choice: names
-// occur once, and strings are UTF-8.
+// FuzzEnvelope compares decoded reviews with the results of encoding/json. Both must agree if JSON is unambiguous: no name occurs twice,
+// and strings are UTF-8.
 func FuzzEnvelope(f *testing.F) {
 	f.Add([]byte(usual))
 	f.Add([]byte(`{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1beta1","request":{ "userInfo" : { "groups" : [ ] }, ` +
@@ -231,8 +231,8 @@ func FuzzEnvelope(f *testing.F) {
 	})
 }
 
-// FuzzDecode requires that Decode survives everything, and that an object counts as read if and only if it is JSON and the
-// decoder alone reads it too.
+// FuzzDecode requires that Decode never panics, and that it accepts an object if and only if the object is JSON and the decoder alone
+// accepts it too.
 func FuzzDecode(f *testing.F) {
 	for _, text := range []string{
 		`{"kind":"K","apiVersion":"v1","metadata":{"labels":{"a":"b","c":null},"annotations":{"x":"}"}},"spec":{"replicas":3,` +

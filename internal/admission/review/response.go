@@ -15,14 +15,14 @@ type Response struct {
 	Allowed bool
 	// Code is the HTTP status code: 200 if allowed.
 	Code int32
-	// Reason and Message explain it; Details name the fields of a request that is invalid.
+	// Reason and Message explain Code; Details name the fields of a request that is invalid.
 	Reason  metav1.StatusReason
 	Message string
 	Details *metav1.StatusDetails
-	// Patch is a JSON Patch, nil if nothing changes. Only allowed requests have one.
+	// Patch is a JSON Patch; nil if nothing changes. Only responses that allow a request have one.
 	Patch []byte
-	// Failed is true for a request that could not be judged, although Code is the code of a refusal: a look-up was not allowed, for
-	// instance. Metrics count it as errored.
+	// Failed is true for a request that could not be judged, although Code is the code of a refusal, for instance because a look-up was
+	// forbidden. Metrics count it as errored.
 	Failed bool
 	// Warnings are shown to the user by clients such as kubectl: a sentence each, of at most 120 characters.
 	Warnings []string
@@ -46,8 +46,8 @@ func Errored(code int32, err error) Response {
 // Undecodable refuses a request whose object could not be read: 400.
 func Undecodable(err error) Response { return Errored(http.StatusBadRequest, err) }
 
-// Refused refuses a request because of an error: with its status if it carries one, as errors of API servers do, else as Denied
-// does.
+// Refused refuses a request because of an error. If the error carries a status, like errors of API servers, the response has this status;
+// otherwise it equals the response of Denied.
 func Refused(err error) Response {
 	var carrier apierrors.APIStatus
 	if !errors.As(err, &carrier) {
@@ -57,15 +57,14 @@ func Refused(err error) Response {
 	return Response{Code: status.Code, Reason: status.Reason, Message: status.Message, Details: status.Details}
 }
 
-// Unjudged refuses a request because of an error that is not the user's, as Refused does.
+// Unjudged is like Refused, for an error that is not the user's.
 func Unjudged(err error) Response {
 	response := Refused(err)
 	response.Failed = true
 	return response
 }
 
-// Patched lets a request pass, changed by a patch, which may be empty. An object that would need too
-// many changes is refused: 413.
+// Patched allows a request with a patch, which may be empty. It refuses an object that would need too many changes: 413.
 func Patched(changes patch.Patch) Response {
 	document, err := changes.Encode()
 	if errors.Is(err, patch.ErrTooLarge) {

@@ -1,4 +1,4 @@
-// Package reviewtest makes requests for tests of admission handlers, and checks the rules for every patch.
+// Package reviewtest makes requests for tests of admission handlers, and checks the rules that every response must follow.
 package reviewtest
 
 import (
@@ -14,8 +14,8 @@ import (
 	"github.com/espalier-dev/espalier/internal/admission/review"
 )
 
-// Request makes a request about an object written as YAML or JSON, as API servers send it: an update has the same old object. The
-// request has the name and the namespace of the object, which may be empty.
+// Request makes a request for an object in YAML or JSON, in the form that API servers send. In an update, the old object is the same
+// object. The request has the name and the namespace of the object, which may be empty.
 func Request(tb testing.TB, operation review.Operation, resource schema.GroupVersionResource, object string) *review.Request {
 	tb.Helper()
 	g := NewWithT(tb)
@@ -43,8 +43,8 @@ func Request(tb testing.TB, operation review.Operation, resource schema.GroupVer
 	return request
 }
 
-// Handle lets a handler judge a request, checks the rules for every verdict, and returns the response and the object after the
-// patch. The rules: a refused request has no patch, a patch applies, and a second run of the handler changes nothing.
+// Handle makes a handler judge a request, checks the rules for every response, and returns the response and the patched object. The rules:
+// a refusal has no patch, a patch can be applied, and a second run of the handler changes nothing.
 func Handle(tb testing.TB, handler review.Handler, request *review.Request) (response review.Response, after []byte) {
 	tb.Helper()
 	g := NewWithT(tb)
@@ -75,7 +75,7 @@ func Apply(tb testing.TB, object, document []byte) []byte {
 	return after
 }
 
-// Same requires that an object is as wanted, written as YAML or JSON.
+// Same requires that an object equals the wanted one, which is written as YAML or JSON.
 func Same(tb testing.TB, object []byte, want string) {
 	tb.Helper()
 	g := NewWithT(tb)

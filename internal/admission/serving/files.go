@@ -16,8 +16,8 @@ const (
 	keyFile         = "tls.key"
 )
 
-// certificates returns the function that chooses the certificate of a connection. Files are watched until the context ends; a pair
-// that cannot be read again leaves the one before in use.
+// certificates returns the function that chooses the certificate of a connection. The files are watched until the context ends. If the new
+// content cannot be read, the certificate before stays in use.
 func (s *Server) certificates(ctx context.Context) (GetCertificate, error) {
 	if s.GetCertificate != nil {
 		return s.GetCertificate, nil
@@ -35,7 +35,7 @@ func (s *Server) certificates(ctx context.Context) (GetCertificate, error) {
 	return watcher.GetCertificate, nil
 }
 
-// files returns the paths of certificate and key, and a remedy for the error message if they cannot be used.
+// files returns the paths of certificate and key, and the remedy that the error message names if they cannot be used.
 func (s *Server) files() (certificate, key, remedy string) {
 	o := s.options
 	if o.CertFile != "" {

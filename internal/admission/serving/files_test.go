@@ -17,7 +17,7 @@ import (
 	. "github.com/onsi/gomega"
 )
 
-// certDir returns a folder with a certificate of that name and its key.
+// certDir returns a folder that contains a certificate for that name and its key.
 func certDir(t *testing.T, name string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -25,7 +25,7 @@ func certDir(t *testing.T, name string) string {
 	return dir
 }
 
-// writePair writes tls.crt and tls.key and returns their names.
+// writePair writes tls.crt and tls.key, and returns their paths.
 func writePair(t *testing.T, dir, name string) (certificate, key string) {
 	t.Helper()
 	g := NewWithT(t)
@@ -57,8 +57,8 @@ func copyFile(t *testing.T, from, to string) {
 	NewWithT(t).Expect(os.WriteFile(to, data, 0o600)).To(Succeed())
 }
 
-// mount is a Secret as a kubelet mounts it: the files are links into ..data, which is a link to a folder that is never
-// changed. A new content is a new folder, to which ..data is moved at once; the old folder is removed then.
+// mount is a Secret as the kubelet mounts it: the files are links into ..data, which is a link to a folder that never changes. For a new
+// content there is a new folder; ..data is moved to it in one step, and then the old folder is removed.
 type mount struct{ dir, current string }
 
 func newMount(t *testing.T, name string) *mount {

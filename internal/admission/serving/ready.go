@@ -16,8 +16,8 @@ import (
 // dialTimeout limits the connection that the readiness check opens.
 const dialTimeout = 10 * time.Second
 
-// StartedChecker returns the readiness check: it fails until the server listens, from the moment the process was asked to
-// end, and whenever the server cannot be reached by TLS at its own address. The certificate is not verified.
+// StartedChecker returns the readiness check. It fails until the server listens, from the moment the process is asked to end, and whenever
+// no TLS connection to the server's own address succeeds. The certificate is not verified.
 func (s *Server) StartedChecker() healthz.Checker {
 	dialer := &tls.Dialer{
 		NetDialer: &net.Dialer{Timeout: dialTimeout},

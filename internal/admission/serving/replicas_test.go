@@ -28,7 +28,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/process"
 )
 
-// These variables make this test binary a replica, so that signals and exits are the real ones.
+// These variables make this test binary a replica, so that tests use real signals and exits.
 const (
 	hookPort  = "ESPALIER_SERVING_TEST_PORT"
 	probePort = "ESPALIER_SERVING_TEST_PROBES"
@@ -50,7 +50,7 @@ func runReplica(ctx context.Context, _ []string, _ io.Writer) error {
 		return err
 	}
 	server := serving.New(serving.Options{
-		// as by default
+		// the defaults of the product, except for ports and delay
 		BindAddress: "127.0.0.1", Port: port, CertDir: os.Getenv(certsIn), ShutdownDelay: 2 * time.Second, Clock: clock.RealClock{},
 	})
 	server.Register("/hook", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -99,7 +99,7 @@ func startReplica(t *testing.T, certs string) *replica {
 // balancer forwards connections to replicas that are ready, one after the other. Like kube-proxy it checks now and then which
 // replicas are ready, leaves connections alone that it has forwarded, and knows nothing of HTTP.
 type balancer struct {
-	// retries makes it try another replica if one does not take a connection at all, which kube-proxy does not.
+	// retries makes the balancer try another replica if one refuses the connection. kube-proxy does not do this.
 	retries  bool
 	listener net.Listener
 	replicas []*replica
@@ -166,7 +166,7 @@ func (b *balancer) forward(connection net.Conn) {
 func (b *balancer) dial() (upstream net.Conn, err error) {
 	err = errors.New("no replica is ready")
 	first := int(b.next.Add(1))
-	for n := range b.replicas { // each once, whichever other clients connect meanwhile
+	for n := range b.replicas { // each replica once, although other clients connect meanwhile
 		i := (first + n) % len(b.replicas)
 		if !b.ready[i].Load() {
 			continue
@@ -179,7 +179,7 @@ func (b *balancer) dial() (upstream net.Conn, err error) {
 	return upstream, err
 }
 
-// closeWrite passes on that one side has nothing more to say.
+// closeWrite tells the peer that no more data follows.
 func closeWrite(connection net.Conn) {
 	if half, ok := connection.(interface{ CloseWrite() error }); ok {
 		_ = half.CloseWrite()
@@ -191,7 +191,7 @@ type tally struct {
 	mu                 sync.Mutex
 	requests, inFlight int
 	failures           []string
-	// mostInFlight is how many requests were on their way at most at once.
+	// mostInFlight is the highest number of requests that were in flight at the same time.
 	mostInFlight int
 }
 
@@ -222,11 +222,11 @@ func (c *tally) failed() []string {
 	return slices.Clone(c.failures)
 }
 
-// load lets clients of both versions of HTTP send requests until the context ends.
+// load sends requests by HTTP/1.1 and HTTP/2 until the context ends.
 func (c *tally) load(ctx context.Context, t *testing.T, url string) *sync.WaitGroup {
 	t.Helper()
 	var running sync.WaitGroup
-	// Clients of HTTP/2 have one connection each: several, so that each replica has some.
+	// A client of HTTP/2 has one connection. With several clients, each replica has some.
 	for _, http2 := range []bool{false, true, true, true} {
 		client := newClient(t, http2)
 		for range 3 {
@@ -255,7 +255,8 @@ func TestTwoReplicas(t *testing.T) {
 		},
 		"one is killed, and no request fails but those that it has taken": {
 			syscall.SIGKILL, true, -1,
-			// A client can lose two: the one in flight, and another one if the replica takes its next connection just before it ends.
+			// A client can lose two requests: the one in flight, and another if the replica accepts its next connection just before it
+			// ends.
 			func(g Gomega, c *tally) { g.Expect(len(c.failures)).To(BeNumerically("<=", 2*c.mostInFlight)) },
 		},
 	} {
@@ -273,7 +274,7 @@ func TestTwoReplicas(t *testing.T) {
 			g.Eventually(one.done).WithTimeout(patience).Should(BeClosed())
 			after := c.count()
 			g.Eventually(c.count).WithTimeout(patience).Should(BeNumerically(">", after+100), "the other replica must go on")
-			failed := c.failed() // Each client has noticed by now which connections have ended.
+			failed := c.failed() // By now each client has noticed which connections have ended.
 			g.Eventually(c.count).WithTimeout(patience).Should(BeNumerically(">", after+200))
 			g.Expect(c.failed()).To(Equal(failed), "no request fails once the replica is gone")
 			stop()

@@ -25,23 +25,23 @@ import (
 	"github.com/espalier-dev/espalier/internal/process"
 )
 
-// SelfManaged has the settings with which a server keeps its own certificate and registration, without another component.
+// SelfManaged contains the settings with which a server keeps its own certificate and webhook configurations, without another component.
 type SelfManaged struct {
-	// Clusters are the process's: Secret and lease are in the source, configurations in the target.
+	// Clusters are the clusters of the process: the source contains the Secret and the Lease, the target the webhook configurations.
 	Clusters *process.Clusters
-	// Settings say how it is reached; defaulted and validated.
+	// Settings define names, validities and how API servers reach the server; defaulted and validated.
 	Settings *config.EspalierSelfManagedWebhooks
-	// SettingsPath is the path of these settings in the configuration file, for messages.
+	// SettingsPath is the path of these settings in the configuration file, for error messages.
 	SettingsPath string
-	// Configurations returns the configurations that trust a bundle; see certificates.Options. The namespace is empty if the
-	// Service by which the server is reached is in another cluster.
+	// Configurations returns the configurations that trust a bundle; see certificates.Options. The namespace in its argument is empty if
+	// the Service of the server is in another cluster than the configurations.
 	Configurations func(reached registration.Server) func(caBundle []byte) []client.Object
-	// Registry gets the metrics; nil for none.
+	// Registry receives the metrics; nil for no metrics.
 	Registry prometheus.Registerer
 }
 
-// KeepCertificate makes the server serve a certificate of its own making, and keeps the webhook configurations. Call it before the
-// manager starts. It fails if the process does not know its namespace, or has no way to be reached. Package certificates describes
+// KeepCertificate makes the server serve a certificate of its own making, and keeps the webhook configurations. Call it before the manager
+// starts. It fails if the process does not know its namespace, or if API servers have no way to reach it. Package certificates describes
 // the state after a crash between two writes.
 func (s *Server) KeepCertificate(o SelfManaged) error {
 	clusters, own := o.Clusters, o.Settings
@@ -55,7 +55,7 @@ func (s *Server) KeepCertificate(o SelfManaged) error {
 	if err != nil {
 		return fmt.Errorf("%s.url: %w", o.SettingsPath, err)
 	}
-	unlimited := rest.CopyConfig(clusters.Source.GetConfig()) // a lease must not wait behind other requests
+	unlimited := rest.CopyConfig(clusters.Source.GetConfig()) // writes to the Lease must not wait behind other requests
 	unlimited.QPS, unlimited.RateLimiter = -1, nil
 	log := clusters.Source.GetLogger().WithName("certificates")
 	reached := &reachable{server: s, serverName: hosts[0], outside: outside, clock: clusters.Clock, log: log}
@@ -79,9 +79,9 @@ func (s *Server) KeepCertificate(o SelfManaged) error {
 	return nil
 }
 
-// serviceNamespace returns the namespace of the Service for SelfManaged.Configurations. While it is not known whether source and
-// target are one cluster, they may be: without the exclusion of its namespace, webhooks that fail closed could prevent the
-// start of the Pods that serve them.
+// serviceNamespace returns the namespace of the Service for SelfManaged.Configurations; empty if source and target are two clusters. If
+// this is not known, they may be one: if webhooks that fail closed did not exclude the namespace, they could prevent the start of the Pods
+// that serve them.
 func serviceNamespace(clusters *process.Clusters) string {
 	if same, known := clusters.Same.Answer(); known && !same {
 		return ""
@@ -89,8 +89,8 @@ func serviceNamespace(clusters *process.Clusters) string {
 	return clusters.OwnNamespace
 }
 
-// addresses returns the hosts of the certificate, and the address that API servers connect to. They need no DNS to find a Service;
-// this process needs none either if the Service existed when its Pod started, whose environment then has the address.
+// addresses returns the hosts of the certificate, and the address that API servers connect to. API servers find a Service without DNS. So
+// does this process if the Service existed when its Pod started: then the environment contains the address.
 func addresses(
 	own *config.EspalierSelfManagedWebhooks, namespace string, getenv func(string) string,
 ) (hosts []string, outside string, err error) {
@@ -113,12 +113,12 @@ func addresses(
 	return []string{parsed.Hostname()}, parsed.Host, nil
 }
 
-// outsidePatience is how long the registration of webhooks waits if this process cannot reach itself in the way that API servers
-// do. Network policies may forbid just that.
+// outsidePatience is how long the registration of webhooks waits if this process cannot reach itself by its Service or URL. After that,
+// webhooks are registered anyway, because network policies may forbid this connection.
 const outsidePatience = time.Minute
 
-// reachable answers whether API servers will reach the server: it must answer at its own port, and, as far as this process
-// can tell, by its Service or URL.
+// reachable checks whether API servers will reach the server: the server must answer at its own port and, unless outsidePatience is over,
+// by its Service or URL.
 type reachable struct {
 	server *Server
 	// serverName is the name in the certificate; outside is the address that API servers connect to.
@@ -127,7 +127,7 @@ type reachable struct {
 	log                 logr.Logger
 
 	mu sync.Mutex
-	// since is when the server answered for the first time.
+	// since is when the server first answered at its own port and not at outside.
 	since time.Time
 }
 

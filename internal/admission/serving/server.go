@@ -18,11 +18,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
 )
 
-// DefaultShutdownLimit is the longest shutdown of a server: the grace period of the process minus the time of later runnables.
+// DefaultShutdownLimit is the default of Options.ShutdownLimit: the grace period of the process minus the time of later runnables.
 const DefaultShutdownLimit = 4300 * time.Millisecond
 
-// DefaultReadTimeout is how long a client may take to send a request, body included. API servers wait at most 30 s for the
-// answer to a request, so no request that is still being sent after that time has a reader for its answer.
+// DefaultReadTimeout is how long a client may take to send a request, body included. API servers wait at most 30 s for an answer. So no
+// client is waiting for the answer to a request that takes longer to arrive.
 const DefaultReadTimeout = 30 * time.Second
 
 // Limits of connections, with the values of the library.
@@ -31,26 +31,26 @@ const (
 	maxHeaderBytes = 1 << 20
 )
 
-// GetCertificate returns the certificate for a new connection. An error refuses the connection, and says why the server
-// is not ready.
+// GetCertificate returns the certificate for a new connection. With an error, the connection is refused and the server is not ready; the
+// readiness check shows the error.
 type GetCertificate func(*tls.ClientHelloInfo) (*tls.Certificate, error)
 
 // Options say how a Server is reached and how it ends.
 type Options struct {
-	// BindAddress is where it listens; empty for every address.
+	// BindAddress is the address at which the server listens; empty for all addresses.
 	BindAddress string
-	// Port is the port; 0 for any that is free.
+	// Port is the port; 0 for any free port.
 	Port int
 	// CertDir is the folder of tls.crt and tls.key, which are read again when they change. Empty: the default of the library,
 	// k8s-webhook-server/serving-certs in the folder for temporary files.
 	CertDir string
-	// CertFile and KeyFile are the two files instead of a folder, read again likewise; both or none.
+	// CertFile and KeyFile are the two files, instead of CertDir; they are also read again. Both or neither must be set.
 	CertFile, KeyFile string
-	// Setting is the field of the configuration that names folder or files, for messages; empty: server.webhooks.tls.serverCertDir.
+	// Setting is the field of the configuration that names the folder or files, for messages; empty: server.webhooks.tls.serverCertDir.
 	Setting string
-	// ShutdownDelay is how long requests are taken after the process was asked to end.
+	// ShutdownDelay is how long the server accepts requests after the process is asked to end.
 	ShutdownDelay time.Duration
-	// ShutdownLimit is when the end must have come, counted from the same moment; 0 for DefaultShutdownLimit.
+	// ShutdownLimit is the longest time from that moment until the server has ended; 0 for DefaultShutdownLimit.
 	ShutdownLimit time.Duration
 	// ReadTimeout is how long a client may take to send a request, body included; 0 for DefaultReadTimeout.
 	ReadTimeout time.Duration
@@ -60,18 +60,17 @@ type Options struct {
 	Log logr.Logger
 }
 
-// Server serves webhooks by TLS. It is the server of a manager: give it to manager.Options.WebhookServer, then call Add.
+// Server serves webhooks by TLS. A manager runs it: set manager.Options.WebhookServer to it, then call Add.
 type Server struct {
-	// Server is the library's server. It registers handlers and measures them; it never starts.
+	// Server is the server of controller-runtime. It registers handlers and measures them; it is never started.
 	webhook.Server
-	// GetCertificate is asked for the certificate of each connection; nil to use the files of the options. It must not change
-	// after Start.
+	// GetCertificate is called for each connection; nil to use the files of the options. It must not change after Start.
 	GetCertificate GetCertificate
 
 	options Options
-	// port is where it listens; 0 until then.
+	// port is the port at which the server listens; 0 before.
 	port atomic.Int64
-	// asked is when the process was asked to end; nil until then.
+	// asked is when the process was asked to end; nil before.
 	asked atomic.Pointer[time.Time]
 	// workers answer requests.
 	workers workers
@@ -91,11 +90,11 @@ func New(options Options) *Server {
 	}
 }
 
-// Port returns the port it listens at; 0 until it does.
+// Port returns the port at which the server listens; 0 before it listens.
 func (s *Server) Port() int { return int(s.port.Load()) }
 
-// Start serves until the context ends, and then as long as the package comment says. It returns an error if there is no
-// usable certificate, or the address is taken; none if requests were still in flight when time was up.
+// Start serves until the context ends, and then as long as the package comment describes. It returns an error if there is no usable
+// certificate, or the address is in use. It returns nil even if requests are still in flight at the shutdown limit.
 func (s *Server) Start(ctx context.Context) error {
 	watching, stopWatching := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopWatching()
@@ -130,7 +129,7 @@ func (s *Server) Start(ctx context.Context) error {
 	return nil
 }
 
-// listen opens the port. HTTP/2 is offered, and clients that do not request it get HTTP/1.1.
+// listen opens the port. The server offers HTTP/2; clients that do not request it get HTTP/1.1.
 func (s *Server) listen(ctx context.Context, getCertificate GetCertificate) (net.Listener, error) {
 	var config net.ListenConfig
 	listener, err := config.Listen(ctx, "tcp", net.JoinHostPort(s.options.BindAddress, strconv.Itoa(s.options.Port)))
@@ -143,7 +142,7 @@ func (s *Server) listen(ctx context.Context, getCertificate GetCertificate) (net
 	return tls.NewListener(listener, &tls.Config{NextProtos: []string{"h2"}, GetCertificate: getCertificate}), nil
 }
 
-// serveHTTP asks clients to leave when the end is near.
+// serveHTTP answers a request. In the second half of the shutdown delay, it also asks the client to close the connection.
 func (s *Server) serveHTTP(w http.ResponseWriter, r *http.Request) {
 	if since, ending := s.endingFor(); ending && since >= s.options.ShutdownDelay/2 {
 		w.Header().Set("Connection", "close")
@@ -151,8 +150,8 @@ func (s *Server) serveHTTP(w http.ResponseWriter, r *http.Request) {
 	s.workers.serve(s.WebhookMux(), w, r)
 }
 
-// connectionLog receives the errors that net/http logs. A client that does not finish its handshake, such as a probe that only
-// opens a connection, is logged at V(1).
+// connectionLog logs the errors of net/http. It logs a client that does not finish its TLS handshake at V(1), for example a probe that only
+// opens a connection.
 type connectionLog struct{ log logr.Logger }
 
 func (l connectionLog) Write(line []byte) (int, error) {

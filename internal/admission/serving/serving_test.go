@@ -25,7 +25,7 @@ import (
 // patience is how long tests wait for something that takes milliseconds on an idle machine.
 const patience = 30 * time.Second
 
-// started is a server that runs in this process.
+// started is a webhook server that runs in this process.
 type started struct {
 	*serving.Server
 	url  string
@@ -33,7 +33,7 @@ type started struct {
 	done chan error
 }
 
-// start runs a server on loopback until the test ends. Requests to /hook are answered by the handler.
+// start runs a server on the loopback address until the test ends. The handler answers requests to /hook.
 func start(t *testing.T, options serving.Options, handler http.HandlerFunc, certificate ...serving.GetCertificate) *started {
 	t.Helper()
 	options.BindAddress = "127.0.0.1"
@@ -67,14 +67,14 @@ func newClient(t *testing.T, http2 bool) *http.Client {
 	return &http.Client{Transport: transport}
 }
 
-// seen records the properties of an answer that a client sees.
+// seen contains the properties of an answer that a client sees.
 type seen struct {
 	protocol, offered, certificate string
-	// closes says that the client is to leave.
+	// closes is true if the answer asks the client to close the connection.
 	closes bool
 }
 
-// post sends a request, and fails unless the handler has answered.
+// post sends a request. It returns an error unless the handler has answered.
 func post(ctx context.Context, client *http.Client, url string) (seen, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, url, strings.NewReader(`{"kind":"AdmissionReview"}`))
 	if err != nil {

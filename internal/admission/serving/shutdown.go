@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// recordEnd records that the process was asked to end. The first call counts.
+// recordEnd records that the process is asked to end. Only the first call has an effect.
 func (s *Server) recordEnd() {
 	now := s.options.Clock.Now()
 	if s.asked.CompareAndSwap(nil, &now) {
@@ -33,7 +33,7 @@ func (s *Server) waitForDelay() {
 	}
 }
 
-// endServing serves for the rest of the delay, and then waits for requests in flight.
+// endServing serves for the rest of the delay, and then waits for requests in flight, at most until the shutdown limit.
 func (s *Server) endServing(ctx context.Context, server *http.Server) {
 	s.recordEnd()
 	s.waitForDelay()
@@ -47,13 +47,13 @@ func (s *Server) endServing(ctx context.Context, server *http.Server) {
 	}
 }
 
-// stopDelay keeps a manager from stopping anything else during the delay.
+// stopDelay keeps the manager from stopping its other runnables during the delay.
 type stopDelay struct{ server *Server }
 
-// NeedLeaderElection makes every replica keep its manager from stopping.
+// NeedLeaderElection returns false, so that the delay applies in every replica.
 func (stopDelay) NeedLeaderElection() bool { return false }
 
-// Start waits for the end, makes the server not ready, and returns after the delay; at once if nothing was served.
+// Start waits until the context ends, makes the server not ready, and returns after the delay; at once if the server never listened.
 func (d stopDelay) Start(ctx context.Context) error {
 	<-ctx.Done()
 	d.server.recordEnd()

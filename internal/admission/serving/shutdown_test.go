@@ -26,7 +26,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/process"
 )
 
-// newManager returns a manager that asks no API server for anything, and ends within a time.
+// newManager returns a manager that sends no request to an API server, and ends within the grace period.
 func newManager(server webhook.Server, probes string, grace time.Duration) (manager.Manager, error) {
 	return manager.New(&rest.Config{Host: "https://127.0.0.1:1"}, manager.Options{
 		MapperProvider: func(*rest.Config, *http.Client) (meta.RESTMapper, error) { return meta.NewDefaultRESTMapper(nil), nil },
@@ -35,7 +35,7 @@ func newManager(server webhook.Server, probes string, grace time.Duration) (mana
 	})
 }
 
-// add makes a manager run its server.
+// add registers a server and its readiness check with a manager.
 func add(t *testing.T, mgr manager.Manager) {
 	t.Helper()
 	_, err := serving.Add(&process.Clusters{Source: mgr}, prometheus.NewRegistry(), nil)
@@ -60,14 +60,14 @@ func readyz(ctx context.Context, probes string) (code int, text string) {
 	return response.StatusCode, string(body)
 }
 
-// TestAManagerEndsWithReadinessFirst holds the order: not ready, then the delay in which everything works, then the rest.
+// TestAManagerEndsWithReadinessFirst checks the order: not ready, then the delay in which everything works, then the rest.
 func TestAManagerEndsWithReadinessFirst(t *testing.T) {
 	g := NewWithT(t)
 	fake := clocktesting.NewFakeClock(time.Now())
 	server := serving.New(serving.Options{BindAddress: "127.0.0.1", CertDir: certDir(t, "one"), ShutdownDelay: 2 * time.Second, Clock: fake})
 	server.Register("/hook", http.HandlerFunc(answer))
 	probes := net.JoinHostPort("127.0.0.1", strconv.Itoa(admissiontest.FreePort(t)))
-	mgr, err := newManager(server, probes, patience) // which passes by the real clock
+	mgr, err := newManager(server, probes, patience) // patience is counted by the real clock
 	g.Expect(err).NotTo(HaveOccurred())
 	add(t, mgr)
 	controllers := make(chan struct{})
@@ -136,7 +136,7 @@ func TestRequestsInFlightAreFinished(t *testing.T) {
 			s := start(t, serving.Options{CertDir: certDir(t, "one"), ShutdownLimit: 2 * patience}, func(w http.ResponseWriter, r *http.Request) {
 				close(arrived)
 				<-goOn
-				if r.Context().Err() == nil { // Its look-ups still work.
+				if r.Context().Err() == nil { // Look-ups of the handler still work.
 					answer(w, r)
 				}
 			})
@@ -160,11 +160,11 @@ func TestRequestsInFlightAreFinished(t *testing.T) {
 	}
 }
 
-// stuck is a server in which a request is until its context ends, which closes cut, or goOn is closed. It has been asked to end,
-// and its delay is over, after which it has so long until its limit.
+// stuck returns a server with a request that ends when its context ends, which also closes cut, or when the test closes goOn. The server
+// has been asked to end, its delay is over, and the time left remains until its limit.
 func stuck(t *testing.T, left time.Duration) (running *started, cut <-chan struct{}, goOn chan<- struct{}) {
 	t.Helper()
-	const delay = 2 * patience // longer than the default of the limit, and than the patience of the test, if it counted anew
+	const delay = 2 * patience // longer than the default limit, and than patience if the limit were counted from the end of the delay
 	fake := clocktesting.NewFakeClock(time.Now())
 	arrived, ended, free := make(chan struct{}), make(chan struct{}), make(chan struct{})
 	options := serving.Options{CertDir: certDir(t, "one"), ShutdownDelay: delay, ShutdownLimit: delay + left, Clock: fake}

@@ -10,7 +10,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/process"
 )
 
-// Webhook is a handler and where it is served.
+// Webhook is a handler and the path at which it is served.
 type Webhook struct {
 	// Name is the name of the handler in metrics and logs, Path the path of its URL.
 	Name, Path string
@@ -19,9 +19,9 @@ type Webhook struct {
 	Handler  review.Handler
 }
 
-// Add makes the manager of the source cluster, which must have been created with a Server, serve webhooks, whose metrics it
-// registers. It adds the readiness check "webhook-server", and a runnable that makes this check fail first when the process ends:
-// see the package comment.
+// Add makes the manager of the source cluster serve webhooks, and registers their metrics. The manager must have been created with a
+// Server. Add also adds the readiness check "webhook-server", and a runnable that makes this check fail first when the process ends: see
+// the package comment.
 func Add(clusters *process.Clusters, registry prometheus.Registerer, webhooks []Webhook) (*Server, error) {
 	mgr := clusters.Source
 	server, ok := mgr.GetWebhookServer().(*Server)

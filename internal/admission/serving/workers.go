@@ -5,15 +5,15 @@ import (
 	"runtime"
 )
 
-// Reviews are decoded in deep calls, and the library answers each request in a goroutine of its own, whose stack has to grow each
-// time. Workers answer requests with a stack that has grown before.
+// Decoding a review makes deep calls. The library answers each request in a new goroutine, whose stack would have to grow each time.
+// Workers are goroutines whose stack has already grown.
 
 // workersPerProcessor is how many workers there are for each processor. Requests that find no idle worker are answered in their own
 // goroutine.
 const workersPerProcessor = 8
 
 type workers struct {
-	// tasks is not buffered: a worker that is not busy takes from it.
+	// tasks is not buffered: a send succeeds only if a worker is idle.
 	tasks chan *task
 }
 
@@ -26,7 +26,7 @@ type task struct {
 	done chan any
 }
 
-// start starts the workers. The function stop ends each worker after its current request; it does not wait for that.
+// start starts the workers. The returned function ends each worker after its current request, and does not wait for this.
 func (w *workers) start() (stop func()) {
 	ended := make(chan struct{})
 	for range workersPerProcessor * runtime.GOMAXPROCS(0) {

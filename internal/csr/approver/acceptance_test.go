@@ -204,7 +204,7 @@ func TestNamesAndAddressesMustMatchTheNode(t *testing.T) {
 	}
 }
 
-// touch is an update that changes only an annotation.
+// touch changes only an annotation of a request.
 func (s *scene) touch(name string) {
 	s.T.Helper()
 	csr := s.get(name)
@@ -249,7 +249,7 @@ func TestDecidedRequestsAreNotChanged(t *testing.T) {
 	s.Expect(s.conditions(signed)).To(BeEmpty())
 }
 
-// A condition Failed without a decision is not a decision.
+// A request that has only the condition Failed is still undecided.
 func TestFailedAloneIsDecided(t *testing.T) {
 	s := newScene(t, options{stopped: true, twoClusters: true})
 	failed := s.ask("ghost")

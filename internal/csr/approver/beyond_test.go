@@ -27,13 +27,13 @@ func seconds(n int) *metav1.Duration {
 	return &metav1.Duration{Duration: time.Duration(n) * time.Second}
 }
 
-// decided returns how many requests were decided with this decision and reason.
+// decided returns the number of requests with this decision and reason, according to the metric.
 func (s *scene) decided(decision, reason string) float64 {
 	s.T.Helper()
 	return s.metric("espalier_csr_decisions_total", decision, reason)
 }
 
-// expectDecided waits for the count, because a decision is counted after it is written.
+// expectDecided waits until the metric has this value, because a decision is counted after it is written.
 func (s *scene) expectDecided(decision, reason string, want float64) {
 	s.T.Helper()
 	s.Eventually(func() float64 { return s.decided(decision, reason) }).WithTimeout(binary.Patience).Should(Equal(want))
@@ -44,7 +44,7 @@ func (s *scene) postponed(reason string) float64 {
 	return s.metric("espalier_csr_postponed_total", reason)
 }
 
-// eventsOf lists the Events about a request.
+// eventsOf returns a function that lists the Events about a request.
 func (s *scene) eventsOf(name string) func() []string {
 	return func() []string { return s.Events(s.Target, "CertificateSigningRequest", name) }
 }
@@ -196,7 +196,7 @@ func TestRequestsWaitForNodeAndMachine(t *testing.T) {
 	s := newScene(t, o)
 	first, wrong := s.ask("late"), s.ask("late", func(w *wish) { w.template.Subject.Organization = nil })
 	s.Eventually(func() float64 { return s.postponed("node-missing") }).WithTimeout(binary.Patience).Should(Equal(1.0))
-	s.expect(wrong, denied("organization in CSR does not match nodes group")) // a wait would not help
+	s.expect(wrong, denied("organization in CSR does not match nodes group")) // a Node or Machine that appears later would not help
 	s.onlyNode("late", home("late")...)
 	s.Eventually(func() float64 { return s.postponed("machine-count") }).WithTimeout(binary.Patience).Should(Equal(1.0))
 	machine := s.machine(s.Namespace, "late", "")
@@ -227,7 +227,7 @@ func TestWaitingEndsWithTheReason(t *testing.T) {
 	}
 	s.Expect(s.conditions(ghost)).To(BeEmpty())
 	s.Expect(s.conditions(lonely)).To(BeEmpty())
-	now.Step(time.Hour) // far beyond the wait, whenever the requests were created
+	now.Step(time.Hour) // longer than any wait for objects, whenever the requests were created
 	s.expect(ghost, denied(`could not find node object with name "ghost"`))
 	s.expect(lonely, denied(`Expected exactly one machine in namespace "`+s.Namespace+`" for node "no-machine" but found 0`))
 }
@@ -256,7 +256,8 @@ func TestObserveOnlyTellsAndWritesNothing(t *testing.T) {
 	}
 }
 
-// The other approver is usually faster. The requests that it decides while we watch are judged, and no earlier ones.
+// Another approver is usually faster than this one. Of the requests that it has decided, only those are judged that were decided while this
+// process runs.
 func TestObserveOnlyTellsOfWhatOthersDecideFirst(t *testing.T) {
 	o := with(func(c *config.EspalierCSRApprover) { c.ObserveOnly = true; c.WaitForObjects = seconds(3600) })
 	o.stopped, o.twoClusters, o.before = true, true, homes("n")
@@ -385,7 +386,7 @@ func TestWhoAsksForMuchIsAnsweredLater(t *testing.T) {
 	s.expectDecided("denied", "rate-limit", 0)
 }
 
-// Another client changes the decision just before the controller writes its own.
+// Another client decides just before the controller writes its own decision.
 func TestAConflictEndsWithTheOthersDecision(t *testing.T) {
 	log := &binary.Log{}
 	s := newScene(t, options{before: homes("n"), log: log})

@@ -12,8 +12,8 @@ import (
 	"github.com/espalier-dev/espalier/internal/process"
 )
 
-// TargetCache keeps the requests of our signer and the addresses of Nodes. With observed, requests that are already decided are judged too,
-// and the cache needs more memory for them.
+// TargetCache keeps the requests of our signer and the addresses of Nodes. If observed is true, requests that are already decided are
+// judged too, and the cache needs more memory for their content.
 func TargetCache(observed bool) cache.Options {
 	keep := keepUndecided
 	if observed {
@@ -28,8 +28,8 @@ func TargetCache(observed bool) cache.Options {
 	}}
 }
 
-// SourceCache keeps names and labels of the Machines in a namespace; if that is empty, in all namespaces that the connection is restricted
-// to.
+// SourceCache keeps names and labels of the Machines in a namespace. If the namespace is empty, it keeps those in all namespaces that the
+// connection is restricted to.
 func SourceCache(namespace string) cache.Options {
 	by := cache.ByObject{Transform: process.Keeping(keepLabels)}
 	if namespace != "" {
@@ -46,8 +46,8 @@ func keepUndecided(csr *certificatesv1.CertificateSigningRequest) *certificatesv
 	return keepRequest(csr)
 }
 
-// keepRequest removes the fields that nothing reads, even for a decided request that is judged. Of the certificate, only its presence
-// matters. The marker is a new slice, because a part of the old one would keep all of its memory.
+// keepRequest removes the fields that nothing reads, not even for a decided request. Of the certificate, only its presence matters. The
+// marker is a new slice, because a part of the old slice would keep all of its memory.
 func keepRequest(csr *certificatesv1.CertificateSigningRequest) *certificatesv1.CertificateSigningRequest {
 	csr.ManagedFields = nil
 	if len(csr.Status.Certificate) > 0 {

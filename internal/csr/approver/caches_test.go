@@ -45,7 +45,7 @@ func TestDecidedRequestsKeepWhatSaysSo(t *testing.T) {
 	}))
 }
 
-// With observeOnly, requests that other clients have decided are judged.
+// With observeOnly, the approver judges requests that other clients have decided.
 func TestObservedRequestsKeepWhatIsJudged(t *testing.T) {
 	g := NewWithT(t)
 	by := TargetCache(true).ByObject

@@ -12,7 +12,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/csr/rules"
 )
 
-// page is the documentation for administrators of the approver.
+// page returns the text of the approver's documentation for administrators.
 func page(t *testing.T) string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.FromSlash("../../../docs/csr-approver.md"))

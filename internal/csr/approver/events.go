@@ -25,10 +25,10 @@ const (
 // maxNote is the longest note of an Event that the API server accepts, in bytes.
 const maxNote = 1024
 
-// Events reports decisions about requests, in the target cluster.
+// Events sends Events about decisions to the target cluster.
 type Events struct{ Recorder events.EventRecorder }
 
-// report is how a decision is reported.
+// report contains the texts that describe a decision in Events, metrics and log.
 type report struct{ decision, reason, kind, action, log, note string }
 
 func describe(verdict rules.Verdict, observed bool) report {

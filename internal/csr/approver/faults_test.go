@@ -18,7 +18,7 @@ import (
 	"github.com/espalier-dev/espalier/test/binary"
 )
 
-// The first PEM block counts for us and for the signer, so a request cannot show different blocks to the two.
+// Approver and signer read only the first PEM block, so a request cannot show them different blocks.
 func TestOfSeveralPEMBlocksTheFirstCounts(t *testing.T) {
 	s := newScene(t, options{before: homes("n")})
 	good, bad := s.wish("n").raw, s.wish("n", func(w *wish) { w.template.DNSNames = []string{"kubernetes"} }).raw
@@ -43,7 +43,7 @@ func TestHugeListsOfNames(t *testing.T) {
 	s.approvesAnother()
 }
 
-// The signer judges usages and refuses wrong ones.
+// Wrong usages are not checked by the approver: the signer refuses them.
 func TestWrongUsagesAreTheSigners(t *testing.T) {
 	s := newScene(t, options{before: homes("n")})
 	name := s.ask("n", func(w *wish) { w.usages = []certificatesv1.KeyUsage{"digital signature", "client auth"} })
@@ -72,7 +72,7 @@ func TestLongNodeNames(t *testing.T) {
 	s.expect(s.ask("", func(w *wish) { w.groups = []string{"system:masters"} }), denied(`could not find node object with name ""`))
 }
 
-// If writes fail for a while, the decision is delayed, and others are not.
+// If a write fails for a while, only this decision is delayed.
 func TestWritesThatFailAreRepeated(t *testing.T) {
 	s := newScene(t, options{before: homes("n")})
 	failures := 0

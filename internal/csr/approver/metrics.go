@@ -12,7 +12,7 @@ type Metrics struct {
 	delays    *prometheus.CounterVec
 }
 
-// NewMetrics registers the metrics. Observed means that the approver writes no decisions.
+// NewMetrics registers the metrics. If observed is true, the approver writes no decisions.
 func NewMetrics(registry prometheus.Registerer, observed bool) *Metrics {
 	m := &Metrics{
 		decisions: prometheus.NewCounterVec(prometheus.CounterOpts{

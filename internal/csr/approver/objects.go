@@ -13,7 +13,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/csr/rules"
 )
 
-// nodeLabel is the label by which a Machine names its node.
+// nodeLabel is the label of a Machine that contains the name of its Node.
 const nodeLabel = "node"
 
 // MachineKind is the kind of Machines, of which only metadata is read.
@@ -28,7 +28,7 @@ func Machine() *metav1.PartialObjectMetadata {
 	return machine
 }
 
-// observe reads a node and the objects of its approval: from caches, except the endpoints of the API server.
+// observe reads a Node and the objects that its approval depends on: from caches, except for the endpoints of the API server.
 func (r *Reconciler) observe(ctx context.Context, name string) (rules.Objects, error) {
 	node := &corev1.Node{}
 	err := r.Target.Get(ctx, client.ObjectKey{Name: name}, node)

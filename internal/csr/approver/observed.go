@@ -17,7 +17,7 @@ type Observed struct {
 	// may have changed or may be deleted. It is compared with the creation timestamp: whole seconds of the API server's clock.
 	Since time.Time
 
-	ids sync.Map // UIDs by name
+	ids sync.Map // UIDs of reported requests, by name
 }
 
 // passes reports whether the request must be skipped: it was reported already, or it was decided before the process started.

@@ -15,20 +15,21 @@ import (
 // by a lock: a restart gives every user a full quota. It stores nothing for users that send no requests. Its exported fields are set once,
 // before use; methods may be called concurrently.
 type Quota struct {
-	// Limit says how many turns a user gets. A user that has sent no request for a period gets all of them at once.
+	// Limit is the number of turns of a user in a period, and the longest wait for a turn. A user that has sent no request for a period has
+	// all turns at once. A request that would have to wait longer is refused.
 	Limit config.EspalierCSRRateLimit
 	Clock clock.PassiveClock
 
 	mu sync.Mutex
-	// users contains a limiter for each user that does not have its full quota.
+	// users contains a limiter for each user, except for users whose quota is full.
 	users map[string]*rate.Limiter
-	// turns are the turns that were given, by name of the request, until forget.
+	// turns contains the turns of requests, and the refusals, by the name of the request. forget removes them.
 	turns map[string]turn
 	swept time.Time
 }
 
 type turn struct {
-	// id distinguishes the request from earlier ones of the same name.
+	// id is the UID of the request. It distinguishes the request from earlier ones of the same name.
 	id      types.UID
 	at      time.Time
 	refused bool
@@ -37,14 +38,14 @@ type turn struct {
 
 // answer is the result of ask.
 type answer struct {
-	// wait is the time until the turn; 0 means now.
+	// wait is the time until the turn of the request; 0 means now.
 	wait time.Duration
-	// refused means that the request gets no turn. news is true the first time that this is returned.
+	// refused is true if the request gets no turn. news is true if this is the first answer about that refusal.
 	refused, news bool
 }
 
-// ask returns when the request with that name and id has its turn; of one name, only the latest id is remembered. Asking again before
-// forget does not count as another request.
+// ask returns when it is the turn of the request with that name and id. Of each name, only the latest id is remembered. A second call for
+// the same request, before forget, uses up no further turn.
 func (q *Quota) ask(name string, id types.UID, user string) answer {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -64,7 +65,7 @@ func (q *Quota) ask(name string, id types.UID, user string) answer {
 	return result
 }
 
-// forget removes the request with that name. A nil Quota has none.
+// forget removes the request with that name. If q is nil, it does nothing.
 func (q *Quota) forget(name string) {
 	if q == nil {
 		return
@@ -74,7 +75,7 @@ func (q *Quota) forget(name string) {
 	delete(q.turns, name)
 }
 
-// give assigns a turn. The caller holds the lock.
+// give returns the turn for a new request. The caller holds the lock.
 func (q *Quota) give(user string, now time.Time) turn {
 	limiter := q.users[user]
 	if limiter == nil {
@@ -93,7 +94,7 @@ func (q *Quota) give(user string, now time.Time) turn {
 	return turn{at: now.Add(delay)}
 }
 
-// sweep removes, once per period, users that have their full quota again. The caller holds the lock.
+// sweep removes the limiters of users whose quota is full again, once per period. The caller holds the lock.
 func (q *Quota) sweep(now time.Time) {
 	if now.Sub(q.swept) < q.Limit.Period.Duration {
 		return

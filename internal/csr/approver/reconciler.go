@@ -1,13 +1,14 @@
 // Package approver approves or denies the requests of kubelets for serving certificates.
 //
-// It watches, in the target cluster, CertificateSigningRequests of signer kubernetes.io/kubelet-serving and reads Nodes; in the source
-// cluster, it reads the metadata of Machines; all from caches. If identities of the API server are denied, it reads the endpoints of the
-// API server live before each decision: they change, and with a stale list a node could get a certificate for an address of the API server.
-// It writes one final condition into each request and, if configured, Events. Nodes and Machines trigger a reconciliation only if requests
-// wait for them.
+// The approver watches CertificateSigningRequests of signer kubernetes.io/kubelet-serving in the target cluster. It reads Nodes there, and
+// the metadata of Machines in the source cluster. All these reads are from caches. If the configuration denies identities of the API
+// server, it reads the endpoints of the API server live before each decision: they change, and with a stale list a node could get a
+// certificate for an address of the API server. It writes one final condition into each request and, if configured, Events. Events of Nodes
+// and Machines trigger a reconciliation only if requests wait for them.
 //
-// If the process dies half-way, a request is either decided, and the next process skips it, or it is undecided, and the next process finds
-// it when it lists. If another approver decides at the same time, the first write wins: the write carries the version that was judged.
+// If the process dies before the write, the request is undecided, and the next process finds it when it lists. If it dies after the write,
+// the next process skips the request. If another approver decides at the same time, the first write wins: the write carries the version
+// that was judged.
 package approver
 
 import (
@@ -45,9 +46,9 @@ import (
 // +kubebuilder:rbac:groups="",resources=events,verbs=create;patch,namespace=espalier-system,roleName=espalier-csr-approver-lease
 
 const (
-	// lastPriority is the priority of refusals: all other work is done first.
+	// lastPriority is the priority of requests that the quota refuses: all other requests come first.
 	lastPriority = -200
-	// nextTurn is how soon a refusal is in the queue again, behind all other requests.
+	// nextTurn is how soon a refused request is in the queue again, behind all other requests.
 	nextTurn = time.Millisecond
 )
 
@@ -63,7 +64,7 @@ type Reconciler struct {
 	APIServer func(context.Context) (rules.Endpoints, error)
 	// Quota limits how many requests of one user are decided per period; nil means no limit.
 	Quota *Quota
-	// Events reports decisions; nil sends none.
+	// Events sends Events about decisions; nil sends none.
 	Events  *Events
 	Metrics *Metrics
 	// Observed, if not nil, enables observe-only mode: decisions are reported and not written.
@@ -92,7 +93,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	if !result.IsZero() {
 		return result, nil
 	}
-	age := r.Clock.Since(csr.CreationTimestamp.Time) // computed once: the verdict and the wait must use the same age
+	age := r.Clock.Since(csr.CreationTimestamp.Time) // computed once, because the verdict and the wait must use the same age
 	verdict := rules.Flooding(csr.Spec.Username)
 	if !refused {
 		if verdict, err = r.judge(ctx, csr, age); err != nil {
@@ -110,7 +111,7 @@ func (r *Reconciler) forget(name string) {
 	r.Quota.forget(name)
 }
 
-// turn reports whether the request is refused because its user sent too many, and when to try again if the request must wait.
+// turn reports whether the request is refused because its user has sent too many, and when to try again if the request must wait.
 func (r *Reconciler) turn(ctx context.Context, csr *certificatesv1.CertificateSigningRequest) (refused bool, result ctrl.Result) {
 	if r.Quota == nil {
 		return false, ctrl.Result{}
@@ -127,8 +128,9 @@ func (r *Reconciler) turn(ctx context.Context, csr *certificatesv1.CertificateSi
 	return place.refused, ctrl.Result{}
 }
 
-// wait requeues the request for the time when the wait for the missing object is over. If the object appears earlier, its watch triggers.
-// Age must be the one that the verdict used: with a later one, the remaining time could be 0, and the request would never be requeued.
+// wait requeues the request for the time at which it must no longer wait for the missing object. If the object appears earlier, its watch
+// triggers a reconciliation. The age must be the one that the verdict used: with a later one, the remaining time could be 0, and the
+// request would never be requeued.
 func (r *Reconciler) wait(ctx context.Context, age time.Duration, verdict rules.Verdict) ctrl.Result {
 	left := min(r.Rules.Patience()-age, r.Rules.Patience())
 	r.Metrics.postponed(verdict.Reason)
@@ -136,7 +138,7 @@ func (r *Reconciler) wait(ctx context.Context, age time.Duration, verdict rules.
 	return ctrl.Result{RequeueAfter: left}
 }
 
-// judge reads the objects that the verdict depends on. A request that cannot be decoded is an error and not a denial.
+// judge reads the objects that the verdict depends on, and returns the verdict. A request that cannot be decoded is an error, not a denial.
 func (r *Reconciler) judge(ctx context.Context, csr *certificatesv1.CertificateSigningRequest, age time.Duration) (rules.Verdict, error) {
 	request, err := rules.Read(csr.Spec)
 	if err != nil {
@@ -161,7 +163,7 @@ func (r *Reconciler) conclude(ctx context.Context, csr *certificatesv1.Certifica
 		}
 	} else {
 		r.Observed.add(csr)
-		r.Quota.forget(csr.Name) // no decision is written, whose event would end its turn
+		r.Quota.forget(csr.Name) // no decision is written, so no event will end the turn of the request
 	}
 	report := describe(verdict, r.Observed != nil)
 	log.FromContext(ctx).Info(report.log, "username", csr.Spec.Username, "reason", verdict.Reason, "message", verdict.Message)

@@ -25,7 +25,7 @@ import (
 // ControllerName names the controller in logs and metrics.
 const ControllerName = "kubelet-csr-approver"
 
-// userIndex finds requests that may have to be judged by their user.
+// userIndex is the index, by their user, of the requests that may have to be judged.
 const userIndex = "spec.username"
 
 // SetupWithManager adds the controller to the manager of the source. Lifetime is the context of the process.
@@ -46,8 +46,8 @@ func (r *Reconciler) SetupWithManager(lifetime context.Context, mgr ctrl.Manager
 	return builder.Complete(conflict.RetryAtOnce(r))
 }
 
-// prepareCaches requests all informers before the start, so that decisions find filled caches. Otherwise the first decision would have to
-// wait for a listing.
+// prepareCaches requests all informers before the manager starts, so that their caches are filled before the first decision. Otherwise the
+// first decision would have to wait for a list.
 func (r *Reconciler) prepareCaches(lifetime context.Context, mgr ctrl.Manager, target cluster.Cluster) error {
 	if _, err := target.GetCache().GetInformer(lifetime, &corev1.Node{}, cache.BlockUntilSynced(false)); err != nil {
 		return fmt.Errorf("watch Nodes: %w", err)
@@ -88,7 +88,8 @@ func (r *Reconciler) requestEvent(_ context.Context, before, after *certificates
 	}
 }
 
-// concerns reports whether an event is about a request of our signer. Deletions matter only if the approver remembers requests.
+// concerns reports whether an event is about a request of our signer. Deletions matter only if the approver has state about requests in
+// memory.
 func (r *Reconciler) concerns(before, after *certificatesv1.CertificateSigningRequest) bool {
 	return cmp.Or(after, before).Spec.SignerName == certificatesv1.KubeletServingSignerName &&
 		(after != nil || r.Observed != nil || r.Quota != nil)
@@ -101,7 +102,7 @@ func (r *Reconciler) nodeEvent(ctx context.Context, before, after *corev1.Node, 
 	}
 }
 
-// machineEvent enqueues the requests that wait for a new Machine, or for one whose node label has changed.
+// machineEvent enqueues the requests that wait for a Machine, if the Machine is new or its node label has changed.
 func (r *Reconciler) machineEvent(ctx context.Context, before, after *metav1.PartialObjectMetadata, queue process.Queue) {
 	if after == nil || before != nil && before.Labels[nodeLabel] == after.Labels[nodeLabel] {
 		return
@@ -116,7 +117,7 @@ func (r *Reconciler) machineEvent(ctx context.Context, before, after *metav1.Par
 	}
 }
 
-// enqueueUnjudged enqueues, from the cache, the requests of a node that may wait for it.
+// enqueueUnjudged enqueues the requests of a node that may have to be judged, from the cache.
 func (r *Reconciler) enqueueUnjudged(ctx context.Context, node string, queue process.Queue) {
 	list := &certificatesv1.CertificateSigningRequestList{}
 	err := r.Target.List(ctx, list, client.MatchingFields{userIndex: rules.UserPrefix + node}, client.UnsafeDisableDeepCopy)

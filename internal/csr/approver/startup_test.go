@@ -25,13 +25,14 @@ func nodeName(name string) corev1.NodeAddress {
 
 func nodeIP(ip string) corev1.NodeAddress { return corev1.NodeAddress{Type: "InternalIP", Address: ip} }
 
-// withoutSource makes the target, which does not serve Machines, the only cluster.
+// withoutSource configures the target, which does not serve Machines, as the only cluster.
 func (s *scene) withoutSource() {
 	s.Config.SourceClientConnection = *s.Config.TargetClientConnection
 	s.Config.TargetClientConnection = nil
 }
 
-// mayNot removes rights to resources from the approver's ServiceAccount: each of its cluster roles is replaced by a copy without them.
+// mayNot removes the rights to these resources from the approver's ServiceAccount: it replaces each of its cluster roles by a copy without
+// them.
 func (s *scene) mayNot(resources ...string) {
 	s.T.Helper()
 	for _, c := range []client.Client{s.Source, s.Target} {
@@ -70,7 +71,7 @@ func without(rules []rbacv1.PolicyRule, resources []string) []rbacv1.PolicyRule 
 	return left
 }
 
-// startError returns the error with which a process with this configuration fails to start.
+// startError starts a process with this configuration, and returns the error with which it fails.
 func (s *scene) startError() error {
 	s.T.Helper()
 	needs, err := csr.Needs(s.Config)
@@ -131,7 +132,7 @@ func TestStartWithoutRights(t *testing.T) {
 	}
 }
 
-// named puts the namespace of the scene into a text.
+// named replaces the placeholder in a text by the namespace of the scene.
 func (s *scene) named(text string) string {
 	return strings.ReplaceAll(text, "%s", `"`+s.Namespace+`"`)
 }

@@ -35,19 +35,19 @@ func approverBinary() binary.Binary {
 	return binary.Binary{Name: "csr-approver", Needs: csr.Needs, Add: csr.Add}
 }
 
-// scene is a running approver with clusters of its own. Its requests, Nodes and Machines are deleted at the end.
+// scene is a running approver with its own clusters. The requests, Nodes and Machines of the scene are deleted at the end.
 type scene struct {
 	*binary.Env
 	key *ecdsa.PrivateKey
 }
 
-// options of a scene.
+// options are the options of a scene.
 type options struct {
 	twoClusters, stopped bool
 	configure            func(*config.ResourceManagerConfiguration)
 	// before creates objects that exist when the approver starts. Objects that are created later appear in its caches with a delay.
 	before func(*scene)
-	// clock is the approver's; nil stands for the real one.
+	// clock is the clock of the approver; nil stands for the real one.
 	clock clock.WithTickerAndDelayedExecution
 	// log receives the log of the approver; nil discards it.
 	log *binary.Log
@@ -82,7 +82,7 @@ func newScene(t *testing.T, o options) *scene {
 	return s
 }
 
-// homes creates nodes with their Machines and the addresses that their requests name.
+// homes returns a function that creates Nodes with their Machines, and with the addresses that their requests name by default.
 func homes(names ...string) func(*scene) {
 	return func(s *scene) {
 		for _, name := range names {
@@ -91,7 +91,7 @@ func homes(names ...string) func(*scene) {
 	}
 }
 
-// with changes the Espalier settings.
+// with returns options that change the settings of Espalier.
 func with(change func(*config.EspalierCSRApprover)) options {
 	return options{configure: func(c *config.ResourceManagerConfiguration) { change(&c.Espalier.CSRApprover) }}
 }
@@ -178,7 +178,7 @@ func (s *scene) wish(node string, changes ...func(*wish)) wish {
 	return w
 }
 
-// try creates a request as the user of the wish, authenticated by its client certificate, and returns its name.
+// try creates a request as the user of the wish, authenticated by its client certificate. It returns the request's name.
 func (s *scene) try(w wish) (string, error) {
 	s.T.Helper()
 	csr := &certificatesv1.CertificateSigningRequest{
@@ -212,7 +212,7 @@ func (s *scene) userConfig(user string, groups ...string) *rest.Config {
 	return cfg
 }
 
-// ask creates a request of a node.
+// ask creates a request of a node, and returns its name.
 func (s *scene) ask(node string, changes ...func(*wish)) string {
 	s.T.Helper()
 	name, err := s.try(s.wish(node, changes...))
@@ -249,20 +249,20 @@ func (s *scene) expect(name, condition string) {
 	s.Eventually(func() []string { return s.conditions(name) }).WithTimeout(binary.Patience).Should(Equal([]string{condition}))
 }
 
-// undecided asserts that a request was skipped: a later one is approved.
+// undecided requires that a request is skipped: a later request is approved, and this one is not decided.
 func (s *scene) undecided(name string) {
 	s.T.Helper()
 	s.approvesAnother()
 	s.Expect(s.conditions(name)).To(BeEmpty())
 }
 
-// approvesAnother waits until a valid request is approved.
+// approvesAnother creates a valid request, and waits until it is approved.
 func (s *scene) approvesAnother() {
 	s.T.Helper()
 	s.expect(s.ask("another"), allPassed)
 }
 
-// metric reads a counter, labels in the order of their names; -1 if there is none.
+// metric returns the value of a counter; -1 if it does not exist. The label values are in the order of the label names.
 func (s *scene) metric(name string, labels ...string) float64 {
 	s.T.Helper()
 	families, err := s.Registry.Gather()

@@ -24,7 +24,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 )
 
-// Contents that the API servers of today never store or return.
+// Requests with contents that current API servers never store or return.
 
 const pretty = "-----BEGIN CERTIFICATE REQUEST-----\nAAAA\n-----END CERTIFICATE REQUEST-----\n"
 
@@ -97,7 +97,7 @@ func (p *passing) Now() time.Time {
 
 func (p *passing) Since(then time.Time) time.Duration { return p.Now().Sub(then) }
 
-// waits returns a request of a node that does not exist yet.
+// waits returns a request of a node whose Node does not exist yet.
 func waits(t *testing.T) *certificatesv1.CertificateSigningRequest {
 	t.Helper()
 	g := NewWithT(t)
@@ -112,7 +112,7 @@ func waits(t *testing.T) *certificatesv1.CertificateSigningRequest {
 	return csr
 }
 
-// A request that must wait is requeued, however long its judgement takes.
+// A request that must wait is requeued, even if time passes while it is judged.
 func TestTheEndOfTheWaitIsNotMissed(t *testing.T) {
 	g := NewWithT(t)
 	csr := waits(t)
@@ -123,7 +123,7 @@ func TestTheEndOfTheWaitIsNotMissed(t *testing.T) {
 	g.Expect(result).To(Equal(ctrl.Result{RequeueAfter: 30 * time.Minute}))
 }
 
-// The clock of the API server may be ahead of ours.
+// A request may have been created in the future, because the clock of the API server is ahead of ours.
 func TestRequestFromTheFutureWaitsNoLongerThanConfigured(t *testing.T) {
 	g := NewWithT(t)
 	csr := waits(t)
@@ -135,7 +135,7 @@ func TestRequestFromTheFutureWaitsNoLongerThanConfigured(t *testing.T) {
 	g.Expect(result).To(Equal(ctrl.Result{RequeueAfter: time.Minute}))
 }
 
-// A deletion removes the controller's memory about a request.
+// The deletion of a request removes it from the memory of the controller.
 func TestDeletionsPassWhereSomethingIsRemembered(t *testing.T) {
 	g := NewWithT(t)
 	deleted := stored("")

@@ -22,7 +22,7 @@ type Objects struct {
 	ControlPlane bool
 	// Machines is the number of Machines labelled with the node's name.
 	Machines int
-	// APIServer is where API servers listen; empty means that requests for these names and addresses are not denied.
+	// APIServer contains the names and addresses at which API servers listen; empty means that requests for them are not denied.
 	APIServer Endpoints
 }
 
@@ -64,7 +64,7 @@ func (r Rules) JudgeObjects(request Request, objects Objects, age time.Duration)
 	return r.judgeIPs(request, ips)
 }
 
-// endpointDenial returns why a node may not get a requested name or address of API servers; "" if none is requested.
+// endpointDenial returns the reason why a node may not get a requested name or address of API servers; "" if it requests none.
 func endpointDenial(request Request, objects Objects) string {
 	const denial = "%s %s belongs to the API server, and the node has no label " + ControlPlaneLabel
 	if objects.ControlPlane {
@@ -101,7 +101,7 @@ func (r Rules) judgeIPs(request Request, texts []string) Verdict {
 	return approved()
 }
 
-// missing denies because an object does not exist, or waits if the object may still appear.
+// missing returns the verdict about a request whose Node or Machine does not exist: a denial, or Wait if the object may still appear.
 func (r Rules) missing(reason Reason, age time.Duration, denial string) Verdict {
 	if age < r.Patience() {
 		return Verdict{Outcome: Wait, Reason: reason, Message: denial}
@@ -109,8 +109,9 @@ func (r Rules) missing(reason Reason, age time.Duration, denial string) Verdict 
 	return denied(reason, denial)
 }
 
-// requestable divides the addresses of a Node as the kubelet does for its request: it leaves out empty addresses, and IP addresses with a
-// zone, and requests a Hostname that is an IP address as IP address. Texts that are no IP addresses are returned too, to be denied.
+// requestable returns the addresses of a Node, divided into names and IP addresses as the kubelet does for its request: it leaves out empty
+// addresses, and IP addresses with a zone, and treats a Hostname that is an IP address as an IP address. An address of type InternalIP or
+// ExternalIP that is not an IP address is returned too, to be denied.
 func requestable(all []corev1.NodeAddress) (names, ips []string) {
 	for _, each := range all {
 		ip, err := netip.ParseAddr(each.Address)
@@ -126,8 +127,8 @@ func requestable(all []corev1.NodeAddress) (names, ips []string) {
 	return names, ips
 }
 
-// agree compares two sets. With subset, wanted may contain fewer elements than there. It uses sets, because
-// the lists in a request can be long.
+// agree reports whether two lists contain the same elements or, if subset is true, whether all elements of wanted are in there. It uses
+// sets, because the lists in a request can be long.
 func agree[T comparable](subset bool, wanted, there []T) bool {
 	return sets.New(there...).HasAll(wanted...) && (subset || sets.New(wanted...).HasAll(there...))
 }

@@ -14,7 +14,7 @@ const wildcard = "*"
 // Pattern describes DNS names label by label; a * stands for any characters within one label. Letter case and a final dot are ignored.
 type Pattern []string
 
-// Patterns reads patterns that the configuration has validated.
+// Patterns parses patterns. The validation of the configuration has checked them.
 func Patterns(texts []string) []Pattern {
 	patterns := make([]Pattern, 0, len(texts))
 	for _, text := range texts {
@@ -28,7 +28,7 @@ func (p Pattern) describes(name string) bool {
 	return !strings.Contains(name, wildcard) && p.overlaps(labels(name))
 }
 
-// overlaps reports whether a name, which may have a wildcard, is or covers a name that the pattern matches.
+// overlaps reports whether a requested name, which may contain a wildcard, equals or covers a name that the pattern matches.
 func (p Pattern) overlaps(name []string) bool {
 	if len(p) != len(name) {
 		return false
@@ -51,14 +51,14 @@ func isPartial(name []string) bool {
 	return slices.ContainsFunc(name, func(label string) bool { return label != wildcard && strings.Contains(label, wildcard) })
 }
 
-// isAPIServer reports whether a name is, or covers, one of the names under which Pods reach the API server, for any cluster domain.
+// isAPIServer reports whether a name equals or covers one of the names under which Pods reach the API server, for any cluster domain.
 func isAPIServer(name []string) bool {
 	service := Pattern{"kubernetes", "default", "svc"}
 	n := min(len(name), len(service))
 	return service[:n].overlaps(name[:n])
 }
 
-// Prefixes reads IP prefixes.
+// Prefixes parses IP prefixes.
 func Prefixes(texts []string) ([]netip.Prefix, error) {
 	prefixes := make([]netip.Prefix, 0, len(texts))
 	for _, text := range texts {
@@ -71,8 +71,8 @@ func Prefixes(texts []string) ([]netip.Prefix, error) {
 	return prefixes, nil
 }
 
-// addressOf parses a DNS name that is an IP address, of any family and in any notation. Some clients search for addresses among the DNS
-// names.
+// addressOf parses a DNS name that is an IP address, of any family and in any notation. Such a DNS name matters, because some clients
+// search for addresses among the DNS names.
 func addressOf(name string) (ip netip.Addr, found bool) {
 	ip, err := netip.ParseAddr(strings.TrimSuffix(name, "."))
 	return ip.Unmap().WithZone(""), err == nil

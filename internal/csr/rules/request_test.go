@@ -19,7 +19,7 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// encoded returns a request in PEM.
+// encoded returns a certificate request in PEM.
 func encoded(tb testing.TB, template x509.CertificateRequest) []byte {
 	tb.Helper()
 	g := NewWithT(tb)
@@ -88,7 +88,7 @@ func TestReadRefuses(t *testing.T) {
 	}
 }
 
-// FuzzRead searches for bytes that make the parser panic, or for a verdict that approves a request that is not from a node.
+// FuzzRead fails if the parser panics, or if a request that is not from a node is approved.
 func FuzzRead(f *testing.F) {
 	good := encoded(f, kubelet())
 	f.Add(good)
@@ -111,7 +111,7 @@ func FuzzRead(f *testing.F) {
 	})
 }
 
-// FuzzPattern searches for names that make matching panic, or that are allowed although they stand for many names.
+// FuzzPattern fails if matching panics, or if a pattern allows a name that stands for many names.
 func FuzzPattern(f *testing.F) {
 	f.Add("ip-*.example.com", "ip-1.example.com")
 	f.Add("*", "*")

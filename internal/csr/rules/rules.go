@@ -38,7 +38,7 @@ type Rules struct {
 	DeniedIPs []netip.Prefix
 }
 
-// New returns the rules of the sections of a configuration.
+// New returns the rules that the two sections of a configuration define.
 func New(section config.KubeletCSRApproverController, own config.EspalierCSRApprover) (Rules, error) {
 	r := Rules{Config: section, Own: own, DeniedDNS: Patterns(own.DeniedIdentities.DNSPatterns)}
 	var err error
@@ -58,18 +58,18 @@ func New(section config.KubeletCSRApproverController, own config.EspalierCSRAppr
 	return r, nil
 }
 
-// Patience is the age up to which a request waits for its Node and Machine; 0 denies at once.
+// Patience returns the age up to which a request waits for its Node and Machine; 0 denies it at once.
 func (r Rules) Patience() time.Duration {
 	return ptr.Deref(r.Own.WaitForObjects, metav1.Duration{}).Duration
 }
 
-// check has a function that returns why the request is denied, or "".
+// check is a check of a request. Its function returns the reason for a denial; "" if the check passes.
 type check struct {
 	reason Reason
 	denial func(Rules, Request) string
 }
 
-// JudgeRequest checks everything that needs no state of the cluster. Approve means that these checks passed. The first check that fails
+// JudgeRequest makes all checks that need no state of the cluster. Approve means that these checks passed. The first check that fails
 // determines the reason.
 func (r Rules) JudgeRequest(request Request) Verdict {
 	for _, each := range []check{
@@ -187,7 +187,7 @@ func ipsAllowed(r Rules, request Request) string {
 	return ""
 }
 
-// quote quotes a name from the request, and cuts it if it is longer than any valid DNS name.
+// quote returns the name in quotes, shortened if it is longer than any valid DNS name.
 func quote(name string) string {
 	if len(name) > maxQuoted {
 		return fmt.Sprintf("%q…", name[:maxQuoted])

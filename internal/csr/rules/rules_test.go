@@ -291,7 +291,7 @@ func TestJudgeObjects(t *testing.T) {
 	}
 }
 
-// A node writes its own addresses. An address of the API server is therefore accepted only from a control plane node.
+// A node writes its own addresses. Therefore only a control plane node may get a certificate for an address of the API server.
 func TestEndpointsOfTheAPIServerAreGivenToControlPlaneNodesOnly(t *testing.T) {
 	passed := Verdict{Outcome: "approve", Reason: "all-checks-passed", Message: "all checks passed"}
 	denied := func(message string) Verdict {
@@ -350,7 +350,7 @@ func TestPrefixesThatAreNone(t *testing.T) {
 	NewWithT(t).Expect(err).To(MatchError(HavePrefix("read IP prefix: ")))
 }
 
-// An address can be as long as the API server allows in a Node.
+// Addresses in a Node can be as long as the API server allows.
 func TestHugeAddressesAreCut(t *testing.T) {
 	huge := strings.Repeat("é", 500_000)
 	verdict := Rules{}.JudgeObjects(request(), Objects{

@@ -8,7 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Outcome is the result for a request.
+// Outcome is the kind of a verdict.
 type Outcome string
 
 // The outcomes.
@@ -48,7 +48,7 @@ func AllReasons() []Reason {
 	}
 }
 
-// Verdict is a decision.
+// Verdict is the result for a request.
 type Verdict struct {
 	Outcome Outcome
 	Reason  Reason
@@ -56,7 +56,7 @@ type Verdict struct {
 	Message string
 }
 
-// Flooding is the verdict about a request that exceeds the rate limit of its user.
+// Flooding returns the verdict about a request whose user exceeds the rate limit.
 func Flooding(username string) Verdict {
 	return denied(RateLimit, "too many requests of user "+strconv.Quote(username))
 }
@@ -77,7 +77,7 @@ const (
 	reasonDenied = "RequestDenied"
 )
 
-// Condition returns the condition that a verdict writes into a request. There is none for Wait.
+// Condition returns the condition that the approver writes into a request. For Wait there is none.
 func (v Verdict) Condition() certificatesv1.CertificateSigningRequestCondition {
 	if v.Outcome == Approve {
 		return certificatesv1.CertificateSigningRequestCondition{
@@ -91,7 +91,7 @@ func (v Verdict) Condition() certificatesv1.CertificateSigningRequestCondition {
 	}
 }
 
-// Decided reports whether a request needs no decision: it is approved, denied or signed. A condition Failed alone is not a decision.
+// Decided reports whether a request needs no decision: it is approved, denied or signed. The condition Failed alone is not a decision.
 func Decided(status certificatesv1.CertificateSigningRequestStatus) bool {
 	if len(status.Certificate) > 0 {
 		return true

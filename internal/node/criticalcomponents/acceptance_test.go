@@ -132,7 +132,7 @@ func TestEventContainsAllDaemonSets(t *testing.T) {
 		"default/critical2")
 }
 
-// The same on a real API server; the rule itself has its own test.
+// This test repeats a unit test of the rule on a real API server.
 func TestEventContainsEachDriverOnce(t *testing.T) {
 	s := newScene(t, binary.Options{})
 	on := s.Namespace + "-n"
@@ -151,7 +151,7 @@ func TestNodesAreCheckedAgainWithoutAnyEvent(t *testing.T) {
 	}, funcr.Options{Verbosity: 1})})
 	s.daemonSet(s.Namespace, "critical")
 	n := s.node("n")
-	s.Start() // the DaemonSet is in the cache; otherwise the checks would be confirmed live
+	s.Start() // so that the DaemonSet is in the cache; otherwise the checks would be confirmed live
 	s.expectHeld(n,
 		"Warning UnscheduledNodeCriticalDaemonSets: Node-critical DaemonSets found that were not scheduled to Node yet: "+s.Namespace+"/critical")
 	s.Requests.Reset()

@@ -95,7 +95,7 @@ func controllerOf(pod *corev1.Pod) types.UID {
 	return ""
 }
 
-// podsReady returns the Pods without the condition Ready=True, in any phase.
+// podsReady returns the Pods without the condition Ready=True, whatever their phase is.
 func podsReady(f facts) *finding {
 	var waiting []types.NamespacedName
 	for i := range f.pods {
@@ -112,7 +112,7 @@ func ready(pod *corev1.Pod) bool {
 	})
 }
 
-// driversRegistered returns the drivers for which a Pod waits and which the CSINode does not list.
+// driversRegistered returns the drivers that a Pod waits for and that the CSINode does not list.
 func driversRegistered(f facts) *finding {
 	drivers := missingDrivers(requiredDrivers(f.pods), f.csiNode)
 	if len(drivers) == 0 {

@@ -12,7 +12,7 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// podOf returns a Pod of the DaemonSet with the given UID; of none for "".
+// podOf returns a Pod of the DaemonSet with the given UID; for "", a Pod without a DaemonSet.
 func podOf(owner types.UID, status corev1.ConditionStatus, annotations ...string) corev1.Pod {
 	pod := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "p-" + string(owner)}}
 	if owner != "" {

@@ -9,7 +9,7 @@ import (
 	"github.com/espalier-dev/espalier/test/binary"
 )
 
-// Wherever the process is interrupted, the next process removes the taint, and not before the Node is ready.
+// Wherever the process is interrupted, the next process removes the taint. No process removes it before the Node is ready.
 func TestCrashPoints(t *testing.T) {
 	s := newScene(t, binary.Options{Stopped: true})
 	daemonSet := s.daemonSet(s.Namespace, "critical")

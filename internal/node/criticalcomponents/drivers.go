@@ -59,7 +59,7 @@ func badAnnotations(pod *corev1.Pod) []badAnnotation {
 	return bad
 }
 
-// notDriverName returns why a CSINode cannot list a driver of that name, or "". A CSINode accepts upper case.
+// notADriverName returns the reason why a CSINode cannot list a driver of that name, or "". A CSINode accepts upper case letters.
 func notADriverName(name string) string {
 	switch {
 	case name == "":

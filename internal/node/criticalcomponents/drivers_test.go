@@ -39,7 +39,7 @@ func FuzzWaitForCSINode(f *testing.F) {
 		found := finding{cause: unregistered, drivers: required}
 		notes := []string{found.note(), found.related(nodeWith()).FieldPath}
 		for _, bad := range badAnnotations(&pods[0]) {
-			if len(suffix) <= 63 { // the API server accepts no longer suffix
+			if len(suffix) <= 63 { // the API server refuses a longer suffix
 				notes = append(notes, bad.note("n1"))
 			}
 		}

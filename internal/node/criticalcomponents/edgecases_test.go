@@ -111,7 +111,7 @@ func TestOtherNamespacesAreIgnored(t *testing.T) {
 	s.Expect(s.Requests.Seen()).NotTo(ContainElement("GET /api/v1/pods"))
 }
 
-// Gardener does not handle this: a Node that joins before its DaemonSets are created.
+// Gardener does not cover this case: a Node joins before its DaemonSets are created.
 func TestTaintStaysUntilRequiredDaemonSetsExist(t *testing.T) {
 	s := newScene(t, binary.Options{Stopped: true})
 	s.Config.Espalier = config.Espalier{Node: config.EspalierNode{RequiredDaemonSets: []string{s.Namespace + "/network"}}}

@@ -46,7 +46,7 @@ const (
 	ReasonInvalidAffinity = "InvalidNodeAffinity"
 )
 
-// Events reports, in the target cluster, removed taints and the reasons for waiting Nodes.
+// Events sends Events about removed taints, and about the reasons for which Nodes wait, to the target cluster.
 type Events struct{ Recorder events.EventRecorder }
 
 func (e *Events) ready(node *corev1.Node) {
@@ -87,7 +87,7 @@ func referToPod(pod *corev1.Pod) *corev1.ObjectReference {
 	return &corev1.ObjectReference{APIVersion: "v1", Kind: "Pod", Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID}
 }
 
-// invalid reports mistakes in Pods and DaemonSets, once for each object and mistake.
+// invalid sends Events about mistakes in Pods and DaemonSets, once for each object and mistake.
 func (e *Events) invalid(f facts, toldBefore func(types.UID, string) bool) {
 	for i := range f.pods {
 		pod := &f.pods[i]

@@ -46,7 +46,7 @@ func TestBadInputAnAnnotationThatNamesNoDriver(t *testing.T) {
 	s.expectFreed(bad)
 }
 
-// The longest values that the API server accepts still lead to Events that it accepts.
+// Even with the longest values that the API server accepts in objects, it accepts the Events about them.
 func TestBadInputAnAnnotationThatIsHuge(t *testing.T) {
 	s := newScene(t, binary.Options{})
 	pod := s.pod("csi", s.Namespace+"-n",
@@ -58,7 +58,7 @@ func TestBadInputAnAnnotationThatIsHuge(t *testing.T) {
 		Should(ContainElement(ContainSubstring("as it has more than 63 characters. Set it")))
 }
 
-// The API server accepts this affinity, and Kubernetes' own controller creates no Pod for it.
+// The API server accepts this affinity. The DaemonSet controller of Kubernetes creates no Pod for it.
 func TestBadInputAnAffinityThatCannotBeParsed(t *testing.T) {
 	s := newScene(t, binary.Options{})
 	s.daemonSet(s.Namespace, "broken", func(d *appsv1.DaemonSet) {

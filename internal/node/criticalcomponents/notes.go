@@ -43,9 +43,9 @@ func bound(texts []string) []string {
 	return short
 }
 
-// listed lists as many objects as fit into a note, and the number of the others.
+// listed returns the names of as many objects as fit into a note, and the number of the others.
 func listed(objects []types.NamespacedName) string {
-	const room = maxNote - 200 // for the text before and after
+	const room = maxNote - 200 // 200 bytes are for the text before and after the list
 	var text strings.Builder
 	for i, object := range objects {
 		name := object.String()

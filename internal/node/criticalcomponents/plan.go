@@ -25,14 +25,14 @@ type operation struct {
 	Value any `json:"value,omitempty"`
 }
 
-// absent is null, for tests: the API server omits empty labels and values.
+// absent is the value null for operations of type test: the API server omits labels and values that are empty.
 func absent() any { return json.RawMessage("null") }
 
-// removal returns a JSON patch that removes the taint from exactly the Node about which the controller has decided, with the labels and the
-// taints that determine which DaemonSets belong on it. The patch fails if the Node was replaced by another of the same name, if a label was
-// changed, or if a taint was removed or replaced in the meantime. Other changes, such as the frequent status updates of the kubelet, do not
-// make it fail; with a precondition on the resource version they would. Taints that other clients add in the meantime stay: they do not add
-// DaemonSets to the Node.
+// removal returns a JSON patch that removes the taint. It tests that the Node is still the one about which the controller has decided, with
+// the same labels, and with the taints that the decision has seen, because these determine which DaemonSets belong on the Node. The patch
+// fails if the Node was replaced by another of the same name, if a label was changed, or if a taint was removed or replaced in the
+// meantime. Other changes, such as the frequent status updates of the kubelet, do not make it fail, as a precondition on the resource
+// version would. Taints that other clients add in the meantime stay: they do not add DaemonSets to the Node.
 func removal(node *corev1.Node) ([]byte, error) {
 	labels := absent()
 	if len(node.Labels) > 0 {

@@ -73,7 +73,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 		return ctrl.Result{}, fmt.Errorf("read Node: %w", err)
 	}
 	if r.waiting.isRemoved(node) {
-		return ctrl.Result{}, nil // the cache is about to receive the removal
+		return ctrl.Result{}, nil // the cache does not contain the removal yet
 	}
 	found, err := r.look(ctx, node)
 	if err == nil && found == nil {
@@ -91,7 +91,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 }
 
 // backoff returns the pause before a waiting Node is checked again without a change, which is also the minimum time between two Events
-// about it. The setting is not validated, and without a positive pause there would be no further check.
+// about it. The validation does not check the setting, and without a positive pause there would be no further check.
 func backoff(section config.NodeController) time.Duration {
 	if section.Backoff == nil || section.Backoff.Duration <= 0 {
 		return defaultBackoff
@@ -147,10 +147,10 @@ func (r *Reconciler) reportFinding(ctx context.Context, node *corev1.Node, found
 	logger.Info("Node keeps its taint", "cause", found.cause, "waitsFor", found.note())
 }
 
-// reportFailure creates an Event. The caller's framework logs the error.
+// reportFailure sends an Event. controller-runtime logs the error.
 func (r *Reconciler) reportFailure(ctx context.Context, node *corev1.Node, err error) {
 	if ctx.Err() != nil {
-		return // the process ends
+		return // the process is stopping
 	}
 	if _, tell := r.waiting.held(node, failed, r.Clock.Now()); tell {
 		r.Events.failed(node, err)

@@ -40,7 +40,7 @@ const (
 	yes          = "true"
 )
 
-// CacheOptions restrict the caches of the target to critical Pods and DaemonSets, and all kinds to the relevant fields.
+// CacheOptions restricts the caches of the target to critical Pods and DaemonSets, and the objects of all kinds to the relevant fields.
 func CacheOptions() map[client.Object]cache.ByObject {
 	critical := labels.SelectorFromSet(labels.Set{resourcesv1alpha1.CriticalComponent: resourcesv1alpha1.CriticalComponentValue})
 	return map[client.Object]cache.ByObject{
@@ -106,8 +106,8 @@ func waits(before, after *corev1.Node) bool {
 	return (before != nil && tainted(before) || after != nil && tainted(after)) && changed(before, after)
 }
 
-// podEvent enqueues the Pod's Node, if it has the taint. A Node that is not in the cache yet is enqueued by its own event. A Pod that was
-// replaced by another of its name may have been on another Node.
+// podEvent enqueues the Pod's Node, if the Node has the taint. A Node that is not in the cache yet is enqueued by its own event. If a Pod
+// was replaced by another of the same name, the earlier one may have been on another Node.
 func (r *Reconciler) podEvent(ctx context.Context, before, after *corev1.Pod, queue process.Queue) {
 	if !changed(before, after) {
 		return
@@ -146,8 +146,8 @@ func (r *Reconciler) daemonSetEvent(ctx context.Context, before, after *appsv1.D
 	}
 }
 
-// changed reports whether an event changes a cached field of an object, apart from its resource version. Nearly all updates of Pods,
-// DaemonSets and Nodes change only other fields.
+// changed reports whether an event changes a cached field of an object other than the resource version. Nearly all updates of Pods,
+// DaemonSets and Nodes change only fields that are not cached.
 func changed[T interface {
 	client.Object
 	comparable

@@ -14,7 +14,7 @@ import (
 	"github.com/espalier-dev/espalier/test/binary"
 )
 
-// change changes a Node as an administrator.
+// change changes a Node with the rights of an administrator.
 func (s *scene) change(name string, change func(*corev1.Node)) *corev1.Node {
 	s.T.Helper()
 	object := &corev1.Node{}
@@ -78,7 +78,7 @@ func TestANodeWithoutLabelsIsFreed(t *testing.T) {
 	s.expectFreed(n)
 }
 
-// After the removal, the cache may still receive a version from between the decision and the patch.
+// After the removal, the cache may still receive a version of the Node between the decision and the patch.
 func TestAVersionFromBeforeTheRemovalIsNotPatchedAgain(t *testing.T) {
 	s := newScene(t, binary.Options{Stopped: true})
 	n := s.node("n")

@@ -35,8 +35,8 @@ func nodeController() binary.Binary {
 	return binary.Binary{Name: "node-controller", Needs: node.Needs, Add: node.Add}
 }
 
-// scene is a running node-controller. Nodes are in the target, where no other client uses them. The names of cluster-scoped objects begin
-// with the name of the scene's namespace.
+// scene is a running node-controller. Its Nodes are in the target, where no other client uses them. The names of cluster-scoped objects
+// begin with the name of the scene's namespace.
 type scene struct{ *binary.Env }
 
 func newScene(t *testing.T, o binary.Options) *scene {
@@ -125,7 +125,7 @@ func (s *scene) expectEvent(kind, name, event string) {
 	s.Eventually(func() []string { return s.Events(s.Target, kind, name) }).WithTimeout(binary.Patience).Should(ContainElement(event))
 }
 
-// expectHeld waits for an Event, after which the Node must still have its taint.
+// expectHeld waits for an Event, and requires that the Node still has its taint.
 func (s *scene) expectHeld(name, event string) {
 	s.T.Helper()
 	s.expectEvent("Node", name, event)

@@ -15,8 +15,8 @@ import (
 const maxMistakes = 10_000
 
 // waiting remembers the Nodes that have the taint, for Events and metrics, and the Nodes whose taint was just removed. Decisions are
-// correct without it. After a restart, Events are created once more, and the time of Nodes that got the taint again counts from their
-// creation. It is safe for concurrent use.
+// correct without it. After a restart, Events are created once more, and the waiting time of a Node that got the taint again is counted
+// from the Node's creation. It is safe for concurrent use.
 type waiting struct {
 	metrics *Metrics
 	// pause is the minimum time between two Events about one Node.
@@ -32,7 +32,7 @@ type mistake struct {
 	what string
 }
 
-// entry is the record of one Node.
+// entry contains the facts about one Node.
 type entry struct {
 	uid types.UID
 	// since is when the Node got its taint.
@@ -73,7 +73,7 @@ func (w *waiting) forget(name string) {
 	w.drop(name)
 }
 
-// taintedAgain records that a Node without the taint has got it.
+// taintedAgain records that a Node whose taint was removed has got it again.
 func (w *waiting) taintedAgain(node *corev1.Node, at time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -81,8 +81,8 @@ func (w *waiting) taintedAgain(node *corev1.Node, at time.Time) {
 	w.of(node).since = at
 }
 
-// held records why a Node waits. It returns the previous cause, and whether to create an Event: the first one immediately, the next one not
-// before the pause is over.
+// held records the cause why a Node waits. It returns the previous cause, and whether to create an Event: the first Event immediately, a
+// further one only after the pause.
 func (w *waiting) held(node *corev1.Node, why cause, now time.Time) (before cause, tell bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -93,7 +93,7 @@ func (w *waiting) held(node *corev1.Node, why cause, now time.Time) (before caus
 	if !e.toldAt.IsZero() && now.Sub(e.toldAt) < w.pause {
 		return before, false
 	}
-	if why != failed || before == failed { // a single failure is not reported
+	if why != failed || before == failed { // a failure is reported only if it is the second in a row
 		e.toldAt, tell = now, true
 	}
 	return before, tell
@@ -121,9 +121,9 @@ func (w *waiting) isRemoved(node *corev1.Node) bool {
 	return err == nil && order < 0 // if the versions cannot be compared, the patch is tried, and fails if there is no taint to remove
 }
 
-// toldBefore records a mistake of an object, and returns true if it was recorded before.
+// toldBefore records a mistake in an object, and reports whether it was recorded before.
 func (w *waiting) toldBefore(uid types.UID, what string) bool {
-	w.mu.Lock() // so that only one caller records a mistake
+	w.mu.Lock() // locked, so that only one caller sees the mistake as new
 	defer w.mu.Unlock()
 	m := mistake{uid, bounded(what, maxFault)}
 	_, told := w.mistakes.Get(m)

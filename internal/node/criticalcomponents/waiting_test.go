@@ -103,7 +103,7 @@ func TestOneFailureIsNoNews(t *testing.T) {
 	g.Expect(tell(unready, 21*time.Second)).To(BeTrue(), "the same again keeps the Event alive")
 }
 
-// Requests that end with the process are no failures.
+// A request that is interrupted because the process stops is not a failure.
 func TestTheEndOfTheProcessIsNoNews(t *testing.T) {
 	g, recorder := NewWithT(t), events.NewFakeRecorder(10)
 	w, registry := newMemory()

@@ -80,13 +80,13 @@ func TestEveryKindOfChangeIsNoticedAtOnce(t *testing.T) {
 	}
 }
 
-// Frequent changes of the status of DaemonSets, Pods and Nodes trigger nothing.
+// Frequent changes in the status of DaemonSets, Pods and Nodes trigger no reconciliation.
 func TestWhatDoesNotMatterCostsNothing(t *testing.T) {
 	s := newScene(t, binary.Options{Configure: withoutPolling, Stopped: true})
 	daemonSet := s.daemonSet(s.Namespace, "critical")
 	pod := s.pod("critical-1", s.Namespace+"-n", ownedBy(daemonSet))
 	n := s.node("n")
-	s.Start() // the first check sees all of them: there is one Event per hour
+	s.Start() // the first check sees all Nodes, and further Events about them follow only after an hour
 	s.expectHeld(n, s.unready("critical-1"))
 	s.Requests.Reset()
 	for _, object := range []client.Object{daemonSet, pod, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: n}}} {
@@ -113,7 +113,7 @@ func TestARestartFindsTheNodesThatWait(t *testing.T) {
 	s.Eventually(s.metric).WithArguments("espalier_node_taint_seconds", "").WithTimeout(binary.Patience).Should(Equal(1.0))
 }
 
-// A second reconciliation writes nothing.
+// A second reconciliation of a Node without the taint writes nothing.
 func TestAFreeNodeIsLeftAlone(t *testing.T) {
 	s := newScene(t, binary.Options{})
 	n := s.node("n")

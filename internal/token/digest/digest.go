@@ -1,6 +1,6 @@
-// Package digest reduces the contents of a token Secret to the facts that decisions need, and contains nothing worth stealing:
-// which keys exist, when the token expires, and a hash of the certificate authority. The cache of the token requestor stores
-// digests, so that it does not have to read a Secret again, not even after a restart.
+// Package digest reduces the contents of a token Secret to the facts that decisions need: which keys exist, when the token expires, and a
+// hash of the certificate authority. A digest contains no credential. The cache of the token requestor stores digests, so that the
+// requestor does not have to read a Secret again, not even after a restart.
 package digest
 
 import (
@@ -26,11 +26,11 @@ const maxFault = 256
 
 // Digest describes the contents of a Secret.
 type Digest struct {
-	// Kubeconfig is true if there is a key kubeconfig, which then contains the token.
+	// Kubeconfig is true if the Secret has the key kubeconfig; then the kubeconfig contains the token.
 	Kubeconfig bool `json:"kubeconfig,omitempty"`
 	// Fault describes the mistake in the kubeconfig; empty if it is valid.
 	Fault string `json:"fault,omitempty"`
-	// Token is true if there is a token in the right place: in the kubeconfig if there is one, else in key token.
+	// Token is true if there is a token in the right place: in the kubeconfig if there is one, else in the key token.
 	Token bool `json:"token,omitempty"`
 	// Expiry is the expiry time that the token itself states; zero if it states none.
 	Expiry time.Time `json:"expiry,omitzero"`
@@ -69,8 +69,8 @@ func Hash(ca []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// Strip is a transform for caches of Secrets. It keeps the identity, the labels and annotations that the token requestor reads, and the
-// digest. Other annotations may contain anything, for example the manifest with all contents that kubectl writes there.
+// Strip is a transform for caches of Secrets. It keeps the identity of the Secret, the labels and annotations that the token requestor
+// reads, and the digest. Other annotations may contain anything: for example, kubectl stores the manifest with all contents in one.
 func Strip(object any) (any, error) {
 	secret, ok := object.(*corev1.Secret)
 	if !ok || secret.StringData != nil {
@@ -84,7 +84,7 @@ func Strip(object any) (any, error) {
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: secret.Namespace, Name: secret.Name, UID: secret.UID, ResourceVersion: secret.ResourceVersion,
 		},
-		StringData: map[string]string{key: string(encoded)}, // API servers never serve this field, so it is free
+		StringData: map[string]string{key: string(encoded)}, // API servers never return this field, so it is free
 	}
 	for _, each := range labels() {
 		if value, found := secret.Labels[each]; found {
@@ -99,7 +99,7 @@ func Strip(object any) (any, error) {
 	return stripped, nil
 }
 
-// key is the entry of StringData in which a stripped Secret stores its digest.
+// key is the key in StringData under which a stripped Secret stores its digest.
 const key = "digest"
 
 // Read returns the digest of a Secret that Strip has returned.

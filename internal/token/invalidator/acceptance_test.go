@@ -26,7 +26,7 @@ func TestTokensOfAccountsThatAutomountAreKept(t *testing.T) {
 }
 
 func TestUnmountedTokensAreMarked(t *testing.T) {
-	t.Setenv("POD_NAMESPACE", "espalier-system") // the requestor protects it if there is one cluster
+	t.Setenv("POD_NAMESPACE", "espalier-system") // if there is one cluster, the requestor protects this namespace
 	withRequestor := func(cfg *config.ResourceManagerConfiguration) { cfg.Controllers.TokenRequestor.Enabled = true }
 	for name, options := range map[string]binary.Options{
 		"one cluster":                    {},
@@ -161,7 +161,7 @@ func TestCrashPoints(t *testing.T) {
 		t.Helper()
 		s := newScene(t, binary.Options{TwoClusters: true})
 		s.create(s.account("a", ptr.To(false)), s.account("marker", nil), s.secret("marker", "marker"))
-		s.Eventually(s.labels("marker")).Should(Equal(unmarked())) // so that the cut is not during the start
+		s.Eventually(s.labels("marker")).Should(Equal(unmarked())) // so that requests are not cut off during the start
 		s.quiet()
 		s.Requests.CutOff(at)
 		s.create(s.secret("a", "a"))

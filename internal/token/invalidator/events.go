@@ -9,12 +9,14 @@ import (
 // Reasons of the Events about Secrets of the target.
 const (
 	// ReasonInvalidated is a Normal Event about a Secret of the target: the Secret was marked, so that the webhook overwrites its token.
+	// The Event is in the target too.
 	ReasonInvalidated = "TokenInvalidated"
-	// ReasonRestored is a Normal Event about a Secret of the target: the mark was removed, so that a new token is issued.
+	// ReasonRestored is a Normal Event about a Secret of the target: the mark was removed, so that a new token is issued. The Event is in
+	// the target too.
 	ReasonRestored = "TokenRestored"
 )
 
-// Events reports changes of Secrets, in the target cluster.
+// Events sends Events about changed Secrets to the target cluster.
 type Events struct{ Recorder events.EventRecorder }
 
 func (e *Events) labelled(secret *metav1.PartialObjectMetadata, done plan) {

@@ -16,7 +16,7 @@ import (
 // byAccount is the index of Secrets by the ServiceAccount that they name.
 const byAccount = "serviceaccount"
 
-// newSecret returns the metadata of a Secret, still empty.
+// newSecret returns an empty object for the metadata of a Secret.
 func newSecret() *metav1.PartialObjectMetadata {
 	secret := &metav1.PartialObjectMetadata{}
 	secret.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Secret"))
@@ -33,16 +33,16 @@ func newInformer(
 	return cache.NewSharedIndexInformer(sifted, example, 0, indexers)
 }
 
-// names returns the ServiceAccount that a Secret names, "" for a Secret that this controller ignores.
+// names returns the name of the ServiceAccount in the annotation of a Secret; "" for a Secret that this controller ignores.
 func names(secret metav1.Object) string {
 	return secret.GetAnnotations()[corev1.ServiceAccountNameKey]
 }
 
 func accountIndex(secret client.Object) []string { return []string{names(secret)} }
 
-// sift reduces an event about a Secret that names a ServiceAccount to the fields that decisions need. Of other Secrets it passes the
-// version, so that an interrupted watch continues at the right place, and it passes a change as a deletion, because the Secret may have
-// named a ServiceAccount before.
+// sift reduces an event about a Secret that names a ServiceAccount to the fields that decisions need. Of an event about another Secret it
+// passes only the resource version, so that an interrupted watch continues at the right place. It turns the change of such a Secret into a
+// deletion, because the Secret may have named a ServiceAccount before.
 func sift(event watch.Event) watch.Event {
 	secret, ok := event.Object.(*metav1.PartialObjectMetadata)
 	switch {

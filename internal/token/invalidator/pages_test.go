@@ -11,7 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// pages answers one list request after another, decoded into the list as clients do.
+// pages answers list requests with one page after another. Like real clients, it decodes each page into the given list.
 type pages struct {
 	client.Reader
 	left []string

@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// empty is a cache without objects.
+// empty is a cache that contains no objects.
 type empty struct{ cache.Cache }
 
 func (empty) Get(_ context.Context, key client.ObjectKey, _ client.Object, _ ...client.GetOption) error {

@@ -19,7 +19,7 @@ type plan struct {
 	invalidate bool
 }
 
-// planFor plans the changes of a static token Secret, given the ServiceAccount that it is for.
+// planFor plans the changes of a static token Secret, given the ServiceAccount whose token it contains.
 func planFor(secret *metav1.PartialObjectMetadata, account *corev1.ServiceAccount) plan {
 	_, hasPurpose := secret.Labels[resourcesv1alpha1.ResourcePurpose]
 	_, marked := secret.Labels[resourcesv1alpha1.StaticTokenConsider]
@@ -27,14 +27,14 @@ func planFor(secret *metav1.PartialObjectMetadata, account *corev1.ServiceAccoun
 	return plan{purpose: !hasPurpose, restore: marked && !worthless, invalidate: !marked && worthless}
 }
 
-// optedOut reports whether static tokens of a ServiceAccount are not needed: it disables automounting and has no label that skips
-// invalidation.
+// optedOut reports whether the static tokens of a ServiceAccount are not needed: the ServiceAccount disables automounting, and has no label
+// that exempts it from invalidation.
 func optedOut(account *corev1.ServiceAccount) bool {
 	_, skip := account.Labels[resourcesv1alpha1.StaticTokenSkip]
 	return !skip && account.AutomountServiceAccountToken != nil && !*account.AutomountServiceAccountToken
 }
 
-// empty reports whether there is nothing to write.
+// empty reports whether no label must change.
 func (p plan) empty() bool { return p == plan{} }
 
 // applyTo changes the labels of a Secret.
@@ -50,15 +50,15 @@ func (p plan) applyTo(secret *metav1.PartialObjectMetadata) {
 	}
 }
 
-// patch returns the changed Secret, and the patch that changes it in the API server if it still has the version of the given one.
+// patch returns the changed Secret, and the patch. The API server refuses the patch if the Secret has another version than the given one.
 func (p plan) patch(secret *metav1.PartialObjectMetadata) (changed *metav1.PartialObjectMetadata, patch client.Patch) {
 	changed = secret.DeepCopy()
 	p.applyTo(changed)
 	return changed, conflict.MergeFrom(secret)
 }
 
-// mounts reports whether a Pod has a volume of a Secret. Projected volumes and environment variables do not count. The phase of the Pod
-// does not matter.
+// mounts reports whether a Pod has a volume of the given Secret. Projected volumes and environment variables do not count. The phase of the
+// Pod does not matter.
 func mounts(pod *corev1.Pod, secret string) bool {
 	for i := range pod.Spec.Volumes {
 		if from := pod.Spec.Volumes[i].Secret; from != nil && from.SecretName == secret {

@@ -1,8 +1,8 @@
-// Package invalidator marks static ServiceAccount tokens of the target cluster that are not needed, for a webhook that then overwrites
-// them. It removes the mark when a token is needed again. It writes labels only.
+// Package invalidator marks static ServiceAccount tokens of the target cluster that no Pod needs. A webhook overwrites marked tokens. When
+// a token is needed again, the invalidator removes the mark. It writes labels only.
 //
-// It watches the metadata of Secrets and keeps it for Secrets that name a ServiceAccount in their annotation; it watches
-// ServiceAccounts. It lists Pods live, and only before it marks a Secret: a Pod that mounts the Secret may need the token.
+// The invalidator watches ServiceAccounts and the metadata of Secrets; it keeps the metadata of Secrets that name a ServiceAccount in their
+// annotation. It lists Pods live, and only before it marks a Secret: a Pod that mounts the Secret may need the token.
 //
 // If the process dies, the next one reads the labels and continues.
 package invalidator
@@ -43,8 +43,8 @@ type Reconciler struct {
 	Live    client.Reader
 	Events  *Events
 	Metrics *Metrics
-	// Pauses returns how long to wait before a mounted Secret is checked again. It locks itself; after a restart, the pauses are short
-	// again.
+	// Pauses returns how long to wait before a mounted Secret is checked again. It has its own lock. After a restart of the process, the
+	// pauses begin with the shortest one.
 	Pauses workqueue.TypedRateLimiter[types.NamespacedName]
 }
 
@@ -110,7 +110,7 @@ func (r *Reconciler) write(ctx context.Context, secret *metav1.PartialObjectMeta
 // Pod that was just created.
 func (r *Reconciler) mountedBy(ctx context.Context, secret types.NamespacedName) (string, error) {
 	for next := ""; ; {
-		pods := &corev1.PodList{} // a new list per page: decoding keeps the fields that a page does not contain, the continue token too
+		pods := &corev1.PodList{} // a new list per page: decoding keeps the fields that a page lacks, also the continue token
 		page := []client.ListOption{client.InNamespace(secret.Namespace), client.Limit(reflector.PageSize), client.Continue(next)}
 		if err := r.Live.List(ctx, pods, page...); err != nil {
 			if apierrors.IsForbidden(err) {

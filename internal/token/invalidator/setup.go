@@ -27,7 +27,7 @@ import (
 // ControllerName names the controller in logs and metrics.
 const ControllerName = "token-invalidator"
 
-// The pause before a Secret that a Pod mounts, or that fails, is checked again grows from shortestPause to longestPause.
+// The pause before a Secret is checked again, because a Pod mounts it or the check failed, grows from shortestPause to longestPause.
 const (
 	shortestPause = 200 * time.Millisecond
 	longestPause  = time.Minute
@@ -43,8 +43,8 @@ func TargetCache() map[client.Object]cache.ByObject {
 	return map[client.Object]cache.ByObject{&corev1.ServiceAccount{}: {Transform: process.Keeping(stripAccount)}}
 }
 
-// NewSecrets returns the value for Reconciler.Secrets, for the given namespaces, or for all if none is given. Options define the
-// connection. The cache of the target cannot contain these Secrets: if source and target are one cluster, it contains only the
+// NewSecrets returns the value for Reconciler.Secrets, for the given namespaces, or for all if the list is empty. The options define the
+// connection. The cache of the target cannot contain these Secrets: if source and target are one cluster, that cache contains only the
 // Secrets of the token requestor.
 func NewSecrets(target *rest.Config, options cache.Options, namespaces []string) (cache.Cache, error) {
 	options.NewInformer = newInformer
@@ -71,8 +71,8 @@ func stripAccount(account *corev1.ServiceAccount) *corev1.ServiceAccount {
 	return stripped
 }
 
-// SetupWithManager adds the controller to a manager; accounts is the cache of the target, configured by TargetCache. The manager runs the
-// cache of Secrets like the controller: only in the active replica.
+// SetupWithManager adds the controller to a manager. The cache accounts is the cache of the target, configured by TargetCache. The manager
+// runs the cache of Secrets, like the controller, only in the leader.
 func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, accounts cache.Cache, workers int) error {
 	if err := r.Secrets.IndexField(ctx, newSecret(), byAccount, accountIndex); err != nil {
 		return fmt.Errorf("index Secrets by ServiceAccount: %w", err)
@@ -101,7 +101,7 @@ func secretEvent(_ context.Context, _, after *metav1.PartialObjectMetadata, queu
 	}
 }
 
-// accountEvent enqueues the Secrets of a new ServiceAccount, and of one whose settings have changed: in its old and in its new state.
+// accountEvent enqueues the Secrets of a new ServiceAccount. For a changed one it enqueues the Secrets of its old and of its new state.
 func (r *Reconciler) accountEvent(ctx context.Context, before, after *corev1.ServiceAccount, queue process.Queue) {
 	switch {
 	case before == nil:
@@ -120,7 +120,7 @@ func (r *Reconciler) enqueueSecretsOf(ctx context.Context, account *corev1.Servi
 	for _, reference := range account.Secrets {
 		add(reference.Name)
 	}
-	if !r.Secrets.WaitForCacheSync(ctx) { // it starts together with the controller
+	if !r.Secrets.WaitForCacheSync(ctx) { // this cache starts at the same time as the controller
 		return
 	}
 	list := &metav1.PartialObjectMetadataList{}

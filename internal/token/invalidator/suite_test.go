@@ -83,7 +83,7 @@ func (s *scene) update(object client.Object, change func()) {
 	}).Should(Succeed())
 }
 
-// labels returns the labels of a Secret that are ours.
+// labels returns the labels of a Secret that the invalidator or the webhook reads.
 func (s *scene) labels(name string) func() map[string]string {
 	return func() map[string]string {
 		secret := &corev1.Secret{}

@@ -1,6 +1,6 @@
-// Package kubeconfig reads and replaces the credentials of the current context of a kubeconfig. It also removes fields of the current user
-// and cluster with which clients would refuse the kubeconfig, or not authenticate with the token. It changes nothing else. Its errors name
-// fields and entries, never a credential.
+// Package kubeconfig reads and replaces the credentials of the current context of a kubeconfig. It also removes those fields of the current
+// user and cluster because of which clients would refuse the kubeconfig, or not authenticate with the token. It changes nothing else. Its
+// errors name fields and entries, never a credential.
 package kubeconfig
 
 import (
@@ -45,9 +45,9 @@ func Decode(data []byte) (*Config, error) {
 // Token returns the token of the user of the current context; it is empty if there is none.
 func (c *Config) Token() string { return c.user.Token }
 
-// SetToken sets the token of the user of the current context, and removes other credentials of the user. A tokenFile takes precedence over
-// the token, as do client certificates on the API server. Clients refuse a token beside a user name and password, and auth providers that
-// they do not have. An exec plugin stays: client-go does not run it if there is a token.
+// SetToken sets the token of the user of the current context, and removes other credentials of the user: clients prefer a tokenFile to the
+// token, and API servers prefer a client certificate; clients refuse a token beside a user name and password, and auth providers that they
+// do not have. An exec plugin stays: client-go does not run it if there is a token.
 func (c *Config) SetToken(token string) {
 	u := c.user
 	u.Token = token
@@ -66,7 +66,7 @@ func (c *Config) SetToken(token string) {
 // Removed returns the names of the fields that SetToken and SetCA have removed.
 func (c *Config) Removed() []string { return slices.Clone(c.removed) }
 
-// remove sets a field to its zero value, and notes its name unless it has that value.
+// remove sets a field to its zero value, and records its name if it had another value.
 func remove[T comparable](c *Config, name string, field *T) {
 	var none T
 	if *field == none {

@@ -98,7 +98,7 @@ func TestFieldsThatKeepClientsFromUsingTheTokenAreRemoved(t *testing.T) {
 	}
 }
 
-// The exec plugin of a kubeconfig stays. It could not even be started here.
+// The exec plugin of a kubeconfig stays. The command of this plugin does not exist, so a client that ran it would fail.
 func TestTokenWinsOverExecPlugin(t *testing.T) {
 	g := NewWithT(t)
 	authorization := make(chan string, 1)

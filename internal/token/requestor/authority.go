@@ -15,8 +15,8 @@ import (
 // caPeriod is how often the certificate authority of the target is compared with the last known one.
 const caPeriod = time.Minute
 
-// CAOf returns a function that returns the certificate authority of a connection: data, or the current content of a file, which may be
-// replaced.
+// CAOf returns a function that returns the certificate authority of a connection: the data, or the current content of the file, which
+// another program may replace.
 func CAOf(data []byte, file string, read func(string) ([]byte, error)) func() ([]byte, error) {
 	return func() ([]byte, error) {
 		if len(data) > 0 || file == "" {
@@ -30,8 +30,8 @@ func CAOf(data []byte, file string, read func(string) ([]byte, error)) func() ([
 	}
 }
 
-// followCA is a source of Secrets that get the certificate authority of the target. When it changes, all of them are enqueued. It sends no
-// requests.
+// followCA watches the certificate authority of the target. When it changes, followCA enqueues all Secrets that must contain it. It sends
+// no requests.
 func (r *Reconciler) followCA(ctx context.Context, q process.Queue) error {
 	ticker := r.Clock.NewTicker(caPeriod)
 	known := r.currentCA("")
@@ -57,8 +57,8 @@ func (r *Reconciler) followCA(ctx context.Context, q process.Queue) error {
 	return nil
 }
 
-// currentCA returns the hash of the certificate authority. If it is missing or cannot be read, currentCA returns the known one: the file
-// may be incomplete while it is replaced. Reconciling the Secrets reports a lasting error.
+// currentCA returns the hash of the certificate authority. If the authority is missing or cannot be read, currentCA returns the known hash:
+// the file may be incomplete while it is replaced. If the error lasts, the reconciliation of the Secrets reports it.
 func (r *Reconciler) currentCA(known string) string {
 	ca, err := r.CA()
 	if err != nil || len(ca) == 0 {

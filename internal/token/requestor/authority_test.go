@@ -20,7 +20,7 @@ import (
 	"github.com/espalier-dev/espalier/test/binary"
 )
 
-// cached replaces the cache.
+// cached stands for the cache of Secrets.
 type cached struct {
 	client.Reader
 	secrets []corev1.Secret

@@ -17,8 +17,8 @@ type holder struct {
 	remote bool
 }
 
-// fault classifies an error about the contents of a holder. The Secret of the source is watched, so an edit of it triggers the next
-// attempt. A target Secret is not watched, so it must be read again later.
+// fault classifies an error about the contents of a holder. A Secret of the source is watched, so an edit triggers the next attempt. A
+// target Secret is not watched, so it must be read again later.
 func (h holder) fault(err error) error {
 	if h.remote {
 		return err
@@ -30,9 +30,9 @@ func (h holder) fault(err error) error {
 type facts struct {
 	now         time.Time
 	annotations map[string]string
-	// ca is the hash of the certificate authority that must be beside the token; empty if none must.
+	// ca is the hash of the certificate authority that must be beside the token; empty if the Secret asks for none.
 	ca string
-	// holder is the Secret that contains the token. It is used only if early returns nothing.
+	// holder is the Secret that contains the token. It is used only if early returns no reason.
 	holder holder
 }
 
@@ -53,7 +53,7 @@ const (
 	timestampRemedy = "write a time such as 2006-01-02T15:04:05Z, or remove the annotation to renew the token now"
 )
 
-// early returns the reason to request a token that does not depend on the holder; empty if there is none.
+// early returns the reason to request a token if the annotations alone give one, so that the holder need not be read; empty if not.
 func early(annotations map[string]string) string {
 	switch {
 	case annotations[resourcesv1alpha1.ServiceAccountTokenRenewTimestamp] == "":
@@ -90,7 +90,7 @@ func decide(f facts) (decision, error) {
 	return decision{reason: reasonDue}, nil
 }
 
-// writable returns an error if the token could not be written to the holder, so that it is useless to request one.
+// writable returns an error if the token could not be written to the holder, so that a request for a token would be useless.
 func writable(h holder) error {
 	switch {
 	case h.digest.Fault != "":

@@ -31,11 +31,11 @@ func TestCrashPoints(t *testing.T) {
 	}
 }
 
-// crash interrupts the process while a Secret gets a token, and starts the next process.
+// crash cuts the process off from the API servers while a Secret gets a token, stops it, and starts the next process.
 func crash(t *testing.T, at binary.Cut, renewed bool, modify ...func(*corev1.Secret)) (happened bool) {
 	t.Helper()
 	s := newScene(t, binary.Options{})
-	s.settled() // so that the cut is not during the start
+	s.settled() // so that requests are not cut off during the start
 	var issued atomic.Int64
 	s.Requests.SetHook(func(request *http.Request) error {
 		if strings.HasSuffix(request.URL.Path, "/token") {
@@ -61,13 +61,13 @@ func crash(t *testing.T, at binary.Cut, renewed bool, modify ...func(*corev1.Sec
 	return happened
 }
 
-// fresh reports whether everything is written.
+// fresh reports whether the Secret has a token, and a renewal time that is not over.
 func (s *scene) fresh() bool {
 	at, err := time.Parse(time.RFC3339, s.read("a").Annotations[renewKey])
 	return err == nil && time.Until(at) > 0 && s.anyToken() != ""
 }
 
-// anyToken returns the token of the Secret, wherever it is stored.
+// anyToken returns the token of the Secret, from the kubeconfig or from the key token.
 func (s *scene) anyToken() string {
 	secret := s.read("a")
 	if secret.Annotations[targetNameKey] != "" {

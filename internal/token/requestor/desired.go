@@ -33,23 +33,23 @@ func desiredAccount(have *corev1.ServiceAccount, wanted account) (desired *corev
 	return desired, true
 }
 
-// issued is a token that is not written yet.
+// issued is a token that the API server has issued, and that may not be written yet.
 type issued struct {
 	token  string
 	expiry time.Time
-	// renewAt is when to renew it, in whole seconds.
+	// renewAt is the time at which to renew the token, in whole seconds.
 	renewAt time.Time
-	// at is when it was issued.
+	// at is the time at which the token was issued.
 	at time.Time
-	// ca is the certificate authority to write beside it; nil if there is none.
+	// ca is the certificate authority to write beside the token; nil if the Secret asks for none.
 	ca []byte
 }
 
-// changes are the keys of a Secret's data to set, or to remove if the value is nil. In JSON they are a merge patch of the data.
+// changes are the keys of a Secret's data to set, or to remove if the value is nil. Encoded as JSON, they are a merge patch of the data.
 type changes map[string][]byte
 
-// prepared returns the kubeconfig of a Secret with the certificate authority, unless that is nil, and still without the new token. It
-// returns nil if the Secret contains no kubeconfig.
+// prepared returns the kubeconfig of a Secret with the certificate authority set, unless ca is nil, and without a new token yet. It returns
+// nil if the Secret contains no kubeconfig.
 func prepared(content, ca []byte) (*kubeconfig.Config, error) {
 	if content == nil {
 		return nil, nil
@@ -78,7 +78,7 @@ func changesFor(config *kubeconfig.Config, i issued) (changes, error) {
 	return changes{resourcesv1alpha1.DataKeyKubeconfig: encoded, resourcesv1alpha1.DataKeyCABundle: nil}, nil
 }
 
-// emptied returns the changes to a Secret whose token is written elsewhere.
+// emptied returns the changes that remove the token from a Secret whose token is written to a target Secret.
 func emptied() changes {
 	return changes{resourcesv1alpha1.DataKeyToken: nil, resourcesv1alpha1.DataKeyKubeconfig: nil, resourcesv1alpha1.DataKeyCABundle: nil}
 }
@@ -97,8 +97,9 @@ func (c changes) applyTo(secret *corev1.Secret) {
 	}
 }
 
-// patchFor returns the merge patch for the Secret with our annotations. The API server refuses it if the Secret has another version:
-// another client may be changing the kubeconfig. The changes must not be nil: as null, they would remove all data of the Secret.
+// patchFor returns the merge patch for the Secret with the renewal time in our annotation. The API server refuses it if the Secret has
+// another version: another client may be changing the kubeconfig. The changes must not be nil: as null, they would remove all data of the
+// Secret.
 func patchFor(version string, renewAt time.Time, c changes) ([]byte, error) {
 	patch, err := json.Marshal(map[string]any{
 		"metadata": map[string]any{

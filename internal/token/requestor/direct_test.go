@@ -25,7 +25,7 @@ import (
 	"github.com/espalier-dev/espalier/test/binary"
 )
 
-// upToDate replaces the cache: it returns digests, never waits, and is never stale.
+// upToDate stands for the cache of Secrets: it returns digests, never waits, and is never behind.
 type upToDate struct{ client.Reader }
 
 func (c upToDate) Get(ctx context.Context, key client.ObjectKey, object client.Object, options ...client.GetOption) error {
@@ -54,7 +54,7 @@ func (c *unwritable) Patch(ctx context.Context, object client.Object, patch clie
 	return c.Client.Patch(ctx, object, patch, options...)
 }
 
-// direct returns a reconciler that a test calls itself, and the Events that it sends.
+// direct returns a reconciler whose Reconcile the test calls itself, and the Events that it sends.
 func (s *scene) direct(now time.Time) (r *requestor.Reconciler, reported chan string) {
 	recorder, clock, memory := events.NewFakeRecorder(10), clocktesting.NewFakeClock(now), requestor.NewMemory()
 	return &requestor.Reconciler{

@@ -21,10 +21,10 @@ const (
 	ReasonRecovered = "TokenRecovered"
 )
 
-// maxNote is the maximum length, in bytes, of the note of an Event and of a failure that is remembered and logged.
+// maxNote is the maximum length, in bytes, of the note of an Event, and of the text of a failure in memory and log.
 const maxNote = 1024
 
-// Events reports failures and successes about Secrets, in the source cluster.
+// Events sends Events about failures and successes to the source cluster.
 type Events struct{ Recorder events.EventRecorder }
 
 func (e *Events) failed(secret *corev1.Secret, held bool, failure string) {

@@ -40,7 +40,7 @@ func kindOf(err error) string {
 	return kindOther
 }
 
-// bounded is a failure whose text is cut: it may quote annotations and answers of API servers of any length.
+// bounded is a failure whose text is shortened: it may quote annotations and responses of any length.
 type bounded struct {
 	error
 	text string
@@ -52,7 +52,7 @@ func (b *bounded) Error() string { return b.text }
 // Unwrap returns the failure with its full text.
 func (b *bounded) Unwrap() error { return b.error }
 
-// aboutAccount adds the attempted operation on a ServiceAccount, and the remedy.
+// aboutAccount adds to an error the attempted operation on a ServiceAccount, and the remedy.
 func aboutAccount(attempt string, of types.NamespacedName, err error) error {
 	remedy := ""
 	switch {
@@ -69,7 +69,7 @@ func aboutAccount(attempt string, of types.NamespacedName, err error) error {
 	return fmt.Errorf("%s ServiceAccount %s: %w%s", attempt, of, err, remedy)
 }
 
-// aboutToken adds the remedy if no token is issued.
+// aboutToken adds the remedy to an error of a token request.
 func aboutToken(of types.NamespacedName, err error) error {
 	remedy := ""
 	switch {
@@ -82,8 +82,8 @@ func aboutToken(of types.NamespacedName, err error) error {
 	return fmt.Errorf("request token of ServiceAccount %s: %w%s", of, err, remedy)
 }
 
-// alreadyExpired returns the error for a token that is too short-lived to be used. The text contains no time, so that it is the same each
-// time.
+// alreadyExpired returns the error for a token whose lifetime is too short to be useful. The text contains no time, so that it is the same
+// in each attempt.
 func alreadyExpired(of order) error {
 	return fmt.Errorf("request token of ServiceAccount %s: by the clock of this process, the new token expires in less than %s: "+
 		"that clock and the one of the target's API server differ by about its lifetime (%s) or more, or the API server does not say when "+
@@ -91,7 +91,7 @@ func alreadyExpired(of order) error {
 		of.account, leastRemaining, of.lifetime)
 }
 
-// aboutWriting adds the remedy if a token cannot be written.
+// aboutWriting adds the remedy to an error of writing a token.
 func aboutWriting(target *types.NamespacedName, err error) error {
 	if target == nil {
 		return fmt.Errorf("could not update Secret with token: %w", err)

@@ -140,7 +140,7 @@ func (s *scene) gauge(name string) float64 {
 	return 0
 }
 
-// valid returns how many Secrets the process has checked since it started and found with a valid token.
+// valid returns the number of Secrets that the process has checked since its start and in which it found a valid token.
 func (s *scene) valid() float64 {
 	s.T.Helper()
 	families, err := s.Registry.Gather()

@@ -69,7 +69,7 @@ func TestTheCertificateAuthorityOfTheTargetIsInjected(t *testing.T) {
 	s.Eventually(func() map[string][]byte { return s.read("c").Data }).Should(BeEmpty())
 }
 
-// forged returns a text in the form of a token that expires at that time.
+// forged returns a text that looks like a token with that expiry time.
 func forged(expiry time.Time) string {
 	return "e30." + base64.RawURLEncoding.EncodeToString(fmt.Appendf(nil, `{"exp":%d}`, expiry.Unix())) + ".c2ln"
 }
@@ -151,7 +151,7 @@ func TestAtRestAndAfterARestartNothingIsSent(t *testing.T) {
 
 func TestAFirstTokenCostsThreeRequests(t *testing.T) {
 	s := newScene(t, binary.Options{})
-	s.settled() // requests of the start, such as discovery, are over
+	s.settled() // requests of the start, such as discovery, have ended
 	s.Requests.Reset()
 	s.create(s.secret("a"))
 	s.token("a", "")

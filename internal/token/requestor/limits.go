@@ -25,7 +25,7 @@ type Limits struct {
 	// SourceNamespaces are the namespaces of the source to work in; empty: all.
 	SourceNamespaces []string
 	// Allowed extends the limits. Its scope never includes the system namespaces, which are kube-system and OwnNamespace. If the scope is
-	// empty, the namespaces of the instance and of the source apply.
+	// empty, the namespaces in the other fields apply.
 	Allowed config.EspalierTokenSameCluster
 }
 
@@ -35,7 +35,7 @@ const (
 	systemAccountsSetting = "espalier.token.sameCluster.systemServiceAccounts"
 )
 
-// The problem if nothing restricts the tokens that Secrets may ask for, and its remedy.
+// The error if the configuration does not restrict the tokens that Secrets may ask for, and its remedy.
 const (
 	unrestricted       = "every user who may create a Secret could get a token of every ServiceAccount"
 	unrestrictedRemedy = "set " + scopeSetting + ": SecretNamespace, espalier.token.targetNamespace or sourceClientConnection.namespaces, " +
@@ -59,8 +59,8 @@ func (l Limits) isRestricted() bool {
 	return l.Allowed.Scope != "" || l.TargetNamespace != "" || len(l.TargetNamespaces) > 0 || len(l.SourceNamespaces) > 0
 }
 
-// Unused returns the allowed SystemServiceAccounts that are listed without effect, and why. Same is false if source and target are known
-// to be two clusters.
+// Unused returns the allowed SystemServiceAccounts that have no effect, each with the reason. The argument same is false if source and
+// target are known to be two clusters.
 func (l Limits) Unused(same bool) map[string]string {
 	unused := map[string]string{}
 	for _, each := range l.Allowed.SystemServiceAccounts {
@@ -81,7 +81,7 @@ func (l Limits) Unused(same bool) map[string]string {
 	return unused
 }
 
-// allowsAccount returns an error if a Secret of namespace from may not ask for a token of a ServiceAccount.
+// allowsAccount returns an error if a Secret of the namespace from may not ask for a token of a ServiceAccount.
 func (i instance) allowsAccount(account types.NamespacedName, from string) error {
 	if i.areTwoClusters() {
 		return nil
@@ -96,7 +96,7 @@ func (i instance) allowsAccount(account types.NamespacedName, from string) error
 	return i.inScope(kindAccount, account, from, i.TargetNamespace != "" || len(i.TargetNamespaces) > 0)
 }
 
-// allowsTarget returns an error if the token of a Secret of namespace from may not be written into another Secret.
+// allowsTarget returns an error if the token of a Secret of the namespace from may not be written into this target Secret.
 func (i instance) allowsTarget(target types.NamespacedName, from string) error {
 	switch {
 	case i.areTwoClusters():
@@ -107,8 +107,9 @@ func (i instance) allowsTarget(target types.NamespacedName, from string) error {
 	return i.inScope(kindTargetSecret, target, from, len(i.TargetNamespaces) > 0 || target.Namespace == i.TargetNamespace)
 }
 
-// inScope returns an error if an object outside of the system namespaces may not be named. Restricted is true if the settings of the
-// instance include its namespace. The namespaces of the source restrict the target, too.
+// inScope returns an error if a Secret of the namespace from may not name this object, which is outside of the system namespaces. The
+// argument restricted is true if settings about the target name the namespace of the object or limit it. The namespaces of the source limit
+// the target, too.
 func (i instance) inScope(kind string, object types.NamespacedName, from string, restricted bool) error {
 	switch {
 	case object.Namespace == from, i.Allowed.Scope == config.TokenScopeAllNamespaces:
@@ -117,7 +118,7 @@ func (i instance) inScope(kind string, object types.NamespacedName, from string,
 		return i.refuse(kind, object, scopeSetting+" is "+i.Allowed.Scope, "name one of namespace "+from+", or change that setting")
 	case restricted, slices.Contains(i.SourceNamespaces, object.Namespace):
 		return nil
-	case !i.isRestricted(): // refused at start, if it was known then that there is one cluster
+	case !i.isRestricted(): // refused at start, if the process then knew that there is one cluster
 		return i.refuse(kind, object, unrestricted, unrestrictedRemedy)
 	}
 	return i.refuse(kind, object, "it is not in a namespace that this process works in ("+strings.Join(i.SourceNamespaces, ", ")+")",
@@ -128,7 +129,7 @@ func (l Limits) isSystem(namespace string) bool {
 	return namespace == metav1.NamespaceSystem || namespace == l.OwnNamespace || l.OwnNamespace == ""
 }
 
-// refuse returns an error that an edit can correct. If it is not known yet whether there is one cluster, the error is retried.
+// refuse returns the error, which an edit can correct. If it is not known yet whether there is one cluster, the error causes a retry.
 func (i instance) refuse(kind string, object types.NamespacedName, reason, remedy string) error {
 	if i.unknown != nil {
 		return fmt.Errorf("%s %s is refused as long as source and target may be one cluster, since %s: %w", kind, object, reason, i.unknown)

@@ -29,8 +29,8 @@ func TestInOneClusterASecretReachesNoOtherNamespaceThanTheConfigurationAllows(t 
 		twoClusters     bool
 		account         string // namespace of the ServiceAccount
 		named           string // its name; "robot" if empty
-		want            string // part of the refusal of the ServiceAccount; "" allows it
-		wantTarget      string // the same of a target Secret in that namespace
+		want            string // part of the error about the ServiceAccount; "" if it is allowed
+		wantTarget      string // part of the error about a target Secret in that namespace; "" if it is allowed
 	}{
 		"its own namespace":                         {one: restricted, account: "editors"},
 		"another namespace of the source":           {one: restricted, account: "team"},

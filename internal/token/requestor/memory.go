@@ -12,7 +12,7 @@ import (
 // be about to be withdrawn.
 const reuse = time.Minute
 
-// order has the parameters of an issued token.
+// order contains the parameters of a token request.
 type order struct {
 	account types.NamespacedName
 	// uid distinguishes a ServiceAccount from a deleted one of the same name, whose tokens are invalid.
@@ -21,16 +21,17 @@ type order struct {
 	audiences []string
 }
 
-// entry is the memory about one Secret.
+// entry is the memory about one Secret of the source.
 type entry struct {
-	// superseded is the version that this process has overwritten. As long as the cache shows it, the event of the write is still to come.
+	// superseded is the version of the Secret that this process has overwritten. While the cache shows this version, the event of the write
+	// has not arrived.
 	superseded string
 	// failure is the failure that was last reported; empty if there is none.
 	failure string
-	// pending is a token that was issued for pendingFor and could not be written.
+	// pending is a token that was issued for the order pendingFor and could not be written; nil if there is none.
 	pending    *issued
 	pendingFor order
-	// held and expiry describe the token in the Secret or its target, as last read.
+	// held and expiry describe the token in the Secret or its target Secret, as last read.
 	held   bool
 	expiry time.Time
 }
@@ -63,7 +64,7 @@ func (m *Memory) change(secret types.NamespacedName, do func(*entry)) {
 	do(e)
 }
 
-// outdated reports whether this process has overwritten that version.
+// outdated reports whether this process has overwritten that version of the Secret.
 func (m *Memory) outdated(secret types.NamespacedName, version string) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -71,7 +72,7 @@ func (m *Memory) outdated(secret types.NamespacedName, version string) bool {
 	return e != nil && e.superseded == version
 }
 
-// looked records the token that a Secret contains.
+// looked records whether a Secret contains a token, and its expiry.
 func (m *Memory) looked(secret types.NamespacedName, held bool, expiry time.Time) {
 	m.change(secret, func(e *entry) { e.held, e.expiry = held, expiry })
 }
@@ -92,7 +93,7 @@ func (m *Memory) kept(secret types.NamespacedName, of order, now time.Time) *iss
 	return e.pending
 }
 
-// tidy removes a token that was not written if it is too old or no longer wanted.
+// tidy forgets a token that was not written, if it is too old or no longer wanted.
 func (m *Memory) tidy(secret types.NamespacedName, wanted bool, now time.Time) {
 	m.change(secret, func(e *entry) {
 		if e.pending != nil && (!wanted || now.Sub(e.pending.at) > reuse) {
@@ -106,7 +107,7 @@ func (m *Memory) wrote(secret types.NamespacedName, version string, expiry time.
 	m.change(secret, func(e *entry) { *e = entry{superseded: version, failure: e.failure, held: true, expiry: expiry} })
 }
 
-// news records the current failure, "" if there is none, and reports whether it has changed.
+// news records the current failure, "" if there is none, and reports whether it differs from the last one.
 func (m *Memory) news(secret types.NamespacedName, failure string) (changed bool) {
 	m.change(secret, func(e *entry) {
 		changed = e.failure != failure
@@ -115,7 +116,7 @@ func (m *Memory) news(secret types.NamespacedName, failure string) (changed bool
 	return changed
 }
 
-// tokens lists the entries of all Secrets.
+// tokens returns the entries of all Secrets.
 func (m *Memory) tokens() []entry {
 	m.mu.Lock()
 	defer m.mu.Unlock()

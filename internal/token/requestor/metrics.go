@@ -44,9 +44,9 @@ func NewMetrics(registry prometheus.Registerer, passive clock.PassiveClock, memo
 		secrets: prometheus.NewDesc("espalier_token_secrets", "Secrets that want a token, by the state of the token.", []string{"state"}, nil),
 		failing: prometheus.NewDesc("espalier_token_failing_secrets",
 			"Secrets whose token could not be requested, renewed or written at the last attempt.", nil, nil),
-		// Of the tokens that exist now: the histogram is not a history.
+		// Only of the tokens that exist now: the histogram shows no history.
 		until: prometheus.NewDesc("espalier_token_until_expiry_seconds", "Time until tokens expire, 0 for expired ones.", nil, nil),
-		// Alert on this one: `< 3600`.
+		// Use this metric for alerts: `< 3600`.
 		soonest: prometheus.NewDesc("espalier_token_until_first_expiry_seconds",
 			"Time until the first token expires, negative if it has. Absent if there is none.", nil, nil),
 	}
@@ -82,11 +82,11 @@ func (m *Metrics) collect(metrics chan<- prometheus.Metric) {
 	}
 }
 
-// summary has the values of the metrics about all tokens.
+// summary contains the values of the metrics about all tokens.
 type summary struct {
 	states  map[string]int
 	failing int
-	// known is the number of tokens whose expiry is known; the following fields are about these, in seconds.
+	// known is the number of tokens whose expiry is known. The fields below are about these tokens, in seconds.
 	known   uint64
 	sum     float64
 	soonest float64

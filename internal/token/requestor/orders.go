@@ -21,11 +21,11 @@ import (
 // defaultLifetime is the requested lifetime if a Secret asks for none.
 const defaultLifetime = 12 * time.Hour
 
-// instance contains the configuration that applies to all Secrets.
+// instance contains the configuration of this process, which applies to all Secrets.
 type instance struct {
 	Limits
 	own config.EspalierToken
-	// same is true if source and target are one cluster. If this is not known, unknown says why.
+	// same is true if source and target are one cluster. If this is not known, unknown is the reason.
 	same    bool
 	unknown error
 }
@@ -44,7 +44,7 @@ type account struct {
 	labels map[string]string // nil: none
 }
 
-// accountOf reads the annotations about the ServiceAccount of a Secret of namespace from.
+// accountOf reads the annotations about the ServiceAccount from a Secret of the namespace from.
 func (i instance) accountOf(annotations map[string]string, from string) (account, error) {
 	wanted := account{
 		NamespacedName: types.NamespacedName{Namespace: i.TargetNamespace, Name: annotations[resourcesv1alpha1.ServiceAccountName]},
@@ -76,7 +76,7 @@ func (i instance) accountOf(annotations map[string]string, from string) (account
 	return wanted, nil
 }
 
-// allowed returns an error for objects outside of the namespaces that the connection to the target is restricted to.
+// allowed returns an error for an object outside of the namespaces to which the connection to the target is restricted.
 func (i instance) allowed(kind string, object types.NamespacedName) error {
 	if len(i.TargetNamespaces) == 0 || slices.Contains(i.TargetNamespaces, object.Namespace) {
 		return nil
@@ -159,8 +159,8 @@ func ownTarget() error {
 		resourcesv1alpha1.TokenRequestorTargetSecretNamespace, resourcesv1alpha1.TokenRequestorTargetSecretName)}
 }
 
-// forced reports whether the user asks for a new token now. A value that cannot be parsed counts as yes, because an additional token does
-// no harm.
+// forced reports whether the user asks for a new token now. A value that cannot be parsed counts as a request, because an additional token
+// does no harm.
 func forced(annotations map[string]string) bool {
 	text, found := annotations[resourcesv1alpha1.RenewToken]
 	if !found {
@@ -185,5 +185,5 @@ func missing(annotation, meaning string) error {
 	return &mistake{fmt.Errorf("annotation %q is missing: set it to %s", annotation, meaning)}
 }
 
-// shortened limits the length of foreign text in messages.
+// shortened limits the length of text that other clients write, for messages.
 func shortened(text string) string { return excerpt.Of(text, 128) }

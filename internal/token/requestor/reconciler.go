@@ -1,13 +1,13 @@
-// Package requestor keeps short-lived ServiceAccount tokens of the target cluster in Secrets, for programs that run in another cluster than
-// the API server that they use.
+// Package requestor keeps short-lived ServiceAccount tokens of the target cluster in Secrets of the source cluster, for programs that run
+// in the source and use the API server of the target.
 //
 // It watches Secrets of the source that carry the label resources.gardener.cloud/purpose: token-requestor; the API server sends no others.
 // It stores only a digest of their contents (see package digest). The digest shows whether a token exists and when it expires, so that an
 // unchanged Secret costs no request, and a restart costs one list. In the target it reads and writes the ServiceAccount, requests the
 // token, and reads and writes the target Secret if there is one, all without a cache. Then it patches the Secret of the source.
 //
-// If the process dies after a token was issued and before it was written, that token is lost, and the next process requests another one: at
-// most one too many. If it dies between the writes to target and source, the next process renews the token in the target once more.
+// If the process dies after a token was issued and before it was written, that token is lost, and the next process requests another one. If
+// it dies between the writes to target and source, the next process renews the token in the target once more.
 package requestor
 
 import (
@@ -41,16 +41,16 @@ import (
 // To write tokens into target Secrets.
 // +kubebuilder:rbac:groups="",resources=secrets,verbs=get;create;update,roleName=espalier-token-controllers-target
 
-// errBehind means that the cache does not show the latest version of a Secret yet. Its event will follow.
+// errBehind means that the cache does not contain the latest version of a Secret yet. The event for that version will follow.
 var errBehind = errors.New("the cache is behind")
 
-// Reconciler keeps tokens valid, one Secret at a time. Its fields are set once, before start.
+// Reconciler keeps the tokens in Secrets valid, one Secret at a time. Its fields are set once, before start.
 type Reconciler struct {
 	// Secrets reads digests of Secrets of the source from the cache; see SourceCache.
 	Secrets client.Reader
 	// Source reads and patches Secrets live.
 	Source client.Client
-	// Target writes ServiceAccounts, and reads and writes Secrets live.
+	// Target writes ServiceAccounts, and reads and writes target Secrets live.
 	Target client.Client
 	// TargetAccounts reads ServiceAccounts live: each is read only when its token is renewed, which does not justify a watch.
 	TargetAccounts client.Reader
@@ -73,7 +73,7 @@ type Reconciler struct {
 }
 
 // Reconcile implements reconcile.Reconciler. A failure that only an edit of the Secret can fix is a terminal error, because the edit
-// triggers an event. All other failures are retried, for example a target Secret that cannot be written.
+// triggers an event. All other failures cause a retry, for example a target Secret that cannot be written.
 func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
 	secret := &corev1.Secret{}
 	err := r.Secrets.Get(ctx, request.NamespacedName, secret)
@@ -85,7 +85,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 		return ctrl.Result{}, fmt.Errorf("read Secret: %w", err)
 	}
 	if r.Memory.outdated(request.NamespacedName, secret.ResourceVersion) {
-		return ctrl.Result{}, nil // the event of our write is still to come
+		return ctrl.Result{}, nil // the event for our write has not arrived
 	}
 	held, err := digest.Read(secret)
 	if err != nil {
@@ -96,12 +96,12 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	case errors.Is(err, errBehind):
 		return ctrl.Result{}, nil
 	case errors.Is(ctx.Err(), context.Canceled):
-		return ctrl.Result{}, err // the process ends; the next one reports the error
+		return ctrl.Result{}, err // the process is stopping; the next process reports the error
 	}
 	return r.conclude(secret, held, result, err)
 }
 
-// conclude reports failures, and their end, once.
+// conclude reports a failure, and the end of a failure, once.
 func (r *Reconciler) conclude(secret *corev1.Secret, held digest.Digest, result ctrl.Result, err error) (ctrl.Result, error) {
 	key := client.ObjectKeyFromObject(secret)
 	r.Memory.tidy(key, err != nil && !isMistake(err), r.Clock.Now())
@@ -114,7 +114,7 @@ func (r *Reconciler) conclude(secret *corev1.Secret, held digest.Digest, result 
 	r.Metrics.failed(err)
 	err = &bounded{err, excerpt.Of(err.Error(), maxNote)}
 	if kindOf(err) == kindConflict {
-		return ctrl.Result{}, err // a write conflict: another client was faster; it is retried and not reported
+		return ctrl.Result{}, err // a write conflict: another client was faster; a retry follows, without a report
 	}
 	if r.Memory.news(key, err.Error()) {
 		r.Events.failed(secret, held.Token || hasTarget(secret.Annotations) && early(secret.Annotations) != reasonFirst, err.Error())
@@ -133,7 +133,7 @@ type work struct {
 	held   digest.Digest
 	// target is the Secret that receives the token; nil if the token is written into the Secret itself.
 	target *types.NamespacedName
-	// targetSecret is the target as it was read; nil if it does not exist or was not read yet.
+	// targetSecret is the target Secret as it was read; nil if it does not exist or was not read yet.
 	targetSecret *corev1.Secret
 	targetRead   bool
 	ca           []byte // nil if the Secret does not ask for it
@@ -175,7 +175,7 @@ func (r *Reconciler) keepFresh(ctx context.Context, secret *corev1.Secret, held 
 	return ctrl.Result{RequeueAfter: token.renewAt.Sub(r.Clock.Now()), Priority: &due}, nil
 }
 
-// holder returns the Secret that must contain the token, as far as it was read.
+// holder returns the Secret that must contain the token, with the contents that are read so far.
 func (w *work) holder() holder {
 	switch {
 	case w.target == nil:
@@ -186,8 +186,8 @@ func (w *work) holder() holder {
 	return holder{found: true, digest: digest.Of(w.targetSecret), remote: true}
 }
 
-// isItsOwnTarget reports whether the target Secret is the Secret that names it. This happens if source and target are one cluster without
-// being detected as one, for example behind two addresses.
+// isItsOwnTarget reports whether the target Secret is the Secret that names it. This can happen if source and target are one cluster, but
+// the process does not notice it, for example because the cluster has two addresses.
 func (w *work) isItsOwnTarget() bool {
 	return w.targetSecret != nil && w.targetSecret.UID == w.secret.UID
 }

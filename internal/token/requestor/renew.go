@@ -16,7 +16,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/token/kubeconfig"
 )
 
-// renew writes a new token to the Secret that must contain it. It does all checks that it can before it requests a token.
+// renew writes a new token to the Secret that must contain it. It does all possible checks before it requests a token.
 func (r *Reconciler) renew(ctx context.Context, w *work) (issued, error) {
 	configured := r.instance(ctx)
 	wanted, err := configured.accountOf(w.secret.Annotations, w.key.Namespace)
@@ -56,8 +56,8 @@ func (r *Reconciler) renew(ctx context.Context, w *work) (issued, error) {
 	return token, nil
 }
 
-// ensureAccount creates or corrects a ServiceAccount and returns its UID. For the first token of a Secret it tries to create it first,
-// because it most likely does not exist.
+// ensureAccount creates or corrects a ServiceAccount and returns its UID. For the first token of a Secret it begins with the creation,
+// because the ServiceAccount most likely does not exist.
 func (r *Reconciler) ensureAccount(ctx context.Context, wanted account, first bool) (types.UID, error) {
 	if first {
 		uid, err := r.createAccount(ctx, wanted)
@@ -95,8 +95,8 @@ func (r *Reconciler) createAccount(ctx context.Context, wanted account) (types.U
 	return object.UID, nil
 }
 
-// holderContent returns the kubeconfig into which the token is to be written; nil if there is none. It reads live, because no cache has the
-// contents.
+// holderContent returns the kubeconfig into which the token is to be written; nil if there is none. It reads the Secret live, because no
+// cache has its contents.
 func (r *Reconciler) holderContent(ctx context.Context, w *work) ([]byte, error) {
 	if w.target != nil && !w.targetRead {
 		if err := r.readTarget(ctx, w); err != nil {
@@ -128,7 +128,7 @@ func (r *Reconciler) holderContent(ctx context.Context, w *work) ([]byte, error)
 	return kubeconfigOf(live), nil
 }
 
-// kubeconfigOf returns nil only if the key does not exist.
+// kubeconfigOf returns the kubeconfig of a Secret. It returns nil only if the key does not exist.
 func kubeconfigOf(secret *corev1.Secret) []byte {
 	if secret == nil {
 		return nil
@@ -140,7 +140,7 @@ func kubeconfigOf(secret *corev1.Secret) []byte {
 	return content
 }
 
-// token requests a token, unless there is one that was recently issued for the same order and could not be written.
+// token returns a token that was recently issued for the same order and could not be written, or else requests a new one.
 func (r *Reconciler) token(ctx context.Context, secret types.NamespacedName, of order) (issued, error) {
 	if kept := r.Memory.kept(secret, of, r.Clock.Now()); kept != nil {
 		return *kept, nil

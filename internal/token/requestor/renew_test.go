@@ -19,7 +19,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/token/digest"
 )
 
-// A token that is issued for a kubeconfig that has changed could not be written.
+// If the kubeconfig has changed, a token for its earlier version could not be written.
 func TestNoTokenIsRequestedForAnEarlierVersionOfAKubeconfig(t *testing.T) {
 	g := NewWithT(t)
 	live := &corev1.Secret{

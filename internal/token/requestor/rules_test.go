@@ -339,7 +339,7 @@ func TestCAOf(t *testing.T) {
 	}
 }
 
-// Every user can write annotations: any content gets an answer.
+// Every user can write any annotations; each of them must lead to a decision or an error.
 func FuzzAnnotations(f *testing.F) {
 	f.Add("n", "ns", `{"a":"b"}`, "10m", "a,b", "true", ahead, "")
 	f.Add("", "", "{", "1e9h", ",", "yes", "9999-99-99", "x")

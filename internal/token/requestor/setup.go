@@ -23,13 +23,14 @@ import (
 // ControllerName names the controller in logs and metrics.
 const ControllerName = "token-requestor"
 
-// The pause between attempts for a Secret that fails grows from shortestPause to longestPause.
+// The pause before the next attempt for a Secret that fails grows from shortestPause to longestPause.
 const (
 	shortestPause = 200 * time.Millisecond
 	longestPause  = 5 * time.Minute
 )
 
-// SourceCache returns the options of the source's cache: digests of the Secrets with our purpose, and of a class if one is given.
+// SourceCache returns the options of the source's cache: digests of the Secrets with our purpose label and, if class is not nil, of that
+// class.
 func SourceCache(class *string) map[client.Object]cache.ByObject {
 	wanted := labels.Set{resourcesv1alpha1.ResourcePurpose: resourcesv1alpha1.PurposeTokenRequestor}
 	if class != nil {

@@ -89,7 +89,7 @@ func without(key string) func(*corev1.Secret) {
 	}
 }
 
-// targeted makes a Secret store its token in another one.
+// targeted makes a Secret name a target Secret, which then stores the token.
 func targeted(namespace, name string) func(*corev1.Secret) {
 	return func(secret *corev1.Secret) {
 		secret.Annotations[targetSpaceKey], secret.Annotations[targetNameKey] = namespace, name
@@ -118,7 +118,7 @@ func (s *scene) change(name string, modify ...func(*corev1.Secret)) {
 
 func (s *scene) read(name string) *corev1.Secret { return s.readFrom(s.Source, s.Namespace, name) }
 
-// readFrom returns an empty Secret if there is none.
+// readFrom returns a Secret; an empty one if it does not exist.
 func (s *scene) readFrom(c client.Client, namespace, name string) *corev1.Secret {
 	s.T.Helper()
 	secret := &corev1.Secret{}
@@ -129,7 +129,7 @@ func (s *scene) readFrom(c client.Client, namespace, name string) *corev1.Secret
 	return secret
 }
 
-// token waits for a token other than the one given and returns it.
+// token waits until the Secret has a token other than the given one, and returns it.
 func (s *scene) token(name, other string) string {
 	s.T.Helper()
 	found := ""
@@ -155,7 +155,7 @@ func (s *scene) hasAccount(name string) bool {
 	return err == nil
 }
 
-// tokenRequests counts the tokens that were requested.
+// tokenRequests returns the number of token requests.
 func (s *scene) tokenRequests() int {
 	n := 0
 	for _, each := range s.Requests.Writes() {
@@ -166,7 +166,8 @@ func (s *scene) tokenRequests() int {
 	return n
 }
 
-// settled waits until the controller has processed all earlier changes: it processes a later change from the same watch.
+// settled waits until the controller has processed all earlier changes: it makes a change on the same watch, and waits until that is
+// processed.
 func (s *scene) settled() {
 	s.T.Helper()
 	name := fmt.Sprintf("marker-%d", time.Now().UnixNano())
@@ -180,7 +181,7 @@ func (s *scene) settled() {
 	s.quiet()
 }
 
-// quiet waits until no request was sent for some time.
+// quiet waits until no request was sent for a while.
 func (s *scene) quiet() {
 	s.T.Helper()
 	s.Eventually(func() int {
@@ -209,7 +210,7 @@ func (s *scene) answers(token string) int {
 	return response.StatusCode
 }
 
-// reported returns the Events about a Secret.
+// reported returns a function that returns the Events about a Secret.
 func (s *scene) reported(name string) func() []string {
 	return func() []string { return s.Events(s.Source, "Secret", name) }
 }

@@ -27,7 +27,7 @@ const (
 	merge    = "application/merge-patch+json"
 )
 
-// guarded is a cluster whose extension kinds are protected by a running server.
+// guarded is a cluster in which a running server protects the extension kinds from deletion.
 type guarded struct{ *webhooktest.Env }
 
 func cluster(t *testing.T) *guarded {
@@ -43,14 +43,15 @@ func posted(t *testing.T) *guarded {
 	return &guarded{webhooktest.New(t, webhooktest.Options{Webhooks: "crdDeletionProtection: {enabled: true}", Unregistered: true})}
 }
 
-// sweep deletes all objects of the kinds. The API server forgets the webhooks of a test a moment after it ended.
+// sweep deletes all objects of the extension kinds. It retries, because the API server may call the webhooks of a test until a moment after
+// the test.
 func sweep(ctx context.Context, t *testing.T, admin client.Client) {
 	t.Helper()
 	for _, kind := range extensionvalidation.Kinds() {
 		list := &metav1.PartialObjectMetadataList{}
 		list.SetGroupVersionKind(schema.GroupVersionKind{Group: kind.Group, Version: "v1alpha1", Kind: kind.Kind + "List"})
 		if err := admin.List(ctx, list); apierrors.IsNotFound(err) {
-			continue // the definition went
+			continue // the definition was deleted
 		}
 		for i := range list.Items {
 			NewWithT(t).Eventually(func() error { return client.IgnoreNotFound(admin.Delete(ctx, &list.Items[i])) }, patience).Should(Succeed())
@@ -58,7 +59,7 @@ func sweep(ctx context.Context, t *testing.T, admin client.Client) {
 	}
 }
 
-// object creates an object of a kind. It is gone after the test.
+// object creates an object of a kind. The test deletes it at its end.
 func (c *guarded) object(kind extensionvalidation.Kind, name string) *unstructured.Unstructured {
 	c.T.Helper()
 	object := webhooktest.ObjectOf(kind, c.Namespace, name)
@@ -66,7 +67,7 @@ func (c *guarded) object(kind extensionvalidation.Kind, name string) *unstructur
 	return object
 }
 
-// confirm sets the annotation.
+// confirm sets the annotation that confirms a deletion.
 func (c *guarded) confirm(object client.Object, value string) error {
 	changes := fmt.Sprintf(`{"metadata":{"annotations":{"confirmation.gardener.cloud/deletion":%q}}}`, value)
 	return c.Target.Patch(c.Ctx, object, client.RawPatch(merge, []byte(changes)))
@@ -74,7 +75,7 @@ func (c *guarded) confirm(object client.Object, value string) error {
 
 func (c *guarded) delete(object client.Object) error { return c.Target.Delete(c.Ctx, object) }
 
-// expectGone requires that an object is deleted.
+// expectGone requires that an object no longer exists.
 func (c *guarded) expectGone(object client.Object) {
 	c.T.Helper()
 	c.Eventually(func() bool {
@@ -82,7 +83,7 @@ func (c *guarded) expectGone(object client.Object) {
 	}, patience).Should(BeTrue(), object.GetName())
 }
 
-// protectedKinds are all but Bastions.
+// protectedKinds returns all extension kinds but Bastion.
 func protectedKinds() []extensionvalidation.Kind {
 	var kinds []extensionvalidation.Kind
 	for _, kind := range extensionvalidation.Kinds() {
@@ -102,7 +103,7 @@ func kindOf(kind string) extensionvalidation.Kind {
 	return extensionvalidation.Kind{}
 }
 
-// requests returns one request for each protected resource, as YAML, without the fields that callers append.
+// requests returns one request for each protected resource, as YAML that lacks the fields that callers append.
 func requests(operation string) []string {
 	of := func(group, version, kind, resource string) string {
 		return fmt.Sprintf("operation: %s\nkind: {group: %s, version: %s, kind: %s}\nresource: {group: %s, version: %s, resource: %s}\n",
@@ -198,7 +199,7 @@ func TestDeletionOfAnObjectWithoutItsContentIsAnError(t *testing.T) {
 	}
 }
 
-// failing lists nothing but an error.
+// failing is a reader whose List returns an error.
 type failing struct {
 	client.Reader
 	err error
@@ -206,7 +207,8 @@ type failing struct {
 
 func (f failing) List(context.Context, client.ObjectList, ...client.ListOption) error { return f.err }
 
-// No API server fails on request; see TestDefinitionsAreDeletedTogetherOnlyIfAllAreConfirmed for a list that is not found.
+// No API server fails on request, so a stub returns the errors. TestDefinitionsAreDeletedTogetherOnlyIfAllAreConfirmed covers a list that
+// is not found.
 func TestErrorsOfListsAreInTheResponse(t *testing.T) {
 	g := NewWithT(t)
 	request := &review.Request{Operation: "DELETE"}
@@ -279,7 +281,7 @@ func TestObjectsOfEveryProtectedKindNeedTheAnnotation(t *testing.T) {
 func TestDefinitionsAreDeletedTogetherOnlyIfAllAreConfirmed(t *testing.T) {
 	c := cluster(t)
 	kinds := extensionvalidation.Kinds()
-	worker := requests("DELETE")[len(kinds)] // the last
+	worker := requests("DELETE")[len(kinds)] // the last request
 	c.Expect(verdict(c.Review(path, worker))).To(Equal("true 200 "), "there are none")
 	object := c.object(kindOf("Worker"), "inside")
 	all := webhooktest.Definition(kinds[0])

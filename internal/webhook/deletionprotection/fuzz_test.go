@@ -11,7 +11,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/admission/reviewtest"
 )
 
-// annotated makes, of a byte each, annotations as they may be in a cluster, and says whether they confirm.
+// annotated makes annotations from one byte, of any type that a client can send, and reports whether they confirm a deletion.
 func annotated(choice byte) (annotations any, confirm bool) {
 	values := []any{"true", "1", "T", "false", "yes", "", nil, true, 1, []any{"true"}, map[string]any{}}
 	switch choice % 4 {
@@ -47,7 +47,7 @@ func FuzzDelete(f *testing.F) {
 			})
 			g.Expect(err).NotTo(HaveOccurred())
 			if i == 0 {
-				request.OldObject, want = encoded, confirmed // which goes before the other
+				request.OldObject, want = encoded, confirmed // the old object counts
 			} else {
 				request.Object = encoded
 			}

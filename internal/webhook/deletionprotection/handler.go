@@ -1,12 +1,11 @@
-// Package deletionprotection refuses to delete custom resources, and the definitions of their kinds, that a whole cluster depends
-// on, unless a user annotated them before: confirmation.gardener.cloud/deletion=true.
+// Package deletionprotection refuses to delete custom resources that a whole cluster depends on, and the definitions of their kinds, unless
+// a user has annotated the object before: confirmation.gardener.cloud/deletion=true.
 //
-// It writes nothing. It reads only for DELETECOLLECTION, and then live: an object that was annotated a moment ago must be
-// deletable, and an object without the annotation must not be. API servers send one review for each object of a collection, without
-// its name, and no client knows the selectors of the user; so each is judged by the whole collection, of which all objects must be
-// confirmed.
+// It writes nothing. It reads only for DELETECOLLECTION, and then live: the deletion must see annotations that were set a moment ago. API
+// servers send one review for each object of a collection, without its name, and a review does not contain the selectors of the user. So
+// the handler allows each deletion only if all objects of the kind in the namespace, or all protected definitions, are confirmed.
 //
-// The selector of the webhook's configuration selects definitions with the label gardener.cloud/deletion-protected=true.
+// The webhook configuration selects definitions by the label gardener.cloud/deletion-protected=true.
 package deletionprotection
 
 import (
@@ -21,13 +20,13 @@ import (
 	"github.com/espalier-dev/espalier/internal/admission/review"
 )
 
-// label marks the definitions that are protected.
+// label is the label of protected definitions.
 const label = "gardener.cloud/deletion-protected"
 
-// budget is how long a verdict may take; API servers wait as long.
+// budget is the time limit for a verdict; API servers wait as long for the response.
 const budget = 10 * time.Second
 
-// Collections are listed to judge DELETECOLLECTION.
+// To list a collection for the verdict about DELETECOLLECTION.
 // +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,verbs=list,roleName=espalier-webhook-server-source
 // +kubebuilder:rbac:groups=druid.gardener.cloud,resources=etcds,verbs=list,roleName=espalier-webhook-server-source
 // +kubebuilder:rbac:groups=extensions.gardener.cloud,resources=backupbuckets;backupentries;containerruntimes;controlplanes;dnsrecords;extensions;infrastructures;networks;operatingsystemconfigs;workers,verbs=list,roleName=espalier-webhook-server-source

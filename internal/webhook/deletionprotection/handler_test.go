@@ -15,7 +15,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/admission/reviewtest"
 )
 
-// source lists objects with these annotations, or fails, and records the requested lists.
+// source is a reader whose List returns objects with these annotations, or an error. It records the requested lists.
 type source struct {
 	client.Reader
 	annotations []map[string]string

@@ -15,10 +15,11 @@ import (
 	"github.com/espalier-dev/espalier/internal/webhook/extensionvalidation"
 )
 
-// definitions is the group of CustomResourceDefinitions.
+// definitions is the API group of CustomResourceDefinitions.
 const definitions = "apiextensions.k8s.io"
 
-// needConfirmation are the resources whose objects need a confirmation. Bastions do not, although the webhook may be registered for them.
+// needConfirmation returns the resources whose deletion needs a confirmation. Bastions are not among them, although the webhook may be
+// registered for them.
 var needConfirmation = sync.OnceValue(func() sets.Set[schema.GroupVersionResource] {
 	resources := sets.New(
 		schema.GroupVersionResource{Group: definitions, Version: "v1", Resource: "customresourcedefinitions"},
@@ -32,7 +33,7 @@ var needConfirmation = sync.OnceValue(func() sets.Set[schema.GroupVersionResourc
 	return resources
 })
 
-// protected reports whether objects of a resource need a confirmation.
+// protected reports whether the deletion of objects of a resource needs a confirmation.
 func protected(resource schema.GroupVersionResource) bool { return needConfirmation().Has(resource) }
 
 // metadata is the part of an object that the handler reads.
@@ -42,7 +43,7 @@ type metadata struct {
 	} `json:"metadata"`
 }
 
-// judgeObject decides about an object that is deleted by its name.
+// judgeObject decides about the deletion of one object by its name.
 func judgeObject(request *review.Request) review.Response {
 	encoded := request.OldObject
 	if len(encoded) == 0 {
@@ -54,7 +55,7 @@ func judgeObject(request *review.Request) review.Response {
 	found := metadata{}
 	err := review.Decode(encoded, &found)
 	var mistyped *json.SemanticError
-	if errors.As(err, &mistyped) && mistyped.JSONPointer != "" { // annotations that are none confirm nothing
+	if errors.As(err, &mistyped) && mistyped.JSONPointer != "" { // annotations of a wrong type confirm nothing
 		found = metadata{}
 	} else if err != nil {
 		return review.Errored(http.StatusInternalServerError, fmt.Errorf("decode object: %w", err))

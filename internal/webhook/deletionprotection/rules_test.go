@@ -11,7 +11,7 @@ import (
 
 const missing = `must have a "confirmation.gardener.cloud/deletion" annotation to delete`
 
-// protectedResources are all that there are, as "group/version/resource".
+// protectedResources returns all resources whose deletion needs a confirmation.
 func protectedResources() []schema.GroupVersionResource {
 	all := []schema.GroupVersionResource{
 		{Group: "apiextensions.k8s.io", Version: "v1beta1", Resource: "customresourcedefinitions"},

@@ -17,7 +17,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/webhook/webhooktest"
 )
 
-// validated is a cluster whose extension kinds are validated by a running server.
+// validated is a cluster in which a running server validates the extension kinds.
 type validated struct{ *webhooktest.Env }
 
 func cluster(t *testing.T) *validated {
@@ -26,7 +26,8 @@ func cluster(t *testing.T) *validated {
 	return &validated{webhooktest.New(t, webhooktest.Options{Webhooks: "extensionValidation: {enabled: true}"})}
 }
 
-// judge writes each example to the API server, or, if it cannot, posts it to the server as an API server would.
+// judge writes each example to the API server and compares the errors. An example that no API server sends is posted to the server
+// directly.
 func (v *validated) judge(examples map[string]example) {
 	v.T.Helper()
 	for _, title := range slices.Sorted(maps.Keys(examples)) {
@@ -46,7 +47,7 @@ func (v *validated) judge(examples map[string]example) {
 	}
 }
 
-// post sends an example to where its kind is validated.
+// post sends an example to the path of its kind's webhook.
 func (v *validated) post(e example) []string {
 	v.T.Helper()
 	request := e.request(v.T, v.Namespace)
@@ -65,7 +66,7 @@ func (v *validated) post(e example) []string {
 	})
 }
 
-// write sends the write of an example to the API server; all writes but the one of the earlier object are dry runs.
+// write sends an example to the API server as a dry run. For an update it first creates the earlier object.
 func (v *validated) write(e example) error {
 	v.T.Helper()
 	request := e.request(v.T, v.Namespace)
@@ -91,7 +92,7 @@ func (v *validated) write(e example) error {
 	return v.Target.Update(v.Ctx, changed, client.DryRunAll)
 }
 
-// remove also removes the finalizer, which must be possible for invalid objects, too.
+// remove deletes an object, and removes its finalizer. The webhook must allow this for invalid objects too.
 func (v *validated) remove(object *unstructured.Unstructured) {
 	v.T.Helper()
 	v.Expect(client.IgnoreNotFound(v.Target.Delete(v.Ctx, object))).To(Succeed())
@@ -108,7 +109,7 @@ func (v *validated) decode(encoded []byte) *unstructured.Unstructured {
 	return object
 }
 
-// refusal returns the findings in an API server's error, which must come from the kind's webhook.
+// refusal returns the validation errors in an error of the API server. The webhook of the kind must have caused the error.
 func (v *validated) refusal(kind extensionvalidation.Kind, err error) []string {
 	v.T.Helper()
 	if err == nil {
@@ -171,7 +172,7 @@ func TestErrorContainsWebhookKindAndObject(t *testing.T) {
 func TestStatusIsNotValidated(t *testing.T) {
 	admin := webhooktest.InstallKinds(t)
 	bucket := webhooktest.ObjectOf(extensionvalidation.Kinds()[0], "", "without-anything")
-	NewWithT(t).Expect(admin.Create(t.Context(), bucket)).To(Succeed()) // no webhook validates yet
+	NewWithT(t).Expect(admin.Create(t.Context(), bucket)).To(Succeed()) // no webhook is registered yet
 	v := cluster(t)
 	defer func() { v.Expect(v.Target.Delete(v.Ctx, bucket)).To(Succeed()) }()
 	invalid := client.RawPatch("application/merge-patch+json", []byte(`{"status":{"extensionFiles":[{}]}}`))

@@ -13,12 +13,12 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// maxDifferences is how many are listed at most.
+// maxDifferences is the maximum number of differences in one text.
 const maxDifferences = 10
 
-// differences lists in which fields two values of one type differ: "<path>: <now> != <before>", in the order of the fields and of
-// keys, where paths consist of Go names. The format is the format of github.com/go-test/deep, which Gardener's texts have.
-// Semantically equal values are no difference, and values that may contain secrets are not shown.
+// differences returns the fields in which two values of one type differ: "<path>: <now> != <before>", in the order of fields and of keys;
+// paths consist of Go names. This is the format of github.com/go-test/deep, which Gardener uses. Semantically equal values are no
+// difference, and values that may contain secrets are not shown.
 func differences[T any](now, before *T) []string {
 	c := comparison{}
 	c.compare("", reflect.ValueOf(now).Elem(), reflect.ValueOf(before).Elem())
@@ -119,7 +119,7 @@ func join(path, name string) string {
 	return path + "." + name
 }
 
-// isWhole says whether a value is shown as a whole, although it consists of others.
+// isWhole reports whether a struct or list is compared and shown as one value.
 func isWhole(value reflect.Value) bool {
 	switch value.Interface().(type) {
 	case quantity, metav1.Time, opaqueBytes, opaqueExtension:
@@ -128,7 +128,7 @@ func isWhole(value reflect.Value) bool {
 	return false
 }
 
-// nameOf returns the name of a type in texts: a type that hides its value is printed under the name of the type that it wraps.
+// nameOf returns the name that texts use for a type. For a type that hides its value it is the name of the wrapped type.
 func nameOf(shown reflect.Type) string {
 	switch shown {
 	case reflect.TypeFor[opaqueExtension]():
@@ -147,7 +147,7 @@ func showOr(value reflect.Value, none string) string {
 	return show(value)
 }
 
-// show writes plain values, and lists and maps of plain values, as Go does, and others as JSON.
+// show formats plain values, and lists and maps of plain values, like package fmt, and other values as JSON.
 func show(value reflect.Value) string {
 	if _, hidden := reflect.TypeAssert[opaqueExtension](value); hidden {
 		return concealed
@@ -159,7 +159,7 @@ func show(value reflect.Value) string {
 	switch kind {
 	case reflect.Struct, reflect.Pointer, reflect.Slice, reflect.Map, reflect.Interface:
 		encoded, err := json.Marshal(value.Interface())
-		if err != nil { // a providerConfig that is no JSON
+		if err != nil { // a providerConfig that is not JSON
 			return value.Type().String()
 		}
 		return string(encoded)

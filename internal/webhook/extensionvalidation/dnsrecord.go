@@ -49,7 +49,7 @@ func checkDNSRecord(record *object[dnsRecordSpec, unread], found *findings) {
 	}
 }
 
-// notEmpty finds text that is set, but to nothing.
+// notEmpty adds an error if a text is set and empty.
 func (f *findings) notEmpty(path *field.Path, value *string) {
 	if value != nil && *value == "" {
 		f.add(field.Invalid(path, *value, "field cannot be empty if specified"))

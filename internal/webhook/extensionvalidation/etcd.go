@@ -115,7 +115,8 @@ func checkEtcd(etcd *object[etcdSpec, unread], found *findings) {
 	}
 }
 
-// storageProviders returns the supported providers of backup storage: names of infrastructures and names of their object stores.
+// storageProviders returns the allowed values for the provider of a backup store: names of infrastructures, and names of their object
+// stores.
 func storageProviders() []string {
 	return []string{
 		"aws", "S3", "azure", "ABS", "alicloud", "OSS", "openstack", "Swift", "gcp", "GCS", "dell", "ECS", "openshift", "OCS", "Local", "local",

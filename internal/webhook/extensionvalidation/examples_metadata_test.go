@@ -1,6 +1,6 @@
 package extensionvalidation_test
 
-// metadata are examples of mistakes that API servers refuse themselves before they call webhooks.
+// metadata returns examples of invalid metadata. API servers refuse such objects before they call webhooks.
 func metadata() map[string]example {
 	create := func(kind, change string, want ...string) example {
 		return example{kind: kind, object: "metadata: " + change, impossible: true, want: want}

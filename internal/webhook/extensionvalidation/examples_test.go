@@ -17,22 +17,22 @@ import (
 	"github.com/espalier-dev/espalier/internal/webhook/extensionvalidation"
 )
 
-// example is a write of an object, and the expected errors. Objects are written as merge patches of the kind's valid one in
+// example is one write request, and the expected errors. Objects are written as merge patches of the valid object of their kind in
 // testdata.
 type example struct {
 	kind string
-	// object is the object that is sent.
+	// object is the object in the request.
 	object string
-	// updated is true if there was another before.
+	// updated is true for an update of an earlier object, which is the valid one patched by before.
 	updated bool
 	before  string
-	// deleting is true if a user deleted the object before, and a finalizer holds it.
+	// deleting is true if the earlier object is being deleted; a finalizer keeps it.
 	deleting bool
-	// bare objects are not patches: they are sent as they are.
+	// bare is true if object and before are whole objects, not patches.
 	bare bool
-	// impossible are writes that no API server sends to webhooks.
+	// impossible is true for a request that no API server sends to webhooks.
 	impossible bool
-	// want lists the errors: "Required spec.type", or with the text, "Invalid spec.ttl: Invalid value: -1: must be …".
+	// want lists the expected errors: "Required spec.type", or with the text, "Invalid spec.ttl: Invalid value: -1: must be …".
 	want []string
 }
 
@@ -65,12 +65,12 @@ func validObject(tb testing.TB, kind extensionvalidation.Kind, namespace string)
 	return in(namespace, object)
 }
 
-// in puts a namespace in place of $NS.
+// in replaces $NS in a text by the namespace.
 func in[T ~string | ~[]byte](namespace string, text T) T {
 	return T(strings.ReplaceAll(string(text), "$NS", namespace))
 }
 
-// patched applies merge patches, written as YAML.
+// patched applies merge patches, written as YAML, to an object.
 func patched(tb testing.TB, object []byte, patches ...string) []byte {
 	tb.Helper()
 	g := NewWithT(tb)
@@ -86,7 +86,7 @@ func patched(tb testing.TB, object []byte, patches ...string) []byte {
 	return object
 }
 
-// request is how an API server would send an example.
+// request returns the request that an API server would send for an example.
 func (e example) request(tb testing.TB, namespace string) *review.Request {
 	tb.Helper()
 	kind := kindOf(tb, e.kind)
@@ -114,7 +114,7 @@ func (e example) request(tb testing.TB, namespace string) *review.Request {
 	return r
 }
 
-// found writes a response as wants do.
+// found returns the errors in a response, in the format of example.want.
 func found(tb testing.TB, response review.Response) []string {
 	tb.Helper()
 	if response.Allowed {
@@ -128,7 +128,7 @@ func found(tb testing.TB, response review.Response) []string {
 	return causes(tb, encoded)
 }
 
-// causes writes the causes of a Status as wants do.
+// causes returns the causes in an encoded Status, in the format of example.want.
 func causes(tb testing.TB, encoded []byte) []string {
 	tb.Helper()
 	var list []struct{ Reason, Field, Message string }
@@ -140,7 +140,7 @@ func causes(tb testing.TB, encoded []byte) []string {
 	return texts
 }
 
-// matches requires that the errors are the wanted ones, in any order.
+// matches requires that the errors equal want, in any order.
 func (e example) matches(tb testing.TB, namespace string, found []string) {
 	tb.Helper()
 	var want []any

@@ -9,27 +9,27 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// Large objects must not lead to large answers, which no user reads, nor to much work: texts are put together in a way that
-// takes time by the square of their length.
+// Limits for large objects: no user reads a long response, and the error texts are joined in a way whose time grows with the square of
+// their length.
 const (
-	// maxFindings is how many are listed at most, and maxText how long they may be together, in bytes. More are dropped.
+	// maxFindings is the maximum number of errors, and maxText the maximum of their total length in bytes. Further errors are dropped.
 	maxFindings = 1000
 	maxText     = 64 << 10
-	// maxValue limits each shown value, and maxDetail each explanation, in bytes.
+	// maxValue limits each value in a text, and maxDetail each explanation, in bytes.
 	maxValue  = 1 << 10
 	maxDetail = 32 << 10
 )
 
-// findings collects the errors of one object.
+// findings collects the validation errors of one object.
 type findings struct {
 	list field.ErrorList
-	// text is how long the list is, in bytes.
+	// text is the total length of the errors, in bytes.
 	text int
-	// dropped is true once an error was not listed.
+	// dropped is true if an error was dropped.
 	dropped bool
 }
 
-// full reports whether nothing more is listed. Callers that check many things stop then.
+// full reports whether further errors would be dropped. Callers with many checks stop then.
 func (f *findings) full() bool { return f.dropped || len(f.list) >= maxFindings }
 
 func (f *findings) add(found ...*field.Error) {
@@ -48,7 +48,7 @@ func (f *findings) add(found ...*field.Error) {
 	}
 }
 
-// shortened returns a finding that shows no more than the beginning of long values.
+// shortened returns the error with at most the beginning of long values.
 func shortened(found *field.Error) *field.Error {
 	short := *found
 	short.Field, short.Detail = cut(found.Field, maxValue), cut(found.Detail, maxDetail)
@@ -64,7 +64,7 @@ func shortened(found *field.Error) *field.Error {
 	return &short
 }
 
-// cut returns text, or its beginning and how long all of it is.
+// cut returns the text or, if it is longer than limit, its beginning and its length.
 func cut(text string, limit int) string {
 	if len(text) <= limit {
 		return text
@@ -72,17 +72,17 @@ func cut(text string, limit int) string {
 	return strings.ToValidUTF8(text[:limit], "") + fmt.Sprintf("… (cut, %d bytes in all)", len(text))
 }
 
-// require finds text that is empty.
+// require adds an error if a text is empty.
 func (f *findings) require(path *field.Path, value string) { f.requireIf(value == "", path) }
 
-// requireIf finds that something is missing.
+// requireIf adds an error if a field is missing.
 func (f *findings) requireIf(missing bool, path *field.Path) {
 	if missing {
 		f.add(field.Required(path, "field is required"))
 	}
 }
 
-// oneOf finds a value that is none of those known.
+// oneOf adds an error if a value is not one of the known ones.
 func (f *findings) oneOf(path *field.Path, value string, known ...string) {
 	if !slices.Contains(known, value) {
 		f.add(field.NotSupported(path, value, known))

@@ -13,13 +13,13 @@ import (
 	"github.com/espalier-dev/espalier/internal/webhook/extensionvalidation"
 )
 
-// The value of secret fields in the valid objects, as it is and in base64.
+// The value of the secret fields in the valid objects, plain and in base64.
 const (
 	secret        = "hush-hush"
 	encodedSecret = "aHVzaC1odXNo"
 )
 
-// odd are values that may be wrong in one place or another.
+// odd returns values that may be invalid, depending on the field.
 func odd() []any {
 	return []any{
 		nil, "", "x", "*.example.com", "1.2.3.4", "::ffff:1.2.3.4", "10.0.0.0/8", "2001:db8::/32", "IPv4", "IPv6", "CNAME", "AAAA", "b64", "-1",
@@ -35,7 +35,7 @@ func odd() []any {
 	}
 }
 
-// dice decides by bytes; when they are used up, it leaves everything as it is.
+// dice makes decisions from bytes. When the bytes are used up, every value stays the same.
 type dice struct{ bytes []byte }
 
 func (d *dice) roll(sides int) int {
@@ -47,7 +47,7 @@ func (d *dice) roll(sides int) int {
 	return first % sides
 }
 
-// damage changes a value here and there. It changes a secret to the other one, or removes it.
+// damage returns a value in which some parts are replaced, removed or repeated. A secret is replaced as a whole or removed.
 func (d *dice) damage(value any) any {
 	switch d.roll(12) {
 	case 0:
@@ -78,7 +78,7 @@ func (d *dice) damage(value any) any {
 	return value
 }
 
-// damaged returns an object of a kind that may be wrong anywhere, also in its metadata.
+// damaged returns an object of a kind, also with metadata, in which any value may be wrong.
 func (d *dice) damaged(t *testing.T, kind extensionvalidation.Kind, deleting bool) map[string]any {
 	t.Helper()
 	patches := []string{
@@ -140,7 +140,7 @@ func FuzzValidate(f *testing.F) {
 		default:
 			g.Expect(response.Allowed).To(BeFalse())
 			g.Expect(response.Code).To(BeEquivalentTo(400), response.Message)
-			return // the text of a decoder's error depends on the position
+			return // the error text of a decoder depends on the position of the value
 		}
 
 		object["unheardOf"] = map[string]any{"spec": 1}

@@ -12,7 +12,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/admission/review"
 )
 
-// Handle implements review.Handler. It gives up when the API server no longer waits for the answer.
+// Handle implements review.Handler. It stops when the context ends, because then the API server no longer waits for the answer.
 func (r *rules[Spec, Status]) Handle(ctx context.Context, request *review.Request) review.Response {
 	now, before := &object[Spec, Status]{}, &object[Spec, Status]{}
 	var found field.ErrorList
@@ -57,7 +57,7 @@ func (r *rules[Spec, Status]) Handle(ctx context.Context, request *review.Reques
 	return review.Refused(apierrors.NewInvalid(kind, now.Metadata.Name, found))
 }
 
-// requestEnded is the answer to a request whose time ended before it was judged.
+// requestEnded returns the response to a request whose context ended before the verdict.
 func requestEnded(err error) review.Response {
 	return review.Errored(http.StatusInternalServerError, fmt.Errorf("validate object: the request has ended before: %w", err))
 }

@@ -131,7 +131,7 @@ func TestWhatIsNotJudged(t *testing.T) {
 			g := NewWithT(t)
 			for _, kind := range extensionvalidation.Kinds() {
 				if kind.Kind == "Etcd" && name == "CREATE of what cannot be decoded" {
-					continue // it has no type
+					continue // an Etcd has no field spec.type
 				}
 				response := kind.Handler.Handle(t.Context(), &tc.request)
 				g.Expect(response.Message).To(ContainSubstring(tc.want.Message), kind.Kind)

@@ -8,7 +8,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/admission/review"
 )
 
-// The groups of all kinds, and their version. API servers serve each group in this version only.
+// The groups of all kinds, and their common version. API servers serve each group in this version only.
 const (
 	GroupExtensions = "extensions.gardener.cloud"
 	GroupDruid      = "druid.gardener.cloud"
@@ -17,22 +17,22 @@ const (
 
 // Kind is a kind whose objects are validated when they are created or updated.
 type Kind struct {
-	// Name is the handler's in metrics and logs; with .resources.gardener.cloud it is the webhook's.
+	// Name is the handler's name in metrics and logs. With the suffix .resources.gardener.cloud it is the name of the webhook.
 	Name string
-	// Path is where it is served.
+	// Path is the path at which the server serves the handler.
 	Path string
 	// Group, Plural and Kind are the names of the kind in the API.
 	Group, Plural, Kind string
-	// Namespaced is false for kinds of the cluster.
+	// Namespaced is false for cluster-scoped kinds.
 	Namespaced bool
-	// ConfirmDeletion is true if the deletion of an object needs a confirmation; see package deletionprotection.
+	// ConfirmDeletion is true if the deletion of an object of the kind needs a confirmation; see package deletionprotection.
 	ConfirmDeletion bool
 	// Handler judges objects of the kind.
 	Handler review.Handler
 }
 
-// Kinds lists all kinds, in the order of their webhooks. A new row whose deletion needs a confirmation also needs the right to list the
-// kind: add the resource to the RBAC marker in deletionprotection/handler.go.
+// Kinds returns all kinds, in the order of their webhooks. For a new kind whose deletion needs a confirmation, also add the resource to the
+// RBAC marker in deletionprotection/handler.go: the server needs the right to list the kind.
 func Kinds() []Kind {
 	return []Kind{
 		extension("BackupBucket", "backupbuckets", rules[backupBucketSpec, unread]{
@@ -73,7 +73,7 @@ func Kinds() []Kind {
 	}
 }
 
-// extension completes a kind with the fields that all kinds of the group share.
+// extension returns a kind of the group extensions.gardener.cloud, with the fields that all kinds of this group share.
 func extension[Spec, Status any](name, plural string, r rules[Spec, Status]) Kind {
 	r.kind, r.freeze = schema.GroupKind{Group: GroupExtensions, Kind: name}, freezeListing[Spec]
 	return kind(GroupExtensions, name, plural, r)

@@ -12,7 +12,8 @@ import (
 	"github.com/espalier-dev/espalier/internal/admission/review"
 )
 
-// judged posts an object, which is written as JSON because large ones take too long as YAML.
+// judged returns the handler's response to the creation of an object. The object is written as JSON, because parsing a large one as YAML
+// takes too long.
 func judged(t *testing.T, kind, object string) review.Response {
 	t.Helper()
 	return kindOf(t, kind).Handler.
@@ -21,7 +22,7 @@ func judged(t *testing.T, kind, object string) review.Response {
 
 const long = 1 << 20
 
-// TestOneLongValueIsShownOnlyAtItsBeginning puts it before hundreds of other findings.
+// TestOneLongValueIsShownOnlyAtItsBeginning validates objects in which a long value comes before hundreds of other errors.
 func TestOneLongValueIsShownOnlyAtItsBeginning(t *testing.T) {
 	text := strings.Repeat("a", long)
 	beginning := strings.Repeat("a", 1024) + "… (cut, 1048576 bytes in all)"
@@ -93,7 +94,7 @@ func TestTheFrozenSpecificationOfAnEtcdIsCut(t *testing.T) {
 	g.Expect(len(texts[0])).To(BeNumerically("<", 2000))
 }
 
-// labelled is an Extension with some metadata.
+// labelled returns an Extension with the given metadata, as JSON.
 func labelled(t *testing.T, metadata map[string]any) string {
 	t.Helper()
 	metadata["name"], metadata["namespace"] = "a", "b"
@@ -150,7 +151,8 @@ func TestTooMuchMetadataIsNotLookedAtOneByOne(t *testing.T) {
 	}
 }
 
-// TestOwnersThatConflictAreNotMultiplied has texts that the checks of Kubernetes repeat with every owner and every character.
+// TestOwnersThatConflictAreNotMultiplied validates metadata with long texts, which the checks of Kubernetes repeat for every owner and
+// every character.
 func TestOwnersThatConflictAreNotMultiplied(t *testing.T) {
 	g := NewWithT(t)
 	owners := []map[string]any{}

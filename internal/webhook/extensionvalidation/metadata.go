@@ -9,12 +9,12 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// API servers have checked metadata before they call a webhook. Metadata that is larger than they would pass on, or than any user
-// needs, comes from a client that posts here directly, and is not checked item by item.
+// API servers check metadata before they call a webhook. Larger metadata than an API server accepts, or than any user needs, comes from a
+// client that calls this server directly, and is not checked item by item.
 const (
-	// maxEntries limits how many labels and annotations together are checked.
+	// maxEntries limits the number of labels and annotations together.
 	maxEntries = 10_000
-	// maxItems limits owners, finalizers and managers of fields, each.
+	// maxItems limits the numbers of owner references, finalizers and managed fields, each.
 	maxItems = 1000
 )
 
@@ -37,7 +37,7 @@ func (f *findings) metadataUpdate(now, before *metav1.ObjectMeta) {
 	f.add(sortByValue(apivalidation.ValidateObjectMetaUpdate(withoutLongTexts(now), before, metadataPath()))...)
 }
 
-// exceedsLimits adds an error if metadata exceed the limits.
+// exceedsLimits reports whether the metadata exceed the limits, and adds the errors.
 func (f *findings) exceedsLimits(meta *metav1.ObjectMeta) bool {
 	var found field.ErrorList
 	if entries := len(meta.Labels) + len(meta.Annotations); entries > maxEntries {
@@ -55,7 +55,7 @@ func (f *findings) exceedsLimits(meta *metav1.ObjectMeta) bool {
 	return len(found) > 0
 }
 
-// withoutLongTexts returns metadata without the ends of long texts that the checks would repeat with every item or character.
+// withoutLongTexts returns metadata in which long texts are shortened, if the checks would repeat them for every item or character.
 func withoutLongTexts(meta *metav1.ObjectMeta) *metav1.ObjectMeta {
 	short := *meta
 	short.OwnerReferences = slices.Clone(meta.OwnerReferences)
@@ -70,7 +70,7 @@ func withoutLongTexts(meta *metav1.ObjectMeta) *metav1.ObjectMeta {
 	return &short
 }
 
-// sortByValue sorts the errors of each field, which come from maps in any order, by value. Fields keep their order.
+// sortByValue sorts the errors of each field by value, because they come from maps in random order. The order of the fields stays.
 func sortByValue(found field.ErrorList) field.ErrorList {
 	position := map[string]int{}
 	for i, each := range found {

@@ -25,7 +25,7 @@ const (
 func checkNetwork(network *object[networkSpec, unread], found *findings) {
 	spec := &network.Spec
 	if !found.families(specPath("ipFamilies"), spec.IPFamilies) {
-		return // without families there is nothing to hold the ranges against
+		return // without valid families there is no family to compare the ranges with
 	}
 	family := familyIPv4
 	if len(spec.IPFamilies) > 0 {
@@ -39,7 +39,7 @@ func checkNetwork(network *object[networkSpec, unread], found *findings) {
 	}
 }
 
-// families returns whether nothing is wrong with them.
+// families validates the IP families, and reports whether they are valid.
 func (f *findings) families(path *field.Path, families []string) bool {
 	before := len(f.list)
 	seen := sets.New[string]()
@@ -59,7 +59,8 @@ func (f *findings) families(path *field.Path, families []string) bool {
 	return len(f.list) == before && !f.full()
 }
 
-// cidr returns a range of the family, or also of another, which is a finding, or nil if it is none.
+// cidr returns the range in a text, or nil if the text is not a range. It adds an error if the range is missing, invalid or of another
+// family.
 func (f *findings) cidr(path *field.Path, text, family string) *net.IPNet {
 	if text == "" {
 		f.requireIf(true, path)

@@ -9,8 +9,8 @@ import (
 
 // object is the part of an object that the handler reads.
 //
-// The types of specifications name every field of the kind, not only fields with rules, because a specification is frozen as a
-// whole while the object is being deleted. Their Go names are part of the texts that describe a change.
+// The types of specifications contain every field of the kind, not only fields with rules, because no field of a specification may change
+// while the object is being deleted. Their Go names are part of the texts that describe a change.
 type object[Spec, Status any] struct {
 	APIVersion string            `json:"apiVersion"`
 	Kind       string            `json:"kind"`
@@ -19,10 +19,10 @@ type object[Spec, Status any] struct {
 	Status     Status            `json:"status"`
 }
 
-// unread is a status that has no rules.
+// unread is the type of a status that has no rules.
 type unread struct{}
 
-// DefaultSpec is common to all extension kinds. It is exported because its name is part of texts.
+// DefaultSpec is common to all extension kinds. It is exported because its name is part of error texts.
 type DefaultSpec struct {
 	Type           string           `json:"type"`
 	ProviderConfig *opaqueExtension `json:"providerConfig,omitempty"`
@@ -33,13 +33,13 @@ type secretReference struct {
 	Namespace string `json:"namespace,omitempty"`
 }
 
-// concealed is written instead of values that may hold secrets, which must not get into answers and logs.
+// concealed replaces values that may contain secrets, which must not appear in responses and logs.
 const concealed = "(hidden)"
 
-// opaqueBytes may hold a secret, and are never shown.
+// opaqueBytes may contain a secret, and is never shown.
 type opaqueBytes []byte
 
-// UnmarshalJSON implements json.Unmarshaler: as elsewhere in Kubernetes, base64 may go over several lines.
+// UnmarshalJSON implements json.Unmarshaler. As in other Kubernetes types, base64 may contain line breaks.
 func (b *opaqueBytes) UnmarshalJSON(encoded []byte) error {
 	return json.Unmarshal(encoded, (*[]byte)(b))
 }
@@ -47,23 +47,23 @@ func (b *opaqueBytes) UnmarshalJSON(encoded []byte) error {
 // String implements fmt.Stringer.
 func (opaqueBytes) String() string { return concealed }
 
-// MarshalJSON implements json.Marshaler, by which values get into texts.
+// MarshalJSON implements json.Marshaler, which error texts use.
 func (opaqueBytes) MarshalJSON() ([]byte, error) { return json.Marshal(concealed) }
 
-// opaqueExtension is a runtime.RawExtension that may hold a secret, and is never shown.
+// opaqueExtension is a runtime.RawExtension that may contain a secret, and is never shown.
 type opaqueExtension struct{ runtime.RawExtension }
 
 // String implements fmt.Stringer.
 func (opaqueExtension) String() string { return concealed }
 
-// MarshalJSON implements json.Marshaler, by which values get into texts.
+// MarshalJSON implements json.Marshaler, which error texts use.
 func (opaqueExtension) MarshalJSON() ([]byte, error) { return json.Marshal(concealed) }
 
-// opaqueText may hold a secret, and is never shown.
+// opaqueText may contain a secret, and is never shown.
 type opaqueText string
 
 // String implements fmt.Stringer.
 func (opaqueText) String() string { return concealed }
 
-// MarshalJSON implements json.Marshaler, by which values get into texts.
+// MarshalJSON implements json.Marshaler, which error texts use.
 func (opaqueText) MarshalJSON() ([]byte, error) { return json.Marshal(concealed) }

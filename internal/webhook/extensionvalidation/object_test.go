@@ -13,7 +13,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/admission/review"
 )
 
-// Kinds of Kubernetes have tags for another decoder than ours.
+// The types of Kubernetes have struct tags for another decoder than ours.
 func TestTypesOfKubernetesDecodeAsElsewhere(t *testing.T) {
 	const text = `
 affinity:

@@ -16,7 +16,7 @@ type operatingSystemConfigSpec struct {
 	Files                []file  `json:"files,omitempty"`
 }
 
-// operatingSystemConfigStatus has the units and files that an extension adds.
+// operatingSystemConfigStatus contains the units and files that an extension adds.
 type operatingSystemConfigStatus struct {
 	ExtensionUnits []unit `json:"extensionUnits,omitempty"`
 	ExtensionFiles []file `json:"extensionFiles,omitempty"`
@@ -145,7 +145,7 @@ func (f *findings) content(path *field.Path, content *fileContent) {
 	}
 }
 
-// repeatedFiles reports paths that are in seen, and adds the others to it.
+// repeatedFiles adds an error for each path that is in seen, and adds the other paths to seen.
 func (f *findings) repeatedFiles(path *field.Path, files []file, seen sets.Set[string]) {
 	for i, each := range files {
 		if f.full() {

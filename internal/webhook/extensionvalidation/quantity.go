@@ -8,15 +8,15 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// quantity is a resource.Quantity that takes no longer to decode than it is worth: of 1e-2000000000, Kubernetes computes
-// every digit before it rounds, for minutes, and a user who may write an object could keep the server from all other work.
-// Between n and E, the smallest and the largest unit, there is no need for exponents of more than two digits.
+// quantity is a resource.Quantity that refuses extreme exponents. To decode 1e-2000000000, Kubernetes computes every digit before it
+// rounds, which takes minutes: any user who may write an object could block the server. For the units between n and E, the smallest and the
+// largest one, two digits of an exponent are enough.
 type quantity struct{ resource.Quantity }
 
 const (
-	// maxQuantity is how long a quantity may be, in bytes.
+	// maxQuantity is the maximum length of a quantity, in bytes.
 	maxQuantity = 256
-	// maxExponent is how many digits the exponent of a quantity may have.
+	// maxExponent is the maximum number of digits in the exponent of a quantity.
 	maxExponent = 2
 )
 
@@ -30,7 +30,7 @@ func (q *quantity) UnmarshalJSON(encoded []byte) error {
 	return q.Quantity.UnmarshalJSON(encoded)
 }
 
-// exponentDigits returns how many digits follow the last letter e, and a sign.
+// exponentDigits returns the number of digits after the last letter e and an optional sign.
 func exponentDigits(encoded []byte) int {
 	letter := bytes.LastIndexAny(encoded, "eE")
 	if letter < 0 {
@@ -40,10 +40,10 @@ func exponentDigits(encoded []byte) int {
 	return len(bytes.TrimLeft(exponent, "+-"))
 }
 
-// resourceList is a corev1.ResourceList.
+// resourceList is a corev1.ResourceList whose quantities refuse extreme exponents.
 type resourceList map[corev1.ResourceName]quantity
 
-// resourceNeeds are corev1.ResourceRequirements.
+// resourceNeeds is a corev1.ResourceRequirements whose quantities refuse extreme exponents.
 type resourceNeeds struct {
 	Limits   resourceList           `json:"limits,omitempty"`
 	Requests resourceList           `json:"requests,omitempty"`

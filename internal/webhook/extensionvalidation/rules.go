@@ -11,27 +11,27 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// rules describe valid objects of a kind. Fields are named by their paths below spec, as in "secretRef.name".
+// rules describe valid objects of a kind. Fields are named by their paths below spec, for example "secretRef.name".
 type rules[Spec, Status any] struct {
-	// kind names the kind in refusals; if empty, the object's own does.
+	// kind is the kind in error texts; if empty, the kind in the object.
 	kind schema.GroupKind
-	// clusterWide is true for kinds whose objects are in no namespace.
+	// clusterWide is true for cluster-scoped kinds.
 	clusterWide bool
 	// shortLived is true for kinds whose objects exist for minutes: their deletion needs no confirmation.
 	shortLived bool
-	// required are texts and lists that must not be empty.
+	// required names texts and lists that must not be empty.
 	required []string
-	// immutable are fields that must not change. A field below a pointer may change if the pointer is nil in the old or the new object.
+	// immutable names fields that must not change. A field below a pointer may change if the pointer is nil in the old or the new object.
 	immutable []string
-	// requiredFields and immutableFields are the fields that required and immutable name; kind sets them.
+	// requiredFields and immutableFields are the fields that required and immutable name; the function kind sets them.
 	requiredFields, immutableFields []specField
 	// check adds the errors of rules that the other fields cannot express; nil for none.
 	check func(*object[Spec, Status], *findings)
-	// freeze says that the specification must not change because its object is being deleted.
+	// freeze returns the error for a changed specification of an object that is being deleted.
 	freeze func(now, before *Spec) *field.Error
 }
 
-// specPath and its like are functions, because packages have no constants of this type.
+// specPath and statusPath are functions, because there are no constants of the type *field.Path.
 func specPath(names ...string) *field.Path { return field.NewPath("spec", names...) }
 
 func statusPath(names ...string) *field.Path { return field.NewPath("status", names...) }
@@ -39,12 +39,12 @@ func statusPath(names ...string) *field.Path { return field.NewPath("status", na
 // specField is a field of a specification.
 type specField struct {
 	path *field.Path
-	// indexes has one index for reflect.Value.FieldByIndex per name in the path.
+	// indexes contains one index for reflect.Value.FieldByIndex for each name in the path.
 	indexes [][]int
 }
 
-// fieldsOf finds fields of a type by their paths. It panics if there is no such field: then the table of kinds is wrong, which every
-// test that reads the table reports.
+// fieldsOf returns the fields of a type by their paths. It panics if a field does not exist: then the table of kinds is wrong, and every
+// test that reads the table fails.
 func fieldsOf[Spec any](paths []string) []specField {
 	found := make([]specField, 0, len(paths))
 	for _, path := range paths {
@@ -68,7 +68,7 @@ func fieldsOf[Spec any](paths []string) []specField {
 	return found
 }
 
-// of returns the field of a specification, which is given by a pointer; the zero Value if the field is below a pointer that is nil.
+// of returns the field in a specification, which spec points to. It returns the zero Value if the field is below a pointer that is nil.
 func (f specField) of(spec any) reflect.Value {
 	value := reflect.ValueOf(spec)
 	for _, index := range f.indexes {
@@ -80,8 +80,8 @@ func (f specField) of(spec any) reflect.Value {
 	return value
 }
 
-// validate returns the errors of a new object, or of a change if there was one before. An object that is being deleted and whose
-// specification stays may be invalid: otherwise the finalizers of an object that is older than a rule could not be removed.
+// validate returns the errors of a new object, or of an update if before is not nil. An object that is being deleted may be invalid if its
+// specification stays the same: otherwise no finalizer could be removed from an object that is older than a rule.
 func (r *rules[Spec, Status]) validate(now, before *object[Spec, Status]) field.ErrorList {
 	var found findings
 	if before != nil {
@@ -106,8 +106,7 @@ func (r *rules[Spec, Status]) validate(now, before *object[Spec, Status]) field.
 	return found.list
 }
 
-// keep adds an error for every immutable field that changed. Nil and empty lists and maps are the same, nil and empty pointers are
-// not.
+// keep adds an error for every immutable field that changed. Nil and empty lists and maps are equal, nil and empty pointers are not.
 func (r *rules[Spec, Status]) keep(now, before *Spec, found *findings) {
 	for _, each := range r.immutableFields {
 		if value, old := each.of(now), each.of(before); value.IsValid() && old.IsValid() {
@@ -116,12 +115,12 @@ func (r *rules[Spec, Status]) keep(now, before *Spec, found *findings) {
 	}
 }
 
-// freezeListing names the fields that changed.
+// freezeListing returns an error that names the changed fields.
 func freezeListing[Spec any](now, before *Spec) *field.Error {
 	return field.Forbidden(specPath(), strings.Join(differences(now, before), ","))
 }
 
-// freezeShowing shows the new specification.
+// freezeShowing returns an error that contains the new specification.
 func freezeShowing[Spec any](now, _ *Spec) *field.Error {
 	return field.Invalid(specPath(), now, apivalidation.FieldImmutableErrorMsg)
 }

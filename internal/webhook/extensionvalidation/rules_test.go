@@ -17,7 +17,7 @@ type bonsaiSpec struct {
 	Pot         *pot `json:"pot,omitempty"`
 }
 
-// bonsais returns rules in the form of the table of kinds.
+// bonsais returns the given rules, completed like a row in the table of kinds.
 func bonsais(t *testing.T, r rules[bonsaiSpec, unread]) *rules[bonsaiSpec, unread] {
 	t.Helper()
 	built, ok := kind("trees.example.com", "Bonsai", "bonsais", r).Handler.(*rules[bonsaiSpec, unread])
@@ -64,7 +64,7 @@ func TestImmutableFieldBelowAPointer(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			found := r.validate(bonsai(tc.now), bonsai(tc.before))
 			for i := range found {
-				found[i].Origin = "" // the library sets it
+				found[i].Origin = "" // the Kubernetes library sets it
 			}
 			NewWithT(t).Expect(found).To(Equal(tc.want))
 		})

@@ -5,7 +5,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// The specifications of kinds that have no file of their own.
+// The specifications of the kinds that have no file of their own.
 
 type backupBucketSpec struct {
 	DefaultSpec `json:",inline"`

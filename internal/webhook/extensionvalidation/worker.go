@@ -91,7 +91,7 @@ func (f *findings) pool(path *field.Path, pool *workerPool) {
 	f.require(path.Child("machineImage", "name"), pool.MachineImage.Name)
 	f.require(path.Child("machineImage", "version"), pool.MachineImage.Version)
 	f.require(path.Child("name"), pool.Name)
-	f.requireIf(pool.UserData == nil, path.Child("userData")) // extensions may leave it empty
+	f.requireIf(pool.UserData == nil, path.Child("userData")) // extensions may leave the value empty
 	if pool.Architecture != nil {
 		f.oneOf(path.Child("architecture"), *pool.Architecture, "amd64", "arm64")
 	}
@@ -114,8 +114,8 @@ func (f *findings) capacity(path *field.Path, name corev1.ResourceName, quantity
 	}
 }
 
-// isInteger reports whether a resource is counted in whole numbers: numbers of objects, and devices with a name of the cluster's
-// operator.
+// isInteger reports whether a resource is counted in whole numbers: numbers of objects, and devices, whose resources have names with a
+// domain.
 func isInteger(name corev1.ResourceName) bool {
 	switch name {
 	case corev1.ResourcePods, corev1.ResourceQuotas, corev1.ResourceServices, corev1.ResourceReplicationControllers, corev1.ResourceSecrets,

@@ -14,7 +14,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/admission/review"
 )
 
-// largePod is the Pod of benchmarks, in JSON as an API server sends it: five containers with ten variables each.
+// largePod returns the Pod of the benchmarks, as JSON in the form that an API server sends: five containers with ten variables each.
 func largePod(tb testing.TB) []byte {
 	tb.Helper()
 	pod := &corev1.Pod{
@@ -81,7 +81,7 @@ func largeContainer(i int) corev1.Container {
 	return c
 }
 
-// benchmark measures Handle for one request. The answer must contain a patch.
+// benchmark measures how long Handle takes for one request. The response must contain a patch.
 func benchmark(b *testing.B, handler review.Handler, request *review.Request) {
 	b.Helper()
 	NewWithT(b).Expect(handler.Handle(b.Context(), request).Patch).NotTo(BeEmpty())

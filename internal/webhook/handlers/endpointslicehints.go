@@ -16,8 +16,8 @@ import (
 
 const considerHints = "endpoint-slice-hints.resources.gardener.cloud/consider"
 
-// endpointSliceHints keeps traffic in its zone: it hints each endpoint of an EndpointSlice at clients in the endpoint's own
-// zone.
+// endpointSliceHints keeps traffic in its zone: it sets the hints of each endpoint in an EndpointSlice to the endpoint's own zone, so that
+// only clients in this zone use the endpoint.
 func endpointSliceHints() Handler {
 	return Handler{
 		Name: "endpoint-slice-hints", Path: "/webhooks/endpoint-slice-hints", Mutating: true,
@@ -57,8 +57,8 @@ type endpoint struct {
 	Hints *endpointHints `json:"hints"`
 }
 
-// Others has the hints that are not zones, and the fields of a zone that are not its name. If it is not empty, the hints are
-// replaced.
+// endpointHints is the part of the hints that the handler reads. Others contains hints that are not zones, and fields of a zone other than
+// the name. If Others is not empty, the hints are replaced.
 type endpointHints struct {
 	ForZones []hintedZone   `json:"forZones"`
 	Others   jsontext.Value `json:",embed"`
@@ -69,7 +69,7 @@ type hintedZone struct {
 	Others jsontext.Value `json:",embed"`
 }
 
-// planHints hints at the endpoint's own zone, and replaces other hints. Endpoints without a zone stay as they are.
+// planHints sets the hints of each endpoint to its own zone, and replaces other hints. Endpoints without a zone stay the same.
 func planHints(found endpointSlice) patch.Patch {
 	changes := patch.Patch{}
 	for i, each := range found.Endpoints {
@@ -80,7 +80,7 @@ func planHints(found endpointSlice) patch.Patch {
 	return changes
 }
 
-// hasOnlyZone is true for hints at one zone and at nothing else.
+// hasOnlyZone reports whether the hints contain this zone and nothing else.
 func (h *endpointHints) hasOnlyZone(name string) bool {
 	return h != nil && len(h.Others) == 0 && len(h.ForZones) == 1 && len(h.ForZones[0].Others) == 0 && h.ForZones[0].Name == name
 }

@@ -11,22 +11,22 @@ import (
 )
 
 const (
-	// namespaceName, a label of namespaces, is set by every API server to the name of the namespace.
+	// namespaceName is a label of namespaces. Every API server sets it to the name of the namespace.
 	namespaceName = "kubernetes.io/metadata.name"
-	// namespacePurpose, a label of namespaces, is set by Gardener; its system namespaces have one of the values below.
+	// namespacePurpose is a label of namespaces that Gardener sets. Its system namespaces have one of the values below.
 	namespacePurpose    = "gardener.cloud/purpose"
 	purposeKubeSystem   = "kube-system"
 	purposeDashboard    = "kubernetes-dashboard"
 	namespaceKubeSystem = "kube-system"
-	// staticPod is set, by convention, on Pods that kubelets start without an API server. Their mirrors in the API server
-	// cannot be changed.
+	// staticPod is a label that, by convention, static Pods have: Pods that kubelets start without an API server. Their mirror Pods in the
+	// API server cannot be changed.
 	staticPod = "static-pod"
-	// appLabel names the program that a Pod belongs to.
+	// appLabel is the label that names the program that a Pod belongs to.
 	appLabel = "app"
 )
 
-// StandardNamespaces is the selector of namespaces that most webhooks of a flavour share. The flavour standalone excludes
-// kube-system and the named namespaces, such as the one where the server runs; empty names do not count.
+// StandardNamespaces returns the selector of namespaces that most webhooks of a flavour share. The flavour standalone excludes kube-system
+// and the given namespaces, such as the namespace of the server; empty names do not count.
 func StandardNamespaces(flavor string, excluded ...string) *metav1.LabelSelector {
 	var required metav1.LabelSelectorRequirement
 	switch flavor {
@@ -46,7 +46,7 @@ func StandardNamespaces(flavor string, excluded ...string) *metav1.LabelSelector
 	return &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{required}}
 }
 
-// StandardObjects is the selector of objects that some webhooks of a flavour share; nil for none.
+// StandardObjects returns the selector of objects that some webhooks of a flavour share; nil for none.
 func StandardObjects(flavor string) *metav1.LabelSelector {
 	if flavor == config.FlavorGardenerShoot {
 		return &metav1.LabelSelector{MatchLabels: map[string]string{resourcesv1alpha1.ManagedBy: resourcesv1alpha1.GardenerManagedBy}}
@@ -54,23 +54,23 @@ func StandardObjects(flavor string) *metav1.LabelSelector {
 	return nil
 }
 
-// Cluster is where webhooks are registered.
+// Cluster describes the cluster in which webhooks are registered.
 type Cluster struct {
-	// Flavor is the kind of cluster that the webhooks are registered in:
+	// Flavor is the kind of the cluster:
 	//
 	//   - standalone, any cluster: namespace kube-system and the server's own namespace are excluded, by the label that every API
-	//     server sets on namespaces. Nothing else is expected of the cluster.
+	//     server sets on namespaces. The webhooks need no other property of the cluster.
 	//   - gardener-runtime, a seed or garden runtime cluster, and
-	//   - gardener-shoot, a shoot or virtual garden: as Gardener registers its resource manager there.
+	//   - gardener-shoot, a shoot or virtual garden: the webhooks are registered like those of Gardener's resource manager there.
 	//
 	// An unknown flavour counts as standalone.
 	Flavor string
-	// Apps are the values of the label app on Pods that no webhook with failure policy Fail is called about: the server's
-	// own, which otherwise could not start again once all of them are gone.
+	// Apps are values of the label app. No webhook with failure policy Fail is called for Pods that have one of them. The server's own Pods
+	// must be among these: otherwise none of them could start again once all are gone.
 	Apps []string
 }
 
-// Plain reports whether nothing is known of the cluster.
+// Plain reports whether the flavour is standalone: nothing is known about the cluster.
 func (c Cluster) Plain() bool {
 	return c.Flavor != config.FlavorGardenerRuntime && c.Flavor != config.FlavorGardenerShoot
 }
@@ -78,13 +78,13 @@ func (c Cluster) Plain() bool {
 // Shoot reports whether the cluster is a shoot or a virtual garden.
 func (c Cluster) Shoot() bool { return c.Flavor == config.FlavorGardenerShoot }
 
-// NotOwn excludes the server's own Pods.
+// NotOwn returns the requirement that excludes Pods whose label app has one of the values in Apps.
 func (c Cluster) NotOwn() metav1.LabelSelectorRequirement {
 	return registration.NotIn(appLabel, slices.Clone(c.Apps)...)
 }
 
-// Pods selects the Pods of a webhook. Gardener's registrations include the server's own Pods where the failure policy is
-// Ignore, and do not exclude the mirrors of static Pods.
+// Pods returns the selector of the Pods that a webhook is called for. Gardener's registrations include the server's own Pods if the failure
+// policy is Ignore, and do not exclude mirror Pods.
 func (c Cluster) Pods(required ...metav1.LabelSelectorRequirement) metav1.LabelSelector {
 	if !c.Plain() {
 		return registration.Expressions(required...)

@@ -1,13 +1,13 @@
-// Package handlers is the table of the handlers of webhook-server. A handler is one row: its name and path, its switch in the
-// configuration, the webhooks by which API servers call it, and how it answers. The server, the webhook configurations, the
+// Package handlers contains the table of the handlers of webhook-server. A handler is one row: its name and path, its switch in the
+// configuration, the webhooks by which API servers call it, and the function that answers. The server, the webhook configurations, the
 // admission policies and the tests of the documentation read the table.
 //
-// To add a handler, write a file with its row and its plan, a file with the tests of the plan (_test.go), and one with tests on a
-// real API server (_acceptance_test.go), and add the row to All. The handlers that change objects are here; larger ones have a
-// package of their own, of which the row is here.
+// To add a handler, write a file with its row and its plan, a file with the tests of the plan (_test.go), and one with tests on a real API
+// server (_acceptance_test.go), and add the row to All. Handlers that change objects are in this package; a larger handler has a package of
+// its own, and only its row is here.
 //
-// Files in this package only compute: they do not import context. A handler that needs to know more than the object under
-// review gets it by an object.Lookup of the Settings.
+// Files in this package only compute: they do not import context. A handler that needs other objects than the one under review calls an
+// object.Lookup of the Settings.
 package handlers
 
 import (
@@ -25,7 +25,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/webhook/object"
 )
 
-// suffix ends the names of all webhooks.
+// suffix is the end of the names of all webhooks.
 const suffix = ".resources.gardener.cloud"
 
 // Handler is one row of the table.
@@ -39,16 +39,16 @@ type Handler struct {
 	// Section is the section of the configuration below webhooks, and Switch returns its field enabled.
 	Section string
 	Switch  func(*config.Webhooks) *bool
-	// Registered reports whether the files in deploy/webhook-server/webhooks register the handler. They do not register
-	// handlers that need a setting, or that are for kinds that only Gardener has. Which handlers the shipped configuration
-	// enables is said in internal/deployable/binaries.go.
+	// Registered reports whether the files in deploy/webhook-server/webhooks register the handler. They do not register handlers that need
+	// a setting, or whose kinds only Gardener has. internal/deployable/binaries.go defines which handlers the shipped configuration
+	// enables.
 	Registered bool
-	// Webhooks declares the webhooks that call the handler in a cluster; none if it is not registered there. Declared fills
-	// in their type and path, and their name unless the row has set one.
+	// Webhooks returns the webhooks that call the handler in a cluster; none if it is not registered there. Declared sets their type and
+	// path, and their name unless the row sets one.
 	Webhooks func(Cluster) []registration.Webhook
-	// Policy is the same in CEL; nil if an admission policy cannot do it.
+	// Policy does the same in CEL; nil if an admission policy cannot do it.
 	Policy *Policy
-	// Review returns the handler that answers reviews.
+	// Review returns the handler that answers AdmissionReviews.
 	Review func(Settings) review.Handler
 }
 
@@ -60,13 +60,13 @@ type Settings struct {
 
 	// Automount returns automountServiceAccountToken of a ServiceAccount in the target cluster; nil if it is not set.
 	Automount object.Lookup[types.NamespacedName, *bool]
-	// Taints returns the taints of all Nodes in the target cluster that have the labels, in any order, with duplicates. No
-	// labels select every Node.
+	// Taints returns the taints of all Nodes in the target cluster that have the labels; callers must accept any order, and duplicates.
+	// Without labels, it returns the taints of every Node.
 	Taints object.Lookup[map[string]string, []corev1.Taint]
 	// Namespaces and Scaling read the target cluster.
 	Namespaces highavailability.Namespaces
 	Scaling    highavailability.Scaling
-	// Source reads the source cluster, and not from a cache.
+	// Source reads from the API server of the source cluster, not from a cache.
 	Source client.Reader
 }
 
@@ -108,8 +108,8 @@ func (h Handler) Declared(in Cluster) []registration.Webhook {
 	return declared
 }
 
-// createdPods is the rule of webhooks for Pods. They are called on creation only, because the fields that they change cannot be
-// changed later.
+// createdPods returns the rules of webhooks for Pods. They match the creation only, because the fields that the handlers change are
+// immutable later.
 func createdPods() []admissionregistrationv1.RuleWithOperations {
 	return registration.Rules(registration.Rule(registration.OnCreate(), "", registration.Versions("v1"), "pods"))
 }

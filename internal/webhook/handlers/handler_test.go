@@ -32,7 +32,7 @@ func TestHandlersThatChangeObjectsComeFirst(t *testing.T) {
 	}
 }
 
-// TestEverySectionHasAHandler compares the table with the configuration.
+// TestEverySectionHasAHandler requires that each section below webhooks in the configuration has a handler, and each handler a section.
 func TestEverySectionHasAHandler(t *testing.T) {
 	g := NewWithT(t)
 	var want []string

@@ -14,7 +14,7 @@ const (
 	skipHA     = "high-availability-config.resources.gardener.cloud/skip"
 )
 
-// highAvailability is the row of the package highavailability.
+// highAvailability returns the row of package highavailability.
 func highAvailability() Handler {
 	return Handler{
 		Name: "high-availability-config", Path: "/webhooks/high-availability-config", Mutating: true,

@@ -15,12 +15,11 @@ import (
 
 const injectServiceHost = "apiserver-proxy.networking.gardener.cloud/inject"
 
-// serviceHostTimeoutSeconds is short: all Pods of a cluster wait for this webhook, and run without it.
+// serviceHostTimeoutSeconds is short, because all Pods of a cluster wait for this webhook, and can run without its change.
 const serviceHostTimeoutSeconds = 2
 
-// kubernetesServiceHost sets the environment variable KUBERNETES_SERVICE_HOST in containers, so that clients in Pods connect
-// to the host name of the API server. An empty host is set too. KUBERNETES_SERVICE_PORT and ephemeral containers stay as they
-// are.
+// kubernetesServiceHost sets the environment variable KUBERNETES_SERVICE_HOST in containers, so that clients in Pods connect to the host
+// name of the API server. It also sets an empty host. It does not change KUBERNETES_SERVICE_PORT or ephemeral containers.
 func kubernetesServiceHost() Handler {
 	return Handler{
 		Name: "kubernetes-service-host", Path: "/webhooks/kubernetes-service-host", Mutating: true,
@@ -76,7 +75,7 @@ type envName struct {
 	Name string `json:"name"`
 }
 
-// planServiceHost gives the variable to each container that does not set it in any way, behind its other variables.
+// planServiceHost adds the variable after the other variables of each container that does not set it in any way.
 func planServiceHost(found hostPod, host string) patch.Patch {
 	changes := patch.Patch{}
 	giveVariable(&changes, "initContainers", found.Spec.InitContainers, host)
@@ -86,7 +85,7 @@ func planServiceHost(found hostPod, host string) patch.Patch {
 
 func giveVariable(changes *patch.Patch, list string, containers []*hostContainer, host string) {
 	for i, each := range containers {
-		if len(*changes) > patch.MaxOperations { // which is refused
+		if len(*changes) > patch.MaxOperations { // then Encode refuses the patch
 			return
 		}
 		if each != nil && !slices.Contains(each.Env, envName{Name: serviceHostVariable}) {

@@ -73,7 +73,7 @@ func TestServiceHostPlan(t *testing.T) {
 	}
 }
 
-// TestServiceHostTooManyChangesEndEarly has more than are made to one object.
+// TestServiceHostTooManyChangesEndEarly judges a Pod that would need more changes than one patch may have.
 func TestServiceHostTooManyChangesEndEarly(t *testing.T) {
 	found := hostPod{}
 	g := NewWithT(t)

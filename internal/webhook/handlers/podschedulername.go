@@ -12,8 +12,8 @@ import (
 	"github.com/espalier-dev/espalier/internal/webhook/object"
 )
 
-// podSchedulerName gives the configured scheduler to Pods that name no scheduler, or the default one. Without a configured
-// name Pods stay as they are.
+// podSchedulerName sets the configured scheduler in Pods that name no scheduler or the default one. Without a configured name it changes no
+// Pod.
 func podSchedulerName() Handler {
 	return Handler{
 		Name: "pod-scheduler-name", Path: "/webhooks/default-pod-scheduler-name", Mutating: true,
@@ -51,7 +51,7 @@ type schedulerPodSpec struct {
 	SchedulerName string `json:"schedulerName"`
 }
 
-// planSchedulerName names the scheduler of a Pod that does not ask for a particular one.
+// planSchedulerName sets the scheduler of a Pod, unless the Pod names another than the default one.
 func planSchedulerName(found schedulerPod, name string) patch.Patch {
 	changes := patch.Patch{}
 	switch {

@@ -13,7 +13,7 @@ func schedulerServed(t *testing.T) *webhooktest.Env {
 	return webhooktest.New(t, webhooktest.Options{Webhooks: "podSchedulerName: {enabled: true, schedulerName: bin-packing-scheduler}"})
 }
 
-// schedulerScheduler creates a Pod that asks for a scheduler, and returns which one it got.
+// schedulerScheduler creates a Pod that names a scheduler, and returns the scheduler of the stored Pod.
 func schedulerScheduler(e *webhooktest.Env, name string) string {
 	e.T.Helper()
 	return e.CreatePod(`{spec: {schedulerName: ` + name + `, containers: [{name: main, image: i}]}}`).Spec.SchedulerName
@@ -25,7 +25,7 @@ func TestAnotherSchedulerIsKept(t *testing.T) {
 	e.Expect(schedulerScheduler(e, "bar-scheduler")).To(Equal("bar-scheduler"))
 }
 
-// TestPodWithoutSchedulerGetsTheConfiguredOne asks the server itself too: API servers send the default.
+// TestPodWithoutSchedulerGetsTheConfiguredOne also posts a Pod without scheduler to the server, because API servers send the default one.
 func TestPodWithoutSchedulerGetsTheConfiguredOne(t *testing.T) {
 	t.Parallel()
 	e := schedulerServed(t)

@@ -17,8 +17,8 @@ import (
 
 const skipSpread = "topology-spread-constraints.resources.gardener.cloud/skip"
 
-// podTopologySpread spreads the Pods of each revision of a Deployment separately: it adds pod-template-hash to the selectors
-// of a Pod's constraints. Newer API servers do the same for matchLabelKeys.
+// podTopologySpread spreads the Pods of each revision of a Deployment separately: it adds pod-template-hash to the selectors of a Pod's
+// constraints. Newer API servers do the same if matchLabelKeys contains pod-template-hash.
 func podTopologySpread() Handler {
 	return Handler{
 		Name: "pod-topology-spread-constraints", Path: "/webhooks/pod-topology-spread-constraints", Mutating: true,
@@ -26,7 +26,7 @@ func podTopologySpread() Handler {
 		Registered: true,
 		Webhooks: func(in Cluster) []registration.Webhook {
 			required := []metav1.LabelSelectorRequirement{in.NotOwn(), registration.Absent(skipSpread)}
-			if in.Plain() { // the handler changes only Pods that have the label
+			if in.Plain() { // the handler changes only Pods with this label
 				required = append(required, registration.Exists(hashLabel))
 			}
 			return []registration.Webhook{{
@@ -47,7 +47,7 @@ func topologySpreadPolicy() *Policy {
 		key      = hashLabel
 		label    = "{'" + key + "': object.metadata.labels['" + key + "']}"
 		selector = "Object.spec.topologySpreadConstraints.labelSelector{matchLabels: " + label + "}"
-		// API servers refuse the key in both; they do the same by it alone.
+		// API servers refuse the key in both the selector and matchLabelKeys; matchLabelKeys alone has the same effect.
 		keyed = "has(c.matchLabelKeys) && '" + key + "' in c.matchLabelKeys"
 		named = "has(c.labelSelector) && (has(c.labelSelector.matchLabels) && '" + key + "' in c.labelSelector.matchLabels || " +
 			"has(c.labelSelector.matchExpressions) && c.labelSelector.matchExpressions.exists(e, e.key == '" + key + "' && e.operator == 'In'))"
@@ -81,7 +81,7 @@ type spreadPod struct {
 	} `json:"spec"`
 }
 
-// revisionLabels holds the label that names the revision.
+// revisionLabels contains the label that names the revision.
 type revisionLabels struct {
 	Value *string `json:"pod-template-hash"`
 }
@@ -101,7 +101,7 @@ type spreadRequirement struct {
 	Operator metav1.LabelSelectorOperator `json:"operator"`
 }
 
-// planTopologySpread narrows each constraint that does not choose among revisions yet to the revision of the Pod itself.
+// planTopologySpread restricts each constraint to the revision of the Pod, unless its selector already chooses a revision.
 func planTopologySpread(found spreadPod) patch.Patch {
 	changes := patch.Patch{}
 	own := found.Metadata.Labels.Value
@@ -110,7 +110,7 @@ func planTopologySpread(found spreadPod) patch.Patch {
 	}
 	labels := map[string]string{hashLabel: *own}
 	for i, each := range found.Spec.Constraints {
-		if len(changes) > patch.MaxOperations { // which is refused
+		if len(changes) > patch.MaxOperations { // then Encode refuses the patch
 			break
 		}
 		switch at := patch.Pointer("spec", "topologySpreadConstraints", i, "labelSelector"); {
@@ -126,11 +126,11 @@ func planTopologySpread(found spreadPod) patch.Patch {
 	return changes
 }
 
-// matchesOwn is true for constraints that have the API server do the same. It refuses a key that the selector has too. This
-// goes beyond Gardener, which knows no such field.
+// matchesOwn reports whether the API server itself restricts the constraint to the revision. It refuses a key that is also in the selector.
+// Gardener does not check this field.
 func (c *spreadConstraint) matchesOwn() bool { return slices.Contains(c.MatchLabelKeys, hashLabel) }
 
-// choosesRevision is true for selectors that name revisions of any Deployment, and false for selectors that only exclude some.
+// choosesRevision reports whether a selector names the revisions that it selects. It returns false if the selector only excludes some.
 func choosesRevision(s *spreadSelector) bool {
 	if s == nil {
 		return false

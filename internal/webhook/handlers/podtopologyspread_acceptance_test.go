@@ -15,7 +15,7 @@ func spreadServed(t *testing.T) *webhooktest.Env {
 	return webhooktest.New(t, webhooktest.Options{Webhooks: "podTopologySpreadConstraints: {enabled: true}"})
 }
 
-// spreadStored creates a Pod with these labels, and constraints with these selectors, and returns the selectors as stored.
+// spreadStored creates a Pod with these labels and a constraint for each selector, and returns the selectors of the stored Pod.
 func spreadStored(e *webhooktest.Env, labels string, selectors ...*metav1.LabelSelector) []*metav1.LabelSelector {
 	e.T.Helper()
 	constraints := []map[string]any{}

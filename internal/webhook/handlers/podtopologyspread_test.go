@@ -120,7 +120,7 @@ func TestTopologySpreadPlan(t *testing.T) {
 	}
 }
 
-// TestTopologySpreadTooManyChangesEndEarly has more than are made to one object.
+// TestTopologySpreadTooManyChangesEndEarly judges a Pod that would need more changes than one patch may have.
 func TestTopologySpreadTooManyChangesEndEarly(t *testing.T) {
 	found := spreadPod{}
 	g := NewWithT(t)

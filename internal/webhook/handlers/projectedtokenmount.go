@@ -22,12 +22,12 @@ import (
 
 const skipTokenMount = "projected-token-mount.resources.gardener.cloud/skip"
 
-// policyTokenSeconds is the lifetime of tokens that the policy mounts, unless the annotation of a Pod or a changed variable
-// expirationSeconds sets another.
+// policyTokenSeconds is the lifetime of tokens that the policy mounts, unless an annotation of the Pod sets another, or a user changes the
+// variable expirationSeconds of the policy.
 const policyTokenSeconds = 43200
 
-// projectedTokenMount mounts tokens that expire into Pods whose ServiceAccount forbids the API server to mount any. Nothing
-// else of the Pod changes, and ephemeral containers get no mount.
+// projectedTokenMount mounts expiring tokens into Pods whose ServiceAccount disables automounting. It changes nothing else in the Pod, and
+// ephemeral containers get no mount.
 func projectedTokenMount() Handler {
 	return Handler{
 		Name: "projected-token-mount", Path: "/webhooks/mount-projected-service-account-token", Mutating: true,
@@ -54,14 +54,14 @@ func projectedTokenMount() Handler {
 	}
 }
 
-// askForAccount names the ServiceAccount on which the verdict depends; none is needed if the Pod stays as it is in any case.
+// askForAccount returns the ServiceAccount on which the change depends. The result needed is false if the handler does not change the Pod
+// in any case.
 func askForAccount(request *review.Request, found tokenPod) (account types.NamespacedName, needed bool) {
 	name := found.Spec.ServiceAccountName
 	return types.NamespacedName{Namespace: request.Namespace, Name: name}, name != "" && name != "default"
 }
 
-// policyTokenVolume is the volume of a token, as the admission plugin ServiceAccount of the API server would mount it, in the CEL
-// form of a policy.
+// policyTokenVolume is the volume of a token in CEL: the same that the admission plugin ServiceAccount of the API server mounts.
 const policyTokenVolume = `Object.spec.volumes{
   name: 'kube-api-access-gardener',
   projected: Object.spec.volumes.projected{
@@ -104,7 +104,7 @@ func tokenMountPolicy() *Policy {
 			condition("has-no-token", "!has(object.spec.volumes) || !object.spec.volumes.exists(v, v.name.startsWith('kube-api-access-'))"),
 			condition("needs-mount", all+".size() == 0 || "+all+".exists(c, !("+ownMount+"))"),
 		},
-		Required: Requirement{ // longer numbers are more seconds than API servers grant
+		Required: Requirement{ // a longer number is more seconds than API servers allow
 			Expression: "!(" + annotated + ") || " + annotation + ".matches('^[+-]?0*[0-9]{1,18}$')",
 			Message:    `'strconv.ParseInt: parsing "' + ` + annotation + ` + '": invalid syntax'`,
 		},
@@ -118,9 +118,10 @@ func tokenMountPolicy() *Policy {
 	}
 }
 
-// serviceAccounts selects the ServiceAccounts in the namespace of the object; the API server evaluates the policy for each of them.
-// API servers have ServiceAccounts in memory. They stop watching other kinds, such as ConfigMaps, when the last policy that reads
-// them is removed, and (seen in 1.36.3) never watch again: a policy that is installed again would read objects of that time.
+// serviceAccounts selects the ServiceAccounts in the namespace of the object; the API server evaluates the policy for each of them. The
+// parameters are ServiceAccounts, because API servers always watch these. API servers stop watching other kinds, such as ConfigMaps, when
+// the last policy that reads them is removed, and (seen in 1.36.3) do not start again: a policy that is installed later would read outdated
+// objects.
 func serviceAccounts() *Parameters {
 	return &Parameters{
 		Kind: admissionregistrationv1.ParamKind{APIVersion: "v1", Kind: "ServiceAccount"},
@@ -131,11 +132,11 @@ func serviceAccounts() *Parameters {
 }
 
 const (
-	// tokenVolumePrefix begins the names of volumes that hold a token already: the API server's own, and ours.
+	// tokenVolumePrefix begins the names of volumes that already contain a token: those of the API server and ours.
 	tokenVolumePrefix = "kube-api-access-"
 	tokenVolumeName   = tokenVolumePrefix + "gardener"
 	tokenMountPath    = "/var/run/secrets/kubernetes.io/serviceaccount"
-	// tokenFileMode is the mode of the files in the volume, the default of the API.
+	// tokenFileMode is the mode of the files in the volume; it is also the default of the API.
 	tokenFileMode = 0o644
 )
 
@@ -163,7 +164,7 @@ type tokenContainer struct {
 	} `json:"volumeMounts"`
 }
 
-// hasOwnMount reports whether the container mounts something at the path of tokens.
+// hasOwnMount reports whether the container mounts any volume at the path of tokens.
 func (c *tokenContainer) hasOwnMount() bool {
 	for i := range c.VolumeMounts {
 		if strings.TrimRight(c.VolumeMounts[i].MountPath, "/") == tokenMountPath {
@@ -173,8 +174,8 @@ func (c *tokenContainer) hasOwnMount() bool {
 	return false
 }
 
-// planTokenMount mounts a token whose lifetime in seconds is given, unless the Pod has the annotation for another one, into a Pod
-// whose ServiceAccount forbids that the API server does. automount is the field of the ServiceAccount; nil counts as true. An error
+// planTokenMount mounts a token into a Pod whose ServiceAccount disables automounting. The token is valid for expirationSeconds, unless an
+// annotation of the Pod sets another lifetime. The argument automount is the field of the ServiceAccount; nil counts as true. An error
 // means that the annotation is invalid.
 func planTokenMount(found tokenPod, automount *bool, expirationSeconds int64) (patch.Patch, error) {
 	if ptr.Deref(automount, true) || !ptr.Deref(found.Spec.Automount, true) {
@@ -202,7 +203,7 @@ func planTokenMount(found tokenPod, automount *bool, expirationSeconds int64) (p
 	return changes, nil
 }
 
-// parseSeconds takes numbers literally: it is the API server that judges negative and small ones.
+// parseSeconds accepts any integer: the API server validates negative and small ones.
 func parseSeconds(text string) (int64, error) {
 	seconds, err := strconv.ParseInt(text, 10, 64)
 	if wrong, ok := errors.AsType[*strconv.NumError](err); ok {
@@ -213,7 +214,7 @@ func parseSeconds(text string) (int64, error) {
 
 func mountAll(changes *patch.Patch, list string, containers []*tokenContainer) {
 	for i, each := range containers {
-		if len(*changes) > patch.MaxOperations { // which is refused
+		if len(*changes) > patch.MaxOperations { // then Encode refuses the patch
 			return
 		}
 		if each != nil && !each.hasOwnMount() {
@@ -223,7 +224,7 @@ func mountAll(changes *patch.Patch, list string, containers []*tokenContainer) {
 	}
 }
 
-// tokenVolume returns a volume with the sources of the volume that the API server itself mounts.
+// tokenVolume returns a volume with the same sources as the volume that the API server mounts.
 func tokenVolume(expirationSeconds int64) corev1.Volume {
 	authority := corev1.ConfigMapProjection{
 		LocalObjectReference: corev1.LocalObjectReference{Name: "kube-root-ca.crt"},

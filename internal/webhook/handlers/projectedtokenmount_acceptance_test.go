@@ -16,8 +16,8 @@ import (
 
 const tokenMountPath = "/webhooks/mount-projected-service-account-token"
 
-// tokenMountServed mounts tokens of 7200 seconds. Every ServiceAccount exists before the first Pod: the server reads
-// ServiceAccounts that its cache does not hold yet.
+// tokenMountServed starts a server that mounts tokens of 7200 seconds. The ServiceAccounts exist before the first Pod: the server reads a
+// ServiceAccount live if its cache does not contain it yet.
 func tokenMountServed(t *testing.T, accounts ...string) *webhooktest.Env {
 	t.Helper()
 	e := webhooktest.New(t, webhooktest.Options{Webhooks: "projectedTokenMount: {enabled: true, expirationSeconds: 7200}"})
@@ -30,7 +30,7 @@ func tokenMountServed(t *testing.T, accounts ...string) *webhooktest.Env {
 
 const tokenMountRobot = `{metadata: {name: robot}, automountServiceAccountToken: false}`
 
-// tokenMountMounts are the volumes of a Pod by name, and where each container mounts them, the init containers first.
+// tokenMountMounts contains the volumes of a Pod by name, and the mounts of each container, init containers first.
 type tokenMountMounts struct {
 	Volumes    []string
 	Containers [][]string
@@ -72,7 +72,8 @@ func TestDefaultServiceAccountIsNotRead(t *testing.T) {
 	}
 }
 
-// TestMissingServiceAccountIsNamed asks the server itself: an API server refuses such a Pod before.
+// TestMissingServiceAccountIsNamed posts the request to the server directly, because an API server would refuse such a Pod before it calls
+// webhooks.
 func TestMissingServiceAccountIsNamed(t *testing.T) {
 	t.Parallel()
 	e := tokenMountServed(t)

@@ -21,7 +21,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/webhook/objecttest"
 )
 
-// tokenMountVolumeFor is the volume of a token that expires after the seconds.
+// tokenMountVolumeFor returns the volume of a token that expires after the given seconds.
 func tokenMountVolumeFor(seconds string) string {
 	return `{"name":"kube-api-access-gardener","projected":{"sources":[` +
 		`{"serviceAccountToken":{"expirationSeconds":` + seconds + `,"path":"token"}},` +
@@ -161,7 +161,7 @@ func TestTokenMountPlan(t *testing.T) {
 	}
 }
 
-// TestTokenMountTooManyChangesEndEarly has more than are made to one object.
+// TestTokenMountTooManyChangesEndEarly judges a Pod that would need more changes than one patch may have.
 func TestTokenMountTooManyChangesEndEarly(t *testing.T) {
 	g := NewWithT(t)
 	many := `[` + strings.Repeat(`{},`, 30_000) + `{}]`
@@ -179,7 +179,7 @@ func tokenMountDecoded(t *testing.T, object string) tokenPod {
 	return found
 }
 
-// tokenMountFound are ServiceAccounts by namespace and name, or why they cannot be looked up.
+// tokenMountFound maps the namespace and name of a ServiceAccount to its automount field, or to the error of the look-up.
 type tokenMountFound map[string]any
 
 func (f tokenMountFound) automount(_ context.Context, asked types.NamespacedName) (*bool, error) {
@@ -192,7 +192,7 @@ func (f tokenMountFound) automount(_ context.Context, asked types.NamespacedName
 	return nil, apierrors.NewNotFound(corev1.Resource("serviceaccounts"), asked.Name)
 }
 
-// noAccount fails the test if a ServiceAccount is read.
+// noAccount returns a look-up that fails the test when it is called.
 func noAccount(t *testing.T) object.Lookup[types.NamespacedName, *bool] {
 	t.Helper()
 	return func(_ context.Context, asked types.NamespacedName) (*bool, error) {
@@ -211,7 +211,7 @@ func tokenMountHandler(automount object.Lookup[types.NamespacedName, *bool]) rev
 func tokenMountCreate(t *testing.T, object string) *review.Request {
 	t.Helper()
 	request := reviewtest.Request(t, review.Create, corev1.SchemeGroupVersion.WithResource("pods"), object)
-	request.Namespace = "shop" // as API servers say it, while objects with a generated name say none
+	request.Namespace = "shop" // API servers set it in the request; an object with a generated name may have none
 	return request
 }
 
@@ -339,7 +339,7 @@ func FuzzTokenMount(f *testing.F) {
 	})
 }
 
-// tokenMountMounted makes the expected change for Pods of the ServiceAccount robot, which forbids automounting.
+// tokenMountMounted makes the expected change in a Pod of the ServiceAccount robot, which disables automounting.
 func tokenMountMounted(pod *corev1.Pod) bool {
 	if pod.Spec.ServiceAccountName != "robot" || !ptr.Deref(pod.Spec.AutomountServiceAccountToken, true) {
 		return true

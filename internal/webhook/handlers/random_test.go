@@ -2,7 +2,7 @@ package handlers
 
 import "github.com/espalier-dev/espalier/internal/webhook/objecttest"
 
-// member is a name in a random object.
+// member is a member of a random object.
 type member = objecttest.Member
 
 // randomPod has the fields of Pods that handlers read and change, and fields that no handler reads.
@@ -41,7 +41,7 @@ func randomPodSpec() objecttest.Value {
 		member{Name: "containers", Value: objecttest.List(randomContainer())},
 		member{Name: "ephemeralContainers", Value: objecttest.List(randomContainer())},
 		member{Name: "nodeSelector", Value: objecttest.Map(objecttest.Text("", "selector", "other"), "additional", "example.com/a~b")},
-		member{Name: "tolerations", Value: objecttest.List(objecttest.OneOf( // few, so that a Pod often has one twice
+		member{Name: "tolerations", Value: objecttest.List(objecttest.OneOf( // few values, so that a Pod often has one of them twice
 			map[string]any{"key": "k1", "operator": "Exists"},
 			map[string]any{"key": "k1", "operator": "Exists", "tolerationSeconds": 0},
 			map[string]any{"key": "k1", "operator": "Exists", "tolerationSeconds": 10},

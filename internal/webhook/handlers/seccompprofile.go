@@ -13,8 +13,8 @@ import (
 
 const skipSeccomp = "seccompprofile.resources.gardener.cloud/skip"
 
-// seccompProfile gives Pods the seccomp profile RuntimeDefault unless they set one. Profiles of containers are neither read nor changed.
-// Pods for Windows stay as they are, because the API server refuses the field there.
+// seccompProfile sets the seccomp profile RuntimeDefault in Pods that set none. It ignores the profiles of containers. It does not change
+// Pods for Windows, because the API server refuses the field there.
 func seccompProfile() Handler {
 	return Handler{
 		Name: "seccomp-profile", Path: "/webhooks/seccomp-profile", Mutating: true,
@@ -66,7 +66,7 @@ type podSecurityContext struct {
 	} `json:"seccompProfile"`
 }
 
-// planSeccompProfile gives the container runtime's own profile to a Pod that has none.
+// planSeccompProfile sets the profile RuntimeDefault in a Pod that has none.
 func planSeccompProfile(found seccompPod) patch.Patch {
 	changes := patch.Patch{}
 	profile := &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault}

@@ -27,7 +27,7 @@ func TestUnconfinedProfileIsKept(t *testing.T) {
 		To(BeComparableTo(&corev1.PodSecurityContext{SeccompProfile: &corev1.SeccompProfile{Type: "Unconfined"}}))
 }
 
-// TestPodWithoutSecurityContextGetsTheProfile asks the server itself too: API servers send an empty one.
+// TestPodWithoutSecurityContextGetsTheProfile also posts such a Pod to the server, because API servers send an empty security context.
 func TestPodWithoutSecurityContextGetsTheProfile(t *testing.T) {
 	t.Parallel()
 	e := seccompServed(t)

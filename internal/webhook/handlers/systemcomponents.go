@@ -17,8 +17,8 @@ import (
 
 const skipSystem = "system-components-config.resources.gardener.cloud/skip"
 
-// systemComponents lets Pods of system components run on the Nodes for them: it adds a node selector, and tolerations for the
-// taints of these Nodes. Pods of DaemonSets stay as they are.
+// systemComponents places Pods of system components on the Nodes that are meant for them: it adds a node selector, and tolerations for the
+// taints of these Nodes. It does not change Pods of DaemonSets.
 func systemComponents() Handler {
 	return Handler{
 		Name: "system-components-config", Path: "/webhooks/system-components-config", Mutating: true,
@@ -69,12 +69,12 @@ type systemPodSpec struct {
 	Tolerations  []object.Kept[toleration] `json:"tolerations"`
 }
 
-// ofDaemonSet is true for Pods whose DaemonSet chooses their nodes.
+// ofDaemonSet reports whether a DaemonSet owns the Pod. The DaemonSet then chooses the Node.
 func ofDaemonSet(found systemPod) bool {
 	return slices.Contains(found.Metadata.OwnerReferences, owner{APIVersion: "apps/v1", Kind: "DaemonSet", Controller: true})
 }
 
-// planSystemComponents lets a Pod run on the nodes for system components, which have the taints.
+// planSystemComponents adds the node selector, the configured tolerations, and tolerations of the taints to a Pod.
 func planSystemComponents(found systemPod, section config.SystemComponentsConfigWebhook, taints []corev1.Taint) patch.Patch {
 	changes, spec := patch.Patch{}, systemPodSpec{}
 	if found.Spec == nil {
@@ -91,7 +91,7 @@ func planSystemComponents(found systemPod, section config.SystemComponentsConfig
 	return changes
 }
 
-// overruledLabels returns the labels of a Pod's node selector that the handler replaces, for the warning to the creator of the Pod.
+// overruledLabels returns a warning for each label in the Pod's node selector whose value the handler replaces.
 func overruledLabels(found systemPod, want map[string]string) []string {
 	if found.Spec == nil {
 		return nil
@@ -105,7 +105,7 @@ func overruledLabels(found systemPod, want map[string]string) []string {
 	return warnings
 }
 
-// selectNodes adds the wanted labels to a node selector, in which they win.
+// selectNodes adds the wanted labels to a node selector. They replace existing values.
 func selectNodes(changes *patch.Patch, have, want map[string]string) {
 	if have == nil {
 		if len(want) > 0 {

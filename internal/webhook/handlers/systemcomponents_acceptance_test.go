@@ -19,8 +19,8 @@ import (
 
 var systemConfigured = corev1.Toleration{Key: "someKey", Operator: "Equal", Value: "someValue", Effect: "NoExecute"}
 
-// systemServed serves Pods of a shoot. It finds one node for each list of taints, and one that its selector does not match, with
-// the taint of another pool.
+// systemServed starts a server for Pods of a shoot. The server finds one Node for each list of taints. One further Node, with the taint of
+// another pool, does not match its selector.
 func systemServed(t *testing.T, nodes ...[]corev1.Taint) *webhooktest.Env {
 	t.Helper()
 	pool := strings.ToLower(rand.Text())
@@ -39,7 +39,7 @@ func systemServed(t *testing.T, nodes ...[]corev1.Taint) *webhooktest.Env {
 	})
 }
 
-// systemAddNode creates a node before there is a server, so that its caches have it from the start.
+// systemAddNode creates a Node before the server starts, so that the caches of the server contain it from the start.
 func systemAddNode(t *testing.T, labels map[string]string, taints []corev1.Taint) {
 	t.Helper()
 	g := NewWithT(t)
@@ -53,7 +53,7 @@ func systemAddNode(t *testing.T, labels map[string]string, taints []corev1.Taint
 	})
 }
 
-// systemPlacement is where a Pod may run, without the tolerations of five minutes that the API server itself adds.
+// systemPlacement contains the fields that decide where a Pod may run, without the tolerations of five minutes that the API server adds.
 type systemPlacement struct {
 	NodeSelector map[string]string
 	Tolerations  []corev1.Toleration
@@ -145,7 +145,7 @@ func TestPodsWithoutTheLabelManagedByStay(t *testing.T) {
 	e.Expect(systemOf(pod)).To(BeComparableTo(systemPlacement{}))
 }
 
-// TestTaintsOfOtherNodesAreNotTolerated relies on the node of another pool, which is always there.
+// TestTaintsOfOtherNodesAreNotTolerated needs the Node of another pool, which systemServed always creates.
 func TestTaintsOfOtherNodesAreNotTolerated(t *testing.T) {
 	t.Parallel()
 	e := systemServed(t)

@@ -248,8 +248,8 @@ func TestSystemComponentsPlanTolerates(t *testing.T) {
 	}
 }
 
-// TestSystemComponentsManyDuplicatesAreOneChange has as many as fit into a request: API servers would be busy for seconds with as many
-// removals.
+// TestSystemComponentsManyDuplicatesAreOneChange judges a Pod with as many duplicates as fit into a request. API servers would be busy for
+// seconds with one removal for each.
 func TestSystemComponentsManyDuplicatesAreOneChange(t *testing.T) {
 	duplicates := strings.TrimSuffix(strings.Repeat(`{"key":"a"},`, 20_000), ",")
 	g := NewWithT(t)
@@ -275,7 +275,7 @@ func systemDecoded(t *testing.T, object string) systemPod {
 	return found
 }
 
-// systemNodes have these taints if they are asked for by the wanted selector.
+// systemNodes is a look-up that returns these taints if it is called with the expected selector.
 type systemNodes []corev1.Taint
 
 func (n systemNodes) taints(_ context.Context, selector map[string]string) ([]corev1.Taint, error) {
@@ -285,7 +285,7 @@ func (n systemNodes) taints(_ context.Context, selector map[string]string) ([]co
 	return n, nil
 }
 
-// failingNodes is a look-up that fails.
+// failingNodes returns a look-up that fails.
 func failingNodes(err error) object.Lookup[map[string]string, []corev1.Taint] {
 	return func(context.Context, map[string]string) ([]corev1.Taint, error) { return nil, err }
 }
@@ -404,7 +404,7 @@ func FuzzSystemComponents(f *testing.F) {
 	})
 }
 
-// systemPlaced makes the expected change.
+// systemPlaced makes the expected change in a Pod.
 func systemPlaced(pod *corev1.Pod) bool {
 	for _, owner := range pod.OwnerReferences {
 		if owner.APIVersion == "apps/v1" && owner.Kind == "DaemonSet" && ptr.Deref(owner.Controller, false) {
@@ -429,7 +429,7 @@ func systemPlaced(pod *corev1.Pod) bool {
 	return true
 }
 
-// BenchmarkSystemComponents finds nodes of three pools.
+// BenchmarkSystemComponents judges a Pod; the look-up returns the taints of three pools.
 func BenchmarkSystemComponents(b *testing.B) {
 	taints := systemNodes{
 		{Key: "node.kubernetes.io/not-ready", Effect: "NoExecute"},

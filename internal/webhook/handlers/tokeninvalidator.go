@@ -19,8 +19,8 @@ import (
 	"github.com/espalier-dev/espalier/internal/webhook/object"
 )
 
-// tokenInvalidator replaces static tokens of ServiceAccounts by an invalid token, in Secrets that the token invalidator, a
-// controller, has labelled, and removes the invalid token where the label is gone. Its errors contain nothing of the Secret.
+// tokenInvalidator replaces static tokens of ServiceAccounts by an invalid token, in Secrets that a controller, the token invalidator, has
+// labelled. It removes the invalid token if the label is gone. Its errors contain no data of the Secret.
 func tokenInvalidator() Handler {
 	return Handler{
 		Name: "token-invalidator", Path: "/webhooks/invalidate-service-account-token-secret", Mutating: true,
@@ -42,7 +42,7 @@ func tokenInvalidator() Handler {
 }
 
 func tokenInvalidatorPolicy() *Policy {
-	// invalid is three bytes that are zero, in base64, as a string of CEL
+	// invalid is the invalid token, three zero bytes, in base64 as a CEL string.
 	const invalid = "'AAAA'"
 	const considered = "has(object.metadata.labels) && 'token-invalidator.resources.gardener.cloud/consider' in object.metadata.labels"
 	return &Policy{
@@ -67,7 +67,7 @@ func invalidateToken(request *review.Request) review.Response {
 	return review.Patched(changes)
 }
 
-// withoutValue returns where the decoder found an error: its own text quotes the value.
+// withoutValue returns an error that names the field in which the decoder found an error. The decoder's own text would quote the value.
 func withoutValue(err error) error {
 	if mismatch := (*json.SemanticError)(nil); errors.As(err, &mismatch) {
 		return fmt.Errorf("object: wrong type within %q", string(mismatch.JSONPointer))
@@ -89,17 +89,17 @@ type tokenSecret struct {
 }
 
 type tokenSecretData struct {
-	// Token stays JSON, so that no error of the decoder quotes it.
+	// Token is not decoded, so that no error of the decoder quotes it.
 	Token jsontext.Value `json:"token"`
 }
 
 var errToken = errors.New("data.token: must be a string in base64")
 
-// invalidToken is a token that authenticates no user.
+// invalidToken returns a token that authenticates no user.
 func invalidToken() []byte { return []byte{0, 0, 0} }
 
-// planInvalidation invalidates the token of a Secret that is labelled for that, and drops an invalid one where the label is gone,
-// upon which the controller manager makes a new one. The error does not contain the token.
+// planInvalidation makes the token of a labelled Secret invalid. It removes an invalid token from a Secret without the label; then the
+// kube-controller-manager creates a new token. The error does not contain the token.
 func planInvalidation(found tokenSecret) (patch.Patch, error) {
 	changes := patch.Patch{}
 	if found.Data == nil {
@@ -118,7 +118,7 @@ func planInvalidation(found tokenSecret) (patch.Patch, error) {
 	return changes, nil
 }
 
-// decodeToken returns the bytes that a member of data stands for; nil if it is absent or null.
+// decodeToken returns the bytes of a value in the field data; nil if the value is absent or null.
 func decodeToken(value jsontext.Value) ([]byte, error) {
 	switch value.Kind() {
 	case jsontext.KindInvalid, jsontext.KindNull:

@@ -17,7 +17,7 @@ func invalidatorServed(t *testing.T) *webhooktest.Env {
 	})
 }
 
-// invalidatorCreate creates a Secret as the token invalidator has labelled it, with more labels and other members.
+// invalidatorCreate creates a Secret with the label of the token invalidator, and further labels and members.
 func invalidatorCreate(e *webhooktest.Env, labels, members string) *unstructured.Unstructured {
 	e.T.Helper()
 	object, err := e.Create(`{apiVersion: v1, kind: Secret, metadata: {generateName: robot-token-, labels: ` +

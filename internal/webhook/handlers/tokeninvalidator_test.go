@@ -108,7 +108,7 @@ func TestTokenInvalidatorRemovesAnInvalidToken(t *testing.T) {
 	reviewtest.Same(t, after, `{apiVersion: v1, kind: Secret, metadata: {name: robot-token}, data: {ca.crt: Y2VydA==}}`)
 }
 
-// TestTokenInvalidatorErrorsContainNothingOfTheSecret sends Secrets that hold the word hidden where it cannot be read.
+// TestTokenInvalidatorErrorsContainNothingOfTheSecret sends Secrets that contain the word hidden in a field that cannot be decoded.
 func TestTokenInvalidatorErrorsContainNothingOfTheSecret(t *testing.T) {
 	for name, tc := range map[string]struct{ object, want string }{
 		"a token that is no base64": {object: `{"data":{"token":"hidden!"}}`, want: "data.token: must be a string in base64"},

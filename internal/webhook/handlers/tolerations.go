@@ -13,8 +13,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/webhook/object"
 )
 
-// toleration is a toleration of a Pod. Others has the fields that the API got after this code was written: tolerations may differ
-// in them.
+// toleration is a toleration of a Pod. Others contains fields that are newer than this code; tolerations may differ in them.
 type toleration struct {
 	Key      string                    `json:"key"`
 	Operator corev1.TolerationOperator `json:"operator"`
@@ -24,7 +23,7 @@ type toleration struct {
 	Others   jsontext.Value            `json:",embed"`
 }
 
-// tolerationIdentity is equal for tolerations that say the same.
+// tolerationIdentity is the same for equal tolerations.
 type tolerationIdentity struct {
 	key, value, others string
 	operator           corev1.TolerationOperator
@@ -41,8 +40,8 @@ func (t toleration) identity() tolerationIdentity {
 	return same
 }
 
-// tolerate appends the missing ones of the wanted tolerations to a Pod's list, in their order. If the list has duplicates, it is
-// replaced by a list without them: if one item is removed, API servers move all items after it.
+// tolerate appends the wanted tolerations that are missing to a Pod's list, in their order. A list with duplicates is replaced as a whole
+// by a list without them: to remove items one by one is slow, because API servers move all items after each.
 func tolerate(changes *patch.Patch, have []object.Kept[toleration], want []corev1.Toleration) {
 	known := make(map[tolerationIdentity]struct{}, len(have)+len(want))
 	once := make([]any, 0, len(have))
@@ -66,17 +65,17 @@ func tolerate(changes *patch.Patch, have []object.Kept[toleration], want []corev
 	patch.Append(changes, "/spec/tolerations", len(have), missing...)
 }
 
-// learn is true if the toleration was unknown.
+// learn adds a toleration to the known ones, and reports whether it was unknown.
 func learn(known map[tolerationIdentity]struct{}, t toleration) bool {
 	before := len(known)
 	known[t.identity()] = struct{}{}
 	return len(known) > before
 }
 
-// tolerationsOf returns tolerations of the taints, without a time limit, sorted. Taints that come and go with the state of a node
-// get none.
+// tolerationsOf returns tolerations for the taints, without a time limit, sorted. It ignores temporary taints, which show the state of a
+// Node.
 func tolerationsOf(taints []corev1.Taint) []corev1.Toleration {
-	known := map[corev1.Toleration]struct{}{} // none has seconds, so that equal ones are one key
+	known := map[corev1.Toleration]struct{}{} // no toleration sets seconds, a pointer, so equal tolerations are one key
 	for _, taint := range taints {
 		if !isTemporary(taint.Key) {
 			known[tolerationOf(taint)] = struct{}{}
@@ -95,7 +94,7 @@ func tolerationOf(taint corev1.Taint) corev1.Toleration {
 	return corev1.Toleration{Key: taint.Key, Operator: operator, Value: taint.Value, Effect: taint.Effect}
 }
 
-// isTemporary is true for taints that Kubernetes and the cluster autoscaler set themselves.
+// isTemporary reports whether Kubernetes or the cluster autoscaler sets the taint itself.
 func isTemporary(key string) bool {
 	return strings.Contains(key, "kubernetes.io/") || key == "ToBeDeletedByClusterAutoscaler"
 }

@@ -10,14 +10,14 @@ import (
 
 const deletionProtected = "gardener.cloud/deletion-protected"
 
-// deletionProtection is the row of the package deletionprotection. Two webhooks call it.
+// deletionProtection returns the row of package deletionprotection. Two webhooks call the handler.
 func deletionProtection() Handler {
 	return Handler{
 		Name: "crd-deletion-protection", Path: "/webhooks/validate-crd-deletion",
 		Section: "crdDeletionProtection", Switch: func(w *config.Webhooks) *bool { return &w.CRDDeletionProtection.Enabled }, Registered: true,
 		Webhooks: func(in Cluster) []registration.Webhook {
 			if in.Shoot() {
-				return nil // the kinds do not exist there
+				return nil // Gardener's kinds do not exist there
 			}
 			return []registration.Webhook{definitionDeletion(in), resourceDeletion(in)}
 		},
@@ -25,7 +25,7 @@ func deletionProtection() Handler {
 	}
 }
 
-// extensionValidation are the rows of the package extensionvalidation, one for each kind.
+// extensionValidation returns the rows of package extensionvalidation, one for each kind.
 func extensionValidation() []Handler {
 	kinds := extensionvalidation.Kinds()
 	all := make([]Handler, 0, len(kinds))
@@ -59,7 +59,7 @@ func definitionDeletion(in Cluster) registration.Webhook {
 func resourceDeletion(in Cluster) registration.Webhook {
 	var extensions []string
 	for _, kind := range extensionvalidation.Kinds() {
-		// The handler allows the deletion of Bastions without a confirmation. Gardener registers them too.
+		// The handler allows the deletion of Bastions without a confirmation. Gardener registers the webhook for them too.
 		exempt := !kind.ConfirmDeletion && in.Plain()
 		if kind.Group == extensionvalidation.GroupExtensions && !exempt {
 			extensions = append(extensions, kind.Plural)

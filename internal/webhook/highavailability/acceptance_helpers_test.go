@@ -28,12 +28,12 @@ import (
 
 const path = "/webhooks/high-availability-config"
 
-// env is a server that is called about the objects of all namespaces that a test makes. Each has its labels and annotations
-// from the start, so that no look-up can find older ones.
+// env is a server that is called for the objects of all namespaces that a test creates. Each namespace has its labels and annotations from
+// its creation, so that no look-up can return older ones.
 type env struct{ *webhooktest.Env }
 
-// serve starts a server. Settings is the content of the section espalier.webhooks; more is added to the handler's section, beside
-// its switch.
+// serve starts a server. The argument settings is the content of the section espalier.webhooks; more is added to the section of the
+// handler, after the switch.
 func serve(t *testing.T, settings, more string) *env {
 	t.Helper()
 	t.Parallel()
@@ -62,7 +62,7 @@ func serve(t *testing.T, settings, more string) *env {
 	return e
 }
 
-// with returns the same server for a part of the test.
+// with returns the same server for a subtest.
 func (e *env) with(t *testing.T) *env {
 	t.Helper()
 	of := *e.Env.Env
@@ -77,7 +77,7 @@ func (e *env) patiently(done func(Gomega)) {
 	e.Eventually(done).WithTimeout(binary.Patience).Should(Succeed())
 }
 
-// namespace makes one that takes part, with annotations under their short keys.
+// namespace creates a namespace for which the handler is called. The keys of annotations lack the common prefix.
 func (e *env) namespace(annotations map[string]string) string {
 	e.T.Helper()
 	return e.namespaceWith(map[string]string{"high-availability-config.resources.gardener.cloud/consider": "true"}, annotations)
@@ -94,15 +94,15 @@ func (e *env) namespaceWith(labels, annotations map[string]string) string {
 	return object.Name
 }
 
-// workload is a Deployment or StatefulSet with 1 replica unless it says otherwise.
+// workload describes a Deployment or StatefulSet, with 1 replica unless replicas is set.
 type workload struct {
 	namespace, kind, name string
-	// component is the value of the label type, override the value of the annotation replicas; both are left out if empty.
+	// component is the value of the label type, override the value of the annotation replicas; an empty one is left out.
 	component, override string
 	replicas            string
-	// pods are members of the spec of its Pods.
+	// pods contains members for the spec of the Pods, as YAML.
 	pods string
-	// labels are further ones.
+	// labels contains further labels, as YAML.
 	labels string
 }
 
@@ -116,7 +116,7 @@ func (w workload) yaml() string {
 		annotations = "high-availability-config.resources.gardener.cloud/replicas: '" + w.override + "'"
 	}
 	selected := "app: web"
-	if w.kind == "StatefulSet" { // its Pods are spread by its selector, Pods of a Deployment by their labels
+	if w.kind == "StatefulSet" { // a StatefulSet spreads its Pods by its selector, a Deployment by the labels of the Pods
 		more, selected = ", serviceName: web", "app: web, tier: one"
 	}
 	if w.pods != "" {
@@ -129,7 +129,7 @@ func (w workload) yaml() string {
 		"image: 'web:1'}]" + pods + "}}}}"
 }
 
-// kinds of workloads are treated alike.
+// kinds returns the kinds of workloads. The handler treats both in the same way.
 func kinds() []string { return []string{"Deployment", "StatefulSet"} }
 
 // outcome returns the fields of an object that the handler may change, without absent ones.
@@ -155,8 +155,8 @@ func outcome(e *env, object *unstructured.Unstructured) map[string]any {
 	return found
 }
 
-// becomes creates an object and requires its outcome, and that neither an update through the API server nor the handler
-// itself, asked again, changes anything of it.
+// becomes creates an object and requires its outcome. Neither an update through the API server nor a second call of the handler may change
+// the object further.
 func (e *env) becomes(object, want string) {
 	e.T.Helper()
 	stored, err := e.Create(object)
@@ -178,7 +178,7 @@ func (e *env) outcomeIs(object *unstructured.Unstructured, want string) {
 	e.Expect(got).To(MatchJSON(wanted))
 }
 
-// settled requires that the handler has nothing to change.
+// settled requires that the handler changes nothing in the object.
 func (e *env) settled(object *unstructured.Unstructured) {
 	e.T.Helper()
 	answer := e.review(object)
@@ -186,7 +186,7 @@ func (e *env) settled(object *unstructured.Unstructured) {
 	e.Expect(string(answer.Patch)).To(BeEmpty())
 }
 
-// review posts a request to update an object.
+// review posts a request to update an object to the server directly.
 func (e *env) review(object *unstructured.Unstructured) webhooktest.Answer {
 	e.T.Helper()
 	kind := object.GroupVersionKind()
@@ -198,7 +198,7 @@ func (e *env) review(object *unstructured.Unstructured) webhooktest.Answer {
 	return e.Review(path, string(request))
 }
 
-// serveHvpas lets the API server serve Hvpas, of any schema, to all tests from now on.
+// serveHvpas makes the API server serve Hvpas, of any schema, for this and all later tests.
 func (e *env) serveHvpas() {
 	e.T.Helper()
 	err := e.Target.Create(e.Ctx, e.cluster(`
@@ -221,7 +221,7 @@ spec:
 	})
 }
 
-// cluster reads an object that is in no namespace.
+// cluster reads a cluster-scoped object.
 func (e *env) cluster(text string) *unstructured.Unstructured {
 	e.T.Helper()
 	object := &unstructured.Unstructured{}
@@ -251,7 +251,7 @@ func autoscaler(text, namespace, component, override string) string {
 		"metadata: {namespace: "+namespace+", generateName: scaler-, labels: {"+labels+"}, annotations: {"+annotations+"}}", 1)
 }
 
-// scale creates an autoscaler, and returns when the server knows that it is there: 5 replicas are no longer too many.
+// scale creates an autoscaler, and waits until the server knows it: then a workload keeps 5 replicas.
 func (e *env) scale(of workload, autoscaler string) {
 	e.T.Helper()
 	_, err := e.Create(autoscaler)
@@ -264,7 +264,7 @@ func (e *env) scale(of workload, autoscaler string) {
 	})
 }
 
-// becomesByPost is becomes for objects that the API server does not serve.
+// becomesByPost is like becomes, for objects of versions that the API server does not serve.
 func (e *env) becomesByPost(object *unstructured.Unstructured, want string) {
 	e.T.Helper()
 	answer := e.review(object)
@@ -280,8 +280,8 @@ func (e *env) becomesByPost(object *unstructured.Unstructured, want string) {
 	e.settled(object)
 }
 
-// reviewOf lets the API server create an object without storing it, and returns it as it would be; the handler has nothing
-// more to change of that.
+// reviewOf sends a dry run of a creation, and returns the object that the API server would store. The handler must have nothing more to
+// change in it.
 func (e *env) reviewOf(text string) *unstructured.Unstructured {
 	e.T.Helper()
 	object := e.Object(text)
@@ -292,7 +292,7 @@ func (e *env) reviewOf(text string) *unstructured.Unstructured {
 
 func replace(text, old, replacement string) string { return strings.ReplaceAll(text, old, replacement) }
 
-// merge is a JSON merge patch.
+// merge returns a JSON merge patch.
 func merge(document string) client.Patch {
 	return client.RawPatch(types.MergePatchType, []byte(document))
 }

@@ -14,23 +14,23 @@ const (
 		" tier: one}}}"
 )
 
-// required is an affinity with these terms.
+// required returns an affinity that requires these terms, as YAML.
 func required(terms string) string {
 	return "{nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: [" + terms + "]}}}"
 }
 
-// zoned is a constraint on zones.
+// zoned returns a topology spread constraint on zones, as YAML.
 func zoned(skew, domains string) string {
 	return "{topologyKey: topology.kubernetes.io/zone, maxSkew: " + skew + ", minDomains: " + domains +
 		", whenUnsatisfiable: DoNotSchedule, labelSelector: {matchLabels: {app: web, tier: one}}}"
 }
 
-// tolerances are the annotations for a failure tolerance type that is absent, empty, and some word.
+// tolerances returns the annotations of three namespaces: without failure tolerance type, with an empty one, and with an unknown word.
 func tolerances() map[string]map[string]string {
 	return map[string]map[string]string{"nil": nil, "empty": {"failure-tolerance-type": ""}, "foo": {"failure-tolerance-type": "foo"}}
 }
 
-// ofTwo are the constraints for two replicas without zones.
+// ofTwo returns the constraints of a workload with two replicas in a namespace without zones.
 func ofTwo(tolerance string) string {
 	if tolerance == "foo" {
 		return hard
@@ -98,7 +98,7 @@ func TestAnnotationSetsReplicas(t *testing.T) {
 	}
 }
 
-// scalers scale a workload up to 5.
+// scalers returns an HPA and an Hvpa that scale a workload up to 5 replicas.
 func scalers(of workload) map[string]string {
 	return map[string]string{
 		"HPA":  hpa(of.namespace, of.kind, "web", "", "", "minReplicas: 1, maxReplicas: 5"),
@@ -137,7 +137,7 @@ func TestHVPAThatDeploysNoHPADoesNotScale(t *testing.T) {
 		_, err := e.Create(hvpa(w.namespace, kind, "web", "false", "", "", "minReplicas: 1, maxReplicas: 5"))
 		e.Expect(err).NotTo(HaveOccurred())
 		later := w
-		later.name = "other" // when this one is known, so is the one before
+		later.name = "other" // when the server knows this Hvpa, it also knows the earlier one
 		e.scale(later, hvpa(w.namespace, kind, "other", "true", "", "", "minReplicas: 1, maxReplicas: 5"))
 		w.component, w.replicas = "server", "5"
 		e.becomes(w.yaml(), "{replicas: 2, spread: ["+soft+"]}")
@@ -153,7 +153,7 @@ func TestNamespaceWithoutZonesGetsNoAffinity(t *testing.T) {
 	}
 }
 
-// foo is a namespace of three zones.
+// foo creates a namespace with three zones.
 func (e *env) foo() string {
 	e.T.Helper()
 	return e.namespace(map[string]string{"failure-tolerance-type": "foo", "zones": "a,b,c"})
@@ -310,7 +310,7 @@ func TestTolerationsOfAWorkloadAreKept(t *testing.T) {
 	}
 }
 
-// autoscalers checks the limits after the write of an HPA, in both versions, and of an HVPA.
+// autoscalers creates an HPA, in both versions, and an Hvpa with these limits, and checks the resulting limits.
 func (e *env) autoscalers(annotations map[string]string, component, override, limits, wantMin, wantMax string) {
 	e.T.Helper()
 	namespace := e.namespace(annotations)
@@ -318,7 +318,7 @@ func (e *env) autoscalers(annotations map[string]string, component, override, li
 	e.becomes(current, "{min: "+wantMin+", max: "+wantMax+"}")
 	e.becomes(hvpa(namespace, "Deployment", "missing", "true", component, override, limits), "{hvpaMin: "+wantMin+", hvpaMax: "+wantMax+"}")
 
-	old := e.Object(current) // which API servers no longer serve
+	old := e.Object(current) // a version that API servers no longer serve
 	old.SetAPIVersion("autoscaling/v2beta1")
 	old.SetName("old")
 	e.becomesByPost(old, "{min: "+wantMin+", max: "+wantMax+"}")
@@ -330,7 +330,7 @@ func TestAutoscalersWithoutATypeAreNotChanged(t *testing.T) {
 	e.autoscalers(nil, "", "", "minReplicas: 1, maxReplicas: 2", "1", "2")
 }
 
-// zone is used by the tests of the minimum.
+// zone is the annotation of namespaces in the tests of minReplicas.
 var zone = map[string]string{"failure-tolerance-type": "zone"}
 
 func TestMinimumOfReplicasIsRaised(t *testing.T) {
@@ -358,7 +358,7 @@ func TestHVPAWithoutAMinimumIsNotChanged(t *testing.T) {
 	e.becomes(hvpa(e.namespace(nil), "Deployment", "missing", "true", "server", "", "maxReplicas: 1"), "{hvpaMax: 1}")
 }
 
-// The tests above call becomes, which checks this too.
+// The tests above call becomes, which checks this for every object.
 func TestOutputIsNotChangedAgain(t *testing.T) {
 	e := serve(t, "", both)
 	namespace := e.namespace(map[string]string{"failure-tolerance-type": "zone", "zones": "c,b,a"})

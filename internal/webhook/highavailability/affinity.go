@@ -32,8 +32,8 @@ type expression struct {
 	Others   jsontext.Value `json:",embed"`
 }
 
-// pin adds to every required term the requirement that the node is in one of the zones, as its last one, and removes other
-// requirements about zones. Every term needs the requirement, because terms are alternatives.
+// pin adds the requirement that the Node is in one of the zones as the last requirement of each term, and removes other requirements on
+// zones. Every term needs it, because terms are alternatives.
 func pin(changes *patch.Patch, have *affinity, zones []string) {
 	const path = specOfPods + "/affinity"
 	want := corev1.NodeSelectorRequirement{Key: corev1.LabelTopologyZone, Operator: corev1.NodeSelectorOpIn, Values: zones}
@@ -53,7 +53,7 @@ func pin(changes *patch.Patch, have *affinity, zones []string) {
 	}
 }
 
-// pinTerms replaces the whole list if one of its terms has to change: there may be more terms than changes that a patch may have.
+// pinTerms replaces the whole list if one of its terms must change: there may be more terms than a patch may have operations.
 func pinTerms(changes *patch.Patch, path string, have []object.Kept[*nodeSelectorTerm], want corev1.NodeSelectorRequirement) {
 	if !slices.ContainsFunc(have, func(term object.Kept[*nodeSelectorTerm]) bool { return !term.Read.isPinned(want) }) {
 		return
@@ -69,7 +69,7 @@ func pinTerms(changes *patch.Patch, path string, have []object.Kept[*nodeSelecto
 	changes.Add(path, list)
 }
 
-// isPinned reports whether want is the last requirement of the term, and the only one about zones.
+// isPinned reports whether want is the last requirement of the term, and its only one on zones.
 func (t *nodeSelectorTerm) isPinned(want corev1.NodeSelectorRequirement) bool {
 	if t == nil {
 		return false
@@ -78,7 +78,7 @@ func (t *nodeSelectorTerm) isPinned(want corev1.NodeSelectorRequirement) bool {
 	return first >= 0 && first == len(t.Expressions)-1 && t.Expressions[first].Read.is(want)
 }
 
-// pinned returns the term with want as its last requirement and its only one about zones.
+// pinned returns the term with want as its last requirement, and its only one on zones.
 func (t *nodeSelectorTerm) pinned(want corev1.NodeSelectorRequirement) pinnedTerm {
 	if t == nil {
 		return pinnedTerm{Expressions: []any{want}}
@@ -92,13 +92,13 @@ func (t *nodeSelectorTerm) pinned(want corev1.NodeSelectorRequirement) pinnedTer
 	return pinnedTerm{Expressions: append(list, want), Others: t.Others}
 }
 
-// pinnedTerm is a term in the form that is written.
+// pinnedTerm is a term in the form in which the patch contains it.
 type pinnedTerm struct {
 	Expressions []any          `json:"matchExpressions"`
 	Others      jsontext.Value `json:",embed"`
 }
 
-// MarshalJSON lets encoders of any version keep the other members of the term.
+// MarshalJSON encodes the term with its other members, also if the caller uses encoding/json.
 func (t pinnedTerm) MarshalJSON() ([]byte, error) {
 	type plain pinnedTerm
 	return json.Marshal(plain(t), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))

@@ -2,7 +2,7 @@ package highavailability
 
 import "github.com/espalier-dev/espalier/internal/admission/patch"
 
-// limits are the fewest and the most replicas that an autoscaler sets.
+// limits are the minimum and maximum number of replicas of an autoscaler.
 type limits struct {
 	Min *int32 `json:"minReplicas"`
 	Max int32  `json:"maxReplicas"`
@@ -24,10 +24,10 @@ type hvpa struct {
 	} `json:"spec"`
 }
 
-// changeScaler raises the minimum to the replicas that the component should have, and the maximum to the minimum. It lowers
-// nothing. The limits are members of the value at path. An autoscaler without a minimum is not changed.
+// changeScaler raises the minimum to the number of replicas that the component should have, and the maximum to the minimum. It never lowers
+// a limit. The limits are members of the object at path. It changes nothing without a minimum or in legacy mode.
 func changeScaler(changes *patch.Patch, component metadata, have limits, path string, in namespace) error {
-	if have.Min == nil || in.criteria != nil { // legacy mode knows no autoscalers
+	if have.Min == nil || in.criteria != nil { // legacy mode does not change autoscalers
 		return nil
 	}
 	computed, wanted, err := countReplicas(*have.Min, component, in)

@@ -17,7 +17,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/webhook/objecttest"
 )
 
-// around makes a handler, the namespace and the autoscalers that it finds: the same bytes make the same ones.
+// around returns a handler, and the namespace and autoscalers that its look-ups find. The same bytes give the same result.
 func around(s *objecttest.Source) *Handler {
 	annotations := map[string]string{}
 	for _, each := range []struct {
@@ -153,7 +153,7 @@ func FuzzAutoscaler(f *testing.F) {
 
 // The following functions implement the specification once more, with the types of the API.
 
-// annotation returns the value of an annotation of the namespace, and whether there is one.
+// annotation returns the value of an annotation of the namespace, and whether the annotation is set.
 func (h *Handler) annotation(key string) (string, bool) {
 	value, given := h.found().annotations["high-availability-config.resources.gardener.cloud/"+key]
 	return value, given
@@ -175,7 +175,7 @@ func (h *Handler) zones() []string {
 	return slices.Sorted(maps.Keys(known))
 }
 
-// wantReplicas returns the computed count; set is false if all stays as it is, fine is false if the annotation is refused.
+// wantReplicas returns the computed number. The result set is false if replicas do not change; fine is false if the annotation is refused.
 func (h *Handler) wantReplicas(current int32, object metav1.ObjectMeta) (count int32, set, fine bool) {
 	component := object.Labels["high-availability-config.resources.gardener.cloud/type"]
 	override := object.Annotations["high-availability-config.resources.gardener.cloud/replicas"]

@@ -1,5 +1,5 @@
-// Package highavailability makes workloads fit to lose a node or a zone. It sets the replicas, the node affinity, the spread and
-// the tolerations of Deployments and StatefulSets, and the limits of the autoscalers that scale them, from annotations of their
+// Package highavailability makes workloads survive the loss of a node or a zone. It sets the replicas, the node affinity, the spread and
+// the tolerations of Deployments and StatefulSets, and the limits of the autoscalers that scale them, according to annotations of their
 // namespace. It changes no other field; other items in the lists that it changes keep their order and all of their fields.
 //
 // It reads the namespace and the autoscalers of the workload, from the target cluster, for every request; it writes nothing.
@@ -18,8 +18,8 @@ import (
 
 // Namespaces reads namespaces.
 type Namespaces interface {
-	// Annotations returns those annotations of a namespace that begin with AnnotationPrefix, and maybe others. They must
-	// not be changed. A namespace that is not there is an error, as the API server words it.
+	// Annotations returns the annotations of a namespace that begin with AnnotationPrefix, and possibly others. Callers must not change the
+	// map. If the namespace does not exist, it returns the error of the API server.
 	Annotations(ctx context.Context, name string) (map[string]string, error)
 }
 
@@ -28,11 +28,11 @@ type Target struct{ Namespace, APIVersion, Kind, Name string }
 
 // Scaling finds the autoscalers of a workload.
 type Scaling interface {
-	// MaxReplicas returns whether a HorizontalPodAutoscaler or an Hvpa of the target's namespace scales exactly this
-	// target, and up to how many replicas. No autoscaler scales a target without a name. Errors begin with "failed to list
-	// all HPAs: " or "failed to list all HVPAs: ".
+	// MaxReplicas reports whether a HorizontalPodAutoscaler or an Hvpa in the target's namespace scales exactly this target, and its
+	// maximum number of replicas. No autoscaler scales a target without a name. Errors begin with "failed to list all HPAs: " or "failed to
+	// list all HVPAs: ".
 	MaxReplicas(ctx context.Context, target Target) (limit int32, scaled bool, err error)
-	// MaxReplicasLive is MaxReplicas with a read from the API server: an autoscaler counts even if it was created just before.
+	// MaxReplicasLive is like MaxReplicas, but reads from the API server: it finds an autoscaler even if it was created just before.
 	MaxReplicasLive(ctx context.Context, target Target) (limit int32, scaled bool, err error)
 }
 
@@ -40,16 +40,16 @@ type Scaling interface {
 type Handler struct {
 	Namespaces Namespaces
 	Scaling    Scaling
-	// DefaultNotReadyTolerationSeconds and DefaultUnreachableTolerationSeconds are how long Pods stay on nodes that have
-	// gone, in seconds, unless their template says so itself; nil adds no toleration.
+	// DefaultNotReadyTolerationSeconds and DefaultUnreachableTolerationSeconds are how long Pods stay on a node that is not ready or
+	// unreachable, in seconds, unless their template has such a toleration; nil adds no toleration.
 	DefaultNotReadyTolerationSeconds    *int64
 	DefaultUnreachableTolerationSeconds *int64
-	// LegacyReplicaCriteria makes the annotation replica-criteria of namespaces count.
+	// LegacyReplicaCriteria enables legacy mode: the annotation replica-criteria of namespaces has an effect.
 	LegacyReplicaCriteria bool
 }
 
-// Handle implements review.Handler. All operations are judged alike. Look-ups that fail are answered with 500, objects that
-// cannot be read with 403.
+// Handle implements review.Handler. It handles all operations in the same way. The response to a failed look-up is 500; to an object that
+// cannot be decoded, 403.
 func (h *Handler) Handle(ctx context.Context, request *review.Request) review.Response {
 	annotations, err := h.Namespaces.Annotations(ctx, request.Namespace)
 	if err != nil {
@@ -80,13 +80,13 @@ func (h *Handler) Handle(ctx context.Context, request *review.Request) review.Re
 	return review.Allowed("unexpected resource: " + request.Kind.GroupKind().String())
 }
 
-// targetOf is the object of a request as autoscalers name it.
+// targetOf returns the object of a request in the form in which autoscalers refer to it.
 func targetOf(request *review.Request) Target {
 	return Target{Namespace: request.Namespace, APIVersion: request.Kind.GroupVersion().String(), Kind: request.Kind.Kind, Name: request.Name}
 }
 
-// judgeWorkload asks the API server for autoscalers if the caches know none and one would change the answer: an autoscaler
-// that was created just before the workload may not have reached the caches. Other workloads cost no request.
+// judgeWorkload reads autoscalers live if the caches contain none, and one would change the result: an autoscaler that was created just
+// before the workload may not be in the caches. Other workloads need no request.
 func (h *Handler) judgeWorkload(ctx context.Context, request *review.Request, found surroundings) review.Response {
 	object := workload{}
 	if err := request.Decode(&object); err != nil {
@@ -103,8 +103,8 @@ func (h *Handler) judgeWorkload(ctx context.Context, request *review.Request, fo
 	})
 }
 
-// setsReplicas reports whether the request creates the workload or changes its number of replicas. Other updates keep the
-// spread that an earlier request has got, which is right as soon as the caches know the autoscaler.
+// setsReplicas reports whether the request creates the workload or changes its number of replicas. For other updates the caches are enough:
+// the workload has the spread of an earlier request, which stays correct once the caches contain the autoscaler.
 func setsReplicas(request *review.Request, object *workload) bool {
 	switch request.Operation {
 	case review.Create:
@@ -117,7 +117,7 @@ func setsReplicas(request *review.Request, object *workload) bool {
 	return false
 }
 
-// decodeAndRespond reads an object and answers with the changes of change. Every error denies the request.
+// decodeAndRespond decodes an object, calls change, and returns a response with the changes. Every error denies the request.
 func decodeAndRespond(request *review.Request, object any, change func(*patch.Patch) (warning string, err error)) review.Response {
 	if err := request.Decode(object); err != nil {
 		return review.Denied(err.Error())

@@ -17,14 +17,14 @@ import (
 	"github.com/espalier-dev/espalier/internal/admission/reviewtest"
 )
 
-// cluster answers look-ups.
+// cluster returns fixed answers to look-ups, and records them.
 type cluster struct {
 	annotations    map[string]string
 	annotationsErr error
 	limit          int32
 	scaled         bool
 	scalingErr     error
-	// live is the answer of MaxReplicasLive; nil if it is the same as the answer of MaxReplicas.
+	// live answers MaxReplicasLive; nil if the answer is that of MaxReplicas.
 	live *cluster
 
 	namespaces []string
@@ -48,7 +48,7 @@ func (c *cluster) MaxReplicasLive(ctx context.Context, target Target) (limit int
 	return c.live.MaxReplicas(ctx, target)
 }
 
-// in returns a handler for a cluster whose namespace has these annotations, with their short keys.
+// in returns a handler for a cluster whose namespace has these annotations. Their keys lack the common prefix.
 func in(annotations map[string]string) *Handler {
 	full := map[string]string{"other": "annotation"}
 	for key, value := range annotations {
@@ -58,7 +58,7 @@ func in(annotations map[string]string) *Handler {
 	return &Handler{Namespaces: c, Scaling: c}
 }
 
-// found is the cluster of a handler.
+// found returns the cluster that the look-ups of a handler use.
 func (h *Handler) found() *cluster {
 	c, _ := h.Scaling.(*cluster)
 	return c
@@ -269,7 +269,7 @@ status: {replicas: 1}
 `)
 }
 
-// Labels of the Pods of a StatefulSet may change during a rollout, and its selector cannot.
+// The labels of the Pods of a StatefulSet may change in a rollout; its selector cannot change.
 func TestPodsOfAStatefulSetAreSpreadByItsSelector(t *testing.T) {
 	h := in(map[string]string{"zones": "a,b", "failure-tolerance-type": "zone"})
 	const object = `{apiVersion: apps/v1, kind: KIND, metadata: {name: db}, spec: {replicas: 2, selector: {matchLabels: {app: db},
@@ -410,7 +410,7 @@ func TestNoReplicasAreTakenAwayBeforeALookAtWhatIsThereNow(t *testing.T) {
 	})
 }
 
-// The API server is asked for autoscalers only where the answer depends on it.
+// The handler reads autoscalers live only if the result depends on them.
 func TestAutoscalersAreReadLiveOnlyIfTheSpreadDependsOnThem(t *testing.T) {
 	const object = "{apiVersion: apps/v1, kind: Deployment, metadata: {name: web, namespace: shop, labels: " +
 		"{high-availability-config.resources.gardener.cloud/type: server}}, spec: {replicas: REPLICAS, template: {spec: {}}}}"

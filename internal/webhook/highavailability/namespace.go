@@ -6,45 +6,45 @@ import (
 	"strings"
 )
 
-// AnnotationPrefix begins all annotations and labels that this handler reads.
+// AnnotationPrefix is the prefix of all annotations and labels that this handler reads.
 const AnnotationPrefix = "high-availability-config.resources.gardener.cloud/"
 
 // Annotations of namespaces. Administrators set them.
 const (
-	// FailureToleranceType is the failure that workloads must survive: node, zone or another word; empty if none. A missing
-	// annotation is another case than an empty one.
+	// FailureToleranceType is the failure that workloads must survive: node, zone or another word; empty if none. A missing annotation has
+	// another meaning than an empty one.
 	FailureToleranceType = AnnotationPrefix + "failure-tolerance-type"
-	// Zones are the names of the zones that may be used, separated by commas. Missing: none is known.
+	// Zones contains the names of the zones that workloads may use, separated by commas. Missing: no zone is known.
 	Zones = AnnotationPrefix + "zones"
-	// ZonePinning, if true, keeps workloads in the zones even where failure-tolerance-type is missing. A value that is not a
-	// boolean counts as false, and so does a missing one.
+	// ZonePinning, if true, keeps workloads in the zones even without failure-tolerance-type. A missing value, and a value that is not a
+	// boolean, count as false. In legacy mode it has no effect beside replica-criteria.
 	ZonePinning = AnnotationPrefix + "zone-pinning"
-	// ReplicaCriteria, only in legacy mode, selects the rule for replicas: failure-tolerance-type or zones; with any other value
-	// replicas are not changed. Missing: the rules without legacy mode.
+	// ReplicaCriteria has an effect only in legacy mode. It selects the rule for replicas: failure-tolerance-type or zones; with any other
+	// value replicas are not changed. Missing: the rules without legacy mode.
 	ReplicaCriteria = AnnotationPrefix + "replica-criteria"
 )
 
-// namespace holds the values of a namespace's annotations.
+// namespace contains the decoded annotations of a namespace.
 type namespace struct {
 	// tolerance is the failure tolerance type; nil if there is none, which is not the same as empty.
 	tolerance *string
-	// zones are sorted, each is named once, and no name is empty. Spaces are part of names.
+	// zones are sorted, without duplicates and empty names. Spaces are part of names.
 	zones []string
-	// pinned keeps Pods in the zones.
+	// pinned is true if Pods must stay in the zones.
 	pinned bool
-	// criteria is the rule for replicas in legacy mode; nil outside of it.
+	// criteria is the rule for replicas in legacy mode; nil without legacy mode.
 	criteria *string
 }
 
-// surroundings are the facts about an object that are read from other objects.
+// surroundings contains the facts about a workload that are read from other objects.
 type surroundings struct {
 	namespace
-	// scaled is true if an autoscaler scales the workload, up to limit replicas.
+	// scaled is true if an autoscaler scales the workload; limit is its maximum number of replicas.
 	scaled bool
 	limit  int32
 }
 
-// readNamespace makes sense of annotations. Legacy lets replica-criteria count.
+// readNamespace decodes the annotations of a namespace. If legacy is true, replica-criteria has an effect.
 func readNamespace(annotations map[string]string, legacy bool) namespace {
 	found := namespace{tolerance: value(annotations, FailureToleranceType), zones: splitZones(annotations[Zones])}
 	pinning, err := strconv.ParseBool(annotations[ZonePinning])

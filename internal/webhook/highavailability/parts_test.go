@@ -229,7 +229,7 @@ func TestScale(t *testing.T) {
 	}
 }
 
-// deployment has Pods with a spec written as YAML in one line.
+// deployment returns a Deployment whose Pods have this spec, written as YAML in one line.
 func deployment(replicas, spec string) string {
 	return "{apiVersion: apps/v1, kind: Deployment, metadata: {name: web, namespace: shop}, spec: {replicas: " + replicas +
 		", template: {metadata: {labels: {app: web}}, spec: " + spec + "}}}"
@@ -360,7 +360,7 @@ func TestWrongTypesInListsAreNamedByTheirPlace(t *testing.T) {
 	}
 }
 
-// TestManyTermsAreOneChange has as many as fit into a request.
+// TestManyTermsAreOneChange judges a Deployment with as many terms as fit into a request.
 func TestManyTermsAreOneChange(t *testing.T) {
 	const count = 150_000
 	object := workload{}
@@ -509,7 +509,7 @@ func TestSpread(t *testing.T) {
 	}
 }
 
-// legacy returns a handler in legacy mode, for a namespace that asks for it without letting replicas be counted.
+// legacy returns a handler in legacy mode. The namespace has the annotation for it, with a value that leaves replicas unchanged.
 func legacy(annotations map[string]string) *Handler {
 	all := map[string]string{"replica-criteria": ""}
 	maps.Copy(all, annotations)

@@ -8,11 +8,11 @@ import (
 	"github.com/espalier-dev/espalier/internal/excerpt"
 )
 
-// Replicas is an annotation of workloads and autoscalers: a decimal integer that counts instead of the computed number of replicas. The
-// user who deploys them sets it. Missing or empty: the computed one counts.
+// Replicas is an annotation of workloads and autoscalers: a decimal integer that replaces the computed number of replicas. The user who
+// deploys them sets it. Missing or empty: the computed number counts.
 const Replicas = AnnotationPrefix + "replicas"
 
-// controller is the type of components of which one replica works at a time.
+// controller is the type of components in which only one replica is active at a time.
 const controller = "controller"
 
 // metadata is the part of an object's metadata that the handler reads. The user who deploys the object sets it.
@@ -47,7 +47,7 @@ func countReplicas(current int32, component metadata, in namespace) (count int32
 	return 2, true, nil
 }
 
-// parseReplicas takes numbers literally: it is the API server that judges negative ones.
+// parseReplicas accepts any 32-bit integer: the API server validates negative ones.
 func parseReplicas(text string) (int32, error) {
 	count, err := strconv.Atoi(text)
 	if err == nil && (count < math.MinInt32 || count > math.MaxInt32) {
@@ -62,7 +62,7 @@ func parseReplicas(text string) (int32, error) {
 	return int32(count), nil //nolint:gosec // checked above
 }
 
-// countByCriteria is the table of legacy mode.
+// countByCriteria returns the number of replicas in legacy mode.
 func countByCriteria(criteria, kind string, in namespace) (count int32, wanted bool) {
 	switch criteria {
 	case "failure-tolerance-type":
@@ -86,7 +86,7 @@ func countByCriteria(criteria, kind string, in namespace) (count int32, wanted b
 	return 0, false
 }
 
-// scale returns the replicas that a workload gets: autoscalers may have set more than is computed.
+// scale returns the number of replicas of a workload. If an autoscaler scales the workload, a higher current number stays.
 func scale(current, computed int32, scaled bool) int32 {
 	if scaled {
 		return max(current, computed)

@@ -31,7 +31,8 @@ type spread struct {
 	Others jsontext.Value `json:",embed"`
 }
 
-// constraints returns the constraints of the selected Pods, hostnames first; nil if the handler must not set any.
+// constraints returns the topology spread constraints for the selected Pods, the one on hostnames first; nil if the handler must not set
+// any.
 func constraints(replicas int32, selector *metav1.LabelSelector, in surroundings) []corev1.TopologySpreadConstraint {
 	if replicas <= 1 {
 		return nil
@@ -60,8 +61,8 @@ func constraints(replicas int32, selector *metav1.LabelSelector, in surroundings
 	return []corev1.TopologySpreadConstraint{hostname, zone}
 }
 
-// spreadDependsOnLimit reports whether an autoscaler, if there were one, would change the spread of the workload. Only the
-// constraint for zones depends on the limit of an autoscaler, and only if the workload has fewer than two replicas a zone.
+// spreadDependsOnLimit reports whether an unknown autoscaler could change the spread of the workload. Only the constraint on zones depends
+// on the limit of an autoscaler, and only if the workload has fewer than two replicas per zone.
 func spreadDependsOnLimit(object *workload, in surroundings) bool {
 	replicas := object.replicas()
 	computed, wanted, err := countReplicas(replicas, object.Metadata, in.namespace)
@@ -71,7 +72,7 @@ func spreadDependsOnLimit(object *workload, in surroundings) bool {
 	return err == nil && !in.scaled && replicas > 1 && in.acrossZones() && int(replicas) < 2*len(in.zones)
 }
 
-// acrossHosts says whether Pods may share a node when there are too few.
+// acrossHosts returns whether Pods may share a node if there are too few nodes.
 func (n namespace) acrossHosts() corev1.UnsatisfiableConstraintAction {
 	strict := n.tolerance != nil && *n.tolerance != ""
 	if n.criteria != nil {
@@ -83,13 +84,13 @@ func (n namespace) acrossHosts() corev1.UnsatisfiableConstraintAction {
 	return corev1.ScheduleAnyway
 }
 
-// acrossZones says whether Pods are spread across zones.
+// acrossZones reports whether Pods are spread across zones.
 func (n namespace) acrossZones() bool {
 	asked := n.tolerance == nil || *n.tolerance == toleranceZone || n.criteria != nil
 	return asked && len(n.zones) > 1
 }
 
-// spreadPods makes want the end of the list, and removes all other constraints about hostnames and zones.
+// spreadPods appends the wanted constraints to the list, and removes all other constraints on hostnames and zones.
 func spreadPods(changes *patch.Patch, have []object.Kept[spread], want []corev1.TopologySpreadConstraint) {
 	if len(want) == 0 {
 		return
@@ -113,7 +114,7 @@ func spreadPods(changes *patch.Patch, have []object.Kept[spread], want []corev1.
 	changes.Add(specOfPods+"/topologySpreadConstraints", list)
 }
 
-// equalsConstraint reports whether a constraint equals want, without further fields.
+// equalsConstraint reports whether a constraint has exactly the fields of want.
 func equalsConstraint(have object.Kept[spread], want corev1.TopologySpreadConstraint) bool {
 	found := have.Read
 	return found.TopologyKey == want.TopologyKey && found.MaxSkew == want.MaxSkew &&

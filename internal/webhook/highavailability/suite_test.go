@@ -7,5 +7,5 @@ import (
 	"github.com/espalier-dev/espalier/test/binary"
 )
 
-// TestMain brings API servers of their own: the tests make Hvpas be served, which tests of others must not see.
+// TestMain starts separate API servers: the tests make them serve Hvpas, which tests of other packages must not see.
 func TestMain(m *testing.M) { os.Exit(binary.WithOwnServer(m)) }

@@ -49,7 +49,7 @@ type podSpec struct {
 	Tolerations []givenToleration     `json:"tolerations"`
 }
 
-// replicas are 0 where they are not set.
+// replicas returns the number of replicas; 0 if it is not set.
 func (w *workload) replicas() int32 {
 	if w.Spec == nil || w.Spec.Replicas == nil {
 		return 0
@@ -63,7 +63,7 @@ func (w *workload) losesReplicas(in surroundings) bool {
 	return err == nil && wanted && scale(w.replicas(), computed, in.scaled) < w.replicas()
 }
 
-// changeWorkload sets replicas, then the fields that depend on them. The warning, if any, says that replicas were lowered.
+// changeWorkload sets replicas, then the fields that depend on them. It returns a warning if it lowers replicas.
 func (h *Handler) changeWorkload(changes *patch.Patch, kind string, object *workload, in surroundings) (warning string, err error) {
 	replicas, template := object.replicas(), (*podTemplate)(nil)
 	if object.Spec != nil {
@@ -100,10 +100,10 @@ func (h *Handler) changeWorkload(changes *patch.Patch, kind string, object *work
 	return warning, nil
 }
 
-// specOfPods is where everything is set that is of Pods.
+// specOfPods is the path of the spec in the Pod template.
 const specOfPods = "/spec/template/spec"
 
-// createParents makes specOfPods exist. Objects that API servers send always have it.
+// createParents creates specOfPods if it is missing. Objects from API servers always have it.
 func createParents(changes *patch.Patch, object *workload) {
 	type none struct{}
 	switch {

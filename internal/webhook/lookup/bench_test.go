@@ -7,7 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// BenchmarkLookups asks caches that are warm. It needs an API server, as the tests do.
+// BenchmarkLookups measures look-ups in filled caches. Like the tests, it needs an API server.
 func BenchmarkLookups(b *testing.B) {
 	e := start(b, options{})
 	e.world()

@@ -17,18 +17,18 @@ import (
 	"github.com/espalier-dev/espalier/internal/webhook/highavailability"
 )
 
-// Enabled says which handlers look something up; nothing is watched for others.
+// Enabled names the handlers that use look-ups. Only the kinds that enabled handlers need are watched.
 type Enabled struct{ HighAvailability, SystemComponents, TokenMount bool }
 
 // watched is a kind in the cache.
 type watched struct {
 	object client.Object
 	kind   schema.GroupVersionKind
-	// verbs are the rights that the look-ups cannot do without.
+	// verbs are the rights that the look-ups require.
 	verbs []string
 	// keep reduces an object to the fields that the cache keeps.
 	keep toolscache.TransformFunc
-	// index is the function of the cache index byTarget; nil if the kind has none.
+	// index is the function for the cache index byTarget; nil if the kind has no index.
 	index client.IndexerFunc
 }
 
@@ -62,9 +62,9 @@ func (e Enabled) watched() []watched {
 	return kinds
 }
 
-// Cache keeps the fields of target objects that handlers ask for: of namespaces the annotations about high availability, of
-// HorizontalPodAutoscalers which object they scale and how far, of Nodes labels and taints, of ServiceAccounts whether tokens are
-// mounted. Callers must not change objects that they get from it.
+// Cache returns the options of the target's cache. It keeps the fields that handlers read: of Namespaces the annotations about high
+// availability, of HorizontalPodAutoscalers their target and maximum, of Nodes labels and taints, of ServiceAccounts whether tokens are
+// mounted. Readers must not change objects that the cache returns.
 func Cache(enabled Enabled) cache.Options {
 	byObject := map[client.Object]cache.ByObject{}
 	for _, each := range enabled.watched() {
@@ -73,8 +73,8 @@ func Cache(enabled Enabled) cache.Options {
 	return cache.Options{ByObject: byObject}
 }
 
-// Requirements are the rights in the target that the look-ups cannot do without. Hvpas are not among them: clusters without
-// them need no right to read them.
+// Requirements returns the rights in the target that the look-ups require. Rights for Hvpas are not among them: a cluster without Hvpas
+// needs none.
 func Requirements(enabled Enabled) []process.Requirement {
 	watched := enabled.watched()
 	if len(watched) == 0 {
@@ -87,7 +87,7 @@ func Requirements(enabled Enabled) []process.Requirement {
 	return required
 }
 
-// namespaceMetadata names the kind of which only metadata is read.
+// namespaceMetadata returns an empty object for the metadata of a Namespace.
 func namespaceMetadata() *metav1.PartialObjectMetadata {
 	object := &metav1.PartialObjectMetadata{}
 	object.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))

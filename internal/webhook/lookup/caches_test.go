@@ -70,7 +70,7 @@ func TestRequirements(t *testing.T) {
 	}
 }
 
-// full is the metadata of an object as clusters have it.
+// full returns the metadata of an object with all fields that real clusters set.
 func full() metav1.ObjectMeta {
 	return metav1.ObjectMeta{
 		Namespace: "shop", Name: "web", UID: "uid", ResourceVersion: "7", Generation: 3, Labels: map[string]string{"pool": "a"},
@@ -154,12 +154,12 @@ func TestCachesKeepWhatIsAskedFor(t *testing.T) {
 	}
 }
 
-// TestCachesAreSmall fills stores as the caches do, and limits the memory of all together, in bytes.
+// TestCachesAreSmall fills stores like the caches, and checks their total memory, in bytes.
 func TestCachesAreSmall(t *testing.T) {
 	const limit = 14 << 20
 	autoscalers := toolscache.NewIndexer(toolscache.MetaNamespaceKeyFunc, toolscache.Indexers{
 		toolscache.NamespaceIndex: toolscache.MetaNamespaceIndexFunc,
-		"field:" + byTarget: func(object any) ([]string, error) { // as controller-runtime indexes
+		"field:" + byTarget: func(object any) ([]string, error) { // the index that controller-runtime would add
 			found, ok := object.(client.Object)
 			if !ok {
 				return nil, nil
@@ -196,7 +196,7 @@ func TestCachesAreSmall(t *testing.T) {
 	runtime.KeepAlive(others)
 }
 
-// filled gives an autoscaler metadata of the size that clusters have.
+// filled sets metadata in an autoscaler of the size that real clusters have.
 func filled(object *autoscalingv2.HorizontalPodAutoscaler, own metav1.ObjectMeta) *autoscalingv2.HorizontalPodAutoscaler {
 	object.ObjectMeta = full()
 	object.Namespace, object.Name = own.Namespace, own.Name

@@ -25,29 +25,29 @@ import (
 	"github.com/espalier-dev/espalier/internal/webhook/highavailability"
 )
 
-// definition is the CustomResourceDefinition of Hvpas.
+// definition is the name of the CustomResourceDefinition of Hvpas.
 const definition = "hvpas.autoscaling.k8s.io"
 
-// hvpas watches the CustomResourceDefinition of Hvpas, and Hvpas while it exists. Where neither may be watched, requests to list
-// them live get the answer.
+// hvpas watches the CustomResourceDefinition of Hvpas, and Hvpas while the definition exists. If the process may not watch one of them,
+// each look-up lists Hvpas live.
 //
-// These watches are no part of the target's cache: a process that may not read Hvpas, or that meets an API server which
-// cannot convert them, is ready all the same.
+// These watches are not part of the target's cache: a process that may not read Hvpas, or whose API server cannot convert them, is ready
+// anyway.
 type hvpas struct {
 	client     dynamic.Interface
 	mapper     meta.RESTMapper
 	definition toolscache.SharedIndexInformer
-	// current watches Hvpas; nil while their kind is not served. Only the handler of definition's events sets it; a watch
-	// whose kind is gone takes itself out.
+	// current is the watch of Hvpas; nil while their kind is not served. Only the event handler of the definition sets it; a watch whose
+	// kind is no longer served resets it to nil.
 	current atomic.Pointer[following]
-	// running counts watches that have not ended.
+	// running counts the watches that have not ended.
 	running sync.WaitGroup
 }
 
 // following is a watch of Hvpas.
 type following struct {
 	toolscache.SharedIndexInformer
-	// of is the UID of the definition that existed when the watch began: Hvpas are deleted with their definition.
+	// of is the UID of the definition at the start of the watch. Hvpas are deleted with their definition.
 	of   types.UID
 	stop context.CancelFunc
 }
@@ -72,7 +72,7 @@ func newHvpas(cfg *rest.Config, httpClient *http.Client, mapper meta.RESTMapper)
 
 // +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,resourceNames=hvpas.autoscaling.k8s.io,verbs=list;watch,roleName=espalier-webhook-server-target
 
-// definitionInformer watches one object, which needs no right to see others.
+// definitionInformer returns an informer of one object, so that no right to read other definitions is needed.
 func definitionInformer(client metadata.Interface) toolscache.SharedIndexInformer {
 	resource := schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
 	return metadatainformer.NewFilteredMetadataInformer(client, resource, metav1.NamespaceAll, 0, nil, func(options *metav1.ListOptions) {
@@ -103,8 +103,8 @@ func (h *hvpas) Start(ctx context.Context) error {
 
 // +kubebuilder:rbac:groups=autoscaling.k8s.io,resources=hvpas,verbs=list;watch,roleName=espalier-webhook-server-target
 
-// watchHvpas watches the Hvpas of a definition. It starts a new watch if the definition was deleted and created again, because the new
-// definition has other Hvpas, and if the definition changes, because the API server may serve the kind only since then.
+// watchHvpas starts a watch of Hvpas. It replaces the watch if the definition was deleted and created again, because then the Hvpas are
+// others, and if the definition changes before the watch has synced, because the API server may serve the kind only since then.
 func (h *hvpas) watchHvpas(ctx context.Context, object any) {
 	found, ok := object.(metav1.Object)
 	if !ok {
@@ -119,15 +119,16 @@ func (h *hvpas) watchHvpas(ctx context.Context, object any) {
 	watching, stop := context.WithCancel(ctx)
 	next := &following{SharedIndexInformer: informer, of: found.GetUID(), stop: stop}
 	if informer.SetTransform(process.Keeping(scalerOfHvpa)) != nil || informer.SetWatchErrorHandlerWithContext(h.onError(next)) != nil {
-		stop() // not possible before it runs; the answers are live ones then
+		stop() // impossible before the informer runs; look-ups would read live
 		return
 	}
 	h.current.Store(next)
 	h.running.Go(func() { informer.RunWithContext(watching) })
 }
 
-// onError ends a watch whose kind is no longer served while its definition still exists, because its answers would never change again.
-// Before the kind is served again, the definition must change, and then a new watch starts. A watch that has not synced keeps trying.
+// onError ends a watch if the API server no longer serves the kind although the definition exists, because the contents of the watch would
+// never change again. Before the API server serves the kind again, the definition must change, and this starts a new watch. A watch that
+// has not synced is not ended.
 func (h *hvpas) onError(watch *following) toolscache.WatchErrorHandlerWithContext {
 	return func(ctx context.Context, reflector *toolscache.Reflector, err error) {
 		toolscache.DefaultWatchErrorHandler(ctx, reflector, err)
@@ -143,7 +144,7 @@ func (h *hvpas) stopWatch() {
 	}
 }
 
-// find returns the Hvpa that scales a target; where the kind is not served, none does.
+// find returns the Hvpa that scales a target; an empty scaler if there is none, or if the kind is not served.
 func (h *hvpas) find(ctx context.Context, target highavailability.Target) (scaler, error) {
 	current := h.current.Load()
 	if current == nil || !current.HasSynced() || h.hasNoDefinition() {
@@ -162,7 +163,7 @@ func (h *hvpas) find(ctx context.Context, target highavailability.Target) (scale
 	return first, nil
 }
 
-// findLive is find with a list of the API server instead of the watch.
+// findLive is like find, but lists Hvpas in the API server.
 func (h *hvpas) findLive(ctx context.Context, target highavailability.Target) (scaler, error) {
 	if h.hasNoDefinition() {
 		return scaler{}, nil
@@ -190,8 +191,8 @@ func (h *hvpas) hasNoDefinition() bool {
 	return err == nil && !defined
 }
 
-// isServed is false if discovery does not know Hvpas. A user who may not read them cannot find out in another way: API servers
-// check the right first, and then whether the kind exists.
+// isServed returns false if discovery does not contain Hvpas. For a user who may not read Hvpas there is no other way to find out: API
+// servers check the right first, and then whether the kind exists.
 func (h *hvpas) isServed() bool {
 	_, err := h.mapper.RESTMapping(schema.GroupKind{Group: hvpaResource().Group, Kind: "Hvpa"}, hvpaResource().Version)
 	return !meta.IsNoMatchError(err)

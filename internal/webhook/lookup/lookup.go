@@ -1,10 +1,9 @@
-// Package lookup answers the questions of handlers about the target cluster: annotations of namespaces, which autoscaler scales a
-// workload, taints of Nodes, and whether a ServiceAccount wants its tokens mounted. It writes nothing.
+// Package lookup reads objects of the target cluster for handlers: annotations of Namespaces, the autoscaler of a workload, taints of
+// Nodes, and whether a ServiceAccount wants its tokens mounted. It writes nothing.
 //
-// Answers come from watches that keep only the fields for these answers, so that no request is sent while they are up to date. They
-// are optional: an object that a cache does not hold yet, cannot hold, or does not find by name is read from the API server at
-// once, and no request ever waits for a cache. A cache may be some milliseconds behind the API server, because watches are. A
-// caller that needs the current state reads it from the API server (MaxReplicasLive).
+// The look-ups read from caches that contain only the needed fields, so they send no request while the caches are synced. The caches are
+// optional: an object that a cache does not contain is read from the API server at once, and no look-up waits for a cache. A cache may be
+// some milliseconds behind the API server. A caller that needs the current state uses a live look-up (MaxReplicasLive).
 package lookup
 
 import (
@@ -21,23 +20,23 @@ import (
 	"github.com/espalier-dev/espalier/internal/webhook/highavailability"
 )
 
-// Lookups read the target cluster, for handlers. It is safe for concurrent use.
+// Lookups reads the target cluster for handlers. It is safe for concurrent use.
 type Lookups struct {
 	cached, live client.Reader
 
-	// informers has the informer of each watched kind, by the name of the kind.
+	// informers contains the informer of each watched kind, by the name of the kind.
 	informers map[string]informer
 
 	hvpas  *hvpas
 	taints taints
 }
 
-// informer can be asked whether the cache of its kind may be.
+// informer reports whether the cache of its kind is synced.
 type informer interface{ HasSynced() bool }
 
-// New starts to watch, in the cache of the target, the kinds that the enabled handlers ask for, and adds a runnable to the manager
-// that follows Hvpas as their kind comes and goes; it runs on every replica. Lifetime is the context of the process. The target
-// must have been connected with the options of Cache.
+// New starts to watch, in the cache of the target, the kinds that the enabled handlers need. It also adds a runnable to the manager that
+// watches Hvpas while their kind is served, in every replica. The argument lifetime is the context of the process. The target must have
+// been connected with the options of Cache.
 func New(lifetime context.Context, clusters *process.Clusters, enabled Enabled) (*Lookups, error) {
 	l := &Lookups{cached: clusters.Target.GetCache(), live: clusters.Target.GetAPIReader(), informers: map[string]informer{}}
 	for _, each := range enabled.watched() {
@@ -77,13 +76,14 @@ func (l *Lookups) watch(lifetime context.Context, clusters *process.Clusters, ea
 	return nil
 }
 
-// synced reports whether the cache of a kind is up to date, but for some milliseconds; false if the kind is not watched.
+// synced reports whether the cache of a kind is synced; false if the kind is not watched.
 func (l *Lookups) synced(kind string) bool {
 	found := l.informers[kind]
 	return found != nil && found.HasSynced()
 }
 
-// get reads one object from its cache if that is there and has it, else from the API server, whose errors it returns.
+// get reads one object from its cache if the cache is synced and contains it, else from the API server. It returns the errors of the API
+// server.
 func (l *Lookups) get(ctx context.Context, kind string, key client.ObjectKey, into client.Object) error {
 	if l.synced(kind) && l.cached.Get(ctx, key, into) == nil {
 		return nil
@@ -104,8 +104,8 @@ func (l *Lookups) Annotations(ctx context.Context, name string) (map[string]stri
 
 // +kubebuilder:rbac:groups="",resources=serviceaccounts,verbs=get;list;watch,roleName=espalier-webhook-server-target
 
-// Automount returns automountServiceAccountToken of a ServiceAccount; nil if it is not set. The error is NotFound if there is no
-// such ServiceAccount.
+// Automount returns automountServiceAccountToken of a ServiceAccount; nil if it is not set. It returns the error NotFound if the
+// ServiceAccount does not exist.
 func (l *Lookups) Automount(ctx context.Context, name types.NamespacedName) (*bool, error) {
 	account := &corev1.ServiceAccount{}
 	if err := l.get(ctx, serviceAccounts, name, account); err != nil {
@@ -116,18 +116,18 @@ func (l *Lookups) Automount(ctx context.Context, name types.NamespacedName) (*bo
 
 // +kubebuilder:rbac:groups=autoscaling,resources=horizontalpodautoscalers,verbs=list;watch,roleName=espalier-webhook-server-target
 
-// MaxReplicas implements highavailability.Scaling. HorizontalPodAutoscalers come before Hvpas; of several the first by name
-// counts.
+// MaxReplicas implements highavailability.Scaling. HorizontalPodAutoscalers take precedence over Hvpas; of several autoscalers of one kind,
+// the first by name counts.
 func (l *Lookups) MaxReplicas(ctx context.Context, target highavailability.Target) (limit int32, scaled bool, err error) {
 	return l.maxReplicas(ctx, l.synced(autoscalers), target, l.hvpas.find)
 }
 
-// MaxReplicasLive implements highavailability.Scaling. Only that Hvpas are not served at all is taken from a watch.
+// MaxReplicasLive implements highavailability.Scaling. It reads no cache, except to find out whether the definition of Hvpas exists.
 func (l *Lookups) MaxReplicasLive(ctx context.Context, target highavailability.Target) (limit int32, scaled bool, err error) {
 	return l.maxReplicas(ctx, false, target, l.hvpas.findLive)
 }
 
-// maxReplicas lists HorizontalPodAutoscalers, and finds Hvpas if none of them scales the target.
+// maxReplicas reads HorizontalPodAutoscalers, and calls hvpa if none of them scales the target.
 func (l *Lookups) maxReplicas(
 	ctx context.Context, cached bool, target highavailability.Target, hvpa func(context.Context, highavailability.Target) (scaler, error),
 ) (limit int32, scaled bool, err error) {
@@ -152,7 +152,7 @@ func (l *Lookups) maxReplicas(
 	return first.limit, first.scales, nil
 }
 
-// byTarget is the index of HorizontalPodAutoscalers by the object that they scale.
+// byTarget is the name of the index of HorizontalPodAutoscalers and Hvpas by the object that they scale.
 const byTarget = "spec.scaleTargetRef"
 
 func targetIndex(object client.Object) []string {
@@ -162,7 +162,7 @@ func targetIndex(object client.Object) []string {
 	return nil
 }
 
-// indexKey names a target within its namespace.
+// indexKey returns the key of a target in the index, without its namespace.
 func indexKey(target highavailability.Target) string {
 	return target.APIVersion + "/" + target.Kind + "/" + target.Name
 }

@@ -20,7 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// world creates the objects for all look-ups.
+// world creates one or more objects for each kind of look-up.
 func (e *env) world() {
 	e.t.Helper()
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: e.namespace}}
@@ -41,7 +41,7 @@ func (e *env) world() {
 	)
 }
 
-// everythingIsFound requires the right answers about the world.
+// everythingIsFound requires the correct answers about the objects of world.
 func (e *env) everythingIsFound() {
 	e.t.Helper()
 	ctx := e.t.Context()
@@ -74,7 +74,7 @@ func (e *env) everythingIsFound() {
 }
 
 func TestWarmLookupsSendNoRequest(t *testing.T) {
-	// The world is there before the start, so that caches which are synced know it.
+	// The objects exist before the start, so that synced caches contain them.
 	e := start(t, options{cold: true})
 	e.world()
 	warm := start(t, options{})
@@ -100,7 +100,7 @@ func TestColdLookupsReadLive(t *testing.T) {
 }
 
 func TestARestrictedConnectionReadsOtherNamespacesLive(t *testing.T) {
-	before := start(t, options{cold: true}) // the world is there before the start, as above
+	before := start(t, options{cold: true}) // the objects exist before the start, as above
 	before.world()
 	e := start(t, options{namespaces: []string{"default"}})
 	e.namespace = before.namespace
@@ -111,12 +111,12 @@ func TestARestrictedConnectionReadsOtherNamespacesLive(t *testing.T) {
 		To(ContainElements(e.path("/apis/autoscaling/v2", "horizontalpodautoscalers"), e.path("/api/v1", "serviceaccounts/robot")))
 }
 
-// synced is a cache that says whether it is synced.
+// synced is an informer that returns a fixed value.
 type synced bool
 
 func (s synced) HasSynced() bool { return bool(s) }
 
-// nothing is a cache of nothing.
+// nothing is a cache without objects, which returns NotFound.
 type nothing struct{ client.Reader }
 
 func (nothing) Get(context.Context, client.ObjectKey, client.Object, ...client.GetOption) error {
@@ -191,9 +191,9 @@ func TestChangesOfNodesAreSeen(t *testing.T) {
 	e.Expect(e.admin.Delete(ctx, other)).To(Succeed())
 	e.eventually(keys).Should(Equal([]string{"k1", "k2", "node.kubernetes.io/not-ready"}))
 
-	// The handler is called after the cache has changed: an answer that was remembered in between is forgotten once more.
+	// The event handler is called after the cache has changed: an answer that was remembered in between is forgotten again.
 	e.eventually(func() bool {
-		for range 3 { // an answer that may be new, the one that is remembered of it, and that once more
+		for range 3 { // one answer that may be computed, and two from the memory
 			taints, err := e.Taints(ctx, pool)
 			e.Expect(err).NotTo(HaveOccurred())
 			e.Expect(taints).To(HaveLen(3))
@@ -271,7 +271,7 @@ func TestHvpasComeAndGo(t *testing.T) {
 	settled(scaling{limit: 11, scaled: true})
 }
 
-// missing is a cache without any object.
+// missing is a cache whose lists are empty.
 type missing struct{ client.Reader }
 
 func (missing) List(context.Context, client.ObjectList, ...client.ListOption) error { return nil }
@@ -311,13 +311,13 @@ func TestTheLiveAnswerKnowsHvpas(t *testing.T) {
 	))
 }
 
-// watchesHvpas is true once the answers about Hvpas come from a watch.
+// watchesHvpas reports whether answers about Hvpas come from a watch.
 func (e *env) watchesHvpas() bool {
 	current := e.hvpas.current.Load()
 	return current != nil && current.HasSynced()
 }
 
-// TestHvpasOfAVersionThatIsNoLongerServedScaleNothing keeps the definition, and thereby the watch.
+// TestHvpasOfAVersionThatIsNoLongerServedScaleNothing keeps the definition, so the watch does not end with it.
 func TestHvpasOfAVersionThatIsNoLongerServedScaleNothing(t *testing.T) {
 	e := start(t, options{})
 	e.serveHvpas()
@@ -329,7 +329,7 @@ func TestHvpasOfAVersionThatIsNoLongerServedScaleNothing(t *testing.T) {
 	next := hvpaDefinition().Spec.Versions[0]
 	next.Name = "v1beta1"
 	versions := func(served bool) {
-		e.eventually(func() error { // the API server may write its status at the same moment
+		e.eventually(func() error { // retried, because the API server may write the status at the same moment
 			changed := hvpaDefinition()
 			if err := e.admin.Get(t.Context(), client.ObjectKeyFromObject(changed), changed); err != nil {
 				return err
@@ -383,7 +383,7 @@ func TestHvpasAreFollowedAnewOnlyIfNeeded(t *testing.T) {
 	e.eventually(e.watchesHvpas).Should(BeTrue())
 }
 
-// rights are the rules of the roles that are generated from the markers of this package.
+// rights returns the rules of the generated roles, by a short name.
 func rights() map[string]rbacv1.PolicyRule {
 	return map[string]rbacv1.PolicyRule{
 		"namespaces":      {APIGroups: []string{""}, Resources: []string{"namespaces"}, Verbs: []string{"get", "list", "watch"}},
@@ -400,7 +400,7 @@ func rights() map[string]rbacv1.PolicyRule {
 	}
 }
 
-// without leaves rights out.
+// without returns all rights but these.
 func without(names ...string) []rbacv1.PolicyRule {
 	left := rights()
 	for _, each := range names {

@@ -11,7 +11,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/webhook/highavailability"
 )
 
-// scaler is an autoscaler of any kind. Of Hvpas it is all that is kept.
+// scaler is an autoscaler of either kind. The watch of Hvpas stores scalers.
 type scaler struct {
 	metav1.ObjectMeta
 	// scales is false for an Hvpa that deploys no HorizontalPodAutoscaler.
@@ -28,7 +28,8 @@ func scalerOf(autoscaler *autoscalingv2.HorizontalPodAutoscaler) scaler {
 	}
 }
 
-// scalerOfHvpa reads an Hvpa whose schema is not ours: a field of an unexpected type counts as "does not scale".
+// scalerOfHvpa reads an Hvpa, whose schema another project defines. An Hvpa whose field spec.hpa.deploy has an unexpected type scales
+// nothing.
 func scalerOfHvpa(object *unstructured.Unstructured) *scaler {
 	found := &scaler{ObjectMeta: process.Identity(object)}
 	ref, _, _ := unstructured.NestedMap(object.Object, "spec", "targetRef")
@@ -42,7 +43,7 @@ func scalerOfHvpa(object *unstructured.Unstructured) *scaler {
 	return found
 }
 
-// firstOf returns which of two scales the target, the first by name if both do.
+// firstOf returns the one of two autoscalers that scales the target; if both do, the first by name.
 func (s scaler) firstOf(other scaler, target highavailability.Target) scaler {
 	if !other.scales || other.target != target || s.scales && s.Name <= other.Name {
 		return s

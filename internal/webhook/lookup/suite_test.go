@@ -31,13 +31,13 @@ import (
 	"github.com/espalier-dev/espalier/test/binary"
 )
 
-// TestMain takes servers of its own: whether Hvpas are served is the same for all clients of a server.
+// TestMain starts separate API servers: whether a server serves Hvpas is the same for all tests that use it.
 func TestMain(m *testing.M) { os.Exit(binary.WithOwnServers(m)) }
 
-// all are all look-ups.
+// all enables all look-ups.
 var all = Enabled{HighAvailability: true, SystemComponents: true, TokenMount: true}
 
-// env is a namespace on an API server, and look-ups that read from there.
+// env is a namespace on an API server, and Lookups that read from this server.
 type env struct {
 	*WithT
 	t         testing.TB
@@ -50,13 +50,13 @@ type env struct {
 
 // options select the look-ups and the user who sends them.
 type options struct {
-	// cold never starts the manager, so that no cache gets filled.
+	// cold is true if the manager is never started, so that the caches stay empty.
 	cold bool
-	// unmanaged fills the caches without a manager, which would not end while some are not filled.
+	// unmanaged is true if caches run without a manager, which would not end while a cache is not synced.
 	unmanaged bool
-	// as is the configuration of the user; nil for the administrator.
+	// as is the connection of the user whose rights the look-ups have; nil for the administrator.
 	as *rest.Config
-	// namespaces restrict the connection.
+	// namespaces are the namespaces that the connection is restricted to.
 	namespaces []string
 }
 
@@ -120,7 +120,7 @@ func start(tb testing.TB, o options) *env {
 	return e
 }
 
-// warm waits until the caches have all objects of the API server.
+// warm waits until all caches are synced.
 func (e *env) warm() {
 	e.t.Helper()
 	e.Expect(e.informers).To(HaveLen(4))
@@ -141,12 +141,12 @@ func (e *env) create(objects ...client.Object) {
 	}
 }
 
-// target is a Deployment of the namespace.
+// target returns a Deployment in the namespace as a Target.
 func (e *env) target(name string) highavailability.Target {
 	return highavailability.Target{Namespace: e.namespace, APIVersion: "apps/v1", Kind: "Deployment", Name: name}
 }
 
-// scaling is an answer of MaxReplicas.
+// scaling contains the results of MaxReplicas.
 type scaling struct {
 	limit  int32
 	scaled bool
@@ -157,7 +157,7 @@ func (e *env) scalingOf(target highavailability.Target) scaling {
 	return newScaling(e.MaxReplicas(e.t.Context(), target))
 }
 
-// scalingNow is scalingOf with MaxReplicasLive.
+// scalingNow is like scalingOf, with MaxReplicasLive.
 func (e *env) scalingNow(target highavailability.Target) scaling {
 	return newScaling(e.MaxReplicasLive(e.t.Context(), target))
 }
@@ -179,7 +179,7 @@ func autoscaler(namespace, name, version, kind, of string, limit int32) *autosca
 	}
 }
 
-// hvpaOf makes an Hvpa that scales a Deployment.
+// hvpaOf returns an Hvpa that scales a Deployment.
 func hvpaOf(namespace, name, of string, deploy bool, limit int64) *unstructured.Unstructured {
 	return &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "autoscaling.k8s.io/v1alpha1", "kind": "Hvpa",
@@ -193,7 +193,7 @@ func hvpaOf(namespace, name, of string, deploy bool, limit int64) *unstructured.
 	}}
 }
 
-// hvpaDefinition lets Hvpas be served that may have any fields.
+// hvpaDefinition returns a definition that allows any fields in Hvpas.
 func hvpaDefinition() *apiextensionsv1.CustomResourceDefinition {
 	anything := &apiextensionsv1.CustomResourceValidation{
 		OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{Type: "object", XPreserveUnknownFields: ptr.To(true)},
@@ -210,7 +210,7 @@ func hvpaDefinition() *apiextensionsv1.CustomResourceDefinition {
 	}
 }
 
-// serveHvpas returns when Hvpas can be created.
+// serveHvpas creates the definition, and waits until Hvpas can be created.
 func (e *env) serveHvpas() {
 	e.t.Helper()
 	e.create(hvpaDefinition())
@@ -219,7 +219,7 @@ func (e *env) serveHvpas() {
 	e.eventually(func() error { return e.admin.List(e.t.Context(), list) }).Should(Succeed())
 }
 
-// serveNoHvpas returns when their definition is gone.
+// serveNoHvpas deletes the definition, and waits until it is gone.
 func (e *env) serveNoHvpas() {
 	e.t.Helper()
 	ctx := context.WithoutCancel(e.t.Context())
@@ -228,8 +228,8 @@ func (e *env) serveNoHvpas() {
 		Should(MatchError(ContainSubstring("not found")))
 }
 
-// user returns a user with these rules, and the user's name, once the API server has noticed them: it reads roles by watches, and
-// forbids all requests before.
+// user creates a user with these rules, and waits until the API server knows them: it watches roles, and forbids all requests before. It
+// returns the connection and the user's name.
 func user(tb testing.TB, admin client.Client, rules ...rbacv1.PolicyRule) (cfg *rest.Config, name string) {
 	tb.Helper()
 	g := NewWithT(tb)
@@ -254,7 +254,7 @@ func user(tb testing.TB, admin client.Client, rules ...rbacv1.PolicyRule) (cfg *
 	return cfg, role.Name
 }
 
-// path returns the request that lists a resource in the namespace.
+// path returns the request that lists a resource in the namespace: method and path.
 func (e *env) path(group, resource string) string {
 	return fmt.Sprintf("GET %s/namespaces/%s/%s", group, e.namespace, resource)
 }

@@ -13,22 +13,23 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// taints remembers the last answer about Nodes until one of them changes in a way that counts, because to look at a thousand Nodes
-// for every Pod takes longer than the rest of the review.
+// taints remembers the last answer about Nodes until a Node changes in a relevant way: reading a thousand Nodes for every Pod takes longer
+// than the rest of the review.
 type taints struct {
 	// changes counts additions, deletions and relevant updates of Nodes.
 	changes atomic.Uint64
 
 	mu sync.Mutex
-	// Guarded by mu: answer is the answer for selector when changes had the value at; known is false before the first answer.
+	// mu protects the fields below. The answer is for selector, computed when changes had the value at; known is false before the first
+	// answer.
 	known    bool
 	at       uint64
 	selector map[string]string
 	answer   []corev1.Taint
 }
 
-// handler counts changes that may alter answers. The cache changes before the handler is called, so that no answer is remembered
-// that is older than the last counted change.
+// handler counts changes of Nodes that may alter answers. The cache changes before the handler is called, so an answer that is older than
+// the last counted change is never returned.
 func (t *taints) handler() toolscache.ResourceEventHandler {
 	note := func(any) { t.changes.Add(1) }
 	return toolscache.ResourceEventHandlerFuncs{
@@ -62,7 +63,7 @@ func (t *taints) cacheAnswer(selector map[string]string, answer []corev1.Taint, 
 
 // +kubebuilder:rbac:groups="",resources=nodes,verbs=list;watch,roleName=espalier-webhook-server-target
 
-// Taints returns the taints of all Nodes that have the labels: sorted, each once, without the time when it was added.
+// Taints returns the taints of all Nodes that have the labels, sorted, without duplicates and without the time at which they were added.
 func (l *Lookups) Taints(ctx context.Context, selector map[string]string) ([]corev1.Taint, error) {
 	synced := l.synced(nodes)
 	answer, at, known := l.taints.cachedAnswer(selector)
@@ -82,7 +83,7 @@ func (l *Lookups) Taints(ctx context.Context, selector map[string]string) ([]cor
 	return answer, nil
 }
 
-// distinct returns the taints of all Nodes, sorted, each once.
+// distinct returns the taints of all Nodes, sorted, without duplicates.
 func distinct(nodes []corev1.Node) []corev1.Taint {
 	found := map[corev1.Taint]struct{}{}
 	for i := range nodes {

@@ -9,10 +9,10 @@ import (
 	"github.com/espalier-dev/espalier/internal/admission/review"
 )
 
-// Lookup answers a question about the cluster whose API server sends the review. Its errors are errors of that API server.
+// Lookup reads a fact from the cluster whose API server sends the review. Its errors are errors of that API server.
 type Lookup[Question, Answer any] func(context.Context, Question) (Answer, error)
 
-// Judge returns a handler of one kind of object that decodes the object itself. Requests that Expect answers do not reach it.
+// Judge returns a handler for one kind. The function judge decodes the object itself. It is not called for requests that Expect answers.
 func Judge(kind schema.GroupVersionKind, judge func(*review.Request) review.Response) review.Handler {
 	return review.HandlerFunc(func(_ context.Context, request *review.Request) review.Response {
 		if verdict, judged := Expect(request, kind); judged {
@@ -22,7 +22,7 @@ func Judge(kind schema.GroupVersionKind, judge func(*review.Request) review.Resp
 	})
 }
 
-// Change returns a handler that changes objects of one kind as plan says. T has the fields that plan reads.
+// Change returns a handler that makes the changes of plan in objects of one kind. T has the fields that plan reads.
 func Change[T any](kind schema.GroupVersionKind, plan func(T) patch.Patch) review.Handler {
 	return review.HandlerFunc(func(_ context.Context, request *review.Request) review.Response {
 		var found T
@@ -33,8 +33,8 @@ func Change[T any](kind schema.GroupVersionKind, plan func(T) patch.Patch) revie
 	})
 }
 
-// ChangeAfter returns a handler that needs one look-up. Ask returns the question for an object; if it returns false, the object is
-// allowed as it is. Plan gets the answer of the look-up. A look-up that fails denies the request.
+// ChangeAfter returns a handler that needs one look-up. The function ask returns the question about an object; if it returns false, the
+// object is allowed unchanged. The function plan receives the answer. A failed look-up denies the request.
 func ChangeAfter[T, Question, Answer any](
 	kind schema.GroupVersionKind, ask func(*review.Request, T) (Question, bool), lookup Lookup[Question, Answer],
 	plan func(T, Answer) review.Response,

@@ -7,8 +7,8 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Kept is an item of a list: its decoded fields, and the whole item as it was sent, so that a list can be written anew without
-// losing fields of its items that this code does not know.
+// Kept is an item of a list: its decoded fields, and the whole item in JSON, so that a handler can write the list again without losing
+// fields of the item that this code does not know.
 type Kept[T any] struct {
 	Read T
 	sent jsontext.Value
@@ -22,7 +22,7 @@ func (k *Kept[T]) UnmarshalJSONFrom(decoder *jsontext.Decoder) error {
 	}
 	k.sent = sent.Clone()
 	err = json.Unmarshal(k.sent, &k.Read, decoder.Options())
-	if wrong, ok := errors.AsType[*json.SemanticError](err); ok { // it knows its place in the element alone
+	if wrong, ok := errors.AsType[*json.SemanticError](err); ok { // its pointer is relative to the item
 		wrong.JSONPointer = decoder.StackPointer() + wrong.JSONPointer
 	}
 	return err // the response contains this text

@@ -1,4 +1,4 @@
-// Package object has the steps that all handlers of one kind of object share. It knows no kind by itself.
+// Package object contains the steps that all handlers of one kind share. The package itself is independent of kinds.
 package object
 
 import (
@@ -9,9 +9,9 @@ import (
 	"github.com/espalier-dev/espalier/internal/admission/review"
 )
 
-// Read decodes the part of an object under review that into has fields for. If it returns true, the response is the verdict
-// already: deleting is allowed, and an object of another kind, an absent one, or one with fields of wrong types cannot be read. A
-// request without a kind is taken to be about the wanted one.
+// Read decodes the fields of the object under review that into has. If it returns true, the response is the final verdict: a deletion is
+// allowed; an object that is absent, of another kind, or has a field of a wrong type is refused. A request without a kind is accepted for
+// any kind.
 func Read(request *review.Request, want schema.GroupVersionKind, into any) (review.Response, bool) {
 	verdict, judged := Expect(request, want)
 	if judged {
@@ -23,7 +23,7 @@ func Read(request *review.Request, want schema.GroupVersionKind, into any) (revi
 	return review.Response{}, false
 }
 
-// Expect is Read without the decoding, for handlers whose objects are secret: the decoder's errors quote the refused value.
+// Expect is like Read without the decoding, for objects that contain secrets: the errors of the decoder would quote the value.
 func Expect(request *review.Request, want schema.GroupVersionKind) (review.Response, bool) {
 	if request.Operation == review.Delete {
 		return review.Allowed(""), true

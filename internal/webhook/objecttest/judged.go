@@ -16,20 +16,20 @@ import (
 	"github.com/espalier-dev/espalier/internal/admission/reviewtest"
 )
 
-// Case is how an object is judged that was made at random.
+// Case defines a random object, and the verdict of the handler.
 type Case[T any] struct {
 	Handler review.Handler
 	Kind    schema.GroupVersionKind
 	Object  Value
-	// Touched are the paths that the handler may change, in which * stands for every index of a list.
+	// Touched are the paths that the handler may change; * matches every index of a list.
 	Touched []string
-	// Want makes the change of the handler in an object of the API. It returns false if the handler must refuse the object.
+	// Want makes the expected change in a typed object. It returns false if the handler must refuse the object.
 	Want func(*T) bool
 }
 
-// CheckRules checks the rules for all handlers: a handler survives any object; its patch applies, the handler does not change the result
-// again, and the result differs from the object only in the touched fields. If an API server could send the object, the result is as
-// wanted.
+// CheckRules checks the rules for all handlers: a handler never panics; its patch can be applied, a second run changes nothing, and the
+// result differs from the object only in the touched fields. If an API server could send the object, the result must equal the object that
+// Want has changed.
 func (c Case[T]) CheckRules(tb testing.TB, bytes []byte) {
 	tb.Helper()
 	g := NewWithT(tb)
@@ -52,7 +52,7 @@ func (c Case[T]) CheckRules(tb testing.TB, bytes []byte) {
 	g.Expect(cmp.Diff(want, got, cmpopts.EquateEmpty())).To(BeEmpty(), "%s", before)
 }
 
-// untouchedFields returns a copy of an object without the touched fields, and without empty values, since a patch may have created these as
+// untouchedFields returns a copy of an object without the touched fields, and without empty values, since a patch may create them as
 // parents.
 func (c Case[T]) untouchedFields(tb testing.TB, object []byte) any {
 	tb.Helper()
@@ -81,7 +81,7 @@ func remove(from any, path []string) {
 	}
 }
 
-// withoutEmpty drops empty members of objects. Items of lists stay, for their places count.
+// withoutEmpty removes empty members of objects. Items of lists stay, because their indexes matter.
 func withoutEmpty(value any) any {
 	switch value := value.(type) {
 	case map[string]any:
@@ -106,14 +106,14 @@ func withoutEmpty(value any) any {
 	return value
 }
 
-// Seeds are bytes of which objects with much in them are made, the same each time.
+// Seeds returns bytes from which large objects are made. The bytes are the same in each call.
 func Seeds() [][]byte {
 	const count, size = 200, 400
 	random := rand.NewChaCha8([32]byte{})
 	seeds := make([][]byte, count)
 	for i := range seeds[1:] { // the first stays empty
 		seeds[i+1] = make([]byte, size)
-		_, _ = random.Read(seeds[i+1]) // which never fails
+		_, _ = random.Read(seeds[i+1]) // it never fails
 	}
 	return seeds
 }

@@ -1,10 +1,11 @@
 // Package objecttest makes random objects for the fuzz targets of handlers, and checks the rules for every handler.
 package objecttest
 
-// Source makes values of the bytes of a fuzz target: the same bytes make the same values, and more bytes make more.
+// Source makes values from the bytes of a fuzz target: the same bytes make the same values, and more bytes make larger ones.
 type Source struct {
 	bytes []byte
-	// mayBeOdd is for a quarter of the inputs, since most large objects would be odd otherwise.
+	// mayBeOdd is true for a quarter of the inputs: otherwise most large objects would contain an odd value. The field odd is true if one
+	// was made.
 	mayBeOdd, odd bool
 }
 
@@ -15,11 +16,11 @@ func From(bytes []byte) *Source {
 	return s
 }
 
-// IsInvalid is true if a value was made that no API server sends: of a wrong type, or null in a list or a map. Handlers may answer such
-// objects in any way, as long as they survive them.
+// IsInvalid reports whether the Source has made a value that no API server sends: of a wrong type, or null in a list or a map. Handlers may
+// give any answer about such objects, but must not panic.
 func (s *Source) IsInvalid() bool { return s.odd }
 
-// Number returns one of 0 to below-1; 0 if all bytes are used up.
+// Number returns a number from 0 to below-1; 0 if all bytes are used up.
 func (s *Source) Number(below int) int {
 	if len(s.bytes) == 0 {
 		return 0
@@ -29,29 +30,29 @@ func (s *Source) Number(below int) int {
 	return next % below
 }
 
-// Value makes a value.
+// Value makes a value from the bytes of a Source.
 type Value func(s *Source) any
 
-// Member is a name in an object.
+// Member is a member of an object: its name, and the Value that makes its value.
 type Member struct {
 	Name  string
 	Value Value
 }
 
-// Text is one of the given strings.
+// Text returns a Value that makes one of the given strings.
 func Text(choices ...string) Value {
 	return func(s *Source) any { return choices[s.Number(len(choices))] }
 }
 
-// Integer is one of the given numbers.
+// Integer returns a Value that makes one of the given numbers.
 func Integer(choices ...int64) Value {
 	return func(s *Source) any { return choices[s.Number(len(choices))] }
 }
 
-// Bool is true or false.
+// Bool makes true or false.
 func Bool(s *Source) any { return s.Number(2) == 1 }
 
-// Object has each member or has not, or has it as null, and now and then an unknown one.
+// Object returns a Value that makes an object. Each member may be present, absent or null; sometimes there is an unknown one.
 func Object(members ...Member) Value {
 	return func(s *Source) any {
 		object := map[string]any{}
@@ -74,12 +75,12 @@ func Object(members ...Member) Value {
 	}
 }
 
-// OneOf returns one of the given values, which callers must not change.
+// OneOf returns a Value that makes one of the given values, which callers must not change.
 func OneOf(choices ...any) Value {
 	return func(s *Source) any { return choices[s.Number(len(choices))] }
 }
 
-// List has up to five items of a kind; few are null.
+// List returns a Value that makes a list of up to five items; few are null.
 func List(item Value) Value {
 	return func(s *Source) any {
 		list := make([]any, s.Number(6))
@@ -90,7 +91,7 @@ func List(item Value) Value {
 	}
 }
 
-// Map has each of the names or has not, with one of the values; few are null.
+// Map returns a Value that makes an object with some of the names; few values are null.
 func Map(value Value, names ...string) Value {
 	return func(s *Source) any {
 		object := map[string]any{}

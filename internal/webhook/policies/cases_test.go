@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// operation is the operation of an example's request.
+// operation is the operation of the request in an example.
 type operation int
 
 const (
@@ -15,32 +15,31 @@ const (
 	remove
 )
 
-// example is one request and its expected result, no matter whether a policy or the server handles it.
+// example is one request and its expected result, which is the same with a policy and with the server.
 type example struct {
 	handler, name string
-	// id is the name of the object that is sent.
+	// id is the name of the object in the request.
 	id        string
 	operation operation
 	// before is the object that exists before an update or deletion, as YAML.
 	before string
-	// object is the object that is sent, as YAML; empty for a deletion. $NAME stands for the id, $NS and
-	// $DISABLED for namespaces.
+	// object is the object in the request, as YAML; empty for a deletion. $NAME stands for the id, $NS and $DISABLED for namespaces.
 	object string
-	// change is a JSON patch of the object that is sent: with it, and no webhook in between, the API server stores the same as
-	// without it through the handler. Empty: the handler changes nothing.
+	// change is a JSON patch of the object: the API server must store the same if it gets the patched object without a handler, or the
+	// unpatched one with the handler. Empty: the handler changes nothing.
 	change string
-	// denied is part of the text of the refusal. Empty: the request is admitted.
+	// denied is part of the error text. Empty: the request is allowed.
 	denied string
 }
 
-// The settings of all examples.
+// The settings of the handlers in all examples.
 const (
 	scheduler  = "bin-packing-scheduler"
 	host       = "api.example.com"
 	expiration = 43200
 )
 
-// examples begin, for each handler, with an example that only an enabled handler passes.
+// examples returns all examples. The first one of each handler passes only if the handler is enabled.
 func examples() []example {
 	all := slices.Concat(seccompExamples(), schedulerExamples(), hostExamples(), spreadExamples(), tokenMountExamples(),
 		hintExamples(), invalidatorExamples(), resourceDeletionExamples(), definitionDeletionExamples())
@@ -50,12 +49,12 @@ func examples() []example {
 	return all
 }
 
-// pod writes a Pod with one container; metadata and spec are members of its own, in one line, or empty.
+// pod returns a Pod with one container, as YAML. The arguments contain members of metadata and spec in one line; they may be empty.
 func pod(metadata, spec string) string {
 	return podOf(metadata, strings.TrimPrefix(spec+", containers: [{name: c, image: i}]", ", "))
 }
 
-// podOf writes a Pod with containers of its own.
+// podOf returns a Pod, as YAML. The argument spec contains its containers.
 func podOf(metadata, spec string) string {
 	if !strings.Contains(metadata, "namespace:") {
 		metadata = strings.TrimPrefix(metadata+", namespace: $NS", ", ")

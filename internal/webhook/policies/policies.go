@@ -1,7 +1,7 @@
-// Package policies builds admission policies of the handlers that have one in CEL. The API server evaluates them itself, so that no
-// server has to run. Rules, selectors and failure policies equal the ones of the handlers' webhooks in the flavour standalone.
-// hack/render writes the policies to deploy/policies; docs/admission-policies.md lists the differences. Settings are constants in
-// the variables of policies, to be changed by a patch of the rendered files.
+// Package policies builds admission policies for the handlers that can be written in CEL. The API server evaluates policies itself, so no
+// server has to run. Rules, selectors and failure policies equal the ones of the handlers' webhooks in the flavour standalone. hack/render
+// writes the policies to deploy/policies; docs/admission-policies.md lists the differences. Settings are constants in the variables of
+// policies; users change them by a patch of the rendered files.
 package policies
 
 import (
@@ -19,18 +19,18 @@ import (
 	"github.com/espalier-dev/espalier/internal/webhook/handlers"
 )
 
-// Policy is a handler as policies and their bindings, of the same name.
+// Policy contains the policies and bindings that do the same as a handler. All have the same name.
 type Policy struct {
 	// Handler is the name of the handler's webhook, without its suffix.
 	Handler string
-	// Objects are, in this order, the policy that changes objects with its binding, and the one that refuses them with
-	// its; one of the two may be missing.
+	// Objects are the policy that changes objects and its binding, then the policy that refuses objects and its binding. One of the two
+	// pairs may be missing.
 	Objects []client.Object
 }
 
 // All returns every policy, in the order of the handlers' webhooks.
 func All() []Policy {
-	// There is no server whose Pods and namespace were to be left out.
+	// No Pods and no namespace of a server need to be excluded.
 	cluster := handlers.Cluster{Flavor: config.FlavorStandalone, Apps: []string{"gardener-resource-manager"}}
 	var all []Policy
 	for _, each := range handlers.All() {
@@ -47,7 +47,7 @@ func All() []Policy {
 	return all
 }
 
-// mutation returns a handler that changes objects as a policy.
+// mutation returns the objects of a handler that changes objects.
 func mutation(name string, m *handlers.Policy, w registration.Webhook) []client.Object {
 	meta := metav1.ObjectMeta{Name: name}
 	conditions := slices.Clone(m.Conditions)
@@ -59,7 +59,7 @@ func mutation(name string, m *handlers.Policy, w registration.Webhook) []client.
 		kind, ref = &m.Parameters.Kind, &m.Parameters.Ref
 	}
 	failurePolicy := ptr.To(cmp.Or(w.FailurePolicy, admissionregistrationv1.Fail))
-	// a refusal is a policy of its own: a policy that changes objects could only fail, without a text
+	// Refusals need a policy of their own: a policy that changes objects can fail, but not with a message.
 	var refusal []client.Object
 	if m.Required.Expression != "" {
 		conditions = append(conditions, admissionregistrationv1.MatchCondition{Name: "is-not-refused", Expression: m.Required.Expression})
@@ -91,12 +91,12 @@ func mutation(name string, m *handlers.Policy, w registration.Webhook) []client.
 	}, refusal...)
 }
 
-// confirmed holds the values that count as true.
+// confirmed is true for the annotation values that confirm a deletion.
 const confirmed = `has(oldObject.metadata.annotations)
 && 'confirmation.gardener.cloud/deletion' in oldObject.metadata.annotations
 && oldObject.metadata.annotations['confirmation.gardener.cloud/deletion'] in ['1', 't', 'T', 'true', 'TRUE', 'True']`
 
-// confirmation refuses to delete objects without confirmation.
+// confirmation returns the policy that refuses deletions without confirmation, and its binding.
 func confirmation(name string, w registration.Webhook) []client.Object {
 	return validation(name, admissionregistrationv1.ValidatingAdmissionPolicySpec{
 		MatchConstraints: matched(w),
@@ -109,7 +109,7 @@ func confirmation(name string, w registration.Webhook) []client.Object {
 	}, nil)
 }
 
-// validation returns a policy that refuses, and its binding.
+// validation returns a policy that refuses requests, and its binding.
 func validation(
 	name string, spec admissionregistrationv1.ValidatingAdmissionPolicySpec, params *admissionregistrationv1.ParamRef,
 ) []client.Object {

@@ -20,7 +20,7 @@ import (
 	"github.com/espalier-dev/espalier/test/binary"
 )
 
-// settings of the server, with the values that the examples expect.
+// settings configures the server with the values that the examples expect.
 const settings = `
 crdDeletionProtection: {enabled: true}
 endpointSliceHints: {enabled: true}
@@ -31,9 +31,8 @@ projectedTokenMount: {enabled: true, expirationSeconds: 43200}
 seccompProfile: {enabled: true}
 tokenInvalidator: {enabled: true}`
 
-// TestPoliciesDoWhatTheServerDoes sends each example with no webhook in between, changed as the handler is expected to change it;
-// then through the policies; then through the server. The results must be equal. One handler is enabled at a time, so that no other
-// handler affects its result.
+// TestPoliciesDoWhatTheServerDoes sends each example three times: without a handler, changed as the handler is expected to change it; with
+// the policies; with the server. The results must be equal. One handler is enabled at a time, so that no other handler affects the result.
 func TestPoliciesDoWhatTheServerDoes(t *testing.T) {
 	w := newWorld(t)
 	trial := newTrial(w)
@@ -42,18 +41,18 @@ func TestPoliciesDoWhatTheServerDoes(t *testing.T) {
 		for _, policy := range all {
 			trial.run(t, policy.Handler, w.configured(policy.Handler)...)
 		}
-		trial.awaitUntouched(t) // or effects of a policy could be taken for effects of the server
+		trial.awaitUntouched(t) // otherwise an effect of a policy could be mistaken for one of the server
 	})
 	t.Run("server", func(t *testing.T) {
 		e := webhooktest.New(t, webhooktest.Options{Webhooks: settings, Controllers: "tokenInvalidator: {enabled: true}", Unregistered: true})
 		for _, policy := range all {
 			trial.run(t, policy.Handler, configurations(e, policy.Handler)...)
 		}
-		trial.awaitUntouched(t) // or the tests that follow could meet a webhook whose server is gone
+		trial.awaitUntouched(t) // otherwise later tests could call a webhook whose server has ended
 	})
 }
 
-// TestEveryPolicyHasExamples makes sure that every shipped policy is compared.
+// TestEveryPolicyHasExamples requires at least one example for each shipped policy.
 func TestEveryPolicyHasExamples(t *testing.T) {
 	g := NewWithT(t)
 	all := policies.All()
@@ -69,7 +68,7 @@ func TestEveryPolicyHasExamples(t *testing.T) {
 	g.Expect(declared).To(ConsistOf(shown))
 }
 
-// configurations register one handler of the server as it is shipped for any cluster.
+// configurations returns the webhook configurations that register one handler of the server, as shipped for any cluster.
 func configurations(e *webhooktest.Env, handler string) []client.Object {
 	own := registrations.Own{Name: "espalier-webhook-server", Namespace: "espalier-system", URL: e.URL}
 	var declared []registration.Webhook
@@ -86,7 +85,7 @@ func configurations(e *webhooktest.Env, handler string) []client.Object {
 	return built.Both(declared...)
 }
 
-// trial has the expected result of each example.
+// trial contains the expected result of each example.
 type trial struct {
 	*world
 	all []example
@@ -94,13 +93,13 @@ type trial struct {
 	stored, untouched []string
 }
 
-// newTrial finds out the results while no handler is enabled.
+// newTrial sends the examples while no handler is enabled, and records the results.
 func newTrial(w *world) *trial {
 	t := &trial{world: w, all: examples()}
 	for _, e := range t.all {
 		w.prepare(e)
 		untouched, err := w.try(e, "")
-		if err != nil { // the API server alone finds fault with it
+		if err != nil { // the API server itself refuses the object
 			untouched = err.Error()
 		}
 		stored, err := w.try(e, e.change)
@@ -134,8 +133,8 @@ func (r *trial) run(t *testing.T, handler string, objects ...client.Object) {
 			}
 		}
 	}
-	// The API server reads the new objects one after another, and may still use the former handler's. When each example has
-	// passed, it has read all objects. Then they are compared once more, without waiting.
+	// The API server reads the new objects one after another, and may still use the objects of the handler before. When each example has
+	// succeeded, the API server has read all objects. Then every example is sent once more, without retries.
 	own(func(g *WithT, i int) {
 		g.Eventually(func(g Gomega) { r.judge(g, i) }, binary.Patience).Should(Succeed())
 	})
@@ -153,7 +152,7 @@ func (r *trial) judge(g Gomega, i int) {
 	g.Expect(stored).To(Equal(r.stored[i]))
 }
 
-// awaitUntouched waits until no handler is enabled any more.
+// awaitUntouched waits until the API server uses no handler.
 func (r *trial) awaitUntouched(t *testing.T) {
 	t.Helper()
 	g := NewWithT(t)
@@ -164,8 +163,8 @@ func (r *trial) awaitUntouched(t *testing.T) {
 	}
 }
 
-// TestPoliciesAskEachObjectOfACollection shows a difference between the policies and the server, which judges a collection as a
-// whole.
+// TestPoliciesAskEachObjectOfACollection covers a difference: policies judge each object of a collection, the server judges the collection
+// as a whole.
 func TestPoliciesAskEachObjectOfACollection(t *testing.T) {
 	w := newWorld(t)
 	network := func(name string, annotations map[string]string) *unstructured.Unstructured {
@@ -190,8 +189,8 @@ func TestPoliciesAskEachObjectOfACollection(t *testing.T) {
 	w.Expect(apierrors.IsNotFound(w.Get(w.ctx, client.ObjectKeyFromObject(confirmed), confirmed))).To(BeTrue())
 }
 
-// TestPoliciesWithoutTheirValuesDoNothing installs, as they are shipped, the policies that need a value and then one that needs
-// none, which shows that the API server has noticed all.
+// TestPoliciesWithoutTheirValuesDoNothing installs the policies that need a setting, as they are shipped, and then a policy that needs
+// none. The effect of the last one shows that the API server has read all.
 func TestPoliciesWithoutTheirValuesDoNothing(t *testing.T) {
 	w := newWorld(t)
 	e := seccompExamples()[0]

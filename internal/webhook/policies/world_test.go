@@ -30,7 +30,7 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(binary.WithOwnServer(m)) }
 
-// world is a cluster in which all examples can happen. They only try: nothing that they send is stored.
+// world is a cluster with all objects that the examples need. The examples send dry runs: nothing is stored.
 type world struct {
 	*WithT
 	client.Client
@@ -45,7 +45,7 @@ func newWorld(t *testing.T) *world {
 	scheme := runtime.NewScheme()
 	g.Expect(clientgoscheme.AddToScheme(scheme)).To(Succeed())
 	quiet := rest.CopyConfig(servers.Source.Config)
-	quiet.WarningHandlerWithContext = rest.NoWarnings{} // examples are strange
+	quiet.WarningHandlerWithContext = rest.NoWarnings{} // examples cause warnings
 	c, err := client.New(quiet, client.Options{Scheme: scheme})
 	g.Expect(err).NotTo(HaveOccurred())
 	w := &world{WithT: g, Client: c, ctx: t.Context()}
@@ -68,7 +68,7 @@ func (w *world) serviceAccounts(namespace string) {
 	for name, mounts := range map[string]*bool{"default": ptr.To(false), "opted-out": ptr.To(false), "mounting": ptr.To(true), "silent": nil} {
 		account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, AutomountServiceAccountToken: mounts}
 		err := w.Create(w.ctx, account)
-		if apierrors.IsAlreadyExists(err) { // a controller makes default
+		if apierrors.IsAlreadyExists(err) { // a controller creates the ServiceAccount default
 			err = w.Patch(w.ctx, account, client.RawPatch("application/merge-patch+json", []byte(`{"automountServiceAccountToken":false}`)))
 		}
 		w.Expect(err).NotTo(HaveOccurred())
@@ -83,12 +83,13 @@ func (w *world) shipped(handler string) []client.Object {
 	return all[i].Objects
 }
 
-// neededValues returns the handlers whose policies do nothing as they are shipped, with values of their settings in CEL.
+// neededValues returns the handlers whose shipped policies do nothing, because they need a setting, and a value for each in CEL.
 func neededValues() map[string]string {
 	return map[string]string{"pod-scheduler-name": "'bin-packing-scheduler'", "kubernetes-service-host": "'api.example.com'"}
 }
 
-// configured returns them with the values that the examples expect, by the patches that docs/admission-policies.md names.
+// configured returns the policies of a handler with the settings that the examples expect. It applies the patches that
+// docs/admission-policies.md describes.
 func (w *world) configured(handler string) []client.Object {
 	objects := w.shipped(handler)
 	value, needed := neededValues()[handler]
@@ -106,7 +107,7 @@ func (w *world) configured(handler string) []client.Object {
 	return append([]client.Object{policy}, objects[1:]...)
 }
 
-// install puts policies in force for the rest of the test.
+// install creates policies, and deletes them at the end of the test.
 func (w *world) install(t *testing.T, objects ...client.Object) {
 	t.Helper()
 	for _, object := range objects {
@@ -115,7 +116,7 @@ func (w *world) install(t *testing.T, objects ...client.Object) {
 	}
 }
 
-// object reads one of an example's, with a JSON patch applied unless it is empty.
+// object returns an object of an example, from YAML and patched by a JSON patch, which may be empty.
 func (w *world) object(e example, text, patch string) *unstructured.Unstructured {
 	document, err := yaml.YAMLToJSON([]byte(strings.NewReplacer("$NAME", e.id, "$NS", w.namespace, "$DISABLED", w.disabled).Replace(text)))
 	w.Expect(err).NotTo(HaveOccurred())
@@ -137,7 +138,8 @@ func (w *world) prepare(e example) {
 	}
 }
 
-// try sends the request of an example, changed by a JSON patch unless it is empty, and returns the object that would be stored.
+// try sends the dry run of an example, with the object patched by a JSON patch, which may be empty. It returns the object that the API
+// server would store.
 func (w *world) try(e example, patch string) (string, error) {
 	var object *unstructured.Unstructured
 	var err error
@@ -158,10 +160,10 @@ func (w *world) try(e example, patch string) (string, error) {
 	return w.comparable(object), nil
 }
 
-// random is a name that API servers make up.
+// random matches names that API servers generate.
 var random = regexp.MustCompile(`kube-api-access-[a-z0-9]{5}\b`)
 
-// comparable writes an object without the fields that differ between two equal requests.
+// comparable returns an object as text, without the fields that differ between two equal requests.
 func (w *world) comparable(object *unstructured.Unstructured) string {
 	for _, each := range []string{"uid", "creationTimestamp", "resourceVersion", "managedFields", "generation"} {
 		unstructured.RemoveNestedField(object.Object, "metadata", each)

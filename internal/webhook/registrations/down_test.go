@@ -28,12 +28,12 @@ func TestMain(m *testing.M) { os.Exit(binary.WithOwnServer(m)) }
 
 // attempt is a user's request while the server is down.
 type attempt struct {
-	// object is written as YAML. $NS is a namespace like any, $CONSIDERED one in which high availability is considered,
-	// and $OWN the server's.
+	// object is the object in YAML. $NS is an ordinary namespace, $CONSIDERED one for which the high availability webhook is called, and
+	// $OWN the namespace of the server.
 	object string
-	// existing is the operation on an object that exists; empty: the object is created.
+	// existing is the operation on an existing object; empty: the object is created.
 	existing string
-	// refusedBy begins the name of the webhook that refuses it; empty: it is admitted.
+	// refusedBy is the beginning of the name of the webhook because of which the request fails; empty: the request succeeds.
 	refusedBy string
 }
 
@@ -89,7 +89,7 @@ func attempts() map[string]attempt {
 	const purpose = "resources.gardener.cloud/purpose: token-invalidator"
 	const hinted = `endpoint-slice-hints.resources.gardener.cloud/consider: "true"`
 	return map[string]attempt{
-		// All requests that bring a cluster and the server back are admitted.
+		// All requests that are needed to start a cluster and the server again succeed.
 		"a Pod in kube-system":                     {object: podIn("kube-system", managedPod)},
 		"a Pod of the server, in its namespace":    {object: podIn("$OWN", "app: espalier-webhook-server")},
 		"any Pod in the server's namespace":        {object: podIn("$OWN", "")},
@@ -108,7 +108,7 @@ func attempts() map[string]attempt {
 		"a Namespace":                           {object: "{apiVersion: v1, kind: Namespace, metadata: {generateName: n-}}"},
 		"an object of a kind without a webhook": {object: "{apiVersion: v1, kind: ConfigMap, metadata: {generateName: c-, namespace: $NS}}"},
 
-		// Pods: each handler that fails closed has its way around; the handlers of scheduler name and service host fail open.
+		// Pods: users can bypass each handler that fails closed; the handlers of scheduler name and service host fail open.
 		"a Pod":                            {object: podIn("$NS", ""), refusedBy: "projected-token-mount"},
 		"a Pod that skips the token mount": {object: podIn("$NS", skipMount), refusedBy: "seccomp-profile"},
 		"a Pod that skips the seccomp profile, too": {object: podIn("$NS", skipBoth)},
@@ -148,7 +148,7 @@ func attempts() map[string]attempt {
 	}
 }
 
-// scene is a cluster whose API server calls a server that is not there.
+// scene is a cluster whose API server calls a server that does not run.
 type scene struct {
 	*WithT
 	client.Client
@@ -157,8 +157,8 @@ type scene struct {
 	own, plain, considered string
 }
 
-// TestServerDownShippedWebhooksLetPassWhatTheyMust registers every handler for any cluster, under an address at which
-// no server listens.
+// TestServerDownShippedWebhooksLetPassWhatTheyMust registers every handler in the flavour standalone, at an address at which no server
+// listens.
 func TestServerDownShippedWebhooksLetPassWhatTheyMust(t *testing.T) {
 	s := newScene(t)
 	all := attempts()
@@ -175,7 +175,7 @@ func TestServerDownShippedWebhooksLetPassWhatTheyMust(t *testing.T) {
 		s.Expect(s.Create(s.ctx, object)).To(Succeed())
 		t.Cleanup(func() { s.Expect(client.IgnoreNotFound(s.Delete(context.WithoutCancel(s.ctx), object))).To(Succeed()) })
 	}
-	for _, name := range []string{"a Pod", "an extension resource"} { // one of each configuration
+	for _, name := range []string{"a Pod", "an extension resource"} { // one webhook of each configuration
 		s.Eventually(func() error { return s.do(all[name], nil) }, binary.Patience).ShouldNot(Succeed(), name)
 	}
 	for name, a := range all {
@@ -194,7 +194,7 @@ func TestServerDownShippedWebhooksLetPassWhatTheyMust(t *testing.T) {
 	t.Run("without the configurations everything works", func(t *testing.T) {
 		g := NewWithT(t)
 		for _, object := range built {
-			g.Expect(s.Delete(s.ctx, object)).To(Succeed()) // nothing holds that up
+			g.Expect(s.Delete(s.ctx, object)).To(Succeed()) // no webhook may prevent this deletion
 		}
 		for name, a := range all {
 			g.Eventually(func() error { return s.do(a, existing[name]) }, binary.Patience).Should(Succeed(), name)
@@ -216,14 +216,14 @@ func newScene(t *testing.T) *scene {
 	s.own, s.plain = s.namespace(nil), s.namespace(nil)
 	s.considered = s.namespace(map[string]string{"high-availability-config.resources.gardener.cloud/consider": "true"})
 	webhooktest.InstallKinds(t)
-	for _, name := range []string{s.own, s.plain, s.considered, "kube-system"} { // or Pods could not be created
+	for _, name := range []string{s.own, s.plain, s.considered, "kube-system"} { // otherwise Pods could not be created
 		account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: name, Name: "default"}}
 		g.Expect(client.IgnoreAlreadyExists(s.Create(s.ctx, account))).To(Succeed())
 	}
 	return s
 }
 
-// closedAddress is an address of this machine at which no server listens.
+// closedAddress returns an address of this machine at which no server listens.
 func closedAddress(t *testing.T) string {
 	t.Helper()
 	port, release, err := local.FreePort()
@@ -245,7 +245,7 @@ func (s *scene) object(text string) *unstructured.Unstructured {
 	return object
 }
 
-// do tries, without storing anything.
+// do sends the request of an attempt as a dry run.
 func (s *scene) do(a attempt, existing *unstructured.Unstructured) error {
 	touched := client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"annotations":{"touched":"yes"}}}`))
 	switch a.existing {

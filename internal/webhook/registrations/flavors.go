@@ -1,6 +1,6 @@
-// Package registrations builds the webhook configurations of the enabled handlers, in each flavour. The table in package
-// handlers says which webhooks call a handler. A handler that is off is not registered: a webhook whose path is not served
-// refuses every request.
+// Package registrations builds the webhook configurations of the enabled handlers, in each flavour. The table in package handlers defines
+// the webhooks of each handler. A disabled handler must not be registered: API servers refuse every request for which they call a path that
+// is not served.
 package registrations
 
 import (
@@ -15,37 +15,37 @@ import (
 )
 
 const (
-	// appLabel names the program that a Pod belongs to.
+	// appLabel is the label that names the program that a Pod belongs to.
 	appLabel = "app"
-	// excludeRemediation, a label of webhook configurations, makes Gardener leave them as they are.
+	// excludeRemediation is a label of webhook configurations with which Gardener does not change them.
 	excludeRemediation = "remediation.webhook.shoot.gardener.cloud/exclude"
 )
 
-// resourceManager is how Gardener calls its resource manager, after a prefix of the garden.
+// resourceManager is the name of Gardener's resource manager, which may have the name of the garden as a prefix.
 const resourceManager = "gardener-resource-manager"
 
 // Own defines the server of the webhooks.
 type Own struct {
 	// Name is the name of the webhook configurations.
 	Name string
-	// Namespace is where the server runs. Empty if it does not run in the cluster that calls it.
+	// Namespace is the namespace of the server. Empty if the server runs in another cluster than the API server that calls it.
 	Namespace string
 	// ServiceName is the Service in Namespace whose port 443 leads to the server. Not used if URL is set.
 	ServiceName string
-	// URL reaches the server: https://host:port, without a path.
+	// URL is the address of the server: https://host:port, without a path.
 	URL string
-	// Excluded are more namespaces that no webhook of the flavour standalone is called about, such as the network
-	// plugin's namespace, whose Pods must start before a client can reach the server.
+	// Excluded are further namespaces for which no webhook of the flavour standalone is called, such as the namespace of the network
+	// plugin, whose Pods must start before a client can reach the server.
 	Excluded []string
-	// App is the value of the label app on the server's own Pods, which no webhook with failure policy Fail is called about; else
-	// the server could not start again once all of its Pods are gone. Empty: Name.
+	// App is the value of the label app on the server's own Pods. No webhook with failure policy Fail is called for these; otherwise the
+	// server could not start again once all of its Pods are gone. Empty: Name.
 	App string
 }
 
-// Configurations returns a function that builds the webhook configurations of the enabled handlers, given the certificate authority
-// in PEM that API servers shall trust; nil leaves that open. Where the flavour has validating webhooks, there are always both
-// configurations, if need be without webhooks, so that applying them also removes webhooks of disabled handlers. An unknown flavour
-// counts as standalone.
+// Configurations returns a function that builds the webhook configurations of the enabled handlers. The argument of that function contains
+// the certificate authorities, in PEM, that API servers must trust; nil sets none. If the flavour has validating webhooks, the result
+// always contains both configurations, even without webhooks, so that applying them also removes webhooks of disabled handlers. An unknown
+// flavour counts as standalone.
 func Configurations(in string, cfg config.Webhooks, own Own) func(caBundle []byte) []client.Object {
 	declared := Enabled(in, cfg, own)
 	return func(caBundle []byte) []client.Object {
@@ -61,10 +61,10 @@ func Configurations(in string, cfg config.Webhooks, own Own) func(caBundle []byt
 	}
 }
 
-// Enabled declares the webhooks of the enabled handlers, in their order: first the mutating ones.
+// Enabled returns the webhooks of the enabled handlers, in the order of the table: mutating ones first.
 func Enabled(in string, cfg config.Webhooks, own Own) []registration.Webhook {
 	enabled := handlers.Enabled(cfg)
-	all := make([]registration.Webhook, 0, len(enabled)+1) // one handler has two
+	all := make([]registration.Webhook, 0, len(enabled)+1) // one handler has two webhooks
 	for _, each := range enabled {
 		all = append(all, each.Declared(handlers.Cluster{Flavor: in, Apps: own.apps()})...)
 	}
@@ -81,7 +81,8 @@ func labels(in string, own Own) map[string]string {
 
 func (o Own) app() string { return cmp.Or(o.App, o.Name) }
 
-// apps are the programs whose Pods no webhook with failure policy Fail may block: the server, and Gardener's, which it may replace.
+// apps returns the values of the label app on Pods that no webhook with failure policy Fail may block: the Pods of the server, and of
+// Gardener's resource manager, which the server may replace.
 func (o Own) apps() []string {
 	if strings.HasSuffix(o.app(), resourceManager) {
 		return []string{o.app()}

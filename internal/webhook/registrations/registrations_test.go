@@ -36,7 +36,7 @@ const (
 	spread  = "pod-topology-spread-constraints.resources.gardener.cloud /webhooks/pod-topology-spread-constraints" + pods
 )
 
-// TestMutating lists which webhook is called for which objects: namespaces | objects | failure policy and further settings.
+// TestMutating compares each mutating webhook with its description: namespaces | objects | failure policy and further settings.
 func TestMutating(t *testing.T) {
 	t.Parallel()
 	gardener := func(namespaces, managed, objects string) []string {
@@ -136,7 +136,7 @@ func TestValidating(t *testing.T) {
 	}
 }
 
-// TestOnlyEnabledHandlersAreRegistered switches one handler on at a time.
+// TestOnlyEnabledHandlersAreRegistered enables one handler at a time.
 func TestOnlyEnabledHandlersAreRegistered(t *testing.T) {
 	t.Parallel()
 	on := config.Switch{Enabled: true}
@@ -171,7 +171,7 @@ func TestOnlyEnabledHandlersAreRegistered(t *testing.T) {
 	}
 }
 
-// Clusters that are no shoots have no Nodes for system components, and Pods that must run on such Nodes would stay Pending.
+// Only shoots have Nodes for system components. In other clusters, Pods that must run on such Nodes would stay Pending.
 func TestSystemComponentsAreRegisteredInShootsOnly(t *testing.T) {
 	t.Parallel()
 	cfg := config.Webhooks{SystemComponentsConfig: config.SystemComponentsConfigWebhook{Enabled: true}}
@@ -227,7 +227,7 @@ func TestOwnNamespaceIsLeftAlone(t *testing.T) {
 	}
 }
 
-// TestKindsAreThoseThatAreValidated compares with the handlers.
+// TestKindsAreThoseThatAreValidated compares the registered kinds with the kinds that the handlers validate.
 func TestKindsAreThoseThatAreValidated(t *testing.T) {
 	t.Parallel()
 	var declared, served []string
@@ -243,7 +243,7 @@ func TestKindsAreThoseThatAreValidated(t *testing.T) {
 	NewWithT(t).Expect(declared).To(HaveExactElements(served))
 }
 
-// configurationsOf returns the configurations of a flavour; nil where it has none.
+// configurationsOf returns both configurations of a flavour; nil for one that the flavour does not have.
 func configurationsOf(
 	t *testing.T, flavor string, cfg config.Webhooks,
 ) (*admissionregistrationv1.MutatingWebhookConfiguration, *admissionregistrationv1.ValidatingWebhookConfiguration) {
@@ -267,7 +267,7 @@ func configurationsOf(
 	return mutating, validating
 }
 
-// describe writes each webhook in a line.
+// describe returns one line for each webhook.
 func describe[W admissionregistrationv1.MutatingWebhook | admissionregistrationv1.ValidatingWebhook](webhooks []W) []string {
 	var lines []string
 	for i := range webhooks {
@@ -310,10 +310,10 @@ func rules(all []admissionregistrationv1.RuleWithOperations) string {
 	return strings.Join(lines, "; ")
 }
 
-// selector writes requirements in the order in which they stand.
+// selector returns the requirements as text, in their order.
 func selector(s *metav1.LabelSelector) string {
 	var parts []string
-	for key, value := range s.MatchLabels { // never more than one
+	for key, value := range s.MatchLabels { // there is at most one
 		parts = append(parts, key+"="+value)
 	}
 	for _, requirement := range s.MatchExpressions {

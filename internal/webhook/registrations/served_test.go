@@ -11,7 +11,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/webhook/registrations"
 )
 
-// TestWebhooksHaveTheNamesAndPathsOfGardener checks the names because metrics and logs show them, too.
+// TestWebhooksHaveTheNamesAndPathsOfGardener checks the names too, because metrics and logs contain them.
 func TestWebhooksHaveTheNamesAndPathsOfGardener(t *testing.T) {
 	t.Parallel()
 	want := []string{

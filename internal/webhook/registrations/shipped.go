@@ -12,16 +12,16 @@ const (
 	shippedName      = "espalier-webhook-server"
 	shippedNamespace = "espalier-system"
 	gardenNamespace  = "garden"
-	// shootURL names a namespace of a shoot as Gardener forms it; the user who applies the file replaces it.
+	// shootURL contains a namespace of a shoot in Gardener's format. The user who applies the file replaces it.
 	shootURL = "https://gardener-resource-manager.shoot--project--name:443"
 )
 
-// registered enables the handlers that the files for any cluster register.
+// registered returns a configuration that enables the handlers that the files for any cluster register.
 func registered() config.Webhooks {
 	return enable(func(h handlers.Handler) bool { return h.Registered })
 }
 
-// Everything enables all handlers.
+// Everything returns a configuration that enables all handlers.
 func Everything() config.Webhooks {
 	return enable(func(handlers.Handler) bool { return true })
 }
@@ -36,7 +36,7 @@ func enable(which func(handlers.Handler) bool) config.Webhooks {
 	return enabled
 }
 
-// Shipped returns the configurations of a flavour as deploy/ has them, without a certificate authority.
+// Shipped returns the webhook configurations of a flavour as the files in deploy/ contain them, without a certificate authority.
 func Shipped(flavor string) []client.Object {
 	switch flavor {
 	case config.FlavorGardenerRuntime:

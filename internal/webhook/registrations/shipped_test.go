@@ -14,12 +14,12 @@ import (
 	"github.com/espalier-dev/espalier/test/local"
 )
 
-// shippedFolders are the folders that hack/render writes; each has a list for kubectl apply -k.
+// shippedFolders returns the folders that hack/render writes. Each contains a kustomization.yaml.
 func shippedFolders() []string {
 	return []string{"policies", "webhook-server/webhooks", "webhook-server/gardener/runtime", "webhook-server/gardener/shoot"}
 }
 
-// TestShippedFilesAreTaken sends them to an API server, which checks them and compiles their expressions.
+// TestShippedFilesAreTaken sends the files to an API server, which validates them and compiles their expressions.
 func TestShippedFilesAreTaken(t *testing.T) {
 	s := newScene(t)
 	for _, folder := range shippedFolders() {
@@ -39,7 +39,7 @@ func TestShippedFilesAreTaken(t *testing.T) {
 	}
 }
 
-// TestKustomizationsNameEveryFile keeps a new file from being left out.
+// TestKustomizationsNameEveryFile requires that no file in a folder is missing in its kustomization.yaml.
 func TestKustomizationsNameEveryFile(t *testing.T) {
 	t.Parallel()
 	for _, folder := range shippedFolders() {
@@ -61,7 +61,7 @@ func TestKustomizationsNameEveryFile(t *testing.T) {
 	}
 }
 
-// files lists the files in a folder of deploy/, apart from the list itself.
+// files returns the files in a folder of deploy/ other than kustomization.yaml.
 func files(t *testing.T, folder string) []string {
 	t.Helper()
 	all, err := filepath.Glob(filepath.Join(root(t), "deploy", folder, "*.yaml"))

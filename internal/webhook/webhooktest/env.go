@@ -1,10 +1,10 @@
-// Package webhooktest runs webhook-server for tests: under its own rights, with webhook configurations by which a real API
-// server calls it over TLS about the objects of one namespace.
+// Package webhooktest runs webhook-server for tests, with the server's own rights. It registers webhooks by which a real API server calls
+// the server over TLS for the objects of one namespace.
 //
 //	e := webhooktest.New(t, webhooktest.Options{Webhooks: "seccompProfile: {enabled: true}"})
 //	pod, err := e.Create(`{apiVersion: v1, kind: Pod, metadata: {name: p}, spec: {containers: [{name: c, image: i}]}}`)
 //
-// New returns when the API server calls the server. Review posts requests that no API server sends.
+// New waits until the API server calls the server. Review posts requests that no API server sends.
 package webhooktest
 
 import (
@@ -38,36 +38,36 @@ import (
 type Options struct {
 	// Webhooks is the content of the section webhooks, as YAML in one line or several: "seccompProfile: {enabled: true}".
 	Webhooks string
-	// Controllers is the content of the section controllers, which validation of tokenInvalidator asks for.
+	// Controllers is the content of the section controllers, which the validation of tokenInvalidator requires.
 	Controllers string
 	// Settings is the content of the section espalier.webhooks.
 	Settings string
-	// Flavor is the flavour of the registrations; empty: gardener-runtime. Their selector of namespaces selects the test's alone.
+	// Flavor is the flavour of the webhook configurations; empty: gardener-runtime. They always select only the namespace of the test.
 	Flavor string
-	// Unregistered leaves webhook configurations out: requests come from Review alone.
+	// Unregistered is true if no webhook configurations are created: then the server gets requests only from Review.
 	Unregistered bool
-	// Configure changes the configuration.
+	// Configure modifies the configuration of the server.
 	Configure func(*config.ResourceManagerConfiguration)
 }
 
 // Env is a running server that a real API server calls.
 type Env struct {
 	*binary.Env
-	// URL is where the server listens: https://127.0.0.1:port.
+	// URL is the address of the server: https://127.0.0.1:port.
 	URL string
-	// HTTP trusts the server.
+	// HTTP is a client that trusts the server.
 	HTTP *http.Client
-	// CertDir holds tls.crt and tls.key of the server; CA is the authority that signed them, in PEM.
+	// CertDir is the folder of the files tls.crt and tls.key of the server. CA is the authority that signed the certificate, in PEM.
 	CertDir string
 	CA      []byte
 }
 
-// Binary is webhook-server.
+// Binary returns the binary webhook-server.
 func Binary() binary.Binary {
 	return binary.Binary{Name: "webhook-server", Needs: webhook.Needs, Add: webhook.Add}
 }
 
-// New starts a server, registers its webhooks, and waits until they are called.
+// New starts a server, registers its webhooks, and waits until the API server calls them.
 func New(t *testing.T, o Options) *Env {
 	t.Helper()
 	e := &Env{CertDir: t.TempDir()}
@@ -93,7 +93,7 @@ func New(t *testing.T, o Options) *Env {
 	return e
 }
 
-// section writes a key in YAML and indents its content.
+// section returns YAML with the key and the indented content.
 func section(key, content string) string {
 	if content == "" {
 		return ""
@@ -115,7 +115,7 @@ func (e *Env) Register(o Options) {
 		{Key: corev1.LabelMetadataName, Operator: metav1.LabelSelectorOpIn, Values: []string{e.Namespace}},
 	}}
 	for i := range declared {
-		declared[i].Namespaces.Standard = true // nothing of other tests
+		declared[i].Namespaces.Standard = true // no objects of other tests
 	}
 	built := registration.Configuration{
 		Name: e.Namespace, Namespaces: here, Objects: handlers.StandardObjects(in), Client: registration.Server{URL: e.URL}.Client(e.CA),
@@ -128,7 +128,7 @@ func (e *Env) Register(o Options) {
 	admissiontest.AwaitCalls(e.Ctx, e.T, e.Target, e.Namespace, binary.Patience)
 }
 
-// unregister lets nothing of this test hold up the API server.
+// unregister deletes the webhook configurations, so that they do not affect other tests.
 func (e *Env) unregister() {
 	for _, object := range []client.Object{
 		&admissionregistrationv1.MutatingWebhookConfiguration{}, &admissionregistrationv1.ValidatingWebhookConfiguration{},
@@ -140,10 +140,10 @@ func (e *Env) unregister() {
 	}
 }
 
-// fill puts the test's namespace in place of $NS.
+// fill replaces $NS by the namespace of the test.
 func (e *Env) fill(text string) string { return strings.ReplaceAll(text, "$NS", e.Namespace) }
 
-// Object reads an object written as YAML. It is in the test's namespace unless it says otherwise.
+// Object returns an object from YAML. It is in the namespace of the test unless the YAML names another.
 func (e *Env) Object(text string) *unstructured.Unstructured {
 	e.T.Helper()
 	object := &unstructured.Unstructured{}
@@ -154,22 +154,22 @@ func (e *Env) Object(text string) *unstructured.Unstructured {
 	return object
 }
 
-// Create creates an object, written as YAML, in the cluster whose API server calls the webhooks, and returns it as it was
-// stored, or why it was refused.
+// Create creates an object from YAML in the cluster whose API server calls the webhooks. It returns the stored object, or the error of the
+// API server.
 func (e *Env) Create(text string) (*unstructured.Unstructured, error) {
 	e.T.Helper()
 	object := e.Object(text)
 	return object, e.Target.Create(e.Ctx, object)
 }
 
-// Update changes an object that exists by a JSON merge patch, and returns it as it was stored, or why it was refused.
+// Update changes an existing object by a JSON merge patch. It returns the stored object, or the error of the API server.
 func (e *Env) Update(object *unstructured.Unstructured, mergePatch string) (*unstructured.Unstructured, error) {
 	e.T.Helper()
 	changed := object.DeepCopy()
 	return changed, e.Target.Patch(e.Ctx, changed, client.RawPatch("application/merge-patch+json", []byte(mergePatch)))
 }
 
-// LabelNamespace sets a label of the test's namespace. API servers learn of that a moment later.
+// LabelNamespace sets a label of the test's namespace. Webhook selectors in API servers see the change a moment later.
 func (e *Env) LabelNamespace(key, value string) {
 	e.T.Helper()
 	document, err := json.Marshal(map[string]any{"metadata": map[string]any{"labels": map[string]any{key: value}}})
@@ -187,7 +187,7 @@ type Answer struct {
 	Warnings  []string      `json:"warnings"`
 }
 
-// Review sends a request, written as YAML (the member request of an AdmissionReview without its uid), and returns the answer.
+// Review posts a request, written as YAML (the member request of an AdmissionReview without its uid), and returns the response.
 func (e *Env) Review(path, request string) Answer {
 	e.T.Helper()
 	members := map[string]any{}

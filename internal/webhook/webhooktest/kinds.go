@@ -13,11 +13,11 @@ import (
 	"github.com/espalier-dev/espalier/test/binary"
 )
 
-// kindPatience is how long an API server may take to serve a new kind.
+// kindPatience is how long tests wait until an API server serves a new kind.
 const kindPatience = 30 * time.Second
 
-// Definition returns the CustomResourceDefinition of an extension kind, with the label that protects it. It is permissive: its
-// schema admits every object, so that the webhooks judge it.
+// Definition returns the CustomResourceDefinition of an extension kind, with the label that protects it from deletion. Its schema allows
+// every object, so that only the webhooks judge it.
 func Definition(kind extensionvalidation.Kind) *unstructured.Unstructured {
 	anything := map[string]any{"type": "object", "x-kubernetes-preserve-unknown-fields": true}
 	scope := "Cluster"
@@ -43,8 +43,8 @@ func Definition(kind extensionvalidation.Kind) *unstructured.Unstructured {
 	return object
 }
 
-// InstallKinds creates the definitions of all extension kinds that are not there yet, and waits until their objects can be created. It
-// must be called before webhooks are registered. It returns an administrator's client.
+// InstallKinds creates the missing definitions of extension kinds, and waits until their objects can be created. Call it before webhooks
+// are registered. It returns a client of an administrator.
 func InstallKinds(t *testing.T) client.Client {
 	t.Helper()
 	g := NewWithT(t)
@@ -62,7 +62,7 @@ func InstallKinds(t *testing.T) client.Client {
 	return c
 }
 
-// ObjectOf returns an object of an extension kind with metadata only. An object of a cluster-scoped kind gets no namespace.
+// ObjectOf returns an object of an extension kind that has only metadata. An object of a cluster-scoped kind has no namespace.
 func ObjectOf(kind extensionvalidation.Kind, namespace, name string) *unstructured.Unstructured {
 	object := &unstructured.Unstructured{Object: map[string]any{"apiVersion": kind.Group + "/v1alpha1", "kind": kind.Kind}}
 	object.SetName(name)

@@ -10,8 +10,7 @@ import (
 	"github.com/espalier-dev/espalier/test/binary"
 )
 
-// CreatePod creates a Pod, written as YAML without apiVersion and kind, and returns it as it was stored. It gets a name unless
-// it has one.
+// CreatePod creates a Pod from YAML without apiVersion and kind, and returns the stored Pod. A Pod without a name gets a generated one.
 func (e *Env) CreatePod(members string) *corev1.Pod {
 	e.T.Helper()
 	pod, err := e.TryPod(members)
@@ -19,8 +18,8 @@ func (e *Env) CreatePod(members string) *corev1.Pod {
 	return pod
 }
 
-// TryPod is CreatePod for a Pod that may be refused. It waits for the ServiceAccount default, which comes a moment after its
-// namespace, and without which Pods are refused before any webhook is called.
+// TryPod is like CreatePod, and returns an error if the Pod is refused. It waits for the ServiceAccount default, which is created a moment
+// after its namespace; without it, Pods are refused before webhooks are called.
 func (e *Env) TryPod(members string) (*corev1.Pod, error) {
 	e.T.Helper()
 	object := e.Object("{apiVersion: v1, kind: Pod, " + strings.TrimPrefix(strings.TrimSpace(members), "{"))

@@ -23,15 +23,16 @@ import (
 	"github.com/espalier-dev/espalier/test/local"
 )
 
-// The environment variables of the suites, besides KUBECONFIG. The runner sets them; without the runner, the user does.
+// The environment variables of the suites, besides KUBECONFIG. The command test/e2e/run sets them; a user who runs a suite directly sets
+// them.
 const (
 	// VersionVariable is the tag of the images to deploy.
 	VersionVariable = "E2E_VERSION"
-	// RepositoryVariable is the prefix of image names; DefaultRepository if it is empty.
+	// RepositoryVariable is the prefix of image names; empty: DefaultRepository.
 	RepositoryVariable = "E2E_REPOSITORY"
-	// ReportsVariable is the folder of JUnit reports; none are written if it is empty.
+	// ReportsVariable is the folder of JUnit reports; empty: no reports are written.
 	ReportsVariable = "E2E_REPORTS"
-	// WithoutVariable is a binary that must not be deployed in this run; it may be empty.
+	// WithoutVariable is a binary that must not be deployed in this run; empty: none.
 	WithoutVariable = "E2E_WITHOUT"
 	// KubectlVariable is the path of the kubectl to use. Empty: the kubectl in PATH, or else the kubectl that hack/controlplane.sh installs.
 	KubectlVariable = "E2E_KUBECTL"
@@ -43,20 +44,20 @@ const DefaultRepository = "espalier.local"
 // SystemNamespace is the namespace of the binaries.
 const SystemNamespace = "espalier-system"
 
-// Cluster is the cluster under test, with an administrator's access.
+// Cluster is the cluster under test, to which the specs have access as administrator.
 type Cluster struct {
-	// Config and Kubeconfig are for access to it; requests are not throttled.
+	// Config and Kubeconfig are the administrator's, without a client-side limit.
 	Config     *rest.Config
 	Kubeconfig string
-	// Client knows the built-in kinds, CustomResourceDefinitions and our kinds. It has no cache.
+	// Client knows the built-in kinds, CustomResourceDefinitions and the kinds of Espalier. It has no cache.
 	Client client.Client
-	// Clients are for subresources such as logs and tokens.
+	// Clients are for subresources such as logs and tokens, which Client cannot read.
 	Clients kubernetes.Interface
 	// Version is the tag of the images under test, Repository the prefix of their names.
 	Version, Repository string
 
 	root, without string
-	// kubectl finds it once.
+	// kubectl returns the path of kubectl, which it looks for only once.
 	kubectl func() (string, error)
 }
 
@@ -115,7 +116,8 @@ func (c *Cluster) As(user string, groups ...string) (client.Client, error) {
 	return client.New(config, client.Options{Scheme: c.Client.Scheme(), Mapper: c.Client.RESTMapper()})
 }
 
-// Image returns the reference of a binary's image in the version under test. That of test Pods is called workload; see test/e2e/workload.
+// Image returns the reference of a binary's image in the version under test. The image of test Pods has the name workload; see
+// test/e2e/workload.
 func (c *Cluster) Image(binary string) string { return c.Repository + "/" + binary + ":" + c.Version }
 
 // Lacks reports whether the binary must not be deployed in this run.

@@ -22,7 +22,8 @@ import (
 	"github.com/espalier-dev/espalier/test/local"
 )
 
-// explicit returns the configuration that a user must write for a binary whose shipped configuration does nothing in one cluster.
+// explicit returns the configuration of a binary whose shipped configuration does nothing in one cluster, so that a user must write
+// another.
 func explicit(binary string) string {
 	if binary != "token-controllers" {
 		return ""
@@ -39,10 +40,10 @@ espalier:
 `
 }
 
-// Ensure applies the shipped manifests of the binaries as a user would, with images of the version under test and the shipped
-// configuration: namespace, CRDs, and deploy/<binary>. A binary without a usable shipped configuration gets an explicit one. Ensure then
-// waits until their Deployments have rolled out. If everything exists already, nothing changes. It fails for a binary that the run leaves
-// out.
+// Ensure applies the shipped manifests of the binaries like a user, with images of the version under test and the shipped configuration:
+// namespace, CRDs, and deploy/<binary>. A binary whose shipped configuration does nothing gets the configuration from explicit. Ensure then
+// waits until the Deployments have rolled out. If everything exists already, nothing changes. It fails for a binary that must not be
+// deployed in this run.
 func (c *Cluster) Ensure(ctx context.Context, binaries ...string) error {
 	if err := c.prepare(ctx, binaries); err != nil {
 		return err
@@ -60,8 +61,7 @@ func (c *Cluster) Ensure(ctx context.Context, binaries ...string) error {
 	return nil
 }
 
-// Configure gives a binary another configuration file and waits until its Pods use it. The binary must be deployed; Ensure restores the
-// shipped configuration.
+// Configure gives a deployed binary another configuration file, and waits until its Pods use it. Ensure restores the shipped configuration.
 func (c *Cluster) Configure(ctx context.Context, binary, config string) error {
 	if err := c.deploy(ctx, binary, config); err != nil {
 		return err
@@ -69,8 +69,8 @@ func (c *Cluster) Configure(ctx context.Context, binary, config string) error {
 	return c.RolledOut(ctx, binary)
 }
 
-// Remove deletes everything that Ensure has applied except namespace and CRDs, and the webhook configurations that a server has created;
-// then it waits until the Pods are gone. Missing objects are not an error.
+// Remove deletes everything that Ensure has applied except for namespace and CRDs, and the webhook configurations that a binary has
+// created. It waits until the Pods are gone. Missing objects are not an error.
 func (c *Cluster) Remove(ctx context.Context, binaries ...string) error {
 	for _, binary := range binaries {
 		if err := c.withOverlay(ctx, binary, "", "delete", "--ignore-not-found", "--wait"); err != nil {
@@ -85,7 +85,7 @@ func (c *Cluster) Remove(ctx context.Context, binaries ...string) error {
 	return nil
 }
 
-// withdraw waits for the end of the Pods, which may write until then, and deletes the webhook configurations.
+// withdraw waits until the Pods are gone, because they may write until then, and deletes the webhook configurations of the binary.
 func (c *Cluster) withdraw(ctx context.Context, binary string) error {
 	err := await(ctx, RolloutPatience, "end of its Pods", func(ctx context.Context) error {
 		pods, err := c.Pods(ctx, binary)
@@ -109,8 +109,8 @@ func (c *Cluster) withdraw(ctx context.Context, binary string) error {
 	return nil
 }
 
-// configurationsOf returns the name of the webhook configurations of a binary. The configurations of garden-operator replace the
-// ones of Gardener's operator.
+// configurationsOf returns the name of the webhook configurations of a binary. The configurations of garden-operator have the name of the
+// ones that they replace: the configurations of Gardener's operator.
 func configurationsOf(binary string) string {
 	if binary == "garden-operator" {
 		return "gardener-operator"
@@ -118,7 +118,7 @@ func configurationsOf(binary string) string {
 	return "espalier-" + binary
 }
 
-// prepare applies the objects that the binaries need before their start.
+// prepare applies the objects that must exist before the binaries start.
 func (c *Cluster) prepare(ctx context.Context, binaries []string) error {
 	definitions := []string{"-f", filepath.Join("deploy", "crds")}
 	apply := []string{"apply", "--server-side", "--force-conflicts", "-f", filepath.Join("deploy", "namespace")}
@@ -138,7 +138,7 @@ func (c *Cluster) prepare(ctx context.Context, binaries []string) error {
 	return nil
 }
 
-// deploy also resets fields that a suite has changed in between, such as the number of replicas.
+// deploy applies the overlay of a binary. It also resets fields that a suite has changed, such as the number of replicas.
 func (c *Cluster) deploy(ctx context.Context, binary, config string) error {
 	if c.Lacks(binary) {
 		return fmt.Errorf("deploy %s: this run leaves it out", binary)
@@ -156,7 +156,7 @@ func (c *Cluster) Pods(ctx context.Context, binary string) ([]corev1.Pod, error)
 	return pods.Items, err
 }
 
-// overlay contains a user's changes on top of deploy/<binary>: the repository of the images, and another configuration file.
+// overlay contains the changes of a user to deploy/<binary>: the repository of the images, and another configuration file.
 type overlay struct {
 	binary, repository, version string
 	// config replaces the configuration file unless it is empty.
@@ -167,7 +167,8 @@ type overlay struct {
 
 func (o overlay) name() string { return "espalier-" + o.binary }
 
-// kustomization renders the overlay. The same input gives the same output: applying it again changes nothing.
+// kustomization returns the kustomization.yaml of the overlay. The same overlay always gives the same text, so applying it again changes
+// nothing.
 func (o overlay) kustomization() ([]byte, error) {
 	content := map[string]any{
 		"apiVersion": "kustomize.config.k8s.io/v1beta1",
@@ -183,7 +184,7 @@ func (o overlay) kustomization() ([]byte, error) {
 		patches := make([]any, 0, 2)
 		for _, patch := range []*unstructured.Unstructured{
 			local.NewObject("v1", "ConfigMap", SystemNamespace, o.name(), map[string]any{"data": map[string]any{"config.yaml": o.config}}),
-			// The Pods change too, because they read the file only at their start.
+			// This annotation changes with the configuration and so replaces the Pods, which read the file only at their start.
 			local.NewObject("apps/v1", "Deployment", SystemNamespace, o.name(), map[string]any{
 				"spec": map[string]any{"template": map[string]any{"metadata": map[string]any{
 					"annotations": map[string]any{"espalier.dev/config-checksum": hex.EncodeToString(sum[:8])},
@@ -201,8 +202,8 @@ func (o overlay) kustomization() ([]byte, error) {
 	return yaml.Marshal(content)
 }
 
-// withOverlay runs kubectl with a folder that has the overlay of a binary. The folder is inside of the repository, because kustomize
-// requires it for the base.
+// withOverlay runs kubectl with a folder that contains the overlay of a binary. The folder is inside of the repository, because kustomize
+// requires this for the base.
 func (c *Cluster) withOverlay(ctx context.Context, binary, config string, args ...string) error {
 	o := overlay{
 		binary: binary, repository: c.Repository, version: c.Version, config: config,
@@ -228,7 +229,7 @@ func (c *Cluster) withOverlay(ctx context.Context, binary, config string, args .
 	return err
 }
 
-// Kubectl runs kubectl as administrator and returns its standard output. Its standard error is in the error.
+// Kubectl runs kubectl as administrator and returns its standard output. An error contains its standard error.
 func (c *Cluster) Kubectl(ctx context.Context, args ...string) (string, error) {
 	kubectl, err := c.kubectl()
 	if err != nil {
@@ -245,7 +246,7 @@ func (c *Cluster) Kubectl(ctx context.Context, args ...string) (string, error) {
 	return out.String(), nil
 }
 
-// FindKubectl returns the path of kubectl. It prefers the kubectl of the runner or of the user to one that must be built.
+// FindKubectl returns the path of kubectl. It builds kubectl only if neither the environment variable nor PATH contains one.
 func FindKubectl(ctx context.Context) (string, error) {
 	if named := os.Getenv(KubectlVariable); named != "" {
 		return named, nil

@@ -15,15 +15,15 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// namespacePatience is how long the deletion of namespaces may take; their Pods have time to terminate.
+// namespacePatience is how long the deletion of namespaces may take; their Pods get time to terminate.
 const namespacePatience = 3 * time.Minute
 
-// NamespaceLabel marks the namespaces of specs, to find the ones that a run has left.
+// NamespaceLabel is the label of the namespaces of specs, by which the namespaces of an interrupted run can be found.
 const NamespaceLabel = "e2e.espalier.dev/namespace"
 
-// Namespace creates a namespace for a spec and waits until Pods can be created in it. Its name is e2e-<prefix>-<random>. The labels are
-// added to the common ones. remove deletes the namespace without waiting for the end of the deletion, which takes at least five seconds;
-// NamespacesGone waits for it.
+// Namespace creates a namespace for a spec and waits until Pods can be created in it. Its name is e2e-<prefix>-<random>. It has the given
+// labels, and the labels that all such namespaces have. The function remove deletes the namespace and does not wait for the end of the
+// deletion, which takes at least five seconds; NamespacesGone waits for it.
 func (c *Cluster) Namespace(ctx context.Context, prefix string, labels map[string]string) (name string, remove func(context.Context) error,
 	err error,
 ) {
@@ -68,7 +68,7 @@ func (c *Cluster) NamespacesGone(ctx context.Context) error {
 	})
 }
 
-// lastMessage returns the obstacle to the deletion of a namespace.
+// lastMessage returns the reason why a namespace is not deleted yet.
 func lastMessage(namespace *corev1.Namespace) string {
 	message := "no reason given"
 	for _, condition := range namespace.Status.Conditions {
@@ -79,8 +79,8 @@ func lastMessage(namespace *corev1.Namespace) string {
 	return message
 }
 
-// User returns a client of a user whose only rights are the rights of a built-in role, edit or admin, in a namespace. Names of
-// users are unique in the cluster. The binding is deleted with the namespace.
+// User returns a client of a user who has only the rights of a built-in role, edit or admin, in one namespace. Names of users must be
+// unique in the cluster. The binding is deleted with the namespace.
 func (c *Cluster) User(ctx context.Context, name, role, namespace string) client.Client {
 	GinkgoHelper()
 	Expect(c.Client.Create(ctx, &rbacv1.RoleBinding{
@@ -90,7 +90,7 @@ func (c *Cluster) User(ctx context.Context, name, role, namespace string) client
 	})).To(Succeed())
 	user, err := c.As(name, "system:authenticated")
 	Expect(err).NotTo(HaveOccurred())
-	// The API server's authorizer knows the binding after a moment.
+	// The API server's authorizer learns of the binding after a moment.
 	Eventually(ctx, func(ctx context.Context) error {
 		try := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "try"}}
 		return user.Create(ctx, try, client.DryRunAll)

@@ -15,8 +15,8 @@ import (
 // podPatience is how long a Pod of a spec may take to start, or to do its work.
 const podPatience = 2 * time.Minute
 
-// Pod returns a Pod of the workload image that runs one of its subcommands. It satisfies the restricted standard, is not restarted when it
-// ends, and mounts no token. Specs change other fields as they need.
+// Pod returns a Pod of the workload image that runs one of its subcommands. The Pod satisfies the restricted Pod security standard, is not
+// restarted when it ends, and mounts no token. Specs change other fields as needed.
 func (c *Cluster) Pod(namespace, name string, args ...string) *corev1.Pod {
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: map[string]string{"app": name}},
@@ -57,12 +57,13 @@ func (c *Cluster) PodEnded(ctx context.Context, namespace, name string) (code in
 	if err != nil {
 		return 0, "", err
 	}
-	// The termination message is used, because logs are read from the kubelet, whose certificate may not be approved yet.
+	// The output is the termination message: to read logs, the API server connects to the kubelet, whose certificate may not be approved
+	// yet.
 	ended := pod.Status.ContainerStatuses[0].State.Terminated
 	return ended.ExitCode, ended.Message, nil
 }
 
-// awaitPod waits until a Pod is in a state, and returns it. problem describes a Pod that is not in that state, for the error.
+// awaitPod waits until reached returns true for a Pod, and returns the Pod. The text problem describes the Pod in the error until then.
 func (c *Cluster) awaitPod(ctx context.Context, namespace, name, problem string, reached func(corev1.Pod) bool) (*corev1.Pod, error) {
 	pod := &corev1.Pod{}
 	err := await(ctx, podPatience, "Pod "+namespace+"/"+name, func(ctx context.Context) error {

@@ -15,7 +15,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/deployable"
 )
 
-// Leader returns the name of the Pod with a lease of a binary, empty if none of its Pods has it.
+// Leader returns the name of the Pod that holds a lease of a binary; empty if none of its Pods does.
 func (c *Cluster) Leader(ctx context.Context, binary, lease string) (string, error) {
 	pods, err := c.Pods(ctx, binary)
 	if err != nil {
@@ -27,7 +27,7 @@ func (c *Cluster) Leader(ctx context.Context, binary, lease string) (string, err
 	}
 	holder := ptr.Deref(found.Spec.HolderIdentity, "")
 	for _, pod := range pods {
-		// The identity is the host name, which is the Pod's name, and a random suffix.
+		// The holder of the lease is the host name, which is the name of the Pod, "_" and a random suffix.
 		if strings.HasPrefix(holder, pod.Name+"_") {
 			return pod.Name, nil
 		}
@@ -35,8 +35,7 @@ func (c *Cluster) Leader(ctx context.Context, binary, lease string) (string, err
 	return "", nil
 }
 
-// leaseNamespaceOf returns the namespace of a binary's lease. The namespace of garden-operator's lease is the same as for
-// Gardener's operator.
+// leaseNamespaceOf returns the namespace of a binary's lease. garden-operator has its lease in the same namespace as Gardener's operator.
 func leaseNamespaceOf(binary string) string {
 	if binary == "garden-operator" {
 		return deployable.GardenNamespace
@@ -44,8 +43,8 @@ func leaseNamespaceOf(binary string) string {
 	return SystemNamespace
 }
 
-// HandOver waits for a lease holder, deletes its Pod as a user would, and waits until another Pod has the lease: later work is not done by
-// the deleted one.
+// HandOver waits until a Pod holds a lease, deletes this Pod like a user, and waits until another Pod holds the lease. So the deleted Pod
+// does no further work.
 func (c *Cluster) HandOver(ctx context.Context, binary, lease string) error {
 	var before string
 	err := await(ctx, RolloutPatience, "leader of "+binary, func(ctx context.Context) (err error) {
@@ -79,8 +78,8 @@ func (c *Cluster) Metrics(ctx context.Context, binary string) (string, error) {
 	return string(answer), nil
 }
 
-// Restricted returns an error unless the Pods of a binary are proved to satisfy the restricted Pod security standard: the Pods must exist,
-// and the namespace must refuse a Pod that does not satisfy the standard.
+// Restricted returns an error unless it is proved that the Pods of a binary satisfy the restricted Pod security standard: the Pods must
+// exist, and the namespace must refuse a Pod that does not satisfy the standard.
 func (c *Cluster) Restricted(ctx context.Context, binary string) error {
 	pods, err := c.Pods(ctx, binary)
 	if err != nil {

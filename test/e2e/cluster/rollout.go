@@ -16,11 +16,11 @@ import (
 	"github.com/espalier-dev/espalier/test/local"
 )
 
-// RolloutPatience is how long a rollout of our Deployments, or the termination of their Pods, may take.
+// RolloutPatience is how long a rollout of a binary's Deployment, or the termination of its Pods, may take.
 const RolloutPatience = 3 * time.Minute
 
-// RolledOut waits until all Pods of a binary belong to its current Deployment and are available, and all earlier ones have
-// terminated: one of them may be the leader until then, with the former settings. The error says why its Pods are not available.
+// RolledOut waits until all Pods of a binary belong to its current Deployment and are available, and all earlier Pods have terminated: an
+// earlier Pod with the former settings may be the leader until it terminates. The error says why Pods are not available.
 func (c *Cluster) RolledOut(ctx context.Context, binary string) error {
 	deployment := &appsv1.Deployment{}
 	key := client.ObjectKey{Namespace: SystemNamespace, Name: "espalier-" + binary}
@@ -50,7 +50,7 @@ func (c *Cluster) RolledOut(ctx context.Context, binary string) error {
 	return err
 }
 
-// Unfinished returns why a rollout is not complete, or nil.
+// Unfinished returns an error that says why a rollout is not complete; nil if it is.
 func Unfinished(d *appsv1.Deployment) error {
 	want, have := ptr.Deref(d.Spec.Replicas, 1), d.Status
 	switch {
@@ -63,8 +63,8 @@ func Unfinished(d *appsv1.Deployment) error {
 	return nil
 }
 
-// settled returns which Pods are terminating, or that not enough are ready, or nil. A Deployment's status does not reflect Pods that were
-// just killed.
+// settled returns an error if Pods are terminating or too few are ready. It checks the Pods, because the status of a Deployment does not
+// show Pods that were just killed.
 func settled(pods []corev1.Pod, want int) error {
 	ready := 0
 	for _, pod := range pods {

@@ -17,16 +17,15 @@ import (
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 )
 
-// Patience is how long Eventually waits unless a spec sets another time. It allows for a busy machine, on which events that usually take
-// milliseconds take much longer.
+// Patience is how long Eventually waits unless a spec sets another time. On a busy machine, events that usually take milliseconds may take
+// this long.
 const Patience = time.Minute
 
 // ProgressPrefix is the prefix of the output lines with the results of single specs.
 const ProgressPrefix = "e2e: "
 
-// Run runs the specs of a suite, which has the name of its folder. It writes <name>.xml into the folder of reports: it contains
-// specs that were skipped with a reason, and not the ones that the label filter excludes. A suite ends when the namespaces of its
-// specs are gone.
+// Run runs the specs of a suite. A suite has the name of its folder. Run writes <name>.xml into the folder of reports, with the specs that
+// were skipped with a reason, and without the ones that the label filter excludes. A suite ends when the namespaces of its specs are gone.
 func Run(t *testing.T, name string) {
 	t.Helper()
 	ctrllog.SetLogger(logr.Discard()) // otherwise the library prints a stack trace
@@ -40,7 +39,7 @@ func Run(t *testing.T, name string) {
 			fmt.Fprintf(os.Stdout, "\n%s%s\n", ProgressPrefix, line)
 		}
 	})
-	// Not an AfterSuite, because a suite can have only one.
+	// This is not an AfterSuite, because a suite can have only one.
 	ReportAfterSuite("end of namespaces", func(ctx SpecContext, _ Report) {
 		c, err := Connect()
 		Expect(err).NotTo(HaveOccurred())
@@ -63,7 +62,7 @@ func Run(t *testing.T, name string) {
 	RunSpecs(t, name)
 }
 
-// progress returns a line about a spec, empty if the label filter excludes it.
+// progress returns the line about a spec; empty if the label filter excludes the spec.
 func progress(spec SpecReport) string {
 	if leftOut(spec) {
 		return ""
@@ -80,7 +79,7 @@ func progress(spec SpecReport) string {
 }
 
 // selected removes from the report the specs that the label filter excludes, and all successful steps before and after specs. If a whole
-// suite is skipped, its specs have no reason of their own; the report then contains the node that skips them.
+// suite is skipped, its specs have no reason of their own. The report then contains the step that has skipped them, with the reason.
 func selected(report Report) Report {
 	report.SpecReports = slices.DeleteFunc(slices.Clone(report.SpecReports), func(spec SpecReport) bool {
 		return leftOut(spec) || spec.LeafNodeType != types.NodeTypeIt && !spec.Failed() && !skipsSuite(spec)
@@ -88,7 +87,7 @@ func selected(report Report) Report {
 	return report
 }
 
-// skipsSuite reports whether this node skips all specs.
+// skipsSuite reports whether this step has skipped all specs.
 func skipsSuite(spec SpecReport) bool {
 	return spec.LeafNodeType == types.NodeTypeBeforeSuite && spec.State.Is(types.SpecStateSkipped)
 }

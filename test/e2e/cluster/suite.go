@@ -28,21 +28,21 @@ func Binaries() []string {
 	return names
 }
 
-// Process describes the Pods of a binary to its suite.
+// Process describes the Pods of a binary for the specs that every binary has.
 type Process struct {
-	// Binary is its name.
+	// Binary is the name of the binary.
 	Binary string
-	// Lease is the lease of its Pods; empty if all of them are active.
+	// Lease is the name of the lease of its Pods; empty if all of them are active.
 	Lease string
-	// Metric is the prefix of the names of its own metrics; empty if these appear only after some work, for which the suite checks itself.
+	// Metric is the prefix of the names of its own metrics; empty if these appear only after some work: then the suite itself checks them.
 	Metric string
 }
 
-// Specs adds the specs for the Pods of every binary to the container that calls it. The cluster is read when the specs run.
+// Specs adds the specs for the Pods of a binary to the container that calls it. It reads the variable c only when the specs run.
 func (p Process) Specs(c **Cluster) {
 	if p.Lease != "" {
 		It("are two, of which one works", Label("smoke"), func(ctx SpecContext) {
-			// Another spec may just have deleted one of the Pods: it does not count, and the new leader needs some time.
+			// Another spec may just have deleted one of the Pods. That Pod does not count, and the new leader needs some time.
 			Eventually(ctx, func(g Gomega, ctx context.Context) {
 				pods, err := (*c).Pods(ctx, p.Binary)
 				g.Expect(err).NotTo(HaveOccurred())

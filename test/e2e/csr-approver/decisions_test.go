@@ -126,7 +126,7 @@ var _ = Describe("decisions", func() {
 			sent, _ := send(ctx, asked)
 			others = append(others, sent.Name)
 		}
-		// A later request is decided: the earlier ones were seen, and are not just delayed.
+		// A later request is decided. So the controller has seen the earlier ones, and their decisions are not just delayed.
 		own, _ := send(ctx, fromKubelet(node))
 		Eventually(ctx, answered).WithArguments(own.Name).Should(Equal(approval()))
 		Consistently(ctx, func(g Gomega, ctx context.Context) {
@@ -139,7 +139,7 @@ var _ = Describe("decisions", func() {
 	})
 })
 
-// someNode returns a Node with a kubelet.
+// someNode returns a Node that has a kubelet.
 func someNode(ctx context.Context) *corev1.Node {
 	GinkgoHelper()
 	var found *corev1.Node

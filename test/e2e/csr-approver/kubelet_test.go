@@ -41,7 +41,7 @@ var _ = Describe("the kubelet", Serial, func() {
 		Expect(err).NotTo(HaveOccurred())
 	}, NodeTimeout(3*time.Minute))
 
-	// speak sends requests to the kubelet for which it needs a certificate that the API server accepts.
+	// speak sends requests to the kubelet. They succeed only if the kubelet has a certificate that the API server accepts.
 	speak := func(ctx context.Context) error {
 		for _, args := range [][]string{
 			{"logs", "-n", namespace, "speaker"},
@@ -154,7 +154,7 @@ func ofKubelets(ctx context.Context) []certificatesv1.CertificateSigningRequest 
 	return found
 }
 
-// scaleTo sets the number of replicas and waits for that number of Pods.
+// scaleTo sets the number of replicas, and waits until there are that many Pods.
 func scaleTo(ctx context.Context, replicas int) {
 	GinkgoHelper()
 	_, err := c.Kubectl(ctx, "scale", "-n", "espalier-system", "deployment/espalier-"+binary, fmt.Sprintf("--replicas=%d", replicas))

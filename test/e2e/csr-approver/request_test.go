@@ -37,7 +37,7 @@ type request struct {
 	addresses    []net.IP
 }
 
-// fromKubelet returns the request that the kubelet of a Node would make.
+// fromKubelet returns the request that a Node's kubelet would send.
 func fromKubelet(node *corev1.Node) request {
 	names, addresses := cluster.ServingIdentities(node)
 	return request{
@@ -49,15 +49,15 @@ func fromKubelet(node *corev1.Node) request {
 	}
 }
 
-// forged returns a request of an attacker with the user name of a Node's kubelet, and every right in the cluster, so that only the approver
-// can prevent a certificate. Node restriction checks only members of system:nodes.
+// forged returns a request of an attacker who has the user name of a Node's kubelet and every right in the cluster, so that only the
+// approver can prevent a certificate. The admission plugin NodeRestriction checks only members of system:nodes.
 func forged(node *corev1.Node) request {
 	r := fromKubelet(node)
 	r.groups = []string{"system:masters", "system:authenticated"}
 	return r
 }
 
-// send creates the request, and deletes it at the end of the spec. It also returns the private key.
+// send creates the request, and deletes it at the end of the spec. It returns the request and its private key.
 func send(ctx context.Context, r request) (*certificatesv1.CertificateSigningRequest, *ecdsa.PrivateKey) {
 	GinkgoHelper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

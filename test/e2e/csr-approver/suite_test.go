@@ -1,7 +1,7 @@
 //go:build e2e
 
-// Package csrapprover_test checks csr-approver from outside, in a real cluster: its decisions about requests of kubelets, real and forged,
-// and that kubectl can connect to a kubelet afterwards.
+// Package csrapprover_test tests csr-approver in a real cluster: its decisions about requests of kubelets, real and forged, and that
+// kubectl can connect to a kubelet afterwards.
 package csrapprover_test
 
 import (

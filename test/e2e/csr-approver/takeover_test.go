@@ -16,7 +16,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// stolen is a Node that an attacker controls, with the credentials of its kubelet. It has no kubelet and no Pods.
+// stolen is the name of a Node that an attacker controls, with the credentials of its kubelet. It has no kubelet and no Pods.
 const stolen = "e2e-stolen"
 
 // The attacker controls one node. The API server allows a kubelet to write any address into the status of its own Node.
@@ -40,7 +40,8 @@ var _ = Describe("a node that claims to be the API server", func() {
 		Expect(err).NotTo(HaveOccurred())
 		Expect(node.Status.Addresses).To(ContainElement(address), "the API server must accept the address, or nothing is tested")
 
-		// The cache of csr-approver may not have the new Node yet. Then it denies the request for that reason, and a kubelet sends another one.
+		// The cache of csr-approver may not contain the new Node yet. Then it denies the request for that reason, and a kubelet would send
+		// another one.
 		var last answer
 		for attempts := 10; attempts > 0 && last != denial(reason); attempts-- {
 			sent, _ := send(ctx, fromKubelet(node))

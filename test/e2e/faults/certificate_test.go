@@ -34,12 +34,12 @@ func ending() fault {
 		during: func(ctx context.Context) {
 			GinkgoHelper()
 			Eventually(ctx, func() time.Duration { return left(ctx) }).Should(BeNumerically(">", time.Hour))
-			pause(ctx, 6*time.Second) // the former one has expired
+			pause(ctx, 6*time.Second) // the replaced certificate has expired
 		},
 	}
 }
 
-// ended replaces it by an expired one while no replica runs.
+// ended replaces the serving certificate by an expired one while no replica runs.
 func ended() fault {
 	return fault{
 		name: "serving certificate of webhook-server ended while no replica ran",
@@ -67,7 +67,7 @@ func scale(ctx context.Context, replicas int) {
 	Expect(c.Client.Patch(ctx, deployment, patch)).To(Succeed())
 }
 
-// certificates returns the Secret of webhook-server with the documented name.
+// certificates returns the Secret with webhook-server's certificate, by its documented name.
 func certificates(ctx context.Context) *corev1.Secret {
 	GinkgoHelper()
 	secret := &corev1.Secret{}
@@ -90,7 +90,7 @@ func parse(data []byte) *x509.Certificate {
 	return certificate
 }
 
-// endCertificate issues another certificate for the serving key, by the same authority.
+// endCertificate issues another certificate for the serving key, by the same authority. The certificate is valid for the duration in.
 func endCertificate(ctx context.Context, in time.Duration) {
 	GinkgoHelper()
 	secret := certificates(ctx)

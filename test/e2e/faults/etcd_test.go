@@ -27,13 +27,13 @@ import (
 )
 
 const (
-	// room is how much can be stored until etcd is full; filling is the size of each of the filling objects; in bytes.
+	// room is how much can be stored until etcd is full. filling is the size of each object that fills etcd. Both are in bytes.
 	room, filling = 24 << 20, 900 << 10
 	// etcdAddress is the address of etcd in the network namespace.
 	etcdAddress = "127.0.0.1:26644"
 )
 
-// limitEtcd restarts etcd with a quota slightly above the current size.
+// limitEtcd restarts etcd with a quota that is slightly larger than its current size.
 func limitEtcd(ctx context.Context) {
 	GinkgoHelper()
 	info, err := os.Stat(filepath.Join(m.Dir, "etcd", "member", "snap", "db"))
@@ -42,7 +42,7 @@ func limitEtcd(ctx context.Context) {
 	Expect(m.Start(ctx, fmt.Sprintf("%s=--quota-backend-bytes=%d", local.EtcdArgsVariable, info.Size()+room))).To(Succeed())
 }
 
-// unlimitEtcd restores the former quota, frees space, and waits until everything is in sync.
+// unlimitEtcd restores the normal quota, frees space, and waits until everything is in sync.
 func unlimitEtcd(ctx context.Context) {
 	GinkgoHelper()
 	Expect(m.Stop(ctx, "etcd")).To(Succeed())
@@ -51,8 +51,8 @@ func unlimitEtcd(ctx context.Context) {
 	Expect(work.AwaitSync(ctx, patience)).To(Succeed())
 }
 
-// full fills etcd until it refuses every write, for some time; then it frees space as etcd's documentation says: delete, compact,
-// defragment, disarm.
+// full fills etcd until it refuses every write. After some time it frees space in the way that etcd's documentation describes: delete,
+// compact, defragment, disarm.
 func full() fault {
 	return fault{name: "etcd full (alarm NOSPACE) for 30 s", inject: func(ctx context.Context) {
 		GinkgoHelper()
@@ -81,7 +81,7 @@ func fill(ctx context.Context) {
 	Fail("etcd takes more than its quota")
 }
 
-// makeRoom may also be called if there is enough space.
+// makeRoom frees space in etcd. It may also be called if there is enough space.
 func makeRoom(ctx context.Context) {
 	GinkgoHelper()
 	Expect(c.Client.DeleteAllOf(ctx, &corev1.ConfigMap{}, client.InNamespace("default"), client.HasLabels{"e2e.espalier.dev/filling"})).
@@ -107,7 +107,7 @@ func alarms(ctx context.Context) []alarm {
 	return raised.Alarms
 }
 
-// ask calls etcd's API in its JSON form, with the API server's credentials.
+// ask calls the JSON API of etcd with the API server's credentials.
 func ask(ctx context.Context, method string, request, answer any) error {
 	transport, err := etcdTransport()
 	if err != nil {

@@ -15,25 +15,25 @@ import (
 )
 
 const (
-	// outage is how long a part is stopped; shortOutage is for parts on which others hardly depend.
+	// outage is how long a part is stopped. shortOutage is for parts that other parts hardly depend on.
 	outage, shortOutage = 30 * time.Second, 10 * time.Second
 	// patience is how long it may take until everything is in sync again. Values that have not arrived by then are lost.
 	patience = 4 * time.Minute
 	// limit is the time limit of a spec; it is longer than all its waits together.
 	limit = 15 * time.Minute
-	// leastAsked is how many Pods are sent to the webhooks even during a fault that stops the API server.
+	// leastAsked is the minimum number of Pods that must be sent to the webhooks, even during a fault that stops the API server.
 	leastAsked = 3
 )
 
-// fault is a disturbance during the load.
+// fault is a disturbance of the cluster during the load.
 type fault struct {
 	name string
-	// inject causes the fault and returns when it is over, or when its active part is over: when Pods were killed, or when an API server is
-	// back.
+	// inject causes the fault. It returns when the fault is over, or when no more is done to cause it: when Pods were killed, or when an
+	// API server runs again.
 	inject func(ctx context.Context)
-	// during returns when the load may stop; nil: at once.
+	// during, if not nil, returns when the load may stop. Nil: the load may stop at once.
 	during func(ctx context.Context)
-	// answered says why webhooks keep answering; empty if they need not.
+	// answered is the reason why webhooks must answer all the time; empty if they need not.
 	answered string
 	// excused reports whether an error does not count as an error of webhooks; nil: all errors count.
 	excused func(error) bool
@@ -52,7 +52,7 @@ func measure(ctx context.Context, f fault) {
 	before, err := work.Remember(ctx, m.AuditLog)
 	Expect(err).NotTo(HaveOccurred())
 	stop := work.Start(ctx, f.excused)
-	defer stop() // a fault that fails must not leave incomplete changes
+	defer stop() // if the fault fails, changes must still be completed
 	pause(ctx, 3*time.Second)
 	found.result = load.Result([]string{"the fault, or the end of it, was not as it is meant"})
 	f.inject(ctx)
@@ -70,7 +70,7 @@ func measure(ctx context.Context, f fault) {
 	Expect(broken).To(BeEmpty(), "what is promised is kept")
 }
 
-// pause waits, unless the spec ends.
+// pause waits for a duration, or until the spec ends.
 func pause(ctx context.Context, d time.Duration) {
 	select {
 	case <-ctx.Done():
@@ -102,7 +102,7 @@ var _ = Describe("faults", Ordered, ContinueOnFailure, Label("faults"), func() {
 	}, SpecTimeout(limit))
 
 	It("survives an etcd that is full", Label("etcd"), func(ctx SpecContext) {
-		DeferCleanup(func(ctx SpecContext) { unlimitEtcd(ctx) }, NodeTimeout(limit)) // registered first, because the limit stops etcd
+		DeferCleanup(func(ctx SpecContext) { unlimitEtcd(ctx) }, NodeTimeout(limit)) // registered first, because limitEtcd stops etcd
 		limitEtcd(ctx)
 		measure(ctx, full())
 	}, SpecTimeout(limit))

@@ -21,7 +21,7 @@ import (
 	"github.com/espalier-dev/espalier/test/e2e/faults/machine"
 )
 
-// killed kills both replicas at once, without time to release a lease: first their processes, then the Pods.
+// killed kills both replicas of a binary at once, so that they cannot release a lease: first their processes, then the Pods.
 func killed(binary string) fault {
 	gone := sets.New[types.UID]()
 	return fault{
@@ -44,7 +44,7 @@ func killed(binary string) fault {
 	}
 }
 
-// readyPods returns the names of the ready Pods, except for some.
+// readyPods returns the names of the ready Pods of a binary, except for the given ones.
 func readyPods(ctx context.Context, binary string, but sets.Set[types.UID]) ([]string, error) {
 	pods, err := c.Pods(ctx, binary)
 	if err != nil {
@@ -61,7 +61,7 @@ func readyPods(ctx context.Context, binary string, but sets.Set[types.UID]) ([]s
 	return ready, nil
 }
 
-// stopped stops parts for some time. Parts that depend on them keep running and try to reach them.
+// stopped stops parts of the node for some time. Parts that depend on them keep running and try to connect to them.
 func stopped(name string, howLong time.Duration, parts ...string) fault {
 	return fault{name: name, inject: func(ctx context.Context) {
 		GinkgoHelper()
@@ -72,8 +72,8 @@ func stopped(name string, howLong time.Duration, parts ...string) fault {
 	}}
 }
 
-// drained evicts all Pods of ours and of the load from the only node, which is cordoned, restarts the kubelet meanwhile, and uncordons the
-// node. One replica of each binary must remain: its eviction must be refused.
+// drained cordons the only node, evicts all Pods of the binaries and of the load, restarts the kubelet meanwhile, and uncordons the node.
+// One replica of each binary must remain: its eviction must be refused.
 func drained() fault {
 	return fault{name: "node drained, kubelet stopped for 10 s", answered: "one replica goes on", inject: func(ctx context.Context) {
 		GinkgoHelper()
@@ -104,7 +104,7 @@ func drained() fault {
 	}}
 }
 
-// onlyNode returns the name of the Node with a kubelet.
+// onlyNode returns the name of the only Node that has a kubelet.
 func onlyNode(ctx context.Context) string {
 	GinkgoHelper()
 	pods, err := c.Pods(ctx, cluster.Binaries()[0])

@@ -26,7 +26,7 @@ type measurement struct {
 	result string
 }
 
-// results are the results of all faults, in their order.
+// results contains the measurements of all faults, in their order.
 type results struct{ all []measurement }
 
 func (r *results) table() string {

@@ -14,7 +14,7 @@ import (
 	"github.com/espalier-dev/espalier/test/e2e/faults/machine"
 )
 
-// Shared by all specs. Set before the first spec, and never changed afterwards.
+// The specs share these variables, which are set before the first spec and never changed afterwards.
 var (
 	c      *cluster.Cluster
 	m      *machine.Machine

@@ -22,12 +22,12 @@ import (
 )
 
 const (
-	// recoveryPatience is how long it may take until all parts run again, and limit is for a whole spec.
+	// recoveryPatience is how long it may take until all parts run again. limit is the time limit of a whole spec.
 	recoveryPatience = 6 * time.Minute
 	limit            = 15 * time.Minute
-	// etcdMain is the StatefulSet of the etcd with a backup.
+	// etcdMain is the StatefulSet of the etcd that has a backup.
 	etcdMain = "virtual-garden-etcd-main"
-	// resourceManager is the name of the resource manager of the virtual cluster, and of the ServiceAccount of it there.
+	// resourceManager is the name of the resource manager of the virtual cluster, and of its ServiceAccount in the virtual cluster.
 	resourceManager = "virtual-garden-gardener-resource-manager"
 )
 
@@ -35,9 +35,9 @@ const (
 type fault struct {
 	name   string
 	inject func(ctx context.Context)
-	// repaired returns the parts that are still missing, besides the result of localGarden.well; nil: nothing.
+	// repaired returns an error if a part is still missing, besides localGarden.well; nil: nothing else is checked.
 	repaired func(ctx context.Context) error
-	// planned is true if no request may fail.
+	// planned is true if no write may fail during the fault.
 	planned bool
 }
 
@@ -64,7 +64,7 @@ func (l localGarden) measure(ctx context.Context, all []measurement, f fault) []
 		lost, err = w.lost(ctx)
 		return err
 	}).Should(Succeed())
-	// A separate step: a deletion of many objects may exceed the time of a request, and is then repeated.
+	// The deletion is retried separately: if there are many objects, it may exceed the time limit of a request.
 	Eventually(ctx, w.deleteObjects).WithTimeout(recoveryPatience).Should(Succeed())
 	all = append(all, measurement{
 		fault: f.name, recovery: recovery, confirmed: len(w.confirmed), failed: w.failed, gap: w.gap, lost: len(lost),
@@ -137,7 +137,7 @@ func upgraded(l localGarden, from string) fault {
 	}
 }
 
-// keyRotated rotates the key with which data is encrypted in etcd. Nothing may fail meanwhile.
+// keyRotated rotates the key with which etcd data is encrypted. No request may fail meanwhile.
 func keyRotated(l localGarden) fault {
 	var begin time.Time
 	return fault{
@@ -192,7 +192,7 @@ func eventsDeleted(l localGarden) fault {
 	}}
 }
 
-// programDeleted deletes all Pods of a program of Gardener.
+// programDeleted deletes all Pods of one of Gardener's programs.
 func programDeleted(role string) func(localGarden) fault {
 	return func(l localGarden) fault {
 		return fault{name: "Pods of gardener-" + role + " deleted", repaired: l.served, inject: func(ctx context.Context) {
@@ -202,7 +202,7 @@ func programDeleted(role string) func(localGarden) fault {
 	}
 }
 
-// served returns which APIService of the virtual cluster is not available, or nil.
+// served returns an error that names an unavailable APIService of the virtual cluster; nil if all are available.
 func (l localGarden) served(ctx context.Context) error {
 	states, err := l.kubectl(ctx, "get", "apiservices", "-o",
 		`jsonpath={range .items[*]}{.metadata.name} {.status.conditions[?(@.type=="Available")].status}{"\n"}{end}`)
@@ -232,7 +232,7 @@ func apiServerPodsDeleted(localGarden) fault {
 	}}
 }
 
-// replicaDeleted deletes one of the two Pods of the virtual API server. The other one answers meanwhile.
+// replicaDeleted deletes one of the two Pods of the virtual API server. The other Pod answers meanwhile.
 func replicaDeleted(l localGarden) fault {
 	return fault{name: "one Pod of the virtual API server deleted", repaired: l.served, inject: func(ctx context.Context) {
 		GinkgoHelper()
@@ -251,7 +251,7 @@ func runtimeAway(l localGarden) fault {
 	}}
 }
 
-// without stops parts of the node for some time.
+// without stops parts of the node for some time, and starts them again.
 func (l localGarden) without(ctx context.Context, howLong time.Duration, parts ...string) {
 	GinkgoHelper()
 	DeferCleanup(func(ctx SpecContext) error { return l.machine.Start(ctx) }, NodeTimeout(limit))
@@ -260,8 +260,8 @@ func (l localGarden) without(ctx context.Context, howLong time.Duration, parts .
 	Expect(l.machine.Start(ctx)).To(Succeed())
 }
 
-// tokenLost makes the token unusable for its owners: their Secret has another value, which the kubelet mounts, and the virtual cluster no
-// longer knows the ServiceAccount, so that the former token is not valid either.
+// tokenLost makes a token unusable: it changes the token in the Secret, which the kubelet mounts, and deletes the ServiceAccount in the
+// virtual cluster, so that the earlier token is not valid either.
 func tokenLost(l localGarden) fault {
 	const unusable = "unusable"
 	key := client.ObjectKey{Namespace: namespace, Name: "shoot-access-gardener-resource-manager"}
@@ -291,8 +291,8 @@ func tokenLost(l localGarden) fault {
 	}
 }
 
-// certificateDeleted deletes the Secret with the certificate of the virtual API server. Its name depends on its purpose, so the new
-// one has the same name, and another certificate.
+// certificateDeleted deletes the Secret with the certificate of the virtual API server. The name of the Secret depends on its purpose, so
+// the new Secret has the same name, and another certificate.
 func certificateDeleted(l localGarden) fault {
 	var before types.UID
 	certificates := func(ctx context.Context) ([]corev1.Secret, error) {
@@ -322,13 +322,13 @@ func certificateDeleted(l localGarden) fault {
 	}
 }
 
-// replicasEdited changes an object that the operator deploys itself, which it repairs in the next reconciliation.
+// replicasEdited changes an object that the operator deploys itself. The operator repairs it in the next reconciliation.
 func replicasEdited(l localGarden) fault {
 	const deployment = "virtual-garden-kube-controller-manager"
 	return edited("kube-controller-manager of the virtual cluster scaled to 0", namespace, deployment, l.reconcile)
 }
 
-// setEdited changes an object of a ManagedResource, which the resource manager repairs at once.
+// setEdited changes an object of a ManagedResource. The resource manager repairs it at once.
 func setEdited(localGarden) fault {
 	return edited("istiod scaled to 0", "istio-system", "istiod", func(context.Context) error { return nil })
 }

@@ -25,7 +25,7 @@ const (
 	namespace = "garden"
 	example   = "examples/garden.yaml"
 	requests  = "test/e2e/garden-operator/requests.yaml"
-	// patience is for a reconciliation or a deletion, in which Pods start or end.
+	// patience is the time limit for a reconciliation or a deletion, in which Pods start or end.
 	patience = 5 * time.Minute
 )
 
@@ -40,10 +40,10 @@ var _ = Describe("a Garden", Ordered, Label("smoke"), func() {
 		}
 		if _, err := c.Kubectl(ctx, "apply", "-f", requests); err == nil {
 			DeferCleanup(func(ctx SpecContext) { Expect(c.Kubectl(ctx, "delete", "-f", requests)).Error().NotTo(HaveOccurred()) })
-		} else { // an API server before Kubernetes 1.36 does not serve it
+		} else { // API servers before Kubernetes 1.36 do not serve it
 			Expect(err).To(MatchError(ContainSubstring("no matches for kind")))
 		}
-		// The API server may need a moment to call new webhooks, which set defaults.
+		// The API server may need a moment until it calls new webhooks, which set defaults.
 		Eventually(ctx, func(ctx context.Context) (string, error) {
 			return c.Kubectl(ctx, "create", "--dry-run=server", "-o", "yaml", "-f", example)
 		}).Should(ContainSubstring("verticalPodAutoscaler:"))
@@ -53,7 +53,8 @@ var _ = Describe("a Garden", Ordered, Label("smoke"), func() {
 		DeferCleanup(func(ctx SpecContext) { remove(ctx, garden) }, NodeTimeout(patience+time.Minute))
 	}, NodeTimeout(2*time.Minute))
 
-	// A node without images of other programs runs no etcd-druid. The status says so at once, and the operator goes on trying.
+	// A node without images of third-party programs does not run etcd-druid. The status must say this at once, and the operator must try
+	// again.
 	It("is reconciled up to programs of others, and says which of them does not run", func(ctx SpecContext) {
 		Eventually(ctx, taskOf).WithArguments(garden, "Deploying runtime system resources").WithTimeout(patience).
 			Should(HaveField("State", BeEquivalentTo("Succeeded")))
@@ -148,7 +149,7 @@ var _ = Describe("a Garden", Ordered, Label("smoke"), func() {
 			all: operatorv1alpha1.LabelCreatedBy, "secrets": "managed-by=secrets-manager",
 			"replicasets,pods,endpointslices": "app=gardener-resource-manager",
 		} {
-			// The controllers of the cluster delete slices a moment after their Service.
+			// Controllers of the cluster delete EndpointSlices a moment after their Service.
 			Eventually(ctx, c.Kubectl).WithArguments("get", what, "--all-namespaces", "-o", "name", "-l", label).Should(BeEmpty())
 		}
 		Eventually(ctx, c.Kubectl).WithArguments("get", "networkpolicies", "-n", namespace, "-o", "name").Should(BeEmpty())
@@ -158,7 +159,7 @@ var _ = Describe("a Garden", Ordered, Label("smoke"), func() {
 	}, SpecTimeout(patience+time.Minute))
 })
 
-// taskOf reads a Garden and returns one of its tasks; a zero one if it has none of this name.
+// taskOf reads a Garden and returns the task of this name; an empty one if there is none.
 func taskOf(ctx context.Context, garden *operatorv1alpha1.Garden, name string) (operatorv1alpha1.Task, error) {
 	if err := c.Client.Get(ctx, client.ObjectKeyFromObject(garden), garden); err != nil {
 		return operatorv1alpha1.Task{}, err
@@ -171,7 +172,7 @@ func taskOf(ctx context.Context, garden *operatorv1alpha1.Garden, name string) (
 	return operatorv1alpha1.Task{}, nil
 }
 
-// settled returns why a ManagedResource of the garden namespace is not applied or not healthy.
+// settled returns an error that says why a ManagedResource of the garden namespace is not applied or not healthy; nil if it is both.
 func settled(ctx context.Context, name string) error {
 	set := &resourcesv1alpha1.ManagedResource{}
 	if err := c.Client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, set); err != nil {

@@ -24,7 +24,7 @@ import (
 
 const (
 	manifests = "test/e2e/garden-operator/gardener/"
-	// ofProject is the namespace of the Project.
+	// ofProject is the namespace of the Project in the virtual cluster.
 	ofProject = "garden-apples"
 )
 
@@ -45,7 +45,7 @@ var _ = Describe("Gardener in the virtual cluster of make up-garden", Ordered, L
 			To(And(ContainSubstring(`"project.gardener.cloud/name":"apples"`), HaveSuffix("apples")))
 		may := func(ctx context.Context, user, verb, resource, in string) string {
 			answer, err := l.kubectl(ctx, "auth", "can-i", verb, resource, "--namespace", in, "--as", user)
-			if err != nil { // kubectl fails if the answer is no
+			if err != nil { // kubectl fails if the user has no right
 				return err.Error()
 			}
 			return answer
@@ -89,7 +89,7 @@ var _ = Describe("Gardener in the virtual cluster of make up-garden", Ordered, L
 			_, err = l.kubectl(ctx, "-n", ofProject, "patch", "shoot", "tree", "--type=merge", "-p", change)
 			Expect(err).To(MatchError(ContainSubstring(reason)), change)
 		}
-		// No gardenlet makes the Seed ready.
+		// The Seed never becomes ready, because there is no gardenlet.
 		Eventually(ctx, l.kubectl).WithArguments("-n", ofProject, "get", "shoot", "tree", "-o", "jsonpath={.status.lastOperation.description}").
 			Should(ContainSubstring("Failed to schedule Shoot"))
 		_, err = l.kubectl(ctx, "-n", ofProject, "delete", "shoot", "tree")
@@ -158,7 +158,7 @@ var _ = Describe("Gardener in the virtual cluster of make up-garden", Ordered, L
 	}, SpecTimeout(2*limit))
 })
 
-// stays are the objects that stay in the garden namespace, by the beginning of their names: objects of the cluster, of the
+// stays contains the beginnings of the names of the objects that stay in the garden namespace: objects of the cluster, of the
 // administrator, and of leader elections; and volumes with data.
 var stays = []string{
 	"configmap/istio-ca-", "configmap/kube-root-ca.crt", "configmap/e2e-foreign", "serviceaccount/default", "secret/backup",
@@ -166,7 +166,7 @@ var stays = []string{
 	"rolebinding.rbac.authorization.k8s.io/espalier-garden-operator", "event/", "event.events.k8s.io/",
 }
 
-// leftInNamespace returns the objects in the garden namespace that do not stay.
+// leftInNamespace returns the objects in the garden namespace that must not stay.
 func leftInNamespace(ctx context.Context) ([]string, error) {
 	kinds, err := c.Kubectl(ctx, "api-resources", "--verbs=list", "--namespaced", "-o", "name")
 	if err != nil {
@@ -181,7 +181,7 @@ func leftInNamespace(ctx context.Context) ([]string, error) {
 	}), nil
 }
 
-// confirmAndDelete deletes an object of the virtual cluster, after it has confirmed the deletion.
+// confirmAndDelete confirms the deletion of an object in the virtual cluster, and deletes it.
 func (l localGarden) confirmAndDelete(ctx context.Context, kind, in, name string) {
 	GinkgoHelper()
 	_, err := l.kubectl(ctx, "-n", in, "annotate", kind, name, "confirmation.gardener.cloud/deletion=true")
@@ -190,13 +190,13 @@ func (l localGarden) confirmAndDelete(ctx context.Context, kind, in, name string
 	Expect(err).NotTo(HaveOccurred())
 }
 
-// requestCounts returns how many requests the active operator has sent, by method and API server, since it started.
+// requestCounts returns how many requests the active operator has sent since its start, by method and API server.
 func requestCounts(ctx context.Context) (map[string]float64, error) {
 	leader, err := leading(ctx)
 	if err != nil {
 		return nil, err
 	}
-	ports := leader.Spec.Containers[0].Ports // the API server forwards requests to Pods by number only
+	ports := leader.Spec.Containers[0].Ports // the API server forwards requests to Pods only by port number
 	own := slices.IndexFunc(ports, func(p corev1.ContainerPort) bool { return p.Name == "metrics" })
 	if own < 0 {
 		return nil, fmt.Errorf("%s has no port for metrics", leader.Name)
@@ -220,7 +220,7 @@ func requestCounts(ctx context.Context) (map[string]float64, error) {
 	return number, nil
 }
 
-// resourceVersions returns the versions of the objects of these kinds that the operator deploys itself.
+// resourceVersions returns the resource versions of those objects of these kinds that the operator deploys itself.
 func (l localGarden) resourceVersions(ctx context.Context) []string {
 	GinkgoHelper()
 	all, err := c.Kubectl(ctx, "get", "deployments,configmaps,secrets,services,managedresources,etcds,roles,rolebindings,"+

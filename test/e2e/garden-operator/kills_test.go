@@ -23,12 +23,13 @@ import (
 
 const (
 	lease = "gardener-operator-leader-election"
-	// killsVariable is an environment variable with the number of kills; defaultKills if it is empty.
+	// killsVariable is the environment variable with the number of kills; empty: defaultKills.
 	killsVariable = "GARDEN_KILLS"
 	defaultKills  = 10
-	// longestRun is how long the operator may work until it is killed. Others take over only when the lease has expired.
+	// longestRun is the longest time that the operator works until it is killed. Another replica takes over only when the lease has
+	// expired.
 	longestRun = 8 * time.Second
-	// killsLimit is for all kills, and the deletion before.
+	// killsLimit is the time limit for all kills, and for the deletion before them.
 	killsLimit = 35 * time.Minute
 )
 
@@ -60,7 +61,7 @@ func kills() int {
 	return defaultKills
 }
 
-// createAgain deletes the Garden with everything in it, and creates it again.
+// createAgain deletes the Garden with all its data, and creates it again.
 func (l localGarden) createAgain(ctx context.Context) {
 	GinkgoHelper()
 	former := &operatorv1alpha1.Garden{}
@@ -69,8 +70,8 @@ func (l localGarden) createAgain(ctx context.Context) {
 	l.createWithoutData(ctx, former)
 }
 
-// createWithoutData creates a Garden again that was deleted. It first deletes the volumes and the backups of the etcds, which the
-// encryption key of the new Garden cannot read.
+// createWithoutData creates a deleted Garden again. It first deletes the volumes and the backups of the etcds, which the new Garden cannot
+// read because it has another encryption key.
 func (l localGarden) createWithoutData(ctx context.Context, former *operatorv1alpha1.Garden) {
 	GinkgoHelper()
 	Expect(c.Client.DeleteAllOf(ctx, &corev1.PersistentVolumeClaim{}, client.InNamespace(namespace))).To(Succeed())
@@ -81,7 +82,7 @@ func (l localGarden) createWithoutData(ctx context.Context, former *operatorv1al
 	})).To(Succeed())
 }
 
-// killAtRandom kills the operator some time after it has begun to work. It returns false if none works yet.
+// killAtRandom kills the active operator after a random time. It returns false if the operator could not be killed.
 func killAtRandom(ctx context.Context, random *rand.Rand) bool {
 	GinkgoHelper()
 	var leader *corev1.Pod
@@ -94,12 +95,12 @@ func killAtRandom(ctx context.Context, random *rand.Rand) bool {
 		GinkgoWriter.Println("not killed:", err)
 		return false
 	}
-	// A new Pod starts at once. A new container of this one would wait longer after each kill.
+	// The Pod is deleted, so that a new Pod starts at once. A new container in the same Pod would wait longer after each kill.
 	Expect(client.IgnoreNotFound(c.Client.Delete(ctx, leader, client.GracePeriodSeconds(0)))).To(Succeed())
 	return true
 }
 
-// leading returns the Pod with the lease.
+// leading returns the Pod that holds the lease.
 func leading(ctx context.Context) (*corev1.Pod, error) {
 	name, err := c.Leader(ctx, binary, lease)
 	if err != nil {
@@ -117,7 +118,8 @@ func leading(ctx context.Context) (*corev1.Pod, error) {
 	return nil, errors.New("none of the Pods has the lease")
 }
 
-// ambiguous returns the logical names of generated Secrets that exist more than once: a kill must not lose the first one.
+// ambiguous returns the logical names of generated Secrets that exist more than once: although it was killed, the operator must find the
+// first one.
 func ambiguous(ctx context.Context) ([]string, error) {
 	found := &corev1.SecretList{}
 	ours := client.MatchingLabels{"managed-by": "secrets-manager", "manager-identity": "gardener-operator"}

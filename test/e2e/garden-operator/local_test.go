@@ -30,11 +30,11 @@ import (
 type localGarden struct {
 	machine *machine.Machine
 	garden  *operatorv1alpha1.Garden
-	// kubeconfig is the file for users of the virtual cluster, through the gateway.
+	// kubeconfig is the kubeconfig file for users of the virtual cluster, who connect through the gateway.
 	kubeconfig string
 }
 
-// isLocalGarden reports whether `make up-garden` has deployed the operator: no other one has these lists of images.
+// isLocalGarden reports whether `make up-garden` has deployed the operator: only then does the operator have these lists of images.
 func isLocalGarden(ctx context.Context) bool {
 	deployed := &appsv1.Deployment{}
 	if err := c.Client.Get(ctx, client.ObjectKey{Namespace: "espalier-system", Name: "espalier-garden-operator"}, deployed); err != nil {
@@ -45,7 +45,7 @@ func isLocalGarden(ctx context.Context) bool {
 	})
 }
 
-// requireLocalGarden skips the specs that call it on other clusters.
+// requireLocalGarden skips the spec unless the cluster has the local garden, which it returns.
 func requireLocalGarden(ctx context.Context) localGarden {
 	GinkgoHelper()
 	if !isLocalGarden(ctx) {
@@ -61,7 +61,7 @@ func requireLocalGarden(ctx context.Context) localGarden {
 	return l
 }
 
-// virtual returns a client of the virtual cluster, through the gateway, with the current token.
+// virtual returns a client of the virtual cluster that connects through the gateway with the current token.
 func (l localGarden) virtual() (client.Client, error) {
 	config, err := clientcmd.BuildConfigFromFlags("", l.kubeconfig)
 	if err != nil {
@@ -76,13 +76,13 @@ func (l localGarden) kubectl(ctx context.Context, args ...string) (string, error
 	return c.Kubectl(ctx, append([]string{"--kubeconfig", l.kubeconfig}, args...)...)
 }
 
-// reconcile has the Garden reconciled. It returns before that is done.
+// reconcile requests a reconciliation of the Garden. It does not wait for it.
 func (l localGarden) reconcile(ctx context.Context) error {
 	_, err := c.Kubectl(ctx, "annotate", "--overwrite", "garden", l.garden.Name, "gardener.cloud/operation=reconcile")
 	return err
 }
 
-// well returns why the Garden is not reconciled, or which of its parts does not run, or nil.
+// well returns an error that says why the Garden is not reconciled, or which of its parts does not run; nil if all is well.
 func (l localGarden) well(ctx context.Context) error {
 	found := &operatorv1alpha1.Garden{}
 	if err := c.Client.Get(ctx, client.ObjectKeyFromObject(l.garden), found); err != nil {
@@ -102,7 +102,8 @@ func (l localGarden) well(ctx context.Context) error {
 	return err
 }
 
-// healthy returns which condition of the Garden is not true, or nil. It accepts that the operator does not deploy all components yet.
+// healthy returns an error that names a condition of the Garden that is not true; nil if all are. It accepts the reason that the operator
+// does not deploy all components yet.
 func (l localGarden) healthy(ctx context.Context) error {
 	found := &operatorv1alpha1.Garden{}
 	if err := c.Client.Get(ctx, client.ObjectKeyFromObject(l.garden), found); err != nil {
@@ -119,7 +120,8 @@ func (l localGarden) healthy(ctx context.Context) error {
 	return nil
 }
 
-// podsReady returns which workloads of the Garden do not have all their Pods. Statuses are not enough: Pods may just have been killed.
+// podsReady returns an error that names workloads of the Garden without all their Pods. It checks the Pods, because a status does not show
+// Pods that were just killed.
 func podsReady(ctx context.Context) error {
 	for _, in := range []string{namespace, "istio-system", "virtual-garden-istio-ingress"} {
 		deployments, sets, pods := &appsv1.DeploymentList{}, &appsv1.StatefulSetList{}, &corev1.PodList{}

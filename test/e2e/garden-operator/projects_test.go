@@ -57,7 +57,7 @@ var _ = Describe("project-controller in the virtual cluster of make up-garden", 
 	}, SpecTimeout(limit))
 })
 
-// refusals returns how many messages in the logs of gardener-controller-manager name the policy and the Project.
+// refusals returns the number of messages in the logs of gardener-controller-manager that contain the policy and the Project.
 func refusals(ctx context.Context) (int, error) {
 	number := 0
 	pods := &corev1.PodList{}
@@ -79,7 +79,7 @@ func refusals(ctx context.Context) (int, error) {
 	return number, nil
 }
 
-// setProjectController changes the setting in the configuration of the operator, and has the Garden reconciled.
+// setProjectController changes a setting in the configuration of the operator, and requests a reconciliation of the Garden.
 func (l localGarden) setProjectController(ctx context.Context, on bool) {
 	GinkgoHelper()
 	const without, with = "    images: {", "    projectController: true\n    images: {"
@@ -102,8 +102,8 @@ func (l localGarden) setProjectController(ctx context.Context, on bool) {
 		Should(WithTransform(func(all string) bool { return strings.Contains(all, "project-controller.espalier.dev") }, Equal(on)))
 }
 
-// startProjectController starts project-controller as a process, with the rights that it ships in the virtual cluster, until the end of the
-// specs.
+// startProjectController starts project-controller as a process of this machine, with the shipped rights in the virtual cluster. It stops
+// at the end of the specs.
 func (l localGarden) startProjectController(ctx context.Context) {
 	GinkgoHelper()
 	const in, name = "espalier-system", "espalier-project-controller"
@@ -137,12 +137,12 @@ func (l localGarden) startProjectController(ctx context.Context) {
 		Expect(os.WriteFile(filepath.Join(folder, file), content, 0o600)).To(Succeed())
 	}
 
-	process := exec.Command(program, "--config="+filepath.Join(folder, "config.yaml")) // it runs longer than this node
+	process := exec.Command(program, "--config="+filepath.Join(folder, "config.yaml")) // it runs longer than this step
 	process.Env = append(os.Environ(), "KUBECONFIG="+filepath.Join(folder, "kubeconfig"), "POD_NAMESPACE="+in)
 	process.Stdout, process.Stderr = GinkgoWriter, GinkgoWriter
 	Expect(process.Start()).To(Succeed())
 	DeferCleanup(func() {
 		Expect(process.Process.Signal(syscall.SIGTERM)).To(Succeed())
-		_ = process.Wait() // it reports that it has given its lease back
+		_ = process.Wait() // waits until the process has released its lease
 	})
 }

@@ -16,14 +16,15 @@ import (
 // measurement is the result of one fault of the local garden.
 type measurement struct {
 	fault string
-	// recovery is the time from the begin of the fault until all parts run again.
+	// recovery is the time from the beginning of the fault until all parts run again.
 	recovery time.Duration
-	// confirmed, failed and lost are numbers of writes in the virtual cluster meanwhile, and gap is the longest time without a confirmed one.
+	// confirmed, failed and lost are the numbers of writes in the virtual cluster during the fault. gap is the longest time without a
+	// confirmed write.
 	confirmed, failed, lost int
 	gap                     time.Duration
 }
 
-// table returns measurements as a table in Markdown.
+// table returns the measurements as a table in Markdown.
 func table(all []measurement) string {
 	var text strings.Builder
 	text.WriteString("| fault | recovery, s | longest gap, s | failed requests | confirmed writes | lost |\n|---|---|---|---|---|---|\n")

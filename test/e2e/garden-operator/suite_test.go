@@ -1,7 +1,7 @@
 //go:build e2e
 
-// Package gardenoperator_test checks garden-operator from outside, in a real cluster: the objects of a Garden, the resource manager
-// which it deploys, refused requests, and that no object is left of a deleted Garden.
+// Package gardenoperator_test tests garden-operator in a real cluster: the objects of a Garden, the resource manager that it deploys,
+// refused requests, and that a deleted Garden leaves no objects.
 package gardenoperator_test
 
 import (
@@ -34,7 +34,7 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 	if c.Repository == cluster.DefaultRepository {
 		return
 	}
-	// The images of the resource manager are named by the configuration, which no transformer of kustomize changes.
+	// The configuration contains the names of the resource manager's images, which kustomize does not replace.
 	shipped, _ := deployable.Named(binary)
 	config := strings.Replace(shipped.Config, "repository: "+cluster.DefaultRepository, "repository: "+c.Repository, 1)
 	Expect(config).NotTo(Equal(shipped.Config), "the shipped configuration names the repository")

@@ -13,30 +13,30 @@ import (
 )
 
 const (
-	// writerLabel is on every object of a writer.
+	// writerLabel is a label of every object of a writer.
 	writerLabel = "e2e.espalier.dev/writer"
-	// pauseOfWriter is the pause after each write, and writeTimeout how long the client waits for an answer.
+	// pauseOfWriter is the pause after each write. writeTimeout is how long the client waits for a response.
 	pauseOfWriter = 200 * time.Millisecond
 	writeTimeout  = 5 * time.Second
 )
 
-// writer creates Secrets in the virtual cluster, which etcd has encrypted, one after the other, as a client that tries again does. Its
-// figures are read after end.
+// writer creates Secrets in the virtual cluster, which are encrypted in etcd, one after the other. Like a real client it tries again after
+// a failure. Read its numbers only after end.
 type writer struct {
 	client client.Client
 	prefix string
 	stop   context.CancelFunc
 	done   chan struct{}
 
-	// confirmed are the objects that the API server has confirmed, and failed is the number of requests that it did not answer in time, or
-	// with an error.
+	// confirmed are the names of the objects whose creation the API server has confirmed. failed is the number of requests that the API
+	// server did not answer in time, or answered with an error.
 	confirmed []string
 	failed    int
 	// gap is the longest time between two confirmed writes.
 	gap time.Duration
 }
 
-// startWriter starts a writer. The names of its objects begin with the prefix.
+// startWriter starts a writer. The names of its objects begin with prefix.
 func startWriter(to client.Client, prefix string) *writer {
 	ctx, stop := context.WithCancel(context.Background())
 	w := &writer{client: to, prefix: prefix, stop: stop, done: make(chan struct{})}
@@ -98,7 +98,7 @@ func (w *writer) deleteObjects(ctx context.Context) error {
 	return w.client.DeleteAllOf(ctx, &corev1.Secret{}, client.InNamespace("default"), client.MatchingLabels{writerLabel: w.prefix})
 }
 
-// pause waits, unless the context ends.
+// pause waits for a duration, or until the context ends.
 func pause(ctx context.Context, d time.Duration) {
 	select {
 	case <-ctx.Done():

@@ -16,7 +16,7 @@ import (
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
 )
 
-// The attacker has the built-in role edit in one namespace, in which an administrator has created a set.
+// The attacker has the built-in role edit in one namespace, in which an administrator has created a ManagedResource.
 var _ = Describe("the shipped configuration", func() {
 	const secretOfSet = "set"
 
@@ -96,8 +96,8 @@ var _ = Describe("the shipped configuration", func() {
 	})
 })
 
-// clusterAdmin returns a binding that a user would put into a set to become an administrator. It is deleted at the end of the spec, if
-// the attack succeeds.
+// clusterAdmin returns a binding that an attacker would put into a ManagedResource to become an administrator. If the attack succeeds, the
+// binding is deleted at the end of the spec.
 func clusterAdmin(user string) *rbacv1.ClusterRoleBinding {
 	grant := &rbacv1.ClusterRoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Name: user},
@@ -108,8 +108,8 @@ func clusterAdmin(user string) *rbacv1.ClusterRoleBinding {
 	return grant
 }
 
-// reconciled returns after the controller has reconciled a set once more. The controller removes the annotation when it begins:
-// when it begins for the second time, it has finished the first.
+// reconciled waits until the controller has reconciled a ManagedResource once more. The controller removes an annotation when it begins:
+// when it begins for the second time, it has finished the first reconciliation.
 func (s scene) reconciled(ctx context.Context, name string) {
 	GinkgoHelper()
 	for range 2 {

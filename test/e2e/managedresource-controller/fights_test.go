@@ -27,12 +27,12 @@ import (
 )
 
 const (
-	// defaultObservation is how long the controllers of the cluster have time to change objects. In its second half there are no requests.
-	// The environment variable FIGHTS sets another time.
+	// defaultObservation is how long the controllers of the cluster have time to change objects. In the second half of this time the
+	// controller must send no requests. The environment variable FIGHTS sets another time.
 	defaultObservation = 10 * time.Minute
 	// corpus is the folder of the manifests that other tests change.
 	corpus = "../../../internal/managedresource/managedresourcetest/corpus"
-	// resting moves the audits, which read all objects once an hour, out of the time of the spec.
+	// resting is a configuration with which the audits, which read all objects once an hour, do not run during the spec.
 	resting = `apiVersion: resourcemanager.config.gardener.cloud/v1alpha1
 kind: ResourceManagerConfiguration
 leaderElection: {resourceNamespace: espalier-system}
@@ -82,7 +82,7 @@ var _ = Describe("the controllers of Kubernetes", Serial, slow, Label("fights"),
 	})
 })
 
-// corpus returns the objects of the corpus, and the objects that Kubernetes completes, divided by whether they can be healthy.
+// corpus returns the objects of the corpus, and the objects that Kubernetes adds to them, divided by whether they can be healthy.
 func (s scene) corpus() (healthy, unhealthy []client.Object) {
 	GinkgoHelper()
 	for _, file := range []string{corpus + "/definition.yaml", corpus + "/builtin.yaml", corpus + "/custom.yaml", "testdata/completed.yaml"} {
@@ -103,7 +103,7 @@ func (s scene) corpus() (healthy, unhealthy []client.Object) {
 	return healthy, unhealthy
 }
 
-// completed waits until the controllers of Kubernetes, and the other clients that the spec acts as, have completed the objects.
+// completed waits until the controllers of Kubernetes, and the other clients that the spec imitates, have completed the objects.
 func (s scene) completed(ctx context.Context) {
 	GinkgoHelper()
 	var authority corev1.ConfigMap
@@ -142,7 +142,7 @@ func (s scene) completed(ctx context.Context) {
 	}).WithContext(ctx).WithTimeout(rolloutPatience).Should(Succeed())
 }
 
-// restarts returns how often the containers of the controller have restarted, by Pod.
+// restarts returns the number of restarts of the controller's containers, by Pod.
 func restarts(ctx context.Context) map[string]int32 {
 	GinkgoHelper()
 	var pods corev1.PodList
@@ -158,8 +158,9 @@ func restarts(ctx context.Context) map[string]int32 {
 	return counts
 }
 
-// requestsSince returns the requests of the controller in the audit log from a place on, as "time verb URI", without watches, requests for
-// the lease, and lists of the Events of the Service that never gets an address: its condition has the newest one.
+// requestsSince returns the requests of the controller in the audit log from an offset on, as "time verb URI". It omits watches, requests
+// for the lease, and lists of the Events of the Service that never gets an address: the condition of its ManagedResource contains the
+// newest Event.
 func requestsSince(auditLog string, place int64) (requests []string, err error) {
 	for line, failure := range local.AuditLines(auditLog, place) {
 		if failure != nil {

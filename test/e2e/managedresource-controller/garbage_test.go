@@ -14,13 +14,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// slow is the label of specs that take more than ten minutes.
+// slow is the label of specs that need more than ten minutes.
 var slow = Label("slow")
 
 const (
-	// minimumAge is the minimum age of objects for the garbage collector; a test cannot make an object older than it is.
+	// minimumAge is the age from which on the garbage collector deletes objects. A test must wait for it, because it cannot create older
+	// objects.
 	minimumAge = 10 * time.Minute
-	// collecting runs the collector four times a minute.
+	// collecting is a configuration with which the garbage collector runs four times a minute.
 	collecting = `apiVersion: resourcemanager.config.gardener.cloud/v1alpha1
 kind: ResourceManagerConfiguration
 leaderElection: {resourceNamespace: espalier-system}
@@ -58,7 +59,7 @@ func prepareGarbage(ctx context.Context) {
 	Expect(c.Client.Create(ctx, web)).To(Succeed())
 }
 
-// It runs last, because it has to wait.
+// This spec runs last, because it has to wait.
 var _ = Describe("the garbage collector", slow, SpecPriority(-1), func() {
 	It("deletes immutable ConfigMaps that no object uses, and used ones when no object uses them any more", func(ctx SpecContext) {
 		DeferCleanup(func(ctx SpecContext) { Expect(c.Ensure(ctx, binary)).To(Succeed()) })
@@ -77,7 +78,7 @@ var _ = Describe("the garbage collector", slow, SpecPriority(-1), func() {
 	})
 })
 
-// names returns the names of all ConfigMaps.
+// names returns the names of all ConfigMaps in the namespace of the scene.
 func (s scene) names(ctx context.Context) ([]string, error) {
 	configMaps := &corev1.ConfigMapList{}
 	err := c.Client.List(ctx, configMaps, client.InNamespace(s.namespace))

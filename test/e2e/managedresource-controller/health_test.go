@@ -70,7 +70,7 @@ func (s scene) pod(ctx context.Context, app string) (*corev1.Pod, error) {
 	return &pods.Items[0], nil
 }
 
-// ready makes a Pod ready or not ready.
+// ready makes a Pod of the app ready, or not ready if the value is "false".
 func (s scene) ready(ctx context.Context, app, ready string) {
 	GinkgoHelper()
 	pod, err := s.pod(ctx, app)
@@ -81,7 +81,7 @@ func (s scene) ready(ctx context.Context, app, ready string) {
 	Expect(string(answer)).To(Equal("ready: " + ready))
 }
 
-// exitCode returns the exit code of the last end of a Pod's container.
+// exitCode returns the exit code with which the container of a Pod last ended.
 func (s scene) exitCode(ctx context.Context, app string) (int32, error) {
 	pod, err := s.pod(ctx, app)
 	if err != nil {

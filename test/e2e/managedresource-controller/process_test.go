@@ -42,7 +42,7 @@ var _ = Describe("the controller's Pods", Serial, func() {
 		Expect(err).NotTo(HaveOccurred())
 		s.apply(ctx, "meanwhile", s.configMap("meanwhile", "b"))
 
-		// The killed Pods are gone, so this is a new one.
+		// The killed Pods are gone, so the holder is a new Pod.
 		Eventually(c.Leader).WithContext(ctx).WithArguments(binary, lease).WithTimeout(2 * cluster.Patience).ShouldNot(BeEmpty())
 		s.reports(ctx, "meanwhile", settled())
 		Eventually(s.value).WithContext(ctx).WithArguments("before").Should(Equal("a"))

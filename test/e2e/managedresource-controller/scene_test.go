@@ -20,10 +20,10 @@ import (
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
 )
 
-// scene is a namespace with sets and their objects.
+// scene is a namespace with ManagedResources (sets) and their objects.
 type scene struct{ namespace string }
 
-// newScene returns a scene whose namespace allows sets, as the shipped configuration requires.
+// newScene returns a scene whose namespace has the label that the shipped configuration requires for ManagedResources.
 func newScene(ctx context.Context) scene {
 	GinkgoHelper()
 	return newSceneWith(ctx, map[string]string{resourcesv1alpha1.SetsAllowedLabel: resourcesv1alpha1.SetsAllowed})
@@ -37,7 +37,7 @@ func newSceneWith(ctx context.Context, labels map[string]string) scene {
 	return scene{namespace}
 }
 
-// apply creates or changes a set, whose Secret has the same name, and deletes it at the end of the spec.
+// apply creates or changes a ManagedResource and its Secret, which have the same name. Both are deleted at the end of the spec.
 func (s scene) apply(ctx context.Context, name string, objects ...client.Object) {
 	GinkgoHelper()
 	s.write(ctx, name, objects...)
@@ -56,7 +56,7 @@ func (s scene) apply(ctx context.Context, name string, objects ...client.Object)
 	})
 }
 
-// write writes the manifests of a set into its Secret.
+// write writes manifests into the Secret of a ManagedResource.
 func (s scene) write(ctx context.Context, name string, objects ...client.Object) {
 	GinkgoHelper()
 	err := c.Client.Create(ctx, s.secret(name, objects...))
@@ -66,7 +66,7 @@ func (s scene) write(ctx context.Context, name string, objects ...client.Object)
 	Expect(err).NotTo(HaveOccurred())
 }
 
-// secret returns the Secret of a set.
+// secret returns the Secret of a ManagedResource.
 func (s scene) secret(name string, objects ...client.Object) *corev1.Secret {
 	GinkgoHelper()
 	return &corev1.Secret{
@@ -74,7 +74,7 @@ func (s scene) secret(name string, objects ...client.Object) *corev1.Secret {
 	}
 }
 
-// manifests renders objects as YAML documents in one value.
+// manifests returns the objects as YAML documents in one text.
 func manifests(objects ...client.Object) string {
 	GinkgoHelper()
 	documents := make([]string, 0, len(objects))
@@ -89,7 +89,7 @@ func manifests(objects ...client.Object) string {
 	return strings.Join(documents, "---\n")
 }
 
-// remove deletes a set without waiting.
+// remove deletes a ManagedResource, and does not wait until it is gone.
 func (s scene) remove(ctx context.Context, name string) {
 	GinkgoHelper()
 	set := &resourcesv1alpha1.ManagedResource{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: name}}
@@ -116,8 +116,8 @@ func (s scene) get(ctx context.Context, object client.Object, name string) {
 	Expect(c.Client.Get(ctx, client.ObjectKey{Namespace: s.namespace, Name: name}, object)).To(Succeed())
 }
 
-// conditions returns status and reason of the conditions, by type. They may be older than a change of the objects, because such a change
-// does not change the set's generation.
+// conditions returns status and reason of the conditions of a ManagedResource, by type. They may be older than a change of its objects,
+// because such a change does not change the generation of the ManagedResource.
 func (s scene) conditions(ctx context.Context, name string) (map[string]string, error) {
 	set := &resourcesv1alpha1.ManagedResource{}
 	if err := c.Client.Get(ctx, client.ObjectKey{Namespace: s.namespace, Name: name}, set); err != nil {
@@ -143,8 +143,8 @@ func (s scene) message(ctx context.Context, name, condition string) string {
 	return ""
 }
 
-// reports waits until conditions of a set have these values, each as "status reason". After a change this is a proof only if they had other
-// values before; other specs check the objects themselves.
+// reports waits until conditions of a ManagedResource have these values, each as "status reason". After a change this proves something only
+// if the conditions had other values before; other specs check the objects themselves.
 func (s scene) reports(ctx context.Context, name string, want map[string]string) {
 	GinkgoHelper()
 	matchers := make([]any, 0, len(want))
@@ -154,7 +154,7 @@ func (s scene) reports(ctx context.Context, name string, want map[string]string)
 	Eventually(s.conditions).WithContext(ctx).WithArguments(name).WithTimeout(rolloutPatience).Should(haveAll(matchers))
 }
 
-// settled returns the conditions of a healthy set.
+// settled returns the conditions of a healthy ManagedResource.
 func settled() map[string]string {
 	return map[string]string{
 		"ResourcesApplied":     "True ApplySucceeded",
@@ -163,12 +163,13 @@ func settled() map[string]string {
 	}
 }
 
-// configMap returns a manifest.
+// configMap returns the manifest of a ConfigMap.
 func (s scene) configMap(name, value string) *corev1.ConfigMap {
 	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: name}, Data: map[string]string{"value": value}}
 }
 
-// deployment returns the manifest of a Deployment that serves HTTP, has a switchable readiness, and fails a rollout after deadlineSeconds.
+// deployment returns the manifest of a Deployment that serves HTTP, whose readiness a spec can change, and whose rollout fails after
+// deadlineSeconds.
 func (s scene) deployment(name string, replicas int32) *appsv1.Deployment {
 	labels := map[string]string{"app": name}
 	pod := c.PodSpec(corev1.RestartPolicyAlways, "serve")

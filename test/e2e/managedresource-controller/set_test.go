@@ -150,7 +150,7 @@ func (s scene) value(ctx context.Context, name string) (string, error) {
 	return data["value"], err
 }
 
-// finalizers sets the finalizers of a ConfigMap, which may not exist any more.
+// finalizers sets the finalizers of a ConfigMap, which may no longer exist.
 func (s scene) finalizers(ctx context.Context, name string, finalizers ...string) {
 	GinkgoHelper()
 	document := `{"metadata": {"finalizers": null}}`

@@ -1,7 +1,7 @@
 //go:build e2e
 
-// Package managedresourcecontroller_test checks managedresource-controller from outside, in a real cluster: how it handles sets there, and
-// how its own Pods behave.
+// Package managedresourcecontroller_test tests managedresource-controller in a real cluster: how it reconciles ManagedResources, and how
+// its own Pods behave.
 package managedresourcecontroller_test
 
 import (

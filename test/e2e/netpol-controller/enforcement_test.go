@@ -16,7 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/rand"
 )
 
-// engines are names of DaemonSets that enforce policies.
+// engines are the names of DaemonSets of policy engines, which enforce NetworkPolicies.
 var engines = []string{"antrea-agent", "calico-node", "canal", "cilium", "kindnet", "kube-network-policies", "kube-router", "weave-net"}
 
 var _ = Describe("a policy engine", func() {
@@ -63,7 +63,7 @@ var _ = Describe("a policy engine", func() {
 	}, SpecTimeout(4*time.Minute))
 })
 
-// engineOf returns the name of the policy engine of the cluster, or "".
+// engineOf returns the name of the cluster's policy engine; "" if there is none.
 func engineOf(ctx context.Context) string {
 	GinkgoHelper()
 	all := &appsv1.DaemonSetList{}

@@ -18,7 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// prefix is the prefix of all labels and annotations.
+// prefix is the prefix of the controller's labels and annotations.
 const prefix = "networking.resources.gardener.cloud/"
 
 // quiet is how long nothing may happen before a spec assumes that nothing will. Policies are written within milliseconds.
@@ -27,7 +27,7 @@ const quiet = 3 * time.Second
 // optIn is the label by which an administrator enables netpol-controller in a namespace.
 const optIn = "espalier.dev/network-policies"
 
-// namespaceOfSpec creates a namespace that has opted in. It is deleted after the spec.
+// namespaceOfSpec creates a namespace with the label optIn. It is deleted after the spec.
 func namespaceOfSpec(ctx context.Context, labels map[string]string) string {
 	GinkgoHelper()
 	all := map[string]string{optIn: "enabled"}
@@ -35,7 +35,7 @@ func namespaceOfSpec(ctx context.Context, labels map[string]string) string {
 	return plainNamespace(ctx, all)
 }
 
-// plainNamespace creates a namespace with these labels only. It is deleted after the spec.
+// plainNamespace creates a namespace that has only these labels. It is deleted after the spec.
 func plainNamespace(ctx context.Context, labels map[string]string) string {
 	GinkgoHelper()
 	name, remove, err := c.Namespace(ctx, "netpol", labels)
@@ -44,7 +44,7 @@ func plainNamespace(ctx context.Context, labels map[string]string) string {
 	return name
 }
 
-// stall returns a Service with one port.
+// stall returns a Service with the name stall and one port.
 func stall(namespace string, annotations map[string]string) *corev1.Service {
 	return &corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "stall", Annotations: annotations},
@@ -55,7 +55,7 @@ func stall(namespace string, annotations map[string]string) *corev1.Service {
 	}
 }
 
-// policiesOf returns the policies for Service stall of a namespace, in all namespaces, by namespace/name.
+// policiesOf returns the policies for the Service stall of a namespace, by namespace/name. They may be in any namespace.
 func policiesOf(ctx context.Context, namespace string) (map[string]networkingv1.NetworkPolicySpec, error) {
 	list := &networkingv1.NetworkPolicyList{}
 	err := c.Client.List(ctx, list, client.MatchingLabels{prefix + "service-name": "stall", prefix + "service-namespace": namespace})
@@ -66,7 +66,7 @@ func policiesOf(ctx context.Context, namespace string) (map[string]networkingv1.
 	return found, err
 }
 
-// namesOf returns their names only.
+// namesOf returns the names of the policies for the Service stall.
 func namesOf(ctx context.Context, namespace string) ([]string, error) {
 	policies, err := policiesOf(ctx, namespace)
 	names := make([]string, 0, len(policies))
@@ -92,7 +92,7 @@ func tcp(port int32) []networkingv1.NetworkPolicyPort {
 	return []networkingv1.NetworkPolicyPort{{Protocol: ptr.To(corev1.ProtocolTCP), Port: ptr.To(intstr.FromInt32(port))}}
 }
 
-// letsIn returns the policy of the Pods of stall; namespaces is nil if the clients are in the same namespace.
+// letsIn returns the policy that allows ingress to the Pods of stall; namespaces is nil if the clients are in the same namespace.
 func letsIn(client string, namespaces *metav1.LabelSelector, port int32) networkingv1.NetworkPolicySpec {
 	return networkingv1.NetworkPolicySpec{
 		PodSelector: *labelled("app", "stall"), PolicyTypes: []networkingv1.PolicyType{"Ingress"},
@@ -103,7 +103,7 @@ func letsIn(client string, namespaces *metav1.LabelSelector, port int32) network
 	}
 }
 
-// letsOut returns the policy of its clients.
+// letsOut returns the policy that allows egress of the clients of stall.
 func letsOut(client string, namespaces *metav1.LabelSelector, port int32) networkingv1.NetworkPolicySpec {
 	return networkingv1.NetworkPolicySpec{
 		PodSelector: *labelled(client, "allowed"), PolicyTypes: []networkingv1.PolicyType{"Egress"},
@@ -114,7 +114,7 @@ func letsOut(client string, namespaces *metav1.LabelSelector, port int32) networ
 	}
 }
 
-// edit changes stall.
+// edit changes the Service stall.
 func edit(ctx context.Context, namespace string, change func(*corev1.Service)) {
 	GinkgoHelper()
 	service := &corev1.Service{}
@@ -124,7 +124,7 @@ func edit(ctx context.Context, namespace string, change func(*corev1.Service)) {
 	Expect(c.Client.Patch(ctx, service, client.MergeFrom(before))).To(Succeed())
 }
 
-// eventsOfStall returns the Events about stall, as "Reason: note".
+// eventsOfStall returns the Events about the Service stall, as "Reason: note".
 func eventsOfStall(ctx context.Context, namespace string) ([]string, error) {
 	list, err := c.Clients.EventsV1().Events(namespace).List(ctx, metav1.ListOptions{})
 	if err != nil {

@@ -65,7 +65,7 @@ var _ = Describe("the shipped configuration", func() {
 		}
 	}, SpecTimeout(2*time.Minute))
 
-	// The labels of a policy say to which Service it belongs. An editor may write them in one namespace.
+	// The labels of a policy identify the Service that it is for. An editor may write such labels in one namespace.
 	It("lets no editor of a namespace change policies for Services of other namespaces", Label("smoke"), func(ctx SpecContext) {
 		own, other := namespaceOfSpec(ctx, nil), namespaceOfSpec(ctx, nil)
 		editor := c.User(ctx, "editor-of-"+own, "edit", own)

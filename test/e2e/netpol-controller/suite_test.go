@@ -1,7 +1,7 @@
 //go:build e2e
 
-// Package netpolcontroller_test checks netpol-controller from outside, in a real cluster: the policies that it creates for Services, and
-// their enforcement if the cluster has a policy engine.
+// Package netpolcontroller_test tests netpol-controller in a real cluster: the policies that it creates for Services, and their enforcement
+// if the cluster has a policy engine.
 package netpolcontroller_test
 
 import (

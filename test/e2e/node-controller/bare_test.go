@@ -15,8 +15,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// These Nodes have no kubelet, but are real otherwise: DaemonSet controller and scheduler create and assign Pods, and the specs write the
-// status that a kubelet would write.
+// The Nodes of these specs have no kubelet, but are real otherwise: the DaemonSet controller and the scheduler create and assign Pods, and
+// the specs write the status that a kubelet would write.
 var _ = Describe("a Node that joins", func() {
 	It("is free at once where nothing is critical, and keeps other taints in their order", Label("smoke"), func(ctx SpecContext) {
 		before, after := corev1.Taint{
@@ -53,7 +53,7 @@ var _ = Describe("a Node that joins", func() {
 	It("waits for a Pod that cannot be scheduled there yet", func(ctx SpecContext) {
 		node, namespace := bare(waiting()), namespaceOfSpec(ctx)
 		agents := critical(namespace, node.Name)
-		// The scheduler finds no room, but the DaemonSet belongs to the Node.
+		// The Node has no room for the Pod, but the DaemonSet belongs to the Node.
 		node.Status.Allocatable = corev1.ResourceList{"pods": node.Status.Allocatable["pods"].DeepCopy()}
 		agents.Spec.Template.Spec.Containers[0].Resources.Requests = corev1.ResourceList{"cpu": node.Status.Capacity["cpu"].DeepCopy()}
 		Expect(c.Client.Create(ctx, agents)).To(Succeed())
@@ -74,7 +74,7 @@ var _ = Describe("a Node that joins", func() {
 		pod.Annotations = map[string]string{"node.gardener.cloud/wait-for-csi-node-disks": "disks.e2e.espalier.dev"}
 		pod.Spec.NodeName = node.Name
 		pod.Spec.Tolerations = []corev1.Toleration{{Operator: corev1.TolerationOpExists}}
-		// The cluster deletes a Pod on a missing Node after some time; this spec does not wait for that.
+		// The cluster deletes a Pod of a missing Node after some time; this spec does not wait for that.
 		Expect(c.Client.Create(ctx, pod)).To(Succeed())
 		join(ctx, node)
 

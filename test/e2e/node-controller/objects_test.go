@@ -24,7 +24,7 @@ import (
 const (
 	taintKey      = "node.gardener.cloud/critical-components-not-ready"
 	criticalLabel = "node.gardener.cloud/critical-component"
-	// own is the label of the Pods of a spec; its value is the name of their Node.
+	// own is a label of the Pods of a spec; its value is the name of their Node.
 	own = "e2e.espalier.dev/node"
 	// quiet is how long nothing may happen before a spec assumes that nothing will: longer than the controller's back-off of ten seconds,
 	// after which it checks a waiting Node in any case.
@@ -33,7 +33,7 @@ const (
 
 func waiting() corev1.Taint { return corev1.Taint{Key: taintKey, Effect: corev1.TaintEffectNoSchedule} }
 
-// bare returns a Node without kubelet, which joins with the taints. Only Pods of its spec are scheduled to it.
+// bare returns a Node without a kubelet, which is registered with the taints. Only Pods of its spec are scheduled to it.
 func bare(taints ...corev1.Taint) *corev1.Node {
 	name := "e2e-" + rand.String(6)
 	room := corev1.ResourceList{"cpu": resource.MustParse("4"), "memory": resource.MustParse("4Gi"), "pods": resource.MustParse("20")}
@@ -51,7 +51,7 @@ func join(ctx context.Context, node *corev1.Node) {
 	Expect(c.Client.Create(ctx, node)).To(Succeed())
 	DeferCleanup(func(ctx SpecContext) {
 		Expect(client.IgnoreNotFound(c.Client.Delete(ctx, node))).To(Succeed())
-		// There is no kubelet to terminate these Pods, and without this the deletion of their namespaces would take a minute.
+		// No kubelet terminates these Pods. If they were not deleted here, the deletion of their namespaces would take a minute.
 		pods := &corev1.PodList{}
 		Expect(c.Client.List(ctx, pods, client.MatchingFields{"spec.nodeName": node.Name})).To(Succeed())
 		for i := range pods.Items {
@@ -75,7 +75,7 @@ func critical(namespace, node string) *appsv1.DaemonSet {
 	}
 }
 
-// namespaceOfSpec creates a namespace that is deleted with the spec.
+// namespaceOfSpec creates a namespace, which is deleted at the end of the spec.
 func namespaceOfSpec(ctx context.Context) string {
 	GinkgoHelper()
 	name, remove, err := c.Namespace(ctx, "node", nil)
@@ -84,7 +84,7 @@ func namespaceOfSpec(ctx context.Context) string {
 	return name
 }
 
-// podOn waits for the only Pod of the spec's DaemonSet on a Node.
+// podOn waits until the spec's DaemonSet has its only Pod on a Node, and returns the Pod.
 func podOn(ctx context.Context, namespace, node string) *corev1.Pod {
 	GinkgoHelper()
 	pods := &corev1.PodList{}
@@ -96,7 +96,7 @@ func podOn(ctx context.Context, namespace, node string) *corev1.Pod {
 	return &pods.Items[0]
 }
 
-// sayReady writes the status that a kubelet would write, for a Pod on a Node without a kubelet.
+// sayReady sets the status of a Pod as a kubelet would, because the Pod is on a Node without a kubelet.
 func sayReady(ctx context.Context, pod *corev1.Pod, status corev1.ConditionStatus) {
 	GinkgoHelper()
 	before := pod.DeepCopy()
@@ -157,8 +157,8 @@ func eventsOfNode(ctx context.Context, node string) ([]string, error) {
 	return found, nil
 }
 
-// firstFreed watches a Node until the taint is removed, and then checks its condition with the API server at once: the taint must never be
-// removed too early, not even for a moment.
+// firstFreed watches a Node until the taint is removed, and at once checks with the API server that the Node is ready for that: the taint
+// must never be removed too early, not even for a moment.
 func firstFreed(ctx context.Context, node string, then func(context.Context) error) <-chan error {
 	GinkgoHelper()
 	watcher, err := c.Clients.CoreV1().Nodes().Watch(ctx, metav1.ListOptions{FieldSelector: "metadata.name=" + node})

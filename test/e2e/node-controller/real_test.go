@@ -88,7 +88,7 @@ func someNode(ctx context.Context) *corev1.Node {
 	return found
 }
 
-// taint adds the taint to a Node for the duration of the spec.
+// taint adds the taint to a Node until the end of the spec.
 func taint(ctx context.Context, node string) {
 	GinkgoHelper()
 	DeferCleanup(func(ctx SpecContext) {
@@ -109,7 +109,7 @@ func podFor(ctx context.Context, g Gomega, namespace, host string) *corev1.Pod {
 	return &pods.Items[0]
 }
 
-// tell changes the readiness of a workload through the API server.
+// tell changes the readiness of a workload Pod through the API server.
 func tell(ctx context.Context, pod *corev1.Pod, key, value string) {
 	GinkgoHelper()
 	answer, err := c.Clients.CoreV1().Pods(pod.Namespace).ProxyGet("http", pod.Name, "8080", "/readyz", map[string]string{key: value}).

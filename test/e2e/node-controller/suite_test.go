@@ -1,7 +1,6 @@
 //go:build e2e
 
-// Package nodecontroller_test checks node-controller from outside, in a real cluster: when it removes the taint of Nodes, with and without
-// a kubelet.
+// Package nodecontroller_test tests node-controller in a real cluster: when it removes the taint of Nodes, with and without a kubelet.
 package nodecontroller_test
 
 import (

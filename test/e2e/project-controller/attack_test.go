@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// The attackers have only a built-in role in one namespace.
+// The attackers have only a built-in role in one namespace, such as edit.
 var _ = DescribeTable("a user with a built-in role in one namespace can write no Projects, Gardens and ManagedResources", Label("smoke"),
 	func(ctx SpecContext, role string) {
 		namespace, remove, err := c.Namespace(ctx, "project", nil)
@@ -58,7 +58,7 @@ var _ = Describe("the owner of a project", Label("smoke"), func() {
 			content := `{"metadata":{"annotations":{"` + key + `":"` + value + `"}}}`
 			return as(owner).Patch(ctx, object, client.RawPatch("application/merge-patch+json", []byte(content)))
 		}
-		// The API server's authorizer knows the owner's roles after a moment.
+		// The API server's authorizer learns of the owner's roles after a moment.
 		Eventually(ctx, func() error { return patch(project.DeepCopy(), "confirmation.gardener.cloud/deletion", "true") }).Should(Succeed())
 
 		for key, value := range map[string]string{

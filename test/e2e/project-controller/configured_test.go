@@ -17,7 +17,7 @@ import (
 	corev1beta1 "github.com/espalier-dev/espalier/api/core/v1beta1"
 )
 
-// configured gives every project a small quota, and deletes it as soon as it is unused.
+// configured is a configuration that gives every Project a small quota, and deletes a Project as soon as it is unused.
 const configured = `apiVersion: controllermanager.config.gardener.cloud/v1alpha1
 kind: ControllerManagerConfiguration
 leaderElection: {resourceNamespace: espalier-system}
@@ -82,8 +82,8 @@ var _ = Describe("with quotas and short lives", Serial, Ordered, func() {
 	}, SpecTimeout(3*time.Minute))
 })
 
-// exempt creates a Project with a namespace that is exempt from the stale check from the beginning, so that the Project is not
-// deleted before it is used.
+// exempt creates a Project with a namespace that is exempt from the stale check from the beginning, so that the Project is not deleted
+// before the spec uses it.
 func exempt(ctx context.Context) (*corev1beta1.Project, *corev1.Namespace) {
 	GinkgoHelper()
 	project := unnamed()
@@ -104,8 +104,8 @@ func temporary(ctx context.Context, object client.Object) {
 	DeferCleanup(func(ctx SpecContext) { Expect(client.IgnoreNotFound(c.Client.Delete(ctx, object))).To(Succeed()) })
 }
 
-// staysAsLongAsUsed ends the exemption of a Project that is used by a Shoot, and expects the Project to be deleted when the Shoot
-// is, and not before.
+// staysAsLongAsUsed ends the exemption of a Project that a Shoot uses. It expects the Project to be deleted after the Shoot is deleted, and
+// not before.
 func staysAsLongAsUsed(ctx context.Context, project *corev1beta1.Project, namespace *corev1.Namespace, user client.Object) {
 	GinkgoHelper()
 	_, err := c.Kubectl(ctx, "annotate", "namespace", namespace.Name, "project.gardener.cloud/skip-stale-check-")

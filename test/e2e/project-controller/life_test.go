@@ -25,7 +25,7 @@ var _ = Describe("the end of a project", func() {
 		namespace := namespaceOf(ctx, *project.Spec.Namespace)
 		Expect(c.Client.Create(ctx, note(namespace.Name, "note"))).To(Succeed())
 		Expect(c.Client.Delete(ctx, project)).To(MatchError(ContainSubstring(unconfirmed)))
-		// The API server's authorizer knows the owner's roles after a moment.
+		// The API server's authorizer learns of the owner's roles after a moment.
 		Eventually(ctx, func(ctx context.Context) error { return as(owner).Delete(ctx, project) }).
 			Should(MatchError(ContainSubstring(unconfirmed)))
 		Expect(c.Client.Delete(ctx, namespace)).To(MatchError(ContainSubstring(`you must delete the corresponding project "` + project.Name +
@@ -101,7 +101,7 @@ var _ = Describe("the end of a project", func() {
 		remove(ctx, project)
 		remove(ctx, kept)
 
-		// The garbage collector of the cluster would delete objects with an owner reference to the project.
+		// If these objects had an owner reference to the Project, the garbage collector of the cluster would delete them.
 		Consistently(ctx, func(g Gomega, ctx context.Context) {
 			for _, name := range []string{adopted.Name, made.Name} {
 				namespace := &corev1.Namespace{}

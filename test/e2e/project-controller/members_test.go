@@ -57,7 +57,7 @@ var _ = Describe("a project", Label("smoke"), func() {
 			return as(user).List(ctx, list, client.InNamespace(namespace))
 		}
 		enrol := func(s *corev1beta1.ProjectSpec) { s.Members = append(s.Members, withRole(user(stranger), "viewer")) }
-		// The API server's authorizer knows new roles after a moment.
+		// The API server's authorizer learns of new roles after a moment.
 		Eventually(ctx, func() error { return as(member).Create(ctx, note(namespace, "note")) }).Should(Succeed())
 		Eventually(ctx, func() error { return read(viewer, &corev1.ConfigMapList{}) }).Should(Succeed())
 		for _, each := range []string{owner, member, viewer} {
@@ -144,13 +144,13 @@ var _ = Describe("a project", Label("smoke"), func() {
 		Expect(c.Client.Create(ctx, wrong, client.DryRunAll)).To(MatchError(ContainSubstring("must start with garden-")))
 		taken := unnamed()
 		taken.Spec.Namespace = good.Spec.Namespace
-		// Each replica knows new namespaces after a moment.
+		// Each replica learns of new namespaces after a moment.
 		Eventually(ctx, func(ctx context.Context) error { return c.Client.Create(ctx, taken.DeepCopy(), client.DryRunAll) }).
 			Should(MatchError(ContainSubstring("is already used by another project")))
 	})
 })
 
-// without returns the members except for members of a name.
+// without returns the members that do not have this name.
 func without(members []corev1beta1.ProjectMember, name string) []corev1beta1.ProjectMember {
 	kept := make([]corev1beta1.ProjectMember, 0, len(members))
 	for _, each := range members {

@@ -90,7 +90,7 @@ func remove(ctx context.Context, project *corev1beta1.Project) {
 	Eventually(ctx, isGone).WithArguments(project).Should(BeTrue())
 }
 
-// dismiss deletes a project, if it still exists, without waiting. The deletion of its namespace takes some seconds.
+// dismiss deletes a Project, if it still exists, and does not wait: the deletion of its namespace takes some seconds.
 func dismiss(ctx context.Context, project *corev1beta1.Project) {
 	GinkgoHelper()
 	if confirm(ctx, project) {
@@ -98,7 +98,7 @@ func dismiss(ctx context.Context, project *corev1beta1.Project) {
 	}
 }
 
-// dismissed returns the projects that were deleted and still exist.
+// dismissed returns the Projects that are being deleted.
 func dismissed(ctx context.Context) ([]string, error) {
 	projects := &corev1beta1.ProjectList{}
 	err := c.Client.List(ctx, projects)
@@ -111,7 +111,7 @@ func dismissed(ctx context.Context) ([]string, error) {
 	return names, err
 }
 
-// confirm annotates a project, unless it does not exist.
+// confirm sets the annotation that confirms the deletion of a Project. It returns false if the Project does not exist.
 func confirm(ctx context.Context, project *corev1beta1.Project) bool {
 	GinkgoHelper()
 	patch := client.RawPatch("application/merge-patch+json",
@@ -124,7 +124,7 @@ func confirm(ctx context.Context, project *corev1beta1.Project) bool {
 	return true
 }
 
-// phaseOf reads a project and returns its phase, once the phase is for the newest generation.
+// phaseOf reads a Project, and returns its phase once the status is for the newest generation.
 func phaseOf(ctx context.Context, project *corev1beta1.Project) (corev1beta1.ProjectPhase, error) {
 	if err := c.Client.Get(ctx, client.ObjectKeyFromObject(project), project); err != nil {
 		return "", err
@@ -156,7 +156,7 @@ func edit(ctx context.Context, editor client.Client, project *corev1beta1.Projec
 	return editor.Patch(ctx, now, client.MergeFrom(before))
 }
 
-// note returns a ConfigMap that members may write.
+// note returns a ConfigMap, which members may write.
 func note(namespace, name string) *corev1.ConfigMap {
 	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, Data: map[string]string{"text": "hello"}}
 }
@@ -169,7 +169,7 @@ func namespaceOf(ctx context.Context, name string) *corev1.Namespace {
 	return namespace
 }
 
-// shoot returns an object that prevents the deletion of a project.
+// shoot returns a Shoot, which prevents the deletion of its Project.
 func shoot(namespace string) *unstructured.Unstructured {
 	object := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{}}}
 	object.SetAPIVersion("core.gardener.cloud/v1beta1")

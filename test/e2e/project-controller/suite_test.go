@@ -1,7 +1,7 @@
 //go:build e2e
 
-// Package projectcontroller_test checks project-controller from outside, in a real cluster: the rights that projects give their members,
-// and the lifetime of projects.
+// Package projectcontroller_test tests project-controller in a real cluster: the rights that Projects give their members, and the lifetime
+// of Projects.
 package projectcontroller_test
 
 import (

@@ -10,7 +10,7 @@
 //	E2E_VERSION     the version of the images; else that of the work tree
 //	E2E_REPOSITORY  the prefix of image names; else espalier.local
 //
-// The exit code is 0 if everything passed, 1 if something failed, 77 if this machine cannot run such a cluster, in which case nothing was
+// The exit code is 0 if everything passed, 1 if something failed, and 77 if this machine cannot run such a cluster, so that nothing was
 // tested.
 package main
 
@@ -53,7 +53,7 @@ func main() {
 	}
 }
 
-// impossibleError names the part that the machine lacks.
+// impossibleError names the things that the machine lacks.
 type impossibleError struct{ lack string }
 
 func (e *impossibleError) Error() string { return e.lack }

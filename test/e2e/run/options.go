@@ -17,14 +17,14 @@ const (
 
 // options are the values of flags and environment.
 type options struct {
-	// labels is a label filter of Ginkgo; empty selects everything.
+	// labels is a label filter of Ginkgo; empty selects all specs.
 	labels string
-	// without is a binary that is not deployed; matrix leaves out each binary once.
+	// without is a binary that is not deployed. With matrix, there is one round for each binary, without that binary.
 	without string
 	matrix  bool
-	// keep does not stop the cluster that this run has started.
+	// keep is true if the cluster that this run has started must not be stopped.
 	keep bool
-	// suites are the named ones; empty stands for the suites of all binaries.
+	// suites are the named suites; empty means the suites of all binaries.
 	suites []string
 
 	cluster, kubeconfig, version, repository string
@@ -47,7 +47,7 @@ func parseOptions(args []string, getenv func(string) string) (options, error) {
 	return o.resolve()
 }
 
-// resolve determines the cluster, and refuses contradictory options.
+// resolve determines the cluster, and returns an error for contradictory options.
 func (o options) resolve() (options, error) {
 	if o.matrix && o.without != "" {
 		return options{}, errors.New("-matrix and -without exclude each other")
@@ -74,7 +74,7 @@ func (o options) resolve() (options, error) {
 	return o, nil
 }
 
-// round is a list of suites to run with one binary left out, or none.
+// round is a list of suites that run while at most one binary is left out.
 type round struct {
 	without string
 	suites  []string
@@ -104,12 +104,12 @@ func (o options) rounds(known suites) ([]round, error) {
 	return rounds, nil
 }
 
-// except returns the names without one of them.
+// except returns the names without the given one.
 func except(names []string, name string) []string {
 	return slices.DeleteFunc(slices.Clone(names), func(each string) bool { return each == name })
 }
 
-// filter returns the label filter of the flags, which also excludes the specs that need the binary which the round leaves out.
+// filter returns the label filter of the flags, which also excludes specs that need the binary that the round leaves out.
 func (o options) filter(without string) string {
 	switch {
 	case without == "":
@@ -120,15 +120,16 @@ func (o options) filter(without string) string {
 	return "(" + o.labels + ") && !needs-" + without
 }
 
-// suites are the available suites, by the names of folders in test/e2e.
+// suites are the available suites, by the names of their folders in test/e2e.
 type suites struct {
-	// deployed are all binaries; binaries are the ones that have a suite.
+	// deployed are all binaries. binaries are the ones with a suite.
 	deployed, binaries []string
-	// others check more than one binary, or disturb the cluster; they run only if they are named.
+	// others are suites that check more than one binary, or disturb the cluster; they run only if they are named.
 	others []string
 }
 
-// findSuites finds suites in test/e2e: the folders with a suite_test.go. Each belongs to a deployed binary, or is one of others.
+// findSuites finds the suites: the folders of test/e2e with a suite_test.go. A suite with the name of a deployed binary belongs to it; all
+// other suites are in others.
 func findSuites(root string, deployed []string) (suites, error) {
 	files, err := filepath.Glob(filepath.Join(root, "test", "e2e", "*", "suite_test.go"))
 	if err != nil {

@@ -20,10 +20,10 @@ import (
 
 const kindName = "espalier-e2e"
 
-// workload is the program of test Pods.
+// workload is the package of the program in test Pods.
 const workload = "test/e2e/workload"
 
-// prepare starts the cluster, with the images in it.
+// prepare starts the cluster, and loads the images into it.
 func (r *runner) prepare(ctx context.Context) error {
 	if r.cluster == clusterOwn {
 		r.Step("Using the cluster of %s, with images %s/<binary>:%s", r.kubeconfig, cmp.Or(r.repository, cluster.DefaultRepository), r.version)
@@ -49,8 +49,8 @@ func (r *runner) prepare(ctx context.Context) error {
 	return r.node(ctx, archives)
 }
 
-// images builds the images of the binaries and of test Pods, unless they exist in this version. They are in a separate folder, because the
-// images of `make images` may have any version.
+// images builds the images of the binaries and of test Pods, unless they exist in this version. They have a folder of their own, because
+// the images of `make images` may have any version.
 func (r *runner) images(ctx context.Context) ([]string, error) {
 	folder := r.path(".local", "e2e", "images")
 	archives, stamp := filepath.Join(folder, "*.tar"), filepath.Join(folder, "version")
@@ -58,7 +58,7 @@ func (r *runner) images(ctx context.Context) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	all := len(found) == len(r.found.deployed)+1 // and the image of test Pods
+	all := len(found) == len(r.found.deployed)+1 // one for each binary, and one for test Pods
 	if built, err := os.ReadFile(stamp); err == nil && string(built) == r.version && all {
 		r.Step("Images of %s have been built", r.version)
 		return found, nil
@@ -96,7 +96,7 @@ func (r *runner) node(ctx context.Context, archives []string) error {
 	return r.command(ctx, "go", append([]string{"run", "./hack/upnode", "load"}, archives...)...)
 }
 
-// possible returns an error that names the parts that the machine lacks for the requested cluster.
+// possible returns an error that names the things that the machine lacks for the requested cluster.
 func (r *runner) possible(ctx context.Context) error {
 	if r.cluster == clusterKind {
 		return haveKind(ctx)
@@ -121,7 +121,7 @@ func haveKind(ctx context.Context) error {
 	return nil
 }
 
-// kind creates a cluster of that name, or uses the existing one.
+// kind creates a cluster with kind, or uses the existing one.
 func (r *runner) kind(ctx context.Context, archives []string) error {
 	r.kubeconfig = r.path(".local", "e2e", "kind.kubeconfig")
 	there, err := exec.CommandContext(ctx, "kind", "get", "clusters").Output()
@@ -151,11 +151,11 @@ func (r *runner) kind(ctx context.Context, archives []string) error {
 	return nil
 }
 
-// built are the files and folders from which images are built.
+// built contains the files and folders from which images are built.
 var built = []string{"go.mod", "go.sum", "api", "cmd", "internal", "hack/images", "test/e2e/workload"}
 
-// workTreeVersion is the version of `git describe`, with a suffix that distinguishes states of a changed work tree: a new image
-// with the same version would not restart Pods. Outside of a repository it depends only on the files.
+// workTreeVersion returns the version from `git describe`, with a suffix that distinguishes states of a changed work tree: if a new image
+// had the same version, Pods would not be restarted. Outside of a Git repository the version depends only on the files.
 func workTreeVersion(ctx context.Context, root string) (string, error) {
 	sum, err := digest(root)
 	if err != nil {

@@ -16,11 +16,11 @@ type result struct {
 	suite                   string
 	passed, failed, skipped int
 	time                    time.Duration
-	// problem says why the numbers do not come from specs.
+	// problem is the reason why there are no numbers of specs; empty if there are.
 	problem string
 }
 
-// readReport returns the counts of a JUnit report of Ginkgo, in which disabled specs are the skipped and the pending ones.
+// readReport returns the counts in a JUnit report of Ginkgo, which counts skipped and pending specs as disabled.
 func readReport(file string) (result, error) {
 	content, err := os.ReadFile(file)
 	if err != nil {
@@ -34,14 +34,14 @@ func readReport(file string) (result, error) {
 	return result{passed: report.Tests - failed - report.Disabled, failed: failed, skipped: report.Disabled}, nil
 }
 
-// printTable prints the results, and the sum in the last line.
+// printTable prints the results, and the sums in the last line.
 func printTable(out io.Writer, results []result) {
 	w := tabwriter.NewWriter(out, 0, 0, 3, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(w, "suite\tpassed\tfailed\tskipped\tseconds\t")
 	for _, each := range results {
 		fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%.1f\t\n", each.suite, each.passed, each.failed, each.skipped, each.time.Seconds())
 	}
-	_ = w.Flush() // an error cannot be printed either
+	_ = w.Flush() // if it fails, the error could not be printed either
 	for _, each := range results {
 		if each.problem != "" {
 			fmt.Fprintf(out, "%s: %s\n", each.suite, each.problem)
@@ -58,7 +58,7 @@ func sumOf(results []result) (sum result) {
 	return sum
 }
 
-// verdict returns an error unless at least one spec passed and none failed; if all were skipped, it names the parts that this
+// verdict returns an error unless at least one spec passed and none failed. If all specs were skipped, the error names the parts that this
 // cluster lacks.
 func verdict(results []result) error {
 	sum := sumOf(results)

@@ -19,14 +19,14 @@ import (
 
 // Limits of a suite.
 const (
-	// suiteLimit is the time limit for the suite of a binary, otherLimit that for other suites. After that the suite cleans up.
+	// suiteLimit is the time limit for the suite of a binary, otherLimit that for other suites. When it is over, the suite cleans up.
 	suiteLimit = 40 * time.Minute
 	otherLimit = 2 * time.Hour
-	// cleanUpLimit is the time limit for the clean-up, also after an interrupt.
+	// cleanUpLimit is the time limit for the clean-up of a suite, also after an interrupt.
 	cleanUpLimit = 15 * time.Minute
 )
 
-// runner has a cluster and runs suites on it.
+// runner runs suites on a cluster.
 type runner struct {
 	options
 	*local.Report
@@ -46,7 +46,7 @@ func (r *runner) path(parts ...string) string {
 
 func (r *runner) reports() string { return r.path(".local", "e2e", "reports") }
 
-// takeDown removes the cluster that this run has started, and nothing else.
+// takeDown removes the cluster if this run has started it.
 func (r *runner) takeDown(ctx context.Context) {
 	if r.stop == nil {
 		return
@@ -92,7 +92,7 @@ func (r *runner) run(ctx context.Context, rounds []round) error {
 	return verdict(results)
 }
 
-// connect gives suites and this process the same access to the cluster.
+// connect gives the suites and this process the same access to the cluster.
 func (r *runner) connect(ctx context.Context) (*cluster.Cluster, error) {
 	kubectl, err := cluster.FindKubectl(ctx)
 	if err != nil {
@@ -122,7 +122,7 @@ func (r *runner) deploy(ctx context.Context, c *cluster.Cluster, without string)
 	return c.Ensure(ctx, wanted...)
 }
 
-// suite runs one suite and returns its result. Its complete output is in a file beside its report.
+// suite runs one suite and returns its result. The file beside its report contains the complete output.
 func (r *runner) suite(ctx context.Context, name, without string) result {
 	title, folder := name, r.reports()
 	if without != "" {
@@ -161,7 +161,7 @@ func (r *runner) test(ctx context.Context, program, name, without, folder string
 	if err != nil {
 		return err
 	}
-	defer func() { _ = log.Close() }() // errors do not matter: the log is read only after failures
+	defer func() { _ = log.Close() }() // an error does not matter, because the log is read only after failures
 	limit := otherLimit
 	if slices.Contains(r.found.binaries, name) {
 		limit = suiteLimit
@@ -176,7 +176,8 @@ func (r *runner) test(ctx context.Context, program, name, without, folder string
 	cmd := exec.CommandContext(ctx, program, args...)
 	cmd.Dir = r.path("test", "e2e", name)
 	cmd.Env = append(os.Environ(), cluster.ReportsVariable+"="+folder, cluster.WithoutVariable+"="+without)
-	// Specs clean up after one interrupt, but not after two: the process group prevents a second one from the terminal.
+	// Specs clean up after one interrupt, but not after two. The suite has its own process group, so that an interrupt from the terminal
+	// does not reach it as a second one.
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.WaitDelay = cleanUpLimit
@@ -197,7 +198,7 @@ func (r *runner) command(ctx context.Context, name string, args ...string) error
 	return nil
 }
 
-// progress passes the lines with the results of single specs, without their prefix, and drops the others.
+// progress returns a writer that passes on lines with the results of single specs, without their prefix, and drops all other lines.
 func progress(to func(line string)) *local.Lines {
 	return &local.Lines{To: func(line string) {
 		if text, ok := strings.CutPrefix(line, cluster.ProgressPrefix); ok {

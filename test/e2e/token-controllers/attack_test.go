@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// The attacker has only the role edit in one namespace, the scene's.
+// The attacker has only the role edit in the namespace of the scene.
 var _ = Describe("a user who may edit one namespace", func() {
 	var (
 		s        scene
@@ -23,7 +23,7 @@ var _ = Describe("a user who may edit one namespace", func() {
 		attacker = c.User(ctx, "editor-of-"+s.namespace, "edit", s.namespace)
 	})
 
-	// ask creates a Secret as the attacker, and waits until it is refused.
+	// ask creates a Secret as the attacker, and waits until the controller refuses it.
 	ask := func(ctx context.Context, name string, annotations map[string]string) {
 		GinkgoHelper()
 		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{
@@ -54,7 +54,7 @@ var _ = Describe("a user who may edit one namespace", func() {
 			Expect(after.Labels).To(Equal(before.Labels))
 			Expect(after.AutomountServiceAccountToken).To(Equal(before.AutomountServiceAccountToken))
 		},
-		// This is the ServiceAccount of the binary under test, which exists in every run, and may request every token.
+		// This ServiceAccount of the binary under test exists in every run, and has the right to request any token.
 		Entry("of Espalier, with the rights of its binaries", "espalier-system", "espalier-token-controllers"),
 		Entry("of kube-system", "kube-system", "default"),
 		Entry("of another namespace", "default", "default"),

@@ -18,15 +18,15 @@ import (
 
 const (
 	webhookServer = "webhook-server"
-	// registrationPatience is longer than the time before the first registration of a new server, so that each of its replicas has the
+	// registrationPatience is longer than a new server waits before its first registration, so that each of its replicas has the
 	// certificate by then.
 	registrationPatience = 3 * time.Minute
-	// remembered is longer than API servers cache the successful authentication of a token.
+	// remembered is longer than API servers cache a successful authentication of a token.
 	remembered = 15 * time.Second
 )
 
-// Both halves are enabled in both files, as the documentation requires: without the webhook a mark changes nothing. The webhook alone
-// removes invalid tokens, so that valid ones are issued again.
+// The controller and the webhook are enabled in the configurations of both binaries, as the documentation requires. Without the webhook,
+// the controller's mark has no effect. If only the webhook is enabled, it removes invalid tokens, so that valid ones are issued again.
 const (
 	marking = `apiVersion: resourcemanager.config.gardener.cloud/v1alpha1
 kind: ResourceManagerConfiguration
@@ -53,10 +53,10 @@ espalier:
 `
 )
 
-// invalid replaces a token that must not be used.
+// invalid is the value of an invalidated token.
 const invalid = "\x00\x00\x00"
 
-// This needs two binaries, so it is left out without webhook-server.
+// This spec needs two binaries, so it is skipped if webhook-server is not deployed.
 var _ = Describe("a static token", Label("needs-webhook-server"), Ordered, func() {
 	var s scene
 
@@ -109,7 +109,7 @@ var _ = Describe("a static token", Label("needs-webhook-server"), Ordered, func(
 	})
 })
 
-// registered returns the names of webhook-server's webhooks in its configuration.
+// registered returns the names of the webhooks in webhook-server's webhook configuration.
 func registered(ctx context.Context) ([]string, error) {
 	configuration := &admissionregistrationv1.MutatingWebhookConfiguration{}
 	err := c.Client.Get(ctx, client.ObjectKey{Name: "espalier-webhook-server"}, configuration)
@@ -120,7 +120,7 @@ func registered(ctx context.Context) ([]string, error) {
 	return names, client.IgnoreNotFound(err)
 }
 
-// static creates a ServiceAccount with a static token, and returns the token once it is accepted.
+// static creates a ServiceAccount with a static token, and returns the token when the API server accepts it.
 func (s scene) static(ctx context.Context, name string) string {
 	GinkgoHelper()
 	Expect(c.Client.Create(ctx, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: name}})).To(Succeed())
@@ -137,7 +137,7 @@ func (s scene) static(ctx context.Context, name string) string {
 	return bearer
 }
 
-// userOf returns the user as which the API server authenticates the token in a Secret.
+// userOf returns the user that the API server authenticates the token in a Secret as.
 func (s scene) userOf(ctx context.Context, name string) (string, error) {
 	token, err := s.token(ctx, name)
 	if err != nil {

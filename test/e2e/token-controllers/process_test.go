@@ -28,10 +28,10 @@ var _ = Describe("the Pods of token-controllers", func() {
 			Expect(client.IgnoreNotFound(c.Client.Delete(ctx, &pod, client.GracePeriodSeconds(0)))).To(Succeed())
 		}
 		s.request(ctx, "meanwhile", "meanwhile")
-		// The killed Pods are gone, so this is a new one.
+		// The killed Pods are gone, so the holder is a new Pod.
 		Eventually(c.Leader).WithContext(ctx).WithArguments(binary, lease).WithTimeout(2 * cluster.Patience).ShouldNot(BeEmpty())
 		Eventually(s.token).WithContext(ctx).WithArguments("meanwhile").ShouldNot(BeEmpty())
-		// It processes this Secret after the ones that it has found at its start.
+		// The new leader processes this Secret after the Secrets that exist at its start.
 		s.request(ctx, "after", "after")
 		Eventually(s.token).WithContext(ctx).WithArguments("after").ShouldNot(BeEmpty())
 		Expect(c.RolledOut(ctx, binary)).To(Succeed())

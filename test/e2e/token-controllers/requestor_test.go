@@ -31,7 +31,7 @@ var _ = Describe("a token", func() {
 
 		s.grant(ctx, "robot")
 		s.fetch(ctx, "allowed", "access", "200", s.configMaps(), byToken()...)
-		// Without a valid token, the status would be 401.
+		// If the token were not valid, the status would be 401.
 		s.fetch(ctx, "denied", "access", "403", s.secrets(), byToken()...)
 	})
 
@@ -49,7 +49,7 @@ var _ = Describe("a token", func() {
 		Expect(renewed.Annotations).To(HaveKey(renewal))
 		Expect(renewed.Annotations).NotTo(HaveKey("espalier.dev/renew-token"))
 		Expect(s.user(ctx, string(renewed.Data["token"]))).To(Equal(s.account("robot")))
-		// The token was not used before, so that the API server has no cached authentication.
+		// The token was not used before, so the API server has not cached its authentication.
 		Expect(s.user(ctx, old)).To(Equal(s.account("robot")))
 
 		s.grant(ctx, "robot")
@@ -105,7 +105,7 @@ var _ = Describe("a token", func() {
 	})
 })
 
-// renewed waits for a token other than the old one. A failure message contains neither.
+// renewed waits until a Secret has a token other than the old one. A failure message contains neither token.
 func (s scene) renewed(ctx context.Context, name, old string) {
 	GinkgoHelper()
 	Eventually(func(ctx context.Context) (bool, error) {
@@ -120,7 +120,7 @@ func (s scene) keys(ctx context.Context, name string) ([]string, error) {
 	return slices.Collect(maps.Keys(secret.Data)), client.IgnoreNotFound(err)
 }
 
-// kubeconfig adds a kubeconfig without a token to a Secret, with the address of the API server for Pods.
+// kubeconfig returns a function that adds to a Secret a kubeconfig without a token, with the address of the API server for Pods.
 func (s scene) kubeconfig(ctx context.Context) func(*corev1.Secret) {
 	GinkgoHelper()
 	service := &corev1.Service{}

@@ -17,7 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// scene is a namespace with Secrets that want tokens.
+// scene is a namespace with Secrets that request tokens.
 type scene struct{ namespace string }
 
 func newScene(ctx context.Context) scene {
@@ -28,7 +28,7 @@ func newScene(ctx context.Context) scene {
 	return scene{namespace}
 }
 
-// request creates a Secret that wants a token of the ServiceAccount, in the namespace of the scene.
+// request creates a Secret that requests a token of the ServiceAccount, in the namespace of the scene.
 func (s scene) request(ctx context.Context, name, account string, change ...func(*corev1.Secret)) {
 	GinkgoHelper()
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{
@@ -51,19 +51,19 @@ func (s scene) secret(ctx context.Context, name string) (*corev1.Secret, error) 
 	return secret, c.Client.Get(ctx, client.ObjectKey{Namespace: s.namespace, Name: name}, secret)
 }
 
-// token returns the value of a key, empty if there is none.
+// token returns the token in a Secret; empty if there is none.
 func (s scene) token(ctx context.Context, name string) (string, error) {
 	secret, err := s.secret(ctx, name)
 	return string(secret.Data["token"]), err
 }
 
-// has reports whether a Secret contains a token: a comparison by Gomega would print it.
+// has reports whether a Secret contains a token. It is a function, because Gomega would print the values that it compares.
 func (s scene) has(ctx context.Context, name, token string) (bool, error) {
 	found, err := s.token(ctx, name)
 	return found == token, err
 }
 
-// user returns the user as which the API server authenticates a token, empty if it refuses the token. API servers cache successful
+// user returns the user that the API server authenticates a token as; empty if it refuses the token. API servers cache successful
 // authentications for ten seconds.
 func (s scene) user(ctx context.Context, bearer string) (string, error) {
 	config := rest.AnonymousClientConfig(c.Config)
@@ -82,12 +82,12 @@ func (s scene) user(ctx context.Context, bearer string) (string, error) {
 	return review.Status.UserInfo.Username, nil
 }
 
-// account returns the user name of a ServiceAccount of the namespace.
+// account returns the user name of a ServiceAccount in the namespace.
 func (s scene) account(name string) string {
 	return "system:serviceaccount:" + s.namespace + ":" + name
 }
 
-// grant allows a ServiceAccount to read ConfigMaps of the namespace.
+// grant allows a ServiceAccount to read the ConfigMaps of the namespace.
 func (s scene) grant(ctx context.Context, account string) {
 	GinkgoHelper()
 	_, err := c.Kubectl(ctx, "-n", s.namespace, "create", "role", account, "--verb=list", "--resource=configmaps")

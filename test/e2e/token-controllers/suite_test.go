@@ -1,7 +1,6 @@
 //go:build e2e
 
-// Package tokencontrollers_test checks token-controllers from outside, in a real cluster: a kubelet mounts the tokens, and programs in Pods
-// use them.
+// Package tokencontrollers_test tests token-controllers in a real cluster: a kubelet mounts the tokens, and programs in Pods use them.
 package tokencontrollers_test
 
 import (

@@ -13,8 +13,8 @@ import (
 	"github.com/espalier-dev/espalier/test/e2e/cluster"
 )
 
-// unasked reports whether it is a NetworkPolicy for which our Services have no annotation. Manifests of a state without the annotation
-// remove it, and the controller then deletes the policy, which is not a wrong deletion.
+// unasked reports whether this is the name of a NetworkPolicy for which the binaries' Services have no annotation. If a state's manifests
+// lack the annotation, applying them removes it, and the controller then deletes the policy. This is not a wrong deletion.
 func unasked(services []corev1.Service, name string) bool {
 	policy, ours := strings.CutPrefix(name, "networkpolicies/"+cluster.SystemNamespace+"/")
 	if !ours {

@@ -18,15 +18,15 @@ import (
 )
 
 const (
-	// fromVariable is the environment variable for the commit to upgrade from; formerState if it is empty.
+	// fromVariable is the environment variable with the commit to upgrade from; empty: formerState.
 	fromVariable = "E2E_FROM"
 	formerState  = "532aa28"
 )
 
-// state is a state of the project: manifests, and images that the node has.
+// state is a version of the project: its manifests, and images that the node has.
 type state struct {
 	name string
-	// deploy is the folder of the manifests; overlay is the folder for our overlay with the image names.
+	// deploy is the folder of the manifests. overlay is the folder for an overlay that sets the image names.
 	deploy, overlay string
 	repository, tag string
 }
@@ -35,7 +35,7 @@ type state struct {
 var errNoHistory = errors.New("the commit to upgrade from is not there: this is a shallow clone, or no clone at all; fetch all of the " +
 	"history, or name another commit in " + fromVariable)
 
-// former builds the images of an earlier commit, from its own sources, and imports them. It uses images of an earlier run.
+// former builds the images of an earlier commit, from the sources of this commit, and imports them. It reuses images of an earlier run.
 func former(ctx context.Context) (state, error) {
 	commit := os.Getenv(fromVariable)
 	if commit == "" {
@@ -59,7 +59,7 @@ func former(ctx context.Context) (state, error) {
 	return s, m.Load(ctx, archives...)
 }
 
-// archivesOf returns the archives of images. It builds them unless the folder has the mark of a complete build.
+// archivesOf returns the archives of images. It builds them unless the folder contains the mark of a complete build.
 func archivesOf(ctx context.Context, commit, folder, tag string) ([]string, error) {
 	images, done := filepath.Join(folder, "images"), filepath.Join(folder, "built")
 	if _, err := os.Stat(done); err != nil {
@@ -93,7 +93,7 @@ func build(ctx context.Context, commit, source, images, tag string) error {
 	return nil
 }
 
-// present returns the state under test.
+// present returns the state of this work tree, which is under test.
 func present() state {
 	return state{
 		name: "version " + c.Version, deploy: filepath.Join(m.Root, "deploy"), overlay: filepath.Join(m.Root, ".local", "e2e", "upgrade",
@@ -102,7 +102,7 @@ func present() state {
 	}
 }
 
-// apply applies the manifests as users do, with an overlay for the images, and waits for all rollouts.
+// apply applies the manifests like a user, with an overlay for the images, and waits for all rollouts.
 func (s state) apply(ctx context.Context) {
 	base, err := filepath.Rel(s.overlay, s.deploy)
 	Expect(err).NotTo(HaveOccurred())
@@ -122,7 +122,7 @@ func (s state) apply(ctx context.Context) {
 	_, err = c.Kubectl(ctx, "apply", "--server-side", "--force-conflicts", "-k", s.overlay)
 	Expect(err).NotTo(HaveOccurred())
 	if s.tag == c.Version {
-		// It is no longer part of the default manifests; users who need it add a configuration.
+		// token-controllers is no longer part of the default manifests; users who need it add a configuration.
 		Expect(c.Ensure(ctx, "token-controllers")).To(Succeed())
 	}
 	for _, binary := range cluster.Binaries() {

@@ -12,7 +12,7 @@ import (
 	"github.com/espalier-dev/espalier/test/e2e/faults/machine"
 )
 
-// Shared by all specs. Set before the first spec, and never changed afterwards.
+// The specs share these variables, which are set before the first spec and never changed afterwards.
 var (
 	c *cluster.Cluster
 	m *machine.Machine
@@ -20,5 +20,6 @@ var (
 
 func TestSuite(t *testing.T) { cluster.Run(t, "upgrade") }
 
-// Only this suite starts without Ensure: its spec starts with nothing deployed, then deploys the former state, and leaves the present one.
+// Unlike other suites, this one does not call Ensure first: its spec begins with nothing deployed, deploys the earlier state, and leaves
+// the present one.
 var _ = BeforeSuite(func(ctx SpecContext) { c, m = machine.Required(ctx, "no upgrade is tried") }, NodeTimeout(5*time.Minute))

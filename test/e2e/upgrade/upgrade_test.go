@@ -25,7 +25,7 @@ const (
 	// patience is how long it may take until everything is in sync after a rollout. Values that have not arrived by then are lost.
 	patience = 4 * time.Minute
 	limit    = 30 * time.Minute
-	// leastAsked is how many Pods are sent to the webhooks during the shortest rollout of all binaries.
+	// leastAsked is the minimum number of Pods that must be sent to the webhooks, also during the shortest rollout of all binaries.
 	leastAsked = 20
 )
 
@@ -63,8 +63,8 @@ var _ = Describe("upgrade and rollback", Label("upgrade"), func() {
 	}, SpecTimeout(limit))
 })
 
-// begin removes everything of the existing state: applying another state over it would keep its objects, including objects that
-// binaries have created, such as certificates, leases and generated NetworkPolicies. It keeps CustomResourceDefinitions.
+// begin removes everything that is deployed. Otherwise objects of the present state would stay when another state is applied, including
+// objects that binaries have created, such as certificates, leases and NetworkPolicies. CustomResourceDefinitions stay.
 func begin(ctx context.Context) {
 	GinkgoHelper()
 	Expect(c.Remove(ctx, cluster.Binaries()...)).To(Succeed())
@@ -72,7 +72,7 @@ func begin(ctx context.Context) {
 	Expect(err).NotTo(HaveOccurred())
 }
 
-// roll applies a state during the load, and adds a row to the table, even if a step fails.
+// roll applies a state during the load, and adds a row to the table of results, even if a step fails.
 func roll(ctx context.Context, work *load.Load, name string, to state, rows *[]string) {
 	GinkgoHelper()
 	figures, result := "– | – | – | – | – | – | –", load.Result([]string{"it was not in sync before"})
@@ -81,7 +81,7 @@ func roll(ctx context.Context, work *load.Load, name string, to state, rows *[]s
 	before, err := work.Remember(ctx, m.AuditLog)
 	Expect(err).NotTo(HaveOccurred())
 	stop := work.Start(ctx, nil)
-	defer stop() // a rollout that fails must not leave incomplete changes
+	defer stop() // if the rollout fails, changes must still be completed
 	result = load.Result([]string{"it was not rolled out, or not looked at thereafter"})
 	start := clock.RealClock{}.Now()
 	to.apply(ctx)

@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// The attacker has only the role edit in one namespace. Labels of Pods opt out of the webhooks there.
+// The attacker has only the role edit in one namespace. There, labels of Pods can exclude them from webhooks.
 var _ = Describe("a user who may edit one namespace", Label("smoke"), func() {
 	const skip, own = "seccompprofile.resources.gardener.cloud/skip", "app"
 

@@ -19,14 +19,14 @@ import (
 const (
 	// system is the namespace of the server.
 	system = "espalier-system"
-	// name is the name of its webhook configurations and of its Secret.
+	// name is the name of the server's webhook configurations and of its Secret.
 	name = "espalier-webhook-server"
-	// availability is the prefix of labels and annotations about high availability.
+	// availability is the prefix of the labels and annotations about high availability.
 	availability = "high-availability-config.resources.gardener.cloud/"
 	zoneLabel    = "topology.kubernetes.io/zone"
 )
 
-// namespaceOfSpec creates a namespace that is deleted with the spec.
+// namespaceOfSpec creates a namespace, which is deleted at the end of the spec.
 func namespaceOfSpec(ctx context.Context, labels, annotations map[string]string) string {
 	GinkgoHelper()
 	created, remove, err := c.Namespace(ctx, "webhook", labels)
@@ -39,7 +39,7 @@ func namespaceOfSpec(ctx context.Context, labels, annotations map[string]string)
 	return created
 }
 
-// deployment returns a Deployment of the workload.
+// deployment returns a Deployment of the workload image.
 func deployment(namespace string, replicas int32, labels map[string]string) *appsv1.Deployment {
 	selector := map[string]string{"app": "press"}
 	return &appsv1.Deployment{
@@ -51,21 +51,21 @@ func deployment(namespace string, replicas int32, labels map[string]string) *app
 	}
 }
 
-// podsOf returns the Pods of the Deployment from deployment.
+// podsOf returns the Pods of the Deployment that the function deployment returns.
 func podsOf(ctx context.Context, namespace string) ([]corev1.Pod, error) {
 	pods := &corev1.PodList{}
 	err := c.Client.List(ctx, pods, client.InNamespace(namespace), client.MatchingLabels{"app": "press"})
 	return pods.Items, err
 }
 
-// lax returns a Pod without the fields that webhooks set.
+// lax returns a Pod without the fields that the webhooks set.
 func lax(namespace, name string, args ...string) *corev1.Pod {
 	pod := c.Pod(namespace, name, args...)
 	pod.Spec.SecurityContext.SeccompProfile = nil
 	return pod
 }
 
-// inZone makes sure that a Node that accepts Pods is in a zone, and returns the zone.
+// inZone returns the zone of a Node that accepts Pods. If no such Node is in a zone, it labels one.
 func inZone(ctx context.Context) string {
 	GinkgoHelper()
 	nodes := &corev1.NodeList{}
@@ -90,7 +90,7 @@ func inZone(ctx context.Context) string {
 	return "e2e-here"
 }
 
-// asked waits until the API server calls the webhooks for objects in a namespace: it may need a moment to apply new webhook configurations.
+// asked waits until the API server calls the webhooks for objects in a namespace. It may need a moment to read new webhook configurations.
 func asked(ctx context.Context, namespace string) {
 	GinkgoHelper()
 	Eventually(ctx, func(g Gomega, ctx context.Context) {

@@ -19,7 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// tokenFolder is the folder of a Pod's token, from any source.
+// tokenFolder is the folder in which a container finds the Pod's token, which the API server or the webhook mounts.
 const tokenFolder = "/var/run/secrets/kubernetes.io/serviceaccount/"
 
 var _ = Describe("Pods", Label("smoke"), func() {
@@ -51,7 +51,7 @@ var _ = Describe("Pods", Label("smoke"), func() {
 			Expect(code).To(BeZero(), each.pod.Name)
 			filters[each.pod.Name] = seccompFilters(status)
 		}
-		// The machine itself may add filters.
+		// The machine itself may add filters to every Pod.
 		Expect(filters["lax"]).To(Equal(filters["unconfined"] + 1))
 		Expect(filters["skipped"]).To(Equal(filters["unconfined"]))
 	}, SpecTimeout(4*time.Minute))
@@ -132,7 +132,7 @@ var _ = Describe("Pods", Label("smoke"), func() {
 	It("of kube-system and of the server's own namespace are left as they are", func(ctx SpecContext) {
 		for _, each := range []string{"kube-system", system} {
 			pod := lax(each, fmt.Sprintf("e2e-%d", GinkgoRandomSeed()), "sleep")
-			// The server's own namespace refuses Pods without a profile; this profile is not from the webhook.
+			// The server's own namespace refuses Pods without a profile, so the container sets one. The webhook would set it in the Pod.
 			pod.Spec.Containers[0].SecurityContext.SeccompProfile = &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault}
 			Expect(c.Client.Create(ctx, pod, client.DryRunAll)).To(Succeed())
 			Expect(pod.Spec.SecurityContext.SeccompProfile).To(BeNil(), each)
@@ -140,7 +140,7 @@ var _ = Describe("Pods", Label("smoke"), func() {
 	})
 })
 
-// seccompFilters returns the number of filters of a process, as Linux reports it.
+// seccompFilters returns the number of seccomp filters of a process, from its status in /proc.
 func seccompFilters(status string) int {
 	GinkgoHelper()
 	_, rest, found := strings.Cut(status, "\nSeccomp_filters:\t")
@@ -151,7 +151,7 @@ func seccompFilters(status string) int {
 	return number
 }
 
-// robot creates a ServiceAccount without automounting, which may read one ConfigMap.
+// robot creates a ServiceAccount that disables automounting and has the right to read one ConfigMap.
 func robot(ctx SpecContext, namespace string) {
 	GinkgoHelper()
 	meta := metav1.ObjectMeta{Namespace: namespace, Name: "robot"}
@@ -171,7 +171,7 @@ func robot(ctx SpecContext, namespace string) {
 	}
 }
 
-// withRobot makes a Pod use ServiceAccount robot, and leaves the token to the webhook.
+// withRobot makes a Pod use ServiceAccount robot. The webhook mounts the token.
 func withRobot(pod *corev1.Pod) *corev1.Pod {
 	pod.Spec.ServiceAccountName = "robot"
 	pod.Spec.AutomountServiceAccountToken = nil

@@ -54,7 +54,7 @@ var _ = Describe("a server that manages itself", Serial, func() {
 			g.Expect(configuration(ctx, g).Webhooks[0].ClientConfig.CABundle).NotTo(Equal(before))
 			g.Expect(c.Client.Get(ctx, client.ObjectKey{Namespace: system, Name: name}, &corev1.Secret{})).To(Succeed())
 		}).Should(Succeed())
-		pause(ctx, 5*time.Second) // more requests, with the new authority
+		pause(ctx, 5*time.Second) // for more requests with the new authority
 
 		told := end()
 		Expect(told.Failures).To(BeEmpty())
@@ -107,7 +107,7 @@ var _ = Describe("replicas", Serial, func() {
 	}, SpecTimeout(5*time.Minute))
 })
 
-// protecting enables deletion protection, and a handler that asked needs.
+// protecting is a configuration that enables deletion protection, and the handler that the function asked needs.
 const protecting = `apiVersion: resourcemanager.config.gardener.cloud/v1alpha1
 kind: ResourceManagerConfiguration
 leaderElection: {leaderElect: false}
@@ -167,8 +167,8 @@ var _ = Describe("deletion protection and validation of extensions, once they ar
 	}, SpecTimeout(3*time.Minute))
 })
 
-// registered waits until the server is registered for exactly the handlers of the shipped configuration, and returns the webhook
-// configuration. After another configuration, the former registration may still exist for a moment.
+// registered waits until the server's webhook configuration has exactly the webhooks of the shipped configuration, and returns it. After a
+// run with another configuration, the earlier webhooks may still be registered for a moment.
 func registered(ctx context.Context) *admissionregistrationv1.MutatingWebhookConfiguration {
 	GinkgoHelper()
 	var found *admissionregistrationv1.MutatingWebhookConfiguration
@@ -190,7 +190,7 @@ func registered(ctx context.Context) *admissionregistrationv1.MutatingWebhookCon
 	return found
 }
 
-// configuration returns the webhook configuration of the server.
+// configuration returns the webhook configuration of the server, which must contain webhooks.
 func configuration(ctx context.Context, g Gomega) *admissionregistrationv1.MutatingWebhookConfiguration {
 	found := &admissionregistrationv1.MutatingWebhookConfiguration{}
 	g.Expect(c.Client.Get(ctx, client.ObjectKey{Name: name}, found)).To(Succeed())
@@ -198,13 +198,13 @@ func configuration(ctx context.Context, g Gomega) *admissionregistrationv1.Mutat
 	return found
 }
 
-// tally counts the requests, and all results other than a Pod with a profile.
+// tally contains the number of requests, and all results other than a Pod with a profile.
 type tally struct {
 	Asked    int
 	Failures []string
 }
 
-// keepAsking sends dry-run requests for Pods continuously, until its result is called.
+// keepAsking sends dry-run requests for Pods continuously, until the returned function is called.
 func keepAsking(ctx context.Context, namespace string) (end func() tally) {
 	ctx, cancel := context.WithCancel(ctx)
 	var told tally
@@ -264,7 +264,7 @@ func definition(plural, group string) *apiextensionsv1.CustomResourceDefinition 
 	}
 }
 
-// confirmed deletes a protected object, if it still exists.
+// confirmed confirms the deletion of a protected object and deletes it, if it still exists.
 func confirmed(ctx context.Context, object client.Object) {
 	GinkgoHelper()
 	patch := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:"true"}}}`, "confirmation.gardener.cloud/deletion")

@@ -1,7 +1,7 @@
 //go:build e2e
 
-// Package webhookserver_test checks webhook-server from outside, in a real cluster: how it changes Pods, workloads and EndpointSlices that
-// then really run, and how the cluster works while its replicas stop and start.
+// Package webhookserver_test tests webhook-server in a real cluster: how it changes Pods, workloads and EndpointSlices, which the cluster
+// then runs, and that the cluster works while its replicas stop and start.
 package webhookserver_test
 
 import (

@@ -19,16 +19,16 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// considered is the label of namespaces whose workloads are made highly available.
+// considered returns the label of namespaces whose workloads the webhook makes highly available.
 func considered() map[string]string { return map[string]string{availability + "consider": "true"} }
 
-// ofType is the label of a workload that has replicas.
+// ofType returns the label of a workload whose replicas the webhook sets.
 func ofType(kind string) map[string]string { return map[string]string{availability + "type": kind} }
 
 var _ = Describe("workloads of a namespace that must survive the loss of a zone", Label("smoke"), func() {
 	It("have two replicas, of which the second waits for another zone", func(ctx SpecContext) {
 		zone := inZone(ctx)
-		// Zones are kept in their order; there are no Nodes in zone zzz-nowhere.
+		// The webhook sorts the zones, so zzz-nowhere, in which there are no Nodes, is the last one.
 		namespace := namespaceOfSpec(ctx, considered(), map[string]string{
 			availability + "failure-tolerance-type": "zone", availability + "zones": zone + ",zzz-nowhere",
 		})
@@ -167,8 +167,8 @@ var _ = Describe("EndpointSlices", Label("smoke"), func() {
 		Expect(sliceOf(ctx, Default, namespace, "plain").Endpoints[0].Hints).To(BeNil())
 
 		By("seeing that the two do not write it in turns")
-		// The controller writes once more, a second later: it removes its annotation with the time of the change, and tries to remove the
-		// hints.
+		// The EndpointSlice controller writes once more, a second later: it removes its annotation with the time of the change, and tries
+		// to remove the hints.
 		Eventually(ctx, func(g Gomega, ctx context.Context) {
 			before := sliceOf(ctx, g, namespace, "hinted")
 			g.Expect(before.Endpoints[0].Hints).To(Equal(hint))
@@ -178,8 +178,8 @@ var _ = Describe("EndpointSlices", Label("smoke"), func() {
 	}, SpecTimeout(3*time.Minute))
 })
 
-// heard waits until the webhooks change a workload according to the annotations of its namespace, which they know after a moment. The
-// workload itself is not created.
+// heard waits until the webhooks change a workload according to the annotations of its namespace, which their caches contain after a
+// moment. The workload is created only in dry runs.
 func heard(ctx context.Context, workload *appsv1.Deployment, sign func(made *appsv1.Deployment) bool) {
 	GinkgoHelper()
 	asked(ctx, workload.Namespace)
@@ -190,7 +190,7 @@ func heard(ctx context.Context, workload *appsv1.Deployment, sign func(made *app
 	}).Should(BeTrue())
 }
 
-// outcome returns for each Pod of the Deployment whether it is ready or why it cannot be scheduled.
+// outcome returns for each Pod of the Deployment "ready", the reason why it cannot be scheduled, or its phase.
 func outcome(ctx context.Context, namespace string) ([]string, error) {
 	pods, err := podsOf(ctx, namespace)
 	found := make([]string, 0, len(pods))

@@ -17,11 +17,11 @@ import (
 )
 
 const (
-	// requestTimeout is how long one request, or one connection, may take.
+	// requestTimeout is the time limit of one request, or of one connection.
 	requestTimeout = 5 * time.Second
 	// pause is the time between two attempts.
 	pause = 500 * time.Millisecond
-	// excerpt is how much of a response is printed, in bytes.
+	// excerpt is the maximum length of the printed part of a response, in bytes.
 	excerpt = 1024
 )
 
@@ -32,8 +32,8 @@ type request struct {
 	patience                           time.Duration
 }
 
-// fetch prints the status and the beginning of the response. A URL that starts with / is a path of the API server of the kubeconfig or of
-// the Pod's environment. Files are read again for each attempt, because they may change.
+// fetch requests a URL, and prints the status and the beginning of the response. A URL that begins with / is a path of the API server,
+// which the kubeconfig or the Pod's environment names. Files are read again for each attempt, because they may change.
 func fetch(ctx context.Context, args []string, out io.Writer) error {
 	wanted, err := parse("fetch", args)
 	if err != nil {
@@ -48,7 +48,7 @@ func fetch(ctx context.Context, args []string, out io.Writer) error {
 	})
 }
 
-// parse reads the command line of a command that has one argument.
+// parse parses the arguments of a command that has flags and one argument.
 func parse(command string, args []string) (request, error) {
 	r := request{}
 	flags := flag.NewFlagSet(command, flag.ContinueOnError)
@@ -82,7 +82,7 @@ func (r request) send(ctx context.Context) (status int, body string, err error) 
 	if err != nil {
 		return 0, "", err
 	}
-	wanted.Close = true // each attempt opens a connection
+	wanted.Close = true // so that each attempt opens a connection
 	answer, err := client.Do(wanted)
 	if err != nil {
 		return 0, "", err
@@ -92,7 +92,7 @@ func (r request) send(ctx context.Context) (status int, body string, err error) 
 	return answer.StatusCode, string(text), err
 }
 
-// config returns the configuration of a client with the kubeconfig, or with the files and the Pod's environment.
+// config returns the configuration of a client from the kubeconfig, or from the files and the Pod's environment.
 func (r request) config() (*rest.Config, error) {
 	if r.kubeconfig == "" {
 		return &rest.Config{

@@ -1,4 +1,4 @@
-// Command workload is the program of test Pods: one static program, whose arguments select its work.
+// Command workload is the program of test Pods. Its first argument selects the work.
 //
 //	workload serve                 answer HTTP on :8080 until the end; see serve.go
 //	workload fetch [FLAGS] URL     request a URL, print its status, and set the exit code by whether it is the expected one
@@ -7,8 +7,8 @@
 //	workload sleep                 do nothing until the end
 //	workload fail                  end at once with exit code 7
 //
-// fetch, dial and print write their output to standard output and into the Pod's status, as the container's termination message, so that
-// specs need no logs. Exit code 1 means an unexpected result, 2 wrong arguments.
+// fetch, dial and print write their output to standard output and to the container's termination message, which the Pod's status contains,
+// so that specs need no logs. Exit code 1 means an unexpected result, 2 means wrong arguments.
 package main
 
 import (
@@ -43,7 +43,7 @@ func main() {
 	os.Exit(code)
 }
 
-// lastWords writes to standard output, and to the termination message if there is one.
+// lastWords returns a writer to standard output and, if the file exists, to the termination message.
 func lastWords() io.Writer {
 	message, err := os.OpenFile(terminationLog, os.O_WRONLY|os.O_APPEND, 0)
 	if err != nil {
@@ -67,7 +67,7 @@ func report(err error) int {
 	return codeUnwanted
 }
 
-// failed is an exit code whose reason was already printed.
+// failed is an error with an exit code. The reason was already printed.
 type failed int
 
 func (f failed) Error() string { return fmt.Sprintf("exit code %d", int(f)) }
@@ -125,7 +125,7 @@ func dial(ctx context.Context, args []string, out io.Writer) error {
 	})
 }
 
-// until repeats try for the given time until the result is the expected one, and prints the last result.
+// until calls try until the result is the expected one, or until the patience is over, and prints the last result.
 func until(ctx context.Context, patience time.Duration, out io.Writer, try func(context.Context) (outcome string, wanted bool)) error {
 	deadline := time.Now().Add(patience)
 	for {

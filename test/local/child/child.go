@@ -14,37 +14,37 @@ import (
 	"time"
 )
 
-// Spec defines the child to start.
+// Spec defines a program to start.
 type Spec struct {
-	// Name is the name of the child in messages, and of its record and log.
+	// Name is the name of the child in messages, in its record and in its log.
 	Name string
 	// Path is the program, Args its arguments without the program itself.
 	Path string
 	Args []string
 	// Dir is the working folder; empty means the working folder of this process.
 	Dir string
-	// Env is added to the environment of this process, without the two kubeconfig variables.
+	// Env is added to the environment of this process, from which the two kubeconfig variables are removed.
 	Env []string
-	// LogFile receives standard output and standard error; it is appended to.
+	// LogFile receives standard output and standard error. Earlier contents of the file stay.
 	LogFile string
 	// RecordFile receives the Record, which Find reads.
 	RecordFile string
-	// Detached lets the child outlive this process. Otherwise the child is killed when this process ends in any way.
+	// Detached makes the child continue when this process ends. Otherwise the child is killed when this process ends in any way.
 	Detached bool
 }
 
-// Process is a child that runs or has ended.
+// Process is a child that runs or has ended, started by this process or an earlier one.
 type Process struct {
 	Record
 
 	done    chan struct{}
-	failure error // how it ended; written before done is closed
+	failure error // the reason of its end; written before done is closed
 }
 
-// pollInterval is how often a process that is not our child is checked, and how often the end of a killed one is checked.
+// pollInterval is the time between two checks of a process that is not our child, or that was killed and has not ended.
 const pollInterval = 50 * time.Millisecond
 
-// Start starts the child and records it. It does not wait for the child: if a program stops at once, Done is closed.
+// Start starts the child and writes its record. It does not wait for the child: if the program ends at once, Done is closed.
 func Start(spec Spec) (*Process, error) {
 	if err := os.MkdirAll(filepath.Dir(spec.LogFile), 0o700); err != nil {
 		return nil, fmt.Errorf("create log folder of %s: %w", spec.Name, err)
@@ -71,9 +71,9 @@ func Start(spec Spec) (*Process, error) {
 	return p, nil
 }
 
-// attributes puts the child into its own process group: an interrupt from the terminal reaches only this process, which then stops its
-// children in the right order. Unless it is detached, the child is killed when the thread that starts it ends, so the goroutine must be
-// locked to its thread for the lifetime of the child.
+// attributes puts the child into its own process group: an interrupt from the terminal then reaches only this process, which stops its
+// children in the right order. Unless it is detached, the child is killed when the thread that has started it ends. So the goroutine must
+// be locked to its thread for the lifetime of the child.
 func attributes(detached bool) *syscall.SysProcAttr {
 	if detached {
 		return &syscall.SysProcAttr{Setsid: true}
@@ -87,7 +87,7 @@ func (p *Process) record() error {
 	if p.Identity, err = identify(p.ID); err == nil {
 		return p.write()
 	}
-	select { // it may have ended, and be reaped soon
+	select { // the process may have ended, and may be reaped soon
 	case <-p.done:
 		return nil // Failure has more information than this error
 	case <-time.After(5 * time.Second):
@@ -95,8 +95,8 @@ func (p *Process) record() error {
 	}
 }
 
-// launch starts the command and waits for its end in a goroutine that is locked to its thread: the kernel sends the parent-death signal
-// when the thread that started the child ends, not when the process ends.
+// launch starts the command, and waits for its end in a goroutine that is locked to its thread: the kernel sends the parent-death signal
+// when the thread that has started the child ends, not when the process ends.
 func (p *Process) launch(cmd *exec.Cmd) error {
 	started := make(chan error)
 	go func() {
@@ -120,7 +120,7 @@ func (p *Process) launch(cmd *exec.Cmd) error {
 	return <-started
 }
 
-// Find returns the process of a record, or nil if it does not run.
+// Find returns the process in a record, or nil if that process does not run.
 func Find(recordFile string) (*Process, error) {
 	record, err := readRecord(recordFile)
 	if err != nil || record == nil || !record.running() {
@@ -137,7 +137,7 @@ func Find(recordFile string) (*Process, error) {
 	return p, nil
 }
 
-// StopRecorded stops the process of a record, and reports whether it ran.
+// StopRecorded stops the process in a record, and reports whether it was running.
 func StopRecorded(recordFile string, grace time.Duration) (ran bool, err error) {
 	p, err := Find(recordFile)
 	if err != nil || p == nil {
@@ -149,7 +149,7 @@ func StopRecorded(recordFile string, grace time.Duration) (ran bool, err error) 
 // Done is closed when the process has ended.
 func (p *Process) Done() <-chan struct{} { return p.done }
 
-// Failure returns how the process ended, with the last lines of its log; nil while it runs.
+// Failure returns an error that describes how the process ended, with the last lines of its log; nil while it runs.
 func (p *Process) Failure() error {
 	select {
 	case <-p.done:
@@ -159,8 +159,8 @@ func (p *Process) Failure() error {
 	}
 }
 
-// Stop asks the process to stop, kills its whole group after the grace period, and removes its record. It is not an error if the process
-// has already ended.
+// Stop asks the process to stop, kills its whole process group after the grace period, and removes its record. If the process has already
+// ended, that is not an error.
 func (p *Process) Stop(grace time.Duration) error {
 	if grace > 0 {
 		p.Signal(syscall.SIGTERM)
@@ -188,19 +188,19 @@ func (p *Process) Signal(s syscall.Signal) {
 		return
 	default:
 	}
-	if p.Identity == "" || p.running() { // no identity: just started and not reaped, so the id is ours
-		_ = syscall.Kill(-p.ID, s) // it can only fail if the group has ended
+	if p.Identity == "" || p.running() { // no identity means just started and not reaped, so the id still belongs to our child
+		_ = syscall.Kill(-p.ID, s) // fails only if the group has ended
 	}
 }
 
-// Environment returns the environment without the two kubeconfig variables.
+// Environment returns the environment of this process without the two kubeconfig variables, and with env added.
 func Environment(env []string) []string {
 	return slices.DeleteFunc(slices.Clone(env), func(variable string) bool {
 		return strings.HasPrefix(variable, "KUBECONFIG=") || strings.HasPrefix(variable, "TARGET_KUBECONFIG=")
 	})
 }
 
-// Run runs a command of exec.CommandContext to its end. The command runs in its own process group, so that the end of the context also ends
+// Run runs a command of exec.CommandContext until it ends. The command has its own process group, so that the end of the context also ends
 // the processes that it has started.
 func Run(ctx context.Context, cmd *exec.Cmd) error {
 	runtime.LockOSThread() // otherwise the command could be killed too early; see attributes
@@ -213,7 +213,7 @@ func Run(ctx context.Context, cmd *exec.Cmd) error {
 	}
 	err := cmd.Wait()
 	if ctx.Err() != nil {
-		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // processes of the group that ignored the first signal
+		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // kills the processes of the group that ignored the first signal
 	}
 	return err
 }

@@ -52,7 +52,7 @@ func TestFind(t *testing.T) {
 		g := NewWithT(t)
 		p, spec := start(t, "sleep 60; true")
 		foreign := p.Record
-		foreign.Identity = p.Identity + "1" // a later start
+		foreign.Identity = p.Identity + "1" // the identity of a process that started later
 		g.Expect(foreign.write()).To(Succeed())
 		g.Expect(Find(spec.RecordFile)).To(BeNil())
 

@@ -11,7 +11,7 @@ import (
 	"github.com/prometheus/procfs"
 )
 
-// Record is the file about a child for later runs.
+// Record is the content of the file by which later runs find a child.
 type Record struct {
 	Name string `json:"name"`
 	// ID is the process id, which is also the id of the process group.
@@ -36,14 +36,14 @@ func (r Record) write() error {
 	if err != nil {
 		return err
 	}
-	// A rename makes the record appear complete: without its id a process could not be stopped.
+	// A rename makes the record appear complete: with a record that lacks the id, the process could not be stopped.
 	if err := os.WriteFile(r.file+".new", data, 0o600); err != nil {
 		return err
 	}
 	return os.Rename(r.file+".new", r.file)
 }
 
-// readRecord returns nil if there is none.
+// readRecord returns the record in a file; nil if the file does not exist.
 func readRecord(file string) (*Record, error) {
 	data, err := os.ReadFile(file)
 	if errors.Is(err, os.ErrNotExist) {
@@ -63,8 +63,8 @@ func readRecord(file string) (*Record, error) {
 }
 
 // identify returns the boot and the start time of a process (in clock ticks since the boot). They differ between a process and a later one
-// with the same id. The command line is not part of them, because exec changes it. A process that has ended counts as ended even if its
-// parent has not reaped it.
+// with the same id. The command line is not included, because exec changes it. A process that has ended but that its parent has not reaped
+// counts as ended.
 func identify(pid int) (string, error) {
 	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {

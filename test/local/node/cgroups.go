@@ -19,8 +19,8 @@ import (
 
 const cgroupRoot = "/sys/fs/cgroup"
 
-// weight is the share of the processors that the node gets on a busy machine, as a multiple of the share of one process outside of
-// it. All its processes and Pods are in one cgroup, and would have to share the time of a single process otherwise.
+// weight is the share of the processors that the node gets on a busy machine, as a multiple of the share of one other process. All
+// processes and Pods of the node are in one cgroup. Without this weight they would have to share the processor time of a single process.
 const weight = 16
 
 // hierarchies are the roots of all cgroup hierarchies: one with cgroup v2, one for each controller with v1.
@@ -45,8 +45,7 @@ func hierarchies() ([]string, error) {
 	return roots, nil
 }
 
-// createCgroups creates the cgroups that the kubelet expects, with the same processors and memory as all others, and gives the node its
-// share of the processors.
+// createCgroups creates the cgroups that the kubelet expects, with access to all processors and memory, and sets the weight of the node.
 func createCgroups() error {
 	roots, err := hierarchies()
 	if err != nil {
@@ -66,7 +65,7 @@ func createCgroup(root, folder string) error {
 	if err := os.MkdirAll(folder, 0o755); err != nil {
 		return fmt.Errorf("create cgroup: %w", err)
 	}
-	for _, setting := range []string{"cpuset.cpus", "cpuset.mems"} { // v1 creates new ones without values
+	for _, setting := range []string{"cpuset.cpus", "cpuset.mems"} { // v1 creates cgroups without values
 		inherited, err := os.ReadFile(filepath.Join(filepath.Dir(folder), setting))
 		if err == nil && root != cgroupRoot {
 			err = os.WriteFile(filepath.Join(folder, setting), inherited, 0o600)
@@ -79,7 +78,7 @@ func createCgroup(root, folder string) error {
 }
 
 func setWeight(root string) error {
-	for name, one := range map[string]int{"cpu.shares": 1024, "cpu.weight": 100} { // of v1 and of v2
+	for name, one := range map[string]int{"cpu.shares": 1024, "cpu.weight": 100} { // of v1 and of v2: the weight of one process
 		file := filepath.Join(root, cgroup, name)
 		if !exists(file) {
 			continue
@@ -91,7 +90,7 @@ func setWeight(root string) error {
 	return nil
 }
 
-// putIntoCgroups moves a process, and so all its future children.
+// putIntoCgroups moves a process, and so all its future children, to the node's cgroups.
 func putIntoCgroups(pid int) error {
 	roots, err := hierarchies()
 	if err != nil {
@@ -106,7 +105,7 @@ func putIntoCgroups(pid int) error {
 	return nil
 }
 
-// Memory returns how many bytes all processes of the node and of its Pods use, without the content of files.
+// Memory returns the memory of all processes of the node and of its Pods, in bytes, without cached files.
 func Memory() (int64, error) {
 	file, field := filepath.Join(cgroupRoot, cgroup, "memory.stat"), "anon"
 	if !exists(file) {
@@ -130,7 +129,7 @@ func emptyCgroups(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	ctx = context.WithoutCancel(ctx) // an interrupted `make down` must empty them, too
+	ctx = context.WithoutCancel(ctx) // even an interrupted `make down` must empty the cgroups
 	return local.AwaitEvery(ctx, 100*time.Millisecond, 10*time.Second, "cgroups to be empty", func(context.Context) error {
 		failures := make([]error, 0, len(roots))
 		for _, root := range roots {
@@ -155,11 +154,11 @@ func empty(top string) error {
 		return fmt.Errorf("find cgroups: %w", err)
 	}
 	for _, folder := range folders {
-		members, _ := os.ReadFile(filepath.Join(folder, "cgroup.procs")) // a removed cgroup has no members
+		members, _ := os.ReadFile(filepath.Join(folder, "cgroup.procs")) // a removed cgroup contains no processes
 		for member := range strings.FieldsSeq(string(members)) {
-			// 0 is outside of this namespace, and kill(2) would signal our group.
+			// 0 stands for a process outside of this PID namespace; kill(2) with 0 would signal our own process group.
 			if pid, err := strconv.Atoi(member); err == nil && pid > 0 {
-				_ = unix.Kill(pid, unix.SIGKILL) // it may already have ended
+				_ = unix.Kill(pid, unix.SIGKILL) // fails if the process has already ended
 			}
 		}
 	}

@@ -9,13 +9,13 @@ import (
 	"github.com/espalier-dev/espalier/test/local/relay"
 )
 
-// Forward listens at 127.0.0.1:Port and forwards connections to the same address in the network namespace, until the context ends.
+// Forward listens at 127.0.0.1:Port until the context ends. It forwards connections to the same address in the network namespace.
 func Forward(ctx context.Context) error {
 	return ForwardTo(ctx, Port, func(context.Context) (string, error) { return loopback(Port), nil })
 }
 
-// ForwardTo listens at a port of 127.0.0.1 and forwards each connection to the address in the network namespace that the function returns,
-// until the context ends.
+// ForwardTo listens at a port of 127.0.0.1 until the context ends. It forwards each connection to an address in the network namespace,
+// which the function returns.
 func ForwardTo(ctx context.Context, port int, address func(context.Context) (string, error)) error {
 	at := loopback(port)
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp4", at)

@@ -22,7 +22,7 @@ func cannotRunNode(reason string) error {
 		"your own (docs/e2e.md)", reason)
 }
 
-// Check returns an error if this machine cannot run a node. It builds and changes nothing, so it may not detect all reasons.
+// Check returns an error if this machine cannot run a node. It builds and changes nothing, so it may not find every reason.
 func Check() error {
 	if os.Geteuid() != 0 {
 		return cannotRunNode("containerd and kubelet need root, and you are not; try `sudo make up-node`")
@@ -77,7 +77,7 @@ func build(ctx context.Context, l layout, progress io.Writer) (tools, error) {
 	return t, nil
 }
 
-// removeOutside removes files, mounts and processes of the node that are outside of the state folder, and mounts in it.
+// removeOutside removes files, mounts and processes of the node that are outside of the state folder, and mounts in the state folder.
 func removeOutside(ctx context.Context, l layout) error {
 	failures := []error{emptyCgroups(ctx), unmountBelow(string(l)), unmountBelow(runDir), deleteNamespace(ctx), removeTraces(l)}
 	if err := errors.Join(failures...); err != nil {
@@ -86,8 +86,8 @@ func removeOutside(ctx context.Context, l layout) error {
 	return os.RemoveAll(runDir)
 }
 
-// removeTraces removes our files in folders that cannot be configured: links to logs and the addresses of our Pods. It removes these
-// folders if they are then empty.
+// removeTraces removes the node's files in folders that cannot be configured: links to logs, and the addresses of its Pods. It removes
+// these folders if they are then empty.
 func removeTraces(l layout) error {
 	const logs, results = "/var/log/containers", "/var/lib/cni/results"
 	traces, err := filepath.Glob(results + "/espalier-*-eth0")
@@ -118,7 +118,7 @@ func removeTraces(l layout) error {
 		logs, results, "/var/lib/cni", "/run/containerd/s", "/run/containerd",
 		"/var/lib/kubelet/device-plugins", "/var/lib/kubelet",
 	} {
-		_ = unix.Rmdir(folder) // other programs may use the folder
+		_ = unix.Rmdir(folder) // fails if other programs use the folder
 	}
 	return errors.Join(failures...)
 }

@@ -5,16 +5,16 @@ import "path/filepath"
 const (
 	// Name is the name of the Node.
 	Name = "espalier-node"
-	// Port is the port of the API server, at 127.0.0.1 both outside and inside of the network namespace.
+	// Port is the port of the API server at 127.0.0.1, both outside and inside of the network namespace.
 	Port = 26643
-	// GatewayPort is the port at 127.0.0.1, outside of the network namespace, of the gateway of a local garden.
+	// GatewayPort is the port of a local garden's gateway at 127.0.0.1, outside of the network namespace.
 	GatewayPort = 26653
 
-	// address is the address of the Node, on an interface without a connection.
+	// address is the address of the Node, on an interface that is connected to nothing.
 	address = "10.250.0.1"
 	// pods is the address range of Pods.
 	pods = "10.251.0.0/24"
-	// cgroup is below the root of each hierarchy; processes contains the processes outside of Pods.
+	// cgroup is the name of the cgroup below the root of each hierarchy. processes is the cgroup of the processes outside of Pods.
 	cgroup    = "espalier"
 	processes = "processes"
 	// sandboxImage is the image of every Pod sandbox.
@@ -23,7 +23,7 @@ const (
 	runDir = "/run/" + Name
 )
 
-// The parts that are not part of the control plane, in the order in which they are started.
+// The parts of the node, which are not part of the control plane, in the order in which they are started.
 const (
 	containerd = "containerd"
 	kubelet    = "kubelet"
@@ -31,7 +31,7 @@ const (
 	forwarder  = "forward"
 )
 
-// nodeParts returns these parts without the forwarder.
+// nodeParts returns the parts of the node without the forwarder.
 func nodeParts() []string { return []string{containerd, kubelet, kubeProxy} }
 
 // layout returns the paths of the files in the state folder.

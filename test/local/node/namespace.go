@@ -18,8 +18,8 @@ import (
 // namespaceFile is the file of ip(8) for the network namespace.
 const namespaceFile = "/run/netns/" + Name
 
-// createNamespace creates the network namespace, with a loopback and the Node's address. The default route is an interface that drops all
-// packets, because addresses of Services need a route.
+// createNamespace creates the network namespace, with a loopback interface and the Node's address. The default route leads to an interface
+// that drops all packets; it exists because the addresses of Services need a route.
 func createNamespace(ctx context.Context) error {
 	if _, err := os.Stat(namespaceFile); err == nil {
 		return nil
@@ -36,7 +36,7 @@ func createNamespace(ctx context.Context) error {
 		{"route", "add", "default", "dev", "node0"},
 	} {
 		if err := runIP(ctx, append([]string{"-n", Name}, arguments...)...); err != nil {
-			return errors.Join(err, deleteNamespace(context.WithoutCancel(ctx))) // an incomplete namespace would be used by the next run
+			return errors.Join(err, deleteNamespace(context.WithoutCancel(ctx))) // otherwise the next run would use an incomplete namespace
 		}
 	}
 	return nil
@@ -57,7 +57,8 @@ func runIP(ctx context.Context, arguments ...string) error {
 	return nil
 }
 
-// onThread calls a function on a thread of its own, which ends with it. A change of the thread's namespaces affects nothing else.
+// onThread calls a function on a new thread, which ends with the function. If the function changes the namespaces of its thread, this
+// affects nothing else.
 func onThread(do func() error) error {
 	done := make(chan error)
 	go func() {
@@ -122,7 +123,7 @@ func unmountBelow(folder string) error {
 	return errors.Join(failures...)
 }
 
-// unescape decodes the escaped characters in a path of the mount table.
+// unescape decodes escape sequences in a path of the mount table.
 func unescape(path string) string {
 	return strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`).Replace(path)
 }

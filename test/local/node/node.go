@@ -22,9 +22,9 @@ import (
 // stopGrace is how long a part may take to stop before it is killed.
 const stopGrace = 5 * time.Second
 
-// Up builds missing programs, starts the parts that do not run, and returns when the Node is ready. Another call restarts parts
-// that have died. It fails if the machine cannot run a node. The state folder must be absolute. This program must call Forward for
-// the argument "forward", and Start for "inside" and three folders.
+// Up builds missing programs, starts the parts that do not run, and returns when the Node is ready. Another call restarts parts that have
+// died. It fails if the machine cannot run a node. The state folder must be absolute. Up starts the calling program again, which must then
+// call Forward for the argument "forward", and Start for the argument "inside" and three folders.
 func Up(ctx context.Context, dir string, log io.Writer) error {
 	if err := Check(); err != nil {
 		return err
@@ -46,7 +46,7 @@ func Up(ctx context.Context, dir string, log io.Writer) error {
 	if err != nil {
 		return err
 	}
-	if err = createNamespace(ctx); err != nil { // it needs ip(8), which may only just have been installed
+	if err = createNamespace(ctx); err != nil { // needs ip(8), which may have been installed only now
 		return cannotRunNode("no network namespace can be made: " + err.Error())
 	}
 	err = createCgroups()
@@ -66,7 +66,8 @@ func Up(ctx context.Context, dir string, log io.Writer) error {
 	return expectToRun(l, append(nodeParts(), forwarder)...)
 }
 
-// expectToRun returns an error if a part has ended at once, such as the forwarder if its port is in use: the Node may still count as ready.
+// expectToRun returns an error if a part has ended soon after its start, for example the forwarder because its port is in use. The Node may
+// be ready even then.
 func expectToRun(l layout, parts ...string) error {
 	failures := make([]error, 0, len(parts))
 	for _, part := range parts {
@@ -79,7 +80,7 @@ func expectToRun(l layout, parts ...string) error {
 	return errors.Join(failures...)
 }
 
-// Start is the part of Up in the network namespace.
+// Start does the part of Up that runs in the network namespace.
 func Start(ctx context.Context, dir, controlPlane, node string, log io.Writer) error {
 	l := layout(dir)
 	plane, err := local.Start(ctx, local.Options{
@@ -117,15 +118,15 @@ func Start(ctx context.Context, dir, controlPlane, node string, log io.Writer) e
 	return awaitNode(ctx, l, plane.Clients, since)
 }
 
-// writeFiles writes the files that the parts read, and the administrator's kubeconfig. It does not write unchanged files: kube-proxy exits
-// when its file is written.
+// writeFiles writes the files that the parts read, and the administrator's kubeconfig. It does not write files whose content stays the
+// same: kube-proxy exits when its file is written.
 func writeFiles(l layout, node string, plane *local.ControlPlane) error {
 	files := settings(l, node)
 	files["kubeconfig"] = string(plane.Kubeconfig)
 	for part, identity := range map[string][]string{kubelet: {"system:node:" + Name, "system:nodes"}, kubeProxy: {"system:kube-proxy"}} {
 		name := filepath.Join("kubeconfigs", part)
 		if _, err := os.Stat(l.file(name)); err == nil {
-			continue // it keeps its certificate
+			continue // a kubeconfig keeps its certificate
 		}
 		kubeconfig, err := plane.UserKubeconfig(identity[0], identity[1:]...)
 		if err != nil {
@@ -144,12 +145,12 @@ func writeFiles(l layout, node string, plane *local.ControlPlane) error {
 	return nil
 }
 
-// labelNode labels the Node as a control plane node, as installers of clusters do: the Node's address is the address of the API
+// labelNode adds the label of control plane nodes to the Node, like installers of clusters: the Node's address is the address of the API
 // server.
 func labelNode(ctx context.Context, clients kubernetes.Interface, node *corev1.Node) error {
 	const label = `{"metadata":{"labels":{"node-role.kubernetes.io/control-plane":""}}}`
 	if _, labelled := node.Labels["node-role.kubernetes.io/control-plane"]; labelled {
-		return nil // a full etcd refuses every write
+		return nil // no write, because a full etcd refuses every write
 	}
 	if _, err := clients.CoreV1().Nodes().Patch(ctx, Name, types.MergePatchType, []byte(label), metav1.PatchOptions{}); err != nil {
 		return fmt.Errorf("label Node as control plane node: %w", err)
@@ -157,7 +158,7 @@ func labelNode(ctx context.Context, clients kubernetes.Interface, node *corev1.N
 	return nil
 }
 
-// Launch starts a program beside the node, or a part of it, unless it runs. Down stops it.
+// Launch starts a part of the node, or a program that belongs to the node, unless it runs. Down stops it.
 func Launch(dir string, spec child.Spec, log io.Writer) error {
 	l := layout(dir)
 	spec.LogFile, spec.RecordFile, spec.Dir, spec.Detached = l.log(spec.Name), l.record(spec.Name), dir, true
@@ -173,8 +174,8 @@ func Launch(dir string, spec child.Spec, log io.Writer) error {
 	return putIntoCgroups(started.ID)
 }
 
-// awaitNode waits until the Node is ready, and labels it. After a stop of the kubelet, the Node stays ready for some time, so the kubelet
-// must have sent a status since its start.
+// awaitNode waits until the Node is ready, and labels it. A Node stays ready for a while after its kubelet has stopped. So the kubelet must
+// have sent a status after the time since.
 func awaitNode(ctx context.Context, l layout, clients kubernetes.Interface, since time.Time) error {
 	var node *corev1.Node
 	err := local.Await(ctx, 2*time.Minute, "the Node to be ready", func(ctx context.Context) (err error) {
@@ -206,7 +207,7 @@ func Load(ctx context.Context, log io.Writer, archives ...string) error {
 	return importImages(ctx, tools, archives...)
 }
 
-// importImages waits for containerd to serve.
+// importImages waits until containerd serves, and imports the archives.
 func importImages(ctx context.Context, node string, archives ...string) error {
 	for _, archive := range archives {
 		err := local.Await(ctx, 30*time.Second, "containerd to serve at "+socket(), func(ctx context.Context) error {
@@ -224,7 +225,7 @@ func importImages(ctx context.Context, node string, archives ...string) error {
 	return nil
 }
 
-// Stop stops parts of the node or of the control plane, in this order, and no others; Up starts them again.
+// Stop stops the given parts of the node or of the control plane, in the given order. Up starts them again.
 func Stop(dir string, parts ...string) error {
 	for _, part := range parts {
 		if _, err := child.StopRecorded(layout(dir).record(part), stopGrace); err != nil {
@@ -234,8 +235,8 @@ func Stop(dir string, parts ...string) error {
 	return nil
 }
 
-// Down stops and removes everything: processes, containers, mounts, cgroups, the network namespace and the state folder. If there is no
-// node, or the node belongs to another state folder, it does nothing.
+// Down stops and removes everything: processes, containers, mounts, cgroups, the network namespace and the state folder. It does nothing if
+// there is no node, or if the node belongs to another state folder.
 func Down(ctx context.Context, dir string) error {
 	l := layout(dir)
 	ours, err := l.mayRemove(ownerFile, runDir, namespaceFile)

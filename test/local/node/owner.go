@@ -11,11 +11,12 @@ import (
 	"github.com/espalier-dev/espalier/test/local/child"
 )
 
-// ownerFile contains the state folder of the node. A machine can run only one: its names and addresses are fixed.
+// ownerFile contains the path of the state folder of the machine's node. A machine can run only one node: its names and addresses are
+// fixed.
 const ownerFile = runDir + "/owner"
 
-// claim makes a state folder the owner of the machine's node, unless the node of another folder runs. It removes the parts of a
-// former node that are outside of its state folder.
+// claim makes a state folder the owner of the machine's node, unless the node of another folder runs. If the node of another folder has
+// stopped, claim removes those remains of it that are outside of its state folder.
 func claim(file string, l layout, remove func(layout) error) error {
 	former, err := expectFree(file, l)
 	if err != nil {
@@ -32,7 +33,7 @@ func claim(file string, l layout, remove func(layout) error) error {
 	return nil
 }
 
-// expectFree returns an error if the node of another state folder runs on this machine, and another folder whose node does not run.
+// expectFree returns an error if the node of another state folder runs on this machine. If it does not run, expectFree returns this folder.
 func expectFree(file string, l layout) (former layout, err error) {
 	other, runs, err := otherOwner(file, l)
 	if err == nil && runs {
@@ -41,9 +42,9 @@ func expectFree(file string, l layout) (former layout, err error) {
 	return other, err
 }
 
-// otherOwner returns another state folder that owns the machine's node, if there is one, and whether one of its recorded processes runs, be
-// it of the node, of the control plane or beside them. Otherwise any folder may take over the node: the processes end when the machine
-// restarts.
+// otherOwner returns another state folder that owns the machine's node, if there is one, and whether one of its recorded processes runs: a
+// part of the node or of the control plane, or a program that belongs to the node. If none runs, for example after a restart of the
+// machine, any folder may take over the node.
 func otherOwner(file string, l layout) (other layout, runs bool, err error) {
 	content, err := os.ReadFile(file)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -66,8 +67,8 @@ func otherOwner(file string, l layout) (other layout, runs bool, err error) {
 	return other, false, nil
 }
 
-// mayRemove reports whether there is something to remove: the state folder, or traces of a node that this folder has left, or another one
-// of which no process runs. Without root, only the state folder counts.
+// mayRemove reports whether there is something to remove: the state folder, or traces of the node of this folder, or of the node of another
+// folder none of whose processes runs. Without root, only the state folder counts.
 func (l layout) mayRemove(owner string, traces ...string) (bool, error) {
 	if !exists(string(l)) && (os.Geteuid() != 0 || !slices.ContainsFunc(traces, exists)) {
 		return false, nil

@@ -48,7 +48,7 @@ func run(t *testing.T, l layout) *child.Process {
 
 func TestDownRemovesOnlyWhatIsOurs(t *testing.T) {
 	for name, tc := range map[string]struct {
-		owner        string // "us", "another", "gone", or "" if it is not known
+		owner        string // "us", "another", "gone", or "" if there is no owner
 		state, trace bool
 		stopped      bool // no process of the other work tree runs
 		want         bool

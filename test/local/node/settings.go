@@ -2,7 +2,7 @@ package node
 
 import "fmt"
 
-// containerdConfig puts everything below the state folder and runDir.
+// containerdConfig configures all paths to be below the state folder and runDir.
 func containerdConfig(l layout, binaries string) string {
 	return fmt.Sprintf(`version = 3
 root = %q
@@ -32,8 +32,8 @@ path = %q
 		l.file("cni"), l.file("opt"))
 }
 
-// cniConfig gives each Pod its own link to the node, which routes all traffic between Pods. On a bridge, responses from behind a Service's
-// address would not pass the node and would have the wrong source address.
+// cniConfig gives each Pod its own link to the node, which routes all traffic between Pods. If the Pods were on a bridge, responses of a
+// Service's Pods would bypass the node, and would have the wrong source address.
 func cniConfig(l layout) string {
 	return fmt.Sprintf(`{
   "cniVersion": "1.0.0", "name": "espalier",
@@ -42,8 +42,8 @@ func cniConfig(l layout) string {
 `, l.file("addresses"), pods)
 }
 
-// kubeletConfig disables evictions and keeps all images: the disk is shared with the machine, and images cannot be pulled again.
-// The address for DNS belongs to a Service that only `make up-garden` creates; without it, no names are resolved.
+// kubeletConfig disables evictions and keeps all images: the node shares the disk with the machine, and images cannot be pulled again. The
+// DNS address belongs to a Service that only `make up-garden` creates; without the Service, no names are resolved.
 func kubeletConfig(l layout) string {
 	return fmt.Sprintf(`apiVersion: kubelet.config.k8s.io/v1beta1
 kind: KubeletConfiguration
@@ -67,7 +67,7 @@ registerNode: true
 `, l.file("pki", "ca.crt"), socket(), cgroup, l.file("resolv.conf"), l.file("logs", "pods"), l.file("plugins"))
 }
 
-// proxyConfig does not change limits of the machine.
+// proxyConfig keeps kube-proxy from changing limits of the machine.
 func proxyConfig(l layout) string {
 	return fmt.Sprintf(`apiVersion: kubeproxy.config.k8s.io/v1alpha1
 kind: KubeProxyConfiguration
@@ -81,7 +81,7 @@ conntrack: {maxPerCore: 0, min: 0, tcpEstablishedTimeout: 0s, tcpCloseWaitTimeou
 `, l.file("kubeconfigs", kubeProxy), Name, pods)
 }
 
-// auditPolicy records the user and the object of each request, which are compared with rights.
+// auditPolicy records the user and the object of each request, which tests compare with the rights.
 const auditPolicy = `apiVersion: audit.k8s.io/v1
 kind: Policy
 omitStages: [RequestReceived]
@@ -93,7 +93,8 @@ rules:
 - level: Metadata
 `
 
-// apiServerArgs let the API server reach Pods and the kubelet, whose certificates must have been approved.
+// apiServerArgs returns arguments with which the API server can connect to Pods and to the kubelet. The certificates of the kubelet must
+// have been approved.
 func apiServerArgs(l layout) []string {
 	return []string{
 		"--bind-address=0.0.0.0", "--advertise-address=" + address, "--endpoint-reconciler-type=lease",
@@ -118,14 +119,14 @@ func arguments(part string, l layout) []string {
 	}
 }
 
-// settings returns the files that parts read, by their names in the state folder.
+// settings returns the contents of the files that the parts read, by their names in the state folder.
 func settings(l layout, binaries string) map[string]string {
 	return map[string]string{
 		"containerd.toml":       containerdConfig(l, binaries),
 		"cni/espalier.conflist": cniConfig(l),
 		"kubelet.yaml":          kubeletConfig(l),
 		"kube-proxy.yaml":       proxyConfig(l),
-		// The node reaches no registry: its images are imported. A pull fails at once, because nothing listens on this port. Otherwise it would
+		// The node has no registry: its images are imported. A pull fails at once, because nothing listens at this port. Otherwise it would
 		// wait until the resolution of names times out, and delay the deletion of its Pod and all other pulls.
 		"registries/_default/hosts.toml": `server = "http://127.0.0.1:1"` + "\n",
 		"resolv.conf":                    "# no names are resolved in this cluster\n",

@@ -1,4 +1,4 @@
-// Package relay passes TCP connections on.
+// Package relay forwards TCP connections.
 package relay
 
 import (
@@ -14,8 +14,8 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// Serve accepts connections until the context ends, and passes each on to the one that connect returns. When connect fails, it logs the
-// error and closes the connection. After the end of the context, connections may go on for the time of drain.
+// Serve accepts connections until the context ends, and forwards each to the connection that connect returns. If connect fails, Serve logs
+// the error and closes the accepted connection. After the end of the context, connections may continue for the time drain.
 func Serve(
 	ctx context.Context, listener net.Listener, drain time.Duration, connect func(ctx context.Context, client net.Conn) (net.Conn, error),
 ) error {
@@ -42,7 +42,7 @@ func Serve(
 	}
 }
 
-// handle passes a connection on, and returns when both directions have ended.
+// handle forwards a connection, and returns when both directions have ended.
 func handle(ctx context.Context, client net.Conn, connect func(context.Context, net.Conn) (net.Conn, error)) error {
 	defer func() { _ = client.Close() }()
 	server, err := connect(ctx, client)

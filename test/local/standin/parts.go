@@ -26,7 +26,7 @@ const when = "2026-01-01T00:00:00Z"
 // operation is the annotation by which an Etcd asks etcd-druid for an operation.
 const operation = "gardener.cloud/operation"
 
-// Deployments plays the controller of Deployments, whose Pods run nowhere, with the garbage collector, which ends foreground deletions.
+// Deployments replaces the Deployment controller, whose Pods do not run, and the garbage collector, which ends foreground deletions.
 func Deployments() Part {
 	return Part{
 		kind: appsv1.SchemeGroupVersion.WithKind("Deployment"),
@@ -58,7 +58,7 @@ func Deployments() Part {
 	}
 }
 
-// scale makes a Deployment have a number of Pods, which have nothing of its template but the labels of the selector.
+// scale creates or deletes Pods until a Deployment has this number of them. Of the Pod template they have only the labels of the selector.
 func scale(ctx context.Context, c client.Client, deployment *unstructured.Unstructured, replicas int) error {
 	labels, _, _ := unstructured.NestedStringMap(deployment.Object, "spec", "selector", "matchLabels")
 	pods := &corev1.PodList{}
@@ -81,7 +81,7 @@ func scale(ctx context.Context, c client.Client, deployment *unstructured.Unstru
 	return nil
 }
 
-// Registrations plays the webhook server of the resource manager, as far as it registers webhooks. They match no request.
+// Registrations replaces the webhook server of the resource manager, but only registers webhooks. They match no request.
 func Registrations() Part {
 	return Part{
 		kind: appsv1.SchemeGroupVersion.WithKind("Deployment"),
@@ -100,7 +100,7 @@ func Registrations() Part {
 	}
 }
 
-// Pods plays the kubelets of Pods, which run and are ready at once. No scheduler is needed.
+// Pods replaces the kubelets: Pods run and are ready at once. No scheduler is needed.
 func Pods() Part {
 	return Part{
 		kind: corev1.SchemeGroupVersion.WithKind("Pod"),
@@ -110,20 +110,20 @@ func Pods() Part {
 			}
 			return merge(ctx, c, o, map[string]any{"status": map[string]any{
 				"phase": string(corev1.PodRunning),
-				// A Pod that has been ready for long is available at once.
+				// A Pod that has been ready for a long time counts as available at once.
 				"conditions": []any{map[string]any{"type": "Ready", "status": "True", "lastTransitionTime": when}},
 			}})
 		},
 	}
 }
 
-// ManagedResources plays a controller of ManagedResources whose objects are healthy at once. It applies none of them.
+// ManagedResources replaces a controller of ManagedResources: all are healthy at once. It applies none of their objects.
 func ManagedResources() Part {
 	return managedResources(func(o *unstructured.Unstructured) bool { return !observed(o) })
 }
 
-// VirtualManagedResources does the same for ManagedResources of the virtual cluster only: those in namespace garden without a
-// class. It acts again if another controller has written that such a ManagedResource is not applied.
+// VirtualManagedResources is like ManagedResources, but only for the virtual cluster: ManagedResources in namespace garden without a class.
+// It sets the status again if another controller has written that such a ManagedResource is not applied.
 func VirtualManagedResources() Part {
 	return managedResources(func(o *unstructured.Unstructured) bool {
 		return o.GetNamespace() == "garden" && classOf(o) == "" && (!observed(o) || !isApplied(o))
@@ -174,7 +174,7 @@ func managedResources(isDue func(o *unstructured.Unstructured) bool) Part {
 	}
 }
 
-// contents returns the objects of a ManagedResource, without keys whose value is not YAML.
+// contents returns the objects of a ManagedResource. It omits keys whose value is not YAML.
 func contents(ctx context.Context, c client.Client, set *unstructured.Unstructured) ([]*unstructured.Unstructured, error) {
 	refs, _, _ := unstructured.NestedSlice(set.Object, "spec", "secretRefs")
 	var objects []*unstructured.Unstructured
@@ -198,7 +198,7 @@ func contents(ctx context.Context, c client.Client, set *unstructured.Unstructur
 	return objects, nil
 }
 
-// Etcds plays etcd-druid, which acts on an Etcd only if its annotation asks for that, and etcds that are ready at once.
+// Etcds replaces etcd-druid, which acts on an Etcd only if the annotation requests it, and etcd: all Etcds are ready at once.
 func Etcds() Part {
 	return Part{
 		kind: schema.GroupVersionKind{Group: "druid.gardener.cloud", Version: "v1alpha1", Kind: "Etcd"},
@@ -215,7 +215,7 @@ func Etcds() Part {
 	}
 }
 
-// LoadBalancers plays the controller that gives Services of type LoadBalancer an address. Nothing listens there.
+// LoadBalancers replaces the controller that gives Services of type LoadBalancer an address. Nothing listens at the addresses.
 func LoadBalancers() Part {
 	return Part{
 		kind: corev1.SchemeGroupVersion.WithKind("Service"),
@@ -232,7 +232,7 @@ func LoadBalancers() Part {
 	}
 }
 
-// Gateways plays the ManagedResource of the gateway of Istio: it creates the Service of the gateway, with the type LoadBalancer, in its
+// Gateways replaces the ManagedResource of the Istio gateway: it creates the Service of the gateway, of type LoadBalancer, in the gateway's
 // namespace.
 func Gateways() Part {
 	return Part{
@@ -249,7 +249,7 @@ func Gateways() Part {
 	}
 }
 
-// Tokens plays the token requestor of the virtual cluster, with tokens that no API server accepts.
+// Tokens replaces the token requestor of the virtual cluster. Its tokens are not valid at any API server.
 func Tokens() Part {
 	const prefix = "serviceaccount.resources.gardener.cloud/"
 	return Part{
@@ -286,8 +286,8 @@ func Tokens() Part {
 	}
 }
 
-// Namespaces plays the controller that ends the deletion of namespaces, with the garbage collector, which ends foreground deletions.
-// Objects in them stay.
+// Namespaces replaces the controller that ends the deletion of namespaces, and the garbage collector, which ends foreground deletions. It
+// does not delete the objects in a namespace.
 func Namespaces() Part {
 	return Part{
 		kind: corev1.SchemeGroupVersion.WithKind("Namespace"),

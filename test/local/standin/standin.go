@@ -1,5 +1,5 @@
-// Package standin plays programs that a cluster without nodes does not run: it sets the status that they would set. It is for tests, and
-// for the cluster of `make up`. It knows no rules: everything is healthy at once.
+// Package standin replaces programs that a cluster without nodes does not run: it sets the status that they would set. It is for tests, and
+// for the cluster of `make up`. It checks nothing: everything is healthy at once.
 package standin
 
 import (
@@ -17,29 +17,29 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// reopenPause is how long a player waits before it opens a watch again, which may be of a kind that is not served yet.
+// reopenPause is how long a player waits before it opens a watch again. The kind of the watch may not be served yet.
 const reopenPause = 50 * time.Millisecond
 
-// Part is one program. It acts on the objects of one kind, in all namespaces.
+// Part replaces one program. It acts on the objects of one kind, in all namespaces.
 type Part struct {
 	kind schema.GroupVersionKind
-	// settle makes an object healthy; nil: it needs nothing.
+	// settle sets an object's status to healthy; nil if nothing must be set.
 	settle func(context.Context, client.Client, *unstructured.Unstructured) error
-	// end ends the deletion of an object; nil: nothing does.
+	// end ends the deletion of an object, for example by removing finalizers; nil if nothing must be done.
 	end func(context.Context, client.Client, *unstructured.Unstructured) error
 }
 
-// Player plays parts.
+// Player runs parts.
 type Player struct {
 	Client client.WithWatch
 	Parts  []Part
-	// Idle reports whether the part for a kind leaves objects as they are at the moment. It still ends deletions. Nil: none does.
+	// Idle reports whether the part for a kind currently does not settle objects. It still ends deletions. Nil: no part is idle.
 	Idle func(kind string) bool
-	// Failed gets errors, except for errors before another change of the object. Nil ignores them.
+	// Failed is called with each error, except for conflicts and for deleted objects, because another event follows. Nil ignores errors.
 	Failed func(error)
 }
 
-// Play plays all parts until the context ends.
+// Play runs all parts until the context ends.
 func (p Player) Play(ctx context.Context) {
 	var ended sync.WaitGroup
 	for _, part := range p.Parts {
@@ -56,7 +56,7 @@ func (p Player) Play(ctx context.Context) {
 	ended.Wait()
 }
 
-// CatchUp settles all objects of a kind whose part was idle.
+// CatchUp settles all objects of a kind. Call it when the part of the kind is no longer idle.
 func (p Player) CatchUp(ctx context.Context, kind string) {
 	for _, part := range p.Parts {
 		if part.kind.Kind != kind {
@@ -82,7 +82,7 @@ func (part Part) list() *unstructured.UnstructuredList {
 func (p Player) watch(ctx context.Context, part Part) {
 	changes, err := p.Client.Watch(ctx, part.list())
 	if err != nil {
-		return // the kind may not be served yet
+		return // the API server may not serve the kind yet
 	}
 	defer changes.Stop()
 	for change := range changes.ResultChan() {
@@ -107,7 +107,7 @@ func (p Player) fail(ctx context.Context, err error) {
 	}
 }
 
-// observed reports whether the last change of an object is already in its status.
+// observed reports whether the status of an object is for its current generation.
 func observed(o *unstructured.Unstructured) bool {
 	generation, found, _ := unstructured.NestedInt64(o.Object, "status", "observedGeneration")
 	return found && generation == o.GetGeneration()
@@ -138,7 +138,7 @@ func settleStatus(ctx context.Context, c client.Client, o *unstructured.Unstruct
 	return merge(ctx, c, o, map[string]any{"status": status})
 }
 
-// condition returns a condition of the form that Gardener's kinds have.
+// condition returns a condition in the form that Gardener's kinds use.
 func condition(kind, status string) map[string]any {
 	return map[string]any{
 		"type": kind, "status": status, "reason": "StandIn", "message": "No program was asked.",

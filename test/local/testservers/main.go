@@ -6,7 +6,7 @@
 //
 //	go run ./test/local/testservers serve
 //
-// It ends with the exit code of the command, and leaves no process behind, even if it is killed.
+// It exits with the exit code of the command. It leaves no process behind, even if it is killed.
 package main
 
 import (
@@ -27,15 +27,15 @@ import (
 	"github.com/espalier-dev/espalier/test/local/child"
 )
 
-// polling is how often Gomega checks a condition that a test waits for, unless the environment contains another value. Most checks
-// are requests, and 100 a second, Gomega's default, would need much of the processor time of a test run.
+// polling sets how often Gomega checks a condition that a test waits for, unless the environment already sets it. Most checks are requests;
+// 100 a second, which is Gomega's default, would need much of the processor time of a test run.
 const polling = "GOMEGA_DEFAULT_EVENTUALLY_POLLING_INTERVAL=50ms"
 
 const usage = "usage: testservers run -- COMMAND [ARGUMENT...]\n       testservers serve"
 
 func main() {
 	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
-	// `go run` does not forward a SIGTERM, so the end of the parent process has the effect of one.
+	// `go run` does not forward a SIGTERM. So the end of the parent process has the same effect as a SIGTERM.
 	err := unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(unix.SIGTERM), 0, 0, 0)
 	if err == nil {
 		err = run(ctx, os.Args[1:], os.Stderr)
@@ -44,7 +44,7 @@ func main() {
 	os.Exit(exitCode(err, os.Stderr))
 }
 
-// exitCode returns the exit code of the command, which has printed its own errors; any other error is logged.
+// exitCode returns the exit code of the command, which has printed its own errors. For any other error it logs the error and returns 1.
 func exitCode(err error, log io.Writer) int {
 	var exit *exec.ExitError
 	switch {
@@ -84,7 +84,7 @@ func run(ctx context.Context, args []string, log io.Writer) error {
 			err = child.Run(running, cmd)
 		}
 		if failure := context.Cause(running); failure != nil && !errors.Is(failure, context.Canceled) {
-			return failure // of a server, which causes all failures of the command
+			return failure // the failure of a server, which causes all failures of the command
 		}
 		return err
 	})

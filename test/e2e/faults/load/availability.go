@@ -12,7 +12,7 @@ import (
 	"github.com/espalier-dev/espalier/test/local"
 )
 
-// unavailable returns which of our Deployments have too few replicas, and which real Nodes are not ready.
+// unavailable returns the binaries whose Deployments have too few replicas, and the Nodes with a kubelet that are not ready.
 func (l *Load) unavailable(ctx context.Context) ([]string, error) {
 	deployments, found := &appsv1.DeploymentList{}, &corev1.NodeList{}
 	if err := l.cluster.Client.List(ctx, deployments, client.InNamespace(cluster.SystemNamespace)); err != nil {

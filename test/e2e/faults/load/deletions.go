@@ -19,7 +19,7 @@ import (
 	"github.com/espalier-dev/espalier/test/local"
 )
 
-// watched are the kinds whose objects must not be deleted.
+// watched returns the kinds whose objects must not be deleted.
 func watched() map[string]schema.GroupVersionKind {
 	return map[string]schema.GroupVersionKind{
 		"namespaces":                      {Version: "v1", Kind: "Namespace"},
@@ -44,7 +44,7 @@ func watched() map[string]schema.GroupVersionKind {
 	}
 }
 
-// Baseline is the state at a time: all objects, and the end of the audit log.
+// Baseline is the state at one time: all objects, and the size of the audit log.
 type Baseline struct {
 	objects  map[string]types.UID
 	auditLog string
@@ -64,7 +64,7 @@ func (l *Load) Remember(ctx context.Context, auditLog string) (Baseline, error) 
 	return Baseline{objects: objects, auditLog: auditLog, offset: info.Size()}, nil
 }
 
-// snapshot maps <resource>/<namespace>/<name> to UIDs, without objects that are being deleted.
+// snapshot returns the UIDs of all objects, by <resource>/<namespace>/<name>. It omits objects that are being deleted.
 func (l *Load) snapshot(ctx context.Context) (map[string]types.UID, error) {
 	objects := map[string]types.UID{}
 	for resource, kind := range watched() {
@@ -82,8 +82,9 @@ func (l *Load) snapshot(ctx context.Context) (map[string]types.UID, error) {
 	return objects, nil
 }
 
-// WrongDeletions returns the wrong deletions since then: objects that are missing or replaced, and objects that our binaries have deleted
-// according to the audit log, even if they were created later. An obsolete object may be deleted, but not before it was obsolete.
+// WrongDeletions returns the objects that were wrongly deleted since the Baseline: objects that are missing or replaced, and objects that
+// the binaries have deleted according to the audit log, even if the objects were created after the Baseline. An obsolete object may be
+// deleted, but not before it is obsolete.
 func (l *Load) WrongDeletions(ctx context.Context, since Baseline) ([]string, error) {
 	now, err := l.snapshot(ctx)
 	if err != nil {
@@ -96,7 +97,7 @@ func (l *Load) WrongDeletions(ctx context.Context, since Baseline) ([]string, er
 	return l.wrong(since.objects, now, deletions), nil
 }
 
-// wrong compares two snapshots, and the deletions between them.
+// wrong returns the wrong deletions, from two snapshots and the deletions between them.
 func (l *Load) wrong(before, now map[string]types.UID, deletions []deletion) []string {
 	l.mu.Lock()
 	drift := l.deleted.Clone()
@@ -123,7 +124,7 @@ func (l *Load) wrong(before, now map[string]types.UID, deletions []deletion) []s
 	return sets.List(wrong)
 }
 
-// obsolete reports whether at that time the object's set already defined an object of another name instead. Times in the audit log have a
+// obsolete reports whether, at that time, the object's set defined an object with another name instead. Times in the audit log have a
 // resolution of a microsecond.
 func (l *Load) obsolete(name string, at time.Time) bool {
 	rest, ours := strings.CutPrefix(name, "configmaps/"+l.Namespace+"/")
@@ -135,18 +136,18 @@ func (l *Load) obsolete(name string, at time.Time) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	wanted := l.wanted["ManagedResource "+owner+"."+renamed]
-	return revision < len(wanted) && !at.Before(wanted[revision].Truncate(time.Microsecond)) // since then the next one was wanted
+	return revision < len(wanted) && !at.Before(wanted[revision].Truncate(time.Microsecond)) // since then the next revision was wanted
 }
 
-// deletion is a deletion that was executed, of an object named as in snapshots, or of a collection, whose name ends with "/".
+// deletion is a successful request to delete an object, which is named as in snapshots, or a collection, whose name ends with "/".
 type deletion struct {
 	name string
 	at   time.Time
-	// ours is true for a deletion by one of our ServiceAccounts.
+	// ours is true if the ServiceAccount of a binary sent the request.
 	ours bool
 }
 
-// deletionsSince reads the audit log from the baseline on.
+// deletionsSince returns the deletions that the audit log contains after the Baseline.
 func deletionsSince(since Baseline) ([]deletion, error) {
 	var deletions []deletion
 	for line, err := range local.AuditLines(since.auditLog, since.offset) {
@@ -155,7 +156,7 @@ func deletionsSince(since Baseline) ([]deletion, error) {
 		}
 		event := auditv1.Event{}
 		if json.Unmarshal(line, &event) != nil {
-			continue // an incomplete line of an API server that was killed
+			continue // a line that a killed API server did not complete
 		}
 		ref, status := event.ObjectRef, ptr.Deref(event.ResponseStatus, metav1.Status{})
 		if strings.HasPrefix(event.Verb, "delete") && ref != nil && status.Code < 300 {

@@ -44,7 +44,7 @@ func TestDeletionsSince(t *testing.T) {
 	}))
 }
 
-// noon is the time since which revision 1 of the tested values was wanted; each further one was wanted a minute later.
+// noon is the time since which revision 1 of the tested values was wanted. Each further revision was wanted a minute later.
 func noon() time.Time { return time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC) }
 
 func every(minutes int) []time.Time {
@@ -87,7 +87,7 @@ func TestObsoleteToTheMicrosecond(t *testing.T) {
 }
 
 func TestWrong(t *testing.T) {
-	const current = "configmaps/ns/set-1-renamed-2" // until two minutes after noon
+	const current = "configmaps/ns/set-1-renamed-2" // current until two minutes after noon
 	for name, tc := range map[string]struct {
 		before, now map[string]types.UID
 		deletions   []deletion

@@ -27,24 +27,25 @@ import (
 const (
 	// retryPause is the pause between two attempts of a change, and between two reads of the cluster.
 	retryPause = 250 * time.Millisecond
-	// attempt is how long one request may take.
+	// attempt is the time limit of one request.
 	attempt = 5 * time.Second
 	// acceptance is how long changes may be refused after the end of a fault.
 	acceptance = 2 * time.Minute
 )
 
-// family is one kind of work.
+// family is one kind of work. It changes values, which it calls lanes; each change gives a lane its next revision.
 type family interface {
 	common() base
 	// create creates the objects to work on. It may be called again after an error.
 	create(ctx context.Context) error
-	// change changes the wanted revision of a lane. It is called again until it succeeds.
+	// change writes a revision of a lane into the cluster. It is called again until it succeeds.
 	change(ctx context.Context, lane string, revision int) error
-	// results returns the revisions that have arrived, as revisions does, and the other objects that are not in the expected state.
+	// results returns the revision that has arrived for each lane, see revisions, and a text for each other object that is not in the
+	// expected state.
 	results(ctx context.Context) (arrived map[string]int, unsettled []string, err error)
 }
 
-// Load is steady work for all binaries, in its own namespace.
+// Load is steady work for all binaries, in a namespace.
 type Load struct {
 	// Namespace contains all objects except Projects, Nodes and CertificateSigningRequests.
 	Namespace string
@@ -54,24 +55,24 @@ type Load struct {
 	remove   func(context.Context) error
 	clock    clock.PassiveClock
 
-	mu sync.Mutex // guards the following fields
-	// wanted has, for each revision of a value, the time since which it was wanted, starting with revision 1; the last one is current.
+	mu sync.Mutex // guards the fields below
+	// wanted contains, for each value, the times since which its revisions were wanted, beginning with revision 1. The last one is current.
 	wanted  map[string][]time.Time
 	deleted sets.Set[types.UID]
 }
 
 // Figures are the counts for one period of work.
 type Figures struct {
-	// Changes is the number of wanted changes, which the API server has accepted; Refusals is the number of errors before.
+	// Changes is the number of changes that the API server has accepted. Refusals is the number of failed requests before.
 	Changes, Refusals int
-	// Unaccepted are the changes that were never accepted, by the name of the value, with the last error.
+	// Unaccepted contains the changes that were never accepted, by the name of the value, with the last error.
 	Unaccepted map[string]string
-	// Asked is how many Pods were sent to the webhooks; Unanswered is how many were not accepted, for any reason; Unchanged is how many
-	// were accepted without changes by the webhooks, which must never happen.
+	// Asked is the number of Pods that were sent to the webhooks. Unanswered is the number of Pods that were not accepted, for any reason.
+	// Unchanged is the number of Pods that were accepted without the changes of the webhooks, which must never happen.
 	Asked, Unanswered, Unchanged int
 }
 
-// New creates the objects to work on and waits until all are in the expected state.
+// New creates the objects to work on, and waits until all of them are in the expected state.
 func New(ctx context.Context, c *cluster.Cluster) (*Load, error) {
 	namespace, remove, err := c.Namespace(ctx, "load", map[string]string{
 		"espalier.dev/network-policies": "enabled", resourcesv1alpha1.SetsAllowedLabel: resourcesv1alpha1.SetsAllowed,
@@ -122,21 +123,21 @@ func numbered(prefix string, count int) []string {
 	return names
 }
 
-// base is the common part of all families.
+// base contains the fields that all families have.
 type base struct {
 	cluster   *cluster.Cluster
 	namespace string
-	// title is the first word of its lanes.
+	// title is the first word of the names of the values.
 	title string
-	// pause is the pause after each change.
+	// pause is the time to wait before each change.
 	pause time.Duration
-	// lanes are the names of its values, each of which has a revision.
+	// lanes are the names of the values of the family.
 	lanes []string
 }
 
 func (b base) common() base { return b }
 
-// revisions returns the revision of each lane. -1 stands for a value that was never wanted, and for a lane that several objects have.
+// revisions returns the revision of each lane. -1 means that the value was never wanted, or that several objects belong to the lane.
 func revisions[T any](objects []T, of func(T) (lane, revision string)) map[string]int {
 	found := map[string]int{}
 	for _, object := range objects {
@@ -160,7 +161,7 @@ func (b base) createEach(ctx context.Context, object func(lane string) client.Ob
 	return nil
 }
 
-// patch changes fields of an object.
+// patch changes fields of an object by a merge patch.
 func (b base) patch(ctx context.Context, object client.Object, content map[string]any) error {
 	patch, err := json.Marshal(content)
 	if err != nil {
@@ -169,7 +170,7 @@ func (b base) patch(ctx context.Context, object client.Object, content map[strin
 	return b.cluster.Client.Patch(ctx, object, client.RawPatch(types.MergePatchType, patch))
 }
 
-// insist calls do until it succeeds. The error contains the last one.
+// insist calls do until it succeeds, or until the limit. The error contains the last error of do.
 func insist(ctx context.Context, limit time.Duration, do func(context.Context) error) error {
 	return local.AwaitEvery(ctx, retryPause, limit, "cluster", func(ctx context.Context) error {
 		ctx, cancel := context.WithTimeout(ctx, attempt)
@@ -178,7 +179,7 @@ func insist(ctx context.Context, limit time.Duration, do func(context.Context) e
 	})
 }
 
-// advance makes one change and retries it.
+// advance makes one change, and retries it until it is accepted.
 func (l *Load) advance(ctx context.Context, f family, lane string, figures *Figures) error {
 	revision := l.want(f, lane)
 	tries := 0
@@ -197,7 +198,8 @@ func (l *Load) advance(ctx context.Context, f family, lane string, figures *Figu
 	return nil
 }
 
-// want records the next revision before it is sent: it may be executed although the response is lost.
+// want records the next revision of a lane. This is done before the request is sent, because the request may succeed although the response
+// is lost.
 func (l *Load) want(f family, lane string) int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -206,7 +208,7 @@ func (l *Load) want(f family, lane string) int {
 	return len(l.wanted[name])
 }
 
-// deletes records that the load itself deletes an object, as drift.
+// deletes records that the load itself deletes an object, to test that it is created again.
 func (l *Load) deletes(uid types.UID) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -214,8 +216,8 @@ func (l *Load) deletes(uid types.UID) {
 }
 
 // Start starts to change values, one after the other in each family, and to send Pods to the webhooks. Errors of the webhook requests for
-// which excused returns true do not count; nil excuses none. stop ends all that; it returns when the API server has accepted every change
-// that was started, or after two minutes, and may be called again.
+// which excused returns true do not count; nil excuses none. The function stop ends all this. It returns when the API server has accepted
+// every started change, or after two minutes; it may be called again.
 func (l *Load) Start(ctx context.Context, excused func(error) bool) (stop func() Figures) {
 	ctx, cancel := context.WithCancel(ctx)
 	ending := make(chan struct{})
@@ -224,7 +226,7 @@ func (l *Load) Start(ctx context.Context, excused func(error) bool) (stop func()
 	for _, f := range l.families {
 		workers.Go(func() { l.work(ctx, ending, f, &figures) })
 	}
-	// It writes the counts of Pods, which no other goroutine touches, so it needs no lock.
+	// This goroutine alone writes the counts of Pods, so it needs no lock.
 	workers.Go(func() { l.ask(ctx, ending, excused, &figures) })
 	return sync.OnceValue(func() Figures {
 		close(ending)
@@ -236,7 +238,7 @@ func (l *Load) Start(ctx context.Context, excused func(error) bool) (stop func()
 	})
 }
 
-// work runs until ending is closed, or until a change is never accepted, which the figures contain.
+// work makes changes until ending is closed, or until a change is never accepted; figures then contains that change.
 func (l *Load) work(ctx context.Context, ending <-chan struct{}, f family, figures *Figures) {
 	lanes := f.common().lanes
 	for i := 0; ; i++ {
@@ -251,7 +253,7 @@ func (l *Load) work(ctx context.Context, ending <-chan struct{}, f family, figur
 	}
 }
 
-// lagging returns the values that have not arrived, by their names, with a description, and the other objects that are not in the
+// lagging returns a description of each value that has not arrived, by its name, and a text for each other object that is not in the
 // expected state.
 func (l *Load) lagging(ctx context.Context) (lagging map[string]string, unsettled []string, err error) {
 	lagging = map[string]string{}
@@ -274,8 +276,8 @@ func (l *Load) lagging(ctx context.Context) (lagging map[string]string, unsettle
 	return lagging, unsettled, nil
 }
 
-// InSync returns nil if every value has arrived, every condition is healthy, all our Deployments have all replicas, and webhooks
-// answer; otherwise an error that names the missing parts.
+// InSync returns nil if every value has arrived, every condition is healthy, the Deployments of all binaries have all replicas, and the
+// webhooks answer. Otherwise it returns an error that names what is missing.
 func (l *Load) InSync(ctx context.Context) error {
 	lagging, unsettled, err := l.lagging(ctx)
 	if err != nil {
@@ -291,12 +293,12 @@ func (l *Load) InSync(ctx context.Context) error {
 	return l.show(ctx)
 }
 
-// AwaitSync waits for InSync. There must be no changes meanwhile.
+// AwaitSync waits until InSync returns nil. The load must not be running.
 func (l *Load) AwaitSync(ctx context.Context, limit time.Duration) error {
 	return insist(ctx, limit, l.InSync)
 }
 
-// Close removes everything. Controllers delete the objects of ManagedResources and Projects before the namespace is deleted.
+// Close deletes all objects of the load. Controllers delete the objects of ManagedResources and Projects before the namespace is deleted.
 func (l *Load) Close(ctx context.Context) error {
 	return errors.Join(
 		l.removeAll(ctx, watched()["managedresources"]), l.removeAll(ctx, watched()["projects"]), l.removeAll(ctx, watched()["nodes"]),
@@ -304,8 +306,8 @@ func (l *Load) Close(ctx context.Context) error {
 	)
 }
 
-// removeAll deletes the objects of a kind that have the marker of this load, and waits for their end. The namespace matters only for
-// kinds that have one.
+// removeAll deletes the objects of a kind that have the marker of this load, and waits until they are gone. The namespace matters only for
+// namespaced kinds.
 func (l *Load) removeAll(ctx context.Context, kind schema.GroupVersionKind) error {
 	object, left := &metav1.PartialObjectMetadata{}, &metav1.PartialObjectMetadataList{}
 	namespace, marked := client.InNamespace(l.Namespace), client.MatchingLabels{marker: l.Namespace}

@@ -15,18 +15,19 @@ import (
 )
 
 const (
-	// marker is on all objects of the load that must be found again.
+	// marker is a label of all objects of the load that are read or deleted by a selector.
 	marker = "e2e.espalier.dev/load"
-	// Each of setCount sets has fixed ConfigMaps and one that gets another name with each revision. The first set also has a Deployment.
+	// There are setCount sets. Each has fixed ConfigMaps, and one whose name changes with each revision. The first set also has a
+	// Deployment.
 	setCount, fixed = 6, 5
-	// driftEvery is the number of changes between two manual changes or deletions of an object. Each object is affected at most once a
-	// minute: the controller pauses if it has to repeat the repair of an object three times in that time.
+	// driftEvery is the number of changes between two manual changes or deletions of an object. No object is affected more often than once
+	// a minute: the controller pauses if it has to repeat the repair of an object three times in that time.
 	driftEvery = 20
 	renamed    = "renamed"
 	revision   = "revision"
 )
 
-// manifests are ManagedResources with objects.
+// manifests are ManagedResources, whose objects contain the revisions.
 type manifests struct {
 	base
 	load    *Load
@@ -35,7 +36,7 @@ type manifests struct {
 
 func set(i int) string { return "set-" + strconv.Itoa(i) }
 
-// manifestLanes returns <set>.<key of its Secret>.
+// manifestLanes returns the names of the lanes: <set>.<key of its Secret>.
 func manifestLanes() []string {
 	lanes := make([]string, 0, setCount*(fixed+1))
 	for _, key := range append(numbered("fixed-", fixed), renamed) {
@@ -65,7 +66,7 @@ func (m *manifests) create(ctx context.Context) error {
 	return nil
 }
 
-// deployment runs the sandbox image, which every node of this load has.
+// deployment is the manifest of a Deployment that runs the sandbox image, which every node of this load has.
 const deployment = `apiVersion: apps/v1
 kind: Deployment
 metadata: {name: managed, namespace: %s}
@@ -99,7 +100,7 @@ func (m *manifests) change(ctx context.Context, lane string, to int) error {
 	return nil
 }
 
-// drift changes or deletes an object manually, one after the other.
+// drift changes or deletes an object manually, each time another one.
 func (m *manifests) drift(ctx context.Context, number int) error {
 	object := &corev1.ConfigMap{}
 	name := set(number/fixed%setCount) + "-fixed-" + strconv.Itoa(number%fixed)
@@ -136,6 +137,6 @@ func (m *manifests) results(ctx context.Context) (arrived map[string]int, unsett
 		}
 	}
 	slices.Sort(unsettled)
-	// A lane has two objects while the object with the former name still exists. A manual change is no number.
+	// A lane has two objects while the object with the earlier name still exists. After a manual change, the value is not a number.
 	return revisions(found.Items, func(o corev1.ConfigMap) (lane, value string) { return o.Labels[marker], o.Data[revision] }), unsettled, nil
 }

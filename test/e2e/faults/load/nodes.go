@@ -12,8 +12,8 @@ import (
 
 const criticalTaint = "node.gardener.cloud/critical-components-not-ready"
 
-// nodes are Nodes without a kubelet and without Pods that get the taint again with each revision. All critical components count as ready on
-// them.
+// nodes are Nodes without a kubelet and without Pods. With each revision they get the taint again. All critical components on them count as
+// ready.
 type nodes struct{ base }
 
 func (n *nodes) create(ctx context.Context) error {
@@ -27,7 +27,7 @@ func (n *nodes) create(ctx context.Context) error {
 
 func isCritical(taint corev1.Taint) bool { return taint.Key == criticalTaint }
 
-// change updates the version that it has read, because other clients also write the list of taints.
+// change updates the version of the Node that it has read, because other clients also write the list of taints.
 func (n *nodes) change(ctx context.Context, lane string, to int) error {
 	node := &corev1.Node{}
 	if err := n.cluster.Client.Get(ctx, client.ObjectKey{Name: lane}, node); err != nil {

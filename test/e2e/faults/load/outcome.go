@@ -9,15 +9,15 @@ import (
 	"strings"
 )
 
-// resultLimit is the maximum length of a result, in bytes, because it is a cell of a table.
+// resultLimit is the maximum length of a result, in bytes, because the result is a cell of a table.
 const resultLimit = 300
 
-// Promise defines the conditions that must be true of a period of work, in addition to the general rules: nothing is lost, no
-// needed object is deleted, no Pod is accepted without the webhooks, and everything is in the expected state at the end.
+// Promise defines conditions for one period of work, in addition to the general rules: nothing is lost, no needed object is deleted, no Pod
+// is accepted without the webhooks, and everything is in the expected state at the end.
 type Promise struct {
 	// Asked is the minimum number of Pods that must have been sent to the webhooks: without any, their availability is unknown.
 	Asked int
-	// Answered says why webhooks answer all the time; empty if they need not.
+	// Answered is the reason why webhooks must answer all the time; empty if they need not.
 	Answered string
 }
 
@@ -26,12 +26,12 @@ type Outcome struct {
 	Figures Figures
 	// Lost are values that have not arrived, and changes that were not accepted. Deleted are needed objects that were deleted.
 	Lost, Deleted []string
-	// Unsynced is an error about objects that are not in the expected state at the end. Unknown is an error about objects that
-	// could not be read, so that Lost or Deleted are incomplete.
+	// Unsynced is the error about objects that are not in the expected state at the end. Unknown is the error about objects that could not
+	// be read, so that Lost or Deleted are incomplete.
 	Unsynced, Unknown error
 }
 
-// Outcome determines the values and objects that were lost and deleted since then. There must be no more changes; unsynced is the
+// Outcome determines the values and objects that were lost and deleted since the Baseline. The load must not be running; unsynced is the
 // result of AwaitSync.
 func (l *Load) Outcome(ctx context.Context, since Baseline, figures Figures, unsynced error) Outcome {
 	o := Outcome{Figures: figures, Unsynced: unsynced}
@@ -46,7 +46,7 @@ func (l *Load) Outcome(ctx context.Context, since Baseline, figures Figures, uns
 	return o
 }
 
-// lost returns each value once.
+// lost returns each lost value once.
 func lost(unaccepted, lagging map[string]string) []string {
 	all := map[string]string{}
 	maps.Copy(all, lagging)
@@ -63,7 +63,7 @@ func sentences(states map[string]string) []string {
 	return lines
 }
 
-// Broken returns the violations of the promise; empty if there is none.
+// Broken returns the violations of the promise and of the general rules; empty if there are none.
 func (o Outcome) Broken(p Promise) []string {
 	var broken []string
 	for _, each := range []struct {

@@ -17,15 +17,15 @@ import (
 const (
 	// askPause is the pause between two Pods that are sent to the webhooks.
 	askPause = 200 * time.Millisecond
-	// answerLimit is how long the response may take. It is longer than the API server waits for the webhooks, 10 s for each, so that the
-	// API server's error names the webhook that did not answer.
+	// answerLimit is the time limit of a response. It is longer than the API server waits for the webhooks, 10 s for each, so that the API
+	// server's error names the webhook that did not answer.
 	answerLimit = 35 * time.Second
 )
 
-// errUnchanged means that a Pod was accepted without changes by the webhooks.
+// errUnchanged means that a Pod was accepted without the changes of the webhooks.
 var errUnchanged = errors.New("a Pod without seccomp profile was accepted as it is")
 
-// show makes the API server call the webhooks for a Pod, which is not stored.
+// show makes the API server call the webhooks for a Pod, in a dry run.
 func (l *Load) show(ctx context.Context) error {
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: l.Namespace, GenerateName: "shown-"},
@@ -40,8 +40,8 @@ func (l *Load) show(ctx context.Context) error {
 	return nil
 }
 
-// ask runs until ending is closed; after the end of the context it sends nothing. Errors for which excused returns true do not count; nil
-// excuses none.
+// ask sends Pods to the webhooks until ending is closed; when the context has ended, it sends nothing. Errors for which excused returns
+// true do not count; nil excuses none.
 func (l *Load) ask(ctx context.Context, ending <-chan struct{}, excused func(error) bool, figures *Figures) {
 	wait.Until(func() {
 		if ctx.Err() != nil {
@@ -49,7 +49,7 @@ func (l *Load) ask(ctx context.Context, ending <-chan struct{}, excused func(err
 		}
 		request, cancel := context.WithTimeout(ctx, answerLimit)
 		defer cancel()
-		if err := l.show(request); ctx.Err() == nil { // otherwise the load has stopped, and this response is not needed
+		if err := l.show(request); ctx.Err() == nil { // otherwise the load has stopped, and the response does not count
 			figures.count(err, excused)
 		}
 	}, askPause, ending)
@@ -69,8 +69,8 @@ func (f *Figures) count(err error, excused func(error) bool) {
 	}
 }
 
-// APIServerAway reports whether an error is from an API server that is stopped, stopping or starting, or has no etcd. It excuses Pods while
-// the API server is stopped. Errors that name a webhook, and missing responses, do not count.
+// APIServerAway reports whether an error comes from an API server that is stopped, stopping or starting, or has no connection to etcd. Such
+// errors are excused while the API server is stopped. It returns false for errors that name a webhook, and for missing responses.
 func APIServerAway(err error) bool {
 	text := err.Error()
 	if strings.Contains(text, "failed calling webhook") || strings.Contains(text, "admission webhook") ||

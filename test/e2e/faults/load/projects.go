@@ -14,7 +14,7 @@ import (
 	corev1beta1 "github.com/espalier-dev/espalier/api/core/v1beta1"
 )
 
-// projects are Projects whose only reader changes; the name of the reader is the revision.
+// projects are Projects whose only reader changes. The name of the reader contains the revision.
 type projects struct{ base }
 
 func (p *projects) create(ctx context.Context) error {
@@ -59,7 +59,7 @@ func (p *projects) results(ctx context.Context) (arrived map[string]int, unsettl
 	return arrived, unsettled, nil
 }
 
-// onlyReader returns the revision of the only reader, -1 if there is none or more than one.
+// onlyReader returns the revision in the name of the only reader; -1 if there is none or more than one.
 func onlyReader(subjects []rbacv1.Subject) int {
 	value, readers := -1, 0
 	for _, subject := range subjects {

@@ -20,7 +20,7 @@ import (
 	"github.com/espalier-dev/espalier/test/e2e/cluster"
 )
 
-// requests are a kubelet's requests for serving certificates. Revision n has arrived when n of them are approved.
+// requests are requests for serving certificates in the name of a kubelet. Revision n has arrived when n of them are approved.
 type requests struct {
 	base
 	kubelet   client.Client
@@ -29,7 +29,7 @@ type requests struct {
 	addresses []net.IP
 }
 
-// create finds the real Node, as whose kubelet requests are sent.
+// create finds the Node that has a kubelet. The requests are sent as this kubelet.
 func (r *requests) create(ctx context.Context) error {
 	found := &corev1.NodeList{}
 	if err := r.cluster.Client.List(ctx, found); err != nil {

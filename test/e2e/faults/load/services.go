@@ -17,7 +17,7 @@ const (
 	firstPort = 10_000
 )
 
-// services are Services that allow ingress from everywhere to a port, which is the revision.
+// services are Services that allow ingress from everywhere to a port. The port number contains the revision.
 type services struct{ base }
 
 func (s *services) create(ctx context.Context) error {
@@ -37,7 +37,7 @@ func (s *services) change(ctx context.Context, lane string, to int) error {
 	}})
 }
 
-// results expects the two policies that every Service with a port has, and the one for ingress from everywhere.
+// results expects, for every Service, the two policies that every Service with a port has, and the one for ingress from everywhere.
 func (s *services) results(ctx context.Context) (arrived map[string]int, unsettled []string, err error) {
 	found := &networkingv1.NetworkPolicyList{}
 	if err := s.cluster.Client.List(ctx, found, client.InNamespace(s.namespace)); err != nil {

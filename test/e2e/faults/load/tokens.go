@@ -14,7 +14,7 @@ const (
 	tokenPrefix = "serviceaccount.resources.gardener.cloud/"
 )
 
-// tokens are Secrets that request tokens. With each revision the label of their ServiceAccount changes, and the token is renewed.
+// tokens are Secrets that request tokens. With each revision a label of their ServiceAccount changes, and the token is renewed.
 type tokens struct{ base }
 
 func (t *tokens) create(ctx context.Context) error {

@@ -1,4 +1,4 @@
-// Package machine stops and restarts parts of the local node, for suites that require it. It never affects another cluster.
+// Package machine stops and restarts parts of the local node, for suites that require this node. It never affects another cluster.
 package machine
 
 import (
@@ -27,15 +27,15 @@ import (
 var ErrElsewhere = errors.New("the cluster under test is not the local node of `make up-node`; kubelets, etcds and API servers of other " +
 	"clusters are not stopped")
 
-// Machine is the machine of the local node.
+// Machine is the machine that runs the local node.
 type Machine struct {
-	// Root is the folder of the repository, Dir is the folder of the node's state, AuditLog is a file in it.
+	// Root is the folder of the repository, Dir is the folder of the node's state, AuditLog is the path of the API server's audit log.
 	Root, Dir, AuditLog string
 
 	command string
 }
 
-// Find returns the machine if the kubeconfig belongs to the local node, else an error that wraps ErrElsewhere.
+// Find returns the machine if the kubeconfig belongs to the local node; otherwise an error that wraps ErrElsewhere.
 func Find(ctx context.Context, kubeconfig string) (*Machine, error) {
 	root, err := local.RepositoryRoot()
 	if err != nil {
@@ -54,8 +54,8 @@ func Find(ctx context.Context, kubeconfig string) (*Machine, error) {
 		Root: root, Dir: dir, AuditLog: filepath.Join(dir, "logs", "audit.log"),
 		command: filepath.Join(root, ".local", "e2e", "upnode"),
 	}
-	// Programs that are started later must not inherit open files of this process, such as a lock of the calling shell: parts of the node
-	// outlive this process, and would keep the lock forever.
+	// Programs that are started from now on must not inherit open files of this process, such as a lock of the calling shell: parts of the
+	// node outlive this process, and would keep the lock forever.
 	if err := unix.CloseRange(3, math.MaxInt32, unix.CLOSE_RANGE_CLOEXEC); err != nil {
 		return nil, fmt.Errorf("close descriptors on exec: %w", err)
 	}
@@ -70,7 +70,8 @@ func (m *Machine) Stop(ctx context.Context, parts ...string) error {
 	return m.run(ctx, nil, m.command, append([]string{"stop"}, parts...)...)
 }
 
-// Start starts all parts that do not run, and waits until the Node is ready. Parts of the control plane that it starts get the variables.
+// Start starts all parts that do not run, and waits until the Node is ready. Parts of the control plane that it starts get the environment
+// variables.
 func (m *Machine) Start(ctx context.Context, variables ...string) error {
 	return m.run(ctx, variables, m.command, "start")
 }
@@ -90,7 +91,7 @@ func (m *Machine) run(ctx context.Context, variables []string, command string, a
 	return nil
 }
 
-// Kill kills the processes of a Pod of the local node, without time to end in order. It finds them by the names of their cgroups.
+// Kill kills the processes of a Pod on the local node with SIGKILL. It finds them by the names of their cgroups.
 func Kill(pod corev1.Pod) error {
 	processes, err := procfs.AllProcs()
 	if err != nil {
@@ -103,7 +104,7 @@ func Kill(pod corev1.Pod) error {
 		for _, process := range processes {
 			groups, err := process.Cgroups()
 			if err != nil || !slices.ContainsFunc(groups, isMember) {
-				continue // it has ended, or belongs to another user
+				continue // the process has ended, or belongs to another user
 			}
 			if err := syscall.Kill(process.PID, syscall.SIGKILL); err != nil {
 				return fmt.Errorf("kill process %d of Pod %s: %w", process.PID, pod.Name, err)
@@ -117,8 +118,8 @@ func Kill(pod corev1.Pod) error {
 	return nil
 }
 
-// Required connects to the cluster of KUBECONFIG and finds its machine. Use it in BeforeSuite of suites that need all binaries and the
-// local node. Without them it skips the suite, with a message that contains notDone.
+// Required connects to the cluster of KUBECONFIG and returns its machine. Use it in BeforeSuite of suites that need all binaries and the
+// local node. Without these it skips the suite, with a message that contains notDone.
 func Required(ctx SpecContext, notDone string) (*cluster.Cluster, *Machine) {
 	GinkgoHelper()
 	c, err := cluster.Connect()

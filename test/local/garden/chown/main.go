@@ -1,5 +1,5 @@
-// Command chown takes the place of the program of this name in the image with which etcd-druid gives a folder of backups to the user of the
-// sidecar. It knows only: chown -R UID:GID FOLDER.
+// Command chown replaces the program of this name in the image that etcd-druid uses to change the owner of a backup folder to the user of
+// the sidecar. It supports only: chown -R UID:GID FOLDER.
 package main
 
 import (

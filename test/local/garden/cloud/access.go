@@ -21,14 +21,14 @@ import (
 	"github.com/espalier-dev/espalier/test/local/node"
 )
 
-// accessSecret returns the key of the Secret with a kubeconfig of the virtual cluster, whose token is renewed.
+// accessSecret returns the key of the Secret that contains a kubeconfig of the virtual cluster, whose token is renewed.
 func accessSecret() client.ObjectKey { return client.ObjectKey{Namespace: "garden", Name: "gardener"} }
 
 func gatewayService() client.ObjectKey {
 	return client.ObjectKey{Namespace: "virtual-garden-istio-ingress", Name: "istio-ingressgateway"}
 }
 
-// onlyAccess restricts the cache of Secrets to the one with the kubeconfig.
+// onlyAccess restricts the cache of Secrets to the Secret with the kubeconfig.
 func onlyAccess() cache.ByObject {
 	key := accessSecret()
 	return cache.ByObject{
@@ -36,13 +36,13 @@ func onlyAccess() cache.ByObject {
 	}
 }
 
-// access keeps a kubeconfig of the virtual cluster for users of this machine.
+// access writes a kubeconfig of the virtual cluster for users of this machine.
 type access struct {
 	file string
 }
 
-// Reconcile writes the kubeconfig with its current token. The server is the forwarded port of the gateway, because no DNS server knows the
-// name in the Secret. The gateway and the certificate of the API server still need that name.
+// Reconcile writes the kubeconfig with the current token. Its server is the forwarded port of the gateway, because no DNS server knows the
+// name in the Secret. Clients still use that name for SNI and to verify the certificate, because the gateway and the API server require it.
 func (r *access) Reconcile(_ context.Context, secret *corev1.Secret) (ctrl.Result, error) {
 	kubeconfig, err := clientcmd.Load(secret.Data["kubeconfig"])
 	if err != nil {
@@ -53,7 +53,7 @@ func (r *access) Reconcile(_ context.Context, secret *corev1.Secret) (ctrl.Resul
 		return ctrl.Result{}, reconcile.TerminalError(fmt.Errorf("kubeconfig of Secret %s has no complete context", secret.Name))
 	}
 	if kubeconfig.AuthInfos[current.AuthInfo].Token == "" {
-		return ctrl.Result{}, nil // the Secret changes again when there is a token
+		return ctrl.Result{}, nil // the Secret will change when it gets a token
 	}
 	cluster := kubeconfig.Clusters[current.Cluster]
 	cluster.TLSServerName = strings.TrimPrefix(cluster.Server, "https://")
@@ -65,7 +65,7 @@ func (r *access) Reconcile(_ context.Context, secret *corev1.Secret) (ctrl.Resul
 	return ctrl.Result{}, replace(r.file, content)
 }
 
-// replace writes a file as a whole: a user may read it at any time.
+// replace replaces a file in one step, because a user may read it at any time.
 func replace(file string, content []byte) error {
 	part := filepath.Join(filepath.Dir(file), "."+filepath.Base(file)+".new")
 	if err := errors.Join(os.WriteFile(part, content, 0o600), os.Rename(part, file)); err != nil {
@@ -74,7 +74,7 @@ func replace(file string, content []byte) error {
 	return nil
 }
 
-// forwardGateway forwards the port for users of this machine to the load balancer of the gateway.
+// forwardGateway returns a function that forwards a port for users of this machine to the load balancer of the gateway.
 func forwardGateway(reader client.Reader) func(context.Context) error {
 	return func(ctx context.Context) error {
 		return node.ForwardTo(ctx, node.GatewayPort, func(ctx context.Context) (string, error) {

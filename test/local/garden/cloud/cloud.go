@@ -1,6 +1,6 @@
-// Package cloud takes the place of a cloud provider for a local node: it provides volumes, which are folders of the node, and gives
-// Services of type LoadBalancer an address, which kube-proxy serves on the node. It also gives users of this machine access to the
-// virtual cluster of a garden: a port of the gateway, and a kubeconfig.
+// Package cloud replaces a cloud provider for a local node: it provides volumes, which are folders of the node, and gives Services of type
+// LoadBalancer an address, which kube-proxy serves on the node. It also gives users of this machine access to the virtual cluster of a
+// garden: a port of the gateway, and a kubeconfig.
 package cloud
 
 import (
@@ -18,7 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-// Files are the places of volumes and of the kubeconfig. They must be absolute.
+// Files are the paths of the volumes and of the kubeconfig. They must be absolute.
 type Files struct {
 	// Volumes is the folder of volumes, and Kubeconfig the file for users of the virtual cluster.
 	Volumes, Kubeconfig string
@@ -71,7 +71,7 @@ func (r *services) Reconcile(ctx context.Context, service *corev1.Service) (ctrl
 	return ctrl.Result{}, nil
 }
 
-// addressOf returns the address of the load balancer for the address of a Service: both networks have 16 bits for Services.
+// addressOf returns the address of a Service's load balancer for the cluster IP of the Service: the last 16 bits of both are equal.
 func addressOf(clusterIP string) (string, error) {
 	ip, err := netip.ParseAddr(clusterIP)
 	if err != nil || !ip.Is4() {

@@ -16,9 +16,9 @@ import (
 )
 
 const (
-	// Provisioner is the name in StorageClasses of these volumes.
+	// Provisioner is the name of this provisioner in StorageClasses.
 	Provisioner = "espalier.dev/folder"
-	// provisionedBy and wantedFrom are annotations of Kubernetes that name the provisioner of a volume, and of a claim.
+	// provisionedBy and wantedFrom are annotations of Kubernetes that contain the provisioner of a volume and of a claim.
 	provisionedBy = "pv.kubernetes.io/provisioned-by"
 	wantedFrom    = "volume.kubernetes.io/storage-provisioner"
 )
@@ -28,14 +28,14 @@ type claims struct {
 	folder string
 }
 
-// Reconcile creates the volume of a claim, to which kube-controller-manager then binds the claim.
+// Reconcile creates the volume for a claim. kube-controller-manager then binds the claim to it.
 func (r *claims) Reconcile(ctx context.Context, claim *corev1.PersistentVolumeClaim) (ctrl.Result, error) {
 	if claim.Annotations[wantedFrom] != Provisioner || claim.Spec.VolumeName != "" || claim.DeletionTimestamp != nil {
 		return ctrl.Result{}, nil
 	}
 	volume := volumeFor(claim, r.folder)
 	path := volume.Spec.HostPath.Path
-	// Programs of any user must be able to write: the kubelet does not change the owner of such a folder.
+	// Programs of any user must be able to write to the folder: the kubelet does not change the owner of such a volume.
 	if err := errors.Join(os.MkdirAll(path, 0o755), os.Chmod(path, 0o777)); err != nil {
 		return ctrl.Result{}, fmt.Errorf("create folder: %w", err)
 	}
@@ -61,7 +61,7 @@ func volumeFor(claim *corev1.PersistentVolumeClaim, folder string) *corev1.Persi
 	}
 }
 
-// volumes deletes volumes whose claim is gone, with their data.
+// volumes deletes a volume, with its data, when its claim is deleted.
 type volumes struct {
 	client client.Client
 	folder string

@@ -20,18 +20,19 @@ import (
 )
 
 const (
-	// stopGrace is how long etcd may take to hand over its leadership and to close its database. The kubelet allows 30 seconds.
+	// stopGrace is the longest time for etcd to hand over its leadership and to close its database. The kubelet allows 30 seconds.
 	stopGrace     = 25 * time.Second
 	probeInterval = 2 * time.Second
 	probeTimeout  = 5 * time.Second
 )
 
-// marker is a file with inOrder if etcd has stopped in order, so that its database need not be checked.
+// marker is the path of a file that contains inOrder if etcd has stopped in order. Then its database need not be checked.
 func (s settings) marker() string { return filepath.Join(s.data, "exit_code") }
 
 const inOrder = "terminated"
 
-// takeMode returns the mode of the initialization, and removes the marker, so that it says nothing about the coming run.
+// takeMode returns the mode of the initialization according to the marker, and removes the marker, which would otherwise be wrong if the
+// coming run fails.
 func takeMode(s settings) (string, error) {
 	content, err := os.ReadFile(s.marker())
 	if errors.Is(err, os.ErrNotExist) {
@@ -54,7 +55,7 @@ type etcd struct {
 	ready atomic.Bool
 }
 
-// run returns when etcd has ended. The error is nil if the context has ended and etcd has stopped in order because of that.
+// run runs etcd and returns when it has ended. The error is nil if etcd has stopped in order because the context has ended.
 func (e *etcd) run(ctx context.Context, config []byte) error {
 	client, err := e.client(config)
 	if err != nil {
@@ -89,19 +90,19 @@ func (e *etcd) run(ctx context.Context, config []byte) error {
 	return nil
 }
 
-// wasAskedToStop reports whether the program was asked to stop, and does not stop because of a failure.
+// wasAskedToStop reports whether the program stops because of a signal or request, and not because of a failure.
 func wasAskedToStop(ctx context.Context) bool {
 	return ctx.Err() != nil && !errors.Is(context.Cause(ctx), errServer)
 }
 
-// endedInOrder reports whether a process has ended by itself or by the signal that asks it to, which etcd sends to itself when it has
-// closed its database.
+// endedInOrder reports whether etcd has ended by itself, or by the signal SIGTERM, which etcd sends to itself when it has closed its
+// database.
 func endedInOrder(state *os.ProcessState) bool {
 	status, ok := state.Sys().(syscall.WaitStatus)
 	return state.Success() || ok && status.Signaled() && status.Signal() == syscall.SIGTERM
 }
 
-// probe keeps ready current until the context ends.
+// probe updates ready until the context ends.
 func (e *etcd) probe(ctx context.Context, client *http.Client) {
 	for {
 		err := e.healthy(ctx, client)
@@ -114,7 +115,7 @@ func (e *etcd) probe(ctx context.Context, client *http.Client) {
 	}
 }
 
-// healthy makes etcd read a key, with the agreement of its members. Alarms do not count: without space, etcd still serves reads.
+// healthy makes etcd read a key with the agreement of its members. It ignores alarms: without space, etcd still serves reads.
 func (e *etcd) healthy(ctx context.Context, client *http.Client) error {
 	scheme := "http"
 	if e.clientTLS() {
@@ -125,7 +126,7 @@ func (e *etcd) healthy(ctx context.Context, client *http.Client) error {
 	return err
 }
 
-// client returns a client of etcd, which trusts the authority in the configuration of etcd.
+// client returns an HTTP client for etcd. It trusts the authority in the configuration of etcd.
 func (e *etcd) client(config []byte) (*http.Client, error) {
 	if !e.clientTLS() {
 		return &http.Client{}, nil

@@ -1,8 +1,9 @@
-// Command etcdwrapper runs etcd in the Pods that etcd-druid creates. It first lets the sidecar, etcd-backup-restore, check the data and
-// restore them if necessary, and reads the configuration of etcd from it. While etcd runs, it serves whether etcd answers.
+// Command etcdwrapper runs etcd in the Pods that etcd-druid creates. First it makes the sidecar, etcd-backup-restore, check the data and
+// restore them if necessary, and reads the configuration of etcd from the sidecar. While etcd runs, it serves the health of etcd to the
+// kubelet and the sidecar.
 //
-// It starts the program etcd beside it in the image, does not change the data itself, and does not reach the API server. A certificate that
-// changes has a new Secret, which replaces the Pod.
+// It starts the program etcd, which is in the same image. It does not change the data itself, and sends no request to the API server. If a
+// certificate changes, a new Secret contains it, and the Pod is replaced.
 package main
 
 import (
@@ -33,7 +34,7 @@ func main() {
 	}
 }
 
-// settings are the flags with which etcd-druid starts the program, and paths that are the same in all its Pods.
+// settings are the flags with which etcd-druid starts the program, and paths that are the same in all Pods.
 type settings struct {
 	sidecar               string
 	sidecarTLS            bool
@@ -42,8 +43,8 @@ type settings struct {
 	clientCert, clientKey string
 	clientPort, port      int
 
-	// etcd is the program of etcd, data the folder of its volume, config the file for its configuration, and certificates the folder with the
-	// certificate of its clients' port.
+	// etcd is the program of etcd, data the folder of its volume, config the file for its configuration, and certificates the folder of the
+	// certificate for the port that clients use.
 	etcd, data, config, certificates string
 }
 
@@ -74,7 +75,7 @@ func parse(args []string) (settings, error) {
 	return s, nil
 }
 
-// run returns nil if it was asked to stop, by a signal or by a request, and etcd has stopped in order.
+// run runs etcd. It returns nil if a signal or a request has asked it to stop, and etcd has stopped in order.
 func run(ctx context.Context, s settings, logger *log.Logger) error {
 	group, ctx := errgroup.WithContext(ctx)
 	ctx, stop := context.WithCancel(ctx)

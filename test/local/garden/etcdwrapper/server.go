@@ -14,7 +14,7 @@ import (
 
 var errServer = errors.New("the HTTP server has failed")
 
-// server answers the kubelet and the sidecar.
+// server answers requests of the kubelet and the sidecar.
 type server struct {
 	ready *atomic.Bool
 	// stop has the effect of a signal. The sidecar requests it after a change of the addresses of members.
@@ -44,7 +44,7 @@ func (s *server) listen(ctx context.Context, from settings) (err error) {
 	return nil
 }
 
-// serve returns when the context has ended and open requests are answered.
+// serve serves until the context has ended, and returns when open requests are answered.
 func (s *server) serve(ctx context.Context) error {
 	closed := make(chan error, 1)
 	stop := context.AfterFunc(ctx, func() {

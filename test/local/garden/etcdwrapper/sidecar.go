@@ -18,7 +18,7 @@ type sidecar struct {
 	client *http.Client
 	url    string
 	log    *log.Logger
-	// interval is the time between two requests for the state, and pause that after a failed initialization.
+	// interval is the time between two requests for the state. pause is the time to wait after a failed initialization.
 	interval, pause time.Duration
 }
 
@@ -30,7 +30,7 @@ const (
 
 const (
 	requestTimeout = 10 * time.Second
-	// configTimeout is long, because the sidecar may first have to add a member.
+	// configTimeout is long, because the sidecar may have to add a member before it answers.
 	configTimeout = 2 * time.Minute
 )
 
@@ -54,7 +54,7 @@ func tlsClient(files transport.TLSConfig) (*http.Client, error) {
 	return &http.Client{Transport: connections}, nil
 }
 
-// prepare waits until the data are fit for a start of etcd, however long a restore takes, and returns the configuration of etcd.
+// prepare waits until the sidecar has initialized the data, however long a restore takes, and returns the configuration of etcd.
 func (c *sidecar) prepare(ctx context.Context, mode string) ([]byte, error) {
 	if err := c.initialize(ctx, mode); err != nil {
 		return nil, err
@@ -71,7 +71,7 @@ func (c *sidecar) prepare(ctx context.Context, mode string) ([]byte, error) {
 	}
 }
 
-// initialize asks for the state until the initialization has succeeded. The sidecar forgets the result with the answer that has it.
+// initialize requests the state until the initialization has succeeded. The sidecar reports the success only once.
 func (c *sidecar) initialize(ctx context.Context, mode string) error {
 	for {
 		pause := c.interval
@@ -94,7 +94,7 @@ func (c *sidecar) initialize(ctx context.Context, mode string) error {
 	}
 }
 
-// get returns the body of an answer with status 200.
+// get returns the body of a response with status 200.
 func get(ctx context.Context, client *http.Client, url string, timeout time.Duration) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()

@@ -24,7 +24,7 @@ import (
 	. "github.com/onsi/gomega"
 )
 
-// peer is a sidecar whose initialization goes through states, the last of which stays. It serves the health of etcd too.
+// peer is a sidecar that reports one state of the initialization after another, the last one forever. It also serves the health of etcd.
 type peer struct {
 	mu       sync.Mutex
 	states   []string
@@ -98,7 +98,7 @@ func TestSidecarIsVerified(t *testing.T) {
 	g.Expect(err).To(MatchError(ContainSubstring("certificate is valid for example.com")))
 }
 
-// writeCertificate writes the certificate of a server, which is its own certificate authority, and returns the folder.
+// writeCertificate writes the certificate of a server, which is also its own authority, and returns the folder.
 func writeCertificate(t *testing.T, server *httptest.Server) string {
 	t.Helper()
 	g := NewWithT(t)
@@ -113,7 +113,7 @@ func writeCertificate(t *testing.T, server *httptest.Server) string {
 	return dir
 }
 
-// pod returns settings for a run with a sidecar, and with a shell script in place of etcd.
+// pod returns settings for a run with a sidecar. A shell script replaces etcd.
 func pod(t *testing.T, p *peer, script string) settings {
 	t.Helper()
 	g := NewWithT(t)
@@ -140,7 +140,7 @@ func freePort(t *testing.T) int {
 	return int(netip.MustParseAddrPort(listener.Addr().String()).Port())
 }
 
-// runs waits for SIGTERM, ends in order, and fails unless its configuration comes from the sidecar.
+// runs is a script that waits for SIGTERM and then ends in order. It fails unless its configuration comes from the sidecar.
 const runs = `grep -q "name: etcd-0" "${1#--config-file=}" || exit 3
 trap 'kill $!; exit 0' TERM
 sleep 60 & wait

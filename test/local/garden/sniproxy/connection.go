@@ -13,13 +13,13 @@ import (
 )
 
 const (
-	// helloLimit and helloTimeout bound the first message of a client.
+	// helloLimit and helloTimeout limit the size of a client's first message and the time until it is complete.
 	helloLimit   = 16 << 10
 	helloTimeout = 10 * time.Second
 	dialTimeout  = 10 * time.Second
 )
 
-// connectTo returns a function that connects clients to the destination of the host that they name, and passes their first message on.
+// connectTo returns a function that connects a client to the destination of the host name in its first message, and forwards this message.
 func connectTo(destination func(context.Context, string) (string, error)) func(context.Context, net.Conn) (net.Conn, error) {
 	return func(ctx context.Context, client net.Conn) (net.Conn, error) {
 		if err := client.SetReadDeadline(time.Now().Add(helloTimeout)); err != nil {
@@ -50,7 +50,7 @@ func connectTo(destination func(context.Context, string) (string, error)) func(c
 
 var errRead = errors.New("the first message is read")
 
-// readHello returns the host name in the first message of a TLS client, in lower case, and the bytes that were read.
+// readHello returns the host name in the first message of a TLS client, in lower case, and all bytes that it has read.
 func readHello(client io.Reader) (host string, hello []byte, err error) {
 	var read bytes.Buffer
 	known := false
@@ -70,7 +70,7 @@ func readHello(client io.Reader) (host string, hello []byte, err error) {
 	return host, read.Bytes(), nil
 }
 
-// oneWay is a connection that sends nothing, so that a handshake ends after the first message without an answer.
+// oneWay is a connection that cannot be written to, so that a handshake ends after the first message without a response.
 type oneWay struct {
 	net.Conn
 	io.Reader

@@ -71,7 +71,7 @@ func TestConnectionsThatAreNoTLSAreClosedWithoutAnAnswer(t *testing.T) {
 	defer func() { _ = connection.Close() }()
 	_, err = io.WriteString(connection, "GET / HTTP/1.1\r\n\r\n")
 	g.Expect(err).NotTo(HaveOccurred())
-	answer, _ := io.ReadAll(connection) // an end or a reset
+	answer, _ := io.ReadAll(connection) // the connection is closed or reset
 	g.Expect(answer).To(BeEmpty())
 }
 

@@ -1,9 +1,9 @@
-// Command sniproxy takes the place of Envoy in a gateway of Istio: it passes TLS connections through to the Service that Gateways and
-// VirtualServices name for the host name in the first message of the client. It never decrypts anything, and closes connections that match
-// nothing. Of Istio's objects it knows only servers of port 443 with the mode PASSTHROUGH and routes for TLS; istiod plays no part.
+// Command sniproxy replaces Envoy in a gateway of Istio: it forwards TLS connections, without decrypting them, to the Service that Gateways
+// and VirtualServices define for the host name in the client's first message. It closes connections for all other host names. It supports
+// only servers of port 443 with the mode PASSTHROUGH and routes for TLS. It does not use istiod.
 //
-// It runs with the arguments, ports and volumes of the gateway's Deployment. Its ServiceAccount must be allowed to read Gateways and
-// VirtualServices of all namespaces.
+// It runs with the arguments, ports and volumes of the gateway's Deployment. Its ServiceAccount must have the right to read Gateways and
+// VirtualServices in all namespaces.
 package main
 
 import (
@@ -28,12 +28,12 @@ import (
 )
 
 const (
-	// address is the target of port 443 of the gateway's Service, probes the address of the readiness probe.
+	// address is the address for port 443 of the gateway's Service. probes is the address of the readiness probe.
 	address = ":9443"
 	probes  = ":15021"
-	// labelsFile has the labels of this Pod, which Gateways select.
+	// labelsFile contains the labels of this Pod, by which Gateways select it.
 	labelsFile = "/etc/istio/pod/labels"
-	// drain is how long connections may go on after a signal.
+	// drain is how long open connections may continue after a signal.
 	drain = 45 * time.Second
 )
 
@@ -76,7 +76,7 @@ func run(ctx context.Context) error {
 	return group.Wait()
 }
 
-// probeServer answers when the objects are known and the listener is open.
+// probeServer serves the readiness probe once the objects are read and the listener is open.
 func probeServer() *manager.Server {
 	routes := http.NewServeMux()
 	routes.HandleFunc("GET /healthz/ready", func(http.ResponseWriter, *http.Request) {})

@@ -13,13 +13,13 @@ import (
 
 const port = 443
 
-// gateway is this Pod.
+// gateway describes this Pod.
 type gateway struct {
 	namespace string
 	labels    map[string]string
 }
 
-// gatewayObject has the fields of a Gateway that matter.
+// gatewayObject contains the fields of a Gateway that sniproxy reads.
 type gatewayObject struct {
 	metav1.ObjectMeta `json:"metadata"`
 
@@ -38,7 +38,7 @@ type gatewayObject struct {
 	} `json:"spec"`
 }
 
-// virtualService has the fields of a VirtualService that matter.
+// virtualService contains the fields of a VirtualService that sniproxy reads.
 type virtualService struct {
 	metav1.ObjectMeta `json:"metadata"`
 
@@ -62,7 +62,8 @@ type virtualService struct {
 	} `json:"spec"`
 }
 
-// route returns the address for a host, or "". The most specific host of a VirtualService wins, and the oldest of equal ones.
+// route returns the address for a host; "" if there is none. The VirtualService with the most specific match wins; of equally specific
+// ones, the oldest.
 func (g gateway) route(host string, gateways []gatewayObject, services []virtualService) string {
 	var open []string
 	for _, each := range gateways {
@@ -85,7 +86,7 @@ func (g gateway) route(host string, gateways []gatewayObject, services []virtual
 	return address
 }
 
-// opens reports whether a Gateway makes this Pod pass connections for the host through.
+// opens reports whether a Gateway selects this Pod and forwards connections for the host.
 func (g gateway) opens(o gatewayObject, host string) bool {
 	if !labels.SelectorFromSet(o.Spec.Selector).Matches(labels.Set(g.labels)) {
 		return false
@@ -103,12 +104,12 @@ func (s virtualService) isExportedTo(namespace string) bool {
 	return slices.ContainsFunc(s.Spec.ExportTo, func(each string) bool { return own[each] })
 }
 
-// isBoundTo reports whether the VirtualService names a Gateway, which is given with its namespace.
+// isBoundTo reports whether the VirtualService names a Gateway, given as namespace/name.
 func (s virtualService) isBoundTo(name string) bool {
 	return slices.ContainsFunc(s.Spec.Gateways, func(each string) bool { return each == name || s.Namespace+"/"+each == name })
 }
 
-// route returns the address for a host and how specific the match is: -1 without one.
+// route returns the address for a host, and how specific the match is: -1 if there is no match.
 func (s virtualService) route(host string) (best int, address string) {
 	best = -1
 	for _, each := range s.Spec.TLS {
@@ -125,8 +126,8 @@ func (s virtualService) route(host string) (best int, address string) {
 	return best, address
 }
 
-// specificity returns how specific the best match of a host is: the length of the pattern, more than any other for the host itself, and -1
-// without a match. A Gateway may write a namespace before a host.
+// specificity returns how specific the best match of a host is: the length of the matching pattern, or a higher number if the host itself
+// is listed; -1 if there is no match. The host of a Gateway may have a namespace before it.
 func specificity(patterns []string, host string) int {
 	best := -1
 	for _, each := range patterns {
@@ -141,7 +142,7 @@ func specificity(patterns []string, host string) int {
 	return best
 }
 
-// labelsOf decodes labels in the form of a volume with fields of the Pod: a line key="value" for each.
+// labelsOf parses labels in the format of a downward API volume: a line key="value" for each label.
 func labelsOf(text string) map[string]string {
 	decoded := map[string]string{}
 	for line := range strings.Lines(text) {

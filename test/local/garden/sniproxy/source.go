@@ -21,7 +21,7 @@ func kind(name string) schema.GroupVersionKind {
 	return schema.GroupVersionKind{Group: "networking.istio.io", Version: "v1beta1", Kind: name}
 }
 
-// sync waits until the cache has both kinds.
+// sync waits until the cache contains both kinds.
 func (s *source) sync(ctx context.Context) error {
 	for _, name := range []string{"Gateway", "VirtualService"} {
 		o := &unstructured.Unstructured{}

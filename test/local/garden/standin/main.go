@@ -1,5 +1,5 @@
-// Command standin takes the place of a program whose image cannot be had: it answers every HTTP request at its ports with 200, so that
-// probes succeed, until it is stopped. Everything from the argument "--" on is for the program that it stands for.
+// Command standin replaces a program for which there is no image: it answers every HTTP request at its ports with 200, so that probes
+// succeed, until it is stopped. It ignores the arguments from "--" on, which are for the replaced program.
 package main
 
 import (

@@ -34,6 +34,7 @@ func project() layout {
 			"apply/merge",
 			"apply/observe",
 			"architecture",
+			"chart",
 			"config",
 			"conflict",
 			"deployable",

@@ -21,8 +21,8 @@ func TestTheTreeKeepsItsRules(t *testing.T) {
 
 func TestEachRuleFindsWhatBreaksIt(t *testing.T) {
 	l := layout{
-		shared:   []string{"process", "config", "apply", "apply/merge"},
-		families: []string{"fruit", "tree"},
+		shared:   []string{"process", "config", "apply", "apply/merge", "chart"},
+		families: []string{"fruit", "tree", "garden"},
 		binaries: map[string]string{"gardener": "fruit"},
 		pure:     []string{"apply/merge"},
 	}
@@ -163,6 +163,23 @@ func TestEachRuleFindsWhatBreaksIt(t *testing.T) {
 				"k8s.io/utils/clock, k8s.io/utils/ptr, sigs.k8s.io/controller-runtime/pkg/client, " +
 				"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil, " +
 				"sigs.k8s.io/yaml, github.com/andybalholm/brotli"},
+		},
+
+		"a library for charts in another package": {
+			files: map[string]string{"internal/apply/a.go": source("helm.sh/helm/v4/pkg/engine", "oras.land/oras-go/v2/registry/remote")},
+			want: []string{
+				"internal/apply/a.go imports helm.sh/helm/v4/pkg/engine: only internal/chart does",
+				"internal/apply/a.go imports oras.land/oras-go/v2/registry/remote: only internal/chart does",
+			},
+		},
+		"a binary without charts that would contain Helm": {
+			files: map[string]string{
+				"internal/apply/a.go":            source(ours + "internal/chart"),
+				"internal/fruit/a_test.go":       source(ours + "internal/chart"),
+				"internal/chart/a.go":            source("helm.sh/helm/v4/pkg/engine"),
+				"internal/garden/extension/a.go": source(ours + "internal/chart"),
+			},
+			want: []string{"internal/apply/a.go imports internal/chart: its binary would contain Helm"},
 		},
 
 		"pure files that could send requests": {

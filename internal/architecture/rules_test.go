@@ -17,6 +17,7 @@ func rules() []rule {
 		foldersAreShallow,
 		importsGoDown,
 		apiTypesStayLean,
+		chartLibrariesStayInChart,
 		pureFilesDoNoIO,
 		noLiteralSetsRequeue,
 		generatedFilesSaySo,
@@ -105,6 +106,26 @@ func oneOf(list []string, name string) string {
 		return name
 	}
 	return ""
+}
+
+// chartLibrariesStayInChart keeps Helm and the client of registries out of binaries that have no charts.
+func chartLibrariesStayInChart(_ layout, t tree) []string {
+	const chart = "internal/chart"
+	libraries := []string{"helm.sh/helm", "oras.land/oras-go"}
+	users := []string{chart, "internal/extension", "internal/garden/extension"}
+	var broken []string
+	for _, file := range t.goFiles {
+		for _, imported := range file.imports {
+			target, _ := strings.CutPrefix(imported, module+"/")
+			switch {
+			case insideAny(libraries, imported) && !inside(chart, file.path):
+				broken = append(broken, fmt.Sprintf("%s imports %s: only %s does", file.path, imported, chart))
+			case target == chart && !file.test && !insideAny(users, file.path):
+				broken = append(broken, fmt.Sprintf("%s imports %s: its binary would contain Helm", file.path, chart))
+			}
+		}
+	}
+	return broken
 }
 
 // apiTypesStayLean limits the dependencies of the packages in api/, which other programs import.

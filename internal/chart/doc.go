@@ -1,0 +1,7 @@
+// Package chart gets Helm charts from registries, verifies and renders them, and checks the rendered objects against a policy.
+//
+// Charts and their values are foreign code: a template may loop, fill the memory, or get at files and variables of its process. So
+// [Sandbox.Render] renders in a child process of the same binary, with limits, without environment, files and network.
+//
+// This package alone imports Helm and the client of registries. Packages that import it make their binaries larger by these libraries.
+package chart

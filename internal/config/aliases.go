@@ -5,8 +5,9 @@ import (
 	"slices"
 )
 
-// move moves the fields of a section, in a spelling of other releases and documents, to the section in the canonical spelling. Fields that
-// the target sets take precedence. It also moves a value of a wrong type, so that the decoder reports it.
+// move moves the fields of a section to another section. from is the path of the section in other releases and documents, and to is its
+// canonical path. A field that is set at both paths keeps its value at to. move also moves a value of a wrong type, so that the decoder
+// reports it.
 func (d *document) move(from, to string) []Warning {
 	source, name := d.fieldOf(from, false)
 	value, used := source[name]

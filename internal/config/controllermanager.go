@@ -94,8 +94,8 @@ type EspalierProject struct {
 	// StaleForecast is how long before a project becomes stale, and before it is deleted, an Event announces it; at least 0, 0 for never.
 	StaleForecast *metav1.Duration `json:"staleForecast,omitempty"`
 	// StaleDeletionNotice is the minimum time between the announcement of a deletion and the deletion itself, even if the deletion date has
-	// passed. The announcement can be late because deletion was off or in dry-run mode, because the state was unknown, or because no
-	// process was running. At most StaleForecast; 0 (default): projects are deleted at their date.
+	// passed. The announcement can be late because deletion was off or in dry-run mode, because it was unknown whether the project is in use,
+	// or because no process was running. At most StaleForecast; 0 (default): projects are deleted at their date.
 	StaleDeletionNotice *metav1.Duration `json:"staleDeletionNotice,omitempty"`
 	// MaxProjectsPerCreator is the maximum number of projects that one user may have created; at least 1. It needs the webhooks. Nil: no
 	// limit.
@@ -121,9 +121,9 @@ type EspalierProjectWebhooks struct {
 	TLS EspalierProjectTLS `json:"tls,omitempty"`
 	// ShutdownDelay is how long requests are still accepted after the process was asked to stop; at least 0, at most 4s.
 	ShutdownDelay *metav1.Duration `json:"shutdownDelay,omitempty"`
-	// SelfManaged makes the process issue its own certificates and maintain its own webhook configurations. Nil: certificates come from
-	// TLS, and another client maintains the configurations. Its names default to espalier-project-controller; only flavor standalone, and
-	// no ExcludedNamespaces.
+	// SelfManaged makes the process issue its own certificates and maintain its own webhook configurations. Nil: certificates come from TLS,
+	// and another client maintains the configurations. The names of the Secret, the Service and the configurations default to
+	// espalier-project-controller. Flavor must be standalone, and ExcludedNamespaces empty.
 	SelfManaged *EspalierSelfManagedWebhooks `json:"selfManaged,omitempty"`
 }
 

@@ -14,7 +14,7 @@ func ControllerManager(data []byte) (*ControllerManagerConfiguration, []Warning,
 	if err != nil {
 		return nil, nil, err
 	}
-	// Older releases have one HTTP server for probes, and one HTTPS server for webhooks.
+	// In files of older releases, server.http configures the server of probes, and server.https the server of webhooks.
 	warnings = slices.Concat(warnings,
 		doc.move("server.http", "server.healthProbes"),
 		doc.move("server.https", "espalier.project.webhooks"),
@@ -25,8 +25,8 @@ func ControllerManager(data []byte) (*ControllerManagerConfiguration, []Warning,
 	return loadDocument[ControllerManagerConfiguration](doc, ControllerManagerAPIVersion, ControllerManagerKind, warnings, doc.checkQuotas())
 }
 
-// resolveChoices accepts the unquoted word Off, which YAML reads as false, as a value of staleDeletion. Of each restriction with a single
-// value, it reads an empty text as no value, which the decoder refuses.
+// resolveChoices accepts the unquoted word Off, which YAML reads as false, as a value of staleDeletion. It reads an empty text in a field
+// of choices as null, which the decoder refuses.
 func (d *document) resolveChoices() {
 	for _, at := range choices() {
 		section, name := d.fieldOf(at, false)
@@ -43,7 +43,7 @@ func (d *document) resolveChoices() {
 	}
 }
 
-// foreignControllers are the sections of the other controllers of Gardener's controller-manager in all its releases.
+// foreignControllers returns the names of the sections of the other controllers of Gardener's controller-manager in all its releases.
 func foreignControllers() []string {
 	return []string{
 		"backupInfrastructure", "bastion", "certificateSigningRequest", "cloudProfile", "controllerDeployment", "controllerRegistration",
@@ -54,7 +54,7 @@ func foreignControllers() []string {
 	}
 }
 
-// dropForeign removes fields of a section that are for other programs, with one warning for each.
+// dropForeign removes fields of a section that belong to other programs. It returns one warning for each.
 func (d *document) dropForeign(at string, names ...string) []Warning {
 	var warnings []Warning
 	section := d.section(at, false)

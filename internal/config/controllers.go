@@ -8,8 +8,8 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// defaultSets is higher than defaultWorkers: the objects of a ManagedResource are applied wave by wave, so a small one has few requests
-// in flight.
+// defaultSets is the default number of ManagedResources that are reconciled at the same time. It is higher than defaultWorkers: the objects
+// of a ManagedResource are applied wave by wave, so a small ManagedResource has few requests in flight.
 const defaultSets = 20
 
 // Controllers has one section per controller of the resource-manager family.
@@ -36,11 +36,11 @@ type Controllers struct {
 
 // ManagedResourceController keeps the objects of ManagedResources in sync. It always runs.
 type ManagedResourceController struct {
-	// ConcurrentSyncs is the number of ManagedResources that are reconciled at the same time; at least 1. Gardener's default is 5; the
-	// objects of a ManagedResource are applied kind by kind, so a small one has few requests in flight. MaxConcurrentRequests limits the
-	// requests of all together.
+	// ConcurrentSyncs is the number of ManagedResources that are reconciled at the same time; at least 1. Gardener's default is 5; the objects
+	// of a ManagedResource are applied kind by kind, so a small ManagedResource has few requests in flight. MaxConcurrentRequests limits the
+	// requests for all ManagedResources together.
 	ConcurrentSyncs *int `json:"concurrentSyncs,omitempty"`
-	// SyncPeriod is how often a ManagedResource is compared with the caches, up to a sixth later; at least 15s. This sends no requests;
+	// SyncPeriod is the time after which a ManagedResource is compared with the caches again; at least 15s. A comparison sends no requests;
 	// drift is repaired when it happens.
 	SyncPeriod *metav1.Duration `json:"syncPeriod,omitempty"`
 	// AlwaysUpdate writes every object in each SyncPeriod, even if it is unchanged.
@@ -108,8 +108,8 @@ type NodeController struct {
 	Enabled bool `json:"enabled,omitempty"`
 	// ConcurrentSyncs is the number of workers.
 	ConcurrentSyncs *int `json:"concurrentSyncs,omitempty"`
-	// Backoff is the pause before a node that is not ready is checked again although nothing has changed, which sends no request, and the
-	// minimum pause between two Warnings about one node. 0 or less: 10s.
+	// Backoff is the pause before a node whose critical components are not ready is checked again although nothing has changed; this check
+	// sends no request. It is also the minimum pause between two Warning Events about one node. 0 or less: 10s.
 	Backoff *metav1.Duration `json:"backoff,omitempty"`
 }
 

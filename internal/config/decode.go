@@ -45,7 +45,8 @@ func decode[C any](doc *document) (c *C, warnings []Warning, errs []error) {
 }
 
 // unmarshal decodes the document into a pointer to a configuration. Null leaves a field unset, except for restrictions: there it is an
-// error, because a missing restriction would allow the process more. These errors do not end it; they are added to missing.
+// error, because a missing restriction would allow the process more. After such an error, unmarshal continues: it adds the error to
+// missing.
 func (d *document) unmarshal(into any, missing *[]error) error {
 	encoded, err := json.Marshal(d.tree)
 	if err != nil {
@@ -80,7 +81,7 @@ func isRestriction(at string) bool {
 		slices.Contains(choices(), at)
 }
 
-// choices are the restrictions with a single value, for which an empty value is invalid.
+// choices returns the paths of the restrictions that have a single value. An empty value of them is invalid.
 func choices() []string {
 	return []string{"espalier.project.staleDeletion", "espalier.project.maxProjectsPerCreator"}
 }

@@ -7,7 +7,7 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// Defaults for the other field if only one client limit is set. If both are unset, there is no limit.
+// Default of QPS if only Burst is set, and default of Burst if only QPS is set. If both are unset, there is no limit.
 const (
 	defaultQPS   = 100
 	defaultBurst = 130
@@ -18,8 +18,8 @@ const (
 	defaultCacheSyncTimeout = 2 * time.Minute
 )
 
-// Default sets every field of c that is unset and has a default. It keeps all other fields. In a section with the field enabled, defaults
-// are set only if it is true. A second call changes nothing.
+// Default sets every field of c that is unset and has a default. It keeps all other fields. In a section that has the field enabled, it
+// sets defaults only if enabled is true. A second call changes nothing.
 func (c *ResourceManagerConfiguration) Default() {
 	defaultClientConnection(&c.SourceClientConnection)
 	if c.TargetClientConnection != nil {

@@ -53,7 +53,7 @@ var (
 	yamlBlock = regexp.MustCompile("(?ms)^```yaml\n(.*?)\n```$")
 )
 
-// configurationsIn returns the configuration files in a page. Blocks that are a part of a file are completed.
+// configurationsIn returns the configuration files in a page. It completes code blocks that show only a part of a file.
 func configurationsIn(page string) []string {
 	var found []string
 	for _, at := range wholeFile.FindAllStringSubmatchIndex(page, -1) {

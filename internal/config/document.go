@@ -20,7 +20,8 @@ import (
 type document struct {
 	// tree is the content of the file: maps, slices, strings, booleans, json.Number and nil.
 	tree any
-	// moved maps the path that a field was moved to, because it is an alias, to its path in the file.
+	// moved contains the fields that move has moved, because their path in the file is an alias. The key is the new path, and the value the
+	// path in the file.
 	moved map[string]string
 }
 
@@ -95,7 +96,7 @@ func (d *document) section(at string, create bool) map[string]any {
 	return current
 }
 
-// fieldOf returns the section that contains a field, and the name of the field in it. See section for create.
+// fieldOf returns the section that contains a field, and the name of the field in it. create has the same meaning as for section.
 func (d *document) fieldOf(at string, create bool) (section map[string]any, name string) {
 	dot := strings.LastIndexByte(at, '.')
 	return d.section(at[:max(dot, 0)], create), at[dot+1:]

@@ -13,8 +13,8 @@ import (
 // minExpiration is the shortest lifetime that the API server accepts in a request.
 const minExpiration = 10 * time.Minute
 
-// EspalierCSRApprover configures csr-approver and makes it stricter; only WithoutMachines, SubsetOfAddresses and AllowUnsetExpiration make
-// it less strict. An unset field has no effect.
+// EspalierCSRApprover configures csr-approver. Most settings make it stricter; only WithoutMachines, SubsetOfAddresses and
+// AllowUnsetExpiration make it less strict. An unset field has no effect.
 type EspalierCSRApprover struct {
 	// ObserveOnly reports each decision by Event, metric and log, without writing it. Each request is reported once per process, even if
 	// another client decides it first.
@@ -40,8 +40,8 @@ type EspalierCSRApprover struct {
 	// AllowUnsetExpiration accepts, despite MaxExpiration, requests without a lifetime. Kubelets name none; limit the lifetime with
 	// --cluster-signing-duration of kube-controller-manager.
 	AllowUnsetExpiration bool `json:"allowUnsetExpiration,omitempty"`
-	// WaitForObjects is the age that a request must reach before it is denied because its Node or its Machine does not exist; more than
-	// 0. It is decided as soon as both exist. Nil: it is denied at once.
+	// WaitForObjects is the age that a request must reach before it is denied because its Node or its Machine does not exist; more than 0. A
+	// request is decided as soon as both exist. Nil: it is denied at once if one of them is missing.
 	WaitForObjects *metav1.Duration `json:"waitForObjects,omitempty"`
 	// DeniedIdentities are names and addresses for which no kubelet gets a certificate, even if its node has them.
 	DeniedIdentities EspalierCSRDeniedIdentities `json:"deniedIdentities,omitempty"`

@@ -17,7 +17,8 @@ type EspalierManagedResource struct {
 	// AuditPeriod is the time between two live reads of all objects, with jitter; at least 1m. An additional safeguard: drift is noticed
 	// without it, too.
 	AuditPeriod *metav1.Duration `json:"auditPeriod,omitempty"`
-	// DeletionWaveTimeout is how long the objects of one wave of a deletion, which are of one kind, delay the next wave; more than 0.
+	// DeletionWaveTimeout is how long a deletion waits until the objects of one wave, which are of one kind, are gone. After that, it deletes
+	// the next wave nevertheless. More than 0.
 	DeletionWaveTimeout *metav1.Duration `json:"deletionWaveTimeout,omitempty"`
 	// MaxConcurrentRequests limits the concurrent requests to the target for all ManagedResources; at least 1.
 	MaxConcurrentRequests *int `json:"maxConcurrentRequests,omitempty"`
@@ -36,9 +37,9 @@ type EspalierManagedResource struct {
 type EspalierNamespaces struct {
 	// Sets lists the source namespaces whose ManagedResources are applied.
 	Sets *[]string `json:"sets,omitempty"`
-	// SetSelector selects, by their labels, additional source namespaces whose ManagedResources are applied. If one of the two is set,
-	// ManagedResources of all other namespaces are refused. Nil selects nothing, and an empty selector is refused. It needs the rights to
-	// list and watch Namespaces in the source, also if the connection is restricted to namespaces.
+	// SetSelector selects, by their labels, additional source namespaces whose ManagedResources are applied. If `sets` or this selector is
+	// set, ManagedResources of all other namespaces are refused. Nil selects nothing, and an empty selector is refused. It needs the rights
+	// to list and watch Namespaces in the source, also if the connection is restricted to namespaces.
 	SetSelector *metav1.LabelSelector `json:"setSelector,omitempty"`
 	// Objects lists the target namespaces in which ManagedResources may change objects.
 	Objects *[]string `json:"objects,omitempty"`

@@ -21,8 +21,9 @@ type EspalierNetworkPolicy struct {
 	// namespaces in which policies of these Services are created. Nil allows all namespaces, an empty list
 	// allows none, and an empty selector is refused.
 	ClientNamespaceSelectors *[]metav1.LabelSelector `json:"clientNamespaceSelectors,omitempty"`
-	// Instance is the name of this instance, which its policies have as a label. It is for clusters in which several netpol-controllers handle
-	// different namespaces: each neither changes nor deletes the policies of another one. Default empty: its policies have no such label.
+	// Instance is the name of this netpol-controller, which it sets as a label on its policies. It is for clusters in which several
+	// netpol-controllers handle different namespaces: each of them neither changes nor deletes the policies of another netpol-controller.
+	// Default empty: policies get no such label.
 	Instance string `json:"instance,omitempty"`
 	// MaxConcurrentRequests limits the concurrent requests to the target for all Services; at least 1, default 32. Half as many Services
 	// are reconciled at the same time, or controllers.networkPolicy.concurrentSyncs if that is higher.

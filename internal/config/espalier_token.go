@@ -9,7 +9,8 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// defaultRequestorWorkers is enough to use the full capacity of an API server that signs one token per core at a time.
+// defaultRequestorWorkers is the default of RequestorWorkers. It is enough to use the full capacity of an API server that signs one token
+// per core at a time.
 const defaultRequestorWorkers = 32
 
 // EspalierToken configures token-controllers.
@@ -19,8 +20,8 @@ type EspalierToken struct {
 	Class *string `json:"class,omitempty"`
 	// TargetNamespace is the namespace of all ServiceAccounts, and overrides the Secrets. Nil: the Secrets name it.
 	TargetNamespace *string `json:"targetNamespace,omitempty"`
-	// SameCluster extends the limits of the requestor if source and target are one cluster. Nil: only the limits of TargetNamespace
-	// or of the namespaces of the connections apply.
+	// SameCluster defines which ServiceAccounts and target Secrets a Secret may name if source and target are one cluster. Nil: only
+	// TargetNamespace and the namespaces of the connections define it.
 	SameCluster *EspalierTokenSameCluster `json:"sameCluster,omitempty"`
 	// Audiences are the audiences of tokens, unless a Secret names others; none of them empty. With an empty list, the API server
 	// decides.

@@ -31,11 +31,12 @@ type EspalierWebhooks struct {
 
 // EspalierSelfManagedWebhooks configures a server that manages its certificates and webhook configurations itself.
 type EspalierSelfManagedWebhooks struct {
-	// SecretName is the Secret in the server's own namespace with authority and certificate.
+	// SecretName is the name of the Secret with the authority and the certificate, in the server's own namespace.
 	SecretName string `json:"secretName,omitempty"`
 	// ConfigurationName is the name of the webhook configurations.
 	ConfigurationName string `json:"configurationName,omitempty"`
-	// ServiceName is the Service in the server's own namespace by which API servers reach it, at port 443. Ignored if URL is set.
+	// ServiceName is the name of the Service, in the server's own namespace, by which API servers reach the server at port 443. Ignored if URL
+	// is set.
 	ServiceName string `json:"serviceName,omitempty"`
 	// URL is the address by which API servers reach the server without a Service: https://host:port, without a path. The certificate is
 	// issued for its host.
@@ -63,7 +64,7 @@ func defaultEspalierWebhooks(c *EspalierWebhooks) {
 	defaultSelfManagedWebhooks(c.SelfManaged, "espalier-webhook-server")
 }
 
-// defaultSelfManagedWebhooks sets the default name of everything that the server owns.
+// defaultSelfManagedWebhooks sets the defaults. The name is the default of SecretName, ConfigurationName and ServiceName.
 func defaultSelfManagedWebhooks(c *EspalierSelfManagedWebhooks, name string) {
 	if c == nil {
 		return
@@ -119,8 +120,8 @@ func validateSelfManagedWebhooks(c EspalierSelfManagedWebhooks, at *field.Path) 
 	return append(errs, validateOneOf(c.Flavor, at.Child("flavor"), FlavorStandalone, FlavorGardenerRuntime, FlavorGardenerShoot)...)
 }
 
-// validateStandaloneWebhooks validates webhooks that are the same in all clusters. Certificate is the setting that names a
-// certificate already, empty for none; about is the purpose of the webhooks, for messages.
+// validateStandaloneWebhooks validates webhooks that are the same in all clusters. certificate is the setting that already names a
+// certificate, empty if there is none; about is the purpose of the webhooks, for messages.
 func validateStandaloneWebhooks(c *EspalierSelfManagedWebhooks, certificate, about string, at *field.Path) field.ErrorList {
 	if c == nil {
 		return nil

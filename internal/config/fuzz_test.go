@@ -19,13 +19,13 @@ type loaded interface {
 // roundTrip describes how a fuzz target loads one kind of file and compares the results.
 type roundTrip[C loaded] struct {
 	load func([]byte) (C, []Warning, error)
-	// same compares the configuration of a file with the configuration that is loaded after the first one has been written.
+	// same compares two configurations. The first was read from the input and then written to a file, and the second was read from that file.
 	same func(first, second C) bool
-	// mayComeAgain accepts a warning about a file that was written.
+	// mayComeAgain reports whether a written configuration may cause this warning when it is read.
 	mayComeAgain func(Warning) bool
 }
 
-// check loads a file. It must not crash, and the configuration can be written and loaded again without a change or a warning.
+// check loads a file. Loading must not crash, and the loaded configuration can be written and loaded again without a change or a warning.
 func (r roundTrip[C]) check(t *testing.T, file []byte) {
 	t.Helper()
 	var none C

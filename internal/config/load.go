@@ -11,7 +11,7 @@ import (
 type Warning struct {
 	// Path is the field in the spelling of the file; empty if the warning is about the file as a whole.
 	Path string
-	// Message says how the value was handled.
+	// Message describes how the loader handled the value.
 	Message string
 	// Mistake marks a problem that the strict mode refuses: unknown fields, fields set twice, further documents.
 	Mistake bool
@@ -25,9 +25,9 @@ func (w Warning) String() string {
 	return w.Path + ": " + w.Message
 }
 
-// ResourceManager decodes a configuration file of the resource-manager family and sets the defaults. It does not validate. Unknown fields,
-// fields set twice and aliases are warnings; a value of a wrong type, a wrong kind or a wrong apiVersion are errors. The returned error
-// contains all of them, with their fields.
+// ResourceManager decodes a configuration file of the resource-manager family and sets the defaults. It does not validate. Fields set
+// twice, aliases and unknown fields are warnings, except that an unknown field in a section with restrictions is an error. A value of a
+// wrong type, a wrong kind or a wrong apiVersion are errors too. The returned error contains all of them, with their fields.
 func ResourceManager(data []byte) (*ResourceManagerConfiguration, []Warning, error) {
 	doc, warnings, err := parse(data)
 	if err != nil {
@@ -43,8 +43,9 @@ func ResourceManager(data []byte) (*ResourceManagerConfiguration, []Warning, err
 	return loadDocument[ResourceManagerConfiguration](doc, ResourceManagerAPIVersion, ResourceManagerKind, warnings, nil)
 }
 
-// loadDocument decodes a document into a configuration, and sets the defaults. The returned error contains the given mistakes, all
-// others, and mistakes in the version and kind of the file. Without an error, the given warnings are among the returned ones.
+// loadDocument decodes a document into a configuration, and sets the defaults. The returned error contains the mistakes of the caller, the
+// mistakes that the decoder finds, and a wrong version or kind of the file. Without an error, it returns the warnings of the caller and of
+// the decoder.
 func loadDocument[C any, P interface {
 	*C
 	Default()

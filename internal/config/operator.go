@@ -66,9 +66,9 @@ type GardenController struct {
 
 // ETCDConfig configures etcd-druid and the backups of etcd.
 type ETCDConfig struct {
-	// ETCDController configures the controller of Etcds; default 50 workers.
+	// ETCDController configures the controller of Etcds; default 50 workers if `etcdConfig` is not set.
 	ETCDController *ETCDWorkers `json:"etcdController,omitempty"`
-	// CustodianController configured a controller that current releases of etcd-druid do not have; default 10 workers.
+	// CustodianController is for a controller that current releases of etcd-druid do not have; default 10 workers if `etcdConfig` is not set.
 	CustodianController *ETCDWorkers `json:"custodianController,omitempty"`
 	// BackupCompactionController configures the compaction of backups.
 	BackupCompactionController *BackupCompactionController `json:"backupCompactionController,omitempty"`
@@ -102,9 +102,9 @@ type BackupCompactionController struct {
 
 // ETCDBackupLeaderElection configures the leader election of backup sidecars.
 type ETCDBackupLeaderElection struct {
-	// ReelectionPeriod is how often the leadership of etcd is checked.
+	// ReelectionPeriod is how often a backup sidecar checks the leadership of etcd.
 	ReelectionPeriod *metav1.Duration `json:"reelectionPeriod,omitempty"`
-	// ETCDConnectionTimeout is how long a check waits for etcd.
+	// ETCDConnectionTimeout is how long a backup sidecar waits for etcd when it checks the leadership.
 	ETCDConnectionTimeout *metav1.Duration `json:"etcdConnectionTimeout,omitempty"`
 }
 
@@ -152,11 +152,11 @@ type EspalierGarden struct {
 	Webhooks EspalierGardenWebhooks `json:"webhooks,omitempty"`
 	// Images are the images of Espalier's binaries that the operator deploys.
 	Images EspalierImages `json:"images,omitempty"`
-	// ProjectController is true if project-controller, which the operator does not deploy, reconciles the Projects of virtual clusters.
-	// Then gardener-controller-manager does not.
+	// ProjectController is true if project-controller, which the user deploys, reconciles the Projects of the virtual cluster. Then
+	// gardener-controller-manager does not reconcile them.
 	ProjectController bool `json:"projectController,omitempty"`
-	// BackupMetadataService lets the main etcd connect to link-local addresses, where clouds serve credentials of the node. Backups need it
-	// whose Secret has no credentials of its own.
+	// BackupMetadataService lets the main etcd connect to link-local addresses, where clouds serve credentials of the node. Backups whose
+	// Secret contains no credentials need this.
 	BackupMetadataService bool `json:"backupMetadataService,omitempty"`
 }
 
@@ -173,9 +173,9 @@ type EspalierGardenWebhooks struct {
 	// ShutdownDelay is how long requests are still accepted after the process was asked to stop; at least 0, at most 4s.
 	ShutdownDelay *metav1.Duration `json:"shutdownDelay,omitempty"`
 	// SelfManaged makes the process issue its own certificates and maintain its own webhook configurations. Default: on, unless
-	// server.webhooks.tls.serverCertDir names a certificate; then another client maintains the configurations. The names of Secret
-	// and Service default to espalier-garden-operator, the name of the configurations to gardener-operator. Only flavor standalone,
-	// and no ExcludedNamespaces.
+	// server.webhooks.tls.serverCertDir names a certificate; then another client maintains the configurations. The names of Secret and Service
+	// default to espalier-garden-operator, the name of the configurations to gardener-operator. Flavor must be standalone, and
+	// ExcludedNamespaces empty.
 	SelfManaged *EspalierSelfManagedWebhooks `json:"selfManaged,omitempty"`
 }
 
@@ -193,7 +193,7 @@ func Operator(data []byte) (*OperatorConfiguration, []Warning, error) {
 	return c, append(warnings, c.withoutEffect()...), nil
 }
 
-// withoutEffect returns a warning for each setting that the process does not act on.
+// withoutEffect returns a warning for each setting that has no effect on the operator.
 func (c *OperatorConfiguration) withoutEffect() []Warning {
 	var warnings []Warning
 	known := featureGates()

@@ -13,7 +13,7 @@ type featureGate struct {
 	Default bool
 	// Locked features cannot be set to another value than Default.
 	Locked bool
-	// Warning is logged if the configuration enables the feature; empty: nothing to say.
+	// Warning is logged if the configuration enables the feature. Empty: nothing is logged.
 	Warning string
 }
 
@@ -24,8 +24,8 @@ const (
 	GateDisableNginxIngressInGarden = "DisableNginxIngressInGarden"
 )
 
-// featureGates returns the feature gates of all releases of Gardener's operator, by name. The features that need programs that are
-// not deployed are off by default.
+// featureGates returns the feature gates of all releases of Gardener's operator, by name. Features that need programs which the operator
+// does not deploy are off by default.
 func featureGates() map[string]featureGate {
 	const notImplemented = "accepted without effect: this feature is not implemented"
 	return map[string]featureGate{
@@ -44,7 +44,7 @@ func featureGates() map[string]featureGate {
 	}
 }
 
-// Enabled reports whether a feature gate is enabled. An unknown one is not.
+// Enabled reports whether a feature gate is enabled. An unknown feature gate is not enabled.
 func (c *OperatorConfiguration) Enabled(gate string) bool {
 	if value, set := c.FeatureGates[gate]; set {
 		return value

@@ -7,8 +7,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// validateTolerations applies the rules that the API server has for the tolerations of a Pod, so that it does not refuse a Pod because of
-// tolerations that our webhook has added.
+// validateTolerations applies the rules that the API server has for the tolerations of a Pod, so that the API server does not refuse a Pod
+// because of tolerations that our webhook has added.
 func validateTolerations(tolerations []corev1.Toleration, at *field.Path) field.ErrorList {
 	errs := make(field.ErrorList, 0, len(tolerations))
 	for i := range tolerations {

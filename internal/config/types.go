@@ -78,7 +78,7 @@ type LeaderElection struct {
 
 // Server configures where a process listens.
 type Server struct {
-	// Webhooks serves admission webhooks, by HTTPS; only binaries that have any listen.
+	// Webhooks serves admission webhooks, by HTTPS. Only binaries that have webhooks listen on its port.
 	Webhooks WebhookServer `json:"webhooks,omitempty"`
 	// HealthProbes serves /healthz and /readyz.
 	HealthProbes *Endpoint `json:"healthProbes,omitempty"`

@@ -12,10 +12,11 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// renewJitter is the factor by which the leader election of Kubernetes extends its retries; the deadline must leave time for one.
+// renewJitter is the factor by which the leader election of Kubernetes extends its retries; the renew deadline must leave time for one
+// retry.
 const renewJitter = 1.2
 
-// The smallest and largest accepted values.
+// The shortest accepted periods, and the highest port.
 const (
 	minSyncPeriod        = 15 * time.Second
 	minCacheResyncPeriod = 10 * time.Second
@@ -105,8 +106,8 @@ func validateEndpoint(c *Endpoint, at *field.Path, missing string) field.ErrorLi
 	return errs
 }
 
-// validatePorts reports servers of one process that use the same port. The endpoint webhooks is at the path; nil if no webhooks are
-// served.
+// validatePorts reports servers of one process that use the same port. at is the path of the port of webhooks, which is nil if no webhooks
+// are served.
 func validatePorts(webhooks *Endpoint, c Server, at *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	for _, other := range []struct {
@@ -132,8 +133,8 @@ func collide(one, other *Endpoint) bool {
 	return one.BindAddress == "" || other.BindAddress == "" || one.BindAddress == other.BindAddress
 }
 
-// validateAllowed validates the selector of a restriction. It must not be empty, because an empty one would allow all. toAllow
-// completes the message: the setting to remove to allow all.
+// validateAllowed validates the selector of a restriction. The selector must not be empty, because an empty selector would allow all.
+// toAllow completes the message: the setting to remove to allow all.
 func validateAllowed(selector *metav1.LabelSelector, toAllow string, at *field.Path) field.ErrorList {
 	if selector != nil && len(selector.MatchLabels)+len(selector.MatchExpressions) == 0 {
 		return field.ErrorList{field.Required(at, "an empty selector would allow all namespaces; to allow "+toAllow)}
@@ -184,7 +185,7 @@ func validateCount[T int | int64](n T, at *field.Path) field.ErrorList {
 	return nil
 }
 
-// validateTolerationSeconds validates two fields, of which both may be unset.
+// validateTolerationSeconds validates two fields, both of which may be unset.
 func validateTolerationSeconds(notReady, unreachable *int64, at *field.Path) field.ErrorList {
 	errs := apivalidation.ValidateNonnegativeField(ptr.Deref(notReady, 0), at.Child("defaultNotReadyTolerationSeconds"))
 	return append(errs, apivalidation.ValidateNonnegativeField(ptr.Deref(unreachable, 0), at.Child("defaultUnreachableTolerationSeconds"))...)
